@@ -1,0 +1,39 @@
+include(GNUInstallDirs)
+
+# tessera_layer(<folder> [DEPENDS <folder>...]): the sources of src/<folder> as one target, tessera_<folder with _>.
+# A folder whose sources do not exist yet becomes an interface target, so that the layering can be stated before the code.
+function(tessera_layer folder)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  string(REPLACE "/" "_" name ${folder})
+  set(target tessera_${name})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:tessera_flags>)
+    # Private headers of a layer are included as "folder/file.hpp".
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_compile_features(${target} PUBLIC cxx_std_20)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  foreach(dep IN LISTS ARG_DEPENDS)
+    string(REPLACE "/" "_" dep ${dep})
+    target_link_libraries(${target} ${scope} tessera_${dep})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY TESSERA_LAYERS ${target})
+  include(TesseraLayerExtras/${name} OPTIONAL)
+endfunction()
+
+# tessera::ir (Tile IR alone) and tessera::tessera (everything), in the tree and installed.
+function(tessera_umbrella)
+  add_library(tessera_all INTERFACE)
+  set_target_properties(tessera_all PROPERTIES EXPORT_NAME tessera)
+  set_target_properties(tessera_ir PROPERTIES EXPORT_NAME ir)
+  target_link_libraries(tessera_all INTERFACE tessera_host)
+  add_library(tessera::tessera ALIAS tessera_all)
+  add_library(tessera::ir ALIAS tessera_ir)
+endfunction()

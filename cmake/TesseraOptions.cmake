@@ -1,0 +1,28 @@
+# Options of the build. All are prefixed TESSERA_; what is built by default depends on being the top-level project.
+option(TESSERA_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(TESSERA_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
+option(TESSERA_BUILD_TOOLS "Build the tessera command" ${PROJECT_IS_TOP_LEVEL})
+option(TESSERA_BUILD_BENCH "Build the benchmarks" OFF)
+option(TESSERA_WERROR "Treat warnings as errors" OFF)
+set(TESSERA_SANITIZE "" CACHE STRING "Sanitizers: empty, 'address,undefined' or 'thread'")
+
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  find_program(TESSERA_CCACHE ccache)
+  if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${TESSERA_CCACHE})
+  endif()
+endif()
+
+# Warnings and sanitizers of our own targets (users of the library do not inherit them, except a sanitizer's link flags).
+add_library(tessera_flags INTERFACE)
+target_compile_features(tessera_flags INTERFACE cxx_std_20)
+target_compile_options(tessera_flags INTERFACE -Wall -Wextra $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
+if(TESSERA_SANITIZE)
+  target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
+                         $<$<NOT:$<STREQUAL:${TESSERA_SANITIZE},thread>>:-fno-sanitize-recover=all>)
+  target_link_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE})
+endif()

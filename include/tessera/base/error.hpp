@@ -1,0 +1,46 @@
+// The exception hierarchy. Every error says what was expected, what was found, where (the user's source line) and
+// what to do; what() is the whole text, "file:line: Kind: message".
+#pragma once
+#include <stdexcept>
+#include <string>
+
+#include "tessera/base/source_location.hpp"
+
+namespace tessera {
+
+/// Base of everything that the library throws.
+class Error : public std::runtime_error {
+ public:
+  /// `message` is the text without location; `where` is the user's source line (may be unknown).
+  Error(const char* kind, const std::string& message, SourceLocation where);
+  ~Error() override;
+  const SourceLocation& where() const noexcept { return where_; }
+  const std::string& message() const noexcept { return message_; }
+
+ private:
+  std::string message_;
+  SourceLocation where_;
+};
+
+#define TESSERA_ERROR_CLASS(Name)                                     \
+  class Name : public Error {                                         \
+   public:                                                            \
+    explicit Name(const std::string& message, SourceLocation where = {}); \
+    ~Name() override;                                                 \
+  };
+TESSERA_ERROR_CLASS(ShapeError)    ///< extents, ranks, sizes, `require` conditions
+TESSERA_ERROR_CLASS(BorrowError)   ///< leases, aliasing, moved-from or empty tensors
+TESSERA_ERROR_CLASS(TraceError)    ///< what a recorded kernel may not do
+TESSERA_ERROR_CLASS(CompileError)  ///< verifier, assembler, missing assembler
+TESSERA_ERROR_CLASS(DeviceError)   ///< failed checks, device faults, out of memory
+TESSERA_ERROR_CLASS(IoError)       ///< files
+#undef TESSERA_ERROR_CLASS
+
+/// A broken promise of the library itself (a bug in Tessera), with the place in the library.
+class InternalError : public Error {
+ public:
+  explicit InternalError(const std::string& message, SourceLocation where = SourceLocation::current());
+  ~InternalError() override;
+};
+
+}  // namespace tessera

@@ -1,0 +1,71 @@
+// What ops.def says, parsed once: operand groups, results, attributes, traits.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tessera/ir/attributes.hpp"
+
+namespace tessera::ir {
+
+enum class Op : std::uint8_t {
+#define TESSERA_IR_OP(name, ...) name,
+#include "tessera/ir/ops.def"
+};
+
+namespace traits {
+inline constexpr std::uint16_t Pure = 1;          ///< no effect: may be dropped, moved, merged
+inline constexpr std::uint16_t SameType = 2;      ///< all operands and results have one type
+inline constexpr std::uint16_t SameShape = 4;     ///< all operands and results have one shape
+inline constexpr std::uint16_t Read = 8;
+inline constexpr std::uint16_t Write = 16;
+inline constexpr std::uint16_t Effect = 32;       ///< observable otherwise (print, assert, gdc)
+inline constexpr std::uint16_t Terminator = 64;
+inline constexpr std::uint16_t Regions = 128;     ///< holds regions (one block each)
+inline constexpr std::uint16_t Segmented = 256;   ///< operands are encoded group by group
+inline constexpr std::uint16_t ModuleLevel = 512; ///< lives in a Module, never in a block
+inline constexpr std::uint16_t SizedResults = 1024; ///< the result list is preceded by its length in the bytecode although fixed
+}  // namespace traits
+
+enum class Arity : std::uint8_t { One, Optional, Variadic };
+
+struct GroupInfo {
+  std::string_view name;
+  Arity arity;
+  std::uint8_t since;
+};
+
+enum class AttrKind : std::uint8_t {
+  Unit, Bool, I32, I64, String, Symbol, Dense, Dict, Tagged, TaggedArray, I32Array, BoolArray,
+  Rounding, Predicate, Ordering, Signedness, Overflow, MemoryOrdering, MemoryScope, AtomicMode
+};
+
+struct AttrInfo {
+  AttrName name;
+  AttrKind kind;
+  bool optional;              ///< unit attributes are always optional
+  std::uint8_t since;
+  std::int16_t implied;       ///< value that versions before `since` imply; -1: none
+};
+
+struct OpInfo {
+  Op op;
+  std::string_view mnemonic;
+  std::uint16_t opcode;
+  std::uint8_t since;
+  std::uint16_t traits;
+  std::span<const GroupInfo> operands;
+  std::span<const GroupInfo> results;
+  std::span<const AttrInfo> attributes;
+  bool has(std::uint16_t trait) const { return (traits & trait) != 0; }
+  /// Index of an operand group or result by its name; -1 if the op has none.
+  int operand_group(std::string_view name) const;
+};
+
+const OpInfo& info(Op);
+std::span<const OpInfo> all_ops();
+const OpInfo* find_op(std::string_view mnemonic);
+const OpInfo* find_opcode(std::uint16_t opcode);
+
+}  // namespace tessera::ir

@@ -1,0 +1,61 @@
+// What recording a kernel gives to the host: the module, the launch signature and the conditions that a launch must satisfy.
+//
+// Entry arguments, in the order of the kernel's parameters:
+//   tensor parameter (Mut, MutTiles, In, Acc, unsafe_::Mut)   ptr<T>, then `rank` dims (i64), then `rank` strides (i64, elements)
+//   Scalar<T>                                                 one T
+//   unsafe_::Ptr<T>                                           one ptr<T>
+// Every argument occupies one 8-byte slot of the launch's argument array (little-endian, low bytes).
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/base/element.hpp"
+#include "tessera/ir/operation.hpp"
+#include "tessera/ir/scalar_program.hpp"
+#include "tessera/lang/tracer.hpp"
+
+namespace tessera::lang {
+
+enum class ParamKind : std::uint8_t { Mut, MutTiles, In, Scalar, Acc, UnsafeMut, UnsafePtr };
+
+inline constexpr std::int64_t kDyn = -1;
+
+/// One kernel parameter as its C++ type says it.
+struct ParamInfo {
+  ParamKind kind;
+  ElementType element;
+  int rank = 0;                         ///< of the tensor; 0 for Scalar and UnsafePtr
+  std::vector<std::int64_t> extents;    ///< Mut, MutTiles, UnsafeMut: the piece; In, Acc: static extents or kDyn
+  std::string spelling;                 ///< as a user writes it: "Mut<f32, 128>", "In<f32, dyn>"
+  int first_arg = 0;                    ///< first slot in the entry's arguments
+};
+
+/// What a recording may rely on beyond the parameter types. One entry per tensor parameter, in order.
+struct TensorFacts {
+  int unit_axis = -1;                   ///< an axis whose stride is 1 (static in the view); -1: none known
+};
+struct Specialization {
+  std::vector<TensorFacts> tensors;
+  bool wide_grid = false;               ///< more pieces than one grid axis holds (2^24 - 1): number = y * gridDim.x + x
+  bool checked = false;
+  bool accuracy_given = false;          ///< the call overrides the kernel's default accuracy
+  Accuracy accuracy = Accuracy::Precise;
+};
+
+/// A `require`: evaluated on the host over the launch's argument slots before anything is enqueued.
+struct Requirement {
+  ir::ScalarProgram condition;          ///< gives an i1
+  std::string message;
+  SourceLocation where;
+};
+
+struct Trace {
+  std::unique_ptr<ir::Module> module;   ///< one entry, named `name`
+  std::string name;                     ///< a label, e.g. "saxpy"
+  std::vector<ParamInfo> params;
+  std::vector<Requirement> requirements;
+};
+
+}  // namespace tessera::lang

@@ -1,4 +1,5 @@
-// Element types of the language: host types, the enumeration that stands for them at run time, and the map between both.
+// Element types of the language: host types, the enumeration that stands for them at run time, and the map between
+// both.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -26,19 +27,21 @@ enum class ElementType : std::uint8_t {
 enum class ElementClass : std::uint8_t { Float, Signed, Unsigned, Bool };
 
 struct ElementInfo {
-  const char* name;        ///< spelling in kernels ("f32"; bool is "bool")
-  std::uint8_t bits;       ///< in memory
+  const char* name;   ///< spelling in kernels ("f32"; bool is "bool")
+  std::uint8_t bits;  ///< in memory
   ElementClass cls;
 };
 const ElementInfo& info(ElementType);
 inline int size_of(ElementType t) { return info(t).bits / 8; }
 
 namespace detail {
-template <class T> struct ElementOf {};
-#define TESSERA_ELEMENT(name, host, ir, bits, cls)                        \
-  template <> struct ElementOf<host> {                                    \
-    static constexpr ElementType value = ElementType::name;               \
-    static constexpr ElementClass element_class = ElementClass::cls;      \
+template <class T>
+struct ElementOf {};
+#define TESSERA_ELEMENT(name, host, ir, bits, cls)                   \
+  template <>                                                        \
+  struct ElementOf<host> {                                           \
+    static constexpr ElementType value = ElementType::name;          \
+    static constexpr ElementClass element_class = ElementClass::cls; \
   };
 #include "tessera/base/element_types.def"
 }  // namespace detail
@@ -46,7 +49,9 @@ template <class T> struct ElementOf {};
 /// T is one of the element types of the language.
 template <class T>
 concept Element = requires { detail::ElementOf<T>::value; };
-template <Element T> inline constexpr ElementType element_type = detail::ElementOf<T>::value;
-template <Element T> inline constexpr ElementClass element_class = detail::ElementOf<T>::element_class;
+template <Element T>
+inline constexpr ElementType element_type = detail::ElementOf<T>::value;
+template <Element T>
+inline constexpr ElementClass element_class = detail::ElementOf<T>::element_class;
 
 }  // namespace tessera

@@ -22,11 +22,11 @@ class Error : public std::runtime_error {
   SourceLocation where_;
 };
 
-#define TESSERA_ERROR_CLASS(Name)                                     \
-  class Name : public Error {                                         \
-   public:                                                            \
+#define TESSERA_ERROR_CLASS(Name)                                         \
+  class Name : public Error {                                             \
+   public:                                                                \
     explicit Name(const std::string& message, SourceLocation where = {}); \
-    ~Name() override;                                                 \
+    ~Name() override;                                                     \
   };
 TESSERA_ERROR_CLASS(ShapeError)    ///< extents, ranks, sizes, `require` conditions
 TESSERA_ERROR_CLASS(BorrowError)   ///< leases, aliasing, moved-from or empty tensors

@@ -1,0 +1,154 @@
+// What a device must be able to do: memory, in-order queues, events. The CPU, CUDA and the tests' fake device implement
+// it; everything above (storages, ordering, leases) is written once against it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "tessera/base/source_location.hpp"
+#include "tessera/runtime/device.hpp"
+
+namespace tessera::runtime {
+
+class Storage;
+using StorageRef = std::shared_ptr<Storage>;
+class Queue;
+
+/// How a piece of work uses a storage.
+enum class AccessMode : std::uint8_t {
+  Read,       ///< its contents are an input
+  ReadWrite,  ///< input and output (a `Mut` piece may be loaded, or left as it was)
+  Write,      ///< overwritten completely, whatever it held: an earlier failure does not matter
+};
+
+struct Access {
+  StorageRef storage;
+  AccessMode mode = AccessMode::Read;
+};
+
+/// Blocks of a launch.
+struct LaunchGrid {
+  std::uint32_t x = 1, y = 1, z = 1;
+};
+
+/// What a Launchable is called with. All spans live for the call only.
+struct LaunchContext {
+  LaunchGrid grid;
+  std::span<const std::uint64_t> args;  ///< 8-byte slots of the launch (tessera/lang/trace.hpp says which)
+  std::span<const Access> accesses;     ///< every storage that the work touches, as given to submit()
+  void* native_queue = nullptr;         ///< the driver's stream (CUstream); null on the CPU
+};
+
+/// Work that a queue can carry: a compiled kernel, or a host function. Immutable: one object serves any number of
+/// launches from any thread. A CPU queue calls launch() when the work's turn comes, and the call does the work; a GPU
+/// queue calls it when the work is enqueued, and the call hands it to the driver. An exception is the failure of this
+/// piece of work.
+class Launchable {
+ public:
+  virtual ~Launchable();
+  virtual void launch(const LaunchContext&) const = 0;
+};
+
+/// A host function as a Launchable; `f` takes a const LaunchContext& and may be called several times.
+template <class F>
+std::shared_ptr<const Launchable> host_work(F f) {
+  struct Work final : Launchable {
+    F f;
+    explicit Work(F&& g) : f(static_cast<F&&>(g)) {}
+    void launch(const LaunchContext& context) const override { f(context); }
+  };
+  return std::make_shared<const Work>(static_cast<F&&>(f));
+}
+
+/// One piece of work, as submit() takes it. The spans are copied by whoever needs them after the call.
+struct Submission {
+  std::shared_ptr<const Launchable> work;
+  LaunchGrid grid;
+  std::span<const std::uint64_t> args;
+  std::span<const Access> accesses;
+  const char* label = "work";  ///< static or interned; names the work in errors
+  SourceLocation where;        ///< the user's call
+};
+
+/// A point in a queue's order that others can wait for.
+class Event {
+ public:
+  virtual ~Event();
+  virtual bool done() const = 0;  ///< never blocks
+  virtual void wait() const = 0;  ///< blocks the calling thread; throws DeviceError if the device cannot say
+  virtual const Backend& backend() const noexcept = 0;
+};
+using EventRef = std::shared_ptr<const Event>;
+
+/// Tells a queue's owner how a piece of work ended (see StreamCore); called once per enqueued piece, from any thread.
+class QueueObserver {
+ public:
+  /// Called right before the work `number` would run: false if it must be skipped because an input failed.
+  virtual bool may_run(std::uint64_t number, std::span<const Access> accesses) noexcept = 0;
+  /// Called after the work ran, with std::current_exception() set if `failed`.
+  virtual void finished(std::uint64_t number, std::span<const Access> accesses, bool failed) noexcept = 0;
+
+ protected:
+  ~QueueObserver() = default;
+};
+
+/// An in-order queue of a device. Calls on one queue are serialised by its StreamCore. Every call either does what it
+/// says or throws and has done nothing.
+class Queue {
+ public:
+  /// Work still enqueued is finished, not dropped (the destructor may wait for it, or leave it to the device).
+  virtual ~Queue();
+  /// Enqueues the work. The queue (or the device) keeps what it needs of it: `work`, the argument slots, and the
+  /// accesses: either a reference to every storage until the work has ended, or nothing if Backend::free is ordered
+  /// behind the uses it is told. `number` is passed to the observer, which outlives the queue's work.
+  virtual void launch(const Submission&, std::uint64_t number, QueueObserver&) = 0;
+  /// An event that is done when everything enqueued before has ended.
+  virtual EventRef record() = 0;
+  /// Everything enqueued later starts after `event` (of the same backend) is done.
+  virtual void wait(const EventRef& event) = 0;
+  /// Blocks the calling thread until everything enqueued has ended. Failures of the work itself are not thrown here.
+  virtual void synchronize() = 0;
+  /// True if enqueued work has always ended when the call returns (the CPU's default queue): no events are needed then.
+  virtual bool immediate() const noexcept { return false; }
+};
+
+/// A use of memory that may still be going on: everything up to `number` on the queue of `stream`.
+class StreamCore;
+struct Use {
+  std::shared_ptr<StreamCore> stream;
+  std::uint64_t number = 0;
+};
+
+/// One device. Its methods may be called from any thread.
+class Backend {
+ public:
+  virtual ~Backend();
+  virtual DeviceKind kind() const noexcept = 0;
+  virtual int ordinal() const noexcept = 0;
+  virtual const std::string& name() const noexcept = 0;
+
+  /// Memory of at least one byte, aligned to `alignment` (a power of two). Throws DeviceError.
+  virtual void* allocate(std::size_t bytes, std::size_t alignment) = 0;
+  /// Gives memory back, ordered after `uses`. Must not throw and must not lose the memory.
+  virtual void free(void* memory, std::size_t bytes, std::span<const Use> uses) noexcept = 0;
+  /// A new queue; `is_default` for the one that the device's default stream uses. Throws DeviceError.
+  virtual std::unique_ptr<Queue> make_queue(bool is_default) = 0;
+  /// Copies between host memory or memory of this device, on the calling thread or through the device; returns when
+  /// done. Ordering against queued work is the caller's (Storage::wait_*).
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  /// True if the host can read and write the device's memory by its address.
+  virtual bool host_accessible() const noexcept = 0;
+
+  /// The stream that is used where none is named; made on first use, the same for all threads, lives as long as the
+  /// backend.
+  std::shared_ptr<StreamCore> default_stream();
+
+ private:
+  std::mutex default_mutex_;
+  std::shared_ptr<StreamCore> default_stream_;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,47 @@
+// Devices as users hold them: a cheap handle, the default device and how TESSERA_DEVICE chooses it.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace tessera {
+
+enum class DeviceKind : std::uint8_t { Cpu, Cuda, Fake };  ///< Fake: backends of tests
+
+namespace runtime {
+class Backend;
+}
+
+/// One device. Copyable, as cheap as a pointer, never empty; equal handles are the same device.
+class Device {
+ public:
+  /// The machine's processors. Always there.
+  static Device cpu();
+  /// The GPU number `ordinal`. Throws DeviceError if there is none (or no CUDA backend in this build).
+  static Device cuda(int ordinal = 0);
+
+  DeviceKind kind() const noexcept;
+  int ordinal() const noexcept;
+  /// "cpu", "cuda:0": what TESSERA_DEVICE takes and what errors print.
+  const std::string& name() const noexcept;
+  bool operator==(const Device& other) const noexcept { return backend_ == other.backend_; }
+
+  /// For backends: the device behind the handle, and a handle for it. The backend must outlive every handle.
+  explicit Device(runtime::Backend& backend) noexcept : backend_(&backend) {}
+  runtime::Backend& backend() const noexcept { return *backend_; }
+
+ private:
+  runtime::Backend* backend_;
+};
+
+/// The device that is used where none is named: what set_default_device said; else TESSERA_DEVICE ("cpu", "cuda:0");
+/// else the CPU. Throws DeviceError if TESSERA_DEVICE names no device that exists.
+Device default_device();
+/// Changes the default for the whole process from now on; safe to call from any thread.
+void set_default_device(Device device) noexcept;
+
+namespace runtime {
+/// The device that `text` names, in the form of TESSERA_DEVICE. Throws DeviceError that lists the choices.
+Device parse_device(const std::string& text);
+}  // namespace runtime
+
+}  // namespace tessera

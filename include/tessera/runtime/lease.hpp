@@ -1,0 +1,64 @@
+// Leases: the right of the host's side to use a storage. Many readers or one writer; taken when an operation is built,
+// held until it has been enqueued. A conflict names both sides.
+#pragma once
+#include <memory>
+
+#include "tessera/base/source_location.hpp"
+
+namespace tessera::runtime {
+
+class Storage;
+using StorageRef = std::shared_ptr<Storage>;
+
+/// Who wants or has a lease, for error texts. The strings are static or interned: they outlive the lease.
+struct Holder {
+  const char* what = "an operation";  ///< "kernel saxpy", "host", "save_npy"
+  int argument = 0;                   ///< 1-based argument of it; 0: the operation as a whole
+  const char* type = "";              ///< of the argument: "In<f32, dyn>"
+  SourceLocation where;               ///< the user's call
+  const void* operation = nullptr;    ///< equal for holders of one operation: "argument 3 and argument 1 of ..."
+};
+
+/// A lease of one storage (kept alive by it). Movable, not copyable; empty after a move.
+class Lease {
+ public:
+  Lease() noexcept = default;
+  Lease(Lease&& other) noexcept;
+  Lease& operator=(Lease&& other) noexcept;
+  ~Lease() { release(); }
+
+  explicit operator bool() const noexcept { return storage_ != nullptr; }
+  const StorageRef& storage() const noexcept { return storage_; }
+  bool exclusive() const noexcept { return exclusive_; }
+  const Holder& holder() const noexcept { return holder_; }
+  void release() noexcept;
+
+ protected:
+  /// Throws BorrowError if another lease conflicts, or if `storage` is empty.
+  Lease(StorageRef storage, bool exclusive, const Holder& holder);
+
+ private:
+  friend class Storage;
+  void link() noexcept;    // under the storage's mutex
+  void unlink() noexcept;  // same
+  StorageRef storage_;
+  Lease *previous_ = nullptr, *next_ = nullptr;
+  Holder holder_;
+  bool exclusive_ = false;
+};
+
+/// The right to read; any number at a time, but none beside a writer.
+class ReadLease : public Lease {
+ public:
+  ReadLease() noexcept = default;
+  ReadLease(StorageRef storage, const Holder& holder) : Lease(static_cast<StorageRef&&>(storage), false, holder) {}
+};
+
+/// The right to write; one at a time and no reader beside it.
+class WriteLease : public Lease {
+ public:
+  WriteLease() noexcept = default;
+  WriteLease(StorageRef storage, const Holder& holder) : Lease(static_cast<StorageRef&&>(storage), true, holder) {}
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,99 @@
+// A storage: device memory with its leases (who may use it on the host's side), its stream order (who uses it on the
+// device's side) and the failure it may carry. Tensors and views share it; nothing else owns memory.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/lease.hpp"
+#include "tessera/runtime/small_vector.hpp"
+
+namespace tessera::runtime {
+
+struct StorageOptions {
+  std::string_view label;     ///< how errors call it; empty: "a tensor"
+  bool track_writes = false;  ///< checked mode: remember which bytes were ever written
+  bool poison = false;        ///< fill with 0xFF bytes (NaN in every floating type, -1 in the integers); not "written"
+};
+
+inline constexpr std::size_t kStorageAlignment =
+    256;  ///< bytes; what the CUDA driver gives, and four cache lines of the CPU
+
+/// A failure that work left in what it wrote; shared by everything that it reached.
+struct Failure {
+  std::exception_ptr error;
+  std::atomic<bool> delivered{false};  ///< thrown to the user at least once
+};
+using FailureRef = std::shared_ptr<Failure>;
+
+class Storage : public std::enable_shared_from_this<Storage> {
+  struct Private {};
+
+ public:
+  /// New memory of `bytes` bytes (0 is allowed) on `device`, aligned to kStorageAlignment, not initialised.
+  /// Throws DeviceError if the device has not so much; nothing is leaked then.
+  static StorageRef allocate(Device device, std::size_t bytes, const StorageOptions& = {});
+  /// Foreign memory; `owner` is kept until the last use has ended and then released. Counts as written.
+  static StorageRef adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
+                          const StorageOptions& = {});
+
+  Storage(Private, Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner, std::string_view label);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  Device device() const noexcept { return device_; }
+  std::byte* data() const noexcept { return static_cast<std::byte*>(memory_); }
+  std::size_t bytes() const noexcept { return bytes_; }
+  const std::string& label() const noexcept { return label_; }
+
+  // -- host waits (lease first, then wait, then touch) ----------------------------------------------------------
+  /// Blocks until the contents are there. Throws the failure that they carry (once: the storage is usable afterwards,
+  /// its contents unspecified; see docs/runtime.md).
+  void wait_written();
+  /// Blocks until no work uses the storage at all, so that the host may write. Throws nothing of the work's failures.
+  void wait_unused();
+
+  // -- checked mode ---------------------------------------------------------------------------------------------
+  /// One byte per byte of memory, nonzero once written; null where writes are not tracked.
+  std::uint8_t* written_map() const noexcept { return written_.get(); }
+  /// The host wrote [offset, offset + bytes).
+  void mark_written(std::size_t offset, std::size_t bytes) noexcept;
+
+  // -- for leases -----------------------------------------------------------------------------------------------
+  friend class Lease;
+
+  // -- for submit() and backends --------------------------------------------------------------------------------
+  /// Makes work that `stream` enqueues from now on wait for whatever conflicts with an access of this kind: the last
+  /// writer, and for writes also the readers since, as far as they are on other streams. Reserves what note() needs.
+  void order(StreamCore& stream, AccessMode mode);
+  /// The work `number` of `stream`, just enqueued, uses the storage. Cannot fail after order().
+  void note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number, AccessMode mode) noexcept;
+  /// The failure carried by the contents; empty if none. In device order (called by queues), or after wait_*.
+  FailureRef failure() const noexcept;
+  void set_failure(FailureRef failure) noexcept;
+
+ private:
+  Device device_;
+  void* memory_;
+  std::size_t bytes_;
+  std::shared_ptr<void> owner_;
+  bool foreign_;
+  std::string label_;
+  std::unique_ptr<std::uint8_t[]> written_;
+
+  mutable std::mutex mutex_;  // everything below
+  Lease* leases_ = nullptr;   // who holds it: any number of readers or one writer
+  Use last_write_;
+  SmallVector<Use, 4> reads_;  // since the last write, one per stream
+  FailureRef failure_;
+};
+
+}  // namespace tessera::runtime

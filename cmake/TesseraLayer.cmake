@@ -2,6 +2,8 @@ include(GNUInstallDirs)
 
 # tessera_layer(<folder> [DEPENDS <folder>...]): the sources of src/<folder> as one target, tessera_<folder with _>.
 # A folder whose sources do not exist yet becomes an interface target, so that the layering can be stated before the code.
+# cmake/TesseraLayerExtras/<folder with _>.cmake, where it exists, is included at the end with `target` set: the place for
+# what only one layer needs (flags of one source file, a system library).
 function(tessera_layer folder)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   string(REPLACE "/" "_" name ${folder})
@@ -24,15 +26,16 @@ function(tessera_layer folder)
     string(REPLACE "/" "_" dep ${dep})
     target_link_libraries(${target} ${scope} tessera_${dep})
   endforeach()
+  # Installed and exported as tessera::<name>.
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   set_property(GLOBAL APPEND PROPERTY TESSERA_LAYERS ${target})
-  include(TesseraLayerExtras/${name} OPTIONAL)
+  include(${PROJECT_SOURCE_DIR}/cmake/TesseraLayerExtras/${name}.cmake OPTIONAL)
 endfunction()
 
 # tessera::ir (Tile IR alone) and tessera::tessera (everything), in the tree and installed.
 function(tessera_umbrella)
   add_library(tessera_all INTERFACE)
   set_target_properties(tessera_all PROPERTIES EXPORT_NAME tessera)
-  set_target_properties(tessera_ir PROPERTIES EXPORT_NAME ir)
   target_link_libraries(tessera_all INTERFACE tessera_host)
   add_library(tessera::tessera ALIAS tessera_all)
   add_library(tessera::ir ALIAS tessera_ir)

@@ -2,14 +2,26 @@
 option(TESSERA_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(TESSERA_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(TESSERA_BUILD_TOOLS "Build the tessera command" ${PROJECT_IS_TOP_LEVEL})
-option(TESSERA_BUILD_BENCH "Build the benchmarks" OFF)
+option(TESSERA_BUILD_BENCH "Build the benchmarks (needs Google Benchmark)" OFF)
+option(TESSERA_INSTALL "Make install rules and the CMake package" ${PROJECT_IS_TOP_LEVEL})
 option(TESSERA_WERROR "Treat warnings as errors" OFF)
 set(TESSERA_SANITIZE "" CACHE STRING "Sanitizers: empty, 'address,undefined' or 'thread'")
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+  message(FATAL_ERROR "Tessera needs g++ 12 or newer; found ${CMAKE_CXX_COMPILER_VERSION} (${CMAKE_CXX_COMPILER}). "
+                      "Install one (apt-get install g++-12) and pass -DCMAKE_CXX_COMPILER=g++-12.")
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 16)
+  message(FATAL_ERROR "Tessera needs clang 16 or newer; found ${CMAKE_CXX_COMPILER_VERSION} (${CMAKE_CXX_COMPILER}). "
+                      "Install one (apt-get install clang-16) and pass -DCMAKE_CXX_COMPILER=clang++-16.")
+endif()
 
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(PROJECT_IS_TOP_LEVEL)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  endif()
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
   find_program(TESSERA_CCACHE ccache)
   if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -18,9 +30,11 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 
 # Warnings and sanitizers of our own targets (users of the library do not inherit them, except a sanitizer's link flags).
+# Clang checks the typestate of owners (use after move) and dropped operations whether or not warnings are errors.
 add_library(tessera_flags INTERFACE)
 target_compile_features(tessera_flags INTERFACE cxx_std_20)
-target_compile_options(tessera_flags INTERFACE -Wall -Wextra $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
+target_compile_options(tessera_flags INTERFACE -Wall -Wextra $<$<BOOL:${TESSERA_WERROR}>:-Werror>
+                       $<$<CXX_COMPILER_ID:Clang>:-Werror=consumed> -Werror=unused-result)
 if(TESSERA_SANITIZE)
   target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
                          $<$<NOT:$<STREQUAL:${TESSERA_SANITIZE},thread>>:-fno-sanitize-recover=all>)

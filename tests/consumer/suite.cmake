@@ -1,0 +1,18 @@
+# Three projects that use Tessera as a user's would, each configured, built and run on its own:
+#   find_package   against an installed tree          subdirectory   by FetchContent (add_subdirectory underneath)
+#   ir_only        installed tree, links tessera::ir alone
+function(tessera_consumer_test name)
+  add_test(NAME consumer.${name}
+           COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DSOURCE=${PROJECT_SOURCE_DIR} -DBUILD=${PROJECT_BINARY_DIR}
+                   -DGENERATOR=${CMAKE_GENERATOR} -DCOMPILER=${CMAKE_CXX_COMPILER} -DLAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
+                   -DBUILD_TYPE=${CMAKE_BUILD_TYPE} "-DDEV_FLAGS=${CMAKE_CXX_FLAGS_DEV}"
+                   -P ${PROJECT_SOURCE_DIR}/tests/consumer/run.cmake)
+  # The projects share the installed tree and the machine, so they run one at a time.
+  set_tests_properties(consumer.${name} PROPERTIES LABELS consumer TIMEOUT 1500 RESOURCE_LOCK tessera_installed_tree)
+endfunction()
+
+if(NOT TESSERA_SANITIZE AND TESSERA_INSTALL)
+  tessera_consumer_test(find_package)
+  tessera_consumer_test(ir_only)
+  tessera_consumer_test(subdirectory)
+endif()

@@ -1,0 +1,92 @@
+"""Every #include follows the table of docs/layers.md, and CMakeLists.txt declares the same edges.
+
+    layers.py             check the project
+    layers.py --selftest  check the checker on includes that are known to be right or wrong
+"""
+import re
+import sys
+
+import tree
+
+PUBLIC_ONLY = ("kernels", "mortar", "tools", "examples", "bench")
+
+
+def table():
+    """folder -> set of folders, from the Markdown table."""
+    edges = {}
+    for row in re.findall(r"^\| `([^`]+)` \|[^|]*\|([^|]*)\|$", tree.read("docs/layers.md"), re.M):
+        edges[row[0]] = set(re.findall(r"`([^`]+)`", row[1]))
+    return edges
+
+
+def folder_of(path, edges):
+    """The layer that a path below src/ or include/tessera/ belongs to; None if it is in no layer."""
+    if path == "tessera.hpp":
+        return "host"
+    parts = path.split("/")
+    for length in (2, 1):
+        if len(parts) > length and "/".join(parts[:length]) in edges:
+            return "/".join(parts[:length])
+    return None
+
+
+def problem_of(source, include, edges):
+    """Why `source` may not include `include`, or None."""
+    top = source.split("/")[0]
+    public = include[len("tessera/"):] if include.startswith("tessera/") else None
+    target = folder_of(public if public is not None else include, edges)
+    if target is None:
+        return f'"{include}" is in no layer' if public is not None and top != "tests" else None
+    if top in PUBLIC_ONLY:
+        return f"the private header {include}; {top} uses public headers only" if public is None else None
+    if top == "tests":
+        own = source[len("tests/"):]
+        if public is None and not own.startswith(target + "/"):
+            return f"the private header {include}; only tests/{target} may"
+        return None
+    own = folder_of(source[len("include/tessera/"):] if top == "include" else source[len("src/"):], edges)
+    if own is None:
+        return "the file itself is in no layer"
+    if target == own:
+        return "a public header includes a private one: " + include if public is None and top == "include" else None
+    if public is None:
+        return f"the private header {include} of {target}"
+    if target not in edges[own]:
+        return f"{include}; {own} may include {', '.join(sorted(edges[own])) or 'nothing'}"
+    return None
+
+
+def check(edges):
+    problems = []
+    for path in tree.files(".hpp", ".cpp", ".def"):
+        if path.split("/")[0] not in ("src", "include", "tests") + PUBLIC_ONLY:
+            continue
+        for number, line in enumerate(tree.read(path).split("\n"), 1):
+            match = re.match(r'\s*#\s*include\s*["<]([^">]+)[">]', line)
+            if match and (problem := problem_of(path, match.group(1), edges)):
+                problems.append(f"{path}:{number}: {problem}")
+    declared = {}
+    for call in re.findall(r"^tessera_layer\(([^)]*)\)", tree.read("CMakeLists.txt"), re.M):
+        name, _, depends = call.partition("DEPENDS")
+        declared[name.strip()] = set(depends.split())
+    for folder in sorted(set(edges) | set(declared)):
+        if edges.get(folder) != declared.get(folder):
+            problems.append(f"CMakeLists.txt: tessera_layer({folder}) depends on {declared.get(folder)}, docs/layers.md says {edges.get(folder)}")
+    return problems
+
+
+def selftest(edges):
+    wrong = [("src/runtime/a.cpp", "tessera/ir/types.hpp"), ("include/tessera/lang/a.hpp", "tessera/runtime/stream.hpp"),
+             ("src/base/a.cpp", "tessera/ir/types.hpp"), ("src/lang/a.cpp", "ir/soft_float.hpp"), ("examples/a.cpp", "ir/soft_float.hpp"),
+             ("include/tessera/ir/a.hpp", "ir/soft_float.hpp"), ("src/codegen/tileiras/a.cpp", "tessera/analysis/range.hpp"),
+             ("tests/lang/a_test.cpp", "ir/soft_float.hpp"), ("src/jit/a.cpp", "tessera/lang/trace.hpp")]
+    right = [("src/lang/a.cpp", "tessera/ir/types.hpp"), ("src/ir/a.cpp", "ir/soft_float.hpp"), ("src/ir/a.cpp", "vector"),
+             ("tests/ir/a_test.cpp", "ir/soft_float.hpp"), ("src/codegen/cpu/a.cpp", "codegen/cpu/b.hpp"),
+             ("src/jit/a.cpp", "tessera/codegen/cpu/program.hpp"), ("examples/a.cpp", "tessera/tessera.hpp")]
+    return ([f"accepted: {pair}" for pair in wrong if problem_of(*pair, edges) is None] +
+            [f"refused: {pair}: {problem_of(*pair, edges)}" for pair in right if problem_of(*pair, edges) is not None])
+
+
+layers = table()
+tree.finish(selftest(layers) if "--selftest" in sys.argv else check(layers),
+            "The permitted edges are in docs/layers.md; move the code to the layer where it belongs.")

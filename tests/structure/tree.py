@@ -1,0 +1,35 @@
+"""What the structure tests share: the files of the project, and how a failure is reported."""
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+SKIP_FOLDERS = {".git", "build", "install", ".cache", "__pycache__"}
+
+
+def files(*suffixes):
+    """Paths, relative to the root, of the project's files with one of these suffixes (all files without suffixes)."""
+    try:
+        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True,
+                                text=True, check=True).stdout.split("\n")
+    except (OSError, subprocess.CalledProcessError):  # an unpacked archive has no git
+        listed = []
+        for folder, folders, names in os.walk(ROOT):
+            folders[:] = [f for f in folders if f not in SKIP_FOLDERS and not f.startswith("build-")]
+            listed += [os.path.relpath(os.path.join(folder, n), ROOT) for n in names]
+    return sorted(p for p in set(listed) if p and (not suffixes or p.endswith(suffixes)) and os.path.isfile(os.path.join(ROOT, p)))
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+def finish(problems, advice):
+    """Prints the problems and exits accordingly."""
+    for problem in problems:
+        print(problem)
+    if problems:
+        print(f"\n{len(problems)} found. {advice}")
+    sys.exit(1 if problems else 0)

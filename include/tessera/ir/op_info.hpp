@@ -25,7 +25,6 @@ inline constexpr std::uint16_t Terminator = 64;
 inline constexpr std::uint16_t Regions = 128;     ///< holds regions (one block each)
 inline constexpr std::uint16_t Segmented = 256;   ///< operands are encoded group by group
 inline constexpr std::uint16_t ModuleLevel = 512; ///< lives in a Module, never in a block
-inline constexpr std::uint16_t SizedResults = 1024; ///< the result list is preceded by its length in the bytecode although fixed
 }  // namespace traits
 
 enum class Arity : std::uint8_t { One, Optional, Variadic };
@@ -61,6 +60,8 @@ struct OpInfo {
   bool has(std::uint16_t trait) const { return (traits & trait) != 0; }
   /// Index of an operand group or result by its name; -1 if the op has none.
   int operand_group(std::string_view name) const;
+  /// What the table says of an attribute; null if the op has none of that name.
+  const AttrInfo* attribute(AttrName) const;
 };
 
 const OpInfo& info(Op);

@@ -118,7 +118,13 @@ class Operation {
  private:
   friend class Block;
   friend class Builder;
+  struct GroupRange {
+    std::size_t first, count;
+  };
   explicit Operation(Op op) : op_(op) {}
+  GroupRange group_range(std::string_view name) const;
+  void drop_operands();
+  void drop_uses();
   Op op_;
   std::vector<OpOperand> operands_;
   std::vector<std::uint32_t> group_sizes_;
@@ -159,7 +165,7 @@ class Block {
   bool empty() const { return first_ == nullptr; }
   Operation* front() const { return first_; }
   Operation* back() const { return last_; }
-  Operation* terminator() const;  ///< the last operation if it is a terminator, else null
+  Operation* terminator() const;                 ///< the last operation if it is a terminator, else null
   Operation* parent() const { return parent_; }    ///< operation whose region this is; null for a function body
   Function* function() const;
 
@@ -169,6 +175,7 @@ class Block {
   friend class Function;
   void link(std::unique_ptr<Operation>, Operation* before);  ///< before == null: at the end
   std::unique_ptr<Operation> unlink(Operation*);
+  void drop_uses();
   std::vector<std::unique_ptr<ValueImpl>> args_;
   Operation* first_ = nullptr;
   Operation* last_ = nullptr;
@@ -240,6 +247,9 @@ class Builder {
   /// Ops with optional or several variadic groups: one entry of `group_sizes` per declared group.
   Operation* create_grouped(Op, std::span<const Value> operands, std::span<const std::uint32_t> group_sizes,
                             std::span<const Type> results, std::initializer_list<NamedAttr> attrs = {});
+
+  /// An operation without operands, results and attributes yet, for copying.
+  Operation* create_unconnected(Op);
 
   // Constants.
   Value constant(Type tile, const Attribute& dense);

@@ -31,6 +31,7 @@ enum class TypeKind : std::uint8_t {
 
 /// Numbers as in the bytecode.
 enum class PaddingValue : std::uint8_t { Zero = 0, NegZero = 1, NaN = 2, PosInf = 3, NegInf = 4 };
+const char* text(PaddingValue);  ///< "zero", "neg_zero", "nan", "pos_inf", "neg_inf"
 
 /// A dynamic entry of a tensor view's shape or strides (INT64_MIN in the bytecode, `?` in text).
 inline constexpr std::int64_t kDynamic = INT64_MIN;
@@ -63,13 +64,15 @@ class Type {
   TypeKind kind() const;
   bool is_tile() const { return data_ && kind() == TypeKind::Tile; }
   bool is_token() const { return data_ && kind() == TypeKind::Token; }
-  bool is_view() const;  ///< tensor, partition, strided or gather/scatter view
+  bool is_view() const;        ///< tensor, partition, strided or gather/scatter view
+  bool is_tiled_view() const;  ///< a view that loads and stores go through: partition, strided, gather/scatter
 
   /// Element of an Element type, of a tile of numbers, of a view's tensor; pointee of a pointer (tile).
   Elem elem() const;
   bool is_pointer() const;      ///< a Pointer, or a tile of pointers
   bool is_float() const;        ///< an element or tile of numbers with a floating element
   Type element_type() const;    ///< tile: its element (an Element or Pointer type)
+  Type pointee() const;         ///< pointer or tile of pointers
   Type tensor() const;          ///< partition, strided, gather/scatter view: the tensor view
   std::span<const std::int64_t> shape() const;     ///< tile or tensor view
   std::span<const std::int64_t> strides() const;   ///< tensor view
@@ -85,6 +88,7 @@ class Type {
   std::int64_t num_elements() const;  ///< tile: product of the extents; 1 for rank 0
   /// A tile type of the same shape with another element.
   Type with_element(Elem) const;
+  Type with_element(Type element_or_pointer) const;
   Type with_shape(std::span<const std::int64_t>) const;
   /// The tile that loading through a view gives.
   Type view_tile() const;

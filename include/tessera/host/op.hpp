@@ -1,0 +1,205 @@
+// Op<T>: one lazy operation on a device. Building it checks and takes leases; running it enqueues its work and gives
+// the result at once.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "tessera/host/tensor.hpp"
+#include "tessera/runtime/stream.hpp"
+
+namespace tessera {
+
+namespace detail {
+
+/// What every operation can say before it runs.
+class OpBase {
+ public:
+  OpBase() = default;
+  OpBase(const OpBase&) = delete;
+  OpBase& operator=(const OpBase&) = delete;
+  virtual ~OpBase();
+  /// The device that its operands live on; null if it runs anywhere.
+  virtual runtime::Backend* device() const noexcept;
+  /// For an operation that makes a tensor: the extents and strides of that tensor, if they are known already.
+  virtual bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept;
+};
+
+template <class T>
+class OpNode : public OpBase {
+ public:
+  /// Enqueues; called once.
+  virtual T run(const Stream& stream) = 0;
+};
+
+[[noreturn]] void throw_spent_op(SourceLocation where);
+/// The stream that sync() uses: the default one of the operation's device.
+Stream stream_for(const OpBase& op);
+
+template <class>
+inline constexpr bool is_op = false;
+
+}  // namespace detail
+
+/// A lazy operation whose result is a T (void: it only has effects). Move-only; every way of running it consumes it.
+/// Its leases are held from the moment it exists until it has been enqueued or destroyed.
+template <class T>
+class [[nodiscard("an operation does nothing until it is run: write .sync() or .on(stream)")]] Op {
+ public:
+  using value_type = T;
+  explicit Op(std::unique_ptr<detail::OpNode<T>> node) noexcept : node_(std::move(node)) {}
+  Op(Op&&) noexcept = default;
+  Op& operator=(Op&&) noexcept = default;
+
+  /// Runs on the default stream of the operation's device and waits. Throws what building its operands throws,
+  /// CompileError, and the DeviceError of work that failed.
+  T sync(SourceLocation where = SourceLocation::current()) && {
+    const Stream stream = detail::stream_for(live(where));
+    return run_and_wait(stream, where);
+  }
+  /// The same on a stream of the caller's.
+  T sync(const Stream& stream, SourceLocation where = SourceLocation::current()) && {
+    return run_and_wait(stream, where);
+  }
+  /// Enqueues on `stream` and returns at once. A tensor in the result can be used immediately, on any stream: what
+  /// depends on it is ordered after it.
+  T on(const Stream& stream, SourceLocation where = SourceLocation::current()) && { return take(where)->run(stream); }
+
+  /// Runs this, then the operation that `f` makes of its result, on the same stream.
+  template <class F>
+  auto then(F f, SourceLocation where = SourceLocation::current()) &&;
+
+  // An operation that has a name must be moved: these two only say so.
+  template <class X = T>
+  T sync() & {
+    static_assert(detail::never<X>, "running an operation consumes it: write std::move(op).sync()");
+  }
+  template <class X = T>
+  T on(const Stream&) & {
+    static_assert(detail::never<X>, "running an operation consumes it: write std::move(op).on(stream)");
+  }
+
+ private:
+  friend detail::Reach;
+  detail::OpNode<T>& live(SourceLocation where) const {
+    if (!node_) [[unlikely]] { detail::throw_spent_op(where); }
+    return *node_;
+  }
+  std::unique_ptr<detail::OpNode<T>> take(SourceLocation where) {
+    live(where);
+    return std::move(node_);
+  }
+  T run_and_wait(const Stream& stream, SourceLocation where) {
+    const auto node = take(where);
+    if constexpr (std::is_void_v<T>) {
+      node->run(stream);
+      Stream(stream).synchronize();
+    } else {
+      T result = node->run(stream);
+      Stream(stream).synchronize();
+      return result;
+    }
+  }
+  std::unique_ptr<detail::OpNode<T>> node_;
+};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_op<Op<T>> = true;
+
+template <class T, class F>
+struct ThenTraits {
+  using type = std::invoke_result_t<F&, T>;
+};
+template <class F>
+struct ThenTraits<void, F> {
+  using type = std::invoke_result_t<F&>;
+};
+
+template <class T, class F, class U>
+class ThenNode final : public OpNode<U> {
+ public:
+  ThenNode(std::unique_ptr<OpNode<T>> first, F&& f) : first_(std::move(first)), f_(std::move(f)) {}
+  runtime::Backend* device() const noexcept override { return first_->device(); }
+  U run(const Stream& stream) override {
+    const auto first = std::move(first_);
+    if constexpr (std::is_void_v<T>) {
+      first->run(stream);
+      return f_().on(stream);
+    } else {
+      return f_(first->run(stream)).on(stream);
+    }
+  }
+
+ private:
+  std::unique_ptr<OpNode<T>> first_;
+  F f_;
+};
+
+/// Runs an operation; its result as a tuple of one, or of none.
+template <class T>
+auto run_to_tuple(Op<T>& op, const Stream& stream) {
+  if constexpr (std::is_void_v<T>) {
+    std::move(op).on(stream);
+    return std::tuple<>();
+  } else {
+    return std::tuple<T>(std::move(op).on(stream));
+  }
+}
+template <class T>
+using ResultTuple = std::conditional_t<std::is_void_v<T>, std::tuple<>, std::tuple<T>>;
+template <class... T>
+using JoinedTuple = decltype(std::tuple_cat(std::declval<ResultTuple<T>>()...));
+template <class Tuple>
+using TupleOrVoid = std::conditional_t<std::tuple_size_v<Tuple> == 0, void, Tuple>;
+
+template <class... T>
+class AllNode final : public OpNode<TupleOrVoid<JoinedTuple<T...>>> {
+ public:
+  explicit AllNode(Op<T>&&... ops) : ops_(std::move(ops)...) {}
+  runtime::Backend* device() const noexcept override {
+    runtime::Backend* found = nullptr;
+    std::apply([&](const auto&... op) { ((found = found ? found : Reach::node(op)->device()), ...); }, ops_);
+    return found;
+  }
+  TupleOrVoid<JoinedTuple<T...>> run(const Stream& stream) override {
+    return std::apply(
+        [&](auto&... op) -> TupleOrVoid<JoinedTuple<T...>> {
+          std::tuple<ResultTuple<T>...> parts{run_to_tuple(op, stream)...};  // braces: in order
+          if constexpr (!std::is_void_v<TupleOrVoid<JoinedTuple<T...>>>) {
+            return std::apply([](auto&... part) { return std::tuple_cat(std::move(part)...); }, parts);
+          }
+        },
+        ops_);
+  }
+
+ private:
+  std::tuple<Op<T>...> ops_;
+};
+
+}  // namespace detail
+
+template <class T>
+template <class F>
+auto Op<T>::then(F f, SourceLocation where) && {
+  using Next = typename detail::ThenTraits<T, F>::type;
+  static_assert(detail::is_op<Next>,
+                "the function given to then() takes the result and returns the next operation, an Op");
+  using U = typename Next::value_type;
+  return Op<U>(std::make_unique<detail::ThenNode<T, F, U>>(take(where), std::move(f)));
+}
+
+/// The operations one after the other on one stream, as one. The results come as a tuple in order; operations without a
+/// result drop out.
+template <class... T>
+  requires(sizeof...(T) > 0)
+Op<detail::TupleOrVoid<detail::JoinedTuple<T...>>> all(Op<T>... ops) {
+  (detail::Reach::check_live(ops), ...);
+  return Op<detail::TupleOrVoid<detail::JoinedTuple<T...>>>(std::make_unique<detail::AllNode<T...>>(std::move(ops)...));
+}
+
+}  // namespace tessera

@@ -1,0 +1,175 @@
+// Arguments of operations. What a caller writes (a tensor, a view, std::move(t), mut(t), another operation, a number)
+// converts to one of the small typed classes here; from then on everything is untyped and out of line. The classes
+// refer to what the caller wrote and take nothing from it: a given tensor changes hands only once the whole operation
+// has been accepted.
+#pragma once
+#include <bit>
+#include <concepts>
+#include <cstring>
+#include <memory>
+
+#include "tessera/host/op.hpp"
+#include "tessera/runtime/lease.hpp"
+
+namespace tessera::detail {
+
+/// Where an operand's elements are, once it has been resolved.
+struct Place {
+  runtime::StorageRef storage;
+  std::int64_t offset = 0;          ///< elements
+  std::int64_t* dims = nullptr;     ///< room for the rank
+  std::int64_t* strides = nullptr;  ///< same
+};
+
+/// One argument as the caller wrote it. Lives for the call.
+struct ArgRef {
+  enum class How : std::uint8_t { Read, Give, Lend, Number };
+  How how = How::Read;
+  bool fits = true;                      ///< a number that the parameter's type can hold
+  LayoutRef layout;                      ///< of a tensor; with an operation only the rank's worth of nothing
+  runtime::StorageRef* owner = nullptr;  ///< Give: emptied when the operation is accepted
+  void* op = nullptr;                    ///< an Op that makes the tensor
+  OpBase* (*peek)(void* op) = nullptr;   ///< null if the operation was spent
+  std::unique_ptr<OpBase> (*take)(void* op) = nullptr;
+  void (*resolve)(OpBase&, const Stream&, Place&) = nullptr;
+  std::uint64_t number = 0;  ///< raw bits of a number
+};
+
+template <Element T, int R>
+OpBase* peek_op(void* op) {
+  return Reach::node(*static_cast<Op<Tensor<T, R>>*>(op)).get();
+}
+template <Element T, int R>
+std::unique_ptr<OpBase> take_op(void* op) {
+  return std::move(Reach::node(*static_cast<Op<Tensor<T, R>>*>(op)));
+}
+template <Element T, int R>
+void resolve_op(OpBase& op, const Stream& stream, Place& place) {
+  Tensor<T, R> made = static_cast<OpNode<Tensor<T, R>>&>(op).run(stream);
+  Layout<R>& l = Reach::layout(made);
+  place.storage = std::move(l.storage);
+  place.offset = l.offset;
+  for (std::size_t i = 0; i < R; ++i) place.dims[i] = l.dims[i], place.strides[i] = l.strides[i];
+}
+
+template <Element T, int R>
+ArgRef op_arg(ArgRef::How how, Op<Tensor<T, R>>& op) {
+  ArgRef a;
+  a.how = how;
+  a.op = &op;
+  a.peek = peek_op<T, R>;
+  a.take = take_op<T, R>;
+  a.resolve = resolve_op<T, R>;
+  a.layout.element = element_type<T>;
+  return a;
+}
+
+/// A tensor to be read: Tensor, Shared, View, or an operation that makes one.
+template <Element T, int R>
+class Read {
+ public:
+  using element = T;
+  static constexpr int rank = R;
+  Read(TESSERA_ARG_LIVE const Tensor<T, R>& t) noexcept {
+    from(Reach::layout(t));
+  }                                                                              // NOLINT: conversions are the point
+  Read(const Shared<T, R>& t) noexcept { from(Reach::layout(t)); }               // NOLINT
+  Read(const View<T, R>& t) noexcept { from(Reach::layout(t)); }                 // NOLINT
+  Read(Op<Tensor<T, R>>&& op) noexcept : arg_(op_arg(ArgRef::How::Read, op)) {}  // NOLINT
+  const ArgRef& arg() const noexcept { return arg_; }
+
+ private:
+  void from(const Layout<R>& l) noexcept { arg_.layout = ref(l, element_type<T>); }
+  ArgRef arg_;
+};
+
+/// A tensor that is given: std::move(t), or an operation that makes one. The operation hands it back.
+template <Element T, int R>
+class Give {
+ public:
+  using element = T;
+  static constexpr int rank = R;
+  Give(TESSERA_ARG_LIVE Tensor<T, R>&& t) noexcept {  // NOLINT: conversions are the point
+    Layout<R>& l = Reach::layout(t);
+    arg_.how = ArgRef::How::Give;
+    arg_.layout = ref(l, element_type<T>);
+    arg_.owner = &l.storage;
+  }
+  Give(Op<Tensor<T, R>>&& op) noexcept : arg_(op_arg(ArgRef::How::Give, op)) {}  // NOLINT
+  const ArgRef& arg() const noexcept { return arg_; }
+
+ private:
+  ArgRef arg_;
+};
+
+template <Element T, int R>
+ArgRef lend_arg(const Lend<T, R>& lend) noexcept {
+  ArgRef a;
+  a.how = ArgRef::How::Lend;
+  a.layout = ref(Reach::layout(lend), element_type<T>);
+  return a;
+}
+
+/// Numbers that a Scalar<T> takes: floating ones for floating types, integers for all but bool, bool for bool.
+template <class X, class T>
+concept NumberFor = (std::is_arithmetic_v<X> || (Element<X> && element_class<X> == ElementClass::Float)) &&
+                    (std::is_same_v<T, bool>   ? std::is_same_v<X, bool>
+                     : std::is_same_v<X, bool> ? false
+                     : std::is_integral_v<T>   ? std::is_integral_v<X>
+                                               : true);
+
+/// A number for a Scalar<T>.
+template <Element T>
+class Number {
+ public:
+  using element = T;
+  template <class X>
+    requires NumberFor<X, T>
+  Number(X x) noexcept {  // NOLINT: conversions are the point
+    arg_.how = ArgRef::How::Number;
+    arg_.layout.element = element_type<T>;
+    T value;
+    if constexpr (std::is_arithmetic_v<T>) {
+      value = static_cast<T>(x);
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) arg_.fits = std::in_range<T>(x);
+    } else {
+      value = T(static_cast<float>(x));
+    }
+    std::memcpy(&arg_.number, &value, sizeof value);  // little-endian: the low bytes of the slot
+  }
+  const ArgRef& arg() const noexcept { return arg_; }
+
+ private:
+  ArgRef arg_;
+};
+
+/// A tensor operand inside an operation: leased from the moment the operation is built.
+struct Operand {
+  runtime::Lease lease;
+  runtime::StorageRef storage;  ///< null while the operand is an operation that has not run
+  std::int64_t offset = 0;      ///< elements
+  std::unique_ptr<OpBase> pending;
+  void (*resolve)(OpBase&, const Stream&, Place&) = nullptr;
+};
+
+/// An operand of a host operation, with room for its extents.
+struct ReadOperand : Operand {
+  std::int64_t dims[kMaxRank] = {};
+  std::int64_t strides[kMaxRank] = {};
+  int rank = 0;
+  ElementType element{};
+  bool known = false;  ///< dims and strides are valid
+  bool exclusive = false;
+
+  /// Takes over the argument: BorrowError if it is empty, was spent, or is being written. `what` is static.
+  void bind(const ArgRef&, int rank, const char* what, SourceLocation where);
+  /// Runs the operand if it is an operation; afterwards storage, dims and strides are valid.
+  void resolve_on(const Stream&, const char* what, SourceLocation where);
+  LayoutRef layout() const;
+  runtime::Backend* device() const noexcept;
+};
+
+/// Throws ShapeError unless `stream` belongs to the device that `storage` is on.
+void check_stream(const Stream& stream, const runtime::Storage& storage, const char* what, SourceLocation where);
+
+}  // namespace tessera::detail

@@ -1,0 +1,274 @@
+// Tensors as users hold them: Tensor owns, Shared is a copyable read-only owner, View is a read-only window that keeps
+// the storage alive, mut(t) lends. All are handles: copying a view or moving a tensor never copies elements.
+#pragma once
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "tessera/host/layout.hpp"
+#include "tessera/host/typestate.hpp"
+#include "tessera/runtime/device.hpp"
+
+namespace tessera {
+
+template <Element T, int R>
+class View;
+
+namespace detail {
+/// The library's own way to the layout behind a handle.
+struct Reach {
+  template <class H>
+  static const auto& layout(const H& handle) {
+    return handle.layout_;
+  }
+  template <class H>
+  static auto& layout(H& handle) {
+    return handle.layout_;
+  }
+  template <class H>
+  static auto& owners(H& handle) {
+    return handle.owners_;
+  }
+  template <class O>
+  static auto& node(O& op) {
+    return op.node_;
+  }
+  template <class O>
+  static void check_live(O& op, SourceLocation where = {}) {
+    op.live(where);
+  }
+  template <class H, int R>
+  static H make(Layout<R>&& layout) {
+    return H(std::move(layout));
+  }
+};
+
+/// The queries that all handles share. `Self` has a Layout named layout_.
+template <class Self, Element T, int R>
+class Queries {
+ public:
+  using element = T;
+  static constexpr int rank = R;
+
+  /// The extents. All queries throw BorrowError if the handle is empty.
+  Dims<R> dims(SourceLocation where = SourceLocation::current()) const {
+    return Dims<R>::from(live(where).dims, where);
+  }
+  /// Extent of one axis; ShapeError if there is no such axis.
+  std::int64_t dim(int axis, SourceLocation where = SourceLocation::current()) const {
+    const auto& l = live(where);
+    check_axis(axis, R, where);
+    return l.dims[static_cast<std::size_t>(axis)];
+  }
+  /// Distance of neighbours along one axis, in elements; ShapeError if there is no such axis.
+  std::int64_t stride(int axis, SourceLocation where = SourceLocation::current()) const {
+    const auto& l = live(where);
+    check_axis(axis, R, where);
+    return l.strides[static_cast<std::size_t>(axis)];
+  }
+  /// Number of elements.
+  std::int64_t size(SourceLocation where = SourceLocation::current()) const {
+    return ref(live(where), element_type<T>).size();
+  }
+  /// True if the elements are row-major without gaps.
+  bool contiguous(SourceLocation where = SourceLocation::current()) const {
+    return ref(live(where), element_type<T>).contiguous();
+  }
+  Device device(SourceLocation where = SourceLocation::current()) const { return live(where).storage->device(); }
+
+  // Read-only windows on the same storage.
+  /// Elements lo to hi - 1 along `Axis`; ShapeError unless 0 <= lo <= hi <= dim(Axis).
+  template <int Axis>
+  View<T, R> slice(Extent lo, Extent hi, SourceLocation where = SourceLocation::current()) const {
+    return Reach::make<View<T, R>>(sliced<Axis>(live(where), lo, hi, where));
+  }
+  /// The axes in another order: axis i of the result is axis Axes[i] of this.
+  template <int... Axes>
+  View<T, R> permute(SourceLocation where = SourceLocation::current()) const {
+    return Reach::make<View<T, R>>(permuted<Axes...>(Layout<R>(live(where))));
+  }
+  /// All of it.
+  View<T, R> view(SourceLocation where = SourceLocation::current()) const {
+    return Reach::make<View<T, R>>(Layout<R>(live(where)));
+  }
+  /// The same elements with other extents; ShapeError unless contiguous and as many.
+  template <std::size_t N>
+  View<T, static_cast<int>(N)> reshape(BracedDims<N> dims, SourceLocation where = SourceLocation::current()) const& {
+    return Reach::make<View<T, static_cast<int>(N)>>(
+        reshaped(Layout<R>(live(where)), element_type<T>, Dims<static_cast<int>(N)>(dims, where), where));
+  }
+
+ protected:
+  const Layout<R>& live(SourceLocation where) const {
+    const Layout<R>& l = Reach::layout(static_cast<const Self&>(*this));
+    if (!l.storage) [[unlikely]] { throw_empty(Self::kName, element_type<T>, R, where); }
+    return l;
+  }
+};
+}  // namespace detail
+
+/// The only owner of its elements: move-only. A kernel takes it by std::move (give) or as mut(t) (lend), and reads it
+/// as it is. Default-constructed or moved-from it is empty, and every use throws BorrowError until a tensor is
+/// assigned.
+template <Element T, int R>
+class TESSERA_CONSUMABLE Tensor : private detail::Queries<Tensor<T, R>, T, R> {
+  using Base = detail::Queries<Tensor<T, R>, T, R>;
+  using Where = SourceLocation;
+
+ public:
+  using element = T;
+  static constexpr int rank = R;
+
+  TESSERA_RETURNS_EMPTY Tensor() noexcept = default;
+  TESSERA_RETURNS_LIVE Tensor(Tensor&& other) noexcept : layout_(std::move(other.layout_)) {}
+  TESSERA_BECOMES_LIVE Tensor& operator=(Tensor&& other) noexcept {
+    layout_ = std::move(other.layout_);
+    return *this;
+  }
+  Tensor(const Tensor&) = delete;  // a copy is an operation: clone(t)
+  Tensor& operator=(const Tensor&) = delete;
+  ~Tensor() = default;
+
+  // The queries, said again because clang's analysis knows the methods of this class only.
+  TESSERA_LIVE Dims<R> dims(Where where = Where::current()) const { return Base::dims(where); }
+  TESSERA_LIVE std::int64_t dim(int axis, Where where = Where::current()) const { return Base::dim(axis, where); }
+  TESSERA_LIVE std::int64_t stride(int axis, Where where = Where::current()) const { return Base::stride(axis, where); }
+  TESSERA_LIVE std::int64_t size(Where where = Where::current()) const { return Base::size(where); }
+  TESSERA_LIVE bool contiguous(Where where = Where::current()) const { return Base::contiguous(where); }
+  TESSERA_LIVE Device device(Where where = Where::current()) const { return Base::device(where); }
+
+  /// The whole tensor, read-only. Views keep the storage alive.
+  TESSERA_LIVE View<T, R> view(Where where = Where::current()) const { return Base::view(where); }
+  template <int Axis>
+  TESSERA_LIVE View<T, R> slice(Extent lo, Extent hi, Where where = Where::current()) const {
+    return Base::template slice<Axis>(lo, hi, where);
+  }
+  template <int... Axes>
+  TESSERA_LIVE View<T, R> permute(Where where = Where::current()) const {
+    return Base::template permute<Axes...>(where);
+  }
+  template <std::size_t N>
+  TESSERA_LIVE View<T, static_cast<int>(N)> reshape(BracedDims<N> dims, Where where = Where::current()) const& {
+    return Base::reshape(dims, where);
+  }
+  /// Gives the tensor other extents: `auto flat = std::move(t).reshape({n})` is the same memory. Changes nothing if it
+  /// throws.
+  template <std::size_t N>
+  TESSERA_LIVE Tensor<T, static_cast<int>(N)> reshape(BracedDims<N> dims, Where where = Where::current()) && {
+    auto out = detail::reshaped(detail::Layout<R>(Base::live(where)), element_type<T>,
+                                Dims<static_cast<int>(N)>(dims, where), where);
+    layout_.storage.reset();
+    return detail::Reach::make<Tensor<T, static_cast<int>(N)>>(std::move(out));
+  }
+
+ private:
+  friend Base;
+  friend detail::Reach;
+  static constexpr const char* kName = "Tensor";
+  TESSERA_RETURNS_LIVE explicit Tensor(detail::Layout<R>&& layout) noexcept : layout_(std::move(layout)) {}
+  detail::Layout<R> layout_;
+};
+
+/// A read-only window on a tensor's elements. Copyable; keeps the storage alive, so it never dangles. What is written
+/// to the tensor later is seen through its views.
+template <Element T, int R>
+class View : public detail::Queries<View<T, R>, T, R> {
+ public:
+  /// Empty; using it throws BorrowError.
+  View() noexcept = default;
+
+ private:
+  friend detail::Queries<View<T, R>, T, R>;
+  friend detail::Reach;
+  static constexpr const char* kName = "View";
+  explicit View(detail::Layout<R>&& layout) noexcept : layout_(std::move(layout)) {}
+  detail::Layout<R> layout_;
+};
+
+/// A tensor with any number of owners, none of which may write.
+template <Element T, int R>
+class Shared : public detail::Queries<Shared<T, R>, T, R> {
+ public:
+  /// Empty; using it throws BorrowError.
+  Shared() noexcept = default;
+
+ private:
+  friend detail::Queries<Shared<T, R>, T, R>;
+  friend detail::Reach;
+  static constexpr const char* kName = "Shared";
+  explicit Shared(detail::Layout<R>&& layout) : layout_(std::move(layout)), owners_(std::make_shared<char>()) {}
+  detail::Layout<R> layout_;
+  std::shared_ptr<char> owners_;  ///< counts the Shared handles; views and operations in flight are not owners
+};
+
+/// Makes a tensor shareable: copies of the result are the same elements, read-only. Throws BorrowError if it is empty.
+template <Element T, int R>
+[[nodiscard]] Shared<T, R> share(TESSERA_ARG_LIVE Tensor<T, R>&& tensor,
+                                 SourceLocation where = SourceLocation::current()) {
+  if (!detail::Reach::layout(static_cast<const Tensor<T, R>&>(tensor)).storage)
+    detail::throw_empty("Tensor", element_type<T>, R, where);
+  return detail::Reach::make<Shared<T, R>>(std::move(detail::Reach::layout(tensor)));
+}
+
+/// The tensor again if `shared` is its only owner (it is empty afterwards); else nothing, and `shared` is unchanged.
+template <Element T, int R>
+[[nodiscard]] std::optional<Tensor<T, R>> try_unshare(Shared<T, R>&& shared,
+                                                      SourceLocation where = SourceLocation::current()) {
+  detail::Layout<R>& layout = detail::Reach::layout(shared);
+  if (!layout.storage) detail::throw_empty("Shared", element_type<T>, R, where);
+  if (detail::Reach::owners(shared).use_count() != 1) return std::nullopt;
+  detail::Reach::owners(shared).reset();
+  return detail::Reach::make<Tensor<T, R>>(std::move(layout));
+}
+
+/// What mut(t) gives: exclusive access for one operation while `t` stays its owner. A part can be lent as well:
+/// mut(t).slice<0>(0, n), mut(t).permute<1, 0>().
+template <Element T, int R>
+class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]] Lend {
+ public:
+  using element = T;
+  static constexpr int rank = R;
+
+  template <int Axis>
+  Lend slice(Extent lo, Extent hi, SourceLocation where = SourceLocation::current()) && {
+    return Lend(detail::sliced<Axis>(std::move(layout_), lo, hi, where));
+  }
+  template <int... Axes>
+  Lend permute() && {
+    return Lend(detail::permuted<Axes...>(std::move(layout_)));
+  }
+
+ private:
+  friend detail::Reach;
+  explicit Lend(detail::Layout<R>&& layout) noexcept : layout_(std::move(layout)) {}
+  detail::Layout<R> layout_;
+};
+
+/// Lends `tensor` to the operation that takes the result: exclusive until that has been enqueued. Throws BorrowError if
+/// it is empty.
+template <Element T, int R>
+Lend<T, R> mut(TESSERA_ARG_STAYS Tensor<T, R>& tensor, SourceLocation where = SourceLocation::current()) {
+  const detail::Layout<R>& layout = detail::Reach::layout(static_cast<const Tensor<T, R>&>(tensor));
+  if (!layout.storage) detail::throw_empty("Tensor", element_type<T>, R, where);
+  return detail::Reach::make<Lend<T, R>>(detail::Layout<R>(layout));
+}
+
+namespace detail {
+template <class>
+inline constexpr bool never = false;
+template <class>
+inline constexpr bool is_tensor = false;
+template <Element T, int R>
+inline constexpr bool is_tensor<Tensor<T, R>> = true;
+}  // namespace detail
+
+/// Explains what mut() takes.
+template <class X>
+  requires(!detail::is_tensor<X>)
+void mut(X&&, SourceLocation = SourceLocation::current()) {
+  static_assert(
+      detail::never<X>,
+      "mut(t) lends a Tensor that has a name: a temporary is given with std::move, and Views and Shared are read-only");
+}
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+// Extents and strides, and the errors about them.
+#include "tessera/host/layout.hpp"
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::detail {
+
+std::int64_t LayoutRef::size() const noexcept {
+  std::int64_t n = 1;
+  for (const std::int64_t d : dims) n *= d;
+  return n;
+}
+
+bool LayoutRef::contiguous() const noexcept {
+  std::int64_t expected = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] == 0) return true;
+    if (dims[i] == 1) continue;  // no step is ever taken along this axis
+    if (strides[i] != expected) return false;
+    expected *= dims[i];
+  }
+  return true;
+}
+
+std::byte* LayoutRef::data() const noexcept { return (*storage)->data() + offset * size_of(element); }
+
+void set_contiguous(std::span<const std::int64_t> dims, std::span<std::int64_t> strides) noexcept {
+  std::int64_t step = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    strides[i] = step;
+    step *= dims[i] > 0 ? dims[i] : 1;
+  }
+}
+
+void check_axis(int axis, int rank, SourceLocation where) {
+  if (axis >= 0 && axis < rank) return;
+  throw ShapeError(
+      concat("axis ", axis, " of a tensor of rank ", rank, " was asked for; axes count from 0 to ", rank - 1, "."),
+      where);
+}
+
+void check_slice(int axis, std::int64_t lo, std::int64_t hi, std::int64_t dim, SourceLocation where) {
+  if (lo >= 0 && lo <= hi && hi <= dim) return;
+  throw ShapeError(concat("slice<", axis, ">(", lo, ", ", hi, ") of an axis with ", dim,
+                          " elements: the bounds must satisfy 0 <= lo <= hi <= ", dim, "."),
+                   where);
+}
+
+void check_reshape(const LayoutRef& from, std::span<const std::int64_t> to, SourceLocation where) {
+  check_extents(to, where);
+  if (element_count(to, where) != from.size()) {
+    throw ShapeError(
+        concat("reshape of ", extents_text(from.dims), " (", from.size(), " elements) to ", extents_text(to), " (",
+               element_count(to, where), " elements): the number of elements must stay the same."),
+        where);
+  }
+  if (!from.contiguous()) {
+    throw ShapeError(
+        concat("reshape of a view with strides ", extents_text(from.strides), " over ", extents_text(from.dims),
+               ": only row-major memory without gaps can be reshaped.\n  Make it contiguous first: clone(view)."),
+        where);
+  }
+}
+
+std::string type_text(const char* what, ElementType element, int rank) {
+  return concat(what, "<", info(element).name, ", ", rank, ">");
+}
+
+void throw_empty(const char* what, ElementType element, int rank, SourceLocation where) {
+  throw BorrowError(concat("this ", type_text(what, element, rank),
+                           " is empty: it was moved from (given to a launch, or std::move'd) or never assigned.\n"
+                           "  Assign a tensor to it before using it, for example the one that the launch hands back."),
+                    where);
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,89 @@
+# Shared by the scripts: messages, Debian packages, compilers. Sourced, not run.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '\n==> %s\n' "$*"; }
+die() {
+  printf '\nerror: %s\n' "$*" >&2
+  exit 1
+}
+
+# The options of a script are documented in the comment block at its top: everything from line 2 to the first other line.
+usage() { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$1"; }
+
+# need <package> <probe>...: remembers the package unless all probes are there: a command, a header (x.h), a Python module (py:x).
+missing=()
+has_header() {
+  local found
+  for found in /usr/include/"$1" /usr/local/include/"$1" /usr/include/*-linux-gnu/"$1"; do
+    [ -e "$found" ] && return
+  done
+  return 1
+}
+need() {
+  local package=$1 probe
+  shift
+  for probe in "$@"; do
+    case $probe in
+      *.h) has_header "$probe" ;;
+      py:*) python3 -c "import ${probe#py:}" ;;
+      *) command -v "$probe" ;;
+    esac >/dev/null 2>&1 || { missing+=("$package"); return; }
+  done
+}
+
+need_to_build() {
+  need g++ c++
+  need cmake cmake
+  need ninja-build ninja
+  need ccache ccache
+  need git git
+  need python3 python3
+  need libpng-dev png.h
+}
+
+# Installs what `need` found missing; without apt-get, rights or network it says what to do instead.
+install_missing() {
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local command="apt-get install -y --no-install-recommends ${missing[*]}" as_root=()
+  [ "${may_install:-yes}" = yes ] || die "missing: ${missing[*]}. Install them with: sudo $command"
+  command -v apt-get >/dev/null ||
+    die "missing (named as in Debian): ${missing[*]}. There is no apt-get here; install their equivalents and run this again."
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || die "missing: ${missing[*]}. As root, run: $command"
+    as_root=(sudo)
+  fi
+  say "installing Debian packages: ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  "${as_root[@]}" apt-get update -q -o Acquire::Retries=3 ||
+    die "apt-get update failed. Is there a network, and does /etc/apt name a mirror that can be reached? (behind a proxy: export http_proxy=...)"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" ||
+    die "apt-get could not install all of: ${missing[*]}. Debian 12 and Ubuntu 24.04 have them (Ubuntu: component universe); see its message above."
+  missing=()
+}
+
+# The newest clang of at least 16: the one installed, else the first that the package lists offer. Prints its version.
+clang_version() {
+  local v
+  for v in 16 17 18 19 20; do
+    command -v "clang++-$v" >/dev/null && { echo "$v"; return; }
+  done
+  for v in 16 17 18 19 20; do
+    apt-cache show "clang-$v" >/dev/null 2>&1 && { echo "$v"; return; }
+  done
+  echo 16
+}
+
+# Compiles at a time: the processors, but no more than one per 1.5 GB of memory.
+default_jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo)
+  [ "$memory" -ge 1 ] || memory=1
+  echo $((cores < memory ? cores : memory))
+}
+
+# Objects are shared by all build folders and clones of this project.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+export NINJA_STATUS='[%f/%t %es] '

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Builds Tessera and its examples, runs every example and prints a table of what each computed.
+#
+#   scripts/demo.sh [options]
+#
+# Missing Debian or Ubuntu packages are installed first (with sudo unless run as root). The build is in build/demo.
+# Every example checks itself against a plain reference; the table's error column is what it found.
+#
+#   --jobs N        compiles at a time (default: the processors, as memory allows)
+#   --no-install    installs nothing and says what is missing
+#   --help          this text
+set -uo pipefail
+# shellcheck source=scripts/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+jobs=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --jobs) jobs=${2:?--jobs needs a number}; shift ;;
+    --no-install) may_install=no ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    *) die "unknown option $1; see scripts/demo.sh --help" ;;
+  esac
+  shift
+done
+cd "$root" || exit 1
+
+need_to_build
+install_missing
+jobs=${jobs:-$(default_jobs)}
+
+say "building the examples (build/demo, $jobs jobs)"
+mkdir -p build/demo
+cmake --preset release -B build/demo -DTESSERA_BUILD_TESTS=OFF -DTESSERA_BUILD_BENCH=OFF >build/demo/configure.log 2>&1 ||
+  { cat build/demo/configure.log; die "cmake could not configure the build; its messages are above"; }
+ninja -C build/demo -j "$jobs" || die "the build failed; the compiler's messages are above"
+
+# An example ends with a line per result: RESULT|name|size|error|milliseconds
+say "running the examples"
+rows=() failures=()
+for source in examples/*.cpp; do
+  name=$(basename "$source" .cpp)
+  log=build/demo/$name.log
+  printf '  %s\n' "$name"
+  if ! (cd build/demo/examples && "./$name") >"$log" 2>&1; then
+    failures+=("$name")
+    rows+=("$name|-|-|-|FAILED")
+    tail -n 20 "$log" | sed 's/^/    /'
+  elif ! grep -q '^RESULT|' "$log"; then
+    failures+=("$name")
+    rows+=("$name|-|-|-|printed no result")
+  else
+    while IFS='|' read -r _ title size error time; do rows+=("$title|$size|$error|$time|ok"); done < <(grep '^RESULT|' "$log")
+  fi
+done
+
+echo
+printf '%s\n' "example|size|max error|ms|" "${rows[@]}" | awk -F'|' '
+  { for (i = 1; i <= 5; i++) { cell[NR, i] = $i; if (length($i) > width[i]) width[i] = length($i) } }
+  END {
+    for (r = 1; r <= NR; r++) {
+      printf "  %-*s  %-*s  %*s  %*s  %s\n", width[1], cell[r, 1], width[2], cell[r, 2], width[3], cell[r, 3], width[4], cell[r, 4], cell[r, 5]
+      if (r == 1) { line = sprintf("%*s", width[1] + width[2] + width[3] + width[4] + width[5] + 8, ""); gsub(/ /, "-", line); print "  " line }
+    }
+  }'
+echo
+[ ${#failures[@]} -eq 0 ] || die "failed: ${failures[*]}. Their output is in build/demo/<name>.log"
+echo "All examples agree with their references."

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Static checks that a compiler does not make: clang-tidy (.clang-tidy names the checks) over the sources that handle owners
+# (runtime, jit, host, examples and their tests), and the search for `continue` in tile_if over everything that records kernels.
+#
+#   scripts/lint.sh [--clang VERSION] [--jobs N]
+set -uo pipefail
+# shellcheck source=scripts/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+clang=$(clang_version) jobs=$(default_jobs)
+while [ $# -gt 0 ]; do
+  case $1 in
+    --clang) clang=${2:?}; shift ;;
+    --jobs) jobs=${2:?}; shift ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    *) die "unknown option $1; see scripts/lint.sh --help" ;;
+  esac
+  shift
+done
+cd "$root" || exit 1
+command -v "clang-tidy-$clang" >/dev/null || die "clang-tidy-$clang is not installed: apt-get install clang-tidy-$clang"
+
+# The compile commands come from a clang configuration; nothing is built.
+database=build/clang
+mkdir -p build
+cmake --preset clang "-DCMAKE_CXX_COMPILER=clang++-$clang" >build/lint.log 2>&1 || { cat build/lint.log; exit 1; }
+
+status=0
+mapfile -t owners < <(git ls-files -co --exclude-standard 'src/runtime/*.cpp' 'src/jit/*.cpp' 'src/host/*.cpp' 'tests/runtime/*.cpp' \
+  'tests/host/*.cpp' 'tests/api/*.cpp' 'examples/*.cpp' 'kernels/*.cpp')
+echo "clang-tidy: ${#owners[@]} files"
+[ ${#owners[@]} -eq 0 ] || printf '%s\0' "${owners[@]}" |
+  xargs -0 -n 1 -P "$jobs" "clang-tidy-$clang" -p "$database" --quiet 2>build/lint.log || status=1
+grep -E 'error:|Error while processing' build/lint.log
+
+echo "clang-query: continue in tile_if"
+python3 -B tests/structure/continue_lint.py --clang-query "clang-query-$clang" --database "$database" || status=1
+exit $status

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Builds Tessera and runs its tests.
+#
+#   scripts/test.sh [options]
+#
+# Missing Debian or Ubuntu packages are installed first (with sudo unless run as root). Each step builds in build/<step>.
+#
+#   --full          all that CI runs: also clang with its typestate checks, the address, undefined-behaviour and thread
+#                   sanitizers, clang-tidy and clang-query, and NVIDIA's assembler over every kernel (fetched from PyPI)
+#   --only STEPS    only the named steps: dev, clang, asan, tsan, lint (comma-separated)
+#   --jobs N        compiles and tests at a time (default: the processors, as memory allows)
+#   --filter REGEX  runs only the tests whose names match
+#   --no-install    installs nothing and says what is missing
+#   --help          this text
+set -uo pipefail
+# shellcheck source=scripts/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+steps=dev jobs='' filter='.' full=no
+while [ $# -gt 0 ]; do
+  case $1 in
+    --full) full=yes steps=dev,clang,asan,tsan,lint ;;
+    --only) steps=${2:?--only needs a list of steps}; shift ;;
+    --jobs) jobs=${2:?--jobs needs a number}; shift ;;
+    --filter) filter=${2:?--filter needs a regular expression}; shift ;;
+    --no-install) may_install=no ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    *) die "unknown option $1; see scripts/test.sh --help" ;;
+  esac
+  shift
+done
+wanted() { [[ ,$steps, == *,$1,* ]]; }
+for step in ${steps//,/ }; do
+  [[ $step =~ ^(dev|clang|asan|tsan|lint)$ ]] || die "unknown step $step; there are dev, clang, asan, tsan and lint"
+done
+cd "$root" || exit 1
+
+need_to_build
+need libgtest-dev gtest/gtest.h
+need libgmock-dev gmock/gmock.h
+clang=$(clang_version)
+if wanted clang || wanted lint; then need "clang-$clang" "clang++-$clang"; fi
+if wanted lint; then
+  need "clang-tidy-$clang" "clang-tidy-$clang"
+  need "clang-tools-$clang" "clang-query-$clang"
+fi
+if [ $full = yes ]; then
+  need clang-format-16 clang-format-16
+  need python3-venv py:ensurepip
+fi
+install_missing
+jobs=${jobs:-$(default_jobs)}
+
+# One line per step for the end: name, outcome, counts, seconds.
+summary=() failed=no
+record() { summary+=("$(printf '%-8s %-8s %6ss  %s' "$1" "$2" "$3" "$4")"); [ "$2" = ok ] || failed=yes; }
+
+configure_and_build() {  # <step> [cmake options]; $targets limits what is built
+  local step=$1
+  shift
+  cmake --preset "$step" "$@" >"build/$step.configure.log" 2>&1 || { cat "build/$step.configure.log"; return 1; }
+  # shellcheck disable=SC2086
+  ninja -C "build/$step" -j "$jobs" ${targets:-}
+}
+
+run_tests() {  # <step> [ctest options]
+  local step=$1
+  shift
+  ctest --test-dir "build/$step" --output-on-failure --no-tests=error -j "$jobs" -R "$filter" "$@" 2>&1 | tee "build/$step.tests.log" |
+    grep --line-buffered -vE '^ *Start +[0-9]+:|^ *[0-9]+/[0-9]+ Test .* Passed '
+}
+
+# do_step <step> <title> <ctest options> [cmake options]
+do_step() {
+  local step=$1 title=$2 test_options=$3 start=$SECONDS
+  shift 3
+  wanted "$step" || return 0
+  say "$title (build/$step, $jobs jobs)"
+  mkdir -p build
+  if ! configure_and_build "$step" "$@"; then
+    record "$step" FAILED $((SECONDS - start)) "the build failed; see above"
+    return
+  fi
+  say "$title: tests"
+  # shellcheck disable=SC2086
+  if run_tests "$step" $test_options; then
+    record "$step" ok $((SECONDS - start)) "$(grep 'tests passed' "build/$step.tests.log")"
+  else
+    record "$step" FAILED $((SECONDS - start)) "$(grep 'tests passed' "build/$step.tests.log" || echo 'no tests ran')"
+  fi
+}
+
+do_lint() {
+  local start=$SECONDS
+  wanted lint || return 0
+  say "clang-tidy and clang-query $clang"
+  if scripts/lint.sh --clang "$clang" --jobs "$jobs"; then
+    record lint ok $((SECONDS - start)) ''
+  else
+    record lint FAILED $((SECONDS - start)) 'see above'
+  fi
+}
+
+# NVIDIA's assembler and the package whose bytecode writer and text the tests are held against; kept between runs.
+get_nvidia_packages() {
+  local venv=${TESSERA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}/test-venv pins=(nvidia-cuda-tileiras==13.5.37 cuda-tile==1.7.0 numpy)
+  say "NVIDIA's Tile IR tools from PyPI (${pins[*]})"
+  if [ "$(cat "$venv/pins" 2>/dev/null)" != "${pins[*]}" ]; then
+    python3 -m venv --clear "$venv" && "$venv/bin/pip" install -q --disable-pip-version-check --retries 5 "${pins[@]}" ||
+      die "pip could not install ${pins[*]}. Is there a network? (a mirror: PIP_INDEX_URL; a proxy: https_proxy)"
+    echo "${pins[*]}" >"$venv/pins"
+  fi
+  TESSERA_TILEIRAS=$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13/bin/tileiras)
+  [ -x "$TESSERA_TILEIRAS" ] || die "$TESSERA_TILEIRAS is not there; remove $venv and try again"
+  # A test that needs these tools fails, rather than skips, when it is told that they are required.
+  export TESSERA_TILEIRAS TESSERA_TEST_PYTHON="$venv/bin/python" TESSERA_REQUIRE_TILEIRAS=1
+}
+[ $full = no ] || get_nvidia_packages
+
+do_step dev "g++" ""
+do_step clang "clang $clang with its typestate checks" "-LE structure|consumer" "-DCMAKE_CXX_COMPILER=clang++-$clang"
+do_step asan "address and undefined-behaviour sanitizers" "-LE structure|consumer|reject|tileiras"
+targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency"
+do_lint
+
+say "summary"
+printf '%s\n' "${summary[@]}"
+[ $failed = no ] || exit 1

@@ -15,7 +15,10 @@ namespace tessera::runtime {
 
 class Storage;
 using StorageRef = std::shared_ptr<Storage>;
-class Queue;
+class StreamCore;
+
+/// Of all memory, in bytes: what the CUDA driver gives, and four cache lines of the CPU.
+inline constexpr std::size_t kStorageAlignment = 256;
 
 /// How a piece of work uses a storage.
 enum class AccessMode : std::uint8_t {
@@ -83,43 +86,43 @@ class Event {
 };
 using EventRef = std::shared_ptr<const Event>;
 
-/// Tells a queue's owner how a piece of work ended (see StreamCore); called once per enqueued piece, from any thread.
+/// What a queue tells about its work; called on the thread that runs the work, in the queue's order.
 class QueueObserver {
  public:
-  /// Called right before the work `number` would run: false if it must be skipped because an input failed.
+  virtual ~QueueObserver();
+  /// Right before the work `number` would run: false if it must be skipped, because an input carries a failure.
   virtual bool may_run(std::uint64_t number, std::span<const Access> accesses) noexcept = 0;
-  /// Called after the work ran, with std::current_exception() set if `failed`.
+  /// After the work has run; called inside the catch block of its exception if `failed`.
   virtual void finished(std::uint64_t number, std::span<const Access> accesses, bool failed) noexcept = 0;
+};
 
- protected:
-  ~QueueObserver() = default;
+/// Memory whose last user is gone: freed, or, if it is foreign, its owner released.
+struct Retired {
+  void* memory = nullptr;
+  std::size_t bytes = 0;
+  std::shared_ptr<void> owner;  ///< foreign memory: what keeps it
 };
 
 /// An in-order queue of a device. Calls on one queue are serialised by its StreamCore. Every call either does what it
 /// says or throws and has done nothing.
 class Queue {
  public:
-  /// Work still enqueued is finished, not dropped (the destructor may wait for it, or leave it to the device).
+  /// Work still enqueued is finished, not dropped.
   virtual ~Queue();
-  /// Enqueues the work. The queue (or the device) keeps what it needs of it: `work`, the argument slots, and the
-  /// accesses: either a reference to every storage until the work has ended, or nothing if Backend::free is ordered
-  /// behind the uses it is told. `number` is passed to the observer, which outlives the queue's work.
-  virtual void launch(const Submission&, std::uint64_t number, QueueObserver&) = 0;
+  /// Enqueues the work and keeps what it needs of the submission (whose spans end with the call). Where
+  /// Backend::queues_hold_storages, that includes a reference to every storage until the work has ended.
+  virtual void launch(const Submission&, std::uint64_t number) = 0;
   /// An event that is done when everything enqueued before has ended.
   virtual EventRef record() = 0;
   /// Everything enqueued later starts after `event` (of the same backend) is done.
   virtual void wait(const EventRef& event) = 0;
+  /// Enqueues the end of a piece of memory. Takes it only if it does not throw. Never called where queues hold
+  /// storages.
+  virtual void release(Retired& memory) = 0;
   /// Blocks the calling thread until everything enqueued has ended. Failures of the work itself are not thrown here.
   virtual void synchronize() = 0;
-  /// True if enqueued work has always ended when the call returns (the CPU's default queue): no events are needed then.
+  /// True if work has ended when launch() returns (the CPU's default queue): nobody needs an event of it.
   virtual bool immediate() const noexcept { return false; }
-};
-
-/// A use of memory that may still be going on: everything up to `number` on the queue of `stream`.
-class StreamCore;
-struct Use {
-  std::shared_ptr<StreamCore> stream;
-  std::uint64_t number = 0;
 };
 
 /// One device. Its methods may be called from any thread.
@@ -130,21 +133,31 @@ class Backend {
   virtual int ordinal() const noexcept = 0;
   virtual const std::string& name() const noexcept = 0;
 
-  /// Memory of at least one byte, aligned to `alignment` (a power of two). Throws DeviceError.
-  virtual void* allocate(std::size_t bytes, std::size_t alignment) = 0;
-  /// Gives memory back, ordered after `uses`. Must not throw and must not lose the memory.
-  virtual void free(void* memory, std::size_t bytes, std::span<const Use> uses) noexcept = 0;
-  /// A new queue; `is_default` for the one that the device's default stream uses. Throws DeviceError.
-  virtual std::unique_ptr<Queue> make_queue(bool is_default) = 0;
+  /// At least one byte, aligned to kStorageAlignment. Throws DeviceError.
+  virtual void* allocate(std::size_t bytes) = 0;
+  /// Frees memory that nothing uses any more. Must not throw.
+  virtual void free(void* memory, std::size_t bytes) noexcept = 0;
+  /// A new queue, which tells `observer` about its work; `is_default` for the one of the default stream. Throws
+  /// DeviceError.
+  virtual std::unique_ptr<Queue> make_queue(bool is_default, std::shared_ptr<QueueObserver> observer) = 0;
+  /// True if a queue keeps references to the storages of its work until it has ended, so that a storage that dies is
+  /// unused. Otherwise the end of a storage is enqueued behind its last uses (Queue::release).
+  virtual bool queues_hold_storages() const noexcept = 0;
   /// Copies between host memory or memory of this device, on the calling thread or through the device; returns when
   /// done. Ordering against queued work is the caller's (Storage::wait_*).
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  /// Sets every byte, and returns when done. Ordering as for copy().
+  virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;
   /// True if the host can read and write the device's memory by its address.
   virtual bool host_accessible() const noexcept = 0;
 
   /// The stream that is used where none is named; made on first use, the same for all threads, lives as long as the
   /// backend.
   std::shared_ptr<StreamCore> default_stream();
+
+ protected:
+  /// To be called first in the destructor of a backend: ends the default stream while its queue can still work.
+  void close_default_stream() noexcept;
 
  private:
   std::mutex default_mutex_;

@@ -42,6 +42,8 @@ void set_default_device(Device device) noexcept;
 namespace runtime {
 /// The device that `text` names, in the form of TESSERA_DEVICE. Throws DeviceError that lists the choices.
 Device parse_device(const std::string& text);
+/// The device that TESSERA_DEVICE names now; the CPU if it is unset. Throws DeviceError.
+Device device_from_environment();
 }  // namespace runtime
 
 }  // namespace tessera

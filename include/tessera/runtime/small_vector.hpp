@@ -58,11 +58,12 @@ class SmallVector {
     reserve(values.size());
     for (const T& v : values) data()[size_++] = v;
   }
-  /// Drops the elements (their destructors run), keeps the room.
-  void clear() noexcept {
-    for (std::size_t i = 0; i < size_; ++i) data()[i] = T();
-    size_ = 0;
+  /// Drops the elements from `n` on, keeps the room.
+  void truncate(std::size_t n) noexcept {
+    for (std::size_t i = n; i < size_; ++i) data()[i] = T();
+    if (n < size_) size_ = n;
   }
+  void clear() noexcept { truncate(0); }
 
  private:
   T inline_[N]{};

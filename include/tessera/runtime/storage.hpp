@@ -23,13 +23,19 @@ struct StorageOptions {
   bool poison = false;        ///< fill with 0xFF bytes (NaN in every floating type, -1 in the integers); not "written"
 };
 
-inline constexpr std::size_t kStorageAlignment =
-    256;  ///< bytes; what the CUDA driver gives, and four cache lines of the CPU
+/// So many streams may read one storage at a time before its list of readers allocates.
+inline constexpr std::size_t kInlineReads = 4;
+
+/// A use of memory by work that may still be going on: the piece `number` of a stream, or an earlier one.
+struct Use {
+  std::shared_ptr<StreamCore> stream;
+  std::uint64_t number = 0;
+};
 
 /// A failure that work left in what it wrote; shared by everything that it reached.
 struct Failure {
   std::exception_ptr error;
-  std::atomic<bool> delivered{false};  ///< thrown to the user at least once
+  std::atomic<bool> delivered{false};  ///< thrown to the user at least once: Stream::synchronize need not repeat it
 };
 using FailureRef = std::shared_ptr<Failure>;
 
@@ -54,33 +60,36 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::size_t bytes() const noexcept { return bytes_; }
   const std::string& label() const noexcept { return label_; }
 
-  // -- host waits (lease first, then wait, then touch) ----------------------------------------------------------
-  /// Blocks until the contents are there. Throws the failure that they carry (once: the storage is usable afterwards,
-  /// its contents unspecified; see docs/runtime.md).
+  // -- host waits (lease first, then wait, then touch) --
+  /// Blocks until the contents are there. Throws the failure that they carry, every time (docs/runtime.md).
   void wait_written();
-  /// Blocks until no work uses the storage at all, so that the host may write. Throws nothing of the work's failures.
+  /// Blocks until no work uses the storage at all, so that the host may write. Does not throw the work's failures.
   void wait_unused();
 
   // -- checked mode ---------------------------------------------------------------------------------------------
   /// One byte per byte of memory, nonzero once written; null where writes are not tracked.
   std::uint8_t* written_map() const noexcept { return written_.get(); }
-  /// The host wrote [offset, offset + bytes).
-  void mark_written(std::size_t offset, std::size_t bytes) noexcept;
+  /// The host wrote [offset, offset + bytes); a carried failure ends if that is everything.
+  void host_wrote(std::size_t offset, std::size_t bytes) noexcept;
 
-  // -- for leases -----------------------------------------------------------------------------------------------
-  friend class Lease;
-
-  // -- for submit() and backends --------------------------------------------------------------------------------
+  // -- for submit() and queues --
   /// Makes work that `stream` enqueues from now on wait for whatever conflicts with an access of this kind: the last
   /// writer, and for writes also the readers since, as far as they are on other streams. Reserves what note() needs.
-  void order(StreamCore& stream, AccessMode mode);
+  void order(const std::shared_ptr<StreamCore>& stream, AccessMode mode);
   /// The work `number` of `stream`, just enqueued, uses the storage. Cannot fail after order().
   void note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number, AccessMode mode) noexcept;
-  /// The failure carried by the contents; empty if none. In device order (called by queues), or after wait_*.
+  /// The work for which order() was called is not enqueued after all.
+  void forget(AccessMode mode) noexcept;
+  /// The failure that the contents carry; empty if none. Meaningful in device order (in a queue's work) or after
+  /// wait_*.
   FailureRef failure() const noexcept;
   void set_failure(FailureRef failure) noexcept;
+  bool has_failure() const noexcept { return has_failure_.load(std::memory_order_acquire); }
 
  private:
+  friend class Lease;
+  void drop_ended_reads();
+
   Device device_;
   void* memory_;
   std::size_t bytes_;
@@ -88,11 +97,13 @@ class Storage : public std::enable_shared_from_this<Storage> {
   bool foreign_;
   std::string label_;
   std::unique_ptr<std::uint8_t[]> written_;
+  std::atomic<bool> has_failure_{false};
 
   mutable std::mutex mutex_;  // everything below
   Lease* leases_ = nullptr;   // who holds it: any number of readers or one writer
   Use last_write_;
-  SmallVector<Use, 4> reads_;  // since the last write, one per stream
+  SmallVector<Use, kInlineReads> reads_;  // since the last write, one per stream
+  std::size_t reads_to_come_ = 0;         // order() without note() so far: the room that is kept for them
   FailureRef failure_;
 };
 

@@ -1,13 +1,13 @@
 // Streams: the user's handle, and the core behind it that numbers the work, remembers what was waited for, and keeps
 // the failures that nobody has been told of.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
 
 #include "tessera/runtime/backend.hpp"
-#include "tessera/runtime/small_vector.hpp"
 
 namespace tessera {
 
@@ -53,63 +53,63 @@ class CaptureSink {
   virtual void add(const Submission&) = 0;
 };
 
-class StreamCore : public std::enable_shared_from_this<StreamCore>, private QueueObserver {
+class FailureLog;
+
+/// A stream: a queue, the numbers of its work, and what it has waited for. Safe to use from any thread.
+class StreamCore : public std::enable_shared_from_this<StreamCore> {
   struct Private {};
 
  public:
+  /// Throws DeviceError if the device has no more queues.
   static std::shared_ptr<StreamCore> create(Device device, bool is_default = false);
-  StreamCore(Private, Device device) noexcept;
+  StreamCore(Private, Device device, bool is_default);
   ~StreamCore();
 
   Device device() const noexcept { return device_; }
 
   /// Orders the submission behind everything it conflicts with, enqueues it and notes its accesses. The caller holds
   /// leases on all storages of `accesses`, which name every storage once. Throws DeviceError; then nothing was
-  /// enqueued.
+  /// enqueued. What the work itself throws is not thrown here, but where its result is waited for.
   Ticket submit(const Submission&);
-  /// Work enqueued from now on starts after the work `number` of `other`. Nothing if this stream has waited for it
-  /// before.
-  void wait_for(const std::shared_ptr<StreamCore>& other, std::uint64_t number);
+  /// Work enqueued from now on starts after the work `number` of `other`. Does nothing if this is known to be so.
+  void wait_for(StreamCore& other, std::uint64_t number);
   /// Blocks the host until the work `number` has ended.
   void host_wait(std::uint64_t number);
-  /// Blocks until everything has ended; throws the first failure not delivered yet.
+  /// The same where nothing may throw: if the device has no event to give, waits for everything.
+  void host_wait_noexcept(std::uint64_t number) noexcept;
+  /// True if the work `number` is known to have ended. Does not block; may record an event.
+  bool has_ended(std::uint64_t number);
+  /// Blocks until everything has ended; throws the first failure not thrown yet.
   void synchronize();
-  /// The failure of the work `number`, which has ended; empty if it succeeded. Forgets it.
-  FailureRef take_failure(std::uint64_t number) noexcept;
-  /// True if the work is known to have ended; never blocks, may be late to know.
-  bool known_done(std::uint64_t number) noexcept;
+  /// The failure of the work `number`, which has ended; empty if it succeeded.
+  FailureRef failure_of(std::uint64_t number) noexcept;
+  /// Enqueues the end of memory behind everything enqueued so far. Takes it only if it does not throw.
+  void release(Retired& memory);
 
-  void begin_capture(CaptureSink&);
+  /// While capturing, submissions go to the sink, unordered, and waiting for this stream is an error.
+  void begin_capture(CaptureSink& sink);
   void end_capture() noexcept;
   bool capturing() const noexcept;
 
  private:
   struct Waited {
-    const StreamCore* stream = nullptr;
-    std::uint64_t id = 0;
-    std::uint64_t number = 0;
-  };
-  struct Failed {
-    std::uint64_t number = 0;
-    FailureRef failure;
+    std::uint64_t stream = 0, number = 0;
   };
   EventRef event_after(std::uint64_t number);
-  bool may_run(std::uint64_t number, std::span<const Access> accesses) noexcept override;
-  void finished(std::uint64_t number, std::span<const Access> accesses, bool failed) noexcept override;
-  void fail(std::uint64_t number, std::span<const Access> accesses, const FailureRef&) noexcept;
+  bool has_waited(const StreamCore& other, std::uint64_t number) const noexcept;
+  void remember_wait(const StreamCore& other, std::uint64_t number) noexcept;
 
   Device device_;
-  std::uint64_t id_;
+  std::uint64_t id_;  // unique in the process, never used again
+  std::shared_ptr<FailureLog> log_;
   std::unique_ptr<Queue> queue_;
-  mutable std::mutex mutex_;        // numbers, the last event, what was waited for
-  std::uint64_t enqueued_ = 0;      // number of the last piece of work
+  mutable std::mutex mutex_;        // everything below, and the calls on queue_
+  std::uint64_t enqueued_ = 0;      // the number of the last piece of work
   EventRef event_;                  // the last recorded event ...
   std::uint64_t event_number_ = 0;  // ... which covers the work up to here
-  std::uint64_t done_ = 0;          // known to have ended up to here
-  SmallVector<Waited, 4> waited_;   // per other stream: waited for up to here
+  std::array<Waited, 8> waited_;    // the streams last waited for, and up to where
+  unsigned next_waited_ = 0;
   CaptureSink* capture_ = nullptr;
-  mutable std::mutex failures_mutex_;
-  SmallVector<Failed, 1> failures_;  // not delivered, oldest first
 };
 
 /// Blocks until the work has ended; throws its failure. After a throw the storages that it wrote are usable (contents

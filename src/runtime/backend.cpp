@@ -1,0 +1,26 @@
+// What all backends share: their default stream, and the destructors of the interfaces.
+#include "tessera/runtime/backend.hpp"
+
+#include "tessera/runtime/stream.hpp"
+
+namespace tessera::runtime {
+
+Launchable::~Launchable() = default;
+Event::~Event() = default;
+QueueObserver::~QueueObserver() = default;
+Queue::~Queue() = default;
+Backend::~Backend() = default;
+
+std::shared_ptr<StreamCore> Backend::default_stream() {
+  std::lock_guard lock(default_mutex_);
+  if (!default_stream_) default_stream_ = StreamCore::create(Device(*this), true);
+  return default_stream_;
+}
+
+void Backend::close_default_stream() noexcept {
+  std::shared_ptr<StreamCore> last;
+  std::lock_guard lock(default_mutex_);
+  last.swap(default_stream_);
+}
+
+}  // namespace tessera::runtime

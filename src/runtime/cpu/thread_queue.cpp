@@ -1,0 +1,195 @@
+// The thread and its tasks. The state is shared by the queue, its thread and its events, so that each may be the last:
+// a queue that is destroyed by its own work (the work held the last tensor that knew the stream) leaves the thread to
+// itself.
+#include "runtime/cpu/thread_queue.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/work_scope.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/runtime/small_vector.hpp"
+
+namespace tessera::runtime {
+
+namespace {
+
+/// One entry of the queue: work, or waiting for another queue's event.
+struct Task {
+  EventRef wait;
+  std::shared_ptr<const Launchable> work;
+  LaunchGrid grid;
+  std::uint64_t number = 0;
+  SmallVector<std::uint64_t, 32> args;
+  SmallVector<Access, 8> accesses;
+};
+
+struct State {
+  std::mutex mutex;
+  std::condition_variable more, less;  // tasks arrived, or the end; tasks ended
+  std::vector<Task> tasks;             // not taken by the thread yet
+  std::uint64_t enqueued = 0, ended = 0;
+  bool stop = false;
+  bool detached = false;  // written before `stop` is seen, read after
+  std::shared_ptr<QueueObserver> observer;
+
+  void push(Task&& task) {
+    {
+      std::lock_guard lock(mutex);
+      tasks.push_back(std::move(task));
+      ++enqueued;
+    }
+    more.notify_one();
+  }
+  void wait_until(std::uint64_t position) {
+    std::unique_lock lock(mutex);
+    less.wait(lock, [&] { return ended >= position; });
+  }
+};
+
+void run(const Task& task, QueueObserver& observer) noexcept {
+  if (task.wait) return task.wait->wait();
+  run_work(*task.work, {task.grid, task.args.span(), task.accesses.span(), nullptr}, task.number, observer);
+}
+
+/// The thread: takes all tasks that are there, runs them, until it is told to stop and nothing is left. The two vectors
+/// swap their places, so that a stream in its stride allocates nothing.
+void serve(State& state) {
+  std::vector<Task> taken;
+  for (;;) {
+    {
+      std::unique_lock lock(state.mutex);
+      state.more.wait(lock, [&] { return state.stop || !state.tasks.empty(); });
+      if (state.tasks.empty()) return;
+      taken.swap(state.tasks);
+    }
+    for (Task& task : taken) {
+      run(task, *state.observer);
+      {
+        WorkScope scope;  // the last tensor of another stream may end here, and must not be waited for
+        task = Task();
+      }
+      std::lock_guard lock(state.mutex);
+      ++state.ended;
+      state.less.notify_all();
+    }
+    taken.clear();
+  }
+}
+
+/// Threads that nobody joins; the process waits for them before it takes its statics down.
+class Detached {
+ public:
+  static Detached& instance() {
+    static Detached& all = *new Detached;
+    static struct AtExit {
+      ~AtExit() { all.wait(); }
+    } at_exit;
+    return all;
+  }
+  void add() {
+    std::lock_guard lock(mutex_);
+    ++count_;
+  }
+  void remove() {
+    std::lock_guard lock(mutex_);
+    --count_;
+    none_.notify_all();
+  }
+
+ private:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    none_.wait(lock, [&] { return count_ == 0; });
+  }
+  std::mutex mutex_;
+  std::condition_variable none_;
+  int count_ = 0;
+};
+
+class PositionEvent final : public Event {
+ public:
+  PositionEvent(const Backend& backend, std::shared_ptr<State> state, std::uint64_t position)
+      : backend_(backend), state_(std::move(state)), position_(position) {}
+  bool done() const override {
+    std::lock_guard lock(state_->mutex);
+    return state_->ended >= position_;
+  }
+  void wait() const override { state_->wait_until(position_); }
+  const Backend& backend() const noexcept override { return backend_; }
+
+ private:
+  const Backend& backend_;
+  std::shared_ptr<State> state_;
+  std::uint64_t position_;
+};
+
+class ThreadQueue final : public Queue {
+ public:
+  ThreadQueue(Backend& backend, std::shared_ptr<QueueObserver> observer)
+      : backend_(backend), state_(std::make_shared<State>()) {
+    state_->observer = std::move(observer);
+    Detached& detached = Detached::instance();
+    try {
+      thread_ = std::thread([state = state_, &detached] {
+        serve(*state);
+        if (state->detached) detached.remove();
+      });
+    } catch (const std::system_error& error) {
+      throw DeviceError(concat("cannot start a thread for a stream on cpu: ", error.what()));
+    }
+  }
+  ~ThreadQueue() override {
+    const bool leave = inside_work();  // waiting could wait for the thread itself
+    if (leave) Detached::instance().add();
+    {
+      std::lock_guard lock(state_->mutex);
+      state_->stop = true;
+      state_->detached = leave;
+    }
+    state_->more.notify_one();
+    leave ? thread_.detach() : thread_.join();
+  }
+
+  void launch(const Submission& submission, std::uint64_t number) override {
+    Task task;
+    task.work = submission.work;
+    task.grid = submission.grid;
+    task.number = number;
+    task.args.assign(submission.args);
+    task.accesses.assign(submission.accesses);
+    state_->push(std::move(task));
+  }
+  EventRef record() override {
+    std::lock_guard lock(state_->mutex);
+    return std::make_shared<PositionEvent>(backend_, state_, state_->enqueued);
+  }
+  void wait(const EventRef& event) override {
+    Task task;
+    task.wait = event;
+    state_->push(std::move(task));
+  }
+  void release(Retired& memory) override { memory.owner.reset(); }
+  void synchronize() override {
+    std::uint64_t last = 0;
+    {
+      std::lock_guard lock(state_->mutex);
+      last = state_->enqueued;
+    }
+    state_->wait_until(last);
+  }
+
+ private:
+  Backend& backend_;
+  std::shared_ptr<State> state_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+}  // namespace tessera::runtime

@@ -1,0 +1,12 @@
+// The queue of a CPU stream that a user makes: a thread that runs its work in order.
+#pragma once
+#include <memory>
+
+#include "tessera/runtime/backend.hpp"
+
+namespace tessera::runtime {
+
+/// Throws DeviceError if the system gives no more threads.
+std::unique_ptr<Queue> make_thread_queue(Backend& backend, std::shared_ptr<QueueObserver> observer);
+
+}  // namespace tessera::runtime

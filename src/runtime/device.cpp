@@ -1,0 +1,75 @@
+// Device handles, the default device and the names that devices go by.
+#include "tessera/runtime/device.hpp"
+
+#include <atomic>
+#include <string_view>
+
+#include "runtime/cpu/cpu_backend.hpp"
+#include "tessera/base/env.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/runtime/backend.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::atomic<runtime::Backend*> chosen{nullptr};
+
+constexpr const char* kChoices = "cpu";
+
+/// The number in "cuda" or "cuda:N"; -1 if the text is neither.
+int cuda_ordinal(std::string_view text) {
+  if (text == "cuda") return 0;
+  if (!text.starts_with("cuda:")) return -1;
+  text.remove_prefix(5);
+  if (text.empty() || text.size() > 4) return -1;
+  int ordinal = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return -1;
+    ordinal = ordinal * 10 + (c - '0');
+  }
+  return ordinal;
+}
+
+}  // namespace
+
+Device Device::cpu() { return Device(runtime::cpu_backend()); }
+
+Device Device::cuda(int ordinal) {
+  throw DeviceError(concat("device cuda:", ordinal,
+                           " is not available: this build of Tessera has no CUDA backend yet.\n  Use ", kChoices,
+                           " (Device::cpu(), TESSERA_DEVICE=cpu)."));
+}
+
+DeviceKind Device::kind() const noexcept { return backend_->kind(); }
+int Device::ordinal() const noexcept { return backend_->ordinal(); }
+const std::string& Device::name() const noexcept { return backend_->name(); }
+
+Device runtime::parse_device(const std::string& text) {
+  if (text == "cpu") return Device::cpu();
+  if (const int ordinal = cuda_ordinal(text); ordinal >= 0) return Device::cuda(ordinal);
+  throw DeviceError(
+      concat("\"", text, "\" names no device; expected cpu, cuda or cuda:N (devices of this build: ", kChoices, ")"));
+}
+
+Device runtime::device_from_environment() {
+  const char* text = env(Env::DEVICE);
+  if (text == nullptr) return Device::cpu();
+  try {
+    return parse_device(text);
+  } catch (const DeviceError& error) { throw DeviceError(concat("TESSERA_DEVICE: ", error.message())); }
+}
+
+Device default_device() {
+  runtime::Backend* backend = chosen.load(std::memory_order_acquire);
+  if (backend == nullptr) {
+    runtime::Backend* found = &runtime::device_from_environment().backend();
+    backend = chosen.compare_exchange_strong(backend, found) ? found : backend;
+  }
+  return Device(*backend);
+}
+
+void set_default_device(Device device) noexcept { chosen.store(&device.backend(), std::memory_order_release); }
+
+}  // namespace tessera

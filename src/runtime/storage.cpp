@@ -1,0 +1,206 @@
+// Storages: making and retiring memory, and the order of what happens to it.
+#include "tessera/runtime/storage.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "runtime/retire.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/runtime/stream.hpp"
+
+namespace tessera::runtime {
+
+namespace {
+
+/// Frees memory that no storage owns yet.
+struct Unowned {
+  Backend& backend;
+  void* memory;
+  std::size_t bytes;
+  ~Unowned() {
+    if (memory != nullptr) backend.free(memory, bytes);
+  }
+};
+
+std::size_t allocated_size(std::size_t bytes) { return std::max<std::size_t>(bytes, 1); }
+
+[[noreturn]] void no_host_memory(std::size_t bytes) {
+  throw DeviceError(concat("out of host memory while making a storage of ", bytes, " bytes"));
+}
+
+}  // namespace
+
+StorageRef Storage::allocate(Device device, std::size_t bytes, const StorageOptions& options) {
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()))
+    throw DeviceError(
+        concat("a storage of ", bytes, " bytes is larger than any memory; check the extents of the tensor"));
+  Backend& backend = device.backend();
+  Unowned memory{backend, backend.allocate(allocated_size(bytes)), allocated_size(bytes)};
+  if (options.poison) backend.fill(memory.memory, 0xFF, bytes);
+  try {
+    std::unique_ptr<std::uint8_t[]> written;
+    if (options.track_writes) written.reset(new std::uint8_t[allocated_size(bytes)]());
+    auto storage = std::make_shared<Storage>(Private(), device, memory.memory, bytes, nullptr, options.label);
+    memory.memory = nullptr;
+    storage->written_ = std::move(written);
+    return storage;
+  } catch (const std::bad_alloc&) { no_host_memory(bytes); }
+}
+
+StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
+                          const StorageOptions& options) {
+  try {
+    std::unique_ptr<std::uint8_t[]> written;
+    if (options.track_writes) {
+      written.reset(new std::uint8_t[allocated_size(bytes)]);
+      std::memset(written.get(), 1, bytes);
+    }
+    auto storage = std::make_shared<Storage>(Private(), device, memory, bytes, std::move(owner), options.label);
+    storage->foreign_ = true;
+    storage->written_ = std::move(written);
+    return storage;
+  } catch (const std::bad_alloc&) { no_host_memory(bytes); }
+}
+
+Storage::Storage(Private, Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
+                 std::string_view label)
+    : device_(device), memory_(memory), bytes_(bytes), owner_(std::move(owner)), foreign_(false), label_(label) {}
+
+Storage::~Storage() {
+  // Nobody else can reach the storage now: no lease, no access and no lock is left.
+  Retired memory;
+  memory.owner = std::move(owner_);
+  if (!foreign_) {
+    memory.memory = memory_;
+    memory.bytes = allocated_size(bytes_);
+  }
+  if (last_write_.stream) {
+    try {
+      reads_.push_back(std::move(last_write_));
+    } catch (...) { last_write_.stream->host_wait_noexcept(last_write_.number); }
+  }
+  retire(device_.backend(), std::move(memory), reads_.span());
+}
+
+void Storage::order(const std::shared_ptr<StreamCore>& stream, AccessMode mode) {
+  SmallVector<Use, 5> conflicts;
+  {
+    std::unique_lock lock(mutex_);
+    if (last_write_.stream && last_write_.stream != stream) conflicts.push_back(last_write_);
+    if (mode == AccessMode::Read) {
+      const bool known =
+          std::any_of(reads_.begin(), reads_.end(), [&](const Use& use) { return use.stream == stream; });
+      if (!known && reads_.size() + reads_to_come_ >= kInlineReads) {
+        lock.unlock();
+        drop_ended_reads();
+        lock.lock();
+      }
+      reads_.reserve(reads_.size() + reads_to_come_ + 1);
+      ++reads_to_come_;
+    } else {
+      for (const Use& use : reads_) {
+        if (use.stream != stream) conflicts.push_back(use);
+      }
+    }
+  }
+  try {
+    for (const Use& use : conflicts) stream->wait_for(*use.stream, use.number);
+  } catch (...) {
+    forget(mode);
+    throw;
+  }
+}
+
+void Storage::forget(AccessMode mode) noexcept {
+  if (mode != AccessMode::Read) return;
+  std::lock_guard lock(mutex_);
+  --reads_to_come_;
+}
+
+void Storage::note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number, AccessMode mode) noexcept {
+  Use old_write;  // streams that end here do so outside the lock
+  SmallVector<Use, kInlineReads> old_reads;
+  std::lock_guard lock(mutex_);
+  if (mode == AccessMode::Read) {
+    --reads_to_come_;
+    for (Use& use : reads_) {
+      if (use.stream != stream) continue;
+      use.number = std::max(use.number, number);
+      return;
+    }
+    reads_.push_back({stream, number});  // order() made room
+    return;
+  }
+  if (!reads_.empty()) old_reads = std::move(reads_);
+  if (last_write_.stream != stream) {
+    old_write = std::exchange(last_write_, {stream, number});
+  } else {
+    last_write_.number = number;
+  }
+}
+
+/// A storage that many streams read and none writes (weights) would keep them all: forget those whose reads have ended.
+void Storage::drop_ended_reads() {
+  SmallVector<Use, kInlineReads> reads, ended;
+  {
+    std::lock_guard lock(mutex_);
+    reads.assign(reads_.span());
+  }
+  for (const Use& use : reads) {
+    if (use.stream->has_ended(use.number)) ended.push_back(use);
+  }
+  std::lock_guard lock(mutex_);
+  for (const Use& use : ended) {
+    Use* end = std::remove_if(reads_.begin(), reads_.end(), [&](const Use& other) {
+      return other.stream == use.stream && other.number == use.number;
+    });
+    reads_.truncate(static_cast<std::size_t>(end - reads_.begin()));
+  }
+}
+
+void Storage::wait_written() {
+  Use write;
+  {
+    std::lock_guard lock(mutex_);
+    write = last_write_;
+  }
+  if (write.stream) write.stream->host_wait(write.number);
+  if (!has_failure()) return;
+  if (const FailureRef carried = failure()) {
+    carried->delivered.store(true);
+    std::rethrow_exception(carried->error);
+  }
+}
+
+void Storage::wait_unused() {
+  SmallVector<Use, kInlineReads + 1> uses;
+  {
+    std::lock_guard lock(mutex_);
+    uses.assign(reads_.span());
+    if (last_write_.stream) uses.push_back(last_write_);
+  }
+  for (const Use& use : uses) use.stream->host_wait(use.number);
+}
+
+void Storage::host_wrote(std::size_t offset, std::size_t bytes) noexcept {
+  if (offset > bytes_ || bytes > bytes_ - offset) return;
+  if (written_) std::memset(written_.get() + offset, 1, bytes);
+  if (bytes == bytes_) set_failure(nullptr);
+}
+
+FailureRef Storage::failure() const noexcept {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Storage::set_failure(FailureRef failure) noexcept {
+  std::lock_guard lock(mutex_);
+  failure_.swap(failure);
+  has_failure_.store(failure_ != nullptr, std::memory_order_release);
+}
+
+}  // namespace tessera::runtime

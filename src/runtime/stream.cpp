@@ -1,0 +1,238 @@
+// Streams: numbering, ordering and waiting. Lock order: a storage's mutex, then nothing; a stream's mutex, then nothing
+// but the backend's own. No two of them are ever held together, and nothing is destroyed under one.
+#include "tessera/runtime/stream.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <utility>
+
+#include "runtime/failure_log.hpp"
+#include "runtime/work_scope.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/runtime/storage.hpp"
+
+namespace tessera {
+
+Stream::Stream() : Stream(default_device()) {}
+Stream::Stream(Device device) : core_(runtime::StreamCore::create(device)) {}
+Stream Stream::default_of(Device device) { return Stream(device.backend().default_stream()); }
+Device Stream::device() const noexcept { return core_->device(); }
+void Stream::synchronize() { core_->synchronize(); }
+
+namespace runtime {
+
+CaptureSink::~CaptureSink() = default;
+
+namespace {
+
+std::atomic<std::uint64_t> next_id{1};
+
+[[noreturn]] void deliver(const FailureRef& failure) {
+  failure->delivered.store(true);
+  std::rethrow_exception(failure->error);
+}
+
+/// Takes back what order() reserved for accesses that are not enqueued in the end.
+class Orders {
+ public:
+  Orders(const std::shared_ptr<StreamCore>& stream, std::span<const Access> accesses) : accesses_(accesses) {
+    try {
+      for (const Access& access : accesses) {
+        access.storage->order(stream, access.mode);
+        ++ordered_;
+      }
+    } catch (...) {
+      forget();
+      throw;
+    }
+  }
+  ~Orders() { forget(); }
+  void note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number) noexcept {
+    for (const Access& access : accesses_) access.storage->note(stream, number, access.mode);
+    ordered_ = 0;
+  }
+
+ private:
+  void forget() noexcept {
+    for (std::size_t i = 0; i < ordered_; ++i) accesses_[i].storage->forget(accesses_[i].mode);
+    ordered_ = 0;
+  }
+  std::span<const Access> accesses_;
+  std::size_t ordered_ = 0;
+};
+
+void check_submission(const Submission& submission, Device device) {
+  if (inside_work())
+    throw DeviceError(
+        concat(submission.label, ": work that runs on a stream may not enqueue more work; enqueue it before or after"),
+        submission.where);
+  for (const Access& access : submission.accesses) {
+    if (!access.storage) throw InternalError(concat(submission.label, ": a submission names an empty storage"));
+    if (access.storage->device() == device) continue;
+    throw DeviceError(concat(submission.label, ": tensor '", access.storage->label(), "' is on device ",
+                             access.storage->device().name(), ", the stream is on ", device.name(),
+                             ".\n  Copy the tensor to ", device.name(), " first, or use a stream of its device."),
+                      submission.where);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<StreamCore> StreamCore::create(Device device, bool is_default) {
+  try {
+    return std::make_shared<StreamCore>(Private(), device, is_default);
+  } catch (const std::bad_alloc&) {
+    throw DeviceError(concat("out of host memory while making a stream on ", device.name()));
+  }
+}
+
+StreamCore::StreamCore(Private, Device device, bool is_default)
+    : device_(device),
+      id_(next_id.fetch_add(1, std::memory_order_relaxed)),
+      log_(std::make_shared<FailureLog>()),
+      queue_(device.backend().make_queue(is_default, log_)) {}
+
+StreamCore::~StreamCore() = default;
+
+Ticket StreamCore::submit(const Submission& submission) {
+  check_submission(submission, device_);
+  auto self = shared_from_this();
+  try {
+    if (capturing()) {
+      capture_->add(submission);
+      return {std::move(self), 0};
+    }
+    Orders orders(self, submission.accesses);
+    std::uint64_t number = 0;
+    {
+      std::lock_guard lock(mutex_);
+      number = enqueued_ + 1;
+      queue_->launch(submission, number);
+      enqueued_ = number;
+    }
+    orders.note(self, number);
+    return {std::move(self), number};
+  } catch (const std::bad_alloc&) {
+    throw DeviceError(concat("out of host memory while enqueuing ", submission.label), submission.where);
+  }
+}
+
+void StreamCore::wait_for(StreamCore& other, std::uint64_t number) {
+  if (&other == this || number == 0 || other.queue_->immediate()) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (has_waited(other, number)) return;
+  }
+  const EventRef event = other.event_after(number);
+  const bool ours = &event->backend() == &device_.backend();
+  if (!ours) event->wait();
+  std::lock_guard lock(mutex_);
+  if (ours) queue_->wait(event);
+  remember_wait(other, number);
+}
+
+EventRef StreamCore::event_after(std::uint64_t number) {
+  EventRef old;  // ends outside the lock
+  std::lock_guard lock(mutex_);
+  if (event_ && event_number_ >= number) return event_;
+  old = std::exchange(event_, queue_->record());
+  event_number_ = enqueued_;
+  return event_;
+}
+
+bool StreamCore::has_waited(const StreamCore& other, std::uint64_t number) const noexcept {
+  for (const Waited& waited : waited_) {
+    if (waited.stream == other.id_) return waited.number >= number;
+  }
+  return false;
+}
+
+void StreamCore::remember_wait(const StreamCore& other, std::uint64_t number) noexcept {
+  for (Waited& waited : waited_) {
+    if (waited.stream != other.id_) continue;
+    waited.number = std::max(waited.number, number);
+    return;
+  }
+  waited_[next_waited_] = {other.id_, number};
+  next_waited_ = (next_waited_ + 1) % waited_.size();
+}
+
+void StreamCore::host_wait(std::uint64_t number) {
+  if (number == 0 || queue_->immediate()) return;
+  if (inside_work())
+    throw DeviceError("work that runs on a stream may not wait for other work: it could wait for itself");
+  if (capturing()) throw DeviceError("the host cannot wait for a stream that is being captured into a graph");
+  event_after(number)->wait();
+}
+
+void StreamCore::host_wait_noexcept(std::uint64_t number) noexcept {
+  if (number == 0 || queue_->immediate()) return;
+  try {
+    return event_after(number)->wait();
+  } catch (...) {
+    // No event to be had: wait for everything.
+  }
+  try {
+    std::lock_guard lock(mutex_);
+    queue_->synchronize();
+  } catch (...) {
+    // The device is dead: nothing runs on it any more.
+  }
+}
+
+bool StreamCore::has_ended(std::uint64_t number) {
+  return number == 0 || queue_->immediate() || event_after(number)->done();
+}
+
+void StreamCore::synchronize() {
+  if (inside_work())
+    throw DeviceError("work that runs on a stream may not wait for other work: it could wait for itself");
+  std::uint64_t last = 0;
+  {
+    std::lock_guard lock(mutex_);
+    last = enqueued_;
+  }
+  host_wait(last);
+  if (const FailureRef failure = log_->deliver()) std::rethrow_exception(failure->error);
+}
+
+FailureRef StreamCore::failure_of(std::uint64_t number) noexcept { return log_->of(number); }
+
+void StreamCore::release(Retired& memory) {
+  std::lock_guard lock(mutex_);
+  queue_->release(memory);
+}
+
+void StreamCore::begin_capture(CaptureSink& sink) {
+  std::lock_guard lock(mutex_);
+  if (capture_ != nullptr) throw DeviceError("this stream is already being captured into a graph");
+  capture_ = &sink;
+}
+
+void StreamCore::end_capture() noexcept {
+  std::lock_guard lock(mutex_);
+  capture_ = nullptr;
+}
+
+bool StreamCore::capturing() const noexcept {
+  std::lock_guard lock(mutex_);
+  return capture_ != nullptr;
+}
+
+void wait(const Ticket& ticket, std::span<const Access> accesses) {
+  if (!ticket.stream || ticket.number == 0) return;
+  ticket.stream->host_wait(ticket.number);
+  const FailureRef failure = ticket.stream->failure_of(ticket.number);
+  if (!failure) return;
+  for (const Access& access : accesses) {
+    if (access.mode == AccessMode::Read) continue;
+    access.storage->wait_unused();  // whoever was enqueued to read it has seen the failure
+    if (access.storage->failure() == failure) access.storage->set_failure(nullptr);
+  }
+  deliver(failure);
+}
+
+}  // namespace runtime
+}  // namespace tessera

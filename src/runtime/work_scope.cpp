@@ -1,0 +1,24 @@
+#include "runtime/work_scope.hpp"
+
+namespace tessera::runtime {
+
+namespace {
+thread_local bool running_work = false;
+}
+
+bool inside_work() noexcept { return running_work; }
+
+WorkScope::WorkScope() noexcept : outer_(running_work) { running_work = true; }
+WorkScope::~WorkScope() { running_work = outer_; }
+
+void run_work(const Launchable& work, const LaunchContext& context, std::uint64_t number,
+              QueueObserver& observer) noexcept {
+  if (!observer.may_run(number, context.accesses)) return;
+  try {
+    WorkScope scope;
+    work.launch(context);
+  } catch (...) { return observer.finished(number, context.accesses, true); }
+  observer.finished(number, context.accesses, false);
+}
+
+}  // namespace tessera::runtime

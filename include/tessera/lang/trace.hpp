@@ -1,10 +1,15 @@
-// What recording a kernel gives to the host: the module, the launch signature and the conditions that a launch must satisfy.
+// What recording a kernel gives to the host: the module, the launch signature and the conditions that a launch must
+// satisfy.
 //
 // Entry arguments, in the order of the kernel's parameters:
-//   tensor parameter (Mut, MutTiles, In, Acc, unsafe_::Mut)   ptr<T>, then `rank` dims (i64), then `rank` strides (i64, elements)
-//   Scalar<T>                                                 one T
-//   unsafe_::Ptr<T>                                           one ptr<T>
+//   tensor parameter (Mut, MutTiles, In, Acc, unsafe_::Mut)   ptr<T>, then `rank` dims (i64), then `rank` strides (i64,
+//   elements) Scalar<T>                                                 one T unsafe_::Ptr<T> one ptr<T>
 // Every argument occupies one 8-byte slot of the launch's argument array (little-endian, low bytes).
+//
+// The grid that a recording expects:
+//   with a Mut      one block per piece; pieces are numbered row-major and the block's number is blockIdx.x
+//   wide_grid       number = blockIdx.y * gridDim.x + blockIdx.x; gridDim.x * gridDim.y >= pieces and < 2^31; the rest
+//   do nothing otherwise       any number of blocks below 2^31 (MutTiles deal their tiles to however many there are)
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -26,34 +31,41 @@ inline constexpr std::int64_t kDyn = -1;
 struct ParamInfo {
   ParamKind kind;
   ElementType element;
-  int rank = 0;                         ///< of the tensor; 0 for Scalar and UnsafePtr
-  std::vector<std::int64_t> extents;    ///< Mut, MutTiles, UnsafeMut: the piece; In, Acc: static extents or kDyn
-  std::string spelling;                 ///< as a user writes it: "Mut<f32, 128>", "In<f32, dyn>"
-  int first_arg = 0;                    ///< first slot in the entry's arguments
+  int rank = 0;                       ///< of the tensor; 0 for Scalar and UnsafePtr
+  std::vector<std::int64_t> extents;  ///< Mut, MutTiles, UnsafeMut: the piece; In, Acc: static extents or kDyn
+  std::string spelling;               ///< as a user writes it: "Mut<f32, 128>", "In<f32, dyn>"
+  int first_arg = 0;                  ///< first slot in the entry's arguments
+
+  bool is_tensor() const { return kind != ParamKind::Scalar && kind != ParamKind::UnsafePtr; }
+  int num_args() const { return is_tensor() ? 1 + 2 * rank : 1; }  ///< slots
 };
 
-/// What a recording may rely on beyond the parameter types. One entry per tensor parameter, in order.
+/// What a recording may rely on beyond the parameter types. One entry per tensor parameter, in order; missing entries
+/// are default.
 struct TensorFacts {
-  int unit_axis = -1;                   ///< an axis whose stride is 1 (static in the view); -1: none known
+  int unit_axis = -1;           ///< an axis whose stride is 1 (static in the view); -1: none known
+  std::uint32_t unit_dims = 0;  ///< bit a: dim(a) is 1. Together with long_dims it decides at trace time where
+  std::uint32_t long_dims =
+      0;  ///< bit a: dim(a) is not 1.   `load_like` broadcasts; unknown axes get a branch in the kernel
 };
 struct Specialization {
   std::vector<TensorFacts> tensors;
-  bool wide_grid = false;               ///< more pieces than one grid axis holds (2^24 - 1): number = y * gridDim.x + x
-  bool checked = false;
-  bool accuracy_given = false;          ///< the call overrides the kernel's default accuracy
+  bool wide_grid = false;       ///< more pieces than one grid axis holds (2^24 - 1): number = y * gridDim.x + x
+  bool checked = false;         ///< assert that tile indices are in range
+  bool accuracy_given = false;  ///< the call overrides the kernel's default accuracy
   Accuracy accuracy = Accuracy::Precise;
 };
 
 /// A `require`: evaluated on the host over the launch's argument slots before anything is enqueued.
 struct Requirement {
-  ir::ScalarProgram condition;          ///< gives an i1
+  ir::ScalarProgram condition;  ///< gives an i1
   std::string message;
   SourceLocation where;
 };
 
 struct Trace {
-  std::unique_ptr<ir::Module> module;   ///< one entry, named `name`
-  std::string name;                     ///< a label, e.g. "saxpy"
+  std::unique_ptr<ir::Module> module;  ///< one entry, named `name`
+  std::string name;                    ///< a label, e.g. "saxpy"
   std::vector<ParamInfo> params;
   std::vector<Requirement> requirements;
 };

@@ -1,0 +1,189 @@
+// Element-wise access through pointer tiles: regions at any element offset, gathers, and what views cannot express.
+// Every element is masked by comparing its position with the tensor's dimension, unsigned: negative and wrapped
+// positions are outside.
+#include "lang/recording_impl.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::lang {
+
+using ir::AttrName;
+using ir::Elem;
+using ir::Op;
+using ir::Type;
+using ir::Value;
+
+Value positions_along(ir::Builder& b, Value start, int axis, Extents shape) {
+  const auto dims = wide(shape);
+  return dims[static_cast<std::size_t>(axis)] == 1 ? start : emit::add(b, start, emit::iota(b, Elem::I32, axis, dims));
+}
+
+namespace {
+
+/// Splats a scalar pointer or offsets a pointer tile, both at `shape`.
+Value offset_pointers(ir::Builder& b, Value pointers, Value offsets, std::span<const std::int64_t> shape) {
+  const Value base = emit::expand(b, pointers, shape);
+  return b.create(Op::Offset, {base, emit::expand(b, offsets, shape)}, {base.type()})->result();
+}
+
+/// True if every position is below a static extent by construction: 0, 1, ..., n - 1 with n <= extent.
+bool statically_inside(Value position, std::int64_t extent) {
+  if (extent == kDyn) return false;
+  if (const auto c = emit::constant_of(position)) return *c >= 0 && *c < extent;
+  const ir::Operation* def = position.def();
+  if (def != nullptr && def->op() == Op::Reshape) def = def->operand(0).def();
+  return def != nullptr && def->op() == Op::Iota && position.type().num_elements() <= extent;
+}
+
+}  // namespace
+
+Elements elements_at(ir::Builder& b, TensorState& t, Values positions, Extents shape) {
+  const auto dims = wide(shape);
+  Value mask, offset;
+  for (int a = 0; a < t.rank; ++a) {
+    const auto i = static_cast<std::size_t>(a);
+    const Value position = positions[i];
+    if (!statically_inside(position, t.extents[i])) {
+      const Value dim = position.type().elem() == Elem::I64 ? t.dims[i] : dim32(t, a);
+      const Value inside = emit::below(b, position, dim);
+      mask = mask ? emit::bit_and(b, mask, inside) : inside;
+    }
+    // Only positions inside are dereferenced, and those are not negative.
+    Value along = emit::extend(b, position, Elem::I64, false);
+    if (a != t.unit_axis) along = emit::mul(b, along, t.strides[i]);
+    offset = offset ? emit::add(b, offset, along) : along;
+  }
+  if (!offset) offset = emit::i64(b, 0);
+  return {offset_pointers(b, t.pointer, offset, dims), mask ? emit::expand(b, mask, dims) : Value{}};
+}
+
+Value load_pointers(const Elements& at, TensorState& t, Extents shape, const PadSpec& pad, OrderTokens* order,
+                    SourceLocation loc) {
+  Tracer& tracer = state().tracer;
+  std::vector<Value> operands{at.pointers};
+  if (at.mask) {
+    operands.push_back(at.mask);
+    operands.push_back(padding_tile(tracer.at(loc), t, shape, pad));
+  }
+  if (order != nullptr) operands.push_back(tracer.read(order->written));
+  const std::uint32_t masked = at.mask ? 1 : 0;
+  const std::uint32_t groups[] = {1, masked, masked, order != nullptr ? 1U : 0U};
+  const Type types[] = {Type::tile(Type::element(t.elem), wide(shape)), Type::token()};
+  ir::Operation* load = tracer.at(loc).create_grouped(
+      Op::LoadPtrTko, operands, groups, types, {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  if (order != nullptr) loaded(*order, load->result(1), loc);
+  return load->result(0);
+}
+
+void store_pointers(const Elements& at, Value value, OrderTokens* order, SourceLocation loc) {
+  Tracer& tracer = state().tracer;
+  std::vector<Value> operands{at.pointers, value};
+  if (at.mask) operands.push_back(at.mask);
+  if (order != nullptr) operands.push_back(tracer.read(order->all));
+  const std::uint32_t groups[] = {1, 1, at.mask ? 1U : 0U, order != nullptr ? 1U : 0U};
+  const Type types[] = {Type::token()};
+  ir::Operation* store = tracer.at(loc).create_grouped(
+      Op::StorePtrTko, operands, groups, types, {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  if (order != nullptr) stored(*order, store->result());
+}
+
+namespace {
+
+std::vector<Value> region(ir::Builder& b, Values start, Extents tile) {
+  std::vector<Value> positions;
+  for (std::size_t a = 0; a < tile.size(); ++a)
+    positions.push_back(positions_along(b, start[a], static_cast<int>(a), tile));
+  return positions;
+}
+
+}  // namespace
+
+Value load_region(TensorRef ref, Extents tile, Values start, const PadSpec& pad, SourceLocation loc) {
+  TensorState& t = state().tensor(ref);
+  ir::Builder& b = state().tracer.at(loc);
+  return load_pointers(elements_at(b, t, region(b, start, tile), tile), t, tile, pad, nullptr, loc);
+}
+
+Value load_elements(TensorRef ref, Values positions, Extents shape, const PadSpec& pad, SourceLocation loc) {
+  TensorState& t = state().tensor(ref);
+  ir::Builder& b = state().tracer.at(loc);
+  return load_pointers(elements_at(b, t, positions, shape), t, shape, pad, nullptr, loc);
+}
+
+Value load_slices(TensorRef ref, int axis, Value index, Extents shape, const PadSpec& pad, SourceLocation loc) {
+  TensorState& t = state().tensor(ref);
+  ir::Builder& b = state().tracer.at(loc);
+  const auto dims = wide(shape);
+  std::vector<Value> positions;
+  for (int a = 0; a < t.rank; ++a) {
+    std::vector<std::int64_t> line(shape.size(), 1);
+    line[static_cast<std::size_t>(a)] = dims[static_cast<std::size_t>(a)];
+    positions.push_back(a == axis ? emit::reshape(b, index, line) : emit::iota(b, Elem::I32, a, dims));
+  }
+  return load_pointers(elements_at(b, t, positions, shape), t, shape, pad, nullptr, loc);
+}
+
+Value load_anywhere(PieceRef ref, Extents tile, Values start, const PadSpec& pad, SourceLocation loc) {
+  PieceState& p = state().piece(ref);
+  ir::Builder& b = state().tracer.at(loc);
+  return load_pointers(elements_at(b, *p.tensor, region(b, start, tile), tile), *p.tensor, tile, pad, &p.order, loc);
+}
+
+void store_anywhere(PieceRef ref, Extents tile, Values start, Value value, SourceLocation loc) {
+  PieceState& p = state().piece(ref);
+  ir::Builder& b = state().tracer.at(loc);
+  store_pointers(elements_at(b, *p.tensor, region(b, start, tile), tile), value, &p.order, loc);
+}
+
+// ---- raw pointers ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+OrderTokens& raw_order(Recording::Impl& s) {
+  if (!s.raw.used) s.raw = s.fresh_order();
+  return s.raw;
+}
+
+}  // namespace
+
+Value raw_offset(Value pointers, Value offsets, Extents shape) {
+  return offset_pointers(state().tracer.here(), pointers, offsets, wide(shape));
+}
+
+Value raw_load(Value pointers, Value mask, Value padding, SourceLocation loc) {
+  Recording::Impl& s = state();
+  OrderTokens& order = raw_order(s);
+  const Type tile = Type::tile(Type::element(pointers.type().elem()), pointers.type().shape());
+  std::vector<Value> operands{pointers};
+  if (mask) operands.push_back(mask);
+  if (padding) operands.push_back(padding);
+  operands.push_back(s.tracer.read(order.written));
+  const std::uint32_t groups[] = {1, mask ? 1U : 0U, padding ? 1U : 0U, 1};
+  const Type types[] = {tile, Type::token()};
+  ir::Operation* load = s.tracer.at(loc).create_grouped(
+      Op::LoadPtrTko, operands, groups, types, {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  loaded(order, load->result(1), loc);
+  return load->result(0);
+}
+
+void raw_store(Value pointers, Value value, Value mask, SourceLocation loc) {
+  store_pointers({pointers, mask}, value, &raw_order(state()), loc);
+}
+
+// ---- indices --------------------------------------------------------------------------------------------------------
+
+Value as_position(Value index, bool is_signed) {
+  if (ir::info(index.type().elem()).bits >= 32) return index;
+  return emit::extend(state().tracer.here(), index, Elem::I32, is_signed);
+}
+
+Value index_constant(std::int64_t value, SourceLocation loc) {
+  if (value < INT32_MIN || value > INT32_MAX) {
+    throw TraceError(
+        concat("an index is an i32, but ", value, " does not fit; tensors hold at most 2147483647 elements per axis"),
+        loc);
+  }
+  return emit::i32(state().tracer.at(loc), value);
+}
+
+}  // namespace tessera::lang

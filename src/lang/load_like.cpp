@@ -1,0 +1,131 @@
+// Loading the region of another tensor's piece, with broadcasting of axes that hold one element.
+//
+// Whether axis k of x broadcasts (x is 1 long there and y's tensor is longer) is a fact of the launch. Where the
+// specialization knows it, the tile is loaded with extent 1 and stretched; where it does not, the kernel branches once:
+// a pointer load whose broadcast axes stay at element 0, or the ordinary view load.
+#include "lang/recording_impl.hpp"
+
+namespace tessera::lang {
+
+using ir::Elem;
+using ir::Op;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+enum class Stretch { Never, Always, Unknown };
+
+/// What is known at trace time about axis `k` of x against axis `a` of y.
+Stretch stretch_of(const TensorState& x, int k, const TensorState& y, int a) {
+  const std::int64_t extent = x.extents[static_cast<std::size_t>(k)];
+  const bool x_one = extent == 1 || ((x.unit_dims >> k) & 1U) != 0;
+  const bool x_long = (extent != kDyn && extent != 1) || ((x.long_dims >> k) & 1U) != 0;
+  const bool y_one = ((y.unit_dims >> a) & 1U) != 0, y_long = ((y.long_dims >> a) & 1U) != 0;
+  if (x_long || y_one) return Stretch::Never;
+  return x_one && y_long ? Stretch::Always : Stretch::Unknown;
+}
+
+struct Plan {
+  std::vector<int> tile;       ///< what the view load fetches, per axis of x
+  std::vector<int> result;     ///< extents after stretching, per axis of x
+  std::vector<Value> index;    ///< tile index of the view load
+  std::vector<Value> stretch;  ///< per axis: i1 of an Unknown axis that is longer than 1, else null
+  Value any;                   ///< some Unknown axis stretches; null if there is none
+};
+
+Plan plan_load(Recording::Impl& s, TensorState& x, PieceState& y, Extents axes) {
+  Plan plan;
+  const std::vector<Value> index = index_of(y);
+  for (int k = 0; k < x.rank; ++k) {
+    const int a = axes[static_cast<std::size_t>(k)];
+    const int extent = y.extents[static_cast<std::size_t>(a)];
+    const Stretch known = stretch_of(x, k, *y.tensor, a);
+    ir::Builder& b = s.tracer.prologue();
+    Value at = index[static_cast<std::size_t>(a)], stretches;
+    if (known == Stretch::Always) {
+      at = emit::i32(b, 0);
+    } else if (known == Stretch::Unknown) {
+      const Value x_is_one = emit::equal(b, dim32(x, k), emit::i32(b, 1));
+      const Value y_dim = dim32(*y.tensor, a);
+      const Value y_is_long = emit::greater(b, y_dim, emit::i32(b, 1));
+      stretches = emit::bit_and(b, x_is_one, y_is_long);
+      if (extent == 1) {
+        // One element either way: only the index differs.
+        ir::Builder& here = y.dealt ? s.tracer.here() : b;
+        at = emit::select(here, stretches, emit::i32(here, 0), at);
+        stretches = {};
+      }
+    }
+    plan.tile.push_back(known == Stretch::Always ? 1 : extent);
+    plan.result.push_back(extent);
+    plan.index.push_back(at);
+    plan.stretch.push_back(stretches);
+    if (stretches) plan.any = plan.any ? emit::bit_or(b, plan.any, stretches) : stretches;
+  }
+  return plan;
+}
+
+Value load_through_view(TensorState& x, const Plan& plan, const PadSpec& pad, SourceLocation loc) {
+  const Value in_range = indices_in_range(x, plan.tile, plan.index, loc);
+  const Value tile = load_if(in_range, x, plan.tile, plan.index, pad, nullptr, loc);
+  return emit::expand(state().tracer.at(loc), tile, wide(plan.result));
+}
+
+Value load_stretched(TensorState& x, const Plan& plan, const PadSpec& pad, SourceLocation loc) {
+  ir::Builder& b = state().tracer.at(loc);
+  std::vector<Value> positions;
+  for (int k = 0; k < x.rank; ++k) {
+    const auto i = static_cast<std::size_t>(k);
+    const Value first = emit::mul(b, plan.index[i], emit::i32(b, plan.tile[i]));
+    Value at = plan.tile[i] == 1 ? first : positions_along(b, first, k, plan.result);
+    if (plan.stretch[i]) at = emit::select(b, plan.stretch[i], emit::i32(b, 0), at);
+    positions.push_back(at);
+  }
+  return load_pointers(elements_at(b, x, positions, plan.result), x, plan.result, pad, nullptr, loc);
+}
+
+/// Axes of x in the order of `axes` become the axes of a tile of y's rank.
+Value to_piece_axes(ir::Builder& b, Value tile, Extents axes, const PieceState& y) {
+  std::vector<std::int32_t> order(axes.size());
+  std::vector<std::int64_t> sorted, shape(y.extents.size(), 1);
+  bool in_order = true;
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    shape[static_cast<std::size_t>(axes[k])] = y.extents[static_cast<std::size_t>(axes[k])];
+    std::size_t rank = 0;
+    for (const int other : axes) rank += other < axes[k] ? 1 : 0;
+    order[rank] = static_cast<std::int32_t>(k);
+    in_order = in_order && rank == k;
+  }
+  if (!in_order) {
+    for (const std::int32_t k : order) sorted.push_back(tile.type().shape()[static_cast<std::size_t>(k)]);
+    tile = b.create(Op::Permute, {tile}, {tile.type().with_shape(sorted)},
+                    {{ir::AttrName::permutation, ir::I32ArrayAttr{order}}})
+               ->result();
+  }
+  return emit::reshape(b, tile, shape);
+}
+
+}  // namespace
+
+Value load_like(TensorRef ref, PieceRef piece, Extents axes, const PadSpec& pad, SourceLocation loc) {
+  Recording::Impl& s = state();
+  TensorState& x = s.tensor(ref);
+  PieceState& y = s.piece(piece);
+  const Plan plan = plan_load(s, x, y, axes);
+  Value tile;
+  if (!plan.any) {
+    tile = load_through_view(x, plan, pad, loc);
+  } else {
+    const Var result = s.tracer.fresh(padding_tile(s.tracer.at(loc), x, plan.result, pad));
+    s.tracer.open_if(plan.any, loc);
+    s.tracer.write(result, load_stretched(x, plan, pad, loc));
+    s.tracer.open_else();
+    s.tracer.write(result, load_through_view(x, plan, pad, loc));
+    s.tracer.close();
+    tile = s.tracer.read(result);
+  }
+  return to_piece_axes(s.tracer.at(loc), tile, axes, y);
+}
+
+}  // namespace tessera::lang

@@ -1,0 +1,218 @@
+// Starting and ending a recording: entry arguments, block number, requirements.
+#include <atomic>
+
+#include "lang/recording_impl.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::lang {
+
+using ir::Elem;
+using ir::Op;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+thread_local Recording* innermost = nullptr;
+
+std::uint32_t next_serial() {
+  static std::atomic<std::uint32_t> counter{0};
+  return ++counter;
+}
+
+std::string spelling(const ParamInfo& p) {
+  static constexpr const char* names[] = {"Mut", "MutTiles", "In", "Scalar", "Acc", "unsafe_::Mut", "unsafe_::Ptr"};
+  std::string text =
+      concat(names[static_cast<int>(p.kind)], "<", p.element == ElementType::boolean ? "bool" : info(p.element).name);
+  for (const std::int64_t e : p.extents) text += e == kDyn ? std::string(", dyn") : concat(", ", e);
+  return text + ">";
+}
+
+/// Unless a call says otherwise: approximate if the kernel has floating outputs and all are 16 bits or narrower.
+Accuracy default_accuracy(const std::vector<ParamInfo>& params) {
+  bool any = false;
+  for (const ParamInfo& p : params) {
+    const bool output = p.is_tensor() && p.kind != ParamKind::In;
+    if (!output || info(p.element).cls != ElementClass::Float) continue;
+    if (info(p.element).bits > 16) return Accuracy::Precise;
+    any = true;
+  }
+  return any ? Accuracy::Approximate : Accuracy::Precise;
+}
+
+/// Entry names are symbols: anything else becomes '_'.
+std::string symbol(std::string name) {
+  for (char& c : name) {
+    const bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (!ok) c = '_';
+  }
+  return name.empty() ? "kernel" : name;
+}
+
+}  // namespace
+
+std::string kernel_label(const char* pretty_function) {
+  const std::string_view text = pretty_function;
+  const std::size_t at = text.find("K = ");
+  if (at == std::string_view::npos) return "kernel";
+  std::string_view name = text.substr(at + 4);
+  if (name.find("lambda") != std::string_view::npos) return "lambda";
+  // g++ writes the function's name, clang puts & before it; template arguments and namespaces are left out.
+  while (!name.empty() && (name.front() == '&' || name.front() == '(')) name.remove_prefix(1);
+  std::size_t end = 0, start = 0;
+  for (; end < name.size(); ++end) {
+    const char c = name[end];
+    if (c == ':') start = end + 1;
+    if (c == '<' || c == ';' || c == ']' || c == '(' || c == ')' || c == ',') break;
+  }
+  return std::string(name.substr(start, end - start));
+}
+
+Recording::Recording(std::string name, std::vector<ParamInfo> params, const Specialization& specialization,
+                     SourceLocation where)
+    : impl_(std::make_unique<Impl>(symbol(name), where)) {
+  Impl& s = *impl_;
+  s.serial = next_serial();
+  s.specialization = specialization;
+  s.trace.name = std::move(name);
+  s.trace.params = std::move(params);
+  s.tracer.checked = specialization.checked;
+  s.tracer.accuracy = specialization.accuracy_given ? specialization.accuracy : default_accuracy(s.trace.params);
+  std::size_t tensors = 0;
+  int position = 0, slot = 0;
+  for (ParamInfo& p : s.trace.params) {
+    p.spelling = spelling(p);
+    p.first_arg = slot;
+    slot += p.num_args();
+    s.tensor_of_param.push_back(-1);
+    s.piece_of_param.push_back(-1);
+    s.arguments.emplace_back();
+    ++position;
+    if (p.is_tensor()) {
+      const TensorFacts facts =
+          tensors < specialization.tensors.size() ? specialization.tensors[tensors] : TensorFacts{};
+      ++tensors;
+      s.add_tensor(p, position, facts);
+    } else {
+      const Type element = Type::element(emit::elem_of(p.element));
+      const Type type = p.kind == ParamKind::Scalar ? element : Type::pointer(element);
+      s.arguments.back() = s.tracer.add_param(Type::tile(type, {}));
+    }
+  }
+  outer_ = innermost;
+  innermost = this;
+  prepare();
+}
+
+Recording::~Recording() { innermost = outer_; }
+
+Recording& Recording::current() {
+  if (innermost == nullptr) {
+    throw TraceError(
+        "a kernel parameter was used outside a kernel; parameters exist only while their kernel is recorded");
+  }
+  return *innermost;
+}
+
+Recording::Impl& state() { return Recording::current().impl(); }
+
+void Recording::Impl::add_tensor(const ParamInfo& p, int position, const TensorFacts& facts) {
+  auto t = std::make_unique<TensorState>();
+  t->number = static_cast<std::uint32_t>(tensors.size());
+  t->param = &p;
+  t->position = position;
+  t->elem = emit::elem_of(p.element);
+  t->rank = p.rank;
+  t->unit_axis = facts.unit_axis < p.rank ? facts.unit_axis : -1;
+  t->unit_dims = facts.unit_dims;
+  t->long_dims = facts.long_dims;
+  t->pointer = tracer.add_param(Type::tile(Type::pointer(Type::element(t->elem)), {}));
+  const Type i64 = Type::tile(Elem::I64);
+  for (int a = 0; a < p.rank; ++a) t->dims.push_back(tracer.add_param(i64));
+  for (int a = 0; a < p.rank; ++a) t->strides.push_back(tracer.add_param(i64));
+  const bool whole = p.kind == ParamKind::In || p.kind == ParamKind::Acc;
+  t->extents = whole ? p.extents : std::vector<std::int64_t>(static_cast<std::size_t>(p.rank), kDyn);
+  t->dims32.resize(static_cast<std::size_t>(p.rank));
+  arguments.back() = t->pointer;
+  tensor_of_param.back() = static_cast<int>(t->number);
+  tensors.push_back(std::move(t));
+}
+
+TensorRef Recording::tensor(int param) const {
+  return {impl_->serial, static_cast<std::uint32_t>(impl_->tensor_of_param[static_cast<std::size_t>(param)])};
+}
+PieceRef Recording::piece(int param) const {
+  return {impl_->serial, static_cast<std::uint32_t>(impl_->piece_of_param[static_cast<std::size_t>(param)])};
+}
+Value Recording::argument(int param) const { return impl_->arguments[static_cast<std::size_t>(param)]; }
+
+TensorState& Recording::Impl::tensor(TensorRef ref) {
+  if (ref.recording != serial) {
+    throw TraceError(
+        "a kernel parameter was used in another kernel than its own; pass tensors as parameters of each kernel");
+  }
+  return *tensors[ref.number];
+}
+
+PieceState& Recording::Impl::piece(PieceRef ref) {
+  if (ref.recording != serial) {
+    throw TraceError("a piece was used in another kernel than its own; pass tensors as parameters of each kernel");
+  }
+  PieceState& p = *pieces[ref.number];
+  if (p.dealt) tracer.check_alive(p.order.all);
+  return p;
+}
+
+OrderTokens Recording::Impl::fresh_order() {
+  const Value token = tracer.prologue().create(Op::MakeToken, {}, {Type::token()})->result();
+  return {tracer.fresh(token), tracer.fresh(token), true};
+}
+
+TensorState* Recording::Impl::first_mut() const {
+  for (std::size_t i = 0; i < piece_of_param.size(); ++i) {
+    if (piece_of_param[i] >= 0) return tensors[static_cast<std::size_t>(tensor_of_param[i])].get();
+  }
+  return nullptr;
+}
+
+/// Everything that must exist before the kernel function is called; the order tokens first.
+void Recording::prepare() {
+  Impl& s = *impl_;
+  s.tracer.prologue().loc = s.where;
+  for (std::size_t i = 0; i < s.trace.params.size(); ++i) {
+    const ParamInfo& p = s.trace.params[i];
+    const bool piece = p.kind == ParamKind::Mut || p.kind == ParamKind::UnsafeMut;
+    if (!piece && p.kind != ParamKind::MutTiles) continue;
+    TensorState& t = *s.tensors[static_cast<std::size_t>(s.tensor_of_param[i])];
+    t.order = s.fresh_order();
+    if (!piece) continue;
+    auto own = std::make_unique<PieceState>();
+    own->number = static_cast<std::uint32_t>(s.pieces.size());
+    own->tensor = &t;
+    own->extents.assign(p.extents.begin(), p.extents.end());
+    own->order = t.order;
+    s.piece_of_param[i] = static_cast<int>(own->number);
+    s.pieces.push_back(std::move(own));
+  }
+}
+
+void Recording::begin_body() {
+  Impl& s = *impl_;
+  TensorState* mut = s.first_mut();
+  if (!s.specialization.wide_grid || mut == nullptr) return;
+  const std::vector<int> extents(mut->param->extents.begin(), mut->param->extents.end());
+  const Value pieces = total_tiles(*mut, extents);
+  const Value inside = emit::below(s.tracer.prologue(), s.block_number(), pieces);
+  s.tracer.open_if(inside, s.where);
+  s.guarded = true;
+}
+
+Trace Recording::finish() {
+  Impl& s = *impl_;
+  if (s.guarded) s.tracer.close();
+  s.trace.module = s.tracer.finish();
+  return std::move(s.trace);
+}
+
+}  // namespace tessera::lang

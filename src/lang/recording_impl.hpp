@@ -1,0 +1,137 @@
+// What a recording knows: tensors with their cached dimensions, counts and views, pieces with their order tokens, the
+// block's number. Private to the layer.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lang/emit.hpp"
+#include "tessera/lang/access.hpp"
+#include "tessera/lang/recording.hpp"
+
+namespace tessera::lang {
+
+/// Order of a mutable tensor's (or piece's) accesses inside a block, as token variables: loads wait for `written`,
+/// stores for `all`, so loads do not wait for each other.
+struct OrderTokens {
+  Var written = 0;
+  Var all = 0;
+  bool used = false;  ///< false: no order is kept (In)
+};
+
+struct TensorState {
+  std::uint32_t number = 0;
+  const ParamInfo* param = nullptr;
+  int position = 0;  ///< 1-based argument number
+  ir::Elem elem = ir::Elem::F32;
+  int rank = 0;
+  ir::Value pointer;
+  std::vector<ir::Value> dims, strides;  ///< i64
+  std::vector<std::int64_t> extents;     ///< static dims or kDyn
+  int unit_axis = -1;
+  std::uint32_t unit_dims = 0, long_dims = 0;
+  OrderTokens order;
+
+  // Made on first use, at the start of the entry.
+  std::vector<ir::Value> dims32;
+  ir::Value tensor_view;
+  struct View {
+    std::vector<int> tile;
+    int padding;
+    ir::Value value;
+  };
+  std::vector<View> views;
+  struct Count {
+    int axis, extent;
+    ir::Value value;
+  };
+  std::vector<Count> counts;
+
+  // MutTiles: how tiles are dealt.
+  std::optional<DealOrder> dealt;
+  bool dealing = false;
+
+  std::string label() const;  ///< "argument 3 (In<f32, dyn>)"
+};
+
+struct PieceState {
+  std::uint32_t number = 0;
+  TensorState* tensor = nullptr;
+  std::vector<int> extents;
+  std::vector<ir::Value> index;  ///< i32; empty until asked for (Mut)
+  OrderTokens order;
+  bool dealt = false;  ///< lives in a loop over MutTiles
+};
+
+struct Recording::Impl {
+  std::uint32_t serial = 0;
+  Tracer tracer;
+  Specialization specialization;
+  Trace trace;
+  SourceLocation where;
+  std::vector<ir::Value> arguments;  ///< first entry argument of each parameter
+  std::vector<std::unique_ptr<TensorState>> tensors;
+  std::vector<std::unique_ptr<PieceState>> pieces;
+  std::vector<int> tensor_of_param, piece_of_param;
+  ir::Value number, blocks, grid[3], grid_size[3];
+  OrderTokens raw;  ///< accesses through unsafe_::Ptr
+  std::optional<Var> print_order;
+  bool guarded = false;  ///< the body runs inside `number < pieces`
+
+  Impl(std::string name, SourceLocation at) : tracer(std::move(name), at), where(at) {}
+
+  TensorState& tensor(TensorRef);
+  PieceState& piece(PieceRef);
+  void add_tensor(const ParamInfo&, int position, const TensorFacts&);
+  OrderTokens fresh_order();
+
+  ir::Value block_number();
+  ir::Value block_count();
+  TensorState* first_mut() const;
+};
+
+/// The current recording's state.
+Recording::Impl& state();
+
+// Values at the start of the entry, computed once.
+ir::Value dim32(TensorState&, int axis);
+ir::Value count_of(TensorState&, int axis, int extent);
+ir::Value tensor_view_of(TensorState&);
+ir::Value partition_view_of(TensorState&, Extents tile, std::optional<ir::PaddingValue>);
+/// Product of the tile counts, i32.
+ir::Value total_tiles(TensorState&, Extents tile);
+const std::vector<ir::Value>& index_of(PieceState&);
+/// Row-major coordinates of `number` in a grid of `counts`.
+std::vector<ir::Value> coordinates(ir::Builder&, ir::Value number, std::span<const ir::Value> counts);
+
+/// A tile of the padding value.
+ir::Value padding_tile(ir::Builder&, const TensorState&, Extents tile, const PadSpec&);
+
+/// Loads or stores the tile at a tile index through a partition view; the index is known to be in range.
+ir::Value load_view(TensorState&, Extents tile, Values index, const PadSpec&, OrderTokens*, SourceLocation);
+void store_view(TensorState&, Extents tile, Values index, ir::Value tile_value, OrderTokens*, SourceLocation);
+
+/// i1: every index is inside the grid of tiles. Folded where statically known.
+ir::Value indices_in_range(TensorState&, Extents tile, Values index, SourceLocation);
+
+/// Loads at a tile index if `in_range` holds, else gives the padding value.
+ir::Value load_if(ir::Value in_range, TensorState&, Extents tile, Values index, const PadSpec&, OrderTokens*,
+                  SourceLocation);
+
+/// Pointers to, and mask of, the elements at `positions` (one i32 or i64 tile per axis, broadcasting to `shape`).
+struct Elements {
+  ir::Value pointers, mask;
+};
+Elements elements_at(ir::Builder&, TensorState&, Values positions, Extents shape);
+ir::Value load_pointers(const Elements&, TensorState&, Extents shape, const PadSpec&, OrderTokens*, SourceLocation);
+void store_pointers(const Elements&, ir::Value value, OrderTokens*, SourceLocation);
+/// start + 0, 1, ... along `axis` (i32).
+ir::Value positions_along(ir::Builder&, ir::Value start, int axis, Extents shape);
+
+std::vector<std::int64_t> wide(Extents);
+
+// Tokens.
+void loaded(OrderTokens&, ir::Value token, SourceLocation);
+void stored(OrderTokens&, ir::Value token);
+
+}  // namespace tessera::lang

@@ -1,0 +1,236 @@
+// Loads and stores through partition views, with explicit guards: Tile IR leaves a tile index outside the index space
+// undefined, so the guard is an `if` around the access, and padding is what the other arm gives.
+#include "lang/recording_impl.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::lang {
+
+using ir::AttrName;
+using ir::Elem;
+using ir::Op;
+using ir::PaddingValue;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+std::vector<std::int32_t> narrow(Extents e) { return {e.begin(), e.end()}; }
+
+std::optional<PaddingValue> view_padding(PadKind kind) {
+  switch (kind) {
+    case PadKind::NegInf: return PaddingValue::NegInf;
+    case PadKind::PosInf: return PaddingValue::PosInf;
+    case PadKind::NaN: return PaddingValue::NaN;
+    case PadKind::Zero:
+    case PadKind::Value: return PaddingValue::Zero;
+  }
+  return PaddingValue::Zero;
+}
+
+std::vector<Value> view_operands(std::initializer_list<Value> head, Values index, Value token) {
+  std::vector<Value> operands(head);
+  operands.insert(operands.end(), index.begin(), index.end());
+  if (token) operands.push_back(token);
+  return operands;
+}
+
+/// Tile IR pads edge tiles with a few constants only; any other padding is selected where the position is outside.
+Value replace_padding(ir::Builder& b, TensorState& t, Extents tile, Values index, Value loaded, const PadSpec& pad) {
+  const auto shape = wide(tile);
+  Value inside;
+  for (int a = 0; a < t.rank; ++a) {
+    const auto i = static_cast<std::size_t>(a);
+    if (tile[i] == 1 || (t.extents[i] != kDyn && t.extents[i] % tile[i] == 0)) continue;
+    const Value first = emit::mul(b, index[i], emit::i32(b, tile[i]));
+    const Value mask = emit::below(b, positions_along(b, first, a, tile), dim32(t, a));
+    inside = inside ? emit::bit_and(b, inside, mask) : mask;
+  }
+  return inside ? emit::select(b, emit::expand(b, inside, shape), loaded, padding_tile(b, t, tile, pad)) : loaded;
+}
+
+}  // namespace
+
+std::string TensorState::label() const { return concat("argument ", position, " (", param->spelling, ")"); }
+
+Value tensor_view_of(TensorState& t) {
+  if (t.tensor_view) return t.tensor_view;
+  std::vector<std::int64_t> shape, strides;
+  std::vector<Value> operands{t.pointer};
+  for (int a = 0; a < t.rank; ++a) {
+    const auto i = static_cast<std::size_t>(a);
+    shape.push_back(t.extents[i] == kDyn ? ir::kDynamic : t.extents[i]);
+    if (t.extents[i] == kDyn) operands.push_back(t.dims[i]);
+  }
+  const auto dynamic_dims = static_cast<std::uint32_t>(operands.size() - 1);
+  for (int a = 0; a < t.rank; ++a) {
+    strides.push_back(a == t.unit_axis ? 1 : ir::kDynamic);
+    if (a != t.unit_axis) operands.push_back(t.strides[static_cast<std::size_t>(a)]);
+  }
+  const auto dynamic_strides = static_cast<std::uint32_t>(operands.size() - 1) - dynamic_dims;
+  const std::uint32_t groups[] = {1, dynamic_dims, dynamic_strides};
+  const Type type[] = {Type::tensor_view(t.elem, shape, strides)};
+  t.tensor_view = state().tracer.prologue().create_grouped(Op::MakeTensorView, operands, groups, type)->result();
+  return t.tensor_view;
+}
+
+Value partition_view_of(TensorState& t, Extents tile, std::optional<PaddingValue> padding) {
+  const int key = padding ? static_cast<int>(*padding) : -1;
+  for (const auto& v : t.views) {
+    if (v.padding == key && std::equal(v.tile.begin(), v.tile.end(), tile.begin(), tile.end())) return v.value;
+  }
+  const Value tensor = tensor_view_of(t);
+  const Type type = Type::partition_view(tensor.type(), narrow(tile), {}, padding);
+  const Value view = state().tracer.prologue().create(Op::MakePartitionView, {tensor}, {type})->result();
+  t.views.push_back({{tile.begin(), tile.end()}, key, view});
+  return view;
+}
+
+Value padding_tile(ir::Builder& b, const TensorState& t, Extents tile, const PadSpec& pad) {
+  const auto shape = wide(tile);
+  if (pad.kind == PadKind::Value) return emit::expand(b, pad.value, shape);
+  const double inf = __builtin_inf();
+  if (!ir::info(t.elem).is_float) return b.constant_int(t.elem, 0, shape);
+  const double value = pad.kind == PadKind::NegInf   ? -inf
+                       : pad.kind == PadKind::PosInf ? inf
+                       : pad.kind == PadKind::NaN    ? __builtin_nan("")
+                                                     : 0.0;
+  return b.constant_float(t.elem, value, shape);
+}
+
+void loaded(OrderTokens& order, Value token, SourceLocation loc) {
+  Tracer& t = state().tracer;
+  const Value before = t.read(order.all);
+  t.write(order.all, t.at(loc).create(Op::JoinTokens, {before, token}, {Type::token()})->result());
+}
+
+void stored(OrderTokens& order, Value token) {
+  Tracer& t = state().tracer;
+  t.write(order.written, token);
+  t.write(order.all, token);
+}
+
+Value load_view(TensorState& t, Extents tile, Values index, const PadSpec& pad, OrderTokens* order,
+                SourceLocation loc) {
+  Tracer& tracer = state().tracer;
+  const Value view = partition_view_of(t, tile, view_padding(pad.kind));
+  const Value token = order != nullptr ? tracer.read(order->written) : Value{};
+  const auto operands = view_operands({view}, index, token);
+  const std::uint32_t groups[] = {1, static_cast<std::uint32_t>(index.size()), token ? 1U : 0U};
+  const Type types[] = {Type::tile(Type::element(t.elem), wide(tile)), Type::token()};
+  ir::Builder& b = tracer.at(loc);
+  ir::Operation* load = b.create_grouped(Op::LoadViewTko, operands, groups, types,
+                                         {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  if (order != nullptr) loaded(*order, load->result(1), loc);
+  return pad.kind == PadKind::Value ? replace_padding(tracer.at(loc), t, tile, index, load->result(0), pad)
+                                    : load->result(0);
+}
+
+void store_view(TensorState& t, Extents tile, Values index, Value value, OrderTokens* order, SourceLocation loc) {
+  Tracer& tracer = state().tracer;
+  const Value view = partition_view_of(t, tile, std::nullopt);
+  const Value token = order != nullptr ? tracer.read(order->all) : Value{};
+  const auto operands = view_operands({value, view}, index, token);
+  const std::uint32_t groups[] = {1, 1, static_cast<std::uint32_t>(index.size()), token ? 1U : 0U};
+  const Type types[] = {Type::token()};
+  ir::Operation* store = tracer.at(loc).create_grouped(
+      Op::StoreViewTko, operands, groups, types, {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  if (order != nullptr) stored(*order, store->result());
+}
+
+Value indices_in_range(TensorState& t, Extents tile, Values index, SourceLocation loc) {
+  Tracer& tracer = state().tracer;
+  Value all;
+  for (int a = 0; a < t.rank; ++a) {
+    const auto i = static_cast<std::size_t>(a);
+    const Value count = count_of(t, a, tile[i]);
+    ir::Builder& b = tracer.at(loc);
+    const Value one = emit::below(b, index[i], count);
+    if (tracer.checked) {
+      const std::string message = concat("tile index on axis ", a, " of ", t.label(),
+                                         " is outside its grid of tiles (tile extent ", tile[i], ")");
+      b.create(Op::Assert, {one}, {}, {{AttrName::message, message}});
+    }
+    all = all ? emit::bit_and(b, all, one) : one;
+  }
+  return all;
+}
+
+Value load_if(Value in_range, TensorState& t, Extents tile, Values index, const PadSpec& pad, OrderTokens* order,
+              SourceLocation loc) {
+  Tracer& tracer = state().tracer;
+  const auto known = emit::known(in_range);
+  if (known && *known) return load_view(t, tile, index, pad, order, loc);
+  const Value padding = padding_tile(tracer.at(loc), t, tile, pad);
+  if (known) return padding;
+  const Var result = tracer.fresh(padding);
+  tracer.open_if(in_range, loc);
+  tracer.write(result, load_view(t, tile, index, pad, order, loc));
+  tracer.close();
+  return tracer.read(result);
+}
+
+Value load_tile(TensorRef ref, Extents tile, Values index, const PadSpec& pad, SourceLocation loc) {
+  TensorState& t = state().tensor(ref);
+  return load_if(indices_in_range(t, tile, index, loc), t, tile, index, pad, nullptr, loc);
+}
+
+Value load_piece(PieceRef ref, const PadSpec& pad, SourceLocation loc) {
+  PieceState& p = state().piece(ref);
+  return load_view(*p.tensor, p.extents, index_of(p), pad, &p.order, loc);
+}
+
+void store_piece(PieceRef ref, Value tile, SourceLocation loc) {
+  PieceState& p = state().piece(ref);
+  store_view(*p.tensor, p.extents, index_of(p), tile, &p.order, loc);
+}
+
+namespace {
+
+struct SubTile {
+  std::vector<Value> index;
+  Value in_range;
+};
+
+/// Tile `index` inside the piece as a tile of the whole tensor. The extents of sub-tiles divide those of the piece, so
+/// the grids nest; the last piece may hold fewer sub-tiles than the others.
+SubTile locate_sub(PieceState& p, Extents tile, Values index, SourceLocation loc) {
+  Recording::Impl& s = state();
+  const std::vector<Value> piece = index_of(p);
+  SubTile sub;
+  for (int a = 0; a < p.tensor->rank; ++a) {
+    const auto i = static_cast<std::size_t>(a);
+    const Value count = count_of(*p.tensor, a, tile[i]);
+    ir::Builder& b = s.tracer.at(loc);
+    const Value per_piece = emit::i32(b, p.extents[i] / tile[i]);
+    const Value global = emit::add(b, emit::mul(b, piece[i], per_piece), index[i]);
+    const Value inside_piece = emit::below(b, index[i], per_piece);
+    if (s.tracer.checked) {
+      b.create(Op::Assert, {inside_piece}, {},
+               {{AttrName::message, concat("sub-tile index on axis ", a, " is outside the piece of ", p.tensor->label(),
+                                           " (", p.extents[i] / tile[i], " sub-tiles)")}});
+    }
+    const Value one = emit::bit_and(b, inside_piece, emit::below(b, global, count));
+    sub.in_range = sub.in_range ? emit::bit_and(b, sub.in_range, one) : one;
+    sub.index.push_back(global);
+  }
+  return sub;
+}
+
+}  // namespace
+
+Value load_sub(PieceRef ref, Extents tile, Values index, const PadSpec& pad, SourceLocation loc) {
+  PieceState& p = state().piece(ref);
+  const SubTile sub = locate_sub(p, tile, index, loc);
+  return load_if(sub.in_range, *p.tensor, tile, sub.index, pad, &p.order, loc);
+}
+
+void store_sub(PieceRef ref, Extents tile, Values index, Value value, SourceLocation loc) {
+  PieceState& p = state().piece(ref);
+  const SubTile sub = locate_sub(p, tile, index, loc);
+  state().tracer.open_if(sub.in_range, loc);
+  store_view(*p.tensor, tile, sub.index, value, &p.order, loc);
+  state().tracer.close();
+}
+
+}  // namespace tessera::lang

@@ -192,4 +192,8 @@ class ThreadQueue final : public Queue {
 
 }  // namespace
 
+std::unique_ptr<Queue> make_thread_queue(Backend& backend, std::shared_ptr<QueueObserver> observer) {
+  return std::make_unique<ThreadQueue>(backend, std::move(observer));
+}
+
 }  // namespace tessera::runtime

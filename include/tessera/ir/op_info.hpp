@@ -45,7 +45,8 @@ struct AttrInfo {
   AttrKind kind;
   bool optional;              ///< unit attributes are always optional
   std::uint8_t since;
-  std::int16_t implied;       ///< value that versions before `since` imply; -1: none
+  std::int16_t implied;       ///< number that an absent attribute stands for and that versions before `since` imply (arrays:
+                              ///< of every item); -1: none, the attribute must be present
 };
 
 struct OpInfo {

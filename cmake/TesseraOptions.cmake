@@ -36,7 +36,9 @@ target_compile_features(tessera_flags INTERFACE cxx_std_20)
 target_compile_options(tessera_flags INTERFACE -Wall -Wextra $<$<BOOL:${TESSERA_WERROR}>:-Werror>
                        $<$<CXX_COMPILER_ID:Clang>:-Werror=consumed> -Werror=unused-result)
 if(TESSERA_SANITIZE)
-  target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
-                         $<$<NOT:$<STREQUAL:${TESSERA_SANITIZE},thread>>:-fno-sanitize-recover=all>)
+  target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer)
+  if(NOT TESSERA_SANITIZE STREQUAL "thread")
+    target_compile_options(tessera_flags INTERFACE -fno-sanitize-recover=all)
+  endif()
   target_link_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE})
 endif()

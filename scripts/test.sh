@@ -60,7 +60,7 @@ configure_and_build() {  # <step> [cmake options]; $targets limits what is built
   shift
   cmake --preset "$step" "$@" >"build/$step.configure.log" 2>&1 || { cat "build/$step.configure.log"; return 1; }
   # shellcheck disable=SC2086
-  ninja -C "build/$step" -j "$jobs" ${targets:-}
+  ninja -C "build/$step" -j "$jobs" -k 20 ${targets:-}
 }
 
 run_tests() {  # <step> [ctest options]
@@ -106,7 +106,7 @@ get_nvidia_packages() {
   local venv=${TESSERA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}/test-venv pins=(nvidia-cuda-tileiras==13.5.37 cuda-tile==1.7.0 numpy)
   say "NVIDIA's Tile IR tools from PyPI (${pins[*]})"
   if [ "$(cat "$venv/pins" 2>/dev/null)" != "${pins[*]}" ]; then
-    python3 -m venv --clear "$venv" && "$venv/bin/pip" install -q --disable-pip-version-check --retries 5 "${pins[@]}" ||
+    { python3 -m venv --clear "$venv" && "$venv/bin/pip" install -q --disable-pip-version-check --retries 5 "${pins[@]}"; } ||
       die "pip could not install ${pins[*]}. Is there a network? (a mirror: PIP_INDEX_URL; a proxy: https_proxy)"
     echo "${pins[*]}" >"$venv/pins"
   fi

@@ -25,7 +25,7 @@ struct Row {
 };
 
 using namespace traits;
-constexpr std::uint16_t None = 0;
+[[maybe_unused]] constexpr std::uint16_t None = 0;  // of rows without traits
 constexpr Row kRows[] = {
 #define TESSERA_IR_OP(Name, mnemonic, opcode, since, Traits, operands, results, attributes) \
   {Op::Name, mnemonic, opcode, since, Traits, operands, results, attributes},

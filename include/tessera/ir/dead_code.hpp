@@ -1,0 +1,12 @@
+// Removes what no effect depends on: pure operations and loads, and also values that loops carry and `if`s yield for
+// nobody.
+#pragma once
+#include "tessera/ir/operation.hpp"
+
+namespace tessera::ir {
+
+/// Marks from effects (stores, atomics, print, assert) backwards and sweeps the rest. Values carried around a loop only
+/// for their own sake disappear, also where they go round in a cycle through several loops.
+void remove_dead_code(Function&);
+
+}  // namespace tessera::ir

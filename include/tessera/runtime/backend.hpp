@@ -73,7 +73,7 @@ struct Submission {
   std::span<const std::uint64_t> args;
   std::span<const Access> accesses;
   const char* label = "work";  ///< static or interned; names the work in errors
-  SourceLocation where;        ///< the user's call
+  SourceLocation where{};      ///< the user's call
 };
 
 /// A point in a queue's order that others can wait for.

@@ -15,7 +15,7 @@ struct Holder {
   const char* what = "an operation";  ///< "kernel saxpy", "host", "save_npy"
   int argument = 0;                   ///< 1-based argument of it; 0: the operation as a whole
   const char* type = "";              ///< of the argument: "In<f32, dyn>"
-  SourceLocation where;               ///< the user's call
+  SourceLocation where{};             ///< the user's call
   const void* operation = nullptr;    ///< equal for holders of one operation: "argument 3 and argument 1 of ..."
 };
 

@@ -18,7 +18,7 @@
 namespace tessera::runtime {
 
 struct StorageOptions {
-  std::string_view label;     ///< how errors call it; empty: "a tensor"
+  std::string_view label{};   ///< how errors call it; empty: "a tensor"
   bool track_writes = false;  ///< checked mode: remember which bytes were ever written
   bool poison = false;        ///< fill with 0xFF bytes (NaN in every floating type, -1 in the integers); not "written"
 };

@@ -1,0 +1,61 @@
+// The cached launch path on one stream allocates nothing: every operator new of the process is counted.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "tessera/runtime/lease.hpp"
+#include "tessera/runtime/storage.hpp"
+#include "tessera/runtime/stream.hpp"
+
+namespace {
+std::atomic<long> allocations{0};
+}
+
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes != 0 ? bytes : 1)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace tessera::runtime {
+namespace {
+
+/// Four tensors and their leases, as a kernel call takes them; returns the allocations of `rounds` launches.
+long launches(const Stream& stream, int rounds) {
+  std::array<StorageRef, 4> storages;
+  for (StorageRef& storage : storages) storage = Storage::allocate(stream.device(), 64);
+  const auto work =
+      host_work([](const LaunchContext& context) { context.accesses[0].storage->data()[0] = std::byte{1}; });
+  const std::array<std::uint64_t, 12> args{};
+  auto launch = [&] {
+    int operation = 0;
+    const Holder holder{"kernel k", 1, "Mut<f32, 128>", {}, &operation};
+    const WriteLease y(storages[0], holder);
+    const ReadLease a(storages[1], holder), b(storages[2], holder), c(storages[3], holder);
+    const std::array<Access, 4> accesses{{{storages[0], AccessMode::ReadWrite},
+                                          {storages[1], AccessMode::Read},
+                                          {storages[2], AccessMode::Read},
+                                          {storages[3], AccessMode::Read}}};
+    return stream.core()->submit({work, {}, args, accesses, "k", {}});
+  };
+  wait(launch(), {});
+  const long before = allocations;
+  for (int i = 0; i < rounds; ++i) launch();
+  const long made = allocations - before;
+  Stream(stream).synchronize();
+  return made;
+}
+
+TEST(Cost, ALaunchOnTheDefaultStreamAllocatesNothing) {
+  EXPECT_EQ(launches(Stream::default_of(Device::cpu()), 1000), 0);
+}
+
+TEST(Cost, AStreamThreadAllocatesOnlyToLengthenItsQueue) { EXPECT_LE(launches(Stream(Device::cpu()), 1000), 40); }
+
+}  // namespace
+}  // namespace tessera::runtime

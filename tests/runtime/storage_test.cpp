@@ -1,0 +1,136 @@
+// Storages and devices: memory, limits, checked mode's map, names and the choice of the default device.
+#include "tessera/runtime/storage.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "runtime/fake_device.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/runtime/transfer.hpp"
+
+namespace tessera::runtime {
+namespace {
+
+template <class F>
+std::string device_error(F f) {
+  try {
+    f();
+  } catch (const DeviceError& error) { return error.message(); }
+  return "nothing was thrown";
+}
+
+TEST(Storage, IsAlignedAndMayBeEmpty) {
+  for (const std::size_t bytes : {0u, 1u, 63u, 4097u}) {
+    const StorageRef storage = Storage::allocate(Device::cpu(), bytes, {.label = "x"});
+    EXPECT_EQ(storage->bytes(), bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(storage->data()) % kStorageAlignment, 0u);
+    EXPECT_EQ(storage->label(), "x");
+    EXPECT_EQ(storage->device(), Device::cpu());
+    copy_to_host(nullptr, *storage, 0, 0);
+  }
+}
+
+TEST(Storage, PoisonIsNanAndNotWritten) {
+  const StorageRef storage = Storage::allocate(Device::cpu(), 8, {.track_writes = true, .poison = true});
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(storage->data()[i], std::byte{0xFF});
+    EXPECT_EQ(storage->written_map()[i], 0);
+  }
+  const std::uint32_t value = 1;
+  copy_from_host(*storage, 4, &value, 4);
+  EXPECT_EQ(storage->written_map()[3], 0);
+  EXPECT_NE(storage->written_map()[4], 0);
+  EXPECT_NE(storage->written_map()[7], 0);
+  EXPECT_EQ(Storage::allocate(Device::cpu(), 8)->written_map(), nullptr);
+}
+
+TEST(Storage, AbsurdSizesAreDeviceErrorsWithFigures) {
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t bytes : {kMost, kMost / 2 + 1, kMost / 2, std::size_t{1} << 60}) {
+    const std::string text = device_error([&] { Storage::allocate(Device::cpu(), bytes); });
+    EXPECT_NE(text.find(std::to_string(bytes)), std::string::npos) << text;
+  }
+}
+
+TEST(Storage, AFailedAllocationLeaksNothing) {
+  fake::FakeDevice device;
+  device.fail_at(0);
+  EXPECT_EQ(device_error([&] { Storage::allocate(Device(device), 8); }), "injected fault in allocate");
+  device.fail_at(1);
+  EXPECT_EQ(device_error([&] { Storage::allocate(Device(device), 8, {.poison = true}); }), "injected fault in fill");
+  EXPECT_EQ(device.live_blocks(), 0);
+  EXPECT_NE(Storage::allocate(Device(device), 8), nullptr);
+  EXPECT_EQ(device.live_blocks(), 0) << "an unused storage ends at once";
+}
+
+TEST(Storage, ForeignMemoryKeepsItsOwnerAndCountsAsWritten) {
+  int released = 0;
+  std::byte memory[4] = {};
+  StorageRef storage = Storage::adopt(
+      Device::cpu(), memory, 4, std::shared_ptr<void>(memory, [&](void*) { ++released; }), {.track_writes = true});
+  EXPECT_EQ(storage->data(), memory);
+  EXPECT_NE(storage->written_map()[0], 0);
+  EXPECT_EQ(released, 0);
+  storage.reset();
+  EXPECT_EQ(released, 1);
+}
+
+TEST(Storage, TransfersStayInside) {
+  const StorageRef storage = Storage::allocate(Device::cpu(), 8);
+  char bytes[16] = {};
+  EXPECT_THROW(copy_to_host(bytes, *storage, 0, 9), InternalError);
+  EXPECT_THROW(copy_to_host(bytes, *storage, 9, 0), InternalError);
+  EXPECT_THROW(copy_from_host(*storage, 8, bytes, 1), InternalError);
+  EXPECT_THROW(copy_from_host(*storage, std::numeric_limits<std::size_t>::max(), bytes, 2), InternalError);
+}
+
+TEST(Device, NamesAndEquality) {
+  EXPECT_EQ(Device::cpu(), Device::cpu());
+  EXPECT_EQ(Device::cpu().kind(), DeviceKind::Cpu);
+  EXPECT_EQ(Device::cpu().ordinal(), 0);
+  EXPECT_EQ(Device::cpu().name(), "cpu");
+  fake::FakeDevice fake(3);
+  EXPECT_NE(Device(fake), Device::cpu());
+  EXPECT_EQ(Device(fake).ordinal(), 3);
+}
+
+TEST(Device, ParsesWhatTheEnvironmentMaySay) {
+  EXPECT_EQ(parse_device("cpu"), Device::cpu());
+  for (const char* cuda : {"cuda", "cuda:0", "cuda:7"})
+    EXPECT_NE(device_error([&] { parse_device(cuda); }).find("no CUDA backend"), std::string::npos) << cuda;
+  EXPECT_NE(device_error([] { Device::cuda(2); }).find("cuda:2"), std::string::npos);
+  for (const char* bad : {"gpu", "CPU", "cpu:0", "cuda:", "cuda:x", "cuda:-1", "cuda:99999999999", " cpu", "cuda0"}) {
+    const std::string text = device_error([&] { parse_device(bad); });
+    EXPECT_NE(text.find(bad), std::string::npos) << text;
+    EXPECT_NE(text.find("expected cpu, cuda or cuda:N"), std::string::npos) << text;
+  }
+}
+
+TEST(Device, EnvironmentErrorsNameTheVariable) {
+  const char* before = std::getenv("TESSERA_DEVICE");
+  const std::string saved = before != nullptr ? before : "";
+  setenv("TESSERA_DEVICE", "quantum", 1);
+  EXPECT_EQ(device_error([] { device_from_environment(); }).find("TESSERA_DEVICE: \"quantum\" names no device"), 0u);
+  setenv("TESSERA_DEVICE", "cpu", 1);
+  EXPECT_EQ(device_from_environment(), Device::cpu());
+  unsetenv("TESSERA_DEVICE");
+  EXPECT_EQ(device_from_environment(), Device::cpu());
+  if (before != nullptr) setenv("TESSERA_DEVICE", saved.c_str(), 1);
+}
+
+TEST(Device, DefaultMayBeSet) {
+  const Device before = default_device();
+  fake::FakeDevice fake;
+  set_default_device(Device(fake));
+  EXPECT_EQ(default_device(), Device(fake));
+  EXPECT_EQ(Stream().device(), Device(fake));
+  set_default_device(before);
+  EXPECT_EQ(default_device(), before);
+}
+
+}  // namespace
+}  // namespace tessera::runtime

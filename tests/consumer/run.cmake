@@ -9,7 +9,8 @@ function(step)
 endfunction()
 
 set(prefix ${BUILD}/consumer/prefix)
-set(work ${BUILD}/consumer/${NAME})
+# Beside the build folder, so that relative paths, and with them the keys of ccache, are those of the tree's own build.
+set(work ${BUILD}-consumer-${NAME})
 set(arguments -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}
     -DCMAKE_BUILD_TYPE=${BUILD_TYPE} "-DCMAKE_CXX_FLAGS_DEV=${DEV_FLAGS}")
 

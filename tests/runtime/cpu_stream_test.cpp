@@ -1,6 +1,7 @@
 // Streams of the CPU: real asynchrony, in-order work, ordering between streams, and how failures travel.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>

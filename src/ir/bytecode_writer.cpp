@@ -237,8 +237,13 @@ class ModuleWriter {
   }
 
   void write_regions(ByteWriter& out, const Operation& op) {
-    out.varint(op.num_regions());
-    for (std::size_t r = 0; r < op.num_regions(); ++r) {
+    const std::size_t regions = op.op() == Op::If ? 2 : op.num_regions();
+    out.varint(regions);
+    for (std::size_t r = 0; r < regions; ++r) {
+      if (r >= op.num_regions() || op.region(r).empty()) {  // an `if` without `else`: a region without blocks
+        out.varint(0);
+        continue;
+      }
       const Block& block = op.region(r);
       const std::uint64_t outer_next = next_value_;
       out.varint(1);  // blocks of the region

@@ -40,6 +40,11 @@ enum class AttrKind : std::uint8_t {
   Rounding, Predicate, Ordering, Signedness, Overflow, MemoryOrdering, MemoryScope, AtomicMode
 };
 
+/// Spellings of an enumerated kind in Tile IR's text, at their bytecode numbers; empty for other kinds.
+std::span<const char* const> enum_names(AttrKind);
+const char* enum_text(AttrKind, std::uint8_t value);
+int enum_value(AttrKind, std::string_view text);  ///< -1: no such spelling
+
 struct AttrInfo {
   AttrName name;
   AttrKind kind;

@@ -1,0 +1,17 @@
+# Test data of tests/ir, and the check that the committed golden bytes are what cuda-tile writes.
+target_compile_definitions(test_ir PRIVATE TESSERA_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
+
+find_package(Python3 3.9 COMPONENTS Interpreter QUIET)
+set(TESSERA_PYTHON "$ENV{TESSERA_PYTHON}" CACHE FILEPATH
+    "Python with the packages cuda-tile and nvidia-cuda-tileiras, for comparisons with NVIDIA's tools")
+if(NOT TESSERA_PYTHON)
+  set(tessera_golden_python ${Python3_EXECUTABLE})
+else()
+  set(tessera_golden_python ${TESSERA_PYTHON})
+endif()
+if(tessera_golden_python)
+  add_test(NAME ir.golden_is_current
+           COMMAND ${tessera_golden_python} ${CMAKE_CURRENT_LIST_DIR}/golden/make_golden.py --check
+                   ${CMAKE_CURRENT_LIST_DIR}/golden/golden.txt)
+  set_tests_properties(ir.golden_is_current PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+endif()

@@ -11,5 +11,5 @@ command -v clang-format-16 >/dev/null || die "clang-format 16 is not installed: 
 if [ $# -gt 0 ]; then
   clang-format-16 -i "$@"
 else
-  git ls-files -co --exclude-standard '*.hpp' '*.cpp' | xargs clang-format-16 -i
+  find include src tests examples bench tools kernels \( -name '*.hpp' -o -name '*.cpp' \) -print0 2>/dev/null | xargs -0 clang-format-16 -i
 fi

@@ -26,8 +26,7 @@ mkdir -p build
 cmake --preset clang "-DCMAKE_CXX_COMPILER=clang++-$clang" >build/lint.log 2>&1 || { cat build/lint.log; exit 1; }
 
 status=0
-mapfile -t owners < <(git ls-files -co --exclude-standard 'src/runtime/*.cpp' 'src/jit/*.cpp' 'src/host/*.cpp' 'tests/runtime/*.cpp' \
-  'tests/host/*.cpp' 'tests/api/*.cpp' 'examples/*.cpp' 'kernels/*.cpp')
+mapfile -t owners < <(find src/runtime src/jit src/host tests/runtime tests/host tests/api examples kernels -name '*.cpp' 2>/dev/null | sort)
 echo "clang-tidy: ${#owners[@]} files"
 [ ${#owners[@]} -eq 0 ] || printf '%s\0' "${owners[@]}" |
   xargs -0 -n 1 -P "$jobs" "clang-tidy-$clang" -p "$database" --quiet 2>build/lint.log || status=1

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "runtime/fake_device.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/runtime/lease.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
@@ -56,6 +58,21 @@ TEST(Cost, ALaunchOnTheDefaultStreamAllocatesNothing) {
 }
 
 TEST(Cost, AStreamThreadAllocatesOnlyToLengthenItsQueue) { EXPECT_LE(launches(Stream(Device::cpu()), 1000), 40); }
+
+TEST(Cost, SubmissionsThatFailReserveNothingForGood) {
+  fake::FakeDevice device;
+  const Stream stream{Device(device)};
+  const StorageRef y = Storage::allocate(stream.device(), 8), x = Storage::allocate(stream.device(), 8);
+  const std::array<Access, 2> accesses{{{y, AccessMode::ReadWrite}, {x, AccessMode::Read}}};
+  for (int i = 0; i < 128; ++i) {  // a power of two: one more would grow a list that kept them
+    device.fail_at(0);
+    EXPECT_THROW(stream.core()->submit({fake::mix_work(), {}, {}, accesses, "mix", {}}), DeviceError);
+  }
+  const long before = allocations;
+  x->order(stream.core(), AccessMode::Read);
+  x->forget(AccessMode::Read);
+  EXPECT_EQ(allocations - before, 0);
+}
 
 }  // namespace
 }  // namespace tessera::runtime

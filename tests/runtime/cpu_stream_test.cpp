@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <stdexcept>
@@ -214,6 +215,24 @@ TEST_P(CpuFailure, ReachesWorkThatDependsOnIt) {
   } catch (const DeviceError& error) { EXPECT_EQ(error.message(), "m must be positive"); }
   EXPECT_EQ(read(u), std::vector<std::int32_t>(kCount, 1)) << "what does not depend on the failure is right";
   EXPECT_EQ(read(x), std::vector<std::int32_t>(kCount, 1)) << "an input is untouched";
+}
+
+TEST_P(CpuFailure, IsForgivenOnlyAfterThoseWhoDependOnItHaveSeenIt) {
+  StorageRef y = make("y", 0), z = make("z", 0);
+  Stream other;
+  Gate gate;
+  gate.block(other);
+  const Ticket ticket = fail(y);
+  axpy(other, z, 1, y);
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    gate.open();
+  });
+  const Access written{y, AccessMode::ReadWrite};
+  EXPECT_THROW(wait(ticket, {&written, 1}), DeviceError);
+  EXPECT_THROW(read(z), DeviceError);
+  EXPECT_NO_THROW(read(y));
+  opener.join();
 }
 
 TEST_P(CpuFailure, IsThrownBySynchronizeOnce) {

@@ -86,6 +86,7 @@ FakeDevice::~FakeDevice() {
   stop_ = true;
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  run_all();
 }
 
 void FakeDevice::enter(Call call) {

@@ -83,6 +83,30 @@ TEST_F(Ordering, WriteAfterWriteWithoutReaders) {
   EXPECT_EQ(read(y), fake::mix(fake::mix(2, 1, 1), 1, 2));
 }
 
+TEST_F(Ordering, AWriterThatHasWaitedForReadersStandsForThem) {
+  StorageRef x = make(device, 1), y = make(device, 2), z = make(device, 3);
+  mix(b, y, x);
+  mix(a, x, z);
+  EXPECT_EQ(waits(), 1) << "a waits for b's read";
+  mix(c, x, z);
+  EXPECT_EQ(waits(), 2) << "c waits for a only";
+}
+
+TEST_F(Ordering, ManyReadersAtOnceAreAllWaitedFor) {
+  StorageRef x = make(device, 1), z = make(device, 3);
+  std::vector<StorageRef> outputs;
+  std::vector<Stream> streams;
+  for (int i = 0; i < 12; ++i) {
+    streams.emplace_back(Device(device));
+    outputs.push_back(make(device, 5));
+    mix(streams.back(), outputs.back(), x);
+  }
+  mix(a, x, z);
+  while (device.step(1)) {  // a's queue first where it can go on
+  }
+  for (const StorageRef& output : outputs) EXPECT_EQ(read(output), fake::mix(5, 1, 0));
+}
+
 TEST_F(Ordering, AnotherDeviceOfTheSameProgramIsRefused) {
   FakeDevice other(1);
   StorageRef x = make(other, 1), y = make(device, 2);
@@ -176,7 +200,7 @@ TEST(OrderingAtRandom, EveryInterleavingGivesTheProgramsOrder) {
         program.expected.push_back(random());
         program.storages.push_back(make(device, program.expected.back()));
       }
-      for (int i = 0; i < 3; ++i) program.streams.emplace_back(Device(device));
+      for (int i = 0; i < 7; ++i) program.streams.emplace_back(Device(device));
       for (int i = 0; i < 120 && !HasFatalFailure(); ++i) program.step();
       device.run_all(random);
       for (std::size_t i = 0; i < program.storages.size(); ++i)
@@ -200,8 +224,8 @@ TEST(OrderingAtRandom, TheSameWithAThreadThatRunsTheDevice) {
       program.expected.push_back(random());
       program.storages.push_back(make(device, program.expected.back()));
     }
-    for (int i = 0; i < 3; ++i) program.streams.emplace_back(Device(device));
-    for (int i = 0; i < 2000 && !HasFatalFailure(); ++i) program.step();
+    for (int i = 0; i < 7; ++i) program.streams.emplace_back(Device(device));
+    for (int i = 0; i < 1500 && !HasFatalFailure(); ++i) program.step();
     for (std::size_t i = 0; i < program.storages.size(); ++i) ASSERT_EQ(read(program.storages[i]), program.expected[i]);
   }
   while (device.pending_steps() > 0) std::this_thread::yield();

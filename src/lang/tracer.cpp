@@ -1,364 +1,453 @@
-// Variables, regions and their merging. docs/tracing.md tells the whole story.
+// Recording: the insertion point, variables across regions, and the structured operations that regions become.
 #include "tessera/lang/tracer.hpp"
+
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
+#include <vector>
 
+#include "lang/variables.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/dead_code.hpp"
+#include "tessera/ir/op_info.hpp"
 
 namespace tessera::lang {
 
-namespace {
-
 using ir::Block;
+using ir::Op;
 using ir::Operation;
+using ir::Type;
 using ir::Value;
 
-enum class RegionKind : std::uint8_t { Body, For, Loop, Then, Else };
-
-/// Variable -> current value of one region, in the order of first touch, so that what is recorded does not depend on
-/// hashing.
-struct Definitions {
-  std::unordered_map<Var, Value> values;
-  std::vector<Var> order;
-
-  const Value* find(Var v) const {
-    auto it = values.find(v);
-    return it == values.end() ? nullptr : &it->second;
-  }
-  void set(Var v, Value x) {
-    if (values.insert_or_assign(v, x).second) order.push_back(v);
-  }
-  void replace(Value from, Value to) {
-    for (auto& [var, value] : values)
-      if (value == from) value = to;
-  }
-};
-
-/// A provisional argument of a loop: the variable was read before it was assigned in the body.
-struct Incoming {
-  Var var;
-  Value outer, arg;
-};
-
-struct Region {
-  RegionKind kind;
-  Block* block;
-  Operation* op;  ///< the loop or `if`; null for the kernel's body
-  Definitions defs;
-  std::vector<Incoming> incoming;  ///< loops
-  Definitions then_defs;           ///< Else: what the true arm assigned
-  Definitions at_break;            ///< Loop: the variables where the condition is tested
-  Operation* break_op = nullptr;   ///< Loop
-  bool recorded = false;           ///< something was recorded or assigned since it was opened
-};
+namespace {
 
 thread_local Tracer* current_tracer = nullptr;
+std::atomic<std::uint32_t> next_serial{0};
 
-constexpr int kMaxDepth = 256;        // open regions
-constexpr int kMaxNestedTraces = 16;  // kernels recorded while another is being recorded on the same thread
+constexpr std::size_t kMaxDepth = 256;          // regions inside each other
+constexpr int kMaxNesting = 8;                  // kernels traced inside each other
+constexpr std::size_t kStackReserve = 1 << 18;  // bytes that unwinding and reporting an error may need
 
-bool is_loop(RegionKind kind) { return kind == RegionKind::For || kind == RegionKind::Loop; }
+/// The lowest address that this thread's stack may reach before a trace gives up. Asked once per thread.
+const char* stack_floor() {
+  thread_local const char* floor = [] {
+    pthread_attr_t attributes;
+    void* low = nullptr;
+    std::size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return static_cast<const char*>(nullptr);
+    pthread_attr_getstack(&attributes, &low, &size);
+    pthread_attr_destroy(&attributes);
+    return static_cast<const char*>(low) + std::min(kStackReserve, size / 4);
+  }();
+  return floor;
+}
+
+enum class RegionKind : std::uint8_t { Kernel, For, Loop, Then, Else, Combiner };
+
+struct Incoming {
+  std::uint32_t var;
+  Value outer, arg;
+};
+struct Final {
+  std::uint32_t var;
+  Value value;
+};
+
+struct Scope {
+  Scope(RegionKind region_kind, Block& region_block, Operation* region_op, SourceLocation location)
+      : kind(region_kind), block(&region_block), op(region_op), loc(location) {}
+  RegionKind kind;
+  Block* block;
+  Operation* op;
+  SourceLocation loc;
+  std::vector<std::uint32_t> order;  ///< variables bound here, in the order of their first binding
+  std::vector<Incoming> incoming;    ///< loops: provisional block arguments
+  std::vector<Final> then_values;    ///< Else: what the first arm left
+  std::vector<Final> at_break;       ///< Loop: what the variables were when the condition was tested
+  bool tests_condition = false;      ///< Loop: break_unless has been recorded
+  Operation* break_op = nullptr;
+};
 
 }  // namespace
 
 struct Tracer::Impl {
-  std::string kernel;
-  SourceLocation where;
-  std::unique_ptr<ir::Module> module = std::make_unique<ir::Module>();
-  ir::Function* function = nullptr;
-  std::uint32_t serial = 0;
-  std::uint32_t next_var = 0;
-  std::vector<Region> regions;
+  Impl(std::string kernel_name, SourceLocation location)
+      : name(std::move(kernel_name)),
+        module(std::make_unique<ir::Module>()),
+        function(module->add_function(name)),
+        builder(function.body()),
+        start(function.body()) {
+    where = location;
+    function.loc = location;
+    builder.loc = location;
+    anchor = builder.create(Op::MakeToken, {}, {Type::token()});
+    start = ir::Builder::before(anchor);
+    start.loc = location;
+    scopes.emplace_back(RegionKind::Kernel, function.body(), nullptr, location);
+  }
+
+  std::uint32_t depth() const { return static_cast<std::uint32_t>(scopes.size() - 1); }
+  Scope& top() { return scopes.back(); }
+  [[noreturn]] void error(const std::string& message) const { throw TraceError(message, builder.loc); }
+
+  std::uint32_t number(Var v) const {
+    if (static_cast<std::uint32_t>(v >> 32) != serial)
+      error(
+          "a tile of another kernel's trace was used here: a tile lives only while the kernel that made it is traced "
+          "(is it "
+          "static, or captured?)");
+    return static_cast<std::uint32_t>(v);
+  }
+  const Variables::Binding& binding(std::uint32_t v) const {
+    const Variables::Binding* b = variables.innermost(v);
+    if (!b)
+      error(
+          "a tile declared inside a loop or branch was used after its end: declare it before the loop or branch, and "
+          "assign it "
+          "inside");
+    return *b;
+  }
+  void check_stack() const {
+    if (static_cast<const char*>(__builtin_frame_address(0)) < stack_floor())
+      error(
+          "the stack is nearly exhausted: does a kernel or a helper function call itself? Helpers are inlined while "
+          "the kernel "
+          "is traced, so they cannot recur on a device value");
+  }
+
+  void bind(std::uint32_t v, Value value) {
+    if (variables.bind(v, depth(), value)) top().order.push_back(v);
+  }
+  Value read(std::uint32_t v);
+  Scope& open(RegionKind kind, Block& block, Operation* op, SourceLocation loc);
+  Scope pop();
+  std::vector<Final> take_bindings(Scope&);
+  void set_insertion();
+  bool visible(std::uint32_t v) const { return variables.innermost(v) != nullptr; }
+
+  void close_loop(Scope);
+  void close_if(Scope);
+  void close_combiner(Scope);
+
+  std::string name;
+  std::unique_ptr<ir::Module> module;
+  ir::Function& function;
   ir::Builder builder;
-  Operation* prologue_end = nullptr;  ///< a marker: the prologue grows before it, the body after it
-  ir::Builder prologue_builder;
-  std::vector<std::pair<std::string, SourceLocation>> failures;
+  ir::Builder start;
+  Operation* anchor = nullptr;
+  SourceLocation where;
+  std::uint32_t serial = ++next_serial;
+  Variables variables;
+  std::vector<Scope> scopes;
+  std::optional<TraceError> failure;
+  bool abandoned = false;
   Tracer* outer = nullptr;
-  int nesting = 0;
-
-  explicit Impl(ir::Function& f) : function(&f), builder(f.body()), prologue_builder(f.body()) {}
-
-  Region& top() { return regions.back(); }
-  Value read_at(Var v, std::size_t depth);
-  bool visible(Var v) const;
-  void open(RegionKind kind, Operation* op, Block& block, SourceLocation loc);
-  void drop_unassigned(Region& r);
-  void close_loop(Region r);
-  void close_if(Region r);
-  void terminate(Block& block, ir::Op op, std::span<const Value> values, SourceLocation loc);
 };
 
-// ---- life -------------------------------------------------------------------------------------------------------
+// ---- variables ----------------------------------------------------------------------------------------------------
 
-Tracer::Tracer(std::string kernel_name, SourceLocation where) {
-  static std::atomic<std::uint32_t> serials{0};
-  auto module = std::make_unique<ir::Module>();
-  ir::Function& function = module->add_function(kernel_name);
-  function.loc = where;
-  impl_ = std::make_unique<Impl>(function);
-  impl_->module = std::move(module);
-  impl_->kernel = std::move(kernel_name);
-  impl_->where = where;
-  impl_->serial = ++serials;
-  impl_->outer = current_tracer;
-  impl_->nesting = current_tracer ? current_tracer->impl_->nesting + 1 : 0;
-  if (impl_->nesting >= kMaxNestedTraces)
-    throw TraceError(concat("kernel ", impl_->kernel, " is recorded while ", kMaxNestedTraces,
-                            " others are: a kernel may not call itself"),
-                     where);
-  impl_->builder.loc = where;
-  impl_->regions.push_back({RegionKind::Body, &function.body(), nullptr, {}, {}, {}, {}, nullptr, false});
-  impl_->prologue_end = impl_->builder.create(ir::Op::MakeToken, {}, {ir::Type::token()});
-  impl_->prologue_builder = ir::Builder::before(impl_->prologue_end);
-  impl_->prologue_builder.loc = where;
-  current_tracer = this;
+Value Tracer::Impl::read(std::uint32_t v) {
+  const Variables::Binding found = binding(v);
+  Value value = found.value;
+  for (std::uint32_t d = found.depth + 1; d < scopes.size(); ++d) {
+    Scope& scope = scopes[d];
+    if (scope.kind == RegionKind::Combiner)
+      error("a function given to reduce or scan may use only its two arguments and literals, not a tile from outside");
+    if (scope.kind != RegionKind::For && scope.kind != RegionKind::Loop) continue;
+    const Value arg = scope.block->add_arg(value.type());
+    scope.incoming.push_back({v, value, arg});
+    variables.bind(v, d, arg);
+    scope.order.push_back(v);
+    value = arg;
+  }
+  return value;
 }
 
-Tracer::~Tracer() {
-  if (current_tracer == this) current_tracer = impl_->outer;
+Var Tracer::fresh(Value initial) {
+  const std::uint32_t v = impl_->variables.add();
+  impl_->bind(v, initial);
+  return (static_cast<Var>(impl_->serial) << 32) | v;
 }
 
-Tracer* Tracer::maybe() noexcept { return current_tracer; }
+Value Tracer::read(Var v) { return impl_->read(impl_->number(v)); }
 
-Tracer& Tracer::current() {
-  if (!current_tracer)
-    throw TraceError("a tile operation was used outside a kernel: tiles exist only while a kernel is being recorded");
-  return *current_tracer;
+void Tracer::write(Var v, Value value) {
+  Impl& s = *impl_;
+  const std::uint32_t n = s.number(v);
+  const std::uint32_t depth = s.binding(n).depth;
+  for (std::uint32_t d = depth + 1; d < s.scopes.size(); ++d) {
+    if (s.scopes[d].kind == RegionKind::Combiner)
+      s.error(
+          "a function given to reduce or scan may not assign a tile from outside: it must depend on its two arguments "
+          "only");
+  }
+  s.bind(n, value);
 }
 
-// ---- emission ---------------------------------------------------------------------------------------------------
+void Tracer::check_alive(Var v) const { (void)impl_->binding(impl_->number(v)); }
+
+// ---- regions ------------------------------------------------------------------------------------------------------
+
+void Tracer::Impl::set_insertion() { builder.set_to_end(*top().block); }
+
+Scope& Tracer::Impl::open(RegionKind kind, Block& block, Operation* op, SourceLocation loc) {
+  scopes.emplace_back(kind, block, op, loc);
+  set_insertion();
+  return scopes.back();
+}
+
+Scope Tracer::Impl::pop() {
+  Scope scope = std::move(scopes.back());
+  scopes.pop_back();
+  set_insertion();
+  return scope;
+}
+
+/// Removes the region's bindings; the values of variables that outlive it, in first-touch order.
+std::vector<Final> Tracer::Impl::take_bindings(Scope& scope) {
+  std::vector<Final> values;
+  values.reserve(scope.order.size());
+  for (const std::uint32_t v : scope.order) {
+    const Value value = variables.unbind(v);
+    if (visible(v)) values.push_back({v, value});
+  }
+  return values;
+}
+
+void Tracer::Impl::close_loop(Scope scope) {
+  std::vector<Final> finals = take_bindings(scope);
+  // Arguments of variables that were only read: the outer value does.
+  for (Incoming& in : scope.incoming) {
+    const auto own = std::find_if(finals.begin(), finals.end(), [&](const Final& f) { return f.var == in.var; });
+    if (own == finals.end() || own->value != in.arg) continue;
+    in.arg.replace_all_uses_with(in.outer);
+    for (Final& f : finals)
+      if (f.value == in.arg) f.value = in.outer;
+    for (Final& f : scope.at_break)
+      if (f.value == in.arg) f.value = in.outer;
+    scope.block->erase_arg(in.arg.index());
+    own->var = Variables::kNowhere;
+    in.var = Variables::kNowhere;
+  }
+  // The others are carried: arguments, initial values, yields and results in one order.
+  const std::uint32_t first = scope.kind == RegionKind::For ? 1 : 0;
+  std::vector<std::uint32_t> arg_order;
+  for (std::uint32_t i = 0; i < first; ++i) arg_order.push_back(i);
+  std::vector<Value> inits, yields, breaks;
+  std::vector<Final> results;
+  for (const Final& f : finals) {
+    if (f.var == Variables::kNowhere) continue;
+    const auto in =
+        std::find_if(scope.incoming.begin(), scope.incoming.end(), [&](const Incoming& i) { return i.var == f.var; });
+    const bool had_arg = in != scope.incoming.end();
+    const Value init = had_arg ? in->outer : read(f.var);
+    const Value arg = had_arg ? in->arg : scope.block->add_arg(init.type());
+    const auto tested =
+        std::find_if(scope.at_break.begin(), scope.at_break.end(), [&](const Final& b) { return b.var == f.var; });
+    arg_order.push_back(arg.index());
+    inits.push_back(init);
+    yields.push_back(f.value);
+    breaks.push_back(tested != scope.at_break.end() ? tested->value : arg);
+    results.push_back({f.var, scope.op->add_result(init.type())});
+  }
+  scope.block->reorder_args(arg_order);
+  std::vector<Value> operands = scope.op->operand_values();
+  operands.insert(operands.end(), inits.begin(), inits.end());
+  std::vector<std::uint32_t> sizes(scope.op->num_operands(), 1);
+  sizes.push_back(static_cast<std::uint32_t>(inits.size()));
+  scope.op->set_operands(operands, sizes);
+  ir::Builder at_end(*scope.block);
+  at_end.loc = scope.loc;
+  at_end.create(Op::Continue, yields, {});
+  if (scope.break_op) {
+    const std::uint32_t count = static_cast<std::uint32_t>(breaks.size());
+    scope.break_op->set_operands(breaks, std::span(&count, 1));
+  }
+  for (const Final& r : results) bind(r.var, r.value);
+}
+
+void Tracer::Impl::close_if(Scope scope) {
+  const std::vector<Final> otherwise = take_bindings(scope);
+  std::vector<Value> yields[2];
+  std::vector<Final> results;
+  auto value_in = [&](const std::vector<Final>& arm, std::uint32_t v) {
+    for (const Final& f : arm)
+      if (f.var == v) return f.value;
+    return read(v);
+  };
+  auto merge = [&](std::uint32_t v) {
+    for (const Final& r : results)
+      if (r.var == v) return;
+    const Value a = value_in(scope.then_values, v), b = value_in(otherwise, v);
+    if (a == b) {
+      bind(v, a);
+      return;
+    }
+    yields[0].push_back(a);
+    yields[1].push_back(b);
+    results.push_back({v, scope.op->add_result(a.type())});
+  };
+  for (const Final& f : scope.then_values) merge(f.var);
+  for (const Final& f : otherwise) merge(f.var);
+  for (std::size_t arm : {0u, 1u}) {
+    ir::Builder at_end(scope.op->region(arm));
+    at_end.loc = scope.loc;
+    at_end.create(Op::Yield, yields[arm], {});
+  }
+  for (const Final& r : results) bind(r.var, r.value);
+}
+
+void Tracer::Impl::close_combiner(Scope scope) {
+  for (const std::uint32_t v : scope.order) variables.unbind(v);
+  for (const Operation& op : *scope.block) {
+    if (op.info().has(ir::traits::Terminator)) continue;
+    const bool scalar = op.num_results() == 1 && op.result().type().is_tile() && op.result().type().rank() == 0;
+    if (!op.info().has(ir::traits::Pure) || !scalar)
+      throw TraceError(concat("a function given to reduce or scan may only compute with scalars; it recorded `",
+                              op.info().mnemonic, "`"),
+                       op.loc);
+  }
+}
+
+Value Tracer::open_for(Value lo, Value hi, Value step, bool is_unsigned, SourceLocation loc) {
+  Operation* op = at(loc).create(Op::For, {lo, hi, step}, {});
+  if (is_unsigned) op->set_attr(ir::AttrName::unsignedCmp, ir::UnitAttr{});
+  Block& body = op->add_region();
+  const Value induction = body.add_arg(lo.type());
+  impl_->open(RegionKind::For, body, op, loc);
+  return induction;
+}
+
+void Tracer::open_loop(SourceLocation loc) {
+  Operation* op = at(loc).create(Op::Loop, {}, {});
+  impl_->open(RegionKind::Loop, op->add_region(), op, loc);
+}
+
+void Tracer::break_unless(Value condition) {
+  Impl& s = *impl_;
+  Scope& scope = s.top();
+  if (scope.kind != RegionKind::Loop || scope.tests_condition)
+    throw InternalError("break_unless outside the start of a loop");
+  scope.tests_condition = true;
+  Operation* test = s.builder.create(Op::If, {condition}, {});
+  ir::Builder go_on(test->add_region()), leave(test->add_region());
+  go_on.loc = leave.loc = scope.loc;
+  go_on.create(Op::Yield, {}, {});
+  scope.break_op = leave.create(Op::Break, {}, {});
+  for (const std::uint32_t v : scope.order) scope.at_break.push_back({v, s.variables.innermost(v)->value});
+}
+
+void Tracer::open_if(Value condition, SourceLocation loc) {
+  Operation* op = at(loc).create(Op::If, {condition}, {});
+  Block& then_block = op->add_region();
+  op->add_region();
+  impl_->open(RegionKind::Then, then_block, op, loc);
+}
+
+void Tracer::open_else() {
+  Impl& s = *impl_;
+  if (s.top().kind != RegionKind::Then)
+    throw TraceError("an `else` was reached whose `tile_if` is not the innermost open region", s.top().loc);
+  Scope then_scope = s.pop();
+  std::vector<Final> values = s.take_bindings(then_scope);
+  s.open(RegionKind::Else, then_scope.op->region(1), then_scope.op, then_scope.loc).then_values = std::move(values);
+}
+
+void Tracer::open_combiner(Operation* op, SourceLocation loc) {
+  (void)at(loc);
+  impl_->open(RegionKind::Combiner, op->region(0), op, loc);
+}
+
+void Tracer::close() {
+  Impl& s = *impl_;
+  if (s.depth() == 0) throw InternalError("close: no region is open");
+  if (s.top().kind == RegionKind::Then) open_else();
+  Scope scope = s.pop();
+  switch (scope.kind) {
+    case RegionKind::For:
+    case RegionKind::Loop: return s.close_loop(std::move(scope));
+    case RegionKind::Then:
+    case RegionKind::Else: return s.close_if(std::move(scope));
+    case RegionKind::Combiner: return s.close_combiner(std::move(scope));
+    case RegionKind::Kernel: break;
+  }
+}
+
+void Tracer::abandon() noexcept {
+  Impl& s = *impl_;
+  if (s.depth() == 0) return;
+  s.abandoned = true;
+  const Scope scope = s.pop();
+  for (const std::uint32_t v : scope.order) s.variables.unbind(v);
+}
+
+std::size_t Tracer::depth() const { return impl_->depth(); }
+
+bool Tracer::untouched() const { return impl_->top().block->empty() && impl_->top().order.empty(); }
+
+// ---- emission -----------------------------------------------------------------------------------------------------
 
 ir::Builder& Tracer::at(SourceLocation loc) {
   if (loc.known()) impl_->builder.loc = loc;
   return here();
 }
+
 ir::Builder& Tracer::here() {
-  impl_->top().recorded = true;
+  impl_->check_stack();
+  if (impl_->scopes.size() > kMaxDepth)
+    impl_->error(
+        concat("more than ", kMaxDepth, " regions are open inside each other: does a helper function call itself?"));
   return impl_->builder;
 }
+
 SourceLocation Tracer::location() const { return impl_->builder.loc; }
-ir::Builder& Tracer::prologue() { return impl_->prologue_builder; }
-Value Tracer::add_param(ir::Type type) { return impl_->function->body().add_arg(type); }
-std::size_t Tracer::depth() const { return impl_->regions.size(); }
-bool Tracer::untouched() const { return !impl_->top().recorded; }
 
-// ---- variables --------------------------------------------------------------------------------------------------
+Value Tracer::add_param(Type type) { return impl_->function.body().add_arg(type); }
 
-Var Tracer::fresh(Value initial) {
-  const Var v = static_cast<Var>(impl_->serial) << 32 | impl_->next_var++;
-  impl_->top().defs.set(v, initial);
-  return v;
-}
+ir::Builder& Tracer::prologue() { return impl_->start; }
 
-void Tracer::check_alive(Var v) const {
-  if (v >> 32 != impl_->serial)
-    throw TraceError(
-        "a tile of another kernel, or of an earlier recording, is used here: a tile lives only inside the "
-        "recording that made it. Do not keep tiles in static or global variables",
-        location());
-  if (!impl_->visible(v))
-    throw TraceError(
-        "a tile that was made inside a loop or branch is used after it has ended. Declare it before the loop or "
-        "branch and assign it inside",
-        location());
-}
+// ---- the trace as a whole -------------------------------------------------------------------------------------------
 
-Value Tracer::read(Var v) {
-  check_alive(v);
-  return impl_->read_at(v, impl_->regions.size());
-}
-
-void Tracer::write(Var v, Value value) {
-  check_alive(v);
-  impl_->top().recorded = true;
-  impl_->top().defs.set(v, value);
-}
-
-bool Tracer::Impl::visible(Var v) const {
-  return std::any_of(regions.begin(), regions.end(), [&](const Region& r) { return r.defs.find(v) != nullptr; });
-}
-
-Value Tracer::Impl::read_at(Var v, std::size_t depth) {
-  Region& r = regions[depth - 1];
-  if (const Value* known = r.defs.find(v)) return *known;
-  const Value outer = read_at(v, depth - 1);
-  if (!is_loop(r.kind)) return outer;  // what dominates the `if` dominates its arms
-  const Value arg = r.block->add_arg(outer.type());
-  r.incoming.push_back({v, outer, arg});
-  r.defs.set(v, arg);
-  return arg;
-}
-
-// ---- opening regions --------------------------------------------------------------------------------------------
-
-void Tracer::Impl::open(RegionKind kind, Operation* op, Block& block, SourceLocation loc) {
-  if (regions.size() >= kMaxDepth)
-    throw TraceError(
-        concat("more than ", kMaxDepth, " loops and branches are nested: does a helper call itself inside one?"), loc);
-  regions.push_back({kind, &block, op, {}, {}, {}, {}, nullptr, false});
-  builder.set_to_end(block);
-}
-
-Value Tracer::open_for(Value lo, Value hi, Value step, bool is_unsigned, SourceLocation loc) {
-  at(loc);
-  const Value bounds[] = {lo, hi, step};
-  const std::uint32_t sizes[] = {1, 1, 1, 0};
-  Operation* op = impl_->builder.create_grouped(ir::Op::For, bounds, sizes, {});
-  if (is_unsigned) op->set_attr(ir::AttrName::unsignedCmp, ir::UnitAttr{});
-  Block& body = op->add_region();
-  const Value induction = body.add_arg(lo.type());
-  impl_->open(RegionKind::For, op, body, loc);
-  return induction;
-}
-
-void Tracer::open_loop(SourceLocation loc) {
-  at(loc);
-  const std::uint32_t sizes[] = {0};
-  Operation* op = impl_->builder.create_grouped(ir::Op::Loop, {}, sizes, {});
-  impl_->open(RegionKind::Loop, op, op->add_region(), loc);
-}
-
-void Tracer::break_unless(Value condition) {
-  Region& r = impl_->top();
-  if (r.kind != RegionKind::Loop) throw InternalError("break_unless outside a loop");
-  ir::Builder& b = here();
-  Operation* branch = b.create(ir::Op::If, {condition}, {});
-  b.set_to_end(branch->add_region());
-  const std::uint32_t none[] = {0};
-  b.create_grouped(ir::Op::Yield, {}, none, {});
-  b.set_to_end(branch->add_region());
-  r.break_op = b.create_grouped(ir::Op::Break, {}, none, {});
-  b.set_to_end(*r.block);
-  r.at_break = r.defs;
-  r.recorded = false;
-}
-
-void Tracer::open_if(Value condition, SourceLocation loc) {
-  ir::Builder& b = at(loc);
-  Operation* op = b.create(ir::Op::If, {condition}, {});
-  impl_->open(RegionKind::Then, op, op->add_region(), loc);
-}
-
-void Tracer::open_else() {
-  Region then = std::move(impl_->top());
-  if (then.kind != RegionKind::Then) throw InternalError("open_else without an open true arm");
-  impl_->regions.pop_back();
-  impl_->open(RegionKind::Else, then.op, then.op->add_region(), then.op->loc);
-  impl_->top().then_defs = std::move(then.defs);
-}
-
-// ---- closing regions --------------------------------------------------------------------------------------------
-
-void Tracer::close() {
-  if (impl_->top().kind == RegionKind::Body) throw InternalError("close without an open region");
-  if (impl_->top().kind == RegionKind::Then) open_else();
-  Region r = std::move(impl_->top());
-  impl_->regions.pop_back();
-  impl_->builder.set_to_end(*impl_->top().block);
-  if (is_loop(r.kind))
-    impl_->close_loop(std::move(r));
-  else
-    impl_->close_if(std::move(r));
-  impl_->top().recorded = true;
-}
-
-void Tracer::abandon() noexcept {
-  Region r = std::move(impl_->top());
-  impl_->regions.pop_back();
-  impl_->builder.set_to_end(*impl_->top().block);
-}
-
-void Tracer::Impl::terminate(Block& block, ir::Op op, std::span<const Value> values, SourceLocation loc) {
-  ir::Builder b(block);
-  b.loc = loc;
-  const std::uint32_t sizes[] = {static_cast<std::uint32_t>(values.size())};
-  b.create_grouped(op, values, sizes, {});
-}
-
-/// Arguments of variables that the body never assigned give way to the value from outside.
-void Tracer::Impl::drop_unassigned(Region& r) {
-  std::erase_if(r.incoming, [&](const Incoming& in) {
-    if (*r.defs.find(in.var) != in.arg) return false;
-    in.arg.replace_all_uses_with(in.outer);
-    r.defs.replace(in.arg, in.outer);
-    r.at_break.replace(in.arg, in.outer);
-    r.block->erase_arg(in.arg.index());
-    r.defs.values.erase(in.var);
-    std::erase(r.defs.order, in.var);
-    return true;
-  });
-}
-
-void Tracer::Impl::close_loop(Region r) {
-  drop_unassigned(r);
-  const std::size_t fixed_args = r.kind == RegionKind::For ? 1 : 0;
-  std::vector<Value> initial, next, at_break;
-  std::vector<Var> carried;
-  std::vector<std::uint32_t> order(fixed_args, 0);
-  for (Var v : r.defs.order) {
-    if (!visible(v)) continue;  // declared in the body
-    auto in = std::find_if(r.incoming.begin(), r.incoming.end(), [&](const Incoming& i) { return i.var == v; });
-    const Value outer = in != r.incoming.end() ? in->outer : read_at(v, regions.size());
-    const Value arg = in != r.incoming.end() ? in->arg : r.block->add_arg(outer.type());
-    carried.push_back(v);
-    order.push_back(arg.index());
-    initial.push_back(outer);
-    next.push_back(*r.defs.find(v));
-    const Value* tested = r.at_break.find(v);
-    at_break.push_back(tested ? *tested : arg);
+Tracer::Tracer(std::string kernel_name, SourceLocation where) {
+  int nesting = 0;
+  for (const Tracer* t = current_tracer; t != nullptr; t = t->impl_->outer) {
+    if (t->impl_->name == kernel_name || ++nesting == kMaxNesting)
+      throw TraceError(concat("kernel ", kernel_name, " was traced while ", t->impl_->name,
+                              " is being traced: a kernel cannot call itself or launch kernels"),
+                       where);
   }
-  r.block->reorder_args(order);
-  terminate(*r.block, ir::Op::Continue, next, r.op->loc);
-  if (r.break_op) {
-    const std::uint32_t sizes[] = {static_cast<std::uint32_t>(at_break.size())};
-    r.break_op->set_operands(at_break, sizes);
-  }
-  std::vector<Value> operands = r.op->operand_values();
-  std::vector<std::uint32_t> sizes(r.op->group_sizes().begin(), r.op->group_sizes().end());
-  operands.insert(operands.end(), initial.begin(), initial.end());
-  sizes.back() = static_cast<std::uint32_t>(initial.size());
-  r.op->set_operands(operands, sizes);
-  for (std::size_t i = 0; i < carried.size(); ++i) top().defs.set(carried[i], r.op->add_result(initial[i].type()));
+  impl_ = std::make_unique<Impl>(std::move(kernel_name), where);
+  impl_->outer = current_tracer;
+  current_tracer = this;
 }
 
-void Tracer::Impl::close_if(Region r) {
-  std::vector<Var> assigned;
-  for (const Definitions* defs : {&r.then_defs, &r.defs})
-    for (Var v : defs->order)
-      if (visible(v) && std::find(assigned.begin(), assigned.end(), v) == assigned.end()) assigned.push_back(v);
-  std::vector<Value> arms[2];
-  for (Var v : assigned) {
-    const Value before = read_at(v, regions.size());
-    const Value* then_value = r.then_defs.find(v);
-    const Value* else_value = r.defs.find(v);
-    arms[0].push_back(then_value ? *then_value : before);
-    arms[1].push_back(else_value ? *else_value : before);
-  }
-  for (std::size_t arm : {0, 1}) terminate(r.op->region(arm), ir::Op::Yield, arms[arm], r.op->loc);
-  for (std::size_t i = 0; i < assigned.size(); ++i) top().defs.set(assigned[i], r.op->add_result(arms[0][i].type()));
-}
+Tracer::~Tracer() { current_tracer = impl_->outer; }
 
-// ---- the end ----------------------------------------------------------------------------------------------------
+Tracer* Tracer::maybe() noexcept { return current_tracer; }
+
+Tracer& Tracer::current() {
+  if (!current_tracer)
+    throw TraceError("a tile was used outside a kernel: tiles exist only while a kernel is being traced");
+  return *current_tracer;
+}
 
 void Tracer::fail(std::string message, SourceLocation where) noexcept {
-  impl_->failures.emplace_back(std::move(message), where);
+  if (!impl_->failure) impl_->failure.emplace(message, where);
 }
 
 std::unique_ptr<ir::Module> Tracer::finish() {
-  if (!impl_->failures.empty()) {
-    const auto& [message, where] = impl_->failures.front();
-    throw TraceError(concat("kernel ", impl_->kernel, ": ", message), where);
-  }
-  if (impl_->regions.size() != 1)
-    throw TraceError(concat("kernel ", impl_->kernel, ": a loop or branch was left without being closed"), location());
-  const std::uint32_t none[] = {0};
-  impl_->builder.create_grouped(ir::Op::Return, {}, none, {});
-  impl_->prologue_end->erase();
-  ir::remove_dead_code(*impl_->function);
-  return std::move(impl_->module);
+  Impl& s = *impl_;
+  if (s.failure) throw *s.failure;
+  if (s.abandoned) throw TraceError("an exception left a loop or branch of this kernel and was swallowed", s.where);
+  if (s.depth() != 0) throw TraceError("a loop or branch was still open when the kernel returned", s.top().loc);
+  s.builder.loc = s.where;
+  s.builder.create(Op::Return, {}, {});
+  s.anchor->erase();
+  ir::remove_dead_code(s.function);
+  return std::move(s.module);
 }
 
 }  // namespace tessera::lang

@@ -1,0 +1,215 @@
+// Tile<T, D...>: a value of a kernel, with its element type and extents in its C++ type. A tile object is a variable:
+// copying makes a new one, assigning changes it, also inside device loops and branches.
+#pragma once
+#include <type_traits>
+
+#include "tessera/lang/emit.hpp"
+#include "tessera/lang/shape.hpp"
+
+namespace tessera {
+
+template <class T, int... D>
+class Tile;
+/// One value: a tile of rank 0.
+template <class T>
+using Scalar = Tile<T>;
+
+namespace detail {
+
+/// A number of the host that may stand beside a tile: it takes the tile's element type.
+template <class S>
+concept HostNumber = std::is_arithmetic_v<S> || (Element<S> && !std::is_arithmetic_v<S>);
+
+template <class T>
+inline constexpr bool is_float = element_class<T> == ElementClass::Float;
+template <class T>
+inline constexpr bool is_integer =
+    element_class<T> == ElementClass::Signed || element_class<T> == ElementClass::Unsigned;
+/// Arithmetic is defined on it (Tile IR computes on f16, bf16, f32, f64 and integers only).
+template <class T>
+inline constexpr bool is_number = is_integer<T> || std::is_same_v<T, f16> || std::is_same_v<T, bf16> ||
+                                  std::is_same_v<T, f32> || std::is_same_v<T, f64>;
+
+template <class T, class S>
+inline constexpr lang::TileSpec spec_of{};
+template <class T, int... D>
+inline constexpr lang::TileSpec spec_of<T, Shape<D...>>{element_type<T>, sizeof...(D), Shape<D...>::extents};
+
+template <class T, class S>
+struct TileOf;
+template <class T, int... D>
+struct TileOf<T, Shape<D...>> {
+  using type = Tile<T, D...>;
+};
+template <class T, class S>
+using tile_of_t = typename TileOf<T, S>::type;
+
+// Checks are small structs whose parameters are the facts, so that compilers name them in the diagnostic.
+template <class T, class U>
+struct SameElement {
+  static_assert(std::is_same_v<T, U>, "tile element types do not match: convert one side with cast<T>(tile)");
+  static constexpr bool ok = std::is_same_v<T, U>;
+};
+template <class A, class B>
+struct SameShape {
+  static_assert(fits(A{}, B{}), "tile shapes do not match: every extent must be equal, or 1 on one side");
+  static constexpr bool ok = fits(A{}, B{});
+};
+template <class T, class S>
+struct Literal {
+  static constexpr bool floating = !std::is_integral_v<S>;
+  static constexpr bool boolean = std::is_same_v<S, bool>;
+  static_assert(
+      !(floating && !is_float<T>),
+      "a floating-point number cannot stand beside a tile of integers or bool: use an integer, or cast<f32>(tile)");
+  static_assert(boolean == std::is_same_v<T, bool> || (floating && !is_float<T>),
+                "only true and false stand beside a tile of bool, and only numbers beside other tiles: compare, or "
+                "cast the tile");
+  static_assert(std::is_arithmetic_v<S> || std::is_same_v<S, T> || !is_float<T>,
+                "a narrow host number must have the tile's element type: convert it with float(x)");
+  static constexpr bool ok = floating ? is_float<T> : boolean == std::is_same_v<T, bool>;
+};
+template <class To, class From>
+struct Assignable {
+  static_assert(std::is_same_v<To, From>,
+                "cannot assign: a tile variable keeps its element type and shape for life. Declare a new variable, or "
+                "convert with "
+                "cast, reshape or broadcast");
+  static constexpr bool ok = std::is_same_v<To, From>;
+};
+
+/// What `switch` converts a tile to, only to be told that it cannot.
+enum class HostValue : int {};
+
+}  // namespace detail
+
+/// A tile of a kernel. `D...` are powers of two; no extents: a scalar. Tiles exist only while a kernel is traced
+/// (TraceError otherwise).
+template <class T, int... D>
+class Tile {
+  static_assert(Element<T>,
+                "a tile's element type must be one of f64 f32 tf32 f16 bf16 f8e4m3 f8e5m2 i64..i8 u64..u8 bool");
+  static_assert((detail::is_power_of_two(D) && ...),
+                "a tile's extents must be powers of two: use the next larger one and pad");
+  static_assert((1LL * ... * D) <= (1LL << 24), "a tile holds at most 2^24 elements: split it");
+
+ public:
+  using element = T;
+  using shape_t = Shape<D...>;
+  static constexpr const lang::TileSpec& spec = detail::spec_of<T, Shape<D...>>;
+
+  explicit Tile(ir::Value v) : var_(lang::Tracer::current().fresh(v)) {}
+  Tile(const Tile& o) : Tile(o.value()) {}
+  template <detail::HostNumber S>
+    requires(sizeof...(D) == 0)
+  Tile(S s) : Tile(literal(s)) {}
+  Tile() = delete;  // a tile has no default value: write zeros<T, D...>() or full<T, D...>(x)
+
+  Tile& operator=(const Tile& o) {
+    lang::Tracer::current().write(var_, o.value());
+    return *this;
+  }
+  template <class U, int... E>
+  Tile& operator=(const Tile<U, E...>&) {
+    static_assert(detail::Assignable<Tile, Tile<U, E...>>::ok);
+    return *this;
+  }
+  template <detail::HostNumber S>
+    requires(sizeof...(D) != 0)
+  Tile& operator=(S) {
+    static_assert(detail::never<S>, "cannot assign a number to a tile: write full<T, D...>(number)");
+    return *this;
+  }
+
+  /// The SSA value that the variable holds now.
+  ir::Value value() const { return lang::Tracer::current().read(var_); }
+
+  explicit operator bool() const {
+    static_assert(detail::never<T>,
+                  "this condition lives on the device: the host cannot branch on it while the kernel is traced. "
+                  "Use tile_if (condition) {...} else {...}, or where(condition, a, b) to choose element by element");
+    return false;
+  }
+  operator detail::HostValue() const {
+    static_assert(detail::never<T>,
+                  "this condition lives on the device: the host cannot switch on it while the kernel is traced. "
+                  "Use tile_if (x == 0) {...} else tile_if (x == 1) {...}");
+    return {};
+  }
+
+  template <class O>
+  Tile& operator+=(const O& o) {
+    return assign(*this + o);
+  }
+  template <class O>
+  Tile& operator-=(const O& o) {
+    return assign(*this - o);
+  }
+  template <class O>
+  Tile& operator*=(const O& o) {
+    return assign(*this * o);
+  }
+  template <class O>
+  Tile& operator/=(const O& o) {
+    return assign(*this / o);
+  }
+  template <class O>
+  Tile& operator%=(const O& o) {
+    return assign(*this % o);
+  }
+  template <class O>
+  Tile& operator&=(const O& o) {
+    return assign(*this & o);
+  }
+  template <class O>
+  Tile& operator|=(const O& o) {
+    return assign(*this | o);
+  }
+  template <class O>
+  Tile& operator^=(const O& o) {
+    return assign(*this ^ o);
+  }
+  template <class O>
+  Tile& operator<<=(const O& o) {
+    return assign(*this << o);
+  }
+  template <class O>
+  Tile& operator>>=(const O& o) {
+    return assign(*this >> o);
+  }
+  Tile& operator++() { return assign(*this + one()); }
+  Tile& operator--() { return assign(*this - one()); }
+  Tile operator++(int) {
+    Tile before = *this;
+    assign(*this + one());
+    return before;
+  }
+  Tile operator--(int) {
+    Tile before = *this;
+    assign(*this - one());
+    return before;
+  }
+
+ private:
+  template <class S>
+  static ir::Value literal(S s) {
+    if constexpr (detail::Literal<T, S>::ok)
+      return lang::splat_of(spec, s);
+    else
+      return lang::splat(spec, std::int64_t{0});
+  }
+  static constexpr auto one() {
+    if constexpr (detail::is_float<T>)
+      return 1.0f;
+    else
+      return 1;
+  }
+  template <class U>
+  Tile& assign(const U& o) {
+    return *this = o;
+  }
+
+  lang::Var var_;
+};
+
+}  // namespace tessera

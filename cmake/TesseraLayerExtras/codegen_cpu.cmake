@@ -1,0 +1,37 @@
+# The tile primitives of the CPU backend are compiled once per instruction set: every src/codegen/cpu/prims/kernels/*.inl in a
+# namespace of its own, with the flags of that set. prims.cpp chooses at run time, so the library runs on any machine of its
+# architecture. Optimised in every configuration: an unoptimised evaluator is too slow to test with.
+if(sources)
+  # Exact semantics: no contraction of a * b + c and no value-changing optimisation. Only what traps and errno would observe is
+  # given up, which stands in the way of vectorisation.
+  set(prims_flags -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12 reports its own AVX-512 intrinsics (undefined source of a masked operation).
+    list(APPEND prims_flags -Wno-maybe-uninitialized -Wno-uninitialized -Wno-psabi)
+  else()
+    list(APPEND prims_flags -Wno-pass-failed)  # a loop that could not be vectorised is a fact, not a mistake
+  endif()
+  # The order of additions in a matrix product is free, and so is fusing them; products there are not elementwise operations.
+  set(prims_flags_matmul -ffp-contract=fast)
+  set(prims_isas baseline)
+  set(prims_flags_baseline "")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    list(APPEND prims_isas avx2 avx512)
+    set(prims_flags_baseline -msse4.2)
+    set(prims_flags_avx2 -mavx2 -mfma -mf16c -mbmi2)
+    set(prims_flags_avx512 ${prims_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+    target_compile_definitions(${target} PRIVATE TESSERA_PRIMS_X86=1)
+  endif()
+  file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/codegen/cpu/prims/kernels/*.inl)
+  foreach(isa IN LISTS prims_isas)
+    foreach(kernel IN LISTS kernels)
+      get_filename_component(stem ${kernel} NAME_WE)
+      set(unit ${PROJECT_BINARY_DIR}/prims/${stem}_${isa}.cpp)
+      file(CONFIGURE OUTPUT ${unit} CONTENT
+           "#define TESSERA_PRIMS_ISA ${isa}\n#include \"codegen/cpu/prims/kernels/${stem}.inl\"\n")
+      target_sources(${target} PRIVATE ${unit})
+      set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS
+                                  "${prims_flags};${prims_flags_${isa}};${prims_flags_${stem}}")
+    endforeach()
+  endforeach()
+endif()

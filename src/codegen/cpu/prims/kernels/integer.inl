@@ -1,0 +1,17 @@
+// Entry of the integer kernels of one instruction set.
+#include "codegen/cpu/prims/kernels/integer.hpp"
+
+namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
+
+ElementwiseFn integer(const ElementOp& op) {
+  switch (op.source) {
+    case Elem::I1: return integer_of<Int<Elem::I1>>(op);
+    case Elem::I8: return integer_of<Int<Elem::I8>>(op);
+    case Elem::I16: return integer_of<Int<Elem::I16>>(op);
+    case Elem::I32: return integer_of<Int<Elem::I32>>(op);
+    case Elem::I64: return integer_of<Int<Elem::I64>>(op);
+    default: return nullptr;
+  }
+}
+
+}  // namespace tessera::cpu::prims::TESSERA_PRIMS_ISA

@@ -1,0 +1,221 @@
+// Reductions and scans of [outer, n, inner] along n. Every combination is the operation itself, rounded to the element
+// each time; what is free is the association, which depends on n and inner only: along the last axis, kLanes
+// interleaved partial results are combined by halves; along any other axis, left to right.
+#pragma once
+#include "codegen/cpu/prims/kernels/arithmetic.hpp"
+#include "codegen/cpu/prims/kernels/integer.hpp"
+
+namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
+
+inline constexpr i64 kLanes = 64;
+
+/// A combining operation on integers as stored: no conversion.
+template <class F, class U>
+struct DirectCombine {
+  using Element = U;
+  using Work = U;
+  static constexpr bool direct = true;
+  static TESSERA_OUTLINED void combine(Work* acc, const Work* x, i64 n) {
+    TESSERA_INDEPENDENT
+    for (i64 i = 0; i < n; ++i) acc[i] = F::apply(acc[i], x[i]);
+  }
+  static TESSERA_INLINED void combine_lanes(Work* acc, const Work* x) {
+    TESSERA_INDEPENDENT
+    for (i64 i = 0; i < kLanes; ++i) acc[i] = F::apply(acc[i], x[i]);
+  }
+  static Work one(Work acc, Work x) { return F::apply(acc, x); }
+  static const Work* load(Work*, const Element* from, i64) { return from; }
+  static void store(Element* to, const Work* from, i64 n) {
+    for (i64 i = 0; i < n; ++i) to[i] = from[i];
+  }
+};
+
+/// f32 and f64, computed as stored; f16 and bf16, computed in f32 and rounded each time.
+template <class F, Elem e>
+struct FloatCombine {
+  using Fmt = Float<e>;
+  using Work = typename Fmt::Compute;
+  static constexpr bool direct = Fmt::direct;
+  using Element = std::conditional_t<direct, Work, typename Fmt::U>;
+
+  static Work rounded(Work v) {
+    if constexpr (direct)
+      return v;
+    else
+      return Fmt::load_one(Fmt::store_one(v));
+  }
+  static TESSERA_OUTLINED void combine(Work* acc, const Work* x, i64 n) {
+    TESSERA_INDEPENDENT
+    for (i64 i = 0; i < n; ++i) acc[i] = rounded(F::apply(acc[i], x[i]));
+  }
+  static TESSERA_INLINED void combine_lanes(Work* acc, const Work* x) {
+    TESSERA_INDEPENDENT
+    for (i64 i = 0; i < kLanes; ++i) acc[i] = rounded(F::apply(acc[i], x[i]));
+  }
+  static Work one(Work acc, Work x) { return rounded(F::apply(acc, x)); }
+  static const Work* load(Work* buffer, const Element* from, i64 n) {
+    if constexpr (direct) {
+      return from;
+    } else {
+      Fmt::load(buffer, from, n);
+      return buffer;
+    }
+  }
+  static void store(Element* to, const Work* from, i64 n) {
+    if constexpr (direct) {
+      for (i64 i = 0; i < n; ++i) to[i] = from[i];
+    } else {
+      Fmt::store(to, from, n);
+    }
+  }
+};
+
+/// One row of n contiguous elements; `dst` is one element.
+template <class Op>
+void reduce_row(typename Op::Element* dst, const typename Op::Element* src, i64 n) {
+  using W = typename Op::Work;
+  alignas(64) W lanes[kLanes], buffer[Op::direct ? 1 : kLanes];
+  i64 count = n < kLanes ? n : kLanes;
+  const W* first = Op::load(buffer, src, count);
+  for (i64 i = 0; i < count; ++i) lanes[i] = first[i];
+  i64 at = count;
+  for (; at + kLanes <= n; at += kLanes) Op::combine_lanes(lanes, Op::load(buffer, src + at, kLanes));
+  if (at < n) Op::combine(lanes, Op::load(buffer, src + at, n - at), n - at);
+  while (count > 1) {
+    const i64 half = (count + 1) / 2;
+    Op::combine(lanes, lanes + half, count - half);
+    count = half;
+  }
+  W initial;
+  initial = *Op::load(&initial, dst, 1);
+  const W result = Op::one(initial, lanes[0]);
+  Op::store(dst, &result, 1);
+}
+
+/// dst[0..inner) combined with n rows of `inner` elements, a chunk of columns at a time.
+template <class Op>
+void reduce_rows(typename Op::Element* dst, const typename Op::Element* src, i64 n, i64 inner) {
+  using W = typename Op::Work;
+  for (i64 at = 0; at < inner; at += kChunk) {
+    const i64 width = inner - at < kChunk ? inner - at : kChunk;
+    alignas(64) W acc[kChunk], buffer[Op::direct ? 1 : kChunk];
+    const W* initial = Op::load(acc, dst + at, width);
+    if (initial != acc)
+      for (i64 i = 0; i < width; ++i) acc[i] = initial[i];
+    for (i64 r = 0; r < n; ++r) Op::combine(acc, Op::load(buffer, src + r * inner + at, width), width);
+    Op::store(dst + at, acc, width);
+  }
+}
+
+template <class Op>
+void reduce_all(void* dst, const void* src, i64 outer, i64 n, i64 inner) {
+  using E = typename Op::Element;
+  auto* to = static_cast<E*>(dst);
+  auto* from = static_cast<const E*>(src);
+  if (n == 0) return;
+  for (i64 o = 0; o < outer; ++o) {
+    if (inner == 1)
+      reduce_row<Op>(to + o, from + o * n, n);
+    else
+      reduce_rows<Op>(to + o * inner, from + o * n * inner, n, inner);
+  }
+}
+
+/// A contiguous row: one serial chain.
+template <class Op>
+void scan_row(typename Op::Element* dst, const typename Op::Element* src, typename Op::Work acc, i64 n, bool reverse) {
+  using W = typename Op::Work;
+  for (i64 done = 0; done < n;) {
+    const i64 width = n - done < kChunk ? n - done : kChunk, at = reverse ? n - done - width : done;
+    alignas(64) W buffer[kChunk];
+    const W* x = Op::load(buffer, src + at, width);
+    for (i64 k = 0; k < width; ++k) {
+      const i64 i = reverse ? width - 1 - k : k;
+      buffer[i] = acc = Op::one(acc, x[i]);
+    }
+    Op::store(dst + at, buffer, width);
+    done += width;
+  }
+}
+
+/// n rows of `inner` elements, a chunk of columns at a time.
+template <class Op>
+void scan_rows(typename Op::Element* dst, const typename Op::Element* src, typename Op::Work start, i64 n, i64 inner,
+               bool reverse) {
+  using W = typename Op::Work;
+  for (i64 at = 0; at < inner; at += kChunk) {
+    const i64 width = inner - at < kChunk ? inner - at : kChunk;
+    alignas(64) W acc[kChunk], buffer[Op::direct ? 1 : kChunk];
+    for (i64 i = 0; i < width; ++i) acc[i] = start;
+    for (i64 k = 0; k < n; ++k) {
+      const i64 row = (reverse ? n - 1 - k : k) * inner + at;
+      Op::combine(acc, Op::load(buffer, src + row, width), width);
+      Op::store(dst + row, acc, width);
+    }
+  }
+}
+
+template <class Op>
+void scan_all(void* dst, const void* src, const void* identity, i64 outer, i64 n, i64 inner, bool reverse) {
+  using E = typename Op::Element;
+  typename Op::Work start;
+  start = *Op::load(&start, static_cast<const E*>(identity), 1);
+  auto* to = static_cast<E*>(dst);
+  auto* from = static_cast<const E*>(src);
+  for (i64 o = 0; o < outer; ++o, to += n * inner, from += n * inner) {
+    if (inner == 1)
+      scan_row<Op>(to, from, start, n, reverse);
+    else
+      scan_rows<Op>(to, from, start, n, inner, reverse);
+  }
+}
+
+/// What an operation is given as: a reduction or a scan.
+struct Primitives {
+  ReduceFn reduce;
+  ScanFn scan;
+};
+template <class Op>
+Primitives both() {
+  return {reduce_all<Op>, scan_all<Op>};
+}
+
+template <class I>
+Primitives combine_integers(const ElementOp& op) {
+  using U = typename I::U;
+  const bool s = op.is_signed;
+  switch (op.op) {
+    case Op::AddI: return both<DirectCombine<AddIOp<I>, U>>();
+    case Op::MulI: return both<DirectCombine<MulIOp<I>, U>>();
+    case Op::AndI: return both<DirectCombine<AndIOp<I>, U>>();
+    case Op::OrI: return both<DirectCombine<OrIOp<I>, U>>();
+    case Op::XOrI: return both<DirectCombine<XOrIOp<I>, U>>();
+    case Op::MaxI: return s ? both<DirectCombine<MaxSOp<I>, U>>() : both<DirectCombine<MaxUOp<I>, U>>();
+    case Op::MinI: return s ? both<DirectCombine<MinSOp<I>, U>>() : both<DirectCombine<MinUOp<I>, U>>();
+    default: return {};
+  }
+}
+
+template <Elem e, bool ftz>
+Primitives combine_floats_with(const ElementOp& op) {
+  switch (op.op) {
+    case Op::AddF: return both<FloatCombine<AddFOp<ftz>, e>>();
+    case Op::MulF: return both<FloatCombine<MulFOp<ftz>, e>>();
+    case Op::MaxF:
+      return op.propagate_nan ? both<FloatCombine<ExtremumOp<true, true, ftz>, e>>()
+                              : both<FloatCombine<ExtremumOp<true, false, ftz>, e>>();
+    case Op::MinF:
+      return op.propagate_nan ? both<FloatCombine<ExtremumOp<false, true, ftz>, e>>()
+                              : both<FloatCombine<ExtremumOp<false, false, ftz>, e>>();
+    default: return {};
+  }
+}
+template <Elem e>
+Primitives combine_floats(const ElementOp& op) {
+  if (is_directed(op.rounding)) return {};
+  if constexpr (e == Elem::F32)
+    if (op.flush_to_zero) return combine_floats_with<e, true>(op);
+  return combine_floats_with<e, false>(op);
+}
+
+}  // namespace tessera::cpu::prims::TESSERA_PRIMS_ISA

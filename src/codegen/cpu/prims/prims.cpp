@@ -1,0 +1,121 @@
+// Chooses primitives: the instruction set once per process, the function by operation and element types.
+#include "codegen/cpu/prims/prims.hpp"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "codegen/cpu/prims/isa.hpp"
+#include "codegen/cpu/prims/matmul_plan.hpp"
+
+namespace tessera::cpu::prims {
+namespace {
+
+/// What one instruction set provides.
+struct Table {
+  ElementwiseFn (*integer)(const ir::ElementOp&);
+  ElementwiseFn (*arithmetic)(const ir::ElementOp&);
+  ElementwiseFn (*elementary)(const ir::ElementOp&);
+  ElementwiseFn (*conversion)(const ir::ElementOp&);
+  ReduceFn (*reduction)(const ir::ElementOp&);
+  ScanFn (*scan)(const ir::ElementOp&);
+  MmaFn (*matmul)(const MmaOp&);
+};
+
+#define TESSERA_PRIMS_TABLE(isa) \
+  { isa::integer, isa::arithmetic, isa::elementary, isa::conversion, isa::reduction, isa::inclusive_scan, isa::matmul }
+const Table& table(Isa isa) {
+  static constexpr Table baseline = TESSERA_PRIMS_TABLE(baseline);
+#if defined(TESSERA_PRIMS_X86)
+  static constexpr Table avx2 = TESSERA_PRIMS_TABLE(avx2), avx512 = TESSERA_PRIMS_TABLE(avx512);
+  if (isa == Isa::Avx512) return avx512;
+  if (isa == Isa::Avx2) return avx2;
+#endif
+  (void)isa;
+  return baseline;
+}
+
+Isa detect() {
+  Isa best = isa_available(Isa::Avx512) ? Isa::Avx512 : isa_available(Isa::Avx2) ? Isa::Avx2 : Isa::Baseline;
+  const char* wanted = std::getenv("TESSERA_CPU_ISA");
+  if (!wanted) return best;
+  const std::string_view name = wanted;
+  if (name == "baseline") return Isa::Baseline;
+  if (name == "avx2" && best == Isa::Avx512) return Isa::Avx2;
+  return best;
+}
+
+/// The multiplication that an operation asks for.
+MmaOp mma_op(const ir::Operation& op) {
+  using ir::AttrName;
+  using ir::Signedness;
+  MmaOp m;
+  m.lhs = op.operand(0).type().elem();
+  m.rhs = op.operand(1).type().elem();
+  m.acc = op.operand(2).type().elem();
+  m.lhs_signed = op.enum_attr(AttrName::signedness_lhs, Signedness::Signed) == Signedness::Signed;
+  m.rhs_signed = op.enum_attr(AttrName::signedness_rhs, Signedness::Signed) == Signedness::Signed;
+  if (op.op() == ir::Op::MmaFScaled) {
+    const auto a = op.operand(0).type().shape(), scale = op.operand(3).type().shape();
+    m.scale = op.operand(3).type().elem();
+    m.scale_block = static_cast<int>(a.back() / scale.back());
+  }
+  return m;
+}
+
+bool is_mma(ir::Op op) { return op == ir::Op::MmaF || op == ir::Op::MmaI || op == ir::Op::MmaFScaled; }
+
+}  // namespace
+
+bool isa_available(Isa isa) {
+  if (isa == Isa::Baseline) return true;
+#if defined(TESSERA_PRIMS_X86)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+                    __builtin_cpu_supports("f16c");
+  if (isa == Isa::Avx2) return avx2;
+  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
+}
+
+Isa selected_isa() {
+  static const Isa isa = detect();
+  return isa;
+}
+
+ElementwiseFn elementwise(const ir::ElementOp& op, Isa isa) {
+  const Table& t = table(isa);
+  for (const auto choose : {t.integer, t.arithmetic, t.elementary, t.conversion})
+    if (const ElementwiseFn f = choose(op)) return f;
+  return nullptr;
+}
+ReduceFn reduce(const ir::ElementOp& op, Isa isa) { return table(isa).reduction(op); }
+ScanFn scan(const ir::ElementOp& op, Isa isa) { return table(isa).scan(op); }
+MmaFn mma(const MmaOp& op, Isa isa) { return table(isa).matmul(op); }
+
+std::size_t mma_scratch_bytes(const MmaOp& op, std::int64_t m, std::int64_t n, std::int64_t k) {
+  return op.acc == ir::Elem::F64 ? Scratch<double>::bytes(m, n, k) : Scratch<float>::bytes(m, n, k);
+}
+
+ElementwiseFn elementwise(const ir::Operation& op) {
+  const auto e = ir::element_op(op);
+  return e ? elementwise(*e, selected_isa()) : nullptr;
+}
+ReduceFn reduce(const ir::Operation& body) {
+  const auto e = ir::element_op(body);
+  return e ? reduce(*e, selected_isa()) : nullptr;
+}
+ScanFn scan(const ir::Operation& body) {
+  const auto e = ir::element_op(body);
+  return e ? scan(*e, selected_isa()) : nullptr;
+}
+MmaFn mma(const ir::Operation& op) { return is_mma(op.op()) ? mma(mma_op(op), selected_isa()) : nullptr; }
+std::size_t mma_scratch_bytes(const ir::Operation& op) {
+  if (!is_mma(op.op())) return 0;
+  const auto a = op.operand(0).type().shape(), b = op.operand(1).type().shape();
+  return mma_scratch_bytes(mma_op(op), a[a.size() - 2], b.back(), a.back());
+}
+
+}  // namespace tessera::cpu::prims

@@ -1,0 +1,82 @@
+// The driver of elementwise primitives: rows without gaps become one row, splats are spread over a buffer.
+#include "codegen/cpu/prims/walk.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::cpu::prims {
+namespace {
+
+template <class T>
+void spread(void* to, const void* value, std::int64_t n) {
+  T v;
+  std::memcpy(&v, value, sizeof v);
+  std::fill_n(static_cast<T*>(to), n, v);
+}
+
+void spread(void* to, const void* value, std::int64_t n, int bytes) {
+  switch (bytes) {
+    case 1: spread<std::uint8_t>(to, value, n); break;
+    case 2: spread<std::uint16_t>(to, value, n); break;
+    case 4: spread<std::uint32_t>(to, value, n); break;
+    default: spread<std::uint64_t>(to, value, n); break;
+  }
+}
+
+/// One operand while a matrix is walked: where its row starts, in memory or in the buffer of a splat.
+struct Cursor {
+  const char* at = nullptr;
+  std::int64_t step = 0;  ///< bytes per element: 0 for splats
+  alignas(64) std::uint64_t buffer[kChunk];
+
+  void start_row(const Operand& o, int bytes, std::int64_t row, std::int64_t cols) {
+    const char* first = static_cast<const char*>(o.data) + row * o.row_stride;
+    if (!o.splat) {
+      at = first;
+      step = bytes;
+      return;
+    }
+    if (row == 0 || o.row_stride != 0) spread(buffer, first, std::min(cols, kChunk), bytes);
+    at = reinterpret_cast<const char*>(buffer);
+  }
+};
+
+/// True if the operand's rows follow each other without a gap, or it is one value for the whole matrix.
+bool is_flat(const Operand& o, int bytes, std::int64_t cols) {
+  return o.splat ? o.row_stride == 0 : o.row_stride == cols * bytes;
+}
+
+template <int arity>
+void walk_rows(ChunkFn chunk, const Layout& layout, char* out, const Operand* srcs, std::int64_t rows,
+               std::int64_t cols) {
+  Cursor cursors[arity];
+  const char* at[3] = {};
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (int i = 0; i < arity; ++i) cursors[i].start_row(srcs[i], layout.bytes[i], r, cols);
+    for (std::int64_t c = 0; c < cols; c += kChunk) {
+      const std::int64_t n = std::min(cols - c, kChunk);
+      for (int i = 0; i < arity; ++i) at[i] = cursors[i].at + c * cursors[i].step;
+      chunk(out, at[0], at[1], at[2], n);
+      out += n * layout.out_bytes;
+    }
+  }
+}
+
+}  // namespace
+
+void walk(ChunkFn chunk, const Layout& layout, void* dst, const Operand* srcs, std::int64_t rows, std::int64_t cols) {
+  bool flat = true;
+  for (int i = 0; i < layout.arity; ++i) flat = flat && is_flat(srcs[i], layout.bytes[i], cols);
+  if (flat) {
+    cols *= rows;
+    rows = 1;
+  }
+  auto* out = static_cast<char*>(dst);
+  switch (layout.arity) {
+    case 1: return walk_rows<1>(chunk, layout, out, srcs, rows, cols);
+    case 2: return walk_rows<2>(chunk, layout, out, srcs, rows, cols);
+    default: return walk_rows<3>(chunk, layout, out, srcs, rows, cols);
+  }
+}
+
+}  // namespace tessera::cpu::prims

@@ -113,12 +113,12 @@ get_nvidia_packages() {
   TESSERA_TILEIRAS=$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13/bin/tileiras)
   [ -x "$TESSERA_TILEIRAS" ] || die "$TESSERA_TILEIRAS is not there; remove $venv and try again"
   # A test that needs these tools fails, rather than skips, when it is told that they are required.
-  export TESSERA_TILEIRAS TESSERA_TEST_PYTHON="$venv/bin/python" TESSERA_REQUIRE_TILEIRAS=1
+  export TESSERA_TILEIRAS TESSERA_PYTHON="$venv/bin/python" TESSERA_REQUIRE_TILEIRAS=1
 }
 [ $full = no ] || get_nvidia_packages
 
-do_step dev "g++" ""
-do_step clang "clang $clang with its typestate checks" "-LE structure|consumer" "-DCMAKE_CXX_COMPILER=clang++-$clang"
+do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"}
+do_step clang "clang $clang with its typestate checks" "-LE structure|consumer|tileiras" "-DCMAKE_CXX_COMPILER=clang++-$clang"
 do_step asan "address and undefined-behaviour sanitizers" "-LE structure|consumer|reject|tileiras"
 targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency"
 do_lint

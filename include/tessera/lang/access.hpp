@@ -80,10 +80,17 @@ ir::Value block_coordinate(int axis, int rank);  ///< i32
 ir::Value block_total();                         ///< i32
 
 // Raw pointers.
-ir::Value raw_load(ir::Value pointers, ir::Value mask, ir::Value padding,
-                   SourceLocation);  ///< mask and padding may be null
+ir::Value raw_load(ir::Value pointers, ir::Value mask, SourceLocation);  ///< `mask` may be null; zero where it is false
 void raw_store(ir::Value pointers, ir::Value value, ir::Value mask, SourceLocation);
 ir::Value raw_offset(ir::Value pointers, ir::Value offsets, Extents shape);
+
+// Random numbers (base/philox.hpp) for the element offsets of an i64 tile; `seed` is a scalar i64.
+enum class Distribution : std::uint8_t { Uniform, Normal };
+ir::Value random_tile(Distribution, ElementType, ir::Value seed, ir::Value offsets, SourceLocation);
+
+// Promises that the compiler relies on.
+ir::Value assume_divisible(ir::Value, std::uint64_t divisor, SourceLocation);
+ir::Value assume_bounded(ir::Value, std::int64_t lower, std::int64_t upper, SourceLocation);
 
 /// Widens an index tile to i32 or i64 (by zeros if unsigned), as positions need it.
 ir::Value as_position(ir::Value index, bool is_signed);

@@ -1,0 +1,151 @@
+// Acc<T, extents...>: a kernel parameter, a shared tensor that blocks can only add into, atomically. It cannot be read
+// in the kernel, so no order can be observed: integer results do not depend on it, floating-point sums round in any
+// order.
+#pragma once
+#include "tessera/lang/gather.hpp"
+#include "tessera/lang/pad.hpp"
+
+namespace tessera {
+
+namespace detail {
+
+template <class T, lang::AccOp Op>
+struct AccCheck {
+  static constexpr bool wide_int =
+      std::is_same_v<T, i32> || std::is_same_v<T, i64> || std::is_same_v<T, u32> || std::is_same_v<T, u64>;
+  static constexpr bool addable =
+      std::is_same_v<T, f64> || std::is_same_v<T, f32> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+  static_assert(Op != lang::AccOp::Add || wide_int || addable,
+                "Acc::add works on i32, i64, u32, u64, f16, bf16, f32 and f64: the hardware has no narrower atomics");
+  static_assert(Op == lang::AccOp::Add || wide_int,
+                "Acc::max, min, bit_and, bit_or and bit_xor work on i32, i64, u32 and u64");
+  static constexpr bool ok = Op == lang::AccOp::Add ? wide_int || addable : wide_int;
+};
+
+/// The value of an accumulation: a tile or a number, of the tensor's element type.
+template <class T, class V>
+struct AccValueCheck {
+  static_assert(!is_tile<V> || std::is_same_v<T, typename ElementOfTile<V>::type>,
+                "the value's element type differs from the Acc's: convert it with cast<T>(tile)");
+  static constexpr bool ok = !is_tile<V> || std::is_same_v<T, typename ElementOfTile<V>::type>;
+};
+template <class Common>
+struct AccShapeCheck {
+  static_assert(!std::is_void_v<Common>, "the index tiles and the value must broadcast to one shape");
+  static constexpr bool ok = !std::is_void_v<Common>;
+};
+
+/// Accumulates `value` at one position per axis.
+template <class T, lang::AccOp Op, class V, class... I>
+void accumulate(lang::TensorRef tensor, SourceLocation loc, const V& value, const I&... index) {
+  using Common = typename JointOf<typename ShapeOf<I>::type..., typename ShapeOf<V>::type>::type;
+  if constexpr (AccCheck<T, Op>::ok && (PositionCheck<I>::ok && ...) && AccValueCheck<T, V>::ok &&
+                AccShapeCheck<Common>::ok) {
+    const ir::Value at[] = {position(index, loc)...};
+    ir::Value v;
+    if constexpr (is_tile<V>) {
+      v = value.value();
+    } else {
+      v = Tile<T>(value).value();
+    }
+    lang::accumulate(tensor, Op, element_class<T> != ElementClass::Unsigned, at, IntsOf<Common>::span(), v, loc);
+  }
+}
+
+}  // namespace detail
+
+/// The grid of D... tiles of an Acc.
+template <Element T, int... D>
+class AccTiles {
+  static constexpr int kTile[] = {D...};
+
+ public:
+  explicit AccTiles(lang::TensorRef tensor) : tensor_(tensor) {}
+  Tile<i32> count(detail::AxisOf<sizeof...(D)> axis) const {
+    return Tile<i32>(lang::tile_count(tensor_, axis.value, kTile[axis.value]));
+  }
+  /// Adds a whole tile at a tile index; what lies outside the tensor is dropped.
+  void add(detail::IndexFor<D>... index, const Tile<T, D...>& tile,
+           SourceLocation loc = SourceLocation::current()) const {
+    if constexpr (detail::AccCheck<T, lang::AccOp::Add>::ok) {
+      const ir::Value at[] = {index.value()...};
+      lang::accumulate_tile(tensor_, lang::AccOp::Add, true, kTile, at, tile.value(), loc);
+    }
+  }
+
+ private:
+  lang::TensorRef tensor_;
+};
+
+template <Element T, int... E>
+class Acc {
+  static_assert(sizeof...(E) >= 1, "an Acc has one extent per axis, static or dyn: Acc<T, dyn>");
+  static_assert(((E == dyn || E > 0) && ...), "an extent of an Acc is dyn or positive");
+  static constexpr int kRank = sizeof...(E);
+
+ public:
+  using element = T;
+  static constexpr int rank = kRank;
+
+  explicit Acc(lang::TensorRef tensor) : tensor_(tensor) {}
+
+  Tile<i32> dim(detail::AxisOf<kRank> axis) const { return Tile<i32>(lang::tensor_dim(tensor_, axis.value)); }
+
+  // add(i, value), add(i, j, value), ...: one integer tile or number per axis and the value, which broadcast to one
+  // shape. An index outside the tensor is dropped. The same for max, min and the bit operations.
+#define TESSERA_ACC_OP(name, Op)                                                                                \
+  template <class I, class V>                                                                                   \
+    requires(kRank == 1)                                                                                        \
+  void name(const I& i, const V& value, SourceLocation loc = SourceLocation::current()) const {                 \
+    detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i);                                             \
+  }                                                                                                             \
+  template <class I, class J, class V>                                                                          \
+    requires(kRank == 2)                                                                                        \
+  void name(const I& i, const J& j, const V& value, SourceLocation loc = SourceLocation::current()) const {     \
+    detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j);                                          \
+  }                                                                                                             \
+  template <class I, class J, class K, class V>                                                                 \
+    requires(kRank == 3)                                                                                        \
+  void name(const I& i, const J& j, const K& k, const V& value, SourceLocation loc = SourceLocation::current()) \
+      const {                                                                                                   \
+    detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k);                                       \
+  }                                                                                                             \
+  template <class I, class J, class K, class L, class V>                                                        \
+    requires(kRank == 4)                                                                                        \
+  void name(const I& i, const J& j, const K& k, const L& l, const V& value,                                     \
+            SourceLocation loc = SourceLocation::current()) const {                                             \
+    detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k, l);                                    \
+  }
+  TESSERA_ACC_OP(add, Add)
+  TESSERA_ACC_OP(max, Max)
+  TESSERA_ACC_OP(min, Min)
+  TESSERA_ACC_OP(bit_and, And)
+  TESSERA_ACC_OP(bit_or, Or)
+  TESSERA_ACC_OP(bit_xor, Xor)
+#undef TESSERA_ACC_OP
+
+  /// The tensor as a grid of tiles that whole tiles can be added to.
+  template <int... D>
+  AccTiles<T, D...> tiles(Shape<D...>) const {
+    static_assert(sizeof...(D) == sizeof...(E), "tiles(shape<...>) needs one extent per axis of the tensor");
+    static_assert((detail::is_power_of_two(D) && ...),
+                  "the extents of a tile must be powers of two: edges are clipped");
+    return AccTiles<T, D...>(tensor_);
+  }
+
+  template <class... A>
+  void load(const A&...) const {
+    static_assert(detail::never<A...>,
+                  "cannot read an Acc in the kernel that adds into it: the order of additions must stay unobservable");
+  }
+  template <class... A>
+  void store(const A&...) const {
+    static_assert(detail::never<A...>,
+                  "cannot store to an Acc: use add, max, min or the bit operations, or declare the parameter Mut");
+  }
+
+ private:
+  lang::TensorRef tensor_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,84 @@
+// Index arguments of gathers and accumulations: integer tiles that broadcast into each other, and the shapes that
+// result.
+#pragma once
+#include <type_traits>
+
+#include "tessera/lang/index.hpp"
+#include "tessera/lang/tile_traits.hpp"
+
+namespace tessera::detail {
+
+/// Shapes of equal rank broadcast where one side is 1; rank 0 fits anything; void: they do not fit.
+template <class A, class B>
+struct Joint {
+  using type = void;
+};
+template <int... A, int... B>
+  requires(sizeof...(A) == sizeof...(B) && ((A == B || A == 1 || B == 1) && ...))
+struct Joint<Shape<A...>, Shape<B...>> {
+  using type = Shape<(A > B ? A : B)...>;
+};
+template <int... A>
+  requires(sizeof...(A) > 0)
+struct Joint<Shape<A...>, Shape<>> {
+  using type = Shape<A...>;
+};
+template <int... B>
+  requires(sizeof...(B) > 0)
+struct Joint<Shape<>, Shape<B...>> {
+  using type = Shape<B...>;
+};
+template <class B>
+struct Joint<void, B> {
+  using type = void;
+};
+
+/// The common shape of any number of shapes; void if they do not fit.
+template <class First, class... Rest>
+struct JointOf {
+  using type = First;
+};
+template <class First, class Second, class... Rest>
+struct JointOf<First, Second, Rest...> : JointOf<typename Joint<First, Second>::type, Rest...> {};
+
+template <class X>
+inline constexpr bool is_position = std::is_integral_v<X> && !std::is_same_v<X, bool>;
+template <class T, int... D>
+inline constexpr bool is_position<Tile<T, D...>> =
+    element_class<T> == ElementClass::Signed || element_class<T> == ElementClass::Unsigned;
+
+template <class X>
+struct PositionCheck {
+  static_assert(is_position<X>, "an index must be an integer or a tile of integers");
+  static constexpr bool ok = is_position<X>;
+};
+
+/// An index as a position: i32 or i64.
+template <class T, int... D>
+ir::Value position(const Tile<T, D...>& index, SourceLocation) {
+  return lang::as_position(index.value(), element_class<T> == ElementClass::Signed);
+}
+template <class I>
+  requires(std::is_integral_v<I>)
+ir::Value position(I index, SourceLocation loc) {
+  return Index(index, loc).value();
+}
+
+template <class S>
+struct IntsOf;
+template <int... D>
+struct IntsOf<Shape<D...>> : Ints<D...> {
+  static constexpr lang::Extents span() { return {Ints<D...>::values, sizeof...(D)}; }
+  template <class T>
+  using tile = Tile<T, D...>;
+};
+
+/// Elements of a tile whose extents are all 1 but at most one; 0 if it is no such tile.
+template <class S>
+struct LineOf;
+template <int... D>
+struct LineOf<Shape<D...>> {
+  static constexpr int length = ((D > 1 ? 1 : 0) + ... + 0) <= 1 ? (1 * ... * D) : 0;
+};
+
+}  // namespace tessera::detail

@@ -1,0 +1,192 @@
+// In<T, extents...>: a kernel parameter, a whole tensor shared by all blocks, read-only. Extents are static or `dyn`.
+#pragma once
+#include <utility>
+
+#include "tessera/lang/gather.hpp"
+#include "tessera/lang/piece.hpp"
+#include "tessera/lang/views.hpp"
+
+namespace tessera {
+
+namespace detail {
+
+/// Shape of load_like(y, axes<A...>): the extent of y along its axes A, 1 along the others.
+template <class Axes, class Piece>
+struct LikeShape;
+template <int... A, int... D>
+struct LikeShape<Axes<A...>, Shape<D...>> {
+  template <int... I>
+  static auto make(std::integer_sequence<int, I...>) -> Shape<(contains<A...>(I) ? D : 1)...>;
+  using type = decltype(make(std::make_integer_sequence<int, sizeof...(D)>{}));
+};
+
+template <int Rank, class Axes, class Piece>
+struct LikeCheck;
+template <int Rank, int... A, int... D>
+struct LikeCheck<Rank, Axes<A...>, Shape<D...>> {
+  static constexpr int kPiece = sizeof...(D);
+  static constexpr bool in_range = ((A >= 0 && A < kPiece) && ...);
+  static_assert(sizeof...(A) == Rank,
+                "load_like(y, axes<...>) names one axis of y per axis of the tensor that is loaded");
+  static_assert(in_range, "load_like(y, axes<...>) names an axis that y does not have");
+  static_assert(all_different<A...>(), "load_like(y, axes<...>) names an axis twice");
+  static constexpr bool ok = sizeof...(A) == Rank && in_range && all_different<A...>();
+};
+template <int Rank, int PieceRank>
+struct LikeRankCheck {
+  static_assert(Rank == PieceRank,
+                "load_like(y) needs a tensor of y's rank: say with load_like(y, axes<...>) which axes of y it follows");
+  static constexpr bool ok = Rank == PieceRank;
+};
+
+/// Gathering along axis K: the index's length there, the whole static extent along the others.
+template <int K, int N, int... E>
+struct GatherShape {
+  template <int... I>
+  static auto make(std::integer_sequence<int, I...>) -> Shape<(I == K ? N : E)...>;
+  using type = decltype(make(std::make_integer_sequence<int, sizeof...(E)>{}));
+  template <int... I>
+  static constexpr bool others_static(std::integer_sequence<int, I...>) {
+    return ((I == K || is_power_of_two(E)) && ...);
+  }
+};
+template <int K, class Index, int... E>
+struct GatherCheck {
+  static constexpr bool axis_ok = K >= 0 && K < static_cast<int>(sizeof...(E));
+  static constexpr bool line_ok = LineOf<typename ShapeOf<Index>::type>::length > 0;
+  static constexpr bool static_ok =
+      GatherShape<K, 1, E...>::others_static(std::make_integer_sequence<int, sizeof...(E)>{});
+  static_assert(axis_ok, "gather(axis<k>, index): the tensor has no such axis");
+  static_assert(is_position<Index>, "gather(axis<k>, index): the index must be a tile of integers");
+  static_assert(line_ok, "gather(axis<k>, index): the index tile may have one axis longer than 1 only");
+  static_assert(
+      static_ok,
+      "gather(axis<k>, index) takes whole slices: the other axes of the tensor need static extents that are powers of "
+      "two, as in In<T, dyn, 64>");
+  static constexpr bool ok = axis_ok && is_position<Index> && line_ok && static_ok;
+};
+
+template <class S, class T>
+T* fake();  ///< gives failing code a plausible type; never called
+
+}  // namespace detail
+
+template <Element T, int... E>
+class In {
+  static_assert(sizeof...(E) >= 1,
+                "an In has one extent per axis, static or dyn: In<T, dyn>; a single value is a Scalar<T>");
+  static_assert(((E == dyn || E > 0) && ...), "an extent of an In is dyn or positive");
+  static constexpr int kRank = sizeof...(E);
+
+ public:
+  using element = T;
+  static constexpr int rank = kRank;
+
+  explicit In(lang::TensorRef tensor) : tensor_(tensor) {}
+
+  /// Extent of an axis; a constant where it is static.
+  Tile<i32> dim(detail::AxisOf<kRank> axis) const { return Tile<i32>(lang::tensor_dim(tensor_, axis.value)); }
+  /// Distance of neighbours along an axis, in elements.
+  Tile<i64> stride(detail::AxisOf<kRank> axis) const { return Tile<i64>(lang::tensor_stride(tensor_, axis.value)); }
+
+  /// The tensor as a grid of tiles.
+  template <int... D>
+  TileGrid<T, D...> tiles(Shape<D...>, detail::Padding<T> padding = pad::zero) const {
+    static_assert(sizeof...(D) == sizeof...(E), "tiles(shape<...>) needs one extent per axis of the tensor");
+    static_assert((detail::is_power_of_two(D) && ...), "the extents of a tile must be powers of two: edges are padded");
+    return TileGrid<T, D...>(tensor_, padding.spec());
+  }
+
+  /// The region that the piece `y` occupies, as a tile of its shape. An axis of size 1 is broadcast where y's tensor is
+  /// longer.
+  template <Element U, int... D>
+  Tile<T, D...> load_like(const Piece<U, D...>& y, detail::Padding<T> padding = pad::zero,
+                          SourceLocation loc = SourceLocation::current()) const {
+    if constexpr (detail::LikeRankCheck<kRank, sizeof...(D)>::ok) {
+      return like<Shape<D...>>(y.ref(), std::make_integer_sequence<int, kRank>{}, padding, loc);
+    } else {
+      return *detail::fake<void, Tile<T, D...>>();
+    }
+  }
+  /// The region along y's axes A, one per axis of this tensor; extent 1 along the others.
+  template <Element U, int... D, int... A>
+  auto load_like(const Piece<U, D...>& y, Axes<A...>, detail::Padding<T> padding = pad::zero,
+                 SourceLocation loc = SourceLocation::current()) const {
+    using Result = typename detail::LikeShape<Axes<A...>, Shape<D...>>::type;
+    if constexpr (detail::LikeCheck<kRank, Axes<A...>, Shape<D...>>::ok) {
+      return like<Result>(y.ref(), std::integer_sequence<int, A...>{}, padding, loc);
+    } else {
+      return *detail::fake<void, typename detail::IntsOf<Result>::template tile<T>>();
+    }
+  }
+
+  /// The tile whose first element is at these element offsets (any sign); what lies outside the tensor is padding.
+  template <int... D>
+  Tile<T, D...> load_at(Shape<D...>, detail::IndexFor<E>... start, detail::Padding<T> padding = pad::zero,
+                        SourceLocation loc = SourceLocation::current()) const {
+    static_assert(sizeof...(D) == sizeof...(E), "load_at(shape<...>, ...) needs one extent per axis of the tensor");
+    static_assert((detail::is_power_of_two(D) && ...), "the extents of a tile must be powers of two");
+    static constexpr int tile[] = {D...};
+    const ir::Value at[] = {start.value()...};
+    return Tile<T, D...>(lang::load_region(tensor_, tile, at, padding.spec(), loc));
+  }
+
+  /// Slices by index along axis K; an index outside reads padding.
+  template <int K, class I>
+  auto gather(Axis<K>, const I& index, detail::Padding<T> padding = pad::zero,
+              SourceLocation loc = SourceLocation::current()) const {
+    using Check = detail::GatherCheck<K, I, E...>;
+    constexpr int n = detail::LineOf<typename detail::ShapeOf<I>::type>::length;
+    using Result = detail::IntsOf<typename detail::GatherShape<K, Check::line_ok ? n : 1, E...>::type>;
+    if constexpr (Check::ok) {
+      return typename Result::template tile<T>(
+          lang::load_slices(tensor_, K, detail::position(index, loc), Result::span(), padding.spec(), loc));
+    } else {
+      return *detail::fake<void, typename Result::template tile<T>>();
+    }
+  }
+  /// One element per index: one integer tile (or number) per axis, broadcast to a common shape. Outside reads zero.
+  template <class... I>
+    requires(sizeof...(I) == sizeof...(E) && (detail::is_position<I> && ...))
+  auto gather(const I&... index) const {
+    using Common = typename detail::JointOf<typename detail::ShapeOf<I>::type...>::type;
+    static_assert(!std::is_void_v<Common>, "gather: the index tiles must broadcast to one shape");
+    using Result = detail::IntsOf<std::conditional_t<std::is_void_v<Common>, Shape<>, Common>>;
+    const SourceLocation loc = lang::Tracer::current().location();
+    const ir::Value at[] = {detail::position(index, loc)...};
+    return typename Result::template tile<T>(lang::load_elements(tensor_, at, Result::span(), {}, loc));
+  }
+
+  /// The tensor with its axes in another order: axis a of the view is axis order[a].
+  template <int... O>
+  auto permuted(Order<O...>) const {
+    static_assert(sizeof...(O) == sizeof...(E), "permuted(order<...>) names every axis of the tensor once");
+    static_assert(detail::all_different<O...>() && ((O >= 0 && O < kRank) && ...),
+                  "permuted(order<...>) names every axis of the tensor once");
+    static constexpr int order[] = {O...};
+    return In<T, detail::Ints<E...>::values[O]...>(lang::permuted_tensor(tensor_, order));
+  }
+
+  template <class... A>
+  void store(const A&...) const {
+    static_assert(detail::never<A...>,
+                  "cannot store to an In: it is a shared, read-only tensor. Declare the parameter Mut<T, tile "
+                  "extents...> to write it");
+  }
+  template <class... A>
+  void add(const A&...) const {
+    static_assert(detail::never<A...>,
+                  "cannot add to an In: it is a shared, read-only tensor. Declare the parameter Acc<T, extents...>");
+  }
+
+ private:
+  template <class Result, int... A>
+  auto like(lang::PieceRef y, std::integer_sequence<int, A...>, const detail::Padding<T>& padding,
+            SourceLocation loc) const {
+    static constexpr int axes[] = {A...};
+    return typename detail::IntsOf<Result>::template tile<T>(lang::load_like(tensor_, y, axes, padding.spec(), loc));
+  }
+  lang::TensorRef tensor_;
+};
+
+}  // namespace tessera

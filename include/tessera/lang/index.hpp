@@ -1,0 +1,49 @@
+// Tile indices and element offsets as arguments: an int, a Scalar<i32> or a Scalar<u32>, with the line of the call.
+#pragma once
+#include <type_traits>
+
+#include "tessera/lang/access.hpp"
+#include "tessera/lang/selectors.hpp"
+#include "tessera/lang/tile.hpp"
+
+namespace tessera::detail {
+
+class Index {
+ public:
+  template <class I>
+    requires(std::is_integral_v<I> && !std::is_same_v<I, bool>)
+  Index(I v, SourceLocation loc = SourceLocation::current())  // NOLINT(google-explicit-constructor)
+      : value_(lang::index_constant(clamped(v), loc)) {}
+  Index(const Tile<i32>& v) : value_(v.value()) {}  // NOLINT(google-explicit-constructor)
+  Index(const Tile<u32>& v) : value_(v.value()) {}  // NOLINT(google-explicit-constructor)
+  template <class X>
+    requires(!std::is_integral_v<X> || std::is_same_v<X, bool>)
+  Index(const X&) {  // NOLINT(google-explicit-constructor)
+    static_assert(
+        never<X>,
+        "an index is one i32 for the whole block: pass an int, a Scalar<i32> or a Scalar<u32> (convert others "
+        "with cast<i32>(...))");
+  }
+  ir::Value value() const { return value_; }
+
+ private:
+  template <class I>
+  static constexpr std::int64_t clamped(I v) {
+    if constexpr (std::is_unsigned_v<I> && sizeof(I) == 8) {
+      return v > static_cast<I>(INT64_MAX) ? INT64_MAX : static_cast<std::int64_t>(v);
+    } else {
+      return static_cast<std::int64_t>(v);
+    }
+  }
+  ir::Value value_;
+};
+
+/// One Index per axis: `IndexFor<D>... index` for a pack of extents D.
+template <int>
+struct IndexPerAxis {
+  using type = Index;
+};
+template <int E>
+using IndexFor = typename IndexPerAxis<E>::type;
+
+}  // namespace tessera::detail

@@ -1,0 +1,96 @@
+// MutTiles<T, extents...>: a kernel parameter, all pieces of a mutable tensor dealt out to however many blocks run:
+//   for (auto out : c) { ... out.store(tile); }
+// Every tile is dealt to exactly one block; only its handle can store it.
+#pragma once
+#include "tessera/lang/deal_loop.hpp"
+#include "tessera/lang/piece.hpp"
+
+namespace tessera {
+
+template <Element T, int... D>
+class MutTiles;
+
+namespace detail {
+
+/// One loop over the tiles dealt to this block.
+template <Element T, int... D>
+class DealtTiles {
+  static constexpr int kTile[] = {D...};
+
+ public:
+  DealtTiles(lang::TensorRef tensor, lang::DealOrder order, SourceLocation loc)
+      : tensor_(tensor), order_(order), loc_(loc) {}
+
+  struct End {};
+  class Iterator : public lang::DealLoop {
+   public:
+    using lang::DealLoop::DealLoop;
+    Piece<T, D...> operator*() { return Piece<T, D...>(open()); }
+    Iterator& operator++() {
+      close();
+      return *this;
+    }
+    bool operator!=(End) const { return !done(); }
+  };
+  Iterator begin() const { return {tensor_, kTile, order_, loc_}; }
+  End end() const { return {}; }
+
+ private:
+  lang::TensorRef tensor_;
+  lang::DealOrder order_;
+  SourceLocation loc_;
+};
+
+}  // namespace detail
+
+template <Element T, int... D>
+class MutTiles {
+  static_assert(sizeof...(D) >= 1, "MutTiles needs the extents of a tile: MutTiles<T, extents...>");
+  static_assert((detail::is_power_of_two(D) && ...), "the extents of a tile must be powers of two: edges are clipped");
+  static constexpr int kTile[] = {D...};
+  using Dealt = detail::DealtTiles<T, D...>;
+
+ public:
+  using element = T;
+  static constexpr int rank = sizeof...(D);
+
+  explicit MutTiles(lang::TensorRef tensor) : tensor_(tensor) {}
+
+  auto begin(SourceLocation loc = SourceLocation::current()) const { return Dealt(tensor_, {}, loc).begin(); }
+  auto end() const { return typename Dealt::End{}; }
+
+  /// Neighbouring blocks take neighbouring tiles of a row (the default), or of a column.
+  Dealt row_order(SourceLocation loc = SourceLocation::current()) const {
+    return {tensor_, {lang::DealKind::Row, 0}, loc};
+  }
+  Dealt column_order(SourceLocation loc = SourceLocation::current()) const {
+    return {tensor_, {lang::DealKind::Column, 0}, loc};
+  }
+  /// Groups of `rows` rows of tiles over the last two axes, column by column inside a group: what is loaded for a row
+  /// and for a column is shared by neighbouring blocks.
+  Dealt grouped(int rows, SourceLocation loc = SourceLocation::current()) const {
+    static_assert(rank >= 2, "grouped needs at least two axes: use row_order");
+    return {tensor_, {lang::DealKind::Grouped, rows}, loc};
+  }
+
+  /// Extent of the whole tensor, and number of tiles, along an axis.
+  Tile<i32> dim(detail::AxisOf<rank> axis) const { return Tile<i32>(lang::tensor_dim(tensor_, axis.value)); }
+  Tile<i32> count(detail::AxisOf<rank> axis) const {
+    return Tile<i32>(lang::tile_count(tensor_, axis.value, kTile[axis.value]));
+  }
+  template <class... A>
+  void store(const A&...) const {
+    static_assert(detail::never<A...>,
+                  "tiles of a MutTiles are stored through their handle: for (auto out : c) out.store(tile)");
+  }
+  template <class... A>
+  void load(const A&...) const {
+    static_assert(detail::never<A...>,
+                  "tiles of a MutTiles are loaded through their handle: for (auto out : c) out.load()");
+  }
+
+ private:
+  lang::TensorRef tensor_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,127 @@
+// The way out: raw pointers, assumptions and overlapping pieces. What is written here can be undefined behaviour;
+// nothing outside this namespace can.
+#pragma once
+#include "tessera/lang/gather.hpp"
+#include "tessera/lang/piece.hpp"
+
+namespace tessera::unsafe_ {
+
+/// A tile of pointers, or one pointer (no extents): a kernel parameter is a Ptr<T>. Addresses are not checked.
+template <Element T, int... D>
+class Ptr {
+ public:
+  explicit Ptr(ir::Value pointers) : pointers_(lang::Tracer::current().fresh(pointers)) {}
+  ir::Value value() const { return lang::Tracer::current().read(pointers_); }
+
+ private:
+  lang::Var pointers_;
+};
+
+namespace detail {
+template <class T, class Common>
+struct PtrOf;
+template <class T, int... D>
+struct PtrOf<T, Shape<D...>> {
+  using type = Ptr<T, D...>;
+};
+template <class T, int... D, class M>
+ir::Value mask_value(const M& mask) {
+  if constexpr (std::is_same_v<M, Tile<bool, D...>>) {
+    return mask.value();
+  } else {
+    static_assert(tessera::detail::never<M>, "the mask must be a Tile<bool, ...> of the pointers' shape");
+    return {};
+  }
+}
+}  // namespace detail
+
+/// Offsets in elements: an integer tile or number that broadcasts with the pointers.
+template <Element T, int... D, class I>
+  requires(tessera::detail::is_position<I>)
+auto operator+(const Ptr<T, D...>& pointers, const I& offsets) {
+  using Common = typename tessera::detail::Joint<Shape<D...>, typename tessera::detail::ShapeOf<I>::type>::type;
+  static_assert(!std::is_void_v<Common>, "pointer + offsets: the shapes must broadcast to one shape");
+  const SourceLocation loc = lang::Tracer::current().location();
+  return typename detail::PtrOf<T, Common>::type(lang::raw_offset(
+      pointers.value(), tessera::detail::position(offsets, loc), tessera::detail::IntsOf<Common>::span()));
+}
+
+/// Loads through pointers; where the mask is false nothing is read and the element is zero.
+template <Element T, int... D>
+Tile<T, D...> load(const Ptr<T, D...>& pointers, SourceLocation loc = SourceLocation::current()) {
+  return Tile<T, D...>(lang::raw_load(pointers.value(), ir::Value{}, loc));
+}
+template <Element T, int... D, class M>
+Tile<T, D...> load(const Ptr<T, D...>& pointers, const M& mask, SourceLocation loc = SourceLocation::current()) {
+  return Tile<T, D...>(lang::raw_load(pointers.value(), detail::mask_value<T, D...>(mask), loc));
+}
+/// Stores through pointers; where the mask is false nothing is written. Accesses through raw pointers keep their order
+/// in a block.
+template <Element T, int... D>
+void store(const Ptr<T, D...>& pointers, const Tile<T, D...>& value, SourceLocation loc = SourceLocation::current()) {
+  lang::raw_store(pointers.value(), value.value(), {}, loc);
+}
+template <Element T, int... D, class M>
+void store(const Ptr<T, D...>& pointers, const Tile<T, D...>& value, const M& mask,
+           SourceLocation loc = SourceLocation::current()) {
+  lang::raw_store(pointers.value(), value.value(), detail::mask_value<T, D...>(mask), loc);
+}
+
+// Assumptions: promises that the compiler relies on without checking.
+struct DivBy {
+  std::uint64_t divisor;
+};
+/// Every element is a multiple of `divisor`, a power of two.
+constexpr DivBy div_by(std::uint64_t divisor) { return {divisor}; }
+struct Bounded {
+  std::int64_t lower, upper;
+};
+/// Every element lies in [lower, upper].
+constexpr Bounded bounded(std::int64_t lower, std::int64_t upper) { return {lower, upper}; }
+
+/// The value with the promise attached: use the result.
+template <Element T, int... D>
+[[nodiscard]] Tile<T, D...> assume(const Tile<T, D...>& value, DivBy promise,
+                                   SourceLocation loc = SourceLocation::current()) {
+  return Tile<T, D...>(lang::assume_divisible(value.value(), promise.divisor, loc));
+}
+template <Element T, int... D>
+[[nodiscard]] Tile<T, D...> assume(const Tile<T, D...>& value, Bounded promise,
+                                   SourceLocation loc = SourceLocation::current()) {
+  return Tile<T, D...>(lang::assume_bounded(value.value(), promise.lower, promise.upper, loc));
+}
+template <Element T, int... D>
+[[nodiscard]] Ptr<T, D...> assume(const Ptr<T, D...>& pointers, DivBy promise,
+                                  SourceLocation loc = SourceLocation::current()) {
+  return Ptr<T, D...>(lang::assume_divisible(pointers.value(), promise.divisor, loc));
+}
+
+/// A Mut whose tensor may overlap with itself or with other arguments, and whose block may also touch any other region:
+/// the launch does not check it.
+template <Element T, int... D>
+class Mut : public Piece<T, D...> {
+ public:
+  using Piece<T, D...>::Piece;
+
+  /// The tile at element offsets in the whole tensor; outside reads padding.
+  template <int... S>
+  Tile<T, S...> load_at(Shape<S...>, tessera::detail::IndexFor<D>... start,
+                        tessera::detail::Padding<T> padding = pad::zero,
+                        SourceLocation loc = SourceLocation::current()) const {
+    static_assert(sizeof...(S) == sizeof...(D), "load_at(shape<...>, ...) needs one extent per axis of the tensor");
+    static constexpr int tile[] = {S...};
+    const ir::Value at[] = {start.value()...};
+    return Tile<T, S...>(lang::load_anywhere(this->ref(), tile, at, padding.spec(), loc));
+  }
+  /// Writes a tile at element offsets in the whole tensor; what lies outside is not stored.
+  template <int... S>
+  void store_at(tessera::detail::IndexFor<D>... start, const Tile<T, S...>& tile,
+                SourceLocation loc = SourceLocation::current()) {
+    static_assert(sizeof...(S) == sizeof...(D), "store_at needs a tile of the tensor's rank");
+    static constexpr int extents[] = {S...};
+    const ir::Value at[] = {start.value()...};
+    lang::store_anywhere(this->ref(), extents, at, tile.value(), loc);
+  }
+};
+
+}  // namespace tessera::unsafe_

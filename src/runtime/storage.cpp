@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "runtime/foreign_memory.hpp"
 #include "runtime/retire.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -53,7 +54,13 @@ StorageRef Storage::allocate(Device device, std::size_t bytes, const StorageOpti
 
 StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
                           const StorageOptions& options) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  if (bytes > std::numeric_limits<std::uintptr_t>::max() - begin)
+    throw DeviceError(concat("foreign memory of ", bytes, " bytes leaves the address space"));
+  if (memory == nullptr && bytes != 0)
+    throw DeviceError(concat("foreign memory of ", bytes, " bytes at a null pointer"));
   try {
+    owner = claim_foreign(memory, bytes, std::move(owner), options.label);
     std::unique_ptr<std::uint8_t[]> written;
     if (options.track_writes) {
       written.reset(new std::uint8_t[allocated_size(bytes)]);

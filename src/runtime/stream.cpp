@@ -68,6 +68,7 @@ void check_submission(const Submission& submission, Device device) {
     throw DeviceError(
         concat(submission.label, ": work that runs on a stream may not enqueue more work; enqueue it before or after"),
         submission.where);
+  if (!submission.work) throw InternalError(concat(submission.label, ": a submission without work"));
   for (const Access& access : submission.accesses) {
     if (!access.storage) throw InternalError(concat(submission.label, ": a submission names an empty storage"));
     if (access.storage->device() == device) continue;
@@ -137,7 +138,11 @@ EventRef StreamCore::event_after(std::uint64_t number) {
   EventRef old;  // ends outside the lock
   std::lock_guard lock(mutex_);
   if (event_ && event_number_ >= number) return event_;
-  old = std::exchange(event_, queue_->record());
+  try {
+    old = std::exchange(event_, queue_->record());
+  } catch (const std::bad_alloc&) {
+    throw DeviceError(concat("out of host memory while recording an event on ", device_.name()));
+  }
   event_number_ = enqueued_;
   return event_;
 }

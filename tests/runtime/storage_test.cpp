@@ -79,6 +79,54 @@ TEST(Storage, ForeignMemoryKeepsItsOwnerAndCountsAsWritten) {
   EXPECT_EQ(released, 1);
 }
 
+TEST(Storage, ForeignMemoryIsWrappedOnce) {
+  std::byte memory[64];
+  auto wrap = [&](std::size_t offset, std::size_t bytes) {
+    return Storage::adopt(Device::cpu(), memory + offset, bytes, nullptr, {.label = "w"});
+  };
+  StorageRef middle = wrap(16, 16);
+  const std::size_t overlapping[][2] = {{16, 16}, {0, 17}, {31, 1}, {20, 4}, {0, 64}};
+  for (const auto& [offset, bytes] : overlapping) {
+    try {
+      wrap(offset, bytes);
+      FAIL() << offset << " " << bytes;
+    } catch (const BorrowError& error) {
+      EXPECT_NE(error.message().find("part of tensor 'w' already"), std::string::npos) << error.what();
+    }
+  }
+  const StorageRef before = wrap(0, 16), after = wrap(32, 32), empty = wrap(20, 0);
+  middle.reset();
+  EXPECT_NO_THROW(wrap(16, 16)) << "free again when the storage has gone";
+  EXPECT_THROW(Storage::adopt(Device::cpu(), nullptr, 4, nullptr), DeviceError);
+  EXPECT_THROW(Storage::adopt(Device::cpu(), memory, ~std::size_t{0}, nullptr), DeviceError);
+}
+
+TEST(Storage, ForeignMemoryStaysClaimedWhileWorkUsesIt) {
+  fake::FakeDevice device;
+  const Stream stream{Device(device)};
+  alignas(8) std::byte memory[8] = {};
+  auto wrap = [&] { return Storage::adopt(Device(device), memory, 8, nullptr); };
+  StorageRef storage = wrap();
+  Access access{storage, AccessMode::ReadWrite};
+  stream.core()->submit({host_work([](const LaunchContext& context) {
+                           fake::Step step;
+                           step.kind = fake::Step::Kind::Record;
+                           step.event = std::make_shared<std::atomic<bool>>();
+                           static_cast<fake::QueueState*>(context.native_queue)->push(std::move(step));
+                         }),
+                         {},
+                         {},
+                         {&access, 1},
+                         "step",
+                         {}});
+  EXPECT_EQ(device.pending_steps(), 1);
+  access.storage.reset();
+  storage.reset();
+  EXPECT_THROW(wrap(), BorrowError);
+  device.run_all();
+  EXPECT_NO_THROW(wrap());
+}
+
 TEST(Storage, TransfersStayInside) {
   const StorageRef storage = Storage::allocate(Device::cpu(), 8);
   char bytes[16] = {};

@@ -46,7 +46,9 @@ class Storage : public std::enable_shared_from_this<Storage> {
   /// New memory of `bytes` bytes (0 is allowed) on `device`, aligned to kStorageAlignment, not initialised.
   /// Throws DeviceError if the device has not so much; nothing is leaked then.
   static StorageRef allocate(Device device, std::size_t bytes, const StorageOptions& = {});
-  /// Foreign memory; `owner` is kept until the last use has ended and then released. Counts as written.
+  /// Foreign memory; `owner` is kept until the last use has ended and then released. Counts as written. Throws
+  /// BorrowError if a storage over some of the same bytes exists or is still used by work in flight, DeviceError for an
+  /// impossible range.
   static StorageRef adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
                           const StorageOptions& = {});
 

@@ -68,7 +68,8 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   Device device() const noexcept { return device_; }
 
   /// Orders the submission behind everything it conflicts with, enqueues it and notes its accesses. The caller holds
-  /// leases on all storages of `accesses`, which name every storage once. Throws DeviceError; then nothing was
+  /// leases on all storages of `accesses`, which name a storage once unless
+  /// all its accesses are reads. Throws DeviceError; then nothing was
   /// enqueued. What the work itself throws is not thrown here, but where its result is waited for.
   Ticket submit(const Submission&);
   /// Work enqueued from now on starts after the work `number` of `other`. Does nothing if this is known to be so.

@@ -38,17 +38,24 @@ struct State {
   bool detached = false;  // written before `stop` is seen, read after
   std::shared_ptr<QueueObserver> observer;
 
+  bool idle = false;  // the thread waits for tasks: only then is it woken, which costs a system call
+  int waiting = 0;    // threads that wait for tasks to end
+
   void push(Task&& task) {
+    bool wake = false;
     {
       std::lock_guard lock(mutex);
       tasks.push_back(std::move(task));
       ++enqueued;
+      wake = std::exchange(idle, false);
     }
-    more.notify_one();
+    if (wake) more.notify_one();
   }
   void wait_until(std::uint64_t position) {
     std::unique_lock lock(mutex);
+    ++waiting;
     less.wait(lock, [&] { return ended >= position; });
+    --waiting;
   }
 };
 
@@ -64,7 +71,10 @@ void serve(State& state) {
   for (;;) {
     {
       std::unique_lock lock(state.mutex);
-      state.more.wait(lock, [&] { return state.stop || !state.tasks.empty(); });
+      while (!state.stop && state.tasks.empty()) {
+        state.idle = true;
+        state.more.wait(lock);
+      }
       if (state.tasks.empty()) return;
       taken.swap(state.tasks);
     }
@@ -76,7 +86,7 @@ void serve(State& state) {
       }
       std::lock_guard lock(state.mutex);
       ++state.ended;
-      state.less.notify_all();
+      if (state.waiting > 0) state.less.notify_all();
     }
     taken.clear();
   }

@@ -55,7 +55,7 @@ for source_line in inspect.getsource(bctype.SimpleType).splitlines():
     if match:
         SIMPLE_SINCE[match.group(1)] = since(source_line)
 
-SIMPLE = {"f8E5M3FNU": bc.SimpleType.FNV8E5M3FNU}
+SIMPLE = {"fnv8E5M3FNU": bc.SimpleType.FNV8E5M3FNU}
 for element in "i1 i4 i8 i16 i32 i64 f16 bf16 f32 tf32 f64 f8E4M3FN f8E5M2 f8E8M0FNU f4E2M1FN".split():
     SIMPLE[element] = bc.SimpleType[element.upper()]
 

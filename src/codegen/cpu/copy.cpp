@@ -1,0 +1,112 @@
+// Strided copies. Inner loops: memcpy where both sides are contiguous, a fill where the source is one element,
+// otherwise element loops that are blocked when one side is contiguous along another axis than the other (a transpose),
+// so that every cache line is used whole while it is at hand.
+#include "codegen/cpu/copy.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::cpu {
+namespace {
+
+/// Rows and columns of a transposed copy that are moved together: 16 columns of 8 bytes are two cache lines.
+constexpr std::int64_t kBlock = 16;
+
+template <class T>
+T read(const std::byte* p) {
+  T v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class T>
+void write(std::byte* p, T v) {
+  std::memcpy(p, &v, sizeof v);
+}
+
+template <class T>
+void fill(std::byte* dst, std::int64_t count, std::uint64_t bits) {
+  T v = static_cast<T>(bits);
+  for (std::int64_t i = 0; i < count; ++i) write(dst + i * static_cast<std::int64_t>(sizeof(T)), v);
+}
+
+template <class T>
+void copy_line(std::int64_t n, std::byte* dst, std::int64_t ds, const std::byte* src, std::int64_t ss) {
+  constexpr std::int64_t size = sizeof(T);
+  if (ds == size && ss == size) {
+    std::memcpy(dst, src, static_cast<std::size_t>(n * size));
+  } else if (ds == size && ss == 0) {
+    fill<T>(dst, n, read<T>(src));
+  } else if (ds == size) {
+    for (std::int64_t i = 0; i < n; ++i) write(dst + i * size, read<T>(src + i * ss));
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) write(dst + i * ds, read<T>(src + i * ss));
+  }
+}
+
+/// Two innermost axes where a neighbour in one array is a stride away in the other.
+template <class T>
+void copy_transposed(const std::int64_t* n, std::byte* dst, const std::int64_t* ds, const std::byte* src,
+                     const std::int64_t* ss) {
+  for (std::int64_t i0 = 0; i0 < n[0]; i0 += kBlock)
+    for (std::int64_t j0 = 0; j0 < n[1]; j0 += kBlock) {
+      const std::int64_t i1 = std::min(i0 + kBlock, n[0]), j1 = std::min(j0 + kBlock, n[1]);
+      for (std::int64_t i = i0; i < i1; ++i)
+        for (std::int64_t j = j0; j < j1; ++j) write(dst + i * ds[0] + j * ds[1], read<T>(src + i * ss[0] + j * ss[1]));
+    }
+}
+
+template <class T>
+void copy_nest(const CopyShape& s, int axis, std::byte* dst, const std::byte* src) {
+  constexpr std::int64_t size = sizeof(T);
+  const int left = s.rank - axis;
+  if (left == 0) return write(dst, read<T>(src));
+  if (left == 1) return copy_line<T>(s.extent[axis], dst, s.dst_stride[axis], src, s.src_stride[axis]);
+  const bool transposed = (s.src_stride[axis + 1] != size && s.src_stride[axis] == size) ||
+                          (s.dst_stride[axis + 1] != size && s.dst_stride[axis] == size);
+  if (left == 2 && transposed && s.src_stride[axis + 1] != 0)
+    return copy_transposed<T>(s.extent + axis, dst, s.dst_stride + axis, src, s.src_stride + axis);
+  for (std::int64_t i = 0; i < s.extent[axis]; ++i)
+    copy_nest<T>(s, axis + 1, dst + i * s.dst_stride[axis], src + i * s.src_stride[axis]);
+}
+
+}  // namespace
+
+void CopyShape::simplify(std::int64_t elem_bytes) {
+  int kept = 0;
+  for (int a = 0; a < rank; ++a) {
+    if (extent[a] == 1) continue;
+    extent[kept] = extent[a];
+    dst_stride[kept] = dst_stride[a];
+    src_stride[kept] = src_stride[a];
+    if (kept > 0 && dst_stride[kept - 1] == dst_stride[kept] * extent[kept] &&
+        src_stride[kept - 1] == src_stride[kept] * extent[kept]) {
+      --kept;
+      extent[kept] *= extent[kept + 1];
+      dst_stride[kept] = dst_stride[kept + 1];
+      src_stride[kept] = src_stride[kept + 1];
+    }
+    ++kept;
+  }
+  rank = kept;
+  if (rank == 0) add_axis(1, elem_bytes, elem_bytes);
+}
+
+void copy_elements(const CopyShape& s, std::byte* dst, const std::byte* src, std::int64_t elem_bytes) {
+  switch (elem_bytes) {
+    case 1: return copy_nest<std::uint8_t>(s, 0, dst, src);
+    case 2: return copy_nest<std::uint16_t>(s, 0, dst, src);
+    case 4: return copy_nest<std::uint32_t>(s, 0, dst, src);
+    default: return copy_nest<std::uint64_t>(s, 0, dst, src);
+  }
+}
+
+void fill_elements(std::byte* dst, std::int64_t count, std::uint64_t bits, std::int64_t elem_bytes) {
+  switch (elem_bytes) {
+    case 1: return fill<std::uint8_t>(dst, count, bits);
+    case 2: return fill<std::uint16_t>(dst, count, bits);
+    case 4: return fill<std::uint32_t>(dst, count, bits);
+    default: return fill<std::uint64_t>(dst, count, bits);
+  }
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,74 @@
+// What runs: a program is a tree of instructions over numbered buffers; a Frame is one thread's view of them while it
+// works through blocks. Knows nothing of IR.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tessera::cpu {
+
+class Checker;
+
+/// How an instruction ends: with the next one, or by leaving the innermost loop, its iteration, or the kernel.
+enum class Status : std::uint8_t { Next, Break, Continue, Return };
+
+/// A place in a numbered buffer. Buffers get their addresses per thread, when a run starts: constants and arguments are
+/// shared, everything else lies in the thread's arena at the offset that the plan gave it.
+struct Ref {
+  std::uint32_t buffer = 0;
+  std::int64_t offset = 0;  ///< bytes
+};
+
+struct Frame {
+  std::byte** base = nullptr;  ///< one address per buffer
+  std::int32_t block[3] = {0, 0, 0};
+  std::int32_t grid[3] = {1, 1, 1};
+  const std::atomic<bool>* stop = nullptr;  ///< another thread failed
+  const std::string* kernel = nullptr;      ///< its name, for errors
+  Checker* checker = nullptr;               ///< checked mode only
+
+  template <class T>
+  T* at(Ref r) const {
+    return reinterpret_cast<T*>(base[r.buffer] + r.offset);
+  }
+};
+
+/// How an instruction touches a buffer; read by the planner, dropped afterwards.
+struct Access {
+  std::uint32_t buffer;
+  bool write;
+};
+/// The instruction tolerates that source and destination are the same memory.
+struct InPlace {
+  std::uint32_t source, destination;
+};
+
+class Instr;
+using Code = std::vector<std::unique_ptr<Instr>>;
+
+class Instr {
+ public:
+  Instr() = default;
+  Instr(const Instr&) = delete;
+  Instr& operator=(const Instr&) = delete;
+  virtual ~Instr() = default;
+  virtual Status run(Frame&) const = 0;
+  /// Nested code in order of execution; the planner walks it.
+  virtual std::vector<Code*> children() { return {}; }
+  virtual bool is_loop() const { return false; }
+  virtual bool is_copy() const { return false; }  ///< does nothing where source and destination are one
+
+  std::vector<Access> accesses;
+  std::vector<InPlace> in_place;
+};
+
+inline Status run(const Code& code, Frame& frame) {
+  for (const auto& instr : code)
+    if (Status s = instr->run(frame); s != Status::Next) return s;
+  return Status::Next;
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,217 @@
+// Buffers, values, scopes, and the dispatch of operations to the files that translate them.
+#include "codegen/cpu/translate.hpp"
+
+#include <cstring>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/ir/printer.hpp"
+
+namespace tessera::cpu {
+namespace {
+
+std::int64_t element_bytes(ir::Type tile) { return tile.is_pointer() ? 8 : ir::info(tile.elem()).bytes; }
+
+}  // namespace
+
+void Translator::unsupported(const ir::Operation& op, const std::string& what) const {
+  throw CompileError(concat("the CPU backend cannot run `", op.info().mnemonic, "`: ", what), op.loc);
+}
+
+Ref Translator::new_buffer(std::int64_t bytes, Scope* scope) {
+  BufferInfo info;
+  info.bytes = bytes;
+  buffers.push_back(info);
+  buffer_scope_.push_back(scope);
+  return {static_cast<std::uint32_t>(buffers.size() - 1), 0};
+}
+
+Tile Translator::new_tile(std::int64_t elem_bytes, Dims shape, Scope* scope, std::span<const bool> live) {
+  Tile t = packed_tile({}, elem_bytes, std::move(shape), live);
+  t.ref = new_buffer(t.stored() * elem_bytes, scope);
+  return t;
+}
+
+Tile Translator::new_tile(ir::Type type, Scope* scope) {
+  if (type.is_token()) return new_tile(4, {}, scope);
+  return new_tile(element_bytes(type), Dims(type.shape().begin(), type.shape().end()), scope);
+}
+
+Ref Translator::constant_ref(const void* data, std::size_t bytes) {
+  const std::size_t at = (constants.size() + 63) / 64 * 64;
+  constants.resize(at + bytes);
+  std::memcpy(constants.data() + at, data, bytes);
+  const Ref r = new_buffer(static_cast<std::int64_t>(bytes), &uniform_scope_);
+  buffers.back().kind = BufferKind::Constant;
+  buffers.back().where = static_cast<std::int64_t>(at);
+  return r;
+}
+
+Tile Translator::constant_tile(const ir::DenseAttr& value) {
+  const auto bytes = element_bytes(value.type);
+  Tile t = packed_tile(constant_ref(value.bytes.data(), value.bytes.size()), bytes,
+                       Dims(value.type.shape().begin(), value.type.shape().end()));
+  if (value.splat) t.stride.assign(t.shape.size(), 0);
+  return t;
+}
+
+Scope* Translator::target(std::span<const Ref> operands) {
+  Scope* deepest = &uniform_scope_;
+  for (Ref r : operands)
+    if (scope_of(r)->depth > deepest->depth) deepest = scope_of(r);
+  if (deepest->kind == Scope::Kind::Uniform) return deepest;
+  // Out of loops, but not out of an `if`: what it guards may be costly.
+  Scope* s = scope_;
+  while (s != deepest && s->kind == Scope::Kind::Loop) s = s->parent;
+  return s;
+}
+
+const Tile& Translator::tile(ir::Value v) const { return tiles_.at(v.impl()); }
+
+void Translator::define(ir::Value v, Tile t) { tiles_.insert_or_assign(v.impl(), std::move(t)); }
+
+Tile Translator::dense(const Tile& t) {
+  if (t.is_dense()) return t;
+  Scope* to = target({t.ref});
+  Tile out = new_tile(t.elem_bytes, t.shape, to);
+  emit<CopyInstr>(to, out, t);
+  return out;
+}
+
+Tile Translator::packed(const Tile& t) {
+  if (t.is_packed()) return t;
+  Scope* to = target({t.ref});
+  std::array<bool, kMaxRank> live{};
+  for (int a = 0; a < t.rank(); ++a) live[static_cast<std::size_t>(a)] = t.live(a);
+  Tile out = new_tile(t.elem_bytes, t.shape, to, std::span(live.data(), t.shape.size()));
+  Tile from = t;  // only the live axes are copied
+  for (std::size_t a = 0; a < t.shape.size(); ++a)
+    if (!live[a]) from.shape[a] = 1;
+  Tile onto = out;
+  onto.shape = from.shape;
+  emit<CopyInstr>(to, onto, from);
+  return out;
+}
+
+int Translator::root_of(ir::Value v) const {
+  for (int guard = 0; guard < 64 && v; ++guard) {
+    const ir::Operation* op = v.def();
+    if (op == nullptr)
+      return v.argument_block() != nullptr && v.argument_block()->parent() == nullptr ? static_cast<int>(v.index())
+                                                                                      : -1;
+    switch (op->op()) {
+      case ir::Op::Offset:
+      case ir::Op::Broadcast:
+      case ir::Op::Reshape:
+      case ir::Op::Permute:
+      case ir::Op::PtrToPtr:
+      case ir::Op::Assume:
+      case ir::Op::Extract: v = op->operand(0); break;
+      default: return -1;
+    }
+  }
+  return -1;
+}
+
+void Translator::translate_entry_args(const ir::Block& body) {
+  for (std::size_t i = 0; i < body.num_args(); ++i) {
+    const ir::Type type = body.arg(i).type();
+    const Ref r = new_buffer(8, &uniform_scope_);
+    buffers.back().kind = BufferKind::Argument;
+    buffers.back().where = static_cast<std::int64_t>(i);
+    define(body.arg(i), Tile{r, element_bytes(type), {}, {}});
+  }
+}
+
+void Translator::translate(const ir::Function& entry) {
+  find_index_arithmetic(entry.body());
+  translate_entry_args(entry.body());
+  translate_block(entry.body());
+}
+
+void Translator::translate_block(const ir::Block& body) {
+  for (const ir::Operation& op : body) {
+    for (std::size_t i = 0; i < op.num_results(); ++i)
+      if (op.result(i).type().is_tile() && op.result(i).type().rank() > kMaxRank)
+        unsupported(op, concat("tiles of more than ", kMaxRank, " axes"));
+    translate_op(op);
+  }
+}
+
+void Translator::translate_op(const ir::Operation& op) {
+  switch (op.op()) {
+    case ir::Op::For: return translate_for(op);
+    case ir::Op::Loop: return translate_loop(op);
+    case ir::Op::If: return translate_if(op);
+    case ir::Op::Break:
+    case ir::Op::Continue:
+    case ir::Op::Return:
+    case ir::Op::Yield: return translate_terminator(op);
+    case ir::Op::Reduce: return translate_reduce(op);
+    case ir::Op::Scan: return translate_scan(op);
+    case ir::Op::MmaF:
+    case ir::Op::MmaI:
+    case ir::Op::MmaFScaled: return translate_mma(op);
+    default: break;
+  }
+  if (!translate_shape(op) && !translate_memory(op)) translate_elementwise(op);
+}
+
+/// Marks the integer operations that compute indices, offsets and extents of accesses. Wrapping on purpose (hashes:
+/// xori, mulhii, logical shifts, unsigned division) ends the slice.
+void Translator::find_index_arithmetic(const ir::Block& body) {
+  std::vector<ir::Value> work;
+  ir::walk(body, [&](const ir::Operation& op) {
+    if (!op.info().has(ir::traits::Read | ir::traits::Write) && op.op() != ir::Op::MakeTensorView) return;
+    for (const char* name : {"index", "source", "destination", "pointers"})
+      if (op.info().operand_group(name) >= 0)
+        for (ir::Value v : op.group(name)) work.push_back(v);
+  });
+  std::unordered_map<const ir::ValueImpl*, bool> seen;
+  const auto push_terminator = [&](const ir::Block& region, std::size_t i) {
+    if (region.terminator() != nullptr && i < region.terminator()->num_operands())
+      work.push_back(region.terminator()->operand(i));
+  };
+  while (!work.empty()) {
+    const ir::Value v = work.back();
+    work.pop_back();
+    if (!seen.emplace(v.impl(), true).second) continue;
+    const ir::Operation* op = v.def();
+    if (op == nullptr) {
+      const ir::Operation* parent = v.argument_block()->parent();
+      if (parent == nullptr || (parent->op() != ir::Op::For && parent->op() != ir::Op::Loop)) continue;
+      const std::size_t skip = parent->op() == ir::Op::For ? 1 : 0;
+      if (v.index() < skip) continue;
+      work.push_back(parent->operand(v.index() - skip + (skip != 0 ? 3 : 0)));
+      push_terminator(*v.argument_block(), v.index() - skip);
+      continue;
+    }
+    switch (op->op()) {
+      case ir::Op::AddI:
+      case ir::Op::SubI:
+      case ir::Op::MulI:
+      case ir::Op::NegI: index_arithmetic_[op] = true; [[fallthrough]];
+      case ir::Op::Select:
+      case ir::Op::Broadcast:
+      case ir::Op::Reshape:
+      case ir::Op::Permute:
+      case ir::Op::ExtI:
+      case ir::Op::TruncI:
+      case ir::Op::MaxI:
+      case ir::Op::MinI:
+      case ir::Op::Offset:
+      case ir::Op::Cat:
+      case ir::Op::Extract:
+      case ir::Op::Assume:
+        for (ir::Value o : op->operand_values()) work.push_back(o);
+        break;
+      case ir::Op::If:
+      case ir::Op::For:
+        for (std::size_t r = 0; r < op->num_regions(); ++r) push_terminator(op->region(r), v.index());
+        break;
+      default: break;
+    }
+  }
+}
+
+}  // namespace tessera::cpu

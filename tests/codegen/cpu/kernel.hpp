@@ -53,12 +53,14 @@ struct Kernel {
   Value addf(Value x, Value y) { return same(Op::AddF, {x, y}); }
   Value mulf(Value x, Value y) { return same(Op::MulF, {x, y}); }
   Value less(Value x, Value y) {
-    return op(Op::CmpI, {x, y}, x.type().with_element(Elem::I1),
-              {{AttrName::comparison_predicate, ComparisonPredicate::Less}, {AttrName::signedness, Signedness::Signed}});
+    return op(
+        Op::CmpI, {x, y}, x.type().with_element(Elem::I1),
+        {{AttrName::comparison_predicate, ComparisonPredicate::Less}, {AttrName::signedness, Signedness::Signed}});
   }
   Value equal(Value x, Value y) {
-    return op(Op::CmpI, {x, y}, x.type().with_element(Elem::I1),
-              {{AttrName::comparison_predicate, ComparisonPredicate::Equal}, {AttrName::signedness, Signedness::Signed}});
+    return op(
+        Op::CmpI, {x, y}, x.type().with_element(Elem::I1),
+        {{AttrName::comparison_predicate, ComparisonPredicate::Equal}, {AttrName::signedness, Signedness::Signed}});
   }
   Value reshape(Value x, const Shape& s) { return op(Op::Reshape, {x}, x.type().with_shape(s)); }
   Value broadcast(Value x, const Shape& s) { return op(Op::Broadcast, {x}, x.type().with_shape(s)); }
@@ -83,12 +85,13 @@ struct Kernel {
     std::vector<Value> in{base};
     in.insert(in.end(), dynamic_shape.begin(), dynamic_shape.end());
     in.insert(in.end(), dynamic_strides.begin(), dynamic_strides.end());
-    const std::uint32_t groups[] = {1, static_cast<std::uint32_t>(dynamic_shape.size()), static_cast<std::uint32_t>(dynamic_strides.size())};
+    const std::uint32_t groups[] = {1, static_cast<std::uint32_t>(dynamic_shape.size()),
+                                    static_cast<std::uint32_t>(dynamic_strides.size())};
     const Type type = Type::tensor_view(base.type().elem(), shape, strides);
     return b.create_grouped(Op::MakeTensorView, in, groups, std::span(&type, 1))->result();
   }
-  Value partition(Value tensor, std::vector<std::int32_t> tile, std::optional<PaddingValue> padding = PaddingValue::Zero,
-                  std::vector<std::int32_t> dim_map = {}) {
+  Value partition(Value tensor, std::vector<std::int32_t> tile,
+                  std::optional<PaddingValue> padding = PaddingValue::Zero, std::vector<std::int32_t> dim_map = {}) {
     return op(Op::MakePartitionView, {tensor}, Type::partition_view(tensor.type(), tile, dim_map, padding));
   }
   /// Result 0: the tile, 1: the token.
@@ -99,11 +102,13 @@ struct Kernel {
     const std::uint32_t groups[] = {1, static_cast<std::uint32_t>(index.size()), token ? 1U : 0U};
     const Type out[] = {view.type().view_tile(), Type::token()};
     if (inbounds.empty()) inbounds.assign(index.size(), false);
-    return b.create_grouped(Op::LoadViewTko, in, groups, out,
-                            {{AttrName::memory_ordering_semantics, MemoryOrdering::Weak}, {AttrName::inbounds, BoolArrayAttr{inbounds}}});
+    return b.create_grouped(
+        Op::LoadViewTko, in, groups, out,
+        {{AttrName::memory_ordering_semantics, MemoryOrdering::Weak}, {AttrName::inbounds, BoolArrayAttr{inbounds}}});
   }
   /// The token.
-  Value store(Value tile, Value view, const std::vector<Value>& index, Value token = {}, std::vector<bool> inbounds = {}) {
+  Value store(Value tile, Value view, const std::vector<Value>& index, Value token = {},
+              std::vector<bool> inbounds = {}) {
     std::vector<Value> in{tile, view};
     in.insert(in.end(), index.begin(), index.end());
     if (token) in.push_back(token);
@@ -112,7 +117,8 @@ struct Kernel {
     if (inbounds.empty()) inbounds.assign(index.size(), false);
     return b
         .create_grouped(Op::StoreViewTko, in, groups, out,
-                        {{AttrName::memory_ordering_semantics, MemoryOrdering::Weak}, {AttrName::inbounds, BoolArrayAttr{inbounds}}})
+                        {{AttrName::memory_ordering_semantics, MemoryOrdering::Weak},
+                         {AttrName::inbounds, BoolArrayAttr{inbounds}}})
         ->result();
   }
   /// pointers + offsets, element by element
@@ -126,8 +132,11 @@ struct Kernel {
     for (Value v : {mask, padding, token})
       if (v) in.push_back(v);
     const std::uint32_t groups[] = {1, mask ? 1U : 0U, padding ? 1U : 0U, token ? 1U : 0U};
-    const Type out[] = {t(pointers.type().elem(), Shape(pointers.type().shape().begin(), pointers.type().shape().end())), Type::token()};
-    return b.create_grouped(Op::LoadPtrTko, in, groups, out, {{AttrName::memory_ordering_semantics, MemoryOrdering::Weak}});
+    const Type out[] = {
+        t(pointers.type().elem(), Shape(pointers.type().shape().begin(), pointers.type().shape().end())),
+        Type::token()};
+    return b.create_grouped(Op::LoadPtrTko, in, groups, out,
+                            {{AttrName::memory_ordering_semantics, MemoryOrdering::Weak}});
   }
   Value store_ptr(Value pointers, Value value, Value mask = {}, Value token = {}) {
     std::vector<Value> in{pointers, value};
@@ -135,7 +144,9 @@ struct Kernel {
       if (v) in.push_back(v);
     const std::uint32_t groups[] = {1, 1, mask ? 1U : 0U, token ? 1U : 0U};
     const Type out[] = {Type::token()};
-    return b.create_grouped(Op::StorePtrTko, in, groups, out, {{AttrName::memory_ordering_semantics, MemoryOrdering::Weak}})->result();
+    return b
+        .create_grouped(Op::StorePtrTko, in, groups, out, {{AttrName::memory_ordering_semantics, MemoryOrdering::Weak}})
+        ->result();
   }
   Operation* atomic(Value pointers, AtomicMode mode, Value value, Value mask = {}) {
     std::vector<Value> in{pointers, value};
@@ -143,7 +154,8 @@ struct Kernel {
     const std::uint32_t groups[] = {1, 1, mask ? 1U : 0U, 0U};
     const Type out[] = {value.type(), Type::token()};
     return b.create_grouped(Op::AtomicRMWTko, in, groups, out,
-                            {{AttrName::memory_ordering_semantics, MemoryOrdering::Relaxed}, {AttrName::memory_scope, MemoryScope::Device},
+                            {{AttrName::memory_ordering_semantics, MemoryOrdering::Relaxed},
+                             {AttrName::memory_scope, MemoryScope::Device},
                              {AttrName::mode, mode}});
   }
 
@@ -157,7 +169,8 @@ struct Kernel {
   }
   /// `body(iv, carried)` returns the values of the next iteration.
   template <class F>
-  Operation* for_loop(Value lo, Value hi, Value step, const std::vector<Value>& init, F&& body, bool is_unsigned = false) {
+  Operation* for_loop(Value lo, Value hi, Value step, const std::vector<Value>& init, F&& body,
+                      bool is_unsigned = false) {
     std::vector<Value> in{lo, hi, step};
     in.insert(in.end(), init.begin(), init.end());
     std::vector<Type> types;
@@ -199,7 +212,8 @@ struct Kernel {
   }
   void end(Op terminator, const std::vector<Value>& values = {}) { b.create(terminator, values, {}); }
   /// Reduce or scan over one operand with a region of one operation.
-  Value fold(Op o, Value x, std::int64_t dim, Type result, Attribute identity, Op body, std::initializer_list<NamedAttr> body_attrs = {}) {
+  Value fold(Op o, Value x, std::int64_t dim, Type result, Attribute identity, Op body,
+             std::initializer_list<NamedAttr> body_attrs = {}) {
     const Value in[] = {x};
     Operation* op = b.create(o, in, std::span(&result, 1), {{AttrName::dim, IntAttr{Elem::I64, dim}}});
     if (o == Op::Scan) op->set_attr(AttrName::reverse, false);
@@ -229,9 +243,7 @@ template <class E, class F>
 std::string message_of(F&& f) {
   try {
     f();
-  } catch (const E& e) {
-    return e.what();
-  }
+  } catch (const E& e) { return e.what(); }
   return "";
 }
 

@@ -1,7 +1,9 @@
 // Straight-line kernels: values, layouts, reductions, matrix multiplication.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "codegen/cpu/kernel.hpp"
@@ -43,7 +45,8 @@ TEST(Program, SaxpyWithARaggedEdge) {
 
 TEST(Program, TooFewArgumentsAreAnError) {
   const std::uint64_t args[] = {0, 0};
-  EXPECT_NE(message_of<DeviceError>([&] { saxpy()->run({1}, args); }).find("takes 4 argument slots, found 2"), std::string::npos);
+  EXPECT_NE(message_of<DeviceError>([&] { saxpy()->run({1}, args); }).find("takes 4 argument slots, found 2"),
+            std::string::npos);
 }
 
 TEST(Program, ModulesWithoutExactlyOneEntryAreErrors) {
@@ -59,12 +62,14 @@ TEST(Program, BroadcastsOfRowsColumnsAndScalars) {
   const Value r = k.load(k.partition(k.tensor(row, {1, 16}, {16, 1}), {1, 16}), {k.i32(0), k.i32(0)})->result();
   const Value c = k.load(k.partition(k.tensor(col, {8, 1}, {1, 1}), {8, 1}), {k.i32(0), k.i32(0)})->result();
   const Value sum = k.addf(k.broadcast(r, {8, 16}), k.broadcast(k.mulf(c, k.f32(100, {8, 1})), {8, 16}));
-  k.store(k.addf(sum, k.f32(0.5, {8, 16})), k.partition(k.tensor(out, {8, 16}, {16, 1}), {8, 16}), {k.i32(0), k.i32(0)});
+  k.store(k.addf(sum, k.f32(0.5, {8, 16})), k.partition(k.tensor(out, {8, 16}, {16, 1}), {8, 16}),
+          {k.i32(0), k.i32(0)});
   std::vector<float> o(128), rows = ramp(16), cols = ramp(8);
   const std::uint64_t args[] = {slot(o.data()), slot(rows.data()), slot(cols.data())};
   k.compile()->run({}, args);
   for (int i = 0; i < 8; ++i)
-    for (int j = 0; j < 16; ++j) ASSERT_EQ(o[static_cast<std::size_t>(i * 16 + j)], static_cast<float>(j + 100 * i) + 0.5f);
+    for (int j = 0; j < 16; ++j)
+      ASSERT_EQ(o[static_cast<std::size_t>(i * 16 + j)], static_cast<float>(j + 100 * i) + 0.5f);
 }
 
 TEST(Program, MiddleAxisBroadcastsNeedAnOuterLoop) {
@@ -85,9 +90,9 @@ TEST(Program, MiddleAxisBroadcastsNeedAnOuterLoop) {
 TEST(Program, ShapesReshapePermuteExtractInsertCat) {
   Kernel k;
   const Value out = k.pointer(Elem::I32), which = k.arg(k.t(Elem::I32));
-  const Value x = k.reshape(k.iota(32), {4, 8});                                          // x[i][j] = 8 i + j
-  const Value turned = k.permute(x, {1, 0});                                              // 8 x 4
-  const Value flat = k.reshape(turned, {32});                                             // needs a copy
+  const Value x = k.reshape(k.iota(32), {4, 8});                                           // x[i][j] = 8 i + j
+  const Value turned = k.permute(x, {1, 0});                                               // 8 x 4
+  const Value flat = k.reshape(turned, {32});                                              // needs a copy
   const Value fixed = k.op(Op::Extract, {x, k.i32(1), k.i32(0)}, k.t(Elem::I32, {2, 4}));  // rows 2,3; columns 0..3
   const Value moving = k.op(Op::Extract, {x, which, k.i32(1)}, k.t(Elem::I32, {2, 4}));
   const Value both = k.op(Op::Cat, {fixed, moving}, k.t(Elem::I32, {2, 8}), {{AttrName::dim, IntAttr{Elem::I64, 1}}});
@@ -110,7 +115,8 @@ TEST(Program, ShapesReshapePermuteExtractInsertCat) {
   for (int i = 0; i < 2; ++i)
     for (int j = 0; j < 8; ++j) ASSERT_EQ(o[static_cast<std::size_t>(32 + i * 8 + j)], 8 * (i + 2) + j);
   for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 8; ++j) ASSERT_EQ(o[static_cast<std::size_t>(48 + i * 8 + j)], i >= 2 && j < 4 ? -1 : 8 * i + j);
+    for (int j = 0; j < 8; ++j)
+      ASSERT_EQ(o[static_cast<std::size_t>(48 + i * 8 + j)], i >= 2 && j < 4 ? -1 : 8 * i + j);
 }
 
 /// One row per block: exp(x - max) / sum.
@@ -125,7 +131,8 @@ TEST(Program, SoftmaxRows) {
   const Value m = k.fold(Op::Reduce, t, 1, k.t(Elem::F32, {1}), lowest, Op::MaxF);
   const Value e = k.same(Op::Exp, {k.same(Op::SubF, {t, k.broadcast(k.reshape(m, {1, 1}), {1, tile})})});
   const Value s = k.fold(Op::Reduce, e, 1, k.t(Elem::F32, {1}), FloatAttr{Elem::F32, 0}, Op::AddF);
-  k.store(k.same(Op::DivF, {e, k.broadcast(k.reshape(s, {1, 1}), {1, tile})}), k.partition(k.tensor(y, {rows, columns}, {columns, 1}), {1, tile}), {i, zero});
+  k.store(k.same(Op::DivF, {e, k.broadcast(k.reshape(s, {1, 1}), {1, tile})}),
+          k.partition(k.tensor(y, {rows, columns}, {columns, 1}), {1, tile}), {i, zero});
   auto xs = ramp(rows * columns, 0.013f, -4.0f);
   std::vector<float> ys(rows * columns, -1.0f);
   const std::uint64_t args[] = {slot(ys.data()), slot(xs.data())};
@@ -145,7 +152,8 @@ TEST(Program, MatrixProductWithATransposedOperand) {
   const std::vector<Value> zero(2, k.i32(0));
   const Value at = k.load(k.partition(k.tensor(a, {m, kk}, {kk, 1}), {m, kk}), zero)->result();
   const Value b = k.permute(k.load(k.partition(k.tensor(bt, {n, kk}, {kk, 1}), {n, kk}), zero)->result(), {1, 0});
-  k.store(k.op(Op::MmaF, {at, b, k.f32(1.0, {m, n})}, k.t(Elem::F32, {m, n})), k.partition(k.tensor(c, {m, n}, {n, 1}), {m, n}), zero);
+  k.store(k.op(Op::MmaF, {at, b, k.f32(1.0, {m, n})}, k.t(Elem::F32, {m, n})),
+          k.partition(k.tensor(c, {m, n}, {n, 1}), {m, n}), zero);
   auto as = ramp(m * kk, 0.25f), bs = ramp(n * kk, -0.5f, 7.0f);
   std::vector<float> cs(m * n);
   const std::uint64_t args[] = {slot(cs.data()), slot(as.data()), slot(bs.data())};
@@ -172,8 +180,9 @@ TEST(Program, ReductionsWithARegionOfTheirOwn) {
   k.inside(reduce->add_region(), [&](Block& region) {
     const Type f = k.t(Elem::F32), i = k.t(Elem::I32), bit = k.t(Elem::I1);
     const Value e = region.add_arg(f), best = region.add_arg(f), ei = region.add_arg(i), bi = region.add_arg(i);
-    const Value later = k.op(Op::CmpF, {e, best}, bit, {{AttrName::comparison_predicate, ComparisonPredicate::Greater},
-                                                       {AttrName::comparison_ordering, ComparisonOrdering::Ordered}});
+    const Value later = k.op(Op::CmpF, {e, best}, bit,
+                             {{AttrName::comparison_predicate, ComparisonPredicate::Greater},
+                              {AttrName::comparison_ordering, ComparisonOrdering::Ordered}});
     k.end(Op::Yield, {k.op(Op::Select, {later, e, best}, f), k.op(Op::Select, {later, ei, bi}, i)});
   });
   k.store(reduce->result(0), k.partition(k.tensor(out, {4}, {1}), {4}), {k.i32(0)});
@@ -198,7 +207,8 @@ TEST(Program, ScansByPrimitiveAndByRegion) {
     const Value x = k.addi(k.reshape(k.iota(32), {2, 16}), k.i32(1, {2, 16}));
     const Value operands[] = {x};
     const Type result = x.type();
-    Operation* scan = k.b.create(Op::Scan, operands, std::span(&result, 1), {{AttrName::dim, IntAttr{Elem::I64, 1}}, {AttrName::reverse, own_region}});
+    Operation* scan = k.b.create(Op::Scan, operands, std::span(&result, 1),
+                                 {{AttrName::dim, IntAttr{Elem::I64, 1}}, {AttrName::reverse, own_region}});
     scan->set_attr(AttrName::identities, ArrayAttr{{IntAttr{Elem::I32, 0}}});
     k.inside(scan->add_region(), [&](Block& region) {
       const Value e = region.add_arg(k.t(Elem::I32)), acc = region.add_arg(k.t(Elem::I32));
@@ -212,7 +222,8 @@ TEST(Program, ScansByPrimitiveAndByRegion) {
     for (std::size_t r = 0; r < 2; ++r)
       for (std::size_t i = 0; i < 16; ++i) {
         std::int32_t want = 0;
-        for (std::size_t j = own_region ? i : 0; j < (own_region ? 16 : i + 1); ++j) want += static_cast<std::int32_t>(r * 16 + j + 1);
+        for (std::size_t j = own_region ? i : 0; j < (own_region ? 16 : i + 1); ++j)
+          want += static_cast<std::int32_t>(r * 16 + j + 1);
         ASSERT_EQ(o[r * 16 + i], want) << own_region << ' ' << r << ' ' << i;
       }
   }

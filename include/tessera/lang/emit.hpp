@@ -52,25 +52,7 @@ enum class UnaryOp : std::uint8_t {
   Sqrt,
   Rsqrt
 };
-enum class BinaryOp : std::uint8_t {
-  Add,
-  Sub,
-  Mul,
-  Div,
-  Rem,
-  CeilDiv,
-  Min,
-  Max,
-  MinNan,
-  MaxNan,
-  And,
-  Or,
-  Xor,
-  Shl,
-  Shr,
-  Pow,
-  Atan2
-};
+enum class BinaryOp : std::uint8_t { Add, Sub, Mul, Div, Rem, CeilDiv, Min, Max, And, Or, Xor, Shl, Shr, Pow, Atan2 };
 enum class CompareOp : std::uint8_t { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual };
 
 /// A tile with all elements equal. Throws TraceError if an integer does not fit the element type.

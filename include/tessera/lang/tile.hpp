@@ -18,7 +18,7 @@ namespace detail {
 
 /// A number of the host that may stand beside a tile: it takes the tile's element type.
 template <class S>
-concept HostNumber = std::is_arithmetic_v<S> || (Element<S> && !std::is_arithmetic_v<S>);
+concept HostNumber = std::is_arithmetic_v<S> || Element<S>;
 
 template <class T>
 inline constexpr bool is_float = element_class<T> == ElementClass::Float;

@@ -1,0 +1,197 @@
+// Functions on tiles, element by element: choice, extremes, elementary functions.
+//
+// The elementary functions take f16, bf16, f32 and f64. `exp(x, approx)` or `exp(x, precise)` sets the accuracy of one
+// call; otherwise the kernel's default holds. Approximate changes f32 only: exp, exp2, sqrt, rsqrt, tanh and division
+// then use the device's fast instructions and flush denormal numbers to zero.
+#pragma once
+#include "tessera/lang/ops.hpp"
+
+namespace tessera {
+
+/// Infinity, for floating-point tiles: `-infinity<f32>`.
+template <class T>
+  requires(Element<T> && detail::is_float<T> && !std::is_same_v<T, f8e4m3>)
+inline constexpr auto infinity =
+    static_cast<std::conditional_t<std::is_same_v<T, f64>, double, float>>(__builtin_inf());
+/// Base-2 logarithm of e; exp(x) = exp2(x * log2e<f32>).
+template <class T>
+  requires(Element<T> && detail::is_float<T>)
+inline constexpr auto log2e =
+    static_cast<std::conditional_t<std::is_same_v<T, f64>, double, float>>(1.4426950408889634074);
+template <class T>
+  requires(Element<T> && detail::is_float<T>)
+inline constexpr auto pi =
+    static_cast<std::conditional_t<std::is_same_v<T, f64>, double, float>>(3.1415926535897932385);
+
+namespace detail {
+
+template <class X>
+struct OperandOf {  // a host number
+  static constexpr bool is_tile = false;
+  using element = X;
+  using shape = Shape<>;
+};
+template <class T, int... D>
+struct OperandOf<Tile<T, D...>> {
+  static constexpr bool is_tile = true;
+  using element = T;
+  using shape = Shape<D...>;
+};
+template <class X>
+concept TileOrNumber = OperandOf<X>::is_tile || HostNumber<X>;
+template <class X>
+concept AnyTile = OperandOf<X>::is_tile;
+
+/// Element type of an expression over tiles and numbers: that of the first tile, or of the numbers if there is none.
+template <class A, class B>
+using element_of_two = std::conditional_t<OperandOf<A>::is_tile || !OperandOf<B>::is_tile,
+                                          typename OperandOf<A>::element, typename OperandOf<B>::element>;
+
+template <class T, class X>
+constexpr bool check_operand() {
+  if constexpr (OperandOf<X>::is_tile)
+    return SameElement<T, typename OperandOf<X>::element>::ok;
+  else
+    return Literal<T, X>::ok;
+}
+template <class T, class X>
+ir::Value operand_value(const X& x) {
+  if constexpr (OperandOf<X>::is_tile)
+    return x.value();
+  else
+    return lang::splat_of(spec_of<T, Shape<>>, x);
+}
+
+}  // namespace detail
+
+/// `a` where `condition` is true, else `b`: element by element, broadcasting. Both are computed.
+template <int... C, detail::TileOrNumber A, detail::TileOrNumber B>
+auto where(const Tile<bool, C...>& condition, const A& a, const B& b, SourceLocation loc = SourceLocation::current()) {
+  using T = detail::element_of_two<A, B>;
+  using SA = typename detail::OperandOf<A>::shape;
+  using SB = typename detail::OperandOf<B>::shape;
+  using S = detail::stretch_t<Shape<C...>, detail::stretch_t<SA, SB>>;
+  const ir::Value c = condition.value();
+  if constexpr (detail::check_operand<T, A>() && detail::check_operand<T, B>() && detail::SameShape<SA, SB>::ok) {
+    if constexpr (detail::SameShape<Shape<C...>, detail::stretch_t<SA, SB>>::ok) {
+      const ir::Value x = detail::operand_value<T>(a);
+      return detail::tile_of_t<T, S>(lang::select(c, x, detail::operand_value<T>(b), detail::spec_of<T, S>, loc));
+    } else {
+      return detail::tile_of_t<T, S>(c);
+    }
+  } else {
+    return detail::tile_of_t<T, S>(c);
+  }
+}
+template <class C, int... D, class A, class B>
+  requires(!std::is_same_v<C, bool>)
+auto where(const Tile<C, D...>& condition, const A&, const B&) {
+  static_assert(detail::never<C>, "where(condition, a, b) needs a condition of bool: compare first, as in x != 0");
+  return condition;
+}
+
+// The overload for equal types is the more specialised one against std::min and std::max of two references.
+#define TESSERA_BINARY_FUNCTION(name, Name, Accepted)                                                                  \
+  template <class T, int... A>                                                                                         \
+  Tile<T, A...> name(const Tile<T, A...>& a, const Tile<T, A...>& b, SourceLocation loc = SourceLocation::current()) { \
+    return detail::binary<lang::BinaryOp::Name, detail::Operands::Accepted>(a, b, MathAccuracy::OfKernel, loc);        \
+  }                                                                                                                    \
+  template <class T, int... A, class U, int... B>                                                                      \
+  auto name(const Tile<T, A...>& a, const Tile<U, B...>& b, SourceLocation loc = SourceLocation::current()) {          \
+    return detail::binary<lang::BinaryOp::Name, detail::Operands::Accepted>(a, b, MathAccuracy::OfKernel, loc);        \
+  }                                                                                                                    \
+  template <class T, int... A, detail::HostNumber S>                                                                   \
+  auto name(const Tile<T, A...>& a, S s, SourceLocation loc = SourceLocation::current()) {                             \
+    return detail::binary_right<lang::BinaryOp::Name, detail::Operands::Accepted>(a, s, MathAccuracy::OfKernel, loc);  \
+  }                                                                                                                    \
+  template <class T, int... A, detail::HostNumber S>                                                                   \
+  auto name(S s, const Tile<T, A...>& a, SourceLocation loc = SourceLocation::current()) {                             \
+    return detail::binary_left<lang::BinaryOp::Name, detail::Operands::Accepted>(s, a, MathAccuracy::OfKernel, loc);   \
+  }
+/// The smaller (larger) element; a NaN loses against a number (IEEE 754-2019 minimumNumber, maximumNumber).
+TESSERA_BINARY_FUNCTION(min, Min, Numbers)
+TESSERA_BINARY_FUNCTION(max, Max, Numbers)
+TESSERA_BINARY_FUNCTION(pow, Pow, Floats)
+TESSERA_BINARY_FUNCTION(atan2, Atan2, Floats)
+/// a / b rounded up, of integers.
+TESSERA_BINARY_FUNCTION(ceil_div, CeilDiv, Integers)
+#undef TESSERA_BINARY_FUNCTION
+
+/// a / b rounded up, on the host; b > 0.
+template <class A, class B>
+  requires(std::is_integral_v<A> && std::is_integral_v<B>)
+constexpr std::common_type_t<A, B> ceil_div(A a, B b) {
+  using C = std::common_type_t<A, B>;
+  const C x = static_cast<C>(a), y = static_cast<C>(b);
+  return static_cast<C>(x / y + (x % y > 0 ? 1 : 0));
+}
+
+/// min(max(x, low), high).
+template <class T, int... D>
+Tile<T, D...> clamp(const Tile<T, D...>& x, const Tile<T, D...>& low, const Tile<T, D...>& high,
+                    SourceLocation loc = SourceLocation::current()) {
+  return min(max(x, low, loc), high, loc);
+}
+template <class T, int... D, detail::TileOrNumber L, detail::TileOrNumber H>
+auto clamp(const Tile<T, D...>& x, const L& low, const H& high, SourceLocation loc = SourceLocation::current()) {
+  return min(max(x, low, loc), high, loc);
+}
+
+/// a * b + c with one rounding; floating-point tiles and numbers, at least one tile.
+template <detail::TileOrNumber A, detail::TileOrNumber B, detail::TileOrNumber C>
+  requires(detail::AnyTile<A> || detail::AnyTile<B> || detail::AnyTile<C>)
+auto fma(const A& a, const B& b, const C& c, SourceLocation loc = SourceLocation::current()) {
+  using AB = std::conditional_t<detail::AnyTile<A>, A, B>;
+  using T = detail::element_of_two<AB, C>;
+  using SA = typename detail::OperandOf<A>::shape;
+  using SB = typename detail::OperandOf<B>::shape;
+  using SC = typename detail::OperandOf<C>::shape;
+  using S = detail::stretch_t<detail::stretch_t<SA, SB>, SC>;
+  constexpr bool elements =
+      detail::check_operand<T, A>() && detail::check_operand<T, B>() && detail::check_operand<T, C>();
+  constexpr bool shapes = detail::SameShape<SA, SB>::ok && detail::SameShape<detail::stretch_t<SA, SB>, SC>::ok;
+  const ir::Value x = detail::operand_value<T>(a);
+  if constexpr (elements && shapes && detail::Operand<detail::Operands::Floats, T>::ok) {
+    const ir::Value y = detail::operand_value<T>(b);
+    return detail::tile_of_t<T, S>(
+        lang::fused_multiply_add(x, y, detail::operand_value<T>(c), detail::spec_of<T, S>, loc));
+  } else {
+    return detail::tile_of_t<T, S>(x);
+  }
+}
+
+#define TESSERA_UNARY_FUNCTION(name, Name, Accepted)                                                                  \
+  template <class T, int... D>                                                                                        \
+  Tile<T, D...> name(const Tile<T, D...>& x, SourceLocation loc = SourceLocation::current()) {                        \
+    return detail::unary<lang::UnaryOp::Name, detail::Operands::Accepted>(x, MathAccuracy::OfKernel, loc);            \
+  }                                                                                                                   \
+  template <class T, int... D>                                                                                        \
+  Tile<T, D...> name(const Tile<T, D...>& x, MathAccuracy accuracy, SourceLocation loc = SourceLocation::current()) { \
+    return detail::unary<lang::UnaryOp::Name, detail::Operands::Accepted>(x, accuracy, loc);                          \
+  }
+TESSERA_UNARY_FUNCTION(abs, Abs, Numbers)
+TESSERA_UNARY_FUNCTION(floor, Floor, Floats)
+TESSERA_UNARY_FUNCTION(ceil, Ceil, Floats)
+TESSERA_UNARY_FUNCTION(exp, Exp, Floats)
+TESSERA_UNARY_FUNCTION(exp2, Exp2, Floats)
+TESSERA_UNARY_FUNCTION(log, Log, Floats)
+TESSERA_UNARY_FUNCTION(log2, Log2, Floats)
+TESSERA_UNARY_FUNCTION(sin, Sin, Floats)
+TESSERA_UNARY_FUNCTION(cos, Cos, Floats)
+TESSERA_UNARY_FUNCTION(tan, Tan, Floats)
+TESSERA_UNARY_FUNCTION(sinh, Sinh, Floats)
+TESSERA_UNARY_FUNCTION(cosh, Cosh, Floats)
+TESSERA_UNARY_FUNCTION(tanh, Tanh, Floats)
+TESSERA_UNARY_FUNCTION(sqrt, Sqrt, Floats)
+/// 1 / sqrt(x)
+TESSERA_UNARY_FUNCTION(rsqrt, Rsqrt, Floats)
+#undef TESSERA_UNARY_FUNCTION
+
+/// a / b with the accuracy of this call.
+template <class T, int... A, class U, int... B>
+auto div(const Tile<T, A...>& a, const Tile<U, B...>& b, MathAccuracy accuracy,
+         SourceLocation loc = SourceLocation::current()) {
+  return detail::binary<lang::BinaryOp::Div, detail::Operands::Numbers>(a, b, accuracy, loc);
+}
+
+}  // namespace tessera

@@ -34,8 +34,36 @@ Decimal exact_decimal(double value) {
   return d;
 }
 
-/// Rounded to `count` digits, halves up.
-Decimal rounded(Decimal d, std::size_t count) {
+/// APFloat first divides the exact decimal integer down to about the bits that `count` digits need, truncating (its
+/// estimate of digits per bit is 59/196).
+void truncate(Decimal& d, double value, std::size_t count) {
+  value = std::fabs(value);
+  int exponent = 0;
+  double odd = std::frexp(value, &exponent);
+  std::size_t length = d.digits.size();  // of the decimal integer
+  int bits = exponent;
+  if (std::trunc(value) == value) {
+    length = static_cast<std::size_t>(d.exponent) + 1;
+  } else {
+    // value = odd / 2^k: the decimal integer is odd * 5^k.
+    while (std::trunc(odd) != odd) {
+      odd *= 2;
+      --exponent;
+    }
+    bits = static_cast<int>(std::floor(std::log2(static_cast<long double>(odd)) +
+                                       static_cast<long double>(-exponent) * std::log2(5.0L))) +
+           1;
+  }
+  const int required = static_cast<int>((count * 196 + 58) / 59);
+  if (bits <= required) return;
+  const auto removed = static_cast<std::size_t>((bits - required) * 59 / 196);
+  if (length > removed && length - removed < d.digits.size()) d.digits.resize(length - removed);
+  d.digits.erase(std::max<std::size_t>(d.digits.find_last_not_of('0') + 1, 1));
+}
+
+/// `value` in at most `count` digits, rounded as APFloat::toString does: truncated, then halves up.
+Decimal rounded(Decimal d, double value, std::size_t count) {
+  truncate(d, value, count);
   if (d.digits.size() <= count) return d;
   const bool up = d.digits[count] >= '5';
   d.digits.resize(count);
@@ -114,10 +142,10 @@ std::string float_text(Elem e, std::uint64_t bits) {
   if (!std::isfinite(value)) return hex_bits(e, bits);
   const std::string sign = std::signbit(value) ? "-" : "";
   const Decimal exact = exact_decimal(value);
-  std::string text = sign + scientific(rounded(exact, 6));
+  std::string text = sign + scientific(rounded(exact, value, 6));
   if (parse_back(e, text) == bits) return text;
   const auto digits = static_cast<std::size_t>(2 + significant_bits(e) * 59 / 196);
-  text = sign + full_digits(rounded(exact, digits), digits);
+  text = sign + full_digits(rounded(exact, value, digits), digits);
   return text.find('.') == std::string::npos ? hex_bits(e, bits) : text;
 }
 

@@ -13,5 +13,8 @@ if(tessera_golden_python)
   add_test(NAME ir.golden_is_current
            COMMAND ${tessera_golden_python} ${CMAKE_CURRENT_LIST_DIR}/golden/make_golden.py --check
                    ${CMAKE_CURRENT_LIST_DIR}/golden/golden.txt)
-  set_tests_properties(ir.golden_is_current PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+  add_test(NAME ir.text_is_current
+           COMMAND ${tessera_golden_python} ${CMAKE_CURRENT_LIST_DIR}/golden/make_text.py --check
+                   ${CMAKE_CURRENT_LIST_DIR}/golden/text.txt)
+  set_tests_properties(ir.golden_is_current ir.text_is_current PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()

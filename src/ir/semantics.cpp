@@ -2,6 +2,7 @@
 // and conversion semantics.
 #include "tessera/ir/semantics.hpp"
 
+#include <array>
 #include <string>
 
 #include "ir/semantics_impl.hpp"
@@ -81,10 +82,16 @@ constexpr Row kRows[] = {
     {Op::TruncI, 1, Family::Conversion},
 };
 
+/// Rows by operation; arity 0: not elementwise. (Conditions are evaluated at every launch: no search.)
+constexpr auto kByOp = [] {
+  std::array<Row, 256> rows{};
+  for (const Row& row : kRows) rows[static_cast<std::size_t>(row.op)] = row;
+  return rows;
+}();
+
 const Row* find(Op op) {
-  for (const Row& row : kRows)
-    if (row.op == op) return &row;
-  return nullptr;
+  const Row& row = kByOp[static_cast<std::size_t>(op)];
+  return row.arity != 0 ? &row : nullptr;
 }
 
 Elem number(Type t) { return t.is_pointer() ? Elem::I64 : t.elem(); }

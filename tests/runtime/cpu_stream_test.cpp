@@ -6,12 +6,15 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <future>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/runtime/lease.hpp"
 #include "tessera/runtime/transfer.hpp"
 
 namespace tessera::runtime {
@@ -117,6 +120,28 @@ TEST(CpuStream, ManyThreadsShareOneInputAndTheDefaultStream) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(CpuStream, ThreadsThatTakeTurnsByLeasesLoseNoUpdate) {
+  const StorageRef x = make("x", 1), y = make("y", 0);
+  constexpr int kThreads = 4, kUpdates = 50;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      Stream stream = t % 2 == 0 ? Stream() : Stream::default_of(Device::cpu());
+      for (int done = 0; done < kUpdates;) {
+        try {
+          const Holder holder{.what = "update"};
+          const WriteLease write(y, holder);  // until it is enqueued, not until it has run
+          const ReadLease read(x, holder);
+          axpy(stream, y, 1, x);
+          ++done;
+        } catch (const BorrowError&) { std::this_thread::yield(); }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(read(y), std::vector<std::int32_t>(kCount, kThreads * kUpdates));
+}
+
 TEST(CpuStream, HostWriteWaitsForReaders) {
   Stream stream;
   Gate gate;
@@ -162,6 +187,24 @@ TEST(CpuStream, WorkMayNotEnqueueOrWait) {
   EXPECT_THROW(wait(waiting, {}), DeviceError);
   const Ticket fine = enqueue(stream, [] {});
   EXPECT_NO_THROW(wait(fine, {}));
+}
+
+TEST(CpuStreamDeathTest, WorkInFlightIsFinishedBeforeTheProcessEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        {
+          Stream stream;
+          for (int i = 0; i < 2; ++i) {
+            enqueue(stream, [i] {
+              std::this_thread::sleep_for(std::chrono::milliseconds(20));
+              if (i == 1) std::fputs("the second has run\n", stderr);
+            });
+          }
+        }
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "the second has run");
 }
 
 class CpuFailure : public ::testing::TestWithParam<bool> {

@@ -29,13 +29,41 @@ struct Task {
   SmallVector<Access, 8> accesses;
 };
 
+/// Queues with work. The process waits for them before it takes its statics down: work is never cut off in the middle.
+class Busy {
+ public:
+  static Busy& queues() {
+    static Busy& all = *new Busy;
+    static struct AtExit {
+      ~AtExit() { queues().wait(); }
+    } at_exit;
+    return all;
+  }
+  void add() {
+    std::lock_guard lock(mutex_);
+    ++count_;
+  }
+  void remove() {
+    std::lock_guard lock(mutex_);
+    if (--count_ == 0) none_.notify_all();
+  }
+
+ private:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    none_.wait(lock, [&] { return count_ == 0; });
+  }
+  std::mutex mutex_;
+  std::condition_variable none_;
+  int count_ = 0;
+};
+
 struct State {
   std::mutex mutex;
   std::condition_variable more, less;  // tasks arrived, or the end; tasks ended
   std::vector<Task> tasks;             // not taken by the thread yet
   std::uint64_t enqueued = 0, ended = 0;
   bool stop = false;
-  bool detached = false;  // written before `stop` is seen, read after
   std::shared_ptr<QueueObserver> observer;
 
   bool idle = false;  // the thread waits for tasks: only then is it woken, which costs a system call
@@ -46,7 +74,7 @@ struct State {
     {
       std::lock_guard lock(mutex);
       tasks.push_back(std::move(task));
-      ++enqueued;
+      if (enqueued++ == ended) Busy::queues().add();
       wake = std::exchange(idle, false);
     }
     if (wake) more.notify_one();
@@ -85,42 +113,12 @@ void serve(State& state) {
         task = Task();
       }
       std::lock_guard lock(state.mutex);
-      ++state.ended;
+      if (++state.ended == state.enqueued) Busy::queues().remove();
       if (state.waiting > 0) state.less.notify_all();
     }
     taken.clear();
   }
 }
-
-/// Threads that nobody joins; the process waits for them before it takes its statics down.
-class Detached {
- public:
-  static Detached& instance() {
-    static Detached& all = *new Detached;
-    static struct AtExit {
-      ~AtExit() { all.wait(); }
-    } at_exit;
-    return all;
-  }
-  void add() {
-    std::lock_guard lock(mutex_);
-    ++count_;
-  }
-  void remove() {
-    std::lock_guard lock(mutex_);
-    --count_;
-    none_.notify_all();
-  }
-
- private:
-  void wait() {
-    std::unique_lock lock(mutex_);
-    none_.wait(lock, [&] { return count_ == 0; });
-  }
-  std::mutex mutex_;
-  std::condition_variable none_;
-  int count_ = 0;
-};
 
 class PositionEvent final : public Event {
  public:
@@ -144,23 +142,17 @@ class ThreadQueue final : public Queue {
   ThreadQueue(Backend& backend, std::shared_ptr<QueueObserver> observer)
       : backend_(backend), state_(std::make_shared<State>()) {
     state_->observer = std::move(observer);
-    Detached& detached = Detached::instance();
     try {
-      thread_ = std::thread([state = state_, &detached] {
-        serve(*state);
-        if (state->detached) detached.remove();
-      });
+      thread_ = std::thread([state = state_] { serve(*state); });
     } catch (const std::system_error& error) {
       throw DeviceError(concat("cannot start a thread for a stream on cpu: ", error.what()));
     }
   }
   ~ThreadQueue() override {
     const bool leave = inside_work();  // waiting could wait for the thread itself
-    if (leave) Detached::instance().add();
     {
       std::lock_guard lock(state_->mutex);
       state_->stop = true;
-      state_->detached = leave;
     }
     state_->more.notify_one();
     leave ? thread_.detach() : thread_.join();

@@ -59,7 +59,7 @@ TEST(Lease, MovesKeepTheClaimAndItsPlaceInTheList) {
   EXPECT_TRUE(taken);
   EXPECT_THROW(WriteLease(x, host), BorrowError);
   ReadLease moved = std::move(taken);
-  EXPECT_FALSE(taken);
+  EXPECT_FALSE(taken);  // NOLINT(bugprone-use-after-move): what it is left as
   taken.release();
   EXPECT_THROW(WriteLease(x, host), BorrowError);
   moved = ReadLease();

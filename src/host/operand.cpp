@@ -10,9 +10,9 @@ namespace tessera::detail {
 
 void check_stream(const Stream& stream, const runtime::Storage& storage, const char* what, SourceLocation where) {
   if (stream.device() == storage.device()) return;
-  throw ShapeError(concat(what, " was put on a stream of ", stream.device().name(), " but its tensor is on ",
-                          storage.device().name(), ": a stream runs work on the tensors of its own device."),
-                   where);
+  throw DeviceError(concat(what, " was put on a stream of ", stream.device().name(), " but its tensor is on ",
+                           storage.device().name(), ": a stream runs work on the tensors of its own device."),
+                    where);
 }
 
 namespace {

@@ -75,11 +75,11 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
   // An operation that has a name must be moved: these two only say so.
   template <class X = T>
   T sync() & {
-    static_assert(detail::never<X>, "running an operation consumes it: write std::move(op).sync()");
+    static_assert(detail::never_true<X>, "running an operation consumes it: write std::move(op).sync()");
   }
   template <class X = T>
   T on(const Stream&) & {
-    static_assert(detail::never<X>, "running an operation consumes it: write std::move(op).on(stream)");
+    static_assert(detail::never_true<X>, "running an operation consumes it: write std::move(op).on(stream)");
   }
 
  private:

@@ -147,6 +147,7 @@ class Number {
 struct Operand {
   runtime::Lease lease;
   runtime::StorageRef storage;  ///< null while the operand is an operation that has not run
+  bool known = false;           ///< its extents and strides are known
   std::int64_t offset = 0;      ///< elements
   std::unique_ptr<OpBase> pending;
   void (*resolve)(OpBase&, const Stream&, Place&) = nullptr;
@@ -158,7 +159,6 @@ struct ReadOperand : Operand {
   std::int64_t strides[kMaxRank] = {};
   int rank = 0;
   ElementType element{};
-  bool known = false;  ///< dims and strides are valid
   bool exclusive = false;
 
   /// Takes over the argument: BorrowError if it is empty, was spent, or is being written. `what` is static.
@@ -169,7 +169,7 @@ struct ReadOperand : Operand {
   runtime::Backend* device() const noexcept;
 };
 
-/// Throws ShapeError unless `stream` belongs to the device that `storage` is on.
+/// Throws DeviceError unless `stream` belongs to the device that `storage` is on.
 void check_stream(const Stream& stream, const runtime::Storage& storage, const char* what, SourceLocation where);
 
 }  // namespace tessera::detail

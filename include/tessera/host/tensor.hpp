@@ -255,7 +255,7 @@ Lend<T, R> mut(TESSERA_ARG_STAYS Tensor<T, R>& tensor, SourceLocation where = So
 
 namespace detail {
 template <class>
-inline constexpr bool never = false;
+inline constexpr bool never_true = false;
 template <class>
 inline constexpr bool is_tensor = false;
 template <Element T, int R>
@@ -267,7 +267,7 @@ template <class X>
   requires(!detail::is_tensor<X>)
 void mut(X&&, SourceLocation = SourceLocation::current()) {
   static_assert(
-      detail::never<X>,
+      detail::never_true<X>,
       "mut(t) lends a Tensor that has a name: a temporary is given with std::move, and Views and Shared are read-only");
 }
 

@@ -1,0 +1,146 @@
+// Operations that make a tensor out of nothing: zeros, ones, full, arange, empty, empty_like. The tensor is made on the
+// device of the stream that runs the operation; its extents are known as soon as the operation exists, so it may stand
+// wherever a tensor may.
+//
+//   auto x = zeros<f32>({rows, 1024}).sync();     // extents: any integers, 0 to 2^31 - 1 each, else ShapeError
+//   auto y = full<bf16>(x.dims(), 1.5f).sync();
+#pragma once
+#include <type_traits>
+
+#include "tessera/host/operand.hpp"
+
+namespace tessera {
+
+namespace detail {
+
+/// How the elements of a new tensor are computed. Plain data: the node that holds it is the operation's one allocation.
+struct Recipe {
+  /// Writes `count` elements to host memory; null leaves them uninitialised.
+  void (*fill)(const Recipe&, std::byte* to, std::int64_t count) = nullptr;
+  const char* label = "";
+  ElementType element{};
+  std::uint64_t first = 0, second = 0;  ///< raw bits of the element type: value; start and step; low and high
+  std::uint64_t seed = 0;
+  SourceLocation where;
+};
+
+void fill_value(const Recipe&, std::byte*, std::int64_t);
+void fill_arange(const Recipe&, std::byte*, std::int64_t);
+
+/// Allocates and enqueues.
+runtime::StorageRef make_storage(const Recipe&, std::int64_t count, const Stream&);
+
+template <Element T, int R>
+class MakeNode final : public OpNode<Tensor<T, R>> {
+ public:
+  MakeNode(const Dims<R>& dims, const Recipe& recipe, runtime::Backend* device)
+      : recipe_(recipe), dims_(dims), device_(device) {
+    dims.numel(recipe.where);
+  }
+  runtime::Backend* device() const noexcept override { return device_; }
+  bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
+    for (std::size_t i = 0; i < R; ++i) dims[i] = dims_.array()[i];
+    set_contiguous(dims, strides);
+    return true;
+  }
+  Tensor<T, R> run(const Stream& stream) override {
+    Layout<R> l{make_storage(recipe_, dims_.numel(recipe_.where), stream), 0, dims_.array(), {}};
+    set_contiguous(l.dims, l.strides);
+    return Reach::make<Tensor<T, R>>(std::move(l));
+  }
+
+ private:
+  Recipe recipe_;
+  Dims<R> dims_;
+  runtime::Backend* device_;
+};
+
+template <Element T, int R>
+Op<Tensor<T, R>> make(const Dims<R>& dims, const Recipe& recipe, runtime::Backend* device = nullptr) {
+  return Op<Tensor<T, R>>(std::make_unique<MakeNode<T, R>>(dims, recipe, device));
+}
+template <Element T>
+Recipe recipe(const char* label, decltype(Recipe::fill) fill, SourceLocation where, std::uint64_t first = 0,
+              std::uint64_t second = 0, std::uint64_t seed = 0) {
+  return {fill, label, element_type<T>, first, second, seed, where};
+}
+template <std::size_t N>
+using BracedRank = Dims<static_cast<int>(N)>;
+template <Element T, std::size_t N>
+using BracedTensor = Op<Tensor<T, static_cast<int>(N)>>;
+
+}  // namespace detail
+
+/// Every element `value`.
+template <Element T, int R>
+Op<Tensor<T, R>> full(const Dims<R>& dims, detail::Number<T> value, SourceLocation where = SourceLocation::current()) {
+  return detail::make<T>(dims, detail::recipe<T>("full", detail::fill_value, where, value.arg().number));
+}
+template <Element T, std::size_t N>
+detail::BracedTensor<T, N> full(BracedDims<N> dims, detail::Number<T> value,
+                                SourceLocation where = SourceLocation::current()) {
+  return full<T>(detail::BracedRank<N>(dims, where), value, where);
+}
+
+/// Every element 0.
+template <Element T, int R>
+Op<Tensor<T, R>> zeros(const Dims<R>& dims, SourceLocation where = SourceLocation::current()) {
+  return detail::make<T>(dims, detail::recipe<T>("zeros", detail::fill_value, where));
+}
+template <Element T, std::size_t N>
+detail::BracedTensor<T, N> zeros(BracedDims<N> dims, SourceLocation where = SourceLocation::current()) {
+  return zeros<T>(detail::BracedRank<N>(dims, where), where);
+}
+
+/// Every element 1.
+template <Element T, int R>
+Op<Tensor<T, R>> ones(const Dims<R>& dims, SourceLocation where = SourceLocation::current()) {
+  using Host = std::conditional_t<std::is_same_v<T, bool>, bool, int>;
+  return detail::make<T>(dims,
+                         detail::recipe<T>("ones", detail::fill_value, where, detail::Number<T>(Host{1}).arg().number));
+}
+template <Element T, std::size_t N>
+detail::BracedTensor<T, N> ones(BracedDims<N> dims, SourceLocation where = SourceLocation::current()) {
+  return ones<T>(detail::BracedRank<N>(dims, where), where);
+}
+
+/// Element i (row-major) is start + i * step: exact for integers (wrapping), one rounding of the f64 result for floats.
+template <Element T, std::size_t N>
+detail::BracedTensor<T, N> arange(BracedDims<N> dims, detail::Number<T> start = 0, detail::Number<T> step = 1,
+                                  SourceLocation where = SourceLocation::current()) {
+  return detail::make<T>(detail::BracedRank<N>(dims, where), detail::recipe<T>("arange", detail::fill_arange, where,
+                                                                               start.arg().number, step.arg().number));
+}
+template <Element T, std::integral I>
+Op<Tensor<T, 1>> arange(I count, detail::Number<T> start = 0, detail::Number<T> step = 1,
+                        SourceLocation where = SourceLocation::current()) {
+  return arange<T>({count}, start, step, where);
+}
+
+/// Elements are not initialised: for outputs. With `using namespace std` write tessera::empty: for a braced list of
+/// numbers C++ prefers std::empty(initializer_list). (What they hold is unspecified, but reading them is not undefined
+/// behaviour.)
+template <Element T, int R>
+Op<Tensor<T, R>> empty(const Dims<R>& dims, SourceLocation where = SourceLocation::current()) {
+  return detail::make<T>(dims, detail::recipe<T>("empty", nullptr, where));
+}
+template <Element T, std::size_t N>
+detail::BracedTensor<T, N> empty(BracedDims<N> dims, SourceLocation where = SourceLocation::current()) {
+  return empty<T>(detail::BracedRank<N>(dims, where), where);
+}
+/// An uninitialised row-major tensor with the extents, element type and device of `x`. Throws BorrowError if `x` is
+/// empty.
+template <Element T, int R>
+Op<Tensor<T, R>> empty_like(TESSERA_ARG_LIVE const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
+  return detail::make<T>(x.dims(where), detail::recipe<T>("empty_like", nullptr, where), &x.device(where).backend());
+}
+template <Element T, int R>
+Op<Tensor<T, R>> empty_like(const View<T, R>& x, SourceLocation where = SourceLocation::current()) {
+  return detail::make<T>(x.dims(where), detail::recipe<T>("empty_like", nullptr, where), &x.device(where).backend());
+}
+template <Element T, int R>
+Op<Tensor<T, R>> empty_like(const Shared<T, R>& x, SourceLocation where = SourceLocation::current()) {
+  return detail::make<T>(x.dims(where), detail::recipe<T>("empty_like", nullptr, where), &x.device(where).backend());
+}
+
+}  // namespace tessera

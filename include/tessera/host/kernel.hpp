@@ -1,0 +1,298 @@
+// kernel<K>: a kernel as an object to call. Its call operator has a parameter list computed from K's signature, so a
+// call is an ordinary C++ call: editors show the parameters, conversions apply, static analysers see through it.
+//
+//   y = kernel<saxpy<128>>(std::move(y), 2.0f, x).sync();   // give: ownership in, ownership out
+//   kernel<saxpy<128>>(mut(y), 3.0f, x).sync();             // lend
+//
+// Each mutable parameter can be given or lent, and the result's type depends on which: there is one call operator per
+// combination.
+#pragma once
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "tessera/host/explain.hpp"
+#include "tessera/host/launch.hpp"
+#include "tessera/host/unsafe_address.hpp"
+
+namespace tessera {
+
+namespace detail {
+
+/// What the call operator takes for a kernel parameter of type P.
+template <class P, bool Lent, lang::ParamKind Kind = lang::ParamTraits<P>::kind>
+struct HostParameter {  // Mut, MutTiles, Acc, unsafe_::Mut
+  using Traits = lang::ParamTraits<P>;
+  using type = std::conditional_t<Lent, Lend<typename Traits::element, Traits::rank>,
+                                  Give<typename Traits::element, Traits::rank>>;
+};
+template <class P, bool Lent>
+struct HostParameter<P, Lent, lang::ParamKind::In> {
+  using type = Read<typename lang::ParamTraits<P>::element, lang::ParamTraits<P>::rank>;
+};
+template <class P, bool Lent>
+struct HostParameter<P, Lent, lang::ParamKind::Scalar> {
+  using type = Number<typename lang::ParamTraits<P>::element>;
+};
+template <class P, bool Lent>
+struct HostParameter<P, Lent, lang::ParamKind::UnsafePtr> {
+  using type = unsafe_::Address<typename lang::ParamTraits<P>::element>;
+};
+template <class P, bool Lent>
+using HostParam = typename HostParameter<lang::param_t<P>, Lent>::type;
+
+template <class P>
+constexpr bool is_mutable_param() {
+  using enum lang::ParamKind;
+  constexpr lang::ParamKind kind = lang::ParamTraits<lang::param_t<P>>::kind;
+  return kind != In && kind != Scalar && kind != UnsafePtr;
+}
+template <class P>
+constexpr int slots_of() {
+  using Traits = lang::ParamTraits<lang::param_t<P>>;
+  return Traits::kind == lang::ParamKind::Scalar || Traits::kind == lang::ParamKind::UnsafePtr ? 1
+                                                                                               : 1 + 2 * Traits::rank;
+}
+
+/// A tensor that the launch was given and hands back: where its operand and its extents are.
+template <class T, int R, int Param, int Slot>
+struct Returned {
+  static constexpr int param = Param, slot = Slot, rank = R;
+  using tensor = Tensor<T, R>;
+};
+
+/// The result of a launch: nothing, the one tensor given, or a tuple.
+template <class... R>
+struct ResultOf {
+  using type = std::tuple<typename R::tensor...>;
+};
+template <class R>
+struct ResultOf<R> {
+  using type = typename R::tensor;
+};
+template <>
+struct ResultOf<> {
+  using type = void;
+};
+
+template <class R>
+typename R::tensor hand_back(Operand& operand, const std::uint64_t* slots) {
+  Layout<R::rank> l;
+  l.storage = std::move(operand.storage);
+  l.offset = operand.offset;
+  for (int i = 0; i < R::rank; ++i) {
+    const auto a = static_cast<std::size_t>(i);
+    l.dims[a] = static_cast<std::int64_t>(slots[R::slot + 1 + i]);
+    l.strides[a] = static_cast<std::int64_t>(slots[R::slot + 1 + R::rank + i]);
+  }
+  return Reach::make<typename R::tensor>(std::move(l));
+}
+
+template <int Params, int Slots, class... R>
+class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
+ public:
+  using Result = typename ResultOf<R...>::type;
+  LaunchNode(KernelRecord& record, const LaunchOptions& options, SourceLocation where, Launch::Arguments args)
+      : launch_(record, options, where, operands_, slots_) {
+    launch_.bind(args);
+  }
+  runtime::Backend* device() const noexcept override { return launch_.device(); }
+  bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
+    if constexpr (sizeof...(R) == 1) {
+      constexpr int param = (R::param + ...), slot = (R::slot + ...), rank = (R::rank + ...);
+      for (int i = 0; i < rank; ++i) {
+        const auto a = static_cast<std::size_t>(i);
+        dims[a] = static_cast<std::int64_t>(slots_[slot + 1 + i]);
+        strides[a] = static_cast<std::int64_t>(slots_[slot + 1 + rank + i]);
+      }
+      return operands_[param].known;
+    }
+    return false;
+  }
+  Result run(const Stream& stream) override {
+    launch_.enqueue(stream);
+    if constexpr (sizeof...(R) > 0) return Result{hand_back<R>(operands_[R::param], slots_)...};
+  }
+
+ private:
+  Operand operands_[Params];
+  std::uint64_t slots_[Slots] = {};
+  Launch launch_;
+};
+
+/// The facts about a parameter list that the call operators are made from.
+template <class... P>
+struct ParameterList {
+  static constexpr std::size_t count = sizeof...(P);
+  static constexpr std::array<bool, count + 1> is_mutable{is_mutable_param<P>()..., false};
+  static constexpr std::array<int, count + 1> slot_counts{slots_of<P>()..., 0};
+  static constexpr std::size_t mutables = (std::size_t{0} + ... + (is_mutable_param<P>() ? 1u : 0u));
+  static constexpr int slots = (0 + ... + slots_of<P>());
+  static constexpr int tensors = (0 + ... + (slots_of<P>() > 1 ? 1 : 0));
+
+  static constexpr int first_slot(std::size_t param) {
+    int slot = 0;
+    for (std::size_t i = 0; i < param; ++i) slot += slot_counts[i];
+    return slot;
+  }
+  /// Bit k of a mask says whether the k-th mutable parameter is lent.
+  static constexpr bool lent(std::size_t mask, std::size_t param) {
+    std::size_t ordinal = 0;
+    for (std::size_t i = 0; i < param; ++i) ordinal += is_mutable[i] ? 1u : 0u;
+    return is_mutable[param] && (mask >> ordinal & 1u) != 0;
+  }
+  /// All combinations up to five mutable parameters; beyond, all given or all lent.
+  static constexpr std::size_t masks = mutables <= 5 ? std::size_t{1} << mutables : 2;
+  static constexpr std::size_t mask(std::size_t number) { return mutables <= 5 ? number : number * ~std::size_t{0}; }
+};
+
+template <class... T>
+struct Concatenated {
+  template <class... U>
+  Concatenated<T..., U...> operator+(Concatenated<U...>) const;
+  template <int Params, int Slots>
+  using node = LaunchNode<Params, Slots, T...>;
+};
+template <class P, bool Kept, int Param, int Slot>
+auto returned_of() {
+  if constexpr (Kept) {
+    using Traits = lang::ParamTraits<lang::param_t<P>>;
+    return Concatenated<Returned<typename Traits::element, Traits::rank, Param, Slot>>{};
+  } else {
+    return Concatenated<>{};
+  }
+}
+
+template <class H>
+const ArgRef& to_arg(const H& h) noexcept {
+  return h.arg();
+}
+template <Element T, int R>
+ArgRef to_arg(const Lend<T, R>& lend) noexcept {
+  return lend_arg(lend);
+}
+
+/// One call operator. `Self` has record() and options().
+template <class Self, std::size_t Mask, class Params, class Numbers>
+class CallOperator;
+template <class Self, std::size_t Mask, class... P, std::size_t... I>
+class CallOperator<Self, Mask, lang::TypeList<P...>, std::index_sequence<I...>> {
+  using List = ParameterList<P...>;
+  using Results = decltype((Concatenated<>{} + ... + returned_of < P, List::is_mutable[I] && !List::lent(Mask, I),
+                            static_cast<int>(I), List::first_slot(I) > ()));
+  using Node = typename Results::template node<static_cast<int>(sizeof...(P)), List::slots>;
+
+ public:
+  Op<typename Node::Result> operator()(HostParam<P, List::lent(Mask, I)>... args,
+                                       SourceLocation where = SourceLocation::current()) const {
+    const ArgRef refs[] = {to_arg(args)...};
+    const Self& self = static_cast<const Self&>(*this);
+    return Op<typename Node::Result>(std::make_unique<Node>(self.record(), self.options(), where, refs));
+  }
+};
+
+/// All call operators of a kernel.
+template <class Self, class Params, class Numbers>
+class CallOperators;
+template <class Self, class... P, std::size_t... N>
+class CallOperators<Self, lang::TypeList<P...>, std::index_sequence<N...>>
+    : public CallOperator<Self, ParameterList<P...>::mask(N), lang::TypeList<P...>, std::index_sequence_for<P...>>... {
+ public:
+  using CallOperator<Self, ParameterList<P...>::mask(N), lang::TypeList<P...>,
+                     std::index_sequence_for<P...>>::operator()...;
+};
+
+template <class Self, class Params>
+struct CallOperatorsOf;
+template <class Self, class... P>
+struct CallOperatorsOf<Self, lang::TypeList<P...>> {
+  using type = CallOperators<Self, lang::TypeList<P...>, std::make_index_sequence<ParameterList<P...>::masks>>;
+};
+
+/// True if the arguments convert, one by one, to the parameters (given or lent); a SourceLocation may follow them.
+template <class Params, class Args>
+inline constexpr bool call_fits = false;
+template <class... P, class... A>
+  requires(sizeof...(P) == sizeof...(A))
+inline constexpr bool call_fits<lang::TypeList<P...>, lang::TypeList<A...>> =
+    ((std::is_convertible_v<A, HostParam<P, false>> || std::is_convertible_v<A, HostParam<P, true>>)&&...);
+template <class... P, class... A>
+  requires(sizeof...(P) + 1 == sizeof...(A))
+inline constexpr bool call_fits<lang::TypeList<P...>, lang::TypeList<A...>> =
+    []<std::size_t... I>(std::index_sequence<I...>) {
+      using Args = std::tuple<A...>;
+      return std::is_same_v<std::remove_cvref_t<std::tuple_element_t<sizeof...(P), Args>>, SourceLocation> &&
+             ((std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<P, false>> ||
+               std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<P, true>>)&&...);
+    }(std::index_sequence_for<P...>{});
+
+template <class... P, class... A, std::size_t... I>
+constexpr void explain_call(lang::TypeList<P...>, lang::TypeList<A...>, std::index_sequence<I...>) {
+  (void)(explain_argument<static_cast<int>(I) + 1, lang::param_t<P>, A>() && ...);
+}
+
+template <auto K>
+inline constinit KernelRecord kernel_record{lang::kernel_name<K>, lang::kernel_param_infos<K>, lang::trace<K>};
+
+/// A kernel with its options. A value: setting an option makes another one.
+template <auto K>
+class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
+  using Params = lang::kernel_params<K>;
+  using Calls = typename CallOperatorsOf<Kernel<K>, Params>::type;
+
+ public:
+  constexpr Kernel() = default;
+  using Calls::operator();
+
+  /// A call that does not fit: says why.
+  template <class... A>
+    requires(!call_fits<Params, lang::TypeList<A...>>)
+  void operator()(A&&...) const {
+    static_assert(sizeof...(A) == Params::size,
+                  "wrong number of arguments: a launch takes one for each parameter of the kernel");
+    if constexpr (sizeof...(A) == Params::size) {
+      explain_call(Params{}, lang::TypeList<A...>{}, std::make_index_sequence<sizeof...(A)>{});
+    }
+  }
+
+  /// The number of blocks. Required for a kernel without Mut or MutTiles; an upper bound for MutTiles; a ShapeError
+  /// with Mut.
+  constexpr Kernel blocks(Extent n) const {
+    Kernel k = *this;
+    k.options_.blocks = n.value;
+    k.options_.blocks_given = true;
+    return k;
+  }
+  /// Runs there; all tensors must be there (DeviceError). Needed only if no argument says where.
+  Kernel on_device(Device device) const {
+    Kernel k = *this;
+    k.options_.device = &device.backend();
+    return k;
+  }
+  /// Accuracy of math functions whose calls do not say it, instead of the kernel's default (approximate if all float
+  /// outputs are at most 16 bits wide).
+  constexpr Kernel precise() const { return with(lang::Accuracy::Precise); }
+  constexpr Kernel approximate() const { return with(lang::Accuracy::Approximate); }
+
+ private:
+  template <class, std::size_t, class, class>
+  friend class CallOperator;
+  static KernelRecord& record() { return kernel_record<K>; }
+  const LaunchOptions& options() const { return options_; }
+  constexpr Kernel with(lang::Accuracy accuracy) const {
+    Kernel k = *this;
+    k.options_.accuracy_given = true;
+    k.options_.accuracy = accuracy;
+    return k;
+  }
+  LaunchOptions options_;
+};
+
+}  // namespace detail
+
+/// The kernel K (a function, an instance of a function template, or a captureless lambda), ready to be called.
+template <auto K>
+  requires(lang::kernel_params_ok<K>())
+inline constexpr detail::Kernel<K> kernel{};
+
+}  // namespace tessera

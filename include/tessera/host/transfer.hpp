@@ -1,0 +1,250 @@
+// Operations that move elements: from and to host memory, copies, casts.
+//
+//   auto t = from(std::span(values), {rows, 1024}).sync();   // copies when called: `values` may go away at once
+//   std::vector<f32> h = host(t).sync();
+//   auto b = cast<bf16>(t).sync();  auto c = clone(t).sync();  copy_into(mut(c), t).sync();
+#pragma once
+#include <span>
+#include <vector>
+
+#include "tessera/host/create.hpp"
+
+namespace tessera {
+
+namespace detail {
+
+/// Everything that may be read besides Tensor, which has overloads of its own so that clang's analysis sees it.
+template <class>
+struct Readable {
+  static constexpr bool ok = false;
+};
+template <Element T, int R>
+struct ReadableAs {
+  static constexpr bool ok = true;
+  static constexpr int rank = R;
+  using element = T;
+};
+template <Element T, int R>
+struct Readable<View<T, R>> : ReadableAs<T, R> {};
+template <Element T, int R>
+struct Readable<Shared<T, R>> : ReadableAs<T, R> {};
+template <class A>
+struct ReadableArg : Readable<std::remove_cvref_t<A>> {};
+template <Element T, int R>
+struct ReadableArg<Op<Tensor<T, R>>> : ReadableAs<T, R> {};  // an rvalue: A is deduced without a reference
+
+template <class A>
+concept Handle = ReadableArg<A>::ok;  ///< View, Shared, or an rvalue Op that makes a tensor
+template <class A>
+using element_of = typename ReadableArg<A>::element;
+
+/// Waits for the elements of `from` and writes them row-major to `to`. The caller holds a lease.
+void read_back(const LayoutRef& from, std::byte* to);
+/// Enqueues the conversion of all elements.
+void enqueue_convert(const Stream&, const LayoutRef& from, const LayoutRef& to, const char* label,
+                     SourceLocation where);
+/// Host memory as a storage of the CPU; `count` elements must be what `dims` has (ShapeError).
+runtime::StorageRef stage(const void* from, std::int64_t count, std::int64_t wanted, std::span<const std::int64_t> dims,
+                          ElementType, SourceLocation where);
+/// The same storage if `stream` can use it, else a copy on the stream's device.
+runtime::StorageRef unstage(runtime::StorageRef, const Stream& stream);
+/// Throws ShapeError unless the extents agree.
+void check_same_dims(const ReadOperand& to, const ReadOperand& from, const char* what, SourceLocation where);
+
+template <Element T, int R>
+class FromNode final : public OpNode<Tensor<T, R>> {
+ public:
+  FromNode(runtime::StorageRef staged, const Dims<R>& dims) : staged_(std::move(staged)), dims_(dims) {}
+  bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
+    for (std::size_t i = 0; i < R; ++i) dims[i] = dims_.array()[i];
+    set_contiguous(dims, strides);
+    return true;
+  }
+  Tensor<T, R> run(const Stream& stream) override {
+    Layout<R> l{unstage(std::move(staged_), stream), 0, dims_.array(), {}};
+    set_contiguous(l.dims, l.strides);
+    return Reach::make<Tensor<T, R>>(std::move(l));
+  }
+
+ private:
+  runtime::StorageRef staged_;
+  Dims<R> dims_;
+};
+
+template <Element T, int R>
+class HostNode final : public OpNode<std::vector<T>> {
+ public:
+  HostNode(const Read<T, R>& x, SourceLocation where) : where_(where) { x_.bind(x.arg(), R, "host", where); }
+  runtime::Backend* device() const noexcept override { return x_.device(); }
+  std::vector<T> run(const Stream& stream) override {
+    x_.resolve_on(stream, "host", where_);
+    const LayoutRef l = x_.layout();
+    const auto n = static_cast<std::size_t>(l.size());
+    if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> packs its elements
+      const auto bytes = std::make_unique<unsigned char[]>(n);
+      read_back(l, reinterpret_cast<std::byte*>(bytes.get()));
+      return std::vector<bool>(bytes.get(), bytes.get() + n);
+    } else {
+      std::vector<T> out(n);
+      read_back(l, reinterpret_cast<std::byte*>(out.data()));
+      return out;
+    }
+  }
+
+ private:
+  ReadOperand x_;
+  SourceLocation where_;
+};
+
+template <Element U, Element T, int R>
+class CastNode final : public OpNode<Tensor<U, R>> {
+ public:
+  CastNode(const Read<T, R>& x, const Recipe& recipe) : recipe_(recipe) {
+    x_.bind(x.arg(), R, recipe.label, recipe.where);
+  }
+  runtime::Backend* device() const noexcept override { return x_.device(); }
+  bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
+    if (!x_.known) return false;
+    for (std::size_t i = 0; i < R; ++i) dims[i] = x_.dims[i];
+    set_contiguous(dims, strides);
+    return true;
+  }
+  Tensor<U, R> run(const Stream& stream) override {
+    x_.resolve_on(stream, recipe_.label, recipe_.where);
+    Layout<R> l{make_storage(recipe_, x_.layout().size(), stream), 0, {}, {}};
+    for (std::size_t i = 0; i < R; ++i) l.dims[i] = x_.dims[i];
+    set_contiguous(l.dims, l.strides);
+    enqueue_convert(stream, x_.layout(), ref(l, element_type<U>), recipe_.label, recipe_.where);
+    return Reach::make<Tensor<U, R>>(std::move(l));
+  }
+
+ private:
+  ReadOperand x_;
+  Recipe recipe_;
+};
+
+/// copy_into; `Result` is void where the target was lent.
+template <class Result, Element T, int R>
+class CopyNode final : public OpNode<Result> {
+ public:
+  CopyNode(const ArgRef& to, const ArgRef& from, SourceLocation where) : where_(where) {
+    to_.bind(to, R, "copy_into", where);
+    from_.bind(from, R, "copy_into", where);
+    if (to_.known && from_.known) check_same_dims(to_, from_, "copy_into", where);
+    if (to.owner) to.owner->reset();  // accepted: the tensor changes hands
+  }
+  runtime::Backend* device() const noexcept override { return to_.device() ? to_.device() : from_.device(); }
+  Result run(const Stream& stream) override {
+    to_.resolve_on(stream, "copy_into", where_);
+    from_.resolve_on(stream, "copy_into", where_);
+    check_same_dims(to_, from_, "copy_into", where_);
+    enqueue_convert(stream, from_.layout(), to_.layout(), "copy_into", where_);
+    if constexpr (!std::is_void_v<Result>) {
+      Layout<R> l{std::move(to_.storage), to_.offset, {}, {}};
+      for (std::size_t i = 0; i < R; ++i) l.dims[i] = to_.dims[i], l.strides[i] = to_.strides[i];
+      return Reach::make<Tensor<T, R>>(std::move(l));
+    }
+  }
+
+ private:
+  ReadOperand to_, from_;
+  SourceLocation where_;
+};
+
+template <Element T, int R>
+Op<std::vector<T>> host_op(const Read<T, R>& x, SourceLocation where) {
+  return Op<std::vector<T>>(std::make_unique<HostNode<T, R>>(x, where));
+}
+template <Element U, Element T, int R>
+Op<Tensor<U, R>> cast_op(const Read<T, R>& x, const char* label, SourceLocation where) {
+  return Op<Tensor<U, R>>(std::make_unique<CastNode<U, T, R>>(x, recipe<U>(label, nullptr, where)));
+}
+template <Element T, int R>
+Op<Tensor<T, R>> from_op(const void* data, std::size_t count, const Dims<R>& dims, SourceLocation where) {
+  auto staged = stage(data, static_cast<std::int64_t>(count), dims.numel(where), dims, element_type<T>, where);
+  return Op<Tensor<T, R>>(std::make_unique<FromNode<T, R>>(std::move(staged), dims));
+}
+template <class A>
+using ReadOf = Read<typename ReadableArg<A>::element, ReadableArg<A>::rank>;
+
+}  // namespace detail
+
+/// A tensor of the values, row-major. The values are copied now, not when the operation runs. ShapeError if their
+/// number is not the product of the extents.
+template <class T, std::size_t Extent_, std::size_t N>
+  requires Element<std::remove_const_t<T>>
+detail::BracedTensor<std::remove_const_t<T>, N> from(std::span<T, Extent_> values, BracedDims<N> dims,
+                                                     SourceLocation where = SourceLocation::current()) {
+  return detail::from_op<std::remove_const_t<T>>(values.data(), values.size(), detail::BracedRank<N>(dims, where),
+                                                 where);
+}
+template <class T, std::size_t Extent_, int R>
+  requires Element<std::remove_const_t<T>>
+Op<Tensor<std::remove_const_t<T>, R>> from(std::span<T, Extent_> values, const Dims<R>& dims,
+                                           SourceLocation where = SourceLocation::current()) {
+  return detail::from_op<std::remove_const_t<T>>(values.data(), values.size(), dims, where);
+}
+template <Element T, int R>
+Op<Tensor<T, R>> from(const std::vector<T>& values, const Dims<R>& dims,
+                      SourceLocation where = SourceLocation::current()) {
+  if constexpr (std::is_same_v<T, bool>) {
+    const std::vector<unsigned char> bytes(values.begin(), values.end());
+    return detail::from_op<bool>(bytes.data(), bytes.size(), dims, where);
+  } else {
+    return detail::from_op<T>(values.data(), values.size(), dims, where);
+  }
+}
+template <Element T, std::size_t N>
+detail::BracedTensor<T, N> from(const std::vector<T>& values, BracedDims<N> dims,
+                                SourceLocation where = SourceLocation::current()) {
+  return from(values, detail::BracedRank<N>(dims, where), where);
+}
+
+/// The elements, row-major, in host memory. Running it waits until they are there.
+template <Element T, int R>
+Op<std::vector<T>> host(TESSERA_ARG_LIVE const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
+  return detail::host_op<T, R>(x, where);
+}
+template <detail::Handle A>
+Op<std::vector<detail::element_of<A>>> host(A&& x, SourceLocation where = SourceLocation::current()) {
+  return detail::host_op(detail::ReadOf<A>(std::forward<A>(x)), where);
+}
+
+/// A row-major tensor of another element type. One rounding; floats to integers saturate (NaN is 0), integers wrap, fp8
+/// saturates.
+template <Element U, Element T, int R>
+Op<Tensor<U, R>> cast(TESSERA_ARG_LIVE const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
+  return detail::cast_op<U, T, R>(x, "cast", where);
+}
+template <Element U, detail::Handle A>
+Op<Tensor<U, detail::ReadableArg<A>::rank>> cast(A&& x, SourceLocation where = SourceLocation::current()) {
+  return detail::cast_op<U>(detail::ReadOf<A>(std::forward<A>(x)), "cast", where);
+}
+
+/// A row-major copy with memory of its own.
+template <Element T, int R>
+Op<Tensor<T, R>> clone(TESSERA_ARG_LIVE const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
+  return detail::cast_op<T, T, R>(x, "clone", where);
+}
+template <detail::Handle A>
+Op<Tensor<detail::element_of<A>, detail::ReadableArg<A>::rank>> clone(
+    A&& x, SourceLocation where = SourceLocation::current()) {
+  return detail::cast_op<detail::element_of<A>>(detail::ReadOf<A>(std::forward<A>(x)), "clone", where);
+}
+
+/// Copies the elements of `from` into a lent tensor or a part of it: copy_into(mut(t).slice<0>(0, n), x). ShapeError
+/// unless the extents are equal; BorrowError if both are the same storage.
+template <Element T, int R>
+Op<void> copy_into(const Lend<T, R>& to, const std::type_identity_t<detail::Read<T, R>>& from,
+                   SourceLocation where = SourceLocation::current()) {
+  return Op<void>(std::make_unique<detail::CopyNode<void, T, R>>(detail::lend_arg(to), from.arg(), where));
+}
+/// The same with a tensor that is given and comes back.
+template <Element T, int R>
+Op<Tensor<T, R>> copy_into(TESSERA_ARG_LIVE Tensor<T, R>&& to, const std::type_identity_t<detail::Read<T, R>>& from,
+                           SourceLocation where = SourceLocation::current()) {
+  return Op<Tensor<T, R>>(std::make_unique<detail::CopyNode<Tensor<T, R>, T, R>>(
+      detail::Give<T, R>(std::move(to)).arg(), from.arg(), where));
+}
+
+}  // namespace tessera

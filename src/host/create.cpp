@@ -1,0 +1,60 @@
+// Making tensors: allocation, fills, and the checked mode's memory of what was written.
+#include "tessera/host/create.hpp"
+
+#include <atomic>
+#include <cstring>
+
+#include "host/convert.hpp"
+#include "host/work.hpp"
+#include "tessera/base/env.hpp"
+#include "tessera/host/checking.hpp"
+
+namespace tessera {
+
+namespace {
+std::atomic<int> checked{-1};  // -1: ask the environment
+}  // namespace
+
+bool check_mode() {
+  int on = checked.load(std::memory_order_relaxed);
+  if (on < 0) {
+    on = env_flag(Env::CHECK, false) ? 1 : 0;
+    checked.store(on, std::memory_order_relaxed);
+  }
+  return on != 0;
+}
+void set_check_mode(bool on) noexcept { checked.store(on ? 1 : 0, std::memory_order_relaxed); }
+
+namespace detail {
+
+void fill_value(const Recipe& r, std::byte* to, std::int64_t count) {
+  const auto size = static_cast<std::size_t>(size_of(r.element));
+  const auto bytes = static_cast<std::size_t>(count) * size;
+  if (r.first == 0) {
+    std::memset(to, 0, bytes);
+    return;
+  }
+  // Double what is there until it is full.
+  std::memcpy(to, &r.first, size);
+  for (std::size_t done = size; done < bytes; done *= 2) std::memcpy(to + done, to, std::min(done, bytes - done));
+}
+
+void fill_arange(const Recipe& r, std::byte* to, std::int64_t count) {
+  write_arange(r.element, r.first, r.second, to, count);
+}
+
+runtime::StorageRef make_storage(const Recipe& r, std::int64_t count, const Stream& stream) {
+  const bool check = check_mode();
+  runtime::StorageOptions options;
+  options.track_writes = check;
+  options.poison = check && !r.fill;
+  const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(r.element));
+  auto storage = runtime::Storage::allocate(stream.device(), bytes, options);
+  if (r.fill) {
+    enqueue_fill(stream, storage, r.label, r.where, [r, count](std::byte* to) { r.fill(r, to, count); });
+  }
+  return storage;
+}
+
+}  // namespace detail
+}  // namespace tessera

@@ -1,0 +1,138 @@
+// What launches say when they refuse.
+#include "host/launch_errors.hpp"
+
+#include "host/call_text.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::detail {
+namespace {
+
+const lang::ParamInfo& param_of(Context c, int param) { return c.signature.params[static_cast<std::size_t>(param)]; }
+
+/// "argument 3 (In<f32, dyn>)".
+std::string position(Context c, int param) {
+  return concat("argument ", param + 1, " (", param_of(c, param).spelling, ")");
+}
+
+/// The argument as the user wrote it, without std::move and mut; empty where the source cannot be read.
+std::string name(Context c, int param) {
+  const auto arguments = call_arguments(c.signature.name, c.where);
+  return static_cast<std::size_t>(param) < arguments.size() ? bare_name(arguments[static_cast<std::size_t>(param)])
+                                                            : "";
+}
+
+/// "argument 3 (In<f32, dyn>) `x` of kernel saxpy".
+std::string argument(Context c, int param) {
+  const std::string text = name(c, param);
+  return concat(position(c, param), text.empty() ? "" : " `" + text + "`", " of ", c.signature.what);
+}
+
+}  // namespace
+
+void throw_number_too_large(Context c, int param) {
+  throw ShapeError(
+      concat(argument(c, param), ": the number given does not fit in ", info(param_of(c, param).element).name, "."),
+      c.where);
+}
+
+void throw_spent_argument(Context c, int param) {
+  throw BorrowError(concat(argument(c, param),
+                           " is an operation that has been run or moved already: an Op runs once.\n"
+                           "  Build it again, or pass the tensor that it made."),
+                    c.where);
+}
+
+void throw_empty_argument(Context c, int param) {
+  throw BorrowError(
+      concat(argument(c, param),
+             " is an empty tensor: it was moved from (given to a launch, or std::move'd) or never assigned.\n"
+             "  Assign a tensor to it before using it, for example the one that the launch hands back."),
+      c.where);
+}
+
+void throw_alias(Context c, int writer, int other, bool both_write) {
+  std::string text = name(c, writer);
+  const bool named = !text.empty();
+  if (!named) text = "the tensor";
+  if (both_write) {
+    throw BorrowError(concat(position(c, writer), " and ", position(c, other), " of ", c.signature.what,
+                             " are the same storage; both are written, so each needs its own.\n  Make a copy (clone(",
+                             text, ")) for one of them."),
+                      c.where);
+  }
+  throw BorrowError(concat(position(c, other), " and ", position(c, writer), " of ", c.signature.what,
+                           " are the same storage; argument ", writer + 1, " is written, so argument ", other + 1,
+                           " may not share it.\n  Make a copy (x = clone(", text, ")), or write in place with ",
+                           named ? text + "." : std::string("its "), "load()."),
+                    c.where);
+}
+
+void throw_axis_too_long(Context c, int param, int axis, Dimensions found) {
+  throw ShapeError(concat(argument(c, param), " has the extents ", extents_text(found), ": axis ", axis,
+                          " is longer than ", kMaxExtent, " elements, which kernels count to."),
+                   c.where);
+}
+
+void throw_wrong_extent(Context c, int param, int axis, Dimensions found) {
+  const auto a = static_cast<std::size_t>(axis);
+  throw ShapeError(concat(argument(c, param), " has the extents ", extents_text(found), ": axis ", axis, " has ",
+                          found[a], " elements, the kernel's parameter says ", param_of(c, param).extents[a],
+                          ".\n  Pass a tensor of that extent, or declare the axis dyn."),
+                   c.where);
+}
+
+void throw_wrong_device(Context c, int param, const std::string& expected, const std::string& found) {
+  throw DeviceError(concat(argument(c, param), " is on ", found, " but the launch runs on ", expected,
+                           ": all tensors of a launch live on its device."),
+                    c.where);
+}
+
+void throw_too_many_pieces(Context c, int param, Dimensions found) {
+  throw ShapeError(concat(argument(c, param), " has the extents ", extents_text(found), ", which are more than ",
+                          kMaxExtent, " pieces: choose larger pieces."),
+                   c.where);
+}
+
+void throw_unequal_pieces(Context c, int first, std::uint64_t first_pieces, Dimensions first_dims, int second,
+                          std::uint64_t second_pieces, Dimensions second_dims) {
+  throw ShapeError(
+      concat(argument(c, first), " has ", first_pieces, " pieces (extents ", extents_text(first_dims), "), but ",
+             argument(c, second), " has ", second_pieces, " (extents ", extents_text(second_dims),
+             ").\n  Every block owns one piece of each Mut parameter, so all must have equally many."),
+      c.where);
+}
+
+void throw_blocks_not_free(Context c) {
+  throw ShapeError(concat(c.signature.what,
+                          " has a Mut parameter: there is one block per piece, so .blocks(n) cannot be given.\n"
+                          "  Leave it out, or declare the parameter MutTiles."),
+                   c.where);
+}
+
+void throw_blocks_missing(Context c) {
+  throw ShapeError(
+      concat(c.signature.what, " has no Mut parameter that would say how many blocks there are.\n  Write kernel<",
+             c.signature.name, ">.blocks(n)(...)."),
+      c.where);
+}
+
+void throw_blocks_out_of_range(Context c, std::int64_t found, std::int64_t most) {
+  throw ShapeError(concat(".blocks(", found, ") of ", c.signature.what, ": the number of blocks is at least ",
+                          c.signature.has_mut_tiles ? 1 : 0, " and at most ", most, "."),
+                   c.where);
+}
+
+void throw_requirement(Context c, const lang::Requirement& r, const Launch& launch) {
+  std::string extents;
+  for (std::size_t i = 0; i < c.signature.params.size(); ++i) {
+    if (!c.signature.params[i].is_tensor()) continue;
+    extents += concat(extents.empty() ? "" : ", ", "argument ", i + 1, " has ",
+                      extents_text(launch.dims(static_cast<int>(i))));
+  }
+  std::string stated;
+  if (r.where.known()) stated = concat(" (stated at ", r.where.file, ":", r.where.line, ")");
+  throw ShapeError(concat(c.signature.what, " requires: ", r.message, stated, ".\n  Extents: ", extents, "."), c.where);
+}
+
+}  // namespace tessera::detail

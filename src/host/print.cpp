@@ -1,0 +1,35 @@
+// Text of tensors: reads the elements back and hands them to array_text.
+#include "tessera/host/print.hpp"
+
+#include <cstdio>
+
+#include "host/array_text.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::detail {
+
+std::string describe(const ArgRef& x, int rank, const char* type, SourceLocation where) {
+  ReadOperand operand;
+  operand.bind(x, rank, "print", where);
+  const LayoutRef l = operand.layout();
+  const Device device = (*l.storage)->device();
+  const std::string head =
+      concat(type_text(type, l.element, rank), " ", extents_text(l.dims), " on ", device.name(), "\n");
+  if (device.backend().host_accessible()) {
+    (*l.storage)->wait_written();
+    return head + array_text({l.element, l.data(), l.dims, l.strides});
+  }
+  std::vector<std::byte> values(static_cast<std::size_t>(l.size()) * static_cast<std::size_t>(size_of(l.element)));
+  read_back(l, values.data());
+  std::int64_t dense[kMaxRank];
+  const std::span<std::int64_t> strides(dense, l.dims.size());
+  set_contiguous(l.dims, strides);
+  return head + array_text({l.element, values.data(), l.dims, strides});
+}
+
+void write_line(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fputc('\n', stdout);
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,112 @@
+// Moving elements: staging of host memory, readback, conversion as stream work.
+#include "tessera/host/transfer.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "host/convert.hpp"
+#include "host/work.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/host/checking.hpp"
+
+namespace tessera::detail {
+
+runtime::StorageRef stage(const void* from, std::int64_t count, std::int64_t wanted, std::span<const std::int64_t> dims,
+                          ElementType element, SourceLocation where) {
+  if (count != wanted) {
+    throw ShapeError(concat("from() got ", count, " values for the extents ", extents_text(dims), ", which have ",
+                            wanted, " elements: the numbers must be equal."),
+                     where);
+  }
+  const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(element));
+  runtime::StorageOptions options;
+  options.track_writes = check_mode();
+  auto storage = runtime::Storage::allocate(Device::cpu(), bytes, options);
+  if (bytes != 0) runtime::copy_from_host(*storage, 0, from, bytes);
+  return storage;
+}
+
+runtime::StorageRef unstage(runtime::StorageRef staged, const Stream& stream) {
+  if (stream.device() == staged->device()) return staged;
+  auto storage = runtime::Storage::allocate(stream.device(), staged->bytes());
+  if (staged->bytes() != 0) runtime::copy_from_host(*storage, 0, staged->data(), staged->bytes());
+  return storage;
+}
+
+namespace {
+
+/// Bytes from the first element to the end of the last one.
+ByteRange range_of(const LayoutRef& l) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < l.dims.size(); ++i) {
+    if (l.dims[i] == 0) return {};
+    last += (l.dims[i] - 1) * l.strides[i];
+  }
+  const auto size = static_cast<std::size_t>(size_of(l.element));
+  return {static_cast<std::size_t>(l.offset) * size, (static_cast<std::size_t>(last) + 1) * size, l.contiguous()};
+}
+
+/// Extents and strides by value, so that work can keep them.
+struct Strided {
+  std::array<std::int64_t, kMaxRank> dims{}, strides{};
+  std::size_t rank = 0;
+  std::size_t offset = 0;  // bytes
+  ElementType element{};
+
+  explicit Strided(const LayoutRef& l)
+      : rank(l.dims.size()),
+        offset(static_cast<std::size_t>(l.offset) * static_cast<std::size_t>(size_of(l.element))),
+        element(l.element) {
+    for (std::size_t i = 0; i < rank; ++i) dims[i] = l.dims[i], strides[i] = l.strides[i];
+  }
+  SourceArray source(const std::byte* base) const {
+    return {element, base + offset, {dims.data(), rank}, {strides.data(), rank}};
+  }
+  TargetArray target(std::byte* base) const { return {element, base + offset, {strides.data(), rank}}; }
+};
+
+}  // namespace
+
+void read_back(const LayoutRef& from, std::byte* to) {
+  const ByteRange range = range_of(from);
+  runtime::Storage& storage = **from.storage;
+  if (range.bytes == 0) {
+    storage.wait_written();
+    return;
+  }
+  if (from.contiguous()) {
+    runtime::copy_to_host(to, storage, range.offset, range.bytes);
+    return;
+  }
+  std::array<std::int64_t, kMaxRank> dense{};
+  const std::span<std::int64_t> strides(dense.data(), from.dims.size());
+  set_contiguous(from.dims, strides);
+  const Strided source(from);
+  if (storage.device().backend().host_accessible()) {
+    storage.wait_written();
+    convert(source.source(storage.data()), {from.element, to, strides});
+    return;
+  }
+  std::vector<std::byte> staging(range.bytes);
+  runtime::copy_to_host(staging.data(), storage, range.offset, range.bytes);
+  convert({from.element, staging.data(), from.dims, from.strides}, {from.element, to, strides});
+}
+
+void enqueue_convert(const Stream& stream, const LayoutRef& from, const LayoutRef& to, const char* label,
+                     SourceLocation where) {
+  const Strided source(from), target(to);
+  enqueue_copy(stream, *from.storage, *to.storage, range_of(to), label, where,
+               [source, target](const std::byte* p, std::byte* q) { convert(source.source(p), target.target(q)); });
+}
+
+void check_same_dims(const ReadOperand& to, const ReadOperand& from, const char* what, SourceLocation where) {
+  const LayoutRef t = to.layout(), f = from.layout();
+  if (std::equal(t.dims.begin(), t.dims.end(), f.dims.begin(), f.dims.end())) return;
+  throw ShapeError(
+      concat(what, ": the target has the extents ", extents_text(t.dims), ", the source ", extents_text(f.dims),
+             "; they must be equal.\n  Copy into a part with mut(t).slice<axis>(lo, hi)."),
+      where);
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,122 @@
+// The table of a kernel's recordings: lock-free to look up (a list that only grows), one thread at a time to extend.
+#include "host/variant.hpp"
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/jit/compile.hpp"
+
+namespace tessera::detail {
+namespace {
+
+constexpr std::uint32_t kWide = 1, kChecked = 2, kAccuracyGiven = 4, kApproximate = 8;
+constexpr int kAxisBits = 4;  // 0: no unit axis, else the axis plus one; kMaxRank fits
+
+/// "Mut<f32, 128>", "In<f32, dyn>", "Scalar<f32>".
+std::string spell(const lang::ParamInfo& p) {
+  static constexpr const char* kNames[] = {"Mut", "MutTiles", "In", "Scalar", "Acc", "unsafe_::Mut", "unsafe_::Ptr"};
+  std::string s = concat(kNames[static_cast<int>(p.kind)], "<", info(p.element).name);
+  for (const std::int64_t e : p.extents) s += e == lang::kDyn ? std::string(", dyn") : concat(", ", e);
+  return s + ">";
+}
+
+}  // namespace
+
+std::uint32_t tensor_bits(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides) noexcept {
+  std::uint32_t units = 0;
+  int unit_axis = -1;
+  bool proper = false;  // the unit axis has more than one element
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] == 1) units |= 1u << i;
+    if (strides[i] != 1 || proper) continue;
+    if (unit_axis < 0 || dims[i] != 1) unit_axis = static_cast<int>(i);
+    proper = dims[i] != 1;
+  }
+  return static_cast<std::uint32_t>(unit_axis + 1) | units << kAxisBits;
+}
+
+std::uint32_t flag_bits(bool wide_grid, bool checked, bool accuracy_given, lang::Accuracy accuracy) noexcept {
+  const bool approximate = accuracy_given && accuracy == lang::Accuracy::Approximate;
+  return (wide_grid ? kWide : 0) | (checked ? kChecked : 0) | (accuracy_given ? kAccuracyGiven : 0) |
+         (approximate ? kApproximate : 0);
+}
+
+lang::Specialization specialization(const VariantKey& key, std::span<const lang::ParamInfo> params) {
+  lang::Specialization s;
+  std::size_t tensor = 0;
+  for (const lang::ParamInfo& p : params) {
+    if (!p.is_tensor()) continue;
+    const std::uint32_t bits = key.tensors[tensor++];
+    lang::TensorFacts facts;
+    facts.unit_axis = static_cast<int>(bits & ((1u << kAxisBits) - 1)) - 1;
+    facts.unit_dims = bits >> kAxisBits;
+    facts.long_dims = ~facts.unit_dims & ((1u << p.rank) - 1);
+    s.tensors.push_back(facts);
+  }
+  s.wide_grid = (key.flags & kWide) != 0;
+  s.checked = (key.flags & kChecked) != 0;
+  s.accuracy_given = (key.flags & kAccuracyGiven) != 0;
+  s.accuracy = (key.flags & kApproximate) != 0 ? lang::Accuracy::Approximate : lang::Accuracy::Precise;
+  return s;
+}
+
+const KernelRecord::Signature& KernelRecord::make_signature() {
+  const std::lock_guard lock(mutex_);
+  if (const Signature* s = signature_.load(std::memory_order_acquire)) return *s;
+  auto s = std::make_unique<Signature>();
+  s->name = name_();
+  s->what = "kernel " + s->name;
+  s->params = infos_();
+  for (lang::ParamInfo& p : s->params) {
+    p.first_arg = s->slots;
+    s->slots += p.num_args();
+    p.spelling = spell(p);
+    s->has_mut |= p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
+    s->has_mut_tiles |= p.kind == lang::ParamKind::MutTiles;
+  }
+  signature_.store(s.get(), std::memory_order_release);
+  return *s.release();  // lives as long as the process, like the record
+}
+
+Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
+  const auto find = [&]() -> Variant* {
+    Variant* v = variants_.load(std::memory_order_acquire);
+    while (v && !(v->key == key)) v = v->next;
+    return v;
+  };
+  if (Variant* v = find()) [[likely]] { return *v; }
+  const Signature& s = signature();
+  const std::lock_guard lock(mutex_);
+  if (Variant* v = find()) return *v;
+  auto v = std::make_unique<Variant>();
+  v->key = key;
+  v->trace = record_(specialization(key, s.params), where);
+  v->next = variants_.load(std::memory_order_relaxed);
+  variants_.store(v.get(), std::memory_order_release);
+  return *v.release();
+}
+
+std::shared_ptr<const runtime::Launchable> Variant::work_for(Device device, const KernelRecord::Signature& signature) {
+  const auto find = [&]() -> const CompiledVariant* {
+    const CompiledVariant* c = compiled.load(std::memory_order_acquire);
+    while (c && c->device != &device.backend()) c = c->next;
+    return c;
+  };
+  if (const CompiledVariant* c = find()) [[likely]] { return c->work; }
+  const std::lock_guard lock(mutex);
+  if (const CompiledVariant* c = find()) return c->work;
+  jit::CompileOptions options;
+  options.label = signature.name;
+  options.checked = (key.flags & kChecked) != 0;
+  for (std::size_t i = 0; options.checked && i < signature.params.size(); ++i) {
+    const lang::ParamInfo& p = signature.params[i];
+    if (p.is_tensor()) options.tensors.push_back({p.first_arg, concat("argument ", i + 1, " (", p.spelling, ")")});
+  }
+  auto c = std::make_unique<CompiledVariant>();
+  c->device = &device.backend();
+  c->work = jit::compile(*trace.module, device, options);
+  c->next = compiled.load(std::memory_order_relaxed);
+  compiled.store(c.get(), std::memory_order_release);
+  return c.release()->work;
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,65 @@
+// Host functions as stream work: what the host layer itself computes (fills, copies, casts). Where the host can address
+// the device's memory the function runs in stream order; elsewhere it runs at once on a staging copy. (Kernels of our
+// own for GPUs come with the CUDA backend.)
+#pragma once
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/storage.hpp"
+#include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/transfer.hpp"
+
+namespace tessera::detail {
+
+/// Runs f(to), which overwrites all of `to`.
+template <class F>
+void enqueue_fill(const Stream& stream, const runtime::StorageRef& to, const char* label, SourceLocation where, F f) {
+  if (to->bytes() == 0) return;
+  if (to->device().backend().host_accessible()) {
+    const runtime::Access access{to, runtime::AccessMode::Write};
+    const auto work = [f](const runtime::LaunchContext& c) {
+      runtime::Storage& storage = *c.accesses[0].storage;
+      f(storage.data());
+      storage.host_wrote(0, storage.bytes());
+    };
+    stream.core()->submit({runtime::host_work(work), {}, {}, {&access, 1}, label, where});
+    return;
+  }
+  std::vector<std::byte> staging(to->bytes());
+  f(staging.data());
+  runtime::copy_from_host(*to, 0, staging.data(), staging.size());
+}
+
+struct ByteRange {
+  std::size_t offset = 0, bytes = 0;
+  bool dense = false;  ///< every byte of it is written
+};
+
+/// Runs f(from, to) on two different storages; `f` gets both from their first byte and writes (some of) `written` only.
+template <class F>
+void enqueue_copy(const Stream& stream, const runtime::StorageRef& from, const runtime::StorageRef& to,
+                  ByteRange written, const char* label, SourceLocation where, F f) {
+  if (written.bytes == 0) return;
+  const auto mode =
+      written.dense && written.bytes == to->bytes() ? runtime::AccessMode::Write : runtime::AccessMode::ReadWrite;
+  if (from->device().backend().host_accessible() && to->device().backend().host_accessible()) {
+    const std::array<runtime::Access, 2> accesses{runtime::Access{to, mode},
+                                                  runtime::Access{from, runtime::AccessMode::Read}};
+    const auto work = [f, written](const runtime::LaunchContext& c) {
+      runtime::Storage& storage = *c.accesses[0].storage;
+      f(static_cast<const std::byte*>(c.accesses[1].storage->data()), storage.data());
+      storage.host_wrote(written.offset, written.bytes);
+    };
+    stream.core()->submit({runtime::host_work(work), {}, {}, accesses, label, where});
+    return;
+  }
+  std::vector<std::byte> source(from->bytes()), target(to->bytes());
+  runtime::copy_to_host(source.data(), *from, 0, source.size());
+  runtime::copy_to_host(target.data(), *to, 0, target.size());
+  f(static_cast<const std::byte*>(source.data()), target.data());
+  runtime::copy_from_host(*to, written.offset, target.data() + written.offset, written.bytes);
+}
+
+}  // namespace tessera::detail

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lang/ints.hpp"
+#include "lang/emit.hpp"
 #include "tessera/lang/access.hpp"
 #include "tessera/lang/recording.hpp"
 

@@ -9,7 +9,7 @@
 #include "tessera/base/element.hpp"
 #include "tessera/ir/operation.hpp"
 
-namespace tessera::lang::ints {
+namespace tessera::lang::emit {
 
 using ir::Builder;
 using ir::Elem;
@@ -56,4 +56,4 @@ Value iota(Builder&, Elem, int axis, Dims shape);
 /// The shape that both operands broadcast to.
 std::vector<std::int64_t> joint_shape(Value a, Value b);
 
-}  // namespace tessera::lang::ints
+}  // namespace tessera::lang::emit

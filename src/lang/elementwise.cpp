@@ -2,7 +2,7 @@
 // language has.
 #include <cmath>
 
-#include "lang/emit.hpp"
+#include "lang/ints.hpp"
 #include "lang/spec.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -20,10 +20,10 @@ using ir::Value;
 
 // ---- types and constants ------------------------------------------------------------------------------------------
 
-Type type_of(const TileSpec& spec) { return Type::tile(Type::element(emit::elem_of(spec.element)), shape_of(spec)); }
+Type type_of(const TileSpec& spec) { return Type::tile(Type::element(ints::elem_of(spec.element)), shape_of(spec)); }
 
 Value splat(const TileSpec& spec, double value) {
-  return Tracer::current().here().constant_float(emit::elem_of(spec.element), value, shape_of(spec));
+  return Tracer::current().here().constant_float(ints::elem_of(spec.element), value, shape_of(spec));
 }
 
 namespace {
@@ -31,8 +31,8 @@ namespace {
 Value integer_splat(const TileSpec& spec, std::int64_t value) {
   ir::Builder& b = Tracer::current().here();
   if (is_float(spec.element))
-    return b.constant_float(emit::elem_of(spec.element), static_cast<double>(value), shape_of(spec));
-  return b.constant_int(emit::elem_of(spec.element), value, shape_of(spec));
+    return b.constant_float(ints::elem_of(spec.element), static_cast<double>(value), shape_of(spec));
+  return b.constant_int(ints::elem_of(spec.element), value, shape_of(spec));
 }
 
 template <class N>
@@ -70,7 +70,7 @@ Value widened(ir::Builder& b, Value v, const TileSpec& spec) {
     dense.splat = true;
     return b.constant(dense.type, dense);
   }
-  return emit::expand(b, v, shape);
+  return ints::expand(b, v, shape);
 }
 
 // ---- one operand --------------------------------------------------------------------------------------------------
@@ -123,10 +123,10 @@ Value unary(UnaryOp op, Value x, const TileSpec& spec, MathAccuracy accuracy, So
   ir::Builder& b = Tracer::current().at(loc);
   if (op == UnaryOp::Abs && !is_float(spec.element) && !is_signed(spec.element)) return x;
   if (op == UnaryOp::BitNot || op == UnaryOp::Not) {
-    const Value ones = b.constant_int(emit::elem_of(spec.element), -1, shape_of(spec));
+    const Value ones = b.constant_int(ints::elem_of(spec.element), -1, shape_of(spec));
     return b.create(Op::XOrI, {x, ones}, {x.type()})->result();
   }
-  if (op == UnaryOp::Neg && !is_float(spec.element) && spec.rank == 0) return emit::sub(b, integer_splat(spec, 0), x);
+  if (op == UnaryOp::Neg && !is_float(spec.element) && spec.rank == 0) return ints::sub(b, integer_splat(spec, 0), x);
   Operation* created = b.create(unary_code(op, is_float(spec.element)), {x}, {x.type()});
   const bool has_fast_form =
       op == UnaryOp::Exp || op == UnaryOp::Exp2 || op == UnaryOp::Tanh || op == UnaryOp::Sqrt || op == UnaryOp::Rsqrt;
@@ -164,9 +164,9 @@ Value integer_binary(ir::Builder& b, BinaryOp op, Value x, Value y, const TileSp
     return b.create(code, {x, y}, {x.type()}, attrs)->result();
   };
   switch (op) {
-    case BinaryOp::Add: return emit::add(b, x, y);
-    case BinaryOp::Sub: return emit::sub(b, x, y);
-    case BinaryOp::Mul: return emit::mul(b, x, y);
+    case BinaryOp::Add: return ints::add(b, x, y);
+    case BinaryOp::Sub: return ints::sub(b, x, y);
+    case BinaryOp::Mul: return ints::mul(b, x, y);
     case BinaryOp::Div:
       return create(Op::DivI, {{AttrName::signedness, sign}, {AttrName::rounding, ir::Rounding::Zero}});
     case BinaryOp::CeilDiv:

@@ -1,0 +1,238 @@
+// Control flow on the device. Plain C++ control flow runs while the kernel is traced (it specialises and unrolls);
+// these run in the kernel:
+//
+//   for (auto i : range(n)) {...}          range(lo, hi), range(lo, hi, step): i32 or another integer type, step > 0
+//   tile_if (c) {...} else tile_if (d) {...} else {...}
+//   tile_while (c) {...}
+//
+// The bodies are traced once. Tiles assigned in them keep their values afterwards; tiles declared in them end with
+// them. `break`, `return` and `continue` cannot leave them: a TraceError with the line of the loop or branch says so.
+#pragma once
+#include "tessera/lang/ops.hpp"
+
+namespace tessera {
+namespace lang {
+
+/// An open region of the trace, closed exactly once whatever path leaves it.
+class Region {
+ public:
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+ protected:
+  explicit Region(SourceLocation loc);
+  /// `advice` is the message if the region was left without being closed and no exception is in flight.
+  void leave(const char* advice) noexcept;
+  void opened();
+  void closed() { tracer_ = nullptr; }
+
+  SourceLocation loc_;
+
+ private:
+  Tracer* tracer_ = nullptr;  ///< while open
+  std::size_t depth_ = 0;
+  int exceptions_;
+};
+
+/// The loop of range().
+class ForLoop : Region {
+ public:
+  ForLoop(ir::Value lo, ir::Value hi, ir::Value step, bool is_unsigned, SourceLocation loc);
+  ~ForLoop();
+  ir::Value open();
+  void close();
+
+ private:
+  Var lo_, hi_, step_;
+  bool unsigned_;
+};
+
+/// tile_if: visits the true arm, then the false arm.
+class Branch : Region {
+ public:
+  Branch(ir::Value condition, SourceLocation loc);
+  ~Branch();
+
+  struct End {};
+  class Iterator {
+   public:
+    explicit Iterator(Branch* branch) : branch_(branch) {}
+    bool operator*() const { return branch_->enter(arm_ == 0); }
+    Iterator& operator++() {
+      branch_->leave_arm(arm_++ == 0);
+      return *this;
+    }
+    bool operator!=(End) const { return arm_ < 2; }
+
+   private:
+    Branch* branch_;
+    int arm_ = 0;
+  };
+  Iterator begin() { return Iterator(this); }
+  End end() const { return {}; }
+
+ private:
+  bool enter(bool first);
+  void leave_arm(bool first);
+  Var condition_;
+};
+
+/// tile_while: a loop that is left where its condition is false.
+class While : Region {
+ public:
+  explicit While(SourceLocation loc = SourceLocation::current());
+  ~While();
+  template <class Condition>
+  bool next(Condition&& condition);
+
+ private:
+  bool begin_body();  ///< false after the body has been traced
+  void test(ir::Value condition);
+  bool traced_ = false;
+};
+
+}  // namespace lang
+
+namespace detail {
+
+template <class C>
+struct ConditionOf {
+  static_assert(never<C>,
+                "tile_if and tile_while need a condition of the device: a Scalar<bool>. For a host condition write if");
+};
+template <class T, int... D>
+struct ConditionOf<Tile<T, D...>> {
+  static_assert(std::is_same_v<T, bool>, "tile_if and tile_while need a Scalar<bool>: compare first, as in x != 0");
+  static_assert(
+      !std::is_same_v<T, bool> || sizeof...(D) == 0,
+      "tile_if and tile_while need one condition for the whole block: a Scalar<bool>. Use where(mask, a, b) to choose "
+      "element by element, or any(mask) or all(mask) for one condition");
+  static constexpr bool ok = std::is_same_v<T, bool> && sizeof...(D) == 0;
+};
+
+template <class C>
+ir::Value condition(const C& c) {
+  (void)sizeof(ConditionOf<C>);
+  if constexpr (requires { c.value(); })
+    return c.value();
+  else
+    return lang::splat(spec_of<bool, Shape<>>, std::int64_t{0});
+}
+
+template <class C>
+lang::Branch branch(const C& c, SourceLocation loc = SourceLocation::current()) {
+  return lang::Branch(condition(c), loc);
+}
+
+template <class T>
+class Range {
+ public:
+  Range(ir::Value lo, ir::Value hi, ir::Value step, SourceLocation loc)
+      : loop_(lo, hi, step, element_class<T> == ElementClass::Unsigned, loc) {}
+
+  struct End {};
+  class Iterator {
+   public:
+    explicit Iterator(lang::ForLoop* loop) : loop_(loop) {}
+    Tile<T> operator*() const { return Tile<T>(loop_->open()); }
+    Iterator& operator++() {
+      loop_->close();
+      done_ = true;
+      return *this;
+    }
+    bool operator!=(End) const { return !done_; }
+
+   private:
+    lang::ForLoop* loop_;
+    bool done_ = false;
+  };
+  Iterator begin() { return Iterator(&loop_); }
+  End end() const { return {}; }
+
+ private:
+  lang::ForLoop loop_;
+};
+
+/// A bound of a range: a scalar tile of integers or an integer of the host.
+template <class X>
+struct Bound {
+  static constexpr bool ok = std::is_integral_v<X> && !std::is_same_v<X, bool>;
+  static constexpr bool is_tile = false;
+  using element = i32;
+};
+template <class T, int... D>
+struct Bound<Tile<T, D...>> {
+  static constexpr bool ok = is_integer<T> && sizeof...(D) == 0;
+  static constexpr bool is_tile = true;
+  using element = T;
+};
+template <class A, class B, class C>
+using bound_element =
+    std::conditional_t<Bound<A>::is_tile, typename Bound<A>::element,
+                       std::conditional_t<Bound<B>::is_tile, typename Bound<B>::element, typename Bound<C>::element>>;
+
+template <class A, class B, class C>
+struct RangeCheck {
+  using T = bound_element<A, B, C>;
+  static constexpr bool integers = Bound<A>::ok && Bound<B>::ok && Bound<C>::ok;
+  template <class X>
+  static constexpr bool same = !Bound<X>::is_tile || std::is_same_v<typename Bound<X>::element, T>;
+  static_assert(integers, "range takes integers of the host and scalars of integers: convert with cast<i32>(x)");
+  static_assert(!integers || (same<A> && same<B> && same<C>),
+                "the bounds and step of a range must have one element type: convert with cast<i32>(x)");
+  static constexpr bool ok = integers && same<A> && same<B> && same<C>;
+};
+
+template <class T, class X>
+ir::Value bound(const X& x) {
+  if constexpr (Bound<X>::is_tile)
+    return x.value();
+  else
+    return lang::splat_of(spec_of<T, Shape<>>, x);
+}
+
+template <class A, class B, class C>
+auto make_range(const A& lo, const B& hi, const C& step, SourceLocation loc) {
+  using T = bound_element<A, B, C>;
+  if constexpr (RangeCheck<A, B, C>::ok) {
+    const ir::Value a = bound<T>(lo), b = bound<T>(hi);
+    return Range<T>(a, b, bound<T>(step), loc);
+  } else {
+    const ir::Value zero = lang::splat(spec_of<i32, Shape<>>, std::int64_t{0});
+    return Range<i32>(zero, zero, zero, loc);
+  }
+}
+
+}  // namespace detail
+
+template <class Condition>
+bool lang::While::next(Condition&& condition) {
+  if (!begin_body()) return false;
+  test(detail::condition(condition()));
+  return true;
+}
+
+/// 0, 1, ..., n - 1 on the device; nothing if n <= 0.
+template <class N>
+auto range(const N& n, SourceLocation loc = SourceLocation::current()) {
+  return detail::make_range(0, n, 1, loc);
+}
+/// lo, lo + 1, ..., hi - 1
+template <class A, class B>
+auto range(const A& lo, const B& hi, SourceLocation loc = SourceLocation::current()) {
+  return detail::make_range(lo, hi, 1, loc);
+}
+/// lo, lo + step, ... below hi. The step must be positive: a host number that is not is a TraceError; a device value
+/// below 1 counts as 1.
+template <class A, class B, class C>
+auto range(const A& lo, const B& hi, const C& step, SourceLocation loc = SourceLocation::current()) {
+  return detail::make_range(lo, hi, step, loc);
+}
+
+}  // namespace tessera
+
+// A range over both arms, so that the language's own `else` binds.
+#define tile_if(...)                                               \
+  for (bool tessera_arm_ : ::tessera::detail::branch(__VA_ARGS__)) \
+    if (tessera_arm_)
+#define tile_while(...) for (::tessera::lang::While tessera_while_; tessera_while_.next([&] { return (__VA_ARGS__); });)

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <new>
 
+#include "runtime/cpu/block_cache.hpp"
 #include "runtime/cpu/immediate_queue.hpp"
 #include "runtime/cpu/thread_queue.hpp"
 #include "tessera/base/error.hpp"
@@ -23,6 +23,19 @@ std::size_t physical_memory() {
   return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : ~std::size_t{0};
 }
 
+/// The address sanitizer has to see every use of freed memory, so nothing is reused under it.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#else
+constexpr bool kSanitized = false;
+#endif
+
 class CpuBackend final : public Backend {
  public:
   DeviceKind kind() const noexcept override { return DeviceKind::Cpu; }
@@ -30,15 +43,12 @@ class CpuBackend final : public Backend {
   const std::string& name() const noexcept override { return name_; }
 
   void* allocate(std::size_t bytes) override {
-    void* memory =
-        bytes <= memory_ ? ::operator new(bytes, std::align_val_t(kStorageAlignment), std::nothrow) : nullptr;
+    void* memory = bytes <= memory_ ? blocks_.take(bytes) : nullptr;
     if (memory != nullptr) return memory;
     throw DeviceError(concat("out of memory on cpu: ", bytes, " bytes asked for, the machine has ", memory_,
                              " bytes in all.\n  Free tensors that are not needed, or use smaller ones."));
   }
-  void free(void* memory, std::size_t) noexcept override {
-    ::operator delete(memory, std::align_val_t(kStorageAlignment), std::nothrow);
-  }
+  void free(void* memory, std::size_t bytes) noexcept override { blocks_.give(memory, bytes); }
   std::unique_ptr<Queue> make_queue(bool is_default, std::shared_ptr<QueueObserver> observer) override {
     if (is_default) return make_immediate_queue(*this, std::move(observer));
     return make_thread_queue(*this, std::move(observer));
@@ -51,6 +61,7 @@ class CpuBackend final : public Backend {
  private:
   std::string name_ = "cpu";
   std::size_t memory_ = physical_memory();
+  BlockCache blocks_{kSanitized ? 0 : memory_ / 8};
 };
 
 }  // namespace

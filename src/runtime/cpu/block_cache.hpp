@@ -1,0 +1,44 @@
+// Host memory for tensors. Fresh memory is expensive: the system hands out zeroed pages of 4 KB one fault at a time,
+// about five times slower than writing to memory that is there already. So large blocks lie on huge pages and are kept
+// for reuse when they are freed.
+#pragma once
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+namespace tessera::runtime {
+
+class BlockCache {
+ public:
+  /// Keeps at most `limit` bytes of freed blocks; 0 keeps none.
+  explicit BlockCache(std::size_t limit) : limit_(limit) {}
+  ~BlockCache() { trim(); }
+  BlockCache(const BlockCache&) = delete;
+  BlockCache& operator=(const BlockCache&) = delete;
+
+  /// At least `bytes` (> 0), aligned to kStorageAlignment; nullptr if there is no more memory, even after trim().
+  void* take(std::size_t bytes) noexcept;
+  /// Returns what take(bytes) gave.
+  void give(void* memory, std::size_t bytes) noexcept;
+  /// Frees everything that is kept.
+  void trim() noexcept;
+  std::size_t kept() const noexcept;
+
+  /// The size of the block for `bytes`: of the blocks that are kept, few sizes exist, at most 1/8 larger than asked
+  /// for.
+  static std::size_t block_size(std::size_t bytes) noexcept;
+
+ private:
+  struct Block {
+    void* memory;
+    std::size_t size;
+  };
+  static constexpr std::size_t kMostBlocks = 64;
+
+  std::size_t limit_;
+  mutable std::mutex mutex_;
+  std::vector<Block> blocks_;  // oldest first
+  std::size_t kept_ = 0;
+};
+
+}  // namespace tessera::runtime

@@ -128,9 +128,15 @@ struct TanhF {
   }
 };
 
+/// The quotient of two rounded steps, corrected by half its residual 1 - x y^2.
 template <bool ftz>
 struct RsqrtF {
-  static TESSERA_INLINED float apply(float x) { return flush<ftz>(1.0f / __builtin_sqrtf(flush<ftz>(x))); }
+  static TESSERA_INLINED float apply(float value) {
+    const float x = flush<ftz>(value), y = 1.0f / __builtin_sqrtf(x);
+    const float high = x * y, low = fused(x, y, -high);
+    const float residual = fused(-high, y, 1.0f) - low * y;  // NaN for 0 and infinity
+    return flush<ftz>(residual == residual ? fused(y, 0.5f * residual, y) : y);
+  }
 };
 
 // ---- in double: what cancels, or needs more than 24 bits on the way.

@@ -1,0 +1,64 @@
+// NVIDIA's Tile IR assembler (`tileiras`): finding it, and turning bytecode into a cubin with it, as a child process.
+// docs/tileiras.md says how to get it and what it does.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/ir/bytecode.hpp"
+
+namespace tessera::tileiras {
+
+/// The release that scripts/get-tileiras.sh fetches.
+inline constexpr const char* kPinnedVersion = "13.5.37";
+
+/// An assembler on this machine.
+struct Assembler {
+  std::string path;                            ///< of the executable
+  std::string origin;                          ///< how it was found: "TESSERA_TILEIRAS", "the user's cache", ...
+  int major = 0, minor = 0;                    ///< of the CUDA release it belongs to
+  ir::BytecodeVersion newest_bytecode{13, 1};  ///< the newest version it reads, at most the newest that Tessera writes
+};
+
+/// Looks for an assembler that can compile for `gpu` ("sm_90"), in this order: TESSERA_TILEIRAS, the folder that
+/// scripts/get-tileiras.sh fills, CUDA toolkits of 13.3 or newer (13.1 for Blackwell, 13.2 for Ampere and Ada),
+/// Python's site-packages. Throws CompileError that says what was looked for and the one command that mends it. Answers
+/// are kept per process and executable.
+Assembler find_assembler(const std::string& gpu);
+/// The same without throwing; `why` receives the message.
+std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* why = nullptr);
+/// Folder where get-tileiras.sh puts the pinned release.
+std::string fetched_folder();
+
+struct AssembleOptions {
+  std::string gpu = "sm_90";
+  int opt_level = 3;          ///< 0 to 3
+  bool line_info = true;      ///< keep the user's source lines in the cubin
+  bool remarks = false;       ///< collect the optimizer's remarks (YAML)
+  double time_limit_s = 300;  ///< then the child is killed and a CompileError thrown
+  std::string assembler;      ///< path of the executable; empty: find_assembler(gpu)
+};
+
+struct AssembleResult {
+  std::vector<std::byte> cubin;
+  std::vector<std::string> warnings;  ///< what it said on stderr although it succeeded, one message each
+  bool register_pressure = false;     ///< "High register usage": several times slower than it should be
+  std::string remarks;                ///< YAML, if asked for
+  double seconds = 0;                 ///< wall time of the child
+};
+
+/// Runs the assembler on bytecode. Any number of calls may run at once. Throws CompileError, with the user's source
+/// line where the assembler names one: it is missing, refuses the program, crashes, runs past the time limit, or gives
+/// no valid cubin.
+AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptions& options = {});
+
+/// Writes the module's bytecode (the oldest version that holds it) as <folder>/<entry>-<hash>.tilebc and returns the
+/// path; for tests/assemble, which assembles everything dumped for every GPU generation. Equal modules give one file.
+/// Throws IoError.
+std::string dump_bytecode(const ir::Module& module, const std::string& folder);
+/// The same with bytes at hand.
+std::string dump_bytecode(const std::string& name, std::span<const std::byte> bytecode, const std::string& folder);
+
+}  // namespace tessera::tileiras

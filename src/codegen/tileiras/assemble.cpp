@@ -1,0 +1,128 @@
+// One run of the assembler, and bytecode dumps.
+#include <unistd.h>
+
+#include <atomic>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+
+#include "codegen/tileiras/files.hpp"
+#include "codegen/tileiras/messages.hpp"
+#include "codegen/tileiras/process.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/codegen/tileiras/tileiras.hpp"
+
+namespace tessera::tileiras {
+
+namespace {
+
+constexpr std::size_t kElfHeader = 64;
+
+bool is_elf(const std::vector<std::byte>& bytes) {
+  return bytes.size() > kElfHeader && std::memcmp(bytes.data(),
+                                                  "\x7f"
+                                                  "ELF",
+                                                  4) == 0;
+}
+
+std::vector<std::string> command(const std::string& assembler, const AssembleOptions& o, const TempFolder& folder) {
+  std::vector<std::string> words = {assembler, "--gpu-name=" + o.gpu, concat("--opt-level=", o.opt_level)};
+  if (o.line_info) words.emplace_back("--lineinfo");
+  if (o.remarks) {
+    words.emplace_back("--remarks=all");
+    words.emplace_back("--remark-format=yaml");
+    words.push_back("--remarks-output-file=" + folder.file("remarks.yaml"));
+  }
+  words.push_back(folder.file("kernel.tilebc"));
+  words.emplace_back("-o");
+  words.push_back(folder.file("kernel.cubin"));
+  return words;
+}
+
+std::string clipped(const std::string& text) {
+  constexpr std::size_t kMost = 4000;
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
+[[noreturn]] void fail(const std::string& assembler, const AssembleOptions& o, const ProcessResult& run) {
+  if (run.start_error != 0)
+    throw CompileError(concat("cannot start the assembler ", assembler, ": ", std::strerror(run.start_error),
+                              "; run scripts/get-tileiras.sh to fetch a working one"));
+  if (run.timed_out)
+    throw CompileError(concat("the assembler did not finish within ", o.time_limit_s, " s for ", o.gpu,
+                              " and was stopped: use smaller tiles, or a longer time limit"));
+  if (run.signal != 0)
+    throw CompileError(concat("the assembler crashed (signal ", run.signal, ") on a kernel for ", o.gpu, ": a bug in ",
+                              assembler, ". It said: ", clipped(run.err)));
+  Messages messages = read_messages(run.err);
+  throw CompileError(
+      concat("the assembler refuses the kernel for ", o.gpu, " (exit code ", run.exit_code,
+             "): ", messages.first_error.empty() ? "no reason given" : messages.first_error, "\n", clipped(run.err)),
+      messages.where);
+}
+
+/// FNV-1a, 64 bits: names of dumped files, no more.
+std::uint64_t hash(std::span<const std::byte> bytes) {
+  std::uint64_t h = 0xcbf29ce484222325ull;
+  for (std::byte b : bytes) h = (h ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3ull;
+  return h;
+}
+
+std::string hex(std::uint64_t v) {
+  std::string out(16, '0');
+  for (int i = 15; i >= 0; --i, v >>= 4) out[static_cast<std::size_t>(i)] = "0123456789abcdef"[v & 15];
+  return out;
+}
+
+}  // namespace
+
+AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptions& options) {
+  const std::string assembler = options.assembler.empty() ? find_assembler(options.gpu).path : options.assembler;
+  TempFolder folder;
+  write_file(folder.file("kernel.tilebc"), bytecode);
+  // Its own temporary files land in our folder and go with it.
+  ProcessResult run =
+      run_process(command(assembler, options, folder), {"TMPDIR=" + folder.path()}, options.time_limit_s);
+  if (run.start_error != 0 || run.timed_out || run.signal != 0 || run.exit_code != 0) fail(assembler, options, run);
+  AssembleResult result;
+  auto cubin = read_file(folder.file("kernel.cubin"));
+  if (!cubin || !is_elf(*cubin))
+    throw CompileError(concat("the assembler ", assembler, " reported success but gave ",
+                              cubin ? concat(cubin->size(), " bytes that are no cubin") : std::string("no file"),
+                              ": is it NVIDIA's tileiras, and is there space in the temporary folder?"));
+  result.cubin = std::move(*cubin);
+  Messages messages = read_messages(run.err + "\n" + run.out);
+  result.warnings = std::move(messages.warnings);
+  result.register_pressure = messages.register_pressure;
+  result.seconds = run.seconds;
+  if (options.remarks) {
+    if (auto remarks = read_file(folder.file("remarks.yaml")))
+      result.remarks.assign(reinterpret_cast<const char*>(remarks->data()), remarks->size());
+  }
+  return result;
+}
+
+std::string dump_bytecode(const std::string& name, std::span<const std::byte> bytecode, const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw IoError(concat("cannot make the folder ", folder, ": ", error.message()));
+  std::string label;
+  for (char c : name) label += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ? c : '_';
+  const std::string path = concat(folder, "/", label, "-", hex(hash(bytecode)), ".tilebc");
+  if (std::filesystem::exists(path, error)) return path;
+  // Written aside and renamed, so that programs dumping at once never see half a file.
+  static std::atomic<unsigned> serial{0};
+  const std::string part = concat(path, ".", getpid(), ".", serial++);
+  write_file(part, bytecode);
+  std::filesystem::rename(part, path, error);
+  if (error) throw IoError(concat("cannot write ", path, ": ", error.message()));
+  return path;
+}
+
+std::string dump_bytecode(const ir::Module& module, const std::string& folder) {
+  const std::string name = module.functions.empty() ? module.name : module.functions.front()->name;
+  return dump_bytecode(name, ir::write_bytecode(module, {ir::required_version(module), true}), folder);
+}
+
+}  // namespace tessera::tileiras

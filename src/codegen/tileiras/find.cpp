@@ -1,0 +1,192 @@
+// Where an assembler may be, in the order of docs/tileiras.md, and whether it is new enough.
+#include <glob.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <unordered_map>
+
+#include "codegen/tileiras/files.hpp"
+#include "codegen/tileiras/process.hpp"
+#include "tessera/base/env.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/codegen/tileiras/tileiras.hpp"
+
+namespace tessera::tileiras {
+
+namespace {
+
+constexpr double kProbeLimit = 20;  // seconds; a probe takes well under one
+constexpr const char* kMend = "run scripts/get-tileiras.sh, or set TESSERA_TILEIRAS to an assembler";
+
+struct Candidate {
+  std::string path;
+  std::string origin;
+};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::vector<std::string> matches(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> paths;
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    for (std::size_t i = 0; i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
+  globfree(&found);
+  // Newest first: names such as cuda-13.5 sort before cuda-13.3.
+  return {paths.rbegin(), paths.rend()};
+}
+
+std::vector<std::string> path_folders() {
+  std::vector<std::string> folders(1);
+  for (char c : environment("PATH")) {
+    if (c == ':')
+      folders.emplace_back();
+    else
+      folders.back() += c;
+  }
+  return folders;
+}
+
+void add_toolkits(std::vector<Candidate>& list) {
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (std::string root = environment(variable); !root.empty())
+      list.push_back({root + "/bin/tileiras", concat("the CUDA toolkit of ", variable)});
+  for (const std::string& folder : path_folders())
+    if (!folder.empty()) list.push_back({folder + "/tileiras", "PATH"});
+  for (const char* pattern : {"/usr/local/cuda/bin/tileiras", "/usr/local/cuda-1[3-9]*/bin/tileiras"})
+    for (const std::string& path : matches(pattern)) list.push_back({path, "a CUDA toolkit"});
+}
+
+void add_site_packages(std::vector<Candidate>& list) {
+  std::vector<std::string> roots;
+  if (std::string venv = environment("VIRTUAL_ENV"); !venv.empty())
+    roots.push_back(venv + "/lib/python3*/site-packages");
+  for (const std::string& folder : path_folders())
+    if (folder.ends_with("/bin")) roots.push_back(folder + "/../lib/python3*/site-packages");
+  if (std::string home = environment("HOME"); !home.empty())
+    roots.push_back(home + "/.local/lib/python3*/site-packages");
+  roots.push_back("/usr/local/lib/python3*/dist-packages");
+  roots.push_back("/usr/lib/python3*/dist-packages");
+  for (const std::string& root : roots)
+    for (const std::string& path : matches(root + "/nvidia/cu1[3-9]/bin/tileiras"))
+      list.push_back({path, "Python's site-packages"});
+}
+
+std::vector<Candidate> candidates() {
+  std::vector<Candidate> list;
+  if (const char* given = env(Env::TILEIRAS))
+    return {{given, "TESSERA_TILEIRAS"}};  // said is said: nothing else is tried
+  list.push_back({fetched_folder() + "/bin/tileiras", "the user's cache"});
+  add_toolkits(list);
+  add_site_packages(list);
+  return list;
+}
+
+/// `prefix`number.number in `text`.
+bool parse_version(const std::string& text, std::string_view prefix, int& major, int& minor) {
+  std::size_t at = text.find(prefix);
+  if (at == std::string::npos) return false;
+  char* end = nullptr;
+  major = static_cast<int>(std::strtol(text.c_str() + at + prefix.size(), &end, 10));
+  if (end == nullptr || *end != '.') return false;
+  minor = static_cast<int>(std::strtol(end + 1, nullptr, 10));
+  return major > 0;
+}
+
+/// The newest version of `--list-versions` that Tessera writes too; older releases do not know the option.
+ir::BytecodeVersion newest_bytecode(const Assembler& a) {
+  const int known = ir::BytecodeVersion{}.minor;
+  int newest = a.minor < known ? a.minor : known;
+  ProcessResult run = run_process({a.path, "--list-versions"}, {}, kProbeLimit);
+  if (run.exit_code == 0) {
+    newest = 1;
+    for (int minor = 1; minor <= known; ++minor)
+      if (run.out.find(concat("13.", minor)) != std::string::npos) newest = minor;
+  }
+  return {13, static_cast<std::uint8_t>(newest)};
+}
+
+struct Probe {
+  Assembler assembler;
+  std::string problem;  ///< empty: usable
+};
+
+Probe probe(const Candidate& candidate) {
+  Probe p{{candidate.path, candidate.origin, 0, 0, {13, 1}}, ""};
+  ProcessResult run = run_process({candidate.path, "--version"}, {}, kProbeLimit);
+  if (run.start_error != 0 || run.timed_out || run.signal != 0 || run.exit_code != 0)
+    p.problem = "does not run";
+  else if (!parse_version(run.out, "release ", p.assembler.major, p.assembler.minor))
+    p.problem = "does not say its version: is it NVIDIA's tileiras?";
+  else
+    p.assembler.newest_bytecode = newest_bytecode(p.assembler);
+  return p;
+}
+
+/// Probes are kept per path: they take a process each.
+const Probe& probed(const Candidate& candidate) {
+  static std::mutex mutex;
+  static auto* known = new std::unordered_map<std::string, Probe>;
+  std::lock_guard lock(mutex);
+  auto it = known->find(candidate.path);
+  if (it == known->end()) it = known->emplace(candidate.path, probe(candidate)).first;
+  return it->second;
+}
+
+/// The oldest release that compiles for a GPU: 13.1 for Blackwell, 13.2 for Ampere and Ada, 13.3 for Hopper, 13.4 for
+/// sm_107.
+int oldest_release(const std::string& gpu) {
+  const int sm = gpu.starts_with("sm_") ? std::atoi(gpu.c_str() + 3) : 0;
+  if (sm == 107) return 4;
+  return sm >= 100 ? 1 : sm >= 90 ? 3 : 2;
+}
+
+}  // namespace
+
+std::string fetched_folder() {
+  std::string cache;
+  if (const char* given = env(Env::CACHE_DIR))
+    cache = given;
+  else if (std::string xdg = environment("XDG_CACHE_HOME"); !xdg.empty())
+    cache = xdg + "/tessera";
+  else
+    cache = environment("HOME") + "/.cache/tessera";
+  return concat(cache, "/tileiras-", kPinnedVersion);
+}
+
+std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* why) {
+  const int oldest = oldest_release(gpu);
+  std::string looked;
+  for (const Candidate& candidate : candidates()) {
+    std::string problem;
+    if (!is_executable(candidate.path)) {
+      problem = "not there";
+    } else {
+      const Probe& p = probed(candidate);
+      problem = p.problem;
+      if (problem.empty() && (p.assembler.major < 13 || (p.assembler.major == 13 && p.assembler.minor < oldest)))
+        problem = concat("release ", p.assembler.major, ".", p.assembler.minor, " is older than the 13.", oldest,
+                         " that ", gpu, " needs");
+      if (problem.empty()) {
+        Assembler found = p.assembler;
+        found.origin = candidate.origin;
+        return found;
+      }
+    }
+    looked += concat("\n  ", candidate.path, " (", candidate.origin, "): ", problem);
+  }
+  if (why != nullptr)
+    *why = concat("NVIDIA's Tile IR assembler (tileiras) was not found: ", kMend, ". Looked for:", looked);
+  return std::nullopt;
+}
+
+Assembler find_assembler(const std::string& gpu) {
+  std::string why;
+  if (auto found = locate_assembler(gpu, &why)) return *found;
+  throw CompileError(why);
+}
+
+}  // namespace tessera::tileiras

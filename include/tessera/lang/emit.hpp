@@ -119,7 +119,20 @@ Identity identity_of(S s) {
 }
 Combiner open_reduce(ir::Value, const TileSpec& operand, int axis, Identity, SourceLocation);
 Combiner open_scan(ir::Value, const TileSpec& operand, int axis, bool reverse, Identity, SourceLocation);
-ir::Value close_combiner(const Combiner&, ir::Value result, const TileSpec& to);
+
+/// The open region of a combiner; abandoned if an exception leaves it.
+class CombinerRegion {
+ public:
+  explicit CombinerRegion(const Combiner&);
+  ~CombinerRegion();
+  CombinerRegion(const CombinerRegion&) = delete;
+  CombinerRegion& operator=(const CombinerRegion&) = delete;
+  ir::Value close(ir::Value result);  ///< the result of the reduce or scan, without the axis if it is a reduce
+
+ private:
+  ir::Operation* op_;
+  bool open_ = true;
+};
 
 ir::Value multiply_accumulate(ir::Value a, ir::Value b, ir::Value acc, ElementType a_element, ElementType b_element,
                               bool fast, SourceLocation);

@@ -12,6 +12,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/runtime/storage.hpp"
+#include "tessera/runtime/sync_scope.hpp"
 
 namespace tessera {
 
@@ -28,11 +29,6 @@ CaptureSink::~CaptureSink() = default;
 namespace {
 
 std::atomic<std::uint64_t> next_id{1};
-
-[[noreturn]] void deliver(const FailureRef& failure) {
-  failure->delivered.store(true);
-  std::rethrow_exception(failure->error);
-}
 
 /// Takes back what order() reserved for accesses that are not enqueued in the end.
 class Orders {
@@ -105,6 +101,8 @@ Ticket StreamCore::submit(const Submission& submission) {
       capture_->add(submission);
       return {std::move(self), 0};
     }
+    SyncScope* scope = SyncScope::innermost();
+    if (scope != nullptr) scope->reserve(submission.accesses);
     Orders orders(self, submission.accesses);
     std::uint64_t number = 0;
     {
@@ -114,7 +112,9 @@ Ticket StreamCore::submit(const Submission& submission) {
       enqueued_ = number;
     }
     orders.note(self, number);
-    return {std::move(self), number};
+    Ticket ticket{std::move(self), number};
+    if (scope != nullptr) scope->add(ticket, submission.accesses);
+    return ticket;
   } catch (const std::bad_alloc&) {
     throw DeviceError(concat("out of host memory while enqueuing ", submission.label), submission.where);
   }
@@ -224,19 +224,6 @@ void StreamCore::end_capture() noexcept {
 bool StreamCore::capturing() const noexcept {
   std::lock_guard lock(mutex_);
   return capture_ != nullptr;
-}
-
-void wait(const Ticket& ticket, std::span<const Access> accesses) {
-  if (!ticket.stream || ticket.number == 0) return;
-  ticket.stream->host_wait(ticket.number);
-  const FailureRef failure = ticket.stream->failure_of(ticket.number);
-  if (!failure) return;
-  for (const Access& access : accesses) {
-    if (access.mode == AccessMode::Read) continue;
-    access.storage->wait_unused();  // whoever was enqueued to read it has seen the failure
-    if (access.storage->failure() == failure) access.storage->set_failure(nullptr);
-  }
-  deliver(failure);
 }
 
 }  // namespace runtime

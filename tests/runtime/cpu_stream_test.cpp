@@ -15,6 +15,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/lease.hpp"
+#include "tessera/runtime/sync_scope.hpp"
 #include "tessera/runtime/transfer.hpp"
 
 namespace tessera::runtime {
@@ -276,6 +277,50 @@ TEST_P(CpuFailure, IsForgivenOnlyAfterThoseWhoDependOnItHaveSeenIt) {
   EXPECT_THROW(read(z), DeviceError);
   EXPECT_NO_THROW(read(y));
   opener.join();
+}
+
+TEST_P(CpuFailure, AScopeWaitsForItsOwnWorkOnly) {
+  StorageRef x = make("x", 1), y = make("y", 0), z = make("z", 0), u = make("u", 0);
+  fail(u);  // somebody else's
+  SyncScope outer;
+  {
+    SyncScope scope;
+    axpy(stream, z, 1, x);
+    EXPECT_NO_THROW(scope.wait());
+    fail(y);
+    axpy(stream, z, 1, y);
+    EXPECT_THROW(scope.wait(), DeviceError);
+    EXPECT_NO_THROW(scope.wait()) << "nothing is left in it";
+  }
+  EXPECT_NO_THROW(read(y)) << "the user has been told";
+  EXPECT_NO_THROW(read(z));
+  EXPECT_NO_THROW(outer.wait()) << "the inner scope's work was the inner scope's";
+  axpy(stream, z, 1, x);
+  EXPECT_NO_THROW(outer.wait());
+  EXPECT_THROW(read(u), DeviceError);
+  EXPECT_NO_THROW(stream.synchronize()) << "all has been thrown";
+}
+
+TEST(CpuStream, ThreadsOnTheDefaultStreamGetTheirOwnFailures) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 100; ++i) {
+        SyncScope scope;
+        enqueue(Stream::default_of(Device::cpu()), [t] {
+          if (t % 2 == 0) throw DeviceError(std::to_string(t));
+        });
+        std::string got;
+        try {
+          scope.wait();
+        } catch (const DeviceError& error) { got = error.message(); }
+        if (got != (t % 2 == 0 ? std::to_string(t) : "")) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_P(CpuFailure, IsThrownBySynchronizeOnce) {

@@ -1,0 +1,70 @@
+// Waiting for work, handing its failure to the user, and freeing from it what the work was to write.
+#include "tessera/runtime/sync_scope.hpp"
+
+#include <utility>
+
+#include "tessera/runtime/storage.hpp"
+
+namespace tessera::runtime {
+
+namespace {
+
+thread_local SyncScope* innermost_scope = nullptr;
+
+/// The user is about to be told of `failure`. Whoever was enqueued to read `storage` before must have inherited it
+/// first.
+void forgive(Storage& storage, const FailureRef& failure) {
+  storage.wait_unused();
+  if (storage.failure() == failure) storage.set_failure(nullptr);
+}
+
+[[noreturn]] void deliver(const FailureRef& failure) {
+  failure->delivered.store(true);
+  std::rethrow_exception(failure->error);
+}
+
+}  // namespace
+
+void wait(const Ticket& ticket, std::span<const Access> accesses) {
+  if (!ticket.stream || ticket.number == 0) return;
+  ticket.stream->host_wait(ticket.number);
+  const FailureRef failure = ticket.stream->failure_of(ticket.number);
+  if (!failure) return;
+  for (const Access& access : accesses) {
+    if (access.mode != AccessMode::Read) forgive(*access.storage, failure);
+  }
+  deliver(failure);
+}
+
+SyncScope::SyncScope() noexcept : outer_(std::exchange(innermost_scope, this)) {}
+SyncScope::~SyncScope() { innermost_scope = outer_; }
+SyncScope* SyncScope::innermost() noexcept { return innermost_scope; }
+
+void SyncScope::reserve(std::span<const Access> accesses) {
+  tickets_.reserve(tickets_.size() + 1);
+  written_.reserve(written_.size() + accesses.size());
+}
+
+void SyncScope::add(const Ticket& ticket, std::span<const Access> accesses) noexcept {
+  tickets_.push_back(ticket);
+  for (const Access& access : accesses) {
+    if (access.mode != AccessMode::Read) written_.push_back(access.storage);
+  }
+}
+
+void SyncScope::wait() {
+  const auto tickets = std::move(tickets_);
+  const auto written = std::move(written_);
+  FailureRef first;
+  for (const Ticket& ticket : tickets) {
+    ticket.stream->host_wait(ticket.number);
+    const FailureRef failure = ticket.stream->failure_of(ticket.number);
+    if (!failure) continue;
+    for (const StorageRef& storage : written) forgive(*storage, failure);
+    if (first) failure->delivered.store(true);
+    if (!first) first = failure;
+  }
+  if (first) deliver(first);
+}
+
+}  // namespace tessera::runtime

@@ -10,6 +10,7 @@
 
 #include "tessera/host/tensor.hpp"
 #include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/sync_scope.hpp"
 
 namespace tessera {
 
@@ -94,12 +95,13 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
   }
   T run_and_wait(const Stream& stream, SourceLocation where) {
     const auto node = take(where);
+    runtime::SyncScope scope;  // this operation's work only: the stream may be shared with other threads
     if constexpr (std::is_void_v<T>) {
       node->run(stream);
-      Stream(stream).synchronize();
+      scope.wait();
     } else {
       T result = node->run(stream);
-      Stream(stream).synchronize();
+      scope.wait();
       return result;
     }
   }

@@ -208,7 +208,7 @@ auto make_range(const A& lo, const B& hi, const C& step, SourceLocation loc) {
 template <class Condition>
 bool lang::While::next(Condition&& condition) {
   if (!begin_body()) return false;
-  test(detail::condition(condition()));
+  test(::tessera::detail::condition(condition()));
   return true;
 }
 

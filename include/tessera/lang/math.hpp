@@ -151,7 +151,7 @@ auto fma(const A& a, const B& b, const C& c, SourceLocation loc = SourceLocation
       detail::check_operand<T, A>() && detail::check_operand<T, B>() && detail::check_operand<T, C>();
   constexpr bool shapes = detail::SameShape<SA, SB>::ok && detail::SameShape<detail::stretch_t<SA, SB>, SC>::ok;
   const ir::Value x = detail::operand_value<T>(a);
-  if constexpr (elements && shapes && detail::Operand<detail::Operands::Floats, T>::ok) {
+  if constexpr (elements && shapes && detail::ElementClassCheck<detail::Operands::Floats, T>::ok) {
     const ir::Value y = detail::operand_value<T>(b);
     return detail::tile_of_t<T, S>(
         lang::fused_multiply_add(x, y, detail::operand_value<T>(c), detail::spec_of<T, S>, loc));

@@ -31,7 +31,7 @@ constexpr bool accepts() {
 }
 
 template <Operands K, class T>
-struct Operand {
+struct ElementClassCheck {
   static_assert(
       K != Operands::Numbers || accepts<K, T>(),
       "tf32, f8e4m3, f8e5m2 and bool have no arithmetic: compute with cast<f32>(tile), or cast<i32>(tile) for bool");
@@ -51,7 +51,7 @@ auto binary(const Tile<T, A...>& a, const Tile<U, B...>& b, MathAccuracy accurac
             SourceLocation loc = {}) {
   using S = stretch_t<Shape<A...>, Shape<B...>>;
   if constexpr (SameElement<T, U>::ok && SameShape<Shape<A...>, Shape<B...>>::ok) {
-    if constexpr (Operand<K, T>::ok) {
+    if constexpr (ElementClassCheck<K, T>::ok) {
       const ir::Value x = a.value();
       return tile_of_t<T, S>(lang::binary(O, x, b.value(), spec_of<T, S>, accuracy, loc));
     } else {
@@ -64,7 +64,7 @@ auto binary(const Tile<T, A...>& a, const Tile<U, B...>& b, MathAccuracy accurac
 template <lang::BinaryOp O, Operands K, class T, int... A, class S>
 Tile<T, A...> binary_right(const Tile<T, A...>& a, S s, MathAccuracy accuracy = MathAccuracy::OfKernel,
                            SourceLocation loc = {}) {
-  if constexpr (Literal<T, S>::ok && Operand<K, T>::ok) {
+  if constexpr (Literal<T, S>::ok && ElementClassCheck<K, T>::ok) {
     const ir::Value x = a.value();
     return Tile<T, A...>(
         lang::binary(O, x, lang::splat_of(spec_of<T, Shape<>>, s), Tile<T, A...>::spec, accuracy, loc));
@@ -75,7 +75,7 @@ Tile<T, A...> binary_right(const Tile<T, A...>& a, S s, MathAccuracy accuracy = 
 template <lang::BinaryOp O, Operands K, class T, int... A, class S>
 Tile<T, A...> binary_left(S s, const Tile<T, A...>& a, MathAccuracy accuracy = MathAccuracy::OfKernel,
                           SourceLocation loc = {}) {
-  if constexpr (Literal<T, S>::ok && Operand<K, T>::ok) {
+  if constexpr (Literal<T, S>::ok && ElementClassCheck<K, T>::ok) {
     const ir::Value x = lang::splat_of(spec_of<T, Shape<>>, s);
     return Tile<T, A...>(lang::binary(O, x, a.value(), Tile<T, A...>::spec, accuracy, loc));
   } else {
@@ -89,14 +89,15 @@ auto compared(const Tile<T, A...>& a, const Tile<U, B...>& b) {
   using Result = tile_of_t<bool, S>;
   const ir::Value x = a.value();
   if constexpr (SameElement<T, U>::ok && SameShape<Shape<A...>, Shape<B...>>::ok) {
-    if constexpr (Operand<Operands::Comparable, T>::ok) return Result(lang::compare(O, x, b.value(), spec_of<T, S>));
+    if constexpr (ElementClassCheck<Operands::Comparable, T>::ok)
+      return Result(lang::compare(O, x, b.value(), spec_of<T, S>));
   }
   return Result(x);
 }
 template <lang::CompareOp O, class T, int... A, class S>
 Tile<bool, A...> compared_right(const Tile<T, A...>& a, S s) {
   const ir::Value x = a.value();
-  if constexpr (Literal<T, S>::ok && Operand<Operands::Comparable, T>::ok)
+  if constexpr (Literal<T, S>::ok && ElementClassCheck<Operands::Comparable, T>::ok)
     return Tile<bool, A...>(lang::compare(O, x, lang::splat_of(spec_of<T, Shape<>>, s), Tile<T, A...>::spec));
   else
     return Tile<bool, A...>(x);
@@ -115,7 +116,7 @@ constexpr lang::CompareOp mirrored(lang::CompareOp o) {
 
 template <lang::UnaryOp O, Operands K, class T, int... D>
 Tile<T, D...> unary(const Tile<T, D...>& x, MathAccuracy accuracy = MathAccuracy::OfKernel, SourceLocation loc = {}) {
-  if constexpr (Operand<K, T>::ok)
+  if constexpr (ElementClassCheck<K, T>::ok)
     return Tile<T, D...>(lang::unary(O, x.value(), Tile<T, D...>::spec, accuracy, loc));
   else
     return x;

@@ -22,14 +22,14 @@ using reduced_t = with_extent_t<S, A, 1>;
 
 template <lang::ReduceOp O, Operands K, int A, class T, int... D>
 auto reduced(const Tile<T, D...>& x, SourceLocation loc) {
-  if constexpr (AxisCheck<sizeof...(D), A>::ok && Operand<K, T>::ok)
+  if constexpr (AxisCheck<sizeof...(D), A>::ok && ElementClassCheck<K, T>::ok)
     return tile_of_t<T, reduced_t<Shape<D...>, A>>(lang::reduce(O, x.value(), Tile<T, D...>::spec, A, loc));
   else
     return x;
 }
 template <lang::ReduceOp O, Operands K, class T, int... D>
 Tile<T> reduced_to_scalar(const Tile<T, D...>& x, SourceLocation loc) {
-  if constexpr (Operand<K, T>::ok)
+  if constexpr (ElementClassCheck<K, T>::ok)
     return Tile<T>(lang::reduce_all(O, x.value(), Tile<T, D...>::spec, loc));
   else
     return Tile<T>(x.value());
@@ -72,7 +72,7 @@ struct ExtremumOf<T, Shape<D...>> {
 
 template <bool Largest, int A, class T, int... D>
 auto extremum(const Tile<T, D...>& x, SourceLocation loc) {
-  if constexpr (AxisCheck<sizeof...(D), A>::ok && Operand<Operands::Numbers, T>::ok) {
+  if constexpr (AxisCheck<sizeof...(D), A>::ok && ElementClassCheck<Operands::Numbers, T>::ok) {
     using S = reduced_t<Shape<D...>, A>;
     const lang::Extremum e = lang::reduce_extremum(Largest, x.value(), Tile<T, D...>::spec, A, loc);
     return typename ExtremumOf<T, S>::type{tile_of_t<T, S>(e.value), tile_of_t<i32, S>(e.index)};
@@ -161,7 +161,7 @@ Tile<T, D...> scanned(const Tile<T, D...>& x, S identity, F&& f, bool reverse, S
 }
 template <lang::ReduceOp O, int A, class T, int... D>
 Tile<T, D...> accumulated(const Tile<T, D...>& x, bool reverse, SourceLocation loc) {
-  if constexpr (AxisCheck<sizeof...(D), A>::ok && Operand<Operands::Numbers, T>::ok)
+  if constexpr (AxisCheck<sizeof...(D), A>::ok && ElementClassCheck<Operands::Numbers, T>::ok)
     return Tile<T, D...>(lang::scan(O, x.value(), Tile<T, D...>::spec, A, reverse, loc));
   else
     return x;

@@ -129,14 +129,13 @@ struct ExtremumOp {
     const T a = flush<ftz>(x), b = flush<ftz>(y);
     const U ua = bits_as<U>(a), ub = bits_as<U>(b);
     const bool a_wins = maximum ? a > b : a < b;
-    U r = a_wins ? ua : ub;
+    U r = a_wins ? ua : ub;                          // b where either is NaN
     r = a == b ? (maximum ? ua & ub : ua | ub) : r;  // differs from both only for zeros of unequal sign
-    const bool nan_a = a != a, nan_b = b != b;
     if (propagate_nan) {
-      r = nan_a || nan_b ? Bits::nan : r;
+      r = (a != a) | (b != b) ? Bits::nan : r;
     } else {
-      r = nan_b ? ua : nan_a ? ub : r;
-      r = nan_a && nan_b ? Bits::nan : r;
+      r = b != b ? ua : r;
+      r = bits_as<T>(r) != bits_as<T>(r) ? Bits::nan : r;
     }
     return bits_as<T>(r);
   }

@@ -206,14 +206,17 @@ struct PowF {
     const double magnitude = exp_in_double(p * 0x1.62e42fefa39efp-1);
     const bool integer = __builtin_rint(y) == y;
     const double half = 0.5 * y;
-    const bool odd = integer && __builtin_rint(half) != half;
-    const bool negative = bits_as<std::uint32_t>(value) >> 31 != 0;
-    double r = magnitude;
-    r = x < 0.0 && a < infinity && !integer ? bits_as<double>(std::uint64_t{0x7FF8} << 48) : r;
-    r = x != x || y != y ? x + y : r;
-    r = negative && odd ? -r : r;
-    const bool one = x == 1.0 || y == 0.0 || (x == -1.0 && __builtin_fabs(y) == infinity);
-    return static_cast<float>(one ? 1.0 : r);
+    const bool odd = integer & (__builtin_rint(half) != half);
+    const std::uint64_t sign = bits_as<std::uint64_t>(x) & (odd ? std::uint64_t{1} << 63 : 0);
+    double r = bits_as<double>(bits_as<std::uint64_t>(magnitude) | sign);
+    r = (x < 0.0) & (a < infinity) & !integer ? bits_as<double>(std::uint64_t{0x7FF8} << 48) : r;
+    const double sum = x + y;
+    const bool nan = (x != x) | (y != y);
+    r = nan ? sum : r;
+    r = (x == -1.0) & (__builtin_fabs(y) == infinity) ? 1.0 : r;
+    r = x == 1.0 ? 1.0 : r;
+    r = y == 0.0 ? 1.0 : r;
+    return static_cast<float>(r);
   }
 };
 

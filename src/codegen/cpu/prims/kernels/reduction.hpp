@@ -19,9 +19,10 @@ struct DirectCombine {
     TESSERA_INDEPENDENT
     for (i64 i = 0; i < n; ++i) acc[i] = F::apply(acc[i], x[i]);
   }
-  static TESSERA_INLINED void combine_lanes(Work* acc, const Work* x) {
+  template <i64 n>
+  static TESSERA_INLINED void combine_fixed(Work* acc, const Work* x) {
     TESSERA_INDEPENDENT
-    for (i64 i = 0; i < kLanes; ++i) acc[i] = F::apply(acc[i], x[i]);
+    for (i64 i = 0; i < n; ++i) acc[i] = F::apply(acc[i], x[i]);
   }
   static Work one(Work acc, Work x) { return F::apply(acc, x); }
   static const Work* load(Work*, const Element* from, i64) { return from; }
@@ -48,9 +49,10 @@ struct FloatCombine {
     TESSERA_INDEPENDENT
     for (i64 i = 0; i < n; ++i) acc[i] = rounded(F::apply(acc[i], x[i]));
   }
-  static TESSERA_INLINED void combine_lanes(Work* acc, const Work* x) {
+  template <i64 n>
+  static TESSERA_INLINED void combine_fixed(Work* acc, const Work* x) {
     TESSERA_INDEPENDENT
-    for (i64 i = 0; i < kLanes; ++i) acc[i] = rounded(F::apply(acc[i], x[i]));
+    for (i64 i = 0; i < n; ++i) acc[i] = rounded(F::apply(acc[i], x[i]));
   }
   static Work one(Work acc, Work x) { return rounded(F::apply(acc, x)); }
   static const Work* load(Work* buffer, const Element* from, i64 n) {
@@ -70,21 +72,36 @@ struct FloatCombine {
   }
 };
 
+/// Combines `count` partial results by halves into the first.
+template <class Op>
+TESSERA_OUTLINED void combine_halves(typename Op::Work* lanes, i64 count) {
+  while (count > 1) {
+    const i64 half = (count + 1) / 2;
+    Op::combine(lanes, lanes + half, count - half);
+    count = half;
+  }
+}
+
 /// One row of n contiguous elements; `dst` is one element.
 template <class Op>
 void reduce_row(typename Op::Element* dst, const typename Op::Element* src, i64 n) {
   using W = typename Op::Work;
   alignas(64) W lanes[kLanes], buffer[Op::direct ? 1 : kLanes];
-  i64 count = n < kLanes ? n : kLanes;
+  const i64 count = n < kLanes ? n : kLanes;
   const W* first = Op::load(buffer, src, count);
   for (i64 i = 0; i < count; ++i) lanes[i] = first[i];
   i64 at = count;
-  for (; at + kLanes <= n; at += kLanes) Op::combine_lanes(lanes, Op::load(buffer, src + at, kLanes));
+  for (; at + kLanes <= n; at += kLanes) Op::template combine_fixed<kLanes>(lanes, Op::load(buffer, src + at, kLanes));
   if (at < n) Op::combine(lanes, Op::load(buffer, src + at, n - at), n - at);
-  while (count > 1) {
-    const i64 half = (count + 1) / 2;
-    Op::combine(lanes, lanes + half, count - half);
-    count = half;
+  if (count == kLanes) {
+    Op::template combine_fixed<32>(lanes, lanes + 32);
+    Op::template combine_fixed<16>(lanes, lanes + 16);
+    Op::template combine_fixed<8>(lanes, lanes + 8);
+    Op::template combine_fixed<4>(lanes, lanes + 4);
+    Op::template combine_fixed<2>(lanes, lanes + 2);
+    lanes[0] = Op::one(lanes[0], lanes[1]);
+  } else {
+    combine_halves<Op>(lanes, count);
   }
   W initial;
   initial = *Op::load(&initial, dst, 1);

@@ -131,7 +131,7 @@ void Launch::accept(Arguments args) {
 runtime::Backend* Launch::device() const noexcept {
   if (options_.device) return options_.device;
   for (std::size_t i = 0; i < params().size(); ++i) {
-    const Operand& o = operands_[i];
+    const TensorOperand& o = operands_[i];
     if (o.storage) return &o.storage->device().backend();
     if (!o.pending) continue;
     if (runtime::Backend* device = o.pending->device()) return device;
@@ -248,7 +248,7 @@ void Launch::enqueue(const Stream& stream) {
 void Launch::resolve(const Stream& stream) {
   const auto all = params();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    Operand& o = operands_[i];
+    TensorOperand& o = operands_[i];
     if (!o.pending) continue;
     const auto pending = std::move(o.pending);
     const int param = static_cast<int>(i);
@@ -279,7 +279,7 @@ void Launch::submit(const Stream& stream) {
   runtime::SmallVector<runtime::Access, 8> accesses;
   for (std::size_t i = 0; i < s.params.size(); ++i) {
     if (!s.params[i].is_tensor()) continue;
-    const Operand& o = operands_[i];
+    const TensorOperand& o = operands_[i];
     slots_[s.params[i].first_arg] =
         reinterpret_cast<std::uintptr_t>(o.storage->data() + o.offset * size_of(s.params[i].element));
     const auto same = [&](const runtime::Access& a) { return a.storage == o.storage; };

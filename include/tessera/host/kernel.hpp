@@ -76,7 +76,7 @@ struct ResultOf<> {
 };
 
 template <class R>
-typename R::tensor hand_back(Operand& operand, const std::uint64_t* slots) {
+typename R::tensor hand_back(TensorOperand& operand, const std::uint64_t* slots) {
   Layout<R::rank> l;
   l.storage = std::move(operand.storage);
   l.offset = operand.offset;
@@ -115,7 +115,7 @@ class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
   }
 
  private:
-  Operand operands_[Params];
+  TensorOperand operands_[Params];
   std::uint64_t slots_[Slots] = {};
   Launch launch_;
 };

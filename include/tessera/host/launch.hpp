@@ -82,7 +82,7 @@ struct LaunchContextText {
 class Launch {
  public:
   using Arguments = std::span<const ArgRef>;
-  Launch(KernelRecord& record, const LaunchOptions& options, SourceLocation where, Operand* operands,
+  Launch(KernelRecord& record, const LaunchOptions& options, SourceLocation where, TensorOperand* operands,
          std::uint64_t* slots) noexcept
       : record_(record), options_(options), where_(where), operands_(operands), slots_(slots) {}
   Launch(const Launch&) = delete;
@@ -124,7 +124,7 @@ class Launch {
   KernelRecord& record_;
   LaunchOptions options_;
   SourceLocation where_;
-  Operand* operands_;
+  TensorOperand* operands_;
   std::uint64_t* slots_;
   Variant* variant_ = nullptr;
   std::uint64_t blocks_ = 0;

@@ -144,7 +144,7 @@ class Number {
 };
 
 /// A tensor operand inside an operation: leased from the moment the operation is built.
-struct Operand {
+struct TensorOperand {
   runtime::Lease lease;
   runtime::StorageRef storage;  ///< null while the operand is an operation that has not run
   bool known = false;           ///< its extents and strides are known
@@ -154,7 +154,7 @@ struct Operand {
 };
 
 /// An operand of a host operation, with room for its extents.
-struct ReadOperand : Operand {
+struct ReadOperand : TensorOperand {
   std::int64_t dims[kMaxRank] = {};
   std::int64_t strides[kMaxRank] = {};
   int rank = 0;

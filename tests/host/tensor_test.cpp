@@ -1,0 +1,150 @@
+// Tensors, views, sharing and lending: metadata and misuse, without kernels.
+#include <gtest/gtest.h>
+
+#include <tessera/tessera.hpp>
+#include <vector>
+
+#include "host/expect_error.hpp"
+
+using namespace tessera;
+
+namespace {
+
+std::vector<i32> values(const View<i32, 2>& v) { return host(v).sync(); }
+
+TEST(Tensor, KnowsItsExtents) {
+  auto t = arange<i32>({2, 3, 4}).sync();
+  EXPECT_EQ(t.dims(), (Dims{2, 3, 4}));
+  EXPECT_EQ(t.dim(1), 3);
+  EXPECT_EQ(t.stride(0), 12);
+  EXPECT_EQ(t.size(), 24);
+  EXPECT_TRUE(t.contiguous());
+  EXPECT_EQ(t.device(), Device::cpu());
+  EXPECT_ERROR(ShapeError, (void)t.dim(3), "axis 3", "rank 3", "0 to 2");
+  EXPECT_ERROR(ShapeError, (void)t.dim(-1), "axis -1");
+}
+
+TEST(Tensor, DefaultConstructedAndMovedFromAreEmpty) {
+  Tensor<f32, 2> never;
+  EXPECT_ERROR(BorrowError, (void)never.dims(), "Tensor<f32, 2>", "empty", "tensor_test.cpp");
+  EXPECT_ERROR(BorrowError, (void)never.view(), "empty");
+  EXPECT_ERROR(BorrowError, (void)mut(never), "empty");
+  EXPECT_ERROR(BorrowError, (void)host(never), "empty");
+  EXPECT_ERROR(BorrowError, (void)to_string(never), "empty");
+  EXPECT_ERROR(BorrowError, (void)share(std::move(never)), "empty");
+  auto t = zeros<f32>({4, 4}).sync();
+  auto u = std::move(t);
+  EXPECT_ERROR(BorrowError, (void)t.size(), "moved from");  // NOLINT(bugprone-use-after-move): the point
+  t = std::move(u);
+  EXPECT_EQ(t.size(), 16);
+  EXPECT_ERROR(BorrowError, (View<f32, 2>().dims()), "View<f32, 2>", "empty");
+  EXPECT_ERROR(BorrowError, (Shared<f32, 2>().dims()), "Shared<f32, 2>", "empty");
+}
+
+TEST(View, SlicesPermutesAndReshapes) {
+  auto t = arange<i32>({3, 4}).sync();
+  EXPECT_EQ((values(t.slice<0>(1, 3))), (std::vector<i32>{4, 5, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ((values(t.slice<1>(1, 3))), (std::vector<i32>{1, 2, 5, 6, 9, 10}));
+  auto transposed = t.permute<1, 0>();
+  EXPECT_EQ(transposed.dims(), (Dims{4, 3}));
+  EXPECT_EQ(values(transposed), (std::vector<i32>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}));
+  EXPECT_EQ((values(transposed.slice<0>(1, 2))), (std::vector<i32>{1, 5, 9}));
+  EXPECT_EQ((values(t.reshape({6, 2}).slice<0>(5, 6))), (std::vector<i32>{10, 11}));
+  EXPECT_EQ(values(t.slice<0>(2, 2)).size(), 0u);
+  EXPECT_EQ((values(t.slice<0>(1, 3).reshape({2, 4}))), (std::vector<i32>{4, 5, 6, 7, 8, 9, 10, 11}));
+}
+
+TEST(View, RejectsWhatIsOutside) {
+  auto t = arange<i32>({3, 4}).sync();
+  EXPECT_ERROR(ShapeError, (void)t.slice<0>(1, 4), "slice<0>(1, 4)", "3 elements");
+  EXPECT_ERROR(ShapeError, (void)t.slice<0>(2, 1), "lo <= hi");
+  EXPECT_ERROR(ShapeError, (void)t.slice<1>(-1, 1), "0 <= lo");
+  EXPECT_ERROR(ShapeError, (void)t.slice<1>(0, UINT64_MAX), "slice<1>");
+  EXPECT_ERROR(ShapeError, (void)t.reshape({5, 2}), "12 elements", "10 elements");
+  EXPECT_ERROR(ShapeError, (void)(t.permute<1, 0>().reshape({12})), "clone(view)");
+  EXPECT_ERROR(ShapeError, (void)(t.slice<1>(0, 2).reshape({6})), "strides");
+  EXPECT_EQ((t.slice<0>(1, 2).permute<1, 0>().reshape({2, 2}).dims()), (Dims{2, 2}));  // one row: still dense
+}
+
+TEST(View, KeepsTheStorageAlive) {
+  View<i32, 2> v;
+  {
+    auto t = arange<i32>({2, 2}).sync();
+    v = t.view();
+  }
+  EXPECT_EQ(values(v), (std::vector<i32>{0, 1, 2, 3}));
+  EXPECT_EQ(values(arange<i32>({2, 2}).sync().view()), (std::vector<i32>{0, 1, 2, 3}));
+}
+
+TEST(Tensor, ReshapesAsAnOwner) {
+  auto t = arange<i32>({2, 6}).sync();
+  EXPECT_ERROR(ShapeError, (void)std::move(t).reshape({5}), "12 elements");
+  auto flat = std::move(t).reshape({12});  // NOLINT(bugprone-use-after-move): the failed call took nothing
+  EXPECT_EQ(flat.dims(), Dims{12});
+  EXPECT_ERROR(BorrowError, (void)t.dims(), "empty");
+}
+
+TEST(Shared, CountsItsOwners) {
+  auto s = share(arange<i32>({4}).sync());
+  auto copy = s;
+  EXPECT_FALSE(try_unshare(std::move(s)).has_value());
+  EXPECT_EQ(host(s).sync(), (std::vector<i32>{0, 1, 2, 3}));  // NOLINT(bugprone-use-after-move): unchanged
+  copy = {};
+  const auto view = s.view();
+  auto t = try_unshare(std::move(s));
+  ASSERT_TRUE(t.has_value());
+  EXPECT_EQ(host(*t).sync(), (std::vector<i32>{0, 1, 2, 3}));
+  EXPECT_EQ(host(view).sync(), (std::vector<i32>{0, 1, 2, 3}));
+  EXPECT_ERROR(BorrowError, (void)try_unshare(std::move(s)), "Shared<i32, 1>", "empty");  // NOLINT(bugprone-use-after-move)
+}
+
+TEST(Create, FillsEveryElement) {
+  EXPECT_EQ(host(zeros<f32>({2, 2})).sync(), (std::vector<f32>(4, 0.0f)));
+  EXPECT_EQ(host(ones<f64>({3})).sync(), (std::vector<f64>(3, 1.0)));
+  EXPECT_EQ(host(full<i16>({5}, -7)).sync(), (std::vector<i16>(5, -7)));
+  EXPECT_EQ(host(full<bool>({3}, true)).sync(), (std::vector<bool>(3, true)));
+  EXPECT_EQ(host(ones<bool>({2})).sync(), (std::vector<bool>{true, true}));
+  for (const bf16 v : host(full<bf16>({9}, 1.5f)).sync()) EXPECT_EQ(static_cast<float>(v), 1.5f);
+  for (const f8e4m3 v : host(ones<f8e4m3>({9})).sync()) EXPECT_EQ(static_cast<float>(v), 1.0f);
+  EXPECT_EQ(host(arange<f32>(4, 1.0, 0.5)).sync(), (std::vector<f32>{1.0f, 1.5f, 2.0f, 2.5f}));
+  EXPECT_EQ(host(arange<u8>(3, 254)).sync(), (std::vector<u8>{254, 255, 0}));
+  EXPECT_EQ(host(arange<i64>({2, 2}, -1, -1)).sync(), (std::vector<i64>{-1, -2, -3, -4}));
+  const std::size_t n = 3;
+  EXPECT_EQ(zeros<f32>({n, 2, 4L}).sync().dims(), (Dims{3, 2, 4}));
+  EXPECT_EQ(zeros<f32>(Dims{3, 2}).sync().dims(), (Dims{3, 2}));
+  EXPECT_EQ(tessera::empty<f32>({7}).sync().size(), 7);
+  EXPECT_EQ(zeros<f32>({0, 5}).sync().size(), 0);
+  EXPECT_EQ(host(zeros<f32>({0, 5})).sync(), std::vector<f32>{});
+}
+
+TEST(Create, RejectsImpossibleExtents) {
+  EXPECT_ERROR(ShapeError, (void)zeros<f32>({-1}), "tensor_test.cpp");
+  EXPECT_ERROR(ShapeError, (void)zeros<f32>({1L << 31}), "2147483647");
+  EXPECT_ERROR(ShapeError, (void)zeros<f32>({UINT64_MAX}), "2147483647");
+  EXPECT_ERROR(ShapeError, (void)zeros<f32>({1 << 30, 1 << 30, 1 << 30}), "");
+  EXPECT_ERROR(DeviceError, (void)zeros<f32>({1 << 30, 1 << 30}).sync(), "");  // 4 EiB
+  EXPECT_EQ(zeros<f32>({4}).sync().size(), 4);                                 // and life goes on
+}
+
+TEST(Create, EmptyLikeFollowsExtentsNotStrides) {
+  auto t = arange<i32>({3, 4}).sync();
+  auto e = empty_like(t.permute<1, 0>()).sync();
+  EXPECT_EQ(e.dims(), (Dims{4, 3}));
+  EXPECT_TRUE(e.contiguous());
+}
+
+TEST(Random, MatchesTheDefinitionByOffset) {
+  const auto u = host(random::uniform<f32>({3, 5}, 42)).sync();
+  const auto again = host(random::uniform<f32>({15}, 42)).sync();
+  EXPECT_EQ(u, again);  // by row-major offset, whatever the extents
+  for (const f32 v : u) EXPECT_TRUE(v >= 0 && v < 1);
+  EXPECT_NE(u, host(random::uniform<f32>({15}, 43)).sync());
+  const auto normal = host(random::normal<f64>({100000}, 7)).sync();
+  double mean = 0, square = 0;
+  for (const double v : normal) mean += v, square += v * v;
+  mean /= 1e5;
+  EXPECT_NEAR(mean, 0, 0.02);  // five standard errors
+  EXPECT_NEAR(square / 1e5 - mean * mean, 1, 0.025);
+}
+
+}  // namespace

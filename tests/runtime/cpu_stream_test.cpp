@@ -180,6 +180,24 @@ TEST(CpuStream, OwnersAndStreamsMayGoInFlight) {
   EXPECT_TRUE(watched.expired());
 }
 
+TEST(CpuStream, AFastProgramIsHeldBack) {
+  constexpr int kWork = 6000;
+  Stream stream;
+  Gate gate;
+  gate.block(stream);
+  std::atomic<int> enqueued{0}, ran{0};
+  std::thread program([&] {
+    for (; enqueued < kWork; ++enqueued) enqueue(stream, [&] { ++ran; });
+  });
+  while (enqueued < 4000) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_LT(enqueued, 4200) << "memory of a queue is bounded";
+  gate.open();
+  program.join();
+  stream.synchronize();
+  EXPECT_EQ(ran, kWork);
+}
+
 TEST(CpuStream, WorkMayNotEnqueueOrWait) {
   Stream stream;
   const Ticket inner = enqueue(stream, [stream] { enqueue(stream, [] {}); });

@@ -3,6 +3,7 @@
 // itself.
 #include "runtime/cpu/thread_queue.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
@@ -58,6 +59,9 @@ class Busy {
   int count_ = 0;
 };
 
+/// A program that enqueues faster than the thread works is held back here, as by a GPU's driver.
+constexpr std::uint64_t kMostTasks = 4096;
+
 struct State {
   std::mutex mutex;
   std::condition_variable more, less;  // tasks arrived, or the end; tasks ended
@@ -72,7 +76,8 @@ struct State {
   void push(Task&& task) {
     bool wake = false;
     {
-      std::lock_guard lock(mutex);
+      std::unique_lock lock(mutex);
+      wait_until(lock, enqueued - std::min(enqueued, kMostTasks - 1));
       tasks.push_back(std::move(task));
       if (enqueued++ == ended) Busy::queues().add();
       wake = std::exchange(idle, false);
@@ -81,6 +86,10 @@ struct State {
   }
   void wait_until(std::uint64_t position) {
     std::unique_lock lock(mutex);
+    wait_until(lock, position);
+  }
+  void wait_until(std::unique_lock<std::mutex>& lock, std::uint64_t position) {
+    if (ended >= position) return;
     ++waiting;
     less.wait(lock, [&] { return ended >= position; });
     --waiting;

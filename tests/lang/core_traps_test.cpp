@@ -1,0 +1,237 @@
+// Misuse that only a trace can notice: each case is a TraceError with file and line, and leaves the tracer clean.
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include "core_support.hpp"
+
+namespace tessera {
+namespace {
+
+using test::trace_error;
+
+void expect_trap(const TraceError& e, const char* words, std::uint32_t line) {
+  EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+  EXPECT_NE(std::string(e.where().file).find("core_traps_test.cpp"), std::string::npos) << e.what();
+  EXPECT_EQ(e.where().line, line) << e.what();
+}
+
+constexpr std::uint32_t kBreak = __LINE__ + 3;
+void early_break(Mut<f32, 8> y) {
+  auto a = y.load();
+  for (auto k : range(10)) {
+    a += cast<f32>(k);
+    break;
+  }
+  y.store(a);
+}
+TEST(Traps, BreakOutOfARange) { expect_trap(trace_error<early_break>(), "leaves a device loop", kBreak); }
+
+constexpr std::uint32_t kReturn = __LINE__ + 2;
+void early_return(Mut<f32, 8> y, Scalar<i32> n) {
+  tile_if (n == 0) return;
+  y.store(y.load());
+}
+TEST(Traps, ReturnInATileIf) { expect_trap(trace_error<early_return>(), "leaves a tile_if", kReturn); }
+
+constexpr std::uint32_t kNested = __LINE__ + 3;
+void return_in_nested(Mut<f32, 8> y, Scalar<i32> n) {
+  for (auto k : range(n)) {
+    tile_if (k > 3) {
+      y.store(y.load());
+      return;
+    }
+  }
+}
+TEST(Traps, ReturnThroughTwoRegions) { expect_trap(trace_error<return_in_nested>(), "leaves a tile_if", kNested); }
+
+constexpr std::uint32_t kWhile = __LINE__ + 2;
+void break_in_while(Mut<f32, 8> y, Scalar<i32> n) {
+  tile_while(n > 0) {
+    n -= 1;
+    break;
+  }
+  y.store(y.load());
+}
+TEST(Traps, BreakOutOfATileWhile) { expect_trap(trace_error<break_in_while>(), "leaves a tile_while", kWhile); }
+
+constexpr std::uint32_t kContinue = __LINE__ + 4;
+void continue_in_arm(Mut<f32, 8> y, Scalar<i32> n) {
+  auto a = y.load();
+  for (auto k : range(10)) {
+    tile_if (k < n) { continue; }
+    a += 1.0f;
+  }
+  y.store(a);
+}
+TEST(Traps, ContinueInATileIf) {
+  expect_trap(trace_error<continue_in_arm>(), "`continue` ends only the arm", kContinue);
+}
+
+constexpr std::uint32_t kElseBreak = __LINE__ + 4;
+void break_in_else(Mut<f32, 8> y, Scalar<i32> n) {
+  auto a = y.load();
+  for (auto k : range(10)) {
+    tile_if (k < n) {
+      a += 1.0f;
+    } else {
+      break;
+    }
+  }
+  y.store(a);
+}
+TEST(Traps, BreakInAnElseArm) { expect_trap(trace_error<break_in_else>(), "leaves a tile_if", kElseBreak); }
+
+struct UserError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+void throws(Mut<f32, 8> y) {
+  for (auto k : range(10)) {
+    tile_if (k > 3) throw UserError("mine");
+  }
+  y.store(y.load());
+}
+void throws_in_combiner(Mut<f32, 8> y) {
+  y.store(scan(y.load(), axis<0>, 0.0f, [](auto a, auto b) {
+    if (true) throw UserError("mine");
+    return a + b;
+  }));
+}
+void fine(Mut<f32, 8> y) { y.store(y.load() * 2.0f); }
+TEST(Traps, AnExceptionOfTheUserArrivesIntactAndTheNextTraceWorks) {
+  EXPECT_THROW((void)lang::trace<throws>(), UserError);
+  EXPECT_EQ(lang::Tracer::maybe(), nullptr);
+  EXPECT_THROW((void)lang::trace<throws_in_combiner>(), UserError);
+  EXPECT_EQ(lang::Tracer::maybe(), nullptr);
+  EXPECT_EQ(test::count(test::text<fine>(), "mulf"), 1);
+}
+
+void swallows(Mut<f32, 8> y) {
+  try {
+    for (auto k : range(10)) {
+      (void)k;
+      throw UserError("mine");
+    }
+  } catch (const UserError&) {}
+  y.store(y.load());
+}
+TEST(Traps, AnExceptionThatLeftALoopMayNotBeSwallowed) {
+  EXPECT_NE(std::string(trace_error<swallows>().what()).find("swallowed"), std::string::npos);
+}
+
+void escape(Mut<f32, 8> y) {
+  std::optional<Tile<f32, 8>> leaked;
+  for (auto k : range(10)) {
+    (void)k;
+    leaked.emplace(y.load());
+  }
+  y.store(*leaked);
+}
+TEST(Traps, ATileUsedAfterItsLoop) {
+  const TraceError e = trace_error<escape>();
+  EXPECT_NE(std::string(e.what()).find("used after its end"), std::string::npos) << e.what();
+  EXPECT_TRUE(e.where().known());
+}
+
+std::optional<Tile<f32, 8>> stashed;
+void stash(Mut<f32, 8> y) {
+  stashed.emplace(y.load());
+  y.store(*stashed);
+}
+void use_stashed(Mut<f32, 8> y) { y.store(*stashed + y.load()); }
+TEST(Traps, ATileOfAnotherTrace) {
+  (void)lang::trace<stash>();
+  EXPECT_NE(std::string(trace_error<use_stashed>().what()).find("another kernel's trace"), std::string::npos);
+  stashed.reset();
+}
+
+TEST(Traps, ATileOutsideAnyKernel) {
+  try {
+    (void)zeros<f32, 8>();
+    FAIL();
+  } catch (const TraceError& e) { EXPECT_NE(std::string(e.what()).find("outside a kernel"), std::string::npos); }
+}
+
+void itself(Mut<f32, 8> y) {
+  (void)lang::trace<itself>();
+  y.store(y.load());
+}
+TEST(Traps, AKernelThatTracesItself) {
+  EXPECT_NE(std::string(trace_error<itself>().what()).find("cannot call itself"), std::string::npos);
+}
+
+Scalar<i32> factorial(Scalar<i32> n) {
+  Scalar<i32> r = 1;
+  tile_if (n > 1) { r = n * factorial(n - 1); }
+  return r;
+}
+void recursion_in_regions(Mut<i32, 1> y, Scalar<i32> n) { y.store(broadcast(factorial(n), shape<1>)); }
+TEST(Traps, AHelperThatCallsItselfInABranch) {
+  const TraceError e = trace_error<recursion_in_regions>();
+  EXPECT_NE(std::string(e.what()).find("call itself"), std::string::npos) << e.what();
+  EXPECT_TRUE(e.where().known());
+}
+
+int depth_limit = 1 << 30;
+Scalar<i32> endless(Scalar<i32> n, int depth) {
+  if (depth > depth_limit) return n;
+  Scalar<i32> r = endless(n + 1, depth + 1);
+  return r - 1;
+}
+void plain_recursion(Mut<i32, 1> y, Scalar<i32> n) { y.store(broadcast(endless(n, 0), shape<1>)); }
+TEST(Traps, AHelperThatCallsItselfWithoutEnd) {
+  EXPECT_NE(std::string(trace_error<plain_recursion>().what()).find("call itself"), std::string::npos);
+}
+
+constexpr std::uint32_t kStep = __LINE__ + 2;
+void bad_step(Mut<f32, 8> y, Scalar<i32> n) {
+  for (auto k : range(0, n, -1)) { y.store(y.load() + cast<f32>(k)); }
+}
+TEST(Traps, AHostStepBelowOne) { expect_trap(trace_error<bad_step>(), "must be positive, found -1", kStep); }
+
+void big_literal(Mut<u8, 8> y) { y.store(y.load() + 300); }
+void negative_literal(Mut<u32, 8> y) { y.store(y.load() + -1); }
+void fitting_literal(Mut<i8, 8> y) { y.store((y.load() + -128) * 127); }
+TEST(Traps, ALiteralThatDoesNotFit) {
+  EXPECT_NE(std::string(trace_error<big_literal>().what()).find("300 does not fit a tile of u8"), std::string::npos);
+  EXPECT_NE(std::string(trace_error<negative_literal>().what()).find("-1 does not fit a tile of u32"),
+            std::string::npos);
+  EXPECT_NO_THROW((void)lang::trace<fitting_literal>());
+}
+
+void combiner_reads_outside(Mut<f32, 8> y, Scalar<f32> s) {
+  y.store(scan(y.load(), axis<0>, 0.0f, [&](auto a, auto b) { return a + b * s; }));
+}
+void combiner_writes_outside(Mut<f32, 8> y) {
+  Scalar<f32> last = 0.0f;
+  y.store(scan(y.load(), axis<0>, 0.0f, [&](auto a, auto b) {
+    last = b;
+    return a + b;
+  }));
+}
+void combiner_stores(Mut<f32, 8> y) {
+  y.store(scan(y.load(), axis<0>, 0.0f, [&](auto a, auto b) {
+    y.store(full<f32, 8>(1.0f));
+    return a + b;
+  }));
+}
+TEST(Traps, AFunctionOfReduceThatReachesOutside) {
+  EXPECT_NE(std::string(trace_error<combiner_reads_outside>().what()).find("only its two arguments"),
+            std::string::npos);
+  EXPECT_NE(std::string(trace_error<combiner_writes_outside>().what()).find("may not assign a tile from outside"),
+            std::string::npos);
+  EXPECT_NE(std::string(trace_error<combiner_stores>().what()).find("reduce or scan"), std::string::npos);
+}
+
+TEST(Threads, TwoTracesAtOnce) {
+  std::string first, second;
+  std::thread a([&] { first = test::text<fine>(); });
+  std::thread b([&] { second = test::text<fine>(); });
+  a.join();
+  b.join();
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(test::count(first, "mulf"), 1);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace tessera::cpu {
 namespace {
@@ -98,6 +99,27 @@ void copy_elements(const CopyShape& s, std::byte* dst, const std::byte* src, std
     case 4: return copy_nest<std::uint32_t>(s, 0, dst, src);
     default: return copy_nest<std::uint64_t>(s, 0, dst, src);
   }
+}
+
+bool overlaps(const CopyShape& s, const std::byte* dst, const std::byte* src, std::int64_t elem_bytes) {
+  std::int64_t to = elem_bytes, from = elem_bytes;
+  for (int a = 0; a < s.rank; ++a) {
+    to += (s.extent[a] - 1) * s.dst_stride[a];
+    from += (s.extent[a] - 1) * s.src_stride[a];
+  }
+  return src < dst + to && dst < src + from;
+}
+
+void copy_overlapping(const CopyShape& s, std::byte* dst, const std::byte* src, std::int64_t elem_bytes) {
+  CopyShape in = s, out = s;
+  std::int64_t bytes = elem_bytes;
+  for (int a = s.rank; a-- > 0;) {
+    in.dst_stride[a] = out.src_stride[a] = bytes;
+    bytes *= s.extent[a];
+  }
+  std::vector<std::byte> saved(static_cast<std::size_t>(bytes));
+  copy_elements(in, saved.data(), src, elem_bytes);
+  copy_elements(out, dst, saved.data(), elem_bytes);
 }
 
 void fill_elements(std::byte* dst, std::int64_t count, std::uint64_t bits, std::int64_t elem_bytes) {

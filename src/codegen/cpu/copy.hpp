@@ -28,6 +28,11 @@ struct CopyShape {
 /// Copies elements of 1, 2, 4 or 8 bytes. The arrays do not overlap (or are identical with identical strides).
 void copy_elements(const CopyShape&, std::byte* dst, const std::byte* src, std::int64_t elem_bytes);
 
+/// Whether the stretches of memory that source and destination span share bytes; strides are not negative.
+bool overlaps(const CopyShape&, const std::byte* dst, const std::byte* src, std::int64_t elem_bytes);
+/// copy_elements for arrays that may overlap in any way: as if the source were read first.
+void copy_overlapping(const CopyShape&, std::byte* dst, const std::byte* src, std::int64_t elem_bytes);
+
 /// `count` elements of 1, 2, 4 or 8 bytes, all equal to the low bytes of `bits`.
 void fill_elements(std::byte* dst, std::int64_t count, std::uint64_t bits, std::int64_t elem_bytes);
 

@@ -24,6 +24,8 @@ struct Ref {
 
 struct Frame {
   std::byte** base = nullptr;  ///< one address per buffer
+  std::byte* const* home =
+      nullptr;  ///< the same as planned: `base` may point into a tensor while a load is only borrowed
   std::int32_t block[3] = {0, 0, 0};
   std::int32_t grid[3] = {1, 1, 1};
   const std::atomic<bool>* stop = nullptr;  ///< another thread failed
@@ -59,6 +61,13 @@ class Instr {
   /// Nested code in order of execution; the planner walks it.
   virtual std::vector<Code*> children() { return {}; }
   virtual bool is_loop() const { return false; }
+  virtual bool writes_memory() const { return false; }  ///< of tensors
+  /// A store that may read its tile from the memory of a tensor, even one that overlaps its destination.
+  virtual bool copies_any_source() const { return false; }
+  /// The buffer of a load that may use its tile where it lies in memory, if the planner finds that nothing writes the
+  /// tensor before the tile's last use; -1: none.
+  virtual std::int64_t borrowable() const { return -1; }
+  virtual void borrow() {}
   virtual bool is_copy() const { return false; }  ///< does nothing where source and destination are one
 
   std::vector<Access> accesses;

@@ -77,6 +77,15 @@ class ViewLoadInstr final : public Instr {
   std::int64_t count = 0;
   std::vector<std::int64_t> dst_stride;  ///< bytes
   Status run(Frame&) const override;
+  /// Whole tiles that lie contiguously in memory are then used where they are.
+  void borrow() override { borrow_ = true; }
+  std::int64_t borrowable() const override {
+    return access.sparse < 0 && !access.nibbles ? static_cast<std::int64_t>(dst.buffer) : -1;
+  }
+
+ private:
+  bool is_contiguous(const Window&) const;
+  bool borrow_ = false;
 };
 
 class ViewStoreInstr final : public Instr {
@@ -86,6 +95,8 @@ class ViewStoreInstr final : public Instr {
   Ref src;
   std::vector<std::int64_t> src_stride;  ///< bytes
   Status run(Frame&) const override;
+  bool writes_memory() const override { return true; }
+  bool copies_any_source() const override { return true; }
 };
 
 class ViewAtomicInstr final : public Instr {
@@ -97,6 +108,7 @@ class ViewAtomicInstr final : public Instr {
   ir::AtomicMode mode = ir::AtomicMode::Add;
   ir::Elem elem = ir::Elem::I32;
   Status run(Frame&) const override;
+  bool writes_memory() const override { return true; }
 };
 
 /// One operand of an access through pointers: `count` elements, or one for all.
@@ -123,6 +135,7 @@ class PointerStoreInstr final : public Instr {
   std::int64_t count = 0, elem_bytes = 0;
   ir::MemoryOrdering order = ir::MemoryOrdering::Weak;
   Status run(Frame&) const override;
+  bool writes_memory() const override { return true; }
 };
 
 class AtomicInstr final : public Instr {
@@ -134,6 +147,7 @@ class AtomicInstr final : public Instr {
   ir::AtomicMode mode = ir::AtomicMode::Add;
   ir::Elem elem = ir::Elem::I32;
   Status run(Frame&) const override;
+  bool writes_memory() const override { return true; }
 };
 
 /// A token that stands for several (checked mode only; otherwise does nothing).

@@ -26,13 +26,16 @@ struct Touches {
 
 class Planner {
  public:
-  explicit Planner(std::vector<BufferInfo>& buffers) : buffers_(buffers), touches_(buffers.size()) {}
+  explicit Planner(std::vector<BufferInfo>& buffers)
+      : buffers_(buffers), touches_(buffers.size()), borrowed_(buffers.size()) {}
 
   std::int64_t plan(Code& uniform, Code& block) {
     walk(uniform, -1);
     const int root = open_loop(-1);
     walk(block, root);
     close_loop(root);
+    find_borrowed(uniform);
+    find_borrowed(block);
     make_classes();
     merge();
     return place();
@@ -53,7 +56,7 @@ class Planner {
 
   void walk(Code& code, int loop) {
     for (auto& instr : code) {
-      const int pos = next_++;
+      const int pos = position_[instr.get()] = next_++;
       for (const Access& a : instr->accesses) {
         auto& t = touches_[a.buffer];
         (a.write ? t.writes : t.reads).push_back({pos, loop});
@@ -88,6 +91,40 @@ class Planner {
     for (int l = p.loop; l != -1 && !encloses(l, home); l = loops_[static_cast<std::size_t>(l)].parent)
       end = loops_[static_cast<std::size_t>(l)].end;
     return end;
+  }
+
+  static bool writes_memory(Instr& instr) {
+    if (instr.writes_memory()) return true;
+    for (Code* child : instr.children())
+      for (auto& inner : *child)
+        if (writes_memory(*inner)) return true;
+    return false;
+  }
+
+  /// Loads whose tile is only read in the same straight line of code, before anything there writes a tensor: the tile
+  /// need not be copied out of memory. Its buffer then belongs to the tensor and is never overwritten in place.
+  void find_borrowed(Code& code) {
+    for (std::size_t i = 0; i < code.size(); ++i) {
+      for (Code* child : code[i]->children()) find_borrowed(*child);
+      const std::int64_t b = code[i]->borrowable();
+      if (b < 0 || !only_read_before_writes(code, i, touches_[static_cast<std::size_t>(b)])) continue;
+      code[i]->borrow();
+      borrowed_[static_cast<std::size_t>(b)] = true;
+    }
+  }
+
+  bool only_read_before_writes(Code& code, std::size_t load, const Touches& t) const {
+    if (t.writes.size() != 1) return false;
+    std::size_t last = load;
+    for (Point p : t.reads) {
+      const auto at = std::find_if(code.begin() + static_cast<std::ptrdiff_t>(load), code.end(),
+                                   [&](const auto& instr) { return position_.at(instr.get()) == p.pos; });
+      if (at == code.end()) return false;
+      last = std::max(last, static_cast<std::size_t>(at - code.begin()));
+    }
+    for (std::size_t i = load + 1; i < last; ++i)
+      if (writes_memory(*code[i])) return false;
+    return last == load || !writes_memory(*code[last]) || code[last]->copies_any_source();
   }
 
   void make_classes() {
@@ -150,6 +187,7 @@ class Planner {
   }
 
   void try_merge(std::uint32_t a, std::uint32_t b) {
+    if (borrowed_[a] || borrowed_[b]) return;
     a = find(a);
     b = find(b);
     if (a == b || segments_[a].empty() || segments_[b].empty()) return;
@@ -215,7 +253,8 @@ class Planner {
   std::vector<BufferInfo>& buffers_;
   std::vector<Touches> touches_;
   std::vector<Loop> loops_;
-  std::unordered_map<const Instr*, int> loop_of_, first_child_end_;
+  std::vector<bool> borrowed_;
+  std::unordered_map<const Instr*, int> loop_of_, first_child_end_, position_;
   std::vector<Candidate> candidates_;
   std::set<std::tuple<int, std::uint32_t, std::uint32_t>> allowed_;
   std::vector<std::uint32_t> class_of_;

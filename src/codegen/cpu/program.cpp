@@ -39,7 +39,7 @@ class Arena {
     }
     return memory_.get();
   }
-  std::vector<std::byte*> bases;
+  std::vector<std::byte*> bases, homes;
   bool in_use = false;
 
  private:
@@ -100,7 +100,9 @@ class ProgramImpl final : public Program {
                                                                   : slots;
       arena.bases[i] = from + places_[i].where * (places_[i].kind == BufferKind::Argument ? 8 : 1);
     }
+    arena.homes = arena.bases;
     frame.base = arena.bases.data();
+    frame.home = arena.homes.data();
   }
 
   std::string name_;

@@ -122,9 +122,20 @@ void check(Frame& f, const ViewAccess& a, const Window& w, const Site& site,
 
 }  // namespace
 
+bool ViewLoadInstr::is_contiguous(const Window& w) const {
+  for (std::size_t i = 0; i < access.axes.size(); ++i)
+    if (access.axes[i].tile != 1 && w.stride[i] != dst_stride[i]) return false;
+  return true;
+}
+
 Status ViewLoadInstr::run(Frame& f) const {
   const Window w = resolve(f, access);
   if (f.checker != nullptr) check(f, access, w, site, dst_stride);
+  if (borrow_) {
+    const bool there = w.whole && is_contiguous(w);
+    f.base[dst.buffer] = there ? w.address : f.home[dst.buffer];
+    if (there) return Status::Next;
+  }
   auto* to = f.at<std::byte>(dst);
   if (!w.whole || access.sparse >= 0 || access.nibbles) fill_elements(to, count, padding, access.elem_bytes);
   if (w.empty) return Status::Next;
@@ -164,7 +175,11 @@ Status ViewStoreInstr::run(Frame& f) const {
   }
   const CopyShape shape = window_shape(access, w, src_stride, false);
   if (access.sparse < 0) {
-    copy_elements(shape, w.address, from, access.elem_bytes);
+    if (!overlaps(shape, w.address, from, access.elem_bytes)) {
+      copy_elements(shape, w.address, from, access.elem_bytes);
+    } else if (w.address != from || !std::equal(shape.dst_stride, shape.dst_stride + shape.rank, shape.src_stride)) {
+      copy_overlapping(shape, w.address, from, access.elem_bytes);
+    }
     return Status::Next;
   }
   for_each_slice(f, access, w, [&](std::int64_t i, std::int64_t offset, bool exists) {

@@ -101,6 +101,48 @@ TEST(Memory, StoresAreClippedAndTakeTransposedTiles) {
   for (std::size_t i = 48; i < o.size(); ++i) ASSERT_EQ(o[i], -7);
 }
 
+// Whole tiles may be used where they lie in memory; what the block stores must not show through them.
+TEST(Memory, LoadedTilesKeepTheirValueWhenTheTensorIsWritten) {
+  Kernel k;
+  const Value a = k.pointer(Elem::I32), out = k.pointer(Elem::I32);
+  const Value view = k.partition(k.tensor(a, {32}, {1}), {16}), zero = k.i32(0);
+  Operation* x = k.load(view, {zero});
+  const Value plus = k.addi(x->result(), k.i32(100, {16}));
+  const Value t = k.store(k.i32(-1, {16}), view, {zero}, x->result(1));
+  k.store(x->result(), view, {k.i32(1)}, t);
+  k.store(plus, k.partition(k.tensor(out, {16}, {1}), {16}), {zero});
+  auto memory = counting(32);
+  std::vector<std::int32_t> o(16);
+  const std::uint64_t args[] = {slot(memory.data()), slot(o.data())};
+  k.compile()->run({}, args);
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(memory[i], -1);
+    EXPECT_EQ(memory[16 + i], static_cast<std::int32_t>(i + 1));
+    EXPECT_EQ(o[i], static_cast<std::int32_t>(i + 101));
+  }
+}
+
+TEST(Memory, ATileMayBeStoredOverItsOwnSource) {
+  const auto shifted = [](std::vector<std::int32_t> order, std::int64_t by) {
+    Kernel k;
+    const Value a = k.pointer(Elem::I32), b = k.pointer(Elem::I32);
+    const std::vector<Value> zero(2, k.i32(0));
+    const Value t = k.load(k.partition(k.tensor(a, {4, 4}, {4, 1}), {4, 4}), zero)->result();
+    k.store(k.permute(t, std::move(order)), k.partition(k.tensor(b, {4, 4}, {4, 1}), {4, 4}), zero);
+    auto memory = counting(32);
+    const std::uint64_t args[] = {slot(memory.data()), slot(memory.data() + by)};
+    k.compile()->run({}, args);
+    return std::vector<std::int32_t>(memory.begin() + by, memory.begin() + by + 16);
+  };
+  for (const std::int64_t by : {0, 1, 5}) {
+    const auto same = shifted({0, 1}, by), turned = shifted({1, 0}, by);
+    for (std::size_t i = 0; i < 16; ++i) {
+      ASSERT_EQ(same[i], static_cast<std::int32_t>(i + 1)) << by;
+      ASSERT_EQ(turned[i], static_cast<std::int32_t>(i % 4 * 4 + i / 4 + 1)) << by;
+    }
+  }
+}
+
 TEST(Memory, StridedViewsOverlapAndSkip) {
   auto memory = counting(32);
   Kernel k;

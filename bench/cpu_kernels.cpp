@@ -1,0 +1,133 @@
+// The CPU backend against hand-vectorised loops and OpenBLAS, on random data larger than the caches. Threads come from
+// the environment (TESSERA_CPU_THREADS and OPENBLAS_NUM_THREADS must agree; bench/run_cpu.sh sets both).
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <tessera/tessera.hpp>
+
+#include "cpu_peers.hpp"
+
+extern "C" void cblas_sgemm(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*,
+                            int);
+
+using namespace tessera;
+
+namespace {
+
+template <int B>
+void add(Mut<f32, B> z, In<f32, dyn> x, In<f32, dyn> y) {
+  z.store(x.load_like(z) + y.load_like(z));
+}
+
+template <int B>
+void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
+  y.store(a * x.load_like(y) + y.load());
+}
+
+template <int N>
+void softmax(Mut<f32, 1, N> y, In<f32, dyn, dyn> x) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto t = x.load_like(y, pad::neg_inf);
+  t = exp(t - max(t, axis<1>));
+  y.store(t / sum(t, axis<1>));
+}
+
+template <int BM, int BN, int BK>
+void gemm(MutTiles<f32, BM, BN> c, In<f32, dyn, dyn> a, In<f32, dyn, dyn> b) {
+  auto A = a.tiles(shape<BM, BK>);
+  auto B = b.tiles(shape<BK, BN>);
+  for (auto out : c.grouped(8)) {
+    auto [i, j] = out.index();
+    auto acc = zeros<f32, BM, BN>();
+    for (auto k : range(A.count(1))) acc = mma(A.load(i, k), B.load(k, j), acc);
+    out.store(acc);
+  }
+}
+
+int threads() {
+  const char* text = std::getenv("TESSERA_CPU_THREADS");
+  return text ? std::max(1, std::atoi(text)) : 1;
+}
+
+constexpr long kElements = 1 << 26;  // 256 MiB a tensor
+
+void bytes_per_second(benchmark::State& state, double bytes) {
+  state.counters["GB/s"] = benchmark::Counter(bytes * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void add_tessera(benchmark::State& state) {
+  auto x = random::normal<f32>({kElements}, 1).sync(), y = random::normal<f32>({kElements}, 2).sync();
+  auto z = zeros<f32>({kElements}).sync();
+  for (auto _ : state) kernel<add<1024>>(mut(z), x, y).sync();
+  bytes_per_second(state, 12.0 * kElements);
+}
+void add_peer(benchmark::State& state) {
+  const auto x = host(random::normal<f32>({kElements}, 1).sync()).sync(),
+             y = host(random::normal<f32>({kElements}, 2).sync()).sync();
+  std::vector<float> z(kElements);
+  for (auto _ : state) peers::add(z.data(), x.data(), y.data(), kElements, threads());
+  bytes_per_second(state, 12.0 * kElements);
+}
+
+void saxpy_tessera(benchmark::State& state) {
+  auto x = random::normal<f32>({kElements}, 1).sync(), y = random::normal<f32>({kElements}, 2).sync();
+  for (auto _ : state) kernel<saxpy<1024>>(mut(y), 0.5f, x).sync();
+  bytes_per_second(state, 12.0 * kElements);
+}
+void saxpy_peer(benchmark::State& state) {
+  const auto x = host(random::normal<f32>({kElements}, 1).sync()).sync();
+  auto y = host(random::normal<f32>({kElements}, 2).sync()).sync();
+  for (auto _ : state) peers::saxpy(y.data(), 0.5f, x.data(), kElements, threads());
+  bytes_per_second(state, 12.0 * kElements);
+}
+
+template <int N>
+void softmax_tessera(benchmark::State& state) {
+  auto x = random::normal<f32>({kElements / N, N}, 1).sync();
+  auto y = zeros<f32>({kElements / N, N}).sync();
+  for (auto _ : state) kernel<softmax<N>>(mut(y), x).sync();
+  bytes_per_second(state, 8.0 * kElements);
+}
+template <int N>
+void softmax_peer(benchmark::State& state) {
+  const auto x = host(random::normal<f32>({kElements / N, N}, 1).sync()).sync();
+  std::vector<float> y(kElements);
+  for (auto _ : state) peers::softmax(y.data(), x.data(), kElements / N, N, threads());
+  bytes_per_second(state, 8.0 * kElements);
+}
+
+void flops(benchmark::State& state, double n) {
+  state.counters["GFLOP/s"] = benchmark::Counter(2e-9 * n * n * n, benchmark::Counter::kIsIterationInvariantRate);
+}
+void matmul_tessera(benchmark::State& state) {
+  const int n = static_cast<int>(state.range(0));
+  auto a = random::normal<f32>({n, n}, 1).sync(), b = random::normal<f32>({n, n}, 2).sync();
+  auto c = zeros<f32>({n, n}).sync();
+  for (auto _ : state) kernel<gemm<256, 256, 256>>(mut(c), a, b).sync();
+  flops(state, n);
+}
+void matmul_openblas(benchmark::State& state) {
+  const int n = static_cast<int>(state.range(0));
+  const auto a = host(random::normal<f32>({n, n}, 1).sync()).sync(),
+             b = host(random::normal<f32>({n, n}, 2).sync()).sync();
+  std::vector<float> c(static_cast<std::size_t>(n) * n);
+  const int row_major = 101, no_transpose = 111;
+  for (auto _ : state)
+    cblas_sgemm(row_major, no_transpose, no_transpose, n, n, n, 1, a.data(), n, b.data(), n, 0, c.data(), n);
+  flops(state, n);
+}
+
+#define PAIR(ours, peer, ...)                                                \
+  BENCHMARK(ours)->UseRealTime()->Unit(benchmark::kMillisecond) __VA_ARGS__; \
+  BENCHMARK(peer)->UseRealTime()->Unit(benchmark::kMillisecond) __VA_ARGS__
+
+PAIR(add_tessera, add_peer);
+PAIR(saxpy_tessera, saxpy_peer);
+PAIR(softmax_tessera<1024>, softmax_peer<1024>);
+PAIR(softmax_tessera<4096>, softmax_peer<4096>);
+PAIR(softmax_tessera<16384>, softmax_peer<16384>);
+PAIR(matmul_tessera, matmul_openblas, ->Arg(2048)->Arg(4096));
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,14 @@
+# Every page of the guide with code is a program (extract.py says how) that must compile, run and return 0.
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+file(GLOB guide_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/guide/[0-9]*.md)
+foreach(page IN LISTS guide_pages)
+  get_filename_component(name ${page} NAME_WE)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/guide_${name}.cpp)
+  add_custom_command(OUTPUT ${source}
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/guide/extract.py ${page} ${source}
+    DEPENDS ${page} ${CMAKE_CURRENT_SOURCE_DIR}/guide/extract.py COMMENT "Guide page ${name}")
+  add_executable(guide_${name} ${source})
+  target_link_libraries(guide_${name} PRIVATE tessera_flags tessera::tessera)
+  add_test(NAME guide.${name} COMMAND guide_${name})
+  set_tests_properties(guide.${name} PROPERTIES LABELS guide)
+endforeach()

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Compiles every row of the reject table twice: the bad program must fail with the expected sentence in its first error, its
+accept twin must compile. A row whose twin does not compile proves nothing, so it fails too.
+
+usage: run.py --compiler g++ --include DIR [--include DIR] [--jobs N] [--only TEXT] ROWS...
+
+A rows file is a sequence of
+
+    === name of the row
+    expect: text that the first error must contain
+    flags: extra compiler flags                       (optional)
+    only: g++ | clang++                               (optional: a check that only one compiler has)
+    --- bad
+    C++
+    --- good
+    C++
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PRELUDE = "#include <tessera/tessera.hpp>\n"
+FORBIDDEN = ["tessera::lang::emit", "ir::Builder", "Tracer::"]  # internals that no first error may speak of
+
+
+@dataclass
+class Row:
+    file: str
+    line: int
+    name: str
+    expect: str = ""
+    flags: list = field(default_factory=list)
+    only: str = ""
+    bad: str = ""
+    good: str = ""
+
+
+def parse(path):
+    rows, part = [], None
+    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+        if line.startswith("=== "):
+            rows.append(Row(Path(path).name, number, line[4:].strip()))
+            part = "head"
+        elif line.strip() in ("--- bad", "--- good"):
+            part = line.strip()[4:]
+        elif part in ("bad", "good"):
+            setattr(rows[-1], part, getattr(rows[-1], part) + line + "\n")
+        elif part == "head" and line.strip():
+            key, _, value = line.partition(":")
+            if key not in ("expect", "flags", "only"):
+                sys.exit(f"{path}:{number}: unknown key '{key}'")
+            setattr(rows[-1], key, value.split() if key == "flags" else value.strip())
+    for row in rows:
+        if not (row.expect and row.bad and row.good):
+            sys.exit(f"{path}:{row.line}: row '{row.name}' needs expect, bad and good")
+    return rows
+
+
+class Compiler:
+    def __init__(self, command, includes, folder):
+        self.base = [command, "-std=c++20", "-Wall", "-Wextra", "-Wno-unused", "-fno-diagnostics-show-caret"]
+        self.base += [f"-I{i}" for i in includes]
+        self.name = "clang++" if "clang" in Path(command).name else "g++"
+        self.folder = Path(folder)
+        header = self.folder / "prelude.hpp"
+        header.write_text(PRELUDE)
+        out = self.folder / ("prelude.hpp.pch" if self.name == "clang++" else "prelude.hpp.gch")
+        done = subprocess.run(self.base + ["-x", "c++-header", str(header), "-o", str(out)], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"the header itself does not compile:\n{done.stderr}")
+        self.prelude = ["-include-pch", str(out)] if self.name == "clang++" else ["-include", str(header)]
+
+    def compile(self, code, flags):
+        handle, path = tempfile.mkstemp(suffix=".cpp", dir=self.folder)
+        os.write(handle, ("using namespace tessera;\n" + code).encode())
+        os.close(handle)
+        done = subprocess.run(self.base + self.prelude + flags + ["-fsyntax-only", path], capture_output=True, text=True, timeout=120)
+        os.unlink(path)
+        return done.returncode, done.stderr
+
+
+def check(compiler, row):
+    """Returns None, or what is wrong with the row."""
+    status, text = compiler.compile(row.bad, row.flags)
+    if status == 0:
+        return "the bad program compiles"
+    errors = [l for l in text.splitlines() if re.search(r"\b(error|fatal error):", l)]
+    if not errors or row.expect not in errors[0]:
+        return "the first error is\n      " + (errors[0] if errors else text[:500]) + f"\n    expected it to contain\n      {row.expect}"
+    internals = [f for f in FORBIDDEN if f in errors[0]]
+    if internals:
+        return f"the first error speaks of internals ({internals[0]}): {errors[0]}"
+    status, text = compiler.compile(row.good, row.flags)
+    if status:
+        return "the accept twin does not compile:\n" + "\n".join("      " + l for l in text.splitlines()[:12])
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--include", action="append", default=[])
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--only", default="")
+    parser.add_argument("rows", nargs="+")
+    args = parser.parse_args()
+    rows = [r for f in args.rows for r in parse(f) if args.only in r.name]
+    names = [r.name for r in rows]
+    repeated = {n for n in names if names.count(n) > 1}
+    if repeated:
+        sys.exit(f"rows with one name: {sorted(repeated)}")
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = Compiler(args.compiler, args.include, folder)
+        rows = [r for r in rows if not r.only or r.only == compiler.name]
+        with ThreadPoolExecutor(args.jobs) as pool:
+            results = list(pool.map(lambda r: check(compiler, r), rows))
+    failed = 0
+    for row, problem in zip(rows, results):
+        if problem:
+            failed += 1
+            print(f"{row.file}:{row.line}: {row.name}\n    {problem}")
+    print(f"{len(rows) - failed} passed, {failed} failed")
+    sys.exit(1 if failed or not rows else 0)
+
+
+if __name__ == "__main__":
+    main()

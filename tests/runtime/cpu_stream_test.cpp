@@ -297,6 +297,17 @@ TEST_P(CpuFailure, IsForgivenOnlyAfterThoseWhoDependOnItHaveSeenIt) {
   opener.join();
 }
 
+TEST_P(CpuFailure, OnlyTheFailureThatWasThrownIsForgiven) {
+  StorageRef y = make("y", 0);
+  const Access written{y, AccessMode::Write};
+  const Ticket first = enqueue(stream, [] { throw DeviceError("first"); }, {written});
+  const Ticket second = enqueue(stream, [] { throw DeviceError("second"); }, {written});
+  EXPECT_THROW(wait(first, {&written, 1}), DeviceError);
+  EXPECT_THROW(read(y), DeviceError) << "the second write failed as well";
+  EXPECT_THROW(wait(second, {&written, 1}), DeviceError);
+  EXPECT_NO_THROW(read(y));
+}
+
 TEST_P(CpuFailure, AScopeWaitsForItsOwnWorkOnly) {
   StorageRef x = make("x", 1), y = make("y", 0), z = make("z", 0), u = make("u", 0);
   fail(u);  // somebody else's
@@ -315,6 +326,8 @@ TEST_P(CpuFailure, AScopeWaitsForItsOwnWorkOnly) {
   EXPECT_NO_THROW(outer.wait()) << "the inner scope's work was the inner scope's";
   axpy(stream, z, 1, x);
   EXPECT_NO_THROW(outer.wait());
+  fail(y);
+  EXPECT_THROW(outer.wait(), DeviceError) << "the outer scope is the innermost again";
   EXPECT_THROW(read(u), DeviceError);
   EXPECT_NO_THROW(stream.synchronize()) << "all has been thrown";
 }

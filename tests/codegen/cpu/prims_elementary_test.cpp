@@ -30,7 +30,7 @@ const Function kFunctions[] = {
 /// `lowest`.
 double ulps(double expected, double found, int mantissa, int lowest, double largest) {
   if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) && std::isnan(found) ? 0 : INFINITY;
-  if (expected == found) return 0;
+  if (expected == found) return expected == 0 && std::signbit(expected) != std::signbit(found) ? INFINITY : 0;
   if (std::isinf(expected)) return INFINITY;
   if (std::isinf(found)) {  // overflow: allowed from half a unit above the largest number
     const double unit = std::ldexp(1.0, std::ilogb(largest) - mantissa);

@@ -122,9 +122,9 @@ struct TanhF {
     p = fused(p, u, -0x1.555554p-2f);
     const float small = fused(x * u, p, x);
     const float large = 1.0f - 2.0f / (ExpF::apply(a > 10.0f ? 20.0f : a + a) + 1.0f);
-    const float signed_large =
-        bits_as<float>(bits_as<std::uint32_t>(large) | (bits_as<std::uint32_t>(x) & 0x80000000u));
-    return a < 0.625f ? small : x != x ? x : signed_large;
+    const float r = a < 0.625f ? small : large;
+    const float with_sign = bits_as<float>(bits_as<std::uint32_t>(r) | (bits_as<std::uint32_t>(x) & 0x80000000u));
+    return x != x ? x : with_sign;  // the sign: also of -0
   }
 };
 
@@ -245,12 +245,15 @@ struct TrigF {
     const double cosine = fused(c, u, 1.0);
     const std::int32_t quadrant = static_cast<std::int32_t>(n) + (which == Trig::Cos ? 1 : 0);
     const bool swapped = (quadrant & 1) != 0;
+    double result = 0;
     if constexpr (which == Trig::Tan) {
-      return static_cast<float>(swapped ? -cosine / sine : sine / cosine);
+      result = swapped ? -cosine / sine : sine / cosine;
     } else {
       const double picked = swapped ? cosine : sine;
-      return static_cast<float>((quadrant & 2) != 0 ? -picked : picked);
+      result = (quadrant & 2) != 0 ? -picked : picked;
     }
+    if constexpr (which == Trig::Cos) return static_cast<float>(result);
+    return value == 0.0f ? value : static_cast<float>(result);  // -0 stays
   }
   static float apply_large(float x) {
     if constexpr (which == Trig::Sin) return static_cast<float>(__builtin_sin(x));

@@ -55,11 +55,19 @@ std::string trimmed(std::string_view s) {
   return std::string(s.substr(first, s.find_last_not_of(space) - first + 1));
 }
 
-/// The parts between the bracket at `i` and its partner, cut at commas outside brackets; sets `i` behind it. Empty if
-/// it has no partner. `angles`: < and > are brackets too (template arguments).
+/// The closing partner of an opening bracket, or 0. `<` counts only where template arguments are expected.
+char partner(char c, bool angles) {
+  if (c == '(') return ')';
+  if (c == '[') return ']';
+  if (c == '{') return '}';
+  return angles && c == '<' ? '>' : '\0';
+}
+
+/// The parts between the bracket at `i` and its partner, cut at commas outside further brackets; sets `i` behind the partner. Empty if it
+/// has none. `angles`: the bracket is that of template arguments.
 std::vector<std::string> bracketed(std::string_view s, std::size_t& i, bool angles) {
   std::vector<std::string> parts;
-  int depth = 0;
+  std::string open;  // the partners that are waited for
   std::size_t start = i + 1;
   while (i < s.size()) {
     const std::size_t next = skip_quiet(s, i);
@@ -68,14 +76,18 @@ std::vector<std::string> bracketed(std::string_view s, std::size_t& i, bool angl
       continue;
     }
     const char c = s[i];
-    if (c == '(' || c == '[' || c == '{' || (angles && c == '<')) ++depth;
-    if (c == ')' || c == ']' || c == '}' || (angles && c == '>')) --depth;
-    if (depth == 0 || (depth == 1 && c == ',')) {
+    const bool in_angles = angles && (open.empty() || open.back() == '>');
+    if (const char close = partner(c, in_angles)) {
+      open += close;
+    } else if (c == open.back()) {
+      open.pop_back();
+    }
+    if (open.empty() || (open.size() == 1 && c == ',')) {
       parts.push_back(trimmed(s.substr(start, i - start)));
       start = i + 1;
     }
     ++i;
-    if (depth == 0) return parts;
+    if (open.empty()) return parts;
   }
   return {};
 }
@@ -107,7 +119,12 @@ std::vector<std::string> call_arguments(const std::string& kernel, SourceLocatio
   // on that line.
   const std::size_t line_end = s.find('\n');
   std::vector<std::string> found;
-  for (std::size_t i = s.find("kernel<"); i != std::string_view::npos && i < line_end; i = s.find("kernel<", i + 1)) {
+  for (std::size_t i = 0; i < line_end && i < s.size(); ++i) {
+    if (const std::size_t next = skip_quiet(s, i); next != i) {
+      i = next - 1;
+      continue;
+    }
+    if (s.substr(i, 7) != "kernel<") continue;
     auto arguments = arguments_after(s, i, kernel);
     if (arguments.empty()) continue;
     if (!found.empty() && found != arguments) return {};  // two calls on the line: which one is not known

@@ -52,19 +52,18 @@ void throw_empty_argument(Context c, int param) {
 }
 
 void throw_alias(Context c, int writer, int other, bool both_write) {
-  std::string text = name(c, writer);
-  const bool named = !text.empty();
-  if (!named) text = "the tensor";
+  const std::string text = name(c, writer);
   if (both_write) {
+    const std::string mend = text.empty() ? "clone() one of them" : "clone(" + text + ") for one of them";
     throw BorrowError(concat(position(c, writer), " and ", position(c, other), " of ", c.signature.what,
-                             " are the same storage; both are written, so each needs its own.\n  Make a copy (clone(",
-                             text, ")) for one of them."),
+                             " are the same storage; both are written, so each needs its own.\n  Make a copy: ", mend, "."),
                       c.where);
   }
+  const std::string mend = text.empty() ? "Make a copy (clone()), or write in place with the Mut parameter's load()."
+                                        : concat("Make a copy (x = clone(", text, ")), or write in place with ", text, ".load().");
   throw BorrowError(concat(position(c, other), " and ", position(c, writer), " of ", c.signature.what,
                            " are the same storage; argument ", writer + 1, " is written, so argument ", other + 1,
-                           " may not share it.\n  Make a copy (x = clone(", text, ")), or write in place with ",
-                           named ? text + "." : std::string("its "), "load()."),
+                           " may not share it.\n  ", mend),
                     c.where);
 }
 

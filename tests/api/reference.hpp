@@ -11,8 +11,8 @@ namespace {
 inline std::size_t at(int row, int column, int columns) { return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column); }
 
 template <class A>
-std::vector<double> doubles(const A& tensor) {
-  return tessera::host(tessera::cast<tessera::f64>(tensor)).sync();
+std::vector<double> doubles(A&& tensor) {
+  return tessera::host(tessera::cast<tessera::f64>(std::forward<A>(tensor))).sync();
 }
 
 inline std::vector<double> matmul(const std::vector<double>& a, const std::vector<double>& b, int m, int n, int k) {

@@ -48,11 +48,17 @@ std::size_t skip_quiet(std::string_view s, std::size_t i) {
   return i;
 }
 
+/// Without blanks at both ends and without comments in front.
 std::string trimmed(std::string_view s) {
   const char* space = " \t\n\r";
-  const std::size_t first = s.find_first_not_of(space);
-  if (first == std::string_view::npos) return "";
-  return std::string(s.substr(first, s.find_last_not_of(space) - first + 1));
+  for (;;) {
+    const std::size_t first = s.find_first_not_of(space);
+    if (first == std::string_view::npos) return "";
+    s.remove_prefix(first);
+    if (s[0] != '/' || skip_quiet(s, 0) == 0) break;
+    s.remove_prefix(skip_quiet(s, 0));
+  }
+  return std::string(s.substr(0, s.find_last_not_of(space) + 1));
 }
 
 /// The closing partner of an opening bracket, or 0. `<` counts only where template arguments are expected.

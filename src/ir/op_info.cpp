@@ -65,6 +65,37 @@ constexpr KindName kKinds[] = {
     {"atomic_mode", AttrKind::AtomicMode},
 };
 
+struct ClassName {
+  std::string_view name;
+  TypeClass type_class;
+};
+constexpr ClassName kClasses[] = {
+    {"any", TypeClass::Any},
+    {"tile", TypeClass::Tile},
+    {"number", TypeClass::Number},
+    {"anynumber", TypeClass::AnyNumber},
+    {"float", TypeClass::Float},
+    {"anyfloat", TypeClass::AnyFloat},
+    {"f32", TypeClass::F32},
+    {"int", TypeClass::Int},
+    {"anyint", TypeClass::AnyInt},
+    {"i1", TypeClass::I1},
+    {"i8", TypeClass::I8},
+    {"i32", TypeClass::I32},
+    {"i64", TypeClass::I64},
+    {"pointer", TypeClass::Pointer},
+    {"scalar_i1", TypeClass::ScalarI1},
+    {"scalar_i32", TypeClass::ScalarI32},
+    {"scalar_int", TypeClass::ScalarInt},
+    {"scalar_pointer", TypeClass::ScalarPointer},
+    {"token", TypeClass::Token},
+    {"tensor_view", TypeClass::TensorView},
+    {"view", TypeClass::View},
+    {"partition_view", TypeClass::PartitionView},
+    {"strided_view", TypeClass::StridedView},
+    {"gather_scatter_view", TypeClass::GatherScatterView},
+};
+
 [[noreturn]] void bad_row(const Row& row, std::string_view item) {
   throw InternalError(concat("ops.def, row ", row.mnemonic, ": cannot read `", item, "`"));
 }
@@ -101,9 +132,15 @@ GroupInfo parse_group(const Row& row, std::string_view item) {
   GroupInfo g{};
   g.since = static_cast<std::uint8_t>(take_number(item, '@', row.since));
   g.arity = take_suffix(item, '?') ? Arity::Optional : take_suffix(item, '*') ? Arity::Variadic : Arity::One;
-  g.name = item;
-  if (item.empty()) bad_row(row, "a group without a name");
-  return g;
+  std::size_t colon = item.find(':');
+  if (colon == std::string_view::npos) bad_row(row, item);
+  g.name = item.substr(0, colon);
+  for (const ClassName& c : kClasses) {
+    if (c.name != item.substr(colon + 1)) continue;
+    g.type_class = c.type_class;
+    return g;
+  }
+  bad_row(row, item);
 }
 
 AttrName attr_name(const Row& row, std::string_view name) {

@@ -29,8 +29,19 @@ inline constexpr std::uint16_t ModuleLevel = 512; ///< lives in a Module, never 
 
 enum class Arity : std::uint8_t { One, Optional, Variadic };
 
+/// What types a group accepts (Ops.td's type constraints). A tile class says what the tile's elements may be: Float f16 bf16 f32
+/// f64; Int i1 to i64; AnyFloat, AnyInt with the narrow formats that only convert, multiply or move; Number Int and AnyFloat.
+enum class TypeClass : std::uint8_t {
+  Any, Tile, Number, AnyNumber, Float, AnyFloat, F32, Int, AnyInt, I1, I8, I32, I64, Pointer,
+  ScalarI1, ScalarI32, ScalarInt, ScalarPointer,
+  Token, TensorView, View, PartitionView, StridedView, GatherScatterView
+};
+const char* text(TypeClass);           ///< in words: "tile of f16, bf16, f32 or f64"
+bool accepts(TypeClass, Type);
+
 struct GroupInfo {
   std::string_view name;
+  TypeClass type_class;
   Arity arity;
   std::uint8_t since;
 };

@@ -23,9 +23,12 @@ struct SmallFormat {
 
   static float widen(std::uint32_t v) {
     const std::uint32_t magnitude = v & ones, negative = (v & sign) << (31 - ExponentBits - MantissaBits);
-    // Exponent rebiased by a multiplication, which is right for subnormals too.
-    const float scale = bits_as<float>(static_cast<std::uint32_t>(254 - Bias) << 23);  // 2^(127 - Bias)
-    std::uint32_t r = bits_as<std::uint32_t>(bits_as<float>(magnitude << (23 - MantissaBits)) * scale);
+    // Subnormals by an integer conversion, not as subnormals of f32: multiplying those is slow on many processors.
+    constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - Bias) << 23;
+    const float unit = bits_as<float>(static_cast<std::uint32_t>(127 + 1 - Bias - MantissaBits) << 23);
+    const float small = static_cast<float>(static_cast<std::int32_t>(magnitude)) * unit;
+    const std::uint32_t normal = (magnitude << (23 - MantissaBits)) + rebias;
+    std::uint32_t r = magnitude < (1u << MantissaBits) ? bits_as<std::uint32_t>(small) : normal;
     if (ieee) r = magnitude >= infinity ? 0x7F800000u | (magnitude << (23 - MantissaBits)) : r;
     if (nan_only) r = magnitude == ones ? 0x7FC00000u : r;
     return bits_as<float>(r | negative);

@@ -23,6 +23,7 @@ inline constexpr int kVectorBytes = 32, kRows = 4;
 inline constexpr int kVectorBytes = 16, kRows = 4;
 #endif
 inline constexpr int kVectors = 2;  // side by side in a panel
+inline constexpr i64 kInPlaceBytes = 16384;
 
 template <class T>
 struct VectorOf;
@@ -185,6 +186,12 @@ void pack_panel(const Loader<T>& from, const Matrix& b, i64 batch, i64 top, i64 
   const int bytes = from.bytes;
   if (columns < width)
     for (i64 i = 0; i < depth * width; ++i) panel[i] = T{0};
+  if (from.native && b.col_stride == 1 && columns == width && width == kColumns<T>) {
+    const T* row = reinterpret_cast<const T*>(element(b, bytes, batch, top, first));
+    for (i64 p = 0; p < depth; ++p, row += b.row_stride, panel += kColumns<T>)
+      for (int v = 0; v < kVectors; ++v) store_vector(panel + v * kWidth<T>, load_vector(row + v * kWidth<T>));
+    return;
+  }
   if (b.col_stride == 1 || b.row_stride != 1 || depth == 1) {
     for (i64 p = 0; p < depth; ++p)
       widen(from, panel + p * width, element(b, bytes, batch, top + p, first), b.col_stride, columns);
@@ -241,8 +248,10 @@ struct Product {
     constexpr int W = kWidth<T>;
     const Source<T> rows{a.data + top * a.col_stride, a.row_stride, a.col_stride};
     const Matrix& b = x.b;
+    // Packing does not pay for few rows, nor where all of b stays in the first-level cache anyway.
+    const bool small = x.m <= kRows || x.k * x.n * static_cast<i64>(sizeof(T)) <= kInPlaceBytes;
     const bool in_place =
-        plan.rhs.native && plan.scale_block == 0 && b.col_stride == 1 && x.m <= kRows;  // packing would not pay
+        plan.rhs.native && plan.scale_block == 0 && b.col_stride == 1 && small;  // packing would not pay
     for (i64 j = 0; j < x.n;) {
       const i64 left = x.n - j, width = left >= kColumns<T> ? kColumns<T> : W, columns = left < width ? left : width;
       const T* panel = scratch.panel;

@@ -26,7 +26,8 @@ if(sources)
   foreach(isa IN LISTS prims_isas)
     foreach(kernel IN LISTS kernels)
       get_filename_component(stem ${kernel} NAME_WE)
-      set(unit ${PROJECT_BINARY_DIR}/prims/${stem}_${isa}.cpp)
+      # At the same place whether or not Tessera is the top-level project: ccache tells files by their path.
+      set(unit ${CMAKE_BINARY_DIR}/prims/${stem}_${isa}.cpp)
       file(CONFIGURE OUTPUT ${unit} CONTENT
            "#define TESSERA_PRIMS_ISA ${isa}\n#include \"codegen/cpu/prims/kernels/${stem}.inl\"\n")
       target_sources(${target} PRIVATE ${unit})

@@ -1,5 +1,5 @@
-// A scalar expression over a kernel's entry arguments, taken out of the IR so that the host can evaluate it at launch without
-// allocating: `require` conditions, and later the obligations of the compiler's proofs.
+// A scalar expression over a kernel's entry arguments, taken out of the IR so that the host can evaluate it at launch
+// without allocating: `require` conditions, and later the obligations of the compiler's proofs.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,8 +14,8 @@ namespace tessera::ir {
 
 class ScalarProgram {
  public:
-  /// Takes the slice that computes `value`; nullopt if it reads anything but constants, entry arguments and queries of view
-  /// shapes (`why` then says which operation stands in the way).
+  /// Takes the slice that computes `value`; nullopt if it reads anything but constants, entry arguments and queries of
+  /// view shapes (`why` then says which operation stands in the way).
   static std::optional<ScalarProgram> extract(Value value, std::string* why = nullptr);
 
   /// Evaluates over the launch's argument slots (raw bits). Neither allocates nor throws.

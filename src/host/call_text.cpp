@@ -69,8 +69,8 @@ char partner(char c, bool angles) {
   return angles && c == '<' ? '>' : '\0';
 }
 
-/// The parts between the bracket at `i` and its partner, cut at commas outside further brackets; sets `i` behind the partner. Empty if it
-/// has none. `angles`: the bracket is that of template arguments.
+/// The parts between the bracket at `i` and its partner, cut at commas outside further brackets; sets `i` behind the
+/// partner. Empty if it has none. `angles`: the bracket is that of template arguments.
 std::vector<std::string> bracketed(std::string_view s, std::size_t& i, bool angles) {
   std::vector<std::string> parts;
   std::string open;  // the partners that are waited for

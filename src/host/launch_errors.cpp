@@ -55,12 +55,14 @@ void throw_alias(Context c, int writer, int other, bool both_write) {
   const std::string text = name(c, writer);
   if (both_write) {
     const std::string mend = text.empty() ? "clone() one of them" : "clone(" + text + ") for one of them";
-    throw BorrowError(concat(position(c, writer), " and ", position(c, other), " of ", c.signature.what,
-                             " are the same storage; both are written, so each needs its own.\n  Make a copy: ", mend, "."),
-                      c.where);
+    throw BorrowError(
+        concat(position(c, writer), " and ", position(c, other), " of ", c.signature.what,
+               " are the same storage; both are written, so each needs its own.\n  Make a copy: ", mend, "."),
+        c.where);
   }
-  const std::string mend = text.empty() ? "Make a copy (clone()), or write in place with the Mut parameter's load()."
-                                        : concat("Make a copy (x = clone(", text, ")), or write in place with ", text, ".load().");
+  const std::string mend =
+      text.empty() ? "Make a copy (clone()), or write in place with the Mut parameter's load()."
+                   : concat("Make a copy (x = clone(", text, ")), or write in place with ", text, ".load().");
   throw BorrowError(concat(position(c, other), " and ", position(c, writer), " of ", c.signature.what,
                            " are the same storage; argument ", writer + 1, " is written, so argument ", other + 1,
                            " may not share it.\n  ", mend),

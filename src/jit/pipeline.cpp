@@ -4,8 +4,6 @@
 
 namespace tessera::jit {
 
-std::unique_ptr<ir::Module> prepared(const ir::Module& module) {
-  return ir::clone(module);
-}
+std::unique_ptr<ir::Module> prepared(const ir::Module& module) { return ir::clone(module); }
 
 }  // namespace tessera::jit

@@ -79,9 +79,22 @@ class VersionWalk {
         need_(
             info.operands[g].since, [&] { return concat("operand ", info.operands[g].name, " of ", info.mnemonic); },
             op.loc);
+    if (op.op() == Op::FToF && op.num_results() == 1) conversion(op);
     results(op);
     for (std::size_t r = 0; r < op.num_regions(); ++r)
       for (std::size_t i = 0; i < op.region(r).num_args(); ++i) type(op.region(r).arg(i).type(), op.loc);
+  }
+
+  /// Roundings other than to nearest came with 13.4, but for f8E8M0FNU.
+  void conversion(const Operation& op) {
+    const auto rounding = op.enum_attr<Rounding>(AttrName::rounding_mode, Rounding::NearestEven);
+    if (rounding != Rounding::NearestEven && op.result().type().elem() != Elem::F8E8M0FNU)
+      need_(
+          4,
+          [&] {
+            return concat("rounding ", enum_text(AttrKind::Rounding, static_cast<std::uint8_t>(rounding)), " of ftof");
+          },
+          op.loc);
   }
 
   /// A result that an older version does not know is dropped there, so it must not be used.

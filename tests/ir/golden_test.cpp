@@ -118,6 +118,15 @@ TEST(Bytecode, UsedTokenOfPrintNeedsItsVersion) {
   EXPECT_EQ(required_version(*used).minor, 2);
 }
 
+TEST(Bytecode, RoundingsOfConversionsNeedTheirVersion) {
+  auto plain = testing::read_program("arg %f tile:f32:\n%a = ftof from=%f -> tile:f16: ; rounding_mode=nearest_even");
+  EXPECT_EQ(required_version(*plain).minor, 1);
+  auto zero = testing::read_program("arg %f tile:f32:\n%a = ftof from=%f -> tile:f16: ; rounding_mode=zero");
+  EXPECT_EQ(required_version(*zero).minor, 4);
+  auto scale = testing::read_program("arg %f tile:f32:\n%a = ftof from=%f -> tile:f8E8M0FNU: ; rounding_mode=zero");
+  EXPECT_EQ(required_version(*scale).minor, 2);
+}
+
 TEST(Bytecode, ProducerIsWrittenFrom13_3On) {
   auto module = testing::read_program("");
   auto plain = write_bytecode(*module, {{13, 2}, true});

@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <fstream>
 
-#include "ir/case_reader.hpp"
+#include "ir/rule_reader.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera::ir {
@@ -14,51 +13,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A legal program, and lines that replace one of its lines to break a rule.
-struct Rule {
-  std::vector<std::string> accept;
-  struct Reject {
-    std::string line, replacement, message;
-  };
-  std::vector<Reject> rejects;
-};
-
-/// rules.txt: "accept" starts a program; "reject <message>" follows with "- <line>" and "+ <replacement>" (empty:
-/// removed).
-std::vector<Rule> rules() {
-  std::ifstream in(TESSERA_TEST_DATA "/ir/verify/rules.txt");
-  std::vector<Rule> rules;
-  bool program = false;
-  for (std::string line; std::getline(in, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    if (line == "accept") {
-      rules.emplace_back();
-      program = true;
-    } else if (line.starts_with("reject ")) {
-      rules.back().rejects.push_back({"", "", line.substr(7)});
-      program = false;
-    } else if (program) {
-      rules.back().accept.push_back(line);
-    } else {
-      Rule::Reject& r = rules.back().rejects.back();
-      (line[0] == '-' ? r.line : r.replacement) = line.size() > 2 ? line.substr(2) : "";
-    }
-  }
-  return rules;
-}
-
 std::string all_messages(const Module& module) {
   std::string text;
   for (const Diagnostic& d : verify(module)) text += d.message + "\n";
   return text;
-}
-
-std::vector<std::string> broken(const Rule& rule, const Rule::Reject& reject) {
-  std::vector<std::string> lines = rule.accept;
-  auto at = std::ranges::find(lines, reject.line);
-  if (at == lines.end()) throw std::runtime_error("no line to replace: " + reject.line);
-  *at = reject.replacement;
-  return lines;
 }
 
 /// Of the first diagnostic: what follows from a mistake may be reported after it.
@@ -71,12 +29,12 @@ std::string first_message(const std::vector<std::string>& lines) {
 
 TEST(Verify, EveryRuleAcceptsAndRejects) {
   int rejects = 0;
-  for (const Rule& rule : rules()) {
+  for (const testing::Rule& rule : testing::read_rules()) {
     SCOPED_TRACE(rule.accept.back());
     EXPECT_EQ(all_messages(*testing::CaseReader::read(rule.accept)), "");
-    for (const Rule::Reject& reject : rule.rejects) {
+    for (const testing::Rule::Reject& reject : rule.rejects) {
       SCOPED_TRACE(reject.replacement);
-      const std::string found = first_message(broken(rule, reject));
+      const std::string found = first_message(testing::broken(rule, reject));
       EXPECT_THAT(found, HasSubstr(reject.message));
       ++rejects;
     }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
 #include "codegen/tileiras/files.hpp"
@@ -55,6 +56,7 @@ std::string ask(const std::string& disassembler, const std::vector<std::string>&
 TEST(Rules, NvidiaAgrees) {
   std::string why;
   auto assembler = locate_assembler("sm_90", &why);
+  if (!assembler && std::getenv("TESSERA_REQUIRE_TILEIRAS")) FAIL() << why;
   if (!assembler) GTEST_SKIP() << why;
   const std::string disassembler = assembler->path.substr(0, assembler->path.rfind('/')) + "/tileirdisasm";
   if (!is_executable(disassembler)) GTEST_SKIP() << "there is no tileirdisasm beside " << assembler->path;

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Assembles every kernel of given programs with NVIDIA's tileiras, for every GPU generation, without a GPU.
+
+    assemble_all.py --dumps FOLDER [--run PROGRAM [--run PROGRAM ...]] [--gpu sm_90 ...] [--jobs N] [--at-least N]
+
+The programs are run with TESSERA_DUMP=bytecode, so that each writes the bytecode of the kernels that it compiles into FOLDER (on the
+CPU: no GPU is needed). Then every *.tilebc in FOLDER is assembled for every GPU. What has been accepted is remembered in
+FOLDER/accepted by content and assembler, and not asked again.
+
+A kernel whose element types a GPU lacks (8-bit floats before sm_89) is reported apart and is no failure.
+Exit codes: 0 all accepted, 1 a kernel was refused or there are too few, 77 there is no assembler (1 if TESSERA_REQUIRE_TILEIRAS is
+set).
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+GPUS = ["sm_80", "sm_90", "sm_100", "sm_120"]
+LACKS_TYPE = "Incompatibility with architecture"
+PROGRAM_LIMIT = 900  # seconds
+ASSEMBLER_LIMIT = 300
+
+
+def find_assembler():
+    candidates = []
+    if os.environ.get("TESSERA_TILEIRAS"):
+        candidates.append(pathlib.Path(os.environ["TESSERA_TILEIRAS"]))
+    cache = os.environ.get("TESSERA_CACHE_DIR")
+    cache = pathlib.Path(cache) if cache else pathlib.Path(
+        os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "tessera"
+    candidates += sorted(cache.glob("tileiras-*/bin/tileiras"), reverse=True)
+    for root in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}:
+        candidates += sorted(pathlib.Path(root).glob("nvidia/*/bin/tileiras"))
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    print("there is no tileiras: run scripts/get-tileiras.sh, or set TESSERA_TILEIRAS", file=sys.stderr)
+    sys.exit(1 if os.environ.get("TESSERA_REQUIRE_TILEIRAS") else 77)
+
+
+def clean_environment(**more):
+    environment = {k: v for k, v in os.environ.items() if k not in ("CUDA_HOME", "CUDA_PATH")}
+    return environment | more
+
+
+def run_program(program, dumps):
+    """Runs one program so that it dumps its kernels; what it computes is the business of other tests."""
+    environment = clean_environment(TESSERA_DUMP="bytecode", TESSERA_DUMP_DIR=str(dumps), TESSERA_DEVICE="cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run([program], env=environment, cwd=folder, capture_output=True, timeout=PROGRAM_LIMIT)
+        except subprocess.TimeoutExpired:
+            print(f"note: {program} did not end within {PROGRAM_LIMIT} s; its kernels so far are taken")
+            return
+    if done.returncode not in (0, 77):
+        print(f"note: {program} ended with {done.returncode}; its kernels so far are taken")
+
+
+def assemble(assembler, file, gpu, accepted):
+    """(file, gpu, problem): problem is empty if accepted."""
+    stamp = accepted / f"{file.stem}.{gpu}"
+    if stamp.exists():
+        return file, gpu, ""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [str(assembler), f"--gpu-name={gpu}", "--lineinfo", str(file), "-o", f"{folder}/kernel.cubin"]
+        try:
+            done = subprocess.run(command, env=clean_environment(TMPDIR=folder), capture_output=True, text=True,
+                                  timeout=ASSEMBLER_LIMIT)
+        except subprocess.TimeoutExpired:
+            return file, gpu, f"tileiras did not end within {ASSEMBLER_LIMIT} s"
+        if done.returncode == 0 and pathlib.Path(folder, "kernel.cubin").exists():
+            stamp.touch()
+            return file, gpu, ""
+        return file, gpu, done.stderr.strip() or f"tileiras ended with {done.returncode} and no message"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dumps", type=pathlib.Path, required=True)
+    parser.add_argument("--run", action="append", default=[], metavar="PROGRAM")
+    parser.add_argument("--gpu", action="append", default=[])
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fewer kernels than this is a failure")
+    options = parser.parse_args()
+    assembler = find_assembler()
+    options.dumps.mkdir(parents=True, exist_ok=True)
+    for old in options.dumps.glob("*.tilebc"):
+        old.unlink()
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(lambda program: run_program(program, options.dumps), options.run))
+    files = sorted(options.dumps.glob("*.tilebc"))
+    release = subprocess.run([assembler, "--version"], env=clean_environment(), capture_output=True, text=True)
+    accepted = options.dumps / "accepted" / "".join(c if c.isalnum() else "_" for c in release.stdout.split("V")[-1][:12])
+    accepted.mkdir(parents=True, exist_ok=True)
+    gpus = options.gpu or GPUS
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        answers = list(pool.map(lambda work: assemble(assembler, *work, accepted), [(f, g) for f in files for g in gpus]))
+    refused = 0
+    for file, gpu, problem in answers:
+        if not problem:
+            continue
+        lacks = LACKS_TYPE in problem
+        refused += not lacks
+        print(f"{'lacking' if lacks else 'REFUSED'}: {file.stem} for {gpu}:\n  " + problem.replace("\n", "\n  "))
+    taken = sum(1 for a in answers if not a[2])
+    print(f"{len(files)} kernels of {len(options.run)} programs for {', '.join(gpus)}: {taken} of {len(answers)} accepted, "
+          f"{refused} refused, {len(answers) - taken - refused} need types that the GPU lacks")
+    if len(files) < options.at_least:
+        print(f"expected at least {options.at_least} kernels, found {len(files)}: do the programs write dumps?")
+        return 1
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

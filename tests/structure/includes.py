@@ -7,7 +7,7 @@ import re
 import tree
 
 ALGORITHMS = ("sort|stable_sort|partial_sort|nth_element|copy|copy_n|copy_if|copy_backward|fill|fill_n|find|find_if|find_if_not|count|count_if|all_of|any_of|none_of|"
-              "lower_bound|upper_bound|binary_search|equal_range|reverse|rotate|unique|remove|remove_if|transform|generate|generate_n|max_element|min_element|"
+              "lower_bound|upper_bound|binary_search|equal_range|reverse|rotate|unique|remove_if|transform|generate|generate_n|max_element|min_element|"
               "minmax|clamp|for_each|mismatch|search|replace|shuffle|is_sorted|lexicographical_compare|merge|set_difference|next_permutation")
 NEEDS = {
     "cstdint": r"\bstd::u?int(?:_fast|_least)?(?:8|16|32|64|ptr|max)_t\b",

@@ -3,6 +3,7 @@
     layers.py             check the project
     layers.py --selftest  check the checker on includes that are known to be right or wrong
 """
+import os
 import re
 import sys
 
@@ -63,6 +64,8 @@ def check(edges):
             continue
         for number, line in enumerate(tree.read(path).split("\n"), 1):
             match = re.match(r'\s*#\s*include\s*["<]([^">]+)[">]', line)
+            if match and path.startswith("tests/") and os.path.isfile(os.path.join(tree.ROOT, "tests", match.group(1))):
+                continue  # tests share their own helpers
             if match and (problem := problem_of(path, match.group(1), edges)):
                 problems.append(f"{path}:{number}: {problem}")
     declared = {}

@@ -1,6 +1,7 @@
 // Buffers, values, scopes, and the dispatch of operations to the files that translate them.
 #include "codegen/cpu/translate.hpp"
 
+#include <array>
 #include <cstring>
 
 #include "tessera/base/error.hpp"

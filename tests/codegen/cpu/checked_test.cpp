@@ -1,6 +1,7 @@
 // Checked mode: every violation is found and named, and beside each the nearest legal kernel passes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "codegen/cpu/kernel.hpp"

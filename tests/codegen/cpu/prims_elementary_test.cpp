@@ -2,6 +2,8 @@
 // function's interesting range and special values; the same bits on every instruction set. The bounds are those of
 // docs/semantics.md.
 #include <cfloat>
+#include <cstdio>
+#include <tuple>
 
 #include "prims_support.hpp"
 

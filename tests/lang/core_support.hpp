@@ -9,6 +9,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 #include "tessera/ir/printer.hpp"
+#include "tessera/ir/verifier.hpp"
 #include "tessera/lang/lang.hpp"
 
 namespace tessera::test {
@@ -46,6 +47,7 @@ class Arguments {
 template <auto K>
 void run(const Arguments& arguments, std::uint32_t blocks = 1) {
   const lang::Trace trace = lang::trace<K>();
+  ir::verify_or_throw(*trace.module);
   const auto program = cpu::Program::compile(*trace.module);
   cpu::RunOptions options;
   options.threads = 1;
@@ -55,6 +57,7 @@ void run(const Arguments& arguments, std::uint32_t blocks = 1) {
 template <auto K>
 std::string text() {
   const lang::Trace trace = lang::trace<K>();
+  ir::verify_or_throw(*trace.module);
   return ir::print(*trace.module->functions.front());
 }
 

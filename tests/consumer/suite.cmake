@@ -1,9 +1,9 @@
 # Three projects that use Tessera as a user's would, each configured, built and run on its own:
 #   find_package   against an installed tree          subdirectory   by FetchContent (add_subdirectory underneath)
 #   ir_only        installed tree, links tessera::ir alone
-function(tessera_consumer_test name)
+function(tessera_consumer_test name expect)
   add_test(NAME consumer.${name}
-           COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DSOURCE=${PROJECT_SOURCE_DIR} -DBUILD=${PROJECT_BINARY_DIR}
+           COMMAND ${CMAKE_COMMAND} -DNAME=${name} "-DEXPECT=${expect}" -DSOURCE=${PROJECT_SOURCE_DIR} -DBUILD=${PROJECT_BINARY_DIR}
                    -DGENERATOR=${CMAKE_GENERATOR} -DCOMPILER=${CMAKE_CXX_COMPILER} -DLAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
                    -DBUILD_TYPE=${CMAKE_BUILD_TYPE} "-DDEV_FLAGS=${CMAKE_CXX_FLAGS_DEV}"
                    -P ${PROJECT_SOURCE_DIR}/tests/consumer/run.cmake)
@@ -12,7 +12,7 @@ function(tessera_consumer_test name)
 endfunction()
 
 if(NOT TESSERA_SANITIZE AND TESSERA_INSTALL)
-  tessera_consumer_test(find_package)
-  tessera_consumer_test(ir_only)
-  tessera_consumer_test(subdirectory)
+  tessera_consumer_test(find_package "5[.], 5[.], 5[.]")
+  tessera_consumer_test(ir_only "consumer: ok")
+  tessera_consumer_test(subdirectory "5[.], 5[.], 5[.]")
 endif()

@@ -1,5 +1,5 @@
-// Tile IR on the CPU: a module is translated once to a Program, a Program runs any number of launches. It defines the meaning
-// of every operation, is the oracle of differential tests and hosts the checked mode.
+// Tile IR on the CPU: a module is translated once to a Program, a Program runs any number of launches. It defines the
+// meaning of every operation, is the oracle of differential tests and hosts the checked mode.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,14 +20,15 @@ struct Grid {
 struct Region {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
-  std::string label;               ///< how errors name it: "argument 1 (Mut<f32, 128>)"
-  std::uint8_t* written = nullptr; ///< one byte per byte of memory: nonzero once written; null: not tracked. Updated by the run.
+  std::string label;  ///< how errors name it: "argument 1 (Mut<f32, 128>)"
+  std::uint8_t* written =
+      nullptr;  ///< one byte per byte of memory: nonzero once written; null: not tracked. Updated by the run.
 };
 
 struct RunOptions {
-  int threads = 0;                 ///< 0: TESSERA_CPU_THREADS or all cores
-  bool checked = false;            ///< report what DESIGN section 2 lists as a DeviceError, with the kernel's file and line
-  std::span<const Region> regions; ///< checked mode only
+  int threads = 0;       ///< 0: TESSERA_CPU_THREADS or all cores
+  bool checked = false;  ///< report what DESIGN section 2 lists as a DeviceError, with the kernel's file and line
+  std::span<const Region> regions;  ///< checked mode only
 };
 
 class Program {
@@ -36,8 +37,9 @@ class Program {
   static std::shared_ptr<const Program> compile(const ir::Module&);
   virtual ~Program() = default;
 
-  /// Runs every block of the grid and returns when all are done. `args`: one 8-byte slot per entry argument. A failed `assert` or a
-  /// violation found by checked mode becomes a DeviceError with the kernel's file and line; other blocks may or may not have run.
+  /// Runs every block of the grid and returns when all are done. `args`: one 8-byte slot per entry argument. A failed
+  /// `assert` or a violation found by checked mode becomes a DeviceError with the kernel's file and line; other blocks
+  /// may or may not have run.
   virtual void run(Grid, std::span<const std::uint64_t> args, const RunOptions& = {}) const = 0;
   virtual const std::string& name() const = 0;
 };

@@ -115,6 +115,11 @@ class Acc {
   void name(const I& i, const J& j, const K& k, const L& l, const V& value,                                     \
             SourceLocation loc = SourceLocation::current()) const {                                             \
     detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k, l);                                    \
+  }                                                                                                             \
+  template <class... A>                                                                                         \
+    requires(sizeof...(A) != kRank + 1)                                                                         \
+  void name(const A&...) const {                                                                                \
+    static_assert(detail::never<A...>, "an Acc is added into at one index per axis: add(i, j, ..., value)");    \
   }
   TESSERA_ACC_OP(add, Add)
   TESSERA_ACC_OP(max, Max)

@@ -91,7 +91,7 @@ class In {
 
   /// The tensor as a grid of tiles.
   template <int... D>
-  TileGrid<T, D...> tiles(Shape<D...>, detail::Padding<T> padding = pad::zero) const {
+  auto tiles(Shape<D...>, detail::Padding<T> padding = pad::zero) const {
     static_assert(sizeof...(D) == sizeof...(E), "tiles(shape<...>) needs one extent per axis of the tensor");
     static_assert((detail::is_power_of_two(D) && ...), "the extents of a tile must be powers of two: edges are padded");
     return TileGrid<T, D...>(tensor_, padding.spec());

@@ -12,6 +12,13 @@ inline void require(const Tile<bool>& condition, std::string_view message,
                     SourceLocation loc = SourceLocation::current()) {
   lang::require_value(condition.value(), message, loc);
 }
+template <class T, int... D>
+  requires(sizeof...(D) > 0 || !std::is_same_v<T, bool>)
+void require(const Tile<T, D...>&, std::string_view) {
+  static_assert(detail::never<T>,
+                "require needs one condition for the launch, a Scalar<bool> over dimensions and scalar parameters; "
+                "for the elements of a tile use check");
+}
 /// A condition over the kernel's template arguments alone: ShapeError while recording if it is false.
 template <class B>
   requires(std::is_same_v<B, bool>)

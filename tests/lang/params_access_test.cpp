@@ -1,0 +1,311 @@
+// What loads and stores of parameters do, run on the CPU: padding, clipping, broadcasting, offsets of any sign, sub-partitions.
+#include <cmath>
+#include <limits>
+
+#include "lang/run_kernel.hpp"
+
+namespace tessera {
+namespace {
+
+using test::Array;
+using test::run;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+lang::Specialization none;
+
+std::uint32_t blocks(std::int64_t n, std::int64_t tile) { return static_cast<std::uint32_t>((n + tile - 1) / tile); }
+
+// ---- paddings -------------------------------------------------------------------------------------------------------
+
+void pad_zero(Mut<f32, 8> y, In<f32, dyn> x) { y.store(x.tiles(shape<8>).load(0)); }
+void pad_neg(Mut<f32, 8> y, In<f32, dyn> x) { y.store(x.tiles(shape<8>, pad::neg_inf).load(0)); }
+void pad_pos(Mut<f32, 8> y, In<f32, dyn> x) { y.store(x.tiles(shape<8>, pad::pos_inf).load(0)); }
+void pad_nan(Mut<f32, 8> y, In<f32, dyn> x) { y.store(x.tiles(shape<8>, pad::nan).load(0)); }
+void pad_value(Mut<f32, 8> y, In<f32, dyn> x) { y.store(x.tiles(shape<8>, pad(7)).load(0)); }
+void pad_scalar(Mut<f32, 8> y, In<f32, dyn> x, Scalar<f32> p) { y.store(x.tiles(shape<8>, pad(p * 2.0f)).load(0)); }
+
+template <auto K, class... A>
+std::vector<float> padded(A... extra) {
+  Array<float> y({8}, -1.0f), x({5});
+  x.each([](std::int64_t i) { return static_cast<float>(i + 1); });
+  run<K>({1}, none, y, x, extra...);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(y.data[static_cast<std::size_t>(i)], static_cast<float>(i + 1));
+  return {y.data.begin() + 5, y.data.end()};
+}
+TEST(Padding, EveryKind) {
+  EXPECT_EQ(padded<pad_zero>(), (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(padded<pad_neg>(), (std::vector<float>{-kInf, -kInf, -kInf}));
+  EXPECT_EQ(padded<pad_pos>(), (std::vector<float>{kInf, kInf, kInf}));
+  EXPECT_EQ(padded<pad_value>(), (std::vector<float>{7, 7, 7}));
+  EXPECT_EQ(padded<pad_scalar>(1.5f), (std::vector<float>{3, 3, 3}));
+  for (float v : padded<pad_nan>()) EXPECT_TRUE(std::isnan(v));
+}
+
+void whole_tile(Mut<f32, 8> y, In<f32, dyn> x, Scalar<i32> i) { y.store(x.tiles(shape<8>, pad(5)).load(i)); }
+TEST(Padding, AnyIndexOutsideTheGridIsPadding) {
+  for (std::int32_t i : {-1, 2, 3, 1000000000, std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()}) {
+    Array<float> y({8}, -1.0f), x({16}, 1.0f);
+    run<whole_tile>({1}, none, y, x, i);
+    EXPECT_EQ(y.data, std::vector<float>(8, 5.0f)) << i;
+  }
+  Array<float> y({8}), x({16}, 1.0f);
+  std::int32_t i = 1;
+  run<whole_tile>({1}, none, y, x, i);
+  EXPECT_EQ(y.data, std::vector<float>(8, 1.0f));
+}
+TEST(Padding, AnEmptyTensorIsAllPadding) {
+  Array<float> y({8}), x({0});
+  std::int32_t i = 0;
+  run<whole_tile>({1}, none, y, x, i);
+  EXPECT_EQ(y.data, std::vector<float>(8, 5.0f));
+}
+
+void int_padding(Mut<i32, 8> y, In<i32, dyn> x) { y.store(x.tiles(shape<8>, pad(-1)).load(0)); }
+TEST(Padding, IntegersTakeAnyValue) {
+  Array<std::int32_t> y({8}), x({3}, 9);
+  run<int_padding>({1}, none, y, x);
+  EXPECT_EQ(y.data, (std::vector<std::int32_t>{9, 9, 9, -1, -1, -1, -1, -1}));
+}
+
+// ---- pieces ---------------------------------------------------------------------------------------------------------
+
+void fill_index(Mut<i32, 4, 8> y) {
+  auto [i, j] = y.index();
+  auto [r, c] = y.origin();
+  y.store(full<i32, 4, 8>(0) + (i * 100 + j) + (r + c) * 10000);
+}
+TEST(Pieces, ClippedAtTheEdgesAndNumberedRowMajor) {
+  Array<std::int32_t> y({10, 19}, -1);
+  // Room behind the tensor that must stay untouched: a strided window of a larger array.
+  Array<std::int32_t> room({14, 32}, -1);
+  std::vector<std::uint64_t> slots{reinterpret_cast<std::uintptr_t>(room.data.data()), 10, 19, 32, 1};
+  const auto t = lang::trace<fill_index>();
+  ASSERT_EQ(test::problems(*t.module), "");
+  cpu::Program::compile(*t.module)->run({9}, slots);
+  for (std::int64_t r = 0; r < 14; ++r) {
+    for (std::int64_t c = 0; c < 32; ++c) {
+      const std::int64_t i = r / 4, j = c / 8;
+      const auto expected = r < 10 && c < 19 ? i * 100 + j + (i * 4 + j * 8) * 10000 : -1;
+      ASSERT_EQ(room.at({r, c}), expected) << r << "," << c;
+    }
+  }
+}
+
+TEST(Pieces, AWideGridSkipsTheSurplusBlocks) {
+  lang::Specialization wide;
+  wide.wide_grid = true;
+  Array<std::int32_t> y({10, 19}, -1), z({10, 19}, -1);
+  run<fill_index>({9}, none, y);
+  run<fill_index>({4, 3}, wide, z);  // 12 blocks for 9 pieces
+  EXPECT_EQ(y.data, z.data);
+}
+
+void write_offsets(Mut<i64, 4, 8> y) { y.store(y.offsets()); }
+TEST(Pieces, OffsetsCountTheWholeTensor) {
+  Array<std::int64_t> y({10, 19});
+  run<write_offsets>({9}, none, y);
+  for (std::size_t i = 0; i < y.data.size(); ++i) ASSERT_EQ(y.data[i], static_cast<std::int64_t>(i));
+}
+
+void both(Mut<f32, 4> y, Mut<f32, 8> z) {
+  y.store(y.load() + 1.0f);
+  z.store(z.load() + 2.0f);
+}
+TEST(Pieces, SeveralMutsShareTheNumber) {
+  Array<float> y({10}), z({20});
+  run<both>({3}, none, y, z);
+  EXPECT_EQ(y.data, std::vector<float>(10, 1.0f));
+  EXPECT_EQ(z.data, std::vector<float>(20, 2.0f));
+}
+
+void dims(Mut<i32, 8> y, In<f32, dyn, 3> x) {
+  auto [i] = block_id<1>();
+  y.store(full<i32, 8>(0) + (x.dim(0) * 1000 + x.dim(1) * 100 + y.dim(0) + i * 10000 + num_blocks() * 100000 +
+                             cast<i32>(x.stride(0)) * 1000000));
+}
+TEST(Pieces, DimensionsAndBlocks) {
+  Array<std::int32_t> y({16});
+  Array<float> x({5, 3});
+  run<dims>({2}, none, y, x);
+  EXPECT_EQ(y.data[0], 3205316);
+  EXPECT_EQ(y.data[15], 3215316);
+}
+
+// ---- sub-partitions -------------------------------------------------------------------------------------------------
+
+void sub_pieces(Mut<i32, 8, 8> y) {
+  auto s = y.sub(shape<4, 2>);
+  for (auto i : range(s.count(0)))
+    for (auto j : range(s.count(1))) s.store(i, j, s.load(i, j) + (i * 10 + j));
+}
+TEST(SubPieces, CoverThePieceAndAreClipped) {
+  Array<std::int32_t> y({13, 11}, 1000);
+  run<sub_pieces>({4}, none, y);
+  for (std::int64_t r = 0; r < 13; ++r)
+    for (std::int64_t c = 0; c < 11; ++c) ASSERT_EQ(y.at({r, c}), 1000 + (r % 8 / 4) * 10 + c % 8 / 2) << r << "," << c;
+}
+void sub_outside(Mut<i32, 8> y, Scalar<i32> i) {
+  auto s = y.sub(shape<4>);
+  auto t = s.load(i, pad(77));
+  s.store(i, t + 1);
+  s.store(0, t);
+}
+TEST(SubPieces, IndicesOutsideThePieceReadPaddingAndStoreNothing) {
+  for (std::int32_t i : {-1, 2, 3, 1 << 30, std::numeric_limits<std::int32_t>::min()}) {
+    Array<std::int32_t> y({8}, 5);
+    run<sub_outside>({1}, none, y, i);
+    EXPECT_EQ(y.data, (std::vector<std::int32_t>{77, 77, 77, 77, 5, 5, 5, 5})) << i;
+  }
+}
+void sub_neighbour(Mut<i32, 8> y) {
+  auto s = y.sub(shape<4>);
+  s.store(2, full<i32, 4>(9));  // the next block's piece: must not be written
+}
+TEST(SubPieces, NeverReachTheNextPiece) {
+  Array<std::int32_t> y({16}, 5);
+  run<sub_neighbour>({2}, none, y);
+  EXPECT_EQ(y.data, std::vector<std::int32_t>(16, 5));
+}
+
+// ---- load_like ------------------------------------------------------------------------------------------------------
+
+void like(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y, pad(-3))); }
+void expect_like(std::int64_t yr, std::int64_t yc, std::int64_t xr, std::int64_t xc, const lang::Specialization& s) {
+  Array<float> y({yr, yc}, -1.0f), x({xr, xc});
+  x.each([](std::int64_t i) { return static_cast<float>(i + 1); });
+  run<like>({blocks(yr, 4) * blocks(yc, 8)}, s, y, x);
+  for (std::int64_t r = 0; r < yr; ++r) {
+    for (std::int64_t c = 0; c < yc; ++c) {
+      const std::int64_t sr = xr == 1 && yr > 1 ? 0 : r, sc = xc == 1 && yc > 1 ? 0 : c;
+      const float expected = sr < xr && sc < xc ? x.at({sr, sc}) : -3.0f;
+      ASSERT_EQ(y.at({r, c}), expected) << r << "," << c << " of y " << yr << "x" << yc << " from x " << xr << "x" << xc;
+    }
+  }
+}
+TEST(LoadLike, SameRegionBroadcastAndPadding) {
+  const std::int64_t cases[][4] = {{10, 19, 10, 19}, {10, 19, 1, 19}, {10, 19, 10, 1}, {10, 19, 1, 1}, {1, 19, 1, 19},
+                                   {1, 1, 1, 1},     {10, 19, 7, 9},  {10, 19, 30, 40}, {4, 8, 1, 8},  {10, 1, 10, 1}};
+  for (const auto& c : cases) {
+    expect_like(c[0], c[1], c[2], c[3], none);
+    lang::Specialization facts;
+    const auto bits = [](std::int64_t a, std::int64_t b, bool one) {
+      return static_cast<std::uint32_t>(((a == 1) == one ? 1 : 0) | ((b == 1) == one ? 2 : 0));
+    };
+    facts.tensors = {{1, bits(c[0], c[1], true), bits(c[0], c[1], false)}, {1, bits(c[2], c[3], true), bits(c[2], c[3], false)}};
+    expect_like(c[0], c[1], c[2], c[3], facts);
+  }
+}
+
+void like_axes(Mut<f32, 2, 4, 8> y, In<f32, dyn, dyn> x, In<f32, dyn> w) {
+  y.store(full<f32, 2, 4, 8>(0) + x.load_like(y, axes<2, 0>) + w.load_like(y, axes<1>) * 1000.0f);
+}
+TEST(LoadLike, NamedAxesInAnyOrder) {
+  Array<float> y({3, 5, 9}), x({9, 3}), w({5});
+  x.each([](std::int64_t i) { return static_cast<float>(i); });
+  w.each([](std::int64_t i) { return static_cast<float>(i + 1); });
+  run<like_axes>({2 * 2 * 2}, none, y, x, w);
+  for (std::int64_t a = 0; a < 3; ++a)
+    for (std::int64_t b = 0; b < 5; ++b)
+      for (std::int64_t c = 0; c < 9; ++c) ASSERT_EQ(y.at({a, b, c}), x.at({c, a}) + 1000 * w.at({b}));
+}
+void like_static(Mut<f32, 4, 8> y, In<f32, dyn, 1> x) { y.store(x.load_like(y)); }
+TEST(LoadLike, AStaticExtentOfOneBroadcasts) {
+  Array<float> y({6, 12}), x({6, 1});
+  x.each([](std::int64_t i) { return static_cast<float>(i + 1); });
+  run<like_static>({4}, none, y, x);
+  for (std::int64_t r = 0; r < 6; ++r)
+    for (std::int64_t c = 0; c < 12; ++c) ASSERT_EQ(y.at({r, c}), static_cast<float>(r + 1));
+}
+
+// ---- element offsets, views, gathers --------------------------------------------------------------------------------
+
+void at_offset(Mut<f32, 4, 4> y, In<f32, dyn, dyn> x, Scalar<i32> di, Scalar<i32> dj) {
+  auto [i, j] = y.origin();
+  y.store(x.load_at(shape<4, 4>, i + di, j + dj, pad(-9)));
+}
+TEST(LoadAt, AnyOffsetOfAnySign) {
+  Array<float> x({7, 9});
+  x.each([](std::int64_t i) { return static_cast<float>(i); });
+  const std::int32_t far = std::numeric_limits<std::int32_t>::max(), low = std::numeric_limits<std::int32_t>::min();
+  for (auto [di, dj] : {std::pair{0, 0}, {-1, 2}, {3, -3}, {-100, 0}, {far - 4, 0}, {0, low}, {low, far - 8}}) {
+    Array<float> y({7, 9}, -1.0f);
+    run<at_offset>({6}, none, y, x, di, dj);
+    for (std::int64_t r = 0; r < 7; ++r) {
+      for (std::int64_t c = 0; c < 9; ++c) {
+        const std::int64_t sr = r + di, sc = c + dj;
+        const float expected = sr >= 0 && sr < 7 && sc >= 0 && sc < 9 ? x.at({sr, sc}) : -9.0f;
+        ASSERT_EQ(y.at({r, c}), expected) << r << "," << c << " by " << di << "," << dj;
+      }
+    }
+  }
+}
+
+void transposed(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.index();
+  y.store(x.permuted(order<1, 0>).tiles(shape<4, 8>).load(i, j));
+}
+TEST(Views, Permuted) {
+  Array<float> y({6, 10}), x({10, 6});
+  x.each([](std::int64_t i) { return static_cast<float>(i); });
+  lang::Specialization unit;
+  unit.tensors = {{1, 0, 0}, {1, 0, 0}};
+  for (const auto& s : {none, unit}) {
+    run<transposed>({4}, s, y, x);
+    for (std::int64_t r = 0; r < 6; ++r)
+      for (std::int64_t c = 0; c < 10; ++c) ASSERT_EQ(y.at({r, c}), x.at({c, r}));
+  }
+}
+
+void rows_by_index(Mut<f32, 4, 8> y, In<f32, dyn, 8> table, In<i64, dyn> ids) {
+  y.store(table.gather(axis<0>, ids.load_like(y, axes<0>), pad::neg_inf));
+}
+TEST(Gather, RowsByIndexAndPaddingOutside) {
+  Array<float> y({6, 8}), table({5, 8});
+  table.each([](std::int64_t i) { return static_cast<float>(i); });
+  Array<std::int64_t> ids({6});
+  ids.data = {4, -1, 0, 5, 2, std::int64_t{1} << 40};
+  run<rows_by_index>({2}, none, y, table, ids);
+  for (std::int64_t r = 0; r < 6; ++r) {
+    for (std::int64_t c = 0; c < 8; ++c) {
+      const std::int64_t id = ids.data[static_cast<std::size_t>(r)];
+      ASSERT_EQ(y.at({r, c}), id >= 0 && id < 5 ? table.at({id, c}) : -kInf) << r << "," << c;
+    }
+  }
+}
+void element_gather(Mut<f32, 8> y, In<f32, dyn, dyn> x, In<i32, dyn> i, In<u8, dyn> j) {
+  y.store(x.gather(i.load_like(y), j.load_like(y)));
+}
+TEST(Gather, OneElementPerIndex) {
+  Array<float> y({8}), x({4, 200});
+  x.each([](std::int64_t i) { return static_cast<float>(i + 1); });
+  Array<std::int32_t> i({8});
+  Array<std::uint8_t> j({8});
+  i.data = {0, 1, 2, 3, -1, 4, 3, 0};
+  j.data = {0, 199, 3, 150, 0, 0, 200, 255};
+  run<element_gather>({1}, none, y, x, i, j);
+  EXPECT_EQ(y.data, (std::vector<float>{1, 400, 404, 751, 0, 0, 0, 0}));
+}
+
+void overlapping(unsafe_::Mut<f32, 4> y, In<f32, dyn> x) {
+  auto [i] = y.origin();
+  y.store_at(i + 1, x.load_at(shape<4>, i));
+}
+TEST(Unsafe, StoresAtAnyOffsetAreClipped) {
+  Array<float> y({10}, -1.0f), x({10});
+  x.each([](std::int64_t i) { return static_cast<float>(i); });
+  run<overlapping>({3}, none, y, x);
+  EXPECT_EQ(y.data, (std::vector<float>{-1, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+void store_load_store(Mut<f32, 8> y) {
+  y.store(y.load() + 1.0f);
+  y.store(y.load() * 2.0f);
+}
+TEST(Pieces, LaterLoadsSeeEarlierStores) {
+  Array<float> y({20}, 3.0f);
+  run<store_load_store>({3}, none, y);
+  EXPECT_EQ(y.data, std::vector<float>(20, 8.0f));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -73,7 +73,8 @@ TEST(Acc, WholeTilesAtATileIndex) {
   Array<float> total({6, 11}), x({3, 6, 11});
   x.each([](std::int64_t i) { return static_cast<float>(i); });
   run<split_sum>({3}, {}, total, x);
-  for (std::int64_t i = 0; i < 66; ++i) ASSERT_EQ(total.data[static_cast<std::size_t>(i)], static_cast<float>(3 * i + 66 + 132));
+  for (std::int64_t i = 0; i < 66; ++i)
+    ASSERT_EQ(total.data[static_cast<std::size_t>(i)], static_cast<float>(3 * i + 66 + 132));
 }
 
 // ---- random numbers -------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-// What loads and stores of parameters do, run on the CPU: padding, clipping, broadcasting, offsets of any sign, sub-partitions.
+// What loads and stores of parameters do, run on the CPU: padding, clipping, broadcasting, offsets of any sign,
+// sub-partitions.
 #include <cmath>
 #include <limits>
 
@@ -43,7 +44,8 @@ TEST(Padding, EveryKind) {
 
 void whole_tile(Mut<f32, 8> y, In<f32, dyn> x, Scalar<i32> i) { y.store(x.tiles(shape<8>, pad(5)).load(i)); }
 TEST(Padding, AnyIndexOutsideTheGridIsPadding) {
-  for (std::int32_t i : {-1, 2, 3, 1000000000, std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()}) {
+  for (std::int32_t i :
+       {-1, 2, 3, 1000000000, std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()}) {
     Array<float> y({8}, -1.0f), x({16}, 1.0f);
     run<whole_tile>({1}, none, y, x, i);
     EXPECT_EQ(y.data, std::vector<float>(8, 5.0f)) << i;
@@ -178,20 +180,22 @@ void expect_like(std::int64_t yr, std::int64_t yc, std::int64_t xr, std::int64_t
     for (std::int64_t c = 0; c < yc; ++c) {
       const std::int64_t sr = xr == 1 && yr > 1 ? 0 : r, sc = xc == 1 && yc > 1 ? 0 : c;
       const float expected = sr < xr && sc < xc ? x.at({sr, sc}) : -3.0f;
-      ASSERT_EQ(y.at({r, c}), expected) << r << "," << c << " of y " << yr << "x" << yc << " from x " << xr << "x" << xc;
+      ASSERT_EQ(y.at({r, c}), expected) << r << "," << c << " of y " << yr << "x" << yc << " from x " << xr << "x"
+                                        << xc;
     }
   }
 }
 TEST(LoadLike, SameRegionBroadcastAndPadding) {
-  const std::int64_t cases[][4] = {{10, 19, 10, 19}, {10, 19, 1, 19}, {10, 19, 10, 1}, {10, 19, 1, 1}, {1, 19, 1, 19},
-                                   {1, 1, 1, 1},     {10, 19, 7, 9},  {10, 19, 30, 40}, {4, 8, 1, 8},  {10, 1, 10, 1}};
+  const std::int64_t cases[][4] = {{10, 19, 10, 19}, {10, 19, 1, 19}, {10, 19, 10, 1},  {10, 19, 1, 1}, {1, 19, 1, 19},
+                                   {1, 1, 1, 1},     {10, 19, 7, 9},  {10, 19, 30, 40}, {4, 8, 1, 8},   {10, 1, 10, 1}};
   for (const auto& c : cases) {
     expect_like(c[0], c[1], c[2], c[3], none);
     lang::Specialization facts;
     const auto bits = [](std::int64_t a, std::int64_t b, bool one) {
       return static_cast<std::uint32_t>(((a == 1) == one ? 1 : 0) | ((b == 1) == one ? 2 : 0));
     };
-    facts.tensors = {{1, bits(c[0], c[1], true), bits(c[0], c[1], false)}, {1, bits(c[2], c[3], true), bits(c[2], c[3], false)}};
+    facts.tensors = {{1, bits(c[0], c[1], true), bits(c[0], c[1], false)},
+                     {1, bits(c[2], c[3], true), bits(c[2], c[3], false)}};
     expect_like(c[0], c[1], c[2], c[3], facts);
   }
 }

@@ -32,7 +32,8 @@ void expect_exactly_once() {
       const std::int64_t tr = (rows + 3) / 4, tc = (columns + 7) / 8;
       Array<std::int32_t> c({rows, columns}, 5), times({tr, tc});
       run<&Dealing<Order, Group>::kernel>({blocks}, {}, c, times);
-      EXPECT_EQ(times.data, std::vector<std::int32_t>(times.data.size(), 1)) << rows << "x" << columns << " on " << blocks;
+      EXPECT_EQ(times.data, std::vector<std::int32_t>(times.data.size(), 1))
+          << rows << "x" << columns << " on " << blocks;
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t q = 0; q < columns; ++q) ASSERT_EQ(c.at({r, q}), 5 + r / 4 * 1000 + q / 8);
     }

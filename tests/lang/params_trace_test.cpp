@@ -1,4 +1,5 @@
-// Recording kernels: every kernel of the API page gives verified IR; order tokens, guards, specialization, labels, errors.
+// Recording kernels: every kernel of the API page gives verified IR; order tokens, guards, specialization, labels,
+// errors.
 #include <algorithm>
 #include <string>
 
@@ -234,18 +235,14 @@ TEST(Order, LoadsDoNotWaitForEachOther) {
   EXPECT_TRUE(waits_for(stores[0]->single("token"), loads[1]));
 }
 
-void in_needs_no_token(Mut<f32, 8> y, In<f32, dyn> x) {
-  y.store(x.tiles(shape<8>).load(0));
-}
+void in_needs_no_token(Mut<f32, 8> y, In<f32, dyn> x) { y.store(x.tiles(shape<8>).load(0)); }
 TEST(Order, SharedTensorsNeedNoToken) {
   const auto t = lang::trace<in_needs_no_token>();
   EXPECT_FALSE(all(*t.module, ir::Op::LoadViewTko).at(0)->single("token"));
 }
 
 void store_in_loop(Mut<f32, 8> y, Scalar<i32> n) {
-  for (auto i : range(n)) {
-    y.store(y.load() + cast<f32>(i));
-  }
+  for (auto i : range(n)) { y.store(y.load() + cast<f32>(i)); }
   y.store(y.load() * 2.0f);
 }
 TEST(Order, LoopsCarryTheOrder) {
@@ -254,20 +251,20 @@ TEST(Order, LoopsCarryTheOrder) {
   const auto loads = all(*t.module, ir::Op::LoadViewTko);
   const auto stores = all(*t.module, ir::Op::StoreViewTko);
   ASSERT_EQ(loads.size(), 2U);
-  EXPECT_TRUE(waits_for(loads[0]->single("token"), stores[0])) << "the next iteration's load waits for this one's store";
+  EXPECT_TRUE(waits_for(loads[0]->single("token"), stores[0]))
+      << "the next iteration's load waits for this one's store";
   EXPECT_TRUE(waits_for(loads[1]->single("token"), stores[0])) << "what follows the loop waits for it";
 }
 
 void store_in_branch(Mut<f32, 8> y, Scalar<i32> n) {
-  tile_if (n > 0) {
-    y.store(zeros<f32, 8>());
-  }
+  tile_if (n > 0) { y.store(zeros<f32, 8>()); }
   y.store(y.load() + 1.0f);
 }
 TEST(Order, BranchesHandTheOrderOn) {
   const auto t = lang::trace<store_in_branch>();
   EXPECT_EQ(problems(*t.module), "");
-  EXPECT_TRUE(waits_for(all(*t.module, ir::Op::LoadViewTko).at(0)->single("token"), all(*t.module, ir::Op::StoreViewTko).at(0)));
+  EXPECT_TRUE(waits_for(all(*t.module, ir::Op::LoadViewTko).at(0)->single("token"),
+                        all(*t.module, ir::Op::StoreViewTko).at(0)));
 }
 
 void deal_twice(MutTiles<f32, 8> c) {
@@ -290,9 +287,7 @@ template <auto K>
 std::string trace_error() {
   try {
     lang::trace<K>();
-  } catch (const TraceError& e) {
-    return e.what();
-  }
+  } catch (const TraceError& e) { return e.what(); }
   return "";
 }
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)

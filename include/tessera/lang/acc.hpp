@@ -139,9 +139,11 @@ class Acc {
   }
 
   template <class... A>
-  void load(const A&...) const {
-    static_assert(detail::never<A...>,
-                  "cannot read an Acc in the kernel that adds into it: the order of additions must stay unobservable");
+  Tile<T> load(const A&...) const {
+    static_assert(
+        detail::never<A...>,
+        "an Acc cannot be read in the kernel that adds into it: the order of additions must stay unobservable");
+    return *static_cast<Tile<T>*>(nullptr);
   }
   template <class... A>
   void store(const A&...) const {

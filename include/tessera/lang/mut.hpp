@@ -9,6 +9,15 @@ template <Element T, int... D>
 class Mut : public Piece<T, D...> {
  public:
   using Piece<T, D...>::Piece;
+  using Piece<T, D...>::store;
+  template <class X, class... More>
+    requires(sizeof...(More) > 0 && !(std::is_same_v<More, SourceLocation> && ...))
+  void store(const X&, const More&...) {
+    static_assert(
+        detail::never<X>,
+        "a Mut can only store its own piece: y.store(tile), without an index. Use y.sub(shape<...>) for parts of the "
+        "piece, or MutTiles to store several");
+  }
 };
 
 }  // namespace tessera

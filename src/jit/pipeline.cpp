@@ -2,8 +2,13 @@
 // verifies.
 #include "jit/pipeline.hpp"
 
+#include "tessera/ir/verifier.hpp"
+
 namespace tessera::jit {
 
-std::unique_ptr<ir::Module> prepared(const ir::Module& module) { return ir::clone(module); }
+std::unique_ptr<ir::Module> prepared(const ir::Module& module) {
+  ir::verify_or_throw(module);
+  return ir::clone(module);
+}
 
 }  // namespace tessera::jit

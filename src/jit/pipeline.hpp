@@ -6,7 +6,7 @@
 
 namespace tessera::jit {
 
-/// A copy of `module` after the default passes.
+/// A verified copy of `module` after the default passes. Throws CompileError if the module breaks Tile IR's rules.
 std::unique_ptr<ir::Module> prepared(const ir::Module& module);
 
 }  // namespace tessera::jit

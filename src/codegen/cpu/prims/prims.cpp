@@ -7,6 +7,10 @@
 #include "codegen/cpu/prims/isa.hpp"
 #include "codegen/cpu/prims/matmul_plan.hpp"
 
+#if defined(TESSERA_PRIMS_X86)
+#include <cpuid.h>
+#endif
+
 namespace tessera::cpu::prims {
 namespace {
 
@@ -70,8 +74,10 @@ bool isa_available(Isa isa) {
   if (isa == Isa::Baseline) return true;
 #if defined(TESSERA_PRIMS_X86)
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-                    __builtin_cpu_supports("f16c");
+  unsigned a = 0, b = 0, c = 0, d = 0;  // f16c is no name for __builtin_cpu_supports in clang
+  const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  const bool avx2 =
+      f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   if (isa == Isa::Avx2) return avx2;
   return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

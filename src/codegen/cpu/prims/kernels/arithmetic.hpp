@@ -132,7 +132,7 @@ struct ExtremumOp {
     U r = a_wins ? ua : ub;                          // b where either is NaN
     r = a == b ? (maximum ? ua & ub : ua | ub) : r;  // differs from both only for zeros of unequal sign
     if (propagate_nan) {
-      r = (a != a) | (b != b) ? Bits::nan : r;
+      r = ((a != a) | (b != b)) ? Bits::nan : r;
     } else {
       r = b != b ? ua : r;
       r = bits_as<T>(r) != bits_as<T>(r) ? Bits::nan : r;

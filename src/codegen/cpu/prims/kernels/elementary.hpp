@@ -209,11 +209,13 @@ struct PowF {
     const bool odd = integer & (__builtin_rint(half) != half);
     const std::uint64_t sign = bits_as<std::uint64_t>(x) & (odd ? std::uint64_t{1} << 63 : 0);
     double r = bits_as<double>(bits_as<std::uint64_t>(magnitude) | sign);
-    r = (x < 0.0) & (a < infinity) & !integer ? bits_as<double>(std::uint64_t{0x7FF8} << 48) : r;
+    const bool undefined = (x < 0.0) & (a < infinity) & !integer;
+    r = undefined ? bits_as<double>(std::uint64_t{0x7FF8} << 48) : r;
     const double sum = x + y;
     const bool nan = (x != x) | (y != y);
     r = nan ? sum : r;
-    r = (x == -1.0) & (__builtin_fabs(y) == infinity) ? 1.0 : r;
+    const bool turning = (x == -1.0) & (__builtin_fabs(y) == infinity);
+    r = turning ? 1.0 : r;
     r = x == 1.0 ? 1.0 : r;
     r = y == 0.0 ? 1.0 : r;
     return static_cast<float>(r);

@@ -1,4 +1,4 @@
-// The kernels of the API page, word for word.
+// The kernels of the API page: the same tokens, laid out by clang-format.
 #pragma once
 #include "tessera/lang/lang.hpp"
 
@@ -18,7 +18,8 @@ void softmax(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x) {
 }
 
 template <int N>
-void add_rms_norm(Mut<bf16, 1, N> y, Mut<bf16, 1, N> residual, In<bf16, dyn, dyn> x, In<bf16, dyn> weight, Scalar<f32> eps) {
+void add_rms_norm(Mut<bf16, 1, N> y, Mut<bf16, 1, N> residual, In<bf16, dyn, dyn> x, In<bf16, dyn> weight,
+                  Scalar<f32> eps) {
   require(x.dim(1) <= N, "a row must fit in one piece");
   auto h = cast<f32>(residual.load()) + cast<f32>(x.load_like(residual));
   residual.store(cast<bf16>(h));
@@ -65,7 +66,8 @@ void attention(Mut<bf16, 1, 1, BM, D> o, In<bf16, dyn, dyn, dyn, D> q, In<bf16, 
   auto m = full<f32, BM, 1>(-infinity<f32>), l = zeros<f32, BM, 1>();
   auto acc = zeros<f32, BM, D>();
   for (auto j : range(min(K.count(2), ceil_div((block + 1) * BM, BN)))) {
-    auto s = mma(Q, transpose(reshape(K.load(batch, kv_head, j, 0), shape<BN, D>)), zeros<f32, BM, BN>()) * (scale * log2e<f32>);
+    auto s = mma(Q, transpose(reshape(K.load(batch, kv_head, j, 0), shape<BN, D>)), zeros<f32, BM, BN>()) *
+             (scale * log2e<f32>);
     tile_if ((j + 1) * BN > block * BM || (j + 1) * BN > k.dim(2)) {
       auto cols = iota<i32, 1, BN>(axis<1>) + j * BN;
       s = where(rows >= cols && cols < k.dim(2), s, -infinity<f32>);

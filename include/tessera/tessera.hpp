@@ -4,6 +4,7 @@
 #include "tessera/base/dims.hpp"
 #include "tessera/base/element.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/host/borrow.hpp"
 #include "tessera/host/checking.hpp"
 #include "tessera/host/create.hpp"
 #include "tessera/host/kernel.hpp"

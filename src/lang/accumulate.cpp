@@ -33,7 +33,7 @@ void accumulate(TensorRef ref, AccOp op, bool is_signed, Values positions, Exten
   TensorState& t = s.tensor(ref);
   ir::Builder& b = s.tracer.at(loc);
   const Elements at = elements_at(b, t, positions, shape);
-  std::vector<Value> operands{at.pointers, emit::expand(b, value, wide(shape))};
+  std::vector<Value> operands{at.pointers, ints::expand(b, value, wide(shape))};
   if (at.mask) operands.push_back(at.mask);
   const std::uint32_t groups[] = {1, 1, at.mask ? 1U : 0U, 0};
   const Type types[] = {operands[1].type(), Type::token()};
@@ -54,7 +54,7 @@ void accumulate_tile(TensorRef ref, AccOp op, bool is_signed, Extents tile, Valu
   std::vector<Value> positions;
   for (int a = 0; a < t.rank; ++a) {
     const auto i = static_cast<std::size_t>(a);
-    const Value first = emit::mul(b, index[i], emit::i32(b, tile[i]));
+    const Value first = ints::mul(b, index[i], ints::i32(b, tile[i]));
     positions.push_back(positions_along(b, first, a, tile));
   }
   accumulate(ref, op, is_signed, positions, tile, value, loc);

@@ -29,17 +29,17 @@ std::vector<Value> grouped_coordinates(ir::Builder& b, Value t, std::span<const 
   std::vector<Value> leading(counts.begin(), counts.end() - 2);
   std::vector<Value> at;
   if (!leading.empty()) {
-    const Value plane = emit::mul(b, rows, columns);
-    at = coordinates(b, emit::div_unsigned(b, t, plane), leading);
-    t = emit::rem_unsigned(b, t, plane);
+    const Value plane = ints::mul(b, rows, columns);
+    at = coordinates(b, ints::div_unsigned(b, t, plane), leading);
+    t = ints::rem_unsigned(b, t, plane);
   }
-  const Value height = emit::min_unsigned(b, emit::i32(b, group), rows);  // so that the products below cannot overflow
-  const Value per_group = emit::mul(b, height, columns);
-  const Value first = emit::mul(b, emit::div_unsigned(b, t, per_group), height);
-  const Value inside = emit::rem_unsigned(b, t, per_group);
-  const Value here = emit::min_unsigned(b, emit::sub(b, rows, first), height);
-  at.push_back(emit::add(b, first, emit::rem_unsigned(b, inside, here)));
-  at.push_back(emit::div_unsigned(b, inside, here));
+  const Value height = ints::min_unsigned(b, ints::i32(b, group), rows);  // so that the products below cannot overflow
+  const Value per_group = ints::mul(b, height, columns);
+  const Value first = ints::mul(b, ints::div_unsigned(b, t, per_group), height);
+  const Value inside = ints::rem_unsigned(b, t, per_group);
+  const Value here = ints::min_unsigned(b, ints::sub(b, rows, first), height);
+  at.push_back(ints::add(b, first, ints::rem_unsigned(b, inside, here)));
+  at.push_back(ints::div_unsigned(b, inside, here));
   return at;
 }
 

@@ -15,21 +15,21 @@ using ir::Value;
 
 Value positions_along(ir::Builder& b, Value start, int axis, Extents shape) {
   const auto dims = wide(shape);
-  return dims[static_cast<std::size_t>(axis)] == 1 ? start : emit::add(b, start, emit::iota(b, Elem::I32, axis, dims));
+  return dims[static_cast<std::size_t>(axis)] == 1 ? start : ints::add(b, start, ints::iota(b, Elem::I32, axis, dims));
 }
 
 namespace {
 
 /// Splats a scalar pointer or offsets a pointer tile, both at `shape`.
 Value offset_pointers(ir::Builder& b, Value pointers, Value offsets, std::span<const std::int64_t> shape) {
-  const Value base = emit::expand(b, pointers, shape);
-  return b.create(Op::Offset, {base, emit::expand(b, offsets, shape)}, {base.type()})->result();
+  const Value base = ints::expand(b, pointers, shape);
+  return b.create(Op::Offset, {base, ints::expand(b, offsets, shape)}, {base.type()})->result();
 }
 
 /// True if every position is below a static extent by construction: 0, 1, ..., n - 1 with n <= extent.
 bool statically_inside(Value position, std::int64_t extent) {
   if (extent == kDyn) return false;
-  if (const auto c = emit::constant_of(position)) return *c >= 0 && *c < extent;
+  if (const auto c = ints::constant_of(position)) return *c >= 0 && *c < extent;
   const ir::Operation* def = position.def();
   if (def != nullptr && def->op() == Op::Reshape) def = def->operand(0).def();
   return def != nullptr && def->op() == Op::Iota && position.type().num_elements() <= extent;
@@ -45,16 +45,16 @@ Elements elements_at(ir::Builder& b, TensorState& t, Values positions, Extents s
     const Value position = positions[i];
     if (!statically_inside(position, t.extents[i])) {
       const Value dim = position.type().elem() == Elem::I64 ? t.dims[i] : dim32(t, a);
-      const Value inside = emit::below(b, position, dim);
-      mask = mask ? emit::bit_and(b, mask, inside) : inside;
+      const Value inside = ints::below(b, position, dim);
+      mask = mask ? ints::bit_and(b, mask, inside) : inside;
     }
     // Only positions inside are dereferenced, and those are not negative.
-    Value along = emit::extend(b, position, Elem::I64, false);
-    if (a != t.unit_axis) along = emit::mul(b, along, t.strides[i]);
-    offset = offset ? emit::add(b, offset, along) : along;
+    Value along = ints::extend(b, position, Elem::I64, false);
+    if (a != t.unit_axis) along = ints::mul(b, along, t.strides[i]);
+    offset = offset ? ints::add(b, offset, along) : along;
   }
-  if (!offset) offset = emit::i64(b, 0);
-  return {offset_pointers(b, t.pointer, offset, dims), mask ? emit::expand(b, mask, dims) : Value{}};
+  if (!offset) offset = ints::i64(b, 0);
+  return {offset_pointers(b, t.pointer, offset, dims), mask ? ints::expand(b, mask, dims) : Value{}};
 }
 
 Value load_pointers(const Elements& at, TensorState& t, Extents shape, const PadSpec& pad, OrderTokens* order,
@@ -118,7 +118,7 @@ Value load_slices(TensorRef ref, int axis, Value index, Extents shape, const Pad
   for (int a = 0; a < t.rank; ++a) {
     std::vector<std::int64_t> line(shape.size(), 1);
     line[static_cast<std::size_t>(a)] = dims[static_cast<std::size_t>(a)];
-    positions.push_back(a == axis ? emit::reshape(b, index, line) : emit::iota(b, Elem::I32, a, dims));
+    positions.push_back(a == axis ? ints::reshape(b, index, line) : ints::iota(b, Elem::I32, a, dims));
   }
   return load_pointers(elements_at(b, t, positions, shape), t, shape, pad, nullptr, loc);
 }
@@ -198,7 +198,7 @@ Value assume_bounded(Value v, std::int64_t lower, std::int64_t upper, SourceLoca
 
 Value as_position(Value index, bool is_signed) {
   if (ir::info(index.type().elem()).bits >= 32) return index;
-  return emit::extend(state().tracer.here(), index, Elem::I32, is_signed);
+  return ints::extend(state().tracer.here(), index, Elem::I32, is_signed);
 }
 
 Value index_constant(std::int64_t value, SourceLocation loc) {
@@ -207,7 +207,7 @@ Value index_constant(std::int64_t value, SourceLocation loc) {
         concat("an index is an i32, but ", value, " does not fit; tensors hold at most 2147483647 elements per axis"),
         loc);
   }
-  return emit::i32(state().tracer.at(loc), value);
+  return ints::i32(state().tracer.at(loc), value);
 }
 
 }  // namespace tessera::lang

@@ -29,7 +29,7 @@ Value Recording::Impl::block_number() {
   if (number) return number;
   query_grid(*this);
   ir::Builder& b = tracer.prologue();
-  number = specialization.wide_grid ? emit::add(b, emit::mul(b, grid[1], grid_size[0]), grid[0]) : grid[0];
+  number = specialization.wide_grid ? ints::add(b, ints::mul(b, grid[1], grid_size[0]), grid[0]) : grid[0];
   return number;
 }
 
@@ -41,7 +41,7 @@ Value Recording::Impl::block_count() {
     blocks = total_tiles(*mut, std::vector<int>(mut->param->extents.begin(), mut->param->extents.end()));
   } else {
     ir::Builder& b = tracer.prologue();
-    blocks = specialization.wide_grid ? emit::mul(b, grid_size[1], grid_size[0]) : grid_size[0];
+    blocks = specialization.wide_grid ? ints::mul(b, grid_size[1], grid_size[0]) : grid_size[0];
   }
   return blocks;
 }
@@ -49,7 +49,7 @@ Value Recording::Impl::block_count() {
 Value block_coordinate(int axis, int rank) {
   Recording::Impl& s = state();
   if (axis == 0 && (rank == 1 || s.specialization.wide_grid)) return s.block_number();
-  if (s.specialization.wide_grid) return emit::i32(s.tracer.prologue(), 0);
+  if (s.specialization.wide_grid) return ints::i32(s.tracer.prologue(), 0);
   query_grid(s);
   return s.grid[axis];
 }
@@ -60,7 +60,7 @@ Value dim32(TensorState& t, int axis) {
   const auto a = static_cast<std::size_t>(axis);
   if (!t.dims32[a]) {
     ir::Builder& b = state().tracer.prologue();
-    t.dims32[a] = t.extents[a] != kDyn ? emit::i32(b, t.extents[a]) : emit::truncate(b, t.dims[a], Elem::I32);
+    t.dims32[a] = t.extents[a] != kDyn ? ints::i32(b, t.extents[a]) : ints::truncate(b, t.dims[a], Elem::I32);
   }
   return t.dims32[a];
 }
@@ -70,7 +70,7 @@ Value count_of(TensorState& t, int axis, int extent) {
     if (c.axis == axis && c.extent == extent) return c.value;
   }
   const Value dim = dim32(t, axis);
-  t.counts.push_back({axis, extent, emit::ceil_div_unsigned(state().tracer.prologue(), dim, extent)});
+  t.counts.push_back({axis, extent, ints::ceil_div_unsigned(state().tracer.prologue(), dim, extent)});
   return t.counts.back().value;
 }
 
@@ -78,7 +78,7 @@ Value total_tiles(TensorState& t, Extents tile) {
   Value total = count_of(t, 0, tile[0]);
   for (int a = 1; a < t.rank; ++a) {
     const Value next = count_of(t, a, tile[static_cast<std::size_t>(a)]);
-    total = emit::mul(state().tracer.prologue(), total, next);
+    total = ints::mul(state().tracer.prologue(), total, next);
   }
   return total;
 }
@@ -86,8 +86,8 @@ Value total_tiles(TensorState& t, Extents tile) {
 std::vector<Value> coordinates(ir::Builder& b, Value number, std::span<const Value> counts) {
   std::vector<Value> at(counts.size());
   for (std::size_t a = counts.size(); a-- > 1;) {
-    at[a] = emit::rem_unsigned(b, number, counts[a]);
-    number = emit::div_unsigned(b, number, counts[a]);
+    at[a] = ints::rem_unsigned(b, number, counts[a]);
+    number = ints::div_unsigned(b, number, counts[a]);
   }
   if (!at.empty()) at[0] = number;
   return at;
@@ -108,7 +108,7 @@ Value tensor_dim(TensorRef ref, int axis) { return dim32(state().tensor(ref), ax
 
 Value tensor_stride(TensorRef ref, int axis) {
   TensorState& t = state().tensor(ref);
-  return axis == t.unit_axis ? emit::i64(state().tracer.prologue(), 1) : t.strides[static_cast<std::size_t>(axis)];
+  return axis == t.unit_axis ? ints::i64(state().tracer.prologue(), 1) : t.strides[static_cast<std::size_t>(axis)];
 }
 
 Value tile_count(TensorRef ref, int axis, int extent) { return count_of(state().tensor(ref), axis, extent); }
@@ -154,7 +154,7 @@ Value piece_origin(PieceRef ref, int axis) {
   PieceState& p = s.piece(ref);
   const Value index = index_of(p)[static_cast<std::size_t>(axis)];
   ir::Builder& b = p.dealt ? s.tracer.here() : s.tracer.prologue();
-  return emit::mul(b, index, emit::i32(b, p.extents[static_cast<std::size_t>(axis)]));
+  return ints::mul(b, index, ints::i32(b, p.extents[static_cast<std::size_t>(axis)]));
 }
 
 Value piece_offsets(PieceRef ref, SourceLocation loc) {
@@ -167,11 +167,11 @@ Value piece_offsets(PieceRef ref, SourceLocation loc) {
   Value offsets;
   for (int a = 0; a < p.tensor->rank; ++a) {
     // Horner: offset = (...(i0 * d1 + i1) * d2 + i2 ...), in 64 bits.
-    Value along = emit::extend(b, origin[static_cast<std::size_t>(a)], Elem::I64, false);
-    if (shape[static_cast<std::size_t>(a)] != 1) along = emit::add(b, along, emit::iota(b, Elem::I64, a, shape));
-    offsets = offsets ? emit::add(b, emit::mul(b, offsets, p.tensor->dims[static_cast<std::size_t>(a)]), along) : along;
+    Value along = ints::extend(b, origin[static_cast<std::size_t>(a)], Elem::I64, false);
+    if (shape[static_cast<std::size_t>(a)] != 1) along = ints::add(b, along, ints::iota(b, Elem::I64, a, shape));
+    offsets = offsets ? ints::add(b, ints::mul(b, offsets, p.tensor->dims[static_cast<std::size_t>(a)]), along) : along;
   }
-  return emit::expand(b, offsets, shape);
+  return ints::expand(b, offsets, shape);
 }
 
 std::vector<std::int64_t> wide(Extents extents) { return {extents.begin(), extents.end()}; }

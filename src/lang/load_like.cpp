@@ -44,16 +44,16 @@ Plan plan_load(Recording::Impl& s, TensorState& x, PieceState& y, Extents axes) 
     ir::Builder& b = s.tracer.prologue();
     Value at = index[static_cast<std::size_t>(a)], stretches;
     if (known == Stretch::Always) {
-      at = emit::i32(b, 0);
+      at = ints::i32(b, 0);
     } else if (known == Stretch::Unknown) {
-      const Value x_is_one = emit::equal(b, dim32(x, k), emit::i32(b, 1));
+      const Value x_is_one = ints::equal(b, dim32(x, k), ints::i32(b, 1));
       const Value y_dim = dim32(*y.tensor, a);
-      const Value y_is_long = emit::greater(b, y_dim, emit::i32(b, 1));
-      stretches = emit::bit_and(b, x_is_one, y_is_long);
+      const Value y_is_long = ints::greater(b, y_dim, ints::i32(b, 1));
+      stretches = ints::bit_and(b, x_is_one, y_is_long);
       if (extent == 1) {
         // One element either way: only the index differs.
         ir::Builder& here = y.dealt ? s.tracer.here() : b;
-        at = emit::select(here, stretches, emit::i32(here, 0), at);
+        at = ints::select(here, stretches, ints::i32(here, 0), at);
         stretches = {};
       }
     }
@@ -61,7 +61,7 @@ Plan plan_load(Recording::Impl& s, TensorState& x, PieceState& y, Extents axes) 
     plan.result.push_back(extent);
     plan.index.push_back(at);
     plan.stretch.push_back(stretches);
-    if (stretches) plan.any = plan.any ? emit::bit_or(b, plan.any, stretches) : stretches;
+    if (stretches) plan.any = plan.any ? ints::bit_or(b, plan.any, stretches) : stretches;
   }
   return plan;
 }
@@ -69,7 +69,7 @@ Plan plan_load(Recording::Impl& s, TensorState& x, PieceState& y, Extents axes) 
 Value load_through_view(TensorState& x, const Plan& plan, const PadSpec& pad, SourceLocation loc) {
   const Value in_range = indices_in_range(x, plan.tile, plan.index, loc);
   const Value tile = load_if(in_range, x, plan.tile, plan.index, pad, nullptr, loc);
-  return emit::expand(state().tracer.at(loc), tile, wide(plan.result));
+  return ints::expand(state().tracer.at(loc), tile, wide(plan.result));
 }
 
 Value load_stretched(TensorState& x, const Plan& plan, const PadSpec& pad, SourceLocation loc) {
@@ -77,9 +77,9 @@ Value load_stretched(TensorState& x, const Plan& plan, const PadSpec& pad, Sourc
   std::vector<Value> positions;
   for (int k = 0; k < x.rank; ++k) {
     const auto i = static_cast<std::size_t>(k);
-    const Value first = emit::mul(b, plan.index[i], emit::i32(b, plan.tile[i]));
+    const Value first = ints::mul(b, plan.index[i], ints::i32(b, plan.tile[i]));
     Value at = plan.tile[i] == 1 ? first : positions_along(b, first, k, plan.result);
-    if (plan.stretch[i]) at = emit::select(b, plan.stretch[i], emit::i32(b, 0), at);
+    if (plan.stretch[i]) at = ints::select(b, plan.stretch[i], ints::i32(b, 0), at);
     positions.push_back(at);
   }
   return load_pointers(elements_at(b, x, positions, plan.result), x, plan.result, pad, nullptr, loc);
@@ -103,7 +103,7 @@ Value to_piece_axes(ir::Builder& b, Value tile, Extents axes, const PieceState& 
                     {{ir::AttrName::permutation, ir::I32ArrayAttr{order}}})
                ->result();
   }
-  return emit::reshape(b, tile, shape);
+  return ints::reshape(b, tile, shape);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ struct TileMath {
   }
   template <class F>
   Value bit_set(Value x, int n) const {
-    return emit::equal(b, bit<F>(x, n), integer<F>(1));
+    return ints::equal(b, bit<F>(x, n), integer<F>(1));
   }
   template <class F>
   Value top_bits(Value w0, Value w1, int bits) const {
@@ -81,8 +81,8 @@ struct TileMath {
     }
   }
   Value wide_word(Value high, Value low) const {
-    const Value h = emit::extend(b, high, Elem::I64, false), l = emit::extend(b, low, Elem::I64, false);
-    return emit::bit_or(b, shift_left(h, 32), l);
+    const Value h = ints::extend(b, high, Elem::I64, false), l = ints::extend(b, low, Elem::I64, false);
+    return ints::bit_or(b, shift_left(h, 32), l);
   }
 
   Value add_real(Value x, Value y) const { return binary(Op::AddF, x, y); }
@@ -128,12 +128,12 @@ Value random_tile(Distribution distribution, ElementType type, Value seed, Value
   ir::Builder& b = state().tracer.at(loc);
   const auto dims = offsets.type().shape();
   TileMath a{b, {dims.begin(), dims.end()}};
-  const auto low = [&](Value v) { return emit::truncate(b, v, Elem::I32); };
+  const auto low = [&](Value v) { return ints::truncate(b, v, Elem::I32); };
   const auto high = [&](Value v) {
     const Value n = b.constant_int(Elem::I64, 32, v.type().shape());
     return low(b.create(Op::ShRI, {v, n}, {v.type()}, {{AttrName::signedness, ir::Signedness::Unsigned}})->result());
   };
-  const std::array<Value, 2> key{emit::expand(b, low(seed), dims), emit::expand(b, high(seed), dims)};
+  const std::array<Value, 2> key{ints::expand(b, low(seed), dims), ints::expand(b, high(seed), dims)};
   const auto words = tessera::detail::philox(a, {low(offsets), high(offsets), a.word(0), a.word(0)}, key);
   return distribution == Distribution::Uniform ? uniform(a, words, type) : normal(a, words, type);
 }

@@ -95,7 +95,7 @@ Recording::Recording(std::string name, std::vector<ParamInfo> params, const Spec
       ++tensors;
       s.add_tensor(p, position, facts);
     } else {
-      const Type element = Type::element(emit::elem_of(p.element));
+      const Type element = Type::element(ints::elem_of(p.element));
       const Type type = p.kind == ParamKind::Scalar ? element : Type::pointer(element);
       s.arguments.back() = s.tracer.add_param(Type::tile(type, {}));
     }
@@ -122,7 +122,7 @@ void Recording::Impl::add_tensor(const ParamInfo& p, int position, const TensorF
   t->number = static_cast<std::uint32_t>(tensors.size());
   t->param = &p;
   t->position = position;
-  t->elem = emit::elem_of(p.element);
+  t->elem = ints::elem_of(p.element);
   t->rank = p.rank;
   t->unit_axis = facts.unit_axis < p.rank ? facts.unit_axis : -1;
   t->unit_dims = facts.unit_dims;
@@ -203,7 +203,7 @@ void Recording::begin_body() {
   if (!s.specialization.wide_grid || mut == nullptr) return;
   const std::vector<int> extents(mut->param->extents.begin(), mut->param->extents.end());
   const Value pieces = total_tiles(*mut, extents);
-  const Value inside = emit::below(s.tracer.prologue(), s.block_number(), pieces);
+  const Value inside = ints::below(s.tracer.prologue(), s.block_number(), pieces);
   s.tracer.open_if(inside, s.where);
   s.guarded = true;
 }

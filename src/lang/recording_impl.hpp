@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lang/emit.hpp"
+#include "lang/ints.hpp"
 #include "tessera/lang/access.hpp"
 #include "tessera/lang/recording.hpp"
 

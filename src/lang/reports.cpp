@@ -29,7 +29,7 @@ Printable printable(ir::Builder& b, const PrintArgument& a) {
     return {b.create(Op::FToF, {a.value}, {a.value.type().with_element(Elem::F32)})->result(), "%g"};
   }
   if (bits == 64) return {a.value, is_signed ? "%lld" : "%llu"};
-  return {emit::extend(b, a.value, Elem::I32, is_signed), is_signed || bits == 1 ? "%d" : "%u"};
+  return {ints::extend(b, a.value, Elem::I32, is_signed), is_signed || bits == 1 ? "%d" : "%u"};
 }
 
 }  // namespace

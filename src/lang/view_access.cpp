@@ -42,11 +42,11 @@ Value replace_padding(ir::Builder& b, TensorState& t, Extents tile, Values index
   for (int a = 0; a < t.rank; ++a) {
     const auto i = static_cast<std::size_t>(a);
     if (tile[i] == 1 || (t.extents[i] != kDyn && t.extents[i] % tile[i] == 0)) continue;
-    const Value first = emit::mul(b, index[i], emit::i32(b, tile[i]));
-    const Value mask = emit::below(b, positions_along(b, first, a, tile), dim32(t, a));
-    inside = inside ? emit::bit_and(b, inside, mask) : mask;
+    const Value first = ints::mul(b, index[i], ints::i32(b, tile[i]));
+    const Value mask = ints::below(b, positions_along(b, first, a, tile), dim32(t, a));
+    inside = inside ? ints::bit_and(b, inside, mask) : mask;
   }
-  return inside ? emit::select(b, emit::expand(b, inside, shape), loaded, padding_tile(b, t, tile, pad)) : loaded;
+  return inside ? ints::select(b, ints::expand(b, inside, shape), loaded, padding_tile(b, t, tile, pad)) : loaded;
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ Value partition_view_of(TensorState& t, Extents tile, std::optional<PaddingValue
 
 Value padding_tile(ir::Builder& b, const TensorState& t, Extents tile, const PadSpec& pad) {
   const auto shape = wide(tile);
-  if (pad.kind == PadKind::Value) return emit::expand(b, pad.value, shape);
+  if (pad.kind == PadKind::Value) return ints::expand(b, pad.value, shape);
   const double inf = __builtin_inf();
   if (!ir::info(t.elem).is_float) return b.constant_int(t.elem, 0, shape);
   const double value = pad.kind == PadKind::NegInf   ? -inf
@@ -145,13 +145,13 @@ Value indices_in_range(TensorState& t, Extents tile, Values index, SourceLocatio
     const auto i = static_cast<std::size_t>(a);
     const Value count = count_of(t, a, tile[i]);
     ir::Builder& b = tracer.at(loc);
-    const Value one = emit::below(b, index[i], count);
+    const Value one = ints::below(b, index[i], count);
     if (tracer.checked) {
       const std::string message = concat("tile index on axis ", a, " of ", t.label(),
                                          " is outside its grid of tiles (tile extent ", tile[i], ")");
       b.create(Op::Assert, {one}, {}, {{AttrName::message, message}});
     }
-    all = all ? emit::bit_and(b, all, one) : one;
+    all = all ? ints::bit_and(b, all, one) : one;
   }
   return all;
 }
@@ -159,7 +159,7 @@ Value indices_in_range(TensorState& t, Extents tile, Values index, SourceLocatio
 Value load_if(Value in_range, TensorState& t, Extents tile, Values index, const PadSpec& pad, OrderTokens* order,
               SourceLocation loc) {
   Tracer& tracer = state().tracer;
-  const auto known = emit::known(in_range);
+  const auto known = ints::known(in_range);
   if (known && *known) return load_view(t, tile, index, pad, order, loc);
   const Value padding = padding_tile(tracer.at(loc), t, tile, pad);
   if (known) return padding;
@@ -202,16 +202,16 @@ SubTile locate_sub(PieceState& p, Extents tile, Values index, SourceLocation loc
     const auto i = static_cast<std::size_t>(a);
     const Value count = count_of(*p.tensor, a, tile[i]);
     ir::Builder& b = s.tracer.at(loc);
-    const Value per_piece = emit::i32(b, p.extents[i] / tile[i]);
-    const Value global = emit::add(b, emit::mul(b, piece[i], per_piece), index[i]);
-    const Value inside_piece = emit::below(b, index[i], per_piece);
+    const Value per_piece = ints::i32(b, p.extents[i] / tile[i]);
+    const Value global = ints::add(b, ints::mul(b, piece[i], per_piece), index[i]);
+    const Value inside_piece = ints::below(b, index[i], per_piece);
     if (s.tracer.checked) {
       b.create(Op::Assert, {inside_piece}, {},
                {{AttrName::message, concat("sub-tile index on axis ", a, " is outside the piece of ", p.tensor->label(),
                                            " (", p.extents[i] / tile[i], " sub-tiles)")}});
     }
-    const Value one = emit::bit_and(b, inside_piece, emit::below(b, global, count));
-    sub.in_range = sub.in_range ? emit::bit_and(b, sub.in_range, one) : one;
+    const Value one = ints::bit_and(b, inside_piece, ints::below(b, global, count));
+    sub.in_range = sub.in_range ? ints::bit_and(b, sub.in_range, one) : one;
     sub.index.push_back(global);
   }
   return sub;

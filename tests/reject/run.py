@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PRELUDE = "#include <tessera/tessera.hpp>\n"
-FORBIDDEN = ["tessera::lang::emit", "ir::Builder", "Tracer::"]  # internals that no first error may speak of
+FORBIDDEN = ["tessera::lang::ints", "ir::Builder", "Tracer::"]  # internals that no first error may speak of
 
 
 @dataclass

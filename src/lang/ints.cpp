@@ -1,12 +1,12 @@
 // Integer expressions over tiles with folding of scalar constants.
-#include "lang/emit.hpp"
+#include "lang/ints.hpp"
 
 #include <algorithm>
 
 #include "tessera/base/error.hpp"
 #include "tessera/ir/types.hpp"
 
-namespace tessera::lang::emit {
+namespace tessera::lang::ints {
 
 using ir::AttrName;
 using ir::NamedAttr;
@@ -265,4 +265,4 @@ std::vector<std::int64_t> joint_shape(Value a, Value b) {
   return shape;
 }
 
-}  // namespace tessera::lang::emit
+}  // namespace tessera::lang::ints

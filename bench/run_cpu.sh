@@ -8,6 +8,11 @@ case "${1:-}" in --help | -h) sed -n '2,5p' "$0"; exit 0 ;; esac
 build=${1:-build/release}
 program=$build/bench/bench_cpu
 [ -x "$program" ] || { echo "$program is missing: cmake --preset release && ninja -C $build bench_cpu" >&2; exit 1; }
+# OpenBLAS takes a generic kernel on processors it does not know by name (virtual machines): name the best one that fits.
+if [ -z "${OPENBLAS_CORETYPE:-}" ]; then
+  if grep -qm1 avx512vl /proc/cpuinfo; then export OPENBLAS_CORETYPE=SkylakeX
+  elif grep -qm1 avx2 /proc/cpuinfo; then export OPENBLAS_CORETYPE=Haswell; fi
+fi
 for threads in 1 2; do
   out=$(mktemp)
   TESSERA_DEVICE=cpu TESSERA_CPU_THREADS=$threads OPENBLAS_NUM_THREADS=$threads "$program" --benchmark_repetitions=3 \

@@ -8,7 +8,7 @@
 # They are NVIDIA's, under the CUDA EULA: for your use, not to be passed on with a project. No root, no GPU and no CUDA toolkit are
 # needed. Running it again does nothing where everything is in place.
 #
-#   --bundle FILE   also packs the three files as FILE (tar.xz, at most 53 MiB), for a machine without a package index:
+#   --bundle FILE   also packs the three files as FILE (tar.xz, at most 54 MiB), for a machine without a package index:
 #                   there `mkdir -p FOLDER && tar -xf FILE -C FOLDER`, with FOLDER as --where prints it
 #   --force         fetches again even if everything is in place
 #   --where         prints the folder and leaves
@@ -23,7 +23,7 @@ version=13.5.37
 packages=(nvidia-cuda-tileiras nvidia-cuda-nvcc nvidia-nvvm)
 needed=(bin/tileiras bin/ptxas lib/libnvvm.so.4)
 kept=("${needed[@]}" bin/tileirdisasm)
-most_bundle_bytes=$((53 * 1024 * 1024))
+most_bundle_bytes=$((54 * 1024 * 1024))
 folder=${TESSERA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}/tileiras-$version
 
 bundle='' force=no
@@ -95,7 +95,7 @@ fetch() {
 make_bundle() {
   command -v xz >/dev/null || die "xz is missing (apt-get install xz-utils)"
   case $(uname -m) in x86_64) local filter=--x86 ;; *) local filter=--arm64 ;; esac
-  say "packing $bundle (a minute or two)"
+  say "packing $bundle (some minutes, 3 GB of memory)"
   tar -C "$folder" -cf - "${needed[@]}" | xz $filter --lzma2=preset=9e,dict=256MiB >"$bundle.part"
   mv "$bundle.part" "$bundle"
   local bytes

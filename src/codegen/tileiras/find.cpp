@@ -163,6 +163,7 @@ std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* w
   for (const Candidate& candidate : candidates()) {
     std::string problem;
     if (!is_executable(candidate.path)) {
+      if (candidate.origin == "PATH") continue;  // one line for all its folders, below
       problem = "not there";
     } else {
       const Probe& p = probed(candidate);
@@ -178,6 +179,7 @@ std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* w
     }
     looked += concat("\n  ", candidate.path, " (", candidate.origin, "): ", problem);
   }
+  if (env(Env::TILEIRAS) == nullptr) looked += "\n  the folders of PATH, Python's site-packages";
   if (why != nullptr)
     *why = concat("NVIDIA's Tile IR assembler (tileiras) was not found: ", kMend, ". Looked for:", looked);
   return std::nullopt;

@@ -9,9 +9,8 @@ namespace {
 
 constexpr const char* kRounding[] = {"nearest_even", "zero", "negative_inf",        "positive_inf",
                                      "approx",       "full", "nearest_int_to_zero", "nearest_away"};
-constexpr const char* kPredicate[] = {"equal",        "not_equal",
-                                      "less_than",    "less_than_or_equal",
-                                      "greater_than", "greater_than_or_equal"};
+constexpr const char* kPredicate[] = {
+    "equal", "not_equal", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal"};
 constexpr const char* kOrdering[] = {"unordered", "ordered"};
 constexpr const char* kSignedness[] = {"unsigned", "signed"};
 constexpr const char* kOverflow[] = {"none", "no_signed_wrap", "no_unsigned_wrap", "no_wrap"};

@@ -1,4 +1,5 @@
-// Checked mode through the whole library: each misuse is reported with the argument and the kernel's line, its legal twin is not.
+// Checked mode through the whole library: each misuse is reported with the argument and the kernel's line, its legal
+// twin is not.
 #include <gtest/gtest.h>
 
 #include <tessera/tessera.hpp>
@@ -35,8 +36,10 @@ TEST_F(Checked, TileIndexOutOfRange) {
 
 TEST_F(Checked, ReadOfNeverWrittenElements) {
   const auto x = tessera::empty<f32>({256}).sync();
-  EXPECT_ERROR(DeviceError, (void)(kernel<saxpy<128>>(zeros<f32>({256}), 2.0f, x).sync()), "argument 3 (In<f32, dyn>)", "kernels.hpp:11");
-  EXPECT_ERROR(DeviceError, (void)(kernel<saxpy<128>>(tessera::empty<f32>({256}), 2.0f, ones<f32>({256})).sync()), "argument 1 (Mut<f32, 128>)");
+  EXPECT_ERROR(DeviceError, (void)(kernel<saxpy<128>>(zeros<f32>({256}), 2.0f, x).sync()), "argument 3 (In<f32, dyn>)",
+               "kernels.hpp:11");
+  EXPECT_ERROR(DeviceError, (void)(kernel<saxpy<128>>(tessera::empty<f32>({256}), 2.0f, ones<f32>({256})).sync()),
+               "argument 1 (Mut<f32, 128>)");
   auto filled = tessera::empty<f32>({256}).sync();
   copy_into(mut(filled), ones<f32>({256})).sync();
   const auto y = kernel<saxpy<128>>(zeros<f32>({256}), 2.0f, filled).sync();

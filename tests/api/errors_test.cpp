@@ -34,8 +34,10 @@ struct Errors : testing::Test {
 TEST_F(Errors, LendAndReadInOneCall) {
   const Source source("  kernel<saxpy<128>>(mut(y), 2.0f, y).sync();");
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(y), 2.0f, y, source.line(1)),
-               "source.cpp:1: BorrowError: argument 3 (In<f32, dyn>) and argument 1 (Mut<f32, 128>) of kernel saxpy are the same storage; "
-               "argument 1 is written, so argument 3 may not share it.\n  Make a copy (x = clone(y)), or write in place with y.load().");
+               "source.cpp:1: BorrowError: argument 3 (In<f32, dyn>) and argument 1 (Mut<f32, 128>) of kernel saxpy "
+               "are the same storage; "
+               "argument 1 is written, so argument 3 may not share it.\n  Make a copy (x = clone(y)), or write in "
+               "place with y.load().");
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(y), 2.0f, y), "errors_test.cpp", "may not share it");
   const auto copy = clone(y).sync();
   kernel<saxpy<128>>(mut(y), 2.0f, copy).sync();
@@ -43,7 +45,8 @@ TEST_F(Errors, LendAndReadInOneCall) {
 }
 
 TEST_F(Errors, GiveAndReadInOneCallLosesNothing) {
-  EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(std::move(y), 2.0f, y), "argument 3 (In<f32, dyn>) and argument 1 (Mut<f32, 128>)");
+  EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(std::move(y), 2.0f, y),
+               "argument 3 (In<f32, dyn>) and argument 1 (Mut<f32, 128>)");
   EXPECT_EQ(y.size(), 1024);  // NOLINT(bugprone-use-after-move): a refused launch takes nothing
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(y), 2.0f, y.slice<0>(0, 1024)), "same storage");
   y = kernel<saxpy<128>>(std::move(y), 2.0f, x).sync();
@@ -55,17 +58,20 @@ void pair_of(Mut<f32, B> a, Mut<f32, B> b) {
   a.store(b.load());
 }
 TEST_F(Errors, OneTensorTwice) {
-  EXPECT_ERROR(BorrowError, (void)kernel<pair_of<128>>(mut(y), mut(y)), "argument 1 (Mut<f32, 128>) and argument 2", "both are written");
+  EXPECT_ERROR(BorrowError, (void)kernel<pair_of<128>>(mut(y), mut(y)), "argument 1 (Mut<f32, 128>) and argument 2",
+               "both are written");
   EXPECT_ERROR(BorrowError, (void)kernel<pair_of<128>>(std::move(y), std::move(y)), "both are written");  // NOLINT
-  auto [a, b] = kernel<pair_of<128>>(std::move(y), std::move(x)).sync();                                   // NOLINT
+  auto [a, b] = kernel<pair_of<128>>(std::move(y), std::move(x)).sync();                                  // NOLINT
   EXPECT_EQ(host(a).sync()[7], 1.0f);
 }
 
 TEST_F(Errors, MovedFrom) {
   const auto taken = std::move(y);
-  EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(std::move(y), 2.0f, x), "argument 1 (Mut<f32, 128>)", "empty", "moved from");  // NOLINT
-  EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(x), 2.0f, y), "argument 3", "empty", "kernel saxpy");  // NOLINT
-  EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(y), 2.0f, x), "empty");                              // NOLINT
+  EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(std::move(y), 2.0f, x), "argument 1 (Mut<f32, 128>)", "empty",
+               "moved from");  // NOLINT
+  EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(x), 2.0f, y), "argument 3", "empty",
+               "kernel saxpy");                                                   // NOLINT
+  EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(y), 2.0f, x), "empty");  // NOLINT
   auto op = zeros<f32>({1024});
   auto made = std::move(op).sync();
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(std::move(op), 2.0f, x), "argument 1", "runs once");  // NOLINT
@@ -102,8 +108,8 @@ TEST_F(Errors, OwnersMayGoWhileWorkIsInFlight) {
 
 TEST_F(Errors, RequirementsNameTheirKernelAndExtents) {
   const auto b = zeros<bf16>({4, 2000}).sync();
-  EXPECT_ERROR(ShapeError, (void)kernel<softmax<1024>>(empty_like(b), b), "kernel softmax requires: a row must fit in one piece",
-               "kernels.hpp", "[4, 2000]", "errors_test.cpp");
+  EXPECT_ERROR(ShapeError, (void)kernel<softmax<1024>>(empty_like(b), b),
+               "kernel softmax requires: a row must fit in one piece", "kernels.hpp", "[4, 2000]", "errors_test.cpp");
   const auto fits = zeros<bf16>({4, 1024}).sync();
   kernel<softmax<1024>>(empty_like(fits), fits).sync();
 }
@@ -119,8 +125,8 @@ void fixed(Mut<f32, 1, D> y, In<f32, dyn, D> x) {
   y.store(x.load_like(y));
 }
 TEST_F(Errors, StaticExtents) {
-  EXPECT_ERROR(ShapeError, (void)kernel<fixed<64>>(zeros<f32>({3, 64}), zeros<f32>({3, 63})), "argument 2 (In<f32, dyn, 64>)", "[3, 63]",
-               "axis 1 has 63", "says 64");
+  EXPECT_ERROR(ShapeError, (void)kernel<fixed<64>>(zeros<f32>({3, 64}), zeros<f32>({3, 63})),
+               "argument 2 (In<f32, dyn, 64>)", "[3, 63]", "axis 1 has 63", "says 64");
   kernel<fixed<64>>(zeros<f32>({3, 64}), zeros<f32>({3, 64})).sync();
   // An operation whose extents are not known before it runs is checked when it runs.
   auto late = zeros<f32>({3, 63}).then([](Tensor<f32, 2> t) { return clone(t); });
@@ -129,14 +135,19 @@ TEST_F(Errors, StaticExtents) {
 }
 
 TEST_F(Errors, ArgumentsAreNamedFromTheSource) {
-  const Source source("int main() {\n  y = kernel<saxpy<128>>(  // \"kernel<saxpy>(no, no, no)\"\n      std::move(weights),\n      f(1, 2), x);\n"
-                      "kernel<saxpy<(1 > 0)>>.blocks(g(3, 4))(mut(a.b[i, 2]), 1, x); kernel<other>(mut(q));\n"
-                      "kernel<saxpy<1>>(mut(p), 1, x), kernel<saxpy<1>>(mut(q), 1, x);\n");
+  const Source source(
+      "int main() {\n  y = kernel<saxpy<128>>(  // \"kernel<saxpy>(no, no, no)\"\n      std::move(weights),\n      "
+      "f(1, 2), x);\n"
+      "kernel<saxpy<(1 > 0)>>.blocks(g(3, 4))(mut(a.b[i, 2]), 1, x); kernel<other>(mut(q));\n"
+      "kernel<saxpy<1>>(mut(p), 1, x), kernel<saxpy<1>>(mut(q), 1, x);\n");
   Tensor<f32, 1> none;
-  const auto launch = [&](std::uint32_t line) { (void)kernel<saxpy<128>>(std::move(none), 2.0f, x, source.line(line)); };
+  const auto launch = [&](std::uint32_t line) {
+    (void)kernel<saxpy<128>>(std::move(none), 2.0f, x, source.line(line));
+  };
   EXPECT_ERROR(BorrowError, launch(2), "argument 1 (Mut<f32, 128>) `weights` of kernel saxpy is an empty tensor");
   EXPECT_ERROR(BorrowError, launch(5), "argument 1 (Mut<f32, 128>) `a.b[i, 2]` of kernel saxpy");
-  EXPECT_ERROR(BorrowError, launch(6), "argument 1 (Mut<f32, 128>) of kernel saxpy");  // two calls: which one is not known
+  EXPECT_ERROR(BorrowError, launch(6),
+               "argument 1 (Mut<f32, 128>) of kernel saxpy");  // two calls: which one is not known
   EXPECT_ERROR(BorrowError, launch(1), "argument 1 (Mut<f32, 128>) of kernel saxpy");
   EXPECT_ERROR(BorrowError, launch(99), "argument 1 (Mut<f32, 128>) of kernel saxpy");
 }
@@ -150,7 +161,8 @@ TEST_F(Errors, NumbersOfBlocks) {
   EXPECT_ERROR(ShapeError, (void)kernel<saxpy<128>>.blocks(8)(mut(y), 2.0f, x), "one block per piece");
   using Gemm = void (*)(MutTiles<f32, 32, 32>, In<f32, dyn, dyn>, In<f32, dyn, dyn>);
   constexpr Gemm g = gemm<f32, 32, 32, 32>;
-  EXPECT_ERROR(ShapeError, (void)kernel<g>.blocks(0)(zeros<f32>({32, 32}), zeros<f32>({32, 32}), zeros<f32>({32, 32})), "at least 1");
+  EXPECT_ERROR(ShapeError, (void)kernel<g>.blocks(0)(zeros<f32>({32, 32}), zeros<f32>({32, 32}), zeros<f32>({32, 32})),
+               "at least 1");
 }
 
 template <class T>
@@ -158,7 +170,8 @@ void add_number(Mut<T, 16> y, Scalar<T> a) {
   y.store(y.load() + a);
 }
 TEST_F(Errors, NumbersMustFit) {
-  EXPECT_ERROR(ShapeError, (void)kernel<add_number<i32>>(zeros<i32>({16}), 5'000'000'000), "argument 2 (Scalar<i32>)", "does not fit in i32");
+  EXPECT_ERROR(ShapeError, (void)kernel<add_number<i32>>(zeros<i32>({16}), 5'000'000'000), "argument 2 (Scalar<i32>)",
+               "does not fit in i32");
   EXPECT_ERROR(ShapeError, (void)kernel<add_number<u8>>(zeros<u8>({16}), -1), "does not fit in u8");
   EXPECT_EQ(host(kernel<add_number<u8>>(zeros<u8>({16}), 255)).sync()[0], 255);
   EXPECT_EQ(host(kernel<add_number<f32>>(zeros<f32>({16}), 1)).sync()[0], 1.0f);

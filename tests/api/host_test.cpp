@@ -16,8 +16,8 @@ namespace {
 TEST(ApiHost, TheFirstProgram) {
   auto x = ones<f32>({1024}).sync();
   auto y = zeros<f32>({1024}).sync();
-  y = kernel<saxpy<128>>(std::move(y), 2.0f, x).sync();        // give: ownership in, ownership out; grid 8 inferred
-  kernel<saxpy<128>>(mut(y), 3.0f, x).sync();                  // lend: exclusive while the operation needs it
+  y = kernel<saxpy<128>>(std::move(y), 2.0f, x).sync();  // give: ownership in, ownership out; grid 8 inferred
+  kernel<saxpy<128>>(mut(y), 3.0f, x).sync();            // lend: exclusive while the operation needs it
   testing::internal::CaptureStdout();
   print(y);
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "Tensor<f32, 1> [1024] on cpu\n[5., 5., 5., ..., 5., 5., 5.]\n");
@@ -30,13 +30,16 @@ TEST(ApiHost, TheHostSection) {
   std::filesystem::current_path(folder);
   save_npy("input.npy", random::uniform<f32>({30, 20}, 5));
 
-  Tensor<f32, 2> x = random::normal<f32>({4096, 1024}, /*seed*/ 1).sync();   // zeros, ones, full, arange, empty, random::uniform
+  Tensor<f32, 2> x =
+      random::normal<f32>({4096, 1024}, /*seed*/ 1).sync();  // zeros, ones, full, arange, empty, random::uniform
   Tensor<bf16, 2> b = cast<bf16>(x).sync();
-  auto img = load_npy<f32, 2>("input.npy").sync(); save_npy("out.npy", img);  // checked: rank, type, order, size
-  std::vector<f32> h = host(x).sync();             auto t = from(std::span(h), {4096, 1024}).sync();
-  auto v = x.view().slice<0>(0, 128).permute<1, 0>();                         // views share and keep the storage alive
+  auto img = load_npy<f32, 2>("input.npy").sync();
+  save_npy("out.npy", img);  // checked: rank, type, order, size
+  std::vector<f32> h = host(x).sync();
+  auto t = from(std::span(h), {4096, 1024}).sync();
+  auto v = x.view().slice<0>(0, 128).permute<1, 0>();  // views share and keep the storage alive
   testing::internal::CaptureStdout();
-  print(x);                                                                   // shape, type, device, summarised values
+  print(x);  // shape, type, device, summarised values
   EXPECT_EQ(testing::internal::GetCapturedStdout().substr(0, 37), "Tensor<f32, 2> [4096, 1024] on cpu\n[[");
 
   EXPECT_EQ(host(t).sync(), h);
@@ -46,8 +49,8 @@ TEST(ApiHost, TheHostSection) {
 
   auto y = kernel<softmax<1024>>(empty_like(b), b).sync();  // a fresh output
   const auto fresh = doubles(y);
-  y = kernel<softmax<1024>>(std::move(y), b).sync();        // give: ownership in, ownership out
-  kernel<softmax<1024>>(mut(y), b).sync();                  // lend: exclusive until enqueued
+  y = kernel<softmax<1024>>(std::move(y), b).sync();  // give: ownership in, ownership out
+  kernel<softmax<1024>>(mut(y), b).sync();            // lend: exclusive until enqueued
   EXPECT_EQ(doubles(y), fresh);
   auto w = ones<bf16>({1024}).sync();
   auto [n, r] = kernel<add_rms_norm<1024>>(empty_like(b), std::move(y), b, w, 1e-6f).sync();
@@ -62,8 +65,8 @@ TEST(ApiHost, InFlight) {
   auto x = arange<f32>(1000).sync();
   auto y = zeros<f32>({1000}).sync(), z = zeros<f32>({1000}).sync();
   Stream a, b;
-  y = kernel<saxpy<128>>(std::move(y), 2.0f, x).on(a);      // enqueued; y can be used at once
-  z = kernel<saxpy<128>>(std::move(z), 3.0f, y).on(b);      // waits on the device for what it reads, nothing else
+  y = kernel<saxpy<128>>(std::move(y), 2.0f, x).on(a);  // enqueued; y can be used at once
+  z = kernel<saxpy<128>>(std::move(z), 3.0f, y).on(b);  // waits on the device for what it reads, nothing else
   EXPECT_EQ(host(z).sync()[999], 6.0f * 999);
 
   auto [p, q] = all(kernel<saxpy<128>>(std::move(y), 2.0f, x), kernel<saxpy<128>>(std::move(z), 2.0f, x)).sync();
@@ -82,7 +85,7 @@ TEST(ApiHost, OrderIsInsertedBetweenStreams) {
 TEST(ApiHost, OperationsAreOperands) {
   const auto y = kernel<saxpy<128>>(zeros<f32>({300}), 2.0f, arange<f32>(300)).sync();
   EXPECT_EQ(host(y).sync()[299], 598.0f);
-  auto made = kernel<saxpy<128>>(zeros<f32>({300}), 2.0f, ones<f32>({300}));           // extents are known before it runs
+  auto made = kernel<saxpy<128>>(zeros<f32>({300}), 2.0f, ones<f32>({300}));  // extents are known before it runs
   const auto z = kernel<saxpy<128>>(std::move(made), 1.0f, cast<f32>(arange<i32>(300))).sync();
   EXPECT_EQ(host(z).sync()[299], 301.0f);
   auto late = zeros<f32>({300}).then([](Tensor<f32, 1> t) { return copy_into(std::move(t), ones<f32>({300})); });
@@ -115,7 +118,9 @@ constexpr auto doubled = [](Mut<i32, 64> y, In<i32, dyn> x) { y.store(x.load_lik
 TEST(ApiHost, LambdasAreKernels) {
   const auto y = kernel<doubled>(empty<i32>({100}), arange<i32>(100)).sync();
   EXPECT_EQ(host(y).sync()[99], 198);
-  const auto z = kernel<[](Mut<i32, 64> y, In<i32, dyn> x) { y.store(x.load_like(y) + 1); }>(empty<i32>({3}), arange<i32>(3)).sync();
+  const auto z =
+      kernel<[](Mut<i32, 64> y, In<i32, dyn> x) { y.store(x.load_like(y) + 1); }>(empty<i32>({3}), arange<i32>(3))
+          .sync();
   EXPECT_EQ(host(z).sync(), (std::vector<i32>{1, 2, 3}));
 }
 
@@ -127,7 +132,8 @@ TEST(ApiHost, OptionsCompose) {
   kernel<histogram<4>>.blocks(0)(mut(counts), x).sync();
   EXPECT_EQ(host(counts).sync(), (std::vector<i32>{1, 2, 0, 3}));
   const auto b = cast<bf16>(random::normal<f32>({4, 100}, 1)).sync();
-  const auto precise = doubles(kernel<softmax<128>>.precise()(empty_like(b), b)), fast = doubles(kernel<softmax<128>>(empty_like(b), b));
+  const auto precise = doubles(kernel<softmax<128>>.precise()(empty_like(b), b)),
+             fast = doubles(kernel<softmax<128>>(empty_like(b), b));
   expect_matrix(fast, precise, 0x1p-8);
 }
 

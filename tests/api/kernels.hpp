@@ -11,7 +11,7 @@ void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
   y.store(a * x.load_like(y) + y.load());
 }
 
-template <int N>                                     // any row length up to N
+template <int N>  // any row length up to N
 void softmax(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x) {
   require(x.dim(1) <= N, "a row must fit in one piece");
   auto t = cast<f32>(x.load_like(y, pad::neg_inf));
@@ -19,8 +19,9 @@ void softmax(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x) {
   y.store(cast<bf16>(t / sum(t, axis<1>)));
 }
 
-template <int N>                                     // returns both outputs; residual is updated in place
-void add_rms_norm(Mut<bf16, 1, N> y, Mut<bf16, 1, N> residual, In<bf16, dyn, dyn> x, In<bf16, dyn> weight, Scalar<f32> eps) {
+template <int N>  // returns both outputs; residual is updated in place
+void add_rms_norm(Mut<bf16, 1, N> y, Mut<bf16, 1, N> residual, In<bf16, dyn, dyn> x, In<bf16, dyn> weight,
+                  Scalar<f32> eps) {
   require(x.dim(1) <= N, "a row must fit in one piece");
   auto h = cast<f32>(residual.load()) + cast<f32>(x.load_like(residual));
   residual.store(cast<bf16>(h));
@@ -46,9 +47,9 @@ template <class T, int BM, int BN, int BK>
 void gemm(MutTiles<T, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
   auto A = a.tiles(shape<BM, BK>);
   auto B = b.tiles(shape<BK, BN>);
-  for (auto out : c.grouped(8)) {                    // every tile of c is dealt to exactly one block; groups of 8 rows of tiles
+  for (auto out : c.grouped(8)) {  // every tile of c is dealt to exactly one block; groups of 8 rows of tiles
     auto [i, j] = out.index();
-    auto acc = zeros<acc_t<T>, BM, BN>();             // f32 for floats up to 32 bits, f64, i32 for 8-bit integers
+    auto acc = zeros<acc_t<T>, BM, BN>();  // f32 for floats up to 32 bits, f64, i32 for 8-bit integers
     for (auto k : range(A.count(1))) acc = mma(A.load(i, k), B.load(k, j), acc);
     out.store(cast<T>(acc));
   }
@@ -65,7 +66,8 @@ void gemm_blocks(Mut<T, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
 }
 
 template <int BM, int BN, int D>
-void attention(Mut<bf16, 1, 1, BM, D> o, In<bf16, dyn, dyn, dyn, D> q, In<bf16, dyn, dyn, dyn, D> k, In<bf16, dyn, dyn, dyn, D> v, Scalar<f32> scale) {
+void attention(Mut<bf16, 1, 1, BM, D> o, In<bf16, dyn, dyn, dyn, D> q, In<bf16, dyn, dyn, dyn, D> k,
+               In<bf16, dyn, dyn, dyn, D> v, Scalar<f32> scale) {
   require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
   auto [batch, head, block, zero] = o.index();
   auto kv_head = head / (q.dim(1) / k.dim(1));
@@ -76,7 +78,8 @@ void attention(Mut<bf16, 1, 1, BM, D> o, In<bf16, dyn, dyn, dyn, D> q, In<bf16, 
   auto m = full<f32, BM, 1>(-infinity<f32>), l = zeros<f32, BM, 1>();
   auto acc = zeros<f32, BM, D>();
   for (auto j : range(min(K.count(2), ceil_div((block + 1) * BM, BN)))) {
-    auto s = mma(Q, transpose(reshape(K.load(batch, kv_head, j, 0), shape<BN, D>)), zeros<f32, BM, BN>()) * (scale * log2e<f32>);
+    auto s = mma(Q, transpose(reshape(K.load(batch, kv_head, j, 0), shape<BN, D>)), zeros<f32, BM, BN>()) *
+             (scale * log2e<f32>);
     tile_if ((j + 1) * BN > block * BM || (j + 1) * BN > k.dim(2)) {
       auto cols = iota<i32, 1, BN>(axis<1>) + j * BN;
       s = where(rows >= cols && cols < k.dim(2), s, -infinity<f32>);
@@ -93,16 +96,18 @@ void attention(Mut<bf16, 1, 1, BM, D> o, In<bf16, dyn, dyn, dyn, D> q, In<bf16, 
 
 template <int BM, int BN>
 void blur(Mut<f32, BM, BN> y, In<f32, dyn, dyn> x) {
-  auto [i, j] = y.origin();                          // first element of the piece
+  auto [i, j] = y.origin();  // first element of the piece
   auto s = zeros<f32, BM, BN>();
-  for (int di : {-1, 0, 1})                          // host loop: unrolled
+  for (int di : {-1, 0, 1})  // host loop: unrolled
     for (int dj : {-1, 0, 1}) s += x.load_at(shape<BM, BN>, i + di, j + dj);
   y.store(s / 9.0f);
 }
 
 template <int B, int D>
 void embed(Mut<bf16, B, D> y, In<bf16, dyn, D> table, In<i32, dyn> ids) {
-  y.store(table.gather(axis<0>, ids.load_like(y, axes<0>)));        // rows by index (a tile with one axis longer than 1); an index outside reads padding
+  y.store(table.gather(
+      axis<0>, ids.load_like(
+                   y, axes<0>)));  // rows by index (a tile with one axis longer than 1); an index outside reads padding
 }
 
 template <int B>
@@ -139,7 +144,7 @@ template <int B>
 void collatz(Mut<i32, B> y, In<i32, dyn> x) {
   auto v = x.load_like(y);
   auto steps = zeros<i32, B>();
-  tile_while (any(v > 1)) {
+  tile_while(any(v > 1)) {
     auto active = v > 1;
     v = where(active, where(v % 2 == 0, v / 2, 3 * v + 1), v);
     steps = where(active, steps + 1, steps);

@@ -39,7 +39,8 @@ TEST(Api, Softmax) {
       for (int c = 0; c < columns; ++c) total += std::exp(in[at(r, c, columns)] - top);
       for (int c = 0; c < columns; ++c) {
         const double want = std::exp(in[at(r, c, columns)] - top) / total;
-        ASSERT_NEAR(got[at(r, c, columns)], want, want * 0x1p-8 + 1e-9) << rows << "x" << columns << ": " << r << "," << c;
+        ASSERT_NEAR(got[at(r, c, columns)], want, want * 0x1p-8 + 1e-9)
+            << rows << "x" << columns << ": " << r << "," << c;
       }
     }
   }
@@ -110,9 +111,11 @@ TEST(Api, Attention) {
   const auto v = cast<bf16>(random::normal<f32>({batch, kv_heads, length, d}, 13)).sync();
   const float scale = 1 / std::sqrt(static_cast<float>(d));
   const auto o = kernel<attention<32, 32, d>>(empty_like(q), q, k, v, scale).sync();
-  expect_matrix(doubles(o), causal_attention(doubles(q), doubles(k), doubles(v), batch, heads, kv_heads, length, d, scale), 2e-2);
+  expect_matrix(doubles(o),
+                causal_attention(doubles(q), doubles(k), doubles(v), batch, heads, kv_heads, length, d, scale), 2e-2);
   const auto three = cast<bf16>(random::normal<f32>({batch, 3, length, d}, 14)).sync();
-  EXPECT_ERROR(ShapeError, (void)(kernel<attention<32, 32, d>>(empty_like(q), q, three, three, scale)), "query heads must be a multiple");
+  EXPECT_ERROR(ShapeError, (void)(kernel<attention<32, 32, d>>(empty_like(q), q, three, three, scale)),
+               "query heads must be a multiple");
 }
 
 TEST(Api, Blur) {
@@ -190,7 +193,8 @@ TEST(Api, Histogram) {
 TEST(Api, ReduceAndArgmax) {
   const int rows = 5, columns = 30;
   const auto x = random::normal<f32>({rows, columns}, 18).sync();
-  auto [value, index, total] = kernel<row_extremes<32>>(empty<f32>({rows}), empty<i32>({rows}), empty<f32>({rows}), x).sync();
+  auto [value, index, total] =
+      kernel<row_extremes<32>>(empty<f32>({rows}), empty<i32>({rows}), empty<f32>({rows}), x).sync();
   const auto in = doubles(x), gv = doubles(value), gt = doubles(total);
   const auto gi = host(index).sync();
   for (int r = 0; r < rows; ++r) {
@@ -209,7 +213,8 @@ TEST(Api, DeviceControlFlow) {
   const auto got = host(y).sync();
   for (int i = 0; i < 200; ++i) {
     int largest = 0;
-    for (int k = i / 64 * 64; k < std::min(200, i / 64 * 64 + 64); ++k) {  // a block goes on until all its elements have arrived
+    for (int k = i / 64 * 64; k < std::min(200, i / 64 * 64 + 64);
+         ++k) {  // a block goes on until all its elements have arrived
       int steps = 0;
       for (long v = k; v > 1; v = v % 2 ? 3 * v + 1 : v / 2) ++steps;
       if (k == i) largest = steps;

@@ -1,5 +1,5 @@
-// `using namespace tessera` and `using namespace std` together, over everything that API.md shows (but `empty`, where C++ prefers
-// std::empty for a braced list of numbers).
+// `using namespace tessera` and `using namespace std` together, over everything that API.md shows (but `empty`, where
+// C++ prefers std::empty for a braced list of numbers).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,9 +20,12 @@ using namespace tessera;
 namespace {
 
 template <int B>
-void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) { y.store(a * x.load_like(y) + y.load()); }
+void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
+  y.store(a * x.load_like(y) + y.load());
+}
 template <int BM, int BN, int D>
-void attention(Mut<bf16, 1, 1, BM, D> o, In<bf16, dyn, dyn, dyn, D> q, In<bf16, dyn, dyn, dyn, D> k, In<bf16, dyn, dyn, dyn, D> v, Scalar<f32> scale) {
+void attention(Mut<bf16, 1, 1, BM, D> o, In<bf16, dyn, dyn, dyn, D> q, In<bf16, dyn, dyn, dyn, D> k,
+               In<bf16, dyn, dyn, dyn, D> v, Scalar<f32> scale) {
   require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
   auto [batch, head, block, zero] = o.index();
   auto kv_head = head / (q.dim(1) / k.dim(1));
@@ -33,7 +36,8 @@ void attention(Mut<bf16, 1, 1, BM, D> o, In<bf16, dyn, dyn, dyn, D> q, In<bf16, 
   auto m = full<f32, BM, 1>(-infinity<f32>), l = zeros<f32, BM, 1>();
   auto acc = zeros<f32, BM, D>();
   for (auto j : range(min(K.count(2), ceil_div((block + 1) * BM, BN)))) {
-    auto s = mma(Q, transpose(reshape(K.load(batch, kv_head, j, 0), shape<BN, D>)), zeros<f32, BM, BN>()) * (scale * log2e<f32>);
+    auto s = mma(Q, transpose(reshape(K.load(batch, kv_head, j, 0), shape<BN, D>)), zeros<f32, BM, BN>()) *
+             (scale * log2e<f32>);
     tile_if ((j + 1) * BN > block * BM || (j + 1) * BN > k.dim(2)) {
       auto cols = iota<i32, 1, BN>(axis<1>) + j * BN;
       s = where(rows >= cols && cols < k.dim(2), s, -infinity<f32>);

@@ -35,7 +35,9 @@ TEST(Borrow, RejectsOverlapNullAndMisalignment) {
   EXPECT_ERROR(ShapeError, (void)(borrow<f32, 2>(data, {2, 3}, {0, 1}, nullptr)), "share memory");
   EXPECT_ERROR(ShapeError, (void)(borrow<f32, 1>(data, {2}, {-1}, nullptr)), "share memory");
   EXPECT_ERROR(ShapeError, (void)(borrow<f32, 1>(nullptr, {2}, {1}, nullptr)), "null");
-  EXPECT_ERROR(ShapeError, (void)(borrow<f32, 1>(reinterpret_cast<f32*>(reinterpret_cast<char*>(data) + 1), {1}, {1}, nullptr)), "multiple");
+  EXPECT_ERROR(ShapeError,
+               (void)(borrow<f32, 1>(reinterpret_cast<f32*>(reinterpret_cast<char*>(data) + 1), {1}, {1}, nullptr)),
+               "multiple");
   EXPECT_ERROR(ShapeError, (void)(borrow<f32, 1>(data, {3}, {INT64_MAX / 2}, nullptr)), "2^63");
   EXPECT_EQ((borrow<f32, 2>(data, {1, 8}, {0, 1}, nullptr).size()), 8);
   EXPECT_EQ((borrow<f32, 2>(data, {2, 4}, {1, 2}, nullptr).size()), 8);

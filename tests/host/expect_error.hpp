@@ -5,17 +5,17 @@
 #include <initializer_list>
 #include <string>
 
-#define EXPECT_ERROR(Type, statement, ...)                                                    \
-  do {                                                                                        \
-    bool thrown_ = false;                                                                     \
-    try {                                                                                     \
-      statement;                                                                              \
-    } catch (const Type& error_) {                                                            \
-      thrown_ = true;                                                                         \
-      const std::string text_ = error_.what();                                                \
-      for (const char* fragment_ : std::initializer_list<const char*>{__VA_ARGS__}) {         \
+#define EXPECT_ERROR(Type, statement, ...)                                                               \
+  do {                                                                                                   \
+    bool thrown_ = false;                                                                                \
+    try {                                                                                                \
+      statement;                                                                                         \
+    } catch (const Type& error_) {                                                                       \
+      thrown_ = true;                                                                                    \
+      const std::string text_ = error_.what();                                                           \
+      for (const char* fragment_ : std::initializer_list<const char*>{__VA_ARGS__}) {                    \
         EXPECT_NE(text_.find(fragment_), std::string::npos) << "no `" << fragment_ << "` in: " << text_; \
-      }                                                                                       \
-    }                                                                                         \
-    EXPECT_TRUE(thrown_) << #statement " did not throw " #Type;                               \
+      }                                                                                                  \
+    }                                                                                                    \
+    EXPECT_TRUE(thrown_) << #statement " did not throw " #Type;                                          \
   } while (false)

@@ -100,28 +100,29 @@ TEST_P(BadNpy, IsATypedError) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Headers, BadNpy,
-    testing::Values(Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 23, "truncated"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 25, "too long"},
-                    Bad{"{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }", 24, "big-endian"},
-                    Bad{"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", 24, "Fortran"},
-                    Bad{"{'descr': '<f4', 'fortran_order': 1, 'shape': (2, 3), }", 24, "neither True nor False"},
-                    Bad{"{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3), }", 48, "unknown"},
-                    Bad{"{'descr': '|O', 'fortran_order': False, 'shape': (2, 3), }", 48, "unknown"},
-                    Bad{"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 3), }", 24, "structured"},
-                    Bad{"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }", 48, "holds f64, but f32"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", 24, "1 axes, but 2"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (), }", 4, "0 axes, but 2"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 0, "overflows"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 2), }", 0, "too large"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000), }", 64, "truncated"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }", 24, "not a number"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4294967296), }", 0, "at most 2147483647"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, }", 0, "lacks"},
-                    Bad{"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (0, 0)}", 0, "twice"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 0), 'x': 1}", 0, "unknown entry"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 0)} import os", 0, "goes on"},
-                    Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", 24, "commas"},
-                    Bad{"{'descr': '<f4", 0, "does not end"}, Bad{"", 0, "'{'"}));
+    testing::Values(
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 23, "truncated"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 25, "too long"},
+        Bad{"{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }", 24, "big-endian"},
+        Bad{"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", 24, "Fortran"},
+        Bad{"{'descr': '<f4', 'fortran_order': 1, 'shape': (2, 3), }", 24, "neither True nor False"},
+        Bad{"{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3), }", 48, "unknown"},
+        Bad{"{'descr': '|O', 'fortran_order': False, 'shape': (2, 3), }", 48, "unknown"},
+        Bad{"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 3), }", 24, "structured"},
+        Bad{"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }", 48, "holds f64, but f32"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", 24, "1 axes, but 2"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (), }", 4, "0 axes, but 2"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 0, "overflows"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 2), }", 0, "too large"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000), }", 64, "truncated"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }", 24, "not a number"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4294967296), }", 0, "at most 2147483647"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, }", 0, "lacks"},
+        Bad{"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (0, 0)}", 0, "twice"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 0), 'x': 1}", 0, "unknown entry"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 0)} import os", 0, "goes on"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", 24, "commas"},
+        Bad{"{'descr': '<f4", 0, "does not end"}, Bad{"", 0, "'{'"}));
 
 TEST_F(Npy, RejectsBrokenFiles) {
   EXPECT_ERROR(IoError, (void)(load_npy<f32, 2>("/nonexistent/x.npy")), "/nonexistent/x.npy", "open");
@@ -130,7 +131,10 @@ TEST_F(Npy, RejectsBrokenFiles) {
   EXPECT_ERROR(IoError, (void)(load_npy<f32, 2>(path_)), "truncated");
   write("GIF89a..........");
   EXPECT_ERROR(IoError, (void)(load_npy<f32, 2>(path_)), "does not begin");
-  write(std::string("\x93NUMPY\x07\x00\x10\x00" "abcd", 14));
+  write(
+      std::string("\x93NUMPY\x07\x00\x10\x00"
+                  "abcd",
+                  14));
   EXPECT_ERROR(IoError, (void)(load_npy<f32, 2>(path_)), "version 7");
   write(std::string("\x93NUMPY\x01\x00\xFF\xFF{", 11));
   EXPECT_ERROR(IoError, (void)(load_npy<f32, 2>(path_)), "truncated");
@@ -142,7 +146,9 @@ TEST_F(Npy, RejectsBrokenFiles) {
 TEST(NpyHeader, FuzzedDictionariesAreReadOrRefused) {
   const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
   std::uint64_t state = 12345;
-  const auto next = [&] { return static_cast<std::size_t>((state = state * 6364136223846793005u + 1442695040888963407u) >> 33); };
+  const auto next = [&] {
+    return static_cast<std::size_t>((state = state * 6364136223846793005u + 1442695040888963407u) >> 33);
+  };
   int read = 0, refused = 0;
   for (int i = 0; i < 50000; ++i) {
     std::string s = good;
@@ -151,9 +157,7 @@ TEST(NpyHeader, FuzzedDictionariesAreReadOrRefused) {
       const auto h = detail::npy_dictionary(s, 64, 64 + 24, "fuzz", {});
       EXPECT_EQ(h.elements * static_cast<std::uint64_t>(size_of(h.element)), 24u) << s;
       ++read;
-    } catch (const IoError&) {
-      ++refused;
-    }
+    } catch (const IoError&) { ++refused; }
   }
   EXPECT_GT(read, 100);
   EXPECT_GT(refused, 30000);

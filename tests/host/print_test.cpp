@@ -11,7 +11,8 @@ namespace {
 
 TEST(Print, ShowsTypeExtentsDeviceAndValues) {
   EXPECT_EQ(to_string(arange<i32>({2, 3}).sync()), "Tensor<i32, 2> [2, 3] on cpu\n[[0, 1, 2],\n [3, 4, 5]]");
-  EXPECT_EQ(to_string(arange<i32>({2, 2}, -10, 5).sync().permute<1, 0>()), "View<i32, 2> [2, 2] on cpu\n[[-10,   0],\n [ -5,   5]]");
+  EXPECT_EQ(to_string(arange<i32>({2, 2}, -10, 5).sync().permute<1, 0>()),
+            "View<i32, 2> [2, 2] on cpu\n[[-10,   0],\n [ -5,   5]]");
   EXPECT_EQ(to_string(zeros<f32>({0, 3}).sync()), "Tensor<f32, 2> [0, 3] on cpu\n[]");
   EXPECT_EQ(to_string(from(std::vector<bool>{true, false}, {2}).sync()), "Tensor<bool, 1> [2] on cpu\n[ true, false]");
 }
@@ -31,12 +32,14 @@ TEST(Print, FloatsShareOneFormat) {
 }
 
 TEST(Print, SummarisesLargeTensors) {
-  EXPECT_EQ(to_string(arange<i32>(1001).sync()), "Tensor<i32, 1> [1001] on cpu\n[   0,    1,    2, ...,  998,  999, 1000]");
+  EXPECT_EQ(to_string(arange<i32>(1001).sync()),
+            "Tensor<i32, 1> [1001] on cpu\n[   0,    1,    2, ...,  998,  999, 1000]");
   const std::string s = to_string(arange<i32>({100, 100}).sync());
-  EXPECT_EQ(s, "Tensor<i32, 2> [100, 100] on cpu\n"
-               "[[   0,    1,    2, ...,   97,   98,   99],\n [ 100,  101,  102, ...,  197,  198,  199],\n"
-               " [ 200,  201,  202, ...,  297,  298,  299],\n ...,\n [9700, 9701, 9702, ..., 9797, 9798, 9799],\n"
-               " [9800, 9801, 9802, ..., 9897, 9898, 9899],\n [9900, 9901, 9902, ..., 9997, 9998, 9999]]");
+  EXPECT_EQ(s,
+            "Tensor<i32, 2> [100, 100] on cpu\n"
+            "[[   0,    1,    2, ...,   97,   98,   99],\n [ 100,  101,  102, ...,  197,  198,  199],\n"
+            " [ 200,  201,  202, ...,  297,  298,  299],\n ...,\n [9700, 9701, 9702, ..., 9797, 9798, 9799],\n"
+            " [9800, 9801, 9802, ..., 9897, 9898, 9899],\n [9900, 9901, 9902, ..., 9997, 9998, 9999]]");
   EXPECT_EQ(to_string(arange<i32>({2, 2, 1}).sync()).substr(32), "[[[0],\n  [1]],\n\n [[2],\n  [3]]]");
 }
 

@@ -95,7 +95,8 @@ TEST(Shared, CountsItsOwners) {
   ASSERT_TRUE(t.has_value());
   EXPECT_EQ(host(*t).sync(), (std::vector<i32>{0, 1, 2, 3}));
   EXPECT_EQ(host(view).sync(), (std::vector<i32>{0, 1, 2, 3}));
-  EXPECT_ERROR(BorrowError, (void)try_unshare(std::move(s)), "Shared<i32, 1>", "empty");  // NOLINT(bugprone-use-after-move)
+  EXPECT_ERROR(BorrowError, (void)try_unshare(std::move(s)), "Shared<i32, 1>",
+               "empty");  // NOLINT(bugprone-use-after-move)
 }
 
 TEST(Create, FillsEveryElement) {

@@ -57,8 +57,10 @@ TEST(Cast, EveryPairOfTypesKeepsSmallNumbers) {
       EXPECT_EQ(host(cast<f32>(cast<B>(a))).sync(), (std::vector<f32>{0, 1, 2, 3}))
           << info(element_type<A>).name << " to " << info(element_type<B>).name;
     };
-    through(f64{}), through(f32{}), through(tf32{}), through(f16{}), through(bf16{}), through(f8e4m3{}), through(f8e5m2{});
-    through(i64{}), through(i32{}), through(i16{}), through(i8{}), through(u64{}), through(u32{}), through(u16{}), through(u8{});
+    through(f64{}), through(f32{}), through(tf32{}), through(f16{}), through(bf16{}), through(f8e4m3{}),
+        through(f8e5m2{});
+    through(i64{}), through(i32{}), through(i16{}), through(i8{}), through(u64{}), through(u32{}), through(u16{}),
+        through(u8{});
   };
   check(f64{}), check(f32{}), check(tf32{}), check(f16{}), check(bf16{}), check(f8e4m3{}), check(f8e5m2{});
   check(i64{}), check(i32{}), check(i16{}), check(i8{}), check(u64{}), check(u32{}), check(u16{}), check(u8{});
@@ -110,14 +112,14 @@ TEST(Op, HoldsItsLeasesUntilItRanOrWasDropped) {
 TEST(Op, RunsOnce) {
   auto op = zeros<f32>({4});
   auto t = std::move(op).sync();
-  EXPECT_ERROR(BorrowError, (void)std::move(op).sync(), "run");              // NOLINT(bugprone-use-after-move)
+  EXPECT_ERROR(BorrowError, (void)std::move(op).sync(), "run");               // NOLINT(bugprone-use-after-move)
   EXPECT_ERROR(BorrowError, (void)host(std::move(op)), "transfer_test.cpp");  // NOLINT(bugprone-use-after-move)
 }
 
 TEST(Op, ThenAndAllCompose) {
-  auto sum = zeros<i32>({2}).then([](Tensor<i32, 1> t) { return copy_into(std::move(t), ones<i32>({2})); }).then([](Tensor<i32, 1> t) {
-    return host(std::move(t));
-  });
+  auto sum = zeros<i32>({2})
+                 .then([](Tensor<i32, 1> t) { return copy_into(std::move(t), ones<i32>({2})); })
+                 .then([](Tensor<i32, 1> t) { return host(std::move(t)); });
   EXPECT_EQ(std::move(sum).sync(), (std::vector<i32>{1, 1}));
   auto target = zeros<i32>({2}).sync();
   auto [a, b] = all(ones<i32>({2}), copy_into(mut(target), full<i32>({2}, 5)), host(arange<f32>(3))).sync();

@@ -1,4 +1,5 @@
-// Tile IR as a library: types, operations, verifier, text and bytecode. Link tessera::ir alone to use it without the rest.
+// Tile IR as a library: types, operations, verifier, text and bytecode. Link tessera::ir alone to use it without the
+// rest.
 #pragma once
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/operation.hpp"

@@ -15,28 +15,50 @@ enum class Op : std::uint8_t {
 };
 
 namespace traits {
-inline constexpr std::uint16_t Pure = 1;          ///< no effect: may be dropped, moved, merged
-inline constexpr std::uint16_t SameType = 2;      ///< all operands and results have one type
-inline constexpr std::uint16_t SameShape = 4;     ///< all operands and results have one shape
+inline constexpr std::uint16_t Pure = 1;       ///< no effect: may be dropped, moved, merged
+inline constexpr std::uint16_t SameType = 2;   ///< all operands and results have one type
+inline constexpr std::uint16_t SameShape = 4;  ///< all operands and results have one shape
 inline constexpr std::uint16_t Read = 8;
 inline constexpr std::uint16_t Write = 16;
-inline constexpr std::uint16_t Effect = 32;       ///< observable otherwise (print, assert, gdc)
+inline constexpr std::uint16_t Effect = 32;  ///< observable otherwise (print, assert, gdc)
 inline constexpr std::uint16_t Terminator = 64;
-inline constexpr std::uint16_t Regions = 128;     ///< holds regions (one block each)
-inline constexpr std::uint16_t Segmented = 256;   ///< operands are encoded group by group
-inline constexpr std::uint16_t ModuleLevel = 512; ///< lives in a Module, never in a block
+inline constexpr std::uint16_t Regions = 128;      ///< holds regions (one block each)
+inline constexpr std::uint16_t Segmented = 256;    ///< operands are encoded group by group
+inline constexpr std::uint16_t ModuleLevel = 512;  ///< lives in a Module, never in a block
 }  // namespace traits
 
 enum class Arity : std::uint8_t { One, Optional, Variadic };
 
-/// What types a group accepts (Ops.td's type constraints). A tile class says what the tile's elements may be: Float f16 bf16 f32
-/// f64; Int i1 to i64; AnyFloat, AnyInt with the narrow formats that only convert, multiply or move; Number Int and AnyFloat.
+/// What types a group accepts (Ops.td's type constraints). A tile class says what the tile's elements may be: Float f16
+/// bf16 f32 f64; Int i1 to i64; AnyFloat, AnyInt with the narrow formats that only convert, multiply or move; Number
+/// Int and AnyFloat.
 enum class TypeClass : std::uint8_t {
-  Any, Tile, Number, AnyNumber, Float, AnyFloat, F32, Int, AnyInt, I1, I8, I32, I64, Pointer,
-  ScalarI1, ScalarI32, ScalarInt, ScalarPointer,
-  Token, TensorView, View, PartitionView, StridedView, GatherScatterView
+  Any,
+  Tile,
+  Number,
+  AnyNumber,
+  Float,
+  AnyFloat,
+  F32,
+  Int,
+  AnyInt,
+  I1,
+  I8,
+  I32,
+  I64,
+  Pointer,
+  ScalarI1,
+  ScalarI32,
+  ScalarInt,
+  ScalarPointer,
+  Token,
+  TensorView,
+  View,
+  PartitionView,
+  StridedView,
+  GatherScatterView
 };
-const char* text(TypeClass);           ///< in words: "tile of f16, bf16, f32 or f64"
+const char* text(TypeClass);  ///< in words: "tile of f16, bf16, f32 or f64"
 bool accepts(TypeClass, Type);
 
 struct GroupInfo {
@@ -47,8 +69,26 @@ struct GroupInfo {
 };
 
 enum class AttrKind : std::uint8_t {
-  Unit, Bool, I32, I64, String, Symbol, Dense, Dict, Tagged, TaggedArray, I32Array, BoolArray,
-  Rounding, Predicate, Ordering, Signedness, Overflow, MemoryOrdering, MemoryScope, AtomicMode
+  Unit,
+  Bool,
+  I32,
+  I64,
+  String,
+  Symbol,
+  Dense,
+  Dict,
+  Tagged,
+  TaggedArray,
+  I32Array,
+  BoolArray,
+  Rounding,
+  Predicate,
+  Ordering,
+  Signedness,
+  Overflow,
+  MemoryOrdering,
+  MemoryScope,
+  AtomicMode
 };
 
 /// Spellings of an enumerated kind in Tile IR's text, at their bytecode numbers; empty for other kinds.
@@ -59,10 +99,10 @@ int enum_value(AttrKind, std::string_view text);  ///< -1: no such spelling
 struct AttrInfo {
   AttrName name;
   AttrKind kind;
-  bool optional;              ///< unit attributes are always optional
+  bool optional;  ///< unit attributes are always optional
   std::uint8_t since;
-  std::int16_t implied;       ///< number that an absent attribute stands for and that versions before `since` imply (arrays:
-                              ///< of every item); -1: none, the attribute must be present
+  std::int16_t implied;  ///< number that an absent attribute stands for and that versions before `since` imply (arrays:
+                         ///< of every item); -1: none, the attribute must be present
 };
 
 struct OpInfo {

@@ -1,5 +1,5 @@
-// SSA values, operations, blocks, functions and modules. Blocks own their operations in a doubly linked list; every value
-// keeps the list of its uses, so that replacing and testing for uses cost what they touch.
+// SSA values, operations, blocks, functions and modules. Blocks own their operations in a doubly linked list; every
+// value keeps the list of its uses, so that replacing and testing for uses cost what they touch.
 #pragma once
 #include <cassert>
 #include <initializer_list>
@@ -23,9 +23,9 @@ struct OpOperand;
 
 struct ValueImpl {
   Type type;
-  Operation* def = nullptr;   ///< defining operation, or null for a block argument
-  Block* block = nullptr;     ///< owner of a block argument
-  std::uint32_t index = 0;    ///< result or argument number
+  Operation* def = nullptr;  ///< defining operation, or null for a block argument
+  Block* block = nullptr;    ///< owner of a block argument
+  std::uint32_t index = 0;   ///< result or argument number
   OpOperand* first_use = nullptr;
 };
 
@@ -95,7 +95,11 @@ class Operation {
   bool has_attr(AttrName n) const { return attr(n) != nullptr; }
   void set_attr(AttrName, Attribute);
   void remove_attr(AttrName);
-  template <class E> E enum_attr(AttrName n, E fallback = E{}) const { auto* a = attr(n); return a ? a->as_enum<E>() : fallback; }
+  template <class E>
+  E enum_attr(AttrName n, E fallback = E{}) const {
+    auto* a = attr(n);
+    return a ? a->as_enum<E>() : fallback;
+  }
   std::int64_t int_attr(AttrName n) const { return attr(n)->as<IntAttr>()->value; }
 
   std::size_t num_regions() const { return regions_.size(); }
@@ -156,8 +160,15 @@ class Block {
     Operation* op = nullptr;
     Operation& operator*() const { return *op; }
     Operation* operator->() const { return op; }
-    iterator& operator++() { op = op->next(); return *this; }
-    iterator operator++(int) { auto t = *this; ++*this; return t; }
+    iterator& operator++() {
+      op = op->next();
+      return *this;
+    }
+    iterator operator++(int) {
+      auto t = *this;
+      ++*this;
+      return t;
+    }
     bool operator==(const iterator&) const = default;
   };
   iterator begin() const { return {first_}; }
@@ -166,7 +177,7 @@ class Block {
   Operation* front() const { return first_; }
   Operation* back() const { return last_; }
   Operation* terminator() const;                 ///< the last operation if it is a terminator, else null
-  Operation* parent() const { return parent_; }    ///< operation whose region this is; null for a function body
+  Operation* parent() const { return parent_; }  ///< operation whose region this is; null for a function body
   Function* function() const;
 
  private:
@@ -230,8 +241,15 @@ void walk(const Block& block, F&& f) {
 class Builder {
  public:
   explicit Builder(Block& at_end) : block_(&at_end) {}
-  static Builder before(Operation* op) { Builder b(*op->block()); b.before_ = op; return b; }
-  void set_to_end(Block& b) { block_ = &b; before_ = nullptr; }
+  static Builder before(Operation* op) {
+    Builder b(*op->block());
+    b.before_ = op;
+    return b;
+  }
+  void set_to_end(Block& b) {
+    block_ = &b;
+    before_ = nullptr;
+  }
   Block& block() const { return *block_; }
 
   /// Location given to what is created.

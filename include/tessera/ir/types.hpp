@@ -16,17 +16,25 @@ enum class Elem : std::uint8_t {
 
 struct ElemInfo {
   const char* text;
-  std::uint16_t tag;      ///< bytecode type tag
-  std::uint8_t since;     ///< first bytecode version, 13.<since>
+  std::uint16_t tag;   ///< bytecode type tag
+  std::uint8_t since;  ///< first bytecode version, 13.<since>
   std::uint8_t bits;
-  std::uint8_t bytes;     ///< storage of one element
+  std::uint8_t bytes;  ///< storage of one element
   bool is_float;
-  bool arithmetic;        ///< ops other than conversion, mma, load and store accept it
+  bool arithmetic;  ///< ops other than conversion, mma, load and store accept it
 };
 const ElemInfo& info(Elem);
 
 enum class TypeKind : std::uint8_t {
-  Element, Pointer, Tile, TensorView, PartitionView, StridedView, GatherScatterView, Token, Function
+  Element,
+  Pointer,
+  Tile,
+  TensorView,
+  PartitionView,
+  StridedView,
+  GatherScatterView,
+  Token,
+  Function
 };
 
 /// Numbers as in the bytecode.
@@ -51,8 +59,8 @@ class Type {
   static Type tile(Elem, std::initializer_list<std::int64_t> shape = {});
   static Type tensor_view(Elem, std::span<const std::int64_t> shape, std::span<const std::int64_t> strides);
   /// `dim_map` empty means identity.
-  static Type partition_view(Type tensor_view, std::span<const std::int32_t> tile, std::span<const std::int32_t> dim_map,
-                             std::optional<PaddingValue>);
+  static Type partition_view(Type tensor_view, std::span<const std::int32_t> tile,
+                             std::span<const std::int32_t> dim_map, std::optional<PaddingValue>);
   static Type strided_view(Type tensor_view, std::span<const std::int32_t> tile,
                            std::span<const std::int32_t> traversal_strides, std::span<const std::int32_t> dim_map,
                            std::optional<PaddingValue>);
@@ -69,22 +77,24 @@ class Type {
 
   /// Element of an Element type, of a tile of numbers, of a view's tensor; pointee of a pointer (tile).
   Elem elem() const;
-  bool is_pointer() const;      ///< a Pointer, or a tile of pointers
-  bool is_float() const;        ///< an element or tile of numbers with a floating element
-  Type element_type() const;    ///< tile: its element (an Element or Pointer type)
-  Type pointee() const;         ///< pointer or tile of pointers
-  Type tensor() const;          ///< partition, strided, gather/scatter view: the tensor view
-  std::span<const std::int64_t> shape() const;     ///< tile or tensor view
-  std::span<const std::int64_t> strides() const;   ///< tensor view
+  bool is_pointer() const;                           ///< a Pointer, or a tile of pointers
+  bool is_float() const;                             ///< an element or tile of numbers with a floating element
+  Type element_type() const;                         ///< tile: its element (an Element or Pointer type)
+  Type pointee() const;                              ///< pointer or tile of pointers
+  Type tensor() const;                               ///< partition, strided, gather/scatter view: the tensor view
+  std::span<const std::int64_t> shape() const;       ///< tile or tensor view
+  std::span<const std::int64_t> strides() const;     ///< tensor view
   std::span<const std::int32_t> tile_shape() const;  ///< partition, strided, gather/scatter view
   std::span<const std::int32_t> traversal_strides() const;
-  std::span<const std::int32_t> dim_map() const;   ///< always of the tensor's rank; identity if none was given
+  std::span<const std::int32_t> dim_map() const;  ///< always of the tensor's rank; identity if none was given
   std::optional<PaddingValue> padding() const;
   std::int32_t sparse_dim() const;
   std::span<const Type> inputs() const;   ///< function
   std::span<const Type> results() const;  ///< function
 
-  int rank() const { return static_cast<int>(is_tile() || kind() == TypeKind::TensorView ? shape().size() : tile_shape().size()); }
+  int rank() const {
+    return static_cast<int>(is_tile() || kind() == TypeKind::TensorView ? shape().size() : tile_shape().size());
+  }
   std::int64_t num_elements() const;  ///< tile: product of the extents; 1 for rank 0
   /// A tile type of the same shape with another element.
   Type with_element(Elem) const;

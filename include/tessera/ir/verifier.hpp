@@ -10,7 +10,7 @@ namespace tessera::ir {
 struct Diagnostic {
   const Operation* op = nullptr;  ///< null: the function or module as a whole
   SourceLocation where;
-  std::string message;            ///< expected and found
+  std::string message;  ///< expected and found
 };
 /// All violations, in program order; empty if the module is well formed.
 std::vector<Diagnostic> verify(const Module&);

@@ -17,13 +17,6 @@ constexpr EnvInfo kTable[] = {
 #include "tessera/base/env.def"
 };
 
-[[noreturn]] void reject(Env knob, const char* expected, const char* found) {
-  throw Error("ConfigError",
-              concat("the environment variable ", info(knob).variable, " is \"", found, "\"; expected ", expected, " (",
-                     info(knob).doc, ")"),
-              {});
-}
-
 bool one_of(std::string_view text, std::initializer_list<std::string_view> words) {
   for (const std::string_view word : words) {
     if (text == word) return true;
@@ -41,12 +34,19 @@ const char* env(Env knob) {
   return text != nullptr && *text != '\0' ? text : nullptr;
 }
 
+void env_reject(Env knob, const char* expected) {
+  throw Error("ConfigError",
+              concat("the environment variable ", info(knob).variable, " is \"", env(knob), "\"; expected ", expected,
+                     " (", info(knob).doc, ")"),
+              {});
+}
+
 bool env_flag(Env knob, bool fallback) {
   const char* text = env(knob);
   if (text == nullptr) return fallback;
   if (one_of(text, {"1", "true", "on", "yes"})) return true;
   if (one_of(text, {"0", "false", "off", "no"})) return false;
-  reject(knob, "0 or 1", text);
+  env_reject(knob, "0 or 1");
 }
 
 std::int64_t env_int(Env knob, std::int64_t fallback, std::int64_t least) {
@@ -56,7 +56,7 @@ std::int64_t env_int(Env knob, std::int64_t fallback, std::int64_t least) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
   if (error != std::errc() || end != view.data() + view.size() || value < least) {
-    reject(knob, concat("a whole number of at least ", least).c_str(), text);
+    env_reject(knob, concat("a whole number of at least ", least).c_str());
   }
   return value;
 }

@@ -19,7 +19,7 @@ struct Wanted {
   std::string folder;
 };
 
-/// TESSERA_DUMP is a list of stages, or (short for bytecode there) a folder.
+/// TESSERA_DUMP is a list of stages, or (short for bytecode there) a folder. Anything else is a ConfigError.
 Wanted wanted() {
   Wanted w;
   const char* value = env(Env::DUMP);
@@ -35,8 +35,10 @@ Wanted wanted() {
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string_view stage = text.substr(at, end - at);
-    if (stage == "ir" || stage == "all") w.ir = true;
-    if (stage == "bytecode" || stage == "all") w.bytecode = true;
+    const bool ir = stage == "ir" || stage == "all", bytecode = stage == "bytecode" || stage == "all";
+    if (!ir && !bytecode) env_reject(Env::DUMP, "a list of ir and bytecode, all, or a folder");
+    w.ir |= ir;
+    w.bytecode |= bytecode;
     at = end + 1;
   }
   return w;

@@ -106,6 +106,16 @@ TEST(Dump, WritesTheStagesAskedFor) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Dump, AnUnknownStageIsAnError) {
+  const Environment e("bytecode,cubin", "/proc/nowhere");
+  try {
+    jit::dump(*storing(1), "name");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("TESSERA_DUMP is \"bytecode,cubin\"; expected"), std::string::npos);
+  }
+}
+
 TEST(Dump, AnUnwritableFolderIsAnError) {
   const Environment e("bytecode", "/proc/nowhere");
   EXPECT_THROW(jit::dump(*storing(1), "name"), IoError);

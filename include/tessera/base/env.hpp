@@ -27,5 +27,7 @@ const char* env(Env knob);
 bool env_flag(Env knob, bool fallback);
 /// A whole number of at least `least`; `fallback` if unset. Anything else throws Error (kind "ConfigError").
 std::int64_t env_int(Env knob, std::int64_t fallback, std::int64_t least);
+/// Throws Error (kind "ConfigError"): the knob's value is not what `expected` says. For knobs that take words.
+[[noreturn]] void env_reject(Env knob, const char* expected);
 
 }  // namespace tessera

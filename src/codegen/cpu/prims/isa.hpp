@@ -31,8 +31,8 @@ TESSERA_PRIMS_DECLARE(avx512)
 #undef TESSERA_PRIMS_DECLARE
 
 enum class Isa : std::uint8_t { Baseline, Avx2, Avx512 };
-/// The best one that was compiled in and that this machine has. TESSERA_CPU_ISA ("baseline", "avx2", "avx512") lowers
-/// it.
+/// The best one that was compiled in and that this machine has. TESSERA_CPU_ISA lowers it (ConfigError if it names
+/// none).
 Isa selected_isa();
 bool isa_available(Isa);
 

@@ -1,11 +1,12 @@
 // Chooses primitives: the instruction set once per process, the function by operation and element types.
 #include "codegen/cpu/prims/prims.hpp"
 
-#include <cstdlib>
+#include <algorithm>
 #include <string_view>
 
 #include "codegen/cpu/prims/isa.hpp"
 #include "codegen/cpu/prims/matmul_plan.hpp"
+#include "tessera/base/env.hpp"
 
 #if defined(TESSERA_PRIMS_X86)
 #include <cpuid.h>
@@ -39,13 +40,14 @@ const Table& table(Isa isa) {
 }
 
 Isa detect() {
-  Isa best = isa_available(Isa::Avx512) ? Isa::Avx512 : isa_available(Isa::Avx2) ? Isa::Avx2 : Isa::Baseline;
-  const char* wanted = std::getenv("TESSERA_CPU_ISA");
+  const Isa best = isa_available(Isa::Avx512) ? Isa::Avx512 : isa_available(Isa::Avx2) ? Isa::Avx2 : Isa::Baseline;
+  const char* wanted = env(Env::CPU_ISA);
   if (!wanted) return best;
   const std::string_view name = wanted;
   if (name == "baseline") return Isa::Baseline;
-  if (name == "avx2" && best == Isa::Avx512) return Isa::Avx2;
-  return best;
+  if (name == "avx2") return std::min(best, Isa::Avx2);
+  if (name == "avx512") return best;
+  env_reject(Env::CPU_ISA, info(Env::CPU_ISA).value);
 }
 
 /// The multiplication that an operation asks for.

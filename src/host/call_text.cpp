@@ -139,11 +139,25 @@ std::vector<std::string> call_arguments(const std::string& kernel, SourceLocatio
   return found;
 }
 
+namespace {
+
+/// True if no bracket of `text` closes one that was opened before it.
+bool balanced(std::string_view text) {
+  int depth = 0;
+  for (const char c : text) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (depth < 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::string bare_name(const std::string& argument) {
   for (const std::string_view wrapper : {"std::move(", "move(", "mut(", "tessera::mut("}) {
-    if (argument.starts_with(wrapper) && argument.ends_with(")")) {
-      return argument.substr(wrapper.size(), argument.size() - wrapper.size() - 1);
-    }
+    if (!argument.starts_with(wrapper) || !argument.ends_with(")")) continue;
+    std::string inside = argument.substr(wrapper.size(), argument.size() - wrapper.size() - 1);
+    return balanced(inside) ? inside : argument;  // mut(y).slice<0>(0, n) is no name in brackets
   }
   return argument;
 }

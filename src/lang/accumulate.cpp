@@ -30,7 +30,7 @@ AtomicMode mode_of(AccOp op, bool is_float, bool is_signed) {
 void accumulate(TensorRef ref, AccOp op, bool is_signed, Values positions, Extents shape, Value value,
                 SourceLocation loc) {
   Recording::Impl& s = state();
-  TensorState& t = s.tensor(ref);
+  TensorState& t = s.tensor(ref, ParamKind::Acc);
   ir::Builder& b = s.tracer.at(loc);
   const Elements at = elements_at(b, t, positions, shape);
   std::vector<Value> operands{at.pointers, ints::expand(b, value, wide(shape))};
@@ -46,7 +46,7 @@ void accumulate(TensorRef ref, AccOp op, bool is_signed, Values positions, Exten
 void accumulate_tile(TensorRef ref, AccOp op, bool is_signed, Extents tile, Values index, Value value,
                      SourceLocation loc) {
   Recording::Impl& s = state();
-  TensorState& t = s.tensor(ref);
+  TensorState& t = s.tensor(ref, ParamKind::Acc);
   const Value in_range = indices_in_range(t, tile, index, loc);
   // An index far outside could wrap to an element inside when multiplied by the tile's extent: the guard comes first.
   s.tracer.open_if(in_range, loc);

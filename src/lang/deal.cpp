@@ -77,7 +77,7 @@ void check_order(TensorState& t, DealOrder order, SourceLocation loc) {
 
 PieceRef begin_dealing(TensorRef ref, Extents tile, DealOrder order, SourceLocation loc) {
   Recording::Impl& s = state();
-  TensorState& t = s.tensor(ref);
+  TensorState& t = s.tensor(ref, ParamKind::MutTiles);
   check_order(t, order, loc);
   t.dealt = order;
   t.dealing = true;

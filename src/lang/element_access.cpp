@@ -99,19 +99,19 @@ std::vector<Value> region(ir::Builder& b, Values start, Extents tile) {
 }  // namespace
 
 Value load_region(TensorRef ref, Extents tile, Values start, const PadSpec& pad, SourceLocation loc) {
-  TensorState& t = state().tensor(ref);
+  TensorState& t = state().tensor(ref, ParamKind::In);
   ir::Builder& b = state().tracer.at(loc);
   return load_pointers(elements_at(b, t, region(b, start, tile), tile), t, tile, pad, nullptr, loc);
 }
 
 Value load_elements(TensorRef ref, Values positions, Extents shape, const PadSpec& pad, SourceLocation loc) {
-  TensorState& t = state().tensor(ref);
+  TensorState& t = state().tensor(ref, ParamKind::In);
   ir::Builder& b = state().tracer.at(loc);
   return load_pointers(elements_at(b, t, positions, shape), t, shape, pad, nullptr, loc);
 }
 
 Value load_slices(TensorRef ref, int axis, Value index, Extents shape, const PadSpec& pad, SourceLocation loc) {
-  TensorState& t = state().tensor(ref);
+  TensorState& t = state().tensor(ref, ParamKind::In);
   ir::Builder& b = state().tracer.at(loc);
   const auto dims = wide(shape);
   std::vector<Value> positions;

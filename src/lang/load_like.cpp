@@ -110,7 +110,7 @@ Value to_piece_axes(ir::Builder& b, Value tile, Extents axes, const PieceState& 
 
 Value load_like(TensorRef ref, PieceRef piece, Extents axes, const PadSpec& pad, SourceLocation loc) {
   Recording::Impl& s = state();
-  TensorState& x = s.tensor(ref);
+  TensorState& x = s.tensor(ref, ParamKind::In);
   PieceState& y = s.piece(piece);
   const Plan plan = plan_load(s, x, y, axes);
   Value tile;

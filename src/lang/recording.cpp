@@ -152,13 +152,26 @@ TensorState& Recording::Impl::tensor(TensorRef ref) {
     throw TraceError(
         "a kernel parameter was used in another kernel than its own; pass tensors as parameters of each kernel");
   }
+  if (ref.number >= tensors.size()) throw TraceError("a tensor was named that is no parameter of this kernel");
   return *tensors[ref.number];
+}
+
+TensorState& Recording::Impl::tensor(TensorRef ref, ParamKind kind) {
+  TensorState& t = tensor(ref);
+  if (t.param->kind != kind) {
+    throw TraceError(concat(t.label(),
+                            " was used as a parameter of another kind: it can be accessed only as what the "
+                            "kernel declares; change the type of the parameter"),
+                     tracer.location());
+  }
+  return t;
 }
 
 PieceState& Recording::Impl::piece(PieceRef ref) {
   if (ref.recording != serial) {
     throw TraceError("a piece was used in another kernel than its own; pass tensors as parameters of each kernel");
   }
+  if (ref.number >= pieces.size()) throw TraceError("a piece was named that this kernel does not have");
   PieceState& p = *pieces[ref.number];
   if (p.dealt) tracer.check_alive(p.order.all);
   return p;

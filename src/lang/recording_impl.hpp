@@ -81,6 +81,9 @@ struct Recording::Impl {
   Impl(std::string name, SourceLocation at) : tracer(std::move(name), at), where(at) {}
 
   TensorState& tensor(TensorRef);
+  /// The tensor of a parameter of this kind. TraceError for another kind: the handle was made by hand, and would, say,
+  /// read through an In what other blocks write.
+  TensorState& tensor(TensorRef, ParamKind);
   PieceState& piece(PieceRef);
   void add_tensor(const ParamInfo&, int position, const TensorFacts&);
   OrderTokens fresh_order();

@@ -167,6 +167,7 @@ Value Tracer::Impl::read(std::uint32_t v) {
 }
 
 Var Tracer::fresh(Value initial) {
+  if (!initial) throw TraceError("a tile was made of no value", location());
   const std::uint32_t v = impl_->variables.add();
   impl_->bind(v, initial);
   return (static_cast<Var>(impl_->serial) << 32) | v;

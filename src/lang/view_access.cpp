@@ -171,7 +171,7 @@ Value load_if(Value in_range, TensorState& t, Extents tile, Values index, const 
 }
 
 Value load_tile(TensorRef ref, Extents tile, Values index, const PadSpec& pad, SourceLocation loc) {
-  TensorState& t = state().tensor(ref);
+  TensorState& t = state().tensor(ref, ParamKind::In);
   return load_if(indices_in_range(t, tile, index, loc), t, tile, index, pad, nullptr, loc);
 }
 

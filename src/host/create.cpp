@@ -7,6 +7,8 @@
 #include "host/convert.hpp"
 #include "host/work.hpp"
 #include "tessera/base/env.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/host/checking.hpp"
 
 namespace tessera {
@@ -26,6 +28,21 @@ bool check_mode() {
 void set_check_mode(bool on) noexcept { checked.store(on ? 1 : 0, std::memory_order_relaxed); }
 
 namespace detail {
+
+void check_bytes(std::int64_t count, const Recipe& r) {
+  std::int64_t bytes = 0;
+  if (!__builtin_mul_overflow(count, static_cast<std::int64_t>(size_of(r.element)), &bytes)) return;
+  throw ShapeError(concat(r.label, ": ", count, " elements of ", info(r.element).name,
+                          " are more bytes than any memory has; check the extents of the tensor."),
+                   r.where);
+}
+
+std::uint64_t fitting(const ArgRef& number, const char* label, SourceLocation where) {
+  if (number.fits) return number.number;
+  throw ShapeError(concat(label, ": the number given does not fit in ", info(number.layout.element).name,
+                          "; choose a wider element type."),
+                   where);
+}
 
 void fill_value(const Recipe& r, std::byte* to, std::int64_t count) {
   const auto size = static_cast<std::size_t>(size_of(r.element));

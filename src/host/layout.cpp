@@ -1,21 +1,25 @@
 // Extents and strides, and the errors about them.
 #include "tessera/host/layout.hpp"
 
+#include <algorithm>
+
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::detail {
 
+// With an extent of 0 among them, the product of the others need not fit 63 bits.
 std::int64_t LayoutRef::size() const noexcept {
+  if (std::ranges::find(dims, 0) != dims.end()) return 0;
   std::int64_t n = 1;
   for (const std::int64_t d : dims) n *= d;
   return n;
 }
 
 bool LayoutRef::contiguous() const noexcept {
+  if (size() == 0) return true;
   std::int64_t expected = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
-    if (dims[i] == 0) return true;
     if (dims[i] == 1) continue;  // no step is ever taken along this axis
     if (strides[i] != expected) return false;
     expected *= dims[i];
@@ -29,7 +33,8 @@ void set_contiguous(std::span<const std::int64_t> dims, std::span<std::int64_t> 
   std::int64_t step = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
     strides[i] = step;
-    step *= dims[i] > 0 ? dims[i] : 1;
+    // Too large for 63 bits only in a tensor without elements, whose strides are never used.
+    if (__builtin_mul_overflow(step, dims[i] > 0 ? dims[i] : 1, &step)) step = 1;
   }
 }
 

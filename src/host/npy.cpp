@@ -1,9 +1,11 @@
 // Files behind load_npy and save_npy.
 #include "tessera/host/npy.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -24,10 +26,36 @@ void normalise_bools(std::byte* p, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) p[i] = p[i] != std::byte{0} ? std::byte{1} : std::byte{0};
 }
 
+/// Opens for reading; a pipe without a writer is opened as well instead of being waited for.
+std::FILE* open_to_read(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return nullptr;
+  std::FILE* file = ::fdopen(descriptor, "rb");
+  if (!file) ::close(descriptor);
+  return file;
+}
+
+/// A file beside `path` that is renamed to it when it is complete: its name is unused, also by other threads.
+struct Temporary {
+  std::string path;
+  std::FILE* file;
+};
+Temporary open_beside(const std::string& path, SourceLocation where) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    throw IoError(concat("'", path, "' is not a regular file, and would be replaced by one: choose another name."),
+                  where);
+  static std::atomic<unsigned> serial{0};
+  Temporary t{concat(path, ".", static_cast<long long>(getpid()), ".", serial++, ".tmp"), nullptr};
+  t.file = std::fopen(t.path.c_str(), "wbx");
+  if (!t.file) throw_errno("write", t.path, where);
+  return t;
+}
+
 }  // namespace
 
 NpyFile::NpyFile(const std::string& path, ElementType element, int rank, std::int64_t* dims, SourceLocation where)
-    : file_(std::fopen(path.c_str(), "rb")), path_(path) {
+    : file_(open_to_read(path)), path_(path) {
   if (!file_) throw_errno("open", path, where);
   struct Closer {  // until the constructor has succeeded
     std::FILE* file;
@@ -102,9 +130,7 @@ void save(const std::string& path, const ArgRef& x, int rank, SourceLocation whe
   const auto data = std::make_unique<std::byte[]>(bytes + 1);
   read_back(l, data.get());
 
-  const std::string temporary = concat(path, ".", static_cast<long long>(getpid()), ".tmp");
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (!file) throw_errno("write", temporary, where);
+  const auto [temporary, file] = open_beside(path, where);
   bool ok =
       std::fwrite(head.data(), 1, head.size(), file) == head.size() && std::fwrite(data.get(), 1, bytes, file) == bytes;
   ok = std::fclose(file) == 0 && ok;

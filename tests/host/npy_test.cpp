@@ -1,11 +1,15 @@
 // .npy files: round trips, and every way in which a file can lie.
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <tessera/tessera.hpp>
+#include <thread>
 #include <vector>
 
 #include "host/expect_error.hpp"
@@ -60,6 +64,31 @@ TEST_F(Npy, RoundTripsEveryType) {
   const auto t = arange<i32>({2, 3}).sync();
   save_npy(path_, t.permute<1, 0>());
   EXPECT_EQ(host(load_npy<i32, 2>(path_)).sync(), (std::vector<i32>{0, 3, 1, 4, 2, 5}));
+}
+
+TEST_F(Npy, SavesOfOneNameFromManyThreadsAreEachComplete) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 10; ++round) {
+        try {
+          save_npy(path_, full<f32>({20000}, static_cast<float>(t)));
+          const auto h = host(load_npy<f32, 1>(path_)).sync();
+          if (h != std::vector<f32>(20000, h[0])) ++wrong;
+        } catch (const Error&) { ++wrong; }
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Npy, TouchesRegularFilesOnly) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_ERROR(IoError, (void)(load_npy<f32, 1>(path_)), "not a regular file");  // and does not wait for a writer
+  EXPECT_ERROR(IoError, save_npy(path_, ones<f32>({3})), "not a regular file");
+  EXPECT_TRUE(std::filesystem::is_fifo(path_));
 }
 
 TEST_F(Npy, WritesAnAlignedHeaderAsNumPyDoes) {

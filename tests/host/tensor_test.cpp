@@ -124,7 +124,31 @@ TEST(Create, RejectsImpossibleExtents) {
   EXPECT_ERROR(ShapeError, (void)zeros<f32>({UINT64_MAX}), "2147483647");
   EXPECT_ERROR(ShapeError, (void)zeros<f32>({1 << 30, 1 << 30, 1 << 30}), "");
   EXPECT_ERROR(DeviceError, (void)zeros<f32>({1 << 30, 1 << 30}).sync(), "");  // 4 EiB
+  // 2^61 and 2^62 elements: 2^64 bytes, which is 0 in 64 bits.
+  EXPECT_ERROR(ShapeError, (void)zeros<f64>({1 << 30, 1 << 30, 2}), "tensor_test.cpp", "2305843009213693952", "f64");
+  EXPECT_ERROR(ShapeError, (void)tessera::empty<f32>({1 << 30, 1 << 30, 4}), "f32");
+  EXPECT_ERROR(ShapeError, (void)random::normal<f64>({1 << 30, 1 << 30, 2}, 1), "f64");
   EXPECT_EQ(zeros<f32>({4}).sync().size(), 4);                                 // and life goes on
+}
+
+TEST(Create, RejectsNumbersThatDoNotFit) {
+  EXPECT_ERROR(ShapeError, (void)full<i8>({3}, 300), "tensor_test.cpp", "full", "does not fit in i8");
+  EXPECT_ERROR(ShapeError, (void)full<u32>({3}, -1), "u32");
+  EXPECT_ERROR(ShapeError, (void)arange<u8>(3, 256), "arange", "u8");
+  EXPECT_EQ(host(full<i8>({1}, -128)).sync()[0], -128);
+  EXPECT_EQ(host(arange<u8>(3, 255)).sync(), (std::vector<u8>{255, 0, 1}));  // elements wrap
+  EXPECT_EQ(host(arange<u8>(3, 2, -1)).sync(), (std::vector<u8>{2, 1, 0}));
+}
+
+TEST(Create, HugeExtentsBesideAZero) {
+  constexpr int m = 2147483647;
+  const auto x = zeros<f32>({m, 0, m, m}).sync();
+  EXPECT_EQ(x.size(), 0);
+  EXPECT_TRUE(x.contiguous());
+  const auto v = x.slice<0>(m - 1, m).permute<3, 1, 2, 0>().slice<0>(m - 2, m);
+  EXPECT_EQ(v.dims(), (Dims{2, 0, m, 1}));
+  EXPECT_EQ(host(clone(v)).sync(), std::vector<f32>{});
+  EXPECT_EQ(x.reshape({0, m, m, m, m}).size(), 0);
 }
 
 TEST(Create, EmptyLikeFollowsExtentsNotStrides) {

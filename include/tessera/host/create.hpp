@@ -24,6 +24,11 @@ struct Recipe {
   SourceLocation where;
 };
 
+/// Throws ShapeError if so many elements are more bytes than any memory has.
+void check_bytes(std::int64_t count, const Recipe&);
+/// The bits of a number; ShapeError if the element type cannot hold it.
+std::uint64_t fitting(const ArgRef& number, const char* label, SourceLocation where);
+
 void fill_value(const Recipe&, std::byte*, std::int64_t);
 void fill_arange(const Recipe&, std::byte*, std::int64_t);
 
@@ -35,7 +40,7 @@ class MakeNode final : public OpNode<Tensor<T, R>> {
  public:
   MakeNode(const Dims<R>& dims, const Recipe& recipe, runtime::Backend* device)
       : recipe_(recipe), dims_(dims), device_(device) {
-    dims.numel(recipe.where);
+    check_bytes(dims.numel(recipe.where), recipe);
   }
   runtime::Backend* device() const noexcept override { return device_; }
   bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
@@ -74,7 +79,8 @@ using BracedTensor = Op<Tensor<T, static_cast<int>(N)>>;
 /// Every element `value`.
 template <Element T, int R>
 Op<Tensor<T, R>> full(const Dims<R>& dims, detail::Number<T> value, SourceLocation where = SourceLocation::current()) {
-  return detail::make<T>(dims, detail::recipe<T>("full", detail::fill_value, where, value.arg().number));
+  const std::uint64_t bits = detail::fitting(value.arg(), "full", where);
+  return detail::make<T>(dims, detail::recipe<T>("full", detail::fill_value, where, bits));
 }
 template <Element T, std::size_t N>
 detail::BracedTensor<T, N> full(BracedDims<N> dims, detail::Number<T> value,
@@ -108,8 +114,9 @@ detail::BracedTensor<T, N> ones(BracedDims<N> dims, SourceLocation where = Sourc
 template <Element T, std::size_t N>
 detail::BracedTensor<T, N> arange(BracedDims<N> dims, detail::Number<T> start = 0, detail::Number<T> step = 1,
                                   SourceLocation where = SourceLocation::current()) {
-  return detail::make<T>(detail::BracedRank<N>(dims, where), detail::recipe<T>("arange", detail::fill_arange, where,
-                                                                               start.arg().number, step.arg().number));
+  const std::uint64_t first = detail::fitting(start.arg(), "arange", where);
+  return detail::make<T>(detail::BracedRank<N>(dims, where),
+                         detail::recipe<T>("arange", detail::fill_arange, where, first, step.arg().number));
 }
 template <Element T, std::integral I>
 Op<Tensor<T, 1>> arange(I count, detail::Number<T> start = 0, detail::Number<T> step = 1,

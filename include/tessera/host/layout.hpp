@@ -61,8 +61,8 @@ Layout<R> sliced(Layout<R> l, Extent lo, Extent hi, SourceLocation where) {
   static_assert(Axis >= 0 && Axis < R, "this tensor has no such axis: axes count from 0 to its rank - 1");
   constexpr auto a = static_cast<std::size_t>(Axis);
   check_slice(Axis, lo.value, hi.value, l.dims[a], where);
-  l.offset += lo.value * l.strides[a];
   l.dims[a] = hi.value - lo.value;
+  if (ref(l, {}).size() != 0) l.offset += lo.value * l.strides[a];  // without elements: no place outside the storage
   return l;
 }
 

@@ -64,9 +64,10 @@ def parse(path):
 
 class Compiler:
     def __init__(self, command, includes, folder):
-        self.base = [command, "-std=c++20", "-Wall", "-Wextra", "-Wno-unused", "-fno-diagnostics-show-caret"]
-        self.base += [f"-I{i}" for i in includes]
         self.name = "clang++" if "clang" in Path(command).name else "g++"
+        no_caret = "-fno-caret-diagnostics" if self.name == "clang++" else "-fno-diagnostics-show-caret"
+        self.base = [command, "-std=c++20", "-Wall", "-Wextra", "-Wno-unused", no_caret]
+        self.base += [f"-I{i}" for i in includes]
         self.folder = Path(folder)
         header = self.folder / "prelude.hpp"
         header.write_text(PRELUDE)

@@ -1,10 +1,5 @@
-// One run of the assembler, and bytecode dumps.
-#include <unistd.h>
-
-#include <atomic>
-#include <cctype>
+// One run of the assembler.
 #include <cstring>
-#include <filesystem>
 
 #include "codegen/tileiras/files.hpp"
 #include "codegen/tileiras/messages.hpp"
@@ -62,19 +57,6 @@ std::string clipped(const std::string& text) {
       messages.where);
 }
 
-/// FNV-1a, 64 bits: names of dumped files, no more.
-std::uint64_t hash(std::span<const std::byte> bytes) {
-  std::uint64_t h = 0xcbf29ce484222325ull;
-  for (std::byte b : bytes) h = (h ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3ull;
-  return h;
-}
-
-std::string hex(std::uint64_t v) {
-  std::string out(16, '0');
-  for (int i = 15; i >= 0; --i, v >>= 4) out[static_cast<std::size_t>(i)] = "0123456789abcdef"[v & 15];
-  return out;
-}
-
 }  // namespace
 
 AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptions& options) {
@@ -101,28 +83,6 @@ AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptio
       result.remarks.assign(reinterpret_cast<const char*>(remarks->data()), remarks->size());
   }
   return result;
-}
-
-std::string dump_bytecode(const std::string& name, std::span<const std::byte> bytecode, const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw IoError(concat("cannot make the folder ", folder, ": ", error.message()));
-  std::string label;
-  for (char c : name) label += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ? c : '_';
-  const std::string path = concat(folder, "/", label, "-", hex(hash(bytecode)), ".tilebc");
-  if (std::filesystem::exists(path, error)) return path;
-  // Written aside and renamed, so that programs dumping at once never see half a file.
-  static std::atomic<unsigned> serial{0};
-  const std::string part = concat(path, ".", getpid(), ".", serial++);
-  write_file(part, bytecode);
-  std::filesystem::rename(part, path, error);
-  if (error) throw IoError(concat("cannot write ", path, ": ", error.message()));
-  return path;
-}
-
-std::string dump_bytecode(const ir::Module& module, const std::string& folder) {
-  const std::string name = module.functions.empty() ? module.name : module.functions.front()->name;
-  return dump_bytecode(name, ir::write_bytecode(module, {ir::required_version(module), true}), folder);
 }
 
 }  // namespace tessera::tileiras

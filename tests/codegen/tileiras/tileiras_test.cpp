@@ -249,17 +249,6 @@ TEST(Messages, LocationsInTheirForms) {
   EXPECT_EQ(read_messages("error: first\nx.cpp:2:1: error: second").where.line, 2u);
 }
 
-TEST(Dump, WritesEqualModulesOnce) {
-  TempFolder folder;
-  ir::Module module;
-  ir::Builder(module.add_function("my kernel<2>").body()).create(ir::Op::Return, {}, {});
-  const std::string first = dump_bytecode(module, folder.path() + "/sub");
-  EXPECT_THAT(first, HasSubstr("/sub/my_kernel_2_-"));
-  EXPECT_EQ(dump_bytecode(module, folder.path() + "/sub"), first);
-  EXPECT_TRUE(read_file(first));
-  EXPECT_THROW(dump_bytecode(module, "/proc/nowhere"), IoError);
-}
-
 TEST(RealAssembler, CompilesForEveryGeneration) {
   std::string why;
   auto assembler = locate_assembler("sm_90", &why);

@@ -54,11 +54,4 @@ struct AssembleResult {
 /// no valid cubin.
 AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptions& options = {});
 
-/// Writes the module's bytecode (the oldest version that holds it) as <folder>/<entry>-<hash>.tilebc and returns the
-/// path; for tests/assemble, which assembles everything dumped for every GPU generation. Equal modules give one file.
-/// Throws IoError.
-std::string dump_bytecode(const ir::Module& module, const std::string& folder);
-/// The same with bytes at hand.
-std::string dump_bytecode(const std::string& name, std::span<const std::byte> bytecode, const std::string& folder);
-
 }  // namespace tessera::tileiras

@@ -29,13 +29,7 @@ Error::~Error() = default;
 #define TESSERA_ERROR_CLASS(Name)                                                                \
   Name::Name(const std::string& message, SourceLocation where) : Error(#Name, message, where) {} \
   Name::~Name() = default;
-TESSERA_ERROR_CLASS(ShapeError)
-TESSERA_ERROR_CLASS(BorrowError)
-TESSERA_ERROR_CLASS(TraceError)
-TESSERA_ERROR_CLASS(CompileError)
-TESSERA_ERROR_CLASS(DeviceError)
-TESSERA_ERROR_CLASS(IoError)
-#undef TESSERA_ERROR_CLASS
+#include "tessera/base/error_classes.def"
 
 InternalError::InternalError(const std::string& message, SourceLocation where)
     : Error("InternalError", message + " (a bug in Tessera: please report it with the program that shows it)", where) {}

@@ -22,19 +22,14 @@ class Error : public std::runtime_error {
   SourceLocation where_;
 };
 
+// ShapeError, BorrowError, ...: the rows of error_classes.def.
 #define TESSERA_ERROR_CLASS(Name)                                         \
   class Name : public Error {                                             \
    public:                                                                \
     explicit Name(const std::string& message, SourceLocation where = {}); \
     ~Name() override;                                                     \
   };
-TESSERA_ERROR_CLASS(ShapeError)    ///< extents, ranks, sizes, `require` conditions
-TESSERA_ERROR_CLASS(BorrowError)   ///< leases, aliasing, moved-from or empty tensors
-TESSERA_ERROR_CLASS(TraceError)    ///< what a recorded kernel may not do
-TESSERA_ERROR_CLASS(CompileError)  ///< verifier, assembler, missing assembler
-TESSERA_ERROR_CLASS(DeviceError)   ///< failed checks, device faults, out of memory
-TESSERA_ERROR_CLASS(IoError)       ///< files
-#undef TESSERA_ERROR_CLASS
+#include "tessera/base/error_classes.def"
 
 /// A broken promise of the library itself (a bug in Tessera), with the place in the library.
 class InternalError : public Error {

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "ir/type_data.hpp"
+#include "tessera/base/element.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
@@ -71,6 +72,13 @@ std::string bracketed(std::span<const std::int64_t> values) {
 
 }  // namespace
 
+Elem elem_of(ElementType type) {
+  static constexpr Elem kElems[] = {
+#define TESSERA_ELEMENT(name, host, ir, bits, cls) Elem::ir,
+#include "tessera/base/element_types.def"
+  };
+  return kElems[static_cast<std::size_t>(type)];
+}
 const ElemInfo& info(Elem e) { return kElements[static_cast<std::size_t>(e)]; }
 const char* text(PaddingValue v) { return kPaddingNames[static_cast<std::size_t>(v)]; }
 

@@ -7,6 +7,10 @@
 #include <string>
 #include <vector>
 
+namespace tessera {
+enum class ElementType : std::uint8_t;  // tessera/base/element.hpp
+}
+
 namespace tessera::ir {
 
 enum class Elem : std::uint8_t {
@@ -24,6 +28,8 @@ struct ElemInfo {
   bool arithmetic;  ///< ops other than conversion, mma, load and store accept it
 };
 const ElemInfo& info(Elem);
+/// What a language element is in Tile IR (the column of base/element_types.def); both signs of an integer are one.
+Elem elem_of(ElementType);
 
 enum class TypeKind : std::uint8_t {
   Element,

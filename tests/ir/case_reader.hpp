@@ -1,6 +1,5 @@
-// Builds modules from the line notation of golden/cases.txt, for the tests of bytecode, text and verifier. (Tessera's
-// own parser reads NVIDIA's text; this notation names operand groups and attributes, so that the op table itself is
-// under test.)
+// Builds modules from the line notation of golden/cases.txt, for the tests of bytecode, text and verifier. The notation
+// names operand groups and attributes, so that the op table itself is under test.
 //
 //   hints <arch> <key>=<i32>...                            of the entry
 //   global <name> <type> <data> <alignment> [private] [constant]
@@ -9,12 +8,15 @@
 //   %r %t = <mnemonic> <group>=%a,%b ... -> <type> ... ; <attribute>[=<value>] ...
 //   { %i <type> %v <type>      begins the next region of the operation before, with its arguments; `}` ends it
 //
-// Types:   tile:f32:16x8   tile:ptr.f32:   token   view:<element>:<shape>:<strides>
-// part:<tile>:<dim_map>:<padding>:<view>
-//          strided:<tile>:<strides>:<dim_map>:<padding>:<view>   gather:<tile>:<sparse dim>:<padding>:<view>   (- for
-//          none)
-// Values:  splat:<hex>, dense:<hex> (bytes in memory)   [f32:<hex bits>,i32:<n>]   divby:<d>[:<every>:<along>]
-//          bounded:<lo>:<hi>   same:<n>...   {<arch>:<key>=<v>:...,<arch>:...}   [1,0]   [true,false]
+// Types:
+//   tile:f32:16x8   tile:ptr.f32:   token   view:<element>:<shape>:<strides>
+//   part:<tile>:<dim_map>:<padding>:<view>                 (- for none, here and below)
+//   strided:<tile>:<strides>:<dim_map>:<padding>:<view>
+//   gather:<tile>:<sparse dim>:<padding>:<view>
+//
+// Values:
+//   splat:<hex>, dense:<hex> (bytes in memory)   [f32:<hex bits>,i32:<n>]   divby:<d>[:<every>:<along>]
+//   bounded:<lo>:<hi>   same:<n>...   {<arch>:<key>=<v>:...,<arch>:...}   [1,0]   [true,false]
 //
 // A `return` is added where the entry ends without a terminator (not in raw programs).
 #pragma once

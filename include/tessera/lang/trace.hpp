@@ -2,14 +2,17 @@
 // satisfy.
 //
 // Entry arguments, in the order of the kernel's parameters:
-//   tensor parameter (Mut, MutTiles, In, Acc, unsafe_::Mut)   ptr<T>, then `rank` dims (i64), then `rank` strides (i64,
-//   elements) Scalar<T>                                                 one T unsafe_::Ptr<T> one ptr<T>
+//   - a tensor (Mut, MutTiles, In, Acc, unsafe_::Mut): ptr<T>, then `rank` dims (i64), then `rank` strides (i64,
+//   elements)
+//   - Scalar<T>: one T
+//   - unsafe_::Ptr<T>: one ptr<T>
 // Every argument occupies one 8-byte slot of the launch's argument array (little-endian, low bytes).
 //
 // The grid that a recording expects:
-//   with a Mut      one block per piece; pieces are numbered row-major and the block's number is blockIdx.x
-//   wide_grid       number = blockIdx.y * gridDim.x + blockIdx.x; gridDim.x * gridDim.y >= pieces and < 2^31; the rest
-//   do nothing otherwise       any number of blocks below 2^31 (MutTiles deal their tiles to however many there are)
+//   - with a Mut: one block per piece; pieces are numbered row-major and the block's number is blockIdx.x
+//   - with wide_grid: number = blockIdx.y * gridDim.x + blockIdx.x; gridDim.x * gridDim.y >= pieces and < 2^31; blocks
+//     beyond the last piece do nothing
+//   - otherwise: any number of blocks below 2^31 (MutTiles deal their tiles to however many there are)
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -43,10 +46,10 @@ struct ParamInfo {
 /// What a recording may rely on beyond the parameter types. One entry per tensor parameter, in order; missing entries
 /// are default.
 struct TensorFacts {
-  int unit_axis = -1;           ///< an axis whose stride is 1 (static in the view); -1: none known
-  std::uint32_t unit_dims = 0;  ///< bit a: dim(a) is 1. Together with long_dims it decides at trace time where
-  std::uint32_t long_dims =
-      0;  ///< bit a: dim(a) is not 1.   `load_like` broadcasts; unknown axes get a branch in the kernel
+  int unit_axis = -1;  ///< an axis whose stride is 1 (static in the view); -1: none known
+  // Together these decide at trace time where `load_like` broadcasts; unknown axes get a branch in the kernel.
+  std::uint32_t unit_dims = 0;  ///< bit a: dim(a) is 1
+  std::uint32_t long_dims = 0;  ///< bit a: dim(a) is not 1
 };
 struct Specialization {
   std::vector<TensorFacts> tensors;

@@ -26,8 +26,8 @@ struct Region {
 };
 
 struct RunOptions {
-  int threads = 0;       ///< 0: TESSERA_CPU_THREADS or all cores
-  bool checked = false;  ///< report what DESIGN section 2 lists as a DeviceError, with the kernel's file and line
+  int threads = 0;                  ///< 0: TESSERA_CPU_THREADS or all cores
+  bool checked = false;             ///< find the mistakes that docs/cpu.md lists; each is a DeviceError
   std::span<const Region> regions;  ///< checked mode only
 };
 

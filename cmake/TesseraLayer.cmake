@@ -1,3 +1,4 @@
+# One target per folder of src, and the two targets that users link.
 include(GNUInstallDirs)
 
 # tessera_layer(<folder> [DEPENDS <folder>...]): the sources of src/<folder> as one target, tessera_<folder with _>.

@@ -1,3 +1,4 @@
+// The process-wide map of foreign address ranges that storages hold.
 #include "runtime/foreign_memory.hpp"
 
 #include <cstdint>

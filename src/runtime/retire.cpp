@@ -1,3 +1,4 @@
+// Ends of memory: enqueued behind the last uses, or after waiting for them where the device refuses.
 #include "runtime/retire.hpp"
 
 #include "tessera/runtime/stream.hpp"

@@ -1,3 +1,4 @@
+// Copies between host memory and storages, after the waits that their order asks for.
 #include "tessera/runtime/transfer.hpp"
 
 #include "tessera/base/error.hpp"

@@ -1,3 +1,4 @@
+// The thread-local mark behind WorkScope.
 #include "runtime/work_scope.hpp"
 
 namespace tessera::runtime {

@@ -1,4 +1,5 @@
-"""No file names a folder of somebody's machine; files stay short enough to be read (over 500 lines: a warning)."""
+"""No file names a folder of somebody's machine; source files open with what they are for and stay short enough to be read (over 500
+lines: a warning)."""
 import os
 import re
 
@@ -6,6 +7,8 @@ import tree
 
 MACHINE = re.compile(r"(?<![\w./~$}-])/(?:home|root|work|workspace|Users|mnt|scratch|data)/[\w.]")
 TEXT = (".hpp", ".cpp", ".def", ".py", ".sh", ".md", ".cmake", ".txt", ".json", ".in")
+OPENS = re.compile(r'(?:#!.*\n)?(?://|"""|# )')  # a comment, after the interpreter's line of a script
+SOURCE = (".hpp", ".cpp", ".inl", ".def", ".py", ".sh", ".cmake")
 LIMIT = 500
 
 problems = []
@@ -16,6 +19,8 @@ for path in tree.files():
     for number, line in enumerate(lines, 1):
         if MACHINE.search(line):
             problems.append(f"{path}:{number}: a machine's path: {line.strip()}")
+    if path.endswith(SOURCE) and not OPENS.match(lines[0] + "\n" + "".join(lines[1:2])):
+        problems.append(f"{path}:1: no opening comment that says what the file is for")
     if path.endswith((".hpp", ".cpp", ".py")) and len(lines) > LIMIT:
         print(f"warning: {path} has {len(lines)} lines; one idea a file, most under {LIMIT}")
-tree.finish(problems, "Write paths relative to the project, or take them from an option or a knob of env.def.")
+tree.finish(problems, "Paths are relative to the project, or come from an option or a knob of env.def; a file's first comment says what it is for.")

@@ -1,3 +1,4 @@
+// Memory that a block asks for: alloca.
 #include "codegen/cpu/checker.hpp"
 #include "codegen/cpu/tile_instr.hpp"
 

@@ -1,3 +1,4 @@
+// Redoes signed index arithmetic with builtins that detect overflow, and reports the first element that wraps.
 #include "codegen/cpu/checked_instr.hpp"
 
 #include "codegen/cpu/control_instr.hpp"

@@ -1,3 +1,4 @@
+// Running regions: loops, branches, and the failures that end a launch.
 #include "codegen/cpu/control_instr.hpp"
 
 #include "codegen/cpu/tile_instr.hpp"

@@ -1,3 +1,4 @@
+// Calls of the reduction and scan primitives.
 #include "codegen/cpu/fold_instr.hpp"
 
 #include "codegen/cpu/copy.hpp"

@@ -1,3 +1,4 @@
+// Making windows on tiles: which reshapes, permutations and broadcasts need no copy.
 #include "codegen/cpu/layout.hpp"
 
 namespace tessera::cpu {

@@ -1,3 +1,4 @@
+// Lifetimes, merging and placement of buffers (see the header for what is merged with what).
 #include "codegen/cpu/plan.hpp"
 
 #include <algorithm>

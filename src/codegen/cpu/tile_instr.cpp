@@ -1,3 +1,4 @@
+// Running the instructions on tiles.
 #include "codegen/cpu/tile_instr.hpp"
 
 #include <algorithm>

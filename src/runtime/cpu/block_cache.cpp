@@ -1,3 +1,4 @@
+// Freed blocks in order of their age, reused by exact size; large ones lie on huge pages where the system grants them.
 #include "runtime/cpu/block_cache.hpp"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// Running work at once, on the thread that enqueues it.
 #include "runtime/cpu/immediate_queue.hpp"
 
 #include <utility>

@@ -53,6 +53,14 @@ ir::Value load_piece(PieceRef, const PadSpec&, SourceLocation);
 void store_piece(PieceRef, ir::Value tile, SourceLocation);
 ir::Value load_sub(PieceRef, Extents tile, Values index, const PadSpec&, SourceLocation);
 void store_sub(PieceRef, Extents tile, Values index, ir::Value value, SourceLocation);
+/// Elements of the piece by index, which counts from the piece's first element: `index[a]` is an integer tile that
+/// broadcasts to `shape`. Outside the piece or the tensor they read padding and store nothing; of equal indices the
+/// last one in row-major order is stored.
+ir::Value load_piece_elements(PieceRef, Values index, Extents shape, const PadSpec&, SourceLocation);
+void store_piece_elements(PieceRef, Values index, Extents shape, ir::Value value, SourceLocation);
+/// The same for slices by index along `axis`; along the others the whole piece.
+ir::Value load_piece_slices(PieceRef, int axis, ir::Value index, Extents shape, const PadSpec&, SourceLocation);
+void store_piece_slices(PieceRef, int axis, ir::Value index, Extents shape, ir::Value value, SourceLocation);
 /// Any region of the piece's tensor by element offsets (unsafe_::Mut only: regions of blocks may overlap).
 ir::Value load_anywhere(PieceRef, Extents tile, Values start, const PadSpec&, SourceLocation);
 void store_anywhere(PieceRef, Extents tile, Values start, ir::Value value, SourceLocation);

@@ -39,33 +39,6 @@ struct LikeRankCheck {
   static constexpr bool ok = Rank == PieceRank;
 };
 
-/// Gathering along axis K: the index's length there, the whole static extent along the others.
-template <int K, int N, int... E>
-struct GatherShape {
-  template <int... I>
-  static auto make(std::integer_sequence<int, I...>) -> Shape<(I == K ? N : E)...>;
-  using type = decltype(make(std::make_integer_sequence<int, sizeof...(E)>{}));
-  template <int... I>
-  static constexpr bool others_static(std::integer_sequence<int, I...>) {
-    return ((I == K || is_power_of_two(E)) && ...);
-  }
-};
-template <int K, class Index, int... E>
-struct GatherCheck {
-  static constexpr bool axis_ok = K >= 0 && K < static_cast<int>(sizeof...(E));
-  static constexpr bool line_ok = LineOf<typename ShapeOf<Index>::type>::length > 0;
-  static constexpr bool static_ok =
-      GatherShape<K, 1, E...>::others_static(std::make_integer_sequence<int, sizeof...(E)>{});
-  static_assert(axis_ok, "gather(axis<k>, index): the tensor has no such axis");
-  static_assert(is_position<Index>, "gather(axis<k>, index): the index must be a tile of integers");
-  static_assert(line_ok, "gather(axis<k>, index): the index tile may have one axis longer than 1 only");
-  static_assert(
-      static_ok,
-      "gather(axis<k>, index) takes whole slices: the other axes of the tensor need static extents that are powers of "
-      "two, as in In<T, dyn, 64>");
-  static constexpr bool ok = axis_ok && is_position<Index> && line_ok && static_ok;
-};
-
 template <class S, class T>
 T* fake();  ///< gives failing code a plausible type; never called
 
@@ -172,6 +145,13 @@ class In {
     static_assert(detail::never<A...>,
                   "cannot store to an In: it is a shared, read-only tensor. Declare the parameter Mut<T, tile "
                   "extents...> to write it");
+  }
+  template <class... A>
+  void scatter(const A&...) const {
+    static_assert(
+        detail::never<A...>,
+        "cannot scatter into an In: it is a shared, read-only tensor. Scatter into the block's own piece of a "
+        "Mut, or add into an Acc");
   }
   template <class... A>
   void add(const A&...) const {

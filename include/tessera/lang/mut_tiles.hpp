@@ -88,6 +88,11 @@ class MutTiles {
     static_assert(detail::never<A...>,
                   "tiles of a MutTiles are loaded through their handle: for (auto out : c) out.load()");
   }
+  template <class... A>
+  void scatter(const A&...) const {
+    static_assert(detail::never<A...>,
+                  "tiles of a MutTiles are written through their handle: for (auto out : c) out.scatter(...)");
+  }
 
  private:
   lang::TensorRef tensor_;

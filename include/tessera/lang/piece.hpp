@@ -3,9 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "tessera/lang/index.hpp"
 #include "tessera/lang/pad.hpp"
-#include "tessera/lang/tile_traits.hpp"
+#include "tessera/lang/scatter.hpp"
 
 namespace tessera {
 
@@ -97,6 +96,58 @@ class Piece {
     if constexpr (detail::store_ok<T, Shape<D...>, X>()) { lang::store_piece(piece_, tile.value(), loc); }
   }
 
+  /// Slices of the piece by index along axis K; an index outside the piece reads padding.
+  template <int K, class I>
+  auto gather(Axis<K>, const I& index, detail::Padding<T> padding = pad::zero,
+              SourceLocation loc = SourceLocation::current()) const {
+    using Check = detail::GatherCheck<K, I, D...>;
+    constexpr int n = detail::LineOf<typename detail::ShapeOf<I>::type>::length;
+    using Result = detail::IntsOf<typename detail::GatherShape<K, Check::line_ok ? n : 1, D...>::type>;
+    using Slices = typename Result::template tile<T>;
+    if constexpr (Check::ok) {
+      return Slices(
+          lang::load_piece_slices(piece_, K, detail::position(index, loc), Result::span(), padding.spec(), loc));
+    } else {
+      return *static_cast<Slices*>(nullptr);
+    }
+  }
+  /// One element of the piece per index: one integer tile (or number) per axis, broadcast to a common shape. Outside
+  /// the piece reads zero.
+  template <class... I>
+    requires(sizeof...(I) == rank && (detail::is_position<I> && ...))
+  auto gather(const I&... index) const {
+    using Common = typename detail::JointOf<typename detail::ShapeOf<I>::type...>::type;
+    static_assert(!std::is_void_v<Common>, "gather: the index tiles must broadcast to one shape");
+    using Result = detail::IntsOf<std::conditional_t<std::is_void_v<Common>, Shape<>, Common>>;
+    const SourceLocation loc = lang::Tracer::current().location();
+    const ir::Value at[] = {detail::position(index, loc)...};
+    return typename Result::template tile<T>(lang::load_piece_elements(piece_, at, Result::span(), {}, loc));
+  }
+  /// Writes slices of the piece by index along axis K. An index outside the piece is dropped; of equal indices the last
+  /// one is stored.
+  template <int K, class I, class X>
+  void scatter(Axis<K>, const I& index, const X& values, SourceLocation loc = SourceLocation::current()) {
+    if constexpr (detail::ScatterSlicesCheck<K, T, I, X, D...>::ok) {
+      lang::store_piece_slices(piece_, K, detail::position(index, loc),
+                               detail::IntsOf<typename detail::ShapeOf<X>::type>::span(), values.value(), loc);
+    }
+  }
+  /// scatter(i, j, ..., values) writes one element of the piece per index: one integer tile (or number) per axis and
+  /// the values, which broadcast to one shape. An index outside the piece is dropped; of equal indices the last one in
+  /// row-major order is stored.
+  template <class... A>
+    requires(sizeof...(A) == rank + 1 && !(detail::is_axis<A> || ...))
+  void scatter(const A&... arguments) {
+    scatter_elements(std::make_integer_sequence<int, rank + 1>{}, arguments...);
+  }
+  template <class... A>
+    requires(sizeof...(A) != rank + 1 && !(detail::is_axis<A> || ...))
+  void scatter(const A&...) {
+    static_assert(detail::never<A...>,
+                  "scatter takes one index per axis of the piece and the values: scatter(i, j, ..., values), or slices "
+                  "along one axis: scatter(axis<k>, index, values)");
+  }
+
   /// Which piece this is: its index in the grid of pieces, per axis.
   std::array<Tile<i32>, rank> index() const {
     return each([&](int a) { return lang::piece_index(piece_, a); }, std::make_integer_sequence<int, rank>{});
@@ -128,6 +179,15 @@ class Piece {
   lang::PieceRef ref() const { return piece_; }
 
  private:
+  template <int... I, class... A>
+  void scatter_elements(std::integer_sequence<int, I...>, const A&... arguments) {
+    using Common = typename detail::JointOf<typename detail::ShapeOf<A>::type...>::type;
+    if constexpr ((detail::ScatterArgument<T, I == rank, A>::ok && ...) && detail::ScatterShapeCheck<Common>::ok) {
+      const SourceLocation loc = lang::Tracer::current().location();
+      const ir::Value all[] = {detail::ScatterArgument<T, I == rank, A>::get(arguments, loc)...};
+      lang::store_piece_elements(piece_, lang::Values(all, rank), detail::IntsOf<Common>::span(), all[rank], loc);
+    }
+  }
   template <class F, int... A>
   static std::array<Tile<i32>, rank> each(F f, std::integer_sequence<int, A...>) {
     return {Tile<i32>(f(A))...};

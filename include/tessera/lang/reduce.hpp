@@ -135,7 +135,8 @@ ir::Value combined(const lang::Combiner& combiner, F&& f) {
 
 }  // namespace detail
 
-/// Combines the elements along an axis with `f`, which must be associative; `identity` must satisfy f(identity, x) = x.
+/// Combines the elements along an axis with `f`, which must be associative; `identity` must satisfy f(identity, x) =
+/// f(x, identity) = x: it is no initial value, a device may combine it any number of times.
 /// `f` may use only its arguments and host numbers (TraceError otherwise).
 template <class T, int... D, int A, detail::HostNumber S, class F>
 auto reduce(const Tile<T, D...>& x, Axis<A>, S identity, F&& f, SourceLocation loc = SourceLocation::current()) {

@@ -128,7 +128,7 @@ TEST(Create, RejectsImpossibleExtents) {
   EXPECT_ERROR(ShapeError, (void)zeros<f64>({1 << 30, 1 << 30, 2}), "tensor_test.cpp", "2305843009213693952", "f64");
   EXPECT_ERROR(ShapeError, (void)tessera::empty<f32>({1 << 30, 1 << 30, 4}), "f32");
   EXPECT_ERROR(ShapeError, (void)random::normal<f64>({1 << 30, 1 << 30, 2}, 1), "f64");
-  EXPECT_EQ(zeros<f32>({4}).sync().size(), 4);                                 // and life goes on
+  EXPECT_EQ(zeros<f32>({4}).sync().size(), 4);  // and life goes on
 }
 
 TEST(Create, RejectsNumbersThatDoNotFit) {

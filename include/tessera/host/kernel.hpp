@@ -234,6 +234,19 @@ constexpr void explain_call(lang::TypeList<P...>, lang::TypeList<A...>, std::ind
 template <auto K>
 inline constinit KernelRecord kernel_record{lang::kernel_name<K>, lang::kernel_param_infos<K>, lang::trace<K>};
 
+/// What a call that does not fit returns after saying why: it takes whatever is done with an operation, so that the
+/// reason is the first error.
+struct NoOperation {
+  template <class... A>
+  NoOperation sync(A&&...) const {
+    return {};
+  }
+  template <class... A>
+  NoOperation on(A&&...) const {
+    return {};
+  }
+};
+
 /// A kernel with its options. A value: setting an option makes another one.
 template <auto K>
 class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
@@ -247,12 +260,13 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
   /// A call that does not fit: says why.
   template <class... A>
     requires(!call_fits<Params, lang::TypeList<A...>>)
-  void operator()(A&&...) const {
+  auto operator()(A&&...) const {  // `auto`: the body is looked at here, before the rest of the user's statement
     static_assert(sizeof...(A) == Params::size,
                   "wrong number of arguments: a launch takes one for each parameter of the kernel");
     if constexpr (sizeof...(A) == Params::size) {
       explain_call(Params{}, lang::TypeList<A...>{}, std::make_index_sequence<sizeof...(A)>{});
     }
+    return NoOperation{};
   }
 
   /// The number of blocks. Required for a kernel without Mut or MutTiles; an upper bound for MutTiles; a ShapeError

@@ -70,5 +70,22 @@ TEST(Handles, NameWhatExists) {
   EXPECT_NE(trace_error<no_value>().find("made of no value"), std::string::npos);
 }
 
+constexpr int kIndexLine = __LINE__ + 2;
+void multiplies(Mut<f32, 8> y, Scalar<i32> k) {
+  auto [i] = y.index();
+  y.store(full<f32, 8>(cast<f32>((i + 1) * k)));
+}
+
+TEST(Handles, OperatorsAfterIndexHaveALineOfTheKernel) {
+  const lang::Trace trace = lang::trace<multiplies>();
+  int seen = 0;
+  ir::walk(trace.module->functions[0]->body(), [&](ir::Operation& op) {
+    if (op.op() != ir::Op::MulI) return;
+    ++seen;
+    EXPECT_EQ(op.loc.line, kIndexLine);
+  });
+  EXPECT_EQ(seen, 1);
+}
+
 }  // namespace
 }  // namespace tessera

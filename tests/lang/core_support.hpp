@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lang/dump_kernel.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 #include "tessera/ir/printer.hpp"
@@ -48,6 +49,7 @@ template <auto K>
 void run(const Arguments& arguments, std::uint32_t blocks = 1) {
   const lang::Trace trace = lang::trace<K>();
   ir::verify_or_throw(*trace.module);
+  test::dump_if_asked(*trace.module);
   const auto program = cpu::Program::compile(*trace.module);
   cpu::RunOptions options;
   options.threads = 1;
@@ -58,6 +60,7 @@ template <auto K>
 std::string text() {
   const lang::Trace trace = lang::trace<K>();
   ir::verify_or_throw(*trace.module);
+  test::dump_if_asked(*trace.module);
   return ir::print(*trace.module->functions.front());
 }
 

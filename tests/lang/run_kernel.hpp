@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "lang/dump_kernel.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 #include "tessera/ir/printer.hpp"
 #include "tessera/ir/verifier.hpp"
@@ -60,6 +61,7 @@ class Slots {
 inline std::string problems(const ir::Module& module) {
   std::string text;
   for (const auto& d : ir::verify(module)) text += d.message + "\n";
+  if (text.empty()) dump_if_asked(module);
   return text.empty() ? text : text + ir::print(module);
 }
 

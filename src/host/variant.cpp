@@ -11,14 +11,6 @@ namespace {
 constexpr std::uint32_t kWide = 1, kChecked = 2, kAccuracyGiven = 4, kApproximate = 8;
 constexpr int kAxisBits = 4;  // 0: no unit axis, else the axis plus one; kMaxRank fits
 
-/// "Mut<f32, 128>", "In<f32, dyn>", "Scalar<f32>".
-std::string spell(const lang::ParamInfo& p) {
-  static constexpr const char* kNames[] = {"Mut", "MutTiles", "In", "Scalar", "Acc", "unsafe_::Mut", "unsafe_::Ptr"};
-  std::string s = concat(kNames[static_cast<int>(p.kind)], "<", info(p.element).name);
-  for (const std::int64_t e : p.extents) s += e == lang::kDyn ? std::string(", dyn") : concat(", ", e);
-  return s + ">";
-}
-
 }  // namespace
 
 std::uint32_t tensor_bits(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides) noexcept {
@@ -66,10 +58,8 @@ const KernelRecord::Signature& KernelRecord::make_signature() {
   s->name = name_();
   s->what = "kernel " + s->name;
   s->params = infos_();
-  for (lang::ParamInfo& p : s->params) {
-    p.first_arg = s->slots;
-    s->slots += p.num_args();
-    p.spelling = spell(p);
+  s->slots = lang::lay_out(s->params);
+  for (const lang::ParamInfo& p : s->params) {
     s->has_mut |= p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
     s->has_mut_tiles |= p.kind == lang::ParamKind::MutTiles;
   }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "tessera/base/error.hpp"
 #include "tessera/ir/types.hpp"
 
 namespace tessera::lang::ints {
@@ -12,28 +11,6 @@ using ir::AttrName;
 using ir::NamedAttr;
 using ir::Op;
 using ir::Type;
-
-Elem elem_of(ElementType type) {
-  switch (type) {
-    case ElementType::f64: return Elem::F64;
-    case ElementType::f32: return Elem::F32;
-    case ElementType::tf32: return Elem::TF32;
-    case ElementType::f16: return Elem::F16;
-    case ElementType::bf16: return Elem::BF16;
-    case ElementType::f8e4m3: return Elem::F8E4M3FN;
-    case ElementType::f8e5m2: return Elem::F8E5M2;
-    case ElementType::i64:
-    case ElementType::u64: return Elem::I64;
-    case ElementType::i32:
-    case ElementType::u32: return Elem::I32;
-    case ElementType::i16:
-    case ElementType::u16: return Elem::I16;
-    case ElementType::i8:
-    case ElementType::u8: return Elem::I8;
-    case ElementType::boolean: return Elem::I1;
-  }
-  throw InternalError("element type without a Tile IR element");
-}
 
 namespace {
 

@@ -16,7 +16,7 @@ using ir::Elem;
 using ir::Value;
 using Dims = std::span<const std::int64_t>;
 
-Elem elem_of(ElementType);
+using ir::elem_of;
 
 Value i32(Builder&, std::int64_t value);
 Value i64(Builder&, std::int64_t value);

@@ -23,8 +23,7 @@ std::uint32_t next_serial() {
 
 std::string spelling(const ParamInfo& p) {
   static constexpr const char* names[] = {"Mut", "MutTiles", "In", "Scalar", "Acc", "unsafe_::Mut", "unsafe_::Ptr"};
-  std::string text =
-      concat(names[static_cast<int>(p.kind)], "<", p.element == ElementType::boolean ? "bool" : info(p.element).name);
+  std::string text = concat(names[static_cast<int>(p.kind)], "<", info(p.element).name);
   for (const std::int64_t e : p.extents) text += e == kDyn ? std::string(", dyn") : concat(", ", e);
   return text + ">";
 }
@@ -51,6 +50,16 @@ std::string symbol(std::string name) {
 }
 
 }  // namespace
+
+int lay_out(std::vector<ParamInfo>& params) {
+  int slot = 0;
+  for (ParamInfo& p : params) {
+    p.spelling = spelling(p);
+    p.first_arg = slot;
+    slot += p.num_args();
+  }
+  return slot;
+}
 
 std::string kernel_label(const char* pretty_function) {
   const std::string_view text = pretty_function;
@@ -80,11 +89,9 @@ Recording::Recording(std::string name, std::vector<ParamInfo> params, const Spec
   s.tracer.checked = specialization.checked;
   s.tracer.accuracy = specialization.accuracy_given ? specialization.accuracy : default_accuracy(s.trace.params);
   std::size_t tensors = 0;
-  int position = 0, slot = 0;
-  for (ParamInfo& p : s.trace.params) {
-    p.spelling = spelling(p);
-    p.first_arg = slot;
-    slot += p.num_args();
+  int position = 0;
+  lay_out(s.trace.params);
+  for (const ParamInfo& p : s.trace.params) {
     s.tensor_of_param.push_back(-1);
     s.piece_of_param.push_back(-1);
     s.arguments.emplace_back();

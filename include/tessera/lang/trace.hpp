@@ -42,6 +42,8 @@ struct ParamInfo {
   bool is_tensor() const { return kind != ParamKind::Scalar && kind != ParamKind::UnsafePtr; }
   int num_args() const { return is_tensor() ? 1 + 2 * rank : 1; }  ///< slots
 };
+/// Fills in `spelling` and `first_arg`, which follow from the rest; returns the number of argument slots.
+int lay_out(std::vector<ParamInfo>& params);
 
 /// What a recording may rely on beyond the parameter types. One entry per tensor parameter, in order; missing entries
 /// are default.

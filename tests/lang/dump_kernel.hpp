@@ -1,17 +1,10 @@
-// Kernels that tests only record, or run without the jit, leave their bytecode too when TESSERA_DUMP=bytecode asks for
+// Kernels that tests only record, or run without the jit's cache, leave their bytecode too when TESSERA_DUMP asks for
 // it: the assembly test (tests/assemble) takes it from there.
 #pragma once
-#include <cstdlib>
-#include <string_view>
-
-#include "tessera/codegen/tileiras/tileiras.hpp"
+#include "tessera/jit/compile.hpp"
 
 namespace tessera::test {
 
-inline void dump_if_asked(const ir::Module& module) {
-  const char* what = std::getenv("TESSERA_DUMP");
-  const char* folder = std::getenv("TESSERA_DUMP_DIR");
-  if (what && folder && std::string_view(what) == "bytecode") tileiras::dump_bytecode(module, folder);
-}
+inline void dump_if_asked(const ir::Module& module) { jit::dump(module, module.functions.front()->name); }
 
 }  // namespace tessera::test

@@ -14,9 +14,8 @@ int main(int argc, char** argv) {
       {{"n", "elements", "1000003"}, {"x", "a .npy file of f32, rank 1"}, {"y", "another, of the same length"}});
   return example::guarded([&] {
     const int n = args.size("n");
-    const bool files = !args.file("x").empty() && !args.file("y").empty();
-    auto x = files ? load_npy<f32, 1>(args.file("x")).sync() : random::normal<f32>({n}, 1).sync();
-    auto y = files ? load_npy<f32, 1>(args.file("y")).sync() : random::normal<f32>({n}, 2).sync();
+    auto x = example::load_or(args.file("x"), random::normal<f32>({n}, 1));
+    auto y = example::load_or(args.file("y"), random::normal<f32>({n}, 2));
 
     auto z = kernel<add<1024>>(empty_like(x), x, y).sync();  // a fresh output; the last piece is clipped
     const double ms = example::fastest_ms(5, [&] { kernel<add<1024>>(mut(z), x, y).sync(); });

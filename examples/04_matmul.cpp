@@ -24,11 +24,8 @@ int main(int argc, char** argv) {
                             {"b", "B as a .npy file of f32"},
                             {"out", "write C to this .npy file"}});
   return example::guarded([&] {
-    const bool files = !args.file("a").empty() && !args.file("b").empty();
-    auto a = files ? load_npy<f32, 2>(args.file("a")).sync()
-                   : random::normal<f32>({args.size("m"), args.size("k")}, 1).sync();
-    auto b = files ? load_npy<f32, 2>(args.file("b")).sync()
-                   : random::normal<f32>({args.size("k"), args.size("n")}, 2).sync();
+    auto a = example::load_or(args.file("a"), random::normal<f32>({args.size("m"), args.size("k")}, 1));
+    auto b = example::load_or(args.file("b"), random::normal<f32>({args.size("k"), args.size("n")}, 2));
     const int m = static_cast<int>(a.dim(0)), k = static_cast<int>(a.dim(1)), n = static_cast<int>(b.dim(1));
 
     auto c = kernel<matmul<64, 64, 64>>(empty<f32>({m, n}), a, b).sync();

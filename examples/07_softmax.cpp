@@ -18,8 +18,7 @@ int main(int argc, char** argv) {
                             {"x", "a .npy file of f32, rank 2"},
                             {"out", "write the result to this .npy file"}});
   return example::guarded([&] {
-    auto x = args.file("x").empty() ? random::normal<f32>({args.size("rows"), args.size("columns")}, 1).sync()
-                                    : load_npy<f32, 2>(args.file("x")).sync();
+    auto x = example::load_or(args.file("x"), random::normal<f32>({args.size("rows"), args.size("columns")}, 1));
     const std::size_t rows = static_cast<std::size_t>(x.dim(0)), columns = static_cast<std::size_t>(x.dim(1));
     auto y = kernel<softmax<1024>>(empty_like(x), x).sync();
     const double ms = example::fastest_ms(5, [&] { kernel<softmax<1024>>(mut(y), x).sync(); });

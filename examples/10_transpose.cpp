@@ -14,8 +14,7 @@ int main(int argc, char** argv) {
   const example::Args args(argc, argv, "Transposes a matrix.",
                            {{"m", "rows", "1500"}, {"n", "columns", "1100"}, {"x", "a .npy file of f32, rank 2"}});
   return example::guarded([&] {
-    auto x = args.file("x").empty() ? random::normal<f32>({args.size("m"), args.size("n")}, 1).sync()
-                                    : load_npy<f32, 2>(args.file("x")).sync();
+    auto x = example::load_or(args.file("x"), random::normal<f32>({args.size("m"), args.size("n")}, 1));
     const std::size_t m = static_cast<std::size_t>(x.dim(0)), n = static_cast<std::size_t>(x.dim(1));
     auto y = kernel<transposed<64>>(empty<f32>({n, m}), x).sync();
     const double ms = example::fastest_ms(5, [&] { kernel<transposed<64>>(mut(y), x).sync(); });

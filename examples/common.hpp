@@ -66,6 +66,13 @@ class Args {
   std::vector<std::string> values_;
 };
 
+/// The tensor in a .npy file, or what `otherwise` makes if no file was named.
+template <class T, int R>
+tessera::Tensor<T, R> load_or(const std::string& file, tessera::Op<tessera::Tensor<T, R>> otherwise) {
+  if (!file.empty()) return tessera::load_npy<T, R>(file).sync();
+  return std::move(otherwise).sync();
+}
+
 /// Milliseconds of the fastest of `runs` calls.
 template <class F>
 double fastest_ms(int runs, F&& f) {

@@ -41,7 +41,7 @@ class Npy : public testing::Test {
     write(s + dictionary + std::string(data, '\0'));
   }
   template <class T, int R>
-  void round_trip(const Tensor<T, R>& t) {
+  void round_trip(TESSERA_ARG_LIVE const Tensor<T, R>& t) {
     save_npy(path_, t);
     auto back = load_npy<T, R>(path_).sync();
     EXPECT_EQ(back.dims(), t.dims());

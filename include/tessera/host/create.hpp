@@ -138,7 +138,7 @@ detail::BracedTensor<T, N> empty(BracedDims<N> dims, SourceLocation where = Sour
 /// An uninitialised row-major tensor with the extents, element type and device of `x`. Throws BorrowError if `x` is
 /// empty.
 template <Element T, int R>
-Op<Tensor<T, R>> empty_like(TESSERA_ARG_LIVE const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
+Op<Tensor<T, R>> empty_like(const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   return detail::make<T>(x.dims(where), detail::recipe<T>("empty_like", nullptr, where), &x.device(where).backend());
 }
 template <Element T, int R>

@@ -73,8 +73,7 @@ Op<Tensor<T, R>> load_npy(const std::string& path, SourceLocation where = Source
 /// Writes a .npy file (format version 1.0) and returns when it is complete. The file appears under its name only once
 /// it is. Throws IoError.
 template <Element T, int R>
-void save_npy(const std::string& path, TESSERA_ARG_LIVE const Tensor<T, R>& x,
-              SourceLocation where = SourceLocation::current()) {
+void save_npy(const std::string& path, const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   static_assert(detail::npy_element<T>, ".npy files hold no bf16, fp8 or tf32: save cast<f32>(x) instead");
   detail::save(path, detail::Read<T, R>(x).arg(), R, where);
 }

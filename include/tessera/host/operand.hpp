@@ -70,15 +70,15 @@ class Read {
  public:
   using element = T;
   static constexpr int rank = R;
-  Read(TESSERA_ARG_LIVE const Tensor<T, R>& t) noexcept {
-    from(Reach::layout(t));
-  }                                                                              // NOLINT: conversions are the point
+  // From a Tensor by its operator Read, so that clang's analysis knows of it.
   Read(const Shared<T, R>& t) noexcept { from(Reach::layout(t)); }               // NOLINT
   Read(const View<T, R>& t) noexcept { from(Reach::layout(t)); }                 // NOLINT
   Read(Op<Tensor<T, R>>&& op) noexcept : arg_(op_arg(ArgRef::How::Read, op)) {}  // NOLINT
   const ArgRef& arg() const noexcept { return arg_; }
 
  private:
+  friend Tensor<T, R>;
+  explicit Read(const Layout<R>& l) noexcept { from(l); }
   void from(const Layout<R>& l) noexcept { arg_.layout = ref(l, element_type<T>); }
   ArgRef arg_;
 };
@@ -173,3 +173,8 @@ struct ReadOperand : TensorOperand {
 void check_stream(const Stream& stream, const runtime::Storage& storage, const char* what, SourceLocation where);
 
 }  // namespace tessera::detail
+
+template <tessera::Element T, int R>
+tessera::Tensor<T, R>::operator tessera::detail::Read<T, R>() const noexcept {
+  return detail::Read<T, R>(detail::Reach::layout(*this));
+}

@@ -14,7 +14,7 @@ void write_line(const std::string& text);
 /// "Tensor<f32, 2> [2, 3] on cpu" and the values; arrays of more than 1000 elements show three at each end of every
 /// axis. Waits for the values. Throws BorrowError if `x` is empty, and the failure that its values carry.
 template <Element T, int R>
-std::string to_string(TESSERA_ARG_LIVE const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
+std::string to_string(const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   return detail::describe(detail::Read<T, R>(x).arg(), R, "Tensor", where);
 }
 template <Element T, int R>
@@ -28,7 +28,7 @@ std::string to_string(const Shared<T, R>& x, SourceLocation where = SourceLocati
 
 /// Writes to_string(x) and a line end to the standard output.
 template <Element T, int R>
-void print(TESSERA_ARG_LIVE const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
+void print(const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   detail::write_line(to_string(x, where));
 }
 template <Element T, int R>

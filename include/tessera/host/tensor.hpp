@@ -105,13 +105,17 @@ class Queries {
     return l;
   }
 };
+
+template <Element T, int R>
+class Read;  // operand.hpp
 }  // namespace detail
 
 /// The only owner of its elements: move-only. A kernel takes it by std::move (give) or as mut(t) (lend), and reads it
 /// as it is. Default-constructed or moved-from it is empty, and every use throws BorrowError until a tensor is
 /// assigned.
 template <Element T, int R>
-class TESSERA_CONSUMABLE Tensor : private detail::Queries<Tensor<T, R>, T, R> {
+class [[nodiscard("a tensor that was given to a call comes back as its result: assign it")]] TESSERA_CONSUMABLE Tensor
+    : private detail::Queries<Tensor<T, R>, T, R> {
   using Base = detail::Queries<Tensor<T, R>, T, R>;
   using Where = SourceLocation;
 
@@ -151,6 +155,9 @@ class TESSERA_CONSUMABLE Tensor : private detail::Queries<Tensor<T, R>, T, R> {
   TESSERA_LIVE View<T, static_cast<int>(N)> reshape(BracedDims<N> dims, Where where = Where::current()) const& {
     return Base::reshape(dims, where);
   }
+  /// As an argument that is read.
+  TESSERA_LIVE operator detail::Read<T, R>() const noexcept;  // NOLINT: conversions are the point
+
   /// Gives the tensor other extents: `auto flat = std::move(t).reshape({n})` is the same memory. Changes nothing if it
   /// throws.
   template <std::size_t N>
@@ -244,6 +251,11 @@ class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]]
   detail::Layout<R> layout_;
 };
 
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored \
+    "-Wconsumed"  // what it promises of its parameter rests on the check, which clang cannot see
+#endif
 /// Lends `tensor` to the operation that takes the result: exclusive until that has been enqueued. Throws BorrowError if
 /// it is empty.
 template <Element T, int R>
@@ -252,6 +264,9 @@ Lend<T, R> mut(TESSERA_ARG_STAYS Tensor<T, R>& tensor, SourceLocation where = So
   if (!layout.storage) detail::throw_empty("Tensor", element_type<T>, R, where);
   return detail::Reach::make<Lend<T, R>>(detail::Layout<R>(layout));
 }
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 
 namespace detail {
 template <class>

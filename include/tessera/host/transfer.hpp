@@ -202,7 +202,7 @@ detail::BracedTensor<T, N> from(const std::vector<T>& values, BracedDims<N> dims
 
 /// The elements, row-major, in host memory. Running it waits until they are there.
 template <Element T, int R>
-Op<std::vector<T>> host(TESSERA_ARG_LIVE const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
+Op<std::vector<T>> host(const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   return detail::host_op<T, R>(x, where);
 }
 template <detail::Handle A>
@@ -213,7 +213,7 @@ Op<std::vector<detail::element_of<A>>> host(A&& x, SourceLocation where = Source
 /// A row-major tensor of another element type. One rounding; floats to integers saturate (NaN is 0), integers wrap, fp8
 /// saturates.
 template <Element U, Element T, int R>
-Op<Tensor<U, R>> cast(TESSERA_ARG_LIVE const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
+Op<Tensor<U, R>> cast(const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   return detail::cast_op<U, T, R>(x, "cast", where);
 }
 template <Element U, detail::Handle A>
@@ -223,7 +223,7 @@ Op<Tensor<U, detail::ReadableArg<A>::rank>> cast(A&& x, SourceLocation where = S
 
 /// A row-major copy with memory of its own.
 template <Element T, int R>
-Op<Tensor<T, R>> clone(TESSERA_ARG_LIVE const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
+Op<Tensor<T, R>> clone(const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   return detail::cast_op<T, T, R>(x, "clone", where);
 }
 template <detail::Handle A>

@@ -1,14 +1,19 @@
 // Typestate annotations for clang's consumed analysis (-Wconsumed): use after a tensor was given away becomes a
 // compile-time diagnostic. Other compilers see nothing; there, and for what the analysis cannot follow, the run-time
 // BorrowError remains.
+//
+// The analysis also has a state "unknown": a tensor reached through a reference parameter, or chosen by `?:`. A method
+// accepts it, and so does whatever converts a tensor by a method (a launch's In argument): only a tensor that is known
+// to be gone is an error. A parameter cannot say "unconsumed or unknown" (clang 16), so a function that takes `const
+// Tensor&` says nothing, and one that takes `Tensor&&` asks for a tensor that is known to be there.
 #pragma once
 
 #if defined(__clang__)
-#define TESSERA_CONSUMABLE [[clang::consumable(unconsumed)]]     ///< a class that can be given away
-#define TESSERA_LIVE [[clang::callable_when("unconsumed")]]      ///< a method of a tensor that is there
-#define TESSERA_ARG_LIVE [[clang::param_typestate(unconsumed)]]  ///< a parameter that must be there
-#define TESSERA_ARG_STAYS \
-  [[clang::param_typestate(unconsumed), clang::return_typestate(unconsumed)]]  ///< and is there afterwards
+#define TESSERA_CONSUMABLE [[clang::consumable(unconsumed)]]  ///< a class that can be given away
+#define TESSERA_LIVE \
+  [[clang::callable_when("unconsumed", "unknown")]]              ///< a method of a tensor that is not known to be gone
+#define TESSERA_ARG_LIVE [[clang::param_typestate(unconsumed)]]  ///< a `Tensor&&` that must be there
+#define TESSERA_ARG_STAYS [[clang::return_typestate(unconsumed)]]  ///< a `Tensor&` that is there afterwards
 #define TESSERA_RETURNS_LIVE [[clang::return_typestate(unconsumed)]]
 #define TESSERA_RETURNS_EMPTY [[clang::return_typestate(consumed)]]
 #define TESSERA_BECOMES_LIVE [[clang::set_typestate(unconsumed), clang::reinitializes]]

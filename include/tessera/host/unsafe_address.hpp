@@ -25,7 +25,7 @@ Address<T> address(T* pointer) noexcept {
 }
 /// The first element of a tensor. Throws BorrowError if it is empty.
 template <Element T, int R>
-Address<T> address(TESSERA_ARG_LIVE const Tensor<T, R>& tensor, SourceLocation where = SourceLocation::current()) {
+Address<T> address(const Tensor<T, R>& tensor, SourceLocation where = SourceLocation::current()) {
   const auto& layout = tessera::detail::Reach::layout(tensor);
   if (!layout.storage) tessera::detail::throw_empty("Tensor", element_type<T>, R, where);
   return Address<T>(tessera::detail::ref(layout, element_type<T>).data());

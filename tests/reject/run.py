@@ -86,12 +86,24 @@ class Compiler:
         return done.returncode, done.stderr
 
 
+def first_error(text):
+    """The first error with the notes that explain it, as one line in a list; empty if there is none."""
+    found = []
+    for line in text.splitlines():
+        is_error = re.search(r"\b(error|fatal error):", line)
+        if is_error and found:
+            break
+        if is_error or (found and " note: " in line):
+            found.append(line)
+    return [" ".join(found)] if found else []
+
+
 def check(compiler, row):
     """Returns None, or what is wrong with the row."""
     status, text = compiler.compile(row.bad, row.flags)
     if status == 0:
         return "the bad program compiles"
-    errors = [l for l in text.splitlines() if re.search(r"\b(error|fatal error):", l)]
+    errors = first_error(text)
     if not errors or row.expect not in errors[0]:
         return "the first error is\n      " + (errors[0] if errors else text[:500]) + f"\n    expected it to contain\n      {row.expect}"
     internals = [f for f in FORBIDDEN if f in errors[0]]

@@ -57,17 +57,22 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
 
   /// Runs on the default stream of the operation's device and waits. Throws what building its operands throws,
   /// CompileError, and the DeviceError of work that failed.
-  T sync(SourceLocation where = SourceLocation::current()) && {
+  [[nodiscard("the result owns the tensors that were given")]] T sync(
+      SourceLocation where = SourceLocation::current()) && {
     const Stream stream = detail::stream_for(live(where));
     return run_and_wait(stream, where);
   }
   /// The same on a stream of the caller's.
-  T sync(const Stream& stream, SourceLocation where = SourceLocation::current()) && {
+  [[nodiscard("the result owns the tensors that were given")]] T sync(
+      const Stream& stream, SourceLocation where = SourceLocation::current()) && {
     return run_and_wait(stream, where);
   }
   /// Enqueues on `stream` and returns at once. A tensor in the result can be used immediately, on any stream: what
   /// depends on it is ordered after it.
-  T on(const Stream& stream, SourceLocation where = SourceLocation::current()) && { return take(where)->run(stream); }
+  [[nodiscard("the result owns the tensors that were given")]] T on(
+      const Stream& stream, SourceLocation where = SourceLocation::current()) && {
+    return take(where)->run(stream);
+  }
 
   /// Runs this, then the operation that `f` makes of its result, on the same stream.
   template <class F>

@@ -78,9 +78,6 @@ struct Assignable {
   static constexpr bool ok = std::is_same_v<To, From>;
 };
 
-/// What `switch` converts a tile to, only to be told that it cannot.
-enum class HostValue : int {};
-
 }  // namespace detail
 
 /// A tile of a kernel. `D...` are powers of two; no extents: a scalar. Tiles exist only while a kernel is traced
@@ -130,11 +127,13 @@ class Tile {
                   "Use tile_if (condition) {...} else {...}, or where(condition, a, b) to choose element by element");
     return false;
   }
-  operator detail::HostValue() const {
+  /// Catches `switch`, array indices and other uses as a number of the host. (A member of a class template is compiled
+  /// only where it is used.)
+  operator long long() const {  // NOLINT(google-explicit-constructor)
     static_assert(detail::never<T>,
-                  "this condition lives on the device: the host cannot switch on it while the kernel is traced. "
-                  "Use tile_if (x == 0) {...} else tile_if (x == 1) {...}");
-    return {};
+                  "this value lives on the device: the host cannot use it as a number while the kernel is traced. Use "
+                  "tile_if, tile_while, range or tile operations instead");
+    return 0;
   }
 
   template <class O>

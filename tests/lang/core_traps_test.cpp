@@ -59,7 +59,7 @@ constexpr std::uint32_t kContinue = __LINE__ + 4;
 void continue_in_arm(Mut<f32, 8> y, Scalar<i32> n) {
   auto a = y.load();
   for (auto k : range(10)) {
-    tile_if (k < n) { continue; }
+    tile_if (k < n) { continue; }  // NOLINT(continue)
     a += 1.0f;
   }
   y.store(a);

@@ -270,7 +270,7 @@ TEST(HostNumbers, CeilDivOnTheHost) {
 // What the types promise.
 static_assert(!std::is_default_constructible_v<Tile<f32, 8>>);
 static_assert(std::is_convertible_v<int, Scalar<f32>> && !std::is_convertible_v<int, Tile<f32, 8>>);
-static_assert(!std::is_convertible_v<Tile<f32>, float> && !std::is_convertible_v<Tile<i32>, bool>);
+static_assert(!std::is_convertible_v<Tile<f32, 8>, Tile<f32>> && !std::is_convertible_v<Tile<i32>, Scalar<f32>>);
 static_assert(
     std::is_same_v<decltype(std::declval<Tile<f32, 4, 1>>() + std::declval<Tile<f32, 1, 8>>()), Tile<f32, 4, 8>>);
 static_assert(std::is_same_v<decltype(std::declval<Tile<i32>>() < std::declval<Tile<i32, 8>>()), Tile<bool, 8>>);

@@ -56,41 +56,41 @@ void bytes_per_second(benchmark::State& state, double bytes) {
 }
 
 void add_tessera(benchmark::State& state) {
-  auto x = random::normal<f32>({kElements}, 1).sync(), y = random::normal<f32>({kElements}, 2).sync();
+  auto x = random::uniform<f32>({kElements}, 1).sync(), y = random::uniform<f32>({kElements}, 2).sync();
   auto z = zeros<f32>({kElements}).sync();
   for (auto _ : state) kernel<add<1024>>(mut(z), x, y).sync();
   bytes_per_second(state, 12.0 * kElements);
 }
 void add_peer(benchmark::State& state) {
-  const auto x = host(random::normal<f32>({kElements}, 1).sync()).sync(),
-             y = host(random::normal<f32>({kElements}, 2).sync()).sync();
+  const auto x = host(random::uniform<f32>({kElements}, 1).sync()).sync(),
+             y = host(random::uniform<f32>({kElements}, 2).sync()).sync();
   std::vector<float> z(kElements);
   for (auto _ : state) peers::add(z.data(), x.data(), y.data(), kElements, threads());
   bytes_per_second(state, 12.0 * kElements);
 }
 
 void saxpy_tessera(benchmark::State& state) {
-  auto x = random::normal<f32>({kElements}, 1).sync(), y = random::normal<f32>({kElements}, 2).sync();
+  auto x = random::uniform<f32>({kElements}, 1).sync(), y = random::uniform<f32>({kElements}, 2).sync();
   for (auto _ : state) kernel<saxpy<1024>>(mut(y), 0.5f, x).sync();
   bytes_per_second(state, 12.0 * kElements);
 }
 void saxpy_peer(benchmark::State& state) {
-  const auto x = host(random::normal<f32>({kElements}, 1).sync()).sync();
-  auto y = host(random::normal<f32>({kElements}, 2).sync()).sync();
+  const auto x = host(random::uniform<f32>({kElements}, 1).sync()).sync();
+  auto y = host(random::uniform<f32>({kElements}, 2).sync()).sync();
   for (auto _ : state) peers::saxpy(y.data(), 0.5f, x.data(), kElements, threads());
   bytes_per_second(state, 12.0 * kElements);
 }
 
 template <int N>
 void softmax_tessera(benchmark::State& state) {
-  auto x = random::normal<f32>({kElements / N, N}, 1).sync();
+  auto x = random::uniform<f32>({kElements / N, N}, 1).sync();
   auto y = zeros<f32>({kElements / N, N}).sync();
   for (auto _ : state) kernel<softmax<N>>(mut(y), x).sync();
   bytes_per_second(state, 8.0 * kElements);
 }
 template <int N>
 void softmax_peer(benchmark::State& state) {
-  const auto x = host(random::normal<f32>({kElements / N, N}, 1).sync()).sync();
+  const auto x = host(random::uniform<f32>({kElements / N, N}, 1).sync()).sync();
   std::vector<float> y(kElements);
   for (auto _ : state) peers::softmax(y.data(), x.data(), kElements / N, N, threads());
   bytes_per_second(state, 8.0 * kElements);
@@ -101,15 +101,15 @@ void flops(benchmark::State& state, double n) {
 }
 void matmul_tessera(benchmark::State& state) {
   const int n = static_cast<int>(state.range(0));
-  auto a = random::normal<f32>({n, n}, 1).sync(), b = random::normal<f32>({n, n}, 2).sync();
+  auto a = random::uniform<f32>({n, n}, 1).sync(), b = random::uniform<f32>({n, n}, 2).sync();
   auto c = zeros<f32>({n, n}).sync();
   for (auto _ : state) kernel<gemm<256, 256, 256>>(mut(c), a, b).sync();
   flops(state, n);
 }
 void matmul_openblas(benchmark::State& state) {
   const int n = static_cast<int>(state.range(0));
-  const auto a = host(random::normal<f32>({n, n}, 1).sync()).sync(),
-             b = host(random::normal<f32>({n, n}, 2).sync()).sync();
+  const auto a = host(random::uniform<f32>({n, n}, 1).sync()).sync(),
+             b = host(random::uniform<f32>({n, n}, 2).sync()).sync();
   std::vector<float> c(static_cast<std::size_t>(n) * n);
   const int row_major = 101, no_transpose = 111;
   for (auto _ : state)

@@ -65,7 +65,10 @@ std::string kernel_label(const char* pretty_function) {
   const std::string_view text = pretty_function;
   const std::size_t at = text.find("K = ");
   if (at == std::string_view::npos) return "kernel";
-  std::string_view name = text.substr(at + 4);
+  std::string readable(text.substr(at + 4));
+  const std::string_view unnamed = "(anonymous namespace)::";  // clang's spelling; g++ writes {anonymous}::
+  for (std::size_t i; (i = readable.find(unnamed)) != std::string::npos;) readable.erase(i, unnamed.size());
+  std::string_view name = readable;
   if (name.find("lambda") != std::string_view::npos) return "lambda";
   // g++ writes the function's name, clang puts & before it; template arguments and namespaces are left out.
   while (!name.empty() && (name.front() == '&' || name.front() == '(')) name.remove_prefix(1);

@@ -3,8 +3,8 @@
 # architecture. Optimised in every configuration: an unoptimised evaluator is too slow to test with.
 if(sources)
   # Exact semantics: no contraction of a * b + c and no value-changing optimisation. Only what traps and errno would observe is
-  # given up, which stands in the way of vectorisation.
-  set(prims_flags -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing)
+  # given up, which stands in the way of vectorisation. Integers wrap: lanes that a selection discards may overflow.
+  set(prims_flags -O3 -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 reports its own AVX-512 intrinsics (undefined source of a masked operation).
     list(APPEND prims_flags -Wno-maybe-uninitialized -Wno-uninitialized -Wno-psabi)

@@ -1,0 +1,39 @@
+// What the launcher promises about an entry's arguments and grid: the ground that analyses stand on.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace tessera::analysis {
+
+enum class ArgRole : std::uint8_t {
+  Base,    ///< address of a tensor's first element
+  Dim,     ///< an extent, in [0, 2^31 - 1]
+  Stride,  ///< distance of neighbours along an axis, in elements; any 64-bit integer
+  Value,   ///< a number or a raw pointer: nothing is promised
+};
+
+/// One entry argument (one 8-byte slot of the launch).
+struct ArgContract {
+  ArgRole role = ArgRole::Value;
+  int tensor = -1;  ///< number of the tensor parameter it belongs to; -1 for Value
+  int axis = -1;    ///< of Dim and Stride
+};
+
+struct TensorContract {
+  int base_arg = 0;  ///< entry argument of the address; dims and strides follow it
+  int rank = 0;
+  bool written = false;    ///< the kernel may write it
+  bool exclusive = false;  ///< no other argument's memory overlaps what it addresses (safe parameters; not unsafe_::)
+};
+
+struct LaunchContract {
+  std::vector<ArgContract> args;  ///< one per entry argument
+  std::vector<TensorContract> tensors;
+  /// Kernels with one block per piece: blockIdx.x (with wide_grid: y * gridDim.x + x, guarded by the kernel itself)
+  /// counts the pieces of this tensor. -1: the grid may be anything below 2^31 blocks.
+  int pieces_of_tensor = -1;
+  std::vector<std::int64_t> piece;  ///< its piece extents, one per axis
+  bool wide_grid = false;
+};
+
+}  // namespace tessera::analysis

@@ -1,0 +1,12 @@
+// What passes may know about the machine that the code is for.
+#pragma once
+
+namespace tessera::passes {
+
+struct Target {
+  int sm = 0;               ///< compute capability, 90 for 9.0; 0: the CPU
+  int multiprocessors = 1;  ///< SMs, or hardware threads of the CPU
+  bool is_gpu() const noexcept { return sm != 0; }
+};
+
+}  // namespace tessera::passes

@@ -3,7 +3,6 @@
 #include "tessera/host/launch.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "host/launch_errors.hpp"
 #include "host/variant.hpp"
@@ -18,12 +17,6 @@ constexpr std::uint64_t kMaxGridAxis = (1u << 24) - 1;  // blocks along one axis
 bool writes(const lang::ParamInfo& p) { return p.kind != lang::ParamKind::In; }
 bool has_pieces(const lang::ParamInfo& p) {
   return p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::MutTiles || p.kind == lang::ParamKind::UnsafeMut;
-}
-
-/// Blocks of a persistent kernel: enough to keep every processor busy with uneven pieces.
-std::uint64_t persistent_blocks() {
-  static const std::uint64_t n = std::max(1u, std::thread::hardware_concurrency()) * 4ull;
-  return n;
 }
 
 }  // namespace
@@ -206,7 +199,7 @@ void Launch::choose_grid() {
   }
   if (!options_.blocks_given) {
     if (!s.has_mut_tiles) throw_blocks_missing(context());
-    blocks_ = std::min(blocks_, persistent_blocks());
+    persistent_ = true;  // as many as the device keeps busy: the compiled code says how many (submit)
     return;
   }
   const auto asked = static_cast<std::uint64_t>(options_.blocks);  // what is negative becomes too large
@@ -224,7 +217,8 @@ void Launch::choose_variant() {
     if (!all[i].is_tensor()) continue;
     key.tensors[tensor++] = tensor_bits(dims(static_cast<int>(i)), strides(static_cast<int>(i)));
   }
-  key.flags = flag_bits(blocks_ > kMaxGridAxis, check_mode(), options_.accuracy_given, options_.accuracy);
+  key.flags =
+      flag_bits(!persistent_ && blocks_ > kMaxGridAxis, check_mode(), options_.accuracy_given, options_.accuracy);
   variant_ = &record_.variant(key, where_);
 }
 
@@ -286,11 +280,13 @@ void Launch::submit(const Stream& stream) {
     if (std::any_of(accesses.begin(), accesses.end(), same)) continue;  // read through several arguments
     accesses.push_back({o.storage, writes(s.params[i]) ? runtime::AccessMode::ReadWrite : runtime::AccessMode::Read});
   }
-  runtime::LaunchGrid grid;
-  grid.y = static_cast<std::uint32_t>((blocks_ + kMaxGridAxis - 1) / kMaxGridAxis);
-  grid.x = static_cast<std::uint32_t>((blocks_ + grid.y - 1) / grid.y);
   const std::span<const std::uint64_t> slots(slots_, static_cast<std::size_t>(s.slots));
-  stream.core()->submit({variant_->work_for(stream.device(), s), grid, slots, accesses.span(), s.what.c_str(), where_});
+  const jit::Code& code = variant_->kernel->code(stream.device(), slots);
+  const std::uint64_t blocks = persistent_ ? std::min(blocks_, code.persistent_blocks) : blocks_;
+  runtime::LaunchGrid grid;
+  grid.y = static_cast<std::uint32_t>((blocks + kMaxGridAxis - 1) / kMaxGridAxis);
+  grid.x = static_cast<std::uint32_t>((blocks + grid.y - 1) / grid.y);
+  stream.core()->submit({code.work, grid, slots, accesses.span(), s.what.c_str(), where_});
 }
 
 }  // namespace tessera::detail

@@ -1,15 +1,26 @@
 // The table of a kernel's recordings: lock-free to look up (a list that only grows), one thread at a time to extend.
 #include "host/variant.hpp"
 
-#include "tessera/base/error.hpp"
+#include "host/contract.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/jit/compile.hpp"
 
 namespace tessera::detail {
 namespace {
 
 constexpr std::uint32_t kWide = 1, kChecked = 2, kAccuracyGiven = 4, kApproximate = 8;
 constexpr int kAxisBits = 4;  // 0: no unit axis, else the axis plus one; kMaxRank fits
+
+/// Checked mode's errors name the arguments.
+jit::CompileOptions options_of(const KernelRecord::Signature& signature, const VariantKey& key) {
+  jit::CompileOptions options;
+  options.label = signature.name;
+  options.checked = (key.flags & kChecked) != 0;
+  for (std::size_t i = 0; options.checked && i < signature.params.size(); ++i) {
+    const lang::ParamInfo& p = signature.params[i];
+    if (p.is_tensor()) options.tensors.push_back({p.first_arg, concat("argument ", i + 1, " (", p.spelling, ")")});
+  }
+  return options;
+}
 
 }  // namespace
 
@@ -80,33 +91,11 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
   auto v = std::make_unique<Variant>();
   v->key = key;
   v->trace = record_(specialization(key, s.params), where);
+  v->kernel = std::make_unique<jit::Kernel>(std::move(v->trace.module),
+                                            launch_contract(s.params, (key.flags & kWide) != 0), options_of(s, key));
   v->next = variants_.load(std::memory_order_relaxed);
   variants_.store(v.get(), std::memory_order_release);
   return *v.release();
-}
-
-std::shared_ptr<const runtime::Launchable> Variant::work_for(Device device, const KernelRecord::Signature& signature) {
-  const auto find = [&]() -> const CompiledVariant* {
-    const CompiledVariant* c = compiled.load(std::memory_order_acquire);
-    while (c && c->device != &device.backend()) c = c->next;
-    return c;
-  };
-  if (const CompiledVariant* c = find()) [[likely]] { return c->work; }
-  const std::lock_guard lock(mutex);
-  if (const CompiledVariant* c = find()) return c->work;
-  jit::CompileOptions options;
-  options.label = signature.name;
-  options.checked = (key.flags & kChecked) != 0;
-  for (std::size_t i = 0; options.checked && i < signature.params.size(); ++i) {
-    const lang::ParamInfo& p = signature.params[i];
-    if (p.is_tensor()) options.tensors.push_back({p.first_arg, concat("argument ", i + 1, " (", p.spelling, ")")});
-  }
-  auto c = std::make_unique<CompiledVariant>();
-  c->device = &device.backend();
-  c->work = jit::compile(*trace.module, device, options);
-  c->next = compiled.load(std::memory_order_relaxed);
-  compiled.store(c.get(), std::memory_order_release);
-  return c.release()->work;
 }
 
 }  // namespace tessera::detail

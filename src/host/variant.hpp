@@ -1,30 +1,17 @@
 // Recordings of a kernel: which facts about a launch they are specialized by, and what they were compiled to.
 #pragma once
-#include <atomic>
 #include <memory>
-#include <mutex>
 
 #include "tessera/host/launch.hpp"
-#include "tessera/runtime/backend.hpp"
+#include "tessera/jit/kernel.hpp"
 
 namespace tessera::detail {
 
-/// A variant's code for one device.
-struct CompiledVariant {
-  runtime::Backend* device;
-  std::shared_ptr<const runtime::Launchable> work;
-  CompiledVariant* next;
-};
-
 struct Variant {
   VariantKey key;
-  lang::Trace trace;
+  lang::Trace trace;                    ///< its module has gone to `kernel`
+  std::unique_ptr<jit::Kernel> kernel;  ///< the module and its code, per device and answer to the obligations
   Variant* next = nullptr;
-  std::atomic<CompiledVariant*> compiled{nullptr};
-  std::mutex mutex;  // compiling
-
-  /// Compiles at the first call for a device; throws CompileError.
-  std::shared_ptr<const runtime::Launchable> work_for(Device device, const KernelRecord::Signature&);
 };
 
 /// The facts about a tensor that recordings are specialized by, in 20 bits: the unit axis plus one, and which extents

@@ -128,6 +128,7 @@ class Launch {
   std::uint64_t* slots_;
   Variant* variant_ = nullptr;
   std::uint64_t blocks_ = 0;
+  bool persistent_ = false;  ///< blocks_ is only an upper limit: the compiled code says how many fit the device
   bool checked_shapes_ = false;
 };
 

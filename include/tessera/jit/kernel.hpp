@@ -1,0 +1,72 @@
+// A recorded kernel with all the code that it has been compiled to: per device, and per answer to the obligations
+// (docs/compiler/README.md). Looking code up takes no lock and allocates nothing.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "tessera/analysis/launch_contract.hpp"
+#include "tessera/ir/operation.hpp"
+#include "tessera/jit/compile.hpp"
+#include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/device.hpp"
+
+namespace tessera::jit {
+
+// What the host says about the arguments of a recording.
+using analysis::ArgContract;
+using analysis::ArgRole;
+using analysis::LaunchContract;
+using analysis::TensorContract;
+
+/// What one launch runs.
+struct Code {
+  std::shared_ptr<const runtime::Launchable> work;
+  /// Blocks that keep the whole device busy: the grid of a kernel that deals its tiles to however many blocks there
+  /// are.
+  std::uint64_t persistent_blocks = 1;
+};
+
+/// One recording. Safe to use from any thread.
+class Kernel {
+ public:
+  /// Takes a module with one entry, whose arguments obey `contract`. In checked mode (`options.checked`) the code is
+  /// compiled without making use of the obligations. Throws CompileError if the module is malformed.
+  Kernel(std::unique_ptr<const ir::Module> module, const LaunchContract& contract, CompileOptions options);
+  ~Kernel();
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  /// The code for a launch on `device` with these argument slots (complete: addresses included). Compiles if this
+  /// combination of device and obligations is new; throws CompileError. The code lives as long as the kernel.
+  const Code& code(Device device, std::span<const std::uint64_t> slots) {
+    const std::uint64_t held = evaluate(slots);
+    const Compiled* last = last_.load(std::memory_order_acquire);
+    if (last && last->device == &device.backend() && last->held == held) [[likely]] { return last->code; }
+    return find_or_compile(device, held);
+  }
+
+  /// Which obligations hold for these slots, one bit each.
+  std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
+  const ir::Module& module() const noexcept { return *module_; }
+
+ private:
+  struct Compiled {
+    runtime::Backend* device;
+    std::uint64_t held;
+    Code code;
+    const Compiled* next;
+  };
+  struct Analysis;
+  const Code& find_or_compile(Device device, std::uint64_t held);
+  const Compiled* find(const runtime::Backend& device, std::uint64_t held) const noexcept;
+
+  std::unique_ptr<const ir::Module> module_;
+  std::unique_ptr<const Analysis> analysis_;
+  CompileOptions options_;
+  std::atomic<const Compiled*> compiled_{nullptr};  ///< a list that only grows
+  std::atomic<const Compiled*> last_{nullptr};      ///< what the last launch used
+};
+
+}  // namespace tessera::jit

@@ -1,0 +1,44 @@
+// Parameter types, entry argument by entry argument.
+#include "host/contract.hpp"
+
+#include <algorithm>
+
+namespace tessera::detail {
+namespace {
+
+bool has_own_piece(const lang::ParamInfo& p) {
+  return p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
+}
+
+/// Launch refuses a written tensor that shares its storage with another argument. What an unsafe_:: parameter points to
+/// nobody knows.
+bool is_exclusive(const lang::ParamInfo& p, bool raw_pointers) {
+  return !raw_pointers && p.kind != lang::ParamKind::In && p.kind != lang::ParamKind::UnsafeMut;
+}
+
+}  // namespace
+
+jit::LaunchContract launch_contract(std::span<const lang::ParamInfo> params, bool wide_grid) {
+  jit::LaunchContract c;
+  c.wide_grid = wide_grid;
+  const bool raw_pointers =
+      std::any_of(params.begin(), params.end(), [](const auto& p) { return p.kind == lang::ParamKind::UnsafePtr; });
+  for (const lang::ParamInfo& p : params) {
+    if (!p.is_tensor()) {
+      c.args.push_back({});
+      continue;
+    }
+    const int tensor = static_cast<int>(c.tensors.size());
+    c.args.push_back({jit::ArgRole::Base, tensor, -1});
+    for (int a = 0; a < p.rank; ++a) c.args.push_back({jit::ArgRole::Dim, tensor, a});
+    for (int a = 0; a < p.rank; ++a) c.args.push_back({jit::ArgRole::Stride, tensor, a});
+    c.tensors.push_back({p.first_arg, p.rank, p.kind != lang::ParamKind::In, is_exclusive(p, raw_pointers)});
+    if (c.pieces_of_tensor < 0 && has_own_piece(p)) {
+      c.pieces_of_tensor = tensor;
+      c.piece = p.extents;
+    }
+  }
+  return c;
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,14 @@
+// What the launcher promises about a kernel's arguments, in the compiler's words.
+#pragma once
+#include <span>
+
+#include "tessera/jit/kernel.hpp"
+#include "tessera/lang/trace.hpp"
+
+namespace tessera::detail {
+
+/// The contract of a recording of a kernel with these parameters (laid out). Launch (launch.cpp) keeps every promise in
+/// it: extents in [0, 2^31 - 1], one block per piece, written tensors that overlap nothing.
+jit::LaunchContract launch_contract(std::span<const lang::ParamInfo> params, bool wide_grid);
+
+}  // namespace tessera::detail

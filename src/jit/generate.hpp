@@ -1,0 +1,15 @@
+// From a prepared module to work of a stream: one way per kind of device.
+#pragma once
+#include "jit/pipeline.hpp"
+#include "tessera/jit/compile.hpp"
+#include "tessera/jit/kernel.hpp"
+
+namespace tessera::jit {
+
+/// What the passes may know about a device. Throws CompileError if Tessera generates no code for it.
+passes::Target target_of(Device device);
+
+/// Looks the prepared module up among what was compiled for `device`, or generates its code. Throws CompileError.
+Code generate(const Prepared& prepared, Device device, const CompileOptions& options);
+
+}  // namespace tessera::jit

@@ -1,0 +1,55 @@
+// A recording's code: a list that only grows, one thread at a time per new combination.
+#include "tessera/jit/kernel.hpp"
+
+#include "jit/generate.hpp"
+#include "tessera/ir/verifier.hpp"
+
+namespace tessera::jit {
+
+/// What is known of a recording without knowing the launch.
+struct Kernel::Analysis {
+  LaunchContract contract;
+};
+
+Kernel::Kernel(std::unique_ptr<const ir::Module> module, const LaunchContract& contract, CompileOptions options)
+    : module_(std::move(module)), options_(std::move(options)) {
+  ir::verify_or_throw(*module_);
+  auto analysis = std::make_unique<Analysis>();
+  analysis->contract = contract;
+  analysis_ = std::move(analysis);
+}
+
+Kernel::~Kernel() {
+  for (const Compiled* c = compiled_.load(std::memory_order_acquire); c;) {
+    const Compiled* next = c->next;
+    delete c;
+    c = next;
+  }
+}
+
+std::uint64_t Kernel::evaluate(std::span<const std::uint64_t>) const noexcept { return 0; }
+
+const Kernel::Compiled* Kernel::find(const runtime::Backend& device, std::uint64_t held) const noexcept {
+  const Compiled* c = compiled_.load(std::memory_order_acquire);
+  while (c && !(c->device == &device && c->held == held)) c = c->next;
+  return c;
+}
+
+const Code& Kernel::find_or_compile(Device device, std::uint64_t held) {
+  const Compiled* found = find(device.backend(), held);
+  if (!found) {
+    // Threads that need the same new code meet in generate(), where the first one compiles; here the first one's entry
+    // wins, and what the others got is equal.
+    auto made = std::make_unique<Compiled>();
+    made->device = &device.backend();
+    made->held = held;
+    made->code = generate(prepare(*module_, target_of(device)), device, options_);
+    made->next = compiled_.load(std::memory_order_acquire);
+    while (!compiled_.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}
+    found = made.release();
+  }
+  last_.store(found, std::memory_order_release);
+  return found->code;
+}
+
+}  // namespace tessera::jit

@@ -1,0 +1,22 @@
+// Assertions as stores into an error record, for devices where a failed assertion would end the context.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tessera/base/source_location.hpp"
+#include "tessera/ir/operation.hpp"
+
+namespace tessera::passes {
+
+/// An assertion that was lowered; its position in the list is its number.
+struct LoweredCheck {
+  std::string message;
+  SourceLocation where;
+};
+
+/// Replaces every `assert` of the module's only entry: where its condition is false, the first word (i32) of an error
+/// record is changed from 0 to the check's number plus one, and the kernel goes on. The record's address becomes the
+/// entry's last argument (ptr<i32>). A module without assertions is left as it is, and the list is empty.
+std::vector<LoweredCheck> lower_checks(ir::Module& module);
+
+}  // namespace tessera::passes

@@ -6,6 +6,7 @@ namespace tessera::passes {
 struct Target {
   int sm = 0;               ///< compute capability, 90 for 9.0; 0: the CPU
   int multiprocessors = 1;  ///< SMs, or hardware threads of the CPU
+  int bytecode_minor = 4;   ///< newest bytecode 13.<minor> that the assembler reads; `inbounds` needs 13.4
   bool is_gpu() const noexcept { return sm != 0; }
 };
 

@@ -1,0 +1,45 @@
+// The passes between a recording whose claims are applied and code generation, as one call.
+#pragma once
+#include <optional>
+
+#include "tessera/ir/operation.hpp"
+#include "tessera/passes/target.hpp"
+
+namespace tessera::passes {
+
+/// How an access reaches memory. docs/compiler/choose_access_paths.md says when which is chosen.
+enum class AccessPath : std::uint8_t {
+  Tma,      ///< a view, with the hardware's tensor copies where the assembler can
+  View,     ///< a view, with plain loads and stores
+  Pointer,  ///< a tile of pointers, with masks along the axes that are not in bounds
+};
+
+/// What a tuner or a user overrides. What is not set is decided by the passes.
+struct Tuning {
+  std::optional<int> warps;          ///< warps per CTA: 1, 2, 4, 8, 16
+  std::optional<int> ctas;           ///< CTAs per cluster: 1, 2, 4, 8, 16 (1 below sm_90)
+  std::optional<int> occupancy;      ///< CTAs per multiprocessor to compile for: 1 to 32
+  std::optional<int> latency;        ///< of loads that feed products, 1 to 10: how far ahead they are issued
+  std::optional<AccessPath> access;  ///< of every load and store that may take it
+  bool split_loops = true;
+  bool pipeline_mma = true;
+  bool operator==(const Tuning&) const = default;
+};
+
+/// What was decided for a kernel.
+struct Choices {
+  int warps = 0;      ///< per CTA; 0: left to the assembler
+  int ctas = 1;       ///< per cluster: one tile block runs on so many
+  int occupancy = 0;  ///< CTAs per multiprocessor to compile for; 0: left to the assembler
+  int latency = 0;    ///< of the loads that feed products; 0: left to the assembler
+  /// Tile blocks that fill the machine once: the grid of kernels that deal their work out themselves. At least 1.
+  int persistent_blocks = 1;
+  bool operator==(const Choices&) const = default;
+};
+
+/// Optimizes every entry of `module` for `target`; run after apply_claims. For the CPU only clean-up is done. The
+/// module verifies afterwards, computes the same numbers (in approximate arithmetic: within its bounds), and needs
+/// bytecode 13.4 only if it did before. `tuning` null: defaults. Throws CompileError if an override is out of range.
+Choices optimize(ir::Module& module, const Target& target, const Tuning* tuning = nullptr);
+
+}  // namespace tessera::passes

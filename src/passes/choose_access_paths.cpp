@@ -1,0 +1,75 @@
+// Chooses how each load and store through a view reaches memory. On a GPU this decides the speed of kernels that
+// move data: docs/compiler/choose_access_paths.md has the figures.
+#include <algorithm>
+
+#include "passes/hints.hpp"
+#include "passes/kernel_facts.hpp"
+#include "passes/pointer_tiles.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+using ir::Op;
+using ir::Operation;
+
+namespace {
+
+/// Tensor copies of the hardware write and read whole boxes of shared memory: they pay where a product takes its
+/// operand from there anyway, or leaves its result in a layout that other stores would have to shuffle.
+constexpr int kInboundsSince = 4;                   // bytecode 13.4
+constexpr std::int64_t kSmallestTensorCopy = 1024;  // elements; below, a descriptor costs more than it saves
+
+struct Uses {
+  bool product_operand = false, product_result = false;
+};
+
+Uses uses_of(const Operation& access, const std::vector<const Operation*>& operand_loads) {
+  Uses u;
+  for (const Operation* load : operand_loads) u.product_operand = u.product_operand || load == &access;
+  u.product_result = access.op() == Op::StoreViewTko && comes_from_product(access.single("tile"));
+  return u;
+}
+
+bool all(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), false) == flags.end(); }
+
+AccessPath decide(const Operation& access, const Uses& uses, const Target& target, const Tuning& tuning) {
+  const bool pointers = can_use_pointers(access);
+  if (tuning.access) return *tuning.access == AccessPath::Pointer && !pointers ? AccessPath::View : *tuning.access;
+  if ((uses.product_operand || uses.product_result) &&
+      access.single("view").type().view_tile().num_elements() >= kSmallestTensorCopy)
+    return AccessPath::Tma;
+  if (!pointers) return AccessPath::View;
+  // Older assemblers cannot be told that an access is in bounds; pointers without masks are as fast.
+  const bool can_say_inbounds = target.bytecode_minor >= kInboundsSince;
+  return can_say_inbounds && all(axes_in_bounds(access)) ? AccessPath::View : AccessPath::Pointer;
+}
+
+void apply(Operation& access, AccessPath path, const Target& target) {
+  if (path == AccessPath::Pointer) return use_pointers(access);
+  const std::vector<bool> inside = axes_in_bounds(access);
+  if (target.bytecode_minor < kInboundsSince)
+    access.remove_attr(ir::AttrName::inbounds);
+  else if (std::find(inside.begin(), inside.end(), true) != inside.end())
+    access.set_attr(ir::AttrName::inbounds, ir::BoolArrayAttr{inside});
+  if (path == AccessPath::View) set_hint(access, "allow_tma", false);
+}
+
+}  // namespace
+
+void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tuning) {
+  if (!target.is_gpu()) return;
+  std::vector<Operation*> accesses;
+  std::vector<const Operation*> operand_loads;
+  ir::walk(f.body(), [&](Operation& op) {
+    if (op.op() == Op::LoadViewTko || op.op() == Op::StoreViewTko) accesses.push_back(&op);
+    if (!is_product(op)) return;
+    for (std::size_t i = 0; i < 2; ++i)
+      for (const Operation* load : loads_of(op.operand(i))) operand_loads.push_back(load);
+  });
+  std::vector<AccessPath> paths;
+  for (const Operation* access : accesses)
+    paths.push_back(decide(*access, uses_of(*access, operand_loads), target, tuning));
+  for (std::size_t i = 0; i < accesses.size(); ++i) apply(*accesses[i], paths[i], target);
+}
+
+}  // namespace tessera::passes

@@ -1,0 +1,35 @@
+#include "passes/hints.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace tessera::passes {
+namespace {
+constexpr const char* kAnyTarget = "default";
+}
+
+void set_hint(ir::Operation& access, std::string_view key, ir::Attribute value) {
+  ir::DictAttr values;
+  if (const ir::Attribute* old = access.attr(ir::AttrName::optimization_hints))
+    for (const auto& [arch, entries] : old->as<ir::DictAttr>()->entries)
+      if (arch == kAnyTarget) values = *entries.as<ir::DictAttr>();
+  std::erase_if(values.entries, [&](const auto& entry) { return entry.first == key; });
+  values.entries.emplace_back(std::string(key), std::move(value));
+  std::sort(values.entries.begin(), values.entries.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  ir::DictAttr hints;
+  hints.entries.emplace_back(kAnyTarget, std::move(values));
+  access.set_attr(ir::AttrName::optimization_hints, std::move(hints));
+}
+
+const ir::Attribute* hint(const ir::Operation& access, std::string_view key) {
+  const ir::Attribute* hints = access.attr(ir::AttrName::optimization_hints);
+  if (!hints) return nullptr;
+  for (const auto& [arch, entries] : hints->as<ir::DictAttr>()->entries)
+    if (arch == kAnyTarget)
+      for (const auto& [name, value] : entries.as<ir::DictAttr>()->entries)
+        if (name == key) return &value;
+  return nullptr;
+}
+
+}  // namespace tessera::passes

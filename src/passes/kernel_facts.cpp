@@ -1,0 +1,146 @@
+#include "passes/kernel_facts.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace tessera::passes {
+
+using ir::Op;
+using ir::Operation;
+using ir::Value;
+
+bool is_product(const Operation& op) { return op.op() == Op::MmaF || op.op() == Op::MmaI || op.op() == Op::MmaFScaled; }
+bool is_load(const Operation& op) { return op.op() == Op::LoadViewTko || op.op() == Op::LoadPtrTko; }
+
+namespace {
+
+/// Only moves or converts elements: what it gives is still "the loaded tile".
+bool passes_elements_on(Op op) {
+  switch (op) {
+    case Op::Reshape:
+    case Op::Permute:
+    case Op::Bitcast:
+    case Op::FToF:
+    case Op::IToF:
+    case Op::ExtI:
+    case Op::Unpack:
+    case Op::Assume: return true;
+    default: return false;
+  }
+}
+
+/// Operand numbers of a loop's first carried value.
+std::size_t first_carried(const Operation& loop) { return loop.op() == Op::For ? 3 : 0; }
+
+/// Walks from values to what they are computed from. `visit(op)` says whether to go on behind it.
+template <class Visit>
+class Backwards {
+ public:
+  explicit Backwards(Visit visit) : visit_(visit) {}
+  void run(Value v) {
+    push(v);
+    while (!work_.empty()) {
+      const Value next = work_.back();
+      work_.pop_back();
+      if (Operation* def = next.def()) {
+        step(*def, next.index());
+      } else if (Operation* parent = next.argument_block()->parent()) {
+        carried(*parent, next.index());
+      }
+    }
+  }
+
+ private:
+  void push(Value v) {
+    if (v && seen_.insert(v.impl()).second) work_.push_back(v);
+  }
+  void step(Operation& def, std::size_t result) {
+    if (def.op() == Op::If) {
+      for (std::size_t r = 0; r < def.num_regions(); ++r) exit(def.region(r), result, Op::Yield);
+    } else if (def.op() == Op::For) {
+      push(def.operand(first_carried(def) + result));
+      exit(def.region(0), result, Op::Continue);
+    } else if (visit_(def)) {
+      for (const ir::OpOperand& use : def.operands()) push(use.value);
+    }
+  }
+  void exit(const ir::Block& block, std::size_t i, Op expected) {
+    const Operation* end = block.terminator();
+    if (end && end->op() == expected) push(end->operand(i));
+  }
+  void carried(Operation& loop, std::size_t argument) {
+    if (loop.op() != Op::For || argument == 0) return;
+    push(loop.operand(first_carried(loop) + argument - 1));
+    exit(loop.region(0), argument - 1, Op::Continue);
+  }
+
+  Visit visit_;
+  std::unordered_set<const ir::ValueImpl*> seen_;
+  std::vector<Value> work_;
+};
+
+bool is_inside(const Operation* op, const Operation* loop) {
+  for (const Operation* up = op->parent_op(); up; up = up->parent_op())
+    if (up == loop) return true;
+  return false;
+}
+
+std::int64_t bytes_of(ir::Type tile) { return tile.num_elements() * ir::info(tile.elem()).bits / 8; }
+
+Product product_of(const Operation& op) {
+  Product p;
+  p.op = &op;
+  p.accumulators = op.result().type().num_elements();
+  const Operation* loop = nullptr;
+  for (const Operation* up = op.parent_op(); up; up = up->parent_op()) {
+    if (up->op() != Op::For && up->op() != Op::Loop) continue;
+    if (!loop) loop = up;
+    ++p.loops;
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Value operand = op.operand(i);
+    p.operand_bytes += bytes_of(operand.type());
+    p.fed_by_product = p.fed_by_product || comes_from_product(operand);
+    for (const Operation* load : loads_of(operand))
+      if (loop && is_inside(load, loop)) p.loaded_bytes += bytes_of(load->result().type());
+  }
+  return p;
+}
+
+}  // namespace
+
+std::vector<Operation*> loads_of(Value v) {
+  std::vector<Operation*> found;
+  const auto visit = [&](Operation& op) {
+    if (is_load(op)) found.push_back(&op);
+    return passes_elements_on(op.op());
+  };
+  Backwards(visit).run(v);
+  return found;
+}
+
+bool comes_from_product(Value v) {
+  bool found = false;
+  const auto visit = [&](const Operation& op) {
+    found = found || is_product(op);
+    return !found && op.info().has(ir::traits::Pure);
+  };
+  Backwards(visit).run(v);
+  return found;
+}
+
+KernelFacts kernel_facts(const ir::Function& f) {
+  KernelFacts facts;
+  ir::walk(f.body(), [&](const Operation& op) {
+    if (is_product(op)) facts.products.push_back(product_of(op));
+    if (op.op() == Op::GetNumTileBlocks) facts.deals_out_work = true;
+    ir::Type tile;
+    if (is_load(op)) tile = op.result(0).type();
+    if (op.op() == Op::StoreViewTko) tile = op.single("tile").type();
+    if (op.op() == Op::StorePtrTko) tile = op.single("value").type();
+    if (tile) facts.largest_tile = std::max(facts.largest_tile, tile.num_elements());
+  });
+  return facts;
+}
+
+}  // namespace tessera::passes

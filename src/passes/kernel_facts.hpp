@@ -1,0 +1,35 @@
+// What a kernel does, in the few numbers that its hints are chosen by. No names, no patterns of whole kernels.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "tessera/ir/operation.hpp"
+
+namespace tessera::passes {
+
+/// One matrix product of the kernel.
+struct Product {
+  const ir::Operation* op = nullptr;
+  std::int64_t accumulators = 0;   ///< elements of its result, batch included
+  std::int64_t operand_bytes = 0;  ///< of both operands, in one execution
+  std::int64_t loaded_bytes = 0;   ///< of those operands that are loaded in the loop around it
+  int loops = 0;                   ///< number of loops around it
+  bool fed_by_product = false;     ///< an operand is computed from the result of another product
+};
+
+struct KernelFacts {
+  std::vector<Product> products;
+  std::int64_t largest_tile = 1;  ///< elements of the largest tile that is loaded or stored
+  bool deals_out_work = false;    ///< asks for the number of blocks: any grid will do, one full wave is best
+};
+KernelFacts kernel_facts(const ir::Function&);
+
+bool is_product(const ir::Operation&);
+bool is_load(const ir::Operation&);
+
+/// The loads that give `v`, found back through shape operations, conversions and the branches that guard loads.
+std::vector<ir::Operation*> loads_of(ir::Value v);
+/// True if `v` is computed, element by element or through loops and branches, from the result of a product.
+bool comes_from_product(ir::Value v);
+
+}  // namespace tessera::passes

@@ -1,0 +1,23 @@
+// The order of the passes.
+#include "tessera/passes/optimize.hpp"
+
+#include "tessera/ir/dead_code.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+Choices optimize(ir::Module& module, const Target& target, const Tuning* given) {
+  const Tuning tuning = given ? *given : Tuning{};
+  Choices choices;
+  for (const auto& function : module.functions) {
+    if (!function->entry) continue;
+    ir::Function& f = *function;
+    if (!target.is_gpu()) continue;
+    choose_access_paths(f, target, tuning);
+    ir::remove_dead_code(f);
+    choices = choose_hints(f, target, tuning);
+  }
+  return choices;
+}
+
+}  // namespace tessera::passes

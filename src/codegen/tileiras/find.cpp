@@ -1,5 +1,6 @@
 // Where an assembler may be, in the order of docs/tileiras.md, and whether it is new enough.
 #include <glob.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -146,15 +147,23 @@ int oldest_release(const std::string& gpu) {
 
 }  // namespace
 
-std::string fetched_folder() {
-  std::string cache;
-  if (const char* given = env(Env::CACHE_DIR))
-    cache = given;
-  else if (std::string xdg = environment("XDG_CACHE_HOME"); !xdg.empty())
-    cache = xdg + "/tessera";
-  else
-    cache = environment("HOME") + "/.cache/tessera";
-  return concat(cache, "/tileiras-", kPinnedVersion);
+std::string cache_folder() {
+  if (const char* given = env(Env::CACHE_DIR)) return given;
+  if (std::string xdg = environment("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/tessera";
+  const std::string home = environment("HOME");
+  return home.empty() ? "" : home + "/.cache/tessera";
+}
+
+std::string fetched_folder() { return concat(cache_folder(), "/tileiras-", kPinnedVersion); }
+
+std::string assembler_identity() {
+  std::string text;
+  for (const Candidate& candidate : candidates()) {
+    struct stat info {};
+    if (stat(candidate.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    text += concat(info.st_size, ":", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, ";");
+  }
+  return text;
 }
 
 std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* why) {

@@ -29,8 +29,14 @@ struct Assembler {
 Assembler find_assembler(const std::string& gpu);
 /// The same without throwing; `why` receives the message.
 std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* why = nullptr);
+/// The user's folder of fetched tools and compiled kernels: TESSERA_CACHE_DIR, else XDG_CACHE_HOME/tessera, else
+/// ~/.cache/tessera; empty if the environment names none.
+std::string cache_folder();
 /// Folder where get-tileiras.sh puts the pinned release.
 std::string fetched_folder();
+/// Sizes and times of all executables that find_assembler would consider, in its order: changes when another assembler
+/// would be found or one is replaced. Starts no process; empty if there is none.
+std::string assembler_identity();
 
 struct AssembleOptions {
   std::string gpu = "sm_90";

@@ -1,0 +1,67 @@
+// Compiled kernels on disk, shared by all processes of a user. docs/jit.md describes the files.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tessera::jit {
+
+/// Names an entry: a SHA-256 over everything that the code depends on.
+using CacheKey = std::array<std::byte, 32>;
+
+/// Compiled code, as it is kept.
+struct CachedCubin {
+  std::vector<std::byte> cubin;
+  std::string label;      ///< the kernel
+  std::string gpu;        ///< "sm_90"
+  std::string assembler;  ///< release and origin of the assembler
+  std::string warnings;   ///< what it said, one per line
+  bool register_pressure = false;
+  double seconds = 0;  ///< that compiling took
+};
+
+/// One file of the cache, for `tessera cache`.
+struct CacheEntry {
+  std::string file;  ///< path
+  std::uint64_t bytes = 0;
+  std::int64_t last_use = 0;  ///< seconds since 1970
+  bool valid = false;         ///< complete, undamaged, of this version; if not, the rest is empty
+  CachedCubin code;           ///< without the cubin itself
+  std::uint64_t cubin_bytes = 0;
+};
+
+/// A folder of entries. Safe for any number of processes and threads: files appear complete (written aside, renamed),
+/// are verified before they are believed, and may vanish at any time. No method throws but for lack of memory: what the
+/// disk refuses is as if it were not cached.
+class DiskCache {
+ public:
+  /// `limit`: bytes of all files together; the least recently used go first.
+  DiskCache(std::string folder, std::uint64_t limit) : folder_(static_cast<std::string&&>(folder)), limit_(limit) {}
+  /// The user's cache, as TESSERA_CACHE, TESSERA_CACHE_DIR and TESSERA_CACHE_MB say now; empty if switched off. Throws
+  /// Error (kind "ConfigError") for values that make no sense.
+  static std::optional<DiskCache> of_user();
+
+  /// The entry, verified to the last bit; marks it as used. A damaged or foreign file is removed and not found.
+  std::optional<CachedCubin> find(const CacheKey& key) const;
+  /// False if it could not be written (full disk, no rights); nothing is left behind then.
+  bool store(const CacheKey& key, const CachedCubin& code) const;
+  /// Brings the folder below its limit, and removes what killed writers left; store() calls it when it has written a
+  /// sixteenth of the limit since the last time. Returns the bytes that remain.
+  std::uint64_t evict() const;
+
+  std::vector<CacheEntry> list() const;  ///< the most recently used first
+  std::size_t clear() const;             ///< removes every entry; returns how many
+  const std::string& folder() const noexcept { return folder_; }
+  std::uint64_t limit() const noexcept { return limit_; }
+
+ private:
+  std::string path_of(const CacheKey& key) const;
+  std::string folder_;
+  std::uint64_t limit_;
+};
+
+}  // namespace tessera::jit

@@ -230,6 +230,15 @@ void store_doubles(ElementType element, const double* from, std::byte* to, std::
   }
 }
 
+std::uint64_t widened_bits(ElementType element, std::uint64_t bits) {
+  Chunk c;
+  loader(element)(reinterpret_cast<const std::byte*>(&bits), 0, 1, c);
+  std::uint64_t wide;
+  static_assert(sizeof wide == sizeof c.f[0]);
+  std::memcpy(&wide, info(element).cls == ElementClass::Float ? static_cast<const void*>(c.f) : c.u, sizeof wide);
+  return wide;
+}
+
 void write_arange(ElementType element, std::uint64_t start_bits, std::uint64_t step_bits, std::byte* to,
                   std::int64_t count) {
   Chunk start, step, out;
@@ -244,7 +253,7 @@ void write_arange(ElementType element, std::uint64_t start_bits, std::uint64_t s
     for (std::int64_t k = 0; k < n; ++k) {
       const auto index = static_cast<std::uint64_t>(i + k);
       if (is_float) {
-        out.f[k] = start.f[0] + static_cast<double>(index) * step.f[0];
+        out.f[k] = std::fma(static_cast<double>(index), step.f[0], start.f[0]);
       } else {
         out.u[k] = start.u[0] + index * step.u[0];  // two's complement: the same bits for both signs
       }

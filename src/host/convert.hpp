@@ -24,8 +24,12 @@ struct TargetArray {
 /// Element by element; the arrays do not overlap.
 void convert(const SourceArray& from, const TargetArray& to);
 
-/// Writes start + i * step for i in [0, count): f64 arithmetic rounded once for floats, wrapping for integers.
+/// Writes start + i * step for i in [0, count): one rounding to f64 and one to the element type for floats, wrapping
+/// for integers.
 void write_arange(ElementType, std::uint64_t start_bits, std::uint64_t step_bits, std::byte* to, std::int64_t count);
+
+/// The value of an element, given and returned as raw bits: as f64, or widened to 64 bits by its sign.
+std::uint64_t widened_bits(ElementType, std::uint64_t bits);
 
 /// `count` floats or doubles, rounded once to the element type (floating types only).
 void store_doubles(ElementType, const double* from, std::byte* to, std::int64_t count);

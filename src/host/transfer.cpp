@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "host/convert.hpp"
+#include "host/device_kernels.hpp"
 #include "host/work.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -95,6 +96,9 @@ void read_back(const LayoutRef& from, std::byte* to) {
 
 void enqueue_convert(const Stream& stream, const LayoutRef& from, const LayoutRef& to, const char* label,
                      SourceLocation where) {
+  const bool on_device = !stream.device().backend().host_accessible() && (*from.storage)->device() == stream.device() &&
+                         (*to.storage)->device() == stream.device();
+  if (on_device && convert_by_kernel(stream, from, to, label, where)) return;
   const Strided source(from), target(to);
   enqueue_copy(stream, *from.storage, *to.storage, range_of(to), label, where,
                [source, target](const std::byte* p, std::byte* q) { convert(source.source(p), target.target(q)); });

@@ -1,6 +1,6 @@
 // Host functions as stream work: what the host layer itself computes (fills, copies, casts). Where the host can address
-// the device's memory the function runs in stream order; elsewhere it runs at once on a staging copy. (Kernels of our
-// own for GPUs come with the CUDA backend.)
+// the device's memory the function runs in stream order; elsewhere it runs at once on a staging copy. What has a kernel
+// (device_kernels.hpp) comes here only where no kernel can be compiled.
 #pragma once
 #include <array>
 #include <memory>

@@ -153,7 +153,11 @@ Value int_to_float(Builder& b, Value x, ElementType from, ElementType to, Roundi
   const auto itof = [&](Elem e) {
     return b.create(Op::IToF, {x}, {x.type().with_element(e)}, {{AttrName::signedness, sign_of(from)}})->result();
   };
-  if (!saturate && !is_directed(direction)) return itof(ints::elem_of(to));
+  if (!saturate && !is_directed(direction)) {
+    // fp8 saturates as it does from floats. Through f32 nothing is rounded twice: what f32 rounds is out of range.
+    if (info(to).bits == 8) return float_to_float(b, itof(Elem::F32), ints::elem_of(to));
+    return itof(ints::elem_of(to));
+  }
   return convert_float(b, itof(Elem::F64), ElementType::f64, to, direction, saturate);
 }
 

@@ -202,10 +202,11 @@ void Launch::choose_grid() {
     persistent_ = true;  // as many as the device keeps busy: the compiled code says how many (submit)
     return;
   }
-  const auto asked = static_cast<std::uint64_t>(options_.blocks);  // what is negative becomes too large
-  if (asked > kMaxGridAxis || (s.has_mut_tiles && asked == 0)) {
-    throw_blocks_out_of_range(context(), options_.blocks, static_cast<std::int64_t>(kMaxGridAxis));
-  }
+  // For MutTiles an upper bound, however large; else the grid itself.
+  const std::int64_t least = s.has_mut_tiles ? 1 : 0;
+  const std::int64_t most = s.has_mut_tiles ? INT64_MAX : static_cast<std::int64_t>(kMaxGridAxis);
+  if (options_.blocks < least || options_.blocks > most) throw_blocks_out_of_range(context(), options_.blocks, most);
+  const auto asked = std::min(static_cast<std::uint64_t>(options_.blocks), kMaxGridAxis);
   blocks_ = s.has_mut_tiles ? std::min(blocks_, asked) : asked;
 }
 

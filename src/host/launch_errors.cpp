@@ -119,8 +119,9 @@ void throw_blocks_missing(Context c) {
 }
 
 void throw_blocks_out_of_range(Context c, std::int64_t found, std::int64_t most) {
+  const std::string bound = c.signature.has_mut_tiles ? "" : concat(" and at most ", most);
   throw ShapeError(concat(".blocks(", found, ") of ", c.signature.what, ": the number of blocks is at least ",
-                          c.signature.has_mut_tiles ? 1 : 0, " and at most ", most, "."),
+                          c.signature.has_mut_tiles ? 1 : 0, bound, "."),
                    c.where);
 }
 

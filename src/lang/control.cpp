@@ -32,7 +32,7 @@ ir::Value positive_step(ir::Value step, bool is_unsigned, SourceLocation loc) {
   const auto known = ints::constant_of(step);
   if (known && *known > 0) return step;
   if (known) throw TraceError(concat("the step of a range must be positive, found ", *known), loc);
-  ir::Builder& b = Tracer::current().at(loc);
+  ir::Builder& b = Tracer::current(loc).at(loc);
   const ir::Value one = b.constant_int(step.type().elem(), 1);
   const auto sign = is_unsigned ? ir::Signedness::Unsigned : ir::Signedness::Signed;
   return b.create(ir::Op::MaxI, {step, one}, {step.type()}, {{ir::AttrName::signedness, sign}})->result();
@@ -40,12 +40,19 @@ ir::Value positive_step(ir::Value step, bool is_unsigned, SourceLocation loc) {
 
 }  // namespace
 
-ForLoop::ForLoop(ir::Value lo, ir::Value hi, ir::Value step, bool is_unsigned, SourceLocation loc)
-    : Region(loc), unsigned_(is_unsigned) {
-  Tracer& tracer = Tracer::current();
-  lo_ = tracer.fresh(lo);
-  hi_ = tracer.fresh(hi);
-  step_ = tracer.fresh(positive_step(step, is_unsigned, loc));
+RangeBounds::RangeBounds(ir::Value low, ir::Value high, ir::Value by, bool unsigned_compare, SourceLocation where)
+    : is_unsigned(unsigned_compare), loc(where) {
+  Tracer& tracer = Tracer::current(where);
+  lo = tracer.fresh(low);
+  hi = tracer.fresh(high);
+  step = tracer.fresh(positive_step(by, is_unsigned, where));
+}
+
+ForLoop::ForLoop(const RangeBounds& r) : Region(r.loc) {
+  Tracer& tracer = Tracer::current(r.loc);
+  const ir::Value lo = tracer.read(r.lo), hi = tracer.read(r.hi), step = tracer.read(r.step);
+  induction_ = tracer.open_for(lo, hi, step, r.is_unsigned, r.loc);
+  opened();
 }
 
 ForLoop::~ForLoop() {
@@ -55,15 +62,14 @@ ForLoop::~ForLoop() {
       "tile_while with the exit in its condition, or guard the rest of the body with tile_if");
 }
 
-ir::Value ForLoop::open() {
-  Tracer& tracer = Tracer::current();
-  const ir::Value lo = tracer.read(lo_), hi = tracer.read(hi_), step = tracer.read(step_);
-  const ir::Value induction = tracer.open_for(lo, hi, step, unsigned_, loc_);
-  opened();
-  return induction;
+ir::Value ForLoop::induction() const {
+  if (!is_open()) throw TraceError("an iterator of range was read after its loop had ended", loc_);
+  return induction_;
 }
 
 void ForLoop::close() {
+  if (!is_open())
+    throw TraceError("an iterator of range was advanced past its end: the loop's body is traced once", loc_);
   closed();
   Tracer::current().close();
 }

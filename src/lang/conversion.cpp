@@ -194,7 +194,7 @@ Value to_bool(Builder& b, Value x, ElementType from) {
 
 Value convert(Value x, ElementType from, const TileSpec& to, RoundingDirection direction, bool saturate,
               SourceLocation loc) {
-  Builder& b = Tracer::current().at(loc);
+  Builder& b = Tracer::current(loc).at(loc);
   const ElementType target = to.element;
   if (from == target) return is_float(from) && saturate ? clamp_finite(b, x, from, target) : x;
   if (from == ElementType::boolean) return choose(b, x, splat(to, std::int64_t{1}), splat(to, std::int64_t{0}));
@@ -208,7 +208,7 @@ Value convert(Value x, ElementType from, const TileSpec& to, RoundingDirection d
 }
 
 Value bit_cast(Value x, const TileSpec& to, SourceLocation loc) {
-  Builder& b = Tracer::current().at(loc);
+  Builder& b = Tracer::current(loc).at(loc);
   const Type result = type_of(to);
   return result == x.type() ? x : b.create(Op::Bitcast, {x}, {result})->result();
 }

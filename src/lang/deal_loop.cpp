@@ -3,25 +3,24 @@
 
 #include <exception>
 
+#include "tessera/base/error.hpp"
+
 namespace tessera::lang {
 
 DealLoop::DealLoop(TensorRef tensor, Extents tile, DealOrder order, SourceLocation loc)
-    : tensor_(tensor), tile_(tile), order_(order), loc_(loc), exceptions_(std::uncaught_exceptions()) {}
+    : loc_(loc), piece_(begin_dealing(tensor, tile, order, loc)), exceptions_(std::uncaught_exceptions()) {}
 
 DealLoop::~DealLoop() {
   if (open_) abandon_dealing(piece_, std::uncaught_exceptions() > exceptions_, loc_);
 }
 
-PieceRef DealLoop::open() {
-  piece_ = begin_dealing(tensor_, tile_, order_, loc_);
-  open_ = true;
-  return piece_;
-}
-
 void DealLoop::close() {
+  if (!open_) {
+    throw TraceError(
+        "an iterator over the tiles of a MutTiles was advanced past its end: the loop's body is traced once", loc_);
+  }
   open_ = false;
   end_dealing(piece_);
-  done_ = true;
 }
 
 }  // namespace tessera::lang

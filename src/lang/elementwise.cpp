@@ -22,44 +22,39 @@ using ir::Value;
 
 Type type_of(const TileSpec& spec) { return Type::tile(Type::element(ints::elem_of(spec.element)), shape_of(spec)); }
 
-Value splat(const TileSpec& spec, double value) {
-  return Tracer::current().here().constant_float(ints::elem_of(spec.element), value, shape_of(spec));
+Value splat(const TileSpec& spec, double value, SourceLocation loc) {
+  return Tracer::current(loc).at(loc).constant_float(ints::elem_of(spec.element), value, shape_of(spec));
 }
 
 namespace {
 
-Value integer_splat(const TileSpec& spec, std::int64_t value) {
-  ir::Builder& b = Tracer::current().here();
-  if (is_float(spec.element))
-    return b.constant_float(ints::elem_of(spec.element), static_cast<double>(value), shape_of(spec));
-  return b.constant_int(ints::elem_of(spec.element), value, shape_of(spec));
-}
-
 template <class N>
-[[noreturn]] void does_not_fit(const TileSpec& spec, N value) {
+[[noreturn]] void does_not_fit(const TileSpec& spec, N value, SourceLocation loc) {
   throw TraceError(concat("the number ", value, " does not fit a tile of ", info(spec.element).name,
                           ": expected a value of that type; widen the tile with cast, or change the number"),
-                   Tracer::current().location());
+                   loc.known() ? loc : Tracer::current().location());
 }
 
 }  // namespace
 
-Value splat(const TileSpec& spec, std::int64_t value) {
+Value splat(const TileSpec& spec, std::int64_t value, SourceLocation loc) {
   const int bits = info(spec.element).bits;
   if (is_signed(spec.element) && bits < 64) {
     const std::int64_t limit = std::int64_t{1} << (bits - 1);
-    if (value < -limit || value >= limit) does_not_fit(spec, value);
+    if (value < -limit || value >= limit) does_not_fit(spec, value, loc);
   } else if (is_unsigned(spec.element)) {
-    if (value < 0 || (bits < 64 && value >= (std::int64_t{1} << bits))) does_not_fit(spec, value);
+    if (value < 0 || (bits < 64 && value >= (std::int64_t{1} << bits))) does_not_fit(spec, value, loc);
   }
-  return integer_splat(spec, value);
+  if (is_float(spec.element)) return splat(spec, static_cast<double>(value), loc);
+  return Tracer::current(loc).at(loc).constant_int(ints::elem_of(spec.element), value, shape_of(spec));
 }
 
-Value splat(const TileSpec& spec, std::uint64_t value) {
-  if (value <= static_cast<std::uint64_t>(INT64_MAX)) return splat(spec, static_cast<std::int64_t>(value));
-  if (is_float(spec.element)) return splat(spec, static_cast<double>(value));
-  if (spec.element != ElementType::u64) does_not_fit(spec, value);
-  return integer_splat(spec, static_cast<std::int64_t>(value));
+Value splat(const TileSpec& spec, std::uint64_t value, SourceLocation loc) {
+  if (value <= static_cast<std::uint64_t>(INT64_MAX)) return splat(spec, static_cast<std::int64_t>(value), loc);
+  if (is_float(spec.element)) return splat(spec, static_cast<double>(value), loc);
+  if (spec.element != ElementType::u64) does_not_fit(spec, value, loc);
+  return Tracer::current(loc).at(loc).constant_int(ints::elem_of(spec.element), static_cast<std::int64_t>(value),
+                                                   shape_of(spec));
 }
 
 Value widened(ir::Builder& b, Value v, const TileSpec& spec) {
@@ -120,13 +115,14 @@ ir::Signedness signedness(ElementType element) {
 }  // namespace
 
 Value unary(UnaryOp op, Value x, const TileSpec& spec, MathAccuracy accuracy, SourceLocation loc) {
-  ir::Builder& b = Tracer::current().at(loc);
+  ir::Builder& b = Tracer::current(loc).at(loc);
   if (op == UnaryOp::Abs && !is_float(spec.element) && !is_signed(spec.element)) return x;
   if (op == UnaryOp::BitNot || op == UnaryOp::Not) {
     const Value ones = b.constant_int(ints::elem_of(spec.element), -1, shape_of(spec));
     return b.create(Op::XOrI, {x, ones}, {x.type()})->result();
   }
-  if (op == UnaryOp::Neg && !is_float(spec.element) && spec.rank == 0) return ints::sub(b, integer_splat(spec, 0), x);
+  if (op == UnaryOp::Neg && !is_float(spec.element) && spec.rank == 0)
+    return ints::sub(b, splat(spec, std::int64_t{0}), x);
   Operation* created = b.create(unary_code(op, is_float(spec.element)), {x}, {x.type()});
   const bool has_fast_form =
       op == UnaryOp::Exp || op == UnaryOp::Exp2 || op == UnaryOp::Tanh || op == UnaryOp::Sqrt || op == UnaryOp::Rsqrt;
@@ -186,7 +182,7 @@ Value integer_binary(ir::Builder& b, BinaryOp op, Value x, Value y, const TileSp
 }  // namespace
 
 Value binary(BinaryOp op, Value x, Value y, const TileSpec& spec, MathAccuracy accuracy, SourceLocation loc) {
-  ir::Builder& b = Tracer::current().at(loc);
+  ir::Builder& b = Tracer::current(loc).at(loc);
   x = widened(b, x, spec);
   y = widened(b, y, spec);
   if (is_float(spec.element)) return float_binary(b, op, x, y, spec, accuracy);
@@ -220,7 +216,7 @@ Value compare(CompareOp op, Value x, Value y, const TileSpec& spec) {
 // ---- three operands -----------------------------------------------------------------------------------------------
 
 Value select(Value condition, Value x, Value y, const TileSpec& spec, SourceLocation loc) {
-  ir::Builder& b = Tracer::current().at(loc);
+  ir::Builder& b = Tracer::current(loc).at(loc);
   x = widened(b, x, spec);
   y = widened(b, y, spec);
   condition = widened(b, condition, spec);
@@ -228,7 +224,7 @@ Value select(Value condition, Value x, Value y, const TileSpec& spec, SourceLoca
 }
 
 Value fused_multiply_add(Value x, Value y, Value z, const TileSpec& spec, SourceLocation loc) {
-  ir::Builder& b = Tracer::current().at(loc);
+  ir::Builder& b = Tracer::current(loc).at(loc);
   x = widened(b, x, spec);
   y = widened(b, y, spec);
   z = widened(b, z, spec);

@@ -119,8 +119,7 @@ Recording::~Recording() { innermost = outer_; }
 
 Recording& Recording::current() {
   if (innermost == nullptr) {
-    throw TraceError(
-        "a kernel parameter was used outside a kernel; parameters exist only while their kernel is recorded");
+    throw TraceError(concat("a kernel parameter was used outside a kernel", outside_kernel()));
   }
   return *innermost;
 }
@@ -160,9 +159,11 @@ Value Recording::argument(int param) const { return impl_->arguments[static_cast
 TensorState& Recording::Impl::tensor(TensorRef ref) {
   if (ref.recording != serial) {
     throw TraceError(
-        "a kernel parameter was used in another kernel than its own; pass tensors as parameters of each kernel");
+        "a kernel parameter was used in another kernel than its own; pass tensors as parameters of each kernel",
+        tracer.location());
   }
-  if (ref.number >= tensors.size()) throw TraceError("a tensor was named that is no parameter of this kernel");
+  if (ref.number >= tensors.size())
+    throw TraceError("a tensor was named that is no parameter of this kernel", tracer.location());
   return *tensors[ref.number];
 }
 
@@ -179,9 +180,11 @@ TensorState& Recording::Impl::tensor(TensorRef ref, ParamKind kind) {
 
 PieceState& Recording::Impl::piece(PieceRef ref) {
   if (ref.recording != serial) {
-    throw TraceError("a piece was used in another kernel than its own; pass tensors as parameters of each kernel");
+    throw TraceError("a piece was used in another kernel than its own; pass tensors as parameters of each kernel",
+                     tracer.location());
   }
-  if (ref.number >= pieces.size()) throw TraceError("a piece was named that this kernel does not have");
+  if (ref.number >= pieces.size())
+    throw TraceError("a piece was named that this kernel does not have", tracer.location());
   PieceState& p = *pieces[ref.number];
   if (p.dealt) tracer.check_alive(p.order.all);
   return p;

@@ -106,14 +106,14 @@ Value fill(Operation* op, ReduceOp kind, ElementType element, SourceLocation loc
 }  // namespace
 
 Value reduce(ReduceOp kind, Value x, const TileSpec& spec, int axis, SourceLocation loc) {
-  Builder& b = Tracer::current().at(loc);
+  Builder& b = Tracer::current(loc).at(loc);
   if (spec.extents[axis] == 1) return x;
   Operation* op = create_aggregate(b, Op::Reduce, std::span(&x, 1), axis, {identity_attr(kind, spec.element)});
   return ints::reshape(b, fill(op, kind, spec.element, loc), with_unit_axis(x.type(), axis));
 }
 
 Value reduce_all(ReduceOp kind, Value x, const TileSpec& spec, SourceLocation loc) {
-  Builder& b = Tracer::current().at(loc);
+  Builder& b = Tracer::current(loc).at(loc);
   const std::int64_t size = x.type().num_elements();
   if (size == 1) return ints::reshape(b, x, {});
   const Value flat = ints::reshape(b, x, std::span(&size, 1));
@@ -122,7 +122,7 @@ Value reduce_all(ReduceOp kind, Value x, const TileSpec& spec, SourceLocation lo
 }
 
 Value scan(ReduceOp kind, Value x, const TileSpec& spec, int axis, bool reverse, SourceLocation loc) {
-  Builder& b = Tracer::current().at(loc);
+  Builder& b = Tracer::current(loc).at(loc);
   if (spec.extents[axis] == 1) return x;
   Operation* op = create_aggregate(b, Op::Scan, std::span(&x, 1), axis, {identity_attr(kind, spec.element)});
   op->set_attr(AttrName::reverse, reverse);
@@ -192,12 +192,12 @@ Combiner combiner_of(Operation* op) { return {op, op->region(0).arg(0), op->regi
 }  // namespace
 
 Combiner open_reduce(Value x, const TileSpec& spec, int axis, Identity identity, SourceLocation loc) {
-  Builder& b = Tracer::current().at(loc);
+  Builder& b = Tracer::current(loc).at(loc);
   return combiner_of(create_aggregate(b, Op::Reduce, std::span(&x, 1), axis, {identity_attr(identity, spec.element)}));
 }
 
 Combiner open_scan(Value x, const TileSpec& spec, int axis, bool reverse, Identity identity, SourceLocation loc) {
-  Builder& b = Tracer::current().at(loc);
+  Builder& b = Tracer::current(loc).at(loc);
   Operation* op = create_aggregate(b, Op::Scan, std::span(&x, 1), axis, {identity_attr(identity, spec.element)});
   op->set_attr(AttrName::reverse, reverse);
   return combiner_of(op);

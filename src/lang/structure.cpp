@@ -13,19 +13,21 @@ using ir::Type;
 using ir::Value;
 
 Value iota(const TileSpec& spec, int axis, SourceLocation loc) {
-  ir::Builder& b = Tracer::current().at(loc);
+  ir::Builder& b = Tracer::current(loc).at(loc);
   const auto shape = shape_of(spec);
   return ints::expand(b, ints::iota(b, ints::elem_of(spec.element), axis, shape), shape);
 }
 
 Value reshape(Value x, const TileSpec& to, SourceLocation loc) {
-  return ints::reshape(Tracer::current().at(loc), x, shape_of(to));
+  return ints::reshape(Tracer::current(loc).at(loc), x, shape_of(to));
 }
 
-Value broadcast(Value x, const TileSpec& to, SourceLocation loc) { return widened(Tracer::current().at(loc), x, to); }
+Value broadcast(Value x, const TileSpec& to, SourceLocation loc) {
+  return widened(Tracer::current(loc).at(loc), x, to);
+}
 
 Value permute(Value x, const TileSpec& to, const int* order, SourceLocation loc) {
-  ir::Builder& b = Tracer::current().at(loc);
+  ir::Builder& b = Tracer::current(loc).at(loc);
   bool identity = true;
   for (int i = 0; i < to.rank; ++i) identity = identity && order[i] == i;
   if (identity) return x;
@@ -34,12 +36,12 @@ Value permute(Value x, const TileSpec& to, const int* order, SourceLocation loc)
 }
 
 Value concatenate(Value x, Value y, const TileSpec& to, int axis, SourceLocation loc) {
-  ir::Builder& b = Tracer::current().at(loc);
+  ir::Builder& b = Tracer::current(loc).at(loc);
   return b.create(Op::Cat, {x, y}, {type_of(to)}, {{AttrName::dim, ir::IntAttr{Elem::I64, axis}}})->result();
 }
 
 Value extract(Value x, const TileSpec& to, std::span<const Value> index, SourceLocation loc) {
-  ir::Builder& b = Tracer::current().at(loc);
+  ir::Builder& b = Tracer::current(loc).at(loc);
   std::vector<Value> operands{x};
   for (std::size_t i = 0; i < index.size(); ++i) {
     const std::int64_t slices = x.type().shape()[i] / to.extents[i];
@@ -61,7 +63,7 @@ Value extract(Value x, const TileSpec& to, std::span<const Value> index, SourceL
 
 Value multiply_accumulate(Value x, Value y, Value acc, ElementType x_element, ElementType y_element, bool fast,
                           SourceLocation loc) {
-  ir::Builder& b = Tracer::current().at(loc);
+  ir::Builder& b = Tracer::current(loc).at(loc);
   if (is_float(x_element)) {
     ir::Operation* op = b.create(Op::MmaF, {x, y, acc}, {acc.type()});
     if (fast) op->set_attr(AttrName::fast_acc, ir::UnitAttr{});

@@ -25,6 +25,11 @@ using ir::Value;
 namespace {
 
 thread_local Tracer* current_tracer = nullptr;
+/// For the error of a use after it.
+thread_local struct {
+  std::string name;
+  SourceLocation where;
+} last_trace;
 std::atomic<std::uint32_t> next_serial{0};
 
 constexpr std::size_t kMaxDepth = 256;          // regions inside each other
@@ -425,13 +430,24 @@ Tracer::Tracer(std::string kernel_name, SourceLocation where) {
   current_tracer = this;
 }
 
-Tracer::~Tracer() { current_tracer = impl_->outer; }
+Tracer::~Tracer() {
+  last_trace.name = std::move(impl_->name);
+  last_trace.where = impl_->where;
+  current_tracer = impl_->outer;
+}
+
+std::string outside_kernel() {
+  std::string text = ": tiles and kernel parameters exist only while their kernel is being traced.";
+  if (last_trace.name.empty()) return text + " No kernel was traced on this thread yet.";
+  return concat(text, " The last kernel that this thread traced is ", last_trace.name,
+                last_trace.where.known() ? concat(" (", last_trace.where.file, ":", last_trace.where.line, ")") : "",
+                ": does something static, captured or returned keep a tile of it?");
+}
 
 Tracer* Tracer::maybe() noexcept { return current_tracer; }
 
-Tracer& Tracer::current() {
-  if (!current_tracer)
-    throw TraceError("a tile was used outside a kernel: tiles exist only while a kernel is being traced");
+Tracer& Tracer::current(SourceLocation where) {
+  if (!current_tracer) throw TraceError(concat("a tile was used outside a kernel", outside_kernel()), where);
   return *current_tracer;
 }
 

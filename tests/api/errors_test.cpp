@@ -163,6 +163,11 @@ TEST_F(Errors, NumbersOfBlocks) {
   constexpr Gemm g = gemm<f32, 32, 32, 32>;
   EXPECT_ERROR(ShapeError, (void)kernel<g>.blocks(0)(zeros<f32>({32, 32}), zeros<f32>({32, 32}), zeros<f32>({32, 32})),
                "at least 1");
+  // As an upper bound, any number does.
+  for (const std::int64_t most : {std::int64_t{1}, std::int64_t{1} << 24, INT64_MAX}) {
+    const auto c = kernel<g>.blocks(most)(empty<f32>({64, 64}), ones<f32>({64, 64}), ones<f32>({64, 64})).sync();
+    EXPECT_EQ(host(c).sync(), std::vector<f32>(64 * 64, 64.0f));
+  }
 }
 
 template <class T>

@@ -1,4 +1,5 @@
 // Misuse that only a trace can notice: each case is a TraceError with file and line, and leaves the tracer clean.
+// Beside each control-flow trap stands the nearest legal kernel, which must compute what it says.
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -8,12 +9,26 @@
 namespace tessera {
 namespace {
 
+using test::Arguments;
 using test::trace_error;
 
 void expect_trap(const TraceError& e, const char* words, std::uint32_t line) {
   EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
   EXPECT_NE(std::string(e.where().file).find("core_traps_test.cpp"), std::string::npos) << e.what();
   EXPECT_EQ(e.where().line, line) << e.what();
+}
+
+/// y[0..7] = 0, 1, ..., 7 after `K` with the scalar n.
+template <auto K>
+std::vector<f32> after(i32 n) {
+  std::vector<f32> y{0, 1, 2, 3, 4, 5, 6, 7};
+  test::run<K>(Arguments().vector(y).scalar(n));
+  return y;
+}
+std::vector<f32> counted_from(f32 first) {
+  std::vector<f32> y;
+  for (int i = 0; i < 8; ++i) y.push_back(first + static_cast<f32>(i));
+  return y;
 }
 
 constexpr std::uint32_t kBreak = __LINE__ + 3;
@@ -26,6 +41,17 @@ void early_break(Mut<f32, 8> y) {
   y.store(a);
 }
 TEST(Traps, BreakOutOfARange) { expect_trap(trace_error<early_break>(), "leaves a device loop", kBreak); }
+void break_of_a_host_loop(Mut<f32, 8> y, Scalar<i32> n) {
+  auto a = y.load();
+  for (auto k : range(n)) {
+    for (int i = 0; i < 10; ++i) {
+      if (i == 2) break;
+      a += cast<f32>(k);
+    }
+  }
+  y.store(a);
+}
+TEST(Accepts, BreakOfAHostLoopInsideARange) { EXPECT_EQ(after<break_of_a_host_loop>(4), counted_from(12)); }
 
 constexpr std::uint32_t kReturn = __LINE__ + 2;
 void early_return(Mut<f32, 8> y, Scalar<i32> n) {
@@ -33,6 +59,19 @@ void early_return(Mut<f32, 8> y, Scalar<i32> n) {
   y.store(y.load());
 }
 TEST(Traps, ReturnInATileIf) { expect_trap(trace_error<early_return>(), "leaves a tile_if", kReturn); }
+void rest_in_the_arm(Mut<f32, 8> y, Scalar<i32> n) {
+  tile_if (n != 0) { y.store(y.load() + 5.0f); }
+}
+TEST(Accepts, TheRestInsideTheArm) {
+  EXPECT_EQ(after<rest_in_the_arm>(0), counted_from(0));
+  EXPECT_EQ(after<rest_in_the_arm>(1), counted_from(5));
+}
+void return_at_the_end(Mut<f32, 8> y, Scalar<i32> n) {
+  y.store(y.load() + cast<f32>(n));
+  if (sizeof(y) > 0) return;
+  y.store(y.load());
+}
+TEST(Accepts, ReturnOutsideEveryRegion) { EXPECT_EQ(after<return_at_the_end>(3), counted_from(3)); }
 
 constexpr std::uint32_t kNested = __LINE__ + 3;
 void return_in_nested(Mut<f32, 8> y, Scalar<i32> n) {
@@ -44,6 +83,16 @@ void return_in_nested(Mut<f32, 8> y, Scalar<i32> n) {
   }
 }
 TEST(Traps, ReturnThroughTwoRegions) { expect_trap(trace_error<return_in_nested>(), "leaves a tile_if", kNested); }
+Scalar<i32> returns_between(Scalar<i32> k) {
+  if (sizeof(k) > 0) return k + 1;
+  return k;
+}
+void helper_returns(Mut<f32, 8> y, Scalar<i32> n) {
+  for (auto k : range(n)) {
+    tile_if (k > 1) { y.store(y.load() + cast<f32>(returns_between(k))); }
+  }
+}
+TEST(Accepts, AHelperThatReturnsInsideTwoRegions) { EXPECT_EQ(after<helper_returns>(4), counted_from(7)); }
 
 constexpr std::uint32_t kWhile = __LINE__ + 2;
 void break_in_while(Mut<f32, 8> y, Scalar<i32> n) {
@@ -54,6 +103,18 @@ void break_in_while(Mut<f32, 8> y, Scalar<i32> n) {
   y.store(y.load());
 }
 TEST(Traps, BreakOutOfATileWhile) { expect_trap(trace_error<break_in_while>(), "leaves a tile_while", kWhile); }
+void exit_in_the_condition(Mut<f32, 8> y, Scalar<i32> n) {
+  Scalar<i32> steps = 0;
+  tile_while(n > 0 && steps < 3) {
+    n -= 1;
+    steps += 1;
+  }
+  y.store(y.load() + cast<f32>(steps));
+}
+TEST(Accepts, TheExitInTheConditionOfATileWhile) {
+  EXPECT_EQ(after<exit_in_the_condition>(2), counted_from(2));
+  EXPECT_EQ(after<exit_in_the_condition>(9), counted_from(3));
+}
 
 constexpr std::uint32_t kContinue = __LINE__ + 4;
 void continue_in_arm(Mut<f32, 8> y, Scalar<i32> n) {
@@ -67,6 +128,14 @@ void continue_in_arm(Mut<f32, 8> y, Scalar<i32> n) {
 TEST(Traps, ContinueInATileIf) {
   expect_trap(trace_error<continue_in_arm>(), "`continue` ends only the arm", kContinue);
 }
+void inverted_condition(Mut<f32, 8> y, Scalar<i32> n) {
+  auto a = y.load();
+  for (auto k : range(10)) {
+    tile_if (k >= n) { a += 1.0f; }
+  }
+  y.store(a);
+}
+TEST(Accepts, TheConditionInverted) { EXPECT_EQ(after<inverted_condition>(6), counted_from(4)); }
 
 constexpr std::uint32_t kElseBreak = __LINE__ + 4;
 void break_in_else(Mut<f32, 8> y, Scalar<i32> n) {
@@ -81,6 +150,18 @@ void break_in_else(Mut<f32, 8> y, Scalar<i32> n) {
   y.store(a);
 }
 TEST(Traps, BreakInAnElseArm) { expect_trap(trace_error<break_in_else>(), "leaves a tile_if", kElseBreak); }
+void else_arm(Mut<f32, 8> y, Scalar<i32> n) {
+  auto a = y.load();
+  for (auto k : range(10)) {
+    tile_if (k < n) {
+      a += 1.0f;
+    } else {
+      a -= 1.0f;
+    }
+  }
+  y.store(a);
+}
+TEST(Accepts, WorkInAnElseArm) { EXPECT_EQ(after<else_arm>(7), counted_from(4)); }
 
 struct UserError : std::runtime_error {
   using runtime_error::runtime_error;
@@ -115,6 +196,14 @@ void swallows(Mut<f32, 8> y) {
   } catch (const UserError&) {}
   y.store(y.load());
 }
+void catches_inside(Mut<f32, 8> y, Scalar<i32> n) {
+  for (auto k : range(n)) {
+    try {
+      throw UserError("mine");
+    } catch (const UserError&) { y.store(y.load() + cast<f32>(k)); }
+  }
+}
+TEST(Accepts, AnExceptionCaughtInsideTheLoop) { EXPECT_EQ(after<catches_inside>(3), counted_from(3)); }
 TEST(Traps, AnExceptionThatLeftALoopMayNotBeSwallowed) {
   EXPECT_NE(std::string(trace_error<swallows>().what()).find("swallowed"), std::string::npos);
 }
@@ -133,6 +222,13 @@ TEST(Traps, ATileUsedAfterItsLoop) {
   EXPECT_TRUE(e.where().known());
 }
 
+void outlives_its_loop(Mut<f32, 8> y, Scalar<i32> n) {
+  std::optional<Tile<f32, 8>> kept(y.load());
+  for (auto k : range(n)) *kept += cast<f32>(k);
+  y.store(*kept);
+}
+TEST(Accepts, ATileDeclaredBeforeItsLoop) { EXPECT_EQ(after<outlives_its_loop>(4), counted_from(6)); }
+
 std::optional<Tile<f32, 8>> stashed;
 void stash(Mut<f32, 8> y) {
   stashed.emplace(y.load());
@@ -145,11 +241,60 @@ TEST(Traps, ATileOfAnotherTrace) {
   stashed.reset();
 }
 
-TEST(Traps, ATileOutsideAnyKernel) {
+template <class F>
+TraceError outside(F f) {
   try {
-    (void)zeros<f32, 8>();
-    FAIL();
-  } catch (const TraceError& e) { EXPECT_NE(std::string(e.what()).find("outside a kernel"), std::string::npos); }
+    f();
+  } catch (const TraceError& e) { return e; }
+  ADD_FAILURE() << "expected a TraceError";
+  return TraceError("none");
+}
+TEST(Traps, ATileOutsideAnyKernel) {
+  const std::uint32_t line = __LINE__ + 1;
+  expect_trap(outside([] { (void)zeros<f32, 8>(); }), "outside a kernel", line);
+  expect_trap(outside([] { (void)full<u8, 8>(7); }), "outside a kernel", line + 1);
+  expect_trap(outside([] { (void)iota<i32, 8>(); }), "outside a kernel", line + 2);
+  (void)lang::trace<stash>({}, SourceLocation{"user.cpp", "f", 77, 0});
+  // Reading a tile does not know the line: the text says where to look.
+  EXPECT_NE(std::string(outside([] { (void)(*stashed + 1.0f); }).what()).find("is stash (user.cpp:77)"),
+            std::string::npos);
+  stashed.reset();
+}
+
+void advanced_unread(Mut<f32, 8> y, Scalar<i32> n) {
+  auto a = y.load();
+  const auto r = range(n);
+  for (auto it = r.begin(); it != r.end(); ++it) a += 2.0f;  // the iterator is never read
+  auto once = range(5).begin();
+  const auto k = *once, again = *once;
+  a += cast<f32>(k + again);
+  ++once;
+  y.store(a);
+}
+TEST(Accepts, ARangeByItsIterators) { EXPECT_EQ(after<advanced_unread>(3), counted_from(6 + 20)); }
+
+constexpr std::uint32_t kPastEnd = __LINE__ + 2;
+void advanced_twice(Mut<f32, 8> y) {
+  auto it = range(3).begin();
+  ++it;
+  ++it;
+  y.store(y.load());
+}
+constexpr std::uint32_t kReadLate = __LINE__ + 2;
+void read_after_the_end(Mut<f32, 8> y) {
+  auto it = range(3).begin();
+  ++it;
+  y.store(y.load() + cast<f32>(*it));
+}
+constexpr std::uint32_t kNeverAdvanced = __LINE__ + 2;
+void never_advanced(Mut<f32, 8> y) {
+  auto it = range(3).begin();
+  y.store(y.load() + cast<f32>(*it));
+}
+TEST(Traps, ARangeIteratorPastItsEnd) {
+  expect_trap(trace_error<advanced_twice>(), "advanced past its end", kPastEnd);
+  expect_trap(trace_error<read_after_the_end>(), "read after its loop", kReadLate);
+  expect_trap(trace_error<never_advanced>(), "leaves a device loop", kNeverAdvanced);
 }
 
 void itself(Mut<f32, 8> y) {

@@ -1,5 +1,6 @@
 // Dealing tiles to blocks: every tile exactly once, for every order, any number of blocks and ragged grids.
 #include "lang/run_kernel.hpp"
+#include "tessera/base/error.hpp"
 
 namespace tessera {
 namespace {
@@ -45,6 +46,56 @@ TEST(Deal, ColumnOrder) { expect_exactly_once<2, 0>(); }
 TEST(Deal, GroupsOfOne) { expect_exactly_once<3, 1>(); }
 TEST(Deal, RaggedGroups) { expect_exactly_once<3, 3>(); }
 TEST(Deal, GroupsHigherThanTheGrid) { expect_exactly_once<3, 1 << 30>(); }
+
+void by_iterators(MutTiles<i32, 8> c) {
+  for (auto it = c.begin(); it != c.end(); ++it) {
+    auto tile = *it, again = *it;
+    tile.store(again.load() + 1);
+  }
+  auto unread = c.begin();
+  ++unread;
+}
+TEST(Deal, ByIterators) {
+  Array<std::int32_t> c({50}, 2);
+  run<by_iterators>({3}, {}, c);
+  EXPECT_EQ(c.data, std::vector<std::int32_t>(50, 3));
+}
+void advanced_twice(MutTiles<i32, 8> c) {
+  auto it = c.begin();
+  ++it;
+  ++it;
+}
+void stored_late(MutTiles<i32, 8> c) {
+  auto it = c.begin();
+  ++it;
+  (*it).store(zeros<i32, 8>());
+}
+void nested(MutTiles<i32, 8> c) {
+  for (auto a : c)
+    for (auto b : c) b.store(a.load());
+}
+void broken_off(MutTiles<i32, 8> c) {
+  for (auto out : c) {
+    out.store(zeros<i32, 8>());
+    break;
+  }
+}
+template <auto K>
+void expect_deal_error(const char* words) {
+  try {
+    (void)lang::trace<K>();
+    ADD_FAILURE() << "expected: " << words;
+  } catch (const TraceError& e) {
+    EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.where().file).find("params_deal_test.cpp"), std::string::npos) << e.what();
+  }
+}
+TEST(Deal, MisusedIteratorsAreTraceErrorsWithTheUsersLine) {
+  expect_deal_error<advanced_twice>("advanced past its end");
+  expect_deal_error<stored_late>("used after its end");
+  expect_deal_error<nested>("inside another loop over the same tiles");
+  expect_deal_error<broken_off>("`break` or `return` leaves");
+}
 
 void deal_three(MutTiles<i32, 2, 4, 8> c, Acc<i32, dyn, dyn, dyn> times) {
   for (auto out : c.grouped(2)) {

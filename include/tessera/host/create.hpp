@@ -19,7 +19,7 @@ struct Recipe {
   void (*fill)(const Recipe&, std::byte* to, std::int64_t count) = nullptr;
   const char* label = "";
   ElementType element{};
-  std::uint64_t first = 0, second = 0;  ///< raw bits of the element type: value; start and step; low and high
+  std::uint64_t first = 0, second = 0;  ///< raw bits of the element type: full: the value; arange: start, step
   std::uint64_t seed = 0;
   SourceLocation where;
 };

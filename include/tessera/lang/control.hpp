@@ -25,6 +25,7 @@ class Region {
   void leave(const char* advice) noexcept;
   void opened();
   void closed() { tracer_ = nullptr; }
+  bool is_open() const { return tracer_ != nullptr; }
 
   SourceLocation loc_;
 
@@ -34,17 +35,25 @@ class Region {
   int exceptions_;
 };
 
-/// The loop of range().
+/// What range() was given, as variables: they are read where a loop over it begins.
+struct RangeBounds {
+  RangeBounds(ir::Value lo, ir::Value hi, ir::Value step, bool is_unsigned, SourceLocation loc);
+  Var lo, hi, step;
+  bool is_unsigned;
+  SourceLocation loc;
+};
+
+/// One loop over a range: open from its construction until close().
 class ForLoop : Region {
  public:
-  ForLoop(ir::Value lo, ir::Value hi, ir::Value step, bool is_unsigned, SourceLocation loc);
+  explicit ForLoop(const RangeBounds&);
   ~ForLoop();
-  ir::Value open();
-  void close();
+  ir::Value induction() const;  ///< throws TraceError after close()
+  void close();                 ///< throws TraceError the second time
+  using Region::is_open;
 
  private:
-  Var lo_, hi_, step_;
-  bool unsigned_;
+  ir::Value induction_;
 };
 
 /// tile_if: visits the true arm, then the false arm.
@@ -128,29 +137,24 @@ template <class T>
 class Range {
  public:
   Range(ir::Value lo, ir::Value hi, ir::Value step, SourceLocation loc)
-      : loop_(lo, hi, step, element_class<T> == ElementClass::Unsigned, loc) {}
+      : bounds_(lo, hi, step, element_class<T> == ElementClass::Unsigned, loc) {}
 
   struct End {};
-  class Iterator {
+  class Iterator : lang::ForLoop {
    public:
-    explicit Iterator(lang::ForLoop* loop) : loop_(loop) {}
-    Tile<T> operator*() const { return Tile<T>(loop_->open()); }
+    using lang::ForLoop::ForLoop;
+    Tile<T> operator*() const { return Tile<T>(induction()); }
     Iterator& operator++() {
-      loop_->close();
-      done_ = true;
+      close();
       return *this;
     }
-    bool operator!=(End) const { return !done_; }
-
-   private:
-    lang::ForLoop* loop_;
-    bool done_ = false;
+    bool operator!=(End) const { return is_open(); }
   };
-  Iterator begin() { return Iterator(&loop_); }
+  Iterator begin() const { return Iterator(bounds_); }
   End end() const { return {}; }
 
  private:
-  lang::ForLoop loop_;
+  lang::RangeBounds bounds_;
 };
 
 /// A bound of a range: a scalar tile of integers or an integer of the host.

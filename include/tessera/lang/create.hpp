@@ -4,11 +4,19 @@
 
 namespace tessera {
 
+namespace detail {
+/// The user's line. Not a SourceLocation: zeros<f32>({0}) is a host tensor, and {0} would initialise one.
+struct CallSite {
+  SourceLocation loc;
+  constexpr CallSite(SourceLocation where) : loc(where) {}  // NOLINT(google-explicit-constructor)
+};
+}  // namespace detail
+
 /// All elements equal `value`, a host number.
 template <class T, int... D, detail::HostNumber S>
-Tile<T, D...> full(S value) {
+Tile<T, D...> full(S value, detail::CallSite at = SourceLocation::current()) {
   if constexpr (detail::Literal<T, S>::ok)
-    return Tile<T, D...>(lang::splat_of(Tile<T, D...>::spec, value));
+    return Tile<T, D...>(lang::splat_of(Tile<T, D...>::spec, value, at.loc));
   else
     return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, std::int64_t{0}));
 }
@@ -21,12 +29,12 @@ Tile<T, D...> full(const Tile<U>& value, SourceLocation loc = SourceLocation::cu
     return Tile<T, D...>(value.value());
 }
 template <class T, int... D>
-Tile<T, D...> zeros() {
-  return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, std::int64_t{0}));
+Tile<T, D...> zeros(detail::CallSite at = SourceLocation::current()) {
+  return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, std::int64_t{0}, at.loc));
 }
 template <class T, int... D>
-Tile<T, D...> ones() {
-  return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, std::int64_t{1}));
+Tile<T, D...> ones(detail::CallSite at = SourceLocation::current()) {
+  return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, std::int64_t{1}, at.loc));
 }
 
 namespace detail {

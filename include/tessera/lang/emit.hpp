@@ -55,20 +55,21 @@ enum class UnaryOp : std::uint8_t {
 enum class BinaryOp : std::uint8_t { Add, Sub, Mul, Div, Rem, CeilDiv, Min, Max, And, Or, Xor, Shl, Shr, Pow, Atan2 };
 enum class CompareOp : std::uint8_t { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual };
 
-/// A tile with all elements equal. Throws TraceError if an integer does not fit the element type.
-ir::Value splat(const TileSpec&, double);
-ir::Value splat(const TileSpec&, std::int64_t);
-ir::Value splat(const TileSpec&, std::uint64_t);
+/// A tile with all elements equal; without a location it has that of the nearest call before. Throws TraceError if an
+/// integer does not fit the element type.
+ir::Value splat(const TileSpec&, double, SourceLocation = {});
+ir::Value splat(const TileSpec&, std::int64_t, SourceLocation = {});
+ir::Value splat(const TileSpec&, std::uint64_t, SourceLocation = {});
 template <class S>
-ir::Value splat_of(const TileSpec& spec, S s) {
+ir::Value splat_of(const TileSpec& spec, S s, SourceLocation loc = {}) {
   if constexpr (std::is_same_v<S, bool> || (std::is_integral_v<S> && std::is_signed_v<S>))
-    return splat(spec, static_cast<std::int64_t>(s));
+    return splat(spec, static_cast<std::int64_t>(s), loc);
   else if constexpr (std::is_integral_v<S>)
-    return splat(spec, static_cast<std::uint64_t>(s));
+    return splat(spec, static_cast<std::uint64_t>(s), loc);
   else if constexpr (std::is_arithmetic_v<S>)
-    return splat(spec, static_cast<double>(s));
+    return splat(spec, static_cast<double>(s), loc);
   else
-    return splat(spec, static_cast<double>(static_cast<float>(s)));
+    return splat(spec, static_cast<double>(static_cast<float>(s)), loc);
 }
 
 ir::Value unary(UnaryOp, ir::Value, const TileSpec&, MathAccuracy, SourceLocation);

@@ -22,15 +22,15 @@ class DealtTiles {
       : tensor_(tensor), order_(order), loc_(loc) {}
 
   struct End {};
-  class Iterator : public lang::DealLoop {
+  class Iterator : lang::DealLoop {
    public:
     using lang::DealLoop::DealLoop;
-    Piece<T, D...> operator*() { return Piece<T, D...>(open()); }
+    Piece<T, D...> operator*() const { return Piece<T, D...>(piece()); }
     Iterator& operator++() {
       close();
       return *this;
     }
-    bool operator!=(End) const { return !done(); }
+    bool operator!=(End) const { return is_open(); }
   };
   Iterator begin() const { return {tensor_, kTile, order_, loc_}; }
   End end() const { return {}; }

@@ -150,12 +150,12 @@ class Piece {
 
   /// Which piece this is: its index in the grid of pieces, per axis.
   std::array<Tile<i32>, rank> index(SourceLocation loc = SourceLocation::current()) const {
-    lang::Tracer::current().at(loc);  // operators that follow cannot know their line: they take this one
+    lang::Tracer::current(loc).at(loc);  // operators that follow cannot know their line: they take this one
     return each([&](int a) { return lang::piece_index(piece_, a); }, std::make_integer_sequence<int, rank>{});
   }
   /// The piece's first element in the tensor, per axis.
   std::array<Tile<i32>, rank> origin(SourceLocation loc = SourceLocation::current()) const {
-    lang::Tracer::current().at(loc);
+    lang::Tracer::current(loc).at(loc);
     return each([&](int a) { return lang::piece_origin(piece_, a); }, std::make_integer_sequence<int, rank>{});
   }
   /// Row-major element offset of each element in the whole tensor (by its dimensions, whatever its strides).

@@ -31,7 +31,8 @@ class Tracer {
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  static Tracer& current();  ///< throws TraceError outside a kernel
+  /// Throws TraceError outside a kernel; `where` is the user's line, for calls that know it.
+  static Tracer& current(SourceLocation where = {});
   static Tracer* maybe() noexcept;
 
   // Emission. `loc` becomes the operation's location and that of following operators (which cannot know their own
@@ -82,5 +83,8 @@ class Tracer {
  private:
   std::unique_ptr<Impl> impl_;
 };
+
+/// What an error says after "... was used outside a kernel".
+std::string outside_kernel();
 
 }  // namespace tessera::lang

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "passes/rewriter.hpp"
+
 namespace tessera::passes {
 
 using ir::Op;
@@ -28,9 +30,6 @@ bool passes_elements_on(Op op) {
     default: return false;
   }
 }
-
-/// Operand numbers of a loop's first carried value.
-std::size_t first_carried(const Operation& loop) { return loop.op() == Op::For ? 3 : 0; }
 
 /// Walks from values to what they are computed from. `visit(op)` says whether to go on behind it.
 template <class Visit>
@@ -58,7 +57,7 @@ class Backwards {
     if (def.op() == Op::If) {
       for (std::size_t r = 0; r < def.num_regions(); ++r) exit(def.region(r), result, Op::Yield);
     } else if (def.op() == Op::For) {
-      push(def.operand(first_carried(def) + result));
+      push(def.operand(first_carried_operand(def) + result));
       exit(def.region(0), result, Op::Continue);
     } else if (visit_(def)) {
       for (const ir::OpOperand& use : def.operands()) push(use.value);
@@ -70,7 +69,7 @@ class Backwards {
   }
   void carried(Operation& loop, std::size_t argument) {
     if (loop.op() != Op::For || argument == 0) return;
-    push(loop.operand(first_carried(loop) + argument - 1));
+    push(loop.operand(first_carried_operand(loop) + argument - 1));
     exit(loop.region(0), argument - 1, Op::Continue);
   }
 

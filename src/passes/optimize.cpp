@@ -1,7 +1,6 @@
 // The order of the passes.
 #include "tessera/passes/optimize.hpp"
 
-#include "tessera/ir/dead_code.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -12,9 +11,10 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
   for (const auto& function : module.functions) {
     if (!function->entry) continue;
     ir::Function& f = *function;
+    clean_up(f);
     if (!target.is_gpu()) continue;
     choose_access_paths(f, target, tuning);
-    ir::remove_dead_code(f);
+    clean_up(f);
     choices = choose_hints(f, target, tuning);
   }
   return choices;

@@ -7,6 +7,17 @@
 
 namespace tessera::passes {
 
+/// Constants, identities, pairs of conversions, shape operations that cancel, branches and loops whose way is known.
+/// True if anything changed.
+bool fold(ir::Function&);
+/// One value for equal pure operations, and for equal unordered loads, where one dominates the other. True if anything
+/// changed.
+bool eliminate_common(ir::Function&);
+/// Moves pure operations whose operands do not change in a loop before it. True if anything changed.
+bool hoist_invariants(ir::Function&);
+/// fold, eliminate_common, hoist_invariants and removal of dead code, until nothing changes (at most a few rounds).
+void clean_up(ir::Function&);
+
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 

@@ -1,0 +1,56 @@
+#include "passes/rewriter.hpp"
+
+namespace tessera::passes {
+
+using ir::Block;
+using ir::Builder;
+using ir::Operation;
+using ir::Value;
+
+Value Copier::mapped(Value v) const {
+  if (!v) return v;
+  const auto it = map_.find(v.impl());
+  return it == map_.end() ? v : it->second;
+}
+
+std::vector<Value> Copier::mapped(const std::vector<Value>& values) const {
+  std::vector<Value> out;
+  for (const Value v : values) out.push_back(mapped(v));
+  return out;
+}
+
+Operation* Copier::copy(const Operation& op, Builder& at) {
+  Operation* made = at.create_unconnected(op.op());
+  made->loc = op.loc;
+  for (const ir::NamedAttr& a : op.attrs()) made->set_attr(a.name, a.value);
+  made->set_operands(mapped(op.operand_values()), op.group_sizes());
+  for (std::size_t i = 0; i < op.num_results(); ++i) map(op.result(i), made->add_result(op.result(i).type()));
+  for (std::size_t i = 0; i < op.num_regions(); ++i) copy_block(op.region(i), made->add_region());
+  return made;
+}
+
+void Copier::copy_block(const Block& from, Block& to) {
+  for (std::size_t i = 0; i < from.num_args(); ++i) map(from.arg(i), to.add_arg(from.arg(i).type()));
+  Builder b(to);
+  for (const Operation& op : from) copy(op, b);
+}
+
+void Copier::copy_body(const Block& block, Builder& at) {
+  for (const Operation& op : block)
+    if (!op.info().has(ir::traits::Terminator)) copy(op, at);
+}
+
+void move_body_before(Block& block, Operation& op) {
+  for (Operation* inner = block.front(); inner;) {
+    Operation* next = inner->next();
+    if (!inner->info().has(ir::traits::Terminator)) inner->move_before(&op);
+    inner = next;
+  }
+}
+
+void replace(Operation& op, const std::vector<Value>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) op.result(i).replace_all_uses_with(values[i]);
+  op.erase();
+}
+
+}  // namespace tessera::passes

@@ -1,0 +1,35 @@
+// Copying and dissolving operations: what passes that change control flow share.
+#pragma once
+#include <unordered_map>
+#include <vector>
+
+#include "tessera/ir/operation.hpp"
+
+namespace tessera::passes {
+
+/// Copies operations; operands that were copied or mapped are replaced by their copies.
+class Copier {
+ public:
+  void map(ir::Value from, ir::Value to) { map_[from.impl()] = to; }
+  ir::Value mapped(ir::Value v) const;
+  std::vector<ir::Value> mapped(const std::vector<ir::Value>&) const;
+  /// Copies `op`, regions included, to the builder's place.
+  ir::Operation* copy(const ir::Operation& op, ir::Builder& at);
+  /// Copies every operation of `block` but its terminator.
+  void copy_body(const ir::Block& block, ir::Builder& at);
+
+ private:
+  void copy_block(const ir::Block& from, ir::Block& to);
+  std::unordered_map<const ir::ValueImpl*, ir::Value> map_;
+};
+
+/// Operands of a loop before its carried values, and arguments of its body before them.
+inline std::size_t first_carried_operand(const ir::Operation& loop) { return loop.op() == ir::Op::For ? 3 : 0; }
+inline std::size_t first_carried_arg(const ir::Operation& loop) { return loop.op() == ir::Op::For ? 1 : 0; }
+
+/// Moves the operations of `block` (terminator excepted) before `op`.
+void move_body_before(ir::Block& block, ir::Operation& op);
+/// Replaces the results of `op` by `values` and erases it.
+void replace(ir::Operation& op, const std::vector<ir::Value>& values);
+
+}  // namespace tessera::passes

@@ -6,22 +6,26 @@
 
 #include "jit/code_cache.hpp"
 #include "jit/cpu_work.hpp"
+#include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
+#include "tessera/jit/cubin.hpp"
 
 namespace tessera::jit {
 namespace {
 
-/// Everything that the code depends on. The bytecode is with locations: errors name them.
-std::string key_of(const ir::Module& module, Device device, const CompileOptions& options) {
-  const std::vector<std::byte> bytes = ir::write_bytecode(module);
-  std::string key = concat(device.name(), options.checked ? "\nchecked\n" : "\n");
-  if (options.checked) {
-    for (const TensorArgument& t : options.tensors) key += concat(t.slot, " ", t.label, "\n");
-  }
-  key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return key;
+/// Everything that the code depends on. The bytecode is with locations, which errors name; what lowered checks say is
+/// not in it.
+std::string key_of(const Prepared& prepared, Device device, const CompileOptions& options) {
+  Sha256 hash;
+  hash.add_field(device.name()).add_number(options.checked).add_number(options.tensors.size());
+  for (const TensorArgument& t : options.tensors)
+    hash.add_number(static_cast<std::uint64_t>(t.slot)).add_field(t.label);
+  for (const passes::LoweredCheck& check : prepared.checks) hash.add_field(check.message);
+  hash.add_field(ir::write_bytecode(*prepared.module));
+  const Digest digest = hash.finish();
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
 std::shared_ptr<const runtime::Launchable> work_for(const Prepared& prepared, Device device,
@@ -38,19 +42,20 @@ std::shared_ptr<const runtime::Launchable> work_for(const Prepared& prepared, De
 }  // namespace
 
 passes::Target target_of(Device) {
+  passes::Target target;
   static const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return {0, threads};
+  target.multiprocessors = threads;
+  return target;
 }
 
 Code generate(const Prepared& prepared, Device device, const CompileOptions& options) {
-  const std::shared_ptr<CodeSlot> slot = code_slot(key_of(*prepared.module, device, options));
+  const std::shared_ptr<CodeSlot> slot = code_slot(key_of(prepared, device, options));
   const std::lock_guard lock(slot->mutex);
   if (!slot->work) {
     dump(*prepared.module, options.label);
     slot->work = work_for(prepared, device, options);
   }
-  const auto blocks = static_cast<std::uint64_t>(prepared.blocks_per_multiprocessor);
-  return {slot->work, blocks * static_cast<std::uint64_t>(target_of(device).multiprocessors)};
+  return {slot->work, prepared.persistent_blocks};
 }
 
 }  // namespace tessera::jit

@@ -2,16 +2,23 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "tessera/ir/operation.hpp"
+#include "tessera/passes/lower_checks.hpp"
+#include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
 
 namespace tessera::jit {
 
-/// A module ready for code generation, and what the passes decided about launching it.
+/// A module ready for code generation, and what the passes decided.
 struct Prepared {
   std::unique_ptr<ir::Module> module;
-  int blocks_per_multiprocessor = 1;  ///< that should be resident (persistent kernels)
+  passes::Target target;
+  passes::Choices choices;
+  std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
+  /// Blocks that keep the device busy (kernels that deal their work out).
+  std::uint64_t persistent_blocks = 1;
 };
 
 /// Runs the passes for `target` on a verified copy of `module`. Throws CompileError if the module breaks Tile IR's

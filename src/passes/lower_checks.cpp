@@ -40,21 +40,63 @@ Value all_true(Builder& b, Value condition) {
   return reduce->result();
 }
 
-/// Relaxed and of device scope: blocks race for the word, and nothing is published through it.
+/// The record's word number `at`: a tile<ptr<i32>>.
+Value word(Builder& b, Value record, std::int64_t at) {
+  return b.create(Op::Offset, {record, b.constant_int(Elem::I32, at)}, {record.type()})->result();
+}
+
+/// Relaxed and of device scope: blocks race for the record, and nothing is published by it.
+constexpr ir::MemoryOrdering kOrder = ir::MemoryOrdering::Relaxed;
+constexpr ir::MemoryScope kScope = ir::MemoryScope::Device;
+
+/// The block that won says which one it is.
+void tell_block(Builder b, Value record) {
+  const Type number = Type::tile(Elem::I32);
+  Operation* id = b.create(Op::GetTileBlockId, {}, {number, number, number});
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const Value one_more = b.create(Op::AddI, {id->result(axis), b.constant_int(Elem::I32, 1)}, {number})->result();
+    const Value operands[] = {word(b, record, static_cast<std::int64_t>(axis) + 1), one_more};
+    const std::uint32_t groups[] = {1, 1, 0, 0};
+    const Type token = Type::token();
+    b.create_grouped(Op::StorePtrTko, operands, groups, {&token, 1},
+                     {{AttrName::memory_ordering_semantics, kOrder}, {AttrName::memory_scope, kScope}});
+  }
+  b.create(Op::Yield, {}, {});
+}
+
+/// What a failed check does: the first one of all blocks takes the record.
+void report(Builder b, Value record, std::size_t number) {
+  const Value zero = b.constant_int(Elem::I32, 0);
+  const Value operands[] = {record, zero, b.constant_int(Elem::I32, static_cast<std::int64_t>(number) + 1)};
+  const std::uint32_t groups[] = {1, 1, 1, 0, 0};
+  const Type results[] = {Type::tile(Elem::I32), Type::token()};
+  Operation* swap = b.create_grouped(Op::AtomicCASTko, operands, groups, results,
+                                     {{AttrName::memory_ordering_semantics, kOrder}, {AttrName::memory_scope, kScope}});
+  const Value won = b.create(Op::CmpI, {swap->result(), zero}, {Type::tile(Elem::I1)},
+                             {{AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
+                              {AttrName::signedness, ir::Signedness::Signed}})
+                        ->result();
+  Operation* winner = b.create(Op::If, {won}, {});
+  Builder inner(winner->add_region());
+  inner.loc = b.loc;
+  tell_block(inner, record);
+  Builder other(winner->add_region());
+  other.loc = b.loc;
+  other.create(Op::Yield, {}, {});
+  b.create(Op::Yield, {}, {});
+}
+
 void lower(Operation& check, Value record, std::size_t number) {
   Builder b = Builder::before(&check);
   b.loc = check.loc;
   const Value holds = all_true(b, check.operand(0));
-  const Value one = b.constant_int(Elem::I1, 1);
-  const Value failed = b.create(Op::XOrI, {holds, one}, {holds.type()})->result();
-  const Value expected = b.constant_int(Elem::I32, 0);
-  const Value mark = b.constant_int(Elem::I32, static_cast<std::int64_t>(number) + 1);
-  const Value operands[] = {record, expected, mark, failed};
-  const std::uint32_t groups[] = {1, 1, 1, 1, 0};
-  const Type results[] = {Type::tile(Elem::I32), Type::token()};
-  b.create_grouped(Op::AtomicCASTko, operands, groups, results,
-                   {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Relaxed},
-                    {AttrName::memory_scope, ir::MemoryScope::Device}});
+  Operation* branch = b.create(Op::If, {holds}, {});
+  Builder good(branch->add_region());
+  good.loc = b.loc;
+  good.create(Op::Yield, {}, {});
+  Builder bad(branch->add_region());
+  bad.loc = b.loc;
+  report(bad, record, number);
 }
 
 }  // namespace

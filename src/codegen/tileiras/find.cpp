@@ -1,13 +1,10 @@
 // Where an assembler may be, in the order of docs/tileiras.md, and whether it is new enough.
 #include <glob.h>
-#include <sys/stat.h>
 
 #include <cstdlib>
-#include <mutex>
-#include <unordered_map>
 
 #include "codegen/tileiras/files.hpp"
-#include "codegen/tileiras/process.hpp"
+#include "codegen/tileiras/probe.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -17,7 +14,6 @@ namespace tessera::tileiras {
 
 namespace {
 
-constexpr double kProbeLimit = 20;  // seconds; a probe takes well under one
 constexpr const char* kMend = "run scripts/get-tileiras.sh, or set TESSERA_TILEIRAS to an assembler";
 
 struct Candidate {
@@ -86,57 +82,6 @@ std::vector<Candidate> candidates() {
   return list;
 }
 
-/// `prefix`number.number in `text`.
-bool parse_version(const std::string& text, std::string_view prefix, int& major, int& minor) {
-  std::size_t at = text.find(prefix);
-  if (at == std::string::npos) return false;
-  char* end = nullptr;
-  major = static_cast<int>(std::strtol(text.c_str() + at + prefix.size(), &end, 10));
-  if (end == nullptr || *end != '.') return false;
-  minor = static_cast<int>(std::strtol(end + 1, nullptr, 10));
-  return major > 0;
-}
-
-/// The newest version of `--list-versions` that Tessera writes too; older releases do not know the option.
-ir::BytecodeVersion newest_bytecode(const Assembler& a) {
-  const int known = ir::BytecodeVersion{}.minor;
-  int newest = a.minor < known ? a.minor : known;
-  ProcessResult run = run_process({a.path, "--list-versions"}, {}, kProbeLimit);
-  if (run.exit_code == 0) {
-    newest = 1;
-    for (int minor = 1; minor <= known; ++minor)
-      if (run.out.find(concat("13.", minor)) != std::string::npos) newest = minor;
-  }
-  return {13, static_cast<std::uint8_t>(newest)};
-}
-
-struct Probe {
-  Assembler assembler;
-  std::string problem;  ///< empty: usable
-};
-
-Probe probe(const Candidate& candidate) {
-  Probe p{{candidate.path, candidate.origin, 0, 0, {13, 1}}, ""};
-  ProcessResult run = run_process({candidate.path, "--version"}, {}, kProbeLimit);
-  if (run.start_error != 0 || run.timed_out || run.signal != 0 || run.exit_code != 0)
-    p.problem = "does not run";
-  else if (!parse_version(run.out, "release ", p.assembler.major, p.assembler.minor))
-    p.problem = "does not say its version: is it NVIDIA's tileiras?";
-  else
-    p.assembler.newest_bytecode = newest_bytecode(p.assembler);
-  return p;
-}
-
-/// Probes are kept per path: they take a process each.
-const Probe& probed(const Candidate& candidate) {
-  static std::mutex mutex;
-  static auto* known = new std::unordered_map<std::string, Probe>;
-  std::lock_guard lock(mutex);
-  auto it = known->find(candidate.path);
-  if (it == known->end()) it = known->emplace(candidate.path, probe(candidate)).first;
-  return it->second;
-}
-
 /// The oldest release that compiles for a GPU: 13.1 for Blackwell, 13.2 for Ampere and Ada, 13.3 for Hopper, 13.4 for
 /// sm_107.
 int oldest_release(const std::string& gpu) {
@@ -156,35 +101,21 @@ std::string cache_folder() {
 
 std::string fetched_folder() { return concat(cache_folder(), "/tileiras-", kPinnedVersion); }
 
-std::string assembler_identity() {
-  std::string text;
-  for (const Candidate& candidate : candidates()) {
-    struct stat info {};
-    if (stat(candidate.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
-    text += concat(info.st_size, ":", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, ";");
-  }
-  return text;
-}
-
 std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* why) {
   const int oldest = oldest_release(gpu);
   std::string looked;
   for (const Candidate& candidate : candidates()) {
-    std::string problem;
-    if (!is_executable(candidate.path)) {
-      if (candidate.origin == "PATH") continue;  // one line for all its folders, below
-      problem = "not there";
-    } else {
-      const Probe& p = probed(candidate);
-      problem = p.problem;
-      if (problem.empty() && (p.assembler.major < 13 || (p.assembler.major == 13 && p.assembler.minor < oldest)))
-        problem = concat("release ", p.assembler.major, ".", p.assembler.minor, " is older than the 13.", oldest,
-                         " that ", gpu, " needs");
-      if (problem.empty()) {
-        Assembler found = p.assembler;
-        found.origin = candidate.origin;
-        return found;
-      }
+    const bool there = is_executable(candidate.path);
+    if (!there && candidate.origin == "PATH") continue;  // one line for all its folders, below
+    const Probe p = probe(candidate.path);
+    std::string problem = p.problem;
+    if (problem.empty() && (p.assembler.major < 13 || (p.assembler.major == 13 && p.assembler.minor < oldest)))
+      problem = concat("release ", p.assembler.major, ".", p.assembler.minor, " is older than the 13.", oldest,
+                       " that ", gpu, " needs");
+    if (problem.empty()) {
+      Assembler found = p.assembler;
+      found.origin = candidate.origin;
+      return found;
     }
     looked += concat("\n  ", candidate.path, " (", candidate.origin, "): ", problem);
   }

@@ -19,6 +19,9 @@
 namespace tessera::tileiras {
 namespace {
 
+/// What is found here is nothing to remember in the user's cache.
+[[maybe_unused]] const int kNoCache = setenv("TESSERA_CACHE", "0", 1);
+
 using ::testing::HasSubstr;
 using ::testing::Not;
 

@@ -20,12 +20,13 @@ struct Assembler {
   std::string origin;                          ///< how it was found: "TESSERA_TILEIRAS", "the user's cache", ...
   int major = 0, minor = 0;                    ///< of the CUDA release it belongs to
   ir::BytecodeVersion newest_bytecode{13, 1};  ///< the newest version it reads, at most the newest that Tessera writes
+  std::string identity;                        ///< size and time of the executable: changes when it is replaced
 };
 
 /// Looks for an assembler that can compile for `gpu` ("sm_90"), in this order: TESSERA_TILEIRAS, the folder that
 /// scripts/get-tileiras.sh fills, CUDA toolkits of 13.3 or newer (13.1 for Blackwell, 13.2 for Ampere and Ada),
 /// Python's site-packages. Throws CompileError that says what was looked for and the one command that mends it. Answers
-/// are kept per process and executable.
+/// are kept per executable (path, size, time), also in the user's cache for the next process.
 Assembler find_assembler(const std::string& gpu);
 /// The same without throwing; `why` receives the message.
 std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* why = nullptr);
@@ -34,9 +35,6 @@ std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* w
 std::string cache_folder();
 /// Folder where get-tileiras.sh puts the pinned release.
 std::string fetched_folder();
-/// Sizes and times of all executables that find_assembler would consider, in its order: changes when another assembler
-/// would be found or one is replaced. Starts no process; empty if there is none.
-std::string assembler_identity();
 
 struct AssembleOptions {
   std::string gpu = "sm_90";

@@ -1,0 +1,33 @@
+// From a module that the passes are done with to a cubin: the disk cache, else NVIDIA's assembler. Needs no GPU.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "tessera/codegen/tileiras/tileiras.hpp"
+#include "tessera/ir/operation.hpp"
+#include "tessera/jit/disk_cache.hpp"
+
+namespace tessera::jit {
+
+enum class CubinOrigin : std::uint8_t { Assembled, DiskCache };
+
+struct Cubin {
+  CachedCubin code;
+  CubinOrigin origin = CubinOrigin::Assembled;
+};
+
+/// The cubin of `module` (no `assert` left: passes::lower_checks) for `gpu` ("sm_90"). `label` names the kernel in
+/// errors and in the cache. Throws CompileError, with the user's source line where the assembler names one: no
+/// assembler, refused, crashed, too slow (TESSERA_TILEIRAS_SECONDS), no cubin; IoError where there is no space for
+/// temporary files. A failed call leaves nothing behind.
+Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label);
+
+/// The assembler for `gpu`, looked for once per process and environment while there is none. `why` as in
+/// tileiras::locate_assembler.
+std::optional<tileiras::Assembler> assembler_for(const std::string& gpu, std::string* why = nullptr);
+
+/// The bytecode that an assembler of at most version `newest` is given: claims that it does not know are left out.
+/// Throws CompileError, with the user's line, if the module needs more than that.
+std::vector<std::byte> bytecode_for(const ir::Module& module, ir::BytecodeVersion newest);
+
+}  // namespace tessera::jit

@@ -1,0 +1,94 @@
+// The way of one kernel through the assembler, with the disk cache before it.
+#include "tessera/jit/cubin.hpp"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "jit/sha256.hpp"
+#include "tessera/base/env.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/ir/bytecode.hpp"
+
+namespace tessera::jit {
+namespace {
+
+constexpr int kOptLevel = 3;
+constexpr int kDefaultSeconds = 300;
+
+/// Everything that a cubin depends on. The bytecode is that of the newest version, whatever the assembler is given, and
+/// has the locations: profilers show the user's lines.
+CacheKey key_of(std::span<const std::byte> bytecode, const std::string& gpu, const tileiras::Assembler& assembler) {
+  Sha256 hash;
+  hash.add_field("tessera cubin 1").add_field(gpu).add_number(kOptLevel);
+  hash.add_number(static_cast<std::uint64_t>(assembler.major)).add_number(static_cast<std::uint64_t>(assembler.minor));
+  hash.add_field(assembler.identity).add_field(bytecode);
+  return hash.finish();
+}
+
+std::string joined_lines(const std::vector<std::string>& lines) { return join(lines, "\n"); }
+
+CachedCubin assemble(const ir::Module& module, const std::string& gpu, const std::string& label,
+                     const tileiras::Assembler& assembler) {
+  tileiras::AssembleOptions options;
+  options.gpu = gpu;
+  options.opt_level = kOptLevel;
+  options.assembler = assembler.path;
+  options.time_limit_s = static_cast<double>(env_int(Env::TILEIRAS_SECONDS, kDefaultSeconds, 1));
+  try {
+    tileiras::AssembleResult made = tileiras::assemble(bytecode_for(module, assembler.newest_bytecode), options);
+    CachedCubin code;
+    code.cubin = std::move(made.cubin);
+    code.label = label;
+    code.gpu = gpu;
+    code.assembler = concat(assembler.major, ".", assembler.minor, " (", assembler.origin, ")");
+    code.warnings = joined_lines(made.warnings);
+    code.register_pressure = made.register_pressure;
+    code.seconds = made.seconds;
+    return code;
+  } catch (const CompileError& error) {
+    throw CompileError(concat("kernel ", label, ": ", error.message()), error.where());
+  }
+}
+
+}  // namespace
+
+std::optional<tileiras::Assembler> assembler_for(const std::string& gpu, std::string* why) {
+  static std::mutex mutex;
+  static auto* known = new std::unordered_map<std::string, tileiras::Assembler>;
+  std::string key = gpu;
+  for (const Env knob : {Env::TILEIRAS, Env::CACHE_DIR}) {
+    const char* value = env(knob);
+    key += concat("\n", value ? value : "");
+  }
+  const std::lock_guard lock(mutex);
+  if (const auto it = known->find(key); it != known->end()) return it->second;
+  auto found = tileiras::locate_assembler(gpu, why);
+  if (found) known->emplace(std::move(key), *found);
+  return found;
+}
+
+std::vector<std::byte> bytecode_for(const ir::Module& module, ir::BytecodeVersion newest) {
+  if (ir::required_version(module) <= newest) return ir::write_bytecode(module, {newest, true});
+  const std::unique_ptr<ir::Module> copy = ir::clone(module);
+  for (const auto& function : copy->functions) {
+    ir::walk(function->body(), [](ir::Operation& op) { op.remove_attr(ir::AttrName::inbounds); });
+  }
+  return ir::write_bytecode(*copy, {newest, true});
+}
+
+Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label) {
+  std::string why;
+  const auto assembler = assembler_for(gpu, &why);
+  if (!assembler) throw CompileError(concat("kernel ", label, " cannot be compiled for ", gpu, ": ", why));
+  const std::optional<DiskCache> cache = DiskCache::of_user();
+  const CacheKey key = key_of(ir::write_bytecode(module), gpu, *assembler);
+  if (cache) {
+    if (auto found = cache->find(key)) return {std::move(*found), CubinOrigin::DiskCache};
+  }
+  Cubin made{assemble(module, gpu, label, *assembler), CubinOrigin::Assembled};
+  if (cache) cache->store(key, made.code);
+  return made;
+}
+
+}  // namespace tessera::jit

@@ -137,22 +137,13 @@ void store_anywhere(PieceRef ref, Extents tile, Values start, Value value, Sourc
 
 // ---- raw pointers ---------------------------------------------------------------------------------------------------
 
-namespace {
-
-OrderTokens& raw_order(Recording::Impl& s) {
-  if (!s.raw.used) s.raw = s.fresh_order();
-  return s.raw;
-}
-
-}  // namespace
-
 Value raw_offset(Value pointers, Value offsets, Extents shape) {
   return offset_pointers(state().tracer.here(), pointers, offsets, wide(shape));
 }
 
 Value raw_load(Value pointers, Value mask, SourceLocation loc) {
   Recording::Impl& s = state();
-  OrderTokens& order = raw_order(s);
+  OrderTokens& order = s.raw;
   const ir::Elem elem = pointers.type().elem();
   const auto shape = pointers.type().shape();
   std::vector<Value> operands{pointers};
@@ -172,7 +163,7 @@ Value raw_load(Value pointers, Value mask, SourceLocation loc) {
 }
 
 void raw_store(Value pointers, Value value, Value mask, SourceLocation loc) {
-  store_pointers({pointers, mask}, value, &raw_order(state()), loc);
+  store_pointers({pointers, mask}, value, &state().raw, loc);
 }
 
 // ---- promises -------------------------------------------------------------------------------------------------------

@@ -206,8 +206,11 @@ TensorState* Recording::Impl::first_mut() const {
 void Recording::prepare() {
   Impl& s = *impl_;
   s.tracer.prologue().loc = s.where;
+  // Not where they are first used: that may be inside a loop or branch, and they outlive it. Unused ones are dead code.
+  s.print_order = s.fresh_order().all;
   for (std::size_t i = 0; i < s.trace.params.size(); ++i) {
     const ParamInfo& p = s.trace.params[i];
+    if (p.kind == ParamKind::UnsafePtr && !s.raw.used) s.raw = s.fresh_order();
     const bool piece = p.kind == ParamKind::Mut || p.kind == ParamKind::UnsafeMut;
     if (!piece && p.kind != ParamKind::MutTiles) continue;
     TensorState& t = *s.tensors[static_cast<std::size_t>(s.tensor_of_param[i])];

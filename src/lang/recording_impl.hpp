@@ -75,7 +75,7 @@ struct Recording::Impl {
   std::vector<int> tensor_of_param, piece_of_param;
   ir::Value number, blocks, grid[3], grid_size[3];
   OrderTokens raw;  ///< accesses through unsafe_::Ptr
-  std::optional<Var> print_order;
+  Var print_order{};
   bool guarded = false;  ///< the body runs inside `number < pieces`
 
   Impl(std::string name, SourceLocation at) : tracer(std::move(name), at), where(at) {}

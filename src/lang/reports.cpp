@@ -36,9 +36,6 @@ Printable printable(ir::Builder& b, const PrintArgument& a) {
 
 void print_tiles(std::string_view format, std::span<const PrintArgument> arguments, SourceLocation loc) {
   Recording::Impl& s = state();
-  if (!s.print_order) {
-    s.print_order = s.tracer.fresh(s.tracer.prologue().create(Op::MakeToken, {}, {Type::token()})->result());
-  }
   ir::Builder& b = s.tracer.at(loc);
   std::string text;
   std::vector<Value> operands;
@@ -60,12 +57,12 @@ void print_tiles(std::string_view format, std::span<const PrintArgument> argumen
   }
   if (text.empty() || text.back() != '\n') text += '\n';
   const auto count = static_cast<std::uint32_t>(operands.size());
-  operands.push_back(s.tracer.read(*s.print_order));
+  operands.push_back(s.tracer.read(s.print_order));
   const std::uint32_t groups[] = {count, 1};
   const Type types[] = {Type::token()};
   ir::Operation* print =
       s.tracer.at(loc).create_grouped(Op::PrintTko, operands, groups, types, {{AttrName::str, text}});
-  s.tracer.write(*s.print_order, print->result());
+  s.tracer.write(s.print_order, print->result());
 }
 
 void check_tile(Value condition, std::string_view message, SourceLocation loc) {

@@ -374,5 +374,17 @@ void raw_copy(unsafe_::Ptr<f32> to, unsafe_::Ptr<f32> from, Scalar<i32> n) {
 }
 TEST(Trace, RawPointers) { EXPECT_EQ(problems(*lang::trace<raw_copy>().module), ""); }
 
+void first_used_in_a_loop(unsafe_::Ptr<f32> y, Scalar<i32> n) {
+  for (auto i : range(n)) {
+    unsafe_::store(y + i, unsafe_::load(y + i) + 1.0f);
+    print("{}", i);
+  }
+  unsafe_::store(y + n, unsafe_::load(y));
+  print("end");
+}
+TEST(Trace, RawPointersAndPrintsInALoopAndAfterIt) {
+  EXPECT_EQ(problems(*lang::trace<first_used_in_a_loop>().module), "");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,0 +1,116 @@
+// Matrix products of one element type; a source file per type, so that they compile at the same time.
+#pragma once
+#include "harness.hpp"
+#include "kernels.hpp"
+
+namespace gpu_bench {
+
+Prepared gemm_f16(const Args&);
+Prepared gemm_bf16(const Args&);
+Prepared gemm_f8(const Args&);
+
+/// Operands of c[m, n] = a b. A letter T means that the operand is stored transposed and seen through a permuted view.
+template <class T, class O>
+struct GemmOperands {
+  std::int64_t m, n, k;
+  bool a_transposed, b_transposed;
+  std::vector<Tensor<T, 2>> a, b;
+  std::vector<Tensor<O, 2>> c;
+
+  explicit GemmOperands(const Args& args) {
+    m = args.number("m", 128), n = args.number("n", 128), k = args.number("k", 128);
+    const std::string layout = args.text("layout", "NN");
+    if (layout.size() != 2 || layout.find_first_not_of("NT") != std::string::npos)
+      throw std::runtime_error("layout must be NN, NT, TN or TT, found " + layout);
+    a_transposed = layout[0] == 'T', b_transposed = layout[1] == 'T';
+    const int sets = sets_for(bytes());
+    for (int s = 0; s < sets; ++s) {
+      a.push_back(normal<T>(a_transposed ? Dims<2>({k, m}) : Dims<2>({m, k}), 1));
+      b.push_back(normal<T>(b_transposed ? Dims<2>({n, k}) : Dims<2>({k, n}), 2));
+      c.push_back(poisoned<O>(Dims<2>({m, n})));
+    }
+  }
+  double bytes() const {
+    const double M = static_cast<double>(m), N = static_cast<double>(n), K = static_cast<double>(k);
+    return (M * K + K * N) * sizeof(T) + M * N * sizeof(O);
+  }
+  View<T, 2> left(int s) const { return a_transposed ? a[s].template permute<1, 0>() : a[s].view(); }
+  View<T, 2> right(int s) const { return b_transposed ? b[s].template permute<1, 0>() : b[s].view(); }
+
+  /// 64 elements, spread over all tiles and both edges.
+  Accuracy check() const {
+    Norm norm;
+    for (std::int64_t s = 0; s < 64; ++s) {
+      const std::int64_t i = s == 63 ? m - 1 : m * s / 63, j = s == 0 ? n - 1 : (s * 7919 + 5) % n;
+      double wanted = 0;
+      for (std::int64_t p = 0; p < k; ++p)
+        wanted += normal_input<T>(1, a_transposed ? p * m + i : i * k + p) *
+                  normal_input<T>(2, b_transposed ? j * k + p : p * n + j);
+      norm.add(values(c[0].template slice<0>(i, i + 1).template slice<1>(j, j + 1))[0], wanted);
+    }
+    return {norm.relative(), sizeof(T) == 1 ? 2e-2 : 4e-3};  // f8: accumulated with fewer bits
+  }
+};
+
+/// "128x256x64", or "auto": larger tiles where they still fill the chip (132 SMs).
+struct TileChoice {
+  int m, n, k;
+};
+template <class T, class O>
+TileChoice gemm_tile(const Args& args, const GemmOperands<T, O>& g) {
+  const std::string text = args.text("tile", "auto");
+  TileChoice t{128, 128, 64};
+  if (text != "auto") {
+    if (std::sscanf(text.c_str(), "%dx%dx%d", &t.m, &t.n, &t.k) != 3)
+      throw std::runtime_error("tile must be auto or like 128x256x64, found " + text);
+    return t;
+  }
+  const std::int64_t tiles = (g.m + 127) / 128 * ((g.n + 127) / 128);
+  if (tiles <= 80) return {64, 128, 64};
+  if (tiles >= 3000) return {256, 256, 64};
+  return t;
+}
+
+template <class T, class O, int BM, int BN, int BK>
+auto gemm_launch(std::shared_ptr<GemmOperands<T, O>> g, bool blocks) {
+  return [g, blocks](int s, const Stream& on) {
+    if constexpr (sizeof(T) > 1) {
+      if (blocks) {
+        kernel<gemm_blocks<T, O, BM, BN, BK>>(mut(g->c[s]), g->left(s), g->right(s)).on(on);
+        return;
+      }
+    }
+    kernel<gemm<T, O, BM, BN, BK>>(mut(g->c[s]), g->left(s), g->right(s)).on(on);
+  };
+}
+
+template <class T, class O>
+Prepared gemm_of(const Args& args) {
+  Prepared p;
+  auto g = std::make_shared<GemmOperands<T, O>>(args);
+  p.sets = static_cast<int>(g->c.size());
+  p.bytes = g->bytes();
+  p.flops = 2.0 * static_cast<double>(g->m) * static_cast<double>(g->n) * static_cast<double>(g->k);
+  p.check = [g] { return g->check(); };
+  const TileChoice t = gemm_tile(args, *g);
+  const bool blocks = args.text("form", "persistent") == "blocks";
+  const auto take = [&]<int BM, int BN, int BK>(std::integer_sequence<int, BM, BN, BK>) {
+    if (t.m == BM && t.n == BN && t.k == BK) p.launch = gemm_launch<T, O, BM, BN, BK>(g, blocks);
+  };
+  take(std::integer_sequence<int, 32, 32, 32>{});  // for tiny sizes on the CPU
+  take(std::integer_sequence<int, 64, 128, 64>{});
+  take(std::integer_sequence<int, 128, 64, 64>{});
+  take(std::integer_sequence<int, 128, 128, 64>{});
+  take(std::integer_sequence<int, 128, 256, 64>{});
+  take(std::integer_sequence<int, 256, 128, 64>{});
+  take(std::integer_sequence<int, 256, 256, 64>{});
+  if constexpr (sizeof(T) == 1) {
+    take(std::integer_sequence<int, 128, 128, 128>{});
+    take(std::integer_sequence<int, 256, 128, 128>{});
+    take(std::integer_sequence<int, 256, 256, 128>{});
+  }
+  if (!p.launch) throw std::runtime_error("there is no kernel for this tile");
+  return p;
+}
+
+}  // namespace gpu_bench

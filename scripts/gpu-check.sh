@@ -1,0 +1,282 @@
+#!/usr/bin/env bash
+# Builds Tessera on a machine with a GPU, runs the tests labelled gpu, NVIDIA's memory checkers and the benchmarks with
+# their peers, and writes what it found.
+#
+#   scripts/gpu-check.sh [options]
+#
+# No step can hang or stop the later ones: each has a time limit, and what failed is listed at the end. Peers that are
+# not installed (PyTorch, Triton) are left out.
+#
+#   --quick         tests and the first benchmarks (the default)
+#   --full          everything
+#   --only STEPS    only the named steps: build, smoke, tests, sanitize, bench (comma-separated)
+#   --minutes N     ends after about N minutes (default: 9.5 for --quick, 60 for --full); steps that do not fit are cut
+#   --bundle FILE   unpacks NVIDIA's assembler from FILE, as scripts/get-tileiras.sh --bundle has packed it
+#   --prefix DIR    looks here first for GoogleTest (CMAKE_PREFIX_PATH)
+#   --pack DIR      on a machine with packages: puts into DIR what a machine without them needs (the bundle and
+#                   GoogleTest), prints the options to use there, and leaves
+#   --out DIR       where the results go (default: build/gpu-check/out): summary.txt, RESULTS.md, results.jsonl, tests.txt,
+#                   sanitize.txt, smoke.txt, build.txt, machine.txt
+#   --groups LIST   only these groups of benchmarks (see bench/gpu/plan.py)
+#   --device D      cuda (default), or cpu to try this script where there is no GPU
+#   --jobs N        compiles and test programs at a time (default: the processors)
+#   --help          this text
+set -uo pipefail
+# shellcheck source=scripts/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+mode=quick steps=build,smoke,tests,sanitize,bench minutes='' bundle='' prefix='' pack='' out='' groups='' device=cuda jobs=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) mode=quick ;;
+    --full) mode=full ;;
+    --only) steps=${2:?--only needs a list of steps}; shift ;;
+    --minutes) minutes=${2:?--minutes needs a number}; shift ;;
+    --bundle) bundle=${2:?--bundle needs a file}; shift ;;
+    --prefix) prefix=${2:?--prefix needs a folder}; shift ;;
+    --pack) pack=${2:?--pack needs a folder}; shift ;;
+    --out) out=${2:?--out needs a folder}; shift ;;
+    --groups) groups=${2:?--groups needs a list}; shift ;;
+    --device) device=${2:?--device needs cuda or cpu}; shift ;;
+    --jobs) jobs=${2:?--jobs needs a number}; shift ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    *) die "unknown option $1; see scripts/gpu-check.sh --help" ;;
+  esac
+  shift
+done
+for step in ${steps//,/ }; do
+  [[ $step =~ ^(build|smoke|tests|sanitize|bench)$ ]] || die "unknown step $step; there are build, smoke, tests, sanitize and bench"
+done
+[ -n "$minutes" ] || { [ $mode = quick ] && minutes=9.5 || minutes=60; }
+jobs=${jobs:-$(nproc)}
+[ -z "$out" ] || { mkdir -p "$out" && out=$(cd "$out" && pwd); }
+[ -z "$bundle" ] || bundle=$(realpath "$bundle")
+[ -z "$prefix" ] || prefix=$(realpath "$prefix")
+work=$root/build/gpu-check
+out=${out:-$work/out}
+build=$work/build
+mkdir -p "$work/logs" "$out" "$build"
+cd "$root" || exit 1
+wanted() { [[ ,$steps, == *,$1,* ]]; }
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+deadline=$((SECONDS + $(awk "BEGIN { print int($minutes * 60) }") - 10))  # the last seconds are for the summary
+left() { echo $((deadline > SECONDS ? deadline - SECONDS : 0)); }
+# limit <seconds>: that many, or what is left.
+limit() { local l; l=$(left); echo $((l < $1 ? l : $1)); }
+# run_limited <seconds> <command...>: under a limit, killed for good 5 s later. 124: it ran past it.
+run_limited() {
+  local seconds
+  seconds=$(limit "$1")
+  shift
+  [ "$seconds" -gt 0 ] || return 124
+  timeout -k 5 "$seconds" "$@"
+}
+
+summary=() failed=no
+record() {  # <step> <outcome> <seconds> <text>
+  summary+=("$(printf '%-10s %-8s %5ss  %s' "$1" "$2" "$3" "$4")")
+  [ "$2" = ok ] || [ "$2" = skipped ] || failed=yes
+  printf '%s\n' "${summary[@]}" >"$out/summary.txt"
+}
+
+# -- packing for a machine without packages ----------------------------------------------------------------------------
+
+pack_up() {
+  mkdir -p "$pack/gtest/include" "$pack/gtest/lib"
+  scripts/get-tileiras.sh --bundle "$pack/tileiras.tar.xz" || die "the assembler could not be packed"
+  local file
+  for file in /usr/lib/*/libgtest.a /usr/lib/*/libgtest_main.a; do
+    [ -e "$file" ] || die "libgtest-dev is missing here: apt-get install libgtest-dev"
+    cp "$file" "$pack/gtest/lib/"
+  done
+  cp -r /usr/include/gtest "$pack/gtest/include/"
+  du -sh "$pack"
+  echo "there: scripts/gpu-check.sh --bundle $(basename "$pack")/tileiras.tar.xz --prefix $(basename "$pack")/gtest"
+}
+if [ -n "$pack" ]; then pack_up; exit 0; fi
+
+# -- what is here ------------------------------------------------------------------------------------------------------
+
+describe_machine() {
+  date -u '+%Y-%m-%d %H:%M UTC'
+  git -C "$root" log -1 --format='commit %h %s' 2>/dev/null
+  uname -srm
+  nproc | sed 's/$/ processors/'
+  command -v nvidia-smi >/dev/null && run_limited 20 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem --format=csv
+  local tool
+  for tool in c++ cmake ninja nvcc ncu compute-sanitizer python3; do
+    printf '%-18s %s\n' "$tool" "$(command -v "$tool" >/dev/null && run_limited 20 "$tool" --version 2>&1 | grep -m1 -E '[0-9]+\.[0-9]+' || echo missing)"
+  done
+  run_limited 60 python3 -c '
+import importlib
+for name in ("torch", "triton", "cuda.tile", "numpy"):
+    try: print(f"{name:18} {importlib.import_module(name).__version__}")
+    except Exception as e: print(f"{name:18} missing ({type(e).__name__})")' 2>/dev/null
+}
+
+unpack_assembler() {
+  local folder
+  folder=$(scripts/get-tileiras.sh --where)
+  if [ -n "$bundle" ] && [ ! -x "$folder/bin/tileiras" ]; then
+    mkdir -p "$folder.part" && tar -xf "$bundle" -C "$folder.part" && mkdir -p "$folder" && mv "$folder.part"/* "$folder/" && rmdir "$folder.part"
+  fi
+  local tileiras=${TESSERA_TILEIRAS:-$folder/bin/tileiras}
+  if [ -x "$tileiras" ]; then
+    echo "tileiras           $(env -u CUDA_HOME "$tileiras" --version 2>&1 | grep -m1 -o 'V[0-9.]*')"
+  else
+    echo "tileiras           missing: nothing can be compiled for the GPU (scripts/get-tileiras.sh, or --bundle)"
+  fi
+}
+
+# -- building ----------------------------------------------------------------------------------------------------------
+
+# Everything that is run, most important first; the tests are built with -k so that one broken file costs one program.
+do_build() {
+  local start=$SECONDS log=$out/build.txt code
+  run_limited 120 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DTESSERA_BUILD_TESTS=OFF \
+    -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_GPU_CHECK=ON ${prefix:+"-DCMAKE_PREFIX_PATH=$prefix"} ${prefix:+"-DTESSERA_GTEST_PREFIX=$prefix"} >"$log" 2>&1 ||
+    { tail -n 20 "$log"; record build FAILED $((SECONDS - start)) "cmake could not configure; see build.txt"; return 1; }
+  run_limited 400 ninja -C "$build" -j "$jobs" -k 0 >>"$log" 2>&1
+  code=$?
+  if [ $code = 0 ]; then
+    record build ok $((SECONDS - start)) "$(grep -c 'Building CXX' "$log") files, $jobs at a time"
+  else
+    grep -E -m 10 'error|FAILED' "$log" | sed 's/^/    /'
+    record build FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit' || echo "$(grep -c '^FAILED' "$log") targets; see build.txt")"
+  fi
+}
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+export TESSERA_DEVICE=$device
+small=$build/tests/gpu/gpu_small
+
+do_smoke() {
+  local start=$SECONDS code
+  [ -x "$small" ] || { record smoke FAILED 0 "gpu_small was not built"; return; }
+  run_limited 180 "$small" >"$out/smoke.txt" 2>&1
+  code=$?
+  if [ $code = 0 ]; then
+    record smoke ok $((SECONDS - start)) "$(tail -n 1 "$out/smoke.txt")"
+  else
+    grep -E 'WRONG|FAILED' "$out/smoke.txt" | head -n 20
+    tail -n 3 "$out/smoke.txt"
+    record smoke FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit;') $(tail -n 1 "$out/smoke.txt" | cut -c1-100)"
+  fi
+}
+
+# One process per test suite, so that a fault of the device spoils one suite.
+run_suite() {  # <program> <suite> <log>
+  local start=$SECONDS code
+  timeout -k 5 "${4:-120}" "$1" --gtest_filter="$2*" --gtest_brief=1 >"$3" 2>&1
+  code=$?
+  case $code in
+    0) ;;
+    1) grep -E '^\[  FAILED  \] [A-Za-z_0-9/]+\.' "$3" | sort -u | awk '{ print $4 }' | sed 's/^/FAILED /' ;;
+    124 | 137) echo "TIMEOUT $(basename "$1"):$2" ;;
+    *) echo "CRASHED($code) $(basename "$1"):$2" ;;
+  esac
+  echo "DONE $(basename "$1"):$2 exit $code in $((SECONDS - start)) s: $(grep -E -m1 'tests? ran|PASSED' "$3" | tail -n 1)"
+}
+export -f run_suite
+
+do_tests() {
+  local start=$SECONDS program suite list=$work/suites results=$work/results.txt number=0
+  : >"$list" >"$results"
+  rm -rf "$work/logs/tests" && mkdir -p "$work/logs/tests"
+  for program in "$build"/tests/gpu/gpu_test_*; do
+    [ -f "$program" ] && [ -x "$program" ] || continue
+    while read -r suite; do
+      number=$((number + 1))
+      printf '%s\0%s\0%s\0' "$program" "$suite" "$work/logs/tests/$number.txt" >>"$list"
+    done < <(timeout 60 "$program" --gtest_list_tests 2>/dev/null | grep -E '^[A-Za-z].*\.' | awk '{ print $1 }')
+  done
+  if [ $number = 0 ]; then record tests FAILED 0 "no test program was built (is GoogleTest here? see --prefix)"; return; fi
+  # shellcheck disable=SC2016
+  TESSERA_CPU_THREADS=2 run_limited 400 xargs -0 -n 3 -P "$jobs" bash -c 'run_suite "$@"' run_suite <"$list" >"$results" 2>&1
+  local ended=$? bad done_
+  done_=$(grep -c '^DONE' "$results")
+  bad=$(grep -cE '^(FAILED|TIMEOUT|CRASHED)' "$results")
+  { grep -E '^(FAILED|TIMEOUT|CRASHED)' "$results"; echo; grep '^DONE' "$results" | sort; echo; echo "== output of what failed"; failed_output; } >"$out/tests.txt"
+  local skipped
+  skipped=$(grep -hE '^\[  SKIPPED \] [A-Za-z]' "$work"/logs/tests/*.txt 2>/dev/null | sort -u | wc -l)
+  if [ "$bad" = 0 ] && [ $ended != 124 ] && [ "$done_" = $number ]; then
+    record tests ok $((SECONDS - start)) "$number suites, $skipped tests skipped"
+  else
+    grep -E '^(FAILED|TIMEOUT|CRASHED)' "$results" | head -n 40
+    record tests FAILED $((SECONDS - start)) "$bad of $number suites or tests ($done_ suites ended, $skipped tests skipped); see tests.txt"
+  fi
+}
+# What failed says, capped per suite so that the file stays small.
+failed_output() {
+  local file
+  for file in "$work"/logs/tests/*.txt; do
+    grep -qE '^\[  FAILED  \]|terminate called|Segmentation|Fatal' "$file" || [ ! -s "$file" ] || ! grep -q 'PASSED\|SKIPPED' "$file" || continue
+    grep -q '^\[  FAILED  \]' "$file" || ! grep -q 'PASSED' "$file" || continue
+    echo "---- $(basename "$file")"
+    head -c 6000 "$file"
+    echo
+  done
+}
+
+do_sanitize() {
+  local start=$SECONDS tool bad=() ran=()
+  if ! command -v compute-sanitizer >/dev/null; then record sanitize skipped 0 "compute-sanitizer is not here"; return; fi
+  [ -x "$small" ] || { record sanitize FAILED 0 "gpu_small was not built"; return; }
+  rm -f "$work"/logs/sanitize-*
+  for tool in memcheck racecheck initcheck synccheck; do
+    (
+      run_limited 240 compute-sanitizer --tool $tool --target-processes application-only --error-exitcode 9 --print-limit 20 "$small" --tiny \
+        >"$work/logs/sanitize-$tool.txt" 2>&1
+      echo $? >"$work/logs/sanitize-$tool.code"
+    ) &
+  done
+  wait
+  : >"$out/sanitize.txt"
+  for tool in memcheck racecheck initcheck synccheck; do
+    local log=$work/logs/sanitize-$tool.txt code
+    code=$(cat "$work/logs/sanitize-$tool.code" 2>/dev/null || echo 124)
+    { echo "==== $tool: exit $code"; head -c 30000 "$log"; echo '...'; tail -n 5 "$log"; } >>"$out/sanitize.txt"
+    if [ "$code" = 0 ]; then ran+=("$tool"); else bad+=("$tool($code: $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1 | sed 's/=* *//'))"); fi
+  done
+  if [ ${#bad[@]} = 0 ]; then record sanitize ok $((SECONDS - start)) "clean: ${ran[*]}"; else record sanitize FAILED $((SECONDS - start)) "${bad[*]}"; fi
+}
+
+do_bench() {
+  local start=$SECONDS code seconds
+  [ -x "$build/bench/gpu/gpu_bench" ] || { record bench FAILED 0 "gpu_bench was not built"; return; }
+  seconds=$(left)
+  run_limited 3600 python3 bench/gpu/peers.py --bench "$build/bench/gpu/gpu_bench" --device "$device" --"$mode" --seconds $((seconds - 10)) --jobs "$jobs" \
+    ${groups:+--groups "$groups"} --out "$out/results.jsonl" >"$work/logs/bench.txt" 2>"$work/logs/bench.err"
+  code=$?
+  run_limited 30 python3 bench/gpu/report.py "$out/results.jsonl" --machine "$out/machine.txt" --results "$out/RESULTS.md" >"$work/logs/report.txt" 2>&1
+  cat "$work/logs/report.txt"
+  if [ $code = 0 ]; then
+    record bench ok $((SECONDS - start)) "$(tail -n 1 "$work/logs/report.txt")"
+  else
+    tail -n 5 "$work/logs/bench.err"
+    record bench FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit' || echo "exit $code"); $(tail -n 1 "$work/logs/report.txt")"
+  fi
+}
+
+say "the machine"
+{ describe_machine; unpack_assembler; } 2>&1 | tee "$out/machine.txt"
+torch_warm=''
+if wanted bench && [ "$device" = cuda ] && [ $mode = full ] && python3 -c 'import torch' 2>/dev/null; then
+  run_limited 300 python3 bench/gpu/peers.py --precompile >"$work/logs/precompile.txt" 2>&1 &
+  torch_warm=$!
+fi
+for step in build smoke tests sanitize bench; do
+  wanted $step || continue
+  if [ "$(left)" -le 5 ]; then record $step FAILED 0 "no time was left"; continue; fi
+  say "$step ($(left) s left)"
+  [ $step != bench ] || [ -z "$torch_warm" ] || wait "$torch_warm"
+  do_$step
+done
+[ -z "$torch_warm" ] || kill "$torch_warm" 2>/dev/null
+
+say "summary ($SECONDS s)"
+cat "$out/summary.txt"
+[ $failed = no ] || exit 1

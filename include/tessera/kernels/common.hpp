@@ -1,0 +1,136 @@
+// What the kernels share: the arguments of host entries, the description of the target that heuristics choose by, and
+// the errors of wrong shapes.
+#pragma once
+#include <array>
+#include <string>
+#include <utility>
+
+#include "tessera/host/reshape.hpp"
+#include "tessera/tessera.hpp"
+
+namespace tessera::kernels {
+
+/// A tensor to be read: Tensor, Shared or View.
+template <class X>
+concept Operand = requires(const X& x) {
+  typename X::element;
+  x.view();
+  x.dims();
+};
+template <Operand X>
+using element_of = typename X::element;
+
+template <class X>
+concept HostNumber = std::is_arithmetic_v<X> && !std::is_same_v<X, bool>;
+
+/// The element type that sums and functions of T are computed in: f32 for floats of 16 bits and fewer, else T itself.
+template <Element T>
+using compute_t = std::conditional_t<element_class<T> == ElementClass::Float && !std::is_same_v<T, f64>, f32, T>;
+
+/// compute_t of a tile.
+template <class T, int... D>
+auto widen(const Tile<T, D...>& x) {
+  if constexpr (std::is_same_v<compute_t<T>, T>)
+    return x;
+  else
+    return cast<compute_t<T>>(x);
+}
+/// A tile as it is stored in a tensor of U.
+template <class U, class T, int... D>
+auto narrow(const Tile<T, D...>& x) {
+  if constexpr (std::is_same_v<U, T>)
+    return x;
+  else
+    return cast<U>(x);
+}
+
+/// In<T, dyn, ...> of rank R.
+template <Element T, int R, class = std::make_integer_sequence<int, R>>
+struct DynamicIn;
+template <Element T, int R, int... I>
+struct DynamicIn<T, R, std::integer_sequence<int, I...>> {
+  using type = In<T, (I * 0 + dyn)...>;
+};
+/// A piece of B elements along the last axis, of rank R.
+template <Element T, int R, int B, class = std::make_integer_sequence<int, R>>
+struct RowPiece;
+template <Element T, int R, int B, int... I>
+struct RowPiece<T, R, B, std::integer_sequence<int, I...>> {
+  using type = Mut<T, (I == R - 1 ? B : 1)...>;
+};
+
+/// The device that a kernel is chosen for.
+struct Target {
+  bool gpu = false;
+  int processors = 1;  ///< SMs; what does not depend on their number treats every GPU alike
+};
+inline Target target_of(const Device& device) {
+  if (device.kind() == DeviceKind::Cpu) return {};
+  return {true, 132};  // an H200; the number decides how work is split, not whether it is right
+}
+
+/// A configuration chosen by number instead of by the heuristics: what a tuner sets.
+struct Row {
+  int number = -1;  ///< of the kernel's table; -1: by its heuristics
+};
+
+/// f(std::integral_constant<int, i>): the constant that a number of 0 to N - 1 stands for.
+template <int N, int I = 0, class F>
+auto with_constant(int i, F&& f) {
+  if constexpr (I + 1 < N) {
+    if (i != I) return with_constant<N, I + 1>(i, std::forward<F>(f));
+  }
+  return f(std::integral_constant<int, I>{});
+}
+/// f(std::integral_constant<int, E>) with the smallest power of two E of Lo to Hi that is at least n (Hi beyond).
+template <int Lo, int Hi, class F>
+auto with_extent(std::int64_t n, F&& f) {
+  if constexpr (Lo < Hi) {
+    if (n > Lo) return with_extent<2 * Lo, Hi>(n, std::forward<F>(f));
+  }
+  return f(std::integral_constant<int, Lo>{});
+}
+
+/// Throws ShapeError: "kernels::gemm: argument b has the extents [3, 4]: its rows must be a's columns (5)".
+[[noreturn]] inline void wrong_shape(const char* kernel, const char* argument, const std::string& extents,
+                                     const std::string& expected, SourceLocation where) {
+  throw ShapeError(
+      std::string("kernels::") + kernel + ": argument " + argument + " has the extents " + extents + ": " + expected,
+      where);
+}
+template <Operand X>
+void expect_shape(bool ok, const char* kernel, const char* argument, const X& x, const char* expected,
+                  SourceLocation where) {
+  if (!ok) wrong_shape(kernel, argument, x.dims(where).to_string(), expected, where);
+}
+template <Operand X>
+void expect_dim(const char* kernel, const char* argument, const X& x, int axis, std::int64_t extent,
+                SourceLocation where) {
+  if (x.dim(axis, where) == extent) return;
+  wrong_shape(kernel, argument, x.dims(where).to_string(),
+              "axis " + std::to_string(axis) + " must be " + std::to_string(extent), where);
+}
+
+/// A tensor as a matrix of its rows along the last axis. ShapeError if it has other than two axes and gaps.
+template <Operand X>
+View<element_of<X>, 2> rows_of(const X& x, SourceLocation where) {
+  if constexpr (X::rank == 2) {
+    return x.view(where);
+  } else {
+    const std::int64_t n = x.dim(X::rank - 1, where), size = x.size(where);
+    std::int64_t rows = 1;
+    for (int i = 0; i + 1 < X::rank; ++i) rows *= x.dim(i, where);
+    (void)size;
+    return tessera::reshape(x.view(where), Dims<2>(rows, n), where);
+  }
+}
+/// The extents without the last axis; of a single axis, {1}.
+template <Operand X>
+auto dims_of_rows(const X& x, SourceLocation where) {
+  constexpr int r = X::rank > 1 ? X::rank - 1 : 1;
+  std::array<std::int64_t, r> d{1};
+  for (int i = 0; i + 1 < X::rank; ++i) d[static_cast<std::size_t>(i)] = x.dim(i, where);
+  return Dims<r>::from(d, where);
+}
+
+}  // namespace tessera::kernels

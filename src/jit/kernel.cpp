@@ -43,7 +43,7 @@ const Code& Kernel::find_or_compile(Device device, std::uint64_t held) {
     auto made = std::make_unique<Compiled>();
     made->device = &device.backend();
     made->held = held;
-    made->code = generate(prepare(*module_, target_of(device)), device, options_);
+    made->code = generate(prepare(*module_, analysis_->contract, held, target_of(device)), device, options_);
     made->next = compiled_.load(std::memory_order_acquire);
     while (!compiled_.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}
     found = made.release();

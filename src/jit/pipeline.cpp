@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tessera/base/error.hpp"
 #include "tessera/ir/verifier.hpp"
 
 namespace tessera::jit {
@@ -10,18 +11,35 @@ namespace {
 
 constexpr int kBlocksPerThread = 4;  // CPU: uneven pieces are evened out by having more of them
 
-}  // namespace
-
-Prepared prepare(const ir::Module& module, const passes::Target& target) {
-  ir::verify_or_throw(module);
+/// From a clone whose claims are applied, if there were any.
+Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target) {
   Prepared p;
   p.target = target;
-  p.module = ir::clone(module);
+  p.module = std::move(module);
   p.choices = passes::optimize(*p.module, target);
   const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.multiprocessors * kBlocksPerThread;
   p.persistent_blocks = static_cast<std::uint64_t>(std::max(1, blocks));
   if (target.is_gpu()) p.checks = passes::lower_checks(*p.module);
   return p;
+}
+
+}  // namespace
+
+Prepared prepare(const ir::Module& module, const passes::Target& target) {
+  ir::verify_or_throw(module);
+  return finish(ir::clone(module), target);
+}
+
+Prepared prepare(const ir::Module& module, const analysis::LaunchContract&, std::uint64_t,
+                 const passes::Target& target) {
+  return prepare(module, target);
+}
+
+const ir::Function& entry_of(const ir::Module& module) {
+  for (const auto& function : module.functions) {
+    if (function->entry) return *function;
+  }
+  throw CompileError("the module has no entry: there is nothing to launch");
 }
 
 }  // namespace tessera::jit

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "tessera/analysis/launch_contract.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/optimize.hpp"
@@ -21,8 +22,14 @@ struct Prepared {
   std::uint64_t persistent_blocks = 1;
 };
 
-/// Runs the passes for `target` on a verified copy of `module`. Throws CompileError if the module breaks Tile IR's
-/// rules.
+/// Runs the passes for `target` on a verified copy of `module`, making use of the obligations in `held`. Throws
+/// CompileError if the module breaks Tile IR's rules.
+Prepared prepare(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
+                 const passes::Target& target);
+/// The same without claims: of the launch nothing is known.
 Prepared prepare(const ir::Module& module, const passes::Target& target);
+
+/// The module's only entry; throws CompileError if it has none.
+const ir::Function& entry_of(const ir::Module& module);
 
 }  // namespace tessera::jit

@@ -1,0 +1,45 @@
+// The way of generate.cpp, up to the driver.
+#include "tessera/jit/build.hpp"
+
+#include <algorithm>
+
+#include "jit/pipeline.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::jit {
+namespace {
+
+struct Machine {
+  int sm, multiprocessors;
+};
+// NVIDIA's data sheets: A100, RTX 3090 Ti, Orin, RTX 4090 (L40: 142), H200, B200, B300, Thor, RTX PRO 6000, GB10.
+constexpr Machine kMachines[] = {{80, 108},  {86, 84},   {87, 16},  {88, 16},   {89, 142}, {90, 132},
+                                 {100, 148}, {103, 160}, {110, 20}, {120, 188}, {121, 48}};
+
+}  // namespace
+
+passes::Target target_for(int sm) {
+  passes::Target target;
+  target.sm = sm;
+  const auto known =
+      std::find_if(std::begin(kMachines), std::end(kMachines), [&](const Machine& m) { return m.sm == sm; });
+  target.multiprocessors = known == std::end(kMachines) ? 128 : known->multiprocessors;
+  if (const auto assembler = assembler_for(concat("sm_", sm))) target.bytecode_minor = assembler->newest_bytecode.minor;
+  return target;
+}
+
+Build build(const ir::Module& module, const LaunchContract& contract, std::uint64_t held, const passes::Target& target,
+            const std::string& label) {
+  Prepared prepared = prepare(module, contract, held, target);
+  Build made;
+  made.cubin = make_cubin(*prepared.module, concat("sm_", target.sm), label);
+  const ir::Function& entry = entry_of(*prepared.module);
+  made.entry = entry.name;
+  made.checks = std::move(prepared.checks);
+  made.num_args = static_cast<int>(entry.body().num_args()) - (made.checks.empty() ? 0 : 1);
+  made.choices = prepared.choices;
+  return made;
+}
+
+}  // namespace tessera::jit

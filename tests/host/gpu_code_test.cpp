@@ -1,0 +1,99 @@
+// Kernels of the public language compiled for GPUs that are not here: through the passes and NVIDIA's assembler to a
+// cubin with the right entry. Skipped without an assembler.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "api/kernels.hpp"
+#include "host/contract.hpp"
+#include "tessera/jit/build.hpp"
+
+namespace {
+
+using namespace tessera;
+
+void checked_copy_of(Mut<f32, 64> y, In<f32, dyn> x) {
+  auto t = x.load_like(y);
+  check(t >= 0.0f, "x must not be negative");
+  y.store(sqrt(t));
+}
+
+void talking(Mut<i32, 16> y) {
+  auto [i] = y.index();
+  print("block {} of {}\n", i, num_blocks());
+  y.store(full<i32, 16>(7));
+}
+
+/// The symbol table of a 64-bit ELF file: is there a function of this name?
+bool has_function(std::span<const std::byte> elf, const std::string& name) {
+  const auto number = [&](std::size_t at, std::size_t bytes) {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < bytes; ++i) value |= std::to_integer<std::uint64_t>(elf[at + i]) << (8 * i);
+    return static_cast<std::size_t>(value);
+  };
+  // ELF-64 object file format, figures 2, 8 and 14: header, section headers, symbols.
+  const std::size_t sections = number(40, 8), size = number(58, 2), count = number(60, 2);
+  for (std::size_t s = 0; s < count; ++s) {
+    const std::size_t at = sections + s * size;
+    if (number(at + 4, 4) != 2) continue;  // SHT_SYMTAB
+    const std::size_t strings = number(sections + number(at + 40, 4) * size + 24, 8);
+    const std::size_t first = number(at + 24, 8), bytes = number(at + 32, 8);
+    for (std::size_t symbol = first; symbol < first + bytes; symbol += 24) {
+      const auto* text = reinterpret_cast<const char*>(elf.data()) + strings + number(symbol, 4);
+      if ((number(symbol + 4, 1) & 15) == 2 && name == text) return true;  // STT_FUNC
+    }
+  }
+  return false;
+}
+
+class GpuCode : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    std::string why;
+    if (!jit::assembler_for("sm_" + std::to_string(GetParam()), &why)) GTEST_SKIP() << why;
+  }
+
+  template <auto K>
+  jit::Build build(std::vector<int> unit_axes, bool checked = false) {
+    lang::Specialization s;
+    for (const int axis : unit_axes) s.tensors.push_back({axis, 0, ~0u});
+    s.checked = checked;
+    const lang::Trace trace = lang::trace<K>(s);
+    const auto contract = detail::launch_contract(trace.params, false);
+    jit::Build made = jit::build(*trace.module, contract, 0, jit::target_for(GetParam()), trace.name);
+    const auto& cubin = made.cubin.code.cubin;
+    EXPECT_GT(cubin.size(), 1000u);
+    EXPECT_EQ(std::memcmp(cubin.data(),
+                          "\x7f"
+                          "ELF",
+                          4),
+              0);
+    EXPECT_EQ(std::to_integer<int>(cubin[18]) | std::to_integer<int>(cubin[19]) << 8, 190);  // EM_CUDA
+    EXPECT_TRUE(has_function(cubin, made.entry)) << made.entry;
+    int slots = 0;
+    for (const lang::ParamInfo& p : trace.params) slots += p.num_args();
+    EXPECT_EQ(made.num_args, slots);
+    EXPECT_GE(made.choices.persistent_blocks, 1);
+    return made;
+  }
+};
+
+TEST_P(GpuCode, Saxpy) { EXPECT_TRUE((build<saxpy<1024>>({0, 0}).checks.empty())); }
+TEST_P(GpuCode, Softmax) { EXPECT_EQ((build<softmax<1024>>({1, 1}).entry), "softmax"); }
+TEST_P(GpuCode, Gemm) { EXPECT_FALSE((build<gemm<f16, 128, 128, 64>>({1, 1, 1}).cubin.code.register_pressure)); }
+
+TEST_P(GpuCode, ChecksHaveTheirMessageAndLine) {
+  const jit::Build made = build<&checked_copy_of>({0, 0});
+  ASSERT_EQ(made.checks.size(), 1u);
+  EXPECT_EQ(made.checks[0].message, "x must not be negative");
+  EXPECT_NE(std::string(made.checks[0].where.file).find("gpu_code_test.cpp"), std::string::npos);
+}
+
+TEST_P(GpuCode, CheckedModeCompiles) { EXPECT_FALSE((build<gemm<f16, 64, 64, 32>>({1, 1, 1}, true).checks.empty())); }
+
+TEST_P(GpuCode, PrintCompiles) { build<&talking>({0}); }
+
+INSTANTIATE_TEST_SUITE_P(Targets, GpuCode, testing::Values(80, 90));
+
+}  // namespace

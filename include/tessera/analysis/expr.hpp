@@ -1,0 +1,102 @@
+// Launch expressions: exact integers over an entry's arguments, shared in a pool so that equal ones are one. They say
+// what a launch makes of a bound ("ceil(x.dim(1) / 64) - 1") without anybody having to prove anything: two expressions
+// are compared as numbers when the kernel is launched. docs/compiler/facts.md.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace tessera::analysis {
+
+enum class ExprKind : std::uint8_t {
+  Const,
+  Arg,
+  Add,
+  Sub,
+  Mul,
+  FloorDiv,  ///< rounded down; divisors below 1 make it unknown
+  CeilDiv,   ///< rounded up; divisors below 1 make it unknown
+  Mod,       ///< a - FloorDiv(a, b) * b; divisors below 1 make it unknown
+  Min,
+  Max
+};
+
+/// A handle into an ExprPool.
+struct Expr {
+  std::uint32_t id = 0;
+  bool operator==(const Expr&) const = default;
+};
+
+/// Every value in [lo, hi]; INT64_MIN and INT64_MAX also stand for "no bound".
+struct Interval {
+  std::int64_t lo = INT64_MIN;
+  std::int64_t hi = INT64_MAX;
+};
+
+struct ExprNode {
+  ExprKind kind = ExprKind::Const;
+  std::uint8_t bits = 64;  ///< Arg: how many low bits of its slot are read
+  bool is_signed = true;   ///< Arg: how they are read
+  std::int64_t value = 0;  ///< Const: the number; Arg: the entry argument
+  Expr lhs, rhs;           ///< of the binary kinds
+  Interval interval;       ///< what the value can be, whatever the launch
+};
+
+/// Makes launch expressions. Constants are folded; what the launch contract bounds is used to simplify.
+class ExprPool {
+ public:
+  ExprPool();
+  Expr constant(std::int64_t value);
+  Expr arg(int number, int bits = 64, bool is_signed = true);
+  Expr add(Expr a, Expr b);
+  Expr sub(Expr a, Expr b);
+  Expr mul(Expr a, Expr b);
+  Expr floor_div(Expr a, Expr b);
+  Expr ceil_div(Expr a, Expr b);
+  Expr mod(Expr a, Expr b);
+  Expr min(Expr a, Expr b);
+  Expr max(Expr a, Expr b);
+
+  /// Promises that `e` lies in `interval` in every launch that runs a block. Expressions made from it before keep what
+  /// they knew.
+  void promise(Expr e, Interval interval);
+
+  const ExprNode& operator[](Expr e) const { return nodes_[e.id]; }
+  std::size_t size() const { return nodes_.size(); }
+  std::optional<std::int64_t> constant_value(Expr e) const;
+  /// True if a <= b in every launch. False says nothing.
+  bool always_le(Expr a, Expr b) const { return le(a, b, 0, 6); }
+
+  /// The value over the launch's argument slots; nullopt where an operation leaves 64 bits or divides by less than 1.
+  std::optional<std::int64_t> evaluate(Expr e, std::span<const std::uint64_t> slots) const;
+  /// Text with the arguments called `names[i]` ("arg3" beyond its end).
+  std::string text(Expr e, std::span<const std::string> names = {}) const;
+
+ private:
+  struct Offset {
+    Expr base;
+    std::int64_t offset;
+  };
+  Expr intern(ExprNode node);
+  Expr binary(ExprKind kind, Expr a, Expr b);
+  Expr with_offset(Expr base, std::int64_t offset);
+  Offset split(Expr e) const;
+  Expr with_offset_of(Expr e, std::int64_t offset) { return add(e, constant(offset)); }
+  std::optional<Expr> quotient(Expr product, Expr factor);        ///< r with product = r * factor, if it shows
+  bool le(Expr a, Expr b, std::int64_t offset, int depth) const;  ///< a <= b + offset
+  bool le_by_upper(Expr a, Expr b, std::int64_t offset, int depth) const;
+  bool le_by_lower(Expr a, Expr b, std::int64_t offset, int depth) const;
+  bool le_by_rounding(Expr a, Expr b, std::int64_t offset, int depth) const;
+  std::vector<ExprNode> nodes_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> index_;
+};
+
+/// The value of one binary step. False where the result is unknown.
+bool evaluate_step(ExprKind kind, std::int64_t a, std::int64_t b, std::int64_t& result) noexcept;
+/// An argument's value out of its slot.
+std::int64_t read_slot(std::uint64_t slot, int bits, bool is_signed) noexcept;
+
+}  // namespace tessera::analysis

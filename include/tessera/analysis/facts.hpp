@@ -1,0 +1,73 @@
+// What can be said about a kernel before and at each launch: claims about single operations and arguments, and the
+// obligations under which they hold. docs/compiler/facts.md and obligations.md.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/analysis/launch_contract.hpp"
+#include "tessera/base/source_location.hpp"
+#include "tessera/ir/operation.hpp"
+
+namespace tessera::analysis {
+
+inline constexpr int kMaxObligations = 64;
+inline constexpr int kHoldsAlways = -1;  ///< in place of an obligation's number: no condition is needed
+
+enum class ClaimKind : std::uint8_t {
+  Condition,     ///< result `index` of `op` (i1, a scalar or a tile) is `truth` in every element, whenever `op` runs
+  Inbounds,      ///< `op`, a load or store through a tiled view, never leaves the tensor along axis `index` of its tile
+  ArgDivisible,  ///< entry argument `index` (an address in bytes, otherwise the number) is a multiple of `divisor`
+  ArgBounded     ///< entry argument `index` lies in [lower, upper]
+};
+
+struct Claim {
+  ClaimKind kind = ClaimKind::Condition;
+  ir::Operation* op = nullptr;  ///< null for claims about arguments
+  int index = 0;                ///< result, axis or argument
+  bool truth = true;
+  std::uint64_t divisor = 1;
+  std::int64_t lower = 0, upper = 0;
+  int obligation = kHoldsAlways;
+
+  /// True if the claim may be used by a launch that holds these obligations.
+  bool holds(std::uint64_t held) const {
+    return obligation == kHoldsAlways || ((held >> static_cast<unsigned>(obligation)) & 1) != 0;
+  }
+};
+
+/// What an obligation is good for; the most valuable come first.
+enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility };
+
+struct Obligation {
+  ObligationUse use = ObligationUse::Guard;
+  std::string text;      ///< for people: "argument 2: dim(1) is a multiple of 1024"
+  SourceLocation where;  ///< of the first operation that wants it; unknown for arguments
+};
+
+/// Claims and obligations of a module's only entry. The analysis is deterministic: a clone of the module gives the same
+/// obligations under the same numbers, and claims about its own operations. Immutable; use from any thread. The claims
+/// name operations of the module that was analysed, everything else lives on without it.
+class Facts {
+ public:
+  static Facts analyze(const ir::Module& module, const LaunchContract& contract);
+  Facts(Facts&&) noexcept;
+  Facts& operator=(Facts&&) noexcept;
+  ~Facts();
+
+  std::span<const Obligation> obligations() const noexcept;
+  std::span<const Claim> claims() const noexcept;
+
+  /// Bit i: obligation i holds for these argument slots (one per entry argument, as a launch passes them). An
+  /// expression that overflows 64 bits makes its obligations false. Neither allocates nor locks.
+  std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
+
+ private:
+  struct Impl;
+  explicit Facts(std::unique_ptr<const Impl> impl);
+  std::unique_ptr<const Impl> impl_;
+};
+
+}  // namespace tessera::analysis

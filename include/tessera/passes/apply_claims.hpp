@@ -1,0 +1,16 @@
+// Uses the claims that hold in a launch. docs/compiler/apply_claims.md.
+#pragma once
+#include <cstdint>
+
+#include "tessera/analysis/facts.hpp"
+#include "tessera/ir/operation.hpp"
+
+namespace tessera::passes {
+
+/// Rewrites `module` by every claim of `facts` (made by analysing this very module) whose obligation is among `held`:
+/// conditions become constants, and the `if`s, `select`s and masks that they decide go; accesses are marked `inbounds`;
+/// `assume` says what is known of the entry's arguments. `facts` names operations that are gone afterwards: its claims
+/// must not be used again.
+void apply_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_t held);
+
+}  // namespace tessera::passes

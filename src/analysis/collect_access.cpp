@@ -1,0 +1,166 @@
+// Claims about accesses through views and about entry arguments, and the walk that asks for all claims.
+#include <algorithm>
+
+#include "analysis/collector.hpp"
+
+namespace tessera::analysis {
+
+using ir::Op;
+
+namespace {
+
+constexpr std::uint64_t kVectorBytes = 16;    // the widest access of a thread, and what TMA asks of bases and strides
+constexpr std::uint64_t kMaskElements = 16;   // masks that are uniform over so many elements cost next to nothing
+constexpr std::int64_t kMaxDim = 0x7FFFFFFF;  // LaunchContract
+
+bool is_power_of_two(std::uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
+
+}  // namespace
+
+Collector::Collector(const LaunchContract& contract, ConditionPool& conditions)
+    : Dataflow(contract, conditions), contract_(&contract), conditions_(&conditions), samples_(contract) {}
+
+std::vector<FoundClaim> Collector::collect(const ir::Function& function) {
+  run(function);
+  claim_arguments(function);
+  return std::move(found_);
+}
+
+void Collector::visit(ir::Operation& op) {
+  if (op.num_results() == 1 && op.result().type().is_tile() && !op.result().type().is_pointer() &&
+      op.result().type().elem() == ir::Elem::I1) {
+    truths_[op.result().impl()] = truth_of(op);
+  }
+  switch (op.op()) {
+    case Op::If:
+    case Op::Select:
+    case Op::Assert: want(op.operand(0), op); break;
+    case Op::LoadPtrTko:
+    case Op::StorePtrTko:
+    case Op::AtomicRMWTko:
+    case Op::AtomicCASTko:
+      if (const ir::Value mask = op.single("mask")) want(mask, op);
+      break;
+    case Op::LoadViewTko:
+    case Op::StoreViewTko: want_inbounds(op); break;
+    case Op::MakePartitionView: note_partition(op); break;
+    default: break;
+  }
+}
+
+/// [index * step, index * step + tile) lies inside the tensor.
+Conditions Collector::inside(ir::Value index, ir::Value tensor_view, std::size_t axis, std::int64_t step,
+                             std::int64_t tile) {
+  const RangeMath& m = math();
+  ExprPool& e = m.exprs();
+  const IntRange at = range(index), dim = extent(tensor_view, axis);
+  Conditions best = kNever;
+  for (const Bound& last : at.hi) {
+    const Expr next = e.add(last.value, e.constant(1));
+    const Expr end = e.add(e.mul(next, e.constant(step)), e.constant(tile - step));
+    for (const Bound& d : dim.lo) {
+      const Conditions when = conditions_->both(last.when, d.when);
+      const Conditions c = conditions_->both(when, conditions_->less_equal(end, d.value));
+      if (conditions_->cost(c) < conditions_->cost(best)) best = c;
+    }
+  }
+  return conditions_->both(best, m.ge(at.lo, 0));
+}
+
+void Collector::want_inbounds(ir::Operation& access) {
+  const ir::Value view = access.single("view");
+  const ir::Type type = view.type();
+  if (type.kind() == ir::TypeKind::GatherScatterView || view.def() == nullptr) return;
+  const auto tile = type.tile_shape();
+  const auto steps = type.kind() == ir::TypeKind::StridedView ? type.traversal_strides() : tile;
+  const auto map = type.dim_map();
+  const std::vector<ir::Value> index = access.group("index");
+  for (std::size_t i = 0; i < tile.size(); ++i) {
+    FoundClaim f;
+    f.claim.kind = ClaimKind::Inbounds;
+    f.claim.op = &access;
+    f.claim.index = static_cast<int>(i);
+    f.use = ObligationUse::Inbounds;
+    f.when = inside(index[i], view.def()->operand(0), static_cast<std::size_t>(map[i]), steps[i], tile[i]);
+    f.where = access.loc;
+    if (samples_.score(*conditions_, f.when) > 0) found_.push_back(f);
+  }
+}
+
+/// Dimensions that a view cuts into tiles are worth knowing to be multiples of the tile.
+void Collector::note_partition(const ir::Operation& make_view) {
+  const ir::Type type = make_view.result().type();
+  const ir::Operation* tensor = make_view.operand(0).def();
+  if (tensor == nullptr || tensor->op() != Op::MakeTensorView) return;
+  std::size_t dynamic = 1;  // after the base
+  std::vector<int> arg_of_axis;
+  for (const std::int64_t extent : type.tensor().shape()) {
+    arg_of_axis.push_back(-1);
+    if (extent != ir::kDynamic) continue;
+    const ir::Value v = tensor->operand(dynamic++);
+    if (v.argument_block() != nullptr && v.argument_block()->parent() == nullptr)
+      arg_of_axis.back() = static_cast<int>(v.index());
+  }
+  for (std::size_t i = 0; i < type.tile_shape().size(); ++i) {
+    const int arg = arg_of_axis[static_cast<std::size_t>(type.dim_map()[i])];
+    const auto tile = static_cast<std::uint64_t>(type.tile_shape()[i]);
+    const std::pair<int, std::uint64_t> d{arg, tile};
+    if (arg < 0 || tile <= 1 || std::find(divisors_.begin(), divisors_.end(), d) != divisors_.end()) continue;
+    divisors_.push_back(d);
+  }
+}
+
+void Collector::claim_divisible(int arg, std::uint64_t divisor) {
+  if (!is_power_of_two(divisor) || divisor == 1) return;
+  ExprPool& e = math().exprs();
+  FoundClaim f;
+  f.claim.kind = ClaimKind::ArgDivisible;
+  f.claim.index = arg;
+  f.claim.divisor = divisor;
+  f.use = ObligationUse::Divisibility;
+  f.when = conditions_->divides(divisor, e.arg(arg));
+  found_.push_back(f);
+}
+
+/// One obligation for the address of a tensor, one for all its strides, one for each way its dimensions are cut.
+void Collector::claim_arguments(const ir::Function& function) {
+  const ir::Block& body = function.body();
+  ExprPool& e = math().exprs();
+  const auto used = [&](int arg) { return body.arg(static_cast<std::size_t>(arg)).has_uses(); };
+  for (const TensorContract& t : contract_->tensors) {
+    if (used(t.base_arg)) claim_divisible(t.base_arg, kVectorBytes);
+    const ir::Type pointer = body.arg(static_cast<std::size_t>(t.base_arg)).type().pointee();
+    const std::uint64_t bytes = ir::info(pointer.elem()).bytes;
+    Conditions strides = kAlways;
+    int unit_axis = -1;
+    for (int a = 0; a < t.rank; ++a) {
+      const int arg = t.base_arg + 1 + t.rank + a;
+      if (!used(arg))
+        unit_axis = a;  // the recording knows that it is 1
+      else if (bytes < kVectorBytes)
+        strides = conditions_->both(strides, conditions_->divides(kVectorBytes / bytes, e.arg(arg)));
+    }
+    for (int a = 0; a < t.rank; ++a) {
+      const int arg = t.base_arg + 1 + t.rank + a;
+      if (!used(arg) || strides.always()) continue;
+      claim_divisible(arg, kVectorBytes / bytes);
+      found_.back().when = strides;
+    }
+    for (int a = 0; a < t.rank; ++a) {
+      const int arg = t.base_arg + 1 + a;
+      if (!used(arg)) continue;
+      FoundClaim bounded;
+      bounded.claim.kind = ClaimKind::ArgBounded;
+      bounded.claim.index = arg;
+      bounded.claim.upper = kMaxDim;
+      bounded.use = ObligationUse::Divisibility;
+      found_.push_back(bounded);
+      for (const auto& [dim, tile] : divisors_) {
+        if (dim == arg) claim_divisible(arg, tile);
+      }
+      if (a == unit_axis) claim_divisible(arg, kMaskElements);
+    }
+  }
+}
+
+}  // namespace tessera::analysis

@@ -1,0 +1,148 @@
+// When conditions are decided: comparisons by the ranges of what they compare, and what is made of comparisons.
+#include <algorithm>
+
+#include "analysis/collector.hpp"
+
+namespace tessera::analysis {
+
+using ir::AttrName;
+using ir::Op;
+
+Samples::Samples(const LaunchContract& contract) {
+  const auto sample = [&](std::int64_t leading, std::int64_t rows, std::int64_t columns) {
+    std::vector<std::uint64_t> slots;
+    for (const ArgContract& a : contract.args) {
+      std::int64_t value = columns;
+      if (a.role == ArgRole::Base) value = 0;
+      if (a.role == ArgRole::Dim) {
+        const int from_end = contract.tensors[static_cast<std::size_t>(a.tensor)].rank - a.axis;
+        value = from_end == 1 ? columns : from_end == 2 ? rows : leading;
+      }
+      slots.push_back(static_cast<std::uint64_t>(value));
+    }
+    return slots;
+  };
+  // Multiples of every usual tile extent; rows of a head's size; and all that fits into one tile.
+  large_ = {sample(16, 65536, 65536), sample(16, 4096, 65536), sample(16, 4096, 4096), sample(16, 4096, 64)};
+  small_ = {sample(64, 64, 64)};
+}
+
+int Samples::score(ConditionPool& pool, Conditions when) const {
+  if (when.always()) return 3;
+  if (when.never()) return 0;
+  const auto holds = [&](const std::vector<std::uint64_t>& slots) {
+    const auto terms = pool.terms(when);
+    return std::all_of(terms.begin(), terms.end(), [&](std::uint32_t t) {
+      const Condition& c = pool.term(t);
+      const auto a = pool.exprs().evaluate(c.a, slots);
+      if (c.kind == ConditionKind::Divides) return a && *a % static_cast<std::int64_t>(c.divisor) == 0;
+      const auto b = pool.exprs().evaluate(c.b, slots);
+      return a && b && *a <= *b;
+    });
+  };
+  if (std::any_of(large_.begin(), large_.end(), holds)) return 2;
+  return std::any_of(small_.begin(), small_.end(), holds) ? 1 : 0;
+}
+
+Collector::Truth Collector::truth(ir::Value v) const {
+  const auto it = truths_.find(v.impl());
+  return it != truths_.end() ? it->second : Truth{};
+}
+
+Conditions Collector::proof(ir::ComparisonPredicate predicate, const IntRange& a, const IntRange& b,
+                            bool is_signed) const {
+  using P = ir::ComparisonPredicate;
+  const RangeMath& m = math();
+  const auto less = [&](const IntRange& x, const IntRange& y, std::int64_t slack) {
+    const Conditions c = m.ordered(x, y, slack);
+    return is_signed ? c : conditions_->both(c, m.ge(x.lo, 0));
+  };
+  const auto cheaper = [&](Conditions x, Conditions y) { return conditions_->cost(y) < conditions_->cost(x) ? y : x; };
+  switch (predicate) {
+    case P::Less: return less(a, b, -1);
+    case P::LessEqual: return less(a, b, 0);
+    case P::Greater: return less(b, a, -1);
+    case P::GreaterEqual: return less(b, a, 0);
+    case P::Equal: return conditions_->both(m.ordered(a, b), m.ordered(b, a));
+    case P::NotEqual: return cheaper(m.ordered(a, b, -1), m.ordered(b, a, -1));
+  }
+  return kNever;
+}
+
+Collector::Truth Collector::compared(const ir::Operation& op) {
+  using P = ir::ComparisonPredicate;
+  constexpr P kNegated[] = {P::NotEqual, P::Equal, P::GreaterEqual, P::Greater, P::LessEqual, P::Less};
+  if (!is_integer(op.operand(0).type())) return {};
+  const auto predicate = op.enum_attr<P>(AttrName::comparison_predicate);
+  const bool is_signed = op.enum_attr<ir::Signedness>(AttrName::signedness) == ir::Signedness::Signed;
+  const IntRange a = range(op.operand(0)), b = range(op.operand(1));
+  return {proof(predicate, a, b, is_signed), proof(kNegated[static_cast<std::size_t>(predicate)], a, b, is_signed)};
+}
+
+Collector::Truth Collector::truth_of(const ir::Operation& op) {
+  const auto at = [&](std::size_t i) { return truth(op.operand(i)); };
+  const auto both = [&](Conditions a, Conditions b) { return conditions_->both(a, b); };
+  const auto either = [&](Conditions a, Conditions b) { return conditions_->cost(b) < conditions_->cost(a) ? b : a; };
+  switch (op.op()) {
+    case Op::CmpI: return compared(op);
+    case Op::AndI: return {both(at(0).yes, at(1).yes), either(at(0).no, at(1).no)};
+    case Op::OrI: return {either(at(0).yes, at(1).yes), both(at(0).no, at(1).no)};
+    case Op::XOrI:
+      return {either(both(at(0).yes, at(1).no), both(at(0).no, at(1).yes)),
+              either(both(at(0).yes, at(1).yes), both(at(0).no, at(1).no))};
+    case Op::Cat: return {both(at(0).yes, at(1).yes), both(at(0).no, at(1).no)};
+    case Op::Select: return {both(at(1).yes, at(2).yes), both(at(1).no, at(2).no)};
+    case Op::Broadcast:
+    case Op::Reshape:
+    case Op::Permute:
+    case Op::Extract: return at(0);
+    case Op::Constant: {
+      const auto& bytes = op.attr(AttrName::value)->as<ir::DenseAttr>()->bytes;
+      const auto all = [&](int v) {
+        return std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return (std::to_integer<int>(b) & 1) == v; });
+      };
+      return {all(1) ? kAlways : kNever, all(0) ? kAlways : kNever};
+    }
+    default: return {};
+  }
+}
+
+void Collector::claim_condition(ir::Value v, bool truth, Conditions when, SourceLocation where) {
+  ir::Operation* def = v.def();
+  if (def == nullptr || def->op() == Op::Constant) return;
+  FoundClaim f;
+  f.claim.kind = ClaimKind::Condition;
+  f.claim.op = def;
+  f.claim.index = static_cast<int>(v.index());
+  f.claim.truth = truth;
+  f.when = when;
+  f.where = where;
+  found_.push_back(f);
+}
+
+/// Claims what decides `condition`: the whole of it, or the parts that can be decided. A scalar guard is one
+/// obligation; of a mask every comparison is one, because what is left of a mask still costs.
+void Collector::want(ir::Value condition, ir::Operation& user) {
+  if (!wanted_.insert(condition.impl()).second) return;
+  const ir::Operation* def = condition.def();
+  if (def == nullptr) return;
+  const Truth t = truth(condition);
+  const int yes = samples_.score(*conditions_, t.yes), no = samples_.score(*conditions_, t.no);
+  const int best = std::max(yes, no);
+  const bool parts = def->op() == Op::AndI || def->op() == Op::OrI || def->op() == Op::XOrI;
+  const bool shaped =
+      def->op() == Op::Broadcast || def->op() == Op::Reshape || def->op() == Op::Permute || def->op() == Op::Extract;
+  const bool scalar = condition.type().rank() == 0;
+  if (best == 3 || (best > 0 && !shaped && (scalar || !parts))) {
+    claim_condition(condition, yes >= no, yes >= no ? t.yes : t.no, user.loc);
+    if (best >= 2) return;
+  }
+  if (parts || shaped) {
+    for (std::size_t i = 0; i < def->num_operands(); ++i) {
+      if (def->operand(i).type().is_tile() && def->operand(i).type().elem() == ir::Elem::I1)
+        want(def->operand(i), user);
+    }
+  }
+}
+
+}  // namespace tessera::analysis

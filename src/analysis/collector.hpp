@@ -1,0 +1,69 @@
+// Finds claims while the dataflow runs. Private to the layer. docs/compiler/facts.md.
+#pragma once
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "analysis/dataflow.hpp"
+#include "tessera/analysis/facts.hpp"
+
+namespace tessera::analysis {
+
+/// A claim whose condition has no number yet.
+struct FoundClaim {
+  Claim claim;
+  ObligationUse use = ObligationUse::Guard;
+  Conditions when;
+  SourceLocation where;
+};
+
+/// Launches of large and small tensors, to tell an obligation that some launch may meet from one that says "there is
+/// nothing to do" ("x.dim(0) <= 0").
+class Samples {
+ public:
+  explicit Samples(const LaunchContract& contract);
+  /// 3: always; 2: holds for large tensors; 1: for small ones; 0: for none of the samples.
+  int score(ConditionPool& pool, Conditions when) const;
+
+ private:
+  std::vector<std::vector<std::uint64_t>> large_, small_;
+};
+
+class Collector final : public Dataflow {
+ public:
+  Collector(const LaunchContract& contract, ConditionPool& conditions);
+  /// All claims about `function`, in program order, those about arguments last.
+  std::vector<FoundClaim> collect(const ir::Function& function);
+
+ private:
+  /// When a condition is true in all its elements, and when it is false in all of them.
+  struct Truth {
+    Conditions yes = kNever, no = kNever;
+  };
+  void visit(ir::Operation& op) override;
+
+  // collect_conditions.cpp
+  Truth truth_of(const ir::Operation& op);
+  Truth compared(const ir::Operation& op);
+  Conditions proof(ir::ComparisonPredicate predicate, const IntRange& a, const IntRange& b, bool is_signed) const;
+  Truth truth(ir::Value v) const;
+  void want(ir::Value condition, ir::Operation& user);
+  void claim_condition(ir::Value v, bool truth, Conditions when, SourceLocation where);
+
+  // collect_access.cpp
+  void want_inbounds(ir::Operation& access);
+  Conditions inside(ir::Value index, ir::Value tensor_view, std::size_t axis, std::int64_t step, std::int64_t tile);
+  void note_partition(const ir::Operation& make_view);
+  void claim_arguments(const ir::Function& function);
+  void claim_divisible(int arg, std::uint64_t divisor);
+
+  const LaunchContract* contract_;
+  ConditionPool* conditions_;
+  Samples samples_;
+  std::unordered_map<const ir::ValueImpl*, Truth> truths_;
+  std::unordered_set<const ir::ValueImpl*> wanted_;
+  std::vector<std::pair<int, std::uint64_t>> divisors_;  ///< (dimension's argument, tile extent) of partitions
+  std::vector<FoundClaim> found_;
+};
+
+}  // namespace tessera::analysis

@@ -1,0 +1,87 @@
+// From claims with conditions to numbered obligations and the program that a launch evaluates.
+#include "tessera/analysis/facts.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "analysis/collector.hpp"
+#include "analysis/launch_program.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::analysis {
+
+struct Facts::Impl {
+  std::vector<Obligation> obligations;
+  std::vector<Claim> claims;
+  LaunchProgram program;
+};
+
+namespace {
+
+/// "arg2.dim(1)": parameters count from 1, as in the errors of a launch.
+std::vector<std::string> argument_names(const LaunchContract& contract) {
+  std::vector<std::string> names;
+  int parameter = 0;
+  for (const ArgContract& a : contract.args) {
+    if (a.role == ArgRole::Base || a.role == ArgRole::Value) ++parameter;
+    switch (a.role) {
+      case ArgRole::Base: names.push_back(concat("arg", parameter, ".address")); break;
+      case ArgRole::Dim: names.push_back(concat("arg", parameter, ".dim(", a.axis, ")")); break;
+      case ArgRole::Stride: names.push_back(concat("arg", parameter, ".stride(", a.axis, ")")); break;
+      case ArgRole::Value: names.push_back(concat("arg", parameter)); break;
+    }
+  }
+  return names;
+}
+
+const ir::Function* entry_of(const ir::Module& module) {
+  for (const auto& f : module.functions) {
+    if (f->entry) return f.get();
+  }
+  return nullptr;
+}
+
+/// What cannot be numbered any more.
+constexpr int kDropped = -2;
+
+}  // namespace
+
+Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
+  auto impl = std::make_unique<Impl>();
+  const ir::Function* entry = entry_of(module);
+  if (entry == nullptr || entry->body().num_args() != contract.args.size()) return Facts(std::move(impl));
+  ExprPool exprs;
+  ConditionPool conditions(exprs);
+  const std::vector<FoundClaim> found = Collector(contract, conditions).collect(*entry);
+  const std::vector<std::string> names = argument_names(contract);
+  std::unordered_map<std::uint32_t, int> number;
+  for (const ObligationUse use : {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility}) {
+    for (const FoundClaim& f : found) {
+      if (f.use != use || f.when.always() || f.when.never() || number.contains(f.when.id)) continue;
+      const bool added = impl->program.add(conditions, exprs, f.when);
+      number.emplace(f.when.id, added ? static_cast<int>(impl->obligations.size()) : kDropped);
+      if (added) impl->obligations.push_back({use, conditions.text(f.when, names), f.where});
+    }
+  }
+  for (const FoundClaim& f : found) {
+    if (f.when.never()) continue;
+    Claim c = f.claim;
+    c.obligation = f.when.always() ? kHoldsAlways : number.at(f.when.id);
+    if (c.obligation != kDropped) impl->claims.push_back(c);
+  }
+  return Facts(std::move(impl));
+}
+
+Facts::Facts(std::unique_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+Facts::Facts(Facts&&) noexcept = default;
+Facts& Facts::operator=(Facts&&) noexcept = default;
+Facts::~Facts() = default;
+
+std::span<const Obligation> Facts::obligations() const noexcept { return impl_->obligations; }
+std::span<const Claim> Facts::claims() const noexcept { return impl_->claims; }
+
+std::uint64_t Facts::evaluate(std::span<const std::uint64_t> slots) const noexcept {
+  return impl_->program.evaluate(slots);
+}
+
+}  // namespace tessera::analysis

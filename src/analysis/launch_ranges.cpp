@@ -1,0 +1,59 @@
+// The launch contract as ranges of arguments and block numbers.
+#include "analysis/dataflow.hpp"
+
+namespace tessera::analysis {
+namespace {
+
+constexpr std::int64_t kMaxDim = 0x7FFFFFFF;          // LaunchContract: a dimension is at most 2^31 - 1
+constexpr std::int64_t kMaxGridAxis = (1 << 24) - 1;  // Tile IR: blocks along one axis of the grid
+
+}  // namespace
+
+LaunchRanges::LaunchRanges(const LaunchContract& contract, const RangeMath& math) : contract_(&contract), math_(math) {
+  ExprPool& e = math_.exprs();
+  for (std::size_t i = 0; i < contract.args.size(); ++i) {
+    const ArgContract& a = contract.args[i];
+    if (a.role != ArgRole::Dim) continue;
+    // A block runs only where there is a piece for it, so no extent of the tensor of the pieces is 0.
+    const bool pieces = a.tensor == contract.pieces_of_tensor;
+    e.promise(e.arg(static_cast<int>(i)), {pieces ? 1 : 0, kMaxDim});
+  }
+  if (contract.pieces_of_tensor >= 0) count_pieces();
+}
+
+void LaunchRanges::count_pieces() {
+  ExprPool& e = math_.exprs();
+  const TensorContract& t = contract_->tensors[static_cast<std::size_t>(contract_->pieces_of_tensor)];
+  Expr total = e.constant(1);
+  for (int a = 0; a < t.rank; ++a) {
+    const Expr extent = e.constant(contract_->piece[static_cast<std::size_t>(a)]);
+    total = e.mul(total, e.ceil_div(e.arg(t.base_arg + 1 + a), extent));
+  }
+  e.promise(total, {1, kMaxDim});  // more pieces are refused
+  pieces_ = total;
+}
+
+IntRange LaunchRanges::argument(int number, int bits) const {
+  ExprPool& e = math_.exprs();
+  const Expr value = e.arg(number, bits);
+  return math_.between(value, value, bits);
+}
+
+IntRange LaunchRanges::block_id(int axis) const {
+  if (pieces_ && !contract_->wide_grid) {
+    if (axis > 0) return math_.between(0, 0, 32);
+    ExprPool& e = math_.exprs();
+    return math_.between(e.constant(0), e.add(*pieces_, e.constant(-1)), 32);
+  }
+  return math_.between(0, kMaxGridAxis - 1, 32);
+}
+
+IntRange LaunchRanges::grid_size(int axis) const {
+  if (pieces_ && !contract_->wide_grid) {
+    if (axis > 0) return math_.between(1, 1, 32);
+    return math_.between(*pieces_, *pieces_, 32);
+  }
+  return math_.between(1, kMaxGridAxis, 32);
+}
+
+}  // namespace tessera::analysis

@@ -1,0 +1,223 @@
+// The first pass: what a launch's obligations prove is written into the module. docs/compiler/apply_claims.md.
+//
+// Nothing is erased before all claims are applied, because claims name operations; then conditions are folded from
+// operands to users, and last the branches that became constant are opened, inner ones first.
+#include "tessera/passes/apply_claims.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+namespace tessera::passes {
+
+using analysis::Claim;
+using analysis::ClaimKind;
+using ir::AttrName;
+using ir::Builder;
+using ir::Op;
+using ir::Operation;
+using ir::Value;
+
+namespace {
+
+/// The value of a condition that is the same constant in every element.
+std::optional<bool> decided(Value v) {
+  const Operation* def = v.def();
+  if (def == nullptr || def->op() != Op::Constant || v.type().elem() != ir::Elem::I1) return std::nullopt;
+  const auto& bytes = def->attr(AttrName::value)->as<ir::DenseAttr>()->bytes;
+  const auto bit = [](std::byte b) { return (std::to_integer<int>(b) & 1) != 0; };
+  if (bytes.empty()) return std::nullopt;
+  const bool first = bit(bytes.front());
+  const bool same = std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return bit(b) == first; });
+  return same ? std::optional(first) : std::nullopt;
+}
+
+void decide(Operation* op, std::size_t result, bool truth) {
+  Builder b = Builder::before(op);
+  b.loc = op->loc;
+  const Value v = op->result(result);
+  v.replace_all_uses_with(b.constant_int(ir::Elem::I1, truth ? 1 : 0, v.type().shape()));
+}
+
+void mark_inbounds(Operation* op, std::size_t axis) {
+  const std::size_t axes = op->group("index").size();
+  const ir::Attribute* old = op->attr(AttrName::inbounds);
+  ir::BoolArrayAttr flags = old ? *old->as<ir::BoolArrayAttr>() : ir::BoolArrayAttr{};
+  flags.values.resize(axes);
+  flags.values[axis] = true;
+  op->set_attr(AttrName::inbounds, flags);
+}
+
+void apply(const Claim& c) {
+  switch (c.kind) {
+    case ClaimKind::Condition: decide(c.op, static_cast<std::size_t>(c.index), c.truth); break;
+    case ClaimKind::Inbounds: mark_inbounds(c.op, static_cast<std::size_t>(c.index)); break;
+    case ClaimKind::ArgDivisible:
+    case ClaimKind::ArgBounded: break;  // all of an argument's at once, below
+  }
+}
+
+// ---- conditions
+// -------------------------------------------------------------------------------------------------------
+
+/// One side of a logical operation decides the result (`absorbs` = its value that does) or leaves the other side.
+void fold_logical(Operation& op, bool absorbs) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto c = decided(op.operand(i));
+    if (!c) continue;
+    op.result().replace_all_uses_with(op.operand(*c == absorbs ? i : 1 - i));
+    return;
+  }
+}
+
+/// `mask` is true everywhere: neither it nor the padding is needed.
+void drop_mask(Operation& op) {
+  std::vector<Value> operands;
+  std::vector<std::uint32_t> sizes;
+  for (const ir::GroupInfo& g : op.info().operands) {
+    const bool dropped = g.name == "mask" || g.name == "paddingValue";
+    const std::vector<Value> values = dropped ? std::vector<Value>{} : op.group(g.name);
+    operands.insert(operands.end(), values.begin(), values.end());
+    sizes.push_back(static_cast<std::uint32_t>(values.size()));
+  }
+  op.set_operands(operands, sizes);
+}
+
+void fold(Operation& op) {
+  switch (op.op()) {
+    case Op::AndI:
+    case Op::OrI:
+      if (op.result().type().elem() == ir::Elem::I1) fold_logical(op, op.op() == Op::OrI);
+      break;
+    case Op::Broadcast:
+    case Op::Reshape:
+    case Op::Permute:
+    case Op::Extract:
+      if (!op.operand(0).type().is_pointer()) {
+        if (const auto c = decided(op.operand(0))) decide(&op, 0, *c);
+      }
+      break;
+    case Op::Select:
+      if (const auto c = decided(op.operand(0))) op.result().replace_all_uses_with(op.operand(*c ? 1 : 2));
+      break;
+    case Op::LoadPtrTko:
+    case Op::StorePtrTko:
+    case Op::AtomicRMWTko:
+    case Op::AtomicCASTko:
+      if (const Value mask = op.single("mask"); mask && decided(mask) == true) drop_mask(op);
+      break;
+    default: break;
+  }
+}
+
+// ---- branches
+// ---------------------------------------------------------------------------------------------------------
+
+bool ends_with_yield(const Operation& branch) {
+  for (std::size_t i = 0; i < branch.num_regions(); ++i) {
+    const Operation* end = branch.region(i).terminator();
+    if (end == nullptr ? branch.num_results() != 0 : end->op() != Op::Yield) return false;
+  }
+  return true;
+}
+
+/// Puts the taken arm in the branch's place.
+void open_branch(Operation* branch, bool truth) {
+  const std::size_t taken = truth ? 0 : 1;
+  if (taken < branch->num_regions()) {
+    ir::Block& arm = branch->region(taken);
+    while (Operation* op = arm.front()) {
+      if (op->op() != Op::Yield) {
+        op->move_before(branch);
+        continue;
+      }
+      for (std::size_t i = 0; i < branch->num_results(); ++i) branch->result(i).replace_all_uses_with(op->operand(i));
+      op->erase();
+    }
+  }
+  branch->erase();
+}
+
+void collect(const ir::Block& block, std::vector<Operation*>& inner_first) {
+  for (Operation& op : block) {
+    for (std::size_t i = 0; i < op.num_regions(); ++i) collect(op.region(i), inner_first);
+    if (op.op() == Op::If || op.op() == Op::Assert) inner_first.push_back(&op);
+  }
+}
+
+void open_decided(ir::Function& f) {
+  std::vector<Operation*> ops;
+  collect(f.body(), ops);
+  for (Operation* op : ops) {
+    const auto c = decided(op->operand(0));
+    if (!c) continue;
+    if (op->op() == Op::If) {
+      if (ends_with_yield(*op)) open_branch(op, *c);
+    } else if (*c) {
+      op->erase();
+    }
+  }
+}
+
+// ---- arguments
+// --------------------------------------------------------------------------------------------------------
+
+struct KnownArg {
+  std::uint64_t divisor = 1;
+  std::optional<ir::BoundedAttr> bounds;
+};
+
+void note(const Claim& c, std::vector<KnownArg>& args) {
+  KnownArg& a = args[static_cast<std::size_t>(c.index)];
+  if (c.kind == ClaimKind::ArgDivisible) a.divisor = std::max(a.divisor, c.divisor);
+  if (c.kind == ClaimKind::ArgBounded) a.bounds = ir::BoundedAttr{c.lower, c.upper};
+}
+
+void assume(ir::Function& f, const std::vector<KnownArg>& known) {
+  if (f.body().empty()) return;
+  Builder b = Builder::before(f.body().front());
+  b.loc = f.loc;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const Value arg = f.body().arg(i);
+    if (!arg.has_uses()) continue;
+    const auto say = [&](Value v, const ir::Attribute& predicate) {
+      return b.create(Op::Assume, {v}, {v.type()}, {{AttrName::predicate, predicate}})->result();
+    };
+    if (!known[i].bounds && known[i].divisor == 1) continue;
+    // The uses move to the last assumption; the first one gets the argument back.
+    Operation* first = nullptr;
+    Value v = arg;
+    if (known[i].bounds) {
+      v = say(v, *known[i].bounds);
+      first = v.def();
+    }
+    if (known[i].divisor > 1) {
+      v = say(v, ir::DivByAttr{known[i].divisor, {}, {}});
+      if (first == nullptr) first = v.def();
+    }
+    Operation* last = v.def();
+    arg.replace_all_uses_with(v);
+    if (last != first) last->set_operand(0, first->result());
+    first->set_operand(0, arg);
+  }
+}
+
+}  // namespace
+
+void apply_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_t held) {
+  for (const auto& f : module.functions) {
+    if (!f->entry) continue;
+    std::vector<KnownArg> args(f->body().num_args());
+    for (const Claim& c : facts.claims()) {
+      if (!c.holds(held)) continue;
+      apply(c);
+      if (c.op == nullptr) note(c, args);
+    }
+    ir::walk(f->body(), fold);
+    open_decided(*f);
+    assume(*f, args);
+    return;  // facts are about the first entry
+  }
+}
+
+}  // namespace tessera::passes

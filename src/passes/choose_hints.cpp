@@ -133,9 +133,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   set_entry_hints(f, c);
   if (c.latency > 0)
     for (const Product& p : facts.products)
-      for (std::size_t i = 0; p.loops > 0 && i < 2; ++i)
-        for (Operation* load : loads_of(p.op->operand(i)))
-          set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, c.latency});
+      for (Operation* load : p.step_loads) set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, c.latency});
   c.persistent_blocks = std::max(1, target.multiprocessors * std::max(c.occupancy, 1) / c.ctas);
   return c;
 }

@@ -98,10 +98,12 @@ Product product_of(const Operation& op) {
   }
   for (std::size_t i = 0; i < 2; ++i) {
     const Value operand = op.operand(i);
-    p.operand_bytes += bytes_of(operand.type());
     p.fed_by_product = p.fed_by_product || comes_from_product(operand);
-    for (const Operation* load : loads_of(operand))
-      if (loop && is_inside(load, loop)) p.loaded_bytes += bytes_of(load->result().type());
+    for (Operation* load : loads_of(operand)) {
+      if (!loop || !is_inside(load, loop)) continue;
+      p.step_loads.push_back(load);
+      p.loaded_bytes += bytes_of(load->result().type());
+    }
   }
   return p;
 }

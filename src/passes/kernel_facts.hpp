@@ -10,11 +10,11 @@ namespace tessera::passes {
 /// One matrix product of the kernel.
 struct Product {
   const ir::Operation* op = nullptr;
-  std::int64_t accumulators = 0;   ///< elements of its result, batch included
-  std::int64_t operand_bytes = 0;  ///< of both operands, in one execution
-  std::int64_t loaded_bytes = 0;   ///< of those operands that are loaded in the loop around it
-  int loops = 0;                   ///< number of loops around it
-  bool fed_by_product = false;     ///< an operand is computed from the result of another product
+  std::int64_t accumulators = 0;           ///< elements of its result, batch included
+  std::vector<ir::Operation*> step_loads;  ///< that give its operands, in the innermost loop around it
+  std::int64_t loaded_bytes = 0;           ///< of those
+  int loops = 0;                           ///< number of loops around it
+  bool fed_by_product = false;             ///< an operand is computed from the result of another product
 };
 
 struct KernelFacts {

@@ -18,6 +18,9 @@ bool hoist_invariants(ir::Function&);
 /// fold, eliminate_common, hoist_invariants and removal of dead code, until nothing changes (at most a few rounds).
 void clean_up(ir::Function&);
 
+/// Cheaper forms of operations that are marked approximate. True if anything changed.
+bool relax_math(ir::Function&);
+
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 

@@ -1,0 +1,144 @@
+// Hints follow from what a kernel does, and overrides are checked.
+#include "passes/hints.hpp"
+#include "passes/pass_support.hpp"
+#include "tessera/base/error.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using ir::Elem;
+using ir::Op;
+using ir::Operation;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+const passes::Target kHopper{90, 132};
+
+passes::Choices choose(ir::Function& f, passes::Target target = kHopper, passes::Tuning tuning = {}) {
+  return passes::choose_hints(f, target, tuning);
+}
+
+struct Row {
+  Kernel k;
+  ir::Function* f = nullptr;
+  explicit Row(std::int32_t n) {
+    const Value from = k.view(Elem::BF16, {1, n}), to = k.view(Elem::BF16, {1, n}), zero = k.i32(0);
+    k.store(k.load(from, {zero, zero})->result(), to, {zero, zero});
+    f = &k.function();
+  }
+};
+
+TEST(Hints, SixteenElementsAThreadAndOneToEightWarps) {
+  const std::vector<std::pair<std::int32_t, int>> expected{{128, 1},  {512, 1},  {1024, 2}, {2048, 4},
+                                                           {4096, 8}, {8192, 8}, {16384, 8}};
+  for (const auto& [n, warps] : expected) {
+    Row row(n);
+    EXPECT_EQ(choose(*row.f).warps, warps) << n;
+    EXPECT_EQ(problems_of(row.k.module), "");
+  }
+}
+
+/// A loop of products with an accumulator of m x n, k elements a step; `chained`: the product feeds another.
+struct Loop {
+  Kernel k;
+  ir::Function* f = nullptr;
+  Loop(std::int32_t m, std::int32_t n, std::int32_t depth, Elem e = Elem::BF16, int chained_columns = 0) {
+    const Value a = k.view(e, {m, depth}, ir::PaddingValue::Zero), b = k.view(e, {depth, n}, ir::PaddingValue::Zero);
+    const Value zero = k.i32(0), one = k.i32(1), steps = k.arg(Elem::I32);
+    const std::int64_t columns = chained_columns > 0 ? chained_columns : n;
+    const Type acc = Type::tile(Elem::F32, {m, columns}), product = Type::tile(Elem::F32, {m, n});
+    const Value start = k.b.constant_float(Elem::F32, 0, acc.shape());
+    const Value v = chained_columns > 0 ? k.view(e, {n, chained_columns}, ir::PaddingValue::Zero) : Value();
+    const Value left = k.load(a, {zero, zero})->result();
+    Operation* loop = k.b.create(Op::For, {zero, steps, one, start}, {acc});
+    ir::Block& body = loop->add_region();
+    const Value i = body.add_arg(zero.type()), carried = body.add_arg(acc);
+    const ir::Builder outside = k.b;
+    k.b.set_to_end(body);
+    Value out;
+    if (chained_columns > 0) {
+      const Value s = k.op(
+          Op::MmaF, {left, k.load(b, {zero, i})->result(), k.b.constant_float(Elem::F32, 0, product.shape())}, product);
+      const Value p = k.op(Op::FToF, {s}, s.type().with_element(e));
+      out = k.op(Op::MmaF, {p, k.load(v, {i, zero})->result(), carried}, acc);
+    } else {
+      out = k.op(Op::MmaF, {k.load(a, {zero, i})->result(), k.load(b, {i, zero})->result(), carried}, acc);
+    }
+    k.b.create(Op::Continue, {out}, {});
+    k.b = outside;
+    k.keep(loop->result());
+    f = &k.function();
+  }
+};
+
+TEST(Hints, ProductsByAccumulatorsAThread) {
+  struct Case {
+    std::int32_t m, n, k;
+    int warps, ctas, occupancy;
+  };
+  // The best found by search on an H200 for 4096 cubed and 8192 cubed (docs/compiler/choose_hints.md).
+  for (const Case& c : {Case{128, 64, 64, 4, 1, 2}, Case{128, 128, 64, 4, 1, 2}, Case{256, 128, 64, 8, 1, 1},
+                        Case{256, 256, 64, 8, 2, 1}}) {
+    Loop loop(c.m, c.n, c.k);
+    const passes::Choices found = choose(*loop.f);
+    EXPECT_EQ(found.warps, c.warps) << c.m << "x" << c.n;
+    EXPECT_EQ(found.ctas, c.ctas) << c.m << "x" << c.n;
+    EXPECT_EQ(found.occupancy, c.occupancy) << c.m << "x" << c.n;
+    EXPECT_EQ(found.persistent_blocks, 132 * c.occupancy / c.ctas);
+    EXPECT_EQ(problems_of(loop.k.module), "");
+  }
+}
+
+TEST(Hints, ChainsOfProducts) {
+  Loop d64(64, 128, 64, Elem::BF16, 64), d128(64, 128, 128, Elem::BF16, 128), d256(128, 128, 256, Elem::BF16, 256);
+  for (Loop* l : {&d64, &d128}) {
+    const passes::Choices c = choose(*l->f);
+    EXPECT_EQ(c.warps, 4);
+    EXPECT_EQ(c.occupancy, 2);
+    EXPECT_EQ(c.latency, 2);
+  }
+  const passes::Choices c = choose(*d256.f);
+  EXPECT_EQ(c.warps, 8);
+  EXPECT_EQ(c.occupancy, 1);
+  EXPECT_EQ(c.ctas, 1);
+}
+
+TEST(Hints, LatencyIsSetOnTheLoadsOfTheLoopOnly) {
+  Loop chain(64, 128, 64, Elem::BF16, 64);
+  choose(*chain.f);
+  std::size_t hinted = 0, plain = 0;
+  ir::walk(chain.f->body(), [&](const Operation& op) {
+    if (op.op() == Op::LoadViewTko) ++(passes::hint(op, "latency") ? hinted : plain);
+  });
+  EXPECT_EQ(hinted, 2u);
+  EXPECT_EQ(plain, 1u) << "the left operand is loaded before the loop";
+}
+
+TEST(Hints, NoClustersBeforeHopper) {
+  Loop big(256, 256, 64);
+  EXPECT_EQ(choose(*big.f, {80, 108}).ctas, 1);
+  EXPECT_EQ(choose(*big.f, {120, 188}).ctas, 1);
+}
+
+TEST(Hints, OverridesWinAndAreChecked) {
+  Row row(1024);
+  passes::Tuning tuning;
+  tuning.warps = 8;
+  tuning.occupancy = 3;
+  const passes::Choices c = choose(*row.f, kHopper, tuning);
+  EXPECT_EQ(c.warps, 8);
+  EXPECT_EQ(c.occupancy, 3);
+  EXPECT_NE(row.k.text().find("num_worker_warps_per_cta = 8"), std::string::npos);
+  for (const int bad : {0, 3, 64, -1}) {
+    passes::Tuning wrong;
+    wrong.warps = bad;
+    EXPECT_THROW(choose(*row.f, kHopper, wrong), CompileError) << bad;
+  }
+  passes::Tuning clusters;
+  clusters.ctas = 2;
+  EXPECT_THROW(choose(*row.f, {80, 108}, clusters), CompileError);
+  EXPECT_NO_THROW(choose(*row.f, kHopper, clusters));
+}
+
+}  // namespace

@@ -111,26 +111,4 @@ void expect_dim(const char* kernel, const char* argument, const X& x, int axis, 
               "axis " + std::to_string(axis) + " must be " + std::to_string(extent), where);
 }
 
-/// A tensor as a matrix of its rows along the last axis. ShapeError if it has other than two axes and gaps.
-template <Operand X>
-View<element_of<X>, 2> rows_of(const X& x, SourceLocation where) {
-  if constexpr (X::rank == 2) {
-    return x.view(where);
-  } else {
-    const std::int64_t n = x.dim(X::rank - 1, where), size = x.size(where);
-    std::int64_t rows = 1;
-    for (int i = 0; i + 1 < X::rank; ++i) rows *= x.dim(i, where);
-    (void)size;
-    return tessera::reshape(x.view(where), Dims<2>(rows, n), where);
-  }
-}
-/// The extents without the last axis; of a single axis, {1}.
-template <Operand X>
-auto dims_of_rows(const X& x, SourceLocation where) {
-  constexpr int r = X::rank > 1 ? X::rank - 1 : 1;
-  std::array<std::int64_t, r> d{1};
-  for (int i = 0; i + 1 < X::rank; ++i) d[static_cast<std::size_t>(i)] = x.dim(i, where);
-  return Dims<r>::from(d, where);
-}
-
 }  // namespace tessera::kernels

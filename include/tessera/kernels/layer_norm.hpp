@@ -1,0 +1,73 @@
+// Layer norm along the last axis (Ba, Kiros and Hinton 2016), alone or fused with the addition of a residual.
+//
+//   auto y = kernels::layer_norm(x, weight, bias, 1e-5f).sync();
+//   std::tie(y, h) = kernels::add_layer_norm(x, std::move(h), weight, bias, 1e-5f).sync();   // h += x, then y from h
+//
+// The variance is that of the differences from the mean (two passes over the tile, which stays in registers), in f32.
+#pragma once
+#include "tessera/kernels/rows.hpp"
+
+namespace tessera::kernels {
+
+/// The differences of a row of n elements from its mean, 0 in the padding, divided by their deviation.
+template <int N>
+auto normalized(const Tile<f32, 1, N>& t, const Scalar<i32>& n, const Scalar<f32>& eps) {
+  auto count = cast<f32>(n);
+  auto d = where(iota<i32, 1, N>(axis<1>) < n, t - sum(t, axis<1>) / count, 0.0f);
+  return d * rsqrt(sum(d * d, axis<1>) / count + eps);
+}
+
+template <class T, class W, int N>
+void layer_norm_row(Mut<T, 1, N> y, In<T, dyn, dyn> x, In<W, dyn> weight, In<W, dyn> bias, Scalar<f32> eps) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto t = normalized(cast<f32>(x.load_like(y)), x.dim(1), eps);
+  y.store(cast<T>(t * cast<f32>(weight.load_like(y, axes<1>)) + cast<f32>(bias.load_like(y, axes<1>))));
+}
+
+template <class T, class W, int N>
+void add_layer_norm_row(Mut<T, 1, N> y, Mut<T, 1, N> residual, In<T, dyn, dyn> x, In<W, dyn> weight, In<W, dyn> bias,
+                        Scalar<f32> eps) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto h = cast<f32>(residual.load()) + cast<f32>(x.load_like(residual));
+  residual.store(cast<T>(h));
+  auto t = normalized(h, x.dim(1), eps);
+  y.store(cast<T>(t * cast<f32>(weight.load_like(y, axes<1>)) + cast<f32>(bias.load_like(y, axes<1>))));
+}
+
+template <Operand X, Operand W, Operand B>
+void check_layer_norm(const char* name, const X& x, const W& weight, const B& bias, SourceLocation where) {
+  const std::int64_t n = x.dim(X::rank - 1, where);
+  expect_shape(n <= kLongestTile, name, "x", x, "a row has at most 16384 elements", where);
+  expect_dim(name, "weight", weight, 0, n, where);
+  expect_dim(name, "bias", bias, 0, n, where);
+}
+
+/// (x - mean) / sqrt(variance + eps) * weight + bias over each row of up to 16384 elements.
+template <Operand X, Operand W, Operand B>
+Op<Tensor<element_of<X>, X::rank>> layer_norm(const X& x, const W& weight, const B& bias, float eps = 1e-5f,
+                                              SourceLocation where = SourceLocation::current()) {
+  using T = element_of<X>;
+  check_layer_norm("layer_norm", x, weight, bias, where);
+  const View<T, 2> rows = rows_of(x, where);
+  return as_rank_of(with_extent<kShortestTile, kLongestTile>(rows.dim(1),
+                                                             [&](auto n) {
+                                                               return kernel<layer_norm_row<T, element_of<W>, n>>(
+                                                                   empty<T>(rows.dims()), rows, weight.view(),
+                                                                   bias.view(), eps, where);
+                                                             }),
+                    x, where);
+}
+/// residual + x in residual's memory, and its layer norm: {norm, residual}.
+template <Operand X, Element T, Operand W, Operand B>
+Op<std::tuple<Tensor<T, 2>, Tensor<T, 2>>> add_layer_norm(const X& x, TESSERA_ARG_LIVE Tensor<T, 2>&& residual,
+                                                          const W& weight, const B& bias, float eps = 1e-5f,
+                                                          SourceLocation where = SourceLocation::current()) {
+  expect_shape(x.dims(where) == residual.dims(where), "add_layer_norm", "x", x, "they must be residual's", where);
+  check_layer_norm("add_layer_norm", x, weight, bias, where);
+  return with_extent<kShortestTile, kLongestTile>(x.dim(1), [&](auto n) {
+    return kernel<add_layer_norm_row<T, element_of<W>, n>>(empty<T>(x.dims()), std::move(residual), x.view(),
+                                                           weight.view(), bias.view(), eps, where);
+  });
+}
+
+}  // namespace tessera::kernels

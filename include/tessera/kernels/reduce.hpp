@@ -1,0 +1,76 @@
+// Reductions along the last axis, and of whole tensors: sum, mean, max, min.
+//
+//   auto s = kernels::row_sum(x).sync();     // [rows, n] -> [rows]; any rank
+//   auto t = kernels::sum_all(x).sync();     // one element
+//
+// 16-bit floats are summed in f32 and give f32; integers give their own type. The order of a sum depends on the shape
+// alone. A NaN makes a sum NaN; max and min ignore it.
+#pragma once
+#include "tessera/kernels/reductions.hpp"
+#include "tessera/kernels/rows.hpp"
+
+namespace tessera::kernels {
+
+template <class F, class T, int B, int C>
+void reduce_rows(Mut<compute_t<T>, B> y, In<T, dyn, dyn> x, Scalar<compute_t<T>> count) {
+  using U = compute_t<T>;
+  auto X = x.tiles(shape<B, C>, F::template padding<T>());
+  auto [block] = y.index();
+  auto acc = full<U, B, C>(F::template identity<U>());
+  for (auto c : range(X.count(1))) acc = F::combine(acc, widen(X.load(block, c)));
+  y.store(reshape(F::finish(F::across(acc), count), shape<B>));
+}
+/// Partial results of one long line, one a block.
+template <class F, class T, int C>
+void reduce_line(Mut<compute_t<T>, 1, 1> y, In<T, dyn> x) {
+  using U = compute_t<T>;
+  auto X = x.tiles(shape<C>, F::template padding<T>());
+  auto [zero, block] = y.index();
+  auto acc = full<U, 1, C>(F::template identity<U>());
+  for (auto c : range(block, X.count(0), y.dim(1))) acc = F::combine(acc, reshape(widen(X.load(c)), shape<1, C>));
+  y.store(F::across(acc));
+}
+
+template <class F, Operand X>
+auto rows_reduced(const X& x, SourceLocation where) {
+  using T = element_of<X>;
+  const View<T, 2> rows = rows_of(x, where);
+  const std::int64_t n = rows.dim(1);
+  if constexpr (!F::empty_ok) expect_shape(n > 0, F::name, "x", x, "a row needs an element", where);
+  auto y = with_extent<kShortestTile, kRowChunk>(n, [&](auto c) {
+    constexpr int B = c >= 2048 ? 1 : 2048 / c;  // short rows share a block: 2048 elements in flight
+    return kernel<reduce_rows<F, T, B, c>>(empty<compute_t<T>>(Dims<1>(rows.dim(0))), rows,
+                                           static_cast<compute_t<T>>(n), where);
+  });
+  return as_rows_of(std::move(y), x, where);
+}
+template <class F, Operand X>
+Op<Tensor<compute_t<element_of<X>>, 1>> all_reduced(const X& x, SourceLocation where) {
+  using T = element_of<X>;
+  using U = compute_t<T>;
+  const std::int64_t n = x.size(where), tiles = ceil_div(n, std::int64_t{kRowChunk});
+  if constexpr (!F::empty_ok) expect_shape(n > 0, F::name, "x", x, "it needs an element", where);
+  const Target target = target_of(x.device(where));
+  const std::int64_t parts =
+      std::max<std::int64_t>(1, std::min<std::int64_t>(tiles, target.gpu ? 8 * target.processors : 64));
+  auto partial = kernel<reduce_line<F, T, kRowChunk>>(empty<U>(Dims<2>(1, parts)),
+                                                      tessera::reshape(x.view(where), Dims<1>(n), where), where);
+  return kernel<reduce_rows<F, U, 1, 2048>>(empty<U>(Dims<1>(1)), std::move(partial), static_cast<U>(n), where);
+}
+
+#define TESSERA_REDUCTION(name, Function)                                         \
+  template <Operand X>                                                            \
+  auto row_##name(const X& x, SourceLocation where = SourceLocation::current()) { \
+    return rows_reduced<reductions::Function>(x, where);                          \
+  }                                                                               \
+  template <Operand X>                                                            \
+  auto name##_all(const X& x, SourceLocation where = SourceLocation::current()) { \
+    return all_reduced<reductions::Function>(x, where);                           \
+  }
+TESSERA_REDUCTION(sum, Sum)
+TESSERA_REDUCTION(mean, Mean)
+TESSERA_REDUCTION(max, Max)
+TESSERA_REDUCTION(min, Min)
+#undef TESSERA_REDUCTION
+
+}  // namespace tessera::kernels

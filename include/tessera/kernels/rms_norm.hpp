@@ -1,0 +1,79 @@
+// RMS norm along the last axis (Zhang and Sennrich 2019), alone or fused with the addition of a residual.
+//
+//   auto y = kernels::rms_norm(x, weight, 1e-6f).sync();                                // x * weight / rms(x)
+//   std::tie(y, h) = kernels::add_rms_norm(x, std::move(h), weight, 1e-6f).sync();      // h += x, then y from h
+//
+// weight has one element for each of a row, of x's type or another float. Sums are f32.
+#pragma once
+#include "tessera/kernels/rows.hpp"
+
+namespace tessera::kernels {
+
+template <class T, class W, int N>
+void rms_norm_row(Mut<T, 1, N> y, In<T, dyn, dyn> x, In<W, dyn> weight, Scalar<f32> eps) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto t = cast<f32>(x.load_like(y));
+  auto scale = rsqrt(sum(t * t, axis<1>) / cast<f32>(x.dim(1)) + eps);
+  y.store(cast<T>(t * scale * cast<f32>(weight.load_like(y, axes<1>))));
+}
+
+template <class T, class W, int N>
+void add_rms_norm_row(Mut<T, 1, N> y, Mut<T, 1, N> residual, In<T, dyn, dyn> x, In<W, dyn> weight, Scalar<f32> eps) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto h = cast<f32>(residual.load()) + cast<f32>(x.load_like(residual));
+  residual.store(cast<T>(h));
+  auto scale = rsqrt(sum(h * h, axis<1>) / cast<f32>(x.dim(1)) + eps);
+  y.store(cast<T>(h * scale * cast<f32>(weight.load_like(y, axes<1>))));
+}
+
+template <class T, class W, int C>
+void rms_norm_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<W, dyn> weight, Scalar<f32> eps) {
+  auto X = x.tiles(shape<1, C>);
+  auto Weight = weight.tiles(shape<C>);
+  auto Y = y.sub(shape<1, C>);
+  auto [row, zero] = y.index();
+  auto squares = zeros<f32, 1, C>();
+  for (auto c : range(X.count(1))) {
+    auto t = cast<f32>(X.load(row, c));
+    squares = squares + t * t;
+  }
+  auto scale = rsqrt(sum(squares, axis<1>) / cast<f32>(x.dim(1)) + eps);
+  for (auto c : range(X.count(1))) {
+    auto w = reshape(cast<f32>(Weight.load(c)), shape<1, C>);
+    Y.store(0, c, cast<T>(cast<f32>(X.load(row, c)) * scale * w));
+  }
+}
+
+/// x * weight / sqrt(mean of x^2 over the row + eps).
+template <Operand X, Operand W>
+Op<Tensor<element_of<X>, X::rank>> rms_norm(const X& x, const W& weight, float eps = 1e-6f,
+                                            SourceLocation where = SourceLocation::current()) {
+  using T = element_of<X>;
+  using E = element_of<W>;
+  const View<T, 2> rows = rows_of(x, where);
+  expect_dim("rms_norm", "weight", weight, 0, rows.dim(1), where);
+  const auto run = [&]() -> Op<Tensor<T, 2>> {
+    auto y = empty<T>(rows.dims());
+    if (rows.dim(1) > kLongestTile)
+      return kernel<rms_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(), eps, where);
+    return with_extent<kShortestTile, kLongestTile>(rows.dim(1), [&](auto n) {
+      return kernel<rms_norm_row<T, E, n>>(std::move(y), rows, weight.view(), eps, where);
+    });
+  };
+  return as_rank_of(run(), x, where);
+}
+/// residual + x in residual's memory, and its RMS norm: {norm, residual}. Rows of up to 16384 elements.
+template <Operand X, Element T, Operand W>
+Op<std::tuple<Tensor<T, 2>, Tensor<T, 2>>> add_rms_norm(const X& x, TESSERA_ARG_LIVE Tensor<T, 2>&& residual,
+                                                        const W& weight, float eps = 1e-6f,
+                                                        SourceLocation where = SourceLocation::current()) {
+  expect_shape(x.dims(where) == residual.dims(where), "add_rms_norm", "x", x, "they must be residual's", where);
+  expect_shape(x.dim(1) <= kLongestTile, "add_rms_norm", "x", x, "a row has at most 16384 elements", where);
+  expect_dim("add_rms_norm", "weight", weight, 0, x.dim(1), where);
+  return with_extent<kShortestTile, kLongestTile>(x.dim(1), [&](auto n) {
+    return kernel<add_rms_norm_row<T, element_of<W>, n>>(empty<T>(x.dims()), std::move(residual), x.view(),
+                                                         weight.view(), eps, where);
+  });
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,72 @@
+// Softmax and log-softmax along the last axis, for rows of any length and tensors of any rank.
+//
+//   auto p = kernels::softmax(x).sync();        auto q = kernels::log_softmax(x).sync();
+//
+// Rows of up to 16384 elements are one tile; longer ones are walked twice in chunks, with the online recurrence of
+// Milakov and Gimelshein (2018). Sums and exponentials are f32 (f64 for f64). A row of -infinity alone gives NaN, a NaN
+// makes its row NaN.
+#pragma once
+#include "tessera/kernels/rows.hpp"
+
+namespace tessera::kernels {
+
+template <bool Log, class T, int N>
+void softmax_row(Mut<T, 1, N> y, In<T, dyn, dyn> x) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto t = widen(x.load_like(y, pad::neg_inf));
+  t = t - max(t, axis<1>);
+  if constexpr (Log) {
+    y.store(narrow<T>(t - log(sum(exp(t), axis<1>))));
+  } else {
+    t = exp(t);
+    y.store(narrow<T>(t / sum(t, axis<1>)));
+  }
+}
+
+template <bool Log, class T, int C>
+void softmax_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x) {
+  using F = compute_t<T>;
+  auto X = x.tiles(shape<1, C>, pad::neg_inf);
+  auto Y = y.sub(shape<1, C>);
+  auto [row, zero] = y.index();
+  auto m = full<F, 1, 1>(std::numeric_limits<F>::lowest()), l = zeros<F, 1, 1>();
+  for (auto c : range(X.count(1))) {
+    auto t = widen(X.load(row, c));
+    auto m2 = max(m, max(t, axis<1>));
+    l = l * exp(m - m2) + sum(exp(t - m2), axis<1>);
+    m = m2;
+  }
+  for (auto c : range(X.count(1))) {
+    auto t = widen(X.load(row, c)) - m;
+    if constexpr (Log)
+      Y.store(0, c, narrow<T>(t - log(l)));
+    else
+      Y.store(0, c, narrow<T>(exp(t) / l));
+  }
+}
+
+template <bool Log, Operand X>
+auto softmax_of(const X& x, SourceLocation where) {
+  using T = element_of<X>;
+  const View<T, 2> rows = rows_of(x, where);
+  const auto run = [&]() -> Op<Tensor<T, 2>> {
+    if (rows.dim(1) > kLongestTile)
+      return kernel<softmax_long_row<Log, T, kRowChunk>>(empty<T>(rows.dims()), rows, where);
+    return with_extent<kShortestTile, kLongestTile>(
+        rows.dim(1), [&](auto n) { return kernel<softmax_row<Log, T, n>>(empty<T>(rows.dims()), rows, where); });
+  };
+  return as_rank_of(run(), x, where);
+}
+
+/// e^x / sum of e^x over each row.
+template <Operand X>
+Op<Tensor<element_of<X>, X::rank>> softmax(const X& x, SourceLocation where = SourceLocation::current()) {
+  return softmax_of<false>(x, where);
+}
+/// The logarithm of softmax(x).
+template <Operand X>
+Op<Tensor<element_of<X>, X::rank>> log_softmax(const X& x, SourceLocation where = SourceLocation::current()) {
+  return softmax_of<true>(x, where);
+}
+
+}  // namespace tessera::kernels

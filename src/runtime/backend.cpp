@@ -11,6 +11,10 @@ QueueObserver::~QueueObserver() = default;
 Queue::~Queue() = default;
 Backend::~Backend() = default;
 
+std::shared_ptr<const Launchable> Backend::pattern_fill() const { return nullptr; }
+std::shared_ptr<const Launchable> Backend::range_copy() const { return nullptr; }
+void Backend::verify_foreign(const void*, std::size_t) {}
+
 std::shared_ptr<StreamCore> Backend::default_stream() {
   std::lock_guard lock(default_mutex_);
   if (!default_stream_) default_stream_ = StreamCore::create(Device(*this), true);

@@ -5,10 +5,12 @@
 #include <string_view>
 
 #include "runtime/cpu/cpu_backend.hpp"
+#include "runtime/cuda/backend.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/cuda.hpp"
 
 namespace tessera {
 
@@ -16,7 +18,12 @@ namespace {
 
 std::atomic<runtime::Backend*> chosen{nullptr};
 
-constexpr const char* kChoices = "cpu";
+/// "cpu, cuda:0, cuda:1"
+std::string choices() {
+  std::string text = "cpu";
+  for (int i = 0, n = runtime::cuda::device_count(); i < n; ++i) text += concat(", cuda:", i);
+  return text;
+}
 
 /// The number in "cuda" or "cuda:N"; -1 if the text is neither.
 int cuda_ordinal(std::string_view text) {
@@ -36,26 +43,36 @@ int cuda_ordinal(std::string_view text) {
 
 Device Device::cpu() { return Device(runtime::cpu_backend()); }
 
-Device Device::cuda(int ordinal) {
-  throw DeviceError(concat("device cuda:", ordinal,
-                           " is not available: this build of Tessera has no CUDA backend yet.\n  Use ", kChoices,
-                           " (Device::cpu(), TESSERA_DEVICE=cpu)."));
-}
+Device Device::cuda(int ordinal) { return Device(runtime::cuda::backend_of(ordinal)); }
 
 DeviceKind Device::kind() const noexcept { return backend_->kind(); }
 int Device::ordinal() const noexcept { return backend_->ordinal(); }
 const std::string& Device::name() const noexcept { return backend_->name(); }
 
+/// The first GPU that kernels can be compiled for and that can be used now, else the CPU.
+static Device chosen_by_itself() {
+  const runtime::cuda::CompilerProbe can_compile = runtime::cuda::compiler_probe();
+  if (can_compile == nullptr) return Device::cpu();
+  for (int i = 0, n = runtime::cuda::device_count(); i < n; ++i) {
+    try {
+      if (can_compile(runtime::cuda::describe_device(i), nullptr)) return Device::cuda(i);
+    } catch (const DeviceError&) {
+      // In exclusive use by another process, or out of memory: the next one. `tessera doctor` tells.
+    }
+  }
+  return Device::cpu();
+}
+
 Device runtime::parse_device(const std::string& text) {
   if (text == "cpu") return Device::cpu();
   if (const int ordinal = cuda_ordinal(text); ordinal >= 0) return Device::cuda(ordinal);
-  throw DeviceError(
-      concat("\"", text, "\" names no device; expected cpu, cuda or cuda:N (devices of this build: ", kChoices, ")"));
+  throw DeviceError(concat(
+      "\"", text, "\" names no device; expected cpu, cuda or cuda:N (devices of this machine: ", choices(), ")"));
 }
 
 Device runtime::device_from_environment() {
   const char* text = env(Env::DEVICE);
-  if (text == nullptr) return Device::cpu();
+  if (text == nullptr) return chosen_by_itself();
   try {
     return parse_device(text);
   } catch (const DeviceError& error) { throw DeviceError(concat("TESSERA_DEVICE: ", error.message())); }

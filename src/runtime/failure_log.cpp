@@ -66,6 +66,10 @@ void FailureLog::fail(std::uint64_t number, std::span<const Access> accesses, co
   for (const Access& access : accesses) {
     if (access.mode != AccessMode::Read) access.storage->set_failure(failure);
   }
+  log(number, failure);
+}
+
+void FailureLog::log(std::uint64_t number, const FailureRef& failure) noexcept {
   std::lock_guard lock(mutex_);
   try {
     entries_.push_back({number, failure});

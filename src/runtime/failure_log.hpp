@@ -14,6 +14,7 @@ class FailureLog final : public QueueObserver {
  public:
   bool may_run(std::uint64_t number, std::span<const Access> accesses) noexcept override;
   void finished(std::uint64_t number, std::span<const Access> accesses, bool failed) noexcept override;
+  void found_failed(std::uint64_t number, const FailureRef& failure) noexcept override { log(number, failure); }
 
   FailureLog();
 
@@ -28,6 +29,7 @@ class FailureLog final : public QueueObserver {
     FailureRef failure;
   };
   void fail(std::uint64_t number, std::span<const Access> accesses, const FailureRef& failure) noexcept;
+  void log(std::uint64_t number, const FailureRef& failure) noexcept;
 
   /// A program that never asks its streams must not grow without bound: older entries are forgotten, and who asks about
   /// them is told so.

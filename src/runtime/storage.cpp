@@ -59,6 +59,7 @@ StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::s
     throw DeviceError(concat("foreign memory of ", bytes, " bytes leaves the address space"));
   if (memory == nullptr && bytes != 0)
     throw DeviceError(concat("foreign memory of ", bytes, " bytes at a null pointer"));
+  if (bytes != 0) device.backend().verify_foreign(memory, bytes);
   try {
     owner = claim_foreign(memory, bytes, std::move(owner), options.label);
     std::unique_ptr<std::uint8_t[]> written;
@@ -202,6 +203,26 @@ void Storage::host_wrote(std::size_t offset, std::size_t bytes) noexcept {
 FailureRef Storage::failure() const noexcept {
   std::lock_guard lock(mutex_);
   return failure_;
+}
+
+std::shared_ptr<void> Storage::open_outcome() const noexcept {
+  std::lock_guard lock(mutex_);
+  return open_outcome_;
+}
+
+void Storage::set_open_outcome(std::shared_ptr<void> outcome) noexcept {
+  std::lock_guard lock(mutex_);
+  open_outcome_.swap(outcome);
+}
+
+void Storage::settle_outcome(const void* outcome, FailureRef failure) noexcept {
+  std::shared_ptr<void> settled;  // ends after the lock
+  std::lock_guard lock(mutex_);
+  if (open_outcome_.get() != outcome) return;
+  settled = std::move(open_outcome_);
+  if (!failure) return;
+  failure_.swap(failure);
+  has_failure_.store(true, std::memory_order_release);
 }
 
 void Storage::set_failure(FailureRef failure) noexcept {

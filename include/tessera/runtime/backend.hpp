@@ -16,6 +16,8 @@ namespace tessera::runtime {
 class Storage;
 using StorageRef = std::shared_ptr<Storage>;
 class StreamCore;
+struct Failure;
+using FailureRef = std::shared_ptr<Failure>;
 
 /// Of all memory, in bytes: what the CUDA driver gives, and four cache lines of the CPU.
 inline constexpr std::size_t kStorageAlignment = 256;
@@ -43,6 +45,7 @@ struct LaunchContext {
   std::span<const std::uint64_t> args;  ///< 8-byte slots of the launch (tessera/lang/trace.hpp says which)
   std::span<const Access> accesses;     ///< every storage that the work touches, as given to submit()
   void* native_queue = nullptr;         ///< the driver's stream (CUstream); null on the CPU
+  void* native_launch = nullptr;        ///< the backend's own, for its own kinds of work
 };
 
 /// Work that a queue can carry: a compiled kernel, or a host function. Immutable: one object serves any number of
@@ -94,6 +97,9 @@ class QueueObserver {
   virtual bool may_run(std::uint64_t number, std::span<const Access> accesses) noexcept = 0;
   /// After the work has run; called inside the catch block of its exception if `failed`.
   virtual void finished(std::uint64_t number, std::span<const Access> accesses, bool failed) noexcept = 0;
+  /// Work for which finished() has been called turns out to have failed (a GPU's kernel with checks). What it wrote is
+  /// told by the caller.
+  virtual void found_failed(std::uint64_t number, const FailureRef& failure) noexcept = 0;
 };
 
 /// Memory whose last user is gone: freed, or, if it is foreign, its owner released.
@@ -150,6 +156,17 @@ class Backend {
   virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;
   /// True if the host can read and write the device's memory by its address.
   virtual bool host_accessible() const noexcept = 0;
+
+  // -- what the device can do by itself, in a stream's order; null where the host does it --
+  /// Overwrites the whole of accesses[0] with a pattern: args are its bits and its size, 1, 2 or 4 bytes, which divides
+  /// the storage's.
+  virtual std::shared_ptr<const Launchable> pattern_fill() const;
+  /// Copies bytes from accesses[1] to accesses[0]: args are the offset in each (target first) and their number.
+  virtual std::shared_ptr<const Launchable> range_copy() const;
+
+  /// Throws DeviceError if [memory, memory + bytes) is known not to be the device's memory. What cannot be known
+  /// passes.
+  virtual void verify_foreign(const void* memory, std::size_t bytes);
 
   /// The stream that is used where none is named; made on first use, the same for all threads, lives as long as the
   /// backend.

@@ -16,7 +16,7 @@ class Device {
  public:
   /// The machine's processors. Always there.
   static Device cpu();
-  /// The GPU number `ordinal`. Throws DeviceError if there is none (or no CUDA backend in this build).
+  /// The GPU number `ordinal`, as the driver counts. Throws DeviceError that says what is missing if it cannot be used.
   static Device cuda(int ordinal = 0);
 
   DeviceKind kind() const noexcept;
@@ -34,7 +34,8 @@ class Device {
 };
 
 /// The device that is used where none is named: what set_default_device said; else TESSERA_DEVICE ("cpu", "cuda:0");
-/// else the CPU. Throws DeviceError if TESSERA_DEVICE names no device that exists.
+/// else the first GPU that kernels can be compiled for; else the CPU. Throws DeviceError if TESSERA_DEVICE names no
+/// device that exists.
 Device default_device();
 /// Changes the default for the whole process from now on; safe to call from any thread.
 void set_default_device(Device device) noexcept;
@@ -42,7 +43,8 @@ void set_default_device(Device device) noexcept;
 namespace runtime {
 /// The device that `text` names, in the form of TESSERA_DEVICE. Throws DeviceError that lists the choices.
 Device parse_device(const std::string& text);
-/// The device that TESSERA_DEVICE names now; the CPU if it is unset. Throws DeviceError.
+/// The device that TESSERA_DEVICE names now; if it is unset, the first GPU that kernels can be compiled for, else the
+/// CPU. Throws DeviceError.
 Device device_from_environment();
 }  // namespace runtime
 

@@ -88,6 +88,15 @@ class Storage : public std::enable_shared_from_this<Storage> {
   void set_failure(FailureRef failure) noexcept;
   bool has_failure() const noexcept { return has_failure_.load(std::memory_order_acquire); }
 
+  // -- for devices that learn late whether work has failed --
+  /// The last work that wrote the contents, as long as nobody knows whether it failed; empty otherwise. The backend's
+  /// own; it settles it at the latest when the host has waited for that work.
+  std::shared_ptr<void> open_outcome() const noexcept;
+  void set_open_outcome(std::shared_ptr<void> outcome) noexcept;
+  /// The work behind `outcome` has ended: if the contents are still its own, they carry `failure` (or none) from now
+  /// on.
+  void settle_outcome(const void* outcome, FailureRef failure) noexcept;
+
  private:
   friend class Lease;
   void drop_ended_reads();
@@ -107,6 +116,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   SmallVector<Use, kInlineReads> reads_;  // since the last write, one per stream
   std::size_t reads_to_come_ = 0;         // order() without note() so far: the room that is kept for them
   FailureRef failure_;
+  std::shared_ptr<void> open_outcome_;
 };
 
 }  // namespace tessera::runtime

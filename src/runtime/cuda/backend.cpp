@@ -1,0 +1,94 @@
+// The calls of Backend: make the context current, poll what waits for the device, hand on.
+#include "runtime/cuda/backend.hpp"
+
+#include <utility>
+
+#include "runtime/cuda/queue.hpp"
+#include "runtime/cuda/stream_work.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::runtime::cuda {
+
+CudaBackend::CudaBackend(const Driver& driver, int ordinal)
+    : ordinal_(ordinal),
+      context_(driver, ordinal),
+      info_(describe(driver, ordinal)),
+      events_(context_),
+      outcomes_(context_),
+      owners_(context_),
+      pattern_fill_(make_pattern_fill(context_)),
+      range_copy_(make_range_copy(context_)) {
+  const Current current(context_);
+  memory_ = std::make_unique<DeviceMemory>(context_);
+}
+
+CudaBackend::~CudaBackend() {
+  close_default_stream();
+  const Current current(context_, std::nothrow);
+  driver().cuCtxSynchronize();
+  owners_.clear();
+  memory_.reset();
+}
+
+void* CudaBackend::allocate(std::size_t bytes) {
+  owners_.poll();
+  const Current current(context_);
+  return memory_->allocate(bytes);
+}
+
+void CudaBackend::free(void* memory, std::size_t) noexcept {
+  const Current current(context_, std::nothrow);
+  memory_->free(memory);
+}
+
+std::unique_ptr<Queue> CudaBackend::make_queue(bool, std::shared_ptr<QueueObserver> observer) {
+  owners_.poll();
+  return cuda::make_queue(*this, std::move(observer));
+}
+
+void CudaBackend::copy(void* to, const void* from, std::size_t bytes) {
+  owners_.poll();
+  const Current current(context_);
+  memory_->copy(to, from, bytes);
+}
+
+void CudaBackend::fill(void* to, std::uint8_t value, std::size_t bytes) {
+  const Current current(context_);
+  if (bytes != 0) memory_->fill(to, value, bytes);
+}
+
+void CudaBackend::ended(Track& track, std::uint64_t number) {
+  track.log.ended(number);
+  outcomes_.ended(track, number);
+  owners_.poll();
+}
+
+void CudaBackend::verify_foreign(const void* memory, std::size_t bytes) {
+  const Current current(context_);
+  const auto address = static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(memory));
+  unsigned type = 0;
+  int device = -1;
+  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS ||
+      type != CU_MEMORYTYPE_DEVICE) {
+    throw DeviceError(concat("this address is not memory of ", name(),
+                             ": the driver does not know it as memory of a GPU.\n"
+                             "  Borrow host memory with Device::cpu()."));
+  }
+  context_.check(driver().cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address),
+                 "cuPointerGetAttribute", "examining borrowed memory");
+  if (device != ordinal_)
+    throw DeviceError(concat("this address is memory of cuda:", device, ", not of ", name(), "."));
+  CUdeviceptr begin = 0;
+  std::size_t size = 0;
+  context_.check(driver().cuPointerGetAttribute(&begin, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address),
+                 "cuPointerGetAttribute", "examining borrowed memory");
+  context_.check(driver().cuPointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address),
+                 "cuPointerGetAttribute", "examining borrowed memory");
+  const std::size_t left = static_cast<std::size_t>(begin + size - address);
+  if (bytes <= left) return;
+  throw DeviceError(concat("the borrowed tensor has ", bytes, " bytes, but only ", left,
+                           " bytes of its allocation follow this address: check the shape and the strides."));
+}
+
+}  // namespace tessera::runtime::cuda

@@ -1,0 +1,66 @@
+// A GPU as a Backend: its context, memory, events and queues.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "runtime/cuda/context.hpp"
+#include "runtime/cuda/event_pool.hpp"
+#include "runtime/cuda/memory.hpp"
+#include "runtime/cuda/outcomes.hpp"
+#include "runtime/cuda/retired_owners.hpp"
+#include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/cuda.hpp"
+
+namespace tessera::runtime::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  /// Throws DeviceError.
+  CudaBackend(const Driver& driver, int ordinal);
+  ~CudaBackend() override;
+
+  DeviceKind kind() const noexcept override { return DeviceKind::Cuda; }
+  int ordinal() const noexcept override { return ordinal_; }
+  const std::string& name() const noexcept override { return context_.name(); }
+  void* allocate(std::size_t bytes) override;
+  void free(void* memory, std::size_t bytes) noexcept override;
+  std::unique_ptr<Queue> make_queue(bool is_default, std::shared_ptr<QueueObserver> observer) override;
+  bool queues_hold_storages() const noexcept override { return false; }
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void fill(void* to, std::uint8_t value, std::size_t bytes) override;
+  bool host_accessible() const noexcept override { return false; }
+  std::shared_ptr<const Launchable> pattern_fill() const override { return pattern_fill_; }
+  std::shared_ptr<const Launchable> range_copy() const override { return range_copy_; }
+  void verify_foreign(const void* memory, std::size_t bytes) override;
+
+  // -- for its parts --
+  const Context& context() const noexcept { return context_; }
+  const Driver& driver() const noexcept { return context_.driver(); }
+  const DeviceInfo& info() const noexcept { return info_; }
+  DeviceMemory& memory() noexcept { return *memory_; }
+  EventPool& events() noexcept { return events_; }
+  Outcomes& outcomes() noexcept { return outcomes_; }
+  RetiredOwners& owners() noexcept { return owners_; }
+  /// The host has waited for the work of `track` up to `number`. The caller holds no lock.
+  void ended(Track& track, std::uint64_t number);
+
+ private:
+  int ordinal_;
+  Context context_;
+  DeviceInfo info_;
+  EventPool events_;
+  Outcomes outcomes_;
+  RetiredOwners owners_;
+  std::unique_ptr<DeviceMemory> memory_;
+  std::shared_ptr<const Launchable> pattern_fill_, range_copy_;
+};
+
+/// What the driver says of GPU `ordinal`, without a context. Throws DeviceError.
+DeviceInfo describe(const Driver& driver, int ordinal);
+
+/// The backend of GPU `ordinal` of the installed driver; made on first use, never destroyed. Throws DeviceError.
+CudaBackend& backend_of(int ordinal);
+/// The backend behind a device of kind Cuda. Throws InternalError for another kind.
+CudaBackend& backend_of(Device device);
+
+}  // namespace tessera::runtime::cuda

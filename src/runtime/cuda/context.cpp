@@ -1,0 +1,103 @@
+// The texts of driver errors, and the first cause.
+#include "runtime/cuda/context.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::runtime::cuda {
+
+namespace {
+
+std::string failure_text(const Driver& driver, const std::string& device, CUresult result, const char* call,
+                         const Purpose& purpose) {
+  std::string text = purpose.subject != nullptr ? concat(purpose.subject, ": ") : std::string();
+  return text + concat(purpose.what, " failed on ", device, ": ", result_text(driver, result), " in ", call, ".");
+}
+
+std::string with_mend(std::string text, CUresult result) {
+  const char* mend = result_info(result).mend;
+  return *mend != '\0' ? text + "\n  " + mend : text;
+}
+
+/// "kernel a (a.cpp:14) or kernel b (b.cpp:3)": each once, the last few.
+std::string suspects_text(const std::vector<LaunchLog::Entry>& running) {
+  std::vector<std::string> names;
+  for (const LaunchLog::Entry& entry : running) {
+    std::string name = entry.label;
+    if (entry.where.known()) name += concat(" (", entry.where.file, ":", entry.where.line, ")");
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  }
+  if (names.empty()) return "no kernel of Tessera was running";
+  return concat("running: ", join(names, " or "));
+}
+
+}  // namespace
+
+Context::Context(const Driver& driver, int ordinal) : driver_(driver), name_(concat("cuda:", ordinal)) {
+  check(driver.cuDeviceGet(&device_, ordinal), "cuDeviceGet", "opening the GPU");
+  check(driver.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain", "making a context");
+}
+
+Context::~Context() {
+  driver_.cuDevicePrimaryCtxRelease(device_);
+  delete first_cause_.load();
+}
+
+void Context::watch(std::shared_ptr<const Track> track) const {
+  std::lock_guard lock(mutex_);
+  std::erase_if(tracks_, [](const auto& known) { return known.expired(); });
+  tracks_.push_back(std::move(track));
+}
+
+const Context::Cause& Context::poison(CUresult result, const char* call, const Purpose& purpose) const {
+  std::lock_guard lock(mutex_);
+  if (const Cause* known = first_cause_.load()) return *known;
+  std::vector<LaunchLog::Entry> running;
+  for (const auto& weak : tracks_) {
+    if (const auto track = weak.lock()) track->log.list(running);
+  }
+  std::string text = concat(failure_text(driver_, name_, result, call, purpose), " ", suspects_text(running), ".");
+  const SourceLocation where = running.size() == 1 ? running[0].where : purpose.where;
+  const Cause* made = new Cause{with_mend(std::move(text), result), where};
+  first_cause_.store(made, std::memory_order_release);
+  return *made;
+}
+
+void Context::fail(CUresult result, const char* call, const Purpose& purpose) const {
+  if (const Cause* first = first_cause_.load(std::memory_order_acquire)) {
+    const std::string about = purpose.subject != nullptr ? concat(purpose.subject, ": ") : std::string();
+    throw DeviceError(concat(about, purpose.what, " is impossible, ", name_,
+                             " has been unusable since an earlier fault. The first cause was: ", first->text),
+                      purpose.where);
+  }
+  if (result_info(result).poison) {
+    const Cause& first = poison(result, call, purpose);
+    throw DeviceError(first.text, first.where);
+  }
+  throw DeviceError(with_mend(failure_text(driver_, name_, result, call, purpose), result), purpose.where);
+}
+
+Current::Current(const Context& context) : context_(context) {
+  context.check(enter(), "cuCtxSetCurrent", "entering the context");
+}
+
+Current::Current(const Context& context, std::nothrow_t) noexcept : context_(context) { enter(); }
+
+CUresult Current::enter() noexcept {
+  const Driver& driver = context_.driver();
+  if (const CUresult result = driver.cuCtxGetCurrent(&previous_); result != CUDA_SUCCESS) return result;
+  if (previous_ == context_.handle()) return CUDA_SUCCESS;
+  restore_ = previous_ != nullptr;
+  const CUresult result = driver.cuCtxSetCurrent(context_.handle());
+  if (result != CUDA_SUCCESS) restore_ = false;
+  return result;
+}
+
+Current::~Current() {
+  if (restore_) context_.driver().cuCtxSetCurrent(previous_);
+}
+
+}  // namespace tessera::runtime::cuda

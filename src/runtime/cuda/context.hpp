@@ -1,0 +1,86 @@
+// One GPU's primary context, and the one place where results of the driver become exceptions. The driver reports the
+// fault of a kernel at whatever call comes next, and the same fault at every call from then on: the context keeps the
+// first report, with the kernels that were running, and repeats it.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/launch_log.hpp"
+#include "tessera/base/source_location.hpp"
+
+namespace tessera::runtime::cuda {
+
+/// What a driver call was for. Text is built from it only if the call fails.
+struct Purpose {
+  const char* what;               ///< "waiting for work"
+  const char* subject = nullptr;  ///< "kernel saxpy"
+  SourceLocation where{};
+  Purpose(const char* text) : what(text) {}  // NOLINT(google-explicit-constructor)
+  Purpose(const char* text, const char* about, SourceLocation at) : what(text), subject(about), where(at) {}
+};
+
+class Context {
+ public:
+  /// Retains the primary context: the one that the CUDA runtime and other libraries of the process use as well. Throws
+  /// DeviceError.
+  Context(const Driver& driver, int ordinal);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Driver& driver() const noexcept { return driver_; }
+  CUdevice device() const noexcept { return device_; }
+  CUcontext handle() const noexcept { return context_; }
+  const std::string& name() const noexcept { return name_; }  ///< "cuda:0"
+
+  /// Throws DeviceError unless the call succeeded: the driver's name and text for the result, the call, its purpose,
+  /// and what to do. After a fault that ended the context, every failure is reported as that fault.
+  void check(CUresult result, const char* call, const Purpose& purpose) const {
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      fail(result, call, purpose);
+  }
+  [[noreturn]] void fail(CUresult result, const char* call, const Purpose& purpose) const;
+  /// True after a fault that ended the context.
+  bool poisoned() const noexcept { return first_cause_.load(std::memory_order_acquire) != nullptr; }
+
+  /// From now on the queue behind `track` is asked what was running when a fault is met.
+  void watch(std::shared_ptr<const Track> track) const;
+
+ private:
+  struct Cause {
+    std::string text;
+    SourceLocation where;
+  };
+  const Cause& poison(CUresult result, const char* call, const Purpose& purpose) const;
+
+  const Driver& driver_;
+  std::string name_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  mutable std::mutex mutex_;  // tracks_, and the making of the first cause
+  mutable std::vector<std::weak_ptr<const Track>> tracks_;
+  mutable std::atomic<const Cause*> first_cause_{nullptr};
+};
+
+/// Makes a context current on this thread, and puts back another library's context at the end.
+class Current {
+ public:
+  explicit Current(const Context& context);  ///< throws DeviceError
+  /// Where nothing may throw: if it fails, the calls that follow will fail as well, and say so.
+  Current(const Context& context, std::nothrow_t) noexcept;
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  CUresult enter() noexcept;
+  const Context& context_;
+  CUcontext previous_ = nullptr;
+  bool restore_ = false;
+};
+
+}  // namespace tessera::runtime::cuda

@@ -1,0 +1,108 @@
+// Opening libcuda.so.1. Functions are asked for by name and version (cuGetProcAddress), so that a newer driver gives
+// exactly the forms that driver.def was written for.
+#include "runtime/cuda/driver.hpp"
+
+#include <dlfcn.h>
+
+#include "tessera/base/format.hpp"
+
+namespace tessera::runtime::cuda {
+
+namespace {
+
+constexpr const char* kLibrary = "libcuda.so.1";
+
+/// The library's two entries that find the others: of CUDA 12.0 and of 11.3.
+using GetProcAddress12 = CUresult (*)(const char*, void**, int, std::uint64_t, int*);
+using GetProcAddress11 = CUresult (*)(const char*, void**, int, std::uint64_t);
+
+class Library {
+ public:
+  /// Never closed: the driver's own threads live in it.
+  Library() : handle_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) return;
+    new_ = reinterpret_cast<GetProcAddress12>(dlsym(handle_, "cuGetProcAddress_v2"));
+    old_ = reinterpret_cast<GetProcAddress11>(dlsym(handle_, "cuGetProcAddress"));
+  }
+  bool open() const { return handle_ != nullptr; }
+  bool can_look_up() const { return new_ != nullptr || old_ != nullptr; }
+  void* find(const char* name, int version) const {
+    void* function = nullptr;
+    const CUresult result =
+        new_ != nullptr ? new_(name, &function, version, 0, nullptr) : old_(name, &function, version, 0);
+    return result == CUDA_SUCCESS ? function : nullptr;
+  }
+
+ private:
+  void* handle_;
+  GetProcAddress12 new_ = nullptr;
+  GetProcAddress11 old_ = nullptr;
+};
+
+std::string version_text(int version) { return concat("CUDA ", version / 1000, ".", version % 1000 / 10); }
+
+std::string too_old(const std::string& found) {
+  return concat("the NVIDIA driver is too old: ", found, ", and Tessera needs ", version_text(kOldestDriver),
+                " or newer (driver 525; kernels made by tileiras 13.x need driver 580).\n  Update the driver.");
+}
+
+/// Fills the table; an empty text or what is missing.
+std::string load(Driver& driver) {
+  const Library library;
+  if (!library.open()) {
+    const char* reason = dlerror();
+    return concat("there is no NVIDIA driver: ", kLibrary, " cannot be opened (",
+                  reason != nullptr ? reason : "no reason given",
+                  ").\n  Install NVIDIA's driver (in a container: start it with access to GPUs, --gpus all).");
+  }
+  if (!library.can_look_up()) return too_old("it has no cuGetProcAddress, which came with CUDA 11.3");
+  const char* missing = nullptr;
+#define TESSERA_CU(name, version, ...)                                                 \
+  driver.name = reinterpret_cast<decltype(driver.name)>(library.find(#name, version)); \
+  if (driver.name == nullptr && missing == nullptr) missing = #name;
+#include "runtime/cuda/driver.def"
+  if (missing != nullptr) return too_old(concat("it has no function ", missing));
+  return start(driver);
+}
+
+struct Installed {
+  Driver driver;
+  std::string why;
+  Installed() : why(load(driver)) {}
+};
+
+}  // namespace
+
+std::string start(Driver& driver) {
+  if (driver.cuDriverGetVersion(&driver.version) != CUDA_SUCCESS) driver.version = 0;
+  if (driver.version < kOldestDriver) return too_old(concat("it speaks ", version_text(driver.version)));
+  const CUresult result = driver.cuInit(0);
+  if (result == CUDA_SUCCESS) return {};
+  return concat("the NVIDIA driver does not start: ", result_text(driver, result), " in cuInit.\n  ",
+                result_info(result).mend);
+}
+
+const Driver* installed_driver(std::string* why) {
+  static const Installed& installed = *new Installed;  // never destroyed: work may outlive main()
+  if (why != nullptr) *why = installed.why;
+  return installed.why.empty() ? &installed.driver : nullptr;
+}
+
+ResultInfo result_info(CUresult result) noexcept {
+  [[maybe_unused]] constexpr bool Plain = false, Poison = true;
+  switch (result) {
+#define TESSERA_CURESULT(code, kind, mend) \
+  case code: return {kind, mend};
+#include "runtime/cuda/results.def"
+    default: return {};
+  }
+}
+
+std::string result_text(const Driver& driver, CUresult result) {
+  const char *name = nullptr, *text = nullptr;
+  if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) return concat("CUresult ", result);
+  if (driver.cuGetErrorString(result, &text) != CUDA_SUCCESS || text == nullptr) return name;
+  return concat(name, " (", text, ")");
+}
+
+}  // namespace tessera::runtime::cuda

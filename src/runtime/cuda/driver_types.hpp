@@ -1,0 +1,103 @@
+// The types and numbers of the CUDA driver API that Tessera uses, so that neither building nor running needs a CUDA
+// toolkit. Source of every layout and number: "CUDA Driver API" reference, 13.0 (the binary interface never changes
+// once a function has been published under a version; driver.def says which version of each function is meant).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace tessera::runtime::cuda {
+
+// The reference's own names, so that it can be searched for them. NOLINTBEGIN(readability-identifier-naming)
+using CUresult = int;  // an enum there; results.def has the values that matter
+using CUdevice = int;
+using CUdeviceptr = std::uint64_t;
+using CUcontext = struct CUctx_st*;
+using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
+using CUmodule = struct CUmod_st*;
+using CUfunction = struct CUfunc_st*;
+using CUmemoryPool = struct CUmemPoolHandle_st*;
+
+inline constexpr CUresult CUDA_SUCCESS = 0;
+inline constexpr CUresult CUDA_ERROR_OUT_OF_MEMORY = 2;
+inline constexpr CUresult CUDA_ERROR_DEINITIALIZED = 4;  // the process is ending
+inline constexpr CUresult CUDA_ERROR_NO_DEVICE = 100;
+inline constexpr CUresult CUDA_ERROR_NOT_READY = 600;
+
+enum CUdevice_attribute : int {
+  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
+  CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+  CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
+};
+
+enum CUfunction_attribute : int {
+  CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
+  CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
+  CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
+  CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
+};
+
+enum CUpointer_attribute : int {
+  CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,        // unsigned
+  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,     // int
+  CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,  // CUdeviceptr
+  CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,        // size_t
+};
+inline constexpr unsigned CU_MEMORYTYPE_DEVICE = 2;
+
+inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;  // not ordered with the legacy default stream
+inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
+inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2;
+
+enum CUjit_option : int {
+  CU_JIT_ERROR_LOG_BUFFER = 5,             // char*
+  CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,  // unsigned, in the pointer's place
+};
+
+enum CUmemPool_attribute : int {
+  CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,    // int
+  CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,          // int
+  CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,  // int
+  CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,                  // uint64_t
+};
+
+struct CUmemPoolProps {
+  int allocType = 1;    // CU_MEM_ALLOCATION_TYPE_PINNED: the only one for memory of a device
+  int handleTypes = 0;  // CU_MEM_HANDLE_TYPE_NONE: not shared with other processes
+  struct {
+    int type = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
+    int id = 0;    // its ordinal
+  } location;
+  void* win32SecurityAttributes = nullptr;
+  std::size_t maxSize = 0;  // as large as the device allows (reserved, and 0, before 12.2)
+  unsigned char reserved[56] = {};
+};
+static_assert(sizeof(CUmemPoolProps) == 88);
+
+struct CUlaunchAttribute {
+  int id = 0;
+  int pad = 0;
+  union {
+    char bytes[64] = {};
+    int programmaticStreamSerializationAllowed;
+  } value;
+};
+static_assert(sizeof(CUlaunchAttribute) == 72);
+inline constexpr int CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+
+struct CUlaunchConfig {
+  unsigned gridDimX = 1, gridDimY = 1, gridDimZ = 1, blockDimX = 1, blockDimY = 1, blockDimZ = 1;
+  unsigned sharedMemBytes = 0;
+  CUstream hStream = nullptr;
+  CUlaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
+};
+static_assert(sizeof(CUlaunchConfig) == 56);
+// NOLINTEND(readability-identifier-naming)
+
+}  // namespace tessera::runtime::cuda

@@ -1,0 +1,154 @@
+// Loading cubins and launching their kernels.
+#include <array>
+#include <cstring>
+#include <new>
+
+#include "runtime/cuda/backend.hpp"
+#include "runtime/cuda/image.hpp"
+#include "runtime/cuda/launch_state.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::runtime::cuda {
+
+namespace {
+
+/// A module of the driver. Unloaded after the device has ended all work: launches of it may still be queued, and
+/// nothing else keeps count of them.
+class Module {
+ public:
+  Module(const Context& context, const KernelImage& image) : context_(context) {
+    char log[1024] = "";
+    CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+    const CUresult result = context.driver().cuModuleLoadDataEx(&module_, image.cubin.data(), 2, names, values);
+    if (result == CUDA_SUCCESS) return;
+    throw_refused(result, image.label, log);
+  }
+  ~Module() {
+    const Current current(context_, std::nothrow);
+    context_.driver().cuCtxSynchronize();
+    context_.driver().cuModuleUnload(module_);
+  }
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  CUmodule get() const noexcept { return module_; }
+
+ private:
+  /// Images that this GPU or driver cannot run are the compiler's affair, the rest is the device's.
+  [[noreturn]] void throw_refused(CUresult result, const std::string& label, const char* log) {
+    constexpr CUresult kImageResults[] = {200, 209, 218,
+                                          222};  // invalid image, no binary for GPU, PTX of a newer toolkit
+    for (const CUresult known : kImageResults) {
+      if (result != known || context_.poisoned()) continue;
+      throw CompileError(concat(label, ": the driver refuses its image on ", context_.name(), ": ",
+                                result_text(context_.driver(), result), *log != '\0' ? "; it says: " : "", log, "\n  ",
+                                result_info(result).mend));
+    }
+    context_.fail(result, "cuModuleLoadDataEx", {"loading the kernel", label.c_str(), {}});
+  }
+
+  const Context& context_;
+  CUmodule module_ = nullptr;
+};
+
+class CudaKernel final : public Launchable {
+ public:
+  CudaKernel(const Context& context, const KernelImage& image)
+      : context_(context),
+        label_(image.label),
+        module_(context, image),
+        num_args_(static_cast<std::size_t>(image.num_args)),
+        programmatic_(image.programmatic_launch),
+        checks_(image.error_record ? std::make_shared<const std::vector<Check>>(image.checks) : nullptr) {
+    check(context.driver().cuModuleGetFunction(&function_, module_.get(), image.entry.c_str()), "cuModuleGetFunction",
+          "finding the kernel");
+    // Asking also makes a lazily loading driver load the code now, where a failure is a failure to load.
+    resources_.registers = attribute(CU_FUNC_ATTRIBUTE_NUM_REGS);
+    resources_.threads = attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    resources_.static_shared = static_cast<std::size_t>(attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+    resources_.local = static_cast<std::size_t>(attribute(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
+  }
+
+  const KernelResources& resources() const noexcept { return resources_; }
+
+  /// Allocates nothing, except for a kernel with checks.
+  void launch(const LaunchContext& c) const override {
+    if (c.args.size() != num_args_)
+      throw InternalError(concat(label_, ": ", c.args.size(), " arguments for a kernel that takes ", num_args_));
+    std::array<void*, kMaxArguments + 1> pointers;  // NOLINT: filled as far as it is read
+    for (std::size_t i = 0; i < num_args_; ++i) pointers[i] = const_cast<std::uint64_t*>(&c.args[i]);
+    CUdeviceptr record = 0;
+    auto* state = static_cast<LaunchState*>(c.native_launch);
+    if (checks_) {
+      if (state == nullptr)
+        throw InternalError(concat(label_, ": a kernel with checks can be launched by a stream only"));
+      record = state->error_record(checks_);
+      pointers[num_args_] = &record;
+    }
+    const Submission* submission = state != nullptr ? &state->submission() : nullptr;
+    start(c, pointers.data(), submission != nullptr ? submission->where : SourceLocation());
+  }
+
+ private:
+  void start(const LaunchContext& c, void** arguments, SourceLocation where) const {
+    const auto stream = static_cast<CUstream>(c.native_queue);
+    const Driver& driver = context_.driver();
+    CUresult result = CUDA_SUCCESS;
+    if (programmatic_) {
+      CUlaunchAttribute attribute;
+      attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+      attribute.value.programmaticStreamSerializationAllowed = 1;
+      CUlaunchConfig config;
+      config.gridDimX = c.grid.x;
+      config.gridDimY = c.grid.y;
+      config.gridDimZ = c.grid.z;
+      config.hStream = stream;
+      config.attrs = &attribute;
+      config.numAttrs = 1;
+      result = driver.cuLaunchKernelEx(&config, function_, arguments, nullptr);
+    } else {
+      result = driver.cuLaunchKernel(function_, c.grid.x, c.grid.y, c.grid.z, 1, 1, 1, 0, stream, arguments, nullptr);
+    }
+    context_.check(result, programmatic_ ? "cuLaunchKernelEx" : "cuLaunchKernel", {"launching", label_.c_str(), where});
+  }
+
+  void check(CUresult result, const char* call, const char* what) const {
+    context_.check(result, call, {what, label_.c_str(), {}});
+  }
+  int attribute(CUfunction_attribute which) const {
+    int value = 0;
+    check(context_.driver().cuFuncGetAttribute(&value, which, function_), "cuFuncGetAttribute", "examining the kernel");
+    return value;
+  }
+
+  const Context& context_;
+  std::string label_;
+  Module module_;
+  CUfunction function_ = nullptr;
+  std::size_t num_args_;
+  bool programmatic_;
+  std::shared_ptr<const std::vector<Check>> checks_;
+  KernelResources resources_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Launchable> load_kernel(Device device, const KernelImage& image) {
+  if (image.num_args < 0 || image.num_args > kMaxArguments)
+    throw CompileError(concat(image.label, ": ", image.num_args, " arguments; a kernel takes at most ", kMaxArguments,
+                              ". Use fewer tensors."));
+  if (const std::string fault = image_fault(image.cubin); !fault.empty())
+    throw CompileError(concat(image.label, ": its image is damaged, and was kept from the driver: ", fault,
+                              ".\n  Delete Tessera's cache."));
+  const Context& context = backend_of(device).context();
+  const Current current(context);
+  return std::make_shared<const CudaKernel>(context, image);
+}
+
+KernelResources kernel_resources(const Launchable& kernel) {
+  if (const auto* loaded = dynamic_cast<const CudaKernel*>(&kernel)) return loaded->resources();
+  throw InternalError("kernel_resources() of work that load_kernel() did not make");
+}
+
+}  // namespace tessera::runtime::cuda

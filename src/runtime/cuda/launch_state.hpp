@@ -1,0 +1,61 @@
+// What the queue tells the work that it launches: the route by which a kernel with checks gets its error record.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "runtime/cuda/outcomes.hpp"
+
+namespace tessera::runtime::cuda {
+
+/// Behind LaunchContext::native_launch while a CudaQueue launches.
+class LaunchState {
+ public:
+  LaunchState(Outcomes& outcomes, const Submission& submission) : outcomes_(outcomes), submission_(submission) {}
+  ~LaunchState() {
+    if (outcome_) outcomes_.abandon(*outcome_);
+  }
+  LaunchState(const LaunchState&) = delete;
+  LaunchState& operator=(const LaunchState&) = delete;
+
+  const Submission& submission() const noexcept { return submission_; }
+  /// Opens an outcome if an input has one. Throws DeviceError.
+  void inherit() {
+    if (!outcomes_.any()) return;
+    auto outcome = outcomes_.depending(submission_.accesses);
+    if (outcome) open(std::move(outcome));
+  }
+  /// For a kernel with checks: the address of its error record. Throws DeviceError.
+  CUdeviceptr error_record(const std::shared_ptr<const std::vector<Check>>& checks) {
+    if (!outcome_) open(std::make_shared<Outcome>());
+    outcome_->checks = checks;
+    return outcomes_.give_record(*outcome_);
+  }
+  /// The work has been enqueued as the piece `number` of the queue behind `track`.
+  void enqueued(const std::shared_ptr<Track>& track, std::uint64_t number,
+                const std::shared_ptr<QueueObserver>& observer) noexcept {
+    if (!outcome_ && !outcomes_.any()) return;
+    if (outcome_) {
+      outcome_->track = track;
+      outcome_->number = number;
+      outcome_->observer = observer;
+    }
+    outcomes_.enqueued(std::move(outcome_), submission_.accesses);
+    outcome_ = nullptr;
+  }
+
+ private:
+  void open(std::shared_ptr<Outcome> outcome) {
+    for (const Access& access : submission_.accesses) {
+      if (access.mode != AccessMode::Read) outcome->written.push_back(access.storage);
+    }
+    outcome->label = submission_.label;
+    outcomes_.promise();
+    outcome_ = std::move(outcome);
+  }
+
+  Outcomes& outcomes_;
+  const Submission& submission_;
+  std::shared_ptr<Outcome> outcome_;  ///< promised
+};
+
+}  // namespace tessera::runtime::cuda

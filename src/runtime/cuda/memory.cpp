@@ -1,0 +1,103 @@
+// Allocation from the driver's pool, and copies that the host waits for.
+#include "runtime/cuda/memory.hpp"
+
+#include <cstdint>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::runtime::cuda {
+
+namespace {
+CUdeviceptr address(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
+}  // namespace
+
+DeviceMemory::DeviceMemory(const Context& context) : context_(context) {
+  const Driver& driver = context.driver();
+  context.check(driver.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate", "making a stream");
+  CUmemPoolProps properties;
+  properties.location.id = context.device();
+  CUresult result = driver.cuMemPoolCreate(&pool_, &properties);
+  const char* call = "cuMemPoolCreate";
+  std::uint64_t keep = ~std::uint64_t{0};  // freed memory stays with the process: the system's pages are slow to get
+  int yes = 1, no = 0;
+  const struct {
+    CUmemPool_attribute attribute;
+    void* value;
+  } settings[] = {{CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep},
+                  {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &yes},
+                  {CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &yes},
+                  {CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &no}};
+  for (const auto& setting : settings) {
+    if (result != CUDA_SUCCESS) break;
+    result = driver.cuMemPoolSetAttribute(pool_, setting.attribute, setting.value);
+    call = "cuMemPoolSetAttribute";
+  }
+  if (result == CUDA_SUCCESS) return;
+  if (pool_ != nullptr) driver.cuMemPoolDestroy(pool_);
+  driver.cuStreamDestroy(stream_);
+  context.fail(result, call, "making a memory pool");
+}
+
+DeviceMemory::~DeviceMemory() {
+  context_.driver().cuMemPoolDestroy(pool_);
+  context_.driver().cuStreamDestroy(stream_);
+}
+
+/// The synchronisation is what makes the memory usable on every stream: an allocation is an operation of its stream.
+CUresult DeviceMemory::try_allocate(CUdeviceptr& memory, std::size_t bytes) noexcept {
+  const Driver& driver = context_.driver();
+  if (const CUresult result = driver.cuMemAllocFromPoolAsync(&memory, bytes, pool_, stream_); result != CUDA_SUCCESS)
+    return result;
+  const CUresult result = driver.cuStreamSynchronize(stream_);
+  if (result != CUDA_SUCCESS) driver.cuMemFreeAsync(memory, stream_);
+  return result;
+}
+
+void* DeviceMemory::allocate(std::size_t bytes) {
+  const Driver& driver = context_.driver();
+  CUdeviceptr memory = 0;
+  CUresult result = try_allocate(memory, bytes);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    // Frees that are enqueued behind work count when the work has ended; then what the pool keeps in pieces of other
+    // sizes goes back to the system.
+    context_.check(driver.cuCtxSynchronize(), "cuCtxSynchronize", "waiting for memory to be freed");
+    result = try_allocate(memory, bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+      context_.check(driver.cuMemPoolTrimTo(pool_, 0), "cuMemPoolTrimTo", "giving memory back");
+      result = try_allocate(memory, bytes);
+    }
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) throw_out_of_memory(bytes);
+  }
+  context_.check(result, "cuMemAllocFromPoolAsync", "allocating memory");
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(memory));
+}
+
+void DeviceMemory::throw_out_of_memory(std::size_t bytes) const {
+  std::size_t free = 0, total = 0;
+  std::string figures;
+  if (context_.driver().cuMemGetInfo(&free, &total) == CUDA_SUCCESS)
+    figures = concat(", ", free, " of its ", total, " bytes are free");
+  throw DeviceError(concat("out of memory on ", context_.name(), ": ", bytes, " bytes asked for", figures, ".\n  ",
+                           result_info(CUDA_ERROR_OUT_OF_MEMORY).mend));
+}
+
+void DeviceMemory::free(void* memory) noexcept { context_.driver().cuMemFreeAsync(address(memory), stream_); }
+
+void DeviceMemory::free_after(void* memory, CUstream stream) {
+  context_.check(context_.driver().cuMemFreeAsync(address(memory), stream), "cuMemFreeAsync", "freeing memory");
+}
+
+void DeviceMemory::copy(void* to, const void* from, std::size_t n) {
+  const Driver& driver = context_.driver();
+  context_.check(driver.cuMemcpyAsync(address(to), address(from), n, stream_), "cuMemcpyAsync", "copying");
+  context_.check(driver.cuStreamSynchronize(stream_), "cuStreamSynchronize", "copying");
+}
+
+void DeviceMemory::fill(void* to, std::uint8_t value, std::size_t n) {
+  const Driver& driver = context_.driver();
+  context_.check(driver.cuMemsetD8Async(address(to), value, n, stream_), "cuMemsetD8Async", "filling memory");
+  context_.check(driver.cuStreamSynchronize(stream_), "cuStreamSynchronize", "filling memory");
+}
+
+}  // namespace tessera::runtime::cuda

@@ -1,0 +1,169 @@
+// Settling: outcomes stand in the order of enqueuing, so what one depends on stands before it. A pass from the back
+// marks everything that must have ended because something that waited for it has; a pass from the front settles it.
+#include "runtime/cuda/outcomes.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::runtime::cuda {
+
+Outcomes::~Outcomes() {
+  if (records_ == nullptr) return;
+  const Current current(context_, std::nothrow);
+  context_.driver().cuMemFreeHost(const_cast<std::int32_t*>(records_));
+}
+
+std::shared_ptr<Outcome> Outcomes::depending(std::span<const Access> accesses) {
+  std::shared_ptr<Outcome> outcome;
+  for (const Access& access : accesses) {
+    if (access.mode == AccessMode::Write) continue;
+    const auto open = std::static_pointer_cast<Outcome>(access.storage->open_outcome());
+    if (!open) continue;
+    if (!outcome) outcome = std::make_shared<Outcome>();
+    outcome->inputs.push_back(open);
+  }
+  return outcome;
+}
+
+void Outcomes::allocate_records() {
+  const Driver& driver = context_.driver();
+  free_slots_.reserve(kMost);  // giving back cannot fail
+  void* memory = nullptr;
+  const std::size_t bytes = std::size_t{kMost} * kErrorRecordInts * sizeof(std::int32_t);
+  context_.check(driver.cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                 "cuMemHostAlloc", "making the error records of kernels with checks");
+  if (const CUresult result = driver.cuMemHostGetDevicePointer(&device_records_, memory, 0); result != CUDA_SUCCESS) {
+    driver.cuMemFreeHost(memory);
+    context_.fail(result, "cuMemHostGetDevicePointer", "making the error records of kernels with checks");
+  }
+  records_ = static_cast<volatile std::int32_t*>(memory);
+  for (int slot = kMost; slot-- > 0;) free_slots_.push_back(slot);
+}
+
+void Outcomes::promise() {
+  const auto full = [&] { return list_.size() + static_cast<std::size_t>(promised_) >= kMost; };
+  std::unique_lock lock(mutex_);
+  if (full()) {
+    lock.unlock();
+    settle_everything();
+    lock.lock();
+    if (full()) throw DeviceError("too many threads launch kernels with checks at the same time");
+  }
+  list_.reserve(list_.size() + static_cast<std::size_t>(promised_) + 1);
+  ++promised_;
+}
+
+void Outcomes::give_back(Outcome& outcome) noexcept {
+  if (outcome.slot >= 0) free_slots_.push_back(std::exchange(outcome.slot, -1));
+}
+
+void Outcomes::abandon(Outcome& outcome) noexcept {
+  std::lock_guard lock(mutex_);
+  give_back(outcome);
+  --promised_;
+}
+
+CUdeviceptr Outcomes::give_record(Outcome& outcome) {
+  std::lock_guard lock(mutex_);
+  if (records_ == nullptr) allocate_records();
+  outcome.slot = free_slots_.back();  // as many as there can be open and promised outcomes
+  free_slots_.pop_back();
+  for (int i = 0; i < kErrorRecordInts; ++i) record(outcome.slot)[i] = 0;
+  return device_records_ + static_cast<std::size_t>(outcome.slot) * kErrorRecordInts * sizeof(std::int32_t);
+}
+
+void Outcomes::enqueued(std::shared_ptr<Outcome> outcome, std::span<const Access> accesses) noexcept {
+  std::lock_guard lock(mutex_);
+  for (const Access& access : accesses) {
+    if (access.mode != AccessMode::Read) access.storage->set_open_outcome(outcome);
+  }
+  if (!outcome) return;
+  --promised_;
+  list_.push_back(std::move(outcome));
+  open_.store(static_cast<int>(list_.size()), std::memory_order_release);
+}
+
+void Outcomes::ended(const Track& track, std::uint64_t number) {
+  if (!any()) return;
+  std::vector<StorageRef> touched;  // ends after the lock
+  std::lock_guard lock(mutex_);
+  touched.swap(kept_);
+  for (const auto& outcome : list_) {
+    if (outcome->track.get() == &track && outcome->number <= number) outcome->ended = true;
+  }
+  settle_ended(touched);
+}
+
+void Outcomes::settle_ended(std::vector<StorageRef>& touched) {
+  for (auto outcome = list_.rbegin(); outcome != list_.rend(); ++outcome) {
+    if (!(*outcome)->ended) continue;
+    for (const auto& input : (*outcome)->inputs) input->ended = true;
+  }
+  for (const auto& outcome : list_) {
+    if (outcome->ended) settle(*outcome, touched);
+  }
+  std::erase_if(list_, [](const auto& outcome) { return outcome->ended; });
+  open_.store(static_cast<int>(list_.size()), std::memory_order_release);
+}
+
+/// Of work that has ended and whose inputs are settled.
+FailureRef Outcomes::failure_of(const Outcome& outcome) const {
+  for (const auto& input : outcome.inputs) {
+    if (input->failure) return input->failure;
+  }
+  if (outcome.slot < 0) return nullptr;
+  const volatile std::int32_t* values = record(outcome.slot);
+  if (values[0] == 0) return nullptr;
+  const auto index = static_cast<std::size_t>(values[0]) - 1;
+  const bool known = values[0] > 0 && index < outcome.checks->size();
+  std::string block;
+  if (values[1] > 0) block = concat(" in block (", values[1] - 1, ", ", values[2] - 1, ", ", values[3] - 1, ")");
+  const std::string message = known ? (*outcome.checks)[index].message : concat("check number ", values[0]);
+  auto failure = std::make_shared<Failure>();
+  failure->error =
+      std::make_exception_ptr(DeviceError(concat(outcome.label, ": assertion failed", block, ": ", message),
+                                          known ? (*outcome.checks)[index].where : SourceLocation()));
+  return failure;
+}
+
+void Outcomes::settle(Outcome& outcome, std::vector<StorageRef>& touched) {
+  touched.reserve(touched.size() + outcome.written.size());
+  outcome.failure = failure_of(outcome);
+  if (outcome.failure && outcome.observer) outcome.observer->found_failed(outcome.number, outcome.failure);
+  for (const auto& weak : outcome.written) {
+    StorageRef storage = weak.lock();
+    if (!storage) continue;
+    storage->settle_outcome(&outcome, outcome.failure);
+    touched.push_back(std::move(storage));
+  }
+  outcome.inputs.clear();
+  give_back(outcome);
+}
+
+void Outcomes::settle_everything() {
+  List now;
+  {
+    std::lock_guard lock(mutex_);
+    now = list_;
+  }
+  context_.check(context_.driver().cuCtxSynchronize(), "cuCtxSynchronize", "waiting for kernels with checks");
+  std::lock_guard lock(mutex_);
+  for (const auto& outcome : now) outcome->ended = true;
+  settle_ended(kept_);  // the caller holds its stream's lock, so none of these may end here
+}
+
+void Outcomes::forget(const Track& track) noexcept {
+  std::lock_guard lock(mutex_);
+  std::erase_if(list_, [&](const std::shared_ptr<Outcome>& outcome) {
+    if (outcome->track.get() != &track) return false;
+    outcome->inputs.clear();
+    give_back(*outcome);
+    return true;
+  });
+  open_.store(static_cast<int>(list_.size()), std::memory_order_release);
+}
+
+}  // namespace tessera::runtime::cuda

@@ -1,0 +1,14 @@
+// What the driver itself can do in a stream's order: fill memory with a pattern, copy within the device.
+#pragma once
+#include <memory>
+
+#include "runtime/cuda/context.hpp"
+#include "tessera/runtime/backend.hpp"
+
+namespace tessera::runtime::cuda {
+
+/// Backend::pattern_fill() and Backend::range_copy(). The context outlives them.
+std::shared_ptr<const Launchable> make_pattern_fill(const Context& context);
+std::shared_ptr<const Launchable> make_range_copy(const Context& context);
+
+}  // namespace tessera::runtime::cuda

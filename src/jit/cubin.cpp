@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "jit/sha256.hpp"
+#include "jit/single_flight.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -83,12 +84,18 @@ Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::st
   if (!assembler) throw CompileError(concat("kernel ", label, " cannot be compiled for ", gpu, ": ", why));
   const std::optional<DiskCache> cache = DiskCache::of_user();
   const CacheKey key = key_of(ir::write_bytecode(module), gpu, *assembler);
-  if (cache) {
-    if (auto found = cache->find(key)) return {std::move(*found), CubinOrigin::DiskCache};
-  }
-  Cubin made{assemble(module, gpu, label, *assembler), CubinOrigin::Assembled};
-  if (cache) cache->store(key, made.code);
-  return made;
+  // What has been made is kept on disk and by whoever loads it.
+  static auto* const in_flight = new SingleFlight<Cubin>(Keep::No);
+  return *in_flight->get(key, [&] {
+    if (cache) {
+      if (auto found = cache->find(key)) {
+        return std::make_shared<const Cubin>(Cubin{std::move(*found), CubinOrigin::DiskCache});
+      }
+    }
+    auto made = std::make_shared<const Cubin>(Cubin{assemble(module, gpu, label, *assembler), CubinOrigin::Assembled});
+    if (cache) cache->store(key, made->code);
+    return made;
+  });
 }
 
 }  // namespace tessera::jit

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "jit/code_cache.hpp"
 #include "jit/cpu_work.hpp"
 #include "jit/sha256.hpp"
+#include "jit/single_flight.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
@@ -17,15 +17,14 @@ namespace {
 
 /// Everything that the code depends on. The bytecode is with locations, which errors name; what lowered checks say is
 /// not in it.
-std::string key_of(const Prepared& prepared, Device device, const CompileOptions& options) {
+Digest key_of(const Prepared& prepared, Device device, const CompileOptions& options) {
   Sha256 hash;
   hash.add_field(device.name()).add_number(options.checked).add_number(options.tensors.size());
   for (const TensorArgument& t : options.tensors)
     hash.add_number(static_cast<std::uint64_t>(t.slot)).add_field(t.label);
   for (const passes::LoweredCheck& check : prepared.checks) hash.add_field(check.message);
   hash.add_field(ir::write_bytecode(*prepared.module));
-  const Digest digest = hash.finish();
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+  return hash.finish();
 }
 
 std::shared_ptr<const runtime::Launchable> work_for(const Prepared& prepared, Device device,
@@ -49,13 +48,13 @@ passes::Target target_of(Device) {
 }
 
 Code generate(const Prepared& prepared, Device device, const CompileOptions& options) {
-  const std::shared_ptr<CodeSlot> slot = code_slot(key_of(prepared, device, options));
-  const std::lock_guard lock(slot->mutex);
-  if (!slot->work) {
+  // Never destroyed: streams may still run work while the process ends.
+  static auto* const code = new SingleFlight<runtime::Launchable>(Keep::Yes);
+  auto work = code->get(key_of(prepared, device, options), [&] {
     dump(*prepared.module, options.label);
-    slot->work = work_for(prepared, device, options);
-  }
-  return {slot->work, prepared.persistent_blocks};
+    return work_for(prepared, device, options);
+  });
+  return {std::move(work), prepared.persistent_blocks};
 }
 
 }  // namespace tessera::jit

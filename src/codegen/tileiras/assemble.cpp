@@ -12,13 +12,30 @@ namespace tessera::tileiras {
 
 namespace {
 
-constexpr std::size_t kElfHeader = 64;
+/// A little-endian number of up to 8 bytes; 0 beyond the end.
+std::uint64_t number(std::span<const std::byte> file, std::uint64_t at, std::uint64_t bytes) {
+  if (at > file.size() || bytes > file.size() - at) return 0;
+  std::uint64_t value = 0;
+  for (std::uint64_t i = 0; i < bytes; ++i) value |= std::to_integer<std::uint64_t>(file[at + i]) << (8 * i);
+  return value;
+}
 
-bool is_elf(const std::vector<std::byte>& bytes) {
-  return bytes.size() > kElfHeader && std::memcmp(bytes.data(),
-                                                  "\x7f"
-                                                  "ELF",
-                                                  4) == 0;
+/// True for a 64-bit ELF file all of whose sections are there: a full disk can leave the first part of one. (System V
+/// ABI, chapter 4: the header's e_shoff at 40, e_shentsize at 58, e_shnum at 60; a section's sh_type at 4, sh_offset at
+/// 24, sh_size at 32.)
+bool is_whole_elf(std::span<const std::byte> file) {
+  constexpr std::uint64_t kHeader = 64, kSection = 64, kNoBits = 8;
+  constexpr char kMagic[] = {'\x7f', 'E', 'L', 'F'};
+  if (file.size() <= kHeader || std::memcmp(file.data(), kMagic, sizeof kMagic) != 0) return false;
+  const std::uint64_t table = number(file, 40, 8), count = number(file, 60, 2), size = number(file, 58, 2);
+  if (count == 0) return true;
+  if (size < kSection || table > file.size() || count * size > file.size() - table) return false;
+  for (std::uint64_t s = table; s < table + count * size; s += size) {
+    const std::uint64_t offset = number(file, s + 24, 8), bytes = number(file, s + 32, 8);
+    if (number(file, s + 4, 4) == kNoBits || bytes == 0) continue;
+    if (offset > file.size() || bytes > file.size() - offset) return false;
+  }
+  return true;
 }
 
 std::vector<std::string> command(const std::string& assembler, const AssembleOptions& o, const TempFolder& folder) {
@@ -69,7 +86,7 @@ AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptio
   if (run.start_error != 0 || run.timed_out || run.signal != 0 || run.exit_code != 0) fail(assembler, options, run);
   AssembleResult result;
   auto cubin = read_file(folder.file("kernel.cubin"));
-  if (!cubin || !is_elf(*cubin))
+  if (!cubin || !is_whole_elf(*cubin))
     throw CompileError(concat("the assembler ", assembler, " reported success but gave ",
                               cubin ? concat(cubin->size(), " bytes that are no cubin") : std::string("no file"),
                               ": is it NVIDIA's tileiras, and is there space in the temporary folder?"));

@@ -1,0 +1,229 @@
+// From a module to a cubin: assemblers that misbehave, the disk cache before them, many threads at once. The assemblers
+// are scripts that count their runs; the real one is tried where there is one.
+#include "tessera/jit/cubin.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "tessera/base/error.hpp"
+#include "tessera/passes/lower_checks.hpp"
+
+using namespace tessera;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// An entry with a constant in it, so that different numbers are different modules.
+std::unique_ptr<ir::Module> module_of(int number, bool with_check = false) {
+  auto module = std::make_unique<ir::Module>();
+  ir::Function& f = module->add_function("entry");
+  const ir::Type i32 = ir::Type::element(ir::Elem::I32);
+  const ir::Value pointer = f.body().add_arg(ir::Type::tile(ir::Type::pointer(i32), {}));
+  ir::Builder b(f.body());
+  b.loc = SourceLocation::current();
+  const ir::Value values[] = {pointer, b.constant_int(ir::Elem::I32, number)};
+  const std::uint32_t groups[] = {1, 1, 0, 0};
+  const ir::Type token = ir::Type::token();
+  b.create_grouped(ir::Op::StorePtrTko, values, groups, {&token, 1},
+                   {{ir::AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  if (with_check) {
+    const std::int64_t shape[] = {4, 8};
+    b.create(ir::Op::Assert, {b.constant_int(ir::Elem::I1, 0, shape)}, {},
+             {{ir::AttrName::message, std::string("never true")}});
+  }
+  b.create(ir::Op::Return, {}, {});
+  return module;
+}
+
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = getenv(name)) old_ = old;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+/// A folder with an assembler, a cache and a place for temporary files of its own.
+class CubinTest : public testing::Test {
+ protected:
+  CubinTest()
+      : folder_(make_folder()),
+        assembler_("TESSERA_TILEIRAS", folder_ + "/tileiras"),
+        cache_("TESSERA_CACHE_DIR", folder_ + "/cache"),
+        temporary_("TMPDIR", folder_ + "/tmp") {
+    fs::create_directory(folder_ + "/tmp");
+  }
+  ~CubinTest() override { fs::remove_all(folder_); }
+
+  /// `body` runs after the version questions; $last is the output file.
+  void become(const std::string& body, const std::string& release = "13.5") {
+    std::ofstream(folder_ + "/tileiras.new")
+        << "#!/bin/sh\ncase \"$1\" in --version) echo 'Cuda compilation tools, release " << release
+        << ", V13.5.37'; exit 0;;\n--list-versions) echo 13.1 13.2 13.3 13.4; exit 0;; esac\nfor last; do :; done\n"
+        << "echo run >> " << folder_ << "/runs\n"
+        << body << "\n";
+    chmod((folder_ + "/tileiras.new").c_str(), 0755);
+    fs::rename(folder_ + "/tileiras.new", folder_ + "/tileiras");
+  }
+  int runs() const {
+    std::ifstream in(folder_ + "/runs");
+    return static_cast<int>(std::count(std::istreambuf_iterator<char>(in), {}, '\n'));
+  }
+  std::string error(const ir::Module& module) const {
+    try {
+      jit::make_cubin(module, "sm_90", "wanted");
+    } catch (const CompileError& e) { return e.what(); }
+    return "no error";
+  }
+  bool nothing_left() const { return fs::is_empty(folder_ + "/tmp"); }
+
+  static std::string make_folder() {
+    std::string pattern = fs::temp_directory_path().string() + "/tessera-cubin-XXXXXX";
+    return mkdtemp(pattern.data());
+  }
+  static constexpr const char* kGood = "printf '\\177ELF' > \"$last\"; head -c 200 /dev/zero >> \"$last\"";
+  std::string folder_;
+  Variable assembler_, cache_, temporary_;
+};
+
+TEST_F(CubinTest, IsAssembledOnceAndThenFoundOnDisk) {
+  become(std::string(kGood) + "; echo 'warning: High register usage' >&2");
+  const jit::Cubin first = jit::make_cubin(*module_of(1), "sm_90", "wanted");
+  EXPECT_EQ(first.origin, jit::CubinOrigin::Assembled);
+  EXPECT_EQ(first.code.cubin.size(), 204u);
+  EXPECT_TRUE(first.code.register_pressure);
+  const jit::Cubin second = jit::make_cubin(*module_of(1), "sm_90", "wanted");
+  EXPECT_EQ(second.origin, jit::CubinOrigin::DiskCache);
+  EXPECT_EQ(second.code.cubin, first.code.cubin);
+  EXPECT_TRUE(second.code.register_pressure);
+  EXPECT_THAT(second.code.warnings, HasSubstr("High register usage"));
+  EXPECT_EQ(runs(), 1);
+  jit::make_cubin(*module_of(1), "sm_100", "wanted");
+  jit::make_cubin(*module_of(2), "sm_90", "wanted");
+  EXPECT_EQ(runs(), 3) << "another GPU and another module are other entries";
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(CubinTest, AnotherAssemblerCompilesAnew) {
+  become(kGood);
+  jit::make_cubin(*module_of(1), "sm_90", "wanted");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  become(std::string("# newer\n") + kGood);
+  // Which assembler there is has been looked up in this process; another folder makes it look again.
+  const Variable elsewhere("TESSERA_TILEIRAS", folder_ + "/./tileiras");
+  EXPECT_EQ(jit::make_cubin(*module_of(1), "sm_90", "wanted").origin, jit::CubinOrigin::Assembled);
+}
+
+TEST_F(CubinTest, ADamagedEntryIsReplaced) {
+  become(kGood);
+  jit::make_cubin(*module_of(1), "sm_90", "wanted");
+  for (const auto& file : fs::directory_iterator(folder_ + "/cache/kernels")) fs::resize_file(file, 100);
+  EXPECT_EQ(jit::make_cubin(*module_of(1), "sm_90", "wanted").origin, jit::CubinOrigin::Assembled);
+  EXPECT_EQ(jit::make_cubin(*module_of(1), "sm_90", "wanted").origin, jit::CubinOrigin::DiskCache);
+}
+
+TEST_F(CubinTest, TheCacheCanBeSwitchedOff) {
+  become(kGood);
+  const Variable off("TESSERA_CACHE", "0");
+  for (int i = 0; i < 2; ++i) jit::make_cubin(*module_of(1), "sm_90", "wanted");
+  EXPECT_EQ(runs(), 2);
+  EXPECT_FALSE(fs::exists(folder_ + "/cache"));
+}
+
+TEST_F(CubinTest, FailuresAreErrorsAndTheNextCallWorks) {
+  struct Row {
+    const char* body;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"echo 'loc(\"kernel.cpp\":12:3): error: too hard' >&2; exit 1", "kernel.cpp:12"},
+      {"kill -SEGV $$", "crashed (signal 11)"},
+      {"sleep 60", "did not finish within 1 s"},
+      {"exit 0", "gave no file"},
+      {"echo junk > \"$last\"", "are no cubin"},
+      // The first part of a cubin: the header says that there are sections.
+      {"printf '\\177ELF' > \"$last\"; head -c 56 /dev/zero >> \"$last\"; head -c 200 /dev/urandom >> \"$last\"",
+       "are no cubin"},
+      {"exit 3", "refuses the kernel"},
+  };
+  const Variable limit("TESSERA_TILEIRAS_SECONDS", "1");
+  int number = 100;
+  for (const Row& row : rows) {
+    become(row.body);
+    EXPECT_THAT(error(*module_of(++number)), AllOf(HasSubstr(row.says), HasSubstr("wanted"))) << row.body;
+    EXPECT_TRUE(nothing_left()) << row.body;
+    become(kGood);
+    EXPECT_EQ(error(*module_of(number)), "no error") << "after " << row.body;
+  }
+}
+
+TEST_F(CubinTest, NoAssemblerAndAnOldOneSayHowToMend) {
+  EXPECT_THAT(error(*module_of(1)), AllOf(HasSubstr("kernel wanted cannot be compiled for sm_90"),
+                                          HasSubstr("scripts/get-tileiras.sh"), HasSubstr("not there")));
+  become(kGood, "13.2");
+  EXPECT_THAT(error(*module_of(1)), HasSubstr("release 13.2 is older than the 13.3 that sm_90 needs"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  become(kGood);
+  EXPECT_EQ(error(*module_of(1)), "no error");
+}
+
+TEST_F(CubinTest, AnAssemblerThatVanishes) {
+  become(kGood);
+  jit::make_cubin(*module_of(1), "sm_90", "wanted");
+  fs::remove(folder_ + "/tileiras");
+  EXPECT_THAT(error(*module_of(2)), HasSubstr("scripts/get-tileiras.sh"));
+  EXPECT_EQ(error(*module_of(1)), "no error") << "it is in the cache";
+}
+
+TEST_F(CubinTest, EqualRequestsShareOneRunAndDifferentOnesRunAtOnce) {
+  become(std::string("sleep 0.3; ") + kGood);
+  jit::make_cubin(*module_of(0), "sm_90", "warm");  // the search is over
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 12; ++i) {
+    threads.emplace_back([i] { jit::make_cubin(*module_of(1 + i % 4), "sm_90", "wanted"); });
+  }
+  for (std::thread& t : threads) t.join();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_EQ(runs(), 1 + 4);
+  EXPECT_LT(seconds, 4 * 0.3) << "one after the other";
+}
+
+TEST_F(CubinTest, AFailureIsToldToAllWhoWaited) {
+  become("sleep 0.3; exit 1");
+  std::vector<std::thread> threads;
+  std::vector<std::string> errors(6);
+  for (std::string& e : errors) threads.emplace_back([this, &e] { e = error(*module_of(1)); });
+  for (std::thread& t : threads) t.join();
+  for (const std::string& e : errors) EXPECT_THAT(e, HasSubstr("refuses the kernel"));
+  EXPECT_LE(runs(), 2) << "a thread that came late may have tried again";
+}
+
+TEST(CubinReal, ALoweredCheckIsAccepted) {
+  std::string why;
+  if (!jit::assembler_for("sm_90", &why)) GTEST_SKIP() << why;
+  const auto module = module_of(1, true);
+  ASSERT_EQ(passes::lower_checks(*module).size(), 1u);
+  const jit::Cubin made = jit::make_cubin(*module, "sm_90", "checked");
+  EXPECT_GT(made.code.cubin.size(), 1000u);
+}
+
+}  // namespace

@@ -2,6 +2,7 @@
 #include "tessera/jit/kernel.hpp"
 
 #include "jit/generate.hpp"
+#include "tessera/analysis/facts.hpp"
 #include "tessera/ir/verifier.hpp"
 
 namespace tessera::jit {
@@ -9,14 +10,15 @@ namespace tessera::jit {
 /// What is known of a recording without knowing the launch.
 struct Kernel::Analysis {
   LaunchContract contract;
+  analysis::Facts facts;
 };
 
 Kernel::Kernel(std::unique_ptr<const ir::Module> module, const LaunchContract& contract, CompileOptions options)
     : module_(std::move(module)), options_(std::move(options)) {
   ir::verify_or_throw(*module_);
-  auto analysis = std::make_unique<Analysis>();
-  analysis->contract = contract;
-  analysis_ = std::move(analysis);
+  // Checked mode runs the recording as it is, so that it can find what the claims would rely on.
+  if (options_.checked) return;
+  analysis_.reset(new Analysis{contract, analysis::Facts::analyze(*module_, contract)});
 }
 
 Kernel::~Kernel() {
@@ -27,7 +29,9 @@ Kernel::~Kernel() {
   }
 }
 
-std::uint64_t Kernel::evaluate(std::span<const std::uint64_t>) const noexcept { return 0; }
+std::uint64_t Kernel::evaluate(std::span<const std::uint64_t> slots) const noexcept {
+  return analysis_ ? analysis_->facts.evaluate(slots) : 0;
+}
 
 const Kernel::Compiled* Kernel::find(const runtime::Backend& device, std::uint64_t held) const noexcept {
   const Compiled* c = compiled_.load(std::memory_order_acquire);
@@ -43,7 +47,9 @@ const Code& Kernel::find_or_compile(Device device, std::uint64_t held) {
     auto made = std::make_unique<Compiled>();
     made->device = &device.backend();
     made->held = held;
-    made->code = generate(prepare(*module_, analysis_->contract, held, target_of(device)), device, options_);
+    const passes::Target target = target_of(device);
+    made->code = generate(analysis_ ? prepare(*module_, analysis_->contract, held, target) : prepare(*module_, target),
+                          device, options_);
     made->next = compiled_.load(std::memory_order_acquire);
     while (!compiled_.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}
     found = made.release();

@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/ir/verifier.hpp"
+#include "tessera/passes/apply_claims.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -30,9 +31,13 @@ Prepared prepare(const ir::Module& module, const passes::Target& target) {
   return finish(ir::clone(module), target);
 }
 
-Prepared prepare(const ir::Module& module, const analysis::LaunchContract&, std::uint64_t,
+Prepared prepare(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
                  const passes::Target& target) {
-  return prepare(module, target);
+  ir::verify_or_throw(module);
+  std::unique_ptr<ir::Module> copy = ir::clone(module);
+  // Claims name operations, so the copy is analysed anew; its obligations are those of the original.
+  passes::apply_claims(*copy, analysis::Facts::analyze(*copy, contract), held);
+  return finish(std::move(copy), target);
 }
 
 const ir::Function& entry_of(const ir::Module& module) {

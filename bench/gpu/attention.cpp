@@ -179,7 +179,7 @@ Prepared decode_case(const Args& args) {
   Prepared p;
   p.bytes = 4.0 * static_cast<double>(args.number("batch", 1) * args.number("kv_heads", 8)) *
             static_cast<double>(args.number("length", 1024) * kDepth);
-  p.sets = sets_for(p.bytes);
+  p.sets = sets_for(args, p.bytes);
   auto caches = std::make_shared<std::vector<Cache>>();
   for (int s = 0; s < p.sets; ++s) caches->emplace_back(args);
   p.launch = [caches](int s, const Stream& on) {

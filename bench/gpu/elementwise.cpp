@@ -39,7 +39,7 @@ Prepared copy_of(const Args& args) {
   const std::int64_t n = args.number("n", 1 << 16);
   Prepared p;
   p.bytes = 2.0 * sizeof(T) * static_cast<double>(n);
-  p.sets = sets_for(p.bytes);
+  p.sets = sets_for(args, p.bytes);
   auto v = std::make_shared<Vectors<T>>(n, p.sets);
   p.launch = [v](int s, const Stream& on) { kernel<copy<T, kBlock>>(mut(v->z[s]), v->x[s]).on(on); };
   p.check = [v] { return sampled<T>(v->z[0], 0, [](std::int64_t i) { return normal_input<T>(1, i); }); };
@@ -51,7 +51,7 @@ Prepared add_of(const Args& args) {
   const std::int64_t n = args.number("n", 1 << 16);
   Prepared p;
   p.bytes = 3.0 * sizeof(T) * static_cast<double>(n);
-  p.sets = sets_for(p.bytes);
+  p.sets = sets_for(args, p.bytes);
   auto v = std::make_shared<Vectors<T>>(n, p.sets);
   p.launch = [v](int s, const Stream& on) { kernel<add<T, kBlock>>(mut(v->z[s]), v->x[s], v->y[s]).on(on); };
   p.check = [v] {
@@ -67,7 +67,7 @@ Prepared saxpy_of(const Args& args) {
   const std::int64_t n = args.number("n", 1 << 16);
   Prepared p;
   p.bytes = 3.0 * sizeof(T) * static_cast<double>(n);
-  p.sets = sets_for(p.bytes);
+  p.sets = sets_for(args, p.bytes);
   auto v = std::make_shared<Vectors<T>>(n, p.sets);
   p.launch = [v](int s, const Stream& on) { kernel<saxpy<T, kBlock>>(mut(v->y[s]), 0.5f, v->x[s]).on(on); };
   p.check = [v] {

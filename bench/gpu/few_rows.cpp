@@ -12,7 +12,7 @@ struct Layer {
 
   explicit Layer(const Args& args) {
     m = args.number("m", 1), n = args.number("n", 256), k = args.number("k", 512);
-    const int sets = sets_for(bytes());
+    const int sets = sets_for(args, bytes());
     for (int s = 0; s < sets; ++s) {
       x.push_back(normal<bf16>(Dims<2>({m, k}), 1));
       w.push_back(normal<bf16>(Dims<2>({n, k}), 2));

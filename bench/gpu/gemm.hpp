@@ -23,7 +23,7 @@ struct GemmOperands {
     if (layout.size() != 2 || layout.find_first_not_of("NT") != std::string::npos)
       throw std::runtime_error("layout must be NN, NT, TN or TT, found " + layout);
     a_transposed = layout[0] == 'T', b_transposed = layout[1] == 'T';
-    const int sets = sets_for(bytes());
+    const int sets = sets_for(args, bytes());
     for (int s = 0; s < sets; ++s) {
       a.push_back(normal<T>(a_transposed ? Dims<2>({k, m}) : Dims<2>({m, k}), 1));
       b.push_back(normal<T>(b_transposed ? Dims<2>({n, k}) : Dims<2>({k, n}), 2));

@@ -58,8 +58,10 @@ std::vector<Case> gemm_cases();
 std::vector<Case> few_row_cases();
 std::vector<Case> attention_cases();
 
-/// So many groups of `bytes` bytes that together they are beyond every cache (an H200's L2 has 50 MB), at most 64.
-inline int sets_for(double bytes) {
+/// So many groups of `bytes` bytes that together they are beyond every cache (an H200's L2 has 50 MB), at most 64. One
+/// if the case is only checked (one_set=1).
+inline int sets_for(const Args& args, double bytes) {
+  if (args.number("one_set", 0)) return 1;
   const double wanted = std::ceil(256e6 / (bytes > 1 ? bytes : 1));
   return wanted < 1 ? 1 : wanted > 64 ? 64 : static_cast<int>(wanted);
 }

@@ -20,7 +20,7 @@ struct Rows {
     columns = args.number("columns", 1000);
     rows = args.number("rows", 16);
     const double bytes = 4.0 * static_cast<double>(rows) * static_cast<double>(columns);
-    *sets = sets_for(bytes);
+    *sets = sets_for(args, bytes);
     for (int s = 0; s < *sets; ++s) {
       x.push_back(normal<bf16>(Dims<2>({rows, columns}), 1));
       y.push_back(poisoned<bf16>(Dims<2>({rows, columns})));

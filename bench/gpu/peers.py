@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Measures Tessera's GPU benchmarks and their peers in alternation, and writes one JSON line per case.
+
+    peers.py --bench PROGRAM --out FILE [--quick | --full] [--groups a,b] [--device cuda|cpu] [--seconds N] [--jobs N]
+    peers.py --precompile        compiles what torch.compile is asked for, for a later run
+
+PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds: Tessera, then each peer, at least three
+times in the same session; the figure is the median of the rounds. Before, every case is run once by several processes at
+a time, so that compiling does not cost the measurements (and wrong results are known). Without PyTorch the peers are left
+out. With --device cpu the sizes are tiny: it shows that the programs work.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+import plan
+
+ROUNDS = 3
+
+
+class Bench:
+    """gpu_bench as a co-process; restarted when it dies or does not answer in time."""
+
+    def __init__(self, program, device, ms):
+        self.command = [program, "--device", device, "--ms", str(ms), "--serve"]
+        self.process = None
+        self.description = ""
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr, text=True)
+        self.description = self.answer(120).get("device", "")
+
+    def answer(self, seconds):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            line = pool.submit(self.process.stdout.readline)
+            try:
+                text = line.result(timeout=seconds)
+            except concurrent.futures.TimeoutError:
+                self.process.kill()
+                text = ""
+        if not text:
+            code = self.process.wait()
+            self.process = None
+            return {"failed": f"gpu_bench ended with {code} or did not answer within {seconds} s"}
+        return json.loads(text)
+
+    def run(self, command, seconds=90):
+        if self.process is None:
+            self.start()
+            if self.process is None:
+                return {"failed": "gpu_bench does not start"}
+        self.process.stdin.write(f"run {command}\n")
+        self.process.stdin.flush()
+        return self.answer(seconds)
+
+    def close(self):
+        if self.process is not None:
+            self.process.stdin.close()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+
+
+def read_case(case):
+    """A pure read of as many bytes as a decode step reads: sums of rows."""
+    a = case.arguments
+    elements = 2 * a["batch"] * a.get("kv_heads", 8) * a["length"] * 128
+    return f"row_sum rows={elements // 4096} columns=4096"
+
+
+def twin_case(case):
+    arguments = {k: v for k, v in case.arguments.items() if k not in ("dtype", "layout", "tile")}
+    return dataclasses.replace(case, name=case.name + "_unsafe", arguments=arguments).command()
+
+
+def warm_one(program, device, case, extra):
+    """Runs the case (and its peer of ours) once in a process of its own; the problem, or nothing."""
+    problems = []
+    for command in [case.command()] + extra:
+        try:
+            done = subprocess.run([program, "--device", device, "--ms", "0", "run"] + command.split(), capture_output=True, text=True, timeout=120)
+            answer = json.loads(done.stdout) if done.stdout.startswith("{") else {"failed": f"exit {done.returncode}: {done.stderr.strip()[-300:]}"}
+        except (subprocess.TimeoutExpired, json.JSONDecodeError) as e:
+            answer = {"failed": str(e)[:300]}
+        if "failed" in answer:
+            problems.append(f"{command}: {answer['failed']}")
+        elif not answer["correct"]:
+            problems.append(f"{command}: WRONG, error {answer['error']} above {answer['tolerance']}")
+    return problems
+
+
+def own_peers(case):
+    return {"read": read_case(case) if "read" in case.peers else "", "twin": twin_case(case) if "twin" in case.peers else ""}
+
+
+def rates(case, ours, ms):
+    """GB/s or TFLOP/s of a peer from its time, by the work that gpu_bench counts."""
+    unit = "TFLOP/s" if "TFLOP/s" in ours else "GB/s"
+    return unit, ours[unit] * ours["ms"] / ms
+
+
+def measure(bench, case, timer, torch_peers):
+    """One case: rounds of ours and each peer."""
+    times = {"tessera": []}
+    work = {}
+    notes = []
+    own = {k: v for k, v in own_peers(case).items() if v}
+    for peer in case.peers:
+        if peer in own or torch_peers is None:
+            continue
+        try:
+            work[peer] = torch_peers.MAKERS[case.name](case, peer == "torch.compile")
+            for f in work[peer][:1]:
+                f()
+        except Exception as e:  # a peer that does not run is a note, not the end
+            notes.append(f"{peer}: {type(e).__name__}: {str(e)[:200]}")
+            work.pop(peer, None)
+    ours = {}
+    for _ in range(ROUNDS):
+        ours = bench.run(case.command())
+        if "failed" in ours:
+            break
+        times["tessera"].append(ours["ms"])
+        for peer, functions in work.items():
+            times.setdefault(peer, []).append(timer.median(functions))
+        for peer, command in own.items():
+            other = bench.run(command)
+            if "failed" in other:
+                notes.append(f"{peer}: {other['failed'][:200]}")
+            else:
+                times.setdefault(peer, []).append(other["ms"])
+    result = {"group": case.group, "name": case.name, "arguments": case.arguments, "requires": case.requires, "notes": notes}
+    if "failed" in ours:
+        return result | {"failed": ours["failed"]}
+    medians = {k: statistics.median(v) for k, v in times.items() if v}
+    for k in ("error", "tolerance", "correct", "spread"):
+        result[k] = ours[k]
+    result["figures"] = {}
+    for k, ms in medians.items():
+        unit, rate = rates(case, ours, ms)
+        result["figures"][k] = {"ms": round(ms, 6), unit: round(rate, 2)}
+    result["ratios"] = {k: round(ms / medians["tessera"], 4) for k, ms in medians.items() if k != "tessera"}
+    result["rounds"] = {k: [round(x, 6) for x in v] for k, v in times.items()}
+    return result
+
+
+def load_torch(device):
+    if device == "cpu":
+        return None, None
+    try:
+        import torch
+        import torch_peers
+
+        if not torch.cuda.is_available():
+            raise RuntimeError("PyTorch sees no GPU")
+        return torch, torch_peers
+    except Exception as e:
+        print(f"no PyTorch peers: {e}", file=sys.stderr)
+        return None, None
+
+
+def short(result):
+    name = " ".join([result["name"]] + [f"{k}={v}" for k, v in result["arguments"].items()])
+    if "failed" in result:
+        return f"{name}: FAILED {result['failed'][:120]}"
+    figure = {k: v for k, v in result["figures"]["tessera"].items() if k != "ms"}
+    unit, rate = next(iter(figure.items()))
+    ratios = ", ".join(f"{v:.3f} of {k}" for k, v in result["ratios"].items())
+    return f"{name}: {rate:.1f} {unit} {ratios}{'' if result['correct'] else ' WRONG'}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bench")
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--groups", default="")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--ms", type=float, default=60, help="length of one measurement")
+    parser.add_argument("--precompile", action="store_true")
+    options = parser.parse_args()
+    cases = [c for c in plan.all_cases() if options.full or not options.quick or c.quick]
+    if options.groups:
+        cases = [c for c in cases if c.group in options.groups.split(",")]
+    if options.precompile:
+        import torch_peers
+
+        torch_peers.precompile(cases)
+        return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))
+    deadline = time.monotonic() + options.seconds
+    if options.device == "cpu":
+        cases = [plan.tiny(c) for c in cases]
+        options.ms = 1
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with open(options.out, "w", encoding="utf-8") as out:
+        # Half of the processors: every process holds its own tensors.
+        problems = {}
+        with concurrent.futures.ThreadPoolExecutor(max(1, min(12, options.jobs // 2 if options.jobs > 3 else 1))) as pool:
+            jobs = {pool.submit(warm_one, options.bench, options.device, c, [x for x in own_peers(c).values() if x]): c for c in cases}
+            for job in concurrent.futures.as_completed(jobs):
+                problems[jobs[job].command()] = job.result()
+                for problem in job.result():
+                    print(f"warm-up: {problem}", flush=True)
+        print(f"warmed up {len(cases)} cases, {sum(1 for p in problems.values() if p)} with problems", flush=True)
+        bench = Bench(options.bench, options.device, options.ms)
+        torch, torch_peers = load_torch(options.device)
+        timer = torch_peers.Timer(options.ms) if torch_peers else None
+        left_out = 0
+        for case in cases:
+            if time.monotonic() > deadline - 8:
+                left_out += 1
+                continue
+            try:
+                result = measure(bench, case, timer, torch_peers)
+            except Exception as e:
+                result = {"group": case.group, "name": case.name, "arguments": case.arguments, "requires": case.requires, "failed": f"{type(e).__name__}: {str(e)[:300]}"}
+            result["device"] = bench.description
+            result["torch"] = torch.__version__ if torch else ""
+            print(json.dumps(result), file=out, flush=True)
+            print(short(result), flush=True)
+            if torch:
+                torch.cuda.empty_cache()
+        bench.close()
+    if left_out:
+        print(f"{left_out} cases did not fit into the time")
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

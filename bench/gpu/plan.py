@@ -1,0 +1,155 @@
+"""What is measured, in order of priority: groups of cases with their peers and the figure that is asked of them.
+
+A requirement is one of
+  ("TB/s", x)      at least that, in absolute terms
+  ("ratio", x)     at least x times the best of the peers named (peer's time / ours)
+  ("mean", x)      the geometric mean of the group's ratios; "none" may add the least that each case must reach
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Case:
+    group: str
+    name: str  # of gpu_bench
+    arguments: dict
+    peers: list = dataclasses.field(default_factory=list)  # names in peers.py
+    requires: tuple = ()
+    quick: bool = False
+    rate: str = ""  # overrides the unit of the figure
+
+    def command(self):
+        return " ".join([self.name] + [f"{k}={v}" for k, v in self.arguments.items()])
+
+
+@dataclasses.dataclass
+class Group:
+    name: str
+    title: str
+    mean: float = 0.0  # geometric mean of the ratios that is asked for; 0: none
+
+
+GROUPS = [
+    Group("memory", "copy, add, saxpy: 2^28 elements, beside PyTorch"),
+    Group("rows", "softmax, RMS norm, layer norm, bf16, 2^28 elements, naive sources, one row a piece"),
+    Group("gemm", "matrix products, squares, beside cuBLAS", 1.01),
+    Group("attention", "attention forward, bf16, beside cuDNN", 1.00),
+    Group("sums", "row sums over 2^29 elements and a transpose, beside PyTorch"),
+    Group("odd_rows", "odd rows, beside the better of torch.compile and PyTorch"),
+    Group("few_rows", "few rows times weights, bf16, weights beyond L2, beside cuBLAS"),
+    Group("decode", "decode attention, combining included, as a share of a pure read of the same bytes"),
+    Group("short_wave", "matrix products whose last wave is short (bf16, NT), beside cuBLAS"),
+    Group("layers", "matrix products of transformer layers (bf16, NT), beside cuBLAS", 0.99),
+    Group("fp8", "f8e4m3 with fast accumulation, beside cuBLAS", 0.9),
+    Group("ragged", "ragged matrix products (bf16, NN), multiples of 8, beside cuBLAS"),
+    Group("twins", "the price of safety: unsafe twins through raw pointers"),
+]
+
+ROW_OPS = ["softmax", "rms_norm", "layer_norm"]
+# k x n of the weights: Qwen3-4B's layers, a square one, its vocabulary, and one of 32B.
+WEIGHTS = [(2560, 6144), (4096, 2560), (2560, 19456), (9728, 2560), (2560, 151936), (5120, 51200)]
+LAYERS = [(2560, 6144), (4096, 2560), (2560, 19456), (9728, 2560), (5120, 10240), (8192, 5120), (5120, 51200), (25600, 5120)]
+
+
+def memory():
+    n = 1 << 28
+    for name in ("add", "saxpy", "copy"):
+        for dtype in ("f32", "f16"):
+            yield Case("memory", name, {"n": n, "dtype": dtype}, ["torch"], ("ratio", 0.99), quick=True)
+
+
+def rows():
+    for columns, least in ((1024, 4.05), (4096, 4.05), (16384, 4.05), (512, 3.3)):
+        for name in ROW_OPS:
+            yield Case("rows", name, {"rows": (1 << 28) // columns, "columns": columns}, ["torch"], ("TB/s", least), quick=True)
+
+
+def odd_rows():
+    for columns in (1000, 1023, 4097, 50257):
+        for name in ROW_OPS:
+            yield Case("odd_rows", name, {"rows": (1 << 28) // columns, "columns": columns}, ["torch", "torch.compile"], ("ratio", 1.0))
+
+
+def sums():
+    for columns in (1024, 4096, 16384):
+        yield Case("sums", "row_sum", {"rows": (1 << 29) // columns, "columns": columns}, ["torch"], ("TB/s", 4.4), quick=columns == 4096)
+    yield Case("sums", "transpose", {"n": 16384}, ["torch"], ("TB/s", 4.0), quick=True)
+
+
+def gemm():
+    for n in (4096, 8192, 2048, 1024, 16384):
+        for layout in ("NT", "NN", "TN"):
+            for dtype in ("bf16", "f16"):
+                quick = n in (1024, 2048, 4096, 8192) and dtype == "bf16" and layout != "TN"
+                yield Case("gemm", "gemm", {"m": n, "n": n, "k": n, "dtype": dtype, "layout": layout}, ["cuBLAS"], ("ratio", 0.97), quick=quick)
+
+
+def attention():
+    for length in (8192, 2048, 16384):
+        for d, heads in ((128, 16), (64, 32), (256, 8)):
+            for causal in (1, 0):
+                arguments = {"batch": 16384 // length, "heads": heads, "length": length, "d": d, "causal": causal}
+                yield Case("attention", "attention", arguments, ["cuDNN"], ("ratio", 0.93), quick=length == 8192)
+
+
+def few_rows():
+    for m in (1, 8, 16, 64):
+        for k, n in WEIGHTS:
+            quick = m == 1 and n in (19456, 2560)
+            yield Case("few_rows", "gemv" if m == 1 else "few_rows", {"m": m, "n": n, "k": k}, ["cuBLAS"], ("ratio", 1.0), quick=quick)
+
+
+def decode():
+    for batch, length, least in ((1, 8192, 0.80), (1, 32768, 0.88), (32, 8192, 0.93), (8, 32768, 0.93)):
+        yield Case("decode", "decode", {"batch": batch, "length": length}, ["read", "torch"], ("ratio", least), quick=batch == 32)
+
+
+def short_wave():
+    for n in (1536, 3072, 5120):
+        yield Case("short_wave", "gemm", {"m": n, "n": n, "k": n, "dtype": "bf16", "layout": "NT"}, ["cuBLAS"], ("ratio", 0.92))
+
+
+def layers():
+    for m in (512, 2048, 256, 8192):
+        for k, n in LAYERS:
+            yield Case("layers", "gemm", {"m": m, "n": n, "k": k, "dtype": "bf16", "layout": "NT"}, ["cuBLAS"])
+
+
+def fp8():
+    for n in (2048, 4096, 8192):
+        yield Case("fp8", "gemm", {"m": n, "n": n, "k": n, "dtype": "f8e4m3", "layout": "NT"}, ["cuBLAS"], quick=n == 4096)
+
+
+def ragged():
+    for m, n, k in ((1000, 1160, 456), (2040, 3080, 1528), (4104, 4088, 4120), (8184, 1048, 2056)):
+        yield Case("ragged", "gemm", {"m": m, "n": n, "k": k, "dtype": "bf16", "layout": "NN"}, ["cuBLAS"], ("ratio", 0.85))
+
+
+def twins():
+    yield Case("twins", "softmax", {"rows": 1 << 16, "columns": 4096}, ["twin"], ("ratio", 0.997), quick=True)
+    yield Case("twins", "gemm", {"m": 4096, "n": 4096, "k": 4096, "dtype": "bf16", "layout": "NT", "tile": "128x128x64"}, ["twin"], ("ratio", 0.997))
+    for causal in (0, 1):
+        yield Case("twins", "attention", {"batch": 2, "heads": 16, "length": 8192, "d": 128, "causal": causal}, ["twin"], ("ratio", 0.997))
+
+
+def all_cases():
+    table = [memory, rows, gemm, attention, sums, odd_rows, few_rows, decode, short_wave, layers, fp8, ragged, twins]
+    return [case for part in table for case in part()]
+
+
+def tiny(case):
+    """The same case at a size for a CPU: shows that the programs work."""
+    small = dict(case.arguments)
+    for key, size in (("rows", 3), ("batch", 1), ("heads", 1), ("length", 256)):
+        if key in small:
+            small[key] = size
+    if case.name in ("copy", "add", "saxpy"):
+        small["n"] = 4096
+    elif case.name == "transpose":
+        small["n"] = 128
+    elif case.name in ("gemm", "gemv", "few_rows"):
+        small.update({"n": 256 if case.group == "twins" else 136, "k": 512 if case.name != "gemm" else 128})
+        if case.name == "gemm":
+            small.update({"m": 128, "tile": "128x128x64"})
+    return dataclasses.replace(case, arguments=small)

@@ -1,0 +1,166 @@
+"""The peers in PyTorch: for a case of plan.py, functions that do the same work on one of several groups of tensors.
+
+Each maker gives a list of functions, one per group; calling a function enqueues the work once.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f8e4m3": torch.float8_e4m3fn}
+
+
+def sets_for(size):
+    """As sets_for of harness.hpp."""
+    return max(1, min(64, math.ceil(256e6 / max(size, 1))))
+
+
+def normal(*shape, dtype):
+    if dtype == torch.float8_e4m3fn:
+        return torch.randn(*shape, device="cuda", dtype=torch.bfloat16).to(dtype)
+    return torch.randn(*shape, device="cuda", dtype=dtype)
+
+
+def elementwise(case, compiled):
+    a = case.arguments
+    dtype, n = DTYPES[a["dtype"]], a["n"]
+    x, y, z = (normal(n, dtype=dtype) for _ in range(3))
+    return [{"copy": lambda: z.copy_(x), "add": lambda: torch.add(x, y, out=z), "saxpy": lambda: y.add_(x, alpha=0.5)}[case.name]]
+
+
+def transpose(case, compiled):
+    n = case.arguments["n"]
+    x, y = normal(n, n, dtype=torch.float32), torch.empty(n, n, device="cuda")
+    return [lambda: y.copy_(x.t())]
+
+
+def row_function(name, columns):
+    w, b = (normal(columns, dtype=torch.bfloat16) for _ in range(2))
+    return {
+        "softmax": lambda x: F.softmax(x, dim=-1),
+        "rms_norm": lambda x: F.rms_norm(x, (columns,), w, 1e-6),
+        "layer_norm": lambda x: F.layer_norm(x, (columns,), w, b, 1e-6),
+        "row_sum": lambda x: x.sum(dim=-1, dtype=torch.float32),
+    }[name]
+
+
+def compiled_rows(name, columns):
+    torch._dynamo.reset()
+    return torch.compile(row_function(name, columns), mode="max-autotune-no-cudagraphs", dynamic=False)
+
+
+def rows(case, compiled):
+    a = case.arguments
+    f = compiled_rows(case.name, a["columns"]) if compiled else row_function(case.name, a["columns"])
+    x = normal(a["rows"], a["columns"], dtype=torch.bfloat16)
+    return [lambda: f(x)]
+
+
+def gemm(case, compiled):
+    a = case.arguments
+    m, n, k, dtype, layout = a["m"], a["n"], a["k"], DTYPES[a["dtype"]], a["layout"]
+    out_bytes = 2
+    work = []
+    for _ in range(sets_for((m * k + k * n) * torch.empty(0, dtype=dtype).element_size() + m * n * out_bytes)):
+        left = normal(k, m, dtype=dtype).t() if layout[0] == "T" else normal(m, k, dtype=dtype)
+        right = normal(n, k, dtype=dtype).t() if layout[1] == "T" else normal(k, n, dtype=dtype)
+        if dtype == torch.float8_e4m3fn:
+            one = torch.ones((), device="cuda")
+            work.append(lambda l=left, r=right: torch._scaled_mm(l, r, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True))
+        else:
+            out = torch.empty(m, n, device="cuda", dtype=dtype)
+            work.append(lambda l=left, r=right, o=out: torch.mm(l, r, out=o))
+    return work
+
+
+def few_rows(case, compiled):
+    a = case.arguments
+    m, n, k = a["m"], a["n"], a["k"]
+    work = []
+    for _ in range(sets_for(2 * (m * k + n * k + m * n))):
+        x, w = normal(m, k, dtype=torch.bfloat16), normal(n, k, dtype=torch.bfloat16)
+        out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+        work.append(lambda x=x, w=w, o=out: torch.mm(x, w.t(), out=o))
+    return work
+
+
+def attention(case, compiled):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    a = case.arguments
+    shape = (a["batch"], a["heads"], a["length"], a["d"])
+    q, k, v = (normal(*shape, dtype=torch.bfloat16) for _ in range(3))
+
+    def forward():
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=bool(a["causal"]))
+
+    return [forward]
+
+
+def decode(case, compiled):
+    a = case.arguments
+    work = []
+    for _ in range(sets_for(4 * a["batch"] * 8 * a["length"] * 128)):
+        q = normal(a["batch"], 64, 1, 128, dtype=torch.bfloat16)
+        k, v = (normal(a["batch"], 8, a["length"], 128, dtype=torch.bfloat16) for _ in range(2))
+        work.append(lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True))
+    return work
+
+
+MAKERS = {
+    "copy": elementwise, "add": elementwise, "saxpy": elementwise, "transpose": transpose,
+    "softmax": rows, "rms_norm": rows, "layer_norm": rows, "row_sum": rows,
+    "gemm": gemm, "gemv": few_rows, "few_rows": few_rows, "attention": attention, "decode": decode,
+}
+
+
+class Timer:
+    """As Bench::measure of gpu_bench.cpp: batches between events, behind work that lets the host run ahead."""
+
+    def __init__(self, budget_ms):
+        self.budget_ms = budget_ms
+        self.scratch = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+        self.next = 0
+
+    def occupy(self, ms):
+        size = ms * 3e9
+        while size > 0:
+            self.scratch[: int(min(size, 1 << 30))].zero_()
+            size -= 1 << 30
+
+    def timed(self, work, count):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.occupy(0.05 + 0.010 * count)
+        start.record()
+        for _ in range(count):
+            work[self.next % len(work)]()
+            self.next += 1
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end)
+
+    def median(self, work):
+        """Milliseconds of one launch."""
+        once = min(self.timed(work, 1) for _ in range(4))
+        batch = max(1, min(200, int(1.0 / max(once, 1e-4))))
+        spent = 0.0
+        while spent < self.budget_ms / 4:
+            spent += max(self.timed(work, batch), 0.01)
+        times, spent = [], 0.0
+        while len(times) < 5 or spent < self.budget_ms:
+            times.append(self.timed(work, batch) / batch)
+            spent += max(times[-1] * batch, 0.01)
+        times.sort()
+        return times[len(times) // 2]
+
+
+def precompile(cases):
+    """Fills the compiler's cache on disk, so that later processes find what they ask for."""
+    for case in cases:
+        if "torch.compile" in case.peers:
+            f = compiled_rows(case.name, case.arguments["columns"])
+            f(normal(case.arguments["rows"], case.arguments["columns"], dtype=torch.bfloat16))
+            torch.cuda.synchronize()
+            print("compiled", case.command(), flush=True)

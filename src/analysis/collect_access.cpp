@@ -122,6 +122,25 @@ void Collector::claim_divisible(int arg, std::uint64_t divisor) {
   found_.push_back(f);
 }
 
+void Collector::claim_bounded(int arg, std::int64_t upper, Conditions when) {
+  FoundClaim f;
+  f.claim.kind = ClaimKind::ArgBounded;
+  f.claim.index = arg;
+  f.claim.upper = upper;
+  f.use = ObligationUse::Divisibility;
+  f.when = when;
+  found_.push_back(f);
+}
+
+/// What makes a stride good for wide accesses: positive (tensor maps have no stride of 0), in 32 bits, whole vectors.
+Conditions Collector::stride_condition(Expr stride, std::uint64_t bytes) {
+  ExprPool& e = math().exprs();
+  const Conditions in_range = conditions_->both(conditions_->less_equal(e.constant(1), stride),
+                                                conditions_->less_equal(stride, e.constant(kMaxDim)));
+  if (bytes >= kVectorBytes) return in_range;
+  return conditions_->both(in_range, conditions_->divides(kVectorBytes / bytes, stride));
+}
+
 /// One obligation for the address of a tensor, one for all its strides, one for each way its dimensions are cut.
 void Collector::claim_arguments(const ir::Function& function) {
   const ir::Block& body = function.body();
@@ -137,24 +156,21 @@ void Collector::claim_arguments(const ir::Function& function) {
       const int arg = t.base_arg + 1 + t.rank + a;
       if (!used(arg))
         unit_axis = a;  // the recording knows that it is 1
-      else if (bytes < kVectorBytes)
-        strides = conditions_->both(strides, conditions_->divides(kVectorBytes / bytes, e.arg(arg)));
+      else
+        strides = conditions_->both(strides, stride_condition(e.arg(arg), bytes));
     }
     for (int a = 0; a < t.rank; ++a) {
       const int arg = t.base_arg + 1 + t.rank + a;
-      if (!used(arg) || strides.always()) continue;
+      if (!used(arg)) continue;
+      claim_bounded(arg, kMaxDim, strides);  // tensor copies of the hardware take strides only if they are known to fit
+      if (bytes >= kVectorBytes) continue;
       claim_divisible(arg, kVectorBytes / bytes);
       found_.back().when = strides;
     }
     for (int a = 0; a < t.rank; ++a) {
       const int arg = t.base_arg + 1 + a;
       if (!used(arg)) continue;
-      FoundClaim bounded;
-      bounded.claim.kind = ClaimKind::ArgBounded;
-      bounded.claim.index = arg;
-      bounded.claim.upper = kMaxDim;
-      bounded.use = ObligationUse::Divisibility;
-      found_.push_back(bounded);
+      claim_bounded(arg, kMaxDim, kAlways);
       for (const auto& [dim, tile] : divisors_) {
         if (dim == arg) claim_divisible(arg, tile);
       }

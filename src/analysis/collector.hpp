@@ -56,6 +56,8 @@ class Collector final : public Dataflow {
   void note_partition(const ir::Operation& make_view);
   void claim_arguments(const ir::Function& function);
   void claim_divisible(int arg, std::uint64_t divisor);
+  void claim_bounded(int arg, std::int64_t upper, Conditions when);
+  Conditions stride_condition(Expr stride, std::uint64_t bytes);
 
   const LaunchContract* contract_;
   ConditionPool* conditions_;

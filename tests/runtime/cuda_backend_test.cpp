@@ -1,0 +1,318 @@
+// CudaBackend on the fake driver: copies, order, memory that ends behind its last use, foreign memory, programs at
+// random, the cost of a launch.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "runtime/cuda_rig.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/runtime/transfer.hpp"
+
+namespace tessera::runtime::cuda::fake {
+
+namespace {
+
+void run_mix(const Call& call) {
+  auto* y = static_cast<std::uint64_t*>(call.memory(0, 8));
+  const auto* x = static_cast<const std::uint64_t*>(call.memory(1, 8));
+  if (y != nullptr && x != nullptr) *y = *y * 31 + *x + call.args[2];
+}
+
+void run_checked(const Call& call) {
+  run_mix(call);
+  if (call.args[2] % 2 == 0) return;
+  auto* record = reinterpret_cast<volatile std::int32_t*>(call.args[3]);
+  if (record[0] == 0) record[0] = static_cast<std::int32_t>(call.args[2] / 2) + 1;
+}
+
+void run_fault(const Call& call) { call.driver.poison(static_cast<CUresult>(call.args[2])); }
+
+}  // namespace
+
+void add_kernels(FakeDriver& driver) {
+  driver.add_kernel("mix", {3, run_mix});
+  driver.add_kernel("checked", {4, run_checked});
+  driver.add_kernel("fault", {3, run_fault});
+}
+
+std::shared_ptr<const Launchable> Rig::load(const std::string& kernel) {
+  const auto bytes = FakeDriver::image(kernel);
+  KernelImage image;
+  image.cubin = bytes;
+  image.entry = kernel;
+  image.label = "kernel " + kernel;
+  image.num_args = 3;
+  image.error_record = kernel == "checked";
+  image.checks = {{"first", {"a.cpp", "", 10}}, {"second", {"b.cpp", "", 20}}};
+  return load_kernel(device(), image);
+}
+
+StorageRef Rig::make(std::uint64_t value) {
+  StorageRef storage = Storage::allocate(device(), sizeof value);
+  copy_from_host(*storage, 0, &value, sizeof value);
+  return storage;
+}
+
+std::uint64_t Rig::read(const StorageRef& storage) {
+  std::uint64_t value = 0;
+  copy_to_host(&value, *storage, 0, sizeof value);
+  return value;
+}
+
+Ticket Rig::mix(const std::shared_ptr<const Launchable>& kernel, const Stream& stream, const StorageRef& y,
+                const StorageRef& x, std::uint64_t addend, const char* label, AccessMode mode) {
+  const std::array<std::uint64_t, 3> args{reinterpret_cast<std::uintptr_t>(y->data()),
+                                          reinterpret_cast<std::uintptr_t>(x->data()), addend};
+  const std::array<Access, 2> accesses{{{y, mode}, {x, AccessMode::Read}}};
+  return stream.core()->submit({kernel, {}, args, accesses, label, {"user.cpp", "", 7}});
+}
+
+namespace {
+
+struct CudaBackendTest : ::testing::Test {
+  Rig rig;
+  FakeDriver& driver = rig.driver;
+  ~CudaBackendTest() override { EXPECT_EQ(driver.violation(), ""); }
+};
+
+TEST_F(CudaBackendTest, CopiesAndFillsRoundTrip) {
+  const StorageRef storage = Storage::allocate(rig.device(), 10, {.poison = true});
+  std::array<unsigned char, 10> bytes{};
+  copy_to_host(bytes.data(), *storage, 0, 10);
+  for (const unsigned char byte : bytes) EXPECT_EQ(byte, 0xFF);
+  copy_from_host(*storage, 3, "abc", 3);
+  copy_to_host(bytes.data(), *storage, 2, 5);
+  EXPECT_EQ(std::memcmp(bytes.data(),
+                        "\xFF"
+                        "abc"
+                        "\xFF",
+                        5),
+            0);
+  EXPECT_FALSE(rig.backend.host_accessible());
+}
+
+TEST_F(CudaBackendTest, FillsWithAPatternInStreamOrder) {
+  const StorageRef storage = Storage::allocate(rig.device(), 24);
+  Stream stream(rig.device());
+  for (const std::uint64_t size : {1u, 2u, 4u}) {
+    const std::array<std::uint64_t, 2> args{0x04030201, size};
+    const Access access{storage, AccessMode::Write};
+    stream.core()->submit({rig.backend.pattern_fill(), {}, args, {&access, 1}, "fill", {}});
+    std::array<unsigned char, 24> bytes{};
+    copy_to_host(bytes.data(), *storage, 0, 24);
+    for (std::size_t i = 0; i < 24; ++i) EXPECT_EQ(bytes[i], i % size + 1);
+  }
+}
+
+TEST_F(CudaBackendTest, CopiesRangesInStreamOrder) {
+  const StorageRef x = rig.make(0x0807060504030201), y = rig.make(0);
+  Stream stream(rig.device());
+  const std::array<std::uint64_t, 3> args{1, 4, 2};
+  const std::array<Access, 2> accesses{{{y, AccessMode::ReadWrite}, {x, AccessMode::Read}}};
+  stream.core()->submit({rig.backend.range_copy(), {}, args, accesses, "copy", {}});
+  EXPECT_EQ(rig.read(y), 0x060500u);
+}
+
+TEST_F(CudaBackendTest, OneStreamRecordsAndWaitsForNothing) {
+  const auto kernel = rig.load("mix");
+  Stream stream(rig.device());
+  const StorageRef x = rig.make(1), y = rig.make(2);
+  const int before = driver.calls();
+  for (int i = 0; i < 100; ++i) rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuEventRecord), 0);
+  EXPECT_EQ(driver.count(Fn::cuStreamWaitEvent), 0);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernel), 100);
+  EXPECT_EQ(driver.calls() - before, 200) << "the launch, and asking which context is current";
+}
+
+TEST_F(CudaBackendTest, StreamsWaitForEachOtherByEvents) {
+  const auto kernel = rig.load("mix");
+  Stream a(rig.device()), b(rig.device());
+  const StorageRef x = rig.make(1), y = rig.make(2), z = rig.make(3);
+  rig.mix(kernel, a, y, x);
+  rig.mix(kernel, b, z, y);
+  EXPECT_EQ(driver.count(Fn::cuEventRecord), 1);
+  EXPECT_EQ(driver.count(Fn::cuStreamWaitEvent), 1);
+  while (driver.step(3)) {}
+  EXPECT_EQ(rig.read(z), 3u * 31 + (2 * 31 + 1));
+}
+
+TEST_F(CudaBackendTest, EventsAreUsedAgain) {
+  const auto kernel = rig.load("mix");
+  const StorageRef x = rig.make(1);
+  Stream stream(rig.device());
+  for (int i = 0; i < 50; ++i) {
+    const StorageRef y = rig.make(0);
+    rig.mix(kernel, stream, y, x);
+    EXPECT_EQ(rig.read(y), 1u);
+  }
+  EXPECT_LE(driver.count(Fn::cuEventCreate), 3);
+  EXPECT_GE(driver.count(Fn::cuEventRecord), 50);
+}
+
+TEST_F(CudaBackendTest, MemoryEndsBehindItsLastUse) {
+  const auto kernel = rig.load("mix");
+  Stream a(rig.device()), b(rig.device());
+  StorageRef x = rig.make(1), y = rig.make(2), z = rig.make(3);
+  rig.mix(kernel, a, y, x);
+  rig.mix(kernel, b, z, x);
+  x.reset();
+  y.reset();
+  EXPECT_EQ(driver.live_blocks(), 3) << "nothing has run yet";
+  driver.run_all();
+  EXPECT_EQ(driver.live_blocks(), 1);
+  EXPECT_EQ(rig.read(z), 94u);
+}
+
+TEST_F(CudaBackendTest, MemoryThatRunsOutIsWaitedForAndThenAnErrorWithFigures) {
+  const auto kernel = rig.load("mix");
+  Stream stream(rig.device());
+  driver.limit_memory(4096);
+  for (int i = 0; i < 20; ++i) {  // each tensor goes while its kernel waits to run
+    const StorageRef big = Storage::allocate(rig.device(), 1024);
+    rig.mix(kernel, stream, big, big);
+  }
+  try {
+    Storage::allocate(rig.device(), 5000);
+    FAIL();
+  } catch (const DeviceError& error) {
+    EXPECT_NE(error.message().find("out of memory on cuda:0: 5000 bytes asked for"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("of its 4096 bytes are free"), std::string::npos) << error.what();
+  }
+  EXPECT_NE(Storage::allocate(rig.device(), 4096), nullptr);
+}
+
+TEST_F(CudaBackendTest, ForeignMemoryIsVerifiedAndItsOwnerReleasedAfterTheLastUse) {
+  const auto kernel = rig.load("mix");
+  Stream stream(rig.device());
+  const StorageRef memory = rig.make(5), y = rig.make(0);
+  int host = 0;
+  EXPECT_THROW(Storage::adopt(rig.device(), &host, 4, nullptr), DeviceError);
+  EXPECT_THROW(Storage::adopt(rig.device(), memory->data(), 9, nullptr), DeviceError);
+  bool released = false;
+  StorageRef foreign = Storage::adopt(rig.device(), memory->data(), 8,
+                                      std::shared_ptr<void>(memory->data(), [&](void*) { released = true; }));
+  rig.mix(kernel, stream, y, foreign);
+  foreign.reset();
+  Storage::allocate(rig.device(), 8);
+  EXPECT_FALSE(released) << "the kernel has not run";
+  EXPECT_EQ(rig.read(y), 5u);
+  driver.run_all();
+  Storage::allocate(rig.device(), 8);
+  EXPECT_TRUE(released);
+}
+
+TEST_F(CudaBackendTest, AnotherLibrarysContextIsPutBack) {
+  const Driver& cu = driver.table();
+  const auto other = reinterpret_cast<CUcontext>(std::uintptr_t{77});
+  cu.cuCtxSetCurrent(other);
+  rig.make(1);
+  CUcontext now = nullptr;
+  cu.cuCtxGetCurrent(&now);
+  EXPECT_EQ(now, other);
+  cu.cuCtxSetCurrent(nullptr);
+}
+
+TEST_F(CudaBackendTest, ProgrammaticLaunchesSayso) {
+  const auto bytes = FakeDriver::image("mix");
+  const auto kernel = load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, true});
+  Stream stream(rig.device());
+  const StorageRef x = rig.make(1), y = rig.make(2);
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1);
+  EXPECT_EQ(rig.read(y), 63u);
+  EXPECT_EQ(kernel_resources(*kernel).registers, 104);
+}
+
+TEST_F(CudaBackendTest, TheDriversDescription) {
+  const DeviceInfo& info = device_info(rig.device());
+  EXPECT_EQ(info.name, "Fake GPU 0");
+  EXPECT_EQ(info.sm(), 90);
+  EXPECT_EQ(info.multiprocessors, 160);
+  EXPECT_EQ(info.driver_version, 13000);
+  EXPECT_THROW(device_info(Device::cpu()), InternalError);
+}
+
+/// Programs over a few storages and streams that come and go in flight, against the sequential program.
+struct RandomProgram {
+  Rig& rig;
+  std::mt19937_64& random;
+  std::shared_ptr<const Launchable> kernel;
+  std::vector<StorageRef> storages;
+  std::vector<std::uint64_t> expected;
+  std::vector<Stream> streams;
+
+  RandomProgram(Rig& on, std::mt19937_64& numbers) : rig(on), random(numbers), kernel(rig.load("mix")) {
+    for (int i = 0; i < 5; ++i) {
+      expected.push_back(random());
+      storages.push_back(rig.make(expected.back()));
+    }
+    for (int i = 0; i < 4; ++i) streams.emplace_back(rig.device());
+  }
+  std::size_t pick(std::size_t n) { return static_cast<std::size_t>(random() % n); }
+  void step() {
+    const std::size_t y = pick(storages.size()), x = pick(storages.size());
+    const std::uint64_t addend = random();
+    switch (pick(12)) {
+      case 0:
+        expected[y] = random();
+        storages[y] = rig.make(expected[y]);
+        break;
+      case 1: streams[pick(streams.size())] = Stream(rig.device()); break;
+      case 2: ASSERT_EQ(rig.read(storages[y]), expected[y]); break;
+      case 3:
+        for (std::size_t n = pick(6); n > 0; --n) rig.driver.step(random());
+        break;
+      default:
+        if (x == y) break;
+        rig.mix(kernel, streams[pick(streams.size())], storages[y], storages[x], addend);
+        expected[y] = expected[y] * 31 + expected[x] + addend;
+    }
+  }
+};
+
+TEST(CudaAtRandom, EveryInterleavingGivesTheProgramsOrder) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    Rig rig;
+    {
+      RandomProgram program(rig, random);
+      for (int i = 0; i < 120 && !::testing::Test::HasFatalFailure(); ++i) program.step();
+      rig.driver.run_all(random);
+      for (std::size_t i = 0; i < program.storages.size(); ++i)
+        ASSERT_EQ(rig.read(program.storages[i]), program.expected[i]);
+    }
+    rig.driver.run_all(random);
+    ASSERT_EQ(rig.driver.live_blocks(), 0);
+    rig.owned.reset();
+    ASSERT_EQ(rig.driver.violation(), "");
+    ASSERT_EQ(rig.driver.leaks(), "");
+  }
+}
+
+TEST(CudaThreads, LaunchAndReadAtTheSameTime) {
+  Rig rig;
+  const auto kernel = rig.load("mix");
+  const StorageRef shared = rig.make(1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      Stream stream(rig.device());
+      for (int i = 0; i < 50; ++i) {
+        const StorageRef y = rig.make(static_cast<std::uint64_t>(i));
+        rig.mix(kernel, stream, y, shared);
+        EXPECT_EQ(rig.read(y), static_cast<std::uint64_t>(i) * 31 + 1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(rig.driver.violation(), "");
+}
+
+}  // namespace
+}  // namespace tessera::runtime::cuda::fake

@@ -5,12 +5,13 @@
 #include <thread>
 
 #include "jit/cpu_work.hpp"
+#include "jit/cuda_work.hpp"
 #include "jit/sha256.hpp"
 #include "jit/single_flight.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/runtime/cuda.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -32,18 +33,26 @@ std::shared_ptr<const runtime::Launchable> work_for(const Prepared& prepared, De
   switch (device.kind()) {
     case DeviceKind::Cpu:
     case DeviceKind::Fake: return make_cpu_work(cpu::Program::compile(*prepared.module), options);
-    case DeviceKind::Cuda: break;
+    case DeviceKind::Cuda: return make_cuda_work(prepared, device, options);
   }
-  throw CompileError(concat("kernel ", options.label, " cannot be compiled for ", device.name(),
-                            ": this build of Tessera has no code generation for GPUs yet. Use Device::cpu()."));
+  throw InternalError("a device of an unknown kind");
 }
 
 }  // namespace
 
-passes::Target target_of(Device) {
+passes::Target target_of(Device device) {
   passes::Target target;
-  static const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  target.multiprocessors = threads;
+  if (device.kind() != DeviceKind::Cuda) {
+    static const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    target.multiprocessors = threads;
+    return target;
+  }
+  const runtime::cuda::DeviceInfo& info = runtime::cuda::device_info(device);
+  target.sm = info.sm();
+  target.multiprocessors = info.multiprocessors;
+  if (const auto assembler = assembler_for(gpu_name(info.sm()))) {
+    target.bytecode_minor = assembler->newest_bytecode.minor;
+  }
   return target;
 }
 

@@ -1,0 +1,35 @@
+// The image that the driver layer loads: the cubin, its entry, and what its checks say.
+#include "jit/cuda_work.hpp"
+
+#include "tessera/base/format.hpp"
+#include "tessera/jit/cubin.hpp"
+#include "tessera/runtime/cuda.hpp"
+
+namespace tessera::jit {
+namespace {
+
+/// Default devices are GPUs where this says yes.
+bool can_compile_for(const runtime::cuda::DeviceInfo& gpu, std::string* why) {
+  return assembler_for(gpu_name(gpu.sm()), why).has_value();
+}
+[[maybe_unused]] const bool probe_is_set = (runtime::cuda::set_compiler_probe(&can_compile_for), true);
+
+}  // namespace
+
+std::string gpu_name(int sm) { return concat("sm_", sm); }
+
+std::shared_ptr<const runtime::Launchable> make_cuda_work(const Prepared& prepared, Device device,
+                                                          const CompileOptions& options) {
+  const ir::Function& entry = entry_of(*prepared.module);
+  const Cubin cubin = make_cubin(*prepared.module, gpu_name(prepared.target.sm), options.label);
+  runtime::cuda::KernelImage image;
+  image.cubin = cubin.code.cubin;
+  image.entry = entry.name;
+  image.label = "kernel " + options.label;
+  image.error_record = !prepared.checks.empty();
+  image.num_args = static_cast<int>(entry.body().num_args()) - (image.error_record ? 1 : 0);
+  for (const passes::LoweredCheck& check : prepared.checks) image.checks.push_back({check.message, check.where});
+  return runtime::cuda::load_kernel(device, image);
+}
+
+}  // namespace tessera::jit

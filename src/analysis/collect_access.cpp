@@ -10,7 +10,6 @@ using ir::Op;
 namespace {
 
 constexpr std::uint64_t kVectorBytes = 16;    // the widest access of a thread, and what TMA asks of bases and strides
-constexpr std::uint64_t kMaskElements = 16;   // masks that are uniform over so many elements cost next to nothing
 constexpr std::int64_t kMaxDim = 0x7FFFFFFF;  // LaunchContract
 
 bool is_power_of_two(std::uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
@@ -174,7 +173,7 @@ void Collector::claim_arguments(const ir::Function& function) {
       for (const auto& [dim, tile] : divisors_) {
         if (dim == arg) claim_divisible(arg, tile);
       }
-      if (a == unit_axis) claim_divisible(arg, kMaskElements);
+      if (a == unit_axis) claim_divisible(arg, kVectorBytes / bytes);
     }
   }
 }

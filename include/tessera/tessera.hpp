@@ -7,6 +7,7 @@
 #include "tessera/host/borrow.hpp"
 #include "tessera/host/checking.hpp"
 #include "tessera/host/create.hpp"
+#include "tessera/host/dlpack.hpp"
 #include "tessera/host/kernel.hpp"
 #include "tessera/host/npy.hpp"
 #include "tessera/host/op.hpp"

@@ -6,6 +6,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/host/checking.hpp"
 
 namespace tessera::detail {
 
@@ -48,8 +49,12 @@ std::size_t check_borrowed(const void* pointer, std::span<const std::int64_t> di
   return static_cast<std::size_t>(bytes);
 }
 
-runtime::StorageRef adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner) {
-  return runtime::Storage::adopt(device, memory, bytes, std::move(owner));
+runtime::StorageRef adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
+                          SourceLocation where) {
+  runtime::StorageOptions options;
+  options.track_writes = check_mode();
+  options.where = where;
+  return runtime::Storage::adopt(device, memory, bytes, std::move(owner), options);
 }
 
 }  // namespace tessera::detail

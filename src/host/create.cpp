@@ -66,6 +66,7 @@ runtime::StorageRef make_storage(const Recipe& r, std::int64_t count, const Stre
   runtime::StorageOptions options;
   options.track_writes = check;
   options.poison = check && !r.fill;
+  options.where = r.where;
   const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(r.element));
   auto storage = runtime::Storage::allocate(stream.device(), bytes, options);
   const bool done =

@@ -107,7 +107,9 @@ NpyFile::~NpyFile() {
 
 runtime::StorageRef NpyFile::read(ElementType element, std::int64_t count, const Stream& stream, SourceLocation where) {
   const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(element));
-  auto staged = runtime::Storage::allocate(Device::cpu(), bytes);
+  runtime::StorageOptions options;
+  options.where = where;
+  auto staged = runtime::Storage::allocate(Device::cpu(), bytes, options);
   if (fseeko(file_, static_cast<off_t>(offset_), SEEK_SET) != 0) throw_errno("read", path_, where);
   errno = 0;
   if (std::fread(staged->data(), 1, bytes, file_) != bytes) {

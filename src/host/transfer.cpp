@@ -23,6 +23,7 @@ runtime::StorageRef stage(const void* from, std::int64_t count, std::int64_t wan
   const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(element));
   runtime::StorageOptions options;
   options.track_writes = check_mode();
+  options.where = where;
   auto storage = runtime::Storage::allocate(Device::cpu(), bytes, options);
   if (bytes != 0) runtime::copy_from_host(*storage, 0, from, bytes);
   return storage;

@@ -29,8 +29,20 @@ struct Unowned {
 
 std::size_t allocated_size(std::size_t bytes) { return std::max<std::size_t>(bytes, 1); }
 
-[[noreturn]] void no_host_memory(std::size_t bytes) {
-  throw DeviceError(concat("out of host memory while making a storage of ", bytes, " bytes"));
+/// Errors of devices get the user's line here: devices do not know it.
+template <class F>
+auto located(SourceLocation where, std::size_t bytes, F make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    throw DeviceError(concat("out of host memory while making a storage of ", bytes, " bytes"), where);
+  } catch (const DeviceError& e) {
+    if (e.where().known() || !where.known()) throw;
+    throw DeviceError(e.message(), where);
+  } catch (const BorrowError& e) {
+    if (e.where().known() || !where.known()) throw;
+    throw BorrowError(e.message(), where);
+  }
 }
 
 }  // namespace
@@ -38,29 +50,30 @@ std::size_t allocated_size(std::size_t bytes) { return std::max<std::size_t>(byt
 StorageRef Storage::allocate(Device device, std::size_t bytes, const StorageOptions& options) {
   if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()))
     throw DeviceError(
-        concat("a storage of ", bytes, " bytes is larger than any memory; check the extents of the tensor"));
-  Backend& backend = device.backend();
-  Unowned memory{backend, backend.allocate(allocated_size(bytes)), allocated_size(bytes)};
-  if (options.poison) backend.fill(memory.memory, 0xFF, bytes);
-  try {
+        concat("a storage of ", bytes, " bytes is larger than any memory; check the extents of the tensor"),
+        options.where);
+  return located(options.where, bytes, [&] {
+    Backend& backend = device.backend();
+    Unowned memory{backend, backend.allocate(allocated_size(bytes)), allocated_size(bytes)};
+    if (options.poison) backend.fill(memory.memory, 0xFF, bytes);
     std::unique_ptr<std::uint8_t[]> written;
     if (options.track_writes) written.reset(new std::uint8_t[allocated_size(bytes)]());
     auto storage = std::make_shared<Storage>(Private(), device, memory.memory, bytes, nullptr, options.label);
     memory.memory = nullptr;
     storage->written_ = std::move(written);
     return storage;
-  } catch (const std::bad_alloc&) { no_host_memory(bytes); }
+  });
 }
 
 StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
                           const StorageOptions& options) {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory);
   if (bytes > std::numeric_limits<std::uintptr_t>::max() - begin)
-    throw DeviceError(concat("foreign memory of ", bytes, " bytes leaves the address space"));
+    throw DeviceError(concat("foreign memory of ", bytes, " bytes leaves the address space"), options.where);
   if (memory == nullptr && bytes != 0)
-    throw DeviceError(concat("foreign memory of ", bytes, " bytes at a null pointer"));
-  if (bytes != 0) device.backend().verify_foreign(memory, bytes);
-  try {
+    throw DeviceError(concat("foreign memory of ", bytes, " bytes at a null pointer"), options.where);
+  return located(options.where, bytes, [&] {
+    if (bytes != 0) device.backend().verify_foreign(memory, bytes);
     owner = claim_foreign(memory, bytes, std::move(owner), options.label);
     std::unique_ptr<std::uint8_t[]> written;
     if (options.track_writes) {
@@ -71,7 +84,7 @@ StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::s
     storage->foreign_ = true;
     storage->written_ = std::move(written);
     return storage;
-  } catch (const std::bad_alloc&) { no_host_memory(bytes); }
+  });
 }
 
 Storage::Storage(Private, Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,

@@ -11,7 +11,8 @@ namespace detail {
 /// the address fits the element type. Gives the number of bytes from the first element to the end of the last.
 std::size_t check_borrowed(const void* pointer, std::span<const std::int64_t> dims,
                            std::span<const std::int64_t> strides, ElementType element, SourceLocation where);
-runtime::StorageRef adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner);
+runtime::StorageRef adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
+                          SourceLocation where);
 }  // namespace detail
 
 /// A tensor over memory that something else owns. `owner` is kept until the last use of the tensor, its views and the
@@ -26,7 +27,7 @@ Tensor<T, R> borrow(T* pointer, const Dims<R>& shape, const Extent (&strides)[st
   l.dims = shape.array();
   for (std::size_t i = 0; i < R; ++i) l.strides[i] = strides[i].value;
   const std::size_t bytes = detail::check_borrowed(pointer, l.dims, l.strides, element_type<T>, where);
-  l.storage = detail::adopt(device, pointer, bytes, std::move(owner));
+  l.storage = detail::adopt(device, pointer, bytes, std::move(owner), where);
   return detail::Reach::make<Tensor<T, R>>(std::move(l));
 }
 

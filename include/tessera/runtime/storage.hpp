@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/base/source_location.hpp"
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/lease.hpp"
 #include "tessera/runtime/small_vector.hpp"
@@ -21,6 +22,7 @@ struct StorageOptions {
   std::string_view label{};   ///< how errors call it; empty: "a tensor"
   bool track_writes = false;  ///< checked mode: remember which bytes were ever written
   bool poison = false;        ///< fill with 0xFF bytes (NaN in every floating type, -1 in the integers); not "written"
+  SourceLocation where{};     ///< the user's line, for errors
 };
 
 /// So many streams may read one storage at a time before its list of readers allocates.

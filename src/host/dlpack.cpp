@@ -1,0 +1,222 @@
+// What is verified of a DLPack tensor, who calls its deleter, and what an exported one holds.
+#include "tessera/host/dlpack.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/host/borrow.hpp"
+
+namespace tessera::detail {
+namespace {
+
+// ---- element types --------------------------------------------------------------------------------------------------
+
+/// The element type as DLPack says it. The templates have excluded tf32.
+dlpack::DataType data_type(ElementType e) {
+  std::uint8_t code = dlpack::kFloat;
+  switch (info(e).cls) {
+    case ElementClass::Signed: code = dlpack::kInt; break;
+    case ElementClass::Unsigned: code = dlpack::kUInt; break;
+    case ElementClass::Bool: code = dlpack::kBool; break;
+    case ElementClass::Float:
+      if (e == ElementType::bf16) code = dlpack::kBfloat;
+      if (e == ElementType::f8e4m3) code = dlpack::kFloat8E4M3FN;
+      if (e == ElementType::f8e5m2) code = dlpack::kFloat8E5M2;
+      break;
+  }
+  return {code, info(e).bits, 1};
+}
+
+/// "float of 32 bits": DLDataTypeCode in words.
+std::string text(dlpack::DataType t) {
+  static constexpr const char* names[] = {"int",
+                                          "uint",
+                                          "float",
+                                          "opaque handle",
+                                          "bfloat",
+                                          "complex",
+                                          "bool",
+                                          "float8_e3m4",
+                                          "float8_e4m3",
+                                          "float8_e4m3b11fnuz",
+                                          "float8_e4m3fn",
+                                          "float8_e4m3fnuz",
+                                          "float8_e5m2",
+                                          "float8_e5m2fnuz",
+                                          "float8_e8m0fnu",
+                                          "float6_e2m3fn",
+                                          "float6_e3m2fn",
+                                          "float4_e2m1fn"};
+  std::string s = t.code < std::size(names) ? std::string(names[t.code]) : concat("type code ", int{t.code});
+  s += concat(" of ", int{t.bits}, " bits");
+  if (t.lanes != 1) s += concat(" in ", int{t.lanes}, " lanes");
+  return s;
+}
+
+// ---- from -----------------------------------------------------------------------------------------------------------
+
+/// Calls the deleter when the storage has ended. Not before it is armed: until then the caller owns the tensor.
+struct Guard {
+  Exchanged source;
+  bool armed = false;
+  std::shared_ptr<char> owners;  ///< read-only: one owner more, so that no Shared is ever the only one
+
+  explicit Guard(Exchanged x) : source(x) {}
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  ~Guard() {
+    if (!armed) return;
+    const dlpack::Release release;
+    if (source.versioned)
+      release(static_cast<dlpack::ManagedTensorVersioned*>(source.managed));
+    else
+      release(static_cast<dlpack::ManagedTensor*>(source.managed));
+  }
+};
+
+Device device_of(dlpack::DeviceId d, SourceLocation where) {
+  switch (d.device_type) {
+    case dlpack::kCpu:
+    case dlpack::kCudaHost: return Device::cpu();  // pinned memory is the host's
+    case dlpack::kCuda: try { return Device::cuda(d.device_id);
+      } catch (const DeviceError& e) {
+        throw DeviceError(concat("from_dlpack: the tensor is on CUDA device ", d.device_id, ". ", e.message()), where);
+      }
+    default: break;
+  }
+  throw DeviceError(concat("from_dlpack: the tensor is on a device of DLPack's type ", d.device_type,
+                           "; Tessera takes 1 (CPU), 2 (CUDA) and 3 (pinned host memory).\n  Copy it there first."),
+                    where);
+}
+
+void check_type(const dlpack::Tensor& t, ElementType element, std::size_t rank, SourceLocation where) {
+  if (t.dtype != data_type(element)) {
+    throw ShapeError(
+        concat("from_dlpack<", info(element).name, ", ", rank, ">: the tensor's elements are ", text(t.dtype),
+               ", expected ", text(data_type(element)), ".\n  Name the type that it has, and convert with cast."),
+        where);
+  }
+  if (t.ndim != static_cast<std::int64_t>(rank) || !t.shape) {
+    const std::span<const std::int64_t> found(t.shape, t.shape && t.ndim > 0 ? static_cast<std::size_t>(t.ndim) : 0);
+    throw ShapeError(concat("from_dlpack<", info(element).name, ", ", rank, ">: the tensor has ", t.ndim,
+                            " axes, with the extents ", extents_text(found), "; expected ", rank, "."),
+                     where);
+  }
+}
+
+bool read_only(Exchanged x) {
+  return x.versioned && (static_cast<const dlpack::ManagedTensorVersioned*>(x.managed)->flags & dlpack::kReadOnly) != 0;
+}
+
+const dlpack::Tensor& tensor_of(Exchanged x, bool shared, SourceLocation where) {
+  if (!x.managed)
+    throw BorrowError("from_dlpack got a null pointer; was the tensor taken over by someone else?", where);
+  if (!x.versioned) return static_cast<const dlpack::ManagedTensor*>(x.managed)->dl_tensor;
+  const auto& m = *static_cast<const dlpack::ManagedTensorVersioned*>(x.managed);
+  if (m.version.major != dlpack::kVersion.major) {
+    throw ShapeError(concat("from_dlpack: the tensor is of DLPack ", m.version.major, ".", m.version.minor,
+                            "; expected major version ", dlpack::kVersion.major,
+                            ", whose layout is known.\n  Ask its producer for that version (max_version in Python)."),
+                     where);
+  }
+  if (!shared && read_only(x)) {
+    throw BorrowError(
+        "from_dlpack: the tensor is marked read-only, and a Tensor may be written.\n  Take it with shared_from_dlpack, "
+        "or copy that: clone(shared_from_dlpack<T, R>(p)).",
+        where);
+  }
+  return m.dl_tensor;
+}
+
+}  // namespace
+
+runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<std::int64_t> dims,
+                                  std::span<std::int64_t> strides, std::shared_ptr<char>* owners,
+                                  SourceLocation where) {
+  const dlpack::Tensor& t = tensor_of(x, owners != nullptr, where);
+  check_type(t, element, dims.size(), where);
+  std::copy_n(t.shape, dims.size(), dims.begin());
+  check_extents(dims, where);
+  const bool none = element_count(dims, where) == 0;
+  set_contiguous(dims, strides);
+  for (std::size_t i = 0; !none && t.strides && i < dims.size(); ++i) {
+    if (dims[i] != 1) strides[i] = t.strides[i];  // the stride of a single element means nothing, and may be anything
+  }
+  const Device device = device_of(t.device, where);
+  std::byte* const first = none || !t.data ? nullptr : static_cast<std::byte*>(t.data) + t.byte_offset;
+  const std::size_t bytes = check_borrowed(first, dims, strides, element, where);
+  auto guard = std::make_shared<Guard>(x);
+  Guard& held = *guard;
+  if (owners && read_only(x)) held.owners = *owners;
+  runtime::StorageRef storage = adopt(device, first, bytes, std::move(guard), where);
+  held.armed = true;
+  return storage;
+}
+
+// ---- to -------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Everything behind an exported tensor, in one allocation. Its end releases the lease and with it the storage.
+template <class M>
+struct Export {
+  M managed{};
+  runtime::Lease lease;
+  std::shared_ptr<char> owners;
+  std::array<std::int64_t, kMaxRank> dims{}, strides{};
+
+  static void end(M* managed) {
+    auto* self = static_cast<Export*>(managed->manager_ctx);
+    runtime::Storage& storage = *self->lease.storage();
+    if (self->lease.exclusive()) storage.host_wrote(0, storage.bytes());  // by the consumer, for checked mode
+    delete self;
+  }
+};
+
+dlpack::DeviceId device_id(Device device, SourceLocation where) {
+  if (device.kind() == DeviceKind::Cpu) return {dlpack::kCpu, 0};
+  if (device.kind() == DeviceKind::Cuda) return {dlpack::kCuda, device.ordinal()};
+  throw DeviceError(concat("to_dlpack: DLPack has no name for the device ", device.name(), "."), where);
+}
+
+template <class M>
+M* make_export(const LayoutRef& l, bool read_only, std::shared_ptr<char> owners, SourceLocation where) {
+  const dlpack::DeviceId device = device_id((*l.storage)->device(), where);
+  auto x = std::make_unique<Export<M>>();
+  const runtime::Holder holder{.what = "to_dlpack", .where = where};
+  if (read_only)
+    x->lease = runtime::ReadLease(*l.storage, holder);
+  else
+    x->lease = runtime::WriteLease(*l.storage, holder);
+  (*l.storage)->wait_written();
+  if (!read_only) (*l.storage)->wait_unused();
+  x->owners = std::move(owners);
+  std::copy(l.dims.begin(), l.dims.end(), x->dims.begin());
+  std::copy(l.strides.begin(), l.strides.end(), x->strides.begin());
+  dlpack::Tensor& t = x->managed.dl_tensor;
+  t.data = l.size() == 0 ? nullptr : l.data();
+  t.device = device;
+  t.ndim = l.rank();
+  t.dtype = data_type(l.element);
+  t.shape = x->dims.data();
+  t.strides = x->strides.data();
+  x->managed.manager_ctx = x.get();
+  x->managed.deleter = Export<M>::end;
+  return &x.release()->managed;
+}
+
+}  // namespace
+
+void* export_dlpack(const LayoutRef& l, bool versioned, bool read_only, std::shared_ptr<char> owners,
+                    SourceLocation where) {
+  if (!versioned) return make_export<dlpack::ManagedTensor>(l, read_only, std::move(owners), where);
+  auto* m = make_export<dlpack::ManagedTensorVersioned>(l, read_only, std::move(owners), where);
+  m->version = dlpack::kVersion;
+  m->flags = read_only ? dlpack::kReadOnly : 0;
+  return m;
+}
+
+}  // namespace tessera::detail

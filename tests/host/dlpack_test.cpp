@@ -1,0 +1,277 @@
+// Tensors through DLPack: what is verified, that memory is shared and not copied, and that every deleter runs once.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <tessera/tessera.hpp>
+#include <type_traits>
+#include <vector>
+
+#include "host/expect_error.hpp"
+
+using namespace tessera;
+
+// As dlpack.h declares it: another library's types with the same layout.
+extern "C" {
+struct OtherDevice {
+  std::int32_t device_type;
+  std::int32_t device_id;
+};
+struct OtherType {
+  std::uint8_t code, bits;
+  std::uint16_t lanes;
+};
+struct OtherTensor {
+  void* data;
+  OtherDevice device;
+  std::int32_t ndim;
+  OtherType dtype;
+  std::int64_t *shape, *strides;
+  std::uint64_t byte_offset;
+};
+struct DLManagedTensor {
+  OtherTensor dl_tensor;
+  void* manager_ctx;
+  void (*deleter)(DLManagedTensor*);
+};
+}
+
+namespace {
+
+/// A producer: 2 x 3 floats, rows 4 apart, that counts the calls of its deleter. Fields are changed by the tests.
+template <class M = dlpack::ManagedTensorVersioned>
+struct Producer {
+  alignas(16) f32 data[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  std::int64_t shape[2] = {2, 3}, strides[2] = {4, 1};
+  int deleted = 0;
+  M managed{};
+
+  Producer() {
+    managed.dl_tensor = {data, {1, 0}, 2, {2, 32, 1}, shape, strides, 0};
+    managed.manager_ctx = this;
+    managed.deleter = [](M* m) { ++static_cast<Producer*>(m->manager_ctx)->deleted; };
+    if constexpr (dlpack::Versioned<M>) managed.version = dlpack::kVersion;
+  }
+  M* get() { return &managed; }
+  auto* operator->() { return &managed.dl_tensor; }
+};
+
+template <class M>
+class BothForms : public testing::Test {};
+using Forms = testing::Types<dlpack::ManagedTensorVersioned, dlpack::ManagedTensor, DLManagedTensor>;
+TYPED_TEST_SUITE(BothForms, Forms);
+
+TYPED_TEST(BothForms, SharesMemoryAndCallsTheDeleterAfterTheLastUse) {
+  Producer<TypeParam> p;
+  {
+    auto t = from_dlpack<f32, 2>(p.get());
+    EXPECT_EQ(host(t).sync(), (std::vector<f32>{0, 1, 2, 4, 5, 6}));
+    copy_into(mut(t), full<f32>({2, 3}, 9)).sync();
+    EXPECT_EQ(p.data[1], 9.0f);
+    EXPECT_EQ(p.data[3], 3.0f);
+    const auto v = t.template slice<0>(1, 2);
+    auto op = host(v);
+    t = Tensor<f32, 2>();
+    EXPECT_EQ(p.deleted, 0);
+    EXPECT_EQ(std::move(op).sync()[0], 9.0f);
+    EXPECT_EQ(p.deleted, 0);
+  }
+  EXPECT_EQ(p.deleted, 1);
+}
+
+TYPED_TEST(BothForms, ANullDeleterIsAllowed) {
+  Producer<TypeParam> p;
+  p.managed.deleter = nullptr;
+  EXPECT_EQ((host(from_dlpack<f32, 2>(p.get())).sync()[5]), 6.0f);
+}
+
+TEST(FromDlpack, TakesWhatTheLayoutSays) {
+  Producer<> p;
+  p->byte_offset = 4;
+  EXPECT_EQ((host(from_dlpack<f32, 2>(p.get())).sync()), (std::vector<f32>{1, 2, 3, 5, 6, 7}));
+  Producer<> dense;
+  dense->strides = nullptr;  // row-major
+  EXPECT_EQ((host(from_dlpack<f32, 2>(dense.get())).sync()), (std::vector<f32>{0, 1, 2, 3, 4, 5}));
+  Producer<> one;
+  one.shape[0] = 1;
+  one.strides[0] = -77;  // of a single element: means nothing
+  EXPECT_EQ((host(from_dlpack<f32, 2>(one.get())).sync()), (std::vector<f32>{0, 1, 2}));
+  Producer<> none;
+  none.shape[1] = 0;
+  none->data = nullptr;
+  EXPECT_EQ((from_dlpack<f32, 2>(none.get()).size()), 0);
+  Producer<> pinned;
+  pinned->device = {dlpack::kCudaHost, 0};
+  EXPECT_EQ((from_dlpack<f32, 2>(pinned.get()).device()), Device::cpu());
+  Producer<> newer;
+  newer.managed.version.minor = 99;
+  EXPECT_EQ((from_dlpack<f32, 2>(newer.get()).size()), 6);
+  for (const auto* x : {&p, &dense, &one, &none, &pinned, &newer}) EXPECT_EQ(x->deleted, 1);
+}
+
+TEST(FromDlpack, RejectsWhatItCannotBeAndTakesNothing) {
+  const auto reject = [](auto change, auto type, const char* words) {
+    Producer<> p;
+    change(p);
+    const auto before = p.deleted;
+    using E = decltype(type);
+    EXPECT_ERROR(E, (void)(from_dlpack<f32, 2>(p.get())), words, "dlpack_test.cpp");
+    EXPECT_EQ(p.deleted, before) << "the caller still owns it: " << words;
+  };
+  const ShapeError shape("");
+  const DeviceError device("");
+  const BorrowError borrow("");
+  reject([](auto& p) { p->dtype = {2, 64, 1}; }, shape, "float of 64 bits, expected float of 32 bits");
+  reject([](auto& p) { p->dtype = {0, 32, 1}; }, shape, "int of 32 bits");
+  reject([](auto& p) { p->dtype = {2, 32, 4}; }, shape, "in 4 lanes");
+  reject([](auto& p) { p->dtype = {200, 32, 1}; }, shape, "type code 200");
+  reject([](auto& p) { p->ndim = 1; }, shape, "has 1 axes, with the extents [2]; expected 2");
+  reject([](auto& p) { p->ndim = 0; }, shape, "has 0 axes");
+  reject([](auto& p) { p->ndim = -1; }, shape, "has -1 axes");
+  reject([](auto& p) { p->shape = nullptr; }, shape, "axes");
+  reject([](auto& p) { p.shape[0] = -1; }, shape, "negative");
+  reject([](auto& p) { p.shape[0] = std::int64_t{1} << 40; }, shape, "too large");
+  reject([](auto& p) { p.strides[0] = 0; }, shape, "share memory");
+  reject([](auto& p) { p.strides[0] = -4; }, shape, "share memory");
+  reject([](auto& p) { p.strides[0] = 2; }, shape, "share memory");
+  reject([](auto& p) { p.strides[0] = INT64_MAX; }, shape, "2^63");
+  reject([](auto& p) { p->byte_offset = 2; }, shape, "multiple of the element size");
+  reject([](auto& p) { p->data = nullptr; }, shape, "null pointer");
+  reject([](auto& p) { p->device = {10, 0}; }, device, "DLPack's type 10");
+  reject([](auto& p) { p->device = {dlpack::kCuda, 1 << 20}; }, device, "CUDA device 1048576");
+  reject([](auto& p) { p.managed.version.major = 2; }, shape, "DLPack 2.");
+  reject([](auto& p) { p.managed.flags = dlpack::kReadOnly; }, borrow, "shared_from_dlpack");
+  EXPECT_ERROR(BorrowError, (void)(from_dlpack<f32, 2>(static_cast<dlpack::ManagedTensor*>(nullptr))), "null pointer");
+  Producer<> p;
+  EXPECT_EQ((from_dlpack<f32, 2>(p.get()).size()), 6) << "and unchanged it is taken";
+}
+
+TEST(FromDlpack, OneTensorAtATimeOverTheSameMemory) {
+  Producer<> a, b;
+  b->data = a.data;
+  auto t = from_dlpack<f32, 2>(a.get());
+  EXPECT_ERROR(BorrowError, (void)(from_dlpack<f32, 2>(b.get())), "another tensor", "dlpack_test.cpp");
+  EXPECT_EQ(b.deleted, 0);
+  t = Tensor<f32, 2>();
+  EXPECT_EQ(a.deleted, 1);
+  EXPECT_EQ((from_dlpack<f32, 2>(b.get()).size()), 6);
+  EXPECT_EQ(b.deleted, 1);
+}
+
+TEST(FromDlpack, ReadOnlyTensorsAreSharedAndNeverBecomeWritable) {
+  Producer<> p, writable;
+  p.managed.flags = dlpack::kReadOnly;
+  {
+    auto s = shared_from_dlpack<f32, 2>(p.get());
+    EXPECT_EQ(host(s).sync()[3], 4.0f);
+    EXPECT_FALSE(try_unshare(std::move(s)).has_value());
+    EXPECT_EQ(host(clone(s)).sync()[5], 6.0f);
+  }
+  EXPECT_EQ(p.deleted, 1);
+  EXPECT_TRUE((try_unshare(shared_from_dlpack<f32, 2>(writable.get())).has_value())) << "the twin that may be written";
+  EXPECT_EQ(writable.deleted, 1);
+}
+
+template <class T>
+void round_trip() {
+  auto t = tessera::empty<T>({2, 3, 5}).sync();
+  const auto address = [](const auto& x) { return detail::ref(detail::Reach::layout(x), element_type<T>).data(); };
+  const void* const memory = address(t.view());
+  auto p = to_dlpack(std::move(t));
+  EXPECT_EQ(p->dl_tensor.data, memory);
+  EXPECT_EQ(p->dl_tensor.dtype.bits, 8 * sizeof(T));
+  EXPECT_EQ(p->dl_tensor.dtype.lanes, 1);
+  EXPECT_EQ((std::vector<std::int64_t>(p->dl_tensor.strides, p->dl_tensor.strides + 3)),
+            (std::vector<std::int64_t>{15, 5, 1}));
+  auto back = from_dlpack<T, 3>(std::move(p));
+  EXPECT_EQ(address(back.view()), memory);
+  EXPECT_EQ(back.dims(), (Dims<3>{2, 3, 5}));
+}
+TEST(ToDlpack, EveryElementTypeGoesAndComesBackInPlace) {
+  round_trip<f64>(), round_trip<f32>(), round_trip<f16>(), round_trip<bf16>(), round_trip<f8e4m3>();
+  round_trip<f8e5m2>(), round_trip<i64>(), round_trip<i32>(), round_trip<i16>(), round_trip<i8>();
+  round_trip<u64>(), round_trip<u32>(), round_trip<u16>(), round_trip<u8>(), round_trip<bool>();
+  const auto code = [](auto p) { return int{p->dl_tensor.dtype.code}; };
+  EXPECT_EQ(code(to_dlpack(zeros<i8>({1}).sync())), 0);
+  EXPECT_EQ(code(to_dlpack(zeros<u8>({1}).sync())), 1);
+  EXPECT_EQ(code(to_dlpack(zeros<f16>({1}).sync())), 2);
+  EXPECT_EQ(code(to_dlpack(zeros<bf16>({1}).sync())), 4);
+  EXPECT_EQ(code(to_dlpack(zeros<bool>({1}).sync())), 6);
+  EXPECT_EQ(code(to_dlpack(zeros<f8e4m3>({1}).sync())), 10);
+  EXPECT_EQ(code(to_dlpack(zeros<f8e5m2>({1}).sync())), 12);
+}
+
+TEST(ToDlpack, ATensorIsTheConsumersUntilItsDeleterRuns) {
+  auto t = arange<f32>(6).sync();
+  const auto v = t.view();
+  const auto& given = t;  // clang's analysis would refuse what follows of `t` itself
+  auto p = to_dlpack<DLManagedTensor>(std::move(t));
+  EXPECT_ERROR(BorrowError, (void)given.dim(0), "is empty");
+  EXPECT_ERROR(BorrowError, (void)host(v), "to_dlpack", "dlpack_test.cpp");
+  static_cast<f32*>(p->dl_tensor.data)[2] = 50;
+  DLManagedTensor* const consumers = p.release();
+  consumers->deleter(consumers);
+  EXPECT_EQ(host(v).sync(), (std::vector<f32>{0, 1, 50, 3, 4, 5}));
+}
+
+TEST(ToDlpack, ViewsAndSharedAreReadOnly) {
+  auto t = arange<f32>(6).sync();
+  {
+    const auto p = to_dlpack(t.slice<0>(2, 6));
+    EXPECT_EQ(p->flags, dlpack::kReadOnly);
+    EXPECT_EQ(p->version.major, 1u);
+    EXPECT_EQ(p->dl_tensor.shape[0], 4);
+    EXPECT_EQ(static_cast<f32*>(p->dl_tensor.data)[0], 2.0f);
+    EXPECT_EQ(host(t).sync()[5], 5.0f) << "others may read";
+    EXPECT_ERROR(BorrowError, (void)copy_into(mut(t), zeros<f32>({6})), "to_dlpack");
+  }
+  copy_into(mut(t), zeros<f32>({6})).sync();
+  auto s = share(std::move(t));  // try_unshare takes it only where it succeeds
+  auto p = to_dlpack(s);
+  EXPECT_FALSE(try_unshare(std::move(s)).has_value());
+  p.reset();
+  EXPECT_TRUE(try_unshare(std::move(s)).has_value());
+}
+
+template <int B>
+void add_one(Mut<f32, B> y) {
+  y.store(y.load() + 1.0f);
+}
+void fails(Mut<f32, 4> y, Scalar<i32> n) {
+  check(n > 0, "n must be positive");
+  y.store(y.load());
+}
+TEST(ToDlpack, WaitsForTheElements) {
+  Stream stream;
+  auto t = zeros<f32>({1 << 16}).sync();
+  for (int i = 0; i < 20; ++i) t = kernel<add_one<64>>(std::move(t)).on(stream);
+  const auto p = to_dlpack(std::move(t));
+  for (int i = 0; i < 1 << 16; i += 4097) EXPECT_EQ(static_cast<f32*>(p->dl_tensor.data)[i], 20.0f);
+}
+TEST(ToDlpack, RefusesAndLeavesTheTensor) {
+  auto made = zeros<f32>({4}).sync();
+  auto& t = made;  // clang's analysis would refuse a second use of `made` itself
+  {
+    auto pending = host(t);
+    EXPECT_ERROR(BorrowError, (void)to_dlpack(std::move(t)), "to_dlpack cannot write", "dlpack_test.cpp");
+    EXPECT_EQ(std::move(pending).sync().size(), 4u);
+  }
+  EXPECT_EQ(t.size(), 4);
+  Stream stream;
+  t = kernel<fails>(std::move(t), -1).on(stream);
+  EXPECT_ERROR(DeviceError, (void)to_dlpack(std::move(t)), "n must be positive");
+  EXPECT_EQ(t.size(), 4);
+  Tensor<f32, 1> moved_from;
+  auto& none = moved_from;
+  EXPECT_ERROR(BorrowError, (void)to_dlpack(std::move(none)), "is empty");
+  EXPECT_ERROR(BorrowError, (void)to_dlpack(View<f32, 1>()), "empty");
+  EXPECT_ERROR(BorrowError, (void)to_dlpack(Shared<f32, 1>()), "empty");
+}
+
+TEST(ToDlpack, WithoutElements) {
+  const auto p = to_dlpack(zeros<f32>({0, 3}).sync());
+  EXPECT_EQ(p->dl_tensor.data, nullptr);
+  EXPECT_EQ(p->dl_tensor.ndim, 2);
+}
+
+}  // namespace

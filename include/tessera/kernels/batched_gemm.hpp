@@ -1,0 +1,55 @@
+// Products of many matrices: c[i] = a[i] b[i], for a of [batch, m, k] and b of [batch, k, n], with an epilogue.
+//
+//   auto c = kernels::batched_gemm(a, b).sync();
+//   auto c = kernels::batched_gemm(a, b.permute<0, 2, 1>()).sync();    // NT
+//
+// A batch of 1 on one side is used for all matrices of the other.
+#pragma once
+#include "tessera/kernels/gemm.hpp"
+
+namespace tessera::kernels {
+
+template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
+void batched_gemm_tiles(MutTiles<U, 1, BM, BN> c, In<T, dyn, dyn, dyn> a, In<T, dyn, dyn, dyn> b, P... operands) {
+  require(a.dim(2) == b.dim(1), "a's columns must be b's rows");
+  auto A = a.tiles(shape<1, BM, BK>);
+  auto B = b.tiles(shape<1, BK, BN>);
+  for (auto out : c.grouped(8)) {
+    auto [batch, i, j] = out.index();
+    auto x = min(batch, a.dim(0) - 1), y = min(batch, b.dim(0) - 1);  // 0 where there is only one
+    auto acc = zeros<acc_t<M>, 1, BM, BN>();
+    for (auto k : range(A.count(2))) acc = multiply<M>(A.load(x, i, k), B.load(y, k, j), acc);
+    out.store(narrow<U>(E{}(acc, out, operands...)));
+  }
+}
+
+/// a[i] b[i], then the epilogue (whose operands follow the axes of c).
+template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
+Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
+                                                        const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},
+                                                        SourceLocation where = SourceLocation::current()) {
+  using T = element_of<A>;
+  using C = product_t<U, T>;
+  using X = std::conditional_t<std::is_void_v<M>, T, M>;
+  static_assert(A::rank == 3 && B::rank == 3, "batched_gemm multiplies tensors of rank 3");
+  static_assert(std::is_same_v<T, element_of<B>>, "batched_gemm: a and b must have one element type: cast one of them");
+  const std::int64_t batch = std::max(a.dim(0, where), b.dim(0, where)), m = a.dim(1), n = b.dim(2);
+  expect_dim("batched_gemm", "b", b, 1, a.dim(2), where);
+  expect_shape(a.dim(0) == batch || a.dim(0) == 1, "batched_gemm", "a", a, "its batch must be b's, or 1", where);
+  expect_shape(b.dim(0) == batch || b.dim(0) == 1, "batched_gemm", "b", b, "its batch must be a's, or 1", where);
+  check_epilogue(epilogue, "batched_gemm", m, n, where);
+  // The batch adds tiles: as if the rows were so many more.
+  const int chosen = row.number >= 0 ? row.number : gemm_heuristic(m * batch, n, target_of(a.device(where)));
+  return with_constant<kGemmRows>(chosen, [&](auto number) {
+    constexpr GemmTile t = kGemmTiles[number];
+    constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
+    return std::apply(
+        [&](const auto&... p) {
+          return kernel<batched_gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
+              empty<C>(Dims<3>(batch, m, n), where), a.view(), b.view(), p..., where);
+        },
+        epilogue.operands);
+  });
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,128 @@
+// What a product does with a finished tile before it is stored: any function of the accumulator, the piece of the
+// output it goes to, and further operands.
+//
+//   gemm(a, b, bias(v));                     // a b + v, one v for each column
+//   gemm(a, b, bias_then<functions::Silu>(v));
+//   gemm(a, b, residual(r));                 // a b + r
+//   gemm(a, b, scaled(row_scales, column_scales));   // of quantised operands
+//   gemm(a, b, fuse([](auto acc, auto out, auto scale) { return acc * scale; }, 0.5f));
+#pragma once
+#include <tuple>
+
+#include "tessera/kernels/functions.hpp"
+#include "tessera/kernels/map_plan.hpp"
+
+namespace tessera::kernels {
+
+/// A function class E and the operands (views and numbers) that it takes besides the accumulator and the piece.
+template <class E, class... P>
+struct Fused {
+  std::tuple<P...> operands;
+};
+
+/// A view of a tensor; a number as it is.
+template <class A>
+auto held(const A& a) {
+  if constexpr (Operand<A>)
+    return a.view();
+  else
+    return a;
+}
+template <class A>
+using held_t = decltype(held(std::declval<const A&>()));
+/// The kernel parameter for an operand of an epilogue: In<T, dyn...>, or Scalar<f32>.
+template <class A>
+struct EpilogueParam {
+  using type = Scalar<f32>;
+};
+template <Operand A>
+struct EpilogueParam<A> {
+  using type = typename DynamicIn<element_of<A>, A::rank>::type;
+};
+template <class A>
+using epilogue_param = typename EpilogueParam<A>::type;
+
+template <class E, class... A>
+Fused<E, held_t<A>...> fuse(E, const A&... operands) {
+  return {{held(operands)...}};
+}
+
+namespace epilogues {
+struct Plain {
+  auto operator()(const auto& acc, const auto&) const { return acc; }
+};
+template <class Function>
+struct Then {
+  auto operator()(const auto& acc, const auto&) const { return Function{}(acc); }
+};
+/// Function(acc + bias): one element for each column of the output.
+template <class Function>
+struct BiasThen {
+  template <class T, int... D>
+  auto operator()(const Tile<T, D...>& acc, const auto& out, const auto& v) const {
+    return Function{}(acc + narrow<T>(v.load_like(out, axes<sizeof...(D) - 1>)));
+  }
+  static void check(auto rows, auto columns, const char* kernel, SourceLocation where, const auto& v) {
+    (void)rows;
+    expect_dim(kernel, "bias", v, 0, columns, where);
+  }
+};
+struct Residual {
+  template <class T, int... D>
+  auto operator()(const Tile<T, D...>& acc, const auto& out, const auto& r) const {
+    return acc + narrow<T>(r.load_like(out));
+  }
+  static void check(auto rows, auto columns, const char* kernel, SourceLocation where, const auto& r) {
+    expect_dim(kernel, "residual", r, std::remove_cvref_t<decltype(r)>::rank - 2, rows, where);
+    expect_dim(kernel, "residual", r, std::remove_cvref_t<decltype(r)>::rank - 1, columns, where);
+  }
+};
+/// acc times one factor for each row and one for each column, in f32.
+struct Scaled {
+  template <class T, int... D>
+  auto operator()(const Tile<T, D...>& acc, const auto& out, const auto& by_row, const auto& by_column) const {
+    constexpr int r = sizeof...(D);
+    return cast<f32>(acc) * by_row.load_like(out, axes<r - 2>) * by_column.load_like(out, axes<r - 1>);
+  }
+  static void check(auto rows, auto columns, const char* kernel, SourceLocation where, const auto& by_row,
+                    const auto& by_column) {
+    expect_dim(kernel, "row_scales", by_row, 0, rows, where);
+    expect_dim(kernel, "column_scales", by_column, 0, columns, where);
+  }
+};
+}  // namespace epilogues
+
+template <Operand V>
+auto bias(const V& v) {
+  return fuse(epilogues::BiasThen<functions::Identity>{}, v);
+}
+template <class Function, Operand V>
+auto bias_then(const V& v) {
+  return fuse(epilogues::BiasThen<Function>{}, v);
+}
+template <class Function>
+auto then() {
+  return fuse(epilogues::Then<Function>{});
+}
+template <Operand V>
+auto residual(const V& r) {
+  return fuse(epilogues::Residual{}, r);
+}
+template <Operand V, Operand W>
+auto scaled(const V& row_scales, const W& column_scales) {
+  return fuse(epilogues::Scaled{}, row_scales, column_scales);
+}
+
+/// Throws ShapeError if an operand of the epilogue does not fit an output of these extents.
+template <class E, class... P>
+void check_epilogue(const Fused<E, P...>& e, const char* kernel, std::int64_t rows, std::int64_t columns,
+                    SourceLocation where) {
+  std::apply(
+      [&](const auto&... p) {
+        if constexpr (requires { E::check(rows, columns, kernel, where, p...); })
+          E::check(rows, columns, kernel, where, p...);
+      },
+      e.operands);
+}
+
+}  // namespace tessera::kernels

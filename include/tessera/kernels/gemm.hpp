@@ -1,0 +1,71 @@
+// Matrix product: c = a b, for a of [m, k] and b of [k, n], with an epilogue.
+//
+//   auto c = kernels::gemm(a, b).sync();                               // NN
+//   auto c = kernels::gemm(a, w.permute<1, 0>(), kernels::bias(v)).sync();   // NT: transposed operands are views
+//   auto c = kernels::gemm<f32>(a, b).sync();                          // the element type of c
+//   auto c = kernels::gemm<f32, tf32>(a, b).sync();                    // f32 operands multiplied as tf32
+//
+// f64 f32 f16 bf16 give their own type, fp8 (with fast accumulation) bf16, i8 and u8 i32; sums are in acc_t.
+#pragma once
+#include "tessera/kernels/epilogue.hpp"
+#include "tessera/kernels/gemm_table.hpp"
+
+namespace tessera::kernels {
+
+/// The tile (i, j) of a b.
+template <class M, int BM, int BN, int BK, class T>
+auto product_tile(const In<T, dyn, dyn>& a, const In<T, dyn, dyn>& b, const Scalar<i32>& i, const Scalar<i32>& j) {
+  auto A = a.tiles(shape<BM, BK>);
+  auto B = b.tiles(shape<BK, BN>);
+  auto acc = zeros<acc_t<M>, BM, BN>();
+  for (auto k : range(A.count(1))) acc = multiply<M>(A.load(i, k), B.load(k, j), acc);
+  return acc;
+}
+
+template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
+void gemm_tiles(MutTiles<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P... operands) {
+  require(a.dim(1) == b.dim(0), "a's columns must be b's rows");
+  for (auto out : c.grouped(8)) {
+    auto [i, j] = out.index();
+    out.store(narrow<U>(E{}(product_tile<M, BM, BN, BK>(a, b, i, j), out, operands...)));
+  }
+}
+template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
+void gemm_tile(Mut<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P... operands) {
+  require(a.dim(1) == b.dim(0), "a's columns must be b's rows");
+  auto [i, j] = c.index();
+  c.store(narrow<U>(E{}(product_tile<M, BM, BN, BK>(a, b, i, j), c, operands...)));
+}
+
+/// a b, then the epilogue. U: the element type of the result; M: the one that is multiplied (both by default a's).
+template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
+Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
+                                                const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},
+                                                SourceLocation where = SourceLocation::current()) {
+  using T = element_of<A>;
+  using C = product_t<U, T>;
+  using X = std::conditional_t<std::is_void_v<M>, T, M>;
+  static_assert(A::rank == 2 && B::rank == 2, "gemm multiplies matrices: batched_gemm takes tensors of rank 3");
+  static_assert(std::is_same_v<T, element_of<B>>, "gemm: a and b must have one element type: cast one of them");
+  expect_dim("gemm", "b", b, 0, a.dim(1, where), where);
+  const std::int64_t m = a.dim(0, where), n = b.dim(1, where);
+  check_epilogue(epilogue, "gemm", m, n, where);
+  const int chosen = row.number >= 0 ? row.number : gemm_heuristic(m, n, target_of(a.device(where)));
+  return with_constant<kGemmRows>(chosen, [&](auto number) {
+    constexpr GemmTile t = kGemmTiles[number];
+    constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
+    return std::apply(
+        [&](const auto&... p) {
+          auto c = empty<C>(Dims<2>(m, n), where);
+          if constexpr (t.persistent)
+            return kernel<gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a.view(), b.view(),
+                                                                                      p..., where);
+          else
+            return kernel<gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a.view(), b.view(),
+                                                                                     p..., where);
+        },
+        epilogue.operands);
+  });
+}
+
+}  // namespace tessera::kernels

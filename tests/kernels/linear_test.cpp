@@ -1,0 +1,71 @@
+// Few rows times weights, batched products and split sums against f64.
+#include "tessera/kernels/linear.hpp"
+
+#include "kernels/gemm_reference.hpp"
+#include "kernels/support.hpp"
+#include "tessera/kernels/batched_gemm.hpp"
+#include "tessera/kernels/split_k.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+TEST(Linear, OneRowAndFewRows) {
+  const auto w = random_tensor<bf16>({100, 700}, 1), v = random_tensor<bf16>({1, 100}, 2);
+  const auto bias_of = v.reshape({100});
+  const auto columns = turned(doubles(w), 700), hv = doubles(v);
+  for (const int m : {1, 2, 17, 64, 65}) {
+    const auto x = random_tensor<bf16>({m, 700}, 3);
+    auto want = product(doubles(x), columns, m, 100);
+    for (std::size_t i = 0; i < want.size(); ++i) want[i] += hv[i % 100];
+    expect_close(linear(x, w, bias(bias_of)).sync(), want, tolerance<bf16>(), std::to_string(m) + " rows");
+  }
+}
+TEST(Linear, EveryRowOfTheTables) {
+  const auto w = random_tensor<f32>({33, 1100}, 4), x = random_tensor<f32>({3, 1100}, 5);
+  const auto columns = turned(doubles(w), 1100);
+  const auto one = x.slice<0>(0, 1);
+  for (int row = 0; row < 4; ++row)
+    expect_close(linear(one, w, {}, Row{row}).sync(), product(doubles(one), columns, 1, 33), 1e-5, "one");
+  for (int row = 0; row < 3; ++row)
+    expect_close(linear(x, w, {}, Row{row}).sync(), product(doubles(x), columns, 3, 33), 1e-5, "few");
+}
+TEST(Linear, ShapesThatDoNotFit) {
+  const auto w = random_tensor<f32>({33, 10}, 4), x = random_tensor<f32>({3, 11}, 5);
+  EXPECT_ERROR(ShapeError, (void)linear(x, w), "argument w has the extents [33, 10]: axis 1 must be 11");
+  EXPECT_EQ(linear(x.slice<1>(0, 10), w).sync().dims(), Dims(3, 33));
+  EXPECT_EQ(linear(x.slice<0>(0, 0), random_tensor<f32>({33, 11}, 6)).sync().dims(), Dims(0, 33));
+}
+
+TEST(BatchedGemm, BatchesAndSharedOperands) {
+  const auto a = random_tensor<f32>({3, 40, 50}, 7), b = random_tensor<f32>({3, 70, 50}, 8);
+  const auto ha = doubles(a), hb = doubles(b);
+  std::vector<double> want, shared;
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<double> x(ha.begin() + i * 2000, ha.begin() + (i + 1) * 2000);
+    const std::vector<double> y(hb.begin() + i * 3500, hb.begin() + (i + 1) * 3500);
+    const auto c = product(x, turned(y, 50), 40, 70);
+    const auto d = product(x, turned(std::vector<double>(hb.begin(), hb.begin() + 3500), 50), 40, 70);
+    want.insert(want.end(), c.begin(), c.end());
+    shared.insert(shared.end(), d.begin(), d.end());
+  }
+  expect_close(batched_gemm(a, b.permute<0, 2, 1>()).sync(), want, 1e-5, "NT");
+  const auto first = b.slice<0>(0, 1);
+  expect_close(batched_gemm(a, first.permute<0, 2, 1>()).sync(), shared, 1e-5, "one b");
+  EXPECT_ERROR(ShapeError, (void)batched_gemm(a, b.slice<0>(0, 2).permute<0, 2, 1>()), "its batch must be a's, or 1");
+}
+
+TEST(SplitK, SumsAreSplit) {
+  const auto a = random_tensor<bf16>({70, 1000}, 9), b = random_tensor<bf16>({1000, 90}, 10);
+  const auto r = random_tensor<bf16>({70, 90}, 11);
+  const auto want = product(doubles(a), doubles(b), 70, 90);
+  auto with_residual = want;
+  const auto hr = doubles(r);
+  for (std::size_t i = 0; i < want.size(); ++i) with_residual[i] += hr[i];
+  for (const int parts : {0, 1, 3, 40})
+    expect_close(gemm_split_k<f32>(a, b, parts).sync(), want, 1e-5, std::to_string(parts));
+  expect_close(gemm_split_k(a, b, 3, residual(r)).sync(), with_residual, tolerance<bf16>(), "residual");
+  EXPECT_ERROR(ShapeError, (void)gemm_split_k(a, r, 3), "argument b has the extents [70, 90]: axis 0 must be 1000");
+}
+
+}  // namespace
+}  // namespace tessera::kernels

@@ -124,7 +124,7 @@ unpack_assembler() {
   fi
   local tileiras=${TESSERA_TILEIRAS:-$folder/bin/tileiras}
   if [ -x "$tileiras" ]; then
-    echo "tileiras           $(env -u CUDA_HOME "$tileiras" --version 2>&1 | grep -m1 -o 'V[0-9.]*')"
+    echo "tileiras           $(env -u CUDA_HOME "$tileiras" --version 2>&1 | grep -o 'V[0-9.]*$' | head -n 1)"
   else
     echo "tileiras           missing: nothing can be compiled for the GPU (scripts/get-tileiras.sh, or --bundle)"
   fi

@@ -12,19 +12,28 @@ constexpr char kMagic[8] = {'T', 'S', 'R', 'C', 'U', 'B', 'I', 'N'};
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kHeader = 56, kChecksum = sizeof(Digest);
 
-template <class T>
-void put(std::vector<std::byte>& out, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
-    out.push_back(static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i)));
+/// Fields one after the other.
+struct Writer {
+  std::vector<std::byte> out;
+
+  void bytes(std::span<const std::byte> data) {
+    const std::size_t at = out.size();
+    out.resize(at + data.size());
+    if (!data.empty()) std::memcpy(out.data() + at, data.data(), data.size());
   }
-}
-void put_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-void put_text(std::vector<std::byte>& out, const std::string& text) {
-  put(out, static_cast<std::uint32_t>(text.size()));
-  put_bytes(out, std::as_bytes(std::span(text)));
-}
+  template <class T>
+  void number(T value) {
+    std::byte data[sizeof(T)];
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+      data[i] = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i));
+    }
+    bytes(data);
+  }
+  void text(const std::string& t) {
+    number(static_cast<std::uint32_t>(t.size()));
+    bytes(std::as_bytes(std::span(t)));
+  }
+};
 
 /// Takes values off the front; `good` turns false where there are too few bytes.
 struct Reader {
@@ -52,28 +61,28 @@ struct Reader {
 };
 
 std::vector<std::byte> description(const CachedCubin& code) {
-  std::vector<std::byte> out;
-  for (const std::string* field : {&code.label, &code.gpu, &code.assembler, &code.warnings}) put_text(out, *field);
-  put(out, static_cast<std::uint8_t>(code.register_pressure));
-  put(out, static_cast<std::uint64_t>(code.seconds * 1e6));
-  return out;
+  Writer w;
+  for (const std::string* field : {&code.label, &code.gpu, &code.assembler, &code.warnings}) w.text(*field);
+  w.number(static_cast<std::uint8_t>(code.register_pressure));
+  w.number(static_cast<std::uint64_t>(code.seconds * 1e6));
+  return std::move(w.out);
 }
 
 }  // namespace
 
 std::vector<std::byte> write_cache_file(const CacheKey& key, const CachedCubin& code) {
   const std::vector<std::byte> text = description(code);
-  std::vector<std::byte> file;
-  file.reserve(kHeader + text.size() + code.cubin.size() + kChecksum);
-  put_bytes(file, std::as_bytes(std::span(kMagic)));
-  put(file, kVersion);
-  put(file, static_cast<std::uint32_t>(text.size()));
-  put(file, static_cast<std::uint64_t>(code.cubin.size()));
-  put_bytes(file, key);
-  put_bytes(file, text);
-  put_bytes(file, code.cubin);
-  put_bytes(file, sha256(file));
-  return file;
+  Writer w;
+  w.out.reserve(kHeader + text.size() + code.cubin.size() + kChecksum);
+  w.bytes(std::as_bytes(std::span(kMagic)));
+  w.number(kVersion);
+  w.number(static_cast<std::uint32_t>(text.size()));
+  w.number(static_cast<std::uint64_t>(code.cubin.size()));
+  w.bytes(key);
+  w.bytes(text);
+  w.bytes(code.cubin);
+  w.bytes(sha256(w.out));
+  return std::move(w.out);
 }
 
 std::optional<CachedCubin> read_cache_file(std::span<const std::byte> file, const CacheKey* key) {

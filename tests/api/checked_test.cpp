@@ -9,6 +9,7 @@
 #include "host/expect_error.hpp"
 
 using namespace tessera;
+using namespace api_kernels;
 
 namespace {
 
@@ -44,7 +45,7 @@ TEST_F(Checked, TileIndexOutOfRange) {
 TEST_F(Checked, ReadOfNeverWrittenElements) {
   const auto x = tessera::empty<f32>({256}).sync();
   EXPECT_ERROR(DeviceError, (void)(kernel<saxpy<128>>(zeros<f32>({256}), 2.0f, x).sync()), "argument 3 (In<f32, dyn>)",
-               "kernels.hpp:11");
+               "kernels.hpp:12");
   EXPECT_ERROR(DeviceError, (void)(kernel<saxpy<128>>(tessera::empty<f32>({256}), 2.0f, ones<f32>({256})).sync()),
                "argument 1 (Mut<f32, 128>)");
   auto filled = tessera::empty<f32>({256}).sync();

@@ -10,6 +10,7 @@
 #include "host/expect_error.hpp"
 
 using namespace tessera;
+using namespace api_kernels;
 
 namespace {
 

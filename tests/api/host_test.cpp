@@ -10,6 +10,7 @@
 #include "api/reference.hpp"
 
 using namespace tessera;
+using namespace api_kernels;
 
 namespace {
 

@@ -1,10 +1,11 @@
-// The kernels of API.md section 1, word for word, and a few more in their spirit.
+// The kernels of API.md section 1, word for word, and a few more in their spirit: what the tests of the API launch, those
+// of the language record and those of the passes compare.
 #pragma once
-#include <tessera/tessera.hpp>
+#include <tessera/lang/lang.hpp>
 
-namespace {
+namespace api_kernels {
 
-using namespace tessera;
+using namespace tessera;  // as users write it
 
 template <int B>
 void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
@@ -152,4 +153,4 @@ void collatz(Mut<i32, B> y, In<i32, dyn> x) {
   y.store(steps);
 }
 
-}  // namespace
+}  // namespace api_kernels

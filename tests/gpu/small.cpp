@@ -12,6 +12,8 @@
 namespace {
 
 using namespace gpu_test;
+using namespace tessera;
+using namespace api_kernels;
 
 /// A benchmark case at a small size.
 std::string run_case(const gpu_bench::Case& c, const std::string& arguments) {

@@ -12,6 +12,7 @@
 namespace {
 
 using namespace tessera;
+using namespace api_kernels;
 
 void checked_copy_of(Mut<f32, 64> y, In<f32, dyn> x) {
   auto t = x.load_like(y);

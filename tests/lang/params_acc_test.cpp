@@ -1,5 +1,5 @@
 // Accumulation, random numbers, checks and printing, run on the CPU.
-#include "lang/api_kernels.hpp"
+#include "api/kernels.hpp"
 #include "lang/run_kernel.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/philox.hpp"

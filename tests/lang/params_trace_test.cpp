@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "lang/api_kernels.hpp"
+#include "api/kernels.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ir/printer.hpp"
 #include "tessera/ir/verifier.hpp"

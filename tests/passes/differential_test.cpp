@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "lang/api_kernels.hpp"
+#include "api/kernels.hpp"
 #include "lang/run_kernel.hpp"
 #include "passes/values.hpp"
 #include "tessera/passes/passes.hpp"

@@ -121,28 +121,26 @@ void Collector::claim_condition(ir::Value v, bool truth, Conditions when, Source
 }
 
 /// Claims what decides `condition`: the whole of it, or the parts that can be decided. A scalar guard is one
-/// obligation; of a mask every comparison is one, because what is left of a mask still costs.
-void Collector::want(ir::Value condition, ir::Operation& user) {
-  if (!wanted_.insert(condition.impl()).second) return;
+/// obligation; of a mask every comparison is one, because what is left of a mask still costs. A whole that only small
+/// tensors decide is not worth an obligation beside a part that others do. Returns the best score of what was claimed.
+int Collector::want(ir::Value condition, const ir::Operation& user) {
   const ir::Operation* def = condition.def();
-  if (def == nullptr) return;
+  if (def == nullptr || !wanted_.insert(condition.impl()).second) return 0;
   const Truth t = truth(condition);
   const int yes = samples_.score(*conditions_, t.yes), no = samples_.score(*conditions_, t.no);
   const int best = std::max(yes, no);
-  const bool parts = def->op() == Op::AndI || def->op() == Op::OrI || def->op() == Op::XOrI;
+  const bool logical = def->op() == Op::AndI || def->op() == Op::OrI || def->op() == Op::XOrI;
   const bool shaped =
       def->op() == Op::Broadcast || def->op() == Op::Reshape || def->op() == Op::Permute || def->op() == Op::Extract;
-  const bool scalar = condition.type().rank() == 0;
-  if (best == 3 || (best > 0 && !shaped && (scalar || !parts))) {
-    claim_condition(condition, yes >= no, yes >= no ? t.yes : t.no, user.loc);
-    if (best >= 2) return;
+  const bool whole = best == 3 || (best > 0 && !shaped && (!logical || condition.type().rank() == 0));
+  int parts = 0;
+  if ((logical || shaped) && !(whole && best >= 2)) {
+    for (std::size_t i = 0; i < (shaped ? 1 : def->num_operands()); ++i)
+      parts = std::max(parts, want(def->operand(i), user));
   }
-  if (parts || shaped) {
-    for (std::size_t i = 0; i < def->num_operands(); ++i) {
-      if (def->operand(i).type().is_tile() && def->operand(i).type().elem() == ir::Elem::I1)
-        want(def->operand(i), user);
-    }
-  }
+  if (!whole || parts > best) return parts;
+  claim_condition(condition, yes >= no, yes >= no ? t.yes : t.no, user.loc);
+  return best;
 }
 
 }  // namespace tessera::analysis

@@ -47,7 +47,7 @@ class Collector final : public Dataflow {
   Truth compared(const ir::Operation& op);
   Conditions proof(ir::ComparisonPredicate predicate, const IntRange& a, const IntRange& b, bool is_signed) const;
   Truth truth(ir::Value v) const;
-  void want(ir::Value condition, ir::Operation& user);
+  int want(ir::Value condition, const ir::Operation& user);
   void claim_condition(ir::Value v, bool truth, Conditions when, SourceLocation where);
 
   // collect_access.cpp

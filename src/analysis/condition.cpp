@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "analysis/interval.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::analysis {
@@ -50,34 +51,49 @@ Conditions ConditionPool::less_equal(Expr a, Expr b) {
   ExprPool& e = *exprs_;
   if (e.always_le(a, b)) return kAlways;
   if (e.always_le(e.add(b, e.constant(1)), a)) return kNever;
-  const auto limit = e.constant_value(a);
-  // 0 <= b - a, with the constants on one side, so that equal conditions are one.
-  const Expr difference = e.sub(b, a);
-  const ExprNode& d = e[difference];
-  const auto offset = d.kind == ExprKind::Add ? e.constant_value(d.rhs) : std::nullopt;
-  if (!limit && offset && !e.constant_value(b)) {
-    const ExprNode& core = e[d.lhs];
-    if (core.kind == ExprKind::Sub) {
-      a = *offset < 0 && *offset != INT64_MIN ? e.add(core.rhs, e.constant(-*offset)) : core.rhs;
-      b = *offset > 0 ? e.add(core.lhs, e.constant(*offset)) : core.lhs;
-    }
+  const ExprPool::Offset x = e.split(a), y = e.split(b);
+  std::int64_t offset = 0;
+  if (__builtin_sub_overflow(y.offset, x.offset, &offset) || offset == INT64_MIN) return single({.a = a, .b = b});
+  if (y.base.id == 0) return at_most(x.base, offset);
+  if (x.base.id == 0) return at_least(y.base, -offset);
+  // Constants on one side, so that equal conditions are one.
+  a = offset < 0 ? e.add(x.base, e.constant(-offset)) : x.base;
+  b = offset > 0 ? e.add(y.base, e.constant(offset)) : y.base;
+  const ExprNode& m = e[x.base];
+  if (offset == 0 && m.kind == ExprKind::Mul && e[m.lhs].kind == ExprKind::CeilDiv && e[m.lhs].rhs == m.rhs &&
+      e[m.lhs].lhs == b) {
+    const auto step = e.constant_value(m.rhs);
+    if (step && *step > 0) return divides(static_cast<std::uint64_t>(*step), b);
   }
-  const ExprNode& m = e[a];
-  const ExprNode& n = e[b];
-  if (m.kind == ExprKind::Mul && e[m.lhs].kind == ExprKind::CeilDiv && e[m.lhs].rhs == m.rhs && e[m.lhs].lhs == b) {
-    if (const auto step = e.constant_value(m.rhs); step && *step > 0)
-      return divides(static_cast<std::uint64_t>(*step), b);
+  return single({.a = a, .b = b});
+}
+
+/// x <= limit, with a scaling by a constant undone.
+Conditions ConditionPool::at_most(Expr x, std::int64_t limit) {
+  ExprPool& e = *exprs_;
+  const ExprNode n = e[x];
+  const auto k = n.kind == ExprKind::Mul || n.kind == ExprKind::CeilDiv ? e.constant_value(n.rhs) : std::nullopt;
+  if (k && *k > 0) {
+    std::int64_t inner = floor_quotient(limit, *k);
+    if (n.kind == ExprKind::Mul) return less_equal(n.lhs, e.constant(inner));
+    if (!__builtin_mul_overflow(limit, *k, &inner)) return less_equal(n.lhs, e.constant(inner));
   }
-  if (limit && n.kind == ExprKind::CeilDiv) {  // c <= ceil(x / d): (c - 1) * d < x
-    std::int64_t least = 0;
-    const auto step = e.constant_value(n.rhs);
-    if (step && *step > 0 && *limit > 0 && !__builtin_mul_overflow(*limit - 1, *step, &least))
-      return less_equal(e.constant(least + 1), n.lhs);
-  }
-  Condition c;
-  c.a = a;
-  c.b = b;
-  return single(c);
+  return single({.a = x, .b = e.constant(limit)});
+}
+
+/// limit <= x, with a scaling by a constant undone.
+Conditions ConditionPool::at_least(Expr x, std::int64_t limit) {
+  ExprPool& e = *exprs_;
+  const ExprNode n = e[x];
+  const bool divided = n.kind == ExprKind::CeilDiv || n.kind == ExprKind::FloorDiv;
+  const auto k = divided ? e.constant_value(n.rhs) : std::nullopt;
+  std::int64_t inner = 0;
+  if (k && *k > 0 && n.kind == ExprKind::FloorDiv && !__builtin_mul_overflow(limit, *k, &inner))
+    return less_equal(e.constant(inner), n.lhs);
+  if (k && *k > 0 && limit > INT64_MIN && n.kind == ExprKind::CeilDiv &&
+      !__builtin_mul_overflow(limit - 1, *k, &inner) && inner != INT64_MAX)
+    return less_equal(e.constant(inner + 1), n.lhs);
+  return single({.a = e.constant(limit), .b = x});
 }
 
 Conditions ConditionPool::divides(std::uint64_t divisor, Expr a) {

@@ -15,7 +15,8 @@ LaunchRanges::LaunchRanges(const LaunchContract& contract, const RangeMath& math
     const ArgContract& a = contract.args[i];
     if (a.role != ArgRole::Dim) continue;
     // A block runs only where there is a piece for it, so no extent of the tensor of the pieces is 0.
-    const bool pieces = a.tensor == contract.pieces_of_tensor;
+    const bool pieces =
+        a.tensor == contract.pieces_of_tensor || contract.tensors[static_cast<std::size_t>(a.tensor)].nonempty;
     e.promise(e.arg(static_cast<int>(i)), {pieces ? 1 : 0, kMaxDim});
   }
   if (contract.pieces_of_tensor >= 0) count_pieces();

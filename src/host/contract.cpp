@@ -10,6 +10,17 @@ bool has_own_piece(const lang::ParamInfo& p) {
   return p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
 }
 
+/// Pieces are what blocks run for: all of a launch's Mut have equally many. A kernel without one runs for the tiles
+/// that it deals, if those are of one tensor.
+bool has_every_block(const lang::ParamInfo& p, std::span<const lang::ParamInfo> params) {
+  if (has_own_piece(p)) return true;
+  if (p.kind != lang::ParamKind::MutTiles) return false;
+  const auto other = [&](const lang::ParamInfo& q) {
+    return &q != &p && (has_own_piece(q) || q.kind == lang::ParamKind::MutTiles);
+  };
+  return std::none_of(params.begin(), params.end(), other);
+}
+
 /// Launch refuses a written tensor that shares its storage with another argument. What an unsafe_:: parameter points to
 /// nobody knows.
 bool is_exclusive(const lang::ParamInfo& p, bool raw_pointers) {
@@ -32,7 +43,8 @@ jit::LaunchContract launch_contract(std::span<const lang::ParamInfo> params, boo
     c.args.push_back({jit::ArgRole::Base, tensor, -1});
     for (int a = 0; a < p.rank; ++a) c.args.push_back({jit::ArgRole::Dim, tensor, a});
     for (int a = 0; a < p.rank; ++a) c.args.push_back({jit::ArgRole::Stride, tensor, a});
-    c.tensors.push_back({p.first_arg, p.rank, p.kind != lang::ParamKind::In, is_exclusive(p, raw_pointers)});
+    c.tensors.push_back({p.first_arg, p.rank, p.kind != lang::ParamKind::In, is_exclusive(p, raw_pointers),
+                         has_every_block(p, params)});
     if (c.pieces_of_tensor < 0 && has_own_piece(p)) {
       c.pieces_of_tensor = tensor;
       c.piece = p.extents;

@@ -53,6 +53,8 @@ class ConditionPool {
 
  private:
   Conditions single(const Condition& c);
+  Conditions at_most(Expr x, std::int64_t limit);
+  Conditions at_least(Expr x, std::int64_t limit);
   Conditions intern(std::vector<std::uint32_t> terms);
   ExprPool* exprs_;
   std::vector<Condition> terms_;

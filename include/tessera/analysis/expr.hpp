@@ -67,6 +67,12 @@ class ExprPool {
   const ExprNode& operator[](Expr e) const { return nodes_[e.id]; }
   std::size_t size() const { return nodes_.size(); }
   std::optional<std::int64_t> constant_value(Expr e) const;
+  /// `e` as a sum: the rest and the constant. The rest of a constant is the constant 0.
+  struct Offset {
+    Expr base;
+    std::int64_t offset;
+  };
+  Offset split(Expr e) const;
   /// True if a <= b in every launch. False says nothing.
   bool always_le(Expr a, Expr b) const { return le(a, b, 0, 6); }
 
@@ -76,14 +82,9 @@ class ExprPool {
   std::string text(Expr e, std::span<const std::string> names = {}) const;
 
  private:
-  struct Offset {
-    Expr base;
-    std::int64_t offset;
-  };
   Expr intern(ExprNode node);
   Expr binary(ExprKind kind, Expr a, Expr b);
   Expr with_offset(Expr base, std::int64_t offset);
-  Offset split(Expr e) const;
   Expr with_offset_of(Expr e, std::int64_t offset) { return add(e, constant(offset)); }
   std::optional<Expr> quotient(Expr product, Expr factor);        ///< r with product = r * factor, if it shows
   bool le(Expr a, Expr b, std::int64_t offset, int depth) const;  ///< a <= b + offset

@@ -24,6 +24,7 @@ struct TensorContract {
   int rank = 0;
   bool written = false;    ///< the kernel may write it
   bool exclusive = false;  ///< no other argument's memory overlaps what it addresses (safe parameters; not unsafe_::)
+  bool nonempty = false;   ///< no block runs if one of its extents is 0
 };
 
 struct LaunchContract {

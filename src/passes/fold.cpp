@@ -106,17 +106,6 @@ class Folder {
       reroute(op.result(i), op.operand(3 + i));
     }
   }
-  /// A `continue` in a branch of the body.
-  static bool leaves_early(Operation& loop) {
-    bool found = false;
-    for (Operation& op : loop.region(0))
-      if (op.op() == Op::If)
-        for (std::size_t r = 0; r < op.num_regions(); ++r)
-          ir::walk(op.region(r), [&](Operation& inner) {
-            found = found || inner.op() == Op::Continue || inner.op() == Op::Break || inner.op() == Op::Return;
-          });
-    return found;
-  }
   void run_once(Operation& op) {
     ir::Block& body = op.region(0);
     for (std::size_t i = 0; i < body.num_args(); ++i) {

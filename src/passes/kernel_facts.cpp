@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "passes/rewriter.hpp"
+#include "passes/values.hpp"
 
 namespace tessera::passes {
 
@@ -128,6 +129,25 @@ bool comes_from_product(Value v) {
   };
   Backwards(visit).run(v);
   return found;
+}
+
+bool depends_on(Value v, Value from) {
+  std::unordered_set<const ir::ValueImpl*> seen;
+  std::vector<Value> work{v};
+  const ir::Block* body = from.def()->block();
+  while (!work.empty()) {
+    const Value next = work.back();
+    work.pop_back();
+    if (next == from) return true;
+    Operation* def = next ? next.def() : nullptr;
+    if (!def || defined_outside(next, *body) || !seen.insert(next.impl()).second) continue;
+    const auto push = [&](const Operation& op) {
+      for (const ir::OpOperand& use : op.operands()) work.push_back(use.value);
+    };
+    push(*def);
+    for (std::size_t r = 0; r < def->num_regions(); ++r) ir::walk(def->region(r), push);
+  }
+  return false;
 }
 
 KernelFacts kernel_facts(const ir::Function& f) {

@@ -31,5 +31,7 @@ bool is_load(const ir::Operation&);
 std::vector<ir::Operation*> loads_of(ir::Value v);
 /// True if `v` is computed, element by element or through loops and branches, from the result of a product.
 bool comes_from_product(ir::Value v);
+/// True if `v` is computed from `from`, within one iteration of the loops around it.
+bool depends_on(ir::Value v, ir::Value from);
 
 }  // namespace tessera::passes

@@ -13,6 +13,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     ir::Function& f = *function;
     clean_up(f);
     if (!target.is_gpu()) continue;
+    if (tuning.pipeline_mma) pipeline_mma(f, target);
     relax_math(f);
     choose_access_paths(f, target, tuning);
     clean_up(f);

@@ -27,6 +27,9 @@ class Copier {
 inline std::size_t first_carried_operand(const ir::Operation& loop) { return loop.op() == ir::Op::For ? 3 : 0; }
 inline std::size_t first_carried_arg(const ir::Operation& loop) { return loop.op() == ir::Op::For ? 1 : 0; }
 
+/// True if something inside a loop's body leaves it or starts its next iteration before its end.
+bool leaves_early(const ir::Operation& loop);
+
 /// Moves the operations of `block` (terminator excepted) before `op`.
 void move_body_before(ir::Block& block, ir::Operation& op);
 /// Replaces the results of `op` by `values` and erases it.

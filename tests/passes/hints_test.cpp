@@ -1,6 +1,6 @@
 // Hints follow from what a kernel does, and overrides are checked.
 #include "passes/hints.hpp"
-#include "passes/pass_support.hpp"
+#include "passes/product_loop.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;
@@ -39,39 +39,6 @@ TEST(Hints, SixteenElementsAThreadAndOneToEightWarps) {
   }
 }
 
-/// A loop of products with an accumulator of m x n, k elements a step; `chained`: the product feeds another.
-struct Loop {
-  Kernel k;
-  ir::Function* f = nullptr;
-  Loop(std::int32_t m, std::int32_t n, std::int32_t depth, Elem e = Elem::BF16, int chained_columns = 0) {
-    const Value a = k.view(e, {m, depth}, ir::PaddingValue::Zero), b = k.view(e, {depth, n}, ir::PaddingValue::Zero);
-    const Value zero = k.i32(0), one = k.i32(1), steps = k.arg(Elem::I32);
-    const std::int64_t columns = chained_columns > 0 ? chained_columns : n;
-    const Type acc = Type::tile(Elem::F32, {m, columns}), product = Type::tile(Elem::F32, {m, n});
-    const Value start = k.b.constant_float(Elem::F32, 0, acc.shape());
-    const Value v = chained_columns > 0 ? k.view(e, {n, chained_columns}, ir::PaddingValue::Zero) : Value();
-    const Value left = k.load(a, {zero, zero})->result();
-    Operation* loop = k.b.create(Op::For, {zero, steps, one, start}, {acc});
-    ir::Block& body = loop->add_region();
-    const Value i = body.add_arg(zero.type()), carried = body.add_arg(acc);
-    const ir::Builder outside = k.b;
-    k.b.set_to_end(body);
-    Value out;
-    if (chained_columns > 0) {
-      const Value s = k.op(
-          Op::MmaF, {left, k.load(b, {zero, i})->result(), k.b.constant_float(Elem::F32, 0, product.shape())}, product);
-      const Value p = k.op(Op::FToF, {s}, s.type().with_element(e));
-      out = k.op(Op::MmaF, {p, k.load(v, {i, zero})->result(), carried}, acc);
-    } else {
-      out = k.op(Op::MmaF, {k.load(a, {zero, i})->result(), k.load(b, {i, zero})->result(), carried}, acc);
-    }
-    k.b.create(Op::Continue, {out}, {});
-    k.b = outside;
-    k.keep(loop->result());
-    f = &k.function();
-  }
-};
-
 TEST(Hints, ProductsByAccumulatorsAThread) {
   struct Case {
     std::int32_t m, n, k;
@@ -80,7 +47,7 @@ TEST(Hints, ProductsByAccumulatorsAThread) {
   // The best found by search on an H200 for 4096 cubed and 8192 cubed (docs/compiler/choose_hints.md).
   for (const Case& c : {Case{128, 64, 64, 4, 1, 2}, Case{128, 128, 64, 4, 1, 2}, Case{256, 128, 64, 8, 1, 1},
                         Case{256, 256, 64, 8, 2, 1}}) {
-    Loop loop(c.m, c.n, c.k);
+    ProductLoop loop(c.m, c.n, c.k);
     const passes::Choices found = choose(*loop.f);
     EXPECT_EQ(found.warps, c.warps) << c.m << "x" << c.n;
     EXPECT_EQ(found.ctas, c.ctas) << c.m << "x" << c.n;
@@ -91,8 +58,9 @@ TEST(Hints, ProductsByAccumulatorsAThread) {
 }
 
 TEST(Hints, ChainsOfProducts) {
-  Loop d64(64, 128, 64, Elem::BF16, 64), d128(64, 128, 128, Elem::BF16, 128), d256(128, 128, 256, Elem::BF16, 256);
-  for (Loop* l : {&d64, &d128}) {
+  ProductLoop d64(64, 128, 64, Elem::BF16, 64), d128(64, 128, 128, Elem::BF16, 128),
+      d256(128, 128, 256, Elem::BF16, 256);
+  for (ProductLoop* l : {&d64, &d128}) {
     const passes::Choices c = choose(*l->f);
     EXPECT_EQ(c.warps, 4);
     EXPECT_EQ(c.occupancy, 2);
@@ -105,7 +73,7 @@ TEST(Hints, ChainsOfProducts) {
 }
 
 TEST(Hints, LatencyIsSetOnTheLoadsOfTheLoopOnly) {
-  Loop chain(64, 128, 64, Elem::BF16, 64);
+  ProductLoop chain(64, 128, 64, Elem::BF16, 64);
   choose(*chain.f);
   std::size_t hinted = 0, plain = 0;
   ir::walk(chain.f->body(), [&](const Operation& op) {
@@ -116,7 +84,7 @@ TEST(Hints, LatencyIsSetOnTheLoadsOfTheLoopOnly) {
 }
 
 TEST(Hints, NoClustersBeforeHopper) {
-  Loop big(256, 256, 64);
+  ProductLoop big(256, 256, 64);
   EXPECT_EQ(choose(*big.f, {80, 108}).ctas, 1);
   EXPECT_EQ(choose(*big.f, {120, 188}).ctas, 1);
 }

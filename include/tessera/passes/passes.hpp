@@ -18,6 +18,10 @@ bool hoist_invariants(ir::Function&);
 /// fold, eliminate_common, hoist_invariants and removal of dead code, until nothing changes (at most a few rounds).
 void clean_up(ir::Function&);
 
+/// Issues a product one iteration ahead where it feeds, through other work, a product with a carried accumulator. True
+/// if anything changed.
+bool pipeline_mma(ir::Function&, const Target&);
+
 /// Cheaper forms of operations that are marked approximate. True if anything changed.
 bool relax_math(ir::Function&);
 

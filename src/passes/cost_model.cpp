@@ -1,0 +1,55 @@
+#include "passes/cost_model.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera::passes {
+
+namespace {
+
+constexpr std::array<Machine, 10> kMachines{{
+    {80, 164, 128, false},
+    {86, 100, 128, false},
+    {87, 164, 128, false},
+    {88, 100, 128, false},
+    {89, 100, 128, false},
+    {90, 228, 128, true},
+    {100, 228, 256, true},  // accumulates in tensor memory: what a thread moves, not what it holds
+    {103, 228, 256, true},
+    {110, 228, 256, true},
+    {120, 100, 128, false},
+}};
+
+}  // namespace
+
+const Machine& machine_of(int sm) {
+  const Machine* best = &kMachines.front();
+  for (const Machine& m : kMachines)
+    if (m.sm <= sm) best = &m;
+  return *best;
+}
+
+StepLoad step_load(const KernelFacts& facts) {
+  StepLoad l;
+  int deepest = 0;
+  for (const Product& p : facts.products) deepest = std::max(deepest, p.loops);
+  for (const Product& p : facts.products) {
+    if (p.loops != deepest) continue;
+    l.accumulators += p.accumulators;
+    l.bytes += p.loaded_bytes;
+  }
+  return l;
+}
+
+int warps_for(std::int64_t accumulators, const Machine& m) {
+  return accumulators > std::int64_t{4} * 32 * m.accumulators_a_thread ? 8 : 4;
+}
+
+bool fits_one_more(const KernelFacts& facts, std::int64_t elements, const Target& target) {
+  const StepLoad load = step_load(facts);
+  const std::int64_t threads = std::int64_t{32} * warps_for(load.accumulators, machine_of(target.sm));
+  // Half of the other registers: what feeds the product next is loaded into shared memory, not into registers.
+  return (load.accumulators + elements) / threads + kOtherRegisters / 2 <= kRegistersAThread;
+}
+
+}  // namespace tessera::passes

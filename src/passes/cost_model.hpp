@@ -1,0 +1,37 @@
+// How many warps, CTAs and registers a kernel with products takes. docs/compiler/choose_hints.md has the measurements.
+#pragma once
+#include <cstdint>
+
+#include "passes/kernel_facts.hpp"
+#include "tessera/passes/target.hpp"
+
+namespace tessera::passes {
+
+/// What a generation offers to one multiprocessor (CUDA C++ Programming Guide, table of technical specifications), and
+/// what one thread can hold of an accumulator before another warp is better.
+struct Machine {
+  int sm;
+  int shared_kib;             ///< of a multiprocessor
+  int accumulators_a_thread;  ///< elements a thread holds
+  bool clusters;
+};
+const Machine& machine_of(int sm);
+
+inline constexpr int kRegisters = 65536;       // of a multiprocessor, every generation since sm_30
+inline constexpr int kRegistersAThread = 255;  // the most a thread can have
+inline constexpr int kOtherRegisters = 96;     // of a thread beside its accumulators: addresses, fragments
+
+/// Accumulators that are alive at once and bytes that a step loads, summed over the products of the deepest loop. A
+/// product in a chain holds its result beside that of the next one.
+struct StepLoad {
+  std::int64_t accumulators = 0, bytes = 0;
+};
+StepLoad step_load(const KernelFacts&);
+
+/// Warps a CTA for so many accumulators: 4, the smallest group that issues a warpgroup's product, or 8.
+int warps_for(std::int64_t accumulators, const Machine&);
+
+/// True if the kernel's threads can hold `elements` more accumulators.
+bool fits_one_more(const KernelFacts&, std::int64_t elements, const Target&);
+
+}  // namespace tessera::passes

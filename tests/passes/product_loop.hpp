@@ -1,0 +1,56 @@
+// Loops of products, as matrix multiplication and attention have them.
+#pragma once
+#include "passes/pass_support.hpp"
+
+namespace tessera::test {
+
+/// A loop of products with an accumulator of m x n, `depth` elements a step. With `columns`, the product of m x n is
+/// computed anew in each step and feeds one with an accumulator of m x columns.
+struct ProductLoop {
+  Kernel k;
+  ir::Function* f = nullptr;
+  ir::Operation* loop = nullptr;
+  ir::Value i, carried;           ///< arguments of the loop's body
+  ir::Value scores;               ///< result of the first of two products
+  ir::Operation* keys = nullptr;  ///< load of its right operand
+
+  enum class Scores { FromLoads, FromCarried, OrderedLoad };
+  ProductLoop(std::int32_t m, std::int32_t n, std::int32_t depth, ir::Elem e = ir::Elem::BF16, std::int32_t columns = 0,
+              Scores from = Scores::FromLoads) {
+    using ir::Op;
+    using ir::Type;
+    using ir::Value;
+    const Value a = k.view(e, {m, depth}, ir::PaddingValue::Zero), b = k.view(e, {depth, n}, ir::PaddingValue::Zero);
+    const Value zero = k.i32(0), one = k.i32(1), steps = k.arg(ir::Elem::I32);
+    const Type acc = Type::tile(ir::Elem::F32, {m, columns > 0 ? columns : n});
+    const Type product = Type::tile(ir::Elem::F32, {m, n});
+    const Value start = k.b.constant_float(ir::Elem::F32, 0, acc.shape());
+    const Value v = columns > 0 ? k.view(e, {n, columns}, ir::PaddingValue::Zero) : Value();
+    const Value left = k.load(a, {zero, zero})->result();
+    loop = k.b.create(Op::For, {zero, steps, one, start}, {acc});
+    ir::Block& body = loop->add_region();
+    i = body.add_arg(zero.type());
+    carried = body.add_arg(acc);
+    const ir::Builder outside = k.b;
+    k.b.set_to_end(body);
+    Value out;
+    if (columns == 0) {
+      out = k.op(Op::MmaF, {k.load(a, {zero, i})->result(), k.load(b, {i, zero})->result(), carried}, acc);
+    } else {
+      keys = k.load(b, {zero, i});
+      if (from == Scores::OrderedLoad) k.store(keys->result(), b, {zero, i}, {}, keys->result(1));
+      Value x = left;
+      if (from == Scores::FromCarried) x = k.op(Op::FToF, {carried}, left.type());
+      scores = k.op(Op::MmaF, {x, keys->result(), k.b.constant_float(ir::Elem::F32, 0, product.shape())}, product);
+      const Value p = k.op(Op::Exp2, {scores}, product);
+      out =
+          k.op(Op::MmaF, {k.op(Op::FToF, {p}, product.with_element(e)), k.load(v, {i, zero})->result(), carried}, acc);
+    }
+    k.b.create(Op::Continue, {out}, {});
+    k.b = outside;
+    k.keep(loop->result());
+    f = &k.function();
+  }
+};
+
+}  // namespace tessera::test

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lang/api_kernels.hpp"
+#include "api/kernels.hpp"
 #include "lang/run_kernel.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/printer.hpp"

@@ -1,0 +1,133 @@
+// Nothing is believed that is not so: every claim about a condition that a launch may use becomes an assertion, and the
+// program runs on the CPU, for random programs and launches at and around the boundaries.
+#include <gtest/gtest.h>
+
+#include "analysis/random_program.hpp"
+#include "tessera/analysis/facts.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/codegen/cpu/program.hpp"
+#include "tessera/ir/printer.hpp"
+#include "tessera/ir/verifier.hpp"
+#include "tessera/passes/apply_claims.hpp"
+
+namespace tessera::test {
+namespace {
+
+using analysis::Claim;
+using analysis::ClaimKind;
+
+std::int64_t near(std::mt19937_64& rng, std::int64_t step) {
+  const std::int64_t base = step * static_cast<std::int64_t>(rng() % 4);
+  return std::max<std::int64_t>(0, base + static_cast<std::int64_t>(rng() % 3) - 1);
+}
+
+std::vector<std::uint64_t> random_launch(std::mt19937_64& rng, const analysis::LaunchContract& c) {
+  std::vector<std::uint64_t> slots;
+  for (const analysis::ArgContract& a : c.args) {
+    const std::int64_t large[] = {INT32_MAX, INT32_MAX - 1, 1 << 30, 65536};
+    const std::int64_t odd[] = {INT64_MAX, INT64_MIN, -1, INT32_MIN, INT32_MAX, std::int64_t{1} << 31, 5};
+    switch (a.role) {
+      case analysis::ArgRole::Base: slots.push_back(16 * (rng() % 8)); break;
+      case analysis::ArgRole::Dim:
+        if (a.tensor == c.pieces_of_tensor) {
+          const std::int64_t piece = c.piece[static_cast<std::size_t>(a.axis)];
+          slots.push_back(static_cast<std::uint64_t>(std::max<std::int64_t>(1, near(rng, piece))));
+        } else {
+          slots.push_back(static_cast<std::uint64_t>(rng() % 6 == 0 ? large[rng() % 4] : near(rng, 16)));
+        }
+        break;
+      default: slots.push_back(static_cast<std::uint64_t>(rng() % 3 == 0 ? odd[rng() % 7] : near(rng, 16)));
+    }
+  }
+  return slots;
+}
+
+cpu::Grid grid_of(const analysis::LaunchContract& c, const std::vector<std::uint64_t>& slots) {
+  if (c.pieces_of_tensor < 0) return {3, 1, 1};
+  std::uint64_t n = 1;
+  for (std::size_t a = 0; a < c.piece.size(); ++a) {
+    const auto piece = static_cast<std::uint64_t>(c.piece[a]);
+    n *= (slots[1 + a] + piece - 1) / piece;
+  }
+  return {static_cast<std::uint32_t>(n), 1, 1};
+}
+
+/// Asserts every claim about a condition that holds. Returns how many there were.
+int assert_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_t held) {
+  int n = 0;
+  for (const Claim& c : facts.claims()) {
+    if (c.kind != ClaimKind::Condition || !c.holds(held)) continue;
+    ir::Operation* op = c.op;
+    ir::Builder b = op->next() ? ir::Builder::before(op->next()) : ir::Builder(*op->block());
+    ir::Value v = op->result(static_cast<std::size_t>(c.index));
+    if (!c.truth) {
+      const ir::Value one = b.constant_int(ir::Elem::I1, 1, v.type().shape());
+      v = b.create(ir::Op::XOrI, {v, one}, {v.type()})->result();
+    }
+    b.create(ir::Op::Assert, {v}, {}, {{ir::AttrName::message, std::string("a claim")}});
+    n += c.obligation == analysis::kHoldsAlways ? 1 : 2;
+  }
+  (void)module;
+  return n;
+}
+
+TEST(Soundness, ConditionsOfRandomPrograms) {
+  std::uint64_t claims = 0;
+  for (std::uint64_t seed = 0; seed < 800; ++seed) {
+    std::mt19937_64 rng(seed);
+    const analysis::LaunchContract contract = random_contract(rng);
+    const auto module = RandomProgram(rng, contract).take();
+    const auto errors = ir::verify(*module);
+    ASSERT_TRUE(errors.empty()) << seed << ": " << errors[0].message << "\n" << ir::print(*module);
+    const analysis::Facts facts = analysis::Facts::analyze(*module, contract);
+    for (int launch = 0; launch < 4; ++launch) {
+      const auto slots = random_launch(rng, contract);
+      const std::uint64_t held = facts.evaluate(slots);
+      const auto copy = ir::clone(*module);
+      claims += static_cast<std::uint64_t>(assert_claims(*copy, analysis::Facts::analyze(*copy, contract), held));
+      cpu::RunOptions options;
+      options.threads = 1;
+      try {
+        cpu::Program::compile(*copy)->run(grid_of(contract, slots), slots, options);
+      } catch (const Error& e) {
+        std::string text;
+        for (const auto& o : facts.obligations()) text += o.text + "\n";
+        for (const std::uint64_t s : slots) text += std::to_string(static_cast<std::int64_t>(s)) + " ";
+        FAIL() << "seed " << seed << ": " << e.what() << "\n" << ir::print(*copy) << text << "held " << held;
+      }
+    }
+  }
+  EXPECT_GT(claims, 3000u);  // otherwise this test has seen nothing
+}
+
+TEST(Soundness, RandomProgramsStayWellFormed) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    std::mt19937_64 rng(seed);
+    const analysis::LaunchContract contract = random_contract(rng);
+    const auto module = RandomProgram(rng, contract).take();
+    const analysis::Facts facts = analysis::Facts::analyze(*module, contract);
+    passes::apply_claims(*module, facts, rng());
+    const auto errors = ir::verify(*module);
+    ASSERT_TRUE(errors.empty()) << seed << ": " << errors[0].message << "\n" << ir::print(*module);
+  }
+}
+
+TEST(Soundness, ClonesHaveTheSameObligations) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    std::mt19937_64 rng(seed);
+    const analysis::LaunchContract contract = random_contract(rng);
+    const auto module = RandomProgram(rng, contract).take();
+    const analysis::Facts a = analysis::Facts::analyze(*module, contract);
+    const analysis::Facts b = analysis::Facts::analyze(*ir::clone(*module), contract);
+    ASSERT_EQ(a.obligations().size(), b.obligations().size());
+    for (std::size_t i = 0; i < a.obligations().size(); ++i)
+      EXPECT_EQ(a.obligations()[i].text, b.obligations()[i].text);
+    for (int i = 0; i < 4; ++i) {
+      const auto slots = random_launch(rng, contract);
+      EXPECT_EQ(a.evaluate(slots), b.evaluate(slots));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::test

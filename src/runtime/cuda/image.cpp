@@ -67,6 +67,7 @@ std::string image_fault(std::span<const std::byte> image) {
   if (std::string fault = identity_fault(header); !fault.empty()) return fault;
   if (header.section_count == 0) return "it has no sections";
   if (header.section_size != sizeof(ElfSection)) return "its section headers have a wrong size";
+  if (header.sections < sizeof(ElfHeader)) return "its table of sections lies in its header";
   if (!inside(header.sections, std::uint64_t{header.section_count} * sizeof(ElfSection), image.size()))
     return concat("its table of sections lies behind its end at ", image.size(), " bytes: it was cut off");
   for (std::uint16_t i = 0; i < header.section_count; ++i) {
@@ -76,6 +77,7 @@ std::string image_fault(std::span<const std::byte> image) {
   }
   if (header.segment_count == 0) return {};
   if (header.segment_size != sizeof(ElfSegment)) return "its segment headers have a wrong size";
+  if (header.segments < sizeof(ElfHeader)) return "its table of segments lies in its header";
   if (!inside(header.segments, std::uint64_t{header.segment_count} * sizeof(ElfSegment), image.size()))
     return "its table of segments lies behind its end";
   for (std::uint16_t i = 0; i < header.segment_count; ++i) {

@@ -40,6 +40,7 @@ DeviceMemory::DeviceMemory(const Context& context) : context_(context) {
 }
 
 DeviceMemory::~DeviceMemory() {
+  retry_frees();
   context_.driver().cuMemPoolDestroy(pool_);
   context_.driver().cuStreamDestroy(stream_);
 }
@@ -56,6 +57,7 @@ CUresult DeviceMemory::try_allocate(CUdeviceptr& memory, std::size_t bytes) noex
 
 void* DeviceMemory::allocate(std::size_t bytes) {
   const Driver& driver = context_.driver();
+  retry_frees();
   CUdeviceptr memory = 0;
   CUresult result = try_allocate(memory, bytes);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -82,22 +84,45 @@ void DeviceMemory::throw_out_of_memory(std::size_t bytes) const {
                            result_info(CUDA_ERROR_OUT_OF_MEMORY).mend));
 }
 
-void DeviceMemory::free(void* memory) noexcept { context_.driver().cuMemFreeAsync(address(memory), stream_); }
+void DeviceMemory::free(void* memory) noexcept {
+  if (context_.driver().cuMemFreeAsync(address(memory), stream_) == CUDA_SUCCESS || context_.poisoned()) return;
+  try {
+    std::lock_guard lock(mutex_);
+    unfreed_.push_back(address(memory));
+  } catch (const std::bad_alloc&) {
+    // Neither the driver nor the host has memory to remember it: it stays until the process ends.
+  }
+}
+
+void DeviceMemory::retry_frees() noexcept {
+  std::lock_guard lock(mutex_);
+  std::erase_if(unfreed_,
+                [&](CUdeviceptr memory) { return context_.driver().cuMemFreeAsync(memory, stream_) == CUDA_SUCCESS; });
+}
 
 void DeviceMemory::free_after(void* memory, CUstream stream) {
   context_.check(context_.driver().cuMemFreeAsync(address(memory), stream), "cuMemFreeAsync", "freeing memory");
 }
 
-void DeviceMemory::copy(void* to, const void* from, std::size_t n) {
+/// Waits for what was just enqueued. A host buffer may be gone when an error has been thrown, so the device must not be
+/// left writing to it: a failed wait is followed by the other kind of wait.
+void DeviceMemory::finish(const char* what) {
   const Driver& driver = context_.driver();
-  context_.check(driver.cuMemcpyAsync(address(to), address(from), n, stream_), "cuMemcpyAsync", "copying");
-  context_.check(driver.cuStreamSynchronize(stream_), "cuStreamSynchronize", "copying");
+  const CUresult result = driver.cuStreamSynchronize(stream_);
+  if (result == CUDA_SUCCESS) return;
+  driver.cuCtxSynchronize();
+  context_.fail(result, "cuStreamSynchronize", what);
+}
+
+void DeviceMemory::copy(void* to, const void* from, std::size_t n) {
+  context_.check(context_.driver().cuMemcpyAsync(address(to), address(from), n, stream_), "cuMemcpyAsync", "copying");
+  finish("copying");
 }
 
 void DeviceMemory::fill(void* to, std::uint8_t value, std::size_t n) {
-  const Driver& driver = context_.driver();
-  context_.check(driver.cuMemsetD8Async(address(to), value, n, stream_), "cuMemsetD8Async", "filling memory");
-  context_.check(driver.cuStreamSynchronize(stream_), "cuStreamSynchronize", "filling memory");
+  context_.check(context_.driver().cuMemsetD8Async(address(to), value, n, stream_), "cuMemsetD8Async",
+                 "filling memory");
+  finish("filling memory");
 }
 
 }  // namespace tessera::runtime::cuda

@@ -1,6 +1,8 @@
 // A GPU's memory: a pool of the driver of our own, so that its settings touch no other library.
 #pragma once
 #include <cstddef>
+#include <mutex>
+#include <vector>
 
 #include "runtime/cuda/context.hpp"
 
@@ -25,11 +27,15 @@ class DeviceMemory {
 
  private:
   CUresult try_allocate(CUdeviceptr& memory, std::size_t bytes) noexcept;
+  void retry_frees() noexcept;
+  void finish(const char* what);
   [[noreturn]] void throw_out_of_memory(std::size_t bytes) const;
 
   const Context& context_;
   CUstream stream_ = nullptr;  // for what is in no queue's order: allocations, copies that the host waits for
   CUmemoryPool pool_ = nullptr;
+  std::mutex mutex_;
+  std::vector<CUdeviceptr> unfreed_;  // what the driver refused to free: tried again with the next allocation
 };
 
 }  // namespace tessera::runtime::cuda

@@ -1,0 +1,159 @@
+// Kernels with checks: a failed one becomes the failure of its work, of what it wrote, and of whatever was enqueued to
+// read that before anybody knew; what is overwritten is free of it; the device stays usable.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "runtime/cuda_rig.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/runtime/sync_scope.hpp"
+#include "tessera/runtime/transfer.hpp"
+
+namespace tessera::runtime::cuda::fake {
+namespace {
+
+constexpr std::uint64_t kPasses = 0, kFailsFirst = 1, kFailsSecond = 3, kFailsUnknown = 9;
+
+/// The text of the DeviceError that `f` throws, with its line; empty if it throws none.
+template <class F>
+std::string failure(F f) {
+  try {
+    f();
+  } catch (const DeviceError& error) { return error.what(); }
+  return {};
+}
+
+constexpr const char* kFirst = "a.cpp:10: DeviceError: kernel mix: assertion failed: first";
+
+struct CudaCheck : ::testing::Test {
+  Rig rig;
+  std::shared_ptr<const Launchable> checked = rig.load("checked"), mix = rig.load("mix");
+  Stream a{rig.device()}, b{rig.device()};
+  StorageRef x = rig.make(1), y = rig.make(2), z = rig.make(3);
+
+  ~CudaCheck() override {
+    rig.driver.run_all();
+    EXPECT_EQ(rig.driver.violation(), "");
+    EXPECT_EQ(failure([&] { EXPECT_EQ(rig.read(x), 1u) << "the device is usable"; }), "");
+  }
+  std::string read_failure(const StorageRef& storage) {
+    return failure([&] { rig.read(storage); });
+  }
+};
+
+TEST_F(CudaCheck, ACheckThatHoldsIsNoFailure) {
+  rig.mix(checked, a, y, x, kPasses);
+  EXPECT_TRUE(rig.backend.outcomes().any());
+  EXPECT_EQ(rig.read(y), 63u);
+  EXPECT_FALSE(rig.backend.outcomes().any()) << "settled by the read";
+}
+
+TEST_F(CudaCheck, AFailureIsThrownByTheReadEveryTime) {
+  rig.mix(checked, a, y, x, kFailsFirst);
+  EXPECT_EQ(read_failure(y), kFirst);
+  EXPECT_EQ(read_failure(y), kFirst);
+  const std::uint64_t value = 5;
+  copy_from_host(*y, 0, &value, sizeof value);
+  EXPECT_EQ(rig.read(y), 5u) << "overwritten by the host";
+}
+
+TEST_F(CudaCheck, OtherChecksAndUnknownOnes) {
+  rig.mix(checked, a, y, x, kFailsSecond);
+  EXPECT_EQ(read_failure(y), "b.cpp:20: DeviceError: kernel mix: assertion failed: second");
+  rig.mix(checked, b, z, x, kFailsUnknown);
+  EXPECT_EQ(read_failure(z), "DeviceError: kernel mix: assertion failed: check number 5");
+}
+
+TEST_F(CudaCheck, ByWaitingForTheWorkAndThenItsOutputIsUsable) {
+  const std::array<Access, 2> accesses{{{y, AccessMode::ReadWrite}, {x, AccessMode::Read}}};
+  const Ticket ticket = rig.mix(checked, a, y, x, kFailsFirst);
+  EXPECT_EQ(failure([&] { wait(ticket, accesses); }), kFirst);
+  EXPECT_EQ(read_failure(y), "") << "the user has been told";
+}
+
+TEST_F(CudaCheck, ByASyncScopeAndBySynchronizeOnce) {
+  {
+    SyncScope scope;
+    rig.mix(checked, a, y, x, kFailsFirst);
+    EXPECT_EQ(failure([&] { scope.wait(); }), kFirst);
+  }
+  rig.mix(checked, a, y, x, kFailsFirst);
+  EXPECT_EQ(failure([&] { a.synchronize(); }), kFirst);
+  EXPECT_EQ(failure([&] { a.synchronize(); }), "");
+}
+
+TEST_F(CudaCheck, WorkThatWasEnqueuedToReadItInheritsIt) {
+  rig.mix(checked, a, y, x, kFailsFirst);
+  rig.mix(mix, a, z, y);  // a kernel without checks, on the same stream
+  StorageRef w = rig.make(4);
+  rig.mix(mix, b, w, z);  // and on another
+  EXPECT_EQ(read_failure(w), kFirst);
+  EXPECT_EQ(read_failure(z), kFirst);
+  EXPECT_EQ(read_failure(y), kFirst);
+  EXPECT_FALSE(rig.backend.outcomes().any());
+}
+
+TEST_F(CudaCheck, WorkEnqueuedAfterSomebodyKnowsIsNotRun) {
+  rig.mix(checked, a, y, x, kFailsFirst);
+  EXPECT_EQ(read_failure(y), kFirst);
+  const int before = rig.driver.count(Fn::cuLaunchKernel);
+  const std::array<Access, 2> accesses{{{z, AccessMode::ReadWrite}, {y, AccessMode::Read}}};
+  const Ticket ticket = rig.mix(mix, a, z, y);
+  EXPECT_EQ(rig.driver.count(Fn::cuLaunchKernel), before);
+  EXPECT_EQ(failure([&] { wait(ticket, accesses); }), kFirst);
+}
+
+TEST_F(CudaCheck, ACompleteOverwriteEndsIt) {
+  rig.mix(checked, a, y, x, kFailsFirst);
+  rig.mix(mix, a, y, x, 0, "kernel mix", AccessMode::Write);  // nobody knows of the failure yet
+  EXPECT_EQ(read_failure(y), "");
+  EXPECT_EQ(failure([&] { a.synchronize(); }), kFirst) << "but it is not lost";
+}
+
+TEST_F(CudaCheck, AHostWriteEndsItToo) {
+  rig.mix(checked, a, y, x, kFailsFirst);
+  const std::uint64_t value = 5;
+  copy_from_host(*y, 0, &value, sizeof value);
+  EXPECT_EQ(read_failure(y), "");
+}
+
+TEST_F(CudaCheck, EachWorkHasItsOwnRecord) {
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const StorageRef out = rig.make(i);
+    rig.mix(checked, i % 2 == 0 ? a : b, out, x, i % 3 == 0 ? kFailsFirst : kPasses);
+    if (i % 4 != 1) continue;
+    EXPECT_EQ(read_failure(out), i % 3 == 0 ? kFirst : "") << i;
+  }
+  EXPECT_EQ(failure([&] { a.synchronize(); }), kFirst);
+}
+
+TEST_F(CudaCheck, StoragesAndStreamsMayGoBeforeAnybodyKnows) {
+  {
+    const Stream passing(rig.device());
+    rig.mix(checked, passing, rig.make(9), x, kFailsFirst);
+    rig.mix(checked, passing, y, x, kFailsFirst);
+  }
+  EXPECT_EQ(read_failure(y), kFirst);
+  x = rig.make(1);
+  EXPECT_FALSE(rig.backend.outcomes().any());
+}
+
+TEST_F(CudaCheck, AnyNumberMayBeInFlight) {
+  for (int i = 0; i < 10000; ++i) {
+    rig.mix(checked, a, y, x, kPasses);
+    rig.mix(mix, a, z, y);
+  }
+  rig.mix(checked, a, y, x, kFailsFirst);
+  EXPECT_EQ(read_failure(y), kFirst);
+  EXPECT_EQ(read_failure(z), "");
+}
+
+TEST_F(CudaCheck, AFailedLaunchLeavesNoOutcome) {
+  rig.driver.fail_next(Fn::cuLaunchKernel, 701);
+  EXPECT_NE(failure([&] { rig.mix(checked, a, y, x, kFailsFirst); }), "");
+  EXPECT_FALSE(rig.backend.outcomes().any());
+  EXPECT_EQ(rig.read(y), 2u);
+}
+
+}  // namespace
+}  // namespace tessera::runtime::cuda::fake

@@ -1,0 +1,69 @@
+// What the attention kernels share: options and their checks, scores, and the state of the online softmax.
+#pragma once
+#include <cmath>
+#include <limits>
+
+#include "tessera/kernels/common.hpp"
+
+namespace tessera::kernels {
+
+enum class AttentionMask { Full, Causal, Window };
+
+struct AttentionOptions {
+  float scale = 0;      ///< of the scores; 0: 1 / sqrt(d)
+  bool causal = false;  ///< a query sees the keys up to its own position
+  int window = 0;       ///< with causal: only so many of them, the nearest; 0: all
+
+  float scale_for(std::int64_t d) const { return scale != 0 ? scale : 1 / std::sqrt(static_cast<float>(d)); }
+  /// AttentionMask as a number. ShapeError for a window without causal.
+  int mask(const char* kernel, SourceLocation where) const {
+    if (window < 0 || (window > 0 && !causal))
+      throw ShapeError(std::string("kernels::") + kernel + ": a window is at least 0 and needs causal = true", where);
+    return static_cast<int>(!causal ? AttentionMask::Full : window > 0 ? AttentionMask::Window : AttentionMask::Causal);
+  }
+};
+
+/// The checks on q, k and v that do not depend on their rank: d is their last axis, `heads` the number of that of
+/// heads.
+template <Operand Q, Operand K, Operand V>
+void check_attention(const char* kernel, const Q& q, const K& k, const V& v, int heads, SourceLocation where) {
+  static_assert(std::is_same_v<element_of<Q>, element_of<K>> && std::is_same_v<element_of<Q>, element_of<V>>,
+                "q, k and v must have one element type");
+  const std::int64_t d = q.dim(Q::rank - 1, where), kv_heads = k.dim(heads, where);
+  expect_shape(d >= 1 && d <= 256, kernel, "q", q, "d is 1 to 256", where);
+  expect_dim(kernel, "k", k, K::rank - 1, d, where);
+  expect_shape(v.dims(where) == k.dims(where), kernel, "v", v, "they must be k's", where);
+  expect_shape(kv_heads > 0 && q.dim(heads) % kv_heads == 0, kernel, "q", q, "its heads must be a multiple of k's",
+               where);
+}
+
+/// scale * q k^T in units of log2(e), so that exp2 serves.
+template <class T, int M, int N, int D>
+auto scores(const Tile<T, M, D>& q, const Tile<T, N, D>& k, const Scalar<f32>& scale) {
+  return mma(q, transpose(k), zeros<f32, M, N>()) * (scale * log2e<f32>);
+}
+
+/// Maximum, sum and weighted values of the scores so far, for each of M queries. Starting from the lowest finite number
+/// keeps queries that have seen nothing at weight 0, where -infinity would give NaN.
+template <int M, int D>
+struct OnlineSoftmax {
+  Tile<f32, M, 1> m = full<f32, M, 1>(std::numeric_limits<f32>::lowest());
+  Tile<f32, M, 1> l = zeros<f32, M, 1>();
+  Tile<f32, M, D> acc = zeros<f32, M, D>();
+
+  template <class T, int N>
+  void add(const Tile<f32, M, N>& s, const Tile<T, N, D>& v) {
+    auto m2 = max(m, max(s, axis<1>));
+    auto p = exp2(s - m2);
+    auto alpha = exp2(m - m2);
+    l = l * alpha + sum(p, axis<1>);
+    acc = mma(narrow<T>(p), v, acc * alpha);
+    m = m2;
+  }
+  /// 0 for a query that saw no key: its sum is 0, any other's at least 1.
+  Tile<f32, M, D> result() const { return acc / max(l, 1e-30f); }
+  /// log2 of the sum of exp2 of the scores; -infinity for a query that saw no key.
+  Tile<f32, M, 1> log_sum() const { return m + log2(l); }
+};
+
+}  // namespace tessera::kernels

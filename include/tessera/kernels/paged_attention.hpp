@@ -1,0 +1,65 @@
+// Decoding attention over a cache in pages: as decode_attention, but the keys of a sequence lie in pages that a table
+// names, so that sequences grow without moving.
+//
+//   auto o = kernels::paged_attention(q, k_pages, v_pages, table, lengths).sync();
+//
+// q is [batch, heads, d]; k_pages and v_pages are [pages, kv_heads, page_size, d] with a page_size of 16, 32, 64 or
+// 128; table (i32) is [batch, pages of a sequence], lengths (i32) the keys in use. A page number outside reads zeros.
+#pragma once
+#include "tessera/kernels/decode_combine.hpp"
+
+namespace tessera::kernels {
+
+template <class T, int G, int Page, int D>
+void paged_part(Mut<f32, 1, 1, 1, G, D> parts, Mut<f32, 1, 1, 1, G> sums, In<T, dyn, dyn, dyn, dyn> q,
+                In<T, dyn, dyn, dyn, dyn> k, In<T, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths,
+                Scalar<f32> scale) {
+  auto [batch, head, part, zero] = sums.index();
+  auto K = k.tiles(shape<1, 1, Page, D>);
+  auto V = v.tiles(shape<1, 1, Page, D>);
+  auto Q = reshape(q.tiles(shape<1, 1, G, D>).load(batch, head, 0, 0), shape<G, D>);
+  auto length = min(lengths.gather(batch), table.dim(1) * Page);
+  auto steps = ceil_div(table.dim(1), sums.dim(2));
+  OnlineSoftmax<G, D> state;
+  for (auto j : range(part * steps, min((part + 1) * steps, ceil_div(length, Page)))) {
+    auto page = table.gather(batch, j);
+    auto s = scores(Q, reshape(K.load(page, head, 0, 0), shape<Page, D>), scale);
+    auto cols = iota<i32, 1, Page>(axis<1>) + j * Page;
+    state.add(where(cols < length, s, -infinity<f32>), reshape(V.load(page, head, 0, 0), shape<Page, D>));
+  }
+  parts.store(reshape(state.result(), shape<1, 1, 1, G, D>));
+  sums.store(reshape(state.log_sum(), shape<1, 1, 1, G>));
+}
+
+/// softmax(scale * q k^T) v over the first lengths[i] keys of sequence i, of q's extents; 0 for an empty sequence.
+template <Operand Q, Operand K, Operand V, Operand B, Operand L>
+Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const V& v_pages, const B& table,
+                                             const L& lengths, float scale = 0, std::int64_t parts = 0,
+                                             SourceLocation where = SourceLocation::current()) {
+  using T = element_of<Q>;
+  static_assert(Q::rank == 3 && K::rank == 4 && V::rank == 4,
+                "q is [batch, heads, d], pages [pages, kv_heads, page_size, d]");
+  check_attention("paged_attention", q, k_pages, v_pages, 1, where);
+  expect_dim("paged_attention", "table", table, 0, q.dim(0), where);
+  expect_dim("paged_attention", "lengths", lengths, 0, q.dim(0), where);
+  const std::int64_t page = k_pages.dim(2);
+  expect_shape(page == 16 || page == 32 || page == 64 || page == 128, "paged_attention", "k_pages", k_pages,
+               "a page holds 16, 32, 64 or 128 keys", where);
+  const DecodeShape s =
+      decode_shape(q, k_pages.dim(1), ceil_div(table.dim(1) * page, std::int64_t{kDecodeKeys}), parts, where);
+  const View<T, 4> groups = tessera::reshape(q.view(), Dims<4>(s.batch, s.kv_heads, s.group, s.d), where);
+  const float factor = AttentionOptions{scale}.scale_for(s.d);
+  return with_constant<2>(s.group > 16, [&](auto many) {
+    constexpr int g = many ? 64 : 16;
+    return with_extent<64, 256>(s.d, [&](auto d) {
+      auto partial = with_extent<16, 128>(page, [&](auto keys) {
+        return kernel<paged_part<T, g, keys, d>>(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups,
+                                                 k_pages.view(), v_pages.view(), table.view(), lengths.view(), factor,
+                                                 where);
+      });
+      return tessera::reshape(combine_parts<T, g, d>(std::move(partial), s, where), q.dims(), where);
+    });
+  });
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,64 @@
+// Attention against f64: full, causal, window, grouped heads, other lengths of queries than of keys.
+#include "tessera/kernels/attention.hpp"
+
+#include "kernels/attention_reference.hpp"
+#include "kernels/support.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+struct Case {
+  int batch, heads, kv_heads, queries, keys, d;
+};
+
+void check(const Case& c, const AttentionOptions& options) {
+  const auto q = random_tensor<bf16>({c.batch, c.heads, c.queries, c.d}, 1);
+  const auto k = random_tensor<bf16>({c.batch, c.kv_heads, c.keys, c.d}, 2);
+  const auto v = random_tensor<bf16>({c.batch, c.kv_heads, c.keys, c.d}, 3);
+  const auto hq = doubles(q), hk = doubles(k), hv = doubles(v);
+  std::vector<double> want(hq.size());
+  for (int bh = 0; bh < c.batch * c.heads; ++bh) {
+    const int kv = bh / c.heads * c.kv_heads + bh % c.heads / (c.heads / c.kv_heads);
+    for (int i = 0; i < c.queries; ++i) {
+      const auto sees = [&](std::ptrdiff_t j) {
+        const std::ptrdiff_t at = i + c.keys - c.queries;
+        return !options.causal || (j <= at && (options.window == 0 || at - j < options.window));
+      };
+      const std::ptrdiff_t row = (static_cast<std::ptrdiff_t>(bh) * c.queries + i) * c.d;
+      const std::ptrdiff_t keys = static_cast<std::ptrdiff_t>(kv) * c.keys * c.d;
+      attend(&hq[static_cast<std::size_t>(row)], hk.data() + keys, hv.data() + keys, c.keys, c.d, c.d,
+             1 / std::sqrt(static_cast<double>(c.d)), sees, &want[static_cast<std::size_t>(row)]);
+    }
+  }
+  expect_close(attention(q, k, v, options).sync(), want, 1e-2,
+               std::to_string(c.queries) + " queries, " + std::to_string(c.keys) + " keys, d " + std::to_string(c.d));
+}
+
+TEST(Attention, Full) {
+  check({1, 2, 1, 70, 300, 64}, {});
+  check({2, 2, 2, 1, 1, 32}, {});
+}
+TEST(Attention, Causal) {
+  check({2, 4, 2, 200, 200, 64}, {.causal = true});
+  check({1, 2, 1, 50, 300, 128}, {.causal = true});  // the last 50 of 300 positions
+  check({1, 1, 1, 100, 70, 80}, {.causal = true});   // the first 30 queries see nothing
+  check({1, 1, 1, 130, 130, 256}, {.causal = true});
+}
+TEST(Attention, Window) {
+  check({1, 2, 1, 300, 300, 64}, {.causal = true, .window = 50});
+  check({1, 1, 1, 300, 300, 64}, {.causal = true, .window = 1});
+  check({1, 1, 1, 60, 400, 64}, {.causal = true, .window = 129});
+}
+TEST(Attention, ShapesThatDoNotFit) {
+  const auto q = random_tensor<bf16>({1, 4, 10, 32}, 1), k = random_tensor<bf16>({1, 3, 10, 32}, 2);
+  const auto two = random_tensor<bf16>({1, 2, 10, 32}, 2), wide = random_tensor<bf16>({1, 2, 10, 16}, 3);
+  EXPECT_ERROR(ShapeError, (void)attention(q, k, k), "its heads must be a multiple of k's");
+  EXPECT_ERROR(ShapeError, (void)attention(q, wide, wide),
+               "argument k has the extents [1, 2, 10, 16]: axis 3 must be 32");
+  EXPECT_ERROR(ShapeError, (void)attention(q, two, wide), "argument v");
+  EXPECT_ERROR(ShapeError, (void)attention(q, two, two, {.window = 3}), "needs causal");
+  EXPECT_EQ(attention(q, two, two).sync().dims(), Dims(1, 4, 10, 32));
+}
+
+}  // namespace
+}  // namespace tessera::kernels

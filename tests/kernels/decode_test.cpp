@@ -1,0 +1,98 @@
+// Packed sequences, decoding over a cache and over pages, against f64.
+#include "kernels/attention_reference.hpp"
+#include "kernels/support.hpp"
+#include "tessera/kernels/attention_varlen.hpp"
+#include "tessera/kernels/decode_attention.hpp"
+#include "tessera/kernels/paged_attention.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+void check_packed(const AttentionOptions& options) {
+  const std::vector<i32> ends{0, 5, 5, 75, 230, 231};  // one sequence is empty
+  const int tokens = ends.back(), heads = 2, d = 64;
+  const auto q = random_tensor<f32>({tokens, heads, d}, 1), k = random_tensor<f32>({tokens, 1, d}, 2);
+  const auto v = random_tensor<f32>({tokens, 1, d}, 3);
+  const auto hq = doubles(q), hk = doubles(k), hv = doubles(v);
+  std::vector<double> want(hq.size());
+  for (std::size_t s = 0; s + 1 < ends.size(); ++s) {
+    for (int i = ends[s]; i < ends[s + 1]; ++i) {
+      for (int h = 0; h < heads; ++h) {
+        const auto row = static_cast<std::size_t>((i * heads + h) * d);
+        const auto sees = [&](std::ptrdiff_t j) {
+          return j >= ends[s] && j < ends[s + 1] &&
+                 (!options.causal || (j <= i && (options.window == 0 || i - j < options.window)));
+        };
+        attend(&hq[row], hk.data(), hv.data(), tokens, d, d, 0.125, sees, &want[row]);
+      }
+    }
+  }
+  const auto offsets = from(ends, {ends.size()}).sync();
+  expect_close(attention_varlen(q, k, v, offsets, options).sync(), want, 1e-5, "packed");
+}
+TEST(AttentionVarlen, Sequences) {
+  check_packed({});
+  check_packed({.causal = true});
+  check_packed({.causal = true, .window = 20});
+}
+
+constexpr int batch = 3, heads = 6, kv_heads = 2, group = 3, d = 64;
+
+/// `row(b, h, j)`: where key j of sequence b and head h begins.
+template <class Row>
+std::vector<double> decoded(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
+                            const std::vector<i32>& lengths, Row row) {
+  std::vector<double> o(q.size());
+  for (int b = 0; b < batch; ++b) {
+    for (int h = 0; h < heads; ++h) {
+      std::vector<double> keys, values;
+      const i32 n = lengths[static_cast<std::size_t>(b)];
+      for (i32 j = 0; j < n; ++j) {
+        const auto at = static_cast<std::ptrdiff_t>(row(b, h / group, j)) * d;
+        keys.insert(keys.end(), k.begin() + at, k.begin() + at + d);
+        values.insert(values.end(), v.begin() + at, v.begin() + at + d);
+      }
+      const auto to = static_cast<std::size_t>((b * heads + h) * d);
+      attend(
+          &q[to], keys.data(), values.data(), n, d, d, 0.125, [](std::ptrdiff_t) { return true; }, &o[to]);
+    }
+  }
+  return o;
+}
+
+TEST(DecodeAttention, PartsOfTheCache) {
+  const int capacity = 700;
+  const auto q = random_tensor<f32>({batch, heads, d}, 4);
+  const auto k = random_tensor<f32>({batch, kv_heads, capacity, d}, 5);
+  const auto v = random_tensor<f32>({batch, kv_heads, capacity, d}, 6);
+  for (const auto& lengths : {std::vector<i32>{700, 1, 300}, std::vector<i32>{0, 128, 129}}) {
+    const auto n = from(lengths, {lengths.size()}).sync();
+    const auto want = decoded(doubles(q), doubles(k), doubles(v), lengths,
+                              [&](int b, int h, int j) { return (b * kv_heads + h) * capacity + j; });
+    for (const int parts : {0, 1, 3, 9})
+      expect_close(decode_attention(q, k, v, n, 0, parts).sync(), want, 1e-5, std::to_string(parts) + " parts");
+  }
+  const auto two = from(std::vector<i32>{1, 2}, {2}).sync();
+  EXPECT_ERROR(ShapeError, (void)decode_attention(q, k, v, two), "argument lengths has the extents [2]");
+}
+
+TEST(PagedAttention, PagesInAnyOrder) {
+  const int page = 32, pages = 20, most = 7;
+  const auto q = random_tensor<f32>({batch, heads, d}, 7);
+  const auto k = random_tensor<f32>({pages, kv_heads, page, d}, 8);
+  const auto v = random_tensor<f32>({pages, kv_heads, page, d}, 9);
+  std::vector<i32> table;
+  for (int i = 0; i < batch * most; ++i) table.push_back(i * 7 % pages);
+  const std::vector<i32> lengths{200, 33, 0};
+  const auto t = from(table, {batch, most}).sync(), n = from(std::vector<i32>{1}, {1, 1}).sync();
+  const auto used = from(lengths, {batch}).sync();
+  const auto want = decoded(doubles(q), doubles(k), doubles(v), lengths, [&](int b, int h, int j) {
+    return (table[static_cast<std::size_t>(b * most + j / page)] * kv_heads + h) * page + j % page;
+  });
+  for (const int parts : {0, 1, 4})
+    expect_close(paged_attention(q, k, v, t, used, 0, parts).sync(), want, 1e-5, std::to_string(parts) + " parts");
+  EXPECT_ERROR(ShapeError, (void)paged_attention(q, k, v, n, used), "argument table has the extents [1, 1]");
+}
+
+}  // namespace
+}  // namespace tessera::kernels

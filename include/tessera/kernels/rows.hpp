@@ -15,6 +15,11 @@ inline constexpr int kRowChunk = 4096;
 /// The extent of a piece that holds a row of any length; only parts of it (y.sub) are loaded and stored.
 inline constexpr int kWholeRow = 1 << 30;
 
+/// No number of U is less.
+template <class U>
+inline constexpr U lowest =
+    std::numeric_limits<U>::has_infinity ? -std::numeric_limits<U>::infinity() : std::numeric_limits<U>::lowest();
+
 /// A tensor as a matrix of its rows along the last axis. ShapeError if it has other than two axes and gaps.
 template <Operand X>
 View<element_of<X>, 2> rows_of(const X& x, SourceLocation where) {

@@ -1,0 +1,72 @@
+// Products of fp8 matrices with a scale for each block, and the quantisation that makes them (as in DeepSeek-V3, 2024):
+// activations have one scale for 128 elements of a row, weights one for a square of 128 x 128.
+//
+//   auto [qx, sx] = kernels::quantize_blocks<f8e4m3, 1>(x).sync();        // [m, k], [m, ceil(k / 128)]
+//   auto [qw, sw] = kernels::quantize_blocks<f8e4m3, 128>(w).sync();      // [n, k], [ceil(n / 128), ceil(k / 128)]
+//   auto y = kernels::block_scaled_linear(qx, sx, qw, sw).sync();         // x w^T as bf16
+//
+// Each product of 128 elements along k is scaled and added in f32, so fast accumulation loses nothing beyond it.
+#pragma once
+#include "tessera/kernels/gemm_table.hpp"
+#include "tessera/kernels/quantize.hpp"
+
+namespace tessera::kernels {
+
+inline constexpr int kScaleBlock = 128;
+
+template <class Q, class T, int R>
+void quantize_block(Mut<Q, R, kScaleBlock> q, Mut<f32, 1, 1> scale, In<T, dyn, dyn> x) {
+  auto t = cast<f32>(x.load_like(q));
+  auto top = max(max(abs(t), axis<1>), axis<0>);
+  auto s = where(top > 0.0f, top / largest_of<Q>, 1.0f);
+  q.store(cast<Q>(t / s));
+  scale.store(s);
+}
+
+template <class U, class Q, int BM, int BN>
+void block_scaled_tiles(MutTiles<U, BM, BN> y, In<Q, dyn, dyn> x, In<f32, dyn, dyn> x_scale, In<Q, dyn, dyn> w,
+                        In<f32, dyn, dyn> w_scale) {
+  require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
+  auto X = x.tiles(shape<BM, kScaleBlock>);
+  auto W = w.tiles(shape<BN, kScaleBlock>);
+  auto XS = x_scale.tiles(shape<BM, 1>);
+  for (auto out : y.grouped(8)) {
+    auto [i, j] = out.index();
+    auto acc = zeros<f32, BM, BN>();
+    for (auto k : range(X.count(1))) {
+      auto part = multiply<Q>(X.load(i, k), transpose(W.load(j, k)), zeros<f32, BM, BN>());
+      acc = acc + part * (XS.load(i, k) * w_scale.gather(j * BN / kScaleBlock, k));
+    }
+    out.store(narrow<U>(acc));
+  }
+}
+
+/// {q, scales}: one scale for each `Rows` rows and 128 columns.
+template <Element Q, int Rows, Operand X>
+Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 2>>> quantize_blocks(const X& x,
+                                                             SourceLocation where = SourceLocation::current()) {
+  static_assert(X::rank == 2, "quantize_blocks takes a matrix");
+  static_assert(std::is_same_v<Q, f8e4m3> || std::is_same_v<Q, f8e5m2>, "f8e4m3 or f8e5m2");
+  const Dims<2> blocks(ceil_div(x.dim(0, where), std::int64_t{Rows}), ceil_div(x.dim(1), std::int64_t{kScaleBlock}));
+  return kernel<quantize_block<Q, element_of<X>, Rows>>(empty<Q>(x.dims()), empty<f32>(blocks), x.view(), where);
+}
+/// x w^T of quantised x [m, k] and w [n, k], as U.
+template <Element U = bf16, Operand X, Operand XS, Operand W, Operand WS>
+Op<Tensor<U, 2>> block_scaled_linear(const X& x, const XS& x_scale, const W& w, const WS& w_scale,
+                                     SourceLocation where = SourceLocation::current()) {
+  using Q = element_of<X>;
+  static_assert(std::is_same_v<Q, element_of<W>>, "x and w must have one element type");
+  const std::int64_t m = x.dim(0, where), k = x.dim(1), n = w.dim(0, where),
+                     steps = ceil_div(k, std::int64_t{kScaleBlock});
+  expect_dim("block_scaled_linear", "w", w, 1, k, where);
+  expect_shape(x_scale.dims() == Dims<2>(m, steps), "block_scaled_linear", "x_scale", x_scale,
+               "one for each row and 128 columns of x", where);
+  expect_shape(w_scale.dims() == Dims<2>(ceil_div(n, std::int64_t{kScaleBlock}), steps), "block_scaled_linear",
+               "w_scale", w_scale, "one for each 128 rows and 128 columns of w", where);
+  return with_constant<2>(m > 64, [&](auto many) {
+    return kernel<block_scaled_tiles<U, Q, many ? 128 : 64, 128>>(empty<U>(Dims<2>(m, n)), x.view(), x_scale.view(),
+                                                                  w.view(), w_scale.view(), where);
+  });
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,30 @@
+// The weighted sum of what a token's experts gave, for a mixture of experts (grouped_gemm.hpp shows the whole).
+//
+//   auto y = kernels::moe_combine(placed, weights, places).sync();     // [places, d] -> [tokens, d]
+#pragma once
+#include "tessera/kernels/common.hpp"
+
+namespace tessera::kernels {
+
+template <class T, int B>
+void combine_pairs(Mut<T, 1, B> y, In<T, dyn, dyn> placed, In<f32, dyn, dyn> weights, In<i32, dyn> places) {
+  auto Placed = placed.tiles(shape<1, B>);
+  auto [token, part] = y.index();
+  auto acc = zeros<f32, 1, B>();
+  for (auto slot : range(weights.dim(1)))
+    acc =
+        acc + cast<f32>(Placed.load(places.gather(token * weights.dim(1) + slot), part)) * weights.gather(token, slot);
+  y.store(narrow<T>(acc));
+}
+
+/// The sum of each token's rows times their weights: [tokens, d].
+template <Operand X, Operand W, Operand P>
+Op<Tensor<element_of<X>, 2>> moe_combine(const X& placed, const W& weights, const P& places,
+                                         SourceLocation where = SourceLocation::current()) {
+  using T = element_of<X>;
+  expect_dim("moe_combine", "places", places, 0, weights.size(where), where);
+  return kernel<combine_pairs<T, 1024>>(empty<T>(Dims<2>(weights.dim(0), placed.dim(1))), placed.view(), weights.view(),
+                                        places.view(), where);
+}
+
+}  // namespace tessera::kernels

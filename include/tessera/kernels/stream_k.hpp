@@ -1,0 +1,77 @@
+// A product whose last, short wave of tiles is split along k among all processors (after Osama et al. 2023,
+// "Stream-K"): full waves are computed tile by tile; each tile of the rest in equal parts of its sum, which a second
+// kernel adds. For sizes whose tiles do not fill the last wave (1536 cubed: 144 tiles of 128 x 128 on 132 processors).
+//
+//   auto c = kernels::gemm_stream_k(a, b).sync();
+#pragma once
+#include "tessera/kernels/gemm.hpp"
+#include "tessera/kernels/stream_k_sums.hpp"
+
+namespace tessera::kernels {
+
+/// Tiles before `whole` (row-major) into c; of each later one `share` parts of its sum into parts.
+template <class E, class M, int BK, class U, class S, class T, int BM, int BN, class... P>
+void stream_k_products(MutTiles<U, BM, BN> c, MutTiles<S, 1, BM, BN> parts, In<T, dyn, dyn> a, In<T, dyn, dyn> b,
+                       Scalar<i32> whole, Scalar<i32> share, P... operands) {
+  require(a.dim(1) == b.dim(0), "a's columns must be b's rows");
+  auto A = a.tiles(shape<BM, BK>);
+  auto B = b.tiles(shape<BK, BN>);
+  for (auto out : c.row_order()) {
+    auto [i, j] = out.index();
+    tile_if (i * c.count(1) + j < whole) {
+      out.store(narrow<U>(E{}(product_tile<M, BM, BN, BK>(a, b, i, j), out, operands...)));
+    }
+  }
+  auto steps = ceil_div(A.count(1), share);
+  for (auto out : parts.row_order()) {
+    auto [number, zero, none] = out.index();
+    auto tile = whole + number / share, part = number % share;
+    auto i = tile / c.count(1), j = tile % c.count(1);
+    auto acc = zeros<S, BM, BN>();
+    for (auto k : range(part * steps, min((part + 1) * steps, A.count(1))))
+      acc = multiply<M>(A.load(i, k), B.load(k, j), acc);
+    out.store(reshape(acc, shape<1, BM, BN>));
+  }
+}
+/// a b, then the epilogue. `slots`: how many tiles run at once (0: of the device).
+template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
+Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
+                                                         const Fused<E, P...>& epilogue = Fused<E, P...>{},
+                                                         int slots = 0,
+                                                         SourceLocation where = SourceLocation::current()) {
+  using T = element_of<A>;
+  using C = product_t<U, T>;
+  using X = std::conditional_t<std::is_void_v<M>, T, M>;
+  using S = acc_t<X>;
+  static_assert(std::is_same_v<T, element_of<B>>,
+                "gemm_stream_k: a and b must have one element type: cast one of them");
+  expect_dim("gemm_stream_k", "b", b, 0, a.dim(1, where), where);
+  const std::int64_t m = a.dim(0), n = b.dim(1);
+  check_epilogue(epilogue, "gemm_stream_k", m, n, where);
+  const Target target = target_of(a.device(where));
+  return with_constant<2>(target.gpu ? 1 : 0, [&](auto gpu) {
+    static constexpr GemmTile t = kGemmTiles[gpu ? 3 : 0];
+    constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
+    const StreamShare s =
+        stream_share(ceil_div(m, std::int64_t{t.m}) * ceil_div(n, std::int64_t{t.n}), slots > 0    ? slots
+                                                                                      : target.gpu ? target.processors
+                                                                                                   : 4);
+    auto first = std::apply(
+        [&](const auto&... p) {
+          return kernel<stream_k_products<E, X, BK, C, S, T, t.m, t.n, epilogue_param<P>...>>(
+              empty<C>(Dims<2>(m, n)), empty<S>(Dims<3>(s.rest * s.share, t.m, t.n)), a.view(), b.view(), s.whole,
+              s.share, p..., where);
+        },
+        epilogue.operands);
+    return std::move(first).then([s, epilogue, where](std::tuple<Tensor<C, 2>, Tensor<S, 3>> made) {
+      return std::apply(
+          [&](const auto&... p) {
+            return kernel<stream_k_sums<E, C, S, t.m, t.n, epilogue_param<P>...>>(
+                std::move(std::get<0>(made)), std::get<1>(made), s.whole, s.share, p..., where);
+          },
+          epilogue.operands);
+    });
+  });
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,36 @@
+// Products whose last wave is split, and products of block-scaled fp8, against f64.
+#include "tessera/kernels/stream_k.hpp"
+
+#include "kernels/gemm_reference.hpp"
+#include "kernels/support.hpp"
+#include "tessera/kernels/block_scaled_gemm.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+TEST(StreamK, EveryRemainderOfTheLastWave) {
+  const auto a = random_tensor<f32>({200, 500}, 1), b = random_tensor<f32>({500, 130}, 2),
+             r = random_tensor<f32>({200, 130}, 3);
+  const auto want = product(doubles(a), doubles(b), 200, 130);
+  auto with_residual = want;
+  const auto hr = doubles(r);
+  for (std::size_t i = 0; i < want.size(); ++i) with_residual[i] += hr[i];
+  for (const int slots : {1, 5, 7, 12, 100})  // 12 tiles
+    expect_close(gemm_stream_k(a, b, {}, slots).sync(), want, 1e-5, std::to_string(slots) + " slots");
+  expect_close(gemm_stream_k(a, b, residual(r), 9).sync(), with_residual, 1e-5, "residual");
+  EXPECT_ERROR(ShapeError, (void)gemm_stream_k(a, r), "argument b has the extents [200, 130]: axis 0 must be 500");
+}
+
+TEST(BlockScaled, ActivationsByRowsWeightsBySquares) {
+  for (const auto& [m, n, k] : {std::tuple{70, 200, 300}, {3, 128, 128}, {1, 5, 1000}}) {
+    const auto x = random_tensor<bf16>({m, k}, 4, 5), w = random_tensor<bf16>({n, k}, 5, 0.1);
+    const auto [qx, sx] = quantize_blocks<f8e4m3, 1>(x).sync();
+    const auto [qw, sw] = quantize_blocks<f8e4m3, 128>(w).sync();
+    expect_close(block_scaled_linear(qx, sx, qw, sw).sync(), product(doubles(x), turned(doubles(w), k), m, n), 6e-2,
+                 std::to_string(m) + "x" + std::to_string(n));
+    EXPECT_ERROR(ShapeError, (void)block_scaled_linear(qx, sx, qw, sw.template slice<0>(0, 0)), "argument w_scale");
+  }
+}
+
+}  // namespace
+}  // namespace tessera::kernels

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -27,6 +28,12 @@ class OpBase {
   virtual runtime::Backend* device() const noexcept;
   /// For an operation that makes a tensor: the extents and strides of that tensor, if they are known already.
   virtual bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept;
+
+  // Memory of operations is reused: a launch that has been made before allocates nothing (op_memory.cpp).
+  static void* operator new(std::size_t bytes);
+  static void operator delete(void* memory, std::size_t bytes) noexcept;
+  static void* operator new(std::size_t bytes, std::align_val_t alignment);
+  static void operator delete(void* memory, std::size_t bytes, std::align_val_t alignment) noexcept;
 };
 
 template <class T>

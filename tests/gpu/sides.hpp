@@ -2,6 +2,7 @@
 // that differs between the devices: what is not written differs, and what is written outside is seen.
 #pragma once
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -13,9 +14,13 @@ namespace gpu_test {
 
 /// How inputs and outputs lie in memory.
 enum class Placement {
-  Aligned,  ///< contiguous, every base a multiple of 16 elements: guards along the first axis only
-  Shifted,  ///< one element off along every axis, rows of odd strides: nothing is aligned
+  Aligned,    ///< contiguous, the base a multiple of 16 elements: guards along the first axis only
+  Padded,     ///< rows apart by a multiple of 16 elements, the base as well
+  OddStride,  ///< the base aligned, rows apart by three elements more than they have
+  Shifted,    ///< one element off along every axis: nothing is aligned
 };
+inline constexpr Placement kPlacements[] = {Placement::Aligned, Placement::Padded, Placement::OddStride,
+                                            Placement::Shifted};
 
 template <class T>
 T poison_value(unsigned char byte) {
@@ -34,14 +39,6 @@ bool same_bits(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
-/// Calls `f.template operator()<Axis>()` for each axis.
-template <int R, class F>
-void each_axis(F f) {
-  [&]<int... A>(std::integer_sequence<int, A...>) {
-    (f.template operator()<A>(), ...);
-  }(std::make_integer_sequence<int, R>{});
-}
-
 /// A tensor inside guard zones.
 template <class T, int R>
 class Guarded {
@@ -52,8 +49,14 @@ class Guarded {
       : dims_(dims), poison_(poison_value<T>(poison)) {
     std::int64_t count = 1;
     for (std::size_t a = 0; a < R; ++a) {
-      before_[a] = placement == Placement::Shifted ? 1 : a == 0 ? 16 : 0;
-      after_[a] = placement == Placement::Shifted ? 2 : a == 0 ? 16 : 0;
+      const bool first = a == 0, last = a == R - 1;
+      if (placement == Placement::Shifted) {
+        before_[a] = 1, after_[a] = 2;
+      } else if (first || (last && placement == Placement::Padded)) {
+        before_[a] = 16, after_[a] = 16;
+      } else if (last && placement == Placement::OddStride) {
+        after_[a] = 3;
+      }
       outer_[a] = before_[a] + dims[a] + after_[a];
       count *= outer_[a];
     }

@@ -1,0 +1,353 @@
+// Reading and writing tensors in every way of the language, GPU against CPU, bit for bit: tile grids with each padding,
+// any index, element offsets, broadcasting, permuted views, sub-partitions, gathers, scatters, dealt tiles, ranks 1
+// to 5.
+#include "gpu/gpu_test.hpp"
+
+namespace gpu_test {
+namespace {
+
+using namespace tessera;
+
+/// Every index from -2 to 3 along both axes, with the padding that the type has.
+template <class T, int P>
+void tile_grid(Mut<T, 8, 16> y, In<T, dyn, dyn> x) {
+  auto [i, j] = y.index();
+  const auto load = [&](const auto& padding) { return x.tiles(shape<8, 16>, padding).load(i - 2, j - 2); };
+  if constexpr (P == 0)
+    y.store(load(pad::zero));
+  else if constexpr (P == 1)
+    y.store(load(pad::neg_inf));
+  else if constexpr (P == 2)
+    y.store(load(pad::pos_inf));
+  else if constexpr (P == 3)
+    y.store(load(pad::nan));
+  else
+    y.store(load(pad(5)));
+}
+template <class T, int P>
+void check_tile_grid() {
+  const auto values = any_values<T>(13 * 37, 1);
+  for (const Placement p : kPlacements) {
+    const auto both = on_both(p, [&](const Side& side) {
+      auto x = side.input(values, {13, 37});
+      auto y = side.template output<T>({6 * 8, 6 * 16});
+      kernel<tile_grid<T, P>>(y.lend(), x.view()).sync();
+      return y.take();
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << type_name<T>() << ", padding " << P << ", placement " << int(p);
+  }
+}
+class TileGrids : public Gpu {};
+TEST_F(TileGrids, F32) {
+  check_tile_grid<f32, 0>();
+  check_tile_grid<f32, 1>();
+  check_tile_grid<f32, 2>();
+  check_tile_grid<f32, 3>();
+  check_tile_grid<f32, 4>();
+}
+TEST_F(TileGrids, Halves) {
+  check_tile_grid<bf16, 1>();
+  check_tile_grid<f16, 4>();
+}
+TEST_F(TileGrids, Narrow) {
+  check_tile_grid<f8e4m3, 0>();
+  check_tile_grid<f8e5m2, 1>();
+  check_tile_grid<i8, 4>();
+  check_tile_grid<u16, 4>();
+}
+TEST_F(TileGrids, Wide) {
+  check_tile_grid<f64, 3>();
+  check_tile_grid<i64, 4>();
+  check_tile_grid<i32, 0>();
+}
+
+template <class T>
+void elementwise_ways(Mut<T, 16, 32> y, Mut<T, 16, 32> z, In<T, dyn, dyn> x, In<T, dyn, dyn> row, In<T, dyn> line) {
+  auto [i, j] = y.origin();
+  y.store(x.load_at(shape<16, 32>, i - 3, j + 5, pad(2)));
+  z.store(broadcast(row.load_like(z), shape<16, 32>) + broadcast(line.load_like(z, axes<1>), shape<16, 32>));
+}
+template <class T>
+void check_elementwise_ways() {
+  const auto values = values_in<T>(40 * 70, 1, 0, 50), row = values_in<T>(70, 2, 0, 50),
+             line = values_in<T>(70, 3, 0, 50);
+  for (const Placement p : kPlacements) {
+    const auto both = on_both(p, [&](const Side& side) {
+      auto x = side.input(values, {40, 70});
+      auto r = side.input(row, {1, 70});
+      auto l = side.input(line, {70});
+      auto y = side.template output<T>({40, 70}), z = side.template output<T>({40, 70});
+      kernel<elementwise_ways<T>>(y.lend(), z.lend(), x.view(), r.view(), l.view()).sync();
+      auto all = y.take();
+      const auto more = z.take();
+      all.insert(all.end(), more.begin(), more.end());
+      return all;
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << type_name<T>() << ", placement " << int(p);
+  }
+}
+class Regions : public Gpu {};
+TEST_F(Regions, F32) { check_elementwise_ways<f32>(); }
+TEST_F(Regions, F16) { check_elementwise_ways<f16>(); }
+TEST_F(Regions, I32) { check_elementwise_ways<i32>(); }
+TEST_F(Regions, U8) { check_elementwise_ways<u8>(); }
+
+void permuted_reads(Mut<f32, 8, 4, 16> y, In<f32, dyn, dyn, dyn> x) {
+  auto [i, j, k] = y.index();
+  y.store(x.permuted(order<2, 0, 1>).tiles(shape<8, 4, 16>).load(i, j, k));
+}
+TEST_F(Regions, Permuted) {
+  const auto values = any_values<f32>(7 * 33 * 19, 1);
+  for (const Placement p : kPlacements) {
+    const auto both = on_both(p, [&](const Side& side) {
+      auto x = side.input(values, {7, 33, 19});
+      auto y = side.output<f32>({19, 7, 33});
+      kernel<permuted_reads>(y.lend(), x.view()).sync();
+      auto z = side.output<f32>({7, 33, 19});  // and written through a permuted view
+      kernel<permuted_reads>(z.lend().permute<2, 0, 1>(), x.view()).sync();
+      auto all = y.take();
+      const auto more = z.take();
+      all.insert(all.end(), more.begin(), more.end());
+      return all;
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << int(p);
+  }
+}
+
+void rank_five(Mut<i32, 1, 2, 4, 2, 8> y, In<i32, dyn, dyn, dyn, dyn, 8> x) {
+  auto [a, b, c, d, e] = y.index();
+  y.store(x.load_like(y) * 2 + (a + b * 10 + c * 100 + d * 1000));
+}
+TEST_F(Regions, RankFive) {
+  const auto values = any_values<i32>(3 * 3 * 5 * 3 * 8, 1);
+  const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+    auto x = side.input(values, {3, 3, 5, 3, 8});
+    auto y = side.output<i32>({3, 3, 5, 3, 8});
+    kernel<rank_five>(y.lend(), x.view()).sync();
+    return y.take();
+  });
+  EXPECT_EQ(exact(both.cpu, both.gpu), "");
+}
+
+void in_parts(Mut<f32, 32, 64> y, In<f32, dyn, dyn> x) {
+  auto parts = y.sub(shape<8, 16>);
+  auto [i, j] = y.origin();
+  for (auto a : range(5)) {  // one beyond the piece: dropped
+    for (int b = 0; b < 4; ++b) parts.store(a, b, x.load_at(shape<8, 16>, i + a * 8, j + b * 16) + 1.0f);
+  }
+  for (auto a : range(4)) parts.store(a, 1, parts.load(a, 0) + parts.load(a, 3, pad(2.0f)));  // later loads see stores
+  y.store(where(y.load() > 0.0f, y.load(), 0.0f));
+}
+TEST_F(Regions, SubPartitions) {
+  const auto values = values_in<f32>(70 * 100, 1, -9, 9);
+  for (const Placement p : kPlacements) {
+    const auto both = on_both(p, [&](const Side& side) {
+      auto x = side.input(values, {70, 100});
+      auto y = side.output<f32>({70, 100});
+      kernel<in_parts>(y.lend(), x.view()).sync();
+      return y.take();
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << int(p);
+  }
+}
+
+// -- by index
+// ----------------------------------------------------------------------------------------------------------
+
+template <class T>
+void gathers(Mut<T, 16, 32> y, Mut<T, 16, 32> z, In<T, dyn, 32> table, In<i32, dyn> rows, In<i64, dyn> columns) {
+  auto r = rows.load_like(y, axes<0>);
+  y.store(table.gather(axis<0>, r, pad(3)));
+  z.store(table.gather(r, columns.load_like(z, axes<1>)));
+}
+template <class T>
+void check_gathers() {
+  const auto values = any_values<T>(50 * 32, 1);
+  auto rows = values_in<i32>(30, 2, -5, 55);
+  rows[3] = INT32_MAX, rows[4] = INT32_MIN;
+  auto columns = values_in<i64>(32, 3, -3, 35);
+  columns[5] = INT64_MAX, columns[6] = INT64_MIN;
+  for (const Placement p : {Placement::Aligned, Placement::Shifted}) {
+    const auto both = on_both(p, [&](const Side& side) {
+      auto t = side.input(values, {50, 32});
+      auto r = side.input(rows, {30});
+      auto c = side.input(columns, {32});
+      auto y = side.template output<T>({30, 32}), z = side.template output<T>({30, 32});
+      kernel<gathers<T>>(y.lend(), z.lend(), t.view(), r.view(), c.view()).sync();
+      auto all = y.take();
+      const auto more = z.take();
+      all.insert(all.end(), more.begin(), more.end());
+      return all;
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << type_name<T>() << ", placement " << int(p);
+  }
+}
+class Gathers : public Gpu {};
+TEST_F(Gathers, F32) { check_gathers<f32>(); }
+TEST_F(Gathers, BF16) { check_gathers<bf16>(); }
+TEST_F(Gathers, I8) { check_gathers<i8>(); }
+
+void scatters(Mut<f32, 16, 16> y, Mut<f32, 16, 16> z, In<i32, dyn> index, In<f32, dyn, dyn> x) {
+  auto i = index.tiles(shape<16>).load(0);
+  y.store(zeros<f32, 16, 16>());
+  y.scatter(axis<0>, i, x.load_like(y));
+  z.store(zeros<f32, 16, 16>());
+  z.scatter(i, iota<i32, 16>(), reshape(x.load_at(shape<1, 16>, 0, 0), shape<16>));
+  z.store(z.load() + z.gather(axis<1>, i));
+}
+TEST_F(Gathers, Scatters) {
+  std::vector<i32> index{3, 3, 0, 15, -1, 16, 7, 8, 7, 100, 2, 1, 14, 14, 14, 5};
+  const auto values = values_in<f32>(40 * 20, 1, -9, 9);
+  for (const Placement p : kPlacements) {
+    const auto both = on_both(p, [&](const Side& side) {
+      auto i = side.input(index, {16});
+      auto x = side.input(values, {40, 20});
+      auto y = side.output<f32>({40, 20}), z = side.output<f32>({40, 20});
+      kernel<scatters>(y.lend(), z.lend(), i.view(), x.view()).sync();
+      auto all = y.take();
+      const auto more = z.take();
+      all.insert(all.end(), more.begin(), more.end());
+      return all;
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << int(p);
+  }
+}
+
+template <class T>
+void accumulates(Acc<T, dyn> sums, Acc<T, dyn, dyn> plane, In<i32, dyn> x) {
+  auto [b] = block_id<1>();
+  auto i = x.tiles(shape<64>, pad(-1)).load(b);
+  sums.add(i, cast<T>(i));
+  plane.add(i, i % 3, 1);
+  plane.tiles(shape<8, 4>).add(0, 0, ones<T, 8, 4>());
+}
+template <class T>
+void check_accumulates() {
+  const auto x = values_in<i32>(1000, 1, -3, 12);  // whole numbers: sums are exact in every type
+  const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+    auto in = side.input(x, {1000});
+    auto sums = side.input(std::vector<T>(10, T(0)), {10});
+    auto plane = side.input(std::vector<T>(30, T(0)), {10, 3});
+    kernel<accumulates<T>>.blocks(16)(sums.lend(), plane.lend(), in.view()).sync();
+    auto all = sums.take();
+    const auto more = plane.take();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  });
+  EXPECT_EQ(exact(both.cpu, both.gpu), "") << type_name<T>();
+}
+class Accumulators : public Gpu {};
+TEST_F(Accumulators, I32) { check_accumulates<i32>(); }
+TEST_F(Accumulators, I64) { check_accumulates<i64>(); }
+TEST_F(Accumulators, U32) { check_accumulates<u32>(); }
+TEST_F(Accumulators, F32) { check_accumulates<f32>(); }
+TEST_F(Accumulators, F64) { check_accumulates<f64>(); }
+TEST_F(Accumulators, F16) { check_accumulates<f16>(); }
+
+template <class T>
+void extremes_and_bits(Acc<T, dyn> most, Acc<T, dyn> least, Acc<T, dyn> both, Acc<T, dyn> either, Acc<T, dyn> parity,
+                       In<T, dyn> x) {
+  auto [b] = block_id<1>();
+  auto v = x.tiles(shape<64>).load(b);
+  auto at = iota<i32, 64>() % 7;
+  most.max(at, v);
+  least.min(at, v);
+  both.bit_and(at, v);
+  either.bit_or(at, v);
+  parity.bit_xor(at, v);
+}
+template <class T>
+void check_extremes() {
+  const auto x = any_values<T>(640, 1);
+  const auto results = on_both(Placement::Aligned, [&](const Side& side) {
+    auto in = side.input(x, {640});
+    const std::vector<T> start(5, T(77));
+    auto a = side.input(start, {5}), b = side.input(start, {5}), c = side.input(start, {5}), d = side.input(start, {5});
+    auto e = side.input(start, {5});
+    kernel<extremes_and_bits<T>>.blocks(10)(a.lend(), b.lend(), c.lend(), d.lend(), e.lend(), in.view()).sync();
+    std::vector<T> all;
+    for (const auto* g : {&a, &b, &c, &d, &e}) {
+      for (const T v : g->take()) all.push_back(v);
+    }
+    return all;
+  });
+  EXPECT_EQ(exact(results.cpu, results.gpu), "") << type_name<T>();
+}
+TEST_F(Accumulators, ExtremesAndBitsI32) { check_extremes<i32>(); }
+TEST_F(Accumulators, ExtremesAndBitsU32) { check_extremes<u32>(); }
+TEST_F(Accumulators, ExtremesAndBitsI64) { check_extremes<i64>(); }
+TEST_F(Accumulators, ExtremesAndBitsU64) { check_extremes<u64>(); }
+
+// -- dealt tiles
+// -------------------------------------------------------------------------------------------------------
+
+template <int Order>
+void dealt(MutTiles<i32, 8, 16> c, In<i32, dyn, dyn> x) {
+  const auto body = [&](auto tiles) {
+    for (auto out : tiles) {
+      auto [i, j] = out.index();
+      out.store(x.load_like(out) + out.load() + i * 1000 + j + cast<i32>(out.offsets()));
+    }
+  };
+  if constexpr (Order == 0) body(c.row_order());
+  if constexpr (Order == 1) body(c.column_order());
+  if constexpr (Order == 2) body(c.grouped(3));
+}
+template <int Order>
+void check_dealt() {
+  const auto values = any_values<i32>(70 * 100, 1), start = any_values<i32>(70 * 100, 2);
+  for (const int blocks : {0, 1, 3, 7}) {
+    for (const Placement p : {Placement::Aligned, Placement::OddStride}) {
+      const auto both = on_both(p, [&](const Side& side) {
+        auto x = side.input(values, {70, 100}), c = side.input(start, {70, 100});
+        if (blocks)
+          kernel<dealt<Order>>.blocks(blocks)(c.lend(), x.view()).sync();
+        else
+          kernel<dealt<Order>>(c.lend(), x.view()).sync();
+        return c.take();
+      });
+      EXPECT_EQ(exact(both.cpu, both.gpu), "") << "order " << Order << ", " << blocks << " blocks, " << int(p);
+    }
+  }
+}
+class Dealt : public Gpu {};
+TEST_F(Dealt, Rows) { check_dealt<0>(); }
+TEST_F(Dealt, Columns) { check_dealt<1>(); }
+TEST_F(Dealt, Groups) { check_dealt<2>(); }
+
+// -- random numbers, by element offset: the same bits everywhere
+// -------------------------------------------------------
+
+template <class T, bool Normal>
+void numbers(Mut<T, 4, 64> y, Scalar<u64> seed) {
+  if constexpr (Normal)
+    y.store(random::normal<T>(seed, y.offsets()));
+  else
+    y.store(random::uniform<T>(seed, y.offsets()));
+}
+template <class T, bool Normal>
+void check_numbers() {
+  const auto both = on_both(Placement::OddStride, [&](const Side& side) {
+    auto y = side.template output<T>({33, 100});
+    kernel<numbers<T, Normal>>(y.lend(), 0x123456789ABCDEFULL).sync();
+    return y.take();
+  });
+  EXPECT_EQ(exact(both.cpu, both.gpu), "") << type_name<T>() << (Normal ? " normal" : " uniform");
+}
+class RandomNumbers : public Gpu {};
+TEST_F(RandomNumbers, Uniform) {
+  check_numbers<f32, false>();
+  check_numbers<f64, false>();
+  check_numbers<f16, false>();
+  check_numbers<bf16, false>();
+  check_numbers<u32, false>();
+  check_numbers<u64, false>();
+}
+TEST_F(RandomNumbers, Normal) {
+  check_numbers<f32, true>();
+  check_numbers<f64, true>();
+  check_numbers<bf16, true>();
+}
+
+}  // namespace
+}  // namespace gpu_test

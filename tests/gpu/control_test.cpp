@@ -1,0 +1,206 @@
+// Device control flow, prints, checks and raw pointers on the GPU.
+#include <thread>
+
+#include "gpu/gpu_test.hpp"
+
+namespace gpu_test {
+namespace {
+
+using namespace tessera;
+
+void loops(Mut<i32, 64> y, In<i32, dyn> x, Scalar<i32> n, Scalar<u32> m) {
+  auto v = x.load_like(y);
+  auto count = zeros<i32, 64>();
+  for (auto i : range(n)) v += i;
+  for (auto i : range(-3, n, 4)) {
+    tile_if (i % 2 == 0) {
+      v = v * 3 + i;
+    } else tile_if (i > 5) {
+      v -= 1;
+    } else {
+      for (auto j : range(i)) v ^= j;
+    }
+  }
+  for (auto i : range(m)) v += cast<i32>(i);
+  Scalar<i32> left = n;
+  tile_while(left > 0 && any(v > 0)) {
+    v = v / 2;
+    count += 1;
+    left -= 1;
+  }
+  for (auto i : range(5, 1)) v += i * 1000;  // empty
+  y.store(v + count);
+}
+class Control : public Gpu {};
+TEST_F(Control, Loops) {
+  const auto values = any_values<i32>(200, 1);
+  for (const int n : {0, 1, 7, 20, -4}) {
+    const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+      auto x = side.input(values, {200});
+      auto y = side.output<i32>({200});
+      kernel<loops>(y.lend(), x.view(), n, static_cast<u32>(n > 0 ? n * 2 : 0)).sync();
+      return y.take();
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << n;
+  }
+}
+
+void who_am_i(Mut<i32, 4, 8> y) {
+  auto [i, j] = y.index();
+  auto [a, b] = y.origin();
+  auto [number] = block_id<1>();
+  y.store(full<i32, 4, 8>(number * 100000 + num_blocks() * 1000 + i * 100 + j * 10 + a + b + y.dim(0) + y.count(1)));
+}
+TEST_F(Control, Blocks) {
+  const auto both = on_both(Placement::Shifted, [&](const Side& side) {
+    auto y = side.output<i32>({15, 30});
+    kernel<who_am_i>(y.lend()).sync();
+    return y.take();
+  });
+  EXPECT_EQ(exact(both.cpu, both.gpu), "");
+}
+
+// Scalars of every type arrive as they are.
+void scalars(Mut<f64, 16> y, Scalar<f64> a, Scalar<f32> b, Scalar<f16> c, Scalar<bf16> d, Scalar<i64> e, Scalar<i32> f,
+             Scalar<i16> g, Scalar<i8> h, Scalar<u64> i, Scalar<u32> j, Scalar<u16> k, Scalar<u8> l, Scalar<bool> m) {
+  auto sum =
+      a + cast<f64>(b) * 3.0 + cast<f64>(c) * 5.0 + cast<f64>(d) * 7.0 + cast<f64>(e) * 11.0 + cast<f64>(f) * 13.0;
+  sum = sum + cast<f64>(g) * 17.0 + cast<f64>(h) * 19.0 + cast<f64>(i) * 23.0 + cast<f64>(j) * 29.0;
+  y.store(full<f64, 16>(sum + cast<f64>(k) * 31.0 + cast<f64>(l) * 37.0 + cast<f64>(m) * 41.0));
+}
+TEST_F(Control, Scalars) {
+  const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+    auto y = side.output<f64>({16});
+    kernel<scalars>(y.lend(), 1.5, 2.25f, -3.5f, 1.25f, -123456789012LL, -7, -300, -5, 12345678901ULL, 4000000000U,
+                    65535, 255, true)
+        .sync();
+    return y.take();
+  });
+  EXPECT_EQ(exact(both.cpu, both.gpu), "");
+}
+
+// -- checks
+// ------------------------------------------------------------------------------------------------------------
+
+int line_of_check = 0;
+void checked(Mut<f32, 64> y, Scalar<f32> limit) {
+  line_of_check = __LINE__ + 1;
+  check(y.load() < limit, "elements must stay below the limit");
+  y.store(y.load() + 1.0f);
+}
+TEST_F(Control, AFailedCheckIsAnErrorAndTheContextStaysUsable) {
+  const Device device = device_under_test();
+  auto y = zeros<f32>({1000}).on(Stream::default_of(device));
+  for (int round = 0; round < 3; ++round) {
+    kernel<checked>(mut(y), 10.0f).sync();
+    try {
+      kernel<checked>(mut(y), -1.0f).sync();
+      ADD_FAILURE() << "a check that fails was not told";
+    } catch (const DeviceError& e) {
+      const std::string text = e.what();
+      EXPECT_NE(text.find("elements must stay below the limit"), std::string::npos) << text;
+      EXPECT_NE(text.find("control_test.cpp:" + std::to_string(line_of_check)), std::string::npos) << text;
+    }
+    y = zeros<f32>({1000}).on(Stream::default_of(device));
+  }
+  kernel<checked>(mut(y), 10.0f).sync();
+  EXPECT_EQ(host(y).sync(), std::vector<f32>(1000, 1.0f));
+}
+TEST_F(Control, AFailedCheckReachesWhatDependsOnItOnly) {
+  const Stream a(device_under_test()), b(device_under_test());
+  auto y = zeros<f32>({1000}).on(a), z = zeros<f32>({1000}).on(b);
+  kernel<checked>(mut(y), -1.0f).on(a);
+  kernel<checked>(mut(z), 10.0f).on(b);
+  EXPECT_EQ(host(z).sync(), std::vector<f32>(1000, 1.0f));
+  EXPECT_THROW((void)host(y).sync(), DeviceError);
+}
+
+void printing(Mut<i32, 4> y) {
+  y.store(iota<i32, 4>() + 40);
+  for (auto i : range(2)) print("gpu print {} of 2: {}", i, y.load());
+  print("gpu print {} done", cast<f32>(y.load()) / 4.0f);
+}
+TEST_F(Control, Prints) {
+  testing::internal::CaptureStdout();
+  auto y = empty<i32>({4}).on(Stream::default_of(device_under_test()));
+  kernel<printing>(mut(y)).sync();
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_NE(text.find("gpu print 0 of 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("40"), std::string::npos) << text;
+  EXPECT_NE(text.find("done"), std::string::npos) << text;
+}
+
+// -- raw pointers
+// ------------------------------------------------------------------------------------------------------
+
+void raw(unsafe_::Ptr<f32> y, unsafe_::Ptr<f32> x, Scalar<i32> n) {
+  auto [b] = block_id<1>();
+  auto at = iota<i32, 128>() + b * 128;
+  auto inside = at < n;
+  unsafe_::store(y + at, unsafe_::load(x + at, inside) * 2.0f + 1.0f, inside);
+}
+TEST_F(Control, RawPointers) {
+  const Stream s = Stream::default_of(device_under_test());
+  const auto x = values_in<f32>(1000, 1, -9, 9);
+  const auto in = from(x, {1000}).on(s);
+  auto out = zeros<f32>({1010}).on(s);
+  kernel<raw>.blocks(8).on_device(device_under_test())(unsafe_::address(out), unsafe_::address(in), 1000).sync();
+  const auto found = host(out).sync();
+  for (std::size_t i = 0; i < 1010; ++i) ASSERT_EQ(found[i], i < 1000 ? x[i] * 2.0f + 1.0f : 0.0f) << i;
+}
+
+// -- streams and ownership
+// ---------------------------------------------------------------------------------------------
+
+void axpy(Mut<f32, 128> y, Scalar<f32> a, In<f32, dyn> x) { y.store(a * x.load_like(y) + y.load()); }
+
+TEST_F(Control, ManyStreamsShareTensors) {
+  const Device device = device_under_test();
+  const Stream s = Stream::default_of(device);
+  constexpr int n = 1 << 20;
+  const auto x = ones<f32>({n}).on(s);
+  auto y = zeros<f32>({n}).on(s), z = zeros<f32>({n}).on(s);
+  f32 wanted_y = 0, wanted_z = 0;
+  {
+    const Stream a(device), b(device);
+    for (int i = 0; i < 50; ++i) {
+      y = kernel<axpy>(std::move(y), 1.0f, x).on(a);
+      z = kernel<axpy>(std::move(z), 0.5f, y).on(b);
+      kernel<axpy>(mut(y), -0.5f, x).on(b);
+      wanted_y += 1;
+      wanted_z += 0.5f * wanted_y;
+      wanted_y -= 0.5f;
+    }
+  }  // the streams go while their work is in flight
+  EXPECT_EQ(host(y).sync(), std::vector<f32>(n, wanted_y));
+  EXPECT_EQ(host(z).sync(), std::vector<f32>(n, wanted_z));
+}
+TEST_F(Control, MemoryOutlivesItsOwners) {
+  const Stream a(device_under_test());
+  auto z = zeros<f32>({100000}).on(a);
+  for (int i = 0; i < 200; ++i) {
+    auto temporary = full<f32>({100000}, static_cast<f32>(i)).on(a);
+    z = kernel<axpy>(std::move(z), 1.0f, temporary).on(a);
+  }
+  EXPECT_EQ(host(z).sync(), std::vector<f32>(100000, 19900.0f));
+}
+TEST_F(Control, ThreadsLaunchTheSameKernel) {
+  const Device device = device_under_test();
+  const auto x = ones<f32>({5000}).on(Stream::default_of(device));
+  std::vector<std::thread> threads;
+  std::vector<std::vector<f32>> results(8);
+  for (std::size_t t = 0; t < results.size(); ++t) {
+    threads.emplace_back([&, t] {
+      const Stream own(device);
+      auto y = zeros<f32>({5000}).on(own);
+      for (int i = 0; i < 50; ++i) y = kernel<axpy>(std::move(y), static_cast<f32>(t), x).on(own);
+      results[t] = host(y).sync();
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (std::size_t t = 0; t < results.size(); ++t)
+    EXPECT_EQ(results[t], std::vector<f32>(5000, 50.0f * static_cast<f32>(t)));
+}
+
+}  // namespace
+}  // namespace gpu_test

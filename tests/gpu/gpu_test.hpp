@@ -1,0 +1,76 @@
+// What the test programs of this folder share: they skip with a reason where no GPU can be used, and compare row by row
+// what a kernel computes on both devices.
+#pragma once
+#include <gtest/gtest.h>
+
+#include "gpu/sides.hpp"
+
+namespace gpu_test {
+
+/// Why nothing can run on the device under test; empty if it can. Found out once, by running a kernel.
+inline const std::string& unusable() {
+  static const std::string reason = [] {
+    try {
+      const tessera::Device device = device_under_test();
+      tessera::set_default_device(device);
+      constexpr auto probe = [](tessera::Mut<tessera::i32, 16> y) { y.store(tessera::iota<tessera::i32, 16>()); };
+      const auto y = tessera::kernel<probe>(tessera::empty<tessera::i32>({16})).sync();
+      return std::string(tessera::host(y).sync()[15] == 15 ? "" : "the first kernel computes a wrong number");
+    } catch (const std::exception& e) { return std::string(e.what()); }
+  }();
+  return reason;
+}
+
+/// Fixture: without a GPU or an assembler its tests are skipped; with TESSERA_DEVICE set, that is a failure.
+class Gpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (unusable().empty()) return;
+    if (std::getenv("TESSERA_DEVICE")) FAIL() << unusable();
+    GTEST_SKIP() << "needs a GPU: " << unusable();
+  }
+};
+
+/// One operation of a bundle, a kernel that computes many and writes each to a row of its own.
+struct Row {
+  const char* name;
+  double tolerance = 0;  ///< 0: bit for bit; else the relative norm
+};
+
+/// Compares the rows of two results of `rows.size()` rows.
+template <class T>
+void expect_rows(std::span<const Row> rows, const Both<std::vector<T>>& both, const char* type) {
+  const std::size_t n = both.cpu.size() / rows.size();
+  ASSERT_EQ(both.cpu.size(), both.gpu.size());
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const auto part = [&](const std::vector<T>& v) {
+      return std::vector<T>(v.begin() + static_cast<std::ptrdiff_t>(r * n),
+                            v.begin() + static_cast<std::ptrdiff_t>((r + 1) * n));
+    };
+    const auto cpu = part(both.cpu), gpu = part(both.gpu);
+    EXPECT_EQ(rows[r].tolerance == 0 ? exact(cpu, gpu) : close(cpu, gpu, rows[r].tolerance), "")
+        << rows[r].name << " of " << type;
+  }
+}
+
+template <class T>
+const char* type_name() {
+  return tessera::info(tessera::element_type<T>).name;
+}
+
+/// Writes tiles to consecutive rows of a piece.
+template <class Sub>
+class RowWriter {
+ public:
+  explicit RowWriter(Sub sub) : sub_(sub) {}
+  template <class X>
+  void operator()(const X& tile) {
+    sub_.store(row_++, 0, tile);
+  }
+
+ private:
+  Sub sub_;
+  int row_ = 0;
+};
+
+}  // namespace gpu_test

@@ -120,8 +120,7 @@ Prepared unsafe_attention_case(const Args& args) {
   return p;
 }
 
-// -- decode: D = 128, 8 key heads with 8 query heads each
-// --------------------------------------------------------------
+// -- decode: D = 128, 8 key heads with 8 query heads each ------------------------------------------------------------
 
 constexpr int kGroup = 8, kKeys = 128, kDepth = 128, kMostSplits = 512;
 

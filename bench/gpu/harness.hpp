@@ -82,8 +82,7 @@ class Norm {
   double difference_ = 0, total_ = 0;
 };
 
-// -- inputs: standard normal numbers by seed and element offset, so that a check can compute any of them again
-// ---------
+// -- inputs: standard normal numbers by seed and element offset, so that a check can compute any of them again -------
 
 template <class T, int B>
 void fill_normal(tessera::Mut<T, B> y, tessera::Scalar<tessera::u64> seed) {

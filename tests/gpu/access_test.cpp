@@ -151,8 +151,7 @@ TEST_F(Regions, SubPartitions) {
   }
 }
 
-// -- by index
-// ----------------------------------------------------------------------------------------------------------
+// -- by index --------------------------------------------------------------------------------------------------------
 
 template <class T>
 void gathers(Mut<T, 16, 32> y, Mut<T, 16, 32> z, In<T, dyn, 32> table, In<i32, dyn> rows, In<i64, dyn> columns) {
@@ -278,8 +277,7 @@ TEST_F(Accumulators, ExtremesAndBitsU32) { check_extremes<u32>(); }
 TEST_F(Accumulators, ExtremesAndBitsI64) { check_extremes<i64>(); }
 TEST_F(Accumulators, ExtremesAndBitsU64) { check_extremes<u64>(); }
 
-// -- dealt tiles
-// -------------------------------------------------------------------------------------------------------
+// -- dealt tiles -----------------------------------------------------------------------------------------------------
 
 template <int Order>
 void dealt(MutTiles<i32, 8, 16> c, In<i32, dyn, dyn> x) {
@@ -315,8 +313,7 @@ TEST_F(Dealt, Rows) { check_dealt<0>(); }
 TEST_F(Dealt, Columns) { check_dealt<1>(); }
 TEST_F(Dealt, Groups) { check_dealt<2>(); }
 
-// -- random numbers, by element offset: the same bits everywhere
-// -------------------------------------------------------
+// -- random numbers, by element offset: the same bits everywhere -----------------------------------------------------
 
 template <class T, bool Normal>
 void numbers(Mut<T, 4, 64> y, Scalar<u64> seed) {

@@ -54,10 +54,11 @@ void check_casts_to() {
         },
         outputs);
   });
+  const auto compare = [](const auto& cpu, const auto& gpu, const char* to) {
+    EXPECT_EQ(exact(cpu, gpu), "") << type_name<From>() << " to " << to;
+  };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    ((EXPECT_EQ(exact(std::get<I>(both.cpu), std::get<I>(both.gpu)), "")
-      << type_name<From>() << " to " << type_name<To>()),
-     ...);
+    (compare(std::get<I>(both.cpu), std::get<I>(both.gpu), type_name<To>()), ...);
   }(std::index_sequence_for<To...>{});
 }
 template <class From>

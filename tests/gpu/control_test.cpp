@@ -79,8 +79,7 @@ TEST_F(Control, Scalars) {
   EXPECT_EQ(exact(both.cpu, both.gpu), "");
 }
 
-// -- checks
-// ------------------------------------------------------------------------------------------------------------
+// -- checks ----------------------------------------------------------------------------------------------------------
 
 int line_of_check = 0;
 void checked(Mut<f32, 64> y, Scalar<f32> limit) {
@@ -130,8 +129,7 @@ TEST_F(Control, Prints) {
   EXPECT_NE(text.find("done"), std::string::npos) << text;
 }
 
-// -- raw pointers
-// ------------------------------------------------------------------------------------------------------
+// -- raw pointers ----------------------------------------------------------------------------------------------------
 
 void raw(unsafe_::Ptr<f32> y, unsafe_::Ptr<f32> x, Scalar<i32> n) {
   auto [b] = block_id<1>();
@@ -149,8 +147,7 @@ TEST_F(Control, RawPointers) {
   for (std::size_t i = 0; i < 1010; ++i) ASSERT_EQ(found[i], i < 1000 ? x[i] * 2.0f + 1.0f : 0.0f) << i;
 }
 
-// -- streams and ownership
-// ---------------------------------------------------------------------------------------------
+// -- streams and ownership -------------------------------------------------------------------------------------------
 
 void axpy(Mut<f32, 128> y, Scalar<f32> a, In<f32, dyn> x) { y.store(a * x.load_like(y) + y.load()); }
 

@@ -178,8 +178,7 @@ auto on_both(Placement placement, F f) {
   return Both<decltype(cpu)>{std::move(cpu), std::move(gpu)};
 }
 
-// -- comparing
-// ---------------------------------------------------------------------------------------------------------
+// -- comparing -------------------------------------------------------------------------------------------------------
 
 /// What differs, for a message; empty if nothing does.
 using Difference = std::string;
@@ -236,8 +235,20 @@ Difference close(const std::vector<T>& wanted, const std::vector<T>& found, doub
   return text;
 }
 
-// -- data
-// --------------------------------------------------------------------------------------------------------------
+/// Element by element: |found - wanted| <= relative * |wanted| + floor; NaN and infinities at the same places.
+template <class T>
+Difference close_each(const std::vector<T>& wanted, const std::vector<T>& found, double relative, double floor) {
+  if (wanted.size() != found.size()) return "the lengths differ";
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto w = static_cast<double>(T(wanted[i])), f = static_cast<double>(T(found[i]));
+    if ((w != w && f != f) || w == f) continue;
+    if (std::isfinite(w) && std::abs(f - w) <= relative * std::abs(w) + floor) continue;
+    return "element " + std::to_string(i) + " is " + number_text(f) + " instead of " + number_text(w);
+  }
+  return {};
+}
+
+// -- data ------------------------------------------------------------------------------------------------------------
 
 /// A small generator (splitmix64: Steele, Lea, Flood, OOPSLA 2014), so that data is the same with every standard
 /// library.

@@ -60,8 +60,7 @@ constexpr const char* kCases[] = {
     "softmax rows=2 columns=50257",
 };
 
-// -- the programs of the API page, against the CPU
-// ---------------------------------------------------------------------
+// -- the programs of the API page, against the CPU -------------------------------------------------------------------
 
 using tessera::bf16;
 using tessera::f32;

@@ -1,4 +1,4 @@
-// Reports the processors, the assembler for each GPU generation, and the knobs that are set.
+// Reports the processors, the driver and the GPUs, the assembler for each GPU generation, and the knobs that are set.
 #include "doctor.hpp"
 
 #include <cstdio>
@@ -6,11 +6,18 @@
 #include <thread>
 
 #include "tessera/base/env.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/codegen/tileiras/tileiras.hpp"
+#include "tessera/jit/compile.hpp"
+#include "tessera/runtime/cuda.hpp"
+#include "tessera/runtime/device.hpp"
 
 namespace tessera {
 
 namespace {
+
+/// Naming the compiler links it, and it tells the runtime for which GPUs it can compile (cuda::compiler_probe).
+[[gnu::used]] const auto kCompiler = static_cast<decltype(&jit::compile)>(&jit::compile);
 
 void assembler_report() {
   std::string why;
@@ -31,6 +38,34 @@ void assembler_report() {
   if (!why.empty()) std::printf("  %s\n", why.c_str());
 }
 
+void gpu_report() {
+  namespace cuda = runtime::cuda;
+  std::string why;
+  if (!cuda::available(&why)) {
+    std::printf("  %s\n", why.c_str());
+    return;
+  }
+  for (int i = 0; i < cuda::device_count(); ++i) {
+    try {
+      const cuda::DeviceInfo gpu = cuda::describe_device(i);
+      if (i == 0) std::printf("  driver for CUDA %d.%d\n", gpu.driver_version / 1000, gpu.driver_version % 1000 / 10);
+      std::printf("  cuda:%d  %s, sm_%d, %d multiprocessors, %zu MiB\n", i, gpu.name.c_str(), gpu.sm(),
+                  gpu.multiprocessors, gpu.memory >> 20);
+      std::string missing = "this program cannot compile kernels";
+      const cuda::CompilerProbe can_compile = cuda::compiler_probe();
+      const bool ready = can_compile != nullptr && can_compile(gpu, &missing);
+      if (!ready) std::printf("          no kernels: %s\n", missing.c_str());
+      Device::cuda(i);  // a context: what a driver that is only half there refuses
+    } catch (const Error& error) { std::printf("          %s\n", error.message().c_str()); }
+  }
+}
+
+void default_report() {
+  try {
+    std::printf("  %s\n", default_device().name().c_str());
+  } catch (const Error& error) { std::printf("  %s\n", error.message().c_str()); }
+}
+
 void knob_report() {
   bool any = false;
   const auto table = env_table();
@@ -47,6 +82,10 @@ void knob_report() {
 
 int doctor() {
   std::printf("CPU\n  %u processors; kernels run here without anything else\n", std::thread::hardware_concurrency());
+  std::puts("GPUs");
+  gpu_report();
+  std::puts("Device used where a program names none");
+  default_report();
   std::puts("Assembler for GPUs (tileiras)");
   assembler_report();
   std::puts("Knobs");

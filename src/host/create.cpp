@@ -6,6 +6,7 @@
 
 #include "host/convert.hpp"
 #include "host/device_kernels.hpp"
+#include "host/driver_work.hpp"
 #include "host/work.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
@@ -69,8 +70,8 @@ runtime::StorageRef make_storage(const Recipe& r, std::int64_t count, const Stre
   options.where = r.where;
   const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(r.element));
   auto storage = runtime::Storage::allocate(stream.device(), bytes, options);
-  const bool done =
-      !r.fill || (!stream.device().backend().host_accessible() && fill_by_kernel(stream, storage, r, count));
+  const bool done = !r.fill || (!stream.device().backend().host_accessible() &&
+                                (fill_by_driver(stream, storage, r) || fill_by_kernel(stream, storage, r, count)));
   if (!done) {
     enqueue_fill(stream, storage, r.label, r.where, [r, count](std::byte* to) { r.fill(r, to, count); });
   }

@@ -6,6 +6,7 @@
 
 #include "host/convert.hpp"
 #include "host/device_kernels.hpp"
+#include "host/driver_work.hpp"
 #include "host/work.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -99,6 +100,11 @@ void enqueue_convert(const Stream& stream, const LayoutRef& from, const LayoutRe
                      SourceLocation where) {
   const bool on_device = !stream.device().backend().host_accessible() && (*from.storage)->device() == stream.device() &&
                          (*to.storage)->device() == stream.device();
+  if (on_device && from.element == to.element && from.contiguous() && to.contiguous()) {
+    const ByteRange source = range_of(from), target = range_of(to);
+    if (copy_by_driver(stream, *to.storage, target.offset, *from.storage, source.offset, target.bytes, label, where))
+      return;
+  }
   if (on_device && convert_by_kernel(stream, from, to, label, where)) return;
   const Strided source(from), target(to);
   enqueue_copy(stream, *from.storage, *to.storage, range_of(to), label, where,

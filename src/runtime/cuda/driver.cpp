@@ -53,7 +53,9 @@ std::string load(Driver& driver) {
     const char* reason = dlerror();
     return concat("there is no NVIDIA driver: ", kLibrary, " cannot be opened (",
                   reason != nullptr ? reason : "no reason given",
-                  ").\n  Install NVIDIA's driver (in a container: start it with access to GPUs, --gpus all).");
+                  ").\n  Install NVIDIA's driver (Ubuntu: sudo ubuntu-drivers install; Debian: sudo apt-get install "
+                  "nvidia-driver; "
+                  "in a container: start it with access to GPUs, --gpus all).");
   }
   if (!library.can_look_up()) return too_old("it has no cuGetProcAddress, which came with CUDA 11.3");
   const char* missing = nullptr;

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ir/verifier.hpp"
 #include "tessera/passes/apply_claims.hpp"
+#include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -17,7 +19,9 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
   Prepared p;
   p.target = target;
   p.module = std::move(module);
-  p.choices = passes::optimize(*p.module, target);
+  const char* tuning = env(Env::TUNING);
+  const passes::Tuning overrides = passes::parse_tuning(tuning ? tuning : "");
+  p.choices = passes::optimize(*p.module, target, tuning ? &overrides : nullptr);
   const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.multiprocessors * kBlocksPerThread;
   p.persistent_blocks = static_cast<std::uint64_t>(std::max(1, blocks));
   if (target.is_gpu()) p.checks = passes::lower_checks(*p.module);

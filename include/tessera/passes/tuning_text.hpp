@@ -1,0 +1,17 @@
+// Tuning as text, for the TESSERA_TUNING knob, records of the tuner, and reports.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "tessera/passes/optimize.hpp"
+
+namespace tessera::passes {
+
+/// "warps=4 ctas=2 occupancy=1 latency=6 access=tma split=0 pipeline=0": any of these, in any order, separated by
+/// spaces or commas; access is tma, view or pointer. Throws CompileError that names the word it does not understand.
+Tuning parse_tuning(std::string_view text);
+
+/// What parse_tuning reads back; empty for defaults.
+std::string text_of(const Tuning&);
+
+}  // namespace tessera::passes

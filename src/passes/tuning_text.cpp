@@ -1,0 +1,86 @@
+// One table of the words; reading and writing both follow it.
+#include "tessera/passes/tuning_text.hpp"
+
+#include <charconv>
+#include <iterator>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::passes {
+namespace {
+
+struct NumberKey {
+  const char* name;
+  std::optional<int> Tuning::*member;
+};
+constexpr NumberKey kNumbers[] = {{"warps", &Tuning::warps},
+                                  {"ctas", &Tuning::ctas},
+                                  {"occupancy", &Tuning::occupancy},
+                                  {"latency", &Tuning::latency}};
+struct SwitchKey {
+  const char* name;
+  bool Tuning::*member;
+};
+constexpr SwitchKey kSwitches[] = {{"split", &Tuning::split_loops}, {"pipeline", &Tuning::pipeline_mma}};
+constexpr const char* kPaths[] = {"tma", "view", "pointer"};  // in the order of AccessPath
+
+[[noreturn]] void fail(std::string_view word) {
+  std::string known = "access=tma|view|pointer";
+  for (const NumberKey& k : kNumbers) known += concat(", ", k.name, "=N");
+  for (const SwitchKey& k : kSwitches) known += concat(", ", k.name, "=0|1");
+  throw CompileError(concat("tuning: found \"", std::string(word), "\"; expected words like ", known));
+}
+
+int number(std::string_view word, std::string_view value) {
+  int n = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
+  if (error != std::errc() || end != value.data() + value.size()) fail(word);
+  return n;
+}
+
+void apply(Tuning& t, std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == word.npos) fail(word);
+  const std::string_view name = word.substr(0, equals), value = word.substr(equals + 1);
+  for (const NumberKey& k : kNumbers) {
+    if (name == k.name) return void(t.*k.member = number(word, value));
+  }
+  for (const SwitchKey& k : kSwitches) {
+    if (name != k.name) continue;
+    if (value != "0" && value != "1") fail(word);
+    return void(t.*k.member = value == "1");
+  }
+  for (std::size_t i = 0; name == "access" && i < std::size(kPaths); ++i) {
+    if (value == kPaths[i]) return void(t.access = static_cast<AccessPath>(i));
+  }
+  fail(word);
+}
+
+}  // namespace
+
+Tuning parse_tuning(std::string_view text) {
+  Tuning t;
+  constexpr std::string_view separators = " ,\t";
+  for (std::size_t at = text.find_first_not_of(separators); at != text.npos;) {
+    const std::size_t end = std::min(text.find_first_of(separators, at), text.size());
+    apply(t, text.substr(at, end - at));
+    at = text.find_first_not_of(separators, end);
+  }
+  return t;
+}
+
+std::string text_of(const Tuning& t) {
+  std::string text;
+  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : " ") + word; };
+  for (const NumberKey& k : kNumbers) {
+    if (t.*k.member) add(concat(k.name, "=", *(t.*k.member)));
+  }
+  if (t.access) add(concat("access=", kPaths[static_cast<std::size_t>(*t.access)]));
+  for (const SwitchKey& k : kSwitches) {
+    if (t.*k.member != Tuning{}.*k.member) add(concat(k.name, "=", t.*k.member ? 1 : 0));
+  }
+  return text;
+}
+
+}  // namespace tessera::passes

@@ -1,0 +1,35 @@
+#include "tessera/passes/tuning_text.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera::passes {
+namespace {
+
+TEST(TuningText, IsReadBackAsWritten) {
+  Tuning t;
+  EXPECT_EQ(text_of(t), "");
+  EXPECT_EQ(parse_tuning(" , "), t);
+  t.warps = 8;
+  t.latency = 6;
+  t.access = AccessPath::Pointer;
+  t.pipeline_mma = false;
+  EXPECT_EQ(text_of(t), "warps=8 latency=6 access=pointer pipeline=0");
+  EXPECT_EQ(parse_tuning(text_of(t)), t);
+  EXPECT_EQ(parse_tuning("pipeline=0,access=pointer latency=6,  warps=8"), t);
+}
+
+TEST(TuningText, WhatItDoesNotUnderstandIsNamed) {
+  for (const char* word : {"warps", "warps=", "warps=four", "warps=4x", "wraps=4", "access=tmo", "split=2", "=4"}) {
+    try {
+      (void)parse_tuning(std::string("ctas=2 ") + word);
+      ADD_FAILURE() << word << " was accepted";
+    } catch (const CompileError& e) {
+      EXPECT_NE(std::string(e.what()).find(std::string("\"") + word + "\""), std::string::npos) << e.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::passes

@@ -30,15 +30,20 @@ const Machine& machine_of(int sm) {
 }
 
 StepLoad step_load(const KernelFacts& facts) {
-  StepLoad l;
   int deepest = 0;
   for (const Product& p : facts.products) deepest = std::max(deepest, p.loops);
-  for (const Product& p : facts.products) {
-    if (p.loops != deepest) continue;
-    l.accumulators += p.accumulators;
-    l.bytes += p.loaded_bytes;
+  StepLoad most;
+  for (const Product& first : facts.products) {
+    if (first.loops != deepest) continue;
+    StepLoad l;
+    for (const Product& p : facts.products) {
+      if (p.loop != first.loop) continue;
+      l.accumulators += p.accumulators;
+      l.bytes += p.loaded_bytes;
+    }
+    if (l.accumulators > most.accumulators) most = l;
   }
-  return l;
+  return most;
 }
 
 int warps_for(std::int64_t accumulators, const Machine& m) {

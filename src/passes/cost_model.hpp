@@ -21,8 +21,8 @@ inline constexpr int kRegisters = 65536;       // of a multiprocessor, every gen
 inline constexpr int kRegistersAThread = 255;  // the most a thread can have
 inline constexpr int kOtherRegisters = 96;     // of a thread beside its accumulators: addresses, fragments
 
-/// Accumulators that are alive at once and bytes that a step loads, summed over the products of the deepest loop. A
-/// product in a chain holds its result beside that of the next one.
+/// Accumulators that are alive at once and bytes that a step loads: summed over the products of one loop (a product in
+/// a chain holds its result beside that of the next one), of the loop that holds most among the deepest.
 struct StepLoad {
   std::int64_t accumulators = 0, bytes = 0;
 };

@@ -91,7 +91,7 @@ Product product_of(const Operation& op) {
   Product p;
   p.op = &op;
   p.accumulators = op.result().type().num_elements();
-  const Operation* loop = nullptr;
+  const Operation*& loop = p.loop;
   for (const Operation* up = op.parent_op(); up; up = up->parent_op()) {
     if (up->op() != Op::For && up->op() != Op::Loop) continue;
     if (!loop) loop = up;

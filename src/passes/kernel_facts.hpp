@@ -10,6 +10,7 @@ namespace tessera::passes {
 /// One matrix product of the kernel.
 struct Product {
   const ir::Operation* op = nullptr;
+  const ir::Operation* loop = nullptr;     ///< the innermost around it, or null
   std::int64_t accumulators = 0;           ///< elements of its result, batch included
   std::vector<ir::Operation*> step_loads;  ///< that give its operands, in the innermost loop around it
   std::int64_t loaded_bytes = 0;           ///< of those

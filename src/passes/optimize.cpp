@@ -14,6 +14,10 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     clean_up(f);
     if (!target.is_gpu()) continue;
     if (tuning.pipeline_mma) pipeline_mma(f, target);
+    if (tuning.split_loops) {
+      hoist_invariants(f);
+      split_loops(f);
+    }
     relax_math(f);
     choose_access_paths(f, target, tuning);
     clean_up(f);

@@ -22,6 +22,10 @@ void clean_up(ir::Function&);
 /// if anything changed.
 bool pipeline_mma(ir::Function&, const Target&);
 
+/// Gives the iterations in which a branch on the induction variable is decided, or in which accesses stay inside their
+/// tensor, a loop of their own. True if anything changed.
+bool split_loops(ir::Function&);
+
 /// Cheaper forms of operations that are marked approximate. True if anything changed.
 bool relax_math(ir::Function&);
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "runtime/cuda_rig.hpp"
 #include "runtime/fake_device.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/lease.hpp"
@@ -58,6 +59,25 @@ TEST(Cost, ALaunchOnTheDefaultStreamAllocatesNothing) {
 }
 
 TEST(Cost, AStreamThreadAllocatesOnlyToLengthenItsQueue) { EXPECT_LE(launches(Stream(Device::cpu()), 1000), 40); }
+
+/// The driver's launch and question take the place of the fake ones, which keep the arguments and so allocate.
+TEST(Cost, ALaunchOnAGpuAllocatesNothing) {
+  cuda::fake::Rig rig;
+  static int driver_launches = 0;
+  const auto kernel = rig.load("mix");
+  const Stream stream{rig.device()};
+  const StorageRef y = rig.make(1), x = rig.make(2);
+  rig.driver.table().cuLaunchKernel = [](cuda::CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                         unsigned, cuda::CUstream, void**, void**) -> cuda::CUresult {
+    ++driver_launches;
+    return 0;
+  };
+  rig.mix(kernel, stream, y, x);
+  const long before = allocations;
+  for (int i = 0; i < 1000; ++i) rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(allocations - before, 0);
+  EXPECT_EQ(driver_launches, 1001);
+}
 
 TEST(Cost, SubmissionsThatFailReserveNothingForGood) {
   fake::FakeDevice device;

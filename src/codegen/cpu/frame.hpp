@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cpu/lookahead.hpp"
+
 namespace tessera::cpu {
 
 class Checker;
@@ -26,6 +28,8 @@ struct Frame {
   std::byte** base = nullptr;  ///< one address per buffer
   std::byte* const* home =
       nullptr;  ///< the same as planned: `base` may point into a tensor while a load is only borrowed
+  const std::byte** previous = nullptr;  ///< per buffer: where its tile lay in memory the last time; null: unknown
+  Lookahead* ahead = nullptr;
   std::int32_t block[3] = {0, 0, 0};
   std::int32_t grid[3] = {1, 1, 1};
   const std::atomic<bool>* stop = nullptr;  ///< another thread failed
@@ -69,6 +73,8 @@ class Instr {
   virtual std::int64_t borrowable() const { return -1; }
   virtual void borrow() {}
   virtual bool is_copy() const { return false; }  ///< does nothing where source and destination are one
+  /// A copy that from now on passes its source's address on instead of the elements, where it can.
+  virtual void forward() {}
 
   std::vector<Access> accesses;
   std::vector<InPlace> in_place;

@@ -107,15 +107,49 @@ class Planner {
   void find_borrowed(Code& code) {
     for (std::size_t i = 0; i < code.size(); ++i) {
       for (Code* child : code[i]->children()) find_borrowed(*child);
+      forward_results(code, i);
       const std::int64_t b = code[i]->borrowable();
-      if (b < 0 || !only_read_before_writes(code, i, touches_[static_cast<std::size_t>(b)])) continue;
+      if (b < 0 || touches_[static_cast<std::size_t>(b)].writes.size() != 1) continue;
+      if (!only_read_before_writes(code, i, touches_[static_cast<std::size_t>(b)])) continue;
       code[i]->borrow();
       borrowed_[static_cast<std::size_t>(b)] = true;
     }
   }
 
+  /// Results of an `if` that are only read after it in the same straight line of code: the copies that end its arms
+  /// pass the addresses of what they would copy, so that a tile borrowed within an arm stays borrowed. What is passed
+  /// lives as long as the result, and no tensor is written meanwhile.
+  void forward_results(Code& code, std::size_t at) {
+    const Instr* branch = code[at].get();
+    for (std::uint32_t b = 0; b < buffers_.size(); ++b) {
+      if (buffers_[b].branch != branch || touches_[b].reads.empty()) continue;
+      std::vector<Instr*> copies = final_copies(*code[at], b);
+      if (copies.size() != touches_[b].writes.size() || !only_read_before_writes(code, at, touches_[b])) continue;
+      for (Instr* copy : copies) {
+        auto& source = touches_[copy->accesses[0].buffer];
+        source.reads.insert(source.reads.end(), touches_[b].reads.begin(), touches_[b].reads.end());
+        copy->forward();
+      }
+      borrowed_[b] = true;
+    }
+  }
+
+  /// The copies to the buffer at the end of the arms, if all their sources are written once; else none.
+  std::vector<Instr*> final_copies(Instr& branch, std::uint32_t b) const {
+    std::vector<Instr*> copies;
+    for (Code* arm : branch.children())
+      for (auto instr = arm->rbegin(); instr != arm->rend() && (*instr)->is_copy(); ++instr) {
+        const auto& accesses = (*instr)->accesses;
+        if (accesses[1].buffer != b) continue;
+        const BufferInfo& source = buffers_[accesses[0].buffer];
+        const bool once = touches_[accesses[0].buffer].writes.size() == 1 && source.loop == nullptr;
+        if (source.kind == BufferKind::Arena && !once) return {};
+        copies.push_back(instr->get());
+      }
+    return copies;
+  }
+
   bool only_read_before_writes(Code& code, std::size_t load, const Touches& t) const {
-    if (t.writes.size() != 1) return false;
     std::size_t last = load;
     for (Point p : t.reads) {
       const auto at = std::find_if(code.begin() + static_cast<std::ptrdiff_t>(load), code.end(),

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "codegen/cpu/checker.hpp"
+#include "codegen/cpu/fuse.hpp"
 #include "codegen/cpu/threads.hpp"
 #include "codegen/cpu/translate.hpp"
 #include "tessera/base/error.hpp"
@@ -40,6 +41,8 @@ class Arena {
     return memory_.get();
   }
   std::vector<std::byte*> bases, homes;
+  std::vector<const std::byte*> previous;
+  Lookahead ahead;
   bool in_use = false;
 
  private:
@@ -58,6 +61,7 @@ class ProgramImpl final : public Program {
         block_(std::move(t.block)),
         globals_(std::move(t.globals)),
         constants_(t.constants.size() + kAlign) {
+    fuse_chains(t.buffers, uniform_, block_);
     arena_bytes_ = static_cast<std::size_t>(plan_buffers(t.buffers, uniform_, block_));
     const auto address = reinterpret_cast<std::uintptr_t>(constants_.data());
     constant_base_ = constants_.data() + ((address + kAlign - 1) / kAlign * kAlign - address);
@@ -103,6 +107,10 @@ class ProgramImpl final : public Program {
     arena.homes = arena.bases;
     frame.base = arena.bases.data();
     frame.home = arena.homes.data();
+    arena.previous.assign(places_.size(), nullptr);
+    arena.ahead.forget();
+    frame.previous = arena.previous.data();
+    frame.ahead = &arena.ahead;
   }
 
   std::string name_;

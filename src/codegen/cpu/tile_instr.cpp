@@ -40,10 +40,12 @@ CopyInstr::CopyInstr(const Tile& dst, const Tile& src) : dst_(dst.ref), src_(src
     shape_.add_axis(src.shape[a], dst.stride[a] * elem_bytes_, src.stride[a] * elem_bytes_);
   shape_.simplify(elem_bytes_);
   accesses = {{src_.buffer, false}, {dst_.buffer, true}};
-  if (dst.is_dense() && src.is_dense() && dst_.offset == 0 && src_.offset == 0) in_place = {{src_.buffer, dst_.buffer}};
+  dense_ = dst.is_dense() && src.is_dense() && dst_.offset == 0 && src_.offset == 0;
+  if (dense_) in_place = {{src_.buffer, dst_.buffer}};
 }
 
 Status CopyInstr::run(Frame& f) const {
+  if (forward_) f.base[dst_.buffer] = dense_ ? f.base[src_.buffer] : f.home[dst_.buffer];
   auto* dst = f.at<std::byte>(dst_);
   const auto* src = f.at<std::byte>(src_);
   if (dst != src) copy_elements(shape_, dst, src, elem_bytes_);

@@ -13,11 +13,14 @@ class CopyInstr final : public Instr {
   CopyInstr(const Tile& dst, const Tile& src);
   Status run(Frame&) const override;
   bool is_copy() const override { return true; }
+  void forward() override { forward_ = true; }
 
  private:
   Ref dst_, src_;
   CopyShape shape_;
   std::int64_t elem_bytes_;
+  bool dense_;  ///< both sides are whole buffers of the same layout
+  bool forward_ = false;
 };
 
 /// One elementwise primitive over a loop nest whose two innermost axes the primitive walks itself.
@@ -26,6 +29,7 @@ class ElementwiseInstr final : public Instr {
   static constexpr int kMaxSources = 3;
   struct Source {
     Ref ref;
+    std::int64_t elem_bytes = 0;
     std::int64_t row_stride = 0;  ///< bytes
     bool splat = true;
     std::vector<std::int64_t> outer;  ///< bytes, one per outer axis

@@ -81,7 +81,7 @@ Tile Translator::elementwise(prims::ElementwiseFn fn, std::span<const Tile> give
   for (std::size_t s = 0; s < sources.size(); ++s) {
     auto& source = instr->source[s];
     source.ref = sources[s].ref;
-    const std::int64_t bytes = sources[s].elem_bytes;
+    const std::int64_t bytes = source.elem_bytes = sources[s].elem_bytes;
     source.splat = nest.empty() || nest.back().stride[s] == 0;
     if (nest.size() > 1) source.row_stride = nest[nest.size() - 2].stride[s] * bytes;
     for (std::size_t a = 0; a < outer; ++a) source.outer.push_back(nest[a].stride[s] * bytes);

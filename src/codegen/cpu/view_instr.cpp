@@ -134,7 +134,10 @@ Status ViewLoadInstr::run(Frame& f) const {
   if (borrow_) {
     const bool there = w.whole && is_contiguous(w);
     f.base[dst.buffer] = there ? w.address : f.home[dst.buffer];
-    if (there) return Status::Next;
+    if (there) {
+      f.ahead->expect(w.address, count * access.elem_bytes, f.previous[dst.buffer]);
+      return Status::Next;
+    }
   }
   auto* to = f.at<std::byte>(dst);
   if (!w.whole || access.sparse >= 0 || access.nibbles) fill_elements(to, count, padding, access.elem_bytes);

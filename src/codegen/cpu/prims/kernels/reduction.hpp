@@ -82,10 +82,54 @@ TESSERA_OUTLINED void combine_halves(typename Op::Work* lanes, i64 count) {
   }
 }
 
+/// What a combining operation is, if it is an extremum: the larger or smaller of two numbers as one instruction has it.
+template <class Op>
+struct Extremum {
+  static constexpr bool is = false;
+};
+template <bool maximum, Elem e>
+struct Extremum<FloatCombine<ExtremumOp<maximum, false, false>, e>> {
+  static constexpr bool is = true;
+  using W = typename FloatCombine<ExtremumOp<maximum, false, false>, e>::Work;
+  static constexpr W identity = maximum ? -__builtin_huge_val() : __builtin_huge_val();
+  /// acc where x is NaN, and where both are zeros.
+  static TESSERA_INLINED W pick(W acc, W x) { return (maximum ? x > acc : x < acc) ? x : acc; }
+};
+
+/// The extremum of a row with one instruction per vector. It is right unless all elements are NaN or the identity, or
+/// it is a zero, of which the sign is then unknown: false, and nothing is written.
+template <class Op>
+bool extremum_row(typename Op::Element* dst, const typename Op::Element* src, i64 n) {
+  using X = Extremum<Op>;
+  using W = typename Op::Work;
+  alignas(64) W lanes[kLanes], buffer[Op::direct ? 1 : kLanes];
+  for (i64 i = 0; i < kLanes; ++i) lanes[i] = X::identity;
+  i64 at = 0;
+  for (; at + kLanes <= n; at += kLanes) {
+    const W* x = Op::load(buffer, src + at, kLanes);
+    TESSERA_INDEPENDENT
+    for (i64 i = 0; i < kLanes; ++i) lanes[i] = X::pick(lanes[i], x[i]);
+  }
+  if (at < n) {
+    const W* x = Op::load(buffer, src + at, n - at);
+    for (i64 i = 0; i < n - at; ++i) lanes[i] = X::pick(lanes[i], x[i]);
+  }
+  for (i64 half = kLanes / 2; half > 0; half /= 2)
+    for (i64 i = 0; i < half; ++i) lanes[i] = X::pick(lanes[i], lanes[i + half]);
+  if (lanes[0] == W{0} || lanes[0] == X::identity) return false;
+  W initial;
+  initial = *Op::load(&initial, dst, 1);
+  const W result = Op::one(initial, lanes[0]);
+  Op::store(dst, &result, 1);
+  return true;
+}
+
 /// One row of n contiguous elements; `dst` is one element.
 template <class Op>
 void reduce_row(typename Op::Element* dst, const typename Op::Element* src, i64 n) {
   using W = typename Op::Work;
+  if constexpr (Extremum<Op>::is)
+    if (n >= kLanes && extremum_row<Op>(dst, src, n)) return;
   alignas(64) W lanes[kLanes], buffer[Op::direct ? 1 : kLanes];
   const i64 count = n < kLanes ? n : kLanes;
   const W* first = Op::load(buffer, src, count);

@@ -7,7 +7,7 @@ get_property(tessera_assembled DIRECTORY ${PROJECT_SOURCE_DIR}/examples PROPERTY
 get_property(tessera_test_programs DIRECTORY ${PROJECT_SOURCE_DIR}/tests PROPERTY BUILDSYSTEM_TARGETS)
 list(FILTER tessera_test_programs INCLUDE REGEX "^guide_")
 list(APPEND tessera_assembled ${tessera_test_programs})
-foreach(target test_host test_api test_jit)
+foreach(target test_lang test_host test_api test_jit)
   if(TARGET ${target})
     list(APPEND tessera_assembled ${target})
   endif()

@@ -35,6 +35,28 @@ TEST(Acc, IndicesBroadcast) {
 }
 
 template <class T>
+void add_floats(Acc<T, dyn> a, In<T, dyn> x) {
+  a.add(iota<i32, 16>() % 5, x.tiles(shape<16>).load(0));
+}
+template <class T>
+void expect_float_sums() {
+  Array<T> a({4}, T(1.0f)), x({16});
+  x.each([](std::int64_t i) { return T(static_cast<float>(i) * 0.5f); });
+  run<add_floats<T>>({1}, {}, a, x);
+  // Element k has x[k], x[k + 5], x[k + 10] (and element 0 x[15]); index 4 is outside.
+  for (std::size_t k = 0; k < 4; ++k) {
+    const float sum = 1 + 0.5f * (3 * static_cast<float>(k) + 15) + (k == 0 ? 7.5f : 0);
+    EXPECT_EQ(static_cast<float>(a.data[k]), sum) << k;
+  }
+}
+TEST(Acc, AddsIntoEveryFloatingType) {
+  expect_float_sums<f64>();
+  expect_float_sums<f32>();
+  expect_float_sums<f16>();
+  expect_float_sums<bf16>();
+}
+
+template <class T>
 void extremes(Acc<T, dyn> hi, Acc<T, dyn> lo, Acc<T, dyn> bits, In<T, dyn> x) {
   auto t = x.tiles(shape<8>).load(0);
   hi.max(0, t);

@@ -1,5 +1,7 @@
 // Gathers and scatters inside a block's own piece, run on the CPU in checked mode against plain loops: equal indices,
 // indices outside of every kind, edge pieces, narrow elements, the order with other accesses of the piece.
+#include <cstdlib>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -197,8 +199,9 @@ void expect_many() {
 }
 TEST(Scatter, ManyIndicesAreComparedInParts) {
   expect_many<64>();
-  expect_many<128>();
-  expect_many<1024>();
+  expect_many<256>();
+  // NVIDIA's assembler needs 12 s for it: not among the kernels that tests/assemble asks for.
+  if (std::getenv("TESSERA_DUMP") == nullptr) expect_many<1024>();
 }
 
 // ---- order, gathers, MutTiles ---------------------------------------------------------------------------------------

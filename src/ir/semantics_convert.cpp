@@ -75,4 +75,15 @@ std::uint64_t evaluate_conversion(const ElementOp& op, const std::uint64_t* x) {
 }
 
 }  // namespace detail
+double padding_number(PaddingValue padding) {
+  switch (padding) {
+    case PaddingValue::Zero: break;
+    case PaddingValue::NegZero: return -0.0;
+    case PaddingValue::NaN: return __builtin_nan("");
+    case PaddingValue::PosInf: return __builtin_inf();
+    case PaddingValue::NegInf: return -__builtin_inf();
+  }
+  return 0;
+}
+
 }  // namespace tessera::ir

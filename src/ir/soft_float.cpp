@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "tessera/base/float_format.hpp"
+
 namespace tessera::ir::soft {
 namespace {
 
@@ -138,13 +140,22 @@ Unpacked combine(Unpacked x, Unpacked y, Rounding mode) {
   return x;
 }
 
+constexpr Format of(const FloatFormat& f, std::uint8_t shift = 0) {
+  return {f.exponent_bits,
+          f.mantissa_bits,
+          static_cast<std::int16_t>(f.bias()),
+          true,
+          f.has_infinity ? Specials::Ieee : Specials::NanOnly,
+          shift};
+}
+
 }  // namespace
 
 const Format& format(Elem e) {
-  static constexpr Format f16{5, 10, 15, true, Specials::Ieee, 0}, bf16{8, 7, 127, true, Specials::Ieee, 0},
-      f32{8, 23, 127, true, Specials::Ieee, 0}, f64{11, 52, 1023, true, Specials::Ieee, 0},
-      tf32{8, 10, 127, true, Specials::Ieee, 13}, e4m3{4, 3, 7, true, Specials::NanOnly, 0},
-      e5m2{5, 2, 15, true, Specials::Ieee, 0}, e2m1{2, 1, 1, true, Specials::None, 0},
+  static constexpr Format f16 = of(kF16), bf16 = of(kBF16), f32 = of(kF32), tf32 = of(kTF32, 13), e4m3 = of(kF8E4M3),
+                          e5m2 = of(kF8E5M2);
+  // Those that are no element types of the language, and f64, which base's conversions start from.
+  static constexpr Format f64{11, 52, 1023, true, Specials::Ieee, 0}, e2m1{2, 1, 1, true, Specials::None, 0},
       e5m3{5, 3, 15, false, Specials::NanOnly, 0};
   switch (e) {
     case Elem::F16: return f16;

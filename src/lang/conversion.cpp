@@ -4,6 +4,7 @@
 
 #include "lang/ints.hpp"
 #include "lang/spec.hpp"
+#include "tessera/base/float_format.hpp"
 #include "tessera/lang/emit.hpp"
 
 namespace tessera::lang {
@@ -61,10 +62,10 @@ Value computable(Builder& b, Value x) { return computes(x.type().elem()) ? x : f
 /// The largest finite value of a format that has infinities.
 double largest_finite(ElementType t) {
   switch (t) {
-    case ElementType::f16: return 65504.0;
-    case ElementType::bf16: return std::ldexp(2.0 - std::ldexp(1.0, -7), 127);
-    case ElementType::tf32: return std::ldexp(2.0 - std::ldexp(1.0, -10), 127);
-    case ElementType::f32: return std::ldexp(2.0 - std::ldexp(1.0, -23), 127);
+    case ElementType::f16: return decode_float(kF16, kF16.largest());
+    case ElementType::bf16: return decode_float(kBF16, kBF16.largest());
+    case ElementType::tf32: return decode_float(kTF32, kTF32.largest());
+    case ElementType::f32: return decode_float(kF32, kF32.largest());
     default: return HUGE_VAL;  // f64, and fp8, which saturates by itself
   }
 }

@@ -3,6 +3,7 @@
 #include "lang/recording_impl.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/ir/semantics.hpp"
 
 namespace tessera::lang {
 
@@ -17,13 +18,14 @@ namespace {
 
 std::vector<std::int32_t> narrow(Extents e) { return {e.begin(), e.end()}; }
 
-std::optional<PaddingValue> view_padding(PadKind kind) {
+/// The padding that a view can do by itself; what pad(value) asks for is put in afterwards.
+PaddingValue view_padding(PadKind kind) {
   switch (kind) {
     case PadKind::NegInf: return PaddingValue::NegInf;
     case PadKind::PosInf: return PaddingValue::PosInf;
     case PadKind::NaN: return PaddingValue::NaN;
     case PadKind::Zero:
-    case PadKind::Value: return PaddingValue::Zero;
+    case PadKind::Value: break;
   }
   return PaddingValue::Zero;
 }
@@ -89,13 +91,8 @@ Value partition_view_of(TensorState& t, Extents tile, std::optional<PaddingValue
 Value padding_tile(ir::Builder& b, const TensorState& t, Extents tile, const PadSpec& pad) {
   const auto shape = wide(tile);
   if (pad.kind == PadKind::Value) return ints::expand(b, pad.value, shape);
-  const double inf = __builtin_inf();
   if (!ir::info(t.elem).is_float) return b.constant_int(t.elem, 0, shape);
-  const double value = pad.kind == PadKind::NegInf   ? -inf
-                       : pad.kind == PadKind::PosInf ? inf
-                       : pad.kind == PadKind::NaN    ? __builtin_nan("")
-                                                     : 0.0;
-  return b.constant_float(t.elem, value, shape);
+  return b.constant_float(t.elem, ir::padding_number(view_padding(pad.kind)), shape);
 }
 
 void loaded(OrderTokens& order, Value token, SourceLocation loc) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "passes/values.hpp"
+#include "tessera/ir/semantics.hpp"
 
 namespace tessera::passes {
 
@@ -141,17 +142,8 @@ class PointerTile {
 };
 
 Value padding_tile(Builder& b, Type tile, ir::PaddingValue padding) {
-  const double inf = __builtin_inf();
-  double value = 0;
-  switch (padding) {
-    case ir::PaddingValue::Zero: break;
-    case ir::PaddingValue::NegZero: value = -0.0; break;
-    case ir::PaddingValue::NaN: value = __builtin_nan(""); break;
-    case ir::PaddingValue::PosInf: value = inf; break;
-    case ir::PaddingValue::NegInf: value = -inf; break;
-  }
   if (!tile.is_float()) return b.constant_int(tile.elem(), 0, tile.shape());
-  return b.constant_float(tile.elem(), value, tile.shape());
+  return b.constant_float(tile.elem(), ir::padding_number(padding), tile.shape());
 }
 
 void copy_attributes(const Operation& from, Operation& to) {

@@ -48,6 +48,8 @@ double to_double(Elem, std::uint64_t bits);
 /// Bits of `value` in an element's format. Formats of 8 bits and fewer saturate (PTX cvt.satfinite), wider ones
 /// overflow as IEEE 754 says. Integers: rounded as asked, saturated to the signed range (i1: 0 or 1), NaN gives 0.
 std::uint64_t from_double(Elem, double value, Rounding = Rounding::NearestEven);
+/// The number that a padding value of floating-point elements stands for (-0.0 for NegZero).
+double padding_number(PaddingValue);
 /// The signed reading of an integer element (i1 true is 1).
 std::int64_t to_signed(Elem, std::uint64_t bits);
 

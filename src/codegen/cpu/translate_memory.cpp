@@ -15,14 +15,7 @@ namespace {
 std::uint64_t padding_bits(ir::Type view) {
   const auto padding = view.padding();
   if (!padding) return 0;
-  const ir::Elem elem = view.elem();
-  switch (*padding) {
-    case ir::PaddingValue::NegZero: return ir::from_double(elem, -0.0);
-    case ir::PaddingValue::NaN: return ir::from_double(elem, __builtin_nan(""));
-    case ir::PaddingValue::PosInf: return ir::from_double(elem, __builtin_inf());
-    case ir::PaddingValue::NegInf: return ir::from_double(elem, -__builtin_inf());
-    default: return 0;
-  }
+  return ir::from_double(view.elem(), ir::padding_number(*padding));
 }
 
 ViewAccess make_access(const View& view) {

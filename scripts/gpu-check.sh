@@ -47,6 +47,8 @@ done
 for step in ${steps//,/ }; do
   [[ $step =~ ^(build|smoke|tests|sanitize|bench)$ ]] || die "unknown step $step; there are build, smoke, tests, sanitize and bench"
 done
+# Seconds: a quick check leaves something of ten minutes for the benchmarks.
+if [ $mode = quick ]; then tests_limit=150 sanitize_limit=90; else tests_limit=900 sanitize_limit=600; fi
 [ -n "$minutes" ] || { [ $mode = quick ] && minutes=9.5 || minutes=60; }
 jobs=${jobs:-$(nproc)}
 [ -z "$out" ] || { mkdir -p "$out" && out=$(cd "$out" && pwd); }
@@ -132,12 +134,13 @@ unpack_assembler() {
 
 # -- building ----------------------------------------------------------------------------------------------------------
 
-# Everything that is run, most important first; the tests are built with -k so that one broken file costs one program.
+# First what the smoke test and the benchmarks need; the rest with -k, so that one broken file costs one program.
 do_build() {
   local start=$SECONDS log=$out/build.txt code
   run_limited 120 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DTESSERA_BUILD_TESTS=OFF \
     -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_GPU_CHECK=ON ${prefix:+"-DCMAKE_PREFIX_PATH=$prefix"} ${prefix:+"-DTESSERA_GTEST_PREFIX=$prefix"} >"$log" 2>&1 ||
     { tail -n 20 "$log"; record build FAILED $((SECONDS - start)) "cmake could not configure; see build.txt"; return 1; }
+  run_limited 400 ninja -C "$build" -j "$jobs" gpu_small gpu_bench >>"$log" 2>&1
   run_limited 400 ninja -C "$build" -j "$jobs" -k 0 >>"$log" 2>&1
   code=$?
   if [ $code = 0 ]; then
@@ -182,6 +185,18 @@ run_suite() {  # <program> <suite> <log>
 }
 export -f run_suite
 
+# An example checks itself; the device is chosen by the environment.
+run_example() {  # <program> <log>
+  local start=$SECONDS code
+  (cd "$(dirname "$1")" && timeout -k 5 60 "$1") >"$2" 2>&1
+  code=$?
+  [ $code = 0 ] || echo "FAILED example $(basename "$1") (exit $code)"
+  echo "DONE example $(basename "$1") exit $code in $((SECONDS - start)) s: $(grep -m1 '^RESULT' "$2")"
+}
+export -f run_example
+run_one() { if [ "$2" = example ]; then run_example "$1" "$3"; else run_suite "$@"; fi; }
+export -f run_one
+
 do_tests() {
   local start=$SECONDS program suite list=$work/suites results=$work/results.txt number=0
   : >"$list" >"$results"
@@ -193,9 +208,14 @@ do_tests() {
       printf '%s\0%s\0%s\0' "$program" "$suite" "$work/logs/tests/$number.txt" >>"$list"
     done < <(timeout 60 "$program" --gtest_list_tests 2>/dev/null | grep -E '^[A-Za-z].*\.' | awk '{ print $1 }')
   done
+  for program in "$build"/examples/[0-9]*; do
+    [ -f "$program" ] && [ -x "$program" ] || continue
+    number=$((number + 1))
+    printf '%s\0%s\0%s\0' "$program" example "$work/logs/tests/$number.txt" >>"$list"
+  done
   if [ $number = 0 ]; then record tests FAILED 0 "no test program was built (is GoogleTest here? see --prefix)"; return; fi
   # shellcheck disable=SC2016
-  TESSERA_CPU_THREADS=2 run_limited 400 xargs -0 -n 3 -P "$jobs" bash -c 'run_suite "$@"' run_suite <"$list" >"$results" 2>&1
+  TESSERA_CPU_THREADS=2 run_limited "$tests_limit" xargs -0 -n 3 -P "$jobs" bash -c 'run_one "$@"' run_one <"$list" >"$results" 2>&1
   local ended=$? bad done_
   done_=$(grep -c '^DONE' "$results")
   bad=$(grep -cE '^(FAILED|TIMEOUT|CRASHED)' "$results")
@@ -213,8 +233,7 @@ do_tests() {
 failed_output() {
   local file
   for file in "$work"/logs/tests/*.txt; do
-    grep -qE '^\[  FAILED  \]|terminate called|Segmentation|Fatal' "$file" || [ ! -s "$file" ] || ! grep -q 'PASSED\|SKIPPED' "$file" || continue
-    grep -q '^\[  FAILED  \]' "$file" || ! grep -q 'PASSED' "$file" || continue
+    if ! grep -q '^\[  FAILED  \]' "$file" && grep -qE 'PASSED|SKIPPED|^RESULT' "$file"; then continue; fi
     echo "---- $(basename "$file")"
     head -c 6000 "$file"
     echo
@@ -228,7 +247,7 @@ do_sanitize() {
   rm -f "$work"/logs/sanitize-*
   for tool in memcheck racecheck initcheck synccheck; do
     (
-      run_limited 240 compute-sanitizer --tool $tool --target-processes application-only --error-exitcode 9 --print-limit 20 "$small" --tiny \
+      run_limited "$sanitize_limit" compute-sanitizer --tool $tool --target-processes application-only --error-exitcode 9 --print-limit 20 "$small" --tiny \
         >"$work/logs/sanitize-$tool.txt" 2>&1
       echo $? >"$work/logs/sanitize-$tool.code"
     ) &

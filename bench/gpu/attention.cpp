@@ -1,6 +1,8 @@
 // Attention forward (full and causal), its unsafe twin, and decode attention: one token against a long cache.
+#include "tessera/kernels/attention.hpp"
 #include "harness.hpp"
 #include "kernels.hpp"
+#include "tessera/kernels/decode_attention.hpp"
 #include "unsafe_kernels.hpp"
 
 namespace gpu_bench {
@@ -88,8 +90,13 @@ Prepared attention_case(const Args& args) {
   Prepared p;
   p.flops = a->flops();
   p.bytes = a->bytes();
-  const std::string tile = args.text("tile", "auto");
-  p.launch = a->causal ? forward_of<true>(a, tile) : forward_of<false>(a, tile);
+  const std::string tile = args.text("tile", "");
+  if (tile.empty())
+    p.launch = [a](int, const Stream& on) {
+      a->o = kernels::attention(a->q, a->k, a->v, {.causal = a->causal}).on(on);
+    };
+  else
+    p.launch = a->causal ? forward_of<true>(a, tile) : forward_of<false>(a, tile);
   p.check = [a] { return check_attention(*a); };
   return p;
 }
@@ -148,6 +155,10 @@ struct Cache {
     top = poisoned<f32>(Dims<4>({batch, kv_heads, splits, kGroup}));
     total = poisoned<f32>(Dims<4>({batch, kv_heads, splits, kGroup}));
   }
+  static double bytes(const Args& args) {  // of keys and values
+    return 4.0 * static_cast<double>(args.number("batch", 1) * args.number("kv_heads", 8)) *
+           static_cast<double>(args.number("length", 1024) * kDepth);
+  }
   void join(const Stream& on) {
     if (splits <= 4)
       kernel<decode_join<4, kGroup, kDepth>>(mut(y), parts, top, total).on(on);
@@ -174,10 +185,40 @@ struct Cache {
   }
 };
 
-Prepared decode_case(const Args& args) {
+/// The library's entry, with all of the cache in use.
+Prepared decode_library(const Args& args) {
   Prepared p;
-  p.bytes = 4.0 * static_cast<double>(args.number("batch", 1) * args.number("kv_heads", 8)) *
-            static_cast<double>(args.number("length", 1024) * kDepth);
+  struct State {
+    Cache cache;
+    Tensor<bf16, 3> q, y;
+    Tensor<i32, 1> lengths;
+  };
+  auto states = std::make_shared<std::vector<State>>();
+  p.bytes = Cache::bytes(args);
+  p.sets = sets_for(args, p.bytes);
+  for (int s = 0; s < p.sets; ++s) {
+    Cache c(args);
+    const std::int64_t heads = c.kv_heads * kGroup;
+    auto q = normal<bf16>(Dims<3>({c.batch, heads, std::int64_t{kDepth}}), 1);
+    auto lengths = full<i32>({c.batch}, static_cast<i32>(c.length)).sync();
+    states->push_back(State{std::move(c), std::move(q), {}, std::move(lengths)});
+  }
+  p.launch = [states](int s, const Stream& on) {
+    State& t = (*states)[static_cast<std::size_t>(s)];
+    t.y = kernels::decode_attention(t.q, t.cache.k, t.cache.v, t.lengths).on(on);
+  };
+  p.check = [states] {
+    State& t = states->front();
+    t.cache.y = std::move(t.y).reshape({t.cache.batch, t.cache.kv_heads, kGroup, kDepth});
+    return t.cache.check();
+  };
+  return p;
+}
+
+Prepared decode_case(const Args& args) {
+  if (args.text("impl", "library") == "library") return decode_library(args);
+  Prepared p;
+  p.bytes = Cache::bytes(args);
   p.sets = sets_for(args, p.bytes);
   auto caches = std::make_shared<std::vector<Cache>>();
   for (int s = 0; s < p.sets; ++s) caches->emplace_back(args);
@@ -195,9 +236,12 @@ Prepared decode_case(const Args& args) {
 
 std::vector<Case> attention_cases() {
   return {
-      {"attention", "batch heads kv_heads length d=64|128|256 causal=0|1 tile=auto|64x128|128x128", attention_case},
+      {"attention", "batch heads kv_heads length d=64|128|256 causal=0|1 (the library's entry), or tile=64x128|128x128",
+       attention_case},
       {"attention_unsafe", "batch heads length causal=0|1 (d=128)", unsafe_attention_case},
-      {"decode", "batch length kv_heads steps (d=128, 8 query heads per key head, combining included)", decode_case}};
+      {"decode",
+       "batch length kv_heads impl=library|naive steps (d=128, 8 query heads per key head, combining included)",
+       decode_case}};
 }
 
 }  // namespace gpu_bench

@@ -2,6 +2,7 @@
 // reading the weights.
 #include "harness.hpp"
 #include "kernels.hpp"
+#include "tessera/kernels/linear.hpp"
 
 namespace gpu_bench {
 namespace {
@@ -58,6 +59,16 @@ Prepared gemv_case(const Args& args) {
   return p;
 }
 
+Prepared linear_case(const Args& args) {
+  Prepared p;
+  auto l = begin(args, p);
+  const kernels::Row row{static_cast<int>(args.number("row", -1))};
+  p.launch = [l, row](int s, const Stream& on) {
+    l->y[s] = kernels::linear(l->x[s], l->w[s], kernels::Fused<kernels::epilogues::Plain>{}, row).on(on);
+  };
+  return p;
+}
+
 Prepared few_rows_case(const Args& args) {
   Prepared p;
   auto l = begin(args, p);
@@ -75,7 +86,9 @@ Prepared few_rows_case(const Args& args) {
 }  // namespace
 
 std::vector<Case> few_row_cases() {
-  return {{"gemv", "m n k", gemv_case}, {"few_rows", "m n k (m up to 64)", few_rows_case}};
+  return {{"linear", "m n k row=N (the library's entry)", linear_case},
+          {"gemv", "m n k", gemv_case},
+          {"few_rows", "m n k (m up to 64)", few_rows_case}};
 }
 
 }  // namespace gpu_bench

@@ -38,7 +38,9 @@ Prepared unsafe_gemm_case(const Args& given) {
 }  // namespace
 
 std::vector<Case> gemm_cases() {
-  return {{"gemm", "m n k dtype=f16|bf16|f8e4m3 layout=NN|NT|TN|TT tile=auto|128x128x64|... form=persistent|blocks",
+  return {{"gemm",
+           "m n k dtype=f16|bf16|f8e4m3 layout=NN|NT|TN|TT impl=library|stream_k|split_k row=N, or tile=128x128x64|... "
+           "form=persistent|blocks",
            gemm_case},
           {"gemm_unsafe", "m n k (bf16, NT)", unsafe_gemm_case}};
 }

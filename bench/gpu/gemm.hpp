@@ -2,6 +2,9 @@
 #pragma once
 #include "harness.hpp"
 #include "kernels.hpp"
+#include "tessera/kernels/gemm.hpp"
+#include "tessera/kernels/split_k.hpp"
+#include "tessera/kernels/stream_k.hpp"
 
 namespace gpu_bench {
 
@@ -52,27 +55,27 @@ struct GemmOperands {
   }
 };
 
-/// "128x256x64", or "auto": larger tiles where they still fill the chip (132 SMs).
-struct TileChoice {
-  int m, n, k;
-};
+/// The library's entries, which choose the tile themselves ("row=N": a row of its table).
 template <class T, class O>
-TileChoice gemm_tile(const Args& args, const GemmOperands<T, O>& g) {
-  const std::string text = args.text("tile", "auto");
-  TileChoice t{128, 128, 64};
-  if (text != "auto") {
-    if (std::sscanf(text.c_str(), "%dx%dx%d", &t.m, &t.n, &t.k) != 3)
-      throw std::runtime_error("tile must be auto or like 128x256x64, found " + text);
-    return t;
+bool library_gemm(const Args& args, const std::string& impl, std::shared_ptr<GemmOperands<T, O>> g, Prepared& p) {
+  const kernels::Row row{static_cast<int>(args.number("row", -1))};
+  if (impl == "library") {
+    p.launch = [g, row](int s, const Stream& on) {
+      g->c[s] = kernels::gemm<O>(g->left(s), g->right(s), kernels::Fused<kernels::epilogues::Plain>{}, row).on(on);
+    };
+    return true;
   }
-  const std::int64_t tiles = (g.m + 127) / 128 * ((g.n + 127) / 128);
-  if (tiles <= 80) return {64, 128, 64};
-  if (tiles >= 3000) return {256, 256, 64};
-  return t;
+  if constexpr (std::is_same_v<T, bf16>) {
+    if (impl == "stream_k")
+      p.launch = [g](int s, const Stream& on) { g->c[s] = kernels::gemm_stream_k(g->left(s), g->right(s)).on(on); };
+    if (impl == "split_k")
+      p.launch = [g](int s, const Stream& on) { g->c[s] = kernels::gemm_split_k(g->left(s), g->right(s)).on(on); };
+  }
+  return static_cast<bool>(p.launch);
 }
 
 template <class T, class O, int BM, int BN, int BK>
-auto gemm_launch(std::shared_ptr<GemmOperands<T, O>> g, bool blocks) {
+auto naive_gemm(std::shared_ptr<GemmOperands<T, O>> g, bool blocks) {
   return [g, blocks](int s, const Stream& on) {
     if constexpr (sizeof(T) > 1) {
       if (blocks) {
@@ -84,6 +87,7 @@ auto gemm_launch(std::shared_ptr<GemmOperands<T, O>> g, bool blocks) {
   };
 }
 
+/// tile=128x128x64 takes the naive kernel with that tile, else impl says which entry of the library.
 template <class T, class O>
 Prepared gemm_of(const Args& args) {
   Prepared p;
@@ -92,24 +96,19 @@ Prepared gemm_of(const Args& args) {
   p.bytes = g->bytes();
   p.flops = 2.0 * static_cast<double>(g->m) * static_cast<double>(g->n) * static_cast<double>(g->k);
   p.check = [g] { return g->check(); };
-  const TileChoice t = gemm_tile(args, *g);
+  const std::string tile = args.text("tile", "");
   const bool blocks = args.text("form", "persistent") == "blocks";
   const auto take = [&]<int BM, int BN, int BK>(std::integer_sequence<int, BM, BN, BK>) {
-    if (t.m == BM && t.n == BN && t.k == BK) p.launch = gemm_launch<T, O, BM, BN, BK>(g, blocks);
+    if (tile == std::to_string(BM) + "x" + std::to_string(BN) + "x" + std::to_string(BK))
+      p.launch = naive_gemm<T, O, BM, BN, BK>(g, blocks);
   };
   take(std::integer_sequence<int, 32, 32, 32>{});  // for tiny sizes on the CPU
   take(std::integer_sequence<int, 64, 128, 64>{});
-  take(std::integer_sequence<int, 128, 64, 64>{});
   take(std::integer_sequence<int, 128, 128, 64>{});
-  take(std::integer_sequence<int, 128, 256, 64>{});
   take(std::integer_sequence<int, 256, 128, 64>{});
   take(std::integer_sequence<int, 256, 256, 64>{});
-  if constexpr (sizeof(T) == 1) {
-    take(std::integer_sequence<int, 128, 128, 128>{});
-    take(std::integer_sequence<int, 256, 128, 128>{});
-    take(std::integer_sequence<int, 256, 256, 128>{});
-  }
-  if (!p.launch) throw std::runtime_error("there is no kernel for this tile");
+  if (!p.launch && tile.empty()) library_gemm(args, args.text("impl", "library"), g, p);
+  if (!p.launch) throw std::runtime_error("there is no kernel for this tile or impl");
   return p;
 }
 

@@ -79,7 +79,7 @@ def read_case(case):
 
 
 def twin_case(case):
-    arguments = {k: v for k, v in case.arguments.items() if k not in ("dtype", "layout", "tile")}
+    arguments = {k: v for k, v in case.arguments.items() if k not in ("dtype", "layout", "tile", "impl")}
     return dataclasses.replace(case, name=case.name + "_unsafe", arguments=arguments).command()
 
 

@@ -68,7 +68,7 @@ def rows():
 def odd_rows():
     for columns in (1000, 1023, 4097, 50257):
         for name in ROW_OPS:
-            yield Case("odd_rows", name, {"rows": (1 << 28) // columns, "columns": columns}, ["torch", "torch.compile"], ("ratio", 1.0))
+            yield Case("odd_rows", name, {"rows": (1 << 28) // columns, "columns": columns, "impl": "library"}, ["torch", "torch.compile"], ("ratio", 1.0))
 
 
 def sums():
@@ -97,7 +97,7 @@ def few_rows():
     for m in (1, 8, 16, 64):
         for k, n in WEIGHTS:
             quick = m == 1 and n in (19456, 2560)
-            yield Case("few_rows", "gemv" if m == 1 else "few_rows", {"m": m, "n": n, "k": k}, ["cuBLAS"], ("ratio", 1.0), quick=quick)
+            yield Case("few_rows", "linear", {"m": m, "n": n, "k": k}, ["cuBLAS"], ("ratio", 1.0), quick=quick)
 
 
 def decode():
@@ -107,7 +107,7 @@ def decode():
 
 def short_wave():
     for n in (1536, 3072, 5120):
-        yield Case("short_wave", "gemm", {"m": n, "n": n, "k": n, "dtype": "bf16", "layout": "NT"}, ["cuBLAS"], ("ratio", 0.92))
+        yield Case("short_wave", "gemm", {"m": n, "n": n, "k": n, "dtype": "bf16", "layout": "NT", "impl": "stream_k"}, ["cuBLAS"], ("ratio", 0.92))
 
 
 def layers():
@@ -130,7 +130,7 @@ def twins():
     yield Case("twins", "softmax", {"rows": 1 << 16, "columns": 4096}, ["twin"], ("ratio", 0.997), quick=True)
     yield Case("twins", "gemm", {"m": 4096, "n": 4096, "k": 4096, "dtype": "bf16", "layout": "NT", "tile": "128x128x64"}, ["twin"], ("ratio", 0.997))
     for causal in (0, 1):
-        yield Case("twins", "attention", {"batch": 2, "heads": 16, "length": 8192, "d": 128, "causal": causal}, ["twin"], ("ratio", 0.997))
+        yield Case("twins", "attention", {"batch": 2, "heads": 16, "length": 8192, "d": 128, "causal": causal, "tile": "64x128"}, ["twin"], ("ratio", 0.997))
 
 
 def all_cases():
@@ -148,8 +148,8 @@ def tiny(case):
         small["n"] = 4096
     elif case.name == "transpose":
         small["n"] = 128
-    elif case.name in ("gemm", "gemv", "few_rows"):
+    elif case.name in ("gemm", "linear"):
         small.update({"n": 256 if case.group == "twins" else 136, "k": 512 if case.name != "gemm" else 128})
         if case.name == "gemm":
-            small.update({"m": 128, "tile": "128x128x64"})
+            small["m"] = 128
     return dataclasses.replace(case, arguments=small)

@@ -2,6 +2,9 @@
 // are walked in chunks.
 #include "harness.hpp"
 #include "kernels.hpp"
+#include "tessera/kernels/layer_norm.hpp"
+#include "tessera/kernels/rms_norm.hpp"
+#include "tessera/kernels/softmax.hpp"
 #include "unsafe_kernels.hpp"
 
 namespace gpu_bench {
@@ -88,7 +91,31 @@ std::shared_ptr<Rows> begin(const Args& args, Prepared& p) {
   return r;
 }
 
+/// impl=library: the library's entries instead of the naive kernels of kernels.hpp.
+bool from_library(const Args& args) { return args.text("impl", "naive") == "library"; }
+
+Prepared library_softmax(const Args& args) {
+  Prepared p;
+  auto r = begin(args, p);
+  p.launch = [r](int s, const Stream& on) { r->y[s] = kernels::softmax(r->x[s]).on(on); };
+  p.check = [r] { return check_rows(*r, softmax_of); };
+  return p;
+}
+Prepared library_norm(const Args& args, bool layer) {
+  Prepared p;
+  auto r = begin(args, p);
+  p.launch = [r, layer](int s, const Stream& on) {
+    if (layer)
+      r->y[s] = kernels::layer_norm(r->x[s], r->weight, r->bias, kEps).on(on);
+    else
+      r->y[s] = kernels::rms_norm(r->x[s], r->weight, kEps).on(on);
+  };
+  p.check = [r, layer] { return check_rows(*r, [layer](auto v) { return normed(std::move(v), layer); }); };
+  return p;
+}
+
 Prepared softmax_case(const Args& args) {
+  if (from_library(args)) return library_softmax(args);
   return with_extent(args.number("columns", 1000), [&]<int N>(std::integral_constant<int, N>) {
     Prepared p;
     auto r = begin(args, p);
@@ -118,6 +145,7 @@ Prepared unsafe_softmax_case(const Args& args) {
 }
 
 Prepared rms_norm_case(const Args& args) {
+  if (from_library(args)) return library_norm(args, false);
   return with_extent(args.number("columns", 1000), [&]<int N>(std::integral_constant<int, N>) {
     Prepared p;
     auto r = begin(args, p);
@@ -133,6 +161,7 @@ Prepared rms_norm_case(const Args& args) {
 }
 
 Prepared layer_norm_case(const Args& args) {
+  if (from_library(args)) return library_norm(args, true);
   return with_extent(args.number("columns", 1000), [&]<int N>(std::integral_constant<int, N>) {
     Prepared p;
     auto r = begin(args, p);
@@ -172,10 +201,10 @@ Prepared row_sum_case(const Args& args) {
 }  // namespace
 
 std::vector<Case> row_cases() {
-  return {{"softmax", "rows columns", softmax_case},
+  return {{"softmax", "rows columns impl=naive|library", softmax_case},
           {"softmax_unsafe", "rows columns", unsafe_softmax_case},
-          {"rms_norm", "rows columns", rms_norm_case},
-          {"layer_norm", "rows columns", layer_norm_case},
+          {"rms_norm", "rows columns impl=naive|library", rms_norm_case},
+          {"layer_norm", "rows columns impl=naive|library", layer_norm_case},
           {"row_sum", "rows columns", row_sum_case}};
 }
 

@@ -112,7 +112,7 @@ def decode(case, compiled):
 MAKERS = {
     "copy": elementwise, "add": elementwise, "saxpy": elementwise, "transpose": transpose,
     "softmax": rows, "rms_norm": rows, "layer_norm": rows, "row_sum": rows,
-    "gemm": gemm, "gemv": few_rows, "few_rows": few_rows, "attention": attention, "decode": decode,
+    "gemm": gemm, "linear": few_rows, "attention": attention, "decode": decode,
 }
 
 

@@ -1,0 +1,62 @@
+// What analysing a recording and evaluating its obligations cost.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "analysis/support.hpp"
+
+namespace {
+std::atomic<long> allocations{0};
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes != 0 ? bytes : 1)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace tessera::test {
+namespace {
+
+template <class F>
+double least_nanoseconds(int runs, F f) {
+  double least = 1e18;
+  for (int i = 0; i < runs; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    f();
+    const std::chrono::duration<double, std::nano> t = std::chrono::steady_clock::now() - start;
+    least = std::min(least, t.count());
+  }
+  return least;
+}
+
+TEST(Cost, EvaluatingAllocatesNothing) {
+  const Recorded r = recorded<api_kernels::softmax<1024>>();
+  const auto slots = r.slots({{8, 1024}, {8, 1024}});
+  std::uint64_t bits = 0;
+  const long before = allocations;
+  for (int i = 0; i < 100; ++i) bits |= r.facts.evaluate(slots);
+  const long after = allocations;
+  EXPECT_EQ(before, after);
+  EXPECT_NE(bits, 0u);
+  volatile std::uint64_t sink = 0;
+  const double ns = least_nanoseconds(50, [&] {
+    for (int i = 0; i < 1000; ++i) sink = sink + r.facts.evaluate(slots);
+  });
+  std::printf("softmax: %.1f ns per evaluation of %zu obligations\n", ns / 1000, r.facts.obligations().size());
+  EXPECT_LT(ns / 1000, 2000);  // far above what it takes on an idle machine
+}
+
+TEST(Cost, AnalysingAttentionIsQuick) {
+  const Recorded r = recorded<api_kernels::attention<64, 64, 64>>();
+  const double ns = least_nanoseconds(20, [&] { analysis::Facts::analyze(*r.trace.module, r.contract); });
+  std::printf("attention: %.3f ms per analysis\n", ns / 1e6);
+  EXPECT_LT(ns / 1e6, 10);
+}
+
+}  // namespace
+}  // namespace tessera::test

@@ -1,0 +1,117 @@
+// Obligations of the API page's kernels: their text, their truth over shapes, and what is left of a kernel.
+#include "tessera/analysis/facts.hpp"
+
+#include "analysis/support.hpp"
+
+namespace tessera::test {
+namespace {
+
+using namespace api_kernels;
+using Names = std::vector<std::string>;
+
+/// The bit of the obligation with this text; fails the test if there is none.
+std::uint64_t bit(const Recorded& r, const std::string& text) {
+  for (std::size_t i = 0; i < r.facts.obligations().size(); ++i) {
+    if (r.facts.obligations()[i].text == text) return std::uint64_t{1} << i;
+  }
+  ADD_FAILURE() << "no obligation \"" << text << "\" among\n" << r.obligations();
+  return 0;
+}
+
+TEST(Facts, SoftmaxAsksForWhatItsRowsNeed) {
+  const Recorded r = recorded<softmax<1024>>();
+  const std::uint64_t guard =
+      bit(r, "arg1.dim(0) <= arg2.dim(0) and ceil(arg1.dim(1) / 1024) <= ceil(arg2.dim(1) / 1024)");
+  const std::uint64_t y = bit(r, "arg1.dim(1) is a multiple of 1024"), x = bit(r, "arg2.dim(1) is a multiple of 1024");
+  struct Row {
+    std::vector<std::vector<std::int64_t>> dims;
+    std::uint64_t expected;
+  };
+  const Row table[] = {
+      {{{8, 1024}, {8, 1024}}, guard | y | x},
+      {{{8, 1000}, {8, 1000}}, guard},
+      {{{8, 1000}, {8, 1024}}, guard | x},
+      {{{9, 1024}, {8, 1024}}, y | x},
+      {{{8, 2048}, {8, 1024}}, y | x},
+      {{{8, 2047}, {8, 1024}}, x},
+      {{{1, 1}, {1, 1}}, guard},
+      {{{8, 1024}, {9, 1025}}, guard | y},
+  };
+  for (const Row& row : table)
+    EXPECT_EQ(r.held(row.dims) & (guard | y | x), row.expected) << row.dims[0][1] << ", " << row.dims[1][1];
+}
+
+TEST(Facts, GuardsComeBeforeInboundsBeforeDivisibility) {
+  const Recorded r = recorded<attention<64, 64, 64>>();
+  auto last = analysis::ObligationUse::Guard;
+  for (const auto& o : r.facts.obligations()) {
+    EXPECT_LE(last, o.use);
+    last = o.use;
+    EXPECT_TRUE(o.use == analysis::ObligationUse::Divisibility || o.where.known());
+  }
+  EXPECT_LE(r.facts.obligations().size(), 64u);
+}
+
+TEST(Facts, WholeTilesLeaveNoGuard) {
+  EXPECT_EQ(inbounds(*recorded<saxpy<1024>>().claimed({{4096}, {4096}})), (Names{"1", "1", "1"}));
+  const auto softmax_module = recorded<softmax<1024>>().claimed({{77, 1024}, {77, 1024}});
+  EXPECT_EQ(count(*softmax_module, ir::Op::If), 0);
+  EXPECT_EQ(inbounds(*softmax_module), (Names{"11", "11"}));
+  const auto persistent = recorded<gemm<f16, 128, 128, 64>>().claimed({{1024, 512}, {1024, 256}, {256, 512}});
+  EXPECT_EQ(count(*persistent, ir::Op::If), 0);
+  EXPECT_EQ(inbounds(*persistent), (Names{"11", "11", "11"}));
+  const auto blocks = recorded<gemm_blocks<f16, 128, 128, 64>>().claimed({{1024, 512}, {1024, 256}, {256, 512}});
+  EXPECT_EQ(count(*blocks, ir::Op::If), 0);
+  EXPECT_EQ(inbounds(*blocks), (Names{"11", "11", "11"}));
+  const auto whole = recorded<attention<64, 64, 64>>().claimed(
+      {{2, 8, 1024, 64}, {2, 8, 1024, 64}, {2, 2, 1024, 64}, {2, 2, 1024, 64}});
+  EXPECT_EQ(count(*whole, ir::Op::If), 1);  // the causal mask of the diagonal
+  EXPECT_EQ(inbounds(*whole), (Names{"1111", "1111", "1111", "1111"}));
+}
+
+TEST(Facts, RaggedShapesKeepOnlyWhatDoesNotHold) {
+  const auto rows = recorded<softmax<1024>>().claimed({{77, 1000}, {77, 1000}});
+  EXPECT_EQ(count(*rows, ir::Op::If), 0);
+  EXPECT_EQ(inbounds(*rows), (Names{"10", "10"}));
+  const auto k = recorded<gemm<f16, 128, 128, 64>>().claimed({{1024, 512}, {1024, 250}, {250, 512}});
+  EXPECT_EQ(count(*k, ir::Op::If), 0);
+  EXPECT_EQ(inbounds(*k), (Names{"01", "10", "11"}));  // b, a, c
+  const auto short_b = recorded<gemm<f16, 128, 128, 64>>().claimed({{1024, 512}, {1024, 256}, {128, 512}});
+  EXPECT_EQ(count(*short_b, ir::Op::If), 1);  // b has fewer tiles along k than a
+  const auto short_x = recorded<softmax<1024>>().claimed({{77, 1024}, {76, 1024}});
+  EXPECT_EQ(count(*short_x, ir::Op::If), 1);
+}
+
+TEST(Facts, WithoutSlotsNothingHolds) { EXPECT_EQ(recorded<softmax<1024>>().facts.evaluate({}), 0u); }
+
+TEST(Facts, OddAddressesAndStridesAreNotAssumed) {
+  const Recorded r = recorded<softmax<1024>>();
+  auto slots = r.slots({{8, 1024}, {8, 1024}});
+  const std::uint64_t aligned = bit(r, "arg1.address is a multiple of 16");
+  EXPECT_NE(r.facts.evaluate(slots) & aligned, 0u);
+  slots[0] += 2;
+  EXPECT_EQ(r.facts.evaluate(slots) & aligned, 0u);
+  const auto before = r.facts.evaluate(slots);
+  slots[3] = 1023;  // the row stride
+  EXPECT_NE(r.facts.evaluate(slots), before);
+}
+
+TEST(Facts, ACausalLoopNeverLeavesItsTensor) {
+  // The loop ends at min(count, ...): its bound is the count, whatever the other side does.
+  const Recorded r = recorded<attention<64, 64, 64>>();
+  for (const auto& o : r.facts.obligations()) {
+    if (o.use != analysis::ObligationUse::Inbounds) continue;
+    EXPECT_EQ(o.text.find("min("), std::string::npos) << o.text;
+  }
+}
+
+/// Kernels whose module is not what the contract describes have no facts, and no claim.
+TEST(Facts, AContractOfAnotherKernelSaysNothing) {
+  const Recorded r = recorded<softmax<1024>>();
+  const analysis::Facts facts = analysis::Facts::analyze(*r.trace.module, recorded<saxpy<16>>().contract);
+  EXPECT_TRUE(facts.obligations().empty());
+  EXPECT_TRUE(facts.claims().empty());
+}
+
+}  // namespace
+}  // namespace tessera::test

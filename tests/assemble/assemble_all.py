@@ -26,7 +26,7 @@ import tempfile
 GPUS = ["sm_80", "sm_90", "sm_100", "sm_120"]
 # What not every GPU has: how it reads in the text of the IR, the first architecture that has it, its name.
 NEEDS = [
-    (re.compile(r"\bf8E(4M3FN|5M2)\b"), 89, "8-bit floats"),
+    (re.compile(r"f8E(4M3FN|5M2)\b"), 89, "8-bit floats"),
     (re.compile(r"atomic_rmw_tko [^:\n]*\baddf\b[^:\n]*: tile<(\d+x)*ptr<bf16>>"), 90, "atomic addition of bf16"),
 ]
 PROGRAM_LIMIT = 900  # seconds

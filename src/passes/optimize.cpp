@@ -19,6 +19,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
       split_loops(f);
     }
     relax_math(f);
+    if (tuning.early_loads) issue_loads_early(f);
     choose_access_paths(f, target, tuning);
     clean_up(f);
     choices = choose_hints(f, target, tuning);

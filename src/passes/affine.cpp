@@ -1,3 +1,4 @@
+// Induction values as start plus iteration times step (see affine.hpp).
 #include "passes/affine.hpp"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// The cost model's table and formulas (see cost_model.hpp).
 #include "passes/cost_model.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writing the hints of one access as an attribute (see hints.hpp).
 #include "passes/hints.hpp"
 
 #include <algorithm>

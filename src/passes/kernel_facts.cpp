@@ -1,3 +1,4 @@
+// Counting what a kernel does (see kernel_facts.hpp).
 #include "passes/kernel_facts.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reading and building small pieces of IR (see values.hpp).
 #include "passes/values.hpp"
 
 #include <vector>

@@ -1,5 +1,5 @@
-// The kernels of API.md section 1, word for word, and a few more in their spirit: what the tests of the API launch, those
-// of the language record and those of the passes compare.
+// The kernels of API.md section 1, word for word, and a few more in their spirit: what the tests of the API launch,
+// those of the language record and those of the passes compare.
 #pragma once
 #include <tessera/lang/lang.hpp>
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <random>
+#include <tuple>
 
 #include "api/kernels.hpp"
 #include "lang/run_kernel.hpp"

@@ -1,3 +1,4 @@
+// The text form of tuning records: what is written is read again, and what is malformed is refused.
 #include "tessera/passes/tuning_text.hpp"
 
 #include <gtest/gtest.h>

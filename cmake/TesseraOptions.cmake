@@ -7,6 +7,12 @@ option(TESSERA_BUILD_GPU_CHECK "Build what scripts/gpu-check.sh runs: the tests 
 option(TESSERA_INSTALL "Make install rules and the CMake package" ${PROJECT_IS_TOP_LEVEL})
 option(TESSERA_WERROR "Treat warnings as errors (g++ 12 and clang 16; others only warn)" OFF)
 set(TESSERA_SANITIZE "" CACHE STRING "Sanitizers: empty, 'address,undefined' or 'thread'")
+if(TESSERA_BUILD_TESTS)
+  set(TESSERA_PYTHON "$ENV{TESSERA_PYTHON}" CACHE FILEPATH
+      "Python with the packages cuda-tile and nvidia-cuda-tileiras, for comparisons with NVIDIA's tools (empty: the system's)")
+  find_program(TESSERA_CLANG NAMES clang++-19 clang++-18 clang++-17 clang++-16
+               DOC "clang++ that also runs the reject table, beside the build's own compiler")
+endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
   message(FATAL_ERROR "Tessera needs g++ 12 or newer; found ${CMAKE_CXX_COMPILER_VERSION} (${CMAKE_CXX_COMPILER}). "

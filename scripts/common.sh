@@ -75,6 +75,11 @@ clang_version() {
   echo 16
 }
 
+# The release of NVIDIA's assembler that everything here is tried with: its one place is the library's header.
+tileiras_version() {
+  sed -n 's/.*kPinnedVersion = "\([0-9.]*\)".*/\1/p' "$root/include/tessera/codegen/tileiras/tileiras.hpp"
+}
+
 # Compiles at a time: the processors, but no more than one per 1.5 GB of memory.
 default_jobs() {
   local cores memory

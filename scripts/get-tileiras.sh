@@ -19,7 +19,7 @@ set -euo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-version=13.5.37
+version=$(tileiras_version)
 packages=(nvidia-cuda-tileiras nvidia-cuda-nvcc nvidia-nvvm)
 needed=(bin/tileiras bin/ptxas lib/libnvvm.so.4)
 kept=("${needed[@]}" bin/tileirdisasm)

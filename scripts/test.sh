@@ -104,7 +104,8 @@ do_lint() {
 
 # NVIDIA's assembler and the package whose bytecode writer and text the tests are held against; kept between runs.
 get_nvidia_packages() {
-  local venv=${TESSERA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}/test-venv pins=(nvidia-cuda-tileiras==13.5.37 cuda-tile==1.7.0 numpy)
+  local venv=${TESSERA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}/test-venv
+  local pins=("nvidia-cuda-tileiras==$(tileiras_version)" cuda-tile==1.7.0 numpy)
   say "NVIDIA's Tile IR tools from PyPI (${pins[*]})"
   if [ "$(cat "$venv/pins" 2>/dev/null)" != "${pins[*]}" ]; then
     { python3 -m venv --clear "$venv" && "$venv/bin/pip" install -q --disable-pip-version-check --retries 5 "${pins[@]}"; } ||

@@ -2,8 +2,6 @@
 target_compile_definitions(test_ir PRIVATE TESSERA_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
 
 find_package(Python3 3.9 COMPONENTS Interpreter QUIET)
-set(TESSERA_PYTHON "$ENV{TESSERA_PYTHON}" CACHE FILEPATH
-    "Python with the packages cuda-tile and nvidia-cuda-tileiras, for comparisons with NVIDIA's tools")
 if(NOT TESSERA_PYTHON)
   set(tessera_golden_python ${Python3_EXECUTABLE})
 else()

@@ -1,7 +1,6 @@
 # The reject table: programs that must not compile, each with the sentence it must fail with and a twin that must compile.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 file(GLOB reject_rows CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.rows)
-find_program(TESSERA_CLANG NAMES clang++-19 clang++-18 clang++-17 clang++-16)
 foreach(compiler IN ITEMS ${CMAKE_CXX_COMPILER} ${TESSERA_CLANG})
   get_filename_component(name "${compiler}" NAME)
   if(compiler AND NOT TEST reject.${name})  # once, where both are the same compiler

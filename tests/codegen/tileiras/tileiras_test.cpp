@@ -236,7 +236,7 @@ TEST(Find, CacheFolderComesFirstAndIsNamed) {
   TempFolder cache;
   WithEnv none("TESSERA_TILEIRAS", nullptr);
   WithEnv dir("TESSERA_CACHE_DIR", cache.path().c_str());
-  EXPECT_EQ(fetched_folder(), cache.path() + "/tileiras-13.5.37");
+  EXPECT_EQ(fetched_folder(), cache.path() + "/tileiras-" + kPinnedVersion);
   std::filesystem::create_directories(fetched_folder() + "/bin");
   FakeAssembler fake(kWriteCubin);
   std::filesystem::copy_file(fake.path, fetched_folder() + "/bin/tileiras");

@@ -25,7 +25,7 @@ try:
     import cuda.tile._bytecode as bc
     from cuda.tile._bytecode import attribute, encodings, type as bctype
 except ImportError as error:
-    print(f"cuda-tile is not installed ({error}); `pip install cuda-tile==1.7.0` brings it", file=sys.stderr)
+    print(f"cuda-tile is not installed ({error}); `scripts/test.sh --full` brings it", file=sys.stderr)
     sys.exit(77)
 
 VERSIONS = [bc.BytecodeVersion.V_13_1, bc.BytecodeVersion.V_13_2, bc.BytecodeVersion.V_13_3, bc.BytecodeVersion.V_13_4]

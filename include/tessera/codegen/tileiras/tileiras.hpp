@@ -11,7 +11,7 @@
 
 namespace tessera::tileiras {
 
-/// The release that scripts/get-tileiras.sh fetches.
+/// The release that scripts/get-tileiras.sh fetches and the tests use. They read it here.
 inline constexpr const char* kPinnedVersion = "13.5.37";
 
 /// An assembler on this machine.

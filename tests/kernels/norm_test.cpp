@@ -1,9 +1,11 @@
 // RMS norm and layer norm against f64, with and without a residual, and of shapes that do not fit.
-#include <tuple>
-
 #include "kernels/support.hpp"
 #include "tessera/kernels/layer_norm.hpp"
 #include "tessera/kernels/rms_norm.hpp"
+
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wconsumed"  // a refused operation takes nothing, which the analysis cannot know
+#endif
 
 namespace tessera::kernels {
 namespace {
@@ -48,13 +50,13 @@ void check(int rows, int n) {
                "layer " + what);
   auto h = random_tensor<T>({rows, n}, 4);
   auto want = sum_of(doubles(h), doubles(x));
-  Tensor<T, 2> y;
-  std::tie(y, h) = add_rms_norm(x, std::move(h), weight).sync();
-  expect_close(h, want, tolerance<T>(), "residual " + what);
+  auto [y, total] = add_rms_norm(x, std::move(h), weight).sync();
+  expect_close(total, want, tolerance<T>(), "residual " + what);
   expect_close(y, rms_reference(want, doubles(w), 1e-6), allowed, "add_rms " + what);
-  want = sum_of(doubles(h), doubles(x));
-  std::tie(y, h) = add_layer_norm(x, std::move(h), weight, bias).sync();
-  expect_close(y, layer_reference(want, doubles(w), doubles(b), 1e-5), allowed, "add_layer " + what);
+  want = sum_of(doubles(total), doubles(x));
+  auto [z, again] = add_layer_norm(x, std::move(total), weight, bias).sync();
+  expect_close(again, want, tolerance<T>(), "residual of add_layer " + what);
+  expect_close(z, layer_reference(want, doubles(w), doubles(b), 1e-5), allowed, "add_layer " + what);
 }
 TEST(Norm, Rows) {
   for (const auto& [rows, n] : {std::pair{3, 1000}, {1, 4096}, {5, 65}, {2, 1}, {0, 8}, {2, 20000}})

@@ -10,7 +10,9 @@ template <class T, int B>
 void gather_row(Mut<T, 1, B> y, In<T, dyn, dyn> table, In<i32, dyn> ids) {
   require(y.dim(1) == table.dim(1), "y's rows are as long as the table's");
   auto [i, part] = y.index();
-  y.store(table.tiles(shape<1, B>).load(ids.gather(i), part));
+  auto id = ids.gather(i);
+  auto row = table.tiles(shape<1, B>).load(clamp(id, 0, table.dim(0) - 1), part);
+  y.store(where(id >= 0 && id < table.dim(0), row, zeros<T, 1, B>()));
 }
 
 template <Operand E, Operand I>

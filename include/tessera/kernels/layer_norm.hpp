@@ -1,7 +1,8 @@
 // Layer norm along the last axis (Ba, Kiros and Hinton 2016), alone or fused with the addition of a residual.
 //
 //   auto y = kernels::layer_norm(x, weight, bias, 1e-5f).sync();
-//   std::tie(y, h) = kernels::add_layer_norm(x, std::move(h), weight, bias, 1e-5f).sync();   // h += x, then y from h
+//   auto [y, sum] = kernels::add_layer_norm(x, std::move(h), weight, bias, 1e-5f).sync();    // sum = h + x, then y
+//   from it
 //
 // The variance is that of the differences from the mean (two passes over the tile, which stays in registers), in f32.
 #pragma once

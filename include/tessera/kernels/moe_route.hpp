@@ -14,7 +14,8 @@ template <bool Normalize, class T, int K, int N>
 void route_row(Mut<f32, 1, K> weights, Mut<i32, 1, K> experts, In<T, dyn, dyn> scores) {
   require(scores.dim(1) <= N, "a row must fit in one piece");
   auto [row, zero] = weights.index();
-  auto slots = iota<i32, 1, K>(axis<1>), columns = iota<i32, 1, N>(axis<1>);
+  auto slots = iota<i32, 1, K>(axis<1>);
+  auto columns = iota<i32, 1, N>(axis<1>);
   auto t = cast<f32>(scores.load_at(shape<1, N>, row, 0, pad::neg_inf));
   t = exp(t - max(t, axis<1>));  // at least 0: what was taken becomes -1
   auto total = sum(t, axis<1>);

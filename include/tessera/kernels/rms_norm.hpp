@@ -1,7 +1,7 @@
 // RMS norm along the last axis (Zhang and Sennrich 2019), alone or fused with the addition of a residual.
 //
 //   auto y = kernels::rms_norm(x, weight, 1e-6f).sync();                                // x * weight / rms(x)
-//   std::tie(y, h) = kernels::add_rms_norm(x, std::move(h), weight, 1e-6f).sync();      // h += x, then y from h
+//   auto [y, sum] = kernels::add_rms_norm(x, std::move(h), weight, 1e-6f).sync();       // sum = h + x, then y from it
 //
 // weight has one element for each of a row, of x's type or another float. Sums are f32.
 #pragma once

@@ -25,7 +25,8 @@ void stream_k_products(MutTiles<U, BM, BN> c, MutTiles<S, 1, BM, BN> parts, In<T
   auto steps = ceil_div(A.count(1), share);
   for (auto out : parts.row_order()) {
     auto [number, zero, none] = out.index();
-    auto tile = whole + number / share, part = number % share;
+    auto tile = whole + number / share;
+    auto part = number % share;
     auto i = tile / c.count(1), j = tile % c.count(1);
     auto acc = zeros<S, BM, BN>();
     for (auto k : range(part * steps, min((part + 1) * steps, A.count(1))))

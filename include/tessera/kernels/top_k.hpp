@@ -15,7 +15,8 @@ void top_k_row(Mut<T, 1, K> values, Mut<i32, 1, K> indices, In<T, dyn, dyn> x) {
   require(values.dim(1) <= x.dim(1), "k may not exceed the length of a row");
   using U = compute_t<T>;
   auto [row, zero] = values.index();
-  auto columns = iota<i32, 1, N>(axis<1>), slots = iota<i32, 1, K>(axis<1>);
+  auto columns = iota<i32, 1, N>(axis<1>);
+  auto slots = iota<i32, 1, K>(axis<1>);
   auto t = widen(x.load_at(shape<1, N>, row, 0));
   auto left = columns < x.dim(1);  // neither taken nor padding
   auto top = zeros<U, 1, K>();

@@ -109,15 +109,14 @@ void Collector::note_partition(const ir::Operation& make_view) {
   }
 }
 
-void Collector::claim_divisible(int arg, std::uint64_t divisor) {
+void Collector::claim_divisible(int arg, std::uint64_t divisor, Conditions when) {
   if (!is_power_of_two(divisor) || divisor == 1) return;
-  ExprPool& e = math().exprs();
   FoundClaim f;
   f.claim.kind = ClaimKind::ArgDivisible;
   f.claim.index = arg;
   f.claim.divisor = divisor;
   f.use = ObligationUse::Divisibility;
-  f.when = conditions_->divides(divisor, e.arg(arg));
+  f.when = when;
   found_.push_back(f);
 }
 
@@ -140,40 +139,57 @@ Conditions Collector::stride_condition(Expr stride, std::uint64_t bytes) {
   return conditions_->both(in_range, conditions_->divides(kVectorBytes / bytes, stride));
 }
 
+/// True if an access moves more than a vector at a time along this dimension, or may: through pointers nobody knows.
+bool Collector::is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector) const {
+  for (const auto& [dim, tile] : divisors_) {
+    if (dim == dim_arg && tile > vector) return true;
+  }
+  for (const ir::OpOperand* use = base.first_use(); use != nullptr; use = use->next) {
+    if (use->owner->op() != Op::MakeTensorView) return true;
+  }
+  return false;
+}
+
+/// One obligation for all strides of a tensor. Returns the axis whose stride the recording knows to be 1, or -1.
+int Collector::claim_strides(const TensorContract& t, const ir::Block& entry, std::uint64_t bytes) {
+  Conditions strides = kAlways;
+  int unit_axis = -1;
+  std::vector<int> used;
+  for (int a = 0; a < t.rank; ++a) {
+    const int arg = t.base_arg + 1 + t.rank + a;
+    if (!entry.arg(static_cast<std::size_t>(arg)).has_uses()) {
+      unit_axis = a;
+      continue;
+    }
+    used.push_back(arg);
+    strides = conditions_->both(strides, stride_condition(math().exprs().arg(arg), bytes));
+  }
+  for (const int arg : used) {
+    claim_bounded(arg, kMaxDim, strides);  // tensor copies of the hardware take strides only if they are known to fit
+    if (bytes < kVectorBytes) claim_divisible(arg, kVectorBytes / bytes, strides);
+  }
+  return unit_axis;
+}
+
 /// One obligation for the address of a tensor, one for all its strides, one for each way its dimensions are cut.
 void Collector::claim_arguments(const ir::Function& function) {
   const ir::Block& body = function.body();
   ExprPool& e = math().exprs();
-  const auto used = [&](int arg) { return body.arg(static_cast<std::size_t>(arg)).has_uses(); };
   for (const TensorContract& t : contract_->tensors) {
-    if (used(t.base_arg)) claim_divisible(t.base_arg, kVectorBytes);
-    const ir::Type pointer = body.arg(static_cast<std::size_t>(t.base_arg)).type().pointee();
-    const std::uint64_t bytes = ir::info(pointer.elem()).bytes;
-    Conditions strides = kAlways;
-    int unit_axis = -1;
-    for (int a = 0; a < t.rank; ++a) {
-      const int arg = t.base_arg + 1 + t.rank + a;
-      if (!used(arg))
-        unit_axis = a;  // the recording knows that it is 1
-      else
-        strides = conditions_->both(strides, stride_condition(e.arg(arg), bytes));
-    }
-    for (int a = 0; a < t.rank; ++a) {
-      const int arg = t.base_arg + 1 + t.rank + a;
-      if (!used(arg)) continue;
-      claim_bounded(arg, kMaxDim, strides);  // tensor copies of the hardware take strides only if they are known to fit
-      if (bytes >= kVectorBytes) continue;
-      claim_divisible(arg, kVectorBytes / bytes);
-      found_.back().when = strides;
-    }
+    const ir::Value base = body.arg(static_cast<std::size_t>(t.base_arg));
+    if (base.has_uses())
+      claim_divisible(t.base_arg, kVectorBytes, conditions_->divides(kVectorBytes, e.arg(t.base_arg)));
+    const std::uint64_t bytes = ir::info(base.type().pointee().elem()).bytes, vector = kVectorBytes / bytes;
+    const int unit_axis = claim_strides(t, body, bytes);
     for (int a = 0; a < t.rank; ++a) {
       const int arg = t.base_arg + 1 + a;
-      if (!used(arg)) continue;
+      if (!body.arg(static_cast<std::size_t>(arg)).has_uses()) continue;
       claim_bounded(arg, kMaxDim, kAlways);
       for (const auto& [dim, tile] : divisors_) {
-        if (dim == arg) claim_divisible(arg, tile);
+        if (dim == arg) claim_divisible(arg, tile, conditions_->divides(tile, e.arg(arg)));
       }
-      if (a == unit_axis) claim_divisible(arg, kVectorBytes / bytes);
+      if (a == unit_axis && is_vectorised(arg, base, vector))
+        claim_divisible(arg, vector, conditions_->divides(vector, e.arg(arg)));
     }
   }
 }

@@ -55,7 +55,9 @@ class Collector final : public Dataflow {
   Conditions inside(ir::Value index, ir::Value tensor_view, std::size_t axis, std::int64_t step, std::int64_t tile);
   void note_partition(const ir::Operation& make_view);
   void claim_arguments(const ir::Function& function);
-  void claim_divisible(int arg, std::uint64_t divisor);
+  int claim_strides(const TensorContract& t, const ir::Block& entry, std::uint64_t bytes);
+  bool is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector) const;
+  void claim_divisible(int arg, std::uint64_t divisor, Conditions when);
   void claim_bounded(int arg, std::int64_t upper, Conditions when);
   Conditions stride_condition(Expr stride, std::uint64_t bytes);
 

@@ -218,7 +218,9 @@ std::string ExprPool::text(Expr e, std::span<const std::string> names) const {
   };
   const auto infix = [&](const char* op) { return concat(side(n.lhs), op, side(n.rhs)); };
   const auto call = [&](const char* f, const char* separator) {
-    return concat(f, "(", text(n.lhs, names), separator, text(n.rhs, names), ")");
+    const bool list = separator[0] == ',';
+    return concat(f, "(", list ? text(n.lhs, names) : side(n.lhs), separator, list ? text(n.rhs, names) : side(n.rhs),
+                  ")");
   };
   switch (n.kind) {
     case ExprKind::Const: return concat(n.value);

@@ -63,6 +63,7 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
       if (added) impl->obligations.push_back({use, conditions.text(f.when, names), f.where});
     }
   }
+  impl->program.seal();
   for (const FoundClaim& f : found) {
     if (f.when.never()) continue;
     Claim c = f.claim;

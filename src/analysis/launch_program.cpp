@@ -2,6 +2,7 @@
 // not; only then it runs again and keeps for every register whether it is known. Tests of unknown numbers are false.
 #include "analysis/launch_program.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "analysis/interval.hpp"
@@ -55,7 +56,7 @@ std::uint16_t LaunchProgram::test_of(const ConditionPool& pool, const ExprPool& 
   t.a = register_of(exprs, c.a);
   if (c.kind == ConditionKind::Divides) {
     t.divisor = c.divisor;
-    t.power_of_two = std::has_single_bit(c.divisor);
+    t.kind = std::has_single_bit(c.divisor) ? TestKind::Aligned : TestKind::Divides;
   } else {
     t.b = register_of(exprs, c.b);
   }
@@ -82,67 +83,127 @@ bool LaunchProgram::add(const ConditionPool& pool, const ExprPool& exprs, Condit
   return true;
 }
 
+/// Brings the steps into the order of the fields in the header; gives the new number of every register.
+std::vector<std::uint16_t> LaunchProgram::sort_steps() {
+  std::vector<std::uint16_t> number(steps_.size());
+  std::vector<Step> sorted;
+  const auto take = [&](auto which) {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (!which(steps_[i])) continue;
+      number[i] = static_cast<std::uint16_t>(sorted.size());
+      sorted.push_back(steps_[i]);
+    }
+  };
+  const auto is_slot = [](const Step& s) { return s.code == Code::Slot; };
+  take([](const Step& s) { return s.code == Code::Constant; });
+  for (const Step& s : sorted) constants_.push_back(s.value);
+  take([&](const Step& s) { return is_slot(s) && s.bits == 64; });
+  for (std::size_t i = constants_.size(); i < sorted.size(); ++i) wide_slots_.push_back(sorted[i].a);
+  take([&](const Step& s) { return is_slot(s) && s.bits != 64; });
+  narrow_end_ = sorted.size();
+  take([&](const Step& s) { return s.code != Code::Constant && !is_slot(s); });
+  steps_ = std::move(sorted);
+  return number;
+}
+
+void LaunchProgram::seal() {
+  const std::vector<std::uint16_t> number = sort_steps();
+  for (Step& s : steps_) {
+    if (s.code == Code::Slot) slots_needed_ = std::max<std::size_t>(slots_needed_, std::size_t{s.a} + 1);
+    if (s.code == Code::Slot || s.code == Code::Constant) continue;
+    s.a = number[s.a];
+    s.b = number[s.b];
+  }
+  std::vector<std::uint16_t> place(tests_.size());
+  std::vector<Test> sorted;
+  for (const TestKind kind : {TestKind::LessEqual, TestKind::Aligned, TestKind::Divides}) {
+    for (std::size_t i = 0; i < tests_.size(); ++i) {
+      if (tests_[i].kind != kind) continue;
+      place[i] = static_cast<std::uint16_t>(sorted.size());
+      sorted.push_back({kind, number[tests_[i].a], number[tests_[i].b], tests_[i].divisor});
+    }
+    if (kind == TestKind::LessEqual) less_equal_ = sorted.size();
+    if (kind == TestKind::Aligned) aligned_ = sorted.size();
+  }
+  tests_ = std::move(sorted);
+  for (TestBits& bits : wanted_) {
+    TestBits moved{};
+    for (std::size_t i = 0; i < place.size(); ++i) {
+      if ((bits[i / 64] >> (i % 64) & 1) != 0) moved[place[i] / 64] |= std::uint64_t{1} << (place[i] % 64);
+    }
+    bits = moved;
+  }
+  register_.clear();
+  test_.clear();
+}
+
 /// Computes all registers. False if a step gave no number; with `Tracked`, `known` says which.
 template <bool Tracked>
 bool LaunchProgram::run(std::span<const std::uint64_t> slots, std::int64_t* registers, bool* known) const noexcept {
+  std::int64_t* next = std::copy(constants_.begin(), constants_.end(), registers);
+  for (const std::uint16_t slot : wide_slots_) *next++ = static_cast<std::int64_t>(slots[slot]);
+  const std::size_t first = static_cast<std::size_t>(next - registers);
+  for (std::size_t i = first; i < narrow_end_; ++i)
+    registers[i] = read_slot(slots[steps_[i].a], steps_[i].bits, steps_[i].is_signed);
+  if constexpr (Tracked) std::fill(known, known + narrow_end_, true);
   bool failed = false;
-  std::size_t next = 0;
-  for (const Step& s : steps_) {
+  for (std::size_t i = narrow_end_; i < steps_.size(); ++i) {
+    const Step& s = steps_[i];
+    const std::int64_t a = registers[s.a];
     std::int64_t out = 0;
     bool ok = true;
     switch (s.code) {
-      case Code::Constant: out = s.value; break;
-      case Code::Slot:
-        ok = s.a < slots.size();
-        if (ok) out = s.bits == 64 ? static_cast<std::int64_t>(slots[s.a]) : read_slot(slots[s.a], s.bits, s.is_signed);
-        break;
-      case Code::AddConstant: ok = !__builtin_add_overflow(registers[s.a], s.value, &out); break;
-      case Code::MulConstant: ok = !__builtin_mul_overflow(registers[s.a], s.value, &out); break;
-      case Code::ShiftDown: out = registers[s.a] >> s.bits; break;
+      case Code::AddConstant: ok = !__builtin_add_overflow(a, s.value, &out); break;
+      case Code::MulConstant: ok = !__builtin_mul_overflow(a, s.value, &out); break;
+      case Code::ShiftDown: out = a >> s.bits; break;
       case Code::ShiftUp:
-        ok = !__builtin_add_overflow(registers[s.a], s.value - 1, &out);
+        ok = !__builtin_add_overflow(a, s.value - 1, &out);
         out >>= s.bits;
         break;
-      case Code::Other: ok = evaluate_step(s.kind, registers[s.a], registers[s.b], out); break;
+      default: ok = evaluate_step(s.kind, a, registers[s.b], out); break;
     }
-    if constexpr (Tracked) {
-      const bool leaf = s.code == Code::Constant || s.code == Code::Slot;
-      const bool two = s.code == Code::Other;
-      known[next] = ok && (leaf || (known[s.a] && (!two || known[s.b])));
-    }
+    if constexpr (Tracked) known[i] = ok && known[s.a] && (s.code != Code::Other || known[s.b]);
     failed |= !ok;
-    registers[next++] = out;
+    registers[i] = out;
   }
   return !failed;
 }
 
-bool LaunchProgram::holds(const Test& t, const std::int64_t* registers) const noexcept {
+bool LaunchProgram::holds(const Test& t, const std::int64_t* registers) noexcept {
   const std::int64_t a = registers[t.a];
-  if (t.divisor == 0) return a <= registers[t.b];
   const auto bits = static_cast<std::uint64_t>(a);
-  if (t.power_of_two) return (bits & (t.divisor - 1)) == 0;
-  return (a < 0 ? std::uint64_t{0} - bits : bits) % t.divisor == 0;
+  switch (t.kind) {
+    case TestKind::LessEqual: return a <= registers[t.b];
+    case TestKind::Aligned: return (bits & (t.divisor - 1)) == 0;
+    case TestKind::Divides: return (a < 0 ? std::uint64_t{0} - bits : bits) % t.divisor == 0;
+  }
+  return false;
 }
 
 std::uint64_t LaunchProgram::evaluate(std::span<const std::uint64_t> slots) const noexcept {
+  if (slots.size() < slots_needed_) return 0;
   std::array<std::int64_t, kMaxRegisters> registers;  // NOLINT: each is written before it is read
   TestBits tests{};
+  const auto set = [&](std::size_t i, bool truth) { tests[i / 64] |= std::uint64_t{truth} << (i % 64); };
+  const std::int64_t* r = registers.data();
   if (run<false>(slots, registers.data(), nullptr)) [[likely]] {
-    for (std::size_t i = 0; i < tests_.size(); ++i)
-      tests[i / 64] |= static_cast<std::uint64_t>(holds(tests_[i], registers.data())) << (i % 64);
+    std::size_t i = 0;
+    for (; i < less_equal_; ++i) set(i, r[tests_[i].a] <= r[tests_[i].b]);
+    for (; i < aligned_; ++i) set(i, (static_cast<std::uint64_t>(r[tests_[i].a]) & (tests_[i].divisor - 1)) == 0);
+    for (; i < tests_.size(); ++i) set(i, holds(tests_[i], r));
   } else {
     std::array<bool, kMaxRegisters> known;  // NOLINT: likewise
     run<true>(slots, registers.data(), known.data());
     for (std::size_t i = 0; i < tests_.size(); ++i) {
       const Test& t = tests_[i];
-      const bool all = known[t.a] && (t.divisor != 0 || known[t.b]);
-      tests[i / 64] |= static_cast<std::uint64_t>(all && holds(t, registers.data())) << (i % 64);
+      set(i, known[t.a] && (t.kind != TestKind::LessEqual || known[t.b]) && holds(t, r));
     }
   }
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    const bool all = ((wanted_[i][0] & ~tests[0]) | (wanted_[i][1] & ~tests[1])) == 0;
-    bits |= static_cast<std::uint64_t>(all) << i;
+    const TestBits& w = wanted_[i];
+    const std::uint64_t missing = (w[0] & ~tests[0]) | (w[1] & ~tests[1]) | (w[2] & ~tests[2]);
+    bits |= std::uint64_t{missing == 0} << i;
   }
   return bits;
 }

@@ -10,22 +10,26 @@
 
 namespace tessera::analysis {
 
-/// Every expression is computed once, however many obligations use it. Evaluating neither allocates nor throws.
+/// Every expression is computed once, however many obligations use it. Built by add() and then seal(); evaluating
+/// neither allocates nor throws.
 class LaunchProgram {
  public:
   static constexpr std::size_t kMaxRegisters = 384;  ///< on evaluate()'s stack
-  static constexpr std::size_t kMaxTests = 128;
+  static constexpr std::size_t kMaxTests = 192;
   static constexpr std::size_t kMaxObligations = 64;
 
   /// Adds the conjunction as the next obligation. False if it does not fit.
   bool add(const ConditionPool& pool, const ExprPool& exprs, Conditions conditions);
+  /// Ends building: puts what needs no decisions in a row.
+  void seal();
 
   /// Bit i: obligation i holds.
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
 
  private:
   enum class Code : std::uint8_t { Constant, Slot, AddConstant, MulConstant, ShiftDown, ShiftUp, Other };
-  struct Step {  // its result is the register of its own number
+  enum class TestKind : std::uint8_t { LessEqual, Aligned, Divides };
+  struct Step {
     Code code = Code::Other;
     ExprKind kind = ExprKind::Add;  // Other
     std::uint8_t bits = 64;         // Slot: the width; ShiftDown and ShiftUp: the shift
@@ -34,23 +38,31 @@ class LaunchProgram {
     std::int64_t value = 0;         // the constant
   };
   struct Test {
+    TestKind kind = TestKind::LessEqual;
     std::uint16_t a = 0, b = 0;  // registers
-    std::uint64_t divisor = 0;   // 0: a <= b
-    bool power_of_two = false;
+    std::uint64_t divisor = 1;   // Aligned: a power of two
   };
   using TestBits = std::array<std::uint64_t, kMaxTests / 64>;
   std::uint16_t register_of(const ExprPool& exprs, Expr e);
   static bool with_constant(const ExprPool& exprs, const ExprNode& n, Step& step);
   std::uint16_t test_of(const ConditionPool& pool, const ExprPool& exprs, std::uint32_t term);
+  std::vector<std::uint16_t> sort_steps();
   template <bool Tracked>
   bool run(std::span<const std::uint64_t> slots, std::int64_t* registers, bool* known) const noexcept;
-  bool holds(const Test& t, const std::int64_t* registers) const noexcept;
+  static bool holds(const Test& t, const std::int64_t* registers) noexcept;
 
+  // In the order of their registers (sealed): constants, slots of 64 bits, narrower slots, everything else.
   std::vector<Step> steps_;
+  std::vector<std::int64_t> constants_;
+  std::vector<std::uint16_t> wide_slots_;
+  std::size_t narrow_end_ = 0;    ///< first step that computes
+  std::size_t slots_needed_ = 0;  ///< a launch with fewer holds nothing
+  // By kind (sealed), less_equal_ first, then aligned_.
   std::vector<Test> tests_;
+  std::size_t less_equal_ = 0, aligned_ = 0;
   std::vector<TestBits> wanted_;                               // by obligation
-  std::unordered_map<std::uint32_t, std::uint16_t> register_;  // of an expression
-  std::unordered_map<std::uint32_t, std::uint16_t> test_;      // of a condition
+  std::unordered_map<std::uint32_t, std::uint16_t> register_;  // of an expression, while building
+  std::unordered_map<std::uint32_t, std::uint16_t> test_;      // of a condition, while building
 };
 
 }  // namespace tessera::analysis

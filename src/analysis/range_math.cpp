@@ -84,28 +84,30 @@ IntRange RangeMath::mul(const IntRange& a, const IntRange& b) const {
 
 IntRange RangeMath::div(const IntRange& a, const IntRange& b, bool is_signed, bool up) const {
   const Conditions divisor = ge(b.lo, 1), dividend = ge(a.lo, 0);
-  if (dividend.never()) {
-    // Truncating brings a number nearer to 0. Rounding up does so for negative quotients only.
-    if (!is_signed || up) return unknown(a.bits);
-    const Expr zero = exprs_->constant(0);
-    IntRange r = a;
-    r.lo = r.hi = {};
-    for (const Bound& x : a.lo) r.lo.push({exprs_->min(x.value, zero), x.when});
-    for (const Bound& x : a.hi) r.hi.push({exprs_->max(x.value, zero), x.when});
-    return conditional(r, divisor);
-  }
+  const Expr zero = exprs_->constant(0);
   const auto quotient = [&](Expr x, Expr y) { return up ? exprs_->ceil_div(x, y) : exprs_->floor_div(x, y); };
   IntRange r;
   r.bits = a.bits;
-  r.lo = combine(a.lo, b.hi, quotient);
-  for (const Bound& x : a.hi) {
-    for (const Bound& y : b.lo) {
-      // Only a lower bound that is itself a divisor can be divided by.
-      const Conditions proper = conditions_->both(y.when, conditions_->less_equal(exprs_->constant(1), y.value));
-      r.hi.push({quotient(x.value, y.value), conditions_->both(x.when, proper)});
+  // A larger divisor brings the quotient nearer to 0, so the smallest one gives both ends where the sign is open. Only
+  // a lower bound that is itself a divisor can be divided by.
+  const auto by_smallest = [&](const Bounds& ends, Bounds& into, Conditions sign, auto each) {
+    for (const Bound& x : ends) {
+      for (const Bound& y : b.lo) {
+        const Conditions proper = conditions_->both(y.when, conditions_->less_equal(exprs_->constant(1), y.value));
+        into.push({each(x.value, y.value), conditions_->both(conditions_->both(x.when, sign), proper)});
+      }
     }
+  };
+  by_smallest(a.hi, r.hi, dividend, quotient);
+  for (const Bound& x : a.lo) {
+    for (const Bound& y : b.hi)
+      r.lo.push({quotient(x.value, y.value), conditions_->both(conditions_->both(x.when, y.when), dividend)});
   }
-  return conditional(r, conditions_->both(divisor, dividend));
+  if (is_signed && !dividend.always()) {
+    by_smallest(a.hi, r.hi, kAlways, [&](Expr x, Expr y) { return quotient(exprs_->max(x, zero), y); });
+    by_smallest(a.lo, r.lo, kAlways, [&](Expr x, Expr y) { return exprs_->floor_div(exprs_->min(x, zero), y); });
+  }
+  return conditional(r, divisor);
 }
 
 IntRange RangeMath::rem(const IntRange& a, const IntRange& b, bool is_signed) const {

@@ -188,6 +188,7 @@ TEST(Condition, RandomConditionsMeanTheSameWhenCompiled) {
       if (!program.add(conditions, f.pool, c)) break;
       expected.push_back(std::move(truth));
     }
+    program.seal();
     for (std::size_t s = 0; s < f.launches().size(); ++s) {
       const std::uint64_t bits = program.evaluate(f.launches()[s]);
       for (std::size_t o = 0; o < expected.size(); ++o) {

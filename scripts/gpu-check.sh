@@ -19,13 +19,14 @@
 #                   sanitize.txt, smoke.txt, build.txt, machine.txt
 #   --groups LIST   only these groups of benchmarks (see bench/gpu/plan.py)
 #   --device D      cuda (default), or cpu to try this script where there is no GPU
+#   --build DIR     a build folder that is there already instead of building (with TESSERA_BUILD_GPU_CHECK=ON)
 #   --jobs N        compiles and test programs at a time (default: the processors)
 #   --help          this text
 set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-mode=quick steps=build,smoke,tests,sanitize,bench minutes='' bundle='' prefix='' pack='' out='' groups='' device=cuda jobs=''
+mode=quick steps=build,smoke,tests,sanitize,bench minutes='' bundle='' prefix='' pack='' out='' groups='' device=cuda jobs='' build=''
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) mode=quick ;;
@@ -38,6 +39,7 @@ while [ $# -gt 0 ]; do
     --out) out=${2:?--out needs a folder}; shift ;;
     --groups) groups=${2:?--groups needs a list}; shift ;;
     --device) device=${2:?--device needs cuda or cpu}; shift ;;
+    --build) build=${2:?--build needs a folder}; shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     -h | --help) usage "$0"; exit 0 ;;
     *) die "unknown option $1; see scripts/gpu-check.sh --help" ;;
@@ -56,7 +58,7 @@ jobs=${jobs:-$(nproc)}
 [ -z "$prefix" ] || prefix=$(realpath "$prefix")
 work=$root/build/gpu-check
 out=${out:-$work/out}
-build=$work/build
+if [ -n "$build" ]; then build=$(realpath "$build") steps=${steps/build,/}; else build=$work/build; fi
 mkdir -p "$work/logs" "$out" "$build"
 cd "$root" || exit 1
 wanted() { [[ ,$steps, == *,$1,* ]]; }
@@ -199,17 +201,18 @@ export -f run_one
 
 do_tests() {
   local start=$SECONDS program suite list=$work/suites results=$work/results.txt number=0
-  : >"$list" >"$results"
+  : >"$list"
+  : >"$results"
   rm -rf "$work/logs/tests" && mkdir -p "$work/logs/tests"
   for program in "$build"/tests/gpu/gpu_test_*; do
-    [ -f "$program" ] && [ -x "$program" ] || continue
+    if [ ! -f "$program" ] || [ ! -x "$program" ]; then continue; fi
     while read -r suite; do
       number=$((number + 1))
       printf '%s\0%s\0%s\0' "$program" "$suite" "$work/logs/tests/$number.txt" >>"$list"
-    done < <(timeout 60 "$program" --gtest_list_tests 2>/dev/null | grep -E '^[A-Za-z].*\.' | awk '{ print $1 }')
+    done < <(timeout 60 "$program" --gtest_list_tests 2>/dev/null | grep -E '^[A-Za-z0-9_/]+\.$')
   done
   for program in "$build"/examples/[0-9]*; do
-    [ -f "$program" ] && [ -x "$program" ] || continue
+    if [ ! -f "$program" ] || [ ! -x "$program" ]; then continue; fi
     number=$((number + 1))
     printf '%s\0%s\0%s\0' "$program" example "$work/logs/tests/$number.txt" >>"$list"
   done

@@ -14,9 +14,11 @@ endif()
 install(EXPORT tessera_targets NAMESPACE tessera:: DESTINATION ${package_dir} FILE tessera-targets.cmake COMPONENT tessera)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tessera-config.cmake.in
-                              ${PROJECT_BINARY_DIR}/tessera-config.cmake INSTALL_DESTINATION ${package_dir})
+                              ${PROJECT_BINARY_DIR}/tessera-config.cmake INSTALL_DESTINATION ${package_dir}
+                              PATH_VARS CMAKE_INSTALL_BINDIR)
 # Before 1.0 a new minor version may change the interface.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tessera-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tessera-config.cmake ${PROJECT_BINARY_DIR}/tessera-config-version.cmake
+        ${PROJECT_SOURCE_DIR}/cmake/TesseraKernels.cmake
         DESTINATION ${package_dir} COMPONENT tessera)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tessera)

@@ -1,8 +1,11 @@
 // The tessera command.
 #include <cstdio>
 #include <cstring>
+#include <exception>
 
+#include "commands.hpp"
 #include "doctor.hpp"
+#include "tessera/base/error.hpp"
 
 namespace {
 
@@ -10,6 +13,8 @@ int usage(std::FILE* out) {
   std::fputs(
       "tessera <command>\n"
       "  doctor    what this machine has for compiling and running kernels, and how to get what is missing\n"
+      "  cache     compiled kernels on disk: list, size, clear\n"
+      "  build     compiles a program's kernels ahead of time into a bundle\n"
       "  help      this text\n",
       out);
   return out == stdout ? 0 : 2;
@@ -18,10 +23,19 @@ int usage(std::FILE* out) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return usage(argc < 2 ? stdout : stderr);
-  if (std::strcmp(argv[1], "doctor") == 0) return tessera::doctor();
-  if (std::strcmp(argv[1], "help") == 0 || std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0)
-    return usage(stdout);
+  if (argc < 2) return usage(stdout);
+  const auto is = [&](const char* name) { return std::strcmp(argv[1], name) == 0; };
+  const tessera::Words words(argv + 2, static_cast<std::size_t>(argc - 2));
+  try {
+    if (is("cache")) return tessera::cache_command(words);
+    if (is("build")) return tessera::build_command(words);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tessera %s: %s\n", argv[1], error.what());
+    return 1;
+  }
+  if (argc != 2) return usage(stderr);
+  if (is("doctor")) return tessera::doctor();
+  if (is("help") || is("--help") || is("-h")) return usage(stdout);
   std::fprintf(stderr, "tessera: unknown command %s\n", argv[1]);
   return usage(stderr);
 }

@@ -29,7 +29,7 @@ CacheKey key_of(std::span<const std::byte> bytecode, const std::string& gpu, con
 
 std::string joined_lines(const std::vector<std::string>& lines) { return join(lines, "\n"); }
 
-CachedCubin assemble(const ir::Module& module, const std::string& gpu, const std::string& label,
+CachedCubin assemble(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label,
                      const tileiras::Assembler& assembler) {
   tileiras::AssembleOptions options;
   options.gpu = gpu;
@@ -37,7 +37,7 @@ CachedCubin assemble(const ir::Module& module, const std::string& gpu, const std
   options.assembler = assembler.path;
   options.time_limit_s = static_cast<double>(env_int(Env::TILEIRAS_SECONDS, kDefaultSeconds, 1));
   try {
-    tileiras::AssembleResult made = tileiras::assemble(bytecode_for(module, assembler.newest_bytecode), options);
+    tileiras::AssembleResult made = tileiras::assemble(bytecode, options);
     CachedCubin code;
     code.cubin = std::move(made.cubin);
     code.label = label;
@@ -50,6 +50,30 @@ CachedCubin assemble(const ir::Module& module, const std::string& gpu, const std
   } catch (const CompileError& error) {
     throw CompileError(concat("kernel ", label, ": ", error.message()), error.where());
   }
+}
+
+tileiras::Assembler assembler_or_throw(const std::string& gpu, const std::string& label) {
+  std::string why;
+  if (auto found = assembler_for(gpu, &why)) return *found;
+  throw CompileError(concat("kernel ", label, " cannot be compiled for ", gpu, ": ", why));
+}
+
+/// From the disk cache, or by `compile()`, once for all who ask at the same time.
+template <class F>
+Cubin cached(const CacheKey& key, F&& compile) {
+  const std::optional<DiskCache> cache = DiskCache::of_user();
+  // What has been made is kept on disk and by whoever loads it.
+  static auto* const in_flight = new SingleFlight<Cubin>(Keep::No);
+  return *in_flight->get(key, [&] {
+    if (cache) {
+      if (auto found = cache->find(key)) {
+        return std::make_shared<const Cubin>(Cubin{std::move(*found), CubinOrigin::DiskCache});
+      }
+    }
+    auto made = std::make_shared<const Cubin>(Cubin{compile(), CubinOrigin::Assembled});
+    if (cache) cache->store(key, made->code);
+    return made;
+  });
 }
 
 }  // namespace
@@ -79,23 +103,18 @@ std::vector<std::byte> bytecode_for(const ir::Module& module, ir::BytecodeVersio
 }
 
 Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label) {
-  std::string why;
-  const auto assembler = assembler_for(gpu, &why);
-  if (!assembler) throw CompileError(concat("kernel ", label, " cannot be compiled for ", gpu, ": ", why));
-  const std::optional<DiskCache> cache = DiskCache::of_user();
-  const CacheKey key = key_of(ir::write_bytecode(module), gpu, *assembler);
-  // What has been made is kept on disk and by whoever loads it.
-  static auto* const in_flight = new SingleFlight<Cubin>(Keep::No);
-  return *in_flight->get(key, [&] {
-    if (cache) {
-      if (auto found = cache->find(key)) {
-        return std::make_shared<const Cubin>(Cubin{std::move(*found), CubinOrigin::DiskCache});
-      }
-    }
-    auto made = std::make_shared<const Cubin>(Cubin{assemble(module, gpu, label, *assembler), CubinOrigin::Assembled});
-    if (cache) cache->store(key, made->code);
-    return made;
+  const tileiras::Assembler assembler = assembler_or_throw(gpu, label);
+  const std::vector<std::byte> bytecode = ir::write_bytecode(module);
+  return cached(key_of(bytecode, gpu, assembler), [&] {
+    const ir::BytecodeVersion newest = assembler.newest_bytecode;
+    return newest == ir::BytecodeVersion{} ? assemble(bytecode, gpu, label, assembler)
+                                           : assemble(bytecode_for(module, newest), gpu, label, assembler);
   });
+}
+
+Cubin make_cubin(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label) {
+  const tileiras::Assembler assembler = assembler_or_throw(gpu, label);
+  return cached(key_of(bytecode, gpu, assembler), [&] { return assemble(bytecode, gpu, label, assembler); });
 }
 
 }  // namespace tessera::jit

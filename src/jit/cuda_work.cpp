@@ -1,7 +1,9 @@
 // The image that the driver layer loads: the cubin, its entry, and what its checks say.
 #include "jit/cuda_work.hpp"
 
+#include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/jit/bundle.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/runtime/cuda.hpp"
 
@@ -10,7 +12,13 @@ namespace {
 
 /// Default devices are GPUs where this says yes.
 bool can_compile_for(const runtime::cuda::DeviceInfo& gpu, std::string* why) {
-  return assembler_for(gpu_name(gpu.sm()), why).has_value();
+  const std::string name = gpu_name(gpu.sm());
+  try {
+    return bundles_serve(name) || assembler_for(name, why).has_value();
+  } catch (const Error& error) {
+    if (why) *why = error.message();
+    return false;
+  }
 }
 [[maybe_unused]] const bool probe_is_set = (runtime::cuda::set_compiler_probe(&can_compile_for), true);
 
@@ -19,11 +27,15 @@ bool can_compile_for(const runtime::cuda::DeviceInfo& gpu, std::string* why) {
 std::string gpu_name(int sm) { return concat("sm_", sm); }
 
 std::shared_ptr<const runtime::Launchable> make_cuda_work(const Prepared& prepared, Device device,
-                                                          const CompileOptions& options) {
+                                                          const CompileOptions& options, const CachedCubin* ready) {
   const ir::Function& entry = entry_of(*prepared.module);
-  const Cubin cubin = make_cubin(*prepared.module, gpu_name(prepared.target.sm), options.label);
+  CachedCubin made;
+  if (!ready) {
+    made = make_cubin(*prepared.module, gpu_name(prepared.target.sm), options.label).code;
+    ready = &made;
+  }
   runtime::cuda::KernelImage image;
-  image.cubin = cubin.code.cubin;
+  image.cubin = ready->cubin;
   image.entry = entry.name;
   image.label = "kernel " + options.label;
   image.error_record = !prepared.checks.empty();

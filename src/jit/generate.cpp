@@ -29,11 +29,11 @@ Digest key_of(const Prepared& prepared, Device device, const CompileOptions& opt
 }
 
 std::shared_ptr<const runtime::Launchable> work_for(const Prepared& prepared, Device device,
-                                                    const CompileOptions& options) {
+                                                    const CompileOptions& options, const CachedCubin* ready) {
   switch (device.kind()) {
     case DeviceKind::Cpu:
     case DeviceKind::Fake: return make_cpu_work(cpu::Program::compile(*prepared.module), options);
-    case DeviceKind::Cuda: return make_cuda_work(prepared, device, options);
+    case DeviceKind::Cuda: return make_cuda_work(prepared, device, options, ready);
   }
   throw InternalError("a device of an unknown kind");
 }
@@ -56,12 +56,12 @@ passes::Target target_of(Device device) {
   return target;
 }
 
-Code generate(const Prepared& prepared, Device device, const CompileOptions& options) {
+Code generate(const Prepared& prepared, Device device, const CompileOptions& options, const CachedCubin* ready) {
   // Never destroyed: streams may still run work while the process ends.
   static auto* const code = new SingleFlight<runtime::Launchable>(Keep::Yes);
   auto work = code->get(key_of(prepared, device, options), [&] {
     dump(*prepared.module, options.label);
-    return work_for(prepared, device, options);
+    return work_for(prepared, device, options, ready);
   });
   return {std::move(work), prepared.persistent_blocks};
 }

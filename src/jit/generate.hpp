@@ -2,6 +2,7 @@
 #pragma once
 #include "jit/pipeline.hpp"
 #include "tessera/jit/compile.hpp"
+#include "tessera/jit/disk_cache.hpp"
 #include "tessera/jit/kernel.hpp"
 
 namespace tessera::jit {
@@ -9,7 +10,9 @@ namespace tessera::jit {
 /// What the passes may know about a device. Throws CompileError if Tessera generates no code for it.
 passes::Target target_of(Device device);
 
-/// Looks the prepared module up among what was compiled for `device`, or generates its code. Throws CompileError.
-Code generate(const Prepared& prepared, Device device, const CompileOptions& options);
+/// Looks the prepared module up among what was compiled for `device`, or generates its code; `ready` is the cubin if
+/// one was compiled ahead of time. Throws CompileError.
+Code generate(const Prepared& prepared, Device device, const CompileOptions& options,
+              const CachedCubin* ready = nullptr);
 
 }  // namespace tessera::jit

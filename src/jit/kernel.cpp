@@ -2,9 +2,13 @@
 #include "tessera/jit/kernel.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
+#include <optional>
 #include <vector>
 
+#include "jit/collect.hpp"
+#include "jit/cuda_work.hpp"
 #include "jit/generate.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/verifier.hpp"
@@ -85,21 +89,49 @@ const Kernel::Compiled* Kernel::find(const runtime::Backend& device, std::uint64
   return c;
 }
 
+/// Where a recording has this many specializations for a device, no more are made: launches that would need another one
+/// run the best of those whose obligations they fulfil. Compiling takes seconds, and what a program with ever new
+/// shapes gains by one more specialization does not pay for it.
+constexpr int kMostCompiled = 32;
+
+const Kernel::Compiled* Kernel::find_general(const runtime::Backend& device, std::uint64_t held) const noexcept {
+  const Compiled* best = nullptr;
+  int count = 0;
+  for (const Compiled* c = compiled_.load(std::memory_order_acquire); c; c = c->next) {
+    if (c->device != &device) continue;
+    ++count;
+    const bool usable = (c->held & ~held) == 0;
+    if (usable && (!best || std::popcount(c->held) > std::popcount(best->held))) best = c;
+  }
+  return count >= kMostCompiled ? best : nullptr;
+}
+
+const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
+  const passes::Target target = target_of(device);
+  auto made = std::make_unique<Compiled>();
+  made->device = &device.backend();
+  made->held = held;
+  // Threads that need the same new code meet in generate(), where the first one compiles; their entries are equal.
+  if (analysis_) {
+    const Analysis& a = *analysis_;
+    std::optional<CachedCubin> ready;
+    if (target.is_gpu() && !bundles().empty()) {
+      ready = find_in_bundles(bundle_key(*module_, a.contract, a.facts, held, gpu_name(target.sm)));
+    }
+    made->code = generate(prepare(*module_, a.contract, held, target), device, options_, ready ? &*ready : nullptr);
+    if (!target.is_gpu()) collect(*module_, a.contract, a.facts, held, options_.label);
+  } else {
+    made->code = generate(prepare(*module_, target), device, options_);
+  }
+  made->next = compiled_.load(std::memory_order_acquire);
+  while (!compiled_.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}
+  return made.release();
+}
+
 const Code& Kernel::find_or_compile(Device device, std::uint64_t held) {
   const Compiled* found = find(device.backend(), held);
-  if (!found) {
-    // Threads that need the same new code meet in generate(), where the first one compiles; here the first one's entry
-    // wins, and what the others got is equal.
-    auto made = std::make_unique<Compiled>();
-    made->device = &device.backend();
-    made->held = held;
-    const passes::Target target = target_of(device);
-    made->code = generate(analysis_ ? prepare(*module_, analysis_->contract, held, target) : prepare(*module_, target),
-                          device, options_);
-    made->next = compiled_.load(std::memory_order_acquire);
-    while (!compiled_.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}
-    found = made.release();
-  }
+  if (!found) found = find_general(device.backend(), held);
+  if (!found) found = compile(device, held);
   last_.store(found, std::memory_order_release);
   return found->code;
 }

@@ -1,7 +1,10 @@
 // From a module that the passes are done with to a cubin: the disk cache, else NVIDIA's assembler. Needs no GPU.
 #pragma once
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "tessera/codegen/tileiras/tileiras.hpp"
 #include "tessera/ir/operation.hpp"
@@ -21,6 +24,9 @@ struct Cubin {
 /// assembler, refused, crashed, too slow (TESSERA_TILEIRAS_SECONDS), no cubin; IoError where there is no space for
 /// temporary files. A failed call leaves nothing behind.
 Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label);
+
+/// The same from bytecode that is as the assembler shall get it (TESSERA_COLLECT writes such).
+Cubin make_cubin(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label);
 
 /// The assembler for `gpu`, looked for once per process and environment while there is none. `why` as in
 /// tileiras::locate_assembler.

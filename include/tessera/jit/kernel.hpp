@@ -61,6 +61,8 @@ class Kernel {
   struct Analysis;
   const Code& find_or_compile(Device device, std::uint64_t held);
   const Compiled* find(const runtime::Backend& device, std::uint64_t held) const noexcept;
+  const Compiled* find_general(const runtime::Backend& device, std::uint64_t held) const noexcept;
+  const Compiled* compile(Device device, std::uint64_t held);
 
   std::unique_ptr<const ir::Module> module_;
   std::unique_ptr<const Analysis> analysis_;

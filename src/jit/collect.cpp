@@ -1,0 +1,131 @@
+// Files are named <key>-<gpu>-<label>.tilebc: everything that `tessera build` has to know.
+#include "jit/collect.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "jit/pipeline.hpp"
+#include "jit/sha256.hpp"
+#include "tessera/base/env.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/ir/bytecode.hpp"
+#include "tessera/jit/build.hpp"
+
+namespace tessera::jit {
+namespace {
+
+constexpr std::string_view kSuffix = ".tilebc";
+
+/// Changes when bundles of older builds of Tessera must not be used: when the ABI between kernels and the launcher or
+/// the meaning of obligations changes in a way that their texts do not show.
+constexpr std::string_view kGeneration = "tessera bundle 1";
+
+/// The GPUs of TESSERA_COLLECT_GPUS, as numbers.
+std::vector<int> wanted_gpus() {
+  const char* given = env(Env::COLLECT_GPUS);
+  const std::string text = given ? given : "sm_90";
+  std::vector<int> gpus;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    const bool good = word.starts_with("sm_") && word.size() >= 5 && word.size() <= 6 &&
+                      word.find_first_not_of("0123456789", 3) == std::string::npos;
+    if (!good) env_reject(Env::COLLECT_GPUS, "a list such as sm_90,sm_100");
+    gpus.push_back(std::stoi(word.substr(3)));
+    at = end + 1;
+  }
+  return gpus;
+}
+
+std::string plain(const std::string& label) {
+  std::string s = label;
+  for (char& c : s) {
+    const bool good = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    if (!good) c = '_';
+  }
+  return s;
+}
+
+void write(const std::string& path, std::span<const std::byte> bytes) {
+  const std::string temporary = concat(path, ".tmp-", getpid());
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  const bool written = file && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  const bool closed = !file || std::fclose(file) == 0;
+  if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return;
+  std::remove(temporary.c_str());
+  throw IoError(concat("cannot write '", path, "', as TESSERA_COLLECT asks: check the folder and its rights."));
+}
+
+bool read_key(std::string_view text, CacheKey& key) {
+  if (text.size() != 2 * key.size()) return false;
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    int value = 0;
+    for (const char c : text.substr(2 * i, 2)) {
+      if (c >= '0' && c <= '9')
+        value = value * 16 + (c - '0');
+      else if (c >= 'a' && c <= 'f')
+        value = value * 16 + (c - 'a' + 10);
+      else
+        return false;
+    }
+    key[i] = static_cast<std::byte>(value);
+  }
+  return true;
+}
+
+}  // namespace
+
+CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
+                    std::uint64_t held, const std::string& gpu) {
+  Sha256 hash;
+  hash.add_field(kGeneration).add_field(gpu).add_number(held).add_number(contract.args.size());
+  for (const ArgContract& arg : contract.args) {
+    hash.add_number(static_cast<std::uint64_t>(arg.role));
+    hash.add_number(static_cast<std::uint64_t>(arg.tensor)).add_number(static_cast<std::uint64_t>(arg.axis));
+  }
+  for (const TensorContract& t : contract.tensors) hash.add_number(t.written).add_number(t.exclusive);
+  hash.add_number(static_cast<std::uint64_t>(contract.pieces_of_tensor)).add_number(contract.wide_grid);
+  for (const analysis::Obligation& o : facts.obligations()) hash.add_field(o.text);
+  hash.add_field(ir::write_bytecode(recording, {{}, false}));
+  return hash.finish();
+}
+
+void collect(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
+             std::uint64_t held, const std::string& label) {
+  const char* folder = env(Env::COLLECT);
+  if (!folder) return;
+  std::error_code ignored;  // writing says what is wrong with the folder
+  std::filesystem::create_directories(folder, ignored);
+  for (const int sm : wanted_gpus()) {
+    const std::string gpu = concat("sm_", sm);
+    const CacheKey key = bundle_key(recording, contract, facts, held, gpu);
+    const passes::Target target = target_for(sm);
+    const Prepared prepared = prepare(recording, contract, held, target);
+    const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
+    write(concat(folder, "/", hex(key), "-", gpu, "-", plain(label), kSuffix), bytecode_for(*prepared.module, newest));
+  }
+}
+
+std::vector<Collected> collected(const std::string& folder) {
+  std::vector<Collected> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(kSuffix)) continue;
+    const std::size_t first = name.find('-'), second = name.find('-', first + 1);
+    Collected c;
+    if (second == std::string::npos || !read_key(std::string_view(name).substr(0, first), c.key)) continue;
+    c.file = entry.path().string();
+    c.gpu = name.substr(first + 1, second - first - 1);
+    c.label = name.substr(second + 1, name.size() - second - 1 - kSuffix.size());
+    found.push_back(std::move(c));
+  }
+  std::sort(found.begin(), found.end(), [](const Collected& a, const Collected& b) { return a.file < b.file; });
+  return found;
+}
+
+}  // namespace tessera::jit

@@ -1,0 +1,19 @@
+// TESSERA_COLLECT: a program that runs on the CPU leaves its kernels behind as bytecode for GPUs, for `tessera build`.
+#pragma once
+#include "tessera/analysis/facts.hpp"
+#include "tessera/ir/operation.hpp"
+#include "tessera/jit/bundle.hpp"
+
+namespace tessera::jit {
+
+/// Names the code of a recording for a GPU, whatever the passes make of it: the recording without its source lines, the
+/// obligations that hold and what they mean, the GPU, the release of Tessera. That is what bundles are searched by.
+CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
+                    std::uint64_t held, const std::string& gpu);
+
+/// If TESSERA_COLLECT names a folder: writes the bytecode of this specialization there for every GPU of
+/// TESSERA_COLLECT_GPUS. Throws IoError, CompileError.
+void collect(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
+             std::uint64_t held, const std::string& label);
+
+}  // namespace tessera::jit

@@ -1,0 +1,133 @@
+// Bundles: written, found, damaged; and that a program's run on the CPU leaves exactly the entries that a launch on the
+// GPU will look for.
+#include "tessera/jit/bundle.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "jit/collect.hpp"
+#include "jit/sha256.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/jit/kernel.hpp"
+
+using namespace tessera;
+using namespace tessera::jit;
+namespace fs = std::filesystem;
+
+namespace {
+
+class BundleTest : public testing::Test {
+ protected:
+  BundleTest() {
+    std::string pattern = fs::temp_directory_path().string() + "/tessera-bundle-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~BundleTest() override { fs::remove_all(folder_); }
+  std::string path() const { return folder_ + "/test.tessera"; }
+  std::string folder_;
+};
+
+CacheKey key(int n) { return Sha256().add_number(static_cast<std::uint64_t>(n)).finish(); }
+CachedCubin code(int n, const char* gpu) {
+  CachedCubin c;
+  c.cubin.assign(50, static_cast<std::byte>(n));
+  c.label = "kernel" + std::to_string(n);
+  c.gpu = gpu;
+  return c;
+}
+
+TEST_F(BundleTest, WhatIsWrittenIsFound) {
+  write_bundle(path(), {{key(1), code(1, "sm_90")}, {key(2), code(2, "sm_100")}, {key(1), code(1, "sm_90")}});
+  const Bundle bundle(path());
+  EXPECT_EQ(bundle.size(), 2u);
+  ASSERT_TRUE(bundle.find(key(2)).has_value());
+  EXPECT_EQ(bundle.find(key(2))->cubin, code(2, "sm_100").cubin);
+  EXPECT_EQ(bundle.find(key(1))->label, "kernel1");
+  EXPECT_FALSE(bundle.find(key(3)).has_value());
+  EXPECT_TRUE(bundle.serves("sm_90"));
+  EXPECT_FALSE(bundle.serves("sm_80"));
+  EXPECT_EQ(bundle.list().size(), 2u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1) << "a temporary file is left";
+}
+
+TEST_F(BundleTest, EveryFlippedBitIsAnErrorAndNoneIsRun) {
+  write_bundle(path(), {{key(1), code(1, "sm_90")}});
+  std::ifstream in(path(), std::ios::binary);
+  const std::string good{std::istreambuf_iterator<char>(in), {}};
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    std::ofstream(path(), std::ios::binary) << bad;
+    EXPECT_THROW(Bundle(path()).find(key(1)), IoError) << "byte " << i;
+  }
+  for (std::size_t n = 0; n < good.size(); ++n) {
+    std::ofstream(path(), std::ios::binary) << good.substr(0, n);
+    EXPECT_THROW(Bundle(path()).find(key(1)), IoError) << n << " bytes";
+  }
+}
+
+TEST_F(BundleTest, MissingFilesAndFoldersAreErrors) {
+  EXPECT_THROW(Bundle(folder_ + "/none"), IoError);
+  EXPECT_THROW(write_bundle("/proc/nowhere/x", {{key(1), code(1, "sm_90")}}), IoError);
+}
+
+/// entry(pointer, dim, stride) that stores a number.
+std::unique_ptr<ir::Module> recording(const char* file) {
+  auto module = std::make_unique<ir::Module>();
+  ir::Function& f = module->add_function("storing");
+  const ir::Type i32 = ir::Type::element(ir::Elem::I32);
+  const ir::Value pointer = f.body().add_arg(ir::Type::tile(ir::Type::pointer(i32), {}));
+  for (int i = 0; i < 2; ++i) f.body().add_arg(ir::Type::tile(ir::Elem::I64));
+  ir::Builder b(f.body());
+  b.loc = SourceLocation{file, "", 3, 1};
+  const ir::Value values[] = {pointer, b.constant_int(ir::Elem::I32, 7)};
+  const std::uint32_t groups[] = {1, 1, 0, 0};
+  const ir::Type token = ir::Type::token();
+  b.create_grouped(ir::Op::StorePtrTko, values, groups, {&token, 1},
+                   {{ir::AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  b.create(ir::Op::Return, {}, {});
+  return module;
+}
+LaunchContract contract() {
+  LaunchContract c;
+  c.args = {{ArgRole::Base, 0, -1}, {ArgRole::Dim, 0, 0}, {ArgRole::Stride, 0, 0}};
+  c.tensors = {{0, 1, true, true}};
+  return c;
+}
+
+TEST_F(BundleTest, ARunOnTheCpuLeavesWhatALaunchLooksFor) {
+  setenv("TESSERA_COLLECT", folder_.c_str(), 1);
+  setenv("TESSERA_COLLECT_GPUS", "sm_80,sm_90", 1);
+  Kernel kernel(recording("here.cpp"), contract(), {"storing", false, {}});
+  alignas(256) std::int32_t memory[64];
+  const std::uint64_t slots[] = {reinterpret_cast<std::uintptr_t>(memory), 64, 1};
+  kernel.code(Device::cpu(), slots);
+  setenv("TESSERA_COLLECT_GPUS", "sm_90,gpu", 1);
+  Kernel other(recording("here.cpp"), contract(), {"storing", false, {}});
+  EXPECT_THROW(other.code(Device::cpu(), slots), Error);
+  unsetenv("TESSERA_COLLECT");
+  unsetenv("TESSERA_COLLECT_GPUS");
+
+  const auto found = collected(folder_);
+  ASSERT_EQ(found.size(), 2u);
+  for (const Collected& c : found) {
+    EXPECT_EQ(c.label, "storing");
+    // A recording with other source lines is looked for under the same key.
+    const auto elsewhere = recording("elsewhere.cpp");
+    const auto facts = analysis::Facts::analyze(*elsewhere, contract());
+    EXPECT_EQ(c.key, bundle_key(*elsewhere, contract(), facts, facts.evaluate(slots), c.gpu)) << c.gpu;
+    EXPECT_NE(c.key, bundle_key(*elsewhere, contract(), facts, facts.evaluate(slots) ^ 1, c.gpu));
+    auto read_only = contract();
+    read_only.tensors[0].written = false;
+    EXPECT_NE(c.key, bundle_key(*elsewhere, read_only, facts, facts.evaluate(slots), c.gpu));
+    EXPECT_GT(fs::file_size(c.file), 50u);
+  }
+  EXPECT_NE(found[0].key, found[1].key);
+}
+
+}  // namespace

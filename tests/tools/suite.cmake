@@ -1,0 +1,15 @@
+# The tessera command, from outside: compiling ahead of time, the cache. Needs examples; skipped without an assembler.
+if(NOT TARGET tessera_command OR NOT TARGET example_03_saxpy)
+  return()
+endif()
+set(no_assembler "was not found: run scripts/get-tileiras.sh")
+add_test(NAME tools.build COMMAND tessera_command build -o ${CMAKE_CURRENT_BINARY_DIR}/saxpy.tessera --gpu sm_80,sm_90 --
+         $<TARGET_FILE:example_03_saxpy>)
+add_test(NAME tools.build_list COMMAND tessera_command build --list ${CMAKE_CURRENT_BINARY_DIR}/saxpy.tessera)
+set_tests_properties(tools.build PROPERTIES LABELS "tools+tileiras" FIXTURES_SETUP saxpy_bundle
+                     SKIP_REGULAR_EXPRESSION "${no_assembler}")
+set_tests_properties(tools.build_list PROPERTIES LABELS "tools+tileiras" FIXTURES_REQUIRED saxpy_bundle
+                     PASS_REGULAR_EXPRESSION "saxpy +sm_90.*saxpy +sm_80|saxpy +sm_80.*saxpy +sm_90"
+                     SKIP_REGULAR_EXPRESSION "cannot open the kernel bundle")
+add_test(NAME tools.cache COMMAND tessera_command cache size)
+set_tests_properties(tools.cache PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "kernels, .* MiB of|switched off")

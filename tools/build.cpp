@@ -1,0 +1,178 @@
+// Compiling ahead of time: the program itself says which kernels it launches and with which properties, by running on
+// the CPU; what it leaves behind is assembled for every GPU asked for.
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "commands.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/jit/bundle.hpp"
+#include "tessera/jit/cubin.hpp"
+
+extern char** environ;
+
+namespace tessera {
+namespace {
+
+constexpr const char* kUsage =
+    "tessera build -o FILE [--gpu sm_90[,sm_100...]] [-j N] -- PROGRAM [ARGUMENTS...]\n"
+    "    runs PROGRAM on the CPU and compiles every kernel that it launches for these GPUs (default: sm_90) into the\n"
+    "    bundle FILE. PROGRAM finds it as PROGRAM.tessera, or by TESSERA_BUNDLE=FILE, and needs no assembler then.\n"
+    "tessera build --list FILE\n"
+    "    what is in a bundle\n";
+
+struct Options {
+  std::string output, gpus = "sm_90", list;
+  unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<char*> program;
+};
+
+bool parse(Words words, Options& o) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i];
+    if (word == "--") {
+      o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
+      return !o.program.empty() && !o.output.empty();
+    }
+    if (i + 1 == words.size()) return false;
+    const char* value = words[++i];
+    if (word == "-o")
+      o.output = value;
+    else if (word == "--gpu")
+      o.gpus = value;
+    else if (word == "--list")
+      o.list = value;
+    else if (word == "-j")
+      o.jobs = static_cast<unsigned>(std::max(1, std::atoi(value)));
+    else
+      return false;
+  }
+  return !o.list.empty() && o.output.empty();
+}
+
+/// A folder that goes with everything in it.
+struct Folder {
+  std::string path;
+  Folder() {
+    path = std::filesystem::temp_directory_path().string() + "/tessera-build-XXXXXX";
+    if (!mkdtemp(path.data())) throw IoError(concat("cannot make a temporary folder: ", std::strerror(errno)));
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+};
+
+/// Runs the program with the knobs that make it leave its kernels in `folder`; its exit code, or 128 and its signal.
+int run(const Options& o, const std::string& folder) {
+  setenv("TESSERA_COLLECT", folder.c_str(), 1);
+  setenv("TESSERA_COLLECT_GPUS", o.gpus.c_str(), 1);
+  setenv("TESSERA_DEVICE", "cpu", 1);
+  std::vector<char*> arguments = o.program;
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ);
+  if (error != 0) throw IoError(concat("cannot start ", arguments[0], ": ", std::strerror(error)));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::vector<std::byte> read_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) throw IoError(concat("cannot read ", path));
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Assembles all, `jobs` at a time; the first failure ends it.
+std::vector<std::pair<jit::CacheKey, jit::CachedCubin>> assemble(const std::vector<jit::Collected>& kernels,
+                                                                 unsigned jobs) {
+  std::vector<std::pair<jit::CacheKey, jit::CachedCubin>> made(kernels.size());
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    for (std::size_t i; (i = next.fetch_add(1)) < kernels.size();) {
+      const jit::Collected& k = kernels[i];
+      try {
+        made[i] = {k.key, jit::make_cubin(read_bytes(k.file), k.gpu, k.label).code};
+        const std::lock_guard lock(mutex);
+        const char* note = made[i].second.register_pressure ? "  register pressure: slow" : "";
+        std::printf("  %-24s %-7s %8.1f KiB%s\n", k.label.c_str(), k.gpu.c_str(),
+                    static_cast<double>(made[i].second.cubin.size()) / 1024, note);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = kernels.size();
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned j = 1; j < std::min<std::size_t>(jobs, kernels.size()); ++j) threads.emplace_back(work);
+  work();
+  for (std::thread& t : threads) t.join();
+  if (failure) std::rethrow_exception(failure);
+  return made;
+}
+
+int list_bundle(const std::string& path) {
+  const auto entries = jit::Bundle(path).list();
+  for (const jit::CachedCubin& e : entries) {
+    std::printf("%-24s %-7s %8.1f KiB  assembler %s\n", e.label.c_str(), e.gpu.c_str(),
+                static_cast<double>(e.cubin.size()) / 1024, e.assembler.c_str());
+  }
+  std::printf("%zu kernels\n", entries.size());
+  return 0;
+}
+
+}  // namespace
+
+int build_command(Words words) {
+  Options o;
+  if (words.size() == 1 && std::strcmp(words[0], "--help") == 0) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  if (!parse(words, o)) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  if (!o.list.empty()) return list_bundle(o.list);
+  const Folder folder;
+  if (const int code = run(o, folder.path); code != 0) {
+    std::fprintf(stderr, "tessera build: %s ended with code %d: no bundle was made\n", o.program[0], code);
+    return 1;
+  }
+  const auto kernels = jit::collected(folder.path);
+  if (kernels.empty()) {
+    std::fprintf(stderr, "tessera build: %s launched no kernel: no bundle was made\n", o.program[0]);
+    return 1;
+  }
+  jit::write_bundle(o.output, assemble(kernels, o.jobs));
+  std::printf("%zu kernels in %s\n", kernels.size(), o.output.c_str());
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,15 @@
+// The tessera command's subcommands. Each takes what follows its name and returns the exit code.
+#pragma once
+#include <span>
+
+namespace tessera {
+
+using Words = std::span<char* const>;
+
+/// `tessera cache [list | size | clear]`: the compiled kernels on disk.
+int cache_command(Words words);
+/// `tessera build -o FILE [--gpu sm_90,...] [-j N] -- PROGRAM ...`: runs a program on the CPU and compiles its kernels
+/// for GPUs into a bundle. `tessera build --list FILE` says what is in one.
+int build_command(Words words);
+
+}  // namespace tessera

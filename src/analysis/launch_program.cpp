@@ -8,6 +8,20 @@
 #include "analysis/interval.hpp"
 
 namespace tessera::analysis {
+namespace {
+
+/// Sets bit i for every i in [begin, end) that satisfies `test`, a word at a time.
+template <std::size_t Words, class F>
+void gather(std::array<std::uint64_t, Words>& bits, std::size_t begin, std::size_t end, F test) {
+  while (begin < end) {
+    const std::size_t word = begin / 64, stop = std::min(end, (word + 1) * 64);
+    std::uint64_t found = 0;
+    for (; begin < stop; ++begin) found |= std::uint64_t{test(begin)} << (begin % 64);
+    bits[word] |= found;
+  }
+}
+
+}  // namespace
 
 /// Steps with a constant at the right, where dividing is shifting.
 bool LaunchProgram::with_constant(const ExprPool& exprs, const ExprNode& n, Step& step) {
@@ -184,20 +198,20 @@ std::uint64_t LaunchProgram::evaluate(std::span<const std::uint64_t> slots) cons
   if (slots.size() < slots_needed_) return 0;
   std::array<std::int64_t, kMaxRegisters> registers;  // NOLINT: each is written before it is read
   TestBits tests{};
-  const auto set = [&](std::size_t i, bool truth) { tests[i / 64] |= std::uint64_t{truth} << (i % 64); };
   const std::int64_t* r = registers.data();
   if (run<false>(slots, registers.data(), nullptr)) [[likely]] {
-    std::size_t i = 0;
-    for (; i < less_equal_; ++i) set(i, r[tests_[i].a] <= r[tests_[i].b]);
-    for (; i < aligned_; ++i) set(i, (static_cast<std::uint64_t>(r[tests_[i].a]) & (tests_[i].divisor - 1)) == 0);
-    for (; i < tests_.size(); ++i) set(i, holds(tests_[i], r));
+    const Test* t = tests_.data();
+    gather(tests, 0, less_equal_, [&](std::size_t i) { return r[t[i].a] <= r[t[i].b]; });
+    gather(tests, less_equal_, aligned_,
+           [&](std::size_t i) { return (static_cast<std::uint64_t>(r[t[i].a]) & (t[i].divisor - 1)) == 0; });
+    gather(tests, aligned_, tests_.size(), [&](std::size_t i) { return holds(t[i], r); });
   } else {
     std::array<bool, kMaxRegisters> known;  // NOLINT: likewise
     run<true>(slots, registers.data(), known.data());
-    for (std::size_t i = 0; i < tests_.size(); ++i) {
+    gather(tests, 0, tests_.size(), [&](std::size_t i) {
       const Test& t = tests_[i];
-      set(i, known[t.a] && (t.kind != TestKind::LessEqual || known[t.b]) && holds(t, r));
-    }
+      return known[t.a] && (t.kind != TestKind::LessEqual || known[t.b]) && holds(t, r);
+    });
   }
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < wanted_.size(); ++i) {

@@ -102,9 +102,16 @@ void Outcomes::settle_ended(std::vector<StorageRef>& touched) {
     if (!(*outcome)->ended) continue;
     for (const auto& input : (*outcome)->inputs) input->ended = true;
   }
+  std::size_t most = touched.size();
+  for (const auto& outcome : list_) {
+    if (outcome->ended) most += outcome->written.size();
+  }
+  touched.reserve(most);
   for (const auto& outcome : list_) {
     if (outcome->ended) settle(*outcome, touched);
   }
+  std::sort(touched.begin(), touched.end());
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   std::erase_if(list_, [](const auto& outcome) { return outcome->ended; });
   open_.store(static_cast<int>(list_.size()), std::memory_order_release);
 }
@@ -130,7 +137,6 @@ FailureRef Outcomes::failure_of(const Outcome& outcome) const {
 }
 
 void Outcomes::settle(Outcome& outcome, std::vector<StorageRef>& touched) {
-  touched.reserve(touched.size() + outcome.written.size());
   outcome.failure = failure_of(outcome);
   if (outcome.failure && outcome.observer) outcome.observer->found_failed(outcome.number, outcome.failure);
   for (const auto& weak : outcome.written) {

@@ -59,7 +59,7 @@ class Outcomes {
   /// `touched` gets the storages that were locked on the way, to be released when the lock is: one may be the last
   /// reference, and the end of a storage calls into streams.
   void settle_ended(std::vector<StorageRef>& touched);
-  void settle(Outcome& outcome, std::vector<StorageRef>& touched);
+  void settle(Outcome& outcome, std::vector<StorageRef>& touched);  // which has room
   FailureRef failure_of(const Outcome& outcome) const;
   void settle_everything();
   void give_back(Outcome& outcome) noexcept;

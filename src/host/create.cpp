@@ -69,7 +69,7 @@ runtime::StorageRef make_storage(const Recipe& r, std::int64_t count, const Stre
   options.poison = check && !r.fill;
   options.where = r.where;
   const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(r.element));
-  auto storage = runtime::Storage::allocate(stream.device(), bytes, options);
+  auto storage = runtime::Storage::allocate(stream.core(), bytes, options);
   const bool done = !r.fill || (!stream.device().backend().host_accessible() &&
                                 (fill_by_driver(stream, storage, r) || fill_by_kernel(stream, storage, r, count)));
   if (!done) {

@@ -17,16 +17,6 @@ namespace tessera::runtime {
 
 namespace {
 
-/// Frees memory that no storage owns yet.
-struct Unowned {
-  Backend& backend;
-  void* memory;
-  std::size_t bytes;
-  ~Unowned() {
-    if (memory != nullptr) backend.free(memory, bytes);
-  }
-};
-
 std::size_t allocated_size(std::size_t bytes) { return std::max<std::size_t>(bytes, 1); }
 
 /// Errors of devices get the user's line here: devices do not know it.
@@ -48,19 +38,30 @@ auto located(SourceLocation where, std::size_t bytes, F make) {
 }  // namespace
 
 StorageRef Storage::allocate(Device device, std::size_t bytes, const StorageOptions& options) {
+  return make(device, nullptr, bytes, options);
+}
+
+StorageRef Storage::allocate(const std::shared_ptr<StreamCore>& stream, std::size_t bytes,
+                             const StorageOptions& options) {
+  return make(stream->device(), options.poison ? nullptr : stream, bytes, options);  // poison is written at once
+}
+
+StorageRef Storage::make(Device device, const std::shared_ptr<StreamCore>& stream, std::size_t bytes,
+                         const StorageOptions& options) {
   if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()))
     throw DeviceError(
         concat("a storage of ", bytes, " bytes is larger than any memory; check the extents of the tensor"),
         options.where);
   return located(options.where, bytes, [&] {
-    Backend& backend = device.backend();
-    Unowned memory{backend, backend.allocate(allocated_size(bytes)), allocated_size(bytes)};
-    if (options.poison) backend.fill(memory.memory, 0xFF, bytes);
-    std::unique_ptr<std::uint8_t[]> written;
-    if (options.track_writes) written.reset(new std::uint8_t[allocated_size(bytes)]());
-    auto storage = std::make_shared<Storage>(Private(), device, memory.memory, bytes, nullptr, options.label);
-    memory.memory = nullptr;
-    storage->written_ = std::move(written);
+    auto storage = std::make_shared<Storage>(Private(), device, nullptr, bytes, nullptr, options.label);
+    if (options.track_writes) storage->written_.reset(new std::uint8_t[allocated_size(bytes)]());
+    if (stream) {
+      const StreamCore::Allocation memory = stream->allocate(allocated_size(bytes));
+      storage->memory_ = memory.memory;
+      if (memory.memory != nullptr) storage->last_write_ = {stream, memory.number};
+    }
+    if (storage->memory_ == nullptr) storage->memory_ = device.backend().allocate(allocated_size(bytes));
+    if (options.poison) device.backend().fill(storage->memory_, 0xFF, bytes);
     return storage;
   });
 }

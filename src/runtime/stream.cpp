@@ -120,6 +120,14 @@ Ticket StreamCore::submit(const Submission& submission) {
   }
 }
 
+StreamCore::Allocation StreamCore::allocate(std::size_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (capture_ != nullptr) return {};
+  void* memory = queue_->allocate(bytes, enqueued_ + 1);
+  if (memory == nullptr) return {};
+  return {memory, ++enqueued_};
+}
+
 void StreamCore::wait_for(StreamCore& other, std::uint64_t number) {
   if (&other == this || number == 0 || other.queue_->immediate()) return;
   {

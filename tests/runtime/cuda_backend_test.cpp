@@ -168,6 +168,30 @@ TEST_F(CudaBackendTest, MemoryEndsBehindItsLastUse) {
   EXPECT_EQ(rig.read(z), 94u);
 }
 
+TEST_F(CudaBackendTest, MemoryOfAStreamIsReadyThereAtOnceAndElsewhereInOrder) {
+  const auto kernel = rig.load("mix");
+  Stream a(rig.device()), b(rig.device());
+  const StorageRef x = rig.make(1);
+  const int waits = driver.count(Fn::cuStreamSynchronize);
+  StorageRef y = Storage::allocate(a.core(), 8);
+  const std::array<std::uint64_t, 2> args{0, 4};
+  const Access access{y, AccessMode::Write};
+  a.core()->submit({rig.backend.pattern_fill(), {}, args, {&access, 1}, "fill", {}});
+  EXPECT_EQ(driver.count(Fn::cuStreamSynchronize), waits) << "nobody waited";
+  EXPECT_EQ(driver.count(Fn::cuEventRecord), 0);
+  rig.mix(kernel, b, y, x);
+  EXPECT_EQ(driver.count(Fn::cuStreamWaitEvent), 1);
+  EXPECT_EQ(rig.read(y), 1u);
+  y = Storage::allocate(a.core(), 8);  // never used by work
+  const std::uint64_t value = 9;
+  copy_from_host(*y, 0, &value, sizeof value);
+  EXPECT_EQ(rig.read(y), 9u);
+  y = Storage::allocate(a.core(), 8);
+  y.reset();
+  driver.run_all();
+  EXPECT_EQ(driver.live_blocks(), 2) << "x, and what `access` holds";
+}
+
 TEST_F(CudaBackendTest, MemoryThatRunsOutIsWaitedForAndThenAnErrorWithFigures) {
   const auto kernel = rig.load("mix");
   Stream stream(rig.device());
@@ -254,13 +278,21 @@ struct RandomProgram {
     for (int i = 0; i < 4; ++i) streams.emplace_back(rig.device());
   }
   std::size_t pick(std::size_t n) { return static_cast<std::size_t>(random() % n); }
+  /// Memory of one stream, filled on another.
+  StorageRef made_in_order(std::uint64_t value) {
+    StorageRef storage = Storage::allocate(streams[pick(streams.size())].core(), 8);
+    const std::array<std::uint64_t, 2> args{value, 1};
+    const Access access{storage, AccessMode::Write};
+    streams[pick(streams.size())].core()->submit({rig.backend.pattern_fill(), {}, args, {&access, 1}, "fill", {}});
+    return storage;
+  }
   void step() {
     const std::size_t y = pick(storages.size()), x = pick(storages.size());
     const std::uint64_t addend = random();
     switch (pick(12)) {
       case 0:
-        expected[y] = random();
-        storages[y] = rig.make(expected[y]);
+        expected[y] = random() % 256 * 0x0101010101010101;
+        storages[y] = random() % 2 == 0 ? rig.make(expected[y]) : made_in_order(expected[y]);
         break;
       case 1: streams[pick(streams.size())] = Stream(rig.device()); break;
       case 2: ASSERT_EQ(rig.read(storages[y]), expected[y]); break;

@@ -118,6 +118,9 @@ class Queue {
   /// Enqueues the work and keeps what it needs of the submission (whose spans end with the call). Where
   /// Backend::queues_hold_storages, that includes a reference to every storage until the work has ended.
   virtual void launch(const Submission&, std::uint64_t number) = 0;
+  /// Memory that is there for what is enqueued later, as the piece of work `number`. Null where Backend::allocate is
+  /// all there is.
+  virtual void* allocate(std::size_t bytes, std::uint64_t number);
   /// An event that is done when everything enqueued before has ended.
   virtual EventRef record() = 0;
   /// Everything enqueued later starts after `event` (of the same backend) is done.

@@ -68,8 +68,9 @@ struct KernelImage {
   /// DeviceError.
   bool error_record = false;
   std::vector<Check> checks;  ///< what the indices in the error record mean
-  /// The kernel waits by itself (griddepcontrol.wait) before it touches anything that an earlier kernel of the stream
-  /// may have written, so it may start before that one has ended.
+  /// The kernel waits by itself (griddepcontrol.wait) before it reads what an earlier kernel of the stream may have
+  /// written, and before it writes at all (memory is used again in the stream's order), so it may start before that one
+  /// has ended.
   bool programmatic_launch = false;
 };
 

@@ -48,6 +48,9 @@ class Storage : public std::enable_shared_from_this<Storage> {
   /// New memory of `bytes` bytes (0 is allowed) on `device`, aligned to kStorageAlignment, not initialised.
   /// Throws DeviceError if the device has not so much; nothing is leaked then.
   static StorageRef allocate(Device device, std::size_t bytes, const StorageOptions& = {});
+  /// The same, for memory whose first use will be on `stream`: the device may take what that stream has freed, before
+  /// it has got there. Other streams and the host wait for `stream` up to here first, as after a write.
+  static StorageRef allocate(const std::shared_ptr<StreamCore>& stream, std::size_t bytes, const StorageOptions& = {});
   /// Foreign memory; `owner` is kept until the last use has ended and then released. Counts as written. Throws
   /// BorrowError if a storage over some of the same bytes exists or is still used by work in flight, DeviceError for an
   /// impossible range.
@@ -101,6 +104,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
 
  private:
   friend class Lease;
+  static StorageRef make(Device, const std::shared_ptr<StreamCore>& stream, std::size_t bytes, const StorageOptions&);
   void drop_ended_reads();
 
   Device device_;

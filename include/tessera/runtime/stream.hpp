@@ -72,6 +72,13 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   /// all its accesses are reads. Throws DeviceError; then nothing was
   /// enqueued. What the work itself throws is not thrown here, but where its result is waited for.
   Ticket submit(const Submission&);
+  struct Allocation {
+    void* memory = nullptr;
+    std::uint64_t number = 0;  ///< of the allocation in the stream's order
+  };
+  /// Memory that is ready for work enqueued from now on, and elsewhere after the work `number`. Null if the queue has
+  /// no memory of its own (Backend::allocate then), or while capturing. Throws DeviceError.
+  Allocation allocate(std::size_t bytes);
   /// Work enqueued from now on starts after the work `number` of `other`. Does nothing if this is known to be so.
   void wait_for(StreamCore& other, std::uint64_t number);
   /// Blocks the host until the work `number` has ended.

@@ -19,6 +19,7 @@ class LaunchLog {
     SourceLocation where;
   };
 
+  /// A null label stands for what cannot fault.
   void add(const char* label, SourceLocation where, std::uint64_t number) noexcept {
     Slot& slot = slots_[number % kKept];
     slot.label.store(label, std::memory_order_relaxed);

@@ -45,34 +45,37 @@ DeviceMemory::~DeviceMemory() {
   context_.driver().cuStreamDestroy(stream_);
 }
 
-/// The synchronisation is what makes the memory usable on every stream: an allocation is an operation of its stream.
-CUresult DeviceMemory::try_allocate(CUdeviceptr& memory, std::size_t bytes) noexcept {
-  const Driver& driver = context_.driver();
-  if (const CUresult result = driver.cuMemAllocFromPoolAsync(&memory, bytes, pool_, stream_); result != CUDA_SUCCESS)
-    return result;
-  const CUresult result = driver.cuStreamSynchronize(stream_);
-  if (result != CUDA_SUCCESS) driver.cuMemFreeAsync(memory, stream_);
-  return result;
+CUresult DeviceMemory::try_allocate(CUdeviceptr& memory, std::size_t bytes, CUstream stream) const noexcept {
+  return context_.driver().cuMemAllocFromPoolAsync(&memory, bytes, pool_, stream);
 }
 
-void* DeviceMemory::allocate(std::size_t bytes) {
+void* DeviceMemory::allocate_on(CUstream stream, std::size_t bytes) {
   const Driver& driver = context_.driver();
   retry_frees();
   CUdeviceptr memory = 0;
-  CUresult result = try_allocate(memory, bytes);
+  CUresult result = try_allocate(memory, bytes, stream);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     // Frees that are enqueued behind work count when the work has ended; then what the pool keeps in pieces of other
     // sizes goes back to the system.
     context_.check(driver.cuCtxSynchronize(), "cuCtxSynchronize", "waiting for memory to be freed");
-    result = try_allocate(memory, bytes);
+    result = try_allocate(memory, bytes, stream);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
       context_.check(driver.cuMemPoolTrimTo(pool_, 0), "cuMemPoolTrimTo", "giving memory back");
-      result = try_allocate(memory, bytes);
+      result = try_allocate(memory, bytes, stream);
     }
     if (result == CUDA_ERROR_OUT_OF_MEMORY) throw_out_of_memory(bytes);
   }
   context_.check(result, "cuMemAllocFromPoolAsync", "allocating memory");
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(memory));
+}
+
+/// An allocation is an operation of its stream: when that has ended, the memory can be used on every stream.
+void* DeviceMemory::allocate(std::size_t bytes) {
+  void* memory = allocate_on(stream_, bytes);
+  const CUresult result = context_.driver().cuStreamSynchronize(stream_);
+  if (result == CUDA_SUCCESS) return memory;
+  free(memory);
+  context_.fail(result, "cuStreamSynchronize", "allocating memory");
 }
 
 void DeviceMemory::throw_out_of_memory(std::size_t bytes) const {

@@ -84,6 +84,14 @@ class CudaQueue final : public Queue {
     if (observer_) observer_->finished(number, submission.accesses, false);
   }
 
+  void* allocate(std::size_t bytes, std::uint64_t number) override {
+    const Current current(context());
+    void* memory = backend_.memory().allocate_on(stream_, bytes);
+    track_->log.add(nullptr, {}, number);
+    last_ = number;
+    return memory;
+  }
+
   EventRef record() override {
     const Current current(context());
     PooledEvent event(backend_.events());

@@ -1,19 +1,11 @@
 // Compiling ahead of time: the program itself says which kernels it launches and with which properties, by running on
 // the CPU; what it leaves behind is assembled for every GPU asked for.
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <span>
 #include <string>
@@ -21,13 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "collecting.hpp"
 #include "commands.hpp"
-#include "tessera/base/error.hpp"
-#include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/cubin.hpp"
-
-extern char** environ;
 
 namespace tessera {
 namespace {
@@ -68,44 +57,6 @@ bool parse(Words words, Options& o) {
   return !o.list.empty() && o.output.empty();
 }
 
-/// A folder that goes with everything in it.
-struct Folder {
-  std::string path;
-  Folder() {
-    path = std::filesystem::temp_directory_path().string() + "/tessera-build-XXXXXX";
-    if (!mkdtemp(path.data())) throw IoError(concat("cannot make a temporary folder: ", std::strerror(errno)));
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-};
-
-/// Runs the program with the knobs that make it leave its kernels in `folder`; its exit code, or 128 and its signal.
-int run(const Options& o, const std::string& folder) {
-  setenv("TESSERA_COLLECT", folder.c_str(), 1);
-  setenv("TESSERA_COLLECT_GPUS", o.gpus.c_str(), 1);
-  setenv("TESSERA_DEVICE", "cpu", 1);
-  std::vector<char*> arguments = o.program;
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ);
-  if (error != 0) throw IoError(concat("cannot start ", arguments[0], ": ", std::strerror(error)));
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-std::vector<std::byte> read_bytes(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw IoError(concat("cannot read ", path));
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-
 /// Assembles all, `jobs` at a time; the first failure ends it.
 std::vector<std::pair<jit::CacheKey, jit::CachedCubin>> assemble(const std::vector<jit::Collected>& kernels,
                                                                  unsigned jobs) {
@@ -117,7 +68,8 @@ std::vector<std::pair<jit::CacheKey, jit::CachedCubin>> assemble(const std::vect
     for (std::size_t i; (i = next.fetch_add(1)) < kernels.size();) {
       const jit::Collected& k = kernels[i];
       try {
-        made[i] = {k.key, jit::make_cubin(read_bytes(k.file), k.gpu, k.label).code};
+        const std::string bytecode = read_text(k.file);
+        made[i] = {k.key, jit::make_cubin(std::as_bytes(std::span(bytecode)), k.gpu, k.label).code};
         const std::lock_guard lock(mutex);
         const char* note = made[i].second.register_pressure ? "  register pressure: slow" : "";
         std::printf("  %-24s %-7s %8.1f KiB%s\n", k.label.c_str(), k.gpu.c_str(),
@@ -160,8 +112,8 @@ int build_command(Words words) {
     return 2;
   }
   if (!o.list.empty()) return list_bundle(o.list);
-  const Folder folder;
-  if (const int code = run(o, folder.path); code != 0) {
+  const TemporaryFolder folder;
+  if (const int code = run_collecting(o.program, o.gpus, folder.path); code != 0) {
     std::fprintf(stderr, "tessera build: %s ended with code %d: no bundle was made\n", o.program[0], code);
     return 1;
   }

@@ -11,5 +11,8 @@ int cache_command(Words words);
 /// `tessera build -o FILE [--gpu sm_90,...] [-j N] -- PROGRAM ...`: runs a program on the CPU and compiles its kernels
 /// for GPUs into a bundle. `tessera build --list FILE` says what is in one.
 int build_command(Words words);
+/// `tessera explain [--gpu sm_90] [--kernel NAME] -- PROGRAM ...`: what the compiler and the assembler make of the
+/// kernels that a program launches.
+int explain_command(Words words);
 
 }  // namespace tessera

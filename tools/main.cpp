@@ -15,6 +15,8 @@ int usage(std::FILE* out) {
       "  doctor    what this machine has for compiling and running kernels, and how to get what is missing\n"
       "  cache     compiled kernels on disk: list, size, clear\n"
       "  build     compiles a program's kernels ahead of time into a bundle\n"
+      "  explain   what the compiler makes of a program's kernels: conditions, accesses, hints, the assembler's "
+      "remarks\n"
       "  help      this text\n",
       out);
   return out == stdout ? 0 : 2;
@@ -29,6 +31,7 @@ int main(int argc, char** argv) {
   try {
     if (is("cache")) return tessera::cache_command(words);
     if (is("build")) return tessera::build_command(words);
+    if (is("explain")) return tessera::explain_command(words);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tessera %s: %s\n", argv[1], error.what());
     return 1;

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "jit/pipeline.hpp"
+#include "jit/report.hpp"
 #include "jit/sha256.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
@@ -106,7 +107,10 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
     const passes::Target target = target_for(sm);
     const Prepared prepared = prepare(recording, contract, held, target);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
-    write(concat(folder, "/", hex(key), "-", gpu, "-", plain(label), kSuffix), bytecode_for(*prepared.module, newest));
+    const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
+    const std::string text = report(facts, held, prepared, label);
+    write(stem + ".txt", std::as_bytes(std::span(text)));
+    write(concat(stem, kSuffix), bytecode_for(*prepared.module, newest));
   }
 }
 
@@ -120,6 +124,7 @@ std::vector<Collected> collected(const std::string& folder) {
     Collected c;
     if (second == std::string::npos || !read_key(std::string_view(name).substr(0, first), c.key)) continue;
     c.file = entry.path().string();
+    c.report = c.file.substr(0, c.file.size() - kSuffix.size()) + ".txt";
     c.gpu = name.substr(first + 1, second - first - 1);
     c.label = name.substr(second + 1, name.size() - second - 1 - kSuffix.size());
     found.push_back(std::move(c));

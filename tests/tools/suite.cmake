@@ -13,3 +13,6 @@ set_tests_properties(tools.build_list PROPERTIES LABELS "tools+tileiras" FIXTURE
                      SKIP_REGULAR_EXPRESSION "cannot open the kernel bundle")
 add_test(NAME tools.cache COMMAND tessera_command cache size)
 set_tests_properties(tools.cache PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "kernels, .* MiB of|switched off")
+add_test(NAME tools.explain COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
+set_tests_properties(tools.explain PROPERTIES LABELS "tools+tileiras"
+                     PASS_REGULAR_EXPRESSION "kernel saxpy for sm_90.*conditions.*accesses.*03_saxpy.cpp.*load.*hints: warps")

@@ -47,10 +47,11 @@ const std::vector<Bundle>& bundles();
 std::optional<CachedCubin> find_in_bundles(const CacheKey& key);
 bool bundles_serve(const std::string& gpu);
 
-/// What a program that ran with TESSERA_COLLECT left in `folder`: one file per kernel, specialization and GPU.
+/// What a program that ran with TESSERA_COLLECT left in `folder`: per kernel, specialization and GPU.
 struct Collected {
-  std::string file;  ///< path of the bytecode
-  CacheKey key;      ///< of the entry in a bundle
+  std::string file;    ///< path of the bytecode
+  std::string report;  ///< path of what the compiler says about it (`tessera explain`)
+  CacheKey key;        ///< of the entry in a bundle
   std::string gpu;
   std::string label;
 };

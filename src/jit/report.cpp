@@ -1,0 +1,123 @@
+// Reads the facts and the module that the passes have left; decides nothing.
+#include "jit/report.hpp"
+
+#include <string_view>
+
+#include "tessera/base/format.hpp"
+
+namespace tessera::jit {
+namespace {
+
+using ir::AttrName;
+using ir::Op;
+
+std::string place(const SourceLocation& where) {
+  if (!where.known()) return "";
+  const std::string_view file = where.file;
+  const std::size_t slash = file.rfind('/');
+  return concat(slash == std::string_view::npos ? file : file.substr(slash + 1), ":", where.line);
+}
+
+/// `text` and blanks up to `width`.
+std::string padded(std::string text, std::size_t width) {
+  if (text.size() < width) text.append(width - text.size(), ' ');
+  return text;
+}
+
+const char* purpose(analysis::ObligationUse use) {
+  switch (use) {
+    case analysis::ObligationUse::Guard: return "its guard stays in the kernel";
+    case analysis::ObligationUse::Inbounds: return "accesses are masked or clipped";
+    case analysis::ObligationUse::Divisibility: return "no vector or tensor copies along it";
+  }
+  return "";
+}
+
+/// A hint of an access for any architecture, as text; empty if there is none.
+std::string hint(const ir::Operation& op, std::string_view name) {
+  const ir::Attribute* hints = op.attr(AttrName::optimization_hints);
+  const auto* all = hints ? hints->as<ir::DictAttr>() : nullptr;
+  if (!all) return "";
+  for (const auto& [arch, of_arch] : all->entries) {
+    const auto* dict = of_arch.as<ir::DictAttr>();
+    if (!dict) continue;
+    for (const auto& [key, value] : dict->entries) {
+      if (key != name) continue;
+      if (const bool* flag = value.as<bool>()) return *flag ? "true" : "false";
+      if (const auto* number = value.as<ir::IntAttr>()) return concat(number->value);
+    }
+  }
+  return "";
+}
+
+std::string inbounds(const ir::Operation& op) {
+  const ir::Attribute* attr = op.attr(AttrName::inbounds);
+  const auto* flags = attr ? attr->as<ir::BoolArrayAttr>() : nullptr;
+  if (!flags) return "clipped along every axis";
+  std::string clipped;
+  for (std::size_t a = 0; a < flags->values.size(); ++a) {
+    if (!flags->values[a]) clipped += concat(clipped.empty() ? "clipped along axis " : ", ", a);
+  }
+  return clipped.empty() ? "in bounds" : clipped;
+}
+
+struct AccessText {
+  const char* verb;
+  std::string tile, path, bounds;
+};
+
+/// Of an access to memory; an empty verb for other operations.
+AccessText describe(const ir::Operation& op) {
+  const auto pointer_path = [&](const char* verb, ir::Type tile) {
+    const bool masked = static_cast<bool>(op.single("mask"));
+    return AccessText{verb, tile.str(), "pointers", masked ? "masked" : "no mask"};
+  };
+  const auto view_path = [&](const char* verb, ir::Type tile) {
+    const std::string latency = hint(op, "latency");
+    std::string path = hint(op, "allow_tma") == "false" ? "view, plain" : "view, tensor copies where possible";
+    if (!latency.empty()) path += concat(", latency ", latency);
+    return AccessText{verb, tile.str(), std::move(path), inbounds(op)};
+  };
+  switch (op.op()) {
+    case Op::LoadPtrTko: return pointer_path("load", op.result(0).type());
+    case Op::StorePtrTko: return pointer_path("store", op.single("value").type());
+    case Op::LoadViewTko: return view_path("load", op.result(0).type());
+    case Op::StoreViewTko: return view_path("store", op.single("tile").type());
+    case Op::AtomicRMWTko: return pointer_path("atomic", op.result(0).type());
+    case Op::AtomicRedViewTko: return {"atomic", op.single("value").type().str(), "view", "clipped"};
+    default: return {"", "", "", ""};
+  }
+}
+
+std::string or_left(int value) { return value > 0 ? concat(value) : std::string("left to the assembler"); }
+
+}  // namespace
+
+std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepared& prepared,
+                   const std::string& label) {
+  std::string text = concat("kernel ", label, " for sm_", prepared.target.sm, "\n");
+  text += "  conditions on the launch (+ holds, - does not)\n";
+  if (facts.obligations().empty()) text += "    none\n";
+  std::uint64_t bits = held;
+  for (const analysis::Obligation& o : facts.obligations()) {
+    const bool holds = (bits & 1) != 0;
+    bits >>= 1;
+    text += concat("    ", holds ? "+ " : "- ", padded(place(o.where), 28), " ", o.text);
+    text += holds ? std::string("\n") : concat("\n        so ", purpose(o.use), "\n");
+  }
+  text += "  accesses\n";
+  ir::walk(entry_of(*prepared.module).body(), [&](const ir::Operation& op) {
+    const AccessText a = describe(op);
+    if (*a.verb == '\0') return;
+    text += concat("    ", padded(place(op.loc), 28), " ", padded(a.verb, 6), " ", padded(a.tile, 22), " ", a.path,
+                   "; ", a.bounds, "\n");
+  });
+  const passes::Choices& c = prepared.choices;
+  text +=
+      concat("  hints: warps ", or_left(c.warps), ", CTAs per cluster ", c.ctas, ", occupancy ", or_left(c.occupancy),
+             ", latency ", or_left(c.latency), "; ", prepared.persistent_blocks, " blocks fill the GPU\n");
+  if (!prepared.checks.empty()) text += concat("  checks: ", prepared.checks.size(), "\n");
+  return text;
+}
+
+}  // namespace tessera::jit

@@ -1,0 +1,15 @@
+// What was made of a kernel, for people: the part of `tessera explain` that only the compiler knows.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "jit/pipeline.hpp"
+#include "tessera/analysis/facts.hpp"
+
+namespace tessera::jit {
+
+/// The obligations with those that do not hold marked, every load and store with its path and line, the hints.
+std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepared& prepared,
+                   const std::string& label);
+
+}  // namespace tessera::jit

@@ -1,0 +1,25 @@
+// Running a program so that it leaves its kernels behind (TESSERA_COLLECT).
+#pragma once
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// A folder that goes with everything in it. Throws IoError.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string path;
+};
+
+/// Runs the program (name and arguments) on the CPU, with its kernels left in `folder` for `gpus` ("sm_90,sm_100"). Its
+/// exit code, or 128 and its signal. Throws IoError if it cannot be started.
+int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder);
+
+/// A whole file. Throws IoError.
+std::string read_text(const std::string& path);
+
+}  // namespace tessera

@@ -28,6 +28,8 @@ enum class Fn : std::uint8_t {
 const char* name(Fn fn);
 
 class FakeDriver;
+/// Points every function of the table at the fake one.
+void fill_table(Driver& table);
 
 /// What a kernel of a test is called with when its turn comes.
 struct Call {
@@ -126,6 +128,10 @@ class FakeDriver {
     std::string kernel;
     bool unloaded = false;
   };
+
+  static inline FakeDriver* active = nullptr;
+  static inline thread_local CUcontext current = nullptr;
+  static int current_device() { return static_cast<int>(reinterpret_cast<std::uintptr_t>(current)) - 1; }
 
   CUresult enter(Fn fn);
   Stream* stream(CUstream handle);

@@ -50,8 +50,9 @@ std::size_t check_borrowed(const void* pointer, std::span<const std::int64_t> di
 }
 
 runtime::StorageRef adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
-                          SourceLocation where) {
+                          SourceLocation where, bool exclusive) {
   runtime::StorageOptions options;
+  options.exclusive = exclusive;
   options.track_writes = check_mode();
   options.where = where;
   return runtime::Storage::adopt(device, memory, bytes, std::move(owner), options);

@@ -56,6 +56,29 @@ std::string text(dlpack::DataType t) {
   return s;
 }
 
+/// Everything behind an exported tensor, in one allocation. Its end releases the lease and with it the storage.
+template <class M>
+struct Export {
+  M managed{};
+  runtime::Lease lease;
+  std::shared_ptr<char> owners;
+  std::array<std::int64_t, kMaxRank> dims{}, strides{};
+
+  static void end(M* managed) {
+    auto* self = static_cast<Export*>(managed->manager_ctx);
+    runtime::Storage& storage = *self->lease.storage();
+    if (self->lease.exclusive()) storage.host_wrote(0, storage.bytes());  // by the consumer, for checked mode
+    delete self;
+  }
+};
+
+/// One of ours that comes back. Nobody can use its memory through the exported storage, so a second storage over it is
+/// safe, also where the memory was foreign to begin with.
+template <class M>
+bool is_export(const void* managed) {
+  return static_cast<const M*>(managed)->deleter == Export<M>::end;
+}
+
 // ---- from -----------------------------------------------------------------------------------------------------------
 
 /// Calls the deleter when the storage has ended. Not before it is armed: until then the caller owns the tensor.
@@ -148,10 +171,12 @@ runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<st
   const Device device = device_of(t.device, where);
   std::byte* const first = none || !t.data ? nullptr : static_cast<std::byte*>(t.data) + t.byte_offset;
   const std::size_t bytes = check_borrowed(first, dims, strides, element, where);
+  const bool own =
+      x.versioned ? is_export<dlpack::ManagedTensorVersioned>(x.managed) : is_export<dlpack::ManagedTensor>(x.managed);
   auto guard = std::make_shared<Guard>(x);
   Guard& held = *guard;
   if (owners && read_only(x)) held.owners = *owners;
-  runtime::StorageRef storage = adopt(device, first, bytes, std::move(guard), where);
+  runtime::StorageRef storage = adopt(device, first, bytes, std::move(guard), where, !own);
   held.armed = true;
   return storage;
 }
@@ -159,22 +184,6 @@ runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<st
 // ---- to -------------------------------------------------------------------------------------------------------------
 
 namespace {
-
-/// Everything behind an exported tensor, in one allocation. Its end releases the lease and with it the storage.
-template <class M>
-struct Export {
-  M managed{};
-  runtime::Lease lease;
-  std::shared_ptr<char> owners;
-  std::array<std::int64_t, kMaxRank> dims{}, strides{};
-
-  static void end(M* managed) {
-    auto* self = static_cast<Export*>(managed->manager_ctx);
-    runtime::Storage& storage = *self->lease.storage();
-    if (self->lease.exclusive()) storage.host_wrote(0, storage.bytes());  // by the consumer, for checked mode
-    delete self;
-  }
-};
 
 dlpack::DeviceId device_id(Device device, SourceLocation where) {
   if (device.kind() == DeviceKind::Cpu) return {dlpack::kCpu, 0};

@@ -75,7 +75,7 @@ StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::s
     throw DeviceError(concat("foreign memory of ", bytes, " bytes at a null pointer"), options.where);
   return located(options.where, bytes, [&] {
     if (bytes != 0) device.backend().verify_foreign(memory, bytes);
-    owner = claim_foreign(memory, bytes, std::move(owner), options.label);
+    if (options.exclusive) owner = claim_foreign(memory, bytes, std::move(owner), options.label);
     std::unique_ptr<std::uint8_t[]> written;
     if (options.track_writes) {
       written.reset(new std::uint8_t[allocated_size(bytes)]);

@@ -201,6 +201,22 @@ TEST(ToDlpack, EveryElementTypeGoesAndComesBackInPlace) {
   EXPECT_EQ(code(to_dlpack(zeros<f8e5m2>({1}).sync())), 12);
 }
 
+TEST(ToDlpack, BorrowedMemoryComesBackToo) {
+  auto owner = std::make_shared<std::vector<f32>>(8, 1.0f);
+  f32* const memory = owner->data();
+  const std::weak_ptr<void> watch = owner;
+  {
+    auto t = borrow<f32, 1>(memory, {8}, {1}, std::move(owner));
+    auto back = from_dlpack<f32, 1>(to_dlpack(std::move(t)));
+    copy_into(mut(back), full<f32>({8}, 5)).sync();
+    EXPECT_EQ(memory[7], 5.0f);
+    const auto s = shared_from_dlpack<f32, 1>(to_dlpack(back.view()));
+    EXPECT_EQ(host(s).sync()[0], 5.0f);
+    EXPECT_ERROR(BorrowError, (void)copy_into(mut(back), zeros<f32>({8})), "to_dlpack");
+  }
+  EXPECT_TRUE(watch.expired());
+}
+
 TEST(ToDlpack, ATensorIsTheConsumersUntilItsDeleterRuns) {
   auto t = arange<f32>(6).sync();
   const auto v = t.view();

@@ -11,8 +11,9 @@ namespace detail {
 /// the address fits the element type. Gives the number of bytes from the first element to the end of the last.
 std::size_t check_borrowed(const void* pointer, std::span<const std::int64_t> dims,
                            std::span<const std::int64_t> strides, ElementType element, SourceLocation where);
+/// `exclusive`: BorrowError if a tensor over the same foreign memory exists.
 runtime::StorageRef adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
-                          SourceLocation where);
+                          SourceLocation where, bool exclusive = true);
 }  // namespace detail
 
 /// A tensor over memory that something else owns. `owner` is kept until the last use of the tensor, its views and the

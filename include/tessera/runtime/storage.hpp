@@ -23,6 +23,7 @@ struct StorageOptions {
   bool track_writes = false;  ///< checked mode: remember which bytes were ever written
   bool poison = false;        ///< fill with 0xFF bytes (NaN in every floating type, -1 in the integers); not "written"
   SourceLocation where{};     ///< the user's line, for errors
+  bool exclusive = true;      ///< adopt: refuse memory that another adopted storage covers
 };
 
 /// So many streams may read one storage at a time before its list of readers allocates.

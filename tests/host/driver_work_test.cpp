@@ -1,0 +1,152 @@
+// Tensors on a device whose memory the host may not touch: fills with one value and dense copies are the driver's,
+// everything else kernels or staged copies, and the values are right.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <tessera/tessera.hpp>
+
+#include "tessera/runtime/storage.hpp"
+#include "tessera/runtime/stream.hpp"
+
+namespace tessera::runtime {
+namespace {
+
+int fills = 0, copies = 0;
+
+class DoneEvent final : public Event {
+ public:
+  explicit DoneEvent(const Backend& backend) : backend_(backend) {}
+  bool done() const override { return true; }
+  void wait() const override {}
+  const Backend& backend() const noexcept override { return backend_; }
+
+ private:
+  const Backend& backend_;
+};
+
+class DoneQueue final : public Queue {
+ public:
+  explicit DoneQueue(Backend& backend) : backend_(backend) {}
+  void launch(const Submission& s, std::uint64_t) override { s.work->launch({s.grid, s.args, s.accesses}); }
+  EventRef record() override { return std::make_shared<DoneEvent>(backend_); }
+  void wait(const EventRef&) override {}
+  void release(Retired& memory) override {
+    if (memory.memory != nullptr) backend_.free(memory.memory, memory.bytes);
+    memory.owner.reset();
+  }
+  void synchronize() override {}
+
+ private:
+  Backend& backend_;
+};
+
+/// Host memory that claims to be out of the host's reach.
+class FarDevice final : public Backend {
+ public:
+  ~FarDevice() override { close_default_stream(); }
+  DeviceKind kind() const noexcept override { return DeviceKind::Fake; }
+  int ordinal() const noexcept override { return 0; }
+  const std::string& name() const noexcept override { return name_; }
+  void* allocate(std::size_t bytes) override {
+    void* memory = ::operator new(bytes, std::align_val_t(kStorageAlignment));
+    std::memset(memory, 0xA5, bytes);
+    return memory;
+  }
+  void free(void* memory, std::size_t) noexcept override {
+    ::operator delete(memory, std::align_val_t(kStorageAlignment));
+  }
+  std::unique_ptr<Queue> make_queue(bool, std::shared_ptr<QueueObserver>) override {
+    return std::make_unique<DoneQueue>(*this);
+  }
+  bool queues_hold_storages() const noexcept override { return false; }
+  void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void fill(void* to, std::uint8_t value, std::size_t bytes) override { std::memset(to, value, bytes); }
+  bool host_accessible() const noexcept override { return false; }
+  std::shared_ptr<const Launchable> pattern_fill() const override {
+    return host_work([](const LaunchContext& c) {
+      ++fills;
+      const Storage& to = *c.accesses[0].storage;
+      ASSERT_EQ(to.bytes() % c.args[1], 0u);
+      for (std::size_t i = 0; i < to.bytes(); i += c.args[1]) std::memcpy(to.data() + i, &c.args[0], c.args[1]);
+    });
+  }
+  std::shared_ptr<const Launchable> range_copy() const override {
+    return host_work([](const LaunchContext& c) {
+      ++copies;
+      std::memcpy(c.accesses[0].storage->data() + c.args[0], c.accesses[1].storage->data() + c.args[1], c.args[2]);
+    });
+  }
+
+ private:
+  std::string name_ = "far";
+};
+
+struct DriverWork : ::testing::Test {
+  FarDevice device;
+  Device before = default_device();
+  DriverWork() {
+    fills = copies = 0;
+    set_default_device(Device(device));
+  }
+  ~DriverWork() override { set_default_device(before); }
+
+  template <class T, int R>
+  static void expect_all(const Tensor<T, R>& x, T value) {
+    for (const T v : host(x).sync()) ASSERT_EQ(v, value);
+  }
+};
+
+TEST_F(DriverWork, FillsWithOneValue) {
+  const auto a = zeros<f32>({3, 5}).sync();
+  const auto b = full<f32>({7}, 2.5f).sync();
+  const auto c = full<i16>({7}, -3).sync();
+  const auto d = ones<u8>({5}).sync();
+  const auto e = zeros<f64>({4}).sync();
+  const auto f = full<i64>({4}, -1).sync();  // both halves are equal
+  const auto g = zeros<u8>({5}).sync();
+  EXPECT_EQ(fills, 7);
+  expect_all(a, 0.0f);
+  expect_all(b, 2.5f);
+  expect_all(c, i16{-3});
+  expect_all(d, u8{1});
+  expect_all(e, 0.0);
+  expect_all(f, i64{-1});
+  expect_all(g, u8{0});
+}
+
+TEST_F(DriverWork, OtherFillsAreRightToo) {
+  const auto wide = full<f64>({4}, 1.5).sync();  // its halves differ
+  const auto steps = arange<i32>({5}).sync();
+  const auto none = zeros<f32>({0}).sync();
+  EXPECT_EQ(fills, 0);
+  expect_all(wide, 1.5);
+  EXPECT_EQ(host(steps).sync(), (std::vector<i32>{0, 1, 2, 3, 4}));
+  EXPECT_TRUE(host(none).sync().empty());
+}
+
+TEST_F(DriverWork, DenseCopiesOfOneType) {
+  const auto x = arange<i32>({4, 3}).sync();
+  const auto same = clone(x).sync();
+  const auto part = clone(x.view().slice<0>(1, 3)).sync();
+  EXPECT_EQ(copies, 2);
+  EXPECT_EQ(host(same).sync(), host(x).sync());
+  EXPECT_EQ(host(part).sync(), (std::vector<i32>{3, 4, 5, 6, 7, 8}));
+  auto target = zeros<i32>({4, 3}).sync();
+  copy_into(mut(target).slice<0>(2, 4), part).sync();
+  EXPECT_EQ(copies, 3);
+  EXPECT_EQ(host(target).sync(), (std::vector<i32>{0, 0, 0, 0, 0, 0, 3, 4, 5, 6, 7, 8}));
+}
+
+TEST_F(DriverWork, StridedCopiesAndCastsAreRightToo) {
+  const auto x = arange<i32>({2, 3}).sync();
+  const auto turned = clone(x.view().permute<1, 0>()).sync();
+  const auto real = cast<f32>(x).sync();
+  EXPECT_EQ(copies, 0);
+  EXPECT_EQ(host(turned).sync(), (std::vector<i32>{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(host(real).sync(), (std::vector<f32>{0, 1, 2, 3, 4, 5}));
+}
+
+}  // namespace
+}  // namespace tessera::runtime

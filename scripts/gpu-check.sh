@@ -13,8 +13,9 @@
 #   --minutes N     ends after about N minutes (default: 9.5 for --quick, 60 for --full); steps that do not fit are cut
 #   --bundle FILE   unpacks NVIDIA's assembler from FILE, as scripts/get-tileiras.sh --bundle has packed it
 #   --prefix DIR    looks here first for GoogleTest (CMAKE_PREFIX_PATH)
-#   --pack DIR      on a machine with packages: puts into DIR what a machine without them needs (the bundle and
-#                   GoogleTest), prints the options to use there, and leaves
+#   --wheels DIR    installs the wheels in DIR for the peers (cuTile Python)
+#   --pack DIR      on a machine with packages: puts into DIR what a machine without them needs (the assembler's
+#                   bundle, GoogleTest, cuTile Python for Python 3.12), prints the options to use there, and leaves
 #   --out DIR       where the results go (default: build/gpu-check/out): summary.txt, RESULTS.md, results.jsonl, tests.txt,
 #                   sanitize.txt, smoke.txt, build.txt, machine.txt
 #   --groups LIST   only these groups of benchmarks (see bench/gpu/plan.py)
@@ -26,7 +27,7 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-mode=quick steps=build,smoke,tests,sanitize,bench minutes='' bundle='' prefix='' pack='' out='' groups='' device=cuda jobs='' build=''
+mode=quick steps=build,smoke,tests,sanitize,bench minutes='' bundle='' prefix='' wheels='' pack='' out='' groups='' device=cuda jobs='' build=''
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) mode=quick ;;
@@ -35,6 +36,7 @@ while [ $# -gt 0 ]; do
     --minutes) minutes=${2:?--minutes needs a number}; shift ;;
     --bundle) bundle=${2:?--bundle needs a file}; shift ;;
     --prefix) prefix=${2:?--prefix needs a folder}; shift ;;
+    --wheels) wheels=${2:?--wheels needs a folder}; shift ;;
     --pack) pack=${2:?--pack needs a folder}; shift ;;
     --out) out=${2:?--out needs a folder}; shift ;;
     --groups) groups=${2:?--groups needs a list}; shift ;;
@@ -96,8 +98,13 @@ pack_up() {
     cp "$file" "$pack/gtest/lib/"
   done
   cp -r /usr/include/gtest "$pack/gtest/include/"
+  python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp --platform manylinux_2_28_x86_64 \
+    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d "$pack/wheels" cuda-tile==1.7.0 ||
+    say "cuTile Python could not be fetched: its figures will be missing"
   du -sh "$pack"
-  echo "there: scripts/gpu-check.sh --bundle $(basename "$pack")/tileiras.tar.xz --prefix $(basename "$pack")/gtest"
+  local there
+  there=$(basename "$pack")
+  echo "there: scripts/gpu-check.sh --bundle $there/tileiras.tar.xz --prefix $there/gtest --wheels $there/wheels"
 }
 if [ -n "$pack" ]; then pack_up; exit 0; fi
 
@@ -132,6 +139,15 @@ unpack_assembler() {
   else
     echo "tileiras           missing: nothing can be compiled for the GPU (scripts/get-tileiras.sh, or --bundle)"
   fi
+}
+
+# For the peers: what was carried, and the assembler where cuTile Python looks for it.
+install_peers() {
+  local tileiras=${TESSERA_TILEIRAS:-$(scripts/get-tileiras.sh --where)/bin/tileiras}
+  [ ! -x "$tileiras" ] || export PATH=$PATH:${tileiras%/*}
+  [ -n "$wheels" ] || return 0
+  run_limited 120 python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade --target "$work/site" "$wheels"/*.whl &&
+    export PYTHONPATH=$work/site${PYTHONPATH:+:$PYTHONPATH}
 }
 
 # -- building ----------------------------------------------------------------------------------------------------------
@@ -284,6 +300,7 @@ do_bench() {
 }
 
 say "the machine"
+install_peers >"$work/logs/peers.txt" 2>&1
 { describe_machine; unpack_assembler; } 2>&1 | tee "$out/machine.txt"
 torch_warm=''
 if wanted bench && [ "$device" = cuda ] && [ $mode = full ] && python3 -c 'import torch' 2>/dev/null; then

@@ -4,10 +4,10 @@
     peers.py --bench PROGRAM --out FILE [--quick | --full] [--groups a,b] [--device cuda|cpu] [--seconds N] [--jobs N]
     peers.py --precompile        compiles what torch.compile is asked for, for a later run
 
-PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds: Tessera, then each peer, at least three
-times in the same session; the figure is the median of the rounds. Before, every case is run once by several processes at
-a time, so that compiling does not cost the measurements (and wrong results are known). Without PyTorch the peers are left
-out. With --device cpu the sizes are tiny: it shows that the programs work.
+PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds: Tessera, then each peer, at least
+three times in the same session; the figure is the median of the rounds. Before, every case is run once by several
+processes at a time, so that compiling does not cost the measurements (and wrong results are known). Without PyTorch the
+peers are left out. With --device cpu the sizes are tiny: it shows that the programs work.
 """
 
 import argparse
@@ -36,7 +36,9 @@ class Bench:
         self.description = ""
 
     def start(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr, text=True)
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr, text=True
+        )
         self.description = self.answer(120).get("device", "")
 
     def answer(self, seconds):
@@ -88,8 +90,17 @@ def warm_one(program, device, case, extra):
     problems = []
     for command in [case.command()] + extra:
         try:
-            done = subprocess.run([program, "--device", device, "--ms", "0", "run"] + command.split(), capture_output=True, text=True, timeout=120)
-            answer = json.loads(done.stdout) if done.stdout.startswith("{") else {"failed": f"exit {done.returncode}: {done.stderr.strip()[-300:]}"}
+            done = subprocess.run(
+                [program, "--device", device, "--ms", "0", "run"] + command.split(),
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+            answer = (
+                json.loads(done.stdout)
+                if done.stdout.startswith("{")
+                else {"failed": f"exit {done.returncode}: {done.stderr.strip()[-300:]}"}
+            )
         except (subprocess.TimeoutExpired, json.JSONDecodeError) as e:
             answer = {"failed": str(e)[:300]}
         if "failed" in answer:
@@ -100,7 +111,10 @@ def warm_one(program, device, case, extra):
 
 
 def own_peers(case):
-    return {"read": read_case(case) if "read" in case.peers else "", "twin": twin_case(case) if "twin" in case.peers else ""}
+    return {
+        "read": read_case(case) if "read" in case.peers else "",
+        "twin": twin_case(case) if "twin" in case.peers else "",
+    }
 
 
 def rates(case, ours, ms):
@@ -117,6 +131,9 @@ def measure(bench, case, timer, torch_peers):
     own = {k: v for k, v in own_peers(case).items() if v}
     for peer in case.peers:
         if peer in own or torch_peers is None:
+            continue
+        if peer == "cuTile":
+            work |= cutile_work(case, timer, notes)
             continue
         try:
             work[peer] = torch_peers.MAKERS[case.name](case, peer == "torch.compile")
@@ -139,7 +156,13 @@ def measure(bench, case, timer, torch_peers):
                 notes.append(f"{peer}: {other['failed'][:200]}")
             else:
                 times.setdefault(peer, []).append(other["ms"])
-    result = {"group": case.group, "name": case.name, "arguments": case.arguments, "requires": case.requires, "notes": notes}
+    result = {
+        "group": case.group,
+        "name": case.name,
+        "arguments": case.arguments,
+        "requires": case.requires,
+        "notes": notes,
+    }
     if "failed" in ours:
         return result | {"failed": ours["failed"]}
     medians = {k: statistics.median(v) for k, v in times.items() if v}
@@ -152,6 +175,34 @@ def measure(bench, case, timer, torch_peers):
     result["ratios"] = {k: round(ms / medians["tessera"], 4) for k, ms in medians.items() if k != "tessera"}
     result["rounds"] = {k: [round(x, 6) for x in v] for k, v in times.items()}
     return result
+
+
+def fastest(timer, functions, notes, peer):
+    """Of the variants of a peer the one that takes the least time, as a list for Timer.median; empty if none runs."""
+    best, least = [], float("inf")
+    for f in functions:
+        try:
+            f()
+            ms = min(timer.timed([f], 1) for _ in range(3)) if len(functions) > 1 else 0.0
+        except Exception as e:
+            notes.append(f"{peer}: {type(e).__name__}: {str(e)[:200]}")
+            continue
+        if ms < least:
+            best, least = [f], ms
+    return best
+
+
+def cutile_work(case, timer, notes):
+    """cuTile Python's kernels for the case, where it is installed."""
+    try:
+        import cutile_peers
+
+        made = cutile_peers.MAKERS[case.name](case)
+    except Exception as e:
+        notes.append(f"cuTile: {type(e).__name__}: {str(e)[:200]}")
+        return {}
+    chosen = {peer: fastest(timer, functions, notes, peer) for peer, functions in made.items()}
+    return {peer: functions for peer, functions in chosen.items() if functions}
 
 
 def load_torch(device):
@@ -209,8 +260,13 @@ def main():
     with open(options.out, "w", encoding="utf-8") as out:
         # Half of the processors: every process holds its own tensors.
         problems = {}
-        with concurrent.futures.ThreadPoolExecutor(max(1, min(12, options.jobs // 2 if options.jobs > 3 else 1))) as pool:
-            jobs = {pool.submit(warm_one, options.bench, options.device, c, [x for x in own_peers(c).values() if x]): c for c in cases}
+        with concurrent.futures.ThreadPoolExecutor(
+            max(1, min(12, options.jobs // 2 if options.jobs > 3 else 1))
+        ) as pool:
+            jobs = {
+                pool.submit(warm_one, options.bench, options.device, c, [x for x in own_peers(c).values() if x]): c
+                for c in cases
+            }
             for job in concurrent.futures.as_completed(jobs):
                 problems[jobs[job].command()] = job.result()
                 for problem in job.result():
@@ -227,7 +283,13 @@ def main():
             try:
                 result = measure(bench, case, timer, torch_peers)
             except Exception as e:
-                result = {"group": case.group, "name": case.name, "arguments": case.arguments, "requires": case.requires, "failed": f"{type(e).__name__}: {str(e)[:300]}"}
+                result = {
+                    "group": case.group,
+                    "name": case.name,
+                    "arguments": case.arguments,
+                    "requires": case.requires,
+                    "failed": f"{type(e).__name__}: {str(e)[:300]}",
+                }
             result["device"] = bench.description
             result["torch"] = torch.__version__ if torch else ""
             print(json.dumps(result), file=out, flush=True)

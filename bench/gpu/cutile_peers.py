@@ -1,0 +1,196 @@
+"""The peers in cuTile Python, NVIDIA's tile language over the same assembler: the naive sources of kernels.hpp, and
+tuned variants (hints, unchecked bounds, fast division), of which the fastest stands for what cuTile Python can do.
+
+Each maker gives {peer name: [functions]} with one function per variant; calling a function enqueues the work once.
+"""
+
+import math
+
+import cuda.tile as ct
+
+Int = ct.Constant[int]
+Flag = ct.Constant[bool]
+
+
+@ct.kernel
+def softmax(x, y, N: Int, FAST: Flag):
+    row = ct.bid(0)
+    if FAST:
+        t = ct.load(x, (row, 0), (1, N), check_bounds=False, allow_tma=False).astype(ct.float32)
+        t = ct.exp2((t - ct.max(t, axis=1, keepdims=True)) * 1.4426950408889634, flush_to_zero=True)
+        s = ct.sum(t, axis=1, keepdims=True)
+        y_tile = ct.truediv(t, s, rounding_mode=ct.RoundingMode.APPROX, flush_to_zero=True).astype(ct.bfloat16)
+        ct.store(y, (row, 0), y_tile, check_bounds=False, allow_tma=False)
+    else:
+        t = ct.load(x, (row, 0), (1, N)).astype(ct.float32)
+        t = ct.exp(t - ct.max(t, axis=1, keepdims=True))
+        ct.store(y, (row, 0), (t / ct.sum(t, axis=1, keepdims=True)).astype(ct.bfloat16))
+
+
+@ct.kernel
+def rms_norm(x, y, w, eps, N: Int, FAST: Flag):
+    row = ct.bid(0)
+    if FAST:
+        t = ct.load(x, (row, 0), (1, N), check_bounds=False, allow_tma=False).astype(ct.float32)
+        weight = ct.load(w, (0,), (N,), check_bounds=False, allow_tma=False).astype(ct.float32).reshape((1, N))
+        scale = ct.rsqrt(ct.sum(t * t, axis=1, keepdims=True) * (1.0 / N) + eps, flush_to_zero=True)
+        ct.store(y, (row, 0), (t * scale * weight).astype(ct.bfloat16), check_bounds=False, allow_tma=False)
+    else:
+        t = ct.load(x, (row, 0), (1, N)).astype(ct.float32)
+        weight = ct.load(w, (0,), (N,)).astype(ct.float32).reshape((1, N))
+        scale = ct.rsqrt(ct.sum(t * t, axis=1, keepdims=True) / N + eps)
+        ct.store(y, (row, 0), (t * scale * weight).astype(ct.bfloat16))
+
+
+@ct.kernel
+def layer_norm(x, y, w, b, eps, N: Int, FAST: Flag):
+    row = ct.bid(0)
+    if FAST:
+        t = ct.load(x, (row, 0), (1, N), check_bounds=False, allow_tma=False).astype(ct.float32)
+        weight = ct.load(w, (0,), (N,), check_bounds=False, allow_tma=False).astype(ct.float32).reshape((1, N))
+        bias = ct.load(b, (0,), (N,), check_bounds=False, allow_tma=False).astype(ct.float32).reshape((1, N))
+        d = t - ct.sum(t, axis=1, keepdims=True) * (1.0 / N)
+        scale = ct.rsqrt(ct.sum(d * d, axis=1, keepdims=True) * (1.0 / N) + eps, flush_to_zero=True)
+        ct.store(y, (row, 0), (d * scale * weight + bias).astype(ct.bfloat16), check_bounds=False, allow_tma=False)
+    else:
+        t = ct.load(x, (row, 0), (1, N)).astype(ct.float32)
+        weight = ct.load(w, (0,), (N,)).astype(ct.float32).reshape((1, N))
+        bias = ct.load(b, (0,), (N,)).astype(ct.float32).reshape((1, N))
+        d = t - ct.sum(t, axis=1, keepdims=True) / N
+        scale = ct.rsqrt(ct.sum(d * d, axis=1, keepdims=True) / N + eps)
+        ct.store(y, (row, 0), (d * scale * weight + bias).astype(ct.bfloat16))
+
+
+@ct.kernel
+def gemm(a, b, c, BM: Int, BN: Int, BK: Int, BT: Flag, FAST: Flag):
+    """c = a b, or a b^T if BT (b is [n, k] then); blocks take tiles in groups of 8 rows."""
+    rows = ct.cdiv(c.shape[0], BM)
+    columns = ct.cdiv(c.shape[1], BN)
+    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
+        group = tile // (8 * columns)
+        height = ct.minimum(rows - group * 8, 8)
+        i = group * 8 + tile % (8 * columns) % height
+        j = tile % (8 * columns) // height
+        acc = ct.zeros((BM, BN), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], BK)):
+            x = ct.load(a, (i, k), (BM, BK), padding_mode=ct.PaddingMode.ZERO, check_bounds=not FAST)
+            if BT:
+                y = ct.load(b, (j, k), (BN, BK), padding_mode=ct.PaddingMode.ZERO, check_bounds=not FAST).transpose()
+            else:
+                y = ct.load(b, (k, j), (BK, BN), padding_mode=ct.PaddingMode.ZERO, check_bounds=not FAST)
+            acc = ct.mma(x, y, acc)
+        ct.store(c, (i, j), acc.astype(c.dtype), check_bounds=not FAST)
+
+
+@ct.kernel
+def attention(q, k, v, o, scale, BM: Int, BN: Int, D: Int, CAUSAL: Flag, FAST: Flag):
+    """q, k, v, o are [batch * heads, length, D]; one query tile a block; BN divides the length."""
+    block = ct.bid(0)
+    head = ct.bid(1)
+    Q = ct.load(q, (head, block, 0), (1, BM, D), check_bounds=not FAST).reshape((BM, D))
+    rows = block * BM + ct.arange(BM, dtype=ct.int32).reshape((BM, 1))
+    m = ct.full((BM, 1), -math.inf, ct.float32)
+    l = ct.zeros((BM, 1), ct.float32)
+    acc = ct.zeros((BM, D), ct.float32)
+    steps = ct.cdiv(k.shape[1], BN)
+    if CAUSAL:
+        steps = ct.minimum(steps, ct.cdiv((block + 1) * BM, BN))
+    for j in range(steps):
+        K = ct.load(k, (head, j, 0), (1, BN, D), check_bounds=not FAST).reshape((BN, D))
+        s = ct.mma(Q, K.transpose(), ct.zeros((BM, BN), ct.float32)) * (scale * 1.4426950408889634)
+        if CAUSAL:
+            if (j + 1) * BN > block * BM:
+                s = ct.where(rows >= j * BN + ct.arange(BN, dtype=ct.int32).reshape((1, BN)), s, -math.inf)
+        m2 = ct.maximum(m, ct.max(s, axis=1, keepdims=True))
+        p = ct.exp2(s - m2, flush_to_zero=True)
+        alpha = ct.exp2(m - m2, flush_to_zero=True)
+        l = l * alpha + ct.sum(p, axis=1, keepdims=True)
+        V = ct.load(v, (head, j, 0), (1, BN, D), check_bounds=not FAST).reshape((BN, D))
+        acc = ct.mma(p.astype(ct.bfloat16), V, acc * alpha)
+        m = m2
+    out = ct.truediv(acc, l, rounding_mode=ct.RoundingMode.APPROX, flush_to_zero=True)
+    ct.store(o, (head, block, 0), out.astype(ct.bfloat16).reshape((1, BM, D)), check_bounds=not FAST)
+
+
+# Variants: (hints, tile). What tileiras.md of the project's references found best, and their neighbours.
+ROW_HINTS = [{"num_worker_warps": w} for w in (1, 2, 4, 8)]
+GEMM_VARIANTS = [
+    ({"num_worker_warps": 4}, (128, 64, 64), False),
+    ({"num_worker_warps": 4, "occupancy": 2}, (128, 128, 64), False),
+    ({"num_worker_warps": 4, "occupancy": 2}, (128, 128, 64), True),
+    ({"num_worker_warps": 8}, (256, 128, 64), True),
+    ({"num_worker_warps": 8, "num_ctas": 2}, (256, 256, 64), True),
+]
+ATTENTION_VARIANTS = {
+    64: [({"occupancy": 2}, (64, 128)), ({"occupancy": 2, "num_worker_warps": 4}, (64, 128))],
+    128: [({"occupancy": 2}, (64, 128)), ({"occupancy": 2, "num_worker_warps": 4}, (64, 128))],
+    256: [({"occupancy": 1, "num_worker_warps": 8}, (128, 128)), ({"occupancy": 1}, (64, 128))],
+}
+
+
+def launcher(kernel, grid, arguments):
+    import torch
+
+    return lambda: ct.launch(torch.cuda.current_stream(), grid, kernel, arguments)
+
+
+def rows(case):
+    import torch
+
+    a = case.arguments
+    n, columns = a["rows"], a["columns"]
+    x = torch.randn(n, columns, device="cuda", dtype=torch.bfloat16)
+    y = torch.empty_like(x)
+    w, b = (torch.randn(columns, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    kernel, arguments = {
+        "softmax": (softmax, (x, y)),
+        "rms_norm": (rms_norm, (x, y, w, 1e-6)),
+        "layer_norm": (layer_norm, (x, y, w, b, 1e-6)),
+    }[case.name]
+    return {
+        "cuTile": [launcher(kernel, (n,), (*arguments, columns, False))],
+        "cuTile tuned": [launcher(kernel.replace_hints(**h), (n,), (*arguments, columns, True)) for h in ROW_HINTS],
+    }
+
+
+def products(case):
+    import torch
+
+    a = case.arguments
+    m, n, k, bt = a["m"], a["n"], a["k"], a["layout"][1] == "T"
+    if a["layout"][0] == "T":
+        return {}
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[a["dtype"]]
+    x = torch.randn(m, k, device="cuda", dtype=dtype)
+    y = torch.randn(*((n, k) if bt else (k, n)), device="cuda", dtype=dtype)
+    z = torch.empty(m, n, device="cuda", dtype=dtype)
+    work = []
+    for hints, (bm, bn, bk), persistent in GEMM_VARIANTS:
+        tiles = math.ceil(m / bm) * math.ceil(n / bn)
+        slots = 132 * hints.get("occupancy", 1) // hints.get("num_ctas", 1)
+        fast = m % bm == 0 and n % bn == 0 and k % bk == 0
+        grid = (min(tiles, slots) if persistent else tiles,)
+        work.append(launcher(gemm.replace_hints(**hints), grid, (x, y, z, bm, bn, bk, bt, fast)))
+    return {"cuTile tuned": work}
+
+
+def heads(case):
+    import torch
+
+    a = case.arguments
+    count, length, d = a["batch"] * a["heads"], a["length"], a["d"]
+    q, k, v = (torch.randn(count, length, d, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    o = torch.empty_like(q)
+    return {
+        "cuTile tuned": [
+            launcher(
+                attention.replace_hints(**hints),
+                (length // bm, count),
+                (q, k, v, o, 1 / math.sqrt(d), bm, bn, d, bool(a["causal"]), True),
+            )
+            for hints, (bm, bn) in ATTENTION_VARIANTS[d]
+        ]
+    }
+
+
+MAKERS = {"softmax": rows, "rms_norm": rows, "layer_norm": rows, "gemm": products, "attention": heads}

@@ -17,11 +17,10 @@
 
 #include <tessera/tessera.hpp>
 
-#include "host/contract.hpp"
 #include "jit/collect.hpp"
-#include "runtime/cuda/backend.hpp"
-#include "runtime/cuda_fake_driver.hpp"
+#include "runtime/cuda_rig.hpp"
 #include "tessera/jit/bundle.hpp"
+#include "tessera/jit/kernel.hpp"
 
 namespace {
 
@@ -106,7 +105,15 @@ struct Machine {
     lang::Specialization s;
     s.tensors = {{0, 0, 1}, {0, 0, 1}};
     const lang::Trace trace = lang::trace<&bundled>(s);
-    const auto contract = detail::launch_contract(trace.params, false);
+    jit::LaunchContract contract;
+    for (int tensor = 0; tensor < 2; ++tensor) {
+      contract.args.push_back({jit::ArgRole::Base, tensor, -1});
+      contract.args.push_back({jit::ArgRole::Dim, tensor, 0});
+      contract.args.push_back({jit::ArgRole::Stride, tensor, 0});
+    }
+    contract.tensors = {{0, 1, true, true}, {3, 1, false, false}};
+    contract.pieces_of_tensor = 0;
+    contract.piece = {64};
     const auto facts = analysis::Facts::analyze(*trace.module, contract);
     alignas(256) static float memory[64];
     const auto address = reinterpret_cast<std::uintptr_t>(memory);

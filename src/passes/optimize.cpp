@@ -11,6 +11,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
   for (const auto& function : module.functions) {
     if (!function->entry) continue;
     ir::Function& f = *function;
+    order_tokens(f);
     clean_up(f);
     if (!target.is_gpu()) continue;
     if (tuning.pipeline_mma) pipeline_mma(f, target);

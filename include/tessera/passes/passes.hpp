@@ -18,6 +18,10 @@ bool hoist_invariants(ir::Function&);
 /// fold, eliminate_common, hoist_invariants and removal of dead code, until nothing changes (at most a few rounds).
 void clean_up(ir::Function&);
 
+/// Drops token edges that order nothing: waits for tokens behind which no access stands, and joins of such. True if
+/// anything changed.
+bool order_tokens(ir::Function&);
+
 /// Issues a product one iteration ahead where it feeds, through other work, a product with a carried accumulator. True
 /// if anything changed.
 bool pipeline_mma(ir::Function&, const Target&);

@@ -23,6 +23,9 @@ bool is_cheap_spread(const Operation& op) {
   return spreads && op.result().type().num_elements() > kSmall;
 }
 
+/// May be computed although the loop would not have run. An assumption may only hold where it stands.
+bool can_run_early(const Operation& op) { return is_pure(op) && op.op() != Op::Assume && op.num_results() != 0; }
+
 class Hoister {
  public:
   bool run(ir::Block& block) {
@@ -39,7 +42,7 @@ class Hoister {
     std::vector<Operation*> candidates;
     std::unordered_set<const Operation*> leaving;
     for (Operation& op : body)
-      if (is_pure(op) && op.num_results() != 0 && invariant(op, body, leaving)) {
+      if (can_run_early(op) && invariant(op, body, leaving)) {
         candidates.push_back(&op);
         leaving.insert(&op);
       }

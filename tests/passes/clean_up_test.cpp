@@ -200,6 +200,23 @@ TEST(Hoist, WhatDoesNotChangeLeavesTheLoop) {
   EXPECT_FALSE(passes::hoist_invariants(*s.f)) << "nothing left to do";
 }
 
+TEST(Hoist, AssumptionsStay) {
+  Kernel k;
+  const Value zero = k.i32(0), n = k.arg(Elem::I32), x = k.arg(Elem::I32);
+  Operation* loop = k.b.create(Op::For, {zero, n, k.i32(1), x}, {x.type()});
+  ir::Block& body = loop->add_region();
+  body.add_arg(zero.type());
+  const Value sum = body.add_arg(x.type());
+  const ir::Builder outside = k.b;
+  k.b.set_to_end(body);
+  const Value known = k.op(Op::Assume, {x}, x.type(), {{AttrName::predicate, ir::DivByAttr{16, {}, {}}}});
+  k.b.create(Op::Continue, {k.binary(Op::AddI, sum, known)}, {});
+  k.b = outside;
+  k.keep(loop->result());
+  ir::Function& f = k.function();
+  EXPECT_FALSE(passes::hoist_invariants(f)) << "the loop may run no iteration, and x be anything";
+}
+
 TEST(Hoist, LargeSpreadsStayWithoutAReason) {
   Kernel k;
   const Value zero = k.i32(0), one = k.i32(1), n = k.arg(Elem::I32), x = k.arg(Elem::F32);

@@ -26,7 +26,7 @@ void attention_packed(Mut<T, BM, 1, D> o, In<T, dyn, dyn, dyn> q, In<T, dyn, dyn
   if constexpr (Mask != AttentionMask::Full) last = min(last, rows + 1);
   if constexpr (Mask == AttentionMask::Window) first = max(first, rows + 1 - window);
   OnlineSoftmax<BM, D> state;
-  for (auto j : range(min(first) / BN, ceil_div(max(last), BN))) {
+  for (auto j : range(max(min(first), 0) / BN, min(ceil_div(max(last), BN), K.count(0)))) {
     auto s = scores(Q, reshape(K.load(j, kv_head, 0), shape<BN, D>), scale);
     auto cols = iota<i32, 1, BN>(axis<1>) + j * BN;
     state.add(where(cols >= first && cols < last, s, -infinity<f32>), reshape(V.load(j, kv_head, 0), shape<BN, D>));

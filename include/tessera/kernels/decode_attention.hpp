@@ -17,7 +17,7 @@ void decode_part(Mut<f32, 1, 1, 1, G, D> parts, Mut<f32, 1, 1, 1, G> sums, In<T,
   auto K = k.tiles(shape<1, 1, BN, D>);
   auto V = v.tiles(shape<1, 1, BN, D>);
   auto Q = reshape(q.tiles(shape<1, 1, G, D>).load(batch, head, 0, 0), shape<G, D>);
-  auto length = min(lengths.gather(batch), k.dim(2));
+  auto length = clamp(lengths.gather(batch), 0, k.dim(2));
   auto steps = ceil_div(K.count(2), sums.dim(2));
   OnlineSoftmax<G, D> state;
   for (auto j : range(part * steps, min((part + 1) * steps, ceil_div(length, BN)))) {
@@ -50,7 +50,7 @@ Op<Tensor<element_of<Q>, 3>> decode_attention(const Q& q, const K& k, const V& v
       auto partial =
           kernel<decode_part<T, g, kDecodeKeys, d>>(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups,
                                                     k.view(), v.view(), lengths.view(), factor, where);
-      return tessera::reshape(combine_parts<T, g, d>(std::move(partial), s, where), q.dims(), where);
+      return tessera::reshape(combine_parts<T, d>(std::move(partial), s, where), q.dims(), where);
     });
   });
 }

@@ -29,31 +29,34 @@ DecodeShape decode_shape(const Q& q, std::int64_t kv_heads, std::int64_t steps, 
   return {batch, kv_heads, n, group, q.dim(2)};
 }
 
-template <class T, int G, int D>
-void combine_decoded(Mut<T, 1, 1, G, D> o, In<f32, dyn, dyn, dyn, dyn, dyn> parts, In<f32, dyn, dyn, dyn, dyn> sums) {
-  auto [batch, head, zero, none] = o.index();
-  auto Parts = parts.tiles(shape<1, 1, 1, G, D>);
-  auto Sums = sums.tiles(shape<1, 1, 1, G>, pad::neg_inf);
-  auto m = full<f32, G, 1>(std::numeric_limits<f32>::lowest()), l = zeros<f32, G, 1>();
-  auto acc = zeros<f32, G, D>();
-  for (auto part : range(sums.dim(2))) {
-    auto s = reshape(Sums.load(batch, head, part, 0), shape<G, 1>);
-    auto m2 = max(m, s);
-    auto alpha = exp2(m - m2), weight = exp2(s - m2);
-    l = l * alpha + weight;
-    acc = acc * alpha + reshape(Parts.load(batch, head, part, 0, 0), shape<G, D>) * weight;
+/// One query head a block: its parts, 16 at a time.
+template <class T, int D>
+void combine_decoded(Mut<T, 1, 1, 1, D> o, In<f32, dyn, dyn, dyn, dyn, dyn> parts, In<f32, dyn, dyn, dyn, dyn> sums) {
+  constexpr int S = 16;
+  auto [batch, head, row, zero] = o.index();
+  auto Parts = parts.tiles(shape<1, 1, S, 1, D>);
+  auto Sums = sums.tiles(shape<1, 1, S, 1>, pad::neg_inf);
+  auto m = full<f32, 1, 1>(std::numeric_limits<f32>::lowest()), l = zeros<f32, 1, 1>();
+  auto acc = zeros<f32, 1, D>();
+  for (auto c : range(Sums.count(2))) {
+    auto s = reshape(Sums.load(batch, head, c, row), shape<S, 1>);
+    auto m2 = max(m, max(s, axis<0>));
+    auto alpha = exp2(m - m2);
+    auto weights = exp2(s - m2);
+    l = l * alpha + sum(weights, axis<0>);
+    acc = acc * alpha + sum(reshape(Parts.load(batch, head, c, row, 0), shape<S, D>) * weights, axis<0>);
     m = m2;
   }
-  o.store(reshape(cast<T>(acc / max(l, 1e-30f)), shape<1, 1, G, D>));
+  o.store(reshape(cast<T>(acc / max(l, 1e-30f)), shape<1, 1, 1, D>));
 }
 
 /// The attention of parts and their logarithmic sums, [batch, kv_heads, group, d].
-template <class T, int G, int D>
+template <class T, int D>
 Op<Tensor<T, 4>> combine_parts(Op<std::tuple<Tensor<f32, 5>, Tensor<f32, 4>>> partial, const DecodeShape& s,
                                SourceLocation where) {
   return std::move(partial).then([s, where](std::tuple<Tensor<f32, 5>, Tensor<f32, 4>> made) {
-    return kernel<combine_decoded<T, G, D>>(empty<T>(Dims<4>(s.batch, s.kv_heads, s.group, s.d)), std::get<0>(made),
-                                            std::get<1>(made), where);
+    return kernel<combine_decoded<T, D>>(empty<T>(Dims<4>(s.batch, s.kv_heads, s.group, s.d)), std::get<0>(made),
+                                         std::get<1>(made), where);
   });
 }
 

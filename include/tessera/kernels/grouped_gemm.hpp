@@ -19,9 +19,11 @@ void grouped_tiles(MutTiles<U, kMoeRows, BN> y, In<T, dyn, dyn, dyn> w, In<i32, 
   for (auto out : y) {
     auto [i, j] = out.index();
     auto expert = owners.gather(i);
+    auto weights = clamp(expert, 0, w.dim(0) - 1);
     auto acc = zeros<acc_t<T>, kMoeRows, BN>();
     tile_if (expert >= 0) {  // the places of no expert, at the end, stay zero
-      for (auto k : range(W.count(1))) acc = multiply<T>(rows(i, k), reshape(W.load(expert, k, j), shape<BK, BN>), acc);
+      for (auto k : range(W.count(1)))
+        acc = multiply<T>(rows(i, k), reshape(W.load(weights, k, j), shape<BK, BN>), acc);
     }
     out.store(narrow<U>(acc));
   }

@@ -11,9 +11,11 @@ void combine_pairs(Mut<T, 1, B> y, In<T, dyn, dyn> placed, In<f32, dyn, dyn> wei
   auto Placed = placed.tiles(shape<1, B>);
   auto [token, part] = y.index();
   auto acc = zeros<f32, 1, B>();
-  for (auto slot : range(weights.dim(1)))
-    acc =
-        acc + cast<f32>(Placed.load(places.gather(token * weights.dim(1) + slot), part)) * weights.gather(token, slot);
+  for (auto slot : range(weights.dim(1))) {
+    auto place = places.gather(token * weights.dim(1) + slot);
+    auto row = cast<f32>(Placed.load(clamp(place, 0, placed.dim(0) - 1), part));
+    acc = acc + where(place >= 0, row, zeros<f32, 1, B>()) * weights.gather(token, slot);  // -1: a pair without a place
+  }
   y.store(narrow<T>(acc));
 }
 

@@ -4,7 +4,8 @@
 //   auto o = kernels::paged_attention(q, k_pages, v_pages, table, lengths).sync();
 //
 // q is [batch, heads, d]; k_pages and v_pages are [pages, kv_heads, page_size, d] with a page_size of 16, 32, 64 or
-// 128; table (i32) is [batch, pages of a sequence], lengths (i32) the keys in use. A page number outside reads zeros.
+// 128; table (i32) is [batch, pages of a sequence], lengths (i32) the keys in use. A page number outside
+// counts as the nearest.
 #pragma once
 #include "tessera/kernels/decode_combine.hpp"
 
@@ -18,11 +19,11 @@ void paged_part(Mut<f32, 1, 1, 1, G, D> parts, Mut<f32, 1, 1, 1, G> sums, In<T, 
   auto K = k.tiles(shape<1, 1, Page, D>);
   auto V = v.tiles(shape<1, 1, Page, D>);
   auto Q = reshape(q.tiles(shape<1, 1, G, D>).load(batch, head, 0, 0), shape<G, D>);
-  auto length = min(lengths.gather(batch), table.dim(1) * Page);
+  auto length = clamp(lengths.gather(batch), 0, table.dim(1) * Page);
   auto steps = ceil_div(table.dim(1), sums.dim(2));
   OnlineSoftmax<G, D> state;
   for (auto j : range(part * steps, min((part + 1) * steps, ceil_div(length, Page)))) {
-    auto page = table.gather(batch, j);
+    auto page = clamp(table.gather(batch, j), 0, k.dim(0) - 1);
     auto s = scores(Q, reshape(K.load(page, head, 0, 0), shape<Page, D>), scale);
     auto cols = iota<i32, 1, Page>(axis<1>) + j * Page;
     state.add(where(cols < length, s, -infinity<f32>), reshape(V.load(page, head, 0, 0), shape<Page, D>));
@@ -57,7 +58,7 @@ Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const
                                                  k_pages.view(), v_pages.view(), table.view(), lengths.view(), factor,
                                                  where);
       });
-      return tessera::reshape(combine_parts<T, g, d>(std::move(partial), s, where), q.dims(), where);
+      return tessera::reshape(combine_parts<T, d>(std::move(partial), s, where), q.dims(), where);
     });
   });
 }

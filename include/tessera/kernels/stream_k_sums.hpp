@@ -22,7 +22,7 @@ void stream_k_sums(Mut<U, BM, BN> c, In<S, dyn, dyn, dyn> parts, Scalar<i32> who
   tile_if (tile >= whole) {
     auto Parts = parts.tiles(shape<1, BM, BN>);
     auto acc = zeros<S, BM, BN>();
-    for (auto part : range((tile - whole) * share, (tile - whole + 1) * share))
+    for (auto part : range(max((tile - whole) * share, 0), min((tile - whole + 1) * share, parts.dim(0))))
       acc = acc + reshape(Parts.load(part, 0, 0), shape<BM, BN>);
     c.store(narrow<U>(E{}(acc, c, operands...)));
   }

@@ -122,15 +122,19 @@ class PointerTile {
     const Value stride = a.stride ? constant(*a.stride) : as_i64(b_, a.dynamic_stride, ir::Signedness::Signed);
     return mul(wide, splat(b_, stride, wide.type().shape()));
   }
-  /// i1: elements along axis i that are inside the tensor. Extents are below 2^63 and legal origins at most the extent.
+  /// i1: elements along axis i that are inside the tensor: i < min(extent of the tensor - origin, extent of the tile).
+  /// The right side is a scalar that fits 32 bits, so that elements are compared in 32.
   Value inside_along(std::size_t i) {
     const Axis& a = axes_[i];
-    const Value steps = as_i64(b_, iota_along(b_, a.extent, i, axes_.size()), ir::Signedness::Unsigned);
-    const Value dim = a.dim ? constant(*a.dim) : as_i64(b_, a.dynamic_dim, ir::Signedness::Unsigned);
-    Value left = dim;
-    if (constant_int(a.index) != 0) left = b_.create(Op::SubI, {dim, origin(a)}, {dim.type()})->result();
+    Value left = a.dim ? constant(*a.dim) : as_i64(b_, a.dynamic_dim, ir::Signedness::Unsigned);
+    if (constant_int(a.index) != 0) left = b_.create(Op::SubI, {left, origin(a)}, {left.type()})->result();
+    left =
+        b_.create(Op::MinI, {left, constant(a.extent)}, {left.type()}, {{AttrName::signedness, ir::Signedness::Signed}})
+            ->result();
+    const Value count = b_.create(Op::TruncI, {left}, {left.type().with_element(Elem::I32)})->result();
+    const Value steps = iota_along(b_, a.extent, i, axes_.size());
     return b_
-        .create(Op::CmpI, {steps, splat(b_, left, steps.type().shape())}, {steps.type().with_element(Elem::I1)},
+        .create(Op::CmpI, {steps, splat(b_, count, steps.type().shape())}, {steps.type().with_element(Elem::I1)},
                 {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
                  {AttrName::signedness, ir::Signedness::Signed}})
         ->result();

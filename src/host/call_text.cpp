@@ -141,23 +141,28 @@ std::vector<std::string> call_arguments(const std::string& kernel, SourceLocatio
 
 namespace {
 
-/// True if no bracket of `text` closes one that was opened before it.
+/// True if every round bracket of `text` is opened and closed in it.
 bool balanced(std::string_view text) {
   int depth = 0;
   for (const char c : text) {
     depth += c == '(' ? 1 : c == ')' ? -1 : 0;
     if (depth < 0) return false;
   }
-  return true;
+  return depth == 0;
 }
 
 }  // namespace
 
 std::string bare_name(const std::string& argument) {
   for (const std::string_view wrapper : {"std::move(", "move(", "mut(", "tessera::mut("}) {
-    if (!argument.starts_with(wrapper) || !argument.ends_with(")")) continue;
-    std::string inside = argument.substr(wrapper.size(), argument.size() - wrapper.size() - 1);
-    return balanced(inside) ? inside : argument;  // mut(y).slice<0>(0, n) is no name in brackets
+    if (!argument.starts_with(wrapper)) continue;
+    // The wrapper's own closing bracket is the first one up to which the brackets match.
+    for (std::size_t end = argument.find(')'); end != std::string::npos; end = argument.find(')', end + 1)) {
+      const std::string inside = argument.substr(wrapper.size(), end - wrapper.size());
+      if (!balanced(inside)) continue;
+      const std::string rest = argument.substr(end + 1);  // mut(y).slice<0>(0, n) lends a part of y
+      return rest.empty() || rest.front() == '.' ? inside + rest : argument;
+    }
   }
   return argument;
 }

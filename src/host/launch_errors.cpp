@@ -61,8 +61,9 @@ void throw_alias(Context c, int writer, int other, bool both_write) {
         c.where);
   }
   const std::string mend =
-      text.empty() ? "Make a copy (clone()), or write in place with the Mut parameter's load()."
-                   : concat("Make a copy (x = clone(", text, ")), or write in place with ", text, ".load().");
+      text.empty() || text.find('(') != std::string::npos
+          ? "Make a copy (clone()), or write in place with the Mut parameter's load()."
+          : concat("Make a copy (x = clone(", text, ")), or write in place with ", text, ".load().");
   throw BorrowError(concat(position(c, other), " and ", position(c, writer), " of ", c.signature.what,
                            " are the same storage; argument ", writer + 1, " is written, so argument ", other + 1,
                            " may not share it.\n  ", mend),

@@ -45,6 +45,20 @@ TEST_F(Errors, LendAndReadInOneCall) {
   EXPECT_EQ(values()[0], 0.0f);
 }
 
+void copy_pieces(Mut<f32, 128> to, Mut<f32, 128> from) { to.store(from.load()); }
+TEST_F(Errors, PartsOfOneTensorLentTwice) {
+  const Source source(
+      "  kernel<copy_pieces>(mut(y).slice<0>(0, 512), mut(y).slice<0>(512, 1024)).sync();\n"
+      "  kernel<saxpy<128>>(mut(y).slice<0>(0, f(1)), 2.0f, y).sync();");
+  EXPECT_ERROR(BorrowError,
+               (void)kernel<copy_pieces>(mut(y).slice<0>(0, 512), mut(y).slice<0>(512, 1024), source.line(1)),
+               "both are written, so each needs its own.\n  Make a copy: clone(y.slice<0>(0, 512)) for one of them.");
+  EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(y).slice<0>(0, 512), 2.0f, y, source.line(2)),
+               "Make a copy (clone()), or write in place with the Mut parameter's load().");
+  auto upper = clone(y.slice<0>(512, 1024)).sync();
+  kernel<copy_pieces>(mut(y).slice<0>(0, 512), mut(upper)).sync();
+}
+
 TEST_F(Errors, GiveAndReadInOneCallLosesNothing) {
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(std::move(y), 2.0f, y),
                "argument 3 (In<f32, dyn>) and argument 1 (Mut<f32, 128>)");

@@ -198,6 +198,7 @@ TEST(ApplyClaims, ABranchThatBreaksStays) {
   ir::Builder body(loop->add_region());
   const ir::Builder outer = k.b;
   k.b = body;
+  k.b.create(Op::Assert, {k.below(k.block, k.i32(3))}, {}, {{AttrName::message, "small"}});
   const Value inside = k.below(k.block, k.count(16));
   ir::Operation* branch = k.b.create(Op::If, {inside}, {});
   ir::Builder(branch->add_region()).create(Op::Break, {}, {});

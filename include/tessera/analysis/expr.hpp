@@ -3,6 +3,7 @@
 // are compared as numbers when the kernel is launched. docs/compiler/facts.md.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -91,7 +92,7 @@ class ExprPool {
   bool le_by_upper(Expr a, Expr b, std::int64_t offset, int depth) const;
   bool le_by_lower(Expr a, Expr b, std::int64_t offset, int depth) const;
   bool le_by_rounding(Expr a, Expr b, std::int64_t offset, int depth) const;
-  std::vector<ExprNode> nodes_;
+  std::deque<ExprNode> nodes_;  // references stay valid while expressions are made
   std::unordered_multimap<std::uint64_t, std::uint32_t> index_;
 };
 

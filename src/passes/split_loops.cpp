@@ -67,17 +67,24 @@ class Splitter {
     };
     std::vector<Inside> inside;
     Range range;
+    steps_.clear();
     const std::vector<Operation*> ops = operations(loop_);
     for (std::size_t n = 0; n < ops.size(); ++n) {
       if (ops[n]->op() != Op::LoadViewTko && ops[n]->op() != Op::StoreViewTko) continue;
       const std::vector<bool> known = axes_in_bounds(*ops[n]);
       const std::vector<Value> index = ops[n]->group("index");
       for (std::size_t a = 0; a < known.size(); ++a) {
-        if (known[a] || index[a] != loop_.region(0).arg(0)) continue;
+        if (known[a]) continue;
+        const auto form = affine_value(index[a], loop_);
+        if (!form || form->form.coefficient != 1) continue;
         const Value tiles = whole_tiles(*ops[n], a);
         if (!tiles) continue;
+        Affine start = form->form;  // index = i + start < tiles
+        start.coefficient = 0;
+        steps_.insert(steps_.end(), form->steps.begin(), form->steps.end());
         inside.push_back({n, a});
-        range.high = range.high ? min(range.high, tiles) : tiles;
+        const Value limit = b_.create(Op::SubI, {tiles, emit(start, Value(), b_)}, {tiles.type()})->result();
+        range.high = both(range.high, limit, Op::MinI);
       }
     }
     if (inside.empty()) return false;

@@ -159,6 +159,21 @@ TEST(Differential, Logsumexp) {
                                         random_array<bf16>({3, n}, 2));
 }
 
+/// Rows in chunks, stored through the pieces of a piece.
+template <int C>
+void scale_long_rows(Mut<f32, 1, 4096> y, In<f32, dyn, dyn> x) {
+  auto X = x.tiles(shape<1, C>);
+  auto Y = y.sub(shape<1, C>);
+  auto [row, part] = y.index();
+  for (auto c : range(Y.count(1))) Y.store(0, c, X.load(row, part * (4096 / C) + c) * 2.0f);
+}
+
+TEST(Differential, LongRows) {
+  for (const std::int64_t n : {8192, 5000, 4097, 200})
+    compare<scale_long_rows<1024>>(cpu::Grid{static_cast<std::uint32_t>(3 * ((n + 4095) / 4096))}, n == 8192,
+                                   random_array<float>({3, n}, 1), random_array<float>({3, n}, 2));
+}
+
 TEST(Differential, Gemm) {
   struct Size {
     std::int64_t m, n, k;

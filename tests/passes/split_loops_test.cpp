@@ -163,7 +163,7 @@ TEST(SplitLoops, NotForLittleWork) {
 struct Chunks {
   Kernel k;
   ir::Function* f = nullptr;
-  explicit Chunks(bool by_induction = true, std::vector<bool> inside = {true, false}) {
+  explicit Chunks(int direction = 1, std::vector<bool> inside = {true, false}) {
     const Value x = k.view(Elem::F32, {1, 256}, ir::PaddingValue::Zero), n = k.arg(Elem::I32), zero = k.i32(0);
     const Type row = Type::tile(Elem::F32, {1, 256});
     Operation* loop = k.b.create(Op::For, {zero, n, k.i32(1), k.b.constant_float(Elem::F32, 0, row.shape())}, {row});
@@ -171,7 +171,7 @@ struct Chunks {
     const Value i = body.add_arg(zero.type()), sum = body.add_arg(row);
     const ir::Builder outside = k.b;
     k.b.set_to_end(body);
-    const Value index = by_induction ? i : k.binary(Op::SubI, n, i);
+    const Value index = direction == 1 ? i : k.binary(direction == 2 ? Op::AddI : Op::SubI, n, i);
     k.b.create(Op::Continue, {k.binary(Op::AddF, sum, k.load(x, {zero, index}, inside)->result())}, {});
     k.b = outside;
     k.keep(loop->result());
@@ -180,18 +180,20 @@ struct Chunks {
 };
 
 TEST(SplitLoops, OnlyTheLastChunkIsMasked) {
-  Chunks c;
-  EXPECT_TRUE(passes::split_loops(*c.f));
-  passes::choose_access_paths(*c.f, {90, 132});
-  EXPECT_EQ(problems_of(c.k.module), "");
-  EXPECT_EQ(count(*c.f, Op::For), 2u);
-  ASSERT_EQ(count(*c.f, Op::LoadViewTko), 1u) << "in bounds";
-  ASSERT_EQ(count(*c.f, Op::LoadPtrTko), 1u);
-  EXPECT_TRUE(first(*c.f, Op::LoadPtrTko)->single("mask"));
+  for (const int direction : {1, 2}) {  // the induction variable itself, and from a first chunk on
+    Chunks c(direction);
+    EXPECT_TRUE(passes::split_loops(*c.f));
+    passes::choose_access_paths(*c.f, {90, 132});
+    EXPECT_EQ(problems_of(c.k.module), "");
+    EXPECT_EQ(count(*c.f, Op::For), 2u);
+    ASSERT_EQ(count(*c.f, Op::LoadViewTko), 1u) << "in bounds";
+    ASSERT_EQ(count(*c.f, Op::LoadPtrTko), 1u);
+    EXPECT_TRUE(first(*c.f, Op::LoadPtrTko)->single("mask"));
+  }
 }
 
 TEST(SplitLoops, NotWhereEverythingIsInBoundsOrTheIndexIsAnother) {
-  Chunks known(true, {true, true}), backwards(false);
+  Chunks known(1, {true, true}), backwards(-1);
   EXPECT_FALSE(passes::split_loops(*known.f));
   EXPECT_FALSE(passes::split_loops(*backwards.f));
 }

@@ -306,6 +306,10 @@ do_sanitize() {
 do_bench() {
   local start=$SECONDS code seconds
   [ -x "$build/bench/gpu/gpu_bench" ] || { record bench FAILED 0 "gpu_bench was not built"; return; }
+  # Beside the machine: what a launch costs the host there.
+  if [ "$device" = cuda ] && [ -x "$build/bench/gpu/gpu_launch" ]; then
+    run_limited 60 "$build/bench/gpu/gpu_launch" 2>&1 | tee -a "$out/machine.txt"
+  fi
   seconds=$(left)
   run_limited 3600 python3 bench/gpu/peers.py --bench "$build/bench/gpu/gpu_bench" --device "$device" --"$mode" --seconds $((seconds - 10)) --jobs "$jobs" \
     ${groups:+--groups "$groups"} --out "$out/results.jsonl" >"$work/logs/bench.txt" 2>"$work/logs/bench.err"

@@ -77,6 +77,7 @@ bool library_gemm(const Args& args, const std::string& impl, std::shared_ptr<Gem
 template <class T, class O, int BM, int BN, int BK>
 auto naive_gemm(std::shared_ptr<GemmOperands<T, O>> g, bool blocks) {
   return [g, blocks](int s, const Stream& on) {
+    (void)blocks;
     if constexpr (sizeof(T) > 1) {
       if (blocks) {
         kernel<gemm_blocks<T, O, BM, BN, BK>>(mut(g->c[s]), g->left(s), g->right(s)).on(on);

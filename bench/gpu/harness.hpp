@@ -104,12 +104,11 @@ double normal_input(std::uint64_t seed, std::int64_t offset) {
 
 template <class T, int R>
 tessera::Tensor<T, R> normal(const tessera::Dims<R>& dims, std::uint64_t seed) {
-  auto flat = tessera::empty<T>(dims).sync();
+  const auto array = dims.array();
   std::int64_t count = 1;
-  for (int a = 0; a < R; ++a) count *= flat.dim(a);
-  auto line = std::move(flat).reshape({count});
+  for (const std::int64_t d : array) count *= d;
+  auto line = tessera::empty<T>({count}).sync();
   tessera::kernel<fill_normal<T, 1024>>(tessera::mut(line), seed).sync();
-  auto array = dims.array();
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::move(line).reshape({array[I]...});
   }(std::make_index_sequence<static_cast<std::size_t>(R)>{});

@@ -9,7 +9,8 @@ using namespace tessera;
 
 template <class A, class B, class C, int M, int N, int K, bool Fast>
 void product(Mut<C, M, N> c, In<A, dyn, dyn> a, In<B, dyn, dyn> b) {
-  auto x = a.tiles(shape<M, K>), y = b.tiles(shape<K, N>);
+  auto x = a.tiles(shape<M, K>);
+  auto y = b.tiles(shape<K, N>);
   auto acc = c.load();
   auto [i, j] = c.index();
   for (auto k : range(x.count(1))) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -108,14 +109,17 @@ Storage::~Storage() {
   retire(device_.backend(), std::move(memory), reads_.span());
 }
 
+/// Where the storage has been used by this stream only, there is nothing to wait for: the path of most launches.
 void Storage::order(const std::shared_ptr<StreamCore>& stream, AccessMode mode) {
-  SmallVector<Use, 5> conflicts;
+  const auto other = [&](const Use& use) { return use.stream != stream; };
+  bool wait = false;
   {
     std::unique_lock lock(mutex_);
-    if (last_write_.stream && last_write_.stream != stream) conflicts.push_back(last_write_);
-    if (mode == AccessMode::Read) {
-      const bool known =
-          std::any_of(reads_.begin(), reads_.end(), [&](const Use& use) { return use.stream == stream; });
+    wait = last_write_.stream && other(last_write_);
+    if (mode != AccessMode::Read) {
+      wait = wait || std::any_of(reads_.begin(), reads_.end(), other);
+    } else {
+      const bool known = !std::all_of(reads_.begin(), reads_.end(), other);
       if (!known && reads_.size() + reads_to_come_ >= kInlineReads) {
         lock.unlock();
         drop_ended_reads();
@@ -123,18 +127,27 @@ void Storage::order(const std::shared_ptr<StreamCore>& stream, AccessMode mode) 
       }
       reads_.reserve(reads_.size() + reads_to_come_ + 1);
       ++reads_to_come_;
-    } else {
-      for (const Use& use : reads_) {
-        if (use.stream != stream) conflicts.push_back(use);
-      }
     }
   }
+  if (!wait) return;
   try {
-    for (const Use& use : conflicts) stream->wait_for(*use.stream, use.number);
+    order_behind_others(stream, mode);
   } catch (...) {
     forget(mode);
     throw;
   }
+}
+
+void Storage::order_behind_others(const std::shared_ptr<StreamCore>& stream, AccessMode mode) {
+  SmallVector<Use, kInlineReads + 1> conflicts;
+  {
+    std::lock_guard lock(mutex_);
+    if (last_write_.stream && last_write_.stream != stream) conflicts.push_back(last_write_);
+    for (const Use& use : reads_) {
+      if (mode != AccessMode::Read && use.stream != stream) conflicts.push_back(use);
+    }
+  }
+  for (const Use& use : conflicts) stream->wait_for(*use.stream, use.number);
 }
 
 void Storage::forget(AccessMode mode) noexcept {
@@ -144,9 +157,7 @@ void Storage::forget(AccessMode mode) noexcept {
 }
 
 void Storage::note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number, AccessMode mode) noexcept {
-  Use old_write;  // streams that end here do so outside the lock
-  SmallVector<Use, kInlineReads> old_reads;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (mode == AccessMode::Read) {
     --reads_to_come_;
     for (Use& use : reads_) {
@@ -157,12 +168,13 @@ void Storage::note(const std::shared_ptr<StreamCore>& stream, std::uint64_t numb
     reads_.push_back({stream, number});  // order() made room
     return;
   }
-  if (!reads_.empty()) old_reads = std::move(reads_);
-  if (last_write_.stream != stream) {
-    old_write = std::exchange(last_write_, {stream, number});
-  } else {
+  if (reads_.empty() && last_write_.stream == stream) {
     last_write_.number = number;
+    return;
   }
+  const auto old_reads = std::move(reads_);  // streams that end here do so outside the lock
+  const Use old_write = std::exchange(last_write_, {stream, number});
+  lock.unlock();
 }
 
 /// A storage that many streams read and none writes (weights) would keep them all: forget those whose reads have ended.

@@ -1,5 +1,5 @@
-// Streams: numbering, ordering and waiting. Lock order: a storage's mutex, then nothing; a stream's mutex, then nothing
-// but the backend's own. No two of them are ever held together, and nothing is destroyed under one.
+// Streams: numbering, ordering and waiting. Lock order: a stream's mutex, then the backend's own, then a storage's,
+// then nothing. No two streams' and no two storages' are ever held together, and nothing is destroyed under one.
 #include "tessera/runtime/stream.hpp"
 
 #include <algorithm>
@@ -97,8 +97,8 @@ Ticket StreamCore::submit(const Submission& submission) {
   check_submission(submission, device_);
   auto self = shared_from_this();
   try {
-    if (capturing()) {
-      capture_->add(submission);
+    if (CaptureSink* sink = capture_.load(std::memory_order_acquire); sink != nullptr) [[unlikely]] {
+      sink->add(submission);
       return {std::move(self), 0};
     }
     SyncScope* scope = SyncScope::innermost();
@@ -229,10 +229,7 @@ void StreamCore::end_capture() noexcept {
   capture_ = nullptr;
 }
 
-bool StreamCore::capturing() const noexcept {
-  std::lock_guard lock(mutex_);
-  return capture_ != nullptr;
-}
+bool StreamCore::capturing() const noexcept { return capture_.load(std::memory_order_acquire) != nullptr; }
 
 }  // namespace runtime
 }  // namespace tessera

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/lease.hpp"
 #include "tessera/runtime/small_vector.hpp"
+#include "tessera/runtime/spin_mutex.hpp"
 
 namespace tessera::runtime {
 
@@ -105,6 +105,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
 
  private:
   friend class Lease;
+  void order_behind_others(const std::shared_ptr<StreamCore>& stream, AccessMode mode);
   static StorageRef make(Device, const std::shared_ptr<StreamCore>& stream, std::size_t bytes, const StorageOptions&);
   void drop_ended_reads();
 
@@ -117,8 +118,8 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::unique_ptr<std::uint8_t[]> written_;
   std::atomic<bool> has_failure_{false};
 
-  mutable std::mutex mutex_;  // everything below
-  Lease* leases_ = nullptr;   // who holds it: any number of readers or one writer
+  mutable SpinMutex mutex_;  // everything below
+  Lease* leases_ = nullptr;  // who holds it: any number of readers or one writer
   Use last_write_;
   SmallVector<Use, kInlineReads> reads_;  // since the last write, one per stream
   std::size_t reads_to_come_ = 0;         // order() without note() so far: the room that is kept for them

@@ -2,6 +2,7 @@
 // the failures that nobody has been told of.
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -117,7 +118,7 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   std::uint64_t event_number_ = 0;  // ... which covers the work up to here
   std::array<Waited, 8> waited_;    // the streams last waited for, and up to where
   unsigned next_waited_ = 0;
-  CaptureSink* capture_ = nullptr;
+  std::atomic<CaptureSink*> capture_{nullptr};  // changed under the mutex
 };
 
 /// Blocks until the work has ended; throws its failure. After a throw the storages that it wrote are usable (contents

@@ -1,5 +1,5 @@
 // Products whose last wave is split, and products of block-scaled fp8, against f64.
-#include "tessera/kernels/stream_k.hpp"
+#include "tessera/kernels/matmul.hpp"
 
 #include "kernels/gemm_reference.hpp"
 #include "kernels/support.hpp"
@@ -19,6 +19,17 @@ TEST(StreamK, EveryRemainderOfTheLastWave) {
     expect_close(gemm_stream_k(a, b, {}, slots).sync(), want, 1e-5, std::to_string(slots) + " slots");
   expect_close(gemm_stream_k(a, b, residual(r), 9).sync(), with_residual, 1e-5, "residual");
   EXPECT_ERROR(ShapeError, (void)gemm_stream_k(a, r), "argument b has the extents [200, 130]: axis 0 must be 500");
+}
+
+TEST(Matmul, TheWayFollowsFromTheWaves) {
+  const Target h200{true, 132};
+  EXPECT_EQ(matmul_heuristic(1536, 1536, 1536, h200), MatmulWay::StreamK);
+  EXPECT_EQ(matmul_heuristic(3072, 3072, 3072, h200), MatmulWay::StreamK);
+  EXPECT_EQ(matmul_heuristic(4096, 4096, 4096, h200), MatmulWay::Whole);
+  EXPECT_EQ(matmul_heuristic(2048, 2048, 2048, h200), MatmulWay::Whole);
+  EXPECT_EQ(matmul_heuristic(256, 512, 8192, h200), MatmulWay::SplitK);
+  const auto a = random_tensor<bf16>({70, 90}, 6), b = random_tensor<bf16>({90, 50}, 7);
+  expect_close(matmul(a, b).sync(), product(doubles(a), doubles(b), 70, 50), tolerance<bf16>(), "");
 }
 
 TEST(BlockScaled, ActivationsByRowsWeightsBySquares) {

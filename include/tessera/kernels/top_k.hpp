@@ -3,9 +3,11 @@
 //
 //   auto [values, indices] = kernels::top_k(logits, 50).sync();      // [rows, n] -> [rows, 50], [rows, 50]
 //
-// Rows of up to 16384 elements. k times: the largest of what is left (k up to 64); the row stays in registers.
+// k is up to 64. Rows of up to 16384 elements are one tile; of longer ones each chunk gives its k largest first.
 #pragma once
-#include "tessera/kernels/rows.hpp"
+#include <tuple>
+
+#include "tessera/kernels/top_k_tile.hpp"
 
 namespace tessera::kernels {
 
@@ -13,25 +15,30 @@ template <class T, int K, int N>
 void top_k_row(Mut<T, 1, K> values, Mut<i32, 1, K> indices, In<T, dyn, dyn> x) {
   require(x.dim(1) <= N, "a row must fit in one piece");
   require(values.dim(1) <= x.dim(1), "k may not exceed the length of a row");
-  using U = compute_t<T>;
   auto [row, zero] = values.index();
-  auto columns = iota<i32, 1, N>(axis<1>);
-  auto slots = iota<i32, 1, K>(axis<1>);
-  auto t = widen(x.load_at(shape<1, N>, row, 0));
-  auto left = columns < x.dim(1);  // neither taken nor padding
-  auto top = zeros<U, 1, K>();
-  auto at = zeros<i32, 1, K>();
-  for (auto k : range(values.dim(1))) {
-    auto best = argmax(where(left, t, full<U, 1, N>(lowest<U>)), axis<1>);
-    // Where only elements of the lowest value are left, the padding is equal to them: take the first that is left.
-    auto first = min(where(left && t == best.value, columns, N), axis<1>);
-    auto index = where(best.value == best.value, first, best.index);
-    top = where(slots == k, best.value, top);
-    at = where(slots == k, index, at);
-    left = left && columns != index;
-  }
-  values.store(narrow<T>(top));
-  indices.store(at);
+  auto found =
+      largest_of<K>(widen(x.tiles(shape<1, N>).load(row, 0)), iota<i32, 1, N>(axis<1>) < x.dim(1), values.dim(1));
+  values.store(narrow<T>(found.values));
+  indices.store(found.columns);
+}
+template <class T, int K, int N>
+void top_k_chunk(Mut<T, 1, 1, K> values, Mut<i32, 1, 1, K> indices, In<T, dyn, dyn> x) {
+  auto [row, chunk, zero] = values.index();
+  auto first = chunk * N;
+  auto found = largest_of<K>(widen(x.tiles(shape<1, N>).load(row, chunk)), iota<i32, 1, N>(axis<1>) + first < x.dim(1),
+                             values.dim(2));
+  values.store(reshape(narrow<T>(found.values), shape<1, 1, K>));
+  indices.store(reshape(found.columns + first, shape<1, 1, K>));
+}
+/// Of candidates and where each is in its row.
+template <class T, int K, int N>
+void top_k_merge(Mut<T, 1, K> values, Mut<i32, 1, K> indices, In<T, dyn, dyn> x, In<i32, dyn, dyn> at) {
+  require(x.dim(1) <= N, "the candidates must fit in one piece");
+  auto [row, zero] = values.index();
+  auto found =
+      largest_of<K>(widen(x.tiles(shape<1, N>).load(row, 0)), iota<i32, 1, N>(axis<1>) < x.dim(1), values.dim(1));
+  values.store(narrow<T>(found.values));
+  indices.store(at.gather(row, found.columns));
 }
 
 template <Operand X>
@@ -39,14 +46,26 @@ Op<std::tuple<Tensor<element_of<X>, 2>, Tensor<i32, 2>>> top_k(const X& x, std::
                                                                SourceLocation where = SourceLocation::current()) {
   static_assert(X::rank == 2, "top_k takes a matrix of rows: reshape({1, n}) makes a line one");
   using T = element_of<X>;
-  const std::int64_t n = x.dim(1, where);
-  expect_shape(n <= kLongestTile, "top_k", "x", x, "a row has at most 16384 elements", where);
+  constexpr int kChunk = 8192;
+  const std::int64_t n = x.dim(1, where), rows = x.dim(0), chunks = ceil_div(n, std::int64_t{kChunk});
   expect_shape(k >= 1 && k <= 64 && k <= n, "top_k", "x", x, "k is 1 to 64 and at most the length of a row", where);
-  const Dims<2> dims(x.dim(0), k);
-  return with_extent<8, 64>(k, [&](auto slots) {
-    return with_extent<256, kLongestTile>(n, [&](auto width) {
-      return kernel<top_k_row<T, slots, width>>(empty<T>(dims, where), empty<i32>(dims, where), x.view(), where);
-    });
+  expect_shape(chunks * k <= kLongestTile, "top_k", "x", x, "a row has at most 8192 * 16384 / k elements", where);
+  using Result = Op<std::tuple<Tensor<T, 2>, Tensor<i32, 2>>>;
+  return with_extent<8, 64>(k, [&](auto slots) -> Result {
+    constexpr int K = slots;
+    const Dims<2> dims(rows, k);
+    if (n <= kLongestTile)
+      return with_extent<256, kLongestTile>(n, [&](auto width) {
+        return kernel<top_k_row<T, K, width>>(empty<T>(dims), empty<i32>(dims), x.view(), where);
+      });
+    const Dims<3> parts(rows, chunks, k);
+    return kernel<top_k_chunk<T, K, kChunk>>(empty<T>(parts), empty<i32>(parts), x.view(), where)
+        .then([dims, chunks, where](std::tuple<Tensor<T, 3>, Tensor<i32, 3>> made) {
+          const Dims<2> candidates(dims[0], chunks * dims[1]);
+          return kernel<top_k_merge<T, K, kLongestTile>>(
+              empty<T>(dims), empty<i32>(dims), tessera::reshape(std::get<0>(made).view(), candidates),
+              tessera::reshape(std::get<1>(made).view(), candidates), where);
+        });
   });
 }
 

@@ -1,35 +1,85 @@
 #!/usr/bin/env bash
-# Runs the CPU benchmarks on one and on two threads, three interleaved repetitions each, and prints the table of ratios
-# (peer's median time / ours: above 1 is faster) that goes into bench/RESULTS.md.
+# Runs the CPU benchmarks on one and on two threads, repetitions of Tessera and peers interleaved at random, and prints the
+# section "CPU" of bench/RESULTS.md: medians, and the peer's time over Tessera's (above 1: Tessera is faster).
+# Takes about two minutes on a quiet machine.
 #
-# usage: bench/run_cpu.sh [BUILD_FOLDER]      default: build/release
+# usage: bench/run_cpu.sh [--write] [BUILD_FOLDER]      default: build/release
+#   --write   also put the section in bench/RESULTS.md, in place of what a former run left there
+#   TESSERA_BENCH_REPETITIONS (5) and TESSERA_BENCH_FILTER (everything) are handed to Google Benchmark.
 set -euo pipefail
-case "${1:-}" in --help | -h) sed -n '2,5p' "$0"; exit 0 ;; esac
+write=
+case "${1:-}" in
+  --help | -h) sed -n '2,8p' "$0"; exit 0 ;;
+  --write) write=1; shift ;;
+esac
+here=$(cd "$(dirname "$0")" && pwd)
 build=${1:-build/release}
 program=$build/bench/bench_cpu
 [ -x "$program" ] || { echo "$program is missing: cmake --preset release && ninja -C $build bench_cpu" >&2; exit 1; }
-# OpenBLAS takes a generic kernel on processors it does not know by name (virtual machines): name the best one that fits.
+# OpenBLAS takes a generic kernel, four times slower, on processors it does not know by number (new ones, virtual ones):
+# name the best of its kernels that fits, so that the peer is what it can be.
 if [ -z "${OPENBLAS_CORETYPE:-}" ]; then
   if grep -qm1 avx512vl /proc/cpuinfo; then export OPENBLAS_CORETYPE=SkylakeX
   elif grep -qm1 avx2 /proc/cpuinfo; then export OPENBLAS_CORETYPE=Haswell; fi
 fi
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
 for threads in 1 2; do
-  out=$(mktemp)
-  TESSERA_DEVICE=cpu TESSERA_CPU_THREADS=$threads OPENBLAS_NUM_THREADS=$threads "$program" --benchmark_repetitions=3 \
-    --benchmark_enable_random_interleaving=true --benchmark_min_time=0.3 --benchmark_format=json >"$out"
-  python3 - "$out" "$threads" <<'PY'
-import json, sys
-rows = {}
-for b in json.load(open(sys.argv[1]))["benchmarks"]:
-    if b.get("aggregate_name") == "median":
-        rows[b["run_name"].replace("/real_time", "")] = b
-print(f"\n{sys.argv[2]} thread(s)\n\n| work | Tessera | peer | ratio |\n|---|---|---|---|")
-for name, b in rows.items():
-    if "tessera" not in name:
-        continue
-    peer = next(rows[name.replace("tessera", p)] for p in ("peer", "openblas") if name.replace("tessera", p) in rows)
-    unit = "GFLOP/s" if "GFLOP/s" in b else "GB/s"
-    print(f"| {name.replace('_tessera', '')} | {b[unit]:.1f} {unit} | {peer[unit]:.1f} | {peer['real_time'] / b['real_time']:.2f} |")
-PY
-  rm -f "$out"
+  [ "$threads" -le "$(nproc)" ] || continue
+  TESSERA_DEVICE=cpu TESSERA_CPU_THREADS=$threads OPENBLAS_NUM_THREADS=$threads "$program" \
+    --benchmark_filter="${TESSERA_BENCH_FILTER:-.}" --benchmark_repetitions="${TESSERA_BENCH_REPETITIONS:-5}" \
+    --benchmark_enable_random_interleaving=true --benchmark_min_time=0.2 --benchmark_format=json >"$results/$threads"
 done
+compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' "$build/CMakeCache.txt" | head -1)
+export COMPILER="$("${compiler:-c++}" --version | head -1)" COMMIT="$(git -C "$here" rev-parse --short HEAD 2>/dev/null || true)"
+python3 - "$results" "${write:+$here/RESULTS.md}" <<'PY'
+import json, os, pathlib, re, sys
+
+folder, target = pathlib.Path(sys.argv[1]), sys.argv[2]
+TITLES = {"add": "add, 2^26 elements", "saxpy": "saxpy, 2^26 elements"}
+
+def title(work):
+    if m := re.fullmatch(r"softmax<(\d+)>", work):
+        return f"softmax, 2^26 elements, rows of {m[1]}"
+    if m := re.fullmatch(r"matmul/(\d+)", work):
+        return f"matrix multiply, n = {m[1]}"
+    return TITLES.get(work, work)
+
+lines = []
+for file in sorted(folder.iterdir()):
+    report = json.loads(file.read_text())
+    rows = {b["run_name"].split("/process_time")[0].replace("/real_time", ""): b
+            for b in report["benchmarks"] if b.get("aggregate_name", "median" if b["repetitions"] == 1 else "") == "median"}
+    for name, ours in rows.items():
+        if "tessera" not in name:
+            continue
+        peer = next(rows[n] for p in ("peer", "openblas") if (n := name.replace("tessera", p)) in rows)
+        unit = "GFLOP/s" if "GFLOP/s" in ours else "GB/s"
+        lines.append(f"| {title(name.replace('_tessera', ''))} | {file.name} | {ours[unit]:.1f} {unit} | {peer[unit]:.1f} "
+                     f"| {peer['real_time'] / ours['real_time']:.2f} | {peer['cpu_time'] / ours['cpu_time']:.2f} |")
+context = report["context"]
+model = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
+load = max(json.loads(f.read_text())["context"]["load_avg"][0] for f in folder.iterdir())
+section = "\n".join([
+    "<!-- begin: bench/run_cpu.sh -->",
+    "## CPU",
+    "",
+    f"`bench/run_cpu.sh` at {os.environ['COMMIT'] or 'an unknown commit'}, {context['date'][:10]}: f32, "
+    f"{model[1] if model else 'unknown processor'}, {context['num_cpus']} processors, load {load:.1f} when it began; "
+    f"{os.environ['COMPILER']}; OPENBLAS_CORETYPE={os.environ.get('OPENBLAS_CORETYPE', 'unset')}. Medians of interleaved "
+    "repetitions. The peers are the hand-vectorised loops of `bench/cpu_peers.cpp` and OpenBLAS; ratio: the peer's time over "
+    "Tessera's, by the clock and by the processor time of all threads (which a busy machine distorts less).",
+    "",
+    "| work | threads | Tessera | peer | ratio | ratio of processor time |",
+    "|---|---|---|---|---|---|",
+    *lines,
+    "<!-- end: bench/run_cpu.sh -->",
+])
+print(section)
+if target:
+    path = pathlib.Path(target)
+    text = path.read_text() if path.exists() else "# Results\n"
+    old = re.compile(r"<!-- begin: bench/run_cpu.sh -->.*?<!-- end: bench/run_cpu.sh -->", re.S)
+    text = old.sub(lambda _: section, text) if old.search(text) else text.rstrip("\n") + "\n\n" + section + "\n"
+    path.write_text(text)
+PY

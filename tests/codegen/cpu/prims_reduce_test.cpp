@@ -1,5 +1,7 @@
 // Reductions and scans along any axis: exact for operations without rounding, within the rounding error for sums and
 // products, the same on every instruction set; identities, in place, reverse.
+#include <limits>
+
 #include "prims_support.hpp"
 
 namespace tessera::cpu::prims {
@@ -58,6 +60,36 @@ TEST(Reduce, ExactOperationsInAnyOrder) {
   for (const Elem e : {Elem::F16, Elem::BF16, Elem::F32, Elem::F64})
     for (const Op op : {Op::MaxF, Op::MinF})
       for (const bool nan : {false, true}) check_exact(binary(op, e, true, nan));
+}
+
+// Rows whose extremum is a zero, an infinity or NaN: where one comparison per element does not tell the result.
+TEST(Reduce, ExtremaOfZerosNansAndInfinities) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<std::vector<double>> palettes = {
+      {0.0, -0.0},       {-0.0},      {0.0},       {nan},      {nan, -inf},
+      {nan, inf},        {inf, -inf}, {nan, -0.0}, {-inf},     {inf},
+      {-0.0, -5.0, nan}, {0.0, 5.0},  {nan, 3.0},  {-2.0, -1}, {1, 2, nan}};
+  std::mt19937 random(45);
+  for (const Elem e : {Elem::F16, Elem::BF16, Elem::F32, Elem::F64})
+    for (const auto& palette : palettes)
+      for (const std::int64_t n : {64, 65, 200}) {
+        Tile src(e, static_cast<std::size_t>(n)), initial(e, 1);
+        const auto pick = [&] { return ir::from_double(e, palette[random() % palette.size()]); };
+        for (std::int64_t k = 0; k < n; ++k) src.set(static_cast<std::size_t>(k), pick());
+        initial.set(0, pick());
+        for (const Op op : {Op::MaxF, Op::MinF})
+          for (const bool propagate : {false, true}) {
+            const ElementOp element = binary(op, e, true, propagate);
+            std::uint64_t want = initial.get(0);
+            for (std::int64_t k = 0; k < n; ++k) want = combine(element, want, src.get(static_cast<std::size_t>(k)));
+            for (const Isa isa : isas()) {
+              Tile dst = initial;
+              reduce(element, isa)(dst.data.data(), src.data.data(), 1, n, 1);
+              ASSERT_TRUE(same(e, want, dst.get(0)))
+                  << text(isa) << " " << describe(element) << " of " << n << ", first " << palette[0];
+            }
+          }
+      }
 }
 
 TEST(Reduce, SumsAreCloseAndEqualOnEveryInstructionSet) {

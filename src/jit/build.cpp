@@ -6,6 +6,7 @@
 #include "jit/pipeline.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/ir/verifier.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -31,9 +32,10 @@ passes::Target target_for(int sm) {
 
 Build build(const ir::Module& module, const LaunchContract& contract, std::uint64_t held, const passes::Target& target,
             const std::string& label) {
+  ir::verify_or_throw(module);
   Prepared prepared = prepare(module, contract, held, target);
   Build made;
-  made.cubin = make_cubin(*prepared.module, concat("sm_", target.sm), label);
+  made.cubin = make_cubin(*prepared.module, concat("sm_", target.sm), label, prepared.bytecode);
   const ir::Function& entry = entry_of(*prepared.module);
   made.entry = entry.name;
   made.checks = std::move(prepared.checks);

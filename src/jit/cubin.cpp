@@ -102,9 +102,11 @@ std::vector<std::byte> bytecode_for(const ir::Module& module, ir::BytecodeVersio
   return ir::write_bytecode(*copy, {newest, true});
 }
 
-Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label) {
+Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label,
+                 std::span<const std::byte> bytecode) {
   const tileiras::Assembler assembler = assembler_or_throw(gpu, label);
-  const std::vector<std::byte> bytecode = ir::write_bytecode(module);
+  std::vector<std::byte> written;
+  if (bytecode.empty()) bytecode = written = ir::write_bytecode(module);
   return cached(key_of(bytecode, gpu, assembler), [&] {
     const ir::BytecodeVersion newest = assembler.newest_bytecode;
     return newest == ir::BytecodeVersion{} ? assemble(bytecode, gpu, label, assembler)

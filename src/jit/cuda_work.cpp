@@ -31,7 +31,7 @@ std::shared_ptr<const runtime::Launchable> make_cuda_work(const Prepared& prepar
   const ir::Function& entry = entry_of(*prepared.module);
   CachedCubin made;
   if (!ready) {
-    made = make_cubin(*prepared.module, gpu_name(prepared.target.sm), options.label).code;
+    made = make_cubin(*prepared.module, gpu_name(prepared.target.sm), options.label, prepared.bytecode).code;
     ready = &made;
   }
   runtime::cuda::KernelImage image;

@@ -9,7 +9,6 @@
 #include "jit/sha256.hpp"
 #include "jit/single_flight.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/ir/bytecode.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/runtime/cuda.hpp"
 
@@ -24,7 +23,7 @@ Digest key_of(const Prepared& prepared, Device device, const CompileOptions& opt
   for (const TensorArgument& t : options.tensors)
     hash.add_number(static_cast<std::uint64_t>(t.slot)).add_field(t.label);
   for (const passes::LoweredCheck& check : prepared.checks) hash.add_field(check.message);
-  hash.add_field(ir::write_bytecode(*prepared.module));
+  hash.add_field(prepared.bytecode);
   return hash.finish();
 }
 

@@ -5,6 +5,7 @@
 
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/verifier.hpp"
 #include "tessera/passes/apply_claims.hpp"
 #include "tessera/passes/tuning_text.hpp"
@@ -25,6 +26,7 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
   const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.multiprocessors * kBlocksPerThread;
   p.persistent_blocks = static_cast<std::uint64_t>(std::max(1, blocks));
   if (target.is_gpu()) p.checks = passes::lower_checks(*p.module);
+  p.bytecode = ir::write_bytecode(*p.module);
   return p;
 }
 
@@ -37,7 +39,6 @@ Prepared prepare(const ir::Module& module, const passes::Target& target) {
 
 Prepared prepare(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
                  const passes::Target& target) {
-  ir::verify_or_throw(module);
   std::unique_ptr<ir::Module> copy = ir::clone(module);
   // Claims name operations, so the copy is analysed anew; its obligations are those of the original.
   passes::apply_claims(*copy, analysis::Facts::analyze(*copy, contract), held);

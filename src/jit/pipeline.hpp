@@ -15,6 +15,7 @@ namespace tessera::jit {
 /// A module ready for code generation, and what the passes decided.
 struct Prepared {
   std::unique_ptr<ir::Module> module;
+  std::vector<std::byte> bytecode;  ///< of the module, in the newest version, with locations
   passes::Target target;
   passes::Choices choices;
   std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
@@ -22,11 +23,12 @@ struct Prepared {
   std::uint64_t persistent_blocks = 1;
 };
 
-/// Runs the passes for `target` on a verified copy of `module`, making use of the obligations in `held`. Throws
-/// CompileError if the module breaks Tile IR's rules.
+/// Runs the passes for `target` on a copy of `module`, which has been verified, making use of the obligations in
+/// `held`.
 Prepared prepare(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
                  const passes::Target& target);
-/// The same without claims: of the launch nothing is known.
+/// Verifies the module (CompileError if it breaks Tile IR's rules) and runs the passes on a copy, without claims: of
+/// the launch nothing is known.
 Prepared prepare(const ir::Module& module, const passes::Target& target);
 
 /// The module's only entry; throws CompileError if it has none.

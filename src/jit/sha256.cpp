@@ -1,14 +1,14 @@
 // The compression function as FIPS 180-4, 6.2.2 states it.
 #include "jit/sha256.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
 namespace tessera::jit {
-namespace {
 
 // FIPS 180-4, 4.2.2: fractional parts of the cube roots of the first 64 primes.
-constexpr std::uint32_t kRound[64] = {
+const std::uint32_t kSha256Rounds[64] = {
     0x428A2F98, 0x71374491, 0xB5C0FBCF, 0xE9B5DBA5, 0x3956C25B, 0x59F111F1, 0x923F82A4, 0xAB1C5ED5,
     0xD807AA98, 0x12835B01, 0x243185BE, 0x550C7DC3, 0x72BE5D74, 0x80DEB1FE, 0x9BDC06A7, 0xC19BF174,
     0xE49B69C1, 0xEFBE4786, 0x0FC19DC6, 0x240CA1CC, 0x2DE92C6F, 0x4A7484AA, 0x5CB0A9DC, 0x76F988DA,
@@ -18,14 +18,14 @@ constexpr std::uint32_t kRound[64] = {
     0x19A4C116, 0x1E376C08, 0x2748774C, 0x34B0BCB5, 0x391C0CB3, 0x4ED8AA4A, 0x5B9CCA4F, 0x682E6FF3,
     0x748F82EE, 0x78A5636F, 0x84C87814, 0x8CC70208, 0x90BEFFFA, 0xA4506CEB, 0xBEF9A3F7, 0xC67178F2};
 
+namespace {
+
 std::uint32_t big_endian(const std::byte* p) noexcept {
   return std::to_integer<std::uint32_t>(p[0]) << 24 | std::to_integer<std::uint32_t>(p[1]) << 16 |
          std::to_integer<std::uint32_t>(p[2]) << 8 | std::to_integer<std::uint32_t>(p[3]);
 }
 
-}  // namespace
-
-void Sha256::block(const std::byte* data) noexcept {
+void block(std::array<std::uint32_t, 8>& state, const std::byte* data) noexcept {
   std::uint32_t w[64];
   for (int t = 0; t < 16; ++t) w[t] = big_endian(data + 4 * t);
   for (int t = 16; t < 64; ++t) {
@@ -33,10 +33,10 @@ void Sha256::block(const std::byte* data) noexcept {
     const std::uint32_t s1 = std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ (w[t - 2] >> 10);
     w[t] = w[t - 16] + s0 + w[t - 7] + s1;
   }
-  auto [a, b, c, d, e, f, g, h] = state_;
+  auto [a, b, c, d, e, f, g, h] = state;
   for (int t = 0; t < 64; ++t) {
     const std::uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-    const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[t] + w[t];
+    const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kSha256Rounds[t] + w[t];
     const std::uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
     const std::uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
     h = g;
@@ -49,7 +49,19 @@ void Sha256::block(const std::byte* data) noexcept {
     a = t1 + t2;
   }
   const std::uint32_t add[8] = {a, b, c, d, e, f, g, h};
-  for (std::size_t i = 0; i < 8; ++i) state_[i] += add[i];
+  for (std::size_t i = 0; i < 8; ++i) state[i] += add[i];
+}
+
+}  // namespace
+
+Sha256::Sha256() noexcept {
+  static const bool has = has_sha_instructions();
+  instructions_ = has;
+}
+
+void Sha256::compress(const std::byte* data, std::size_t blocks) noexcept {
+  if (instructions_) return sha256_blocks_x86(state_.data(), data, blocks);
+  for (; blocks != 0; --blocks, data += pending_.size()) block(state_, data);
 }
 
 Sha256& Sha256::add(std::span<const std::byte> bytes) noexcept {
@@ -60,10 +72,12 @@ Sha256& Sha256::add(std::span<const std::byte> bytes) noexcept {
     pending_bytes_ += n;
     bytes = bytes.subspan(n);
     if (pending_bytes_ < pending_.size()) return *this;
-    block(pending_.data());
+    compress(pending_.data(), 1);
     pending_bytes_ = 0;
   }
-  for (; bytes.size() >= pending_.size(); bytes = bytes.subspan(pending_.size())) block(bytes.data());
+  const std::size_t whole = bytes.size() / pending_.size();
+  compress(bytes.data(), whole);
+  bytes = bytes.subspan(whole * pending_.size());
   if (!bytes.empty()) std::memcpy(pending_.data(), bytes.data(), bytes.size());
   pending_bytes_ = bytes.size();
   return *this;

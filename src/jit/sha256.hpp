@@ -12,8 +12,17 @@ namespace tessera::jit {
 
 using Digest = std::array<std::byte, 32>;
 
+extern const std::uint32_t kSha256Rounds[64];
+
+/// Whether this processor has instructions for it, and the compression function that uses them.
+bool has_sha_instructions() noexcept;
+void sha256_blocks_x86(std::uint32_t* state, const std::byte* data, std::size_t blocks) noexcept;
+
 class Sha256 {
  public:
+  Sha256() noexcept;
+  /// With or without the processor's instructions (which must be there).
+  explicit Sha256(bool instructions) noexcept : instructions_(instructions) {}
   Sha256& add(std::span<const std::byte> bytes) noexcept;
   Sha256& add(std::string_view text) noexcept { return add(std::as_bytes(std::span(text))); }
   /// A length goes before the bytes, so that neighbouring fields cannot be mistaken for each other.
@@ -24,7 +33,8 @@ class Sha256 {
   Digest finish() noexcept;
 
  private:
-  void block(const std::byte* data) noexcept;
+  void compress(const std::byte* data, std::size_t blocks) noexcept;
+  bool instructions_;
   // FIPS 180-4, 5.3.3: fractional parts of the square roots of the first 8 primes.
   std::array<std::uint32_t, 8> state_ = {0x6A09E667u, 0xBB67AE85u, 0x3C6EF372u, 0xA54FF53Au,
                                          0x510E527Fu, 0x9B05688Cu, 0x1F83D9ABu, 0x5BE0CD19u};

@@ -33,6 +33,17 @@ TEST(Sha256, CutsDoNotMatter) {
   }
 }
 
+TEST(Sha256, TheProcessorsInstructionsAgree) {
+  if (!has_sha_instructions()) GTEST_SKIP() << "this processor has none";
+  std::string message;
+  std::uint32_t random = 1;
+  for (int i = 0; i < 1000; ++i) message += static_cast<char>((random = random * 1664525u + 1013904223u) >> 24);
+  for (std::size_t length = 0; length <= message.size(); ++length) {
+    const std::string_view text(message.data(), length);
+    ASSERT_EQ(Sha256(true).add(text).finish(), Sha256(false).add(text).finish()) << length;
+  }
+}
+
 TEST(Sha256, FieldsAreToldApart) {
   EXPECT_NE(Sha256().add_field("ab").add_field("c").finish(), Sha256().add_field("a").add_field("bc").finish());
 }

@@ -50,7 +50,8 @@ for file in sorted(folder.iterdir()):
     report = json.loads(file.read_text())
     rows = {b["run_name"].split("/process_time")[0].replace("/real_time", ""): b
             for b in report["benchmarks"] if b.get("aggregate_name", "median" if b["repetitions"] == 1 else "") == "median"}
-    for name, ours in rows.items():
+    in_order = sorted(rows.items(), key=lambda row: (row[1]["family_index"], row[1]["per_family_instance_index"]))
+    for name, ours in in_order:  # the runs were shuffled
         if "tessera" not in name:
             continue
         peer = next(rows[n] for p in ("peer", "openblas") if (n := name.replace("tessera", p)) in rows)

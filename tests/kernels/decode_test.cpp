@@ -11,8 +11,8 @@ namespace {
 void check_packed(const AttentionOptions& options) {
   const std::vector<i32> ends{0, 5, 5, 75, 230, 231};  // one sequence is empty
   const int tokens = ends.back(), heads = 2, d = 64;
-  const auto q = random_tensor<f32>({tokens, heads, d}, 1), k = random_tensor<f32>({tokens, 1, d}, 2);
-  const auto v = random_tensor<f32>({tokens, 1, d}, 3);
+  const auto q = random_tensor<bf16>({tokens, heads, d}, 1), k = random_tensor<bf16>({tokens, 1, d}, 2);
+  const auto v = random_tensor<bf16>({tokens, 1, d}, 3);
   const auto hq = doubles(q), hk = doubles(k), hv = doubles(v);
   std::vector<double> want(hq.size());
   for (std::size_t s = 0; s + 1 < ends.size(); ++s) {
@@ -28,7 +28,7 @@ void check_packed(const AttentionOptions& options) {
     }
   }
   const auto offsets = from(ends, {ends.size()}).sync();
-  expect_close(attention_varlen(q, k, v, offsets, options).sync(), want, 1e-5, "packed");
+  expect_close(attention_varlen(q, k, v, offsets, options).sync(), want, 1e-2, "packed");
 }
 TEST(AttentionVarlen, Sequences) {
   check_packed({});
@@ -72,15 +72,17 @@ TEST(DecodeAttention, PartsOfTheCache) {
     for (const int parts : {0, 1, 3, 9})
       expect_close(decode_attention(q, k, v, n, 0, parts).sync(), want, 1e-5, std::to_string(parts) + " parts");
   }
-  const auto two = from(std::vector<i32>{1, 2}, {2}).sync();
+  const auto n = zeros<i32>({batch}).sync(), two = from(std::vector<i32>{1, 2}, {2}).sync();
+  const std::vector<double> nothing(batch * heads * d, 0.0);
+  EXPECT_EQ(doubles(decode_attention(q, k.slice<2>(0, 0), v.slice<2>(0, 0), n).sync()), nothing);
   EXPECT_ERROR(ShapeError, (void)decode_attention(q, k, v, two), "argument lengths has the extents [2]");
 }
 
 TEST(PagedAttention, PagesInAnyOrder) {
   const int page = 32, pages = 20, most = 7;
-  const auto q = random_tensor<f32>({batch, heads, d}, 7);
-  const auto k = random_tensor<f32>({pages, kv_heads, page, d}, 8);
-  const auto v = random_tensor<f32>({pages, kv_heads, page, d}, 9);
+  const auto q = random_tensor<f16>({batch, heads, d}, 7);
+  const auto k = random_tensor<f16>({pages, kv_heads, page, d}, 8);
+  const auto v = random_tensor<f16>({pages, kv_heads, page, d}, 9);
   std::vector<i32> table;
   for (int i = 0; i < batch * most; ++i) table.push_back(i * 7 % pages);
   const std::vector<i32> lengths{200, 33, 0};
@@ -90,7 +92,7 @@ TEST(PagedAttention, PagesInAnyOrder) {
     return (table[static_cast<std::size_t>(b * most + j / page)] * kv_heads + h) * page + j % page;
   });
   for (const int parts : {0, 1, 4})
-    expect_close(paged_attention(q, k, v, t, used, 0, parts).sync(), want, 1e-5, std::to_string(parts) + " parts");
+    expect_close(paged_attention(q, k, v, t, used, 0, parts).sync(), want, 2e-3, std::to_string(parts) + " parts");
   EXPECT_ERROR(ShapeError, (void)paged_attention(q, k, v, n, used), "argument table has the extents [1, 1]");
 }
 

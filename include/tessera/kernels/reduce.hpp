@@ -37,7 +37,7 @@ auto rows_reduced(const X& x, SourceLocation where) {
   const View<T, 2> rows = rows_of(x, where);
   const std::int64_t n = rows.dim(1);
   if constexpr (!F::empty_ok) expect_shape(n > 0, F::name, "x", x, "a row needs an element", where);
-  auto y = with_extent<kShortestTile, kRowChunk>(n, [&](auto c) {
+  auto y = with_extent<kShortestTile, kLongestTile>(n, [&](auto c) {
     constexpr int B = c >= 2048 ? 1 : 2048 / c;  // short rows share a block: 2048 elements in flight
     return kernel<reduce_rows<F, T, B, c>>(empty<compute_t<T>>(Dims<1>(rows.dim(0))), rows,
                                            static_cast<compute_t<T>>(n), where);

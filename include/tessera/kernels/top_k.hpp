@@ -62,9 +62,9 @@ Op<std::tuple<Tensor<element_of<X>, 2>, Tensor<i32, 2>>> top_k(const X& x, std::
     return kernel<top_k_chunk<T, K, kChunk>>(empty<T>(parts), empty<i32>(parts), x.view(), where)
         .then([dims, chunks, where](std::tuple<Tensor<T, 3>, Tensor<i32, 3>> made) {
           const Dims<2> candidates(dims[0], chunks * dims[1]);
-          return kernel<top_k_merge<T, K, kLongestTile>>(
-              empty<T>(dims), empty<i32>(dims), tessera::reshape(std::get<0>(made).view(), candidates),
-              tessera::reshape(std::get<1>(made).view(), candidates), where);
+          return kernel<top_k_merge<T, K, kLongestTile>>(empty<T>(dims), empty<i32>(dims),
+                                                         tessera::reshape(std::get<0>(made).view(), candidates),
+                                                         tessera::reshape(std::get<1>(made).view(), candidates), where);
         });
   });
 }

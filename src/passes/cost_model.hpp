@@ -25,11 +25,12 @@ inline constexpr int kOtherRegisters = 96;     // of a thread beside its accumul
 /// a chain holds its result beside that of the next one), of the loop that holds most among the deepest.
 struct StepLoad {
   std::int64_t accumulators = 0, bytes = 0;
+  bool eight_bit = false;  ///< products of 8-bit floats
 };
 StepLoad step_load(const KernelFacts&);
 
-/// Warps a CTA for so many accumulators: 4, the smallest group that issues a warpgroup's product, or 8.
-int warps_for(std::int64_t accumulators, const Machine&);
+/// Warps a CTA: 4, the smallest group that issues a warpgroup's product, or 8.
+int warps_for(const StepLoad&, const Machine&);
 
 /// True if the kernel's threads can hold `elements` more accumulators.
 bool fits_one_more(const KernelFacts&, std::int64_t elements, const Target&);

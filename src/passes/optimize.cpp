@@ -20,7 +20,8 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
       split_loops(f);
     }
     relax_math(f);
-    if (tuning.early_loads) issue_loads_early(f);
+    scan_last_axis(f);
+    define_results(f);
     choose_access_paths(f, target, tuning);
     clean_up(f);
     choices = choose_hints(f, target, tuning);

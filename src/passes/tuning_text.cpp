@@ -22,8 +22,7 @@ struct SwitchKey {
   const char* name;
   bool Tuning::*member;
 };
-constexpr SwitchKey kSwitches[] = {
-    {"split", &Tuning::split_loops}, {"pipeline", &Tuning::pipeline_mma}, {"early", &Tuning::early_loads}};
+constexpr SwitchKey kSwitches[] = {{"split", &Tuning::split_loops}, {"pipeline", &Tuning::pipeline_mma}};
 constexpr const char* kPaths[] = {"tma", "view", "pointer"};  // in the order of AccessPath
 
 [[noreturn]] void fail(std::string_view word) {

@@ -23,7 +23,6 @@ struct Tuning {
   std::optional<AccessPath> access;  ///< of every load and store that may take it
   bool split_loops = true;
   bool pipeline_mma = true;
-  bool early_loads = true;
   bool operator==(const Tuning&) const = default;
 };
 

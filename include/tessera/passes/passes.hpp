@@ -33,9 +33,12 @@ bool split_loops(ir::Function&);
 /// Cheaper forms of operations that are marked approximate. True if anything changed.
 bool relax_math(ir::Function&);
 
-/// Moves unordered loads before the reductions that stand in front of them, so that they are on the way meanwhile. True
-/// if anything changed.
-bool issue_loads_early(ir::Function&);
+/// Makes scans run along the last axis of their tiles. True if anything changed.
+bool scan_last_axis(ir::Function&);
+
+/// Gives operations the results that docs/semantics.md defines where the assembler leaves them open. True if anything
+/// changed.
+bool define_results(ir::Function&);
 
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});

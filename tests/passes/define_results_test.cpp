@@ -1,0 +1,117 @@
+// Division by zero and by -1, NaN to integers and scans along any axis compute the same after the passes for a GPU as
+// before, on the CPU, whose semantics are the definition; and where nothing is undefined nothing is added.
+#include <limits>
+#include <random>
+
+#include "lang/run_kernel.hpp"
+#include "passes/pass_support.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+template <class T>
+void divide(Mut<T, 64> q, Mut<T, 64> r, In<T, dyn> x, In<T, dyn> y) {
+  const auto a = x.load_like(q), b = y.load_like(q);
+  q.store(a / b);
+  r.store(a % b);
+}
+template <class T>
+void divide_by_seven(Mut<T, 64> q, Mut<T, 64> r, In<T, dyn> x) {
+  const auto a = x.load_like(q);
+  q.store(a / T{7});
+  r.store(a % T{7});
+}
+template <class From, class To>
+void convert(Mut<To, 64> y, In<From, dyn> x) {
+  y.store(cast<To>(x.load_like(y)));
+}
+void scans(Mut<i32, 8, 16> down, Mut<i32, 8, 16> up, Mut<i32, 8, 16> along, In<i32, dyn, dyn> x) {
+  const auto t = x.load_like(down);
+  down.store(scan(t, axis<0>, 0, [](auto a, auto b) { return a + b; }));
+  up.store(cumsum(t, axis<0>, backward));
+  along.store(cumsum(t, axis<1>));
+}
+
+template <class T>
+void expect_equal(const std::vector<T>& expected, const std::vector<T>& found) {
+  ASSERT_EQ(std::memcmp(expected.data(), found.data(), expected.size() * sizeof(T)), 0);
+}
+
+/// The kernel as recorded and after the passes; both run over copies of the same arguments.
+template <auto K, class... A>
+std::unique_ptr<ir::Module> expect_same(cpu::Grid grid, const A&... arguments) {
+  lang::Trace t = lang::trace<K>();
+  const auto run = [&](const ir::Module& module) {
+    std::tuple<A...> copies{arguments...};
+    Slots slots;
+    std::apply([&](auto&... a) { (slots.add(a), ...); }, copies);
+    cpu::Program::compile(module)->run(grid, slots.values());
+    return copies;
+  };
+  const auto expected = run(*t.module);
+  auto optimized = ir::clone(*t.module);
+  passes::optimize(*optimized, {90, 132});
+  EXPECT_EQ(problems(*optimized), "");
+  const auto found = run(*optimized);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (expect_equal(std::get<I>(expected).data, std::get<I>(found).data), ...);
+  }(std::index_sequence_for<A...>{});
+  return optimized;
+}
+
+/// Selects that any kernel with one input has, for regions that broadcast.
+std::size_t plain_selects() {
+  const Array<std::int32_t> x({64});
+  return count(*expect_same<convert<std::int32_t, std::int32_t>>(cpu::Grid{1}, x, x)->functions[0], ir::Op::Select);
+}
+
+template <class T>
+void check_division() {
+  const T low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
+  const T special[] = {0, 1, static_cast<T>(-1), low, high, 7, static_cast<T>(-7), 2};
+  Array<T> x({64}), y({64}), out({64}, T{99});
+  x.each([&](std::int64_t i) { return special[i / 8]; });
+  y.each([&](std::int64_t i) { return special[i % 8]; });
+  const auto guarded = expect_same<divide<T>>(cpu::Grid{1}, out, out, x, y);
+  EXPECT_GE(count(*guarded->functions[0], ir::Op::Select), 4u);
+  const auto plain = expect_same<divide_by_seven<T>>(cpu::Grid{1}, out, out, x);
+  EXPECT_EQ(count(*plain->functions[0], ir::Op::Select), plain_selects()) << "a divisor that is 7 needs no guard";
+}
+
+TEST(DefineResults, DivisionByZeroAndMinusOne) {
+  check_division<std::int32_t>();
+  check_division<std::int64_t>();
+  check_division<std::int8_t>();
+  check_division<std::uint32_t>();
+  check_division<std::uint64_t>();
+}
+
+template <class From, class To>
+std::size_t selects_of_conversion() {
+  Array<From> x({64});
+  const double special[] = {0.0 / 0.0, 1e30, -1e30, 3.7, -3.7, 1.0 / 0.0, -1.0 / 0.0, 0.0};
+  x.each([&](std::int64_t i) { return static_cast<From>(static_cast<float>(special[i % 8])); });
+  const auto module = expect_same<convert<From, To>>(cpu::Grid{1}, Array<To>({64}, To{55}), x);
+  return count(*module->functions[0], ir::Op::Select) - plain_selects();
+}
+
+TEST(DefineResults, NanToIntegers) {
+  EXPECT_EQ((selects_of_conversion<double, std::int32_t>()), 1u);
+  EXPECT_EQ((selects_of_conversion<float, std::int64_t>()), 1u);
+  EXPECT_EQ((selects_of_conversion<f16, std::uint64_t>()), 1u);
+  EXPECT_EQ((selects_of_conversion<float, std::int32_t>()), 0u) << "the hardware's conversion gives 0";
+}
+
+TEST(DefineResults, ScansRunAlongTheLastAxis) {
+  Array<std::int32_t> x({8, 16}), out({8, 16}, 99);
+  x.each([](std::int64_t i) { return static_cast<std::int32_t>(i * i % 23 - 11); });
+  const auto module = expect_same<scans>(cpu::Grid{1}, out, out, out, x);
+  ir::walk(module->functions[0]->body(), [](const ir::Operation& op) {
+    if (op.op() == ir::Op::Scan) { EXPECT_EQ(op.int_attr(ir::AttrName::dim), 1); }
+  });
+  EXPECT_EQ(count(*module->functions[0], ir::Op::Permute), 4u) << "one before and one after each of two scans";
+}
+
+}  // namespace

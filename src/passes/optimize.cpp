@@ -14,6 +14,10 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     order_tokens(f);
     clean_up(f);
     if (!target.is_gpu()) continue;
+    if (unchain_iterations(f)) {
+      order_tokens(f);
+      clean_up(f);
+    }
     if (tuning.pipeline_mma) pipeline_mma(f, target);
     if (tuning.split_loops) {
       hoist_invariants(f);

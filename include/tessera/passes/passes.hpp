@@ -22,6 +22,10 @@ void clean_up(ir::Function&);
 /// anything changed.
 bool order_tokens(ir::Function&);
 
+/// Lets the iterations of a loop access a tensor without waiting for each other where each touches other elements. True
+/// if anything changed.
+bool unchain_iterations(ir::Function&);
+
 /// Issues a product one iteration ahead where it feeds, through other work, a product with a carried accumulator. True
 /// if anything changed.
 bool pipeline_mma(ir::Function&, const Target&);

@@ -1,0 +1,126 @@
+// A tensor's accesses are one chain of tokens, also through loops: an iteration's store waits for that of the one
+// before, which costs a barrier over the block each time. Where every iteration touches another part of the tensor, the
+// iterations need not wait for each other: each waits for what came before the loop, and what comes after it waits for
+// all of them.
+//
+//   t = for i with t0 { store row[i], token t }   =>   t = for i with t0 { s = store row[i], token t0; t = join t, s }
+#include <algorithm>
+#include <unordered_set>
+#include <vector>
+
+#include "passes/affine.hpp"
+#include "passes/rewriter.hpp"
+#include "passes/values.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+using ir::Op;
+using ir::Operation;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+/// What hangs on one carried token inside the loop's body.
+struct Chain {
+  std::vector<Operation*> accesses;
+  bool ok = true;
+};
+
+Chain chain_of(Operation& loop, std::size_t carried) {
+  Chain chain;
+  ir::Block& body = loop.region(0);
+  std::unordered_set<const ir::ValueImpl*> seen;
+  std::vector<Value> work{body.arg(first_carried_arg(loop) + carried)};
+  while (!work.empty() && chain.ok) {
+    const Value token = work.back();
+    work.pop_back();
+    if (!seen.insert(token.impl()).second) continue;
+    for (ir::OpOperand* use = token.first_use(); use; use = use->next) {
+      Operation* user = use->owner;
+      const bool here = user->block() == &body;
+      if (here && user->op() == Op::JoinTokens) {
+        work.push_back(user->result());
+      } else if (here && (user->op() == Op::LoadViewTko || user->op() == Op::StoreViewTko)) {
+        if (std::find(chain.accesses.begin(), chain.accesses.end(), user) == chain.accesses.end())
+          chain.accesses.push_back(user);
+        work.push_back(user->result(user->num_results() - 1));
+      } else if (!(user == body.terminator() && use->number() == carried)) {
+        chain.ok = false;  // waits inside a nested region, an atomic, another chain
+      }
+    }
+  }
+  return chain;
+}
+
+Value tensor_of(const Operation& access) {
+  const Operation* view = access.single("view").def();
+  return view && view->op() == Op::MakePartitionView ? view->operand(0) : Value();
+}
+
+/// True if each iteration's tile is another stretch of one line of the tensor: one index counts with the induction
+/// variable (different modulo 2^32 in every iteration), along an axis whose stride is a number other than 0; the tile
+/// has extent 1 along the others. Then no two iterations share an element, whatever the other strides are.
+bool walks_a_line(const Operation& access, const Operation& loop) {
+  const Type view = access.single("view").type();
+  const std::vector<Value> index = access.group("index");
+  int moving = 0;
+  for (std::size_t a = 0; a < index.size(); ++a) {
+    if (defined_outside(index[a], loop.region(0))) {
+      if (view.tile_shape()[a] != 1) return false;
+      continue;
+    }
+    const std::int64_t stride = view.tensor().strides()[static_cast<std::size_t>(view.dim_map()[a])];
+    const auto form = affine_value(index[a], loop);
+    if (!form || form->form.coefficient != 1 || stride == ir::kDynamic || stride == 0) return false;
+    ++moving;
+  }
+  return moving == 1;
+}
+
+bool same_tile(const Operation& a, const Operation& b) {
+  const Type x = a.single("view").type(), y = b.single("view").type();
+  return tensor_of(a) == tensor_of(b) && a.group("index") == b.group("index") &&
+         std::equal(x.tile_shape().begin(), x.tile_shape().end(), y.tile_shape().begin(), y.tile_shape().end()) &&
+         std::equal(x.dim_map().begin(), x.dim_map().end(), y.dim_map().begin(), y.dim_map().end());
+}
+
+bool unchain(Operation& loop, std::size_t carried) {
+  const Chain chain = chain_of(loop, carried);
+  if (!chain.ok || chain.accesses.empty()) return false;
+  const Operation& first = *chain.accesses.front();
+  if (!tensor_of(first) || !walks_a_line(first, loop)) return false;
+  for (const Operation* access : chain.accesses)
+    if (!same_tile(first, *access)) return false;
+  const Value arg = loop.region(0).arg(first_carried_arg(loop) + carried);
+  const Value before = loop.operand(first_carried_operand(loop) + carried);
+  Operation* end = loop.region(0).terminator();
+  const Value last = end->operand(carried);
+  arg.replace_all_uses_with(before);
+  Value next = arg;
+  if (loop.result(carried).has_uses()) {
+    ir::Builder b = ir::Builder::before(end);
+    b.loc = end->loc;
+    next = b.create(Op::JoinTokens, {arg, last}, {Type::token()})->result();
+  }
+  end->set_operand(carried, next);
+  return true;
+}
+
+}  // namespace
+
+bool unchain_iterations(ir::Function& f) {
+  std::vector<Operation*> loops;
+  ir::walk(f.body(), [&](Operation& op) {
+    const Operation* end = op.op() == Op::For ? op.region(0).terminator() : nullptr;
+    if (end && end->op() == Op::Continue && !leaves_early(op)) loops.push_back(&op);
+  });
+  bool changed = false;
+  for (Operation* loop : loops)
+    for (std::size_t c = 0; c < loop->num_results(); ++c)
+      if (loop->result(c).type().is_token()) changed = unchain(*loop, c) || changed;
+  return changed;
+}
+
+}  // namespace tessera::passes

@@ -254,6 +254,20 @@ TEST(CudaDriverStart, SaysWhatIsWrongAndWhatToDo) {
   EXPECT_EQ(start(good.table()), "");
 }
 
+TEST(CudaDriverStart, ADriverWithoutGpusSaysSo) {
+  FakeDriver none(0);
+  int count = -1;
+  EXPECT_NE(count_gpus(none.table(), count).find("no GPU can be used: CUDA_ERROR_FAKE_100"), std::string::npos);
+  EXPECT_NE(count_gpus(none.table(), count).find("CUDA_VISIBLE_DEVICES"), std::string::npos);
+  EXPECT_EQ(count, 0);
+  FakeDriver three(3);
+  EXPECT_EQ(count_gpus(three.table(), count), "");
+  EXPECT_EQ(count, 3);
+  three.fail_next(Fn::cuDeviceGetCount, 3);
+  EXPECT_NE(count_gpus(three.table(), count).find("nvidia-smi"), std::string::npos);
+  EXPECT_EQ(count, 0);
+}
+
 TEST(CudaDriverStart, WithoutADriverTheMessageSaysSo) {
   std::string why;
   if (available(&why)) GTEST_SKIP() << "this machine has a GPU";

@@ -12,17 +12,12 @@ namespace tessera::runtime::cuda {
 
 namespace {
 
-/// What is wrong if the driver shows no GPU; the number of GPUs otherwise.
+/// As count_gpus, of the installed driver.
 std::string count_devices(int& count) {
   std::string why;
   count = 0;
   const Driver* driver = installed_driver(&why);
-  if (driver == nullptr) return why;
-  const CUresult result = driver->cuDeviceGetCount(&count);
-  if (result == CUDA_SUCCESS && count > 0) return {};
-  count = 0;
-  const CUresult reason = result == CUDA_SUCCESS ? CUDA_ERROR_NO_DEVICE : result;
-  return concat("no GPU can be used: ", result_text(*driver, reason), ".\n  ", result_info(reason).mend);
+  return driver != nullptr ? count_gpus(*driver, count) : why;
 }
 
 const Driver& driver_or_throw(int ordinal) {

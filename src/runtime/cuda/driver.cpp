@@ -90,6 +90,15 @@ const Driver* installed_driver(std::string* why) {
   return installed.why.empty() ? &installed.driver : nullptr;
 }
 
+std::string count_gpus(const Driver& driver, int& count) {
+  const CUresult result = driver.cuDeviceGetCount(&count);
+  if (result == CUDA_SUCCESS && count > 0) return {};
+  count = 0;
+  const CUresult reason = result == CUDA_SUCCESS ? CUDA_ERROR_NO_DEVICE : result;
+  return concat("no GPU can be used: ", result_text(driver, reason), " in cuDeviceGetCount.\n  ",
+                result_info(reason).mend);
+}
+
 ResultInfo result_info(CUresult result) noexcept {
   [[maybe_unused]] constexpr bool Plain = false, Poison = true;
   switch (result) {

@@ -24,6 +24,9 @@ const Driver* installed_driver(std::string* why = nullptr);
 /// and returns an empty text or what is wrong.
 std::string start(Driver& driver);
 
+/// The number of GPUs that the driver shows; if it is 0, the text says why and what to do.
+std::string count_gpus(const Driver& driver, int& count);
+
 /// What results.def says of a result.
 struct ResultInfo {
   bool poison = false;

@@ -71,6 +71,7 @@ class CudaQueue final : public Queue {
 
   void launch(const Submission& submission, std::uint64_t number) override {
     if (observer_ && !observer_->may_run(number, submission.accesses)) {
+      track_->log.add(nullptr, {}, number);
       last_ = number;
       return;
     }

@@ -139,13 +139,24 @@ Conditions Collector::stride_condition(Expr stride, std::uint64_t bytes) {
   return conditions_->both(in_range, conditions_->divides(kVectorBytes / bytes, stride));
 }
 
-/// True if an access moves more than a vector at a time along this dimension, or may: through pointers nobody knows.
+/// True if some access moves more than a vector at a time along this dimension; through pointers, along any.
 bool Collector::is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector) const {
   for (const auto& [dim, tile] : divisors_) {
     if (dim == dim_arg && tile > vector) return true;
   }
-  for (const ir::OpOperand* use = base.first_use(); use != nullptr; use = use->next) {
-    if (use->owner->op() != Op::MakeTensorView) return true;
+  std::vector<ir::Value> pointers{base};
+  while (!pointers.empty()) {
+    const ir::Value p = pointers.back();
+    pointers.pop_back();
+    if (static_cast<std::uint64_t>(p.type().num_elements()) > vector) return true;
+    for (const ir::OpOperand* use = p.first_use(); use != nullptr; use = use->next) {
+      const ir::Operation& user = *use->owner;
+      for (std::size_t i = 0; i < user.num_results(); ++i) {
+        const ir::Type type = user.result(i).type();
+        if (user.info().has(ir::traits::Pure) && type.is_tile() && type.is_pointer())
+          pointers.push_back(user.result(i));
+      }
+    }
   }
   return false;
 }

@@ -105,6 +105,17 @@ TEST(Facts, ACausalLoopNeverLeavesItsTensor) {
   }
 }
 
+void one_number_a_block(Mut<f32, 1, 64> y, In<f32, dyn> scale) {
+  auto [row, column] = y.index();
+  y.store(y.load() * scale.gather(row));
+}
+TEST(Facts, ParityOfWhatNoVectorCrossesIsNotAsked) {
+  const Recorded r = recorded<one_number_a_block>();
+  EXPECT_EQ(r.obligations().find("arg2.dim(0) is a multiple"), std::string::npos) << r.obligations();
+  EXPECT_EQ(r.obligations().find("arg1.dim(0) is a multiple"), std::string::npos) << r.obligations();
+  EXPECT_NE(r.obligations().find("arg1.dim(1) is a multiple of 64"), std::string::npos) << r.obligations();
+}
+
 /// Kernels whose module is not what the contract describes have no facts, and no claim.
 TEST(Facts, AContractOfAnotherKernelSaysNothing) {
   const Recorded r = recorded<softmax<1024>>();

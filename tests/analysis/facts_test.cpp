@@ -105,6 +105,19 @@ TEST(Facts, ACausalLoopNeverLeavesItsTensor) {
   }
 }
 
+TEST(Facts, TheGuardOfAWideGridBoundsWhatWasComputedBeforeIt) {
+  lang::Specialization wide = row_major(lang::trace<softmax<1024>>({}).params);
+  wide.wide_grid = true;
+  lang::Trace trace = lang::trace<softmax<1024>>(wide);
+  analysis::LaunchContract contract = contract_of(trace.params);
+  contract.wide_grid = true;
+  analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract);
+  const Recorded r{std::move(trace), std::move(contract), std::move(facts)};
+  const auto module = r.claimed({{20'000'000, 1024}, {20'000'000, 1024}});
+  EXPECT_EQ(count(*module, ir::Op::If), 1);  // the blocks beyond the last piece
+  EXPECT_EQ(inbounds(*module), (Names{"11", "11"}));
+}
+
 void one_number_a_block(Mut<f32, 1, 64> y, In<f32, dyn> scale) {
   auto [row, column] = y.index();
   y.store(y.load() * scale.gather(row));

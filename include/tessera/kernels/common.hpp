@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/host/reshape.hpp"
+#include "tessera/runtime/cuda.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera::kernels {
@@ -62,11 +63,11 @@ struct RowPiece<T, R, B, std::integer_sequence<int, I...>> {
 /// The device that a kernel is chosen for.
 struct Target {
   bool gpu = false;
-  int processors = 1;  ///< SMs; what does not depend on their number treats every GPU alike
+  int processors = 1;  ///< SMs of a GPU
 };
 inline Target target_of(const Device& device) {
-  if (device.kind() == DeviceKind::Cpu) return {};
-  return {true, 132};  // an H200; the number decides how work is split, not whether it is right
+  if (device.kind() != DeviceKind::Cuda) return {};
+  return {true, runtime::cuda::device_info(device).multiprocessors};
 }
 
 /// A configuration chosen by number instead of by the heuristics: what a tuner sets.

@@ -23,6 +23,7 @@ std::uint64_t scenario(Rig& rig, int& released) {
   const Stream a(rig.device()), b(rig.device()), main = Stream::default_of(rig.device());
   const StorageRef memory = rig.make(1);
   int* count = &released;
+  released = 0;
   StorageRef foreign = Storage::adopt(rig.device(), memory->data(), 8,
                                       std::shared_ptr<void>(memory->data(), [count, memory](void*) { ++*count; }));
   StorageRef y = Storage::allocate(rig.device(), 8, {.poison = true}), z = rig.make(3);
@@ -90,6 +91,43 @@ TEST_P(CudaFault, AtEveryCall) {
 
 /// An argument error, out of memory, and one that the library has no words for.
 INSTANTIATE_TEST_SUITE_P(Results, CudaFault, ::testing::Values(1, 2, 999));
+
+/// The same with a fault of the device, after which every call fails: nothing hangs, crashes or leaks, and later calls
+/// name the first cause.
+TEST(CudaFaultForGood, AtEveryCall) {
+  int faults = 0;
+  for (int k = 0;; ++k) {
+    SCOPED_TRACE("the device dies at call " + std::to_string(k));
+    Rig rig;
+    int released = -1;
+    rig.driver.fail_at(k, 700, true);
+    bool thrown = false;
+    try {
+      scenario(rig, released);
+    } catch (const Error& error) {
+      thrown = true;
+      EXPECT_NE(error.message().find("CUDA_ERROR_FAKE_700"), std::string::npos) << error.what();
+    }
+    if (!rig.driver.fault_happened()) {
+      EXPECT_FALSE(thrown);
+      break;
+    }
+    ++faults;
+    try {
+      rig.make(1);
+      ADD_FAILURE() << "memory of a dead device was handed out";
+    } catch (const DeviceError& error) {
+      EXPECT_NE(error.message().find("CUDA_ERROR_FAKE_700"), std::string::npos) << error.what();
+    }
+    EXPECT_LE(released, 1);
+    rig.owned.reset();
+    EXPECT_NE(released, 0) << "foreign memory was not let go of";
+    EXPECT_EQ(rig.driver.violation(), "");
+    EXPECT_EQ(rig.driver.leaks(), "");
+    if (::testing::Test::HasFailure()) break;
+  }
+  EXPECT_GT(faults, 90);
+}
 
 TEST(CudaFaultWhileStarting, AtEveryCall) {
   int faults = 0;

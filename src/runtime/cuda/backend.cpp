@@ -69,8 +69,10 @@ void CudaBackend::verify_foreign(const void* memory, std::size_t bytes) {
   const auto address = static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(memory));
   unsigned type = 0;
   int device = -1;
-  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS ||
-      type != CU_MEMORYTYPE_DEVICE) {
+  const CUresult known = driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+  if (known != CUDA_ERROR_INVALID_VALUE)  // which is the answer for memory that the driver has never heard of
+    context_.check(known, "cuPointerGetAttribute", "examining borrowed memory");
+  if (known == CUDA_ERROR_INVALID_VALUE || type != CU_MEMORYTYPE_DEVICE) {
     throw DeviceError(concat("this address is not memory of ", name(),
                              ": the driver does not know it as memory of a GPU.\n"
                              "  Borrow host memory with Device::cpu()."));

@@ -38,6 +38,15 @@ struct DLManagedTensor {
 
 namespace {
 
+/// On the CPU whatever the default is: the tests look at the memory.
+struct OnCpu : testing::Test {
+  Device before = default_device();
+  OnCpu() { set_default_device(Device::cpu()); }
+  ~OnCpu() override { set_default_device(before); }
+};
+struct FromDlpack : OnCpu {};
+struct ToDlpack : OnCpu {};
+
 /// A producer: 2 x 3 floats, rows 4 apart, that counts the calls of its deleter. Fields are changed by the tests.
 template <class M = dlpack::ManagedTensorVersioned>
 struct Producer {
@@ -57,7 +66,7 @@ struct Producer {
 };
 
 template <class M>
-class BothForms : public testing::Test {};
+class BothForms : public OnCpu {};
 using Forms = testing::Types<dlpack::ManagedTensorVersioned, dlpack::ManagedTensor, DLManagedTensor>;
 TYPED_TEST_SUITE(BothForms, Forms);
 
@@ -85,7 +94,7 @@ TYPED_TEST(BothForms, ANullDeleterIsAllowed) {
   EXPECT_EQ((host(from_dlpack<f32, 2>(p.get())).sync()[5]), 6.0f);
 }
 
-TEST(FromDlpack, TakesWhatTheLayoutSays) {
+TEST_F(FromDlpack, TakesWhatTheLayoutSays) {
   Producer<> p;
   p->byte_offset = 4;
   EXPECT_EQ((host(from_dlpack<f32, 2>(p.get())).sync()), (std::vector<f32>{1, 2, 3, 5, 6, 7}));
@@ -109,7 +118,7 @@ TEST(FromDlpack, TakesWhatTheLayoutSays) {
   for (const auto* x : {&p, &dense, &one, &none, &pinned, &newer}) EXPECT_EQ(x->deleted, 1);
 }
 
-TEST(FromDlpack, RejectsWhatItCannotBeAndTakesNothing) {
+TEST_F(FromDlpack, RejectsWhatItCannotBeAndTakesNothing) {
   const auto reject = [](auto change, auto type, const char* words) {
     Producer<> p;
     change(p);
@@ -146,7 +155,7 @@ TEST(FromDlpack, RejectsWhatItCannotBeAndTakesNothing) {
   EXPECT_EQ((from_dlpack<f32, 2>(p.get()).size()), 6) << "and unchanged it is taken";
 }
 
-TEST(FromDlpack, OneTensorAtATimeOverTheSameMemory) {
+TEST_F(FromDlpack, OneTensorAtATimeOverTheSameMemory) {
   Producer<> a, b;
   b->data = a.data;
   auto t = from_dlpack<f32, 2>(a.get());
@@ -158,7 +167,7 @@ TEST(FromDlpack, OneTensorAtATimeOverTheSameMemory) {
   EXPECT_EQ(b.deleted, 1);
 }
 
-TEST(FromDlpack, ReadOnlyTensorsAreSharedAndNeverBecomeWritable) {
+TEST_F(FromDlpack, ReadOnlyTensorsAreSharedAndNeverBecomeWritable) {
   Producer<> p, writable;
   p.managed.flags = dlpack::kReadOnly;
   {
@@ -187,7 +196,7 @@ void round_trip() {
   EXPECT_EQ(address(back.view()), memory);
   EXPECT_EQ(back.dims(), (Dims<3>{2, 3, 5}));
 }
-TEST(ToDlpack, EveryElementTypeGoesAndComesBackInPlace) {
+TEST_F(ToDlpack, EveryElementTypeGoesAndComesBackInPlace) {
   round_trip<f64>(), round_trip<f32>(), round_trip<f16>(), round_trip<bf16>(), round_trip<f8e4m3>();
   round_trip<f8e5m2>(), round_trip<i64>(), round_trip<i32>(), round_trip<i16>(), round_trip<i8>();
   round_trip<u64>(), round_trip<u32>(), round_trip<u16>(), round_trip<u8>(), round_trip<bool>();
@@ -201,7 +210,7 @@ TEST(ToDlpack, EveryElementTypeGoesAndComesBackInPlace) {
   EXPECT_EQ(code(to_dlpack(zeros<f8e5m2>({1}).sync())), 12);
 }
 
-TEST(ToDlpack, BorrowedMemoryComesBackToo) {
+TEST_F(ToDlpack, BorrowedMemoryComesBackToo) {
   auto owner = std::make_shared<std::vector<f32>>(8, 1.0f);
   f32* const memory = owner->data();
   const std::weak_ptr<void> watch = owner;
@@ -217,7 +226,7 @@ TEST(ToDlpack, BorrowedMemoryComesBackToo) {
   EXPECT_TRUE(watch.expired());
 }
 
-TEST(ToDlpack, ATensorIsTheConsumersUntilItsDeleterRuns) {
+TEST_F(ToDlpack, ATensorIsTheConsumersUntilItsDeleterRuns) {
   auto t = arange<f32>(6).sync();
   const auto v = t.view();
   const auto& given = t;  // clang's analysis would refuse what follows of `t` itself
@@ -230,7 +239,7 @@ TEST(ToDlpack, ATensorIsTheConsumersUntilItsDeleterRuns) {
   EXPECT_EQ(host(v).sync(), (std::vector<f32>{0, 1, 50, 3, 4, 5}));
 }
 
-TEST(ToDlpack, ViewsAndSharedAreReadOnly) {
+TEST_F(ToDlpack, ViewsAndSharedAreReadOnly) {
   auto t = arange<f32>(6).sync();
   {
     const auto p = to_dlpack(t.slice<0>(2, 6));
@@ -257,14 +266,14 @@ void fails(Mut<f32, 4> y, Scalar<i32> n) {
   check(n > 0, "n must be positive");
   y.store(y.load());
 }
-TEST(ToDlpack, WaitsForTheElements) {
+TEST_F(ToDlpack, WaitsForTheElements) {
   Stream stream;
   auto t = zeros<f32>({1 << 16}).sync();
   for (int i = 0; i < 20; ++i) t = kernel<add_one<64>>(std::move(t)).on(stream);
   const auto p = to_dlpack(std::move(t));
   for (int i = 0; i < 1 << 16; i += 4097) EXPECT_EQ(static_cast<f32*>(p->dl_tensor.data)[i], 20.0f);
 }
-TEST(ToDlpack, RefusesAndLeavesTheTensor) {
+TEST_F(ToDlpack, RefusesAndLeavesTheTensor) {
   auto made = zeros<f32>({4}).sync();
   auto& t = made;  // clang's analysis would refuse a second use of `made` itself
   {
@@ -284,7 +293,7 @@ TEST(ToDlpack, RefusesAndLeavesTheTensor) {
   EXPECT_ERROR(BorrowError, (void)to_dlpack(Shared<f32, 1>()), "empty");
 }
 
-TEST(ToDlpack, WithoutElements) {
+TEST_F(ToDlpack, WithoutElements) {
   const auto p = to_dlpack(zeros<f32>({0, 3}).sync());
   EXPECT_EQ(p->dl_tensor.data, nullptr);
   EXPECT_EQ(p->dl_tensor.ndim, 2);

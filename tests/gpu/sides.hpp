@@ -167,8 +167,10 @@ struct Both {
   R cpu, gpu;
 };
 
-/// The device under test: what TESSERA_DEVICE names.
-inline tessera::Device device_under_test() { return tessera::runtime::device_from_environment(); }
+/// The device under test: what TESSERA_DEVICE names, else the first GPU (DeviceError if there is none).
+inline tessera::Device device_under_test() {
+  return std::getenv("TESSERA_DEVICE") ? tessera::runtime::device_from_environment() : tessera::Device::cuda(0);
+}
 
 /// Runs `f(side)` on both devices. The poisons are finite numbers in every type.
 template <class F>

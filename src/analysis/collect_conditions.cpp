@@ -22,9 +22,10 @@ Samples::Samples(const LaunchContract& contract) {
     }
     return slots;
   };
-  // Multiples of every usual tile extent; rows of a head's size; and all that fits into one tile.
+  // Multiples of every usual tile extent; rows of a head's size; all that fits into one tile, and one block, which
+  // makes the blocks of tensors of different ranks equally many.
   large_ = {sample(16, 65536, 65536), sample(16, 4096, 65536), sample(16, 4096, 4096), sample(16, 4096, 64)};
-  small_ = {sample(64, 64, 64)};
+  small_ = {sample(64, 64, 64), sample(1, 1, 64)};
 }
 
 int Samples::score(ConditionPool& pool, Conditions when) const {

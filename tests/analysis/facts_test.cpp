@@ -118,6 +118,17 @@ TEST(Facts, TheGuardOfAWideGridBoundsWhatWasComputedBeforeIt) {
   EXPECT_EQ(inbounds(*module), (Names{"11", "11"}));
 }
 
+void pieces_of_two_ranks(Mut<f32, 1, 1, 64> y, Mut<f32, 1> sums, In<f32, dyn> x) {
+  auto row = y.load();
+  auto offset = reshape(x.load_like(sums), shape<1, 1, 1>);
+  sums.store(reshape(sum(row + offset, axis<2>), shape<1>));
+}
+TEST(Facts, TensorsOfDifferentRanksCountTheSameBlocks) {
+  const auto module = recorded<pieces_of_two_ranks>().claimed({{8, 16, 64}, {128}, {128}});
+  EXPECT_EQ(count(*module, ir::Op::If), 0);
+  EXPECT_EQ(inbounds(*module), (Names{"111", "1", "1"}));
+}
+
 void one_number_a_block(Mut<f32, 1, 64> y, In<f32, dyn> scale) {
   auto [row, column] = y.index();
   y.store(y.load() * scale.gather(row));

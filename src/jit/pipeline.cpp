@@ -16,13 +16,13 @@ namespace {
 constexpr int kBlocksPerThread = 4;  // CPU: uneven pieces are evened out by having more of them
 
 /// From a clone whose claims are applied, if there were any.
-Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target) {
+Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, bool optimize) {
   Prepared p;
   p.target = target;
   p.module = std::move(module);
   const char* tuning = env(Env::TUNING);
   const passes::Tuning overrides = passes::parse_tuning(tuning ? tuning : "");
-  p.choices = passes::optimize(*p.module, target, tuning ? &overrides : nullptr);
+  if (optimize) p.choices = passes::optimize(*p.module, target, tuning ? &overrides : nullptr);
   const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.multiprocessors * kBlocksPerThread;
   p.persistent_blocks = static_cast<std::uint64_t>(std::max(1, blocks));
   if (target.is_gpu()) p.checks = passes::lower_checks(*p.module);
@@ -32,9 +32,11 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
 
 }  // namespace
 
+/// Checked mode on the CPU comes here: what it finds must be what the kernel does, so nothing is moved or merged (an
+/// invariant that is computed before a loop that does not run could be reported as an overflow).
 Prepared prepare(const ir::Module& module, const passes::Target& target) {
   ir::verify_or_throw(module);
-  return finish(ir::clone(module), target);
+  return finish(ir::clone(module), target, target.is_gpu());
 }
 
 Prepared prepare(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
@@ -42,7 +44,7 @@ Prepared prepare(const ir::Module& module, const analysis::LaunchContract& contr
   std::unique_ptr<ir::Module> copy = ir::clone(module);
   // Claims name operations, so the copy is analysed anew; its obligations are those of the original.
   passes::apply_claims(*copy, analysis::Facts::analyze(*copy, contract), held);
-  return finish(std::move(copy), target);
+  return finish(std::move(copy), target, true);
 }
 
 const ir::Function& entry_of(const ir::Module& module) {

@@ -93,7 +93,8 @@ void Collector::note_partition(const ir::Operation& make_view) {
   if (tensor == nullptr || tensor->op() != Op::MakeTensorView) return;
   std::size_t dynamic = 1;  // after the base
   std::vector<int> arg_of_axis;
-  for (const std::int64_t extent : type.tensor().shape()) {
+  const ir::Type viewed = type.tensor();  // named: g++ 13 warns of references into a temporary
+  for (const std::int64_t extent : viewed.shape()) {
     arg_of_axis.push_back(-1);
     if (extent != ir::kDynamic) continue;
     const ir::Value v = tensor->operand(dynamic++);

@@ -16,7 +16,10 @@ using ir::Operation;
 
 namespace {
 
-constexpr int kMostLatency = 6;      // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
+constexpr std::int64_t kSmallTile = 64 * 128;  // accumulators (1024 cubed on an H200: 271 beside 236 TFLOP/s)
+constexpr int kMostLatency = 6;                // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
+constexpr int kElementsAWarpChained =
+    2048;                            // layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76
 constexpr int kElementsAWarp = 512;  // 16 elements a thread: docs/compiler/choose_hints.md
 
 int power_of_two_below(std::int64_t n) {
@@ -25,10 +28,12 @@ int power_of_two_below(std::int64_t n) {
   return p;
 }
 
-/// Row and elementwise kernels: 16 elements a thread.
+/// Row and elementwise kernels: 16 elements a thread; 64 where reductions wait for each other, because each is a
+/// barrier for all warps of the block.
 Choices choose_for_rows(const KernelFacts& facts) {
   Choices c;
-  c.warps = std::clamp(power_of_two_below(facts.largest_tile / kElementsAWarp), 1, 8);
+  const int elements = facts.chained_reductions ? kElementsAWarpChained : kElementsAWarp;
+  c.warps = std::clamp(power_of_two_below(facts.largest_tile / elements), 1, 8);
   return c;
 }
 
@@ -45,6 +50,12 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
   const std::int64_t registers = std::min<std::int64_t>(held + kOtherRegisters, kRegistersAThread) * threads;
   c.occupancy = static_cast<int>(std::clamp<std::int64_t>(kRegisters / registers, 1, 2));
   if (load.bytes == 0) return c;
+  if (!facts.deals_out_work && !chained && load.accumulators <= kSmallTile) {
+    // Small tiles are for problems that hardly fill the machine: one block a multiprocessor, with deeper loads.
+    c.occupancy = 1;
+    c.latency = 4;
+    return c;
+  }
   // Steps that fit into the shared memory of one CTA where several share it; alone, as far ahead as pays.
   const std::int64_t steps = std::int64_t{m.shared_kib} * 1024 / c.occupancy / load.bytes;
   c.latency = chained            ? 2

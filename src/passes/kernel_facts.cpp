@@ -152,10 +152,17 @@ bool depends_on(Value v, Value from) {
 }
 
 KernelFacts kernel_facts(const ir::Function& f) {
+  constexpr std::int64_t kAcrossThreads = 256;  // elements
   KernelFacts facts;
+  std::vector<const Operation*> reductions;
   ir::walk(f.body(), [&](const Operation& op) {
     if (is_product(op)) facts.products.push_back(product_of(op));
     if (op.op() == Op::GetNumTileBlocks) facts.deals_out_work = true;
+    if (op.op() == Op::Reduce && op.operand(0).type().num_elements() >= kAcrossThreads) {
+      for (const Operation* earlier : reductions)
+        facts.chained_reductions = facts.chained_reductions || depends_on(op.operand(0), earlier->result());
+      reductions.push_back(&op);
+    }
     ir::Type tile;
     if (is_load(op)) tile = op.result(0).type();
     if (op.op() == Op::StoreViewTko) tile = op.single("tile").type();

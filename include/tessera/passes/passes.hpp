@@ -37,8 +37,8 @@ bool split_loops(ir::Function&);
 /// Cheaper forms of operations that are marked approximate. True if anything changed.
 bool relax_math(ir::Function&);
 
-/// Makes scans run along the last axis of their tiles. True if anything changed.
-bool scan_last_axis(ir::Function&);
+/// Scans along any axis but the last become loops over slices. True if anything changed.
+bool unroll_scans(ir::Function&);
 
 /// Gives operations the results that docs/semantics.md defines where the assembler leaves them open. True if anything
 /// changed.

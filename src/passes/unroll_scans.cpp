@@ -1,0 +1,166 @@
+// Turns a scan along any axis but the last into a loop over its slices. tileiras 13.5.37 computes such scans wrongly on
+// sm_90 as soon as one thread holds several groups of elements along the axis: what one group hands to the next is lost
+// (a scan of a 16 x 32 tile along its first axis is right in rows 0 to 3 only; found by the differential suite,
+// tests/gpu/reduce_test.cpp). Permuting the tile does not help: the layout stays. The loop is slower and right:
+//
+//   carry = identity; result = anything
+//   for step in (0 to n) {
+//     i = step, or n - 1 - step if the scan runs backward
+//     carry = f(slice i of x, carry); result = where(index along the axis == i, carry, result)
+//   }
+#include <map>
+#include <vector>
+
+#include "passes/values.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+using ir::AttrName;
+using ir::Block;
+using ir::Builder;
+using ir::Op;
+using ir::Operation;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+class SliceLoop {
+ public:
+  explicit SliceLoop(Operation& scan)
+      : scan_(scan), axis_(static_cast<std::size_t>(scan.int_attr(AttrName::dim))), before_(Builder::before(&scan)) {
+    before_.loc = scan.loc;
+    const auto shape = scan.operand(0).type().shape();
+    shape_.assign(shape.begin(), shape.end());
+    slice_ = shape_;
+    slice_[axis_] = 1;
+  }
+
+  void replace() {
+    const std::size_t n = scan_.num_operands();
+    std::vector<Value> operands{number(0), number(shape_[axis_]), number(1)};
+    const auto* identities = scan_.attr(AttrName::identities)->as<ir::ArrayAttr>();
+    for (std::size_t k = 0; k < n; ++k)
+      operands.push_back(constant(identities->items[k], scan_.operand(k).type(), slice_));
+    for (std::size_t k = 0; k < n; ++k)
+      operands.push_back(constant(identities->items[k], scan_.operand(k).type(), shape_));
+    std::vector<Type> types;
+    for (std::size_t i = 3; i < operands.size(); ++i) types.push_back(operands[i].type());
+    const std::vector<std::uint32_t> groups{1, 1, 1, static_cast<std::uint32_t>(2 * n)};
+    Operation* loop = before_.create_grouped(Op::For, operands, groups, types);
+    fill(loop->add_region(), types);
+    for (std::size_t k = 0; k < n; ++k) scan_.result(k).replace_all_uses_with(loop->result(n + k));
+    scan_.erase();
+  }
+
+ private:
+  Value number(std::int64_t v) { return before_.constant_int(ir::Elem::I32, v); }
+  Value constant(const ir::Attribute& identity, Type like, const std::vector<std::int64_t>& shape) {
+    const Type type = like.with_shape(shape);
+    ir::DenseAttr dense{type, {}, true};
+    std::uint64_t bits = 0;
+    if (const auto* f = identity.as<ir::FloatAttr>()) bits = f->bits;
+    if (const auto* i = identity.as<ir::IntAttr>()) bits = static_cast<std::uint64_t>(i->value);
+    for (int b = 0; b < ir::info(like.elem()).bytes; ++b)
+      dense.bytes.push_back(static_cast<std::byte>(bits >> (8 * b)));
+    return before_.constant(type, dense);
+  }
+
+  void fill(Block& body, const std::vector<Type>& carried) {
+    const Type i32 = Type::tile(ir::Elem::I32);
+    const Value step = body.add_arg(i32);
+    for (const Type& t : carried) body.add_arg(t);
+    Builder b(body);
+    b.loc = scan_.loc;
+    const bool backward = *scan_.attr(AttrName::reverse)->as<bool>();
+    const Value last = b.constant_int(ir::Elem::I32, shape_[axis_] - 1);
+    const Value at = backward ? b.create(Op::SubI, {last, step}, {i32})->result() : step;
+    const std::size_t n = scan_.num_operands();
+    std::vector<Value> arguments;  // element, accumulator of each pair
+    for (std::size_t k = 0; k < n; ++k) {
+      arguments.push_back(slice_at(b, scan_.operand(k), at));
+      arguments.push_back(body.arg(1 + k));
+    }
+    std::vector<Value> results = combined(b, arguments);
+    const Value places = iota_along(b, shape_[axis_], axis_, shape_.size());
+    const Value here =
+        b.create(Op::CmpI, {places, splat(b, at, line_shape())}, {places.type().with_element(ir::Elem::I1)},
+                 {{AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
+                  {AttrName::signedness, ir::Signedness::Signed}})
+            ->result();
+    const Value mask = broadcast_to(b, here, shape_);
+    for (std::size_t k = 0; k < n; ++k) {
+      const Value row = broadcast_to(b, results[k], shape_), old = body.arg(1 + n + k);
+      results.push_back(b.create(Op::Select, {mask, row, old}, {old.type()})->result());
+    }
+    b.create(Op::Continue, std::span<const Value>(results), std::span<const Type>());
+  }
+
+  std::vector<std::int64_t> line_shape() const {
+    std::vector<std::int64_t> line(shape_.size(), 1);
+    line[axis_] = shape_[axis_];
+    return line;
+  }
+
+  Value slice_at(Builder& b, Value tile, Value at) {
+    std::vector<Value> operands{tile};
+    for (std::size_t a = 0; a < shape_.size(); ++a)
+      operands.push_back(a == axis_ ? at : b.constant_int(ir::Elem::I32, 0));
+    const std::vector<Type> types{tile.type().with_shape(slice_)};
+    return b.create(Op::Extract, operands, types)->result();
+  }
+
+  /// The scan's region over slices instead of single elements: its operations are pure and element by element.
+  std::vector<Value> combined(Builder& b, const std::vector<Value>& arguments) {
+    Block& region = scan_.region(0);
+    std::map<const ir::ValueImpl*, Value> of;
+    for (std::size_t i = 0; i < arguments.size(); ++i) of[region.arg(i).impl()] = arguments[i];
+    const auto mapped = [&](Value v) {
+      const auto found = of.find(v.impl());
+      return found != of.end() ? found->second : of[v.impl()] = splat(b, v, slice_);  // from outside: a scalar
+    };
+    std::vector<Value> operands;
+    for (Operation& op : region) {
+      operands.clear();
+      for (const ir::OpOperand& use : op.operands()) operands.push_back(mapped(use.value));
+      if (op.op() == Op::Yield) break;
+      if (op.op() == Op::Constant) {
+        of[op.result().impl()] = constant_slice(b, op);
+        continue;
+      }
+      std::vector<Type> types;
+      for (std::size_t r = 0; r < op.num_results(); ++r) types.push_back(op.result(r).type().with_shape(slice_));
+      Operation* copy = b.create_grouped(op.op(), operands, op.group_sizes(), types);
+      for (const ir::NamedAttr& a : op.attrs()) copy->set_attr(a.name, a.value);
+      for (std::size_t r = 0; r < op.num_results(); ++r) of[op.result(r).impl()] = copy->result(r);
+    }
+    return operands;
+  }
+  Value constant_slice(Builder& b, const Operation& op) {
+    ir::DenseAttr dense = *op.attr(AttrName::value)->as<ir::DenseAttr>();
+    dense.type = op.result().type().with_shape(slice_);
+    dense.splat = true;
+    return b.constant(dense.type, dense);
+  }
+
+  Operation& scan_;
+  std::size_t axis_;
+  Builder before_;
+  std::vector<std::int64_t> shape_, slice_;
+};
+
+}  // namespace
+
+bool unroll_scans(ir::Function& f) {
+  std::vector<Operation*> scans;
+  ir::walk(f.body(), [&](Operation& op) {
+    if (op.op() != Op::Scan) return;
+    const auto rank = static_cast<std::int64_t>(op.operand(0).type().shape().size());
+    if (op.int_attr(AttrName::dim) != rank - 1) scans.push_back(&op);
+  });
+  for (Operation* scan : scans) SliceLoop(*scan).replace();
+  return !scans.empty();
+}
+
+}  // namespace tessera::passes

@@ -32,7 +32,7 @@ void scans(Mut<i32, 8, 16> down, Mut<i32, 8, 16> up, Mut<i32, 8, 16> along, In<i
   const auto t = x.load_like(down);
   down.store(scan(t, axis<0>, 0, [](auto a, auto b) { return a + b; }));
   up.store(scan(
-      t, axis<0>, 1, [](auto a, auto b) { return a * b + 1; }, backward));
+      t, axis<0>, -20, [](auto a, auto b) { return max(max(a, b), -20); }, backward));
   along.store(cumsum(t, axis<1>));
 }
 

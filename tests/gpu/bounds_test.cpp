@@ -47,11 +47,15 @@ void check_line_copy() {
     }
   }
 }
-class Bounds : public Gpu {};
-TEST_F(Bounds, LinesF32) { check_line_copy<f32, 128>(); }
-TEST_F(Bounds, LinesBF16) { check_line_copy<bf16, 64>(); }
-TEST_F(Bounds, LinesI8) { check_line_copy<i8, 256>(); }
-TEST_F(Bounds, LinesF64) { check_line_copy<f64, 16>(); }
+class BoundsLines : public Gpu {};
+class BoundsPlanes : public Gpu {};
+class BoundsViews : public Gpu {};
+class BoundsProducts : public Gpu {};
+class BoundsWalks : public Gpu {};
+TEST_F(BoundsLines, LinesF32) { check_line_copy<f32, 128>(); }
+TEST_F(BoundsLines, LinesBF16) { check_line_copy<bf16, 64>(); }
+TEST_F(BoundsLines, LinesI8) { check_line_copy<i8, 256>(); }
+TEST_F(BoundsLines, LinesF64) { check_line_copy<f64, 16>(); }
 
 template <class T>
 void plane_copy(Mut<T, 16, 32> y, In<T, dyn, dyn> x) {
@@ -75,11 +79,11 @@ void check_plane_copy() {
     }
   }
 }
-TEST_F(Bounds, PlanesF32) { check_plane_copy<f32>(); }
-TEST_F(Bounds, PlanesF16) { check_plane_copy<f16>(); }
+TEST_F(BoundsPlanes, PlanesF32) { check_plane_copy<f32>(); }
+TEST_F(BoundsPlanes, PlanesF16) { check_plane_copy<f16>(); }
 
 // The transposed view has its unit stride along the other axis.
-TEST_F(Bounds, TransposedViews) {
+TEST_F(BoundsViews, TransposedViews) {
   for (const std::int64_t h : around(16)) {
     for (const std::int64_t w : around(32)) {
       const auto values = any_values<f32>(static_cast<std::size_t>(h * w), 1);
@@ -108,7 +112,7 @@ void far_away(Mut<f32, 16, 32> y, In<f32, dyn, dyn> x, Scalar<i32> di, Scalar<i3
   y.store(x.tiles(shape<16, 32>, pad(1.0f)).load(i + di, j + dj) +
           x.load_at(shape<16, 32>, a + di * 7, b + dj * 7, pad(2.0f)));
 }
-TEST_F(Bounds, FarIndices) {
+TEST_F(BoundsViews, FarIndices) {
   const auto values = values_in<f32>(40 * 70, 1, -9, 9);
   const std::vector<int> shifts{0, 1, -1, 2, -2, 3, 100, -100, 1 << 20, INT32_MAX, INT32_MIN, INT32_MAX / 16, 1 << 27};
   for (const int di : shifts) {
@@ -136,7 +140,7 @@ void small_gemm(MutTiles<bf16, 32, 32> c, In<bf16, dyn, dyn> a, In<bf16, dyn, dy
   }
 }
 // Whole numbers, so that sums are exact in any order and the comparison can be.
-TEST_F(Bounds, Products) {
+TEST_F(BoundsProducts, Products) {
   for (const std::int64_t m : {1, 31, 32, 33, 64}) {
     for (const std::int64_t n : {1, 31, 32, 40, 64}) {
       for (const std::int64_t k : {0, 1, 15, 16, 17, 48}) {
@@ -160,7 +164,7 @@ TEST_F(Bounds, Products) {
   }
 }
 // b is shorter or narrower than a says: reads padding, whatever was proven of a.
-TEST_F(Bounds, ProductsOfUnequalDepth) {
+TEST_F(BoundsProducts, ProductsOfUnequalDepth) {
   for (const std::int64_t ka : {16, 31, 32, 64}) {
     for (const std::int64_t kb : {0, 15, 16, 32, 65}) {
       const std::vector<bf16> wa(static_cast<std::size_t>(40 * ka), bf16(1.0f));
@@ -184,7 +188,7 @@ void row_softmax(Mut<f32, 1, N> y, In<f32, dyn, dyn> x) {
   t = exp(t - max(t, axis<1>));
   y.store(t / sum(t, axis<1>));
 }
-TEST_F(Bounds, Rows) {
+TEST_F(BoundsWalks, Rows) {
   for (const std::int64_t rows : {1, 2, 7}) {
     for (const std::int64_t columns : {1, 2, 127, 128, 129, 255, 256}) {
       const auto values = values_in<f32>(static_cast<std::size_t>(rows * columns), 1, -5, 5);
@@ -208,7 +212,7 @@ void shifted_walk(Mut<i32, 64> y, In<i32, dyn> a, In<i32, dyn> b, Scalar<i32> fi
   for (auto i : range(first, last, 2)) total += A.load(i) * 3 + B.load(i + 1) + B.load(A.count(0) - 1 - i);
   y.store(total);
 }
-TEST_F(Bounds, Walks) {
+TEST_F(BoundsWalks, Walks) {
   for (const std::int64_t na : around(64)) {
     for (const std::int64_t nb : {std::int64_t{0}, std::int64_t{64}, na, na + 1, std::int64_t{300}}) {
       const auto ha = values_in<i32>(static_cast<std::size_t>(na), 1, -99, 99);
@@ -228,7 +232,7 @@ TEST_F(Bounds, Walks) {
 }
 
 // The same tensor at several alignments, in one process: the launcher must not reuse a variant that proved more.
-TEST_F(Bounds, AlignmentsAlternate) {
+TEST_F(BoundsWalks, AlignmentsAlternate) {
   constexpr std::int64_t n = 1024;
   const auto values = any_values<f32>(n + 8, 1);
   const auto run = [&](const Device device) {

@@ -31,8 +31,10 @@ TEST(Gemm, EveryRowOfTheTable) {
 TEST(Gemm, HeuristicsTakeTheTilesThatWereMeasuredBest) {
   const Target h200{true, 132};
   const auto chosen = [&](std::int64_t m, std::int64_t n) { return kGemmTiles[gemm_heuristic(m, n, h200)]; };
-  EXPECT_EQ(chosen(1024, 1024).n, 64);
+  EXPECT_EQ(chosen(1024, 1024).m, 64);
   EXPECT_EQ(chosen(2048, 2048).n, 128);
+  EXPECT_EQ(chosen(4096, 4096).n, 256);
+  EXPECT_EQ(chosen(512, 19456).m, 256) << "small tiles are slow where there are many";
   EXPECT_EQ(chosen(8192, 8192).n, 256);
   EXPECT_EQ(chosen(16384, 16384).n, 256);
 }

@@ -42,7 +42,7 @@ struct GemmTile {
 inline constexpr GemmTile kGemmTiles[] = {
     {64, 64, 256, false, 0, 0},      // CPU, small
     {256, 256, 1024, true, 0, 0},    // CPU, large
-    {64, 128, 128, false, 0.85, 4},  // 1024 cubed
+    {64, 128, 128, false, 0.45, 2},  // 1024 cubed
     {128, 128, 128, true, 1.00, 4},  // 2048 cubed
     {256, 128, 128, true, 1.07, 2},  // few tiles a block, long k
     {256, 256, 128, true, 1.17, 1},  // from 4096 (two CTAs a tile)

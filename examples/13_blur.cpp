@@ -13,10 +13,10 @@ void blur(Mut<u8, 1, BM, BN> y, In<u8, dyn, dyn, dyn> x, Scalar<f32> sigma) {
   auto columns = iota<i32, 1, 1, BN>(axis<2>) + j;
   auto total = zeros<f32, 1, BM, BN>(), weights = zeros<f32, 1, BM, BN>();
   auto falloff = -1.0f / (2.0f * sigma * sigma);
-  for (int di = -R; di <= R; ++di)  // host loops: unrolled while the kernel is built
-    for (int dj = -R; dj <= R; ++dj) {
+  for (auto di : range(-R, R + 1))  // loops of the device: unrolled, 49 loads would take the assembler minutes
+    for (auto dj : range(-R, R + 1)) {
       auto inside = rows + di >= 0 && rows + di < x.dim(1) && columns + dj >= 0 && columns + dj < x.dim(2);
-      auto w = where(inside, exp(static_cast<float>(di * di + dj * dj) * falloff), 0.0f);
+      auto w = where(inside, exp(cast<f32>(di * di + dj * dj) * falloff), 0.0f);
       total += w * cast<f32>(x.load_at(shape<1, BM, BN>, channel, i + di, j + dj));
       weights += w;
     }

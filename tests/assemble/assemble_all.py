@@ -5,7 +5,7 @@
 
 The programs are run with TESSERA_DUMP=all, so that each writes bytecode and text of the kernels that it compiles into FOLDER (on the
 CPU: no GPU is needed). Then every *.tilebc in FOLDER is assembled for every GPU. What has been accepted is remembered in
-FOLDER/accepted by content and assembler, and not asked again.
+the user's cache by content and assembler, and not asked again.
 
 What a GPU lacks follows from the kernel's IR (NEEDS): such a kernel must be refused there, is reported apart and is no failure. If it is
 accepted after all, the table is wrong, and that is a failure.
@@ -35,14 +35,17 @@ PROGRAM_LIMIT = 900  # seconds
 ASSEMBLER_LIMIT = 300
 
 
+def cache_folder():
+    cache = os.environ.get("TESSERA_CACHE_DIR")
+    return pathlib.Path(cache) if cache else pathlib.Path(
+        os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "tessera"
+
+
 def find_assembler():
     candidates = []
     if os.environ.get("TESSERA_TILEIRAS"):
         candidates.append(pathlib.Path(os.environ["TESSERA_TILEIRAS"]))
-    cache = os.environ.get("TESSERA_CACHE_DIR")
-    cache = pathlib.Path(cache) if cache else pathlib.Path(
-        os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "tessera"
-    candidates += sorted(cache.glob("tileiras-*/bin/tileiras"), reverse=True)
+    candidates += sorted(cache_folder().glob("tileiras-*/bin/tileiras"), reverse=True)
     for root in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}:
         candidates += sorted(pathlib.Path(root).glob("nvidia/*/bin/tileiras"))
     for candidate in candidates:
@@ -110,7 +113,7 @@ def main():
         list(pool.map(lambda program: run_program(program, options.dumps), options.run))
     files = sorted(options.dumps.glob("*.tilebc"))
     release = subprocess.run([assembler, "--version"], env=clean_environment(), capture_output=True, text=True)
-    accepted = options.dumps / "accepted" / "".join(c if c.isalnum() else "_" for c in release.stdout.split("V")[-1][:12])
+    accepted = cache_folder() / "accepted" / "".join(c if c.isalnum() else "_" for c in release.stdout.split("V")[-1][:12])
     accepted.mkdir(parents=True, exist_ok=True)
     gpus = options.gpu or GPUS
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

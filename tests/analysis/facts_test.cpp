@@ -75,7 +75,9 @@ TEST(Facts, RaggedShapesKeepOnlyWhatDoesNotHold) {
   EXPECT_EQ(inbounds(*rows), (Names{"10", "10"}));
   const auto k = recorded<gemm<f16, 128, 128, 64>>().claimed({{1024, 512}, {1024, 250}, {250, 512}});
   EXPECT_EQ(count(*k, ir::Op::If), 0);
-  EXPECT_EQ(inbounds(*k), (Names{"01", "10", "11"}));  // b, a, c
+  Names accesses = inbounds(*k);  // of a and b in either order: compilers evaluate the arguments of mma differently
+  std::sort(accesses.begin(), accesses.end());
+  EXPECT_EQ(accesses, (Names{"01", "10", "11"}));
   const auto short_b = recorded<gemm<f16, 128, 128, 64>>().claimed({{1024, 512}, {1024, 256}, {128, 512}});
   EXPECT_EQ(count(*short_b, ir::Op::If), 1);  // b has fewer tiles along k than a
   const auto short_x = recorded<softmax<1024>>().claimed({{77, 1024}, {76, 1024}});

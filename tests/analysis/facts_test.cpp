@@ -1,6 +1,8 @@
 // Obligations of the API page's kernels: their text, their truth over shapes, and what is left of a kernel.
 #include "tessera/analysis/facts.hpp"
 
+#include <algorithm>
+
 #include "analysis/support.hpp"
 
 namespace tessera::test {

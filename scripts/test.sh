@@ -122,7 +122,7 @@ get_nvidia_packages() {
 do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"}
 do_step clang "clang $clang with its typestate checks" "-LE structure|consumer|tileiras|reject" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 do_step asan "address and undefined-behaviour sanitizers" "-LE structure|consumer|reject|tileiras" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
-targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency" -DTESSERA_BUILD_GPU_TESTS=OFF
+TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency" -DTESSERA_BUILD_GPU_TESTS=OFF
 do_lint
 
 say "summary"

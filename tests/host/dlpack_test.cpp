@@ -255,7 +255,7 @@ TEST_F(ToDlpack, ViewsAndSharedAreReadOnly) {
   auto p = to_dlpack(s);
   EXPECT_FALSE(try_unshare(std::move(s)).has_value());
   p.reset();
-  EXPECT_TRUE(try_unshare(std::move(s)).has_value());
+  EXPECT_TRUE(try_unshare(std::move(s)).has_value());  // NOLINT(bugprone-use-after-move): a refusal takes nothing
 }
 
 template <int B>
@@ -281,11 +281,11 @@ TEST_F(ToDlpack, RefusesAndLeavesTheTensor) {
     EXPECT_ERROR(BorrowError, (void)to_dlpack(std::move(t)), "to_dlpack cannot write", "dlpack_test.cpp");
     EXPECT_EQ(std::move(pending).sync().size(), 4u);
   }
-  EXPECT_EQ(t.size(), 4);
+  EXPECT_EQ(t.size(), 4);  // NOLINT(bugprone-use-after-move)
   Stream stream;
   t = kernel<fails>(std::move(t), -1).on(stream);
   EXPECT_ERROR(DeviceError, (void)to_dlpack(std::move(t)), "n must be positive");
-  EXPECT_EQ(t.size(), 4);
+  EXPECT_EQ(t.size(), 4);  // NOLINT(bugprone-use-after-move)
   Tensor<f32, 1> moved_from;
   auto& none = moved_from;
   EXPECT_ERROR(BorrowError, (void)to_dlpack(std::move(none)), "is empty");

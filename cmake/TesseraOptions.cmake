@@ -55,6 +55,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 if(TESSERA_SANITIZE)
   target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer)
+  # A sanitizer's extra branches lead g++ to warn of paths that cannot be taken (GCC manual, -fsanitize); the same code is
+  # built with these warnings, as errors, without a sanitizer.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(tessera_flags INTERFACE -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds
+                           -Wno-maybe-uninitialized -Wno-restrict)
+  endif()
   if(NOT TESSERA_SANITIZE STREQUAL "thread")
     target_compile_options(tessera_flags INTERFACE -fno-sanitize-recover=all)
   endif()

@@ -3,6 +3,7 @@
 
 #include "host/contract.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/profile.hpp"
 
 namespace tessera::detail {
 namespace {
@@ -88,6 +89,7 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
   const Signature& s = signature();
   const std::lock_guard lock(mutex_);
   if (Variant* v = find()) return *v;
+  const ProfileRange range(ProfileTopic::Record, s.what.c_str(), where);
   auto v = std::make_unique<Variant>();
   v->key = key;
   v->trace = record_(specialization(key, s.params), where);

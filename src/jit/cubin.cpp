@@ -9,6 +9,7 @@
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/profile.hpp"
 #include "tessera/ir/bytecode.hpp"
 
 namespace tessera::jit {
@@ -31,6 +32,7 @@ std::string joined_lines(const std::vector<std::string>& lines) { return join(li
 
 CachedCubin assemble(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label,
                      const tileiras::Assembler& assembler) {
+  const ProfileRange range(ProfileTopic::Compile, concat("kernel ", label, " with the assembler").c_str(), {});
   tileiras::AssembleOptions options;
   options.gpu = gpu;
   options.opt_level = kOptLevel;

@@ -11,6 +11,8 @@
 #include "jit/cuda_work.hpp"
 #include "jit/generate.hpp"
 #include "tessera/analysis/facts.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/profile.hpp"
 #include "tessera/ir/verifier.hpp"
 
 namespace tessera::jit {
@@ -107,6 +109,7 @@ const Kernel::Compiled* Kernel::find_general(const runtime::Backend& device, std
 }
 
 const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
+  const ProfileRange range(ProfileTopic::Compile, concat("kernel ", options_.label).c_str(), entry_of(*module_).loc);
   const passes::Target target = target_of(device);
   auto made = std::make_unique<Compiled>();
   made->device = &device.backend();

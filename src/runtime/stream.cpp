@@ -11,6 +11,7 @@
 #include "runtime/work_scope.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/profile.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/sync_scope.hpp"
 
@@ -95,6 +96,7 @@ StreamCore::~StreamCore() = default;
 
 Ticket StreamCore::submit(const Submission& submission) {
   check_submission(submission, device_);
+  const ProfileRange range(ProfileTopic::Launch, submission.label, submission.where);
   auto self = shared_from_this();
   try {
     if (CaptureSink* sink = capture_.load(std::memory_order_acquire); sink != nullptr) [[unlikely]] {
@@ -113,7 +115,7 @@ Ticket StreamCore::submit(const Submission& submission) {
     }
     orders.note(self, number);
     Ticket ticket{std::move(self), number};
-    if (scope != nullptr) scope->add(ticket, submission.accesses);
+    if (scope != nullptr) scope->add(ticket, submission);
     return ticket;
   } catch (const std::bad_alloc&) {
     throw DeviceError(concat("out of host memory while enqueuing ", submission.label), submission.where);
@@ -177,6 +179,7 @@ void StreamCore::host_wait(std::uint64_t number) {
   if (inside_work())
     throw DeviceError("work that runs on a stream may not wait for other work: it could wait for itself");
   if (capturing()) throw DeviceError("the host cannot wait for a stream that is being captured into a graph");
+  const ProfileRange range(ProfileTopic::Synchronize, device_.name().c_str(), {});
   event_after(number)->wait();
 }
 

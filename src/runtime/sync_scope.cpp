@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "tessera/base/profile.hpp"
 #include "tessera/runtime/storage.hpp"
 
 namespace tessera::runtime {
@@ -45,14 +46,18 @@ void SyncScope::reserve(std::span<const Access> accesses) {
   written_.reserve(written_.size() + accesses.size());
 }
 
-void SyncScope::add(const Ticket& ticket, std::span<const Access> accesses) noexcept {
+void SyncScope::add(const Ticket& ticket, const Submission& submission) noexcept {
   tickets_.push_back(ticket);
-  for (const Access& access : accesses) {
+  for (const Access& access : submission.accesses) {
     if (access.mode != AccessMode::Read) written_.push_back(access.storage);
   }
+  label_ = submission.label;
+  where_ = submission.where;
 }
 
 void SyncScope::wait() {
+  if (tickets_.empty()) return;
+  const ProfileRange range(ProfileTopic::Synchronize, label_, where_);
   const auto tickets = std::move(tickets_);
   const auto written = std::move(written_);
   FailureRef first;

@@ -26,27 +26,44 @@ void talking(Mut<i32, 16> y) {
   y.store(full<i32, 16>(7));
 }
 
-/// The symbol table of a 64-bit ELF file: is there a function of this name?
-bool has_function(std::span<const std::byte> elf, const std::string& name) {
-  const auto number = [&](std::size_t at, std::size_t bytes) {
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < bytes; ++i) value |= std::to_integer<std::uint64_t>(elf[at + i]) << (8 * i);
-    return static_cast<std::size_t>(value);
-  };
-  // ELF-64 object file format, figures 2, 8 and 14: header, section headers, symbols.
-  const std::size_t sections = number(40, 8), size = number(58, 2), count = number(60, 2);
-  for (std::size_t s = 0; s < count; ++s) {
-    const std::size_t at = sections + s * size;
-    if (number(at + 4, 4) != 2) continue;  // SHT_SYMTAB
-    const std::size_t strings = number(sections + number(at + 40, 4) * size + 24, 8);
-    const std::size_t first = number(at + 24, 8), bytes = number(at + 32, 8);
-    for (std::size_t symbol = first; symbol < first + bytes; symbol += 24) {
-      const auto* text = reinterpret_cast<const char*>(elf.data()) + strings + number(symbol, 4);
-      if ((number(symbol + 4, 1) & 15) == 2 && name == text) return true;  // STT_FUNC
+/// A 64-bit ELF file (ELF-64 object file format, figures 2, 8 and 14: header, section headers, symbols).
+class Elf {
+ public:
+  explicit Elf(std::span<const std::byte> file) : file_(file) {}
+
+  /// Is there a function of this name in the symbol table?
+  bool has_function(const std::string& name) const {
+    for (std::size_t s = 0; s < sections(); ++s) {
+      if (number(header(s) + 4, 4) != 2) continue;  // SHT_SYMTAB
+      const std::size_t strings = number(header(number(header(s) + 40, 4)) + 24, 8);
+      const std::size_t first = number(header(s) + 24, 8), bytes = number(header(s) + 32, 8);
+      for (std::size_t symbol = first; symbol < first + bytes; symbol += 24) {
+        if ((number(symbol + 4, 1) & 15) == 2 && name == text(strings + number(symbol, 4))) return true;  // STT_FUNC
+      }
     }
+    return false;
   }
-  return false;
-}
+  /// The contents of a section; empty if there is none of this name.
+  std::string section(const std::string& name) const {
+    const std::size_t names = number(header(number(62, 2)) + 24, 8);
+    for (std::size_t s = 0; s < sections(); ++s) {
+      if (name != text(names + number(header(s), 4))) continue;
+      return std::string(text(number(header(s) + 24, 8)), number(header(s) + 32, 8));
+    }
+    return "";
+  }
+
+ private:
+  std::size_t number(std::size_t at, std::size_t bytes) const {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < bytes; ++i) value |= std::to_integer<std::uint64_t>(file_[at + i]) << (8 * i);
+    return static_cast<std::size_t>(value);
+  }
+  std::size_t sections() const { return number(60, 2); }
+  std::size_t header(std::size_t section) const { return number(40, 8) + section * number(58, 2); }
+  const char* text(std::size_t at) const { return reinterpret_cast<const char*>(file_.data()) + at; }
+  std::span<const std::byte> file_;
+};
 
 class GpuCode : public testing::TestWithParam<int> {
  protected:
@@ -71,7 +88,7 @@ class GpuCode : public testing::TestWithParam<int> {
                           4),
               0);
     EXPECT_EQ(std::to_integer<int>(cubin[18]) | std::to_integer<int>(cubin[19]) << 8, 190);  // EM_CUDA
-    EXPECT_TRUE(has_function(cubin, made.entry)) << made.entry;
+    EXPECT_TRUE(Elf(cubin).has_function(made.entry)) << made.entry;
     int slots = 0;
     for (const lang::ParamInfo& p : trace.params) slots += p.num_args();
     EXPECT_EQ(made.num_args, slots);
@@ -94,6 +111,27 @@ TEST_P(GpuCode, ChecksHaveTheirMessageAndLine) {
 TEST_P(GpuCode, CheckedModeCompiles) { EXPECT_FALSE((build<gemm<f16, 64, 64, 32>>({1, 1, 1}, true).checks.empty())); }
 
 TEST_P(GpuCode, PrintCompiles) { build<&talking>({0}); }
+
+/// What Nsight and cuda-gdb map instructions to: .debug_line to the lines of the recording, .nv_debug_line_sass to
+/// those of the PTX between.
+TEST_P(GpuCode, ProfilersSeeTheUsersLines) {
+  const jit::Build made = build<&checked_copy_of>({0, 0});
+  const Elf cubin(made.cubin.code.cubin);
+  EXPECT_NE(cubin.section(".debug_line").find("gpu_code_test.cpp"), std::string::npos);
+  EXPECT_FALSE(cubin.section(".nv_debug_line_sass").empty());
+}
+
+TEST_P(GpuCode, LinesAreLeftOutWhereTheyAreNotAskedFor) {
+  const lang::Trace trace = lang::trace<&talking>({});
+  tileiras::AssembleOptions options;
+  options.gpu = "sm_" + std::to_string(GetParam());
+  for (const bool lines : {true, false}) {
+    options.line_info = lines;
+    const auto assembler = jit::assembler_for(options.gpu, nullptr);
+    const auto made = tileiras::assemble(jit::bytecode_for(*trace.module, assembler->newest_bytecode), options);
+    EXPECT_NE(Elf(made.cubin).section(".debug_line").empty(), lines);
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(Targets, GpuCode, testing::Values(80, 90));
 

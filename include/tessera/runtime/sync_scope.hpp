@@ -25,11 +25,13 @@ class SyncScope {
   friend class StreamCore;
   static SyncScope* innermost() noexcept;
   void reserve(std::span<const Access> accesses);
-  void add(const Ticket& ticket, std::span<const Access> accesses) noexcept;
+  void add(const Ticket& ticket, const Submission& submission) noexcept;
 
   SyncScope* outer_;
   SmallVector<Ticket, 2> tickets_;
   SmallVector<StorageRef, 4> written_;
+  const char* label_ = "work";  ///< of the last submission, for profilers
+  SourceLocation where_;
 };
 
 }  // namespace tessera::runtime

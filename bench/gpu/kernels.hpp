@@ -109,11 +109,12 @@ void layer_norm_chunks(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> we
                        cast<f32>(reshape(B.load(c), shape<1, C>))));
 }
 
-template <int N>
-void row_sum(Mut<f32, 1> y, In<bf16, dyn, dyn> x) {
+/// R rows a piece: a GPU starts about one block a clock, so a block needs more than 2 KiB to load.
+template <int R, int N>
+void row_sum(Mut<f32, R> y, In<bf16, dyn, dyn> x) {
   require(x.dim(1) <= N, "a row must fit in one tile");
-  auto [row] = y.index();
-  y.store(reshape(sum(cast<f32>(x.tiles(shape<1, N>).load(row, 0)), axis<1>), shape<1>));
+  auto [rows] = y.index();
+  y.store(reshape(sum(cast<f32>(x.tiles(shape<R, N>).load(rows, 0)), axis<1>), shape<R>));
 }
 
 template <int B>

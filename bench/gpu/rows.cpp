@@ -1,5 +1,7 @@
 // softmax, RMS norm, layer norm and sums of bf16 rows: one row a piece, of the next power of two; rows beyond one tile
 // are walked in chunks.
+#include <algorithm>
+
 #include "harness.hpp"
 #include "kernels.hpp"
 #include "tessera/kernels/layer_norm.hpp"
@@ -183,7 +185,7 @@ Prepared row_sum_case(const Args& args) {
     auto r = begin(args, p);
     p.bytes = 2.0 * static_cast<double>(r->rows) * static_cast<double>(r->columns) + 4.0 * static_cast<double>(r->rows);
     p.launch = [r](int s, const Stream& on) {
-      if constexpr (N > 0) kernel<row_sum<N>>(mut(r->sums[s]), r->x[s]).on(on);
+      if constexpr (N > 0) kernel<row_sum<std::max(1, 4096 / N), N>>(mut(r->sums[s]), r->x[s]).on(on);
     };
     p.check = [r] {
       Norm norm;

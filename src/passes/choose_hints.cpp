@@ -29,10 +29,12 @@ int power_of_two_below(std::int64_t n) {
 }
 
 /// Row and elementwise kernels: 16 elements a thread; 64 where reductions wait for each other, because each is a
-/// barrier for all warps of the block.
+/// barrier for all warps of the block. Not behind a loop over chunks: there they come once a row, and what the loop
+/// gathers has to fit into registers beside what it loads.
 Choices choose_for_rows(const KernelFacts& facts) {
   Choices c;
-  const int elements = facts.chained_reductions ? kElementsAWarpChained : kElementsAWarp;
+  const bool chained = facts.chained_reductions && !facts.reduces_after_loop;
+  const int elements = chained ? kElementsAWarpChained : kElementsAWarp;
   c.warps = std::clamp(power_of_two_below(facts.largest_tile / elements), 1, 8);
   return c;
 }

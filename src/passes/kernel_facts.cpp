@@ -86,6 +86,12 @@ bool is_inside(const Operation* op, const Operation* loop) {
   return false;
 }
 
+int loops_around(const Operation& op) {
+  int n = 0;
+  for (const Operation* up = op.parent_op(); up; up = up->parent_op()) n += up->op() == Op::For || up->op() == Op::Loop;
+  return n;
+}
+
 std::int64_t bytes_of(ir::Type tile) { return tile.num_elements() * ir::info(tile.elem()).bits / 8; }
 
 Product product_of(const Operation& op) {
@@ -153,7 +159,9 @@ bool depends_on(Value v, Value from) {
 
 KernelFacts kernel_facts(const ir::Function& f) {
   constexpr std::int64_t kAcrossThreads = 256;  // elements
+  constexpr int kNone = 1 << 20;
   KernelFacts facts;
+  int reduction_depth = kNone, load_depth = 0;
   std::vector<const Operation*> reductions;
   ir::walk(f.body(), [&](const Operation& op) {
     if (is_product(op)) facts.products.push_back(product_of(op));
@@ -162,13 +170,18 @@ KernelFacts kernel_facts(const ir::Function& f) {
       for (const Operation* earlier : reductions)
         facts.chained_reductions = facts.chained_reductions || depends_on(op.operand(0), earlier->result());
       reductions.push_back(&op);
+      reduction_depth = std::min(reduction_depth, loops_around(op));
     }
     ir::Type tile;
-    if (is_load(op)) tile = op.result(0).type();
+    if (is_load(op)) {
+      tile = op.result(0).type();
+      if (tile.num_elements() >= kAcrossThreads) load_depth = std::max(load_depth, loops_around(op));
+    }
     if (op.op() == Op::StoreViewTko) tile = op.single("tile").type();
     if (op.op() == Op::StorePtrTko) tile = op.single("value").type();
     if (tile) facts.largest_tile = std::max(facts.largest_tile, tile.num_elements());
   });
+  facts.reduces_after_loop = reduction_depth < load_depth;
   return facts;
 }
 

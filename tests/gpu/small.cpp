@@ -43,6 +43,8 @@ constexpr const char* kCases[] = {
     "layer_norm rows=5 columns=512",
     "layer_norm rows=5 columns=1000",
     "row_sum rows=5 columns=1024",
+    "softmax rows=3 columns=16900 impl=library",
+    "layer_norm rows=3 columns=16900 impl=library",
     "gemm m=256 n=256 k=256 dtype=bf16 layout=NT tile=128x128x64",
     "gemm m=256 n=256 k=128 dtype=bf16 layout=NN tile=128x128x64",
     "gemm m=200 n=136 k=104 dtype=bf16 layout=TN tile=64x128x64",

@@ -45,9 +45,9 @@ void check(int rows, int n) {
   const auto weight = w.reshape({n}), bias = b.reshape({n});
   const double allowed = tolerance<T>(2);
   expect_close(rms_norm(x, weight).sync(), rms_reference(doubles(x), doubles(w), 1e-6), allowed, "rms " + what);
-  if (n > kLongestTile) return;
   expect_close(layer_norm(x, weight, bias).sync(), layer_reference(doubles(x), doubles(w), doubles(b), 1e-5), allowed,
                "layer " + what);
+  if (n > kLongestTile) return;
   auto h = random_tensor<T>({rows, n}, 4);
   auto want = sum_of(doubles(h), doubles(x));
   auto [y, total] = add_rms_norm(x, std::move(h), weight).sync();
@@ -65,13 +65,24 @@ TEST(Norm, Rows) {
 }
 
 TEST(Norm, LargeMeanKeepsItsVariance) {
-  std::vector<double> v(1000);
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = 1e4 + static_cast<double>(i % 2);
-  const auto x = cast<f32>(from(v, {1, 1000})).sync();
-  const auto one = ones<f32>({1000}).sync(), zero = zeros<f32>({1000}).sync();
-  const auto y = doubles(layer_norm(x, one, zero).sync());
-  EXPECT_NEAR(y[0], -1, 1e-2);
-  EXPECT_NEAR(y[1], 1, 1e-2);
+  for (const int n : {1000, 20000}) {  // one tile, and chunks
+    std::vector<double> v(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = 1e4 + static_cast<double>(i % 2);
+    const auto x = cast<f32>(from(v, {1, n})).sync();
+    const auto one = ones<f32>({n}).sync(), zero = zeros<f32>({n}).sync();
+    const auto y = doubles(layer_norm(x, one, zero).sync());
+    EXPECT_NEAR(y[0], -1, 1e-2);
+    EXPECT_NEAR(y[1], 1, 1e-2);
+  }
+}
+TEST(Norm, LongRowWhoseFirstElementsAreFarFromItsMean) {
+  const int n = 50257;
+  std::vector<double> v(static_cast<std::size_t>(n), 0.0);
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = (i < 4096 ? 1e4 : 0.0) + static_cast<double>(i % 3);
+  const std::vector<double> one(v.size(), 1.0), zero(v.size(), 0.0);
+  const auto x = cast<f32>(from(v, {1, n})).sync();
+  expect_close(layer_norm(x, ones<f32>({n}).sync(), zeros<f32>({n}).sync()).sync(), layer_reference(v, one, zero, 1e-5),
+               4e-6, "far");
 }
 
 TEST(Norm, AnyRankAndShapesThatDoNotFit) {

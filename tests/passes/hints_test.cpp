@@ -39,6 +39,52 @@ TEST(Hints, SixteenElementsAThreadAndOneToEightWarps) {
   }
 }
 
+/// sum of the row, and the sum of what differs from it: over one tile, or over what a loop has added up.
+struct ChainOfSums {
+  Kernel k;
+  ir::Function* f = nullptr;
+  ChainOfSums(std::int32_t n, bool in_chunks) {
+    const Value from = k.view(Elem::F32, {n}), zero = k.i32(0);
+    Value tile = in_chunks ? added_up(from) : k.load(from, {zero})->result();
+    k.keep(sum(k.binary(Op::SubF, tile, broadcast(sum(tile), tile.type()))));
+    f = &k.function();
+  }
+  Value broadcast(Value scalar, Type type) {
+    const Value one = k.op(Op::Reshape, {scalar}, scalar.type().with_shape(std::vector<std::int64_t>{1}));
+    return k.op(Op::Broadcast, {one}, type);
+  }
+  Value sum(Value tile) {
+    const Type element = Type::tile(Elem::F32);
+    Operation* reduce = k.b.create(Op::Reduce, {tile}, {element},
+                                   {{ir::AttrName::dim, ir::IntAttr{Elem::I32, 0}},
+                                    {ir::AttrName::identities, ir::ArrayAttr{{ir::FloatAttr{Elem::F32, 0}}}}});
+    ir::Block& body = reduce->add_region();
+    const Value x = body.add_arg(element), y = body.add_arg(element);
+    const ir::Builder outside = k.b;
+    k.b.set_to_end(body);
+    k.b.create(Op::Yield, {k.binary(Op::AddF, x, y)}, {});
+    k.b = outside;
+    return reduce->result();
+  }
+  Value added_up(Value from) {
+    const Value start = k.b.constant_float(Elem::F32, 0, from.type().view_tile().shape());
+    Operation* loop = k.b.create(Op::For, {k.i32(0), k.arg(Elem::I32), k.i32(1), start}, {start.type()});
+    ir::Block& body = loop->add_region();
+    const Value i = body.add_arg(Type::tile(Elem::I32)), total = body.add_arg(start.type());
+    const ir::Builder outside = k.b;
+    k.b.set_to_end(body);
+    k.b.create(Op::Continue, {k.binary(Op::AddF, total, k.load(from, {i})->result())}, {});
+    k.b = outside;
+    return loop->result();
+  }
+};
+
+TEST(Hints, ReductionsThatWaitForEachOtherTakeFewerWarpsButNotBehindALoop) {
+  ChainOfSums tile(4096, false), chunks(4096, true);
+  EXPECT_EQ(choose(*tile.f).warps, 2);
+  EXPECT_EQ(choose(*chunks.f).warps, 8);
+}
+
 TEST(Hints, ProductsByAccumulatorsAThread) {
   struct Case {
     std::int32_t m, n, k;

@@ -5,6 +5,8 @@
 //   from it
 //
 // The variance is that of the differences from the mean (two passes over the tile, which stays in registers), in f32.
+// Rows beyond one tile are walked twice in chunks: first the differences from the mean of the first chunk are summed,
+// which lies so near that nothing cancels, then the row is read again.
 #pragma once
 #include "tessera/kernels/rows.hpp"
 
@@ -35,35 +37,64 @@ void add_layer_norm_row(Mut<T, 1, N> y, Mut<T, 1, N> residual, In<T, dyn, dyn> x
   y.store(cast<T>(t * cast<f32>(weight.load_like(y, axes<1>)) + cast<f32>(bias.load_like(y, axes<1>))));
 }
 
+/// With d = x - near, where near is the mean of the first C elements, the variance is mean(d^2) - mean(d)^2. By Cauchy
+/// and Schwarz (near - mean)^2 is at most n / C variances, so the subtraction loses no more than log2(1 + n / C) bits.
+template <class T, class W, int C>
+void layer_norm_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<W, dyn> weight, In<W, dyn> bias,
+                         Scalar<f32> eps) {
+  auto X = x.tiles(shape<1, C>);
+  auto Weight = weight.tiles(shape<C>), Bias = bias.tiles(shape<C>);
+  auto Y = y.sub(shape<1, C>);
+  auto [row, zero] = y.index();
+  auto n = x.dim(1);
+  auto near = sum(cast<f32>(X.load(row, 0)), axis<1>) / cast<f32>(min(n, C));
+  auto sums = zeros<f32, 1, C>(), squares = zeros<f32, 1, C>();
+  for (auto c : range(X.count(1))) {
+    auto d = where(iota<i32, 1, C>(axis<1>) + c * C < n, cast<f32>(X.load(row, c)) - near, 0.0f);
+    sums = sums + d;
+    squares = squares + d * d;
+  }
+  auto off = sum(sums, axis<1>) / cast<f32>(n);
+  auto scale = rsqrt(max(sum(squares, axis<1>) / cast<f32>(n) - off * off, 0.0f) + eps);
+  auto mean = near + off;
+  for (auto c : range(X.count(1))) {
+    auto w = reshape(cast<f32>(Weight.load(c)), shape<1, C>), b = reshape(cast<f32>(Bias.load(c)), shape<1, C>);
+    Y.store(0, c, cast<T>((cast<f32>(X.load(row, c)) - mean) * scale * w + b));
+  }
+}
+
 template <Operand X, Operand W, Operand B>
 void check_layer_norm(const char* name, const X& x, const W& weight, const B& bias, SourceLocation where) {
   const std::int64_t n = x.dim(X::rank - 1, where);
-  expect_shape(n <= kLongestTile, name, "x", x, "a row has at most 16384 elements", where);
   expect_dim(name, "weight", weight, 0, n, where);
   expect_dim(name, "bias", bias, 0, n, where);
 }
 
-/// (x - mean) / sqrt(variance + eps) * weight + bias over each row of up to 16384 elements.
+/// (x - mean) / sqrt(variance + eps) * weight + bias over each row.
 template <Operand X, Operand W, Operand B>
 Op<Tensor<element_of<X>, X::rank>> layer_norm(const X& x, const W& weight, const B& bias, float eps = 1e-5f,
                                               SourceLocation where = SourceLocation::current()) {
   using T = element_of<X>;
   check_layer_norm("layer_norm", x, weight, bias, where);
+  using E = element_of<W>;
   const View<T, 2> rows = rows_of(x, where);
-  return as_rank_of(with_extent<kShortestTile, kLongestTile>(rows.dim(1),
-                                                             [&](auto n) {
-                                                               return kernel<layer_norm_row<T, element_of<W>, n>>(
-                                                                   empty<T>(rows.dims()), rows, weight.view(),
-                                                                   bias.view(), eps, where);
-                                                             }),
-                    x, where);
+  const auto run = [&]() -> Op<Tensor<T, 2>> {
+    auto y = empty<T>(rows.dims());
+    if (rows.dim(1) > kLongestTile)
+      return kernel<layer_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(), bias.view(), eps, where);
+    return with_extent<kShortestTile, kLongestTile>(rows.dim(1), [&](auto n) {
+      return kernel<layer_norm_row<T, E, n>>(std::move(y), rows, weight.view(), bias.view(), eps, where);
+    });
+  };
+  return as_rank_of(run(), x, where);
 }
-/// residual + x in residual's memory, and its layer norm: {norm, residual}.
+/// residual + x in residual's memory, and its layer norm: {norm, residual}. Rows of up to 16384 elements.
 template <Operand X, Element T, Operand W, Operand B>
 Op<std::tuple<Tensor<T, 2>, Tensor<T, 2>>> add_layer_norm(const X& x, TESSERA_ARG_LIVE Tensor<T, 2>&& residual,
                                                           const W& weight, const B& bias, float eps = 1e-5f,
                                                           SourceLocation where = SourceLocation::current()) {
   expect_shape(x.dims(where) == residual.dims(where), "add_layer_norm", "x", x, "they must be residual's", where);
+  expect_shape(x.dim(1) <= kLongestTile, "add_layer_norm", "x", x, "a row has at most 16384 elements", where);
   check_layer_norm("add_layer_norm", x, weight, bias, where);
   return with_extent<kShortestTile, kLongestTile>(x.dim(1), [&](auto n) {
     return kernel<add_layer_norm_row<T, element_of<W>, n>>(empty<T>(x.dims()), std::move(residual), x.view(),

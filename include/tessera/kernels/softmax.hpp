@@ -3,8 +3,8 @@
 //   auto p = kernels::softmax(x).sync();        auto q = kernels::log_softmax(x).sync();
 //
 // Rows of up to 16384 elements are one tile; longer ones are walked twice in chunks, with the online recurrence of
-// Milakov and Gimelshein (2018). Sums and exponentials are f32 (f64 for f64). A row of -infinity alone gives NaN, a NaN
-// makes its row NaN.
+// Milakov and Gimelshein (2018) for each place of a chunk, so that the walk waits for no reduction. Sums and
+// exponentials are f32 (f64 for f64). A row of -infinity alone gives NaN, a NaN makes its row NaN.
 #pragma once
 #include "tessera/kernels/rows.hpp"
 
@@ -29,19 +29,22 @@ void softmax_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x) {
   auto X = x.tiles(shape<1, C>, pad::neg_inf);
   auto Y = y.sub(shape<1, C>);
   auto [row, zero] = y.index();
-  auto m = full<F, 1, 1>(std::numeric_limits<F>::lowest()), l = zeros<F, 1, 1>();
+  auto m = full<F, 1, C>(std::numeric_limits<F>::lowest()), l = zeros<F, 1, C>();
   for (auto c : range(X.count(1))) {
     auto t = widen(X.load(row, c));
-    auto m2 = max(m, max(t, axis<1>));
-    l = l * exp(m - m2) + sum(exp(t - m2), axis<1>);
+    auto m2 = max(m, t);
+    auto less = exp(-abs(t - m));  // of exp(m - m2) and exp(t - m2) the one that is not 1
+    l = where(t > m, l * less + F(1), l + less);
     m = m2;
   }
+  auto top = max(m, axis<1>);
+  auto total = sum(l * exp(m - top), axis<1>);
   for (auto c : range(X.count(1))) {
-    auto t = widen(X.load(row, c)) - m;
+    auto t = widen(X.load(row, c)) - top;
     if constexpr (Log)
-      Y.store(0, c, narrow<T>(t - log(l)));
+      Y.store(0, c, narrow<T>(t - log(total)));
     else
-      Y.store(0, c, narrow<T>(exp(t) / l));
+      Y.store(0, c, narrow<T>(exp(t) / total));
   }
 }
 

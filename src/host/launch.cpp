@@ -218,8 +218,8 @@ void Launch::choose_variant() {
     if (!all[i].is_tensor()) continue;
     key.tensors[tensor++] = tensor_bits(dims(static_cast<int>(i)), strides(static_cast<int>(i)));
   }
-  key.flags =
-      flag_bits(!persistent_ && blocks_ > kMaxGridAxis, check_mode(), options_.accuracy_given, options_.accuracy);
+  key.flags = flag_bits(!persistent_ && blocks_ > kMaxGridAxis, check_mode(), options_.accuracy_given,
+                        options_.accuracy, options_.tuning);
   variant_ = &record_.variant(key, where_);
 }
 

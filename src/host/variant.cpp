@@ -9,6 +9,8 @@ namespace tessera::detail {
 namespace {
 
 constexpr std::uint32_t kWide = 1, kChecked = 2, kAccuracyGiven = 4, kApproximate = 8;
+constexpr int kTuningShift = 8;  // above the flags: the number of the tuning record
+static_assert(std::uint64_t{jit::kMostTunings} << kTuningShift <= UINT32_MAX);
 constexpr int kAxisBits = 4;  // 0: no unit axis, else the axis plus one; kMaxRank fits
 
 /// Checked mode's errors name the arguments.
@@ -16,6 +18,7 @@ jit::CompileOptions options_of(const KernelRecord::Signature& signature, const V
   jit::CompileOptions options;
   options.label = signature.name;
   options.checked = (key.flags & kChecked) != 0;
+  options.tuning = key.flags >> kTuningShift;
   for (std::size_t i = 0; options.checked && i < signature.params.size(); ++i) {
     const lang::ParamInfo& p = signature.params[i];
     if (p.is_tensor()) options.tensors.push_back({p.first_arg, concat("argument ", i + 1, " (", p.spelling, ")")});
@@ -38,10 +41,11 @@ std::uint32_t tensor_bits(std::span<const std::int64_t> dims, std::span<const st
   return static_cast<std::uint32_t>(unit_axis + 1) | units << kAxisBits;
 }
 
-std::uint32_t flag_bits(bool wide_grid, bool checked, bool accuracy_given, lang::Accuracy accuracy) noexcept {
+std::uint32_t flag_bits(bool wide_grid, bool checked, bool accuracy_given, lang::Accuracy accuracy,
+                        jit::TuningId tuning) noexcept {
   const bool approximate = accuracy_given && accuracy == lang::Accuracy::Approximate;
   return (wide_grid ? kWide : 0) | (checked ? kChecked : 0) | (accuracy_given ? kAccuracyGiven : 0) |
-         (approximate ? kApproximate : 0);
+         (approximate ? kApproximate : 0) | tuning << kTuningShift;
 }
 
 lang::Specialization specialization(const VariantKey& key, std::span<const lang::ParamInfo> params) {

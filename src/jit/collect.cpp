@@ -10,11 +10,13 @@
 #include "jit/pipeline.hpp"
 #include "jit/report.hpp"
 #include "jit/sha256.hpp"
+#include "jit/tuning_choice.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/jit/build.hpp"
+#include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -81,7 +83,7 @@ bool read_key(std::string_view text, CacheKey& key) {
 }  // namespace
 
 CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-                    std::uint64_t held, const std::string& gpu) {
+                    std::uint64_t held, const std::string& gpu, const passes::Tuning* tuning) {
   Sha256 hash;
   hash.add_field(kGeneration).add_field(gpu).add_number(held).add_number(contract.args.size());
   for (const ArgContract& arg : contract.args) {
@@ -92,20 +94,22 @@ CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract&
   hash.add_number(static_cast<std::uint64_t>(contract.pieces_of_tensor)).add_number(contract.wide_grid);
   for (const analysis::Obligation& o : facts.obligations()) hash.add_field(o.text);
   hash.add_field(ir::write_bytecode(recording, {{}, false}));
+  if (tuning && *tuning != passes::Tuning{}) hash.add_field(passes::text_of(*tuning));
   return hash.finish();
 }
 
 void collect(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-             std::uint64_t held, const std::string& label) {
+             std::uint64_t held, const std::string& label, TuningId tuning) {
   const char* folder = env(Env::COLLECT);
   if (!folder) return;
   std::error_code ignored;  // writing says what is wrong with the folder
   std::filesystem::create_directories(folder, ignored);
   for (const int sm : wanted_gpus()) {
     const std::string gpu = concat("sm_", sm);
-    const CacheKey key = bundle_key(recording, contract, facts, held, gpu);
     const passes::Target target = target_for(sm);
-    const Prepared prepared = prepare(recording, contract, held, target);
+    const passes::Tuning* hints = tuning_for(tuning, label, recording, held, nullptr, target);
+    const CacheKey key = bundle_key(recording, contract, facts, held, gpu, hints);
+    const Prepared prepared = prepare(recording, contract, held, target, hints);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
     const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
     const std::string text = report(facts, held, prepared, label);

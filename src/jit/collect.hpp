@@ -3,17 +3,20 @@
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/jit/bundle.hpp"
+#include "tessera/jit/tuning_use.hpp"
+#include "tessera/passes/optimize.hpp"
 
 namespace tessera::jit {
 
 /// Names the code of a recording for a GPU, whatever the passes make of it: the recording without its source lines, the
-/// obligations that hold and what they mean, the GPU, the release of Tessera. That is what bundles are searched by.
+/// obligations that hold and what they mean, the GPU, the hints of a tuning record (null: none), the release of
+/// Tessera. That is what bundles are searched by.
 CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-                    std::uint64_t held, const std::string& gpu);
+                    std::uint64_t held, const std::string& gpu, const passes::Tuning* tuning = nullptr);
 
 /// If TESSERA_COLLECT names a folder: writes the bytecode of this specialization there for every GPU of
-/// TESSERA_COLLECT_GPUS. Throws IoError, CompileError.
+/// TESSERA_COLLECT_GPUS. `tuning`: the record that the launch names. Throws IoError, CompileError.
 void collect(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-             std::uint64_t held, const std::string& label);
+             std::uint64_t held, const std::string& label, TuningId tuning = 0);
 
 }  // namespace tessera::jit

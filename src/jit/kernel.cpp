@@ -10,6 +10,7 @@
 #include "jit/collect.hpp"
 #include "jit/cuda_work.hpp"
 #include "jit/generate.hpp"
+#include "jit/tuning_choice.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
@@ -117,12 +118,14 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
   // Threads that need the same new code meet in generate(), where the first one compiles; their entries are equal.
   if (analysis_) {
     const Analysis& a = *analysis_;
+    const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, &device, target);
     std::optional<CachedCubin> ready;
     if (target.is_gpu() && !bundles().empty()) {
-      ready = find_in_bundles(bundle_key(*module_, a.contract, a.facts, held, gpu_name(target.sm)));
+      ready = find_in_bundles(bundle_key(*module_, a.contract, a.facts, held, gpu_name(target.sm), tuning));
     }
-    made->code = generate(prepare(*module_, a.contract, held, target), device, options_, ready ? &*ready : nullptr);
-    if (!target.is_gpu()) collect(*module_, a.contract, a.facts, held, options_.label);
+    made->code =
+        generate(prepare(*module_, a.contract, held, target, tuning), device, options_, ready ? &*ready : nullptr);
+    if (!target.is_gpu()) collect(*module_, a.contract, a.facts, held, options_.label, options_.tuning);
   } else {
     made->code = generate(prepare(*module_, target), device, options_);
   }

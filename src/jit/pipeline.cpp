@@ -16,13 +16,15 @@ namespace {
 constexpr int kBlocksPerThread = 4;  // CPU: uneven pieces are evened out by having more of them
 
 /// From a clone whose claims are applied, if there were any.
-Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, bool optimize) {
+Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, bool optimize,
+                const passes::Tuning* tuning = nullptr) {
   Prepared p;
   p.target = target;
   p.module = std::move(module);
-  const char* tuning = env(Env::TUNING);
-  const passes::Tuning overrides = passes::parse_tuning(tuning ? tuning : "");
-  if (optimize) p.choices = passes::optimize(*p.module, target, tuning ? &overrides : nullptr);
+  const char* experiment = env(Env::TUNING);
+  const passes::Tuning overrides = passes::parse_tuning(experiment ? experiment : "");
+  if (tuning && !experiment) p.tuning = passes::text_of(*tuning);
+  if (optimize) p.choices = passes::optimize(*p.module, target, experiment ? &overrides : tuning);
   const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.multiprocessors * kBlocksPerThread;
   p.persistent_blocks = static_cast<std::uint64_t>(std::max(1, blocks));
   if (target.is_gpu()) p.checks = passes::lower_checks(*p.module);
@@ -40,11 +42,11 @@ Prepared prepare(const ir::Module& module, const passes::Target& target) {
 }
 
 Prepared prepare(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
-                 const passes::Target& target) {
+                 const passes::Target& target, const passes::Tuning* tuning) {
   std::unique_ptr<ir::Module> copy = ir::clone(module);
   // Claims name operations, so the copy is analysed anew; its obligations are those of the original.
   passes::apply_claims(*copy, analysis::Facts::analyze(*copy, contract), held);
-  return finish(std::move(copy), target, true);
+  return finish(std::move(copy), target, true, tuning);
 }
 
 const ir::Function& entry_of(const ir::Module& module) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tessera/analysis/launch_contract.hpp"
@@ -18,15 +19,16 @@ struct Prepared {
   std::vector<std::byte> bytecode;  ///< of the module, in the newest version, with locations
   passes::Target target;
   passes::Choices choices;
+  std::string tuning;                        ///< hints that a record gave, as text
   std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
   /// Blocks that keep the device busy (kernels that deal their work out).
   std::uint64_t persistent_blocks = 1;
 };
 
 /// Runs the passes for `target` on a copy of `module`, which has been verified, making use of the obligations in
-/// `held`.
+/// `held`. `tuning` null: the passes decide. TESSERA_TUNING is stronger.
 Prepared prepare(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
-                 const passes::Target& target);
+                 const passes::Target& target, const passes::Tuning* tuning = nullptr);
 /// Verifies the module (CompileError if it breaks Tile IR's rules) and runs the passes on a copy, without claims: of
 /// the launch nothing is known.
 Prepared prepare(const ir::Module& module, const passes::Target& target);

@@ -14,6 +14,7 @@
 #include "tessera/host/explain.hpp"
 #include "tessera/host/launch.hpp"
 #include "tessera/host/unsafe_address.hpp"
+#include "tessera/jit/tuning_use.hpp"
 
 namespace tessera {
 
@@ -281,6 +282,13 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
   Kernel on_device(Device device) const {
     Kernel k = *this;
     k.options_.device = &device.backend();
+    return k;
+  }
+  /// Compiled with the hints of a tuning record. Where the launch compiles, a stale record (made for another version of
+  /// the kernel, another device or another assembler) is a CompileError; on the CPU hints mean nothing. docs/tuning.md.
+  Kernel tuned(const TuningRecord& record) const {
+    Kernel k = *this;
+    k.options_.tuning = jit::intern_tuning(record);
     return k;
   }
   /// Accuracy of math functions whose calls do not say it, instead of the kernel's default (approximate if all float

@@ -13,13 +13,14 @@
 
 namespace tessera::detail {
 
-/// What `.blocks(n)`, `.on_device(d)`, `.precise()` and `.approximate()` have set.
+/// What `.blocks(n)`, `.on_device(d)`, `.tuned(record)`, `.precise()` and `.approximate()` have set.
 struct LaunchOptions {
   std::int64_t blocks = 0;
   bool blocks_given = false;
   runtime::Backend* device = nullptr;  ///< null: where the arguments are
   bool accuracy_given = false;
   lang::Accuracy accuracy = lang::Accuracy::Precise;
+  std::uint32_t tuning = 0;  ///< jit::TuningId
 };
 
 inline constexpr int kMaxTensorArguments = 24;

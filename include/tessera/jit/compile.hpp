@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/ir/operation.hpp"
+#include "tessera/jit/tuning_use.hpp"
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/device.hpp"
 
@@ -20,7 +21,8 @@ struct TensorArgument {
 struct CompileOptions {
   std::string label;  ///< names dumps
   bool checked = false;
-  std::vector<TensorArgument> tensors;  ///< needed if checked
+  std::vector<TensorArgument> tensors = {};  ///< needed if checked
+  TuningId tuning = 0;                       ///< the record that the call names; without meaning if checked
 };
 
 /// Compiles the module's only entry for `device`. Equal modules are compiled once per device and process: concurrent

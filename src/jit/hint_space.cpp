@@ -1,0 +1,35 @@
+// "warps=2,4 latency=2,4,6" as a list of combinations.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/jit/tuning_use.hpp"
+#include "tessera/passes/tuning_text.hpp"
+
+namespace tessera::jit {
+
+std::vector<std::string> hint_combinations(std::string_view space) {
+  std::vector<std::string> all{""};
+  constexpr std::string_view kBlank = " \t";
+  for (std::size_t at = space.find_first_not_of(kBlank); at < space.size();) {
+    const std::size_t end = std::min(space.find_first_of(kBlank, at), space.size());
+    const std::string_view word = space.substr(at, end - at);
+    at = space.find_first_not_of(kBlank, end);
+    const std::size_t equals = std::min(word.find('='), word.size() - 1);
+    const std::string_view name = word.substr(0, equals + 1);
+    std::vector<std::string> longer;
+    for (const std::string& before : all) {
+      for (std::size_t from = equals + 1; from <= word.size();) {
+        const std::size_t comma = std::min(word.find(',', from), word.size());
+        std::string hints = before + (before.empty() ? "" : " ") + std::string(name);
+        longer.push_back(hints += word.substr(from, comma - from));
+        passes::parse_tuning(longer.back());
+        from = comma + 1;
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+}  // namespace tessera::jit

@@ -1,0 +1,124 @@
+// Files appear complete (written aside, renamed) and are changed under a lock on a file beside them, which stays:
+// removing it would let two processes hold locks of the same name.
+#include "tessera/jit/tuning_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kHeader = "{\"tessera tuning\":1,\"records\":";
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+
+[[noreturn]] void fail(const std::string& path, std::size_t line, const std::string& what) {
+  throw IoError(concat("'", path, "', line ", line, ": ", what));
+}
+
+std::optional<std::string> contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in && access(path.c_str(), F_OK) != 0) return std::nullopt;
+  if (!in) throw IoError(concat("cannot read '", path, "': ", std::strerror(errno)));
+  std::string text;
+  char block[1 << 16];
+  while (in.read(block, sizeof block), in.gcount() > 0) {
+    text.append(block, static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kMostBytes) fail(path, 1, "expected a file of tuning records, found more than 64 MiB");
+  }
+  if (in.bad()) throw IoError(concat("cannot read '", path, "': ", std::strerror(errno)));
+  return text;
+}
+
+std::vector<TuningRecord> parse(const std::string& path, const std::string& text) {
+  std::vector<TuningRecord> records;
+  std::size_t line = 0, expected = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    ++line;
+    if (end == text.npos) fail(path, line, "the file is cut short: tune again, or restore it");
+    const std::string_view found = std::string_view(text).substr(at, end - at);
+    at = end + 1;
+    if (line > 1) {
+      try {
+        records.push_back(jit::record_of(found));
+      } catch (const IoError& error) { fail(path, line, error.message()); }
+      continue;
+    }
+    int used = 0;
+    if (!found.starts_with(kHeader) || std::sscanf(text.c_str() + kHeader.size(), "%9zu}%n", &expected, &used) != 1 ||
+        kHeader.size() + static_cast<std::size_t>(used) != found.size()) {
+      fail(path, 1, "expected a file of tuning records (version 1), found something else");
+    }
+  }
+  if (line == 0) fail(path, 1, "expected a file of tuning records, found an empty file");
+  if (records.size() != expected) {
+    fail(path, line, concat("expected ", expected, " records, found ", records.size(), ": the file is cut short"));
+  }
+  return records;
+}
+
+/// Held until the end of the scope, against other processes and threads.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path) : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (fd_ < 0) throw IoError(concat("cannot write '", path, "': ", std::strerror(errno)));
+    while (flock(fd_, LOCK_EX) != 0) {
+      if (errno == EINTR) continue;
+      const int error = errno;
+      close(fd_);
+      throw IoError(concat("cannot lock '", path, "': ", std::strerror(error)));
+    }
+  }
+  ~FileLock() { close(fd_); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+void replace(const std::string& path, const std::string& text) {
+  const std::string aside = concat(path, ".tmp-", getpid());
+  std::FILE* file = std::fopen(aside.c_str(), "wb");
+  const bool written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = !file || std::fclose(file) == 0;
+  if (written && closed && std::rename(aside.c_str(), path.c_str()) == 0) return;
+  const int error = errno;
+  if (file) std::remove(aside.c_str());
+  throw IoError(concat("cannot write '", path, "': ", std::strerror(error)));
+}
+
+}  // namespace
+
+std::vector<TuningRecord> read_records(const std::string& path) {
+  const std::optional<std::string> text = contents(path);
+  if (!text) throw IoError(concat("there is no file of tuning records '", path, "'"));
+  return parse(path, *text);
+}
+
+void add_record(const std::string& path, const TuningRecord& record) {
+  const std::string added = jit::line_of(record);
+  jit::record_of(added);  // what could not be read back is not written
+  const FileLock lock(path + ".lock");
+  const std::optional<std::string> before = contents(path);
+  std::vector<TuningRecord> records;
+  if (before) records = parse(path, *before);
+  std::erase_if(records, [&](const TuningRecord& r) { return jit::same_subject(r, record); });
+  std::string text = concat(kHeader, records.size() + 1, "}\n");
+  for (const TuningRecord& r : records) text += jit::line_of(r) + '\n';
+  replace(path, text + added + '\n');
+}
+
+}  // namespace tessera

@@ -20,6 +20,9 @@ Collector::Collector(const LaunchContract& contract, ConditionPool& conditions)
     : Dataflow(contract, conditions), contract_(&contract), conditions_(&conditions), samples_(contract) {}
 
 std::vector<FoundClaim> Collector::collect(const ir::Function& function) {
+  ir::walk(function.body(), [&](const ir::Operation& op) {
+    has_products_ = has_products_ || op.op() == Op::MmaF || op.op() == Op::MmaI || op.op() == Op::MmaFScaled;
+  });
   run(function);
   claim_arguments(function);
   return std::move(found_);
@@ -40,6 +43,8 @@ void Collector::visit(ir::Operation& op) {
     case Op::AtomicCASTko:
       if (const ir::Value mask = op.single("mask")) want(mask, op);
       break;
+    case Op::DivI:
+    case Op::RemI: want_division(op); break;
     case Op::LoadViewTko:
     case Op::StoreViewTko: want_inbounds(op); break;
     case Op::MakePartitionView: note_partition(op); break;

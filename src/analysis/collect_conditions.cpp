@@ -144,4 +144,22 @@ int Collector::want(ir::Value condition, const ir::Operation& user) {
   return best;
 }
 
+/// A division at the start of a block costs some 30 instructions that wait for each other, before the first address is
+/// known. Where rows fit into one piece, the number of pieces along them, which numbers of blocks are divided by, is 1.
+/// Blocks that compute products run too long for that to pay a second variant of the kernel.
+void Collector::want_division(ir::Operation& op) {
+  if (has_products_ || op.result().type().rank() != 0 || math().exact(range(op.operand(1)))) return;
+  const IntRange by = range(op.operand(1));
+  const Expr one = math().exprs().constant(1);
+  const Conditions when = conditions_->both(math().ge(by.lo, one), math().le(by.hi, one));
+  if (samples_.score(*conditions_, when) == 0) return;
+  FoundClaim f;
+  f.claim.kind = ClaimKind::DivisorIsOne;
+  f.claim.op = &op;
+  f.use = ObligationUse::Division;
+  f.when = when;
+  f.where = op.loc;
+  found_.push_back(f);
+}
+
 }  // namespace tessera::analysis

@@ -49,6 +49,7 @@ class Collector final : public Dataflow {
   Truth truth(ir::Value v) const;
   int want(ir::Value condition, const ir::Operation& user);
   void claim_condition(ir::Value v, bool truth, Conditions when, SourceLocation where);
+  void want_division(ir::Operation& op);
 
   // collect_access.cpp
   void want_inbounds(ir::Operation& access);
@@ -68,6 +69,7 @@ class Collector final : public Dataflow {
   std::unordered_set<const ir::ValueImpl*> wanted_;
   std::vector<std::pair<int, std::uint64_t>> divisors_;  ///< (dimension's argument, tile extent) of partitions
   std::vector<FoundClaim> found_;
+  bool has_products_ = false;  ///< matrix products
 };
 
 }  // namespace tessera::analysis

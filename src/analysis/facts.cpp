@@ -55,7 +55,8 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
   const std::vector<FoundClaim> found = Collector(contract, conditions).collect(*entry);
   const std::vector<std::string> names = argument_names(contract);
   std::unordered_map<std::uint32_t, int> number;
-  for (const ObligationUse use : {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility}) {
+  for (const ObligationUse use :
+       {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility, ObligationUse::Division}) {
     for (const FoundClaim& f : found) {
       if (f.use != use || f.when.always() || f.when.never() || number.contains(f.when.id)) continue;
       const bool added = impl->program.add(conditions, exprs, f.when);

@@ -29,6 +29,7 @@ const char* purpose(analysis::ObligationUse use) {
     case analysis::ObligationUse::Guard: return "its guard stays in the kernel";
     case analysis::ObligationUse::Inbounds: return "accesses are masked or clipped";
     case analysis::ObligationUse::Divisibility: return "no vector or tensor copies along it";
+    case analysis::ObligationUse::Division: return "every block divides to find its piece";
   }
   return "";
 }

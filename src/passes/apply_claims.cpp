@@ -48,10 +48,21 @@ void mark_inbounds(Operation* op, std::size_t axis) {
   op->set_attr(AttrName::inbounds, flags);
 }
 
+void divide_by_one(Operation* op) {
+  Value quotient = op->operand(0);
+  if (op->op() == Op::RemI) {
+    Builder b = Builder::before(op);
+    b.loc = op->loc;
+    quotient = b.constant_int(quotient.type().elem(), 0, quotient.type().shape());
+  }
+  op->result().replace_all_uses_with(quotient);
+}
+
 void apply(const Claim& c) {
   switch (c.kind) {
     case ClaimKind::Condition: decide(c.op, static_cast<std::size_t>(c.index), c.truth); break;
     case ClaimKind::Inbounds: mark_inbounds(c.op, static_cast<std::size_t>(c.index)); break;
+    case ClaimKind::DivisorIsOne: divide_by_one(c.op); break;
     case ClaimKind::ArgDivisible:
     case ClaimKind::ArgBounded: break;  // all of an argument's at once, below
   }

@@ -19,7 +19,9 @@ namespace {
 constexpr std::int64_t kSmallTile = 64 * 128;  // accumulators (1024 cubed on an H200: 271 beside 236 TFLOP/s)
 constexpr int kMostLatency = 6;                // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
 constexpr int kElementsAWarpChained =
-    2048;                            // layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76
+    2048;  // layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76
+constexpr int kMostRowWarps = 8;
+constexpr int kRowRegisters = 16;    // beside what a row kernel keeps: softmax and layer norm of 16384 fit into 64 + 16
 constexpr int kElementsAWarp = 512;  // 16 elements a thread: docs/compiler/choose_hints.md
 
 int power_of_two_below(std::int64_t n) {
@@ -35,7 +37,15 @@ Choices choose_for_rows(const KernelFacts& facts) {
   Choices c;
   const bool chained = facts.chained_reductions && !facts.reduces_after_loop;
   const int elements = chained ? kElementsAWarpChained : kElementsAWarp;
-  c.warps = std::clamp(power_of_two_below(facts.largest_tile / elements), 1, 8);
+  c.warps = std::clamp(power_of_two_below(facts.largest_tile / elements), 1, kMostRowWarps);
+  if (chained && c.warps == kMostRowWarps) {
+    // Few blocks share a multiprocessor, and while they wait at a barrier they load nothing: one more is worth the
+    // registers that the assembler would take for comfort.
+    const std::int64_t threads = std::int64_t{c.warps} * 32;
+    const std::int64_t registers = facts.kept_for_later / threads + kRowRegisters;
+    const std::int64_t blocks = kRegisters / (threads * registers);
+    if (blocks > 1) c.occupancy = static_cast<int>(blocks);
+  }
   return c;
 }
 

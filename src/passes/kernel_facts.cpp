@@ -94,6 +94,33 @@ int loops_around(const Operation& op) {
 
 std::int64_t bytes_of(ir::Type tile) { return tile.num_elements() * ir::info(tile.elem()).bits / 8; }
 
+/// Elements of 32 bits in tiles that are there before `reduction` and used behind it, in its block. Constants and masks
+/// are made anew.
+std::int64_t kept_across(const Operation& reduction) {
+  const auto is_after = [&](const Operation* user) {
+    while (user && user->block() != reduction.block()) user = user->parent_op();
+    for (const Operation* op = reduction.next(); op; op = op->next())
+      if (op == user) return true;
+    return false;
+  };
+  std::int64_t bits = 0;
+  const std::int64_t large = reduction.operand(0).type().num_elements();
+  for (const Operation& op : *reduction.block()) {
+    if (&op == &reduction) break;
+    if (op.num_operands() == 0 || op.op() == Op::Broadcast) continue;
+    for (std::size_t r = 0; r < op.num_results(); ++r) {
+      const Value v = op.result(r);
+      if (!v.type().is_tile() || v.type().is_pointer() || v.type().num_elements() < large) continue;
+      const int width = ir::info(v.type().elem()).bits;
+      bool later = false;
+      for (const ir::OpOperand* use = v.first_use(); use && width > 1; use = use->next)
+        later = later || is_after(use->owner);
+      if (later) bits += v.type().num_elements() * width;
+    }
+  }
+  return bits / 32;
+}
+
 Product product_of(const Operation& op) {
   Product p;
   p.op = &op;
@@ -170,6 +197,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
       for (const Operation* earlier : reductions)
         facts.chained_reductions = facts.chained_reductions || depends_on(op.operand(0), earlier->result());
       reductions.push_back(&op);
+      facts.kept_for_later = std::max(facts.kept_for_later, kept_across(op));
       reduction_depth = std::min(reduction_depth, loops_around(op));
     }
     ir::Type tile;

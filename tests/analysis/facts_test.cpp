@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analysis/support.hpp"
+#include "tessera/ir/dead_code.hpp"
 
 namespace tessera::test {
 namespace {
@@ -98,6 +99,23 @@ TEST(Facts, OddAddressesAndStridesAreNotAssumed) {
   const auto before = r.facts.evaluate(slots);
   slots[3] = 1023;  // the row stride
   EXPECT_NE(r.facts.evaluate(slots), before);
+}
+
+TEST(Facts, RowsThatFitOnePieceAreFoundWithoutADivision) {
+  const Recorded r = recorded<softmax<1024>>();
+  const std::uint64_t one_piece = bit(r, "arg1.dim(1) <= 1024");
+  EXPECT_NE(r.held({{8, 1024}, {8, 1024}}) & one_piece, 0u);
+  EXPECT_NE(r.held({{8, 3}, {8, 3}}) & one_piece, 0u);
+  EXPECT_EQ(r.held({{8, 1025}, {8, 1025}}) & one_piece, 0u);
+  const auto divisions = [&](std::int64_t columns) {
+    const auto module = r.claimed({{8, columns}, {8, columns}});
+    ir::remove_dead_code(*module->functions[0]);
+    return count(*module, ir::Op::DivI) + count(*module, ir::Op::RemI);
+  };
+  EXPECT_EQ(divisions(1000), 0);
+  EXPECT_GT(divisions(2048), 0);
+  // Not worth a variant of a kernel with products.
+  EXPECT_EQ((recorded<attention<64, 64, 64>>().obligations().find("arg1.dim(1) <= 1")), std::string::npos);
 }
 
 TEST(Facts, ACausalLoopNeverLeavesItsTensor) {

@@ -85,6 +85,13 @@ TEST(Hints, ReductionsThatWaitForEachOtherTakeFewerWarpsButNotBehindALoop) {
   EXPECT_EQ(choose(*chunks.f).warps, 8);
 }
 
+TEST(Hints, AThirdBlockAMultiprocessorWhereAllWarpsWaitAtBarriers) {
+  ChainOfSums large(16384, false), small(4096, false);
+  EXPECT_EQ(choose(*large.f).warps, 8);
+  EXPECT_EQ(choose(*large.f).occupancy, 3);  // 64 elements a thread stay, and 16 registers beside them
+  EXPECT_EQ(choose(*small.f).occupancy, 0);
+}
+
 TEST(Hints, ProductsByAccumulatorsAThread) {
   struct Case {
     std::int32_t m, n, k;

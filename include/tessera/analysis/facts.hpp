@@ -20,7 +20,8 @@ enum class ClaimKind : std::uint8_t {
   Condition,     ///< result `index` of `op` (i1, a scalar or a tile) is `truth` in every element, whenever `op` runs
   Inbounds,      ///< `op`, a load or store through a tiled view, never leaves the tensor along axis `index` of its tile
   ArgDivisible,  ///< entry argument `index` (an address in bytes, otherwise the number) is a multiple of `divisor`
-  ArgBounded     ///< entry argument `index` lies in [lower, upper]
+  ArgBounded,    ///< entry argument `index` lies in [lower, upper]
+  DivisorIsOne   ///< `op`, a division or remainder of integers, divides by 1 whenever it runs
 };
 
 struct Claim {
@@ -39,7 +40,7 @@ struct Claim {
 };
 
 /// What an obligation is good for; the most valuable come first.
-enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility };
+enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division };
 
 struct Obligation {
   ObligationUse use = ObligationUse::Guard;

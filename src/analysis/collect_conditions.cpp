@@ -22,9 +22,11 @@ Samples::Samples(const LaunchContract& contract) {
     }
     return slots;
   };
-  // Multiples of every usual tile extent; rows of a head's size; all that fits into one tile, and one block, which
-  // makes the blocks of tensors of different ranks equally many.
-  large_ = {sample(16, 65536, 65536), sample(16, 4096, 65536), sample(16, 4096, 4096), sample(16, 4096, 64)};
+  // Multiples of every usual tile extent, also of 3, 5 and 7 tiles (pieces of parts); rows of a head's size; all that
+  // fits into one tile, and one block, which makes the blocks of tensors of different ranks equally many.
+  constexpr std::int64_t of_parts = 1024 * 3 * 5 * 7;
+  large_ = {sample(16, 65536, 65536), sample(16, 4096, 65536), sample(16, 4096, 4096), sample(16, 4096, 64),
+            sample(16, of_parts, of_parts)};
   small_ = {sample(64, 64, 64), sample(1, 1, 64)};
 }
 

@@ -106,7 +106,15 @@ PieceRef begin_dealing(TensorRef ref, Extents tile, DealOrder order, SourceLocat
   piece->order = {s.tracer.fresh(before), s.tracer.fresh(before), true};
   piece->dealt = true;
   const PieceRef result{s.serial, piece->number};
+  PieceState& dealt_piece = *piece;
   s.pieces.push_back(std::move(piece));
+  make_parts(s, dealt_piece);
+  for (const std::uint32_t n : dealt_piece.parts) {
+    PieceState& part = *s.pieces[n];
+    part.index = part_index(s.tracer.at(loc), part);
+    part.order = {s.tracer.fresh(before), s.tracer.fresh(before), true};
+    part.dealt = true;
+  }
   return result;
 }
 
@@ -114,9 +122,10 @@ void end_dealing(PieceRef ref) {
   Recording::Impl& s = state();
   PieceState& p = s.piece(ref);
   TensorState& t = *p.tensor;
-  const Value after = s.tracer.read(p.order.all);
-  const Value sofar = s.tracer.read(t.order.all);
-  const Value joined = s.tracer.here().create(Op::JoinTokens, {sofar, after}, {Type::token()})->result();
+  std::vector<Value> tokens{s.tracer.read(t.order.all), s.tracer.read(p.order.all)};
+  for (const std::uint32_t part : p.parts) tokens.push_back(s.tracer.read(s.pieces[part]->order.all));
+  const Type token[] = {Type::token()};
+  const Value joined = s.tracer.here().create(Op::JoinTokens, tokens, token)->result();
   s.tracer.write(t.order.all, joined);
   s.tracer.write(t.order.written, joined);
   s.tracer.close();

@@ -94,6 +94,7 @@ std::vector<Value> coordinates(ir::Builder& b, Value number, std::span<const Val
 }
 
 const std::vector<Value>& index_of(PieceState& p) {
+  if (p.index.empty() && p.whole != nullptr) p.index = part_index(state().tracer.prologue(), p);
   if (p.index.empty()) {
     std::vector<Value> counts;
     for (int a = 0; a < p.tensor->rank; ++a)

@@ -223,6 +223,9 @@ void Recording::prepare() {
     own->order = t.order;
     s.piece_of_param[i] = static_cast<int>(own->number);
     s.pieces.push_back(std::move(own));
+    PieceState& made = *s.pieces.back();
+    make_parts(s, made);
+    for (const std::uint32_t part : made.parts) s.pieces[part]->order = s.fresh_order();
   }
 }
 

@@ -61,6 +61,10 @@ struct PieceState {
   std::vector<ir::Value> index;  ///< i32; empty until asked for (Mut)
   OrderTokens order;
   bool dealt = false;  ///< lives in a loop over MutTiles
+  // Of a part (piece_parts.cpp): the piece that it is a part of, along which axis, and the extents before it.
+  PieceState* whole = nullptr;
+  int part_axis = 0, part_before = 0;
+  std::vector<std::uint32_t> parts;  ///< of a piece with an extent that is no power of two
 };
 
 struct Recording::Impl {
@@ -104,6 +108,10 @@ ir::Value partition_view_of(TensorState&, Extents tile, std::optional<ir::Paddin
 /// Product of the tile counts, i32.
 ir::Value total_tiles(TensorState&, Extents tile);
 const std::vector<ir::Value>& index_of(PieceState&);
+/// Makes the parts of a piece one of whose extents is no power of two; none for other pieces.
+void make_parts(Recording::Impl&, PieceState&);
+/// The index of a part, from the index of its piece.
+std::vector<ir::Value> part_index(ir::Builder&, PieceState& part);
 /// Row-major coordinates of `number` in a grid of `counts`.
 std::vector<ir::Value> coordinates(ir::Builder&, ir::Value number, std::span<const ir::Value> counts);
 
@@ -114,8 +122,9 @@ ir::Value padding_tile(ir::Builder&, const TensorState&, Extents tile, const Pad
 ir::Value load_view(TensorState&, Extents tile, Values index, const PadSpec&, OrderTokens*, SourceLocation);
 void store_view(TensorState&, Extents tile, Values index, ir::Value tile_value, OrderTokens*, SourceLocation);
 
-/// i1: every index is inside the grid of tiles. Folded where statically known.
-ir::Value indices_in_range(TensorState&, Extents tile, Values index, SourceLocation);
+/// i1: every index is inside the grid of tiles. Folded where statically known. Checked mode reports an index that is
+/// not, unless that is `usual`.
+ir::Value indices_in_range(TensorState&, Extents tile, Values index, SourceLocation, bool usual = false);
 
 /// Loads at a tile index if `in_range` holds, else gives the padding value.
 ir::Value load_if(ir::Value in_range, TensorState&, Extents tile, Values index, const PadSpec&, OrderTokens*,

@@ -49,6 +49,8 @@ ir::Value piece_count(PieceRef, int axis);          ///< number of pieces along 
 ir::Value piece_index(PieceRef, int axis);          ///< i32
 ir::Value piece_origin(PieceRef, int axis);         ///< i32: first element
 ir::Value piece_offsets(PieceRef, SourceLocation);  ///< i64 tile: row-major element offsets in the whole tensor
+/// Part `number`, largest first, of a piece with an extent that is no power of two (lang/parts.hpp).
+PieceRef piece_part(PieceRef, int number);
 ir::Value load_piece(PieceRef, const PadSpec&, SourceLocation);
 void store_piece(PieceRef, ir::Value tile, SourceLocation);
 ir::Value load_sub(PieceRef, Extents tile, Values index, const PadSpec&, SourceLocation);

@@ -1,15 +1,17 @@
 // Mut<T, extents...>: a kernel parameter, the block's own piece of a tensor that the launch owns or borrows
 // exclusively. There is one block per piece.
 #pragma once
-#include "tessera/lang/piece.hpp"
+#include "tessera/lang/parts.hpp"
 
 namespace tessera {
 
 template <Element T, int... D>
-class Mut : public Piece<T, D...> {
+class Mut : public detail::PieceOf<T, D...> {
+  using Base = detail::PieceOf<T, D...>;
+
  public:
-  using Piece<T, D...>::Piece;
-  using Piece<T, D...>::store;
+  using Base::Base;
+  using Base::store;
   template <class X, class... More>
     requires(sizeof...(More) > 0 && !(std::is_same_v<More, SourceLocation> && ...))
   void store(const X&, const More&...) {

@@ -3,7 +3,7 @@
 // Every tile is dealt to exactly one block; only its handle can store it.
 #pragma once
 #include "tessera/lang/deal_loop.hpp"
-#include "tessera/lang/piece.hpp"
+#include "tessera/lang/parts.hpp"
 
 namespace tessera {
 
@@ -25,7 +25,7 @@ class DealtTiles {
   class Iterator : lang::DealLoop {
    public:
     using lang::DealLoop::DealLoop;
-    Piece<T, D...> operator*() const { return Piece<T, D...>(piece()); }
+    PieceOf<T, D...> operator*() const { return PieceOf<T, D...>(piece()); }
     Iterator& operator++() {
       close();
       return *this;
@@ -46,7 +46,10 @@ class DealtTiles {
 template <Element T, int... D>
 class MutTiles {
   static_assert(sizeof...(D) >= 1, "MutTiles needs the extents of a tile: MutTiles<T, extents...>");
-  static_assert((detail::is_power_of_two(D) && ...), "the extents of a tile must be powers of two: edges are clipped");
+  static_assert(
+      detail::extents_ok<D...>,
+      "the extents of a tile must be powers of two, except one, which is a sum of two or three of them: edges "
+      "are clipped");
   static constexpr int kTile[] = {D...};
   using Dealt = detail::DealtTiles<T, D...>;
 

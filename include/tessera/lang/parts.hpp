@@ -1,0 +1,99 @@
+// Pieces with an extent that is no power of two, such as Mut<f16, 128, 160>. A tile has extents that are powers of two,
+// so such a piece consists of parts: 160 = 128 + 32.
+//
+// With p pieces of n = 128 + 32 along an axis, the parts of 128 lie first in the tensor, those of 32 behind them:
+//   | 128 of piece 0 | 128 of piece 1 | ... | 32 of piece 0 | 32 of piece 1 | ...
+// so that each part is a tile of an ordinary grid, and the parts of all pieces cover the tensor exactly once. What lies
+// beyond the tensor is clipped, as for any piece; a part may lie outside as a whole.
+#pragma once
+#include <tuple>
+
+#include "tessera/lang/piece.hpp"
+
+namespace tessera {
+
+namespace detail {
+
+constexpr int count_parts(int n) { return n <= 0 ? 0 : 1 + count_parts(n - largest_power(n)); }
+/// The parts of an extent, largest first: 160 gives 128 and 32.
+constexpr int part_extent(int n, int number) {
+  return number == 0 ? largest_power(n) : part_extent(n - largest_power(n), number - 1);
+}
+/// Powers of two, except at most one extent, which has two or three parts.
+template <int... D>
+inline constexpr bool extents_ok =
+    ((D > 0 && count_parts(D) <= 3) && ...) && ((is_power_of_two(D) ? 0 : 1) + ... + 0) <= 1;
+
+}  // namespace detail
+
+/// A piece of which one extent is a sum of two or three powers of two.
+template <Element T, int... D>
+class JointPiece {
+  static_assert(sizeof...(D) >= 1, "a piece has at least one axis: Mut<T, extents...>");
+  static_assert(detail::extents_ok<D...>,
+                "the extents of a piece must be powers of two, except one, which is a sum of two or three of them: "
+                "edges are clipped");
+  static constexpr int kParts = (1 + ... + (detail::count_parts(D) - 1));
+
+ public:
+  using element = T;
+  static constexpr int rank = sizeof...(D);
+  static constexpr int extents[] = {D...};
+
+  explicit JointPiece(lang::PieceRef piece) : piece_(piece) {}
+
+  /// The parts, largest first, each a Piece with extents that are powers of two: auto [wide, narrow] = y.parts();
+  auto parts() const {
+    return [&]<int... N>(std::integer_sequence<int, N...>) {
+      return std::tuple(part<N>()...);
+    }(std::make_integer_sequence<int, kParts>{});
+  }
+
+  /// Which piece this is, per axis. Its parts have indices of their own, in grids of their extents.
+  std::array<Tile<i32>, rank> index(SourceLocation loc = SourceLocation::current()) const {
+    lang::Tracer::current(loc).at(loc);
+    return [&]<int... A>(std::integer_sequence<int, A...>) {
+      return std::array<Tile<i32>, rank>{Tile<i32>(lang::piece_index(piece_, A))...};
+    }(std::make_integer_sequence<int, rank>{});
+  }
+  /// Extent of the whole tensor, and number of pieces, along an axis.
+  Tile<i32> dim(detail::AxisOf<rank> axis) const { return Tile<i32>(lang::piece_dim(piece_, axis.value)); }
+  Tile<i32> count(detail::AxisOf<rank> axis) const { return Tile<i32>(lang::piece_count(piece_, axis.value)); }
+
+  template <class... A>
+  void store(const A&...) const {
+    static_assert(detail::never<A...>, "this piece has an extent that is no power of two: store its parts()");
+  }
+  template <class... A>
+  Tile<T> load(const A&...) const {
+    static_assert(detail::never<A...>, "this piece has an extent that is no power of two: load its parts()");
+    return *static_cast<Tile<T>*>(nullptr);
+  }
+
+  lang::PieceRef ref() const { return piece_; }
+
+ private:
+  template <int N>
+  auto part() const {
+    return Piece<T, (detail::is_power_of_two(D) ? D : detail::part_extent(D, N))...>(lang::piece_part(piece_, N));
+  }
+  lang::PieceRef piece_;
+};
+
+namespace detail {
+
+template <bool Joint, class T, int... D>
+struct PieceChoice {
+  using type = Piece<T, D...>;
+};
+template <class T, int... D>
+struct PieceChoice<true, T, D...> {
+  using type = JointPiece<T, D...>;
+};
+/// What a block owns: a Piece, or a JointPiece if its extents are not all powers of two.
+template <class T, int... D>
+using PieceOf = typename PieceChoice<!(is_power_of_two(D) && ...), T, D...>::type;
+
+}  // namespace detail
+
+}  // namespace tessera

@@ -14,5 +14,7 @@ int build_command(Words words);
 /// `tessera explain [--gpu sm_90] [--kernel NAME] -- PROGRAM ...`: what the compiler and the assembler make of the
 /// kernels that a program launches.
 int explain_command(Words words);
+/// `tessera bench [options] KERNEL [key=values ...] [-- PROGRAM ...]`: kernels over sizes, beside the device's roof.
+int bench_command(Words words);
 
 }  // namespace tessera

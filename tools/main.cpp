@@ -2,9 +2,11 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <vector>
 
 #include "commands.hpp"
 #include "doctor.hpp"
+#include "library_cases.hpp"
 #include "tessera/base/error.hpp"
 
 namespace {
@@ -17,9 +19,17 @@ int usage(std::FILE* out) {
       "  build     compiles a program's kernels ahead of time into a bundle\n"
       "  explain   what the compiler makes of a program's kernels: conditions, accesses, hints, the assembler's "
       "remarks\n"
+      "  bench     measures kernels over sizes, the library's or your own: tables and charts\n"
       "  help      this text\n",
       out);
   return out == stdout ? 0 : 2;
+}
+
+/// The library's cases as a benchmark program: what `tessera bench` starts.
+int bench_library(int argc, char** argv) {
+  std::vector<tessera::measure::Case> cases = tessera::library_row_cases();
+  for (const auto& c : tessera::library_product_cases()) cases.push_back(c);
+  return tessera::measure::run_cases(argc, argv, cases);
 }
 
 }  // namespace
@@ -31,6 +41,8 @@ int main(int argc, char** argv) {
   try {
     if (is("cache")) return tessera::cache_command(words);
     if (is("build")) return tessera::build_command(words);
+    if (is("bench")) return tessera::bench_command(words);
+    if (is("bench-library")) return bench_library(argc - 1, argv + 1);
     if (is("explain")) return tessera::explain_command(words);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tessera %s: %s\n", argv[1], error.what());

@@ -257,6 +257,9 @@ TEST_F(CudaBackendTest, TheDriversDescription) {
   EXPECT_EQ(info.name, "Fake GPU 0");
   EXPECT_EQ(info.sm(), 90);
   EXPECT_EQ(info.multiprocessors, 160);
+  EXPECT_EQ(info.clock_khz, 130);
+  EXPECT_EQ(info.memory_khz, 360);
+  EXPECT_EQ(info.memory_bus_bits, 370);
   EXPECT_EQ(info.driver_version, 13000);
   EXPECT_THROW(device_info(Device::cpu()), InternalError);
 }

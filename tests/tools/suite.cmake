@@ -16,3 +16,9 @@ set_tests_properties(tools.cache PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION
 add_test(NAME tools.explain COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
 set_tests_properties(tools.explain PROPERTIES LABELS "tools+tileiras"
                      PASS_REGULAR_EXPRESSION "kernel saxpy for sm_90.*conditions.*accesses.*03_saxpy.cpp.*load.*hints: warps")
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+add_executable(own_bench ${CMAKE_CURRENT_LIST_DIR}/own_bench.cpp)
+target_link_libraries(own_bench PRIVATE tessera_flags tessera::tessera tessera_measure)
+add_test(NAME tools.bench COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/bench.py $<TARGET_FILE:tessera_command>
+         $<TARGET_FILE:own_bench>)
+set_tests_properties(tools.bench PROPERTIES LABELS tools)

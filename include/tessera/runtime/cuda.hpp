@@ -23,6 +23,8 @@ struct DeviceInfo {
   std::size_t l2_bytes = 0;                    ///< second-level cache
   std::size_t shared_bytes_per_block = 0;      ///< the most that one block may have (opt-in limit)
   std::size_t shared_bytes_per_processor = 0;  ///< of one multiprocessor
+  int clock_khz = 0, memory_khz = 0;           ///< the highest clocks, of the multiprocessors and of memory; 0: unknown
+  int memory_bus_bits = 0;                     ///< width of the memory's bus; 0: unknown
   int driver_version = 0;                      ///< the newest CUDA it speaks: 1000 * major + 10 * minor, 13000 for 13.0
   /// The compute capability as one number: 90 for sm_90.
   int sm() const noexcept { return compute_major * 10 + compute_minor; }

@@ -74,6 +74,9 @@ DeviceInfo describe(const Driver& driver, int ordinal) {
       static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   info.shared_bytes_per_processor =
       static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
+  info.clock_khz = attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+  info.memory_khz = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+  info.memory_bus_bits = attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
   info.driver_version = driver.version;
   return info;
 }

@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <string>
 
+#include "tessera/runtime/device.hpp"
 #include "tessera/runtime/stream.hpp"
 
-namespace gpu_bench {
+namespace tessera::measure {
 
 /// A point in a stream's order that knows its time. Marks of one device can be subtracted.
 class Mark {
@@ -16,7 +17,7 @@ class Mark {
   Mark(const Mark&) = delete;
   Mark& operator=(const Mark&) = delete;
   /// Enqueues the mark behind everything that `stream` has been given so far.
-  void place(const tessera::Stream& stream);
+  void place(const Stream& stream);
   /// Milliseconds from `start` to here; waits until both have been reached. Throws std::runtime_error.
   double since(const Mark& start) const;
 
@@ -25,12 +26,13 @@ class Mark {
   double host_seconds_ = 0;
 };
 
-/// Chooses the device for the process ("cuda", "cuda:0", "cpu") and makes its context current on this thread.
-tessera::Device open_device(const std::string& name);
+/// Makes the device ("cuda", "cuda:0", "cpu"; "": the default one) the process's default, and its context current on
+/// this thread.
+Device open_device(const std::string& name);
 /// "NVIDIA H200, driver 13.0", or "cpu".
 std::string device_description();
 /// Enqueues device work of about `milliseconds`, so that the host can enqueue what is to be timed behind it. Does
 /// nothing on the CPU.
-void occupy(const tessera::Stream& stream, double milliseconds);
+void occupy(const Stream& stream, double milliseconds);
 
-}  // namespace gpu_bench
+}  // namespace tessera::measure

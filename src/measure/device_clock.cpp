@@ -1,17 +1,17 @@
 // The driver through dlopen. Names and signatures: CUDA Driver API reference (cuda.h), whose versioned symbols are
 // spelled out.
-#include "driver.hpp"
+#include "measure/device_clock.hpp"
 
 #include <dlfcn.h>
 
 #include <chrono>
 #include <stdexcept>
 
-namespace gpu_bench {
+namespace tessera::measure {
 namespace {
 
-using tessera::runtime::host_work;
-using tessera::runtime::LaunchContext;
+using runtime::host_work;
+using runtime::LaunchContext;
 
 bool on_cuda = false;
 std::size_t scratch_bytes = 0;
@@ -53,8 +53,8 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 /// Runs `f` with the driver's stream when the work is enqueued (CUDA) or when its turn comes (CPU).
 template <class F>
-void enqueue(const tessera::Stream& stream, F f) {
-  tessera::runtime::Submission s;
+void enqueue(const Stream& stream, F f) {
+  runtime::Submission s;
   s.work = host_work(f);
   s.label = "benchmark mark";
   stream.core()->submit(s);
@@ -68,14 +68,14 @@ Mark::Mark() {
 Mark::~Mark() {
   if (event_ && event_destroy.function) event_destroy.function(event_);
 }
-void Mark::place(const tessera::Stream& stream) {
+void Mark::place(const Stream& stream) {
   enqueue(stream, [this](const LaunchContext& c) {
     if (on_cuda)
       event_record(event_, c.native_queue);
     else
       host_seconds_ = now();
   });
-  if (!on_cuda) tessera::Stream(stream).synchronize();
+  if (!on_cuda) Stream(stream).synchronize();
 }
 double Mark::since(const Mark& start) const {
   if (!on_cuda) return (host_seconds_ - start.host_seconds_) * 1e3;
@@ -85,10 +85,10 @@ double Mark::since(const Mark& start) const {
   return ms;
 }
 
-tessera::Device open_device(const std::string& name) {
-  const tessera::Device device = tessera::runtime::parse_device(name);
-  tessera::set_default_device(device);
-  on_cuda = device.kind() == tessera::DeviceKind::Cuda;
+Device open_device(const std::string& name) {
+  const Device device = name.empty() ? default_device() : runtime::parse_device(name);
+  set_default_device(device);
+  on_cuda = device.kind() == DeviceKind::Cuda;
   if (on_cuda) {
     int handle = 0;
     void* context = nullptr;
@@ -106,14 +106,14 @@ std::string device_description() {
   if (!on_cuda) return "cpu";
   char name[128] = {};
   int handle = 0, version = 0;
-  device_get(&handle, tessera::default_device().ordinal());
+  device_get(&handle, default_device().ordinal());
   device_name(name, sizeof name, handle);
   driver_version(&version);
   return std::string(name) + ", driver API " + std::to_string(version / 1000) + "." +
          std::to_string(version % 1000 / 10);
 }
 
-void occupy(const tessera::Stream& stream, double milliseconds) {
+void occupy(const Stream& stream, double milliseconds) {
   if (!on_cuda) return;
   constexpr double kBytesPerMs = 3e9;  // a memset of an H200 writes about 3 TB/s; more or less does not matter
   double bytes = milliseconds * kBytesPerMs;
@@ -125,4 +125,4 @@ void occupy(const tessera::Stream& stream, double milliseconds) {
   });
 }
 
-}  // namespace gpu_bench
+}  // namespace tessera::measure

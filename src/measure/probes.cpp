@@ -1,0 +1,68 @@
+// The same loops per instruction set, chosen at run time. Compiled with -O3 in every configuration
+// (cmake/TesseraLayerExtras/measure.cmake).
+#include "measure/probes.hpp"
+
+namespace tessera::measure {
+namespace {
+
+#define TESSERA_INLINE inline __attribute__((always_inline))
+
+using Wide = float __attribute__((vector_size(4 * kLanesF32)));
+using WideDouble = double __attribute__((vector_size(8 * kLanesF64)));
+
+/// Multiply-adds of `kChains` independent vectors of V; the operands keep all values near 1.
+template <class V>
+TESSERA_INLINE double chain(long rounds) {
+  V acc[kChains];
+  for (int c = 0; c < kChains; ++c) acc[c] = V{} + static_cast<float>(c + 1);
+  V a = V{} + 0.999f, b = V{} + 0.001f;
+  for (long r = 0; r < rounds; ++r) {
+    for (int c = 0; c < kChains; ++c) acc[c] = acc[c] * a + b;
+  }
+  for (int c = 1; c < kChains; ++c) acc[0] += acc[c];
+  return static_cast<double>(acc[0][0] + acc[0][1]);
+}
+
+TESSERA_INLINE float sum(const float* data, std::size_t count) {
+  Wide acc[4] = {};
+  std::size_t i = 0;
+  for (; i + 4 * kLanesF32 <= count; i += 4 * kLanesF32) {
+    for (std::size_t v = 0; v < 4; ++v) {
+      Wide x;
+      __builtin_memcpy(&x, data + i + v * kLanesF32, sizeof x);
+      acc[v] += x;
+    }
+  }
+  acc[0] += acc[1] + acc[2] + acc[3];
+  float total = 0;
+  for (int lane = 0; lane < kLanesF32; ++lane) total += acc[0][lane];
+  for (; i < count; ++i) total += data[i];
+  return total;
+}
+
+#if defined(__x86_64__)
+#define TESSERA_PROBES(name, ...)                                                                 \
+  __VA_ARGS__ float sum_##name(const float* data, std::size_t count) { return sum(data, count); } \
+  __VA_ARGS__ double f32_##name(long rounds) { return chain<Wide>(rounds); }                      \
+  __VA_ARGS__ double f64_##name(long rounds) { return chain<WideDouble>(rounds); }
+TESSERA_PROBES(avx512, __attribute__((target("avx512f"))))
+TESSERA_PROBES(avx2, __attribute__((target("avx2,fma"))))
+TESSERA_PROBES(plain, )
+#define TESSERA_CHOOSE(kind, ...)                                                                \
+  __builtin_cpu_supports("avx512f")                                 ? kind##_avx512(__VA_ARGS__) \
+  : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? kind##_avx2(__VA_ARGS__)   \
+                                                                    : kind##_plain(__VA_ARGS__)
+#else
+float sum_plain(const float* data, std::size_t count) { return sum(data, count); }
+double f32_plain(long rounds) { return chain<Wide>(rounds); }
+double f64_plain(long rounds) { return chain<WideDouble>(rounds); }
+#define TESSERA_CHOOSE(kind, ...) kind##_plain(__VA_ARGS__)
+#endif
+
+}  // namespace
+
+float sum_of(const float* data, std::size_t count) { return TESSERA_CHOOSE(sum, data, count); }
+double chain_f32(long rounds) { return TESSERA_CHOOSE(f32, rounds); }
+double chain_f64(long rounds) { return TESSERA_CHOOSE(f64, rounds); }
+
+}  // namespace tessera::measure

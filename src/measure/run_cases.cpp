@@ -1,0 +1,197 @@
+// The benchmark program: commands in, lines of JSON out.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
+
+#include "measure/device_clock.hpp"
+#include "tessera/measure/measure.hpp"
+#include "tessera/measure/roofline.hpp"
+
+namespace tessera::measure {
+namespace {
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+/// "12.3 GB/s, measured: a pure read of 256 MB with 2 threads".
+std::string describe_roof(Device device) {
+  const Roofline& roof = memory_roof(device);
+  char rate[64];
+  std::snprintf(rate, sizeof rate, "memory: %.5g GB/s, ", roof.bytes_per_second / 1e9);
+  return rate + roof.origin;
+}
+
+struct Figures {
+  double ms = 0;      ///< median of the batches
+  double spread = 0;  ///< (third quartile - first quartile) / median
+  int launches = 0;   ///< timed ones
+};
+
+class Bench {
+ public:
+  Bench(Device device, double budget_ms, const std::vector<Case>& cases)
+      : device_(device), stream_(device), budget_ms_(budget_ms), cases_(cases) {}
+
+  /// One command: the name of a case and its arguments.
+  void run(const std::string& command) {
+    try {
+      prepare(command);
+      print(measure());
+    } catch (const std::exception& e) {
+      prepared_.clear();
+      std::printf("{\"name\": \"%s\", \"arguments\": \"%s\", \"failed\": \"%s\"}\n", name_.c_str(), arguments_.c_str(),
+                  escaped(e.what()).c_str());
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  void print(const Figures& f) const {
+    const double rate = (p_.flops > 0 ? p_.flops / 1e12 : p_.bytes / 1e9) / (f.ms * 1e-3);
+    std::printf(
+        "{\"name\": \"%s\", \"arguments\": \"%s\", \"ms\": %.6g, \"spread\": %.3g, \"launches\": %d, \"%s\": %.5g, "
+        "\"bytes\": %.0f, \"flops\": %.0f, \"sets\": %d, \"roof_ms\": %.6g",
+        name_.c_str(), arguments_.c_str(), f.ms, f.spread, f.launches, p_.flops > 0 ? "TFLOP/s" : "GB/s", rate,
+        p_.bytes, p_.flops, p_.sets, least_ms(device_, p_.bytes, p_.flops, p_.math));
+    if (p_.check) {
+      std::printf(", \"error\": %.3g, \"tolerance\": %.3g, \"correct\": %s",
+                  std::isfinite(accuracy_.error) ? accuracy_.error : 1e30, accuracy_.tolerance,
+                  accuracy_.error <= accuracy_.tolerance ? "true" : "false");
+    }
+    std::puts("}");
+  }
+
+  void prepare(const std::string& command) {
+    if (command == prepared_) return;
+    prepared_.clear();
+    p_ = {};  // frees what the last case held
+    std::istringstream words(command);
+    Args args;
+    words >> name_;
+    arguments_.clear();
+    for (std::string word; words >> word;) {
+      const auto equals = word.find('=');
+      if (equals == std::string::npos) throw std::runtime_error("expected key=value, found " + word);
+      args.set(word.substr(0, equals), word.substr(equals + 1));
+      arguments_ += (arguments_.empty() ? "" : " ") + word;
+    }
+    for (const Case& c : cases_) {
+      if (name_ != c.name) continue;
+      p_ = c.prepare(args);
+      p_.launch(0, stream_);
+      stream_.synchronize();
+      if (p_.check) accuracy_ = p_.check();
+      prepared_ = command;
+      return;
+    }
+    throw std::runtime_error("there is no case " + name_ + "; --list names them");
+  }
+
+  /// Milliseconds of `count` launches, one after the other, as the device sees them.
+  double timed(int count) {
+    occupy(stream_, 0.05 + 0.015 * count);  // what a launch may cost the host
+    start_.place(stream_);
+    for (int i = 0; i < count; ++i) p_.launch(next_++ % p_.sets, stream_);
+    end_.place(stream_);
+    return end_.since(start_);
+  }
+
+  Figures measure() {
+    double once = timed(1);
+    for (int i = 0; i < 3; ++i) once = std::min(once, std::max(timed(1), 1e-4));
+    const int batch = std::clamp(static_cast<int>(1.0 / once), 1, 200);
+    double spent = 0;
+    while (spent < budget_ms_ / 4) spent += std::max(timed(batch), 0.01);  // warm-up
+    std::vector<double> times;
+    spent = 0;
+    while (times.size() < 5 || spent < budget_ms_) {
+      times.push_back(timed(batch) / batch);
+      spent += std::max(times.back() * batch, 0.01);
+      if (times.size() >= 3 && spent > 20 * budget_ms_) break;  // a case far slower than expected
+    }
+    std::sort(times.begin(), times.end());
+    const std::size_t n = times.size();
+    return {times[n / 2], (times[n * 3 / 4] - times[n / 4]) / times[n / 2], static_cast<int>(n) * batch};
+  }
+
+  Device device_;
+  Stream stream_;
+  double budget_ms_;
+  const std::vector<Case>& cases_;
+  Mark start_, end_;
+  Prepared p_;
+  Accuracy accuracy_;
+  std::string prepared_, name_, arguments_;
+  int next_ = 0;
+};
+
+int serve(Bench& bench) {
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line == "quit") break;
+    if (line.rfind("run ", 0) == 0) {
+      bench.run(line.substr(4));
+    } else {
+      std::printf("{\"failed\": \"expected 'run NAME key=value ...' or 'quit'\"}\n");
+      std::fflush(stdout);
+    }
+  }
+  return 0;
+}
+
+int run(int argc, char** argv, const std::vector<Case>& cases) {
+  std::string device, command;
+  double ms = 150;
+  bool serving = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string a = argv[i];
+    if (a == "--device" && i + 1 < argc) {
+      device = argv[++i];
+    } else if (a == "--ms" && i + 1 < argc) {
+      ms = std::stod(argv[++i]);
+    } else if (a == "--serve") {
+      serving = true;
+    } else if (a == "--list") {
+      for (const Case& c : cases) std::printf("%-18s %s\n", c.name, c.arguments);
+      return 0;
+    } else if (a == "run" && i + 1 < argc) {
+      while (++i < argc) command += (command.empty() ? "" : " ") + std::string(argv[i]);
+    } else {
+      std::fprintf(stderr, "usage: %s [--device cuda|cpu] [--ms N] --list | --serve | run NAME key=value ...\n",
+                   argv[0]);
+      return 2;
+    }
+  }
+  Bench bench(open_device(device), ms, cases);
+  if (serving) {
+    const Device used = default_device();
+    std::printf("{\"device\": \"%s\", \"roof\": \"%s\"}\n", escaped(device_description()).c_str(),
+                escaped(describe_roof(used)).c_str());
+    std::fflush(stdout);
+    return serve(bench);
+  }
+  bench.run(command);
+  return 0;
+}
+
+}  // namespace
+
+int run_cases(int argc, char** argv, const std::vector<Case>& cases) {
+  try {
+    return run(argc, argv, cases);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: %s\n", argc > 0 ? argv[0] : "benchmark", e.what());
+    return 1;
+  }
+}
+
+}  // namespace tessera::measure

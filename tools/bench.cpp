@@ -1,0 +1,279 @@
+// `tessera bench`: walks over sizes of the library's kernels, or of a program of the user's that offers cases
+// (tessera/measure), in a process of their own, and shows rates beside the device's roof.
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collecting.hpp"
+#include "commands.hpp"
+#include "coprocess.hpp"
+#include "plot.hpp"
+#include "sweep.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kUsage =
+    "tessera bench [options] KERNEL [key=values ...] [-- PROGRAM [ARGUMENTS...]]\n"
+    "    measures a kernel over sizes and prints times, rates, and the share of what the device's memory and "
+    "arithmetic\n"
+    "    allow. Values are lists and ranges: n=1024..65536 (doubling) dtype=f32,f16. Without PROGRAM: the library's\n"
+    "    kernels. PROGRAM is a benchmark of your own: its main() calls measure::run_cases (docs/tools.md).\n"
+    "tessera bench --list [-- PROGRAM]\n"
+    "    the kernels and what they are measured over by default\n"
+    "  --device D   cpu, cuda, cuda:1 (default: as for any program)\n"
+    "  --ms N       time for each size, in milliseconds (default 150)\n"
+    "  --most-ms N  a series ends where one launch takes longer (default 400)\n"
+    "  --svg FILE   draws the rates\n"
+    "  --json FILE  writes the figures (-: prints them instead of the table)\n";
+
+struct Options {
+  std::string kernel, device, ms = "150", svg, json;
+  double most_ms = 400;
+  bool list = false;
+  std::vector<std::string> values, program;
+};
+
+bool parse(Words words, Options& o) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i];
+    if (word == "--") {
+      o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
+      if (o.program.empty()) return false;
+      break;
+    }
+    if (word == "--list") {
+      o.list = true;
+    } else if (word.starts_with("--")) {
+      if (i + 1 == words.size()) return false;
+      const std::string value = words[++i];
+      if (word == "--device")
+        o.device = value;
+      else if (word == "--ms")
+        o.ms = value;
+      else if (word == "--most-ms")
+        o.most_ms = std::atof(value.c_str());
+      else if (word == "--svg")
+        o.svg = value;
+      else if (word == "--json")
+        o.json = value;
+      else
+        return false;
+    } else if (word.find('=') != std::string::npos) {
+      o.values.push_back(word);
+    } else if (o.kernel.empty()) {
+      o.kernel = word;
+    } else {
+      return false;
+    }
+  }
+  return o.list || !o.kernel.empty();
+}
+
+std::vector<std::string> command(const Options& o, std::vector<std::string> more) {
+  std::vector<std::string> words = o.program;
+  if (words.empty()) words = {"/proc/self/exe", "bench-library"};
+  if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// -- answers: the lines of measure::run_cases
+// ---------------------------------------------------------------------------
+
+/// What stands behind "key": in a line of JSON that run_cases has written; empty if the key is not there.
+std::string field(const std::string& line, const std::string& key) {
+  const std::string mark = concat("\"", key, "\": ");
+  std::size_t at = line.find(mark);
+  if (at == std::string::npos) return "";
+  at += mark.size();
+  if (line[at] != '"') return line.substr(at, line.find_first_of(",}", at) - at);
+  std::string text;
+  for (++at; at < line.size() && line[at] != '"'; ++at) {
+    if (line[at] == '\\') ++at;
+    text += line[at];
+  }
+  return text;
+}
+double figure(const std::string& line, const std::string& key) { return std::atof(field(line, key).c_str()); }
+
+struct Run {
+  double at = 0, ms = 0, rate = 0, share = 0;  ///< share 0: unknown
+  bool cached = false;                         ///< the inputs fit into caches: memory's roof may be exceeded
+  std::string unit, text, failed;
+};
+
+/// Groups of tensors that are larger than this do not fit into any cache (sets_for aims at 256 MB).
+constexpr double kBeyondCaches = 200e6;
+
+Run read_run(const std::string& line, double at) {
+  Run r;
+  r.at = at;
+  r.text = line;
+  r.failed = field(line, "failed");
+  if (field(line, "correct") == "false") r.failed = concat("WRONG: error ", field(line, "error"));
+  if (!r.failed.empty()) return r;
+  r.ms = figure(line, "ms");
+  r.unit = field(line, "TFLOP/s").empty() ? "GB/s" : "TFLOP/s";
+  r.rate = figure(line, r.unit);
+  r.share = r.ms > 0 ? figure(line, "roof_ms") / r.ms : 0;
+  r.cached = figure(line, "bytes") * figure(line, "sets") < kBeyondCaches;
+  return r;
+}
+
+/// What the program measures `kernel` over by default.
+std::string default_sweep(const Options& o) {
+  Coprocess program(command(o, {"--list"}));
+  std::string found;
+  bool any = false;
+  while (auto line = program.receive()) {
+    std::istringstream words(*line);
+    std::string name;
+    words >> name;
+    if (o.list) std::puts(line->c_str());
+    if (name != o.kernel) continue;
+    any = true;
+    std::getline(words, found);
+  }
+  if (const int code = program.finish(); code != 0)
+    throw Error("ConfigError", concat("the benchmark program ended with code ", code), {});
+  if (!any && !o.list) throw Error("ConfigError", concat("there is no kernel ", o.kernel, "; --list names them"), {});
+  return found;
+}
+
+// -- tables and charts
+// --------------------------------------------------------------------------------------------------
+
+struct Measured {
+  SweepSeries series;
+  std::vector<Run> runs;
+};
+
+void print_run(const std::string& words, const Run& r) {
+  if (!r.failed.empty()) {
+    std::printf("  %-44s %s\n", words.c_str(), r.failed.c_str());
+    return;
+  }
+  char share[32] = "";
+  if (r.share > 0) std::snprintf(share, sizeof share, "%6.1f %%%s", 100 * r.share, r.cached ? " *" : "");
+  std::printf("  %-44s %10.4g ms %9.4g %-8s %s\n", words.c_str(), r.ms, r.rate, r.unit.c_str(), share);
+  std::fflush(stdout);
+}
+
+Panel panel_of(const Options& o, const std::string& device, const std::string& axis, const std::vector<Measured>& all) {
+  Panel panel{concat(o.kernel, " on ", device), axis, "", {}};
+  std::vector<Series> roofs;
+  for (const Measured& m : all) {
+    Series line{m.series.name.empty() ? o.kernel : m.series.name, {}, false}, roof{"roof", {}, true};
+    for (const Run& r : m.runs) {
+      if (!r.failed.empty()) continue;
+      panel.y_label = r.unit;
+      line.points.emplace_back(r.at, r.rate);
+      if (r.share > 0) roof.points.emplace_back(r.at, r.rate / r.share);
+    }
+    if (!line.points.empty()) panel.series.push_back(std::move(line));
+    const auto close = [&](const Series& other) {  // one line for roofs that differ by the rounding of their figures
+      if (other.points.size() < roof.points.size()) return false;
+      for (std::size_t i = 0; i < roof.points.size(); ++i) {
+        if (std::fabs(roof.points[i].second - other.points[i].second) > 0.01 * other.points[i].second) return false;
+      }
+      return true;
+    };
+    bool known = roof.points.empty();
+    for (const Series& other : roofs) known |= close(other);
+    if (!known) roofs.push_back(std::move(roof));
+  }
+  panel.series.insert(panel.series.end(), roofs.begin(), roofs.end());
+  return panel;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  if (!out.flush()) throw IoError(concat("cannot write ", path));
+}
+
+std::string json_of(const Options& o, const std::string& device, const std::vector<Measured>& all) {
+  std::string text = concat("{\"kernel\": \"", o.kernel, "\", \"device\": \"", device, "\", \"runs\": [");
+  const char* between = "\n  ";
+  for (const Measured& m : all) {
+    for (const Run& r : m.runs) {
+      text += between + r.text;
+      between = ",\n  ";
+    }
+  }
+  return text + "\n]}\n";
+}
+
+/// One series in order; ends early where launches become long. False if the program is gone.
+bool run_series(const Options& o, Coprocess& program, bool quiet, Measured& m) {
+  for (std::size_t i = 0; i < m.series.words.size(); ++i) {
+    const std::string& words = m.series.words[i];
+    program.send(concat("run ", o.kernel, " ", words));
+    const auto answer = program.receive();
+    if (!answer) return false;
+    m.runs.push_back(read_run(*answer, m.series.at[i]));
+    if (!quiet) print_run(words, m.runs.back());
+    if (m.runs.back().ms <= o.most_ms || i + 1 == m.series.words.size()) continue;
+    if (!quiet) std::printf("  (a launch takes longer than %g ms: --most-ms)\n", o.most_ms);
+    break;
+  }
+  return true;
+}
+
+int bench(const Options& o) {
+  Sweep sweep(default_sweep(o));
+  for (const std::string& word : o.values) sweep.set(word);
+  Coprocess program(command(o, {"--ms", o.ms, "--serve"}));
+  const auto greeting = program.receive();
+  if (!greeting) throw Error("ConfigError", "the benchmark program does not start", {});
+  const std::string device = field(*greeting, "device");
+  const bool quiet = o.json == "-";
+  if (!quiet) std::printf("%s on %s\n", o.kernel.c_str(), device.c_str());
+  std::vector<Measured> all;
+  bool failed = false, cached = false;
+  for (SweepSeries& series : series_of(sweep)) {
+    all.push_back({std::move(series), {}});
+    const bool alive = run_series(o, program, quiet, all.back());
+    for (const Run& r : all.back().runs) failed |= !r.failed.empty(), cached |= r.cached && r.share > 0;
+    if (alive) continue;
+    std::fprintf(stderr, "tessera bench: the benchmark program ended with code %d\n", program.finish());
+    failed = true;
+    break;
+  }
+  if (!quiet) std::printf("%%: of the device's roof (%s)\n", field(*greeting, "roof").c_str());
+  if (!quiet && cached) std::puts("*: the inputs fit into caches, which are faster than the roof's memory");
+  const int axis = sweep.main_axis();
+  const std::string axis_name = axis < 0 ? "" : sweep.axes()[static_cast<std::size_t>(axis)].key;
+  if (!o.svg.empty()) write_file(o.svg, svg_of({panel_of(o, device, axis_name, all)}));
+  if (quiet) std::fputs(json_of(o, device, all).c_str(), stdout);
+  if (!quiet && !o.json.empty()) write_file(o.json, json_of(o, device, all));
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+
+int bench_command(Words words) {
+  Options o;
+  const bool help = words.size() == 1 && std::strcmp(words[0], "--help") == 0;
+  if (help || !parse(words, o)) {
+    std::fputs(kUsage, help ? stdout : stderr);
+    return help ? 0 : 2;
+  }
+  if (o.list) return default_sweep(o), 0;
+  return bench(o);
+}
+
+}  // namespace tessera

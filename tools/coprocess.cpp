@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "tessera/base/error.hpp"
@@ -55,7 +56,7 @@ std::optional<std::string> Coprocess::receive() {
   const ssize_t length = out_ ? getline(&text, &room, out_) : -1;
   std::optional<std::string> line;
   if (length >= 0) line.emplace(text, static_cast<std::size_t>(length));
-  std::free(text);  // NOLINT: getline's
+  std::free(text);  // as getline asks
   if (line && line->ends_with('\n')) line->pop_back();
   return line;
 }

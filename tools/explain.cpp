@@ -15,6 +15,7 @@
 #include "commands.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
+#include "tessera/jit/code_report.hpp"
 #include "tessera/jit/cubin.hpp"
 
 namespace tessera {
@@ -25,48 +26,6 @@ constexpr const char* kUsage =
     "    runs PROGRAM on the CPU and says of every kernel that it launches (whose name contains NAME) which "
     "conditions\n"
     "    its launches fulfil, how each load and store reaches memory, and what the assembler makes of it.\n";
-
-/// Of a cubin.
-struct Resources {
-  unsigned registers = 0, stack = 0;
-  std::uint64_t shared = 0;
-};
-
-std::uint64_t number(std::span<const std::byte> file, std::uint64_t at, unsigned bytes) {
-  if (at > file.size() || bytes > file.size() - at) return 0;
-  std::uint64_t value = 0;
-  for (unsigned i = 0; i < bytes; ++i) value |= std::to_integer<std::uint64_t>(file[at + i]) << (8 * i);
-  return value;
-}
-
-/// Section .nv.info: records of u8 format, u8 attribute, u16 length, as cuobjdump -elf shows them; 0x2F: registers,
-/// 0x11: stack; both as the number of a symbol and a value.
-void read_info(std::span<const std::byte> info, Resources& out) {
-  for (std::size_t at = 0; at + 4 <= info.size();) {
-    const auto attribute = number(info, at + 1, 1), length = number(info, at + 2, 2);
-    const bool sized = number(info, at, 1) == 4;
-    if (sized && attribute == 0x2F) out.registers = static_cast<unsigned>(number(info, at + 8, 4));
-    if (sized && attribute == 0x11) out.stack = static_cast<unsigned>(number(info, at + 8, 4));
-    at += 4 + (sized ? static_cast<std::size_t>(length) : 0);
-  }
-}
-
-Resources resources(std::span<const std::byte> cubin) {
-  Resources r;
-  const std::uint64_t table = number(cubin, 40, 8), size = number(cubin, 58, 2), count = number(cubin, 60, 2);
-  const std::uint64_t names = number(cubin, table + number(cubin, 62, 2) * size + 24, 8);
-  for (std::uint64_t s = 0; s < count; ++s) {
-    const std::uint64_t at = table + s * size, name = names + number(cubin, at, 4);
-    const std::uint64_t offset = number(cubin, at + 24, 8), bytes = number(cubin, at + 32, 8);
-    if (name >= cubin.size()) continue;
-    const std::string text(reinterpret_cast<const char*>(cubin.data() + name),
-                           strnlen(reinterpret_cast<const char*>(cubin.data() + name), cubin.size() - name));
-    if (text == ".nv.info" && offset <= cubin.size() && bytes <= cubin.size() - offset)
-      read_info(cubin.subspan(offset, bytes), r);
-    if (text.starts_with(".nv.shared.") && !text.starts_with(".nv.shared.reserved")) r.shared += bytes;
-  }
-  return r;
-}
 
 /// The value of "Key:  'value'" in a line of YAML; empty if it has another key.
 std::string value_of(const std::string& line, const std::string& key) {
@@ -133,7 +92,7 @@ void explain(const jit::Collected& kernel) {
   std::printf("  assembler %d.%d, %.2f s\n", assembler->major, assembler->minor, made.seconds);
   print_remarks(made.remarks);
   for (const std::string& warning : made.warnings) std::printf("    %s\n", warning.c_str());
-  const Resources r = resources(made.cubin);
+  const jit::CubinResources r = jit::resources_of(made.cubin);
   std::printf("  %u registers, %.1f KiB of shared memory, %u bytes of stack%s\n\n", r.registers,
               static_cast<double>(r.shared) / 1024, r.stack, r.stack > 0 ? " (spilled registers: slow)" : "");
 }

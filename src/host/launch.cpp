@@ -8,6 +8,7 @@
 #include "host/variant.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/host/checking.hpp"
+#include "tessera/jit/build.hpp"
 
 namespace tessera::detail {
 namespace {
@@ -17,6 +18,9 @@ constexpr std::uint64_t kMaxGridAxis = (1u << 24) - 1;  // blocks along one axis
 bool writes(const lang::ParamInfo& p) { return p.kind != lang::ParamKind::In; }
 bool has_pieces(const lang::ParamInfo& p) {
   return p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::MutTiles || p.kind == lang::ParamKind::UnsafeMut;
+}
+std::uint64_t address_of(const lang::ParamInfo& p, const TensorOperand& o) {
+  return reinterpret_cast<std::uintptr_t>(o.storage->data() + o.offset * size_of(p.element));
 }
 
 }  // namespace
@@ -269,14 +273,27 @@ void Launch::check_stream_device(const Stream& stream) const {
   }
 }
 
+bool Launch::compile(const CompileRequest& request, jit::CodeReport& report) {
+  const auto all = params();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].is_tensor()) continue;
+    if (!operands_[i].storage) return false;
+    slots_[all[i].first_arg] = address_of(all[i], operands_[i]);
+  }
+  if (!checked_shapes_) check_shapes();
+  const std::span<const std::uint64_t> slots(slots_, static_cast<std::size_t>(record_.signature().slots));
+  report = request.gpu == 0 ? variant_->kernel->report(request.device, slots)
+                            : variant_->kernel->report(jit::target_for(request.gpu), slots);
+  return true;
+}
+
 void Launch::submit(const Stream& stream) {
   const KernelRecord::Signature& s = record_.signature();
   runtime::SmallVector<runtime::Access, 8> accesses;
   for (std::size_t i = 0; i < s.params.size(); ++i) {
     if (!s.params[i].is_tensor()) continue;
     const TensorOperand& o = operands_[i];
-    slots_[s.params[i].first_arg] =
-        reinterpret_cast<std::uintptr_t>(o.storage->data() + o.offset * size_of(s.params[i].element));
+    slots_[s.params[i].first_arg] = address_of(s.params[i], o);
     const auto same = [&](const runtime::Access& a) { return a.storage == o.storage; };
     if (std::any_of(accesses.begin(), accesses.end(), same)) continue;  // read through several arguments
     accesses.push_back({o.storage, writes(s.params[i]) ? runtime::AccessMode::ReadWrite : runtime::AccessMode::Read});

@@ -6,6 +6,7 @@
 namespace tessera::detail {
 
 OpBase::~OpBase() = default;
+bool OpBase::compile(const CompileRequest&, jit::CodeReport&) { return false; }
 runtime::Backend* OpBase::device() const noexcept { return nullptr; }
 bool OpBase::promise(std::span<std::int64_t>, std::span<std::int64_t>) const noexcept { return false; }
 

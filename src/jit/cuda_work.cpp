@@ -1,6 +1,7 @@
 // The image that the driver layer loads: the cubin, its entry, and what its checks say.
 #include "jit/cuda_work.hpp"
 
+#include "jit/generate.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
@@ -27,13 +28,15 @@ bool can_compile_for(const runtime::cuda::DeviceInfo& gpu, std::string* why) {
 std::string gpu_name(int sm) { return concat("sm_", sm); }
 
 std::shared_ptr<const runtime::Launchable> make_cuda_work(const Prepared& prepared, Device device,
-                                                          const CompileOptions& options, const CachedCubin* ready) {
+                                                          const CompileOptions& options, const CachedCubin* ready,
+                                                          CodeNotes& notes) {
   const ir::Function& entry = entry_of(*prepared.module);
   CachedCubin made;
   if (!ready) {
     made = make_cubin(*prepared.module, gpu_name(prepared.target.sm), options.label, prepared.bytecode).code;
     ready = &made;
   }
+  notes = notes_of(*ready);
   runtime::cuda::KernelImage image;
   image.cubin = ready->cubin;
   image.entry = entry.name;

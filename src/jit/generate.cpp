@@ -27,17 +27,29 @@ Digest key_of(const Prepared& prepared, Device device, const CompileOptions& opt
   return hash.finish();
 }
 
-std::shared_ptr<const runtime::Launchable> work_for(const Prepared& prepared, Device device,
-                                                    const CompileOptions& options, const CachedCubin* ready) {
+struct Generated {
+  std::shared_ptr<const runtime::Launchable> work;
+  std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
+};
+
+Generated work_for(const Prepared& prepared, Device device, const CompileOptions& options, const CachedCubin* ready) {
   switch (device.kind()) {
     case DeviceKind::Cpu:
-    case DeviceKind::Fake: return make_cpu_work(cpu::Program::compile(*prepared.module), options);
-    case DeviceKind::Cuda: return make_cuda_work(prepared, device, options, ready);
+    case DeviceKind::Fake: return {make_cpu_work(cpu::Program::compile(*prepared.module), options), nullptr};
+    case DeviceKind::Cuda: {
+      CodeNotes notes;
+      auto work = make_cuda_work(prepared, device, options, ready, notes);
+      return {std::move(work), std::make_shared<const CodeNotes>(std::move(notes))};
+    }
   }
   throw InternalError("a device of an unknown kind");
 }
 
 }  // namespace
+
+CodeNotes notes_of(const CachedCubin& code) {
+  return {resources_of(code.cubin), code.warnings, code.register_pressure};
+}
 
 passes::Target target_of(Device device) {
   passes::Target target;
@@ -57,12 +69,12 @@ passes::Target target_of(Device device) {
 
 Code generate(const Prepared& prepared, Device device, const CompileOptions& options, const CachedCubin* ready) {
   // Never destroyed: streams may still run work while the process ends.
-  static auto* const code = new SingleFlight<runtime::Launchable>(Keep::Yes);
-  auto work = code->get(key_of(prepared, device, options), [&] {
+  static auto* const code = new SingleFlight<Generated>(Keep::Yes);
+  const auto made = code->get(key_of(prepared, device, options), [&] {
     dump(*prepared.module, options.label);
-    return work_for(prepared, device, options, ready);
+    return std::make_shared<const Generated>(work_for(prepared, device, options, ready));
   });
-  return {std::move(work), prepared.persistent_blocks};
+  return {made->work, prepared.persistent_blocks, made->notes};
 }
 
 }  // namespace tessera::jit

@@ -15,6 +15,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
 #include "tessera/ir/verifier.hpp"
+#include "tessera/jit/cubin.hpp"
 
 namespace tessera::jit {
 
@@ -132,6 +133,26 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
   made->next = compiled_.load(std::memory_order_acquire);
   while (!compiled_.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}
   return made.release();
+}
+
+CodeReport Kernel::report(Device device, std::span<const std::uint64_t> slots) {
+  const Code& made = code(device, slots);
+  const TuningSubject s = tuning_subject(options_.label, *module_, evaluate(slots), &device, target_of(device));
+  return {s.label, s.hash, s.held, s.device, s.gpu, s.assembler, made.notes ? *made.notes : CodeNotes{}};
+}
+
+CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64_t> slots) const {
+  const std::uint64_t held = evaluate(slots);
+  const TuningSubject s = tuning_subject(options_.label, *module_, held, nullptr, gpu);
+  const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, nullptr, gpu);
+  const Prepared p = analysis_ ? prepare(*module_, analysis_->contract, held, gpu, tuning) : prepare(*module_, gpu);
+  return {s.label,
+          s.hash,
+          s.held,
+          s.device,
+          s.gpu,
+          s.assembler,
+          notes_of(make_cubin(*p.module, s.gpu, options_.label, p.bytecode).code)};
 }
 
 const Code& Kernel::find_or_compile(Device device, std::uint64_t held) {

@@ -1,6 +1,8 @@
 // What all backends share: their default stream, and the destructors of the interfaces.
 #include "tessera/runtime/backend.hpp"
 
+#include <chrono>
+
 #include "tessera/runtime/stream.hpp"
 
 namespace tessera::runtime {
@@ -16,6 +18,21 @@ void* Queue::allocate(std::size_t, std::uint64_t) { return nullptr; }
 std::shared_ptr<const Launchable> Backend::pattern_fill() const { return nullptr; }
 std::shared_ptr<const Launchable> Backend::range_copy() const { return nullptr; }
 void Backend::verify_foreign(const void*, std::size_t) {}
+
+namespace {
+class HostTimeMark final : public TimeMark {
+ public:
+  void launch(const LaunchContext&) const override { at_ = std::chrono::steady_clock::now(); }
+  double seconds_since(const TimeMark& start) const override {
+    return std::chrono::duration<double>(at_ - static_cast<const HostTimeMark&>(start).at_).count();
+  }
+
+ private:
+  mutable std::chrono::steady_clock::time_point at_;  // written by the queue, read once the stream is synchronized
+};
+}  // namespace
+
+std::shared_ptr<const TimeMark> Backend::make_time_mark() { return std::make_shared<const HostTimeMark>(); }
 
 std::shared_ptr<StreamCore> Backend::default_stream() {
   std::lock_guard lock(default_mutex_);

@@ -82,6 +82,9 @@ class FakeDriver {
   /// Allocations fail while fewer than `bytes` would be free.
   void limit_memory(std::size_t bytes) { memory_limit_ = bytes; }
 
+  /// A kernel takes so long by the driver's clock, which nothing else moves.
+  void spend(double milliseconds) { clock_ms_ += milliseconds; }
+
   // -- what happened --
   int count(Fn fn) const { return counts_[static_cast<std::size_t>(fn)]; }
   int calls() const { return calls_; }
@@ -98,10 +101,14 @@ class FakeDriver {
  private:
   friend struct Functions;
   /// A record of an event: whoever waits for it does not care that the event is recorded anew.
-  using Record = std::shared_ptr<bool>;
+  struct Moment {
+    bool reached = false;
+    double ms = 0;  // of the driver's clock
+  };
+  using Record = std::shared_ptr<Moment>;
   struct Event {
     Record last;  // null: never recorded, which counts as done
-    bool destroyed = false;
+    bool destroyed = false, timed = false;
   };
   struct Step {
     enum class Kind : std::uint8_t { Kernel, Record, Wait, Alloc, Free, Copy, Set } kind = Kind::Kernel;
@@ -153,6 +160,7 @@ class FakeDriver {
   std::set<void*> pinned_;
   std::size_t memory_limit_ = std::size_t{1} << 30, used_ = 0;
   int pools_ = 0;
+  double clock_ms_ = 0;
   std::map<int, int> retained_;  // primary contexts
   std::string violation_;
   std::array<std::atomic<int>, static_cast<std::size_t>(Fn::count)> counts_{};

@@ -169,7 +169,7 @@ void FakeDriver::check_memory(std::uintptr_t address, std::size_t bytes, const c
 void FakeDriver::run(Step& step) {
   switch (step.kind) {
     case Step::Kind::Kernel: step.run({*this, step.grid, step.args}); break;
-    case Step::Kind::Record: *step.record = true; break;
+    case Step::Kind::Record: *step.record = {true, clock_ms_}; break;
     case Step::Kind::Wait: break;
     case Step::Kind::Alloc: blocks_[step.to].ready = true; break;
     case Step::Kind::Free: {
@@ -197,7 +197,7 @@ bool FakeDriver::step_locked(std::uint64_t pick) {
     Stream& stream = *streams_[(pick + i) % streams_.size()];
     if (stream.steps.empty()) continue;
     Step& front = stream.steps.front();
-    if (front.kind == Step::Kind::Wait && front.record != nullptr && !*front.record) continue;
+    if (front.kind == Step::Kind::Wait && front.record != nullptr && !front.record->reached) continue;
     Step step = std::move(front);
     stream.steps.pop_front();
     run(step);
@@ -219,7 +219,7 @@ CUresult FakeDriver::drain(Stream* stream) {
 }
 
 CUresult FakeDriver::wait_for(const Record& record) {
-  while (record != nullptr && !*record) {
+  while (record != nullptr && !record->reached) {
     if (!step_locked(calls_.load() * 7u)) return poisoned_ != 0 ? poisoned_ : 999;
   }
   return poisoned_;

@@ -132,8 +132,8 @@ struct Functions {
   }
   static CUresult cuEventCreate(CUevent* event, unsigned flags) {
     TESSERA_FAKE(cuEventCreate);
-    if (flags != CU_EVENT_DISABLE_TIMING) d.violate("an event with timing");
     d.events_.push_back(std::make_unique<FakeDriver::Event>());
+    d.events_.back()->timed = flags != CU_EVENT_DISABLE_TIMING;
     *event = handle_of<CUevent>(d.events_.back().get());
     return 0;
   }
@@ -144,7 +144,7 @@ struct Functions {
     if (stream == nullptr || event == nullptr) return 400;
     Step step;
     step.kind = Kind::Record;
-    step.record = event->last = std::make_shared<bool>(false);
+    step.record = event->last = std::make_shared<FakeDriver::Moment>();
     stream->steps.push_back(std::move(step));
     return 0;
   }
@@ -152,12 +152,20 @@ struct Functions {
     TESSERA_FAKE(cuEventQuery);
     auto* event = d.event(handle);
     if (event == nullptr) return 400;
-    return event->last == nullptr || *event->last ? 0 : CUDA_ERROR_NOT_READY;
+    return event->last == nullptr || event->last->reached ? 0 : CUDA_ERROR_NOT_READY;
   }
   static CUresult cuEventSynchronize(CUevent handle) {
     TESSERA_FAKE(cuEventSynchronize);
     auto* event = d.event(handle);
     return event == nullptr ? 400 : d.wait_for(event->last);
+  }
+  static CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
+    TESSERA_FAKE(cuEventElapsedTime);
+    const auto *a = d.event(from), *b = d.event(to);
+    if (a == nullptr || b == nullptr || !a->timed || !b->timed || !a->last || !b->last) return 400;
+    if (!a->last->reached || !b->last->reached) return CUDA_ERROR_NOT_READY;
+    *milliseconds = static_cast<float>(b->last->ms - a->last->ms);
+    return 0;
   }
   static CUresult cuEventDestroy(CUevent handle) {
     TESSERA_FAKE(cuEventDestroy);

@@ -110,6 +110,9 @@ class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
     }
     return false;
   }
+  bool compile(const CompileRequest& request, jit::CodeReport& report) override {
+    return launch_.compile(request, report);
+  }
   Result run(const Stream& stream) override {
     launch_.enqueue(stream);
     if constexpr (sizeof...(R) > 0) return Result{hand_back<R>(operands_[R::param], slots_)...};

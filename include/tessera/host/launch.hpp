@@ -94,6 +94,8 @@ class Launch {
   void bind(Arguments args);
   /// Runs the operations among the arguments, compiles, enqueues, releases the leases.
   void enqueue(const Stream& stream);
+  /// Compiles only; false if an argument is an operation that has not run.
+  bool compile(const CompileRequest& request, jit::CodeReport& report);
   /// Where it will run; null if nothing says so.
   runtime::Backend* device() const noexcept;
 

@@ -15,7 +15,17 @@
 
 namespace tessera {
 
+namespace jit {
+struct CodeReport;
+}
+
 namespace detail {
+
+/// What an operation is to be compiled for, without being run.
+struct CompileRequest {
+  Device device;
+  int gpu = 0;  ///< compute capability of a GPU that is not here, 90 for sm_90; 0: `device`
+};
 
 /// What every operation can say before it runs.
 class OpBase {
@@ -28,6 +38,10 @@ class OpBase {
   virtual runtime::Backend* device() const noexcept;
   /// For an operation that makes a tensor: the extents and strides of that tensor, if they are known already.
   virtual bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept;
+
+  /// Compiles what running needs, for the device of `stream` or for a GPU that is not here, and runs nothing. False if
+  /// the operation is not the launch of one kernel, or its operands are operations themselves.
+  virtual bool compile(const CompileRequest& request, jit::CodeReport& report);
 
   // Memory of operations is reused: a launch that has been made before allocates nothing (op_memory.cpp).
   static void* operator new(std::size_t bytes);

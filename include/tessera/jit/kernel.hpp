@@ -8,7 +8,9 @@
 
 #include "tessera/analysis/launch_contract.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/jit/code_report.hpp"
 #include "tessera/jit/compile.hpp"
+#include "tessera/passes/target.hpp"
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/device.hpp"
 
@@ -26,6 +28,7 @@ struct Code {
   /// Blocks that keep the whole device busy: the grid of a kernel that deals its tiles to however many blocks there
   /// are.
   std::uint64_t persistent_blocks = 1;
+  std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
 };
 
 /// One recording. Safe to use from any thread.
@@ -46,6 +49,11 @@ class Kernel {
     if (last && last->device == &device.backend() && last->held == held) [[likely]] { return last->code; }
     return find_or_compile(device, held);
   }
+
+  /// Compiles as code() does and says what is known of the result.
+  CodeReport report(Device device, std::span<const std::uint64_t> slots);
+  /// The same for a GPU that is not here, without loading anything. Throws CompileError.
+  CodeReport report(const passes::Target& gpu, std::span<const std::uint64_t> slots) const;
 
   /// Which obligations hold for these slots, one bit each.
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;

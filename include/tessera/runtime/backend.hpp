@@ -58,6 +58,15 @@ class Launchable {
   virtual void launch(const LaunchContext&) const = 0;
 };
 
+/// A point in a queue's order that knows its time: work to be submitted once. (Events that are waited for do not:
+/// taking the time costs the device more.)
+class TimeMark : public Launchable {
+ public:
+  /// Seconds from `start` to here: two marks of one device that have been reached (the stream was synchronized). Throws
+  /// DeviceError.
+  virtual double seconds_since(const TimeMark& start) const = 0;
+};
+
 /// A host function as a Launchable; `f` takes a const LaunchContext& and may be called several times.
 template <class F>
 std::shared_ptr<const Launchable> host_work(F f) {
@@ -166,6 +175,9 @@ class Backend {
   virtual std::shared_ptr<const Launchable> pattern_fill() const;
   /// Copies bytes from accesses[1] to accesses[0]: args are the offset in each (target first) and their number.
   virtual std::shared_ptr<const Launchable> range_copy() const;
+
+  /// A mark that has not been submitted. By the host's clock unless the device has one. Throws DeviceError.
+  virtual std::shared_ptr<const TimeMark> make_time_mark();
 
   /// Throws DeviceError if [memory, memory + bytes) is known not to be the device's memory. What cannot be known
   /// passes.

@@ -31,6 +31,7 @@ class CudaBackend final : public Backend {
   bool host_accessible() const noexcept override { return false; }
   std::shared_ptr<const Launchable> pattern_fill() const override { return pattern_fill_; }
   std::shared_ptr<const Launchable> range_copy() const override { return range_copy_; }
+  std::shared_ptr<const TimeMark> make_time_mark() override;
   void verify_foreign(const void* memory, std::size_t bytes) override;
 
   // -- for its parts --

@@ -55,6 +55,7 @@ enum CUpointer_attribute : int {
 inline constexpr unsigned CU_MEMORYTYPE_DEVICE = 2;
 
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;  // not ordered with the legacy default stream
+inline constexpr unsigned CU_EVENT_DEFAULT = 0;
 inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2;
 

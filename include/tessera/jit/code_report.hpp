@@ -1,0 +1,34 @@
+// What is known of a kernel's code once it is compiled: for the tuner and tools.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace tessera::jit {
+
+/// What a cubin declares.
+struct CubinResources {
+  unsigned registers = 0, stack = 0;  ///< per thread; stack in bytes: registers that are spilled
+  std::uint64_t shared = 0;           ///< bytes of static shared memory of a block
+};
+/// Of the last entry of a cubin; what is not there is 0. Safe on any bytes.
+CubinResources resources_of(std::span<const std::byte> cubin);
+
+/// What assembling gave besides the code.
+struct CodeNotes {
+  CubinResources resources;
+  std::string warnings;            ///< what the assembler said, one message a line
+  bool register_pressure = false;  ///< it warned of registers: such code is slow
+};
+
+/// One specialization of a kernel for one device.
+struct CodeReport {
+  std::string kernel;      ///< its label
+  std::string hash, held;  ///< as in TuningRecord
+  std::string device;      ///< empty: compiled for a GPU that is not here
+  std::string gpu, assembler;
+  CodeNotes notes;  ///< empty on the CPU
+};
+
+}  // namespace tessera::jit

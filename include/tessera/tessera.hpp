@@ -15,6 +15,7 @@
 #include "tessera/host/random.hpp"
 #include "tessera/host/tensor.hpp"
 #include "tessera/host/transfer.hpp"
+#include "tessera/host/tune.hpp"
 #include "tessera/lang/lang.hpp"
 #include "tessera/runtime/device.hpp"
 #include "tessera/runtime/stream.hpp"

@@ -68,7 +68,11 @@ struct TuneArg<Lend<T, R>> {  // written: every candidate gets a copy
 /// Twice the rounding of a result that is stored in T, and room for sums in another order.
 template <Element T>
 constexpr double default_tolerance() {
-  return sizeof(T) == 1 ? 0.25 : std::is_same_v<T, bf16> ? 0.02 : std::is_same_v<T, f16> ? 4e-3 : sizeof(T) == 4 ? 2e-4 : 1e-10;
+  return sizeof(T) == 1            ? 0.25
+         : std::is_same_v<T, bf16> ? 0.02
+         : std::is_same_v<T, f16>  ? 4e-3
+         : sizeof(T) == 4          ? 2e-4
+                                   : 1e-10;
 }
 
 inline std::string difference_of(const std::tuple<>&, const std::tuple<>&, std::size_t, double) { return {}; }
@@ -147,7 +151,8 @@ class TuneSubjectOf final : public TuneSubject {
   }
 
  private:
-  static constexpr std::size_t kCandidates = std::tuple_size_v<std::remove_cvref_t<decltype(std::declval<S>().candidates())>>;
+  static constexpr std::size_t kCandidates =
+      std::tuple_size_v<std::remove_cvref_t<decltype(std::declval<S>().candidates())>>;
 
   template <std::size_t I = 0, class F>
   auto with(std::size_t i, F&& f) const {

@@ -11,26 +11,26 @@
 namespace tessera {
 
 struct TuneOptions {
-  std::string file;     ///< the record is added there, and an interrupted run continues; empty: nothing is written
-  std::string hints;    ///< instead of the space's ("-": none)
-  std::string first;    ///< the default candidate; empty: the space's first
-  double seconds = 0;   ///< no new measurements after so long; 0: no limit
-  double tolerance = 0; ///< of results, relative; 0: by element type. Integers are compared exactly
-  bool warm = false;    ///< caches keep what the last launch left in them
-  int jobs = 0;         ///< compilations at a time; 0: one per processor
-  int launches = 10;    ///< of each point, before the last round
-  int rounds = 15;      ///< of the last round
-  int only_compile = 0; ///< compute capability of a GPU that need not be here (90): compiles for it and runs nothing
+  std::string file;      ///< the record is added there, and an interrupted run continues; empty: nothing is written
+  std::string hints;     ///< instead of the space's ("-": none)
+  std::string first;     ///< the default candidate; empty: the space's first
+  double seconds = 0;    ///< no new measurements after so long; 0: no limit
+  double tolerance = 0;  ///< of results, relative; 0: by element type. Integers are compared exactly
+  bool warm = false;     ///< caches keep what the last launch left in them
+  int jobs = 0;          ///< compilations at a time; 0: one per processor
+  int launches = 10;     ///< of each point, before the last round
+  int rounds = 15;       ///< of the last round
+  int only_compile = 0;  ///< compute capability of a GPU that need not be here (90): compiles for it and runs nothing
 };
 
 enum class TrialOutcome : std::uint8_t {
   Measured,
-  Slow,       ///< given up after two launches
-  Wrong,      ///< another result than the default's
-  Pressure,   ///< the assembler warns of registers
-  Failed,     ///< did not compile, or its launch failed
-  NotTried,   ///< the time was up
-  Compiled,   ///< only_compile
+  Slow,      ///< given up after two launches
+  Wrong,     ///< another result than the default's
+  Pressure,  ///< the assembler warns of registers
+  Failed,    ///< did not compile, or its launch failed
+  NotTried,  ///< the time was up
+  Compiled,  ///< only_compile
 };
 /// "measured", "slow", ...
 const char* name_of(TrialOutcome outcome);
@@ -39,10 +39,10 @@ const char* name_of(TrialOutcome outcome);
 struct TuningTrial {
   std::string choice, hints;
   TrialOutcome outcome = TrialOutcome::NotTried;
-  double ms = 0;           ///< median; of a slow one the best
-  std::string note;        ///< why it was dropped
-  bool resumed = false;    ///< from the journal of an interrupted run
-  jit::CodeReport code;    ///< as far as it was compiled
+  double ms = 0;         ///< median; of a slow one the best
+  std::string note;      ///< why it was dropped
+  bool resumed = false;  ///< from the journal of an interrupted run
+  jit::CodeReport code;  ///< as far as it was compiled
 };
 
 struct TuningReport {

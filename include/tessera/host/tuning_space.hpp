@@ -15,8 +15,8 @@
 
 namespace tessera {
 
-/// One way to compute. `call`: a kernel<K> with its options, or a function that makes the launch of one; only the former
-/// can take hints.
+/// One way to compute. `call`: a kernel<K> with its options, or a function that makes the launch of one; only the
+/// former can take hints.
 template <class F>
 struct Candidate {
   static constexpr bool takes_hints = requires(const F& f, const TuningRecord& r) { f.tuned(r); };

@@ -16,4 +16,29 @@ std::vector<TuningRecord> read_records(const std::string& path);
 /// as it is).
 void add_record(const std::string& path, const TuningRecord& record);
 
+namespace jit {
+
+/// What an interrupted run has found, beside the file that its record will go to: a line per point, added by a single
+/// write, so that a killed process leaves whole lines. A line is the point as a record; one that was dropped has no
+/// time and says why in `runner_up`.
+class TuningJournal {
+ public:
+  /// Of runs that ask the same as `subject` (see same_subject). Nothing is made before something is added.
+  TuningJournal(const std::string& file, const TuningRecord& subject);
+  ~TuningJournal();
+  TuningJournal(const TuningJournal&) = delete;
+  TuningJournal& operator=(const TuningJournal&) = delete;
+  /// What is there; lines that are not whole are skipped.
+  std::vector<TuningRecord> read() const;
+  void add(const TuningRecord& point);  ///< throws IoError
+  void remove() noexcept;               ///< the run has ended
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+};
+
+}  // namespace jit
+
 }  // namespace tessera

@@ -1,0 +1,319 @@
+// One run, step by step as docs/tuning.md tells it.
+#include "tessera/host/tuner.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "host/tune_timer.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/jit/tuning_file.hpp"
+#include "tessera/jit/tuning_use.hpp"
+
+namespace tessera {
+
+const char* name_of(TrialOutcome outcome) {
+  switch (outcome) {
+    case TrialOutcome::Measured: return "measured";
+    case TrialOutcome::Slow: return "slow";
+    case TrialOutcome::Wrong: return "wrong result";
+    case TrialOutcome::Pressure: return "register pressure";
+    case TrialOutcome::Failed: return "failed";
+    case TrialOutcome::NotTried: return "not tried";
+    case TrialOutcome::Compiled: return "compiled";
+  }
+  return "";
+}
+
+namespace detail {
+
+TuneCopies::~TuneCopies() = default;
+TuneValues::~TuneValues() = default;
+TuneSubject::~TuneSubject() = default;
+
+std::string difference_text(std::size_t argument, std::size_t element, double found, double wanted) {
+  return concat("argument ", argument, ": element ", element, " is ", found, ", expected ", wanted);
+}
+
+std::string argument_text(const LayoutRef& layout, bool lent) {
+  return concat(lent ? "mut " : "", info(layout.element).name, "[", join(layout.dims), "]:", join(layout.strides, ","));
+}
+
+namespace {
+
+constexpr double kHopeless = 1.5;         // times the best so far, after two launches
+constexpr double kWorthChanging = 0.995;  // of the default's time: below that the difference is noise
+constexpr std::size_t kFinalists = 4;
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  char text[16] = "";
+  if (gmtime_r(&now, &utc)) std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
+}
+
+double median(std::vector<double> v) {
+  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
+  std::nth_element(v.begin(), middle, v.end());
+  return *middle;
+}
+
+struct Point {
+  std::size_t candidate;
+  TuningRecord hints;  // without provenance: a point is a trial
+  TuningTrial trial;
+  bool usable = false;  // compiled, not dropped so far
+};
+
+class Run {
+ public:
+  Run(const TuneSubject& subject, const TuneOptions& options)
+      : subject_(subject), options_(options), device_(subject.device()), started_(Clock::now()) {}
+
+  TuningReport go() {
+    list_points();
+    compile_points();
+    if (options_.only_compile == 0) {
+      require_one_usable();
+      open_journal();
+      measure_points();
+      play_off();
+      finish();
+    }
+    for (Point& p : points_) report_.trials.push_back(std::move(p.trial));
+    return std::move(report_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // -- the points: the default candidate first, each first without hints ------------------------------------------
+
+  void list_points() {
+    std::vector<std::size_t> order;
+    for (std::size_t c = 0; c < subject_.candidates(); ++c) {
+      const bool is_first = !options_.first.empty() && options_.first == subject_.candidate(c);
+      order.insert(is_first ? order.begin() : order.end(), c);
+    }
+    if (!options_.first.empty() && options_.first != subject_.candidate(order.front())) {
+      throw CompileError(concat("space ", subject_.name(), ": there is no candidate \"", options_.first, "\""));
+    }
+    std::string space = options_.hints.empty() ? subject_.hints() : options_.hints;
+    const bool hints_matter = options_.only_compile != 0 || device_.kind() == DeviceKind::Cuda;
+    if (space == "-" || !hints_matter) space.clear();
+    const std::vector<std::string> combinations = jit::hint_combinations(space);
+    for (const std::size_t c : order) {
+      add_point(c, "");
+      if (!subject_.takes_hints(c)) continue;
+      for (const std::string& hints : combinations) {
+        if (!hints.empty()) add_point(c, hints);
+      }
+    }
+  }
+  void add_point(std::size_t candidate, const std::string& hints) {
+    Point p;
+    p.candidate = candidate;
+    p.hints.hints = hints;
+    p.trial.choice = subject_.candidate(candidate);
+    p.trial.hints = hints;
+    points_.push_back(std::move(p));
+  }
+
+  // -- compiling: many at a time, each thread with copies of its own, because launches lease them -----------------
+
+  void compile_points() {
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+      std::unique_ptr<TuneCopies> copies;
+      for (std::size_t i; (i = next.fetch_add(1)) < points_.size();) compile_point(points_[i], copies);
+    };
+    const unsigned wanted =
+        options_.jobs > 0 ? static_cast<unsigned>(options_.jobs) : std::thread::hardware_concurrency();
+    const std::size_t jobs = std::clamp<std::size_t>(wanted, 1, points_.size());
+    std::vector<std::thread> threads;
+    for (std::size_t j = 1; j < jobs; ++j) threads.emplace_back(work);
+    work();
+    for (std::thread& t : threads) t.join();
+  }
+  void compile_point(Point& p, std::unique_ptr<TuneCopies>& copies) const {
+    try {
+      if (!copies) copies = subject_.copies(false);
+      Op<void> op = subject_.launch(p.candidate, p.hints, *copies);
+      if (!Reach::node(op)->compile({device_, options_.only_compile}, p.trial.code)) {
+        throw CompileError("its call is not the launch of one kernel");
+      }
+      const jit::CodeNotes& notes = p.trial.code.notes;
+      if (notes.register_pressure) return drop(p, TrialOutcome::Pressure, notes.warnings);
+      if (options_.only_compile != 0) p.trial.outcome = TrialOutcome::Compiled;
+      p.usable = true;
+    } catch (const std::exception& error) { drop(p, TrialOutcome::Failed, error.what()); }
+  }
+  static void drop(Point& p, TrialOutcome outcome, std::string why) {
+    p.trial.outcome = outcome;
+    p.trial.note = std::move(why);
+    p.usable = false;
+  }
+  void require_one_usable() const {
+    if (std::any_of(points_.begin(), points_.end(), [](const Point& p) { return p.usable; })) return;
+    const TuningTrial& first = points_.front().trial;
+    throw CompileError(concat("space ", subject_.name(), ": no point of it can be used. The first (", first.choice,
+                              "): ", name_of(first.outcome), ": ", first.note));
+  }
+
+  // -- the journal ------------------------------------------------------------------------------------------------
+
+  TuningRecord record_of(const Point& p) const {
+    const jit::CodeReport& c = p.trial.code;
+    TuningRecord r;
+    r.kernel = c.kernel, r.hash = c.hash, r.held = c.held;
+    r.device = c.device, r.gpu = c.gpu, r.assembler = c.assembler;
+    r.space = subject_.name(), r.arguments = subject_.arguments();
+    r.choice = p.trial.choice, r.hints = p.trial.hints;
+    r.library = jit::library_version(), r.date = today();
+    r.ms = p.trial.ms;
+    return r;
+  }
+  void open_journal() {
+    if (options_.file.empty()) return;
+    const auto usable = std::find_if(points_.begin(), points_.end(), [](const Point& p) { return p.usable; });
+    journal_.emplace(options_.file, record_of(*usable));
+    for (const TuningRecord& known : journal_->read()) {
+      for (Point& p : points_) {
+        if (p.usable && known.choice == p.trial.choice && known.hints == p.trial.hints &&
+            known.hash == p.trial.code.hash)
+          take_up(p, known);
+      }
+    }
+  }
+  void take_up(Point& p, const TuningRecord& known) {
+    p.trial.resumed = true;
+    p.trial.ms = known.ms;
+    p.trial.note = known.runner_up;
+    p.trial.outcome = known.runner_up.empty() ? TrialOutcome::Measured : TrialOutcome::Slow;
+    if (known.ms == 0) return drop(p, TrialOutcome::Wrong, known.runner_up);
+    if (best_ == 0 || known.ms < best_) best_ = known.ms;
+  }
+  void note_in_journal(const Point& p) {
+    if (!journal_) return;
+    TuningRecord r = record_of(p);
+    r.runner_up = p.trial.outcome == TrialOutcome::Measured ? "" : concat(name_of(p.trial.outcome), ": ", p.trial.note);
+    journal_->add(r);
+  }
+
+  // -- checking and measuring -------------------------------------------------------------------------------------
+
+  void measure_points() {
+    timer_.emplace(device_, options_.warm);
+    copies_ = subject_.copies(true);
+    for (Point& p : points_) {
+      if (!p.usable || p.trial.resumed) continue;
+      if (reference_ && out_of_time()) continue;
+      try {
+        measure(p);
+      } catch (const std::exception& error) { drop(p, TrialOutcome::Failed, error.what()); }
+      if (p.trial.outcome == TrialOutcome::Failed || p.trial.outcome == TrialOutcome::NotTried) continue;
+      note_in_journal(p);
+    }
+  }
+  bool out_of_time() const {
+    return options_.seconds > 0 && std::chrono::duration<double>(Clock::now() - started_).count() > options_.seconds;
+  }
+  std::unique_ptr<TuneValues> results(Point& p) {
+    const auto copies = subject_.copies(true);
+    subject_.launch(p.candidate, p.hints, *copies).sync();
+    return subject_.values(*copies);
+  }
+  void measure(Point& p) {
+    Point& first = points_.front();
+    // The default is the reference, also where it was measured by an earlier run.
+    if (!reference_ && &p != &first && first.usable) reference_ = results(first);
+    auto found = results(p);
+    if (!reference_)
+      reference_ = std::move(found);
+    else if (std::string why = subject_.difference(*found, *reference_, options_.tolerance); !why.empty())
+      return drop(p, TrialOutcome::Wrong, std::move(why));
+    std::vector<double> times = time(p, 2);
+    const double least = std::min(times[0], times[1]);
+    p.trial.outcome = TrialOutcome::Measured;
+    p.trial.ms = least;
+    if (best_ > 0 && least > kHopeless * best_) {
+      p.trial.outcome = TrialOutcome::Slow;
+      p.trial.note = "given up after two launches";
+      return;
+    }
+    for (const double more : time(p, std::max(1, options_.launches - 2))) times.push_back(more);
+    p.trial.ms = median(std::move(times));
+    if (best_ == 0 || p.trial.ms < best_) best_ = p.trial.ms;
+  }
+  std::vector<double> time(const Point& p, int launches) {
+    return timer_->time(launches, [&] { return subject_.launch(p.candidate, p.hints, *copies_); });
+  }
+
+  // -- the last round: clocks drift, so those who may win take turns ------------------------------------------------
+
+  void play_off() {
+    std::vector<Point*> finalists;
+    for (Point& p : points_) {
+      if (p.usable && p.trial.outcome == TrialOutcome::Measured) finalists.push_back(&p);
+    }
+    Point& first = points_.front();
+    std::stable_sort(finalists.begin(), finalists.end(), [](auto* a, auto* b) { return a->trial.ms < b->trial.ms; });
+    if (finalists.size() > kFinalists) finalists.resize(kFinalists);
+    const bool first_can = first.usable && first.trial.ms > 0;
+    if (first_can && std::find(finalists.begin(), finalists.end(), &first) == finalists.end())
+      finalists.push_back(&first);
+    if (finalists.empty())
+      throw CompileError(concat("space ", subject_.name(), ": no point of it gave a result: ", first.trial.note));
+    std::vector<std::vector<double>> times(finalists.size());
+    for (int round = 0; round < std::max(1, options_.rounds); ++round) {
+      for (std::size_t f = 0; f < finalists.size(); ++f) times[f].push_back(time(*finalists[f], 1)[0]);
+    }
+    for (std::size_t f = 0; f < finalists.size(); ++f) finalists[f]->trial.ms = median(std::move(times[f]));
+    std::stable_sort(finalists.begin(), finalists.end(), [](auto* a, auto* b) { return a->trial.ms < b->trial.ms; });
+    choose(finalists, first_can ? &first : nullptr);
+  }
+  void choose(std::vector<Point*> by_time, Point* first) {
+    Point* best = by_time.front();
+    if (first && best->trial.ms > kWorthChanging * first->trial.ms) best = first;
+    std::erase(by_time, best);
+    report_.best = record_of(*best);
+    report_.best.default_ms = first ? first->trial.ms : 0;
+    if (by_time.empty()) return;
+    const TuningTrial& second = by_time.front()->trial;
+    report_.best.runner_up = concat(second.choice, second.hints.empty() ? "" : ", ", second.hints);
+    report_.best.runner_up_ms = second.ms;
+  }
+  void finish() {
+    if (options_.file.empty()) return;
+    add_record(options_.file, report_.best);
+    const bool whole = std::none_of(points_.begin(), points_.end(), [](const Point& p) {
+      return p.usable && p.trial.outcome == TrialOutcome::NotTried;
+    });
+    if (whole) journal_->remove();
+  }
+
+  const TuneSubject& subject_;
+  const TuneOptions& options_;
+  Device device_;
+  Clock::time_point started_;
+  std::vector<Point> points_;
+  std::optional<jit::TuningJournal> journal_;
+  std::optional<TuneTimer> timer_;
+  std::unique_ptr<TuneCopies> copies_;     // what is measured writes here, again and again
+  std::unique_ptr<TuneValues> reference_;  // results of the default
+  double best_ = 0;                        // milliseconds so far
+  TuningReport report_;
+};
+
+}  // namespace
+
+TuningReport run_tuner(const TuneSubject& subject, const TuneOptions& options) { return Run(subject, options).go(); }
+
+}  // namespace detail
+}  // namespace tessera

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <thread>
 
 #include <tessera/tessera.hpp>
@@ -258,6 +259,108 @@ TEST_F(FakeGpu, ThreadsThatNeedTheSameKernelWaitForOneRun) {
   for (std::thread& t : threads) t.join();
   for (auto& y : ys) EXPECT_EQ(host(y).sync()[7], 14.0f);
   EXPECT_EQ(runs(), 1);
+}
+
+// -- tuning: the driver's clock says how long a kernel takes, the assembler which one it is
+// ----------------------------
+
+void takes_five(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f); }
+void takes_three(Mut<f32, 64> y, In<f32, dyn> x) { y.store(2.0f * x.load_like(y)); }
+void takes_one_and_is_wrong(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 3.0f); }
+void is_pressed(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) + x.load_like(y)); }
+
+template <int Factor, int Milliseconds>
+void run_for(const fake::Call& call) {
+  run_scaled(call, Factor, nullptr);
+  call.driver.spend(Milliseconds);
+}
+
+class FakeGpuTuning : public FakeGpu {
+ protected:
+  FakeGpuTuning() {
+    const std::pair<const char*, fake::KernelFunction> kernels[] = {{"takes_five", run_for<2, 5>},
+                                                                    {"takes_three", run_for<2, 3>},
+                                                                    {"takes_one_and_is_wrong", run_for<3, 1>},
+                                                                    {"is_pressed", run_for<2, 1>}};
+    std::string script = "for a; do if [ -f \"$a\" ]; then in=$a; fi; done\n";
+    for (const auto& [name, run] : kernels) {
+      machine.driver.add_kernel(name, {6, run});
+      machine.write_image(name);
+      fs::rename(machine.folder + "/image", machine.folder + "/image." + name);
+      script += std::string("if grep -q ") + name + " \"$in\"; then cp " + machine.folder + "/image." + name +
+                " \"$last\"; fi\n";
+    }
+    script += "if grep -q is_pressed \"$in\"; then echo 'warning: High register usage detected' >&2; fi\n";
+    machine.write_assembler(script);
+    options.jobs = 2;
+  }
+  static constexpr auto doublers =
+      space("doublers", "warps=2,8", candidate<&takes_five>("five"), candidate<&takes_one_and_is_wrong>("wrong"),
+            candidate<&is_pressed>("pressed"), candidate<&takes_three>("three"));
+  TuneOptions options;
+  Tensor<f32, 1> x = tensor(iota(256)), y = tensor(std::vector<float>(256, -1));
+};
+
+TEST_F(FakeGpuTuning, TheDevicesClockDecidesAmongTheRightOnesThatDoNotSpill) {
+  const TuningReport r = tune(doublers, options, mut(y), x);
+  EXPECT_EQ(runs(), 12) << "four kernels, each without hints and with two values of one: as many pieces of code";
+  ASSERT_EQ(r.trials.size(), 12u);
+  std::map<std::string, TrialOutcome> outcomes;
+  for (const TuningTrial& t : r.trials) outcomes[t.choice + " " + t.hints] = t.outcome;
+  EXPECT_EQ(outcomes["five "], TrialOutcome::Measured);
+  EXPECT_EQ(outcomes["five warps=8"], TrialOutcome::Measured);
+  EXPECT_EQ(outcomes["wrong "], TrialOutcome::Wrong);
+  EXPECT_EQ(outcomes["pressed warps=2"], TrialOutcome::Pressure);
+  EXPECT_EQ(outcomes["three warps=2"], TrialOutcome::Measured);
+  EXPECT_EQ(r.best.choice, "three");
+  EXPECT_EQ(r.best.hints, "");
+  EXPECT_NEAR(r.best.ms, 3, 1e-6);
+  EXPECT_NEAR(r.best.default_ms, 5, 1e-6);
+  EXPECT_EQ(r.best.device, "Fake GPU 0");
+  EXPECT_EQ(r.best.gpu, "sm_90");
+  EXPECT_EQ(r.best.assembler, "13.5");
+  EXPECT_EQ(host(y).sync()[5], -1.0f);
+  doublers.tuned(r.best)(mut(y), x).sync();
+  EXPECT_EQ(host(y).sync()[5], 10.0f);
+}
+
+TEST_F(FakeGpuTuning, ARecordOfAnotherDeviceAssemblerOrKernelIsRefused) {
+  const TuningRecord fresh = tune(doublers, options, mut(y), x).best;
+  const auto refusal = [&](auto&& change) -> std::string {
+    TuningRecord r = fresh;
+    change(r);
+    try {
+      kernel<&takes_three>.tuned(r)(mut(y), x).sync();
+    } catch (const CompileError& error) { return error.message(); }
+    return "";
+  };
+  EXPECT_THAT(
+      refusal([](TuningRecord& r) { r.device = "Fake GPU 7"; }),
+      AllOf(HasSubstr("kernel takes_three: its tuning record is stale: the device was Fake GPU 7, found Fake GPU 0"),
+            HasSubstr("Tune again")));
+  EXPECT_THAT(refusal([](TuningRecord& r) { r.gpu = "sm_100"; }),
+              HasSubstr("the architecture was sm_100, found sm_90"));
+  EXPECT_THAT(refusal([](TuningRecord& r) { r.assembler = "13.4"; }), HasSubstr("the assembler was 13.4, found 13.5"));
+  EXPECT_THAT(refusal([](TuningRecord& r) { r.gpu = r.assembler = "", r.device = "cpu"; }),
+              HasSubstr("the architecture was none, found sm_90"));
+  EXPECT_THAT(refusal([](TuningRecord& r) { r.hash = std::string(64, '0'); }),
+              HasSubstr("the kernel's hash was 000000000000"));
+  EXPECT_EQ(refusal([](TuningRecord&) {}), "");
+  EXPECT_EQ(refusal([](TuningRecord& r) { r.date = "yesterday"; }), "");
+  EXPECT_EQ(host(y).sync()[5], 10.0f);
+}
+
+TEST_F(FakeGpuTuning, CompilingForAGpuRunsNothing) {
+  options.only_compile = 90;
+  options.hints = "warps=4";
+  const TuningReport r = tune(doublers, options, mut(y), x);
+  ASSERT_EQ(r.trials.size(), 8u);
+  EXPECT_EQ(r.trials[0].outcome, TrialOutcome::Compiled);
+  EXPECT_EQ(r.trials[4].outcome, TrialOutcome::Pressure);
+  EXPECT_THAT(r.trials[4].note, HasSubstr("High register usage"));
+  EXPECT_EQ(r.trials[7].hints, "warps=4");
+  EXPECT_EQ(r.best, TuningRecord());
+  EXPECT_EQ(host(y).sync()[5], -1.0f);
 }
 
 }  // namespace

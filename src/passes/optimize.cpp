@@ -30,6 +30,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     choose_access_paths(f, target, tuning);
     clean_up(f);
     choices = choose_hints(f, target, tuning);
+    choices.overlaps = tuning.overlap_launches && overlap_launches(f, target);
   }
   return choices;
 }

@@ -22,7 +22,8 @@ struct SwitchKey {
   const char* name;
   bool Tuning::*member;
 };
-constexpr SwitchKey kSwitches[] = {{"split", &Tuning::split_loops}, {"pipeline", &Tuning::pipeline_mma}};
+constexpr SwitchKey kSwitches[] = {
+    {"split", &Tuning::split_loops}, {"pipeline", &Tuning::pipeline_mma}, {"overlap", &Tuning::overlap_launches}};
 constexpr const char* kPaths[] = {"tma", "view", "pointer"};  // in the order of AccessPath
 
 [[noreturn]] void fail(std::string_view word) {

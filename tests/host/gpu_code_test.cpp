@@ -7,6 +7,7 @@
 
 #include "api/kernels.hpp"
 #include "host/contract.hpp"
+#include "runtime/cuda/image.hpp"
 #include "tessera/jit/build.hpp"
 
 namespace {
@@ -93,6 +94,8 @@ class GpuCode : public testing::TestWithParam<int> {
     for (const lang::ParamInfo& p : trace.params) slots += p.num_args();
     EXPECT_EQ(made.num_args, slots);
     EXPECT_GE(made.choices.persistent_blocks, 1);
+    EXPECT_EQ(made.choices.overlaps, GetParam() >= 90);
+    EXPECT_EQ(runtime::cuda::waits_for_predecessor(cubin), made.choices.overlaps);
     return made;
   }
 };

@@ -16,9 +16,10 @@ TEST(TuningText, IsReadBackAsWritten) {
   t.latency = 6;
   t.access = AccessPath::Pointer;
   t.pipeline_mma = false;
-  EXPECT_EQ(text_of(t), "warps=8 latency=6 access=pointer pipeline=0");
+  t.overlap_launches = false;
+  EXPECT_EQ(text_of(t), "warps=8 latency=6 access=pointer pipeline=0 overlap=0");
   EXPECT_EQ(parse_tuning(text_of(t)), t);
-  EXPECT_EQ(parse_tuning("pipeline=0,access=pointer latency=6,  warps=8"), t);
+  EXPECT_EQ(parse_tuning("pipeline=0,access=pointer latency=6,  overlap=0 warps=8"), t);
 }
 
 TEST(TuningText, WhatItDoesNotUnderstandIsNamed) {

@@ -241,15 +241,58 @@ TEST_F(CudaBackendTest, AnotherLibrarysContextIsPutBack) {
   cu.cuCtxSetCurrent(nullptr);
 }
 
-TEST_F(CudaBackendTest, ProgrammaticLaunchesSayso) {
-  const auto bytes = FakeDriver::image("mix");
-  const auto kernel = load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, true});
+/// "mix" whose code waits for its predecessor, loaded as a kernel that may start early.
+std::shared_ptr<const Launchable> early_mix(Rig& rig) {
+  const auto bytes = FakeDriver::image("mix", true);
+  return load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, true});
+}
+
+TEST_F(CudaBackendTest, AKernelStartsEarlyRightBehindAnother) {
+  const auto kernel = early_mix(rig);
   Stream stream(rig.device());
   const StorageRef x = rig.make(1), y = rig.make(2);
   rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << "nothing stands before the first";
+  rig.mix(kernel, stream, y, x);
   EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1);
-  EXPECT_EQ(rig.read(y), 63u);
+  const auto other = rig.load("mix");
+  rig.mix(other, stream, y, x);
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 2) << "behind a kernel that knows nothing of it, too";
+  EXPECT_EQ(rig.read(y), (((2u * 31 + 1) * 31 + 1) * 31 + 1) * 31 + 1);
   EXPECT_EQ(kernel_resources(*kernel).registers, 104);
+}
+
+TEST_F(CudaBackendTest, NoEarlyStartOfCodeThatDoesNotWait) {
+  Stream stream(rig.device());
+  const StorageRef x = rig.make(1), y = rig.make(2);
+  for (const bool waits : {false, true}) {
+    const auto bytes = FakeDriver::image("mix", waits);
+    const auto kernel = load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, !waits});
+    for (int i = 0; i < 2; ++i) rig.mix(kernel, stream, y, x);
+    EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << (waits ? "nobody asked for it" : "the code does not wait");
+  }
+}
+
+TEST_F(CudaBackendTest, NoEarlyStartBehindCopiesAndWaits) {
+  const auto kernel = early_mix(rig);
+  Stream stream(rig.device()), second(rig.device());
+  const StorageRef x = rig.make(1), y = rig.make(2);
+  const std::array<std::uint64_t, 2> seven{7, 1};
+  const Access fill{x, AccessMode::Write};
+  rig.mix(kernel, stream, y, x);
+  stream.core()->submit({rig.backend.pattern_fill(), {}, seven, {&fill, 1}, "fill", {}});
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << "behind a fill";
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1);
+  rig.mix(kernel, second, x, y);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1) << "the second stream begins with a wait";
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1) << "behind a wait for the second stream";
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 2);
+  rig.read(y);
 }
 
 TEST_F(CudaBackendTest, TheDriversDescription) {
@@ -273,7 +316,8 @@ struct RandomProgram {
   std::vector<std::uint64_t> expected;
   std::vector<Stream> streams;
 
-  RandomProgram(Rig& on, std::mt19937_64& numbers) : rig(on), random(numbers), kernel(rig.load("mix")) {
+  RandomProgram(Rig& on, std::mt19937_64& numbers)
+      : rig(on), random(numbers), kernel(random() % 2 == 0 ? rig.load("mix") : early_mix(rig)) {
     for (int i = 0; i < 5; ++i) {
       expected.push_back(random());
       storages.push_back(rig.make(expected.back()));

@@ -57,8 +57,9 @@ class FakeDriver {
 
   const Driver& table() const { return table_; }
   Driver& table() { return table_; }
-  /// A cubin with the kernels of `names`, which `kernels` describes.
-  static std::vector<std::byte> image(const std::string& kernel);
+  /// A cubin with this kernel; `waits`: its code waits for the work before it, so it may be launched early.
+  static std::vector<std::byte> image(const std::string& kernel, bool waits = false);
+  static constexpr std::size_t kCode = 224, kLastInstruction = kCode + 16, kName = kCode + 32;  ///< in the image
   void add_kernel(const std::string& name, Kernel kernel) { kernels_[name] = kernel; }
 
   // -- running --
@@ -124,6 +125,7 @@ class FakeDriver {
     std::deque<Step> steps;
     bool destroyed = false;
     int device = 0;
+    bool kernel_is_last = false;  // allocations, frees and records aside
   };
   struct Block {
     std::size_t bytes = 0;
@@ -133,7 +135,7 @@ class FakeDriver {
   };
   struct Module {
     std::string kernel;
-    bool unloaded = false;
+    bool unloaded = false, waits = false;
   };
 
   static inline FakeDriver* active = nullptr;

@@ -63,8 +63,8 @@ FakeDriver::~FakeDriver() {
   active = nullptr;
 }
 
-std::vector<std::byte> FakeDriver::image(const std::string& kernel) {
-  std::vector<std::byte> bytes(128 + kernel.size() + 1);
+std::vector<std::byte> FakeDriver::image(const std::string& kernel, bool waits) {
+  std::vector<std::byte> bytes(kName + kernel.size() + 1);
   const auto put = [&](std::size_t at, std::uint64_t value, std::size_t size) {
     std::memcpy(&bytes[at], &value, size);
   };
@@ -72,10 +72,15 @@ std::vector<std::byte> FakeDriver::image(const std::string& kernel) {
   put(18, 190, 2);                     // machine
   put(40, 64, 8);                      // section headers
   put(58, 64, 2);                      // size of one
-  put(60, 1, 2);                       // their number
-  put(64 + 24, 128, 8);                // its offset
+  put(60, 2, 2);                       // their number
+  put(64 + 24, kName, 8);              // the first: its offset
   put(64 + 32, kernel.size() + 1, 8);  // its size
-  std::memcpy(&bytes[128], kernel.c_str(), kernel.size() + 1);
+  std::memcpy(&bytes[kName], kernel.c_str(), kernel.size() + 1);
+  put(128 + 8, 0x6, 8);                               // the second: code
+  put(128 + 24, kCode, 8);                            // its offset
+  put(128 + 32, 32, 8);                               // its size: two instructions
+  put(kCode, 0x7918, 2);                              // nothing
+  put(kLastInstruction, waits ? 0x782E : 0x794D, 2);  // griddepcontrol.wait, or the end
   return bytes;
 }
 

@@ -127,6 +127,7 @@ struct Functions {
     Step step;
     step.kind = Kind::Wait;
     step.record = event->last;
+    stream->kernel_is_last = false;
     stream->steps.push_back(std::move(step));
     return 0;
   }
@@ -256,6 +257,7 @@ struct Functions {
     step.to = to;
     step.from = from;
     step.bytes = bytes;
+    stream->kernel_is_last = false;
     stream->steps.push_back(std::move(step));
     return 0;
   }
@@ -269,6 +271,7 @@ struct Functions {
     step.bytes = count * size;
     step.pattern = value;
     step.pattern_bytes = size;
+    stream->kernel_is_last = false;
     stream->steps.push_back(std::move(step));
     return 0;
   }
@@ -305,10 +308,11 @@ struct Functions {
       if (names[i] == CU_JIT_ERROR_LOG_BUFFER) std::strcpy(static_cast<char*>(values[i]), "fake log");
     }
     const auto* bytes = static_cast<const char*>(image);
-    const std::string kernel(bytes + 128);  // behind the ELF header and one section header
+    const std::string kernel(bytes + FakeDriver::kName);
     if (kernel == "for another GPU") return 209;
     d.modules_.push_back(std::make_unique<FakeDriver::Module>());
     d.modules_.back()->kernel = kernel;
+    d.modules_.back()->waits = bytes[FakeDriver::kLastInstruction] == 0x2E;
     *module = handle_of<CUmodule>(d.modules_.back().get());
     return 0;
   }
@@ -355,6 +359,7 @@ struct Functions {
       step.args.push_back(slot);
     }
     stream->steps.push_back(std::move(step));
+    stream->kernel_is_last = true;
     return 0;
   }
   static CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
@@ -367,6 +372,9 @@ struct Functions {
     TESSERA_FAKE(cuLaunchKernelEx);
     if (config->blockDimX != 1 || config->sharedMemBytes != 0 || config->numAttrs != 1 || config->attrs[0].id != 6)
       d.violate("an extended launch that is not a programmatic one");
+    if (!reinterpret_cast<FakeDriver::Module*>(function)->waits) d.violate("an early start of code that does not wait");
+    if (const auto* stream = d.stream(config->hStream); stream != nullptr && !stream->kernel_is_last)
+      d.violate("an early start behind something that is no kernel");
     return start(d, function, {config->gridDimX, config->gridDimY, config->gridDimZ}, config->hStream, arguments);
   }
 };

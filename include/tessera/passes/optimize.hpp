@@ -23,6 +23,7 @@ struct Tuning {
   std::optional<AccessPath> access;  ///< of every load and store that may take it
   bool split_loops = true;
   bool pipeline_mma = true;
+  bool overlap_launches = true;  ///< may start before its predecessor in the stream has ended
   bool operator==(const Tuning&) const = default;
 };
 
@@ -34,6 +35,8 @@ struct Choices {
   int latency = 0;    ///< of the loads that feed products; 0: left to the assembler
   /// Tile blocks that fill the machine once: the grid of kernels that deal their work out themselves. At least 1.
   int persistent_blocks = 1;
+  /// The kernel waits by itself for what precedes it in its stream, so it may be launched before that has ended.
+  bool overlaps = false;
   bool operator==(const Choices&) const = default;
 };
 

@@ -47,6 +47,10 @@ bool define_results(ir::Function&);
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 
+/// Lets the kernel start before its predecessor in the stream has ended: it waits by itself before its first access of
+/// memory. Needs sm_90 and bytecode 13.4. True if it does now: it may be launched with programmatic serialization.
+bool overlap_launches(ir::Function&, const Target&);
+
 /// Sets the entry's and the accesses' hints from a cost model over what the kernel does.
 Choices choose_hints(ir::Function&, const Target&, const Tuning& = {});
 

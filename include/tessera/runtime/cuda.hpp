@@ -72,7 +72,7 @@ struct KernelImage {
   std::vector<Check> checks;  ///< what the indices in the error record mean
   /// The kernel waits by itself (griddepcontrol.wait) before it reads what an earlier kernel of the stream may have
   /// written, and before it writes at all (memory is used again in the stream's order), so it may start before that one
-  /// has ended.
+  /// has ended. Without effect if its code contains no such instruction.
   bool programmatic_launch = false;
 };
 

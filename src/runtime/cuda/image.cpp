@@ -36,7 +36,13 @@ struct ElfSegment {
 static_assert(sizeof(ElfSegment) == 56);
 
 constexpr std::uint16_t kMachineCuda = 190;
-constexpr std::uint32_t kNoBits = 8;  // a section that takes no room in the file
+constexpr std::uint32_t kNoBits = 8;    // a section that takes no room in the file
+constexpr std::uint64_t kIsCode = 0x4;  // SHF_EXECINSTR
+
+// Machine code: instructions of 16 bytes, whose lowest 12 bits are the operation. ptxas 13.0 and 13.5 translate
+// griddepcontrol.wait to this one for sm_90, 100, 103, 110, 120 and 121.
+constexpr std::uint64_t kInstructionBytes = 16;
+constexpr std::uint16_t kOperationBits = 0xFFF, kWaitOperation = 0x82E;
 
 /// True if [offset, offset + bytes) lies in a file of `size` bytes.
 bool inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t size) {
@@ -86,6 +92,17 @@ std::string image_fault(std::span<const std::byte> image) {
       return concat("its segment ", i, " lies behind its end");
   }
   return {};
+}
+
+bool waits_for_predecessor(std::span<const std::byte> image) {
+  const auto header = read<ElfHeader>(image, 0);
+  for (std::uint16_t i = 0; i < header.section_count; ++i) {
+    const auto section = read<ElfSection>(image, header.sections + std::uint64_t{i} * sizeof(ElfSection));
+    if (section.type == kNoBits || (section.flags & kIsCode) == 0) continue;
+    for (std::uint64_t at = 0; at + kInstructionBytes <= section.bytes; at += kInstructionBytes)
+      if ((read<std::uint16_t>(image, section.offset + at) & kOperationBits) == kWaitOperation) return true;
+  }
+  return false;
 }
 
 }  // namespace tessera::runtime::cuda

@@ -10,4 +10,8 @@ namespace tessera::runtime::cuda {
 /// NVIDIA GPUs whose headers, sections and segments all lie inside it.
 std::string image_fault(std::span<const std::byte> image);
 
+/// True if the code of a whole image waits for the work before it in its stream (PTX griddepcontrol.wait). Only such a
+/// kernel may be launched before that work has ended.
+bool waits_for_predecessor(std::span<const std::byte> image);
+
 }  // namespace tessera::runtime::cuda

@@ -59,7 +59,7 @@ class CudaKernel final : public Launchable {
         label_(image.label),
         module_(context, image),
         num_args_(static_cast<std::size_t>(image.num_args)),
-        programmatic_(image.programmatic_launch),
+        programmatic_(image.programmatic_launch && waits_for_predecessor(image.cubin)),
         checks_(image.error_record ? std::make_shared<const std::vector<Check>>(image.checks) : nullptr) {
     check(context.driver().cuModuleGetFunction(&function_, module_.get(), image.entry.c_str()), "cuModuleGetFunction",
           "finding the kernel");
@@ -86,16 +86,19 @@ class CudaKernel final : public Launchable {
       record = state->error_record(checks_);
       pointers[num_args_] = &record;
     }
-    const Submission* submission = state != nullptr ? &state->submission() : nullptr;
-    start(c, pointers.data(), submission != nullptr ? submission->where : SourceLocation());
+    // Behind anything but a kernel (a wait for another stream, a copy) an early start gains nothing, and nothing has to
+    // be known of what the driver makes of it.
+    const bool early = programmatic_ && state != nullptr && state->behind_kernel();
+    start(c, pointers.data(), state != nullptr ? state->submission().where : SourceLocation(), early);
+    if (state != nullptr) state->enqueued_kernel();
   }
 
  private:
-  void start(const LaunchContext& c, void** arguments, SourceLocation where) const {
+  void start(const LaunchContext& c, void** arguments, SourceLocation where, bool early) const {
     const auto stream = static_cast<CUstream>(c.native_queue);
     const Driver& driver = context_.driver();
     CUresult result = CUDA_SUCCESS;
-    if (programmatic_) {
+    if (early) {
       CUlaunchAttribute attribute;
       attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
       attribute.value.programmaticStreamSerializationAllowed = 1;
@@ -110,7 +113,7 @@ class CudaKernel final : public Launchable {
     } else {
       result = driver.cuLaunchKernel(function_, c.grid.x, c.grid.y, c.grid.z, 1, 1, 1, 0, stream, arguments, nullptr);
     }
-    context_.check(result, programmatic_ ? "cuLaunchKernelEx" : "cuLaunchKernel", {"launching", label_.c_str(), where});
+    context_.check(result, early ? "cuLaunchKernelEx" : "cuLaunchKernel", {"launching", label_.c_str(), where});
   }
 
   void check(CUresult result, const char* call, const char* what) const {

@@ -1,4 +1,5 @@
-// What the queue tells the work that it launches: the route by which a kernel with checks gets its error record.
+// What the queue and the work that it launches tell each other: the route by which a kernel with checks gets its error
+// record, and whether a kernel stands right behind another one.
 #pragma once
 #include <memory>
 #include <vector>
@@ -10,7 +11,9 @@ namespace tessera::runtime::cuda {
 /// Behind LaunchContext::native_launch while a CudaQueue launches.
 class LaunchState {
  public:
-  LaunchState(Outcomes& outcomes, const Submission& submission) : outcomes_(outcomes), submission_(submission) {}
+  /// `behind_kernel`: the last thing that was enqueued is a kernel.
+  LaunchState(Outcomes& outcomes, const Submission& submission, bool behind_kernel)
+      : outcomes_(outcomes), submission_(submission), behind_kernel_(behind_kernel) {}
   ~LaunchState() {
     if (outcome_) outcomes_.abandon(*outcome_);
   }
@@ -18,6 +21,10 @@ class LaunchState {
   LaunchState& operator=(const LaunchState&) = delete;
 
   const Submission& submission() const noexcept { return submission_; }
+  bool behind_kernel() const noexcept { return behind_kernel_; }
+  /// The work says that it is a kernel, which it has enqueued.
+  void enqueued_kernel() noexcept { is_kernel_ = true; }
+  bool is_kernel() const noexcept { return is_kernel_; }
   /// Opens an outcome if an input has one. Throws DeviceError.
   void inherit() {
     if (!outcomes_.any()) return;
@@ -56,6 +63,7 @@ class LaunchState {
   Outcomes& outcomes_;
   const Submission& submission_;
   std::shared_ptr<Outcome> outcome_;  ///< promised
+  bool behind_kernel_, is_kernel_ = false;
 };
 
 }  // namespace tessera::runtime::cuda

@@ -76,9 +76,10 @@ class CudaQueue final : public Queue {
       return;
     }
     const Current current(context());
-    LaunchState state(backend_.outcomes(), submission);
+    LaunchState state(backend_.outcomes(), submission, kernel_is_last_);
     state.inherit();
     submission.work->launch({submission.grid, submission.args, submission.accesses, stream_, &state});
+    kernel_is_last_ = state.is_kernel();
     state.enqueued(track_, number, observer_);
     track_->log.add(submission.label, submission.where, number);
     last_ = number;
@@ -103,6 +104,7 @@ class CudaQueue final : public Queue {
 
   void wait(const EventRef& event) override {
     const Current current(context());
+    kernel_is_last_ = false;
     context().check(driver().cuStreamWaitEvent(stream_, static_cast<const CudaEvent&>(*event).handle(), 0),
                     "cuStreamWaitEvent", "ordering two streams");
   }
@@ -140,7 +142,8 @@ class CudaQueue final : public Queue {
   std::shared_ptr<QueueObserver> observer_;
   std::shared_ptr<Track> track_;
   CUstream stream_ = nullptr;
-  std::uint64_t last_ = 0;  ///< the number of the last piece of work
+  std::uint64_t last_ = 0;       ///< the number of the last piece of work
+  bool kernel_is_last_ = false;  ///< nothing that orders later work stands behind the last kernel
 };
 
 }  // namespace

@@ -83,8 +83,8 @@ struct Machine {
   }
   Device device() { return Device(*backend); }
 
-  void write_image(const char* kernel) const {
-    const auto image = fake::FakeDriver::image(kernel);
+  void write_image(const char* kernel, bool waits = false) const {
+    const auto image = fake::FakeDriver::image(kernel, waits);
     std::ofstream(folder + "/image", std::ios::binary)
         .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
   }
@@ -152,8 +152,8 @@ class FakeGpu : public testing::Test {
     machine.driver.run_all();
     EXPECT_EQ(machine.driver.violation(), "");
   }
-  void assembler_gives(const char* kernel) const {
-    machine.write_image(kernel);
+  void assembler_gives(const char* kernel, bool waits = false) const {
+    machine.write_image(kernel, waits);
     machine.write_assembler("cp " + machine.folder + "/image \"$last\"");
   }
   Tensor<f32, 1> tensor(std::vector<float> values) const { return from(values, {std::ssize(values)}).sync(); }
@@ -211,6 +211,27 @@ TEST_F(FakeGpu, ThePersistentGridComesFromTheCode) {
   auto small = tensor(std::vector<float>(64 * 3, 0));
   kernel<&dealt>(mut(small)).sync();
   EXPECT_EQ(last_grid, 3u) << "more blocks than tiles";
+}
+
+void early(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f - 0.0f); }
+void not_early(Mut<f32, 64> y, In<f32, dyn> x) { y.store(2.0f * x.load_like(y)); }
+
+TEST_F(FakeGpu, AKernelStartsEarlyIfItsCodeWaits) {
+  using fake::Fn;
+  machine.driver.add_kernel("early", {6, run_twice});
+  machine.driver.add_kernel("not_early", {6, run_twice});
+  const Stream stream(machine.device());
+  auto x = tensor(iota(256)), y = tensor(std::vector<float>(256, -1));
+  const int before = machine.driver.count(Fn::cuLaunchKernelEx);
+  assembler_gives("early", true);
+  for (int i = 0; i < 3; ++i) kernel<&early>(mut(y), x).on(stream);
+  EXPECT_GE(machine.driver.count(Fn::cuLaunchKernelEx), before + 2);
+  EXPECT_EQ(host(y).sync()[5], 10.0f);
+  const int early_ones = machine.driver.count(Fn::cuLaunchKernelEx);
+  assembler_gives("not_early", false);
+  for (int i = 0; i < 3; ++i) kernel<&not_early>(mut(y), x).on(stream);
+  EXPECT_EQ(host(y).sync()[5], 10.0f);
+  EXPECT_EQ(machine.driver.count(Fn::cuLaunchKernelEx), early_ones);
 }
 
 TEST_F(FakeGpu, ABundleNeedsNoAssembler) {

@@ -1,0 +1,99 @@
+// A kernel that may start early waits before anything that touches memory; what cannot wait is left as it is.
+#include "passes/pass_support.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using ir::Elem;
+using ir::Op;
+using ir::Operation;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+const passes::Target kHopper{90, 132};
+
+bool overlapped(Kernel& k, ir::Function& f, const passes::Target& target = kHopper) {
+  const std::string before = k.text();
+  const bool changed = passes::overlap_launches(f, target);
+  EXPECT_EQ(problems_of(k.module), "");
+  EXPECT_EQ(changed, k.text() != before);
+  return changed;
+}
+
+/// True if `op` is ordered behind the wait: its token, or that of what it waits for, is the wait's.
+bool waits(const Operation& op) {
+  Value token = op.single("token");
+  while (token && token.def() && token.def()->op() != Op::GdcWaitTko) {
+    const int group = token.def()->info().operand_group("token");
+    token = group >= 0 ? token.def()->single("token") : token.def()->operand(0);
+  }
+  return token && token.def();
+}
+
+/// load; store behind the load; in a loop, a load and a store with a chain from make_token.
+struct Accesses {
+  Kernel k;
+  ir::Function* f = nullptr;
+  Accesses() {
+    const Value v = k.view(Elem::F32, {64}), zero = k.i32(0), n = k.arg(Elem::I32);
+    Operation* load = k.load(v, {zero});
+    k.store(load->result(), v, {zero}, {}, load->result(1));
+    const Value empty = k.op(Op::MakeToken, {}, Type::token());
+    Operation* loop = k.b.create(Op::For, {zero, n, k.i32(1)}, {});
+    ir::Block& body = loop->add_region();
+    const Value i = body.add_arg(zero.type());
+    const ir::Builder outside = k.b;
+    k.b.set_to_end(body);
+    k.store(k.load(v, {i})->result(), v, {i}, {}, empty);
+    k.b.create(Op::Continue, {}, {});
+    k.b = outside;
+    k.keep(load->result());
+    f = &k.function();
+  }
+};
+
+TEST(OverlapLaunches, EveryAccessWaits) {
+  Accesses a;
+  ASSERT_TRUE(overlapped(a.k, *a.f));
+  const Operation* start = a.f->body().front();
+  ASSERT_EQ(start->op(), Op::GdcLaunchDependentsTko) << "the successor is told first";
+  EXPECT_EQ(start->next()->op(), Op::GdcWaitTko);
+  int accesses = 0;
+  ir::walk(a.f->body(), [&](const Operation& op) {
+    if (!op.info().has(ir::traits::Read) && !op.info().has(ir::traits::Write)) return;
+    ++accesses;
+    EXPECT_TRUE(waits(op)) << static_cast<int>(op.op());
+  });
+  EXPECT_EQ(accesses, 5);
+  EXPECT_EQ(count(*a.f, Op::MakeToken), 0u);
+  EXPECT_FALSE(overlapped(a.k, *a.f)) << "once is enough";
+}
+
+TEST(OverlapLaunches, OnlyWhereTheMachineAndTheAssemblerCan) {
+  for (const auto& [sm, bytecode, can] :
+       {std::tuple{89, 4, false}, {90, 3, false}, {90, 4, true}, {100, 4, true}, {120, 5, true}}) {
+    Accesses a;
+    EXPECT_EQ(overlapped(a.k, *a.f, {sm, 132, bytecode}), can) << sm << " 13." << bytecode;
+  }
+}
+
+TEST(OverlapLaunches, NotAKernelThatTouchesNoMemory) {
+  Kernel k;
+  k.op(Op::MakeToken, {}, Type::token());
+  EXPECT_FALSE(overlapped(k, k.function()));
+}
+
+TEST(OverlapLaunches, TheLastPassAndASwitch) {
+  for (const bool on : {true, false}) {
+    Accesses a;
+    passes::Tuning tuning;
+    tuning.overlap_launches = on;
+    const passes::Choices choices = passes::optimize(a.k.module, kHopper, &tuning);
+    EXPECT_EQ(problems_of(a.k.module), "");
+    EXPECT_EQ(choices.overlaps, on);
+    EXPECT_EQ(count(*a.f, Op::GdcWaitTko), on ? 1u : 0u);
+  }
+}
+
+}  // namespace

@@ -203,9 +203,11 @@ Prepared decode_library(const Args& args) {
     auto lengths = full<i32>({c.batch}, static_cast<i32>(c.length)).sync();
     states->push_back(State{std::move(c), std::move(q), {}, std::move(lengths)});
   }
-  p.launch = [states](int s, const Stream& on) {
+  const std::int64_t keys = args.number("keys", 128), parts = args.number("parts", 0);
+  p.launch = [states, keys, parts](int s, const Stream& on) {
     State& t = (*states)[static_cast<std::size_t>(s)];
-    t.y = kernels::decode_attention(t.q, t.cache.k, t.cache.v, t.lengths).on(on);
+    t.y = keys == 64 ? kernels::decode_attention<64>(t.q, t.cache.k, t.cache.v, t.lengths, 0, parts).on(on)
+                     : kernels::decode_attention(t.q, t.cache.k, t.cache.v, t.lengths, 0, parts).on(on);
   };
   p.check = [states] {
     State& t = states->front();
@@ -240,7 +242,8 @@ std::vector<Case> attention_cases() {
        attention_case},
       {"attention_unsafe", "batch heads length causal=0|1 (d=128)", unsafe_attention_case},
       {"decode",
-       "batch length kv_heads impl=library|naive steps (d=128, 8 query heads per key head, combining included)",
+       "batch length kv_heads impl=library|naive steps, or keys=64|128 parts (d=128, 8 query heads per key head, "
+       "combining included)",
        decode_case}};
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace tessera::passes {
 
@@ -47,6 +48,12 @@ StepLoad step_load(const KernelFacts& facts) {
     if (l.accumulators > most.accumulators) most = l;
   }
   return most;
+}
+
+bool waits_for_memory(const Product& p) {
+  constexpr std::int64_t kOperationsAByte = 32;
+  const std::span<const std::int64_t> left = p.op->operand(0).type().shape();
+  return 2 * p.accumulators * left.back() < kOperationsAByte * p.loaded_bytes;
 }
 
 int warps_for(const StepLoad& load, const Machine& m) {

@@ -29,6 +29,11 @@ struct StepLoad {
 };
 StepLoad step_load(const KernelFacts&);
 
+/// True if a product waits for its loads whatever else is done: it does so little with each byte that the machine reads
+/// slower than it multiplies. (Decoding: 8 to 16 operations a byte; attention over tiles of 64 queries: 64; an H200
+/// multiplies 200 in the time of one byte from memory.)
+bool waits_for_memory(const Product&);
+
 /// Warps a CTA: 4, the smallest group that issues a warpgroup's product, or 8.
 int warps_for(const StepLoad&, const Machine&);
 

@@ -186,6 +186,13 @@ void rotate(Operation& loop, Operation& product, const Slice& slice) {
   replace(loop, results);
 }
 
+/// Then the product is done long before its next operands are there, and those of the peeled iteration would take
+/// shared memory from the loads in flight (decoding, sm_90: two tiles of three for K and V instead of three).
+bool reads_more_than_it_multiplies(const KernelFacts& facts, const Operation& product) {
+  return std::any_of(facts.products.begin(), facts.products.end(),
+                     [&](const Product& p) { return p.op == &product && waits_for_memory(p); });
+}
+
 }  // namespace
 
 bool pipeline_mma(ir::Function& f, const Target& target) {
@@ -198,7 +205,10 @@ bool pipeline_mma(ir::Function& f, const Target& target) {
     Operation* product = feeding_product(*loop);
     if (!product) continue;
     const Slice slice(*loop, *product);
-    if (!slice.ok() || !fits_one_more(kernel_facts(f), product->result().type().num_elements(), target)) continue;
+    if (!slice.ok()) continue;
+    const KernelFacts facts = kernel_facts(f);
+    if (reads_more_than_it_multiplies(facts, *product)) continue;
+    if (!fits_one_more(facts, product->result().type().num_elements(), target)) continue;
     rotate(*loop, *product, slice);
     changed = true;
   }

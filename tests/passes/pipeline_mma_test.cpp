@@ -62,6 +62,14 @@ TEST(PipelineMma, NotBeyondTheRegisters) {
   EXPECT_FALSE(pipelined(l)) << "192 accumulators a thread already, and 64 more";
 }
 
+TEST(PipelineMma, NotWhatWaitsForMemory) {
+  for (const bool few : {true, false}) {
+    // 16 or 64 rows against keys that are loaded in every step: 16 or 64 operations a byte.
+    ProductLoop l(few ? 16 : 64, 128, 128, Elem::BF16, 128);
+    EXPECT_EQ(pipelined(l), !few);
+  }
+}
+
 TEST(PipelineMma, NotALoopOfOtherSteps) {
   ProductLoop l(64, 64, 64, Elem::BF16, 64);
   l.loop->set_operand(2, ir::Builder::before(l.loop).constant_int(Elem::I32, 2));

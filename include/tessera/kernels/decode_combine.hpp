@@ -1,5 +1,7 @@
-// The second half of decoding attention: how the keys are split into parts, and the kernel that combines them.
+// How decoding attention splits the keys of a sequence into parts, and the kernel that combines them.
 #pragma once
+#include <algorithm>
+#include <bit>
 #include <tuple>
 
 #include "tessera/kernels/attention_state.hpp"
@@ -8,43 +10,68 @@ namespace tessera::kernels {
 
 /// Keys of a step (tileiras: 128 keys a step, 2 to 16 steps a block).
 inline constexpr int kDecodeKeys = 128;
+inline constexpr int kDecodeBlocks = 2;   ///< a processor holds at once: a step's keys and values of each in flight
+inline constexpr int kMostCombined = 64;  ///< parts that are combined in one step
+inline constexpr std::int64_t kMostParts = 1024;
 
 struct DecodeShape {
   std::int64_t batch, kv_heads, parts, group, d;
   Dims<5> parts_dims() const { return {batch, kv_heads, parts, group, d}; }
   Dims<4> sums_dims() const { return {batch, kv_heads, parts, group}; }
+  Dims<4> result_dims() const { return {batch, kv_heads, group, d}; }
 };
-/// As many parts as keep each processor at two blocks, of 2 to 16 steps each.
+/// Into how many parts, a power of two, the keys of each of `rows` key heads are split: the fewest for which the device
+/// is done first. All blocks read at the same speed; one that begins and ends costs about a step.
 inline std::int64_t decode_heuristic(std::int64_t rows, std::int64_t steps, const Target& target) {
-  if (!target.gpu) return std::max<std::int64_t>(1, std::min<std::int64_t>(steps / 8, 8));
-  const std::int64_t fill = ceil_div(2 * std::int64_t{target.processors}, std::max<std::int64_t>(rows, 1));
-  return std::max({std::int64_t{1}, ceil_div(steps, std::int64_t{16}), std::min(fill, steps / 2)});
+  if (!target.gpu) return steps >= 64 ? 8 : steps >= 16 ? 2 : 1;
+  const std::int64_t slots = std::int64_t{kDecodeBlocks} * target.processors;
+  std::int64_t best = 1, least = 0;
+  for (std::int64_t parts = 1; parts <= std::min(std::max<std::int64_t>(steps, 1), kMostParts); parts *= 2) {
+    const std::int64_t time = ceil_div(rows * parts, slots) * (ceil_div(steps, parts) + 1);
+    if (parts == 1 || time < least) best = parts, least = time;
+  }
+  return best;
 }
+/// `parts`: 0 for the heuristics; any other number is rounded up to a power of two.
 template <Operand Q>
 DecodeShape decode_shape(const Q& q, std::int64_t kv_heads, std::int64_t steps, std::int64_t parts,
                          SourceLocation where) {
   const std::int64_t batch = q.dim(0), group = q.dim(1) / kv_heads;
   expect_shape(group <= 64, "decode_attention", "q", q, "at most 64 query heads share a key head", where);
-  const std::int64_t n = parts > 0 ? parts : decode_heuristic(batch * kv_heads, steps, target_of(q.device(where)));
-  return {batch, kv_heads, n, group, q.dim(2)};
+  if (parts <= 0) parts = decode_heuristic(batch * kv_heads, steps, target_of(q.device(where)));
+  parts = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min(parts, kMostParts))));
+  return {batch, kv_heads, parts, group, q.dim(2)};
 }
 
-/// One query head a block: its parts, 16 at a time.
-template <class T, int D>
+/// f(G, D): the queries of a tile, 8, 16 or 64, and its depth, 64, 128 or 256, as constants.
+template <class F>
+auto with_decode_tile(const DecodeShape& s, F&& f) {
+  return with_constant<3>(s.group > 16  ? 2
+                          : s.group > 8 ? 1
+                                        : 0,
+                          [&](auto size) {
+                            constexpr int g = size == 2 ? 64 : size == 1 ? 16 : 8;
+                            return with_extent<64, 256>(s.d,
+                                                        [&](auto d) { return f(std::integral_constant<int, g>{}, d); });
+                          });
+}
+
+/// One query head a block: its parts, S at a time, which divides their number.
+template <class T, int S, int D>
 void combine_decoded(Mut<T, 1, 1, 1, D> o, In<f32, dyn, dyn, dyn, dyn, dyn> parts, In<f32, dyn, dyn, dyn, dyn> sums) {
-  constexpr int S = 16;
   auto [batch, head, row, zero] = o.index();
   auto Parts = parts.tiles(shape<1, 1, S, 1, D>);
-  auto Sums = sums.tiles(shape<1, 1, S, 1>, pad::neg_inf);
+  auto Sums = sums.tiles(shape<1, 1, S, 1>);
   auto m = full<f32, 1, 1>(std::numeric_limits<f32>::lowest()), l = zeros<f32, 1, 1>();
   auto acc = zeros<f32, 1, D>();
   for (auto c : range(Sums.count(2))) {
     auto s = reshape(Sums.load(batch, head, c, row), shape<S, 1>);
+    auto values = reshape(Parts.load(batch, head, c, row, 0), shape<S, D>);
     auto m2 = max(m, max(s, axis<0>));
     auto alpha = exp2(m - m2);
     auto weights = exp2(s - m2);
     l = l * alpha + sum(weights, axis<0>);
-    acc = acc * alpha + sum(reshape(Parts.load(batch, head, c, row, 0), shape<S, D>) * weights, axis<0>);
+    acc = acc * alpha + sum(values * weights, axis<0>);
     m = m2;
   }
   o.store(reshape(cast<T>(acc / max(l, 1e-30f)), shape<1, 1, 1, D>));
@@ -55,8 +82,10 @@ template <class T, int D>
 Op<Tensor<T, 4>> combine_parts(Op<std::tuple<Tensor<f32, 5>, Tensor<f32, 4>>> partial, const DecodeShape& s,
                                SourceLocation where) {
   return std::move(partial).then([s, where](std::tuple<Tensor<f32, 5>, Tensor<f32, 4>> made) {
-    return kernel<combine_decoded<T, D>>(empty<T>(Dims<4>(s.batch, s.kv_heads, s.group, s.d)), std::get<0>(made),
-                                         std::get<1>(made), where);
+    return with_extent<2, kMostCombined>(s.parts, [&](auto step) {
+      return kernel<combine_decoded<T, step, D>>(empty<T>(s.result_dims()), std::get<0>(made), std::get<1>(made),
+                                                 where);
+    });
   });
 }
 

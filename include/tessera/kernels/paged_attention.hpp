@@ -5,31 +5,46 @@
 //
 // q is [batch, heads, d]; k_pages and v_pages are [pages, kv_heads, page_size, d] with a page_size of 16, 32, 64 or
 // 128; table (i32) is [batch, pages of a sequence], lengths (i32) the keys in use. A page number outside
-// counts as the nearest.
+// counts as the nearest. What the pages hold beyond the keys in use must be finite.
 #pragma once
 #include "tessera/kernels/decode_combine.hpp"
+#include "tessera/kernels/decode_state.hpp"
 
 namespace tessera::kernels {
 
+/// What a block of paged_part or paged_whole does: `part` of `parts` of the pages of one sequence.
+template <int Page, int G, int D, class T>
+DecodeResult<G, D> decode_pages(const Scalar<i32>& batch, const Scalar<i32>& head, const Scalar<i32>& part,
+                                const Scalar<i32>& parts, const In<T, dyn, dyn, dyn, dyn>& q,
+                                const In<T, dyn, dyn, dyn, dyn>& k, const In<T, dyn, dyn, dyn, dyn>& v,
+                                const In<i32, dyn, dyn>& table, const In<i32, dyn>& lengths, const Scalar<f32>& scale) {
+  auto K = k.tiles(shape<1, 1, Page, D>);
+  auto V = v.tiles(shape<1, 1, Page, D>);
+  auto Q = transpose(reshape(q.tiles(shape<1, 1, G, D>).load(batch, head, 0, 0), shape<G, D>));
+  auto length = clamp(lengths.gather(batch), 0, table.dim(1) * Page);
+  DecodeState<Page, G, D> state;
+  for (auto j : steps_of_part(part, parts, ceil_div(length, Page))) {
+    auto page = clamp(table.gather(batch, j), 0, k.dim(0) - 1);
+    state.add(Q, reshape(K.load(page, head, 0, 0), shape<Page, D>), reshape(V.load(page, head, 0, 0), shape<Page, D>),
+              j * Page, length, scale * log2e<f32>);
+  }
+  return finish(state);
+}
 template <class T, int G, int Page, int D>
 void paged_part(Mut<f32, 1, 1, 1, G, D> parts, Mut<f32, 1, 1, 1, G> sums, In<T, dyn, dyn, dyn, dyn> q,
                 In<T, dyn, dyn, dyn, dyn> k, In<T, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths,
                 Scalar<f32> scale) {
   auto [batch, head, part, zero] = sums.index();
-  auto K = k.tiles(shape<1, 1, Page, D>);
-  auto V = v.tiles(shape<1, 1, Page, D>);
-  auto Q = reshape(q.tiles(shape<1, 1, G, D>).load(batch, head, 0, 0), shape<G, D>);
-  auto length = clamp(lengths.gather(batch), 0, table.dim(1) * Page);
-  auto steps = ceil_div(table.dim(1), sums.dim(2));
-  OnlineSoftmax<G, D> state;
-  for (auto j : range(part * steps, min((part + 1) * steps, ceil_div(length, Page)))) {
-    auto page = clamp(table.gather(batch, j), 0, k.dim(0) - 1);
-    auto s = scores(Q, reshape(K.load(page, head, 0, 0), shape<Page, D>), scale);
-    auto cols = iota<i32, 1, Page>(axis<1>) + j * Page;
-    state.add(where(cols < length, s, -infinity<f32>), reshape(V.load(page, head, 0, 0), shape<Page, D>));
-  }
-  parts.store(reshape(state.result(), shape<1, 1, 1, G, D>));
-  sums.store(reshape(state.log_sum(), shape<1, 1, 1, G>));
+  auto r = decode_pages<Page, G, D>(batch, head, part, sums.dim(2), q, k, v, table, lengths, scale);
+  parts.store(reshape(r.o, shape<1, 1, 1, G, D>));
+  sums.store(reshape(r.log_sum, shape<1, 1, 1, G>));
+}
+template <class T, int G, int Page, int D>
+void paged_whole(Mut<T, 1, 1, G, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T, dyn, dyn, dyn, dyn> k,
+                 In<T, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<f32> scale) {
+  auto [batch, head, zero, zero2] = o.index();
+  auto r = decode_pages<Page, G, D>(batch, head, 0, 1, q, k, v, table, lengths, scale);
+  o.store(reshape(narrow<T>(r.o), shape<1, 1, G, D>));
 }
 
 /// softmax(scale * q k^T) v over the first lengths[i] keys of sequence i, of q's extents; 0 for an empty sequence.
@@ -50,14 +65,16 @@ Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const
       decode_shape(q, k_pages.dim(1), ceil_div(table.dim(1) * page, std::int64_t{kDecodeKeys}), parts, where);
   const View<T, 4> groups = tessera::reshape(q.view(), Dims<4>(s.batch, s.kv_heads, s.group, s.d), where);
   const float factor = AttentionOptions{scale}.scale_for(s.d);
-  return with_constant<2>(s.group > 16, [&](auto many) {
-    constexpr int g = many ? 64 : 16;
-    return with_extent<64, 256>(s.d, [&](auto d) {
-      auto partial = with_extent<16, 128>(page, [&](auto keys) {
-        return kernel<paged_part<T, g, keys, d>>(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups,
-                                                 k_pages.view(), v_pages.view(), table.view(), lengths.view(), factor,
-                                                 where);
-      });
+  return with_decode_tile(s, [&](auto g, auto d) {
+    return with_extent<16, 128>(page, [&](auto keys) {
+      if (s.parts == 1)
+        return tessera::reshape(
+            kernel<paged_whole<T, g, keys, d>>(empty<T>(s.result_dims()), groups, k_pages.view(), v_pages.view(),
+                                               table.view(), lengths.view(), factor, where),
+            q.dims(), where);
+      auto partial = kernel<paged_part<T, g, keys, d>>(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups,
+                                                       k_pages.view(), v_pages.view(), table.view(), lengths.view(),
+                                                       factor, where);
       return tessera::reshape(combine_parts<T, d>(std::move(partial), s, where), q.dims(), where);
     });
   });

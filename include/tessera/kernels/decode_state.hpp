@@ -1,0 +1,50 @@
+// What decoding over a cache and over pages share: the softmax of a few queries over many keys, a step at a time.
+//
+// The keys are the rows of both products, the queries their few columns: 64 rows and 8 columns are the smallest product
+// of a warpgroup, so 8 queries cost no padding and keys and values are read where tensor copies put them. With the
+// queries as rows the same work takes three times the instructions (sm_90, tileiras 13.5).
+#pragma once
+#include "tessera/kernels/attention_state.hpp"
+
+namespace tessera::kernels {
+
+/// Maximum, sums and weighted values of G queries over the keys so far, N a step.
+template <int N, int G, int D>
+struct DecodeState {
+  Tile<f32, 1, G> m = full<f32, 1, G>(std::numeric_limits<f32>::lowest());
+  Tile<f32, N, G> l = zeros<f32, N, G>();  ///< summed over the keys at the end: no exchange between warps in the loop
+  Tile<f32, D, G> acc = zeros<f32, D, G>();
+
+  /// Keys from number `first` on, of which those below `length` count. `factor` is the scale in units of log2(e).
+  template <class T>
+  void add(const Tile<T, D, G>& q, const Tile<T, N, D>& k, const Tile<T, N, D>& v, const Scalar<i32>& first,
+           const Scalar<i32>& length, const Scalar<f32>& factor) {
+    auto s = where(iota<i32, N, 1>(axis<0>) + first < length, mma(k, q, zeros<f32, N, G>()) * factor, -infinity<f32>);
+    auto m2 = max(m, max(s, axis<0>));
+    auto p = exp2(s - m2);
+    auto alpha = exp2(m - m2);
+    l = l * alpha + p;
+    acc = mma(transpose(v), narrow<T>(p), acc * alpha);
+    m = m2;
+  }
+};
+
+/// What a DecodeState comes to: the attention over its keys, and log2 of the sum of exp2 of their scores.
+template <int G, int D>
+struct DecodeResult {
+  Tile<f32, G, D> o;        ///< 0 for a query that saw no key
+  Tile<f32, 1, G> log_sum;  ///< -infinity for a query that saw no key
+};
+template <int N, int G, int D>
+DecodeResult<G, D> finish(const DecodeState<N, G, D>& state) {
+  auto l = sum(state.l, axis<0>);
+  return {transpose(state.acc / max(l, 1e-30f)), state.m + log2(l)};
+}
+
+/// The steps of part `part` of `parts`, of `steps` in all: as even as whole steps allow.
+inline auto steps_of_part(const Scalar<i32>& part, const Scalar<i32>& parts, const Scalar<i32>& steps) {
+  auto each = ceil_div(steps, parts);
+  return range(part * each, min((part + 1) * each, steps));
+}
+
+}  // namespace tessera::kernels

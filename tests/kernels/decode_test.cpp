@@ -78,6 +78,37 @@ TEST(DecodeAttention, PartsOfTheCache) {
   EXPECT_ERROR(ShapeError, (void)decode_attention(q, k, v, two), "argument lengths has the extents [2]");
 }
 
+/// Groups that fill tiles of 16 and 64 queries in part, against one query at a time.
+TEST(DecodeAttention, GroupsOfAnySize) {
+  const auto k = random_tensor<f32>({1, 1, 200, d}, 11), v = random_tensor<f32>({1, 1, 200, d}, 12);
+  const auto n = from(std::vector<i32>{190}, {1}).sync();
+  for (const int size : {1, 8, 9, 20}) {
+    const auto q = random_tensor<f32>({1, size, d}, 13);
+    std::vector<double> want(static_cast<std::size_t>(size * d));
+    const auto hq = doubles(q), hk = doubles(k), hv = doubles(v);
+    for (int h = 0; h < size; ++h)
+      attend(
+          &hq[static_cast<std::size_t>(h * d)], hk.data(), hv.data(), 190, d, d, 0.125,
+          [](std::ptrdiff_t) { return true; }, &want[static_cast<std::size_t>(h * d)]);
+    for (const int parts : {1, 2}) {
+      expect_close(decode_attention(q, k, v, n, 0, parts).sync(), want, 1e-5, std::to_string(size) + " queries");
+      expect_close(decode_attention<64>(q, k, v, n, 0, parts).sync(), want, 1e-5, "steps of 64 keys");
+    }
+  }
+}
+
+/// 132 processors with two blocks each: rows and steps of 128 keys.
+TEST(DecodeAttention, PartsFillTheDeviceOnce) {
+  const Target h200{true, 132};
+  EXPECT_EQ(decode_heuristic(8, 64, h200), 32) << "256 blocks of 2 steps";
+  EXPECT_EQ(decode_heuristic(8, 256, h200), 32) << "256 blocks of 8 steps";
+  EXPECT_EQ(decode_heuristic(64, 256, h200), 4);
+  EXPECT_EQ(decode_heuristic(256, 64, h200), 1) << "nothing to split, nothing to combine";
+  EXPECT_EQ(decode_heuristic(1024, 64, h200), 1);
+  EXPECT_EQ(decode_heuristic(1, 1, h200), 1);
+  EXPECT_EQ(decode_heuristic(0, 0, h200), 1);
+}
+
 TEST(PagedAttention, PagesInAnyOrder) {
   const int page = 32, pages = 20, most = 7;
   const auto q = random_tensor<f16>({batch, heads, d}, 7);

@@ -1,4 +1,6 @@
 // A kernel that may start early waits before anything that touches memory; what cannot wait is left as it is.
+#include <tuple>
+
 #include "passes/pass_support.hpp"
 
 using namespace tessera;

@@ -19,6 +19,7 @@
 #   --out DIR       where the results go (default: build/gpu-check/out): summary.txt, RESULTS.md, results.jsonl, tests.txt,
 #                   sanitize.txt, smoke.txt, build.txt, machine.txt
 #   --groups LIST   only these groups of benchmarks (see bench/gpu/plan.py)
+#   --commit ID     what the results are said to be of, where the sources came without git (default: git's HEAD)
 #   --device D      cuda (default), or cpu to try this script where there is no GPU
 #   --build DIR     a build folder that is there already instead of building (with TESSERA_BUILD_GPU_CHECK=ON)
 #   --jobs N        compiles and test programs at a time (default: the processors)
@@ -27,7 +28,7 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-mode=quick steps=build,smoke,tests,sanitize,bench minutes='' bundle='' prefix='' wheels='' pack='' out='' groups='' device=cuda jobs='' build=''
+mode=quick steps=build,smoke,tests,sanitize,bench minutes='' bundle='' prefix='' wheels='' pack='' out='' groups='' commit='' device=cuda jobs='' build=''
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) mode=quick ;;
@@ -40,6 +41,7 @@ while [ $# -gt 0 ]; do
     --pack) pack=${2:?--pack needs a folder}; shift ;;
     --out) out=${2:?--out needs a folder}; shift ;;
     --groups) groups=${2:?--groups needs a list}; shift ;;
+    --commit) commit=${2:?--commit needs a name}; shift ;;
     --device) device=${2:?--device needs cuda or cpu}; shift ;;
     --build) build=${2:?--build needs a folder}; shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
@@ -55,6 +57,7 @@ done
 if [ $mode = quick ]; then tests_limit=150 sanitize_limit=90; else tests_limit=900 sanitize_limit=600; fi
 [ -n "$minutes" ] || { [ $mode = quick ] && minutes=9.5 || minutes=60; }
 jobs=${jobs:-$(nproc)}
+[ -n "$commit" ] || commit=$(git -C "$root" describe --always --dirty=+changes --exclude '*' 2>/dev/null || echo unknown)
 [ -z "$out" ] || { mkdir -p "$out" && out=$(cd "$out" && pwd); }
 [ -z "$bundle" ] || bundle=$(realpath "$bundle")
 [ -z "$prefix" ] || prefix=$(realpath "$prefix")
@@ -101,10 +104,10 @@ pack_up() {
   python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp --platform manylinux_2_28_x86_64 \
     --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d "$pack/wheels" cuda-tile==1.7.0 ||
     say "cuTile Python could not be fetched: its figures will be missing"
-  du -sh "$pack"
+  du -sh "$pack"/*
   local there
   there=$(basename "$pack")
-  echo "there: scripts/gpu-check.sh --bundle $there/tileiras.tar.xz --prefix $there/gtest --wheels $there/wheels"
+  echo "there: scripts/gpu-check.sh --commit $commit --bundle $there/tileiras.tar.xz --prefix $there/gtest --wheels $there/wheels"
 }
 if [ -n "$pack" ]; then pack_up; exit 0; fi
 
@@ -112,8 +115,7 @@ if [ -n "$pack" ]; then pack_up; exit 0; fi
 
 describe_machine() {
   date -u '+%Y-%m-%d %H:%M UTC'
-  git -C "$root" log -1 --format='commit %h %s' 2>/dev/null
-  uname -srm
+  echo "commit $commit"
   nproc | sed 's/$/ processors/'
   command -v nvidia-smi >/dev/null && run_limited 20 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem --format=csv
   local tool
@@ -227,7 +229,7 @@ do_tests() {
       printf '%s\0%s\0%s\0' "$program" "$suite" "$work/logs/tests/$number.txt" >>"$list"
     done < <(timeout 60 "$program" --gtest_list_tests 2>/dev/null | grep -E '^[A-Za-z0-9_/]+\.$')
   done
-  for program in "$build"/examples/[0-9]*; do
+  for program in "$build"/examples/[0-9]* "$build"/tests/gpu/guide_[0-9]*; do
     if [ ! -f "$program" ] || [ ! -x "$program" ]; then continue; fi
     number=$((number + 1))
     printf '%s\0%s\0%s\0' "$program" example "$work/logs/tests/$number.txt" >>"$list"
@@ -310,11 +312,16 @@ do_bench() {
   if [ "$device" = cuda ] && [ -x "$build/bench/gpu/gpu_launch" ]; then
     run_limited 60 "$build/bench/gpu/gpu_launch" 2>&1 | tee -a "$out/machine.txt"
   fi
+  # Twice: the first run fills the cache that the second one starts from.
+  if [ "$device" = cuda ] && [ -x "$build/bench/gpu/gpu_warm_start" ]; then
+    run_limited 60 "$build/bench/gpu/gpu_warm_start" >"$work/logs/cold_start.txt" 2>&1
+    run_limited 60 "$build/bench/gpu/gpu_warm_start" 2>&1 | tee -a "$out/machine.txt"
+  fi
   seconds=$(left)
   run_limited 3600 python3 bench/gpu/peers.py --bench "$build/bench/gpu/gpu_bench" --device "$device" --"$mode" --seconds $((seconds - 10)) --jobs "$jobs" \
     ${groups:+--groups "$groups"} --out "$out/results.jsonl" >"$work/logs/bench.txt" 2>"$work/logs/bench.err"
   code=$?
-  run_limited 30 python3 bench/gpu/report.py "$out/results.jsonl" --machine "$out/machine.txt" --results "$out/RESULTS.md" >"$work/logs/report.txt" 2>&1
+  run_limited 30 python3 bench/gpu/report.py "$out/results.jsonl" --commit "$commit" --machine "$out/machine.txt" --results "$out/RESULTS.md" >"$work/logs/report.txt" 2>&1
   cat "$work/logs/report.txt"
   if [ $code = 0 ]; then
     record bench ok $((SECONDS - start)) "$(tail -n 1 "$work/logs/report.txt")"
@@ -325,8 +332,9 @@ do_bench() {
 }
 
 say "the machine"
-install_peers >"$work/logs/peers.txt" 2>&1
-{ describe_machine; unpack_assembler; } 2>&1 | tee "$out/machine.txt"
+assembler=$(unpack_assembler 2>&1)
+install_peers >"$work/logs/peers.txt" 2>&1  # needs the assembler in its place
+{ describe_machine; echo "$assembler"; } 2>&1 | tee "$out/machine.txt"
 torch_warm=''
 if wanted bench && [ "$device" = cuda ] && [ $mode = full ] && python3 -c 'import torch' 2>/dev/null; then
   run_limited 300 python3 bench/gpu/peers.py --precompile >"$work/logs/precompile.txt" 2>&1 &

@@ -2,11 +2,19 @@
 tuned variants (hints, unchecked bounds, fast division), of which the fastest stands for what cuTile Python can do.
 
 Each maker gives {peer name: [functions]} with one function per variant; calling a function enqueues the work once.
+
+    cutile_peers.py        compiles all of them for sm_90, on any machine: without a GPU, without PyTorch
 """
 
 import math
+import os
 
 import cuda.tile as ct
+
+# cuTile Python finds the assembler in PATH and hands it CUDA_HOME; of an older toolkit it then takes a libnvvm that does
+# not understand it ("failed to compile Tile IR program"). Without the variable it finds its own.
+for variable in ("CUDA_HOME", "CUDA_PATH"):
+    os.environ.pop(variable, None)
 
 Int = ct.Constant[int]
 Flag = ct.Constant[bool]
@@ -194,3 +202,53 @@ def heads(case):
 
 
 MAKERS = {"softmax": rows, "rms_norm": rows, "layer_norm": rows, "gemm": products, "attention": heads}
+
+
+def check(gpu):
+    """Compiles every kernel and variant for `gpu`: cuTile Python and the assembler accept what will be measured."""
+    import io
+
+    from cuda.tile import compilation as cc
+
+    def array(ndim, dtype=ct.bfloat16):
+        return cc.ArrayConstraint(
+            dtype,
+            ndim,
+            index_dtype=ct.int32,
+            stride_lower_bound_incl=0,
+            alias_groups=(),
+            may_alias_internally=False,
+            stride_constant=(*[None] * (ndim - 1), 1),
+            stride_divisible_by=(*[16] * (ndim - 1), 1),
+            shape_divisible_by=16,
+            base_addr_divisible_by=16,
+        )
+
+    def constant(value):
+        return cc.ConstantConstraint(value)
+
+    eps = cc.ScalarConstraint(ct.float32)
+    x, v, t = array(2), array(1), array(3)
+    work = []
+    for hints, fast in [({}, False), ({"num_worker_warps": 4}, True)]:
+        flags = [constant(1024), constant(fast)]
+        work += [(softmax, hints, [x, x, *flags]), (rms_norm, hints, [x, x, v, eps, *flags])]
+        work.append((layer_norm, hints, [x, x, v, v, eps, *flags]))
+    for hints, tile, _ in GEMM_VARIANTS:
+        work.append((gemm, hints, [x, x, x, *map(constant, tile), constant(True), constant(True)]))
+    for d, variants in ATTENTION_VARIANTS.items():
+        for hints, tile in variants:
+            for causal in (True, False):
+                arguments = [t, t, t, t, eps, *map(constant, (*tile, d)), constant(causal), constant(True)]
+                work.append((attention, hints, arguments))
+    for kernel, hints, parameters in work:
+        signature = cc.KernelSignature(parameters, cc.CallingConvention.cutile_python_v1())
+        out = io.BytesIO()
+        cc.export_kernel(
+            kernel.replace_hints(**hints) if hints else kernel, [signature], out, gpu_code=gpu, output_format="cubin"
+        )
+        print(f"{kernel._pyfunc.__name__} {hints}: {len(out.getvalue())} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    check("sm_90")

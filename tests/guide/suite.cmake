@@ -5,8 +5,8 @@ foreach(page IN LISTS guide_pages)
   get_filename_component(name ${page} NAME_WE)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/guide_${name}.cpp)
   add_custom_command(OUTPUT ${source}
-    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/guide/extract.py ${page} ${source}
-    DEPENDS ${page} ${CMAKE_CURRENT_SOURCE_DIR}/guide/extract.py COMMENT "Guide page ${name}")
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/extract.py ${page} ${source}
+    DEPENDS ${page} ${CMAKE_CURRENT_LIST_DIR}/extract.py COMMENT "Guide page ${name}")
   add_executable(guide_${name} ${source})
   target_link_libraries(guide_${name} PRIVATE tessera_flags tessera::tessera)
   add_test(NAME guide.${name} COMMAND guide_${name})

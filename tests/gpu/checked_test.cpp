@@ -1,0 +1,204 @@
+// Checked mode on the device: what it reports there, each with the legal program beside it; checks and prints of many
+// blocks, and what works after a failure. (Never-written elements, conflicts between blocks and overflow are found by
+// the CPU's checked mode alone; on a GPU never-written floats are NaN.)
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <sstream>
+
+#include "gpu/gpu_test.hpp"
+
+namespace gpu_test {
+namespace {
+
+using namespace tessera;
+
+/// The text of the DeviceError that `f` throws; empty if it throws none.
+template <class F>
+std::string device_error(F f) {
+  try {
+    f();
+  } catch (const DeviceError& e) { return e.what(); }
+  return "";
+}
+void expect_parts(const std::string& text, std::initializer_list<std::string> parts) {
+  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+}
+std::string line(int number) { return "checked_test.cpp:" + std::to_string(number); }
+
+class CheckedMode : public Gpu {
+ protected:
+  void SetUp() override {
+    Gpu::SetUp();
+    set_check_mode(true);
+  }
+  void TearDown() override { set_check_mode(before_); }
+  bool before_ = check_mode();
+};
+
+int tile_line = 0;
+template <int Past>
+void shifted(Mut<f32, 64> y, In<f32, dyn> x) {
+  auto [i] = y.index();
+  tile_line = __LINE__ + 1;
+  y.store(x.tiles(shape<64>).load(i + Past));
+}
+template <int Past>
+std::string run_shifted() {
+  const auto x = ones<f32>({64 * 300}).sync();
+  return device_error([&] {
+    const auto y = kernel<shifted<Past>>(empty_like(x), x).sync();
+    EXPECT_EQ(host(y).sync(), std::vector<f32>(64 * 300, 1.0f));
+  });
+}
+TEST_F(CheckedMode, TileIndicesBeyondTheGrid) {
+  const std::string beyond = run_shifted<1>();
+  expect_parts(beyond, {"shifted", line(tile_line), "tile index on axis 0", "tile extent 64"});
+  const std::string below = run_shifted<-1>();
+  expect_parts(below, {line(tile_line), "tile index on axis 0"});
+  EXPECT_EQ(run_shifted<0>(), "");
+  set_check_mode(false);  // total: padding
+  const auto x = ones<f32>({256}).sync();
+  EXPECT_EQ(host(kernel<shifted<1>>(empty<f32>({256}), x)).sync()[255], 0.0f);
+}
+
+int sub_line = 0;
+template <int Past>
+void sub_tiles(Mut<f32, 2, 64> y) {
+  auto parts = y.sub(shape<1, 32>);
+  for (auto c : range(2)) {
+    parts.store(0, c, full<f32, 1, 32>(1.0f));
+    sub_line = __LINE__ + 1;
+    parts.store(1, c + Past, full<f32, 1, 32>(2.0f));
+  }
+}
+TEST_F(CheckedMode, SubTileIndicesBeyondThePiece) {
+  auto y = zeros<f32>({4, 128}).sync();
+  const std::string beyond = device_error([&] { kernel<sub_tiles<1>>(mut(y)).sync(); });
+  expect_parts(beyond, {"sub_tiles", line(sub_line), "sub-tile index on axis 1"});
+  auto z = zeros<f32>({4, 128}).sync();
+  EXPECT_EQ(device_error([&] { kernel<sub_tiles<0>>(mut(z)).sync(); }), "");
+  const auto values = host(z).sync();
+  EXPECT_EQ(std::count(values.begin(), values.end(), 1.0f), 256);
+  EXPECT_EQ(std::count(values.begin(), values.end(), 2.0f), 256);
+}
+
+int two_axes_line = 0;
+template <int Past>
+void two_axes(Mut<f32, 16, 16> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.index();
+  two_axes_line = __LINE__ + 1;
+  y.store(x.tiles(shape<16, 16>).load(i, j * Past));
+}
+TEST_F(CheckedMode, TheAxisIsNamed) {
+  const auto x = ones<f32>({32, 64}).sync();
+  const std::string beyond = device_error([&] { (void)kernel<two_axes<2>>(empty_like(x), x).sync(); });
+  expect_parts(beyond, {line(two_axes_line), "tile index on axis 1", "In<f32, dyn, dyn>"});
+  EXPECT_EQ(device_error([&] { (void)kernel<two_axes<1>>(empty_like(x), x).sync(); }), "");
+}
+
+void copied(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y)); }
+TEST_F(CheckedMode, NeverWrittenElementsAreAnErrorOrNaN) {
+  const auto x = empty<f32>({256}).sync();
+  const auto run = [&] { return host(kernel<copied>(zeros<f32>({256}), x)).sync(); };
+  if (device_under_test().kind() == DeviceKind::Cpu) {
+    expect_parts(device_error([&] { (void)run(); }), {"nothing has written"});
+  } else {
+    for (const float v : run()) ASSERT_TRUE(std::isnan(v));
+  }
+  const auto written = ones<f32>({256}).sync();
+  EXPECT_EQ(host(kernel<copied>(empty<f32>({256}), written)).sync(), std::vector<f32>(256, 1.0f));
+}
+
+// -- checks ----------------------------------------------------------------------------------------------------------
+
+int one_block_line = 0;
+void one_block(Mut<i32, 16> y, Scalar<i32> bad) {
+  auto [i] = y.index();
+  one_block_line = __LINE__ + 1;
+  check(i != bad, "this block is the bad one");
+  y.store(full<i32, 16>(i));
+}
+class Checks : public Gpu {};
+TEST_F(Checks, OneBlockOfManyIsNamed) {
+  constexpr int kBlocks = 3000;
+  auto y = zeros<i32>({16 * kBlocks}).sync();
+  for (const int bad : {0, 1, 1777, kBlocks - 1}) {
+    const std::string text = device_error([&] { kernel<one_block>(mut(y), bad).sync(); });
+    expect_parts(text,
+                 {"one_block", line(one_block_line), "this block is the bad one", "block (" + std::to_string(bad)});
+  }
+  EXPECT_EQ(device_error([&] { kernel<one_block>(mut(y), kBlocks).sync(); }), "");
+  EXPECT_EQ(host(y).sync()[16 * kBlocks - 1], kBlocks - 1);
+}
+
+void nested(Mut<i32, 16> y, Scalar<i32> n, Scalar<i32> bad) {
+  auto sum = zeros<i32, 16>();
+  for (auto i : range(n)) {
+    tile_if (i % 2 == 1) {
+      check(i != bad, "an odd step is bad");
+      sum += i;
+    } else {
+      check(sum >= 0, "a sum is never negative");
+    }
+  }
+  y.store(sum);
+}
+TEST_F(Checks, InLoopsAndBranches) {
+  auto y = zeros<i32>({160}).sync();
+  expect_parts(device_error([&] { kernel<nested>(mut(y), 100, 51).sync(); }), {"an odd step is bad"});
+  EXPECT_EQ(device_error([&] { kernel<nested>(mut(y), 100, 50).sync(); }), "") << "50 is even: not reached";
+  EXPECT_EQ(host(y).sync()[0], 2500);
+}
+
+TEST_F(Checks, ThousandsInFlight) {
+  const Stream s(device_under_test());
+  auto y = zeros<i32>({160}).on(s);
+  for (int i = 0; i < 6000; ++i) kernel<one_block>(mut(y), 100).on(s);
+  EXPECT_EQ(device_error([&] { Stream(s).synchronize(); }), "");
+  auto z = zeros<i32>({160}).on(s);
+  for (int i = 0; i < 6000; ++i) kernel<one_block>(mut(z), i == 5000 ? 3 : 100).on(s);
+  expect_parts(device_error([&] { (void)host(z).sync(); }), {"this block is the bad one"});
+  EXPECT_EQ(host(y).sync()[159], 9) << "another tensor is not concerned";
+  z = zeros<i32>({160}).on(s);
+  EXPECT_EQ(device_error([&] { kernel<one_block>(mut(z), 100).sync(); }), "");
+}
+
+// -- prints ----------------------------------------------------------------------------------------------------------
+
+void announce(Mut<i32, 16> y, Scalar<i32> bad) {
+  auto [i] = y.index();
+  print("block {} of {}", i, num_blocks());
+  check(i != bad, "not this one");
+  y.store(full<i32, 16>(i));
+}
+/// The numbers that announce() has printed.
+std::multiset<int> announced(const std::string& text) {
+  std::multiset<int> seen;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    int block = 0, blocks = 0;
+    if (std::sscanf(line.c_str(), "block %d of %d", &block, &blocks) == 2) seen.insert(block);
+  }
+  return seen;
+}
+std::multiset<int> first_numbers(int n) {
+  std::multiset<int> all;
+  for (int i = 0; i < n; ++i) all.insert(i);
+  return all;
+}
+TEST_F(Checks, EveryBlockPrintsOnceAndAlsoAfterAFailure) {
+  auto y = zeros<i32>({16 * 500}).sync();
+  for (const int bad : {-1, 123, -1}) {
+    testing::internal::CaptureStdout();
+    const std::string error = device_error([&] { kernel<announce>(mut(y), bad).sync(); });
+    const std::multiset<int> seen = announced(testing::internal::GetCapturedStdout());
+    EXPECT_EQ(error.empty(), bad < 0) << error;
+    // After its first failure the CPU stops; a GPU's blocks run to their end.
+    const bool all_ran = bad < 0 || device_under_test().kind() == DeviceKind::Cuda;
+    EXPECT_TRUE(!all_ran || seen == first_numbers(500)) << seen.size() << " lines";
+  }
+}
+
+}  // namespace
+}  // namespace gpu_test

@@ -38,6 +38,8 @@ Choices choose_for_rows(const KernelFacts& facts) {
   const bool chained = facts.chained_reductions && !facts.reduces_after_loop;
   const int elements = chained ? kElementsAWarpChained : kElementsAWarp;
   c.warps = std::clamp(power_of_two_below(facts.largest_tile / elements), 1, kMostRowWarps);
+  // A block that has walked its row waits at a barrier: another has to go on loading.
+  if (facts.reduces_after_loop && c.warps == kMostRowWarps) c.occupancy = 2;
   if (chained && c.warps == kMostRowWarps) {
     // Few blocks share a multiprocessor, and while they wait at a barrier they load nothing: one more is worth the
     // registers that the assembler would take for comfort.
@@ -90,6 +92,8 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m) {
   if (t.ctas) require_power_of_two("CTAs per cluster", c.ctas = *t.ctas, m.clusters ? 16 : 1);
   if (t.occupancy) require_range("occupancy", c.occupancy = *t.occupancy, 32);
   if (t.latency) require_range("latency", c.latency = *t.latency, 10);
+  if (t.ahead && (*t.ahead < 0 || *t.ahead > 2))
+    throw CompileError(concat("tuning: expected ahead from 0 to 2, found ", *t.ahead));
 }
 
 void set_entry_hints(ir::Function& f, const Choices& c) {

@@ -24,6 +24,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
       hoist_invariants(f);
       split_loops(f);
     }
+    if (const int ahead = tuning.ahead.value_or(1); ahead > 0) load_ahead(f, ahead > 1);
     relax_math(f);
     unroll_scans(f);
     define_results(f);

@@ -17,7 +17,8 @@ struct NumberKey {
 constexpr NumberKey kNumbers[] = {{"warps", &Tuning::warps},
                                   {"ctas", &Tuning::ctas},
                                   {"occupancy", &Tuning::occupancy},
-                                  {"latency", &Tuning::latency}};
+                                  {"latency", &Tuning::latency},
+                                  {"ahead", &Tuning::ahead}};
 struct SwitchKey {
   const char* name;
   bool Tuning::*member;

@@ -14,12 +14,13 @@ TEST(TuningText, IsReadBackAsWritten) {
   EXPECT_EQ(parse_tuning(" , "), t);
   t.warps = 8;
   t.latency = 6;
+  t.ahead = 2;
   t.access = AccessPath::Pointer;
   t.pipeline_mma = false;
   t.overlap_launches = false;
-  EXPECT_EQ(text_of(t), "warps=8 latency=6 access=pointer pipeline=0 overlap=0");
+  EXPECT_EQ(text_of(t), "warps=8 latency=6 ahead=2 access=pointer pipeline=0 overlap=0");
   EXPECT_EQ(parse_tuning(text_of(t)), t);
-  EXPECT_EQ(parse_tuning("pipeline=0,access=pointer latency=6,  overlap=0 warps=8"), t);
+  EXPECT_EQ(parse_tuning("pipeline=0,access=pointer latency=6, ahead=2 overlap=0 warps=8"), t);
 }
 
 TEST(TuningText, WhatItDoesNotUnderstandIsNamed) {

@@ -20,6 +20,7 @@ struct Tuning {
   std::optional<int> ctas;           ///< CTAs per cluster: 1, 2, 4, 8, 16 (1 below sm_90)
   std::optional<int> occupancy;      ///< CTAs per multiprocessor to compile for: 1 to 32
   std::optional<int> latency;        ///< of loads that feed products, 1 to 10: how far ahead they are issued
+  std::optional<int> ahead;          ///< which loads of loops go one iteration ahead: 0 none, 1 narrow ones, 2 all
   std::optional<AccessPath> access;  ///< of every load and store that may take it
   bool split_loops = true;
   bool pipeline_mma = true;

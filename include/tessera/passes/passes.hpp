@@ -34,6 +34,10 @@ bool pipeline_mma(ir::Function&, const Target&);
 /// tensor, a loop of their own. True if anything changed.
 bool split_loops(ir::Function&);
 
+/// Issues loads of a loop one iteration ahead: those that move an element or two at a time (rows at odd addresses), or,
+/// with `wide`, all. True if anything changed.
+bool load_ahead(ir::Function&, bool wide = false);
+
 /// Cheaper forms of operations that are marked approximate. True if anything changed.
 bool relax_math(ir::Function&);
 

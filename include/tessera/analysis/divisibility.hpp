@@ -1,0 +1,50 @@
+// What is known of the low bits of a kernel's integers and addresses: by which power of two they divide, or what is
+// left of them. docs/compiler/divisibility.md.
+#pragma once
+#include <cstdint>
+#include <unordered_map>
+
+#include "tessera/ir/operation.hpp"
+
+namespace tessera::analysis {
+
+/// "value mod 2^known is low". Nothing is known with known = 0; a constant has all bits of its type known.
+struct LowBits {
+  int known = 0;
+  std::uint64_t low = 0;
+  bool operator==(const LowBits&) const = default;
+  /// log2 of the largest power of two that certainly divides the value; 63 for zero.
+  int zeros() const;
+};
+
+/// The low bits of every integer of a function, of a scalar or of all elements of a tile; of pointers, of the address
+/// in bytes. Integers wrap at their width, which low bits do not notice, so nothing here needs a condition on the
+/// launch: what a launch promises stands in the module as `assume div_by` (passes::apply_claims).
+class Divisibility {
+ public:
+  explicit Divisibility(const ir::Function&);
+  /// Nothing for what is neither an integer nor a pointer, or was made after the analysis.
+  LowBits of(ir::Value) const;
+
+ private:
+  struct Loop;
+  void run(const ir::Block&);
+  void run_loop(const ir::Operation&);
+  void run_if(const ir::Operation&);
+  void leave(const ir::Operation& terminator);
+  LowBits transfer(const ir::Operation&, std::size_t result) const;
+  LowBits constant(const ir::Operation&) const;
+  LowBits assumed(const ir::Operation&) const;
+  LowBits quotient(const ir::Operation&) const;
+  LowBits remainder(const ir::Operation&) const;
+
+  std::unordered_map<const ir::ValueImpl*, LowBits> known_;
+  Loop* loop_ = nullptr;
+};
+
+/// Bytes that a thread can move at a time through `access`, a load or store through a partition view: 16, or less where
+/// the base, a stride, or (if elements may lie outside along the contiguous axis) its extent is not known to be a
+/// multiple. The size of an element for views without an axis of stride 1; 0 for other operations.
+std::int64_t vector_bytes(const ir::Operation& access, const Divisibility&);
+
+}  // namespace tessera::analysis

@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "passes/values.hpp"
+
 namespace tessera::passes {
 
 using analysis::Claim;
@@ -39,6 +41,37 @@ void decide(Operation* op, std::size_t result, bool truth) {
   v.replace_all_uses_with(b.constant_int(ir::Elem::I1, truth ? 1 : 0, v.type().shape()));
 }
 
+/// `later` runs after `op`, if at all.
+bool comes_after(const Operation& op, const Operation& later) {
+  const Operation* at = &later;
+  while (at && at->block() != op.block()) at = at->parent_op();
+  while (at && at != &op) at = at->prev();
+  return at != nullptr && &later != &op;
+}
+
+/// Where `number < x` always holds, loops up to x are told so: that they run at least once saves the guards around what
+/// passes take out of them.
+void tell_loops(Operation& comparison) {
+  using enum ir::ComparisonPredicate;
+  if (comparison.op() != Op::CmpI ||
+      comparison.enum_attr<ir::Signedness>(AttrName::signedness) != ir::Signedness::Signed)
+    return;
+  const auto predicate = comparison.enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate);
+  if (predicate != Less && predicate != Greater) return;
+  const auto low = constant_int(comparison.operand(predicate == Less ? 0 : 1));
+  const Value x = comparison.operand(predicate == Less ? 1 : 0);
+  if (!low || x.type().rank() != 0) return;
+  std::vector<ir::OpOperand*> bounds;
+  for (ir::OpOperand* use = x.first_use(); use; use = use->next)
+    if (use->owner->op() == Op::For && use->number() == 1 && comes_after(comparison, *use->owner))
+      bounds.push_back(use);
+  for (ir::OpOperand* use : bounds) {
+    Builder b = Builder::before(use->owner);
+    b.loc = comparison.loc;
+    use->set(b.create(Op::Assume, {x}, {x.type()}, {{AttrName::predicate, ir::BoundedAttr{*low + 1, {}}}})->result());
+  }
+}
+
 void mark_inbounds(Operation* op, std::size_t axis) {
   const std::size_t axes = op->group("index").size();
   const ir::Attribute* old = op->attr(AttrName::inbounds);
@@ -60,7 +93,10 @@ void divide_by_one(Operation* op) {
 
 void apply(const Claim& c) {
   switch (c.kind) {
-    case ClaimKind::Condition: decide(c.op, static_cast<std::size_t>(c.index), c.truth); break;
+    case ClaimKind::Condition:
+      if (c.truth) tell_loops(*c.op);
+      decide(c.op, static_cast<std::size_t>(c.index), c.truth);
+      break;
     case ClaimKind::Inbounds: mark_inbounds(c.op, static_cast<std::size_t>(c.index)); break;
     case ClaimKind::DivisorIsOne: divide_by_one(c.op); break;
     case ClaimKind::ArgDivisible:

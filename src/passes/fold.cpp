@@ -69,6 +69,7 @@ class Folder {
   void fold_if(Operation& op) {
     const auto c = constant_int(op.operand(0));
     if (c) return take_branch(op, *c ? 0 : 1);
+    know_condition(op);
     // A value that both branches hand on unchanged.
     if (op.num_regions() != 2) return;
     const Operation* a = op.region(0).terminator();
@@ -76,6 +77,27 @@ class Folder {
     if (!a || !b || a->op() != Op::Yield || b->op() != Op::Yield) return;
     for (std::size_t i = 0; i < op.num_results(); ++i)
       if (op.result(i).has_uses() && a->operand(i) == b->operand(i)) reroute(op.result(i), a->operand(i));
+  }
+
+  /// Inside an arm the condition is true, or false.
+  void know_condition(Operation& op) {
+    const Value condition = op.operand(0);
+    std::vector<std::pair<ir::OpOperand*, std::size_t>> known;
+    for (ir::OpOperand* use = condition.first_use(); use; use = use->next)
+      for (std::size_t r = 0; r < op.num_regions(); ++r)
+        if (stands_in(*use->owner, op.region(r))) known.emplace_back(use, r);
+    for (const auto& [use, region] : known) {
+      ir::Builder b = ir::Builder::before(use->owner);
+      Operation& user = *use->owner;
+      use->set(b.constant_int(ir::Elem::I1, region == 0 ? 1 : 0));
+      push(user);
+      changed_ = true;
+    }
+  }
+  static bool stands_in(const Operation& op, const ir::Block& block) {
+    for (const Operation* at = &op; at; at = at->parent_op())
+      if (at->block() == &block) return true;
+    return false;
   }
 
   void take_branch(Operation& op, std::size_t region) {

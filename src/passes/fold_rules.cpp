@@ -156,7 +156,19 @@ Value fold_integer(Operation& op) {
   }
 }
 
+/// A number that is below everything that the other side is known to be.
+bool is_below_bound(const Operation& less) {
+  const Operation* known = less.operand(1).def();
+  const ir::Attribute* predicate = known && known->op() == Op::Assume ? known->attr(AttrName::predicate) : nullptr;
+  const auto* bounds = predicate ? predicate->as<ir::BoundedAttr>() : nullptr;
+  const auto low = constant_int(less.operand(0));
+  return bounds && bounds->lower && low && *low < *bounds->lower &&
+         less.enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate) == ir::ComparisonPredicate::Less &&
+         less.enum_attr<ir::Signedness>(AttrName::signedness) == ir::Signedness::Signed;
+}
+
 Value fold_compare(Operation& op) {
+  if (is_below_bound(op)) return constant_like(op, 1);
   if (op.operand(0) != op.operand(1)) return {};
   switch (op.enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate)) {
     case ir::ComparisonPredicate::Equal:

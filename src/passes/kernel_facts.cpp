@@ -165,6 +165,17 @@ bool comes_from_product(Value v) {
   return found;
 }
 
+bool mends_products(const Operation& op) {
+  bool found = false;
+  const auto visit = [&](const Operation& o) {
+    found = found || is_product(o);
+    return !found;
+  };
+  for (const Operation* up = op.parent_op(); up && !found; up = up->parent_op())
+    if (up->op() == Op::If) Backwards(visit).run(up->operand(0));
+  return found;
+}
+
 bool depends_on(Value v, Value from) {
   std::unordered_set<const ir::ValueImpl*> seen;
   std::vector<Value> work{v};

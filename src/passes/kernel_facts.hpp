@@ -35,6 +35,9 @@ bool is_load(const ir::Operation&);
 std::vector<ir::Operation*> loads_of(ir::Value v);
 /// True if `v` is computed, element by element or through loops and branches, from the result of a product.
 bool comes_from_product(ir::Value v);
+/// True if `op` stands in an arm of a branch on what products gave. Such a branch looks at a result and mends it: the
+/// way of the exception. The warps that load wait for the decision, so nothing can be issued ahead of it either.
+bool mends_products(const ir::Operation& op);
 /// True if `v` is computed from `from`, within one iteration of the loops around it.
 bool depends_on(ir::Value v, ir::Value from);
 

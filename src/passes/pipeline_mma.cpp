@@ -198,7 +198,7 @@ bool reads_more_than_it_multiplies(const KernelFacts& facts, const Operation& pr
 bool pipeline_mma(ir::Function& f, const Target& target) {
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
-    if (is_simple(op)) loops.push_back(&op);
+    if (is_simple(op) && !mends_products(op)) loops.push_back(&op);
   });
   bool changed = false;
   for (Operation* loop : loops) {

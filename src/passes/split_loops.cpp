@@ -304,7 +304,7 @@ bool has_product(const Operation& loop) {
 bool split_loops(ir::Function& f) {
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
-    if (can_split(op)) loops.push_back(&op);
+    if (can_split(op) && !mends_products(op)) loops.push_back(&op);
   });
   bool changed = false;
   for (std::size_t n = loops.size(); n-- > 0;) {  // inner loops first: an outer one is copied with what they became

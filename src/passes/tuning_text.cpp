@@ -23,14 +23,19 @@ struct SwitchKey {
   const char* name;
   bool Tuning::*member;
 };
-constexpr SwitchKey kSwitches[] = {
-    {"split", &Tuning::split_loops}, {"pipeline", &Tuning::pipeline_mma}, {"overlap", &Tuning::overlap_launches}};
+constexpr SwitchKey kSwitches[] = {{"pipeline", &Tuning::pipeline_mma}, {"overlap", &Tuning::overlap_launches}};
+struct ChoiceKey {
+  const char* name;
+  std::optional<bool> Tuning::*member;
+};
+constexpr ChoiceKey kChoices[] = {{"split", &Tuning::split_loops}};
 constexpr const char* kPaths[] = {"tma", "view", "pointer"};  // in the order of AccessPath
 
 [[noreturn]] void fail(std::string_view word) {
   std::string known = "access=tma|view|pointer";
   for (const NumberKey& k : kNumbers) known += concat(", ", k.name, "=N");
   for (const SwitchKey& k : kSwitches) known += concat(", ", k.name, "=0|1");
+  for (const ChoiceKey& k : kChoices) known += concat(", ", k.name, "=0|1");
   throw CompileError(concat("tuning: found \"", std::string(word), "\"; expected words like ", known));
 }
 
@@ -48,10 +53,16 @@ void apply(Tuning& t, std::string_view word) {
   for (const NumberKey& k : kNumbers) {
     if (name == k.name) return void(t.*k.member = number(word, value));
   }
+  const bool truth = value == "1";
+  const auto said = [&](const char* key) {
+    if (name == key && !truth && value != "0") fail(word);
+    return name == key;
+  };
   for (const SwitchKey& k : kSwitches) {
-    if (name != k.name) continue;
-    if (value != "0" && value != "1") fail(word);
-    return void(t.*k.member = value == "1");
+    if (said(k.name)) return void(t.*k.member = truth);
+  }
+  for (const ChoiceKey& k : kChoices) {
+    if (said(k.name)) return void(t.*k.member = truth);
   }
   for (std::size_t i = 0; name == "access" && i < std::size(kPaths); ++i) {
     if (value == kPaths[i]) return void(t.access = static_cast<AccessPath>(i));
@@ -81,6 +92,9 @@ std::string text_of(const Tuning& t) {
   if (t.access) add(concat("access=", kPaths[static_cast<std::size_t>(*t.access)]));
   for (const SwitchKey& k : kSwitches) {
     if (t.*k.member != Tuning{}.*k.member) add(concat(k.name, "=", t.*k.member ? 1 : 0));
+  }
+  for (const ChoiceKey& k : kChoices) {
+    if (t.*k.member) add(concat(k.name, "=", *(t.*k.member) ? 1 : 0));
   }
   return text;
 }

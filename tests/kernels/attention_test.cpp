@@ -9,12 +9,25 @@ namespace {
 
 struct Case {
   int batch, heads, kv_heads, queries, keys, d;
+  double growth = 0;  ///< keys get larger along the sequence, so do scores
 };
 
+/// Normal numbers; the last key of each head (1 + growth) times as large.
+template <class T>
+Tensor<T, 4> growing(int batch, int heads, int length, int d, double growth) {
+  std::vector<double> x = doubles(random_tensor<T>({batch, heads, length, d}, 2));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto at = i / static_cast<std::size_t>(d) % static_cast<std::size_t>(length);
+    x[i] *= 1 + growth * static_cast<double>(at) / length;
+  }
+  return cast<T>(from(x, Dims<4>(batch, heads, length, d))).sync();
+}
+
+template <class T = bf16>
 void check(const Case& c, const AttentionOptions& options) {
-  const auto q = random_tensor<bf16>({c.batch, c.heads, c.queries, c.d}, 1);
-  const auto k = random_tensor<bf16>({c.batch, c.kv_heads, c.keys, c.d}, 2);
-  const auto v = random_tensor<bf16>({c.batch, c.kv_heads, c.keys, c.d}, 3);
+  const auto q = random_tensor<T>({c.batch, c.heads, c.queries, c.d}, 1);
+  const auto k = growing<T>(c.batch, c.kv_heads, c.keys, c.d, c.growth);
+  const auto v = random_tensor<T>({c.batch, c.kv_heads, c.keys, c.d}, 3);
   const auto hq = doubles(q), hk = doubles(k), hv = doubles(v);
   std::vector<double> want(hq.size());
   for (int bh = 0; bh < c.batch * c.heads; ++bh) {
@@ -27,7 +40,7 @@ void check(const Case& c, const AttentionOptions& options) {
       const std::ptrdiff_t row = (static_cast<std::ptrdiff_t>(bh) * c.queries + i) * c.d;
       const std::ptrdiff_t keys = static_cast<std::ptrdiff_t>(kv) * c.keys * c.d;
       attend(&hq[static_cast<std::size_t>(row)], hk.data() + keys, hv.data() + keys, c.keys, c.d, c.d,
-             1 / std::sqrt(static_cast<double>(c.d)), sees, &want[static_cast<std::size_t>(row)]);
+             options.scale_for(c.d), sees, &want[static_cast<std::size_t>(row)]);
     }
   }
   expect_close(attention(q, k, v, options).sync(), want, 1e-2,
@@ -48,6 +61,21 @@ TEST(Attention, Window) {
   check({1, 2, 1, 300, 300, 64}, {.causal = true, .window = 50});
   check({1, 1, 1, 300, 300, 64}, {.causal = true, .window = 1});
   check({1, 1, 1, 60, 400, 64}, {.causal = true, .window = 129});
+}
+/// Scores that leave the range of the first keys by far, or a little: the weights are then relative to another number.
+TEST(Attention, ScoresThatGrow) {
+  for (const double growth : {3.0, 30.0, 300.0}) {
+    check({1, 2, 1, 70, 300, 64, growth}, {});
+    check({1, 1, 1, 200, 200, 64, growth}, {.causal = true});
+    check<f16>({1, 1, 1, 130, 400, 64, growth}, {});
+  }
+  check({1, 1, 1, 70, 400, 64, 30}, {.causal = true, .window = 50});
+}
+TEST(Attention, NegativeScales) {
+  check({1, 1, 1, 100, 300, 64}, {.scale = -0.1f});
+  check({1, 1, 1, 200, 200, 64}, {.scale = -0.5f, .causal = true});
+  check({1, 1, 1, 200, 200, 64}, {.scale = -0.5f, .causal = true, .window = 30});
+  check<f16>({1, 1, 1, 200, 200, 64}, {.scale = -2.0f, .causal = true});
 }
 TEST(Attention, ShapesThatDoNotFit) {
   const auto q = random_tensor<bf16>({1, 4, 10, 32}, 1), k = random_tensor<bf16>({1, 3, 10, 32}, 2);

@@ -191,6 +191,35 @@ TEST(ApplyClaims, NothingHeldChangesOnlyWhatIsAlwaysTrue) {
   EXPECT_EQ(first(*k.module.functions.front(), Op::LoadViewTko)->attr(AttrName::inbounds), nullptr);
 }
 
+/// if (3 < size) for i in (0 to size) store 0 at the vector's address.
+std::string loop_behind_guard(std::uint64_t n) {
+  OverVector k;
+  const Value zero = k.i32(0), one = k.i32(1), three = k.i32(3), nothing = k.b.constant_float(Elem::F32, 0);
+  const Value runs = k.b.create(Op::CmpI, {three, k.size}, {Type::tile(Elem::I1)},
+                                {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
+                                 {AttrName::signedness, ir::Signedness::Signed}})
+                         ->result();
+  ir::Operation* branch = k.b.create(Op::If, {runs}, {});
+  ir::Builder in(branch->add_region()), skip(branch->add_region());
+  ir::Operation* loop = in.create(Op::For, {zero, k.size, one}, {});
+  in.create(Op::Yield, {}, {});
+  skip.create(Op::Yield, {}, {});
+  ir::Block& body = loop->add_region();
+  body.add_arg(zero.type());
+  ir::Builder b(body);
+  b.create_grouped(Op::StorePtrTko, std::vector<Value>{k.base, nothing}, std::vector<std::uint32_t>{1, 1, 0, 0},
+                   std::vector<Type>{Type::token()}, {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  b.create(Op::Continue, {}, {});
+  return k.after(64, n);
+}
+
+TEST(ApplyClaims, ALoopIsToldThatItRuns) {
+  const std::string runs = loop_behind_guard(64), small = loop_behind_guard(3);
+  EXPECT_NE(runs.find("assume bounded<4, ?>"), std::string::npos) << runs;
+  EXPECT_EQ(runs.find("if %"), std::string::npos) << runs;
+  EXPECT_EQ(small.find("assume bounded<4, ?>"), std::string::npos) << small;
+}
+
 /// A branch that may leave a loop stays where it is, also when it is decided.
 TEST(ApplyClaims, ABranchThatBreaksStays) {
   OverVector k;

@@ -150,6 +150,55 @@ TEST(Fold, BranchesWhoseConditionIsKnown) {
   EXPECT_EQ(branches_after([](Kernel& k) { return k.arg(Elem::I1); }), 1u);
 }
 
+/// Branches left of: if (c) { if (inner) {...} }
+std::size_t branches_inside(bool same, bool in_else) {
+  Kernel k;
+  const Value c = k.arg(Elem::I1), other = k.arg(Elem::I1), x = k.arg(Elem::I32);
+  const auto branch = [&](Value condition, auto inside) {
+    Operation* made = k.b.create(Op::If, {condition}, {x.type()});
+    ir::Block& first = made->add_region();
+    ir::Block& second = made->add_region();
+    const ir::Builder outside = k.b;
+    k.b.set_to_end(in_else ? second : first);
+    k.b.create(Op::Yield, {inside()}, {});
+    k.b.set_to_end(in_else ? first : second);
+    k.b.create(Op::Yield, {x}, {});
+    k.b = outside;
+    return made->result();
+  };
+  k.keep(branch(c, [&] { return branch(same ? c : other, [&] { return k.binary(Op::MulI, x, x); }); }));
+  ir::Function& f = k.function();
+  passes::clean_up(f);
+  EXPECT_EQ(problems_of(k.module), "");
+  return count(f, Op::If);
+}
+
+TEST(Fold, InAnArmTheConditionIsKnown) {
+  EXPECT_EQ(branches_inside(true, false), 1u);
+  EXPECT_EQ(branches_inside(true, true), 1u);
+  EXPECT_EQ(branches_inside(false, false), 2u);
+}
+
+TEST(Fold, ANumberBelowWhatIsAssumed) {
+  using enum ir::ComparisonPredicate;
+  struct Case {
+    std::int64_t number, lower;
+    ir::ComparisonPredicate predicate;
+    ir::Signedness signedness;
+    bool folds;
+  };
+  for (const Case& c :
+       {Case{0, 1, Less, ir::Signedness::Signed, true}, Case{1, 1, Less, ir::Signedness::Signed, false},
+        Case{0, 1, Greater, ir::Signedness::Signed, false}, Case{-1, 1, Less, ir::Signedness::Unsigned, false}}) {
+    Kernel k;
+    const Value x = k.arg(Elem::I32);
+    const Value known = k.op(Op::Assume, {x}, x.type(), {{AttrName::predicate, ir::BoundedAttr{c.lower, {}}}});
+    const Value less = k.op(Op::CmpI, {k.i32(c.number), known}, Type::tile(Elem::I1),
+                            {{AttrName::comparison_predicate, c.predicate}, {AttrName::signedness, c.signedness}});
+    EXPECT_EQ(folded(k, less).def()->op() == Op::Constant, c.folds) << c.number << " and at least " << c.lower;
+  }
+}
+
 /// for i in (0 to n): sum += x
 struct Sum {
   Kernel k;

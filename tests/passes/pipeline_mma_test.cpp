@@ -42,6 +42,60 @@ TEST(PipelineMma, ScoresAreIssuedOneStepAhead) {
   EXPECT_FALSE(pipelined(l)) << "what is ahead once is not sent further";
 }
 
+/// Moves the loop into the arm of a branch on `condition`.
+void put_into_branch(ProductLoop& l, ir::Value condition) {
+  ir::Builder b = ir::Builder::before(l.loop);
+  Operation* branch = b.create(Op::If, {condition}, {l.loop->result().type()});
+  ir::Block& arm = branch->add_region();
+  ir::Block& other = branch->add_region();
+  const ir::Value start = l.loop->operand(3);
+  b.set_to_end(other);
+  b.create(Op::Yield, {start}, {});
+  l.loop->result().replace_all_uses_with(branch->result());
+  b.set_to_end(arm);
+  Operation* end = b.create(Op::Yield, {l.loop->result()}, {});
+  l.loop->move_before(end);
+}
+
+/// True if any element of the product of the loop's left operand and itself is above 1.
+ir::Value product_is_large(ProductLoop& l) {
+  ir::Builder b = ir::Builder::before(l.loop);
+  const ir::Value x = l.scores.def()->operand(0);
+  const ir::Type all = l.scores.type();
+  const ir::Value y = b.create(Op::MmaF, {x, x, b.constant_float(Elem::F32, 0, all.shape())}, {all})->result();
+  const std::int64_t corner[] = {1, 1};
+  const ir::Value zero = b.constant_int(Elem::I32, 0);
+  const ir::Value first = b.create(Op::Extract, {y, zero, zero}, {all.with_shape(corner)})->result();
+  const ir::Value number = b.create(Op::Reshape, {first}, {all.with_shape({})})->result();
+  return b
+      .create(Op::CmpF, {number, b.constant_float(Elem::F32, 1)}, {ir::Type::tile(Elem::I1)},
+              {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Greater},
+               {ir::AttrName::comparison_ordering, ir::ComparisonOrdering::Ordered}})
+      ->result();
+}
+
+TEST(PipelineMma, NotWhatMendsAResult) {
+  ProductLoop rare(64, 64, 64, Elem::BF16, 64);
+  put_into_branch(rare, product_is_large(rare));
+  EXPECT_FALSE(pipelined(rare)) << "a branch on what a product gave";
+  ProductLoop usual(64, 64, 64, Elem::BF16, 64);
+  put_into_branch(usual, usual.k.arg(Elem::I1));
+  EXPECT_TRUE(pipelined(usual)) << "a branch on an argument";
+}
+
+TEST(PipelineMma, NoBranchAroundALoopThatRuns) {
+  ProductLoop l(64, 64, 64, Elem::BF16, 64);
+  ir::Builder b = ir::Builder::before(l.loop);
+  const ir::Value steps = l.loop->operand(1);
+  l.loop->set_operand(
+      1, b.create(Op::Assume, {steps}, {steps.type()}, {{ir::AttrName::predicate, ir::BoundedAttr{1, {}}}})->result());
+  ASSERT_TRUE(pipelined(l));
+  passes::clean_up(*l.f);
+  EXPECT_EQ(problems_of(l.k.module), "");
+  EXPECT_EQ(count(*l.f, Op::If), 0u);
+  EXPECT_EQ(count(*l.f, Op::MmaF), 4u);
+}
+
 TEST(PipelineMma, NotAPlainProduct) {
   ProductLoop l(128, 128, 64);
   EXPECT_FALSE(pipelined(l));

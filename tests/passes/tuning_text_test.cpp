@@ -19,6 +19,8 @@ TEST(TuningText, IsReadBackAsWritten) {
   t.pipeline_mma = false;
   t.overlap_launches = false;
   EXPECT_EQ(text_of(t), "warps=8 latency=6 ahead=2 access=pointer pipeline=0 overlap=0");
+  EXPECT_EQ(text_of(parse_tuning("split=1")), "split=1");
+  EXPECT_EQ(text_of(parse_tuning("split=0")), "split=0");
   EXPECT_EQ(parse_tuning(text_of(t)), t);
   EXPECT_EQ(parse_tuning("pipeline=0,access=pointer latency=6, ahead=2 overlap=0 warps=8"), t);
 }

@@ -21,12 +21,12 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
   auto Q = reshape(q.load_like(o), shape<BM, D>);
   auto first = block * BM + (k.dim(2) - q.dim(2));  // the position of the first query among the keys
   auto rows = iota<i32, BM, 1>(axis<0>) + first;
-  OnlineSoftmax<BM, D> state;
   auto begin = Scalar<i32>(0), end = K.count(2);
   if constexpr (Mask != AttentionMask::Full) end = min(end, ceil_div(max(first + BM, 0), BN));
   if constexpr (Mask == AttentionMask::Window) begin = max(first - window + 1, 0) / BN;
-  for (auto j : range(begin, end)) {
-    auto s = scores(Q, reshape(K.load(batch, kv_head, j, 0), shape<BN, D>), scale);
+  auto unit = scale * log2e<f32>;  // so that exp2 serves
+  auto scores = [&](const Scalar<i32>& j) {
+    auto s = mma(Q, transpose(reshape(K.load(batch, kv_head, j, 0), shape<BN, D>)), zeros<f32, BM, BN>());
     auto partly = (j + 1) * BN > k.dim(2);
     if constexpr (Mask != AttentionMask::Full) partly = partly || (j + 1) * BN > first;
     if constexpr (Mask == AttentionMask::Window) partly = partly || j * BN <= first + BM - 1 - window;
@@ -35,9 +35,23 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
       auto seen = broadcast(cols < k.dim(2), shape<BM, BN>);
       if constexpr (Mask != AttentionMask::Full) seen = seen && rows >= cols;
       if constexpr (Mask == AttentionMask::Window) seen = seen && rows - cols < window;
-      s = where(seen, s, -infinity<f32>);
+      s = where(seen, s, where(unit < 0, infinity<f32>, -infinity<f32>));
     }
-    state.add(s, reshape(V.load(batch, kv_head, j, 0), shape<BN, D>));
+    return s;
+  };
+  auto attend = [&](auto state) {
+    for (auto j : range(begin, end)) state.add(scores(j), unit, reshape(V.load(batch, kv_head, j, 0), shape<BN, D>));
+    return state;
+  };
+  OnlineSoftmax<BM, D> state;
+  if constexpr (Mask == AttentionMask::Window) {
+    state = attend(state);
+  } else {
+    tile_if (begin < end) {
+      auto fixed = attend(FixedSoftmax<BM, D>(max(scores(begin), axis<1>) * unit));
+      state = fixed.state();
+      tile_if (!fixed.template holds<T>()) state = attend(OnlineSoftmax<BM, D>());
+    }
   }
   o.store(reshape(cast<T>(state.result()), shape<1, 1, BM, D>));
 }
@@ -54,7 +68,7 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
   const int mask = options.mask("attention", where);
   return with_constant<3>(mask, [&](auto m) {
     return with_extent<32, 256>(q.dim(3), [&](auto d) {
-      constexpr int BM = d >= 256 ? 128 : 64, BN = 128;  // tileiras: 64 x 128 for d of 64 and 128, 128 x 128 for 256
+      constexpr int BM = d >= 256 ? 128 : 64, BN = d >= 256 ? 64 : 128;
       return kernel<attention_forward<static_cast<AttentionMask>(m()), T, BM, BN, d>>(
           empty<T>(q.dims(), where), q.view(), k.view(), v.view(), scale, options.window, where);
     });

@@ -60,10 +60,42 @@ struct OnlineSoftmax {
     acc = mma(narrow<T>(p), v, acc * alpha);
     m = m2;
   }
+  /// Of scores that are still to be multiplied by `unit`.
+  template <class T, int N>
+  void add(const Tile<f32, M, N>& s, const Scalar<f32>& unit, const Tile<T, N, D>& v) {
+    add(s * unit, v);
+  }
   /// 0 for a query that saw no key: its sum is 0, any other's at least 1.
   Tile<f32, M, D> result() const { return acc / max(l, 1e-30f); }
   /// log2 of the sum of exp2 of the scores; -infinity for a query that saw no key.
   Tile<f32, M, 1> log_sum() const { return m + log2(l); }
+};
+
+/// The same with weights relative to a fixed number for each query, near its largest score, instead of the largest so
+/// far: no maximum and nothing to rescale in any step. `holds` says afterwards whether that was good enough; if not,
+/// OnlineSoftmax is.
+template <int M, int D>
+struct FixedSoftmax {
+  Tile<f32, M, 1> m;
+  Tile<f32, M, 1, 8> l = zeros<f32, M, 1, 8>();  // sums of every eighth weight: a thread of a product holds such
+  Tile<f32, M, D> acc = zeros<f32, M, D>();
+
+  explicit FixedSoftmax(const Tile<f32, M, 1>& reference) : m(-reference) {}
+
+  template <class T, int N>
+  void add(const Tile<f32, M, N>& s, const Scalar<f32>& unit, const Tile<T, N, D>& v) {
+    auto p = exp2(fma(s, unit, m));
+    l = l + sum(reshape(p, shape<M, N / 8, 8>), axis<1>);
+    acc = mma(narrow<T>(p), v, acc);
+  }
+  OnlineSoftmax<M, D> state() const { return {-m, reshape(sum(l, axis<2>), shape<M, 1>), acc}; }
+  /// Every query has seen a score near its reference and none so far above it that a weight left its type.
+  template <class T>
+  Scalar<bool> holds() const {
+    constexpr float most = std::is_same_v<T, f16> ? 0x1p15f : 0x1p40f;
+    auto total = state().l;
+    return all(total >= 0.5f && total <= most);
+  }
 };
 
 }  // namespace tessera::kernels

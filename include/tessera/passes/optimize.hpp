@@ -22,7 +22,7 @@ struct Tuning {
   std::optional<int> latency;        ///< of loads that feed products, 1 to 10: how far ahead they are issued
   std::optional<int> ahead;          ///< which loads of loops go one iteration ahead: 0 none, 1 narrow ones, 2 all
   std::optional<AccessPath> access;  ///< of every load and store that may take it
-  bool split_loops = true;
+  std::optional<bool> split_loops;   ///< unset: where nothing is pipelined
   bool pipeline_mma = true;
   bool overlap_launches = true;  ///< may start before its predecessor in the stream has ended
   bool operator==(const Tuning&) const = default;

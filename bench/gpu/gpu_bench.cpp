@@ -9,5 +9,9 @@ int main(int argc, char** argv) {
     const auto some = cases();
     all.insert(all.end(), some.begin(), some.end());
   }
-  return tessera::measure::run_cases(argc, argv, all);
+  // A GPU unless another device is named: where there is none, that is an error, not a run on the CPU.
+  static char option[] = "--device", device[] = "cuda";
+  std::vector<char*> words(argv, argv + argc);
+  words.insert(words.begin() + 1, {option, device});
+  return tessera::measure::run_cases(argc + 2, words.data(), all);
 }

@@ -12,6 +12,7 @@
 #include "host/tune_timer.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/profile.hpp"
 #include "tessera/jit/tuning_file.hpp"
 #include "tessera/jit/tuning_use.hpp"
 
@@ -77,6 +78,7 @@ class Run {
       : subject_(subject), options_(options), device_(subject.device()), started_(Clock::now()) {}
 
   TuningReport go() {
+    const ProfileRange range(ProfileTopic::Tune, concat("space ", subject_.name()).c_str(), {});
     list_points();
     compile_points();
     if (options_.only_compile == 0) {

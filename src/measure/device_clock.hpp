@@ -1,38 +1,38 @@
-// The few calls of the CUDA driver that timing needs, by dlopen: the benchmarks build and run where CUDA is absent. On
-// other devices the same interface uses the host's clock.
+// Timing a stream's work by the device's own clock.
 #pragma once
-#include <cstddef>
+#include <memory>
 #include <string>
 
-#include "tessera/runtime/device.hpp"
 #include "tessera/runtime/stream.hpp"
 
 namespace tessera::measure {
 
-/// A point in a stream's order that knows its time. Marks of one device can be subtracted.
-class Mark {
+/// "NVIDIA H200, driver API 13.0", or "cpu".
+std::string device_description(Device device);
+
+class DeviceClock {
  public:
-  Mark();
-  ~Mark();
-  Mark(const Mark&) = delete;
-  Mark& operator=(const Mark&) = delete;
-  /// Enqueues the mark behind everything that `stream` has been given so far.
-  void place(const Stream& stream);
-  /// Milliseconds from `start` to here; waits until both have been reached. Throws std::runtime_error.
-  double since(const Mark& start) const;
+  explicit DeviceClock(Stream stream);
+
+  /// Milliseconds from before to after what `enqueue()` enqueues on the stream, behind device work of about `lead_ms`,
+  /// so that the host can run ahead. Waits for its end. Throws DeviceError.
+  template <class F>
+  double time(double lead_ms, F&& enqueue) {
+    occupy(lead_ms);
+    const auto start = place();
+    enqueue();
+    const auto end = place();
+    stream_.synchronize();
+    return end->seconds_since(*start) * 1e3;
+  }
 
  private:
-  void* event_ = nullptr;  // CUevent
-  double host_seconds_ = 0;
-};
+  std::shared_ptr<const runtime::TimeMark> place();
+  /// Does nothing on the CPU, where work begins when it is enqueued.
+  void occupy(double milliseconds);
 
-/// Makes the device ("cuda", "cuda:0", "cpu"; "": the default one) the process's default, and its context current on
-/// this thread.
-Device open_device(const std::string& name);
-/// "NVIDIA H200, driver 13.0", or "cpu".
-std::string device_description();
-/// Enqueues device work of about `milliseconds`, so that the host can enqueue what is to be timed behind it. Does
-/// nothing on the CPU.
-void occupy(const Stream& stream, double milliseconds);
+  Stream stream_;
+  runtime::StorageRef scratch_;
+};
 
 }  // namespace tessera::measure

@@ -40,7 +40,7 @@ struct Figures {
 class Bench {
  public:
   Bench(Device device, double budget_ms, const std::vector<Case>& cases)
-      : device_(device), stream_(device), budget_ms_(budget_ms), cases_(cases) {}
+      : device_(device), stream_(device), clock_(stream_), budget_ms_(budget_ms), cases_(cases) {}
 
   /// One command: the name of a case and its arguments.
   void run(const std::string& command) {
@@ -99,11 +99,10 @@ class Bench {
 
   /// Milliseconds of `count` launches, one after the other, as the device sees them.
   double timed(int count) {
-    occupy(stream_, 0.05 + 0.015 * count);  // what a launch may cost the host
-    start_.place(stream_);
-    for (int i = 0; i < count; ++i) p_.launch(next_++ % p_.sets, stream_);
-    end_.place(stream_);
-    return end_.since(start_);
+    const double host_ms = 0.05 + 0.015 * count;  // what the launches may cost
+    return clock_.time(host_ms, [&] {
+      for (int i = 0; i < count; ++i) p_.launch(next_++ % p_.sets, stream_);
+    });
   }
 
   Figures measure() {
@@ -126,9 +125,9 @@ class Bench {
 
   Device device_;
   Stream stream_;
+  DeviceClock clock_;
   double budget_ms_;
   const std::vector<Case>& cases_;
-  Mark start_, end_;
   Prepared p_;
   Accuracy accuracy_;
   std::string prepared_, name_, arguments_;
@@ -171,10 +170,11 @@ int run(int argc, char** argv, const std::vector<Case>& cases) {
       return 2;
     }
   }
-  Bench bench(open_device(device), ms, cases);
+  if (!device.empty()) set_default_device(runtime::parse_device(device));
+  Bench bench(default_device(), ms, cases);
   if (serving) {
     const Device used = default_device();
-    std::printf("{\"device\": \"%s\", \"roof\": \"%s\"}\n", escaped(device_description()).c_str(),
+    std::printf("{\"device\": \"%s\", \"roof\": \"%s\"}\n", escaped(device_description(used)).c_str(),
                 escaped(describe_roof(used)).c_str());
     std::fflush(stdout);
     return serve(bench);

@@ -3,8 +3,7 @@
 #include "harness.hpp"
 #include "kernels.hpp"
 #include "tessera/kernels/gemm.hpp"
-#include "tessera/kernels/split_k.hpp"
-#include "tessera/kernels/stream_k.hpp"
+#include "tessera/kernels/matmul.hpp"
 
 namespace gpu_bench {
 
@@ -55,7 +54,7 @@ struct GemmOperands {
   }
 };
 
-/// The library's entries, which choose the tile themselves ("row=N": a row of its table).
+/// The library's entries, which choose the tile themselves ("row=N": a row of its table; "parts=N": of split_k).
 template <class T, class O>
 bool library_gemm(const Args& args, const std::string& impl, std::shared_ptr<GemmOperands<T, O>> g, Prepared& p) {
   const kernels::Row row{static_cast<int>(args.number("row", -1))};
@@ -66,10 +65,17 @@ bool library_gemm(const Args& args, const std::string& impl, std::shared_ptr<Gem
     return true;
   }
   if constexpr (std::is_same_v<T, bf16>) {
+    if (impl == "matmul")
+      p.launch = [g](int s, const Stream& on) { g->c[s] = kernels::matmul(g->left(s), g->right(s)).on(on); };
     if (impl == "stream_k")
       p.launch = [g](int s, const Stream& on) { g->c[s] = kernels::gemm_stream_k(g->left(s), g->right(s)).on(on); };
-    if (impl == "split_k")
-      p.launch = [g](int s, const Stream& on) { g->c[s] = kernels::gemm_split_k(g->left(s), g->right(s)).on(on); };
+    if (impl == "split_k") {
+      const std::int64_t parts = args.number("parts", 0);
+      p.launch = [g, row, parts](int s, const Stream& on) {
+        const kernels::Fused<kernels::epilogues::Plain> plain;
+        g->c[s] = kernels::gemm_split_k(g->left(s), g->right(s), parts, plain, row).on(on);
+      };
+    }
   }
   return static_cast<bool>(p.launch);
 }
@@ -87,6 +93,10 @@ auto naive_gemm(std::shared_ptr<GemmOperands<T, O>> g, bool blocks) {
     kernel<gemm<T, O, BM, BN, BK>>(mut(g->c[s]), g->left(s), g->right(s)).on(on);
   };
 }
+
+using Launch = decltype(Prepared::launch);
+/// Persistent kernels with further tiles, for sweeps: pieces of parts, and small ones. Null if there is none such.
+Launch more_tiles(const std::string& tile, std::shared_ptr<GemmOperands<bf16, bf16>> g);
 
 /// tile=128x128x64 takes the naive kernel with that tile, else impl says which entry of the library.
 template <class T, class O>
@@ -108,6 +118,9 @@ Prepared gemm_of(const Args& args) {
   take(std::integer_sequence<int, 128, 128, 64>{});
   take(std::integer_sequence<int, 256, 128, 64>{});
   take(std::integer_sequence<int, 256, 256, 64>{});
+  if constexpr (std::is_same_v<T, bf16>) {
+    if (!p.launch && !tile.empty()) p.launch = more_tiles(tile, g);
+  }
   if (!p.launch && tile.empty()) library_gemm(args, args.text("impl", "library"), g, p);
   if (!p.launch) throw std::runtime_error("there is no kernel for this tile or impl");
   return p;

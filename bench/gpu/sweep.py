@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Measures one benchmark under many overrides of the compiler's choices (TESSERA_TUNING), to calibrate its cost model.
 
-  sweep.py --bench build/.../gpu_bench [--ms N] [--jobs N] [--out FILE] CASE...
+  sweep.py --bench build/.../gpu_bench [--ms N] [--seconds N] [--out FILE] [--preset NAME] [CASE...]
 
-A CASE is "NAME key=value ... | key=a,b,c key=a,b": the command of gpu_bench, then the values to combine. Keys before
-the bar may have several values as well (tile=128x128x64,256x128x64). Candidates are compiled in parallel first (the
-disk cache keeps them), then timed one after the other, each beside the default choices. Wrong results are refused.
+A CASE is "NAME key=value ... : ALTERNATIVE; ALTERNATIVE; ...", an alternative "key=a,b key=c | key=a,b": further
+arguments of gpu_bench, then what TESSERA_TUNING overrides; several values of a key are combined. Without ":" the case is
+its own only alternative. Presets are lists of cases (sweep_presets.py).
+
+One gpu_bench runs for each text of overrides. All compile at the same time first (the disk cache keeps what they make),
+then candidates are timed one after the other, those of a case in a row. Wrong results are refused. After --seconds
+nothing new is begun; what was found is reported in any case.
 """
 import argparse
 import concurrent.futures
@@ -14,6 +18,9 @@ import json
 import os
 import subprocess
 import sys
+import time
+
+import sweep_presets
 
 
 def combinations(text):
@@ -22,65 +29,138 @@ def combinations(text):
     return [list(c) for c in itertools.product(*axes)]
 
 
+def joined(pairs):
+    return " ".join("=".join(pair) for pair in pairs)
+
+
 def candidates(case):
-    command, _, overrides = case.partition("|")
-    name, _, arguments = command.strip().partition(" ")
-    for args in combinations(arguments):
-        for tuning in combinations(overrides) or [[]]:
-            yield " ".join([name] + ["=".join(a) for a in args]), " ".join("=".join(t) for t in tuning)
+    """(command, overrides) of every alternative of a case, each once."""
+    common, _, alternatives = case.partition(":") if ":" in case else (case.partition("|")[0], "", "|" + case.partition("|")[2])
+    name, _, arguments = common.strip().partition(" ")
+    found = []
+    for alternative in alternatives.split(";"):
+        more, _, overrides = alternative.partition("|")
+        for args in combinations(arguments + " " + more):
+            for tuning in combinations(overrides):
+                found.append((f"{name} {joined(args)}", joined(tuning)))
+    return list(dict.fromkeys(found))
 
 
-def measure(bench, command, tuning, ms, seconds=60):
-    env = dict(os.environ)
-    env.pop("TESSERA_TUNING", None)
-    if tuning:
-        env["TESSERA_TUNING"] = tuning
-    try:
-        done = subprocess.run([bench, "--ms", str(ms), "run"] + command.split(), env=env, timeout=seconds,
-                              capture_output=True, text=True)
-        answer = json.loads(done.stdout.strip().splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        return {"failed": f"ran past {seconds} s"}
-    except (IndexError, json.JSONDecodeError):
-        return {"failed": (done.stderr or done.stdout)[-200:]}
-    if not answer.get("failed") and not answer.get("correct"):
-        answer["failed"] = f"wrong: error {answer.get('error')}"
-    return answer
+class Bench:
+    """gpu_bench as a co-process under one text of overrides."""
+
+    def __init__(self, program, ms, tuning):
+        self.command, self.tuning, self.process = [program, "--ms", str(ms), "--serve"], tuning, None
+
+    def start(self):
+        env = dict(os.environ)
+        env.pop("TESSERA_TUNING", None)
+        if self.tuning:
+            env["TESSERA_TUNING"] = self.tuning
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(self.command, env=env, stdin=pipe, stdout=pipe, stderr=sys.stderr, text=True)
+        self.process.stdout.readline()  # the device
+
+    def run(self, command, seconds=40):
+        if self.process is None:
+            self.start()
+        process = self.process
+        try:
+            process.stdin.write(f"run {command}\n")
+            process.stdin.flush()
+        except OSError as error:
+            self.process = None
+            return {"failed": f"gpu_bench died: {error}"}
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            line = pool.submit(process.stdout.readline)
+            try:
+                answer = json.loads(line.result(timeout=seconds))
+            except concurrent.futures.TimeoutError:
+                process.kill()
+                answer = {"failed": f"ran past {seconds} s"}
+            except json.JSONDecodeError:
+                answer = {"failed": "gpu_bench died"}
+        if answer.get("failed"):
+            if process.poll() is not None:
+                self.process = None
+        elif not answer.get("correct"):
+            answer["failed"] = f"wrong: error {answer.get('error')}"
+        return answer
+
+    def close(self):
+        if self.process is not None:
+            self.process.kill()
+
+
+def measure(work, benches, until):
+    """{(command, tuning): answer}; prints each case when it is done."""
+    answers = {}
+    for case, some in work:
+        found = []
+        for key in some:
+            if key not in answers and time.monotonic() < until:
+                answers[key] = benches[key[1]].run(key[0])
+            answer = answers.get(key, {"failed": "no time left"})
+            if not answer.get("failed"):
+                found.append((answer["ms"], answer.get("TFLOP/s") or answer.get("GB/s"), *key))
+        print(f"== {case.split(':')[0].strip()}: {len(found)} of {len(some)} ran")
+        for ms, rate, command, tuning in sorted(found):
+            arguments = " ".join(w for w in command.split() if w not in case.split(":")[0].split())
+            print(f"   {ms:9.4f} ms {rate:9.1f}  {arguments} [{tuning or 'default'}]")
+        sys.stdout.flush()
+    return answers
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench", required=True)
-    parser.add_argument("--ms", type=int, default=40)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--ms", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--out")
-    parser.add_argument("--top", type=int, default=4)
-    parser.add_argument("case", nargs="+")
+    parser.add_argument("--preset", choices=sorted(sweep_presets.PRESETS))
+    parser.add_argument("--list", action="store_true", help="only print the candidates")
+    parser.add_argument("case", nargs="*")
     options = parser.parse_args()
 
-    work = [(case, list(candidates(case))) for case in options.case]
+    until = time.monotonic() + options.seconds
+    cases = list(options.case) + (sweep_presets.PRESETS[options.preset] if options.preset else [])
+    work = [(case, candidates(case)) for case in cases]
     everything = list(dict.fromkeys(c for _, some in work for c in some))
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda c: measure(options.bench, *c, ms=1), everything))
-    records = []
-    for case, some in work:
-        found = []
-        for command, tuning in some:
-            answer = measure(options.bench, command, tuning, options.ms)
-            records.append({"command": command, "tuning": tuning, **answer})
-            if not answer.get("failed"):
-                found.append((answer["ms"], answer.get("TFLOP/s") or answer.get("GB/s"), command, tuning))
-        found.sort()
-        print(f"== {case}: {len(found)} of {len(some)} ran")
-        for ms, rate, command, tuning in found[: options.top]:
-            print(f"   {ms:9.4f} ms {rate:9.1f}  {command}  [{tuning or 'default'}]")
-        for ms, rate, command, tuning in found:
-            if not tuning:
-                print(f"   {ms:9.4f} ms {rate:9.1f}  {command}  [default]")
-        sys.stdout.flush()
+    if options.list:
+        for command, tuning in everything:
+            print(f"{command}  [{tuning or 'default'}]")
+        print(f"{len(everything)} candidates, {len(set(t for _, t in everything))} processes")
+        return
+    tunings = list(dict.fromkeys(t for _, t in everything))
+    # Several processes for each text compile at the same time; one of each stays for the measurements.
+    shares = [everything[i::options_jobs()] for i in range(options_jobs())]
+    with concurrent.futures.ThreadPoolExecutor(options_jobs()) as pool:
+        list(pool.map(lambda share: compile_all(options.bench, share, until), shares))
+    benches = {t: Bench(options.bench, options.ms, t) for t in tunings}
+    answers = measure(work, benches, until)
+    for bench in benches.values():
+        bench.close()
+    failures = {k: a["failed"] for k, a in answers.items() if a.get("failed")}
+    for (command, tuning), why in failures.items():
+        print(f"failed: {command} [{tuning or 'default'}]: {why}")
     if options.out:
         with open(options.out, "w", encoding="utf-8") as out:
-            out.writelines(json.dumps(r) + "\n" for r in records)
+            for (command, tuning), answer in answers.items():
+                out.write(json.dumps({"command": command, "tuning": tuning, **answer}) + "\n")
+
+
+def options_jobs():
+    return max(1, (os.cpu_count() or 2) - 1)
+
+
+def compile_all(program, share, until):
+    """Runs each candidate of a share once, for nothing but the compiled kernel."""
+    benches = {}
+    for command, tuning in share:
+        if time.monotonic() < until:
+            benches.setdefault(tuning, Bench(program, 0.01, tuning)).run(command, 120)
+    for bench in benches.values():
+        bench.close()
 
 
 if __name__ == "__main__":

@@ -22,21 +22,49 @@ TEST(Gemm, TransposedOperandsAreViews) {
 }
 
 TEST(Gemm, EveryRowOfTheTable) {
-  const auto a = random_tensor<f32>({300, 100}, 5), b = random_tensor<f32>({100, 270}, 6);
+  const auto a = random_tensor<bf16>({300, 100}, 5), b = random_tensor<bf16>({100, 270}, 6);
   const auto want = product(doubles(a), doubles(b), 300, 270);
   for (int row = 0; row < kGemmRows; ++row)
-    expect_close(gemm(a, b, {}, Row{row}).sync(), want, 1e-5, "row " + std::to_string(row));
+    expect_close(gemm(a, b, {}, Row{row}).sync(), want, tolerance<bf16>(), "row " + std::to_string(row));
+}
+
+TEST(Gemm, PiecesOfPartsAtEveryEdge) {
+  const auto v = random_tensor<bf16>({500}, 8);
+  const auto hv = doubles(v);
+  for (const int n : {1, 79, 80, 81, 128, 160, 161, 320, 330, 500}) {
+    const auto a = random_tensor<bf16>({130, 100}, 5), b = random_tensor<bf16>({100, n}, 6);
+    auto want = product(doubles(a), doubles(b), 130, n);
+    for (const int row : {6, 10})
+      expect_close(gemm(a, b, {}, Row{row}).sync(), want, tolerance<bf16>(), std::to_string(n) + " columns");
+    for (std::size_t i = 0; i < want.size(); ++i) want[i] += hv[i % static_cast<std::size_t>(n)];
+    expect_close(gemm(a, b, bias(v.slice<0>(0, n)), Row{6}).sync(), want, tolerance<bf16>(), "with a bias");
+  }
 }
 
 TEST(Gemm, HeuristicsTakeTheTilesThatWereMeasuredBest) {
   const Target h200{true, 132};
-  const auto chosen = [&](std::int64_t m, std::int64_t n) { return kGemmTiles[gemm_heuristic(m, n, h200)]; };
-  EXPECT_EQ(chosen(1024, 1024).m, 64);
-  EXPECT_EQ(chosen(2048, 2048).n, 128);
-  EXPECT_EQ(chosen(4096, 4096).n, 256);
-  EXPECT_EQ(chosen(512, 19456).m, 256) << "small tiles are slow where there are many";
-  EXPECT_EQ(chosen(8192, 8192).n, 256);
-  EXPECT_EQ(chosen(16384, 16384).n, 256);
+  using Tile = std::pair<int, int>;
+  const auto chosen = [&](const ProductSize& size) {
+    const GemmTile& t = kGemmTiles[gemm_heuristic(size, h200)];
+    return Tile(t.m, t.n);
+  };
+  EXPECT_EQ(chosen({1024, 1024, 1024}), Tile(64, 128));
+  EXPECT_EQ(chosen({2048, 2048, 2048}), Tile(128, 128));
+  for (const int n : {4096, 8192, 16384}) EXPECT_EQ(chosen({n, n, n}), Tile(256, 256)) << n;
+  EXPECT_EQ(chosen({3072, 3072, 3072}), Tile(256, 192)) << "192 tiles on 66 pairs of processors";
+  EXPECT_EQ(chosen({256, 10240, 5120}), Tile(256, 160)) << "64 tiles on 66 pairs of processors";
+  EXPECT_EQ(chosen({3072, 3072, 3072, 4}).second % 128, 0) << "parts are for 16 bits";
+  EXPECT_NE(chosen({2048, 2048, 2048, 2, false}), Tile(128, 128)) << "rows between lines: large tiles load less";
+  const Target without_clusters{true, 108, false};
+  EXPECT_EQ(kGemmTiles[gemm_heuristic({4096, 4096, 4096}, without_clusters)].wave, 2);
+}
+
+TEST(Gemm, RowsBetweenLinesAreSeen) {
+  const auto a = random_tensor<bf16>({64, 128}, 1), b = random_tensor<bf16>({128, 72}, 2);
+  EXPECT_TRUE(product_size(a, a.permute<1, 0>()).aligned);
+  EXPECT_FALSE(product_size(a, b).aligned);
+  EXPECT_FALSE(product_size(b.permute<1, 0>(), a.permute<1, 0>()).aligned);
+  EXPECT_EQ(product_size(a, b).steps(), 2);
 }
 
 TEST(Gemm, Epilogues) {

@@ -23,11 +23,12 @@ TEST(StreamK, EveryRemainderOfTheLastWave) {
 
 TEST(Matmul, TheWayFollowsFromTheWaves) {
   const Target h200{true, 132};
-  EXPECT_EQ(matmul_heuristic(1536, 1536, 1536, h200), MatmulWay::StreamK);
-  EXPECT_EQ(matmul_heuristic(3072, 3072, 3072, h200), MatmulWay::StreamK);
-  EXPECT_EQ(matmul_heuristic(4096, 4096, 4096, h200), MatmulWay::Whole);
-  EXPECT_EQ(matmul_heuristic(2048, 2048, 2048, h200), MatmulWay::Whole);
-  EXPECT_EQ(matmul_heuristic(256, 512, 8192, h200), MatmulWay::SplitK);
+  const auto way = [&](const ProductSize& size) { return matmul_heuristic(size, h200).way; };
+  for (const int n : {1024, 1536, 2048, 3072, 4096, 8192}) EXPECT_EQ(way({n, n, n}), MatmulWay::Whole) << n;
+  EXPECT_EQ(way({256, 512, 8192}), MatmulWay::SplitK);
+  EXPECT_EQ(way({256, 2560, 9728}), MatmulWay::SplitK);
+  EXPECT_EQ(way({256, 2560, 64}), MatmulWay::Whole) << "there is nothing to split";
+  EXPECT_EQ(way({1536, 1536, 16384, 4}), MatmulWay::StreamK);
   const auto a = random_tensor<bf16>({70, 90}, 6), b = random_tensor<bf16>({90, 50}, 7);
   expect_close(matmul(a, b).sync(), product(doubles(a), doubles(b), 70, 50), tolerance<bf16>(), "");
 }

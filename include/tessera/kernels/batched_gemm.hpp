@@ -39,8 +39,10 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
   expect_shape(b.dim(0) == batch || b.dim(0) == 1, "batched_gemm", "b", b, "its batch must be a's, or 1", where);
   check_epilogue(epilogue, "batched_gemm", m, n, where);
   // The batch adds tiles: as if the rows were so many more.
-  const int chosen = row.number >= 0 ? row.number : gemm_heuristic(m * batch, n, target_of(a.device(where)));
-  return with_constant<kGemmRows>(chosen, [&](auto number) {
+  const int chosen = row.number >= 0
+                         ? row.number
+                         : gemm_heuristic(product_size(a, b, batch), target_of(a.device(where)), kPlainGemmRows);
+  return with_constant<kPlainGemmRows>(chosen, [&](auto number) {
     constexpr GemmTile t = kGemmTiles[number];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
     return std::apply(

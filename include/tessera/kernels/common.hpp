@@ -63,11 +63,13 @@ struct RowPiece<T, R, B, std::integer_sequence<int, I...>> {
 /// The device that a kernel is chosen for.
 struct Target {
   bool gpu = false;
-  int processors = 1;  ///< SMs of a GPU
+  int processors = 1;    ///< SMs of a GPU
+  bool clusters = true;  ///< a tile may take two processors (since sm_90)
 };
 inline Target target_of(const Device& device) {
   if (device.kind() != DeviceKind::Cuda) return {};
-  return {true, runtime::cuda::device_info(device).multiprocessors};
+  const runtime::cuda::DeviceInfo& info = runtime::cuda::device_info(device);
+  return {true, info.multiprocessors, info.sm() >= 90};
 }
 
 /// A configuration chosen by number instead of by the heuristics: what a tuner sets.

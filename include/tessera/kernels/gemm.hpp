@@ -8,33 +8,19 @@
 // f64 f32 f16 bf16 give their own type, fp8 (with fast accumulation) bf16, i8 and u8 i32; sums are in acc_t.
 #pragma once
 #include "tessera/kernels/epilogue.hpp"
-#include "tessera/kernels/gemm_table.hpp"
+#include "tessera/kernels/product_tiles.hpp"
 
 namespace tessera::kernels {
-
-/// The tile (i, j) of a b.
-template <class M, int BM, int BN, int BK, class T>
-auto product_tile(const In<T, dyn, dyn>& a, const In<T, dyn, dyn>& b, const Scalar<i32>& i, const Scalar<i32>& j) {
-  auto A = a.tiles(shape<BM, BK>);
-  auto B = b.tiles(shape<BK, BN>);
-  auto acc = zeros<acc_t<M>, BM, BN>();
-  for (auto k : range(A.count(1))) acc = multiply<M>(A.load(i, k), B.load(k, j), acc);
-  return acc;
-}
 
 template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
 void gemm_tiles(MutTiles<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P... operands) {
   require(a.dim(1) == b.dim(0), "a's columns must be b's rows");
-  for (auto out : c.grouped(8)) {
-    auto [i, j] = out.index();
-    out.store(narrow<U>(E{}(product_tile<M, BM, BN, BK>(a, b, i, j), out, operands...)));
-  }
+  for (auto out : c.grouped(8)) product_piece<E, M, BK>(out, a, b, operands...);
 }
 template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
 void gemm_tile(Mut<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P... operands) {
   require(a.dim(1) == b.dim(0), "a's columns must be b's rows");
-  auto [i, j] = c.index();
-  c.store(narrow<U>(E{}(product_tile<M, BM, BN, BK>(a, b, i, j), c, operands...)));
+  product_piece<E, M, BK>(c, a, b, operands...);
 }
 
 /// a b, then the epilogue. U: the element type of the result; M: the one that is multiplied (both by default a's).
@@ -50,8 +36,9 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
   expect_dim("gemm", "b", b, 0, a.dim(1, where), where);
   const std::int64_t m = a.dim(0, where), n = b.dim(1, where);
   check_epilogue(epilogue, "gemm", m, n, where);
-  const int chosen = row.number >= 0 ? row.number : gemm_heuristic(m, n, target_of(a.device(where)));
-  return with_constant<kGemmRows>(chosen, [&](auto number) {
+  const Target target = target_of(a.device(where));
+  const int chosen = row.number >= 0 ? row.number : gemm_heuristic(product_size(a, b), target);
+  return with_constant<gemm_rows(sizeof(T))>(chosen, [&](auto number) {
     constexpr GemmTile t = kGemmTiles[number];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
     return std::apply(

@@ -32,40 +32,71 @@ auto multiply(const Tile<T, A...>& a, const Tile<T, B...>& b, const Tile<C, D...
     return mma(narrow<M>(a), narrow<M>(b), acc);
 }
 
+/// What decides the configuration of a product.
+struct ProductSize {
+  std::int64_t m, n, k;
+  int element_bytes = 2;
+  bool aligned = true;  ///< rows of both operands start at multiples of 128 bytes
+
+  std::int64_t steps() const { return ceil_div(k * element_bytes, std::int64_t{128}); }
+};
+/// Of a times b, whose last two axes are those of the matrices.
+template <Operand A, Operand B>
+ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1) {
+  constexpr int size = static_cast<int>(sizeof(element_of<A>));
+  const auto aligned = [](const auto& x) {
+    constexpr int r = std::remove_cvref_t<decltype(x)>::rank;
+    const std::int64_t row = x.stride(r - 1) == 1 ? x.stride(r - 2) : x.stride(r - 1);
+    return row * size % 128 == 0;
+  };
+  return {a.dim(A::rank - 2) * batch, b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a) && aligned(b)};
+}
+
 /// One configuration: the extents of the output tile, the bytes of a step along k, whether blocks take several tiles.
 struct GemmTile {
   int m, n, k_bytes;
   bool persistent;
-  double rate;  ///< of the peak, with all processors busy (tileiras, H200, bf16)
-  int slots;    ///< tiles in flight for each two processors
+  double step;   ///< nanoseconds of a wave for 128 bytes of k
+  int wave = 2;  ///< tiles of a wave for each two processors
 };
+/// docs/kernels.md says where the times come from.
 inline constexpr GemmTile kGemmTiles[] = {
-    {64, 64, 256, false, 0, 0},      // CPU, small
-    {256, 256, 1024, true, 0, 0},    // CPU, large
-    {64, 128, 128, false, 0.45, 2},  // 1024 cubed
-    {128, 128, 128, true, 1.00, 4},  // 2048 cubed
-    {256, 128, 128, true, 1.07, 2},  // few tiles a block, long k
-    {256, 256, 128, true, 1.17, 1},  // from 4096 (two CTAs a tile)
+    {64, 64, 256, false, 0},        // CPU, small
+    {256, 256, 1024, true, 0},      // CPU, large
+    {64, 128, 128, false, 250},     // 1024 cubed
+    {128, 128, 128, true, 355},     // 2048 cubed
+    {256, 128, 128, true, 691},     // few tiles a block, long k
+    {256, 256, 128, true, 684, 1},  // from 4096: two CTAs a tile
+    {256, 160, 128, true, 440, 1},  // from here: pieces of parts, for the waves that the others leave short
+    {256, 192, 128, true, 523, 1}, {128, 160, 128, true, 445}, {128, 96, 128, true, 285}, {128, 80, 128, true, 270},
 };
-inline constexpr int kGemmRows = 6, kFirstGpuGemm = 2;
+inline constexpr int kGemmRows = 11, kPlainGemmRows = 6, kFirstGpuGemm = 2;
+/// Pieces of parts are for operands of 16 bits; what they would gain with others was never asked.
+inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? kGemmRows : kPlainGemmRows; }
 
-/// The row of the table: on a GPU the tile that keeps most of the processors at work at its rate.
-inline int gemm_heuristic(std::int64_t m, std::int64_t n, const Target& target) {
-  if (!target.gpu) return m >= 128 && n >= 128 ? 1 : 0;
+/// Nanoseconds that a product takes in this tile on a GPU: whole waves of tiles, and what overlaps nothing, the start
+/// and the last stores. `parts`: of how many the sum of each tile consists, which are added afterwards.
+inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
+  const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
+  const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.processors);
+  // Rows that start between lines of 128 bytes take two requests each: 52 bytes a nanosecond and processor.
+  const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / 52;
+  const double edges = 2000 + 2000.0 * t.m * t.n * t.wave / (2 * 128 * 128);
+  return static_cast<double>(waves * ceil_div(size.steps(), parts)) * std::max(t.step, loads) + edges;
+}
+
+/// The row of the table, one of the first `rows`: on a GPU the tile that takes least time.
+inline int gemm_heuristic(const ProductSize& size, const Target& target, int rows) {
+  if (!target.gpu) return size.m >= 128 && size.n >= 128 ? 1 : 0;
   int best = kFirstGpuGemm;
-  double best_rate = 0;
-  for (int i = kFirstGpuGemm; i < kGemmRows; ++i) {
-    const GemmTile& t = kGemmTiles[i];
-    const std::int64_t tiles = ceil_div(m, std::int64_t{t.m}) * ceil_div(n, std::int64_t{t.n});
-    const std::int64_t slots = ceil_div(std::int64_t{t.slots} * target.processors, std::int64_t{2});
-    const auto whole = static_cast<double>(ceil_div(tiles, slots));
-    const double busy = static_cast<double>(tiles) / (whole * static_cast<double>(slots));
-    // The first loads and the last stores of a wave overlap nothing; their time grows with the tile. The weight and the
-    // rates of the large tiles are fitted to 2048 and 4096 cubed on an H200 (756, 777, 785 TFLOP/s by tile at 4096).
-    const double startup = whole / (whole + 0.18 * t.m * t.n / (128 * 128));
-    if (const double rate = t.rate * busy * startup; rate > best_rate) best_rate = rate, best = i;
+  for (int i = kFirstGpuGemm; i < rows; ++i) {
+    if (kGemmTiles[i].wave == 1 && !target.clusters) continue;
+    if (gemm_time(kGemmTiles[i], size, target) < gemm_time(kGemmTiles[best], size, target)) best = i;
   }
   return best;
+}
+inline int gemm_heuristic(const ProductSize& size, const Target& target) {
+  return gemm_heuristic(size, target, gemm_rows(size.element_bytes));
 }
 
 }  // namespace tessera::kernels

@@ -1,38 +1,41 @@
 // A product whose last, short wave of tiles is split along k among all processors (after Osama et al. 2023,
 // "Stream-K"): full waves are computed tile by tile; each tile of the rest in equal parts of its sum, which a second
-// kernel adds. For sizes whose tiles do not fill the last wave (1536 cubed: 144 tiles of 128 x 128 on 132 processors).
+// kernel adds. For sizes whose tiles do not fill the last wave (5120 cubed: 1600 tiles of 128 x 128, 12.1 waves).
+// Whole and shared tiles are two kernels, because the assembler keeps shared memory for the loads of every loop over k
+// of a kernel: with two loops there was one buffer for each, and none was loaded ahead (a third of the speed).
 //
 //   auto c = kernels::gemm_stream_k(a, b).sync();
 #pragma once
-#include "tessera/kernels/gemm.hpp"
+#include "tessera/kernels/matmul_plan.hpp"
+#include "tessera/kernels/product_tiles.hpp"
 #include "tessera/kernels/stream_k_sums.hpp"
 
 namespace tessera::kernels {
 
-/// Tiles before `whole` (row-major) into c; of each later one `share` parts of its sum into parts.
-template <class E, class M, int BK, class U, class S, class T, int BM, int BN, class... P>
-void stream_k_products(MutTiles<U, BM, BN> c, MutTiles<S, 1, BM, BN> parts, In<T, dyn, dyn> a, In<T, dyn, dyn> b,
-                       Scalar<i32> whole, Scalar<i32> share, P... operands) {
+/// The tiles before `whole`, row-major.
+template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
+void whole_tiles(MutTiles<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, Scalar<i32> whole, P... operands) {
+  require(a.dim(1) == b.dim(0), "a's columns must be b's rows");
+  for (auto out : c.row_order()) {
+    auto [i, j] = out.index();
+    tile_if (i * c.count(1) + j < whole) { product_piece<E, M, BK>(out, a, b, operands...); }
+  }
+}
+/// Of each later tile `share` parts of its sum.
+template <class M, int BK, class S, class T, int BM, int BN>
+void shared_tiles(Mut<S, 1, BM, BN> parts, In<T, dyn, dyn> a, In<T, dyn, dyn> b, Scalar<i32> whole, Scalar<i32> share) {
   require(a.dim(1) == b.dim(0), "a's columns must be b's rows");
   auto A = a.tiles(shape<BM, BK>);
   auto B = b.tiles(shape<BK, BN>);
-  for (auto out : c.row_order()) {
-    auto [i, j] = out.index();
-    tile_if (i * c.count(1) + j < whole) {
-      out.store(narrow<U>(E{}(product_tile<M, BM, BN, BK>(a, b, i, j), out, operands...)));
-    }
-  }
+  auto [number, zero, none] = parts.index();
+  auto tile = whole + number / share;
+  auto part = number % share;
+  auto i = tile / B.count(1), j = tile % B.count(1);
   auto steps = ceil_div(A.count(1), share);
-  for (auto out : parts.row_order()) {
-    auto [number, zero, none] = out.index();
-    auto tile = whole + number / share;
-    auto part = number % share;
-    auto i = tile / c.count(1), j = tile % c.count(1);
-    auto acc = zeros<S, BM, BN>();
-    for (auto k : range(part * steps, min((part + 1) * steps, A.count(1))))
-      acc = multiply<M>(A.load(i, k), B.load(k, j), acc);
-    out.store(reshape(acc, shape<1, BM, BN>));
-  }
+  auto acc = zeros<S, BM, BN>();
+  for (auto k : range(part * steps, min((part + 1) * steps, A.count(1))))
+    acc = multiply<M>(A.load(i, k), B.load(k, j), acc);
+  parts.store(reshape(acc, shape<1, BM, BN>));
 }
 /// a b, then the epilogue. `slots`: how many tiles run at once (0: of the device).
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
@@ -51,7 +54,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
   check_epilogue(epilogue, "gemm_stream_k", m, n, where);
   const Target target = target_of(a.device(where));
   return with_constant<2>(target.gpu ? 1 : 0, [&](auto gpu) {
-    static constexpr GemmTile t = kGemmTiles[gpu ? 3 : 0];
+    static constexpr GemmTile t = kGemmTiles[gpu ? kStreamRow : 0];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
     const StreamShare s =
         stream_share(ceil_div(m, std::int64_t{t.m}) * ceil_div(n, std::int64_t{t.n}), slots > 0    ? slots
@@ -59,19 +62,21 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
                                                                                                    : 4);
     auto first = std::apply(
         [&](const auto&... p) {
-          return kernel<stream_k_products<E, X, BK, C, S, T, t.m, t.n, epilogue_param<P>...>>(
-              empty<C>(Dims<2>(m, n)), empty<S>(Dims<3>(s.rest * s.share, t.m, t.n)), a.view(), b.view(), s.whole,
-              s.share, p..., where);
+          return kernel<whole_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(empty<C>(Dims<2>(m, n)), a.view(),
+                                                                                     b.view(), s.whole, p..., where);
         },
         epilogue.operands);
-    return std::move(first).then([s, epilogue, where](std::tuple<Tensor<C, 2>, Tensor<S, 3>> made) {
-      return std::apply(
-          [&](const auto&... p) {
-            return kernel<stream_k_sums<E, C, S, t.m, t.n, epilogue_param<P>...>>(
-                std::move(std::get<0>(made)), std::get<1>(made), s.whole, s.share, p..., where);
-          },
-          epilogue.operands);
-    });
+    auto second = kernel<shared_tiles<X, BK, S, T, t.m, t.n>>(empty<S>(Dims<3>(s.rest * s.share, t.m, t.n)), a.view(),
+                                                              b.view(), s.whole, s.share, where);
+    return all(std::move(first), std::move(second))
+        .then([s, epilogue, where](std::tuple<Tensor<C, 2>, Tensor<S, 3>> made) {
+          return std::apply(
+              [&](const auto&... p) {
+                return kernel<stream_k_sums<E, C, S, t.m, t.n, epilogue_param<P>...>>(
+                    std::move(std::get<0>(made)), std::get<1>(made), s.whole, s.share, p..., where);
+              },
+              epilogue.operands);
+        });
   });
 }
 

@@ -1,19 +1,8 @@
-// The second half of a stream-K product: how tiles are divided, and the kernel that adds the parts.
+// The last third of a stream-K product: the kernel that adds the parts.
 #pragma once
-#include <algorithm>
-
 #include "tessera/kernels/common.hpp"
 
 namespace tessera::kernels {
-
-/// How stream-K divides tiles: the full waves whole, each of the rest in as many parts as fill a wave.
-struct StreamShare {
-  int whole, rest, share;
-};
-inline StreamShare stream_share(std::int64_t tiles, int slots) {
-  const auto rest = static_cast<int>(tiles % slots);
-  return {static_cast<int>(tiles) - rest, rest, rest > 0 ? std::max(1, slots / rest) : 1};
-}
 
 template <class E, class U, class S, int BM, int BN, class... P>
 void stream_k_sums(Mut<U, BM, BN> c, In<S, dyn, dyn, dyn> parts, Scalar<i32> whole, Scalar<i32> share, P... operands) {

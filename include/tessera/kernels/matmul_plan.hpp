@@ -1,0 +1,78 @@
+// How matmul computes a product: whole, with every tile's sum in parts (split-K), or with the tiles of the last wave in
+// parts (stream-K). Each way's time is estimated from kGemmTiles; the least is taken. docs/kernels.md has the table.
+#pragma once
+#include "tessera/kernels/gemm_table.hpp"
+
+namespace tessera::kernels {
+
+/// The rows of kGemmTiles that sums are split in on a GPU, and the row of stream-K.
+inline constexpr int kSplitRows[] = {3, 6}, kStreamRow = 3;
+inline constexpr int kMostSplits = 8;
+
+/// How a product is split: the row of kGemmTiles, and into how many parts.
+struct SplitPlan {
+  int row;
+  std::int64_t parts;
+};
+/// Nanoseconds for one more launch, and for `parts` sums of 4 bytes that are written and read, in L2 at about 4 TB/s.
+inline double parts_time(std::int64_t parts, std::int64_t elements) {
+  return 2500 + 2.0 * 4 * static_cast<double>(parts) * static_cast<double>(elements) / 4000;
+}
+inline double split_time(SplitPlan p, const ProductSize& size, const Target& target) {
+  return gemm_time(kGemmTiles[p.row], size, target, p.parts) + parts_time(p.parts, size.m * size.n);
+}
+/// The fastest way to split, of parts of at least 8 steps along k.
+inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) {
+  if (!target.gpu) return {0, 2};
+  SplitPlan best{kSplitRows[0], 1};
+  for (const int row : kSplitRows) {
+    if (row >= gemm_rows(size.element_bytes) || (kGemmTiles[row].wave == 1 && !target.clusters)) continue;
+    for (std::int64_t parts = 2; parts <= kMostSplits && size.steps() >= 8 * parts; ++parts)
+      if (best.parts == 1 || split_time({row, parts}, size, target) < split_time(best, size, target))
+        best = {row, parts};
+  }
+  return best;
+}
+
+/// How stream-K divides tiles: the full waves whole, each of the rest in as many parts as fill a wave.
+struct StreamShare {
+  int whole, rest, share;
+};
+inline StreamShare stream_share(std::int64_t tiles, int slots) {
+  const auto rest = static_cast<int>(tiles % slots);
+  return {static_cast<int>(tiles) - rest, rest, rest > 0 ? std::max(1, slots / rest) : 1};
+}
+inline double stream_time(const ProductSize& size, const Target& target) {
+  const GemmTile& t = kGemmTiles[kStreamRow];
+  const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n});
+  const StreamShare s = stream_share(tiles, target.processors);
+  // As a product of a row of tiles, first the whole ones, then the others in parts.
+  ProductSize part = size;
+  part.m = t.m;
+  part.n = std::int64_t{t.n} * s.whole;
+  const double whole = gemm_time(t, part, target);
+  part.n = std::int64_t{t.n} * s.rest;
+  return whole + gemm_time(t, part, target, s.share) + parts_time(s.share, part.m * part.n);
+}
+
+enum class MatmulWay { Whole, SplitK, StreamK };
+struct MatmulPlan {
+  MatmulWay way = MatmulWay::Whole;
+  int row = -1;            ///< of kGemmTiles
+  std::int64_t parts = 1;  ///< of SplitK
+  double time = 0;         ///< nanoseconds, estimated; 0 on the CPU
+};
+inline MatmulPlan matmul_heuristic(const ProductSize& size, const Target& target) {
+  const int row = gemm_heuristic(size, target);
+  if (!target.gpu) return {MatmulWay::Whole, row};
+  MatmulPlan plan{MatmulWay::Whole, row, 1, gemm_time(kGemmTiles[row], size, target)};
+  // Another way than the plain one must promise a gain that the estimate can see.
+  const double worth = 0.97 * plan.time;
+  const SplitPlan split = split_heuristic(size, target);
+  const double in_parts = split_time(split, size, target), in_streams = stream_time(size, target);
+  if (split.parts > 1 && in_parts < worth) plan = {MatmulWay::SplitK, split.row, split.parts, in_parts};
+  if (in_streams < std::min(worth, plan.time)) plan = {MatmulWay::StreamK, kStreamRow, 1, in_streams};
+  return plan;
+}
+
+}  // namespace tessera::kernels

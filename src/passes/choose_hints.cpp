@@ -16,12 +16,14 @@ using ir::Operation;
 
 namespace {
 
-constexpr std::int64_t kSmallTile = 64 * 128;  // accumulators (1024 cubed on an H200: 271 beside 236 TFLOP/s)
-constexpr int kMostLatency = 6;                // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
+constexpr std::int64_t kSmallTile = 64 * 128;       // accumulators (1024 cubed on an H200: 271 beside 236 TFLOP/s)
+constexpr int kMostLatency = 6;                     // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
+constexpr int kThinSteps = 3, kMostThinBlocks = 4;  // 64x8 of k 128: 4 CTAs; k 256: 2; k 512: 1 (tileiras, H200)
 constexpr int kElementsAWarpChained =
     2048;  // layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76
 constexpr int kMostRowWarps = 8;
 constexpr int kRowRegisters = 16;    // beside what a row kernel keeps: softmax and layer norm of 16384 fit into 64 + 16
+constexpr int kVectorBytes = 16;     // of one load of a thread
 constexpr int kElementsAWarp = 512;  // 16 elements a thread: docs/compiler/choose_hints.md
 
 int power_of_two_below(std::int64_t n) {
@@ -38,6 +40,10 @@ Choices choose_for_rows(const KernelFacts& facts) {
   const bool chained = facts.chained_reductions && !facts.reduces_after_loop;
   const int elements = chained ? kElementsAWarpChained : kElementsAWarp;
   c.warps = std::clamp(power_of_two_below(facts.largest_tile / elements), 1, kMostRowWarps);
+  // A row that is multiplied with each row of a tile: with fewer than one vector for each thread it is spread otherwise
+  // than the tile, and goes through shared memory in every step, with four barriers.
+  if (facts.repeated_bytes > 0)
+    c.warps = std::clamp(power_of_two_below(facts.repeated_bytes / (32 * kVectorBytes)), 1, c.warps);
   // A block that has walked its row waits at a barrier: another has to go on loading.
   if (facts.reduces_after_loop && c.warps == kMostRowWarps) c.occupancy = 2;
   if (chained && c.warps == kMostRowWarps) {
@@ -64,6 +70,14 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
   const std::int64_t registers = std::min<std::int64_t>(held + kOtherRegisters, kRegistersAThread) * threads;
   c.occupancy = static_cast<int>(std::clamp<std::int64_t>(kRegisters / registers, 1, 2));
   if (load.bytes == 0) return c;
+  const bool thin = std::all_of(facts.products.begin(), facts.products.end(), waits_for_memory);
+  if (!chained && thin) {
+    // A few rows times weights: three steps of each CTA in flight, and as many CTAs as that leaves room for.
+    const std::int64_t shared = std::int64_t{m.shared_kib} * 1024;
+    c.occupancy = static_cast<int>(std::clamp<std::int64_t>(shared / (kThinSteps * load.bytes), 1, kMostThinBlocks));
+    c.latency = static_cast<int>(std::clamp<std::int64_t>(shared / c.occupancy / load.bytes, 2, kMostLatency));
+    return c;
+  }
   if (!facts.deals_out_work && !chained && load.accumulators <= kSmallTile) {
     // Small tiles are for problems that hardly fill the machine: one block a multiprocessor, with deeper loads.
     c.occupancy = 1;

@@ -195,8 +195,29 @@ bool depends_on(Value v, Value from) {
   return false;
 }
 
+namespace {
+
+constexpr std::int64_t kAcrossThreads = 256;  // elements
+
+/// Bytes of the smallest tile that `stretch`, a broadcast, repeats and that is loaded in the loop around it; 0 if it is
+/// too small to matter, or there is none.
+std::int64_t bytes_repeated_by(const Operation& stretch) {
+  const Value from = stretch.operand(0);
+  if (from.type().num_elements() < kAcrossThreads || loops_around(stretch) == 0 ||
+      stretch.result().type().num_elements() <= from.type().num_elements())
+    return 0;
+  std::int64_t least = 0;
+  for (const Operation* load : loads_of(from)) {
+    if (load->parent_op() != stretch.parent_op()) continue;
+    const std::int64_t bytes = bytes_of(load->result().type());
+    least = least == 0 ? bytes : std::min(least, bytes);
+  }
+  return least;
+}
+
+}  // namespace
+
 KernelFacts kernel_facts(const ir::Function& f) {
-  constexpr std::int64_t kAcrossThreads = 256;  // elements
   constexpr int kNone = 1 << 20;
   KernelFacts facts;
   int reduction_depth = kNone, load_depth = 0;
@@ -204,6 +225,10 @@ KernelFacts kernel_facts(const ir::Function& f) {
   ir::walk(f.body(), [&](const Operation& op) {
     if (is_product(op)) facts.products.push_back(product_of(op));
     if (op.op() == Op::GetNumTileBlocks) facts.deals_out_work = true;
+    if (op.op() == Op::Broadcast) {
+      if (const std::int64_t bytes = bytes_repeated_by(op); bytes > 0)
+        facts.repeated_bytes = facts.repeated_bytes == 0 ? bytes : std::min(facts.repeated_bytes, bytes);
+    }
     if (op.op() == Op::Reduce && op.operand(0).type().num_elements() >= kAcrossThreads) {
       for (const Operation* earlier : reductions)
         facts.chained_reductions = facts.chained_reductions || depends_on(op.operand(0), earlier->result());

@@ -1,4 +1,7 @@
 // Hints follow from what a kernel does, and overrides are checked.
+#include <algorithm>
+#include <tuple>
+
 #include "passes/hints.hpp"
 #include "passes/product_loop.hpp"
 #include "tessera/base/error.hpp"
@@ -36,6 +39,40 @@ TEST(Hints, SixteenElementsAThreadAndOneToEightWarps) {
     Row row(n);
     EXPECT_EQ(choose(*row.f).warps, warps) << n;
     EXPECT_EQ(problems_of(row.k.module), "");
+  }
+}
+
+/// In a loop: rows of weights, each times one row of activations, added up.
+struct RowTimesWeights {
+  Kernel k;
+  ir::Function* f = nullptr;
+  RowTimesWeights(std::int32_t rows, std::int32_t n, bool in_loop) {
+    const Value weights = k.view(Elem::BF16, {rows, n}), x = k.view(Elem::BF16, {1, n}), zero = k.i32(0);
+    const Type tile = weights.type().view_tile();
+    Operation* loop = k.b.create(
+        Op::For, {zero, k.arg(Elem::I32), k.i32(1), k.b.constant_float(Elem::BF16, 0, tile.shape())}, {tile});
+    const Value row = k.op(Op::Broadcast, {k.load(x, {zero, zero})->result()}, tile);
+    if (!in_loop) row.def()->move_before(loop), row.def()->operand(0).def()->move_before(row.def());
+    ir::Block& body = loop->add_region();
+    const Value i = body.add_arg(zero.type()), sum = body.add_arg(tile);
+    const ir::Builder outside = k.b;
+    if (in_loop) row.def()->operand(0).def()->move_to_end(body), row.def()->move_to_end(body);
+    k.b.set_to_end(body);
+    const Value product = k.binary(Op::MulF, k.load(weights, {zero, i})->result(), row);
+    k.b.create(Op::Continue, {k.binary(Op::AddF, sum, product)}, {});
+    k.b = outside;
+    k.keep(loop->result());
+    f = &k.function();
+  }
+};
+
+TEST(Hints, ARowThatIsRepeatedInALoopHasAVectorForEachThread) {
+  // Without the row, 512 elements a warp: 4, 4, 2 and 8.
+  for (const auto& [rows, n, warps] : {std::tuple{4, 512, 2}, {2, 1024, 4}, {2, 512, 2}, {8, 1024, 4}}) {
+    RowTimesWeights in_loop(rows, n, true);
+    EXPECT_EQ(choose(*in_loop.f).warps, warps) << rows << " x " << n;
+    RowTimesWeights before(rows, n, false);
+    EXPECT_EQ(choose(*before.f).warps, std::min(rows * n / 512, 8)) << "once is not worth fewer warps";
   }
 }
 
@@ -140,6 +177,17 @@ TEST(Hints, NoClustersBeforeHopper) {
   ProductLoop big(256, 256, 64);
   EXPECT_EQ(choose(*big.f, {80, 108}).ctas, 1);
   EXPECT_EQ(choose(*big.f, {120, 188}).ctas, 1);
+}
+
+TEST(Hints, ThinProductsKeepThreeStepsOfEachCtaInFlight) {
+  // 64 rows of weights times 8 of activations, by the length of a step: 18, 36 and 72 KB.
+  for (const auto& [k, occupancy] : {std::pair{128, 4}, {256, 2}, {512, 1}}) {
+    ProductLoop loop(64, 8, k);
+    const passes::Choices c = choose(*loop.f);
+    EXPECT_EQ(c.occupancy, occupancy) << k;
+    EXPECT_EQ(c.latency, 3) << k;
+    EXPECT_EQ(c.warps, 4);
+  }
 }
 
 TEST(Hints, OverridesWinAndAreChecked) {

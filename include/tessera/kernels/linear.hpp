@@ -55,7 +55,7 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
     return with_constant<4>(row.number >= 0 ? row.number : one_row_heuristic(n, k, target), [&](auto r) {
       return call(kernel<one_row<E, C, T, kOneRow[r].n, kOneRow[r].k, epilogue_param<P>...>>);
     });
-  return with_constant<3>(row.number >= 0 ? row.number : few_rows_heuristic(n, k, target), [&](auto r) {
+  return with_constant<3>(row.number >= 0 ? row.number : few_rows_heuristic(m, n, k, target), [&](auto r) {
     return with_extent<8, 64>(m, [&](auto rows) {
       return call(kernel<few_rows<E, C, T, rows, kFewRows[r].n, kFewRows[r].k, epilogue_param<P>...>>);
     });

@@ -2,6 +2,10 @@
 
 gemm: which tile, hints and way of splitting each product of issue 4 takes (kGemmTiles, kSplitRows, choose_hints). Every
 case ends with what the library chooses by itself, so that the sweep also says how good the choice is.
+
+decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes; tiles of
+products of few rows (kOneRow, kFewRows); and for one kernel of each kind what starting before the predecessor's end
+gives (overlap=0: without).
 """
 
 # k x n of the weights (plan.py).
@@ -51,4 +55,30 @@ def fp8():
            "row=4 | ctas=2 warps=8 latency=4")
 
 
-PRESETS = {"gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()]}
+def decoding():
+    for batch, length, parts in ((1, 8192, "16,64"), (1, 32768, "16,64"), (32, 8192, "2,4"), (8, 32768, "2,8")):
+        yield f"row_sum rows={batch * length // 2} columns=4096 : ; | overlap=0"
+        yield (f"decode batch={batch} length={length} : ; | overlap=0; parts={parts}; keys=64 | latency=2,4; "
+               f"keys=64 | occupancy=3; keys=64,128 | occupancy=1 latency=6; keys=64 parts={parts} | latency=4; "
+               "impl=naive; impl=naive | overlap=0")
+
+
+def few_rows():
+    for k, n in [*LAYERS[:4], (2560, 151936), (5120, 51200)]:
+        shape = f"n={n} k={k}"
+        yield f"linear m=1 {shape} : row=1,2,3; row=1 | warps=4; | ahead=2; | overlap=0; "
+        yield f"linear m=8 {shape} : row=0,1,2; | occupancy=1 latency=4; | overlap=0; "
+        yield f"linear m=16 {shape} : row=0,1,2; | overlap=0; "
+        yield f"linear m=64 {shape} : row=0,1; | occupancy=2 latency=3; "
+    yield "gemv m=1 n=6144 k=2560 : ; | overlap=0"  # writes where it is told: what linear's allocations cost
+
+
+def overlap():
+    for case in ("add n=268435456 dtype=f32", "softmax rows=65536 columns=4096", "rms_norm rows=262144 columns=1024",
+                 "gemm m=1024 n=1024 k=1024 dtype=bf16 layout=NT", "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
+                 "attention batch=2 heads=16 length=8192 d=128 causal=0",
+                 "attention batch=8 heads=32 length=2048 d=64 causal=1"):
+        yield f"{case} : ; | overlap=0"
+
+
+PRESETS = {"decode": [*decoding(), *few_rows(), *overlap()], "gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()]}

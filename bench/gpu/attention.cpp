@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "attention_tiles.hpp"
 #include "harness.hpp"
 #include "kernels.hpp"
 #include "tessera/kernels/decode_attention.hpp"
@@ -103,8 +104,12 @@ Prepared attention_case(const Args& args) {
   Prepared p;
   p.flops = a->flops();
   p.bytes = a->bytes();
-  const std::string tile = args.text("tile", "");
-  if (tile.empty())
+  const std::string tile = args.text("tile", ""), library = args.text("library", "");
+  if (!library.empty())
+    p.launch = [a, go = attention_of_tile(a->d, a->causal, library)](int, const Stream& on) {
+      go(a->o, a->q, a->k, a->v, a->scale, on);
+    };
+  else if (tile.empty())
     p.launch = [a](int, const Stream& on) {
       a->o = kernels::attention(a->q, a->k, a->v, {.causal = a->causal}).on(on);
     };
@@ -251,7 +256,9 @@ Prepared decode_case(const Args& args) {
 
 std::vector<Case> attention_cases() {
   return {
-      {"attention", "batch heads kv_heads length d=64|128|256 causal=0|1 (the library's entry), or tile=64x128|128x128",
+      {"attention",
+       "batch heads kv_heads length d=64|128|256 causal=0|1 (the library's entry), or library=64x128 ... (its kernel "
+       "with these tiles), or tile=64x128|128x128 (the plain kernel)",
        attention_case},
       {"attention_unsafe", "batch heads length causal=0|1 (d=128)", unsafe_attention_case},
       {"decode",

@@ -3,6 +3,10 @@
 gemm: which tile, hints and way of splitting each product of issue 4 takes (kGemmTiles, kSplitRows, choose_hints). Every
 case ends with what the library chooses by itself, so that the sweep also says how good the choice is.
 
+attention: tiles, pairs of processors that share keys, and what a pass does: products one step ahead (pipeline=0: not), the
+masked keys in a loop of their own (split=1), long blocks first (order=0: not). tile= is the plain kernel with a running
+maximum.
+
 decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes; tiles of
 products of few rows (kOneRow, kFewRows); and for one kernel of each kind what starting before the predecessor's end
 gives (overlap=0: without).
@@ -81,4 +85,27 @@ def overlap():
         yield f"{case} : ; | overlap=0"
 
 
-PRESETS = {"decode": [*decoding(), *few_rows(), *overlap()], "gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()]}
+def attention():
+    pair = "ctas=2 warps=4 occupancy=2"  # two processors load the keys of both once
+    alone = "ctas=2 warps=8 occupancy=1"
+    tiles = {
+        64: ["library=64x128", "library=128x128", f"library=128x128 | {pair}"],
+        128: ["library=64x128", "library=128x128", f"library=128x128 | {pair}", "library=64x64"],
+        256: ["library=128x64", f"library=256x64 | {alone}", "library=64x64 | warps=4 occupancy=1"],
+    }
+    heads, plain = {64: 32, 128: 16, 256: 8}, {64: "64x128", 128: "64x128", 256: "128x128"}
+    for batch, length in ((2, 8192), (8, 2048)):
+        for d, some in tiles.items():
+            shape = f"attention batch={batch} heads={heads[d]} length={length} d={d}"
+            more = [f"{some[0]} | pipeline=0", f"tile={plain[d]}"]
+            yield f"{shape} causal=0 : " + "; ".join(some + more)
+            more += [f"{some[0]} | order=0", f"{some[0]} | split=1 order=0"]
+            split = [t + (" split=1" if "|" in t else " | split=1") for t in some]
+            yield f"{shape} causal=1 : " + "; ".join(some + split + more)
+
+
+PRESETS = {
+    "attention": [*attention()],
+    "decode": [*decoding(), *few_rows(), *overlap()],
+    "gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()],
+}

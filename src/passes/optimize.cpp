@@ -31,6 +31,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     choose_access_paths(f, target, tuning);
     clean_up(f);
     choices = choose_hints(f, target, tuning);
+    if (tuning.order_blocks) order_blocks(f);
     choices.overlaps = tuning.overlap_launches && overlap_launches(f, target);
   }
   return choices;

@@ -23,7 +23,8 @@ struct SwitchKey {
   const char* name;
   bool Tuning::*member;
 };
-constexpr SwitchKey kSwitches[] = {{"pipeline", &Tuning::pipeline_mma}, {"overlap", &Tuning::overlap_launches}};
+constexpr SwitchKey kSwitches[] = {
+    {"pipeline", &Tuning::pipeline_mma}, {"order", &Tuning::order_blocks}, {"overlap", &Tuning::overlap_launches}};
 struct ChoiceKey {
   const char* name;
   std::optional<bool> Tuning::*member;

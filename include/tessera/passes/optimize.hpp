@@ -24,6 +24,7 @@ struct Tuning {
   std::optional<AccessPath> access;  ///< of every load and store that may take it
   std::optional<bool> split_loops;   ///< unset: where nothing is pipelined
   bool pipeline_mma = true;
+  bool order_blocks = true;
   bool overlap_launches = true;  ///< may start before its predecessor in the stream has ended
   bool operator==(const Tuning&) const = default;
 };

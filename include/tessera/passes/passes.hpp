@@ -55,6 +55,9 @@ void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 /// memory. Needs sm_90 and bytecode 13.4. True if it does now: it may be launched with programmatic serialization.
 bool overlap_launches(ir::Function&, const Target&);
 
+/// Reverses the numbers of the blocks where their work rises with them. After choose_hints. True if it did.
+bool order_blocks(ir::Function&);
+
 /// Sets the entry's and the accesses' hints from a cost model over what the kernel does.
 Choices choose_hints(ir::Function&, const Target&, const Tuning& = {});
 

@@ -1,0 +1,38 @@
+// The library's attention with other tiles than its entry chooses, for sweeps (sweep.py).
+#include "attention_tiles.hpp"
+
+#include "tessera/kernels/attention.hpp"
+
+namespace gpu_bench {
+namespace {
+
+using kernels::AttentionMask;
+
+template <AttentionMask Mask, int BM, int BN, int D>
+void launch(Tensor<bf16, 4>& o, const Tensor<bf16, 4>& q, const Tensor<bf16, 4>& k, const Tensor<bf16, 4>& v,
+            float scale, const Stream& on) {
+  kernel<kernels::attention_forward<Mask, bf16, BM, BN, D>>(mut(o), q, k, v, scale, 0).on(on);
+}
+
+struct Row {
+  std::int64_t d;
+  const char* tile;
+  AttentionLaunch full, causal;
+};
+template <int D, int BM, int BN>
+constexpr Row row(const char* tile) {
+  return {D, tile, launch<AttentionMask::Full, BM, BN, D>, launch<AttentionMask::Causal, BM, BN, D>};
+}
+constexpr Row kRows[] = {row<64, 64, 128>("64x128"),    row<64, 128, 128>("128x128"), row<128, 64, 128>("64x128"),
+                         row<128, 128, 128>("128x128"), row<128, 64, 64>("64x64"),    row<256, 128, 64>("128x64"),
+                         row<256, 256, 64>("256x64"),   row<256, 64, 64>("64x64")};
+
+}  // namespace
+
+AttentionLaunch attention_of_tile(std::int64_t d, bool causal, const std::string& tile) {
+  for (const Row& r : kRows)
+    if (r.d == d && tile == r.tile) return causal ? r.causal : r.full;
+  throw std::runtime_error("no such tile for this d: 64x64, 64x128, 128x64, 128x128, 256x64");
+}
+
+}  // namespace gpu_bench

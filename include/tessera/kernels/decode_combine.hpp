@@ -77,14 +77,17 @@ void combine_decoded(Mut<T, 1, 1, 1, D> o, In<f32, dyn, dyn, dyn, dyn, dyn> part
   o.store(reshape(cast<T>(acc / max(l, 1e-30f)), shape<1, 1, 1, D>));
 }
 
-/// The attention of parts and their logarithmic sums, [batch, kv_heads, group, d].
+/// Parts and their logarithmic sums.
+using DecodeParts = std::tuple<Tensor<f32, 5>, Tensor<f32, 4>>;
+
+/// The attention of parts, [batch, kv_heads, group, d]. The result is allocated first, so that the second kernel stands
+/// right behind the first and is launched while that one runs.
 template <class T, int D>
-Op<Tensor<T, 4>> combine_parts(Op<std::tuple<Tensor<f32, 5>, Tensor<f32, 4>>> partial, const DecodeShape& s,
-                               SourceLocation where) {
-  return std::move(partial).then([s, where](std::tuple<Tensor<f32, 5>, Tensor<f32, 4>> made) {
+Op<Tensor<T, 4>> combine_parts(Op<DecodeParts> partial, const DecodeShape& s, SourceLocation where) {
+  return all(empty<T>(s.result_dims()), std::move(partial)).then([s, where](std::tuple<Tensor<T, 4>, DecodeParts> all) {
     return with_extent<2, kMostCombined>(s.parts, [&](auto step) {
-      return kernel<combine_decoded<T, step, D>>(empty<T>(s.result_dims()), std::get<0>(made), std::get<1>(made),
-                                                 where);
+      const auto& [parts, sums] = std::get<1>(all);
+      return kernel<combine_decoded<T, step, D>>(std::move(std::get<0>(all)), parts, sums, where);
     });
   });
 }

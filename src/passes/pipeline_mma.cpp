@@ -134,6 +134,28 @@ Value less(Builder& b, Value x, Value y) {
       ->result();
 }
 
+bool is_branch(const Operation& op) { return op.op() == Op::If || op.op() == Op::For || op.op() == Op::Loop; }
+
+/// Where in an iteration the next product is issued: behind this operation, or first (null). The assembler moves no
+/// work across a branch, so what is to overlap with the product must stand in one block with it: behind the last branch
+/// before which there is no more work than behind it.
+const Operation* issue_point(Operation& loop, const Operation& product, const Slice& slice) {
+  std::vector<const Operation*> rest;
+  for (const Operation& op : loop.region(0))
+    if (&op != &product && !slice.contains(op)) rest.push_back(&op);
+  const auto is_work = [](const Operation* op) {
+    return is_pure(*op) && !is_product(*op) && op->num_results() > 0 && op->result(0).type().num_elements() >= kWorthIt;
+  };
+  const auto total = std::count_if(rest.begin(), rest.end(), is_work);
+  const Operation* point = nullptr;
+  std::ptrdiff_t before = 0;
+  for (const Operation* op : rest) {
+    if (is_branch(*op) && before * 2 <= total) point = op;
+    before += is_work(op) ? 1 : 0;
+  }
+  return point;
+}
+
 void rotate(Operation& loop, Operation& product, const Slice& slice) {
   Builder b = Builder::before(&loop);
   b.loc = loop.loc;
@@ -164,14 +186,17 @@ void rotate(Operation& loop, Operation& product, const Slice& slice) {
   const Value now = body.add_arg(ahead.type());
   b.set_to_end(body);
   const Value following = b.create(Op::AddI, {i, one}, {i.type()})->result();
-  const Value next = slice.copy(following, product, b);
+  const Operation* point = issue_point(loop, product, slice);
+  Value next = point ? Value() : slice.copy(following, product, b);
   rest.map(product.result(), now);
-  const auto copy_rest = [&] {
-    for (const Operation& op : loop.region(0))
+  const auto copy_rest = [&](bool issue) {
+    for (const Operation& op : loop.region(0)) {
       if (&op != &product && !op.info().has(ir::traits::Terminator)) rest.copy(op, b);
+      if (issue && &op == point) next = slice.copy(following, product, b);
+    }
     return rest.mapped(loop.region(0).terminator()->operand_values());
   };
-  std::vector<Value> carried = copy_rest();
+  std::vector<Value> carried = copy_rest(true);
   carried.push_back(next);
   b.create(Op::Continue, carried, {});
 
@@ -180,7 +205,7 @@ void rotate(Operation& loop, Operation& product, const Slice& slice) {
   rest.map(loop.region(0).arg(0), last);
   for (std::size_t c = 0; c < inits.size(); ++c) rest.map(loop.region(0).arg(1 + c), main->result(c));
   rest.map(product.result(), main->result(inits.size()));
-  b.create(Op::Yield, copy_rest(), {});
+  b.create(Op::Yield, copy_rest(false), {});
   std::vector<Value> results;
   for (std::size_t c = 0; c < inits.size(); ++c) results.push_back(branch->result(c));
   replace(loop, results);

@@ -96,6 +96,43 @@ TEST(PipelineMma, NoBranchAroundALoopThatRuns) {
   EXPECT_EQ(count(*l.f, Op::MmaF), 4u);
 }
 
+/// A branch that may double `v`, before `user`, whose operand it becomes.
+void double_sometimes(ProductLoop& l, ir::Value v, Operation* user) {
+  const ir::Value condition = l.k.arg(Elem::I1);
+  ir::Builder b = ir::Builder::before(user);
+  Operation* branch = b.create(Op::If, {condition}, {v.type()});
+  ir::Block& doubles = branch->add_region();
+  ir::Block& other = branch->add_region();
+  user->set_operand(0, branch->result());
+  b.set_to_end(doubles);
+  b.create(Op::Yield, {b.create(Op::AddF, {v, v}, {v.type()})->result()}, {});
+  b.set_to_end(other);
+  b.create(Op::Yield, {v}, {});
+}
+
+/// The operations of the pipelined loop that matter, in order.
+std::vector<Op> order_in_loop(ProductLoop& l) {
+  std::vector<Op> order;
+  for (const Operation& op : first(*l.f, Op::For)->region(0))
+    if (op.op() == Op::MmaF || op.op() == Op::Exp2 || op.op() == Op::If) order.push_back(op.op());
+  return order;
+}
+
+TEST(PipelineMma, BehindABranchThatComesFirst) {
+  ProductLoop l(64, 64, 64, Elem::BF16, 64);
+  double_sometimes(l, l.scores, l.scores.first_use()->owner);
+  ASSERT_TRUE(pipelined(l));
+  EXPECT_EQ(order_in_loop(l), (std::vector<Op>{Op::If, Op::MmaF, Op::Exp2, Op::MmaF}));
+}
+
+TEST(PipelineMma, BeforeABranchBehindTheWork) {
+  ProductLoop l(64, 64, 64, Elem::BF16, 64);
+  Operation* narrow = l.scores.first_use()->owner->result().first_use()->owner;
+  double_sometimes(l, narrow->result(), narrow->result().first_use()->owner);
+  ASSERT_TRUE(pipelined(l));
+  EXPECT_EQ(order_in_loop(l), (std::vector<Op>{Op::MmaF, Op::Exp2, Op::If, Op::MmaF}));
+}
+
 TEST(PipelineMma, NotAPlainProduct) {
   ProductLoop l(128, 128, 64);
   EXPECT_FALSE(pipelined(l));

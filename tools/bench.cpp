@@ -233,9 +233,10 @@ bool run_series(const Options& o, Coprocess& program, bool quiet, Measured& m) {
   return true;
 }
 
-int bench(const Options& o) {
+int bench(const Options& o, bool one_size) {
   Sweep sweep(default_sweep(o));
   for (const std::string& word : o.values) sweep.set(word);
+  if (one_size) sweep.keep_first();
   Coprocess program(command(o, {"--ms", o.ms, "--serve"}));
   const auto greeting = program.receive();
   if (!greeting) throw Error("ConfigError", "the benchmark program does not start", {});
@@ -265,7 +266,7 @@ int bench(const Options& o) {
 
 }  // namespace
 
-int bench_command(Words words) {
+int bench_command(Words words, bool one_size) {
   Options o;
   const bool help = words.size() == 1 && std::strcmp(words[0], "--help") == 0;
   if (help || !parse(words, o)) {
@@ -273,7 +274,7 @@ int bench_command(Words words) {
     return help ? 0 : 2;
   }
   if (o.list) return default_sweep(o), 0;
-  return bench(o);
+  return bench(o, one_size);
 }
 
 }  // namespace tessera

@@ -1,15 +1,20 @@
 // A child process with three knobs set.
 #include "collecting.hpp"
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
+#include <string_view>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -17,6 +22,20 @@
 extern char** environ;
 
 namespace tessera {
+
+namespace {
+
+/// This process's variables but for some.
+std::vector<std::string> environment_without(std::initializer_list<std::string_view> names) {
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry, name = text.substr(0, text.find('='));
+    if (std::find(names.begin(), names.end(), name) == names.end()) kept.emplace_back(text);
+  }
+  return kept;
+}
+
+}  // namespace
 
 TemporaryFolder::TemporaryFolder() {
   path = std::filesystem::temp_directory_path().string() + "/tessera-build-XXXXXX";
@@ -28,13 +47,22 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path, ignored);
 }
 
-int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder) {
-  setenv("TESSERA_COLLECT", folder.c_str(), 1);
-  setenv("TESSERA_COLLECT_GPUS", gpus.c_str(), 1);
-  setenv("TESSERA_DEVICE", "cpu", 1);
+int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder, bool quiet) {
+  std::vector<std::string> variables =
+      environment_without({"TESSERA_COLLECT", "TESSERA_COLLECT_GPUS", "TESSERA_DEVICE"});
+  variables.push_back("TESSERA_COLLECT=" + folder);
+  variables.push_back("TESSERA_COLLECT_GPUS=" + gpus);
+  variables.emplace_back("TESSERA_DEVICE=cpu");
+  std::vector<char*> pointers;
+  for (std::string& variable : variables) pointers.push_back(variable.data());
+  pointers.push_back(nullptr);
   program.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (quiet) posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t child = 0;
-  const int error = posix_spawnp(&child, program[0], nullptr, nullptr, program.data(), environ);
+  const int error = posix_spawnp(&child, program[0], &actions, nullptr, program.data(), pointers.data());
+  posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw IoError(concat("cannot start ", program[0], ": ", std::strerror(error)));
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}

@@ -17,7 +17,8 @@ class TemporaryFolder {
 
 /// Runs the program (name and arguments) on the CPU, with its kernels left in `folder` for `gpus` ("sm_90,sm_100"). Its
 /// exit code, or 128 and its signal. Throws IoError if it cannot be started.
-int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder);
+/// `quiet`: what it prints is dropped.
+int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder, bool quiet = false);
 
 /// A whole file. Throws IoError.
 std::string read_text(const std::string& path);

@@ -15,6 +15,7 @@ int build_command(Words words);
 /// kernels that a program launches.
 int explain_command(Words words);
 /// `tessera bench [options] KERNEL [key=values ...] [-- PROGRAM ...]`: kernels over sizes, beside the device's roof.
-int bench_command(Words words);
+/// `one_size`: the first value of each axis.
+int bench_command(Words words, bool one_size = false);
 
 }  // namespace tessera

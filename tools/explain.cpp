@@ -17,6 +17,7 @@
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/runtime/cuda.hpp"
 
 namespace tessera {
 namespace {
@@ -25,7 +26,17 @@ constexpr const char* kUsage =
     "tessera explain [--gpu sm_90[,sm_100...]] [--kernel NAME] -- PROGRAM [ARGUMENTS...]\n"
     "    runs PROGRAM on the CPU and says of every kernel that it launches (whose name contains NAME) which "
     "conditions\n"
-    "    its launches fulfil, how each load and store reaches memory, and what the assembler makes of it.\n";
+    "    its launches fulfil, how each load and store reaches memory, and what the assembler makes of it.\n"
+    "tessera explain [--gpu ...] [--device D] KERNEL [key=value ...]\n"
+    "    the same of one of the library's kernels (tessera bench --list); where there is a GPU, or with --device, "
+    "also\n"
+    "    how long it takes and which share of the device's roof that is.\n";
+
+struct Options {
+  std::string gpus = "sm_90", filter, device, kernel;
+  std::vector<std::string> values;  ///< of the library's kernel
+  std::vector<char*> program;
+};
 
 /// The value of "Key:  'value'" in a line of YAML; empty if it has another key.
 std::string value_of(const std::string& line, const std::string& key) {
@@ -99,37 +110,85 @@ void explain(const jit::Collected& kernel) {
 
 }  // namespace
 
-int explain_command(Words words) {
-  std::string gpus = "sm_90", filter;
-  std::vector<char*> program;
-  for (std::size_t i = 0; i < words.size() && program.empty(); ++i) {
+namespace {
+
+bool parse(Words words, Options& o) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string word = words[i];
-    if (word == "--")
-      program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-    else if (word == "--gpu" && i + 1 < words.size())
-      gpus = words[++i];
-    else if (word == "--kernel" && i + 1 < words.size())
-      filter = words[++i];
+    if (word == "--") {
+      o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
+      return !o.program.empty() && o.kernel.empty() && o.values.empty();
+    }
+    const bool has_value = i + 1 < words.size();
+    if (word == "--gpu" && has_value)
+      o.gpus = words[++i];
+    else if (word == "--kernel" && has_value)
+      o.filter = words[++i];
+    else if (word == "--device" && has_value)
+      o.device = words[++i];
+    else if (word.find('=') != std::string::npos && !word.starts_with("--"))
+      o.values.push_back(word);
+    else if (o.kernel.empty() && !word.starts_with("--"))
+      o.kernel = word;
     else
-      break;
+      return false;
   }
-  if (program.empty()) {
-    const bool asked = words.size() == 1 && std::strcmp(words[0], "--help") == 0;
-    std::fputs(kUsage, asked ? stdout : stderr);
-    return asked ? 0 : 2;
-  }
+  return !o.kernel.empty();
+}
+
+/// A case of the library as a program's words: small, and run once.
+std::vector<std::string> library_words(const Options& o) {
+  std::vector<std::string> words = {"/proc/self/exe", "bench-library", "--device", "cpu", "--ms", "0", "run", o.kernel};
+  words.insert(words.end(), o.values.begin(), o.values.end());
+  words.emplace_back("one_set=1");
+  return words;
+}
+
+/// Every kernel that a run has left behind; how many there were.
+std::size_t explain_all(const Options& o, const std::vector<char*>& program) {
   const TemporaryFolder folder;
-  if (const int code = run_collecting(program, gpus, folder.path); code != 0) {
+  if (const int code = run_collecting(program, o.gpus, folder.path, o.program.empty()); code != 0) {
     std::fprintf(stderr, "tessera explain: %s ended with code %d; what it launched until then:\n", program[0], code);
   }
   std::size_t shown = 0;
   std::puts("");
   for (const jit::Collected& kernel : jit::collected(folder.path)) {
-    if (kernel.label.find(filter) == std::string::npos) continue;
+    if (kernel.label.find(o.filter) == std::string::npos) continue;
     explain(kernel);
     ++shown;
   }
-  if (shown == 0) std::printf("no kernel%s%s was launched\n", filter.empty() ? "" : " named ", filter.c_str());
+  return shown;
+}
+
+/// The library's kernel on a device: as `tessera bench` measures it, one size.
+int measure(const Options& o) {
+  std::vector<std::string> words = {o.kernel};
+  words.insert(words.end(), o.values.begin(), o.values.end());
+  if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  return bench_command(pointers, true);
+}
+
+}  // namespace
+
+int explain_command(Words words) {
+  Options o;
+  const bool asked = words.size() == 1 && std::strcmp(words[0], "--help") == 0;
+  if (asked || !parse(words, o)) {
+    std::fputs(kUsage, asked ? stdout : stderr);
+    return asked ? 0 : 2;
+  }
+  std::vector<std::string> library = library_words(o);
+  std::vector<char*> program = o.program;
+  if (program.empty()) {
+    for (std::string& word : library) program.push_back(word.data());
+  }
+  const std::size_t shown = explain_all(o, program);
+  if (shown == 0) std::printf("no kernel%s%s was launched\n", o.filter.empty() ? "" : " named ", o.filter.c_str());
+  const bool measurable = o.program.empty() && shown > 0;
+  if (measurable && (!o.device.empty() || runtime::cuda::available())) return measure(o);
+  if (measurable) std::puts("not measured: there is no GPU here (--device cpu measures on the CPU)");
   return shown > 0 ? 0 : 1;
 }
 

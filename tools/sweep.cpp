@@ -61,6 +61,10 @@ void Sweep::set(const std::string& word) {
   axes_.push_back(std::move(axis));
 }
 
+void Sweep::keep_first() {
+  for (Axis& a : axes_) a.values.resize(1);
+}
+
 int Sweep::main_axis() const {
   int best = -1;
   std::size_t most = 1;

@@ -19,6 +19,8 @@ class Sweep {
   explicit Sweep(const std::string& text);
   /// Replaces an axis, or adds one. `word` is key=values.
   void set(const std::string& word);
+  /// Of each axis only the first value stays.
+  void keep_first();
 
   const std::vector<Axis>& axes() const noexcept { return axes_; }
   /// The axis that a chart's x is: of those whose values are numbers the one with most values. -1: none has several.

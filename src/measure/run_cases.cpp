@@ -42,17 +42,20 @@ class Bench {
   Bench(Device device, double budget_ms, const std::vector<Case>& cases)
       : device_(device), stream_(device), clock_(stream_), budget_ms_(budget_ms), cases_(cases) {}
 
-  /// One command: the name of a case and its arguments.
-  void run(const std::string& command) {
+  /// One command: the name of a case and its arguments. Why it failed; empty if it did not.
+  std::string run(const std::string& command) {
+    std::string failure;
     try {
       prepare(command);
       print(measure());
     } catch (const std::exception& e) {
       prepared_.clear();
+      failure = e.what();
       std::printf("{\"name\": \"%s\", \"arguments\": \"%s\", \"failed\": \"%s\"}\n", name_.c_str(), arguments_.c_str(),
                   escaped(e.what()).c_str());
     }
     std::fflush(stdout);
+    return failure;
   }
 
  private:
@@ -179,8 +182,9 @@ int run(int argc, char** argv, const std::vector<Case>& cases) {
     std::fflush(stdout);
     return serve(bench);
   }
-  bench.run(command);
-  return 0;
+  const std::string failure = bench.run(command);
+  if (!failure.empty()) std::fprintf(stderr, "%s: %s\n", argv[0], failure.c_str());
+  return failure.empty() ? 0 : 1;
 }
 
 }  // namespace

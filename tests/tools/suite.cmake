@@ -25,3 +25,20 @@ set_tests_properties(tools.bench PROPERTIES LABELS tools)
 # What scripts/gpu-check.sh makes of the figures of several runs.
 add_test(NAME tools.report COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/gpu/report.py --selftest)
 set_tests_properties(tools.report PROPERTIES LABELS tools)
+# tessera doctor: every section, and what it says of a machine where something is missing or misspelt.
+add_test(NAME tools.doctor COMMAND tessera_command doctor)
+set_tests_properties(tools.doctor PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION
+                     "processors.*GPUs.*Assembler.*sm_120.*Compiled kernels on disk.*Profiler.*Knobs.*Result\nKernels run on")
+add_test(NAME tools.doctor_missing COMMAND tessera_command doctor)
+set_tests_properties(tools.doctor_missing PROPERTIES LABELS tools
+                     ENVIRONMENT "TESSERA_TILEIRAS=/nowhere/tileiras;TESSERA_DEVIZE=cpu"
+                     PASS_REGULAR_EXPRESSION "TESSERA_DEVIZE\n +no knob.*Result\n.*no assembler that can[^\n]*\n +run scripts/get-tileiras.sh\n")
+# tessera explain of a library kernel, chosen as on the GPU (the CPU's own choice of tiles is another), and measured.
+add_test(NAME tools.explain_library COMMAND tessera_command explain gemm n=2048 m=2048 k=64 dtype=bf16)
+set_tests_properties(tools.explain_library PROPERTIES LABELS "tools+tileiras"
+                     PASS_REGULAR_EXPRESSION "kernel gemm_tiles for sm_90.*store +tile<128x128xbf16>")
+add_test(NAME tools.explain_measured COMMAND tessera_command explain softmax rows=16 columns=1024 dtype=f32 --device cpu)
+set_tests_properties(tools.explain_measured PROPERTIES LABELS "tools+tileiras"
+                     PASS_REGULAR_EXPRESSION "kernel softmax_row for sm_90.*conditions.*load.*softmax on cpu.*rows=16 columns=1024.*GB/s +[0-9.]+ %")
+add_test(NAME tools.explain_wrong COMMAND tessera_command explain softmax columns=many)
+set_tests_properties(tools.explain_wrong PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "columns must be a whole number, found many")

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/jit/disk_cache.hpp"
+#include "tessera/passes/target.hpp"
 
 namespace tessera::jit {
 
@@ -56,5 +57,8 @@ struct Collected {
   std::string label;
 };
 std::vector<Collected> collected(const std::string& folder);
+/// The first GPU of TESSERA_COLLECT_GPUS, as compiled for; the CPU without TESSERA_COLLECT. Throws a ConfigError if
+/// they are no GPUs.
+passes::Target collected_target();
 
 }  // namespace tessera::jit

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "tessera/host/collecting.hpp"
 #include "tessera/host/reshape.hpp"
 #include "tessera/runtime/cuda.hpp"
 #include "tessera/tessera.hpp"
@@ -67,7 +68,10 @@ struct Target {
   bool clusters = true;  ///< a tile may take two processors (since sm_90)
 };
 inline Target target_of(const Device& device) {
-  if (device.kind() != DeviceKind::Cuda) return {};
+  if (device.kind() != DeviceKind::Cuda) {
+    const CollectedGpu gpu = collected_gpu();
+    return {gpu.sm > 0, gpu.multiprocessors, gpu.sm == 0 || gpu.sm >= 90};
+  }
   const runtime::cuda::DeviceInfo& info = runtime::cuda::device_info(device);
   return {true, info.multiprocessors, info.sm() >= 90};
 }

@@ -1,0 +1,16 @@
+// Programs that run on the CPU so that their kernels can be compiled for GPUs (`tessera build`, `tessera explain`).
+#pragma once
+
+namespace tessera {
+
+struct CollectedGpu {
+  int sm = 0;               ///< 90 for sm_90; 0: none
+  int multiprocessors = 1;  ///< of the largest GPU of that kind
+};
+
+/// The first GPU that kernels are collected for (TESSERA_COLLECT_GPUS); none without TESSERA_COLLECT. Host entries that
+/// choose a kernel by the device choose as they will there, so that what is collected is what will run. Throws a
+/// ConfigError if the variable names no GPUs.
+CollectedGpu collected_gpu();
+
+}  // namespace tessera

@@ -120,4 +120,23 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
 
 passes::Target collected_target() { return env(Env::COLLECT) ? target_for(wanted_gpus().front()) : passes::Target(); }
 
+std::vector<Collected> collected(const std::string& folder) {
+  std::vector<Collected> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(kSuffix)) continue;
+    const std::size_t first = name.find('-'), second = name.find('-', first + 1);
+    Collected c;
+    if (second == std::string::npos || !read_key(std::string_view(name).substr(0, first), c.key)) continue;
+    c.file = entry.path().string();
+    c.report = c.file.substr(0, c.file.size() - kSuffix.size()) + ".txt";
+    c.gpu = name.substr(first + 1, second - first - 1);
+    c.label = name.substr(second + 1, name.size() - second - 1 - kSuffix.size());
+    found.push_back(std::move(c));
+  }
+  std::sort(found.begin(), found.end(), [](const Collected& a, const Collected& b) { return a.file < b.file; });
+  return found;
+}
+
 }  // namespace tessera::jit

@@ -1,9 +1,10 @@
-// posix_spawn in a process group of its own, so that a time limit ends the child and whatever it started.
+// A child in a process group of its own, so that a time limit ends it and whatever it started, and that the system ends
+// with the thread that waits for it, so that a killed program leaves no assembler behind.
 #include "codegen/tileiras/process.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,25 +67,63 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return out;
 }
 
-/// Starts the child; returns errno (0: started).
-int spawn(pid_t& pid, std::vector<std::string> arguments, std::vector<std::string> env, const Pipe& out,
-          const Pipe& err) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.write_end, 1);
-  posix_spawn_file_actions_adddup2(&actions, err.write_end, 2);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  std::vector<char*> argv = pointers(arguments), envp = pointers(env);
-  int error = posix_spawn(&pid, argv[0], &actions, &attributes, argv.data(), envp.data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
+/// What the child does with itself before it becomes another program.
+struct Becoming {
+  char* const* argv;
+  char* const* envp;
+  int out, err, report;  ///< `report` gets errno if it cannot; it closes by itself if it can
+  pid_t parent;
+};
+
+/// In the child: system calls only, because it shares the parent's memory until it is another program (vfork). All
+/// signals are blocked; the parent's handlers must not run here when they are let through.
+[[noreturn]] void become(const Becoming& b) {
+  struct sigaction action {};
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = SIG_DFL;
+    sigaction(signal, &action, nullptr);
+  }
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != b.parent) _exit(1);  // the parent has ended before it could be known
+  const int in = open("/dev/null", O_RDONLY);
+  if (in >= 0 && dup2(in, 0) == 0 && dup2(b.out, 1) == 1 && dup2(b.err, 2) == 2) {
+    if (in != 0) close(in);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    execve(b.argv[0], b.argv, b.envp);
+  }
+  const int error = errno;
+  [[maybe_unused]] const ssize_t told = write(b.report, &error, sizeof error);
+  _exit(127);
+}
+
+/// Starts the child; returns errno (0: started). vfork, not fork: the page tables of a process that uses a GPU are
+/// large.
+[[gnu::noinline]] int spawn(pid_t& pid, std::vector<std::string> arguments, std::vector<std::string> env,
+                            const Pipe& out, const Pipe& err) {
+  Pipe report;
+  if (report.read_end < 0) return errno;
+  const std::vector<char*> argv = pointers(arguments), envp = pointers(env);
+  const Becoming becoming{argv.data(), envp.data(), out.write_end, err.write_end, report.write_end, getpid()};
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  const pid_t child = vfork();
+  if (child == 0) become(becoming);
+  const int refused = errno;
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  if (child < 0) return refused;
+  Pipe::close_end(report.write_end);
+  int error = 0;
+  ssize_t n = 0;
+  do { n = read(report.read_end, &error, sizeof error); } while (n < 0 && errno == EINTR);
+  pid = child;
+  if (n != sizeof error) return 0;
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
   return error;
 }
 

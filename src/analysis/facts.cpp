@@ -13,6 +13,7 @@ namespace tessera::analysis {
 struct Facts::Impl {
   std::vector<Obligation> obligations;
   std::vector<Claim> claims;
+  std::vector<std::size_t> places;  // of the claims' operations in a walk of the entry
   LaunchProgram program;
 };
 
@@ -39,6 +40,12 @@ const ir::Function* entry_of(const ir::Module& module) {
     if (f->entry) return f.get();
   }
   return nullptr;
+}
+
+/// The operations of the entry in the order of a walk.
+template <class F>
+void each_operation(const ir::Module& module, F&& f) {
+  if (const ir::Function* entry = entry_of(module)) ir::walk(entry->body(), f);
 }
 
 /// What cannot be numbered any more.
@@ -71,6 +78,9 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
     c.obligation = f.when.always() ? kHoldsAlways : number.at(f.when.id);
     if (c.obligation != kDropped) impl->claims.push_back(c);
   }
+  std::unordered_map<const ir::Operation*, std::size_t> place;
+  each_operation(module, [&](ir::Operation& op) { place.emplace(&op, place.size()); });
+  for (const Claim& c : impl->claims) impl->places.push_back(c.op != nullptr ? place.at(c.op) : 0);
   return Facts(std::move(impl));
 }
 
@@ -82,8 +92,20 @@ Facts::~Facts() = default;
 std::span<const Obligation> Facts::obligations() const noexcept { return impl_->obligations; }
 std::span<const Claim> Facts::claims() const noexcept { return impl_->claims; }
 
+std::vector<Claim> Facts::claims_of(const ir::Module& copy) const {
+  std::vector<ir::Operation*> operations;
+  each_operation(copy, [&](ir::Operation& op) { operations.push_back(&op); });
+  std::vector<Claim> claims = impl_->claims;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    if (claims[i].op != nullptr) claims[i].op = operations.at(impl_->places[i]);
+  }
+  return claims;
+}
+
 std::uint64_t Facts::evaluate(std::span<const std::uint64_t> slots) const noexcept {
   return impl_->program.evaluate(slots);
 }
+
+std::uint64_t Facts::slot_mask(std::size_t slot) const noexcept { return impl_->program.slot_mask(slot); }
 
 }  // namespace tessera::analysis

@@ -151,6 +151,22 @@ void LaunchProgram::seal() {
   test_.clear();
 }
 
+std::uint64_t LaunchProgram::slot_mask(std::size_t slot) const noexcept {
+  std::uint64_t mask = 0;
+  for (std::size_t r = 0; r < steps_.size(); ++r) {
+    if (steps_[r].code != Code::Slot || steps_[r].a != slot) continue;
+    for (std::size_t i = narrow_end_; i < steps_.size(); ++i) {
+      if (steps_[i].a == r || (steps_[i].code == Code::Other && steps_[i].b == r)) return ~std::uint64_t{0};
+    }
+    for (const Test& t : tests_) {
+      if (t.kind == TestKind::Aligned && t.a == r) mask |= t.divisor - 1;
+      if (t.kind != TestKind::Aligned && (t.a == r || (t.kind == TestKind::LessEqual && t.b == r)))
+        return ~std::uint64_t{0};
+    }
+  }
+  return mask;
+}
+
 /// Computes all registers. False if a step gave no number; with `Tracked`, `known` says which.
 template <bool Tracked>
 bool LaunchProgram::run(std::span<const std::uint64_t> slots, std::int64_t* registers, bool* known) const noexcept {

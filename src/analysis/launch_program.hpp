@@ -25,6 +25,8 @@ class LaunchProgram {
 
   /// Bit i: obligation i holds.
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
+  /// The bits of a slot that the answer depends on: of an address only those below its largest divisor.
+  std::uint64_t slot_mask(std::size_t slot) const noexcept;
 
  private:
   enum class Code : std::uint8_t { Constant, Slot, AddConstant, MulConstant, ShiftDown, ShiftUp, Other };

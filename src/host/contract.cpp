@@ -1,5 +1,5 @@
 // Parameter types, entry argument by entry argument.
-#include "host/contract.hpp"
+#include "tessera/host/contract.hpp"
 
 #include <algorithm>
 

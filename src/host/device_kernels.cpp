@@ -9,10 +9,10 @@
 #include <optional>
 #include <tuple>
 
-#include "host/contract.hpp"
 #include "host/convert.hpp"
 #include "host/variant.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/host/contract.hpp"
 #include "tessera/host/random.hpp"
 #include "tessera/lang/lang.hpp"
 

@@ -27,12 +27,12 @@ void ReadOperand::bind(const ArgRef& arg, int tensor_rank, const char* what, Sou
   element = arg.layout.element;
   exclusive = arg.how != ArgRef::How::Read;
   if (arg.op) {
-    const OpBase* op = arg.peek(arg.op);
+    const OpBase* op = arg.access->peek(arg.op);
     if (!op) throw_spent_op(where);
     const auto n = static_cast<std::size_t>(rank);
     known = op->promise({dims, n}, {strides, n});
-    pending = arg.take(arg.op);
-    resolve = arg.resolve;
+    pending = arg.access->take(arg.op);
+    access = arg.access;
     return;
   }
   if (!arg.layout.storage || !*arg.layout.storage) throw_empty("Tensor", element, rank, where);
@@ -47,7 +47,7 @@ void ReadOperand::bind(const ArgRef& arg, int tensor_rank, const char* what, Sou
 void ReadOperand::resolve_on(const Stream& stream, const char* what, SourceLocation where) {
   if (pending) {
     Place place{{}, 0, dims, strides};
-    resolve(*pending, stream, place);
+    access->resolve(*pending, stream, place);
     pending.reset();
     storage = std::move(place.storage);
     offset = place.offset;

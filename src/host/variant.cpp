@@ -1,9 +1,9 @@
 // The table of a kernel's recordings: lock-free to look up (a list that only grows), one thread at a time to extend.
 #include "host/variant.hpp"
 
-#include "host/contract.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
+#include "tessera/host/contract.hpp"
 
 namespace tessera::detail {
 namespace {
@@ -25,6 +25,36 @@ jit::CompileOptions options_of(const KernelRecord::Signature& signature, const V
   }
   return options;
 }
+
+/// Extents and strides decide the recording and the grid. A scalar counts only where a condition reads it.
+void set_masks(Variant& v, std::span<const lang::ParamInfo> params) {
+  for (const lang::ParamInfo& p : params) {
+    const auto first = static_cast<std::size_t>(p.first_arg);
+    const std::uint64_t code = v.kernel->slot_mask(first);
+    bool required = false;
+    for (const lang::Requirement& r : v.trace.requirements) required |= r.condition.reads(first);
+    v.shape_masks.push_back(p.is_tensor() ? 0 : required ? ~std::uint64_t{0} : code);
+    v.address_masks.push_back(p.is_tensor() ? code : 0);
+    v.shape_masks.resize(first + static_cast<std::size_t>(p.num_args()), ~std::uint64_t{0});
+    v.address_masks.resize(v.shape_masks.size(), 0);
+  }
+}
+
+KernelRecord::Param brief_of(const lang::ParamInfo& p) {
+  KernelRecord::Param b;
+  b.is_tensor = p.is_tensor();
+  b.writes = p.kind != lang::ParamKind::In;
+  b.dealt = p.kind == lang::ParamKind::MutTiles;
+  b.has_pieces = b.dealt || p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
+  b.rank = static_cast<std::uint8_t>(p.rank);
+  b.element_bytes = static_cast<std::uint8_t>(size_of(p.element));
+  b.slot = static_cast<std::uint16_t>(p.first_arg);
+  b.extents = p.extents.data();
+  b.spelling = p.spelling.c_str();
+  return b;
+}
+
+std::atomic<std::uint32_t> kernels{0};
 
 }  // namespace
 
@@ -78,7 +108,9 @@ const KernelRecord::Signature& KernelRecord::make_signature() {
   for (const lang::ParamInfo& p : s->params) {
     s->has_mut |= p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
     s->has_mut_tiles |= p.kind == lang::ParamKind::MutTiles;
+    s->brief.push_back(brief_of(p));
   }
+  s->id = kernels.fetch_add(1, std::memory_order_relaxed);
   signature_.store(s.get(), std::memory_order_release);
   return *s.release();  // lives as long as the process, like the record
 }
@@ -99,6 +131,7 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
   v->trace = record_(specialization(key, s.params), where);
   v->kernel = std::make_unique<jit::Kernel>(std::move(v->trace.module),
                                             launch_contract(s.params, (key.flags & kWide) != 0), options_of(s, key));
+  set_masks(*v, s.params);
   v->next = variants_.load(std::memory_order_relaxed);
   variants_.store(v.get(), std::memory_order_release);
   return *v.release();

@@ -1,6 +1,7 @@
 // Recordings of a kernel: which facts about a launch they are specialized by, and what they were compiled to.
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "tessera/host/launch.hpp"
 #include "tessera/jit/kernel.hpp"
@@ -11,6 +12,8 @@ struct Variant {
   VariantKey key;
   lang::Trace trace;                    ///< its module has gone to `kernel`
   std::unique_ptr<jit::Kernel> kernel;  ///< the module and its code, per device and answer to the obligations
+  // By slot: the bits that the checks and the grid of a launch depend on, its addresses' bits that its code depends on.
+  std::vector<std::uint64_t> shape_masks, address_masks;
   Variant* next = nullptr;
 };
 

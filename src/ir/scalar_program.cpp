@@ -211,6 +211,13 @@ std::optional<ScalarProgram> ScalarProgram::extract(Value value, std::string* wh
   return program;
 }
 
+bool ScalarProgram::reads(std::size_t slot) const noexcept {
+  for (const Step& s : *steps_) {
+    if (s.kind == Step::Kind::Argument && s.argument == slot) return true;
+  }
+  return false;
+}
+
 std::uint64_t ScalarProgram::evaluate(std::span<const std::uint64_t> args) const {
   std::array<std::uint64_t, kRegisters> registers;
   std::uint64_t result = 0;

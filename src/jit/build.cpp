@@ -33,7 +33,7 @@ passes::Target target_for(int sm) {
 Build build(const ir::Module& module, const LaunchContract& contract, std::uint64_t held, const passes::Target& target,
             const std::string& label) {
   ir::verify_or_throw(module);
-  Prepared prepared = prepare(module, contract, held, target);
+  Prepared prepared = prepare(module, analysis::Facts::analyze(module, contract), held, target);
   Build made;
   made.cubin = make_cubin(*prepared.module, concat("sm_", target.sm), label, prepared.bytecode);
   const ir::Function& entry = entry_of(*prepared.module);

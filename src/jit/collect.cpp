@@ -109,7 +109,7 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
     const passes::Target target = target_for(sm);
     const passes::Tuning* hints = tuning_for(tuning, label, recording, held, nullptr, target);
     const CacheKey key = bundle_key(recording, contract, facts, held, gpu, hints);
-    const Prepared prepared = prepare(recording, contract, held, target, hints);
+    const Prepared prepared = prepare(recording, facts, held, target, hints);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
     const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
     const std::string text = report(facts, held, prepared, label);

@@ -1,11 +1,8 @@
 // A recording's code: a list that only grows, one thread at a time per new combination.
 #include "tessera/jit/kernel.hpp"
 
-#include <algorithm>
 #include <bit>
-#include <cassert>
 #include <optional>
-#include <vector>
 
 #include "jit/collect.hpp"
 #include "jit/cuda_work.hpp"
@@ -19,35 +16,10 @@
 
 namespace tessera::jit {
 
-namespace {
-
-/// Of addresses only their divisibility by powers of two up to this is ever an obligation (analysis/facts).
-constexpr std::uint64_t kAddressMask = 4095;
-
-/// The last launches of this thread: an answer is found again by comparing what it depends on, which costs a fraction
-/// of finding it anew.
-struct Answer {
-  static constexpr std::size_t kMostSlots = 64;
-  std::uint64_t kernel = 0;  ///< id; 0: none
-  std::uint64_t held = 0;
-  std::uint64_t slots[kMostSlots];
-};
-constexpr std::size_t kAnswers = 8;
-thread_local Answer answers[kAnswers];
-
-std::uint64_t next_id() {
-  static std::atomic<std::uint64_t> counter{0};
-  return ++counter;
-}
-
-}  // namespace
-
 /// What is known of a recording without knowing the launch.
 struct Kernel::Analysis {
   LaunchContract contract;
   analysis::Facts facts;
-  std::uint64_t id;                  ///< never used again
-  std::vector<std::uint64_t> masks;  ///< per slot: the bits that obligations may depend on
 };
 
 Kernel::Kernel(std::unique_ptr<const ir::Module> module, const LaunchContract& contract, CompileOptions options)
@@ -55,9 +27,7 @@ Kernel::Kernel(std::unique_ptr<const ir::Module> module, const LaunchContract& c
   ir::verify_or_throw(*module_);
   // Checked mode runs the recording as it is, so that it can find what the claims would rely on.
   if (options_.checked) return;
-  std::vector<std::uint64_t> masks;
-  for (const ArgContract& arg : contract.args) masks.push_back(arg.role == ArgRole::Base ? kAddressMask : ~0ull);
-  analysis_.reset(new Analysis{contract, analysis::Facts::analyze(*module_, contract), next_id(), std::move(masks)});
+  analysis_.reset(new Analysis{contract, analysis::Facts::analyze(*module_, contract)});
 }
 
 Kernel::~Kernel() {
@@ -69,22 +39,11 @@ Kernel::~Kernel() {
 }
 
 std::uint64_t Kernel::evaluate(std::span<const std::uint64_t> slots) const noexcept {
-  if (!analysis_) return 0;
-  const Analysis& a = *analysis_;
-  const std::size_t n = a.masks.size();
-  if (n > Answer::kMostSlots || slots.size() != n) return a.facts.evaluate(slots);
-  Answer& answer = answers[a.id % kAnswers];
-  if (answer.kernel == a.id) {
-    std::uint64_t differs = 0;
-    for (std::size_t i = 0; i < n; ++i) differs |= (slots[i] ^ answer.slots[i]) & a.masks[i];
-    if (differs == 0) {
-      assert(answer.held == a.facts.evaluate(slots));
-      return answer.held;
-    }
-  }
-  answer.kernel = a.id;
-  std::copy(slots.begin(), slots.end(), answer.slots);
-  return answer.held = a.facts.evaluate(slots);
+  return analysis_ ? analysis_->facts.evaluate(slots) : 0;
+}
+
+std::uint64_t Kernel::slot_mask(std::size_t slot) const noexcept {
+  return analysis_ ? analysis_->facts.slot_mask(slot) : 0;
 }
 
 const Kernel::Compiled* Kernel::find(const runtime::Backend& device, std::uint64_t held) const noexcept {
@@ -125,7 +84,7 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
       ready = find_in_bundles(bundle_key(*module_, a.contract, a.facts, held, gpu_name(target.sm), tuning));
     }
     made->code =
-        generate(prepare(*module_, a.contract, held, target, tuning), device, options_, ready ? &*ready : nullptr);
+        generate(prepare(*module_, a.facts, held, target, tuning), device, options_, ready ? &*ready : nullptr);
     if (!target.is_gpu()) collect(*module_, a.contract, a.facts, held, options_.label, options_.tuning);
   } else {
     made->code = generate(prepare(*module_, target), device, options_);
@@ -145,7 +104,7 @@ CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64
   const std::uint64_t held = evaluate(slots);
   const TuningSubject s = tuning_subject(options_.label, *module_, held, nullptr, gpu);
   const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, nullptr, gpu);
-  const Prepared p = analysis_ ? prepare(*module_, analysis_->contract, held, gpu, tuning) : prepare(*module_, gpu);
+  const Prepared p = analysis_ ? prepare(*module_, analysis_->facts, held, gpu, tuning) : prepare(*module_, gpu);
   return {s.label,
           s.hash,
           s.held,

@@ -41,11 +41,10 @@ Prepared prepare(const ir::Module& module, const passes::Target& target) {
   return finish(ir::clone(module), target, target.is_gpu());
 }
 
-Prepared prepare(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
+Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
                  const passes::Target& target, const passes::Tuning* tuning) {
   std::unique_ptr<ir::Module> copy = ir::clone(module);
-  // Claims name operations, so the copy is analysed anew; its obligations are those of the original.
-  passes::apply_claims(*copy, analysis::Facts::analyze(*copy, contract), held);
+  passes::apply_claims(*copy, facts.claims_of(*copy), held);
   return finish(std::move(copy), target, true, tuning);
 }
 

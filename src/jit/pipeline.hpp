@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/analysis/launch_contract.hpp"
+#include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/optimize.hpp"
@@ -26,8 +26,8 @@ struct Prepared {
 };
 
 /// Runs the passes for `target` on a copy of `module`, which has been verified, making use of the obligations in
-/// `held`. `tuning` null: the passes decide. TESSERA_TUNING is stronger.
-Prepared prepare(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
+/// `held`; `facts` are the module's. `tuning` null: the passes decide. TESSERA_TUNING is stronger.
+Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
                  const passes::Target& target, const passes::Tuning* tuning = nullptr);
 /// Verifies the module (CompileError if it breaks Tile IR's rules) and runs the passes on a copy, without claims: of
 /// the launch nothing is known.

@@ -252,10 +252,14 @@ void assume(ir::Function& f, const std::vector<KnownArg>& known) {
 }  // namespace
 
 void apply_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_t held) {
+  apply_claims(module, facts.claims(), held);
+}
+
+void apply_claims(ir::Module& module, std::span<const analysis::Claim> claims, std::uint64_t held) {
   for (const auto& f : module.functions) {
     if (!f->entry) continue;
     std::vector<KnownArg> args(f->body().num_args());
-    for (const Claim& c : facts.claims()) {
+    for (const Claim& c : claims) {
       if (!c.holds(held)) continue;
       apply(c);
       if (c.op == nullptr) note(c, args);

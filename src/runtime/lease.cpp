@@ -50,7 +50,61 @@ std::string conflict_text(const std::string& tensor, const Holder& wants, bool w
 
 }  // namespace
 
-Lease::Lease(StorageRef storage, bool exclusive, const Holder& holder) : holder_(holder), exclusive_(exclusive) {
+void LeaseLink::take(Storage& storage, bool exclusive, const Holder& holder) {
+  std::string text;
+  {
+    std::lock_guard lock(storage.mutex_);
+    const LeaseLink* first = storage.leases_;
+    if (first == nullptr || (!exclusive && !first->exclusive_)) [[likely]] {
+      holder_ = holder;
+      exclusive_ = exclusive;
+      link(storage);
+      return;
+    }
+    int count = 0;
+    for (const LeaseLink* lease = first; lease != nullptr; lease = lease->next_) {
+      ++count;
+      if (same_operation(holder, lease->holder_)) first = lease;
+    }
+    text = same_operation(holder, first->holder_)
+               ? alias_text(holder, exclusive, first->holder_, first->exclusive_)
+               : conflict_text(storage.label_.empty() ? "this tensor" : concat("tensor '", storage.label_, "'"), holder,
+                               exclusive, first->holder_, first->exclusive_, count - 1);
+  }
+  throw BorrowError(text, holder.where);
+}
+
+void LeaseLink::release_held() noexcept {
+  std::lock_guard lock(storage_->mutex_);
+  unlink();
+}
+
+void LeaseLink::take_over(LeaseLink& other) noexcept {
+  holder_ = other.holder_;
+  exclusive_ = other.exclusive_;
+  if (other.storage_ == nullptr) return;
+  Storage& storage = *other.storage_;
+  std::lock_guard lock(storage.mutex_);
+  other.unlink();
+  link(storage);
+}
+
+void LeaseLink::link(Storage& storage) noexcept {
+  storage_ = &storage;
+  next_ = storage.leases_;
+  if (next_ != nullptr) next_->previous_ = this;
+  storage.leases_ = this;
+}
+
+void LeaseLink::unlink() noexcept {
+  if (previous_ == nullptr) storage_->leases_ = next_;
+  if (previous_ != nullptr) previous_->next_ = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  previous_ = next_ = nullptr;
+  storage_ = nullptr;
+}
+
+Lease::Lease(StorageRef storage, bool exclusive, const Holder& holder) {
   if (!storage) {
     throw BorrowError(concat(subject(holder),
                              " is an empty tensor: it was moved from, or never given a value.\n"
@@ -58,63 +112,23 @@ Lease::Lease(StorageRef storage, bool exclusive, const Holder& holder) : holder_
                              "kernel<...>(std::move(y), ...).sync())."),
                       holder.where);
   }
-  std::string text;
-  {
-    std::lock_guard lock(storage->mutex_);
-    const Lease* first = storage->leases_;
-    if (first == nullptr || (!exclusive && !first->exclusive_)) {
-      storage_ = std::move(storage);
-      link();
-      return;
-    }
-    int count = 0;
-    for (const Lease* lease = first; lease != nullptr; lease = lease->next_) {
-      ++count;
-      if (same_operation(holder, lease->holder_)) first = lease;
-    }
-    text = same_operation(holder, first->holder_)
-               ? alias_text(holder, exclusive, first->holder_, first->exclusive_)
-               : conflict_text(storage->label_.empty() ? "this tensor" : concat("tensor '", storage->label_, "'"),
-                               holder, exclusive, first->holder_, first->exclusive_, count - 1);
-  }
-  throw BorrowError(text, holder.where);
+  link_.take(*storage, exclusive, holder);
+  storage_ = std::move(storage);
 }
 
-Lease::Lease(Lease&& other) noexcept { *this = std::move(other); }
+Lease::Lease(Lease&& other) noexcept : storage_(std::move(other.storage_)) { link_.take_over(other.link_); }
 
 Lease& Lease::operator=(Lease&& other) noexcept {
   if (this == &other) return *this;
   release();
-  holder_ = other.holder_;
-  exclusive_ = other.exclusive_;
-  if (!other.storage_) return *this;
-  std::lock_guard lock(other.storage_->mutex_);
-  other.unlink();
+  link_.take_over(other.link_);
   storage_ = std::move(other.storage_);
-  link();
   return *this;
 }
 
 void Lease::release() noexcept {
-  if (!storage_) return;
-  StorageRef last;  // outlives the lock
-  std::lock_guard lock(storage_->mutex_);
-  unlink();
-  last = std::move(storage_);
-}
-
-void Lease::link() noexcept {
-  previous_ = nullptr;
-  next_ = storage_->leases_;
-  if (next_ != nullptr) next_->previous_ = this;
-  storage_->leases_ = this;
-}
-
-void Lease::unlink() noexcept {
-  if (previous_ == nullptr) storage_->leases_ = next_;
-  if (previous_ != nullptr) previous_->next_ = next_;
-  if (next_ != nullptr) next_->previous_ = previous_;
-  previous_ = next_ = nullptr;
+  link_.release();
+  storage_.reset();  // outside the storage's mutex: this may be its end
 }
 
 }  // namespace tessera::runtime

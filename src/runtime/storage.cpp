@@ -12,6 +12,7 @@
 #include "runtime/retire.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/runtime/lease.hpp"
 #include "tessera/runtime/stream.hpp"
 
 namespace tessera::runtime {
@@ -91,7 +92,7 @@ StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::s
 
 Storage::Storage(Private, Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
                  std::string_view label)
-    : device_(device), memory_(memory), bytes_(bytes), owner_(std::move(owner)), foreign_(false), label_(label) {}
+    : memory_(memory), device_(device), bytes_(bytes), owner_(std::move(owner)), foreign_(false), label_(label) {}
 
 Storage::~Storage() {
   // Nobody else can reach the storage now: no lease, no access and no lock is left.
@@ -109,7 +110,8 @@ Storage::~Storage() {
   retire(device_.backend(), std::move(memory), reads_.span());
 }
 
-/// Where the storage has been used by this stream only, there is nothing to wait for: the path of most launches.
+/// Where there is nothing to wait for, one look tells: only this stream has used the storage, or it has read it since
+/// the last write, and so waits for that write already (weights). The path of most launches.
 void Storage::order(const std::shared_ptr<StreamCore>& stream, AccessMode mode) {
   const auto other = [&](const Use& use) { return use.stream != stream; };
   bool wait = false;
@@ -120,6 +122,7 @@ void Storage::order(const std::shared_ptr<StreamCore>& stream, AccessMode mode) 
       wait = wait || std::any_of(reads_.begin(), reads_.end(), other);
     } else {
       const bool known = !std::all_of(reads_.begin(), reads_.end(), other);
+      wait = wait && !known;
       if (!known && reads_.size() + reads_to_come_ >= kInlineReads) {
         lock.unlock();
         drop_ended_reads();
@@ -156,8 +159,10 @@ void Storage::forget(AccessMode mode) noexcept {
   --reads_to_come_;
 }
 
-void Storage::note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number, AccessMode mode) noexcept {
+void Storage::note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number, AccessMode mode,
+                   LeaseLink* lease) noexcept {
   std::unique_lock lock(mutex_);
+  if (lease != nullptr) lease->unlink();
   if (mode == AccessMode::Read) {
     --reads_to_come_;
     for (Use& use : reads_) {

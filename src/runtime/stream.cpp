@@ -47,7 +47,7 @@ class Orders {
   }
   ~Orders() { forget(); }
   void note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number) noexcept {
-    for (const Access& access : accesses_) access.storage->note(stream, number, access.mode);
+    for (const Access& access : accesses_) access.storage->note(stream, number, access.mode, access.lease);
     ordered_ = 0;
   }
 
@@ -95,13 +95,22 @@ StreamCore::StreamCore(Private, Device device, bool is_default)
 StreamCore::~StreamCore() = default;
 
 Ticket StreamCore::submit(const Submission& submission) {
+  auto self = shared_from_this();
+  const std::uint64_t number = enqueue(self, submission);
+  return {std::move(self), number};
+}
+
+std::uint64_t StreamCore::submit(const std::shared_ptr<StreamCore>& stream, const Submission& submission) {
+  return stream->enqueue(stream, submission);
+}
+
+std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const Submission& submission) {
   check_submission(submission, device_);
   const ProfileRange range(ProfileTopic::Launch, submission.label, submission.where);
-  auto self = shared_from_this();
   try {
     if (CaptureSink* sink = capture_.load(std::memory_order_acquire); sink != nullptr) [[unlikely]] {
       sink->add(submission);
-      return {std::move(self), 0};
+      return 0;
     }
     SyncScope* scope = SyncScope::innermost();
     if (scope != nullptr) scope->reserve(submission.accesses);
@@ -114,9 +123,8 @@ Ticket StreamCore::submit(const Submission& submission) {
       enqueued_ = number;
     }
     orders.note(self, number);
-    Ticket ticket{std::move(self), number};
-    if (scope != nullptr) scope->add(ticket, submission);
-    return ticket;
+    if (scope != nullptr) scope->add({self, number}, submission);
+    return number;
   } catch (const std::bad_alloc&) {
     throw DeviceError(concat("out of host memory while enqueuing ", submission.label), submission.where);
   }

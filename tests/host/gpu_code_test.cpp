@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "api/kernels.hpp"
-#include "host/contract.hpp"
+#include "tessera/host/contract.hpp"
 #include "tessera/jit/build.hpp"
 
 namespace {

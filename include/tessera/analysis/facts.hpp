@@ -60,10 +60,16 @@ class Facts {
 
   std::span<const Obligation> obligations() const noexcept;
   std::span<const Claim> claims() const noexcept;
+  /// The same claims about the operations of `copy`, a clone of the module that was analysed: what analysing it anew
+  /// would give, for a fraction of the time.
+  std::vector<Claim> claims_of(const ir::Module& copy) const;
 
   /// Bit i: obligation i holds for these argument slots (one per entry argument, as a launch passes them). An
   /// expression that overflows 64 bits makes its obligations false. Neither allocates nor locks.
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
+  /// The bits of argument slot `slot` that evaluate() depends on: launches that differ in other bits only fulfil the
+  /// same obligations. Of an address that is asked to be a multiple of 16, for instance, the lowest four.
+  std::uint64_t slot_mask(std::size_t slot) const noexcept;
 
  private:
   struct Impl;

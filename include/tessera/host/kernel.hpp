@@ -21,26 +21,26 @@ namespace tessera {
 namespace detail {
 
 /// What the call operator takes for a kernel parameter of type P.
-template <class P, bool Lent, lang::ParamKind Kind = lang::ParamTraits<P>::kind>
+template <class P, bool IsLent, lang::ParamKind Kind = lang::ParamTraits<P>::kind>
 struct HostParameter {  // Mut, MutTiles, Acc, unsafe_::Mut
   using Traits = lang::ParamTraits<P>;
-  using type = std::conditional_t<Lent, Lend<typename Traits::element, Traits::rank>,
+  using type = std::conditional_t<IsLent, Lent<typename Traits::element, Traits::rank>,
                                   Give<typename Traits::element, Traits::rank>>;
 };
-template <class P, bool Lent>
-struct HostParameter<P, Lent, lang::ParamKind::In> {
+template <class P, bool IsLent>
+struct HostParameter<P, IsLent, lang::ParamKind::In> {
   using type = Read<typename lang::ParamTraits<P>::element, lang::ParamTraits<P>::rank>;
 };
-template <class P, bool Lent>
-struct HostParameter<P, Lent, lang::ParamKind::Scalar> {
+template <class P, bool IsLent>
+struct HostParameter<P, IsLent, lang::ParamKind::Scalar> {
   using type = Number<typename lang::ParamTraits<P>::element>;
 };
-template <class P, bool Lent>
-struct HostParameter<P, Lent, lang::ParamKind::UnsafePtr> {
+template <class P, bool IsLent>
+struct HostParameter<P, IsLent, lang::ParamKind::UnsafePtr> {
   using type = unsafe_::Address<typename lang::ParamTraits<P>::element>;
 };
-template <class P, bool Lent>
-using HostParam = typename HostParameter<lang::param_t<P>, Lent>::type;
+template <class P, bool IsLent>
+using HostParam = typename HostParameter<lang::param_t<P>, IsLent>::type;
 
 template <class P>
 constexpr bool is_mutable_param() {
@@ -55,10 +55,10 @@ constexpr int slots_of() {
                                                                                                : 1 + 2 * Traits::rank;
 }
 
-/// A tensor that the launch was given and hands back: where its operand and its extents are.
-template <class T, int R, int Param, int Slot>
+/// A tensor that the launch was given and hands back: which of the tensors it is, and where its extents are.
+template <class T, int R, int Ordinal, int Slot>
 struct Returned {
-  static constexpr int param = Param, slot = Slot, rank = R;
+  static constexpr int ordinal = Ordinal, slot = Slot, rank = R;
   using tensor = Tensor<T, R>;
 };
 
@@ -77,9 +77,9 @@ struct ResultOf<> {
 };
 
 template <class R>
-typename R::tensor hand_back(TensorOperand& operand, const std::uint64_t* slots) {
+typename R::tensor hand_back(runtime::Access& access, const LaunchOperand& operand, const std::uint64_t* slots) {
   Layout<R::rank> l;
-  l.storage = std::move(operand.storage);
+  l.storage = std::move(access.storage);
   l.offset = operand.offset;
   for (int i = 0; i < R::rank; ++i) {
     const auto a = static_cast<std::size_t>(i);
@@ -89,24 +89,24 @@ typename R::tensor hand_back(TensorOperand& operand, const std::uint64_t* slots)
   return Reach::make<typename R::tensor>(std::move(l));
 }
 
-template <int Params, int Slots, class... R>
+template <int Tensors, int Slots, class... R>
 class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
  public:
   using Result = typename ResultOf<R...>::type;
   LaunchNode(KernelRecord& record, const LaunchOptions& options, SourceLocation where, Launch::Arguments args)
-      : launch_(record, options, where, operands_, slots_) {
+      : launch_(record, options, where, {operands_, accesses_, slots_}) {
     launch_.bind(args);
   }
   runtime::Backend* device() const noexcept override { return launch_.device(); }
   bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
     if constexpr (sizeof...(R) == 1) {
-      constexpr int param = (R::param + ...), slot = (R::slot + ...), rank = (R::rank + ...);
+      constexpr int ordinal = (R::ordinal + ...), slot = (R::slot + ...), rank = (R::rank + ...);
       for (int i = 0; i < rank; ++i) {
         const auto a = static_cast<std::size_t>(i);
         dims[a] = static_cast<std::int64_t>(slots_[slot + 1 + i]);
         strides[a] = static_cast<std::int64_t>(slots_[slot + 1 + rank + i]);
       }
-      return operands_[param].known;
+      return operands_[ordinal].known;
     }
     return false;
   }
@@ -115,12 +115,16 @@ class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
   }
   Result run(const Stream& stream) override {
     launch_.enqueue(stream);
-    if constexpr (sizeof...(R) > 0) return Result{hand_back<R>(operands_[R::param], slots_)...};
+    if constexpr (sizeof...(R) > 0) {
+      return Result{hand_back<R>(accesses_[R::ordinal], operands_[R::ordinal], slots_)...};
+    }
   }
 
  private:
-  TensorOperand operands_[Params];
-  std::uint64_t slots_[Slots] = {};
+  static constexpr int kTensors = Tensors > 0 ? Tensors : 1;
+  runtime::Access accesses_[kTensors];  // before the operands: the leases end before what keeps the storages
+  LaunchOperand operands_[kTensors];
+  std::uint64_t slots_[Slots > 0 ? Slots : 1];
   Launch launch_;
 };
 
@@ -139,6 +143,11 @@ struct ParameterList {
     for (std::size_t i = 0; i < param; ++i) slot += slot_counts[i];
     return slot;
   }
+  static constexpr int tensor_ordinal(std::size_t param) {
+    int ordinal = 0;
+    for (std::size_t i = 0; i < param; ++i) ordinal += slot_counts[i] > 1 ? 1 : 0;
+    return ordinal;
+  }
   /// Bit k of a mask says whether the k-th mutable parameter is lent.
   static constexpr bool lent(std::size_t mask, std::size_t param) {
     std::size_t ordinal = 0;
@@ -154,26 +163,17 @@ template <class... T>
 struct Concatenated {
   template <class... U>
   Concatenated<T..., U...> operator+(Concatenated<U...>) const;
-  template <int Params, int Slots>
-  using node = LaunchNode<Params, Slots, T...>;
+  template <int Tensors, int Slots>
+  using node = LaunchNode<Tensors, Slots, T...>;
 };
-template <class P, bool Kept, int Param, int Slot>
+template <class P, bool Kept, int Ordinal, int Slot>
 auto returned_of() {
   if constexpr (Kept) {
     using Traits = lang::ParamTraits<lang::param_t<P>>;
-    return Concatenated<Returned<typename Traits::element, Traits::rank, Param, Slot>>{};
+    return Concatenated<Returned<typename Traits::element, Traits::rank, Ordinal, Slot>>{};
   } else {
     return Concatenated<>{};
   }
-}
-
-template <class H>
-const ArgRef& to_arg(const H& h) noexcept {
-  return h.arg();
-}
-template <Element T, int R>
-ArgRef to_arg(const Lend<T, R>& lend) noexcept {
-  return lend_arg(lend);
 }
 
 /// One call operator. `Self` has record() and options().
@@ -182,14 +182,16 @@ class CallOperator;
 template <class Self, std::size_t Mask, class... P, std::size_t... I>
 class CallOperator<Self, Mask, lang::TypeList<P...>, std::index_sequence<I...>> {
   using List = ParameterList<P...>;
-  using Results = decltype((Concatenated<>{} + ... + returned_of < P, List::is_mutable[I] && !List::lent(Mask, I),
-                            static_cast<int>(I), List::first_slot(I) > ()));
-  using Node = typename Results::template node<static_cast<int>(sizeof...(P)), List::slots>;
+  template <std::size_t Param>
+  static constexpr bool given = List::is_mutable[Param] && !List::lent(Mask, Param);
+  using Results =
+      decltype((Concatenated<>{} + ... + returned_of<P, given<I>, List::tensor_ordinal(I), List::first_slot(I)>()));
+  using Node = typename Results::template node<List::tensors, List::slots>;
 
  public:
   Op<typename Node::Result> operator()(HostParam<P, List::lent(Mask, I)>... args,
                                        SourceLocation where = SourceLocation::current()) const {
-    const ArgRef refs[] = {to_arg(args)...};
+    const ArgRef* const refs[] = {&args.arg()...};
     const Self& self = static_cast<const Self&>(*this);
     return Op<typename Node::Result>(std::make_unique<Node>(self.record(), self.options(), where, refs));
   }

@@ -1,8 +1,8 @@
 // Launching, untyped: what kernel<K>'s call operator hands its arguments to. Everything that does not depend on the
-// kernel's C++ type is here and out of line; a launch that has been made before allocates its operation and nothing
-// else.
+// kernel's C++ type is here and out of line; a launch that has been made before allocates nothing.
 #pragma once
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -10,6 +10,10 @@
 
 #include "tessera/host/operand.hpp"
 #include "tessera/lang/trace.hpp"
+
+namespace tessera::jit {
+struct Code;
+}
 
 namespace tessera::detail {
 
@@ -47,10 +51,22 @@ class KernelRecord {
   KernelRecord(const KernelRecord&) = delete;
   KernelRecord& operator=(const KernelRecord&) = delete;
 
+  /// What a launch asks of a parameter, in a few bytes.
+  struct Param {
+    bool is_tensor = false, writes = false;
+    bool has_pieces = false;  ///< Mut, MutTiles, unsafe_::Mut
+    bool dealt = false;       ///< MutTiles
+    std::uint8_t rank = 0, element_bytes = 0;
+    std::uint16_t slot = 0;                 ///< first slot; of a tensor the address, then extents, then strides
+    const std::int64_t* extents = nullptr;  ///< ParamInfo::extents
+    const char* spelling = "";
+  };
   struct Signature {
     std::string name;  ///< "saxpy"
     std::string what;  ///< "kernel saxpy"
     std::vector<lang::ParamInfo> params;
+    std::vector<Param> brief;  ///< the same, for launches
+    std::uint32_t id = 0;      ///< counts kernels
     int slots = 0;
     bool has_mut = false;  ///< a Mut or unsafe_::Mut: one block per piece
     bool has_mut_tiles = false;
@@ -78,14 +94,29 @@ struct LaunchContextText {
   SourceLocation where;
 };
 
-/// A launch between its call and its end. The operation that contains it owns the arrays: one operand per parameter
-/// (unused for numbers), one slot per entry argument.
+/// A tensor argument of a launch: leased from the moment the launch is built.
+struct LaunchOperand {
+  runtime::LeaseLink lease;  ///< the storage is kept by the launch's Access, and by the caller until it is accepted
+  std::int64_t offset = 0;   ///< elements
+  bool known = false;        ///< its extents and strides are known
+  const OpAccess* access = nullptr;
+  std::unique_ptr<OpBase> pending;  ///< an operation that makes the tensor and has not run
+};
+
+struct RememberedLaunch;  // launch_memo.hpp
+
+/// A launch between its call and its end. The operation that contains it owns the arrays: one operand and one access
+/// per tensor parameter, one slot per entry argument.
 class Launch {
  public:
-  using Arguments = std::span<const ArgRef>;
-  Launch(KernelRecord& record, const LaunchOptions& options, SourceLocation where, TensorOperand* operands,
-         std::uint64_t* slots) noexcept
-      : record_(record), options_(options), where_(where), operands_(operands), slots_(slots) {}
+  using Arguments = std::span<const ArgRef* const>;
+  struct Room {
+    LaunchOperand* operands;
+    runtime::Access* accesses;
+    std::uint64_t* slots;
+  };
+  Launch(KernelRecord& record, const LaunchOptions& options, SourceLocation where, Room room) noexcept(false)
+      : record_(record), signature_(record.signature()), options_(options), where_(where), room_(room) {}
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
@@ -99,21 +130,32 @@ class Launch {
   /// Where it will run; null if nothing says so.
   runtime::Backend* device() const noexcept;
 
-  std::span<std::int64_t> dims(int param) const;
-  std::span<std::int64_t> strides(int param) const;
+  std::span<std::int64_t> dims(int param) const { return dims(brief()[static_cast<std::size_t>(param)]); }
 
  private:
-  std::span<const lang::ParamInfo> params() const { return record_.signature().params; }
-  LaunchContextText context() const;
+  using Param = KernelRecord::Param;
+  std::span<const Param> brief() const noexcept { return signature_.brief; }
+  std::int64_t* numbers(const Param& p) const noexcept {
+    return reinterpret_cast<std::int64_t*>(room_.slots + p.slot + 1);
+  }
+  std::span<std::int64_t> dims(const Param& p) const noexcept { return {numbers(p), p.rank}; }
+  std::span<std::int64_t> strides(const Param& p) const noexcept { return {numbers(p) + p.rank, p.rank}; }
+  std::span<const std::uint64_t> slots() const noexcept {
+    return {room_.slots, static_cast<std::size_t>(signature_.slots)};
+  }
+  LaunchContextText context() const { return {signature_, where_}; }
+
   void check_present(Arguments args) const;
   void check_aliases(Arguments args) const;
-  runtime::Lease lease(int param, const runtime::StorageRef& storage) const;
   void take_leases(Arguments args);
-  void fill_slots(Arguments args);
-  void accept(Arguments args);
+  void take_lease(std::size_t param, LaunchOperand& operand, runtime::Storage& storage);
+  bool fill_slots(Arguments args);
+  void accept(Arguments args) noexcept;
 
   void check_shapes();
-  void check_extents(int param) const;
+  bool recall();
+  void remember();
+  void check_extents() const;
   void check_devices() const;
   std::uint64_t pieces(int param) const;
   void choose_grid();
@@ -122,15 +164,21 @@ class Launch {
 
   void resolve(const Stream& stream);
   void check_stream_device(const Stream& stream) const;
+  void fill_addresses() noexcept;
   void submit(const Stream& stream);
+  const jit::Code& code_on(Device device);
 
   KernelRecord& record_;
+  const KernelRecord::Signature& signature_;
   LaunchOptions options_;
   SourceLocation where_;
-  TensorOperand* operands_;
-  std::uint64_t* slots_;
+  Room room_;
+  std::size_t tensors_ = 0;
   Variant* variant_ = nullptr;
   std::uint64_t blocks_ = 0;
+  RememberedLaunch* remembered_ = nullptr;  ///< of the thread that checked the shapes ...
+  std::uint64_t thread_ = 0, stamp_ = 0;    ///< ... which this is, and as long as it still says so
+  bool pending_ = false;                    ///< an argument is an operation
   bool persistent_ = false;  ///< blocks_ is only an upper limit: the compiled code says how many fit the device
   bool checked_shapes_ = false;
 };

@@ -21,17 +21,22 @@ struct Place {
   std::int64_t* strides = nullptr;  ///< same
 };
 
+/// How an argument that is an operation is reached: one table per type of operation.
+struct OpAccess {
+  OpBase* (*peek)(void* op);  ///< null if the operation was spent
+  std::unique_ptr<OpBase> (*take)(void* op);
+  void (*resolve)(OpBase&, const Stream&, Place&);
+};
+
 /// One argument as the caller wrote it. Lives for the call.
 struct ArgRef {
   enum class How : std::uint8_t { Read, Give, Lend, Number };
   How how = How::Read;
   bool fits = true;                      ///< a number that the parameter's type can hold
   LayoutRef layout;                      ///< of a tensor; with an operation only the rank's worth of nothing
-  runtime::StorageRef* owner = nullptr;  ///< Give: emptied when the operation is accepted
-  void* op = nullptr;                    ///< an Op that makes the tensor
-  OpBase* (*peek)(void* op) = nullptr;   ///< null if the operation was spent
-  std::unique_ptr<OpBase> (*take)(void* op) = nullptr;
-  void (*resolve)(OpBase&, const Stream&, Place&) = nullptr;
+  runtime::StorageRef* owner = nullptr;  ///< Give, Lend: what is emptied when the operation is accepted
+  void* op = nullptr;                    ///< an Op that makes the tensor, reached by `access`
+  const OpAccess* access = nullptr;
   std::uint64_t number = 0;  ///< raw bits of a number
 };
 
@@ -53,13 +58,14 @@ void resolve_op(OpBase& op, const Stream& stream, Place& place) {
 }
 
 template <Element T, int R>
+inline constexpr OpAccess op_access{peek_op<T, R>, take_op<T, R>, resolve_op<T, R>};
+
+template <Element T, int R>
 ArgRef op_arg(ArgRef::How how, Op<Tensor<T, R>>& op) {
   ArgRef a;
   a.how = how;
   a.op = &op;
-  a.peek = peek_op<T, R>;
-  a.take = take_op<T, R>;
-  a.resolve = resolve_op<T, R>;
+  a.access = &op_access<T, R>;
   a.layout.element = element_type<T>;
   return a;
 }
@@ -102,13 +108,26 @@ class Give {
   ArgRef arg_;
 };
 
+/// A tensor that is lent: mut(t), or a part of it. Holds what mut() made for the call.
 template <Element T, int R>
-ArgRef lend_arg(const Lend<T, R>& lend) noexcept {
-  ArgRef a;
-  a.how = ArgRef::How::Lend;
-  a.layout = ref(Reach::layout(lend), element_type<T>);
-  return a;
-}
+class Lent {
+ public:
+  using element = T;
+  static constexpr int rank = R;
+  Lent(Lend<T, R> lend) noexcept : lend_(std::move(lend)) {  // NOLINT: conversions are the point
+    Layout<R>& l = Reach::layout(lend_);
+    arg_.how = ArgRef::How::Lend;
+    arg_.layout = ref(l, element_type<T>);
+    arg_.owner = &l.storage;
+  }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  const ArgRef& arg() const noexcept { return arg_; }
+
+ private:
+  Lend<T, R> lend_;
+  ArgRef arg_;
+};
 
 /// Numbers that a Scalar<T> takes: floating ones for floating types, integers for all but bool, bool for bool.
 template <class X, class T>
@@ -143,18 +162,14 @@ class Number {
   ArgRef arg_;
 };
 
-/// A tensor operand inside an operation: leased from the moment the operation is built.
-struct TensorOperand {
-  runtime::Lease lease;
+/// An operand of a host operation, with room for its extents.
+struct ReadOperand {
+  runtime::Lease lease;         ///< from the moment the operation is built
   runtime::StorageRef storage;  ///< null while the operand is an operation that has not run
   bool known = false;           ///< its extents and strides are known
   std::int64_t offset = 0;      ///< elements
   std::unique_ptr<OpBase> pending;
-  void (*resolve)(OpBase&, const Stream&, Place&) = nullptr;
-};
-
-/// An operand of a host operation, with room for its extents.
-struct ReadOperand : TensorOperand {
+  const OpAccess* access = nullptr;  ///< of `pending`
   std::int64_t dims[kMaxRank] = {};
   std::int64_t strides[kMaxRank] = {};
   int rank = 0;

@@ -237,7 +237,8 @@ Op<Tensor<detail::element_of<A>, detail::ReadableArg<A>::rank>> clone(
 template <Element T, int R>
 Op<void> copy_into(const Lend<T, R>& to, const std::type_identity_t<detail::Read<T, R>>& from,
                    SourceLocation where = SourceLocation::current()) {
-  return Op<void>(std::make_unique<detail::CopyNode<void, T, R>>(detail::lend_arg(to), from.arg(), where));
+  return Op<void>(
+      std::make_unique<detail::CopyNode<void, T, R>>(detail::Lent<T, R>(std::move(to)).arg(), from.arg(), where));
 }
 /// The same with a tensor that is given and comes back.
 template <Element T, int R>

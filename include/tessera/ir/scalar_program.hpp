@@ -22,6 +22,9 @@ class ScalarProgram {
   std::uint64_t evaluate(std::span<const std::uint64_t> args) const;
   bool holds(std::span<const std::uint64_t> args) const { return (evaluate(args) & 1) != 0; }
 
+  /// True if the value depends on argument slot `slot`.
+  bool reads(std::size_t slot) const noexcept;
+
   struct Step;  ///< defined in the source file
 
  private:

@@ -57,6 +57,9 @@ class Kernel {
 
   /// Which obligations hold for these slots, one bit each.
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
+  /// The bits of a slot that code() depends on (analysis::Facts::slot_mask): who keeps an answer of code() compares
+  /// them.
+  std::uint64_t slot_mask(std::size_t slot) const noexcept;
   const ir::Module& module() const noexcept { return *module_; }
 
  private:

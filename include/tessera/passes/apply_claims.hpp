@@ -1,6 +1,7 @@
 // Uses the claims that hold in a launch. docs/compiler/apply_claims.md.
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
@@ -12,5 +13,7 @@ namespace tessera::passes {
 /// `assume` says what is known of the entry's arguments. `facts` names operations that are gone afterwards: its claims
 /// must not be used again.
 void apply_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_t held);
+/// The same for claims about the operations of `module` (Facts::claims_of).
+void apply_claims(ir::Module& module, std::span<const analysis::Claim> claims, std::uint64_t held);
 
 }  // namespace tessera::passes

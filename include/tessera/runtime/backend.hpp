@@ -18,6 +18,7 @@ using StorageRef = std::shared_ptr<Storage>;
 class StreamCore;
 struct Failure;
 using FailureRef = std::shared_ptr<Failure>;
+class LeaseLink;
 
 /// Of all memory, in bytes: what the CUDA driver gives, and four cache lines of the CPU.
 inline constexpr std::size_t kStorageAlignment = 256;
@@ -32,6 +33,8 @@ enum class AccessMode : std::uint8_t {
 struct Access {
   StorageRef storage;
   AccessMode mode = AccessMode::Read;
+  /// The caller's lease of `storage`: released by submit() once the use is noted, in the same step. Nobody else looks.
+  LeaseLink* lease = nullptr;
 };
 
 /// Blocks of a launch.

@@ -19,6 +19,37 @@ struct Holder {
   const void* operation = nullptr;    ///< equal for holders of one operation: "argument 3 and argument 1 of ..."
 };
 
+/// A lease as an entry in its storage's list: what Lease is made of. Neither moves nor keeps the storage alive: whoever
+/// has it does. Taking and releasing it is one exchange of the storage's mutex each.
+class LeaseLink {
+ public:
+  LeaseLink() noexcept = default;
+  LeaseLink(const LeaseLink&) = delete;
+  LeaseLink& operator=(const LeaseLink&) = delete;
+  ~LeaseLink() { release(); }
+
+  /// Throws BorrowError if another lease conflicts. The link is not held.
+  void take(Storage& storage, bool exclusive, const Holder& holder);
+  void release() noexcept {
+    if (storage_ != nullptr) release_held();
+  }
+  Storage* storage() const noexcept { return storage_; }  ///< null if not held
+  bool exclusive() const noexcept { return exclusive_; }
+  const Holder& holder() const noexcept { return holder_; }
+
+ private:
+  friend class Storage;
+  friend class Lease;
+  void release_held() noexcept;
+  void take_over(LeaseLink& other) noexcept;  // its place in the list
+  void link(Storage& storage) noexcept;       // under the storage's mutex
+  void unlink() noexcept;                     // same
+  Storage* storage_ = nullptr;
+  LeaseLink *previous_ = nullptr, *next_ = nullptr;
+  Holder holder_;
+  bool exclusive_ = false;
+};
+
 /// A lease of one storage (kept alive by it). Movable, not copyable; empty after a move.
 class Lease {
  public:
@@ -29,8 +60,8 @@ class Lease {
 
   explicit operator bool() const noexcept { return storage_ != nullptr; }
   const StorageRef& storage() const noexcept { return storage_; }
-  bool exclusive() const noexcept { return exclusive_; }
-  const Holder& holder() const noexcept { return holder_; }
+  bool exclusive() const noexcept { return link_.exclusive(); }
+  const Holder& holder() const noexcept { return link_.holder(); }
   void release() noexcept;
 
  protected:
@@ -38,13 +69,8 @@ class Lease {
   Lease(StorageRef storage, bool exclusive, const Holder& holder);
 
  private:
-  friend class Storage;
-  void link() noexcept;    // under the storage's mutex
-  void unlink() noexcept;  // same
   StorageRef storage_;
-  Lease *previous_ = nullptr, *next_ = nullptr;
-  Holder holder_;
-  bool exclusive_ = false;
+  LeaseLink link_;
 };
 
 /// The right to read; any number at a time, but none beside a writer.

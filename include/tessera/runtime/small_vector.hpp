@@ -66,9 +66,9 @@ class SmallVector {
   void clear() noexcept { truncate(0); }
 
  private:
-  T inline_[N]{};
-  std::unique_ptr<T[]> heap_;
   std::size_t size_ = 0, capacity_ = N;
+  std::unique_ptr<T[]> heap_;
+  T inline_[N]{};
 };
 
 }  // namespace tessera::runtime

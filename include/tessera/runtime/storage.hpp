@@ -85,7 +85,9 @@ class Storage : public std::enable_shared_from_this<Storage> {
   /// writer, and for writes also the readers since, as far as they are on other streams. Reserves what note() needs.
   void order(const std::shared_ptr<StreamCore>& stream, AccessMode mode);
   /// The work `number` of `stream`, just enqueued, uses the storage. Cannot fail after order().
-  void note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number, AccessMode mode) noexcept;
+  /// Releases `lease` (of this storage), if there is one.
+  void note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number, AccessMode mode,
+            LeaseLink* lease = nullptr) noexcept;
   /// The work for which order() was called is not enqueued after all.
   void forget(AccessMode mode) noexcept;
   /// The failure that the contents carry; empty if none. Meaningful in device order (in a queue's work) or after
@@ -104,27 +106,28 @@ class Storage : public std::enable_shared_from_this<Storage> {
   void settle_outcome(const void* outcome, FailureRef failure) noexcept;
 
  private:
-  friend class Lease;
+  friend class LeaseLink;
   void order_behind_others(const std::shared_ptr<StreamCore>& stream, AccessMode mode);
   static StorageRef make(Device, const std::shared_ptr<StreamCore>& stream, std::size_t bytes, const StorageOptions&);
   void drop_ended_reads();
 
-  Device device_;
+  // What every launch touches stands together.
   void* memory_;
+  Device device_;
+  std::atomic<bool> has_failure_{false};
+  mutable SpinMutex mutex_;      // everything down to open_outcome_
+  LeaseLink* leases_ = nullptr;  // who holds it: any number of readers or one writer
+  Use last_write_;
+  std::size_t reads_to_come_ = 0;         // order() without note() so far: the room that is kept for them
+  SmallVector<Use, kInlineReads> reads_;  // since the last write, one per stream
+  FailureRef failure_;
+  std::shared_ptr<void> open_outcome_;
+
   std::size_t bytes_;
   std::shared_ptr<void> owner_;
   bool foreign_;
   std::string label_;
   std::unique_ptr<std::uint8_t[]> written_;
-  std::atomic<bool> has_failure_{false};
-
-  mutable SpinMutex mutex_;  // everything below
-  Lease* leases_ = nullptr;  // who holds it: any number of readers or one writer
-  Use last_write_;
-  SmallVector<Use, kInlineReads> reads_;  // since the last write, one per stream
-  std::size_t reads_to_come_ = 0;         // order() without note() so far: the room that is kept for them
-  FailureRef failure_;
-  std::shared_ptr<void> open_outcome_;
 };
 
 }  // namespace tessera::runtime

@@ -73,6 +73,8 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   /// all its accesses are reads. Throws DeviceError; then nothing was
   /// enqueued. What the work itself throws is not thrown here, but where its result is waited for.
   Ticket submit(const Submission&);
+  /// The same, for a caller who has the stream in hand and wants no ticket; the number of the work (0 while capturing).
+  static std::uint64_t submit(const std::shared_ptr<StreamCore>& stream, const Submission&);
   struct Allocation {
     void* memory = nullptr;
     std::uint64_t number = 0;  ///< of the allocation in the stream's order
@@ -104,6 +106,7 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   struct Waited {
     std::uint64_t stream = 0, number = 0;
   };
+  std::uint64_t enqueue(const std::shared_ptr<StreamCore>& self, const Submission&);
   EventRef event_after(std::uint64_t number);
   bool has_waited(const StreamCore& other, std::uint64_t number) const noexcept;
   void remember_wait(const StreamCore& other, std::uint64_t number) noexcept;

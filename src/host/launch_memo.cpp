@@ -1,0 +1,88 @@
+// The memory of launches: for each kernel (by its number) the last few launches, made when a thread first needs them
+// and freed with the thread. A decoder launches one kernel with a handful of shapes in turn: all of them stay.
+#include "host/launch_memo.hpp"
+
+#include <atomic>
+#include <memory>
+#include <new>
+
+#include "tessera/host/checking.hpp"
+
+namespace tessera::detail {
+namespace {
+
+constexpr std::size_t kKernels = 64;  // kernels whose numbers agree in their last bits share their shelf
+constexpr std::size_t kWays = 8;      // launches remembered there
+
+struct Shelf {
+  std::array<RememberedLaunch, kWays> launches;
+  std::size_t oldest = 0;
+};
+
+std::atomic<std::uint64_t> counter{0};
+
+/// Trivial, so that a launch gets at it without asking whether it has been made.
+struct Memory {
+  std::uint64_t thread = 0;  ///< never used again; 0: not asked yet
+  std::array<Shelf*, kKernels> shelves{};
+};
+thread_local constinit Memory memory;
+
+struct Owner {
+  ~Owner() {
+    for (Shelf*& shelf : memory.shelves) {
+      delete shelf;
+      shelf = nullptr;
+    }
+    ended = true;
+  }
+  bool ended = false;  // a launch may run while its thread ends
+};
+thread_local Owner owner;
+
+bool same(const RememberedLaunch& r, std::span<const std::uint64_t> slots) noexcept {
+  const std::uint64_t* masks = r.variant->shape_masks.data();
+  std::uint64_t differs = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) differs |= (slots[i] ^ r.slots[i]) & masks[i];
+  return differs == 0;
+}
+
+bool same(const LaunchOptions& a, const LaunchOptions& b) noexcept {
+  return a.blocks == b.blocks && a.blocks_given == b.blocks_given && a.accuracy_given == b.accuracy_given &&
+         a.accuracy == b.accuracy && a.tuning == b.tuning;
+}
+
+}  // namespace
+
+RememberedLaunch* recall_launch(const KernelRecord& record, std::uint32_t id, const LaunchOptions& options,
+                                std::span<const std::uint64_t> slots) noexcept {
+  Shelf* const shelf = memory.shelves[id % kKernels];
+  if (shelf == nullptr) return nullptr;
+  const bool checked = check_mode();
+  for (RememberedLaunch& r : shelf->launches) {
+    if (r.record == &record && r.checked == checked && same(r.options, options) && same(r, slots)) return &r;
+  }
+  return nullptr;
+}
+
+RememberedLaunch* remember_launch(const KernelRecord& record, std::uint32_t id) noexcept {
+  if (owner.ended) return nullptr;
+  Shelf*& shelf = memory.shelves[id % kKernels];
+  if (shelf == nullptr) shelf = new (std::nothrow) Shelf;
+  if (shelf == nullptr) return nullptr;
+  RememberedLaunch& r = shelf->launches[shelf->oldest];
+  shelf->oldest = (shelf->oldest + 1) % kWays;
+  r.record = &record;
+  r.checked = check_mode();
+  r.device = nullptr;
+  r.code = nullptr;
+  r.stamp = ++counter;
+  return &r;
+}
+
+std::uint64_t this_thread() noexcept {
+  if (memory.thread == 0) memory.thread = ++counter;
+  return memory.thread;
+}
+
+}  // namespace tessera::detail

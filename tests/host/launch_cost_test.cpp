@@ -1,0 +1,170 @@
+// A launch that has been made before allocates nothing, however its tensors are passed, and what a thread remembers of
+// its launches never stands for another one. Every operator new of the process is counted.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "host/expect_error.hpp"
+#include "runtime/null_device.hpp"
+#include "tessera/tessera.hpp"
+
+namespace {
+std::atomic<long> allocations{0};
+}
+
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes != 0 ? bytes : 1)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace tessera {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kOperationsReused = false;  // so that it sees every use after the end (op_memory.cpp)
+#else
+constexpr bool kOperationsReused = true;
+#endif
+
+template <int B>
+void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
+  y.store(a * x.load_like(y) + y.load());
+}
+
+template <int B>
+void five(Mut<f32, B> y, Mut<f32, B> z, In<f32, dyn> a, In<f32, dyn> b, In<f32, dyn> c, Scalar<f32> s) {
+  y.store(s * a.load_like(y) + b.load_like(y));
+  z.store(s * c.load_like(z));
+}
+
+template <int B>
+void bounded(Mut<f32, B> y, Scalar<i32> n, In<f32, dyn> x) {
+  require(n <= 8, "n must be small");
+  y.store(x.load_like(y) + cast<f32>(n));
+}
+
+template <class F>
+long allocations_of(int rounds, F launch) {
+  for (int i = 0; i < 3; ++i) launch();
+  const long before = allocations;
+  for (int i = 0; i < rounds; ++i) launch();
+  return allocations - before;
+}
+
+class LaunchCost : public testing::Test {
+ protected:
+  Tensor<f32, 1> make(std::int64_t n) { return zeros<f32>({n}).sync(stream_); }
+  runtime::NullDevice null_;
+  Stream stream_{Device(null_)};
+};
+
+TEST_F(LaunchCost, NothingIsAllocatedForTensorsGivenLentAndRead) {
+  if (!kOperationsReused) GTEST_SKIP() << "memory of operations is not reused under the address sanitizer";
+  auto y = make(4096), z = make(4096), x = make(4096);
+  const auto w = share(make(4096));
+  const auto v = x.view();
+  EXPECT_EQ(allocations_of(100, [&] { kernel<saxpy<1024>>(mut(y), 2.0f, x).on(stream_); }), 0);
+  EXPECT_EQ(allocations_of(100, [&] { y = kernel<saxpy<1024>>(std::move(y), 2.0f, w).on(stream_); }), 0);
+  EXPECT_EQ(allocations_of(100, [&] { kernel<five<1024>>(mut(y), mut(z), x, v, w, 2.0f).on(stream_); }), 0);
+  EXPECT_EQ(allocations_of(100,
+                           [&] {
+                             auto [p, q] = kernel<five<1024>>(std::move(y), std::move(z), x, v, w, 2.0f).on(stream_);
+                             y = std::move(p), z = std::move(q);
+                           }),
+            0);
+  EXPECT_EQ(allocations_of(100, [&] { (void)kernel<saxpy<1024>>(mut(y), 2.0f, x); }), 0) << "built and dropped";
+  EXPECT_EQ(allocations_of(100, [&] { kernel<saxpy<1024>>(mut(y), 2.0f, x).sync(stream_); }), 0) << "waited for";
+}
+
+TEST_F(LaunchCost, NothingIsAllocatedWhereShapesAlternate) {
+  if (!kOperationsReused) GTEST_SKIP() << "memory of operations is not reused under the address sanitizer";
+  auto a = make(4096), b = make(1024), c = make(1000), x = make(4096), y = make(1024), z = make(1000);
+  EXPECT_EQ(allocations_of(100,
+                           [&] {
+                             kernel<saxpy<1024>>(mut(a), 2.0f, x).on(stream_);
+                             kernel<saxpy<1024>>(mut(b), 2.0f, y).on(stream_);
+                             kernel<saxpy<1024>>(mut(c), 2.0f, z).on(stream_);
+                           }),
+            0);
+}
+
+TEST_F(LaunchCost, AWeightOfAnotherStreamIsWaitedForOnce) {
+  const Stream other{Device(null_)};
+  auto x = zeros<f32>({1024}).sync(other), y = make(1024);
+  kernel<saxpy<1024>>(mut(x), 2.0f, y).on(other);
+  for (int i = 0; i < 10; ++i) kernel<saxpy<1024>>(mut(y), 2.0f, x).on(stream_);
+  EXPECT_EQ(null_.waits(), 2) << "y read there, then written here; x written there, then read here";
+}
+
+/// The memory of launches must tell apart what checks, grids, recordings and code depend on.
+class Remembered : public testing::Test {
+ protected:
+  void SetUp() override { set_default_device(Device::cpu()); }
+  void expect(Tensor<f32, 1>& t, float value) {
+    for (const float v : host(t).sync()) ASSERT_EQ(v, value);
+  }
+};
+
+TEST_F(Remembered, ExtentsThatChange) {
+  for (const std::int64_t n : {1000, 1, 1024, 4097, 1000, 1, 0, 3000, 1024, 5, 6, 7, 8, 9, 10, 1000}) {
+    auto x = full<f32>({n}, 2.0f).sync(), y = full<f32>({n}, 1.0f).sync();
+    kernel<saxpy<1024>>(mut(y), 3.0f, x).sync();
+    expect(y, 7.0f);
+  }
+}
+
+TEST_F(Remembered, AddressesThatChangeTheirDivisibility) {
+  auto x = full<f32>({4096}, 2.0f).sync();
+  for (const std::int64_t from : {0, 1, 4, 0, 3, 1024, 1}) {
+    auto y = full<f32>({1024}, 1.0f).sync();
+    kernel<saxpy<1024>>(mut(y), 3.0f, x.slice<0>(from, from + 1024)).sync();
+    expect(y, 7.0f);
+  }
+}
+
+TEST_F(Remembered, ScalarsThatARequirementReads) {
+  auto x = full<f32>({1024}, 2.0f).sync(), y = full<f32>({1024}, 1.0f).sync();
+  kernel<bounded<1024>>(mut(y), 7, x).sync();
+  expect(y, 9.0f);
+  EXPECT_ERROR(ShapeError, kernel<bounded<1024>>(mut(y), 9, x).sync(), "n must be small");
+  kernel<bounded<1024>>(mut(y), 8, x).sync();
+  expect(y, 10.0f);
+}
+
+TEST_F(Remembered, CheckedModeThatIsSwitchedOn) {
+  auto x = full<f32>({1024}, 2.0f).sync(), y = full<f32>({1024}, 1.0f).sync();
+  kernel<saxpy<1024>>(mut(y), 3.0f, x).sync();
+  set_check_mode(true);
+  auto never = empty<f32>({1024}).sync();
+  EXPECT_THROW(kernel<saxpy<1024>>(mut(y), 3.0f, never).sync(), DeviceError);
+  set_check_mode(false);
+  kernel<saxpy<1024>>(mut(y), 3.0f, x).sync();
+}
+
+TEST_F(Remembered, AnOperationThatRunsOnAnotherThread) {
+  auto x = full<f32>({1024}, 2.0f).sync(), y = full<f32>({1024}, 1.0f).sync();
+  kernel<saxpy<1024>>(mut(y), 3.0f, x).sync();
+  for (int i = 0; i < 4; ++i) {  // the threads end, and what they remember with them
+    auto op = kernel<saxpy<1024>>(mut(y), 3.0f, x);
+    std::thread([&] { std::move(op).sync(); }).join();
+    auto made = [&] {
+      std::unique_ptr<Op<void>> built;
+      std::thread([&] { built = std::make_unique<Op<void>>(kernel<saxpy<1024>>(mut(y), 3.0f, x)); }).join();
+      return built;
+    }();
+    std::move(*made).sync();
+  }
+  expect(y, 1.0f + 9 * 6.0f);
+}
+
+}  // namespace
+}  // namespace tessera

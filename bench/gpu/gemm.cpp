@@ -27,10 +27,7 @@ Prepared unsafe_gemm_case(const Args& given) {
   p.flops = 2.0 * static_cast<double>(g->m) * static_cast<double>(g->n) * static_cast<double>(g->k);
   p.check = [g] { return g->check(); };
   p.launch = [g](int s, const Stream& on) {
-    kernel<unsafe_gemm<bf16, BM, BN, BK>>
-        .blocks(g->m / BM * (g->n / BN))(unsafe_::address(g->c[s]), unsafe_::address(g->a[s]),
-                                         unsafe_::address(g->b[s]), static_cast<i32>(g->n), static_cast<i32>(g->k))
-        .on(on);
+    kernel<unsafe_gemm<bf16, BM, BN, BK>>(mut(g->c[s]), g->left(s), g->right(s)).on(on);
   };
   return p;
 }

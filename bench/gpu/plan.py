@@ -44,7 +44,7 @@ GROUPS = [
     Group("layers", "matrix products of transformer layers (bf16, NT), beside cuBLAS", 0.99),
     Group("fp8", "f8e4m3 with fast accumulation, beside cuBLAS", 0.9),
     Group("ragged", "ragged matrix products (bf16, NN), multiples of 8, beside cuBLAS"),
-    Group("twins", "the price of safety: unsafe twins through raw pointers"),
+    Group("twins", "the price of safety: unsafe twins that opt out of bounds"),
 ]
 
 ROW_OPS = ["softmax", "rms_norm", "layer_norm"]

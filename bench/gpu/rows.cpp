@@ -138,8 +138,7 @@ Prepared unsafe_softmax_case(const Args& args) {
     auto r = begin(args, p);
     if (N != r->columns) throw std::runtime_error("the unsafe twin takes rows of 512, 1024, 4096, 8192 or 16384");
     p.launch = [r](int s, const Stream& on) {
-      if constexpr (N > 0)
-        kernel<unsafe_softmax<N>>.blocks(r->rows)(unsafe_::address(r->y[s]), unsafe_::address(r->x[s])).on(on);
+      if constexpr (N > 0) kernel<unsafe_softmax<N>>(mut(r->y[s]), r->x[s]).on(on);
     };
     p.check = [r] { return check_rows(*r, softmax_of); };
     return p;

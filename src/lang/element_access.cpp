@@ -57,6 +57,16 @@ Elements elements_at(ir::Builder& b, TensorState& t, Values positions, Extents s
   return {offset_pointers(b, t.pointer, offset, dims), mask ? ints::expand(b, mask, dims) : Value{}};
 }
 
+Elements claimed_elements(Elements at, bool claimed, const TensorState& t, SourceLocation loc) {
+  Tracer& tracer = state().tracer;
+  if (!claimed || !at.mask) return at;
+  if (!tracer.checked) return {at.pointers, Value{}};
+  tracer.at(loc).create(Op::Assert, {at.mask}, {},
+                        {{AttrName::message, concat("unsafe_::assume_inbounds of ", t.label(),
+                                                    " is not true: an element lies outside the tensor")}});
+  return at;
+}
+
 Value load_pointers(const Elements& at, TensorState& t, Extents shape, const PadSpec& pad, OrderTokens* order,
                     SourceLocation loc) {
   Tracer& tracer = state().tracer;
@@ -101,13 +111,15 @@ std::vector<Value> region(ir::Builder& b, Values start, Extents tile) {
 Value load_region(TensorRef ref, Extents tile, Values start, const PadSpec& pad, SourceLocation loc) {
   TensorState& t = state().tensor(ref, ParamKind::In);
   ir::Builder& b = state().tracer.at(loc);
-  return load_pointers(elements_at(b, t, region(b, start, tile), tile), t, tile, pad, nullptr, loc);
+  const Elements at = elements_at(b, t, region(b, start, tile), tile);
+  return load_pointers(claimed_elements(at, ref.inbounds, t, loc), t, tile, pad, nullptr, loc);
 }
 
 Value load_elements(TensorRef ref, Values positions, Extents shape, const PadSpec& pad, SourceLocation loc) {
   TensorState& t = state().tensor(ref, ParamKind::In);
   ir::Builder& b = state().tracer.at(loc);
-  return load_pointers(elements_at(b, t, positions, shape), t, shape, pad, nullptr, loc);
+  const Elements at = claimed_elements(elements_at(b, t, positions, shape), ref.inbounds, t, loc);
+  return load_pointers(at, t, shape, pad, nullptr, loc);
 }
 
 Value load_slices(TensorRef ref, int axis, Value index, Extents shape, const PadSpec& pad, SourceLocation loc) {
@@ -120,7 +132,8 @@ Value load_slices(TensorRef ref, int axis, Value index, Extents shape, const Pad
     line[static_cast<std::size_t>(a)] = dims[static_cast<std::size_t>(a)];
     positions.push_back(a == axis ? ints::reshape(b, index, line) : ints::iota(b, Elem::I32, a, dims));
   }
-  return load_pointers(elements_at(b, t, positions, shape), t, shape, pad, nullptr, loc);
+  const Elements at = claimed_elements(elements_at(b, t, positions, shape), ref.inbounds, t, loc);
+  return load_pointers(at, t, shape, pad, nullptr, loc);
 }
 
 Value load_anywhere(PieceRef ref, Extents tile, Values start, const PadSpec& pad, SourceLocation loc) {

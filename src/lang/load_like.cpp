@@ -67,9 +67,9 @@ Plan plan_load(Recording::Impl& s, TensorState& x, PieceState& y, Extents axes) 
 }
 
 /// `part`: the region is that of a part, which may lie outside.
-Value load_through_view(TensorState& x, const Plan& plan, bool part, const PadSpec& pad, SourceLocation loc) {
-  const Value in_range = indices_in_range(x, plan.tile, plan.index, loc, part);
-  const Value tile = load_if(in_range, x, plan.tile, plan.index, pad, nullptr, loc);
+Value load_through_view(TensorState& x, bool claimed, const Plan& plan, bool part, const PadSpec& pad,
+                        SourceLocation loc) {
+  const Value tile = load_total_or_claimed(claimed, x, plan.tile, plan.index, pad, loc, part);
   return ints::expand(state().tracer.at(loc), tile, wide(plan.result));
 }
 
@@ -116,13 +116,13 @@ Value load_like(TensorRef ref, PieceRef piece, Extents axes, const PadSpec& pad,
   const Plan plan = plan_load(s, x, y, axes);
   Value tile;
   if (!plan.any) {
-    tile = load_through_view(x, plan, y.whole != nullptr, pad, loc);
+    tile = load_through_view(x, ref.inbounds, plan, y.whole != nullptr, pad, loc);
   } else {
     const Var result = s.tracer.fresh(padding_tile(s.tracer.at(loc), x, plan.result, pad));
     s.tracer.open_if(plan.any, loc);
     s.tracer.write(result, load_stretched(x, plan, pad, loc));
     s.tracer.open_else();
-    s.tracer.write(result, load_through_view(x, plan, y.whole != nullptr, pad, loc));
+    s.tracer.write(result, load_through_view(x, ref.inbounds, plan, y.whole != nullptr, pad, loc));
     s.tracer.close();
     tile = s.tracer.read(result);
   }

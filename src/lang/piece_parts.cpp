@@ -47,7 +47,7 @@ PieceRef piece_part(PieceRef ref, int number) {
   const PieceState& piece = s.piece(ref);
   if (number < 0 || static_cast<std::size_t>(number) >= piece.parts.size())
     throw TraceError("a part was named that this piece does not have", s.tracer.location());
-  return {ref.recording, piece.parts[static_cast<std::size_t>(number)]};
+  return {ref.recording, piece.parts[static_cast<std::size_t>(number)], ref.inbounds};
 }
 
 }  // namespace tessera::lang

@@ -118,9 +118,15 @@ std::vector<ir::Value> coordinates(ir::Builder&, ir::Value number, std::span<con
 /// A tile of the padding value.
 ir::Value padding_tile(ir::Builder&, const TensorState&, Extents tile, const PadSpec&);
 
-/// Loads or stores the tile at a tile index through a partition view; the index is known to be in range.
-ir::Value load_view(TensorState&, Extents tile, Values index, const PadSpec&, OrderTokens*, SourceLocation);
-void store_view(TensorState&, Extents tile, Values index, ir::Value tile_value, OrderTokens*, SourceLocation);
+/// Loads or stores the tile at a tile index through a partition view; the index is known to be in range. `inbounds`: so
+/// is every element of the tile, as the kernel claims.
+ir::Value load_view(TensorState&, Extents tile, Values index, const PadSpec&, OrderTokens*, SourceLocation,
+                    bool inbounds = false);
+void store_view(TensorState&, Extents tile, Values index, ir::Value tile_value, OrderTokens*, SourceLocation,
+                bool inbounds = false);
+/// For an access through a handle that claims to stay inside: true if the claim is to be believed. In checked mode it
+/// is not: it is asserted, and the access stays total.
+bool believed(bool claimed, TensorState&, Extents tile, Values index, SourceLocation);
 
 /// i1: every index is inside the grid of tiles. Folded where statically known. Checked mode reports an index that is
 /// not, unless that is `usual`.
@@ -130,11 +136,19 @@ ir::Value indices_in_range(TensorState&, Extents tile, Values index, SourceLocat
 ir::Value load_if(ir::Value in_range, TensorState&, Extents tile, Values index, const PadSpec&, OrderTokens*,
                   SourceLocation);
 
+/// A load of an In at a tile index that is total, or that its handle claims to be inside. Both compute the counts
+/// first, used or not: so what they have in common stands in one order, and a proven load is the claimed one to the
+/// bit.
+ir::Value load_total_or_claimed(bool claimed, TensorState&, Extents tile, Values index, const PadSpec&, SourceLocation,
+                                bool part = false);
+
 /// Pointers to, and mask of, the elements at `positions` (one i32 or i64 tile per axis, broadcasting to `shape`).
 struct Elements {
   ir::Value pointers, mask;
 };
 Elements elements_at(ir::Builder&, TensorState&, Values positions, Extents shape);
+/// Of a handle that claims to stay inside: without a mask, or in checked mode with the mask asserted.
+Elements claimed_elements(Elements, bool claimed, const TensorState&, SourceLocation);
 ir::Value load_pointers(const Elements&, TensorState&, Extents shape, const PadSpec&, OrderTokens*, SourceLocation);
 void store_pointers(const Elements&, ir::Value value, OrderTokens*, SourceLocation);
 /// start + 0, 1, ... along `axis` (i32).

@@ -51,6 +51,9 @@ Value replace_padding(ir::Builder& b, TensorState& t, Extents tile, Values index
   return inside ? ints::select(b, ints::expand(b, inside, shape), loaded, padding_tile(b, t, tile, pad)) : loaded;
 }
 
+/// Inside along every axis.
+ir::BoolArrayAttr everywhere(Values index) { return {std::vector<bool>(index.size(), true)}; }
+
 }  // namespace
 
 std::string TensorState::label() const { return concat("argument ", position, " (", param->spelling, ")"); }
@@ -107,8 +110,8 @@ void stored(OrderTokens& order, Value token) {
   t.write(order.all, token);
 }
 
-Value load_view(TensorState& t, Extents tile, Values index, const PadSpec& pad, OrderTokens* order,
-                SourceLocation loc) {
+Value load_view(TensorState& t, Extents tile, Values index, const PadSpec& pad, OrderTokens* order, SourceLocation loc,
+                bool inbounds) {
   Tracer& tracer = state().tracer;
   const Value view = partition_view_of(t, tile, view_padding(pad.kind));
   const Value token = order != nullptr ? tracer.read(order->written) : Value{};
@@ -118,12 +121,14 @@ Value load_view(TensorState& t, Extents tile, Values index, const PadSpec& pad, 
   ir::Builder& b = tracer.at(loc);
   ir::Operation* load = b.create_grouped(Op::LoadViewTko, operands, groups, types,
                                          {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  if (inbounds) load->set_attr(AttrName::inbounds, everywhere(index));
   if (order != nullptr) loaded(*order, load->result(1), loc);
-  return pad.kind == PadKind::Value ? replace_padding(tracer.at(loc), t, tile, index, load->result(0), pad)
-                                    : load->result(0);
+  return pad.kind == PadKind::Value && !inbounds ? replace_padding(tracer.at(loc), t, tile, index, load->result(0), pad)
+                                                 : load->result(0);
 }
 
-void store_view(TensorState& t, Extents tile, Values index, Value value, OrderTokens* order, SourceLocation loc) {
+void store_view(TensorState& t, Extents tile, Values index, Value value, OrderTokens* order, SourceLocation loc,
+                bool inbounds) {
   Tracer& tracer = state().tracer;
   const Value view = partition_view_of(t, tile, std::nullopt);
   const Value token = order != nullptr ? tracer.read(order->all) : Value{};
@@ -132,6 +137,7 @@ void store_view(TensorState& t, Extents tile, Values index, Value value, OrderTo
   const Type types[] = {Type::token()};
   ir::Operation* store = tracer.at(loc).create_grouped(
       Op::StoreViewTko, operands, groups, types, {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  if (inbounds) store->set_attr(AttrName::inbounds, everywhere(index));
   if (order != nullptr) stored(*order, store->result());
 }
 
@@ -153,6 +159,21 @@ Value indices_in_range(TensorState& t, Extents tile, Values index, SourceLocatio
   return all;
 }
 
+bool believed(bool claimed, TensorState& t, Extents tile, Values index, SourceLocation loc) {
+  Tracer& tracer = state().tracer;
+  if (!claimed || !tracer.checked) return claimed;
+  for (int a = 0; a < t.rank; ++a) {
+    const auto i = static_cast<std::size_t>(a);
+    const Value dim = dim32(t, a);
+    ir::Builder& b = tracer.at(loc);
+    const Value inside = ints::below(b, index[i], ints::div_unsigned(b, dim, ints::i32(b, tile[i])));
+    b.create(Op::Assert, {inside}, {},
+             {{AttrName::message, concat("unsafe_::assume_inbounds of ", t.label(), " is not true: a tile of ", tile[i],
+                                         " elements reaches beyond the tensor on axis ", a)}});
+  }
+  return false;
+}
+
 Value load_if(Value in_range, TensorState& t, Extents tile, Values index, const PadSpec& pad, OrderTokens* order,
               SourceLocation loc) {
   Tracer& tracer = state().tracer;
@@ -167,15 +188,23 @@ Value load_if(Value in_range, TensorState& t, Extents tile, Values index, const 
   return tracer.read(result);
 }
 
+Value load_total_or_claimed(bool claimed, TensorState& t, Extents tile, Values index, const PadSpec& pad,
+                            SourceLocation loc, bool part) {
+  for (int a = 0; a < t.rank; ++a) count_of(t, a, tile[static_cast<std::size_t>(a)]);
+  if (believed(claimed, t, tile, index, loc)) return load_view(t, tile, index, pad, nullptr, loc, true);
+  return load_if(indices_in_range(t, tile, index, loc, part), t, tile, index, pad, nullptr, loc);
+}
+
 Value load_tile(TensorRef ref, Extents tile, Values index, const PadSpec& pad, SourceLocation loc) {
   TensorState& t = state().tensor(ref, ParamKind::In);
-  return load_if(indices_in_range(t, tile, index, loc), t, tile, index, pad, nullptr, loc);
+  return load_total_or_claimed(ref.inbounds, t, tile, index, pad, loc);
 }
 
 Value load_piece(PieceRef ref, const PadSpec& pad, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   const std::vector<Value>& index = index_of(p);
-  if (p.whole == nullptr) return load_view(*p.tensor, p.extents, index, pad, &p.order, loc);
+  const bool inbounds = believed(ref.inbounds, *p.tensor, p.extents, index, loc);
+  if (p.whole == nullptr || inbounds) return load_view(*p.tensor, p.extents, index, pad, &p.order, loc, inbounds);
   const Value in_range = indices_in_range(*p.tensor, p.extents, index, loc, true);
   return load_if(in_range, *p.tensor, p.extents, index, pad, &p.order, loc);
 }
@@ -183,7 +212,8 @@ Value load_piece(PieceRef ref, const PadSpec& pad, SourceLocation loc) {
 void store_piece(PieceRef ref, Value tile, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   const std::vector<Value>& index = index_of(p);
-  if (p.whole == nullptr) return store_view(*p.tensor, p.extents, index, tile, &p.order, loc);
+  const bool inbounds = believed(ref.inbounds, *p.tensor, p.extents, index, loc);
+  if (p.whole == nullptr || inbounds) return store_view(*p.tensor, p.extents, index, tile, &p.order, loc, inbounds);
   state().tracer.open_if(indices_in_range(*p.tensor, p.extents, index, loc, true), loc);
   store_view(*p.tensor, p.extents, index, tile, &p.order, loc);
   state().tracer.close();
@@ -226,12 +256,16 @@ SubTile locate_sub(PieceState& p, Extents tile, Values index, SourceLocation loc
 Value load_sub(PieceRef ref, Extents tile, Values index, const PadSpec& pad, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   const SubTile sub = locate_sub(p, tile, index, loc);
+  if (believed(ref.inbounds, *p.tensor, tile, sub.index, loc))
+    return load_view(*p.tensor, tile, sub.index, pad, &p.order, loc, true);
   return load_if(sub.in_range, *p.tensor, tile, sub.index, pad, &p.order, loc);
 }
 
 void store_sub(PieceRef ref, Extents tile, Values index, Value value, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   const SubTile sub = locate_sub(p, tile, index, loc);
+  if (believed(ref.inbounds, *p.tensor, tile, sub.index, loc))
+    return store_view(*p.tensor, tile, sub.index, value, &p.order, loc, true);
   state().tracer.open_if(sub.in_range, loc);
   store_view(*p.tensor, tile, sub.index, value, &p.order, loc);
   state().tracer.close();

@@ -56,6 +56,7 @@ class In {
   static constexpr int rank = kRank;
 
   explicit In(lang::TensorRef tensor) : tensor_(tensor) {}
+  lang::TensorRef ref() const { return tensor_; }
 
   /// Extent of an axis; a constant where it is static.
   Tile<i32> dim(detail::AxisOf<kRank> axis) const { return Tile<i32>(lang::tensor_dim(tensor_, axis.value)); }

@@ -58,6 +58,7 @@ class MutTiles {
   static constexpr int rank = sizeof...(D);
 
   explicit MutTiles(lang::TensorRef tensor) : tensor_(tensor) {}
+  lang::TensorRef ref() const { return tensor_; }
 
   auto begin(SourceLocation loc = SourceLocation::current()) const { return Dealt(tensor_, {}, loc).begin(); }
   auto end() const { return typename Dealt::End{}; }

@@ -14,12 +14,14 @@ namespace tessera::lang {
 struct TensorRef {
   std::uint32_t recording = 0;
   std::uint32_t number = 0;
+  bool inbounds = false;  ///< accesses through it claim to be inside (unsafe_::assume_inbounds)
 };
 
 /// Names one block's piece of a mutable tensor.
 struct PieceRef {
   std::uint32_t recording = 0;
   std::uint32_t number = 0;
+  bool inbounds = false;  ///< same
 };
 
 class Recording {

@@ -1,8 +1,9 @@
-// The way out: raw pointers, assumptions and overlapping pieces. What is written here can be undefined behaviour;
-// nothing outside this namespace can.
+// The way out: accesses without bounds, raw pointers, assumptions and overlapping pieces. What is written here can be
+// undefined behaviour; nothing outside this namespace can.
 #pragma once
-#include "tessera/lang/gather.hpp"
-#include "tessera/lang/piece.hpp"
+#include "tessera/lang/in.hpp"
+#include "tessera/lang/mut.hpp"
+#include "tessera/lang/mut_tiles.hpp"
 
 namespace tessera::unsafe_ {
 
@@ -94,6 +95,49 @@ template <Element T, int... D>
 [[nodiscard]] Ptr<T, D...> assume(const Ptr<T, D...>& pointers, DivBy promise,
                                   SourceLocation loc = SourceLocation::current()) {
   return Ptr<T, D...>(lang::assume_divisible(pointers.value(), promise.divisor, loc));
+}
+
+// Accesses without bounds. Through the result every access claims to lie inside its tensor, whole tiles included: no
+// guard, no mask, no padding is left, whatever can be proven. Where that is not true the kernel reads and writes memory
+// that is not the tensor's. Checked mode does not believe it: it reports the first access that is not inside, with the
+// kernel's line, and does what the safe access would.
+//
+//   auto A = unsafe_::assume_inbounds(a.tiles(shape<BM, BK>));
+//   void twin(Mut<f32, 128> y, In<f32, dyn> x) { safe(unsafe_::assume_inbounds(y), unsafe_::assume_inbounds(x)); }
+
+/// A shared tensor: its tiles, load_like, load_at and gather.
+template <Element T, int... E>
+[[nodiscard]] In<T, E...> assume_inbounds(const In<T, E...>& tensor) {
+  lang::TensorRef ref = tensor.ref();
+  ref.inbounds = true;
+  return In<T, E...>(ref);
+}
+/// The tiles of one view of it.
+template <Element T, int... D>
+[[nodiscard]] TileGrid<T, D...> assume_inbounds(const TileGrid<T, D...>& tiles) {
+  lang::TensorRef ref = tiles.ref();
+  ref.inbounds = true;
+  return TileGrid<T, D...>(ref, tiles.padding());
+}
+/// A block's piece, and all pieces of a tensor that are dealt: load, store and the tiles of sub(). A sub-tile outside
+/// the piece may be another block's: then it is a race.
+template <Element T, int... D>
+[[nodiscard]] tessera::Mut<T, D...> assume_inbounds(const tessera::Mut<T, D...>& piece) {
+  lang::PieceRef ref = piece.ref();
+  ref.inbounds = true;
+  return tessera::Mut<T, D...>(ref);
+}
+template <Element T, int... D>
+[[nodiscard]] MutTiles<T, D...> assume_inbounds(const MutTiles<T, D...>& pieces) {
+  lang::TensorRef ref = pieces.ref();
+  ref.inbounds = true;
+  return MutTiles<T, D...>(ref);
+}
+template <Element T, int... D>
+[[nodiscard]] Piece<T, D...> assume_inbounds(const Piece<T, D...>& piece) {
+  lang::PieceRef ref = piece.ref();
+  ref.inbounds = true;
+  return Piece<T, D...>(ref);
 }
 
 /// A Mut whose tensor may overlap with itself or with other arguments, and whose block may also touch any other region:

@@ -14,6 +14,8 @@ class TileGrid {
 
  public:
   TileGrid(lang::TensorRef tensor, const lang::PadSpec& pad) : tensor_(tensor), pad_(pad) {}
+  lang::TensorRef ref() const { return tensor_; }
+  const lang::PadSpec& padding() const { return pad_; }
 
   /// Number of tiles along an axis: ceil(dim / extent).
   Tile<i32> count(detail::AxisOf<kRank> axis) const {

@@ -10,6 +10,9 @@ maximum.
 decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes; tiles of
 products of few rows (kOneRow, kFewRows); and for one kernel of each kind what starting before the predecessor's end
 gives (overlap=0: without).
+
+rows: odd rows (at least the better of torch.compile and PyTorch), row sums (4.4 TB/s), layer norm of 16384 (4.05): the
+default first, then which loads of a loop over chunks go ahead, more blocks a multiprocessor, more warps.
 """
 
 # k x n of the weights (plan.py).
@@ -104,8 +107,31 @@ def attention():
             yield f"{shape} causal=1 : " + "; ".join(some + split + more)
 
 
+def rows():
+    def row(name, columns, alternatives, impl=" impl=library"):
+        # 2^27 elements, half of what plan.py measures: beyond the caches, and quick to make.
+        return f"{name} rows={(1 << 27) // columns} columns={columns}{impl} : ; {alternatives}"
+
+    yield row("softmax", 50257, "| ahead=0; | warps=16 occupancy=2; | warps=8 occupancy=3 ahead=0; | overlap=0")
+    yield row("layer_norm", 50257, "| ahead=0; | warps=16 occupancy=2; | overlap=0")
+    yield row("rms_norm", 50257, "| ahead=0; | warps=16 occupancy=2")
+    yield row("softmax", 4097, "| warps=4; | overlap=0")
+    yield row("layer_norm", 4097, "| warps=4")
+    yield row("rms_norm", 4097, "| warps=4")
+    for name, warps in (("softmax", 2), ("layer_norm", 2), ("rms_norm", 1)):
+        yield row(name, 1023, f"| warps={warps}; | overlap=0")
+        yield row(name, 1000, "| overlap=0")
+    yield row("row_sum", 1024, "| warps=4; | overlap=0", "")
+    yield row("row_sum", 4096, "| overlap=0", "")
+    yield row("layer_norm", 16384, "| occupancy=2; | warps=16 occupancy=2; | overlap=0", "")
+    yield row("softmax", 16384, "| occupancy=2; | overlap=0", "")
+    yield row("layer_norm", 4096, "| occupancy=12", "")
+    yield row("softmax", 32768, "| ahead=2")
+
+
 PRESETS = {
     "attention": [*attention()],
     "decode": [*decoding(), *few_rows(), *overlap()],
     "gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()],
+    "rows": [*rows()],
 }

@@ -14,7 +14,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     order_tokens(f);
     clean_up(f);
     if (!target.is_gpu()) continue;
-    if (unchain_iterations(f)) {
+    if (const bool iterations = unchain_iterations(f); unchain_parts(f) || iterations) {
       order_tokens(f);
       clean_up(f);
     }

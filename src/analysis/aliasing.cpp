@@ -1,0 +1,75 @@
+// Disjoint accesses of one tensor (see aliasing.hpp). Accesses of different tensors need no analysis: what may touch
+// the same storage is ordered by tokens, and a recording has a chain of them for each tensor that is written.
+#include "tessera/analysis/aliasing.hpp"
+
+#include <algorithm>
+
+namespace tessera::analysis {
+
+using ir::Op;
+using ir::Operation;
+using ir::Value;
+
+namespace {
+
+/// x = base + offset, modulo x's width.
+struct Moved {
+  Value base;
+  std::uint64_t offset = 0;
+};
+
+Moved moved(Value x, const Divisibility& known) {
+  Moved m{x, 0};
+  const int width = ir::info(x.type().elem()).bits;
+  for (const Operation* def = x.def(); def; def = m.base.def()) {
+    if (def->op() != Op::AddI) break;
+    const LowBits left = known.of(def->operand(0)), right = known.of(def->operand(1));
+    if (right.known == width) {
+      m = {def->operand(0), m.offset + right.low};
+    } else if (left.known == width) {
+      m = {def->operand(1), m.offset + left.low};
+    } else {
+      break;
+    }
+  }
+  return m;
+}
+
+Value tensor_of(const Operation& access) {
+  if (access.op() != Op::LoadViewTko && access.op() != Op::StoreViewTko) return {};
+  const Operation* view = access.single("view").def();
+  return view && view->op() == Op::MakePartitionView ? view->operand(0) : Value();
+}
+
+}  // namespace
+
+bool never_equal(Value x, Value y, const Divisibility& known) {
+  const int width = ir::info(x.type().elem()).bits;
+  if (width != ir::info(y.type().elem()).bits) return false;
+  const auto mask = [](int bits) { return bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1; };
+  const LowBits a = known.of(x), b = known.of(y);
+  if (((a.low ^ b.low) & mask(std::min(a.known, b.known))) != 0) return true;
+  const Moved m = moved(x, known), n = moved(y, known);
+  return m.base == n.base && ((m.offset - n.offset) & mask(width)) != 0;
+}
+
+bool disjoint(const Operation& a, const Operation& b, const Divisibility& known) {
+  const Value tensor = tensor_of(a);
+  if (!tensor || tensor != tensor_of(b)) return false;
+  const ir::Type x = a.single("view").type(), y = b.single("view").type();
+  if (!std::equal(x.tile_shape().begin(), x.tile_shape().end(), y.tile_shape().begin(), y.tile_shape().end()) ||
+      !std::equal(x.dim_map().begin(), x.dim_map().end(), y.dim_map().begin(), y.dim_map().end()))
+    return false;
+  const std::vector<Value> i = a.group("index"), k = b.group("index");
+  int apart = 0;
+  for (std::size_t axis = 0; axis < i.size(); ++axis) {
+    if (i[axis] == k[axis] && x.tile_shape()[axis] == 1) continue;
+    // The line goes along this axis, in steps that are not 0.
+    const std::int64_t stride = x.tensor().strides()[static_cast<std::size_t>(x.dim_map()[axis])];
+    if (stride == ir::kDynamic || stride == 0 || !never_equal(i[axis], k[axis], known)) return false;
+    ++apart;
+  }
+  return apart == 1;
+}
+
+}  // namespace tessera::analysis

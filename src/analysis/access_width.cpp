@@ -43,9 +43,49 @@ bool inside(const Operation& access, std::size_t axis, std::int64_t tile, std::i
   return flags && flags->as<ir::BoolArrayAttr>()->values[axis];
 }
 
+/// log2 of what the right sides of a mask's comparisons divide by, through `and` and shape operations: of `i < count`
+/// those of count.
+int mask_zeros(Value mask, const Divisibility& known) {
+  const Operation* def = mask.def();
+  if (def == nullptr) return 0;
+  switch (def->op()) {
+    case Op::AndI: return std::min(mask_zeros(def->operand(0), known), mask_zeros(def->operand(1), known));
+    case Op::Broadcast:
+    case Op::Reshape: return mask_zeros(def->operand(0), known);
+    case Op::CmpI: return known.of(def->operand(1)).zeros();
+    default: return 0;
+  }
+}
+
+/// Of a tile of pointers: offsets that are a multiple of something are those of rows, one sort of others counts
+/// elements.
+std::int64_t pointer_bytes(const Operation& access, const Divisibility& known) {
+  Value p = access.operand(0);
+  const std::int64_t bytes = ir::info(p.type().pointee().elem()).bytes;
+  const int element = std::countr_zero(static_cast<std::uint64_t>(bytes));
+  int zeros = kVectorZeros, counting = 0;
+  while (const Operation* def = p.def()) {
+    if (def->op() == Op::Offset && p.type().rank() > 0) {
+      const int of_offset = known.of(def->operand(1)).zeros();
+      if (of_offset > 0)
+        zeros = std::min(zeros, of_offset + element);
+      else
+        ++counting;
+    } else if (def->op() != Op::Broadcast && def->op() != Op::Reshape) {
+      break;
+    }
+    p = def->operand(0);
+  }
+  if (counting > 1 || p.type().rank() > 0) return bytes;
+  zeros = std::min(zeros, known.of(p).zeros());
+  if (const Value mask = access.single("mask")) zeros = std::min(zeros, mask_zeros(mask, known) + element);
+  return std::int64_t{1} << std::max(zeros, element);
+}
+
 }  // namespace
 
 std::int64_t vector_bytes(const Operation& access, const Divisibility& known) {
+  if (access.op() == Op::LoadPtrTko || access.op() == Op::StorePtrTko) return pointer_bytes(access, known);
   if (access.op() != Op::LoadViewTko && access.op() != Op::StoreViewTko) return 0;
   const Operation* view = access.single("view").def();
   if (view == nullptr || view->op() != Op::MakePartitionView) return 0;

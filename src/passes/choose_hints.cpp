@@ -21,6 +21,7 @@ constexpr int kMostLatency = 6;                     // 256x128x64 and 256x256x64
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;  // 64x8 of k 128: 4 CTAs; k 256: 2; k 512: 1 (tileiras, H200)
 constexpr int kElementsAWarpChained =
     2048;  // layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76
+constexpr int kElementsAWarpNarrow = 1024;  // softmax of 4097: 148 registers and a detour through shared memory; 77
 constexpr int kMostRowWarps = 8;
 constexpr int kRowRegisters = 16;    // beside what a row kernel keeps: softmax and layer norm of 16384 fit into 64 + 16
 constexpr int kVectorBytes = 16;     // of one load of a thread
@@ -38,7 +39,7 @@ int power_of_two_below(std::int64_t n) {
 Choices choose_for_rows(const KernelFacts& facts) {
   Choices c;
   const bool chained = facts.chained_reductions && !facts.reduces_after_loop;
-  const int elements = chained ? kElementsAWarpChained : kElementsAWarp;
+  const int elements = !chained ? kElementsAWarp : facts.narrow ? kElementsAWarpNarrow : kElementsAWarpChained;
   c.warps = std::clamp(power_of_two_below(facts.largest_tile / elements), 1, kMostRowWarps);
   // A row that is multiplied with each row of a tile: with fewer than one vector for each thread it is spread otherwise
   // than the tile, and goes through shared memory in every step, with four barriers.
@@ -46,7 +47,7 @@ Choices choose_for_rows(const KernelFacts& facts) {
     c.warps = std::clamp(power_of_two_below(facts.repeated_bytes / (32 * kVectorBytes)), 1, c.warps);
   // A block that has walked its row waits at a barrier: another has to go on loading.
   if (facts.reduces_after_loop && c.warps == kMostRowWarps) c.occupancy = 2;
-  if (chained && c.warps == kMostRowWarps) {
+  if (chained && !facts.narrow && c.warps == kMostRowWarps) {
     // Few blocks share a multiprocessor, and while they wait at a barrier they load nothing: one more is worth the
     // registers that the assembler would take for comfort.
     const std::int64_t threads = std::int64_t{c.warps} * 32;

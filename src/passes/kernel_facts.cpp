@@ -6,6 +6,7 @@
 
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/divisibility.hpp"
 
 namespace tessera::passes {
 
@@ -217,6 +218,22 @@ std::int64_t bytes_repeated_by(const Operation& stretch) {
 
 }  // namespace
 
+namespace {
+
+/// True if tiles of so many elements are loaded an element or two at a time.
+bool loads_narrowly(const ir::Function& f, std::int64_t elements) {
+  constexpr std::int64_t kNarrowBytes = 4;
+  const analysis::Divisibility known(f);
+  bool narrow = false;
+  ir::walk(f.body(), [&](const Operation& op) {
+    if (is_load(op) && op.result(0).type().num_elements() >= elements)
+      narrow = narrow || analysis::vector_bytes(op, known) <= kNarrowBytes;
+  });
+  return narrow;
+}
+
+}  // namespace
+
 KernelFacts kernel_facts(const ir::Function& f) {
   constexpr int kNone = 1 << 20;
   KernelFacts facts;
@@ -246,6 +263,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
     if (tile) facts.largest_tile = std::max(facts.largest_tile, tile.num_elements());
   });
   facts.reduces_after_loop = reduction_depth < load_depth;
+  facts.narrow = facts.chained_reductions && loads_narrowly(f, facts.largest_tile);
   return facts;
 }
 

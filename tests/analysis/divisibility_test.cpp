@@ -123,6 +123,32 @@ TEST(Divisibility, WidthOfAccesses) {
   EXPECT_EQ(width_of_rows(2, 8, 8, true), 2);
 }
 
+TEST(Divisibility, WidthOfPointerTiles) {
+  for (const auto& [row_stride, count, expected] :
+       {std::tuple{8, 8, 16}, std::tuple{8, 4, 8}, std::tuple{1, 8, 2}, std::tuple{8, 1, 2}}) {
+    Kernel k;
+    const Value base = multiple_of(k, k.pointer(Elem::F16), 16);
+    const Value offset = multiple_of(k, k.arg(Elem::I64), static_cast<std::uint64_t>(row_stride));
+    const Value inside = multiple_of(k, k.arg(Elem::I32), static_cast<std::uint64_t>(count));
+    const Value row = k.op(Op::Offset, {base, offset}, base.type());
+    const std::vector<std::int64_t> one{1}, all{1024};
+    const auto spread = [&](Value v) {
+      const Value r = k.op(Op::Reshape, {v}, v.type().with_shape(one));
+      return k.op(Op::Broadcast, {r}, v.type().with_shape(all));
+    };
+    const Value steps = k.op(Op::Iota, {}, inside.type().with_shape(all));
+    const Value pointers = k.op(Op::Offset, {spread(row), steps}, base.type().with_shape(all));
+    const Value mask = k.op(Op::CmpI, {steps, spread(inside)}, steps.type().with_element(Elem::I1),
+                            {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less}, sign(kSigned)});
+    const std::vector<Value> operands{pointers, mask};
+    const std::vector<std::uint32_t> groups{1, 1, 0, 0};
+    const std::vector<Type> types{Type::tile(Elem::F16, {1024}), Type::token()};
+    const ir::Operation* load = k.b.create_grouped(Op::LoadPtrTko, operands, groups, types, {Kernel::weak()});
+    k.function();
+    EXPECT_EQ(analysis::vector_bytes(*load, Divisibility(*k.module.functions[0])), expected);
+  }
+}
+
 /// Asserts that `v` has the low bits that the analysis found.
 void assert_low_bits(ir::Builder b, Value v, LowBits bits) {
   const Elem elem = v.type().elem();

@@ -80,9 +80,15 @@ TEST(Hints, ARowThatIsRepeatedInALoopHasAVectorForEachThread) {
 struct ChainOfSums {
   Kernel k;
   ir::Function* f = nullptr;
-  ChainOfSums(std::int32_t n, bool in_chunks) {
+  ChainOfSums(std::int32_t n, bool in_chunks, std::uint64_t aligned = 16) {
     const Value from = k.view(Elem::F32, {n}), zero = k.i32(0);
-    Value tile = in_chunks ? added_up(from) : k.load(from, {zero})->result();
+    Operation* tensor = from.def()->operand(0).def();
+    const Value base = tensor->operand(0);
+    tensor->set_operand(
+        0, ir::Builder::before(tensor)
+               .create(Op::Assume, {base}, {base.type()}, {{ir::AttrName::predicate, ir::DivByAttr{aligned, {}, {}}}})
+               ->result());
+    Value tile = in_chunks ? added_up(from) : k.load(from, {zero}, {true})->result();
     k.keep(sum(k.binary(Op::SubF, tile, broadcast(sum(tile), tile.type()))));
     f = &k.function();
   }
@@ -120,6 +126,9 @@ TEST(Hints, ReductionsThatWaitForEachOtherTakeFewerWarpsButNotBehindALoop) {
   ChainOfSums tile(4096, false), chunks(4096, true);
   EXPECT_EQ(choose(*tile.f).warps, 2);
   EXPECT_EQ(choose(*chunks.f).warps, 8);
+  ChainOfSums odd(4096, false, 4), odd_and_large(16384, false, 4);
+  EXPECT_EQ(choose(*odd.f).warps, 4) << "one element at a time";
+  EXPECT_EQ(choose(*odd_and_large.f).occupancy, 0);
 }
 
 TEST(Hints, AThirdBlockAMultiprocessorWhereAllWarpsWaitAtBarriers) {

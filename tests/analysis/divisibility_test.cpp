@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "analysis/random_launch.hpp"
 #include "passes/pass_support.hpp"
 #include "tessera/base/error.hpp"

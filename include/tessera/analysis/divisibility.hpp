@@ -42,10 +42,10 @@ class Divisibility {
   Loop* loop_ = nullptr;
 };
 
-/// Bytes that a thread can move at a time through `access`, a load or store through a partition view or through pointers
-/// made from one: 16, or less where the base, a stride, or (if elements may lie outside along the contiguous axis) its
-/// extent is not known to be a multiple. The size of an element for views without an axis of stride 1; 0 for other
-/// operations.
+/// Bytes that a thread can move at a time through `access`, a load or store through a partition view or through
+/// pointers made from one: 16, or less where the base, a stride, or (if elements may lie outside along the contiguous
+/// axis) its extent is not known to be a multiple. The size of an element for views without an axis of stride 1; 0 for
+/// other operations.
 std::int64_t vector_bytes(const ir::Operation& access, const Divisibility&);
 
 }  // namespace tessera::analysis

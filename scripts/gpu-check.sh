@@ -9,7 +9,10 @@
 #
 #   --quick         tests and the first benchmarks (the default)
 #   --full          everything
-#   --only STEPS    only the named steps: build, smoke, tests, sanitize, bench (comma-separated)
+#   --only STEPS    only the named steps: build, smoke, tests, sanitize, bench, tune (comma-separated)
+#   --tune N        after the others, for about N seconds: `tessera tune` of the plan's shapes (docs/tuning.md). What it
+#                   found is in tune.txt; its records are in h200.tune, where a second run with the same --out continues.
+#                   Alone: --only build,tune --tune N
 #   --minutes N     ends after about N minutes (default: 9.5 for --quick, 60 for --full); steps that do not fit are cut
 #   --bundle FILE   unpacks NVIDIA's assembler from FILE, as scripts/get-tileiras.sh --bundle has packed it
 #   --prefix DIR    looks here first for GoogleTest (CMAKE_PREFIX_PATH)
@@ -28,7 +31,7 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-mode=quick steps=build,smoke,tests,sanitize,bench minutes='' bundle='' prefix='' wheels='' pack='' out='' groups='' commit='' device=cuda jobs='' build=''
+mode=quick steps=build,smoke,tests,sanitize,bench minutes='' bundle='' prefix='' wheels='' pack='' out='' groups='' commit='' device=cuda jobs='' build='' tune=''
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) mode=quick ;;
@@ -40,6 +43,7 @@ while [ $# -gt 0 ]; do
     --wheels) wheels=${2:?--wheels needs a folder}; shift ;;
     --pack) pack=${2:?--pack needs a folder}; shift ;;
     --out) out=${2:?--out needs a folder}; shift ;;
+    --tune) tune=${2:?--tune needs a number of seconds}; shift ;;
     --groups) groups=${2:?--groups needs a list}; shift ;;
     --commit) commit=${2:?--commit needs a name}; shift ;;
     --device) device=${2:?--device needs cuda or cpu}; shift ;;
@@ -51,8 +55,9 @@ while [ $# -gt 0 ]; do
   shift
 done
 for step in ${steps//,/ }; do
-  [[ $step =~ ^(build|smoke|tests|sanitize|bench)$ ]] || die "unknown step $step; there are build, smoke, tests, sanitize and bench"
+  [[ $step =~ ^(build|smoke|tests|sanitize|bench|tune)$ ]] || die "unknown step $step; there are build, smoke, tests, sanitize, bench and tune"
 done
+[ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
 # Seconds: a quick check leaves something of ten minutes for the benchmarks.
 if [ $mode = quick ]; then tests_limit=150 sanitize_limit=90; else tests_limit=900 sanitize_limit=600; fi
 [ -n "$minutes" ] || { [ $mode = quick ] && minutes=9.5 || minutes=60; }
@@ -158,10 +163,14 @@ install_peers() {
 do_build() {
   local start=$SECONDS log=$out/build.txt code
   run_limited 120 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DTESSERA_BUILD_TESTS=OFF \
-    -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_GPU_CHECK=ON ${prefix:+"-DCMAKE_PREFIX_PATH=$prefix"} ${prefix:+"-DTESSERA_GTEST_PREFIX=$prefix"} >"$log" 2>&1 ||
+    -DTESSERA_BUILD_TOOLS="$(wanted tune && echo ON || echo OFF)" -DTESSERA_BUILD_GPU_CHECK=ON ${prefix:+"-DCMAKE_PREFIX_PATH=$prefix"} ${prefix:+"-DTESSERA_GTEST_PREFIX=$prefix"} >"$log" 2>&1 ||
     { tail -n 20 "$log"; record build FAILED $((SECONDS - start)) "cmake could not configure; see build.txt"; return 1; }
-  run_limited 400 ninja -C "$build" -j "$jobs" gpu_small gpu_bench >>"$log" 2>&1
-  run_limited 400 ninja -C "$build" -j "$jobs" -k 0 >>"$log" 2>&1
+  if [[ ,$steps, =~ ,(smoke|tests|sanitize|bench), ]]; then
+    run_limited 400 ninja -C "$build" -j "$jobs" gpu_small gpu_bench >>"$log" 2>&1
+    run_limited 400 ninja -C "$build" -j "$jobs" -k 0 >>"$log" 2>&1
+  else
+    run_limited 400 ninja -C "$build" -j "$jobs" tessera_command >>"$log" 2>&1
+  fi
   code=$?
   if [ $code = 0 ]; then
     record build ok $((SECONDS - start)) "$(grep -c 'Building CXX' "$log") files, $jobs at a time"
@@ -331,6 +340,22 @@ do_bench() {
   fi
 }
 
+# What the tuner finds for the plan's shapes, and how far the defaults are from it.
+do_tune() {
+  local start=$SECONDS code seconds tool=$build/tools/tessera
+  [ -x "$tool" ] || { record tune FAILED 0 "the tessera command was not built"; return; }
+  seconds=$(($(limit $((${tune:-240} + 60))) - 60))  # what has begun by then still ends
+  [ $seconds -ge 10 ] || { record tune FAILED 0 "no time was left"; return; }
+  run_limited $((seconds + 60)) "$tool" tune --plan --seconds "$seconds" -j "$jobs" --out "$out/h200.tune" >"$out/tune.txt" 2>&1
+  code=$?
+  sed -n '/^defaults beside tuned/,$p' "$out/tune.txt"
+  if [ $code = 0 ]; then
+    record tune ok $((SECONDS - start)) "$(tail -n 1 "$out/tune.txt")"
+  else
+    record tune FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit' || echo "exit $code"); $(tail -n 1 "$out/tune.txt" | cut -c1-120)"
+  fi
+}
+
 say "the machine"
 assembler=$(unpack_assembler 2>&1)
 install_peers >"$work/logs/peers.txt" 2>&1  # needs the assembler in its place
@@ -340,7 +365,7 @@ if wanted bench && [ "$device" = cuda ] && [ $mode = full ] && python3 -c 'impor
   run_limited 300 python3 bench/gpu/peers.py --precompile >"$work/logs/precompile.txt" 2>&1 &
   torch_warm=$!
 fi
-for step in build smoke tests sanitize bench; do
+for step in build smoke tests sanitize bench tune; do
   wanted $step || continue
   if [ "$(left)" -le 5 ]; then record $step FAILED 0 "no time was left"; continue; fi
   say "$step ($(left) s left)"

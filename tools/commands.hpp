@@ -18,4 +18,7 @@ int explain_command(Words words);
 /// `one_size`: the first value of each axis.
 int bench_command(Words words, bool one_size = false);
 
+/// `tessera tune KERNEL key=value ...`: measures what may vary for the library's kernels; docs/tuning.md.
+int tune_command(Words words);
+
 }  // namespace tessera

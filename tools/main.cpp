@@ -20,6 +20,7 @@ int usage(std::FILE* out) {
       "  explain   what the compiler makes of a program's kernels: conditions, accesses, hints, the assembler's "
       "remarks\n"
       "  bench     measures kernels over sizes, the library's or your own: tables and charts\n"
+      "  tune      measures tiles and hints of the library's kernels for given shapes, and records the best\n"
       "  help      this text\n",
       out);
   return out == stdout ? 0 : 2;
@@ -43,6 +44,7 @@ int main(int argc, char** argv) {
     if (is("build")) return tessera::build_command(words);
     if (is("bench")) return tessera::bench_command(words);
     if (is("bench-library")) return bench_library(argc - 1, argv + 1);
+    if (is("tune")) return tessera::tune_command(words);
     if (is("explain")) return tessera::explain_command(words);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tessera %s: %s\n", argv[1], error.what());

@@ -1,6 +1,8 @@
 // One run, step by step as docs/tuning.md tells it.
 #include "tessera/host/tuner.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -25,6 +27,7 @@ const char* name_of(TrialOutcome outcome) {
     case TrialOutcome::Wrong: return "wrong result";
     case TrialOutcome::Pressure: return "register pressure";
     case TrialOutcome::Failed: return "failed";
+    case TrialOutcome::Same: return "same code";
     case TrialOutcome::NotTried: return "not tried";
     case TrialOutcome::Compiled: return "compiled";
   }
@@ -81,12 +84,15 @@ class Run {
     const ProfileRange range(ProfileTopic::Tune, concat("space ", subject_.name()).c_str(), {});
     list_points();
     compile_points();
+    drop_equals();
     if (options_.only_compile == 0) {
       require_one_usable();
       open_journal();
-      measure_points();
-      play_off();
-      finish();
+      if (!keep_fresh()) {
+        measure_points();
+        play_off();
+        finish();
+      }
     }
     for (Point& p : points_) report_.trials.push_back(std::move(p.trial));
     return std::move(report_);
@@ -156,6 +162,16 @@ class Run {
       p.usable = true;
     } catch (const std::exception& error) { drop(p, TrialOutcome::Failed, error.what()); }
   }
+  /// Hints that say what the cost model says as well.
+  void drop_equals() {
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      for (std::size_t j = i + 1; points_[i].usable && j < points_.size(); ++j) {
+        Point& later = points_[j];
+        if (!later.usable || later.candidate != points_[i].candidate) continue;
+        if (later.trial.code.code == points_[i].trial.code.code) drop(later, TrialOutcome::Same, "");
+      }
+    }
+  }
   static void drop(Point& p, TrialOutcome outcome, std::string why) {
     p.trial.outcome = outcome;
     p.trial.note = std::move(why);
@@ -192,6 +208,20 @@ class Run {
           take_up(p, known);
       }
     }
+  }
+  /// A record of the file whose run has ended, if its point is still what it was.
+  bool keep_fresh() {
+    if (!options_.keep || !journal_ || access(options_.file.c_str(), F_OK) != 0 || !journal_->read().empty())
+      return false;
+    for (const TuningRecord& r : read_records(options_.file)) {
+      for (const Point& p : points_) {
+        if (!p.usable || p.trial.choice != r.choice || p.trial.hints != r.hints) continue;
+        if (p.trial.code.hash != r.hash || !jit::same_subject(r, record_of(p))) continue;
+        report_.best = r;
+        return report_.kept = true;
+      }
+    }
+    return false;
   }
   void take_up(Point& p, const TuningRecord& known) {
     p.trial.resumed = true;
@@ -314,6 +344,15 @@ class Run {
 };
 
 }  // namespace
+
+const TuningRecord* find_record(const std::vector<TuningRecord>& records, const TuneSubject& subject) {
+  const std::string arguments = subject.arguments(), device = jit::device_description(subject.device());
+  const TuningRecord* found = nullptr;
+  for (const TuningRecord& r : records) {
+    if (r.space == subject.name() && r.arguments == arguments && r.device == device) found = &r;
+  }
+  return found;
+}
 
 TuningReport run_tuner(const TuneSubject& subject, const TuneOptions& options) { return Run(subject, options).go(); }
 

@@ -7,6 +7,7 @@
 #include "jit/collect.hpp"
 #include "jit/cuda_work.hpp"
 #include "jit/generate.hpp"
+#include "jit/sha256.hpp"
 #include "jit/tuning_choice.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/base/format.hpp"
@@ -96,22 +97,28 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
 
 CodeReport Kernel::report(Device device, std::span<const std::uint64_t> slots) {
   const Code& made = code(device, slots);
-  const TuningSubject s = tuning_subject(options_.label, *module_, evaluate(slots), &device, target_of(device));
-  return {s.label, s.hash, s.held, s.device, s.gpu, s.assembler, made.notes ? *made.notes : CodeNotes{}};
+  CodeReport r = describe(prepared_for(evaluate(slots), &device, target_of(device)), evaluate(slots), &device);
+  if (made.notes) r.notes = *made.notes;
+  return r;
 }
 
 CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64_t> slots) const {
-  const std::uint64_t held = evaluate(slots);
-  const TuningSubject s = tuning_subject(options_.label, *module_, held, nullptr, gpu);
-  const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, nullptr, gpu);
-  const Prepared p = analysis_ ? prepare(*module_, analysis_->facts, held, gpu, tuning) : prepare(*module_, gpu);
-  return {s.label,
-          s.hash,
-          s.held,
-          s.device,
-          s.gpu,
-          s.assembler,
-          notes_of(make_cubin(*p.module, s.gpu, options_.label, p.bytecode).code)};
+  const Prepared p = prepared_for(evaluate(slots), nullptr, gpu);
+  CodeReport r = describe(p, evaluate(slots), nullptr);
+  r.notes = notes_of(make_cubin(*p.module, r.gpu, options_.label, p.bytecode).code);
+  return r;
+}
+
+Prepared Kernel::prepared_for(std::uint64_t held, const Device* device, const passes::Target& target) const {
+  if (!analysis_) return prepare(*module_, target);
+  const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, device, target);
+  return prepare(*module_, analysis_->facts, held, target, tuning);
+}
+
+CodeReport Kernel::describe(const Prepared& p, std::uint64_t held, const Device* device) const {
+  TuningSubject s = tuning_subject(options_.label, *module_, held, device, p.target);
+  return {std::move(s.label), std::move(s.hash),      std::move(s.held),       std::move(s.device),
+          std::move(s.gpu),   std::move(s.assembler), hex(sha256(p.bytecode)), {}};
 }
 
 const Code& Kernel::find_or_compile(Device device, std::uint64_t held) {

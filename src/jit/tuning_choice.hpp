@@ -22,8 +22,6 @@ struct TuningSubject {
 /// SHA-256 of a recording without its source lines, as hexadecimal digits.
 std::string hash_of(const ir::Module& recording);
 std::string held_text(std::uint64_t held);
-/// "NVIDIA H200", "cpu".
-std::string device_description(Device device);
 /// The release of the assembler that compiles for `gpu`, "13.5"; empty if there is none.
 std::string assembler_release(const std::string& gpu);
 /// Of a recording on a device. `device` null: of a GPU that is not here.

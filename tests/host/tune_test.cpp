@@ -154,6 +154,24 @@ TEST_F(Tune, RecordsGoToTheFileAndTheJournalAway) {
   EXPECT_EQ(read_records(quick.file).size(), 2u) << "other arguments";
   tune(adders, quick, mut(y), x, 3.0f);
   EXPECT_EQ(read_records(quick.file).size(), 2u);
+  const auto known = read_records(quick.file);
+  ASSERT_NE(find_record(known, adders, mut(y), x, 2.0f), nullptr);
+  EXPECT_EQ(*find_record(known, adders, mut(y), x, 2.0f), r.best);
+  EXPECT_EQ(find_record(known, adders, mut(y), x, 4.0f), nullptr);
+}
+
+TEST_F(Tune, AFreshRecordOfAFinishedRunIsKeptIfAsked) {
+  const auto r = tune(adders, {.file = folder + "/cpu.tune", .launches = 3, .rounds = 3}, mut(y), x, 2.0f);
+  EXPECT_FALSE(r.kept);
+  const auto again = tune(adders, {.file = folder + "/cpu.tune", .keep = true}, mut(y), x, 2.0f);
+  EXPECT_TRUE(again.kept);
+  EXPECT_EQ(again.best, r.best);
+  EXPECT_FALSE(tune(adders, {.file = folder + "/cpu.tune", .keep = true, .launches = 3}, mut(y), x, 5.0f).kept);
+  const auto changed =
+      space("adders", "", candidate<slowly<1024>>("1024"), candidate<slowly<512>>("512"), candidate<slowly<16>>("16"));
+  EXPECT_FALSE(
+      tune(changed, {.file = folder + "/cpu.tune", .keep = true, .launches = 2, .rounds = 1}, mut(y), x, 2.0f).kept)
+      << "another kernel under the same names";
 }
 
 std::atomic<int> launches_of_512{0};

@@ -42,3 +42,5 @@ set_tests_properties(tools.explain_measured PROPERTIES LABELS "tools+tileiras"
                      PASS_REGULAR_EXPRESSION "kernel softmax_row for sm_90.*conditions.*load.*softmax on cpu.*rows=16 columns=1024.*GB/s +[0-9.]+ %")
 add_test(NAME tools.explain_wrong COMMAND tessera_command explain softmax columns=many)
 set_tests_properties(tools.explain_wrong PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "columns must be a whole number, found many")
+add_test(NAME tools.tune COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/tune.py $<TARGET_FILE:tessera_command>)
+set_tests_properties(tools.tune PROPERTIES LABELS tools)

@@ -5,6 +5,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -87,6 +88,7 @@ std::string difference_of(const std::vector<T>& found, const std::vector<T>& wan
         return difference_text(argument, i, static_cast<double>(found[i]), static_cast<double>(wanted[i]));
     }
   } else {
+    if (std::memcmp(found.data(), wanted.data(), found.size() * sizeof(T)) == 0) return {};  // as most are
     const double allowed = tolerance > 0 ? tolerance : default_tolerance<T>();
     double squares = 0;
     std::size_t finite = 0;
@@ -208,6 +210,13 @@ template <class... F, class First, class... A>
   requires(!std::is_same_v<First, TuneOptions>)
 TuningReport tune(const TuningSpace<F...>& space, const First& first, const A&... args) {
   return tune(space, TuneOptions{}, first, args...);
+}
+
+/// Of the records of a file, the one for these arguments on their device; null if there is none.
+template <class... F, class... A>
+const TuningRecord* find_record(const std::vector<TuningRecord>& records, const TuningSpace<F...>& space,
+                                const A&... args) {
+  return detail::find_record(records, detail::TuneSubjectOf<TuningSpace<F...>, A...>(space, args...));
 }
 
 }  // namespace tessera

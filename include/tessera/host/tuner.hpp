@@ -11,16 +11,17 @@
 namespace tessera {
 
 struct TuneOptions {
-  std::string file;      ///< the record is added there, and an interrupted run continues; empty: nothing is written
-  std::string hints;     ///< instead of the space's ("-": none)
-  std::string first;     ///< the default candidate; empty: the space's first
-  double seconds = 0;    ///< no new measurements after so long; 0: no limit
-  double tolerance = 0;  ///< of results, relative; 0: by element type. Integers are compared exactly
-  bool warm = false;     ///< caches keep what the last launch left in them
-  int jobs = 0;          ///< compilations at a time; 0: one per processor
-  int launches = 10;     ///< of each point, before the last round
-  int rounds = 15;       ///< of the last round
-  int only_compile = 0;  ///< compute capability of a GPU that need not be here (90): compiles for it and runs nothing
+  std::string file = {};   ///< the record is added there, and an interrupted run continues; empty: nothing is written
+  std::string hints = {};  ///< instead of the space's ("-": none)
+  std::string first = {};  ///< the default candidate; empty: the space's first
+  double seconds = 0;      ///< no new measurements after so long; 0: no limit
+  double tolerance = 0;    ///< of results, relative; 0: by element type. Integers are compared exactly
+  bool keep = false;       ///< a fresh record of a finished run in the file is the answer, without measuring again
+  bool warm = false;       ///< caches keep what the last launch left in them
+  int jobs = 0;            ///< compilations at a time; 0: one per processor
+  int launches = 10;       ///< of each point, before the last round
+  int rounds = 15;         ///< of the last round
+  int only_compile = 0;    ///< compute capability of a GPU that need not be here (90): compiles for it and runs nothing
 };
 
 enum class TrialOutcome : std::uint8_t {
@@ -29,6 +30,7 @@ enum class TrialOutcome : std::uint8_t {
   Wrong,     ///< another result than the default's
   Pressure,  ///< the assembler warns of registers
   Failed,    ///< did not compile, or its launch failed
+  Same,      ///< the same code as an earlier point
   NotTried,  ///< the time was up
   Compiled,  ///< only_compile
 };
@@ -48,6 +50,7 @@ struct TuningTrial {
 struct TuningReport {
   TuningRecord best;  ///< empty if only compiled
   std::vector<TuningTrial> trials;
+  bool kept = false;  ///< `best` was in the file, and nothing was measured
 };
 
 namespace detail {
@@ -83,6 +86,9 @@ class TuneSubject {
 
 /// Throws CompileError if no point of the space can be used, IoError for the file.
 TuningReport run_tuner(const TuneSubject& subject, const TuneOptions& options);
+
+/// The last record of this subject and its device; null if there is none.
+const TuningRecord* find_record(const std::vector<TuningRecord>& records, const TuneSubject& subject);
 
 /// "argument 2: element 17 is 3.5, expected 4".
 std::string difference_text(std::size_t argument, std::size_t element, double found, double wanted);

@@ -22,6 +22,8 @@ using analysis::ArgRole;
 using analysis::LaunchContract;
 using analysis::TensorContract;
 
+struct Prepared;
+
 /// What one launch runs.
 struct Code {
   std::shared_ptr<const runtime::Launchable> work;
@@ -74,6 +76,8 @@ class Kernel {
   const Compiled* find(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* find_general(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* compile(Device device, std::uint64_t held);
+  Prepared prepared_for(std::uint64_t held, const Device* device, const passes::Target& target) const;
+  CodeReport describe(const Prepared& prepared, std::uint64_t held, const Device* device) const;
 
   std::unique_ptr<const ir::Module> module_;
   std::unique_ptr<const Analysis> analysis_;

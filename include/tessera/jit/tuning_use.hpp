@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/jit/tuning_record.hpp"
+#include "tessera/runtime/device.hpp"
 
 namespace tessera {
 
@@ -25,6 +26,9 @@ inline constexpr TuningId kMostTunings = (1u << 24) - 1;  ///< what a key has ro
 TuningId intern_tuning(const TuningRecord& record);
 /// The record of a number.
 const TuningRecord& interned_tuning(TuningId id);
+
+/// A device as records name it: "NVIDIA H200", "cpu".
+std::string device_description(Device device);
 
 /// The combinations of "warps=2,4 latency=2,4,6" as hints, "warps=2 latency=2" first; one empty text of an empty one.
 /// Throws CompileError if a word is not understood.

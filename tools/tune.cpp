@@ -1,0 +1,289 @@
+// tessera tune: measures the spaces of the library's kernels for given shapes, or for those of the plan, and says how
+// far the library's own choices are from what was found.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tune_cases.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kUsage =
+    "tessera tune [options] KERNEL key=value ... [, KERNEL key=value ...]\n"
+    "tessera tune [options] --plan            the shapes that the project is held to\n"
+    "tessera tune --list [FILE]               the kernels that can be tuned; or the records of a file\n"
+    "    --out FILE       records go there; with it a run that was interrupted continues, and what is known is kept\n"
+    "    --again          measures also what FILE has a fresh record of\n"
+    "    --seconds N      begins nothing new after N seconds\n"
+    "    --hints \"...\"    instead of the kernel's own: \"warps=2,4 latency=2,6\"; \"-\" for none\n"
+    "    --dry-run        compiles every point and says what the assembler makes of it; needs no GPU\n"
+    "    --gpu sm_90      of --dry-run\n"
+    "    -j N             compilations at a time\n"
+    "    -v               every point, not only the best\n";
+
+/// What the project is held to (bench/gpu/plan.py), the most valuable first.
+constexpr const char* kPlan[] = {"gemm n=4096",
+                                 "gemm n=8192",
+                                 "gemm n=2048",
+                                 "gemm n=1024",
+                                 "softmax columns=4096",
+                                 "rms_norm columns=4096",
+                                 "layer_norm columns=4096",
+                                 "attention length=8192 d=128 causal=1",
+                                 "attention length=8192 d=128 causal=0",
+                                 "linear m=1 k=2560 n=19456",
+                                 "linear m=1 k=9728 n=2560",
+                                 "linear m=8 k=2560 n=19456",
+                                 "linear m=8 k=9728 n=2560",
+                                 "softmax columns=1024",
+                                 "rms_norm columns=1024",
+                                 "layer_norm columns=1024",
+                                 "softmax columns=16384",
+                                 "rms_norm columns=16384",
+                                 "layer_norm columns=16384",
+                                 "gemm n=4096 layout=NN",
+                                 "gemm n=2048 layout=NN",
+                                 "gemm n=8192 layout=NN",
+                                 "softmax columns=512",
+                                 "rms_norm columns=512",
+                                 "layer_norm columns=512",
+                                 "softmax columns=50257",
+                                 "rms_norm columns=50257",
+                                 "layer_norm columns=50257",
+                                 "softmax columns=1000",
+                                 "softmax columns=1023",
+                                 "softmax columns=4097",
+                                 "linear m=1 k=2560 n=6144",
+                                 "linear m=1 k=4096 n=2560",
+                                 "linear m=1 k=5120 n=51200",
+                                 "linear m=1 k=2560 n=151936",
+                                 "linear m=16 k=2560 n=19456",
+                                 "linear m=64 k=2560 n=19456",
+                                 "attention length=8192 d=64 causal=1",
+                                 "attention length=8192 d=256 causal=1",
+                                 "attention length=8192 d=64 causal=0",
+                                 "attention length=8192 d=256 causal=0",
+                                 "attention length=2048 d=128 causal=1",
+                                 "attention length=16384 d=128 causal=1",
+                                 "gemm m=512 n=19456 k=2560",
+                                 "gemm m=2048 n=2560 k=9728",
+                                 "gemm n=1536",
+                                 "gemm n=3072",
+                                 "gemm n=5120"};
+
+struct Command {
+  TuneOptions options;
+  std::vector<std::string> asked;
+  std::string gpu = "sm_90", listed;
+  double seconds = 0;
+  bool list = false, dry = false, again = false, all = false;
+};
+
+std::vector<TuneCase> all_cases() {
+  std::vector<TuneCase> all = tune_product_cases();
+  for (auto some : {tune_attention_cases, tune_row_cases}) {
+    for (const TuneCase& c : some()) all.push_back(c);
+  }
+  return all;
+}
+
+/// Of "--out FILE" and the like; null if the word is no such option.
+std::string* text_option(Command& c, const std::string& word) {
+  if (word == "--out") return &c.options.file;
+  if (word == "--hints") return &c.options.hints;
+  if (word == "--gpu") return &c.gpu;
+  return nullptr;
+}
+
+bool parse(Words words, Command& c) {
+  std::string kernel;
+  const auto end_kernel = [&] {
+    if (!kernel.empty()) c.asked.push_back(kernel);
+    kernel.clear();
+  };
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string word = words[i];
+    const bool last = i + 1 == words.size();
+    if (std::string* text = text_option(c, word)) {
+      if (last) return false;
+      *text = words[++i];
+    } else if (word == "--seconds" || word == "-j") {
+      if (last) return false;
+      const double value = std::atof(words[++i]);
+      if (!(value > 0)) return false;
+      (word == "-j" ? (void)(c.options.jobs = static_cast<int>(value)) : (void)(c.seconds = value));
+    } else if (word == "--plan") {
+      for (const char* shape : kPlan) c.asked.emplace_back(shape);
+    } else if (word == "--list") {
+      c.list = true;
+      if (!last) c.listed = words[++i];
+    } else if (word == "--dry-run") {
+      c.dry = true;
+    } else if (word == "--again") {
+      c.again = true;
+    } else if (word == "-v") {
+      c.all = true;
+    } else if (word.starts_with("-")) {
+      return false;
+    } else {
+      const bool ends = word.ends_with(",");
+      if (ends) word.pop_back();
+      if (!word.empty()) kernel += (kernel.empty() ? "" : " ") + word;
+      if (ends) end_kernel();
+    }
+  }
+  end_kernel();
+  return c.list || !c.asked.empty();
+}
+
+int list_kernels() {
+  for (const TuneCase& c : all_cases()) std::printf("%-11s %s\n            hints: %s\n", c.name, c.arguments, c.hints);
+  return 0;
+}
+
+int list_records(const std::string& path) {
+  const auto records = read_records(path);
+  for (const TuningRecord& r : records) {
+    std::printf("%s  %s\n    %s %s; %.4f ms, default %.4f ms; %s, assembler %s, Tessera %s, %s\n", r.space.c_str(),
+                r.arguments.c_str(), r.choice.c_str(), r.hints.empty() ? "without hints" : r.hints.c_str(), r.ms,
+                r.default_ms, r.device.c_str(), r.assembler.empty() ? "none" : r.assembler.c_str(), r.library.c_str(),
+                r.date.c_str());
+  }
+  std::printf("%zu records\n", records.size());
+  return 0;
+}
+
+TuningReport run(const std::string& asked, const TuneOptions& options) {
+  measure::Args args;
+  std::string name;
+  for (std::size_t at = 0; at < asked.size();) {
+    const std::size_t end = std::min(asked.find(' ', at), asked.size());
+    const std::string word = asked.substr(at, end - at);
+    at = end + 1;
+    const std::size_t equals = word.find('=');
+    if (name.empty() && equals == std::string::npos)
+      name = word;
+    else if (equals != std::string::npos)
+      args.set(word.substr(0, equals), word.substr(equals + 1));
+    else
+      throw std::runtime_error(concat("expected key=value, found ", word, " (kernels are separated by a comma)"));
+  }
+  for (const TuneCase& c : all_cases()) {
+    if (name == c.name) return c.run(args, options);
+  }
+  throw std::runtime_error(concat("there is no kernel \"", name, "\" to tune; tessera tune --list names them"));
+}
+
+void print_trial(const TuningTrial& t) {
+  const jit::CubinResources& r = t.code.notes.resources;
+  const std::string time = t.ms > 0 ? concat(static_cast<double>(static_cast<long>(t.ms * 1e5)) / 1e5, " ms") : "";
+  std::printf("    %-14s %-34s %-12s %-17s", t.choice.c_str(), t.hints.empty() ? "(default hints)" : t.hints.c_str(),
+              time.c_str(), name_of(t.outcome));
+  if (r.registers > 0)
+    std::printf(" %3u registers, %5.1f KiB shared", r.registers, static_cast<double>(r.shared) / 1024);
+  if (r.stack > 0) std::printf(", %u bytes spilled", r.stack);
+  if (!t.note.empty()) std::printf("  %s", t.note.substr(0, 160).c_str());
+  std::puts("");
+}
+
+/// The best few, or all; how many were dropped and why.
+void print_report(const TuningReport& report, bool all) {
+  std::vector<const TuningTrial*> shown;
+  int counts[8] = {};
+  for (const TuningTrial& t : report.trials) {
+    ++counts[static_cast<int>(t.outcome)];
+    if (all || t.outcome == TrialOutcome::Measured) shown.push_back(&t);
+  }
+  std::stable_sort(shown.begin(), shown.end(), [](auto* a, auto* b) {
+    return a->outcome == TrialOutcome::Measured && (b->outcome != TrialOutcome::Measured || a->ms < b->ms);
+  });
+  if (!all && shown.size() > 4) shown.resize(4);
+  for (const TuningTrial* t : shown) print_trial(*t);
+  std::printf("    %zu points:", report.trials.size());
+  for (int i = 0; i < 8; ++i) {
+    if (counts[i] > 0) std::printf(" %d %s", counts[i], name_of(static_cast<TrialOutcome>(i)));
+  }
+  std::puts("");
+}
+
+struct Line {
+  std::string asked;
+  TuningRecord best;
+};
+
+/// The library's choices beside what was found.
+int summary(const std::vector<Line>& lines, int failed, int left) {
+  constexpr double kAllowed = 1.05;
+  int within = 0;
+  double worst = 1;
+  std::printf("\n%-44s %11s %11s %7s\n", "defaults beside tuned", "default ms", "tuned ms", "ratio");
+  for (const Line& l : lines) {
+    const double ratio = l.best.default_ms > 0 ? l.best.default_ms / l.best.ms : INFINITY;
+    worst = std::max(worst, ratio);
+    within += ratio <= kAllowed ? 1 : 0;
+    std::printf("%-44s %11.4f %11.4f %7.3f  %s %s\n", l.asked.c_str(), l.best.default_ms, l.best.ms, ratio,
+                l.best.choice.c_str(), l.best.hints.c_str());
+  }
+  std::printf("within 5 %%: %d of %zu, worst %.3f; %d failed, %d not begun\n", within, lines.size(), worst, failed,
+              left);
+  return failed > 0 ? 1 : 0;
+}
+
+int tune_all(const Command& c) {
+  using Clock = std::chrono::steady_clock;
+  const auto started = Clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - started).count(); };
+  std::vector<Line> lines;
+  int failed = 0, left = 0;
+  for (const std::string& asked : c.asked) {
+    TuneOptions options = c.options;
+    if (c.seconds > 0) options.seconds = c.seconds - elapsed();
+    if (c.seconds > 0 && options.seconds <= 0) {
+      ++left;
+      continue;
+    }
+    try {
+      const double before = elapsed();
+      const TuningReport report = run(asked, options);
+      std::printf("%s  (%.1f s%s)\n", asked.c_str(), elapsed() - before, report.kept ? ", known" : "");
+      if (!report.kept) print_report(report, c.all || c.dry);
+      if (!c.dry) lines.push_back({asked, report.best});
+    } catch (const Error& error) {
+      ++failed;
+      std::printf("%s\n    %s\n", asked.c_str(), error.what());
+    }
+    std::fflush(stdout);
+  }
+  return c.dry ? (failed > 0 ? 1 : 0) : summary(lines, failed, left);
+}
+
+}  // namespace
+
+int tune_command(Words words) {
+  Command c;
+  if (!parse(words, c)) {
+    const bool asked = words.size() == 1 && std::strcmp(words[0], "--help") == 0;
+    std::fputs(kUsage, asked ? stdout : stderr);
+    return asked ? 0 : 2;
+  }
+  if (c.list) return c.listed.empty() ? list_kernels() : list_records(c.listed);
+  c.options.keep = !c.again;
+  if (c.dry) {
+    c.options.only_compile = c.gpu.starts_with("sm_") ? std::atoi(c.gpu.c_str() + 3) : 0;
+    if (c.options.only_compile <= 0) throw std::runtime_error("expected a GPU such as sm_90, found " + c.gpu);
+    set_default_device(Device::cpu());
+  }
+  std::printf("on %s\n", c.dry ? c.gpu.c_str() : default_device().name().c_str());
+  return tune_all(c);
+}
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+// The spaces of the library's kernels, by name and arguments.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tessera/host/tune.hpp"
+#include "tessera/kernels/common.hpp"
+#include "tessera/measure/measure.hpp"
+
+namespace tessera {
+
+struct TuneCase {
+  const char* name;
+  const char* arguments;  ///< the first value of each is the default; words without '=' are for people
+  const char* hints;      ///< the space's
+  TuningReport (*run)(const measure::Args&, TuneOptions);
+};
+
+std::vector<TuneCase> tune_row_cases();
+std::vector<TuneCase> tune_product_cases();
+std::vector<TuneCase> tune_attention_cases();
+
+/// An input: random numbers, or, where nothing will run, memory that is never touched.
+template <Element T, int R>
+Tensor<T, R> tune_input(const TuneOptions& options, const Dims<R>& dims, std::uint64_t seed) {
+  return options.only_compile != 0 ? empty<T>(dims).sync() : random::normal<T>(dims, seed).sync();
+}
+
+/// What the library's choice is asked for: the device at hand, or the GPU that is compiled for.
+inline kernels::Target tune_target(const TuneOptions& options) {
+  constexpr int kProcessors = 132;  // of an H200
+  return options.only_compile != 0 ? kernels::Target{true, kProcessors} : kernels::target_of(default_device());
+}
+
+}  // namespace tessera

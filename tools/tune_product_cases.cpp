@@ -12,7 +12,7 @@ namespace {
 using namespace kernels;
 
 constexpr const char* kGemmHints = "latency=2,4,6";  // of nine tiles; more by --hints
-constexpr const char* kOneRowHints = "warps=1,2,4,8";
+constexpr const char* kOneRowHints = "warps=1,2,4,8 ahead=0,1,2";
 constexpr const char* kFewRowsHints = "latency=2,4,6 occupancy=1,2";
 
 /// "row 3": candidates keep the text as it is, so it must live for ever.
@@ -96,8 +96,8 @@ TuningReport tune_linear(const measure::Args& args, TuneOptions o) {
 
 std::vector<TuneCase> tune_product_cases() {
   return {{"gemm", "n=4096 m=n k=n dtype=bf16,f16 layout=NT,NN,TN", kGemmHints, tune_gemm},
-          {"linear", "m=1..64 n=4096 k=4096 (bf16)", "of one row warps=1,2,4,8; of few latency=2,4,6 occupancy=1,2",
-           tune_linear}};
+          {"linear", "m=1..64 n=4096 k=4096 (bf16)",
+           "of one row warps=1,2,4,8 ahead=0,1,2; of few latency=2,4,6 occupancy=1,2", tune_linear}};
 }
 
 }  // namespace tessera

@@ -7,7 +7,6 @@
 #include "jit/collect.hpp"
 #include "jit/cuda_work.hpp"
 #include "jit/generate.hpp"
-#include "jit/sha256.hpp"
 #include "jit/tuning_choice.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/base/format.hpp"
@@ -117,8 +116,8 @@ Prepared Kernel::prepared_for(std::uint64_t held, const Device* device, const pa
 
 CodeReport Kernel::describe(const Prepared& p, std::uint64_t held, const Device* device) const {
   TuningSubject s = tuning_subject(options_.label, *module_, held, device, p.target);
-  return {std::move(s.label), std::move(s.hash),      std::move(s.held),       std::move(s.device),
-          std::move(s.gpu),   std::move(s.assembler), hex(sha256(p.bytecode)), {}};
+  return {std::move(s.label), std::move(s.hash),      std::move(s.held),  std::move(s.device),
+          std::move(s.gpu),   std::move(s.assembler), hash_of(*p.module), {}};
 }
 
 const Code& Kernel::find_or_compile(Device device, std::uint64_t held) {

@@ -19,8 +19,8 @@ struct TuningSubject {
   std::string gpu, assembler;  ///< as in TuningRecord
 };
 
-/// SHA-256 of a recording without its source lines, as hexadecimal digits.
-std::string hash_of(const ir::Module& recording);
+/// SHA-256 of a module without its source lines, as hexadecimal digits.
+std::string hash_of(const ir::Module& module);
 std::string held_text(std::uint64_t held);
 /// The release of the assembler that compiles for `gpu`, "13.5"; empty if there is none.
 std::string assembler_release(const std::string& gpu);

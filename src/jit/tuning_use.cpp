@@ -142,7 +142,7 @@ TuningId intern_tuning(const TuningRecord& record) {
 
 const TuningRecord& interned_tuning(TuningId id) { return find(id).record; }
 
-std::string hash_of(const ir::Module& recording) { return hex(sha256(ir::write_bytecode(recording, {{}, false}))); }
+std::string hash_of(const ir::Module& module) { return hex(sha256(ir::write_bytecode(module, {{}, false}))); }
 
 std::string held_text(std::uint64_t held) {
   std::string text;

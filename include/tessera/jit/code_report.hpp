@@ -28,7 +28,7 @@ struct CodeReport {
   std::string hash, held;  ///< as in TuningRecord
   std::string device;      ///< empty: compiled for a GPU that is not here
   std::string gpu, assembler;
-  std::string code;  ///< hash of what the assembler is given: equal ones are the same code
+  std::string code;  ///< hash of what the assembler is given, without source lines: equal ones are the same code
   CodeNotes notes;   ///< empty on the CPU
 };
 

@@ -373,15 +373,27 @@ TEST_F(FakeGpuTuning, ARecordOfAnotherDeviceAssemblerOrKernelIsRefused) {
 
 TEST_F(FakeGpuTuning, CompilingForAGpuRunsNothing) {
   options.only_compile = 90;
-  options.hints = "warps=1,4";
+  options.hints = "latency=3 warps=1,4,8";
+  const TuningReport r = tune(doublers, options, mut(y), x);
+  ASSERT_EQ(r.trials.size(), 16u);
+  EXPECT_EQ(r.trials[0].outcome, TrialOutcome::Compiled);
+  EXPECT_EQ(r.trials[2].outcome, TrialOutcome::Compiled);
+  EXPECT_EQ(r.trials[8].outcome, TrialOutcome::Pressure);
+  EXPECT_THAT(r.trials[8].note, HasSubstr("High register usage"));
+  EXPECT_EQ(r.trials[15].hints, "latency=3 warps=8");
+  EXPECT_EQ(r.best, TuningRecord());
+  EXPECT_EQ(host(y).sync()[5], -1.0f);
+}
+
+TEST_F(FakeGpuTuning, HintsWithoutEffectAreTheSameCode) {
+  options.only_compile = 90;
+  options.hints = "latency=3,4";  // of loads that feed products: there is none
   const TuningReport r = tune(doublers, options, mut(y), x);
   ASSERT_EQ(r.trials.size(), 12u);
   EXPECT_EQ(r.trials[0].outcome, TrialOutcome::Compiled);
-  EXPECT_EQ(r.trials[1].outcome, TrialOutcome::Same) << "so small a kernel has one warp anyway";
-  EXPECT_EQ(r.trials[2].outcome, TrialOutcome::Compiled);
-  EXPECT_EQ(r.trials[6].outcome, TrialOutcome::Pressure);
-  EXPECT_THAT(r.trials[6].note, HasSubstr("High register usage"));
-  EXPECT_EQ(r.trials[11].hints, "warps=4");
+  EXPECT_EQ(r.trials[1].outcome, TrialOutcome::Same);
+  EXPECT_EQ(r.trials[2].outcome, TrialOutcome::Same);
+  EXPECT_EQ(r.trials[3].outcome, TrialOutcome::Compiled);
   EXPECT_EQ(r.best, TuningRecord());
   EXPECT_EQ(host(y).sync()[5], -1.0f);
 }

@@ -42,14 +42,27 @@ def short_waves():
         yield product(n, n, n, ["tile=128x160x64,128x192x64,256x160x64,256x192x64,256x96x64", "impl=stream_k"])
 
 
+def fullness(m, n, rows, columns, processors=132):
+    """The share of its waves that a product's tiles fill."""
+    tiles = -(-m // rows) * -(-n // columns)
+    return tiles / (-(-tiles // processors) * processors)
+
+
 def layers():
+    pair, deep = "ctas=2 warps=4 occupancy=1", "occupancy=1 latency=6"
+    # Rows, columns, processors that can each have one, hints.
+    tiles = [(256, 160, 66, ""), (256, 192, 66, ""), (128, 128, 132, ""), (256, 256, 66, ""), (64, 160, 132, ""),
+             (128, 96, 132, deep), (128, 80, 132, deep), (128, 160, 66, f"{pair} latency=4"),
+             (256, 80, 66, "ctas=2 warps=8 occupancy=1 latency=4")]
     for k, n in LAYERS:
-        small = ["tile=128x96x64,128x80x64,256x160x64", "tile=256x96x64,256x80x64 | ctas=2"]
-        splits = ["impl=split_k row=3,6 parts=2,4"] if k >= 4096 else []
-        yield product(256, n, k, small + ["tile=64x160x64"] + splits)
-        yield product(512, n, k, small + ["tile=256x192x64"] + (splits if n < 4096 else []))
-        if (k, n) not in ((2560, 19456), (5120, 10240)):  # were measured at cuBLAS's speed
-            yield product(2048, n, k, ["tile=128x160x64,256x160x64,256x256x64,128x128x64"])
+        for m in (256, 512, 2048):
+            if m == 2048 and (k, n) in ((2560, 19456), (5120, 10240)):
+                continue  # were measured at cuBLAS's speed
+            best = max(fullness(m, n, *tile[:3]) for tile in tiles)
+            full = [tile for tile in tiles if fullness(m, n, *tile[:3]) > (0.9 if m == 2048 else 0.85) * best]
+            some = [f"tile={rows}x{columns}x64 | {hints}" for rows, columns, _, hints in full]
+            splits = ["impl=split_k row=3 parts=3", "impl=split_k row=6 parts=2,4"] if k >= 4096 and m * n < 1.4e6 else []
+            yield product(m, n, k, some + splits)
 
 
 def ragged():

@@ -16,7 +16,9 @@ using ir::Operation;
 
 namespace {
 
-constexpr std::int64_t kSmallTile = 64 * 128;       // accumulators (1024 cubed on an H200: 271 beside 236 TFLOP/s)
+// Accumulators. Up to the smaller: 1024 cubed on an H200, 271 beside 236 TFLOP/s. Up to the larger: 128 x 96, which one
+// block a multiprocessor computes in a single wave, with as many loads in flight as two blocks have together.
+constexpr std::int64_t kSmallTile = 64 * 128, kMediumTile = 128 * 96;
 constexpr int kMostLatency = 6;                     // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;  // 64x8 of k 128: 4 CTAs; k 256: 2; k 512: 1 (tileiras, H200)
 constexpr int kElementsAWarpChained =
@@ -79,10 +81,10 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
     c.latency = static_cast<int>(std::clamp<std::int64_t>(shared / c.occupancy / load.bytes, 2, kMostLatency));
     return c;
   }
-  if (!facts.deals_out_work && !chained && load.accumulators <= kSmallTile) {
+  if (!facts.deals_out_work && !chained && load.accumulators <= kMediumTile) {
     // Small tiles are for problems that hardly fill the machine: one block a multiprocessor, with deeper loads.
     c.occupancy = 1;
-    c.latency = 4;
+    c.latency = load.accumulators <= kSmallTile ? 4 : kMostLatency;
     return c;
   }
   // Steps that fit into the shared memory of one CTA where several share it; alone, as far ahead as pays.

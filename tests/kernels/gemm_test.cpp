@@ -55,6 +55,7 @@ TEST(Gemm, HeuristicsTakeTheTilesThatWereMeasuredBest) {
   EXPECT_EQ(chosen({256, 10240, 5120}), Tile(256, 160)) << "64 tiles on 66 pairs of processors";
   EXPECT_EQ(chosen({3072, 3072, 3072, 4}).second % 128, 0) << "parts are for 16 bits";
   EXPECT_NE(chosen({2048, 2048, 2048, 2, false}), Tile(128, 128)) << "rows between lines: large tiles load less";
+  EXPECT_EQ(chosen({2048, 2048, 2048, 1}).first, 256) << "8-bit floats are slow in small tiles";
   const Target without_clusters{true, 108, false};
   EXPECT_EQ(kGemmTiles[gemm_heuristic({4096, 4096, 4096}, without_clusters)].wave, 2);
 }

@@ -68,7 +68,10 @@ inline constexpr GemmTile kGemmTiles[] = {
     {256, 128, 128, true, 691},     // few tiles a block, long k
     {256, 256, 128, true, 684, 1},  // from 4096: two CTAs a tile
     {256, 160, 128, true, 440, 1},  // from here: pieces of parts, for the waves that the others leave short
-    {256, 192, 128, true, 523, 1}, {128, 160, 128, true, 445}, {128, 96, 128, true, 285}, {128, 80, 128, true, 270},
+    {256, 192, 128, true, 523, 1},  // 3072 cubed
+    {128, 160, 128, true, 445},     // the same where rows are few
+    {128, 96, 128, false, 285},     // a single wave
+    {128, 80, 128, false, 270},
 };
 inline constexpr int kGemmRows = 11, kPlainGemmRows = 6, kFirstGpuGemm = 2;
 /// Pieces of parts are for operands of 16 bits; what they would gain with others was never asked.
@@ -79,10 +82,14 @@ inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? 
 inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.processors);
+  // What a product of 8-bit floats holds twice costs small tiles time (2048 cubed: 128 x 128 takes 515), large ones
+  // none.
+  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? 1.45 * t.step : t.step;
   // Rows that start between lines of 128 bytes take two requests each: 52 bytes a nanosecond and processor.
   const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / 52;
   const double edges = 2000 + 2000.0 * t.m * t.n * t.wave / (2 * 128 * 128);
-  return static_cast<double>(waves * ceil_div(size.steps(), parts)) * std::max(t.step, loads) + edges;
+  return static_cast<double>(waves * ceil_div(size.steps(), parts)) * std::max(step, loads) +
+         edges * static_cast<double>(t.persistent ? 1 : waves);
 }
 
 /// The row of the table, one of the first `rows`: on a GPU the tile that takes least time.

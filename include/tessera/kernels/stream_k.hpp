@@ -21,22 +21,6 @@ void whole_tiles(MutTiles<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, Sc
     tile_if (i * c.count(1) + j < whole) { product_piece<E, M, BK>(out, a, b, operands...); }
   }
 }
-/// Of each later tile `share` parts of its sum.
-template <class M, int BK, class S, class T, int BM, int BN>
-void shared_tiles(Mut<S, 1, BM, BN> parts, In<T, dyn, dyn> a, In<T, dyn, dyn> b, Scalar<i32> whole, Scalar<i32> share) {
-  require(a.dim(1) == b.dim(0), "a's columns must be b's rows");
-  auto A = a.tiles(shape<BM, BK>);
-  auto B = b.tiles(shape<BK, BN>);
-  auto [number, zero, none] = parts.index();
-  auto tile = whole + number / share;
-  auto part = number % share;
-  auto i = tile / B.count(1), j = tile % B.count(1);
-  auto steps = ceil_div(A.count(1), share);
-  auto acc = zeros<S, BM, BN>();
-  for (auto k : range(part * steps, min((part + 1) * steps, A.count(1))))
-    acc = multiply<M>(A.load(i, k), B.load(k, j), acc);
-  parts.store(reshape(acc, shape<1, BM, BN>));
-}
 /// a b, then the epilogue. `slots`: how many tiles run at once (0: of the device).
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,

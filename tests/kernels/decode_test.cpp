@@ -69,7 +69,7 @@ TEST(DecodeAttention, PartsOfTheCache) {
     const auto n = from(lengths, {lengths.size()}).sync();
     const auto want = decoded(doubles(q), doubles(k), doubles(v), lengths,
                               [&](int b, int h, int j) { return (b * kv_heads + h) * capacity + j; });
-    for (const int parts : {0, 1, 3, 9})
+    for (const int parts : {0, 1, 3, 9, 100})
       expect_close(decode_attention(q, k, v, n, 0, parts).sync(), want, 1e-5, std::to_string(parts) + " parts");
   }
   const auto n = zeros<i32>({batch}).sync(), two = from(std::vector<i32>{1, 2}, {2}).sync();

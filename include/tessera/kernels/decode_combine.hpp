@@ -56,9 +56,21 @@ auto with_decode_tile(const DecodeShape& s, F&& f) {
                           });
 }
 
-/// One query head a block: its parts, S at a time, which divides their number.
+/// One query head a block: the sum of its S parts, weighted by exp2 of their logarithmic sums.
 template <class T, int S, int D>
 void combine_decoded(Mut<T, 1, 1, 1, D> o, In<f32, dyn, dyn, dyn, dyn, dyn> parts, In<f32, dyn, dyn, dyn, dyn> sums) {
+  require(sums.dim(2) == S, "all parts are combined in one step");
+  auto [batch, head, row, zero] = o.index();
+  auto values = reshape(parts.tiles(shape<1, 1, S, 1, D>).load(batch, head, 0, row, 0), shape<S, D>);
+  auto s = reshape(sums.tiles(shape<1, 1, S, 1>).load(batch, head, 0, row), shape<S, 1>);
+  auto weights = exp2(s - max(max(s, axis<0>), std::numeric_limits<f32>::lowest()));
+  auto acc = sum(values * weights, axis<0>) / max(sum(weights, axis<0>), 1e-30f);
+  o.store(reshape(cast<T>(acc), shape<1, 1, 1, D>));
+}
+/// The same for any multiple of S parts, S at a time.
+template <class T, int S, int D>
+void combine_many_decoded(Mut<T, 1, 1, 1, D> o, In<f32, dyn, dyn, dyn, dyn, dyn> parts,
+                          In<f32, dyn, dyn, dyn, dyn> sums) {
   auto [batch, head, row, zero] = o.index();
   auto Parts = parts.tiles(shape<1, 1, S, 1, D>);
   auto Sums = sums.tiles(shape<1, 1, S, 1>);
@@ -66,12 +78,11 @@ void combine_decoded(Mut<T, 1, 1, 1, D> o, In<f32, dyn, dyn, dyn, dyn, dyn> part
   auto acc = zeros<f32, 1, D>();
   for (auto c : range(Sums.count(2))) {
     auto s = reshape(Sums.load(batch, head, c, row), shape<S, 1>);
-    auto values = reshape(Parts.load(batch, head, c, row, 0), shape<S, D>);
     auto m2 = max(m, max(s, axis<0>));
     auto alpha = exp2(m - m2);
     auto weights = exp2(s - m2);
     l = l * alpha + sum(weights, axis<0>);
-    acc = acc * alpha + sum(values * weights, axis<0>);
+    acc = acc * alpha + sum(reshape(Parts.load(batch, head, c, row, 0), shape<S, D>) * weights, axis<0>);
     m = m2;
   }
   o.store(reshape(cast<T>(acc / max(l, 1e-30f)), shape<1, 1, 1, D>));
@@ -84,12 +95,15 @@ using DecodeParts = std::tuple<Tensor<f32, 5>, Tensor<f32, 4>>;
 /// right behind the first and is launched while that one runs.
 template <class T, int D>
 Op<Tensor<T, 4>> combine_parts(Op<DecodeParts> partial, const DecodeShape& s, SourceLocation where) {
-  return all(empty<T>(s.result_dims()), std::move(partial)).then([s, where](std::tuple<Tensor<T, 4>, DecodeParts> all) {
-    return with_extent<2, kMostCombined>(s.parts, [&](auto step) {
-      const auto& [parts, sums] = std::get<1>(all);
-      return kernel<combine_decoded<T, step, D>>(std::move(std::get<0>(all)), parts, sums, where);
-    });
-  });
+  return all(empty<T>(s.result_dims()), std::move(partial))
+      .then([s, where](std::tuple<Tensor<T, 4>, DecodeParts> made) {
+        const auto& [parts, sums] = std::get<1>(made);
+        if (s.parts > kMostCombined)
+          return kernel<combine_many_decoded<T, kMostCombined, D>>(std::move(std::get<0>(made)), parts, sums, where);
+        return with_extent<2, kMostCombined>(s.parts, [&, &parts = parts, &sums = sums](auto step) {
+          return kernel<combine_decoded<T, step, D>>(std::move(std::get<0>(made)), parts, sums, where);
+        });
+      });
 }
 
 }  // namespace tessera::kernels

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "tessera/analysis/divisibility.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::jit {
@@ -107,9 +108,13 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
     text += holds ? std::string("\n") : concat("\n        so ", purpose(o.use), "\n");
   }
   text += "  accesses\n";
-  ir::walk(entry_of(*prepared.module).body(), [&](const ir::Operation& op) {
-    const AccessText a = describe(op);
+  const ir::Function& entry = entry_of(*prepared.module);
+  const analysis::Divisibility known(entry);
+  ir::walk(entry.body(), [&](const ir::Operation& op) {
+    AccessText a = describe(op);
     if (*a.verb == '\0') return;
+    if (const std::int64_t bytes = analysis::vector_bytes(op, known); bytes > 0)
+      a.bounds += concat("; ", bytes, bytes == 1 ? " byte at a time" : " bytes at a time");
     text += concat("    ", padded(place(op.loc), 28), " ", padded(a.verb, 6), " ", padded(a.tile, 22), " ", a.path,
                    "; ", a.bounds, "\n");
   });

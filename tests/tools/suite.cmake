@@ -15,7 +15,7 @@ add_test(NAME tools.cache COMMAND tessera_command cache size)
 set_tests_properties(tools.cache PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "kernels, .* MiB of|switched off")
 add_test(NAME tools.explain COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
 set_tests_properties(tools.explain PROPERTIES LABELS "tools+tileiras"
-                     PASS_REGULAR_EXPRESSION "kernel saxpy for sm_90.*conditions.*accesses.*03_saxpy.cpp.*load.*hints: warps")
+                     PASS_REGULAR_EXPRESSION "kernel saxpy for sm_90.*conditions.*accesses.*03_saxpy.cpp.*load.*16 bytes at a time.*hints: warps")
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 add_executable(own_bench ${CMAKE_CURRENT_LIST_DIR}/own_bench.cpp)
 target_link_libraries(own_bench PRIVATE tessera_flags tessera::tessera tessera_measure)

@@ -342,11 +342,12 @@ do_bench() {
 
 # What the tuner finds for the plan's shapes, and how far the defaults are from it.
 do_tune() {
-  local start=$SECONDS code seconds tool=$build/tools/tessera
+  local start=$SECONDS code seconds tool=$build/tools/tessera shapes=(--plan)
+  [ "$device" = cuda ] || shapes=(gemm n=128 "," softmax columns=512 rows=64)
   [ -x "$tool" ] || { record tune FAILED 0 "the tessera command was not built"; return; }
   seconds=$(($(limit $((${tune:-240} + 60))) - 60))  # what has begun by then still ends
   [ $seconds -ge 10 ] || { record tune FAILED 0 "no time was left"; return; }
-  run_limited $((seconds + 60)) "$tool" tune --plan --seconds "$seconds" -j "$jobs" --out "$out/h200.tune" >"$out/tune.txt" 2>&1
+  run_limited $((seconds + 60)) "$tool" tune "${shapes[@]}" --seconds "$seconds" -j "$jobs" --out "$out/h200.tune" >"$out/tune.txt" 2>&1
   code=$?
   sed -n '/^defaults beside tuned/,$p' "$out/tune.txt"
   if [ $code = 0 ]; then

@@ -65,15 +65,16 @@ struct RowPiece<T, R, B, std::integer_sequence<int, I...>> {
 struct Target {
   bool gpu = false;
   int processors = 1;    ///< SMs of a GPU
-  bool clusters = true;  ///< a tile may take two processors (since sm_90)
+  bool clusters = true;  ///< a tile may take two processors (sm_90 to sm_110)
 };
+inline bool has_clusters(int sm) { return sm >= 90 && sm < 120; }
 inline Target target_of(const Device& device) {
   if (device.kind() != DeviceKind::Cuda) {
     const CollectedGpu gpu = collected_gpu();
-    return {gpu.sm > 0, gpu.multiprocessors, gpu.sm == 0 || gpu.sm >= 90};
+    return {gpu.sm > 0, gpu.multiprocessors, gpu.sm == 0 || has_clusters(gpu.sm)};
   }
   const runtime::cuda::DeviceInfo& info = runtime::cuda::device_info(device);
-  return {true, info.multiprocessors, info.sm() >= 90};
+  return {true, info.multiprocessors, has_clusters(info.sm())};
 }
 
 /// A configuration chosen by number instead of by the heuristics: what a tuner sets.

@@ -7,6 +7,15 @@
 
 namespace tessera::kernels {
 
+/// The extent of a piece along an axis, as a constant of its type.
+template <template <Element, int...> class Any, Element T, int... D>
+consteval int extent_of(const Any<T, D...>*, int axis) {
+  const int all[] = {D...};
+  return all[axis];
+}
+template <class Out, int Axis>
+inline constexpr int kExtentOf = extent_of(static_cast<const Out*>(nullptr), Axis);
+
 /// The parts of a piece; of one whose extents are powers of two, the piece itself.
 template <class Out>
 auto parts_of(const Out& out) {
@@ -19,7 +28,7 @@ auto parts_of(const Out& out) {
 /// The tiles of b above a part of the output: its columns, BK rows a step.
 template <int BK, class T, class Part>
 class ColumnsOf {
-  static constexpr int kAxis = Part::rank - 1, kExtent = Part::extents[kAxis];
+  static constexpr int kAxis = Part::rank - 1, kExtent = kExtentOf<Part, kAxis>;
 
  public:
   /// A part beyond the last column computes the last tile again; it is not stored.
@@ -65,7 +74,7 @@ void for_parts(const std::tuple<Part...>& parts, const std::tuple<Sum...>& sums,
 /// a b over all of k for one piece, then the epilogue.
 template <class E, class M, int BK, class Out, class T, class... P>
 void product_piece(const Out& out, const In<T, dyn, dyn>& a, const In<T, dyn, dyn>& b, const P&... operands) {
-  constexpr int BM = Out::extents[0];
+  constexpr int BM = kExtentOf<Out, 0>;
   const auto parts = parts_of(out);
   const auto sums = products<M, BM, BK>(a, b, out.index()[0], parts, range(a.tiles(shape<BM, BK>).count(1)));
   for_parts(parts, sums, [&](auto part, const auto& sum) {

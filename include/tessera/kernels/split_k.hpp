@@ -18,7 +18,7 @@ void partial_products(Mut<S, 1, BM, BN> parts, In<T, dyn, dyn> a, In<T, dyn, dyn
   auto pieces = parts_of(parts);
   auto sums = products<M, BM, BK>(a, b, i, pieces, range(part * steps, min((part + 1) * steps, all)));
   for_parts(pieces, sums,
-            [](auto out, const auto& sum) { out.store(reshape(sum, shape<1, BM, decltype(out)::extents[2]>)); });
+            [](auto out, const auto& sum) { out.store(reshape(sum, shape<1, BM, kExtentOf<decltype(out), 2>>)); });
 }
 
 /// a b in `parts` parts along k, then the epilogue.

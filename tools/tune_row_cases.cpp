@@ -16,7 +16,7 @@ struct Rows {
   Tensor<bf16, 1> weight, bias;
   Rows(const measure::Args& args, const TuneOptions& o)
       : columns(args.number("columns", 1024)),
-        rows(args.number("rows", (std::int64_t{1} << 28) / columns)),
+        rows(args.number("rows", (std::int64_t{1} << 27) / columns)),
         x(tune_input<bf16>(o, Dims<2>(rows, columns), 1)),
         y(empty<bf16>(Dims<2>(rows, columns)).sync()),
         weight(tune_input<bf16>(o, Dims<1>({columns}), 2)),
@@ -69,7 +69,7 @@ TuningReport tune_layer_norm(const measure::Args& args, TuneOptions o) {
 }  // namespace
 
 std::vector<TuneCase> tune_row_cases() {
-  constexpr const char* kArguments = "columns=1024 rows=2^28/columns (bf16)";
+  constexpr const char* kArguments = "columns=1024 rows=2^27/columns (bf16)";
   return {{"softmax", kArguments, kHints, tune_softmax},
           {"rms_norm", kArguments, kHints, tune_rms_norm},
           {"layer_norm", kArguments, kHints, tune_layer_norm}};

@@ -67,6 +67,17 @@ class LaunchCost : public testing::Test {
   Stream stream_{Device(null_)};
 };
 
+TEST_F(LaunchCost, ATuningRecordAddsNoAllocation) {
+  auto y = make(4096), x = make(4096);
+  TuningRecord record;
+  record.hints = "warps=2 occupancy=2";
+  record.space = "a name that is longer than a string's own memory";
+  const auto tuned = kernel<saxpy<512>>.tuned(record);
+  const long plain = allocations_of(100, [&] { kernel<saxpy<512>>(mut(y), 2.0f, x).on(stream_); });
+  EXPECT_EQ(allocations_of(100, [&] { tuned(mut(y), 2.0f, x).on(stream_); }), plain);
+  EXPECT_EQ(allocations_of(100, [&] { kernel<saxpy<512>>.tuned(record)(mut(y), 2.0f, x).on(stream_); }), plain);
+}
+
 TEST_F(LaunchCost, NothingIsAllocatedForTensorsGivenLentAndRead) {
   if (!kOperationsReused) GTEST_SKIP() << "memory of operations is not reused under the address sanitizer";
   auto y = make(4096), z = make(4096), x = make(4096);

@@ -39,6 +39,11 @@ void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
   y.store(a * x.load_like(y) + y.load());
 }
 
+template <int B>
+void blend(Mut<f32, B> y, In<f32, dyn> a, In<f32, dyn> b, In<f32, dyn> c, In<f32, dyn> d, Scalar<f32> s) {
+  y.store(s * a.load_like(y) + b.load_like(y) * c.load_like(y) + d.load_like(y));
+}
+
 // -- the driver's own call ("CUDA Driver API": cuModuleLoadData, cuModuleGetFunction, cuLaunchKernel) --
 struct PlainDriver {
   using Launch = int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
@@ -131,7 +136,12 @@ int run() {
   const std::array<runtime::Access, 2> accesses{
       {{ys, runtime::AccessMode::ReadWrite}, {xs, runtime::AccessMode::Read}}};
 
-  Row rows[] = {{"cuLaunchKernel", {}}, {"runtime submit", {}}, {"kernel<K>(...).on(stream)", {}}};
+  auto a = ones<f32>({kElements}).sync(), b = ones<f32>({kElements}).sync(), c = ones<f32>({kElements}).sync();
+  Row rows[] = {{"cuLaunchKernel", {}},
+                {"runtime submit", {}},
+                {"kernel<K>(...).on(stream)", {}},
+                {"the same, tensor given", {}},
+                {"five tensors", {}}};
   constexpr int kRounds = 101;
   for (int i = 0; i < kRounds; ++i) {
     round_of(rows[0], stream, [&] {
@@ -141,6 +151,8 @@ int run() {
       stream.core()->submit({loaded, {kElements / 1024, 1, 1}, args, accesses, "kernel saxpy", {}});
     });
     round_of(rows[2], stream, [&] { kernel<saxpy<1024>>(mut(y), 2.0f, x).on(stream); });
+    round_of(rows[3], stream, [&] { y = kernel<saxpy<1024>>(std::move(y), 2.0f, x).on(stream); });
+    round_of(rows[4], stream, [&] { kernel<blend<1024>>(mut(y), a, b, c, x, 2.0f).on(stream); });
   }
   std::printf("host cost of a launch on %s, nanoseconds (median of %d rounds of %d)\n",
               runtime::cuda::device_info(gpu).name.c_str(), kRounds, kLaunches);

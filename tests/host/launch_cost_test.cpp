@@ -29,8 +29,16 @@ std::atomic<long> allocations{0};
 namespace tessera {
 namespace {
 
+// Under the address sanitizer no memory of operations is reused, so that it sees every use after the end
+// (op_memory.cpp).
 #if defined(__SANITIZE_ADDRESS__)
-constexpr bool kOperationsReused = false;  // so that it sees every use after the end (op_memory.cpp)
+constexpr bool kOperationsReused = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool kOperationsReused = false;
+#else
+constexpr bool kOperationsReused = true;
+#endif
 #else
 constexpr bool kOperationsReused = true;
 #endif

@@ -87,7 +87,7 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
         generate(prepare(*module_, a.facts, held, target, tuning), device, options_, ready ? &*ready : nullptr);
     if (!target.is_gpu()) collect(*module_, a.contract, a.facts, held, options_.label, options_.tuning);
   } else {
-    made->code = generate(prepare(*module_, target), device, options_);
+    made->code = generate(prepare(*module_, target, options_.checked), device, options_);
   }
   made->next = compiled_.load(std::memory_order_acquire);
   while (!compiled_.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}
@@ -109,7 +109,7 @@ CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64
 }
 
 Prepared Kernel::prepared_for(std::uint64_t held, const Device* device, const passes::Target& target) const {
-  if (!analysis_) return prepare(*module_, target);
+  if (!analysis_) return prepare(*module_, target, options_.checked);
   const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, device, target);
   return prepare(*module_, analysis_->facts, held, target, tuning);
 }

@@ -8,6 +8,7 @@
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/verifier.hpp"
 #include "tessera/passes/apply_claims.hpp"
+#include "tessera/passes/passes.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
@@ -36,9 +37,15 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
 
 /// Checked mode on the CPU comes here: what it finds must be what the kernel does, so nothing is moved or merged (an
 /// invariant that is computed before a loop that does not run could be reported as an overflow).
-Prepared prepare(const ir::Module& module, const passes::Target& target) {
+Prepared prepare(const ir::Module& module, const passes::Target& target, bool checked) {
   ir::verify_or_throw(module);
-  return finish(ir::clone(module), target, target.is_gpu());
+  std::unique_ptr<ir::Module> copy = ir::clone(module);
+  if (checked && target.is_gpu()) {
+    for (const auto& function : copy->functions) {
+      if (function->entry) passes::check_index_arithmetic(*function);
+    }
+  }
+  return finish(std::move(copy), target, target.is_gpu());
 }
 
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,

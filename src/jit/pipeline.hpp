@@ -30,8 +30,8 @@ struct Prepared {
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
                  const passes::Target& target, const passes::Tuning* tuning = nullptr);
 /// Verifies the module (CompileError if it breaks Tile IR's rules) and runs the passes on a copy, without claims: of
-/// the launch nothing is known.
-Prepared prepare(const ir::Module& module, const passes::Target& target);
+/// the launch nothing is known. `checked`: for checked mode.
+Prepared prepare(const ir::Module& module, const passes::Target& target, bool checked = false);
 
 /// The module's only entry; throws CompileError if it has none.
 const ir::Function& entry_of(const ir::Module& module);

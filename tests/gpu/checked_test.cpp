@@ -1,6 +1,6 @@
 // Checked mode on the device: what it reports there, each with the legal program beside it; checks and prints of many
-// blocks, and what works after a failure. (Never-written elements, conflicts between blocks and overflow are found by
-// the CPU's checked mode alone; on a GPU never-written floats are NaN.)
+// blocks, and what works after a failure. (Never-written elements and conflicts between blocks are found by the CPU's
+// checked mode alone; on a GPU never-written floats are NaN.)
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -95,6 +95,20 @@ TEST_F(CheckedMode, TheAxisIsNamed) {
   const std::string beyond = device_error([&] { (void)kernel<two_axes<2>>(empty_like(x), x).sync(); });
   expect_parts(beyond, {line(two_axes_line), "tile index on axis 1", "In<f32, dyn, dyn>"});
   EXPECT_EQ(device_error([&] { (void)kernel<two_axes<1>>(empty_like(x), x).sync(); }), "");
+}
+
+void product_index(Mut<f32, 64> y, In<f32, dyn> x, Scalar<i32> n) {
+  y.store(x.tiles(shape<64>).load(n * n) + cast<f32>(n * n));  // as data the product may wrap
+}
+TEST_F(CheckedMode, IndexArithmeticThatWraps) {
+  const auto x = ones<f32>({128}).sync();
+  auto y = zeros<f32>({64}).sync();
+  const std::string text = device_error([&] { kernel<product_index>(mut(y), x, 65536).sync(); });  // 2^32: index 0
+  expect_parts(text, {"product_index", "checked_test.cpp", "index arithmetic overflows i32"});
+  EXPECT_EQ(device_error([&] { kernel<product_index>(mut(y), x, 1).sync(); }), "");
+  EXPECT_EQ(host(y).sync(), std::vector<f32>(64, 2.0f));
+  set_check_mode(false);
+  EXPECT_EQ(device_error([&] { kernel<product_index>(mut(y), x, 65536).sync(); }), "") << "index 0";
 }
 
 void copied(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y)); }

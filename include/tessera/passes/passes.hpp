@@ -51,6 +51,10 @@ bool unroll_scans(ir::Function&);
 /// changed.
 bool define_results(ir::Function&);
 
+/// Asserts behind each operation of up to 32 bits that an access depends on that its exact result fits: for checked
+/// mode on GPUs, before anything else. True if anything changed.
+bool check_index_arithmetic(ir::Function&);
+
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "tessera/analysis/index_arithmetic.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/printer.hpp"
@@ -125,7 +126,7 @@ void Translator::translate_entry_args(const ir::Block& body) {
 }
 
 void Translator::translate(const ir::Function& entry) {
-  find_index_arithmetic(entry.body());
+  for (const ir::Operation* op : analysis::index_arithmetic(entry.body())) index_arithmetic_.insert(op);
   translate_entry_args(entry.body());
   translate_block(entry.body());
 }
@@ -156,63 +157,6 @@ void Translator::translate_op(const ir::Operation& op) {
     default: break;
   }
   if (!translate_shape(op) && !translate_memory(op)) translate_elementwise(op);
-}
-
-/// Marks the integer operations that compute indices, offsets and extents of accesses. Wrapping on purpose (hashes:
-/// xori, mulhii, logical shifts, unsigned division) ends the slice.
-void Translator::find_index_arithmetic(const ir::Block& body) {
-  std::vector<ir::Value> work;
-  ir::walk(body, [&](const ir::Operation& op) {
-    if (!op.info().has(ir::traits::Read | ir::traits::Write) && op.op() != ir::Op::MakeTensorView) return;
-    for (const char* name : {"index", "source", "destination", "pointers"})
-      if (op.info().operand_group(name) >= 0)
-        for (ir::Value v : op.group(name)) work.push_back(v);
-  });
-  std::unordered_map<const ir::ValueImpl*, bool> seen;
-  const auto push_terminator = [&](const ir::Block& region, std::size_t i) {
-    if (region.terminator() != nullptr && i < region.terminator()->num_operands())
-      work.push_back(region.terminator()->operand(i));
-  };
-  while (!work.empty()) {
-    const ir::Value v = work.back();
-    work.pop_back();
-    if (!seen.emplace(v.impl(), true).second) continue;
-    const ir::Operation* op = v.def();
-    if (op == nullptr) {
-      const ir::Operation* parent = v.argument_block()->parent();
-      if (parent == nullptr || (parent->op() != ir::Op::For && parent->op() != ir::Op::Loop)) continue;
-      const std::size_t skip = parent->op() == ir::Op::For ? 1 : 0;
-      if (v.index() < skip) continue;
-      work.push_back(parent->operand(v.index() - skip + (skip != 0 ? 3 : 0)));
-      push_terminator(*v.argument_block(), v.index() - skip);
-      continue;
-    }
-    switch (op->op()) {
-      case ir::Op::AddI:
-      case ir::Op::SubI:
-      case ir::Op::MulI:
-      case ir::Op::NegI: index_arithmetic_[op] = true; [[fallthrough]];
-      case ir::Op::Select:
-      case ir::Op::Broadcast:
-      case ir::Op::Reshape:
-      case ir::Op::Permute:
-      case ir::Op::ExtI:
-      case ir::Op::TruncI:
-      case ir::Op::MaxI:
-      case ir::Op::MinI:
-      case ir::Op::Offset:
-      case ir::Op::Cat:
-      case ir::Op::Extract:
-      case ir::Op::Assume:
-        for (ir::Value o : op->operand_values()) work.push_back(o);
-        break;
-      case ir::Op::If:
-      case ir::Op::For:
-        for (std::size_t r = 0; r < op->num_regions(); ++r) push_terminator(op->region(r), v.index());
-        break;
-      default: break;
-    }
-  }
 }
 
 }  // namespace tessera::cpu

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "codegen/cpu/checker_site.hpp"
 #include "codegen/cpu/layout.hpp"
@@ -85,7 +86,6 @@ class Translator {
   void translate_block(const ir::Block&);
   void translate_op(const ir::Operation&);
   void translate_entry_args(const ir::Block&);
-  void find_index_arithmetic(const ir::Block&);
 
   // translate_elementwise.cpp
   void translate_elementwise(const ir::Operation&);
@@ -146,8 +146,7 @@ class Translator {
   std::unordered_map<const ir::ValueImpl*, Tile> tiles_;
   std::unordered_map<const ir::ValueImpl*, View> views_;
   std::unordered_map<std::string, Ref> global_pointers_;
-  std::unordered_map<const ir::Operation*, bool>
-      index_arithmetic_;  ///< feeds an index or an offset: checked for overflow
+  std::unordered_set<const ir::Operation*> index_arithmetic_;  ///< feeds an index or an offset: checked for overflow
   std::vector<LoopTarget*> loops_;
   std::vector<const std::vector<Tile>*> branch_results_;
   std::optional<std::vector<Tile>> block_id_, grid_;

@@ -89,7 +89,8 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
   }
   // Steps that fit into the shared memory of one CTA where several share it; alone, as far ahead as pays.
   const std::int64_t steps = std::int64_t{m.shared_kib} * 1024 / c.occupancy / load.bytes;
-  c.latency = chained            ? 2
+  c.latency = chained && thin    ? static_cast<int>(std::clamp<std::int64_t>(steps, 2, kMostLatency))
+              : chained          ? 2
               : c.occupancy == 1 ? kMostLatency
                                  : static_cast<int>(std::clamp<std::int64_t>(steps / 2 * 2, 2, kMostLatency));
   return c;

@@ -226,6 +226,16 @@ TEST(Hints, NoClustersBeforeHopper) {
   EXPECT_EQ(choose(*big.f, {120, 188}).ctas, 1);
 }
 
+TEST(Hints, ThinChainsLoadAsFarAheadAsFits) {
+  // 16 queries against steps of n keys of depth 128: 8 KB to 64 KB a step, two CTAs.
+  for (const auto& [n, latency] : {std::pair{16, 6}, {64, 3}, {128, 2}}) {
+    ProductLoop chain(16, n, 128, Elem::BF16, 128);
+    const passes::Choices c = choose(*chain.f);
+    EXPECT_EQ(c.occupancy, 2) << n;
+    EXPECT_EQ(c.latency, latency) << n;
+  }
+}
+
 TEST(Hints, ThinProductsKeepThreeStepsOfEachCtaInFlight) {
   // 64 rows of weights times 8 of activations, by the length of a step: 18, 36 and 72 KB.
   for (const auto& [k, occupancy] : {std::pair{128, 4}, {256, 2}, {512, 1}}) {

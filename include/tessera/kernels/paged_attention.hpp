@@ -7,6 +7,8 @@
 // 128; table (i32) is [batch, pages of a sequence], lengths (i32) the keys in use. A page number outside
 // counts as the nearest. What the pages hold beyond the keys in use must be finite.
 #pragma once
+#include <algorithm>
+
 #include "tessera/kernels/decode_combine.hpp"
 #include "tessera/kernels/decode_state.hpp"
 
@@ -67,14 +69,15 @@ Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const
   const float factor = AttentionOptions{scale}.scale_for(s.d);
   return with_decode_tile(s, [&](auto g, auto d) {
     return with_extent<16, 128>(page, [&](auto keys) {
+      constexpr int queries = std::max<int>(g, 512 / keys);  // the four warps of a block each have 16 x 8 of a product
       if (s.parts == 1)
         return tessera::reshape(
-            kernel<paged_whole<T, g, keys, d>>(empty<T>(s.result_dims()), groups, k_pages.view(), v_pages.view(),
-                                               table.view(), lengths.view(), factor, where),
+            kernel<paged_whole<T, queries, keys, d>>(empty<T>(s.result_dims()), groups, k_pages.view(), v_pages.view(),
+                                                     table.view(), lengths.view(), factor, where),
             q.dims(), where);
-      auto partial = kernel<paged_part<T, g, keys, d>>(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups,
-                                                       k_pages.view(), v_pages.view(), table.view(), lengths.view(),
-                                                       factor, where);
+      auto partial = kernel<paged_part<T, queries, keys, d>>(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()),
+                                                             groups, k_pages.view(), v_pages.view(), table.view(),
+                                                             lengths.view(), factor, where);
       return tessera::reshape(combine_parts<T, d>(std::move(partial), s, where), q.dims(), where);
     });
   });

@@ -133,7 +133,9 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   set_entry_hints(f, c);
   if (c.latency > 0)
     for (const Product& p : facts.products)
-      for (Operation* load : p.step_loads) set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, c.latency});
+      for (Operation* load : p.step_loads)
+        // Where a result is mended, one step in flight is enough: more would take shared memory from what usually runs.
+        set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, mends_products(*load) ? 1 : c.latency});
   c.persistent_blocks = std::max(1, target.multiprocessors * std::max(c.occupancy, 1) / c.ctas);
   return c;
 }

@@ -220,6 +220,17 @@ TEST(Hints, LatencyIsSetOnTheLoadsOfTheLoopOnly) {
   EXPECT_EQ(plain, 1u) << "the left operand is loaded before the loop";
 }
 
+TEST(Hints, WhatMendsAResultHasOneStepInFlight) {
+  for (const bool mends : {false, true}) {
+    ProductLoop l(64, 64, 64, Elem::BF16, 64);
+    put_into_branch(l, mends ? product_is_large(l) : l.k.arg(Elem::I1));
+    EXPECT_EQ(choose(*l.f).latency, 2);
+    const ir::Attribute* latency = passes::hint(*l.keys, "latency");
+    ASSERT_TRUE(latency);
+    EXPECT_EQ(latency->as<ir::IntAttr>()->value, mends ? 1 : 2);
+  }
+}
+
 TEST(Hints, NoClustersBeforeHopper) {
   ProductLoop big(256, 256, 64);
   EXPECT_EQ(choose(*big.f, {80, 108}).ctas, 1);

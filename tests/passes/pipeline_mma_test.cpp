@@ -42,38 +42,6 @@ TEST(PipelineMma, ScoresAreIssuedOneStepAhead) {
   EXPECT_FALSE(pipelined(l)) << "what is ahead once is not sent further";
 }
 
-/// Moves the loop into the arm of a branch on `condition`.
-void put_into_branch(ProductLoop& l, ir::Value condition) {
-  ir::Builder b = ir::Builder::before(l.loop);
-  Operation* branch = b.create(Op::If, {condition}, {l.loop->result().type()});
-  ir::Block& arm = branch->add_region();
-  ir::Block& other = branch->add_region();
-  const ir::Value start = l.loop->operand(3);
-  b.set_to_end(other);
-  b.create(Op::Yield, {start}, {});
-  l.loop->result().replace_all_uses_with(branch->result());
-  b.set_to_end(arm);
-  Operation* end = b.create(Op::Yield, {l.loop->result()}, {});
-  l.loop->move_before(end);
-}
-
-/// True if any element of the product of the loop's left operand and itself is above 1.
-ir::Value product_is_large(ProductLoop& l) {
-  ir::Builder b = ir::Builder::before(l.loop);
-  const ir::Value x = l.scores.def()->operand(0);
-  const ir::Type all = l.scores.type();
-  const ir::Value y = b.create(Op::MmaF, {x, x, b.constant_float(Elem::F32, 0, all.shape())}, {all})->result();
-  const std::int64_t corner[] = {1, 1};
-  const ir::Value zero = b.constant_int(Elem::I32, 0);
-  const ir::Value first = b.create(Op::Extract, {y, zero, zero}, {all.with_shape(corner)})->result();
-  const ir::Value number = b.create(Op::Reshape, {first}, {all.with_shape({})})->result();
-  return b
-      .create(Op::CmpF, {number, b.constant_float(Elem::F32, 1)}, {ir::Type::tile(Elem::I1)},
-              {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Greater},
-               {ir::AttrName::comparison_ordering, ir::ComparisonOrdering::Ordered}})
-      ->result();
-}
-
 TEST(PipelineMma, NotWhatMendsAResult) {
   ProductLoop rare(64, 64, 64, Elem::BF16, 64);
   put_into_branch(rare, product_is_large(rare));

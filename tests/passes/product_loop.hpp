@@ -53,4 +53,36 @@ struct ProductLoop {
   }
 };
 
+/// Moves the loop into the arm of a branch on `condition`.
+inline void put_into_branch(ProductLoop& l, ir::Value condition) {
+  ir::Builder b = ir::Builder::before(l.loop);
+  ir::Operation* branch = b.create(ir::Op::If, {condition}, {l.loop->result().type()});
+  ir::Block& arm = branch->add_region();
+  ir::Block& other = branch->add_region();
+  const ir::Value start = l.loop->operand(3);
+  b.set_to_end(other);
+  b.create(ir::Op::Yield, {start}, {});
+  l.loop->result().replace_all_uses_with(branch->result());
+  b.set_to_end(arm);
+  ir::Operation* end = b.create(ir::Op::Yield, {l.loop->result()}, {});
+  l.loop->move_before(end);
+}
+
+/// True if any element of the product of the loop's left operand and itself is above 1.
+inline ir::Value product_is_large(ProductLoop& l) {
+  ir::Builder b = ir::Builder::before(l.loop);
+  const ir::Value x = l.scores.def()->operand(0);
+  const ir::Type all = l.scores.type();
+  const ir::Value y = b.create(ir::Op::MmaF, {x, x, b.constant_float(ir::Elem::F32, 0, all.shape())}, {all})->result();
+  const std::int64_t corner[] = {1, 1};
+  const ir::Value zero = b.constant_int(ir::Elem::I32, 0);
+  const ir::Value first = b.create(ir::Op::Extract, {y, zero, zero}, {all.with_shape(corner)})->result();
+  const ir::Value number = b.create(ir::Op::Reshape, {first}, {all.with_shape({})})->result();
+  return b
+      .create(ir::Op::CmpF, {number, b.constant_float(ir::Elem::F32, 1)}, {ir::Type::tile(ir::Elem::I1)},
+              {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Greater},
+               {ir::AttrName::comparison_ordering, ir::ComparisonOrdering::Ordered}})
+      ->result();
+}
+
 }  // namespace tessera::test

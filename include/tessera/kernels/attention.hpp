@@ -1,6 +1,5 @@
 // Attention forward, tile by tile with the online softmax (Dao 2022, 2023): o = softmax(scale * q k^T) v.
 //
-//   auto o = kernels::attention(q, k, v, {.causal = true}).sync();
 //   auto o = kernels::attention(q, k, v, {.causal = true, .window = 4096}).sync();   // a query sees 4096 keys
 //
 // q is [batch, heads, queries, d], k and v [batch, kv_heads, keys, d] with heads a multiple of kv_heads, d up to 256.
@@ -16,42 +15,46 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
   require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
   auto [batch, head, block, zero] = o.index();
   auto kv_head = head / (q.dim(1) / k.dim(1));
-  auto K = k.tiles(shape<1, 1, BN, D>);
-  auto V = v.tiles(shape<1, 1, BN, D>);
   auto Q = reshape(q.load_like(o), shape<BM, D>);
   auto first = block * BM + (k.dim(2) - q.dim(2));  // the position of the first query among the keys
   auto rows = iota<i32, BM, 1>(axis<0>) + first;
-  auto begin = Scalar<i32>(0), end = K.count(2);
-  if constexpr (Mask != AttentionMask::Full) end = min(end, ceil_div(max(first + BM, 0), BN));
-  if constexpr (Mask == AttentionMask::Window) begin = max(first - window + 1, 0) / BN;
-  auto unit = scale * log2e<f32>;  // so that exp2 serves
-  auto scores = [&](const Scalar<i32>& j) {
-    auto s = mma(Q, transpose(reshape(K.load(batch, kv_head, j, 0), shape<BN, D>)), zeros<f32, BM, BN>());
-    auto partly = (j + 1) * BN > k.dim(2);
-    if constexpr (Mask != AttentionMask::Full) partly = partly || (j + 1) * BN > first;
-    if constexpr (Mask == AttentionMask::Window) partly = partly || j * BN <= first + BM - 1 - window;
+  auto unit = scale * log2e<f32>;                   // so that exp2 serves
+  auto span = [&]<int N>(Shape<1, 1, N, D> keys) {  // the tiles of keys that the block sees
+    auto begin = Scalar<i32>(0), end = k.tiles(keys).count(2);
+    if constexpr (Mask != AttentionMask::Full) end = min(end, ceil_div(max(first + BM, 0), N));
+    if constexpr (Mask == AttentionMask::Window) begin = max(first - window + 1, 0) / N;
+    return std::pair(begin, end);
+  };
+  auto scores = [&]<int N>(Shape<1, 1, N, D> keys, const Scalar<i32>& j) {
+    auto s = mma(Q, transpose(reshape(k.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>)), zeros<f32, BM, N>());
+    auto partly = (j + 1) * N > k.dim(2);
+    if constexpr (Mask != AttentionMask::Full) partly = partly || (j + 1) * N > first;
+    if constexpr (Mask == AttentionMask::Window) partly = partly || j * N <= first + BM - 1 - window;
     tile_if (partly) {
-      auto cols = iota<i32, 1, BN>(axis<1>) + j * BN;
-      auto seen = broadcast(cols < k.dim(2), shape<BM, BN>);
+      auto cols = iota<i32, 1, N>(axis<1>) + j * N;
+      auto seen = broadcast(cols < k.dim(2), shape<BM, N>);
       if constexpr (Mask != AttentionMask::Full) seen = seen && rows >= cols;
       if constexpr (Mask == AttentionMask::Window) seen = seen && rows - cols < window;
       s = where(seen, s, where(unit < 0, infinity<f32>, -infinity<f32>));
     }
     return s;
   };
-  auto attend = [&](auto state) {
-    for (auto j : range(begin, end)) state.add(scores(j), unit, reshape(V.load(batch, kv_head, j, 0), shape<BN, D>));
+  auto attend = [&]<int N>(Shape<1, 1, N, D> keys, auto tiles, auto state) {
+    for (auto j : range(tiles.first, tiles.second))
+      state.add(scores(keys, j), unit, reshape(v.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>));
     return state;
   };
+  constexpr int Fewer = D <= 64 ? BN / 2 : BN;  // leaves shared memory to the usual way
+  auto tiles = span(shape<1, 1, BN, D>);
   OnlineSoftmax<BM, D> state;
-  if constexpr (Mask == AttentionMask::Window) {
-    state = attend(state);
-  } else {
-    tile_if (begin < end) {
-      auto fixed = attend(FixedSoftmax<BM, D>(max(scores(begin), axis<1>) * unit));
-      state = fixed.state();
-      tile_if (!fixed.template holds<T>()) state = attend(OnlineSoftmax<BM, D>());
-    }
+  if constexpr (Mask == AttentionMask::Window)
+    state = attend(shape<1, 1, BN, D>, tiles, state);
+  else tile_if (tiles.first < tiles.second) {
+    auto reference = max(scores(shape<1, 1, BN, D>, tiles.first), axis<1>) * unit;
+    auto fixed = attend(shape<1, 1, BN, D>, tiles, FixedSoftmax<BM, D>(reference));
+    state = fixed.state();
+    tile_if (!fixed.template holds<T>())
+      state = attend(shape<1, 1, Fewer, D>, span(shape<1, 1, Fewer, D>), OnlineSoftmax<BM, D>());
   }
   o.store(reshape(cast<T>(state.result()), shape<1, 1, BM, D>));
 }
@@ -64,13 +67,11 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
   static_assert(Q::rank == 4 && K::rank == 4 && V::rank == 4, "attention takes [batch, heads, length, d]");
   check_attention("attention", q, k, v, 1, where);
   expect_dim("attention", "k", k, 0, q.dim(0), where);
-  const float scale = options.scale_for(q.dim(3));
-  const int mask = options.mask("attention", where);
-  return with_constant<3>(mask, [&](auto m) {
+  return with_constant<3>(options.mask("attention", where), [&](auto m) {
     return with_extent<32, 256>(q.dim(3), [&](auto d) {
       constexpr int BM = d >= 256 ? 128 : 64, BN = d >= 256 ? 64 : 128;
       return kernel<attention_forward<static_cast<AttentionMask>(m()), T, BM, BN, d>>(
-          empty<T>(q.dims(), where), q.view(), k.view(), v.view(), scale, options.window, where);
+          empty<T>(q.dims(), where), q.view(), k.view(), v.view(), options.scale_for(q.dim(3)), options.window, where);
     });
   });
 }

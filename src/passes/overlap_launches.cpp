@@ -54,8 +54,8 @@ bool overlap_launches(ir::Function& f, const Target& target) {
   ir::walk(f.body(), [&](Operation& op) {
     waits = waits || op.op() == Op::GdcWaitTko || op.op() == Op::GdcLaunchDependentsTko;
     if (op.op() == Op::MakeToken) chains.push_back(&op);
-    if (!accesses_memory(op)) return;
-    accesses = true;
+    if (!accesses_memory(op) && op.op() != Op::PrintTko) return;  // kernels print in their order
+    accesses = accesses || accesses_memory(op);
     if (!op.single("token")) unordered.push_back(&op);
   });
   if (!accesses || waits) return false;

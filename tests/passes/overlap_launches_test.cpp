@@ -72,6 +72,18 @@ TEST(OverlapLaunches, EveryAccessWaits) {
   EXPECT_FALSE(overlapped(a.k, *a.f)) << "once is enough";
 }
 
+TEST(OverlapLaunches, PrintsComeInTheOrderOfTheKernels) {
+  Kernel k;
+  const std::vector<std::uint32_t> groups{1, 0};
+  const std::vector<Value> operands{k.i32(7)};
+  const std::vector<Type> token{Type::token()};
+  const Operation* print =
+      k.b.create_grouped(Op::PrintTko, operands, groups, token, {{ir::AttrName::str, std::string("%d")}});
+  k.keep(k.i32(1));
+  ASSERT_TRUE(overlapped(k, k.function()));
+  EXPECT_TRUE(waits(*print));
+}
+
 TEST(OverlapLaunches, OnlyWhereTheMachineAndTheAssemblerCan) {
   for (const auto& [sm, bytecode, can] :
        {std::tuple{89, 4, false}, {90, 3, false}, {90, 4, true}, {100, 4, true}, {120, 5, true}}) {

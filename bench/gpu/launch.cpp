@@ -5,30 +5,17 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <tessera/tessera.hpp>
 #include <vector>
 
+#include "count_allocations.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/lang/recording.hpp"
 #include "tessera/runtime/cuda.hpp"
 #include "tessera/runtime/stream.hpp"
-
-namespace {
-std::atomic<long> allocations{0};
-}
-
-void* operator new(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(bytes != 0 ? bytes : 1)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 

@@ -5,8 +5,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/cuda.hpp"
-#include "tessera/runtime/storage.hpp"
-#include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/timing.hpp"
 
 namespace tessera::detail {
 
@@ -14,8 +13,7 @@ class TuneTimer {
  public:
   /// `warm`: caches are left as they are.
   TuneTimer(Device device, bool warm) : stream_(device) {
-    flush_ = device.backend().pattern_fill();
-    if (warm || !flush_ || device.kind() != DeviceKind::Cuda) return;
+    if (warm || device.kind() != DeviceKind::Cuda || !device.backend().pattern_fill()) return;
     // Twice the second-level cache: written, it holds nothing else.
     const std::size_t bytes = 2 * runtime::cuda::device_info(device).l2_bytes / 256 * 256;
     if (bytes > 0) scratch_ = runtime::Storage::allocate(device, bytes);
@@ -27,11 +25,11 @@ class TuneTimer {
     using Mark = std::shared_ptr<const runtime::TimeMark>;
     std::vector<std::pair<Mark, Mark>> marks;
     for (int i = 0; i < count; ++i) {
-      if (scratch_) overwrite();
+      if (scratch_) runtime::overwrite(stream_, scratch_, "emptying the caches");
       auto op = make();
-      Mark before = place();
+      Mark before = runtime::place_time_mark(stream_);
       std::move(op).on(stream_);
-      marks.emplace_back(std::move(before), place());
+      marks.emplace_back(std::move(before), runtime::place_time_mark(stream_));
     }
     stream_.synchronize();
     std::vector<double> ms;
@@ -40,27 +38,7 @@ class TuneTimer {
   }
 
  private:
-  std::shared_ptr<const runtime::TimeMark> place() {
-    auto mark = stream_.device().backend().make_time_mark();
-    runtime::Submission s;
-    s.work = mark;
-    s.label = "a time mark";
-    stream_.core()->submit(s);
-    return mark;
-  }
-  void overwrite() {
-    const std::uint64_t args[] = {0, 4};  // the pattern's bits and bytes
-    const runtime::Access access{scratch_, runtime::AccessMode::Write};
-    runtime::Submission s;
-    s.work = flush_;
-    s.args = args;
-    s.accesses = {&access, 1};
-    s.label = "emptying the caches";
-    stream_.core()->submit(s);
-  }
-
   Stream stream_;
-  std::shared_ptr<const runtime::Launchable> flush_;
   runtime::StorageRef scratch_;
 };
 

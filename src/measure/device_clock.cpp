@@ -5,7 +5,7 @@
 
 #include "tessera/base/format.hpp"
 #include "tessera/runtime/cuda.hpp"
-#include "tessera/runtime/storage.hpp"
+#include "tessera/runtime/timing.hpp"
 
 namespace tessera::measure {
 namespace {
@@ -26,27 +26,10 @@ DeviceClock::DeviceClock(Stream stream) : stream_(std::move(stream)) {
   if (device.kind() == DeviceKind::Cuda) scratch_ = runtime::Storage::allocate(device, kScratchBytes);
 }
 
-std::shared_ptr<const runtime::TimeMark> DeviceClock::place() {
-  auto mark = stream_.device().backend().make_time_mark();
-  runtime::Submission s;
-  s.work = mark;
-  s.label = "a time mark";
-  stream_.core()->submit(s);
-  return mark;
-}
-
 void DeviceClock::occupy(double milliseconds) {
   if (!scratch_) return;
-  const auto fill = stream_.device().backend().pattern_fill();
-  const std::uint64_t args[] = {0, 4};  // the pattern's bits and bytes
-  const runtime::Access access{scratch_, runtime::AccessMode::Write};
-  runtime::Submission s;
-  s.work = fill;
-  s.args = args;
-  s.accesses = {&access, 1};
-  s.label = "work that goes ahead";
   const double fills = std::max(1.0, milliseconds * kFillBytesPerMs / static_cast<double>(kScratchBytes));
-  for (int i = 0; i < static_cast<int>(fills + 0.5); ++i) stream_.core()->submit(s);
+  for (int i = 0; i < static_cast<int>(fills + 0.5); ++i) runtime::overwrite(stream_, scratch_, "work that goes ahead");
 }
 
 }  // namespace tessera::measure

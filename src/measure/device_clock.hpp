@@ -1,9 +1,8 @@
 // Timing a stream's work by the device's own clock.
 #pragma once
-#include <memory>
 #include <string>
 
-#include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/timing.hpp"
 
 namespace tessera::measure {
 
@@ -19,15 +18,14 @@ class DeviceClock {
   template <class F>
   double time(double lead_ms, F&& enqueue) {
     occupy(lead_ms);
-    const auto start = place();
+    const auto start = runtime::place_time_mark(stream_);
     enqueue();
-    const auto end = place();
+    const auto end = runtime::place_time_mark(stream_);
     stream_.synchronize();
     return end->seconds_since(*start) * 1e3;
   }
 
  private:
-  std::shared_ptr<const runtime::TimeMark> place();
   /// Does nothing on the CPU, where work begins when it is enqueued.
   void occupy(double milliseconds);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a launch and a start with a warm cache cost the host, on a driver that does nothing (no GPU is needed), and prints the
-# section "Host" of bench/RESULTS.md. Takes about half a minute; waits until the machine is quiet.
+# section "Host" of bench/RESULTS.md. Takes about half a minute; waits a while for a quiet machine.
 #
 # usage: bench/run_host.sh [--write] [BUILD_FOLDER]      default: build/release
 #   --write   also put the section in bench/RESULTS.md, in place of what a former run left there
@@ -8,7 +8,7 @@
 set -euo pipefail
 write=
 case "${1:-}" in
-  --help | -h) sed -n '2,8p' "$0"; exit 0 ;;
+  --help | -h) sed -n '2,7p' "$0"; exit 0 ;;
   --write) write=1; shift ;;
 esac
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,7 +21,9 @@ quiet() { awk -v l="$(load)" -v most="${TESSERA_BENCH_LOAD:-1.5}" 'BEGIN { exit 
 for ((waited = 0; waited < ${TESSERA_BENCH_WAIT:-300}; waited += 5)); do quiet && break; sleep 5; done
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' "$build/CMakeCache.txt" | head -1)
 export COMPILER="$("${compiler:-c++}" --version | head -1)" COMMIT="$(git -C "$here" rev-parse --short HEAD 2>/dev/null || true)" LOAD="$(load)"
-export LAUNCH="$("$build/bench/bench_launch")" START="$("$build/bench/bench_start")"
+LAUNCH=$("$build/bench/bench_launch")
+START=$("$build/bench/bench_start")
+export LAUNCH START
 python3 - "${write:+$here/RESULTS.md}" <<'PY'
 import datetime, os, pathlib, re, sys
 

@@ -5,7 +5,7 @@
 #   scripts/gpu-check.sh [options]
 #
 # No step can hang or stop the later ones: each has a time limit, and what failed is listed at the end. Peers that are
-# not installed (PyTorch, Triton) are left out.
+# not installed (PyTorch, Triton, cuTile Python) are left out.
 #
 #   --quick         tests and the first benchmarks (the default)
 #   --full          everything

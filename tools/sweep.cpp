@@ -27,7 +27,8 @@ std::vector<std::string> values_of(const std::string& text) {
     long long low = 0, high = 0;
     if (!read_number(word.substr(0, dots), low) || !read_number(word.substr(dots + 2), high) || low < 1 || high < low)
       throw std::runtime_error(concat("expected a range such as 1024..65536, found ", word));
-    for (; low <= high; low *= 2) values.push_back(std::to_string(low));
+    for (; low <= high / 2; low *= 2) values.push_back(std::to_string(low));
+    values.push_back(std::to_string(low));
   }
   return values;
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ constexpr const char* kUsage =
     "    -j N             compilations at a time\n"
     "    -v               every point, not only the best\n";
 
-/// What the project is held to (bench/gpu/plan.py), the most valuable first.
+/// A part of what the project is held to (bench/gpu/plan.py; rows of half as many elements), the most valuable first.
 constexpr const char* kPlan[] = {"gemm n=4096",
                                  "gemm n=8192",
                                  "gemm n=2048",
@@ -257,7 +258,7 @@ int tune_all(const Command& c) {
       std::printf("%s  (%.1f s%s)\n", asked.c_str(), elapsed() - before, report.kept ? ", known" : "");
       if (!report.kept) print_report(report, c.all || c.dry);
       if (!c.dry) lines.push_back({asked, report.best});
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       ++failed;
       std::printf("%s\n    %s\n", asked.c_str(), error.what());
     }

@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
     null_gpu::use_empty_images(folder);
     return run(folder.path(), argc > 1 ? argv[1] : "");
   } catch (const Error& error) {
-    std::printf("%s\n", error.what());
+    std::fprintf(stderr, "%s\n", error.what());
     return 1;
   }
 }

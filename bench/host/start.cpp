@@ -93,24 +93,28 @@ Times first_launches(int only) {
   return t;
 }
 
-/// first_launches() in a process of its own.
+/// first_launches() in a process of its own. Throws IoError if that failed: nothing was measured then.
 Times in_new_process(int only) {
   Times times{};
   int ends[2];
-  if (pipe(ends) != 0) return times;
+  if (pipe(ends) != 0) throw IoError("no pipe for a process to be measured");
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
     try {
       times = first_launches(only);
-    } catch (const Error& error) { std::fprintf(stderr, "%s\n", error.what()); }
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(1);
+    }
     const bool told = write(ends[1], times.data(), sizeof times) == sizeof times;
     _exit(told ? 0 : 1);
   }
   close(ends[1]);
-  if (read(ends[0], times.data(), sizeof times) != sizeof times) times = {};
+  const bool told = child > 0 && read(ends[0], times.data(), sizeof times) == sizeof times;
   close(ends[0]);
-  waitpid(child, nullptr, 0);
+  if (child > 0) waitpid(child, nullptr, 0);
+  if (!told) throw IoError("a first launch could not be measured");
   return times;
 }
 
@@ -204,7 +208,7 @@ int main() {
     print_phases();
     return 0;
   } catch (const Error& error) {
-    std::printf("%s\n", error.what());
+    std::fprintf(stderr, "%s\n", error.what());
     return 1;
   }
 }

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
-#include <mutex>
 #include <optional>
 #include <thread>
 

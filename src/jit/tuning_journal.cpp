@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"

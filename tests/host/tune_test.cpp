@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 
 #include <tessera/tessera.hpp>
@@ -99,6 +100,15 @@ TEST_F(Tune, AWrongCandidateIsDroppedAndReported) {
   EXPECT_EQ(trials.at("right").outcome, TrialOutcome::Measured);
   EXPECT_NE(trials.at("right too").outcome, TrialOutcome::Wrong);
   EXPECT_NE(r.best.choice, "almost");
+}
+
+TEST_F(Tune, AnInfinityIsNearNothing) {
+  const auto overflow = space("infinite", "", candidate<scale_add<64>>("right"), candidate<almost<1024>>("almost"),
+                              candidate<scale_add<1024>>("right too"));
+  const auto infinite = full<f32>({4096}, std::numeric_limits<float>::infinity()).sync();
+  const auto trials = by_choice(tune(overflow, quick, mut(y), infinite, 2.0f));
+  EXPECT_EQ(trials.at("almost").outcome, TrialOutcome::Wrong);
+  EXPECT_NE(trials.at("right too").outcome, TrialOutcome::Wrong);
 }
 
 TEST_F(Tune, IntegersAreComparedExactly) {
@@ -197,7 +207,7 @@ TEST_F(Tune, AnInterruptedRunContinues) {
   EXPECT_TRUE(second.trials[0].resumed);
   EXPECT_FALSE(second.trials[1].resumed);
   EXPECT_EQ(by_choice(second).at("wrong").outcome, TrialOutcome::Wrong);
-  EXPECT_EQ(second.trials[3].outcome != TrialOutcome::NotTried, true);
+  EXPECT_NE(second.trials[3].outcome, TrialOutcome::NotTried);
   EXPECT_GT(launches_of_512, before + 1);
   EXPECT_EQ(files(), 2);
 }
@@ -217,19 +227,19 @@ TEST_F(Tune, ADamagedJournalLineIsForgottenOnly) {
 // -- records as options of a call ------------------------------------------------------------------------------------
 
 TEST_F(Tune, ARecordOfAChangedKernelIsRefused) {
-  TuningRecord r = tune(adders, quick, mut(y), x, 2.0f).best;
-  kernel<scale_add<1024>>.tuned(r.choice == "1024" ? r : TuningRecord{})(mut(y), x, 2.0f).sync();
-  r.choice = "1024";
+  const auto one = space("one", "", candidate<scale_add<1024>>("1024"));
+  TuningRecord r = tune(one, quick, mut(y), x, 2.0f).best;
+  one.tuned(r)(mut(y), x, 2.0f).sync();
+  kernel<scale_add<1024>>.tuned(r)(mut(y), x, 2.0f).sync();
   r.hash[0] = r.hash[0] == '0' ? '1' : '0';
-  EXPECT_ERROR(CompileError, (adders.tuned(r)(mut(y), x, 2.0f).sync()), "stale: the kernel's hash was");
+  EXPECT_ERROR(CompileError, (one.tuned(r)(mut(y), x, 2.0f).sync()), "stale: the kernel's hash was");
   EXPECT_ERROR(CompileError, (kernel<almost<1024>>.tuned(r)(mut(y), x, 2.0f).sync()), "Tune again");
   r.choice = "4096";
-  EXPECT_ERROR(CompileError, (adders.tuned(r)(mut(y), x, 2.0f).sync()), "\"4096\"");
+  EXPECT_ERROR(CompileError, (one.tuned(r)(mut(y), x, 2.0f).sync()), "\"4096\"");
   kernel<almost<1024>>(mut(y), x, 2.0f).sync();
 }
 
 TEST_F(Tune, AGpusRecordMeansNothingOnTheCpuButIsOfTheSameKernel) {
-  quick.only_compile = 0;
   TuningRecord r = tune(space("one", "", candidate<scale_add<256>>("256")), quick, mut(y), x, 2.0f).best;
   r.gpu = "sm_90", r.device = "NVIDIA H200", r.assembler = "13.5", r.hints = "warps=8";
   kernel<scale_add<256>>.tuned(r)(mut(y), x, 2.0f).sync();

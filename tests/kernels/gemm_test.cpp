@@ -41,7 +41,7 @@ TEST(Gemm, PiecesOfPartsAtEveryEdge) {
   }
 }
 
-TEST(Gemm, HeuristicsTakeTheTilesThatWereMeasuredBest) {
+TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   const Target h200{true, 132};
   using Tile = std::pair<int, int>;
   const auto chosen = [&](const ProductSize& size) {

@@ -11,7 +11,7 @@ using ir::Value;
 
 namespace {
 
-enum class Index { Induction, Offset, Fixed, Doubled };
+enum class Index { Induction, Offset, Fixed, Squared };
 
 /// token = for i: [load row[index], ] store row[index]; and, if `after`, a store that waits for the loop.
 struct Rows {
@@ -33,7 +33,7 @@ struct Rows {
     Value at = i;
     if (index == Index::Offset) at = k.binary(Op::AddI, i, n);
     if (index == Index::Fixed) at = zero;
-    if (index == Index::Doubled) at = k.binary(Op::MulI, i, i);
+    if (index == Index::Squared) at = k.binary(Op::MulI, i, i);
     Value last = token;
     if (loads) {
       Operation* load = k.load(v, {zero, at});
@@ -97,7 +97,7 @@ TEST(UnchainIterations, AStoreStillWaitsForItsIterationsLoad) {
 
 TEST(UnchainIterations, NotTheSameTileTwice) {
   EXPECT_FALSE(Rows(Index::Fixed).unchained());
-  EXPECT_FALSE(Rows(Index::Doubled).unchained()) << "i * i may repeat";
+  EXPECT_FALSE(Rows(Index::Squared).unchained()) << "i * i may repeat";
 }
 
 TEST(UnchainIterations, NotTilesOfSeveralLines) {

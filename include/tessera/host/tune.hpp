@@ -100,7 +100,9 @@ std::string difference_of(const std::vector<T>& found, const std::vector<T>& wan
     for (std::size_t i = 0; i < found.size(); ++i) {
       const double f = static_cast<double>(found[i]), w = static_cast<double>(wanted[i]);
       if (f == w || (std::isnan(f) && std::isnan(w))) continue;
-      if (!(std::abs(f - w) <= allowed * std::max(std::abs(w), size))) return difference_text(argument, i, f, w);
+      // An infinite number is near no other one.
+      const bool near = std::isfinite(w) && std::abs(f - w) <= allowed * std::max(std::abs(w), size);
+      if (!near) return difference_text(argument, i, f, w);
     }
   }
   return {};

@@ -1,4 +1,5 @@
-// Attention forward, tile by tile with the online softmax (Dao 2022, 2023): o = softmax(scale * q k^T) v.
+// Attention forward, tile by tile: o = softmax(scale * q k^T) v. Weights are relative to the first tile's maximum or,
+// where that does not do and with a window, to the largest score so far: the online softmax (Dao 2022, 2023).
 //
 //   auto o = kernels::attention(q, k, v, {.causal = true, .window = 4096}).sync();   // a query sees 4096 keys
 //

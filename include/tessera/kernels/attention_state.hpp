@@ -1,4 +1,4 @@
-// What the attention kernels share: options and their checks, scores, and the state of the online softmax.
+// What the attention kernels share: options and their checks, scores, and the states of the softmax.
 #pragma once
 #include <cmath>
 #include <limits>

@@ -11,6 +11,8 @@ decode: keys a step, parts, CTAs and steps in flight of decoding attention, besi
 products of few rows (kOneRow, kFewRows); and for one kernel of each kind what starting before the predecessor's end
 gives (overlap=0: without).
 
+overlap: early starts of kernels of many short blocks, of few long ones, and short ones.
+
 rows: odd rows (at least the better of torch.compile and PyTorch), row sums (4.4 TB/s), layer norm of 16384 (4.05): the
 default first, then which loads of a loop over chunks go ahead, more blocks a multiprocessor, more warps.
 """
@@ -93,6 +95,15 @@ def few_rows():
     yield "gemv m=1 n=6144 k=2560 : ; | overlap=0"  # writes where it is told: what linear's allocations cost
 
 
+def early_starts():
+    """What an early start costs: 0 never, 2 always, 3 the code alone, 4 without telling the successor."""
+    for case in ("rms_norm rows=262144 columns=1024", "softmax rows=134217 columns=1000 impl=library",
+                 "row_sum rows=131072 columns=1024", "layer_norm rows=8192 columns=16384",
+                 "gemm m=1024 n=1024 k=1024 dtype=bf16 layout=NT", "linear m=1 n=6144 k=2560",
+                 "decode batch=1 length=8192"):
+        yield f"{case} : | overlap=0,2,3,4"
+
+
 def overlap():
     for case in ("add n=268435456 dtype=f32", "softmax rows=65536 columns=4096", "rms_norm rows=262144 columns=1024",
                  "gemm m=1024 n=1024 k=1024 dtype=bf16 layout=NT", "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
@@ -145,6 +156,7 @@ def rows():
 PRESETS = {
     "attention": [*attention()],
     "decode": [*decoding(), *few_rows(), *overlap()],
+    "overlap": [*early_starts()],
     "gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()],
     "rows": [*rows()],
 }

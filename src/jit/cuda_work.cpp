@@ -42,7 +42,8 @@ std::shared_ptr<const runtime::Launchable> make_cuda_work(const Prepared& prepar
   image.entry = entry.name;
   image.label = "kernel " + options.label;
   image.error_record = !prepared.checks.empty();
-  image.programmatic_launch = prepared.choices.overlaps;
+  image.programmatic_launch = prepared.choices.overlaps && prepared.choices.early_blocks > 0;
+  image.most_early_blocks = static_cast<std::uint64_t>(prepared.choices.early_blocks);
   image.num_args = static_cast<int>(entry.body().num_args()) - (image.error_record ? 1 : 0);
   for (const passes::LoweredCheck& check : prepared.checks) image.checks.push_back({check.message, check.where});
   return runtime::cuda::load_kernel(device, image);

@@ -1,9 +1,22 @@
 // The order of the passes.
 #include "tessera/passes/optimize.hpp"
 
+#include <limits>
+
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
+
+namespace {
+
+void choose_overlap(ir::Function& f, const Target& target, Overlap wanted, Choices& choices) {
+  if (wanted == Overlap::Never) return;
+  choices.overlaps = overlap_launches(f, target, wanted != Overlap::WaitOnly);
+  if (!choices.overlaps || wanted == Overlap::CodeOnly) return;
+  choices.early_blocks = wanted == Overlap::WhereItPays ? early_blocks(f) : std::numeric_limits<std::int64_t>::max();
+}
+
+}  // namespace
 
 Choices optimize(ir::Module& module, const Target& target, const Tuning* given) {
   const Tuning tuning = given ? *given : Tuning{};
@@ -32,7 +45,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     clean_up(f);
     choices = choose_hints(f, target, tuning);
     if (tuning.order_blocks) order_blocks(f);
-    choices.overlaps = tuning.overlap_launches && overlap_launches(f, target);
+    choose_overlap(f, target, tuning.overlap, choices);
   }
   return choices;
 }

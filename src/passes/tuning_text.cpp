@@ -23,13 +23,14 @@ struct SwitchKey {
   const char* name;
   bool Tuning::*member;
 };
-constexpr SwitchKey kSwitches[] = {
-    {"pipeline", &Tuning::pipeline_mma}, {"order", &Tuning::order_blocks}, {"overlap", &Tuning::overlap_launches}};
+constexpr SwitchKey kSwitches[] = {{"pipeline", &Tuning::pipeline_mma}, {"order", &Tuning::order_blocks}};
 struct ChoiceKey {
   const char* name;
   std::optional<bool> Tuning::*member;
 };
 constexpr ChoiceKey kChoices[] = {{"split", &Tuning::split_loops}};
+constexpr std::string_view kOverlap = "overlap";
+constexpr int kOverlaps = 5;                                  // of Overlap
 constexpr const char* kPaths[] = {"tma", "view", "pointer"};  // in the order of AccessPath
 
 [[noreturn]] void fail(std::string_view word) {
@@ -37,6 +38,7 @@ constexpr const char* kPaths[] = {"tma", "view", "pointer"};  // in the order of
   for (const NumberKey& k : kNumbers) known += concat(", ", k.name, "=N");
   for (const SwitchKey& k : kSwitches) known += concat(", ", k.name, "=0|1");
   for (const ChoiceKey& k : kChoices) known += concat(", ", k.name, "=0|1");
+  known += concat(", ", std::string(kOverlap), "=0..", kOverlaps - 1);
   throw CompileError(concat("tuning: found \"", std::string(word), "\"; expected words like ", known));
 }
 
@@ -53,6 +55,11 @@ void apply(Tuning& t, std::string_view word) {
   const std::string_view name = word.substr(0, equals), value = word.substr(equals + 1);
   for (const NumberKey& k : kNumbers) {
     if (name == k.name) return void(t.*k.member = number(word, value));
+  }
+  if (name == kOverlap) {
+    const int n = number(word, value);
+    if (n < 0 || n >= kOverlaps) fail(word);
+    return void(t.overlap = static_cast<Overlap>(n));
   }
   const bool truth = value == "1";
   const auto said = [&](const char* key) {
@@ -94,6 +101,7 @@ std::string text_of(const Tuning& t) {
   for (const SwitchKey& k : kSwitches) {
     if (t.*k.member != Tuning{}.*k.member) add(concat(k.name, "=", t.*k.member ? 1 : 0));
   }
+  if (t.overlap != Tuning{}.overlap) add(concat(std::string(kOverlap), "=", static_cast<int>(t.overlap)));
   for (const ChoiceKey& k : kChoices) {
     if (t.*k.member) add(concat(k.name, "=", *(t.*k.member) ? 1 : 0));
   }

@@ -1,4 +1,6 @@
 // A kernel that may start early waits before anything that touches memory; what cannot wait is left as it is.
+#include <cstdint>
+#include <limits>
 #include <tuple>
 
 #include "passes/pass_support.hpp"
@@ -99,15 +101,56 @@ TEST(OverlapLaunches, NotAKernelThatTouchesNoMemory) {
 }
 
 TEST(OverlapLaunches, TheLastPassAndASwitch) {
-  for (const bool on : {true, false}) {
+  using passes::Overlap;
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [wanted, early, waits, tells] : {std::tuple{Overlap::Never, std::int64_t{0}, 0u, 0u},
+                                                    {Overlap::WhereItPays, most, 1u, 1u},
+                                                    {Overlap::Always, most, 1u, 1u},
+                                                    {Overlap::CodeOnly, 0, 1u, 1u},
+                                                    {Overlap::WaitOnly, most, 1u, 0u}}) {
     Accesses a;
     passes::Tuning tuning;
-    tuning.overlap_launches = on;
+    tuning.overlap = wanted;
     const passes::Choices choices = passes::optimize(a.k.module, kHopper, &tuning);
     EXPECT_EQ(problems_of(a.k.module), "");
-    EXPECT_EQ(choices.overlaps, on);
-    EXPECT_EQ(count(*a.f, Op::GdcWaitTko), on ? 1u : 0u);
+    EXPECT_EQ(choices.overlaps, waits > 0);
+    EXPECT_EQ(choices.early_blocks, early);
+    EXPECT_EQ(count(*a.f, Op::GdcWaitTko), waits);
+    EXPECT_EQ(count(*a.f, Op::GdcLaunchDependentsTko), tells);
   }
+}
+
+/// Most blocks of an early launch of a kernel whose blocks each load and store a tile of so many integers, and add one
+/// that all blocks load.
+std::int64_t most_early_blocks(std::int32_t elements, bool loop = false) {
+  Kernel k;
+  const Value own = k.view(Elem::I32, {elements}), shared = k.view(Elem::I32, {elements}), n = k.arg(Elem::I32);
+  const Type i32 = Type::tile(Elem::I32);
+  const Value block = k.b.create(Op::GetTileBlockId, {}, {i32, i32, i32})->result(0);
+  const Value bias = k.load(shared, {k.i32(0)})->result();
+  const ir::Builder outside = k.b;
+  if (loop) {
+    Operation* range = k.b.create(Op::For, {k.i32(0), n, k.i32(1)}, {});
+    ir::Block& body = range->add_region();
+    body.add_arg(i32);
+    k.b.set_to_end(body);
+  }
+  k.store(k.binary(Op::AddI, k.load(own, {block})->result(), bias), own, {block});
+  if (loop) {
+    k.b.create(Op::Continue, {}, {});
+    k.b = outside;
+  }
+  return passes::early_blocks(k.function());
+}
+
+TEST(OverlapLaunches, ManyShortBlocksStartLate) {
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  EXPECT_GT(most_early_blocks(128), 1500);
+  EXPECT_LT(most_early_blocks(128), 10000);
+  EXPECT_LT(most_early_blocks(128), most_early_blocks(512)) << "the memory is nearly as slow";
+  EXPECT_LT(most_early_blocks(512), 20000) << "rows of 1024 in bf16";
+  EXPECT_EQ(most_early_blocks(1024), any) << "the memory is slower anyway";
+  EXPECT_EQ(most_early_blocks(128, true), any) << "a loop takes its time";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The passes between a recording whose claims are applied and code generation, as one call.
 #pragma once
+#include <cstdint>
 #include <optional>
 
 #include "tessera/ir/operation.hpp"
@@ -14,6 +15,16 @@ enum class AccessPath : std::uint8_t {
   Pointer,  ///< a tile of pointers, with masks along the axes that are not in bounds
 };
 
+/// Whether launches start before their predecessor in the stream has ended (docs/compiler/overlap_launches.md). The
+/// last two are for measurements.
+enum class Overlap : std::uint8_t {
+  Never,
+  WhereItPays,  ///< depends on the number of blocks of a launch
+  Always,
+  CodeOnly,  ///< code that could, launched without
+  WaitOnly,  ///< always, but no block says that the successor may be scheduled
+};
+
 /// What a tuner or a user overrides. What is not set is decided by the passes.
 struct Tuning {
   std::optional<int> warps;          ///< warps per CTA: 1, 2, 4, 8, 16
@@ -25,7 +36,7 @@ struct Tuning {
   std::optional<bool> split_loops;   ///< unset: where nothing is pipelined
   bool pipeline_mma = true;
   bool order_blocks = true;
-  bool overlap_launches = true;  ///< may start before its predecessor in the stream has ended
+  Overlap overlap = Overlap::WhereItPays;
   bool operator==(const Tuning&) const = default;
 };
 
@@ -39,6 +50,7 @@ struct Choices {
   int persistent_blocks = 1;
   /// The kernel waits by itself for what precedes it in its stream, so it may be launched before that has ended.
   bool overlaps = false;
+  std::int64_t early_blocks = 0;  ///< launches of at most so many blocks are, where it overlaps
   bool operator==(const Choices&) const = default;
 };
 

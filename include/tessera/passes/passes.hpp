@@ -60,7 +60,10 @@ void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 
 /// Lets the kernel start before its predecessor in the stream has ended: it waits by itself before its first access of
 /// memory. Needs sm_90 and bytecode 13.4. True if it does now: it may be launched with programmatic serialization.
-bool overlap_launches(ir::Function&, const Target&);
+/// `tells_successor`: its blocks allow the next kernel to be scheduled when they start, not only when they end.
+bool overlap_launches(ir::Function&, const Target&, bool tells_successor = true);
+/// The largest number of blocks of a launch whose early start gains more than it costs.
+std::int64_t early_blocks(const ir::Function&);
 
 /// Reverses the numbers of the blocks where their work rises with them. After choose_hints. True if it did.
 bool order_blocks(ir::Function&);

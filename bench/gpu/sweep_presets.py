@@ -11,6 +11,8 @@ decode: keys a step, parts, CTAs and steps in flight of decoding attention, besi
 products of few rows (kOneRow, kFewRows); and for one kernel of each kind what starting before the predecessor's end
 gives (overlap=0: without).
 
+few_rows2: products of few rows again, with the tiles and hints that the first sweep suggested.
+
 overlap: early starts of kernels of many short blocks, of few long ones, and short ones.
 
 rows: odd rows (at least the better of torch.compile and PyTorch), row sums (4.4 TB/s), layer norm of 16384 (4.05): the
@@ -95,6 +97,23 @@ def few_rows():
     yield "gemv m=1 n=6144 k=2560 : ; | overlap=0"  # writes where it is told: what linear's allocations cost
 
 
+def few_rows_again():
+    """Products of few rows whose table or hints are still open."""
+    first, second, third, fourth = LAYERS[:4]
+    shape = lambda m, layer: f"linear m={m} n={layer[1]} k={layer[0]}"
+    yield f"{shape(1, fourth)} : row=3,4; row=1 | warps=4; row=3,4 | overlap=4; row=3 | ahead=2"
+    yield f"{shape(1, second)} : row=3,4; row=3 | overlap=4"
+    yield f"{shape(1, first)} : row=1,4; row=1 | overlap=4"
+    yield f"{shape(8, first)} : row=2; row=0 | occupancy=1 latency=6"
+    yield f"{shape(8, third)} : row=0; row=1 | overlap=4; row=0 | overlap=4"
+    yield f"{shape(64, second)} : row=1,3; row=1 | latency=6"
+    yield f"{shape(64, fourth)} : row=1,3,4; row=1 | latency=6; row=3 | latency=3"
+    yield f"{shape(64, first)} : row=1,3; row=1 | latency=6"
+    yield f"{shape(64, third)} : row=1,4"
+    for layer in ((2560, 151936), (5120, 51200)):
+        yield f"{shape(64, layer)} : row=1,4; row=1 | occupancy=2 latency=3; row=4 | occupancy=2 latency=2"
+
+
 def early_starts():
     """What an early start costs: 0 never, 2 always, 3 the code alone, 4 without telling the successor."""
     for case in ("rms_norm rows=262144 columns=1024", "softmax rows=134217 columns=1000 impl=library",
@@ -157,6 +176,7 @@ PRESETS = {
     "attention": [*attention()],
     "decode": [*decoding(), *few_rows(), *overlap()],
     "overlap": [*early_starts()],
+    "few_rows2": [*few_rows_again()],
     "gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()],
     "rows": [*rows()],
 }

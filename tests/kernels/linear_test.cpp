@@ -24,10 +24,25 @@ TEST(Linear, EveryRowOfTheTables) {
   const auto w = random_tensor<f32>({33, 1100}, 4), x = random_tensor<f32>({3, 1100}, 5);
   const auto columns = turned(doubles(w), 1100);
   const auto one = x.slice<0>(0, 1);
-  for (int row = 0; row < 4; ++row)
+  for (int row = 0; row < 5; ++row)
     expect_close(linear(one, w, {}, Row{row}).sync(), product(doubles(one), columns, 1, 33), 1e-5, "one");
-  for (int row = 0; row < 3; ++row)
+  for (int row = 0; row < 5; ++row)
     expect_close(linear(x, w, {}, Row{row}).sync(), product(doubles(x), columns, 3, 33), 1e-5, "few");
+  const auto many = random_tensor<f32>({50, 1100}, 6);
+  for (int row = 0; row < 5; ++row)
+    expect_close(linear(many, w, {}, Row{row}).sync(), product(doubles(many), columns, 50, 33), 1e-5, "many");
+}
+TEST(Linear, TheRowFollowsFromBlocksAndBytesInFlight) {
+  Target h200;
+  h200.gpu = true;
+  h200.processors = 132;
+  EXPECT_EQ(one_row_heuristic(2560, 4096, h200), 3);
+  EXPECT_EQ(one_row_heuristic(6144, 2560, h200), 1);
+  EXPECT_EQ(one_row_heuristic(19456, 2560, h200), 2);
+  EXPECT_EQ(few_rows_heuristic(8, 6144, 2560, h200), 2);
+  EXPECT_EQ(few_rows_heuristic(8, 19456, 2560, h200), 0);
+  EXPECT_EQ(few_rows_heuristic(16, 2560, 9728, h200), 0);
+  EXPECT_EQ(few_rows_heuristic(64, 2560, 9728, h200), 1);
 }
 TEST(Linear, ShapesThatDoNotFit) {
   const auto w = random_tensor<f32>({33, 10}, 4), x = random_tensor<f32>({3, 11}, 5);

@@ -3,8 +3,8 @@
 //   auto y = kernels::linear(x, w).sync();               // bias, activation, residual as for gemm
 //
 // What bounds it is reading the weights once. One row: a block owns some rows of weights and walks k with one
-// accumulator tile, summed at the end. Up to 64 rows: the weights are the left operand of mma, so that its long side is
-// full. More: gemm.
+// accumulator tile, summed at the end. Up to 64 rows: the longer of both tiles, as a rule the weights, is the left
+// operand of mma, so that its long side is full. More: gemm.
 #pragma once
 #include "tessera/kernels/gemm.hpp"
 #include "tessera/kernels/linear_table.hpp"
@@ -29,9 +29,15 @@ void few_rows(Mut<U, M, N> y, In<T, dyn, dyn> x, In<T, dyn, dyn> w, P... operand
   auto X = x.tiles(shape<M, K>);
   auto W = w.tiles(shape<N, K>);
   auto [i, j] = y.index();
-  auto acc = zeros<acc_t<T>, N, M>();
-  for (auto k : range(W.count(1))) acc = multiply<T>(W.load(j, k), transpose(X.load(i, k)), acc);
-  y.store(narrow<U>(E{}(transpose(acc), y, operands...)));
+  if constexpr (M > N) {
+    auto acc = zeros<acc_t<T>, M, N>();
+    for (auto k : range(W.count(1))) acc = multiply<T>(X.load(i, k), transpose(W.load(j, k)), acc);
+    y.store(narrow<U>(E{}(acc, y, operands...)));
+  } else {
+    auto acc = zeros<acc_t<T>, N, M>();
+    for (auto k : range(W.count(1))) acc = multiply<T>(W.load(j, k), transpose(X.load(i, k)), acc);
+    y.store(narrow<U>(E{}(transpose(acc), y, operands...)));
+  }
 }
 
 /// x w^T, then the epilogue.
@@ -52,10 +58,10 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
                       epilogue.operands);
   };
   if (m == 1)
-    return with_constant<4>(row.number >= 0 ? row.number : one_row_heuristic(n, k, target), [&](auto r) {
+    return with_constant<5>(row.number >= 0 ? row.number : one_row_heuristic(n, k, target), [&](auto r) {
       return call(kernel<one_row<E, C, T, kOneRow[r].n, kOneRow[r].k, epilogue_param<P>...>>);
     });
-  return with_constant<3>(row.number >= 0 ? row.number : few_rows_heuristic(m, n, k, target), [&](auto r) {
+  return with_constant<5>(row.number >= 0 ? row.number : few_rows_heuristic(m, n, k, target), [&](auto r) {
     return with_extent<8, 64>(m, [&](auto rows) {
       return call(kernel<few_rows<E, C, T, rows, kFewRows[r].n, kFewRows[r].k, epilogue_param<P>...>>);
     });

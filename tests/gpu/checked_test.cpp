@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "gpu/errors.hpp"
 #include "gpu/gpu_test.hpp"
 
 namespace gpu_test {
@@ -13,17 +14,6 @@ namespace {
 
 using namespace tessera;
 
-/// The text of the DeviceError that `f` throws; empty if it throws none.
-template <class F>
-std::string device_error(F f) {
-  try {
-    f();
-  } catch (const DeviceError& e) { return e.what(); }
-  return "";
-}
-void expect_parts(const std::string& text, std::initializer_list<std::string> parts) {
-  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
-}
 std::string line(int number) { return "checked_test.cpp:" + std::to_string(number); }
 
 class CheckedMode : public Gpu {
@@ -46,7 +36,7 @@ void shifted(Mut<f32, 64> y, In<f32, dyn> x) {
 template <int Past>
 std::string run_shifted() {
   const auto x = ones<f32>({64 * 300}).sync();
-  return device_error([&] {
+  return error_of<DeviceError>([&] {
     const auto y = kernel<shifted<Past>>(empty_like(x), x).sync();
     EXPECT_EQ(host(y).sync(), std::vector<f32>(64 * 300, 1.0f));
   });
@@ -74,10 +64,10 @@ void sub_tiles(Mut<f32, 2, 64> y) {
 }
 TEST_F(CheckedMode, SubTileIndicesBeyondThePiece) {
   auto y = zeros<f32>({4, 128}).sync();
-  const std::string beyond = device_error([&] { kernel<sub_tiles<1>>(mut(y)).sync(); });
+  const std::string beyond = error_of<DeviceError>([&] { kernel<sub_tiles<1>>(mut(y)).sync(); });
   expect_parts(beyond, {"sub_tiles", line(sub_line), "sub-tile index on axis 1"});
   auto z = zeros<f32>({4, 128}).sync();
-  EXPECT_EQ(device_error([&] { kernel<sub_tiles<0>>(mut(z)).sync(); }), "");
+  EXPECT_EQ(error_of<DeviceError>([&] { kernel<sub_tiles<0>>(mut(z)).sync(); }), "");
   const auto values = host(z).sync();
   EXPECT_EQ(std::count(values.begin(), values.end(), 1.0f), 256);
   EXPECT_EQ(std::count(values.begin(), values.end(), 2.0f), 256);
@@ -92,9 +82,9 @@ void two_axes(Mut<f32, 16, 16> y, In<f32, dyn, dyn> x) {
 }
 TEST_F(CheckedMode, TheAxisIsNamed) {
   const auto x = ones<f32>({32, 64}).sync();
-  const std::string beyond = device_error([&] { (void)kernel<two_axes<2>>(empty_like(x), x).sync(); });
+  const std::string beyond = error_of<DeviceError>([&] { (void)kernel<two_axes<2>>(empty_like(x), x).sync(); });
   expect_parts(beyond, {line(two_axes_line), "tile index on axis 1", "In<f32, dyn, dyn>"});
-  EXPECT_EQ(device_error([&] { (void)kernel<two_axes<1>>(empty_like(x), x).sync(); }), "");
+  EXPECT_EQ(error_of<DeviceError>([&] { (void)kernel<two_axes<1>>(empty_like(x), x).sync(); }), "");
 }
 
 void product_index(Mut<f32, 64> y, In<f32, dyn> x, Scalar<i32> n) {
@@ -103,12 +93,13 @@ void product_index(Mut<f32, 64> y, In<f32, dyn> x, Scalar<i32> n) {
 TEST_F(CheckedMode, IndexArithmeticThatWraps) {
   const auto x = ones<f32>({128}).sync();
   auto y = zeros<f32>({64}).sync();
-  const std::string text = device_error([&] { kernel<product_index>(mut(y), x, 65536).sync(); });  // 2^32: index 0
+  const std::string text =
+      error_of<DeviceError>([&] { kernel<product_index>(mut(y), x, 65536).sync(); });  // 2^32: index 0
   expect_parts(text, {"product_index", "checked_test.cpp", "index arithmetic overflows i32"});
-  EXPECT_EQ(device_error([&] { kernel<product_index>(mut(y), x, 1).sync(); }), "");
+  EXPECT_EQ(error_of<DeviceError>([&] { kernel<product_index>(mut(y), x, 1).sync(); }), "");
   EXPECT_EQ(host(y).sync(), std::vector<f32>(64, 2.0f));
   set_check_mode(false);
-  EXPECT_EQ(device_error([&] { kernel<product_index>(mut(y), x, 65536).sync(); }), "") << "index 0";
+  EXPECT_EQ(error_of<DeviceError>([&] { kernel<product_index>(mut(y), x, 65536).sync(); }), "") << "index 0";
 }
 
 void copied(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y)); }
@@ -116,7 +107,7 @@ TEST_F(CheckedMode, NeverWrittenElementsAreAnErrorOrNaN) {
   const auto x = empty<f32>({256}).sync();
   const auto run = [&] { return host(kernel<copied>(zeros<f32>({256}), x)).sync(); };
   if (device_under_test().kind() == DeviceKind::Cpu) {
-    expect_parts(device_error([&] { (void)run(); }), {"nothing has written"});
+    expect_parts(error_of<DeviceError>([&] { (void)run(); }), {"nothing has written"});
   } else {
     for (const float v : run()) ASSERT_TRUE(std::isnan(v));
   }
@@ -138,11 +129,11 @@ TEST_F(Checks, OneBlockOfManyIsNamed) {
   constexpr int kBlocks = 3000;
   auto y = zeros<i32>({16 * kBlocks}).sync();
   for (const int bad : {0, 1, 1777, kBlocks - 1}) {
-    const std::string text = device_error([&] { kernel<one_block>(mut(y), bad).sync(); });
+    const std::string text = error_of<DeviceError>([&] { kernel<one_block>(mut(y), bad).sync(); });
     expect_parts(text,
                  {"one_block", line(one_block_line), "this block is the bad one", "block (" + std::to_string(bad)});
   }
-  EXPECT_EQ(device_error([&] { kernel<one_block>(mut(y), kBlocks).sync(); }), "");
+  EXPECT_EQ(error_of<DeviceError>([&] { kernel<one_block>(mut(y), kBlocks).sync(); }), "");
   EXPECT_EQ(host(y).sync()[16 * kBlocks - 1], kBlocks - 1);
 }
 
@@ -160,8 +151,8 @@ void nested(Mut<i32, 16> y, Scalar<i32> n, Scalar<i32> bad) {
 }
 TEST_F(Checks, InLoopsAndBranches) {
   auto y = zeros<i32>({160}).sync();
-  expect_parts(device_error([&] { kernel<nested>(mut(y), 100, 51).sync(); }), {"an odd step is bad"});
-  EXPECT_EQ(device_error([&] { kernel<nested>(mut(y), 100, 50).sync(); }), "") << "50 is even: not reached";
+  expect_parts(error_of<DeviceError>([&] { kernel<nested>(mut(y), 100, 51).sync(); }), {"an odd step is bad"});
+  EXPECT_EQ(error_of<DeviceError>([&] { kernel<nested>(mut(y), 100, 50).sync(); }), "") << "50 is even: not reached";
   EXPECT_EQ(host(y).sync()[0], 2500);
 }
 
@@ -169,13 +160,13 @@ TEST_F(Checks, ThousandsInFlight) {
   const Stream s(device_under_test());
   auto y = zeros<i32>({160}).on(s);
   for (int i = 0; i < 6000; ++i) kernel<one_block>(mut(y), 100).on(s);
-  EXPECT_EQ(device_error([&] { Stream(s).synchronize(); }), "");
+  EXPECT_EQ(error_of<DeviceError>([&] { Stream(s).synchronize(); }), "");
   auto z = zeros<i32>({160}).on(s);
   for (int i = 0; i < 6000; ++i) kernel<one_block>(mut(z), i == 5000 ? 3 : 100).on(s);
-  expect_parts(device_error([&] { (void)host(z).sync(); }), {"this block is the bad one"});
+  expect_parts(error_of<DeviceError>([&] { (void)host(z).sync(); }), {"this block is the bad one"});
   EXPECT_EQ(host(y).sync()[159], 9) << "another tensor is not concerned";
   z = zeros<i32>({160}).on(s);
-  EXPECT_EQ(device_error([&] { kernel<one_block>(mut(z), 100).sync(); }), "");
+  EXPECT_EQ(error_of<DeviceError>([&] { kernel<one_block>(mut(z), 100).sync(); }), "");
 }
 
 // -- prints ----------------------------------------------------------------------------------------------------------
@@ -205,7 +196,7 @@ TEST_F(Checks, EveryBlockPrintsOnceAndAlsoAfterAFailure) {
   auto y = zeros<i32>({16 * 500}).sync();
   for (const int bad : {-1, 123, -1}) {
     testing::internal::CaptureStdout();
-    const std::string error = device_error([&] { kernel<announce>(mut(y), bad).sync(); });
+    const std::string error = error_of<DeviceError>([&] { kernel<announce>(mut(y), bad).sync(); });
     const std::multiset<int> seen = announced(testing::internal::GetCapturedStdout());
     EXPECT_EQ(error.empty(), bad < 0) << error;
     // After its first failure the CPU stops; a GPU's blocks run to their end.

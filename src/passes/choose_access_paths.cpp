@@ -34,7 +34,9 @@ bool all(const std::vector<bool>& flags) { return std::find(flags.begin(), flags
 
 AccessPath decide(const Operation& access, const Uses& uses, const Target& target, const Tuning& tuning) {
   const bool pointers = can_use_pointers(access);
-  if (tuning.access) return *tuning.access == AccessPath::Pointer && !pointers ? AccessPath::View : *tuning.access;
+  const bool own = access.op() == Op::StoreViewTko && tuning.stores;
+  if (const std::optional<AccessPath>& asked = own ? tuning.stores : tuning.access)
+    return *asked == AccessPath::Pointer && !pointers ? AccessPath::View : *asked;
   if ((uses.product_operand || uses.product_result) &&
       access.single("view").type().view_tile().num_elements() >= kSmallestTensorCopy)
     return AccessPath::Tma;

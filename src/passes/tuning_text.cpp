@@ -30,11 +30,16 @@ struct ChoiceKey {
 };
 constexpr ChoiceKey kChoices[] = {{"split", &Tuning::split_loops}};
 constexpr std::string_view kOverlap = "overlap";
-constexpr int kOverlaps = 5;                                  // of Overlap
+constexpr int kOverlaps = 5;  // of Overlap
+struct PathKey {
+  const char* name;
+  std::optional<AccessPath> Tuning::*member;
+};
+constexpr PathKey kPathKeys[] = {{"access", &Tuning::access}, {"stores", &Tuning::stores}};
 constexpr const char* kPaths[] = {"tma", "view", "pointer"};  // in the order of AccessPath
 
 [[noreturn]] void fail(std::string_view word) {
-  std::string known = "access=tma|view|pointer";
+  std::string known = "access=tma|view|pointer, stores=tma|view|pointer";
   for (const NumberKey& k : kNumbers) known += concat(", ", k.name, "=N");
   for (const SwitchKey& k : kSwitches) known += concat(", ", k.name, "=0|1");
   for (const ChoiceKey& k : kChoices) known += concat(", ", k.name, "=0|1");
@@ -72,8 +77,10 @@ void apply(Tuning& t, std::string_view word) {
   for (const ChoiceKey& k : kChoices) {
     if (said(k.name)) return void(t.*k.member = truth);
   }
-  for (std::size_t i = 0; name == "access" && i < std::size(kPaths); ++i) {
-    if (value == kPaths[i]) return void(t.access = static_cast<AccessPath>(i));
+  for (const PathKey& k : kPathKeys) {
+    for (std::size_t i = 0; name == k.name && i < std::size(kPaths); ++i) {
+      if (value == kPaths[i]) return void(t.*k.member = static_cast<AccessPath>(i));
+    }
   }
   fail(word);
 }
@@ -97,7 +104,9 @@ std::string text_of(const Tuning& t) {
   for (const NumberKey& k : kNumbers) {
     if (t.*k.member) add(concat(k.name, "=", *(t.*k.member)));
   }
-  if (t.access) add(concat("access=", kPaths[static_cast<std::size_t>(*t.access)]));
+  for (const PathKey& k : kPathKeys) {
+    if (t.*k.member) add(concat(k.name, "=", kPaths[static_cast<std::size_t>(*(t.*k.member))]));
+  }
   for (const SwitchKey& k : kSwitches) {
     if (t.*k.member != Tuning{}.*k.member) add(concat(k.name, "=", t.*k.member ? 1 : 0));
   }

@@ -1,6 +1,7 @@
 // Which access becomes what, and that pointer tiles touch the same elements.
 #include "passes/hints.hpp"
 #include "passes/pass_support.hpp"
+#include "tessera/passes/tuning_text.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -127,6 +128,16 @@ TEST(AccessPaths, OperandsAndResultsOfProductsUseTensorCopies) {
   ASSERT_TRUE(first(*m.f, Op::LoadViewTko) && first(*m.f, Op::StoreViewTko));
   EXPECT_TRUE(uses_tma(*first(*m.f, Op::LoadViewTko)));
   EXPECT_TRUE(uses_tma(*first(*m.f, Op::StoreViewTko)));
+}
+
+TEST(AccessPaths, StoresMayBeAskedForAlone) {
+  for (const auto& [access, loads_by_tma] : {std::pair{"stores=view", true}, {"access=view stores=tma", false}}) {
+    Multiply m(64);
+    passes::choose_access_paths(*m.f, kHopper, passes::parse_tuning(access));
+    ASSERT_TRUE(first(*m.f, Op::LoadViewTko) && first(*m.f, Op::StoreViewTko)) << access;
+    EXPECT_EQ(uses_tma(*first(*m.f, Op::LoadViewTko)), loads_by_tma) << access;
+    EXPECT_EQ(uses_tma(*first(*m.f, Op::StoreViewTko)), !loads_by_tma) << access;
+  }
 }
 
 TEST(AccessPaths, NotWhereTheOperandIsComputed) {

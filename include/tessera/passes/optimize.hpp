@@ -33,6 +33,7 @@ struct Tuning {
   std::optional<int> latency;        ///< of loads that feed products, 1 to 10: how far ahead they are issued
   std::optional<int> ahead;          ///< which loads of loops go one iteration ahead: 0 none, 1 narrow ones, 2 all
   std::optional<AccessPath> access;  ///< of every load and store that may take it
+  std::optional<AccessPath> stores;  ///< of every store that may take it; stronger than access
   std::optional<bool> split_loops;   ///< unset: where nothing is pipelined
   bool pipeline_mma = true;
   bool order_blocks = true;

@@ -1,13 +1,17 @@
 """The peers in cuTile Python, NVIDIA's tile language over the same assembler: the naive sources of kernels.hpp, and
 tuned variants (hints, unchecked bounds, fast division), of which the fastest stands for what cuTile Python can do.
 
-Each maker gives {peer name: [functions]} with one function per variant; calling a function enqueues the work once.
+Each maker gives {peer name: [variants]} and a function that says how far off a result is. A variant is a list of
+functions, one per group of tensors, as in torch_peers; calling a function enqueues the work once.
 
-    cutile_peers.py        compiles all of them for sm_90, on any machine: without a GPU, without PyTorch
+    cutile_peers.py                      compiles all of them for sm_90, on any machine: without a GPU, without PyTorch
+    cutile_peers.py warm I N GROUP...    launches the plan's cases I, I + N, ... of these groups once, each at a small
+                                         size, for later processes: cuTile Python keeps what the assembler gave on disk
 """
 
 import math
 import os
+import sys
 
 import cuda.tile as ct
 
@@ -70,10 +74,11 @@ def layer_norm(x, y, w, b, eps, N: Int, FAST: Flag):
 
 
 @ct.kernel
-def gemm(a, b, c, BM: Int, BN: Int, BK: Int, BT: Flag, FAST: Flag):
+def gemm(a, b, c, BM: Int, BN: Int, BK: Int, LATENCY: Int, BT: Flag, FAST: Flag):
     """c = a b, or a b^T if BT (b is [n, k] then); blocks take tiles in groups of 8 rows."""
     rows = ct.cdiv(c.shape[0], BM)
     columns = ct.cdiv(c.shape[1], BN)
+    zero = ct.PaddingMode.ZERO
     for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
         group = tile // (8 * columns)
         height = ct.minimum(rows - group * 8, 8)
@@ -81,18 +86,25 @@ def gemm(a, b, c, BM: Int, BN: Int, BK: Int, BT: Flag, FAST: Flag):
         j = tile % (8 * columns) // height
         acc = ct.zeros((BM, BN), ct.float32)
         for k in range(ct.cdiv(a.shape[1], BK)):
-            x = ct.load(a, (i, k), (BM, BK), padding_mode=ct.PaddingMode.ZERO, check_bounds=not FAST)
+            x = ct.load(a, (i, k), (BM, BK), padding_mode=zero, check_bounds=not FAST, latency=LATENCY)
             if BT:
-                y = ct.load(b, (j, k), (BN, BK), padding_mode=ct.PaddingMode.ZERO, check_bounds=not FAST).transpose()
+                y = ct.load(b, (j, k), (BN, BK), padding_mode=zero, check_bounds=not FAST, latency=LATENCY).transpose()
             else:
-                y = ct.load(b, (k, j), (BK, BN), padding_mode=ct.PaddingMode.ZERO, check_bounds=not FAST)
+                y = ct.load(b, (k, j), (BK, BN), padding_mode=zero, check_bounds=not FAST, latency=LATENCY)
             acc = ct.mma(x, y, acc)
         ct.store(c, (i, j), acc.astype(c.dtype), check_bounds=not FAST)
 
 
+def scores(Q, k, head, j, BM, BN, D, FAST):
+    """Of a query tile and the key tile j, unscaled."""
+    K = ct.load(k, (head, j, 0), (1, BN, D), check_bounds=not FAST, latency=2).reshape((BN, D))
+    return ct.mma(Q, K.transpose(), ct.zeros((BM, BN), ct.float32))
+
+
 @ct.kernel
-def attention(q, k, v, o, scale, BM: Int, BN: Int, D: Int, CAUSAL: Flag, FAST: Flag):
-    """q, k, v, o are [batch * heads, length, D]; one query tile a block; BN divides the length."""
+def attention(q, k, v, o, scale, BM: Int, BN: Int, D: Int, AHEAD: Flag, CAUSAL: Flag, FAST: Flag):
+    """q, k, v, o are [batch * heads, length, D]; one query tile a block; BN divides the length. AHEAD: the next step's
+    scores are issued before this step's softmax."""
     block = ct.bid(0)
     head = ct.bid(1)
     Q = ct.load(q, (head, block, 0), (1, BM, D), check_bounds=not FAST).reshape((BM, D))
@@ -103,9 +115,14 @@ def attention(q, k, v, o, scale, BM: Int, BN: Int, D: Int, CAUSAL: Flag, FAST: F
     steps = ct.cdiv(k.shape[1], BN)
     if CAUSAL:
         steps = ct.minimum(steps, ct.cdiv((block + 1) * BM, BN))
+    ready = scores(Q, k, head, 0, BM, BN, D, FAST) if AHEAD else 0.0
     for j in range(steps):
-        K = ct.load(k, (head, j, 0), (1, BN, D), check_bounds=not FAST).reshape((BN, D))
-        s = ct.mma(Q, K.transpose(), ct.zeros((BM, BN), ct.float32)) * (scale * 1.4426950408889634)
+        if AHEAD:
+            s = ready
+            ready = scores(Q, k, head, ct.minimum(j + 1, steps - 1), BM, BN, D, FAST)
+        else:
+            s = scores(Q, k, head, j, BM, BN, D, FAST)
+        s = s * (scale * 1.4426950408889634)
         if CAUSAL:
             if (j + 1) * BN > block * BM:
                 s = ct.where(rows >= j * BN + ct.arange(BN, dtype=ct.int32).reshape((1, BN)), s, -math.inf)
@@ -113,26 +130,28 @@ def attention(q, k, v, o, scale, BM: Int, BN: Int, D: Int, CAUSAL: Flag, FAST: F
         p = ct.exp2(s - m2, flush_to_zero=True)
         alpha = ct.exp2(m - m2, flush_to_zero=True)
         l = l * alpha + ct.sum(p, axis=1, keepdims=True)
-        V = ct.load(v, (head, j, 0), (1, BN, D), check_bounds=not FAST).reshape((BN, D))
+        V = ct.load(v, (head, j, 0), (1, BN, D), check_bounds=not FAST, latency=2).reshape((BN, D))
         acc = ct.mma(p.astype(ct.bfloat16), V, acc * alpha)
         m = m2
     out = ct.truediv(acc, l, rounding_mode=ct.RoundingMode.APPROX, flush_to_zero=True)
     ct.store(o, (head, block, 0), out.astype(ct.bfloat16).reshape((1, BM, D)), check_bounds=not FAST)
 
 
-# Variants: (hints, tile). What tileiras.md of the project's references found best, and their neighbours.
+# The variants: tiles and hints with which this assembler's code was fastest on an H200, and their neighbours.
 ROW_HINTS = [{"num_worker_warps": w} for w in (1, 2, 4, 8)]
+# hints, tile, latency of the loads, blocks take several tiles
 GEMM_VARIANTS = [
-    ({"num_worker_warps": 4}, (128, 64, 64), False),
-    ({"num_worker_warps": 4, "occupancy": 2}, (128, 128, 64), False),
-    ({"num_worker_warps": 4, "occupancy": 2}, (128, 128, 64), True),
-    ({"num_worker_warps": 8}, (256, 128, 64), True),
-    ({"num_worker_warps": 8, "num_ctas": 2}, (256, 256, 64), True),
+    ({"num_worker_warps": 4}, (128, 64, 64), 4, False),
+    ({"num_worker_warps": 4, "occupancy": 2}, (128, 128, 64), 2, False),
+    ({"num_worker_warps": 4, "occupancy": 2}, (128, 128, 64), 2, True),
+    ({"num_worker_warps": 8}, (256, 128, 64), 6, True),
+    ({"num_worker_warps": 8, "num_ctas": 2}, (256, 256, 64), 4, True),
 ]
+# of each head size: hints, tile, scores one step ahead
 ATTENTION_VARIANTS = {
-    64: [({"occupancy": 2}, (64, 128)), ({"occupancy": 2, "num_worker_warps": 4}, (64, 128))],
-    128: [({"occupancy": 2}, (64, 128)), ({"occupancy": 2, "num_worker_warps": 4}, (64, 128))],
-    256: [({"occupancy": 1, "num_worker_warps": 8}, (128, 128)), ({"occupancy": 1}, (64, 128))],
+    64: [({"occupancy": 2, "num_worker_warps": 4}, (64, 128), ahead) for ahead in (False, True)],
+    128: [({"occupancy": 2, "num_worker_warps": 4}, (64, 128), ahead) for ahead in (False, True)],
+    256: [({"occupancy": 1, "num_worker_warps": 8}, (128, 128), False), ({"occupancy": 1}, (64, 128), False)],
 }
 
 
@@ -142,63 +161,81 @@ def launcher(kernel, grid, arguments):
     return lambda: ct.launch(torch.cuda.current_stream(), grid, kernel, arguments)
 
 
+def against(expected, result):
+    """The relative norm of the error of what the first function of a variant has written; PyTorch computes the same."""
+    import torch
+
+    def error():
+        want = expected()
+        off = (torch.linalg.vector_norm(result - want) / torch.linalg.vector_norm(want)).item()
+        result.zero_()
+        return off
+
+    return error
+
+
 def rows(case):
     import torch
+    import torch.nn.functional as F
 
     a = case.arguments
     n, columns = a["rows"], a["columns"]
     x = torch.randn(n, columns, device="cuda", dtype=torch.bfloat16)
     y = torch.empty_like(x)
     w, b = (torch.randn(columns, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    kernel, arguments = {
-        "softmax": (softmax, (x, y)),
-        "rms_norm": (rms_norm, (x, y, w, 1e-6)),
-        "layer_norm": (layer_norm, (x, y, w, b, 1e-6)),
+    kernel, arguments, expected = {
+        "softmax": (softmax, (x, y), lambda: F.softmax(x, dim=-1)),
+        "rms_norm": (rms_norm, (x, y, w, 1e-6), lambda: F.rms_norm(x, (columns,), w, 1e-6)),
+        "layer_norm": (layer_norm, (x, y, w, b, 1e-6), lambda: F.layer_norm(x, (columns,), w, b, 1e-6)),
     }[case.name]
     return {
-        "cuTile": [launcher(kernel, (n,), (*arguments, columns, False))],
-        "cuTile tuned": [launcher(kernel.replace_hints(**h), (n,), (*arguments, columns, True)) for h in ROW_HINTS],
-    }
+        "cuTile": [[launcher(kernel, (n,), (*arguments, columns, False))]],
+        "cuTile tuned": [[launcher(kernel.replace_hints(**h), (n,), (*arguments, columns, True))] for h in ROW_HINTS],
+    }, against(expected, y)
 
 
 def products(case):
     import torch
+    import torch_peers
 
     a = case.arguments
     m, n, k, bt = a["m"], a["n"], a["k"], a["layout"][1] == "T"
     if a["layout"][0] == "T":
-        return {}
-    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[a["dtype"]]
-    x = torch.randn(m, k, device="cuda", dtype=dtype)
-    y = torch.randn(*((n, k) if bt else (k, n)), device="cuda", dtype=dtype)
-    z = torch.empty(m, n, device="cuda", dtype=dtype)
-    work = []
-    for hints, (bm, bn, bk), persistent in GEMM_VARIANTS:
+        return {}, None
+    dtype = torch_peers.DTYPES[a["dtype"]]
+    tensors = [
+        [torch_peers.normal(*shape, dtype=dtype) for shape in ((m, k), (n, k) if bt else (k, n), (m, n))]
+        for _ in range(torch_peers.sets_for(2 * (m * k + k * n + m * n)))
+    ]
+    processors = torch.cuda.get_device_properties(0).multi_processor_count
+    variants = []
+    for hints, (bm, bn, bk), latency, persistent in GEMM_VARIANTS:
         tiles = math.ceil(m / bm) * math.ceil(n / bn)
-        slots = 132 * hints.get("occupancy", 1) // hints.get("num_ctas", 1)
+        slots = processors * hints.get("occupancy", 1) // hints.get("num_ctas", 1)
         fast = m % bm == 0 and n % bn == 0 and k % bk == 0
         grid = (min(tiles, slots) if persistent else tiles,)
-        work.append(launcher(gemm.replace_hints(**hints), grid, (x, y, z, bm, bn, bk, bt, fast)))
-    return {"cuTile tuned": work}
+        kernel = gemm.replace_hints(**hints)
+        variants.append([launcher(kernel, grid, (*xyz, bm, bn, bk, latency, bt, fast)) for xyz in tensors])
+    x, y, z = tensors[0]
+    return {"cuTile tuned": variants}, against(lambda: torch.mm(x, y.t() if bt else y), z)
 
 
 def heads(case):
     import torch
+    import torch.nn.functional as F
 
     a = case.arguments
     count, length, d = a["batch"] * a["heads"], a["length"], a["d"]
     q, k, v = (torch.randn(count, length, d, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     o = torch.empty_like(q)
-    return {
-        "cuTile tuned": [
-            launcher(
-                attention.replace_hints(**hints),
-                (length // bm, count),
-                (q, k, v, o, 1 / math.sqrt(d), bm, bn, d, bool(a["causal"]), True),
-            )
-            for hints, (bm, bn) in ATTENTION_VARIANTS[d]
-        ]
-    }
+    variants = []
+    for hints, (bm, bn), ahead in ATTENTION_VARIANTS[d]:
+        arguments = (q, k, v, o, 1 / math.sqrt(d), bm, bn, d, ahead, bool(a["causal"]), True)
+        variants.append([launcher(attention.replace_hints(**hints), (length // bm, count), arguments)])
+    def expected():
+        return F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=bool(a["causal"]))[0]
+
+    return {"cuTile tuned": variants}, against(expected, o)
 
 
 MAKERS = {"softmax": rows, "rms_norm": rows, "layer_norm": rows, "gemm": products, "attention": heads}
@@ -234,13 +271,13 @@ def check(gpu):
         flags = [constant(1024), constant(fast)]
         work += [(softmax, hints, [x, x, *flags]), (rms_norm, hints, [x, x, v, eps, *flags])]
         work.append((layer_norm, hints, [x, x, v, v, eps, *flags]))
-    for hints, tile, _ in GEMM_VARIANTS:
-        work.append((gemm, hints, [x, x, x, *map(constant, tile), constant(True), constant(True)]))
+    for hints, tile, latency, _ in GEMM_VARIANTS:
+        for bt in (True, False):
+            work.append((gemm, hints, [x, x, x, *map(constant, (*tile, latency, bt, True))]))
     for d, variants in ATTENTION_VARIANTS.items():
-        for hints, tile in variants:
+        for hints, tile, ahead in variants:
             for causal in (True, False):
-                arguments = [t, t, t, t, eps, *map(constant, (*tile, d)), constant(causal), constant(True)]
-                work.append((attention, hints, arguments))
+                work.append((attention, hints, [t, t, t, t, eps, *map(constant, (*tile, d, ahead, causal, True))]))
     for kernel, hints, parameters in work:
         signature = cc.KernelSignature(parameters, cc.CallingConvention.cutile_python_v1())
         out = io.BytesIO()
@@ -250,5 +287,32 @@ def check(gpu):
         print(f"{kernel._pyfunc.__name__} {hints}: {len(out.getvalue())} bytes", flush=True)
 
 
+def warm(first, step, groups):
+    """Launches every variant of a part of the plan's cases at a small size: its kernels are then on disk."""
+    import dataclasses
+
+    import plan
+    import torch
+
+    cases = [case for case in plan.all_cases() if "cuTile" in case.peers and case.group in groups]
+    extents = ("rows", "m", "n", "k", "length", "heads")
+    seen = set()
+    for case in cases[first::step]:
+        small = {k: min(v, 512) if k in extents else v for k, v in case.arguments.items()}
+        if (key := (case.name, *small.items())) in seen:
+            continue
+        seen.add(key)
+        for variants in MAKERS[case.name](dataclasses.replace(case, arguments=small))[0].values():
+            for variant in variants:
+                try:
+                    variant[0]()
+                    torch.cuda.synchronize()
+                except Exception as e:  # the measurement says it, too
+                    print(f"{case.command()}: {type(e).__name__}: {str(e)[:200]}", file=sys.stderr, flush=True)
+
+
 if __name__ == "__main__":
-    check("sm_90")
+    if sys.argv[1:2] == ["warm"]:
+        warm(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    else:
+        check("sm_90")

@@ -25,6 +25,7 @@ import time
 import plan
 
 ROUNDS = 3
+TOLERANCE = 1e-2  # of a peer's 16-bit results, relative norm
 
 
 class Bench:
@@ -177,18 +178,21 @@ def measure(bench, case, timer, torch_peers):
     return result
 
 
-def fastest(timer, functions, notes, peer):
-    """Of the variants of a peer the one that takes the least time, as a list for Timer.median; empty if none runs."""
+def fastest(timer, variants, error, notes, peer):
+    """Of a peer's variants whose results are right the one of least time, as functions for Timer.median; or empty."""
     best, least = [], float("inf")
-    for f in functions:
+    for functions in variants:
         try:
-            f()
-            ms = min(timer.timed([f], 1) for _ in range(3)) if len(functions) > 1 else 0.0
+            functions[0]()
+            if not (off := error()) <= TOLERANCE:
+                raise RuntimeError(f"wrong results, error {off:.2g}")
+            count = max(1, min(20, int(2.0 / max(timer.timed(functions, 1), 1e-3))))
+            ms = min(timer.timed(functions, count) for _ in range(3)) / count if len(variants) > 1 else 0.0
         except Exception as e:
             notes.append(f"{peer}: {type(e).__name__}: {str(e)[:200]}")
             continue
         if ms < least:
-            best, least = [f], ms
+            best, least = functions, ms
     return best
 
 
@@ -197,12 +201,37 @@ def cutile_work(case, timer, notes):
     try:
         import cutile_peers
 
-        made = cutile_peers.MAKERS[case.name](case)
+        made, error = cutile_peers.MAKERS[case.name](case)
     except Exception as e:
         notes.append(f"cuTile: {type(e).__name__}: {str(e)[:200]}")
         return {}
-    chosen = {peer: fastest(timer, functions, notes, peer) for peer, functions in made.items()}
+    chosen = {peer: fastest(timer, variants, error, notes, peer) for peer, variants in made.items()}
     return {peer: functions for peer, functions in chosen.items() if functions}
+
+
+def warm_cutile(cases, options):
+    """Starts processes that compile cuTile Python's kernels of the plan, where it is installed, beside our warm-up."""
+    groups = sorted({c.group for c in cases if "cuTile" in c.peers})
+    if options.device == "cpu" or not groups:
+        return []
+    try:
+        import cutile_peers
+    except Exception:  # the notes of its cases say why
+        return []
+    count = max(1, min(6, options.jobs // 2))
+    program = [sys.executable, cutile_peers.__file__, "warm"]
+    return [subprocess.Popen(program + [str(i), str(count), *groups], stdout=subprocess.DEVNULL) for i in range(count)]
+
+
+def wait_for(processes, seconds):
+    """Until all have ended, at most so long."""
+    end = time.monotonic() + seconds
+    for process in processes:
+        try:
+            process.wait(max(0.1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def load_torch(device):
@@ -260,6 +289,7 @@ def main():
     with open(options.out, "w", encoding="utf-8") as out:
         # Half of the processors: every process holds its own tensors.
         problems = {}
+        others = warm_cutile(cases, options)
         with concurrent.futures.ThreadPoolExecutor(
             max(1, min(12, options.jobs // 2 if options.jobs > 3 else 1))
         ) as pool:
@@ -271,6 +301,7 @@ def main():
                 problems[jobs[job].command()] = job.result()
                 for problem in job.result():
                     print(f"warm-up: {problem}", flush=True)
+        wait_for(others, 60)
         print(f"warmed up {len(cases)} cases, {sum(1 for p in problems.values() if p)} with problems", flush=True)
         bench = Bench(options.bench, options.device, options.ms)
         torch, torch_peers = load_torch(options.device)

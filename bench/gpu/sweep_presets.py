@@ -13,6 +13,8 @@ gives (overlap=0: without).
 
 few_rows2: products of few rows again, with the tiles and hints that the first sweep suggested.
 
+odd_rows: rows of 50257, 4097 and 1023, and the hints of their walks.
+
 overlap: early starts of kernels of many short blocks, of few long ones, and short ones.
 
 rows: odd rows (at least the better of torch.compile and PyTorch), row sums (4.4 TB/s), layer norm of 16384 (4.05): the
@@ -114,6 +116,16 @@ def few_rows_again():
         yield f"{shape(64, layer)} : row=1,4; row=1 | occupancy=2 latency=3; row=4 | occupancy=2 latency=2"
 
 
+def odd_rows():
+    """The library's rows that begin at odd addresses: in flat tiles where that is what it chooses."""
+    for name in ("softmax", "layer_norm", "rms_norm"):
+        yield (f"{name} rows=2670 columns=50257 impl=library : ; | ahead=2; | occupancy=3; | warps=16 occupancy=2; "
+               "| warps=16 occupancy=2 ahead=2; | warps=4 occupancy=4")
+        yield f"{name} rows=32760 columns=4097 impl=library : ; | ahead=2; | warps=1; | warps=4"
+        yield f"{name} rows=131200 columns=1023 impl=library : "
+    yield "softmax rows=4096 columns=32768 impl=library : ; | ahead=2; | ahead=2 occupancy=3"
+
+
 def early_starts():
     """What an early start costs: 0 never, 2 always, 3 the code alone, 4 without telling the successor."""
     for case in ("rms_norm rows=262144 columns=1024", "softmax rows=134217 columns=1000 impl=library",
@@ -175,6 +187,7 @@ def rows():
 PRESETS = {
     "attention": [*attention()],
     "decode": [*decoding(), *few_rows(), *overlap()],
+    "odd_rows": [*odd_rows()],
     "overlap": [*early_starts()],
     "few_rows2": [*few_rows_again()],
     "gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()],

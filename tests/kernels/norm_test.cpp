@@ -59,13 +59,14 @@ void check(int rows, int n) {
   expect_close(z, layer_reference(want, doubles(w), doubles(b), 1e-5), allowed, "add_layer " + what);
 }
 TEST(Norm, Rows) {
-  for (const auto& [rows, n] : {std::pair{3, 1000}, {1, 4096}, {5, 65}, {2, 1}, {0, 8}, {2, 20000}})
+  for (const auto& [rows, n] :
+       {std::pair{3, 1000}, {1, 4096}, {5, 65}, {2, 1}, {0, 8}, {2, 20000}, {3, 20001}, {3, 4099}, {2, 8193}})
     check<bf16>(rows, n);
   check<f32>(3, 1000);
 }
 
 TEST(Norm, LargeMeanKeepsItsVariance) {
-  for (const int n : {1000, 20000}) {  // one tile, and chunks
+  for (const int n : {1000, 20000, 20001}) {  // one tile, chunks, flat chunks
     std::vector<double> v(static_cast<std::size_t>(n));
     for (std::size_t i = 0; i < v.size(); ++i) v[i] = 1e4 + static_cast<double>(i % 2);
     const auto x = cast<f32>(from(v, {1, n})).sync();

@@ -63,6 +63,39 @@ void layer_norm_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<W, dyn> w
   }
 }
 
+/// The same for rows that begin anywhere: the first walk is over flat tiles.
+template <class T, class W, int C>
+void layer_norm_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whole, In<T, dyn> rest, In<W, dyn> weight,
+                        In<W, dyn> bias, Scalar<f32> eps) {
+  auto X = x.tiles(shape<1, C>);
+  auto Whole = whole.tiles(shape<C>), Rest = rest.tiles(shape<C>);
+  auto Weight = weight.tiles(shape<C>), Bias = bias.tiles(shape<C>);
+  auto Y = y.sub(shape<1, C>);
+  auto [row, zero] = y.index();
+  auto n = x.dim(1);
+  const TouchedTiles<C> tiles(row, n, whole);
+  auto near = sum(cast<f32>(X.load(row, 0)), axis<1>) / cast<f32>(min(n, C));
+  auto sums = zeros<f32, 1, C>(), squares = zeros<f32, 1, C>();
+  for (auto c : range(tiles.first(), tiles.whole_end())) {
+    auto d = tiles.own(cast<f32>(Whole.load(c)) - reshape(near, shape<1>), c, 0.0f);
+    sums = sums + d;
+    squares = squares + d * d;
+  }
+  auto total = sum(sums, axis<1>), total_squares = sum(squares, axis<1>);
+  tile_if (tiles.has_rest()) {
+    auto d = tiles.own_rest(cast<f32>(Rest.load(0)) - reshape(near, shape<1>), 0.0f);
+    total = total + sum(d, axis<1>);
+    total_squares = total_squares + sum(d * d, axis<1>);
+  }
+  auto off = total / cast<f32>(n);
+  auto scale = rsqrt(max(total_squares / cast<f32>(n) - off * off, 0.0f) + eps);
+  auto mean = near + off;
+  for (auto c : range(X.count(1))) {
+    auto w = reshape(cast<f32>(Weight.load(c)), shape<1, C>), b = reshape(cast<f32>(Bias.load(c)), shape<1, C>);
+    Y.store(0, c, cast<T>((cast<f32>(X.load(row, c)) - mean) * scale * w + b));
+  }
+}
+
 template <Operand X, Operand W, Operand B>
 void check_layer_norm(const char* name, const X& x, const W& weight, const B& bias, SourceLocation where) {
   const std::int64_t n = x.dim(X::rank - 1, where);
@@ -80,6 +113,13 @@ Op<Tensor<element_of<X>, X::rank>> layer_norm(const X& x, const W& weight, const
   const View<T, 2> rows = rows_of(x, where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
     auto y = empty<T>(rows.dims());
+    if (const int chunk = odd_row_chunk(rows)) {
+      return with_extent<kOddRowChunk, kRowChunk>(chunk, [&](auto n) {
+        const FlatRows<T> flat(rows, n, where);
+        return kernel<layer_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(),
+                                                   bias.view(), eps, where);
+      });
+    }
     if (rows.dim(1) > kLongestTile)
       return kernel<layer_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(), bias.view(), eps, where);
     return with_extent<kShortestTile, kLongestTile>(rows.dim(1), [&](auto n) {

@@ -44,6 +44,33 @@ void rms_norm_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<W, dyn> wei
   }
 }
 
+/// The same for rows that begin anywhere: the first walk is over flat tiles.
+template <class T, class W, int C>
+void rms_norm_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whole, In<T, dyn> rest, In<W, dyn> weight,
+                      Scalar<f32> eps) {
+  auto X = x.tiles(shape<1, C>);
+  auto Whole = whole.tiles(shape<C>), Rest = rest.tiles(shape<C>);
+  auto Weight = weight.tiles(shape<C>);
+  auto Y = y.sub(shape<1, C>);
+  auto [row, zero] = y.index();
+  const TouchedTiles<C> tiles(row, x.dim(1), whole);
+  auto squares = zeros<f32, 1, C>();
+  for (auto c : range(tiles.first(), tiles.whole_end())) {
+    auto t = tiles.own(cast<f32>(Whole.load(c)), c, 0.0f);
+    squares = squares + t * t;
+  }
+  auto total = sum(squares, axis<1>);
+  tile_if (tiles.has_rest()) {
+    auto t = tiles.own_rest(cast<f32>(Rest.load(0)), 0.0f);
+    total = total + sum(t * t, axis<1>);
+  }
+  auto scale = rsqrt(total / cast<f32>(x.dim(1)) + eps);
+  for (auto c : range(X.count(1))) {
+    auto w = reshape(cast<f32>(Weight.load(c)), shape<1, C>);
+    Y.store(0, c, cast<T>(cast<f32>(X.load(row, c)) * scale * w));
+  }
+}
+
 /// x * weight / sqrt(mean of x^2 over the row + eps).
 template <Operand X, Operand W>
 Op<Tensor<element_of<X>, X::rank>> rms_norm(const X& x, const W& weight, float eps = 1e-6f,
@@ -54,6 +81,12 @@ Op<Tensor<element_of<X>, X::rank>> rms_norm(const X& x, const W& weight, float e
   expect_dim("rms_norm", "weight", weight, 0, rows.dim(1), where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
     auto y = empty<T>(rows.dims());
+    if (const int chunk = odd_row_chunk(rows)) {
+      return with_extent<kOddRowChunk, kRowChunk>(chunk, [&](auto n) {
+        const FlatRows<T> flat(rows, n, where);
+        return kernel<rms_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(), eps, where);
+      });
+    }
     if (rows.dim(1) > kLongestTile)
       return kernel<rms_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(), eps, where);
     return with_extent<kShortestTile, kLongestTile>(rows.dim(1), [&](auto n) {

@@ -1,6 +1,7 @@
 // What kernels along the last axis share: tensors of any rank as rows, and the lengths that decide between one tile a
 // row and a walk in chunks.
 #pragma once
+#include <bit>
 #include <limits>
 
 #include "tessera/kernels/common.hpp"
@@ -19,6 +20,64 @@ inline constexpr int kWholeRow = 1 << 30;
 template <class U>
 inline constexpr U lowest =
     std::numeric_limits<U>::has_infinity ? -std::numeric_limits<U>::infinity() : std::numeric_limits<U>::lowest();
+
+// Rows of odd length begin anywhere, and what begins anywhere is loaded an element at a time. So such rows are first
+// walked in the tiles of C elements of the flat tensor that they touch, which begin where the hardware loads 16 bytes
+// at once: whole tiles, and what is left at the tensor's end, at most one tile of the last row.
+
+/// Where a row of n elements, at least 2 C, lies in those tiles.
+template <int C>
+class TouchedTiles {
+ public:
+  template <class T>
+  TouchedTiles(const Scalar<i32>& row, const Scalar<i32>& n, const In<T, dyn>& whole)
+      : start_(row * n), n_(n), whole_(whole.dim(0) / C) {}
+  Scalar<i32> first() const { return start_ / C; }
+  Scalar<i32> end() const { return (start_ + n_ - 1) / C + 1; }
+  /// The whole ones are those from first() to whole_end().
+  Scalar<i32> whole_end() const { return min(end(), whole_); }
+  Scalar<bool> has_rest() const { return end() > whole_; }
+  /// `t` where the elements of tile c are the row's, `other` elsewhere.
+  template <class F>
+  Tile<F, 1, C> own(const Tile<F, C>& t, const Scalar<i32>& c, F other) const {
+    auto inside = cast<u32>(iota<i32, 1, C>(axis<1>) + (c * C - start_)) < cast<u32>(n_);
+    return where(inside, reshape(t, shape<1, C>), other);
+  }
+  template <class F>
+  Tile<F, 1, C> own_rest(const Tile<F, C>& t, F other) const {
+    return own(t, whole_, other);
+  }
+
+ private:
+  Scalar<i32> start_, n_, whole_;
+};
+
+/// A matrix of rows without gaps as whole tiles of C elements and the rest.
+template <Element T>
+struct FlatRows {
+  View<T, 1> whole, rest;
+  FlatRows(const View<T, 2>& rows, int tile, SourceLocation where)
+      : FlatRows(tessera::reshape(rows, Dims<1>(rows.dim(0) * rows.dim(1)), where), tile) {}
+
+ private:
+  FlatRows(const View<T, 1>& flat, std::int64_t tile)
+      : whole(flat.template slice<0>(0, flat.dim(0) / tile * tile)),
+        rest(flat.template slice<0>(flat.dim(0) / tile * tile, flat.dim(0))) {}
+};
+
+/// The tile that odd rows are walked in, kOddRowChunk to kRowChunk; 0 for rows that are not odd or better in one tile.
+/// Those whose tile would be a third empty are not.
+inline constexpr int kOddRowChunk = 1024;
+template <Element T>
+int odd_row_chunk(const View<T, 2>& rows) {
+  constexpr std::int64_t kVector = 16 / static_cast<std::int64_t>(sizeof(T)), kParts = 8;
+  const std::int64_t n = rows.dim(1);
+  const bool flat = rows.stride(1) == 1 && rows.stride(0) == n;
+  if (n % kVector == 0 || !flat || rows.dim(0) >= std::numeric_limits<std::int32_t>::max() / n) return 0;
+  if (n > kLongestTile) return kRowChunk;
+  const auto tile = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n)));
+  return 3 * n < 2 * tile && tile >= kParts * kOddRowChunk ? static_cast<int>(tile / kParts) : 0;
+}
 
 /// A tensor as a matrix of its rows along the last axis. ShapeError if it has other than two axes and gaps.
 template <Operand X>

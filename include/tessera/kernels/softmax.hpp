@@ -48,11 +48,51 @@ void softmax_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x) {
   }
 }
 
+/// The same for rows that begin anywhere: the first walk is over flat tiles.
+template <bool Log, class T, int C>
+void softmax_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whole, In<T, dyn> rest) {
+  using F = compute_t<T>;
+  auto X = x.tiles(shape<1, C>);
+  auto Whole = whole.tiles(shape<C>), Rest = rest.tiles(shape<C>);
+  auto Y = y.sub(shape<1, C>);
+  auto [row, zero] = y.index();
+  const TouchedTiles<C> tiles(row, x.dim(1), whole);
+  auto m = full<F, 1, C>(std::numeric_limits<F>::lowest()), l = zeros<F, 1, C>();
+  for (auto c : range(tiles.first(), tiles.whole_end())) {
+    auto t = tiles.own(widen(Whole.load(c)), c, lowest<F>);
+    auto m2 = max(m, t);
+    auto less = exp(-abs(t - m));
+    l = where(t > m, l * less + F(1), l + less);
+    m = m2;
+  }
+  auto top = max(m, axis<1>);
+  auto total = sum(l * exp(m - top), axis<1>);
+  tile_if (tiles.has_rest()) {
+    auto t = tiles.own_rest(widen(Rest.load(0)), lowest<F>);
+    auto top2 = max(top, max(t, axis<1>));
+    total = total * exp(top - top2) + sum(exp(t - top2), axis<1>);
+    top = top2;
+  }
+  for (auto c : range(X.count(1))) {
+    auto t = widen(X.load(row, c)) - top;
+    if constexpr (Log)
+      Y.store(0, c, narrow<T>(t - log(total)));
+    else
+      Y.store(0, c, narrow<T>(exp(t) / total));
+  }
+}
+
 template <bool Log, Operand X>
 auto softmax_of(const X& x, SourceLocation where) {
   using T = element_of<X>;
   const View<T, 2> rows = rows_of(x, where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
+    if (const int chunk = odd_row_chunk(rows)) {
+      return with_extent<kOddRowChunk, kRowChunk>(chunk, [&](auto n) {
+        const FlatRows<T> flat(rows, n, where);
+        return kernel<softmax_odd_row<Log, T, n>>(empty<T>(rows.dims()), rows, flat.whole, flat.rest, where);
+      });
+    }
     if (rows.dim(1) > kLongestTile)
       return kernel<softmax_long_row<Log, T, kRowChunk>>(empty<T>(rows.dims()), rows, where);
     return with_extent<kShortestTile, kLongestTile>(

@@ -20,6 +20,7 @@ Launch more_tiles(const std::string& tile, std::shared_ptr<GemmOperands<bf16, bf
   Launch launch;
   add<64, 64>(launch, tile, g);
   add<64, 160>(launch, tile, g);
+  add<64, 192>(launch, tile, g);
   add<128, 64>(launch, tile, g);
   add<128, 80>(launch, tile, g);
   add<128, 96>(launch, tile, g);

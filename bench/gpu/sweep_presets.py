@@ -3,6 +3,9 @@
 gemm: which tile, hints and way of splitting each product of issue 4 takes (kGemmTiles, kSplitRows, choose_hints). Every
 case ends with what the library chooses by itself, so that the sweep also says how good the choice is.
 
+parts: pieces of parts for the problems whose waves they fill, with as many steps in flight as choose_hints gives them
+and (128x160) one less; 256 rows also by one CTA.
+
 attention: tiles, pairs of processors that share keys, and what a pass does: products one step ahead (pipeline=0: not), the
 masked keys in a loop of their own (split=1), long blocks first (order=0: not). tile= is the plain kernel with a running
 maximum.
@@ -69,6 +72,30 @@ def layers():
             some = [f"tile={rows}x{columns}x64 | {hints}" for rows, columns, _, hints in full]
             splits = ["impl=split_k row=3 parts=3", "impl=split_k row=6 parts=2,4"] if k >= 4096 and m * n < 1.4e6 else []
             yield product(m, n, k, some + splits)
+
+
+def parts():
+    pair = "ctas=2 warps=8 occupancy=1"
+
+    def tiles(m, n, k, *some):
+        return f"gemm m={m} n={n} k={k} dtype=bf16 layout=NT : " + "; ".join(f"tile={tile}" for tile in some)
+
+    yield tiles(1536, 1536, 1536, "128x160x64", "128x192x64", "64x192x64", "256x160x64", "128x96x64",
+                "128x160x64 | latency=5")
+    yield tiles(3072, 3072, 3072, "128x160x64", "128x192x64", "256x192x64", "256x160x64", f"128x192x64 | {pair}")
+    yield tiles(5120, 5120, 5120, "128x160x64", "128x192x64", "256x192x64", "256x160x64", "128x160x64 | latency=5,8",
+                "256x160x64 | ctas=1 latency=4", "256x192x64 | ctas=1 latency=3")
+    yield tiles(256, 2560, 4096, "64x160x64", "128x80x64")
+    yield tiles(512, 2560, 4096, "128x160x64", "64x160x64", "128x80x64")
+    for k in (4096, 9728):
+        yield tiles(2048, 2560, k, "128x160x64", "256x160x64")
+    yield tiles(256, 6144, 2560, "128x96x64", "64x192x64")
+    yield tiles(512, 6144, 2560, "128x192x64", "256x192x64")
+    yield tiles(256, 19456, 2560, "128x160x64")
+    for m in (256, 512):
+        yield tiles(m, 10240, 5120, "128x160x64", "256x160x64", "64x160x64")
+    yield tiles(256, 5120, 8192, "64x160x64", "128x80x64")
+    yield tiles(512, 5120, 8192, "128x160x64", "256x160x64")
 
 
 def ragged():
@@ -191,5 +218,6 @@ PRESETS = {
     "overlap": [*early_starts()],
     "few_rows2": [*few_rows_again()],
     "gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()],
+    "parts": [*parts()],
     "rows": [*rows()],
 }

@@ -19,7 +19,9 @@ namespace {
 // Accumulators. Up to the smaller: 1024 cubed on an H200, 271 beside 236 TFLOP/s. Up to the larger: 128 x 96, which one
 // block a multiprocessor computes in a single wave, with as many loads in flight as two blocks have together.
 constexpr std::int64_t kSmallTile = 64 * 128, kMediumTile = 128 * 96;
-constexpr int kMostLatency = 6;                     // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
+constexpr int kMostLatency = 6;  // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
+constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37: 4 steps each are given for 6, 5 for 7
+constexpr int kReservedShared = 1024;                       // of each CTA, by CUDA
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;  // 64x8 of k 128: 4 CTAs; k 256: 2; k 512: 1 (tileiras, H200)
 constexpr int kElementsAWarpChained =
     2048;  // layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76
@@ -60,6 +62,13 @@ Choices choose_for_rows(const KernelFacts& facts) {
   return c;
 }
 
+/// Steps that fit into the shared memory of a CTA beside the tiles that it stores from there.
+std::int64_t steps_that_fit(const StepLoad& load, const KernelFacts& facts, const Choices& c, const Machine& m) {
+  const std::int64_t own = std::int64_t{m.shared_kib} * 1024 / c.occupancy - kReservedShared;
+  const std::int64_t step = load.bytes - load.left_bytes + load.left_bytes / c.ctas;
+  return (own - facts.stored_bytes / c.ctas) / step;
+}
+
 /// Kernels with products.
 Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
   const StepLoad load = step_load(facts);
@@ -79,6 +88,13 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
     const std::int64_t shared = std::int64_t{m.shared_kib} * 1024;
     c.occupancy = static_cast<int>(std::clamp<std::int64_t>(shared / (kThinSteps * load.bytes), 1, kMostThinBlocks));
     c.latency = static_cast<int>(std::clamp<std::int64_t>(shared / c.occupancy / load.bytes, 2, kMostLatency));
+    return c;
+  }
+  if (!chained && load.products > 1) {
+    // Pieces of parts. The assembler deals shared memory out to the loads; with this many steps asked for each gets as
+    // many as the others, so the sums of all parts are one pipeline.
+    const std::int64_t steps = steps_that_fit(load, facts, c, m) + kStepsAskedBeyond;
+    c.latency = static_cast<int>(std::clamp<std::int64_t>(steps, 2, kDeepestLatency));
     return c;
   }
   if (!facts.deals_out_work && !chained && load.accumulators <= kMediumTile) {

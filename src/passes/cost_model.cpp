@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <unordered_set>
 
 namespace tessera::passes {
 
@@ -38,10 +39,16 @@ StepLoad step_load(const KernelFacts& facts) {
   for (const Product& first : facts.products) {
     if (first.loops != deepest) continue;
     StepLoad l;
+    std::unordered_set<const ir::Operation*> counted;
     for (const Product& p : facts.products) {
       if (p.loop != first.loop) continue;
+      ++l.products;
       l.accumulators += p.accumulators;
-      l.bytes += p.loaded_bytes;
+      for (const ir::Operation* load : p.step_loads) {
+        if (!counted.insert(load).second) continue;
+        l.bytes += bytes_of(load->result(0).type());
+        if (load->result(0) == p.op->operand(0)) l.left_bytes += bytes_of(load->result(0).type());
+      }
       const ir::Type operand = p.op->operand(0).type();
       l.eight_bit = l.eight_bit || (operand.is_float() && ir::info(operand.elem()).bits == 8);
     }

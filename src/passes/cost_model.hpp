@@ -22,9 +22,12 @@ inline constexpr int kRegistersAThread = 255;  // the most a thread can have
 inline constexpr int kOtherRegisters = 96;     // of a thread beside its accumulators: addresses, fragments
 
 /// Accumulators that are alive at once and bytes that a step loads: summed over the products of one loop (a product in
-/// a chain holds its result beside that of the next one), of the loop that holds most among the deepest.
+/// a chain holds its result beside that of the next one; a load that feeds two is one), of the loop that holds most
+/// among the deepest.
 struct StepLoad {
   std::int64_t accumulators = 0, bytes = 0;
+  std::int64_t left_bytes = 0;  ///< of those, what left operands are loaded from: the CTAs of a cluster share them out
+  int products = 0;
   bool eight_bit = false;  ///< products of 8-bit floats
 };
 StepLoad step_load(const KernelFacts&);

@@ -16,6 +16,7 @@ using ir::Value;
 
 bool is_product(const Operation& op) { return op.op() == Op::MmaF || op.op() == Op::MmaI || op.op() == Op::MmaFScaled; }
 bool is_load(const Operation& op) { return op.op() == Op::LoadViewTko || op.op() == Op::LoadPtrTko; }
+std::int64_t bytes_of(ir::Type tile) { return tile.num_elements() * ir::info(tile.elem()).bits / 8; }
 
 namespace {
 
@@ -92,8 +93,6 @@ int loops_around(const Operation& op) {
   for (const Operation* up = op.parent_op(); up; up = up->parent_op()) n += up->op() == Op::For || up->op() == Op::Loop;
   return n;
 }
-
-std::int64_t bytes_of(ir::Type tile) { return tile.num_elements() * ir::info(tile.elem()).bits / 8; }
 
 /// Elements of 32 bits in tiles that are there before `reduction` and used behind it, in its block. Constants and masks
 /// are made anew.
@@ -258,7 +257,10 @@ KernelFacts kernel_facts(const ir::Function& f) {
       tile = op.result(0).type();
       if (tile.num_elements() >= kAcrossThreads) load_depth = std::max(load_depth, loops_around(op));
     }
-    if (op.op() == Op::StoreViewTko) tile = op.single("tile").type();
+    if (op.op() == Op::StoreViewTko) {
+      tile = op.single("tile").type();
+      facts.stored_bytes += bytes_of(tile);
+    }
     if (op.op() == Op::StorePtrTko) tile = op.single("value").type();
     if (tile) facts.largest_tile = std::max(facts.largest_tile, tile.num_elements());
   });

@@ -26,12 +26,14 @@ struct KernelFacts {
   bool narrow = false;              ///< chained reductions over tiles that are loaded an element or two at a time
   bool reduces_after_loop = false;  ///< large tiles are gathered in a loop and reduced behind it
   std::int64_t repeated_bytes = 0;  ///< smallest large tile that a loop loads and stretches to a larger one; 0: none
+  std::int64_t stored_bytes = 0;    ///< of all tiles that are stored through views
   bool deals_out_work = false;      ///< asks for the number of blocks: any grid will do, one full wave is best
 };
 KernelFacts kernel_facts(const ir::Function&);
 
 bool is_product(const ir::Operation&);
 bool is_load(const ir::Operation&);
+std::int64_t bytes_of(ir::Type tile);
 
 /// The loads that give `v`, found back through shape operations, conversions and the branches that guard loads.
 std::vector<ir::Operation*> loads_of(ir::Value v);

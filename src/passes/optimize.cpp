@@ -46,6 +46,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     choices = choose_hints(f, target, tuning);
     if (tuning.order_blocks) order_blocks(f);
     choose_overlap(f, target, tuning.overlap, choices);
+    hide_zeros(f, target);
   }
   return choices;
 }

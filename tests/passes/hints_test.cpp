@@ -156,42 +156,19 @@ TEST(Hints, ProductsByAccumulatorsAThread) {
   }
 }
 
-/// A piece of parts: m rows times n and then n2 columns, in one loop that loads the rows once.
-struct ProductsOfParts {
-  Kernel k;
-  ir::Function* f = nullptr;
-  ProductsOfParts(std::int32_t m, std::int32_t n, std::int32_t n2) {
-    const Value a = k.view(Elem::BF16, {m, 64}), b = k.view(Elem::BF16, {64, n}), b2 = k.view(Elem::BF16, {64, n2});
-    const Value zero = k.i32(0);
-    const Type acc = Type::tile(Elem::F32, {m, n}), acc2 = Type::tile(Elem::F32, {m, n2});
-    const Value start = k.b.constant_float(Elem::F32, 0, acc.shape()),
-                start2 = k.b.constant_float(Elem::F32, 0, acc2.shape());
-    Operation* loop = k.b.create(Op::For, {zero, k.arg(Elem::I32), k.i32(1), start, start2}, {acc, acc2});
-    ir::Block& body = loop->add_region();
-    const Value i = body.add_arg(zero.type()), sum = body.add_arg(acc), sum2 = body.add_arg(acc2);
-    const ir::Builder outside = k.b;
-    k.b.set_to_end(body);
-    const Value rows = k.load(a, {zero, i})->result();
-    const Value next = k.op(Op::MmaF, {rows, k.load(b, {i, zero})->result(), sum}, acc);
-    const Value next2 = k.op(Op::MmaF, {rows, k.load(b2, {i, zero})->result(), sum2}, acc2);
-    k.b.create(Op::Continue, {next, next2}, {});
-    k.b = outside;
-    k.keep(loop->result(0));
-    k.keep(loop->result(1));
-    f = &k.function();
-  }
-};
-
 TEST(Hints, PartsCountTogether) {
-  ProductsOfParts wave(128, 64, 32), large(128, 128, 32), pair(256, 128, 64);
-  const auto hints = [](ProductsOfParts& p) {
+  const auto hints = [](std::int32_t m, std::int32_t n, std::int32_t n2) {
+    ProductsOfParts p(m, n, n2);
     const passes::Choices c = choose(*p.f);
     EXPECT_EQ(problems_of(p.k.module), "");
     return std::tuple(c.warps, c.ctas, c.occupancy, c.latency);
   };
-  EXPECT_EQ(hints(wave), std::tuple(4, 1, 1, 6)) << "one tile a block and few sums: alone, with deep loads";
-  EXPECT_EQ(hints(large), std::tuple(8, 1, 1, 6));
-  EXPECT_EQ(hints(pair), std::tuple(8, 2, 1, 6));
+  // Steps that fit beside the tiles that are stored, and two; the rows are loaded once for both parts.
+  EXPECT_EQ(hints(128, 64, 32), std::tuple(4, 1, 2, 5)) << "three steps for each of two blocks";
+  EXPECT_EQ(hints(128, 128, 32), std::tuple(8, 1, 1, 7)) << "five steps";
+  EXPECT_EQ(hints(128, 128, 64), std::tuple(8, 1, 1, 6)) << "four";
+  EXPECT_EQ(hints(256, 128, 32), std::tuple(8, 2, 1, 7)) << "each of two CTAs loads half of the rows";
+  EXPECT_EQ(hints(256, 128, 64), std::tuple(8, 2, 1, 6));
 }
 
 TEST(Hints, ChainsOfProducts) {

@@ -53,6 +53,38 @@ struct ProductLoop {
   }
 };
 
+/// A piece of parts: m rows times n and then n2 columns, in one loop that loads the rows once, and both stored.
+struct ProductsOfParts {
+  Kernel k;
+  ir::Function* f = nullptr;
+  ir::Operation* loop = nullptr;
+  ProductsOfParts(std::int32_t m, std::int32_t n, std::int32_t n2, double start = 0) {
+    using ir::Elem;
+    using ir::Op;
+    using ir::Type;
+    using ir::Value;
+    const Value a = k.view(Elem::BF16, {m, 64}), zero = k.i32(0);
+    const std::vector<Value> b{k.view(Elem::BF16, {64, n}), k.view(Elem::BF16, {64, n2})};
+    const std::vector<Value> c{k.view(Elem::BF16, {m, n}), k.view(Elem::BF16, {m, n2})};
+    const Type sums[] = {Type::tile(Elem::F32, {m, n}), Type::tile(Elem::F32, {m, n2})};
+    const Value first = k.b.constant_float(Elem::F32, start, sums[0].shape()),
+                second = k.b.constant_float(Elem::F32, start, sums[1].shape());
+    loop = k.b.create(Op::For, {zero, k.arg(Elem::I32), k.i32(1), first, second}, {sums[0], sums[1]});
+    ir::Block& body = loop->add_region();
+    const Value i = body.add_arg(zero.type()), sum = body.add_arg(sums[0]), sum2 = body.add_arg(sums[1]);
+    const ir::Builder outside = k.b;
+    k.b.set_to_end(body);
+    const Value rows = k.load(a, {zero, i})->result();
+    const Value next = k.op(Op::MmaF, {rows, k.load(b[0], {i, zero})->result(), sum}, sums[0]);
+    const Value next2 = k.op(Op::MmaF, {rows, k.load(b[1], {i, zero})->result(), sum2}, sums[1]);
+    k.b.create(Op::Continue, {next, next2}, {});
+    k.b = outside;
+    for (std::size_t p = 0; p < 2; ++p)
+      k.store(k.op(Op::FToF, {loop->result(p)}, sums[p].with_element(Elem::BF16)), c[p], {zero, zero});
+    f = &k.function();
+  }
+};
+
 /// Moves the loop into the arm of a branch on `condition`.
 inline void put_into_branch(ProductLoop& l, ir::Value condition) {
   ir::Builder b = ir::Builder::before(l.loop);

@@ -68,6 +68,10 @@ std::int64_t early_blocks(const ir::Function&);
 /// Reverses the numbers of the blocks where their work rises with them. After choose_hints. True if it did.
 bool order_blocks(ir::Function&);
 
+/// Starts the sums of a loop that has several from zeros that the assembler cannot know to be zeros. Last, because it
+/// asks for the number of blocks. True if anything changed.
+bool hide_zeros(ir::Function&, const Target&);
+
 /// Sets the entry's and the accesses' hints from a cost model over what the kernel does.
 Choices choose_hints(ir::Function&, const Target&, const Tuning& = {});
 

@@ -1,0 +1,97 @@
+// Sums that start as constant zeros are taken for granted by the assembler: it gives a loop's first iteration code of
+// its own, whose products take no sum. With the sums of two products that copies registers which a product in flight
+// still writes, and then every product of the kernel is waited for by itself. So such sums start from a zero that only
+// we know to be one:
+//
+//   for k with 0, 0 {                zero = block number < number of blocks ? 0 : 1
+//     a = product(.., a)       =>    for k with zero, zero {
+//     b = product(.., b) }             a = product(.., a); b = product(.., b) }
+//
+// docs/compiler/hide_zeros.md has what it gives.
+#include <vector>
+
+#include "passes/kernel_facts.hpp"
+#include "passes/rewriter.hpp"
+#include "passes/values.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+using ir::AttrName;
+using ir::Op;
+using ir::Operation;
+using ir::Value;
+
+namespace {
+
+constexpr int kWarpgroupProducts = 90;  // the only generation whose products leave their sums in registers in flight
+
+/// True if the loop's carried value `c` is a sum of products that starts as zeros and is not touched in between.
+bool sums_from_zero(const Operation& loop, std::size_t c) {
+  const auto start = splat_bits(loop.operand(first_carried_operand(loop) + c));
+  if (!start || *start != 0) return false;
+  const ir::Block& body = loop.region(0);
+  const Value carried = body.arg(first_carried_arg(loop) + c);
+  const Operation* end = body.terminator();
+  Value sum = end->operand(c);
+  while (sum != carried) {
+    const Operation* product = sum.def();
+    if (!product || product->block() != &body || !is_product(*product)) return false;
+    sum = product->operand(2);
+  }
+  return end->operand(c) != carried;
+}
+
+/// A zero that is not a constant: 0 where the block's number is less than the number of blocks, which it is.
+class Zeros {
+ public:
+  explicit Zeros(ir::Function& f) : b_(ir::Builder::before(&*f.body().begin())) { b_.loc = f.body().begin()->loc; }
+
+  Value scalar(ir::Elem elem) {
+    if (!inside_) {
+      const ir::Type number = ir::Type::tile(ir::Elem::I32);
+      const Value block = b_.create(Op::GetTileBlockId, {}, {number, number, number})->result(0);
+      const Value blocks = b_.create(Op::GetNumTileBlocks, {}, {number, number, number})->result(0);
+      inside_ = b_.create(Op::CmpI, {block, blocks}, {number.with_element(ir::Elem::I1)},
+                          {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
+                           {AttrName::signedness, ir::Signedness::Unsigned}})
+                    ->result();
+    }
+    const auto number = [&](int n) {
+      return ir::info(elem).is_float ? b_.constant_float(elem, n) : b_.constant_int(elem, n);
+    };
+    return b_.create(Op::Select, {inside_, number(0), number(1)}, {ir::Type::tile(elem)})->result();
+  }
+
+ private:
+  ir::Builder b_;
+  Value inside_;
+};
+
+}  // namespace
+
+bool hide_zeros(ir::Function& f, const Target& target) {
+  if (target.sm != kWarpgroupProducts) return false;
+  std::vector<Operation*> loops;
+  ir::walk(f.body(), [&](Operation& op) {
+    if (op.op() == Op::For && op.num_results() > 1) loops.push_back(&op);
+  });
+  Zeros zeros(f);
+  bool changed = false;
+  for (Operation* loop : loops) {
+    std::vector<std::size_t> sums;
+    for (std::size_t c = 0; c < loop->num_results(); ++c)
+      if (sums_from_zero(*loop, c)) sums.push_back(c);
+    if (sums.size() < 2) continue;
+    ir::Builder b = ir::Builder::before(loop);
+    b.loc = loop->loc;
+    for (const std::size_t c : sums) {
+      const ir::Type type = loop->result(c).type();
+      loop->set_operand(first_carried_operand(*loop) + c, splat(b, zeros.scalar(type.elem()), type.shape()));
+    }
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace tessera::passes

@@ -1,0 +1,73 @@
+// Sums of a loop with several start from zeros that are no constants; all others stay.
+#include "passes/product_loop.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using ir::Elem;
+using ir::Op;
+using ir::Operation;
+using ir::Value;
+
+namespace {
+
+template <class Loop>
+bool hidden(Loop& l, int sm = 90) {
+  const std::string before = l.k.text();
+  const bool changed = passes::hide_zeros(*l.f, passes::Target{sm, 132});
+  EXPECT_EQ(problems_of(l.k.module), "");
+  EXPECT_EQ(changed, l.k.text() != before);
+  return changed;
+}
+
+/// The operation that computes a sum's start, behind what stretches it to a tile.
+const Operation* start_of(const Operation& loop, std::size_t sum) {
+  const Operation* def = loop.operand(3 + sum).def();
+  while (def->op() == Op::Broadcast || def->op() == Op::Reshape) def = def->operand(0).def();
+  return def;
+}
+
+TEST(HideZeros, SumsOfPartsStartFromZerosThatAreNoConstants) {
+  ProductsOfParts parts(256, 128, 64);
+  ASSERT_TRUE(hidden(parts));
+  for (const std::size_t sum : {0, 1}) {
+    const Operation* start = start_of(*parts.loop, sum);
+    ASSERT_EQ(start->op(), Op::Select);
+    // Zero where the block's number is less than the number of blocks.
+    EXPECT_EQ(start->operand(1).def()->op(), Op::Constant);
+    const Operation* inside = start->operand(0).def();
+    ASSERT_EQ(inside->op(), Op::CmpI);
+    EXPECT_EQ(inside->operand(0), first(*parts.f, Op::GetTileBlockId)->result(0));
+    EXPECT_EQ(inside->operand(1), first(*parts.f, Op::GetNumTileBlocks)->result(0));
+  }
+  passes::clean_up(*parts.f);
+  EXPECT_EQ(start_of(*parts.loop, 0)->op(), Op::Select) << "nothing folds it";
+  EXPECT_FALSE(hidden(parts)) << "once";
+}
+
+TEST(HideZeros, NotASumAlone) {
+  ProductLoop alone(128, 128, 64);
+  EXPECT_FALSE(hidden(alone));
+}
+
+TEST(HideZeros, NotWhatStartsFromOtherNumbers) {
+  ProductsOfParts ones(128, 64, 32, 1);
+  EXPECT_FALSE(hidden(ones));
+}
+
+TEST(HideZeros, NotWhatIsTouchedBetweenProducts) {
+  ProductsOfParts parts(128, 64, 32);
+  Operation* end = parts.loop->region(0).terminator();
+  ir::Builder b = ir::Builder::before(end);
+  const Value sum = end->operand(1);
+  end->set_operand(1, b.create(Op::Exp2, {sum}, {sum.type()})->result());
+  EXPECT_FALSE(hidden(parts)) << "one sum is left";
+}
+
+TEST(HideZeros, OnlyWhereProductsAreInFlightInRegisters) {
+  for (const int sm : {80, 100, 120}) {
+    ProductsOfParts parts(128, 64, 32);
+    EXPECT_FALSE(hidden(parts, sm)) << sm;
+  }
+}
+
+}  // namespace

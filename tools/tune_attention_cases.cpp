@@ -32,7 +32,7 @@ TuningReport tune_with(const measure::Args& args, const TuneOptions& o) {
 TuningReport tune_attention(const measure::Args& args, TuneOptions o) {
   const bool causal = args.number("causal", 1) != 0;
   const std::int64_t d = args.number("d", 128);
-  if (o.first.empty()) o.first = d >= 256 ? "128x64" : "64x128";  // as kernels::attention chooses
+  if (o.first.empty()) o.first = d >= 256 ? "128x128" : "64x128";  // as kernels::attention chooses
   switch (d) {
     case 64:
       return causal ? tune_with<AttentionMask::Causal, 64>(args, o) : tune_with<AttentionMask::Full, 64>(args, o);

@@ -7,8 +7,10 @@ parts: pieces of parts for the problems whose waves they fill, with as many step
 and (128x160) one less; 256 rows also by one CTA.
 
 attention: tiles, pairs of processors that share keys, and what a pass does: products one step ahead (pipeline=0: not), the
-masked keys in a loop of their own (split=1), long blocks first (order=0: not). tile= is the plain kernel with a running
+masked keys in a loop of their own (split=0: not), long blocks first (order=0: not). tile= is the plain kernel with a running
 maximum.
+
+attention2: what the entry chooses by itself, beside one change each (128x128max: with a running maximum).
 
 decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes; tiles of
 products of few rows (kOneRow, kFewRows); and for one kernel of each kind what starting before the predecessor's end
@@ -172,11 +174,10 @@ def overlap():
 
 def attention():
     pair = "ctas=2 warps=4 occupancy=2"  # two processors load the keys of both once
-    alone = "ctas=2 warps=8 occupancy=1"
     tiles = {
         64: ["library=64x128", "library=128x128", f"library=128x128 | {pair}"],
         128: ["library=64x128", "library=128x128", f"library=128x128 | {pair}", "library=64x64"],
-        256: ["library=128x64", f"library=256x64 | {alone}", "library=64x64 | warps=4 occupancy=1"],
+        256: ["library=128x128max", "library=128x128", "library=128x64"],
     }
     heads, plain = {64: 32, 128: 16, 256: 8}, {64: "64x128", 128: "64x128", 256: "128x128"}
     for batch, length in ((2, 8192), (8, 2048)):
@@ -184,9 +185,24 @@ def attention():
             shape = f"attention batch={batch} heads={heads[d]} length={length} d={d}"
             more = [f"{some[0]} | pipeline=0", f"tile={plain[d]}"]
             yield f"{shape} causal=0 : " + "; ".join(some + more)
-            more += [f"{some[0]} | order=0", f"{some[0]} | split=1 order=0"]
-            split = [t + (" split=1" if "|" in t else " | split=1") for t in some]
-            yield f"{shape} causal=1 : " + "; ".join(some + split + more)
+            more += [f"{some[0]} | order=0", f"{some[0]} | split=0"]
+            yield f"{shape} causal=1 : " + "; ".join(some + more)
+
+
+def attention_defaults():
+    """The entry's own choice beside one change each: of hints, of passes, of the softmax and the tile."""
+    pair = "library=128x128 | ctas=2 warps=4 occupancy=2"
+    changes = {
+        64: ["| pipeline=0", "| occupancy=3", "| pipeline=0 occupancy=3", "library=64x128max"],
+        128: ["| pipeline=0", "library=64x64", "library=64x128max", pair],
+        256: ["library=128x128", "library=128x64 | pipeline=0", "| latency=1"],
+    }
+    for batch, length in ((8, 2048), (2, 8192)):
+        for d, some in changes.items():
+            for causal in (1, 0):
+                shape = f"attention batch={batch} heads={2048 // d} length={length} d={d} causal={causal}"
+                more = ["| order=0"] + (["tile=64x128 | split=0,1"] if d == 128 else []) if causal else []
+                yield f"{shape} : ; " + "; ".join(some + more)
 
 
 def rows():
@@ -213,6 +229,7 @@ def rows():
 
 PRESETS = {
     "attention": [*attention()],
+    "attention2": [*attention_defaults()],
     "decode": [*decoding(), *few_rows(), *overlap()],
     "odd_rows": [*odd_rows()],
     "overlap": [*early_starts()],

@@ -31,9 +31,9 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
       order_tokens(f);
       clean_up(f);
     }
-    // Both in one kernel only if asked for: attention with a running maximum on an H200: 555 beside 568 TFLOP/s.
-    const bool pipelined = tuning.pipeline_mma && pipeline_mma(f, target);
-    if (tuning.split_loops.value_or(!pipelined)) {
+    if (tuning.pipeline_mma) pipeline_mma(f, target);
+    if (tuning.split_loops.value_or(true)) {
+      // Behind it: in a loop with a branch nothing overlaps across the branch, whatever was issued ahead.
       hoist_invariants(f);
       split_loops(f);
     }

@@ -64,9 +64,9 @@ TEST(PipelineMma, NoBranchAroundALoopThatRuns) {
   EXPECT_EQ(count(*l.f, Op::MmaF), 4u);
 }
 
-/// A branch that may double `v`, before `user`, whose operand it becomes.
-void double_sometimes(ProductLoop& l, ir::Value v, Operation* user) {
-  const ir::Value condition = l.k.arg(Elem::I1);
+/// A branch that may double `v`, before `user`, whose operand it becomes. Null condition: an argument.
+void double_sometimes(ProductLoop& l, ir::Value v, Operation* user, ir::Value condition = {}) {
+  if (!condition) condition = l.k.arg(Elem::I1);
   ir::Builder b = ir::Builder::before(user);
   Operation* branch = b.create(Op::If, {condition}, {v.type()});
   ir::Block& doubles = branch->add_region();
@@ -99,6 +99,27 @@ TEST(PipelineMma, BeforeABranchBehindTheWork) {
   double_sometimes(l, narrow->result(), narrow->result().first_use()->owner);
   ASSERT_TRUE(pipelined(l));
   EXPECT_EQ(order_in_loop(l), (std::vector<Op>{Op::MmaF, Op::Exp2, Op::If, Op::MmaF}));
+}
+
+TEST(PipelineMma, StepsThatNeedNoBranchGetALoopOfTheirOwn) {
+  for (const bool split : {true, false}) {
+    ProductLoop l(64, 64, 64, Elem::BF16, 64);
+    Operation* user = l.scores.first_use()->owner;
+    const ir::Value limit = l.k.arg(Elem::I32);
+    ir::Builder b = ir::Builder::before(user);
+    const ir::Value late = b.create(Op::CmpI, {l.i, limit}, {ir::Type::tile(Elem::I1)},
+                                    {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Greater},
+                                     {ir::AttrName::signedness, ir::Signedness::Signed}})
+                               ->result();
+    double_sometimes(l, l.scores, user, late);
+    passes::Tuning tuning;
+    if (!split) tuning.split_loops = false;
+    passes::optimize(l.k.module, kHopper, &tuning);
+    EXPECT_EQ(problems_of(l.k.module), "");
+    EXPECT_EQ(count(*l.f, Op::For), split ? 2u : 1u);
+    const std::vector<Op> plain{Op::MmaF, Op::Exp2, Op::MmaF}, branching{Op::If, Op::MmaF, Op::Exp2, Op::MmaF};
+    EXPECT_EQ(order_in_loop(l), split ? plain : branching);
+  }
 }
 
 TEST(PipelineMma, NotAPlainProduct) {

@@ -1,5 +1,5 @@
 // Attention forward, tile by tile: o = softmax(scale * q k^T) v. Weights are relative to the first tile's maximum or,
-// where that does not do and with a window, to the largest score so far: the online softmax (Dao 2022, 2023).
+// where that does not do, to the largest score so far: the online softmax (Dao 2022, 2023).
 //
 //   auto o = kernels::attention(q, k, v, {.causal = true, .window = 4096}).sync();   // a query sees 4096 keys
 //
@@ -10,7 +10,8 @@
 
 namespace tessera::kernels {
 
-template <AttentionMask Mask, class T, int BM, int BN, int D>
+/// `Running`: a running maximum, also where a thread has no room for the scores of the next step (d = 256).
+template <AttentionMask Mask, class T, int BM, int BN, int D, bool Running = Mask == AttentionMask::Window || (D > 128)>
 void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T, dyn, dyn, dyn, dyn> k,
                        In<T, dyn, dyn, dyn, dyn> v, Scalar<f32> scale, Scalar<i32> window) {
   require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
@@ -18,8 +19,10 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
   auto kv_head = head / (q.dim(1) / k.dim(1));
   auto Q = reshape(q.load_like(o), shape<BM, D>);
   auto first = block * BM + (k.dim(2) - q.dim(2));  // the position of the first query among the keys
-  auto rows = iota<i32, BM, 1>(axis<0>) + first;
   auto unit = scale * log2e<f32>;                   // so that exp2 serves
+  auto masked = [&](const auto& s, const Scalar<i32>& j) {
+    return without_unseen<Mask>(s, first, j, k.dim(2), window, where(unit < 0, infinity<f32>, -infinity<f32>));
+  };
   auto span = [&]<int N>(Shape<1, 1, N, D> keys) {  // the tiles of keys that the block sees
     auto begin = Scalar<i32>(0), end = k.tiles(keys).count(2);
     if constexpr (Mask != AttentionMask::Full) end = min(end, ceil_div(max(first + BM, 0), N));
@@ -27,31 +30,23 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
     return std::pair(begin, end);
   };
   auto scores = [&]<int N>(Shape<1, 1, N, D> keys, const Scalar<i32>& j) {
-    auto s = mma(Q, transpose(reshape(k.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>)), zeros<f32, BM, N>());
-    auto partly = (j + 1) * N > k.dim(2);
-    if constexpr (Mask != AttentionMask::Full) partly = partly || (j + 1) * N > first;
-    if constexpr (Mask == AttentionMask::Window) partly = partly || j * N <= first + BM - 1 - window;
-    tile_if (partly) {
-      auto cols = iota<i32, 1, N>(axis<1>) + j * N;
-      auto seen = broadcast(cols < k.dim(2), shape<BM, N>);
-      if constexpr (Mask != AttentionMask::Full) seen = seen && rows >= cols;
-      if constexpr (Mask == AttentionMask::Window) seen = seen && rows - cols < window;
-      s = where(seen, s, where(unit < 0, infinity<f32>, -infinity<f32>));
-    }
-    return s;
+    return mma(Q, transpose(reshape(k.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>)), zeros<f32, BM, N>());
   };
   auto attend = [&]<int N>(Shape<1, 1, N, D> keys, auto tiles, auto state) {
-    for (auto j : range(tiles.first, tiles.second))
-      state.add(scores(keys, j), unit, reshape(v.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>));
+    for (auto j : range(tiles.first, tiles.second)) {
+      auto s = scores(keys, j);  // the keys are loaded before the values
+      auto V = reshape(v.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>);
+      state.add(masked(s, j), unit, V);
+    }
     return state;
   };
   constexpr int Fewer = D <= 64 ? BN / 2 : BN;  // leaves shared memory to the usual way
   auto tiles = span(shape<1, 1, BN, D>);
   OnlineSoftmax<BM, D> state;
-  if constexpr (Mask == AttentionMask::Window)
+  if constexpr (Running)
     state = attend(shape<1, 1, BN, D>, tiles, state);
   else tile_if (tiles.first < tiles.second) {
-    auto reference = max(scores(shape<1, 1, BN, D>, tiles.first), axis<1>) * unit;
+    auto reference = max(masked(scores(shape<1, 1, BN, D>, tiles.first), tiles.first), axis<1>) * unit;
     auto fixed = attend(shape<1, 1, BN, D>, tiles, FixedSoftmax<BM, D>(reference));
     state = fixed.state();
     tile_if (!fixed.template holds<T>())
@@ -70,7 +65,7 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
   expect_dim("attention", "k", k, 0, q.dim(0), where);
   return with_constant<3>(options.mask("attention", where), [&](auto m) {
     return with_extent<32, 256>(q.dim(3), [&](auto d) {
-      constexpr int BM = d >= 256 ? 128 : 64, BN = d >= 256 ? 64 : 128;
+      constexpr int BM = d >= 256 ? 128 : 64, BN = 128;
       return kernel<attention_forward<static_cast<AttentionMask>(m()), T, BM, BN, d>>(
           empty<T>(q.dims(), where), q.view(), k.view(), v.view(), options.scale_for(q.dim(3)), options.window, where);
     });

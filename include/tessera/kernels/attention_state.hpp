@@ -37,6 +37,25 @@ void check_attention(const char* kernel, const Q& q, const K& k, const V& v, int
                where);
 }
 
+/// The scores of tile `j` of N keys, with `unseen` in place of those that a query does not see: of keys beyond `keys`
+/// and, by Mask, later than the query or `window` or more before it. `first` is the position of the first query.
+template <AttentionMask Mask, int M, int N>
+Tile<f32, M, N> without_unseen(Tile<f32, M, N> s, const Scalar<i32>& first, const Scalar<i32>& j,
+                               const Scalar<i32>& keys, const Scalar<i32>& window, const Scalar<f32>& unseen) {
+  auto partly = (j + 1) * N > keys;
+  if constexpr (Mask != AttentionMask::Full) partly = partly || (j + 1) * N > first;
+  if constexpr (Mask == AttentionMask::Window) partly = partly || j * N <= first + M - 1 - window;
+  tile_if (partly) {
+    auto rows = iota<i32, M, 1>(axis<0>) + first;
+    auto cols = iota<i32, 1, N>(axis<1>) + j * N;
+    auto seen = broadcast(cols < keys, shape<M, N>);
+    if constexpr (Mask != AttentionMask::Full) seen = seen && rows >= cols;
+    if constexpr (Mask == AttentionMask::Window) seen = seen && rows - cols < window;
+    s = where(seen, s, unseen);
+  }
+  return s;
+}
+
 /// scale * q k^T in units of log2(e), so that exp2 serves.
 template <class T, int M, int N, int D>
 auto scores(const Tile<T, M, D>& q, const Tile<T, N, D>& k, const Scalar<f32>& scale) {

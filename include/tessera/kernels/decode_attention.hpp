@@ -24,9 +24,11 @@ DecodeResult<G, D> decode_keys(const Scalar<i32>& batch, const Scalar<i32>& head
   auto Q = transpose(reshape(q.tiles(shape<1, 1, G, D>).load(batch, head, 0, 0), shape<G, D>));
   auto length = clamp(lengths.gather(batch), 0, k.dim(2));
   DecodeState<BN, G, D> state;
-  for (auto j : steps_of_part(part, parts, ceil_div(length, BN)))
-    state.add(Q, reshape(K.load(batch, head, j, 0), shape<BN, D>), reshape(V.load(batch, head, j, 0), shape<BN, D>),
-              j * BN, length, scale * log2e<f32>);
+  for (auto j : steps_of_part(part, parts, ceil_div(length, BN))) {
+    auto keys = reshape(K.load(batch, head, j, 0), shape<BN, D>);  // needed before the values
+    auto values = reshape(V.load(batch, head, j, 0), shape<BN, D>);
+    state.add(Q, keys, values, j * BN, length, scale * log2e<f32>);
+  }
   return finish(state);
 }
 template <class T, int G, int BN, int D>

@@ -27,8 +27,9 @@ DecodeResult<G, D> decode_pages(const Scalar<i32>& batch, const Scalar<i32>& hea
   DecodeState<Page, G, D> state;
   for (auto j : steps_of_part(part, parts, ceil_div(length, Page))) {
     auto page = clamp(table.gather(batch, j), 0, k.dim(0) - 1);
-    state.add(Q, reshape(K.load(page, head, 0, 0), shape<Page, D>), reshape(V.load(page, head, 0, 0), shape<Page, D>),
-              j * Page, length, scale * log2e<f32>);
+    auto keys = reshape(K.load(page, head, 0, 0), shape<Page, D>);  // needed before the values
+    auto values = reshape(V.load(page, head, 0, 0), shape<Page, D>);
+    state.add(Q, keys, values, j * Page, length, scale * log2e<f32>);
   }
   return finish(state);
 }

@@ -12,6 +12,8 @@ maximum.
 
 attention2: what the entry chooses by itself, beside one change each (128x128max: with a running maximum).
 
+decode2: one sequence alone.
+
 decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes; tiles of
 products of few rows (kOneRow, kFewRows); and for one kernel of each kind what starting before the predecessor's end
 gives (overlap=0: without).
@@ -116,6 +118,18 @@ def decoding():
         yield (f"decode batch={batch} length={length} : ; | overlap=0; parts={parts}; keys=64 | latency=2,4; "
                f"keys=64 | occupancy=3; keys=64,128 | occupancy=1 latency=6; keys=64 parts={parts} | latency=4; "
                "impl=naive; impl=naive | overlap=0")
+
+
+def decoding_alone():
+    """One sequence: where the time beside a pure read goes (parts, steps in flight, early starts, the plain kernels)."""
+    for length, steps in ((8192, "1,4"), (32768, "4,8,16")):
+        yield f"row_sum rows={length // 2} columns=4096 : "
+        yield (f"decode batch=1 length={length} : ; | overlap=0,4; | warps=8; parts=8,16,64; parts=16 | overlap=0,4; "
+               "parts=16 | occupancy=1 latency=3; keys=64 parts=16 | latency=4; keys=64 parts=16 | occupancy=1 latency=6; "
+               f"impl=naive; impl=naive | overlap=0,4; impl=naive steps={steps}; impl=naive steps=4 | overlap=4; "
+               "impl=naive steps=4 | occupancy=1 latency=3")
+    for batch, length in ((32, 8192), (8, 32768)):
+        yield f"decode batch={batch} length={length} : ; | overlap=0,4"
 
 
 def few_rows():
@@ -230,6 +244,7 @@ def rows():
 PRESETS = {
     "attention": [*attention()],
     "attention2": [*attention_defaults()],
+    "decode2": [*decoding_alone()],
     "decode": [*decoding(), *few_rows(), *overlap()],
     "odd_rows": [*odd_rows()],
     "overlap": [*early_starts()],

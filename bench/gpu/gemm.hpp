@@ -95,10 +95,17 @@ auto naive_gemm(std::shared_ptr<GemmOperands<T, O>> g, bool blocks) {
 }
 
 using Launch = decltype(Prepared::launch);
-/// Persistent kernels with further tiles, for sweeps: pieces of parts, and small ones. Null if there is none such.
-Launch more_tiles(const std::string& tile, std::shared_ptr<GemmOperands<bf16, bf16>> g);
+/// A kernel of the library in a tile that need not stand in its table, for sweeps.
+struct MoreTiles {
+  std::string tile;
+  bool blocks = false;     ///< one tile a block; otherwise blocks take several
+  std::int64_t parts = 1;  ///< of each sum, added afterwards
+};
+/// Null if there is no such tile.
+Launch more_tiles(const MoreTiles& how, std::shared_ptr<GemmOperands<bf16, bf16>> g);
 
-/// tile=128x128x64 takes the naive kernel with that tile, else impl says which entry of the library.
+/// tile=128x128x64 takes the naive kernel with that tile (the library's, in parts, with parts=N), else impl says which
+/// entry of the library.
 template <class T, class O>
 Prepared gemm_of(const Args& args) {
   Prepared p;
@@ -109,17 +116,20 @@ Prepared gemm_of(const Args& args) {
   p.check = [g] { return g->check(); };
   const std::string tile = args.text("tile", "");
   const bool blocks = args.text("form", "persistent") == "blocks";
+  const std::int64_t parts = args.number("parts", 1);
   const auto take = [&]<int BM, int BN, int BK>(std::integer_sequence<int, BM, BN, BK>) {
     if (tile == std::to_string(BM) + "x" + std::to_string(BN) + "x" + std::to_string(BK))
       p.launch = naive_gemm<T, O, BM, BN, BK>(g, blocks);
   };
   take(std::integer_sequence<int, 32, 32, 32>{});  // for tiny sizes on the CPU
-  take(std::integer_sequence<int, 64, 128, 64>{});
-  take(std::integer_sequence<int, 128, 128, 64>{});
-  take(std::integer_sequence<int, 256, 128, 64>{});
-  take(std::integer_sequence<int, 256, 256, 64>{});
+  if (parts == 1) {
+    take(std::integer_sequence<int, 64, 128, 64>{});
+    take(std::integer_sequence<int, 128, 128, 64>{});
+    take(std::integer_sequence<int, 256, 128, 64>{});
+    take(std::integer_sequence<int, 256, 256, 64>{});
+  }
   if constexpr (std::is_same_v<T, bf16>) {
-    if (!p.launch && !tile.empty()) p.launch = more_tiles(tile, g);
+    if (!p.launch && !tile.empty()) p.launch = more_tiles({tile, blocks, parts}, g);
   }
   if (!p.launch && tile.empty()) library_gemm(args, args.text("impl", "library"), g, p);
   if (!p.launch) throw std::runtime_error("there is no kernel for this tile or impl");

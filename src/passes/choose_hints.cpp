@@ -90,6 +90,9 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
     c.latency = static_cast<int>(std::clamp<std::int64_t>(shared / c.occupancy / load.bytes, 2, kMostLatency));
     return c;
   }
+  // Small tiles are for problems that hardly fill the machine: one block a multiprocessor, with deeper loads.
+  const bool small = !facts.deals_out_work && !chained && load.accumulators <= kMediumTile;
+  if (small) c.occupancy = 1;
   if (!chained && load.products > 1) {
     // Pieces of parts. The assembler deals shared memory out to the loads; with this many steps asked for each gets as
     // many as the others, so the sums of all parts are one pipeline.
@@ -97,9 +100,7 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
     c.latency = static_cast<int>(std::clamp<std::int64_t>(steps, 2, kDeepestLatency));
     return c;
   }
-  if (!facts.deals_out_work && !chained && load.accumulators <= kMediumTile) {
-    // Small tiles are for problems that hardly fill the machine: one block a multiprocessor, with deeper loads.
-    c.occupancy = 1;
+  if (small) {
     c.latency = load.accumulators <= kSmallTile ? 4 : kMostLatency;
     return c;
   }

@@ -56,29 +56,31 @@ ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1) {
 struct GemmTile {
   int m, n, k_bytes;
   bool persistent;
-  double step;   ///< nanoseconds of a wave for 128 bytes of k
-  int wave = 2;  ///< tiles of a wave for each two processors
+  double step = 0;  ///< nanoseconds of a wave for 128 bytes of k
+  double edge = 0;  ///< nanoseconds of a wave that overlap nothing: the first loads, the stores
+  int wave = 2;     ///< tiles of a wave for each two processors
 };
 /// docs/kernels.md says where the times come from.
 inline constexpr GemmTile kGemmTiles[] = {
-    {64, 64, 256, false, 0},        // CPU, small
-    {256, 256, 1024, true, 0},      // CPU, large
-    {64, 128, 128, false, 250},     // 1024 cubed
-    {128, 128, 128, true, 355},     // 2048 cubed
-    {256, 128, 128, true, 691},     // few tiles a block, long k
-    {256, 256, 128, true, 684, 1},  // from 4096: two CTAs a tile
-    {256, 160, 128, true, 440, 1},  // from here: pieces of parts, for the waves that the others leave short
-    {256, 192, 128, true, 523, 1},  // 3072 cubed
-    {128, 160, 128, true, 445},     // the same where rows are few
-    {128, 96, 128, false, 285},     // a single wave
-    {128, 80, 128, false, 270},
+    {64, 64, 256, false},                 // CPU, small
+    {256, 256, 1024, true},               // CPU, large
+    {64, 128, 128, false, 250, 800},      // 1024 cubed
+    {128, 128, 128, true, 730, 800, 4},   // 2048 cubed: two blocks a processor
+    {256, 128, 128, true, 690, 1100},     // few tiles a block, long k
+    {256, 256, 128, true, 683, 1200, 1},  // from 4096: two CTAs a tile
+    {128, 192, 128, true, 505, 1300},     // from here: pieces of parts, for the waves that the others leave short
+    {256, 160, 128, false, 495, 2500, 1},
+    {128, 96, 128, false, 320, 2000},  // a single wave
+    {128, 80, 128, false, 300, 600},
 };
-inline constexpr int kGemmRows = 11, kPlainGemmRows = 6, kFirstGpuGemm = 2;
+inline constexpr int kGemmRows = 10, kPlainGemmRows = 6, kFirstGpuGemm = 2;
 /// Pieces of parts are for operands of 16 bits; what they would gain with others was never asked.
 inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? kGemmRows : kPlainGemmRows; }
 
-/// Nanoseconds that a product takes in this tile on a GPU: whole waves of tiles, and what overlaps nothing, the start
-/// and the last stores. `parts`: of how many the sum of each tile consists, which are added afterwards.
+inline constexpr double kLaunch = 1500;  // nanoseconds before the first load and after the last store
+
+/// Nanoseconds that a product takes in this tile on a GPU: whole waves of tiles, and what overlaps nothing. `parts`: of
+/// how many the sum of each tile consists, which are added afterwards.
 inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.processors);
@@ -87,9 +89,8 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? 1.45 * t.step : t.step;
   // Rows that start between lines of 128 bytes take two requests each: 52 bytes a nanosecond and processor.
   const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / 52;
-  const double edges = 2000 + 2000.0 * t.m * t.n * t.wave / (2 * 128 * 128);
-  return static_cast<double>(waves * ceil_div(size.steps(), parts)) * std::max(step, loads) +
-         edges * static_cast<double>(t.persistent ? 1 : waves);
+  const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
+  return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + kLaunch;
 }
 
 /// The row of the table, one of the first `rows`: on a GPU the tile that takes least time.
@@ -98,10 +99,15 @@ inline int gemm_heuristic(const ProductSize& size, const Target& target, int row
   // in it, 192 cubed 1.4 times; 128 x 512 and 192 x 256 are faster in it).
   constexpr std::int64_t kLarge = std::int64_t{192} * 256;
   if (!target.gpu) return size.m >= 128 && size.n >= 128 && size.m * size.n >= kLarge ? 1 : 0;
+  // Parts must promise a gain that the estimate can see: in long runs, where power is the limit, large tiles need less.
+  constexpr double kWorth = 0.97;
   int best = kFirstGpuGemm;
-  for (int i = kFirstGpuGemm; i < rows; ++i) {
+  double least = gemm_time(kGemmTiles[best], size, target);
+  for (int i = kFirstGpuGemm + 1; i < rows; ++i) {
     if (kGemmTiles[i].wave == 1 && !target.clusters) continue;
-    if (gemm_time(kGemmTiles[i], size, target) < gemm_time(kGemmTiles[best], size, target)) best = i;
+    const double time = gemm_time(kGemmTiles[i], size, target);
+    const double worth = best < kPlainGemmRows && i >= kPlainGemmRows ? kWorth * least : least;
+    if (time < worth) best = i, least = time;
   }
   return best;
 }

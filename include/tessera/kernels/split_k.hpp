@@ -21,7 +21,7 @@ void partial_products(Mut<S, 1, BM, BN> parts, In<T, dyn, dyn> a, In<T, dyn, dyn
             [](auto out, const auto& sum) { out.store(reshape(sum, shape<1, BM, kExtentOf<decltype(out), 2>>)); });
 }
 
-/// a b in `parts` parts along k, then the epilogue. A Row is 3 or, for 16-bit operands, 6; others run the CPU's row 0.
+/// a b in `parts` parts along k, then the epilogue. A Row is 3 or, for 16-bit operands, 7; others run the CPU's row 0.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, std::int64_t parts = 0,
                                                         const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},

@@ -26,6 +26,7 @@ constexpr int kThinSteps = 3, kMostThinBlocks = 4;  // 64x8 of k 128: 4 CTAs; k 
 constexpr int kElementsAWarpChained =
     2048;  // layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76
 constexpr int kElementsAWarpNarrow = 1024;  // softmax of 4097: 148 registers and a detour through shared memory; 77
+constexpr int kElementsAWarpNarrowAlone = 2048;  // RMS norm of 4097: 2.53 TB/s beside 1.94
 constexpr int kMostRowWarps = 8;
 constexpr int kRowRegisters = 16;    // beside what a row kernel keeps: softmax and layer norm of 16384 fit into 64 + 16
 constexpr int kVectorBytes = 16;     // of one load of a thread
@@ -43,7 +44,10 @@ int power_of_two_below(std::int64_t n) {
 Choices choose_for_rows(const KernelFacts& facts) {
   Choices c;
   const bool chained = facts.chained_reductions && !facts.reduces_after_loop;
-  const int elements = !chained ? kElementsAWarp : facts.narrow ? kElementsAWarpNarrow : kElementsAWarpChained;
+  const bool narrow = facts.narrow && !facts.reduces_after_loop;
+  const int elements = chained  ? narrow ? kElementsAWarpNarrow : kElementsAWarpChained
+                       : narrow ? kElementsAWarpNarrowAlone
+                                : kElementsAWarp;
   c.warps = std::clamp(power_of_two_below(facts.largest_tile / elements), 1, kMostRowWarps);
   // A row that is multiplied with each row of a tile: with fewer than one vector for each thread it is spread otherwise
   // than the tile, and goes through shared memory in every step, with four barriers.

@@ -265,7 +265,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
     if (tile) facts.largest_tile = std::max(facts.largest_tile, tile.num_elements());
   });
   facts.reduces_after_loop = reduction_depth < load_depth;
-  facts.narrow = facts.chained_reductions && loads_narrowly(f, facts.largest_tile);
+  facts.narrow = !reductions.empty() && loads_narrowly(f, facts.largest_tile);
   return facts;
 }
 

@@ -23,7 +23,7 @@ struct KernelFacts {
   std::int64_t largest_tile = 1;    ///< elements of the largest tile that is loaded or stored
   bool chained_reductions = false;  ///< a reduction of a large tile depends on another
   std::int64_t kept_for_later = 0;  ///< most 32-bit elements that a large reduction's block keeps for what follows it
-  bool narrow = false;              ///< chained reductions over tiles that are loaded an element or two at a time
+  bool narrow = false;              ///< large reductions over tiles that are loaded an element or two at a time
   bool reduces_after_loop = false;  ///< large tiles are gathered in a loop and reduced behind it
   std::int64_t repeated_bytes = 0;  ///< smallest large tile that a loop loads and stretches to a larger one; 0: none
   std::int64_t stored_bytes = 0;    ///< of all tiles that are stored through views

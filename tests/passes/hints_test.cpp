@@ -80,7 +80,7 @@ TEST(Hints, ARowThatIsRepeatedInALoopHasAVectorForEachThread) {
 struct ChainOfSums {
   Kernel k;
   ir::Function* f = nullptr;
-  ChainOfSums(std::int32_t n, bool in_chunks, std::uint64_t aligned = 16) {
+  ChainOfSums(std::int32_t n, bool in_chunks, std::uint64_t aligned = 16, bool chained = true) {
     const Value from = k.view(Elem::F32, {n}), zero = k.i32(0);
     Operation* tensor = from.def()->operand(0).def();
     const Value base = tensor->operand(0);
@@ -89,7 +89,8 @@ struct ChainOfSums {
                .create(Op::Assume, {base}, {base.type()}, {{ir::AttrName::predicate, ir::DivByAttr{aligned, {}, {}}}})
                ->result());
     Value tile = in_chunks ? added_up(from) : k.load(from, {zero}, {true})->result();
-    k.keep(sum(k.binary(Op::SubF, tile, broadcast(sum(tile), tile.type()))));
+    if (chained) tile = k.binary(Op::SubF, tile, broadcast(sum(tile), tile.type()));
+    k.keep(sum(tile));
     f = &k.function();
   }
   Value broadcast(Value scalar, Type type) {
@@ -128,6 +129,10 @@ TEST(Hints, ReductionsThatWaitForEachOtherTakeFewerWarpsButNotBehindALoop) {
   EXPECT_EQ(choose(*chunks.f).warps, 8);
   ChainOfSums odd(4096, false, 4), odd_and_large(16384, false, 4);
   EXPECT_EQ(choose(*odd.f).warps, 4) << "one element at a time";
+  ChainOfSums one(4096, false, 16, false), odd_one(4096, false, 4, false), odd_chunks(4096, true, 4, false);
+  EXPECT_EQ(choose(*one.f).warps, 8);
+  EXPECT_EQ(choose(*odd_one.f).warps, 2);
+  EXPECT_EQ(choose(*odd_chunks.f).warps, 8);
   EXPECT_EQ(choose(*odd_and_large.f).occupancy, 0);
 }
 

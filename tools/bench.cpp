@@ -90,8 +90,7 @@ std::vector<std::string> command(const Options& o, std::vector<std::string> more
   return words;
 }
 
-// -- answers: the lines of measure::run_cases
-// ---------------------------------------------------------------------------
+// -- answers: the lines of measure::run_cases -------------------------------------------------------------------------
 
 /// What stands behind "key": in a line of JSON that run_cases has written; empty if the key is not there.
 std::string field(const std::string& line, const std::string& key) {
@@ -153,8 +152,7 @@ std::string default_sweep(const Options& o) {
   return found;
 }
 
-// -- tables and charts
-// --------------------------------------------------------------------------------------------------
+// -- tables and charts ------------------------------------------------------------------------------------------------
 
 struct Measured {
   SweepSeries series;

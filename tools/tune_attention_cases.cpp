@@ -1,4 +1,6 @@
 // Attention forward: tiles of queries and keys.
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "tessera/base/format.hpp"

@@ -1,6 +1,8 @@
 // The library's attention with other tiles than its entry chooses, for sweeps (sweep.py).
 #include "attention_tiles.hpp"
 
+#include <stdexcept>
+
 #include "tessera/kernels/attention.hpp"
 
 namespace gpu_bench {

@@ -1,4 +1,5 @@
 // "warps=2,4 latency=2,4,6" as a list of combinations.
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>

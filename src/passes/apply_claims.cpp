@@ -82,13 +82,13 @@ void mark_inbounds(Operation* op, std::size_t axis) {
 }
 
 void divide_by_one(Operation* op) {
-  Value quotient = op->operand(0);
+  Value result = op->operand(0);
   if (op->op() == Op::RemI) {
     Builder b = Builder::before(op);
     b.loc = op->loc;
-    quotient = b.constant_int(quotient.type().elem(), 0, quotient.type().shape());
+    result = b.constant_int(result.type().elem(), 0, result.type().shape());
   }
-  op->result().replace_all_uses_with(quotient);
+  op->result().replace_all_uses_with(result);
 }
 
 void apply(const Claim& c) {

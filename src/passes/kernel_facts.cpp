@@ -18,6 +18,18 @@ bool is_product(const Operation& op) { return op.op() == Op::MmaF || op.op() == 
 bool is_load(const Operation& op) { return op.op() == Op::LoadViewTko || op.op() == Op::LoadPtrTko; }
 std::int64_t bytes_of(ir::Type tile) { return tile.num_elements() * ir::info(tile.elem()).bits / 8; }
 
+int loops_around(const Operation& op) {
+  int n = 0;
+  for (const Operation* up = op.parent_op(); up; up = up->parent_op()) n += up->op() == Op::For || up->op() == Op::Loop;
+  return n;
+}
+
+bool is_narrow(const Operation& access, const analysis::Divisibility& known) {
+  constexpr std::int64_t kNarrowBytes = 4;
+  const std::int64_t bytes = analysis::vector_bytes(access, known);
+  return bytes > 0 && bytes <= kNarrowBytes;
+}
+
 namespace {
 
 /// Only moves or converts elements: what it gives is still "the loaded tile".
@@ -86,12 +98,6 @@ bool is_inside(const Operation* op, const Operation* loop) {
   for (const Operation* up = op->parent_op(); up; up = up->parent_op())
     if (up == loop) return true;
   return false;
-}
-
-int loops_around(const Operation& op) {
-  int n = 0;
-  for (const Operation* up = op.parent_op(); up; up = up->parent_op()) n += up->op() == Op::For || up->op() == Op::Loop;
-  return n;
 }
 
 /// Elements of 32 bits in tiles that are there before `reduction` and used behind it, in its block. Constants and masks
@@ -215,18 +221,12 @@ std::int64_t bytes_repeated_by(const Operation& stretch) {
   return least;
 }
 
-}  // namespace
-
-namespace {
-
 /// True if tiles of so many elements are loaded an element or two at a time.
 bool loads_narrowly(const ir::Function& f, std::int64_t elements) {
-  constexpr std::int64_t kNarrowBytes = 4;
   const analysis::Divisibility known(f);
   bool narrow = false;
   ir::walk(f.body(), [&](const Operation& op) {
-    if (is_load(op) && op.result(0).type().num_elements() >= elements)
-      narrow = narrow || analysis::vector_bytes(op, known) <= kNarrowBytes;
+    if (is_load(op) && op.result(0).type().num_elements() >= elements) narrow = narrow || is_narrow(op, known);
   });
   return narrow;
 }

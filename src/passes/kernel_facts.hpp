@@ -5,6 +5,10 @@
 
 #include "tessera/ir/operation.hpp"
 
+namespace tessera::analysis {
+class Divisibility;
+}
+
 namespace tessera::passes {
 
 /// One matrix product of the kernel.
@@ -34,6 +38,10 @@ KernelFacts kernel_facts(const ir::Function&);
 bool is_product(const ir::Operation&);
 bool is_load(const ir::Operation&);
 std::int64_t bytes_of(ir::Type tile);
+/// Number of loops that `op` stands in.
+int loops_around(const ir::Operation& op);
+/// True if a thread moves four bytes or less at a time there; false if that is not known, as of strided views.
+bool is_narrow(const ir::Operation& access, const analysis::Divisibility&);
 
 /// The loads that give `v`, found back through shape operations, conversions and the branches that guard loads.
 std::vector<ir::Operation*> loads_of(ir::Value v);

@@ -12,6 +12,7 @@
 // i + 1 is an iteration of the original loop, so nothing is read that was not read before.
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "passes/kernel_facts.hpp"
@@ -32,7 +33,6 @@ using ir::Value;
 
 namespace {
 
-constexpr std::int64_t kNarrow = 4;     // bytes a thread moves at a time
 constexpr std::int64_t kWorthIt = 256;  // elements
 
 /// A loop over all of whose iterations i + 1 follows i, without loops and products inside.
@@ -50,10 +50,10 @@ bool is_simple(const Operation& loop) {
 /// The loads of a loop that go ahead, and what their places are computed from.
 class Ahead {
  public:
-  Ahead(Operation& loop, const analysis::Divisibility& known, std::int64_t widest) : body_(loop.region(0)) {
+  Ahead(Operation& loop, const analysis::Divisibility& known, bool wide) : body_(loop.region(0)) {
     for (Operation& op : body_) {
       if (op.op() != Op::LoadViewTko || op.single("token") || op.result(1).has_uses()) continue;
-      if (op.result(0).type().num_elements() < kWorthIt || vector_bytes(op, known) > widest) continue;
+      if (op.result(0).type().num_elements() < kWorthIt || (!wide && !is_narrow(op, known))) continue;
       const std::vector<bool> inside = axes_in_bounds(op);
       if (inside.empty() || std::find(inside.begin(), inside.end(), false) != inside.end()) continue;
       if (computed_from_induction(op)) loads_.push_back(&op);
@@ -155,14 +155,13 @@ void rotate(Operation& loop, const Ahead& ahead) {
 }  // namespace
 
 bool load_ahead(ir::Function& f, bool wide) {
-  std::vector<Operation*> loops;
+  std::vector<std::pair<Operation*, Ahead>> loops;  // found before any is changed: what is known is of these operations
+  const analysis::Divisibility known(f);
   ir::walk(f.body(), [&](Operation& op) {
-    if (is_simple(op)) loops.push_back(&op);
+    if (is_simple(op)) loops.emplace_back(&op, Ahead(op, known, wide));
   });
   bool changed = false;
-  const analysis::Divisibility known(f);
-  for (Operation* loop : loops) {
-    const Ahead ahead(*loop, known, wide ? INT64_MAX : kNarrow);
+  for (const auto& [loop, ahead] : loops) {
     if (ahead.loads().empty()) continue;
     rotate(*loop, ahead);
     changed = true;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "passes/kernel_facts.hpp"
 #include "passes/values.hpp"
 #include "tessera/passes/passes.hpp"
 
@@ -84,18 +85,12 @@ class Trends {
   std::unordered_map<const ir::ValueImpl*, Trend> known_;
 };
 
-bool is_in_loop(const Operation& op) {
-  for (const Operation* up = op.parent_op(); up; up = up->parent_op())
-    if (up->op() == Op::For || up->op() == Op::Loop) return true;
-  return false;
-}
-
 /// How the work of a block changes with its number, as far as its loops tell.
 Trend work(const ir::Function& f, Value block) {
   Trends trends(block);
   Trend all = Trend::Same;
   ir::walk(f.body(), [&](const Operation& op) {
-    if (op.op() != Op::For || is_in_loop(op)) return;
+    if (op.op() != Op::For || loops_around(op) > 0) return;
     const Trend t = joined(trends.of(op.operand(1)), flipped(trends.of(op.operand(0))));
     if (t != Trend::Unknown) all = joined(all, t);  // a loop of which nothing is known says nothing
   });

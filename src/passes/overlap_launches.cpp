@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "passes/kernel_facts.hpp"
+#include "passes/rewriter.hpp"
 #include "passes/values.hpp"
 #include "tessera/passes/passes.hpp"
 
@@ -28,18 +29,6 @@ constexpr int kFirstBytecodeMinor = 4;  // gdc_wait_tko, gdc_launch_dependents_t
 
 bool accesses_memory(const Operation& op) {
   return op.info().has(ir::traits::Read) || op.info().has(ir::traits::Write);
-}
-
-/// Gives `op` the token to wait for; it has none yet.
-void set_token(Operation& op, Value token) {
-  std::vector<Value> operands;
-  std::vector<std::uint32_t> sizes;
-  for (const ir::GroupInfo& g : op.info().operands) {
-    const std::vector<Value> values = g.name == "token" ? std::vector<Value>{token} : op.group(g.name);
-    operands.insert(operands.end(), values.begin(), values.end());
-    sizes.push_back(static_cast<std::uint32_t>(values.size()));
-  }
-  op.set_operands(operands, sizes);
 }
 
 Operation* create(ir::Builder& b, Op op) {

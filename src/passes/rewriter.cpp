@@ -53,6 +53,18 @@ bool leaves_early(const Operation& loop) {
   return found;
 }
 
+void set_token(Operation& access, Value token) {
+  std::vector<Value> operands;
+  std::vector<std::uint32_t> sizes;
+  for (const ir::GroupInfo& g : access.info().operands) {
+    std::vector<Value> values = access.group(g.name);
+    if (g.name == "token") values = token ? std::vector<Value>{token} : std::vector<Value>{};
+    operands.insert(operands.end(), values.begin(), values.end());
+    sizes.push_back(static_cast<std::uint32_t>(values.size()));
+  }
+  access.set_operands(operands, sizes);
+}
+
 void move_body_before(Block& block, Operation& op) {
   for (Operation* inner = block.front(); inner;) {
     Operation* next = inner->next();

@@ -30,6 +30,9 @@ inline std::size_t first_carried_arg(const ir::Operation& loop) { return loop.op
 /// True if something inside a loop's body leaves it or starts its next iteration before its end.
 bool leaves_early(const ir::Operation& loop);
 
+/// Makes `access` wait for `token`, instead of what it waited for; for nothing if that is null.
+void set_token(ir::Operation& access, ir::Value token);
+
 /// Moves the operations of `block` (terminator excepted) before `op`.
 void move_body_before(ir::Block& block, ir::Operation& op);
 /// Replaces the results of `op` by `values` and erases it.

@@ -165,18 +165,6 @@ class Chains {
     return b.create(Op::JoinTokens, tokens, type)->result();
   }
 
-  static void set_token(Operation& access, Value token) {
-    std::vector<Value> operands;
-    std::vector<std::uint32_t> sizes;
-    for (const ir::GroupInfo& g : access.info().operands) {
-      std::vector<Value> values = access.group(g.name);
-      if (g.name == "token") values = token ? std::vector<Value>{token} : std::vector<Value>{};
-      operands.insert(operands.end(), values.begin(), values.end());
-      sizes.push_back(static_cast<std::uint32_t>(values.size()));
-    }
-    access.set_operands(operands, sizes);
-  }
-
   Block& block_;
   const analysis::Divisibility& known_;
   bool ok_ = false;

@@ -3,7 +3,9 @@
 #include <tuple>
 
 #include "passes/hints.hpp"
+#include "passes/kernel_facts.hpp"
 #include "passes/product_loop.hpp"
+#include "tessera/analysis/divisibility.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;
@@ -134,6 +136,17 @@ TEST(Hints, ReductionsThatWaitForEachOtherTakeFewerWarpsButNotBehindALoop) {
   EXPECT_EQ(choose(*odd_one.f).warps, 2);
   EXPECT_EQ(choose(*odd_chunks.f).warps, 8);
   EXPECT_EQ(choose(*odd_and_large.f).occupancy, 0);
+}
+
+TEST(Hints, AWidthThatIsNotKnownIsNotNarrow) {
+  Kernel k;
+  const std::vector<std::int32_t> tile{1, 1024}, steps{1, 1024};
+  const Value rows = k.view(Elem::BF16, tile), tensor = rows.def()->operand(0), zero = k.i32(0);
+  const Value walk = k.op(Op::MakeStridedView, {tensor}, Type::strided_view(tensor.type(), tile, steps, {}, {}));
+  const Operation *by_rows = k.load(rows, {zero, zero}), *by_steps = k.load(walk, {zero, zero});
+  const analysis::Divisibility known(k.function());
+  EXPECT_TRUE(passes::is_narrow(*by_rows, known)) << "of base, strides and extents nothing is known";
+  EXPECT_FALSE(passes::is_narrow(*by_steps, known));
 }
 
 TEST(Hints, AThirdBlockAMultiprocessorWhereAllWarpsWaitAtBarriers) {

@@ -182,7 +182,7 @@ TEST(Hints, PartsCountTogether) {
     return std::tuple(c.warps, c.ctas, c.occupancy, c.latency);
   };
   // Steps that fit beside the tiles that are stored, and two; the rows are loaded once for both parts.
-  EXPECT_EQ(hints(128, 64, 32), std::tuple(4, 1, 2, 5)) << "three steps for each of two blocks";
+  EXPECT_EQ(hints(128, 64, 32), std::tuple(4, 1, 1, 9)) << "small: one block a multiprocessor, seven steps";
   EXPECT_EQ(hints(128, 128, 32), std::tuple(8, 1, 1, 7)) << "five steps";
   EXPECT_EQ(hints(128, 128, 64), std::tuple(8, 1, 1, 6)) << "four";
   EXPECT_EQ(hints(256, 128, 32), std::tuple(8, 2, 1, 7)) << "each of two CTAs loads half of the rows";

@@ -95,12 +95,13 @@ def parts():
     yield tiles(512, 2560, 4096, "128x160x64", "64x160x64", "128x80x64")
     for k in (4096, 9728):
         yield tiles(2048, 2560, k, "128x160x64", "256x160x64")
-    yield tiles(256, 6144, 2560, "128x96x64", "64x192x64")
+    two = "form=blocks | occupancy=2 latency=5"
+    yield tiles(256, 6144, 2560, "128x96x64", "64x192x64", f"128x96x64 {two}", "128x96x64 form=blocks")
     yield tiles(512, 6144, 2560, "128x192x64", "256x192x64")
     yield tiles(256, 19456, 2560, "128x160x64")
     for m in (256, 512):
         yield tiles(m, 10240, 5120, "128x160x64", "256x160x64", "64x160x64")
-    yield tiles(256, 5120, 8192, "64x160x64", "128x80x64")
+    yield tiles(256, 5120, 8192, "64x160x64", "128x80x64", f"128x80x64 {two}", "128x80x64 form=blocks")
     yield tiles(512, 5120, 8192, "128x160x64", "256x160x64")
 
 

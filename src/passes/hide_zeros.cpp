@@ -1,11 +1,13 @@
 // Sums that start as constant zeros are taken for granted by the assembler: it gives a loop's first iteration code of
 // its own, whose products take no sum. With the sums of two products that copies registers which a product in flight
 // still writes, and then every product of the kernel is waited for by itself. So such sums start from a zero that only
-// we know to be one:
+// we know to be one, and that is needed again when the loop has ended, or its register would be one of the sums':
 //
-//   for k with 0, 0 {                zero = block number < number of blocks ? 0 : 1
-//     a = product(.., a)       =>    for k with zero, zero {
-//     b = product(.., b) }             a = product(.., a); b = product(.., b) }
+//                                    zero = block number < number of blocks ? 0 : 1, one = .. ? 1 : 2
+//   for k with 0, 0 {                for once in (0 to one) {
+//     a = product(.., a)       =>      for k with zero, zero {
+//     b = product(.., b) }               a = product(.., a); b = product(.., b) }
+//   store a, b                         store a, b }
 //
 // docs/compiler/hide_zeros.md has what it gives.
 #include <vector>
@@ -42,31 +44,50 @@ bool sums_from_zero(const Operation& loop, std::size_t c) {
   return end->operand(c) != carried;
 }
 
-/// A zero that is not a constant: 0 where the block's number is less than the number of blocks, which it is.
-class Zeros {
+/// Numbers that are no constants: 0 or 1 where the block's number is less than the number of blocks, which it is.
+class Hidden {
  public:
-  explicit Zeros(ir::Function& f) : b_(ir::Builder::before(&*f.body().begin())) { b_.loc = f.body().begin()->loc; }
+  explicit Hidden(ir::Function& f) : b_(ir::Builder::before(&*f.body().begin())) { b_.loc = f.body().begin()->loc; }
 
-  Value scalar(ir::Elem elem) {
-    if (!inside_) {
-      const ir::Type number = ir::Type::tile(ir::Elem::I32);
-      const Value block = b_.create(Op::GetTileBlockId, {}, {number, number, number})->result(0);
-      const Value blocks = b_.create(Op::GetNumTileBlocks, {}, {number, number, number})->result(0);
-      inside_ = b_.create(Op::CmpI, {block, blocks}, {number.with_element(ir::Elem::I1)},
-                          {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
-                           {AttrName::signedness, ir::Signedness::Unsigned}})
-                    ->result();
-    }
-    const auto number = [&](int n) {
-      return ir::info(elem).is_float ? b_.constant_float(elem, n) : b_.constant_int(elem, n);
-    };
-    return b_.create(Op::Select, {inside_, number(0), number(1)}, {ir::Type::tile(elem)})->result();
-  }
+  Value zero(ir::Elem elem) { return number(elem, 0, 1); }
+  Value one() { return number(ir::Elem::I32, 1, 2); }
 
  private:
+  Value inside() {
+    if (inside_) return inside_;
+    const ir::Type number = ir::Type::tile(ir::Elem::I32);
+    const Value block = b_.create(Op::GetTileBlockId, {}, {number, number, number})->result(0);
+    const Value blocks = b_.create(Op::GetNumTileBlocks, {}, {number, number, number})->result(0);
+    return inside_ = b_.create(Op::CmpI, {block, blocks}, {number.with_element(ir::Elem::I1)},
+                               {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
+                                {AttrName::signedness, ir::Signedness::Unsigned}})
+                         ->result();
+  }
+  Value number(ir::Elem elem, int real, int other) {
+    const auto constant = [&](int n) {
+      return ir::info(elem).is_float ? b_.constant_float(elem, n) : b_.constant_int(elem, n);
+    };
+    const Value condition = inside();
+    return b_.create(Op::Select, {condition, constant(real), constant(other)}, {ir::Type::tile(elem)})->result();
+  }
+
   ir::Builder b_;
   Value inside_;
 };
+
+/// Puts `loop` and all behind it, at the end of a kernel, into a loop that runs once, though nobody can know that.
+void repeat_once(Operation& loop, Hidden& hidden) {
+  ir::Builder b = ir::Builder::before(&loop);
+  b.loc = loop.loc;
+  const Value zero = b.constant_int(ir::Elem::I32, 0), one = b.constant_int(ir::Elem::I32, 1);
+  Operation* once = b.create(Op::For, {zero, hidden.one(), one}, {});
+  ir::Block& body = once->add_region();
+  body.add_arg(zero.type());
+  const Operation* end = once->block()->terminator();
+  while (once->next() != end) once->next()->move_to_end(body);
+  b.set_to_end(body);
+  b.create(Op::Continue, {}, {});
+}
 
 }  // namespace
 
@@ -76,18 +97,19 @@ bool hide_zeros(ir::Function& f, const Target& target) {
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::For && op.num_results() > 1) loops.push_back(&op);
   });
-  Zeros zeros(f);
+  Hidden hidden(f);
   bool changed = false;
   for (Operation* loop : loops) {
     std::vector<std::size_t> sums;
     for (std::size_t c = 0; c < loop->num_results(); ++c)
       if (sums_from_zero(*loop, c)) sums.push_back(c);
     if (sums.size() < 2) continue;
+    if (!loop->parent_op()) repeat_once(*loop, hidden);
     ir::Builder b = ir::Builder::before(loop);
     b.loc = loop->loc;
     for (const std::size_t c : sums) {
       const ir::Type type = loop->result(c).type();
-      loop->set_operand(first_carried_operand(*loop) + c, splat(b, zeros.scalar(type.elem()), type.shape()));
+      loop->set_operand(first_carried_operand(*loop) + c, splat(b, hidden.zero(type.elem()), type.shape()));
     }
     changed = true;
   }

@@ -44,6 +44,38 @@ TEST(HideZeros, SumsOfPartsStartFromZerosThatAreNoConstants) {
   EXPECT_FALSE(hidden(parts)) << "once";
 }
 
+TEST(HideZeros, TheZeroIsNeededAgainWhenTheLoopHasEnded) {
+  ProductsOfParts parts(128, 128, 32);
+  ASSERT_TRUE(hidden(parts));
+  passes::clean_up(*parts.f);
+  EXPECT_EQ(problems_of(parts.k.module), "");
+  const Operation* once = parts.loop->parent_op();
+  ASSERT_TRUE(once);
+  EXPECT_EQ(once->op(), Op::For);
+  EXPECT_EQ(once->num_results(), 0u);
+  const Operation* count = once->operand(1).def();
+  ASSERT_EQ(count->op(), Op::Select) << "one, but no constant";
+  EXPECT_EQ(count->operand(0), start_of(*parts.loop, 0)->operand(0));
+  EXPECT_EQ(first(*parts.f, Op::StoreViewTko)->parent_op(), once) << "what comes after the loop is inside";
+  EXPECT_EQ(parts.f->body().terminator()->op(), Op::Return);
+}
+
+TEST(HideZeros, NoLoopAroundOneThatStandsInALoop) {
+  ProductsOfParts parts(128, 128, 32);
+  ir::Builder b = ir::Builder::before(parts.loop);
+  const Value zero = b.constant_int(Elem::I32, 0);
+  Operation* tiles = b.create(Op::For, {zero, parts.loop->operand(1), b.constant_int(Elem::I32, 1)}, {});
+  ir::Block& body = tiles->add_region();
+  body.add_arg(zero.type());
+  while (tiles->next() != parts.f->body().terminator()) tiles->next()->move_to_end(body);
+  b.set_to_end(body);
+  b.create(Op::Continue, {}, {});
+  ASSERT_EQ(problems_of(parts.k.module), "");
+  ASSERT_TRUE(hidden(parts));
+  EXPECT_EQ(parts.loop->parent_op(), tiles);
+  EXPECT_EQ(count(*parts.f, Op::For), 2u);
+}
+
 TEST(HideZeros, NotASumAlone) {
   ProductLoop alone(128, 128, 64);
   EXPECT_FALSE(hidden(alone));

@@ -1,7 +1,8 @@
 // What a program pays for a kernel that an earlier process has compiled: from its first call to the enqueued launch,
 // with the disk cache warm, beside the driver's own part of it.
 //
-//   gpu_warm_start [--device cuda|cpu]      run it twice: the first run fills the cache, and says so
+//   gpu_warm_start [--device cuda|cpu]      run it twice: the first run fills the cache, and says so where it had to
+//                                           assemble; the first run of a new build makes notes about its kernels
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,5 +1,6 @@
 // What a start costs where the disk cache is warm: the first launch of a kernel in a new process, up to the driver's
-// load of the module, and its phases one by one. The driver does nothing (null_driver.cpp) and the assembler gives
+// load of the module; and, one by one, the phases of a process that finds the cubin but no notes (docs/jit.md), as the
+// first one after the program was linked anew. The driver does nothing (null_driver.cpp) and the assembler gives
 // every kernel the same image of 96 KiB, so neither is measured. Milliseconds, medians; every first launch in a process
 // of its own.
 #include <sys/wait.h>
@@ -188,7 +189,7 @@ std::array<double, kPhaseCount> phases_of(const char* label) {
 void print_phases() {
   const std::array<double, kPhaseCount> columns[] = {phases_of<kSoftmax>("softmax"), phases_of<kGemm>("gemm"),
                                                      phases_of<kAttention>("attention")};
-  std::printf("phases in a process that is warm, ms\n%-20s", "phase");
+  std::printf("phases without notes, in a process that is warm, ms\n%-20s", "phase");
   for (const char* name : kNames) std::printf(" %10s", name);
   std::printf("\n");
   for (std::size_t p = 0; p < kPhaseCount; ++p) {

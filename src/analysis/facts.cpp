@@ -14,7 +14,7 @@ struct Facts::Impl {
   std::vector<Obligation> obligations;
   std::vector<Claim> claims;
   std::vector<std::size_t> places;  // of the claims' operations in a walk of the entry
-  LaunchProgram program;
+  LaunchConditions conditions;
 };
 
 namespace {
@@ -61,17 +61,19 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
   ConditionPool conditions(exprs);
   const std::vector<FoundClaim> found = Collector(contract, conditions).collect(*entry);
   const std::vector<std::string> names = argument_names(contract);
+  const auto program = std::make_shared<LaunchProgram>();
   std::unordered_map<std::uint32_t, int> number;
   for (const ObligationUse use :
        {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility, ObligationUse::Division}) {
     for (const FoundClaim& f : found) {
       if (f.use != use || f.when.always() || f.when.never() || number.contains(f.when.id)) continue;
-      const bool added = impl->program.add(conditions, exprs, f.when);
+      const bool added = program->add(conditions, exprs, f.when);
       number.emplace(f.when.id, added ? static_cast<int>(impl->obligations.size()) : kDropped);
       if (added) impl->obligations.push_back({use, conditions.text(f.when, names), f.where});
     }
   }
-  impl->program.seal();
+  program->seal();
+  impl->conditions = LaunchConditions(program);
   for (const FoundClaim& f : found) {
     if (f.when.never()) continue;
     Claim c = f.claim;
@@ -102,10 +104,31 @@ std::vector<Claim> Facts::claims_of(const ir::Module& copy) const {
   return claims;
 }
 
-std::uint64_t Facts::evaluate(std::span<const std::uint64_t> slots) const noexcept {
-  return impl_->program.evaluate(slots);
+const LaunchConditions& Facts::conditions() const noexcept { return impl_->conditions; }
+
+LaunchConditions::LaunchConditions() : program_(std::make_shared<const LaunchProgram>()) {}
+LaunchConditions::LaunchConditions(std::shared_ptr<const LaunchProgram> program) noexcept
+    : program_(std::move(program)) {}
+LaunchConditions::LaunchConditions(const LaunchConditions&) noexcept = default;
+LaunchConditions& LaunchConditions::operator=(const LaunchConditions&) noexcept = default;
+LaunchConditions::~LaunchConditions() = default;
+
+std::uint64_t LaunchConditions::evaluate(std::span<const std::uint64_t> slots) const noexcept {
+  return program_->evaluate(slots);
+}
+std::uint64_t LaunchConditions::slot_mask(std::size_t slot) const noexcept { return program_->slot_mask(slot); }
+
+std::vector<std::byte> LaunchConditions::bytes() const {
+  BytesOut out;
+  program_->write(out);
+  return out.take();
 }
 
-std::uint64_t Facts::slot_mask(std::size_t slot) const noexcept { return impl_->program.slot_mask(slot); }
+std::optional<LaunchConditions> LaunchConditions::read(std::span<const std::byte> bytes) {
+  BytesIn in(bytes);
+  std::optional<LaunchProgram> program = LaunchProgram::read(in);
+  if (!program || !in.ended_well()) return std::nullopt;
+  return LaunchConditions(std::make_shared<const LaunchProgram>(std::move(*program)));
+}
 
 }  // namespace tessera::analysis

@@ -97,33 +97,46 @@ bool LaunchProgram::add(const ConditionPool& pool, const ExprPool& exprs, Condit
   return true;
 }
 
+/// Which part of the sealed steps a step belongs to.
+int LaunchProgram::place_of(const Step& s) noexcept {
+  if (s.code == Code::Constant) return 0;
+  if (s.code != Code::Slot) return 3;
+  return s.bits == 64 ? 1 : 2;
+}
+
 /// Brings the steps into the order of the fields in the header; gives the new number of every register.
 std::vector<std::uint16_t> LaunchProgram::sort_steps() {
   std::vector<std::uint16_t> number(steps_.size());
   std::vector<Step> sorted;
-  const auto take = [&](auto which) {
+  for (int place = 0; place <= 3; ++place) {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
-      if (!which(steps_[i])) continue;
+      if (place_of(steps_[i]) != place) continue;
       number[i] = static_cast<std::uint16_t>(sorted.size());
       sorted.push_back(steps_[i]);
     }
-  };
-  const auto is_slot = [](const Step& s) { return s.code == Code::Slot; };
-  take([](const Step& s) { return s.code == Code::Constant; });
-  for (const Step& s : sorted) constants_.push_back(s.value);
-  take([&](const Step& s) { return is_slot(s) && s.bits == 64; });
-  for (std::size_t i = constants_.size(); i < sorted.size(); ++i) wide_slots_.push_back(sorted[i].a);
-  take([&](const Step& s) { return is_slot(s) && s.bits != 64; });
-  narrow_end_ = sorted.size();
-  take([&](const Step& s) { return s.code != Code::Constant && !is_slot(s); });
+  }
   steps_ = std::move(sorted);
   return number;
+}
+
+/// What follows from the steps and tests once they are in order.
+void LaunchProgram::find_ranges() {
+  for (const Step& s : steps_) {
+    const int place = place_of(s);
+    if (place == 0) constants_.push_back(s.value);
+    if (place == 1) wide_slots_.push_back(s.a);
+    if (place < 3) ++narrow_end_;
+    if (s.code == Code::Slot) slots_needed_ = std::max<std::size_t>(slots_needed_, std::size_t{s.a} + 1);
+  }
+  for (const Test& t : tests_) {
+    if (t.kind == TestKind::LessEqual) ++less_equal_;
+    if (t.kind != TestKind::Divides) ++aligned_;
+  }
 }
 
 void LaunchProgram::seal() {
   const std::vector<std::uint16_t> number = sort_steps();
   for (Step& s : steps_) {
-    if (s.code == Code::Slot) slots_needed_ = std::max<std::size_t>(slots_needed_, std::size_t{s.a} + 1);
     if (s.code == Code::Slot || s.code == Code::Constant) continue;
     s.a = number[s.a];
     s.b = number[s.b];
@@ -136,8 +149,6 @@ void LaunchProgram::seal() {
       place[i] = static_cast<std::uint16_t>(sorted.size());
       sorted.push_back({kind, number[tests_[i].a], number[tests_[i].b], tests_[i].divisor});
     }
-    if (kind == TestKind::LessEqual) less_equal_ = sorted.size();
-    if (kind == TestKind::Aligned) aligned_ = sorted.size();
   }
   tests_ = std::move(sorted);
   for (TestBits& bits : wanted_) {
@@ -147,6 +158,7 @@ void LaunchProgram::seal() {
     }
     bits = moved;
   }
+  find_ranges();
   register_.clear();
   test_.clear();
 }

@@ -2,11 +2,13 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "tessera/analysis/condition.hpp"
+#include "tessera/base/bytes.hpp"
 
 namespace tessera::analysis {
 
@@ -27,6 +29,10 @@ class LaunchProgram {
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
   /// The bits of a slot that the answer depends on: of an address only those below its largest divisor.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
+
+  /// A sealed program as bytes, and back; empty if they are not those of a program that can be run.
+  void write(BytesOut& out) const;
+  static std::optional<LaunchProgram> read(BytesIn& in);
 
  private:
   enum class Code : std::uint8_t { Constant, Slot, AddConstant, MulConstant, ShiftDown, ShiftUp, Other };
@@ -49,6 +55,9 @@ class LaunchProgram {
   static bool with_constant(const ExprPool& exprs, const ExprNode& n, Step& step);
   std::uint16_t test_of(const ConditionPool& pool, const ExprPool& exprs, std::uint32_t term);
   std::vector<std::uint16_t> sort_steps();
+  static int place_of(const Step& step) noexcept;
+  void find_ranges();
+  bool can_run() const noexcept;
   template <bool Tracked>
   bool run(std::span<const std::uint64_t> slots, std::int64_t* registers, bool* known) const noexcept;
   static bool holds(const Test& t, const std::int64_t* registers) noexcept;

@@ -2,8 +2,12 @@
 // inside has an effect or one of its values is used; each carried value is marked for itself.
 #include "tessera/ir/dead_code.hpp"
 
-#include <unordered_set>
+#include <algorithm>
+#include <functional>
+#include <span>
 #include <vector>
+
+#include "tessera/base/pointer_numbers.hpp"
 
 namespace tessera::ir {
 namespace {
@@ -24,6 +28,7 @@ class Liveness {
  public:
   void run(Block& body) {
     walk(body, [&](Operation& op) { note_exit(op); });
+    std::stable_sort(exits_.begin(), exits_.end(), ByTarget{});
     walk(body, [&](Operation& op) {
       const bool returns_early = op.op() == Op::Return && op.parent_op();
       if (op.info().has(traits::Write | traits::Effect) || returns_early) mark_op(&op);
@@ -39,7 +44,7 @@ class Liveness {
 
  private:
   void mark(Value v) {
-    if (v && values_.insert(v.impl()).second) work_.push_back(v);
+    if (v && values_.give(v.impl()).second) work_.push_back(v);
   }
 
   void mark_op(Operation* op) {
@@ -48,18 +53,18 @@ class Liveness {
     for (OpOperand& use : op->operands()) mark(use.value);
     for (std::size_t i = 0; i < op->num_regions(); ++i)  // reduce, scan: the body belongs to the operation
       walk(op->region(i), [&](Operation& inner) {
-        ops_.insert(&inner);
+        ops_.give(&inner);
         for (OpOperand& use : inner.operands()) mark(use.value);
       });
   }
 
   /// The operation itself and what decides whether it runs.
   void mark_shell(Operation* op) {
-    for (; op && ops_.insert(op).second; op = op->parent_op()) {
+    for (; op && ops_.give(op).second; op = op->parent_op()) {
       if (op->op() == Op::For)
         for (std::size_t i = 0; i < 3; ++i) mark(op->operand(i));
       if (op->op() == Op::If) mark(op->operand(0));
-      for (Operation* exit : exits_of(op)) mark_shell(exit);
+      for (const Exit& exit : exits_of(op)) mark_shell(exit.op);
     }
   }
 
@@ -68,17 +73,22 @@ class Liveness {
     if (!op.info().has(traits::Terminator) || op.op() == Op::Return) return;
     if (Operation* target = target_of(op); target && is_carrier(*target)) exits_.push_back({target, &op});
   }
-  std::vector<Operation*> exits_of(const Operation* op) const {
-    std::vector<Operation*> found;
-    for (const auto& [target, exit] : exits_)
-      if (target == op) found.push_back(exit);
-    return found;
+  struct Exit {
+    Operation* target;
+    Operation* op;
+  };
+  struct ByTarget {
+    bool operator()(const Exit& a, const Exit& b) const { return std::less<>()(a.target, b.target); }
+  };
+  std::span<const Exit> exits_of(Operation* target) const {
+    const auto [first, last] = std::equal_range(exits_.begin(), exits_.end(), Exit{target, nullptr}, ByTarget{});
+    return {first, last};
   }
 
   void mark_carried(Operation* op, std::size_t i) {
     mark_shell(op);
     mark(op->result(i));
-    for (Operation* exit : exits_of(op)) mark(exit->operand(i));
+    for (const Exit& exit : exits_of(op)) mark(exit.op->operand(i));
     if (op->op() == Op::If) return;
     mark(op->operand(first_carried_operand(*op) + i));
     mark(op->region(0).arg(first_carried_arg(*op) + i));
@@ -94,9 +104,8 @@ class Liveness {
     mark_carried(parent, v.index() - skip);
   }
 
-  std::unordered_set<const Operation*> ops_;
-  std::unordered_set<const ValueImpl*> values_;
-  std::vector<std::pair<Operation*, Operation*>> exits_;
+  PointerNumbers ops_{512}, values_{512};
+  std::vector<Exit> exits_;
   std::vector<Value> work_;
 };
 

@@ -1,13 +1,9 @@
-// Reads the strings of ops.def once, when the table is first asked for.
+// Reads the strings of ops.def while this file is compiled: a process that only wants to record a kernel has no time
+// for it, and a row that cannot be read is an error of the build.
 #include "tessera/ir/op_info.hpp"
 
+#include <algorithm>
 #include <array>
-#include <deque>
-#include <unordered_map>
-#include <vector>
-
-#include "tessera/base/error.hpp"
-#include "tessera/base/format.hpp"
 
 namespace tessera::ir {
 
@@ -96,108 +92,127 @@ constexpr ClassName kClasses[] = {
     {"gather_scatter_view", TypeClass::GatherScatterView},
 };
 
-[[noreturn]] void bad_row(const Row& row, std::string_view item) {
-  throw InternalError(concat("ops.def, row ", row.mnemonic, ": cannot read `", item, "`"));
+/// No constant expression: whoever comes here ends the compilation, with the name of the trouble in the message.
+void row_cannot_be_read() {}
+
+/// The number of items between commas.
+constexpr std::size_t count_items(std::string_view text) {
+  return text.empty() ? 0 : static_cast<std::size_t>(std::count(text.begin(), text.end(), ',')) + 1;
 }
 
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> items;
-  while (!text.empty()) {
-    std::size_t comma = text.find(',');
-    std::string_view item = text.substr(0, comma);
-    while (item.starts_with(' ')) item.remove_prefix(1);
-    items.push_back(item);
-    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
-  }
-  return items;
+/// Takes the first item off `text`.
+constexpr std::string_view take_item(std::string_view& text) {
+  const std::size_t comma = text.find(',');
+  std::string_view item = text.substr(0, comma);
+  text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+  while (item.starts_with(' ')) item.remove_prefix(1);
+  return item;
 }
 
 /// Takes a trailing `<mark>number` off `item`; `fallback` if there is none.
-int take_number(std::string_view& item, char mark, int fallback) {
-  std::size_t at = item.rfind(mark);
+constexpr int take_number(std::string_view& item, char mark, int fallback) {
+  const std::size_t at = item.rfind(mark);
   if (at == std::string_view::npos) return fallback;
   int value = 0;
-  for (char c : item.substr(at + 1)) value = value * 10 + (c - '0');
+  for (const char c : item.substr(at + 1)) value = value * 10 + (c - '0');
   item = item.substr(0, at);
   return value;
 }
 
-bool take_suffix(std::string_view& item, char c) {
+constexpr bool take_suffix(std::string_view& item, char c) {
   if (!item.ends_with(c)) return false;
   item.remove_suffix(1);
   return true;
 }
 
-GroupInfo parse_group(const Row& row, std::string_view item) {
+/// The row of `table` with this name.
+template <class T, std::size_t N>
+constexpr const T& row_named(const T (&table)[N], std::string_view name) {
+  for (const T& row : table) {
+    if (row.name == name) return row;
+  }
+  row_cannot_be_read();
+  return table[0];
+}
+
+constexpr GroupInfo parse_group(const Row& row, std::string_view item) {
   GroupInfo g{};
   g.since = static_cast<std::uint8_t>(take_number(item, '@', row.since));
   g.arity = take_suffix(item, '?') ? Arity::Optional : take_suffix(item, '*') ? Arity::Variadic : Arity::One;
-  std::size_t colon = item.find(':');
-  if (colon == std::string_view::npos) bad_row(row, item);
+  const std::size_t colon = item.find(':');
   g.name = item.substr(0, colon);
-  for (const ClassName& c : kClasses) {
-    if (c.name != item.substr(colon + 1)) continue;
-    g.type_class = c.type_class;
-    return g;
-  }
-  bad_row(row, item);
+  g.type_class = row_named(kClasses, item.substr(colon + 1)).type_class;
+  return g;
 }
 
-AttrName attr_name(const Row& row, std::string_view name) {
+constexpr AttrName attr_name(std::string_view name) {
   for (std::size_t i = 0; i < std::size(kAttrNames); ++i)
     if (name == kAttrNames[i]) return static_cast<AttrName>(i);
-  bad_row(row, name);
+  row_cannot_be_read();
+  return {};
 }
 
-AttrInfo parse_attr(const Row& row, std::string_view item) {
+constexpr AttrInfo parse_attr(const Row& row, std::string_view item) {
   AttrInfo a{};
   a.implied = static_cast<std::int16_t>(take_number(item, '=', -1));
   a.since = static_cast<std::uint8_t>(take_number(item, '@', row.since));
   a.optional = take_suffix(item, '?');
-  std::size_t colon = item.find(':');
-  if (colon == std::string_view::npos) bad_row(row, item);
-  a.name = attr_name(row, item.substr(0, colon));
-  for (const KindName& k : kKinds) {
-    if (k.name != item.substr(colon + 1)) continue;
-    a.kind = k.kind;
-    a.optional = a.optional || k.kind == AttrKind::Unit;
-    return a;
-  }
-  bad_row(row, item);
+  const std::size_t colon = item.find(':');
+  a.name = attr_name(item.substr(0, colon));
+  a.kind = row_named(kKinds, item.substr(colon + 1)).kind;
+  a.optional = a.optional || a.kind == AttrKind::Unit;
+  return a;
 }
 
-struct OpTable {
-  std::array<OpInfo, kNumOps> ops{};
-  std::deque<std::vector<GroupInfo>> groups;  ///< what the spans of `ops` refer to
-  std::deque<std::vector<AttrInfo>> attributes;
-  std::unordered_map<std::string_view, const OpInfo*> by_mnemonic;
-  std::unordered_map<std::uint16_t, const OpInfo*> by_opcode;
-
-  OpTable() {
+/// The items of every row one after the other: first of all operands, then of all results.
+constexpr auto kGroups = [] {
+  constexpr std::size_t kCount = [] {
+    std::size_t n = 0;
+    for (const Row& row : kRows) n += count_items(row.operands) + count_items(row.results);
+    return n;
+  }();
+  std::array<GroupInfo, kCount> all{};
+  auto next = all.begin();
+  for (const auto column : {&Row::operands, &Row::results}) {
     for (const Row& row : kRows) {
-      OpInfo& info = ops[static_cast<std::size_t>(row.op)];
-      info = {row.op, row.mnemonic, row.opcode, row.since, row.traits, {}, {}, {}};
-      info.operands = parse_groups(row, row.operands);
-      info.results = parse_groups(row, row.results);
-      auto& attrs = attributes.emplace_back();
-      for (std::string_view item : split(row.attributes)) attrs.push_back(parse_attr(row, item));
-      info.attributes = attrs;
-      by_mnemonic.emplace(info.mnemonic, &info);
-      by_opcode.emplace(info.opcode, &info);
+      for (std::string_view text = row.*column; !text.empty();) *next++ = parse_group(row, take_item(text));
     }
   }
+  return all;
+}();
 
-  std::span<const GroupInfo> parse_groups(const Row& row, std::string_view text) {
-    auto& list = groups.emplace_back();
-    for (std::string_view item : split(text)) list.push_back(parse_group(row, item));
-    return list;
+constexpr auto kAttributes = [] {
+  constexpr std::size_t kCount = [] {
+    std::size_t n = 0;
+    for (const Row& row : kRows) n += count_items(row.attributes);
+    return n;
+  }();
+  std::array<AttrInfo, kCount> all{};
+  auto next = all.begin();
+  for (const Row& row : kRows) {
+    for (std::string_view text = row.attributes; !text.empty();) *next++ = parse_attr(row, take_item(text));
   }
+  return all;
+}();
 
-  static const OpTable& get() {
-    static const OpTable table;
-    return table;
+/// In the order of the enumeration, which is that of the rows.
+constexpr auto kOps = [] {
+  std::array<OpInfo, kNumOps> ops{};
+  const GroupInfo* group = kGroups.data();
+  const AttrInfo* attribute = kAttributes.data();
+  const auto take = [](auto*& next, std::string_view text) {
+    const std::span taken(next, count_items(text));
+    next += taken.size();
+    return taken;
+  };
+  for (const Row& row : kRows) {
+    OpInfo& info = ops[static_cast<std::size_t>(row.op)];
+    info = {row.op, row.mnemonic, row.opcode, row.since, row.traits, {}, {}, take(attribute, row.attributes)};
+    info.operands = take(group, row.operands);
   }
-};
+  for (const Row& row : kRows) ops[static_cast<std::size_t>(row.op)].results = take(group, row.results);
+  return ops;
+}();
 
 }  // namespace
 
@@ -215,15 +230,15 @@ const AttrInfo* OpInfo::attribute(AttrName name) const {
   return nullptr;
 }
 
-const OpInfo& info(Op op) { return OpTable::get().ops[static_cast<std::size_t>(op)]; }
-std::span<const OpInfo> all_ops() { return OpTable::get().ops; }
+const OpInfo& info(Op op) { return kOps[static_cast<std::size_t>(op)]; }
+std::span<const OpInfo> all_ops() { return kOps; }
 const OpInfo* find_op(std::string_view mnemonic) {
-  auto it = OpTable::get().by_mnemonic.find(mnemonic);
-  return it == OpTable::get().by_mnemonic.end() ? nullptr : it->second;
+  const auto at = std::find_if(kOps.begin(), kOps.end(), [&](const OpInfo& o) { return o.mnemonic == mnemonic; });
+  return at == kOps.end() ? nullptr : &*at;
 }
 const OpInfo* find_opcode(std::uint16_t opcode) {
-  auto it = OpTable::get().by_opcode.find(opcode);
-  return it == OpTable::get().by_opcode.end() ? nullptr : it->second;
+  const auto at = std::find_if(kOps.begin(), kOps.end(), [&](const OpInfo& o) { return o.opcode == opcode; });
+  return at == kOps.end() ? nullptr : &*at;
 }
 
 }  // namespace tessera::ir

@@ -119,7 +119,7 @@ CachedCubin Bundle::read(const Entry& entry) const {
   if (!file.file || entry.bytes > kMostBytes) refuse(path_, "cannot be read any more");
   std::vector<std::byte> bytes(entry.bytes);
   if (!file.read(entry.offset, bytes)) refuse(path_, "is cut short");
-  auto code = read_cache_file(bytes, &entry.key);
+  auto code = read_cache_file(std::move(bytes), &entry.key);
   if (!code) refuse(path_, "is damaged");
   return std::move(*code);
 }

@@ -116,6 +116,11 @@ Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::st
   });
 }
 
+std::optional<CacheKey> cubin_key(std::span<const std::byte> bytecode, const std::string& gpu) {
+  const auto assembler = assembler_for(gpu);
+  return assembler ? std::optional(key_of(bytecode, gpu, *assembler)) : std::nullopt;
+}
+
 Cubin make_cubin(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label) {
   const tileiras::Assembler assembler = assembler_or_throw(gpu, label);
   return cached(key_of(bytecode, gpu, assembler), [&] { return assemble(bytecode, gpu, label, assembler); });

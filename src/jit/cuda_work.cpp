@@ -27,25 +27,19 @@ bool can_compile_for(const runtime::cuda::DeviceInfo& gpu, std::string* why) {
 
 std::string gpu_name(int sm) { return concat("sm_", sm); }
 
-std::shared_ptr<const runtime::Launchable> make_cuda_work(const Prepared& prepared, Device device,
-                                                          const CompileOptions& options, const CachedCubin* ready,
+std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape, const CachedCubin& code,
+                                                          Device device, const CompileOptions& options,
                                                           CodeNotes& notes) {
-  const ir::Function& entry = entry_of(*prepared.module);
-  CachedCubin made;
-  if (!ready) {
-    made = make_cubin(*prepared.module, gpu_name(prepared.target.sm), options.label, prepared.bytecode).code;
-    ready = &made;
-  }
-  notes = notes_of(*ready);
+  notes = notes_of(code);
   runtime::cuda::KernelImage image;
-  image.cubin = ready->cubin;
-  image.entry = entry.name;
+  image.cubin = code.cubin;
+  image.entry = shape.entry;
   image.label = "kernel " + options.label;
-  image.error_record = !prepared.checks.empty();
-  image.programmatic_launch = prepared.choices.overlaps && prepared.choices.early_blocks > 0;
-  image.most_early_blocks = static_cast<std::uint64_t>(prepared.choices.early_blocks);
-  image.num_args = static_cast<int>(entry.body().num_args()) - (image.error_record ? 1 : 0);
-  for (const passes::LoweredCheck& check : prepared.checks) image.checks.push_back({check.message, check.where});
+  image.error_record = !shape.checks.empty();
+  image.programmatic_launch = shape.early_blocks > 0;
+  image.most_early_blocks = shape.early_blocks;
+  image.num_args = shape.num_args;
+  for (const passes::LoweredCheck& check : shape.checks) image.checks.push_back({check.message, check.where});
   return runtime::cuda::load_kernel(device, image);
 }
 

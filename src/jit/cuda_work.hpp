@@ -13,9 +13,9 @@ namespace tessera::jit {
 /// "sm_90" for 90.
 std::string gpu_name(int sm);
 
-/// Compiles the prepared module to a cubin (unless one is `ready` or cached) and loads it on `device`, a GPU; `notes`
-/// is told of it. Throws CompileError or DeviceError.
-std::shared_ptr<const runtime::Launchable> make_cuda_work(const Prepared&, Device device, const CompileOptions&,
-                                                          const CachedCubin* ready, CodeNotes& notes);
+/// Loads a cubin on `device`, a GPU; `notes` is told of it. Throws DeviceError.
+std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape, const CachedCubin& code,
+                                                          Device device, const CompileOptions& options,
+                                                          CodeNotes& notes);
 
 }  // namespace tessera::jit

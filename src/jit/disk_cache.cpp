@@ -22,9 +22,10 @@
 namespace tessera::jit {
 namespace {
 
-constexpr std::string_view kSuffix = ".tsk", kTemporary = ".tmp-";
+constexpr std::string_view kKernel = ".tsk", kNote = ".tsn", kTemporary = ".tmp-";
 constexpr std::int64_t kDefaultLimitMiB = 1024;
 constexpr std::int64_t kAbandoned = 600;            // seconds after which a temporary file's writer is dead
+constexpr std::int64_t kForgotten = 30 * 86400;     // seconds after which a note is not worth its place in a folder
 constexpr std::uint64_t kLargestFile = 1ull << 30;  // nothing sensible is larger
 
 struct File {
@@ -78,6 +79,25 @@ struct Found {
   std::int64_t seconds, nanoseconds;  // of the last use
 };
 
+std::string path_of(const std::string& folder, const CacheKey& key, std::string_view suffix) {
+  return concat(folder, "/", hex(key), suffix);
+}
+
+/// What `read` makes of the whole file. A file that it does not believe is removed; the others are marked as used.
+template <class F>
+auto find_file(const std::string& path, F&& read) -> decltype(read(std::vector<std::byte>())) {
+  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (file.fd < 0) return std::nullopt;
+  decltype(read(std::vector<std::byte>())) found;
+  if (auto bytes = read_whole(file.fd)) found = read(std::move(*bytes));
+  if (!found) {
+    unlink(path.c_str());  // it would be found damaged again
+    return std::nullopt;
+  }
+  futimens(file.fd, nullptr);  // now; a cache that may not be written has no order of use, and needs none
+  return found;
+}
+
 /// Calls f(name, info) for the folder's regular files.
 template <class F>
 void for_each_file(const std::string& folder, F&& f) {
@@ -90,7 +110,8 @@ void for_each_file(const std::string& folder, F&& f) {
   }
 }
 
-/// The entries, the most recently used first. Temporary files whose writer must be dead are removed on the way.
+/// The entries, the most recently used first. Temporary files whose writer must be dead are removed on the way, and
+/// notes that are no longer used: every build of a program leaves its own, and they are too small for the limit.
 std::vector<Found> entries(const std::string& folder) {
   std::vector<Found> found;
   const std::int64_t now = std::time(nullptr);
@@ -98,7 +119,9 @@ std::vector<Found> entries(const std::string& folder) {
     const std::string path = folder + "/" + name;
     if (name.starts_with(kTemporary)) {
       if (now - info.st_mtim.tv_sec > kAbandoned) unlink(path.c_str());
-    } else if (name.ends_with(kSuffix)) {
+    } else if (name.ends_with(kNote) && now - info.st_mtim.tv_sec > kForgotten) {
+      unlink(path.c_str());
+    } else if (name.ends_with(kKernel) || name.ends_with(kNote)) {
       found.push_back({path, static_cast<std::uint64_t>(info.st_size), info.st_mtim.tv_sec, info.st_mtim.tv_nsec});
     }
   });
@@ -125,24 +148,25 @@ std::optional<DiskCache> DiskCache::of_user() {
   return DiskCache(root + "/kernels", static_cast<std::uint64_t>(mib) << 20);
 }
 
-std::string DiskCache::path_of(const CacheKey& key) const { return concat(folder_, "/", hex(key), kSuffix); }
-
 std::optional<CachedCubin> DiskCache::find(const CacheKey& key) const {
-  const std::string path = path_of(key);
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (file.fd < 0) return std::nullopt;
-  std::optional<CachedCubin> code;
-  if (const auto bytes = read_whole(file.fd)) code = read_cache_file(*bytes, &key);
-  if (!code) {
-    unlink(path.c_str());  // it would be found damaged again
-    return std::nullopt;
-  }
-  futimens(file.fd, nullptr);  // now; a cache that may not be written has no order of use, and needs none
-  return code;
+  return find_file(path_of(folder_, key, kKernel),
+                   [&](std::vector<std::byte> bytes) { return read_cache_file(std::move(bytes), &key); });
+}
+
+std::optional<std::vector<std::byte>> DiskCache::find_note(const CacheKey& key) const {
+  return find_file(path_of(folder_, key, kNote),
+                   [&](std::vector<std::byte> bytes) { return read_note_file(std::move(bytes), key); });
 }
 
 bool DiskCache::store(const CacheKey& key, const CachedCubin& code) const {
-  const std::vector<std::byte> bytes = write_cache_file(key, code);
+  return store_file(path_of(folder_, key, kKernel), write_cache_file(key, code));
+}
+
+bool DiskCache::store_note(const CacheKey& key, std::span<const std::byte> note) const {
+  return store_file(path_of(folder_, key, kNote), write_note_file(key, note));
+}
+
+bool DiskCache::store_file(const std::string& path, std::span<const std::byte> bytes) const {
   if (bytes.size() > limit_) return false;
   std::string temporary = temporary_name(folder_);
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
@@ -153,7 +177,7 @@ bool DiskCache::store(const CacheKey& key, const CachedCubin& code) const {
   }
   if (file.fd < 0) return false;
   const bool written = write_whole(file.fd, bytes);
-  if (!file.close() || !written || rename(temporary.c_str(), path_of(key).c_str()) != 0) {
+  if (!file.close() || !written || rename(temporary.c_str(), path.c_str()) != 0) {
     unlink(temporary.c_str());
     return false;
   }
@@ -181,13 +205,14 @@ std::uint64_t DiskCache::evict() const {
 std::vector<CacheEntry> DiskCache::list() const {
   std::vector<CacheEntry> all;
   for (const Found& f : entries(folder_)) {
+    if (!f.path.ends_with(kKernel)) continue;
     CacheEntry entry;
     entry.file = f.path;
     entry.bytes = f.bytes;
     entry.last_use = f.seconds;
     const File file(open(f.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    const auto bytes = file.fd < 0 ? std::nullopt : read_whole(file.fd);
-    if (auto code = bytes ? read_cache_file(*bytes, nullptr) : std::nullopt) {
+    auto bytes = file.fd < 0 ? std::nullopt : read_whole(file.fd);
+    if (auto code = bytes ? read_cache_file(std::move(*bytes), nullptr) : std::nullopt) {
       entry.valid = true;
       entry.cubin_bytes = code->cubin.size();
       entry.code = std::move(*code);
@@ -201,8 +226,8 @@ std::vector<CacheEntry> DiskCache::list() const {
 std::size_t DiskCache::clear() const {
   std::size_t removed = 0;
   for_each_file(folder_, [&](const std::string& name, const struct stat&) {
-    const bool ours = name.ends_with(kSuffix) || name.starts_with(kTemporary);
-    if (ours && unlink((folder_ + "/" + name).c_str()) == 0 && name.ends_with(kSuffix)) ++removed;
+    const bool ours = name.ends_with(kKernel) || name.ends_with(kNote) || name.starts_with(kTemporary);
+    if (ours && unlink((folder_ + "/" + name).c_str()) == 0 && name.ends_with(kKernel)) ++removed;
   });
   return removed;
 }

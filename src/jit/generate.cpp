@@ -2,6 +2,7 @@
 #include "jit/generate.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
 #include "jit/cpu_work.hpp"
@@ -15,16 +16,13 @@
 namespace tessera::jit {
 namespace {
 
-/// Everything that the code depends on. The bytecode is with locations, which errors name; what lowered checks say is
-/// not in it.
-Digest key_of(const Prepared& prepared, Device device, const CompileOptions& options) {
+/// Everything that the code depends on.
+Digest key_of(const CodeShape& shape, Device device, const CompileOptions& options) {
   Sha256 hash;
   hash.add_field(device.name()).add_number(options.checked).add_number(options.tensors.size());
   for (const TensorArgument& t : options.tensors)
     hash.add_number(static_cast<std::uint64_t>(t.slot)).add_field(t.label);
-  for (const passes::LoweredCheck& check : prepared.checks) hash.add_field(check.message);
-  hash.add_field(prepared.bytecode);
-  return hash.finish();
+  return hash.add(shape.identity).finish();
 }
 
 struct Generated {
@@ -32,17 +30,34 @@ struct Generated {
   std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
 };
 
-Generated work_for(const Prepared& prepared, Device device, const CompileOptions& options, const CachedCubin* ready) {
+Generated loaded(const CodeShape& shape, const CachedCubin& code, Device device, const CompileOptions& options) {
+  CodeNotes notes;
+  auto work = make_cuda_work(shape, code, device, options, notes);
+  return {std::move(work), std::make_shared<const CodeNotes>(std::move(notes))};
+}
+
+Generated work_for(const Prepared& prepared, const CodeShape& shape, Device device, const CompileOptions& options,
+                   const CachedCubin* ready) {
   switch (device.kind()) {
     case DeviceKind::Cpu:
     case DeviceKind::Fake: return {make_cpu_work(cpu::Program::compile(*prepared.module), options), nullptr};
     case DeviceKind::Cuda: {
-      CodeNotes notes;
-      auto work = make_cuda_work(prepared, device, options, ready, notes);
-      return {std::move(work), std::make_shared<const CodeNotes>(std::move(notes))};
+      if (ready) return loaded(shape, *ready, device, options);
+      const std::string gpu = gpu_name(prepared.target.sm);
+      return loaded(shape, make_cubin(*prepared.module, gpu, options.label, prepared.bytecode).code, device, options);
     }
   }
   throw InternalError("a device of an unknown kind");
+}
+
+/// Makes code once for all who ask for it.
+Code in_memory(const CodeShape& shape, Device device, const CompileOptions& options,
+               const std::function<Generated()>& make) {
+  // Never destroyed: streams may still run work while the process ends.
+  static auto* const code = new SingleFlight<Generated>(Keep::Yes);
+  const auto made =
+      code->get(key_of(shape, device, options), [&] { return std::make_shared<const Generated>(make()); });
+  return {made->work, shape.persistent_blocks, made->notes};
 }
 
 }  // namespace
@@ -68,13 +83,15 @@ passes::Target target_of(Device device) {
 }
 
 Code generate(const Prepared& prepared, Device device, const CompileOptions& options, const CachedCubin* ready) {
-  // Never destroyed: streams may still run work while the process ends.
-  static auto* const code = new SingleFlight<Generated>(Keep::Yes);
-  const auto made = code->get(key_of(prepared, device, options), [&] {
+  const CodeShape shape = shape_of(prepared);
+  return in_memory(shape, device, options, [&] {
     dump(*prepared.module, options.label);
-    return std::make_shared<const Generated>(work_for(prepared, device, options, ready));
+    return work_for(prepared, shape, device, options, ready);
   });
-  return {made->work, prepared.persistent_blocks, made->notes};
+}
+
+Code generate(const CodeShape& shape, const CachedCubin& code, Device device, const CompileOptions& options) {
+  return in_memory(shape, device, options, [&] { return loaded(shape, code, device, options); });
 }
 
 }  // namespace tessera::jit

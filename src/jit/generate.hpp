@@ -18,4 +18,7 @@ CodeNotes notes_of(const CachedCubin& code);
 Code generate(const Prepared& prepared, Device device, const CompileOptions& options,
               const CachedCubin* ready = nullptr);
 
+/// The same for a GPU where the cubin and what else a launch needs are known already.
+Code generate(const CodeShape& shape, const CachedCubin& code, Device device, const CompileOptions& options);
+
 }  // namespace tessera::jit

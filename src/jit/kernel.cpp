@@ -2,13 +2,16 @@
 #include "tessera/jit/kernel.hpp"
 
 #include <bit>
+#include <mutex>
 #include <optional>
 
 #include "jit/collect.hpp"
 #include "jit/cuda_work.hpp"
 #include "jit/generate.hpp"
+#include "jit/recording_notes.hpp"
 #include "jit/tuning_choice.hpp"
 #include "tessera/analysis/facts.hpp"
+#include "tessera/base/env.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
 #include "tessera/ir/verifier.hpp"
@@ -19,15 +22,37 @@ namespace tessera::jit {
 /// What is known of a recording without knowing the launch.
 struct Kernel::Analysis {
   LaunchContract contract;
-  analysis::Facts facts;
+  std::optional<RecordingNotes> notes;
+  analysis::LaunchConditions conditions;
+  bool kept = false;  ///< the conditions are among the notes
+  // The claims, which compiling needs and launching does not: made when they are first asked for.
+  std::once_flag once;
+  std::optional<analysis::Facts> facts;
+
+  const analysis::Facts& facts_of(const ir::Module& module) {
+    std::call_once(once, [&] {
+      ir::verify_or_throw(module);
+      facts = analysis::Facts::analyze(module, contract);
+    });
+    return *facts;
+  }
 };
 
+/// A recording with notes has been verified: its name says all of it.
 Kernel::Kernel(std::unique_ptr<const ir::Module> module, const LaunchContract& contract, CompileOptions options)
     : module_(std::move(module)), options_(std::move(options)) {
-  ir::verify_or_throw(*module_);
   // Checked mode runs the recording as it is, so that it can find what the claims would rely on.
-  if (options_.checked) return;
-  analysis_.reset(new Analysis{contract, analysis::Facts::analyze(*module_, contract)});
+  if (options_.checked) {
+    ir::verify_or_throw(*module_);
+    return;
+  }
+  analysis_ = std::make_unique<Analysis>();
+  Analysis& a = *analysis_;
+  a.contract = contract;
+  a.notes = RecordingNotes::of(*module_, contract);
+  auto known = a.notes ? a.notes->conditions() : std::nullopt;
+  a.kept = known.has_value();
+  a.conditions = known ? *known : a.facts_of(*module_).conditions();
 }
 
 Kernel::~Kernel() {
@@ -39,11 +64,11 @@ Kernel::~Kernel() {
 }
 
 std::uint64_t Kernel::evaluate(std::span<const std::uint64_t> slots) const noexcept {
-  return analysis_ ? analysis_->facts.evaluate(slots) : 0;
+  return analysis_ ? analysis_->conditions.evaluate(slots) : 0;
 }
 
 std::uint64_t Kernel::slot_mask(std::size_t slot) const noexcept {
-  return analysis_ ? analysis_->facts.slot_mask(slot) : 0;
+  return analysis_ ? analysis_->conditions.slot_mask(slot) : 0;
 }
 
 const Kernel::Compiled* Kernel::find(const runtime::Backend& device, std::uint64_t held) const noexcept {
@@ -71,27 +96,43 @@ const Kernel::Compiled* Kernel::find_general(const runtime::Backend& device, std
 
 const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
   const ProfileRange range(ProfileTopic::Compile, concat("kernel ", options_.label).c_str(), entry_of(*module_).loc);
-  const passes::Target target = target_of(device);
   auto made = std::make_unique<Compiled>();
   made->device = &device.backend();
   made->held = held;
   // Threads that need the same new code meet in generate(), where the first one compiles; their entries are equal.
-  if (analysis_) {
-    const Analysis& a = *analysis_;
-    const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, &device, target);
-    std::optional<CachedCubin> ready;
-    if (target.is_gpu() && !bundles().empty()) {
-      ready = find_in_bundles(bundle_key(*module_, a.contract, a.facts, held, gpu_name(target.sm), tuning));
-    }
-    made->code =
-        generate(prepare(*module_, a.facts, held, target, tuning), device, options_, ready ? &*ready : nullptr);
-    if (!target.is_gpu()) collect(*module_, a.contract, a.facts, held, options_.label, options_.tuning);
-  } else {
-    made->code = generate(prepare(*module_, target, options_.checked), device, options_);
-  }
+  made->code = make_code(device, held);
   made->next = compiled_.load(std::memory_order_acquire);
   while (!compiled_.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}
   return made.release();
+}
+
+Code Kernel::make_code(Device device, std::uint64_t held) const {
+  const passes::Target target = target_of(device);
+  if (!analysis_) return generate(prepare(*module_, target, options_.checked), device, options_);
+  Analysis& a = *analysis_;
+  const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, &device, target);
+  if (!target.is_gpu()) {
+    const analysis::Facts& facts = a.facts_of(*module_);
+    Code code = generate(prepare(*module_, facts, held, target, tuning), device, options_);
+    collect(*module_, a.contract, facts, held, options_.label, options_.tuning);
+    return code;
+  }
+  // What was compiled ahead of time comes first; whoever wants to see the stages must have them made.
+  const bool bundled = !bundles().empty();
+  const bool noted = a.notes && !bundled && env(Env::DUMP) == nullptr;
+  const std::string gpu = gpu_name(target.sm), hints = hints_text(tuning);
+  if (const auto known = noted ? a.notes->code(held, target, hints) : std::nullopt)
+    return generate(known->shape, known->code, device, options_);
+  const analysis::Facts& facts = a.facts_of(*module_);
+  std::optional<CachedCubin> ready;
+  if (bundled) ready = find_in_bundles(bundle_key(*module_, a.contract, facts, held, gpu, tuning));
+  const Prepared prepared = prepare(*module_, facts, held, target, tuning);
+  Code code = generate(prepared, device, options_, ready ? &*ready : nullptr);
+  if (const auto cubin = noted ? cubin_key(prepared.bytecode, gpu) : std::nullopt) {
+    if (!a.kept) a.notes->keep(a.conditions);
+    a.notes->keep(held, target, hints, shape_of(prepared), *cubin);
+  }
+  return code;
 }
 
 CodeReport Kernel::report(Device device, std::span<const std::uint64_t> slots) {
@@ -111,7 +152,7 @@ CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64
 Prepared Kernel::prepared_for(std::uint64_t held, const Device* device, const passes::Target& target) const {
   if (!analysis_) return prepare(*module_, target, options_.checked);
   const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, device, target);
-  return prepare(*module_, analysis_->facts, held, target, tuning);
+  return prepare(*module_, analysis_->facts_of(*module_), held, target, tuning);
 }
 
 CodeReport Kernel::describe(const Prepared& p, std::uint64_t held, const Device* device) const {

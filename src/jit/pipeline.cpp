@@ -55,6 +55,27 @@ Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::ui
   return finish(std::move(copy), target, true, tuning);
 }
 
+CodeShape shape_of(const Prepared& prepared) {
+  const ir::Function& entry = entry_of(*prepared.module);
+  CodeShape s;
+  s.entry = entry.name;
+  s.num_args = static_cast<int>(entry.body().num_args()) - (prepared.checks.empty() ? 0 : 1);
+  if (prepared.choices.overlaps) s.early_blocks = static_cast<std::uint64_t>(prepared.choices.early_blocks);
+  s.persistent_blocks = prepared.persistent_blocks;
+  s.checks = prepared.checks;
+  // The bytecode is with locations, which errors name; what lowered checks say is not in it.
+  Sha256 hash;
+  hash.add_number(s.early_blocks);
+  for (const passes::LoweredCheck& check : s.checks) hash.add_field(check.message);
+  s.identity = hash.add_field(prepared.bytecode).finish();
+  return s;
+}
+
+std::string hints_text(const passes::Tuning* tuning) {
+  if (const char* experiment = env(Env::TUNING)) return passes::text_of(passes::parse_tuning(experiment));
+  return tuning ? passes::text_of(*tuning) : std::string();
+}
+
 const ir::Function& entry_of(const ir::Module& module) {
   for (const auto& function : module.functions) {
     if (function->entry) return *function;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/sha256.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/passes/lower_checks.hpp"
@@ -24,6 +25,21 @@ struct Prepared {
   /// Blocks that keep the device busy (kernels that deal their work out).
   std::uint64_t persistent_blocks = 1;
 };
+
+/// What a launch needs of a prepared module beside its code.
+struct CodeShape {
+  Digest identity{};               ///< of what the code follows from: equal ones are the same code
+  std::string entry;               ///< symbol in the cubin
+  int num_args = 0;                ///< without the error record's address
+  std::uint64_t early_blocks = 0;  ///< launches of at most so many may start before what precedes them has ended
+  std::uint64_t persistent_blocks = 1;
+  std::vector<passes::LoweredCheck> checks;
+};
+CodeShape shape_of(const Prepared& prepared);
+
+/// The hints that prepare() hands to the passes, as text: those of TESSERA_TUNING, else of `tuning`. Throws
+/// CompileError for values of TESSERA_TUNING that make no sense.
+std::string hints_text(const passes::Tuning* tuning);
 
 /// Runs the passes for `target` on a copy of `module`, which has been verified, making use of the obligations in
 /// `held`; `facts` are the module's. `tuning` null: the passes decide. TESSERA_TUNING is stronger.

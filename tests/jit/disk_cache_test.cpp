@@ -196,6 +196,60 @@ TEST_F(DiskCacheTest, ListAndClear) {
   EXPECT_EQ(files(), 0u);
 }
 
+std::vector<std::byte> note(int n) { return code(n, 60).cubin; }
+
+TEST_F(DiskCacheTest, NotesAreKeptBesideKernels) {
+  const DiskCache c = cache();
+  EXPECT_FALSE(c.find_note(key(1)).has_value());
+  ASSERT_TRUE(c.store_note(key(1), note(1)));
+  ASSERT_TRUE(c.store(key(1), code(2)));
+  ASSERT_TRUE(c.store_note(key(2), {}));
+  EXPECT_EQ(c.find_note(key(1)), note(1));
+  EXPECT_EQ(c.find_note(key(2)), std::vector<std::byte>());
+  expect_equal(c.find(key(1)), code(2));
+  EXPECT_EQ(c.list().size(), 1u) << "kernels only";
+  EXPECT_EQ(c.clear(), 1u);
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(DiskCacheTest, NothingDamagedOrForeignPassesForANote) {
+  const DiskCache c = cache();
+  ASSERT_TRUE(c.store_note(key(1), note(1)));
+  const fs::path file = folder_ + "/kernels/" + hex(key(1)) + ".tsn";
+  const std::string good = read_text(file);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    write_text(file, bad);
+    ASSERT_FALSE(c.find_note(key(1)).has_value()) << "byte " << i;
+    ASSERT_FALSE(fs::exists(file)) << "a damaged file stays";
+    write_text(file, good.substr(0, i));
+    ASSERT_FALSE(c.find_note(key(1)).has_value()) << i << " bytes";
+  }
+  write_text(folder_ + "/kernels/" + hex(key(2)) + ".tsn", good);
+  EXPECT_FALSE(c.find_note(key(2)).has_value()) << "another note";
+  ASSERT_TRUE(c.store(key(3), code(3)));
+  fs::copy_file(file_of(key(3)), folder_ + "/kernels/" + hex(key(3)) + ".tsn");
+  EXPECT_FALSE(c.find_note(key(3)).has_value()) << "a kernel";
+  write_text(file_of(key(1)), good);
+  EXPECT_FALSE(c.find(key(1)).has_value()) << "a note for a kernel";
+}
+
+TEST_F(DiskCacheTest, NotesGoWhenNobodyUsesThem) {
+  const DiskCache c = cache();
+  ASSERT_TRUE(c.store_note(key(1), note(1)));
+  ASSERT_TRUE(c.store_note(key(2), note(2)));
+  age(folder_ + "/kernels/" + hex(key(1)) + ".tsn", 40 * 86400);
+  age(folder_ + "/kernels/" + hex(key(2)) + ".tsn", 20 * 86400);
+  c.evict();
+  EXPECT_FALSE(c.find_note(key(1)).has_value());
+  EXPECT_TRUE(c.find_note(key(2)).has_value());
+  const auto last_use = fs::last_write_time(folder_ + "/kernels/" + hex(key(2)) + ".tsn");
+  EXPECT_LT(fs::file_time_type::clock::now() - last_use, std::chrono::hours(1)) << "finding is using";
+  const DiskCache small = cache(100);
+  EXPECT_LE(small.evict(), 100u) << "they count, too";
+}
+
 TEST_F(DiskCacheTest, WhatCannotBeWrittenIsNotCached) {
   const DiskCache nowhere("/proc/nowhere/kernels", 1 << 20);
   EXPECT_FALSE(nowhere.store(key(1), code(1)));

@@ -1,8 +1,10 @@
 // What can be said about a kernel before and at each launch: claims about single operations and arguments, and the
 // obligations under which they hold. docs/compiler/facts.md and obligations.md.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,6 +50,32 @@ struct Obligation {
   SourceLocation where;  ///< of the first operation that wants it; unknown for arguments
 };
 
+class LaunchProgram;
+
+/// What a launch asks: which obligations hold. Immutable and cheap to copy; use from any thread.
+class LaunchConditions {
+ public:
+  LaunchConditions();  ///< of no obligations
+  explicit LaunchConditions(std::shared_ptr<const LaunchProgram> program) noexcept;
+  LaunchConditions(const LaunchConditions&) noexcept;
+  LaunchConditions& operator=(const LaunchConditions&) noexcept;
+  ~LaunchConditions();
+
+  /// Bit i: obligation i holds for these argument slots (one per entry argument, as a launch passes them). An
+  /// expression that overflows 64 bits makes its obligations false. Neither allocates nor locks.
+  std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
+  /// The bits of argument slot `slot` that evaluate() depends on: launches that differ in other bits only fulfil the
+  /// same obligations. Of an address that is asked to be a multiple of 16, for instance, the lowest four.
+  std::uint64_t slot_mask(std::size_t slot) const noexcept;
+
+  /// For this build of the library to read again. Empty if the bytes are not what bytes() gives.
+  std::vector<std::byte> bytes() const;
+  static std::optional<LaunchConditions> read(std::span<const std::byte> bytes);
+
+ private:
+  std::shared_ptr<const LaunchProgram> program_;
+};
+
 /// Claims and obligations of a module's only entry. The analysis is deterministic: a clone of the module gives the same
 /// obligations under the same numbers, and claims about its own operations. Immutable; use from any thread. The claims
 /// name operations of the module that was analysed, everything else lives on without it.
@@ -64,12 +92,10 @@ class Facts {
   /// would give, for a fraction of the time.
   std::vector<Claim> claims_of(const ir::Module& copy) const;
 
-  /// Bit i: obligation i holds for these argument slots (one per entry argument, as a launch passes them). An
-  /// expression that overflows 64 bits makes its obligations false. Neither allocates nor locks.
-  std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
-  /// The bits of argument slot `slot` that evaluate() depends on: launches that differ in other bits only fulfil the
-  /// same obligations. Of an address that is asked to be a multiple of 16, for instance, the lowest four.
-  std::uint64_t slot_mask(std::size_t slot) const noexcept;
+  const LaunchConditions& conditions() const noexcept;
+  /// As LaunchConditions::evaluate and slot_mask.
+  std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept { return conditions().evaluate(slots); }
+  std::uint64_t slot_mask(std::size_t slot) const noexcept { return conditions().slot_mask(slot); }
 
  private:
   struct Impl;

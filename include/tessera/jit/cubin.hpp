@@ -29,6 +29,10 @@ Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::st
 /// The same from bytecode that is as the assembler shall get it (TESSERA_COLLECT writes such).
 Cubin make_cubin(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label);
 
+/// The disk cache's name for the cubin of this bytecode (as make_cubin is given it) from the assembler that make_cubin
+/// would use; empty if there is none.
+std::optional<CacheKey> cubin_key(std::span<const std::byte> bytecode, const std::string& gpu);
+
 /// The assembler for `gpu`, looked for once per process and environment while there is none. `why` as in
 /// tileiras::locate_assembler.
 std::optional<tileiras::Assembler> assembler_for(const std::string& gpu, std::string* why = nullptr);

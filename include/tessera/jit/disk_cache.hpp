@@ -34,9 +34,9 @@ struct CacheEntry {
   std::uint64_t cubin_bytes = 0;
 };
 
-/// A folder of entries. Safe for any number of processes and threads: files appear complete (written aside, renamed),
-/// are verified before they are believed, and may vanish at any time. No method throws but for lack of memory: what the
-/// disk refuses is as if it were not cached.
+/// A folder of entries: kernels, and notes about recordings. Safe for any number of processes and threads: files appear
+/// complete (written aside, renamed), are verified before they are believed, and may vanish at any time. No method
+/// throws but for lack of memory: what the disk refuses is as if it were not cached.
 class DiskCache {
  public:
   /// `limit`: bytes of all files together; the least recently used go first.
@@ -49,17 +49,20 @@ class DiskCache {
   std::optional<CachedCubin> find(const CacheKey& key) const;
   /// False if it could not be written (full disk, no rights); nothing is left behind then.
   bool store(const CacheKey& key, const CachedCubin& code) const;
+  /// The same for notes: a few hundred bytes that spare the compiler its work. Their keys are apart from the kernels'.
+  std::optional<std::vector<std::byte>> find_note(const CacheKey& key) const;
+  bool store_note(const CacheKey& key, std::span<const std::byte> note) const;
   /// Brings the folder below its limit, and removes what killed writers left; store() calls it when it has written a
   /// sixteenth of the limit since the last time. Returns the bytes that remain.
   std::uint64_t evict() const;
 
-  std::vector<CacheEntry> list() const;  ///< the most recently used first
-  std::size_t clear() const;             ///< removes every entry; returns how many
+  std::vector<CacheEntry> list() const;  ///< the kernels, the most recently used first
+  std::size_t clear() const;             ///< removes every entry; returns how many kernels that were
   const std::string& folder() const noexcept { return folder_; }
   std::uint64_t limit() const noexcept { return limit_; }
 
  private:
-  std::string path_of(const CacheKey& key) const;
+  bool store_file(const std::string& path, std::span<const std::byte> bytes) const;
   std::string folder_;
   std::uint64_t limit_;
 };

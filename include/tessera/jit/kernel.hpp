@@ -76,11 +76,12 @@ class Kernel {
   const Compiled* find(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* find_general(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* compile(Device device, std::uint64_t held);
+  Code make_code(Device device, std::uint64_t held) const;
   Prepared prepared_for(std::uint64_t held, const Device* device, const passes::Target& target) const;
   CodeReport describe(const Prepared& prepared, std::uint64_t held, const Device* device) const;
 
   std::unique_ptr<const ir::Module> module_;
-  std::unique_ptr<const Analysis> analysis_;
+  std::unique_ptr<Analysis> analysis_;  ///< null in checked mode
   CompileOptions options_;
   std::atomic<const Compiled*> compiled_{nullptr};  ///< a list that only grows
   std::atomic<const Compiled*> last_{nullptr};      ///< what the last launch used

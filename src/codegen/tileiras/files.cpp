@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -67,11 +68,13 @@ void write_file(const std::string& path, std::span<const std::byte> bytes) {
 
 std::optional<std::vector<std::byte>> read_file(const std::string& path) {
   File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd < 0) return std::nullopt;
-  std::vector<std::byte> bytes;
+  struct stat info {};
+  if (file.fd < 0 || fstat(file.fd, &info) != 0) return std::nullopt;
+  // One byte more than it has by now: the read that finds the end finds it in the same buffer.
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::max<off_t>(info.st_size, 0)) + 1);
   for (std::size_t used = 0;;) {
-    bytes.resize(used + 65536);
-    ssize_t n = read(file.fd, bytes.data() + used, 65536);
+    if (used == bytes.size()) bytes.resize(2 * used);
+    ssize_t n = read(file.fd, bytes.data() + used, bytes.size() - used);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return std::nullopt;
     used += static_cast<std::size_t>(n);

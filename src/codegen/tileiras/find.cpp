@@ -72,14 +72,20 @@ void add_site_packages(std::vector<Candidate>& list) {
       list.push_back({path, "Python's site-packages"});
 }
 
-std::vector<Candidate> candidates() {
-  std::vector<Candidate> list;
+/// What is named, or else fetched.
+void add_own(std::vector<Candidate>& list) {
   if (const char* given = env(Env::TILEIRAS))
-    return {{given, "TESSERA_TILEIRAS"}};  // said is said: nothing else is tried
-  list.push_back({fetched_folder() + "/bin/tileiras", "the user's cache"});
-  add_toolkits(list);
-  add_site_packages(list);
-  return list;
+    list.push_back({given, "TESSERA_TILEIRAS"});
+  else
+    list.push_back({fetched_folder() + "/bin/tileiras", "the user's cache"});
+}
+
+/// Places in the order of preference; the later ones are only made out (which takes searching folders) where the
+/// earlier ones have nothing.
+using Source = void (*)(std::vector<Candidate>&);
+std::vector<Source> sources() {
+  if (env(Env::TILEIRAS) != nullptr) return {add_own};  // said is said: nothing else is tried
+  return {add_own, add_toolkits, add_site_packages};
 }
 
 /// The oldest release that compiles for a GPU: 13.1 for Blackwell, 13.2 for Ampere and Ada, 13.3 for Hopper, 13.4 for
@@ -104,9 +110,9 @@ std::string fetched_folder() { return concat(cache_folder(), "/tileiras-", kPinn
 std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* why) {
   const int oldest = oldest_release(gpu);
   std::string looked;
-  for (const Candidate& candidate : candidates()) {
+  const auto try_it = [&](const Candidate& candidate) -> std::optional<Assembler> {
     const bool there = is_executable(candidate.path);
-    if (!there && candidate.origin == "PATH") continue;  // one line for all its folders, below
+    if (!there && candidate.origin == "PATH") return std::nullopt;  // one line for all its folders, below
     const Probe p = probe(candidate.path);
     std::string problem = p.problem;
     if (problem.empty() && (p.assembler.major < 13 || (p.assembler.major == 13 && p.assembler.minor < oldest)))
@@ -118,6 +124,14 @@ std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* w
       return found;
     }
     looked += concat("\n  ", candidate.path, " (", candidate.origin, "): ", problem);
+    return std::nullopt;
+  };
+  for (const Source source : sources()) {
+    std::vector<Candidate> places;
+    source(places);
+    for (const Candidate& place : places) {
+      if (auto found = try_it(place)) return found;
+    }
   }
   if (env(Env::TILEIRAS) == nullptr) looked += "\n  the folders of PATH, Python's site-packages";
   if (why != nullptr)

@@ -1,0 +1,46 @@
+// What was found out about a recording, kept in the disk cache, so that a later process with the same recording goes
+// straight to the cubin: no analysis, no passes, no bytecode. docs/jit.md, "Notes about recordings".
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "jit/build_id.hpp"
+#include "jit/pipeline.hpp"
+#include "tessera/analysis/facts.hpp"
+#include "tessera/jit/disk_cache.hpp"
+
+namespace tessera::jit {
+
+/// The notes about one recording. Nothing in them can be true of another recording, another build of the compiler or
+/// another assembler: all of these are in their names. What cannot be kept or does not verify is as if it had never
+/// been found out. Methods throw as DiskCache::of_user() does.
+class RecordingNotes {
+ public:
+  /// Empty where none are kept: the cache is switched off, or the build of the compiler has no name.
+  static std::optional<RecordingNotes> of(const ir::Module& recording, const analysis::LaunchContract& contract,
+                                          std::span<const std::byte> build = build_id());
+
+  std::optional<analysis::LaunchConditions> conditions() const;
+  void keep(const analysis::LaunchConditions& conditions) const;
+
+  /// Compiled code, ready to be loaded.
+  struct Known {
+    CodeShape shape;
+    CachedCubin code;
+  };
+  /// What the recording becomes where these obligations hold. Empty also where the note is there, but its cubin is not.
+  /// `hints`: hints_text().
+  std::optional<Known> code(std::uint64_t held, const passes::Target& gpu, const std::string& hints) const;
+  /// `cubin` names it in the disk cache.
+  void keep(std::uint64_t held, const passes::Target& gpu, const std::string& hints, const CodeShape& shape,
+            const CacheKey& cubin) const;
+
+ private:
+  explicit RecordingNotes(const CacheKey& recording) noexcept : recording_(recording) {}
+  std::optional<CacheKey> code_key(std::uint64_t held, const passes::Target& gpu, const std::string& hints) const;
+  CacheKey recording_;  ///< by this build
+};
+
+}  // namespace tessera::jit

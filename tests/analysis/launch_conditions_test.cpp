@@ -1,0 +1,69 @@
+// Conditions of launches as bytes: what is read again answers as before, and no bytes at all make a launch do harm.
+#include <gtest/gtest.h>
+
+#include "analysis/random_launch.hpp"
+#include "tessera/analysis/facts.hpp"
+
+namespace tessera::test {
+namespace {
+
+using analysis::Facts;
+using analysis::LaunchConditions;
+
+TEST(LaunchConditions, AnswerTheSameAfterBeingWrittenAndRead) {
+  std::uint64_t some = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    std::mt19937_64 rng(seed);
+    const analysis::LaunchContract contract = random_contract(rng);
+    const auto module = RandomProgram(rng, contract).take();
+    const Facts facts = Facts::analyze(*module, contract);
+    const auto read = LaunchConditions::read(facts.conditions().bytes());
+    ASSERT_TRUE(read.has_value()) << seed;
+    for (int launch = 0; launch < 8; ++launch) {
+      const auto slots = random_launch(rng, contract);
+      some |= facts.evaluate(slots);
+      ASSERT_EQ(read->evaluate(slots), facts.evaluate(slots)) << seed;
+    }
+    for (std::size_t slot = 0; slot < contract.args.size(); ++slot)
+      ASSERT_EQ(read->slot_mask(slot), facts.slot_mask(slot)) << seed;
+    EXPECT_EQ(read->bytes(), facts.conditions().bytes()) << seed;
+  }
+  EXPECT_NE(some, 0u) << "no obligation ever held";
+}
+
+TEST(LaunchConditions, OfNothingHoldNothing) {
+  const auto read = LaunchConditions::read(LaunchConditions().bytes());
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->evaluate({}), 0u);
+  EXPECT_EQ(read->slot_mask(0), 0u);
+}
+
+/// A sanitizer sees what evaluate() should not have touched.
+TEST(LaunchConditions, DamagedBytesAreRefusedOrHarmless) {
+  std::mt19937_64 rng(7);
+  const analysis::LaunchContract contract = random_contract(rng);
+  const auto module = RandomProgram(rng, contract).take();
+  const std::vector<std::byte> good = Facts::analyze(*module, contract).conditions().bytes();
+  ASSERT_GT(good.size(), 100u);
+  for (std::size_t n = 0; n < good.size(); ++n)
+    EXPECT_FALSE(LaunchConditions::read(std::span(good).first(n)).has_value()) << n << " bytes";
+  int refused = 0;
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    for (const int flip : {1, 2, 16, 128}) {
+      std::vector<std::byte> bad = good;
+      bad[i] ^= static_cast<std::byte>(flip);
+      const auto read = LaunchConditions::read(bad);
+      refused += !read.has_value();
+      if (!read) continue;
+      for (int launch = 0; launch < 4; ++launch) (void)read->evaluate(random_launch(rng, contract));
+      for (std::size_t slot = 0; slot < contract.args.size(); ++slot) (void)read->slot_mask(slot);
+    }
+  }
+  EXPECT_GT(refused, 0);
+  std::vector<std::byte> longer = good;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(LaunchConditions::read(longer).has_value());
+}
+
+}  // namespace
+}  // namespace tessera::test

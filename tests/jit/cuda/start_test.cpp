@@ -1,0 +1,231 @@
+// Starts with a warm disk cache: what a process launches that found notes about its kernels is what the process
+// launched that compiled them. Every start is a process of its own, with a fake driver; the parent has neither devices
+// nor threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include <tessera/tessera.hpp>
+
+#include "runtime/cuda_rig.hpp"
+
+namespace {
+
+using namespace tessera;
+namespace fake = runtime::cuda::fake;
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+void twice(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f); }
+
+void careful(Mut<f32, 64> y, In<f32, dyn> x) {
+  auto t = x.load_like(y);
+  check(t >= 0.0f, "x must not be negative");
+  y.store(t + t);
+}
+
+void dealt(MutTiles<f32, 64> y) {
+  for (auto tile : y) tile.store(full<f32, 64>(3.0f));
+}
+
+/// What the driver was asked to run, in a process that does nothing else.
+std::ostringstream seen;
+
+void note_call(const char* kernel, const fake::Call& call) {
+  seen << kernel << " grid " << call.grid[0] << "," << call.grid[1] << "," << call.grid[2] << " of " << call.args.size()
+       << "\n";
+}
+void run_twice(const fake::Call& call) {
+  note_call("twice", call);
+  const std::size_t n = call.args[1];
+  auto* y = static_cast<float*>(call.memory(0, n * 4));
+  const auto* x = static_cast<const float*>(call.memory(3, n * 4));
+  for (std::size_t i = 0; y && x && i < n; ++i) y[i] = 2 * x[i];
+}
+/// Its check fails in the third block.
+void run_careful(const fake::Call& call) {
+  note_call("careful", call);
+  auto* record = reinterpret_cast<std::int32_t*>(call.args[6]);
+  record[0] = 1;
+  record[1] = 3;
+  record[2] = record[3] = 1;
+}
+void run_dealt(const fake::Call& call) { note_call("dealt", call); }
+
+/// In a process of its own: a GPU, the three kernels, and what became of them as text.
+std::string launch_all(int length) {
+  fake::FakeDriver driver;
+  driver.add_kernel("twice", {6, run_twice});
+  driver.add_kernel("careful", {7, run_careful});
+  driver.add_kernel("dealt", {3, run_dealt});
+  runtime::cuda::CudaBackend backend(driver.table(), 0);
+  set_default_device(Device(backend));
+  auto x = from(std::vector<float>(static_cast<std::size_t>(length), 1.5f), {length}).sync();
+  auto y = zeros<f32>({length}).sync();
+  kernel<&twice>(mut(y), x).sync();
+  seen << "y " << host(y).sync()[length - 1] << "\n";
+  try {
+    kernel<&careful>(mut(y), x).sync();
+    seen << "no error\n";
+  } catch (const DeviceError& error) { seen << error.what() << "\n"; }
+  auto many = zeros<f32>({64 * 5000}).sync();
+  kernel<&dealt>(mut(many)).sync();
+  driver.run_all();
+  seen << driver.violation();
+  return seen.str();
+}
+
+class WarmStart : public testing::Test {
+ protected:
+  WarmStart() {
+    std::string pattern = fs::temp_directory_path().string() + "/tessera-start-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    setenv("TESSERA_CACHE_DIR", (folder_ + "/cache").c_str(), 1);
+    setenv("TESSERA_TILEIRAS", (folder_ + "/tileiras").c_str(), 1);
+    std::string script =
+        "#!/bin/sh\ncase \"$1\" in --version) echo 'release 13.5,'; exit 0;;\n"
+        "--list-versions) echo 13.1 13.2 13.3 13.4; exit 0;; esac\nfor last; do :; done\n"
+        "for a; do if [ -f \"$a\" ]; then in=$a; fi; done\necho run >> " +
+        folder_ + "/runs\n";
+    for (const char* name : {"twice", "careful", "dealt"}) {
+      const auto image = fake::FakeDriver::image(name);
+      const std::string file = folder_ + "/image." + name;
+      std::ofstream(file, std::ios::binary)
+          .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
+      script += std::string("if grep -q ") + name + " \"$in\"; then cp " + file + " \"$last\"; fi\n";
+    }
+    std::ofstream(folder_ + "/tileiras") << script;
+    chmod((folder_ + "/tileiras").c_str(), 0700);
+  }
+  ~WarmStart() override {
+    for (const char* name : {"TESSERA_CACHE_DIR", "TESSERA_TILEIRAS", "TESSERA_TUNING"}) unsetenv(name);
+    fs::remove_all(folder_);
+  }
+
+  /// A process that is on its way.
+  struct Started {
+    pid_t child = -1;
+    int from = -1;
+    std::string result() {
+      std::string text;
+      char buffer[4096];
+      for (ssize_t n; (n = read(from, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+      close(from);
+      int status = -1;
+      waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0) << text;
+      return text;
+    }
+  };
+  static Started begin(int length = 256) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    Started s{fork(), ends[0]};
+    if (s.child == 0) {
+      std::string text;
+      int status = 1;
+      try {
+        text = launch_all(length);
+        status = 0;
+      } catch (const std::exception& error) { text = error.what(); }
+      const bool told = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+      _exit(told ? status : 1);
+    }
+    close(ends[1]);
+    return s;
+  }
+  static std::string start(int length = 256) { return begin(length).result(); }
+
+  int runs() const {
+    std::ifstream in(folder_ + "/runs");
+    return static_cast<int>(std::count(std::istreambuf_iterator<char>(in), {}, '\n'));
+  }
+  std::vector<fs::path> files(const char* extension) const {
+    std::vector<fs::path> found;
+    for (const auto& f : fs::directory_iterator(folder_ + "/cache/kernels")) {
+      if (f.path().extension() == extension) found.push_back(f.path());
+    }
+    return found;
+  }
+  void make_notes_old() const {
+    for (const fs::path& f : files(".tsn")) fs::last_write_time(f, now() - std::chrono::hours(1));
+  }
+  int notes_used() const {
+    int n = 0;
+    for (const fs::path& f : files(".tsn")) n += now() - fs::last_write_time(f) < std::chrono::minutes(30);
+    return n;
+  }
+  static fs::file_time_type now() { return fs::file_time_type::clock::now(); }
+  std::string folder_;
+};
+
+TEST_F(WarmStart, LaunchesWhatTheFirstStartLaunched) {
+  const std::string first = start();
+  EXPECT_THAT(first, AllOf(HasSubstr("twice grid 4,1,1 of 6"), HasSubstr("y 3\n"), HasSubstr("x must not be negative"),
+                           HasSubstr("start_test.cpp:"), HasSubstr("block (2, 0, 0)"), HasSubstr("dealt grid")));
+  EXPECT_EQ(runs(), 3);
+  EXPECT_EQ(files(".tsn").size(), 6u) << "per kernel: its conditions and its code";
+  make_notes_old();
+  EXPECT_EQ(start(), first);
+  EXPECT_EQ(runs(), 3);
+  EXPECT_EQ(notes_used(), 6) << "the second start went another way";
+  EXPECT_EQ(files(".tsn").size(), 6u);
+}
+
+TEST_F(WarmStart, OtherObligationsAndOtherHintsAreOtherCode) {
+  const std::string even = start();
+  const std::string odd = start(250);
+  EXPECT_THAT(odd, HasSubstr("y 3\n"));
+  EXPECT_EQ(files(".tsn").size(), 8u) << "twice and careful anew, under the conditions that were there";
+  setenv("TESSERA_TUNING", "warps=8", 1);
+  const int before = runs();
+  make_notes_old();
+  EXPECT_THAT(start(), HasSubstr("y 3\n"));
+  EXPECT_EQ(files(".tsn").size(), 11u);
+  EXPECT_EQ(notes_used(), 6) << "three conditions found, and the code of three kernels kept";
+  EXPECT_EQ(runs(), before + 3);
+  unsetenv("TESSERA_TUNING");
+  EXPECT_EQ(start(), even);
+  EXPECT_EQ(start(250), odd);
+  EXPECT_EQ(runs(), before + 3);
+}
+
+TEST_F(WarmStart, DamagedNotesAreFoundOutAnew) {
+  const std::string first = start();
+  for (const fs::path& f : files(".tsn")) std::ofstream(f, std::ios::app) << "x";
+  EXPECT_EQ(start(), first);
+  EXPECT_EQ(runs(), 3) << "the cubins were fine";
+  EXPECT_EQ(files(".tsn").size(), 6u);
+  for (const fs::path& f : files(".tsk")) std::ofstream(f, std::ios::app) << "x";
+  EXPECT_EQ(start(), first);
+  EXPECT_EQ(runs(), 6) << "the notes were fine, but without cubins they are nothing";
+  for (const fs::path& f : files(".tsn")) fs::remove(f);
+  EXPECT_EQ(start(), first);
+  EXPECT_EQ(runs(), 6);
+}
+
+TEST_F(WarmStart, ManyProcessesAtOnce) {
+  const std::string alone = start();
+  for (const bool warm : {false, true}) {
+    if (!warm) fs::remove_all(folder_ + "/cache");
+    std::vector<Started> all;
+    for (int i = 0; i < 8; ++i) all.push_back(begin());
+    for (Started& s : all) EXPECT_EQ(s.result(), alone);
+    EXPECT_EQ(files(".tsn").size(), 6u);
+    for (const auto& f : fs::directory_iterator(folder_ + "/cache/kernels"))
+      EXPECT_FALSE(f.path().filename().string().starts_with(".tmp-")) << f.path();
+  }
+}
+
+}  // namespace

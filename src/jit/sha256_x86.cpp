@@ -5,7 +5,8 @@
 #if defined(__x86_64__)
 
 #include <immintrin.h>
-#if __has_include(<sys/platform/x86.h>)
+#if __has_include(<sys/platform/x86.h>) && !defined(__clang__)  // glibc's header is C (_Bool), which g++ lets pass
+#define TESSERA_LIBC_KNOWS_PROCESSOR
 #include <sys/platform/x86.h>
 #else
 #include <cpuid.h>
@@ -13,7 +14,7 @@
 
 namespace tessera::jit {
 
-#if __has_include(<sys/platform/x86.h>)
+#ifdef TESSERA_LIBC_KNOWS_PROCESSOR
 // What the C library has asked the processor already (glibc 2.33): on a virtual machine each question takes 20 us.
 bool has_sha_instructions() noexcept {
   return CPU_FEATURE_ACTIVE(SHA) && CPU_FEATURE_ACTIVE(SSSE3) && CPU_FEATURE_ACTIVE(SSE4_1);

@@ -3,8 +3,8 @@
 // still writes, and then every product of the kernel is waited for by itself. So such sums start from a zero that only
 // we know to be one, and that is needed again when the loop has ended, or its register would be one of the sums':
 //
-//                                    zero = block number < number of blocks ? 0 : 1, one = .. ? 1 : 2
-//   for k with 0, 0 {                for once in (0 to one) {
+//                                    zero = block < blocks ? 0 : 1
+//   for k with 0, 0 {                for once in (block to blocks, step blocks) {
 //     a = product(.., a)       =>      for k with zero, zero {
 //     b = product(.., b) }               a = product(.., a); b = product(.., b) }
 //   store a, b                         store a, b }
@@ -44,45 +44,44 @@ bool sums_from_zero(const Operation& loop, std::size_t c) {
   return end->operand(c) != carried;
 }
 
-/// Numbers that are no constants: 0 or 1 where the block's number is less than the number of blocks, which it is.
-class Hidden {
+/// The block's number and the number of blocks, and what follows from the one being less than the other.
+class Grid {
  public:
-  explicit Hidden(ir::Function& f) : b_(ir::Builder::before(&*f.body().begin())) { b_.loc = f.body().begin()->loc; }
+  explicit Grid(ir::Function& f) : b_(ir::Builder::before(&*f.body().begin())) { b_.loc = f.body().begin()->loc; }
 
-  Value zero(ir::Elem elem) { return number(elem, 0, 1); }
-  Value one() { return number(ir::Elem::I32, 1, 2); }
-
- private:
-  Value inside() {
-    if (inside_) return inside_;
-    const ir::Type number = ir::Type::tile(ir::Elem::I32);
-    const Value block = b_.create(Op::GetTileBlockId, {}, {number, number, number})->result(0);
-    const Value blocks = b_.create(Op::GetNumTileBlocks, {}, {number, number, number})->result(0);
-    return inside_ = b_.create(Op::CmpI, {block, blocks}, {number.with_element(ir::Elem::I1)},
-                               {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
-                                {AttrName::signedness, ir::Signedness::Unsigned}})
-                         ->result();
-  }
-  Value number(ir::Elem elem, int real, int other) {
+  Value block() { return block_ ? block_ : block_ = ask(Op::GetTileBlockId); }
+  Value blocks() { return blocks_ ? blocks_ : blocks_ = ask(Op::GetNumTileBlocks); }
+  /// A zero that is not a constant.
+  Value zero(ir::Elem elem) {
+    if (!inside_)
+      inside_ = b_.create(Op::CmpI, {block(), blocks()}, {ir::Type::tile(ir::Elem::I1)},
+                          {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
+                           {AttrName::signedness, ir::Signedness::Unsigned}})
+                    ->result();
     const auto constant = [&](int n) {
       return ir::info(elem).is_float ? b_.constant_float(elem, n) : b_.constant_int(elem, n);
     };
-    const Value condition = inside();
-    return b_.create(Op::Select, {condition, constant(real), constant(other)}, {ir::Type::tile(elem)})->result();
+    return b_.create(Op::Select, {inside_, constant(0), constant(1)}, {ir::Type::tile(elem)})->result();
+  }
+
+ private:
+  Value ask(Op op) {
+    const ir::Type number = ir::Type::tile(ir::Elem::I32);
+    return b_.create(op, {}, {number, number, number})->result(0);
   }
 
   ir::Builder b_;
-  Value inside_;
+  Value block_, blocks_, inside_;
 };
 
-/// Puts `loop` and all behind it, at the end of a kernel, into a loop that runs once, though nobody can know that.
-void repeat_once(Operation& loop, Hidden& hidden) {
+/// Puts `loop` and all behind it, at the end of a kernel, into a loop that runs once: as if tiles were dealt out, as
+/// many as there are blocks. (So many that a number overflowed would be more sums than any memory holds.)
+void deal_one(Operation& loop, Grid& grid) {
   ir::Builder b = ir::Builder::before(&loop);
   b.loc = loop.loc;
-  const Value zero = b.constant_int(ir::Elem::I32, 0), one = b.constant_int(ir::Elem::I32, 1);
-  Operation* once = b.create(Op::For, {zero, hidden.one(), one}, {});
+  Operation* once = b.create(Op::For, {grid.block(), grid.blocks(), grid.blocks()}, {});
   ir::Block& body = once->add_region();
-  body.add_arg(zero.type());
+  body.add_arg(grid.block().type());
   const Operation* end = once->block()->terminator();
   while (once->next() != end) once->next()->move_to_end(body);
   b.set_to_end(body);
@@ -97,19 +96,19 @@ bool hide_zeros(ir::Function& f, const Target& target) {
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::For && op.num_results() > 1) loops.push_back(&op);
   });
-  Hidden hidden(f);
+  Grid grid(f);
   bool changed = false;
   for (Operation* loop : loops) {
     std::vector<std::size_t> sums;
     for (std::size_t c = 0; c < loop->num_results(); ++c)
       if (sums_from_zero(*loop, c)) sums.push_back(c);
     if (sums.size() < 2) continue;
-    if (!loop->parent_op()) repeat_once(*loop, hidden);
+    if (!loop->parent_op()) deal_one(*loop, grid);
     ir::Builder b = ir::Builder::before(loop);
     b.loc = loop->loc;
     for (const std::size_t c : sums) {
       const ir::Type type = loop->result(c).type();
-      loop->set_operand(first_carried_operand(*loop) + c, splat(b, hidden.zero(type.elem()), type.shape()));
+      loop->set_operand(first_carried_operand(*loop) + c, splat(b, grid.zero(type.elem()), type.shape()));
     }
     changed = true;
   }

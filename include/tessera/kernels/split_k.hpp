@@ -4,6 +4,9 @@
 //
 //   auto c = kernels::gemm_split_k(a, b, 8).sync();     // 8 parts; 0: by the heuristics
 #pragma once
+#include <algorithm>
+#include <string>
+
 #include "tessera/kernels/matmul_plan.hpp"
 #include "tessera/kernels/product_tiles.hpp"
 #include "tessera/kernels/split_k_sums.hpp"
@@ -21,7 +24,8 @@ void partial_products(Mut<S, 1, BM, BN> parts, In<T, dyn, dyn> a, In<T, dyn, dyn
             [](auto out, const auto& sum) { out.store(reshape(sum, shape<1, BM, kExtentOf<decltype(out), 2>>)); });
 }
 
-/// a b in `parts` parts along k, then the epilogue. A Row is 3 or, for 16-bit operands, 7; others run the CPU's row 0.
+/// a b in `parts` parts along k, then the epilogue. A Row is 0, which is the CPU's, or one of kSplitRows, of those that
+/// the element type has; ShapeError for others.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, std::int64_t parts = 0,
                                                         const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},
@@ -37,10 +41,13 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, 
   SplitPlan plan = split_heuristic(product_size(a, b), target_of(a.device(where)));
   if (row.number >= 0) plan.row = row.number;
   if (parts > 0) plan.parts = parts;
-  // The CPU's tile, or one of kSplitRows.
   constexpr int rows[] = {0, kSplitRows[0], kSplitRows[1]};
   constexpr int count = kSplitRows[1] < gemm_rows(sizeof(T)) ? 3 : 2;
-  const int which = plan.row == rows[2] ? 2 : plan.row == rows[1] ? 1 : 0;
+  const auto which = static_cast<int>(std::find(rows, rows + count, plan.row) - rows);
+  if (which == count)
+    throw ShapeError("kernels::gemm_split_k: row " + std::to_string(plan.row) +
+                         " of the table is not one for parts of a sum; leave it out, or take one of kSplitRows",
+                     where);
   return with_constant<count>(which, [&](auto number) {
     constexpr GemmTile t = kGemmTiles[rows[number]];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));

@@ -32,10 +32,10 @@ for threads in 1 2; do
 done
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' "$build/CMakeCache.txt" | head -1)
 export COMPILER="$("${compiler:-c++}" --version | head -1)" COMMIT="$(git -C "$here" rev-parse --short HEAD 2>/dev/null || true)"
-python3 - "$results" "${write:+$here/RESULTS.md}" <<'PY'
+section=$(python3 - "$results" <<'PY'
 import json, os, pathlib, re, sys
 
-folder, target = pathlib.Path(sys.argv[1]), sys.argv[2]
+folder = pathlib.Path(sys.argv[1])
 TITLES = {"add": "add, 2^26 elements", "saxpy": "saxpy, 2^26 elements"}
 
 def title(work):
@@ -77,10 +77,7 @@ section = "\n".join([
     "<!-- end: bench/run_cpu.sh -->",
 ])
 print(section)
-if target:
-    path = pathlib.Path(target)
-    text = path.read_text() if path.exists() else "# Results\n"
-    old = re.compile(r"<!-- begin: bench/run_cpu.sh -->.*?<!-- end: bench/run_cpu.sh -->", re.S)
-    text = old.sub(lambda _: section, text) if old.search(text) else text.rstrip("\n") + "\n\n" + section + "\n"
-    path.write_text(text)
 PY
+)
+echo "$section"
+[ -z "$write" ] || "$here/put_section.py" "$here/RESULTS.md" <<<"$section"

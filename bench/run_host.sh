@@ -24,10 +24,9 @@ export COMPILER="$("${compiler:-c++}" --version | head -1)" COMMIT="$(git -C "$h
 LAUNCH=$("$build/bench/bench_launch")
 START=$("$build/bench/bench_start")
 export LAUNCH START
-python3 - "${write:+$here/RESULTS.md}" <<'PY'
-import datetime, os, pathlib, re, sys
+section=$(python3 - <<'PY'
+import datetime, os, pathlib, re
 
-target = sys.argv[1]
 model = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
 section = "\n".join([
     "<!-- begin: bench/run_host.sh -->",
@@ -47,13 +46,7 @@ section = "\n".join([
     "<!-- end: bench/run_host.sh -->",
 ])
 print(section)
-if target:
-    path = pathlib.Path(target)
-    text = path.read_text() if path.exists() else "# Results\n"
-    old = re.compile(r"<!-- begin: bench/run_host.sh -->.*?<!-- end: bench/run_host.sh -->", re.S)
-    mark = "<!-- gpu: begin -->"
-    if old.search(text): text = old.sub(lambda _: section, text)
-    elif mark in text: text = text.replace(mark, section + "\n\n" + mark, 1)
-    else: text = text.rstrip("\n") + "\n\n" + section + "\n"
-    path.write_text(text)
 PY
+)
+echo "$section"
+[ -z "$write" ] || "$here/put_section.py" "$here/RESULTS.md" <<<"$section"

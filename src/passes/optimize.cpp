@@ -11,7 +11,7 @@ namespace {
 
 void choose_overlap(ir::Function& f, const Target& target, Overlap wanted, Choices& choices) {
   if (wanted == Overlap::Never) return;
-  choices.overlaps = overlap_launches(f, target, wanted != Overlap::WaitOnly);
+  choices.overlaps = overlap_launches(f, target, wanted);
   if (!choices.overlaps || wanted == Overlap::CodeOnly) return;
   choices.early_blocks = wanted == Overlap::WhereItPays ? early_blocks(f) : std::numeric_limits<std::int64_t>::max();
 }

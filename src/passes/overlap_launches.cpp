@@ -37,6 +37,18 @@ Operation* create(ir::Builder& b, Op op) {
   return b.create_grouped(op, {}, no_token, token);
 }
 
+/// The last operation of `body` that accesses memory, or in which something does; there is one.
+Operation* last_access(ir::Block& body) {
+  Operation* last = nullptr;
+  for (Operation& op : body) {
+    bool accesses = accesses_memory(op);
+    for (std::size_t r = 0; r < op.num_regions(); ++r)
+      ir::walk(op.region(r), [&](const Operation& inner) { accesses = accesses || accesses_memory(inner); });
+    if (accesses) last = &op;
+  }
+  return last;
+}
+
 // One H200, nanoseconds: blocks of early launches are started at half the rate (rows of 1000, 1023 and 1024 elements of
 // bf16, RMS norm and softmax, 131200 to 262144 blocks: 1.21 each; without, rows of 512: 0.61), and what an early start
 // gains.
@@ -81,7 +93,7 @@ std::int64_t bytes_of_a_block(const ir::Block& block, Value id) {
 
 }  // namespace
 
-bool overlap_launches(ir::Function& f, const Target& target, bool tells_successor) {
+bool overlap_launches(ir::Function& f, const Target& target, Overlap how) {
   if (target.sm < kFirstSm || target.bytecode_minor < kFirstBytecodeMinor || f.body().empty()) return false;
   std::vector<Operation*> unordered, chains;
   bool accesses = false, waits = false;
@@ -95,12 +107,17 @@ bool overlap_launches(ir::Function& f, const Target& target, bool tells_successo
   if (!accesses || waits) return false;
   ir::Builder b = ir::Builder::before(f.body().front());
   b.loc = f.loc;
-  if (tells_successor) create(b, Op::GdcLaunchDependentsTko);
+  if (how != Overlap::WaitOnly && how != Overlap::TellLate) create(b, Op::GdcLaunchDependentsTko);
   const Value token = create(b, Op::GdcWaitTko)->result();
   for (Operation* op : unordered) set_token(*op, token);
   for (Operation* start : chains) {
     start->result().replace_all_uses_with(token);
     start->erase();
+  }
+  if (how == Overlap::TellLate) {
+    ir::Builder late = ir::Builder::before(last_access(f.body()));
+    late.loc = f.loc;
+    create(late, Op::GdcLaunchDependentsTko);
   }
   return true;
 }

@@ -107,7 +107,8 @@ TEST(OverlapLaunches, TheLastPassAndASwitch) {
                                                     {Overlap::WhereItPays, most, 1u, 1u},
                                                     {Overlap::Always, most, 1u, 1u},
                                                     {Overlap::CodeOnly, 0, 1u, 1u},
-                                                    {Overlap::WaitOnly, most, 1u, 0u}}) {
+                                                    {Overlap::WaitOnly, most, 1u, 0u},
+                                                    {Overlap::TellLate, most, 1u, 1u}}) {
     Accesses a;
     passes::Tuning tuning;
     tuning.overlap = wanted;

@@ -30,7 +30,7 @@ TEST(TuningText, IsReadBackAsWritten) {
 
 TEST(TuningText, WhatItDoesNotUnderstandIsNamed) {
   for (const char* word : {"warps", "warps=", "warps=four", "warps=4x", "wraps=4", "access=tmo", "stores=1", "split=2",
-                           "overlap=5", "=4"}) {
+                           "overlap=6", "=4"}) {
     try {
       (void)parse_tuning(std::string("ctas=2 ") + word);
       ADD_FAILURE() << word << " was accepted";

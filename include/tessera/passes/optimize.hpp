@@ -16,13 +16,14 @@ enum class AccessPath : std::uint8_t {
 };
 
 /// Whether launches start before their predecessor in the stream has ended (docs/compiler/overlap_launches.md). The
-/// last two are for measurements.
+/// last three are for measurements.
 enum class Overlap : std::uint8_t {
   Never,
   WhereItPays,  ///< depends on the number of blocks of a launch
   Always,
   CodeOnly,  ///< code that could, launched without
   WaitOnly,  ///< always, but no block says that the successor may be scheduled
+  TellLate,  ///< always; blocks say it before their last access
 };
 
 /// What a tuner or a user overrides. What is not set is decided by the passes.

@@ -81,15 +81,13 @@ def layers():
 
 
 def parts():
-    pair = "ctas=2 warps=8 occupancy=1"
-
     def tiles(m, n, k, *some):
         return f"gemm m={m} n={n} k={k} dtype=bf16 layout=NT : " + "; ".join(f"tile={tile}" for tile in some)
 
     yield tiles(1536, 1536, 1536, "128x160x64", "128x192x64", "64x192x64", "256x160x64", "128x96x64",
                 "128x160x64 | latency=5")
-    yield tiles(3072, 3072, 3072, "128x160x64", "128x192x64", "256x192x64", "256x160x64", f"128x192x64 | {pair}")
-    yield tiles(5120, 5120, 5120, "128x160x64", "128x192x64", "256x192x64", "256x160x64", "128x160x64 | latency=5,8",
+    yield tiles(3072, 3072, 3072, "128x160x64", "128x192x64", "256x192x64", "256x160x64")
+    yield tiles(5120, 5120, 5120, "128x160x64", "128x192x64", "256x192x64", "256x160x64", "128x160x64 | latency=5",
                 "256x160x64 | ctas=1 latency=4", "256x192x64 | ctas=1 latency=3")
     yield tiles(256, 2560, 4096, "64x160x64", "128x80x64")
     yield tiles(512, 2560, 4096, "128x160x64", "64x160x64", "128x80x64")
@@ -98,11 +96,12 @@ def parts():
     two = "form=blocks | occupancy=2 latency=5"
     yield tiles(256, 6144, 2560, "128x96x64", "64x192x64", f"128x96x64 {two}", "128x96x64 form=blocks")
     yield tiles(512, 6144, 2560, "128x192x64", "256x192x64")
-    yield tiles(256, 19456, 2560, "128x160x64")
     for m in (256, 512):
-        yield tiles(m, 10240, 5120, "128x160x64", "256x160x64", "64x160x64")
+        yield tiles(m, 10240, 5120, "128x160x64", "256x160x64")
     yield tiles(256, 5120, 8192, "64x160x64", "128x80x64", f"128x80x64 {two}", "128x80x64 form=blocks")
     yield tiles(512, 5120, 8192, "128x160x64", "256x160x64")
+    for n in (2048, 4096):  # 128x128 of 8-bit floats with 8 warps: as parts were, a wait for each product
+        yield f"gemm m={n} n={n} k={n} dtype=f8e4m3 layout=NT : row=3,4 | ; row=3 | warps=4; row=3 | warps=4 latency=4"
 
 
 def ragged():

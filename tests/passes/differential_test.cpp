@@ -184,6 +184,43 @@ TEST(Differential, Gemm) {
                                                 random_array<f16>({s.k, s.n}, 3));
 }
 
+/// Two sums in one loop, whose zeros are hidden from the assembler: 32 and 16 columns of a piece.
+void product_of_parts(const auto& piece, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
+  auto [wide, narrow] = piece.parts();
+  auto A = a.tiles(shape<32, 16>);
+  auto W = b.tiles(shape<16, 32>);
+  auto N = b.tiles(shape<16, 16>);
+  auto [i, j] = wide.index();
+  auto last = min(narrow.index()[1], N.count(1) - 1);
+  auto s = zeros<f32, 32, 32>();
+  auto t = zeros<f32, 32, 16>();
+  for (auto k : range(A.count(1))) {
+    auto rows = A.load(i, k);
+    s = mma(rows, W.load(k, j), s);
+    t = mma(rows, N.load(k, last), t);
+  }
+  wide.store(s);
+  narrow.store(t);
+}
+void parts_a_block(Mut<f32, 32, 48> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) { product_of_parts(c, a, b); }
+void parts_dealt_out(MutTiles<f32, 32, 48> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
+  for (auto piece : c.row_order()) product_of_parts(piece, a, b);
+}
+
+TEST(Differential, ProductsOfParts) {
+  struct Size {
+    std::int64_t m, n, k;
+  };
+  for (const Size& s : {Size{64, 96, 64}, Size{70, 100, 50}, Size{32, 48, 0}}) {
+    const bool aligned = s.m % 32 == 0 && s.n % 48 == 0 && s.k % 16 == 0;
+    const auto a = random_array<f16>({s.m, s.k}, 2), b = random_array<f16>({s.k, s.n}, 3);
+    const auto c = random_array<float>({s.m, s.n}, 1);
+    const auto pieces = static_cast<std::uint32_t>(((s.m + 31) / 32) * ((s.n + 47) / 48));
+    compare<parts_a_block>(cpu::Grid{pieces}, aligned, c, a, b);
+    compare<parts_dealt_out>(cpu::Grid{3}, aligned, c, a, b);
+  }
+}
+
 TEST(Differential, Attention) {
   for (const std::int64_t keys : {128, 96, 100, 70}) {
     const std::int64_t queries = keys;

@@ -4,8 +4,8 @@
     peers.py --bench PROGRAM --out FILE [--quick | --full] [--groups a,b] [--device cuda|cpu] [--seconds N] [--jobs N]
     peers.py --precompile        compiles what torch.compile is asked for, for a later run
 
-PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds: Tessera, then each peer, at least
-three times in the same session; the figure is the median of the rounds. Before, every case is run once by several
+PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds, Tessera and each peer once in each,
+in alternating order; the figure is the median of the rounds. Before, every case is run once by several
 processes at a time, so that compiling does not cost the measurements (and wrong results are known). Without PyTorch the
 peers are left out. With --device cpu the sizes are tiny: it shows that the programs work.
 """
@@ -13,6 +13,7 @@ peers are left out. With --device cpu the sizes are tiny: it shows that the prog
 import argparse
 import concurrent.futures
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -24,7 +25,7 @@ import time
 
 import plan
 
-ROUNDS = 3
+ROUNDS = 5  # the clocks of a GPU at its power limit move by some percent between rounds
 TOLERANCE = 1e-2  # of a peer's 16-bit results, relative norm
 
 
@@ -144,19 +145,28 @@ def measure(bench, case, timer, torch_peers):
             notes.append(f"{peer}: {type(e).__name__}: {str(e)[:200]}")
             work.pop(peer, None)
     ours = {}
-    for _ in range(ROUNDS):
-        ours = bench.run(case.command())
+
+    def run_ours():
+        ours.update(bench.run(case.command()))
+        return None if "failed" in ours else ours["ms"]
+
+    def run_own(peer, command):
+        other = bench.run(command)
+        if "failed" in other:
+            notes.append(f"{peer}: {other['failed'][:200]}")
+        return other.get("ms")
+
+    turns = [("tessera", run_ours)]
+    turns += [(peer, functools.partial(timer.median, functions)) for peer, functions in work.items()]
+    turns += [(peer, functools.partial(run_own, peer, command)) for peer, command in own.items()]
+    for number in range(ROUNDS):
+        # In turn from the front and from the back: nobody always runs on the device that another has heated.
+        for who, run in turns if number % 2 == 0 else reversed(turns):
+            ms = run()
+            if ms is not None:
+                times.setdefault(who, []).append(ms)
         if "failed" in ours:
             break
-        times["tessera"].append(ours["ms"])
-        for peer, functions in work.items():
-            times.setdefault(peer, []).append(timer.median(functions))
-        for peer, command in own.items():
-            other = bench.run(command)
-            if "failed" in other:
-                notes.append(f"{peer}: {other['failed'][:200]}")
-            else:
-                times.setdefault(peer, []).append(other["ms"])
     result = {
         "group": case.group,
         "name": case.name,

@@ -31,6 +31,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
       order_tokens(f);
       clean_up(f);
     }
+    order_loads(f);
     if (tuning.pipeline_mma) pipeline_mma(f, target);
     if (tuning.split_loops.value_or(true)) {
       // Behind it: in a loop with a branch nothing overlaps across the branch, whatever was issued ahead.

@@ -29,6 +29,9 @@ bool unchain_iterations(ir::Function&);
 /// Accesses of a tensor wait only for those before them that may touch the same elements. True if anything changed.
 bool unchain_parts(ir::Function&);
 
+/// Loads of a loop in the order in which its products need them. True if anything changed.
+bool order_loads(ir::Function&);
+
 /// Issues a product one iteration ahead where it feeds, through other work, a product with a carried accumulator. True
 /// if anything changed.
 bool pipeline_mma(ir::Function&, const Target&);

@@ -1,0 +1,94 @@
+// Puts the loads of a loop into the order in which its products need them. The assembler hands out buffers in shared
+// memory in the order of the loads: where the values of attention are loaded before the keys, the next keys wait for
+// the buffer of values that are still to be multiplied.
+//
+//   v = load V[j]; k = load K[j]                k = load K[j]; v = load V[j]
+//   s = product(q, k)                     =>    s = product(q, k)
+//   o = product(weights(s), v)                  o = product(weights(s), v)
+//
+// In C++ the order of loads in the arguments of one call is the compiler's choice. docs/compiler/order_loads.md says
+// more.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "passes/kernel_facts.hpp"
+#include "passes/values.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+using ir::Block;
+using ir::Op;
+using ir::Operation;
+using ir::Value;
+
+namespace {
+
+/// A load that nothing orders.
+bool is_free(const Operation& op) { return is_load(op) && !op.single("token") && !op.result(1).has_uses(); }
+
+/// The first product of the load's block that needs it, or null.
+const Operation* needed_by(const Operation& load, const std::vector<const Operation*>& products) {
+  const auto needs = [&](const Operation* p) {
+    return depends_on(p->operand(0), load.result()) || depends_on(p->operand(1), load.result());
+  };
+  const auto found = std::find_if(products.begin(), products.end(), needs);
+  return found == products.end() ? nullptr : *found;
+}
+
+/// `load` and what it is computed from, as far as it stands behind `from`, in program order. Empty if not all of that
+/// may stand before `from`.
+std::vector<Operation*> needed_behind(Operation& from, Operation& load) {
+  std::vector<Operation*> some;
+  std::unordered_set<const Operation*> wanted{&load};
+  for (Operation* op = &load; op != &from; op = op->prev()) {
+    if (!is_pure(*op) && !is_load(*op)) return {};  // a check, a way out of the loop: the load may rely on it
+    if (!wanted.contains(op)) continue;
+    if (op != &load && (!is_pure(*op) || is_product(*op))) return {};
+    some.push_back(op);
+    for (const ir::OpOperand& use : op->operands())
+      if (use.value && use.value.def()) wanted.insert(use.value.def());
+  }
+  if (wanted.contains(&from)) return {};
+  std::reverse(some.begin(), some.end());
+  return some;
+}
+
+bool order(Block& body) {
+  std::vector<const Operation*> products;
+  std::vector<Operation*> loads;
+  std::unordered_map<const Operation*, std::size_t> place;  // of products
+  for (Operation& op : body) {
+    if (is_product(op)) place.emplace(&op, products.size()), products.push_back(&op);
+    if (is_free(op)) loads.push_back(&op);
+  }
+  if (products.size() < 2) return false;
+  bool changed = false;
+  std::vector<std::pair<Operation*, std::size_t>> before;  // loads that products need, in their order now
+  for (Operation* load : loads) {
+    const Operation* product = needed_by(*load, products);
+    if (!product) continue;
+    const std::size_t at = place[product];
+    const auto later = std::find_if(before.begin(), before.end(), [&](const auto& l) { return l.second > at; });
+    const std::vector<Operation*> some =
+        later == before.end() ? std::vector<Operation*>{} : needed_behind(*later->first, *load);
+    for (Operation* op : some) op->move_before(later->first);
+    changed = changed || !some.empty();
+    before.insert(some.empty() ? before.end() : later, {load, at});
+  }
+  return changed;
+}
+
+}  // namespace
+
+bool order_loads(ir::Function& f) {
+  bool changed = false;
+  ir::walk(f.body(), [&](Operation& op) {
+    if (op.op() == Op::For || op.op() == Op::Loop) changed = order(op.region(0)) || changed;
+  });
+  return changed;
+}
+
+}  // namespace tessera::passes

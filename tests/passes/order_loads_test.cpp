@@ -1,0 +1,72 @@
+// Loads stand in the order in which products need them; what is ordered otherwise stays.
+#include "passes/product_loop.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using ir::Elem;
+using ir::Op;
+using ir::Operation;
+
+namespace {
+
+/// The load of the second product's right operand.
+Operation* values_of(ProductLoop& l) {
+  Operation* end = l.loop->region(0).terminator();
+  return end->operand(0).def()->operand(1).def();
+}
+
+bool ordered(ProductLoop& l) {
+  const std::string before = l.k.text();
+  const bool changed = passes::order_loads(*l.f);
+  EXPECT_EQ(problems_of(l.k.module), "");
+  EXPECT_EQ(changed, l.k.text() != before);
+  return changed;
+}
+
+TEST(OrderLoads, WhatTheFirstProductNeedsComesFirst) {
+  ProductLoop l(64, 64, 64, Elem::BF16, 64);
+  EXPECT_FALSE(ordered(l)) << "it does already";
+  Operation* values = values_of(l);
+  values->move_before(l.keys);
+  EXPECT_TRUE(ordered(l));
+  EXPECT_EQ(l.keys->next(), values);
+  EXPECT_FALSE(ordered(l));
+}
+
+TEST(OrderLoads, WithWhatItsPlaceIsComputedFrom) {
+  ProductLoop l(64, 64, 64, Elem::BF16, 64);
+  Operation* values = values_of(l);
+  values->move_before(l.keys);
+  ir::Builder b = ir::Builder::before(l.keys);
+  Operation* next = b.create(Op::AddI, {l.i, b.constant_int(Elem::I32, 1)}, {l.i.type()});
+  for (std::size_t n = 0; n < l.keys->num_operands(); ++n)
+    if (l.keys->operand(n) == l.i) l.keys->set_operand(n, next->result());
+  EXPECT_TRUE(ordered(l));
+  EXPECT_EQ(next->next(), l.keys);
+  EXPECT_EQ(l.keys->next(), values);
+}
+
+TEST(OrderLoads, NotWhatATokenOrders) {
+  ProductLoop l(64, 64, 64, Elem::BF16, 64, ProductLoop::Scores::OrderedLoad);
+  values_of(l)->move_before(l.keys);
+  EXPECT_FALSE(ordered(l));
+}
+
+TEST(OrderLoads, NotAcrossABranch) {
+  ProductLoop l(64, 64, 64, Elem::BF16, 64);
+  values_of(l)->move_before(l.keys);
+  ir::Builder b = ir::Builder::before(l.keys);
+  Operation* branch = b.create(Op::If, {l.k.arg(Elem::I1)}, {});
+  for (int arm = 0; arm < 2; ++arm) {
+    b.set_to_end(branch->add_region());
+    b.create(Op::Yield, {}, {});
+  }
+  EXPECT_FALSE(ordered(l));
+}
+
+TEST(OrderLoads, NotForOneProduct) {
+  ProductLoop l(64, 64, 64);
+  EXPECT_FALSE(ordered(l));
+}
+
+}  // namespace

@@ -107,7 +107,7 @@ bool overlap_launches(ir::Function& f, const Target& target, Overlap how) {
   if (!accesses || waits) return false;
   ir::Builder b = ir::Builder::before(f.body().front());
   b.loc = f.loc;
-  if (how != Overlap::WaitOnly && how != Overlap::TellLate) create(b, Op::GdcLaunchDependentsTko);
+  if (how == Overlap::Always || how == Overlap::CodeOnly) create(b, Op::GdcLaunchDependentsTko);
   const Value token = create(b, Op::GdcWaitTko)->result();
   for (Operation* op : unordered) set_token(*op, token);
   for (Operation* start : chains) {

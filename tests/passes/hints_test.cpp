@@ -119,7 +119,7 @@ struct ChainOfSums {
     const Value i = body.add_arg(Type::tile(Elem::I32)), total = body.add_arg(start.type());
     const ir::Builder outside = k.b;
     k.b.set_to_end(body);
-    k.b.create(Op::Continue, {k.binary(Op::AddF, total, k.load(from, {i})->result())}, {});
+    k.b.create(Op::Continue, {k.binary(Op::AddF, total, k.load(from, {i}, {true})->result())}, {});
     k.b = outside;
     return loop->result();
   }
@@ -134,7 +134,10 @@ TEST(Hints, ReductionsThatWaitForEachOtherTakeFewerWarpsButNotBehindALoop) {
   ChainOfSums one(4096, false, 16, false), odd_one(4096, false, 4, false), odd_chunks(4096, true, 4, false);
   EXPECT_EQ(choose(*one.f).warps, 8);
   EXPECT_EQ(choose(*odd_one.f).warps, 2);
-  EXPECT_EQ(choose(*odd_chunks.f).warps, 8);
+  const passes::Choices walk = choose(*odd_chunks.f);
+  EXPECT_EQ(std::tuple(walk.warps, walk.occupancy), std::tuple(16, 2));
+  ChainOfSums short_chunks(1024, true, 4, false);
+  EXPECT_EQ(choose(*short_chunks.f).warps, 1) << "no barriers";
   EXPECT_EQ(choose(*odd_and_large.f).occupancy, 0);
 }
 
@@ -147,6 +150,17 @@ TEST(Hints, AWidthThatIsNotKnownIsNotNarrow) {
   const analysis::Divisibility known(k.function());
   EXPECT_TRUE(passes::is_narrow(*by_rows, known)) << "of base, strides and extents nothing is known";
   EXPECT_FALSE(passes::is_narrow(*by_steps, known));
+}
+
+TEST(Hints, WalksOverLongChunksLoadAhead) {
+  for (const std::int32_t chunk : {1024, 4096}) {
+    ChainOfSums narrow_alone(chunk, true), chosen(chunk, true);
+    passes::Tuning tuning;
+    tuning.ahead = 1;
+    passes::optimize(narrow_alone.k.module, kHopper, &tuning);
+    passes::optimize(chosen.k.module, kHopper);
+    EXPECT_EQ(narrow_alone.k.text() == chosen.k.text(), chunk == 1024) << chunk;
+  }
 }
 
 TEST(Hints, AThirdBlockAMultiprocessorWhereAllWarpsWaitAtBarriers) {

@@ -28,7 +28,16 @@ inline constexpr LinearTile kFewRows[] = {{64, 256}, {64, 128}, {64, 512}, {32, 
 /// 3433.)
 inline int few_rows_heuristic(std::int64_t m, std::int64_t n, std::int64_t, const Target& target) {
   if (!target.gpu) return 0;
-  if (m > 32) return 1;
+  if (m > 32) {
+    // Rows of w and of x that pass from L2 to the busiest processor: the activations weigh as much as the weights.
+    const auto passed = [&](int row) {
+      return ceil_div(ceil_div(n, std::int64_t{kFewRows[row].n}), std::int64_t{target.processors}) *
+             (kFewRows[row].n + 64);
+    };
+    for (const int row : {3, 4})
+      if (5 * passed(row) < 4 * passed(1)) return row;  // TB/s, row 1 and this: 2.41, 2.56; 4.10, 4.20
+    return 1;
+  }
   return m <= 8 && ceil_div(n, std::int64_t{64}) < target.processors ? 2 : 0;
 }
 

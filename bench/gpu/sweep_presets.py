@@ -178,12 +178,12 @@ def decoding_alone():
     """One sequence: where the time beside a pure read goes (parts, steps in flight, early starts, the plain kernels)."""
     for length, steps in ((8192, "1,4"), (32768, "4,8,16")):
         yield f"row_sum rows={length // 2} columns=4096 : "
-        yield (f"decode batch=1 length={length} : ; | overlap=0,4; | warps=8; parts=8,16,64; parts=16 | overlap=0,4; "
+        yield (f"decode batch=1 length={length} : ; | overlap=0,4,5; | warps=8; parts=8,16,64; parts=16 | overlap=0,4; "
                "parts=16 | occupancy=1 latency=3; keys=64 parts=16 | latency=4; keys=64 parts=16 | occupancy=1 latency=6; "
-               f"impl=naive; impl=naive | overlap=0,4; impl=naive steps={steps}; impl=naive steps=4 | overlap=4; "
+               f"impl=naive; impl=naive | overlap=0,4,5; impl=naive steps={steps}; impl=naive steps=4 | overlap=4; "
                "impl=naive steps=4 | occupancy=1 latency=3")
     for batch, length in ((32, 8192), (8, 32768)):
-        yield f"decode batch={batch} length={length} : ; | overlap=0,4"
+        yield f"decode batch={batch} length={length} : ; | overlap=0,4,5"
 
 
 def few_rows():

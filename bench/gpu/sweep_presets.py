@@ -175,15 +175,16 @@ def decoding():
 
 
 def decoding_alone():
-    """One sequence: where the time beside a pure read goes (parts, steps in flight, early starts, the plain kernels)."""
-    for length, steps in ((8192, "1,4"), (32768, "4,8,16")):
+    """One sequence, and as many keys in several: parts, keys a step, CTAs and steps in flight, the plain kernels."""
+    deep = "occupancy=1 latency=3"
+    for length in (8192, 32768):
         yield f"row_sum rows={length // 2} columns=4096 : "
-        yield (f"decode batch=1 length={length} : ; | overlap=0,4,5; | warps=8; parts=8,16,64; parts=16 | overlap=0,4; "
-               "parts=16 | occupancy=1 latency=3; keys=64 parts=16 | latency=4; keys=64 parts=16 | occupancy=1 latency=6; "
-               f"impl=naive; impl=naive | overlap=0,4,5; impl=naive steps={steps}; impl=naive steps=4 | overlap=4; "
-               "impl=naive steps=4 | occupancy=1 latency=3")
-    for batch, length in ((32, 8192), (8, 32768)):
-        yield f"decode batch={batch} length={length} : ; | overlap=0,4,5"
+        yield (f"decode batch=1 length={length} : ; | {deep}; | warps=8; | occupancy=1 latency=2; parts=8,32; "
+               f"keys=64; keys=64 | latency=6; keys=64 | occupancy=1 latency=6; keys=64 parts=32; impl=naive; "
+               f"impl=naive steps={length // 2048}; impl=naive steps={length // 2048} | {deep}; | overlap=0")
+    for batch, length, parts in ((32, 8192, "2"), (8, 32768, "1,4")):
+        yield f"row_sum rows={batch * length // 2} columns=4096 : "
+        yield f"decode batch={batch} length={length} : ; | {deep}; parts={parts}; keys=64"
 
 
 def few_rows():

@@ -100,9 +100,9 @@ TEST(DecodeAttention, GroupsOfAnySize) {
 /// 132 processors with two blocks each: rows and steps of 128 keys.
 TEST(DecodeAttention, PartsFillTheDeviceOnce) {
   const Target h200{true, 132};
-  EXPECT_EQ(decode_heuristic(8, 64, h200), 32) << "256 blocks of 2 steps";
-  EXPECT_EQ(decode_heuristic(8, 256, h200), 32) << "256 blocks of 8 steps";
-  EXPECT_EQ(decode_heuristic(64, 256, h200), 4);
+  EXPECT_EQ(decode_heuristic(8, 64, h200), 16) << "128 blocks of 4 steps";
+  EXPECT_EQ(decode_heuristic(8, 256, h200), 16) << "128 blocks of 16 steps";
+  EXPECT_EQ(decode_heuristic(64, 256, h200), 2);
   EXPECT_EQ(decode_heuristic(256, 64, h200), 1) << "nothing to split, nothing to combine";
   EXPECT_EQ(decode_heuristic(1024, 64, h200), 1);
   EXPECT_EQ(decode_heuristic(1, 1, h200), 1);

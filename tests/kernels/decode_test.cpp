@@ -97,7 +97,7 @@ TEST(DecodeAttention, GroupsOfAnySize) {
   }
 }
 
-/// 132 processors with two blocks each: rows and steps of 128 keys.
+/// 132 processors: rows and steps of 128 keys.
 TEST(DecodeAttention, PartsFillTheDeviceOnce) {
   const Target h200{true, 132};
   EXPECT_EQ(decode_heuristic(8, 64, h200), 16) << "128 blocks of 4 steps";

@@ -25,16 +25,11 @@ template <int D, int BM, int BN, bool Running = false>
 constexpr Row row(const char* tile) {
   return {D, tile, launch<AttentionMask::Full, BM, BN, D, Running>, launch<AttentionMask::Causal, BM, BN, D, Running>};
 }
-constexpr Row kRows[] = {row<64, 64, 128>("64x128"),
-                         row<64, 128, 128>("128x128"),
-                         row<128, 64, 128>("64x128"),
-                         row<128, 128, 128>("128x128"),
-                         row<128, 64, 64>("64x64"),
-                         row<256, 128, 128>("128x128"),
-                         row<256, 128, 64>("128x64"),
-                         row<64, 64, 128, true>("64x128max"),
-                         row<128, 64, 128, true>("64x128max"),
-                         row<256, 128, 128, true>("128x128max")};
+constexpr Row kRows[] = {
+    row<64, 64, 128>("64x128"),           row<64, 128, 128>("128x128"),          row<64, 64, 64>("64x64"),
+    row<128, 64, 128>("64x128"),          row<128, 128, 128>("128x128"),         row<128, 64, 64>("64x64"),
+    row<256, 128, 128>("128x128"),        row<256, 128, 64>("128x64"),           row<64, 64, 128, true>("64x128max"),
+    row<128, 64, 128, true>("64x128max"), row<256, 128, 128, true>("128x128max")};
 
 }  // namespace
 

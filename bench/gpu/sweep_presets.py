@@ -260,9 +260,9 @@ def attention_defaults():
     """The entry's own choice beside one change each: of hints, of passes, of the softmax and the tile."""
     pair = "library=128x128 | ctas=2 warps=4 occupancy=2"
     changes = {
-        64: ["| pipeline=0", "| occupancy=3", "| pipeline=0 occupancy=3", "library=64x128max"],
-        128: ["| pipeline=0", "library=64x64", "library=64x128max", pair],
-        256: ["library=128x128", "library=128x64 | pipeline=0", "| latency=1"],
+        64: ["| pipeline=0", "library=64x64", "library=64x64 | occupancy=3"],
+        128: ["| pipeline=0", "library=64x64", "library=64x64 | occupancy=3", pair],
+        256: ["library=128x64 | pipeline=0", "| latency=1"],
     }
     for batch, length in ((8, 2048), (2, 8192)):
         for d, some in changes.items():

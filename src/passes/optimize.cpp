@@ -11,10 +11,12 @@ namespace tessera::passes {
 namespace {
 
 void choose_overlap(ir::Function& f, const Target& target, Overlap wanted, Choices& choices) {
-  if (wanted == Overlap::Never) return;
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+  // Short blocks pay for the instructions, too: rows of 1023 launched late take 1.23 ns a block all the same.
+  if (wanted == Overlap::Never || (wanted == Overlap::WhereItPays && early_blocks(f) < kAny)) return;
   choices.overlaps = overlap_launches(f, target, wanted);
   if (!choices.overlaps || wanted == Overlap::CodeOnly) return;
-  choices.early_blocks = wanted == Overlap::WhereItPays ? early_blocks(f) : std::numeric_limits<std::int64_t>::max();
+  choices.early_blocks = kAny;
 }
 
 /// Which loads go an iteration ahead: all where long chunks are walked, of which few are on a processor at once. (H200:

@@ -1,9 +1,8 @@
-// Lets a kernel start while the one before it in its stream still runs. The kernel then waits by itself, before its
-// first access of memory, for everything that came before it, and tells the device at its start that its own successor
-// may be scheduled. What is gained is the time between two kernels: launching blocks, setting up barriers and
-// descriptors.
+// Lets a kernel start before the end of the one before it in its stream has been noticed. The kernel then waits by
+// itself, before its first access of memory, for everything that came before it. What is gained is the time between two
+// kernels: launching blocks, setting up barriers and descriptors.
 //
-//   entry { ... load ... }   =>   entry { gdc_launch_dependents; t = gdc_wait; ... load token t ... }
+//   entry { ... load ... }   =>   entry { t = gdc_wait; ... load token t ... }
 //
 // docs/compiler/overlap_launches.md says why this is legal for every kernel.
 #include <algorithm>

@@ -99,13 +99,17 @@ class GpuCode : public testing::TestWithParam<int> {
     for (const lang::ParamInfo& p : trace.params) slots += p.num_args();
     EXPECT_EQ(made.num_args, slots);
     EXPECT_GE(made.choices.persistent_blocks, 1);
-    EXPECT_EQ(made.choices.overlaps, GetParam() >= 90);
+    EXPECT_TRUE(!made.choices.overlaps || GetParam() >= 90);
     EXPECT_EQ(waits(Elf(cubin).section(".text." + made.entry)), made.choices.overlaps);
     return made;
   }
 };
 
-TEST_P(GpuCode, Saxpy) { EXPECT_TRUE((build<saxpy<1024>>({0, 0}).checks.empty())); }
+TEST_P(GpuCode, Saxpy) {
+  const jit::Build made = build<saxpy<1024>>({0, 0});
+  EXPECT_TRUE(made.checks.empty());
+  EXPECT_EQ(made.choices.overlaps, GetParam() >= 90);
+}
 TEST_P(GpuCode, Softmax) { EXPECT_EQ((build<softmax<1024>>({1, 1}).entry), "softmax"); }
 TEST_P(GpuCode, Gemm) { EXPECT_FALSE((build<gemm<f16, 128, 128, 64>>({1, 1, 1}).cubin.code.register_pressure)); }
 

@@ -120,10 +120,8 @@ TEST(OverlapLaunches, TheLastPassAndASwitch) {
   }
 }
 
-/// Most blocks of an early launch of a kernel whose blocks each load and store a tile of so many integers, and add one
-/// that all blocks load.
-std::int64_t most_early_blocks(std::int32_t elements, bool loop = false) {
-  Kernel k;
+/// Blocks that each load and store a tile of so many integers, and add one that all blocks load.
+ir::Function& tiles(Kernel& k, std::int32_t elements, bool loop = false) {
   const Value own = k.view(Elem::I32, {elements}), shared = k.view(Elem::I32, {elements}), n = k.arg(Elem::I32);
   const Type i32 = Type::tile(Elem::I32);
   const Value block = k.b.create(Op::GetTileBlockId, {}, {i32, i32, i32})->result(0);
@@ -140,7 +138,12 @@ std::int64_t most_early_blocks(std::int32_t elements, bool loop = false) {
     k.b.create(Op::Continue, {}, {});
     k.b = outside;
   }
-  return passes::early_blocks(k.function());
+  return k.function();
+}
+/// Most blocks of an early launch of it.
+std::int64_t most_early_blocks(std::int32_t elements, bool loop = false) {
+  Kernel k;
+  return passes::early_blocks(tiles(k, elements, loop));
 }
 
 TEST(OverlapLaunches, ManyShortBlocksStartLate) {
@@ -151,6 +154,15 @@ TEST(OverlapLaunches, ManyShortBlocksStartLate) {
   EXPECT_LT(most_early_blocks(512), 20000) << "rows of 1024 in bf16";
   EXPECT_EQ(most_early_blocks(1024), any) << "the memory is slower anyway";
   EXPECT_EQ(most_early_blocks(128, true), any) << "a loop takes its time";
+}
+
+TEST(OverlapLaunches, ShortBlocksDoNotEvenWait) {
+  for (const std::int32_t elements : {128, 1024}) {
+    Kernel k;
+    const ir::Function& f = tiles(k, elements);
+    EXPECT_EQ(passes::optimize(k.module, kHopper).overlaps, elements == 1024);
+    EXPECT_EQ(count(f, Op::GdcWaitTko), elements == 1024 ? 1u : 0u);
+  }
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ case ends with what the library chooses by itself, so that the sweep also says h
 parts: pieces of parts for the problems whose waves they fill, with as many steps in flight as choose_hints gives them
 and (128x160) one less; 256 rows also by one CTA.
 
-gemm2: after that: tiles of parts one a block, single waves, sums in parts of such tiles.
+gemm2: after that: what the plan chooses, beside what it has no measurement of.
 
 attention: tiles, pairs of processors that share keys, and what a pass does: products one step ahead (pipeline=0: not), the
 masked keys in a loop of their own (split=0: not), long blocks first (order=0: not). tile= is the plain kernel with a running
@@ -114,56 +114,39 @@ def fp8():
            "row=4 | ctas=2 warps=8 latency=4")
 
 
-def blocks(*tiles, parts=1):
-    """One tile a block, without and with sums in parts."""
-    return [f"tile={tile}x64 form=blocks" + (f" parts={parts}" if parts > 1 else "") for tile in tiles]
+def blocks(*tiles):
+    return [f"tile={tile}x64 form=blocks" for tile in tiles]
 
 
 def dealt(*tiles):
     return [f"tile={tile}x64" for tile in tiles]
 
 
-def single_waves():
-    """Tiles that fill the waves of transformer layers and short waves, one a block or dealt."""
-    alone = "occupancy=1 latency=6"
-    one = [f"tile=128x128x64 | {alone}"]
-    parts3 = [f"tile=128x128x64 parts=3 | {alone}"]
-    single = "ctas=1 warps=8 occupancy=1 latency=6"
-    tall = [f"tile=128x320x64 form=blocks | {single}"]
-    four = ["tile=128x160x64 | warps=4"]
-    pair = ["tile=256x80x64 form=blocks | ctas=2 warps=4 occupancy=1 latency=6"]
-    yield product(1536, 1536, 1536, blocks("128x160", "128x144", "128x192"))
-    yield product(5120, 5120, 5120, [*four, *blocks("128x224"), *dealt("128x224"), *blocks("128x192", "256x224"), *one])
-    yield product(3072, 3072, 3072, [*blocks("128x192", "128x144"), *dealt("128x144")])
-    yield product(512, 5120, 8192, blocks("128x160"))
-    yield product(256, 10240, 5120, blocks("128x160"))
-    yield product(512, 10240, 5120, [*four, *blocks("128x160"), *tall])
-    yield product(2048, 5120, 8192, [*four, *blocks("128x160"), *dealt("128x160", "128x192"), *one, *tall])
-    yield product(512, 6144, 2560, [*blocks("128x192"), *dealt("128x192")])
-    yield product(256, 6144, 2560, [*blocks("128x96", "64x192"), "tile=128x96x64 form=blocks | latency=4"])
-    yield product(2048, 2560, 4096, [*four, *blocks("128x160"), *dealt("128x192"), *one, *tall])
-    yield product(256, 2560, 4096, [*blocks("64x80"), *blocks("128x160", parts=4), *blocks("128x80", parts=2), *parts3])
-    yield product(512, 2560, 4096, [*blocks("128x80", "64x160"), *blocks("128x160", parts=2), *pair])
-    yield product(256, 2560, 9728, [*blocks("128x160", parts=4), *parts3])
-    yield product(512, 2560, 9728, [*blocks("128x160", parts=2), *pair])
-    yield product(2048, 2560, 9728, [*blocks("128x160"), *dealt("128x192"), *tall])
-    yield product(256, 5120, 8192, blocks("128x160", parts=2))
-    yield product(256, 19456, 2560, [*blocks("128x160"), *dealt("128x192"), *tall])
-    yield product(512, 19456, 2560, [*one, *dealt("128x160", "128x224")])
-    yield product(2048, 6144, 2560, [*one, *dealt("128x192")])
-    yield product(256, 5120, 25600, blocks("128x160", parts=2))
-    yield product(512, 5120, 25600, dealt("128x160"))
-    yield product(2048, 5120, 25600, [*dealt("128x160"), *one])
-    yield product(256, 51200, 5120, dealt("128x160", "128x192"))
-    yield product(512, 51200, 5120, dealt("128x160", "128x224"))
-    yield product(2048, 2048, 2048, [*dealt("128x256"), *blocks("256x128", "128x256"), *one])
-    yield product(1024, 1024, 1024, blocks("128x64", "64x128"))
-    yield product(4096, 4096, 4096, [*dealt("256x128", "128x256"), *one])
-    for m, n, k in ((4104, 4088, 4120), (8184, 1048, 2056)):
-        some = [*dealt("256x224", "128x256"), *blocks("256x224", "128x224", "256x192", "256x256")]
-        yield product(m, n, k, some, layout="NN")
-    for n in (2048, 4096):
-        yield f"gemm m={n} n={n} k={n} dtype=f8e4m3 layout=NT : impl=library; row=3,4,5"
+def plan():
+    """What the plan takes, beside what it estimates to be as good and has no measurement of."""
+    six = "latency=6"
+    yield product(5120, 5120, 5120, [*dealt("128x320", "128x128")])
+    for k in (4096, 9728):
+        yield product(2048, 2560, k, dealt("128x320"))
+    yield product(512, 10240, 5120, dealt("128x320"))
+    yield product(256, 6144, 2560, [*blocks("128x96"), f"tile=128x96x64 form=blocks | {six}"])
+    yield product(1000, 1160, 456, [*blocks("128x80", "64x128", "64x160", "256x192"),
+                                    f"tile=128x80x64 form=blocks | {six}"], layout="NN")
+    for m, n, k in ((2040, 3080, 1528), (4104, 4088, 4120), (8184, 1048, 2056)):
+        yield product(m, n, k, blocks("256x192"), layout="NN")
+    yield product(512, 2560, 4096, [*dealt("128x128"), *blocks("128x80"), f"tile=128x80x64 form=blocks | {six}"])
+    for m, n, k in ((256, 2560, 4096), (256, 2560, 9728), (512, 2560, 9728), (256, 5120, 8192), (512, 5120, 8192)):
+        yield product(m, n, k, [])
+    yield product(2048, 5120, 8192, dealt("128x320"))
+    yield product(512, 51200, 5120, dealt("128x192"))
+    yield product(2048, 19456, 2560, dealt("256x256"))
+    yield product(256, 51200, 5120, [*dealt("128x128"), "impl=stream_k"])
+    yield product(3072, 3072, 3072, ["impl=stream_k"])
+    yield product(2048, 2048, 2048, blocks("256x128"))
+    for layout in ("NN", "TN"):
+        yield product(2048, 2048, 2048, dealt("256x128", "256x256"), layout=layout)
+        yield product(4096, 4096, 4096, dealt("128x256"), layout=layout)
+    yield product(8192, 8192, 8192, dealt("128x192", "128x256"))
 
 
 def decoding():
@@ -304,6 +287,6 @@ PRESETS = {
     "few_rows2": [*few_rows_again()],
     "gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()],
     "parts": [*parts()],
-    "gemm2": [*single_waves()],
+    "gemm2": [*plan()],
     "rows": [*rows()],
 }

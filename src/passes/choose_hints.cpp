@@ -19,9 +19,14 @@ namespace {
 // Accumulators. Up to the smaller: 1024 cubed on an H200, 271 beside 236 TFLOP/s. Up to the larger: 128 x 96, which one
 // block a multiprocessor computes in a single wave, with as many loads in flight as two blocks have together.
 constexpr std::int64_t kSmallTile = 64 * 128, kMediumTile = 128 * 96;
+// From here a block multiplies without pause: 128x128x64 on an H200, one of them with 6 steps in flight beside two with
+// 2: 5120 cubed 747 beside 660 TFLOP/s, 4096 cubed 756 and 711, 2048 cubed 693 and 669.
+constexpr std::int64_t kLargeTile = 128 * 128;
+constexpr int kWarpgroups = 90;  // the generation whose products are of warpgroups; on others nothing was measured
 constexpr int kMostLatency = 6;  // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
 constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37: 4 steps each are given for 6, 5 for 7
-constexpr int kReservedShared = 1024;                       // of each CTA, by CUDA
+constexpr std::int64_t kFewestSteps = 3;  // 128x320: where fewer would be left, the assembler stores tiles in pieces
+constexpr int kReservedShared = 1024;     // of each CTA, by CUDA
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;  // 64x8 of k 128: 4 CTAs; k 256: 2; k 512: 1 (tileiras, H200)
 constexpr int kElementsAWarpChained =
     2048;  // layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76
@@ -88,7 +93,9 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
       std::any_of(facts.products.begin(), facts.products.end(), [](const Product& p) { return p.fed_by_product; });
   Choices c;
   c.warps = warps_for(load, m);
-  if (m.clusters && !chained && load.accumulators > std::int64_t{8} * 32 * m.accumulators_a_thread) c.ctas = 2;
+  // CTAs share a tile by rows, and each needs the 128 that its two warpgroups multiply at once.
+  if (m.clusters && !chained && load.rows > 128 && load.accumulators > std::int64_t{8} * 32 * m.accumulators_a_thread)
+    c.ctas = 2;
   const std::int64_t threads = c.warps * 32;
   const std::int64_t held = load.accumulators / c.ctas / threads;
   const std::int64_t registers = std::min<std::int64_t>(held + kOtherRegisters, kRegistersAThread) * threads;
@@ -102,13 +109,15 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
     c.latency = static_cast<int>(std::clamp<std::int64_t>(shared / c.occupancy / load.bytes, 2, kMostLatency));
     return c;
   }
-  // Small tiles are for problems that hardly fill the machine: one block a multiprocessor, with deeper loads.
+  // Small tiles are for problems that hardly fill the machine: one block a multiprocessor, with deeper loads. So are
+  // products of warpgroups from 128 x 128 on, which keep a multiprocessor busy from one block.
   const bool small = !facts.deals_out_work && !chained && load.accumulators <= kMediumTile;
-  if (small) c.occupancy = 1;
+  const bool alone = m.sm == kWarpgroups && !chained && load.accumulators >= kLargeTile;
+  if (small || alone) c.occupancy = 1;
   if (!chained && load.products > 1) {
     // Pieces of parts. The assembler deals shared memory out to the loads; with this many steps asked for each gets as
     // many as the others, so the sums of all parts are one pipeline.
-    const std::int64_t steps = steps_that_fit(load, facts, c, m) + kStepsAskedBeyond;
+    const std::int64_t steps = std::max(steps_that_fit(load, facts, c, m), kFewestSteps) + kStepsAskedBeyond;
     c.latency = static_cast<int>(std::clamp<std::int64_t>(steps, 2, kDeepestLatency));
     return c;
   }

@@ -44,6 +44,8 @@ StepLoad step_load(const KernelFacts& facts) {
       if (p.loop != first.loop) continue;
       ++l.products;
       l.accumulators += p.accumulators;
+      const std::span<const std::int64_t> left = p.op->operand(0).type().shape();
+      l.rows = std::max(l.rows, left[left.size() - 2]);
       for (const ir::Operation* load : p.step_loads) {
         if (!counted.insert(load).second) continue;
         l.bytes += bytes_of(load->result(0).type());

@@ -34,7 +34,7 @@ TEST(Gemm, PiecesOfPartsAtEveryEdge) {
   for (const int n : {1, 79, 80, 81, 128, 160, 161, 320, 330, 500}) {
     const auto a = random_tensor<bf16>({130, 100}, 5), b = random_tensor<bf16>({100, n}, 6);
     auto want = product(doubles(a), doubles(b), 130, n);
-    for (const int row : {6, 7, 9})
+    for (const int row : {6, 7, 8})
       expect_close(gemm(a, b, {}, Row{row}).sync(), want, tolerance<bf16>(), std::to_string(n) + " columns");
     for (std::size_t i = 0; i < want.size(); ++i) want[i] += hv[i % static_cast<std::size_t>(n)];
     expect_close(gemm(a, b, bias(v.slice<0>(0, n)), Row{7}).sync(), want, tolerance<bf16>(), "with a bias");
@@ -49,15 +49,18 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
     return Tile(t.m, t.n);
   };
   EXPECT_EQ(chosen({1024, 1024, 1024}), Tile(64, 128));
-  EXPECT_EQ(chosen({2048, 2048, 2048}), Tile(256, 256));
+  EXPECT_EQ(chosen({2048, 2048, 2048}), Tile(128, 128));
   for (const int n : {4096, 8192, 16384}) EXPECT_EQ(chosen({n, n, n}), Tile(256, 256)) << n;
   EXPECT_EQ(chosen({3072, 3072, 3072}), Tile(128, 192)) << "384 tiles on 132 processors";
-  EXPECT_EQ(chosen({512, 5120, 8192}), Tile(256, 160)) << "64 tiles on 66 pairs of processors";
+  EXPECT_EQ(chosen({512, 5120, 8192}), Tile(128, 160)) << "128 tiles";
+  EXPECT_EQ(chosen({2048, 2560, 9728}), Tile(128, 320)) << "128 tiles";
+  EXPECT_EQ(chosen({2048, 5120, 8192}), Tile(128, 128)) << "640 tiles";
+  EXPECT_EQ(chosen({8184, 1048, 2056, 2, false}), Tile(256, 192)) << "192 tiles on 66 pairs of processors";
   EXPECT_EQ(chosen({3072, 3072, 3072, 4}).second % 128, 0) << "parts are for 16 bits";
   EXPECT_NE(chosen({2048, 2048, 2048, 2, false}), Tile(128, 128)) << "rows between lines: large tiles load less";
   EXPECT_EQ(chosen({2048, 2048, 2048, 1}).first, 256) << "8-bit floats are slow in small tiles";
   const Target without_clusters{true, 108, false};
-  EXPECT_EQ(kGemmTiles[gemm_heuristic({4096, 4096, 4096}, without_clusters)].wave, 2);
+  for (const int n : {1536, 4096}) EXPECT_LT(gemm_heuristic({n, n, n}, without_clusters), 5) << "timed with clusters";
 }
 
 TEST(Gemm, RowsBetweenLinesAreSeen) {

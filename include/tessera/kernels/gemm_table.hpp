@@ -62,35 +62,44 @@ struct GemmTile {
 };
 /// docs/kernels.md says where the times come from.
 inline constexpr GemmTile kGemmTiles[] = {
-    {64, 64, 256, false},                 // CPU, small
-    {256, 256, 1024, true},               // CPU, large
-    {64, 128, 128, false, 250, 800},      // 1024 cubed
-    {128, 128, 128, true, 730, 800, 4},   // 2048 cubed: two blocks a processor
-    {256, 128, 128, true, 690, 1100},     // few tiles a block, long k
-    {256, 256, 128, true, 683, 1200, 1},  // from 4096: two CTAs a tile
-    {128, 192, 128, true, 505, 1300},     // from here: pieces of parts, for the waves that the others leave short
-    {256, 160, 128, false, 495, 2500, 1},
-    {128, 96, 128, false, 320, 2000},  // a single wave
-    {128, 80, 128, false, 300, 600},
+    {64, 64, 256, false},                  // CPU, small
+    {256, 256, 1024, true},                // CPU, large
+    {64, 128, 128, false, 250, 800},       // 1024 cubed
+    {128, 128, 128, true, 345, 500},       // most often the last wave is full
+    {256, 128, 128, true, 650, 2500},      // few tiles a block, long k
+    {256, 256, 128, true, 640, 2700, 1},   // from 4096: two CTAs a tile
+    {128, 192, 128, true, 488, 1800},      // from here: pieces of parts, for the waves that the others leave short
+    {128, 160, 128, true, 460, 1100},      // 512 x 5120 x 8192: 128 tiles
+    {128, 320, 128, false, 815, 3000},     // 2048 x 2560 x 9728: 128 tiles
+    {256, 192, 128, false, 560, 1500, 1},  // ragged columns
 };
 inline constexpr int kGemmRows = 10, kPlainGemmRows = 6, kFirstGpuGemm = 2;
 /// Pieces of parts are for operands of 16 bits; what they would gain with others was never asked.
 inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? kGemmRows : kPlainGemmRows; }
 
-inline constexpr double kLaunch = 1500;  // nanoseconds before the first load and after the last store
+/// True if the row's times hold for the target: clusters and pieces of parts were timed where there are clusters.
+inline bool suits(int row, const Target& target) {
+  return target.clusters || (row < kPlainGemmRows && kGemmTiles[row].wave == 2);
+}
+inline constexpr double kLaunch = 1500;       // nanoseconds before the first load and after the last store
+inline constexpr int kThirdOfShared = 54000;  // bytes
 
 /// Nanoseconds that a product takes in this tile on a GPU: whole waves of tiles, and what overlaps nothing. `parts`: of
 /// how many the sum of each tile consists, which are added afterwards.
 inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.processors);
-  // What a product of 8-bit floats holds twice costs small tiles time (2048 cubed: 128 x 128 takes 515), large ones
+  // What a product of 8-bit floats holds twice costs small tiles time (2048 cubed: 128 x 128 takes 484), large ones
   // none.
-  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? 1.45 * t.step : t.step;
-  // Rows that start between lines of 128 bytes take two requests each: 52 bytes a nanosecond and processor.
-  const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / 52;
+  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? 1.4 * t.step : t.step;
+  // Rows that start between lines of 128 bytes take two requests each: 50 bytes a nanosecond and processor.
+  const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / 50;
   const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
-  return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + kLaunch;
+  // Operands come from memory at 4200 bytes a nanosecond while others are multiplied, less so where no more than three
+  // steps fit into the shared memory of a processor.
+  const double memory = static_cast<double>((size.m + size.n) * size.k * size.element_bytes) / 4200;
+  const double seen = (t.m * t.wave / 2 + t.n) * 128 > kThirdOfShared ? 0.3 : 0.1;
+  return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + seen * memory + kLaunch;
 }
 
 /// The row of the table, one of the first `rows`: on a GPU the tile that takes least time.
@@ -104,7 +113,7 @@ inline int gemm_heuristic(const ProductSize& size, const Target& target, int row
   int best = kFirstGpuGemm;
   double least = gemm_time(kGemmTiles[best], size, target);
   for (int i = kFirstGpuGemm + 1; i < rows; ++i) {
-    if (kGemmTiles[i].wave == 1 && !target.clusters) continue;
+    if (!suits(i, target)) continue;
     const double time = gemm_time(kGemmTiles[i], size, target);
     const double worth = best < kPlainGemmRows && i >= kPlainGemmRows ? kWorth * least : least;
     if (time < worth) best = i, least = time;

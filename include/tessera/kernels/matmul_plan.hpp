@@ -16,20 +16,18 @@ struct SplitPlan {
 };
 /// Nanoseconds for one more launch, and for `parts` sums of 4 bytes that are written and read, in L2 at about 8 TB/s.
 inline double parts_time(std::int64_t parts, std::int64_t elements) {
-  return 1000 + 2.0 * 4 * static_cast<double>(parts) * static_cast<double>(elements) / 8000;
+  return 1500 + 2.0 * 4 * static_cast<double>(parts) * static_cast<double>(elements) / 8000;
 }
 inline double split_time(SplitPlan p, const ProductSize& size, const Target& target) {
-  const GemmTile& t = kGemmTiles[p.row];
-  // Two blocks of a processor get in each other's way with sums of 4 bytes (256 x 5120 x 25600 in 3 parts: 120 us).
-  const double stores = t.wave > 2 ? 1.15 : 1;
-  return stores * gemm_time(t, size, target, p.parts) + parts_time(p.parts, size.m * size.n);
+  constexpr double kStores = 1.08;  // of sums of 4 bytes instead of results of 2
+  return kStores * gemm_time(kGemmTiles[p.row], size, target, p.parts) + parts_time(p.parts, size.m * size.n);
 }
 /// The fastest way to split, of parts of at least 8 steps along k.
 inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) {
   if (!target.gpu) return {0, 2};
   SplitPlan best{kSplitRows[0], 1};
   for (const int row : kSplitRows) {
-    if (row >= gemm_rows(size.element_bytes) || (kGemmTiles[row].wave == 1 && !target.clusters)) continue;
+    if (row >= gemm_rows(size.element_bytes) || !suits(row, target)) continue;
     for (std::int64_t parts = 2; parts <= kMostSplits && size.steps() >= 8 * parts; ++parts)
       if (best.parts == 1 || split_time({row, parts}, size, target) < split_time(best, size, target))
         best = {row, parts};
@@ -70,11 +68,11 @@ inline MatmulPlan matmul_heuristic(const ProductSize& size, const Target& target
   if (!target.gpu) return {MatmulWay::Whole, row};
   MatmulPlan plan{MatmulWay::Whole, row, 1, gemm_time(kGemmTiles[row], size, target)};
   // Another way than the plain one must promise a gain that the estimate can see; of stream-K's three kernels it sees
-  // less (5120 cubed takes 7 % longer than it says).
+  // less (256 x 51200 x 5120 took half as long again as it said).
   const SplitPlan split = split_heuristic(size, target);
   const double in_parts = split_time(split, size, target), in_streams = stream_time(size, target);
   if (split.parts > 1 && in_parts < 0.97 * plan.time) plan = {MatmulWay::SplitK, split.row, split.parts, in_parts};
-  if (in_streams < 0.9 * plan.time) plan = {MatmulWay::StreamK, kStreamRow, 1, in_streams};
+  if (in_streams < 0.94 * plan.time) plan = {MatmulWay::StreamK, kStreamRow, 1, in_streams};
   return plan;
 }
 

@@ -1,0 +1,93 @@
+// The plan of matmul beside what was measured: docs/kernels.md. Changing kGemmTiles without measuring fails here.
+#include "tessera/kernels/matmul_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "tessera/base/format.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+constexpr bool kAligned = true, kRagged = false;
+
+/// Microseconds of one product of bf16 on an H200, in bursts of 12 ms over operands beyond L2 (bench/gpu/sweep.py).
+struct Measured {
+  std::int64_t m, n, k;
+  bool aligned;
+  int row;  ///< of kGemmTiles
+  std::int64_t parts;
+  double us;
+};
+constexpr Measured kMeasured[] = {
+    {1024, 1024, 1024, kAligned, 2, 1, 6.3},    {1536, 1536, 1536, kAligned, 6, 1, 14.8},
+    {1536, 1536, 1536, kAligned, 7, 1, 14.3},   {2048, 2048, 2048, kAligned, 3, 1, 24.8},
+    {2048, 2048, 2048, kAligned, 4, 1, 25.0},   {2048, 2048, 2048, kAligned, 5, 1, 24.9},
+    {3072, 3072, 3072, kAligned, 6, 1, 77.1},   {3072, 3072, 3072, kAligned, 7, 1, 92.2},
+    {4096, 4096, 4096, kAligned, 3, 1, 181.7},  {4096, 4096, 4096, kAligned, 4, 1, 176.8},
+    {4096, 4096, 4096, kAligned, 5, 1, 176.2},  {5120, 5120, 5120, kAligned, 3, 1, 359.2},
+    {5120, 5120, 5120, kAligned, 6, 1, 368.9},  {5120, 5120, 5120, kAligned, 7, 1, 386.7},
+    {256, 2560, 4096, kAligned, 3, 3, 15.4},    {256, 2560, 4096, kAligned, 7, 4, 15.6},
+    {256, 2560, 9728, kAligned, 3, 3, 27.4},    {256, 2560, 9728, kAligned, 7, 4, 27.5},
+    {256, 5120, 8192, kAligned, 7, 2, 39.7},    {256, 5120, 25600, kAligned, 7, 2, 109.4},
+    {256, 10240, 5120, kAligned, 7, 1, 42.1},   {256, 19456, 2560, kAligned, 6, 1, 44.9},
+    {256, 19456, 2560, kAligned, 7, 1, 42.8},   {256, 19456, 2560, kAligned, 8, 1, 45.1},
+    {256, 51200, 5120, kAligned, 6, 1, 218.6},  {256, 51200, 5120, kAligned, 7, 1, 204.8},
+    {512, 2560, 4096, kAligned, 7, 1, 30.7},    {512, 2560, 4096, kAligned, 7, 2, 22.2},
+    {512, 2560, 9728, kAligned, 7, 2, 42.6},    {512, 5120, 8192, kAligned, 7, 1, 62.4},
+    {512, 5120, 25600, kAligned, 7, 1, 188.7},  {512, 6144, 2560, kAligned, 6, 1, 23.6},
+    {512, 10240, 5120, kAligned, 7, 1, 79.6},   {512, 10240, 5120, kAligned, 8, 1, 74.1},
+    {512, 19456, 2560, kAligned, 3, 1, 73.3},   {512, 19456, 2560, kAligned, 5, 1, 84.0},
+    {512, 19456, 2560, kAligned, 7, 1, 80.6},   {512, 51200, 5120, kAligned, 6, 1, 372.2},
+    {512, 51200, 5120, kAligned, 7, 1, 389.7},  {2048, 2560, 4096, kAligned, 3, 1, 65.7},
+    {2048, 2560, 4096, kAligned, 6, 1, 65.3},   {2048, 2560, 4096, kAligned, 7, 1, 63.2},
+    {2048, 2560, 4096, kAligned, 8, 1, 57.1},   {2048, 2560, 9728, kAligned, 6, 1, 149.5},
+    {2048, 2560, 9728, kAligned, 7, 1, 144.9},  {2048, 2560, 9728, kAligned, 8, 1, 130.7},
+    {2048, 5120, 8192, kAligned, 3, 1, 223.1},  {2048, 5120, 8192, kAligned, 5, 1, 248.8},
+    {2048, 5120, 8192, kAligned, 6, 1, 256.2},  {2048, 5120, 8192, kAligned, 7, 1, 244.2},
+    {2048, 5120, 8192, kAligned, 8, 1, 224.3},  {2048, 5120, 25600, kAligned, 3, 1, 689.1},
+    {2048, 5120, 25600, kAligned, 5, 1, 765.4}, {2048, 5120, 25600, kAligned, 7, 1, 750.7},
+    {2048, 6144, 2560, kAligned, 3, 1, 87.5},   {2048, 6144, 2560, kAligned, 5, 1, 84.9},
+    {2048, 6144, 2560, kAligned, 6, 1, 86.5},   {2040, 3080, 1528, kRagged, 5, 1, 36.7},
+    {4104, 4088, 4120, kRagged, 5, 1, 224.9},   {4104, 4088, 4120, kRagged, 9, 1, 235.3},
+    {8184, 1048, 2056, kRagged, 5, 1, 78.9},    {8184, 1048, 2056, kRagged, 9, 1, 61.5},
+};
+
+double estimate(const Measured& x, const Target& target) {
+  const ProductSize size{x.m, x.n, x.k, 2, x.aligned};
+  const double ns =
+      x.parts > 1 ? split_time({x.row, x.parts}, size, target) : gemm_time(kGemmTiles[x.row], size, target);
+  return ns / 1000;
+}
+
+TEST(MatmulPlan, EstimatesWhatWasMeasured) {
+  const Target h200{true, 132};
+  for (const Measured& x : kMeasured)
+    EXPECT_LT(std::abs(std::log(estimate(x, h200) / x.us)), std::log(1.12)) << concat(
+        x.m, " x ", x.n, " x ", x.k, " row ", x.row, " parts ", x.parts, ": ", estimate(x, h200), " us, ", x.us);
+}
+
+TEST(MatmulPlan, ChoosesWhatWasFastest) {
+  const Target h200{true, 132};
+  using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>;
+  std::map<Shape, double> best;
+  for (const Measured& x : kMeasured) {
+    const auto at = best.try_emplace({x.m, x.n, x.k, x.aligned}, x.us).first;
+    at->second = std::min(at->second, x.us);
+  }
+  for (const auto& [shape, fastest] : best) {
+    const auto [m, n, k, aligned] = shape;
+    const MatmulPlan plan = matmul_heuristic({m, n, k, 2, aligned}, h200);
+    EXPECT_NE(plan.way, MatmulWay::StreamK);
+    const auto chosen = std::find_if(std::begin(kMeasured), std::end(kMeasured), [&, key = shape](const Measured& x) {
+      return Shape(x.m, x.n, x.k, x.aligned) == key && x.row == plan.row && x.parts == plan.parts;
+    });
+    if (chosen == std::end(kMeasured)) continue;  // not measured yet
+    EXPECT_LE(chosen->us, 1.03 * fastest) << concat(m, " x ", n, " x ", k, " row ", plan.row, " parts ", plan.parts);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::kernels

@@ -36,8 +36,7 @@ std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape
   image.entry = shape.entry;
   image.label = "kernel " + options.label;
   image.error_record = !shape.checks.empty();
-  image.programmatic_launch = shape.early_blocks > 0;
-  image.most_early_blocks = shape.early_blocks;
+  image.programmatic_launch = shape.starts_early;
   image.num_args = shape.num_args;
   for (const passes::LoweredCheck& check : shape.checks) image.checks.push_back({check.message, check.where});
   return runtime::cuda::load_kernel(device, image);

@@ -60,12 +60,11 @@ CodeShape shape_of(const Prepared& prepared) {
   CodeShape s;
   s.entry = entry.name;
   s.num_args = static_cast<int>(entry.body().num_args()) - (prepared.checks.empty() ? 0 : 1);
-  if (prepared.choices.overlaps) s.early_blocks = static_cast<std::uint64_t>(prepared.choices.early_blocks);
+  s.starts_early = prepared.choices.overlaps;
   s.persistent_blocks = prepared.persistent_blocks;
   s.checks = prepared.checks;
   // The bytecode is with locations, which errors name; what lowered checks say is not in it.
   Sha256 hash;
-  hash.add_number(s.early_blocks);
   for (const passes::LoweredCheck& check : s.checks) hash.add_field(check.message);
   s.identity = hash.add_field(prepared.bytecode).finish();
   return s;

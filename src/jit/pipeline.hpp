@@ -31,7 +31,7 @@ struct CodeShape {
   Digest identity{};               ///< of what the code follows from: equal ones are the same code
   std::string entry;               ///< symbol in the cubin
   int num_args = 0;                ///< without the error record's address
-  std::uint64_t early_blocks = 0;  ///< launches of at most so many may start before what precedes them has ended
+  bool starts_early = false;  ///< may start before what precedes it has ended: it waits by itself
   std::uint64_t persistent_blocks = 1;
   std::vector<passes::LoweredCheck> checks;
 };

@@ -30,7 +30,7 @@ std::vector<std::byte> write(const CodeShape& shape, const CacheKey& cubin) {
   out.bytes(shape.identity);
   out.text(shape.entry);
   out.number(static_cast<std::uint32_t>(shape.num_args));
-  out.number(shape.early_blocks);
+  out.number(static_cast<std::uint32_t>(shape.starts_early));
   out.number(shape.persistent_blocks);
   out.number(static_cast<std::uint32_t>(shape.checks.size()));
   for (const passes::LoweredCheck& check : shape.checks) {
@@ -54,7 +54,7 @@ bool read(std::span<const std::byte> note, CodeShape& shape, CacheKey& cubin) {
   if (!read(in, cubin) || !read(in, shape.identity)) return false;
   shape.entry = in.text();
   shape.num_args = static_cast<int>(in.number<std::uint32_t>());
-  shape.early_blocks = in.number<std::uint64_t>();
+  shape.starts_early = in.number<std::uint32_t>() != 0;
   shape.persistent_blocks = in.number<std::uint64_t>();
   for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left) {
     passes::LoweredCheck check;

@@ -10,15 +10,6 @@ namespace tessera::passes {
 
 namespace {
 
-void choose_overlap(ir::Function& f, const Target& target, Overlap wanted, Choices& choices) {
-  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
-  // Short blocks pay for the instructions, too: rows of 1023 launched late take 1.23 ns a block all the same.
-  if (wanted == Overlap::Never || (wanted == Overlap::WhereItPays && early_blocks(f) < kAny)) return;
-  choices.overlaps = overlap_launches(f, target, wanted);
-  if (!choices.overlaps || wanted == Overlap::CodeOnly) return;
-  choices.early_blocks = kAny;
-}
-
 /// Which loads go an iteration ahead: all where long chunks are walked, of which few are on a processor at once. (H200:
 /// softmax of 32768, 3.09 instead of 2.89 TB/s; of 50257, 2.43 instead of 2.34. With chunks of 1024, layer norm of 4097
 /// 1.93 instead of 2.21.) Not beside a row that every step repeats: it comes from the caches.
@@ -59,7 +50,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     clean_up(f);
     choices = choose_hints(f, target, tuning);
     if (tuning.order_blocks) order_blocks(f);
-    choose_overlap(f, target, tuning.overlap, choices);
+    if (tuning.overlap != Overlap::Never) choices.overlaps = overlap_launches(f, target, tuning.overlap);
     hide_zeros(f, target);
   }
   return choices;

@@ -6,7 +6,6 @@
 //
 // docs/compiler/overlap_launches.md says why this is legal for every kernel.
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "passes/kernel_facts.hpp"
@@ -36,24 +35,10 @@ Operation* create(ir::Builder& b, Op op) {
   return b.create_grouped(op, {}, no_token, token);
 }
 
-/// The last operation of `body` that accesses memory, or in which something does; there is one.
-Operation* last_access(ir::Block& body) {
-  Operation* last = nullptr;
-  for (Operation& op : body) {
-    bool accesses = accesses_memory(op);
-    for (std::size_t r = 0; r < op.num_regions(); ++r)
-      ir::walk(op.region(r), [&](const Operation& inner) { accesses = accesses || accesses_memory(inner); });
-    if (accesses) last = &op;
-  }
-  return last;
-}
-
-// One H200, nanoseconds: blocks of early launches are started at half the rate (rows of 1000, 1023 and 1024 elements of
-// bf16, RMS norm and softmax, 131200 to 262144 blocks: 1.21 each; without, rows of 512: 0.61), and what an early start
-// gains.
-constexpr double kBlockTime = 0.61, kEarlyBlockTime = 1.21, kGain = 2000;
-constexpr double kBytesATime = 4500;  // of memory, in the unit of kBlockTime: nanoseconds
-constexpr std::int64_t kMany = std::numeric_limits<std::int64_t>::max();
+// One H200, nanoseconds: a block that tells takes twice the time to start (rows of 1000 to 1024 elements of bf16, RMS
+// norm and softmax, 131200 to 262144 blocks: 1.21 each; without telling, rows of 512: 0.61).
+constexpr double kTellingBlockTime = 1.21;
+constexpr double kBytesATime = 4500;  // of memory, in the unit of kTellingBlockTime
 
 Value block_number(const ir::Function& f) {
   Value found;
@@ -65,29 +50,43 @@ Value block_number(const ir::Function& f) {
 
 std::int64_t bytes_of(Type tile) { return tile.num_elements() * ir::info(tile.elem()).bits / 8; }
 
-/// Bytes that the accesses of `block` move, if the number of the block decides where: what all blocks read comes from
-/// the caches. kMany if there are accesses in a loop: that takes longer than the start of a block, as a rule.
-std::int64_t bytes_of_a_block(const ir::Block& block, Value id) {
-  std::int64_t sum = 0;
+struct Moved {
+  std::int64_t bytes = 0;
+  bool in_loop = false;
+};
+
+/// What the accesses of `block` move, if the number of the block decides where: what all blocks read comes from the
+/// caches.
+Moved moved_by_a_block(const ir::Block& block, Value id, bool in_loop = false) {
+  Moved sum;
   for (const Operation& op : block) {
-    std::int64_t most = 0;
     if (accesses_memory(op)) {
+      sum.in_loop = sum.in_loop || in_loop;
       bool own = false;
       for (const ir::OpOperand& use : op.operands()) own = own || depends_on(use.value, id);
       const Type tile = is_load(op)                   ? op.result(0).type()
                         : op.op() == Op::StoreViewTko ? op.single("tile").type()
                         : op.op() == Op::StorePtrTko  ? op.single("value").type()
                                                       : Type();
-      if (own && tile) most = bytes_of(tile);
+      if (own && tile) sum.bytes += bytes_of(tile);
     }
     const bool loops = op.op() == Op::For || op.op() == Op::Loop;
+    Moved most;
     for (std::size_t r = 0; r < op.num_regions(); ++r) {
-      const std::int64_t inside = bytes_of_a_block(op.region(r), id);
-      most = std::max(most, loops && inside > 0 ? kMany : inside);
+      const Moved inside = moved_by_a_block(op.region(r), id, in_loop || loops);
+      most = {std::max(most.bytes, inside.bytes), most.in_loop || inside.in_loop};
     }
-    sum = most == kMany || sum == kMany ? kMany : sum + most;
+    sum = {sum.bytes + most.bytes, sum.in_loop || most.in_loop};
   }
   return sum;
+}
+
+/// Blocks of one step (such are many) that are busy for at least twice the time that it takes to start one which tells.
+bool gains_by_telling(const ir::Function& f) {
+  const Value id = block_number(f);
+  if (!id) return false;
+  const Moved moved = moved_by_a_block(f.body(), id);
+  return !moved.in_loop && static_cast<double>(moved.bytes) >= 2 * kTellingBlockTime * kBytesATime;
 }
 
 }  // namespace
@@ -106,26 +105,15 @@ bool overlap_launches(ir::Function& f, const Target& target, Overlap how) {
   if (!accesses || waits) return false;
   ir::Builder b = ir::Builder::before(f.body().front());
   b.loc = f.loc;
-  if (how == Overlap::Always || how == Overlap::CodeOnly) create(b, Op::GdcLaunchDependentsTko);
+  if (how == Overlap::Always || (how == Overlap::WhereItPays && gains_by_telling(f)))
+    create(b, Op::GdcLaunchDependentsTko);
   const Value token = create(b, Op::GdcWaitTko)->result();
   for (Operation* op : unordered) set_token(*op, token);
   for (Operation* start : chains) {
     start->result().replace_all_uses_with(token);
     start->erase();
   }
-  if (how == Overlap::TellLate) {
-    ir::Builder late = ir::Builder::before(last_access(f.body()));
-    late.loc = f.loc;
-    create(late, Op::GdcLaunchDependentsTko);
-  }
   return true;
-}
-
-std::int64_t early_blocks(const ir::Function& f) {
-  const Value id = block_number(f);
-  const std::int64_t bytes = id ? bytes_of_a_block(f.body(), id) : kMany;
-  const double otherwise = std::max(kBlockTime, static_cast<double>(bytes) / kBytesATime);
-  return otherwise >= kEarlyBlockTime ? kMany : static_cast<std::int64_t>(kGain / (kEarlyBlockTime - otherwise));
 }
 
 }  // namespace tessera::passes

@@ -30,7 +30,7 @@ struct ChoiceKey {
 };
 constexpr ChoiceKey kChoices[] = {{"split", &Tuning::split_loops}};
 constexpr std::string_view kOverlap = "overlap";
-constexpr int kOverlaps = 6;  // of Overlap
+constexpr int kOverlaps = 4;  // of Overlap
 struct PathKey {
   const char* name;
   std::optional<AccessPath> Tuning::*member;

@@ -169,7 +169,7 @@ class RecordingNotesTest : public testing::Test {
     s.identity = Sha256().add("what it follows from").finish();
     s.entry = "entry";
     s.num_args = 3;
-    s.early_blocks = 1000;
+    s.starts_early = true;
     s.persistent_blocks = 264;
     s.checks = {{"x must not be negative", {"kernel.cpp", "careful", 12, 5}}, {"", {}}};
     return s;
@@ -214,7 +214,7 @@ TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
   EXPECT_EQ(known->shape.identity, expected.identity);
   EXPECT_EQ(known->shape.entry, "entry");
   EXPECT_EQ(known->shape.num_args, 3);
-  EXPECT_EQ(known->shape.early_blocks, 1000u);
+  EXPECT_TRUE(known->shape.starts_early);
   EXPECT_EQ(known->shape.persistent_blocks, 264u);
   ASSERT_EQ(known->shape.checks.size(), 2u);
   EXPECT_EQ(known->shape.checks[0].message, "x must not be negative");

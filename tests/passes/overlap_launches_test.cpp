@@ -1,6 +1,5 @@
 // A kernel that may start early waits before anything that touches memory; what cannot wait is left as it is.
 #include <cstdint>
-#include <limits>
 #include <tuple>
 
 #include "passes/pass_support.hpp"
@@ -101,20 +100,16 @@ TEST(OverlapLaunches, NotAKernelThatTouchesNoMemory) {
 
 TEST(OverlapLaunches, TheLastPassAndASwitch) {
   using passes::Overlap;
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  for (const auto& [wanted, early, waits, tells] : {std::tuple{Overlap::Never, std::int64_t{0}, 0u, 0u},
-                                                    {Overlap::WhereItPays, most, 1u, 0u},
-                                                    {Overlap::Always, most, 1u, 1u},
-                                                    {Overlap::CodeOnly, 0, 1u, 1u},
-                                                    {Overlap::WaitOnly, most, 1u, 0u},
-                                                    {Overlap::TellLate, most, 1u, 1u}}) {
+  for (const auto& [wanted, waits, tells] : {std::tuple{Overlap::Never, 0u, 0u},
+                                             {Overlap::WhereItPays, 1u, 0u},
+                                             {Overlap::Always, 1u, 1u},
+                                             {Overlap::WaitOnly, 1u, 0u}}) {
     Accesses a;
     passes::Tuning tuning;
     tuning.overlap = wanted;
     const passes::Choices choices = passes::optimize(a.k.module, kHopper, &tuning);
     EXPECT_EQ(problems_of(a.k.module), "");
     EXPECT_EQ(choices.overlaps, waits > 0);
-    EXPECT_EQ(choices.early_blocks, early);
     EXPECT_EQ(count(*a.f, Op::GdcWaitTko), waits);
     EXPECT_EQ(count(*a.f, Op::GdcLaunchDependentsTko), tells);
   }
@@ -140,28 +135,14 @@ ir::Function& tiles(Kernel& k, std::int32_t elements, bool loop = false) {
   }
   return k.function();
 }
-/// Most blocks of an early launch of it.
-std::int64_t most_early_blocks(std::int32_t elements, bool loop = false) {
-  Kernel k;
-  return passes::early_blocks(tiles(k, elements, loop));
-}
-
-TEST(OverlapLaunches, ManyShortBlocksStartLate) {
-  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
-  EXPECT_GT(most_early_blocks(128), 1500);
-  EXPECT_LT(most_early_blocks(128), 10000);
-  EXPECT_LT(most_early_blocks(128), most_early_blocks(512)) << "the memory is nearly as slow";
-  EXPECT_LT(most_early_blocks(512), 20000) << "rows of 1024 in bf16";
-  EXPECT_EQ(most_early_blocks(1024), any) << "the memory is slower anyway";
-  EXPECT_EQ(most_early_blocks(128, true), any) << "a loop takes its time";
-}
-
-TEST(OverlapLaunches, ShortBlocksDoNotEvenWait) {
-  for (const std::int32_t elements : {128, 1024}) {
+TEST(OverlapLaunches, LongBlocksOfOneStepTellTheirSuccessor) {
+  for (const auto& [elements, loop, tells] :
+       {std::tuple{128, false, 0u}, {512, false, 0u}, {8192, false, 1u}, {128, true, 0u}, {8192, true, 0u}}) {
     Kernel k;
-    const ir::Function& f = tiles(k, elements);
-    EXPECT_EQ(passes::optimize(k.module, kHopper).overlaps, elements == 1024);
-    EXPECT_EQ(count(f, Op::GdcWaitTko), elements == 1024 ? 1u : 0u);
+    const ir::Function& f = tiles(k, elements, loop);
+    EXPECT_TRUE(passes::optimize(k.module, kHopper).overlaps) << elements;
+    EXPECT_EQ(count(f, Op::GdcWaitTko), 1u) << elements;
+    EXPECT_EQ(count(f, Op::GdcLaunchDependentsTko), tells) << elements << (loop ? " in a loop" : "");
   }
 }
 

@@ -15,15 +15,13 @@ enum class AccessPath : std::uint8_t {
   Pointer,  ///< a tile of pointers, with masks along the axes that are not in bounds
 };
 
-/// Whether launches start before their predecessor in the stream has ended (docs/compiler/overlap_launches.md). The
-/// last three are for measurements.
+/// Whether launches start before their predecessor in the stream has ended, and whether their blocks tell the device
+/// that their successor may be scheduled beside them (docs/compiler/overlap_launches.md).
 enum class Overlap : std::uint8_t {
   Never,
-  WhereItPays,  ///< depends on the number of blocks of a launch
-  Always,
-  CodeOnly,  ///< code that could, launched without
-  WaitOnly,  ///< always, but no block says that the successor may be scheduled
-  TellLate,  ///< always; blocks say it before their last access
+  WhereItPays,  ///< starts early; tells if its blocks have one step and move much
+  Always,       ///< starts early and tells
+  WaitOnly,     ///< starts early
 };
 
 /// What a tuner or a user overrides. What is not set is decided by the passes.
@@ -52,7 +50,6 @@ struct Choices {
   int persistent_blocks = 1;
   /// The kernel waits by itself for what precedes it in its stream, so it may be launched before that has ended.
   bool overlaps = false;
-  std::int64_t early_blocks = 0;  ///< launches of at most so many blocks are, where it overlaps
   bool operator==(const Choices&) const = default;
 };
 

@@ -63,11 +63,8 @@ void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 
 /// Lets the kernel start before its predecessor in the stream has ended: it waits by itself before its first access of
 /// memory. Needs sm_90 and bytecode 13.4. True if it does now: it may be launched with programmatic serialization.
-/// `how` (not Never) says whether its blocks allow the next kernel to be scheduled when they start, late, or not at
-/// all.
+/// `how` (not Never) says whether its blocks allow the next kernel to be scheduled when they start.
 bool overlap_launches(ir::Function&, const Target&, Overlap how = Overlap::WhereItPays);
-/// The largest number of blocks of a launch whose early start gains more than it costs.
-std::int64_t early_blocks(const ir::Function&);
 
 /// Reverses the numbers of the blocks where their work rises with them. After choose_hints. True if it did.
 bool order_blocks(ir::Function&);

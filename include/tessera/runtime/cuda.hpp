@@ -74,9 +74,6 @@ struct KernelImage {
   /// written, and before it writes at all (memory is used again in the stream's order), so it may start before that one
   /// has ended. Without effect if its code contains no such instruction.
   bool programmatic_launch = false;
-  /// Launches of more blocks start when the predecessor has ended all the same: blocks of early launches are started at
-  /// half the rate.
-  std::uint64_t most_early_blocks = ~std::uint64_t{0};
 };
 
 inline constexpr int kMaxArguments = 500;  ///< 4 KB of parameters are what every driver takes: 512 slots of 8 bytes

@@ -59,8 +59,7 @@ class CudaKernel final : public Launchable {
         label_(image.label),
         module_(context, image),
         num_args_(static_cast<std::size_t>(image.num_args)),
-        most_early_blocks_(image.programmatic_launch && waits_for_predecessor(image.cubin) ? image.most_early_blocks
-                                                                                           : 0),
+        starts_early_(image.programmatic_launch && waits_for_predecessor(image.cubin)),
         checks_(image.error_record ? std::make_shared<const std::vector<Check>>(image.checks) : nullptr) {
     check(context.driver().cuModuleGetFunction(&function_, module_.get(), image.entry.c_str()), "cuModuleGetFunction",
           "finding the kernel");
@@ -89,8 +88,7 @@ class CudaKernel final : public Launchable {
     }
     // Behind anything but a kernel (a wait for another stream, a copy) an early start gains nothing, and nothing has to
     // be known of what the driver makes of it.
-    const std::uint64_t blocks = std::uint64_t{c.grid.x} * c.grid.y * c.grid.z;
-    const bool early = blocks <= most_early_blocks_ && state != nullptr && state->behind_kernel();
+    const bool early = starts_early_ && state != nullptr && state->behind_kernel();
     start(c, pointers.data(), state != nullptr ? state->submission().where : SourceLocation(), early);
     if (state != nullptr) state->enqueued_kernel();
   }
@@ -132,7 +130,7 @@ class CudaKernel final : public Launchable {
   Module module_;
   CUfunction function_ = nullptr;
   std::size_t num_args_;
-  std::uint64_t most_early_blocks_;
+  bool starts_early_;
   std::shared_ptr<const std::vector<Check>> checks_;
   KernelResources resources_;
 };

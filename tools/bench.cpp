@@ -1,7 +1,6 @@
 // `tessera bench`: walks over sizes of the library's kernels, or of a program of the user's that offers cases
 // (tessera/measure), in a process of their own, and shows rates beside the device's roof.
-#include <unistd.h>
-
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -46,45 +45,50 @@ struct Options {
   std::vector<std::string> values, program;
 };
 
-bool parse(Words words, Options& o) {
+/// An option that has a value.
+void set_option(Options& o, Words words, std::size_t& i) {
+  const std::string word = words[i];
+  if (word == "--device")
+    o.device = value_of(words, i);
+  else if (word == "--ms")
+    number_of(word, o.ms = value_of(words, i), 0);
+  else if (word == "--most-ms")
+    o.most_ms = number_of(word, value_of(words, i), 0);
+  else if (word == "--svg")
+    o.svg = value_of(words, i);
+  else if (word == "--json")
+    o.json = value_of(words, i);
+  else
+    throw UsageError(concat("there is no option ", word));
+}
+
+Options parse(Words words) {
+  Options o;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string word = words[i];
     if (word == "--") {
       o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-      if (o.program.empty()) return false;
+      if (o.program.empty()) throw UsageError("expected a program behind --");
       break;
     }
-    if (word == "--list") {
+    if (word == "--list")
       o.list = true;
-    } else if (word.starts_with("--")) {
-      if (i + 1 == words.size()) return false;
-      const std::string value = words[++i];
-      if (word == "--device")
-        o.device = value;
-      else if (word == "--ms")
-        o.ms = value;
-      else if (word == "--most-ms")
-        o.most_ms = std::atof(value.c_str());
-      else if (word == "--svg")
-        o.svg = value;
-      else if (word == "--json")
-        o.json = value;
-      else
-        return false;
-    } else if (word.find('=') != std::string::npos) {
+    else if (word.starts_with("-"))
+      set_option(o, words, i);
+    else if (word.find('=') != std::string::npos)
       o.values.push_back(word);
-    } else if (o.kernel.empty()) {
+    else if (o.kernel.empty())
       o.kernel = word;
-    } else {
-      return false;
-    }
+    else
+      throw UsageError(concat("expected one kernel, found ", o.kernel, " and ", word));
   }
-  return o.list || !o.kernel.empty();
+  if (!o.list && o.kernel.empty()) throw UsageError("expected a kernel; tessera bench --list names them");
+  return o;
 }
 
 std::vector<std::string> command(const Options& o, std::vector<std::string> more) {
   std::vector<std::string> words = o.program;
-  if (words.empty()) words = {"/proc/self/exe", "bench-library"};
+  if (words.empty()) words = {"/proc/self/exe", "bench-library", "--strict"};
   if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -200,7 +204,14 @@ Panel panel_of(const Options& o, const std::string& device, const std::string& a
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
   out << text;
-  if (!out.flush()) throw IoError(concat("cannot write ", path));
+  if (!out.flush()) throw IoError(concat("cannot write ", path, ": ", std::strerror(errno)));
+}
+
+/// Before anything is measured: what could not be kept would have been measured for nothing.
+void expect_writable(const std::string& path) {
+  if (path.empty() || path == "-") return;
+  if (!std::ofstream(path, std::ios::binary | std::ios::app))
+    throw IoError(concat("cannot write ", path, ": ", std::strerror(errno)));
 }
 
 std::string json_of(const Options& o, const std::string& device, const std::vector<Measured>& all) {
@@ -222,6 +233,7 @@ bool run_series(const Options& o, Coprocess& program, bool quiet, Measured& m) {
     program.send(concat("run ", o.kernel, " ", words));
     const auto answer = program.receive();
     if (!answer) return false;
+    if (const std::string why = field(*answer, "refused"); !why.empty()) throw std::runtime_error(why);
     m.runs.push_back(read_run(*answer, m.series.at[i]));
     if (!quiet) print_run(words, m.runs.back());
     if (m.runs.back().ms <= o.most_ms || i + 1 == m.series.words.size()) continue;
@@ -235,6 +247,8 @@ int bench(const Options& o, bool one_size) {
   Sweep sweep(default_sweep(o));
   for (const std::string& word : o.values) sweep.set(word);
   if (one_size) sweep.keep_first();
+  expect_writable(o.svg);
+  expect_writable(o.json);
   Coprocess program(command(o, {"--ms", o.ms, "--serve"}));
   const auto greeting = program.receive();
   if (!greeting) throw Error("ConfigError", "the benchmark program does not start", {});
@@ -265,14 +279,12 @@ int bench(const Options& o, bool one_size) {
 }  // namespace
 
 int bench_command(Words words, bool one_size) {
-  Options o;
-  const bool help = words.size() == 1 && std::strcmp(words[0], "--help") == 0;
-  if (help || !parse(words, o)) {
-    std::fputs(kUsage, help ? stdout : stderr);
-    return help ? 0 : 2;
-  }
-  if (o.list) return default_sweep(o), 0;
-  return bench(o, one_size);
+  if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
+  try {
+    const Options o = parse(words);
+    if (o.list) return default_sweep(o), 0;
+    return bench(o, one_size);
+  } catch (const UsageError& error) { return refuse("bench", error, kUsage); }
 }
 
 }  // namespace tessera

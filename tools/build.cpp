@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <span>
@@ -15,6 +13,7 @@
 
 #include "collecting.hpp"
 #include "commands.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/cubin.hpp"
 
@@ -28,33 +27,39 @@ constexpr const char* kUsage =
     "tessera build --list FILE\n"
     "    what is in a bundle\n";
 
+constexpr double kMostJobs = 1024;
+
 struct Options {
   std::string output, gpus = "sm_90", list;
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   std::vector<char*> program;
 };
 
-bool parse(Words words, Options& o) {
+Options parse(Words words) {
+  Options o;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string word = words[i];
     if (word == "--") {
       o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-      return !o.program.empty() && !o.output.empty();
+      if (o.program.empty()) throw UsageError("expected a program behind --");
+      if (o.output.empty()) throw UsageError("expected -o FILE, where the bundle goes");
+      return o;
     }
-    if (i + 1 == words.size()) return false;
-    const char* value = words[++i];
     if (word == "-o")
-      o.output = value;
+      o.output = value_of(words, i);
     else if (word == "--gpu")
-      o.gpus = value;
+      check_gpus(o.gpus = value_of(words, i));
     else if (word == "--list")
-      o.list = value;
+      o.list = value_of(words, i);
     else if (word == "-j")
-      o.jobs = static_cast<unsigned>(std::max(1, std::atoi(value)));
+      o.jobs = static_cast<unsigned>(std::min(number_of(word, value_of(words, i), 1), kMostJobs));
     else
-      return false;
+      throw UsageError(
+          concat(word.starts_with("-") ? "there is no option " : "expected -- before the program, found ", word));
   }
-  return !o.list.empty() && o.output.empty();
+  if (o.list.empty()) throw UsageError("expected -o FILE ... -- PROGRAM, or --list FILE");
+  if (!o.output.empty()) throw UsageError("--list FILE and -o FILE exclude each other");
+  return o;
 }
 
 /// Assembles all, `jobs` at a time; the first failure ends it.
@@ -102,15 +107,11 @@ int list_bundle(const std::string& path) {
 }  // namespace
 
 int build_command(Words words) {
+  if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
   Options o;
-  if (words.size() == 1 && std::strcmp(words[0], "--help") == 0) {
-    std::fputs(kUsage, stdout);
-    return 0;
-  }
-  if (!parse(words, o)) {
-    std::fputs(kUsage, stderr);
-    return 2;
-  }
+  try {
+    o = parse(words);
+  } catch (const UsageError& error) { return refuse("build", error, kUsage); }
   if (!o.list.empty()) return list_bundle(o.list);
   const TemporaryFolder folder;
   if (const int code = run_collecting(o.program, o.gpus, folder.path); code != 0) {

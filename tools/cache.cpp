@@ -48,11 +48,10 @@ int size(const jit::DiskCache& cache) {
 
 int cache_command(Words words) {
   const char* what = words.empty() ? "list" : words[0];
+  if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
+  if (words.size() > 1)
+    return refuse("cache", UsageError(std::string("one word at most, found also ") + words[1]), kUsage);
   const auto cache = jit::DiskCache::of_user();
-  if (std::strcmp(what, "--help") == 0 || words.size() > 1) {
-    std::fputs(kUsage, words.size() > 1 ? stderr : stdout);
-    return words.size() > 1 ? 2 : 0;
-  }
   if (!cache) {
     std::puts("the cache is switched off (TESSERA_CACHE=0), or there is no home folder to keep it in");
     return 0;
@@ -63,8 +62,7 @@ int cache_command(Words words) {
     std::printf("%zu kernels removed from %s\n", cache->clear(), cache->folder().c_str());
     return 0;
   }
-  std::fprintf(stderr, "tessera cache: unknown word %s\n%s", what, kUsage);
-  return 2;
+  return refuse("cache", UsageError(std::string("unknown word ") + what), kUsage);
 }
 
 }  // namespace tessera

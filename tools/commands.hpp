@@ -1,10 +1,27 @@
 // The tessera command's subcommands. Each takes what follows its name and returns the exit code.
 #pragma once
 #include <span>
+#include <stdexcept>
+#include <string>
 
 namespace tessera {
 
 using Words = std::span<char* const>;
+
+/// Words that a command makes no sense of; the message says which, what was expected, and comes before its usage.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+/// True where the only word is --help or -h.
+bool asks_for_help(Words words);
+/// Prints what is wrong with the words and how the command is used; the exit code for that.
+int refuse(const char* command, const UsageError& error, const char* usage);
+/// The word behind option number `i`, which becomes the number of that word. Throws UsageError if there is none.
+std::string value_of(Words words, std::size_t& i);
+/// `text` as a number of at least `least`; throws UsageError that names the option.
+double number_of(const std::string& option, const std::string& text, double least);
+/// Throws UsageError unless `text` is a list such as sm_90,sm_100.
+void check_gpus(const std::string& text);
 
 /// `tessera cache [list | size | clear]`: the compiled kernels on disk.
 int cache_command(Words words);

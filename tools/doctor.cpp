@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -96,11 +97,7 @@ void gpu_report() {
   }
 }
 
-void default_report() {
-  try {
-    std::printf("  %s\n", default_device().name().c_str());
-  } catch (const Error& error) { std::printf("  %s\n", error.message().c_str()); }
-}
+void default_report() { std::printf("  %s\n", default_device().name().c_str()); }
 
 void cache_report() {
   const auto cache = jit::DiskCache::of_user();
@@ -173,23 +170,30 @@ void verdict() {
   for (std::size_t i = 0; i < problems.size(); ++i) std::printf("%zu. %s\n", i + 1, problems[i].c_str());
 }
 
+/// A heading and what is below it. An error (a knob with a value that makes no sense) is one of the findings: the other
+/// parts are still of use.
+void section(const char* heading, void (*report)()) {
+  std::puts(heading);
+  try {
+    report();
+  } catch (const Error& error) {
+    std::printf("  %s\n", error.message().c_str());
+    const std::string problem = concat(error.message(), "\n    correct it, or unset it");
+    if (std::find(problems.begin(), problems.end(), problem) == problems.end()) problems.push_back(problem);
+  }
+}
+
 }  // namespace
 
 int doctor() {
   std::printf("CPU\n  %u processors; kernels run here without anything else\n", std::thread::hardware_concurrency());
-  std::puts("GPUs");
-  gpu_report();
-  std::puts("Device used where a program names none");
-  default_report();
-  std::puts("Assembler for GPUs (tileiras)");
-  assembler_report();
-  std::puts("Compiled kernels on disk");
-  cache_report();
+  section("GPUs", gpu_report);
+  section("Device used where a program names none", default_report);
+  section("Assembler for GPUs (tileiras)", assembler_report);
+  section("Compiled kernels on disk", cache_report);
   bundle_report();
-  std::puts("Profiler");
-  profiler_report();
-  std::puts("Knobs");
-  knob_report();
+  section("Profiler", profiler_report);
+  section("Knobs", knob_report);
   std::puts("Result");
   verdict();
   return 0;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <span>
@@ -39,7 +38,7 @@ struct Options {
 };
 
 /// The value of "Key:  'value'" in a line of YAML; empty if it has another key.
-std::string value_of(const std::string& line, const std::string& key) {
+std::string yaml_value(const std::string& line, const std::string& key) {
   std::size_t at = line.find_first_not_of(" -");
   if (at == std::string::npos || line.compare(at, key.size() + 1, key + ":") != 0) return "";
   at = line.find_first_not_of(" '", at + key.size() + 1);
@@ -77,7 +76,7 @@ void print_remarks(const std::string& yaml) {
     } else {
       for (const auto& [key, field] :
            {std::pair{"Name", &name}, {"Remark", &text}, {"Instruction", &instruction}, {"Shape", &shape}}) {
-        if (std::string value = value_of(line, key); !value.empty()) *field = std::move(value);
+        if (std::string value = yaml_value(line, key); !value.empty()) *field = std::move(value);
       }
     }
   }
@@ -112,33 +111,40 @@ void explain(const jit::Collected& kernel) {
 
 namespace {
 
-bool parse(Words words, Options& o) {
+Options parse(Words words) {
+  Options o;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string word = words[i];
     if (word == "--") {
       o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-      return !o.program.empty() && o.kernel.empty() && o.values.empty();
+      if (o.program.empty()) throw UsageError("expected a program behind --");
+      if (!o.kernel.empty() || !o.values.empty())
+        throw UsageError("a kernel of the library or a program, not both; --kernel NAME chooses among a program's");
+      return o;
     }
-    const bool has_value = i + 1 < words.size();
-    if (word == "--gpu" && has_value)
-      o.gpus = words[++i];
-    else if (word == "--kernel" && has_value)
-      o.filter = words[++i];
-    else if (word == "--device" && has_value)
-      o.device = words[++i];
-    else if (word.find('=') != std::string::npos && !word.starts_with("--"))
+    if (word == "--gpu")
+      check_gpus(o.gpus = value_of(words, i));
+    else if (word == "--kernel")
+      o.filter = value_of(words, i);
+    else if (word == "--device")
+      o.device = value_of(words, i);
+    else if (word.starts_with("-"))
+      throw UsageError(concat("there is no option ", word));
+    else if (word.find('=') != std::string::npos)
       o.values.push_back(word);
-    else if (o.kernel.empty() && !word.starts_with("--"))
+    else if (o.kernel.empty())
       o.kernel = word;
     else
-      return false;
+      throw UsageError(concat("expected one kernel, found ", o.kernel, " and ", word));
   }
-  return !o.kernel.empty();
+  if (o.kernel.empty()) throw UsageError("expected a kernel of the library (tessera bench --list), or -- PROGRAM");
+  return o;
 }
 
 /// A case of the library as a program's words: small, and run once.
 std::vector<std::string> library_words(const Options& o) {
-  std::vector<std::string> words = {"/proc/self/exe", "bench-library", "--device", "cpu", "--ms", "0", "run", o.kernel};
+  std::vector<std::string> words = {
+      "/proc/self/exe", "bench-library", "--strict", "--device", "cpu", "--ms", "0", "run", o.kernel};
   words.insert(words.end(), o.values.begin(), o.values.end());
   words.emplace_back("one_set=1");
   return words;
@@ -148,7 +154,8 @@ std::vector<std::string> library_words(const Options& o) {
 std::size_t explain_all(const Options& o, const std::vector<char*>& program) {
   const TemporaryFolder folder;
   if (const int code = run_collecting(program, o.gpus, folder.path, o.program.empty()); code != 0) {
-    std::fprintf(stderr, "tessera explain: %s ended with code %d; what it launched until then:\n", program[0], code);
+    const char* name = o.program.empty() ? o.kernel.c_str() : program[0];
+    std::fprintf(stderr, "tessera explain: %s ended with code %d; what it launched until then:\n", name, code);
   }
   std::size_t shown = 0;
   std::puts("");
@@ -173,12 +180,11 @@ int measure(const Options& o) {
 }  // namespace
 
 int explain_command(Words words) {
+  if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
   Options o;
-  const bool asked = words.size() == 1 && std::strcmp(words[0], "--help") == 0;
-  if (asked || !parse(words, o)) {
-    std::fputs(kUsage, asked ? stdout : stderr);
-    return asked ? 0 : 2;
-  }
+  try {
+    o = parse(words);
+  } catch (const UsageError& error) { return refuse("explain", error, kUsage); }
   std::vector<std::string> library = library_words(o);
   std::vector<char*> program = o.program;
   if (program.empty()) {

@@ -46,13 +46,16 @@ int main(int argc, char** argv) {
     if (is("bench-library")) return bench_library(argc - 1, argv + 1);
     if (is("tune")) return tessera::tune_command(words);
     if (is("explain")) return tessera::explain_command(words);
+    if (is("doctor") && words.empty()) return tessera::doctor();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tessera %s: %s\n", argv[1], error.what());
     return 1;
   }
-  if (argc != 2) return usage(stderr);
-  if (is("doctor")) return tessera::doctor();
-  if (is("help") || is("--help") || is("-h")) return usage(stdout);
-  std::fprintf(stderr, "tessera: unknown command %s\n", argv[1]);
+  const bool doctor_help = is("doctor") && tessera::asks_for_help(words);
+  if (doctor_help || is("help") || is("--help") || is("-h")) return usage(stdout);
+  if (is("doctor"))
+    std::fprintf(stderr, "tessera doctor: takes no arguments, found %s\n", words[0]);
+  else
+    std::fprintf(stderr, "tessera: unknown command %s\n", argv[1]);
   return usage(stderr);
 }

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -13,6 +12,7 @@
 #include "commands.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/jit/tuning_use.hpp"
 #include "tune_cases.hpp"
 
 namespace tessera {
@@ -81,6 +81,8 @@ constexpr const char* kPlan[] = {"gemm n=4096",
                                  "gemm n=3072",
                                  "gemm n=5120"};
 
+constexpr double kLeastSeconds = 1e-3, kMostJobs = 1024;
+
 struct Command {
   TuneOptions options;
   std::vector<std::string> asked;
@@ -105,7 +107,8 @@ std::string* text_option(Command& c, const std::string& word) {
   return nullptr;
 }
 
-bool parse(Words words, Command& c) {
+Command parse(Words words) {
+  Command c;
   std::string kernel;
   const auto end_kernel = [&] {
     if (!kernel.empty()) c.asked.push_back(kernel);
@@ -113,20 +116,17 @@ bool parse(Words words, Command& c) {
   };
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string word = words[i];
-    const bool last = i + 1 == words.size();
     if (std::string* text = text_option(c, word)) {
-      if (last) return false;
-      *text = words[++i];
-    } else if (word == "--seconds" || word == "-j") {
-      if (last) return false;
-      const double value = std::atof(words[++i]);
-      if (!(value > 0)) return false;
-      (word == "-j" ? (void)(c.options.jobs = static_cast<int>(value)) : (void)(c.seconds = value));
+      *text = value_of(words, i);
+    } else if (word == "--seconds") {
+      c.seconds = number_of(word, value_of(words, i), kLeastSeconds);
+    } else if (word == "-j") {
+      c.options.jobs = static_cast<int>(std::min(number_of(word, value_of(words, i), 1), kMostJobs));
     } else if (word == "--plan") {
       for (const char* shape : kPlan) c.asked.emplace_back(shape);
     } else if (word == "--list") {
       c.list = true;
-      if (!last) c.listed = words[++i];
+      if (i + 1 < words.size()) c.listed = words[++i];
     } else if (word == "--dry-run") {
       c.dry = true;
     } else if (word == "--again") {
@@ -134,7 +134,7 @@ bool parse(Words words, Command& c) {
     } else if (word == "-v") {
       c.all = true;
     } else if (word.starts_with("-")) {
-      return false;
+      throw UsageError(concat("there is no option ", word));
     } else {
       const bool ends = word.ends_with(",");
       if (ends) word.pop_back();
@@ -143,7 +143,9 @@ bool parse(Words words, Command& c) {
     }
   }
   end_kernel();
-  return c.list || !c.asked.empty();
+  if (!c.list && c.asked.empty()) throw UsageError("expected a kernel (tessera tune --list), or --plan");
+  if (c.options.hints != "-") jit::hint_combinations(c.options.hints);  // on the CPU nothing else would look at them
+  return c;
 }
 
 int list_kernels() {
@@ -163,9 +165,15 @@ int list_records(const std::string& path) {
   return 0;
 }
 
+/// `arguments` of a case names all of them: "n=4096 m=n".
+bool has_key(const TuneCase& c, const std::string& key) {
+  return concat(" ", c.arguments).find(concat(" ", key, "=")) != std::string::npos;
+}
+
 TuningReport run(const std::string& asked, const TuneOptions& options) {
   measure::Args args;
   std::string name;
+  std::vector<std::string> keys;
   for (std::size_t at = 0; at < asked.size();) {
     const std::size_t end = std::min(asked.find(' ', at), asked.size());
     const std::string word = asked.substr(at, end - at);
@@ -174,12 +182,16 @@ TuningReport run(const std::string& asked, const TuneOptions& options) {
     if (name.empty() && equals == std::string::npos)
       name = word;
     else if (equals != std::string::npos)
-      args.set(word.substr(0, equals), word.substr(equals + 1));
+      args.set(keys.emplace_back(word.substr(0, equals)), word.substr(equals + 1));
     else
       throw std::runtime_error(concat("expected key=value, found ", word, " (kernels are separated by a comma)"));
   }
   for (const TuneCase& c : all_cases()) {
-    if (name == c.name) return c.run(args, options);
+    if (name != c.name) continue;
+    for (const std::string& key : keys) {
+      if (!has_key(c, key)) throw std::runtime_error(concat(name, " has no argument ", key, ", only ", c.arguments));
+    }
+    return c.run(args, options);
   }
   throw std::runtime_error(concat("there is no kernel \"", name, "\" to tune; tessera tune --list names them"));
 }
@@ -270,17 +282,16 @@ int tune_all(const Command& c) {
 }  // namespace
 
 int tune_command(Words words) {
+  if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
   Command c;
-  if (!parse(words, c)) {
-    const bool asked = words.size() == 1 && std::strcmp(words[0], "--help") == 0;
-    std::fputs(kUsage, asked ? stdout : stderr);
-    return asked ? 0 : 2;
-  }
+  try {
+    c = parse(words);
+  } catch (const UsageError& error) { return refuse("tune", error, kUsage); }
   if (c.list) return c.listed.empty() ? list_kernels() : list_records(c.listed);
   c.options.keep = !c.again;
   if (c.dry) {
     c.options.only_compile = c.gpu.starts_with("sm_") ? std::atoi(c.gpu.c_str() + 3) : 0;
-    if (c.options.only_compile <= 0) throw std::runtime_error("expected a GPU such as sm_90, found " + c.gpu);
+    if (c.options.only_compile <= 0) throw std::runtime_error(concat("--gpu takes a GPU such as sm_90, found ", c.gpu));
     set_default_device(Device::cpu());
   }
   std::printf("on %s\n", c.dry ? c.gpu.c_str() : default_device().name().c_str());

@@ -9,19 +9,29 @@
 namespace tessera::measure {
 
 void Args::set(std::string key, std::string value) {
-  for (auto& [k, v] : values_) {
-    if (k != key) continue;
-    v = std::move(value);
+  for (Entry& e : values_) {
+    if (e.key != key) continue;
+    e.value = std::move(value);
     return;
   }
-  values_.emplace_back(std::move(key), std::move(value));
+  values_.push_back({std::move(key), std::move(value)});
 }
 
 const std::string* Args::find(const std::string& key) const {
-  for (const auto& [k, v] : values_) {
-    if (k == key) return &v;
+  for (const Entry& e : values_) {
+    if (e.key != key) continue;
+    e.read = true;
+    return &e.value;
   }
   return nullptr;
+}
+
+std::string Args::unread() const {
+  std::string keys;
+  for (const Entry& e : values_) {
+    if (!e.read) keys += concat(keys.empty() ? "" : ", ", e.key);
+  }
+  return keys;
 }
 
 std::int64_t Args::number(const std::string& key, std::int64_t otherwise) const {

@@ -1,6 +1,7 @@
 // The benchmark program: commands in, lines of JSON out.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <iostream>
@@ -8,11 +9,14 @@
 #include <stdexcept>
 
 #include "measure/device_clock.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/measure/measure.hpp"
 #include "tessera/measure/roofline.hpp"
 
 namespace tessera::measure {
 namespace {
+
+constexpr double kLongestMs = 1e9;
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -39,8 +43,9 @@ struct Figures {
 
 class Bench {
  public:
-  Bench(Device device, double budget_ms, const std::vector<Case>& cases)
-      : device_(device), stream_(device), clock_(stream_), budget_ms_(budget_ms), cases_(cases) {}
+  /// `strict`: arguments that a case does not know are refused.
+  Bench(Device device, double budget_ms, bool strict, const std::vector<Case>& cases)
+      : device_(device), stream_(device), clock_(stream_), budget_ms_(budget_ms), strict_(strict), cases_(cases) {}
 
   /// One command: the name of a case and its arguments. Why it failed; empty if it did not.
   std::string run(const std::string& command) {
@@ -51,8 +56,9 @@ class Bench {
     } catch (const std::exception& e) {
       prepared_.clear();
       failure = e.what();
-      std::printf("{\"name\": \"%s\", \"arguments\": \"%s\", \"failed\": \"%s\"}\n", name_.c_str(), arguments_.c_str(),
-                  escaped(e.what()).c_str());
+      const bool refused = dynamic_cast<const std::invalid_argument*>(&e) != nullptr;
+      std::printf("{\"name\": \"%s\", \"arguments\": \"%s\", \"%s\": \"%s\"}\n", name_.c_str(), arguments_.c_str(),
+                  refused ? "refused" : "failed", escaped(e.what()).c_str());
     }
     std::fflush(stdout);
     return failure;
@@ -90,7 +96,10 @@ class Bench {
     }
     for (const Case& c : cases_) {
       if (name_ != c.name) continue;
+      args.number("one_set", 0);  // every case may be given it
       p_ = c.prepare(args);
+      if (const std::string wrong = args.unread(); strict_ && !wrong.empty())
+        throw std::invalid_argument(concat(name_, " has no argument ", wrong));
       p_.launch(0, stream_);
       stream_.synchronize();
       if (p_.check) accuracy_ = p_.check();
@@ -130,6 +139,7 @@ class Bench {
   Stream stream_;
   DeviceClock clock_;
   double budget_ms_;
+  bool strict_;
   const std::vector<Case>& cases_;
   Prepared p_;
   Accuracy accuracy_;
@@ -153,13 +163,18 @@ int serve(Bench& bench) {
 int run(int argc, char** argv, const std::vector<Case>& cases) {
   std::string device, command;
   double ms = 150;
-  bool serving = false;
+  bool serving = false, strict = false;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
     if (a == "--device" && i + 1 < argc) {
       device = argv[++i];
     } else if (a == "--ms" && i + 1 < argc) {
-      ms = std::stod(argv[++i]);
+      char* end = nullptr;
+      ms = std::strtod(argv[++i], &end);
+      if (end == argv[i] || *end != '\0' || !(ms >= 0 && ms <= kLongestMs))
+        throw std::runtime_error(concat("--ms takes a number of milliseconds, found ", argv[i]));
+    } else if (a == "--strict") {
+      strict = true;
     } else if (a == "--serve") {
       serving = true;
     } else if (a == "--list") {
@@ -168,13 +183,14 @@ int run(int argc, char** argv, const std::vector<Case>& cases) {
     } else if (a == "run" && i + 1 < argc) {
       while (++i < argc) command += (command.empty() ? "" : " ") + std::string(argv[i]);
     } else {
-      std::fprintf(stderr, "usage: %s [--device cuda|cpu] [--ms N] --list | --serve | run NAME key=value ...\n",
+      std::fprintf(stderr,
+                   "usage: %s [--device cuda|cpu] [--ms N] [--strict] --list | --serve | run NAME key=value ...\n",
                    argv[0]);
       return 2;
     }
   }
   if (!device.empty()) set_default_device(runtime::parse_device(device));
-  Bench bench(default_device(), ms, cases);
+  Bench bench(default_device(), ms, strict, cases);
   if (serving) {
     const Device used = default_device();
     std::printf("{\"device\": \"%s\", \"roof\": \"%s\"}\n", escaped(device_description(used)).c_str(),

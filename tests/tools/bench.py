@@ -78,6 +78,19 @@ expect("--most-ms" in quick("add", "n=1024,2048", "dtype=f32", "--most-ms", "0")
 expect("no kernel nothing" in quick("nothing", code=1), "an unknown kernel")
 expect("range" in quick("add", "n=9..3", code=1), "a range that is none")
 expect("whole number" in quick("add", "n=many", "dtype=f32", code=1), "a size that is no number")
+expect("gemm has no argument N" in quick("gemm", "N=64", code=1), "a misspelt argument of the library's")
+expect("wrong=2" in quick("saxpy", "n=1024", "wrong=2", "spare=1", "--", OWN, code=1), "a program's own may be any")
+for words, what in (
+    (("--ms", "x"), "--ms takes a number"),
+    (("--most-ms", "-1"), "--most-ms takes a number"),
+    (("--bogus",), "no option --bogus"),
+    (("sub",), "found add and sub"),
+    (("--device",), "a value behind --device"),
+):
+    expect(what in run("add", *words, code=2), f"{words} are refused by name")
+for option in ("--json", "--svg"):
+    text = quick("add", "n=1024", option, "/nowhere/file", code=1)
+    expect("cannot write /nowhere/file: No such" in text and "GB/s" not in text, "told before anything is measured", text)
 expect("cannot start" in run("x", "--", "/nowhere/program", code=1), "a program that is not there")
 expect("tessera bench" in run(code=2) and "tessera bench" in run("add", "--device", code=2) and "tessera bench" in run("--help"), "usage")
 print("tables, charts, figures and errors are as they should be")

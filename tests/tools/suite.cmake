@@ -33,6 +33,11 @@ add_test(NAME tools.doctor_missing COMMAND tessera_command doctor)
 set_tests_properties(tools.doctor_missing PROPERTIES LABELS tools
                      ENVIRONMENT "TESSERA_TILEIRAS=/nowhere/tileiras;TESSERA_DEVIZE=cpu"
                      PASS_REGULAR_EXPRESSION "TESSERA_DEVIZE\n +no knob.*Result\n.*no assembler that can[^\n]*\n +run scripts/get-tileiras.sh\n")
+# A knob that makes no sense is one of the findings, not the end.
+add_test(NAME tools.doctor_wrong_knobs COMMAND tessera_command doctor)
+set_tests_properties(tools.doctor_wrong_knobs PROPERTIES LABELS tools
+                     ENVIRONMENT "TESSERA_CACHE_MB=-3;TESSERA_DEVICE=none"
+                     PASS_REGULAR_EXPRESSION "Profiler.*Knobs.*Result\nKernels run on.*TESSERA_DEVICE: .none. names no device.*TESSERA_CACHE_MB is .-3.; expected a whole number[^\n]*\n +correct it")
 # tessera explain of a library kernel, chosen as on the GPU (the CPU's own choice of tiles is another), and measured.
 add_test(NAME tools.explain_library COMMAND tessera_command explain gemm n=2048 m=2048 k=64 dtype=bf16)
 set_tests_properties(tools.explain_library PROPERTIES LABELS "tools+tileiras"
@@ -42,5 +47,10 @@ set_tests_properties(tools.explain_measured PROPERTIES LABELS "tools+tileiras"
                      PASS_REGULAR_EXPRESSION "kernel softmax_row for sm_90.*conditions.*load.*softmax on cpu.*rows=16 columns=1024.*GB/s +[0-9.]+ %")
 add_test(NAME tools.explain_wrong COMMAND tessera_command explain softmax columns=many)
 set_tests_properties(tools.explain_wrong PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "columns must be a whole number, found many")
+add_test(NAME tools.explain_misspelt COMMAND tessera_command explain softmax column=64)
+set_tests_properties(tools.explain_misspelt PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "softmax has no argument column")
+add_test(NAME tools.explain_gpus COMMAND tessera_command explain softmax --gpu sm_90,hopper)
+set_tests_properties(tools.explain_gpus PROPERTIES LABELS tools
+                     PASS_REGULAR_EXPRESSION "--gpu takes a list such as sm_90,sm_100, found sm_90,hopper")
 add_test(NAME tools.tune COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/tune.py $<TARGET_FILE:tessera_command>)
 set_tests_properties(tools.tune PROPERTIES LABELS tools)

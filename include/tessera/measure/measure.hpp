@@ -32,10 +32,16 @@ class Args {
   /// Throws std::runtime_error if the value is no whole number.
   std::int64_t number(const std::string& key, std::int64_t otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;
+  /// The keys that were set and that nobody has asked for, one behind the other: misspelt, as a rule.
+  std::string unread() const;
 
  private:
+  struct Entry {
+    std::string key, value;
+    mutable bool read = false;
+  };
   const std::string* find(const std::string& key) const;
-  std::vector<std::pair<std::string, std::string>> values_;
+  std::vector<Entry> values_;
 };
 
 /// A copyable function object; copies share what it holds.

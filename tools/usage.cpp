@@ -1,0 +1,44 @@
+// What is wrong with a command's words, said the same way by all commands.
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "commands.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+
+bool asks_for_help(Words words) {
+  return words.size() == 1 && (std::strcmp(words[0], "--help") == 0 || std::strcmp(words[0], "-h") == 0);
+}
+
+int refuse(const char* command, const UsageError& error, const char* usage) {
+  std::fprintf(stderr, "tessera %s: %s\n%s", command, error.what(), usage);
+  return 2;
+}
+
+std::string value_of(Words words, std::size_t& i) {
+  if (i + 1 >= words.size()) throw UsageError(concat("expected a value behind ", words[i]));
+  return words[++i];
+}
+
+double number_of(const std::string& option, const std::string& text, double least) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value >= least) return value;
+  throw UsageError(concat(option, " takes a number of at least ", least, ", found ", text));
+}
+
+void check_gpus(const std::string& text) {
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    const bool digits = word.size() > 3 && word.find_first_not_of("0123456789", 3) == std::string::npos;
+    if (!word.starts_with("sm_") || !digits || word.size() > 6)
+      throw UsageError(concat("--gpu takes a list such as sm_90,sm_100, found ", text));
+    at = end + 1;
+  }
+}
+
+}  // namespace tessera

@@ -28,9 +28,9 @@ struct Prepared {
 
 /// What a launch needs of a prepared module beside its code.
 struct CodeShape {
-  Digest identity{};               ///< of what the code follows from: equal ones are the same code
-  std::string entry;               ///< symbol in the cubin
-  int num_args = 0;                ///< without the error record's address
+  Digest identity{};          ///< of what the code follows from: equal ones are the same code
+  std::string entry;          ///< symbol in the cubin
+  int num_args = 0;           ///< without the error record's address
   bool starts_early = false;  ///< may start before what precedes it has ended: it waits by itself
   std::uint64_t persistent_blocks = 1;
   std::vector<passes::LoweredCheck> checks;

@@ -4,9 +4,9 @@
     peers.py --bench PROGRAM --out FILE [--quick | --full] [--groups a,b] [--device cuda|cpu] [--seconds N] [--jobs N]
     peers.py --precompile        compiles what torch.compile is asked for, for a later run
 
-PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds, Tessera and each peer once in each,
-in alternating order; the figure is the median of the rounds. Before, every case is run once by several
-processes at a time, so that compiling does not cost the measurements (and wrong results are known). Without PyTorch the
+PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds, Tessera and each peer once in
+each, in alternating order; the figure is the median of the rounds. Before, every case is run once by several processes
+at a time, so that compiling does not cost the measurements (and wrong results are known). Without PyTorch the
 peers are left out. With --device cpu the sizes are tiny: it shows that the programs work.
 """
 

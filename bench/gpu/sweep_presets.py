@@ -8,16 +8,16 @@ and (128x160) one less; 256 rows also by one CTA.
 
 gemm2: after that: what the plan chooses, beside what it has no measurement of.
 
-attention: tiles, pairs of processors that share keys, and what a pass does: products one step ahead (pipeline=0: not), the
-masked keys in a loop of their own (split=0: not), long blocks first (order=0: not). tile= is the plain kernel with a running
-maximum.
+attention: tiles, pairs of processors that share keys, and what a pass does: products one step ahead (pipeline=0: not),
+the masked keys in a loop of their own (split=0: not), long blocks first (order=0: not). tile= is the plain kernel with
+a running maximum.
 
 attention2: what the entry chooses by itself, beside one change each (128x128max: with a running maximum).
 
 decode2: one sequence alone.
 
-decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes; tiles of
-products of few rows (kOneRow, kFewRows); and for one kernel of each kind what starting before the predecessor's end
+decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes; tiles
+of products of few rows (kOneRow, kFewRows); and for one kernel of each kind what starting before the predecessor's end
 gives (overlap=0: without).
 
 few_rows2: products of few rows again, with the tiles and hints that the first sweep suggested.
@@ -76,8 +76,9 @@ def layers():
             best = max(fullness(m, n, *tile[:3]) for tile in tiles)
             full = [tile for tile in tiles if fullness(m, n, *tile[:3]) > (0.9 if m == 2048 else 0.85) * best]
             some = [f"tile={rows}x{columns}x64 | {hints}" for rows, columns, _, hints in full]
-            splits = ["impl=split_k row=3 parts=3", "impl=split_k row=7 parts=2,4"] if k >= 4096 and m * n < 1.4e6 else []
-            yield product(m, n, k, some + splits)
+            if k >= 4096 and m * n < 1.4e6:
+                some += ["impl=split_k row=3 parts=3", "impl=split_k row=7 parts=2,4"]
+            yield product(m, n, k, some)
 
 
 def parts():
@@ -181,7 +182,7 @@ def few_rows():
 
 
 def few_rows_again():
-    """Products of few rows whose table is still open, with each way of starting early."""
+    """Products of few rows whose table is still open, also where each tells its successor (overlap=2)."""
     first, second, third, fourth = LAYERS[:4]
     shape = lambda m, layer: f"linear m={m} n={layer[1]} k={layer[0]}"
     yield f"{shape(1, fourth)} : ; row=1,2; row=1 | warps=4; | overlap=2"
@@ -207,9 +208,9 @@ def odd_rows():
 
 def early_starts():
     """What an early start costs and gains: 0 never, 2 and the successor is told, 3 and it is not."""
-    for case in ("rms_norm rows=262144 columns=1024", "row_sum rows=131072 columns=1024", "layer_norm rows=8192 columns=16384",
-                 "gemm m=1024 n=1024 k=1024 dtype=bf16 layout=NT", "linear m=1 n=6144 k=2560",
-                 "decode batch=1 length=8192"):
+    for case in ("rms_norm rows=262144 columns=1024", "row_sum rows=131072 columns=1024",
+                 "layer_norm rows=8192 columns=16384", "gemm m=1024 n=1024 k=1024 dtype=bf16 layout=NT",
+                 "linear m=1 n=6144 k=2560", "decode batch=1 length=8192"):
         yield f"{case} : ; | overlap=0,2,3"
 
 

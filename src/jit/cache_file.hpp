@@ -1,5 +1,5 @@
-// The files of the disk cache: compiled kernels, and notes about recordings (shortcut.hpp). All numbers are
-// little-endian.
+// The files of the disk cache: compiled kernels, and notes about recordings (recording_notes.hpp). All
+// numbers are little-endian.
 //
 //   offset  0  8 bytes  "TSRCUBIN" or "TSRNOTES"
 //           8  u32      version of the format

@@ -27,7 +27,7 @@ inline constexpr int kOtherRegisters = 96;     // of a thread beside its accumul
 struct StepLoad {
   std::int64_t accumulators = 0, bytes = 0;
   std::int64_t rows = 0;        ///< of the results
-  std::int64_t left_bytes = 0;  ///< of those, what left operands are loaded from: the CTAs of a cluster share them out
+  std::int64_t left_bytes = 0;  ///< of bytes: what left operands are loaded from, which the CTAs of a cluster share out
   int products = 0;
   bool eight_bit = false;  ///< products of 8-bit floats
 };

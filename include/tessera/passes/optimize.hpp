@@ -53,9 +53,9 @@ struct Choices {
   bool operator==(const Choices&) const = default;
 };
 
-/// Optimizes every entry of `module` for `target`; run after apply_claims. For the CPU only clean-up is done. The
-/// module verifies afterwards, computes the same numbers (in approximate arithmetic: within its bounds), and needs
-/// bytecode 13.4 only if it did before. `tuning` null: defaults. Throws CompileError if an override is out of range.
+/// Optimizes every entry of `module` for `target`, after apply_claims; for the CPU that is clean-up alone. It verifies
+/// afterwards and computes the same numbers (in approximate arithmetic: within its bounds); operations of bytecode 13.4
+/// come in only if `target` reads them. `tuning` null: defaults. Throws CompileError if an override is out of range.
 Choices optimize(ir::Module& module, const Target& target, const Tuning* tuning = nullptr);
 
 }  // namespace tessera::passes

@@ -24,9 +24,10 @@ namespace {
 
 constexpr std::string_view kKernel = ".tsk", kNote = ".tsn", kTemporary = ".tmp-";
 constexpr std::int64_t kDefaultLimitMiB = 1024;
-constexpr std::int64_t kAbandoned = 600;            // seconds after which a temporary file's writer is dead
-constexpr std::int64_t kForgotten = 30 * 86400;     // seconds after which a note is not worth its place in a folder
-constexpr std::uint64_t kLargestFile = 1ull << 30;  // nothing sensible is larger
+constexpr std::int64_t kAbandoned = 600;         // seconds after which a temporary file's writer is dead
+constexpr std::int64_t kForgotten = 30 * 86400;  // seconds after which a note is not worth its place in a folder
+constexpr int kReading = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // a pipe in the folder must not block us
+constexpr std::uint64_t kLargestFile = 1ull << 30;                        // nothing sensible is larger
 
 struct File {
   int fd;
@@ -86,7 +87,7 @@ std::string path_of(const std::string& folder, const CacheKey& key, std::string_
 /// What `read` makes of the whole file. A file that it does not believe is removed; the others are marked as used.
 template <class F>
 auto find_file(const std::string& path, F&& read) -> decltype(read(std::vector<std::byte>())) {
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const File file(open(path.c_str(), kReading));
   if (file.fd < 0) return std::nullopt;
   decltype(read(std::vector<std::byte>())) found;
   if (auto bytes = read_whole(file.fd)) found = read(std::move(*bytes));
@@ -210,7 +211,7 @@ std::vector<CacheEntry> DiskCache::list() const {
     entry.file = f.path;
     entry.bytes = f.bytes;
     entry.last_use = f.seconds;
-    const File file(open(f.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    const File file(open(f.path.c_str(), kReading));
     auto bytes = file.fd < 0 ? std::nullopt : read_whole(file.fd);
     if (auto code = bytes ? read_cache_file(std::move(*bytes), nullptr) : std::nullopt) {
       entry.valid = true;

@@ -121,8 +121,10 @@ Code Kernel::make_code(Device device, std::uint64_t held) const {
   const bool bundled = !bundles().empty();
   const bool noted = a.notes && !bundled && env(Env::DUMP) == nullptr;
   const std::string gpu = gpu_name(target.sm), hints = hints_text(tuning);
-  if (const auto known = noted ? a.notes->code(held, target, hints) : std::nullopt)
+  if (const auto known = noted ? a.notes->code(held, target, hints) : std::nullopt) {
+    if (!a.kept) a.notes->keep(a.conditions);  // theirs was evicted or damaged, and every start would analyze again
     return generate(known->shape, known->code, device, options_);
+  }
   const analysis::Facts& facts = a.facts_of(*module_);
   std::optional<CachedCubin> ready;
   if (bundled) ready = find_in_bundles(bundle_key(*module_, a.contract, facts, held, gpu, tuning));

@@ -12,6 +12,7 @@
 #include "jit/recording_key.hpp"
 #include "tessera/base/bytes.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/runtime/cuda.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -49,6 +50,13 @@ bool read(BytesIn& in, std::array<std::byte, 32>& digest) {
   return in.good();
 }
 
+/// A checksum says that a note is as it was written, not that it was written by us: a launch must survive what it says.
+bool can_be(const CodeShape& shape) {
+  constexpr std::uint64_t kMostBlocks = 0x7FFFFFFF;  // of a grid along x
+  return !shape.entry.empty() && shape.num_args >= 0 && shape.num_args <= runtime::cuda::kMaxArguments &&
+         shape.persistent_blocks >= 1 && shape.persistent_blocks <= kMostBlocks;
+}
+
 bool read(std::span<const std::byte> note, CodeShape& shape, CacheKey& cubin) {
   BytesIn in(note);
   if (!read(in, cubin) || !read(in, shape.identity)) return false;
@@ -65,7 +73,7 @@ bool read(std::span<const std::byte> note, CodeShape& shape, CacheKey& cubin) {
     check.where.column = in.number<std::uint32_t>();
     shape.checks.push_back(std::move(check));
   }
-  return in.ended_well();
+  return in.ended_well() && can_be(shape);
 }
 
 }  // namespace

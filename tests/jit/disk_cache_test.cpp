@@ -271,6 +271,21 @@ TEST_F(DiskCacheTest, WhatCannotBeWrittenIsNotCached) {
   EXPECT_EQ(files(), 0u) << "a part of a file is left";
 }
 
+TEST_F(DiskCacheTest, WhatIsNoFileIsNotWaitedFor) {
+  const DiskCache c = cache();
+  ASSERT_TRUE(c.store(key(1), code(1)));
+  fs::remove(file_of(key(1)));
+  ASSERT_EQ(mkfifo(file_of(key(1)).c_str(), 0600), 0);
+  EXPECT_FALSE(c.find(key(1)).has_value());
+  EXPECT_TRUE(c.store(key(1), code(1)));
+  expect_equal(c.find(key(1)), code(1));
+  fs::remove(file_of(key(1)));
+  fs::create_directory(file_of(key(1)));
+  EXPECT_FALSE(c.find(key(1)).has_value());
+  EXPECT_FALSE(c.store(key(1), code(1)));
+  EXPECT_EQ(files(), 1u) << "a part of a file is left";
+}
+
 TEST_F(DiskCacheTest, AKilledWriterLeavesNothingForLong) {
   const DiskCache c = cache();
   ASSERT_TRUE(c.store(key(1), code(1)));

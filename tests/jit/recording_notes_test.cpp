@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <random>
 #include <set>
 
 #include "jit/build_id.hpp"
@@ -285,6 +286,39 @@ TEST_F(RecordingNotesTest, ANoteOfAnotherKindIsNotRead) {
   fs::rename(folder_ + "/aside", two[1]);
   EXPECT_FALSE(notes().conditions().has_value());
   EXPECT_FALSE(has_code(notes()));
+}
+
+TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
+  keep_all();
+  const auto kept = [&](const std::function<void(CodeShape&)>& change) {
+    CodeShape s = shape();
+    change(s);
+    notes().keep(5, gpu(), "", s, cubin_name());
+    return has_code(notes());
+  };
+  EXPECT_TRUE(kept([](CodeShape&) {}));
+  EXPECT_TRUE(kept([](CodeShape& s) { s.persistent_blocks = 0x7FFFFFFF; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.persistent_blocks = 0; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.persistent_blocks = std::uint64_t{1} << 31; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = -1; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = 1 << 20; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.entry.clear(); }));
+}
+
+/// Any bytes with a right checksum: read as nothing or as something that can be run, never as a crash.
+TEST_F(RecordingNotesTest, NoBytesAreTooWrong) {
+  const std::vector<std::byte> right = conditions().bytes();
+  std::mt19937 random(1);
+  const std::vector<std::uint64_t> slots(3, 5);
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<std::byte> wrong = right;
+    for (int n = 0; n < 1 + i % 4; ++n) wrong[random() % wrong.size()] = static_cast<std::byte>(random());
+    if (i % 5 == 0) wrong.resize(random() % (wrong.size() + 1));
+    const auto read = analysis::LaunchConditions::read(wrong);
+    if (!read) continue;
+    (void)read->evaluate(slots);
+    (void)read->slot_mask(random() % 4);
+  }
 }
 
 TEST_F(RecordingNotesTest, ANoteWithoutItsCubinIsNoCode) {

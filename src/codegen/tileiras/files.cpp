@@ -67,9 +67,9 @@ void write_file(const std::string& path, std::span<const std::byte> bytes) {
 }
 
 std::optional<std::vector<std::byte>> read_file(const std::string& path) {
-  File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would block, a device never end
   struct stat info {};
-  if (file.fd < 0 || fstat(file.fd, &info) != 0) return std::nullopt;
+  if (file.fd < 0 || fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   // One byte more than it has by now: the read that finds the end finds it in the same buffer.
   std::vector<std::byte> bytes(static_cast<std::size_t>(std::max<off_t>(info.st_size, 0)) + 1);
   for (std::size_t used = 0;;) {

@@ -215,6 +215,19 @@ TEST_F(WarmStart, DamagedNotesAreFoundOutAnew) {
   EXPECT_EQ(runs(), 6);
 }
 
+TEST_F(WarmStart, EachKindOfNoteComesBackAlone) {
+  const std::string first = start();
+  std::vector<fs::path> notes = files(".tsn");
+  std::sort(notes.begin(), notes.end());
+  for (const fs::path& f : notes) {
+    fs::remove(f);
+    EXPECT_EQ(start(), first);
+    EXPECT_TRUE(fs::exists(f)) << "it would be missed by every start to come";
+  }
+  EXPECT_EQ(files(".tsn").size(), 6u);
+  EXPECT_EQ(runs(), 3);
+}
+
 TEST_F(WarmStart, ManyProcessesAtOnce) {
   const std::string alone = start();
   for (const bool warm : {false, true}) {

@@ -1,6 +1,7 @@
 // One table of the words; reading and writing both follow it.
 #include "tessera/passes/tuning_text.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
 

@@ -95,6 +95,17 @@ TEST(HideZeros, NotWhatIsTouchedBetweenProducts) {
   EXPECT_FALSE(hidden(parts)) << "one sum is left";
 }
 
+TEST(HideZeros, OptimizeLeavesThemHidden) {
+  for (const auto& [sm, start] : {std::pair{90, Op::Select}, {100, Op::Constant}}) {
+    ProductsOfParts parts(256, 128, 64);
+    passes::optimize(parts.k.module, passes::Target{sm, 132});
+    EXPECT_EQ(problems_of(parts.k.module), "");
+    const Operation* loop = first(*parts.f, Op::MmaF)->parent_op();
+    ASSERT_EQ(loop->num_results(), 2u);
+    for (const std::size_t sum : {0, 1}) EXPECT_EQ(start_of(*loop, sum)->op(), start) << sm;
+  }
+}
+
 TEST(HideZeros, OnlyWhereProductsAreInFlightInRegisters) {
   for (const int sm : {80, 100, 120}) {
     ProductsOfParts parts(128, 64, 32);

@@ -1,5 +1,6 @@
 // Loads stand in the order in which products need them; what is ordered otherwise stays.
 #include "passes/product_loop.hpp"
+#include "passes/rewriter.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -61,6 +62,48 @@ TEST(OrderLoads, NotAcrossABranch) {
     b.set_to_end(branch->add_region());
     b.create(Op::Yield, {}, {});
   }
+  EXPECT_FALSE(ordered(l));
+}
+
+TEST(OrderLoads, NotAcrossACheck) {
+  ProductLoop l(64, 64, 64, Elem::BF16, 64);
+  values_of(l)->move_before(l.keys);
+  ir::Builder b = ir::Builder::before(l.keys);
+  b.create(Op::Assert, {l.k.arg(Elem::I1)}, {}, {{ir::AttrName::message, std::string("in range")}});
+  EXPECT_FALSE(ordered(l));
+}
+
+/// Makes the place of the keys depend on a number that is loaded just before them, as of a table of pages.
+Operation* place_by_table(ProductLoop& l) {
+  const ir::Builder outside = l.k.b;
+  l.k.b = ir::Builder::before(l.loop);
+  const ir::Value table = l.k.view(Elem::I32, {1});
+  l.k.b = ir::Builder::before(l.keys);
+  Operation* entry = l.k.load(table, {l.i});
+  const ir::Value place = l.k.op(Op::Reshape, {entry->result()}, l.i.type());
+  for (std::size_t n = 0; n < l.keys->num_operands(); ++n)
+    if (l.keys->operand(n) == l.i) l.keys->set_operand(n, place);
+  l.k.b = outside;
+  return entry;
+}
+
+TEST(OrderLoads, BehindTheLoadOfTheirPlace) {
+  ProductLoop l(64, 64, 64, Elem::BF16, 64);
+  Operation* values = values_of(l);
+  values->move_before(l.keys);
+  Operation* entry = place_by_table(l);
+  EXPECT_TRUE(ordered(l)) << "the first product needs both";
+  EXPECT_EQ(entry->next()->next(), l.keys);
+  EXPECT_EQ(l.keys->next(), values);
+}
+
+TEST(OrderLoads, NotBeforeALoadThatStays) {
+  ProductLoop l(64, 64, 64, Elem::BF16, 64);
+  values_of(l)->move_before(l.keys);
+  Operation* entry = place_by_table(l);
+  l.k.b = ir::Builder::before(l.loop);
+  const ir::Value token = l.k.op(Op::MakeToken, {}, ir::Type::token());
+  passes::set_token(*entry, token);
   EXPECT_FALSE(ordered(l));
 }
 

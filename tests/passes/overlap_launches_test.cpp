@@ -98,7 +98,7 @@ TEST(OverlapLaunches, NotAKernelThatTouchesNoMemory) {
   EXPECT_FALSE(overlapped(k, k.function()));
 }
 
-TEST(OverlapLaunches, TheLastPassAndASwitch) {
+TEST(OverlapLaunches, OptimizeStartsEarlyAndTellsAsItIsAsked) {
   using passes::Overlap;
   for (const auto& [wanted, waits, tells] : {std::tuple{Overlap::Never, 0u, 0u},
                                              {Overlap::WhereItPays, 1u, 0u},

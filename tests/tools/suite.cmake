@@ -22,9 +22,10 @@ target_link_libraries(own_bench PRIVATE tessera_flags tessera::tessera tessera_m
 add_test(NAME tools.bench COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/bench.py $<TARGET_FILE:tessera_command>
          $<TARGET_FILE:own_bench>)
 set_tests_properties(tools.bench PROPERTIES LABELS tools)
-# What scripts/gpu-check.sh makes of the figures of several runs.
+# What scripts/gpu-check.sh and bench/run_*.sh make of the figures of several runs.
 add_test(NAME tools.report COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/gpu/report.py --selftest)
-set_tests_properties(tools.report PROPERTIES LABELS tools)
+add_test(NAME tools.put_section COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/put_section.py --selftest)
+set_tests_properties(tools.report tools.put_section PROPERTIES LABELS tools)
 # tessera doctor: every section, and what it says of a machine where something is missing or misspelt.
 add_test(NAME tools.doctor COMMAND tessera_command doctor)
 set_tests_properties(tools.doctor PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION

@@ -274,17 +274,6 @@ TEST_F(CudaBackendTest, NoEarlyStartOfCodeThatDoesNotWait) {
   }
 }
 
-TEST_F(CudaBackendTest, NoEarlyStartOfMoreBlocksThanAsked) {
-  Stream stream(rig.device());
-  const StorageRef x = rig.make(1), y = rig.make(2);
-  for (const std::uint64_t most : {0, 1}) {
-    const auto bytes = FakeDriver::image("mix", true);
-    const auto kernel = load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, true, most});
-    for (int i = 0; i < 3; ++i) rig.mix(kernel, stream, y, x);
-    EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), most * 3) << "at most " << most;
-  }
-}
-
 TEST_F(CudaBackendTest, NoEarlyStartBehindCopiesAndWaits) {
   const auto kernel = early_mix(rig);
   Stream stream(rig.device()), second(rig.device());

@@ -18,6 +18,12 @@ bool is_product(const Operation& op) { return op.op() == Op::MmaF || op.op() == 
 bool is_load(const Operation& op) { return op.op() == Op::LoadViewTko || op.op() == Op::LoadPtrTko; }
 std::int64_t bytes_of(ir::Type tile) { return tile.num_elements() * ir::info(tile.elem()).bits / 8; }
 
+ir::Type moved_tile(const Operation& op) {
+  if (is_load(op)) return op.result(0).type();
+  if (op.op() == Op::StoreViewTko) return op.single("tile").type();
+  return op.op() == Op::StorePtrTko ? op.single("value").type() : ir::Type();
+}
+
 int loops_around(const Operation& op) {
   int n = 0;
   for (const Operation* up = op.parent_op(); up; up = up->parent_op()) n += up->op() == Op::For || up->op() == Op::Loop;
@@ -252,16 +258,9 @@ KernelFacts kernel_facts(const ir::Function& f) {
       facts.kept_for_later = std::max(facts.kept_for_later, kept_across(op));
       reduction_depth = std::min(reduction_depth, loops_around(op));
     }
-    ir::Type tile;
-    if (is_load(op)) {
-      tile = op.result(0).type();
-      if (tile.num_elements() >= kAcrossThreads) load_depth = std::max(load_depth, loops_around(op));
-    }
-    if (op.op() == Op::StoreViewTko) {
-      tile = op.single("tile").type();
-      facts.stored_bytes += bytes_of(tile);
-    }
-    if (op.op() == Op::StorePtrTko) tile = op.single("value").type();
+    const ir::Type tile = moved_tile(op);
+    if (is_load(op) && tile.num_elements() >= kAcrossThreads) load_depth = std::max(load_depth, loops_around(op));
+    if (op.op() == Op::StoreViewTko) facts.stored_bytes += bytes_of(tile);
     if (tile) facts.largest_tile = std::max(facts.largest_tile, tile.num_elements());
   });
   facts.reduces_after_loop = reduction_depth < load_depth;

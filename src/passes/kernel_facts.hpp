@@ -38,6 +38,8 @@ KernelFacts kernel_facts(const ir::Function&);
 bool is_product(const ir::Operation&);
 bool is_load(const ir::Operation&);
 std::int64_t bytes_of(ir::Type tile);
+/// The tile that a load gives or a store takes; null for other operations.
+ir::Type moved_tile(const ir::Operation&);
 /// Number of loops that `op` stands in.
 int loops_around(const ir::Operation& op);
 /// True if a thread moves four bytes or less at a time there; false if that is not known, as of strided views.

@@ -37,7 +37,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     }
     order_loads(f);
     if (tuning.pipeline_mma) pipeline_mma(f, target);
-    if (tuning.split_loops.value_or(true)) {
+    if (tuning.split_loops) {
       // Behind it: in a loop with a branch nothing overlaps across the branch, whatever was issued ahead.
       hoist_invariants(f);
       split_loops(f);

@@ -62,10 +62,7 @@ Moved moved_by_a_block(const ir::Block& block, Value id, bool in_loop = false) {
       sum.in_loop = sum.in_loop || in_loop;
       bool own = false;
       for (const ir::OpOperand& use : op.operands()) own = own || depends_on(use.value, id);
-      const Type tile = is_load(op)                   ? op.result(0).type()
-                        : op.op() == Op::StoreViewTko ? op.single("tile").type()
-                        : op.op() == Op::StorePtrTko  ? op.single("value").type()
-                                                      : Type();
+      const Type tile = moved_tile(op);
       if (own && tile) sum.bytes += bytes_of(tile);
     }
     const bool loops = op.op() == Op::For || op.op() == Op::Loop;

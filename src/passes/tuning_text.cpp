@@ -24,12 +24,8 @@ struct SwitchKey {
   const char* name;
   bool Tuning::*member;
 };
-constexpr SwitchKey kSwitches[] = {{"pipeline", &Tuning::pipeline_mma}, {"order", &Tuning::order_blocks}};
-struct ChoiceKey {
-  const char* name;
-  std::optional<bool> Tuning::*member;
-};
-constexpr ChoiceKey kChoices[] = {{"split", &Tuning::split_loops}};
+constexpr SwitchKey kSwitches[] = {
+    {"split", &Tuning::split_loops}, {"pipeline", &Tuning::pipeline_mma}, {"order", &Tuning::order_blocks}};
 constexpr std::string_view kOverlap = "overlap";
 constexpr int kOverlaps = 4;  // of Overlap
 struct PathKey {
@@ -43,7 +39,6 @@ constexpr const char* kPaths[] = {"tma", "view", "pointer"};  // in the order of
   std::string known = "access=tma|view|pointer, stores=tma|view|pointer";
   for (const NumberKey& k : kNumbers) known += concat(", ", k.name, "=N");
   for (const SwitchKey& k : kSwitches) known += concat(", ", k.name, "=0|1");
-  for (const ChoiceKey& k : kChoices) known += concat(", ", k.name, "=0|1");
   known += concat(", ", std::string(kOverlap), "=0..", kOverlaps - 1);
   throw CompileError(concat("tuning: found \"", std::string(word), "\"; expected words like ", known));
 }
@@ -68,15 +63,10 @@ void apply(Tuning& t, std::string_view word) {
     return void(t.overlap = static_cast<Overlap>(n));
   }
   const bool truth = value == "1";
-  const auto said = [&](const char* key) {
-    if (name == key && !truth && value != "0") fail(word);
-    return name == key;
-  };
   for (const SwitchKey& k : kSwitches) {
-    if (said(k.name)) return void(t.*k.member = truth);
-  }
-  for (const ChoiceKey& k : kChoices) {
-    if (said(k.name)) return void(t.*k.member = truth);
+    if (name != k.name) continue;
+    if (!truth && value != "0") fail(word);
+    return void(t.*k.member = truth);
   }
   for (const PathKey& k : kPathKeys) {
     for (std::size_t i = 0; name == k.name && i < std::size(kPaths); ++i) {
@@ -112,9 +102,6 @@ std::string text_of(const Tuning& t) {
     if (t.*k.member != Tuning{}.*k.member) add(concat(k.name, "=", t.*k.member ? 1 : 0));
   }
   if (t.overlap != Tuning{}.overlap) add(concat(std::string(kOverlap), "=", static_cast<int>(t.overlap)));
-  for (const ChoiceKey& k : kChoices) {
-    if (t.*k.member) add(concat(k.name, "=", *(t.*k.member) ? 1 : 0));
-  }
   return text;
 }
 

@@ -33,8 +33,8 @@ struct Tuning {
   std::optional<int> ahead;          ///< which loads of loops go one iteration ahead: 0 none, 1 narrow ones, 2 all
   std::optional<AccessPath> access;  ///< of every load and store that may take it
   std::optional<AccessPath> stores;  ///< of every store that may take it; stronger than access
-  std::optional<bool> split_loops;   ///< unset: yes
   bool pipeline_mma = true;
+  bool split_loops = true;
   bool order_blocks = true;
   Overlap overlap = Overlap::WhereItPays;
   bool operator==(const Tuning&) const = default;

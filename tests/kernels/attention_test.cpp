@@ -61,6 +61,7 @@ TEST(Attention, Window) {
   check({1, 2, 1, 300, 300, 64}, {.causal = true, .window = 50});
   check({1, 1, 1, 300, 300, 64}, {.causal = true, .window = 1});
   check({1, 1, 1, 60, 400, 64}, {.causal = true, .window = 129});
+  check({1, 1, 1, 100, 70, 64}, {.causal = true, .window = 0x7FFFFFFF});  // from before the first key
 }
 /// Scores that leave the range of the first keys by far, or a little: the weights are then relative to another number.
 TEST(Attention, ScoresThatGrow) {

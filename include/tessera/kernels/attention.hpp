@@ -63,11 +63,13 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
   static_assert(Q::rank == 4 && K::rank == 4 && V::rank == 4, "attention takes [batch, heads, length, d]");
   check_attention("attention", q, k, v, 1, where);
   expect_dim("attention", "k", k, 0, q.dim(0), where);
+  // No more than there are keys: positions less a window stay far from what 32 bits hold.
+  const int window = static_cast<int>(std::min<std::int64_t>(options.window, k.dim(2)));
   return with_constant<3>(options.mask("attention", where), [&](auto m) {
     return with_extent<32, 256>(q.dim(3), [&](auto d) {
       constexpr int BM = d >= 256 ? 128 : 64, BN = 128;
       return kernel<attention_forward<static_cast<AttentionMask>(m()), T, BM, BN, d>>(
-          empty<T>(q.dims(), where), q.view(), k.view(), v.view(), options.scale_for(q.dim(3)), options.window, where);
+          empty<T>(q.dims(), where), q.view(), k.view(), v.view(), options.scale_for(q.dim(3)), window, where);
     });
   });
 }

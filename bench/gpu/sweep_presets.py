@@ -1,12 +1,6 @@
 """Lists of cases for sweep.py: what decides the tables of the kernel library.
 
-gemm: which tile, hints and way of splitting each product of issue 4 takes (kGemmTiles, kSplitRows, choose_hints). Every
-case ends with what the library chooses by itself, so that the sweep also says how good the choice is.
-
-parts: pieces of parts for the problems whose waves they fill, with as many steps in flight as choose_hints gives them
-and (128x160) one less; 256 rows also by one CTA.
-
-gemm2: after that: what the plan chooses, beside what it has no measurement of.
+gemm: what the plan chooses for products of 16 bits, beside what it has no measurement of; 8-bit floats.
 
 attention: tiles, pairs of processors that share keys, and what a pass does: products one step ahead (pipeline=0: not),
 the masked keys in a loop of their own (split=0: not), long blocks first (order=0: not). tile= is the plain kernel with
@@ -16,11 +10,10 @@ attention2: what the entry chooses by itself, beside one change each (128x128max
 
 decode2: one sequence alone.
 
-decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes; tiles
-of products of few rows (kOneRow, kFewRows); and for one kernel of each kind what starting before the predecessor's end
-gives (overlap=0: without).
+decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes, and for one
+kernel of each kind what starting before the predecessor's end gives (overlap=0: without).
 
-few_rows2: products of few rows again, with the tiles and hints that the first sweep suggested.
+few_rows: products of few rows whose table was changed, beside the rows that were taken before.
 
 odd_rows: rows of 50257, 4097 and 1023, and the hints of their walks.
 
@@ -35,84 +28,8 @@ LAYERS = [(2560, 6144), (4096, 2560), (2560, 19456), (9728, 2560), (5120, 10240)
 CHOSEN = "impl=matmul"
 
 
-def product(m, n, k, alternatives, layout="NT", dtype="bf16"):
-    return f"gemm m={m} n={n} k={k} dtype={dtype} layout={layout} : " + "; ".join(alternatives + [CHOSEN])
-
-
-def squares():
-    pair = "ctas=2 warps=4 occupancy=1"
-    yield product(1024, 1024, 1024, [
-        "tile=64x128x64 form=blocks | latency=4,6", "tile=64x128x64 form=blocks | warps=8",
-        "tile=128x64x64", "tile=128x80x64", f"tile=128x128x64 form=blocks | {pair} latency=4,6", "row=2"])
-    yield product(2048, 2048, 2048, [
-        "tile=128x128x64 form=persistent,blocks", "tile=128x128x64 form=blocks | occupancy=1 latency=6",
-        f"tile=256x128x64 | {pair} latency=4,6", "tile=256x128x64", "tile=256x256x64", "tile=256x192x64"])
-    yield product(4096, 4096, 4096, [
-        "tile=256x256x64", "tile=256x256x64 | latency=4", "tile=128x128x64", f"tile=256x128x64 | {pair} latency=6",
-        "tile=256x192x64"])
-
-
-def short_waves():
-    for n in (1536, 3072, 5120):
-        yield product(n, n, n, ["tile=128x160x64,128x192x64,256x160x64,256x192x64,256x96x64", "impl=stream_k"])
-
-
-def fullness(m, n, rows, columns, processors=132):
-    """The share of its waves that a product's tiles fill."""
-    tiles = -(-m // rows) * -(-n // columns)
-    return tiles / (-(-tiles // processors) * processors)
-
-
-def layers():
-    pair, deep = "ctas=2 warps=4 occupancy=1", "occupancy=1 latency=6"
-    # Rows, columns, processors that can each have one, hints.
-    tiles = [(256, 160, 66, ""), (256, 192, 66, ""), (128, 128, 132, ""), (256, 256, 66, ""), (64, 160, 132, ""),
-             (128, 96, 132, deep), (128, 80, 132, deep), (128, 160, 66, f"{pair} latency=4"),
-             (256, 80, 66, "ctas=2 warps=8 occupancy=1 latency=4")]
-    for k, n in LAYERS:
-        for m in (256, 512, 2048):
-            if m == 2048 and (k, n) in ((2560, 19456), (5120, 10240)):
-                continue  # were measured at cuBLAS's speed
-            best = max(fullness(m, n, *tile[:3]) for tile in tiles)
-            full = [tile for tile in tiles if fullness(m, n, *tile[:3]) > (0.9 if m == 2048 else 0.85) * best]
-            some = [f"tile={rows}x{columns}x64 | {hints}" for rows, columns, _, hints in full]
-            if k >= 4096 and m * n < 1.4e6:
-                some += ["impl=split_k row=3 parts=3", "impl=split_k row=7 parts=2,4"]
-            yield product(m, n, k, some)
-
-
-def parts():
-    def tiles(m, n, k, *some):
-        return f"gemm m={m} n={n} k={k} dtype=bf16 layout=NT : " + "; ".join(f"tile={tile}" for tile in some)
-
-    yield tiles(1536, 1536, 1536, "128x160x64", "128x192x64", "64x192x64", "256x160x64", "128x96x64",
-                "128x160x64 | latency=5")
-    yield tiles(3072, 3072, 3072, "128x160x64", "128x192x64", "256x192x64", "256x160x64")
-    yield tiles(5120, 5120, 5120, "128x160x64", "128x192x64", "256x192x64", "256x160x64", "128x160x64 | latency=5",
-                "256x160x64 | ctas=1 latency=4", "256x192x64 | ctas=1 latency=3")
-    yield tiles(256, 2560, 4096, "64x160x64", "128x80x64")
-    yield tiles(512, 2560, 4096, "128x160x64", "64x160x64", "128x80x64")
-    for k in (4096, 9728):
-        yield tiles(2048, 2560, k, "128x160x64", "256x160x64")
-    two = "form=blocks | occupancy=2 latency=5"
-    yield tiles(256, 6144, 2560, "128x96x64", "64x192x64", f"128x96x64 {two}", "128x96x64 form=blocks")
-    yield tiles(512, 6144, 2560, "128x192x64", "256x192x64")
-    for m in (256, 512):
-        yield tiles(m, 10240, 5120, "128x160x64", "256x160x64")
-    yield tiles(256, 5120, 8192, "64x160x64", "128x80x64", f"128x80x64 {two}", "128x80x64 form=blocks")
-    yield tiles(512, 5120, 8192, "128x160x64", "256x160x64")
-    for n in (2048, 4096):  # 128x128 of 8-bit floats with 8 warps: as parts were, a wait for each product
-        yield f"gemm m={n} n={n} k={n} dtype=f8e4m3 layout=NT : row=3,4 | ; row=3 | warps=4; row=3 | warps=4 latency=4"
-
-
-def ragged():
-    for m, n, k in ((1000, 1160, 456), (2040, 3080, 1528), (4104, 4088, 4120), (8184, 1048, 2056)):
-        yield product(m, n, k, ["tile=128x128x64,128x80x64,256x256x64,256x192x64,256x160x64"], layout="NN")
-
-
-def fp8():
-    yield ("gemm m=2048 n=2048 k=2048 dtype=f8e4m3 layout=NT : row=3,4,5 | warps=8; row=3,4 | warps=8 latency=4; "
-           "row=4 | ctas=2 warps=8 latency=4")
+def product(m, n, k, alternatives, layout="NT"):
+    return f"gemm m={m} n={n} k={k} dtype=bf16 layout={layout} : " + "; ".join(alternatives + [CHOSEN])
 
 
 def blocks(*tiles):
@@ -125,29 +42,20 @@ def dealt(*tiles):
 
 def plan():
     """What the plan takes, beside what it estimates to be as good and has no measurement of."""
-    six = "latency=6"
-    yield product(5120, 5120, 5120, [*dealt("128x320", "128x128")])
-    for k in (4096, 9728):
-        yield product(2048, 2560, k, dealt("128x320"))
-    yield product(512, 10240, 5120, dealt("128x320"))
-    yield product(256, 6144, 2560, [*blocks("128x96"), f"tile=128x96x64 form=blocks | {six}"])
-    yield product(1000, 1160, 456, [*blocks("128x80", "64x128", "64x160", "256x192"),
-                                    f"tile=128x80x64 form=blocks | {six}"], layout="NN")
-    for m, n, k in ((2040, 3080, 1528), (4104, 4088, 4120), (8184, 1048, 2056)):
-        yield product(m, n, k, blocks("256x192"), layout="NN")
-    yield product(512, 2560, 4096, [*dealt("128x128"), *blocks("128x80"), f"tile=128x80x64 form=blocks | {six}"])
-    for m, n, k in ((256, 2560, 4096), (256, 2560, 9728), (512, 2560, 9728), (256, 5120, 8192), (512, 5120, 8192)):
-        yield product(m, n, k, [])
-    yield product(2048, 5120, 8192, dealt("128x320"))
-    yield product(512, 51200, 5120, dealt("128x192"))
-    yield product(2048, 19456, 2560, dealt("256x256"))
-    yield product(256, 51200, 5120, [*dealt("128x128"), "impl=stream_k"])
-    yield product(3072, 3072, 3072, ["impl=stream_k"])
-    yield product(2048, 2048, 2048, blocks("256x128"))
-    for layout in ("NN", "TN"):
-        yield product(2048, 2048, 2048, dealt("256x128", "256x256"), layout=layout)
-        yield product(4096, 4096, 4096, dealt("128x256"), layout=layout)
-    yield product(8192, 8192, 8192, dealt("128x192", "128x256"))
+    yield product(512, 51200, 5120, dealt("128x128", "128x320"))
+    yield product(256, 5120, 8192, blocks("128x80"))
+    yield product(512, 2560, 9728, blocks("128x80"))
+    yield product(512, 2560, 4096, blocks("128x80"))
+    yield product(256, 6144, 2560, blocks("128x96"))
+    yield product(256, 19456, 2560, dealt("128x320"))
+    yield product(512, 19456, 2560, dealt("128x320"))
+    for n, k in ((10240, 5120), (51200, 5120), (5120, 25600)):
+        yield product(2048, n, k, dealt("128x320"))
+    for n, k in ((2560, 4096), (2560, 9728), (5120, 8192)):
+        yield product(8192, n, k, dealt("128x320"))
+    yield product(1000, 1160, 456, blocks("128x80"), layout="NN")
+    for n in (2048, 4096):
+        yield f"gemm m={n} n={n} k={n} dtype=f8e4m3 layout=NT : row=3,4,5; "
 
 
 def decoding():
@@ -172,29 +80,17 @@ def decoding_alone():
 
 
 def few_rows():
-    for k, n in [*LAYERS[:4], (2560, 151936), (5120, 51200)]:
-        shape = f"n={n} k={k}"
-        yield f"linear m=1 {shape} : row=1,2,3; row=1 | warps=4; | ahead=2; | overlap=0; "
-        yield f"linear m=8 {shape} : row=0,1,2; | occupancy=1 latency=4; | overlap=0; "
-        yield f"linear m=16 {shape} : row=0,1,2; | overlap=0; "
-        yield f"linear m=64 {shape} : row=0,1; | occupancy=2 latency=3; "
-    yield "gemv m=1 n=6144 k=2560 : ; | overlap=0"  # writes where it is told: what linear's allocations cost
-
-
-def few_rows_again():
-    """Products of few rows whose table is still open, also where each tells its successor (overlap=2)."""
+    """Products of few rows whose table was changed, beside the rows that were taken before."""
     first, second, third, fourth = LAYERS[:4]
     shape = lambda m, layer: f"linear m={m} n={layer[1]} k={layer[0]}"
-    yield f"{shape(1, fourth)} : ; row=1,2; row=1 | warps=4; | overlap=2"
-    yield f"{shape(1, second)} : ; row=1 | warps=4; | overlap=2"
-    yield f"{shape(1, first)} : ; | overlap=2"
-    yield f"{shape(8, first)} : ; row=0; | overlap=2"
-    yield f"{shape(8, third)} : ; row=1,2; | overlap=2"
-    yield f"{shape(16, fourth)} : ; | overlap=2"
-    yield f"{shape(64, fourth)} : ; row=3 | latency=3; row=1; | overlap=2"
-    yield f"{shape(64, second)} : ; row=1; | overlap=2"
-    for layer in ((2560, 151936), (5120, 51200)):
-        yield f"{shape(64, layer)} : ; row=1,4; row=4 | occupancy=2 latency=2"
+    yield f"{shape(1, fourth)} : ; row=1,3"
+    yield f"{shape(1, second)} : ; row=2"
+    yield f"{shape(8, first)} : ; row=2"
+    yield f"{shape(8, second)} : ; row=0"
+    yield f"{shape(8, third)} : ; row=0"
+    yield f"{shape(16, third)} : ; row=1"
+    yield f"{shape(64, (5120, 51200))} : ; row=1"
+    yield f"{shape(64, (2560, 151936))} : ; row=1"
 
 
 def odd_rows():
@@ -281,12 +177,10 @@ PRESETS = {
     "attention": [*attention()],
     "attention2": [*attention_defaults()],
     "decode2": [*decoding_alone()],
-    "decode": [*decoding(), *few_rows(), *overlap()],
+    "decode": [*decoding(), *overlap()],
     "odd_rows": [*odd_rows()],
     "overlap": [*early_starts()],
-    "few_rows2": [*few_rows_again()],
-    "gemm": [*squares(), *short_waves(), *layers(), *ragged(), *fp8()],
-    "parts": [*parts()],
-    "gemm2": [*plan()],
+    "few_rows": [*few_rows()],
+    "gemm": [*plan()],
     "rows": [*rows()],
 }

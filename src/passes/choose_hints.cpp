@@ -19,6 +19,7 @@ namespace {
 // Accumulators. Up to the smaller: 1024 cubed on an H200, 271 beside 236 TFLOP/s. Up to the larger: 128 x 96, which one
 // block a multiprocessor computes in a single wave, with as many loads in flight as two blocks have together.
 constexpr std::int64_t kSmallTile = 64 * 128, kMediumTile = 128 * 96;
+constexpr int kSmallSteps = 4;
 // From here a block multiplies without pause: 128x128x64 on an H200, one of them with 6 steps in flight beside two with
 // 2: 5120 cubed 747 beside 660 TFLOP/s, 4096 cubed 756 and 711, 2048 cubed 693 and 669.
 constexpr std::int64_t kLargeTile = 128 * 128;
@@ -114,15 +115,20 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
   const bool small = !facts.deals_out_work && !chained && load.accumulators <= kMediumTile;
   const bool alone = m.sm == kWarpgroups && !chained && load.accumulators >= kLargeTile;
   if (small || alone) c.occupancy = 1;
+  if (small) {
+    c.latency = load.accumulators <= kSmallTile ? kSmallSteps : kMostLatency;
+    // Where so many steps leave no room for a second block anyway, two with half of them each: 128x64 of k 128, few
+    // rows times weights, 4.11 beside 3.95 TB/s (H200). Smaller tiles are for fewer weights, and lose by it.
+    const std::int64_t all = load.bytes * kSmallSteps, shared = std::int64_t{m.shared_kib} * 1024;
+    if (load.accumulators == kSmallTile && 2 * all > shared && all <= shared)
+      c.occupancy = 2, c.latency = kSmallSteps / 2;
+    return c;
+  }
   if (!chained && load.products > 1) {
     // Pieces of parts. The assembler deals shared memory out to the loads; with this many steps asked for each gets as
     // many as the others, so the sums of all parts are one pipeline.
     const std::int64_t steps = std::max(steps_that_fit(load, facts, c, m), kFewestSteps) + kStepsAskedBeyond;
     c.latency = static_cast<int>(std::clamp<std::int64_t>(steps, 2, kDeepestLatency));
-    return c;
-  }
-  if (small) {
-    c.latency = load.accumulators <= kSmallTile ? 4 : kMostLatency;
     return c;
   }
   // Steps that fit into the shared memory of one CTA where several share it; alone, as far ahead as pays.

@@ -196,7 +196,7 @@ TEST(Hints, PartsCountTogether) {
     return std::tuple(c.warps, c.ctas, c.occupancy, c.latency);
   };
   // Steps that fit beside the tiles that are stored, and two; the rows are loaded once for both parts.
-  EXPECT_EQ(hints(128, 64, 32), std::tuple(4, 1, 1, 9)) << "small: one block a multiprocessor, seven steps";
+  EXPECT_EQ(hints(128, 64, 32), std::tuple(4, 1, 1, 6)) << "one tile a block";
   EXPECT_EQ(hints(128, 128, 32), std::tuple(8, 1, 1, 7)) << "five steps";
   EXPECT_EQ(hints(128, 128, 64), std::tuple(8, 1, 1, 6)) << "four";
   EXPECT_EQ(hints(256, 128, 32), std::tuple(8, 2, 1, 7)) << "each of two CTAs loads half of the rows";
@@ -264,6 +264,25 @@ TEST(Hints, ThinProductsKeepThreeStepsOfEachCtaInFlight) {
     EXPECT_EQ(c.occupancy, occupancy) << k;
     EXPECT_EQ(c.latency, 3) << k;
     EXPECT_EQ(c.warps, 4);
+  }
+}
+
+TEST(Hints, LongStepsOfSmallTilesShareAMultiprocessor) {
+  // 48, 24 and 48 KB a step, of which the last waits for memory.
+  for (const auto& [m, k, occupancy, latency] : {std::tuple{128, 128, 2, 2}, {128, 64, 1, 4}, {32, 256, 1, 4}}) {
+    ProductLoop loop(m, 64, k);
+    const passes::Choices c = choose(*loop.f);
+    EXPECT_EQ(std::tuple(c.occupancy, c.latency), std::tuple(occupancy, latency)) << m;
+  }
+}
+
+TEST(Hints, SumsOfEightBitsAreKeptTwiceUnlessFast) {
+  for (const bool fast : {false, true}) {
+    ProductLoop loop(128, 128, 128, Elem::F8E4M3FN);
+    ir::walk(loop.f->body(), [&](Operation& op) {
+      if (op.op() == Op::MmaF && fast) op.set_attr(ir::AttrName::fast_acc, ir::UnitAttr{});
+    });
+    EXPECT_EQ(choose(*loop.f).warps, fast ? 4 : 8);
   }
 }
 

@@ -70,10 +70,12 @@ inline constexpr GemmTile kGemmTiles[] = {
     {256, 256, 128, true, 640, 2700, 1},   // from 4096: two CTAs a tile
     {128, 192, 128, true, 488, 1800},      // from here: pieces of parts, for the waves that the others leave short
     {128, 160, 128, true, 460, 1100},      // 512 x 5120 x 8192: 128 tiles
-    {128, 320, 128, false, 815, 3000},     // 2048 x 2560 x 9728: 128 tiles
+    {128, 320, 128, true, 785, 3300},      // 5120 cubed: 640 tiles
     {256, 192, 128, false, 560, 1500, 1},  // ragged columns
+    {128, 80, 128, false, 275, 1400},      // 512 x 2560 x 4096: 128 tiles
+    {128, 96, 128, false, 290, 1500},      // 256 x 6144 x 2560: 128 tiles
 };
-inline constexpr int kGemmRows = 10, kPlainGemmRows = 6, kFirstGpuGemm = 2;
+inline constexpr int kGemmRows = 12, kPlainGemmRows = 6, kFirstGpuGemm = 2;
 /// Pieces of parts are for operands of 16 bits; what they would gain with others was never asked.
 inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? kGemmRows : kPlainGemmRows; }
 
@@ -81,27 +83,23 @@ inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? 
 inline bool suits(int row, const Target& target) {
   return target.clusters || (row < kPlainGemmRows && kGemmTiles[row].wave == 2);
 }
-inline constexpr double kLaunch = 1500;       // nanoseconds before the first load and after the last store
-inline constexpr int kThirdOfShared = 54000;  // bytes
+inline constexpr double kLaunch = 1500;  // nanoseconds before the first load and after the last store
 
 /// Nanoseconds that a product takes in this tile on a GPU: whole waves of tiles, and what overlaps nothing. `parts`: of
 /// how many the sum of each tile consists, which are added afterwards.
 inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.processors);
-  // What a product of 8-bit floats holds twice costs small tiles time (2048 cubed: 128 x 128 takes 484), large ones
-  // none.
-  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? 1.4 * t.step : t.step;
+  // Of 8-bit elements, whose products take half the time, small tiles load too much (2048 cubed: 128 x 128 takes 375).
+  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? 1.05 * t.step : t.step;
   // Rows that start between lines of 128 bytes take two requests each: 50 bytes a nanosecond and processor.
   const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / 50;
   // 160 sums a thread leave no registers for clipping: 128 x 320 spills where edges are (256 x 19456 x 2560: 45 us).
   const bool spills = t.m * t.n * t.wave / 2 > 256 * 128 && (size.m % t.m != 0 || size.n % t.n != 0);
-  const auto steps = (spills ? 1.1 : 1) * static_cast<double>(ceil_div(size.steps(), parts));
-  // Operands come from memory at 4200 bytes a nanosecond while others are multiplied, less so where no more than three
-  // steps fit into the shared memory of a processor.
+  const auto steps = (spills ? 1.15 : 1) * static_cast<double>(ceil_div(size.steps(), parts));
+  // Operands come from memory at 4200 bytes a nanosecond while others are multiplied: a tenth of that is seen.
   const double memory = static_cast<double>((size.m + size.n) * size.k * size.element_bytes) / 4200;
-  const double seen = (t.m * t.wave / 2 + t.n) * 128 > kThirdOfShared ? 0.3 : 0.1;
-  return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + seen * memory + kLaunch;
+  return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + 0.1 * memory + kLaunch;
 }
 
 /// The row of the table, one of the first `rows`: on a GPU the tile that takes least time.

@@ -16,11 +16,10 @@ struct SplitPlan {
 };
 /// Nanoseconds for one more launch, and for `parts` sums of 4 bytes that are written and read, in L2 at about 8 TB/s.
 inline double parts_time(std::int64_t parts, std::int64_t elements) {
-  return 1500 + 2.0 * 4 * static_cast<double>(parts) * static_cast<double>(elements) / 8000;
+  return 2000 + 2.0 * 4 * static_cast<double>(parts) * static_cast<double>(elements) / 8000;
 }
 inline double split_time(SplitPlan p, const ProductSize& size, const Target& target) {
-  constexpr double kStores = 1.08;  // of sums of 4 bytes instead of results of 2
-  return kStores * gemm_time(kGemmTiles[p.row], size, target, p.parts) + parts_time(p.parts, size.m * size.n);
+  return gemm_time(kGemmTiles[p.row], size, target, p.parts) + parts_time(p.parts, size.m * size.n);
 }
 /// The fastest way to split, of parts of at least 8 steps along k.
 inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) {

@@ -10,8 +10,8 @@ attention2: what the entry chooses by itself, beside one change each (128x128max
 
 decode2: one sequence alone.
 
-decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes, and for one
-kernel of each kind what starting before the predecessor's end gives (overlap=0: without).
+decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes, and for
+one kernel of each kind what starting before the predecessor's end gives (overlap=0: without).
 
 few_rows: products of few rows whose table was changed, beside the rows that were taken before.
 

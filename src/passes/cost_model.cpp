@@ -53,7 +53,8 @@ StepLoad step_load(const KernelFacts& facts) {
       }
       const ir::Type operand = p.op->operand(0).type();
       const bool eight_bit = operand.is_float() && ir::info(operand.elem()).bits == 8;
-      l.kept_twice = l.kept_twice || (eight_bit && !p.op->has_attr(ir::AttrName::fast_acc));
+      const bool in_place = p.op->has_attr(ir::AttrName::fast_acc) && !p.op->operand(2).def();
+      l.kept_twice = l.kept_twice || (eight_bit && !in_place);
     }
     if (l.accumulators > most.accumulators) most = l;
   }
@@ -67,8 +68,8 @@ bool waits_for_memory(const Product& p) {
 }
 
 int warps_for(const StepLoad& load, const Machine& m) {
-  // With 4 warps 128x128 of 8-bit floats spills, 8 are 3.6 times faster; with fast accumulation 4 are, 1167 beside 941
-  // TFLOP/s (H200).
+  // With 4 warps 128x128 of 8-bit floats spills, 8 are 3.6 times faster; where sums accumulate fast and in place 4 are,
+  // 1167 beside 941 TFLOP/s (H200).
   const std::int64_t held = load.kept_twice ? load.accumulators * 2 : load.accumulators;
   return held > std::int64_t{4} * 32 * m.accumulators_a_thread ? 8 : 4;
 }

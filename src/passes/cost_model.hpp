@@ -29,7 +29,7 @@ struct StepLoad {
   std::int64_t rows = 0;        ///< of the results
   std::int64_t left_bytes = 0;  ///< of bytes: what left operands are loaded from, which the CTAs of a cluster share out
   int products = 0;
-  bool kept_twice = false;  ///< sums of 8-bit floats, once more as the tensor core leaves them
+  bool kept_twice = false;  ///< products of 8-bit floats beside their sums: not fast, or scaled before they are added
 };
 StepLoad step_load(const KernelFacts&);
 

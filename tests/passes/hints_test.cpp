@@ -277,12 +277,14 @@ TEST(Hints, LongStepsOfSmallTilesShareAMultiprocessor) {
 }
 
 TEST(Hints, SumsOfEightBitsAreKeptTwiceUnlessFast) {
-  for (const bool fast : {false, true}) {
+  for (const auto& [fast, in_place] : {std::pair{false, true}, {true, true}, {true, false}}) {
     ProductLoop loop(128, 128, 128, Elem::F8E4M3FN);
-    ir::walk(loop.f->body(), [&](Operation& op) {
-      if (op.op() == Op::MmaF && fast) op.set_attr(ir::AttrName::fast_acc, ir::UnitAttr{});
+    ir::walk(loop.f->body(), [&, fast = fast, in_place = in_place](Operation& op) {
+      if (op.op() != Op::MmaF) return;
+      if (fast) op.set_attr(ir::AttrName::fast_acc, ir::UnitAttr{});
+      if (!in_place) op.set_operand(2, loop.loop->operand(3));
     });
-    EXPECT_EQ(choose(*loop.f).warps, fast ? 4 : 8);
+    EXPECT_EQ(choose(*loop.f).warps, fast && in_place ? 4 : 8);
   }
 }
 

@@ -92,8 +92,8 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.processors);
   // Of 8-bit elements, whose products take half the time, small tiles load too much (2048 cubed: 128 x 128 takes 375).
   const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? 1.05 * t.step : t.step;
-  // Rows that start between lines of 128 bytes take two requests each: 50 bytes a nanosecond and processor.
-  const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / 50;
+  // Rows that start between lines of 128 bytes take two requests each: 52 bytes a nanosecond and processor.
+  const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / 52;
   // 160 sums a thread leave no registers for clipping: 128 x 320 spills where edges are (256 x 19456 x 2560: 45 us).
   const bool spills = t.m * t.n * t.wave / 2 > 256 * 128 && (size.m % t.m != 0 || size.n % t.n != 0);
   const auto steps = (spills ? 1.15 : 1) * static_cast<double>(ceil_div(size.steps(), parts));

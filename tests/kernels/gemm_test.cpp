@@ -54,11 +54,13 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   EXPECT_EQ(chosen({3072, 3072, 3072}), Tile(128, 192)) << "384 tiles on 132 processors";
   EXPECT_EQ(chosen({512, 5120, 8192}), Tile(128, 160)) << "128 tiles";
   EXPECT_EQ(chosen({2048, 2560, 9728}), Tile(128, 320)) << "128 tiles";
-  EXPECT_EQ(chosen({2048, 5120, 8192}), Tile(128, 128)) << "640 tiles";
+  EXPECT_EQ(chosen({2048, 5120, 8192}), Tile(128, 320)) << "256 tiles";
+  EXPECT_EQ(chosen({512, 2560, 4096}), Tile(128, 80)) << "128 tiles";
+  EXPECT_EQ(chosen({256, 6144, 2560}), Tile(128, 96)) << "128 tiles";
   EXPECT_EQ(chosen({8184, 1048, 2056, 2, false}), Tile(256, 192)) << "192 tiles on 66 pairs of processors";
   EXPECT_EQ(chosen({3072, 3072, 3072, 4}).second % 128, 0) << "parts are for 16 bits";
   EXPECT_NE(chosen({2048, 2048, 2048, 2, false}), Tile(128, 128)) << "rows between lines: large tiles load less";
-  EXPECT_EQ(chosen({2048, 2048, 2048, 1}).first, 256) << "8-bit floats are slow in small tiles";
+  EXPECT_EQ(chosen({4096, 4096, 4096, 1}).first, 256) << "8-bit floats are slower in small tiles";
   const Target without_clusters{true, 108, false};
   for (const int n : {1536, 4096}) EXPECT_LT(gemm_heuristic({n, n, n}, without_clusters), 5) << "timed with clusters";
 }

@@ -8,6 +8,8 @@ a running maximum.
 
 attention2: what the entry chooses by itself, beside one change each (128x128max: with a running maximum).
 
+attention3: causal attention whose last tile of keys is no part of the loop (straight).
+
 decode2: one sequence alone.
 
 decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes, and for
@@ -151,6 +153,13 @@ def attention_defaults():
                 yield f"{shape} : ; " + "; ".join(some + more)
 
 
+def attention_straight():
+    for length, depths in ((2048, (64, 128)), (8192, (64, 128)), (4096, (64,))):
+        for d in depths:
+            shape = f"attention batch={16384 // length} heads={2048 // d} length={length} d={d} causal=1"
+            yield f"{shape} : ; library=64x128straight; library=64x64straight | occupancy=2,3"
+
+
 def rows():
     def row(name, columns, alternatives, impl=" impl=library"):
         # 2^27 elements, half of what plan.py measures: beyond the caches, and quick to make.
@@ -176,6 +185,7 @@ def rows():
 PRESETS = {
     "attention": [*attention()],
     "attention2": [*attention_defaults()],
+    "attention3": [*attention_straight()],
     "decode2": [*decoding_alone()],
     "decode": [*decoding(), *overlap()],
     "odd_rows": [*odd_rows()],

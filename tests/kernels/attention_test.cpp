@@ -23,8 +23,9 @@ Tensor<T, 4> growing(int batch, int heads, int length, int d, double growth) {
   return cast<T>(from(x, Dims<4>(batch, heads, length, d))).sync();
 }
 
-template <class T = bf16>
-void check(const Case& c, const AttentionOptions& options) {
+/// `run(q, k, v, options)`: the attention to check.
+template <class T, class Run>
+void check_run(const Case& c, const AttentionOptions& options, Run run) {
   const auto q = random_tensor<T>({c.batch, c.heads, c.queries, c.d}, 1);
   const auto k = growing<T>(c.batch, c.kv_heads, c.keys, c.d, c.growth);
   const auto v = random_tensor<T>({c.batch, c.kv_heads, c.keys, c.d}, 3);
@@ -43,8 +44,14 @@ void check(const Case& c, const AttentionOptions& options) {
              options.scale_for(c.d), sees, &want[static_cast<std::size_t>(row)]);
     }
   }
-  expect_close(attention(q, k, v, options).sync(), want, 1e-2,
+  expect_close(run(q, k, v, options), want, 1e-2,
                std::to_string(c.queries) + " queries, " + std::to_string(c.keys) + " keys, d " + std::to_string(c.d));
+}
+template <class T = bf16>
+void check(const Case& c, const AttentionOptions& options) {
+  check_run<T>(c, options, [](const auto& q, const auto& k, const auto& v, const AttentionOptions& o) {
+    return attention(q, k, v, o).sync();
+  });
 }
 
 TEST(Attention, Full) {
@@ -77,6 +84,24 @@ TEST(Attention, NegativeScales) {
   check({1, 1, 1, 200, 200, 64}, {.scale = -0.5f, .causal = true});
   check({1, 1, 1, 200, 200, 64}, {.scale = -0.5f, .causal = true, .window = 30});
   check<f16>({1, 1, 1, 200, 200, 64}, {.scale = -2.0f, .causal = true});
+}
+/// The last tile of keys behind the loop instead of in it.
+template <AttentionMask Mask>
+Tensor<bf16, 4> straight(const Tensor<bf16, 4>& q, const Tensor<bf16, 4>& k, const Tensor<bf16, 4>& v,
+                         const AttentionOptions& o) {
+  return kernel<attention_forward<Mask, bf16, 64, 128, 64, false, true>>(empty<bf16>(q.dims()), q, k, v,
+                                                                         o.scale_for(q.dim(3)), 0)
+      .sync();
+}
+TEST(Attention, LastTileBehindTheLoop) {
+  for (const double growth : {0.0, 30.0}) {
+    check_run<bf16>({1, 2, 1, 70, 300, 64, growth}, {}, straight<AttentionMask::Full>);
+    check_run<bf16>({1, 1, 1, 10, 90, 64, growth}, {}, straight<AttentionMask::Full>);
+    for (const auto& [queries, keys] : {std::pair(330, 330), std::pair(60, 252), std::pair(230, 102)})
+      check_run<bf16>({2, 2, 1, queries, keys, 64, growth}, {.causal = true}, straight<AttentionMask::Causal>);
+  }
+  EXPECT_ERROR(ShapeError, check_run<bf16>({1, 1, 1, 64, 100, 64}, {.causal = true}, straight<AttentionMask::Causal>),
+               "keys - queries must be a multiple of a tile's queries");
 }
 TEST(Attention, ShapesThatDoNotFit) {
   const auto q = random_tensor<bf16>({1, 4, 10, 32}, 1), k = random_tensor<bf16>({1, 3, 10, 32}, 2);

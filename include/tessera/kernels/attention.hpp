@@ -11,10 +11,18 @@
 namespace tessera::kernels {
 
 /// `Running`: a running maximum, also where a thread has no room for the scores of the next step (d = 256).
-template <AttentionMask Mask, class T, int BM, int BN, int D, bool Running = Mask == AttentionMask::Window || (D > 128)>
+/// `Straight`: relies on it that only the last tile of keys needs a mask (causal, keys - queries must be a multiple of
+/// BM), and keeps that tile out of the loop.
+template <AttentionMask Mask, class T, int BM, int BN, int D, bool Running = Mask == AttentionMask::Window || (D > 128),
+          bool Straight = false>
 void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T, dyn, dyn, dyn, dyn> k,
                        In<T, dyn, dyn, dyn, dyn> v, Scalar<f32> scale, Scalar<i32> window) {
   require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
+  if constexpr (Straight) {
+    static_assert(!Running && Mask != AttentionMask::Window && BN % BM == 0);
+    if constexpr (Mask == AttentionMask::Causal)
+      require((k.dim(2) - q.dim(2)) % BM == 0, "keys - queries must be a multiple of a tile's queries");
+  }
   auto [batch, head, block, zero] = o.index();
   auto kv_head = head / (q.dim(1) / k.dim(1));
   auto Q = reshape(q.load_like(o), shape<BM, D>);
@@ -32,12 +40,27 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
   auto scores = [&]<int N>(Shape<1, 1, N, D> keys, const Scalar<i32>& j) {
     return mma(Q, transpose(reshape(k.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>)), zeros<f32, BM, N>());
   };
+  auto values = [&]<int N>(Shape<1, 1, N, D> keys, const Scalar<i32>& j) {
+    return reshape(v.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>);
+  };
   auto attend = [&]<int N>(Shape<1, 1, N, D> keys, auto tiles, auto state) {
     for (auto j : range(tiles.first, tiles.second)) {
       auto s = scores(keys, j);  // the keys are loaded before the values
-      auto V = reshape(v.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>);
+      auto V = values(keys, j);
       state.add(masked(s, j), unit, V);
     }
+    return state;
+  };
+  auto attend_straight = [&](auto keys, auto tiles, auto s, auto state) {  // of the tiles from that with the scores s
+    auto last = tiles.second - 1;
+    for (auto j : range(tiles.first, last)) {
+      auto next = scores(keys, j + 1);
+      auto V = values(keys, j);
+      state.add(s, unit, V);
+      s = next;
+    }
+    auto V = values(keys, last);
+    state.add(masked(s, last), unit, V);
     return state;
   };
   constexpr int Fewer = D <= 64 ? BN / 2 : BN;  // leaves shared memory to the usual way
@@ -46,8 +69,12 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
   if constexpr (Running)
     state = attend(shape<1, 1, BN, D>, tiles, state);
   else tile_if (tiles.first < tiles.second) {
-    auto reference = max(masked(scores(shape<1, 1, BN, D>, tiles.first), tiles.first), axis<1>) * unit;
-    auto fixed = attend(shape<1, 1, BN, D>, tiles, FixedSoftmax<BM, D>(reference));
+    auto s = scores(shape<1, 1, BN, D>, tiles.first);
+    auto fixed = FixedSoftmax<BM, D>(max(masked(s, tiles.first), axis<1>) * unit);
+    if constexpr (Straight)
+      fixed = attend_straight(shape<1, 1, BN, D>, tiles, s, fixed);
+    else
+      fixed = attend(shape<1, 1, BN, D>, tiles, fixed);
     state = fixed.state();
     tile_if (!fixed.template holds<T>())
       state = attend(shape<1, 1, Fewer, D>, span(shape<1, 1, Fewer, D>), OnlineSoftmax<BM, D>());

@@ -63,6 +63,7 @@ TEST(Attention, Causal) {
   check({1, 2, 1, 50, 300, 128}, {.causal = true});  // the last 50 of 300 positions
   check({1, 1, 1, 100, 70, 80}, {.causal = true});   // the first 30 queries see nothing
   check({1, 1, 1, 130, 130, 256}, {.causal = true});
+  for (const int keys : {330, 394}) check({1, 2, 1, 330, keys, 128}, {.causal = true});  // 64 divides the difference
 }
 TEST(Attention, Window) {
   check({1, 2, 1, 300, 300, 64}, {.causal = true, .window = 50});

@@ -92,10 +92,18 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
   expect_dim("attention", "k", k, 0, q.dim(0), where);
   // No more than there are keys: positions less a window stay far from what 32 bits hold.
   const int window = static_cast<int>(std::min<std::int64_t>(options.window, k.dim(2)));
-  return with_constant<3>(options.mask("attention", where), [&](auto m) {
+  constexpr int kStraight = 3;  // causal, and the last tile of keys behind the loop
+  constexpr int kRows = 64;
+  int form = options.mask("attention", where);
+  if (form == static_cast<int>(AttentionMask::Causal) && (k.dim(2, where) - q.dim(2, where)) % kRows == 0)
+    form = kStraight;
+  return with_constant<4>(form, [&](auto m) {
     return with_extent<32, 256>(q.dim(3), [&](auto d) {
-      constexpr int BM = d >= 256 ? 128 : 64, BN = 128;
-      return kernel<attention_forward<static_cast<AttentionMask>(m()), T, BM, BN, d>>(
+      constexpr bool straight = m() == kStraight && (d == 64 || d == 128);  // elsewhere fewer steps are in flight
+      constexpr auto mask = m() == kStraight ? AttentionMask::Causal : static_cast<AttentionMask>(m());
+      constexpr int BM = d >= 256 ? 128 : kRows, BN = 128;
+      constexpr bool running = mask == AttentionMask::Window || d > 128;
+      return kernel<attention_forward<mask, T, BM, BN, d, running, straight>>(
           empty<T>(q.dims(), where), q.view(), k.view(), v.view(), options.scale_for(q.dim(3)), window, where);
     });
   });

@@ -202,7 +202,7 @@ do_smoke() {
 # One process per test suite, so that a fault of the device spoils one suite.
 run_suite() {  # <program> <suite> <log>
   local start=$SECONDS code
-  timeout -k 5 "${4:-120}" "$1" --gtest_filter="$2*" --gtest_brief=1 >"$3" 2>&1
+  timeout -k 5 240 "$1" --gtest_filter="$2*" --gtest_brief=1 >"$3" 2>&1
   code=$?
   case $code in
     0) ;;

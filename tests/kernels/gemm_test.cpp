@@ -28,6 +28,24 @@ TEST(Gemm, EveryRowOfTheTable) {
     expect_close(gemm(a, b, {}, Row{row}).sync(), want, tolerance<bf16>(), "row " + std::to_string(row));
 }
 
+TEST(Gemm, RowsBeyondTheTable) {
+  const auto a = random_tensor<bf16>({30, 10}, 5), b = random_tensor<bf16>({10, 27}, 6);
+  const auto x = random_tensor<f32>({30, 10}, 7), y = random_tensor<f32>({10, 27}, 8);
+  EXPECT_ERROR(ShapeError, (void)gemm(a, b, {}, Row{kGemmRows}),
+               "kernels::gemm: row 12 of the table: rows are 0 to 11");
+  EXPECT_ERROR(ShapeError, (void)gemm(x, y, {}, Row{kPlainGemmRows}),
+               "kernels::gemm: row 6 of the table: rows are 0 to 5");
+  EXPECT_ERROR(ShapeError, (void)gemm(a, b, {}, Row{-2}), "row -2 of the table");
+  EXPECT_EQ(gemm(a, b, {}, Row{kGemmRows - 1}).sync().dims(), Dims(30, 27));
+  EXPECT_EQ(gemm(x, y, {}, Row{kPlainGemmRows - 1}).sync().dims(), Dims(30, 27));
+  EXPECT_EQ(gemm(a, b, {}, Row{-1}).sync().dims(), Dims(30, 27));
+  const unsigned line = __LINE__ + 2;
+  try {
+    (void)gemm(a, b, {}, Row{99});
+    FAIL() << "no error";
+  } catch (const ShapeError& e) { EXPECT_EQ(e.where().line, line) << e.what(); }
+}
+
 TEST(Gemm, PiecesOfPartsAtEveryEdge) {
   const auto v = random_tensor<bf16>({500}, 8);
   const auto hv = doubles(v);

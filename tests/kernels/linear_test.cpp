@@ -20,17 +20,39 @@ TEST(Linear, OneRowAndFewRows) {
     expect_close(linear(x, w, bias(bias_of)).sync(), want, tolerance<bf16>(), std::to_string(m) + " rows");
   }
 }
+template <std::size_t N>
+constexpr int rows_of_table(const LinearTile (&)[N]) {
+  return static_cast<int>(N);
+}
 TEST(Linear, EveryRowOfTheTables) {
   const auto w = random_tensor<f32>({33, 1100}, 4), x = random_tensor<f32>({3, 1100}, 5);
   const auto columns = turned(doubles(w), 1100);
   const auto one = x.slice<0>(0, 1);
-  for (int row = 0; row < 5; ++row)
+  for (int row = 0; row < rows_of_table(kOneRow); ++row)
     expect_close(linear(one, w, {}, Row{row}).sync(), product(doubles(one), columns, 1, 33), 1e-5, "one");
-  for (int row = 0; row < 5; ++row)
+  for (int row = 0; row < rows_of_table(kFewRows); ++row)
     expect_close(linear(x, w, {}, Row{row}).sync(), product(doubles(x), columns, 3, 33), 1e-5, "few");
   const auto many = random_tensor<f32>({50, 1100}, 6);
-  for (int row = 0; row < 5; ++row)
+  for (int row = 0; row < rows_of_table(kFewRows); ++row)
     expect_close(linear(many, w, {}, Row{row}).sync(), product(doubles(many), columns, 50, 33), 1e-5, "many");
+}
+TEST(Linear, RowsBeyondTheTables) {
+  const auto w = random_tensor<f32>({33, 40}, 4), x = random_tensor<f32>({70, 40}, 5);
+  const auto by_row = [&](int m, int row) { return linear(x.slice<0>(0, m), w, {}, Row{row}); };
+  EXPECT_ERROR(ShapeError, (void)by_row(1, rows_of_table(kOneRow)),
+               "kernels::linear: row 5 of the table: rows are 0 to 4");
+  EXPECT_ERROR(ShapeError, (void)by_row(3, rows_of_table(kFewRows)),
+               "kernels::linear: row 5 of the table: rows are 0 to 4");
+  EXPECT_ERROR(ShapeError, (void)by_row(3, -2), "row -2 of the table");
+  EXPECT_ERROR(ShapeError, (void)by_row(70, 99), "kernels::gemm: row 99 of the table: rows are 0 to 5");
+  for (const auto& [m, row] :
+       {std::pair{1, rows_of_table(kOneRow) - 1}, {3, rows_of_table(kFewRows) - 1}, {3, -1}, {70, 5}})
+    EXPECT_EQ(by_row(m, row).sync().dims(), Dims(m, 33));
+  const unsigned line = __LINE__ + 2;
+  try {
+    (void)linear(x, w, {}, Row{99});
+    FAIL() << "no error";
+  } catch (const ShapeError& e) { EXPECT_EQ(e.where().line, line) << e.what(); }
 }
 TEST(Linear, TheRowFollowsFromBlocksAndBytesInFlight) {
   Target h200;
@@ -74,6 +96,9 @@ TEST(BatchedGemm, BatchesAndSharedOperands) {
   const auto first = b.slice<0>(0, 1);
   expect_close(batched_gemm(a, first.permute<0, 2, 1>()).sync(), shared, 1e-5, "one b");
   EXPECT_ERROR(ShapeError, (void)batched_gemm(a, b.slice<0>(0, 2).permute<0, 2, 1>()), "its batch must be a's, or 1");
+  const auto by_row = [&](int row) { return batched_gemm(a, first.permute<0, 2, 1>(), {}, Row{row}); };
+  EXPECT_ERROR(ShapeError, (void)by_row(kPlainGemmRows), "kernels::batched_gemm: row 6 of the table: rows are 0 to 5");
+  expect_close(by_row(kPlainGemmRows - 1).sync(), shared, 1e-5, "the last row");
 }
 
 TEST(SplitK, SumsAreSplit) {

@@ -23,7 +23,8 @@ void batched_gemm_tiles(MutTiles<U, 1, BM, BN> c, In<T, dyn, dyn, dyn> a, In<T, 
   }
 }
 
-/// a[i] b[i], then the epilogue (whose operands follow the axes of c).
+/// a[i] b[i], then the epilogue (whose operands follow the axes of c). A Row is one of the first kPlainGemmRows of
+/// kGemmTiles, ShapeError for others.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
                                                         const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},
@@ -39,9 +40,9 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
   expect_shape(b.dim(0) == batch || b.dim(0) == 1, "batched_gemm", "b", b, "its batch must be a's, or 1", where);
   check_epilogue(epilogue, "batched_gemm", m, n, where);
   // The batch adds tiles: as if the rows were so many more.
-  const int chosen = row.number >= 0
-                         ? row.number
-                         : gemm_heuristic(product_size(a, b, batch), target_of(a.device(where)), kPlainGemmRows);
+  const int asked = row_of_table(row, kPlainGemmRows, "batched_gemm", where);
+  const int chosen =
+      asked >= 0 ? asked : gemm_heuristic(product_size(a, b, batch), target_of(a.device(where)), kPlainGemmRows);
   return with_constant<kPlainGemmRows>(chosen, [&](auto number) {
     constexpr GemmTile t = kGemmTiles[number];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));

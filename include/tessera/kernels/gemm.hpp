@@ -23,7 +23,8 @@ void gemm_tile(Mut<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P... oper
   product_piece<E, M, BK>(c, a, b, operands...);
 }
 
-/// a b, then the epilogue. U: the element type of the result; M: the one that is multiplied (both by default a's).
+/// a b, then the epilogue. U: the element type of the result; M: the one that is multiplied (both by default a's). A
+/// Row is one of the first gemm_rows of kGemmTiles, ShapeError for others.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
                                                 const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},
@@ -36,9 +37,10 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
   expect_dim("gemm", "b", b, 0, a.dim(1, where), where);
   const std::int64_t m = a.dim(0, where), n = b.dim(1, where);
   check_epilogue(epilogue, "gemm", m, n, where);
-  const Target target = target_of(a.device(where));
-  const int chosen = row.number >= 0 ? row.number : gemm_heuristic(product_size(a, b), target);
-  return with_constant<gemm_rows(sizeof(T))>(chosen, [&](auto number) {
+  constexpr int rows = gemm_rows(sizeof(T));
+  const int asked = row_of_table(row, rows, "gemm", where);
+  const int chosen = asked >= 0 ? asked : gemm_heuristic(product_size(a, b), target_of(a.device(where)));
+  return with_constant<rows>(chosen, [&](auto number) {
     constexpr GemmTile t = kGemmTiles[number];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
     return std::apply(

@@ -1,5 +1,7 @@
 // Which tile a product is computed in: a table, and the choice from shape and target.
 #pragma once
+#include <string>
+
 #include "tessera/kernels/common.hpp"
 
 namespace tessera::kernels {
@@ -78,6 +80,16 @@ inline constexpr GemmTile kGemmTiles[] = {
 inline constexpr int kGemmRows = 12, kPlainGemmRows = 6, kFirstGpuGemm = 2;
 /// Pieces of parts are for operands of 16 bits; what they would gain with others was never asked.
 inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? kGemmRows : kPlainGemmRows; }
+
+/// The number of a row that a caller has set, -1 if none; ShapeError for what is none of the table's first `rows`.
+inline int row_of_table(Row row, int rows, const char* kernel, SourceLocation where) {
+  if (row.number < -1 || row.number >= rows)
+    throw ShapeError(std::string("kernels::") + kernel + ": row " + std::to_string(row.number) +
+                         " of the table: rows are 0 to " + std::to_string(rows - 1) +
+                         " here; leave it out, or take one of them",
+                     where);
+  return row.number;
+}
 
 /// True if the row's times hold for the target: clusters and pieces of parts were timed where there are clusters.
 inline bool suits(int row, const Target& target) {

@@ -6,6 +6,8 @@
 // accumulator tile, summed at the end. Up to 64 rows: the longer of both tiles, as a rule the weights, is the left
 // operand of mma, so that its long side is full. More: gemm.
 #pragma once
+#include <iterator>
+
 #include "tessera/kernels/gemm.hpp"
 #include "tessera/kernels/linear_table.hpp"
 
@@ -40,7 +42,8 @@ void few_rows(Mut<U, M, N> y, In<T, dyn, dyn> x, In<T, dyn, dyn> w, P... operand
   }
 }
 
-/// x w^T, then the epilogue.
+/// x w^T, then the epilogue. A Row is one of kOneRow for one row of x, of kFewRows up to 64, of gemm beyond; ShapeError
+/// for others.
 template <class U = void, Operand X, Operand W, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
                                                   const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},
@@ -57,11 +60,13 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
     return std::apply([&](const auto&... p) { return entry(empty<C>(Dims<2>(m, n)), x.view(), w.view(), p..., where); },
                       epilogue.operands);
   };
+  constexpr int one = static_cast<int>(std::size(kOneRow)), few = static_cast<int>(std::size(kFewRows));
+  const int asked = row_of_table(row, m == 1 ? one : few, "linear", where);
   if (m == 1)
-    return with_constant<5>(row.number >= 0 ? row.number : one_row_heuristic(n, k, target), [&](auto r) {
+    return with_constant<one>(asked >= 0 ? asked : one_row_heuristic(n, k, target), [&](auto r) {
       return call(kernel<one_row<E, C, T, kOneRow[r].n, kOneRow[r].k, epilogue_param<P>...>>);
     });
-  return with_constant<5>(row.number >= 0 ? row.number : few_rows_heuristic(m, n, k, target), [&](auto r) {
+  return with_constant<few>(asked >= 0 ? asked : few_rows_heuristic(m, n, k, target), [&](auto r) {
     return with_extent<8, 64>(m, [&](auto rows) {
       return call(kernel<few_rows<E, C, T, rows, kFewRows[r].n, kFewRows[r].k, epilogue_param<P>...>>);
     });

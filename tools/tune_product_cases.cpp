@@ -80,7 +80,7 @@ TuningReport tune_linear(const measure::Args& args, TuneOptions o) {
   const auto x = tune_input<bf16>(o, Dims<2>(m, k), 1), w = tune_input<bf16>(o, Dims<2>(n, k), 2);
   auto y = empty<bf16>(Dims<2>(m, n)).sync();
   const Target target = tune_target(o);
-  const int chosen = m == 1 ? one_row_heuristic(n, k, target) : few_rows_heuristic(m, n, k, target);
+  const int chosen = m == 1 ? one_row_heuristic(n, k, target) : few_rows_heuristic(m, n, target);
   if (o.first.empty()) o.first = concat("row ", chosen);
   if (m == 1) {
     constexpr int kRows = static_cast<int>(std::size(kOneRow));

@@ -62,16 +62,16 @@ TEST(Linear, TheRowFollowsFromBlocksAndBytesInFlight) {
   EXPECT_EQ(one_row_heuristic(2560, 9728, h200), 2);
   EXPECT_EQ(one_row_heuristic(6144, 2560, h200), 1);
   EXPECT_EQ(one_row_heuristic(19456, 2560, h200), 2);
-  EXPECT_EQ(few_rows_heuristic(8, 2560, 9728, h200), 2);
-  EXPECT_EQ(few_rows_heuristic(8, 6144, 2560, h200), 0);
-  EXPECT_EQ(few_rows_heuristic(8, 19456, 2560, h200), 1);
-  EXPECT_EQ(few_rows_heuristic(8, 51200, 5120, h200), 0);
-  EXPECT_EQ(few_rows_heuristic(16, 2560, 9728, h200), 0);
-  EXPECT_EQ(few_rows_heuristic(64, 6144, 2560, h200), 1);
-  EXPECT_EQ(few_rows_heuristic(64, 2560, 9728, h200), 3);
-  EXPECT_EQ(few_rows_heuristic(64, 19456, 2560, h200), 1);
-  EXPECT_EQ(few_rows_heuristic(64, 51200, 5120, h200), 4);
-  EXPECT_EQ(few_rows_heuristic(64, 151936, 2560, h200), 4);
+  EXPECT_EQ(few_rows_heuristic(8, 2560, h200), 2);
+  EXPECT_EQ(few_rows_heuristic(8, 6144, h200), 0);
+  EXPECT_EQ(few_rows_heuristic(8, 19456, h200), 1);
+  EXPECT_EQ(few_rows_heuristic(8, 51200, h200), 0);
+  EXPECT_EQ(few_rows_heuristic(16, 2560, h200), 0);
+  EXPECT_EQ(few_rows_heuristic(64, 6144, h200), 1);
+  EXPECT_EQ(few_rows_heuristic(64, 2560, h200), 3);
+  EXPECT_EQ(few_rows_heuristic(64, 19456, h200), 1);
+  EXPECT_EQ(few_rows_heuristic(64, 51200, h200), 4);
+  EXPECT_EQ(few_rows_heuristic(64, 151936, h200), 4);
 }
 TEST(Linear, ShapesThatDoNotFit) {
   const auto w = random_tensor<f32>({33, 10}, 4), x = random_tensor<f32>({3, 11}, 5);

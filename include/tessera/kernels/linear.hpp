@@ -66,7 +66,7 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
     return with_constant<one>(asked >= 0 ? asked : one_row_heuristic(n, k, target), [&](auto r) {
       return call(kernel<one_row<E, C, T, kOneRow[r].n, kOneRow[r].k, epilogue_param<P>...>>);
     });
-  return with_constant<few>(asked >= 0 ? asked : few_rows_heuristic(m, n, k, target), [&](auto r) {
+  return with_constant<few>(asked >= 0 ? asked : few_rows_heuristic(m, n, target), [&](auto r) {
     return with_extent<8, 64>(m, [&](auto rows) {
       return call(kernel<few_rows<E, C, T, rows, kFewRows[r].n, kFewRows[r].k, epilogue_param<P>...>>);
     });

@@ -28,7 +28,7 @@ inline constexpr LinearTile kFewRows[] = {{64, 256}, {64, 128}, {64, 512}, {32, 
 /// are all there at once. Above 32 rows the activations weigh as much as the weights, and steps are of 128. (GB/s of
 /// rows 0, 1, 2 with n = 2560, k = 9728: 8 rows 2556, 1839, 3086; 16 rows 3120, 1843, 2210; with n = 6144, k = 2560: 8
 /// rows 3248, 2488, 3010; with n = 19456, k = 2560: 8 rows 3673 to 3783, 3822, 3735; 16 rows 3688, 3347, 3288.)
-inline int few_rows_heuristic(std::int64_t m, std::int64_t n, std::int64_t, const Target& target) {
+inline int few_rows_heuristic(std::int64_t m, std::int64_t n, const Target& target) {
   if (!target.gpu) return 0;
   if (m > 32) {
     // Rows of w and of x that pass from L2 to the busiest processor.

@@ -95,23 +95,33 @@ inline int row_of_table(Row row, int rows, const char* kernel, SourceLocation wh
 inline bool suits(int row, const Target& target) {
   return target.clusters || (row < kPlainGemmRows && kGemmTiles[row].wave == 2);
 }
-inline constexpr double kLaunch = 1500;  // nanoseconds before the first load and after the last store
+
+// The model's constants, of one H200. They were fitted together with kGemmTiles to the products that
+// tests/kernels/programs/matmul_plan_test.cpp lists, which holds the estimate within 12 % of each (bf16, bursts of 12
+// ms); kSmall8BitStep to 2048 cubed of f8e4m3.
+
+inline constexpr double kLaunch = 1500;  ///< nanoseconds before the first load and after the last store
+/// Of 8-bit elements, whose products take half the time, small tiles load too much (2048 cubed: 128 x 128 takes 375).
+inline constexpr double kSmall8BitStep = 1.05;
+/// Bytes a nanosecond and processor where rows start between lines of 128 bytes and take two requests each (4104 x 4088
+/// x 4120).
+inline constexpr double kBetweenLines = 52;
+/// 160 sums a thread leave no registers for clipping: 128 x 320 spills where edges are (256 x 19456 x 2560: 45 us).
+inline constexpr double kSpilledStep = 1.15;
+/// Operands come from memory at so many bytes a nanosecond while others are multiplied, and this share of that is seen.
+inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
 
 /// Nanoseconds that a product takes in this tile on a GPU: whole waves of tiles, and what overlaps nothing. `parts`: of
 /// how many the sum of each tile consists, which are added afterwards.
 inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.processors);
-  // Of 8-bit elements, whose products take half the time, small tiles load too much (2048 cubed: 128 x 128 takes 375).
-  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? 1.05 * t.step : t.step;
-  // Rows that start between lines of 128 bytes take two requests each: 52 bytes a nanosecond and processor.
-  const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / 52;
-  // 160 sums a thread leave no registers for clipping: 128 x 320 spills where edges are (256 x 19456 x 2560: 45 us).
+  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * t.step : t.step;
+  const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / kBetweenLines;
   const bool spills = t.m * t.n * t.wave / 2 > 256 * 128 && (size.m % t.m != 0 || size.n % t.n != 0);
-  const auto steps = (spills ? 1.15 : 1) * static_cast<double>(ceil_div(size.steps(), parts));
-  // Operands come from memory at 4200 bytes a nanosecond while others are multiplied: a tenth of that is seen.
-  const double memory = static_cast<double>((size.m + size.n) * size.k * size.element_bytes) / 4200;
-  return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + 0.1 * memory + kLaunch;
+  const auto steps = (spills ? kSpilledStep : 1) * static_cast<double>(ceil_div(size.steps(), parts));
+  const double memory = static_cast<double>((size.m + size.n) * size.k * size.element_bytes) / kMemory;
+  return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + kMemorySeen * memory + kLaunch;
 }
 
 /// The row of the table, one of the first `rows`: on a GPU the tile that takes least time.

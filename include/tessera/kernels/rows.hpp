@@ -66,7 +66,9 @@ struct FlatRows {
 };
 
 /// The tile that odd rows are walked in, kOddRowChunk to kRowChunk; 0 for rows that are not odd or better in one tile.
-/// Those whose tile would be a third empty are not.
+/// Those whose tile would be a third empty are not. (Timed were 1023 elements in their tile of 1024, and 4097 in flat
+/// tiles of 1024, an eighth of theirs: both are faster than torch.compile. Nothing in between was: neither the third
+/// nor the eighth is tuned.)
 inline constexpr int kOddRowChunk = 1024;
 template <Element T>
 int odd_row_chunk(const View<T, 2>& rows) {

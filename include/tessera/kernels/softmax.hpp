@@ -23,29 +23,49 @@ void softmax_row(Mut<T, 1, N> y, In<T, dyn, dyn> x) {
   }
 }
 
+/// The largest number and the sum of exponentials so far, for each place of the chunks of a row. From the lowest finite
+/// number on, because -infinity less -infinity is NaN.
+template <class F, int C>
+struct LanesSoftmax {
+  Tile<F, 1, C> m = full<F, 1, C>(std::numeric_limits<F>::lowest());
+  Tile<F, 1, C> l = zeros<F, 1, C>();
+
+  void add(const Tile<F, 1, C>& t) {
+    auto m2 = max(m, t);
+    auto less = exp(-abs(t - m));  // of exp(m - m2) and exp(t - m2) the one that is not 1
+    l = where(t > m, l * less + F(1), l + less);
+    m = m2;
+  }
+  Tile<F, 1, 1> top() const { return max(m, axis<1>); }
+  Tile<F, 1, 1> total(const Tile<F, 1, 1>& top) const { return sum(l * exp(m - top), axis<1>); }
+};
+
+/// The second walk: a row's chunks, read again, as results.
+template <bool Log, class T, class X, class Y, class F>
+void store_softmax(const X& x, Y& y, const Scalar<i32>& row, const Tile<F, 1, 1>& top, const Tile<F, 1, 1>& total) {
+  for (auto c : range(x.count(1))) {
+    auto t = widen(x.load(row, c)) - top;
+    if constexpr (Log)
+      y.store(0, c, narrow<T>(t - log(total)));
+    else
+      y.store(0, c, narrow<T>(exp(t) / total));
+  }
+}
+
 template <bool Log, class T, int C>
 void softmax_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x) {
   using F = compute_t<T>;
   auto X = x.tiles(shape<1, C>, pad::neg_inf);
   auto Y = y.sub(shape<1, C>);
   auto [row, zero] = y.index();
-  auto m = full<F, 1, C>(std::numeric_limits<F>::lowest()), l = zeros<F, 1, C>();
+  LanesSoftmax<F, C> seen;
   for (auto c : range(X.count(1))) {
     auto t = widen(X.load(row, c));
-    auto m2 = max(m, t);
-    auto less = exp(-abs(t - m));  // of exp(m - m2) and exp(t - m2) the one that is not 1
-    l = where(t > m, l * less + F(1), l + less);
-    m = m2;
+    seen.add(t);
   }
-  auto top = max(m, axis<1>);
-  auto total = sum(l * exp(m - top), axis<1>);
-  for (auto c : range(X.count(1))) {
-    auto t = widen(X.load(row, c)) - top;
-    if constexpr (Log)
-      Y.store(0, c, narrow<T>(t - log(total)));
-    else
-      Y.store(0, c, narrow<T>(exp(t) / total));
-  }
+  auto top = seen.top();
+  auto total = seen.total(top);
+  store_softmax<Log, T>(X, Y, row, top, total);
 }
 
 /// The same for rows that begin anywhere: the first walk is over flat tiles.
@@ -57,29 +77,20 @@ void softmax_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whole
   auto Y = y.sub(shape<1, C>);
   auto [row, zero] = y.index();
   const TouchedTiles<C> tiles(row, x.dim(1), whole);
-  auto m = full<F, 1, C>(std::numeric_limits<F>::lowest()), l = zeros<F, 1, C>();
+  LanesSoftmax<F, C> seen;
   for (auto c : range(tiles.first(), tiles.whole_end())) {
     auto t = tiles.own(widen(Whole.load(c)), c, lowest<F>);
-    auto m2 = max(m, t);
-    auto less = exp(-abs(t - m));
-    l = where(t > m, l * less + F(1), l + less);
-    m = m2;
+    seen.add(t);
   }
-  auto top = max(m, axis<1>);
-  auto total = sum(l * exp(m - top), axis<1>);
+  auto top = seen.top();
+  auto total = seen.total(top);
   tile_if (tiles.has_rest()) {
     auto t = tiles.own_rest(widen(Rest.load(0)), lowest<F>);
     auto top2 = max(top, max(t, axis<1>));
     total = total * exp(top - top2) + sum(exp(t - top2), axis<1>);
     top = top2;
   }
-  for (auto c : range(X.count(1))) {
-    auto t = widen(X.load(row, c)) - top;
-    if constexpr (Log)
-      Y.store(0, c, narrow<T>(t - log(total)));
-    else
-      Y.store(0, c, narrow<T>(exp(t) / total));
-  }
+  store_softmax<Log, T>(X, Y, row, top, total);
 }
 
 template <bool Log, Operand X>

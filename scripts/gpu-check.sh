@@ -58,7 +58,9 @@ for step in ${steps//,/ }; do
   [[ $step =~ ^(build|smoke|tests|sanitize|bench|tune)$ ]] || die "unknown step $step; there are build, smoke, tests, sanitize, bench and tune"
 done
 [ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
-# Seconds: a quick check leaves something of ten minutes for the benchmarks.
+# Seconds: a quick check leaves something of ten minutes for the benchmarks. checker_limit is of one program under one
+# checker: one that hangs leaves two thirds of the step to those that wait for its place.
+checker_limit=200
 if [ $mode = quick ]; then tests_limit=150 sanitize_limit=90; else tests_limit=900 sanitize_limit=600; fi
 [ -n "$minutes" ] || { [ $mode = quick ] && minutes=9.5 || minutes=60; }
 jobs=${jobs:-$(nproc)}
@@ -295,7 +297,7 @@ do_sanitize() {
     for program in "${programs[@]}"; do
       if [ ! -f "$program" ] || [ ! -x "$program" ]; then continue; fi
       number=$((number + 1))
-      printf '%s\0%s\0%s\0%s\0' $tool "$program" "$work/logs/sanitize-$number.txt" "$(limit $((sanitize_limit < 200 ? sanitize_limit : 200)))" >>"$list"
+      printf '%s\0%s\0%s\0%s\0' $tool "$program" "$work/logs/sanitize-$number.txt" "$(limit $((sanitize_limit < checker_limit ? sanitize_limit : checker_limit)))" >>"$list"
     done
   done
   # shellcheck disable=SC2016

@@ -1,8 +1,8 @@
 """The peers in cuTile Python, NVIDIA's tile language over the same assembler: the naive sources of kernels.hpp, and
 tuned variants (hints, unchecked bounds, fast division), of which the fastest stands for what cuTile Python can do.
 
-Each maker gives {peer name: [variants]} and a function that says how far off a result is. A variant is a list of
-functions, one per group of tensors, as in torch_peers; calling a function enqueues the work once.
+Each maker gives {peer name: {variant's name: functions}} and a function that says how far off a result is. There is one
+function per group of tensors, as in torch_peers; calling it enqueues the work once.
 
     cutile_peers.py                      compiles all of them for sm_90, on any machine: without a GPU, without PyTorch
     cutile_peers.py warm I N GROUP...    launches the plan's cases I, I + N, ... of these groups once, each at a small
@@ -15,8 +15,8 @@ import sys
 
 import cuda.tile as ct
 
-# cuTile Python finds the assembler in PATH and hands it CUDA_HOME; of an older toolkit it then takes a libnvvm that does
-# not understand it ("failed to compile Tile IR program"). Without the variable it finds its own.
+# cuTile Python finds the assembler in PATH and hands it CUDA_HOME; of an older toolkit it then takes a libnvvm that
+# does not understand it ("failed to compile Tile IR program"). Without the variable it finds its own.
 for variable in ("CUDA_HOME", "CUDA_PATH"):
     os.environ.pop(variable, None)
 
@@ -138,7 +138,9 @@ def attention(q, k, v, o, scale, BM: Int, BN: Int, D: Int, AHEAD: Flag, CAUSAL: 
 
 
 # The variants: tiles and hints with which this assembler's code was fastest on an H200, and their neighbours.
-ROW_HINTS = [{"num_worker_warps": w} for w in (1, 2, 4, 8)]
+# cuTile Python 1.7.0 takes other numbers than 4 and 8 with bytecode 13.5 only, which it never writes outside of its
+# development mode, whatever the assembler reads: "requires tileiras 13.5 or later. Current version is 13.4".
+ROW_HINTS = [{}, {"num_worker_warps": 4}, {"num_worker_warps": 8}]
 # hints, tile, latency of the loads, blocks take several tiles
 GEMM_VARIANTS = [
     ({"num_worker_warps": 4}, (128, 64, 64), 4, False),
@@ -159,6 +161,13 @@ def launcher(kernel, grid, arguments):
     import torch
 
     return lambda: ct.launch(torch.cuda.current_stream(), grid, kernel, arguments)
+
+
+def named(hints, tile=(), **more):
+    """What a variant is called in the results: its tile, hints and what else it is given."""
+    words = ["x".join(map(str, tile))] if tile else []
+    words += [f"{key}={int(value)}" for key, value in (hints | more).items()]
+    return " ".join(words) or "no hints"
 
 
 def against(expected, result):
@@ -188,10 +197,12 @@ def rows(case):
         "rms_norm": (rms_norm, (x, y, w, 1e-6), lambda: F.rms_norm(x, (columns,), w, 1e-6)),
         "layer_norm": (layer_norm, (x, y, w, b, 1e-6), lambda: F.layer_norm(x, (columns,), w, b, 1e-6)),
     }[case.name]
-    return {
-        "cuTile": [[launcher(kernel, (n,), (*arguments, columns, False))]],
-        "cuTile tuned": [[launcher(kernel.replace_hints(**h), (n,), (*arguments, columns, True))] for h in ROW_HINTS],
-    }, against(expected, y)
+    tuned = {}
+    for h in ROW_HINTS:
+        hinted = kernel.replace_hints(**h) if h else kernel
+        tuned[named(h)] = [launcher(hinted, (n,), (*arguments, columns, True))]
+    naive = {"naive": [launcher(kernel, (n,), (*arguments, columns, False))]}
+    return {"cuTile": naive, "cuTile tuned": tuned}, against(expected, y)
 
 
 def products(case):
@@ -208,14 +219,15 @@ def products(case):
         for _ in range(torch_peers.sets_for(2 * (m * k + k * n + m * n)))
     ]
     processors = torch.cuda.get_device_properties(0).multi_processor_count
-    variants = []
+    variants = {}
     for hints, (bm, bn, bk), latency, persistent in GEMM_VARIANTS:
         tiles = math.ceil(m / bm) * math.ceil(n / bn)
         slots = processors * hints.get("occupancy", 1) // hints.get("num_ctas", 1)
         fast = m % bm == 0 and n % bn == 0 and k % bk == 0
         grid = (min(tiles, slots) if persistent else tiles,)
         kernel = gemm.replace_hints(**hints)
-        variants.append([launcher(kernel, grid, (*xyz, bm, bn, bk, latency, bt, fast)) for xyz in tensors])
+        name = named(hints, (bm, bn, bk), latency=latency, persistent=persistent)
+        variants[name] = [launcher(kernel, grid, (*xyz, bm, bn, bk, latency, bt, fast)) for xyz in tensors]
     x, y, z = tensors[0]
     return {"cuTile tuned": variants}, against(lambda: torch.mm(x, y.t() if bt else y), z)
 
@@ -228,10 +240,12 @@ def heads(case):
     count, length, d = a["batch"] * a["heads"], a["length"], a["d"]
     q, k, v = (torch.randn(count, length, d, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     o = torch.empty_like(q)
-    variants = []
+    variants = {}
     for hints, (bm, bn), ahead in ATTENTION_VARIANTS[d]:
         arguments = (q, k, v, o, 1 / math.sqrt(d), bm, bn, d, ahead, bool(a["causal"]), True)
-        variants.append([launcher(attention.replace_hints(**hints), (length // bm, count), arguments)])
+        name = named(hints, (bm, bn), ahead=ahead)
+        variants[name] = [launcher(attention.replace_hints(**hints), (length // bm, count), arguments)]
+
     def expected():
         return F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=bool(a["causal"]))[0]
 
@@ -303,9 +317,9 @@ def warm(first, step, groups):
             continue
         seen.add(key)
         for variants in MAKERS[case.name](dataclasses.replace(case, arguments=small))[0].values():
-            for variant in variants:
+            for functions in variants.values():
                 try:
-                    variant[0]()
+                    functions[0]()
                     torch.cuda.synchronize()
                 except Exception as e:  # the measurement says it, too
                     print(f"{case.command()}: {type(e).__name__}: {str(e)[:200]}", file=sys.stderr, flush=True)

@@ -5,9 +5,10 @@
     peers.py --precompile        compiles what torch.compile is asked for, for a later run
 
 PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds, Tessera and each peer once in
-each, in alternating order; the figure is the median of the rounds. Before, every case is run once by several processes
-at a time, so that compiling does not cost the measurements (and wrong results are known). Without PyTorch the
-peers are left out. With --device cpu the sizes are tiny: it shows that the programs work.
+each, in alternating order; the figure is the median of the rounds. "variants" says which of cuTile Python's was
+fastest. Before, every case is run once by several processes at a time, so that compiling does not cost the
+measurements (and wrong results are known). Without PyTorch the peers are left out. With --device cpu the sizes are
+tiny: it shows that the programs work.
 """
 
 import argparse
@@ -125,17 +126,14 @@ def rates(case, ours, ms):
     return unit, ours[unit] * ours["ms"] / ms
 
 
-def measure(bench, case, timer, torch_peers):
-    """One case: rounds of ours and each peer."""
-    times = {"tessera": []}
+def peers_work(case, own, timer, torch_peers, notes, variants):
+    """{peer: functions for Timer.median} of the peers that are not ours; notes of what does not run."""
     work = {}
-    notes = []
-    own = {k: v for k, v in own_peers(case).items() if v}
     for peer in case.peers:
         if peer in own or torch_peers is None:
             continue
         if peer == "cuTile":
-            work |= cutile_work(case, timer, notes)
+            work |= cutile_work(case, timer, notes, variants)
             continue
         try:
             work[peer] = torch_peers.MAKERS[case.name](case, peer == "torch.compile")
@@ -144,7 +142,12 @@ def measure(bench, case, timer, torch_peers):
         except Exception as e:  # a peer that does not run is a note, not the end
             notes.append(f"{peer}: {type(e).__name__}: {str(e)[:200]}")
             work.pop(peer, None)
-    ours = {}
+    return work
+
+
+def take_turns(bench, case, own, work, timer, notes):
+    """gpu_bench's last answer for the case, and {who: milliseconds of each round}."""
+    ours, times = {}, {"tessera": []}
 
     def run_ours():
         ours.update(bench.run(case.command()))
@@ -167,13 +170,20 @@ def measure(bench, case, timer, torch_peers):
                 times.setdefault(who, []).append(ms)
         if "failed" in ours:
             break
-    result = {
-        "group": case.group,
-        "name": case.name,
-        "arguments": case.arguments,
-        "requires": case.requires,
-        "notes": notes,
-    }
+    return ours, times
+
+
+def described(case):
+    return {"group": case.group, "name": case.name, "arguments": case.arguments, "requires": case.requires}
+
+
+def measure(bench, case, timer, torch_peers):
+    """One case: rounds of ours and each peer."""
+    notes, variants = [], {}
+    own = {k: v for k, v in own_peers(case).items() if v}
+    work = peers_work(case, own, timer, torch_peers, notes, variants)
+    ours, times = take_turns(bench, case, own, work, timer, notes)
+    result = described(case) | {"notes": notes}
     if "failed" in ours:
         return result | {"failed": ours["failed"]}
     medians = {k: statistics.median(v) for k, v in times.items() if v}
@@ -183,15 +193,18 @@ def measure(bench, case, timer, torch_peers):
     for k, ms in medians.items():
         unit, rate = rates(case, ours, ms)
         result["figures"][k] = {"ms": round(ms, 6), unit: round(rate, 2)}
+    if variants:
+        result["variants"] = variants
     result["ratios"] = {k: round(ms / medians["tessera"], 4) for k, ms in medians.items() if k != "tessera"}
     result["rounds"] = {k: [round(x, 6) for x in v] for k, v in times.items()}
     return result
 
 
 def fastest(timer, variants, error, notes, peer):
-    """Of a peer's variants whose results are right the one of least time, as functions for Timer.median; or empty."""
-    best, least = [], float("inf")
-    for functions in variants:
+    """Of a peer's variants whose results are right the one of least time, as (name, functions for Timer.median); or
+    nothing."""
+    best, least = None, float("inf")
+    for name, functions in variants.items():
         try:
             functions[0]()
             if not (off := error()) <= TOLERANCE:
@@ -199,15 +212,15 @@ def fastest(timer, variants, error, notes, peer):
             count = max(1, min(20, int(2.0 / max(timer.timed(functions, 1), 1e-3))))
             ms = min(timer.timed(functions, count) for _ in range(3)) / count if len(variants) > 1 else 0.0
         except Exception as e:
-            notes.append(f"{peer}: {type(e).__name__}: {str(e)[:200]}")
+            notes.append(f"{peer} ({name}): {type(e).__name__}: {str(e)[:200]}")
             continue
         if ms < least:
-            best, least = functions, ms
+            best, least = (name, functions), ms
     return best
 
 
-def cutile_work(case, timer, notes):
-    """cuTile Python's kernels for the case, where it is installed."""
+def cutile_work(case, timer, notes, variants):
+    """cuTile Python's kernels for the case, where it is installed; `variants` gets the name of each peer's fastest."""
     try:
         import cutile_peers
 
@@ -215,8 +228,11 @@ def cutile_work(case, timer, notes):
     except Exception as e:
         notes.append(f"cuTile: {type(e).__name__}: {str(e)[:200]}")
         return {}
-    chosen = {peer: fastest(timer, variants, error, notes, peer) for peer, variants in made.items()}
-    return {peer: functions for peer, functions in chosen.items() if functions}
+    work = {}
+    for peer, some in made.items():
+        if best := fastest(timer, some, error, notes, peer):
+            variants[peer], work[peer] = best
+    return work
 
 
 def warm_cutile(cases, options):
@@ -269,7 +285,7 @@ def short(result):
     return f"{name}: {rate:.1f} {unit} {ratios}{'' if result['correct'] else ' WRONG'}"
 
 
-def main():
+def parsed_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench")
     parser.add_argument("--out", type=pathlib.Path)
@@ -282,9 +298,64 @@ def main():
     parser.add_argument("--ms", type=float, default=60, help="length of one measurement")
     parser.add_argument("--precompile", action="store_true")
     options = parser.parse_args()
+    if options.device == "cpu":
+        options.ms = 1
+    return options
+
+
+def chosen_cases(options):
     cases = [c for c in plan.all_cases() if options.full or not options.quick or c.quick]
     if options.groups:
         cases = [c for c in cases if c.group in options.groups.split(",")]
+    return [plan.tiny(c) for c in cases] if options.device == "cpu" else cases
+
+
+def warm_up(cases, options):
+    """Runs everything once, and prints what does not run or is wrong."""
+    bad = set()
+    others = warm_cutile(cases, options)
+    # Half of the processors: every process holds its own tensors.
+    processes = max(1, min(12, options.jobs // 2 if options.jobs > 3 else 1))
+    with concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        jobs = {}
+        for c in cases:
+            peers = [x for x in own_peers(c).values() if x]
+            jobs[pool.submit(warm_one, options.bench, options.device, c, peers)] = c.command()
+        for job in concurrent.futures.as_completed(jobs):
+            for problem in job.result():
+                bad.add(jobs[job])
+                print(f"warm-up: {problem}", flush=True)
+    wait_for(others, 60)
+    print(f"warmed up {len(cases)} cases, {len(bad)} with problems", flush=True)
+
+
+def measure_all(cases, options, deadline, out):
+    """Writes a line for each case; the number of those that no time was left for."""
+    bench = Bench(options.bench, options.device, options.ms)
+    torch, torch_peers = load_torch(options.device)
+    timer = torch_peers.Timer(options.ms) if torch_peers else None
+    left_out = 0
+    for case in cases:
+        if time.monotonic() > deadline - 8:
+            left_out += 1
+            continue
+        try:
+            result = measure(bench, case, timer, torch_peers)
+        except Exception as e:
+            result = described(case) | {"failed": f"{type(e).__name__}: {str(e)[:300]}"}
+        result["device"] = bench.description
+        result["torch"] = torch.__version__ if torch else ""
+        print(json.dumps(result), file=out, flush=True)
+        print(short(result), flush=True)
+        if torch:
+            torch.cuda.empty_cache()
+    bench.close()
+    return left_out
+
+
+def main():
+    options = parsed_options()
+    cases = chosen_cases(options)
     if options.precompile:
         import torch_peers
 
@@ -292,52 +363,10 @@ def main():
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))
     deadline = time.monotonic() + options.seconds
-    if options.device == "cpu":
-        cases = [plan.tiny(c) for c in cases]
-        options.ms = 1
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with open(options.out, "w", encoding="utf-8") as out:
-        # Half of the processors: every process holds its own tensors.
-        problems = {}
-        others = warm_cutile(cases, options)
-        with concurrent.futures.ThreadPoolExecutor(
-            max(1, min(12, options.jobs // 2 if options.jobs > 3 else 1))
-        ) as pool:
-            jobs = {
-                pool.submit(warm_one, options.bench, options.device, c, [x for x in own_peers(c).values() if x]): c
-                for c in cases
-            }
-            for job in concurrent.futures.as_completed(jobs):
-                problems[jobs[job].command()] = job.result()
-                for problem in job.result():
-                    print(f"warm-up: {problem}", flush=True)
-        wait_for(others, 60)
-        print(f"warmed up {len(cases)} cases, {sum(1 for p in problems.values() if p)} with problems", flush=True)
-        bench = Bench(options.bench, options.device, options.ms)
-        torch, torch_peers = load_torch(options.device)
-        timer = torch_peers.Timer(options.ms) if torch_peers else None
-        left_out = 0
-        for case in cases:
-            if time.monotonic() > deadline - 8:
-                left_out += 1
-                continue
-            try:
-                result = measure(bench, case, timer, torch_peers)
-            except Exception as e:
-                result = {
-                    "group": case.group,
-                    "name": case.name,
-                    "arguments": case.arguments,
-                    "requires": case.requires,
-                    "failed": f"{type(e).__name__}: {str(e)[:300]}",
-                }
-            result["device"] = bench.description
-            result["torch"] = torch.__version__ if torch else ""
-            print(json.dumps(result), file=out, flush=True)
-            print(short(result), flush=True)
-            if torch:
-                torch.cuda.empty_cache()
-        bench.close()
+        warm_up(cases, options)
+        left_out = measure_all(cases, options, deadline, out)
     if left_out:
         print(f"{left_out} cases did not fit into the time")
         return 3

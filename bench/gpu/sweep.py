@@ -4,8 +4,8 @@
   sweep.py --bench build/.../gpu_bench [--ms N] [--seconds N] [--out FILE] [--preset NAME] [CASE...]
 
 A CASE is "NAME key=value ... : ALTERNATIVE; ALTERNATIVE; ...", an alternative "key=a,b key=c | key=a,b": further
-arguments of gpu_bench, then what TESSERA_TUNING overrides; several values of a key are combined. Without ":" the case is
-its own only alternative. Presets are lists of cases (sweep_presets.py).
+arguments of gpu_bench, then what TESSERA_TUNING overrides; several values of a key are combined. Without ":" the case
+is its own only alternative. Presets are lists of cases (sweep_presets.py).
 
 One gpu_bench runs for each text of overrides. All compile at the same time first (the disk cache keeps what they make),
 then candidates are timed one after the other, those of a case in a row. Wrong results are refused. After --seconds
@@ -35,7 +35,10 @@ def joined(pairs):
 
 def candidates(case):
     """(command, overrides) of every alternative of a case, each once."""
-    common, _, alternatives = case.partition(":") if ":" in case else (case.partition("|")[0], "", "|" + case.partition("|")[2])
+    common, _, alternatives = case.partition(":")
+    if ":" not in case:
+        common, _, overrides = case.partition("|")
+        alternatives = "|" + overrides
     name, _, arguments = common.strip().partition(" ")
     found = []
     for alternative in alternatives.split(";"):

@@ -1,9 +1,11 @@
-# The tile primitives of the CPU backend are compiled once per instruction set: every src/codegen/cpu/prims/kernels/*.inl in a
-# namespace of its own, with the flags of that set. prims.cpp chooses at run time, so the library runs on any machine of its
-# architecture. Optimised in every configuration: an unoptimised evaluator is too slow to test with.
+# The tile primitives of the CPU backend are compiled once per instruction set: every
+# src/codegen/cpu/prims/kernels/*.inl in a namespace of its own, with the flags of that set. prims.cpp chooses at run
+# time, so the library runs on any machine of its architecture. Optimised in every configuration: an unoptimised
+# evaluator is too slow to test with.
 if(sources)
-  # Exact semantics: no contraction of a * b + c and no value-changing optimisation. Only what traps and errno would observe is
-  # given up, which stands in the way of vectorisation. Integers wrap: lanes that a selection discards may overflow.
+  # Exact semantics: no contraction of a * b + c and no value-changing optimisation. Only what traps and errno would
+  # observe is given up, which stands in the way of vectorisation. Integers wrap: lanes that a selection discards may
+  # overflow.
   set(prims_flags -O3 -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 reports its own AVX-512 intrinsics (undefined source of a masked operation).
@@ -11,7 +13,8 @@ if(sources)
   else()
     list(APPEND prims_flags -Wno-pass-failed)  # a loop that could not be vectorised is a fact, not a mistake
   endif()
-  # The order of additions in a matrix product is free, and so is fusing them; products there are not elementwise operations.
+  # The order of additions in a matrix product is free, and so is fusing them; products there are not elementwise
+  # operations.
   set(prims_flags_matmul -ffp-contract=fast)
   set(prims_isas baseline)
   set(prims_flags_baseline "")

@@ -23,7 +23,6 @@ constexpr int kSmallSteps = 4;
 // From here a block multiplies without pause: 128x128x64 on an H200, one of them with 6 steps in flight beside two with
 // 2: 5120 cubed 747 beside 660 TFLOP/s, 4096 cubed 756 and 711, 2048 cubed 693 and 669.
 constexpr std::int64_t kLargeTile = 128 * 128;
-constexpr int kWarpgroups = 90;  // the generation whose products are of warpgroups; on others nothing was measured
 constexpr int kMostLatency = 6;  // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
 constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37: 4 steps each are given for 6, 5 for 7
 constexpr std::int64_t kFewestSteps = 3;  // 128x320: where fewer would be left, the assembler stores tiles in pieces
@@ -113,7 +112,7 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
   // Small tiles are for problems that hardly fill the machine: one block a multiprocessor, with deeper loads. So are
   // products of warpgroups from 128 x 128 on, which keep a multiprocessor busy from one block.
   const bool small = !facts.deals_out_work && !chained && load.accumulators <= kMediumTile;
-  const bool alone = m.sm == kWarpgroups && !chained && load.accumulators >= kLargeTile;
+  const bool alone = m.sm == kWarpgroupProducts && !chained && load.accumulators >= kLargeTile;
   if (small || alone) c.occupancy = 1;
   if (small) {
     c.latency = load.accumulators <= kSmallTile ? kSmallSteps : kMostLatency;

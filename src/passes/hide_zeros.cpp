@@ -26,8 +26,6 @@ using ir::Value;
 
 namespace {
 
-constexpr int kWarpgroupProducts = 90;  // the only generation whose products leave their sums in registers in flight
-
 /// True if the loop's carried value `c` is a sum of products that starts as zeros and is not touched in between.
 bool sums_from_zero(const Operation& loop, std::size_t c) {
   const auto start = splat_bits(loop.operand(first_carried_operand(loop) + c));
@@ -75,7 +73,8 @@ class Grid {
 };
 
 /// Puts `loop` and all behind it, at the end of a kernel, into a loop that runs once: as if tiles were dealt out, as
-/// many as there are blocks. (So many that a number overflowed would be more sums than any memory holds.)
+/// many as there are blocks. (From 2^30 blocks on, block + blocks may overflow; bounds that cannot would tell the
+/// assembler that the loop runs once: docs/compiler/hide_zeros.md.)
 void deal_one(Operation& loop, Grid& grid) {
   ir::Builder b = ir::Builder::before(&loop);
   b.loc = loop.loc;

@@ -11,6 +11,9 @@ class Divisibility;
 
 namespace tessera::passes {
 
+/// The only generation whose products are of warpgroups, and leave their sums in registers in flight.
+inline constexpr int kWarpgroupProducts = 90;
+
 /// One matrix product of the kernel.
 struct Product {
   const ir::Operation* op = nullptr;

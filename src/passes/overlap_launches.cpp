@@ -40,6 +40,8 @@ Operation* create(ir::Builder& b, Op op) {
 constexpr double kTellingBlockTime = 1.21;
 constexpr double kBytesATime = 4500;  // that memory moves in a nanosecond: a pure read
 
+/// The block's number in x, or null. Only that one is looked at: blocks that are many are numbered in x. Where y or z
+/// alone decides what is moved it is not counted, and the kernel does not tell.
 Value block_number(const ir::Function& f) {
   Value found;
   ir::walk(f.body(), [&](const Operation& op) {

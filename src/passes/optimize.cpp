@@ -1,8 +1,6 @@
 // The order of the passes.
 #include "tessera/passes/optimize.hpp"
 
-#include <limits>
-
 #include "passes/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 

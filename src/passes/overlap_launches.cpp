@@ -2,7 +2,9 @@
 // itself, before its first access of memory, for everything that came before it. What is gained is the time between two
 // kernels: launching blocks, setting up barriers and descriptors.
 //
-//   entry { ... load ... }   =>   entry { t = gdc_wait; ... load token t ... }
+//   entry { ... load ... }   =>   entry { [gdc_launch_dependents]; t = gdc_wait; ... load token t ... }
+//
+// A kernel of long blocks of one step also tells the device that its successor may be scheduled where there is room.
 //
 // docs/compiler/overlap_launches.md says why this is legal for every kernel.
 #include <algorithm>

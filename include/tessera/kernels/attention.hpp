@@ -99,7 +99,7 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
     form = kStraight;
   return with_constant<4>(form, [&](auto m) {
     return with_extent<32, 256>(q.dim(3), [&](auto d) {
-      constexpr bool straight = m() == kStraight && (d == 64 || d == 128);  // elsewhere fewer steps are in flight
+      constexpr bool straight = m() == kStraight && (d == 64 || d == 128);  // at 256 it spills
       constexpr auto mask = m() == kStraight ? AttentionMask::Causal : static_cast<AttentionMask>(m());
       constexpr int BM = d >= 256 ? 128 : kRows, BN = 128;
       constexpr bool running = mask == AttentionMask::Window || d > 128;

@@ -19,6 +19,7 @@
 #include <tessera/tessera.hpp>
 
 #include "jit/collect.hpp"
+#include "jit/cuda/kernels.hpp"
 #include "runtime/cuda_rig.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/kernel.hpp"
@@ -29,18 +30,6 @@ using namespace tessera;
 namespace fake = runtime::cuda::fake;
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-void twice(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f); }
-
-void careful(Mut<f32, 64> y, In<f32, dyn> x) {
-  auto t = x.load_like(y);
-  check(t >= 0.0f, "x must not be negative");
-  y.store(t + t);
-}
-
-void dealt(MutTiles<f32, 64> y) {
-  for (auto tile : y) tile.store(full<f32, 64>(3.0f));
-}
 
 void bundled(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 4.0f); }
 

@@ -17,6 +17,7 @@
 
 #include <tessera/tessera.hpp>
 
+#include "jit/cuda/kernels.hpp"
 #include "runtime/cuda_rig.hpp"
 
 namespace {
@@ -26,18 +27,6 @@ namespace fake = runtime::cuda::fake;
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
-
-void twice(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f); }
-
-void careful(Mut<f32, 64> y, In<f32, dyn> x) {
-  auto t = x.load_like(y);
-  check(t >= 0.0f, "x must not be negative");
-  y.store(t + t);
-}
-
-void dealt(MutTiles<f32, 64> y) {
-  for (auto tile : y) tile.store(full<f32, 64>(3.0f));
-}
 
 /// What the driver was asked to run, in a process that does nothing else.
 std::ostringstream seen;

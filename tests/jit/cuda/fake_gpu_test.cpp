@@ -181,7 +181,7 @@ TEST_F(FakeGpu, AFailedCheckIsAnErrorWithItsLineAndTheDeviceStaysUsable) {
     kernel<&careful>(mut(y), bad).sync();
     FAIL() << "no error";
   } catch (const DeviceError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("fake_gpu_test.cpp:"), HasSubstr("x must not be negative"),
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("jit/cuda/kernels.hpp:"), HasSubstr("x must not be negative"),
                                     HasSubstr("kernel careful"), HasSubstr("block (2, 0, 0)")));
   }
   kernel<&careful>(mut(y), good).sync();

@@ -162,7 +162,7 @@ class WarmStart : public testing::Test {
 TEST_F(WarmStart, LaunchesWhatTheFirstStartLaunched) {
   const std::string first = start();
   EXPECT_THAT(first, AllOf(HasSubstr("twice grid 4,1,1 of 6"), HasSubstr("y 3\n"), HasSubstr("x must not be negative"),
-                           HasSubstr("start_test.cpp:"), HasSubstr("block (2, 0, 0)"), HasSubstr("dealt grid")));
+                           HasSubstr("jit/cuda/kernels.hpp:"), HasSubstr("block (2, 0, 0)"), HasSubstr("dealt grid")));
   EXPECT_EQ(runs(), 3);
   EXPECT_EQ(files(".tsn").size(), 6u) << "per kernel: its conditions and its code";
   make_notes_old();

@@ -63,15 +63,16 @@ void fill_arange(const Recipe& r, std::byte* to, std::int64_t count) {
 }
 
 runtime::StorageRef make_storage(const Recipe& r, std::int64_t count, const Stream& stream) {
-  const bool check = check_mode();
+  const bool check = check_mode(), on_host = stream.device().backend().host_accessible();
   runtime::StorageOptions options;
-  options.track_writes = check;
+  options.track_writes = check && (on_host || !r.fill);  // what is filled at once needs no shadow
+  options.element_bytes = static_cast<std::size_t>(size_of(r.element));
   options.poison = check && !r.fill;
   options.where = r.where;
   const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(r.element));
   auto storage = runtime::Storage::allocate(stream.core(), bytes, options);
-  const bool done = !r.fill || (!stream.device().backend().host_accessible() &&
-                                (fill_by_driver(stream, storage, r) || fill_by_kernel(stream, storage, r, count)));
+  const bool done =
+      !r.fill || (!on_host && (fill_by_driver(stream, storage, r) || fill_by_kernel(stream, storage, r, count)));
   if (!done) {
     enqueue_fill(stream, storage, r.label, r.where, [r, count](std::byte* to) { r.fill(r, to, count); });
   }

@@ -1,4 +1,4 @@
-// Submissions of Backend::pattern_fill and Backend::range_copy.
+// Submissions of Backend::pattern_fill, range_copy and range_fill.
 #include "host/driver_work.hpp"
 
 #include <array>
@@ -39,6 +39,18 @@ bool copy_by_driver(const Stream& stream, const runtime::StorageRef& to, std::si
                                                 runtime::Access{from, runtime::AccessMode::Read}};
   stream.core()->submit({work, {}, args, accesses, label, where});
   return true;
+}
+
+/// Where the device has no such work, all counts as written: a mistake may stay unseen, none is made up.
+void mark_written(const Stream& stream, const runtime::StorageRef& to, std::size_t offset, std::size_t bytes,
+                  const char* label, SourceLocation where) {
+  if (bytes == 0 || to->shadow() == nullptr) return;
+  const auto work = stream.device().backend().range_fill();
+  if (!work || bytes == to->bytes()) return to->count_as_written();
+  const runtime::Storage::Range marks = to->shadow_range(offset, bytes);
+  const std::array<std::uint64_t, 3> args{marks.offset, marks.bytes, 0};
+  const runtime::Access access{to, runtime::AccessMode::ReadWrite};
+  stream.core()->submit({work, {}, args, {&access, 1}, label, where});
 }
 
 }  // namespace tessera::detail

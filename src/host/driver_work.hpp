@@ -16,4 +16,9 @@ bool copy_by_driver(const Stream&, const runtime::StorageRef& to, std::size_t to
                     const runtime::StorageRef& from, std::size_t from_offset, std::size_t bytes, const char* label,
                     SourceLocation);
 
+/// Checked mode: work that `stream` enqueues next writes [offset, offset + bytes) of `to` and knows nothing of its
+/// shadow, so that is told here.
+void mark_written(const Stream&, const runtime::StorageRef& to, std::size_t offset, std::size_t bytes,
+                  const char* label, SourceLocation);
+
 }  // namespace tessera::detail

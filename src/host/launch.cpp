@@ -347,6 +347,13 @@ void Launch::fill_addresses() noexcept {
   }
 }
 
+/// A kernel that was not compiled for checked mode keeps no shadow of what it writes.
+void Launch::count_as_written(std::span<const runtime::Access> accesses) noexcept {
+  for (const runtime::Access& a : accesses) {
+    if (a.mode != runtime::AccessMode::Read) a.storage->count_as_written();
+  }
+}
+
 void Launch::submit(const Stream& stream) {
   fill_addresses();
   const jit::Code& code = code_on(stream.device());
@@ -358,6 +365,7 @@ void Launch::submit(const Stream& stream) {
   // Code lives as long as the process (variants are never dropped), so nobody needs to count who uses it.
   const std::shared_ptr<const runtime::Launchable> work(std::shared_ptr<void>(), code.work.get());
   const std::span<const runtime::Access> accesses(room_.accesses, tensors_);
+  if (!variant_->checked) count_as_written(accesses);
   runtime::StreamCore::submit(stream.core(), {work, grid, slots(), accesses, signature_.what.c_str(), where_});
 }
 

@@ -100,14 +100,17 @@ void enqueue_convert(const Stream& stream, const LayoutRef& from, const LayoutRe
                      SourceLocation where) {
   const bool on_device = !stream.device().backend().host_accessible() && (*from.storage)->device() == stream.device() &&
                          (*to.storage)->device() == stream.device();
+  const ByteRange range = range_of(to);
+  // First: a copy that fails is no kernel's mistake. Elements between those of a target with gaps count as written too.
+  if (on_device) mark_written(stream, *to.storage, range.offset, range.bytes, label, where);
   if (on_device && from.element == to.element && from.contiguous() && to.contiguous()) {
-    const ByteRange source = range_of(from), target = range_of(to);
-    if (copy_by_driver(stream, *to.storage, target.offset, *from.storage, source.offset, target.bytes, label, where))
+    const ByteRange source = range_of(from);
+    if (copy_by_driver(stream, *to.storage, range.offset, *from.storage, source.offset, range.bytes, label, where))
       return;
   }
   if (on_device && convert_by_kernel(stream, from, to, label, where)) return;
   const Strided source(from), target(to);
-  enqueue_copy(stream, *from.storage, *to.storage, range_of(to), label, where,
+  enqueue_copy(stream, *from.storage, *to.storage, range, label, where,
                [source, target](const std::byte* p, std::byte* q) { convert(source.source(p), target.target(q)); });
 }
 

@@ -128,6 +128,7 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
   const ProfileRange range(ProfileTopic::Record, s.what.c_str(), where);
   auto v = std::make_unique<Variant>();
   v->key = key;
+  v->checked = (key.flags & kChecked) != 0;
   v->trace = record_(specialization(key, s.params), where);
   v->kernel = std::make_unique<jit::Kernel>(std::move(v->trace.module),
                                             launch_contract(s.params, (key.flags & kWide) != 0), options_of(s, key));

@@ -10,7 +10,7 @@ namespace tessera::jit {
 std::shared_ptr<const runtime::Launchable> compile(const ir::Module& module, Device device,
                                                    const CompileOptions& options) {
   const ProfileRange range(ProfileTopic::Compile, concat("kernel ", options.label).c_str(), entry_of(module).loc);
-  return generate(prepare(module, target_of(device), options.checked), device, options).work;
+  return generate(prepare(module, target_of(device), options), device, options).work;
 }
 
 }  // namespace tessera::jit

@@ -38,6 +38,8 @@ std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape
   image.error_record = !shape.checks.empty();
   image.programmatic_launch = shape.starts_early;
   image.num_args = shape.num_args;
+  for (const WatchedTensor& w : shape.watched)
+    image.watched.push_back({w.slot, static_cast<int>(image.watched.size()), w.element_bytes});
   for (const passes::LoweredCheck& check : shape.checks) image.checks.push_back({check.message, check.where});
   return runtime::cuda::load_kernel(device, image);
 }

@@ -108,7 +108,7 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
 
 Code Kernel::make_code(Device device, std::uint64_t held) const {
   const passes::Target target = target_of(device);
-  if (!analysis_) return generate(prepare(*module_, target, options_.checked), device, options_);
+  if (!analysis_) return generate(prepare(*module_, target, options_), device, options_);
   Analysis& a = *analysis_;
   const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, &device, target);
   if (!target.is_gpu()) {
@@ -152,7 +152,7 @@ CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64
 }
 
 Prepared Kernel::prepared_for(std::uint64_t held, const Device* device, const passes::Target& target) const {
-  if (!analysis_) return prepare(*module_, target, options_.checked);
+  if (!analysis_) return prepare(*module_, target, options_);
   const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, device, target);
   return prepare(*module_, analysis_->facts_of(*module_), held, target, tuning);
 }

@@ -10,6 +10,7 @@
 #include "tessera/passes/apply_claims.hpp"
 #include "tessera/passes/passes.hpp"
 #include "tessera/passes/tuning_text.hpp"
+#include "tessera/passes/watch_writes.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -33,19 +34,33 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
   return p;
 }
 
+std::vector<WatchedTensor> watch(ir::Function& entry, const std::vector<TensorArgument>& arguments) {
+  std::vector<passes::WatchedTensor> tensors;
+  for (const TensorArgument& a : arguments) tensors.push_back({a.slot, a.label});
+  const std::vector<int> bytes = passes::watch_writes(entry, tensors);
+  std::vector<WatchedTensor> watched;
+  for (std::size_t i = 0; i < bytes.size(); ++i) watched.push_back({tensors[i].arg, bytes[i]});
+  return watched;
+}
+
 }  // namespace
 
 /// Checked mode on the CPU comes here: what it finds must be what the kernel does, so nothing is moved or merged (an
 /// invariant that is computed before a loop that does not run could be reported as an overflow).
-Prepared prepare(const ir::Module& module, const passes::Target& target, bool checked) {
+Prepared prepare(const ir::Module& module, const passes::Target& target, const CompileOptions& options) {
   ir::verify_or_throw(module);
   std::unique_ptr<ir::Module> copy = ir::clone(module);
-  if (checked && target.is_gpu()) {
+  std::vector<WatchedTensor> watched;
+  if (options.checked && target.is_gpu()) {
     for (const auto& function : copy->functions) {
-      if (function->entry) passes::check_index_arithmetic(*function);
+      if (!function->entry) continue;
+      passes::check_index_arithmetic(*function);
+      watched = watch(*function, options.tensors);
     }
   }
-  return finish(std::move(copy), target, target.is_gpu());
+  Prepared p = finish(std::move(copy), target, target.is_gpu());
+  p.watched = std::move(watched);
+  return p;
 }
 
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
@@ -59,7 +74,9 @@ CodeShape shape_of(const Prepared& prepared) {
   const ir::Function& entry = entry_of(*prepared.module);
   CodeShape s;
   s.entry = entry.name;
-  s.num_args = static_cast<int>(entry.body().num_args()) - (prepared.checks.empty() ? 0 : 1);
+  s.watched = prepared.watched;
+  const std::size_t added = s.watched.size() + (prepared.checks.empty() ? 0 : 1);
+  s.num_args = static_cast<int>(entry.body().num_args() - added);
   s.starts_early = prepared.choices.overlaps;
   s.persistent_blocks = prepared.persistent_blocks;
   s.checks = prepared.checks;

@@ -8,11 +8,18 @@
 #include "jit/sha256.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/jit/compile.hpp"
 #include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
 
 namespace tessera::jit {
+
+/// A tensor argument whose shadow a kernel for checked mode keeps.
+struct WatchedTensor {
+  int slot = 0;           ///< of its address in the launch's arguments
+  int element_bytes = 1;  ///< of one element
+};
 
 /// A module ready for code generation, and what the passes decided.
 struct Prepared {
@@ -22,6 +29,7 @@ struct Prepared {
   passes::Choices choices;
   std::string tuning;                        ///< hints that a record gave, as text
   std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
+  std::vector<WatchedTensor> watched;        ///< GPUs: one argument each, behind those that a launch passes
   /// Blocks that keep the device busy (kernels that deal their work out).
   std::uint64_t persistent_blocks = 1;
 };
@@ -30,10 +38,11 @@ struct Prepared {
 struct CodeShape {
   Digest identity{};          ///< of what the code follows from: equal ones are the same code
   std::string entry;          ///< symbol in the cubin
-  int num_args = 0;           ///< without the error record's address
+  int num_args = 0;           ///< without the addresses of shadows and of the error record
   bool starts_early = false;  ///< may start before what precedes it has ended: it waits by itself
   std::uint64_t persistent_blocks = 1;
   std::vector<passes::LoweredCheck> checks;
+  std::vector<WatchedTensor> watched;  ///< in the order of the launch's accesses
 };
 CodeShape shape_of(const Prepared& prepared);
 
@@ -46,8 +55,8 @@ std::string hints_text(const passes::Tuning* tuning);
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
                  const passes::Target& target, const passes::Tuning* tuning = nullptr);
 /// Verifies the module (CompileError if it breaks Tile IR's rules) and runs the passes on a copy, without claims: of
-/// the launch nothing is known. `checked`: for checked mode.
-Prepared prepare(const ir::Module& module, const passes::Target& target, bool checked = false);
+/// the launch nothing is known. For checked mode if `options` say so.
+Prepared prepare(const ir::Module& module, const passes::Target& target, const CompileOptions& options);
 
 /// The module's only entry; throws CompileError if it has none.
 const ir::Function& entry_of(const ir::Module& module);

@@ -181,11 +181,47 @@ void raw_store(Value pointers, Value value, Value mask, SourceLocation loc) {
 
 // ---- promises -------------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Checked mode does not believe a promise: an assertion stands for it.
+void check_promise(ir::Builder& b, Value holds, std::string what) {
+  b.create(Op::Assert, {holds}, {}, {{AttrName::message, concat("unsafe_::assume is not true: an element ", what)}});
+}
+
+Value divisible(ir::Builder& b, Value v, std::uint64_t divisor) {
+  if (v.type().is_pointer()) v = b.create(Op::PtrToInt, {v}, {v.type().with_element(Elem::I64)})->result();
+  const Type type = v.type();
+  const int unused = 64 - ir::info(type.elem()).bits;  // bits above the element's
+  const std::int64_t low = static_cast<std::int64_t>((divisor - 1) << unused) >> unused;
+  const Value rest = ints::bit_and(b, v, b.constant_int(type.elem(), low, type.shape()));
+  return ints::equal(b, rest, b.constant_int(type.elem(), 0, type.shape()));
+}
+
+/// As the compiler reads the promise: of signed numbers, in 64 bits.
+Value within(ir::Builder& b, Value v, std::int64_t lower, std::int64_t upper) {
+  const Value wide = ints::extend(b, v, Elem::I64, true);
+  const auto bound = [&](std::int64_t n) { return b.constant_int(Elem::I64, n, wide.type().shape()); };
+  const auto at_least = [&](Value x, Value y) {
+    return b
+        .create(Op::CmpI, {x, y}, {x.type().with_element(Elem::I1)},
+                {{AttrName::comparison_predicate, ir::ComparisonPredicate::GreaterEqual},
+                 {AttrName::signedness, ir::Signedness::Signed}})
+        ->result();
+  };
+  return ints::bit_and(b, at_least(wide, bound(lower)), at_least(bound(upper), wide));
+}
+
+}  // namespace
+
 Value assume_divisible(Value v, std::uint64_t divisor, SourceLocation loc) {
   if (divisor == 0 || (divisor & (divisor - 1)) != 0) {
     throw TraceError(concat("assume(x, div_by(", divisor, ")): the divisor must be a power of two"), loc);
   }
   ir::Builder& b = state().tracer.at(loc);
+  if (state().tracer.checked && !v.type().is_float()) {
+    check_promise(b, divisible(b, v, divisor), concat("is no multiple of ", divisor));
+    return v;
+  }
   return b.create(Op::Assume, {v}, {v.type()}, {{AttrName::predicate, ir::DivByAttr{divisor, {}, {}}}})->result();
 }
 
@@ -195,6 +231,10 @@ Value assume_bounded(Value v, std::int64_t lower, std::int64_t upper, SourceLoca
         concat("assume(x, bounded(", lower, ", ", upper, ")) needs integers and a range that is not empty"), loc);
   }
   ir::Builder& b = state().tracer.at(loc);
+  if (state().tracer.checked) {
+    check_promise(b, within(b, v, lower, upper), concat("lies outside ", lower, " to ", upper));
+    return v;
+  }
   return b.create(Op::Assume, {v}, {v.type()}, {{AttrName::predicate, ir::BoundedAttr{lower, upper}}})->result();
 }
 

@@ -17,6 +17,7 @@ void* Queue::allocate(std::size_t, std::uint64_t) { return nullptr; }
 
 std::shared_ptr<const Launchable> Backend::pattern_fill() const { return nullptr; }
 std::shared_ptr<const Launchable> Backend::range_copy() const { return nullptr; }
+std::shared_ptr<const Launchable> Backend::range_fill() const { return nullptr; }
 void Backend::verify_foreign(const void*, std::size_t) {}
 
 namespace {

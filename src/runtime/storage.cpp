@@ -19,7 +19,14 @@ namespace tessera::runtime {
 
 namespace {
 
+constexpr auto kMostBytes = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+
 std::size_t allocated_size(std::size_t bytes) { return std::max<std::size_t>(bytes, 1); }
+
+[[noreturn]] void throw_too_large(std::size_t bytes, SourceLocation where) {
+  throw DeviceError(concat("a storage of ", bytes, " bytes is larger than any memory; check the extents of the tensor"),
+                    where);
+}
 
 /// Errors of devices get the user's line here: devices do not know it.
 template <class F>
@@ -50,22 +57,51 @@ StorageRef Storage::allocate(const std::shared_ptr<StreamCore>& stream, std::siz
 
 StorageRef Storage::make(Device device, const std::shared_ptr<StreamCore>& stream, std::size_t bytes,
                          const StorageOptions& options) {
-  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()))
-    throw DeviceError(
-        concat("a storage of ", bytes, " bytes is larger than any memory; check the extents of the tensor"),
-        options.where);
+  if (bytes > kMostBytes) throw_too_large(bytes, options.where);
   return located(options.where, bytes, [&] {
     auto storage = std::make_shared<Storage>(Private(), device, nullptr, bytes, nullptr, options.label);
-    if (options.track_writes) storage->written_.reset(new std::uint8_t[allocated_size(bytes)]());
-    if (stream) {
-      const StreamCore::Allocation memory = stream->allocate(allocated_size(bytes));
-      storage->memory_ = memory.memory;
-      if (memory.memory != nullptr) storage->last_write_ = {stream, memory.number};
-    }
-    if (storage->memory_ == nullptr) storage->memory_ = device.backend().allocate(allocated_size(bytes));
-    if (options.poison) device.backend().fill(storage->memory_, 0xFF, bytes);
+    if (options.track_writes && device.backend().host_accessible())
+      storage->written_.reset(new std::uint8_t[allocated_size(bytes)]());
+    else if (options.track_writes)
+      storage->set_shadow(options);
+    const bool shadow = storage->shadow_bytes_ != 0;
+    storage->get_memory(shadow ? nullptr : stream);  // a shadow is written at once
+    if (options.poison) device.backend().fill(storage->memory_, kNeverWritten, bytes);
+    if (!shadow) return storage;
+    device.backend().fill(storage->data() + storage->shadow_at_, kNeverWritten, storage->shadow_bytes_);
+    storage->watched_.store(true, std::memory_order_relaxed);
     return storage;
   });
+}
+
+/// The shadow stands behind the elements.
+void Storage::set_shadow(const StorageOptions& options) {
+  const std::size_t count = bytes_ / options.element_bytes;
+  if (bytes_ > kMostBytes - kStorageAlignment - count) throw_too_large(bytes_, options.where);
+  shadow_at_ = (bytes_ + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment;
+  shadow_bytes_ = count;
+  shadow_grain_ = options.element_bytes;
+}
+
+std::size_t Storage::allocated_bytes() const noexcept {
+  return allocated_size(shadow_bytes_ == 0 ? bytes_ : shadow_at_ + shadow_bytes_);
+}
+
+void Storage::get_memory(const std::shared_ptr<StreamCore>& stream) {
+  try {
+    if (stream) {
+      const StreamCore::Allocation memory = stream->allocate(allocated_bytes());
+      memory_ = memory.memory;
+      if (memory.memory != nullptr) last_write_ = {stream, memory.number};
+    }
+    if (memory_ == nullptr) memory_ = device_.backend().allocate(allocated_bytes());
+  } catch (const DeviceError& e) {
+    if (shadow_bytes_ == 0) throw;
+    throw DeviceError(concat(e.message(), "\n  ", shadow_bytes_,
+                             " of these bytes are for checked mode (TESSERA_CHECK): one for each element, which "
+                             "remembers whether it was written."),
+                      e.where());
+  }
 }
 
 StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
@@ -100,7 +136,7 @@ Storage::~Storage() {
   memory.owner = std::move(owner_);
   if (!foreign_) {
     memory.memory = memory_;
-    memory.bytes = allocated_size(bytes_);
+    memory.bytes = allocated_bytes();
   }
   if (last_write_.stream) {
     try {
@@ -228,7 +264,21 @@ void Storage::wait_unused() {
 void Storage::host_wrote(std::size_t offset, std::size_t bytes) noexcept {
   if (offset > bytes_ || bytes > bytes_ - offset) return;
   if (written_) std::memset(written_.get() + offset, 1, bytes);
-  if (bytes == bytes_) set_failure(nullptr);
+  if (bytes != bytes_) return;
+  count_as_written();
+  set_failure(nullptr);
+}
+
+Storage::Range Storage::shadow_range(std::size_t offset, std::size_t bytes) const noexcept {
+  const std::size_t first = offset / shadow_grain_, last = (offset + bytes + shadow_grain_ - 1) / shadow_grain_;
+  return {shadow_at_ + first, last - first};
+}
+
+void Storage::mark_written(std::size_t offset, std::size_t bytes) {
+  if (bytes == bytes_) return count_as_written();
+  if (bytes == 0 || shadow() == nullptr) return;
+  const Range marks = shadow_range(offset, bytes);
+  device_.backend().fill(data() + marks.offset, 0, marks.bytes);
 }
 
 FailureRef Storage::failure() const noexcept {

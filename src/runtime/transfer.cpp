@@ -25,6 +25,7 @@ void copy_to_host(void* to, Storage& from, std::size_t offset, std::size_t bytes
 void copy_from_host(Storage& to, std::size_t offset, const void* from, std::size_t bytes) {
   check_range(to, offset, bytes);
   to.wait_unused();
+  to.mark_written(offset, bytes);  // first: what could not be copied has failed, and is no mistake of a kernel
   if (bytes != 0) to.device().backend().copy(to.data() + offset, from, bytes);
   to.host_wrote(offset, bytes);
 }

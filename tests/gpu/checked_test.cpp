@@ -1,8 +1,6 @@
 // Checked mode on the device: what it reports there, each with the legal program beside it; checks and prints of many
-// blocks, and what works after a failure. (Never-written elements and conflicts between blocks are found by the CPU's
-// checked mode alone; on a GPU never-written floats are NaN.)
+// blocks, and what works after a failure. (Conflicts between blocks are found by the CPU's checked mode alone.)
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <sstream>
 
@@ -102,17 +100,86 @@ TEST_F(CheckedMode, IndexArithmeticThatWraps) {
   EXPECT_EQ(error_of<DeviceError>([&] { kernel<product_index>(mut(y), x, 65536).sync(); }), "") << "index 0";
 }
 
-void copied(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y)); }
-TEST_F(CheckedMode, NeverWrittenElementsAreAnErrorOrNaN) {
-  const auto x = empty<f32>({256}).sync();
-  const auto run = [&] { return host(kernel<copied>(zeros<f32>({256}), x)).sync(); };
-  if (device_under_test().kind() == DeviceKind::Cpu) {
-    expect_parts(error_of<DeviceError>([&] { (void)run(); }), {"nothing has written"});
-  } else {
-    for (const float v : run()) ASSERT_TRUE(std::isnan(v));
-  }
-  const auto written = ones<f32>({256}).sync();
-  EXPECT_EQ(host(kernel<copied>(empty<f32>({256}), written)).sync(), std::vector<f32>(256, 1.0f));
+// -- elements that nothing has written -------------------------------------------------------------------------------
+
+constexpr const char* kNever = "of an element that nothing has written: argument";
+
+template <class T>
+void copied(Mut<T, 8, 64> y, In<T, dyn, dyn> x) {
+  y.store(x.load_like(y));
+}
+constexpr int kCopiedLine = __LINE__ - 2;
+
+/// The error of copying x by a kernel; empty where it copies.
+template <class T, class X>
+std::string error_of_copy(const X& x) {
+  return error_of<DeviceError>([&] {
+    const auto y = kernel<copied<T>>(empty<T>({x.dim(0), x.dim(1)}), x).sync();
+    EXPECT_EQ(host(y).sync(), host(x).sync());
+  });
+}
+template <class T>
+void never_written() {
+  const auto x = empty<T>({100, 130}).sync();
+  expect_parts(error_of_copy<T>(x), {"copied", line(kCopiedLine), "load", kNever, "argument 2 (In<"});
+  EXPECT_EQ(error_of_copy<T>(ones<T>({100, 130}).sync()), "");
+  auto y = empty<T>({100, 130}).sync();
+  y = kernel<copied<T>>(std::move(y), ones<T>({100, 130})).sync();
+  EXPECT_EQ(error_of_copy<T>(y), "") << "a kernel wrote it";
+  EXPECT_EQ(error_of_copy<T>(y.template permute<1, 0>()), "");
+}
+TEST_F(CheckedMode, NeverWrittenElementsAreAnError) {
+  never_written<f32>();
+  never_written<bf16>();
+  never_written<f8e4m3>();
+  never_written<f64>();
+  never_written<bool>();
+}
+
+TEST_F(CheckedMode, PartsThatWereWritten) {
+  auto y = empty<f32>({100, 130}).sync();
+  kernel<copied<f32>>(mut(y).slice<0>(3, 90).slice<1>(5, 127), ones<f32>({87, 122})).sync();
+  const auto part = [&](int top, int bottom, int left, int right) {
+    return error_of_copy<f32>(y.slice<0>(top, bottom).slice<1>(left, right));
+  };
+  EXPECT_EQ(part(3, 90, 5, 127), "");
+  EXPECT_EQ(part(40, 50, 60, 61), "");
+  expect_parts(part(2, 90, 5, 127), {kNever});
+  expect_parts(part(3, 91, 5, 127), {kNever});
+  expect_parts(part(3, 90, 4, 127), {kNever});
+  expect_parts(part(3, 90, 5, 128), {kNever});
+  auto z = empty<f32>({64, 64}).sync();
+  copy_into(mut(z).slice<0>(16, 48), ones<f32>({32, 64})).sync();
+  EXPECT_EQ(error_of_copy<f32>(z.slice<0>(16, 48)), "");
+  expect_parts(error_of_copy<f32>(z.slice<0>(15, 48)), {kNever});
+  expect_parts(error_of_copy<f32>(z.slice<0>(16, 49)), {kNever});
+}
+
+void updated(Mut<f32, 64> y) {
+  auto parts = y.sub(shape<32>);
+  parts.store(0, full<f32, 32>(1.0f));
+  parts.store(0, parts.load(0) + 1.0f);
+  y.store(y.load() * 2.0f);
+}
+constexpr int kUpdatedLine = __LINE__ - 2;
+void gathered(Mut<f32, 64> y, In<f32, dyn> x, In<i32, dyn> at) { y.store(x.gather(at.load_like(y))); }
+void counted(Acc<i32, dyn> a, In<i32, dyn> at) {
+  auto [i] = block_id<1>();
+  a.add(at.tiles(shape<64>).load(i), 1);
+}
+TEST_F(CheckedMode, WhatABlockStoredItselfAndSingleElements) {
+  expect_parts(error_of<DeviceError>([&] { (void)kernel<updated>(empty<f32>({256})).sync(); }),
+               {"updated", line(kUpdatedLine), kNever});
+  EXPECT_EQ(host(kernel<updated>(ones<f32>({256}))).sync()[0], 4.0f);
+  auto x = empty<f32>({256}).sync();
+  copy_into(mut(x).slice<0>(0, 255), ones<f32>({255})).sync();
+  const auto evens = arange<i32>({64}, 0, 2).sync(), last = arange<i32>({64}, 192, 1).sync();
+  EXPECT_EQ(host(kernel<gathered>(empty<f32>({64}), x, evens)).sync(), std::vector<f32>(64, 1.0f));
+  expect_parts(error_of<DeviceError>([&] { (void)host(kernel<gathered>(empty<f32>({64}), x, last)).sync(); }),
+               {"gathered", kNever, "argument 2"});
+  EXPECT_EQ(host(kernel<counted>.blocks(1)(zeros<i32>({128}), evens)).sync()[2], 1);
+  expect_parts(error_of<DeviceError>([&] { (void)host(kernel<counted>.blocks(1)(empty<i32>({128}), evens)).sync(); }),
+               {"counted", "atomic update", kNever});
 }
 
 // -- checks ----------------------------------------------------------------------------------------------------------

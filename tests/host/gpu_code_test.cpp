@@ -122,6 +122,35 @@ TEST_P(GpuCode, ChecksHaveTheirMessageAndLine) {
 
 TEST_P(GpuCode, CheckedModeCompiles) { EXPECT_FALSE((build<gemm<f16, 64, 64, 32>>({1, 1, 1}, true).checks.empty())); }
 
+/// With everything that checked mode adds: shadows, assertions, index arithmetic.
+template <auto K>
+jit::CodeReport checked_form(int gpu, std::vector<int> unit_axes) {
+  lang::Specialization s;
+  for (const int axis : unit_axes) s.tensors.push_back({axis, 0, ~0u});
+  s.checked = true;
+  lang::Trace trace = lang::trace<K>(s);
+  jit::CompileOptions options;
+  options.label = trace.name;
+  options.checked = true;
+  for (const lang::ParamInfo& p : trace.params)
+    if (p.is_tensor()) options.tensors.push_back({p.first_arg, p.spelling});
+  const auto contract = detail::launch_contract(trace.params, false);
+  const jit::Kernel kernel(std::move(trace.module), contract, options);
+  return kernel.report(jit::target_for(gpu), {});
+}
+TEST_P(GpuCode, CheckedFormsAssemble) {
+  const int gpu = GetParam();
+  const auto expect_code = [](const jit::CodeReport& r) { EXPECT_GT(r.notes.resources.registers, 0u) << r.kernel; };
+  expect_code(checked_form<saxpy<1024>>(gpu, {0, 0}));
+  expect_code(checked_form<softmax<1024>>(gpu, {1, 1}));
+  expect_code(checked_form<softmax<1024>>(gpu, {-1, -1}));
+  expect_code(checked_form<gemm<f16, 128, 128, 64>>(gpu, {1, 1, 1}));
+  expect_code(checked_form<gemm_blocks<f16, 64, 64, 32>>(gpu, {1, 0, 0}));
+  expect_code(checked_form<attention<64, 64, 64>>(gpu, {3, 3, 3, 3}));
+  expect_code(checked_form<embed<32, 64>>(gpu, {1, 1, 0}));
+  expect_code(checked_form<histogram<256>>(gpu, {0, 0}));
+}
+
 TEST_P(GpuCode, PrintCompiles) { build<&talking>({0}); }
 
 /// What Nsight and cuda-gdb map instructions to: .debug_line to the lines of the recording, .nv_debug_line_sass to

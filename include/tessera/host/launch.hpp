@@ -165,6 +165,7 @@ class Launch {
   void resolve(const Stream& stream);
   void check_stream_device(const Stream& stream) const;
   void fill_addresses() noexcept;
+  static void count_as_written(std::span<const runtime::Access> accesses) noexcept;
   void submit(const Stream& stream);
   const jit::Code& code_on(Device device);
 

@@ -23,11 +23,13 @@ template <Element T>
 Address<T> address(T* pointer) noexcept {
   return Address<T>(pointer);
 }
-/// The first element of a tensor. Throws BorrowError if it is empty.
+/// The first element of a tensor, which checked mode on a GPU takes for written from now on: stores through raw
+/// pointers are not watched. Throws BorrowError if it is empty.
 template <Element T, int R>
 Address<T> address(const Tensor<T, R>& tensor, SourceLocation where = SourceLocation::current()) {
   const auto& layout = tessera::detail::Reach::layout(tensor);
   if (!layout.storage) tessera::detail::throw_empty("Tensor", element_type<T>, R, where);
+  layout.storage->count_as_written();
   return Address<T>(tessera::detail::ref(layout, element_type<T>).data());
 }
 

@@ -21,7 +21,7 @@ struct TensorArgument {
 struct CompileOptions {
   std::string label;  ///< names dumps
   bool checked = false;
-  std::vector<TensorArgument> tensors = {};  ///< needed if checked
+  std::vector<TensorArgument> tensors = {};  ///< needed if checked; in the order of the launch's accesses
   TuningId tuning = 0;                       ///< the record that the call names; without meaning if checked
 };
 

@@ -178,6 +178,8 @@ class Backend {
   virtual std::shared_ptr<const Launchable> pattern_fill() const;
   /// Copies bytes from accesses[1] to accesses[0]: args are the offset in each (target first) and their number.
   virtual std::shared_ptr<const Launchable> range_copy() const;
+  /// Sets bytes of the memory of accesses[0], its shadow included: args are the offset, their number and the value.
+  virtual std::shared_ptr<const Launchable> range_fill() const;
 
   /// A mark that has not been submitted. By the host's clock unless the device has one. Throws DeviceError.
   virtual std::shared_ptr<const TimeMark> make_time_mark();

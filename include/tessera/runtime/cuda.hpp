@@ -58,6 +58,14 @@ struct Check {
 /// given the block's index plus one along x, y and z, or stay 0.
 inline constexpr int kErrorRecordInts = 4;
 
+/// An argument that is the address of an element in the storage of an access, and whose writes the kernel keeps in that
+/// storage's shadow.
+struct WatchedArgument {
+  int arg = 0;            ///< among those that a launch passes
+  int access = 0;         ///< its storage is that of LaunchContext::accesses[access]
+  int element_bytes = 1;  ///< of the elements that the kernel reads or writes there
+};
+
 /// What a kernel is loaded from. The spans and strings are needed during load_kernel() only.
 struct KernelImage {
   std::span<const std::byte> cubin;  ///< an ELF image for the device's compute capability
@@ -65,8 +73,8 @@ struct KernelImage {
   std::string label;                 ///< how errors call it: "kernel saxpy"
   /// Arguments that a launch passes: LaunchContext::args must have as many. At most kMaxArguments.
   int num_args = 0;
-  /// The kernel has one more argument behind them: the address of its error record (see kErrorRecordInts), which it
-  /// writes with relaxed stores or atomics. A record that is not zero after the work becomes its failure, a
+  /// The kernel has one more argument behind all others: the address of its error record (see kErrorRecordInts), which
+  /// it writes with relaxed stores or atomics. A record that is not zero after the work becomes its failure, a
   /// DeviceError.
   bool error_record = false;
   std::vector<Check> checks;  ///< what the indices in the error record mean
@@ -74,6 +82,10 @@ struct KernelImage {
   /// written, and before it writes at all (memory is used again in the stream's order), so it may start before that one
   /// has ended. Without effect if its code contains no such instruction.
   bool programmatic_launch = false;
+  /// Checked mode: behind those that a launch passes the kernel has one more argument for each of these, the address in
+  /// the shadow (Storage::shadow) of the byte of the element that the watched argument points to; 0 where there is no
+  /// shadow.
+  std::vector<WatchedArgument> watched{};
 };
 
 inline constexpr int kMaxArguments = 500;  ///< 4 KB of parameters are what every driver takes: 512 slots of 8 bytes

@@ -19,11 +19,14 @@
 namespace tessera::runtime {
 
 struct StorageOptions {
-  std::string_view label{};   ///< how errors call it; empty: "a tensor"
-  bool track_writes = false;  ///< checked mode: remember which bytes were ever written
-  bool poison = false;        ///< fill with 0xFF bytes (NaN in every floating type, -1 in the integers); not "written"
-  SourceLocation where{};     ///< the user's line, for errors
-  bool exclusive = true;      ///< adopt: refuse memory that another adopted storage covers
+  std::string_view label{};  ///< how errors call it; empty: "a tensor"
+  /// Checked mode: remember which elements were ever written. Where the host can address the memory, one byte for each
+  /// byte (written_map); elsewhere a shadow.
+  bool track_writes = false;
+  std::size_t element_bytes = 1;  ///< of a shadow's elements; divides the storage's size
+  bool poison = false;     ///< fill with 0xFF bytes (NaN in every floating type, -1 in the integers); not "written"
+  SourceLocation where{};  ///< the user's line, for errors
+  bool exclusive = true;   ///< adopt: refuse memory that another adopted storage covers
 };
 
 /// So many streams may read one storage at a time before its list of readers allocates.
@@ -46,6 +49,12 @@ class Storage : public std::enable_shared_from_this<Storage> {
   struct Private {};
 
  public:
+  static constexpr std::uint8_t kNeverWritten = 0xFF;  ///< in a shadow: what poison is made of
+  /// Bytes from data().
+  struct Range {
+    std::size_t offset = 0, bytes = 0;
+  };
+
   /// New memory of `bytes` bytes (0 is allowed) on `device`, aligned to kStorageAlignment, not initialised.
   /// Throws DeviceError if the device has not so much; nothing is leaked then.
   static StorageRef allocate(Device device, std::size_t bytes, const StorageOptions& = {});
@@ -79,6 +88,22 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::uint8_t* written_map() const noexcept { return written_.get(); }
   /// The host wrote [offset, offset + bytes); a carried failure ends if that is everything.
   void host_wrote(std::size_t offset, std::size_t bytes) noexcept;
+  /// One byte in the device's memory for each element: 0 once written, kNeverWritten before. Kernels that are compiled
+  /// for checked mode keep it. Null where everything counts as written. It is part of the storage's allocation, so it
+  /// lives and is ordered as its elements are.
+  std::byte* shadow() const noexcept {
+    return watched_.load(std::memory_order_relaxed) ? data() + shadow_at_ : nullptr;
+  }
+  std::size_t shadow_element_bytes() const noexcept { return shadow_grain_; }
+  /// The bytes of the shadow that belong to the elements in [offset, offset + bytes) of a storage that has one.
+  Range shadow_range(std::size_t offset, std::size_t bytes) const noexcept;
+  /// From now on everything counts as written: somebody writes all of it, or writes what no shadow is told of.
+  void count_as_written() noexcept {
+    if (watched_.load(std::memory_order_relaxed)) watched_.store(false, std::memory_order_relaxed);
+  }
+  /// Marks [offset, offset + bytes) in the shadow, if there is one, and returns when done: for writes of the host.
+  /// Throws DeviceError.
+  void mark_written(std::size_t offset, std::size_t bytes);
 
   // -- for submit() and queues --
   /// Makes work that `stream` enqueues from now on wait for whatever conflicts with an access of this kind: the last
@@ -109,14 +134,18 @@ class Storage : public std::enable_shared_from_this<Storage> {
   friend class LeaseLink;
   void order_behind_others(const std::shared_ptr<StreamCore>& stream, AccessMode mode);
   static StorageRef make(Device, const std::shared_ptr<StreamCore>& stream, std::size_t bytes, const StorageOptions&);
+  void set_shadow(const StorageOptions&);
+  void get_memory(const std::shared_ptr<StreamCore>& stream);
+  std::size_t allocated_bytes() const noexcept;
   void drop_ended_reads();
 
   // What every launch touches stands together.
   void* memory_;
   Device device_;
   std::atomic<bool> has_failure_{false};
-  mutable SpinMutex mutex_;      // everything down to open_outcome_
-  LeaseLink* leases_ = nullptr;  // who holds it: any number of readers or one writer
+  std::atomic<bool> watched_{false};  // has a shadow that counts
+  mutable SpinMutex mutex_;           // everything down to open_outcome_
+  LeaseLink* leases_ = nullptr;       // who holds it: any number of readers or one writer
   Use last_write_;
   std::size_t reads_to_come_ = 0;         // order() without note() so far: the room that is kept for them
   SmallVector<Use, kInlineReads> reads_;  // since the last write, one per stream
@@ -128,6 +157,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   bool foreign_;
   std::string label_;
   std::unique_ptr<std::uint8_t[]> written_;
+  std::size_t shadow_at_ = 0, shadow_bytes_ = 0, shadow_grain_ = 0;  // where it begins, from data(); 0 bytes: none
 };
 
 }  // namespace tessera::runtime

@@ -18,7 +18,8 @@ CudaBackend::CudaBackend(const Driver& driver, int ordinal)
       outcomes_(context_),
       owners_(context_),
       pattern_fill_(make_pattern_fill(context_)),
-      range_copy_(make_range_copy(context_)) {
+      range_copy_(make_range_copy(context_)),
+      range_fill_(make_range_fill(context_)) {
   const Current current(context_);
   memory_ = std::make_unique<DeviceMemory>(context_);
 }

@@ -31,6 +31,7 @@ class CudaBackend final : public Backend {
   bool host_accessible() const noexcept override { return false; }
   std::shared_ptr<const Launchable> pattern_fill() const override { return pattern_fill_; }
   std::shared_ptr<const Launchable> range_copy() const override { return range_copy_; }
+  std::shared_ptr<const Launchable> range_fill() const override { return range_fill_; }
   std::shared_ptr<const TimeMark> make_time_mark() override;
   void verify_foreign(const void* memory, std::size_t bytes) override;
 
@@ -53,7 +54,7 @@ class CudaBackend final : public Backend {
   Outcomes outcomes_;
   RetiredOwners owners_;
   std::unique_ptr<DeviceMemory> memory_;
-  std::shared_ptr<const Launchable> pattern_fill_, range_copy_;
+  std::shared_ptr<const Launchable> pattern_fill_, range_copy_, range_fill_;
 };
 
 /// What the driver says of GPU `ordinal`, without a context. Throws DeviceError.

@@ -1,4 +1,5 @@
 // Loading cubins and launching their kernels.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
@@ -8,6 +9,7 @@
 #include "runtime/cuda/launch_state.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/runtime/storage.hpp"
 
 namespace tessera::runtime::cuda {
 
@@ -59,6 +61,7 @@ class CudaKernel final : public Launchable {
         label_(image.label),
         module_(context, image),
         num_args_(static_cast<std::size_t>(image.num_args)),
+        watched_(image.watched),
         starts_early_(image.programmatic_launch && waits_for_predecessor(image.cubin)),
         checks_(image.error_record ? std::make_shared<const std::vector<Check>>(image.checks) : nullptr) {
     check(context.driver().cuModuleGetFunction(&function_, module_.get(), image.entry.c_str()), "cuModuleGetFunction",
@@ -72,19 +75,22 @@ class CudaKernel final : public Launchable {
 
   const KernelResources& resources() const noexcept { return resources_; }
 
-  /// Allocates nothing, except for a kernel with checks.
+  /// Allocates nothing, except for a kernel with checks or watched arguments.
   void launch(const LaunchContext& c) const override {
     if (c.args.size() != num_args_)
       throw InternalError(concat(label_, ": ", c.args.size(), " arguments for a kernel that takes ", num_args_));
     std::array<void*, kMaxArguments + 1> pointers;  // NOLINT: filled as far as it is read
     for (std::size_t i = 0; i < num_args_; ++i) pointers[i] = const_cast<std::uint64_t*>(&c.args[i]);
+    std::vector<CUdeviceptr> shadows;
+    if (!watched_.empty()) shadows = shadows_of(c);
+    for (std::size_t i = 0; i < shadows.size(); ++i) pointers[num_args_ + i] = &shadows[i];
     CUdeviceptr record = 0;
     auto* state = static_cast<LaunchState*>(c.native_launch);
     if (checks_) {
       if (state == nullptr)
         throw InternalError(concat(label_, ": a kernel with checks can be launched by a stream only"));
       record = state->error_record(checks_);
-      pointers[num_args_] = &record;
+      pointers[num_args_ + shadows.size()] = &record;
     }
     // Behind anything but a kernel (a wait for another stream, a copy) an early start gains nothing, and nothing has to
     // be known of what the driver makes of it.
@@ -94,6 +100,24 @@ class CudaKernel final : public Launchable {
   }
 
  private:
+  /// For each watched argument the place of its element in the shadow of its storage.
+  std::vector<CUdeviceptr> shadows_of(const LaunchContext& c) const {
+    std::vector<CUdeviceptr> shadows;
+    for (const WatchedArgument& w : watched_) {
+      if (static_cast<std::size_t>(w.access) >= c.accesses.size())
+        throw InternalError(concat(label_, ": a watched argument without a storage"));
+      const Storage& storage = *c.accesses[static_cast<std::size_t>(w.access)].storage;
+      const std::byte* const shadow = storage.shadow();
+      if (shadow != nullptr && storage.shadow_element_bytes() != static_cast<std::size_t>(w.element_bytes))
+        throw InternalError(concat(label_, ": elements of ", w.element_bytes, " bytes in a storage of elements of ",
+                                   storage.shadow_element_bytes()));
+      const std::uint64_t offset =
+          c.args[static_cast<std::size_t>(w.arg)] - reinterpret_cast<std::uintptr_t>(storage.data());
+      const auto element = offset / static_cast<std::uint64_t>(w.element_bytes);
+      shadows.push_back(shadow == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(shadow) + element);
+    }
+    return shadows;
+  }
   void start(const LaunchContext& c, void** arguments, SourceLocation where, bool early) const {
     const auto stream = static_cast<CUstream>(c.native_queue);
     const Driver& driver = context_.driver();
@@ -130,6 +154,7 @@ class CudaKernel final : public Launchable {
   Module module_;
   CUfunction function_ = nullptr;
   std::size_t num_args_;
+  std::vector<WatchedArgument> watched_;
   bool starts_early_;
   std::shared_ptr<const std::vector<Check>> checks_;
   KernelResources resources_;
@@ -138,8 +163,9 @@ class CudaKernel final : public Launchable {
 }  // namespace
 
 std::shared_ptr<const Launchable> load_kernel(Device device, const KernelImage& image) {
-  if (image.num_args < 0 || image.num_args > kMaxArguments)
-    throw CompileError(concat(image.label, ": ", image.num_args, " arguments; a kernel takes at most ", kMaxArguments,
+  const std::size_t arguments = static_cast<std::size_t>(std::max(image.num_args, 0)) + image.watched.size();
+  if (image.num_args < 0 || arguments > kMaxArguments)
+    throw CompileError(concat(image.label, ": ", arguments, " arguments; a kernel takes at most ", kMaxArguments,
                               ". Use fewer tensors."));
   if (const std::string fault = image_fault(image.cubin); !fault.empty())
     throw CompileError(concat(image.label, ": its image is damaged, and was kept from the driver: ", fault,

@@ -51,6 +51,20 @@ class RangeCopy final : public Launchable {
   const Context& context_;
 };
 
+class RangeFill final : public Launchable {
+ public:
+  explicit RangeFill(const Context& context) : context_(context) {}
+  void launch(const LaunchContext& c) const override {
+    const CUdeviceptr to = address(*c.accesses[0].storage) + c.args[0];
+    context_.check(context_.driver().cuMemsetD8Async(to, static_cast<unsigned char>(c.args[2]), c.args[1],
+                                                     static_cast<CUstream>(c.native_queue)),
+                   "cuMemsetD8Async", "filling memory");
+  }
+
+ private:
+  const Context& context_;
+};
+
 }  // namespace
 
 std::shared_ptr<const Launchable> make_pattern_fill(const Context& context) {
@@ -58,6 +72,9 @@ std::shared_ptr<const Launchable> make_pattern_fill(const Context& context) {
 }
 std::shared_ptr<const Launchable> make_range_copy(const Context& context) {
   return std::make_shared<const RangeCopy>(context);
+}
+std::shared_ptr<const Launchable> make_range_fill(const Context& context) {
+  return std::make_shared<const RangeFill>(context);
 }
 
 }  // namespace tessera::runtime::cuda

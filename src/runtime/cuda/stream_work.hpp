@@ -7,8 +7,9 @@
 
 namespace tessera::runtime::cuda {
 
-/// Backend::pattern_fill() and Backend::range_copy(). The context outlives them.
+/// Backend::pattern_fill(), range_copy() and range_fill(). The context outlives them.
 std::shared_ptr<const Launchable> make_pattern_fill(const Context& context);
 std::shared_ptr<const Launchable> make_range_copy(const Context& context);
+std::shared_ptr<const Launchable> make_range_fill(const Context& context);
 
 }  // namespace tessera::runtime::cuda

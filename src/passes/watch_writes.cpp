@@ -1,0 +1,265 @@
+// Checked mode on a GPU: a tensor whose elements were never written carries a shadow, a byte for each element, and the
+// kernel keeps and asks it by itself. docs/compiler/watch_writes.md.
+//
+//   store x through view, token t            =>   t' = if has_shadow { store 0 through shadow, token t }
+//                                                 store x through view, token t'
+//   x = load view, token t                   =>   t' = if has_shadow { s = load shadow, token t; assert s == 0 }
+//                                                 x = load view, token t'
+//
+// The shadow is asked and told before its access, in the same chain of tokens: so it is in the order of the accesses.
+#include "tessera/passes/watch_writes.hpp"
+
+#include <optional>
+#include <unordered_map>
+
+#include "passes/rewriter.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::passes {
+
+using ir::AttrName;
+using ir::Builder;
+using ir::Elem;
+using ir::Op;
+using ir::Operation;
+using ir::Type;
+using ir::TypeKind;
+using ir::Value;
+
+namespace {
+
+/// One tensor argument and what the kernel knows of its shadow.
+struct Tensor {
+  const WatchedTensor* watched;
+  Value shadow;   ///< the entry's argument
+  Value present;  ///< i1: it is not null
+};
+
+/// What a pointer or a view of a tensor is for its shadow.
+struct Twin {
+  const Tensor* tensor = nullptr;  ///< null: not derived from a watched argument
+  Value value;
+};
+
+bool is_access(const Operation& op) {
+  switch (op.op()) {
+    case Op::LoadViewTko:
+    case Op::StoreViewTko:
+    case Op::AtomicRedViewTko:
+    case Op::LoadPtrTko:
+    case Op::StorePtrTko:
+    case Op::AtomicRMWTko:
+    case Op::AtomicCASTko: return true;
+    default: return false;
+  }
+}
+
+bool stores(const Operation& op) { return op.op() == Op::StoreViewTko || op.op() == Op::StorePtrTko; }
+
+/// The operand through which an access reaches memory.
+Value reached_through(const Operation& op) {
+  switch (op.op()) {
+    case Op::LoadPtrTko: return op.single("source");
+    case Op::StorePtrTko: return op.single("destination");
+    case Op::AtomicRMWTko:
+    case Op::AtomicCASTko: return op.single("pointers");
+    default: return op.single("view");
+  }
+}
+
+/// The same view of another tensor view. What is outside the tensor reads as written.
+Type view_of(Type tensor, Type like) {
+  constexpr auto kPadding = ir::PaddingValue::Zero;
+  switch (like.kind()) {
+    case TypeKind::PartitionView: return Type::partition_view(tensor, like.tile_shape(), like.dim_map(), kPadding);
+    case TypeKind::StridedView:
+      return Type::strided_view(tensor, like.tile_shape(), like.traversal_strides(), like.dim_map(), kPadding);
+    default: return Type::gather_scatter_view(tensor, like.tile_shape(), like.sparse_dim(), kPadding);
+  }
+}
+
+class Watch {
+ public:
+  Watch(ir::Function& f, std::span<const WatchedTensor> tensors) : f_(f) {
+    tensors_.reserve(tensors.size());  // twins point into it
+    for (const WatchedTensor& t : tensors) add(t);
+  }
+
+  void rewrite() {
+    std::vector<Operation*> accesses;
+    ir::walk(f_.body(), [&](Operation& op) {
+      if (is_access(op)) accesses.push_back(&op);
+    });
+    for (Operation* access : accesses) {
+      const Twin twin = twin_of(reached_through(*access));
+      if (twin.tensor != nullptr) watch(*access, twin);
+    }
+  }
+
+ private:
+  void add(const WatchedTensor& t) {
+    Tensor& tensor = tensors_.emplace_back();
+    tensor.watched = &t;
+    tensor.shadow = f_.body().add_arg(pointer_type());
+    const Value of = f_.body().arg(static_cast<std::size_t>(t.arg));
+    twins_[of.impl()] = {&tensor, tensor.shadow};
+    if (!of.has_uses()) return;
+    Builder b = Builder::before(f_.body().front());
+    b.loc = f_.loc;
+    const Type i64 = Type::tile(Elem::I64);
+    const Value address = b.create(Op::PtrToInt, {tensor.shadow}, {i64})->result();
+    tensor.present = b.create(Op::CmpI, {address, b.constant_int(Elem::I64, 0)}, {Type::tile(Elem::I1)},
+                              {{AttrName::comparison_predicate, ir::ComparisonPredicate::NotEqual},
+                               {AttrName::signedness, ir::Signedness::Unsigned}})
+                         ->result();
+  }
+  static Type pointer_type() { return Type::tile(Type::pointer(Type::element(Elem::I8)), {}); }
+
+  /// Follows a pointer or a view to the argument that it comes from, and makes the same of the shadow beside it.
+  Twin twin_of(Value v) {
+    if (const auto known = twins_.find(v.impl()); known != twins_.end()) return known->second;
+    Twin twin;
+    if (Operation* def = v.def(); def != nullptr) {
+      if (const auto from = followed(*def)) twin = twin_of(def->operand(*from));
+      if (twin.tensor != nullptr) twin.value = beside(*def, twin.value);
+    }
+    return twins_[v.impl()] = twin;
+  }
+  /// The operand that decides which tensor the result belongs to; none for what starts anew (another type of pointer, a
+  /// number, a value that a loop or a branch hands on: raw pointers).
+  static std::optional<std::size_t> followed(const Operation& def) {
+    switch (def.op()) {
+      case Op::Offset:
+      case Op::Reshape:
+      case Op::Broadcast:
+      case Op::Permute:
+      case Op::Extract:
+      case Op::Assume:
+      case Op::MakeTensorView:
+      case Op::MakePartitionView:
+      case Op::MakeStridedView:
+      case Op::MakeGatherScatterView: return 0;
+      default: return std::nullopt;
+    }
+  }
+  /// `def` with `from` in the place of its first operand. Offsets and strides count elements: they are the same.
+  static Value beside(Operation& def, Value from) {
+    if (def.op() == Op::Assume) return from;  // what is known of the tensor's address says nothing of the shadow's
+    Builder b = Builder::before(def.next());
+    b.loc = def.loc;
+    std::vector<Value> operands = def.operand_values();
+    operands[0] = from;
+    const Type old = def.result().type();
+    Type type;
+    if (def.op() == Op::MakeTensorView)
+      type = Type::tensor_view(Elem::I8, old.shape(), old.strides());
+    else if (old.is_view())
+      type = view_of(from.type(), old);
+    else
+      type = old.with_element(pointer_type().element_type());
+    Operation* made = b.create_grouped(def.op(), operands, def.group_sizes(), {&type, 1});
+    for (const ir::NamedAttr& a : def.attrs()) made->set_attr(a.name, a.value);
+    return made->result();
+  }
+
+  /// Before `access`: if there is a shadow, clears what is stored or asserts that what is read is clear.
+  void watch(Operation& access, const Twin& twin) {
+    Builder b = Builder::before(&access);
+    b.loc = access.loc;
+    const Value token = access.single("token");
+    std::vector<Type> handed;
+    if (token) handed.push_back(Type::token());
+    const Value present[] = {twin.tensor->present};
+    Operation* branch = b.create(Op::If, present, handed);
+    Builder with(branch->add_region());
+    with.loc = b.loc;
+    Operation* made = stores(access) ? clear(with, access, twin.value) : ask(with, access, twin);
+    Builder without(branch->add_region());
+    without.loc = b.loc;
+    if (!token) {
+      with.create(Op::Yield, {}, {});
+      without.create(Op::Yield, {}, {});
+      return;
+    }
+    with.create(Op::Yield, {made->result(made->num_results() - 1)}, {});
+    without.create(Op::Yield, {token}, {});
+    set_token(access, branch->result());
+  }
+
+  /// What an access through the shadow takes over: index, mask and token.
+  static void add_group(const Operation& access, const char* name, std::vector<Value>& operands,
+                        std::vector<std::uint32_t>& groups) {
+    const bool known = access.info().operand_group(name) >= 0;
+    const std::vector<Value> values = known ? access.group(name) : std::vector<Value>{};
+    operands.insert(operands.end(), values.begin(), values.end());
+    groups.push_back(static_cast<std::uint32_t>(values.size()));
+  }
+  static Operation* create(Builder& b, Op op, const Operation& access, std::span<const Value> operands,
+                           std::span<const std::uint32_t> groups, std::span<const Type> results) {
+    Operation* made = b.create_grouped(op, operands, groups, results,
+                                       {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+    if (const ir::Attribute* inbounds = access.attr(AttrName::inbounds)) made->set_attr(AttrName::inbounds, *inbounds);
+    return made;
+  }
+
+  static Operation* clear(Builder& b, const Operation& access, Value shadow) {
+    const bool view = access.op() == Op::StoreViewTko;
+    const Type stored = access.single(view ? "tile" : "value").type();
+    const Value zeros = b.constant_int(Elem::I8, 0, stored.shape());
+    std::vector<Value> operands = view ? std::vector<Value>{zeros, shadow} : std::vector<Value>{shadow, zeros};
+    std::vector<std::uint32_t> groups{1, 1};
+    add_group(access, view ? "index" : "mask", operands, groups);
+    add_group(access, "token", operands, groups);
+    const Type token = Type::token();
+    return create(b, access.op(), access, operands, groups, {&token, 1});
+  }
+
+  static Operation* ask(Builder& b, const Operation& access, const Twin& twin) {
+    const bool view = twin.value.type().is_view();
+    const Type tile = view ? twin.value.type().view_tile() : twin.value.type().with_element(Elem::I8);
+    std::vector<Value> operands{twin.value};
+    std::vector<std::uint32_t> groups{1};
+    add_group(access, view ? "index" : "mask", operands, groups);
+    if (!view) {  // masked elements are not read
+      groups.push_back(groups.back());
+      if (groups.back() != 0) operands.push_back(b.constant_int(Elem::I8, 0, tile.shape()));
+    }
+    add_group(access, "token", operands, groups);
+    const Type results[] = {tile, Type::token()};
+    Operation* load = create(b, view ? Op::LoadViewTko : Op::LoadPtrTko, access, operands, groups, results);
+    const Value written =
+        b.create(Op::CmpI, {load->result(0), b.constant_int(Elem::I8, 0, tile.shape())}, {tile.with_element(Elem::I1)},
+                 {{AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
+                  {AttrName::signedness, ir::Signedness::Unsigned}})
+            ->result();
+    const bool load_only = access.op() == Op::LoadViewTko || access.op() == Op::LoadPtrTko;
+    b.create(Op::Assert, {written}, {},
+             {{AttrName::message, concat(load_only ? "load" : "atomic update",
+                                         " of an element that nothing has written: ", twin.tensor->watched->label)}});
+    return load;
+  }
+
+  ir::Function& f_;
+  std::vector<Tensor> tensors_;
+  std::unordered_map<const ir::ValueImpl*, Twin> twins_;
+};
+
+/// A shadow has a byte for each element: elements that share a byte of memory have none.
+int element_bytes(const ir::Function& f, const WatchedTensor& t) {
+  const ir::ElemInfo& element = ir::info(f.body().arg(static_cast<std::size_t>(t.arg)).type().elem());
+  if (element.bits > 1 && element.bits < 8)
+    throw InternalError(concat(t.label, ": elements of ", element.text, " share their bytes and cannot be watched"));
+  return element.bytes;
+}
+
+}  // namespace
+
+std::vector<int> watch_writes(ir::Function& f, std::span<const WatchedTensor> tensors) {
+  std::vector<int> bytes;
+  for (const WatchedTensor& t : tensors) bytes.push_back(element_bytes(f, t));
+  Watch(f, tensors).rewrite();
+  return bytes;
+}
+
+}  // namespace tessera::passes

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <exception>
 #include <mutex>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/jit/plain_form.hpp"
 
 namespace tessera {
 namespace {
@@ -62,23 +62,33 @@ Options parse(Words words) {
   return o;
 }
 
+using Entry = std::pair<jit::CacheKey, jit::CachedCubin>;
+
+/// In the first form that the assembler accepts; `note` says so if it is not the chosen one.
+Entry compiled(const jit::Collected& kernel, std::string& note) {
+  return jit::first_accepted(kernel.forms, stored_form, [&](const StoredForm& s, const tileiras::Refusal* why) {
+    Entry made{jit::form_key(kernel.key, s.form), jit::make_cubin(s.bytecode, kernel.gpu, kernel.label).code};
+    if (why) note = concat("  plain form (", jit::text_of(s.form), "): the assembler refuses the chosen one");
+    return made;
+  });
+}
+
 /// Assembles all, `jobs` at a time; the first failure ends it.
-std::vector<std::pair<jit::CacheKey, jit::CachedCubin>> assemble(const std::vector<jit::Collected>& kernels,
-                                                                 unsigned jobs) {
-  std::vector<std::pair<jit::CacheKey, jit::CachedCubin>> made(kernels.size());
+std::vector<Entry> assemble(const std::vector<jit::Collected>& kernels, unsigned jobs) {
+  std::vector<Entry> made(kernels.size());
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::exception_ptr failure;
   const auto work = [&] {
     for (std::size_t i; (i = next.fetch_add(1)) < kernels.size();) {
       const jit::Collected& k = kernels[i];
+      std::string note;
       try {
-        const std::string bytecode = read_text(k.file);
-        made[i] = {k.key, jit::make_cubin(std::as_bytes(std::span(bytecode)), k.gpu, k.label).code};
+        made[i] = compiled(k, note);
         const std::lock_guard lock(mutex);
-        const char* note = made[i].second.register_pressure ? "  register pressure: slow" : "";
+        if (made[i].second.register_pressure) note += "  register pressure: slow";
         std::printf("  %-24s %-7s %8.1f KiB%s\n", k.label.c_str(), k.gpu.c_str(),
-                    static_cast<double>(made[i].second.cubin.size()) / 1024, note);
+                    static_cast<double>(made[i].second.cubin.size()) / 1024, note.c_str());
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();

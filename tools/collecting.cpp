@@ -76,4 +76,10 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
+StoredForm stored_form(const jit::CollectedForm& form) {
+  const std::string text = read_text(form.file);
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  return {form.form, form.report, {first, first + text.size()}};
+}
+
 }  // namespace tessera

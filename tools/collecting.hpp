@@ -1,7 +1,10 @@
 // Running a program so that it leaves its kernels behind (TESSERA_COLLECT).
 #pragma once
+#include <cstddef>
 #include <string>
 #include <vector>
+
+#include "tessera/jit/bundle.hpp"
 
 namespace tessera {
 
@@ -22,5 +25,14 @@ int run_collecting(std::vector<char*> program, const std::string& gpus, const st
 
 /// A whole file. Throws IoError.
 std::string read_text(const std::string& path);
+
+/// A collected kernel in one of its forms, read.
+struct StoredForm {
+  jit::Form form;
+  std::string report;  ///< path
+  std::vector<std::byte> bytecode;
+};
+/// Throws IoError.
+StoredForm stored_form(const jit::CollectedForm& form);
 
 }  // namespace tessera

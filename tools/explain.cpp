@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/jit/plain_form.hpp"
 #include "tessera/runtime/cuda.hpp"
 
 namespace tessera {
@@ -85,20 +85,31 @@ void print_remarks(const std::string& yaml) {
   }
 }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 void explain(const jit::Collected& kernel) {
-  std::fputs(read_text(kernel.report).c_str(), stdout);
   std::string why;
   const auto assembler = jit::assembler_for(kernel.gpu, &why);
   if (!assembler) {
-    std::printf("  %s\n\n", why.c_str());
+    std::printf("%s  %s\n\n", read_text(kernel.forms.front().report).c_str(), why.c_str());
     return;
   }
   tileiras::AssembleOptions options;
   options.gpu = kernel.gpu;
   options.assembler = assembler->path;
   options.remarks = true;
-  const std::string bytecode = read_text(kernel.file);
-  const tileiras::AssembleResult made = tileiras::assemble(std::as_bytes(std::span(bytecode)), options);
+  tileiras::AssembleResult made;
+  try {
+    made = jit::first_accepted(kernel.forms, stored_form, [&](const StoredForm& s, const tileiras::Refusal* first) {
+      tileiras::AssembleResult result = tileiras::assemble(s.bytecode, options);
+      std::fputs(read_text(s.report).c_str(), stdout);
+      if (first) std::printf("    instead of the chosen one: %s\n", first_line(first->message()).c_str());
+      return result;
+    });
+  } catch (const CompileError&) {
+    std::fputs(read_text(kernel.forms.front().report).c_str(), stdout);
+    throw;
+  }
   std::printf("  assembler %d.%d, %.2f s\n", assembler->major, assembler->minor, made.seconds);
   print_remarks(made.remarks);
   for (const std::string& warning : made.warnings) std::printf("    %s\n", warning.c_str());

@@ -7,6 +7,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/verifier.hpp"
+#include "tessera/jit/plain_form.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -33,15 +34,20 @@ passes::Target target_for(int sm) {
 Build build(const ir::Module& module, const LaunchContract& contract, std::uint64_t held, const passes::Target& target,
             const std::string& label) {
   ir::verify_or_throw(module);
-  Prepared prepared = prepare(module, analysis::Facts::analyze(module, contract), held, target);
-  Build made;
-  made.cubin = make_cubin(*prepared.module, concat("sm_", target.sm), label, prepared.bytecode);
-  const ir::Function& entry = entry_of(*prepared.module);
-  made.entry = entry.name;
-  made.checks = std::move(prepared.checks);
-  made.num_args = static_cast<int>(entry.body().num_args()) - (made.checks.empty() ? 0 : 1);
-  made.choices = prepared.choices;
-  return made;
+  const analysis::Facts facts = analysis::Facts::analyze(module, contract);
+  return first_accepted(
+      forms_for(nullptr), [&](Form form) { return prepare(module, facts, held, target, nullptr, form); },
+      [&](const Prepared& prepared, const tileiras::Refusal*) {
+        Build made;
+        made.cubin = make_cubin(*prepared.module, concat("sm_", target.sm), label, prepared.bytecode);
+        const ir::Function& entry = entry_of(*prepared.module);
+        made.entry = entry.name;
+        made.checks = prepared.checks;
+        made.num_args = static_cast<int>(entry.body().num_args()) - (made.checks.empty() ? 0 : 1);
+        made.choices = prepared.choices;
+        made.form = prepared.form;
+        return made;
+      });
 }
 
 }  // namespace tessera::jit

@@ -1,4 +1,5 @@
-// Files are named <key>-<gpu>-<label>.tilebc: everything that `tessera build` has to know.
+// Files are named <key>-<gpu>-<label>.tilebc: everything that `tessera build` has to know. Plainer forms have a word
+// behind the label, which has no dots: <key>-<gpu>-<label>.plain.tilebc.
 #include "jit/collect.hpp"
 
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/jit/build.hpp"
+#include "tessera/jit/plain_form.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
@@ -51,6 +53,15 @@ std::string plain(const std::string& label) {
     if (!good) c = '_';
   }
   return s;
+}
+
+const char* suffix_of(Form form) {
+  switch (form) {
+    case Form::Chosen: return "";
+    case Form::Plain: return ".plain";
+    case Form::Bare: return ".bare";
+  }
+  return "";
 }
 
 void write(const std::string& path, std::span<const std::byte> bytes) {
@@ -109,13 +120,24 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
     const passes::Target target = target_for(sm);
     const passes::Tuning* hints = tuning_for(tuning, label, recording, held, nullptr, target);
     const CacheKey key = bundle_key(recording, contract, facts, held, gpu, hints);
-    const Prepared prepared = prepare(recording, facts, held, target, hints);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
     const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
-    const std::string text = report(facts, held, prepared, label);
-    write(stem + ".txt", std::as_bytes(std::span(text)));
-    write(concat(stem, kSuffix), bytecode_for(*prepared.module, newest));
+    std::vector<Digest> written;  // forms may be the same code
+    for (const Form form : forms_for(hints)) {
+      const Prepared prepared = prepare(recording, facts, held, target, hints, form);
+      const Digest code = sha256(prepared.bytecode);
+      if (std::find(written.begin(), written.end(), code) != written.end()) continue;
+      written.push_back(code);
+      const std::string text = report(facts, held, prepared, label), name = stem + suffix_of(form);
+      write(name + ".txt", std::as_bytes(std::span(text)));
+      write(concat(name, kSuffix), bytecode_for(*prepared.module, newest));
+    }
   }
+}
+
+CacheKey form_key(const CacheKey& key, Form form) {
+  if (form == Form::Chosen) return key;
+  return Sha256().add(key).add_field(text_of(form)).finish();
 }
 
 passes::Target collected_target() { return env(Env::COLLECT) ? target_for(wanted_gpus().front()) : passes::Target(); }
@@ -129,13 +151,19 @@ std::vector<Collected> collected(const std::string& folder) {
     const std::size_t first = name.find('-'), second = name.find('-', first + 1);
     Collected c;
     if (second == std::string::npos || !read_key(std::string_view(name).substr(0, first), c.key)) continue;
-    c.file = entry.path().string();
-    c.report = c.file.substr(0, c.file.size() - kSuffix.size()) + ".txt";
     c.gpu = name.substr(first + 1, second - first - 1);
     c.label = name.substr(second + 1, name.size() - second - 1 - kSuffix.size());
+    if (c.label.find('.') != std::string::npos) continue;  // a plainer form, found with the chosen one
+    const std::string path = entry.path().string(), stem = path.substr(0, path.size() - kSuffix.size());
+    for (const Form form : {Form::Chosen, Form::Plain, Form::Bare}) {
+      const std::string of_form = stem + suffix_of(form);
+      if (std::filesystem::exists(concat(of_form, kSuffix), error))
+        c.forms.push_back({form, concat(of_form, kSuffix), of_form + ".txt"});
+    }
     found.push_back(std::move(c));
   }
-  std::sort(found.begin(), found.end(), [](const Collected& a, const Collected& b) { return a.file < b.file; });
+  std::sort(found.begin(), found.end(),
+            [](const Collected& a, const Collected& b) { return a.forms.front().file < b.forms.front().file; });
   return found;
 }
 

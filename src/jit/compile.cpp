@@ -4,13 +4,17 @@
 #include "jit/generate.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
+#include "tessera/jit/plain_form.hpp"
 
 namespace tessera::jit {
 
 std::shared_ptr<const runtime::Launchable> compile(const ir::Module& module, Device device,
                                                    const CompileOptions& options) {
   const ProfileRange range(ProfileTopic::Compile, concat("kernel ", options.label).c_str(), entry_of(module).loc);
-  return generate(prepare(module, target_of(device), options), device, options).work;
+  const passes::Target target = target_of(device);
+  return first_accepted(
+      forms_for(nullptr), [&](Form form) { return prepare(module, target, options, form); },
+      [&](const Prepared& p, const tileiras::Refusal*) { return generate(p, device, options).work; });
 }
 
 }  // namespace tessera::jit

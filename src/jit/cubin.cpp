@@ -49,6 +49,8 @@ CachedCubin assemble(std::span<const std::byte> bytecode, const std::string& gpu
     code.register_pressure = made.register_pressure;
     code.seconds = made.seconds;
     return code;
+  } catch (const tileiras::Refusal& error) {
+    throw tileiras::Refusal(concat("kernel ", label, ": ", error.message()), error.where());
   } catch (const CompileError& error) {
     throw CompileError(concat("kernel ", label, ": ", error.message()), error.where());
   }

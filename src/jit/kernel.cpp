@@ -16,6 +16,7 @@
 #include "tessera/base/profile.hpp"
 #include "tessera/ir/verifier.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/jit/plain_form.hpp"
 
 namespace tessera::jit {
 
@@ -108,59 +109,87 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
 
 Code Kernel::make_code(Device device, std::uint64_t held) const {
   const passes::Target target = target_of(device);
-  if (!analysis_) return generate(prepare(*module_, target, options_), device, options_);
+  const passes::Tuning* hints = tuning(held, &device, target);
+  const auto prepared_as = [&](Form form) { return prepared(held, target, hints, form); };
+  const auto generated = [&](const Prepared& p, const tileiras::Refusal*) { return generate(p, device, options_); };
+  if (!analysis_) return first_accepted(forms_for(hints), prepared_as, generated);
   Analysis& a = *analysis_;
-  const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, &device, target);
   if (!target.is_gpu()) {
-    const analysis::Facts& facts = a.facts_of(*module_);
-    Code code = generate(prepare(*module_, facts, held, target, tuning), device, options_);
-    collect(*module_, a.contract, facts, held, options_.label, options_.tuning);
+    Code code = generated(prepared_as(Form::Chosen), nullptr);
+    collect(*module_, a.contract, a.facts_of(*module_), held, options_.label, options_.tuning);
     return code;
   }
-  // What was compiled ahead of time comes first; whoever wants to see the stages must have them made.
-  const bool bundled = !bundles().empty();
-  const bool noted = a.notes && !bundled && env(Env::DUMP) == nullptr;
-  const std::string gpu = gpu_name(target.sm), hints = hints_text(tuning);
-  if (const auto known = noted ? a.notes->code(held, target, hints) : std::nullopt) {
+  // What was compiled ahead of time comes first.
+  const std::string gpu = gpu_name(target.sm);
+  if (!bundles().empty()) {
+    const CacheKey key = bundle_key(*module_, a.contract, a.facts_of(*module_), held, gpu, hints);
+    for (const Form form : forms_for(hints)) {
+      if (const auto ready = find_in_bundles(form_key(key, form)))
+        return generate(prepared_as(form), device, options_, &*ready);
+    }
+    return first_accepted(forms_for(hints), prepared_as, generated);
+  }
+  // Whoever wants to see the stages must have them made.
+  if (!a.notes || env(Env::DUMP) != nullptr) return first_accepted(forms_for(hints), prepared_as, generated);
+  const std::string asked = hints_text(hints);
+  if (const auto known = a.notes->code(held, target, asked)) {
     if (!a.kept) a.notes->keep(a.conditions);  // theirs was evicted or damaged, and every start would analyze again
     return generate(known->shape, known->code, device, options_);
   }
-  const analysis::Facts& facts = a.facts_of(*module_);
-  std::optional<CachedCubin> ready;
-  if (bundled) ready = find_in_bundles(bundle_key(*module_, a.contract, facts, held, gpu, tuning));
-  const Prepared prepared = prepare(*module_, facts, held, target, tuning);
-  Code code = generate(prepared, device, options_, ready ? &*ready : nullptr);
-  if (const auto cubin = noted ? cubin_key(prepared.bytecode, gpu) : std::nullopt) {
-    if (!a.kept) a.notes->keep(a.conditions);
-    a.notes->keep(held, target, hints, shape_of(prepared), *cubin);
-  }
-  return code;
+  // The note is about what was asked for, so that a later start does not try again what is refused.
+  return first_accepted(forms_for(hints), prepared_as, [&](const Prepared& p, const tileiras::Refusal* why) {
+    Code code = generated(p, why);
+    if (const auto cubin = cubin_key(p.bytecode, gpu)) {
+      if (!a.kept) a.notes->keep(a.conditions);
+      a.notes->keep(held, target, asked, shape_of(p), *cubin);
+    }
+    return code;
+  });
 }
 
 CodeReport Kernel::report(Device device, std::span<const std::uint64_t> slots) {
   const Code& made = code(device, slots);
-  CodeReport r = describe(prepared_for(evaluate(slots), &device, target_of(device)), evaluate(slots), &device);
+  const std::uint64_t held = evaluate(slots);
+  const passes::Target target = target_of(device);
+  CodeReport r = describe(prepared(held, target, tuning(held, &device, target), made.form), held, &device);
   if (made.notes) r.notes = *made.notes;
   return r;
 }
 
 CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64_t> slots) const {
-  const Prepared p = prepared_for(evaluate(slots), nullptr, gpu);
-  CodeReport r = describe(p, evaluate(slots), nullptr);
-  r.notes = notes_of(make_cubin(*p.module, r.gpu, options_.label, p.bytecode).code);
-  return r;
+  const std::uint64_t held = evaluate(slots);
+  const passes::Tuning* hints = tuning(held, nullptr, gpu);
+  return first_accepted(
+      forms_for(hints), [&](Form form) { return prepared(held, gpu, hints, form); },
+      [&](const Prepared& p, const tileiras::Refusal*) {
+        CodeReport r = describe(p, held, nullptr);
+        r.notes = notes_of(make_cubin(*p.module, r.gpu, options_.label, p.bytecode).code);
+        return r;
+      });
 }
 
-Prepared Kernel::prepared_for(std::uint64_t held, const Device* device, const passes::Target& target) const {
-  if (!analysis_) return prepare(*module_, target, options_);
-  const passes::Tuning* tuning = tuning_for(options_.tuning, options_.label, *module_, held, device, target);
-  return prepare(*module_, analysis_->facts_of(*module_), held, target, tuning);
+/// In checked mode records mean nothing.
+const passes::Tuning* Kernel::tuning(std::uint64_t held, const Device* device, const passes::Target& target) const {
+  return analysis_ ? tuning_for(options_.tuning, options_.label, *module_, held, device, target) : nullptr;
+}
+
+Prepared Kernel::prepared(std::uint64_t held, const passes::Target& target, const passes::Tuning* tuning,
+                          Form form) const {
+  if (!analysis_) return prepare(*module_, target, options_, form);
+  return prepare(*module_, analysis_->facts_of(*module_), held, target, tuning, form);
 }
 
 CodeReport Kernel::describe(const Prepared& p, std::uint64_t held, const Device* device) const {
   TuningSubject s = tuning_subject(options_.label, *module_, held, device, p.target);
-  return {std::move(s.label), std::move(s.hash),      std::move(s.held),  std::move(s.device),
-          std::move(s.gpu),   std::move(s.assembler), hash_of(*p.module), {}};
+  return {std::move(s.label),
+          std::move(s.hash),
+          std::move(s.held),
+          std::move(s.device),
+          std::move(s.gpu),
+          std::move(s.assembler),
+          hash_of(*p.module),
+          {},
+          p.form};
 }
 
 const Code& Kernel::find_or_compile(Device device, std::uint64_t held) {

@@ -7,6 +7,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/verifier.hpp"
+#include "tessera/jit/plain_form.hpp"
 #include "tessera/passes/apply_claims.hpp"
 #include "tessera/passes/passes.hpp"
 #include "tessera/passes/tuning_text.hpp"
@@ -19,14 +20,17 @@ constexpr int kBlocksPerThread = 4;  // CPU: uneven pieces are evened out by hav
 
 /// From a clone whose claims are applied, if there were any.
 Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, bool optimize,
-                const passes::Tuning* tuning = nullptr) {
+                const passes::Tuning* tuning, Form form) {
   Prepared p;
   p.target = target;
   p.module = std::move(module);
+  p.form = form;
   const char* experiment = env(Env::TUNING);
   const passes::Tuning overrides = passes::parse_tuning(experiment ? experiment : "");
-  if (tuning && !experiment) p.tuning = passes::text_of(*tuning);
-  if (optimize) p.choices = passes::optimize(*p.module, target, experiment ? &overrides : tuning);
+  const passes::Tuning* used = experiment ? &overrides : tuning;
+  if (form != Form::Chosen) used = tuning_of(form);
+  if (tuning && used == tuning) p.tuning = passes::text_of(*tuning);
+  if (optimize) p.choices = passes::optimize(*p.module, target, used);
   const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.multiprocessors * kBlocksPerThread;
   p.persistent_blocks = static_cast<std::uint64_t>(std::max(1, blocks));
   if (target.is_gpu()) p.checks = passes::lower_checks(*p.module);
@@ -47,7 +51,7 @@ std::vector<WatchedTensor> watch(ir::Function& entry, const std::vector<TensorAr
 
 /// Checked mode on the CPU comes here: what it finds must be what the kernel does, so nothing is moved or merged (an
 /// invariant that is computed before a loop that does not run could be reported as an overflow).
-Prepared prepare(const ir::Module& module, const passes::Target& target, const CompileOptions& options) {
+Prepared prepare(const ir::Module& module, const passes::Target& target, const CompileOptions& options, Form form) {
   ir::verify_or_throw(module);
   std::unique_ptr<ir::Module> copy = ir::clone(module);
   std::vector<WatchedTensor> watched;
@@ -58,16 +62,16 @@ Prepared prepare(const ir::Module& module, const passes::Target& target, const C
       watched = watch(*function, options.tensors);
     }
   }
-  Prepared p = finish(std::move(copy), target, target.is_gpu());
+  Prepared p = finish(std::move(copy), target, target.is_gpu(), nullptr, form);
   p.watched = std::move(watched);
   return p;
 }
 
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
-                 const passes::Target& target, const passes::Tuning* tuning) {
+                 const passes::Target& target, const passes::Tuning* tuning, Form form) {
   std::unique_ptr<ir::Module> copy = ir::clone(module);
   passes::apply_claims(*copy, facts.claims_of(*copy), held);
-  return finish(std::move(copy), target, true, tuning);
+  return finish(std::move(copy), target, true, tuning, form);
 }
 
 CodeShape shape_of(const Prepared& prepared) {
@@ -80,6 +84,7 @@ CodeShape shape_of(const Prepared& prepared) {
   s.starts_early = prepared.choices.overlaps;
   s.persistent_blocks = prepared.persistent_blocks;
   s.checks = prepared.checks;
+  s.form = prepared.form;
   // The bytecode is with locations, which errors name; what lowered checks say is not in it.
   Sha256 hash;
   for (const passes::LoweredCheck& check : s.checks) hash.add_field(check.message);

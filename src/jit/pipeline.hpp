@@ -8,6 +8,7 @@
 #include "jit/sha256.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/jit/code_report.hpp"
 #include "tessera/jit/compile.hpp"
 #include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/optimize.hpp"
@@ -27,7 +28,8 @@ struct Prepared {
   std::vector<std::byte> bytecode;  ///< of the module, in the newest version, with locations
   passes::Target target;
   passes::Choices choices;
-  std::string tuning;                        ///< hints that a record gave, as text
+  std::string tuning;  ///< hints that a record gave, as text
+  Form form = Form::Chosen;
   std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
   std::vector<WatchedTensor> watched;        ///< GPUs: one argument each, behind those that a launch passes
   /// Blocks that keep the device busy (kernels that deal their work out).
@@ -43,6 +45,7 @@ struct CodeShape {
   std::uint64_t persistent_blocks = 1;
   std::vector<passes::LoweredCheck> checks;
   std::vector<WatchedTensor> watched;  ///< in the order of the launch's accesses
+  Form form = Form::Chosen;
 };
 CodeShape shape_of(const Prepared& prepared);
 
@@ -51,12 +54,14 @@ CodeShape shape_of(const Prepared& prepared);
 std::string hints_text(const passes::Tuning* tuning);
 
 /// Runs the passes for `target` on a copy of `module`, which has been verified, making use of the obligations in
-/// `held`; `facts` are the module's. `tuning` null: the passes decide. TESSERA_TUNING is stronger.
+/// `held`; `facts` are the module's. `tuning` null: the passes decide. TESSERA_TUNING is stronger than it, and a
+/// plainer form (forms_for()) than both.
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
-                 const passes::Target& target, const passes::Tuning* tuning = nullptr);
+                 const passes::Target& target, const passes::Tuning* tuning = nullptr, Form form = Form::Chosen);
 /// Verifies the module (CompileError if it breaks Tile IR's rules) and runs the passes on a copy, without claims: of
 /// the launch nothing is known. For checked mode if `options` say so.
-Prepared prepare(const ir::Module& module, const passes::Target& target, const CompileOptions& options);
+Prepared prepare(const ir::Module& module, const passes::Target& target, const CompileOptions& options,
+                 Form form = Form::Chosen);
 
 /// The module's only entry; throws CompileError if it has none.
 const ir::Function& entry_of(const ir::Module& module);

@@ -32,6 +32,7 @@ std::vector<std::byte> write(const CodeShape& shape, const CacheKey& cubin) {
   out.text(shape.entry);
   out.number(static_cast<std::uint32_t>(shape.num_args));
   out.number(static_cast<std::uint32_t>(shape.starts_early));
+  out.number(static_cast<std::uint32_t>(shape.form));
   out.number(shape.persistent_blocks);
   out.number(static_cast<std::uint32_t>(shape.checks.size()));
   for (const passes::LoweredCheck& check : shape.checks) {
@@ -63,6 +64,9 @@ bool read(std::span<const std::byte> note, CodeShape& shape, CacheKey& cubin) {
   shape.entry = in.text();
   shape.num_args = static_cast<int>(in.number<std::uint32_t>());
   shape.starts_early = in.number<std::uint32_t>() != 0;
+  const auto form = in.number<std::uint32_t>();
+  if (form > static_cast<std::uint32_t>(Form::Bare)) return false;
+  shape.form = static_cast<Form>(form);
   shape.persistent_blocks = in.number<std::uint64_t>();
   for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left) {
     passes::LoweredCheck check;
@@ -82,7 +86,7 @@ std::optional<RecordingNotes> RecordingNotes::of(const ir::Module& recording, co
                                                  std::span<const std::byte> build) {
   if (build.empty() || !DiskCache::of_user()) return std::nullopt;
   Sha256 hash;
-  hash.add_field("tessera notes 1").add_field(build).add(recording_key(recording, contract));
+  hash.add_field("tessera notes 2").add_field(build).add(recording_key(recording, contract));
   return RecordingNotes(hash.finish());
 }
 

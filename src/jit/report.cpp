@@ -5,6 +5,7 @@
 
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/jit/plain_form.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -123,6 +124,7 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
       concat("  hints: warps ", or_left(c.warps), ", CTAs per cluster ", c.ctas, ", occupancy ", or_left(c.occupancy),
              ", latency ", or_left(c.latency), "; ", prepared.persistent_blocks, " blocks fill the GPU\n");
   if (!prepared.tuning.empty()) text += concat("  tuning record: ", prepared.tuning, "\n");
+  if (prepared.form != Form::Chosen) text += concat("  plain form: ", text_of(prepared.form), "\n");
   if (!prepared.checks.empty()) text += concat("  checks: ", prepared.checks.size(), "\n");
   return text;
 }

@@ -1,5 +1,7 @@
 // Parts of a piece with an extent that is no power of two (tessera/lang/parts.hpp): pieces of their own, whose index is
 // that of a tile in the grid of tiles of their extents.
+#include <bit>
+
 #include "lang/recording_impl.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/lang/shape.hpp"
@@ -14,7 +16,7 @@ void make_parts(Recording::Impl& s, PieceState& piece) {
   if (axis == piece.extents.size()) return;
   int before = 0;
   for (int left = piece.extents[axis]; left > 0;) {
-    const int extent = detail::largest_power(left);
+    const int extent = static_cast<int>(std::bit_floor(static_cast<unsigned>(left)));
     auto part = std::make_unique<PieceState>();
     part->number = static_cast<std::uint32_t>(s.pieces.size());
     part->tensor = piece.tensor;

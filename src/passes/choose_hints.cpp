@@ -1,6 +1,7 @@
 // Hints from a cost model: registers and shared memory decide how many warps, CTAs and steps in flight a kernel can
 // have. docs/compiler/choose_hints.md has the figures that the constants come from.
 #include <algorithm>
+#include <bit>
 
 #include "passes/cost_model.hpp"
 #include "passes/hints.hpp"
@@ -40,10 +41,9 @@ constexpr int kRowRegisters = 16;    // beside what a row kernel keeps: softmax 
 constexpr int kVectorBytes = 16;     // of one load of a thread
 constexpr int kElementsAWarp = 512;  // 16 elements a thread: docs/compiler/choose_hints.md
 
+/// The largest power of two that is at most n; 1 of what is smaller.
 int power_of_two_below(std::int64_t n) {
-  int p = 1;
-  while (std::int64_t{p} * 2 <= n) p *= 2;
-  return p;
+  return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
 }
 
 /// Row and elementwise kernels: 16 elements a thread; 64 where reductions wait for each other, because each is a
@@ -171,7 +171,8 @@ void set_entry_hints(ir::Function& f, const Choices& c) {
 Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning) {
   const KernelFacts facts = kernel_facts(f);
   const Machine& m = machine_of(target.sm);
-  Choices c = facts.products.empty() ? choose_for_rows(facts) : choose_for_products(facts, m);
+  Choices c;
+  if (tuning.choose_hints) c = facts.products.empty() ? choose_for_rows(facts) : choose_for_products(facts, m);
   override_choices(c, tuning, m);
   set_entry_hints(f, c);
   if (c.latency > 0)

@@ -24,8 +24,10 @@ struct SwitchKey {
   const char* name;
   bool Tuning::*member;
 };
-constexpr SwitchKey kSwitches[] = {
-    {"split", &Tuning::split_loops}, {"pipeline", &Tuning::pipeline_mma}, {"order", &Tuning::order_blocks}};
+constexpr SwitchKey kSwitches[] = {{"split", &Tuning::split_loops},
+                                   {"pipeline", &Tuning::pipeline_mma},
+                                   {"order", &Tuning::order_blocks},
+                                   {"hints", &Tuning::choose_hints}};
 constexpr std::string_view kOverlap = "overlap";
 constexpr int kOverlaps = 4;  // of Overlap
 struct PathKey {

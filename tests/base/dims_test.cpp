@@ -27,6 +27,8 @@ std::string shape_error(F&& make) {
   return "no error";
 }
 
+Dims<2> taken(Dims<2> dims) { return dims; }
+
 TEST(Dims, RankFollowsFromTheNumberOfExtents) {
   const std::size_t rows = 3;
   const short columns = 4;
@@ -57,6 +59,11 @@ TEST(Dims, RejectsWhatNoAxisCanHold) {
 TEST(Dims, ErrorsNameTheCallersLine) {
   const int line = __LINE__ + 1;
   EXPECT_THAT(shape_error([] { braced({-5}); }), HasSubstr("dims_test.cpp:" + std::to_string(line) + ": ShapeError: "));
+  const auto says = [](int at) { return HasSubstr("dims_test.cpp:" + std::to_string(at) + ": ShapeError: "); };
+  EXPECT_THAT(shape_error([] { Dims{-5}; }), says(__LINE__));
+  EXPECT_THAT(shape_error([] { Dims{2, -5}; }), says(__LINE__));
+  EXPECT_THAT(shape_error([] { Dims<3>(1, 2, -5); }), says(__LINE__));
+  EXPECT_THAT(shape_error([] { return taken({2u, -5}); }), says(__LINE__)) << "a braced argument";
 }
 
 TEST(Dims, CountsOverflowAsAnError) {

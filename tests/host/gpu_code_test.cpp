@@ -151,6 +151,28 @@ TEST_P(GpuCode, CheckedFormsAssemble) {
   expect_code(checked_form<histogram<256>>(gpu, {0, 0}));
 }
 
+void of_eight_bits(Mut<f32, 64, 64> y, In<f8e4m3, dyn, dyn> a, In<f8e4m3, dyn, dyn> b) {
+  auto acc = zeros<f32, 64, 64>();
+  for (auto i : range(0, a.tiles(shape<64, 64>).count(1)))
+    acc = mma(a.tiles(shape<64, 64>).load(0, i), b.tiles(shape<64, 64>).load(i, 0), acc);
+  y.store(acc);
+}
+
+/// The assembler itself refuses it for GPUs without 8-bit floats, whatever the form.
+TEST_P(GpuCode, WhatAGpuLacksIsARefusalAndNothingElseIs) {
+  if (GetParam() >= 89) {
+    EXPECT_EQ(build<&of_eight_bits>({1, 1, 1}).form, jit::Form::Chosen);
+    return;
+  }
+  try {
+    build<&of_eight_bits>({1, 1, 1});
+    FAIL() << "no error";
+  } catch (const tileiras::Refusal& error) {
+    EXPECT_NE(std::string(error.what()).find("kernel of_eight_bits: the assembler refuses"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_P(GpuCode, PrintCompiles) { build<&talking>({0}); }
 
 /// What Nsight and cuda-gdb map instructions to: .debug_line to the lines of the recording, .nv_debug_line_sass to

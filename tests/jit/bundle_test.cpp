@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "jit/collect.hpp"
+#include "jit/rig.hpp"
 #include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/jit/kernel.hpp"
@@ -23,13 +24,9 @@ namespace {
 
 class BundleTest : public testing::Test {
  protected:
-  BundleTest() {
-    std::string pattern = fs::temp_directory_path().string() + "/tessera-bundle-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~BundleTest() override { fs::remove_all(folder_); }
   std::string path() const { return folder_ + "/test.tessera"; }
-  std::string folder_;
+  jit_rig::Folder own_{"bundle"};
+  const std::string& folder_ = own_.path;
 };
 
 CacheKey key(int n) { return Sha256().add_number(static_cast<std::uint64_t>(n)).finish(); }
@@ -85,12 +82,7 @@ std::unique_ptr<ir::Module> recording(const char* file) {
   for (int i = 0; i < 2; ++i) f.body().add_arg(ir::Type::tile(ir::Elem::I64));
   ir::Builder b(f.body());
   b.loc = SourceLocation{file, "", 3, 1};
-  const ir::Value values[] = {pointer, b.constant_int(ir::Elem::I32, 7)};
-  const std::uint32_t groups[] = {1, 1, 0, 0};
-  const ir::Type token = ir::Type::token();
-  b.create_grouped(ir::Op::StorePtrTko, values, groups, {&token, 1},
-                   {{ir::AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
-  b.create(ir::Op::Return, {}, {});
+  jit_rig::store_and_return(b, pointer, 7);
   return module;
 }
 LaunchContract contract() {
@@ -125,7 +117,16 @@ TEST_F(BundleTest, ARunOnTheCpuLeavesWhatALaunchLooksFor) {
     auto read_only = contract();
     read_only.tensors[0].written = false;
     EXPECT_NE(c.key, bundle_key(*elsewhere, read_only, facts, facts.evaluate(slots), c.gpu));
-    EXPECT_GT(fs::file_size(c.file), 50u);
+    ASSERT_EQ(c.forms.size(), 2u) << "without loops the plain form is the chosen one";
+    EXPECT_EQ(c.forms[0].form, Form::Chosen);
+    EXPECT_EQ(c.forms[1].form, Form::Bare);
+    for (const CollectedForm& f : c.forms) {
+      EXPECT_GT(fs::file_size(f.file), 50u);
+      EXPECT_GT(fs::file_size(f.report), 50u);
+    }
+    EXPECT_EQ(form_key(c.key, Form::Chosen), c.key);
+    EXPECT_NE(form_key(c.key, Form::Bare), c.key);
+    EXPECT_NE(form_key(c.key, Form::Bare), form_key(c.key, Form::Plain));
   }
   EXPECT_NE(found[0].key, found[1].key);
 }

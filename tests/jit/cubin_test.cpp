@@ -4,21 +4,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <optional>
 #include <thread>
 
+#include "jit/rig.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/passes/lower_checks.hpp"
 
 using namespace tessera;
+using namespace jit_rig;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -32,61 +28,29 @@ std::unique_ptr<ir::Module> module_of(int number, bool with_check = false) {
   const ir::Value pointer = f.body().add_arg(ir::Type::tile(ir::Type::pointer(i32), {}));
   ir::Builder b(f.body());
   b.loc = SourceLocation::current();
-  const ir::Value values[] = {pointer, b.constant_int(ir::Elem::I32, number)};
-  const std::uint32_t groups[] = {1, 1, 0, 0};
-  const ir::Type token = ir::Type::token();
-  b.create_grouped(ir::Op::StorePtrTko, values, groups, {&token, 1},
-                   {{ir::AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
   if (with_check) {
     const std::int64_t shape[] = {4, 8};
     b.create(ir::Op::Assert, {b.constant_int(ir::Elem::I1, 0, shape)}, {},
              {{ir::AttrName::message, std::string("never true")}});
   }
-  b.create(ir::Op::Return, {}, {});
+  store_and_return(b, pointer, number);
   return module;
 }
-
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* old = getenv(name)) old_ = old;
-    setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 /// A folder with an assembler, a cache and a place for temporary files of its own.
 class CubinTest : public testing::Test {
  protected:
   CubinTest()
-      : folder_(make_folder()),
-        assembler_("TESSERA_TILEIRAS", folder_ + "/tileiras"),
+      : assembler_("TESSERA_TILEIRAS", folder_ + "/tileiras"),
         cache_("TESSERA_CACHE_DIR", folder_ + "/cache"),
         temporary_("TMPDIR", folder_ + "/tmp") {
     fs::create_directory(folder_ + "/tmp");
   }
-  ~CubinTest() override { fs::remove_all(folder_); }
 
-  /// `body` runs after the version questions; $last is the output file.
   void become(const std::string& body, const std::string& release = "13.5") {
-    std::ofstream(folder_ + "/tileiras.new")
-        << "#!/bin/sh\ncase \"$1\" in --version) echo 'Cuda compilation tools, release " << release
-        << ", V13.5.37'; exit 0;;\n--list-versions) echo 13.1 13.2 13.3 13.4; exit 0;; esac\nfor last; do :; done\n"
-        << "echo run >> " << folder_ << "/runs\n"
-        << body << "\n";
-    chmod((folder_ + "/tileiras.new").c_str(), 0755);
-    fs::rename(folder_ + "/tileiras.new", folder_ + "/tileiras");
+    write_assembler(folder_ + "/tileiras", body, release);
   }
-  int runs() const {
-    std::ifstream in(folder_ + "/runs");
-    return static_cast<int>(std::count(std::istreambuf_iterator<char>(in), {}, '\n'));
-  }
+  int runs() const { return runs_in(folder_); }
   std::string error(const ir::Module& module) const {
     try {
       jit::make_cubin(module, "sm_90", "wanted");
@@ -95,12 +59,8 @@ class CubinTest : public testing::Test {
   }
   bool nothing_left() const { return fs::is_empty(folder_ + "/tmp"); }
 
-  static std::string make_folder() {
-    std::string pattern = fs::temp_directory_path().string() + "/tessera-cubin-XXXXXX";
-    return mkdtemp(pattern.data());
-  }
-  static constexpr const char* kGood = "printf '\\177ELF' > \"$last\"; head -c 200 /dev/zero >> \"$last\"";
-  std::string folder_;
+  Folder own_{"cubin"};
+  const std::string& folder_ = own_.path;
   Variable assembler_, cache_, temporary_;
 };
 

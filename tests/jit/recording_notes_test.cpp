@@ -15,6 +15,7 @@
 
 #include "jit/build_id.hpp"
 #include "jit/recording_key.hpp"
+#include "jit/rig.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/cubin.hpp"
 
@@ -61,12 +62,7 @@ std::unique_ptr<ir::Module> module_of(const Parts& p = {}) {
   body.add_arg(one.type());
   ir::Builder in_loop(body);
   in_loop.create(ir::Op::Continue, {}, {});
-  const ir::Value values[] = {pointer, b.constant_int(p.element, p.number)};
-  const std::uint32_t groups[] = {1, 1, 0, 0};
-  const ir::Type token = ir::Type::token();
-  b.create_grouped(ir::Op::StorePtrTko, values, groups, {&token, 1},
-                   {{ir::AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
-  b.create(ir::Op::Return, {}, {});
+  jit_rig::store_and_return(b, pointer, p.number, p.element);
   return module;
 }
 
@@ -134,21 +130,16 @@ TEST(BuildId, IsAHashThatTheProgramContains) {
 class RecordingNotesTest : public testing::Test {
  protected:
   RecordingNotesTest() {
-    std::string pattern = fs::temp_directory_path().string() + "/tessera-notes-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
     set("TESSERA_CACHE_DIR", folder_ + "/cache");
     become("13.5");
   }
   ~RecordingNotesTest() override {
     for (const char* name : {"TESSERA_CACHE_DIR", "TESSERA_TILEIRAS", "TESSERA_CACHE"}) unsetenv(name);
-    fs::remove_all(folder_);
   }
   static void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
   void become(const std::string& release) {
     const std::string path = folder_ + "/tileiras-" + release;
-    std::ofstream(path) << "#!/bin/sh\ncase \"$1\" in --version) echo 'release " << release
-                        << ", V'; exit 0;; --list-versions) echo 13.1 13.2 13.3 13.4; exit 0;; esac\nexit 1\n";
-    chmod(path.c_str(), 0700);
+    jit_rig::write_assembler(path, "exit 1", release);
     set("TESSERA_TILEIRAS", path);
   }
   static passes::Target gpu() {
@@ -172,6 +163,7 @@ class RecordingNotesTest : public testing::Test {
     s.num_args = 3;
     s.starts_early = true;
     s.persistent_blocks = 264;
+    s.form = Form::Plain;
     s.checks = {{"x must not be negative", {"kernel.cpp", "careful", 12, 5}}, {"", {}}};
     return s;
   }
@@ -198,7 +190,8 @@ class RecordingNotesTest : public testing::Test {
     }
     return found;
   }
-  std::string folder_;
+  jit_rig::Folder own_{"notes"};
+  const std::string& folder_ = own_.path;
 };
 
 TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
@@ -217,6 +210,7 @@ TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
   EXPECT_EQ(known->shape.num_args, 3);
   EXPECT_TRUE(known->shape.starts_early);
   EXPECT_EQ(known->shape.persistent_blocks, 264u);
+  EXPECT_EQ(known->shape.form, Form::Plain);
   ASSERT_EQ(known->shape.checks.size(), 2u);
   EXPECT_EQ(known->shape.checks[0].message, "x must not be negative");
   EXPECT_STREQ(known->shape.checks[0].where.file, "kernel.cpp");
@@ -300,6 +294,8 @@ TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
   EXPECT_TRUE(kept([](CodeShape& s) { s.persistent_blocks = 0x7FFFFFFF; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.persistent_blocks = 0; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.persistent_blocks = std::uint64_t{1} << 31; }));
+  EXPECT_TRUE(kept([](CodeShape& s) { s.form = Form::Bare; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.form = static_cast<Form>(3); }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = -1; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = 1 << 20; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.entry.clear(); }));

@@ -44,6 +44,17 @@ TEST(Hints, SixteenElementsAThreadAndOneToEightWarps) {
   }
 }
 
+TEST(Hints, MayBeLeftToTheAssembler) {
+  Row row(4096);
+  passes::Tuning tuning;
+  tuning.choose_hints = false;
+  EXPECT_EQ(choose(*row.f, kHopper, tuning), (passes::Choices{.persistent_blocks = kHopper.multiprocessors}));
+  EXPECT_TRUE(row.f->hints.entries.empty());
+  tuning.warps = 4;  // but for what is asked for
+  EXPECT_EQ(choose(*row.f, kHopper, tuning).warps, 4);
+  EXPECT_FALSE(row.f->hints.entries.empty());
+}
+
 /// In a loop: rows of weights, each times one row of activations, added up.
 struct RowTimesWeights {
   Kernel k;

@@ -22,6 +22,8 @@ TEST(TuningText, IsReadBackAsWritten) {
   EXPECT_EQ(text_of(t), "warps=8 latency=6 ahead=2 access=pointer stores=view pipeline=0 overlap=0");
   EXPECT_EQ(text_of(parse_tuning("split=1")), "") << "the default";
   EXPECT_EQ(text_of(parse_tuning("split=0")), "split=0");
+  EXPECT_EQ(text_of(parse_tuning("hints=1")), "") << "the default";
+  EXPECT_EQ(text_of(parse_tuning("hints=0 ahead=0 pipeline=0")), "ahead=0 pipeline=0 hints=0");
   EXPECT_EQ(text_of(parse_tuning("overlap=1")), "") << "the default";
   EXPECT_EQ(parse_tuning("overlap=2").overlap, Overlap::Always);
   EXPECT_EQ(parse_tuning(text_of(t)), t);

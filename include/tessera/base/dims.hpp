@@ -35,6 +35,15 @@ struct Extent {
   }
 };
 
+/// The first number of several, with the line that it stands in.
+struct PlacedExtent {
+  std::int64_t value;
+  SourceLocation where;
+  template <class I>
+    requires std::is_convertible_v<I, Extent>
+  constexpr PlacedExtent(I v, SourceLocation line = SourceLocation::current()) : value(Extent(v).value), where(line) {}
+};
+
 /// Parameter type that deduces R from a braced list: f({2, n, 3}) with f(BracedDims<R>) finds R = 3.
 template <std::size_t R>
 using BracedDims = const Extent (&)[R];
@@ -55,11 +64,18 @@ class Dims {
  public:
   /// All extents 0.
   constexpr Dims() = default;
-  template <class... I>
-    requires(sizeof...(I) == R && R > 0 && (std::is_convertible_v<I, Extent> && ...))
-  Dims(I... extents) : extents_{Extent(extents).value...} {  // NOLINT(google-explicit-constructor): braced shapes
-    detail::check_extents(extents_, {});
+  // NOLINTBEGIN(google-explicit-constructor): braced shapes
+  template <class I>
+    requires(R == 1 && std::is_convertible_v<I, Extent>)
+  Dims(I extent, SourceLocation where = SourceLocation::current()) : extents_{Extent(extent).value} {
+    detail::check_extents(extents_, where);
   }
+  template <class... I>
+    requires(sizeof...(I) + 1 == R && R > 1 && (std::is_convertible_v<I, Extent> && ...))
+  Dims(PlacedExtent first, I... others) : extents_{first.value, Extent(others).value...} {
+    detail::check_extents(extents_, first.where);
+  }
+  // NOLINTEND(google-explicit-constructor)
   /// From a braced parameter, with the caller's place for the error.
   template <std::size_t N>
     requires(N == R)

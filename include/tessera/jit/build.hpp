@@ -20,13 +20,15 @@ struct Build {
   /// If there are any, the entry has one more argument: the address of the error record.
   std::vector<passes::LoweredCheck> checks;
   passes::Choices choices;
+  Form form = Form::Chosen;  ///< a plainer one if the assembler refused what was chosen
 };
 
 /// The multiprocessors of a GPU of compute capability `sm` where none is at hand to be asked: those of the largest
 /// member of its generation (their number decides only how persistent kernels are dealt out).
 passes::Target target_for(int sm);
 
-/// Compiles the module's only entry as a launch would whose obligations `held` are fulfilled. Throws as make_cubin.
+/// Compiles the module's only entry as a launch would whose obligations `held` are fulfilled. Throws as make_cubin, of
+/// what the assembler refuses in every form.
 Build build(const ir::Module& module, const LaunchContract& contract, std::uint64_t held, const passes::Target& target,
             const std::string& label);
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/jit/code_report.hpp"
 #include "tessera/jit/disk_cache.hpp"
 #include "tessera/passes/target.hpp"
 
@@ -48,13 +49,21 @@ const std::vector<Bundle>& bundles();
 std::optional<CachedCubin> find_in_bundles(const CacheKey& key);
 bool bundles_serve(const std::string& gpu);
 
-/// What a program that ran with TESSERA_COLLECT left in `folder`: per kernel, specialization and GPU.
-struct Collected {
+/// The entry of a kernel that is in the bundle in another form; `key` names the chosen one.
+CacheKey form_key(const CacheKey& key, Form form);
+
+/// A kernel in one of its forms, as bytecode.
+struct CollectedForm {
+  Form form;
   std::string file;    ///< path of the bytecode
   std::string report;  ///< path of what the compiler says about it (`tessera explain`)
-  CacheKey key;        ///< of the entry in a bundle
+};
+/// What a program that ran with TESSERA_COLLECT left in `folder`: per kernel, specialization and GPU.
+struct Collected {
+  CacheKey key;  ///< of the chosen form's entry in a bundle
   std::string gpu;
   std::string label;
+  std::vector<CollectedForm> forms;  ///< the chosen one, and plainer ones for an assembler that refuses it
 };
 std::vector<Collected> collected(const std::string& folder);
 /// The first GPU of TESSERA_COLLECT_GPUS, as compiled for; the CPU without TESSERA_COLLECT. Throws a ConfigError if

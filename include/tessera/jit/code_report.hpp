@@ -7,6 +7,13 @@
 
 namespace tessera::jit {
 
+/// How much of what the passes know goes into a kernel. Plainer forms are for kernels that the assembler refuses.
+enum class Form : std::uint8_t {
+  Chosen,  ///< all of it
+  Plain,   ///< no loop is rotated: neither products nor loads go ahead of their iteration
+  Bare,    ///< and warps, CTAs, occupancy and latency are left to the assembler
+};
+
 /// What a cubin declares.
 struct CubinResources {
   unsigned registers = 0, stack = 0;  ///< per thread; stack in bytes: registers that are spilled
@@ -30,6 +37,7 @@ struct CodeReport {
   std::string gpu, assembler;
   std::string code;  ///< hash of what the assembler is given, without source lines: equal ones are the same code
   CodeNotes notes;   ///< empty on the CPU
+  Form form = Form::Chosen;
 };
 
 }  // namespace tessera::jit

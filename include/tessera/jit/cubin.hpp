@@ -21,8 +21,9 @@ struct Cubin {
 
 /// The cubin of `module` (no `assert` left: passes::lower_checks) for `gpu` ("sm_90"). `label` names the kernel in
 /// errors and in the cache. Throws CompileError, with the user's source line where the assembler names one: no
-/// assembler, refused, crashed, too slow (TESSERA_TILEIRAS_SECONDS), no cubin; IoError where there is no space for
-/// temporary files. A failed call leaves nothing behind. `bytecode`: what write_bytecode gives, if it is at hand.
+/// assembler, refused or crashed (tileiras::Refusal), too slow (TESSERA_TILEIRAS_SECONDS), no cubin; IoError where
+/// there is no space for temporary files. A failed call leaves nothing behind. `bytecode`: what write_bytecode gives,
+/// if it is at hand.
 Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label,
                  std::span<const std::byte> bytecode = {});
 

@@ -10,6 +10,7 @@
 #include "tessera/ir/operation.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/compile.hpp"
+#include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/device.hpp"
@@ -31,6 +32,7 @@ struct Code {
   /// are.
   std::uint64_t persistent_blocks = 1;
   std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
+  Form form = Form::Chosen;                ///< a plainer one if the assembler refused what was chosen
 };
 
 /// One recording. Safe to use from any thread.
@@ -44,7 +46,8 @@ class Kernel {
   Kernel& operator=(const Kernel&) = delete;
 
   /// The code for a launch on `device` with these argument slots (complete: addresses included). Compiles if this
-  /// combination of device and obligations is new; throws CompileError. The code lives as long as the kernel.
+  /// combination of device and obligations is new, in a plainer form where the assembler refuses the chosen one; throws
+  /// CompileError. The code lives as long as the kernel.
   const Code& code(Device device, std::span<const std::uint64_t> slots) {
     const std::uint64_t held = evaluate(slots);
     const Compiled* last = last_.load(std::memory_order_acquire);
@@ -77,7 +80,8 @@ class Kernel {
   const Compiled* find_general(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* compile(Device device, std::uint64_t held);
   Code make_code(Device device, std::uint64_t held) const;
-  Prepared prepared_for(std::uint64_t held, const Device* device, const passes::Target& target) const;
+  const passes::Tuning* tuning(std::uint64_t held, const Device* device, const passes::Target& target) const;
+  Prepared prepared(std::uint64_t held, const passes::Target& target, const passes::Tuning* tuning, Form form) const;
   CodeReport describe(const Prepared& prepared, std::uint64_t held, const Device* device) const;
 
   std::unique_ptr<const ir::Module> module_;

@@ -19,8 +19,9 @@ void add_record(const std::string& path, const TuningRecord& record);
 namespace jit {
 
 /// What an interrupted run has found, beside the file that its record will go to: a line per point, added by a single
-/// write, so that a killed process leaves whole lines. A line is the point as a record; one that was dropped has no
-/// time and says why in `runner_up`.
+/// write that begins with a line's end. What a full disk or a lost machine left of a line is on a line of its own and
+/// is skipped; that point is measured again. A line is the point as a record; one that was dropped has no time and says
+/// why in `runner_up`.
 class TuningJournal {
  public:
   /// Of runs that ask the same as `subject` (see same_subject). Nothing is made before something is added.

@@ -6,6 +6,7 @@
 // so that each part is a tile of an ordinary grid, and the parts of all pieces cover the tensor exactly once. What lies
 // beyond the tensor is clipped, as for any piece; a part may lie outside as a whole.
 #pragma once
+#include <bit>
 #include <tuple>
 
 #include "tessera/lang/piece.hpp"
@@ -14,10 +15,12 @@ namespace tessera {
 
 namespace detail {
 
-constexpr int count_parts(int n) { return n <= 0 ? 0 : 1 + count_parts(n - largest_power(n)); }
+/// The first part of n >= 1: the largest power of two in it.
+constexpr int first_part(int n) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(n))); }
+constexpr int count_parts(int n) { return n <= 0 ? 0 : std::popcount(static_cast<unsigned>(n)); }
 /// The parts of an extent, largest first: 160 gives 128 and 32.
 constexpr int part_extent(int n, int number) {
-  return number == 0 ? largest_power(n) : part_extent(n - largest_power(n), number - 1);
+  return number == 0 ? first_part(n) : part_extent(n - first_part(n), number - 1);
 }
 /// Powers of two, except at most one extent, which has two or three parts.
 template <int... D>

@@ -41,12 +41,6 @@ template <class...>
 inline constexpr bool never = false;
 
 constexpr bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
-/// The largest power of two that is at most n, for n >= 1.
-constexpr int largest_power(int n) {
-  int p = 1;
-  while (p <= n / 2) p *= 2;
-  return p;
-}
 
 /// Sizes of 1 stretch, ranks must agree, rank 0 fits anything.
 template <int... A, int... B>

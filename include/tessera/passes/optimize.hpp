@@ -36,6 +36,7 @@ struct Tuning {
   bool pipeline_mma = true;
   bool split_loops = true;
   bool order_blocks = true;
+  bool choose_hints = true;  ///< false: warps, CTAs, occupancy and latency are left to the assembler unless set here
   Overlap overlap = Overlap::WhereItPays;
   bool operator==(const Tuning&) const = default;
 };

@@ -1,4 +1,5 @@
 // One run of the assembler.
+#include <csignal>
 #include <cstring>
 
 #include "codegen/tileiras/files.hpp"
@@ -64,14 +65,19 @@ std::string clipped(const std::string& text) {
   if (run.timed_out)
     throw CompileError(concat("the assembler did not finish within ", o.time_limit_s, " s for ", o.gpu,
                               " and was stopped: use smaller tiles, or a longer time limit"));
+  for (const int from_outside : {SIGHUP, SIGINT, SIGKILL, SIGTERM}) {
+    if (run.signal == from_outside)
+      throw CompileError(
+          concat("the assembler was killed (signal ", run.signal, ") while it compiled a kernel for ", o.gpu,
+                 from_outside == SIGKILL ? ": is there enough memory? It said: " : ". It said: ", clipped(run.err)));
+  }
   if (run.signal != 0)
-    throw CompileError(concat("the assembler crashed (signal ", run.signal, ") on a kernel for ", o.gpu, ": a bug in ",
-                              assembler, ". It said: ", clipped(run.err)));
+    throw Refusal(concat("the assembler crashed (signal ", run.signal, ") on a kernel for ", o.gpu, ": a bug in ",
+                         assembler, ". It said: ", clipped(run.err)));
   Messages messages = read_messages(run.err);
-  throw CompileError(
-      concat("the assembler refuses the kernel for ", o.gpu, " (exit code ", run.exit_code,
-             "): ", messages.first_error.empty() ? "no reason given" : messages.first_error, "\n", clipped(run.err)),
-      messages.where);
+  throw Refusal(concat("the assembler refuses the kernel for ", o.gpu, " (exit code ", run.exit_code, "): ",
+                       messages.first_error.empty() ? "no reason given" : messages.first_error, "\n", clipped(run.err)),
+                messages.where);
 }
 
 }  // namespace

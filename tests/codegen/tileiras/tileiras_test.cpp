@@ -138,6 +138,42 @@ TEST(Assemble, CrashIsReported) {
   EXPECT_THAT(error_of(FakeAssembler("kill -SEGV $$")), HasSubstr("crashed (signal 11)"));
 }
 
+/// What another program for the same kernel might mend is told apart from everything else.
+TEST(Assemble, RefusalsAreATypeOfTheirOwn) {
+  const auto refuses = [](const std::string& body, double limit = 20) {
+    try {
+      run(FakeAssembler(body), limit);
+    } catch (const Refusal&) { return true; } catch (const CompileError&) {
+      return false;
+    }
+    ADD_FAILURE() << "no error: " << body;
+    return false;
+  };
+  EXPECT_TRUE(refuses("exit 1"));
+  EXPECT_TRUE(refuses("echo 'error: failed to compile Tile IR program' >&2; exit 5"));
+  EXPECT_TRUE(refuses("kill -SEGV $$"));
+  EXPECT_TRUE(refuses("kill -ABRT $$"));
+  EXPECT_FALSE(refuses("sleep 60", 0.3)) << "too slow";
+  EXPECT_FALSE(refuses("exit 0")) << "no cubin";
+  EXPECT_FALSE(refuses("echo hello > \"$last\"")) << "no cubin";
+  for (const char* signal : {"HUP", "INT", "TERM", "KILL"})
+    EXPECT_FALSE(refuses(std::string("kill -") + signal + " $$")) << "killed from outside";
+  AssembleOptions options;
+  options.assembler = "/nowhere/tileiras";
+  try {
+    assemble(some_bytes(), options);
+    FAIL() << "no error";
+  } catch (const Refusal&) { FAIL() << "it cannot be started"; } catch (const CompileError&) {
+  }
+}
+
+TEST(Assemble, KilledFromOutsideSaysSo) {
+  EXPECT_THAT(error_of(FakeAssembler("kill -KILL $$")),
+              ::testing::AllOf(HasSubstr("was killed (signal 9)"), HasSubstr("enough memory")));
+  EXPECT_THAT(error_of(FakeAssembler("kill -TERM $$")),
+              ::testing::AllOf(HasSubstr("was killed (signal 15)"), Not(HasSubstr("memory"))));
+}
+
 TEST(Assemble, MissingOrGarbageCubinIsReported) {
   EXPECT_THAT(error_of(FakeAssembler("exit 0")), HasSubstr("gave no file"));
   EXPECT_THAT(error_of(FakeAssembler("echo hello > \"$last\"")), HasSubstr("6 bytes that are no cubin"));

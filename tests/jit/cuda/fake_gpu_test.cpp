@@ -1,160 +1,18 @@
-// The whole way of a launch on a GPU: specialization, passes, assembler or bundle, cubin, driver, failed checks. The
-// driver is the runtime's fake one, whose kernels are host functions; the assembler is a script that hands out an image
-// that names one of them, and counts its runs.
+// The whole way of a launch on a GPU: specialization, passes, assembler or bundle, cubin, driver, failed checks.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <thread>
 
-#include <tessera/tessera.hpp>
-
-#include "jit/collect.hpp"
+#include "jit/cuda/fake_gpu.hpp"
 #include "jit/cuda/kernels.hpp"
-#include "runtime/cuda_rig.hpp"
-#include "tessera/jit/bundle.hpp"
-#include "tessera/jit/kernel.hpp"
 
 namespace {
 
-using namespace tessera;
-namespace fake = runtime::cuda::fake;
-namespace fs = std::filesystem;
+using namespace fake_gpu;
+using namespace cuda_kernels;
 using testing::HasSubstr;
-
-void bundled(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 4.0f); }
-
-/// What the driver was asked to launch last.
-std::atomic<unsigned> last_grid{0};
-
-/// Arguments: y, its extent and stride, x, its extent and stride.
-void run_scaled(const fake::Call& call, float factor, std::int32_t* record) {
-  last_grid = call.grid[0];
-  const std::size_t n = call.args[1];
-  auto* y = static_cast<float*>(call.memory(0, n * 4));
-  const auto* x = static_cast<const float*>(call.memory(3, n * 4));
-  for (std::size_t i = 0; y && x && i < n; ++i) {
-    if (record && x[i] < 0 && record[0] == 0) {
-      record[0] = 1;
-      record[1] = static_cast<std::int32_t>(i / 64) + 1;
-      record[2] = record[3] = 1;
-    }
-    y[i] = factor * x[i];
-  }
-}
-void run_twice(const fake::Call& call) { run_scaled(call, 2, nullptr); }
-void run_bundled(const fake::Call& call) { run_scaled(call, 4, nullptr); }
-void run_careful(const fake::Call& call) { run_scaled(call, 2, reinterpret_cast<std::int32_t*>(call.args[6])); }
-void run_dealt(const fake::Call& call) {
-  last_grid = call.grid[0];
-  auto* y = static_cast<float*>(call.memory(0, call.args[1] * 4));
-  for (std::size_t i = 0; y && i < call.args[1]; ++i) y[i] = 3;
-}
-
-/// One machine for the process: compiled kernels live as long as it does.
-struct Machine {
-  std::string folder;
-  fake::FakeDriver driver;
-  std::unique_ptr<runtime::cuda::CudaBackend> backend;
-
-  static Machine& get() {
-    static Machine* const machine = new Machine;
-    return *machine;
-  }
-  Device device() { return Device(*backend); }
-
-  void write_image(const char* kernel, bool waits = false) const {
-    const auto image = fake::FakeDriver::image(kernel, waits);
-    std::ofstream(folder + "/image", std::ios::binary)
-        .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
-  }
-  void write_assembler(const std::string& body) const {
-    const std::string path = folder + "/tileiras";
-    std::ofstream(path + ".new") << "#!/bin/sh\ncase \"$1\" in --version) echo 'release 13.5,'; exit 0;;\n"
-                                 << "--list-versions) echo 13.1 13.2 13.3 13.4; exit 0;; esac\nfor last; do :; done\n"
-                                 << "echo run >> " << folder << "/runs\n"
-                                 << body << "\n";
-    chmod((path + ".new").c_str(), 0755);
-    fs::rename(path + ".new", path);
-  }
-  int runs() const {
-    std::ifstream in(folder + "/runs");
-    return static_cast<int>(std::count(std::istreambuf_iterator<char>(in), {}, '\n'));
-  }
-  /// The bundle holds `bundled` for lengths that fill its pieces.
-  void write_bundle() const {
-    lang::Specialization s;
-    s.tensors = {{0, 0, 1}, {0, 0, 1}};
-    const lang::Trace trace = lang::trace<&bundled>(s);
-    jit::LaunchContract contract;
-    for (int tensor = 0; tensor < 2; ++tensor) {
-      contract.args.push_back({jit::ArgRole::Base, tensor, -1});
-      contract.args.push_back({jit::ArgRole::Dim, tensor, 0});
-      contract.args.push_back({jit::ArgRole::Stride, tensor, 0});
-    }
-    contract.tensors = {{0, 1, true, true}, {3, 1, false, false}};
-    contract.pieces_of_tensor = 0;
-    contract.piece = {64};
-    const auto facts = analysis::Facts::analyze(*trace.module, contract);
-    alignas(256) static float memory[64];
-    const auto address = reinterpret_cast<std::uintptr_t>(memory);
-    const std::uint64_t slots[] = {address, 256, 1, address, 256, 1};
-    jit::CachedCubin code;
-    code.cubin = fake::FakeDriver::image("bundled");
-    code.label = "bundled";
-    code.gpu = "sm_90";
-    jit::write_bundle(folder + "/bundle",
-                      {{jit::bundle_key(*trace.module, contract, facts, facts.evaluate(slots), "sm_90"), code}});
-  }
-
- private:
-  Machine() {
-    std::string pattern = fs::temp_directory_path().string() + "/tessera-fake-gpu-XXXXXX";
-    folder = mkdtemp(pattern.data());
-    std::atexit([] { fs::remove_all(get().folder); });
-    setenv("TESSERA_TILEIRAS", (folder + "/tileiras").c_str(), 1);
-    setenv("TESSERA_CACHE_DIR", (folder + "/cache").c_str(), 1);
-    setenv("TESSERA_BUNDLE", (folder + "/bundle").c_str(), 1);
-    write_bundle();
-    driver.add_kernel("twice", {6, run_twice});
-    driver.add_kernel("bundled", {6, run_bundled});
-    driver.add_kernel("careful", {7, run_careful});
-    driver.add_kernel("dealt", {3, run_dealt});
-    backend = std::make_unique<runtime::cuda::CudaBackend>(driver.table(), 0);
-    set_default_device(device());
-  }
-};
-
-class FakeGpu : public testing::Test {
- protected:
-  FakeGpu() : machine(Machine::get()), runs_before(machine.runs()) {}
-  ~FakeGpu() override {
-    machine.driver.run_all();
-    EXPECT_EQ(machine.driver.violation(), "");
-  }
-  void assembler_gives(const char* kernel, bool waits = false) const {
-    machine.write_image(kernel, waits);
-    machine.write_assembler("cp " + machine.folder + "/image \"$last\"");
-  }
-  Tensor<f32, 1> tensor(std::vector<float> values) const { return from(values, {std::ssize(values)}).sync(); }
-  static std::vector<float> iota(int n) {
-    std::vector<float> v(static_cast<std::size_t>(n));
-    for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i);
-    return v;
-  }
-  int runs() const { return machine.runs() - runs_before; }
-  Machine& machine;
-  int runs_before;
-};
 
 TEST_F(FakeGpu, AKernelGoesAllTheWayAndIsCompiledOncePerSpecialization) {
   assembler_gives("twice");
@@ -292,7 +150,7 @@ class FakeGpuTuning : public FakeGpu {
                                                                     {"takes_three", run_for<2, 3>},
                                                                     {"takes_one_and_is_wrong", run_for<3, 1>},
                                                                     {"is_pressed", run_for<2, 1>}};
-    std::string script = "for a; do if [ -f \"$a\" ]; then in=$a; fi; done\n";
+    std::string script;
     for (const auto& [name, run] : kernels) {
       machine.driver.add_kernel(name, {6, run});
       machine.write_image(name);

@@ -2,20 +2,20 @@
 #pragma once
 #include <tessera/tessera.hpp>
 
-namespace {
+namespace cuda_kernels {
 
 using namespace tessera;
 
-void twice(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f); }
+inline void twice(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f); }
 
-void careful(Mut<f32, 64> y, In<f32, dyn> x) {
+inline void careful(Mut<f32, 64> y, In<f32, dyn> x) {
   auto t = x.load_like(y);
   check(t >= 0.0f, "x must not be negative");
   y.store(t + t);
 }
 
-void dealt(MutTiles<f32, 64> y) {
+inline void dealt(MutTiles<f32, 64> y) {
   for (auto tile : y) tile.store(full<f32, 64>(3.0f));
 }
 
-}  // namespace
+}  // namespace cuda_kernels

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,11 +17,13 @@
 #include <tessera/tessera.hpp>
 
 #include "jit/cuda/kernels.hpp"
+#include "jit/rig.hpp"
 #include "runtime/cuda_rig.hpp"
 
 namespace {
 
 using namespace tessera;
+using namespace cuda_kernels;
 namespace fake = runtime::cuda::fake;
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -78,42 +79,40 @@ std::string launch_all(int length) {
 class WarmStart : public testing::Test {
  protected:
   WarmStart() {
-    std::string pattern = fs::temp_directory_path().string() + "/tessera-start-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
     setenv("TESSERA_CACHE_DIR", (folder_ + "/cache").c_str(), 1);
     setenv("TESSERA_TILEIRAS", (folder_ + "/tileiras").c_str(), 1);
-    std::string script =
-        "#!/bin/sh\ncase \"$1\" in --version) echo 'release 13.5,'; exit 0;;\n"
-        "--list-versions) echo 13.1 13.2 13.3 13.4; exit 0;; esac\nfor last; do :; done\n"
-        "for a; do if [ -f \"$a\" ]; then in=$a; fi; done\necho run >> " +
-        folder_ + "/runs\n";
     for (const char* name : {"twice", "careful", "dealt"}) {
       const auto image = fake::FakeDriver::image(name);
       const std::string file = folder_ + "/image." + name;
       std::ofstream(file, std::ios::binary)
           .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
-      script += std::string("if grep -q ") + name + " \"$in\"; then cp " + file + " \"$last\"; fi\n";
     }
-    std::ofstream(folder_ + "/tileiras") << script;
-    chmod((folder_ + "/tileiras").c_str(), 0700);
+    become("");
   }
   ~WarmStart() override {
     for (const char* name : {"TESSERA_CACHE_DIR", "TESSERA_TILEIRAS", "TESSERA_TUNING"}) unsetenv(name);
-    fs::remove_all(folder_);
+  }
+  /// An assembler that gives the three kernels, unless `before` ends it.
+  void become(const std::string& before) const {
+    std::string script = before;
+    for (const char* name : {"twice", "careful", "dealt"})
+      script +=
+          std::string("if grep -q ") + name + " \"$in\"; then cp " + folder_ + "/image." + name + " \"$last\"; fi\n";
+    jit_rig::write_assembler(folder_ + "/tileiras", script);
   }
 
   /// A process that is on its way.
   struct Started {
     pid_t child = -1;
     int from = -1;
-    std::string result() {
+    std::string result(int expected = 0) {
       std::string text;
       char buffer[4096];
       for (ssize_t n; (n = read(from, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
       close(from);
       int status = -1;
       waitpid(child, &status, 0);
-      EXPECT_EQ(status, 0) << text;
+      EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, expected) << text;
       return text;
     }
   };
@@ -135,11 +134,9 @@ class WarmStart : public testing::Test {
     return s;
   }
   static std::string start(int length = 256) { return begin(length).result(); }
+  static std::string fails() { return begin().result(1); }
 
-  int runs() const {
-    std::ifstream in(folder_ + "/runs");
-    return static_cast<int>(std::count(std::istreambuf_iterator<char>(in), {}, '\n'));
-  }
+  int runs() const { return jit_rig::runs_in(folder_); }
   std::vector<fs::path> files(const char* extension) const {
     std::vector<fs::path> found;
     for (const auto& f : fs::directory_iterator(folder_ + "/cache/kernels")) {
@@ -156,7 +153,8 @@ class WarmStart : public testing::Test {
     return n;
   }
   static fs::file_time_type now() { return fs::file_time_type::clock::now(); }
-  std::string folder_;
+  jit_rig::Folder own_{"start"};
+  const std::string& folder_ = own_.path;
 };
 
 TEST_F(WarmStart, LaunchesWhatTheFirstStartLaunched) {
@@ -215,6 +213,23 @@ TEST_F(WarmStart, EachKindOfNoteComesBackAlone) {
   }
   EXPECT_EQ(files(".tsn").size(), 6u);
   EXPECT_EQ(runs(), 3);
+}
+
+TEST_F(WarmStart, WhatTheAssemblerRefusesIsNotTriedAgain) {
+  const std::string usual = start();
+  fs::remove_all(folder_ + "/cache");
+  become(jit_rig::kRefusesWarps);
+  int before = runs();
+  const std::string first = start();
+  EXPECT_EQ(first.substr(0, first.find("dealt")), usual.substr(0, usual.find("dealt")));
+  EXPECT_EQ(runs(), before + 6) << "each kernel as chosen, and without hints";
+  EXPECT_EQ(files(".tsn").size(), 6u);
+  EXPECT_EQ(start(), first);
+  EXPECT_EQ(runs(), before + 6) << "the chosen form was tried again";
+  setenv("TESSERA_TUNING", "warps=2", 1);
+  before = runs();
+  EXPECT_THAT(fails(), HasSubstr("too many warps"));
+  EXPECT_EQ(runs(), before + 1) << "who asks for hints is told at once";
 }
 
 TEST_F(WarmStart, ManyProcessesAtOnce) {

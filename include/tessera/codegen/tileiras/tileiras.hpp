@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/error.hpp"
 #include "tessera/ir/bytecode.hpp"
 
 namespace tessera::tileiras {
@@ -53,9 +54,16 @@ struct AssembleResult {
   double seconds = 0;                 ///< wall time of the child
 };
 
+/// The assembler does not compile the program: it says so, or crashes over it. Another program for the same kernel may
+/// fare better. (What is killed from outside, is too slow or cannot be started is a plain CompileError.)
+class Refusal : public CompileError {
+ public:
+  using CompileError::CompileError;
+};
+
 /// Runs the assembler on bytecode. Any number of calls may run at once. Throws CompileError, with the user's source
-/// line where the assembler names one: it is missing, refuses the program, crashes, runs past the time limit, or gives
-/// no valid cubin.
+/// line where the assembler names one: it is missing, refuses the program or crashes (Refusal), runs past the time
+/// limit, or gives no valid cubin.
 AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptions& options = {});
 
 }  // namespace tessera::tileiras

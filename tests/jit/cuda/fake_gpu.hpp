@@ -1,0 +1,142 @@
+// A GPU that is not there, for the tests of the whole way of a launch: the runtime's fake driver, whose kernels are
+// host functions, and an assembler that is a script and hands out an image that names one of them.
+#pragma once
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tessera/tessera.hpp>
+
+#include "jit/collect.hpp"
+#include "jit/rig.hpp"
+#include "runtime/cuda_rig.hpp"
+#include "tessera/host/contract.hpp"
+#include "tessera/jit/bundle.hpp"
+#include "tessera/jit/kernel.hpp"
+
+namespace fake_gpu {
+
+using namespace tessera;
+namespace fake = runtime::cuda::fake;
+namespace fs = std::filesystem;
+
+inline void bundled(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 4.0f); }
+inline void bundled_plain(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 5.0f); }
+
+/// What the driver was asked to launch last.
+inline std::atomic<unsigned> last_grid{0};
+
+/// Arguments: y, its extent and stride, x, its extent and stride.
+inline void run_scaled(const fake::Call& call, float factor, std::int32_t* record) {
+  last_grid = call.grid[0];
+  const std::size_t n = call.args[1];
+  auto* y = static_cast<float*>(call.memory(0, n * 4));
+  const auto* x = static_cast<const float*>(call.memory(3, n * 4));
+  for (std::size_t i = 0; y && x && i < n; ++i) {
+    if (record && x[i] < 0 && record[0] == 0) {
+      record[0] = 1;
+      record[1] = static_cast<std::int32_t>(i / 64) + 1;
+      record[2] = record[3] = 1;
+    }
+    y[i] = factor * x[i];
+  }
+}
+inline void run_twice(const fake::Call& call) { run_scaled(call, 2, nullptr); }
+inline void run_bundled(const fake::Call& call) { run_scaled(call, 4, nullptr); }
+inline void run_careful(const fake::Call& call) { run_scaled(call, 2, reinterpret_cast<std::int32_t*>(call.args[6])); }
+inline void run_dealt(const fake::Call& call) {
+  last_grid = call.grid[0];
+  auto* y = static_cast<float*>(call.memory(0, call.args[1] * 4));
+  for (std::size_t i = 0; y && i < call.args[1]; ++i) y[i] = 3;
+}
+
+/// One machine for the process: compiled kernels live as long as it does.
+struct Machine {
+  jit_rig::Folder own{"fake-gpu"};
+  const std::string& folder = own.path;
+  fake::FakeDriver driver;
+  std::unique_ptr<runtime::cuda::CudaBackend> backend;
+
+  static Machine& get() {
+    static Machine* const machine = new Machine;
+    return *machine;
+  }
+  Device device() { return Device(*backend); }
+
+  void write_image(const char* kernel, bool waits = false) const {
+    const auto image = fake::FakeDriver::image(kernel, waits);
+    std::ofstream(folder + "/image", std::ios::binary)
+        .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
+  }
+  void write_assembler(const std::string& body) const { jit_rig::write_assembler(folder + "/tileiras", body); }
+  int runs() const { return jit_rig::runs_in(folder); }
+  /// The bundle holds `bundled` for lengths that fill its pieces, and `bundled_plain`, whose chosen form was refused.
+  void write_bundle() const {
+    jit::write_bundle(folder + "/bundle", {entry<&bundled>("bundled", jit::Form::Chosen),
+                                           entry<&bundled_plain>("bundled_plain", jit::Form::Bare)});
+  }
+
+ private:
+  template <auto K>
+  static std::pair<jit::CacheKey, jit::CachedCubin> entry(const char* name, jit::Form form) {
+    lang::Specialization s;
+    s.tensors = {{0, 0, 1}, {0, 0, 1}};
+    const lang::Trace trace = lang::trace<K>(s);
+    const jit::LaunchContract contract = detail::launch_contract(trace.params, false);
+    const auto facts = analysis::Facts::analyze(*trace.module, contract);
+    alignas(256) static float memory[64];
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    const std::uint64_t slots[] = {address, 256, 1, address, 256, 1};
+    jit::CachedCubin code;
+    code.cubin = fake::FakeDriver::image(name);
+    code.label = name;
+    code.gpu = "sm_90";
+    const jit::CacheKey key = jit::bundle_key(*trace.module, contract, facts, facts.evaluate(slots), "sm_90");
+    return {jit::form_key(key, form), code};
+  }
+  Machine() {
+    std::atexit([] { fs::remove_all(get().folder); });
+    setenv("TESSERA_TILEIRAS", (folder + "/tileiras").c_str(), 1);
+    setenv("TESSERA_CACHE_DIR", (folder + "/cache").c_str(), 1);
+    setenv("TESSERA_BUNDLE", (folder + "/bundle").c_str(), 1);
+    write_bundle();
+    driver.add_kernel("twice", {6, run_twice});
+    driver.add_kernel("bundled", {6, run_bundled});
+    driver.add_kernel("bundled_plain", {6, run_bundled});
+    driver.add_kernel("careful", {7, run_careful});
+    driver.add_kernel("dealt", {3, run_dealt});
+    backend = std::make_unique<runtime::cuda::CudaBackend>(driver.table(), 0);
+    set_default_device(device());
+  }
+};
+
+class FakeGpu : public testing::Test {
+ protected:
+  FakeGpu() : machine(Machine::get()), runs_before(machine.runs()) {}
+  ~FakeGpu() override {
+    machine.driver.run_all();
+    EXPECT_EQ(machine.driver.violation(), "");
+  }
+  void assembler_gives(const char* kernel, bool waits = false) const {
+    machine.write_image(kernel, waits);
+    machine.write_assembler("cp " + machine.folder + "/image \"$last\"");
+  }
+  Tensor<f32, 1> tensor(std::vector<float> values) const { return from(values, {std::ssize(values)}).sync(); }
+  static std::vector<float> iota(int n) {
+    std::vector<float> v(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i);
+    return v;
+  }
+  int runs() const { return machine.runs() - runs_before; }
+  Machine& machine;
+  int runs_before;
+};
+
+}  // namespace fake_gpu

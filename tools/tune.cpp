@@ -93,7 +93,7 @@ struct Command {
 
 std::vector<TuneCase> all_cases() {
   std::vector<TuneCase> all = tune_product_cases();
-  for (auto some : {tune_attention_cases, tune_row_cases}) {
+  for (auto some : {tune_split_cases, tune_attention_cases, tune_decode_cases, tune_row_cases}) {
     for (const TuneCase& c : some()) all.push_back(c);
   }
   return all;

@@ -18,12 +18,18 @@ struct TuneCase {
 
 std::vector<TuneCase> tune_row_cases();
 std::vector<TuneCase> tune_product_cases();
+std::vector<TuneCase> tune_split_cases();
 std::vector<TuneCase> tune_attention_cases();
+std::vector<TuneCase> tune_decode_cases();
 
 /// An input: random numbers, or, where nothing will run, memory that is never touched.
 template <Element T, int R>
 Tensor<T, R> tune_input(const TuneOptions& options, const Dims<R>& dims, std::uint64_t seed) {
-  return options.only_compile != 0 ? empty<T>(dims).sync() : random::normal<T>(dims, seed).sync();
+  if (options.only_compile != 0) return empty<T>(dims).sync();
+  if constexpr (sizeof(T) == 1)
+    return cast<T>(random::normal<f16>(dims, seed).sync()).sync();
+  else
+    return random::normal<T>(dims, seed).sync();
 }
 
 /// What the library's choice is asked for: the device at hand, or the GPU that is compiled for.

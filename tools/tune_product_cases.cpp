@@ -5,32 +5,27 @@
 #include "tessera/kernels/gemm.hpp"
 #include "tessera/kernels/linear.hpp"
 #include "tune_cases.hpp"
+#include "tune_products.hpp"
 
 namespace tessera {
 namespace {
 
 using namespace kernels;
 
-constexpr const char* kGemmHints = "latency=2,4,6";  // of nine tiles; more by --hints
+constexpr const char* kGemmHints = "latency=2,4,6";  // of up to ten tiles; more by --hints
 constexpr const char* kOneRowHints = "warps=1,2,4,8 ahead=0,1,2";
 constexpr const char* kFewRowsHints = "latency=2,4,6 occupancy=1,2";
-
-/// "row 3": candidates keep the text as it is, so it must live for ever.
-template <int Row>
-const char* row_name() {
-  static const std::string name = concat("row ", Row);
-  return name.c_str();
-}
 
 template <class T, int Row>
 constexpr auto gemm_kernel() {
   constexpr GemmTile t = kGemmTiles[Row];
   constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
   using epilogues::Plain;
+  using C = product_t<void, T>;
   if constexpr (t.persistent)
-    return kernel<gemm_tiles<Plain, T, BK, T, T, t.m, t.n>>;
+    return kernel<gemm_tiles<Plain, T, BK, C, T, t.m, t.n>>;
   else
-    return kernel<gemm_tile<Plain, T, BK, T, T, t.m, t.n>>;
+    return kernel<gemm_tile<Plain, T, BK, C, T, t.m, t.n>>;
 }
 template <class T, int First, int... I>
 auto gemm_space(std::integer_sequence<int, I...>) {
@@ -39,28 +34,21 @@ auto gemm_space(std::integer_sequence<int, I...>) {
 
 template <class T>
 TuningReport tune_gemm_of(const measure::Args& args, TuneOptions o) {
-  const std::int64_t n = args.number("n", 4096), m = args.number("m", n), k = args.number("k", n);
-  const std::string layout = args.text("layout", "NT");
-  const bool a_turned = layout == "TN", b_turned = layout == "NT";
-  if (layout != "NN" && !a_turned && !b_turned)
-    throw std::runtime_error("layout must be NN, NT or TN, found " + layout);
-  const auto a = tune_input<T>(o, a_turned ? Dims<2>(k, m) : Dims<2>(m, k), 1);
-  const auto b = tune_input<T>(o, b_turned ? Dims<2>(n, k) : Dims<2>(k, n), 2);
-  auto c = empty<T>(Dims<2>(m, n)).sync();
-  const View<T, 2> left = a_turned ? a.template permute<1, 0>() : a.view();
-  const View<T, 2> right = b_turned ? b.template permute<1, 0>() : b.view();
+  const std::int64_t n = args.number("n", 4096);
+  const Factors<T> f(args, o, n, n, n);
+  auto c = empty<product_t<void, T>>(Dims<2>(f.m, f.n)).sync();
   const Target target = tune_target(o);
-  if (o.first.empty()) o.first = concat("row ", gemm_heuristic(product_size(left, right), target));
-  if (!target.gpu)
-    return tune(gemm_space<T, 0>(std::make_integer_sequence<int, kFirstGpuGemm>()), o, mut(c), left, right);
-  const auto rows = gemm_space<T, kFirstGpuGemm>(std::make_integer_sequence<int, kGemmRows - kFirstGpuGemm>());
-  return tune(rows, o, mut(c), left, right);
+  if (o.first.empty()) o.first = concat("row ", gemm_heuristic(product_size(f.a, f.b), target));
+  if (!target.gpu) return tune(gemm_space<T, 0>(std::make_integer_sequence<int, kFirstGpuGemm>()), o, mut(c), f.a, f.b);
+  constexpr int kRows = gemm_rows(sizeof(T)) - kFirstGpuGemm;
+  return tune(gemm_space<T, kFirstGpuGemm>(std::make_integer_sequence<int, kRows>()), o, mut(c), f.a, f.b);
 }
 TuningReport tune_gemm(const measure::Args& args, TuneOptions o) {
   const std::string type = args.text("dtype", "bf16");
   if (type == "bf16") return tune_gemm_of<bf16>(args, o);
   if (type == "f16") return tune_gemm_of<f16>(args, o);
-  throw std::runtime_error("dtype must be bf16 or f16, found " + type);
+  if (type == "f8e4m3") return tune_gemm_of<f8e4m3>(args, o);
+  throw std::runtime_error("dtype must be bf16, f16 or f8e4m3, found " + type);
 }
 
 template <int... I>
@@ -95,7 +83,7 @@ TuningReport tune_linear(const measure::Args& args, TuneOptions o) {
 }  // namespace
 
 std::vector<TuneCase> tune_product_cases() {
-  return {{"gemm", "n=4096 m=n k=n dtype=bf16,f16 layout=NT,NN,TN", kGemmHints, tune_gemm},
+  return {{"gemm", "n=4096 m=n k=n dtype=bf16,f16,f8e4m3 layout=NT,NN,TN", kGemmHints, tune_gemm},
           {"linear", "m=1..64 n=4096 k=4096 (bf16)",
            "of one row warps=1,2,4,8 ahead=0,1,2; of few latency=2,4,6 occupancy=1,2", tune_linear}};
 }

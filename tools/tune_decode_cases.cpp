@@ -1,0 +1,125 @@
+// Decoding attention: the kernel that reads the cache, whole or in the parts that the library chooses. What combines
+// the parts reads little, and has nothing to choose.
+#include <cmath>
+#include <stdexcept>
+
+#include "tessera/base/format.hpp"
+#include "tessera/kernels/decode_attention.hpp"
+#include "tessera/kernels/paged_attention.hpp"
+#include "tune_cases.hpp"
+
+namespace tessera {
+namespace {
+
+using namespace kernels;
+
+constexpr const char* kHints = "latency=2,3,4,6 warps=4,8 occupancy=1,2";
+constexpr int kMostKeys = 256;  // of a candidate's step
+
+/// Queries and lengths of sequences that are all as long; the results of the kernel.
+struct Decoding {
+  std::int64_t batch, length, heads, kv_heads, d;
+  Tensor<bf16, 3> q;
+  Tensor<i32, 1> lengths;
+  DecodeShape shape;
+  View<bf16, 4> groups;
+  float scale;
+
+  Decoding(const measure::Args& args, const TuneOptions& o)
+      : batch(args.number("batch", 8)),
+        length(args.number("length", 8192)),
+        heads(args.number("heads", 32)),
+        kv_heads(args.number("kv_heads", 8)),
+        d(args.number("d", 128)),
+        q(tune_input<bf16>(o, Dims<3>(batch, heads, d), 1)),
+        lengths(full<i32>(Dims<1>(batch), static_cast<int>(length)).sync()),
+        shape(shape_of(args, o)),
+        groups(reshape(q.view(), shape.result_dims())),
+        scale(1.0f / std::sqrt(static_cast<float>(d))) {}
+
+ private:
+  /// As decode_attention() chooses on the GPU that is compiled for or at hand.
+  DecodeShape shape_of(const measure::Args& args, const TuneOptions& o) const {
+    if (kv_heads < 1 || heads % kv_heads != 0 || length < 1)
+      throw std::runtime_error("heads must be a multiple of kv_heads, and length at least 1");
+    const std::int64_t steps = ceil_div(length, std::int64_t{kDecodeKeys});
+    const std::int64_t parts = args.number("parts", decode_heuristic(batch * kv_heads, steps, tune_target(o)));
+    return decode_shape(q, kv_heads, steps, std::max<std::int64_t>(parts, 1), SourceLocation::current());
+  }
+};
+
+/// Candidates differ in the keys of a step.
+template <int G, int D>
+TuningReport tune_keys(const Decoding& c, TuneOptions o, const View<bf16, 4>& k, const View<bf16, 4>& v) {
+  if (c.shape.parts == 1) {
+    const auto keys = space("decode", kHints, candidate<decode_whole<bf16, G, kDecodeKeys, D>>("128 keys"),
+                            candidate<decode_whole<bf16, G, 64, D>>("64 keys"),
+                            candidate<decode_whole<bf16, G, kMostKeys, D>>("256 keys"));
+    auto out = empty<bf16>(c.shape.result_dims()).sync();
+    return tune(keys, o, mut(out), c.groups, k, v, c.lengths, c.scale);
+  }
+  // They are in f32, of weights that are rounded to bf16 relative to the largest of the steps so far.
+  if (o.tolerance == 0) o.tolerance = detail::default_tolerance<bf16>();
+  // Parts consist of whole steps: with others, parts of as many keys would have other results.
+  if (c.length % (c.shape.parts * kMostKeys) != 0)
+    throw std::runtime_error(concat("length must be a multiple of ", c.shape.parts, " parts of ", kMostKeys,
+                                    " keys, so that all candidates have the same parts; found ", c.length));
+  const auto keys = space("decode", kHints, candidate<decode_part<bf16, G, kDecodeKeys, D>>("128 keys"),
+                          candidate<decode_part<bf16, G, 64, D>>("64 keys"),
+                          candidate<decode_part<bf16, G, kMostKeys, D>>("256 keys"));
+  auto parts = empty<f32>(c.shape.parts_dims()).sync();
+  auto sums = empty<f32>(c.shape.sums_dims()).sync();
+  return tune(keys, o, mut(parts), mut(sums), c.groups, k, v, c.lengths, c.scale);
+}
+
+TuningReport tune_decode(const measure::Args& args, TuneOptions o) {
+  const Decoding c(args, o);
+  const Dims<4> cache(c.batch, c.kv_heads, c.length, c.d);
+  const auto k = tune_input<bf16>(o, cache, 2), v = tune_input<bf16>(o, cache, 3);
+  return with_decode_tile(c.shape, [&](auto g, auto d) { return tune_keys<g, d>(c, o, k.view(), v.view()); });
+}
+
+/// The size of the pages is the cache's, so only hints vary.
+template <int G, int D, int Page>
+TuningReport tune_pages(const Decoding& c, const TuneOptions& o, const View<bf16, 4>& k, const View<bf16, 4>& v,
+                        const Tensor<i32, 2>& table) {
+  constexpr int Queries = std::max<int>(G, 512 / Page);  // as paged_attention() takes
+  if (c.shape.parts == 1) {
+    auto out = empty<bf16>(c.shape.result_dims()).sync();
+    const auto one = space("paged", kHints, candidate<paged_whole<bf16, Queries, Page, D>>("whole"));
+    return tune(one, o, mut(out), c.groups, k, v, table, c.lengths, c.scale);
+  }
+  auto parts = empty<f32>(c.shape.parts_dims()).sync();
+  auto sums = empty<f32>(c.shape.sums_dims()).sync();
+  const auto one = space("paged", kHints, candidate<paged_part<bf16, Queries, Page, D>>("parts"));
+  return tune(one, o, mut(parts), mut(sums), c.groups, k, v, table, c.lengths, c.scale);
+}
+
+TuningReport tune_paged(const measure::Args& args, TuneOptions o) {
+  const Decoding c(args, o);
+  const std::int64_t page = args.number("page", 64);
+  if (page < 16 || page > 128 || (page & (page - 1)) != 0 || c.d > 128 || c.shape.group > 8)
+    throw std::runtime_error("page must be 16, 32, 64 or 128, d at most 128, heads at most 8 kv_heads");
+  const std::int64_t each = ceil_div(c.length, page);
+  const Dims<4> pages(c.batch * each, c.kv_heads, page, c.d);
+  const auto k = tune_input<bf16>(o, pages, 2), v = tune_input<bf16>(o, pages, 3);
+  // Neighbours of a sequence are not neighbours in memory.
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(c.batch * each));
+  for (std::int64_t i = 0; i < c.batch * each; ++i)
+    numbers[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i % each * c.batch + i / each);
+  const auto table = from(numbers, {c.batch, each}).sync();
+  return with_extent<64, 128>(c.d, [&](auto d) {
+    return with_extent<16, 128>(page,
+                                [&](auto keys) { return tune_pages<8, d, keys>(c, o, k.view(), v.view(), table); });
+  });
+}
+
+}  // namespace
+
+std::vector<TuneCase> tune_decode_cases() {
+  return {{"decode", "batch=8 length=8192 heads=32 kv_heads=8 d=128 parts=(the library's) (bf16)", kHints, tune_decode},
+          {"paged", "batch=8 length=8192 heads=32 kv_heads=8 d=128 page=64,16,32,128 parts=(the library's) (bf16)",
+           kHints, tune_paged}};
+}
+
+}  // namespace tessera

@@ -33,6 +33,34 @@ def check_records(folder):
     assert sorted(os.listdir(folder)) == ["cpu.tune", "cpu.tune.lock"], os.listdir(folder)
 
 
+SPLIT = (
+    "split_k m=64 n=128 k=512 parts=2, split_k m=64 n=64 k=256 layout=TN, stream_k m=320 n=64 k=128 slots=4,"
+    " stream_k m=320 n=64 k=128 slots=4 tiles=whole, gemm n=128 dtype=f8e4m3"
+).split()
+DECODING = (
+    "decode batch=2 length=2048 heads=8 kv_heads=2 parts=4, decode batch=2 length=300 heads=8 kv_heads=2 parts=1 d=64,"
+    " paged batch=2 length=500 heads=8 kv_heads=2 page=32 parts=2, paged length=64 heads=8 kv_heads=8 page=16 parts=1"
+).split()
+
+
+def check_every_space(folder):
+    """Each candidate gives what the default gives: sums in parts, and caches whole and in pages."""
+    file = os.path.join(folder, "spaces.tune")
+    text = run("-v", "--out", file, *SPLIT)
+    assert "of 5, worst" in text and "0 failed" in text and "wrong" not in text, text
+    text = run("-v", "--out", file, *DECODING)
+    assert "of 4, worst" in text and "0 failed" in text and "wrong" not in text, text
+    for keys in (64, 128, 256):
+        assert len(re.findall(rf"^    {keys} keys", text, re.M)) == 2, text
+    listed = run("--list", file)
+    for kernel in "split_k stream_k stream_k_whole decode paged".split():
+        assert re.search(rf"^{kernel}  ", listed, re.M), f"{kernel}:\n{listed}"
+    assert "9 records" in listed, listed
+    names = run("--list")
+    for kernel in "gemm linear split_k stream_k attention decode paged softmax rms_norm layer_norm".split():
+        assert re.search(rf"^{kernel} ", names, re.M), f"{kernel}:\n{names}"
+
+
 def check_damage(folder):
     file = os.path.join(folder, "damaged.tune")
     run("--out", file, "softmax", "columns=512", "rows=64")
@@ -69,6 +97,16 @@ def check_refusals():
     assert "gemm has no argument N, only n=" in run("gemm", "N=64", expect=1)
     assert "expected words like" in run("--hints", "warps=3x", "gemm", "n=64", expect=1)
     assert "layout must be" in run("gemm", "layout=XX", "n=64", expect=1)
+    assert "dtype must be" in run("gemm", "dtype=f32", "n=64", expect=1)
+    assert "parts must be 1 to k" in run("split_k", "m=64", "n=64", "k=64", "parts=65", expect=1)
+    assert "tiles must be" in run("stream_k", "m=64", "n=64", "k=64", "tiles=some", expect=1)
+    full_waves = "stream_k m=256 n=64 k=64 slots=4".split()
+    assert "4 tiles, 4 at a time: none is left for the last wave" in run(*full_waves, expect=1)
+    assert "0 failed" in run(*full_waves, "tiles=whole")
+    assert "no wave is full" in run("stream_k", "m=64", "n=64", "k=64", "slots=4", "tiles=whole", expect=1)
+    assert "multiple of 4 parts of 256 keys" in run("decode", "length=1000", "batch=1", "parts=4", expect=1)
+    assert "multiple of kv_heads" in run("decode", "heads=5", "kv_heads=2", expect=1)
+    assert "page must be" in run("paged", "page=48", "length=64", expect=1)
 
 
 def check_dry_run():
@@ -77,10 +115,14 @@ def check_dry_run():
         return
     text = run("--dry-run", "--gpu", "sm_90", "--hints", "warps=2,8", "softmax", "columns=1024")
     assert text.count(" registers,") == 3 and "3 points: 3 compiled" in text, text
+    shapes = "split_k m=512 n=512 k=1024, stream_k n=640 m=4096 k=256, decode length=4096 batch=1 parts=4".split()
+    text = run("--dry-run", "--gpu", "sm_90", "--hints", "-", *shapes)
+    assert all(line in text for line in ("5 points: 5 compiled", "1 points: 1 compiled", "3 points: 3 compiled")), text
 
 
 with tempfile.TemporaryDirectory() as temporary:
     check_records(temporary)
+    check_every_space(temporary)
     check_damage(temporary)
     check_kill(temporary)
 check_refusals()

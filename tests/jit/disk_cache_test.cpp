@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "jit/cache_file.hpp"
+#include "jit/rig.hpp"
 #include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
 
@@ -27,19 +28,14 @@ namespace {
 /// A folder of its own per test, removed at the end.
 class DiskCacheTest : public testing::Test {
  protected:
-  DiskCacheTest() {
-    std::string pattern = fs::temp_directory_path().string() + "/tessera-cache-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~DiskCacheTest() override { fs::remove_all(folder_); }
-
   DiskCache cache(std::uint64_t limit = 1 << 20) const { return DiskCache(folder_ + "/kernels", limit); }
   fs::path file_of(const CacheKey& key) const { return folder_ + "/kernels/" + hex(key) + ".tsk"; }
   std::size_t files() const {
     const auto all = fs::directory_iterator(folder_ + "/kernels");
     return static_cast<std::size_t>(std::distance(begin(all), end(all)));
   }
-  std::string folder_;
+  jit_rig::Folder own_{"cache"};
+  const std::string& folder_ = own_.path;
 };
 
 CacheKey key(int n) { return Sha256().add_number(static_cast<std::uint64_t>(n)).finish(); }

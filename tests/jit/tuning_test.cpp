@@ -10,6 +10,7 @@
 #include <iterator>
 #include <set>
 
+#include "jit/rig.hpp"
 #include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/jit/tuning_file.hpp"
@@ -93,11 +94,6 @@ TEST(TuningRecord, ARightChecksumDoesNotMakeARecord) {
 
 class TuningFile : public testing::Test {
  protected:
-  TuningFile() {
-    std::string pattern = fs::temp_directory_path().string() + "/tessera-tuning-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~TuningFile() override { fs::remove_all(folder_); }
   std::string path() const { return folder_ + "/test.tune"; }
   void write(const std::string& text) const { std::ofstream(path(), std::ios::binary) << text; }
   std::string text() const {
@@ -110,7 +106,8 @@ class TuningFile : public testing::Test {
     } catch (const IoError& error) { return error.message(); }
     return "";
   }
-  std::string folder_;
+  jit_rig::Folder own_{"tuning"};
+  const std::string& folder_ = own_.path;
 };
 
 TEST_F(TuningFile, RecordsAreAddedAndReplaced) {

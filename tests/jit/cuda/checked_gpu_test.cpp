@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +10,7 @@
 #include <tessera/tessera.hpp>
 
 #include "jit/pipeline.hpp"
+#include "jit/rig.hpp"
 #include "runtime/cuda_rig.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
@@ -43,7 +42,8 @@ void run_program(const fake::Call& call) {
 
 /// One machine for the process: compiled kernels live as long as it does.
 struct Machine {
-  std::string folder;
+  jit_rig::Folder own{"checked-gpu"};
+  const std::string& folder = own.path;
   fake::FakeDriver driver;
   std::unique_ptr<runtime::cuda::CudaBackend> backend;
 
@@ -76,8 +76,6 @@ struct Machine {
 
  private:
   Machine() {
-    std::string pattern = fs::temp_directory_path().string() + "/tessera-checked-gpu-XXXXXX";
-    folder = mkdtemp(pattern.data());
     std::atexit([] { fs::remove_all(get().folder); });
     setenv("TESSERA_TILEIRAS", (folder + "/tileiras").c_str(), 1);
     setenv("TESSERA_CACHE", "0", 1);
@@ -93,15 +91,11 @@ struct Machine {
   }
   /// Hands out the image of the kernel that the bytecode names.
   void write_assembler() const {
-    std::ofstream out(folder + "/tileiras");
-    out << "#!/bin/sh\ncase \"$1\" in --version) echo 'release 13.5,'; exit 0;;\n"
-           "--list-versions) echo 13.1 13.2 13.3 13.4; exit 0;; esac\n"
-           "for last; do if [ -f \"$last\" ]; then in=$last; fi; done\n"
-           "for k in copied doubled halves threes unchecked through_pointer; do\n"
-           "  if grep -q $k \"$in\"; then name=$k; fi\ndone\n"
-        << "cp " << folder << "/$name \"$last\"\n";
-    out.close();
-    chmod((folder + "/tileiras").c_str(), 0755);
+    jit_rig::write_assembler(folder + "/tileiras",
+                             "for k in copied doubled halves threes unchecked through_pointer; do\n"
+                             "  if grep -q $k \"$in\"; then name=$k; fi\ndone\n"
+                             "cp " +
+                                 folder + "/$name \"$last\"");
   }
 };
 

@@ -347,7 +347,7 @@ void Launch::fill_addresses() noexcept {
   }
 }
 
-/// A kernel that was not compiled for checked mode keeps no shadow of what it writes.
+/// A kernel that was not compiled for checked mode keeps no account of what it writes.
 void Launch::count_as_written(std::span<const runtime::Access> accesses) noexcept {
   for (const runtime::Access& a : accesses) {
     if (a.mode != runtime::AccessMode::Read) a.storage->count_as_written();

@@ -64,12 +64,11 @@ StorageRef Storage::make(Device device, const std::shared_ptr<StreamCore>& strea
       storage->written_.reset(new std::uint8_t[allocated_size(bytes)]());
     else if (options.track_writes)
       storage->set_shadow(options);
+    storage->tracked_.store(options.track_writes, std::memory_order_relaxed);
     const bool shadow = storage->shadow_bytes_ != 0;
     storage->get_memory(shadow ? nullptr : stream);  // a shadow is written at once
     if (options.poison) device.backend().fill(storage->memory_, kNeverWritten, bytes);
-    if (!shadow) return storage;
-    device.backend().fill(storage->data() + storage->shadow_at_, kNeverWritten, storage->shadow_bytes_);
-    storage->watched_.store(true, std::memory_order_relaxed);
+    if (shadow) device.backend().fill(storage->shadow(), kNeverWritten, storage->shadow_bytes_);
     return storage;
   });
 }
@@ -114,14 +113,8 @@ StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::s
   return located(options.where, bytes, [&] {
     if (bytes != 0) device.backend().verify_foreign(memory, bytes);
     if (options.exclusive) owner = claim_foreign(memory, bytes, std::move(owner), options.label);
-    std::unique_ptr<std::uint8_t[]> written;
-    if (options.track_writes) {
-      written.reset(new std::uint8_t[allocated_size(bytes)]);
-      std::memset(written.get(), 1, bytes);
-    }
     auto storage = std::make_shared<Storage>(Private(), device, memory, bytes, std::move(owner), options.label);
     storage->foreign_ = true;
-    storage->written_ = std::move(written);
     return storage;
   });
 }
@@ -263,8 +256,10 @@ void Storage::wait_unused() {
 
 void Storage::host_wrote(std::size_t offset, std::size_t bytes) noexcept {
   if (offset > bytes_ || bytes > bytes_ - offset) return;
-  if (written_) std::memset(written_.get() + offset, 1, bytes);
-  if (bytes != bytes_) return;
+  if (bytes != bytes_) {
+    if (written_) std::memset(written_.get() + offset, 1, bytes);
+    return;
+  }
   count_as_written();
   set_failure(nullptr);
 }

@@ -54,6 +54,20 @@ TEST_F(Checked, ReadOfNeverWrittenElements) {
   EXPECT_EQ(host(kernel<saxpy<128>>(zeros<f32>({256}), 2.0f, y)).sync()[0], 4.0f);  // what a kernel wrote counts
 }
 
+void threes(Mut<f32, 64> y) { y.store(full<f32, 64>(3.0f)); }
+void through_pointer(unsafe_::Ptr<f32> p) { unsafe_::store(p + iota<i32, 64>(), full<f32, 64>(4.0f)); }
+
+TEST_F(Checked, WritesThatNobodyTellsOfAreNoFalseAlarm) {
+  auto x = tessera::empty<f32>({64}).sync(), y = tessera::empty<f32>({64}).sync();
+  set_check_mode(false);
+  kernel<threes>(mut(x)).sync();
+  set_check_mode(true);
+  EXPECT_EQ(host(kernel<saxpy<128>>(zeros<f32>({64}), 2.0f, x)).sync()[63], 6.0f);
+  EXPECT_ERROR(DeviceError, (void)(kernel<saxpy<128>>(zeros<f32>({64}), 2.0f, y).sync()), "nothing has written");
+  kernel<through_pointer>.blocks(1)(unsafe_::address(y)).sync();
+  EXPECT_EQ(host(kernel<saxpy<128>>(zeros<f32>({64}), 2.0f, y)).sync()[63], 8.0f);
+}
+
 TEST_F(Checked, EveryKernelOfTheContractIsClean) {
   const auto b = cast<bf16>(random::normal<f32>({5, 100}, 1)).sync();
   (void)kernel<softmax<128>>(empty_like(b), b).sync();

@@ -23,8 +23,8 @@ template <Element T>
 Address<T> address(T* pointer) noexcept {
   return Address<T>(pointer);
 }
-/// The first element of a tensor, which checked mode on a GPU takes for written from now on: stores through raw
-/// pointers are not watched. Throws BorrowError if it is empty.
+/// The first element of a tensor, which checked mode takes for written from now on: nobody knows what is stored through
+/// raw pointers. Throws BorrowError if it is empty.
 template <Element T, int R>
 Address<T> address(const Tensor<T, R>& tensor, SourceLocation where = SourceLocation::current()) {
   const auto& layout = tessera::detail::Reach::layout(tensor);

@@ -84,22 +84,20 @@ class Storage : public std::enable_shared_from_this<Storage> {
   void wait_unused();
 
   // -- checked mode ---------------------------------------------------------------------------------------------
-  /// One byte per byte of memory, nonzero once written; null where writes are not tracked.
-  std::uint8_t* written_map() const noexcept { return written_.get(); }
+  /// One byte per byte of memory, nonzero once written; null where everything counts as written.
+  std::uint8_t* written_map() const noexcept { return tracked() ? written_.get() : nullptr; }
   /// The host wrote [offset, offset + bytes); a carried failure ends if that is everything.
   void host_wrote(std::size_t offset, std::size_t bytes) noexcept;
   /// One byte in the device's memory for each element: 0 once written, kNeverWritten before. Kernels that are compiled
   /// for checked mode keep it. Null where everything counts as written. It is part of the storage's allocation, so it
   /// lives and is ordered as its elements are.
-  std::byte* shadow() const noexcept {
-    return watched_.load(std::memory_order_relaxed) ? data() + shadow_at_ : nullptr;
-  }
+  std::byte* shadow() const noexcept { return tracked() && shadow_bytes_ != 0 ? data() + shadow_at_ : nullptr; }
   std::size_t shadow_element_bytes() const noexcept { return shadow_grain_; }
   /// The bytes of the shadow that belong to the elements in [offset, offset + bytes) of a storage that has one.
   Range shadow_range(std::size_t offset, std::size_t bytes) const noexcept;
-  /// From now on everything counts as written: somebody writes all of it, or writes what no shadow is told of.
+  /// From now on everything counts as written: somebody writes all of it, or writes without telling.
   void count_as_written() noexcept {
-    if (watched_.load(std::memory_order_relaxed)) watched_.store(false, std::memory_order_relaxed);
+    if (tracked()) tracked_.store(false, std::memory_order_relaxed);
   }
   /// Marks [offset, offset + bytes) in the shadow, if there is one, and returns when done: for writes of the host.
   /// Throws DeviceError.
@@ -132,6 +130,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
 
  private:
   friend class LeaseLink;
+  bool tracked() const noexcept { return tracked_.load(std::memory_order_relaxed); }
   void order_behind_others(const std::shared_ptr<StreamCore>& stream, AccessMode mode);
   static StorageRef make(Device, const std::shared_ptr<StreamCore>& stream, std::size_t bytes, const StorageOptions&);
   void set_shadow(const StorageOptions&);
@@ -143,7 +142,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   void* memory_;
   Device device_;
   std::atomic<bool> has_failure_{false};
-  std::atomic<bool> watched_{false};  // has a shadow that counts
+  std::atomic<bool> tracked_{false};  // there is a map or a shadow, and it counts
   mutable SpinMutex mutex_;           // everything down to open_outcome_
   LeaseLink* leases_ = nullptr;       // who holds it: any number of readers or one writer
   Use last_write_;

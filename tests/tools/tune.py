@@ -120,6 +120,14 @@ def check_dry_run():
     assert all(line in text for line in ("5 points: 5 compiled", "1 points: 1 compiled", "3 points: 3 compiled")), text
 
 
+def check_refused_code():
+    """An assembler that refuses hints: who asks for none gets the plain form, and is told so."""
+    ENV.update(TESSERA_TILEIRAS=os.path.join(os.path.dirname(__file__), "refusing_assembler.sh"), TESSERA_CACHE="0")
+    text = run("--dry-run", "--gpu", "sm_90", "--hints", "warps=2", "softmax", "columns=1024")
+    assert re.search(r"default hints\) +compiled +plain form \(ahead=0 pipeline=0 hints=0\)\n", text), text
+    assert re.search(r"warps=2 +failed .*the assembler refuses", text), text
+
+
 with tempfile.TemporaryDirectory() as temporary:
     check_records(temporary)
     check_every_space(temporary)
@@ -127,4 +135,5 @@ with tempfile.TemporaryDirectory() as temporary:
     check_kill(temporary)
 check_refusals()
 check_dry_run()
+check_refused_code()
 print("ok")

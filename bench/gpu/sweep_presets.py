@@ -17,6 +17,9 @@ attention: tiles, pairs of processors that share keys, and what a pass does: pro
 the masked keys in a loop of their own (split=0: not), long blocks first (order=0: not). tile= is the plain kernel with
 a running maximum.
 
+early: what nothing in flight writes is read before the wait for the predecessor (off by default, not measured yet); with
+overlap=2 the predecessor also lets it be scheduled beside it.
+
 decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes, and for
 one kernel of each kind what starting before the predecessor's end gives (overlap=0: without).
 
@@ -99,6 +102,17 @@ def decoding():
                "impl=naive; impl=naive | overlap=0")
 
 
+def early():
+    for case in ("row_sum rows=4096 columns=4096", "row_sum rows=16384 columns=4096", "decode batch=1 length=8192",
+                 "decode batch=1 length=32768", "decode batch=8 length=32768", "linear m=1 n=2560 k=4096",
+                 "linear m=1 n=19456 k=2560", "linear m=8 n=2560 k=9728", "linear m=64 n=6144 k=2560",
+                 "gemm m=1024 n=1024 k=1024 dtype=bf16 layout=NT", "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
+                 "gemm m=512 n=2560 k=4096 dtype=bf16 layout=NT", "softmax rows=5341 columns=50257",
+                 "attention batch=8 heads=8 length=2048 d=256 causal=1",
+                 "attention batch=2 heads=16 length=8192 d=128 causal=0"):
+        yield f"{case} : ; | early=1; | early=1 overlap=2"
+
+
 def overlap():
     for case in ("add n=268435456 dtype=f32", "softmax rows=65536 columns=4096", "rms_norm rows=262144 columns=1024",
                  "gemm m=1024 n=1024 k=1024 dtype=bf16 layout=NT", "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
@@ -147,6 +161,7 @@ def rows():
 
 
 PRESETS = {
+    "early": [*early()],
     "sustained": [*sustained()],
     "layer_norm": [*layer_norm()],
     "short_causal": [*short_causal()],

@@ -147,6 +147,7 @@ jit::Kernel& kernel_for(const Key& key, bool wide_grid, SourceLocation where) {
   lang::Trace trace = record(key.job, specialization(key.variant, params), where);
   jit::CompileOptions options;
   options.label = trace.name;
+  options.raw_writes = false;
   k = std::make_unique<jit::Kernel>(std::move(trace.module), launch_contract(params, wide_grid), std::move(options));
   return *k;
 }

@@ -1,6 +1,8 @@
 // The table of a kernel's recordings: lock-free to look up (a list that only grows), one thread at a time to extend.
 #include "host/variant.hpp"
 
+#include <algorithm>
+
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
 #include "tessera/host/contract.hpp"
@@ -19,6 +21,8 @@ jit::CompileOptions options_of(const KernelRecord::Signature& signature, const V
   options.label = signature.name;
   options.checked = (key.flags & kChecked) != 0;
   options.tuning = key.flags >> kTuningShift;
+  options.raw_writes = std::any_of(signature.params.begin(), signature.params.end(),
+                                   [](const auto& p) { return p.kind == lang::ParamKind::UnsafePtr; });
   for (std::size_t i = 0; options.checked && i < signature.params.size(); ++i) {
     const lang::ParamInfo& p = signature.params[i];
     if (p.is_tensor()) options.tensors.push_back({p.first_arg, concat("argument ", i + 1, " (", p.spelling, ")")});

@@ -40,6 +40,8 @@ std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape
   image.num_args = shape.num_args;
   for (const WatchedTensor& w : shape.watched)
     image.watched.push_back({w.slot, static_cast<int>(image.watched.size()), w.element_bytes});
+  image.early_reads = shape.early_reads;
+  image.raw_writes = options.raw_writes;
   for (const passes::LoweredCheck& check : shape.checks) image.checks.push_back({check.message, check.where});
   return runtime::cuda::load_kernel(device, image);
 }

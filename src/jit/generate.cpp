@@ -19,7 +19,8 @@ namespace {
 /// Everything that the code depends on.
 Digest key_of(const CodeShape& shape, Device device, const CompileOptions& options) {
   Sha256 hash;
-  hash.add_field(device.name()).add_number(options.checked).add_number(options.tensors.size());
+  hash.add_field(device.name()).add_number(options.checked).add_number(options.raw_writes);
+  hash.add_number(options.tensors.size());
   for (const TensorArgument& t : options.tensors)
     hash.add_number(static_cast<std::uint64_t>(t.slot)).add_field(t.label);
   return hash.add(shape.identity).finish();

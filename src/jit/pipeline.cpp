@@ -18,8 +18,9 @@ namespace {
 
 constexpr int kBlocksPerThread = 4;  // CPU: uneven pieces are evened out by having more of them
 
-/// From a clone whose claims are applied, if there were any.
-Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, bool optimize,
+/// From a clone whose claims are applied, if there were any. `checked`: what it reads includes shadows, of whose
+/// writers no storage tells.
+Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, bool optimize, bool checked,
                 const passes::Tuning* tuning, Form form) {
   Prepared p;
   p.target = target;
@@ -30,7 +31,9 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
   const passes::Tuning* used = experiment ? &overrides : tuning;
   if (form != Form::Chosen) used = tuning_of(form);
   if (tuning && used == tuning) p.tuning = passes::text_of(*tuning);
-  if (optimize) p.choices = passes::optimize(*p.module, target, used);
+  passes::Tuning asked = used ? *used : passes::Tuning{};
+  asked.early_reads = asked.early_reads && !checked;
+  if (optimize) p.choices = passes::optimize(*p.module, target, &asked);
   const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.multiprocessors * kBlocksPerThread;
   p.persistent_blocks = static_cast<std::uint64_t>(std::max(1, blocks));
   if (target.is_gpu()) p.checks = passes::lower_checks(*p.module);
@@ -62,7 +65,7 @@ Prepared prepare(const ir::Module& module, const passes::Target& target, const C
       watched = watch(*function, options.tensors);
     }
   }
-  Prepared p = finish(std::move(copy), target, target.is_gpu(), nullptr, form);
+  Prepared p = finish(std::move(copy), target, target.is_gpu(), options.checked, nullptr, form);
   p.watched = std::move(watched);
   return p;
 }
@@ -71,7 +74,7 @@ Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::ui
                  const passes::Target& target, const passes::Tuning* tuning, Form form) {
   std::unique_ptr<ir::Module> copy = ir::clone(module);
   passes::apply_claims(*copy, facts.claims_of(*copy), held);
-  return finish(std::move(copy), target, true, tuning, form);
+  return finish(std::move(copy), target, true, false, tuning, form);
 }
 
 CodeShape shape_of(const Prepared& prepared) {
@@ -79,9 +82,11 @@ CodeShape shape_of(const Prepared& prepared) {
   CodeShape s;
   s.entry = entry.name;
   s.watched = prepared.watched;
-  const std::size_t added = s.watched.size() + (prepared.checks.empty() ? 0 : 1);
+  const std::size_t added =
+      s.watched.size() + (prepared.checks.empty() ? 0 : 1) + (prepared.choices.early_reads.empty() ? 0 : 1);
   s.num_args = static_cast<int>(entry.body().num_args() - added);
   s.starts_early = prepared.choices.overlaps;
+  s.early_reads = prepared.choices.early_reads;
   s.persistent_blocks = prepared.persistent_blocks;
   s.checks = prepared.checks;
   s.form = prepared.form;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "passes/early_reads.hpp"
 #include "passes/kernel_facts.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
@@ -90,7 +91,7 @@ bool gains_by_telling(const ir::Function& f) {
 
 }  // namespace
 
-bool overlap_launches(ir::Function& f, const Target& target, Overlap how) {
+bool overlap_launches(ir::Function& f, const Target& target, Overlap how, std::vector<int>* early) {
   if (target.sm < kFirstSm || target.bytecode_minor < kFirstBytecodeMinor || f.body().empty()) return false;
   std::vector<Operation*> unordered, chains;
   bool accesses = false, waits = false;
@@ -106,6 +107,10 @@ bool overlap_launches(ir::Function& f, const Target& target, Overlap how) {
   b.loc = f.loc;
   if (how == Overlap::Always || (how == Overlap::WhereItPays && gains_by_telling(f)))
     create(b, Op::GdcLaunchDependentsTko);
+  if (early) {
+    *early = wait_behind_reads(f);
+    if (!early->empty()) return true;
+  }
   const Value token = create(b, Op::GdcWaitTko)->result();
   for (Operation* op : unordered) set_token(*op, token);
   for (Operation* start : chains) {

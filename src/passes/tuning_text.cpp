@@ -27,7 +27,8 @@ struct SwitchKey {
 constexpr SwitchKey kSwitches[] = {{"split", &Tuning::split_loops},
                                    {"pipeline", &Tuning::pipeline_mma},
                                    {"order", &Tuning::order_blocks},
-                                   {"hints", &Tuning::choose_hints}};
+                                   {"hints", &Tuning::choose_hints},
+                                   {"early", &Tuning::early_reads}};
 constexpr std::string_view kOverlap = "overlap";
 constexpr int kOverlaps = 4;  // of Overlap
 struct PathKey {

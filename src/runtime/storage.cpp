@@ -182,6 +182,12 @@ void Storage::order_behind_others(const std::shared_ptr<StreamCore>& stream, Acc
   for (const Use& use : conflicts) stream->wait_for(*use.stream, use.number);
 }
 
+bool Storage::may_be_written_after(const StreamCore& stream, std::uint64_t number) const noexcept {
+  if (foreign_) return true;
+  std::lock_guard lock(mutex_);
+  return last_write_.stream.get() == &stream && last_write_.number > number;
+}
+
 void Storage::forget(AccessMode mode) noexcept {
   if (mode != AccessMode::Read) return;
   std::lock_guard lock(mutex_);

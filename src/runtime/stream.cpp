@@ -90,7 +90,9 @@ StreamCore::StreamCore(Private, Device device, bool is_default)
     : device_(device),
       id_(next_id.fetch_add(1, std::memory_order_relaxed)),
       log_(std::make_shared<FailureLog>()),
-      queue_(device.backend().make_queue(is_default, log_)) {}
+      queue_(device.backend().make_queue(is_default, log_)) {
+  queue_->attach(*this);
+}
 
 StreamCore::~StreamCore() = default;
 

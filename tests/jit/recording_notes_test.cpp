@@ -162,6 +162,7 @@ class RecordingNotesTest : public testing::Test {
     s.entry = "entry";
     s.num_args = 3;
     s.starts_early = true;
+    s.early_reads = {2, 0};
     s.persistent_blocks = 264;
     s.form = Form::Plain;
     s.checks = {{"x must not be negative", {"kernel.cpp", "careful", 12, 5}}, {"", {}}};
@@ -209,6 +210,7 @@ TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
   EXPECT_EQ(known->shape.entry, "entry");
   EXPECT_EQ(known->shape.num_args, 3);
   EXPECT_TRUE(known->shape.starts_early);
+  EXPECT_EQ(known->shape.early_reads, (std::vector<int>{2, 0}));
   EXPECT_EQ(known->shape.persistent_blocks, 264u);
   EXPECT_EQ(known->shape.form, Form::Plain);
   ASSERT_EQ(known->shape.checks.size(), 2u);
@@ -297,6 +299,10 @@ TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
   EXPECT_TRUE(kept([](CodeShape& s) { s.form = Form::Bare; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.form = static_cast<Form>(3); }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = -1; }));
+  EXPECT_TRUE(kept([](CodeShape& s) { s.early_reads = {s.num_args - 1}; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {s.num_args}; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {-1}; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads.assign(32, 0); }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = 1 << 20; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.entry.clear(); }));
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/cuda_rig.hpp"
@@ -33,10 +34,32 @@ void run_fault(const Call& call) { call.driver.poison(static_cast<CUresult>(call
 
 }  // namespace
 
+/// y.
+void start_eager(Call& call) {
+  call.kept.assign(2, 0);
+  for (std::size_t bit = 0; bit < 2; ++bit) {
+    if ((call.args[3] >> bit & 1) == 0) continue;
+    const auto* early = static_cast<const std::uint64_t*>(call.memory(1 - bit, 8));
+    if (early != nullptr) call.kept[bit] = *early;
+  }
+}
+void run_eager(const Call& call) {
+  auto* y = static_cast<std::uint64_t*>(call.memory(0, 8));
+  const auto* x = static_cast<const std::uint64_t*>(call.memory(1, 8));
+  if (y == nullptr || x == nullptr) return;
+  const std::uint64_t at_last[] = {*x, *y};
+  const auto value = [&](std::size_t bit) {
+    const bool early = !call.kept.empty() && (call.args[3] >> bit & 1) != 0;
+    return early ? call.kept[bit] : at_last[bit];
+  };
+  *y = value(1) * 31 + value(0) + call.args[2];
+}
+
 void add_kernels(FakeDriver& driver) {
   driver.add_kernel("mix", {3, run_mix});
   driver.add_kernel("checked", {4, run_checked});
   driver.add_kernel("fault", {3, run_fault});
+  driver.add_kernel("eager", {4, run_eager, start_eager});
 }
 
 std::shared_ptr<const Launchable> Rig::load(const std::string& kernel) {
@@ -48,6 +71,24 @@ std::shared_ptr<const Launchable> Rig::load(const std::string& kernel) {
   image.num_args = 3;
   image.error_record = kernel == "checked";
   image.checks = {{"first", {"a.cpp", "", 10}}, {"second", {"b.cpp", "", 20}}};
+  return load_kernel(device(), image);
+}
+
+std::shared_ptr<const Launchable> Rig::load_early() {
+  const auto bytes = FakeDriver::image("mix", true);
+  return load_kernel(device(), {bytes, "mix", "kernel mix", 3, false, {}, true});
+}
+
+std::shared_ptr<const Launchable> Rig::load_eager(std::vector<int> early_reads, bool raw_writes) {
+  const auto bytes = FakeDriver::image("eager", true);
+  KernelImage image;
+  image.cubin = bytes;
+  image.entry = "eager";
+  image.label = "kernel eager";
+  image.num_args = 3;
+  image.programmatic_launch = true;
+  image.early_reads = std::move(early_reads);
+  image.raw_writes = raw_writes;
   return load_kernel(device(), image);
 }
 
@@ -241,60 +282,6 @@ TEST_F(CudaBackendTest, AnotherLibrarysContextIsPutBack) {
   cu.cuCtxSetCurrent(nullptr);
 }
 
-/// "mix" whose code waits for its predecessor, loaded as a kernel that may start early.
-std::shared_ptr<const Launchable> early_mix(Rig& rig) {
-  const auto bytes = FakeDriver::image("mix", true);
-  return load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, true});
-}
-
-TEST_F(CudaBackendTest, AKernelStartsEarlyRightBehindAnother) {
-  const auto kernel = early_mix(rig);
-  Stream stream(rig.device());
-  const StorageRef x = rig.make(1), y = rig.make(2);
-  rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << "nothing stands before the first";
-  rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1);
-  const auto other = rig.load("mix");
-  rig.mix(other, stream, y, x);
-  rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 2) << "behind a kernel that knows nothing of it, too";
-  EXPECT_EQ(rig.read(y), (((2u * 31 + 1) * 31 + 1) * 31 + 1) * 31 + 1);
-  EXPECT_EQ(kernel_resources(*kernel).registers, 104);
-}
-
-TEST_F(CudaBackendTest, NoEarlyStartOfCodeThatDoesNotWait) {
-  Stream stream(rig.device());
-  const StorageRef x = rig.make(1), y = rig.make(2);
-  for (const bool waits : {false, true}) {
-    const auto bytes = FakeDriver::image("mix", waits);
-    const auto kernel = load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, !waits});
-    for (int i = 0; i < 2; ++i) rig.mix(kernel, stream, y, x);
-    EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << (waits ? "nobody asked for it" : "the code does not wait");
-  }
-}
-
-TEST_F(CudaBackendTest, NoEarlyStartBehindCopiesAndWaits) {
-  const auto kernel = early_mix(rig);
-  Stream stream(rig.device()), second(rig.device());
-  const StorageRef x = rig.make(1), y = rig.make(2);
-  const std::array<std::uint64_t, 2> seven{7, 1};
-  const Access fill{x, AccessMode::Write};
-  rig.mix(kernel, stream, y, x);
-  stream.core()->submit({rig.backend.pattern_fill(), {}, seven, {&fill, 1}, "fill", {}});
-  rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << "behind a fill";
-  rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1);
-  rig.mix(kernel, second, x, y);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1) << "the second stream begins with a wait";
-  rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1) << "behind a wait for the second stream";
-  rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 2);
-  rig.read(y);
-}
-
 TEST_F(CudaBackendTest, TheDriversDescription) {
   const DeviceInfo& info = device_info(rig.device());
   EXPECT_EQ(info.name, "Fake GPU 0");
@@ -311,13 +298,13 @@ TEST_F(CudaBackendTest, TheDriversDescription) {
 struct RandomProgram {
   Rig& rig;
   std::mt19937_64& random;
-  std::shared_ptr<const Launchable> kernel;
+  std::vector<std::shared_ptr<const Launchable>> kernels;
   std::vector<StorageRef> storages;
   std::vector<std::uint64_t> expected;
   std::vector<Stream> streams;
 
   RandomProgram(Rig& on, std::mt19937_64& numbers)
-      : rig(on), random(numbers), kernel(random() % 2 == 0 ? rig.load("mix") : early_mix(rig)) {
+      : rig(on), random(numbers), kernels{rig.load("mix"), rig.load_early(), rig.load_eager(), rig.load_eager()} {
     for (int i = 0; i < 5; ++i) {
       expected.push_back(random());
       storages.push_back(rig.make(expected.back()));
@@ -348,7 +335,7 @@ struct RandomProgram {
         break;
       default:
         if (x == y) break;
-        rig.mix(kernel, streams[pick(streams.size())], storages[y], storages[x], addend);
+        rig.mix(kernels[pick(kernels.size())], streams[pick(streams.size())], storages[y], storages[x], addend);
         expected[y] = expected[y] * 31 + expected[x] + addend;
     }
   }

@@ -36,6 +36,7 @@ struct Call {
   FakeDriver& driver;
   std::array<unsigned, 3> grid;
   std::vector<std::uint64_t> args;
+  std::vector<std::uint64_t> kept = {};  ///< what the kernel has read before its turn (Kernel::early)
   /// The memory at argument `i`, checked to be live for `bytes`; null (and a violation) if it is not.
   void* memory(std::size_t i, std::size_t bytes) const;
 };
@@ -45,6 +46,8 @@ using KernelFunction = void (*)(const Call&);
 struct Kernel {
   std::size_t parameters;
   KernelFunction run;
+  /// What it does before it waits for its predecessors: called as early as the driver may start it.
+  void (*early)(Call&) = nullptr;
 };
 
 class FakeDriver {
@@ -114,6 +117,9 @@ class FakeDriver {
   struct Step {
     enum class Kind : std::uint8_t { Kernel, Record, Wait, Alloc, Free, Copy, Set } kind = Kind::Kernel;
     KernelFunction run = nullptr;
+    void (*early)(Call&) = nullptr;
+    bool programmatic = false;  ///< launched so that it may start before its predecessor has ended
+    std::vector<std::uint64_t> kept;
     std::array<unsigned, 3> grid{};
     std::vector<std::uint64_t> args;
     Record record;
@@ -147,6 +153,7 @@ class FakeDriver {
   Event* event(CUevent handle);
   bool step_locked(std::uint64_t pick);
   void run(Step& step);
+  void start_early(Stream& stream);
   void check_memory(std::uintptr_t address, std::size_t bytes, const char* what);
   CUresult drain(Stream* stream);
   CUresult wait_for(const Record& record);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "runtime/cuda/image.hpp"
 #include "tessera/base/format.hpp"
@@ -173,7 +174,7 @@ void FakeDriver::check_memory(std::uintptr_t address, std::size_t bytes, const c
 
 void FakeDriver::run(Step& step) {
   switch (step.kind) {
-    case Step::Kind::Kernel: step.run({*this, step.grid, step.args}); break;
+    case Step::Kind::Kernel: step.run({*this, step.grid, step.args, step.kept}); break;
     case Step::Kind::Record: *step.record = {true, clock_ms_}; break;
     case Step::Kind::Wait: break;
     case Step::Kind::Alloc: blocks_[step.to].ready = true; break;
@@ -196,6 +197,18 @@ void FakeDriver::run(Step& step) {
   }
 }
 
+/// Kernels that were launched so start as soon as the one before them has: those at the head of the stream.
+void FakeDriver::start_early(Stream& stream) {
+  for (Step& step : stream.steps) {
+    if (step.kind == Step::Kind::Alloc || step.kind == Step::Kind::Free || step.kind == Step::Kind::Record) continue;
+    if (step.kind != Step::Kind::Kernel || !step.programmatic) return;
+    if (step.early == nullptr) continue;
+    Call call{*this, step.grid, step.args};
+    std::exchange(step.early, nullptr)(call);
+    step.kept = std::move(call.kept);
+  }
+}
+
 bool FakeDriver::step_locked(std::uint64_t pick) {
   if (poisoned_ != 0) return false;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -205,6 +218,7 @@ bool FakeDriver::step_locked(std::uint64_t pick) {
     if (front.kind == Step::Kind::Wait && front.record != nullptr && !front.record->reached) continue;
     Step step = std::move(front);
     stream.steps.pop_front();
+    if (step.kind == Step::Kind::Kernel) start_early(stream);
     run(step);
     return true;
   }

@@ -343,7 +343,7 @@ struct Functions {
     return 0;
   }
   static CUresult start(FakeDriver& d, CUfunction function, std::array<unsigned, 3> grid, CUstream handle,
-                        void** arguments) {
+                        void** arguments, bool programmatic) {
     auto* stream = d.stream(handle);
     auto* module = reinterpret_cast<FakeDriver::Module*>(function);
     if (stream == nullptr) return 400;
@@ -352,6 +352,8 @@ struct Functions {
     const Kernel& kernel = d.kernels_[module->kernel];
     Step step;
     step.run = kernel.run;
+    step.early = kernel.early;
+    step.programmatic = programmatic;
     step.grid = grid;
     for (std::size_t i = 0; i < kernel.parameters; ++i) {
       std::uint64_t slot = 0;
@@ -360,13 +362,14 @@ struct Functions {
     }
     stream->steps.push_back(std::move(step));
     stream->kernel_is_last = true;
+    d.start_early(*stream);
     return 0;
   }
   static CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                  unsigned bz, unsigned shared_bytes, CUstream stream, void** arguments, void**) {
     TESSERA_FAKE(cuLaunchKernel);
     if (bx != 1 || by != 1 || bz != 1 || shared_bytes != 0) d.violate("a launch with a block of its own choosing");
-    return start(d, function, {gx, gy, gz}, stream, arguments);
+    return start(d, function, {gx, gy, gz}, stream, arguments, false);
   }
   static CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments, void**) {
     TESSERA_FAKE(cuLaunchKernelEx);
@@ -375,7 +378,7 @@ struct Functions {
     if (!reinterpret_cast<FakeDriver::Module*>(function)->waits) d.violate("an early start of code that does not wait");
     if (const auto* stream = d.stream(config->hStream); stream != nullptr && !stream->kernel_is_last)
       d.violate("an early start behind something that is no kernel");
-    return start(d, function, {config->gridDimX, config->gridDimY, config->gridDimZ}, config->hStream, arguments);
+    return start(d, function, {config->gridDimX, config->gridDimY, config->gridDimZ}, config->hStream, arguments, true);
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/cuda/backend.hpp"
 #include "runtime/cuda_fake_driver.hpp"
@@ -12,8 +13,11 @@
 namespace tessera::runtime::cuda::fake {
 
 /// Kernels by name: "mix" (y, x, addend): y = 31 y + x + addend, one u64 each. "checked" (y, x, addend, record): the
-/// same, and its check fails where `addend` is odd: its index is addend / 2. "fault" (kind): the GPU faults.
+/// same, and its check fails where `addend` is odd: its index is addend / 2. "fault" (kind): the GPU faults. "eager"
+/// (y, x, addend, settled): the same as "mix", but x is read as early as can be where bit 0 is set, y where bit 1 is.
 void add_kernels(FakeDriver& driver);
+void start_eager(Call& call);
+void run_eager(const Call& call);
 
 struct Rig {
   FakeDriver driver;
@@ -27,6 +31,10 @@ struct Rig {
   Device device() { return Device(backend); }
   /// "mix" and the others, loaded; `label` is how errors call them.
   std::shared_ptr<const Launchable> load(const std::string& kernel);
+  /// "mix" whose code waits for its predecessor, as a kernel that may start early.
+  std::shared_ptr<const Launchable> load_early();
+  /// "eager", which may start early and read these of its arguments before it waits.
+  std::shared_ptr<const Launchable> load_eager(std::vector<int> early_reads = {1, 0}, bool raw_writes = false);
 
   StorageRef make(std::uint64_t value);
   std::uint64_t read(const StorageRef& storage);

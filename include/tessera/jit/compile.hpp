@@ -22,6 +22,7 @@ struct CompileOptions {
   std::string label;  ///< names dumps
   bool checked = false;
   std::vector<TensorArgument> tensors = {};  ///< needed if checked; in the order of the launch's accesses
+  bool raw_writes = true;                    ///< it may write memory of none of its tensors (unsafe_::Ptr)
   TuningId tuning = 0;                       ///< the record that the call names; without meaning if checked
 };
 

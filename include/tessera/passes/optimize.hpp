@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tessera/ir/operation.hpp"
 #include "tessera/passes/target.hpp"
@@ -38,6 +39,7 @@ struct Tuning {
   bool order_blocks = true;
   bool choose_hints = true;  ///< false: warps, CTAs, occupancy and latency are left to the assembler unless set here
   Overlap overlap = Overlap::WhereItPays;
+  bool early_reads = false;  ///< with overlap: what nothing in flight writes is read before the wait
   bool operator==(const Tuning&) const = default;
 };
 
@@ -51,6 +53,9 @@ struct Choices {
   int persistent_blocks = 1;
   /// The kernel waits by itself for what precedes it in its stream, so it may be launched before that has ended.
   bool overlaps = false;
+  /// Not empty: the entry has one more argument, an i32 of bits, and reads the tensor whose address is its argument
+  /// early_reads[n] before that wait where bit n is set.
+  std::vector<int> early_reads = {};
   bool operator==(const Choices&) const = default;
 };
 

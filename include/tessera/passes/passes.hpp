@@ -1,6 +1,8 @@
 // The passes one by one, in the order in which optimize() runs them. Each leaves a module that verifies; a page in
 // docs/compiler says why and when each fires.
 #pragma once
+#include <vector>
+
 #include "tessera/ir/operation.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
@@ -64,7 +66,8 @@ void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 /// Lets the kernel start before its predecessor in the stream has ended: it waits by itself before its first access of
 /// memory. Needs sm_90 and bytecode 13.4. True if it does now: it may be launched with programmatic serialization.
 /// `how` (not Never) says whether its blocks allow the next kernel to be scheduled when they start.
-bool overlap_launches(ir::Function&, const Target&, Overlap how = Overlap::WhereItPays);
+bool overlap_launches(ir::Function&, const Target&, Overlap how = Overlap::WhereItPays,
+                      std::vector<int>* early = nullptr);
 
 /// Reverses the numbers of the blocks where their work rises with them. After choose_hints. True if it did.
 bool order_blocks(ir::Function&);

@@ -144,6 +144,11 @@ class Queue {
   virtual void synchronize() = 0;
   /// True if work has ended when launch() returns (the CPU's default queue): nobody needs an event of it.
   virtual bool immediate() const noexcept { return false; }
+  /// The stream whose queue this is says so, before its first piece of work.
+  void attach(const StreamCore& stream) noexcept { stream_ = &stream; }
+
+ protected:
+  const StreamCore* stream_ = nullptr;  ///< null where a queue is used by itself (tests)
 };
 
 /// One device. Its methods may be called from any thread.

@@ -113,6 +113,9 @@ class Storage : public std::enable_shared_from_this<Storage> {
             LeaseLink* lease = nullptr) noexcept;
   /// The work for which order() was called is not enqueued after all.
   void forget(AccessMode mode) noexcept;
+  /// True if what last wrote it may be work of `stream` behind the piece `number`: always for foreign memory, which
+  /// others write without a word. Every other writer is one that `stream` has been ordered behind (order()).
+  bool may_be_written_after(const StreamCore& stream, std::uint64_t number) const noexcept;
   /// The failure that the contents carry; empty if none. Meaningful in device order (in a queue's work) or after
   /// wait_*.
   FailureRef failure() const noexcept;

@@ -63,6 +63,8 @@ class CudaKernel final : public Launchable {
         num_args_(static_cast<std::size_t>(image.num_args)),
         watched_(image.watched),
         starts_early_(image.programmatic_launch && waits_for_predecessor(image.cubin)),
+        raw_writes_(image.raw_writes),
+        early_reads_(image.early_reads),
         checks_(image.error_record ? std::make_shared<const std::vector<Check>>(image.checks) : nullptr) {
     check(context.driver().cuModuleGetFunction(&function_, module_.get(), image.entry.c_str()), "cuModuleGetFunction",
           "finding the kernel");
@@ -79,24 +81,30 @@ class CudaKernel final : public Launchable {
   void launch(const LaunchContext& c) const override {
     if (c.args.size() != num_args_)
       throw InternalError(concat(label_, ": ", c.args.size(), " arguments for a kernel that takes ", num_args_));
-    std::array<void*, kMaxArguments + 1> pointers;  // NOLINT: filled as far as it is read
+    std::array<void*, kMaxArguments + 2> pointers;  // NOLINT: filled as far as it is read
     for (std::size_t i = 0; i < num_args_; ++i) pointers[i] = const_cast<std::uint64_t*>(&c.args[i]);
     std::vector<CUdeviceptr> shadows;
     if (!watched_.empty()) shadows = shadows_of(c);
     for (std::size_t i = 0; i < shadows.size(); ++i) pointers[num_args_ + i] = &shadows[i];
+    std::size_t count = num_args_ + shadows.size();
     CUdeviceptr record = 0;
     auto* state = static_cast<LaunchState*>(c.native_launch);
+    // Behind anything but a kernel (a wait for another stream, a copy) an early start gains nothing, and nothing has to
+    // be known of what the driver makes of it.
+    const bool early = starts_early_ && state != nullptr && state->behind_kernel();
+    std::uint64_t settled = 0;  // a slot like the others: the kernel reads its lower half
+    if (!early_reads_.empty()) {
+      settled = settled_bits(c.args, early ? state : nullptr);
+      pointers[count++] = &settled;
+    }
     if (checks_) {
       if (state == nullptr)
         throw InternalError(concat(label_, ": a kernel with checks can be launched by a stream only"));
       record = state->error_record(checks_);
-      pointers[num_args_ + shadows.size()] = &record;
+      pointers[count++] = &record;
     }
-    // Behind anything but a kernel (a wait for another stream, a copy) an early start gains nothing, and nothing has to
-    // be known of what the driver makes of it.
-    const bool early = starts_early_ && state != nullptr && state->behind_kernel();
     start(c, pointers.data(), state != nullptr ? state->submission().where : SourceLocation(), early);
-    if (state != nullptr) state->enqueued_kernel();
+    if (state != nullptr) state->enqueued_kernel(early, raw_writes_);
   }
 
  private:
@@ -117,6 +125,16 @@ class CudaKernel final : public Launchable {
       shadows.push_back(shadow == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(shadow) + element);
     }
     return shadows;
+  }
+  /// One bit for each of early_reads_. A launch that starts when everything before it has ended (`state` null) may
+  /// read whatever it likes.
+  std::uint32_t settled_bits(std::span<const std::uint64_t> args, const LaunchState* state) const noexcept {
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < early_reads_.size(); ++i) {
+      const std::uint64_t address = args[static_cast<std::size_t>(early_reads_[i])];
+      if (state == nullptr || state->settled(address)) bits |= std::uint32_t{1} << i;
+    }
+    return bits;
   }
   void start(const LaunchContext& c, void** arguments, SourceLocation where, bool early) const {
     const auto stream = static_cast<CUstream>(c.native_queue);
@@ -155,7 +173,8 @@ class CudaKernel final : public Launchable {
   CUfunction function_ = nullptr;
   std::size_t num_args_;
   std::vector<WatchedArgument> watched_;
-  bool starts_early_;
+  bool starts_early_, raw_writes_;
+  std::vector<int> early_reads_;
   std::shared_ptr<const std::vector<Check>> checks_;
   KernelResources resources_;
 };
@@ -167,6 +186,10 @@ std::shared_ptr<const Launchable> load_kernel(Device device, const KernelImage& 
   if (image.num_args < 0 || arguments > kMaxArguments)
     throw CompileError(concat(image.label, ": ", arguments, " arguments; a kernel takes at most ", kMaxArguments,
                               ". Use fewer tensors."));
+  for (const int slot : image.early_reads) {
+    if (slot < 0 || slot >= image.num_args || image.early_reads.size() > kMostEarlyReads)
+      throw CompileError(concat(image.label, ": argument ", slot, " of ", image.num_args, " cannot be read early"));
+  }
   if (const std::string fault = image_fault(image.cubin); !fault.empty())
     throw CompileError(concat(image.label, ": its image is damaged, and was kept from the driver: ", fault,
                               ".\n  Delete Tessera's cache."));

@@ -32,6 +32,7 @@ class LaunchLog {
     std::uint64_t known = ended_.load(std::memory_order_relaxed);
     while (known < number && !ended_.compare_exchange_weak(known, number, std::memory_order_relaxed)) {}
   }
+  std::uint64_t ended() const noexcept { return ended_.load(std::memory_order_relaxed); }
   /// What may be going on, oldest first; only the last few.
   void list(std::vector<Entry>& out) const {
     const std::uint64_t last = last_.load(std::memory_order_acquire);

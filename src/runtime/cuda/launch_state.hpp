@@ -2,18 +2,27 @@
 // record, and whether a kernel stands right behind another one.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/cuda/outcomes.hpp"
+#include "tessera/runtime/storage.hpp"
 
 namespace tessera::runtime::cuda {
+
+/// What a queue knows of its stream between two pieces of work.
+struct StreamState {
+  const StreamCore* stream = nullptr;
+  bool kernel_is_last = false;   ///< nothing that orders later work stands behind the last kernel
+  std::uint64_t ended = 0;       ///< the work up to here has ended when the last kernel starts
+  std::uint64_t raw_writes = 0;  ///< the last kernel that may write where none of its tensors is
+};
 
 /// Behind LaunchContext::native_launch while a CudaQueue launches.
 class LaunchState {
  public:
-  /// `behind_kernel`: the last thing that was enqueued is a kernel.
-  LaunchState(Outcomes& outcomes, const Submission& submission, bool behind_kernel)
-      : outcomes_(outcomes), submission_(submission), behind_kernel_(behind_kernel) {}
+  LaunchState(Outcomes& outcomes, const Submission& submission, const StreamState& stream)
+      : outcomes_(outcomes), submission_(submission), stream_(stream) {}
   ~LaunchState() {
     if (outcome_) outcomes_.abandon(*outcome_);
   }
@@ -21,10 +30,29 @@ class LaunchState {
   LaunchState& operator=(const LaunchState&) = delete;
 
   const Submission& submission() const noexcept { return submission_; }
-  bool behind_kernel() const noexcept { return behind_kernel_; }
+  bool behind_kernel() const noexcept { return stream_.kernel_is_last; }
+  /// True if the memory at `address`, of a tensor of this launch, is written by nothing that may still run when a
+  /// kernel starts that is enqueued now, before its predecessor has ended.
+  bool settled(std::uint64_t address) const noexcept {
+    if (stream_.stream == nullptr || stream_.raw_writes > stream_.ended) return false;
+    for (const Access& access : submission_.accesses) {
+      const std::uint64_t begin = reinterpret_cast<std::uintptr_t>(access.storage->data());
+      if (address < begin || address - begin >= access.storage->bytes()) continue;
+      return !access.storage->may_be_written_after(*stream_.stream, stream_.ended);
+    }
+    return false;
+  }
   /// The work says that it is a kernel, which it has enqueued.
-  void enqueued_kernel() noexcept { is_kernel_ = true; }
-  bool is_kernel() const noexcept { return is_kernel_; }
+  void enqueued_kernel(bool early, bool raw_writes) noexcept { kernel_ = Enqueued{early, raw_writes}; }
+  /// What the stream knows when the work has been enqueued as the piece `number`.
+  StreamState after(std::uint64_t number) const noexcept {
+    StreamState next = stream_;
+    next.kernel_is_last = kernel_.has_value();
+    if (!kernel_) return next;
+    if (!kernel_->early) next.ended = number - 1;
+    if (kernel_->raw_writes) next.raw_writes = number;
+    return next;
+  }
   /// Opens an outcome if an input has one. Throws DeviceError.
   void inherit() {
     if (!outcomes_.any()) return;
@@ -63,7 +91,11 @@ class LaunchState {
   Outcomes& outcomes_;
   const Submission& submission_;
   std::shared_ptr<Outcome> outcome_;  ///< promised
-  bool behind_kernel_, is_kernel_ = false;
+  struct Enqueued {
+    bool early, raw_writes;
+  };
+  const StreamState& stream_;
+  std::optional<Enqueued> kernel_;
 };
 
 }  // namespace tessera::runtime::cuda

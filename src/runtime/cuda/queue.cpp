@@ -1,6 +1,7 @@
 // The calls of Queue and Event, one driver call each where nothing fails.
 #include "runtime/cuda/queue.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -59,14 +60,14 @@ class CudaQueue final : public Queue {
       : backend_(backend), observer_(std::move(observer)), track_(std::make_shared<Track>()) {
     backend_.context().watch(track_);
     const Current current(context());
-    context().check(driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate", "making a stream");
+    context().check(driver().cuStreamCreate(&handle_, CU_STREAM_NON_BLOCKING), "cuStreamCreate", "making a stream");
   }
 
   /// The driver finishes what was enqueued. Work whose outcome is open is waited for: nobody could settle it later.
   ~CudaQueue() override {
     const Current current(context(), std::nothrow);
     if (backend_.outcomes().any()) settle_noexcept();
-    driver().cuStreamDestroy(stream_);
+    driver().cuStreamDestroy(handle_);
   }
 
   void launch(const Submission& submission, std::uint64_t number) override {
@@ -76,10 +77,12 @@ class CudaQueue final : public Queue {
       return;
     }
     const Current current(context());
-    LaunchState state(backend_.outcomes(), submission, kernel_is_last_);
+    state_.stream = stream_;
+    state_.ended = std::max(state_.ended, track_->log.ended());
+    LaunchState state(backend_.outcomes(), submission, state_);
     state.inherit();
-    submission.work->launch({submission.grid, submission.args, submission.accesses, stream_, &state});
-    kernel_is_last_ = state.is_kernel();
+    submission.work->launch({submission.grid, submission.args, submission.accesses, handle_, &state});
+    state_ = state.after(number);
     state.enqueued(track_, number, observer_);
     track_->log.add(submission.label, submission.where, number);
     last_ = number;
@@ -88,7 +91,7 @@ class CudaQueue final : public Queue {
 
   void* allocate(std::size_t bytes, std::uint64_t number) override {
     const Current current(context());
-    void* memory = backend_.memory().allocate_on(stream_, bytes);
+    void* memory = backend_.memory().allocate_on(handle_, bytes);
     track_->log.add(nullptr, {}, number);
     last_ = number;
     return memory;
@@ -98,26 +101,26 @@ class CudaQueue final : public Queue {
     const Current current(context());
     PooledEvent event(backend_.events());
     auto made = std::make_shared<CudaEvent>(backend_, std::move(event), track_, last_);
-    context().check(driver().cuEventRecord(made->handle(), stream_), "cuEventRecord", "recording an event");
+    context().check(driver().cuEventRecord(made->handle(), handle_), "cuEventRecord", "recording an event");
     return made;
   }
 
   void wait(const EventRef& event) override {
     const Current current(context());
-    kernel_is_last_ = false;
-    context().check(driver().cuStreamWaitEvent(stream_, static_cast<const CudaEvent&>(*event).handle(), 0),
+    state_.kernel_is_last = false;
+    context().check(driver().cuStreamWaitEvent(handle_, static_cast<const CudaEvent&>(*event).handle(), 0),
                     "cuStreamWaitEvent", "ordering two streams");
   }
 
   void release(Retired& memory) override {
     const Current current(context());
     if (memory.memory != nullptr) {
-      backend_.memory().free_after(memory.memory, stream_);
+      backend_.memory().free_after(memory.memory, handle_);
       memory.memory = nullptr;
     }
     if (!memory.owner) return;
     PooledEvent event(backend_.events());
-    context().check(driver().cuEventRecord(event.get(), stream_), "cuEventRecord", "keeping foreign memory");
+    context().check(driver().cuEventRecord(event.get(), handle_), "cuEventRecord", "keeping foreign memory");
     backend_.owners().add(memory.owner, std::move(event));
   }
 
@@ -125,7 +128,7 @@ class CudaQueue final : public Queue {
   /// event.
   void synchronize() override {
     const Current current(context());
-    context().check(driver().cuStreamSynchronize(stream_), "cuStreamSynchronize", "waiting for a stream");
+    context().check(driver().cuStreamSynchronize(handle_), "cuStreamSynchronize", "waiting for a stream");
   }
 
  private:
@@ -133,7 +136,7 @@ class CudaQueue final : public Queue {
   const Driver& driver() const noexcept { return backend_.driver(); }
   void settle_noexcept() noexcept {
     try {
-      context().check(driver().cuStreamSynchronize(stream_), "cuStreamSynchronize", "ending a stream");
+      context().check(driver().cuStreamSynchronize(handle_), "cuStreamSynchronize", "ending a stream");
       backend_.outcomes().ended(*track_, last_);
     } catch (...) { backend_.outcomes().forget(*track_); }
   }
@@ -141,9 +144,9 @@ class CudaQueue final : public Queue {
   CudaBackend& backend_;
   std::shared_ptr<QueueObserver> observer_;
   std::shared_ptr<Track> track_;
-  CUstream stream_ = nullptr;
-  std::uint64_t last_ = 0;       ///< the number of the last piece of work
-  bool kernel_is_last_ = false;  ///< nothing that orders later work stands behind the last kernel
+  CUstream handle_ = nullptr;
+  std::uint64_t last_ = 0;  ///< the number of the last piece of work
+  StreamState state_;
 };
 
 }  // namespace

@@ -81,6 +81,30 @@ TEST_F(FakeGpu, AKernelStartsEarlyIfItsCodeWaits) {
   EXPECT_EQ(machine.driver.count(Fn::cuLaunchKernelEx), early_ones);
 }
 
+void walks(Mut<f32, 64> y, In<f32, dyn> x) {
+  auto X = x.tiles(shape<64>);
+  auto sum = zeros<f32, 64>();
+  for (auto i : range(X.count(0))) sum = sum + X.load(i);
+  y.store(sum);
+}
+std::vector<std::uint64_t> settled;
+void run_walks(const fake::Call& call) { settled.push_back(call.args[6]); }
+
+TEST_F(FakeGpu, AKernelIsToldWhatItMayReadEarly) {
+  machine.driver.add_kernel("walks", {7, run_walks});
+  assembler_gives("walks", true);
+  setenv("TESSERA_TUNING", "early=1", 1);
+  const Stream stream(machine.device());
+  auto x = tensor(iota(256)), y = tensor(std::vector<float>(256, -1));
+  settled.clear();
+  kernel<&walks>(mut(y), x).on(stream);
+  kernel<&walks>(mut(y), x).on(stream);
+  kernel<&walks>(mut(x), y).on(stream);
+  unsetenv("TESSERA_TUNING");
+  (void)host(x).sync();
+  EXPECT_EQ(settled, (std::vector<std::uint64_t>{1, 1, 0})) << "y has just been written";
+}
+
 TEST_F(FakeGpu, ABundleNeedsNoAssembler) {
   fs::remove(machine.folder + "/tileiras");
   auto x = tensor(iota(256)), y = tensor(std::vector<float>(256, -1));

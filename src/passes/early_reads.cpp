@@ -1,0 +1,222 @@
+// Reading a tensor that nothing in flight writes need not wait for the kernels before this one. Which tensors those are
+// the launcher knows, launch by launch; it comes as a word of bits, so that there is one code for all launches:
+//
+//   entry(x, w, y) {                    entry(x, w, y, settled) {
+//     load x                              a = if (settled & 3) == 3 { make_token } else { gdc_wait }
+//     acc = for k with acc {              load x, after a
+//       load w[k] }              =>       acc, s = for k with acc, 0 { load w[k], after a;  s = s | settled }
+//     store y }                           b = if s >= 0 { gdc_wait after a } else { gdc_wait after a }
+//                                         store y, after b }
+//
+// Both ways of the second branch are the same. It is there because the assembler puts an operation that only has a
+// token to wait for as early as that allows, which is before the loop; it does not know that `settled` is not negative.
+//
+// docs/compiler/overlap_launches.md, "Reads before the wait".
+#include "passes/early_reads.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "passes/kernel_facts.hpp"
+#include "passes/rewriter.hpp"
+
+namespace tessera::passes {
+
+using ir::AttrName;
+using ir::Block;
+using ir::Builder;
+using ir::Elem;
+using ir::Op;
+using ir::Operation;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+constexpr std::size_t kMostTensors = 31;  // bits of an i32 that is not negative
+
+bool orders_memory(const Operation& op) {
+  return op.info().has(ir::traits::Read) || op.info().has(ir::traits::Write) || op.op() == Op::PrintTko;
+}
+
+bool is_weak_load(const Operation& op) {
+  return is_load(op) &&
+         op.enum_attr<ir::MemoryOrdering>(AttrName::memory_ordering_semantics) == ir::MemoryOrdering::Weak;
+}
+
+/// The argument of the entry that a view or pointers are made of; nullopt for what loops carry or branches choose, and
+/// for integers that became pointers.
+std::optional<int> address_argument(Value v, const Block& entry) {
+  while (const Operation* def = v.def()) {
+    switch (def->op()) {
+      case Op::MakeTensorView:
+      case Op::MakePartitionView:
+      case Op::MakeStridedView:
+      case Op::MakeGatherScatterView:
+      case Op::Assume:
+      case Op::Offset:
+      case Op::Reshape:
+      case Op::Broadcast: v = def->operand(0); break;
+      default: return std::nullopt;
+    }
+  }
+  if (v.argument_block() != &entry) return std::nullopt;
+  return static_cast<int>(v.index());
+}
+
+/// f(op) for an operation and all that is in it.
+template <class F>
+void walk_whole(Operation& op, F f) {
+  f(op);
+  for (std::size_t r = 0; r < op.num_regions(); ++r) ir::walk(op.region(r), f);
+}
+
+/// What stands in the entry's block before the first operation that needs everything before the kernel to have ended.
+struct Head {
+  std::vector<int> addresses;       ///< of the tensors read in it
+  Operation* first_read = nullptr;  ///< in which the first of them is read
+  Operation* loop = nullptr;        ///< the last that reads
+  Operation* end = nullptr;         ///< that first operation
+};
+
+Head head_of(const Block& entry) {
+  Head head;
+  for (Operation& op : entry) {
+    head.end = &op;
+    bool reads = false, needs_all = false;
+    walk_whole(op, [&](const Operation& inner) {
+      if (!orders_memory(inner)) return;
+      const auto address = is_weak_load(inner) ? address_argument(inner.operand(0), entry) : std::nullopt;
+      reads = true;
+      if (!address) {
+        needs_all = true;
+      } else if (std::find(head.addresses.begin(), head.addresses.end(), *address) == head.addresses.end()) {
+        head.addresses.push_back(*address);
+      }
+    });
+    if (needs_all) break;
+    if (reads && !head.first_read) head.first_read = &op;
+    if (reads && op.op() == Op::For && !leaves_early(op)) head.loop = &op;
+  }
+  return head;
+}
+
+void append_operand(Operation& op, Value v) {
+  std::vector<Value> values = op.operand_values();
+  std::vector<std::uint32_t> sizes(op.group_sizes().begin(), op.group_sizes().end());
+  values.push_back(v);
+  ++sizes.back();
+  op.set_operands(values, sizes);
+}
+
+/// 0, or `settled` if the loop has run: known when it has ended.
+Value carry_through(Operation& loop, Value settled) {
+  Builder before = Builder::before(&loop);
+  before.loc = loop.loc;
+  append_operand(loop, before.constant_int(Elem::I32, 0));
+  Operation* end = loop.region(0).terminator();
+  const Value carried = loop.region(0).add_arg(settled.type());
+  Builder inside = Builder::before(end);
+  inside.loc = loop.loc;
+  append_operand(*end, inside.create(Op::OrI, {carried, settled}, {settled.type()})->result());
+  return loop.add_result(settled.type());
+}
+
+/// A way of a branch that gives `token`, or the end of a wait behind it.
+void add_way(Operation& branch, Value token, bool waits) {
+  Builder b(branch.add_region());
+  b.loc = branch.loc;
+  const std::array<std::uint32_t, 1> one{1};
+  const std::array<Type, 1> type{Type::token()};
+  if (waits) token = b.create_grouped(Op::GdcWaitTko, {&token, 1}, one, type)->result();
+  b.create(Op::Yield, {token}, {});
+}
+
+Value compare(Builder& b, ir::ComparisonPredicate how, Value x, Value y) {
+  return b
+      .create(Op::CmpI, {x, y}, {Type::tile(Elem::I1)},
+              {{AttrName::comparison_predicate, how}, {AttrName::signedness, ir::Signedness::Signed}})
+      ->result();
+}
+
+/// The token behind which everything early is read.
+Value wait_unless_settled(Operation& before, Value settled, std::size_t tensors) {
+  Builder b = Builder::before(&before);
+  b.loc = before.loc;
+  const Value none = b.create(Op::MakeToken, {}, {Type::token()})->result();
+  const Value all = b.constant_int(Elem::I32, (std::int64_t{1} << tensors) - 1);
+  const Value here = b.create(Op::AndI, {settled, all}, {settled.type()})->result();
+  Operation* branch = b.create(Op::If, {compare(b, ir::ComparisonPredicate::Equal, here, all)}, {Type::token()});
+  add_way(*branch, none, false);
+  add_way(*branch, none, true);
+  return branch->result();
+}
+
+Value wait_behind(Operation& before, Value loop_ended, Value token) {
+  Builder b = Builder::before(&before);
+  b.loc = before.loc;
+  const Value zero = b.constant_int(Elem::I32, 0);
+  const Value known = compare(b, ir::ComparisonPredicate::GreaterEqual, loop_ended, zero);
+  Operation* branch = b.create(Op::If, {known}, {Type::token()});
+  add_way(*branch, token, true);
+  add_way(*branch, token, true);
+  return branch->result();
+}
+
+/// The operation of `block` that `op` is or stands in.
+const Operation* standing_in(const Block& block, const Operation* op) {
+  while (op != nullptr && op->block() != &block) op = op->parent_op();
+  return op;
+}
+
+/// Hangs everything from `first` on behind `wait`, which stands before it: what has no token, what begins a chain, and
+/// chains that began before it. `earlier`: a token that `wait` is behind.
+void hang_behind(Value wait, Operation& first, Value earlier) {
+  Block& entry = *first.block();
+  std::vector<const Operation*> before;
+  for (const Operation* op = first.prev(); op != nullptr; op = op->prev()) before.push_back(op);
+  std::vector<std::pair<Value, Value>> joined;
+  const auto behind = [&](Value token) {
+    if (token == earlier || token.def()->op() == Op::MakeToken) return wait;
+    for (const auto& [known, join] : joined)
+      if (known == token) return join;
+    Builder b = Builder::before(&first);
+    b.loc = first.loc;
+    joined.emplace_back(token, b.create(Op::JoinTokens, {wait, token}, {Type::token()})->result());
+    return joined.back().second;
+  };
+  std::vector<Operation*> chains;
+  for (Operation* op = &first; op != nullptr; op = op->next()) {
+    walk_whole(*op, [&](Operation& inner) {
+      if (inner.op() == Op::MakeToken) chains.push_back(&inner);
+      if (orders_memory(inner) && !inner.single("token")) set_token(inner, wait);
+      for (ir::OpOperand& use : inner.operands()) {
+        if (!use.value.type().is_token() || use.value == wait) continue;
+        const Operation* maker = standing_in(entry, use.value.def());
+        if (std::find(before.begin(), before.end(), maker) != before.end()) use.set(behind(use.value));
+      }
+    });
+  }
+  for (Operation* chain : chains) {
+    chain->result().replace_all_uses_with(wait);
+    chain->erase();
+  }
+}
+
+}  // namespace
+
+std::vector<int> wait_behind_reads(ir::Function& f) {
+  Block& entry = f.body();
+  const Head head = head_of(entry);
+  if (!head.loop || head.addresses.size() > kMostTensors) return {};
+  const Value settled = entry.add_arg(Type::tile(Elem::I32));
+  const Value early = wait_unless_settled(*head.first_read, settled, head.addresses.size());
+  hang_behind(early, *head.first_read, {});
+  const Value wait = wait_behind(*head.end, carry_through(*head.loop, settled), early);
+  hang_behind(wait, *head.end, early);
+  return head.addresses;
+}
+
+}  // namespace tessera::passes

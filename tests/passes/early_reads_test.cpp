@@ -1,0 +1,209 @@
+// Kernels that walk tensors before they write read them before they wait, if the launch says that they are settled;
+// whatever else they do waits for everything.
+#include <algorithm>
+#include <cstdint>
+
+#include "passes/pass_support.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using ir::Elem;
+using ir::Op;
+using ir::Operation;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+const passes::Target kHopper{90, 132};
+
+/// The arguments that are read early; the module stays legal.
+std::vector<int> early_reads(Kernel& k, ir::Function& f) {
+  std::vector<int> early{-1};
+  EXPECT_TRUE(passes::overlap_launches(f, kHopper, passes::Overlap::WaitOnly, &early));
+  EXPECT_EQ(problems_of(k.module), "");
+  return early;
+}
+
+/// How far the kernels before this one have got when `token` is there.
+enum class Behind { Nothing, Settled, Everything };
+Behind behind(Value token) {
+  const Operation* def = token ? token.def() : nullptr;
+  if (!def) return Behind::Nothing;
+  if (def->op() == Op::GdcWaitTko) return Behind::Everything;
+  if (def->op() == Op::If) {
+    const Behind yes = behind(def->region(0).terminator()->operand(0));
+    const Behind no = behind(def->region(1).terminator()->operand(0));
+    if (no != Behind::Everything) return Behind::Nothing;
+    return yes == Behind::Everything ? yes : Behind::Settled;
+  }
+  Behind most = Behind::Nothing;
+  for (const ir::OpOperand& use : def->operands())
+    if (use.value.type().is_token()) most = std::max(most, behind(use.value));
+  return most;
+}
+Behind behind(const Operation& access) { return behind(access.single("token")); }
+
+/// A row of weights times x, summed: loads of `x` before the loop, of `w` in it, of `bias` behind it; then a store.
+struct Walk {
+  Kernel k;
+  Value x = k.view(Elem::F32, {64}), w = k.view(Elem::F32, {64}), bias = k.view(Elem::F32, {64});
+  Value y = k.view(Elem::F32, {64}), n = k.arg(Elem::I32), zero = k.i32(0);
+  Operation *first = nullptr, *loop = nullptr, *inside = nullptr, *late = nullptr, *store = nullptr;
+
+  enum class Loop { Reads, Writes, ReadsWhatComesFromElsewhere };
+  ir::Function& function(Loop kind = Loop::Reads) {
+    first = k.load(x, {zero});
+    const Type tile = first->result().type();
+    const Value pointer = kind == Loop::ReadsWhatComesFromElsewhere ? k.arg(Elem::I64) : Value();
+    loop = k.b.create(Op::For, {zero, n, k.i32(1), first->result()}, {tile});
+    ir::Block& body = loop->add_region();
+    const Value i = body.add_arg(zero.type()), acc = body.add_arg(tile);
+    const ir::Builder outside = k.b;
+    k.b.set_to_end(body);
+    inside = k.load(w, {i});
+    Value sum = k.binary(Op::AddF, acc, inside->result());
+    if (kind == Loop::Writes) k.store(sum, y, {i});
+    if (pointer) sum = k.binary(Op::AddF, sum, from_number(pointer, tile));
+    k.b.create(Op::Continue, {sum}, {});
+    k.b = outside;
+    late = k.load(bias, {zero});
+    store = k.store(k.binary(Op::AddF, loop->result(), late->result()), y, {zero});
+    return k.function();
+  }
+
+ private:
+  Value from_number(Value number, Type tile) {
+    const Type pointer = Type::tile(Type::pointer(Type::element(Elem::F32)), {});
+    const Value p = k.op(Op::IntToPtr, {number}, pointer);
+    const std::vector<Value> operands{p};
+    const std::vector<std::uint32_t> groups{1, 0, 0, 0};
+    const std::vector<Type> types{Type::tile(Elem::F32), Type::token()};
+    const Value one = k.b.create_grouped(Op::LoadPtrTko, operands, groups, types, {Kernel::weak()})->result();
+    return k.op(Op::Broadcast, {k.op(Op::Reshape, {one}, tile.with_shape(std::vector<std::int64_t>{1}))}, tile);
+  }
+};
+
+TEST(EarlyReads, AWalkReadsBeforeItWaitsForEverything) {
+  Walk walk;
+  ir::Function& f = walk.function();
+  const std::size_t arguments = f.body().num_args();
+  // A view is an address and an extent.
+  EXPECT_EQ(early_reads(walk.k, f), (std::vector<int>{0, 2, 4}));
+  ASSERT_EQ(f.body().num_args(), arguments + 1);
+  EXPECT_EQ(f.body().arg(arguments).type(), Type::tile(Elem::I32));
+  EXPECT_EQ(behind(*walk.first), Behind::Settled);
+  EXPECT_EQ(behind(*walk.inside), Behind::Settled);
+  EXPECT_EQ(behind(*walk.late), Behind::Settled);
+  EXPECT_EQ(behind(*walk.store), Behind::Everything);
+  EXPECT_EQ(count(f, Op::GdcWaitTko), 3u) << "in one way of the first branch, in both of the second";
+}
+
+TEST(EarlyReads, TheLastWaitComesBehindTheLoop) {
+  Walk walk;
+  ir::Function& f = walk.function();
+  early_reads(walk.k, f);
+  const Operation* last = walk.store->prev();
+  while (last && last->op() != Op::If) last = last->prev();
+  ASSERT_TRUE(last);
+  const Operation* compared = last->operand(0).def();
+  ASSERT_TRUE(compared && compared->op() == Op::CmpI);
+  EXPECT_EQ(compared->operand(0).def(), walk.loop)
+      << "an operation that has to wait for a token only goes before the loop";
+}
+
+TEST(EarlyReads, WaitsFirstWhereALoopWrites) {
+  Walk walk;
+  ir::Function& f = walk.function(Walk::Loop::Writes);
+  const std::size_t arguments = f.body().num_args();
+  EXPECT_EQ(early_reads(walk.k, f), std::vector<int>{});
+  EXPECT_EQ(f.body().num_args(), arguments);
+  EXPECT_EQ(behind(*walk.first), Behind::Everything);
+  EXPECT_EQ(behind(*walk.inside), Behind::Everything);
+}
+
+TEST(EarlyReads, WaitsFirstWhereALoopReadsFromAnUnknownAddress) {
+  Walk walk;
+  ir::Function& f = walk.function(Walk::Loop::ReadsWhatComesFromElsewhere);
+  EXPECT_EQ(early_reads(walk.k, f), std::vector<int>{});
+  EXPECT_EQ(behind(*walk.first), Behind::Everything);
+}
+
+TEST(EarlyReads, WaitsFirstWithoutALoop) {
+  Kernel k;
+  const Value x = k.view(Elem::F32, {64}), y = k.view(Elem::F32, {64}), zero = k.i32(0);
+  const Operation* load = k.load(x, {zero});
+  const Operation* store = k.store(load->result(), y, {zero});
+  EXPECT_EQ(early_reads(k, k.function()), std::vector<int>{});
+  EXPECT_EQ(behind(*load), Behind::Everything);
+  EXPECT_EQ(behind(*store), Behind::Everything);
+}
+
+TEST(EarlyReads, AStoreBehindALoadOfItsTensorWaitsForBoth) {
+  Walk walk;
+  walk.y = walk.x;  // y = y + ...: the load before the loop, the store behind it
+  ir::Function& f = walk.function();
+  std::vector<Value> operands = walk.store->operand_values();
+  std::vector<std::uint32_t> groups(walk.store->group_sizes().begin(), walk.store->group_sizes().end());
+  operands.push_back(walk.first->result(1));
+  groups.back() = 1;
+  walk.store->set_operands(operands, groups);
+  EXPECT_EQ(early_reads(walk.k, f), (std::vector<int>{0, 2, 4}));
+  EXPECT_EQ(behind(*walk.store), Behind::Everything);
+  const Operation* join = walk.store->single("token").def();
+  ASSERT_TRUE(join && join->op() == Op::JoinTokens);
+  const std::vector<Value> joined = join->operand_values();
+  EXPECT_NE(std::find(joined.begin(), joined.end(), walk.first->result(1)), joined.end()) << "its order is kept";
+}
+
+TEST(EarlyReads, AChainThatALoopCarriesBehindTheWait) {
+  Walk walk;
+  const Value token = walk.k.op(Op::MakeToken, {}, Type::token());
+  walk.function();
+  Kernel& k = walk.k;
+  Operation* end = walk.store->next();
+  k.b = ir::Builder::before(end);
+  Operation* loop = k.b.create(Op::For, {walk.zero, walk.n, k.i32(1), token}, {Type::token()});
+  ir::Block& body = loop->add_region();
+  const Value i = body.add_arg(walk.zero.type()), carried = body.add_arg(Type::token());
+  k.b.set_to_end(body);
+  const Operation* store = k.store(walk.late->result(), walk.y, {i}, {}, carried);
+  k.b.create(Op::Continue, {store->result()}, {});
+  ir::Function& f = *walk.loop->function();
+  EXPECT_EQ(early_reads(k, f), (std::vector<int>{0, 2, 4}));
+  EXPECT_EQ(behind(loop->operand(3)), Behind::Everything);
+}
+
+TEST(EarlyReads, WaitsFirstWhereTheBitsDoNotSuffice) {
+  Kernel k;
+  std::vector<Value> views;
+  for (int i = 0; i < 32; ++i) views.push_back(k.view(Elem::F32, {64}));
+  const Value n = k.arg(Elem::I32), zero = k.i32(0);
+  const Type tile = Type::tile(Elem::F32, {64});
+  Operation* loop = k.b.create(Op::For, {zero, n, k.i32(1), k.b.constant_float(Elem::F32, 0, tile.shape())}, {tile});
+  ir::Block& body = loop->add_region();
+  const Value i = body.add_arg(zero.type());
+  Value sum = body.add_arg(tile);
+  const ir::Builder outside = k.b;
+  k.b.set_to_end(body);
+  for (const Value view : views) sum = k.binary(Op::AddF, sum, k.load(view, {i})->result());
+  k.b.create(Op::Continue, {sum}, {});
+  k.b = outside;
+  k.keep(loop->result());
+  EXPECT_EQ(early_reads(k, k.function()), std::vector<int>{});
+}
+
+TEST(EarlyReads, OptimizeDoesSoWhereItIsAsked) {
+  for (const bool asked : {false, true}) {
+    Walk walk;
+    walk.function();
+    passes::Tuning tuning;
+    tuning.early_reads = asked;
+    const passes::Choices choices = passes::optimize(walk.k.module, kHopper, &tuning);
+    EXPECT_EQ(problems_of(walk.k.module), "");
+    EXPECT_TRUE(choices.overlaps);
+    EXPECT_EQ(choices.early_reads.size(), asked ? 3u : 0u);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,158 @@
+// Kernels that start before their predecessor in the stream has ended: when they may, and what they may read before
+// they wait for it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "runtime/cuda_rig.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera::runtime::cuda::fake {
+namespace {
+
+struct CudaEarlyStart : ::testing::Test {
+  Rig rig;
+  FakeDriver& driver = rig.driver;
+  ~CudaEarlyStart() override { EXPECT_EQ(driver.violation(), ""); }
+};
+
+/// The bits that the last launches of "eager" were given, by the early reads that they led to.
+struct CudaEarlyReads : CudaEarlyStart {
+  static inline std::vector<std::uint64_t> bits;
+  Stream stream{rig.device()};
+  StorageRef x = rig.make(1), y = rig.make(2), z = rig.make(3);
+  CudaEarlyReads() {
+    bits.clear();
+    driver.add_kernel("eager", {4,
+                                [](const Call& call) {
+                                  bits.push_back(call.args[3]);
+                                  run_eager(call);
+                                },
+                                start_eager});
+  }
+  std::vector<std::uint64_t> seen() {
+    driver.run_all();
+    return std::exchange(bits, {});
+  }
+};
+
+TEST_F(CudaEarlyReads, OfWhatNothingInFlightWrites) {
+  const auto kernel = rig.load_eager();
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3})) << "it does not start early: all it reads is settled";
+  rig.mix(kernel, stream, y, x);
+  rig.mix(kernel, stream, z, y);
+  rig.mix(kernel, stream, z, x);
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{1, 2, 1})) << "y, then y, then z, have just been written";
+  EXPECT_EQ(rig.read(z), (3u * 31 + rig.read(y)) * 31 + 1);
+}
+
+TEST_F(CudaEarlyReads, OfWhatWasWrittenBeforeALaunchThatBeganAfterAll) {
+  const auto kernel = rig.load_eager(), plain = rig.load("mix");
+  rig.mix(plain, stream, y, x);
+  rig.mix(kernel, stream, z, y);
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{2})) << "y is written by the kernel before";
+  rig.mix(plain, stream, z, x);  // begins when all that is before it has ended
+  rig.mix(kernel, stream, z, y);
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{1}));
+  const std::uint64_t expected = ((3u * 31 + 63u) * 31 + 1) * 31 + 63;
+  EXPECT_EQ(rig.read(z), expected);
+}
+
+TEST_F(CudaEarlyReads, OfWhatTheHostHasWaitedFor) {
+  const auto kernel = rig.load_eager();
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(rig.read(y), 63u);
+  rig.mix(kernel, stream, z, y);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1);
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3, 3}));
+}
+
+TEST_F(CudaEarlyReads, OfWhatAnotherStreamWroteAndThisOneHasWaitedFor) {
+  const auto kernel = rig.load_eager();
+  Stream second(rig.device());
+  rig.mix(kernel, second, y, x);
+  rig.mix(kernel, stream, z, y);  // behind a wait: not early
+  rig.mix(kernel, stream, z, y);
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3, 3, 1}));
+}
+
+TEST_F(CudaEarlyReads, NotBehindAKernelThatWritesThroughRawPointers) {
+  const auto kernel = rig.load_eager(), raw = rig.load_eager({1, 0}, true);
+  rig.mix(kernel, stream, y, x);
+  rig.mix(raw, stream, y, x);
+  rig.mix(kernel, stream, z, x);
+  rig.mix(kernel, stream, z, x);
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3, 1, 0, 0})) << "it may have written x";
+  rig.mix(rig.load("mix"), stream, y, x);
+  rig.mix(kernel, stream, z, x);
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3})) << "before this one it has ended";
+}
+
+TEST_F(CudaEarlyReads, NotOfForeignMemory) {
+  const auto kernel = rig.load_eager();
+  const StorageRef f = Storage::adopt(rig.device(), z->data(), 8, z);
+  rig.mix(kernel, stream, y, f);
+  rig.mix(kernel, stream, y, f);
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3, 0})) << "its owner may write it in the same stream";
+}
+
+TEST_F(CudaEarlyReads, ArgumentsThatAreNone) {
+  for (const int slot : {-1, 3}) EXPECT_THROW(rig.load_eager({slot}), CompileError);
+  EXPECT_NO_THROW(rig.load_eager({2}));
+  EXPECT_THROW(rig.load_eager(std::vector<int>(kMostEarlyReads + 1, 0)), CompileError);
+}
+
+TEST_F(CudaEarlyStart, AKernelStartsEarlyRightBehindAnother) {
+  const auto kernel = rig.load_early();
+  Stream stream(rig.device());
+  const StorageRef x = rig.make(1), y = rig.make(2);
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << "nothing stands before the first";
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1);
+  const auto other = rig.load("mix");
+  rig.mix(other, stream, y, x);
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 2) << "behind a kernel that knows nothing of it, too";
+  EXPECT_EQ(rig.read(y), (((2u * 31 + 1) * 31 + 1) * 31 + 1) * 31 + 1);
+  EXPECT_EQ(kernel_resources(*kernel).registers, 104);
+}
+
+TEST_F(CudaEarlyStart, NoEarlyStartOfCodeThatDoesNotWait) {
+  Stream stream(rig.device());
+  const StorageRef x = rig.make(1), y = rig.make(2);
+  for (const bool waits : {false, true}) {
+    const auto bytes = FakeDriver::image("mix", waits);
+    const auto kernel = load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, !waits});
+    for (int i = 0; i < 2; ++i) rig.mix(kernel, stream, y, x);
+    EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << (waits ? "nobody asked for it" : "the code does not wait");
+  }
+}
+
+TEST_F(CudaEarlyStart, NoEarlyStartBehindCopiesAndWaits) {
+  const auto kernel = rig.load_early();
+  Stream stream(rig.device()), second(rig.device());
+  const StorageRef x = rig.make(1), y = rig.make(2);
+  const std::array<std::uint64_t, 2> seven{7, 1};
+  const Access fill{x, AccessMode::Write};
+  rig.mix(kernel, stream, y, x);
+  stream.core()->submit({rig.backend.pattern_fill(), {}, seven, {&fill, 1}, "fill", {}});
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << "behind a fill";
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1);
+  rig.mix(kernel, second, x, y);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1) << "the second stream begins with a wait";
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1) << "behind a wait for the second stream";
+  rig.mix(kernel, stream, y, x);
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 2);
+  rig.read(y);
+}
+
+}  // namespace
+}  // namespace tessera::runtime::cuda::fake

@@ -85,8 +85,11 @@ Head head_of(const Block& entry) {
   Head head;
   for (Operation& op : entry) {
     head.end = &op;
+    const std::size_t known = head.addresses.size();
     bool reads = false, needs_all = false;
     walk_whole(op, [&](const Operation& inner) {
+      // A block that ends there has to wait as well: what comes after this kernel comes after all before it.
+      needs_all = needs_all || (inner.op() == Op::Return && &inner != &op);
       if (!orders_memory(inner)) return;
       const auto address = is_weak_load(inner) ? address_argument(inner.operand(0), entry) : std::nullopt;
       reads = true;
@@ -96,7 +99,10 @@ Head head_of(const Block& entry) {
         head.addresses.push_back(*address);
       }
     });
-    if (needs_all) break;
+    if (needs_all) {
+      head.addresses.resize(known);
+      break;
+    }
     if (reads && !head.first_read) head.first_read = &op;
     if (reads && op.op() == Op::For && !leaves_early(op)) head.loop = &op;
   }

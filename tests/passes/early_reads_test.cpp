@@ -129,6 +129,43 @@ TEST(EarlyReads, WaitsFirstWhereALoopReadsFromAnUnknownAddress) {
   EXPECT_EQ(behind(*walk.first), Behind::Everything);
 }
 
+TEST(EarlyReads, WhatIsReadWhereItWritesNeedNotBeSettled) {
+  Walk walk;
+  Kernel& k = walk.k;
+  const Value z = k.view(Elem::F32, {64});
+  walk.function();
+  k.b = ir::Builder::before(walk.store);
+  Operation* loop = k.b.create(Op::For, {walk.zero, walk.n, k.i32(1)}, {});
+  ir::Block& body = loop->add_region();
+  const Value i = body.add_arg(walk.zero.type());
+  k.b.set_to_end(body);
+  const Operation* read = k.load(z, {i});
+  k.store(read->result(), walk.y, {i});
+  k.b.create(Op::Continue, {}, {});
+  EXPECT_EQ(early_reads(k, *walk.loop->function()), (std::vector<int>{0, 2, 4})) << "z is read behind the wait";
+  EXPECT_EQ(behind(*read), Behind::Everything);
+  EXPECT_EQ(behind(*walk.inside), Behind::Settled);
+}
+
+TEST(EarlyReads, WhereABlockMayEndItHasWaited) {
+  for (const bool ends : {false, true}) {
+    Walk walk;
+    walk.function();
+    Kernel& k = walk.k;
+    k.b = ir::Builder::before(walk.late);
+    const Value none = k.op(Op::CmpI, {walk.n, walk.zero}, Type::tile(Elem::I1),
+                            {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
+                             {ir::AttrName::signedness, ir::Signedness::Signed}});
+    Operation* branch = k.b.create(Op::If, {none}, {});
+    ir::Builder(branch->add_region()).create(ends ? Op::Return : Op::Yield, {}, {});
+    ir::Builder(branch->add_region()).create(Op::Yield, {}, {});
+    const std::vector<int> expected = ends ? std::vector<int>{0, 2} : std::vector<int>{0, 2, 4};
+    EXPECT_EQ(early_reads(k, *walk.loop->function()), expected);
+    EXPECT_EQ(behind(*walk.inside), Behind::Settled);
+    EXPECT_EQ(behind(*walk.late), ends ? Behind::Everything : Behind::Settled) << "the wait is before the branch";
+  }
+}
+
 TEST(EarlyReads, WaitsFirstWithoutALoop) {
   Kernel k;
   const Value x = k.view(Elem::F32, {64}), y = k.view(Elem::F32, {64}), zero = k.i32(0);

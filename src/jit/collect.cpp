@@ -105,7 +105,7 @@ CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract&
   hash.add_number(static_cast<std::uint64_t>(contract.pieces_of_tensor)).add_number(contract.wide_grid);
   for (const analysis::Obligation& o : facts.obligations()) hash.add_field(o.text);
   hash.add_field(ir::write_bytecode(recording, {{}, false}));
-  if (tuning && *tuning != passes::Tuning{}) hash.add_field(passes::text_of(*tuning));
+  if (const std::string hints = hints_text(tuning); !hints.empty()) hash.add_field(hints);
   return hash.finish();
 }
 

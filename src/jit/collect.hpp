@@ -9,8 +9,9 @@
 namespace tessera::jit {
 
 /// Names the code of a recording for a GPU, whatever the passes make of it: the recording without its source lines, the
-/// obligations that hold and what they mean, the GPU, the hints of a tuning record (null: none), the release of
-/// Tessera. That is what bundles are searched by.
+/// obligations that hold and what they mean, the GPU, the hints that were asked for (TESSERA_TUNING's, or those of a
+/// tuning record; null: none), because they may change what a launch passes, the release of Tessera. That is what
+/// bundles are searched by.
 CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
                     std::uint64_t held, const std::string& gpu, const passes::Tuning* tuning = nullptr);
 

@@ -15,6 +15,7 @@
 #include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/jit/kernel.hpp"
+#include "tessera/passes/tuning_text.hpp"
 
 using namespace tessera;
 using namespace tessera::jit;
@@ -129,6 +130,24 @@ TEST_F(BundleTest, ARunOnTheCpuLeavesWhatALaunchLooksFor) {
     EXPECT_NE(form_key(c.key, Form::Bare), form_key(c.key, Form::Plain));
   }
   EXPECT_NE(found[0].key, found[1].key);
+}
+
+TEST_F(BundleTest, CodeOfOtherHintsIsNotFound) {
+  const auto module = recording("here.cpp");
+  const auto facts = analysis::Facts::analyze(*module, contract());
+  const auto key = [&](const passes::Tuning* record) {
+    return bundle_key(*module, contract(), facts, 0, "sm_90", record);
+  };
+  const passes::Tuning none, few = passes::parse_tuning("warps=4");
+  const CacheKey plain = key(nullptr), asked = key(&few);
+  EXPECT_EQ(key(&none), plain);
+  EXPECT_NE(asked, plain);
+  const jit_rig::Variable hints("TESSERA_TUNING", "early=1");
+  EXPECT_NE(key(nullptr), plain) << "such code takes one more argument";
+  EXPECT_NE(key(nullptr), asked);
+  EXPECT_EQ(key(&few), key(nullptr)) << "it is stronger than a record";
+  const jit_rig::Variable same("TESSERA_TUNING", "warps=4");
+  EXPECT_EQ(key(nullptr), asked);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ std::string clipped(const std::string& text) {
   if (run.timed_out)
     throw CompileError(concat("the assembler did not finish within ", o.time_limit_s, " s for ", o.gpu,
                               " and was stopped: use smaller tiles, or a longer time limit"));
-  for (const int from_outside : {SIGHUP, SIGINT, SIGKILL, SIGTERM}) {
+  for (const int from_outside : {SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM, SIGXCPU, SIGXFSZ}) {
     if (run.signal == from_outside)
       throw CompileError(
           concat("the assembler was killed (signal ", run.signal, ") while it compiled a kernel for ", o.gpu,

@@ -156,7 +156,7 @@ TEST(Assemble, RefusalsAreATypeOfTheirOwn) {
   EXPECT_FALSE(refuses("sleep 60", 0.3)) << "too slow";
   EXPECT_FALSE(refuses("exit 0")) << "no cubin";
   EXPECT_FALSE(refuses("echo hello > \"$last\"")) << "no cubin";
-  for (const char* signal : {"HUP", "INT", "TERM", "KILL"})
+  for (const char* signal : {"HUP", "INT", "QUIT", "TERM", "KILL", "XCPU", "XFSZ"})
     EXPECT_FALSE(refuses(std::string("kill -") + signal + " $$")) << "killed from outside";
   AssembleOptions options;
   options.assembler = "/nowhere/tileiras";

@@ -125,6 +125,9 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
              ", latency ", or_left(c.latency), "; ", prepared.persistent_blocks, " blocks fill the GPU\n");
   if (!prepared.tuning.empty()) text += concat("  tuning record: ", prepared.tuning, "\n");
   if (prepared.form != Form::Chosen) text += concat("  plain form: ", text_of(prepared.form), "\n");
+  if (!c.early_reads.empty())
+    text +=
+        concat("  reads before it waits for the kernel before it: ", c.early_reads.size(), " tensors, where settled\n");
   if (!prepared.checks.empty()) text += concat("  checks: ", prepared.checks.size(), "\n");
   return text;
 }

@@ -58,6 +58,14 @@ std::string clipped(const std::string& text) {
   return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
 }
 
+/// True if what the assembler says is about the machine, not about the program: the same program can pass next time.
+bool ran_out(const std::string& err) {
+  for (const char* text : {"No space left on device", "bad_alloc", "out of memory", "Cannot allocate memory"}) {
+    if (err.find(text) != err.npos) return true;
+  }
+  return false;
+}
+
 [[noreturn]] void fail(const std::string& assembler, const AssembleOptions& o, const ProcessResult& run) {
   if (run.start_error != 0)
     throw CompileError(concat("cannot start the assembler ", assembler, ": ", std::strerror(run.start_error),
@@ -71,6 +79,9 @@ std::string clipped(const std::string& text) {
           concat("the assembler was killed (signal ", run.signal, ") while it compiled a kernel for ", o.gpu,
                  from_outside == SIGKILL ? ": is there enough memory? It said: " : ". It said: ", clipped(run.err)));
   }
+  if (ran_out(run.err))
+    throw CompileError(concat("the assembler ran out of memory or disk space while it compiled a kernel for ", o.gpu,
+                              ". It said: ", clipped(run.err)));
   if (run.signal != 0)
     throw Refusal(concat("the assembler crashed (signal ", run.signal, ") on a kernel for ", o.gpu, ": a bug in ",
                          assembler, ". It said: ", clipped(run.err)));

@@ -158,6 +158,8 @@ TEST(Assemble, RefusalsAreATypeOfTheirOwn) {
   EXPECT_FALSE(refuses("echo hello > \"$last\"")) << "no cubin";
   for (const char* signal : {"HUP", "INT", "QUIT", "TERM", "KILL", "XCPU", "XFSZ"})
     EXPECT_FALSE(refuses(std::string("kill -") + signal + " $$")) << "killed from outside";
+  EXPECT_FALSE(refuses("echo 'error: No space left on device' >&2; exit 1")) << "the machine's affair";
+  EXPECT_FALSE(refuses("echo \"what():  std::bad_alloc\" >&2; kill -ABRT $$")) << "the machine's affair";
   AssembleOptions options;
   options.assembler = "/nowhere/tileiras";
   try {

@@ -129,7 +129,7 @@ constexpr const char* kNever = "of an element that nothing has written: argument
 TEST_F(CheckedGpu, ReadingWhatNobodyWroteIsAnErrorWithItsLine) {
   const auto x = empty<f32>({200}).sync();
   const std::string text = error_of_copy(x);
-  EXPECT_THAT(text, AllOf(HasSubstr("kernel copied"), HasSubstr("block (0, 0, 0)"),
+  EXPECT_THAT(text, AllOf(HasSubstr("kernel copied"), HasSubstr("in block ("),
                           HasSubstr("checked_gpu_test.cpp:" + std::to_string(load_line)),
                           HasSubstr("load of an element that nothing has written: argument 2 (In<f32, dyn>)")));
   EXPECT_EQ(error_of_copy(ones<f32>({200}).sync()), "") << "the device stays usable";

@@ -40,6 +40,9 @@ std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape
   image.num_args = shape.num_args;
   for (const WatchedTensor& w : shape.watched)
     image.watched.push_back({w.slot, static_cast<int>(image.watched.size()), w.element_bytes});
+  static_assert(runtime::cuda::kMostEarlyReads == passes::kMostEarlyReads &&
+                runtime::cuda::kTellBit == passes::kTellBit);
+  image.launch_word = shape.launch_word;
   image.early_reads = shape.early_reads;
   image.raw_writes = options.raw_writes;
   for (const passes::LoweredCheck& check : shape.checks) image.checks.push_back({check.message, check.where});

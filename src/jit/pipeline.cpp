@@ -83,9 +83,10 @@ CodeShape shape_of(const Prepared& prepared) {
   s.entry = entry.name;
   s.watched = prepared.watched;
   const std::size_t added =
-      s.watched.size() + (prepared.checks.empty() ? 0 : 1) + (prepared.choices.early_reads.empty() ? 0 : 1);
+      s.watched.size() + (prepared.checks.empty() ? 0 : 1) + (prepared.choices.launch_word ? 1 : 0);
   s.num_args = static_cast<int>(entry.body().num_args() - added);
   s.starts_early = prepared.choices.overlaps;
+  s.launch_word = prepared.choices.launch_word;
   s.early_reads = prepared.choices.early_reads;
   s.persistent_blocks = prepared.persistent_blocks;
   s.checks = prepared.checks;

@@ -38,10 +38,11 @@ struct Prepared {
 
 /// What a launch needs of a prepared module beside its code.
 struct CodeShape {
-  Digest identity{};  ///< of what the code follows from: equal ones are the same code
-  std::string entry;  ///< symbol in the cubin
-  int num_args = 0;   ///< without the addresses of shadows, the bits of early_reads and the address of the error record
-  bool starts_early = false;     ///< may start before what precedes it has ended: it waits by itself
+  Digest identity{};          ///< of what the code follows from: equal ones are the same code
+  std::string entry;          ///< symbol in the cubin
+  int num_args = 0;           ///< without the addresses of shadows, the launch word and the address of the error record
+  bool starts_early = false;  ///< may start before what precedes it has ended: it waits by itself
+  bool launch_word = false;   ///< it takes one (passes::Choices)
   std::vector<int> early_reads;  ///< arguments: addresses of tensors that it may read before it waits
   std::uint64_t persistent_blocks = 1;
   std::vector<passes::LoweredCheck> checks;

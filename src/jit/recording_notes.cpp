@@ -33,6 +33,7 @@ std::vector<std::byte> write(const CodeShape& shape, const CacheKey& cubin) {
   out.number(static_cast<std::uint32_t>(shape.num_args));
   out.number(static_cast<std::uint32_t>(shape.starts_early));
   out.number(static_cast<std::uint32_t>(shape.form));
+  out.number(static_cast<std::uint32_t>(shape.launch_word));
   out.number(static_cast<std::uint32_t>(shape.early_reads.size()));
   for (const int argument : shape.early_reads) out.number(static_cast<std::uint32_t>(argument));
   out.number(shape.persistent_blocks);
@@ -57,7 +58,7 @@ bool read(BytesIn& in, std::array<std::byte, 32>& digest) {
 bool can_be(const CodeShape& shape) {
   constexpr std::uint64_t kMostBlocks = 0x7FFFFFFF;  // of a grid along x
   const auto is_argument = [&](int n) { return n >= 0 && n < shape.num_args; };
-  if (shape.early_reads.size() > runtime::cuda::kMostEarlyReads ||
+  if (shape.early_reads.size() > runtime::cuda::kMostEarlyReads || (!shape.launch_word && !shape.early_reads.empty()) ||
       !std::all_of(shape.early_reads.begin(), shape.early_reads.end(), is_argument))
     return false;
   return !shape.entry.empty() && shape.num_args >= 0 && shape.num_args <= runtime::cuda::kMaxArguments &&
@@ -73,6 +74,7 @@ bool read(std::span<const std::byte> note, CodeShape& shape, CacheKey& cubin) {
   const auto form = in.number<std::uint32_t>();
   if (form > static_cast<std::uint32_t>(Form::Bare)) return false;
   shape.form = static_cast<Form>(form);
+  shape.launch_word = in.number<std::uint32_t>() != 0;
   for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left)
     shape.early_reads.push_back(static_cast<int>(in.number<std::uint32_t>()));
   shape.persistent_blocks = in.number<std::uint64_t>();

@@ -24,13 +24,7 @@ struct Emit {
   explicit Emit(Operation& before) : b(ir::Builder::before(&before)) { b.loc = before.loc; }
 
   Value number(Value like, std::int64_t v) { return b.constant_int(like.type().elem(), v, like.type().shape()); }
-  Value equal(Value x, std::int64_t v) {
-    return b
-        .create(Op::CmpI, {x, number(x, v)}, {x.type().with_element(ir::Elem::I1)},
-                {{AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
-                 {AttrName::signedness, ir::Signedness::Signed}})
-        ->result();
-  }
+  Value equal(Value x, std::int64_t v) { return compared(b, ir::ComparisonPredicate::Equal, x, number(x, v)); }
   Value is_nan(Value x) {
     return b
         .create(Op::CmpF, {x, x}, {x.type().with_element(ir::Elem::I1)},

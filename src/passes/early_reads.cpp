@@ -21,6 +21,8 @@
 
 #include "passes/kernel_facts.hpp"
 #include "passes/rewriter.hpp"
+#include "passes/values.hpp"
+#include "tessera/passes/optimize.hpp"
 
 namespace tessera::passes {
 
@@ -34,8 +36,6 @@ using ir::Type;
 using ir::Value;
 
 namespace {
-
-constexpr std::size_t kMostTensors = 31;  // bits of an i32 that is not negative
 
 bool orders_memory(const Operation& op) {
   return op.info().has(ir::traits::Read) || op.info().has(ir::traits::Write) || op.op() == Op::PrintTko;
@@ -140,13 +140,6 @@ void add_way(Operation& branch, Value token, bool waits) {
   b.create(Op::Yield, {token}, {});
 }
 
-Value compare(Builder& b, ir::ComparisonPredicate how, Value x, Value y) {
-  return b
-      .create(Op::CmpI, {x, y}, {Type::tile(Elem::I1)},
-              {{AttrName::comparison_predicate, how}, {AttrName::signedness, ir::Signedness::Signed}})
-      ->result();
-}
-
 /// The token behind which everything early is read.
 Value wait_unless_settled(Operation& before, Value settled, std::size_t tensors) {
   Builder b = Builder::before(&before);
@@ -154,7 +147,7 @@ Value wait_unless_settled(Operation& before, Value settled, std::size_t tensors)
   const Value none = b.create(Op::MakeToken, {}, {Type::token()})->result();
   const Value all = b.constant_int(Elem::I32, (std::int64_t{1} << tensors) - 1);
   const Value here = b.create(Op::AndI, {settled, all}, {settled.type()})->result();
-  Operation* branch = b.create(Op::If, {compare(b, ir::ComparisonPredicate::Equal, here, all)}, {Type::token()});
+  Operation* branch = b.create(Op::If, {compared(b, ir::ComparisonPredicate::Equal, here, all)}, {Type::token()});
   add_way(*branch, none, false);
   add_way(*branch, none, true);
   return branch->result();
@@ -164,7 +157,7 @@ Value wait_behind(Operation& before, Value loop_ended, Value token) {
   Builder b = Builder::before(&before);
   b.loc = before.loc;
   const Value zero = b.constant_int(Elem::I32, 0);
-  const Value known = compare(b, ir::ComparisonPredicate::GreaterEqual, loop_ended, zero);
+  const Value known = compared(b, ir::ComparisonPredicate::GreaterEqual, loop_ended, zero);
   Operation* branch = b.create(Op::If, {known}, {Type::token()});
   add_way(*branch, token, true);
   add_way(*branch, token, true);
@@ -216,7 +209,7 @@ void hang_behind(Value wait, Operation& first, Value earlier) {
 std::vector<int> wait_behind_reads(ir::Function& f) {
   Block& entry = f.body();
   const Head head = head_of(entry);
-  if (!head.loop || head.addresses.size() > kMostTensors) return {};
+  if (!head.loop || head.addresses.size() > kMostEarlyReads) return {};
   const Value settled = entry.add_arg(Type::tile(Elem::I32));
   const Value early = wait_unless_settled(*head.first_read, settled, head.addresses.size());
   hang_behind(early, *head.first_read, {});

@@ -115,10 +115,7 @@ void rotate(Operation& loop, const Ahead& ahead) {
   const std::vector<Value> inits = loop.group("initValues");
   std::vector<ir::Type> types;
   for (const Value v : inits) types.push_back(v.type());
-  const Value any = b.create(Op::CmpI, {low, high}, {low.type().with_element(ir::Elem::I1)},
-                             {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
-                              {AttrName::signedness, ir::Signedness::Signed}})
-                        ->result();
+  const Value any = compared(b, ir::ComparisonPredicate::Less, low, high);
   Operation* branch = b.create(Op::If, std::vector<Value>{any}, types);
   Block& run = branch->add_region();
   Block& skip = branch->add_region();

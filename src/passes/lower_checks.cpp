@@ -4,6 +4,7 @@
 // in bounds, because no access depends on a check for its safety.
 #include "tessera/passes/lower_checks.hpp"
 
+#include "passes/values.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera::passes {
@@ -72,10 +73,7 @@ void report(Builder b, Value record, std::size_t number) {
   const Type results[] = {Type::tile(Elem::I32), Type::token()};
   Operation* swap = b.create_grouped(Op::AtomicCASTko, operands, groups, results,
                                      {{AttrName::memory_ordering_semantics, kOrder}, {AttrName::memory_scope, kScope}});
-  const Value won = b.create(Op::CmpI, {swap->result(), zero}, {Type::tile(Elem::I1)},
-                             {{AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
-                              {AttrName::signedness, ir::Signedness::Signed}})
-                        ->result();
+  const Value won = compared(b, ir::ComparisonPredicate::Equal, swap->result(), zero);
   Operation* winner = b.create(Op::If, {won}, {});
   Builder inner(winner->add_region());
   inner.loc = b.loc;

@@ -48,9 +48,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     clean_up(f);
     choices = choose_hints(f, target, tuning);
     if (tuning.order_blocks) order_blocks(f);
-    if (tuning.overlap != Overlap::Never)
-      choices.overlaps =
-          overlap_launches(f, target, tuning.overlap, tuning.early_reads ? &choices.early_reads : nullptr);
+    overlap_launches(f, target, tuning, choices);
     hide_zeros(f, target);
   }
   return choices;

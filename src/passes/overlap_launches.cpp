@@ -14,10 +14,13 @@
 #include "passes/kernel_facts.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/passes/optimize.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
 
+using ir::Builder;
+using ir::Elem;
 using ir::Op;
 using ir::Operation;
 using ir::Type;
@@ -32,7 +35,13 @@ bool accesses_memory(const Operation& op) {
   return op.info().has(ir::traits::Read) || op.info().has(ir::traits::Write);
 }
 
-Operation* create(ir::Builder& b, Op op) {
+Builder before_all(ir::Function& f) {
+  Builder b = Builder::before(f.body().front());
+  b.loc = f.loc;
+  return b;
+}
+
+Operation* create(Builder& b, Op op) {
   const std::vector<std::uint32_t> no_token{0};
   const std::vector<Type> token{Type::token()};
   return b.create_grouped(op, {}, no_token, token);
@@ -89,35 +98,67 @@ bool gains_by_telling(const ir::Function& f) {
   return !moved.in_loop && static_cast<double>(moved.bytes) >= 2 * kTellingBlockTime * kBytesATime;
 }
 
-}  // namespace
-
-bool overlap_launches(ir::Function& f, const Target& target, Overlap how, std::vector<int>* early) {
-  if (target.sm < kFirstSm || target.bytecode_minor < kFirstBytecodeMinor || f.body().empty()) return false;
-  std::vector<Operation*> unordered, chains;
+/// For gdc_wait: nothing in `f` waits yet, and it accesses memory.
+bool can_wait(const ir::Function& f) {
   bool accesses = false, waits = false;
-  ir::walk(f.body(), [&](Operation& op) {
+  ir::walk(f.body(), [&](const Operation& op) {
     waits = waits || op.op() == Op::GdcWaitTko || op.op() == Op::GdcLaunchDependentsTko;
+    accesses = accesses || accesses_memory(op);
+  });
+  return accesses && !waits;
+}
+
+/// Everything that touches memory, and every print, hangs on one wait at the beginning.
+void wait_first(ir::Function& f) {
+  std::vector<Operation*> unordered, chains;
+  ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::MakeToken) chains.push_back(&op);
     if (!accesses_memory(op) && op.op() != Op::PrintTko) return;  // kernels print in their order
-    accesses = accesses || accesses_memory(op);
     if (!op.single("token")) unordered.push_back(&op);
   });
-  if (!accesses || waits) return false;
-  ir::Builder b = ir::Builder::before(f.body().front());
-  b.loc = f.loc;
-  if (how == Overlap::Always || (how == Overlap::WhereItPays && gains_by_telling(f)))
-    create(b, Op::GdcLaunchDependentsTko);
-  if (early) {
-    *early = wait_behind_reads(f);
-    if (!early->empty()) return true;
-  }
+  Builder b = before_all(f);
   const Value token = create(b, Op::GdcWaitTko)->result();
   for (Operation* op : unordered) set_token(*op, token);
   for (Operation* start : chains) {
     start->result().replace_all_uses_with(token);
     start->erase();
   }
-  return true;
+}
+
+/// The next kernel may be scheduled beside this one, if the launch asks for it.
+void tell_where_asked(ir::Function& f, Value launch_word) {
+  Builder b = before_all(f);
+  const Value bit = b.constant_int(Elem::I32, std::int64_t{1} << kTellBit);  // the highest of its bits
+  const Value asked = compared(b, ir::ComparisonPredicate::GreaterEqual, launch_word, bit);
+  Operation* branch = b.create(Op::If, {asked}, {});
+  Builder tells(branch->add_region());
+  tells.loc = b.loc;
+  create(tells, Op::GdcLaunchDependentsTko);
+  tells.create(Op::Yield, {}, {});
+  Builder other(branch->add_region());
+  other.loc = b.loc;
+  other.create(Op::Yield, {}, {});
+}
+
+}  // namespace
+
+void overlap_launches(ir::Function& f, const Target& target, const Tuning& tuning, Choices& choices) {
+  const Overlap how = tuning.overlap;
+  if (how == Overlap::Never || target.sm < kFirstSm || target.bytecode_minor < kFirstBytecodeMinor) return;
+  if (!can_wait(f)) return;
+  choices.overlaps = true;
+  const bool tells = how == Overlap::Always || (how == Overlap::WhereItPays && gains_by_telling(f));
+  if (tuning.early_reads) choices.early_reads = wait_behind_reads(f);
+  choices.launch_word = !choices.early_reads.empty();
+  if (choices.early_reads.empty()) wait_first(f);
+  if (tells) {
+    Builder b = before_all(f);
+    create(b, Op::GdcLaunchDependentsTko);
+  } else if (tuning.early_reads && how == Overlap::WhereItPays) {
+    if (!choices.launch_word) f.body().add_arg(Type::tile(Elem::I32));
+    choices.launch_word = true;
+    tell_where_asked(f, f.body().arg(f.body().num_args() - 1));
+  }
 }
 
 }  // namespace tessera::passes

@@ -126,14 +126,6 @@ bool is_simple(const Operation& loop) {
   return end && end->op() == Op::Continue && !leaves_early(loop);
 }
 
-Value less(Builder& b, Value x, Value y) {
-  return b
-      .create(Op::CmpI, {x, y}, {x.type().with_element(ir::Elem::I1)},
-              {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
-               {AttrName::signedness, ir::Signedness::Signed}})
-      ->result();
-}
-
 bool is_branch(const Operation& op) { return op.op() == Op::If || op.op() == Op::For || op.op() == Op::Loop; }
 
 /// Where in an iteration the next product is issued: behind this operation, or first (null). The assembler moves no
@@ -163,7 +155,8 @@ void rotate(Operation& loop, Operation& product, const Slice& slice) {
   const std::vector<Value> inits = loop.group("initValues");
   std::vector<ir::Type> types;
   for (const Value v : inits) types.push_back(v.type());
-  Operation* branch = b.create(Op::If, std::vector<Value>{less(b, low, high)}, types);
+  Operation* branch =
+      b.create(Op::If, std::vector<Value>{compared(b, ir::ComparisonPredicate::Less, low, high)}, types);
   Block& run = branch->add_region();
   Block& skip = branch->add_region();
   b.set_to_end(skip);

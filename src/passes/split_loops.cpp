@@ -272,12 +272,7 @@ class Splitter {
   Value max(Value x, Value y) { return signed_op(Op::MaxI, x, y); }
   Value both(Value x, Value y, Op op) { return !x ? y : !y ? x : signed_op(op, x, y); }
   Value select(Value c, Value x, Value y) { return b_.create(Op::Select, {c, x, y}, {x.type()})->result(); }
-  Value compare(Value x, Value y, ComparisonPredicate p) {
-    return b_
-        .create(Op::CmpI, {x, y}, {x.type().with_element(Elem::I1)},
-                {{AttrName::comparison_predicate, p}, {AttrName::signedness, ir::Signedness::Signed}})
-        ->result();
-  }
+  Value compare(Value x, Value y, ComparisonPredicate p) { return compared(b_, p, x, y); }
 
   Operation& loop_;
   Builder b_;

@@ -57,6 +57,13 @@ Value iota_along(ir::Builder& b, std::int64_t extent, std::size_t axis, std::siz
   return b.create(Op::Reshape, {flat}, {flat.type().with_shape(shape)})->result();
 }
 
+Value compared(ir::Builder& b, ir::ComparisonPredicate how, Value x, Value y) {
+  return b
+      .create(Op::CmpI, {x, y}, {x.type().with_element(ir::Elem::I1)},
+              {{ir::AttrName::comparison_predicate, how}, {ir::AttrName::signedness, ir::Signedness::Signed}})
+      ->result();
+}
+
 Value as_i64(ir::Builder& b, Value v, ir::Signedness sign) {
   if (v.type().elem() == ir::Elem::I64) return v;
   return b.create(Op::ExtI, {v}, {v.type().with_element(ir::Elem::I64)}, {{ir::AttrName::signedness, sign}})->result();

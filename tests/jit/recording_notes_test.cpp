@@ -162,6 +162,7 @@ class RecordingNotesTest : public testing::Test {
     s.entry = "entry";
     s.num_args = 3;
     s.starts_early = true;
+    s.launch_word = true;
     s.early_reads = {2, 0};
     s.persistent_blocks = 264;
     s.form = Form::Plain;
@@ -210,6 +211,7 @@ TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
   EXPECT_EQ(known->shape.entry, "entry");
   EXPECT_EQ(known->shape.num_args, 3);
   EXPECT_TRUE(known->shape.starts_early);
+  EXPECT_TRUE(known->shape.launch_word);
   EXPECT_EQ(known->shape.early_reads, (std::vector<int>{2, 0}));
   EXPECT_EQ(known->shape.persistent_blocks, 264u);
   EXPECT_EQ(known->shape.form, Form::Plain);
@@ -302,6 +304,7 @@ TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
   EXPECT_TRUE(kept([](CodeShape& s) { s.early_reads = {s.num_args - 1}; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {s.num_args}; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {-1}; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.launch_word = false; })) << "what is settled comes with the launch word";
   EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads.assign(32, 0); }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = 1 << 20; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.entry.clear(); }));

@@ -45,21 +45,23 @@ void expect_equal(const std::vector<T>& expected, const std::vector<T>& found) {
 template <auto K, class... A>
 std::unique_ptr<ir::Module> expect_same(cpu::Grid grid, const A&... arguments) {
   lang::Trace t = lang::trace<K>();
-  const auto run = [&](const ir::Module& module) {
+  const auto run = [&](const ir::Module& module, bool launch_word = false) {
     std::tuple<A...> copies{arguments...};
     Slots slots;
     std::apply([&](auto&... a) { (slots.add(a), ...); }, copies);
+    if (launch_word) slots.add(0);
     cpu::Program::compile(module)->run(grid, slots.values());
     return copies;
   };
   const auto expected = run(*t.module);
   auto optimized = ir::clone(*t.module);
-  passes::optimize(*optimized, {90, 132});
+  const bool launch_word = passes::optimize(*optimized, {90, 132}).launch_word;
   EXPECT_EQ(problems(*optimized), "");
-  const auto found = run(*optimized);
+  const auto found = run(*optimized, launch_word);
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (expect_equal(std::get<I>(expected).data, std::get<I>(found).data), ...);
-  }(std::index_sequence_for<A...>{});
+  }
+  (std::index_sequence_for<A...>{});
   return optimized;
 }
 

@@ -19,10 +19,14 @@ const passes::Target kHopper{90, 132};
 
 /// The arguments that are read early; the module stays legal.
 std::vector<int> early_reads(Kernel& k, ir::Function& f) {
-  std::vector<int> early{-1};
-  EXPECT_TRUE(passes::overlap_launches(f, kHopper, passes::Overlap::WaitOnly, &early));
+  passes::Tuning tuning;
+  tuning.overlap = passes::Overlap::WaitOnly;
+  passes::Choices choices;
+  passes::overlap_launches(f, kHopper, tuning, choices);
+  EXPECT_TRUE(choices.overlaps);
+  EXPECT_EQ(choices.launch_word, !choices.early_reads.empty());
   EXPECT_EQ(problems_of(k.module), "");
-  return early;
+  return choices.early_reads;
 }
 
 /// How far the kernels before this one have got when `token` is there.
@@ -230,7 +234,8 @@ TEST(EarlyReads, WaitsFirstWhereTheBitsDoNotSuffice) {
   EXPECT_EQ(early_reads(k, k.function()), std::vector<int>{});
 }
 
-TEST(EarlyReads, OptimizeDoesSoWhereItIsAsked) {
+TEST(EarlyReads, OptimizeDoesSoUnlessItIsAskedNotTo) {
+  EXPECT_TRUE(passes::Tuning{}.early_reads);
   for (const bool asked : {false, true}) {
     Walk walk;
     walk.function();

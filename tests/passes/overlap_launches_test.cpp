@@ -18,10 +18,14 @@ const passes::Target kHopper{90, 132};
 
 bool overlapped(Kernel& k, ir::Function& f, const passes::Target& target = kHopper) {
   const std::string before = k.text();
-  const bool changed = passes::overlap_launches(f, target);
+  passes::Tuning tuning;
+  tuning.early_reads = false;
+  passes::Choices choices;
+  passes::overlap_launches(f, target, tuning, choices);
   EXPECT_EQ(problems_of(k.module), "");
-  EXPECT_EQ(changed, k.text() != before);
-  return changed;
+  EXPECT_EQ(choices.overlaps, k.text() != before);
+  EXPECT_FALSE(choices.launch_word);
+  return choices.overlaps;
 }
 
 /// True if `op` is ordered behind the wait: its token, or that of what it waits for, is the wait's.
@@ -100,19 +104,40 @@ TEST(OverlapLaunches, NotAKernelThatTouchesNoMemory) {
 
 TEST(OverlapLaunches, OptimizeStartsEarlyAndTellsAsItIsAsked) {
   using passes::Overlap;
-  for (const auto& [wanted, waits, tells] : {std::tuple{Overlap::Never, 0u, 0u},
-                                             {Overlap::WhereItPays, 1u, 0u},
-                                             {Overlap::Always, 1u, 1u},
-                                             {Overlap::WaitOnly, 1u, 0u}}) {
-    Accesses a;
-    passes::Tuning tuning;
-    tuning.overlap = wanted;
-    const passes::Choices choices = passes::optimize(a.k.module, kHopper, &tuning);
-    EXPECT_EQ(problems_of(a.k.module), "");
-    EXPECT_EQ(choices.overlaps, waits > 0);
-    EXPECT_EQ(count(*a.f, Op::GdcWaitTko), waits);
-    EXPECT_EQ(count(*a.f, Op::GdcLaunchDependentsTko), tells);
+  for (const bool early : {false, true}) {
+    for (const auto& [wanted, waits, tells] : {std::tuple{Overlap::Never, 0u, 0u},
+                                               {Overlap::WhereItPays, 1u, early ? 1u : 0u},
+                                               {Overlap::Always, 1u, 1u},
+                                               {Overlap::WaitOnly, 1u, 0u}}) {
+      Accesses a;
+      passes::Tuning tuning;
+      tuning.overlap = wanted;
+      tuning.early_reads = early;
+      const passes::Choices choices = passes::optimize(a.k.module, kHopper, &tuning);
+      EXPECT_EQ(problems_of(a.k.module), "");
+      EXPECT_EQ(choices.overlaps, waits > 0);
+      EXPECT_EQ(choices.launch_word, early && wanted == Overlap::WhereItPays);
+      EXPECT_EQ(count(*a.f, Op::GdcWaitTko), waits);
+      EXPECT_EQ(count(*a.f, Op::GdcLaunchDependentsTko), tells);
+    }
   }
+}
+
+TEST(OverlapLaunches, WhetherBlocksTellComesWithTheLaunch) {
+  Accesses a;
+  const std::size_t arguments = a.f->body().num_args();
+  passes::Choices choices;
+  passes::overlap_launches(*a.f, kHopper, passes::Tuning{}, choices);
+  EXPECT_EQ(problems_of(a.k.module), "");
+  EXPECT_TRUE(choices.launch_word);
+  EXPECT_TRUE(choices.early_reads.empty()) << "its loop writes";
+  ASSERT_EQ(a.f->body().num_args(), arguments + 1);
+  const Operation* tells = first(*a.f, Op::GdcLaunchDependentsTko);
+  ASSERT_EQ(tells->parent_op()->op(), Op::If);
+  const Operation* asked = tells->parent_op()->operand(0).def();
+  EXPECT_EQ(asked->operand(0), a.f->body().arg(arguments));
+  EXPECT_EQ(asked->enum_attr<ir::ComparisonPredicate>(ir::AttrName::comparison_predicate),
+            ir::ComparisonPredicate::GreaterEqual);
 }
 
 /// Blocks that each load and store a tile of so many integers, and add one that all blocks load.
@@ -140,7 +165,9 @@ TEST(OverlapLaunches, LongBlocksOfOneStepTellTheirSuccessor) {
        {std::tuple{128, false, 0u}, {512, false, 0u}, {8192, false, 1u}, {128, true, 0u}, {8192, true, 0u}}) {
     Kernel k;
     const ir::Function& f = tiles(k, elements, loop);
-    EXPECT_TRUE(passes::optimize(k.module, kHopper).overlaps) << elements;
+    passes::Tuning tuning;
+    tuning.early_reads = false;
+    EXPECT_TRUE(passes::optimize(k.module, kHopper, &tuning).overlaps) << elements;
     EXPECT_EQ(count(f, Op::GdcWaitTko), 1u) << elements;
     EXPECT_EQ(count(f, Op::GdcLaunchDependentsTko), tells) << elements << (loop ? " in a loop" : "");
   }

@@ -155,7 +155,9 @@ Outcome run(const lang::Trace& trace, Form form, std::vector<Placed> tensors, st
   const auto module = ir::clone(*trace.module);
   ir::Function& f = *module->functions.front();
   if (form != Form::Recorded) passes::watch_writes(f, tensors_of(trace));
-  if (form == Form::Optimized) passes::optimize(*module, {90, 132});
+  passes::Tuning tuning;
+  tuning.early_reads = false;  // as the pipeline does in checked mode
+  if (form == Form::Optimized) passes::optimize(*module, {90, 132}, &tuning);
   EXPECT_EQ(problems_of(*module), "");
   std::vector<std::uint64_t> slots, shadows;
   std::vector<std::vector<std::uint8_t>> maps, marks;

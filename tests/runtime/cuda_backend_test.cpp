@@ -87,6 +87,7 @@ std::shared_ptr<const Launchable> Rig::load_eager(std::vector<int> early_reads, 
   image.label = "kernel eager";
   image.num_args = 3;
   image.programmatic_launch = true;
+  image.launch_word = true;
   image.early_reads = std::move(early_reads);
   image.raw_writes = raw_writes;
   return load_kernel(device(), image);

@@ -19,7 +19,7 @@ struct CudaEarlyStart : ::testing::Test {
   ~CudaEarlyStart() override { EXPECT_EQ(driver.violation(), ""); }
 };
 
-/// The bits that the last launches of "eager" were given, by the early reads that they led to.
+/// The launch words that the last launches of "eager" were given.
 struct CudaEarlyReads : CudaEarlyStart {
   static inline std::vector<std::uint64_t> bits;
   Stream stream{rig.device()};
@@ -33,9 +33,27 @@ struct CudaEarlyReads : CudaEarlyStart {
                                 },
                                 start_eager});
   }
+  static constexpr std::uint64_t kTell = std::uint64_t{1} << kTellBit;
+  /// What was said to be settled.
   std::vector<std::uint64_t> seen() {
     driver.run_all();
+    for (std::uint64_t& word : bits) word &= ~kTell;
     return std::exchange(bits, {});
+  }
+  /// Which launches were to tell.
+  std::vector<bool> telling() {
+    driver.run_all();
+    std::vector<bool> tell;
+    for (const std::uint64_t word : std::exchange(bits, {})) tell.push_back((word & kTell) != 0);
+    return tell;
+  }
+  /// Of so many blocks: the fake GPU has 160 multiprocessors.
+  void mix_large(const std::shared_ptr<const Launchable>& kernel, const StorageRef& to, const StorageRef& from,
+                 std::uint32_t blocks = 161) {
+    const std::array<std::uint64_t, 3> args{reinterpret_cast<std::uintptr_t>(to->data()),
+                                            reinterpret_cast<std::uintptr_t>(from->data()), 0};
+    const std::array<Access, 2> accesses{{{to, AccessMode::ReadWrite}, {from, AccessMode::Read}}};
+    stream.core()->submit({kernel, {blocks}, args, accesses, "kernel mix", {}});
   }
 };
 
@@ -98,6 +116,40 @@ TEST_F(CudaEarlyReads, NotOfForeignMemory) {
   rig.mix(kernel, stream, y, f);
   rig.mix(kernel, stream, y, f);
   EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3, 0})) << "its owner may write it in the same stream";
+}
+
+TEST_F(CudaEarlyReads, ToldWhereTheSuccessorReadAllEarlyTheLastTime) {
+  const auto kernel = rig.load_eager({1});  // x alone: y is written by each launch
+  for (int i = 0; i < 4; ++i) mix_large(kernel, y, x);
+  EXPECT_EQ(telling(), (std::vector<bool>{false, false, true, true})) << "the second is the first successor";
+  for (int i = 0; i < 2; ++i) mix_large(kernel, z, y), mix_large(kernel, y, z);
+  EXPECT_EQ(telling(), (std::vector<bool>{true, false, false, false})) << "each reads what the one before wrote";
+}
+
+TEST_F(CudaEarlyReads, SmallKernelsFindRoomWithoutReadingEarly) {
+  const auto part = rig.load_eager({1}), sum = rig.load_eager({1});
+  const auto round = [&](std::uint32_t blocks) {
+    mix_large(part, y, x);
+    mix_large(sum, z, y, blocks);
+  };
+  for (int i = 0; i < 3; ++i) round(160);
+  EXPECT_EQ(telling(), (std::vector<bool>{false, false, true, true, true, true}))
+      << "the next part comes in beside the small sum";
+  for (int i = 0; i < 3; ++i) round(161);
+  EXPECT_EQ(telling(), (std::vector<bool>{true, true, false, true, false, true}));
+}
+
+TEST_F(CudaEarlyReads, NobodyIsToldOfWhatDoesNotStartEarly) {
+  const auto kernel = rig.load_eager({1}), plain = rig.load("mix");
+  const StorageRef other = rig.make(4);
+  for (int i = 0; i < 3; ++i) mix_large(kernel, y, x), mix_large(plain, z, x);
+  EXPECT_EQ(telling(), (std::vector<bool>{false, false, false})) << "its code does not wait";
+  for (int i = 0; i < 3; ++i) {
+    mix_large(kernel, y, x);
+    rig.read(other);  // nothing on the stream
+    stream.synchronize();
+  }
+  EXPECT_EQ(telling(), (std::vector<bool>{false, false, true})) << "the host's waiting does not make it another stream";
 }
 
 TEST_F(CudaEarlyReads, ArgumentsThatAreNone) {

@@ -1,5 +1,6 @@
 // The passes between a recording whose claims are applied and code generation, as one call.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -20,7 +21,7 @@ enum class AccessPath : std::uint8_t {
 /// that their successor may be scheduled beside them (docs/compiler/overlap_launches.md).
 enum class Overlap : std::uint8_t {
   Never,
-  WhereItPays,  ///< starts early; tells if its blocks have one step and move much
+  WhereItPays,  ///< starts early; tells if its blocks have one step and move much, or if the launch asks for it
   Always,       ///< starts early and tells
   WaitOnly,     ///< starts early
 };
@@ -39,9 +40,15 @@ struct Tuning {
   bool order_blocks = true;
   bool choose_hints = true;  ///< false: warps, CTAs, occupancy and latency are left to the assembler unless set here
   Overlap overlap = Overlap::WhereItPays;
-  bool early_reads = false;  ///< with overlap: what nothing in flight writes is read before the wait
+  bool early_reads = true;  ///< with overlap: the launch says what may be read before the wait, and when to tell
   bool operator==(const Tuning&) const = default;
 };
+
+/// A launch word, what a launch knows and the code does not: an i32 that is never negative. Bit n: nothing that may
+/// still run writes the n-th tensor that the kernel reads early. kTellBit: the next kernel of the stream is expected to
+/// gain by being scheduled beside this one.
+inline constexpr int kTellBit = 30;
+inline constexpr std::size_t kMostEarlyReads = kTellBit;
 
 /// What was decided for a kernel.
 struct Choices {
@@ -53,8 +60,10 @@ struct Choices {
   int persistent_blocks = 1;
   /// The kernel waits by itself for what precedes it in its stream, so it may be launched before that has ended.
   bool overlaps = false;
-  /// Not empty: the entry has one more argument, an i32 of bits, and reads the tensor whose address is its argument
-  /// early_reads[n] before that wait where bit n is set.
+  /// The entry has one more argument, the launch word.
+  bool launch_word = false;
+  /// The entry reads the tensor whose address is its argument early_reads[n] before that wait where bit n of the launch
+  /// word is set. At most kMostEarlyReads; empty without a launch word.
   std::vector<int> early_reads = {};
   bool operator==(const Choices&) const = default;
 };

@@ -64,10 +64,9 @@ bool check_index_arithmetic(ir::Function&);
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 
 /// Lets the kernel start before its predecessor in the stream has ended: it waits by itself before its first access of
-/// memory. Needs sm_90 and bytecode 13.4. True if it does now: it may be launched with programmatic serialization.
-/// `how` (not Never) says whether its blocks allow the next kernel to be scheduled when they start.
-bool overlap_launches(ir::Function&, const Target&, Overlap how = Overlap::WhereItPays,
-                      std::vector<int>* early = nullptr);
+/// memory that something in flight may write. Needs sm_90 and bytecode 13.4. Follows Tuning::overlap and early_reads;
+/// sets Choices::overlaps, launch_word and early_reads.
+void overlap_launches(ir::Function&, const Target&, const Tuning&, Choices&);
 
 /// Reverses the numbers of the blocks where their work rises with them. After choose_hints. True if it did.
 bool order_blocks(ir::Function&);

@@ -86,14 +86,19 @@ struct KernelImage {
   /// the shadow (Storage::shadow) of the byte of the element that the watched argument points to; 0 where there is no
   /// shadow.
   std::vector<WatchedArgument> watched{};
-  /// Not empty: before that wait the kernel may read the tensors whose addresses are these arguments, and takes one
-  /// more argument, right behind those: an i32 whose bit n is set if nothing that may still run writes the tensor
-  /// at argument early_reads[n]; the other bits are 0. At most kMostEarlyReads.
+  /// Right behind those the kernel takes one more argument, the launch word: an i32 whose bit n is set if nothing that
+  /// may still run writes the tensor at argument early_reads[n], and kTellBit if the next kernel of the stream is
+  /// expected to gain by being scheduled beside this one. The other bits are 0. The code allows that then
+  /// (griddepcontrol.launch_dependents).
+  bool launch_word = false;
+  /// Before that wait the kernel may read the tensors whose addresses are these arguments, where the launch word has
+  /// their bit. At most kMostEarlyReads; none without a launch word.
   std::vector<int> early_reads = {};
   /// The kernel may write memory that is not of the tensors it is launched with (raw pointers).
   bool raw_writes = false;
 };
-inline constexpr std::size_t kMostEarlyReads = 31;
+inline constexpr int kTellBit = 30;
+inline constexpr std::size_t kMostEarlyReads = kTellBit;
 
 inline constexpr int kMaxArguments = 500;  ///< 4 KB of parameters are what every driver takes: 512 slots of 8 bytes
 

@@ -38,6 +38,8 @@ std::string suspects_text(const std::vector<LaunchLog::Entry>& running) {
 
 Context::Context(const Driver& driver, int ordinal) : driver_(driver), name_(concat("cuda:", ordinal)) {
   check(driver.cuDeviceGet(&device_, ordinal), "cuDeviceGet", "opening the GPU");
+  check(driver.cuDeviceGetAttribute(&multiprocessors_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_),
+        "cuDeviceGetAttribute", "opening the GPU");
   check(driver.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain", "making a context");
 }
 

@@ -36,6 +36,7 @@ class Context {
   CUdevice device() const noexcept { return device_; }
   CUcontext handle() const noexcept { return context_; }
   const std::string& name() const noexcept { return name_; }  ///< "cuda:0"
+  int multiprocessors() const noexcept { return multiprocessors_; }
 
   /// Throws DeviceError unless the call succeeded: the driver's name and text for the result, the call, its purpose,
   /// and what to do. After a fault that ended the context, every failure is reported as that fault.
@@ -60,6 +61,7 @@ class Context {
   const Driver& driver_;
   std::string name_;
   CUdevice device_ = 0;
+  int multiprocessors_ = 0;
   CUcontext context_ = nullptr;
   mutable std::mutex mutex_;  // tracks_, and the making of the first cause
   mutable std::vector<std::weak_ptr<const Track>> tracks_;

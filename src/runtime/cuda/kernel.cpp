@@ -1,6 +1,7 @@
 // Loading cubins and launching their kernels.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <new>
 
@@ -64,6 +65,7 @@ class CudaKernel final : public Launchable {
         watched_(image.watched),
         starts_early_(image.programmatic_launch && waits_for_predecessor(image.cubin)),
         raw_writes_(image.raw_writes),
+        launch_word_(image.launch_word),
         early_reads_(image.early_reads),
         checks_(image.error_record ? std::make_shared<const std::vector<Check>>(image.checks) : nullptr) {
     check(context.driver().cuModuleGetFunction(&function_, module_.get(), image.entry.c_str()), "cuModuleGetFunction",
@@ -92,10 +94,11 @@ class CudaKernel final : public Launchable {
     // Behind anything but a kernel (a wait for another stream, a copy) an early start gains nothing, and nothing has to
     // be known of what the driver makes of it.
     const bool early = starts_early_ && state != nullptr && state->behind_kernel();
-    std::uint64_t settled = 0;  // a slot like the others: the kernel reads its lower half
-    if (!early_reads_.empty()) {
-      settled = settled_bits(c.args, early ? state : nullptr);
-      pointers[count++] = &settled;
+    const std::uint32_t settled = settled_bits(c.args, early ? state : nullptr);
+    std::uint64_t launch_word = settled;  // a slot like the others: the kernel reads its lower half
+    if (launch_word_) {
+      if (state != nullptr && may_tell(c.grid) && state->successor_gains(id_)) launch_word |= 1u << kTellBit;
+      pointers[count++] = &launch_word;
     }
     if (checks_) {
       if (state == nullptr)
@@ -104,7 +107,7 @@ class CudaKernel final : public Launchable {
       pointers[count++] = &record;
     }
     start(c, pointers.data(), state != nullptr ? state->submission().where : SourceLocation(), early);
-    if (state != nullptr) state->enqueued_kernel(early, raw_writes_);
+    if (state != nullptr) state->enqueued_kernel({id_, early, raw_writes_, gains_beside_another(c.grid, settled)});
   }
 
  private:
@@ -135,6 +138,17 @@ class CudaKernel final : public Launchable {
       if (state == nullptr || state->settled(address)) bits |= std::uint32_t{1} << i;
     }
     return bits;
+  }
+  /// Blocks find room beside another kernel's wherever they go. What comes behind them may follow.
+  bool is_small(const LaunchGrid& grid) const noexcept {
+    return std::uint64_t{grid.x} * grid.y * grid.z <= static_cast<std::uint64_t>(context_.multiprocessors());
+  }
+  /// Telling makes a block's start slower, which many short ones would feel.
+  bool may_tell(const LaunchGrid& grid) const noexcept { return !early_reads_.empty() || is_small(grid); }
+  /// Blocks that wait for the predecessor's end fill the processors unevenly; those that read meanwhile gain.
+  bool gains_beside_another(const LaunchGrid& grid, std::uint32_t settled) const noexcept {
+    const bool reads = !early_reads_.empty() && settled == (std::uint32_t{1} << early_reads_.size()) - 1;
+    return reads || is_small(grid);
   }
   void start(const LaunchContext& c, void** arguments, SourceLocation where, bool early) const {
     const auto stream = static_cast<CUstream>(c.native_queue);
@@ -167,13 +181,19 @@ class CudaKernel final : public Launchable {
     return value;
   }
 
+  static std::uint64_t next_id() noexcept {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+
   const Context& context_;
+  const std::uint64_t id_ = next_id();
   std::string label_;
   Module module_;
   CUfunction function_ = nullptr;
   std::size_t num_args_;
   std::vector<WatchedArgument> watched_;
-  bool starts_early_, raw_writes_;
+  bool starts_early_, raw_writes_, launch_word_;
   std::vector<int> early_reads_;
   std::shared_ptr<const std::vector<Check>> checks_;
   KernelResources resources_;
@@ -187,7 +207,7 @@ std::shared_ptr<const Launchable> load_kernel(Device device, const KernelImage& 
     throw CompileError(concat(image.label, ": ", arguments, " arguments; a kernel takes at most ", kMaxArguments,
                               ". Use fewer tensors."));
   for (const int slot : image.early_reads) {
-    if (slot < 0 || slot >= image.num_args || image.early_reads.size() > kMostEarlyReads)
+    if (slot < 0 || slot >= image.num_args || image.early_reads.size() > kMostEarlyReads || !image.launch_word)
       throw CompileError(concat(image.label, ": argument ", slot, " of ", image.num_args, " cannot be read early"));
   }
   if (const std::string fault = image_fault(image.cubin); !fault.empty())

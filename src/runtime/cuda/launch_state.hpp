@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/cuda/outcomes.hpp"
+#include "runtime/cuda/successors.hpp"
 #include "tessera/runtime/storage.hpp"
 
 namespace tessera::runtime::cuda {
@@ -13,16 +14,25 @@ namespace tessera::runtime::cuda {
 /// What a queue knows of its stream between two pieces of work.
 struct StreamState {
   const StreamCore* stream = nullptr;
-  bool kernel_is_last = false;   ///< nothing that orders later work stands behind the last kernel
-  std::uint64_t ended = 0;       ///< the work up to here has ended when the last kernel starts
-  std::uint64_t raw_writes = 0;  ///< the last kernel that may write where none of its tensors is
+  bool kernel_is_last = false;    ///< nothing that orders later work stands behind the last kernel
+  std::uint64_t last_kernel = 0;  ///< its KernelLaunch::id
+  std::uint64_t ended = 0;        ///< the work up to here has ended when the last kernel starts
+  std::uint64_t raw_writes = 0;   ///< the last kernel that may write where none of its tensors is
+};
+
+/// What a kernel says of its launch.
+struct KernelLaunch {
+  std::uint64_t id = 0;     ///< one for each loaded kernel, from 1 on
+  bool early = false;       ///< it may start before its predecessor has ended
+  bool raw_writes = false;  ///< it may write where none of its tensors is
+  bool gains = false;       ///< by being scheduled beside its predecessor
 };
 
 /// Behind LaunchContext::native_launch while a CudaQueue launches.
 class LaunchState {
  public:
-  LaunchState(Outcomes& outcomes, const Submission& submission, const StreamState& stream)
-      : outcomes_(outcomes), submission_(submission), stream_(stream) {}
+  LaunchState(Outcomes& outcomes, const Submission& submission, const StreamState& stream, const Successors& successors)
+      : outcomes_(outcomes), submission_(submission), stream_(stream), successors_(successors) {}
   ~LaunchState() {
     if (outcome_) outcomes_.abandon(*outcome_);
   }
@@ -42,13 +52,17 @@ class LaunchState {
     }
     return false;
   }
+  /// What comes behind this kernel is expected to gain by being scheduled beside it.
+  bool successor_gains(std::uint64_t id) const noexcept { return successors_.gained_behind(id); }
   /// The work says that it is a kernel, which it has enqueued.
-  void enqueued_kernel(bool early, bool raw_writes) noexcept { kernel_ = Enqueued{early, raw_writes}; }
+  void enqueued_kernel(const KernelLaunch& kernel) noexcept { kernel_ = kernel; }
   /// What the stream knows when the work has been enqueued as the piece `number`.
-  StreamState after(std::uint64_t number) const noexcept {
+  StreamState after(std::uint64_t number, Successors& successors) const noexcept {
     StreamState next = stream_;
     next.kernel_is_last = kernel_.has_value();
     if (!kernel_) return next;
+    if (stream_.kernel_is_last) successors.came_behind(stream_.last_kernel, kernel_->early && kernel_->gains);
+    next.last_kernel = kernel_->id;
     if (!kernel_->early) next.ended = number - 1;
     if (kernel_->raw_writes) next.raw_writes = number;
     return next;
@@ -91,11 +105,9 @@ class LaunchState {
   Outcomes& outcomes_;
   const Submission& submission_;
   std::shared_ptr<Outcome> outcome_;  ///< promised
-  struct Enqueued {
-    bool early, raw_writes;
-  };
   const StreamState& stream_;
-  std::optional<Enqueued> kernel_;
+  const Successors& successors_;
+  std::optional<KernelLaunch> kernel_;
 };
 
 }  // namespace tessera::runtime::cuda

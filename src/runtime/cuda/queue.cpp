@@ -79,10 +79,10 @@ class CudaQueue final : public Queue {
     const Current current(context());
     state_.stream = stream_;
     state_.ended = std::max(state_.ended, track_->log.ended());
-    LaunchState state(backend_.outcomes(), submission, state_);
+    LaunchState state(backend_.outcomes(), submission, state_, successors_);
     state.inherit();
     submission.work->launch({submission.grid, submission.args, submission.accesses, handle_, &state});
-    state_ = state.after(number);
+    state_ = state.after(number, successors_);
     state.enqueued(track_, number, observer_);
     track_->log.add(submission.label, submission.where, number);
     last_ = number;
@@ -147,6 +147,7 @@ class CudaQueue final : public Queue {
   CUstream handle_ = nullptr;
   std::uint64_t last_ = 0;  ///< the number of the last piece of work
   StreamState state_;
+  Successors successors_;
 };
 
 }  // namespace

@@ -50,7 +50,9 @@ inline void run_scaled(const fake::Call& call, float factor, std::int32_t* recor
 }
 inline void run_twice(const fake::Call& call) { run_scaled(call, 2, nullptr); }
 inline void run_bundled(const fake::Call& call) { run_scaled(call, 4, nullptr); }
-inline void run_careful(const fake::Call& call) { run_scaled(call, 2, reinterpret_cast<std::int32_t*>(call.args[6])); }
+inline void run_careful(const fake::Call& call) {
+  run_scaled(call, 2, reinterpret_cast<std::int32_t*>(call.args[7]));  // behind the launch word
+}
 inline void run_dealt(const fake::Call& call) {
   last_grid = call.grid[0];
   auto* y = static_cast<float*>(call.memory(0, call.args[1] * 4));
@@ -110,7 +112,7 @@ struct Machine {
     driver.add_kernel("twice", {6, run_twice});
     driver.add_kernel("bundled", {6, run_bundled});
     driver.add_kernel("bundled_plain", {6, run_bundled});
-    driver.add_kernel("careful", {7, run_careful});
+    driver.add_kernel("careful", {8, run_careful});
     driver.add_kernel("dealt", {3, run_dealt});
     backend = std::make_unique<runtime::cuda::CudaBackend>(driver.table(), 0);
     set_default_device(device());

@@ -11,14 +11,16 @@ with d = 256), and for d = 64 and 128 the last tile of keys in the loop or behin
 
 small_m: products of 256 and 512 rows: fewer tiles than multiprocessors, or a short last wave; sums in parts.
 
+layers: products of transformer layers in which cuBLAS is ahead: tiles, and sums in parts where there are few rows.
+
 ragged: a product whose extents are multiples of 8 alone.
 
 attention: tiles, pairs of processors that share keys, and what a pass does: products one step ahead (pipeline=0: not),
 the masked keys in a loop of their own (split=0: not), long blocks first (order=0: not). tile= is the plain kernel with
 a running maximum.
 
-early: what nothing in flight writes is read before the wait for the predecessor (off by default, not measured yet); with
-overlap=2 the predecessor also lets it be scheduled beside it.
+early: what nothing in flight writes is read before the wait for the predecessor, and where that gained the last time the
+predecessor lets it be scheduled beside it; without (early=0), and with a predecessor that always does (overlap=2).
 
 decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes, and for
 one kernel of each kind what starting before the predecessor's end gives (overlap=0: without).
@@ -88,6 +90,23 @@ def small_m():
         yield gemm(256, n, k, forms)
 
 
+def layers():
+    tiles = [
+        "tile=256x256x64 | latency=4,6",
+        "tile=128x256x64",
+        "tile=128x320x64",
+        "tile=256x128x64",
+        "tile=128x128x64",
+        "tile=256x192x64 form=blocks",
+    ]
+    split = ["tile=128x160x64 parts=2", "tile=128x128x64 parts=2,3", "tile=128x192x64"]
+    for m, n, k in ((512, 19456, 2560), (512, 5120, 8192), (512, 5120, 25600), (256, 5120, 8192), (256, 5120, 25600)):
+        yield gemm(m, n, k, tiles + split)
+    for m, n, k in ((2048, 6144, 2560), (2048, 2560, 9728), (2048, 2560, 4096), (2048, 10240, 5120), (8192, 6144, 2560),
+                    (8192, 2560, 4096), (8192, 2560, 9728), (8192, 10240, 5120)):
+        yield gemm(m, n, k, tiles)
+
+
 def ragged():
     tiles = ("128x256", "128x320", "256x192", "128x128", "256x256")
     forms = [f"tile={tile}x64 form={form}" for tile in tiles for form in ("blocks", "persistent")]
@@ -110,7 +129,7 @@ def early():
                  "gemm m=512 n=2560 k=4096 dtype=bf16 layout=NT", "softmax rows=5341 columns=50257",
                  "attention batch=8 heads=8 length=2048 d=256 causal=1",
                  "attention batch=2 heads=16 length=8192 d=128 causal=0"):
-        yield f"{case} : ; | early=1; | early=1 overlap=2"
+        yield f"{case} : ; | early=0; | overlap=2"
 
 
 def overlap():
@@ -166,6 +185,7 @@ PRESETS = {
     "layer_norm": [*layer_norm()],
     "short_causal": [*short_causal()],
     "small_m": [*small_m()],
+    "layers": [*layers()],
     "ragged": [*ragged()],
     "attention": [*attention()],
     "decode": [*decoding(), *overlap()],

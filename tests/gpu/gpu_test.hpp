@@ -3,6 +3,8 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 #include "gpu/sides.hpp"
 
 namespace gpu_test {
@@ -26,7 +28,10 @@ class Gpu : public testing::Test {
  protected:
   void SetUp() override {
     if (unusable().empty()) return;
-    if (std::getenv("TESSERA_DEVICE")) FAIL() << unusable();
+    if (std::getenv("TESSERA_DEVICE")) {
+      std::fprintf(stderr, "%s\n", unusable().c_str());  // a death test's child is seen by its stderr alone
+      FAIL() << unusable();
+    }
     GTEST_SKIP() << "needs a GPU: " << unusable();
   }
 };

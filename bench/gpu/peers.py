@@ -33,14 +33,20 @@ TOLERANCE = 1e-2  # of a peer's 16-bit results, relative norm
 class Bench:
     """gpu_bench as a co-process; restarted when it dies or does not answer in time."""
 
-    def __init__(self, program, device, ms):
+    def __init__(self, program, device, ms, tuning=""):
         self.command = [program, "--device", device, "--ms", str(ms), "--serve"]
+        self.environment = dict(os.environ, TESSERA_TUNING=tuning) if tuning else None
         self.process = None
         self.description = ""
 
     def start(self):
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr, text=True
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=sys.stderr,
+            text=True,
+            env=self.environment,
         )
         self.description = self.answer(120).get("device", "")
 
@@ -88,16 +94,17 @@ def twin_case(case):
     return dataclasses.replace(case, name=case.name + "_unsafe", arguments=arguments).command()
 
 
-def warm_one(program, device, case, extra):
-    """Runs the case (and its peer of ours) once in a process of its own; the problem, or nothing."""
+def warm_one(program, device, case):
+    """Runs the case (and its peers of ours) once, each in a process of its own; the problems, or nothing."""
     problems = []
-    for command in [case.command()] + extra:
+    for command, tuning in [(case.command(), "")] + list(own_peers(case).values()):
         try:
             done = subprocess.run(
                 [program, "--device", device, "--ms", "0", "run"] + command.split(),
                 capture_output=True,
                 text=True,
                 timeout=120,
+                env=dict(os.environ, TESSERA_TUNING=tuning) if tuning else None,
             )
             answer = (
                 json.loads(done.stdout)
@@ -114,10 +121,9 @@ def warm_one(program, device, case, extra):
 
 
 def own_peers(case):
-    return {
-        "read": read_case(case) if "read" in case.peers else "",
-        "twin": twin_case(case) if "twin" in case.peers else "",
-    }
+    """{peer: (command of gpu_bench, TESSERA_TUNING)} of those that are ours."""
+    known = {"read": (read_case, ""), "twin": (twin_case, ""), plan.IN_A_CHAIN: (plan.Case.command, plan.CHAIN_TUNING)}
+    return {peer: (make(case), tuning) for peer, (make, tuning) in known.items() if peer in case.peers}
 
 
 def rates(case, ours, ms):
@@ -145,23 +151,23 @@ def peers_work(case, own, timer, torch_peers, notes, variants):
     return work
 
 
-def take_turns(bench, case, own, work, timer, notes):
+def take_turns(benches, case, own, work, timer, notes):
     """gpu_bench's last answer for the case, and {who: milliseconds of each round}."""
     ours, times = {}, {"tessera": []}
 
     def run_ours():
-        ours.update(bench.run(case.command()))
+        ours.update(benches[""].run(case.command()))
         return None if "failed" in ours else ours["ms"]
 
-    def run_own(peer, command):
-        other = bench.run(command)
+    def run_own(peer, command, tuning):
+        other = benches[tuning].run(command)
         if "failed" in other:
             notes.append(f"{peer}: {other['failed'][:200]}")
         return other.get("ms")
 
     turns = [("tessera", run_ours)]
     turns += [(peer, functools.partial(timer.median, functions)) for peer, functions in work.items()]
-    turns += [(peer, functools.partial(run_own, peer, command)) for peer, command in own.items()]
+    turns += [(peer, functools.partial(run_own, peer, *how)) for peer, how in own.items()]
     for number in range(ROUNDS):
         # In turn from the front and from the back: nobody always runs on the device that another has heated.
         for who, run in turns if number % 2 == 0 else reversed(turns):
@@ -177,12 +183,12 @@ def described(case):
     return {"group": case.group, "name": case.name, "arguments": case.arguments, "requires": case.requires}
 
 
-def measure(bench, case, timer, torch_peers):
-    """One case: rounds of ours and each peer."""
+def measure(benches, case, timer, torch_peers):
+    """One case: rounds of ours and each peer. `benches`: gpu_bench by its TESSERA_TUNING."""
     notes, variants = [], {}
-    own = {k: v for k, v in own_peers(case).items() if v}
+    own = own_peers(case)
     work = peers_work(case, own, timer, torch_peers, notes, variants)
-    ours, times = take_turns(bench, case, own, work, timer, notes)
+    ours, times = take_turns(benches, case, own, work, timer, notes)
     result = described(case) | {"notes": notes}
     if "failed" in ours:
         return result | {"failed": ours["failed"]}
@@ -319,8 +325,7 @@ def warm_up(cases, options):
     with concurrent.futures.ThreadPoolExecutor(processes) as pool:
         jobs = {}
         for c in cases:
-            peers = [x for x in own_peers(c).values() if x]
-            jobs[pool.submit(warm_one, options.bench, options.device, c, peers)] = c.command()
+            jobs[pool.submit(warm_one, options.bench, options.device, c)] = c.command()
         for job in concurrent.futures.as_completed(jobs):
             for problem in job.result():
                 bad.add(jobs[job])
@@ -331,7 +336,8 @@ def warm_up(cases, options):
 
 def measure_all(cases, options, deadline, out):
     """Writes a line for each case; the number of those that no time was left for."""
-    bench = Bench(options.bench, options.device, options.ms)
+    tunings = ("", plan.CHAIN_TUNING)
+    benches = {tuning: Bench(options.bench, options.device, options.ms, tuning) for tuning in tunings}
     torch, torch_peers = load_torch(options.device)
     timer = torch_peers.Timer(options.ms) if torch_peers else None
     left_out = 0
@@ -340,16 +346,17 @@ def measure_all(cases, options, deadline, out):
             left_out += 1
             continue
         try:
-            result = measure(bench, case, timer, torch_peers)
+            result = measure(benches, case, timer, torch_peers)
         except Exception as e:
             result = described(case) | {"failed": f"{type(e).__name__}: {str(e)[:300]}"}
-        result["device"] = bench.description
+        result["device"] = benches[""].description
         result["torch"] = torch.__version__ if torch else ""
         print(json.dumps(result), file=out, flush=True)
         print(short(result), flush=True)
         if torch:
             torch.cuda.empty_cache()
-    bench.close()
+    for bench in benches.values():
+        bench.close()
     return left_out
 
 

@@ -29,9 +29,13 @@ def rate(figure):
 CUTILE = 0.99  # of the fastest kernel of cuTile Python
 
 
+def is_rival(peer):
+    """cuTile Python has a requirement of its own; the rest are our own."""
+    return not peer.startswith("cuTile") and peer != plan.IN_A_CHAIN
+
+
 def peer_ratios(r):
-    """Without cuTile Python, which has a requirement of its own."""
-    return {k: v for k, v in r.get("ratios", {}).items() if not k.startswith("cuTile")}
+    return {k: v for k, v in r.get("ratios", {}).items() if is_rival(k)}
 
 
 def beside_cutile(r):
@@ -96,7 +100,7 @@ def least_ratio(cells):
     """As in geometric_mean, from a row's text; None if the row has none."""
     names = [peer.rsplit(" ", 2)[0] for peer in cells[PEERS].split(", ")] if cells[PEERS] else []
     ratios = [float(x) for x in cells[RATIO].split(", ")] if cells[RATIO] else []
-    kept = [x for name, x in zip(names, ratios) if not name.startswith("cuTile") and x > 0]
+    kept = [x for name, x in zip(names, ratios) if is_rival(name) and x > 0]
     return min(kept) if kept and "wrong result" not in cells else None
 
 
@@ -147,7 +151,9 @@ def section(results, machine, old_text="", commit=""):
         "Written by `scripts/gpu-check.sh` (bench/gpu). Random data beyond L2, device events, medians of five "
         f"rounds that alternate with the peer in the same run{f', PyTorch {torch}' if torch else ''}. "
         "A ratio is the peer's time over ours: above 1 is faster. The machine is that of the last run; the last column "
-        "says of which commit a row is.",
+        "says of which commit a row is. The launches of a measurement are independent of each other, and ours use that; "
+        f"\"{plan.IN_A_CHAIN}\" is without, as where each launch needs the one before "
+        "(docs/compiler/overlap_launches.md).",
         "",
     ]
     if machine:

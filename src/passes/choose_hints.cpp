@@ -37,7 +37,10 @@ constexpr int kMostRowWarps = 8;
 // Odd rows walked in chunks: of 1024, 4097 elements a row, 1 warp: RMS norm 2.94, layer norm 2.41 TB/s, 2 warps: 2.69,
 // 2.21; of 4096, 50257 a row, 16 warps: softmax 2.43, RMS norm 2.41, layer norm 2.22 TB/s, 8 warps: 2.28, 2.19, 2.04.
 constexpr int kOneWarpChunk = 1024, kManyWarpsChunk = 4096, kMostWalkWarps = 16;
-constexpr int kRowRegisters = 16;    // beside what a row kernel keeps: softmax and layer norm of 16384 fit into 64 + 16
+constexpr int kRowRegisters = 16;  // beside what a row kernel keeps: softmax and layer norm of 16384 fit into 64 + 16
+// One warp a block, beside a row: layer norm of 1000 takes 95 registers if nobody says anything (3.72 TB/s), 61 with 32
+// beside its row (4.13), and spills with 16 (3.96). The assembler shares registers out as to blocks of four warps.
+constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4;
 constexpr int kVectorBytes = 16;     // of one load of a thread
 constexpr int kElementsAWarp = 512;  // 16 elements a thread: docs/compiler/choose_hints.md
 
@@ -68,12 +71,13 @@ Choices choose_for_rows(const KernelFacts& facts) {
   }
   // A block that has walked its row waits at a barrier: another has to go on loading.
   if (facts.reduces_after_loop && c.warps >= kMostRowWarps) c.occupancy = 2;
-  if (chained && !facts.narrow && c.warps == kMostRowWarps) {
+  if (chained && !facts.narrow && (c.warps == kMostRowWarps || c.warps == 1)) {
     // Few blocks share a multiprocessor, and while they wait at a barrier they load nothing: one more is worth the
     // registers that the assembler would take for comfort.
     const std::int64_t threads = std::int64_t{c.warps} * 32;
-    const std::int64_t registers = facts.kept_for_later / threads + kRowRegisters;
-    const std::int64_t blocks = kRegisters / (threads * registers);
+    const std::int64_t registers = c.warps == 1 ? facts.largest_tile / threads + kLoneWarpRegisters
+                                                : facts.kept_for_later / threads + kRowRegisters;
+    const std::int64_t blocks = kRegisters / (std::max(threads, std::int64_t{kFewestSharingWarps} * 32) * registers);
     if (blocks > 1) c.occupancy = static_cast<int>(blocks);
   }
   return c;

@@ -106,8 +106,6 @@ inline constexpr double kSmall8BitStep = 1.05;
 /// Bytes a nanosecond and processor where rows start between lines of 128 bytes and take two requests each (4104 x 4088
 /// x 4120).
 inline constexpr double kBetweenLines = 52;
-/// 160 sums a thread leave no registers for clipping: 128 x 320 spills where edges are (256 x 19456 x 2560: 45 us).
-inline constexpr double kSpilledStep = 1.15;
 /// Operands come from memory at so many bytes a nanosecond while others are multiplied, and this share of that is seen.
 inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
 
@@ -118,8 +116,7 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.processors);
   const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * t.step : t.step;
   const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / kBetweenLines;
-  const bool spills = t.m * t.n * t.wave / 2 > 256 * 128 && (size.m % t.m != 0 || size.n % t.n != 0);
-  const auto steps = (spills ? kSpilledStep : 1) * static_cast<double>(ceil_div(size.steps(), parts));
+  const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
   const double memory = static_cast<double>((size.m + size.n) * size.k * size.element_bytes) / kMemory;
   return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + kMemorySeen * memory + kLaunch;
 }

@@ -3,9 +3,10 @@
 
     peers.py --bench PROGRAM --out FILE [--quick | --full] [--groups a,b] [--device cuda|cpu] [--seconds N] [--jobs N]
     peers.py --precompile        compiles what torch.compile is asked for, for a later run
+    peers.py --selftest
 
 PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds, Tessera and each peer once in
-each, in alternating order; the figure is the median of the rounds. "variants" says which of cuTile Python's was
+each, in changing order; the figure is the median of the rounds. "variants" says which of cuTile Python's was
 fastest. Before, every case is run once by several processes at a time, so that compiling does not cost the
 measurements (and wrong results are known). Without PyTorch the peers are left out. With --device cpu the sizes are
 tiny: it shows that the programs work.
@@ -151,6 +152,20 @@ def peers_work(case, own, timer, torch_peers, notes, variants):
     return work
 
 
+def orders(count, rounds):
+    """Who runs when, in each round: after one of the others in each round, and nobody twice in a row."""
+    zigzag = [(i + 1) // 2 if i % 2 else -i // 2 for i in range(count)]  # neighbours differ by 1, -2, 3, ...
+    shift, found = 0, []
+    for _ in range(rounds):
+        order = [(place + shift) % count for place in zigzag]
+        if found and count > 1 and order[0] == found[-1][-1]:
+            shift += 1
+            order = [(place + shift) % count for place in zigzag]
+        found.append(order)
+        shift += 1
+    return found
+
+
 def take_turns(benches, case, own, work, timer, notes):
     """gpu_bench's last answer for the case, and {who: milliseconds of each round}."""
     ours, times = {}, {"tessera": []}
@@ -168,9 +183,10 @@ def take_turns(benches, case, own, work, timer, notes):
     turns = [("tessera", run_ours)]
     turns += [(peer, functools.partial(timer.median, functions)) for peer, functions in work.items()]
     turns += [(peer, functools.partial(run_own, peer, *how)) for peer, how in own.items()]
-    for number in range(ROUNDS):
-        # In turn from the front and from the back: nobody always runs on the device that another has heated.
-        for who, run in turns if number % 2 == 0 else reversed(turns):
+    # Nobody always runs on the device that one of the others has heated, and nobody runs on what it has heated itself,
+    # which is hotter: there is no other process to change to.
+    for order in orders(len(turns), ROUNDS):
+        for who, run in (turns[i] for i in order):
             ms = run()
             if ms is not None:
                 times.setdefault(who, []).append(ms)
@@ -303,6 +319,7 @@ def parsed_options():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--ms", type=float, default=60, help="length of one measurement")
     parser.add_argument("--precompile", action="store_true")
+    parser.add_argument("--selftest", action="store_true")
     options = parser.parse_args()
     if options.device == "cpu":
         options.ms = 1
@@ -360,8 +377,23 @@ def measure_all(cases, options, deadline, out):
     return left_out
 
 
+def selftest():
+    """Everybody runs once in each round, nobody twice in a row, and nobody always behind the same one."""
+    for count in range(1, 7):
+        rounds = orders(count, ROUNDS)
+        turns = [i for order in rounds for i in order]
+        assert len(rounds) == ROUNDS and all(sorted(order) == list(range(count)) for order in rounds), rounds
+        assert count == 1 or all(a != b for a, b in zip(turns, turns[1:])), rounds
+        behind = {i: {a for a, b in zip(turns, turns[1:]) if b == i} for i in range(count)}
+        assert count < 3 or all(len(before) > 1 for before in behind.values()), rounds
+    print("the order of turns is fair")
+    return 0
+
+
 def main():
     options = parsed_options()
+    if options.selftest:
+        return selftest()
     cases = chosen_cases(options)
     if options.precompile:
         import torch_peers

@@ -19,9 +19,9 @@ using namespace tessera;
 class Faults : public Gpu {
  protected:
   void SetUp() override {
-    if (std::getenv("TESSERA_DEVICE") && device_under_test().kind() == DeviceKind::Cpu)
-      GTEST_SKIP() << "needs a GPU: TESSERA_DEVICE is cpu";
     Gpu::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (device_under_test().kind() == DeviceKind::Cpu) GTEST_SKIP() << "needs a GPU: TESSERA_DEVICE is cpu";
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // a child that has not seen the driver
   }
 };

@@ -4,21 +4,16 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include <tessera/tessera.hpp>
 
+#include "jit/cuda/fake_machine.hpp"
 #include "jit/pipeline.hpp"
-#include "jit/rig.hpp"
-#include "runtime/cuda_rig.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
 namespace {
 
 using namespace tessera;
 namespace fake = runtime::cuda::fake;
-namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 int load_line = 0;
@@ -40,19 +35,7 @@ void run_program(const fake::Call& call) {
   program<K>->run({call.grid[0], call.grid[1], call.grid[2]}, call.args);
 }
 
-/// One machine for the process: compiled kernels live as long as it does.
-struct Machine {
-  jit_rig::Folder own{"checked-gpu"};
-  const std::string& folder = own.path;
-  fake::FakeDriver driver;
-  std::unique_ptr<runtime::cuda::CudaBackend> backend;
-
-  static Machine& get() {
-    static Machine* const machine = new Machine;
-    return *machine;
-  }
-  Device device() { return Device(*backend); }
-
+struct Machine : fake_gpu::FakeMachine<Machine> {
   /// `K` as the launches of this file specialize it: a matrix by its last axis, no extent is 1.
   template <auto K>
   void add(const std::string& name, bool checked) {
@@ -69,33 +52,26 @@ struct Machine {
     const jit::Prepared p = jit::prepare(*trace.module, {90, 132}, options);
     program<K> = cpu::Program::compile(*p.module);
     driver.add_kernel(name, {jit::entry_of(*p.module).body().num_args(), run_program<K>});
-    const auto image = fake::FakeDriver::image(name);
-    std::ofstream(folder + "/" + name, std::ios::binary)
-        .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
+    write_image(name, name);
   }
 
  private:
-  Machine() {
-    std::atexit([] { fs::remove_all(get().folder); });
-    setenv("TESSERA_TILEIRAS", (folder + "/tileiras").c_str(), 1);
+  friend FakeMachine;
+  Machine() : FakeMachine("checked-gpu") {
     setenv("TESSERA_CACHE", "0", 1);
-    backend = std::make_unique<runtime::cuda::CudaBackend>(driver.table(), 0);
     add<&copied>("copied", true);
     add<&doubled>("doubled", true);
     add<&halves>("halves", true);
     add<&threes>("threes", true);
     add<&unchecked>("unchecked", false);
     add<&through_pointer>("through_pointer", true);
-    write_assembler();
-    set_default_device(device());
-  }
-  /// Hands out the image of the kernel that the bytecode names.
-  void write_assembler() const {
-    jit_rig::write_assembler(folder + "/tileiras",
-                             "for k in copied doubled halves threes unchecked through_pointer; do\n"
-                             "  if grep -q $k \"$in\"; then name=$k; fi\ndone\n"
-                             "cp " +
-                                 folder + "/$name \"$last\"");
+    // Hands out the image of the kernel that the bytecode names.
+    write_assembler(
+        "for k in copied doubled halves threes unchecked through_pointer; do\n"
+        "  if grep -q $k \"$in\"; then name=$k; fi\ndone\n"
+        "cp " +
+        folder + "/$name \"$last\"");
+    start();
   }
 };
 

@@ -15,16 +15,13 @@
 #include <tessera/tessera.hpp>
 
 #include "jit/collect.hpp"
-#include "jit/rig.hpp"
-#include "runtime/cuda_rig.hpp"
+#include "jit/cuda/fake_machine.hpp"
 #include "tessera/host/contract.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/kernel.hpp"
 
 namespace fake_gpu {
 
-using namespace tessera;
-namespace fake = runtime::cuda::fake;
 namespace fs = std::filesystem;
 
 inline void bundled(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 4.0f); }
@@ -59,25 +56,7 @@ inline void run_dealt(const fake::Call& call) {
   for (std::size_t i = 0; y && i < call.args[1]; ++i) y[i] = 3;
 }
 
-/// One machine for the process: compiled kernels live as long as it does.
-struct Machine {
-  jit_rig::Folder own{"fake-gpu"};
-  const std::string& folder = own.path;
-  fake::FakeDriver driver;
-  std::unique_ptr<runtime::cuda::CudaBackend> backend;
-
-  static Machine& get() {
-    static Machine* const machine = new Machine;
-    return *machine;
-  }
-  Device device() { return Device(*backend); }
-
-  void write_image(const char* kernel, bool waits = false) const {
-    const auto image = fake::FakeDriver::image(kernel, waits);
-    std::ofstream(folder + "/image", std::ios::binary)
-        .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
-  }
-  void write_assembler(const std::string& body) const { jit_rig::write_assembler(folder + "/tileiras", body); }
+struct Machine : FakeMachine<Machine> {
   int runs() const { return jit_rig::runs_in(folder); }
   /// The bundle holds `bundled` for lengths that fill its pieces, and `bundled_plain`, whose chosen form was refused.
   void write_bundle() const {
@@ -103,9 +82,8 @@ struct Machine {
     const jit::CacheKey key = jit::bundle_key(*trace.module, contract, facts, facts.evaluate(slots), "sm_90");
     return {jit::form_key(key, form), code};
   }
-  Machine() {
-    std::atexit([] { fs::remove_all(get().folder); });
-    setenv("TESSERA_TILEIRAS", (folder + "/tileiras").c_str(), 1);
+  friend FakeMachine;
+  Machine() : FakeMachine("fake-gpu") {
     setenv("TESSERA_CACHE_DIR", (folder + "/cache").c_str(), 1);
     setenv("TESSERA_BUNDLE", (folder + "/bundle").c_str(), 1);
     write_bundle();
@@ -114,8 +92,7 @@ struct Machine {
     driver.add_kernel("bundled_plain", {6, run_bundled});
     driver.add_kernel("careful", {8, run_careful});
     driver.add_kernel("dealt", {3, run_dealt});
-    backend = std::make_unique<runtime::cuda::CudaBackend>(driver.table(), 0);
-    set_default_device(device());
+    start();
   }
 };
 
@@ -127,7 +104,7 @@ class FakeGpu : public testing::Test {
     EXPECT_EQ(machine.driver.violation(), "");
   }
   void assembler_gives(const char* kernel, bool waits = false) const {
-    machine.write_image(kernel, waits);
+    machine.write_image("image", kernel, waits);
     machine.write_assembler("cp " + machine.folder + "/image \"$last\"");
   }
   Tensor<f32, 1> tensor(std::vector<float> values) const { return from(values, {std::ssize(values)}).sync(); }

@@ -141,7 +141,7 @@ void shared_by_threads(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) 
 
 TEST_F(FakeGpu, ThreadsThatNeedTheSameKernelWaitForOneRun) {
   machine.driver.add_kernel("shared_by_threads", {6, run_twice});
-  machine.write_image("shared_by_threads");
+  machine.write_image("image", "shared_by_threads");
   machine.write_assembler("sleep 0.2; cp " + machine.folder + "/image \"$last\"");
   std::vector<Tensor<f32, 1>> ys;
   auto x = tensor(iota(256));
@@ -177,8 +177,7 @@ class FakeGpuTuning : public FakeGpu {
     std::string script;
     for (const auto& [name, run] : kernels) {
       machine.driver.add_kernel(name, {6, run});
-      machine.write_image(name);
-      fs::rename(machine.folder + "/image", machine.folder + "/image." + name);
+      machine.write_image(std::string("image.") + name, name);
       script += std::string("if grep -q ") + name + " \"$in\"; then cp " + machine.folder + "/image." + name +
                 " \"$last\"; fi\n";
     }

@@ -43,7 +43,7 @@ class Refusal : public FakeGpu {
   }
   /// `body` may end it before the kernel's image is handed out; $n is the number of the run in this test.
   void assembler_refuses(const std::string& kernel, const std::string& body) const {
-    machine.write_image(kernel.c_str());
+    machine.write_image("image", kernel);
     machine.write_assembler("n=$(($(wc -l < " + machine.folder + "/runs) - " + std::to_string(runs_before) + "))\n" +
                             body + "\ncp " + machine.folder + "/image \"$last\"");
   }

@@ -2,6 +2,7 @@
 #include "tessera/jit/build.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "jit/pipeline.hpp"
 #include "tessera/base/error.hpp"
@@ -40,10 +41,10 @@ Build build(const ir::Module& module, const LaunchContract& contract, std::uint6
       [&](const Prepared& prepared, const tileiras::Refusal*) {
         Build made;
         made.cubin = make_cubin(*prepared.module, concat("sm_", target.sm), label, prepared.bytecode);
-        const ir::Function& entry = entry_of(*prepared.module);
-        made.entry = entry.name;
-        made.checks = prepared.checks;
-        made.num_args = static_cast<int>(entry.body().num_args()) - (made.checks.empty() ? 0 : 1);
+        CodeShape shape = shape_of(prepared);
+        made.entry = std::move(shape.entry);
+        made.checks = std::move(shape.checks);
+        made.num_args = shape.num_args;
         made.choices = prepared.choices;
         made.form = prepared.form;
         return made;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "jit/pipeline.hpp"
 #include "jit/report.hpp"
@@ -91,12 +92,22 @@ bool read_key(std::string_view text, CacheKey& key) {
   return true;
 }
 
+/// What a launch passes, and what it means: code that takes something else must not be found.
+void add_arguments(Sha256& hash, const CodeShape& shape) {
+  hash.add_number(static_cast<std::uint64_t>(shape.num_args)).add_number(shape.launch_word);
+  hash.add_number(shape.checks.size()).add_number(shape.early_reads.size());
+  for (const int argument : shape.early_reads) hash.add_number(static_cast<std::uint64_t>(argument));
+}
+
 }  // namespace
 
 CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-                    std::uint64_t held, const std::string& gpu, const passes::Tuning* tuning) {
+                    std::uint64_t held, const Prepared& chosen, const passes::Tuning* tuning) {
   Sha256 hash;
-  hash.add_field(kGeneration).add_field(gpu).add_number(held).add_number(contract.args.size());
+  hash.add_field(kGeneration)
+      .add_field(concat("sm_", chosen.target.sm))
+      .add_number(held)
+      .add_number(contract.args.size());
   for (const ArgContract& arg : contract.args) {
     hash.add_number(static_cast<std::uint64_t>(arg.role));
     hash.add_number(static_cast<std::uint64_t>(arg.tensor)).add_number(static_cast<std::uint64_t>(arg.axis));
@@ -106,6 +117,7 @@ CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract&
   for (const analysis::Obligation& o : facts.obligations()) hash.add_field(o.text);
   hash.add_field(ir::write_bytecode(recording, {{}, false}));
   if (const std::string hints = hints_text(tuning); !hints.empty()) hash.add_field(hints);
+  add_arguments(hash, shape_of(chosen));
   return hash.finish();
 }
 
@@ -119,12 +131,14 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
     const std::string gpu = concat("sm_", sm);
     const passes::Target target = target_for(sm);
     const passes::Tuning* hints = tuning_for(tuning, label, recording, held, nullptr, target);
-    const CacheKey key = bundle_key(recording, contract, facts, held, gpu, hints);
+    Prepared chosen = prepare(recording, facts, held, target, hints);
+    const CacheKey key = bundle_key(recording, contract, facts, held, chosen, hints);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
     const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
     std::vector<Digest> written;  // forms may be the same code
     for (const Form form : forms_for(hints)) {
-      const Prepared prepared = prepare(recording, facts, held, target, hints, form);
+      const Prepared prepared =
+          form == Form::Chosen ? std::move(chosen) : prepare(recording, facts, held, target, hints, form);
       const Digest code = sha256(prepared.bytecode);
       if (std::find(written.begin(), written.end(), code) != written.end()) continue;
       written.push_back(code);

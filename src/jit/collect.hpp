@@ -1,5 +1,6 @@
 // TESSERA_COLLECT: a program that runs on the CPU leaves its kernels behind as bytecode for GPUs, for `tessera build`.
 #pragma once
+#include "jit/pipeline.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/jit/bundle.hpp"
@@ -8,12 +9,13 @@
 
 namespace tessera::jit {
 
-/// Names the code of a recording for a GPU, whatever the passes make of it: the recording without its source lines, the
-/// obligations that hold and what they mean, the GPU, the hints that were asked for (TESSERA_TUNING's, or those of a
-/// tuning record; null: none), because they may change what a launch passes, the release of Tessera. That is what
-/// bundles are searched by.
+/// Names the code of a recording for a GPU: the recording without its source lines, the obligations that hold and what
+/// they mean, the GPU, the hints that were asked for (TESSERA_TUNING's, or those of a tuning record; null: none), the
+/// release of Tessera, and the arguments that a launch passes to `chosen`, its chosen form (whether there is a launch
+/// word, and what its bits say, depends on the bytecode that the assembler reads). That is what bundles are searched
+/// by.
 CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-                    std::uint64_t held, const std::string& gpu, const passes::Tuning* tuning = nullptr);
+                    std::uint64_t held, const Prepared& chosen, const passes::Tuning* tuning = nullptr);
 
 /// If TESSERA_COLLECT names a folder: writes the bytecode of this specialization there for every GPU of
 /// TESSERA_COLLECT_GPUS. `tuning`: the record that the launch names. Throws IoError, CompileError.

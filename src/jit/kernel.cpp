@@ -120,13 +120,8 @@ Code Kernel::make_code(Device device, std::uint64_t held) const {
     return code;
   }
   // What was compiled ahead of time comes first.
-  const std::string gpu = gpu_name(target.sm);
   if (!bundles().empty()) {
-    const CacheKey key = bundle_key(*module_, a.contract, a.facts_of(*module_), held, gpu, hints);
-    for (const Form form : forms_for(hints)) {
-      if (const auto ready = find_in_bundles(form_key(key, form)))
-        return generate(prepared_as(form), device, options_, &*ready);
-    }
+    if (auto ready = bundled(device, held, target, hints)) return *ready;
     return first_accepted(forms_for(hints), prepared_as, generated);
   }
   // Whoever wants to see the stages must have them made.
@@ -139,12 +134,33 @@ Code Kernel::make_code(Device device, std::uint64_t held) const {
   // The note is about what was asked for, so that a later start does not try again what is refused.
   return first_accepted(forms_for(hints), prepared_as, [&](const Prepared& p, const tileiras::Refusal* why) {
     Code code = generated(p, why);
-    if (const auto cubin = cubin_key(p.bytecode, gpu)) {
+    if (const auto cubin = cubin_key(p.bytecode, gpu_name(target.sm))) {
       if (!a.kept) a.notes->keep(a.conditions);
       a.notes->keep(held, target, asked, shape_of(p), *cubin);
     }
     return code;
   });
+}
+
+/// A bundle may be of an assembler that reads more or less than this machine's, if there is one here: its code was
+/// prepared for that, and so takes other arguments.
+std::optional<Code> Kernel::bundled(Device device, std::uint64_t held, const passes::Target& target,
+                                    const passes::Tuning* hints) const {
+  Analysis& a = *analysis_;
+  passes::Target other = target;
+  other.bytecode_minor =
+      target.bytecode_minor < passes::kFirstWaitMinor ? passes::kFirstWaitMinor : passes::kFirstWaitMinor - 1;
+  for (const passes::Target& made_for : {target, other}) {
+    Prepared found = prepared(held, made_for, hints, Form::Chosen);
+    const CacheKey key = bundle_key(*module_, a.contract, a.facts_of(*module_), held, found, hints);
+    for (const Form form : forms_for(hints)) {
+      const auto ready = find_in_bundles(form_key(key, form));
+      if (!ready) continue;
+      if (form != Form::Chosen) found = prepared(held, made_for, hints, form);
+      return generate(found, device, options_, &*ready);
+    }
+  }
+  return std::nullopt;
 }
 
 CodeReport Kernel::report(Device device, std::span<const std::uint64_t> slots) {

@@ -28,8 +28,7 @@ using ir::Value;
 
 namespace {
 
-constexpr int kFirstSm = 90;            // griddepcontrol: PTX ISA, "Target ISA notes"
-constexpr int kFirstBytecodeMinor = 4;  // gdc_wait_tko, gdc_launch_dependents_tko
+constexpr int kFirstSm = 90;  // griddepcontrol: PTX ISA, "Target ISA notes"
 
 bool accesses_memory(const Operation& op) {
   return op.info().has(ir::traits::Read) || op.info().has(ir::traits::Write);
@@ -144,7 +143,7 @@ void tell_where_asked(ir::Function& f, Value launch_word) {
 
 void overlap_launches(ir::Function& f, const Target& target, const Tuning& tuning, Choices& choices) {
   const Overlap how = tuning.overlap;
-  if (how == Overlap::Never || target.sm < kFirstSm || target.bytecode_minor < kFirstBytecodeMinor) return;
+  if (how == Overlap::Never || target.sm < kFirstSm || target.bytecode_minor < kFirstWaitMinor) return;
   if (!can_wait(f)) return;
   choices.overlaps = true;
   const bool tells = how == Overlap::Always || (how == Overlap::WhereItPays && gains_by_telling(f));

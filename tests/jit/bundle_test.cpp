@@ -11,9 +11,11 @@
 #include <iterator>
 
 #include "jit/collect.hpp"
+#include "jit/pipeline.hpp"
 #include "jit/rig.hpp"
 #include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/jit/build.hpp"
 #include "tessera/jit/kernel.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
@@ -113,11 +115,13 @@ TEST_F(BundleTest, ARunOnTheCpuLeavesWhatALaunchLooksFor) {
     // A recording with other source lines is looked for under the same key.
     const auto elsewhere = recording("elsewhere.cpp");
     const auto facts = analysis::Facts::analyze(*elsewhere, contract());
-    EXPECT_EQ(c.key, bundle_key(*elsewhere, contract(), facts, facts.evaluate(slots), c.gpu)) << c.gpu;
-    EXPECT_NE(c.key, bundle_key(*elsewhere, contract(), facts, facts.evaluate(slots) ^ 1, c.gpu));
+    const std::uint64_t held = facts.evaluate(slots);
+    const Prepared chosen = prepare(*elsewhere, facts, held, target_for(c.gpu == "sm_80" ? 80 : 90));
+    EXPECT_EQ(c.key, bundle_key(*elsewhere, contract(), facts, held, chosen)) << c.gpu;
+    EXPECT_NE(c.key, bundle_key(*elsewhere, contract(), facts, held ^ 1, chosen));
     auto read_only = contract();
     read_only.tensors[0].written = false;
-    EXPECT_NE(c.key, bundle_key(*elsewhere, read_only, facts, facts.evaluate(slots), c.gpu));
+    EXPECT_NE(c.key, bundle_key(*elsewhere, read_only, facts, held, chosen));
     ASSERT_EQ(c.forms.size(), 2u) << "without loops the plain form is the chosen one";
     EXPECT_EQ(c.forms[0].form, Form::Chosen);
     EXPECT_EQ(c.forms[1].form, Form::Bare);
@@ -136,7 +140,7 @@ TEST_F(BundleTest, CodeOfOtherHintsIsNotFound) {
   const auto module = recording("here.cpp");
   const auto facts = analysis::Facts::analyze(*module, contract());
   const auto key = [&](const passes::Tuning* record) {
-    return bundle_key(*module, contract(), facts, 0, "sm_90", record);
+    return bundle_key(*module, contract(), facts, 0, prepare(*module, facts, 0, target_for(90), record), record);
   };
   const passes::Tuning none, few = passes::parse_tuning("warps=4");
   const CacheKey plain = key(nullptr), asked = key(&few);
@@ -148,6 +152,22 @@ TEST_F(BundleTest, CodeOfOtherHintsIsNotFound) {
   EXPECT_EQ(key(&few), key(nullptr)) << "it is stronger than a record";
   const jit_rig::Variable same("TESSERA_TUNING", "warps=4");
   EXPECT_EQ(key(nullptr), asked);
+}
+
+TEST_F(BundleTest, CodeThatTakesOtherArgumentsIsNotFound) {
+  const auto module = recording("here.cpp");
+  const auto facts = analysis::Facts::analyze(*module, contract());
+  const auto key = [&](const Prepared& chosen) { return bundle_key(*module, contract(), facts, 0, chosen); };
+  passes::Target target{90, 132};
+  const Prepared newest = prepare(*module, facts, 0, target);
+  ASSERT_TRUE(newest.choices.launch_word);
+  target.bytecode_minor = 3;
+  EXPECT_NE(key(prepare(*module, facts, 0, target)), key(newest)) << "it takes no launch word";
+  Prepared reads = prepare(*module, facts, 0, {90, 132});
+  reads.choices.early_reads = {0};
+  EXPECT_NE(key(reads), key(newest)) << "its launch word says more";
+  target = {90, 78};
+  EXPECT_EQ(key(prepare(*module, facts, 0, target)), key(newest)) << "a smaller GPU";
 }
 
 }  // namespace

@@ -321,10 +321,43 @@ struct RandomProgram {
     streams[pick(streams.size())].core()->submit({rig.backend.pattern_fill(), {}, args, {&access, 1}, "fill", {}});
     return storage;
   }
+  /// What may happen to a storage that kernels in flight use, and that later ones take for settled.
+  void change(std::size_t y, std::size_t x) {
+    const auto stream = streams[pick(streams.size())].core();
+    const std::array<Access, 2> accesses{{{storages[y], AccessMode::ReadWrite}, {storages[x], AccessMode::Read}}};
+    switch (pick(4)) {
+      case 0: expected[y] = random(); return copy_from_host(*storages[y], 0, &expected[y], sizeof expected[y]);
+      case 1: {
+        expected[y] = random() % 256 * 0x0101010101010101;
+        const std::array<std::uint64_t, 2> args{expected[y], 1};
+        const Access access{storages[y], AccessMode::Write};
+        stream->submit({rig.backend.pattern_fill(), {}, args, {&access, 1}, "fill", {}});
+        return;
+      }
+      case 2: {
+        if (x == y) return;
+        const std::array<std::uint64_t, 3> args{0, 0, 8};
+        stream->submit({rig.backend.range_copy(), {}, args, accesses, "copy", {}});
+        expected[y] = expected[x];
+        return;
+      }
+      default: {  // refused: nothing has happened
+        if (x == y) return;
+        rig.driver.fail_next(Fn::cuLaunchKernelEx, 1);
+        const std::array<std::uint64_t, 3> args{reinterpret_cast<std::uintptr_t>(storages[y]->data()),
+                                                reinterpret_cast<std::uintptr_t>(storages[x]->data()), 5};
+        try {
+          stream->submit({kernels[2], {}, args, accesses, "kernel", {}});
+          expected[y] = expected[y] * 31 + expected[x] + 5;  // it did not start early
+        } catch (const DeviceError&) {}
+        rig.driver.heal();
+      }
+    }
+  }
   void step() {
     const std::size_t y = pick(storages.size()), x = pick(storages.size());
     const std::uint64_t addend = random();
-    switch (pick(12)) {
+    switch (pick(14)) {
       case 0:
         expected[y] = random() % 256 * 0x0101010101010101;
         storages[y] = random() % 2 == 0 ? rig.make(expected[y]) : made_in_order(expected[y]);
@@ -334,6 +367,7 @@ struct RandomProgram {
       case 3:
         for (std::size_t n = pick(6); n > 0; --n) rig.driver.step(random());
         break;
+      case 4: change(y, x); break;
       default:
         if (x == y) break;
         rig.mix(kernels[pick(kernels.size())], streams[pick(streams.size())], storages[y], storages[x], addend);

@@ -16,7 +16,7 @@ namespace tessera::jit {
 struct Build {
   Cubin cubin;
   std::string entry;  ///< symbol in the cubin
-  int num_args = 0;   ///< without the error record's address
+  int num_args = 0;   ///< without the launch word (choices.launch_word) and, behind it, the error record's address
   /// If there are any, the entry has one more argument: the address of the error record.
   std::vector<passes::LoweredCheck> checks;
   passes::Choices choices;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "tessera/analysis/launch_contract.hpp"
@@ -80,6 +81,8 @@ class Kernel {
   const Compiled* find_general(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* compile(Device device, std::uint64_t held);
   Code make_code(Device device, std::uint64_t held) const;
+  std::optional<Code> bundled(Device device, std::uint64_t held, const passes::Target& target,
+                              const passes::Tuning* hints) const;
   const passes::Tuning* tuning(std::uint64_t held, const Device* device, const passes::Target& target) const;
   Prepared prepared(std::uint64_t held, const passes::Target& target, const passes::Tuning* tuning, Form form) const;
   CodeReport describe(const Prepared& prepared, std::uint64_t held, const Device* device) const;

@@ -3,6 +3,9 @@
 
 namespace tessera::passes {
 
+/// The first bytecode 13.<minor> in which a kernel can wait for its predecessor by itself (gdc_wait_tko).
+inline constexpr int kFirstWaitMinor = 4;
+
 struct Target {
   int sm = 0;               ///< compute capability, 90 for 9.0; 0: the CPU
   int multiprocessors = 1;  ///< SMs, or hardware threads of the CPU

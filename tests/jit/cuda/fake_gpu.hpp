@@ -27,6 +27,12 @@ namespace fs = std::filesystem;
 inline void bundled(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 4.0f); }
 inline void bundled_plain(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 5.0f); }
 
+inline void bundled_careful(Mut<f32, 64> y, In<f32, dyn> x) {
+  auto t = x.load_like(y);
+  check(t >= 0.0f, "x must not be negative");
+  y.store(t * 6.0f);
+}
+
 /// What the driver was asked to launch last.
 inline std::atomic<unsigned> last_grid{0};
 
@@ -47,6 +53,10 @@ inline void run_scaled(const fake::Call& call, float factor, std::int32_t* recor
 }
 inline void run_twice(const fake::Call& call) { run_scaled(call, 2, nullptr); }
 inline void run_bundled(const fake::Call& call) { run_scaled(call, 4, nullptr); }
+/// Without a launch word.
+inline void run_bundled_careful(const fake::Call& call) {
+  run_scaled(call, 6, reinterpret_cast<std::int32_t*>(call.args[6]));
+}
 inline void run_careful(const fake::Call& call) {
   run_scaled(call, 2, reinterpret_cast<std::int32_t*>(call.args[7]));  // behind the launch word
 }
@@ -58,15 +68,17 @@ inline void run_dealt(const fake::Call& call) {
 
 struct Machine : FakeMachine<Machine> {
   int runs() const { return jit_rig::runs_in(folder); }
-  /// The bundle holds `bundled` for lengths that fill its pieces, and `bundled_plain`, whose chosen form was refused.
+  /// The bundle holds `bundled` for lengths that fill its pieces, `bundled_plain`, whose chosen form was refused, and
+  /// `bundled_careful`, of an assembler that reads bytecode 13.3.
   void write_bundle() const {
     jit::write_bundle(folder + "/bundle", {entry<&bundled>("bundled", jit::Form::Chosen),
-                                           entry<&bundled_plain>("bundled_plain", jit::Form::Bare)});
+                                           entry<&bundled_plain>("bundled_plain", jit::Form::Bare),
+                                           entry<&bundled_careful>("bundled_careful", jit::Form::Chosen, 3)});
   }
 
  private:
   template <auto K>
-  static std::pair<jit::CacheKey, jit::CachedCubin> entry(const char* name, jit::Form form) {
+  static std::pair<jit::CacheKey, jit::CachedCubin> entry(const char* name, jit::Form form, int minor = 4) {
     lang::Specialization s;
     s.tensors = {{0, 0, 1}, {0, 0, 1}};
     const lang::Trace trace = lang::trace<K>(s);
@@ -79,8 +91,11 @@ struct Machine : FakeMachine<Machine> {
     code.cubin = fake::FakeDriver::image(name);
     code.label = name;
     code.gpu = "sm_90";
-    const jit::CacheKey key = jit::bundle_key(*trace.module, contract, facts, facts.evaluate(slots), "sm_90");
-    return {jit::form_key(key, form), code};
+    const std::uint64_t held = facts.evaluate(slots);
+    passes::Target target{90, 132};
+    target.bytecode_minor = minor;
+    const jit::Prepared chosen = jit::prepare(*trace.module, facts, held, target);
+    return {jit::form_key(jit::bundle_key(*trace.module, contract, facts, held, chosen), form), code};
   }
   friend FakeMachine;
   Machine() : FakeMachine("fake-gpu") {
@@ -90,6 +105,7 @@ struct Machine : FakeMachine<Machine> {
     driver.add_kernel("twice", {6, run_twice});
     driver.add_kernel("bundled", {6, run_bundled});
     driver.add_kernel("bundled_plain", {6, run_bundled});
+    driver.add_kernel("bundled_careful", {7, run_bundled_careful});
     driver.add_kernel("careful", {8, run_careful});
     driver.add_kernel("dealt", {3, run_dealt});
     start();

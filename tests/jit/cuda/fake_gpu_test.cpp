@@ -120,6 +120,18 @@ TEST_F(FakeGpu, ABundleNeedsNoAssembler) {
   EXPECT_EQ(runs(), 1);
 }
 
+TEST_F(FakeGpu, ABundleOfAnOlderAssemblerIsLaunchedWithTheArgumentsOfItsCode) {
+  fs::remove(machine.folder + "/tileiras");
+  auto values = iota(256);
+  auto x = tensor(values), y = tensor(std::vector<float>(256, -1));
+  kernel<&bundled_careful>(mut(y), x).sync();
+  EXPECT_EQ(host(y).sync()[10], 60.0f);
+  values[130] = -1;
+  auto bad = tensor(values);
+  EXPECT_THROW(kernel<&bundled_careful>(mut(y), bad).sync(), DeviceError) << "its record is where it looks for it";
+  EXPECT_EQ(runs(), 0);
+}
+
 void refused(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f + 1.0f); }
 
 TEST_F(FakeGpu, AfterAFailureToCompileTheNextLaunchWorks) {

@@ -2,6 +2,7 @@
 // they wait for it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -116,6 +117,8 @@ TEST_F(CudaEarlyReads, NotOfForeignMemory) {
   rig.mix(kernel, stream, y, f);
   rig.mix(kernel, stream, y, f);
   EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3, 0})) << "its owner may write it in the same stream";
+  rig.mix(kernel, stream, z, f);
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{0})) << "nor where the launch names its owner, too";
 }
 
 TEST_F(CudaEarlyReads, ToldWhereTheSuccessorReadAllEarlyTheLastTime) {
@@ -142,14 +145,63 @@ TEST_F(CudaEarlyReads, SmallKernelsFindRoomWithoutReadingEarly) {
 TEST_F(CudaEarlyReads, NobodyIsToldOfWhatDoesNotStartEarly) {
   const auto kernel = rig.load_eager({1}), plain = rig.load("mix");
   const StorageRef other = rig.make(4);
-  for (int i = 0; i < 3; ++i) mix_large(kernel, y, x), mix_large(plain, z, x);
-  EXPECT_EQ(telling(), (std::vector<bool>{false, false, false})) << "its code does not wait";
+  for (const std::uint32_t blocks : {1u, 161u}) {
+    for (int i = 0; i < 3; ++i) mix_large(kernel, y, x), mix_large(plain, z, x, blocks);
+    EXPECT_EQ(telling(), (std::vector<bool>{false, false, false})) << "its code does not wait";
+  }
   for (int i = 0; i < 3; ++i) {
     mix_large(kernel, y, x);
     rig.read(other);  // nothing on the stream
     stream.synchronize();
   }
   EXPECT_EQ(telling(), (std::vector<bool>{false, false, true})) << "the host's waiting does not make it another stream";
+}
+
+TEST_F(CudaEarlyReads, LargeKernelsThatReadNothingEarlyAreNotToTell) {
+  const auto kernel = rig.load_eager({}), small = rig.load_eager({1});
+  for (const std::uint32_t blocks : {161u, 160u}) {
+    for (int i = 0; i < 3; ++i) mix_large(kernel, y, x, blocks);
+    mix_large(small, z, x, 1);
+    mix_large(kernel, y, x, blocks);
+    const std::vector<bool> tell = telling();
+    EXPECT_EQ(tell[4], blocks <= 160) << blocks;
+  }
+}
+
+TEST_F(CudaEarlyReads, KernelsThatShareAnEntryAreNotTakenForEachOther) {
+  const auto kernel = rig.load_eager({1});
+  std::vector<std::shared_ptr<const Launchable>> others;
+  for (int i = 0; i < 64; ++i) others.push_back(rig.load_eager({1}));
+  for (int i = 0; i < 3; ++i) mix_large(kernel, y, x);
+  EXPECT_EQ(telling(), (std::vector<bool>{false, false, true}));
+  for (const auto& other : others) mix_large(other, y, x);
+  EXPECT_EQ(telling(), std::vector<bool>(64, false)) << "none of them has been launched before";
+}
+
+/// Arguments, launch word, error record, in this order, where there are as many as there may be.
+TEST_F(CudaEarlyReads, TheWordStandsBehindTheArgumentsAndBeforeTheRecord) {
+  static std::vector<std::uint64_t> given;
+  driver.add_kernel("eager", {kMaxArguments + 2, [](const Call& call) { given = call.args; }});
+  const auto bytes = FakeDriver::image("eager", true);
+  KernelImage image;
+  image.cubin = bytes;
+  image.entry = image.label = "eager";
+  image.num_args = kMaxArguments;
+  image.programmatic_launch = image.launch_word = image.error_record = true;
+  image.early_reads = {0, 1};
+  image.checks = {{"first", {"a.cpp", "", 10}}};
+  const auto kernel = load_kernel(rig.device(), image);
+  std::vector<std::uint64_t> args(kMaxArguments, 7);
+  args[0] = reinterpret_cast<std::uintptr_t>(x->data()), args[1] = reinterpret_cast<std::uintptr_t>(y->data());
+  const std::array<Access, 2> accesses{{{x, AccessMode::ReadWrite}, {y, AccessMode::Read}}};
+  for (int i = 0; i < 2; ++i) stream.core()->submit({kernel, {}, args, accesses, "kernel", {}});
+  stream.synchronize();
+  ASSERT_EQ(given.size(), args.size() + 2);
+  EXPECT_TRUE(std::equal(args.begin(), args.end(), given.begin()));
+  EXPECT_EQ(given[kMaxArguments] & ~kTell, 2u) << "x has just been written";
+  EXPECT_GT(given[kMaxArguments + 1], 4096u) << "an address";
+  image.num_args = kMaxArguments + 1;
+  EXPECT_THROW(load_kernel(rig.device(), image), CompileError);
 }
 
 TEST_F(CudaEarlyReads, ArgumentsThatAreNone) {

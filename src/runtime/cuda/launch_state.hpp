@@ -45,12 +45,14 @@ class LaunchState {
   /// kernel starts that is enqueued now, before its predecessor has ended.
   bool settled(std::uint64_t address) const noexcept {
     if (stream_.stream == nullptr || stream_.raw_writes > stream_.ended) return false;
+    bool known = false;
     for (const Access& access : submission_.accesses) {
       const std::uint64_t begin = reinterpret_cast<std::uintptr_t>(access.storage->data());
       if (address < begin || address - begin >= access.storage->bytes()) continue;
-      return !access.storage->may_be_written_after(*stream_.stream, stream_.ended);
+      if (access.storage->may_be_written_after(*stream_.stream, stream_.ended)) return false;
+      known = true;  // and borrowed memory of another access may be the same
     }
-    return false;
+    return known;
   }
   /// What comes behind this kernel is expected to gain by being scheduled beside it.
   bool successor_gains(std::uint64_t id) const noexcept { return successors_.gained_behind(id); }

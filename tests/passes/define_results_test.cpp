@@ -60,8 +60,7 @@ std::unique_ptr<ir::Module> expect_same(cpu::Grid grid, const A&... arguments) {
   const auto found = run(*optimized, launch_word);
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (expect_equal(std::get<I>(expected).data, std::get<I>(found).data), ...);
-  }
-  (std::index_sequence_for<A...>{});
+  }(std::index_sequence_for<A...>{});
   return optimized;
 }
 

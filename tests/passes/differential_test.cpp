@@ -127,8 +127,7 @@ void compare(cpu::Grid grid, bool aligned, const A&... arguments) {
         found);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (expect_close(std::get<I>(expected), std::get<I>(found), v.name), ...);
-    }
-    (std::index_sequence_for<A...>{});
+    }(std::index_sequence_for<A...>{});
   }
 }
 

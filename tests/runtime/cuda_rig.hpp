@@ -14,7 +14,8 @@ namespace tessera::runtime::cuda::fake {
 
 /// Kernels by name: "mix" (y, x, addend): y = 31 y + x + addend, one u64 each. "checked" (y, x, addend, record): the
 /// same, and its check fails where `addend` is odd: its index is addend / 2. "fault" (kind): the GPU faults. "eager"
-/// (y, x, addend, launch word): the same as "mix", but x is read as early as can be where bit 0 is set, y where bit 1 is.
+/// (y, x, addend, launch word): the same as "mix", but x is read as early as can be where bit 0 is set, y where bit 1
+/// is.
 void add_kernels(FakeDriver& driver);
 void start_eager(Call& call);
 void run_eager(const Call& call);

@@ -46,7 +46,7 @@ void run_twice(const fake::Call& call) {
 /// Its check fails in the third block.
 void run_careful(const fake::Call& call) {
   note_call("careful", call);
-  auto* record = reinterpret_cast<std::int32_t*>(call.args[6]);
+  auto* record = reinterpret_cast<std::int32_t*>(call.args[7]);  // behind the launch word
   record[0] = 1;
   record[1] = 3;
   record[2] = record[3] = 1;
@@ -57,7 +57,7 @@ void run_dealt(const fake::Call& call) { note_call("dealt", call); }
 std::string launch_all(int length) {
   fake::FakeDriver driver;
   driver.add_kernel("twice", {6, run_twice});
-  driver.add_kernel("careful", {7, run_careful});
+  driver.add_kernel("careful", {8, run_careful});
   driver.add_kernel("dealt", {3, run_dealt});
   runtime::cuda::CudaBackend backend(driver.table(), 0);
   set_default_device(Device(backend));

@@ -305,7 +305,7 @@ TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
   EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {s.num_args}; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {-1}; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.launch_word = false; })) << "what is settled comes with the launch word";
-  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads.assign(32, 0); }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads.assign(passes::kMostEarlyReads + 1, 0); }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = 1 << 20; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.entry.clear(); }));
 }

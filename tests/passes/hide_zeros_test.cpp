@@ -96,15 +96,18 @@ TEST(HideZeros, NotWhatIsTouchedBetweenProducts) {
 }
 
 TEST(HideZeros, OptimizeLeavesThemHidden) {
-  for (const auto& [sm, start] : {std::pair{90, Op::Select}, {100, Op::Constant}}) {
-    ProductsOfParts parts(256, 128, 64);
-    passes::Tuning tuning;
-    tuning.early_reads = false;  // would have the loop carry one number more
-    passes::optimize(parts.k.module, passes::Target{sm, 132}, &tuning);
-    EXPECT_EQ(problems_of(parts.k.module), "");
-    const Operation* loop = first(*parts.f, Op::MmaF)->parent_op();
-    ASSERT_EQ(loop->num_results(), 2u);
-    for (const std::size_t sum : {0, 1}) EXPECT_EQ(start_of(*loop, sum)->op(), start) << sm;
+  for (const bool early : {false, true}) {
+    for (const auto& [sm, start] : {std::pair{90, Op::Select}, {100, Op::Constant}}) {
+      ProductsOfParts parts(256, 128, 64);
+      passes::Tuning tuning;
+      tuning.early_reads = early;
+      passes::optimize(parts.k.module, passes::Target{sm, 132}, &tuning);
+      EXPECT_EQ(problems_of(parts.k.module), "");
+      const Operation* loop = first(*parts.f, Op::MmaF)->parent_op();
+      ASSERT_EQ(loop->num_results(), early ? 3u : 2u) << "the launch word is carried through, too";
+      for (const std::size_t sum : {0, 1}) EXPECT_EQ(start_of(*loop, sum)->op(), start) << sm;
+      EXPECT_EQ(start_of(*loop, loop->num_results() - 1)->op() == Op::Constant, early || sm != 90);
+    }
   }
 }
 

@@ -112,14 +112,17 @@ int run() {
   image.entry = build.entry;
   image.label = "kernel saxpy";
   image.num_args = build.num_args;
+  image.launch_word = build.choices.launch_word;
   const auto loaded = runtime::cuda::load_kernel(gpu, image);
   const PlainDriver plain(cubin.data(), build.entry.c_str());
   void* const queue = native(stream);
 
   const auto address = [](const runtime::StorageRef& s) { return reinterpret_cast<std::uintptr_t>(s->data()); };
   std::array<std::uint64_t, 7> args{address(ys), kElements, 1, 0x40000000 /* 2.0f */, address(xs), kElements, 1};
-  std::array<void*, 7> pointers;
+  std::uint64_t launch_word = 0;
+  std::array<void*, 8> pointers{};
   for (std::size_t i = 0; i < args.size(); ++i) pointers[i] = &args[i];
+  if (build.choices.launch_word) pointers[args.size()] = &launch_word;
   const std::array<runtime::Access, 2> accesses{
       {{ys, runtime::AccessMode::ReadWrite}, {xs, runtime::AccessMode::Read}}};
 

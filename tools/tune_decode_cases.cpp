@@ -41,7 +41,8 @@ struct Decoding {
   /// As decode_attention() chooses on the GPU that is compiled for or at hand.
   DecodeShape shape_of(const measure::Args& args, const TuneOptions& o) const {
     if (kv_heads < 1 || heads % kv_heads != 0 || length < 1)
-      throw std::runtime_error("heads must be a multiple of kv_heads, and length at least 1");
+      throw std::runtime_error(concat("heads must be a multiple of kv_heads, and length at least 1; found heads=",
+                                      heads, " kv_heads=", kv_heads, " length=", length));
     const std::int64_t steps = ceil_div(length, std::int64_t{kDecodeKeys});
     const std::int64_t parts = args.number("parts", decode_heuristic(batch * kv_heads, steps, tune_target(o)));
     return decode_shape(q, kv_heads, steps, std::max<std::int64_t>(parts, 1), SourceLocation::current());
@@ -58,12 +59,14 @@ TuningReport tune_keys(const Decoding& c, TuneOptions o, const View<bf16, 4>& k,
     auto out = empty<bf16>(c.shape.result_dims()).sync();
     return tune(keys, o, mut(out), c.groups, k, v, c.lengths, c.scale);
   }
-  // They are in f32, of weights that are rounded to bf16 relative to the largest of the steps so far.
+  // The parts are f32, but sums of weights that are rounded to bf16, relative to the largest of the steps so far.
   if (o.tolerance == 0) o.tolerance = detail::default_tolerance<bf16>();
   // Parts consist of whole steps: with others, parts of as many keys would have other results.
-  if (c.length % (c.shape.parts * kMostKeys) != 0)
+  const std::int64_t unit = c.shape.parts * kMostKeys;
+  if (c.length % unit != 0)
     throw std::runtime_error(concat("length must be a multiple of ", c.shape.parts, " parts of ", kMostKeys,
-                                    " keys, so that all candidates have the same parts; found ", c.length));
+                                    " keys, so that all candidates have the same parts; found ", c.length, ": take ",
+                                    ceil_div(c.length, unit) * unit, " or parts=1"));
   const auto keys = space("decode", kHints, candidate<decode_part<bf16, G, kDecodeKeys, D>>("128 keys"),
                           candidate<decode_part<bf16, G, 64, D>>("64 keys"),
                           candidate<decode_part<bf16, G, kMostKeys, D>>("256 keys"));
@@ -99,7 +102,9 @@ TuningReport tune_paged(const measure::Args& args, TuneOptions o) {
   const Decoding c(args, o);
   const std::int64_t page = args.number("page", 64);
   if (page < 16 || page > 128 || (page & (page - 1)) != 0 || c.d > 128 || c.shape.group > 8)
-    throw std::runtime_error("page must be 16, 32, 64 or 128, d at most 128, heads at most 8 kv_heads");
+    throw std::runtime_error(
+        concat("page must be 16, 32, 64 or 128, d at most 128, heads at most 8 kv_heads; found page=", page, " d=", c.d,
+               ", ", c.shape.group, " heads a kv_head"));
   const std::int64_t each = ceil_div(c.length, page);
   const Dims<4> pages(c.batch * each, c.kv_heads, page, c.d);
   const auto k = tune_input<bf16>(o, pages, 2), v = tune_input<bf16>(o, pages, 3);

@@ -82,6 +82,33 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+void print(const std::vector<Row>& rows, const std::string& gpu) {
+  const auto rounds = rows.front().rounds.size();
+  std::printf("host cost of a launch on %s, nanoseconds (median of %zu rounds of %d)\n", gpu.c_str(), rounds,
+              kLaunches);
+  const double base = median(rows.front().rounds);
+  for (const Row& row : rows) {
+    const double ns = median(row.rounds);
+    std::printf("  %-28s %7.0f   +%5.0f   %.2f allocations\n", row.name, ns, ns - base,
+                static_cast<double>(row.allocated) / (static_cast<double>(rounds) * kLaunches));
+  }
+}
+
+/// What a launcher promises of saxpy's arguments.
+analysis::LaunchContract saxpy_contract() {
+  using Role = analysis::ArgRole;
+  return {{{Role::Base, 0},
+           {Role::Dim, 0, 0},
+           {Role::Stride, 0, 0},
+           {},
+           {Role::Base, 1},
+           {Role::Dim, 1, 0},
+           {Role::Stride, 1, 0}},
+          {{0, 1, true, true}, {4, 1, false, false}},
+          0,
+          {1024}};
+}
+
 int run() {
   const Device gpu = Device::cuda(0);
   set_default_device(gpu);
@@ -93,19 +120,8 @@ int run() {
   lang::Specialization specialization;
   for (int i = 0; i < 2; ++i) specialization.tensors.push_back({0, 0, ~0u});
   const lang::Trace trace = lang::trace<saxpy<1024>>(specialization);
-  using Role = analysis::ArgRole;
-  const analysis::LaunchContract contract{{{Role::Base, 0},
-                                           {Role::Dim, 0, 0},
-                                           {Role::Stride, 0, 0},
-                                           {},
-                                           {Role::Base, 1},
-                                           {Role::Dim, 1, 0},
-                                           {Role::Stride, 1, 0}},
-                                          {{0, 1, true, true}, {4, 1, false, false}},
-                                          0,
-                                          {1024}};
   const jit::Build build =
-      jit::build(*trace.module, contract, 0, jit::target_for(runtime::cuda::device_info(gpu).sm()), "saxpy");
+      jit::build(*trace.module, saxpy_contract(), 0, jit::target_for(runtime::cuda::device_info(gpu).sm()), "saxpy");
   const auto& cubin = build.cubin.code.cubin;
   runtime::cuda::KernelImage image;
   image.cubin = cubin;
@@ -127,11 +143,11 @@ int run() {
       {{ys, runtime::AccessMode::ReadWrite}, {xs, runtime::AccessMode::Read}}};
 
   auto a = ones<f32>({kElements}).sync(), b = ones<f32>({kElements}).sync(), c = ones<f32>({kElements}).sync();
-  Row rows[] = {{"cuLaunchKernel", {}},
-                {"runtime submit", {}},
-                {"kernel<K>(...).on(stream)", {}},
-                {"the same, tensor given", {}},
-                {"five tensors", {}}};
+  std::vector<Row> rows = {{"cuLaunchKernel", {}},
+                           {"runtime submit", {}},
+                           {"kernel<K>(...).on(stream)", {}},
+                           {"the same, tensor given", {}},
+                           {"five tensors", {}}};
   constexpr int kRounds = 101;
   for (int i = 0; i < kRounds; ++i) {
     round_of(rows[0], stream, [&] {
@@ -144,14 +160,7 @@ int run() {
     round_of(rows[3], stream, [&] { y = kernel<saxpy<1024>>(std::move(y), 2.0f, x).on(stream); });
     round_of(rows[4], stream, [&] { kernel<blend<1024>>(mut(y), a, b, c, x, 2.0f).on(stream); });
   }
-  std::printf("host cost of a launch on %s, nanoseconds (median of %d rounds of %d)\n",
-              runtime::cuda::device_info(gpu).name.c_str(), kRounds, kLaunches);
-  const double base = median(rows[0].rounds);
-  for (const Row& row : rows) {
-    const double ns = median(row.rounds);
-    std::printf("  %-28s %7.0f   +%5.0f   %.2f allocations\n", row.name, ns, ns - base,
-                static_cast<double>(row.allocated) / (kRounds * kLaunches));
-  }
+  print(rows, runtime::cuda::device_info(gpu).name);
   return 0;
 }
 

@@ -6,10 +6,11 @@ A requirement is one of
 Groups may also ask for a geometric mean of the ratios. cuTile Python's kernels, with the same assembler, stand beside
 ours: none may be faster by more than a hundredth.
 
-The launches of a measurement do not depend on each other, and those of Tessera know it: what nothing in flight writes
-is read before the predecessor has ended (docs/compiler/overlap_launches.md). In a chain, where each launch reads what
-the one before has written, nothing is gained by that. So Tessera without it (IN_A_CHAIN) stands beside the peers of
-short kernels; what is asked is asked of the plain launches, as of the peer's.
+The launches of a measurement do not depend on each other, and Tessera uses that: what nothing in flight writes is read
+before the predecessor has ended (docs/compiler/overlap_launches.md). In a chain, where each launch reads what the one
+before has written, little is gained by that. So the same launches without it (IN_A_CHAIN) stand beside the peers of
+short kernels. What is asked is asked of the plain launches, as of the peer's. docs/gpu.md, "Independent launches and
+chains".
 """
 
 import dataclasses

@@ -6,7 +6,9 @@
 #include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/passes/watch_writes.hpp"
 #include "tessera/runtime/cuda.hpp"
+#include "tessera/runtime/storage.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -42,6 +44,7 @@ std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape
     image.watched.push_back({w.slot, static_cast<int>(image.watched.size()), w.element_bytes});
   static_assert(runtime::cuda::kMostEarlyReads == passes::kMostEarlyReads &&
                 runtime::cuda::kTellBit == passes::kTellBit);
+  static_assert(runtime::Storage::kNeverWritten == passes::kNeverWritten);
   image.launch_word = shape.launch_word;
   image.early_reads = shape.early_reads;
   image.raw_writes = options.raw_writes;

@@ -29,8 +29,8 @@ constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37:
 constexpr std::int64_t kFewestSteps = 3;  // 128x320: where fewer would be left, the assembler stores tiles in pieces
 constexpr int kReservedShared = 1024;     // of each CTA, by CUDA
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;  // 64x8 of k 128: 4 CTAs; k 256: 2; k 512: 1 (tileiras, H200)
-constexpr int kElementsAWarpChained =
-    2048;  // layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76
+// Layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76.
+constexpr int kElementsAWarpChained = 2048;
 constexpr int kElementsAWarpNarrow = 1024;  // softmax of 4097: 148 registers and a detour through shared memory; 77
 constexpr int kElementsAWarpNarrowAlone = 2048;  // RMS norm of 4097: 2.53 TB/s beside 1.94
 constexpr int kMostRowWarps = 8;

@@ -1,15 +1,15 @@
 // Reading a tensor that nothing in flight writes need not wait for the kernels before this one. Which tensors those are
 // the launcher knows, launch by launch; it comes as a word of bits, so that there is one code for all launches:
 //
-//   entry(x, w, y) {                    entry(x, w, y, settled) {
-//     load x                              a = if (settled & 3) == 3 { make_token } else { gdc_wait }
+//   entry(x, w, y) {                    entry(x, w, y, word) {
+//     load x                              a = if (word & 3) == 3 { make_token } else { gdc_wait }
 //     acc = for k with acc {              load x, after a
-//       load w[k] }              =>       acc, s = for k with acc, 0 { load w[k], after a;  s = s | settled }
+//       load w[k] }              =>       acc, s = for k with acc, 0 { load w[k], after a;  s = s | word }
 //     store y }                           b = if s >= 0 { gdc_wait after a } else { gdc_wait after a }
 //                                         store y, after b }
 //
 // Both ways of the second branch are the same. It is there because the assembler puts an operation that only has a
-// token to wait for as early as that allows, which is before the loop; it does not know that `settled` is not negative.
+// token to wait for as early as that allows, which is before the loop; it does not know that the word is not negative.
 //
 // docs/compiler/overlap_launches.md, "Reads before the wait".
 #include "passes/early_reads.hpp"
@@ -73,7 +73,7 @@ void walk_whole(Operation& op, F f) {
   for (std::size_t r = 0; r < op.num_regions(); ++r) ir::walk(op.region(r), f);
 }
 
-/// What stands in the entry's block before the first operation that needs everything before the kernel to have ended.
+/// The part of the entry's block before the first operation that needs everything before the kernel to have ended.
 struct Head {
   std::vector<int> addresses;       ///< of the tensors read in it
   Operation* first_read = nullptr;  ///< in which the first of them is read
@@ -117,17 +117,17 @@ void append_operand(Operation& op, Value v) {
   op.set_operands(values, sizes);
 }
 
-/// 0, or `settled` if the loop has run: known when it has ended.
-Value carry_through(Operation& loop, Value settled) {
+/// 0, or `launch_word` if the loop has run: known when it has ended.
+Value carry_through(Operation& loop, Value launch_word) {
   Builder before = Builder::before(&loop);
   before.loc = loop.loc;
   append_operand(loop, before.constant_int(Elem::I32, 0));
   Operation* end = loop.region(0).terminator();
-  const Value carried = loop.region(0).add_arg(settled.type());
+  const Value carried = loop.region(0).add_arg(launch_word.type());
   Builder inside = Builder::before(end);
   inside.loc = loop.loc;
-  append_operand(*end, inside.create(Op::OrI, {carried, settled}, {settled.type()})->result());
-  return loop.add_result(settled.type());
+  append_operand(*end, inside.create(Op::OrI, {carried, launch_word}, {launch_word.type()})->result());
+  return loop.add_result(launch_word.type());
 }
 
 /// A way of a branch that gives `token`, or the end of a wait behind it.
@@ -141,12 +141,12 @@ void add_way(Operation& branch, Value token, bool waits) {
 }
 
 /// The token behind which everything early is read.
-Value wait_unless_settled(Operation& before, Value settled, std::size_t tensors) {
+Value wait_unless_settled(Operation& before, Value launch_word, std::size_t tensors) {
   Builder b = Builder::before(&before);
   b.loc = before.loc;
   const Value none = b.create(Op::MakeToken, {}, {Type::token()})->result();
   const Value all = b.constant_int(Elem::I32, (std::int64_t{1} << tensors) - 1);
-  const Value here = b.create(Op::AndI, {settled, all}, {settled.type()})->result();
+  const Value here = b.create(Op::AndI, {launch_word, all}, {launch_word.type()})->result();
   Operation* branch = b.create(Op::If, {compared(b, ir::ComparisonPredicate::Equal, here, all)}, {Type::token()});
   add_way(*branch, none, false);
   add_way(*branch, none, true);
@@ -210,10 +210,10 @@ std::vector<int> wait_behind_reads(ir::Function& f) {
   Block& entry = f.body();
   const Head head = head_of(entry);
   if (!head.loop || head.addresses.size() > kMostEarlyReads) return {};
-  const Value settled = entry.add_arg(Type::tile(Elem::I32));
-  const Value early = wait_unless_settled(*head.first_read, settled, head.addresses.size());
+  const Value launch_word = entry.add_arg(Type::tile(Elem::I32));
+  const Value early = wait_unless_settled(*head.first_read, launch_word, head.addresses.size());
   hang_behind(early, *head.first_read, {});
-  const Value wait = wait_behind(*head.end, carry_through(*head.loop, settled), early);
+  const Value wait = wait_behind(*head.end, carry_through(*head.loop, launch_word), early);
   hang_behind(wait, *head.end, early);
   return head.addresses;
 }

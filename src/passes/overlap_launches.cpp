@@ -4,7 +4,8 @@
 //
 //   entry { ... load ... }   =>   entry { [gdc_launch_dependents]; t = gdc_wait; ... load token t ... }
 //
-// A kernel of long blocks of one step also tells the device that its successor may be scheduled where there is room.
+// A kernel "tells" if its blocks execute griddepcontrol.launch_dependents: its successor may then be scheduled where
+// there is room. Kernels of long blocks of one step always tell; others where the launch word asks for it.
 //
 // docs/compiler/overlap_launches.md says why this is legal for every kernel.
 #include <algorithm>
@@ -46,10 +47,11 @@ Operation* create(Builder& b, Op op) {
   return b.create_grouped(op, {}, no_token, token);
 }
 
-// One H200, nanoseconds: a block that tells takes twice the time to start (rows of 1000 to 1024 elements of bf16, RMS
-// norm and softmax, 131200 to 262144 blocks: 1.21 each; without telling, rows of 512: 0.61).
+// Nanoseconds from the start of one block to that of the next, where each tells: twice as long as otherwise (one H200,
+// rows of 1000 to 1024 elements of bf16, RMS norm and softmax, 131200 to 262144 blocks: 1.21; without telling, rows of
+// 512: 0.61).
 constexpr double kTellingBlockTime = 1.21;
-constexpr double kBytesATime = 4500;  // that memory moves in a nanosecond: a pure read
+constexpr double kBytesANanosecond = 4500;  // of memory, one H200: a pure read
 
 /// The block's number in x, or null. Only that one is looked at: blocks that are many are numbered in x. Where y or z
 /// alone decides what is moved it is not counted, and the kernel does not tell.
@@ -94,7 +96,7 @@ bool gains_by_telling(const ir::Function& f) {
   const Value id = block_number(f);
   if (!id) return false;
   const Moved moved = moved_by_a_block(f.body(), id);
-  return !moved.in_loop && static_cast<double>(moved.bytes) >= 2 * kTellingBlockTime * kBytesATime;
+  return !moved.in_loop && static_cast<double>(moved.bytes) >= 2 * kTellingBlockTime * kBytesANanosecond;
 }
 
 /// For gdc_wait: nothing in `f` waits yet, and it accesses memory.
@@ -124,7 +126,7 @@ void wait_first(ir::Function& f) {
   }
 }
 
-/// The next kernel may be scheduled beside this one, if the launch asks for it.
+/// Tells, if the launch word asks for it.
 void tell_where_asked(ir::Function& f, Value launch_word) {
   Builder b = before_all(f);
   const Value bit = b.constant_int(Elem::I32, std::int64_t{1} << kTellBit);  // the highest of its bits

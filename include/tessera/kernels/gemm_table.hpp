@@ -1,5 +1,6 @@
 // Which tile a product is computed in: a table, and the choice from shape and target.
 #pragma once
+#include <iterator>
 #include <string>
 
 #include "tessera/kernels/common.hpp"
@@ -36,13 +37,14 @@ auto multiply(const Tile<T, A...>& a, const Tile<T, B...>& b, const Tile<C, D...
 
 /// What decides the configuration of a product.
 struct ProductSize {
-  std::int64_t m, n, k;
-  int element_bytes = 2;
-  bool aligned = true;  ///< rows of both operands start at multiples of 128 bytes
+  std::int64_t m, n, k;   ///< elements: [m, k] times [k, n]; m is that of all products of a batch together
+  int element_bytes = 2;  ///< of an operand's element
+  bool aligned = true;    ///< rows of both operands start at multiples of 128 bytes
 
+  /// Along k, of 128 bytes each.
   std::int64_t steps() const { return ceil_div(k * element_bytes, std::int64_t{128}); }
 };
-/// Of a times b, whose last two axes are those of the matrices.
+/// Of a times b, whose last two axes are those of the matrices; `batch` such products.
 template <Operand A, Operand B>
 ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1) {
   constexpr int size = static_cast<int>(sizeof(element_of<A>));
@@ -54,10 +56,11 @@ ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1) {
   return {a.dim(A::rank - 2) * batch, b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a) && aligned(b)};
 }
 
-/// One configuration: the extents of the output tile, the bytes of a step along k, whether blocks take several tiles.
+/// One configuration.
 struct GemmTile {
-  int m, n, k_bytes;
-  bool persistent;
+  int m, n;         ///< extents of the output tile, in elements
+  int k_bytes;      ///< of a step along k
+  bool persistent;  ///< a block takes several tiles
   double step = 0;  ///< nanoseconds of a wave for 128 bytes of k
   double edge = 0;  ///< nanoseconds of a wave that overlap nothing: the first loads, the stores
   int wave = 2;     ///< tiles of a wave for each two processors
@@ -77,8 +80,10 @@ inline constexpr GemmTile kGemmTiles[] = {
     {128, 80, 128, false, 275, 1400},      // 512 x 2560 x 4096: 128 tiles
     {128, 96, 128, false, 290, 1500},      // 256 x 6144 x 2560: 128 tiles
 };
-inline constexpr int kGemmRows = 12, kPlainGemmRows = 6, kFirstGpuGemm = 2;
-/// Pieces of parts are for operands of 16 bits; what they would gain with others was never asked.
+inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
+inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces of parts
+inline constexpr int kFirstGpuGemm = 2;   ///< the rows before are for the CPU
+/// The rows that operands of so large elements may take: pieces of parts are for 16 bits, others were not measured.
 inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? kGemmRows : kPlainGemmRows; }
 
 /// The number of a row that a caller has set, -1 if none; ShapeError for what is none of the table's first `rows`.
@@ -110,7 +115,7 @@ inline constexpr double kBetweenLines = 52;
 inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
 
 /// Nanoseconds that a product takes in this tile on a GPU: whole waves of tiles, and what overlaps nothing. `parts`: of
-/// how many the sum of each tile consists, which are added afterwards.
+/// how many the sum of each tile consists; adding them afterwards is not in it (parts_time()).
 inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.processors);
@@ -121,7 +126,7 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + kMemorySeen * memory + kLaunch;
 }
 
-/// The row of the table, one of the first `rows`: on a GPU the tile that takes least time.
+/// The row of kGemmTiles, one of its first `rows`: on a GPU the one with the least gemm_time().
 inline int gemm_heuristic(const ProductSize& size, const Target& target, int rows) {
   // On the CPU the large tile is padded and no thread shares it (`tessera tune gemm`: 128 cubed takes 5 times as long
   // in it, 192 cubed 1.4 times; 128 x 512 and 192 x 256 are faster in it).

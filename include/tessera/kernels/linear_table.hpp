@@ -4,11 +4,13 @@
 
 namespace tessera::kernels {
 
-/// Rows of weights of a block, and its step along k. (tileiras, H200, bf16: 2.86 to 4.52 TB/s for one row, where
-/// cuBLAS has 1.96 to 4.32; mma with 64 rows of weights and steps of 128 to 512.)
+/// A block of `linear`.
 struct LinearTile {
-  int n, k;
+  int n;  ///< rows of weights
+  int k;  ///< of its step along k, in elements
 };
+/// For one row of x: products and sums, no mma. (H200, bf16, bench/RESULTS.md: 3.66 to 4.52 TB/s, where cuBLAS has 1.96
+/// to 4.15; in a chain 2.83 to 4.44.)
 inline constexpr LinearTile kOneRow[] = {{8, 512}, {4, 512}, {2, 512}, {2, 1024}, {4, 1024}};
 /// Where all blocks are on the device at once, a step of 4 KB each is what has to be in flight, in the tile that leaves
 /// every processor at least eight blocks, if it divides k (a last step in part makes all of them clip); where they come
@@ -21,6 +23,7 @@ inline int one_row_heuristic(std::int64_t n, std::int64_t k, const Target& targe
   if (n >= kOneRow[1].n * kFewBlocks * target.processors) return 1;
   return k % kOneRow[3].k == 0 ? 3 : 2;
 }
+/// For 2 to 64 rows of x: mma.
 inline constexpr LinearTile kFewRows[] = {{64, 256}, {64, 128}, {64, 512}, {32, 256}, {128, 128}};
 /// What a block has in flight decides where few have work. Up to 8 rows of x, three steps of 256 are enough if half of
 /// the processors have a block, and three of 512 are needed if fewer have; with 16 rows only two of 512 fit, and five

@@ -7,21 +7,23 @@ namespace tessera::kernels {
 
 /// The rows of kGemmTiles that sums are split in on a GPU, and the row of stream-K.
 inline constexpr int kSplitRows[] = {3, 7}, kStreamRow = 3;
-inline constexpr int kMostSplits = 8;
+inline constexpr int kMostSplits = 8;  ///< parts of a sum
 
 /// How a product is split: the row of kGemmTiles, and into how many parts.
 struct SplitPlan {
   int row;
   std::int64_t parts;
 };
-/// Nanoseconds for one more launch, and for `parts` sums of 4 bytes that are written and read, in L2 at about 8 TB/s.
+/// Nanoseconds for adding the parts: 2000 for one more launch, and `parts` sums of f32 for each of `elements` of the
+/// result that are written and read, in L2 at about 8 TB/s (one H200; fitted as the constants of gemm_table.hpp).
 inline double parts_time(std::int64_t parts, std::int64_t elements) {
   return 2000 + 2.0 * 4 * static_cast<double>(parts) * static_cast<double>(elements) / 8000;
 }
+/// Nanoseconds of a split product, adding the parts included.
 inline double split_time(SplitPlan p, const ProductSize& size, const Target& target) {
   return gemm_time(kGemmTiles[p.row], size, target, p.parts) + parts_time(p.parts, size.m * size.n);
 }
-/// The fastest way to split, of parts of at least 8 steps along k.
+/// The fastest way to split, of parts of at least 8 steps along k. On a GPU parts is 1 if there is none.
 inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) {
   if (!target.gpu) return {0, 2};
   SplitPlan best{kSplitRows[0], 1};
@@ -36,12 +38,16 @@ inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) 
 
 /// How stream-K divides tiles: the full waves whole, each of the rest in as many parts as fill a wave.
 struct StreamShare {
-  int whole, rest, share;
+  int whole;  ///< tiles of the full waves
+  int rest;   ///< tiles of the last wave
+  int share;  ///< parts of each of the rest, at least 1
 };
+/// `slots`: tiles of a wave.
 inline StreamShare stream_share(std::int64_t tiles, int slots) {
   const auto rest = static_cast<int>(tiles % slots);
   return {static_cast<int>(tiles) - rest, rest, rest > 0 ? std::max(1, slots / rest) : 1};
 }
+/// Nanoseconds of stream-K's three kernels.
 inline double stream_time(const ProductSize& size, const Target& target) {
   const GemmTile& t = kGemmTiles[kStreamRow];
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n});
@@ -55,6 +61,7 @@ inline double stream_time(const ProductSize& size, const Target& target) {
   return whole + gemm_time(t, part, target, s.share) + parts_time(s.share, part.m * part.n);
 }
 
+/// Whole: every tile's sum at once (gemm); SplitK: each in parts; StreamK: those of the last wave in parts.
 enum class MatmulWay { Whole, SplitK, StreamK };
 struct MatmulPlan {
   MatmulWay way = MatmulWay::Whole;
@@ -62,6 +69,7 @@ struct MatmulPlan {
   std::int64_t parts = 1;  ///< of SplitK
   double time = 0;         ///< nanoseconds, estimated; 0 on the CPU
 };
+/// The way of least estimated time; on the CPU always Whole.
 inline MatmulPlan matmul_heuristic(const ProductSize& size, const Target& target) {
   const int row = gemm_heuristic(size, target);
   if (!target.gpu) return {MatmulWay::Whole, row};

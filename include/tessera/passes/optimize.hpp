@@ -17,8 +17,9 @@ enum class AccessPath : std::uint8_t {
   Pointer,  ///< a tile of pointers, with masks along the axes that are not in bounds
 };
 
-/// Whether launches start before their predecessor in the stream has ended, and whether their blocks tell the device
-/// that their successor may be scheduled beside them (docs/compiler/overlap_launches.md).
+/// Whether launches start before their predecessor in the stream has ended (programmatic dependent launch), and whether
+/// they tell: their blocks execute PTX griddepcontrol.launch_dependents, which lets the device schedule their successor
+/// beside them (docs/compiler/overlap_launches.md). What starts early also waits (griddepcontrol.wait).
 enum class Overlap : std::uint8_t {
   Never,
   WhereItPays,  ///< starts early; tells if its blocks have one step and move much, or if the launch asks for it
@@ -28,7 +29,7 @@ enum class Overlap : std::uint8_t {
 
 /// What a tuner or a user overrides. What is not set is decided by the passes.
 struct Tuning {
-  std::optional<int> warps;          ///< warps per CTA: 1, 2, 4, 8, 16
+  std::optional<int> warps;          ///< warps per CTA: 1, 2, 4, 8, 16, 32
   std::optional<int> ctas;           ///< CTAs per cluster: 1, 2, 4, 8, 16 (1 below sm_90)
   std::optional<int> occupancy;      ///< CTAs per multiprocessor to compile for: 1 to 32
   std::optional<int> latency;        ///< of loads that feed products, 1 to 10: how far ahead they are issued
@@ -44,11 +45,12 @@ struct Tuning {
   bool operator==(const Tuning&) const = default;
 };
 
-/// A launch word, what a launch knows and the code does not: an i32 that is never negative. Bit n: nothing that may
-/// still run writes the n-th tensor that the kernel reads early. kTellBit: the next kernel of the stream is expected to
-/// gain by being scheduled beside this one.
+/// The launch word, what a launch knows and the code does not: an i32 that is never negative. Bit n: nothing that may
+/// still run writes the n-th tensor of Choices::early_reads. Bit kTellBit: the kernel shall tell (see Overlap), because
+/// the next kernel of the stream is expected to gain by being scheduled beside this one. tessera/runtime/cuda.hpp has
+/// the same numbers for the launcher; src/jit/cuda_work.cpp asserts that they are equal.
 inline constexpr int kTellBit = 30;
-inline constexpr std::size_t kMostEarlyReads = kTellBit;
+inline constexpr std::size_t kMostEarlyReads = kTellBit;  ///< the bits below kTellBit
 
 /// What was decided for a kernel.
 struct Choices {
@@ -62,8 +64,8 @@ struct Choices {
   bool overlaps = false;
   /// The entry has one more argument, the launch word.
   bool launch_word = false;
-  /// The entry reads the tensor whose address is its argument early_reads[n] before that wait where bit n of the launch
-  /// word is set. At most kMostEarlyReads; empty without a launch word.
+  /// Entry arguments, each the address of a tensor. Where the launch word has the bits of all of them, the entry reads
+  /// these tensors before it waits. At most kMostEarlyReads; empty without a launch word.
   std::vector<int> early_reads = {};
   bool operator==(const Choices&) const = default;
 };

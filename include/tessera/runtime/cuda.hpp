@@ -86,17 +86,18 @@ struct KernelImage {
   /// the shadow (Storage::shadow) of the byte of the element that the watched argument points to; 0 where there is no
   /// shadow.
   std::vector<WatchedArgument> watched{};
-  /// Right behind those the kernel takes one more argument, the launch word: an i32 whose bit n is set if nothing that
-  /// may still run writes the tensor at argument early_reads[n], and kTellBit if the next kernel of the stream is
-  /// expected to gain by being scheduled beside this one. The other bits are 0. The code allows that then
-  /// (griddepcontrol.launch_dependents).
+  /// Right behind those the kernel takes one more argument, the launch word: an i32. Its bit n is set if nothing that
+  /// may still run writes the tensor at argument early_reads[n]. Its bit kTellBit is set if the next kernel of the
+  /// stream is expected to gain by being scheduled beside this one; the code then executes
+  /// griddepcontrol.launch_dependents. The other bits are 0. Does not depend on programmatic_launch.
   bool launch_word = false;
-  /// Before that wait the kernel may read the tensors whose addresses are these arguments, where the launch word has
-  /// their bit. At most kMostEarlyReads; none without a launch word.
+  /// Arguments that are addresses of tensors. The kernel may read such a tensor before griddepcontrol.wait
+  /// (programmatic_launch), where the launch word has its bit. At most kMostEarlyReads; none without a launch word.
   std::vector<int> early_reads = {};
   /// The kernel may write memory that is not of the tensors it is launched with (raw pointers).
   bool raw_writes = false;
 };
+/// Of the launch word, as the compiler has them (tessera/passes/optimize.hpp), which this layer does not know.
 inline constexpr int kTellBit = 30;
 inline constexpr std::size_t kMostEarlyReads = kTellBit;
 

@@ -139,13 +139,15 @@ class CudaKernel final : public Launchable {
     }
     return bits;
   }
-  /// Blocks find room beside another kernel's wherever they go. What comes behind them may follow.
+  /// At most one block a multiprocessor: they find room beside another kernel's blocks wherever they go.
   bool is_small(const LaunchGrid& grid) const noexcept {
     return std::uint64_t{grid.x} * grid.y * grid.z <= static_cast<std::uint64_t>(context_.multiprocessors());
   }
-  /// Telling makes a block's start slower, which many short ones would feel.
+  /// Whether this kernel may be asked to execute griddepcontrol.launch_dependents. That makes the start of a block
+  /// slower, which a kernel of many short blocks would feel.
   bool may_tell(const LaunchGrid& grid) const noexcept { return !early_reads_.empty() || is_small(grid); }
-  /// Blocks that wait for the predecessor's end fill the processors unevenly; those that read meanwhile gain.
+  /// Whether this kernel gains if its predecessor lets it be scheduled beside it. Blocks that only wait there fill the
+  /// multiprocessors unevenly; blocks that read meanwhile gain, and a few find room anyway. `settled`: settled_bits().
   bool gains_beside_another(const LaunchGrid& grid, std::uint32_t settled) const noexcept {
     const bool reads = !early_reads_.empty() && settled == (std::uint32_t{1} << early_reads_.size()) - 1;
     return reads || is_small(grid);
@@ -199,6 +201,21 @@ class CudaKernel final : public Launchable {
   KernelResources resources_;
 };
 
+/// An image out of a cache or a bundle may be of another build, or not ours at all.
+void check_early_reads(const KernelImage& image) {
+  const auto refuse = [&](const std::string& expected, const std::string& found) {
+    throw CompileError(concat(image.label, ": its image does not fit this build of Tessera: expected ", expected,
+                              ", found ", found, ".\n  Delete Tessera's cache, and build its bundles anew."));
+  };
+  const std::size_t count = image.early_reads.size();
+  if (count > kMostEarlyReads) refuse(concat("at most ", kMostEarlyReads, " early reads"), concat(count));
+  if (count != 0 && !image.launch_word) refuse("a launch word for its early reads", "none");
+  for (const int slot : image.early_reads) {
+    if (slot < 0 || slot >= image.num_args)
+      refuse(concat("early reads of its ", image.num_args, " arguments, numbered from 0"), concat("argument ", slot));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Launchable> load_kernel(Device device, const KernelImage& image) {
@@ -206,10 +223,7 @@ std::shared_ptr<const Launchable> load_kernel(Device device, const KernelImage& 
   if (image.num_args < 0 || arguments > kMaxArguments)
     throw CompileError(concat(image.label, ": ", arguments, " arguments; a kernel takes at most ", kMaxArguments,
                               ". Use fewer tensors."));
-  for (const int slot : image.early_reads) {
-    if (slot < 0 || slot >= image.num_args || image.early_reads.size() > kMostEarlyReads || !image.launch_word)
-      throw CompileError(concat(image.label, ": argument ", slot, " of ", image.num_args, " cannot be read early"));
-  }
+  check_early_reads(image);
   if (const std::string fault = image_fault(image.cubin); !fault.empty())
     throw CompileError(concat(image.label, ": its image is damaged, and was kept from the driver: ", fault,
                               ".\n  Delete Tessera's cache."));

@@ -1,5 +1,6 @@
-// What the queue and the work that it launches tell each other: the route by which a kernel with checks gets its error
-// record, and whether a kernel stands right behind another one.
+// What the queue and the work that it launches say to each other: the error record of a kernel with checks, whether a
+// kernel stands right behind another one, what it may read before it waits for that one, and what came behind it the
+// last time.
 #pragma once
 #include <memory>
 #include <optional>
@@ -16,8 +17,8 @@ struct StreamState {
   const StreamCore* stream = nullptr;
   bool kernel_is_last = false;    ///< nothing that orders later work stands behind the last kernel
   std::uint64_t last_kernel = 0;  ///< its KernelLaunch::id
-  std::uint64_t ended = 0;        ///< the work up to here has ended when the last kernel starts
-  std::uint64_t raw_writes = 0;   ///< the last kernel that may write where none of its tensors is
+  std::uint64_t ended = 0;        ///< the number of a piece of work: up to it all has ended when the last kernel starts
+  std::uint64_t raw_writes = 0;   ///< the number of the last kernel that may write where none of its tensors is
 };
 
 /// What a kernel says of its launch.
@@ -25,7 +26,7 @@ struct KernelLaunch {
   std::uint64_t id = 0;     ///< one for each loaded kernel, from 1 on
   bool early = false;       ///< it may start before its predecessor has ended
   bool raw_writes = false;  ///< it may write where none of its tensors is
-  bool gains = false;       ///< by being scheduled beside its predecessor
+  bool gains = false;       ///< if early: it gains by being scheduled beside its predecessor
 };
 
 /// Behind LaunchContext::native_launch while a CudaQueue launches.

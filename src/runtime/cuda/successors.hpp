@@ -1,5 +1,6 @@
-// What came behind the kernels of a stream, so that a kernel can be told when it is launched what its successor will
-// be like. Programs repeat themselves; where this one does not, time is lost and nothing else.
+// What came behind the kernels of a stream the last time. Whether a kernel lets its successor be scheduled beside it is
+// decided when it is launched, and the successor is not known then; programs repeat themselves, so this is the guess. A
+// wrong guess costs time, never a result. docs/compiler/overlap_launches.md, "Telling where the launch asks for it".
 #pragma once
 #include <array>
 #include <cstddef>
@@ -7,10 +8,12 @@
 
 namespace tessera::runtime::cuda {
 
-/// Of one stream; whoever enqueues, one at a time. Kernels that share an entry forget each other.
+/// Of one stream; not for several threads at a time (a queue's calls come one at a time). Kernels whose ids share an
+/// entry overwrite each other: the guess is then "no".
 class Successors {
  public:
-  /// What last came behind kernel `id` gained by being scheduled beside it, or would have. False for one not known.
+  /// True if the kernel that last came behind kernel `id` gained by being scheduled beside it, or would have (see
+  /// KernelLaunch::gains). False for an id that is not known.
   bool gained_behind(std::uint64_t id) const noexcept {
     const Entry& entry = entries_[id % kEntries];
     return entry.id == id && entry.gained;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -83,7 +84,11 @@ TEST_F(Tune, FindsTheFastestAndChangesNoArgument) {
   EXPECT_EQ(r.best.hash.size(), 64u);
   EXPECT_GT(r.best.ms, 0);
   EXPECT_GT(r.best.default_ms, 0);
-  EXPECT_FALSE(r.best.runner_up.empty());
+  // On a busy machine a candidate can look so slow at first that it is not measured again.
+  const auto measured = std::count_if(r.trials.begin(), r.trials.end(),
+                                      [](const TuningTrial& t) { return t.outcome == TrialOutcome::Measured; });
+  EXPECT_GE(measured, 1);
+  EXPECT_EQ(r.best.runner_up.empty(), measured < 2);
   // The record chooses the candidate.
   adders.tuned(r.best)(mut(y), x, 2.0f).sync();
   const auto after = host(y).sync(), input = host(x).sync();

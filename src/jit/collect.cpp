@@ -131,14 +131,15 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
     const std::string gpu = concat("sm_", sm);
     const passes::Target target = target_for(sm);
     const passes::Tuning* hints = tuning_for(tuning, label, recording, held, nullptr, target);
-    Prepared chosen = prepare(recording, facts, held, target, hints);
+    const Prepared chosen = prepare(recording, facts, held, target, hints);
     const CacheKey key = bundle_key(recording, contract, facts, held, chosen, hints);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
     const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
     std::vector<Digest> written;  // forms may be the same code
     for (const Form form : forms_for(hints)) {
-      const Prepared prepared =
-          form == Form::Chosen ? std::move(chosen) : prepare(recording, facts, held, target, hints, form);
+      std::optional<Prepared> other;
+      if (form != Form::Chosen) other = prepare(recording, facts, held, target, hints, form);
+      const Prepared& prepared = other ? *other : chosen;
       const Digest code = sha256(prepared.bytecode);
       if (std::find(written.begin(), written.end(), code) != written.end()) continue;
       written.push_back(code);

@@ -30,8 +30,8 @@ CUTILE = 0.99  # of the fastest kernel of cuTile Python
 
 
 def is_rival(peer):
-    """What is asked of ratios is asked beside these: cuTile Python has a requirement of its own, and ours in a chain is
-    a figure for the reader (docs/gpu.md)."""
+    """Whether the ratio to this peer is judged by the plan's requirement. cuTile Python has a requirement of its own;
+    Tessera in a chain is there to be read (docs/gpu.md)."""
     return not peer.startswith("cuTile") and peer != plan.IN_A_CHAIN
 
 

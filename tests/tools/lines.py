@@ -19,6 +19,9 @@ if not (READELF := shutil.which("readelf")):
     print("readelf was not found: apt-get install binutils")
     sys.exit(0)
 bundle, source = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+if not bundle.exists():
+    print("no bundle: is the assembler here?")
+    sys.exit(0)
 
 
 def cubins(data):

@@ -38,7 +38,7 @@ TuningReport tune_split_k(const measure::Args& args, TuneOptions o) {
   auto parts = empty<f32>(Dims<3>(number, f.m, f.n)).sync();
   if (o.first.empty()) o.first = concat("row ", plan.row);
   if (!target.gpu) return tune_split_in<0>(f, o, parts);
-  return tune_split_in<2, kSplitRows[0], kSplitRows[1], 10, 11>(f, o, parts);
+  return tune_split_in<2, kSplitRows[0], kSplitRows[1], kSplitRows[2], 10, 11>(f, o, parts);
 }
 
 /// The two kernels that multiply have the tile of kStreamRow, because their shares are counted in it: only hints vary.

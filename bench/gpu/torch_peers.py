@@ -4,6 +4,7 @@ Each maker gives a list of functions, one per group; calling a function enqueues
 """
 
 import math
+import time
 
 import torch
 import torch.nn.functional as F
@@ -133,21 +134,29 @@ MAKERS = {
 }
 
 
+SCRATCH_BYTES, FILL_BYTES_PER_MS, REST_MS = 1 << 28, 3e9, 0.3  # as in src/measure/device_clock.cpp and .hpp
+
+
 class Timer:
-    """As Bench::measure of gpu_bench.cpp: batches between events, behind work that lets the host run ahead."""
+    """As Bench::measure of src/measure/run_cases.cpp: batches between events, behind work that lets the host run ahead.
+    Both let the device rest for as long between batches, longer than Python needs: at its power limit, who rests more
+    is faster."""
 
     def __init__(self, budget_ms):
         self.budget_ms = budget_ms
-        self.scratch = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+        self.scratch = torch.empty(SCRATCH_BYTES, dtype=torch.uint8, device="cuda")
         self.next = 0
+        self.ended = 0.0
 
     def occupy(self, ms):
-        size = ms * 3e9
-        while size > 0:
-            self.scratch[: int(min(size, 1 << 30))].zero_()
-            size -= 1 << 30
+        for _ in range(int(max(1.0, ms * FILL_BYTES_PER_MS / SCRATCH_BYTES) + 0.5)):
+            self.scratch.zero_()
+
+    def rest(self):
+        time.sleep(max(0.0, self.ended + REST_MS / 1e3 - time.perf_counter()))
 
     def timed(self, work, count):
+        self.rest()
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         self.occupy(0.05 + 0.030 * count)  # what a call may cost the host
         start.record()
@@ -156,6 +165,7 @@ class Timer:
             self.next += 1
         end.record()
         end.synchronize()
+        self.ended = time.perf_counter()
         return start.elapsed_time(end)
 
     def median(self, work):
@@ -164,11 +174,11 @@ class Timer:
         batch = max(1, min(200, int(1.0 / max(once, 1e-4))))
         spent = 0.0
         while spent < self.budget_ms / 4:
-            spent += max(self.timed(work, batch), 0.01)
+            spent += self.timed(work, batch) + REST_MS
         times, spent = [], 0.0
         while len(times) < 5 or spent < self.budget_ms:
             times.append(self.timed(work, batch) / batch)
-            spent += max(times[-1] * batch, 0.01)
+            spent += times[-1] * batch + REST_MS
         times.sort()
         return times[len(times) // 2]
 

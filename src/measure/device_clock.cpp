@@ -2,6 +2,7 @@
 #include "measure/device_clock.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "tessera/base/format.hpp"
 #include "tessera/runtime/cuda.hpp"
@@ -30,6 +31,10 @@ void DeviceClock::occupy(double milliseconds) {
   if (!scratch_) return;
   const double fills = std::max(1.0, milliseconds * kFillBytesPerMs / static_cast<double>(kScratchBytes));
   for (int i = 0; i < static_cast<int>(fills + 0.5); ++i) runtime::overwrite(stream_, scratch_, "work that goes ahead");
+}
+
+void DeviceClock::rest() const {
+  if (scratch_) std::this_thread::sleep_until(ended_ + std::chrono::duration<double, std::milli>(kRestMs));
 }
 
 }  // namespace tessera::measure

@@ -111,8 +111,7 @@ class Bench {
 
   /// Milliseconds of `count` launches, one after the other, as the device sees them.
   double timed(int count) {
-    // What the launches may cost. As long as before a peer's (bench/gpu/torch_peers.py): at its power limit a device is
-    // faster the longer it rests.
+    // What the launches may cost, as before a peer's (bench/gpu/torch_peers.py).
     const double host_ms = 0.05 + 0.030 * count;
     return clock_.time(host_ms, [&] {
       for (int i = 0; i < count; ++i) p_.launch(next_++ % p_.sets, stream_);
@@ -124,12 +123,12 @@ class Bench {
     for (int i = 0; i < 3; ++i) once = std::min(once, std::max(timed(1), 1e-4));
     const int batch = std::clamp(static_cast<int>(1.0 / once), 1, 200);
     double spent = 0;
-    while (spent < budget_ms_ / 4) spent += std::max(timed(batch), 0.01);  // warm-up
+    while (spent < budget_ms_ / 4) spent += timed(batch) + kRestMs;  // warm-up
     std::vector<double> times;
     spent = 0;
     while (times.size() < 5 || spent < budget_ms_) {
       times.push_back(timed(batch) / batch);
-      spent += std::max(times.back() * batch, 0.01);
+      spent += times.back() * batch + kRestMs;
       if (times.size() >= 3 && spent > 20 * budget_ms_) break;  // a case far slower than expected
     }
     std::sort(times.begin(), times.end());

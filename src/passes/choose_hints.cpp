@@ -24,7 +24,11 @@ constexpr int kSmallSteps = 4;
 // From here a block multiplies without pause: 128x128x64 on an H200, one of them with 6 steps in flight beside two with
 // 2: 5120 cubed 747 beside 660 TFLOP/s, 4096 cubed 756 and 711, 2048 cubed 693 and 669.
 constexpr std::int64_t kLargeTile = 128 * 128;
-constexpr int kMostLatency = 6;  // 256x128x64 and 256x256x64 on an H200: 6 beats 4 by 9 and 0.5 %
+constexpr int kMostLatency = 6;  // 256x128x64 on an H200: 6 beats 4 by 9 %
+// Steps of two CTAs: of 256x256x64 four are in flight with 4 and with 6 asked for; with 6 the loop of the loads is
+// taken apart (4096 cubed NT, NN, 16384 cubed, 8192 x 6144 x 2560 on an H200: with 4 0.998, 1.011, 1.015, 1.014 of the
+// speed).
+constexpr int kClusterLatency = 4;
 constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37: 4 steps each are given for 6, 5 for 7
 constexpr std::int64_t kFewestSteps = 3;  // 128x320: where fewer would be left, the assembler stores tiles in pieces
 constexpr int kReservedShared = 1024;     // of each CTA, by CUDA
@@ -41,7 +45,8 @@ constexpr int kRowRegisters = 16;  // beside what a row kernel keeps: softmax an
 // One warp a block, beside a row: layer norm of 1000 takes 95 registers if nobody says anything (3.72 TB/s), 61 with 32
 // beside its row (4.13), and spills with 16 (3.96). The assembler shares registers out as to blocks of four warps.
 constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4;
-constexpr int kVectorBytes = 16;     // of one load of a thread
+constexpr int kVectorBytes = 16;  // of one load of a thread
+constexpr int kBytesAWarp = 32 * kVectorBytes;
 constexpr int kElementsAWarp = 512;  // 16 elements a thread: docs/compiler/choose_hints.md
 
 /// The largest power of two that is at most n; 1 of what is smaller.
@@ -49,7 +54,8 @@ int power_of_two_below(std::int64_t n) {
   return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
 }
 
-/// Row and elementwise kernels: 16 elements a thread; 64 where reductions wait for each other, because each is a
+/// Row and elementwise kernels. Where tiles are only moved, one vector a thread: neighbours access neighbours at once.
+/// Else 16 elements a thread; 64 where reductions wait for each other, because each is a
 /// barrier for all warps of the block. Not behind a loop over chunks: there they come once a row, and what the loop
 /// gathers has to fit into registers beside what it loads.
 Choices choose_for_rows(const KernelFacts& facts) {
@@ -59,11 +65,12 @@ Choices choose_for_rows(const KernelFacts& facts) {
   const int elements = chained  ? narrow ? kElementsAWarpNarrow : kElementsAWarpChained
                        : narrow ? kElementsAWarpNarrowAlone
                                 : kElementsAWarp;
-  c.warps = std::clamp(power_of_two_below(facts.largest_tile / elements), 1, kMostRowWarps);
+  const std::int64_t warps = facts.moved_bytes > 0 ? facts.moved_bytes / kBytesAWarp : facts.largest_tile / elements;
+  c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
   // A row that is multiplied with each row of a tile: with fewer than one vector for each thread it is spread otherwise
   // than the tile, and goes through shared memory in every step, with four barriers.
   if (facts.repeated_bytes > 0)
-    c.warps = std::clamp(power_of_two_below(facts.repeated_bytes / (32 * kVectorBytes)), 1, c.warps);
+    c.warps = std::clamp(power_of_two_below(facts.repeated_bytes / kBytesAWarp), 1, c.warps);
   if (facts.reduces_after_loop && facts.narrow && facts.repeated_bytes == 0) {
     // One warp needs no barrier; if there have to be several, many have more of the small accesses in flight.
     if (facts.largest_tile <= kOneWarpChunk) c.warps = 1;
@@ -138,6 +145,7 @@ Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
   const std::int64_t steps = std::int64_t{m.shared_kib} * 1024 / c.occupancy / load.bytes;
   c.latency = chained && thin    ? static_cast<int>(std::clamp<std::int64_t>(steps, 2, kMostLatency))
               : chained          ? 2
+              : c.ctas > 1       ? kClusterLatency
               : c.occupancy == 1 ? kMostLatency
                                  : static_cast<int>(std::clamp<std::int64_t>(steps / 2 * 2, 2, kMostLatency));
   return c;

@@ -261,8 +261,13 @@ KernelFacts kernel_facts(const ir::Function& f) {
     const ir::Type tile = moved_tile(op);
     if (is_load(op) && tile.num_elements() >= kAcrossThreads) load_depth = std::max(load_depth, loops_around(op));
     if (op.op() == Op::StoreViewTko) facts.stored_bytes += bytes_of(tile);
-    if (tile) facts.largest_tile = std::max(facts.largest_tile, tile.num_elements());
+    if (tile && tile.num_elements() >= facts.largest_tile) {
+      const bool larger = tile.num_elements() > facts.largest_tile || facts.moved_bytes == 0;
+      facts.moved_bytes = larger ? bytes_of(tile) : std::min(facts.moved_bytes, bytes_of(tile));
+      facts.largest_tile = tile.num_elements();
+    }
   });
+  if (!reductions.empty() || load_depth > 0) facts.moved_bytes = 0;
   facts.reduces_after_loop = reduction_depth < load_depth;
   facts.narrow = !reductions.empty() && loads_narrowly(f, facts.largest_tile);
   return facts;

@@ -38,7 +38,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     if (tuning.split_loops) {
       // Behind it: in a loop with a branch nothing overlaps across the branch, whatever was issued ahead.
       hoist_invariants(f);
-      split_loops(f);
+      split_loops(f, target);
     }
     if (const int ahead = tuning.ahead ? *tuning.ahead : loads_ahead(f); ahead > 0) load_ahead(f, ahead > 1);
     relax_math(f);

@@ -6,9 +6,11 @@
 // wrap; whether it does is computed as well, and if so, all iterations go to the loop that still has the branch.
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "passes/affine.hpp"
+#include "passes/cost_model.hpp"
 #include "passes/kernel_facts.hpp"
 #include "passes/pointer_tiles.hpp"
 #include "passes/rewriter.hpp"
@@ -294,12 +296,26 @@ bool has_product(const Operation& loop) {
   return found;
 }
 
+/// True if a multiprocessor's shared memory holds two steps of what the loop's products load. With one, a step is
+/// loaded when the one before has been used, whether there is a branch or not: all that a second loop brings is a wait
+/// for the first.
+bool has_room_ahead(const Operation& loop, const std::vector<Product>& products, const Target& target) {
+  if (!target.is_gpu()) return true;
+  std::set<const Operation*> loads;
+  for (const Product& p : products)
+    if (p.loop == &loop) loads.insert(p.step_loads.begin(), p.step_loads.end());
+  std::int64_t bytes = 0;
+  for (const Operation* load : loads) bytes += bytes_of(load->result(0).type());
+  return 2 * bytes <= std::int64_t{machine_of(target.sm).shared_kib} * 1024;
+}
+
 }  // namespace
 
-bool split_loops(ir::Function& f) {
+bool split_loops(ir::Function& f, const Target& target) {
+  const std::vector<Product> products = kernel_facts(f).products;
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
-    if (can_split(op) && !mends_products(op)) loops.push_back(&op);
+    if (can_split(op) && !mends_products(op) && has_room_ahead(op, products, target)) loops.push_back(&op);
   });
   bool changed = false;
   for (std::size_t n = loops.size(); n-- > 0;) {  // inner loops first: an outer one is copied with what they became

@@ -103,7 +103,7 @@ TEST(SplitLoops, ComputeTheSameForAllBoundsAndLimits) {
     const Compared first = random_comparison(), second = random_comparison();
     const bool two = rng() % 2 == 0, both = rng() % 2 == 0;
     Branching whole(first, two ? &second : nullptr, both), parts(first, two ? &second : nullptr, both);
-    split += passes::split_loops(*parts.f) ? 1 : 0;
+    split += passes::split_loops(*parts.f, {}) ? 1 : 0;
     passes::clean_up(*parts.f);
     ASSERT_EQ(problems_of(parts.k.module), "");
     for (int launch = 0; launch < 12; ++launch) {
@@ -129,7 +129,7 @@ const Compared kAbove{64, 0, ComparisonPredicate::Greater, false};
 
 TEST(SplitLoops, TheMiddleHasNoBranch) {
   Branching b(kAbove, nullptr, false);
-  EXPECT_TRUE(passes::split_loops(*b.f));
+  EXPECT_TRUE(passes::split_loops(*b.f, {}));
   passes::clean_up(*b.f);
   EXPECT_EQ(count(*b.f, Op::For), 2u);
   EXPECT_EQ(count(*b.f, Op::If), 1u);
@@ -138,7 +138,7 @@ TEST(SplitLoops, TheMiddleHasNoBranch) {
 TEST(SplitLoops, ThreePartsForAWindow) {
   const Compared below{1, 0, ComparisonPredicate::Less, false};
   Branching b(kAbove, &below, false);
-  EXPECT_TRUE(passes::split_loops(*b.f));
+  EXPECT_TRUE(passes::split_loops(*b.f, {}));
   passes::clean_up(*b.f);
   EXPECT_EQ(count(*b.f, Op::For), 3u);
   EXPECT_EQ(count(*b.f, Op::If), 2u);
@@ -146,17 +146,17 @@ TEST(SplitLoops, ThreePartsForAWindow) {
 
 TEST(SplitLoops, NotForEquality) {
   Branching b({1, 0, ComparisonPredicate::Equal, false}, nullptr, false);
-  EXPECT_FALSE(passes::split_loops(*b.f));
+  EXPECT_FALSE(passes::split_loops(*b.f, {}));
 }
 
 TEST(SplitLoops, NotForUnsignedComparisons) {
   Branching b(kAbove, nullptr, false, kSide, ir::Signedness::Unsigned);
-  EXPECT_FALSE(passes::split_loops(*b.f));
+  EXPECT_FALSE(passes::split_loops(*b.f, {}));
 }
 
 TEST(SplitLoops, NotForLittleWork) {
   Branching b(kAbove, nullptr, false, 8);
-  EXPECT_FALSE(passes::split_loops(*b.f));
+  EXPECT_FALSE(passes::split_loops(*b.f, {}));
 }
 
 /// A row walked in chunks of 256: every chunk is added up.
@@ -182,7 +182,7 @@ struct Chunks {
 TEST(SplitLoops, OnlyTheLastChunkIsMasked) {
   for (const int direction : {1, 2}) {  // the induction variable itself, and from a first chunk on
     Chunks c(direction);
-    EXPECT_TRUE(passes::split_loops(*c.f));
+    EXPECT_TRUE(passes::split_loops(*c.f, {}));
     passes::choose_access_paths(*c.f, {90, 132});
     EXPECT_EQ(problems_of(c.k.module), "");
     EXPECT_EQ(count(*c.f, Op::For), 2u);
@@ -194,13 +194,48 @@ TEST(SplitLoops, OnlyTheLastChunkIsMasked) {
 
 TEST(SplitLoops, NotWhereEverythingIsInBoundsOrTheIndexIsAnother) {
   Chunks known(1, {true, true}), backwards(-1);
-  EXPECT_FALSE(passes::split_loops(*known.f));
-  EXPECT_FALSE(passes::split_loops(*backwards.f));
+  EXPECT_FALSE(passes::split_loops(*known.f, {}));
+  EXPECT_FALSE(passes::split_loops(*backwards.f, {}));
+}
+
+/// A chain of two products, as in attention, whose result is doubled in the steps from a limit on.
+bool splits_chain(std::int32_t keys, std::int32_t depth, const passes::Target& target) {
+  ProductLoop l(128, keys, depth, Elem::BF16, depth);
+  Operation* end = l.loop->region(0).terminator();
+  const Value out = end->operand(0), limit = l.k.arg(Elem::I32);
+  const ir::Builder outside = l.k.b;
+  l.k.b = ir::Builder::before(end);
+  const Value late = l.k.op(
+      Op::CmpI, {l.i, limit}, Type::tile(Elem::I1),
+      {{AttrName::comparison_predicate, ComparisonPredicate::Greater}, {AttrName::signedness, ir::Signedness::Signed}});
+  Operation* branch = l.k.b.create(Op::If, {late}, {out.type()});
+  ir::Block& yes = branch->add_region();
+  ir::Block& no = branch->add_region();
+  l.k.b.set_to_end(yes);
+  l.k.b.create(Op::Yield, {l.k.binary(Op::AddF, out, out)}, {});
+  l.k.b.set_to_end(no);
+  l.k.b.create(Op::Yield, {out}, {});
+  l.k.b = outside;
+  end->set_operand(0, branch->result());
+  const bool split = passes::split_loops(*l.f, target);
+  EXPECT_EQ(problems_of(l.k.module), "");
+  EXPECT_EQ(count(*l.f, Op::For), split ? 2u : 1u);
+  return split;
+}
+
+TEST(SplitLoops, NotWhereSharedMemoryHoldsOneStepOfTheOperands) {
+  const passes::Target hopper{90, 132}, ampere{86, 84};
+  EXPECT_FALSE(splits_chain(128, 256, hopper))
+      << "128 KiB a step of 228: 8 x 8 x 2048 x 256 took 256 us, 245 in one loop";
+  EXPECT_TRUE(splits_chain(64, 256, hopper)) << "64 KiB a step";
+  EXPECT_TRUE(splits_chain(128, 128, hopper)) << "64 KiB a step";
+  EXPECT_FALSE(splits_chain(128, 128, ampere)) << "of 100";
+  EXPECT_TRUE(splits_chain(128, 256, {})) << "the CPU";
 }
 
 TEST(SplitLoops, NotForOperandsOfProducts) {
   ProductLoop l(64, 64, 64);
-  EXPECT_FALSE(passes::split_loops(*l.f));
+  EXPECT_FALSE(passes::split_loops(*l.f, {}));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace tessera::kernels {
 
 /// The rows of kGemmTiles that sums are split in on a GPU, and the row of stream-K.
-inline constexpr int kSplitRows[] = {3, 7}, kStreamRow = 3;
+inline constexpr int kSplitRows[] = {3, 7, 8}, kStreamRow = 3;
 inline constexpr int kMostSplits = 8;  ///< parts of a sum
 
 /// How a product is split: the row of kGemmTiles, and into how many parts.
@@ -15,9 +15,9 @@ struct SplitPlan {
   std::int64_t parts;
 };
 /// Nanoseconds for adding the parts: 2000 for one more launch, and `parts` sums of f32 for each of `elements` of the
-/// result that are written and read, in L2 at about 8 TB/s (one H200; fitted as the constants of gemm_table.hpp).
+/// result that are written and read, in L2 at about 7 TB/s (one H200; fitted as the constants of gemm_table.hpp).
 inline double parts_time(std::int64_t parts, std::int64_t elements) {
-  return 2000 + 2.0 * 4 * static_cast<double>(parts) * static_cast<double>(elements) / 8000;
+  return 2000 + 2.0 * 4 * static_cast<double>(parts) * static_cast<double>(elements) / 7000;
 }
 /// Nanoseconds of a split product, adding the parts included.
 inline double split_time(SplitPlan p, const ProductSize& size, const Target& target) {

@@ -60,7 +60,7 @@ done
 [ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
 # Seconds: a quick check leaves something of ten minutes for the benchmarks. checker_limit is of one program under one
 # checker: one that hangs leaves two thirds of the step to those that wait for its place.
-checker_limit=200
+checker_limit=300
 if [ $mode = quick ]; then tests_limit=150 sanitize_limit=90; else tests_limit=900 sanitize_limit=600; fi
 [ -n "$minutes" ] || { [ $mode = quick ] && minutes=9.5 || minutes=60; }
 jobs=${jobs:-$(nproc)}

@@ -32,7 +32,7 @@ TEST(Gemm, RowsBeyondTheTable) {
   const auto a = random_tensor<bf16>({30, 10}, 5), b = random_tensor<bf16>({10, 27}, 6);
   const auto x = random_tensor<f32>({30, 10}, 7), y = random_tensor<f32>({10, 27}, 8);
   EXPECT_ERROR(ShapeError, (void)gemm(a, b, {}, Row{kGemmRows}),
-               "kernels::gemm: row 14 of the table: rows are 0 to 13");
+               "kernels::gemm: row 13 of the table: rows are 0 to 12");
   EXPECT_ERROR(ShapeError, (void)gemm(x, y, {}, Row{kPlainGemmRows}),
                "kernels::gemm: row 6 of the table: rows are 0 to 5");
   EXPECT_ERROR(ShapeError, (void)gemm(a, b, {}, Row{-2}), "row -2 of the table");
@@ -77,7 +77,6 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   EXPECT_EQ(chosen({256, 6144, 2560}), Tile(128, 96)) << "128 tiles";
   EXPECT_EQ(chosen({8184, 1048, 2056, 2, false}), Tile(256, 288)) << "128 tiles on 66 pairs of processors";
   EXPECT_EQ(chosen({4104, 4088, 4120, 2, false}), Tile(256, 288)) << "255 tiles";
-  EXPECT_EQ(chosen({1536, 1536, 1536}), Tile(256, 160)) << "60 tiles";
   EXPECT_EQ(chosen({3072, 3072, 3072, 4}).second % 128, 0) << "parts are for 16 bits";
   EXPECT_NE(chosen({2048, 2048, 2048, 2, false}), Tile(128, 128)) << "rows between lines: large tiles load less";
   EXPECT_EQ(chosen({4096, 4096, 4096, 1}).first, 256) << "8-bit floats are slower in small tiles";

@@ -249,7 +249,20 @@ TEST_F(CudaBackendTest, MemoryThatRunsOutIsWaitedForAndThenAnErrorWithFigures) {
     EXPECT_NE(error.message().find("out of memory on cuda:0: 5000 bytes asked for"), std::string::npos) << error.what();
     EXPECT_NE(error.message().find("of its 4096 bytes are free"), std::string::npos) << error.what();
   }
+  EXPECT_EQ(driver.hoarded(), 0u) << "other processes need it";
   EXPECT_NE(Storage::allocate(rig.device(), 4096), nullptr);
+}
+
+TEST_F(CudaBackendTest, WhatNoDeviceOfItsSizeHoldsIsNotTried) {
+  const int before = driver.count(Fn::cuMemAllocFromPoolAsync);
+  try {
+    Storage::allocate(rig.device(), (std::size_t{1} << 30) + 1);
+    FAIL();
+  } catch (const DeviceError& error) {
+    EXPECT_NE(error.message().find("out of memory on cuda:0: 1073741825 bytes asked for"), std::string::npos);
+  }
+  EXPECT_EQ(driver.count(Fn::cuMemAllocFromPoolAsync), before);
+  EXPECT_NE(Storage::allocate(rig.device(), std::size_t{1} << 20), nullptr) << "the next one works";
 }
 
 TEST_F(CudaBackendTest, ForeignMemoryIsVerifiedAndItsOwnerReleasedAfterTheLastUse) {

@@ -85,6 +85,8 @@ class FakeDriver {
   void poison(CUresult result);
   /// Allocations fail while fewer than `bytes` would be free.
   void limit_memory(std::size_t bytes) { memory_limit_ = bytes; }
+  /// Bytes that an allocation from the pool took before it failed, and that the pool still keeps.
+  std::size_t hoarded() const { return hoarded_; }
 
   /// A kernel takes so long by the driver's clock, which nothing else moves.
   void spend(double milliseconds) { clock_ms_ += milliseconds; }
@@ -167,7 +169,7 @@ class FakeDriver {
   std::vector<std::unique_ptr<Module>> modules_;
   std::map<std::uintptr_t, Block> blocks_;  // device memory
   std::set<void*> pinned_;
-  std::size_t memory_limit_ = std::size_t{1} << 30, used_ = 0;
+  std::size_t memory_limit_ = std::size_t{1} << 30, used_ = 0, hoarded_ = 0;
   int pools_ = 0;
   double clock_ms_ = 0;
   std::map<int, int> retained_;  // primary contexts

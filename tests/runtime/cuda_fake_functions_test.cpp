@@ -191,13 +191,17 @@ struct Functions {
   }
   static CUresult cuMemPoolTrimTo(CUmemoryPool, std::size_t) {
     TESSERA_FAKE(cuMemPoolTrimTo);
+    d.hoarded_ = 0;
     return 0;
   }
   static CUresult cuMemAllocFromPoolAsync(CUdeviceptr* memory, std::size_t bytes, CUmemoryPool pool, CUstream handle) {
     TESSERA_FAKE(cuMemAllocFromPoolAsync);
     auto* stream = d.stream(handle);
     if (stream == nullptr || pool == nullptr || bytes == 0) return 400;
-    if (bytes > d.memory_limit_ || d.used_ > d.memory_limit_ - bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (bytes > d.memory_limit_ || d.used_ > d.memory_limit_ - bytes) {
+      d.hoarded_ = d.memory_limit_ - d.used_;
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     void* made = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     std::memset(made, 0xA5, bytes);
     *memory = reinterpret_cast<std::uintptr_t>(made);

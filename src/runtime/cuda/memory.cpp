@@ -33,6 +33,8 @@ DeviceMemory::DeviceMemory(const Context& context) : context_(context) {
     result = driver.cuMemPoolSetAttribute(pool_, setting.attribute, setting.value);
     call = "cuMemPoolSetAttribute";
   }
+  std::size_t free = 0;
+  if (result == CUDA_SUCCESS) result = driver.cuMemGetInfo(&free, &total_), call = "cuMemGetInfo";
   if (result == CUDA_SUCCESS) return;
   if (pool_ != nullptr) driver.cuMemPoolDestroy(pool_);
   driver.cuStreamDestroy(stream_);
@@ -50,23 +52,33 @@ CUresult DeviceMemory::try_allocate(CUdeviceptr& memory, std::size_t bytes, CUst
 }
 
 void* DeviceMemory::allocate_on(CUstream stream, std::size_t bytes) {
-  const Driver& driver = context_.driver();
   retry_frees();
   CUdeviceptr memory = 0;
+  if (bytes > total_) throw_out_of_memory(bytes);
   CUresult result = try_allocate(memory, bytes, stream);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     // Frees that are enqueued behind work count when the work has ended; then what the pool keeps in pieces of other
     // sizes goes back to the system.
-    context_.check(driver.cuCtxSynchronize(), "cuCtxSynchronize", "waiting for memory to be freed");
+    context_.check(context_.driver().cuCtxSynchronize(), "cuCtxSynchronize", "waiting for memory to be freed");
     result = try_allocate(memory, bytes, stream);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-      context_.check(driver.cuMemPoolTrimTo(pool_, 0), "cuMemPoolTrimTo", "giving memory back");
+      trim();
       result = try_allocate(memory, bytes, stream);
     }
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) throw_out_of_memory(bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+      // An allocation that fails leaves in the pool what it got before: all that was free, which other processes and
+      // the driver itself may need.
+      trim();
+      throw_out_of_memory(bytes);
+    }
   }
   context_.check(result, "cuMemAllocFromPoolAsync", "allocating memory");
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(memory));
+}
+
+/// Gives what the pool keeps for later back to the system.
+void DeviceMemory::trim() {
+  context_.check(context_.driver().cuMemPoolTrimTo(pool_, 0), "cuMemPoolTrimTo", "giving memory back");
 }
 
 /// An allocation is an operation of its stream: when that has ended, the memory can be used on every stream.

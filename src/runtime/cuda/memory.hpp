@@ -30,11 +30,13 @@ class DeviceMemory {
   CUresult try_allocate(CUdeviceptr& memory, std::size_t bytes, CUstream stream) const noexcept;
   void retry_frees() noexcept;
   void finish(const char* what);
+  void trim();
   [[noreturn]] void throw_out_of_memory(std::size_t bytes) const;
 
   const Context& context_;
   CUstream stream_ = nullptr;  // for what is in no queue's order: allocations, copies that the host waits for
   CUmemoryPool pool_ = nullptr;
+  std::size_t total_ = 0;  // bytes of the device
   std::mutex mutex_;
   std::vector<CUdeviceptr> unfreed_;  // what the driver refused to free: tried again with the next allocation
 };

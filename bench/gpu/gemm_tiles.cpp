@@ -41,7 +41,7 @@ Launch more_tiles(const MoreTiles& how, Operands g) {
   Launch launch;
   add<64, 64, 80, 96, 128, 160, 192, 256>(launch, how, g);
   add<128, 64, 80, 96, 128, 144, 160, 192, 224, 256, 288, 320>(launch, how, g);
-  add<256, 80, 96, 128, 160, 192, 224, 256, 288, 320>(launch, how, g);
+  add<256, 80, 96, 128, 160, 192, 224, 256, 272, 288, 320>(launch, how, g);
   return launch;
 }
 

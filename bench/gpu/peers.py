@@ -19,6 +19,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -378,7 +379,8 @@ def measure_all(cases, options, deadline, out):
 
 
 def selftest():
-    """Everybody runs once in each round, nobody twice in a row, and nobody always behind the same one."""
+    """Everybody runs once in each round, nobody twice in a row, and nobody always behind the same one; and everybody
+    rests as long."""
     for count in range(1, 7):
         rounds = orders(count, ROUNDS)
         turns = [i for order in rounds for i in order]
@@ -386,7 +388,11 @@ def selftest():
         assert count == 1 or all(a != b for a, b in zip(turns, turns[1:])), rounds
         behind = {i: {a for a, b in zip(turns, turns[1:]) if b == i} for i in range(count)}
         assert count < 3 or all(len(before) > 1 for before in behind.values()), rounds
-    print("the order of turns is fair")
+    here = pathlib.Path(__file__).parent
+    ours = re.search(r"kRestMs = ([0-9.]+)", (here / "../../src/measure/device_clock.hpp").read_text())
+    theirs = re.search(r"REST_MS = [^#]*?([0-9.]+)  #", (here / "torch_peers.py").read_text())
+    assert float(ours[1]) == float(theirs[1]), (ours[1], theirs[1])
+    print("the order of turns is fair, and so are the rests")
     return 0
 
 

@@ -1,8 +1,5 @@
 """Lists of cases for sweep.py: what decides the tables of the kernel library. The first are open questions.
 
-sustained: large products where the power limit rules, not the clock: run it with --ms 250. Tiles, CTAs and steps in
-flight (cuTile Python is ahead in NN squares of 4096 and 8192, with another tile than ours).
-
 layer_norm: rows of 1000 elements (torch.compile is ahead there): warps and CTAs of the library's kernel, and the naive
 one.
 
@@ -33,25 +30,6 @@ default first, then which loads of a loop over chunks go ahead, more blocks a mu
 def gemm(m, n, k, alternatives, layout="NT"):
     """The library's choice, then the alternatives."""
     return f"gemm m={m} n={n} k={k} dtype=bf16 layout={layout} : " + "; ".join(["impl=matmul", *alternatives])
-
-
-def sustained():
-    tiles = [
-        "tile=256x256x64 | latency=4,6",
-        "tile=128x256x64",
-        "tile=128x256x64 | ctas=1,2 latency=3,4",
-        "tile=256x128x64 | latency=4,6",
-        "tile=128x320x64",
-        "tile=128x320x64 | latency=3",
-        "tile=128x128x64",
-        "tile=128x128x64 | occupancy=2 latency=2",
-        "tile=128x128x64 form=blocks | occupancy=2 latency=2",
-    ]
-    for n in (4096, 8192):
-        for layout in ("NT", "NN"):
-            yield gemm(n, n, n, tiles, layout)
-    yield gemm(8192, 6144, 2560, tiles)
-    yield gemm(2048, 2560, 9728, tiles)
 
 
 def layer_norm():
@@ -108,7 +86,7 @@ def layers():
 
 
 def ragged():
-    tiles = ("128x256", "128x320", "256x192", "128x128", "256x256")
+    tiles = ("128x256", "128x320", "256x192", "128x128", "256x256", "256x288")
     forms = [f"tile={tile}x64 form={form}" for tile in tiles for form in ("blocks", "persistent")]
     yield gemm(4104, 4088, 4120, forms, "NN")
 
@@ -181,7 +159,6 @@ def rows():
 
 PRESETS = {
     "early": [*early()],
-    "sustained": [*sustained()],
     "layer_norm": [*layer_norm()],
     "short_causal": [*short_causal()],
     "small_m": [*small_m()],

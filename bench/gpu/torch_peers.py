@@ -156,8 +156,8 @@ class Timer:
         time.sleep(max(0.0, self.ended + REST_MS / 1e3 - time.perf_counter()))
 
     def timed(self, work, count):
-        self.rest()
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.rest()
         self.occupy(0.05 + 0.030 * count)  # what a call may cost the host
         start.record()
         for _ in range(count):

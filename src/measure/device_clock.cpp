@@ -34,7 +34,7 @@ void DeviceClock::occupy(double milliseconds) {
 }
 
 void DeviceClock::rest() const {
-  if (scratch_) std::this_thread::sleep_until(ended_ + std::chrono::duration<double, std::milli>(kRestMs));
+  if (scratch_) std::this_thread::sleep_until(ended_ + std::chrono::duration<double, std::milli>(rest_ms()));
 }
 
 }  // namespace tessera::measure

@@ -11,17 +11,20 @@ namespace tessera::measure {
 std::string device_description(Device device);
 
 /// Milliseconds that a GPU rests between two measurements. At its power limit it is faster the longer it rests: a peer
-/// measured from Python rests 0.05 to 0.1 ms longer between two batches of a millisecond than this program would, and
-/// that gave it 6 % (4096 cubed of bf16, one H200). So both rest for longer than either needs: bench/gpu/torch_peers.py
-/// has the same number.
+/// measured from Python rests 0.05 to 0.08 ms longer between two batches of a millisecond than this program would, and
+/// that gave it 4 to 6 % (large products of bf16, one H200). So both rest for longer than either needs:
+/// bench/gpu/torch_peers.py has the same number.
 inline constexpr double kRestMs = 0.3;
 
 class DeviceClock {
  public:
   explicit DeviceClock(Stream stream);
 
+  /// kRestMs of a GPU, 0 of the CPU.
+  double rest_ms() const { return scratch_ ? kRestMs : 0; }
+
   /// Milliseconds from before to after what `enqueue()` enqueues on the stream, behind device work of about `lead_ms`,
-  /// so that the host can run ahead, and kRestMs after the last of these. Waits for its end. Throws DeviceError.
+  /// so that the host can run ahead, and rest_ms() after the last of these. Waits for its end. Throws DeviceError.
   template <class F>
   double time(double lead_ms, F&& enqueue) {
     rest();
@@ -37,7 +40,7 @@ class DeviceClock {
  private:
   /// Does nothing on the CPU, where work begins when it is enqueued.
   void occupy(double milliseconds);
-  /// Waits until kRestMs after the end of the last time(); not on the CPU.
+  /// Waits until rest_ms() after the end of the last time().
   void rest() const;
 
   Stream stream_;

@@ -123,12 +123,12 @@ class Bench {
     for (int i = 0; i < 3; ++i) once = std::min(once, std::max(timed(1), 1e-4));
     const int batch = std::clamp(static_cast<int>(1.0 / once), 1, 200);
     double spent = 0;
-    while (spent < budget_ms_ / 4) spent += timed(batch) + kRestMs;  // warm-up
+    while (spent < budget_ms_ / 4) spent += std::max(timed(batch), 0.01) + clock_.rest_ms();  // warm-up
     std::vector<double> times;
     spent = 0;
     while (times.size() < 5 || spent < budget_ms_) {
       times.push_back(timed(batch) / batch);
-      spent += times.back() * batch + kRestMs;
+      spent += std::max(times.back() * batch, 0.01) + clock_.rest_ms();
       if (times.size() >= 3 && spent > 20 * budget_ms_) break;  // a case far slower than expected
     }
     std::sort(times.begin(), times.end());

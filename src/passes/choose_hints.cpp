@@ -25,9 +25,8 @@ constexpr int kSmallSteps = 4;
 // 2: 5120 cubed 747 beside 660 TFLOP/s, 4096 cubed 756 and 711, 2048 cubed 693 and 669.
 constexpr std::int64_t kLargeTile = 128 * 128;
 constexpr int kMostLatency = 6;  // 256x128x64 on an H200: 6 beats 4 by 9 %
-// Steps of two CTAs: of 256x256x64 four are in flight with 4 and with 6 asked for; with 6 the loop of the loads is
-// taken apart (4096 cubed NT, NN, 16384 cubed, 8192 x 6144 x 2560 on an H200: with 4 0.998, 1.011, 1.015, 1.014 of the
-// speed).
+// Of tiles that two CTAs share: 256x256x64 has four steps in flight with 4 and with 6 asked for; with 6 the loop of the
+// loads is taken apart (docs/compiler/choose_hints.md).
 constexpr int kClusterLatency = 4;
 constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37: 4 steps each are given for 6, 5 for 7
 constexpr std::int64_t kFewestSteps = 3;  // 128x320: where fewer would be left, the assembler stores tiles in pieces

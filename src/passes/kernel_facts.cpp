@@ -16,7 +16,9 @@ using ir::Value;
 
 bool is_product(const Operation& op) { return op.op() == Op::MmaF || op.op() == Op::MmaI || op.op() == Op::MmaFScaled; }
 bool is_load(const Operation& op) { return op.op() == Op::LoadViewTko || op.op() == Op::LoadPtrTko; }
-std::int64_t bytes_of(ir::Type tile) { return tile.num_elements() * ir::info(tile.elem()).bits / 8; }
+std::int64_t bytes_of(ir::Type tile) {
+  return tile.num_elements() * std::max<int>(ir::info(tile.elem()).bits, 8) / 8;  // a bool is a byte in memory
+}
 
 ir::Type moved_tile(const Operation& op) {
   if (is_load(op)) return op.result(0).type();
@@ -243,6 +245,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
   constexpr int kNone = 1 << 20;
   KernelFacts facts;
   int reduction_depth = kNone, load_depth = 0;
+  bool scans = false;
   std::vector<const Operation*> reductions;
   ir::walk(f.body(), [&](const Operation& op) {
     if (is_product(op)) facts.products.push_back(product_of(op));
@@ -258,6 +261,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
       facts.kept_for_later = std::max(facts.kept_for_later, kept_across(op));
       reduction_depth = std::min(reduction_depth, loops_around(op));
     }
+    scans = scans || (op.op() == Op::Scan && op.operand(0).type().num_elements() >= kAcrossThreads);
     const ir::Type tile = moved_tile(op);
     if (is_load(op) && tile.num_elements() >= kAcrossThreads) load_depth = std::max(load_depth, loops_around(op));
     if (op.op() == Op::StoreViewTko) facts.stored_bytes += bytes_of(tile);
@@ -267,7 +271,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
       facts.largest_tile = tile.num_elements();
     }
   });
-  if (!reductions.empty() || load_depth > 0) facts.moved_bytes = 0;
+  if (!reductions.empty() || scans || load_depth > 0) facts.moved_bytes = 0;
   facts.reduces_after_loop = reduction_depth < load_depth;
   facts.narrow = !reductions.empty() && loads_narrowly(f, facts.largest_tile);
   return facts;

@@ -28,7 +28,8 @@ struct Product {
 struct KernelFacts {
   std::vector<Product> products;
   std::int64_t largest_tile = 1;  ///< elements of the largest tile that is loaded or stored
-  /// Bytes of the smallest of the tiles of so many elements; 0 where large tiles are reduced, or loaded in a loop.
+  /// Bytes of the smallest of the tiles of so many elements; 0 where large tiles are reduced, scanned, or loaded in a
+  /// loop.
   std::int64_t moved_bytes = 0;
   bool chained_reductions = false;  ///< a reduction of a large tile depends on another
   std::int64_t kept_for_later = 0;  ///< most 32-bit elements that a large reduction's block keeps for what follows it

@@ -299,14 +299,16 @@ bool has_product(const Operation& loop) {
 /// True if a multiprocessor's shared memory holds two steps of what the loop's products load. With one, a step is
 /// loaded when the one before has been used, whether there is a branch or not: all that a second loop brings is a wait
 /// for the first.
+/// Asked where there are clusters: that is where it was timed.
 bool has_room_ahead(const Operation& loop, const std::vector<Product>& products, const Target& target) {
-  if (!target.is_gpu()) return true;
+  const Machine& machine = machine_of(target.sm);
+  if (!target.is_gpu() || !machine.clusters) return true;
   std::set<const Operation*> loads;
   for (const Product& p : products)
     if (p.loop == &loop) loads.insert(p.step_loads.begin(), p.step_loads.end());
   std::int64_t bytes = 0;
   for (const Operation* load : loads) bytes += bytes_of(load->result(0).type());
-  return 2 * bytes <= std::int64_t{machine_of(target.sm).shared_kib} * 1024;
+  return 2 * bytes <= std::int64_t{machine.shared_kib} * 1024;
 }
 
 }  // namespace

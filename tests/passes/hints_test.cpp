@@ -43,11 +43,11 @@ TEST(Hints, WhatIsOnlyMovedHasAVectorForEachThread) {
     int warps;
   };
   // One H200, 2^28 elements: add and saxpy of 1024 f32 a block with 8 warps 4.37 and 4.35 TB/s, of f16 with 4 4.35.
-  for (const Case& c :
-       {Case{128, Elem::BF16, Elem::BF16, 1}, Case{512, Elem::BF16, Elem::BF16, 2},
-        Case{1024, Elem::BF16, Elem::BF16, 4}, Case{2048, Elem::BF16, Elem::BF16, 8},
-        Case{16384, Elem::BF16, Elem::BF16, 8}, Case{512, Elem::F32, Elem::F32, 4}, Case{1024, Elem::F32, Elem::F32, 8},
-        Case{1024, Elem::F32, Elem::BF16, 4}, Case{1024, Elem::BF16, Elem::F32, 4}}) {
+  for (const Case& c : {Case{128, Elem::BF16, Elem::BF16, 1}, Case{512, Elem::BF16, Elem::BF16, 2},
+                        Case{1024, Elem::BF16, Elem::BF16, 4}, Case{2048, Elem::BF16, Elem::BF16, 8},
+                        Case{16384, Elem::BF16, Elem::BF16, 8}, Case{512, Elem::F32, Elem::F32, 4},
+                        Case{1024, Elem::F32, Elem::F32, 8}, Case{1024, Elem::F32, Elem::BF16, 4},
+                        Case{1024, Elem::BF16, Elem::F32, 4}, Case{1024, Elem::I1, Elem::I1, 2}}) {
     Row row(c.n, c.from, c.to);
     EXPECT_EQ(choose(*row.f).warps, c.warps) << c.n;
     EXPECT_EQ(problems_of(row.k.module), "");

@@ -229,7 +229,7 @@ TEST(SplitLoops, NotWhereSharedMemoryHoldsOneStepOfTheOperands) {
       << "128 KiB a step of 228: 8 x 8 x 2048 x 256 took 256 us, 245 in one loop";
   EXPECT_TRUE(splits_chain(64, 256, hopper)) << "64 KiB a step";
   EXPECT_TRUE(splits_chain(128, 128, hopper)) << "64 KiB a step";
-  EXPECT_FALSE(splits_chain(128, 128, ampere)) << "of 100";
+  EXPECT_TRUE(splits_chain(128, 256, ampere)) << "not timed there";
   EXPECT_TRUE(splits_chain(128, 256, {})) << "the CPU";
 }
 

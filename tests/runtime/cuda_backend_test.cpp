@@ -253,6 +253,26 @@ TEST_F(CudaBackendTest, MemoryThatRunsOutIsWaitedForAndThenAnErrorWithFigures) {
   EXPECT_NE(Storage::allocate(rig.device(), 4096), nullptr);
 }
 
+/// As above, of what is there once the device has caught up; every call of it fails once.
+TEST_F(CudaBackendTest, WhatAFailedAttemptTookIsGivenBackWhateverComesOfIt) {
+  const auto kernel = rig.load("mix");
+  Stream stream(rig.device());
+  driver.limit_memory(4096);
+  for (const Fn failing : {Fn::count, Fn::cuCtxSynchronize, Fn::cuMemPoolTrimTo}) {
+    {
+      const StorageRef big = Storage::allocate(rig.device(), 3000);
+      rig.mix(kernel, stream, big, big);
+    }
+    if (failing != Fn::count) driver.fail_next(failing, 1);
+    try {
+      EXPECT_NE(Storage::allocate(rig.device(), 2000), nullptr);
+      EXPECT_NE(failing, Fn::cuCtxSynchronize);
+    } catch (const DeviceError& error) { EXPECT_EQ(failing, Fn::cuCtxSynchronize) << error.what(); }
+    if (failing != Fn::cuMemPoolTrimTo) { EXPECT_EQ(driver.hoarded(), 0u); }
+    stream.synchronize();
+  }
+}
+
 TEST_F(CudaBackendTest, WhatNoDeviceOfItsSizeHoldsIsNotTried) {
   const int before = driver.count(Fn::cuMemAllocFromPoolAsync);
   try {

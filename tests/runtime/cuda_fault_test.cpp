@@ -174,9 +174,13 @@ TEST_F(CudaDeadDevice, TheFirstCauseAndTheKernelAreNamedAtEveryLaterCall) {
   EXPECT_EQ(first.find("innocent"), std::string::npos) << "it had ended: " << first;
   EXPECT_NE(first.find("unsafe_::"), std::string::npos) << "what to do: " << first;
   const std::string cause = "The first cause was: waiting for work failed on cuda:0: CUDA_ERROR_FAKE_700";
-  const std::function<void()> calls[] = {[&] { rig.read(x), rig.read(y); },   [&] { rig.make(1); },
-                                         [&] { Stream again(rig.device()); }, [&] { rig.mix(mix, stream, y, x); },
-                                         [&] { stream.synchronize(); },       [&] { rig.load("mix"); }};
+  const std::function<void()> calls[] = {[&] { rig.read(x), rig.read(y); },
+                                         [&] { rig.make(1); },
+                                         [&] { Stream again(rig.device()); },
+                                         [&] { rig.mix(mix, stream, y, x); },
+                                         [&] { stream.synchronize(); },
+                                         [&] { rig.load("mix"); },
+                                         [&] { Storage::allocate(rig.device(), std::size_t{1} << 60); }};
   for (const auto& call : calls) {
     const std::string text = text_of(call);
     EXPECT_NE(text.find(cause), std::string::npos) << text;

@@ -79,7 +79,7 @@ inline constexpr GemmTile kGemmTiles[] = {
     {256, 192, 128, false, 560, 1500, 1},  // ragged columns
     {128, 80, 128, false, 285, 1400},      // 512 x 2560 x 4096: 128 tiles
     {128, 96, 128, false, 290, 1500},      // 256 x 6144 x 2560: 128 tiles
-    {256, 288, 128, true, 750, 3500, 1},   // ragged: 4104 x 4088 x 4120 in four waves
+    {256, 288, 128, true, 750, 3500, 1},   // mostly ragged: 4104 x 4088 x 4120 in four waves
 };
 inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
 inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces of parts

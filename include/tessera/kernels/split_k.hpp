@@ -41,6 +41,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, 
   SplitPlan plan = split_heuristic(product_size(a, b), target_of(a.device(where)));
   if (row.number >= 0) plan.row = row.number;
   if (parts > 0) plan.parts = std::min(parts, std::max<std::int64_t>(a.dim(1), 1));  // others would be empty
+  static_assert(kSplitRows[0] < kPlainGemmRows && kSplitRows[1] >= kPlainGemmRows && kSplitRows[2] >= kPlainGemmRows);
   constexpr int rows[] = {0, kSplitRows[0], kSplitRows[1], kSplitRows[2]};
   constexpr int count = kSplitRows[1] < gemm_rows(sizeof(T)) ? 4 : 2;  // plain rows, or those of parts as well
   const auto which = static_cast<int>(std::find(rows, rows + count, plan.row) - rows);

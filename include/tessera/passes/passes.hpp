@@ -39,8 +39,8 @@ bool order_loads(ir::Function&);
 bool pipeline_mma(ir::Function&, const Target&);
 
 /// Gives the iterations in which a branch on the induction variable is decided, or in which accesses stay inside their
-/// tensor, a loop of their own; for a GPU not where shared memory holds a single step of what the loop's products load.
-/// True if anything changed.
+/// tensor, a loop of their own; for GPUs with clusters not where shared memory holds one step of what its products
+/// load. True if anything changed.
 bool split_loops(ir::Function&, const Target&);
 
 /// Issues loads of a loop one iteration ahead: those that move an element or two at a time (rows at odd addresses), or,

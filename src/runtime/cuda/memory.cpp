@@ -51,34 +51,35 @@ CUresult DeviceMemory::try_allocate(CUdeviceptr& memory, std::size_t bytes, CUst
   return context_.driver().cuMemAllocFromPoolAsync(&memory, bytes, pool_, stream);
 }
 
+/// Gives what the pool keeps for later back to the system.
+void DeviceMemory::trim() noexcept { context_.driver().cuMemPoolTrimTo(pool_, 0); }
+
+/// After an attempt that ran out of memory. An attempt that fails leaves in the pool what it got before: all that was
+/// free, which other processes and the driver itself may need. So the pool is emptied whatever comes of this.
+CUresult DeviceMemory::allocate_again(CUdeviceptr& memory, std::size_t bytes, CUstream stream) {
+  // Frees that are enqueued behind work count when the work has ended; then what the pool keeps in pieces of other
+  // sizes goes back to the system.
+  const CUresult waited = context_.driver().cuCtxSynchronize();
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (waited == CUDA_SUCCESS) result = try_allocate(memory, bytes, stream);
+  if (waited == CUDA_SUCCESS && result == CUDA_ERROR_OUT_OF_MEMORY) {
+    trim();
+    result = try_allocate(memory, bytes, stream);
+  }
+  trim();
+  context_.check(waited, "cuCtxSynchronize", "waiting for memory to be freed");
+  return result;
+}
+
 void* DeviceMemory::allocate_on(CUstream stream, std::size_t bytes) {
   retry_frees();
   CUdeviceptr memory = 0;
-  if (bytes > total_) throw_out_of_memory(bytes);
+  if (bytes > total_ && !context_.poisoned()) throw_out_of_memory(bytes);
   CUresult result = try_allocate(memory, bytes, stream);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-    // Frees that are enqueued behind work count when the work has ended; then what the pool keeps in pieces of other
-    // sizes goes back to the system.
-    context_.check(context_.driver().cuCtxSynchronize(), "cuCtxSynchronize", "waiting for memory to be freed");
-    result = try_allocate(memory, bytes, stream);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-      trim();
-      result = try_allocate(memory, bytes, stream);
-    }
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-      // An allocation that fails leaves in the pool what it got before: all that was free, which other processes and
-      // the driver itself may need.
-      trim();
-      throw_out_of_memory(bytes);
-    }
-  }
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) result = allocate_again(memory, bytes, stream);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) throw_out_of_memory(bytes);
   context_.check(result, "cuMemAllocFromPoolAsync", "allocating memory");
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(memory));
-}
-
-/// Gives what the pool keeps for later back to the system.
-void DeviceMemory::trim() {
-  context_.check(context_.driver().cuMemPoolTrimTo(pool_, 0), "cuMemPoolTrimTo", "giving memory back");
 }
 
 /// An allocation is an operation of its stream: when that has ended, the memory can be used on every stream.

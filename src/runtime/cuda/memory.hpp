@@ -30,7 +30,8 @@ class DeviceMemory {
   CUresult try_allocate(CUdeviceptr& memory, std::size_t bytes, CUstream stream) const noexcept;
   void retry_frees() noexcept;
   void finish(const char* what);
-  void trim();
+  CUresult allocate_again(CUdeviceptr& memory, std::size_t bytes, CUstream stream);
+  void trim() noexcept;
   [[noreturn]] void throw_out_of_memory(std::size_t bytes) const;
 
   const Context& context_;

@@ -17,7 +17,8 @@ namespace {
 
 constexpr bool kAligned = true, kRagged = false;
 
-/// Microseconds of one product of bf16 on an H200, in bursts of 12 ms over operands beyond L2 (bench/gpu/sweep.py).
+/// Microseconds of one product of bf16 on an H200, in bursts of 12 ms over operands beyond L2 (bench/gpu/sweep.py), in
+/// tiles that fill the device: of these it changes little whether the launches overlap.
 struct Measured {
   std::int64_t m, n, k;
   bool aligned;

@@ -49,7 +49,8 @@ int mask_zeros(Value mask, const Divisibility& known) {
   const Operation* def = mask.def();
   if (def == nullptr) return 0;
   switch (def->op()) {
-    case Op::AndI: return std::min(mask_zeros(def->operand(0), known), mask_zeros(def->operand(1), known));
+    case Op::AndI:
+    case Op::OrI: return std::min(mask_zeros(def->operand(0), known), mask_zeros(def->operand(1), known));
     case Op::Broadcast:
     case Op::Reshape: return mask_zeros(def->operand(0), known);
     case Op::CmpI: return known.of(def->operand(1)).zeros();

@@ -9,8 +9,9 @@ using ir::Op;
 
 namespace {
 
-constexpr std::uint64_t kVectorBytes = 16;    // the widest access of a thread, and what TMA asks of bases and strides
-constexpr std::int64_t kMaxDim = 0x7FFFFFFF;  // LaunchContract
+constexpr std::uint64_t kVectorBytes = 16;  // the widest access of a thread, and what TMA asks of bases and strides
+constexpr std::uint64_t kManyVectors = 2 * 32 * kVectorBytes;  // two for each thread of a warp
+constexpr std::int64_t kMaxDim = 0x7FFFFFFF;                   // LaunchContract
 
 bool is_power_of_two(std::uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
@@ -126,14 +127,26 @@ void Collector::claim_divisible(int arg, std::uint64_t divisor, Conditions when)
   found_.push_back(f);
 }
 
-void Collector::claim_bounded(int arg, std::int64_t upper, Conditions when) {
+void Collector::claim_bounded(int arg, std::int64_t lower, std::int64_t upper, ObligationUse use, Conditions when) {
   FoundClaim f;
   f.claim.kind = ClaimKind::ArgBounded;
   f.claim.index = arg;
+  f.claim.lower = lower;
   f.claim.upper = upper;
-  f.use = ObligationUse::Divisibility;
+  f.use = use;
   f.when = when;
   found_.push_back(f);
+}
+
+/// Of a row that fits into one tile: that it fills more than half of it, and more than three quarters. So much needs no
+/// mask (docs/compiler/unmask.md).
+void Collector::claim_nearly_full(int arg, std::int64_t tile) {
+  ExprPool& e = math().exprs();
+  const Conditions fits = conditions_->less_equal(e.arg(arg), e.constant(tile));
+  for (const std::int64_t full : {tile / 2, tile / 4 * 3}) {
+    const Conditions more = conditions_->less_equal(e.constant(full + 1), e.arg(arg));
+    claim_bounded(arg, full + 1, tile, ObligationUse::Mask, conditions_->both(more, fits));
+  }
 }
 
 /// What makes a stride good for wide accesses: positive (tensor maps have no stride of 0), in 32 bits, whole vectors.
@@ -182,16 +195,21 @@ int Collector::claim_strides(const TensorContract& t, const ir::Block& entry, st
     strides = conditions_->both(strides, stride_condition(math().exprs().arg(arg), bytes));
   }
   for (const int arg : used) {
-    claim_bounded(arg, kMaxDim, strides);  // tensor copies of the hardware take strides only if they are known to fit
+    claim_bounded(arg, 0, kMaxDim, ObligationUse::Divisibility,
+                  strides);  // tensor copies of the hardware take strides only if they are known to fit
     if (bytes < kVectorBytes) claim_divisible(arg, kVectorBytes / bytes, strides);
   }
   return unit_axis;
 }
 
-/// One obligation for the address of a tensor, one for all its strides, one for each way its dimensions are cut.
+/// One obligation for the address of a tensor, one for all its strides, one for each way its dimensions are cut; of
+/// rows two for how much of a tile they fill.
 void Collector::claim_arguments(const ir::Function& function) {
   const ir::Block& body = function.body();
   ExprPool& e = math().exprs();
+  // Products load tiles by tensor copies, which have no masks; of vectors only the last tile has one.
+  const bool rows = !has_products_ && std::any_of(contract_->tensors.begin(), contract_->tensors.end(),
+                                                  [](const TensorContract& t) { return t.rank > 1; });
   for (const TensorContract& t : contract_->tensors) {
     const ir::Value base = body.arg(static_cast<std::size_t>(t.base_arg));
     if (base.has_uses())
@@ -201,9 +219,12 @@ void Collector::claim_arguments(const ir::Function& function) {
     for (int a = 0; a < t.rank; ++a) {
       const int arg = t.base_arg + 1 + a;
       if (!body.arg(static_cast<std::size_t>(arg)).has_uses()) continue;
-      claim_bounded(arg, kMaxDim, kAlways);
+      claim_bounded(arg, 0, kMaxDim, ObligationUse::Divisibility, kAlways);
       for (const auto& [dim, tile] : divisors_) {
-        if (dim == arg) claim_divisible(arg, tile, conditions_->divides(tile, e.arg(arg)));
+        if (dim != arg) continue;
+        claim_divisible(arg, tile, conditions_->divides(tile, e.arg(arg)));
+        if (a == unit_axis && rows && tile * bytes >= kManyVectors)
+          claim_nearly_full(arg, static_cast<std::int64_t>(tile));
       }
       if (a == unit_axis && is_vectorised(arg, base, vector))
         claim_divisible(arg, vector, conditions_->divides(vector, e.arg(arg)));

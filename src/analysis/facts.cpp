@@ -63,8 +63,8 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
   const std::vector<std::string> names = argument_names(contract);
   const auto program = std::make_shared<LaunchProgram>();
   std::unordered_map<std::uint32_t, int> number;
-  for (const ObligationUse use :
-       {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility, ObligationUse::Division}) {
+  for (const ObligationUse use : {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility,
+                                  ObligationUse::Division, ObligationUse::Mask}) {
     for (const FoundClaim& f : found) {
       if (f.use != use || f.when.always() || f.when.never() || number.contains(f.when.id)) continue;
       const bool added = program->add(conditions, exprs, f.when);

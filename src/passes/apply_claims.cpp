@@ -217,7 +217,10 @@ struct KnownArg {
 void note(const Claim& c, std::vector<KnownArg>& args) {
   KnownArg& a = args[static_cast<std::size_t>(c.index)];
   if (c.kind == ClaimKind::ArgDivisible) a.divisor = std::max(a.divisor, c.divisor);
-  if (c.kind == ClaimKind::ArgBounded) a.bounds = ir::BoundedAttr{c.lower, c.upper};
+  if (c.kind != ClaimKind::ArgBounded) return;
+  if (!a.bounds) a.bounds = ir::BoundedAttr{c.lower, c.upper};
+  a.bounds->lower = std::max(*a.bounds->lower, c.lower);
+  a.bounds->upper = std::min(*a.bounds->upper, c.upper);
 }
 
 void assume(ir::Function& f, const std::vector<KnownArg>& known) {

@@ -118,6 +118,27 @@ TEST(Facts, RowsThatFitOnePieceAreFoundWithoutADivision) {
   EXPECT_EQ((recorded<attention<64, 64, 64>>().obligations().find("arg1.dim(1) <= 1")), std::string::npos);
 }
 
+// What a row surely fills of its tile needs no mask: half and three quarters are asked, of rows that fit.
+TEST(Facts, RowsThatNearlyFillTheirTileAreKnown) {
+  const Recorded r = recorded<softmax<1024>>();
+  const auto half = bit(r, "arg2.dim(1) <= 1024 and 513 <= arg2.dim(1)"),
+             most = bit(r, "arg2.dim(1) <= 1024 and 769 <= arg2.dim(1)");
+  const std::pair<std::int64_t, std::uint64_t> rows[] = {
+      {1, 0}, {512, 0}, {513, half}, {768, half}, {769, half | most}, {1024, half | most}, {1025, 0}, {4096, 0}};
+  for (const auto& [columns, expected] : rows)
+    EXPECT_EQ(r.held({{8, columns}, {8, columns}}) & (half | most), expected) << columns;
+  const auto bounds = [&](std::int64_t columns) { return ir::print(*r.claimed({{8, columns}, {8, columns}})); };
+  EXPECT_NE(bounds(1000).find("bounded<769, 1024>"), std::string::npos);
+  EXPECT_NE(bounds(700).find("bounded<513, 1024>"), std::string::npos);
+  EXPECT_EQ(bounds(500).find(", 1024>, %arg"), std::string::npos);
+}
+
+TEST(Facts, NoVariantsForWhatHasFewMasks) {
+  EXPECT_EQ(recorded<saxpy<1024>>().obligations().find("513 <= "), std::string::npos) << "a vector";
+  EXPECT_EQ(recorded<softmax<64>>().obligations().find("49 <= "), std::string::npos) << "a vector a thread or less";
+  EXPECT_EQ((recorded<gemm<f16, 128, 1024, 64>>().obligations().find("769 <= ")), std::string::npos) << "products";
+}
+
 TEST(Facts, ACausalLoopNeverLeavesItsTensor) {
   // The loop ends at min(count, ...): its bound is the count, whatever the other side does.
   const Recorded r = recorded<attention<64, 64, 64>>();

@@ -77,6 +77,23 @@ TEST(Claims, ScalarsAndScans) {
   fuzz<collatz<16>>(20, [](auto& rng) { return same({around(rng, 16)}, 2); });
 }
 
+void masked_rows(Mut<f32, 1, 256> y, In<f32, dyn, dyn> x, In<f32, dyn> weight) {
+  auto t = x.load_like(y, pad(3.0f));
+  auto inside = iota<i32, 1, 256>(axis<1>) < x.dim(1);
+  auto outside = x.dim(1) <= iota<i32, 1, 256>(axis<1>);
+  y.store(where(inside, t, 5.0f) * weight.load_like(y, axes<1>) + where(outside, 7.0f, t));
+}
+TEST(Claims, RowsThatNearlyFillTheirTile) {
+  const auto edge = [](std::mt19937_64& rng) {
+    return static_cast<std::int64_t>(64 * (1 + rng() % 5) + rng() % 3) - 1;
+  };
+  const Fuzzed f = fuzz<masked_rows>(150, [&](auto& rng) {
+    const std::int64_t rows = around(rng, 2), columns = edge(rng);
+    return Extents2{{rows, columns}, {rows, rarely(rng) ? edge(rng) : columns}, {rarely(rng) ? edge(rng) : columns}};
+  });
+  EXPECT_GT(f.unmasked, 50);
+}
+
 // ---- relatives ------------------------------------------------------------------------------------------------------
 
 void transposed(Mut<f32, 8, 4> y, In<f32, dyn, dyn> x) {

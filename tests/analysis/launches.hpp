@@ -8,6 +8,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/float_types.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/passes/passes.hpp"
 
 namespace tessera::test {
 
@@ -132,8 +133,19 @@ inline std::int64_t around(std::mt19937_64& rng, std::int64_t tile, std::int64_t
 }
 
 struct Fuzzed {
-  int launches = 0, refused = 0, unguarded = 0;
+  int launches = 0, refused = 0, unguarded = 0, unmasked = 0;
 };
+
+/// Through pointers, with the masks that they then have, as far as they are needed: what a GPU gets of the accesses.
+inline bool through_pointers(ir::Module& module) {
+  ir::Function& entry = *module.functions.front();
+  passes::Tuning pointers;
+  pointers.access = passes::AccessPath::Pointer;
+  passes::choose_access_paths(entry, passes::Target{90, 132}, pointers);
+  const bool unmasked = passes::unmask(entry);
+  EXPECT_EQ(problems(module), "");
+  return unmasked;
+}
 
 /// Launches K over random extents: with the claims that hold it must compute the same bits, and checked mode must find
 /// nothing wrong with what is claimed.
@@ -166,6 +178,10 @@ Fuzzed fuzz(int launches, const std::function<Extents2(std::mt19937_64&)>& exten
     try {
       const std::vector<Memory> expected = launch.run(*trace.module, grid), found = launch.run(*claimed, grid);
       for (std::size_t t = 0; t < expected.size(); ++t) EXPECT_EQ(expected[t].bytes, found[t].bytes) << "tensor " << t;
+      seen.unmasked += through_pointers(*claimed) ? 1 : 0;
+      const std::vector<Memory> pointed = launch.run(*claimed, grid);
+      for (std::size_t t = 0; t < expected.size(); ++t)
+        EXPECT_EQ(expected[t].bytes, pointed[t].bytes) << "tensor " << t << " through pointers";
     } catch (const Error& e) { ADD_FAILURE() << e.what() << "\n" << ir::print(*claimed); }
     ++seen.launches;
     seen.unguarded += count(*claimed, ir::Op::If) < count(*trace.module, ir::Op::If) ? 1 : 0;

@@ -46,6 +46,20 @@ int assert_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_
   return n;
 }
 
+/// Claims about arguments are about what the launch passes.
+void expect_arguments(const analysis::Facts& facts, const std::vector<std::uint64_t>& slots, std::uint64_t held) {
+  for (const Claim& c : facts.claims()) {
+    if (!c.holds(held)) continue;
+    const auto number = static_cast<std::int64_t>(slots[static_cast<std::size_t>(c.index)]);
+    if (c.kind == ClaimKind::ArgBounded) {
+      EXPECT_LE(c.lower, number);
+      EXPECT_LE(number, c.upper);
+    } else if (c.kind == ClaimKind::ArgDivisible) {
+      EXPECT_EQ(slots[static_cast<std::size_t>(c.index)] % c.divisor, 0u);
+    }
+  }
+}
+
 TEST(Soundness, ConditionsOfRandomPrograms) {
   std::uint64_t claims = 0;
   for (std::uint64_t seed = 0; seed < 800; ++seed) {
@@ -58,6 +72,7 @@ TEST(Soundness, ConditionsOfRandomPrograms) {
     for (int launch = 0; launch < 4; ++launch) {
       const auto slots = random_launch(rng, contract);
       const std::uint64_t held = facts.evaluate(slots);
+      expect_arguments(facts, slots, held);
       const auto copy = ir::clone(*module);
       claims += static_cast<std::uint64_t>(assert_claims(*copy, analysis::Facts::analyze(*copy, contract), held));
       cpu::RunOptions options;

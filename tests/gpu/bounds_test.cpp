@@ -190,7 +190,7 @@ void row_softmax(Mut<f32, 1, N> y, In<f32, dyn, dyn> x) {
 }
 TEST_F(BoundsWalks, Rows) {
   for (const std::int64_t rows : {1, 2, 7}) {
-    for (const std::int64_t columns : {1, 2, 127, 128, 129, 255, 256}) {
+    for (const std::int64_t columns : {1, 2, 127, 128, 129, 191, 192, 193, 200, 255, 256}) {
       const auto values = values_in<f32>(static_cast<std::size_t>(rows * columns), 1, -5, 5);
       for (const Placement p : kPlacements) {
         const auto both = on_both_checked(p, [&](const Side& side) {

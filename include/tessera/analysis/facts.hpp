@@ -42,7 +42,7 @@ struct Claim {
 };
 
 /// What an obligation is good for; the most valuable come first.
-enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division };
+enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Mask };
 
 struct Obligation {
   ObligationUse use = ObligationUse::Guard;

@@ -113,7 +113,7 @@ Op<Tensor<element_of<X>, X::rank>> layer_norm(const X& x, const W& weight, const
   const View<T, 2> rows = rows_of(x, where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
     auto y = empty<T>(rows.dims());
-    if (const int chunk = odd_row_chunk(rows)) {
+    if (const int chunk = odd_row_chunk(rows, 8192)) {
       return with_extent<kOddRowChunk, kRowChunk>(chunk, [&](auto n) {
         const FlatRows<T> flat(rows, n, where);
         return kernel<layer_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(),

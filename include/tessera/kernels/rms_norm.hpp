@@ -81,11 +81,10 @@ Op<Tensor<element_of<X>, X::rank>> rms_norm(const X& x, const W& weight, float e
   expect_dim("rms_norm", "weight", weight, 0, rows.dim(1), where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
     auto y = empty<T>(rows.dims());
-    if (const int chunk = odd_row_chunk(rows)) {
-      return with_extent<kOddRowChunk, kRowChunk>(chunk, [&](auto n) {
-        const FlatRows<T> flat(rows, n, where);
-        return kernel<rms_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(), eps, where);
-      });
+    if (odd_row_chunk(rows, kLongestTile + 1) != 0) {
+      const FlatRows<T> flat(rows, kRowChunk, where);
+      return kernel<rms_norm_odd_row<T, E, kRowChunk>>(std::move(y), rows, flat.whole, flat.rest, weight.view(), eps,
+                                                       where);
     }
     if (rows.dim(1) > kLongestTile)
       return kernel<rms_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(), eps, where);

@@ -65,20 +65,22 @@ struct FlatRows {
         rest(flat.template slice<0>(flat.dim(0) / tile * tile, flat.dim(0))) {}
 };
 
-/// The tile that odd rows are walked in, kOddRowChunk to kRowChunk; 0 for rows that are not odd or better in one tile.
-/// Those whose tile would be a third empty are not. (Timed were 1023 elements in their tile of 1024, and 4097 in flat
-/// tiles of 1024, an eighth of theirs: both are faster than torch.compile. Nothing in between was: neither the third
-/// nor the eighth is tuned.)
-inline constexpr int kOddRowChunk = 1024;
+/// The tile that odd rows are walked in, an eighth of their own or kRowChunk; 0 for rows that are not odd or better in
+/// one tile. Those that need a tile of at least `from` elements and leave a third of it empty are not: what a kernel
+/// computes behind its reductions it computes of the empty part as well. (Timed on an H200 were rows of 4097, 5001 and
+/// 9001, in one tile and in an eighth of it: layer norm 1.99 and 2.47, 2.34 and 2.60, 2.12 and 2.21 TB/s; softmax 2.71
+/// and 2.47, 3.05 and 2.60, 2.46 and 2.63; RMS norm 3.05 and 3.02, 3.27 and 3.04, 2.82 and 2.71. Neither the third nor
+/// the eighth is tuned.)
+inline constexpr int kOddRowChunk = 1024;  ///< the least, an eighth of layer norm's 8192
 template <Element T>
-int odd_row_chunk(const View<T, 2>& rows) {
+int odd_row_chunk(const View<T, 2>& rows, std::int64_t from) {
   constexpr std::int64_t kVector = 16 / static_cast<std::int64_t>(sizeof(T)), kParts = 8;
   const std::int64_t n = rows.dim(1);
   const bool flat = rows.stride(1) == 1 && rows.stride(0) == n;
   if (n % kVector == 0 || !flat || rows.dim(0) >= std::numeric_limits<std::int32_t>::max() / n) return 0;
   if (n > kLongestTile) return kRowChunk;
   const auto tile = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n)));
-  return 3 * n < 2 * tile && tile >= kParts * kOddRowChunk ? static_cast<int>(tile / kParts) : 0;
+  return 3 * n < 2 * tile && tile >= from ? static_cast<int>(tile / kParts) : 0;
 }
 
 /// A tensor as a matrix of its rows along the last axis. ShapeError if it has other than two axes and gaps.

@@ -98,8 +98,8 @@ auto softmax_of(const X& x, SourceLocation where) {
   using T = element_of<X>;
   const View<T, 2> rows = rows_of(x, where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
-    if (const int chunk = odd_row_chunk(rows)) {
-      return with_extent<kOddRowChunk, kRowChunk>(chunk, [&](auto n) {
+    if (const int chunk = odd_row_chunk(rows, 16384)) {
+      return with_extent<2 * kOddRowChunk, kRowChunk>(chunk, [&](auto n) {
         const FlatRows<T> flat(rows, n, where);
         return kernel<softmax_odd_row<Log, T, n>>(empty<T>(rows.dims()), rows, flat.whole, flat.rest, where);
       });

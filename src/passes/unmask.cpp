@@ -1,0 +1,138 @@
+// Masks of which a part is known. A row of 1000 in a tile of 1024 ends behind 768, if the launch says so
+// (`assume bounded<769, 1024>` of the tensor's extent), so three quarters of the tile need no mask:
+//
+//   inside = iota < n      =>      inside = iota < 768 or iota < n
+//
+// The assembler decides the first comparison for each element of a thread, because it knows how threads are numbered;
+// what is left are masks of the last quarter. From the assumption alone it does not. docs/compiler/unmask.md has what
+// it gives.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "passes/values.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+using ir::AttrName;
+using ir::ComparisonPredicate;
+using ir::Op;
+using ir::Operation;
+using ir::Value;
+
+namespace {
+
+/// What every element of an integer tile lies between, read as signed.
+struct Bounds {
+  std::int64_t low, high;
+};
+
+std::optional<Bounds> bounds_of(Value v);
+
+std::optional<Bounds> assumed(const Operation& op) {
+  const auto* bounds = op.attr(AttrName::predicate)->as<ir::BoundedAttr>();
+  if (bounds == nullptr || !bounds->lower || !bounds->upper) return bounds_of(op.operand(0));
+  return Bounds{*bounds->lower, *bounds->upper};
+}
+
+/// Through what lies between a tensor's extent and a mask.
+std::optional<Bounds> bounds_of(Value v) {
+  if (const auto c = constant_int(v)) return Bounds{*c, *c};
+  const Operation* op = v.def();
+  if (op == nullptr) return std::nullopt;
+  switch (op->op()) {
+    case Op::Assume: return assumed(*op);
+    case Op::Reshape:
+    case Op::Broadcast: return bounds_of(op->operand(0));
+    case Op::TruncI: {
+      const auto b = bounds_of(op->operand(0));
+      const std::int64_t most = ir::info(v.type().elem()).bits >= 32 ? 0x7FFFFFFF : 0;
+      return b && b->low >= 0 && b->high <= most ? b : std::nullopt;
+    }
+    case Op::MinI: {
+      const auto a = bounds_of(op->operand(0)), b = bounds_of(op->operand(1));
+      if (!a || !b || op->enum_attr<ir::Signedness>(AttrName::signedness) != ir::Signedness::Signed)
+        return std::nullopt;
+      return Bounds{std::min(a->low, b->low), std::min(a->high, b->high)};
+    }
+    default: return std::nullopt;
+  }
+}
+
+/// What `v` repeats.
+Value behind_shapes(Value v) {
+  for (const Operation* op = v.def(); op != nullptr && (op->op() == Op::Reshape || op->op() == Op::Broadcast);
+       op = v.def())
+    v = op->operand(0);
+  return v;
+}
+
+/// How far `v` counts 0, 1, ... along one of its axes; 0 if it does not.
+std::int64_t counts_to(Value v) {
+  const Operation* op = behind_shapes(v).def();
+  return op != nullptr && op->op() == Op::Iota ? op->result().type().shape()[0] : 0;
+}
+
+/// A comparison of places with a number, places on the left.
+struct Mask {
+  Value places, number;
+  ComparisonPredicate how;
+};
+
+std::optional<Mask> mask_of(const Operation& op) {
+  if (op.op() != Op::CmpI) return std::nullopt;
+  Mask m{op.operand(0), op.operand(1), op.enum_attr<ComparisonPredicate>(AttrName::comparison_predicate)};
+  if (counts_to(m.places) == 0) {
+    std::swap(m.places, m.number);
+    switch (m.how) {
+      case ComparisonPredicate::Less: m.how = ComparisonPredicate::Greater; break;
+      case ComparisonPredicate::LessEqual: m.how = ComparisonPredicate::GreaterEqual; break;
+      case ComparisonPredicate::Greater: m.how = ComparisonPredicate::Less; break;
+      case ComparisonPredicate::GreaterEqual: m.how = ComparisonPredicate::LessEqual; break;
+      default: break;
+    }
+  }
+  const bool ordered = m.how != ComparisonPredicate::Equal && m.how != ComparisonPredicate::NotEqual;
+  return ordered && counts_to(m.places) > 0 ? std::optional(m) : std::nullopt;
+}
+
+/// Places below this are surely below the number, in whole quarters of the tile: what threads hold in one piece is no
+/// finer where tiles are large. 0: none.
+std::int64_t surely_below(const Mask& m) {
+  if (constant_int(behind_shapes(m.number))) return 0;  // the assembler decides that itself
+  const std::int64_t quarter = counts_to(m.places) / 4;
+  const auto number = bounds_of(m.number);
+  return quarter > 0 && number && number->low > 0 ? number->low / quarter * quarter : 0;
+}
+
+void split(Operation& op, const Mask& m, std::int64_t known) {
+  ir::Builder b = ir::Builder::before(&op);
+  b.loc = op.loc;
+  const ir::Type type = m.places.type();
+  const Value edge = b.constant_int(type.elem(), known, type.shape());
+  const bool below = m.how == ComparisonPredicate::Less || m.how == ComparisonPredicate::LessEqual;
+  const Value sure = compared(b, below ? ComparisonPredicate::Less : ComparisonPredicate::GreaterEqual, m.places, edge);
+  // Both are not negative, so that signed and unsigned comparisons agree.
+  const Value rest = compared(b, m.how, m.places, m.number);
+  const Value whole = b.create(below ? Op::OrI : Op::AndI, {sure, rest}, {rest.type()})->result();
+  op.result().replace_all_uses_with(whole);
+  op.erase();
+}
+
+}  // namespace
+
+bool unmask(ir::Function& f) {
+  std::vector<Operation*> found;
+  ir::walk(f.body(), [&](Operation& op) {
+    if (const auto m = mask_of(op); m && surely_below(*m) > 0) found.push_back(&op);
+  });
+  for (Operation* op : found) {
+    const Mask m = *mask_of(*op);
+    split(*op, m, surely_below(m));
+  }
+  return !found.empty();
+}
+
+}  // namespace tessera::passes

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures Tessera's GPU benchmarks and their peers in alternation, and writes one JSON line per case.
 
-    peers.py --bench PROGRAM --out FILE [--quick | --full] [--groups a,b] [--device cuda|cpu] [--seconds N] [--jobs N]
+    peers.py --bench PROGRAM --out FILE [--quick | --full] [--groups a,b] [--cases word+word,...] [--rounds N]
+             [--device cuda|cpu] [--seconds N] [--jobs N]
     peers.py --precompile        compiles what torch.compile is asked for, for a later run
     peers.py --selftest
 
@@ -167,7 +168,7 @@ def orders(count, rounds):
     return found
 
 
-def take_turns(benches, case, own, work, timer, notes):
+def take_turns(benches, case, own, work, timer, notes, rounds):
     """gpu_bench's last answer for the case, and {who: milliseconds of each round}."""
     ours, times = {}, {"tessera": []}
 
@@ -186,7 +187,7 @@ def take_turns(benches, case, own, work, timer, notes):
     turns += [(peer, functools.partial(run_own, peer, *how)) for peer, how in own.items()]
     # Nobody always runs on the device that one of the others has heated, and nobody runs on what it has heated itself,
     # which is hotter: there is no other process to change to.
-    for order in orders(len(turns), ROUNDS):
+    for order in orders(len(turns), rounds):
         for who, run in (turns[i] for i in order):
             ms = run()
             if ms is not None:
@@ -200,12 +201,12 @@ def described(case):
     return {"group": case.group, "name": case.name, "arguments": case.arguments, "requires": case.requires}
 
 
-def measure(benches, case, timer, torch_peers):
+def measure(benches, case, timer, torch_peers, rounds):
     """One case: rounds of ours and each peer. `benches`: gpu_bench by its TESSERA_TUNING."""
     notes, variants = [], {}
     own = own_peers(case)
     work = peers_work(case, own, timer, torch_peers, notes, variants)
-    ours, times = take_turns(benches, case, own, work, timer, notes)
+    ours, times = take_turns(benches, case, own, work, timer, notes, rounds)
     result = described(case) | {"notes": notes}
     if "failed" in ours:
         return result | {"failed": ours["failed"]}
@@ -315,6 +316,8 @@ def parsed_options():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--groups", default="")
+    parser.add_argument("--cases", default="", help="those with all words of one of these: d=64,n=8192+layout=NT")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -331,6 +334,9 @@ def chosen_cases(options):
     cases = [c for c in plan.all_cases() if options.full or not options.quick or c.quick]
     if options.groups:
         cases = [c for c in cases if c.group in options.groups.split(",")]
+    if options.cases:
+        wanted = [set(words.split("+")) for words in options.cases.split(",")]
+        cases = [c for c in cases if any(words <= set(c.command().split()) for words in wanted)]
     return [plan.tiny(c) for c in cases] if options.device == "cpu" else cases
 
 
@@ -364,7 +370,7 @@ def measure_all(cases, options, deadline, out):
             left_out += 1
             continue
         try:
-            result = measure(benches, case, timer, torch_peers)
+            result = measure(benches, case, timer, torch_peers, options.rounds)
         except Exception as e:
             result = described(case) | {"failed": f"{type(e).__name__}: {str(e)[:300]}"}
         result["device"] = benches[""].description

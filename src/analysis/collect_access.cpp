@@ -138,14 +138,41 @@ void Collector::claim_bounded(int arg, std::int64_t lower, std::int64_t upper, O
   found_.push_back(f);
 }
 
-/// Of a row that fits into one tile: that it fills more than half of it, and more than three quarters. So much needs no
-/// mask (docs/compiler/unmask.md).
-void Collector::claim_nearly_full(int arg, std::int64_t tile) {
+/// That a row which fits into one tile fills more than half of it, and more than three quarters.
+void Collector::claim_nearly_full(int arg, std::int64_t tile, Conditions also) {
   ExprPool& e = math().exprs();
-  const Conditions fits = conditions_->less_equal(e.arg(arg), e.constant(tile));
+  const Conditions fits = conditions_->both(conditions_->less_equal(e.arg(arg), e.constant(tile)), also);
   for (const std::int64_t full : {tile / 2, tile / 4 * 3}) {
     const Conditions more = conditions_->less_equal(e.constant(full + 1), e.arg(arg));
     claim_bounded(arg, full + 1, tile, ObligationUse::Mask, conditions_->both(more, fits));
+  }
+}
+
+/// So much of a row needs no mask (docs/compiler/unmask.md): of tensors of rows, and of vectors as long as a row.
+/// Products load tiles by tensor copies, which have no masks.
+void Collector::claim_row_extents(const ir::Block& entry) {
+  if (has_products_) return;
+  std::vector<std::pair<int, std::uint64_t>> rows, vectors;  // as divisors_
+  for (const TensorContract& t : contract_->tensors) {
+    const auto bytes = ir::info(entry.arg(static_cast<std::size_t>(t.base_arg)).type().pointee().elem()).bytes;
+    for (int a = 0; a < t.rank; ++a) {
+      const int arg = t.base_arg + 1 + a, stride = arg + t.rank;
+      const bool contiguous = !entry.arg(static_cast<std::size_t>(stride)).has_uses();
+      for (const auto& [dim, tile] : divisors_) {
+        if (dim == arg && contiguous && tile * bytes >= kManyVectors)
+          (t.rank > 1 ? rows : vectors).push_back({dim, tile});
+      }
+    }
+  }
+  ExprPool& e = math().exprs();
+  for (const auto& [arg, tile] : rows) claim_nearly_full(arg, static_cast<std::int64_t>(tile), kAlways);
+  for (const auto& [arg, tile] : vectors) {
+    const auto like = std::find_if(rows.begin(), rows.end(), [t = tile](const auto& r) { return r.second == t; });
+    if (like == rows.end()) continue;
+    const Expr vector = e.arg(arg), row = e.arg(like->first);
+    const Conditions equal =
+        conditions_->both(conditions_->less_equal(vector, row), conditions_->less_equal(row, vector));
+    claim_nearly_full(arg, static_cast<std::int64_t>(tile), equal);
   }
 }
 
@@ -207,9 +234,6 @@ int Collector::claim_strides(const TensorContract& t, const ir::Block& entry, st
 void Collector::claim_arguments(const ir::Function& function) {
   const ir::Block& body = function.body();
   ExprPool& e = math().exprs();
-  // Products load tiles by tensor copies, which have no masks; of vectors only the last tile has one.
-  const bool rows = !has_products_ && std::any_of(contract_->tensors.begin(), contract_->tensors.end(),
-                                                  [](const TensorContract& t) { return t.rank > 1; });
   for (const TensorContract& t : contract_->tensors) {
     const ir::Value base = body.arg(static_cast<std::size_t>(t.base_arg));
     if (base.has_uses())
@@ -221,15 +245,13 @@ void Collector::claim_arguments(const ir::Function& function) {
       if (!body.arg(static_cast<std::size_t>(arg)).has_uses()) continue;
       claim_bounded(arg, 0, kMaxDim, ObligationUse::Divisibility, kAlways);
       for (const auto& [dim, tile] : divisors_) {
-        if (dim != arg) continue;
-        claim_divisible(arg, tile, conditions_->divides(tile, e.arg(arg)));
-        if (a == unit_axis && rows && tile * bytes >= kManyVectors)
-          claim_nearly_full(arg, static_cast<std::int64_t>(tile));
+        if (dim == arg) claim_divisible(arg, tile, conditions_->divides(tile, e.arg(arg)));
       }
       if (a == unit_axis && is_vectorised(arg, base, vector))
         claim_divisible(arg, vector, conditions_->divides(vector, e.arg(arg)));
     }
   }
+  claim_row_extents(body);
 }
 
 }  // namespace tessera::analysis

@@ -60,7 +60,8 @@ class Collector final : public Dataflow {
   bool is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector) const;
   void claim_divisible(int arg, std::uint64_t divisor, Conditions when);
   void claim_bounded(int arg, std::int64_t lower, std::int64_t upper, ObligationUse use, Conditions when);
-  void claim_nearly_full(int arg, std::int64_t tile);
+  void claim_nearly_full(int arg, std::int64_t tile, Conditions also);
+  void claim_row_extents(const ir::Block& entry);
   Conditions stride_condition(Expr stride, std::uint64_t bytes);
 
   const LaunchContract* contract_;

@@ -133,6 +133,22 @@ TEST(Facts, RowsThatNearlyFillTheirTileAreKnown) {
   EXPECT_EQ(bounds(500).find(", 1024>, %arg"), std::string::npos);
 }
 
+void weighted_rows(Mut<f32, 1, 512> y, In<f32, dyn, dyn> x, In<f32, dyn> weight) {
+  y.store(x.load_like(y) * weight.load_like(y, axes<1>));
+}
+TEST(Facts, VectorsAreKnownToFillTheirTileWhereTheyAreAsLongAsRows) {
+  const Recorded r = recorded<weighted_rows>();
+  const auto known = [&](std::int64_t columns, std::int64_t weights) {
+    const std::string text = ir::print(*r.claimed({{8, columns}, {8, columns}, {weights}}));
+    int n = 0;
+    for (std::size_t at = 0; (at = text.find("bounded<385, 512>", at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  EXPECT_EQ(known(500, 500), 3);
+  EXPECT_EQ(known(500, 499), 2) << "a vector of another length, such as what is left of a flat tensor";
+  EXPECT_EQ(known(300, 500), 0);
+}
+
 TEST(Facts, NoVariantsForWhatHasFewMasks) {
   EXPECT_EQ(recorded<saxpy<1024>>().obligations().find("513 <= "), std::string::npos) << "a vector";
   EXPECT_EQ(recorded<softmax<64>>().obligations().find("49 <= "), std::string::npos) << "a vector a thread or less";

@@ -28,61 +28,10 @@ import sys
 import time
 
 import plan
+from coprocess import Bench
 
 ROUNDS = 5  # the clocks of a GPU at its power limit move by some percent between rounds
 TOLERANCE = 1e-2  # of a peer's 16-bit results, relative norm
-
-
-class Bench:
-    """gpu_bench as a co-process; restarted when it dies or does not answer in time."""
-
-    def __init__(self, program, device, ms, tuning=""):
-        self.command = [program, "--device", device, "--ms", str(ms), "--serve"]
-        self.environment = dict(os.environ, TESSERA_TUNING=tuning) if tuning else None
-        self.process = None
-        self.description = ""
-
-    def start(self):
-        self.process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=sys.stderr,
-            text=True,
-            env=self.environment,
-        )
-        self.description = self.answer(120).get("device", "")
-
-    def answer(self, seconds):
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            line = pool.submit(self.process.stdout.readline)
-            try:
-                text = line.result(timeout=seconds)
-            except concurrent.futures.TimeoutError:
-                self.process.kill()
-                text = ""
-        if not text:
-            code = self.process.wait()
-            self.process = None
-            return {"failed": f"gpu_bench ended with {code} or did not answer within {seconds} s"}
-        return json.loads(text)
-
-    def run(self, command, seconds=90):
-        if self.process is None:
-            self.start()
-            if self.process is None:
-                return {"failed": "gpu_bench does not start"}
-        self.process.stdin.write(f"run {command}\n")
-        self.process.stdin.flush()
-        return self.answer(seconds)
-
-    def close(self):
-        if self.process is not None:
-            self.process.stdin.close()
-            try:
-                self.process.wait(10)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
 
 
 def read_case(case):
@@ -361,7 +310,7 @@ def warm_up(cases, options):
 def measure_all(cases, options, deadline, out):
     """Writes a line for each case; the number of those that no time was left for."""
     tunings = ("", plan.CHAIN_TUNING)
-    benches = {tuning: Bench(options.bench, options.device, options.ms, tuning) for tuning in tunings}
+    benches = {tuning: Bench(options.bench, options.ms, options.device, tuning or None) for tuning in tunings}
     torch, torch_peers = load_torch(options.device)
     timer = torch_peers.Timer(options.ms) if torch_peers else None
     left_out = 0

@@ -16,11 +16,11 @@ import concurrent.futures
 import itertools
 import json
 import os
-import subprocess
 import sys
 import time
 
 import sweep_presets
+from coprocess import Bench
 
 
 def combinations(text):
@@ -49,50 +49,11 @@ def candidates(case):
     return list(dict.fromkeys(found))
 
 
-class Bench:
-    """gpu_bench as a co-process under one text of overrides."""
-
-    def __init__(self, program, ms, tuning):
-        self.command, self.tuning, self.process = [program, "--ms", str(ms), "--serve"], tuning, None
-
-    def start(self):
-        env = dict(os.environ)
-        env.pop("TESSERA_TUNING", None)
-        if self.tuning:
-            env["TESSERA_TUNING"] = self.tuning
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(self.command, env=env, stdin=pipe, stdout=pipe, stderr=sys.stderr, text=True)
-        self.process.stdout.readline()  # the device
-
-    def run(self, command, seconds=40):
-        if self.process is None:
-            self.start()
-        process = self.process
-        try:
-            process.stdin.write(f"run {command}\n")
-            process.stdin.flush()
-        except OSError as error:
-            self.process = None
-            return {"failed": f"gpu_bench died: {error}"}
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            line = pool.submit(process.stdout.readline)
-            try:
-                answer = json.loads(line.result(timeout=seconds))
-            except concurrent.futures.TimeoutError:
-                process.kill()
-                answer = {"failed": f"ran past {seconds} s"}
-            except json.JSONDecodeError:
-                answer = {"failed": "gpu_bench died"}
-        if answer.get("failed"):
-            if process.poll() is not None:
-                self.process = None
-        elif not answer.get("correct"):
-            answer["failed"] = f"wrong: error {answer.get('error')}"
+def checked(answer):
+    """The answer; one with wrong results has failed."""
+    if answer.get("failed") or answer.get("correct"):
         return answer
-
-    def close(self):
-        if self.process is not None:
-            self.process.kill()
+    return answer | {"failed": f"wrong: error {answer.get('error')}"}
 
 
 def measure(work, benches, until):
@@ -102,7 +63,7 @@ def measure(work, benches, until):
         found = []
         for key in some:
             if key not in answers and time.monotonic() < until:
-                answers[key] = benches[key[1]].run(key[0])
+                answers[key] = checked(benches[key[1]].run(key[0], 40))
             answer = answers.get(key, {"failed": "no time left"})
             if not answer.get("failed"):
                 found.append((answer["ms"], answer.get("TFLOP/s") or answer.get("GB/s"), *key))
@@ -139,7 +100,7 @@ def main():
     shares = [everything[i::options_jobs()] for i in range(options_jobs())]
     with concurrent.futures.ThreadPoolExecutor(options_jobs()) as pool:
         list(pool.map(lambda share: compile_all(options.bench, share, until), shares))
-    benches = {t: Bench(options.bench, options.ms, t) for t in tunings}
+    benches = {t: Bench(options.bench, options.ms, tuning=t) for t in tunings}
     answers = measure(work, benches, until)
     for bench in benches.values():
         bench.close()
@@ -161,7 +122,7 @@ def compile_all(program, share, until):
     benches = {}
     for command, tuning in share:
         if time.monotonic() < until:
-            benches.setdefault(tuning, Bench(program, 0.01, tuning)).run(command, 120)
+            benches.setdefault(tuning, Bench(program, 0.01, tuning=tuning)).run(command, 120)
     for bench in benches.values():
         bench.close()
 

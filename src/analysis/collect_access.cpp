@@ -92,27 +92,58 @@ void Collector::want_inbounds(ir::Operation& access) {
   }
 }
 
-/// Dimensions that a view cuts into tiles are worth knowing to be multiples of the tile.
-void Collector::note_partition(const ir::Operation& make_view) {
+namespace {
+
+/// The entry arguments that are the extents of the axes of a partition view's tile; -1 for static ones. Empty if the
+/// tensor is not the entry's.
+std::vector<int> extent_args(const ir::Operation& make_view) {
   const ir::Type type = make_view.result().type();
   const ir::Operation* tensor = make_view.operand(0).def();
-  if (tensor == nullptr || tensor->op() != Op::MakeTensorView) return;
+  if (tensor == nullptr || tensor->op() != Op::MakeTensorView) return {};
   std::size_t dynamic = 1;  // after the base
-  std::vector<int> arg_of_axis;
+  std::vector<int> of_tensor, of_tile;
   const ir::Type viewed = type.tensor();  // named: g++ 13 warns of references into a temporary
   for (const std::int64_t extent : viewed.shape()) {
-    arg_of_axis.push_back(-1);
+    of_tensor.push_back(-1);
     if (extent != ir::kDynamic) continue;
     const ir::Value v = tensor->operand(dynamic++);
     if (v.argument_block() != nullptr && v.argument_block()->parent() == nullptr)
-      arg_of_axis.back() = static_cast<int>(v.index());
+      of_tensor.back() = static_cast<int>(v.index());
   }
-  for (std::size_t i = 0; i < type.tile_shape().size(); ++i) {
-    const int arg = arg_of_axis[static_cast<std::size_t>(type.dim_map()[i])];
-    const auto tile = static_cast<std::uint64_t>(type.tile_shape()[i]);
-    const std::pair<int, std::uint64_t> d{arg, tile};
-    if (arg < 0 || tile <= 1 || std::find(divisors_.begin(), divisors_.end(), d) != divisors_.end()) continue;
-    divisors_.push_back(d);
+  for (const std::int64_t axis : type.dim_map()) of_tile.push_back(of_tensor[static_cast<std::size_t>(axis)]);
+  return of_tile;
+}
+
+}  // namespace
+
+/// True if `v` is the same whenever a block asks for it: it follows from the block's number and the arguments.
+bool Collector::is_the_blocks(ir::Value v) {
+  const ir::Operation* op = v.def();
+  if (op == nullptr) return v.argument_block()->parent() == nullptr;
+  if (op->op() == Op::GetTileBlockId) return true;
+  if (const auto known = is_the_blocks_.find(v.impl()); known != is_the_blocks_.end()) return known->second;
+  bool is = op->num_regions() == 0 && op->info().has(ir::traits::Pure);
+  for (std::size_t i = 0; is && i < op->num_operands(); ++i) is = is_the_blocks(op->operand(i));
+  return is_the_blocks_[v.impl()] = is;
+}
+
+/// Dimensions that a view cuts into tiles are worth knowing to be multiples of the tile; those of which a block takes
+/// one tile, to fill most of it.
+void Collector::note_partition(const ir::Operation& make_view) {
+  const ir::Type type = make_view.result().type();
+  const std::vector<int> args = extent_args(make_view);
+  const auto add = [](std::vector<CutAxis>& to, const CutAxis& axis) {
+    if (std::find(to.begin(), to.end(), axis) == to.end()) to.push_back(axis);
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const CutAxis axis{args[i], static_cast<std::uint64_t>(type.tile_shape()[i])};
+    if (axis.first < 0 || axis.second <= 1) continue;
+    add(divisors_, axis);
+    for (const ir::OpOperand* use = make_view.result().first_use(); use != nullptr; use = use->next) {
+      const ir::Operation& access = *use->owner;
+      if (access.op() != Op::LoadViewTko && access.op() != Op::StoreViewTko) continue;
+      if (is_the_blocks(access.group("index")[i])) add(taken_once_, axis);
+    }
   }
 }
 
@@ -138,13 +169,13 @@ void Collector::claim_bounded(int arg, std::int64_t lower, std::int64_t upper, O
   found_.push_back(f);
 }
 
-/// That a row which fits into one tile fills more than half of it, and more than three quarters.
+/// That a row which one tile holds, and does not fill, fills more than half of it, and more than three quarters.
 void Collector::claim_nearly_full(int arg, std::int64_t tile, Conditions also) {
   ExprPool& e = math().exprs();
-  const Conditions fits = conditions_->both(conditions_->less_equal(e.arg(arg), e.constant(tile)), also);
+  const Conditions fits = conditions_->both(conditions_->less_equal(e.arg(arg), e.constant(tile - 1)), also);
   for (const std::int64_t full : {tile / 2, tile / 4 * 3}) {
     const Conditions more = conditions_->less_equal(e.constant(full + 1), e.arg(arg));
-    claim_bounded(arg, full + 1, tile, ObligationUse::Mask, conditions_->both(more, fits));
+    claim_bounded(arg, full + 1, tile - 1, ObligationUse::Mask, conditions_->both(more, fits));
   }
 }
 
@@ -152,13 +183,13 @@ void Collector::claim_nearly_full(int arg, std::int64_t tile, Conditions also) {
 /// Products load tiles by tensor copies, which have no masks.
 void Collector::claim_row_extents(const ir::Block& entry) {
   if (has_products_) return;
-  std::vector<std::pair<int, std::uint64_t>> rows, vectors;  // as divisors_
+  std::vector<CutAxis> rows, vectors;
   for (const TensorContract& t : contract_->tensors) {
     const auto bytes = ir::info(entry.arg(static_cast<std::size_t>(t.base_arg)).type().pointee().elem()).bytes;
     for (int a = 0; a < t.rank; ++a) {
       const int arg = t.base_arg + 1 + a, stride = arg + t.rank;
       const bool contiguous = !entry.arg(static_cast<std::size_t>(stride)).has_uses();
-      for (const auto& [dim, tile] : divisors_) {
+      for (const auto& [dim, tile] : taken_once_) {
         if (dim == arg && contiguous && tile * bytes >= kManyVectors)
           (t.rank > 1 ? rows : vectors).push_back({dim, tile});
       }

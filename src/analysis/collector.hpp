@@ -54,6 +54,7 @@ class Collector final : public Dataflow {
   // collect_access.cpp
   void want_inbounds(ir::Operation& access);
   Conditions inside(ir::Value index, ir::Value tensor_view, std::size_t axis, std::int64_t step, std::int64_t tile);
+  bool is_the_blocks(ir::Value v);
   void note_partition(const ir::Operation& make_view);
   void claim_arguments(const ir::Function& function);
   int claim_strides(const TensorContract& t, const ir::Block& entry, std::uint64_t bytes);
@@ -69,7 +70,10 @@ class Collector final : public Dataflow {
   Samples samples_;
   std::unordered_map<const ir::ValueImpl*, Truth> truths_;
   std::unordered_set<const ir::ValueImpl*> wanted_;
-  std::vector<std::pair<int, std::uint64_t>> divisors_;  ///< (dimension's argument, tile extent) of partitions
+  using CutAxis =
+      std::pair<int, std::uint64_t>;            ///< a dimension's argument, and the extent of tiles that it is cut into
+  std::vector<CutAxis> divisors_, taken_once_;  ///< of all partitions; where a block takes one tile
+  std::unordered_map<const ir::ValueImpl*, bool> is_the_blocks_;
   std::vector<FoundClaim> found_;
   bool has_products_ = false;  ///< matrix products
 };

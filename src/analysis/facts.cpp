@@ -65,6 +65,7 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
   std::unordered_map<std::uint32_t, int> number;
   for (const ObligationUse use : {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility,
                                   ObligationUse::Division, ObligationUse::Mask}) {
+    if (use == ObligationUse::Mask) program->begin_refinements();
     for (const FoundClaim& f : found) {
       if (f.use != use || f.when.always() || f.when.never() || number.contains(f.when.id)) continue;
       const bool added = program->add(conditions, exprs, f.when);
@@ -117,6 +118,8 @@ std::uint64_t LaunchConditions::evaluate(std::span<const std::uint64_t> slots) c
   return program_->evaluate(slots);
 }
 std::uint64_t LaunchConditions::slot_mask(std::size_t slot) const noexcept { return program_->slot_mask(slot); }
+
+std::uint64_t LaunchConditions::refinements() const noexcept { return program_->refinements(); }
 
 std::vector<std::byte> LaunchConditions::bytes() const {
   BytesOut out;

@@ -163,6 +163,12 @@ void LaunchProgram::seal() {
   test_.clear();
 }
 
+std::uint64_t LaunchProgram::refinements() const noexcept {
+  std::uint64_t bits = 0;
+  for (std::size_t i = refinements_from_; i < wanted_.size(); ++i) bits |= std::uint64_t{1} << i;
+  return bits;
+}
+
 std::uint64_t LaunchProgram::slot_mask(std::size_t slot) const noexcept {
   std::uint64_t mask = 0;
   for (std::size_t r = 0; r < steps_.size(); ++r) {

@@ -22,6 +22,8 @@ class LaunchProgram {
 
   /// Adds the conjunction as the next obligation. False if it does not fit.
   bool add(const ConditionPool& pool, const ExprPool& exprs, Conditions conditions);
+  /// What is added from here on only refines: see LaunchConditions::refinements().
+  void begin_refinements() noexcept { refinements_from_ = wanted_.size(); }
   /// Ends building: puts what needs no decisions in a row.
   void seal();
 
@@ -29,6 +31,8 @@ class LaunchProgram {
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
   /// The bits of a slot that the answer depends on: of an address only those below its largest divisor.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
+  /// The bits of the obligations behind begin_refinements().
+  std::uint64_t refinements() const noexcept;
 
   /// A sealed program as bytes, and back; empty if they are not those of a program that can be run.
   void write(BytesOut& out) const;
@@ -72,6 +76,7 @@ class LaunchProgram {
   std::vector<Test> tests_;
   std::size_t less_equal_ = 0, aligned_ = 0;
   std::vector<TestBits> wanted_;                               // by obligation
+  std::size_t refinements_from_ = kMaxObligations;             // the first obligation that only refines
   std::unordered_map<std::uint32_t, std::uint16_t> register_;  // of an expression, while building
   std::unordered_map<std::uint32_t, std::uint16_t> test_;      // of a condition, while building
 };

@@ -28,6 +28,7 @@ void LaunchProgram::write(BytesOut& out) const {
   for (const TestBits& bits : wanted_) {
     for (const std::uint64_t word : bits) out.number(word);
   }
+  out.number(static_cast<std::uint32_t>(refinements_from_));
 }
 
 std::optional<LaunchProgram> LaunchProgram::read(BytesIn& in) {
@@ -53,6 +54,7 @@ std::optional<LaunchProgram> LaunchProgram::read(BytesIn& in) {
   for (TestBits& bits : p.wanted_) {
     for (std::uint64_t& word : bits) word = in.number<std::uint64_t>();
   }
+  p.refinements_from_ = in.number<std::uint32_t>();
   if (!in.good() || !p.can_run()) return std::nullopt;
   p.find_ranges();
   return p;

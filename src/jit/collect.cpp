@@ -131,7 +131,8 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
   for (const int sm : wanted_gpus()) {
     const std::string gpu = concat("sm_", sm);
     const passes::Target target = target_for(sm);
-    const passes::Tuning* hints = tuning_for(tuning, label, recording, held, nullptr, target);
+    const passes::Tuning* hints =
+        tuning_for(tuning, label, recording, held & ~facts.conditions().refinements(), nullptr, target);
     const Prepared chosen = prepare(recording, facts, held, target, hints);
     const CacheKey key = bundle_key(recording, contract, facts, held, chosen, hints);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};

@@ -4,6 +4,7 @@
 #include <bit>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "jit/collect.hpp"
 #include "jit/cuda_work.hpp"
@@ -84,13 +85,17 @@ const Kernel::Compiled* Kernel::find(const runtime::Backend& device, std::uint64
 constexpr int kMostCompiled = 32;
 
 const Kernel::Compiled* Kernel::find_general(const runtime::Backend& device, std::uint64_t held) const noexcept {
+  const std::uint64_t refines = analysis_ ? analysis_->conditions.refinements() : 0;
+  const auto worth = [&](const Compiled& c) {
+    return std::pair(std::popcount(c.held & ~refines), std::popcount(c.held));
+  };
   const Compiled* best = nullptr;
   int count = 0;
   for (const Compiled* c = compiled_.load(std::memory_order_acquire); c; c = c->next) {
     if (c->device != &device) continue;
     ++count;
     const bool usable = (c->held & ~held) == 0;
-    if (usable && (!best || std::popcount(c->held) > std::popcount(best->held))) best = c;
+    if (usable && (!best || worth(*c) > worth(*best))) best = c;
   }
   return count >= kMostCompiled ? best : nullptr;
 }
@@ -116,12 +121,19 @@ Code Kernel::make_code(Device device, std::uint64_t held) const {
   Analysis& a = *analysis_;
   if (!target.is_gpu()) {
     Code code = generated(prepared_as(Form::Chosen), nullptr);
+    // With what such launches have in common, so that the sizes of the run need not be those of the real ones.
+    const std::uint64_t common = held & ~a.conditions.refinements();
     collect(*module_, a.contract, a.facts_of(*module_), held, options_.label, options_.tuning);
+    if (common != held) collect(*module_, a.contract, a.facts_of(*module_), common, options_.label, options_.tuning);
     return code;
   }
   // What was compiled ahead of time comes first.
   if (!bundles().empty()) {
     if (auto ready = bundled(device, held, target, hints)) return *ready;
+    const std::uint64_t common = held & ~a.conditions.refinements();
+    if (common != held) {
+      if (auto ready = bundled(device, common, target, hints)) return *ready;
+    }
     return first_accepted(forms_for(hints), prepared_as, generated);
   }
   // Whoever wants to see the stages must have them made.
@@ -186,7 +198,9 @@ CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64
 
 /// In checked mode records mean nothing.
 const passes::Tuning* Kernel::tuning(std::uint64_t held, const Device* device, const passes::Target& target) const {
-  return analysis_ ? tuning_for(options_.tuning, options_.label, *module_, held, device, target) : nullptr;
+  if (!analysis_) return nullptr;
+  return tuning_for(options_.tuning, options_.label, *module_, held & ~analysis_->conditions.refinements(), device,
+                    target);
 }
 
 Prepared Kernel::prepared(std::uint64_t held, const passes::Target& target, const passes::Tuning* tuning,
@@ -196,7 +210,8 @@ Prepared Kernel::prepared(std::uint64_t held, const passes::Target& target, cons
 }
 
 CodeReport Kernel::describe(const Prepared& p, std::uint64_t held, const Device* device) const {
-  TuningSubject s = tuning_subject(options_.label, *module_, held, device, p.target);
+  const std::uint64_t refines = analysis_ ? analysis_->conditions.refinements() : 0;
+  TuningSubject s = tuning_subject(options_.label, *module_, held & ~refines, device, p.target);
   return {std::move(s.label),
           std::move(s.hash),
           std::move(s.held),

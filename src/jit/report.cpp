@@ -32,7 +32,7 @@ const char* purpose(analysis::ObligationUse use) {
     case analysis::ObligationUse::Inbounds: return "accesses are masked or clipped";
     case analysis::ObligationUse::Divisibility: return "no vector or tensor copies along it";
     case analysis::ObligationUse::Division: return "every block divides to find its piece";
-    case analysis::ObligationUse::Mask: return "more of its tile is masked";
+    case analysis::ObligationUse::Mask: return "more of the tile of such a row is masked";
   }
   return "";
 }

@@ -218,9 +218,9 @@ void note(const Claim& c, std::vector<KnownArg>& args) {
   KnownArg& a = args[static_cast<std::size_t>(c.index)];
   if (c.kind == ClaimKind::ArgDivisible) a.divisor = std::max(a.divisor, c.divisor);
   if (c.kind != ClaimKind::ArgBounded) return;
-  if (!a.bounds) a.bounds = ir::BoundedAttr{c.lower, c.upper};
-  a.bounds->lower = std::max(*a.bounds->lower, c.lower);
-  a.bounds->upper = std::min(*a.bounds->upper, c.upper);
+  const std::int64_t lower = a.bounds ? std::max(*a.bounds->lower, c.lower) : c.lower;
+  const std::int64_t upper = a.bounds ? std::min(*a.bounds->upper, c.upper) : c.upper;
+  if (lower <= upper) a.bounds = ir::BoundedAttr{lower, upper};  // else no launch holds all of these
 }
 
 void assume(ir::Function& f, const std::vector<KnownArg>& known) {

@@ -35,10 +35,10 @@ constexpr int kThinSteps = 3, kMostThinBlocks = 4;  // 64x8 of k 128: 4 CTAs; k 
 // Layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76.
 constexpr int kElementsAWarpChained = 2048;
 constexpr int kElementsAWarpNarrow = 1024;  // softmax of 4097: 148 registers and a detour through shared memory; 77
-constexpr int kElementsAWarpNarrowAlone = 2048;  // RMS norm of 4097: 2.53 TB/s beside 1.94
+constexpr int kElementsAWarpNarrowAlone = 2048;  // RMS norm of 4097: 3.05 TB/s beside 2.62
 constexpr int kMostRowWarps = 8;
-// Odd rows walked in chunks: of 1024, 4097 elements a row, 1 warp: RMS norm 2.94, layer norm 2.41 TB/s, 2 warps: 2.69,
-// 2.21; of 4096, 50257 a row, 16 warps: softmax 2.43, RMS norm 2.41, layer norm 2.22 TB/s, 8 warps: 2.28, 2.19, 2.04.
+// Odd rows walked in chunks: of 1024, 4097 elements a row, 1 warp: layer norm 2.41 TB/s, 2 warps: 2.21; of 4096, 50257
+// a row, 16 warps: softmax 2.43, RMS norm 2.41, layer norm 2.22 TB/s, 8 warps: 2.28, 2.19, 2.04.
 constexpr int kOneWarpChunk = 1024, kManyWarpsChunk = 4096, kMostWalkWarps = 16;
 constexpr int kRowRegisters = 16;  // beside what a row kernel keeps: softmax and layer norm of 16384 fit into 64 + 16
 // One warp a block, beside a row: layer norm of 1000 takes 95 registers if nobody says anything (3.72 TB/s), 61 with 32

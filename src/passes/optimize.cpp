@@ -45,7 +45,7 @@ Choices optimize(ir::Module& module, const Target& target, const Tuning* given) 
     unroll_scans(f);
     define_results(f);
     choose_access_paths(f, target, tuning);
-    unmask(f);
+    if (tuning.unmask) unmask(f);
     clean_up(f);
     choices = choose_hints(f, target, tuning);
     if (tuning.order_blocks) order_blocks(f);

@@ -24,11 +24,9 @@ struct SwitchKey {
   const char* name;
   bool Tuning::*member;
 };
-constexpr SwitchKey kSwitches[] = {{"split", &Tuning::split_loops},
-                                   {"pipeline", &Tuning::pipeline_mma},
-                                   {"order", &Tuning::order_blocks},
-                                   {"hints", &Tuning::choose_hints},
-                                   {"early", &Tuning::early_reads}};
+constexpr SwitchKey kSwitches[] = {{"split", &Tuning::split_loops},  {"pipeline", &Tuning::pipeline_mma},
+                                   {"order", &Tuning::order_blocks}, {"unmask", &Tuning::unmask},
+                                   {"hints", &Tuning::choose_hints}, {"early", &Tuning::early_reads}};
 constexpr std::string_view kOverlap = "overlap";
 constexpr int kOverlaps = 4;  // of Overlap
 struct PathKey {

@@ -1,5 +1,5 @@
 // Masks of which a part is known. A row of 1000 in a tile of 1024 ends behind 768, if the launch says so
-// (`assume bounded<769, 1024>` of the tensor's extent), so three quarters of the tile need no mask:
+// (`assume bounded<769, 1023>` of the tensor's extent), so three quarters of the tile need no mask:
 //
 //   inside = iota < n      =>      inside = iota < 768 or iota < n
 //
@@ -79,11 +79,13 @@ std::int64_t counts_to(Value v) {
 struct Mask {
   Value places, number;
   ComparisonPredicate how;
+  ir::Signedness sign;
 };
 
 std::optional<Mask> mask_of(const Operation& op) {
   if (op.op() != Op::CmpI) return std::nullopt;
-  Mask m{op.operand(0), op.operand(1), op.enum_attr<ComparisonPredicate>(AttrName::comparison_predicate)};
+  Mask m{op.operand(0), op.operand(1), op.enum_attr<ComparisonPredicate>(AttrName::comparison_predicate),
+         op.enum_attr<ir::Signedness>(AttrName::signedness)};
   if (counts_to(m.places) == 0) {
     std::swap(m.places, m.number);
     switch (m.how) {
@@ -113,9 +115,15 @@ void split(Operation& op, const Mask& m, std::int64_t known) {
   const ir::Type type = m.places.type();
   const Value edge = b.constant_int(type.elem(), known, type.shape());
   const bool below = m.how == ComparisonPredicate::Less || m.how == ComparisonPredicate::LessEqual;
-  const Value sure = compared(b, below ? ComparisonPredicate::Less : ComparisonPredicate::GreaterEqual, m.places, edge);
-  // Both are not negative, so that signed and unsigned comparisons agree.
-  const Value rest = compared(b, m.how, m.places, m.number);
+  // With the sign of the whole: places of 8 bits in a tile of 256 are negative or not.
+  const auto compared = [&](ComparisonPredicate how, Value number) {
+    return b
+        .create(Op::CmpI, {m.places, number}, {type.with_element(ir::Elem::I1)},
+                {{AttrName::comparison_predicate, how}, {AttrName::signedness, m.sign}})
+        ->result();
+  };
+  const Value sure = compared(below ? ComparisonPredicate::Less : ComparisonPredicate::GreaterEqual, edge);
+  const Value rest = compared(m.how, m.number);
   const Value whole = b.create(below ? Op::OrI : Op::AndI, {sure, rest}, {rest.type()})->result();
   op.result().replace_all_uses_with(whole);
   op.erase();

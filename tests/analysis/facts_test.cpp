@@ -4,7 +4,10 @@
 #include <algorithm>
 
 #include "analysis/support.hpp"
+#include "tessera/analysis/divisibility.hpp"
 #include "tessera/ir/dead_code.hpp"
+#include "tessera/passes/passes.hpp"
+#include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::test {
 namespace {
@@ -121,16 +124,16 @@ TEST(Facts, RowsThatFitOnePieceAreFoundWithoutADivision) {
 // What a row surely fills of its tile needs no mask: half and three quarters are asked, of rows that fit.
 TEST(Facts, RowsThatNearlyFillTheirTileAreKnown) {
   const Recorded r = recorded<softmax<1024>>();
-  const auto half = bit(r, "arg2.dim(1) <= 1024 and 513 <= arg2.dim(1)"),
-             most = bit(r, "arg2.dim(1) <= 1024 and 769 <= arg2.dim(1)");
+  const auto half = bit(r, "arg2.dim(1) <= 1023 and 513 <= arg2.dim(1)"),
+             most = bit(r, "arg2.dim(1) <= 1023 and 769 <= arg2.dim(1)");
   const std::pair<std::int64_t, std::uint64_t> rows[] = {
-      {1, 0}, {512, 0}, {513, half}, {768, half}, {769, half | most}, {1024, half | most}, {1025, 0}, {4096, 0}};
+      {1, 0}, {512, 0}, {513, half}, {768, half}, {769, half | most}, {1023, half | most}, {1024, 0}, {1025, 0}};
   for (const auto& [columns, expected] : rows)
     EXPECT_EQ(r.held({{8, columns}, {8, columns}}) & (half | most), expected) << columns;
   const auto bounds = [&](std::int64_t columns) { return ir::print(*r.claimed({{8, columns}, {8, columns}})); };
-  EXPECT_NE(bounds(1000).find("bounded<769, 1024>"), std::string::npos);
-  EXPECT_NE(bounds(700).find("bounded<513, 1024>"), std::string::npos);
-  EXPECT_EQ(bounds(500).find(", 1024>, %arg"), std::string::npos);
+  EXPECT_NE(bounds(1000).find("bounded<769, 1023>"), std::string::npos);
+  EXPECT_NE(bounds(700).find("bounded<513, 1023>"), std::string::npos);
+  EXPECT_EQ(bounds(500).find(", 1023>, %arg"), std::string::npos);
 }
 
 void weighted_rows(Mut<f32, 1, 512> y, In<f32, dyn, dyn> x, In<f32, dyn> weight) {
@@ -141,7 +144,7 @@ TEST(Facts, VectorsAreKnownToFillTheirTileWhereTheyAreAsLongAsRows) {
   const auto known = [&](std::int64_t columns, std::int64_t weights) {
     const std::string text = ir::print(*r.claimed({{8, columns}, {8, columns}, {weights}}));
     int n = 0;
-    for (std::size_t at = 0; (at = text.find("bounded<385, 512>", at)) != std::string::npos; ++at) ++n;
+    for (std::size_t at = 0; (at = text.find("bounded<385, 511>", at)) != std::string::npos; ++at) ++n;
     return n;
   };
   EXPECT_EQ(known(500, 500), 3);
@@ -149,10 +152,77 @@ TEST(Facts, VectorsAreKnownToFillTheirTileWhereTheyAreAsLongAsRows) {
   EXPECT_EQ(known(300, 500), 0);
 }
 
+void across_rows(Mut<f32, 512, 2> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y)); }
+void chunks_of_rows(Mut<f32, 1, 16> y, In<f32, dyn, dyn> x) {
+  auto [row, zero] = y.index();
+  auto X = x.tiles(shape<1, 512>);
+  auto sums = zeros<f32, 1, 512>();
+  for (auto c : range(X.count(1))) sums = sums + X.load(row, c);
+  y.store(broadcast(sum(sums, axis<1>), shape<1, 16>));
+}
+void first_chunk(Mut<f32, 1, 16> y, In<f32, dyn, dyn> x) {
+  auto [row, zero] = y.index();
+  y.store(broadcast(sum(x.tiles(shape<1, 512>).load(row, 0), axis<1>), shape<1, 16>));
+}
+template <auto K>
+bool asks_how_full() {
+  const Recorded r = recorded<K>();
+  const bool asks = std::any_of(r.facts.obligations().begin(), r.facts.obligations().end(),
+                                [](const auto& o) { return o.use == analysis::ObligationUse::Mask; });
+  EXPECT_EQ(asks, r.facts.conditions().refinements() != 0);
+  return asks;
+}
 TEST(Facts, NoVariantsForWhatHasFewMasks) {
-  EXPECT_EQ(recorded<saxpy<1024>>().obligations().find("513 <= "), std::string::npos) << "a vector";
-  EXPECT_EQ(recorded<softmax<64>>().obligations().find("49 <= "), std::string::npos) << "a vector a thread or less";
-  EXPECT_EQ((recorded<gemm<f16, 128, 1024, 64>>().obligations().find("769 <= ")), std::string::npos) << "products";
+  EXPECT_TRUE(asks_how_full<softmax<512>>()) << "two vectors a thread of one warp";
+  EXPECT_FALSE(asks_how_full<softmax<256>>()) << "one";
+  EXPECT_FALSE(asks_how_full<saxpy<1024>>()) << "a vector";
+  EXPECT_FALSE((asks_how_full<gemm<f16, 128, 1024, 64>>())) << "products";
+  EXPECT_FALSE(asks_how_full<across_rows>()) << "not along the rows";
+  EXPECT_FALSE(asks_how_full<chunks_of_rows>()) << "a block takes many";
+  EXPECT_TRUE(asks_how_full<first_chunk>());
+}
+
+// What such obligations say is never needed: the word without them has code for all launches that share the rest.
+TEST(Facts, RefinementsAreTheLastObligations) {
+  const Recorded r = recorded<softmax<1024>>();
+  const std::uint64_t refines = r.facts.conditions().refinements();
+  for (std::size_t i = 0; i < r.facts.obligations().size(); ++i)
+    EXPECT_EQ((refines >> i) & 1, r.facts.obligations()[i].use == analysis::ObligationUse::Mask ? 1u : 0u) << i;
+  EXPECT_NE(r.held({{8, 1000}, {8, 1000}}), r.held({{8, 600}, {8, 600}}));
+  EXPECT_EQ(r.held({{8, 1000}, {8, 1000}}) & ~refines, r.held({{8, 600}, {8, 600}}) & ~refines);
+  const auto again = analysis::LaunchConditions::read(r.facts.conditions().bytes());
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->refinements(), refines);
+}
+
+TEST(Facts, BoundsThatNoLaunchHoldsTogetherAreLeftOut) {
+  const Recorded r = recorded<softmax<1024>>();
+  EXPECT_EQ(problems(*r.claimed(~std::uint64_t{0})), "");
+}
+
+// The masks of a row that nearly fills its tile are split, and its accesses stay as wide as they were.
+TEST(Facts, PassesUnmaskWhatIsKnown) {
+  const Recorded r = recorded<softmax<1024>>();
+  const auto optimized = [&](std::int64_t columns, const char* tuning) {
+    auto module = r.claimed({{8, columns}, {8, columns}});
+    const passes::Tuning t = passes::parse_tuning(tuning);
+    passes::optimize(*module, passes::Target{90, 132}, &t);
+    return module;
+  };
+  const auto wide = [](const ir::Module& m) {
+    const analysis::Divisibility known(*m.functions[0]);
+    std::int64_t bytes = 0;
+    ir::walk(m.functions[0]->body(), [&](const ir::Operation& op) {
+      if (op.op() == ir::Op::LoadPtrTko) bytes = analysis::vector_bytes(op, known);
+    });
+    return bytes;
+  };
+  const auto nearly = optimized(1000, ""), half = optimized(496, ""), off = optimized(1000, "unmask=0");
+  EXPECT_EQ(count(*nearly, ir::Op::OrI), 2) << "of the load, of the store";
+  EXPECT_EQ(count(*half, ir::Op::OrI), 0);
+  EXPECT_EQ(count(*off, ir::Op::OrI), 0);
+  EXPECT_EQ(wide(*nearly), 16);
+  EXPECT_EQ(wide(*half), 16);
 }
 
 TEST(Facts, ACausalLoopNeverLeavesItsTensor) {

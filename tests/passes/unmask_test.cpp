@@ -19,21 +19,24 @@ namespace {
 
 constexpr std::int64_t kTile = 64;
 
-/// Stores 1 where places of a tile compare with a number, an i64 argument, in this way.
+/// Stores 1 where places of a tile compare with a number in this way.
 struct Masked : Kernel {
   struct Form {
     ComparisonPredicate how = ComparisonPredicate::Less;
     bool number_first = false;
     Signedness sign = Signedness::Signed;
     std::optional<std::int64_t> lower = 49, upper = kTile;
+    Elem places = Elem::I32;  ///< the number is an argument of this type, or for i32 one of i64
+    std::int64_t tile = kTile;
   };
   explicit Masked(Form form) {
-    number = arg(Elem::I64);
+    const bool narrows = form.places == Elem::I32;
+    number = arg(narrows ? Elem::I64 : form.places);
     Value n = number;
     if (form.lower || form.upper)
       n = op(Op::Assume, {n}, n.type(), {{AttrName::predicate, ir::BoundedAttr{form.lower, form.upper}}});
     n = op(Op::Assume, {n}, n.type(), {{AttrName::predicate, ir::DivByAttr{1, {}, {}}}});
-    compare(op(Op::TruncI, {n}, Type::tile(Elem::I32)), form);
+    compare(narrows ? op(Op::TruncI, {n}, Type::tile(Elem::I32)) : n, form);
   }
   /// The same with a number of any other origin.
   Masked(Form form, Value (*make)(Masked&)) {
@@ -41,7 +44,7 @@ struct Masked : Kernel {
     compare(make(*this), form);
   }
 
-  /// True if the pass has changed something; what it leaves is legal, and a second run finds nothing.
+  /// True if the pass has changed something; what it leaves is legal.
   bool unmasked() {
     const std::string before = text();
     const bool changed = passes::unmask(*f);
@@ -51,29 +54,31 @@ struct Masked : Kernel {
   }
 
   std::vector<std::int32_t> run(std::int64_t n) {
-    std::vector<std::int32_t> out(kTile, -1);
+    std::vector<std::int32_t> out(static_cast<std::size_t>(tile), -1);
     const std::uint64_t slots[] = {static_cast<std::uint64_t>(n), reinterpret_cast<std::uintptr_t>(out.data())};
     cpu::Program::compile(module)->run({1, 1, 1}, slots, {});
     return out;
   }
 
-  Value number, compared;
+  Value number;
+  std::int64_t tile = kTile;
   ir::Function* f = nullptr;
 
  private:
   void compare(Value n, const Form& form) {
-    const Type t = Type::tile(Elem::I32, {kTile});
-    Value places = op(Op::Iota, {}, t), right = op(Op::Reshape, {n}, Type::tile(Elem::I32, {1}));
+    tile = form.tile;
+    const Type t = Type::tile(form.places, {form.tile}), flag = Type::tile(Elem::I32, {form.tile});
+    Value places = op(Op::Iota, {}, t), right = op(Op::Reshape, {n}, Type::tile(form.places, {1}));
     right = op(Op::Broadcast, {right}, t);
     if (form.number_first) std::swap(places, right);
-    compared = op(Op::CmpI, {places, right}, t.with_element(Elem::I1),
-                  {{AttrName::comparison_predicate, form.how}, {AttrName::signedness, form.sign}});
+    const Value compared = op(Op::CmpI, {places, right}, t.with_element(Elem::I1),
+                              {{AttrName::comparison_predicate, form.how}, {AttrName::signedness, form.sign}});
     const Value one = b.constant_int(Elem::I32, 1, t.shape()), zero = b.constant_int(Elem::I32, 0, t.shape());
-    const Value flags = op(Op::Select, {compared, one, zero}, t);
+    const Value flags = op(Op::Select, {compared, one, zero}, flag);
     Value p = pointer(Elem::I32);
     p = op(Op::Reshape, {p}, p.type().with_shape(std::vector<std::int64_t>{1}));
     p = op(Op::Broadcast, {p}, p.type().with_shape(t.shape()));
-    p = op(Op::Offset, {p, op(Op::Iota, {}, t)}, p.type());
+    p = op(Op::Offset, {p, op(Op::Iota, {}, flag)}, p.type());
     const std::vector<Value> operands{p, flags};
     const std::vector<std::uint32_t> groups{1, 1, 0, 0};
     const std::vector<Type> types{Type::token()};
@@ -113,6 +118,27 @@ TEST(Unmask, TheOutcomeIsTheSame) {
     }
   }
   EXPECT_EQ(changed, 4 * 2 * 2 * 6);
+}
+
+// Places of as many bits as the tile needs are negative in its upper half, or not, as the comparison says.
+TEST(Unmask, PlacesOfFewBits) {
+  const std::pair<Elem, std::int64_t> narrow[] = {
+      {Elem::I8, 256}, {Elem::I8, 128}, {Elem::I16, 65536}, {Elem::I64, 64}};
+  for (const auto& [places, tile] : narrow) {
+    for (const auto how : {ComparisonPredicate::Less, ComparisonPredicate::LessEqual, ComparisonPredicate::Greater,
+                           ComparisonPredicate::GreaterEqual}) {
+      for (const bool number_first : {false, true}) {
+        for (const auto sign : {Signedness::Signed, Signedness::Unsigned}) {
+          const std::int64_t lower = tile / 4 + 1, upper = tile > 64 ? tile / 2 - 1 : tile;
+          const Masked::Form form{how, number_first, sign, lower, upper, places, tile};
+          Masked before(form), after(form);
+          EXPECT_TRUE(after.unmasked());
+          for (const std::int64_t n : {lower, (lower + upper) / 2, upper})
+            ASSERT_EQ(before.run(n), after.run(n)) << tile << " " << int(how) << " " << number_first << ": " << n;
+        }
+      }
+    }
+  }
 }
 
 TEST(Unmask, OnlyWhatIsKnown) {

@@ -41,7 +41,7 @@ struct Claim {
   }
 };
 
-/// What an obligation is good for; the most valuable come first.
+/// What an obligation is good for; the most valuable come first, and those of Mask, which only refine, last.
 enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Mask };
 
 struct Obligation {
@@ -67,6 +67,9 @@ class LaunchConditions {
   /// The bits of argument slot `slot` that evaluate() depends on: launches that differ in other bits only fulfil the
   /// same obligations. Of an address that is asked to be a multiple of 16, for instance, the lowest four.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
+  /// The bits of obligations that make code faster for one length of rows and say nothing of the others (of use Mask).
+  /// Where there is no code for a word, that for the word without them is what launches of such a kind have in common.
+  std::uint64_t refinements() const noexcept;
 
   /// For this build of the library to read again. Empty if the bytes are not what bytes() gives.
   std::vector<std::byte> bytes() const;

@@ -110,11 +110,12 @@ Op<Tensor<element_of<X>, X::rank>> layer_norm(const X& x, const W& weight, const
   using T = element_of<X>;
   check_layer_norm("layer_norm", x, weight, bias, where);
   using E = element_of<W>;
+  constexpr int kOddRowsInParts = 8192;
   const View<T, 2> rows = rows_of(x, where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
     auto y = empty<T>(rows.dims());
-    if (const int chunk = odd_row_chunk(rows, 8192)) {
-      return with_extent<kOddRowChunk, kRowChunk>(chunk, [&](auto n) {
+    if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {
+      return with_odd_row_chunk<kOddRowsInParts>(chunk, [&](auto n) {
         const FlatRows<T> flat(rows, n, where);
         return kernel<layer_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(),
                                                    bias.view(), eps, where);

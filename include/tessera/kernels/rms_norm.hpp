@@ -77,14 +77,16 @@ Op<Tensor<element_of<X>, X::rank>> rms_norm(const X& x, const W& weight, float e
                                             SourceLocation where = SourceLocation::current()) {
   using T = element_of<X>;
   using E = element_of<W>;
+  constexpr int kOddRowsInParts = 2 * kLongestTile;  // in one tile while there is one
   const View<T, 2> rows = rows_of(x, where);
   expect_dim("rms_norm", "weight", weight, 0, rows.dim(1), where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
     auto y = empty<T>(rows.dims());
-    if (odd_row_chunk(rows, kLongestTile + 1) != 0) {
-      const FlatRows<T> flat(rows, kRowChunk, where);
-      return kernel<rms_norm_odd_row<T, E, kRowChunk>>(std::move(y), rows, flat.whole, flat.rest, weight.view(), eps,
-                                                       where);
+    if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {
+      return with_odd_row_chunk<kOddRowsInParts>(chunk, [&](auto n) {
+        const FlatRows<T> flat(rows, n, where);
+        return kernel<rms_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(), eps, where);
+      });
     }
     if (rows.dim(1) > kLongestTile)
       return kernel<rms_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(), eps, where);

@@ -1,8 +1,10 @@
 // What kernels along the last axis share: tensors of any rank as rows, and the lengths that decide between one tile a
 // row and a walk in chunks.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "tessera/kernels/common.hpp"
 
@@ -66,21 +68,26 @@ struct FlatRows {
 };
 
 /// The tile that odd rows are walked in, an eighth of their own or kRowChunk; 0 for rows that are not odd or better in
-/// one tile. Those that need a tile of at least `from` elements and leave a third of it empty are not: what a kernel
+/// one tile. Those that need a tile of at least From elements and leave a third of it empty are not: what a kernel
 /// computes behind its reductions it computes of the empty part as well. (Timed on an H200 were rows of 4097, 5001 and
 /// 9001, in one tile and in an eighth of it: layer norm 1.99 and 2.47, 2.34 and 2.60, 2.12 and 2.21 TB/s; softmax 2.71
 /// and 2.47, 3.05 and 2.60, 2.46 and 2.63; RMS norm 3.05 and 3.02, 3.27 and 3.04, 2.82 and 2.71. Neither the third nor
 /// the eighth is tuned.)
-inline constexpr int kOddRowChunk = 1024;  ///< the least, an eighth of layer norm's 8192
-template <Element T>
-int odd_row_chunk(const View<T, 2>& rows, std::int64_t from) {
-  constexpr std::int64_t kVector = 16 / static_cast<std::int64_t>(sizeof(T)), kParts = 8;
+inline constexpr int kPartsOfOddTile = 8;
+template <int From, Element T>
+int odd_row_chunk(const View<T, 2>& rows) {
+  constexpr std::int64_t kVector = 16 / static_cast<std::int64_t>(sizeof(T));
   const std::int64_t n = rows.dim(1);
   const bool flat = rows.stride(1) == 1 && rows.stride(0) == n;
   if (n % kVector == 0 || !flat || rows.dim(0) >= std::numeric_limits<std::int32_t>::max() / n) return 0;
   if (n > kLongestTile) return kRowChunk;
   const auto tile = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n)));
-  return 3 * n < 2 * tile && tile >= from ? static_cast<int>(tile / kParts) : 0;
+  return 3 * n < 2 * tile && tile >= From ? static_cast<int>(tile / kPartsOfOddTile) : 0;
+}
+/// Calls f(integral_constant) with what odd_row_chunk<From> has answered.
+template <int From, class F>
+auto with_odd_row_chunk(int chunk, F&& f) {
+  return with_extent<std::min(From / kPartsOfOddTile, kRowChunk), kRowChunk>(chunk, std::forward<F>(f));
 }
 
 /// A tensor as a matrix of its rows along the last axis. ShapeError if it has other than two axes and gaps.

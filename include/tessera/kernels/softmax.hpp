@@ -96,10 +96,11 @@ void softmax_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whole
 template <bool Log, Operand X>
 auto softmax_of(const X& x, SourceLocation where) {
   using T = element_of<X>;
+  constexpr int kOddRowsInParts = 16384;
   const View<T, 2> rows = rows_of(x, where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
-    if (const int chunk = odd_row_chunk(rows, 16384)) {
-      return with_extent<2 * kOddRowChunk, kRowChunk>(chunk, [&](auto n) {
+    if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {
+      return with_odd_row_chunk<kOddRowsInParts>(chunk, [&](auto n) {
         const FlatRows<T> flat(rows, n, where);
         return kernel<softmax_odd_row<Log, T, n>>(empty<T>(rows.dims()), rows, flat.whole, flat.rest, where);
       });

@@ -17,7 +17,7 @@ void top_k_row(Mut<T, 1, K> values, Mut<i32, 1, K> indices, In<T, dyn, dyn> x) {
   require(values.dim(1) <= x.dim(1), "k may not exceed the length of a row");
   auto [row, zero] = values.index();
   auto found =
-      largest_of<K>(widen(x.tiles(shape<1, N>).load(row, 0)), iota<i32, 1, N>(axis<1>) < x.dim(1), values.dim(1));
+      k_largest<K>(widen(x.tiles(shape<1, N>).load(row, 0)), iota<i32, 1, N>(axis<1>) < x.dim(1), values.dim(1));
   values.store(narrow<T>(found.values));
   indices.store(found.columns);
 }
@@ -25,8 +25,8 @@ template <class T, int K, int N>
 void top_k_chunk(Mut<T, 1, 1, K> values, Mut<i32, 1, 1, K> indices, In<T, dyn, dyn> x) {
   auto [row, chunk, zero] = values.index();
   auto first = chunk * N;
-  auto found = largest_of<K>(widen(x.tiles(shape<1, N>).load(row, chunk)), iota<i32, 1, N>(axis<1>) + first < x.dim(1),
-                             values.dim(2));
+  auto found = k_largest<K>(widen(x.tiles(shape<1, N>).load(row, chunk)), iota<i32, 1, N>(axis<1>) + first < x.dim(1),
+                            values.dim(2));
   values.store(reshape(narrow<T>(found.values), shape<1, 1, K>));
   indices.store(reshape(found.columns + first, shape<1, 1, K>));
 }
@@ -36,7 +36,7 @@ void top_k_merge(Mut<T, 1, K> values, Mut<i32, 1, K> indices, In<T, dyn, dyn> x,
   require(x.dim(1) <= N, "the candidates must fit in one piece");
   auto [row, zero] = values.index();
   auto found =
-      largest_of<K>(widen(x.tiles(shape<1, N>).load(row, 0)), iota<i32, 1, N>(axis<1>) < x.dim(1), values.dim(1));
+      k_largest<K>(widen(x.tiles(shape<1, N>).load(row, 0)), iota<i32, 1, N>(axis<1>) < x.dim(1), values.dim(1));
   values.store(narrow<T>(found.values));
   indices.store(at.gather(row, found.columns));
 }

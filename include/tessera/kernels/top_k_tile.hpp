@@ -13,7 +13,7 @@ struct Largest {
 /// The `count` largest of the elements where `left` is true, by falling value and rising column: so often the largest
 /// of what is left. A NaN counts as the largest. Where too few are left, the lowest value and column N.
 template <int K, class U, int N>
-Largest<U, K> largest_of(const Tile<U, 1, N>& t, Tile<bool, 1, N> left, const Scalar<i32>& count) {
+Largest<U, K> k_largest(const Tile<U, 1, N>& t, Tile<bool, 1, N> left, const Scalar<i32>& count) {
   auto columns = iota<i32, 1, N>(axis<1>);
   auto slots = iota<i32, 1, K>(axis<1>);
   Largest<U, K> found{full<U, 1, K>(lowest<U>), zeros<i32, 1, K>()};

@@ -33,6 +33,8 @@ inline void bundled_careful(Mut<f32, 64> y, In<f32, dyn> x) {
   y.store(t * 6.0f);
 }
 
+inline void bundled_rows(Mut<f32, 1, 256> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y) * 7.0f); }
+
 /// What the driver was asked to launch last.
 inline std::atomic<unsigned> last_grid{0};
 
@@ -57,6 +59,13 @@ inline void run_bundled(const fake::Call& call) { run_scaled(call, 4, nullptr); 
 inline void run_bundled_careful(const fake::Call& call) {
   run_scaled(call, 6, reinterpret_cast<std::int32_t*>(call.args[6]));
 }
+/// Arguments: y, its extents and strides, x, its extents and strides.
+inline void run_bundled_rows(const fake::Call& call) {
+  const std::size_t n = call.args[1] * call.args[2];
+  auto* y = static_cast<float*>(call.memory(0, n * 4));
+  const auto* x = static_cast<const float*>(call.memory(5, n * 4));
+  for (std::size_t i = 0; y && x && i < n; ++i) y[i] = 7 * x[i];
+}
 inline void run_careful(const fake::Call& call) {
   run_scaled(call, 2, reinterpret_cast<std::int32_t*>(call.args[7]));  // behind the launch word
 }
@@ -69,29 +78,43 @@ inline void run_dealt(const fake::Call& call) {
 struct Machine : FakeMachine<Machine> {
   int runs() const { return jit_rig::runs_in(folder); }
   /// The bundle holds `bundled` for lengths that fill its pieces, `bundled_plain`, whose chosen form was refused, and
-  /// `bundled_careful`, of an assembler that reads bytecode 13.3.
+  /// `bundled_careful`, of an assembler that reads bytecode 13.3; and `bundled_rows` for what rows of a multiple of 4
+  /// elements have in common.
   void write_bundle() const {
-    jit::write_bundle(folder + "/bundle", {entry<&bundled>("bundled", jit::Form::Chosen),
-                                           entry<&bundled_plain>("bundled_plain", jit::Form::Bare),
-                                           entry<&bundled_careful>("bundled_careful", jit::Form::Chosen, 3)});
+    jit::write_bundle(
+        folder + "/bundle",
+        {entry<&bundled>("bundled", jit::Form::Chosen), entry<&bundled_plain>("bundled_plain", jit::Form::Bare),
+         entry<&bundled_careful>("bundled_careful", jit::Form::Chosen, 3), rows_entry()});
   }
 
  private:
   template <auto K>
   static std::pair<jit::CacheKey, jit::CachedCubin> entry(const char* name, jit::Form form, int minor = 4) {
+    alignas(256) static float memory[64];
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    return made<K>(name, form, minor, {{0, 0, 1}, {0, 0, 1}}, {address, 256, 1, address, 256, 1}, 0);
+  }
+  static std::pair<jit::CacheKey, jit::CachedCubin> rows_entry() {
+    alignas(256) static float memory[64];
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    return made<&bundled_rows>("bundled_rows", jit::Form::Chosen, 4, {{1, 0, 3}, {1, 0, 3}},
+                               {address, 3, 200, 200, 1, address, 3, 200, 200, 1}, ~std::uint64_t{0});
+  }
+  /// Without the refinements among `without`.
+  template <auto K>
+  static std::pair<jit::CacheKey, jit::CachedCubin> made(const char* name, jit::Form form, int minor,
+                                                         std::vector<lang::TensorFacts> tensors,
+                                                         std::vector<std::uint64_t> slots, std::uint64_t without) {
     lang::Specialization s;
-    s.tensors = {{0, 0, 1}, {0, 0, 1}};
+    s.tensors = std::move(tensors);
     const lang::Trace trace = lang::trace<K>(s);
     const jit::LaunchContract contract = detail::launch_contract(trace.params, false);
     const auto facts = analysis::Facts::analyze(*trace.module, contract);
-    alignas(256) static float memory[64];
-    const auto address = reinterpret_cast<std::uintptr_t>(memory);
-    const std::uint64_t slots[] = {address, 256, 1, address, 256, 1};
     jit::CachedCubin code;
     code.cubin = fake::FakeDriver::image(name);
     code.label = name;
     code.gpu = "sm_90";
-    const std::uint64_t held = facts.evaluate(slots);
+    const std::uint64_t held = facts.evaluate(slots) & ~(without & facts.conditions().refinements());
     passes::Target target{90, 132};
     target.bytecode_minor = minor;
     const jit::Prepared chosen = jit::prepare(*trace.module, facts, held, target);
@@ -106,6 +129,7 @@ struct Machine : FakeMachine<Machine> {
     driver.add_kernel("bundled", {6, run_bundled});
     driver.add_kernel("bundled_plain", {6, run_bundled});
     driver.add_kernel("bundled_careful", {7, run_bundled_careful});
+    driver.add_kernel("bundled_rows", {10, run_bundled_rows});
     driver.add_kernel("careful", {8, run_careful});
     driver.add_kernel("dealt", {3, run_dealt});
     start();

@@ -120,6 +120,21 @@ TEST_F(FakeGpu, ABundleNeedsNoAssembler) {
   EXPECT_EQ(runs(), 1);
 }
 
+// Rows of 200 fill three quarters of their tile of 256, rows of 140 half of it: neither has code of its own.
+TEST_F(FakeGpu, ABundleServesOtherLengthsOfRows) {
+  fs::remove(machine.folder + "/tileiras");
+  for (const int columns : {200, 140, 60}) {
+    auto x = from(iota(3 * columns), {3, columns}).sync();
+    auto y = zeros<f32>({3, columns}).sync();
+    kernel<&bundled_rows>(mut(y), x).sync();
+    EXPECT_EQ(host(y).sync()[10], 70.0f) << columns;
+  }
+  auto x = from(iota(3 * 202), {3, 202}).sync();
+  auto y = zeros<f32>({3, 202}).sync();
+  EXPECT_THROW(kernel<&bundled_rows>(mut(y), x).sync(), CompileError) << "accesses are narrower";
+  EXPECT_EQ(runs(), 0);
+}
+
 TEST_F(FakeGpu, ABundleOfAnOlderAssemblerIsLaunchedWithTheArgumentsOfItsCode) {
   fs::remove(machine.folder + "/tileiras");
   auto values = iota(256);

@@ -1,0 +1,10 @@
+# All headers of the kernel library compile in one file, as a program that uses them all includes them.
+file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/tessera/kernels/*.hpp)
+set(text "")
+foreach(header ${headers})
+  cmake_path(GET header FILENAME name)
+  string(APPEND text "#include <tessera/kernels/${name}>\n")
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/kernels_together.cpp CONTENT "${text}" @ONLY)
+add_library(kernels_together OBJECT ${CMAKE_CURRENT_BINARY_DIR}/kernels_together.cpp)
+target_link_libraries(kernels_together PRIVATE tessera_flags tessera::tessera)

@@ -281,34 +281,38 @@ failed_output() {
 
 # One program under one of NVIDIA's checkers; the error exit code is 9. initcheck knows no bulk copies before 2025.4: all
 # that tensor copies (TMA) have stored is uninitialized memory to it. So its programs store without them.
-check_memory() {  # <tool> <program> <log> <seconds>
-  local start=$SECONDS code arguments=() settings=()
+check_memory() {  # <tool> <program> <log> <seconds> <part> <of parts of its tests>
+  local start=$SECONDS code arguments=() settings=(GTEST_TOTAL_SHARDS="$6" GTEST_SHARD_INDEX=$(($5 - 1)))
   [ "$(basename "$2")" != gpu_small ] || arguments=(--tiny)
-  [ "$1" != initcheck ] || settings=(TESSERA_TUNING=stores=view)
+  [ "$1" != initcheck ] || settings+=(TESSERA_TUNING=stores=view)
   timeout -k 5 "$4" env "${settings[@]}" compute-sanitizer --tool "$1" --target-processes application-only --error-exitcode 9 --print-limit 20 "$2" "${arguments[@]}" >"$3" 2>&1
   code=$?
-  echo "$1 $(basename "$2") exit $code in $((SECONDS - start)) s: $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$3" | tail -n 1 | sed 's/=* *//')"
+  echo "$1 $(basename "$2")$([ "$6" = 1 ] || echo " ($5 of $6)") exit $code in $((SECONDS - start)) s: $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$3" | tail -n 1 | sed 's/=* *//')"
 }
 export -f check_memory
 
 # The small cases of every kernel; with --full the tests of the kernel library as well.
 do_sanitize() {
-  local start=$SECONDS tool program number=0 list=$work/checks results=$work/checks.txt bad
+  local start=$SECONDS tool program part parts number=0 list=$work/checks results=$work/checks.txt bad
   if ! command -v compute-sanitizer >/dev/null; then record sanitize skipped 0 "compute-sanitizer is not here"; return; fi
   [ -x "$small" ] || { record sanitize FAILED 0 "gpu_small was not built"; return; }
   local programs=("$small")
   [ $mode = quick ] || programs+=("$build"/tests/gpu/gpu_test_kernels_* "$build/tests/gpu/gpu_test_access" "$build/tests/gpu/gpu_test_control")
   rm -f "$work"/logs/sanitize-* "$list"
-  # initcheck first: its programs are not in the compiler's cache.
+  # initcheck first, in parts: its programs are not in the compiler's cache, and one test of products takes 84 s.
   for tool in initcheck memcheck racecheck synccheck; do
     for program in "${programs[@]}"; do
       if [ ! -f "$program" ] || [ ! -x "$program" ]; then continue; fi
-      number=$((number + 1))
-      printf '%s\0%s\0%s\0%s\0' $tool "$program" "$work/logs/sanitize-$number.txt" "$(limit $((sanitize_limit < checker_limit ? sanitize_limit : checker_limit)))" >>"$list"
+      parts=1
+      [ $tool != initcheck ] || [ "$program" = "$small" ] || parts=4
+      for part in $(seq $parts); do
+        number=$((number + 1))
+        printf '%s\0%s\0%s\0%s\0%s\0%s\0' $tool "$program" "$work/logs/sanitize-$number.txt" "$(limit $((sanitize_limit < checker_limit ? sanitize_limit : checker_limit)))" "$part" $parts >>"$list"
+      done
     done
   done
   # shellcheck disable=SC2016
-  TESSERA_CPU_THREADS=2 run_limited "$sanitize_limit" xargs -0 -n 4 -P 8 bash -c 'check_memory "$@"' check_memory <"$list" >"$results" 2>&1
+  TESSERA_CPU_THREADS=2 run_limited "$sanitize_limit" xargs -0 -n 6 -P 8 bash -c 'check_memory "$@"' check_memory <"$list" >"$results" 2>&1
   bad=$(grep -cv ' exit 0 in ' "$results")
   {
     sort "$results"

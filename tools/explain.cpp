@@ -171,7 +171,7 @@ std::size_t explain_all(const Options& o, const std::vector<char*>& program) {
   std::size_t shown = 0;
   std::puts("");
   for (const jit::Collected& kernel : jit::collected(folder.path)) {
-    if (kernel.label.find(o.filter) == std::string::npos) continue;
+    if (!kernel.asked || kernel.label.find(o.filter) == std::string::npos) continue;
     explain(kernel);
     ++shown;
   }

@@ -26,6 +26,7 @@ namespace tessera::jit {
 namespace {
 
 constexpr std::string_view kSuffix = ".tilebc";
+constexpr const char* kAsked = ".asked";  // an empty file: Collected::asked
 
 /// Changes when bundles of older builds of Tessera must not be used: when the ABI between kernels and the launcher or
 /// the meaning of obligations changes in a way that their texts do not show.
@@ -123,7 +124,7 @@ CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract&
 }
 
 void collect(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-             std::uint64_t held, const std::string& label, TuningId tuning) {
+             std::uint64_t held, const std::string& label, TuningId tuning, bool asked) {
   const char* folder = env(Env::COLLECT);
   if (!folder) return;
   std::error_code ignored;  // writing says what is wrong with the folder
@@ -137,6 +138,7 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
     const CacheKey key = bundle_key(recording, contract, facts, held, chosen, hints);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
     const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
+    if (asked) write(stem + kAsked, {});
     std::vector<Digest> written;  // forms may be the same code
     for (const Form form : forms_for(hints)) {
       std::optional<Prepared> other;
@@ -177,6 +179,7 @@ std::vector<Collected> collected(const std::string& folder) {
       if (std::filesystem::exists(concat(of_form, kSuffix), error))
         c.forms.push_back({form, concat(of_form, kSuffix), of_form + ".txt"});
     }
+    c.asked = std::filesystem::exists(stem + kAsked, error);
     found.push_back(std::move(c));
   }
   std::sort(found.begin(), found.end(),

@@ -123,8 +123,11 @@ Code Kernel::make_code(Device device, std::uint64_t held) const {
     Code code = generated(prepared_as(Form::Chosen), nullptr);
     // With what such launches have in common, so that the sizes of the run need not be those of the real ones.
     const std::uint64_t common = held & ~a.conditions.refinements();
-    collect(*module_, a.contract, a.facts_of(*module_), held, options_.label, options_.tuning);
-    if (common != held) collect(*module_, a.contract, a.facts_of(*module_), common, options_.label, options_.tuning);
+    const auto leave = [&](std::uint64_t word) {
+      collect(*module_, a.contract, a.facts_of(*module_), word, options_.label, options_.tuning, word == held);
+    };
+    leave(held);
+    if (common != held) leave(common);
     return code;
   }
   // What was compiled ahead of time comes first.

@@ -112,6 +112,7 @@ TEST_F(BundleTest, ARunOnTheCpuLeavesWhatALaunchLooksFor) {
   ASSERT_EQ(found.size(), 2u);
   for (const Collected& c : found) {
     EXPECT_EQ(c.label, "storing");
+    EXPECT_TRUE(c.asked);
     // A recording with other source lines is looked for under the same key.
     const auto elsewhere = recording("elsewhere.cpp");
     const auto facts = analysis::Facts::analyze(*elsewhere, contract());

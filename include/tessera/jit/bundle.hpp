@@ -63,6 +63,7 @@ struct Collected {
   CacheKey key;  ///< of the chosen form's entry in a bundle
   std::string gpu;
   std::string label;
+  bool asked = false;  ///< a launch of the run had just these obligations; else it is for launches of other shapes
   std::vector<CollectedForm> forms;  ///< the chosen one, and plainer ones for an assembler that refuses it
 };
 std::vector<Collected> collected(const std::string& folder);

@@ -24,7 +24,7 @@ template <class T, class W, int N>
 void layer_norm_row(Mut<T, 1, N> y, In<T, dyn, dyn> x, In<W, dyn> weight, In<W, dyn> bias, Scalar<f32> eps) {
   require(x.dim(1) <= N, "a row must fit in one piece");
   auto t = normalized(cast<f32>(x.load_like(y)), x.dim(1), eps);
-  y.store(cast<T>(t * cast<f32>(weight.load_like(y, axes<1>)) + cast<f32>(bias.load_like(y, axes<1>))));
+  y.store(cast<T>(fma(t, cast<f32>(weight.load_like(y, axes<1>)), cast<f32>(bias.load_like(y, axes<1>)))));
 }
 
 template <class T, class W, int N>
@@ -34,7 +34,7 @@ void add_layer_norm_row(Mut<T, 1, N> y, Mut<T, 1, N> residual, In<T, dyn, dyn> x
   auto h = cast<f32>(residual.load()) + cast<f32>(x.load_like(residual));
   residual.store(cast<T>(h));
   auto t = normalized(h, x.dim(1), eps);
-  y.store(cast<T>(t * cast<f32>(weight.load_like(y, axes<1>)) + cast<f32>(bias.load_like(y, axes<1>))));
+  y.store(cast<T>(fma(t, cast<f32>(weight.load_like(y, axes<1>)), cast<f32>(bias.load_like(y, axes<1>)))));
 }
 
 /// With d = x - near, where near is the mean of the first C elements, the variance is mean(d^2) - mean(d)^2. By Cauchy
@@ -59,7 +59,7 @@ void layer_norm_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<W, dyn> w
   auto mean = near + off;
   for (auto c : range(X.count(1))) {
     auto w = reshape(cast<f32>(Weight.load(c)), shape<1, C>), b = reshape(cast<f32>(Bias.load(c)), shape<1, C>);
-    Y.store(0, c, cast<T>((cast<f32>(X.load(row, c)) - mean) * scale * w + b));
+    Y.store(0, c, cast<T>(fma((cast<f32>(X.load(row, c)) - mean) * scale, w, b)));
   }
 }
 
@@ -92,7 +92,7 @@ void layer_norm_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> wh
   auto mean = near + off;
   for (auto c : range(X.count(1))) {
     auto w = reshape(cast<f32>(Weight.load(c)), shape<1, C>), b = reshape(cast<f32>(Bias.load(c)), shape<1, C>);
-    Y.store(0, c, cast<T>((cast<f32>(X.load(row, c)) - mean) * scale * w + b));
+    Y.store(0, c, cast<T>(fma((cast<f32>(X.load(row, c)) - mean) * scale, w, b)));
   }
 }
 

@@ -86,25 +86,18 @@ struct Machine : FakeMachine<Machine> {
         {entry<&bundled>("bundled", jit::Form::Chosen), entry<&bundled_plain>("bundled_plain", jit::Form::Bare),
          entry<&bundled_careful>("bundled_careful", jit::Form::Chosen, 3), rows_entry()});
   }
-
- private:
-  template <auto K>
-  static std::pair<jit::CacheKey, jit::CachedCubin> entry(const char* name, jit::Form form, int minor = 4) {
-    alignas(256) static float memory[64];
-    const auto address = reinterpret_cast<std::uintptr_t>(memory);
-    return made<K>(name, form, minor, {{0, 0, 1}, {0, 0, 1}}, {address, 256, 1, address, 256, 1}, 0);
-  }
+  /// The entry of bundled_rows.
   static std::pair<jit::CacheKey, jit::CachedCubin> rows_entry() {
     alignas(256) static float memory[64];
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     return made<&bundled_rows>("bundled_rows", jit::Form::Chosen, 4, {{1, 0, 3}, {1, 0, 3}},
-                               {address, 3, 200, 200, 1, address, 3, 200, 200, 1}, ~std::uint64_t{0});
+                               {address, 3, 200, 200, 1, address, 3, 200, 200, 1}, true);
   }
-  /// Without the refinements among `without`.
+  /// `common`: without obligations that only refine.
   template <auto K>
   static std::pair<jit::CacheKey, jit::CachedCubin> made(const char* name, jit::Form form, int minor,
                                                          std::vector<lang::TensorFacts> tensors,
-                                                         std::vector<std::uint64_t> slots, std::uint64_t without) {
+                                                         std::vector<std::uint64_t> slots, bool common) {
     lang::Specialization s;
     s.tensors = std::move(tensors);
     const lang::Trace trace = lang::trace<K>(s);
@@ -114,11 +107,19 @@ struct Machine : FakeMachine<Machine> {
     code.cubin = fake::FakeDriver::image(name);
     code.label = name;
     code.gpu = "sm_90";
-    const std::uint64_t held = facts.evaluate(slots) & ~(without & facts.conditions().refinements());
+    const std::uint64_t held = facts.evaluate(slots) & ~(common ? facts.conditions().refinements() : 0);
     passes::Target target{90, 132};
     target.bytecode_minor = minor;
     const jit::Prepared chosen = jit::prepare(*trace.module, facts, held, target);
     return {jit::form_key(jit::bundle_key(*trace.module, contract, facts, held, chosen), form), code};
+  }
+
+ private:
+  template <auto K>
+  static std::pair<jit::CacheKey, jit::CachedCubin> entry(const char* name, jit::Form form, int minor = 4) {
+    alignas(256) static float memory[64];
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    return made<K>(name, form, minor, {{0, 0, 1}, {0, 0, 1}}, {address, 256, 1, address, 256, 1}, false);
   }
   friend FakeMachine;
   Machine() : FakeMachine("fake-gpu") {

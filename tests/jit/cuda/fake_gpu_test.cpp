@@ -135,6 +135,31 @@ TEST_F(FakeGpu, ABundleServesOtherLengthsOfRows) {
   EXPECT_EQ(runs(), 0);
 }
 
+TEST_F(FakeGpu, ARunOnTheCpuLeavesWhatOtherLengthsOfRowsLookFor) {
+  const jit_rig::Folder folder("collected");
+  const jit_rig::Variable collect("TESSERA_COLLECT", folder.path), gpus("TESSERA_COLLECT_GPUS", "sm_90");
+  struct OnCpu {
+    Device before = default_device();
+    OnCpu() { set_default_device(Device::cpu()); }
+    ~OnCpu() { set_default_device(before); }
+  };
+  {
+    const OnCpu cpu;
+    for (const int columns : {200, 256}) {  // rows that fill their tile have nothing to refine
+      auto y = zeros<f32>({3, columns}).sync();
+      kernel<&bundled_rows>(mut(y), ones<f32>({3, columns}).sync()).sync();
+    }
+  }
+  std::vector<bool> asked;
+  for (const jit::Collected& c : jit::collected(folder.path)) {
+    if (c.label != "bundled_rows") continue;
+    asked.push_back(c.asked);
+    EXPECT_EQ(c.key == Machine::rows_entry().first, !c.asked) << "what all rows of a multiple of 4 have in common";
+  }
+  std::sort(asked.begin(), asked.end());
+  EXPECT_EQ(asked, (std::vector<bool>{false, true, true}));
+}
+
 TEST_F(FakeGpu, ABundleOfAnOlderAssemblerIsLaunchedWithTheArgumentsOfItsCode) {
   fs::remove(machine.folder + "/tileiras");
   auto values = iota(256);

@@ -59,7 +59,7 @@ for step in ${steps//,/ }; do
 done
 [ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
 # Seconds: a quick check leaves something of ten minutes for the benchmarks. checker_limit is of one program under one
-# checker: one that hangs leaves half of the step to those that wait for its place. (gpu_test_kernels_gemm needs 250 under
+# checker: one that hangs leaves half of the step to those that wait for its place. (A part of gpu_test_kernels_gemm needs 110 under
 # initcheck, which slows the compiler.)
 checker_limit=300
 if [ $mode = quick ]; then tests_limit=150 sanitize_limit=90; else tests_limit=900 sanitize_limit=600; fi
@@ -299,12 +299,12 @@ do_sanitize() {
   local programs=("$small")
   [ $mode = quick ] || programs+=("$build"/tests/gpu/gpu_test_kernels_* "$build/tests/gpu/gpu_test_access" "$build/tests/gpu/gpu_test_control")
   rm -f "$work"/logs/sanitize-* "$list"
-  # initcheck first, in parts: its programs are not in the compiler's cache, and one test of products takes 84 s.
+  # initcheck first: its programs are not in the compiler's cache. Those of many tests in parts (products take minutes).
   for tool in initcheck memcheck racecheck synccheck; do
     for program in "${programs[@]}"; do
       if [ ! -f "$program" ] || [ ! -x "$program" ]; then continue; fi
       parts=1
-      [ $tool != initcheck ] || [ "$program" = "$small" ] || parts=4
+      if [ $tool = initcheck ] && [ "$program" != "$small" ] && [ "$(timeout 60 "$program" --gtest_list_tests 2>/dev/null | grep -c '^  ')" -ge 16 ]; then parts=4; fi
       for part in $(seq $parts); do
         number=$((number + 1))
         printf '%s\0%s\0%s\0%s\0%s\0%s\0' $tool "$program" "$work/logs/sanitize-$number.txt" "$(limit $((sanitize_limit < checker_limit ? sanitize_limit : checker_limit)))" "$part" $parts >>"$list"

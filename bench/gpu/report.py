@@ -154,8 +154,8 @@ def section(results, machine, old_text="", commit=""):
         "A ratio is the peer's time over ours: above 1 is faster. The machine is that of the last run; the last column "
         "says of which commit a row is. The launches of a measurement are independent of each other, and ours use that; "
         f"\"{plan.IN_A_CHAIN}\" is without, as where each launch needs the one before "
-        "(docs/compiler/overlap_launches.md). Between batches the device rests for 0.3 ms, in everybody's turn; rows of "
-        "commits up to b80961e are without (docs/gpu.md, Benchmarks).",
+        "(docs/compiler/overlap_launches.md). Between batches the device rests for 0.3 ms, in everybody's turn "
+        "(docs/gpu.md, Benchmarks).",
         "",
     ]
     if machine:

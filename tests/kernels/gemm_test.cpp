@@ -46,18 +46,19 @@ TEST(Gemm, RowsBeyondTheTable) {
   } catch (const ShapeError& e) { EXPECT_EQ(e.where().line, line) << e.what(); }
 }
 
-TEST(Gemm, PiecesOfPartsAtEveryEdge) {
-  const auto v = random_tensor<bf16>({500}, 8);
+class GemmOfParts : public testing::TestWithParam<int> {};
+TEST_P(GemmOfParts, AtEveryEdge) {
+  const int n = GetParam();
+  const auto v = random_tensor<bf16>({n}, 8);
   const auto hv = doubles(v);
-  for (const int n : {1, 79, 80, 81, 128, 160, 161, 320, 330, 500}) {
-    const auto a = random_tensor<bf16>({130, 100}, 5), b = random_tensor<bf16>({100, n}, 6);
-    auto want = product(doubles(a), doubles(b), 130, n);
-    for (const int row : {6, 7, 8})
-      expect_close(gemm(a, b, {}, Row{row}).sync(), want, tolerance<bf16>(), std::to_string(n) + " columns");
-    for (std::size_t i = 0; i < want.size(); ++i) want[i] += hv[i % static_cast<std::size_t>(n)];
-    expect_close(gemm(a, b, bias(v.slice<0>(0, n)), Row{7}).sync(), want, tolerance<bf16>(), "with a bias");
-  }
+  const auto a = random_tensor<bf16>({130, 100}, 5), b = random_tensor<bf16>({100, n}, 6);
+  auto want = product(doubles(a), doubles(b), 130, n);
+  for (const int row : {6, 7, 8})
+    expect_close(gemm(a, b, {}, Row{row}).sync(), want, tolerance<bf16>(), "row " + std::to_string(row));
+  for (std::size_t i = 0; i < want.size(); ++i) want[i] += hv[i % static_cast<std::size_t>(n)];
+  expect_close(gemm(a, b, bias(v.view()), Row{7}).sync(), want, tolerance<bf16>(), "with a bias");
 }
+INSTANTIATE_TEST_SUITE_P(Columns, GemmOfParts, testing::Values(1, 79, 80, 81, 128, 160, 161, 320, 330, 500));
 
 TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   const Target h200{true, 132};

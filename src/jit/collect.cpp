@@ -70,7 +70,7 @@ const char* suffix_of(Form form) {
 void write(const std::string& path, std::span<const std::byte> bytes) {
   const std::string temporary = concat(path, ".tmp-", getpid());
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  const bool written = file && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  const bool written = file && (bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
   const bool closed = !file || std::fclose(file) == 0;
   if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return;
   std::remove(temporary.c_str());

@@ -286,6 +286,8 @@ def chosen_cases(options):
     if options.cases:
         wanted = [set(words.split("+")) for words in options.cases.split(",")]
         cases = [c for c in cases if any(words <= set(c.command().split()) for words in wanted)]
+    if not cases:
+        sys.exit(f"peers.py: no case fits --groups \"{options.groups}\" --cases \"{options.cases}\"; see plan.py")
     return [plan.tiny(c) for c in cases] if options.device == "cpu" else cases
 
 

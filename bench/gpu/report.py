@@ -149,8 +149,8 @@ def section(results, machine, old_text="", commit=""):
         "",
         f"## GPU: {device}",
         "",
-        "Written by `scripts/gpu-check.sh` (bench/gpu). Random data beyond L2, device events, medians of at least five "
-        f"rounds, with the peers in turns in the same run{f', PyTorch {torch}' if torch else ''}. "
+        "Written by `scripts/gpu-check.sh` (bench/gpu). Random data beyond L2, device events, medians of five "
+        f"rounds or more, with the peers in turns in the same run{f', PyTorch {torch}' if torch else ''}. "
         "A ratio is the peer's time over ours: above 1 is faster. The machine is that of the last run; the last column "
         "says of which commit a row is. The launches of a measurement are independent of each other, and ours use that; "
         f"\"{plan.IN_A_CHAIN}\" is without, as where each launch needs the one before "

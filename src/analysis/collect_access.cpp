@@ -142,7 +142,7 @@ void Collector::note_partition(const ir::Operation& make_view) {
     for (const ir::OpOperand* use = make_view.result().first_use(); use != nullptr; use = use->next) {
       const ir::Operation& access = *use->owner;
       if (access.op() != Op::LoadViewTko && access.op() != Op::StoreViewTko) continue;
-      if (is_the_blocks(access.group("index")[i])) add(taken_once_, axis);
+      add(is_the_blocks(access.group("index")[i]) ? taken_once_ : walked_, axis);
     }
   }
 }
@@ -190,7 +190,8 @@ void Collector::claim_row_extents(const ir::Block& entry) {
       const int arg = t.base_arg + 1 + a, stride = arg + t.rank;
       const bool contiguous = !entry.arg(static_cast<std::size_t>(stride)).has_uses();
       for (const auto& [dim, tile] : taken_once_) {
-        if (dim == arg && contiguous && tile * bytes >= kManyVectors)
+        const bool walked = std::find(walked_.begin(), walked_.end(), CutAxis(dim, tile)) != walked_.end();
+        if (dim == arg && contiguous && !walked && tile * bytes >= kManyVectors)
           (t.rank > 1 ? rows : vectors).push_back({dim, tile});
       }
     }

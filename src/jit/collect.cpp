@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -68,7 +69,9 @@ const char* suffix_of(Form form) {
 }
 
 void write(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string temporary = concat(path, ".tmp-", getpid());
+  static std::atomic<unsigned> number{
+      0};  // threads may write the same file, for launches that have something in common
+  const std::string temporary = concat(path, ".tmp-", getpid(), "-", number.fetch_add(1));
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   const bool written = file && (bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
   const bool closed = !file || std::fclose(file) == 0;

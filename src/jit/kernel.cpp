@@ -106,13 +106,17 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
   made->device = &device.backend();
   made->held = held;
   // Threads that need the same new code meet in generate(), where the first one compiles; their entries are equal.
-  made->code = make_code(device, held);
+  std::uint64_t made_for = held;
+  made->code = make_code(device, made_for);
+  made->code.held = made_for;
   made->next = compiled_.load(std::memory_order_acquire);
   while (!compiled_.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}
   return made.release();
 }
 
-Code Kernel::make_code(Device device, std::uint64_t held) const {
+/// `held`: what the code shall make use of; becomes what it does make use of, which is less where a bundle has no
+/// other.
+Code Kernel::make_code(Device device, std::uint64_t& held) const {
   const passes::Target target = target_of(device);
   const passes::Tuning* hints = tuning(held, &device, target);
   const auto prepared_as = [&](Form form) { return prepared(held, target, hints, form); };
@@ -135,7 +139,10 @@ Code Kernel::make_code(Device device, std::uint64_t held) const {
     if (auto ready = bundled(device, held, target, hints)) return *ready;
     const std::uint64_t common = held & ~a.conditions.refinements();
     if (common != held) {
-      if (auto ready = bundled(device, common, target, hints)) return *ready;
+      if (auto ready = bundled(device, common, target, hints)) {
+        held = common;
+        return *ready;
+      }
     }
     return first_accepted(forms_for(hints), prepared_as, generated);
   }
@@ -180,9 +187,9 @@ std::optional<Code> Kernel::bundled(Device device, std::uint64_t held, const pas
 
 CodeReport Kernel::report(Device device, std::span<const std::uint64_t> slots) {
   const Code& made = code(device, slots);
-  const std::uint64_t held = evaluate(slots);
   const passes::Target target = target_of(device);
-  CodeReport r = describe(prepared(held, target, tuning(held, &device, target), made.form), held, &device);
+  const passes::Tuning* hints = tuning(made.held, &device, target);
+  CodeReport r = describe(prepared(made.held, target, hints, made.form), made.held, &device);
   if (made.notes) r.notes = *made.notes;
   return r;
 }

@@ -164,6 +164,13 @@ void first_chunk(Mut<f32, 1, 16> y, In<f32, dyn, dyn> x) {
   auto [row, zero] = y.index();
   y.store(broadcast(sum(x.tiles(shape<1, 512>).load(row, 0), axis<1>), shape<1, 16>));
 }
+void first_chunk_and_others(Mut<f32, 1, 16> y, In<f32, dyn, dyn> x) {
+  auto [row, zero] = y.index();
+  auto X = x.tiles(shape<1, 512>);
+  auto sums = X.load(row, 0);
+  for (auto c : range(X.count(1))) sums = sums + X.load(row, c);
+  y.store(broadcast(sum(sums, axis<1>), shape<1, 16>));
+}
 template <auto K>
 bool asks_how_full() {
   const Recorded r = recorded<K>();
@@ -180,6 +187,7 @@ TEST(Facts, NoVariantsForWhatHasFewMasks) {
   EXPECT_FALSE(asks_how_full<across_rows>()) << "not along the rows";
   EXPECT_FALSE(asks_how_full<chunks_of_rows>()) << "a block takes many";
   EXPECT_TRUE(asks_how_full<first_chunk>());
+  EXPECT_FALSE(asks_how_full<first_chunk_and_others>()) << "the loop's masks stay";
 }
 
 // What such obligations say is never needed: the word without them has code for all launches that share the rest.

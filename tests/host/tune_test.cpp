@@ -317,4 +317,29 @@ TEST_F(Tune, RecordsOfAFileAreForTheKernelsThatFit) {
   EXPECT_THAT(launch(kernel<twins<32, 5>>, "/used"), HasSubstr("tuning record: warps=4"));
 }
 
+template <int Number>
+void scaled_rows(Mut<f32, 1, 256> y, In<f32, dyn, dyn> x) {
+  y.store(x.load_like(y) * 2.0f);
+}
+
+// Rows of 200 fill three quarters of their tile, rows of 140 half of it: that is not what a record is about.
+TEST_F(Tune, ARecordIsForOtherLengthsOfRows) {
+  auto a = ones<f32>({3, 200}).sync(), b = zeros<f32>({3, 200}).sync();
+  TuningRecord r = tune(space("one", "", candidate<scaled_rows<0>>("256")), quick, mut(b), a).best;
+  r.gpu = "sm_90", r.device = "NVIDIA H200", r.hints = "warps=4", r.assembler = "";
+  if (const auto found = jit::assembler_for("sm_90"))
+    r.assembler = std::to_string(found->major) + "." + std::to_string(found->minor);
+  const std::string file = folder + "/rows.tune";
+  add_record(file, r);
+  setenv("TESSERA_RECORDS", file.c_str(), 1);
+  const auto launch = [&](auto&& k, std::int64_t columns) {
+    auto x = ones<f32>({3, columns}).sync(), y = zeros<f32>({3, columns}).sync();
+    return reports_of(folder + "/" + std::to_string(columns), [&] { k(mut(y), x).sync(); });
+  };
+  EXPECT_THAT(launch(kernel<scaled_rows<1>>, 200), HasSubstr("tuning record: warps=4"));
+  EXPECT_THAT(launch(kernel<scaled_rows<2>>, 140), HasSubstr("tuning record: warps=4"));
+  EXPECT_THAT(launch(kernel<scaled_rows<3>>, 141), Not(HasSubstr("tuning record"))) << "not a multiple of 4";
+  unsetenv("TESSERA_RECORDS");
+}
+
 }  // namespace

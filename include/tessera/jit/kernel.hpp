@@ -34,6 +34,7 @@ struct Code {
   std::uint64_t persistent_blocks = 1;
   std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
   Form form = Form::Chosen;                ///< a plainer one if the assembler refused what was chosen
+  std::uint64_t held = 0;                  ///< the obligations that it was made for; launches may fulfil more
 };
 
 /// One recording. Safe to use from any thread.
@@ -80,7 +81,7 @@ class Kernel {
   const Compiled* find(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* find_general(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* compile(Device device, std::uint64_t held);
-  Code make_code(Device device, std::uint64_t held) const;
+  Code make_code(Device device, std::uint64_t& held) const;
   std::optional<Code> bundled(Device device, std::uint64_t held, const passes::Target& target,
                               const passes::Tuning* hints) const;
   const passes::Tuning* tuning(std::uint64_t held, const Device* device, const passes::Target& target) const;

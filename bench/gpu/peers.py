@@ -274,6 +274,8 @@ def parsed_options():
     parser.add_argument("--precompile", action="store_true")
     parser.add_argument("--selftest", action="store_true")
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error(f"--rounds must be at least 1, found {options.rounds}")
     if options.device == "cpu":
         options.ms = 1
     return options

@@ -68,20 +68,30 @@ COLUMNS = ["work", "shape", "Tessera", "peers", "ratio", "asked", "met", "commit
 WORK, SHAPE, PEERS, RATIO = 0, 1, 3, 4
 
 
+UNSTEADY = 1.05
+
+
+def unsteady(r, who):
+    """"~" where the rounds of one of those measured differ by more than a twentieth."""
+    times = r.get("rounds", {}).get(who) or [1.0]
+    return "~" if max(times) > UNSTEADY * min(times) else ""
+
+
 def row(r, commit):
     """The cells of a table's row."""
     arguments = " ".join(f"{k}={v}" for k, v in r["arguments"].items())
     if "failed" in r:
         reason = r["failed"][:80].replace("|", "/").replace("\n", " ")
         return [r["name"], arguments, f"failed: {reason}", "", "", "", "no", commit]
-    peers = ", ".join(f"{k} {rate(v)}" for k, v in r["figures"].items() if k != "tessera")
+    peers = ", ".join(f"{k} {unsteady(r, k)}{rate(v)}" for k, v in r["figures"].items() if k != "tessera")
     ratios = ", ".join(f"{v:.3f}" for v in r["ratios"].values())
     met, asked = judge(r)
     if beside_cutile(r) is False:
         asked += f", {CUTILE} of cuTile"
         met = False
     word = "wrong result" if not r["correct"] else {True: "yes", False: "no", None: ""}[met]
-    return [r["name"], arguments, rate(r["figures"]["tessera"]), peers, ratios, asked, word, commit]
+    ours = unsteady(r, "tessera") + rate(r["figures"]["tessera"])
+    return [r["name"], arguments, ours, peers, ratios, asked, word, commit]
 
 
 def text_of(cells):
@@ -155,7 +165,7 @@ def section(results, machine, old_text="", commit=""):
         "says of which commit a row is. The launches of a measurement are independent of each other, and ours use that; "
         f"\"{plan.IN_A_CHAIN}\" is without, as where each launch needs the one before "
         "(docs/compiler/overlap_launches.md). Between batches the device rests for 0.3 ms, in everybody's turn "
-        "(docs/gpu.md, Benchmarks).",
+        "(docs/gpu.md, Benchmarks). ~: the rounds of this one differ by more than 5 %; its median is less certain.",
         "",
     ]
     if machine:
@@ -258,10 +268,12 @@ def selftest():
     f32, f16 = {"n": 1 << 28, "dtype": "f32"}, {"n": 1 << 28, "dtype": "f16"}
     first = section([result("memory", "add", f32, 1.0), result("memory", "add", f16, 0.5)], "commit aaa", "", "aaa")
     second = [result("memory", "add", f16, 2.0), result("sums", "transpose", {"n": 16384}, 3.0)]
+    second[1]["rounds"] = {"tessera": [1.0, 1.04], "torch": [3.0, 3.0, 3.3]}
     text = section(second, "commit bbb", first, "bbb")
     rows = [line for line in text.splitlines() if re.match(r"\| (add|transpose) ", line)]
     assert len(rows) == 3 and [r.split(" | ")[-1].rstrip(" |") for r in rows] == ["aaa", "bbb", "bbb"], text
     assert "dtype=f16 | 4.00 TB/s | torch 2.00 TB/s | 2.000 | 0.99 of the best | yes | bbb" in text, text
+    assert "| 4.00 TB/s | torch ~1.33 TB/s | 3.000 |" in text, text
     assert "Geometric mean 1.414" in text and "Geometric mean 3.000" in text, text
     assert text.count("commit bbb") == 1 and "commit aaa" not in text, text
     assert section(second, "", text, "bbb").count("| aaa |") == 1, "merging again changes nothing"

@@ -59,8 +59,8 @@ for step in ${steps//,/ }; do
 done
 [ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
 # Seconds: a quick check leaves something of ten minutes for the benchmarks. checker_limit is of one program under one
-# checker: one that hangs leaves half of the step to those that wait for its place. (A part of gpu_test_kernels_gemm needs 110 under
-# initcheck, which slows the compiler.)
+# checker: one that hangs leaves half of the step to those that wait for its place. (A part of gpu_test_kernels_gemm
+# needs 110 under initcheck, which slows the compiler.)
 checker_limit=300
 if [ $mode = quick ]; then tests_limit=150 sanitize_limit=90; else tests_limit=900 sanitize_limit=600; fi
 [ -n "$minutes" ] || { [ $mode = quick ] && minutes=9.5 || minutes=60; }

@@ -254,8 +254,8 @@ int Collector::claim_strides(const TensorContract& t, const ir::Block& entry, st
     strides = conditions_->both(strides, stride_condition(math().exprs().arg(arg), bytes));
   }
   for (const int arg : used) {
-    claim_bounded(arg, 0, kMaxDim, ObligationUse::Divisibility,
-                  strides);  // tensor copies of the hardware take strides only if they are known to fit
+    // Tensor copies of the hardware take strides only if they are known to fit.
+    claim_bounded(arg, 0, kMaxDim, ObligationUse::Divisibility, strides);
     if (bytes < kVectorBytes) claim_divisible(arg, kVectorBytes / bytes, strides);
   }
   return unit_axis;

@@ -70,8 +70,8 @@ class Collector final : public Dataflow {
   Samples samples_;
   std::unordered_map<const ir::ValueImpl*, Truth> truths_;
   std::unordered_set<const ir::ValueImpl*> wanted_;
-  using CutAxis =
-      std::pair<int, std::uint64_t>;  ///< a dimension's argument, and the extent of tiles that it is cut into
+  /// A dimension's argument, and the extent of tiles that it is cut into.
+  using CutAxis = std::pair<int, std::uint64_t>;
   std::vector<CutAxis> divisors_, taken_once_, walked_;  ///< all; where a block takes one tile; where a loop walks
   std::unordered_map<const ir::ValueImpl*, bool> is_the_blocks_;
   std::vector<FoundClaim> found_;

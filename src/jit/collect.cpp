@@ -69,8 +69,8 @@ const char* suffix_of(Form form) {
 }
 
 void write(const std::string& path, std::span<const std::byte> bytes) {
-  static std::atomic<unsigned> number{
-      0};  // threads may write the same file, for launches that have something in common
+  // Threads may write the same file, for launches that have something in common.
+  static std::atomic<unsigned> number{0};
   const std::string temporary = concat(path, ".tmp-", getpid(), "-", number.fetch_add(1));
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   const bool written = file && (bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
@@ -135,8 +135,8 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
   for (const int sm : wanted_gpus()) {
     const std::string gpu = concat("sm_", sm);
     const passes::Target target = target_for(sm);
-    const passes::Tuning* hints =
-        tuning_for(tuning, label, recording, held & ~facts.conditions().refinements(), nullptr, target);
+    const std::uint64_t common = facts.conditions().common_part(held);
+    const passes::Tuning* hints = tuning_for(tuning, label, recording, common, nullptr, target);
     const Prepared chosen = prepare(recording, facts, held, target, hints);
     const CacheKey key = bundle_key(recording, contract, facts, held, chosen, hints);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};

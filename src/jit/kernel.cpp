@@ -73,6 +73,11 @@ std::uint64_t Kernel::slot_mask(std::size_t slot) const noexcept {
   return analysis_ ? analysis_->conditions.slot_mask(slot) : 0;
 }
 
+/// In checked mode there are no obligations.
+std::uint64_t Kernel::common_part(std::uint64_t held) const noexcept {
+  return analysis_ ? analysis_->conditions.common_part(held) : held;
+}
+
 const Kernel::Compiled* Kernel::find(const runtime::Backend& device, std::uint64_t held) const noexcept {
   const Compiled* c = compiled_.load(std::memory_order_acquire);
   while (c && !(c->device == &device && c->held == held)) c = c->next;
@@ -85,9 +90,8 @@ const Kernel::Compiled* Kernel::find(const runtime::Backend& device, std::uint64
 constexpr int kMostCompiled = 32;
 
 const Kernel::Compiled* Kernel::find_general(const runtime::Backend& device, std::uint64_t held) const noexcept {
-  const std::uint64_t refines = analysis_ ? analysis_->conditions.refinements() : 0;
   const auto worth = [&](const Compiled& c) {
-    return std::pair(std::popcount(c.held & ~refines), std::popcount(c.held));
+    return std::pair(std::popcount(common_part(c.held)), std::popcount(c.held));
   };
   const Compiled* best = nullptr;
   int count = 0;
@@ -126,7 +130,7 @@ Code Kernel::make_code(Device device, std::uint64_t& held) const {
   if (!target.is_gpu()) {
     Code code = generated(prepared_as(Form::Chosen), nullptr);
     // With what such launches have in common, so that the sizes of the run need not be those of the real ones.
-    const std::uint64_t common = held & ~a.conditions.refinements();
+    const std::uint64_t common = common_part(held);
     const auto leave = [&](std::uint64_t word) {
       collect(*module_, a.contract, a.facts_of(*module_), word, options_.label, options_.tuning, word == held);
     };
@@ -137,7 +141,7 @@ Code Kernel::make_code(Device device, std::uint64_t& held) const {
   // What was compiled ahead of time comes first.
   if (!bundles().empty()) {
     if (auto ready = bundled(device, held, target, hints)) return *ready;
-    const std::uint64_t common = held & ~a.conditions.refinements();
+    const std::uint64_t common = common_part(held);
     if (common != held) {
       if (auto ready = bundled(device, common, target, hints)) {
         held = common;
@@ -209,8 +213,7 @@ CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64
 /// In checked mode records mean nothing.
 const passes::Tuning* Kernel::tuning(std::uint64_t held, const Device* device, const passes::Target& target) const {
   if (!analysis_) return nullptr;
-  return tuning_for(options_.tuning, options_.label, *module_, held & ~analysis_->conditions.refinements(), device,
-                    target);
+  return tuning_for(options_.tuning, options_.label, *module_, common_part(held), device, target);
 }
 
 Prepared Kernel::prepared(std::uint64_t held, const passes::Target& target, const passes::Tuning* tuning,
@@ -220,8 +223,7 @@ Prepared Kernel::prepared(std::uint64_t held, const passes::Target& target, cons
 }
 
 CodeReport Kernel::describe(const Prepared& p, std::uint64_t held, const Device* device) const {
-  const std::uint64_t refines = analysis_ ? analysis_->conditions.refinements() : 0;
-  TuningSubject s = tuning_subject(options_.label, *module_, held & ~refines, device, p.target);
+  TuningSubject s = tuning_subject(options_.label, *module_, common_part(held), device, p.target);
   return {std::move(s.label),
           std::move(s.hash),
           std::move(s.held),

@@ -48,7 +48,7 @@ std::optional<Bounds> bounds_of(Value v) {
     case Op::Broadcast: return bounds_of(op->operand(0));
     case Op::TruncI: {
       const auto b = bounds_of(op->operand(0));
-      const std::int64_t most = ir::info(v.type().elem()).bits >= 32 ? 0x7FFFFFFF : 0;
+      const std::int64_t most = (std::int64_t{1} << (ir::info(v.type().elem()).bits - 1)) - 1;
       return b && b->low >= 0 && b->high <= most ? b : std::nullopt;
     }
     case Op::MinI: {
@@ -100,8 +100,8 @@ std::optional<Mask> mask_of(const Operation& op) {
   return ordered && counts_to(m.places) > 0 ? std::optional(m) : std::nullopt;
 }
 
-/// Places below this are surely below the number, in whole quarters of the tile: what threads hold in one piece is no
-/// finer where tiles are large. 0: none.
+/// Places below this are surely below the number; 0: none. In whole quarters of the tile, because only half and three
+/// quarters are asked of launches (analysis/collect_access.cpp).
 std::int64_t surely_below(const Mask& m) {
   if (constant_int(behind_shapes(m.number))) return 0;  // the assembler decides that itself
   const std::int64_t quarter = counts_to(m.places) / 4;
@@ -116,14 +116,9 @@ void split(Operation& op, const Mask& m, std::int64_t known) {
   const Value edge = b.constant_int(type.elem(), known, type.shape());
   const bool below = m.how == ComparisonPredicate::Less || m.how == ComparisonPredicate::LessEqual;
   // With the sign of the whole: places of 8 bits in a tile of 256 are negative or not.
-  const auto compared = [&](ComparisonPredicate how, Value number) {
-    return b
-        .create(Op::CmpI, {m.places, number}, {type.with_element(ir::Elem::I1)},
-                {{AttrName::comparison_predicate, how}, {AttrName::signedness, m.sign}})
-        ->result();
-  };
-  const Value sure = compared(below ? ComparisonPredicate::Less : ComparisonPredicate::GreaterEqual, edge);
-  const Value rest = compared(m.how, m.number);
+  const auto at_edge = below ? ComparisonPredicate::Less : ComparisonPredicate::GreaterEqual;
+  const Value sure = compared(b, at_edge, m.places, edge, m.sign),
+              rest = compared(b, m.how, m.places, m.number, m.sign);
   const Value whole = b.create(below ? Op::OrI : Op::AndI, {sure, rest}, {rest.type()})->result();
   op.result().replace_all_uses_with(whole);
   op.erase();

@@ -57,10 +57,10 @@ Value iota_along(ir::Builder& b, std::int64_t extent, std::size_t axis, std::siz
   return b.create(Op::Reshape, {flat}, {flat.type().with_shape(shape)})->result();
 }
 
-Value compared(ir::Builder& b, ir::ComparisonPredicate how, Value x, Value y) {
+Value compared(ir::Builder& b, ir::ComparisonPredicate how, Value x, Value y, ir::Signedness sign) {
   return b
       .create(Op::CmpI, {x, y}, {x.type().with_element(ir::Elem::I1)},
-              {{ir::AttrName::comparison_predicate, how}, {ir::AttrName::signedness, ir::Signedness::Signed}})
+              {{ir::AttrName::comparison_predicate, how}, {ir::AttrName::signedness, sign}})
       ->result();
 }
 

@@ -26,8 +26,9 @@ ir::Value splat(ir::Builder&, ir::Value scalar, std::span<const std::int64_t> sh
 ir::Value iota_along(ir::Builder&, std::int64_t extent, std::size_t axis, std::size_t rank);
 /// `v` stretched to `shape` (its axes are 1 or as in `shape`).
 ir::Value broadcast_to(ir::Builder&, ir::Value v, std::span<const std::int64_t> shape);
-/// How two tiles of signed integers compare, element by element.
-ir::Value compared(ir::Builder&, ir::ComparisonPredicate, ir::Value x, ir::Value y);
+/// How two tiles of integers compare, element by element.
+ir::Value compared(ir::Builder&, ir::ComparisonPredicate, ir::Value x, ir::Value y,
+                   ir::Signedness = ir::Signedness::Signed);
 /// A scalar integer as i64.
 ir::Value as_i64(ir::Builder&, ir::Value v, ir::Signedness);
 

@@ -165,11 +165,19 @@ Value at_most_50(Masked& m) { return at_most(m, 50, Signedness::Signed); }
 Value at_most_10(Masked& m) { return at_most(m, 10, Signedness::Signed); }
 Value at_most_50_unsigned(Masked& m) { return at_most(m, 50, Signedness::Unsigned); }
 
+template <int Upper>
+Value in_16_bits(Masked& m) {
+  const Value n = m.op(Op::Assume, {m.number}, m.number.type(), {{AttrName::predicate, ir::BoundedAttr{49, Upper}}});
+  return m.op(Op::TruncI, {n}, Type::tile(Elem::I16));
+}
+
 TEST(Unmask, WhereTheNumberComesFrom) {
   EXPECT_FALSE(Masked({}, constant).unmasked()) << "the assembler decides that itself";
   EXPECT_TRUE(Masked({}, at_most_50).unmasked());
   EXPECT_FALSE(Masked({}, at_most_10).unmasked());
   EXPECT_FALSE(Masked({}, at_most_50_unsigned).unmasked());
+  EXPECT_TRUE(Masked({.places = Elem::I16}, in_16_bits<0x7FFF>).unmasked());
+  EXPECT_FALSE(Masked({.places = Elem::I16}, in_16_bits<0x8000>).unmasked()) << "it may be negative";
 }
 
 }  // namespace

@@ -67,9 +67,10 @@ class LaunchConditions {
   /// The bits of argument slot `slot` that evaluate() depends on: launches that differ in other bits only fulfil the
   /// same obligations. Of an address that is asked to be a multiple of 16, for instance, the lowest four.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
-  /// The bits of obligations that make code faster for one length of rows and say nothing of the others (of use Mask).
-  /// Where there is no code for a word, that for the word without them is what launches of such a kind have in common.
+  /// The bits of obligations that only refine (of use Mask): they make code faster for rows of some lengths.
   std::uint64_t refinements() const noexcept;
+  /// `held` without refinements: what launches have in common that differ in such lengths only. Code for it serves all.
+  std::uint64_t common_part(std::uint64_t held) const noexcept { return held & ~refinements(); }
 
   /// For this build of the library to read again. Empty if the bytes are not what bytes() gives.
   std::vector<std::byte> bytes() const;

@@ -78,6 +78,7 @@ class Kernel {
   };
   struct Analysis;
   const Code& find_or_compile(Device device, std::uint64_t held);
+  std::uint64_t common_part(std::uint64_t held) const noexcept;
   const Compiled* find(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* find_general(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* compile(Device device, std::uint64_t held);

@@ -110,7 +110,7 @@ Op<Tensor<element_of<X>, X::rank>> layer_norm(const X& x, const W& weight, const
   using T = element_of<X>;
   check_layer_norm("layer_norm", x, weight, bias, where);
   using E = element_of<W>;
-  constexpr int kOddRowsInParts = 8192;
+  constexpr int kOddRowsInParts = 8192;  // elements of a tile: rows.hpp
   const View<T, 2> rows = rows_of(x, where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
     auto y = empty<T>(rows.dims());

@@ -96,7 +96,7 @@ void softmax_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whole
 template <bool Log, Operand X>
 auto softmax_of(const X& x, SourceLocation where) {
   using T = element_of<X>;
-  constexpr int kOddRowsInParts = 16384;
+  constexpr int kOddRowsInParts = 16384;  // elements of a tile: rows.hpp
   const View<T, 2> rows = rows_of(x, where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
     if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {

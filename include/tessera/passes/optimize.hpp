@@ -39,7 +39,7 @@ struct Tuning {
   bool pipeline_mma = true;
   bool split_loops = true;
   bool order_blocks = true;
-  bool unmask = true;
+  bool unmask = true;        ///< of rows that nearly fill their tile
   bool choose_hints = true;  ///< false: warps, CTAs, occupancy and latency are left to the assembler unless set here
   Overlap overlap = Overlap::WhereItPays;
   bool early_reads = true;  ///< with overlap: the launch says what may be read before the wait, and when to tell

@@ -180,7 +180,7 @@ void Dataflow::run_if(ir::Operation& op, bool final) {
     Scope scope;
     scope.outer = scope_;
     refine(op.operand(0), i == 0, scope);
-    mark_stale(scope);
+    mark_stale(op, scope);
     scope_ = &scope;
     yielded_.reset();
     run_block(op.region(i), final);
@@ -258,8 +258,14 @@ void Dataflow::tighten(ir::Value v, const Bounds& lo, const Bounds& hi, Scope& s
   scope.known[v.impl()] = math_.tightened(it != scope.known.end() ? it->second : range(v), lo, hi);
 }
 
-/// Everything computed before from what is known better now.
-void Dataflow::mark_stale(Scope& scope) const {
+/// Everything computed before `branch` from what is known better in its arm. Values of the arm itself are not among
+/// them, although an earlier round of a loop around the branch has left ranges for them: they are computed as the arm
+/// runs, and change from round to round of a loop inside it, where a remembered range would be that of another round.
+void Dataflow::mark_stale(const ir::Operation& branch, Scope& scope) const {
+  const auto inside_branch = [&](const ir::Operation* op) {
+    while (op != nullptr && op != &branch) op = op->parent_op();
+    return op != nullptr;
+  };
   std::vector<const ir::ValueImpl*> work;
   for (const auto& [v, r] : scope.known) work.push_back(v);
   while (!work.empty()) {
@@ -267,7 +273,7 @@ void Dataflow::mark_stale(Scope& scope) const {
     work.pop_back();
     for (const ir::OpOperand* use = v->first_use; use != nullptr; use = use->next) {
       const ir::Operation& user = *use->owner;
-      if (!user.info().has(ir::traits::Pure) || user.num_regions() != 0) continue;
+      if (!user.info().has(ir::traits::Pure) || user.num_regions() != 0 || inside_branch(&user)) continue;
       for (std::size_t i = 0; i < user.num_results(); ++i) {
         const ir::ValueImpl* r = user.result(i).impl();
         if (!facts_.contains(r) || scope.known.contains(r)) continue;

@@ -78,7 +78,7 @@ class Dataflow {
   void refine(ir::Value condition, bool truth, Scope& scope);
   void refine_compare(const ir::Operation& compare, bool truth, Scope& scope);
   void tighten(ir::Value v, const Bounds& lo, const Bounds& hi, Scope& scope);
-  void mark_stale(Scope& scope) const;
+  void mark_stale(const ir::Operation& branch, Scope& scope) const;
 
   RangeMath math_;
   LaunchRanges launch_;

@@ -233,6 +233,23 @@ TEST(Variables, NestedLoopsAndBranchesMatchTheHost) {
   }
 }
 
+void kept_beside_its_sum(Mut<i32, 64> y, Mut<i32, 64> z, In<i32, dyn> x, Scalar<i32> c) {
+  auto t = x.load_like(y);
+  auto u = t + 1000;
+  auto v = t;
+  tile_if (c > 0) { v = zeros<i32, 64>(); }
+  y.store(v + 5);
+  z.store(u);
+}
+TEST(Variables, ATileThatABranchKeepsIsNotTheOneComputedFromIt) {
+  for (const int c : {0, 1}) {
+    std::vector<i32> y(64), z(64), x(64, 1);
+    run<kept_beside_its_sum>(Arguments().vector(y).vector(z).vector(x).scalar(c));
+    EXPECT_EQ(y, std::vector<i32>(64, c > 0 ? 5 : 6));
+    EXPECT_EQ(z, std::vector<i32>(64, 1001));
+  }
+}
+
 void carries_only_what_changes(Mut<f32, 4> y, Scalar<i32> n, Scalar<f32> s) {
   auto kept = y.load();
   auto acc = zeros<f32, 4>();

@@ -28,7 +28,7 @@ struct Touches {
 class Planner {
  public:
   explicit Planner(std::vector<BufferInfo>& buffers)
-      : buffers_(buffers), touches_(buffers.size()), borrowed_(buffers.size()) {}
+      : buffers_(buffers), touches_(buffers.size()), borrowed_(buffers.size()), forwarded_(buffers.size()) {}
 
   std::int64_t plan(Code& uniform, Code& block) {
     walk(uniform, -1);
@@ -126,12 +126,23 @@ class Planner {
       std::vector<Instr*> copies = final_copies(*code[at], b);
       if (copies.size() != touches_[b].writes.size() || !only_read_before_writes(code, at, touches_[b])) continue;
       for (Instr* copy : copies) {
-        auto& source = touches_[copy->accesses[0].buffer];
-        source.reads.insert(source.reads.end(), touches_[b].reads.begin(), touches_[b].reads.end());
+        hand_on(copy->accesses[0].buffer, touches_[b].reads);
+        forwarded_[b].push_back(copy->accesses[0].buffer);
         copy->forward();
       }
       borrowed_[b] = true;
     }
+  }
+
+  /// `reads` find the elements of `source` through another buffer. Nothing may take its place there, whatever the
+  /// reading instruction tolerates of the buffers that it names: it does not know that two of them are one. The same
+  /// holds for what `source` itself was handed on from.
+  void hand_on(std::uint32_t source, const std::vector<Point>& reads) {
+    auto& own = touches_[source].reads;
+    own.insert(own.end(), reads.begin(), reads.end());
+    for (Point p : reads)
+      allowed_.erase(allowed_.lower_bound({p.pos, source, 0}), allowed_.lower_bound({p.pos, source + 1, 0}));
+    for (std::uint32_t from : forwarded_[source]) hand_on(from, reads);
   }
 
   /// The copies to the buffer at the end of the arms, if all their sources are written once; else none.
@@ -289,6 +300,7 @@ class Planner {
   std::vector<Touches> touches_;
   std::vector<Loop> loops_;
   std::vector<bool> borrowed_;
+  std::vector<std::vector<std::uint32_t>> forwarded_;  ///< per result of an `if`: what its copies pass on by address
   std::unordered_map<const Instr*, int> loop_of_, first_child_end_, position_;
   std::vector<Candidate> candidates_;
   std::set<std::tuple<int, std::uint32_t, std::uint32_t>> allowed_;

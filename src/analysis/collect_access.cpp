@@ -46,6 +46,7 @@ void Collector::visit(ir::Operation& op) {
       break;
     case Op::DivI:
     case Op::RemI: want_division(op); break;
+    case Op::For: want_step(op); break;
     case Op::LoadViewTko:
     case Op::StoreViewTko: want_inbounds(op); break;
     case Op::MakePartitionView: note_partition(op); break;

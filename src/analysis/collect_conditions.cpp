@@ -164,4 +164,19 @@ void Collector::want_division(ir::Operation& op) {
   found_.push_back(f);
 }
 
+/// Without it code for GPUs counts the iterations (passes::count_loops).
+void Collector::want_step(ir::Operation& loop) {
+  FoundClaim f;
+  f.claim.kind = ClaimKind::StepFits;
+  f.claim.op = &loop;
+  f.when = kNever;
+  const IntRange end = range(loop.operand(1));
+  for (const Bound& upper : end.hi) {
+    const Conditions when = step_fits(loop, upper);
+    if (conditions_->cost(when) < conditions_->cost(f.when)) f.when = when;
+  }
+  f.where = loop.loc;
+  if (samples_.score(*conditions_, f.when) > 0) found_.push_back(f);
+}
+
 }  // namespace tessera::analysis

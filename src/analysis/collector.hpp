@@ -50,6 +50,7 @@ class Collector final : public Dataflow {
   int want(ir::Value condition, const ir::Operation& user);
   void claim_condition(ir::Value v, bool truth, Conditions when, SourceLocation where);
   void want_division(ir::Operation& op);
+  void want_step(ir::Operation& loop);
 
   // collect_access.cpp
   void want_inbounds(ir::Operation& access);

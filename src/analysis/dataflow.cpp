@@ -119,21 +119,29 @@ std::vector<IntRange> Dataflow::fixpoint(ir::Operation& op, std::size_t first_ar
   return state;
 }
 
-IntRange Dataflow::induction(ir::Operation& op) {
-  const IntRange lower = range(op.operand(0)), upper = range(op.operand(1)), step = range(op.operand(2));
+Conditions Dataflow::step_fits(const ir::Operation& loop, const Bound& upper) {
+  const IntRange step = range(loop.operand(2));
+  const Bound& by = step.hi.front();
   ConditionPool& conditions = math_.conditions();
   ExprPool& e = math_.exprs();
-  const Expr largest = e.constant(integers_of(upper.bits, true).hi);
+  const Expr largest = e.constant(integers_of(step.bits, true).hi);
+  const Conditions fits = conditions.less_equal(e.add(e.add(upper.value, e.constant(-1)), by.value), largest);
   Conditions when = math_.ge(step.lo, 1);
-  if (op.has_attr(AttrName::unsignedCmp))
-    when = conditions.both(when, conditions.both(math_.ge(lower.lo, 0), math_.ge(upper.lo, 0)));
+  if (loop.has_attr(AttrName::unsignedCmp)) {
+    const Conditions start = math_.ge(range(loop.operand(0)).lo, 0), end = math_.ge(range(loop.operand(1)).lo, 0);
+    when = conditions.both(when, conditions.both(start, end));
+  }
+  return conditions.both(conditions.both(upper.when, by.when), conditions.both(fits, when));
+}
+
+IntRange Dataflow::induction(ir::Operation& op) {
+  const IntRange lower = range(op.operand(0)), upper = range(op.operand(1));
+  ConditionPool& conditions = math_.conditions();
+  ExprPool& e = math_.exprs();
   IntRange r;
   r.bits = upper.bits;
-  const Bound& by = step.hi.front();
   for (const Bound& u : upper.hi) {
-    // The last step must not wrap around to where the loop would go on.
-    const Conditions stays = conditions.less_equal(e.add(e.add(u.value, e.constant(-1)), by.value), largest);
-    const Conditions all = conditions.both(conditions.both(u.when, by.when), conditions.both(stays, when));
+    const Conditions all = step_fits(op, u);
     r.hi.push({e.add(u.value, e.constant(-1)), all});
     for (const Bound& l : lower.lo) r.lo.push({l.value, conditions.both(l.when, all)});
   }

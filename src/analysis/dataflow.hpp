@@ -45,6 +45,9 @@ class Dataflow {
   IntRange range(ir::Value v);
   /// Extent `axis` of a tensor view.
   IntRange extent(ir::Value tensor_view, std::size_t axis);
+  /// When the induction variable of a `for` is at most `upper` - 1, starts where the comparison reads it as signed, and
+  /// stays in its type when it is stepped for the last time.
+  Conditions step_fits(const ir::Operation& loop, const Bound& upper);
   const RangeMath& math() const { return math_; }
 
  private:

@@ -50,6 +50,13 @@ std::vector<WatchedTensor> watch(ir::Function& entry, const std::vector<TensorAr
   return watched;
 }
 
+/// Before claims are applied, which may erase what they name.
+void count_loops(ir::Module& module, std::span<const analysis::Claim> claims = {}, std::uint64_t held = 0) {
+  for (const auto& function : module.functions) {
+    if (function->entry) passes::count_loops(*function, claims, held);
+  }
+}
+
 }  // namespace
 
 /// Checked mode on the CPU comes here: what it finds must be what the kernel does, so nothing is moved or merged (an
@@ -65,6 +72,7 @@ Prepared prepare(const ir::Module& module, const passes::Target& target, const C
       watched = watch(*function, options.tensors);
     }
   }
+  if (target.is_gpu()) count_loops(*copy);
   Prepared p = finish(std::move(copy), target, target.is_gpu(), options.checked, nullptr, form);
   p.watched = std::move(watched);
   return p;
@@ -73,7 +81,9 @@ Prepared prepare(const ir::Module& module, const passes::Target& target, const C
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
                  const passes::Target& target, const passes::Tuning* tuning, Form form) {
   std::unique_ptr<ir::Module> copy = ir::clone(module);
-  passes::apply_claims(*copy, facts.claims_of(*copy), held);
+  const std::vector<analysis::Claim> claims = facts.claims_of(*copy);
+  if (target.is_gpu()) count_loops(*copy, claims, held);
+  passes::apply_claims(*copy, claims, held);
   return finish(std::move(copy), target, true, false, tuning, form);
 }
 

@@ -101,6 +101,7 @@ void apply(const Claim& c) {
     case ClaimKind::DivisorIsOne: divide_by_one(c.op); break;
     case ClaimKind::ArgDivisible:
     case ClaimKind::ArgBounded: break;  // all of an argument's at once, below
+    case ClaimKind::StepFits: break;    // count_loops asks for it
   }
 }
 

@@ -224,9 +224,14 @@ class RandomProgram {
     };
     Value lo = i32(static_cast<std::int64_t>(below(3)));
     if (below(2) == 0 && !is_unsigned) lo = b_.create(Op::MaxI, {operand(), i32(-3)}, {t}, {attr()})->result();
-    const Value hi =
-        b_.create(Op::MinI, {operand(), i32(static_cast<std::int64_t>(below(9)))}, {t}, {attr()})->result();
-    const Value step = i32(static_cast<std::int64_t>(1 + below(3)));
+    Value hi = b_.create(Op::MinI, {operand(), i32(static_cast<std::int64_t>(below(9)))}, {t}, {attr()})->result();
+    if (below(6) == 0 && !is_unsigned) {  // where the last step may leave the type
+      lo = b_.create(Op::MaxI, {operand(), i32(INT32_MAX - static_cast<std::int64_t>(below(9)))}, {t}, {attr()})
+               ->result();
+      hi = operand();
+    }
+    Value step = i32(static_cast<std::int64_t>(1 + below(3)));
+    if (below(4) == 0) step = b_.create(Op::MaxI, {operand(), i32(1)}, {t}, {attr()})->result();
     const Value carried = operand();
     ir::Operation* op = b_.create(Op::For, {lo, hi, step, carried}, {t});
     if (is_unsigned) op->set_attr(AttrName::unsignedCmp, ir::UnitAttr{});

@@ -26,15 +26,34 @@ ir::Value divides_by_one(ir::Builder& b, const ir::Operation& op) {
       ->result();
 }
 
-/// Asserts every claim about a condition or a divisor that holds. Returns how many there were.
+/// i1: the sum of a loop's induction variable and its step, a number of at least 1, does not wrap. Computed in the
+/// loop.
+ir::Value step_fits(ir::Builder& b, const ir::Operation& loop) {
+  const ir::Value i = loop.region(0).arg(0), step = loop.operand(2);
+  const auto more = [&](ir::Value x, ir::Value y) {
+    return b
+        .create(ir::Op::CmpI, {x, y}, {x.type().with_element(ir::Elem::I1)},
+                {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Greater},
+                 {ir::AttrName::signedness, ir::Signedness::Signed}})
+        ->result();
+  };
+  const ir::Value next = b.create(ir::Op::AddI, {i, step}, {i.type()})->result();
+  const ir::Value rises = more(next, i), positive = more(step, b.constant_int(step.type().elem(), 0));
+  return b.create(ir::Op::AndI, {rises, positive}, {rises.type()})->result();
+}
+
+/// Asserts every claim about a condition, a divisor or a loop that holds. Returns how many there were.
 int assert_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_t held) {
   int n = 0;
   for (const Claim& c : facts.claims()) {
-    if ((c.kind != ClaimKind::Condition && c.kind != ClaimKind::DivisorIsOne) || !c.holds(held)) continue;
+    const bool loop = c.kind == ClaimKind::StepFits, divisor = c.kind == ClaimKind::DivisorIsOne;
+    if ((c.kind != ClaimKind::Condition && !divisor && !loop) || !c.holds(held)) continue;
     ir::Operation* op = c.op;
-    ir::Builder b = op->next() ? ir::Builder::before(op->next()) : ir::Builder(*op->block());
-    ir::Value v =
-        c.kind == ClaimKind::DivisorIsOne ? divides_by_one(b, *op) : op->result(static_cast<std::size_t>(c.index));
+    ir::Operation* next = loop ? op->region(0).front() : op->next();
+    ir::Builder b = next ? ir::Builder::before(next) : ir::Builder(*op->block());
+    ir::Value v = loop      ? step_fits(b, *op)
+                  : divisor ? divides_by_one(b, *op)
+                            : op->result(static_cast<std::size_t>(c.index));
     if (!c.truth) {
       const ir::Value one = b.constant_int(ir::Elem::I1, 1, v.type().shape());
       v = b.create(ir::Op::XOrI, {v, one}, {v.type()})->result();

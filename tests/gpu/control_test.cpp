@@ -45,6 +45,47 @@ TEST_F(Control, Loops) {
   }
 }
 
+/// The number of iterations and the last value; a loop that wraps around would go on for good.
+template <class T>
+void near_the_end(Mut<T, 2> y, Scalar<T> lo, Scalar<T> hi, Scalar<T> step) {
+  Tile<T> n = 0, last = 0;
+  for (auto i : range(lo, hi, step)) {
+    n = n + 1;
+    last = i;
+  }
+  y.store(where(iota<i32, 2>() == 0, n, last));
+}
+template <class T>
+void expect_ends(T lo, T hi, T step, T iterations, T last) {
+  const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+    auto y = side.output<T>({2});
+    kernel<near_the_end<T>>(y.lend(), lo, hi, step).sync();
+    return y.take();
+  });
+  EXPECT_EQ(exact(both.cpu, both.gpu), "");
+  EXPECT_EQ(both.gpu, (std::vector<T>{iterations, last}));
+}
+TEST_F(Control, LoopsEndAtTheEndOfTheirType) {
+  expect_ends<i32>(2147483640, 2147483647, 5, 2, 2147483645);
+  expect_ends<i32>(-2147483647 - 1, 2147483647, 2147483647, 3, 2147483646);
+  expect_ends<i32>(-2147483647 - 1, -2147483640, -5, 8, -2147483641);  // a step below 1 counts as 1
+  expect_ends<u32>(4294967290u, 4294967295u, 4, 2, 4294967294u);
+  expect_ends<u32>(0, 4294967295u, 4294967295u, 1, 0);
+  expect_ends<i64>(9223372036854775800, 9223372036854775807, 5, 2, 9223372036854775805);
+  expect_ends<i32>(0, 1000, 64, 16, 960);  // as always
+}
+
+void every_byte(MutTiles<i8, 1> c) {
+  for (auto out : c) out.store(out.load() + i8{1});
+}
+TEST_F(Control, TilesAreDealtUpToTheLastThatThereCanBe) {
+  const std::int64_t n = 2147483647;
+  auto c = kernel<every_byte>(zeros<i8>({n})).sync();
+  const auto tail = host(c.slice<0>(n - 1000, n)).sync(), head = host(c.slice<0>(0, 1000)).sync();
+  EXPECT_EQ(tail, std::vector<i8>(1000, 1));
+  EXPECT_EQ(head, std::vector<i8>(1000, 1));
+}
+
 void who_am_i(Mut<i32, 4, 8> y) {
   auto [i, j] = y.index();
   auto [a, b] = y.origin();

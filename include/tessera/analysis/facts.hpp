@@ -23,7 +23,10 @@ enum class ClaimKind : std::uint8_t {
   Inbounds,      ///< `op`, a load or store through a tiled view, never leaves the tensor along axis `index` of its tile
   ArgDivisible,  ///< entry argument `index` (an address in bytes, otherwise the number) is a multiple of `divisor`
   ArgBounded,    ///< entry argument `index` lies in [lower, upper]
-  DivisorIsOne   ///< `op`, a division or remainder of integers, divides by 1 whenever it runs
+  DivisorIsOne,  ///< `op`, a division or remainder of integers, divides by 1 whenever it runs
+  /// `op`, a `for`, has a step of at least 1, and in each of its iterations the sum of the induction variable and the
+  /// step fits their type, all read as signed. So the loop ends where its variable is stepped by additions that wrap.
+  StepFits
 };
 
 struct Claim {

@@ -76,7 +76,7 @@ TEST_F(Control, LoopsEndAtTheEndOfTheirType) {
 }
 
 void every_byte(MutTiles<i8, 1> c) {
-  for (auto out : c) out.store(out.load() + i8{1});
+  for (auto out : c) out.store(full<i8, 1>(1));
 }
 TEST_F(Control, TilesAreDealtUpToTheLastThatThereCanBe) {
   const std::int64_t n = 2147483647;

@@ -1,4 +1,4 @@
-// A child process with three knobs set.
+// A child process with some knobs set.
 #include "collecting.hpp"
 
 #include <fcntl.h>
@@ -12,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <iterator>
 #include <string_view>
 
@@ -26,7 +25,7 @@ namespace tessera {
 namespace {
 
 /// This process's variables but for some.
-std::vector<std::string> environment_without(std::initializer_list<std::string_view> names) {
+std::vector<std::string> environment_without(const std::vector<std::string>& names) {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry, name = text.substr(0, text.find('='));
@@ -47,9 +46,17 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path, ignored);
 }
 
-int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder, bool quiet) {
-  std::vector<std::string> variables =
-      environment_without({"TESSERA_COLLECT", "TESSERA_COLLECT_GPUS", "TESSERA_DEVICE"});
+int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder, bool quiet,
+                   const std::vector<std::string>& after) {
+  std::vector<std::string> names{"TESSERA_COLLECT", "TESSERA_COLLECT_GPUS", "TESSERA_DEVICE"};
+  if (!after.empty()) names.insert(names.end(), {"TESSERA_DUMP", "TESSERA_DUMP_DIR", "TESSERA_DUMP_FILTER"});
+  std::vector<std::string> variables = environment_without(names);
+  if (!after.empty()) {
+    std::string stages;
+    for (const std::string& pass : after) stages += concat(stages.empty() ? "after:" : ",after:", pass);
+    variables.push_back("TESSERA_DUMP=" + stages);
+    variables.push_back("TESSERA_DUMP_DIR=" + folder);
+  }
   variables.push_back("TESSERA_COLLECT=" + folder);
   variables.push_back("TESSERA_COLLECT_GPUS=" + gpus);
   variables.emplace_back("TESSERA_DEVICE=cpu");

@@ -19,9 +19,10 @@ class TemporaryFolder {
 };
 
 /// Runs the program (name and arguments) on the CPU, with its kernels left in `folder` for `gpus` ("sm_90,sm_100"). Its
-/// exit code, or 128 and its signal. Throws IoError if it cannot be started.
-/// `quiet`: what it prints is dropped.
-int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder, bool quiet = false);
+/// exit code, or 128 and its signal. Throws IoError if it cannot be started. `quiet`: what it prints is dropped.
+/// `after`: passes whose results are left in the folder as well (TESSERA_DUMP=after:...); empty: none.
+int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder, bool quiet = false,
+                   const std::vector<std::string>& after = {});
 
 /// A whole file. Throws IoError.
 std::string read_text(const std::string& path);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/plain_form.hpp"
+#include "tessera/passes/pipeline.hpp"
 #include "tessera/runtime/cuda.hpp"
 
 namespace tessera {
@@ -26,6 +28,8 @@ constexpr const char* kUsage =
     "    runs PROGRAM on the CPU and says of every kernel that it launches (whose name contains NAME) which "
     "conditions\n"
     "    its launches fulfil, how each load and store reaches memory, and what the assembler makes of it.\n"
+    "tessera explain --after PASS[,PASS...]|all ...\n"
+    "    instead prints the text of each kernel behind these passes, in all words below; --passes lists the passes.\n"
     "tessera explain [--gpu ...] [--device D] KERNEL [key=value ...]\n"
     "    the same of one of the library's kernels (tessera bench --list); where there is a GPU, or with --device, "
     "also\n"
@@ -34,6 +38,8 @@ constexpr const char* kUsage =
 struct Options {
   std::string gpus = "sm_90", filter, device, kernel;
   std::vector<std::string> values;  ///< of the library's kernel
+  std::vector<std::string> after;   ///< passes whose results are printed, instead of everything else
+  bool list_passes = false;
   std::vector<char*> program;
 };
 
@@ -122,6 +128,27 @@ void explain(const jit::Collected& kernel) {
 
 namespace {
 
+/// "unmask,clean_up_last".
+std::vector<std::string> passes_of(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    names.push_back(list.substr(at, end - at));
+    if (names.back() != "all" && !passes::find_pass(names.back()))
+      throw UsageError(concat("there is no pass ", names.back(), "; tessera explain --passes lists them"));
+    at = end + 1;
+  }
+  return names;
+}
+
+void print_passes() {
+  int number = 0;
+  for (const passes::PassInfo& p : passes::pass_table()) {
+    const std::string off = p.switch_word ? concat("; off with TESSERA_TUNING=", p.switch_word, "=0") : std::string();
+    std::printf("%2d  %-24s %s (%s%s)\n", ++number, p.name, p.doc, passes::text(p.when), off.c_str());
+  }
+}
+
 Options parse(Words words) {
   Options o;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -137,6 +164,10 @@ Options parse(Words words) {
       check_gpus(o.gpus = value_of(words, i));
     else if (word == "--kernel")
       o.filter = value_of(words, i);
+    else if (word == "--after")
+      o.after = passes_of(value_of(words, i));
+    else if (word == "--passes" && words.size() == 1)
+      o.list_passes = true;
     else if (word == "--device")
       o.device = value_of(words, i);
     else if (word.starts_with("-"))
@@ -148,7 +179,8 @@ Options parse(Words words) {
     else
       throw UsageError(concat("expected one kernel, found ", o.kernel, " and ", word));
   }
-  if (o.kernel.empty()) throw UsageError("expected a kernel of the library (tessera bench --list), or -- PROGRAM");
+  if (o.kernel.empty() && !o.list_passes)
+    throw UsageError("expected a kernel of the library (tessera bench --list), or -- PROGRAM");
   return o;
 }
 
@@ -161,13 +193,29 @@ std::vector<std::string> library_words(const Options& o) {
   return words;
 }
 
+/// What TESSERA_DUMP=after:... has left, of the forms that were chosen for GPUs; how many there were.
+std::size_t print_texts(const std::string& folder, const std::string& filter) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const std::size_t hash = name.rfind('-', name.find('.')), gpu = name.rfind('-', hash - 1) + 1;
+    if (name.ends_with(".tileir") && name.compare(gpu, 3, "sm_") == 0 && name.find(filter) < gpu) files.push_back(name);
+  }
+  std::sort(files.begin(), files.end());
+  for (const std::string& name : files) {
+    std::printf("// %s\n%s\n", name.substr(0, name.rfind('.')).c_str(), read_text(folder + "/" + name).c_str());
+  }
+  return files.size();
+}
+
 /// Every kernel that a run has left behind; how many there were.
 std::size_t explain_all(const Options& o, const std::vector<char*>& program) {
   const TemporaryFolder folder;
-  if (const int code = run_collecting(program, o.gpus, folder.path, o.program.empty()); code != 0) {
+  if (const int code = run_collecting(program, o.gpus, folder.path, o.program.empty(), o.after); code != 0) {
     const char* name = o.program.empty() ? o.kernel.c_str() : program[0];
     std::fprintf(stderr, "tessera explain: %s ended with code %d; what it launched until then:\n", name, code);
   }
+  if (!o.after.empty()) return print_texts(folder.path, o.filter);
   std::size_t shown = 0;
   std::puts("");
   for (const jit::Collected& kernel : jit::collected(folder.path)) {
@@ -196,6 +244,7 @@ int explain_command(Words words) {
   try {
     o = parse(words);
   } catch (const UsageError& error) { return refuse("explain", error, kUsage); }
+  if (o.list_passes) return print_passes(), 0;
   std::vector<std::string> library = library_words(o);
   std::vector<char*> program = o.program;
   if (program.empty()) {
@@ -203,6 +252,7 @@ int explain_command(Words words) {
   }
   const std::size_t shown = explain_all(o, program);
   if (shown == 0) std::printf("no kernel%s%s was launched\n", o.filter.empty() ? "" : " named ", o.filter.c_str());
+  if (!o.after.empty()) return shown > 0 ? 0 : 1;
   const bool measurable = o.program.empty() && shown > 0;
   if (measurable && (!o.device.empty() || runtime::cuda::available())) return measure(o);
   if (measurable) std::puts("not measured: there is no GPU here (--device cpu measures on the CPU)");

@@ -37,7 +37,7 @@ Build build(const ir::Module& module, const LaunchContract& contract, std::uint6
   ir::verify_or_throw(module);
   const analysis::Facts facts = analysis::Facts::analyze(module, contract);
   return first_accepted(
-      forms_for(nullptr), [&](Form form) { return prepare(module, facts, held, target, nullptr, form); },
+      forms_for(nullptr), [&](Form form) { return prepare(module, facts, held, target, nullptr, form, label); },
       [&](const Prepared& prepared, const tileiras::Refusal*) {
         Build made;
         made.cubin = make_cubin(*prepared.module, concat("sm_", target.sm), label, prepared.bytecode);

@@ -137,7 +137,7 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
     const passes::Target target = target_for(sm);
     const std::uint64_t common = facts.conditions().common_part(held);
     const passes::Tuning* hints = tuning_for(tuning, label, recording, common, nullptr, target);
-    const Prepared chosen = prepare(recording, facts, held, target, hints);
+    const Prepared chosen = prepare(recording, facts, held, target, hints, Form::Chosen, label);
     const CacheKey key = bundle_key(recording, contract, facts, held, chosen, hints);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
     const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
@@ -145,7 +145,7 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
     std::vector<Digest> written;  // forms may be the same code
     for (const Form form : forms_for(hints)) {
       std::optional<Prepared> other;
-      if (form != Form::Chosen) other = prepare(recording, facts, held, target, hints, form);
+      if (form != Form::Chosen) other = prepare(recording, facts, held, target, hints, form, label);
       const Prepared& prepared = other ? *other : chosen;
       const Digest code = sha256(prepared.bytecode);
       if (std::find(written.begin(), written.end(), code) != written.end()) continue;

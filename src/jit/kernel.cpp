@@ -219,7 +219,7 @@ const passes::Tuning* Kernel::tuning(std::uint64_t held, const Device* device, c
 Prepared Kernel::prepared(std::uint64_t held, const passes::Target& target, const passes::Tuning* tuning,
                           Form form) const {
   if (!analysis_) return prepare(*module_, target, options_, form);
-  return prepare(*module_, analysis_->facts_of(*module_), held, target, tuning, form);
+  return prepare(*module_, analysis_->facts_of(*module_), held, target, tuning, form, options_.label);
 }
 
 CodeReport Kernel::describe(const Prepared& p, std::uint64_t held, const Device* device) const {

@@ -1,27 +1,25 @@
-// The pipeline: a copy of the recording, the claims that hold, the passes. Each leaves a module that verifies.
+// A copy of the recording goes through the passes.
 #include "jit/pipeline.hpp"
 
 #include <algorithm>
 
+#include "jit/dump.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/verifier.hpp"
 #include "tessera/jit/plain_form.hpp"
-#include "tessera/passes/apply_claims.hpp"
-#include "tessera/passes/passes.hpp"
+#include "tessera/passes/pipeline.hpp"
 #include "tessera/passes/tuning_text.hpp"
-#include "tessera/passes/watch_writes.hpp"
 
 namespace tessera::jit {
 namespace {
 
 constexpr int kBlocksPerThread = 4;  // CPU: uneven pieces are evened out by having more of them
 
-/// From a clone whose claims are applied, if there were any. `checked`: what it reads includes shadows, of whose
-/// writers no storage tells.
-Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, bool optimize, bool checked,
-                const passes::Tuning* tuning, Form form) {
+/// `work` is what is known of the module; it is asked for code. `optimize` false: no pass runs.
+Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, passes::Work work, bool optimize,
+                const passes::Tuning* tuning, Form form, const std::string& label) {
   Prepared p;
   p.target = target;
   p.module = std::move(module);
@@ -32,29 +30,22 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
   if (form != Form::Chosen) used = tuning_of(form);
   if (tuning && used == tuning) p.tuning = passes::text_of(*tuning);
   passes::Tuning asked = used ? *used : passes::Tuning{};
-  asked.early_reads = asked.early_reads && !checked;
-  if (optimize) p.choices = passes::optimize(*p.module, target, &asked);
+  asked.early_reads = asked.early_reads && !work.checked;
+  if (optimize) {
+    const std::unique_ptr<passes::PassObserver> dump =
+        dump_after_passes(*p.module, target, asked, form, work.held, label);
+    work.lower = true;
+    work.observer = dump.get();
+    passes::Passed made = passes::run_passes(*p.module, target, &asked, work);
+    p.choices = std::move(made.choices);
+    p.checks = std::move(made.checks);
+    for (std::size_t i = 0; i < made.watched_bytes.size(); ++i)
+      p.watched.push_back({work.watched[i].arg, made.watched_bytes[i]});
+  }
   const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.multiprocessors * kBlocksPerThread;
   p.persistent_blocks = static_cast<std::uint64_t>(std::max(1, blocks));
-  if (target.is_gpu()) p.checks = passes::lower_checks(*p.module);
   p.bytecode = ir::write_bytecode(*p.module);
   return p;
-}
-
-std::vector<WatchedTensor> watch(ir::Function& entry, const std::vector<TensorArgument>& arguments) {
-  std::vector<passes::WatchedTensor> tensors;
-  for (const TensorArgument& a : arguments) tensors.push_back({a.slot, a.label});
-  const std::vector<int> bytes = passes::watch_writes(entry, tensors);
-  std::vector<WatchedTensor> watched;
-  for (std::size_t i = 0; i < bytes.size(); ++i) watched.push_back({tensors[i].arg, bytes[i]});
-  return watched;
-}
-
-/// Before claims are applied, which may erase what they name.
-void count_loops(ir::Module& module, std::span<const analysis::Claim> claims = {}, std::uint64_t held = 0) {
-  for (const auto& function : module.functions) {
-    if (function->entry) passes::count_loops(*function, claims, held);
-  }
 }
 
 }  // namespace
@@ -63,28 +54,24 @@ void count_loops(ir::Module& module, std::span<const analysis::Claim> claims = {
 /// invariant that is computed before a loop that does not run could be reported as an overflow).
 Prepared prepare(const ir::Module& module, const passes::Target& target, const CompileOptions& options, Form form) {
   ir::verify_or_throw(module);
-  std::unique_ptr<ir::Module> copy = ir::clone(module);
-  std::vector<WatchedTensor> watched;
+  std::vector<passes::WatchedTensor> tensors;
+  passes::Work work;
+  work.checked = options.checked;
   if (options.checked && target.is_gpu()) {
-    for (const auto& function : copy->functions) {
-      if (!function->entry) continue;
-      passes::check_index_arithmetic(*function);
-      watched = watch(*function, options.tensors);
-    }
+    for (const TensorArgument& a : options.tensors) tensors.push_back({a.slot, a.label});
+    work.watched = tensors;
   }
-  if (target.is_gpu()) count_loops(*copy);
-  Prepared p = finish(std::move(copy), target, target.is_gpu(), options.checked, nullptr, form);
-  p.watched = std::move(watched);
-  return p;
+  return finish(ir::clone(module), target, work, target.is_gpu(), nullptr, form, options.label);
 }
 
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
-                 const passes::Target& target, const passes::Tuning* tuning, Form form) {
+                 const passes::Target& target, const passes::Tuning* tuning, Form form, const std::string& label) {
   std::unique_ptr<ir::Module> copy = ir::clone(module);
   const std::vector<analysis::Claim> claims = facts.claims_of(*copy);
-  if (target.is_gpu()) count_loops(*copy, claims, held);
-  passes::apply_claims(*copy, claims, held);
-  return finish(std::move(copy), target, true, false, tuning, form);
+  passes::Work work;
+  work.claims = claims;
+  work.held = held;
+  return finish(std::move(copy), target, work, true, tuning, form, label);
 }
 
 CodeShape shape_of(const Prepared& prepared) {

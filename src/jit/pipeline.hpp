@@ -57,9 +57,10 @@ std::string hints_text(const passes::Tuning* tuning);
 
 /// Runs the passes for `target` on a copy of `module`, which has been verified, making use of the obligations in
 /// `held`; `facts` are the module's. `tuning` null: the passes decide. TESSERA_TUNING is stronger than it, and a
-/// plainer form (forms_for()) than both.
+/// plainer form (forms_for()) than both. `label` names dumps.
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
-                 const passes::Target& target, const passes::Tuning* tuning = nullptr, Form form = Form::Chosen);
+                 const passes::Target& target, const passes::Tuning* tuning = nullptr, Form form = Form::Chosen,
+                 const std::string& label = {});
 /// Verifies the module (CompileError if it breaks Tile IR's rules) and runs the passes on a copy, without claims: of
 /// the launch nothing is known. For checked mode if `options` say so.
 Prepared prepare(const ir::Module& module, const passes::Target& target, const CompileOptions& options,

@@ -261,18 +261,20 @@ void apply_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_
 
 void apply_claims(ir::Module& module, std::span<const analysis::Claim> claims, std::uint64_t held) {
   for (const auto& f : module.functions) {
-    if (!f->entry) continue;
-    std::vector<KnownArg> args(f->body().num_args());
-    for (const Claim& c : claims) {
-      if (!c.holds(held)) continue;
-      apply(c);
-      if (c.op == nullptr) note(c, args);
-    }
-    ir::walk(f->body(), fold);
-    open_decided(*f);
-    assume(*f, args);
-    return;  // facts are about the first entry
+    if (f->entry) return apply_claims(*f, claims, held);
   }
+}
+
+void apply_claims(ir::Function& f, std::span<const analysis::Claim> claims, std::uint64_t held) {
+  std::vector<KnownArg> args(f.body().num_args());
+  for (const Claim& c : claims) {
+    if (!c.holds(held)) continue;
+    apply(c);
+    if (c.op == nullptr) note(c, args);
+  }
+  ir::walk(f.body(), fold);
+  open_decided(f);
+  assume(f, args);
 }
 
 }  // namespace tessera::passes

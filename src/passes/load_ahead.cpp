@@ -166,4 +166,15 @@ bool load_ahead(ir::Function& f, bool wide) {
   return changed;
 }
 
+/// All where long chunks are walked, of which few are on a processor at once. (H200: softmax of 32768, 3.09 instead of
+/// 2.89 TB/s; of 50257, 2.43 instead of 2.34. With chunks of 1024, layer norm of 4097 1.93 instead of 2.21.) Not beside
+/// a row that every step repeats: it comes from the caches.
+bool load_ahead_where_it_pays(ir::Function& f, const Tuning& tuning) {
+  constexpr std::int64_t kLongChunk = 4096;
+  if (tuning.ahead) return *tuning.ahead > 0 && load_ahead(f, *tuning.ahead > 1);
+  const KernelFacts facts = kernel_facts(f);
+  const bool walks = facts.products.empty() && facts.reduces_after_loop && facts.repeated_bytes == 0;
+  return load_ahead(f, walks && facts.largest_tile >= kLongChunk);
+}
+
 }  // namespace tessera::passes

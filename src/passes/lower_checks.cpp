@@ -99,22 +99,18 @@ void lower(Operation& check, Value record, std::size_t number) {
 
 }  // namespace
 
-std::vector<LoweredCheck> lower_checks(ir::Module& module) {
+std::vector<LoweredCheck> lower_checks(ir::Function& entry) {
+  std::vector<Operation*> checks;
+  ir::walk(entry.body(), [&](Operation& op) {
+    if (op.op() == Op::Assert) checks.push_back(&op);
+  });
   std::vector<LoweredCheck> lowered;
-  for (const auto& function : module.functions) {
-    if (!function->entry) continue;
-    std::vector<Operation*> checks;
-    ir::walk(function->body(), [&](Operation& op) {
-      if (op.op() == Op::Assert) checks.push_back(&op);
-    });
-    if (checks.empty()) continue;
-    if (!lowered.empty()) throw InternalError("lower_checks expects a module with one entry");
-    const Value record = function->body().add_arg(Type::tile(Type::pointer(Type::element(Elem::I32)), {}));
-    for (Operation* check : checks) {
-      lower(*check, record, lowered.size());
-      lowered.push_back({*check->attr(AttrName::message)->as<std::string>(), check->loc});
-      check->erase();
-    }
+  if (checks.empty()) return lowered;
+  const Value record = entry.body().add_arg(Type::tile(Type::pointer(Type::element(Elem::I32)), {}));
+  for (Operation* check : checks) {
+    lower(*check, record, lowered.size());
+    lowered.push_back({*check->attr(AttrName::message)->as<std::string>(), check->loc});
+    check->erase();
   }
   return lowered;
 }

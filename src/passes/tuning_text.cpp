@@ -1,4 +1,5 @@
-// One table of the words; reading and writing both follow it.
+// Tables of the words, of which those that switch something off are in passes.def; reading and writing both follow
+// them.
 #include "tessera/passes/tuning_text.hpp"
 
 #include <algorithm>
@@ -24,9 +25,10 @@ struct SwitchKey {
   const char* name;
   bool Tuning::*member;
 };
-constexpr SwitchKey kSwitches[] = {{"split", &Tuning::split_loops},  {"pipeline", &Tuning::pipeline_mma},
-                                   {"order", &Tuning::order_blocks}, {"unmask", &Tuning::unmask},
-                                   {"hints", &Tuning::choose_hints}, {"early", &Tuning::early_reads}};
+constexpr SwitchKey kSwitches[] = {
+#define TESSERA_SWITCH(word, member) {#word, &Tuning::member},
+#include "passes/passes.def"
+};
 constexpr std::string_view kOverlap = "overlap";
 constexpr int kOverlaps = 4;  // of Overlap
 struct PathKey {

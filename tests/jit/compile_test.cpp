@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "jit/pipeline.hpp"
+#include "tessera/analysis/facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
@@ -104,6 +108,50 @@ TEST(Dump, WritesTheStagesAskedFor) {
     EXPECT_EQ(files(folder, ".tileir"), 1u);
   }
   std::filesystem::remove_all(folder);
+}
+
+/// A kernel as it goes through the passes for a GPU, in the folder.
+void compile_for_hopper() {
+  const auto module = storing(7);
+  analysis::LaunchContract contract;
+  contract.args.resize(module->functions.front()->body().num_args());
+  const auto facts = analysis::Facts::analyze(*module, contract);
+  jit::prepare(*module, facts, 0, {90, 132}, nullptr, jit::Form::Chosen, "storing");
+}
+
+TEST(Dump, WritesTheTextBehindPasses) {
+  const std::string folder = (std::filesystem::temp_directory_path() / "tessera_dump_after_test").string();
+  std::filesystem::remove_all(folder);
+  {
+    const Environment e("after:clean_up,after:hide_zeros", folder);
+    compile_for_hopper();
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    ASSERT_EQ(names.size(), 2u);
+    EXPECT_TRUE(names[0].starts_with("storing-sm_90-") && names[0].ends_with("-clean_up.tileir")) << names[0];
+    EXPECT_TRUE(names[1].ends_with("-hide_zeros.tileir")) << names[1];
+  }
+  {
+    const Environment e("after:all", folder);
+    compile_for_hopper();
+    EXPECT_GT(files(folder, ".tileir"), 12u);
+    std::filesystem::remove_all(folder);
+    setenv("TESSERA_DUMP_FILTER", "other", 1);
+    compile_for_hopper();
+    EXPECT_FALSE(std::filesystem::exists(folder));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Dump, AnUnknownPassIsAnError) {
+  const Environment e("after:tidy", "/proc/nowhere");
+  try {
+    compile_for_hopper();
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("tessera explain --passes lists them"), std::string::npos);
+  }
 }
 
 TEST(Dump, AnUnknownStageIsAnError) {

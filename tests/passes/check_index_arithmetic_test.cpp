@@ -93,14 +93,14 @@ TEST(CheckIndexArithmetic, TheAssemblerAcceptsIt) {
   passes::Target target;
   target.sm = 90;
   passes::optimize(*module, target);
-  EXPECT_EQ(passes::lower_checks(*module).size(), 1u);
+  EXPECT_EQ(passes::lower_checks(*module->functions.front()).size(), 1u);
   EXPECT_GT(jit::make_cubin(*module, "sm_90", "by_loop").code.cubin.size(), 1000u);
 }
 
 TEST(CheckIndexArithmetic, BecomesAMarkInTheRecord) {
   const auto module = checked<&by_product>(2);
   ASSERT_GT(count(*module, ir::Op::Assert), 0u);
-  const auto lowered = passes::lower_checks(*module);
+  const auto lowered = passes::lower_checks(*module->functions.front());
   ir::verify_or_throw(*module);
   ASSERT_FALSE(lowered.empty());
   EXPECT_EQ(lowered[0].message, "index arithmetic overflows i32");

@@ -43,7 +43,7 @@ TEST(LowerChecks, AModuleWithoutChecksIsLeftAsItIs) {
   Builder b(f.body());
   b.create(Op::Return, {}, {});
   const std::string before = ir::print(module);
-  EXPECT_TRUE(passes::lower_checks(module).empty());
+  EXPECT_TRUE(passes::lower_checks(*module.functions.front()).empty());
   EXPECT_EQ(ir::print(module), before);
 }
 
@@ -58,7 +58,7 @@ TEST(LowerChecks, EveryShapeBecomesOneSwap) {
   add_check(b, b.constant_int(Elem::I1, 0, vector), "vector");
   add_check(b, b.constant_int(Elem::I1, 1, matrix), "matrix");
   b.create(Op::Return, {}, {});
-  const auto checks = passes::lower_checks(module);
+  const auto checks = passes::lower_checks(*module.functions.front());
   ir::verify_or_throw(module);
   ASSERT_EQ(checks.size(), 4u);
   EXPECT_EQ(checks[0].message, "scalar");
@@ -84,7 +84,7 @@ TEST(LowerChecks, ChecksInsideRegionsUseTheSameRecord) {
     inner.create(Op::Yield, {}, {});
   }
   b.create(Op::Return, {}, {});
-  const auto checks = passes::lower_checks(module);
+  const auto checks = passes::lower_checks(*module.functions.front());
   ir::verify_or_throw(module);
   ASSERT_EQ(checks.size(), 2u);
   EXPECT_EQ(checks[1].message, "else");

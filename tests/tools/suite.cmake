@@ -21,6 +21,15 @@ set_tests_properties(tools.cache PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION
 add_test(NAME tools.explain COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
 set_tests_properties(tools.explain PROPERTIES LABELS "tools+tileiras"
                      PASS_REGULAR_EXPRESSION "kernel saxpy for sm_90.*conditions.*accesses.*03_saxpy.cpp.*load.*16 bytes at a time.*hints: warps")
+add_test(NAME tools.explain_passes COMMAND tessera_command explain --passes)
+set_tests_properties(tools.explain_passes PROPERTIES LABELS tools
+                     PASS_REGULAR_EXPRESSION " apply_claims .* clean_up .* split_loops .*off with TESSERA_TUNING=split=0.* lower_checks ")
+add_test(NAME tools.explain_after
+         COMMAND tessera_command explain --after clean_up,unmask --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
+set_tests_properties(tools.explain_after PROPERTIES LABELS tools
+                     PASS_REGULAR_EXPRESSION "// saxpy-sm_90-[0-9a-f]+[.]0[0-9]-clean_up.entry @saxpy.*[.][0-9][0-9]-unmask.entry @saxpy")
+add_test(NAME tools.explain_after_unknown COMMAND tessera_command explain --after tidy softmax)
+set_tests_properties(tools.explain_after_unknown PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "there is no pass tidy")
 add_executable(own_bench ${CMAKE_CURRENT_LIST_DIR}/own_bench.cpp)
 target_link_libraries(own_bench PRIVATE tessera_flags tessera::tessera tessera_measure)
 add_test(NAME tools.bench COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/bench.py $<TARGET_FILE:tessera_command>

@@ -15,6 +15,8 @@ namespace tessera::passes {
 void apply_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_t held);
 /// The same for claims about the operations of `module` (Facts::claims_of).
 void apply_claims(ir::Module& module, std::span<const analysis::Claim> claims, std::uint64_t held);
+/// The same for claims about the operations of `entry`, the first of its module, which facts are about.
+void apply_claims(ir::Function& entry, std::span<const analysis::Claim> claims, std::uint64_t held);
 
 /// For GPUs, before the claims are applied: a loop of which no claim that holds says that its step fits its type counts
 /// its iterations instead, which ends where docs/semantics.md says. True if anything changed.

@@ -14,10 +14,10 @@ struct LoweredCheck {
   SourceLocation where;
 };
 
-/// Replaces every `assert` of the module's only entry: where its condition is false, the first word of an error record
+/// Replaces every `assert` of an entry: where its condition is false, the first word of an error record
 /// (four i32) is changed from 0 to the check's number plus one, the others to the block's coordinates plus one, and the
-/// kernel goes on. The record's address becomes the entry's last argument (ptr<i32>). A module without assertions is
+/// kernel goes on. The record's address becomes the entry's last argument (ptr<i32>). An entry without assertions is
 /// left as it is, and the list is empty.
-std::vector<LoweredCheck> lower_checks(ir::Module& module);
+std::vector<LoweredCheck> lower_checks(ir::Function& entry);
 
 }  // namespace tessera::passes

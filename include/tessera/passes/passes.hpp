@@ -1,5 +1,5 @@
-// The passes one by one, in the order in which optimize() runs them. Each leaves a module that verifies; a page in
-// docs/compiler says why and when each fires.
+// The passes one by one; tessera/passes/pipeline.hpp has the order in which they run. Each leaves a module that
+// verifies; a page in docs/compiler says why and when each fires.
 #pragma once
 #include <vector>
 
@@ -46,6 +46,8 @@ bool split_loops(ir::Function&, const Target&);
 /// Issues loads of a loop one iteration ahead: those that move an element or two at a time (rows at odd addresses), or,
 /// with `wide`, all. True if anything changed.
 bool load_ahead(ir::Function&, bool wide = false);
+/// The same for those that Tuning::ahead names, else for those where it pays. True if anything changed.
+bool load_ahead_where_it_pays(ir::Function&, const Tuning&);
 
 /// Cheaper forms of operations that are marked approximate. True if anything changed.
 bool relax_math(ir::Function&);

@@ -1,0 +1,78 @@
+// The pipeline as a table: which passes there are, when each runs, and ways to look in between.
+// docs/compiler/README.md.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tessera/analysis/facts.hpp"
+#include "tessera/ir/operation.hpp"
+#include "tessera/passes/lower_checks.hpp"
+#include "tessera/passes/optimize.hpp"
+#include "tessera/passes/target.hpp"
+#include "tessera/passes/watch_writes.hpp"
+
+namespace tessera::passes {
+
+/// When a pass runs.
+enum class When : std::uint8_t {
+  Always,     ///< for every target, the CPU too
+  Gpu,        ///< for GPUs
+  Unchained,  ///< for GPUs, if unchain_iterations or unchain_parts changed something
+  Checked,    ///< Work::checked
+  Claims,     ///< Work::claims are given; in a module's first entry, which they are about
+  Code,       ///< Work::lower, for GPUs
+};
+/// In words: "GPUs".
+const char* text(When) noexcept;
+
+/// A row of passes.def.
+struct PassInfo {
+  const char* name;         ///< unique
+  When when;                ///< it runs if this holds and its switch is not off
+  const char* switch_word;  ///< of TESSERA_TUNING: "split", with which split=0 leaves the pass out; null: none
+  const char* page;         ///< in docs/compiler, maybe with #section; empty: none
+  const char* doc;          ///< one line
+};
+/// All passes, in the order in which they run.
+std::span<const PassInfo> pass_table() noexcept;
+/// The row of that name; null if there is none.
+const PassInfo* find_pass(std::string_view name) noexcept;
+
+/// Told what the module is behind each pass that ran.
+class PassObserver {
+ public:
+  virtual ~PassObserver() = default;
+  /// `number`: of the row, from 1.
+  virtual void ran(const PassInfo& pass, int number, const ir::Module& module) = 0;
+};
+
+/// What is to be done with a module.
+struct Work {
+  std::optional<std::span<const analysis::Claim>> claims = {};  ///< about the module's own operations
+  std::uint64_t held = 0;                                       ///< obligations that hold
+  bool checked = false;                                         ///< checked mode on a GPU, instead of claims
+  std::span<const WatchedTensor> watched = {};                  ///< of checked mode
+  bool lower = false;                ///< the module is for code generation: checks are lowered
+  std::string_view stop_after = {};  ///< name of the last pass that may run; empty: all
+  PassObserver* observer = nullptr;  ///< may be null
+};
+
+/// What a run of the passes gives.
+struct Passed {
+  Choices choices;
+  std::vector<int> watched_bytes;    ///< watch_writes(): one for each of Work::watched
+  std::vector<LoweredCheck> checks;  ///< lower_checks()
+};
+
+/// Runs the passes on every entry of `module`. `tuning` null: defaults. Where verify_passes() says so, the module is
+/// verified behind each pass; what does not verify is an InternalError that names the pass, the kernel and the
+/// operation. Throws CompileError if an override is out of range or no pass is called `stop_after`.
+Passed run_passes(ir::Module& module, const Target& target, const Tuning* tuning, const Work& work);
+
+/// True if TESSERA_VERIFY is 1, or not set in a build with assertions (without NDEBUG).
+bool verify_passes();
+
+}  // namespace tessera::passes

@@ -1,0 +1,27 @@
+// The rows of passes.def as the pipeline runs them. Private to the layer: tests run rows of their own.
+#pragma once
+#include "tessera/passes/pipeline.hpp"
+
+namespace tessera::passes {
+
+/// One entry on its way through the passes.
+struct Run {
+  ir::Function& f;
+  const Target& target;
+  const Tuning& tuning;
+  const Work& work;
+  Passed& made;
+  bool first = true;       ///< the first entry of its module
+  bool unchained = false;  ///< loads wait for less than before: what orders and cleans up runs again
+};
+
+struct Row {
+  PassInfo info;
+  void (*run)(Run&);
+  bool Tuning::*on = nullptr;  ///< null: it cannot be switched off
+};
+
+Passed run_rows(std::span<const Row> rows, ir::Module& module, const Target& target, const Tuning& tuning,
+                const Work& work);
+
+}  // namespace tessera::passes

@@ -12,7 +12,8 @@ die() {
 # The options of a script are documented in the comment block at its top: everything from line 2 to the first other line.
 usage() { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$1"; }
 
-# need <package> <probe>...: remembers the package unless all probes are there: a command, a header (x.h), a Python module (py:x).
+# need <package> <probe>...: remembers the package unless all probes are there: a command, a header (x.h), a Python module (py:x), a file
+# (by its path).
 missing=()
 has_header() {
   local found
@@ -28,6 +29,7 @@ need() {
     case $probe in
       *.h) has_header "$probe" ;;
       py:*) python3 -c "import ${probe#py:}" ;;
+      /*) [ -e "$probe" ] ;;
       *) command -v "$probe" ;;
     esac >/dev/null 2>&1 || { missing+=("$package"); return; }
   done
@@ -41,6 +43,12 @@ need_to_build() {
   need git git
   need python3 python3
   need libpng-dev png.h
+}
+
+# libFuzzer and its sanitizers, for clang $1.
+need_to_fuzz() {
+  need "clang-$1" "clang++-$1"
+  need "libclang-rt-$1-dev" "/usr/lib/llvm-$1/lib/clang/$1/lib/linux/libclang_rt.fuzzer-$(uname -m).a"
 }
 
 # Installs what `need` found missing; without apt-get, rights or network it says what to do instead.

@@ -6,8 +6,9 @@
 # Missing Debian or Ubuntu packages are installed first (with sudo unless run as root). Each step builds in build/<step>.
 #
 #   --full          all that CI runs: also clang with its typestate checks, the address, undefined-behaviour and thread
-#                   sanitizers, clang-tidy and clang-query, and NVIDIA's assembler over every kernel (fetched from PyPI)
-#   --only STEPS    only the named steps: dev, clang, asan, tsan, lint (comma-separated)
+#                   sanitizers, some seconds of fuzzing each input, clang-tidy and clang-query, and NVIDIA's assembler over every
+#                   kernel (fetched from PyPI)
+#   --only STEPS    only the named steps: dev, clang, asan, tsan, fuzz, lint (comma-separated)
 #   --jobs N        compiles and tests at a time (default: the processors, as memory allows)
 #   --filter REGEX  runs only the tests whose names match
 #   --no-install    installs nothing and says what is missing
@@ -19,7 +20,7 @@ set -uo pipefail
 steps=dev jobs='' filter='.' full=no
 while [ $# -gt 0 ]; do
   case $1 in
-    --full) full=yes steps=dev,clang,asan,tsan,lint ;;
+    --full) full=yes steps=dev,clang,asan,tsan,fuzz,lint ;;
     --only) steps=${2:?--only needs a list of steps}; shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     --filter) filter=${2:?--filter needs a regular expression}; shift ;;
@@ -31,7 +32,7 @@ while [ $# -gt 0 ]; do
 done
 wanted() { [[ ,$steps, == *,$1,* ]]; }
 for step in ${steps//,/ }; do
-  [[ $step =~ ^(dev|clang|asan|tsan|lint)$ ]] || die "unknown step $step; there are dev, clang, asan, tsan and lint"
+  [[ $step =~ ^(dev|clang|asan|tsan|fuzz|lint)$ ]] || die "unknown step $step; there are dev, clang, asan, tsan, fuzz and lint"
 done
 cd "$root" || exit 1
 
@@ -40,6 +41,7 @@ need libgtest-dev gtest/gtest.h
 need libgmock-dev gmock/gmock.h
 clang=$(clang_version)
 if wanted clang || wanted lint; then need "clang-$clang" "clang++-$clang"; fi
+if wanted fuzz; then need_to_fuzz "$clang"; fi
 if wanted lint; then
   need "clang-tidy-$clang" "clang-tidy-$clang"
   need "clang-tools-$clang" "clang-query-$clang"
@@ -91,6 +93,17 @@ do_step() {
   fi
 }
 
+do_fuzz() {
+  local start=$SECONDS
+  wanted fuzz || return 0
+  say "fuzzing every input (build/clang, $jobs jobs)"
+  if scripts/fuzz.sh --seconds 2 --jobs "$jobs"; then
+    record fuzz ok $((SECONDS - start)) ''
+  else
+    record fuzz FAILED $((SECONDS - start)) 'see above; scripts/fuzz.sh says what to do with a finding'
+  fi
+}
+
 do_lint() {
   local start=$SECONDS
   wanted lint || return 0
@@ -123,6 +136,7 @@ do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"}
 do_step clang "clang $clang with its typestate checks" "-LE structure|consumer|tileiras|reject" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 do_step asan "address and undefined-behaviour sanitizers" "-LE structure|consumer|reject|tileiras" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
 TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency" -DTESSERA_BUILD_GPU_TESTS=OFF
+do_fuzz
 do_lint
 
 say "summary"

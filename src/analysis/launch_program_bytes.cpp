@@ -69,7 +69,8 @@ bool LaunchProgram::can_run() const noexcept {
     if (s.code > Code::Other || s.kind > ExprKind::Max || place_of(s) < place) return false;
     place = place_of(s);
     const bool shifts = s.code == Code::ShiftDown || s.code == Code::ShiftUp;
-    if (s.bits > (shifts ? 63 : 64) || (s.code == Code::Slot && s.bits == 0)) return false;
+    if (s.bits > (shifts ? 62 : 64) || (s.code == Code::Slot && s.bits == 0)) return false;
+    if (shifts && s.value != std::int64_t{1} << s.bits) return false;  // rounding up adds value - 1
     if (place == 3 && (s.a >= i || (s.code == Code::Other && s.b >= i))) return false;
   }
   TestKind kind = TestKind::LessEqual;

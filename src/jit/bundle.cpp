@@ -9,6 +9,7 @@
 //                       the entries, each a file of the disk cache (cache_file.hpp) under its key
 #include "tessera/jit/bundle.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,6 +41,11 @@ struct Handle {
   bool close() noexcept {
     std::FILE* old = std::exchange(file, nullptr);
     return old == nullptr || std::fclose(old) == 0;
+  }
+  /// Bytes; 0 if that cannot be found out.
+  std::uint64_t size() const noexcept {
+    struct stat info {};
+    return fstat(fileno(file), &info) == 0 && info.st_size > 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
   }
   bool read(std::uint64_t offset, std::span<std::byte> into) const noexcept {
     return std::fseek(file, static_cast<long>(offset), SEEK_SET) == 0 &&
@@ -98,6 +104,8 @@ Bundle::Bundle(const std::string& path) : path_(path) {
   if (get(&head[8], 4) != kVersion) refuse(path, "is of another version of Tessera");
   const std::uint64_t count = get(&head[12], 4);
   if (count > kMostEntries) refuse(path, "is damaged");
+  // Nothing is allocated for what the file does not hold.
+  if (file.size() < kHeader + count * kRow + kChecksum) refuse(path, "is cut short");
   std::vector<std::byte> table(count * kRow + kChecksum);
   if (!file.read(kHeader, table)) refuse(path, "is cut short");
   const Digest checksum = Sha256().add(head).add(std::span(table).first(count * kRow)).finish();
@@ -115,8 +123,8 @@ Bundle::Bundle(const std::string& path) : path_(path) {
 
 CachedCubin Bundle::read(const Entry& entry) const {
   const Handle file(std::fopen(path_.c_str(), "rb"));
-  constexpr std::uint64_t kMostBytes = 1ull << 30;
-  if (!file.file || entry.bytes > kMostBytes) refuse(path_, "cannot be read any more");
+  if (!file.file) refuse(path_, "cannot be read any more");
+  if (entry.offset > file.size() || entry.bytes > file.size() - entry.offset) refuse(path_, "is cut short");
   std::vector<std::byte> bytes(entry.bytes);
   if (!file.read(entry.offset, bytes)) refuse(path_, "is cut short");
   auto code = read_cache_file(std::move(bytes), &entry.key);

@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kCubin = "TSRCUBIN", kNote = "TSRNOTES";
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kHeader = 56, kChecksum = sizeof(Digest);
+constexpr std::uint64_t kMostMicroseconds = 365 * 86400 * std::uint64_t{1000000};  // of compiling one kernel
 
 std::vector<std::byte> description(const CachedCubin& code) {
   BytesOut out;
@@ -80,8 +81,9 @@ std::optional<CachedCubin> read_cache_file(std::vector<std::byte> file, const Ca
   CachedCubin code;
   for (std::string* field : {&code.label, &code.gpu, &code.assembler, &code.warnings}) *field = text.text();
   code.register_pressure = text.number<std::uint8_t>() != 0;
-  code.seconds = static_cast<double>(text.number<std::uint64_t>()) * 1e-6;
-  if (!text.ended_well()) return std::nullopt;
+  const auto microseconds = text.number<std::uint64_t>();
+  code.seconds = static_cast<double>(microseconds) * 1e-6;
+  if (!text.ended_well() || microseconds > kMostMicroseconds) return std::nullopt;
   code.cubin = keep(std::move(file), parts->contents);
   return code;
 }

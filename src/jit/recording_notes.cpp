@@ -3,94 +3,12 @@
 // share it.
 #include "jit/recording_notes.hpp"
 
-#include <algorithm>
-#include <array>
-#include <mutex>
-#include <unordered_set>
-
+#include "jit/code_note.hpp"
 #include "jit/cuda_work.hpp"
 #include "jit/recording_key.hpp"
-#include "tessera/base/bytes.hpp"
 #include "tessera/jit/cubin.hpp"
-#include "tessera/runtime/cuda.hpp"
 
 namespace tessera::jit {
-namespace {
-
-/// Texts of source locations live as long as the process.
-const char* interned(std::string text) {
-  static std::mutex mutex;
-  static auto* const all = new std::unordered_set<std::string>;
-  const std::lock_guard lock(mutex);
-  return all->insert(std::move(text)).first->c_str();
-}
-
-std::vector<std::byte> write(const CodeShape& shape, const CacheKey& cubin) {
-  BytesOut out;
-  out.bytes(cubin);
-  out.bytes(shape.identity);
-  out.text(shape.entry);
-  out.number(static_cast<std::uint32_t>(shape.num_args));
-  out.number(static_cast<std::uint32_t>(shape.starts_early));
-  out.number(static_cast<std::uint32_t>(shape.form));
-  out.number(static_cast<std::uint32_t>(shape.launch_word));
-  out.number(static_cast<std::uint32_t>(shape.early_reads.size()));
-  for (const int argument : shape.early_reads) out.number(static_cast<std::uint32_t>(argument));
-  out.number(shape.persistent_blocks);
-  out.number(static_cast<std::uint32_t>(shape.checks.size()));
-  for (const passes::LoweredCheck& check : shape.checks) {
-    out.text(check.message);
-    out.text(check.where.file);
-    out.text(check.where.function);
-    out.number(check.where.line);
-    out.number(check.where.column);
-  }
-  return out.take();
-}
-
-bool read(BytesIn& in, std::array<std::byte, 32>& digest) {
-  const auto bytes = in.bytes(digest.size());
-  std::copy(bytes.begin(), bytes.end(), digest.begin());
-  return in.good();
-}
-
-/// A checksum says that a note is as it was written, not that it was written by us: a launch must survive what it says.
-bool can_be(const CodeShape& shape) {
-  constexpr std::uint64_t kMostBlocks = 0x7FFFFFFF;  // of a grid along x
-  const auto is_argument = [&](int n) { return n >= 0 && n < shape.num_args; };
-  if (shape.early_reads.size() > runtime::cuda::kMostEarlyReads || (!shape.launch_word && !shape.early_reads.empty()) ||
-      !std::all_of(shape.early_reads.begin(), shape.early_reads.end(), is_argument))
-    return false;
-  return !shape.entry.empty() && shape.num_args >= 0 && shape.num_args <= runtime::cuda::kMaxArguments &&
-         shape.persistent_blocks >= 1 && shape.persistent_blocks <= kMostBlocks;
-}
-
-bool read(std::span<const std::byte> note, CodeShape& shape, CacheKey& cubin) {
-  BytesIn in(note);
-  if (!read(in, cubin) || !read(in, shape.identity)) return false;
-  shape.entry = in.text();
-  shape.num_args = static_cast<int>(in.number<std::uint32_t>());
-  shape.starts_early = in.number<std::uint32_t>() != 0;
-  const auto form = in.number<std::uint32_t>();
-  if (form > static_cast<std::uint32_t>(Form::Bare)) return false;
-  shape.form = static_cast<Form>(form);
-  shape.launch_word = in.number<std::uint32_t>() != 0;
-  for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left)
-    shape.early_reads.push_back(static_cast<int>(in.number<std::uint32_t>()));
-  shape.persistent_blocks = in.number<std::uint64_t>();
-  for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left) {
-    passes::LoweredCheck check;
-    check.message = in.text();
-    check.where.file = interned(in.text());
-    check.where.function = interned(in.text());
-    check.where.line = in.number<std::uint32_t>();
-    check.where.column = in.number<std::uint32_t>();
-    shape.checks.push_back(std::move(check));
-  }
-  return in.ended_well() && can_be(shape);
-}
-
-}  // namespace
 
 std::optional<RecordingNotes> RecordingNotes::of(const ir::Module& recording, const analysis::LaunchContract& contract,
                                                  std::span<const std::byte> build) {
@@ -129,7 +47,7 @@ std::optional<RecordingNotes::Known> RecordingNotes::code(std::uint64_t held, co
   const auto note = key ? cache->find_note(*key) : std::nullopt;
   Known known;
   CacheKey cubin;
-  if (!note || !read(*note, known.shape, cubin)) return std::nullopt;
+  if (!note || !read_code_note(*note, known.shape, cubin)) return std::nullopt;
   auto found = cache->find(cubin);
   if (!found) return std::nullopt;
   known.code = std::move(*found);
@@ -139,7 +57,8 @@ std::optional<RecordingNotes::Known> RecordingNotes::code(std::uint64_t held, co
 void RecordingNotes::keep(std::uint64_t held, const passes::Target& gpu, const std::string& hints,
                           const CodeShape& shape, const CacheKey& cubin) const {
   const auto cache = DiskCache::of_user();
-  if (const auto key = cache ? code_key(held, gpu, hints) : std::nullopt) cache->store_note(*key, write(shape, cubin));
+  if (const auto key = cache ? code_key(held, gpu, hints) : std::nullopt)
+    cache->store_note(*key, write_code_note(shape, cubin));
 }
 
 }  // namespace tessera::jit

@@ -3,6 +3,7 @@
 
 #include "analysis/random_launch.hpp"
 #include "tessera/analysis/facts.hpp"
+#include "tessera/base/bytes.hpp"
 
 namespace tessera::test {
 namespace {
@@ -63,6 +64,37 @@ TEST(LaunchConditions, DamagedBytesAreRefusedOrHarmless) {
   std::vector<std::byte> longer = good;
   longer.push_back(std::byte{0});
   EXPECT_FALSE(LaunchConditions::read(longer).has_value());
+}
+
+/// One obligation: an argument, divided by 8 and rounded up, is a multiple of 8.
+std::vector<std::byte> rounding_up(std::uint8_t shift, std::int64_t divisor) {
+  BytesOut out;
+  const auto step = [&](std::uint8_t code, std::uint8_t bits, std::int64_t value) {
+    for (const std::uint8_t field : {code, std::uint8_t{0}, bits, std::uint8_t{1}}) out.number(field);
+    out.number(std::uint32_t{0});  // both registers
+    out.number(value);
+  };
+  out.number(std::uint32_t{2});
+  step(1, 64, 0);                // the slot
+  step(5, shift, divisor);       // ShiftUp
+  out.number(std::uint32_t{1});  // tests
+  out.number(std::uint8_t{1});   // Aligned
+  out.number(std::uint32_t{1});  // of register 1
+  out.number(std::uint64_t{8});
+  out.number(std::uint32_t{1});  // obligations
+  for (const std::uint64_t word : {1, 0, 0}) out.number(word);
+  out.number(std::uint32_t{1});
+  return out.take();
+}
+
+TEST(LaunchConditions, ARoundingDivisionMustBeByThePowerOfTwoOfItsShift) {
+  const auto good = LaunchConditions::read(rounding_up(3, 8));
+  ASSERT_TRUE(good.has_value());
+  EXPECT_EQ(good->evaluate(std::vector<std::uint64_t>{57}), 1u);
+  EXPECT_EQ(good->evaluate(std::vector<std::uint64_t>{65}), 0u);
+  EXPECT_FALSE(LaunchConditions::read(rounding_up(3, INT64_MIN)).has_value()) << "the sum would overflow";
+  EXPECT_FALSE(LaunchConditions::read(rounding_up(3, 16)).has_value());
+  EXPECT_FALSE(LaunchConditions::read(rounding_up(63, INT64_MIN)).has_value());
 }
 
 }  // namespace

@@ -135,6 +135,9 @@ TEST_F(DiskCacheTest, ForeignFilesAreNotBelieved) {
     bytes.insert(bytes.end(), checksum.begin(), checksum.end());
     EXPECT_FALSE(read_cache_file(bytes, &k).has_value()) << "field at " << at;
   }
+  CachedCubin slow = code(3);
+  slow.seconds = 1e12;
+  EXPECT_FALSE(read_cache_file(write_cache_file(k, slow), &k).has_value()) << "compiled for thousands of years";
   EXPECT_TRUE(read_cache_file(write_cache_file(k, code(3)), &k).has_value());
   fs::create_symlink(file_of(key(1)), file_of(key(4)));
   EXPECT_FALSE(c.find(key(4)).has_value()) << "a link";

@@ -41,7 +41,7 @@ SourceLocation parse_location(std::string_view text) {
   if (!take_number(text, line)) std::swap(line, column);
   while (text.starts_with('"')) text.remove_prefix(1);
   while (text.ends_with('"')) text.remove_suffix(1);
-  if (text.empty() || line == 0) return {};
+  if (text.empty() || line == 0 || text.find('\0') != std::string_view::npos) return {};
   where.file = interned(text);
   where.line = line;
   where.column = column;

@@ -1,0 +1,60 @@
+# Fuzzing. Every build runs each target on its seeds and on their neighbours (fuzz_seeds); `ninja fuzzers`, with
+# -DTESSERA_BUILD_FUZZERS=ON and clang, makes the programs that scripts/fuzz.sh runs.
+set(fuzz ${PROJECT_SOURCE_DIR}/tests/fuzz)
+file(STRINGS ${fuzz}/targets.def fuzz_rows REGEX "^TESSERA_FUZZ\\(")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${fuzz}/targets.def)
+set(fuzz_names)
+foreach(row IN LISTS fuzz_rows)
+  string(REGEX REPLACE "^TESSERA_FUZZ\\(([a-z_]+),.*" "\\1" name "${row}")
+  list(APPEND fuzz_names ${name})
+endforeach()
+
+file(GLOB fuzz_sources CONFIGURE_DEPENDS ${fuzz}/*.cpp)
+list(FILTER fuzz_sources EXCLUDE REGEX "_main\\.cpp$")
+
+add_executable(fuzz_seeds ${fuzz_sources} ${fuzz}/seeds_main.cpp)
+target_link_libraries(fuzz_seeds PRIVATE tessera_flags tessera::tessera)
+target_include_directories(fuzz_seeds PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+foreach(name IN LISTS fuzz_names)
+  add_test(NAME fuzz.${name} COMMAND fuzz_seeds ${name} ${fuzz}/seeds/${name})
+  set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz)
+endforeach()
+
+if(NOT TESSERA_BUILD_FUZZERS)
+  return()
+endif()
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "TESSERA_BUILD_FUZZERS needs clang (libFuzzer is part of it): -DCMAKE_CXX_COMPILER=clang++-16")
+endif()
+
+# What is fuzzed is compiled once more, with the sanitizers and for coverage; the rest of the library is the build's own. Of
+# two definitions the first is linked, and a library's object is taken only for what is not defined yet.
+file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.cpp)
+foreach(file IN ITEMS
+        analysis/launch_program analysis/launch_program_bytes analysis/facts
+        codegen/tileiras/messages codegen/tileiras/find codegen/tileiras/files
+        host/array_text host/borrow host/call_text host/collecting host/convert host/create host/dlpack host/layout host/npy
+        host/npy_format host/op host/op_memory host/operand host/transfer
+        jit/bundle jit/cache_file jit/code_note jit/collect jit/cubin_resources jit/disk_cache jit/hint_space jit/pipeline
+        jit/sha256 jit/tuning_file jit/tuning_journal jit/tuning_record
+        passes/tuning_text
+        runtime/device runtime/foreign_memory runtime/lease runtime/storage)
+  list(APPEND fuzzed ${PROJECT_SOURCE_DIR}/src/${file}.cpp)
+endforeach()
+set(checks -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+add_library(fuzzed STATIC EXCLUDE_FROM_ALL ${fuzzed})
+add_executable(fuzzer EXCLUDE_FROM_ALL ${fuzz_sources} ${fuzz}/libfuzzer_main.cpp)
+foreach(target IN ITEMS fuzzed fuzzer)
+  target_compile_options(${target} PRIVATE ${checks} -fsanitize=fuzzer-no-link)
+  target_link_libraries(${target} PRIVATE tessera_flags)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+endforeach()
+target_compile_definitions(fuzzed PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")
+target_link_options(fuzzer PRIVATE ${checks} -fsanitize=fuzzer)
+target_link_libraries(fuzzer PRIVATE fuzzed tessera::tessera)
+# One program, started by the names of its targets.
+set(links)
+foreach(name IN LISTS fuzz_names)
+  list(APPEND links COMMAND ${CMAKE_COMMAND} -E create_symlink fuzzer fuzz_${name})
+endforeach()
+add_custom_target(fuzzers ${links} WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} DEPENDS fuzzer)

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tessera/analysis/access.hpp"
+
 namespace tessera::analysis {
 
 using ir::Op;
@@ -35,12 +37,6 @@ Moved moved(Value x, const Divisibility& known) {
   return m;
 }
 
-Value tensor_of(const Operation& access) {
-  if (access.op() != Op::LoadViewTko && access.op() != Op::StoreViewTko) return {};
-  const Operation* view = access.single("view").def();
-  return view && view->op() == Op::MakePartitionView ? view->operand(0) : Value();
-}
-
 }  // namespace
 
 bool never_equal(Value x, Value y, const Divisibility& known) {
@@ -53,20 +49,20 @@ bool never_equal(Value x, Value y, const Divisibility& known) {
   return m.base == n.base && ((m.offset - n.offset) & mask(width)) != 0;
 }
 
-bool disjoint(const Operation& a, const Operation& b, const Divisibility& known) {
-  const Value tensor = tensor_of(a);
-  if (!tensor || tensor != tensor_of(b)) return false;
-  const ir::Type x = a.single("view").type(), y = b.single("view").type();
-  if (!std::equal(x.tile_shape().begin(), x.tile_shape().end(), y.tile_shape().begin(), y.tile_shape().end()) ||
-      !std::equal(x.dim_map().begin(), x.dim_map().end(), y.dim_map().begin(), y.dim_map().end()))
-    return false;
-  const std::vector<Value> i = a.group("index"), k = b.group("index");
+bool disjoint(const Operation& op, const Operation& other, const Divisibility& known) {
+  const auto a = view_access_of(op), b = view_access_of(other);
+  if (!a || !b) return false;
+  const Operation *of_a = a->view.def(), *of_b = b->view.def();
+  if (!of_a || !of_b || of_a->op() != Op::MakePartitionView || of_b->op() != Op::MakePartitionView) return false;
+  const ir::Type view = a->view.type();
+  if (of_a->operand(0) != of_b->operand(0) || !same_tiles(view, b->view.type())) return false;
   int apart = 0;
-  for (std::size_t axis = 0; axis < i.size(); ++axis) {
-    if (i[axis] == k[axis] && x.tile_shape()[axis] == 1) continue;
+  for (std::size_t axis = 0; axis < a->index.size(); ++axis) {
+    const Value i = a->index[axis], k = b->index[axis];
+    if (i == k && view.tile_shape()[axis] == 1) continue;
     // The line goes along this axis, in steps that are not 0.
-    const std::int64_t stride = x.tensor().strides()[static_cast<std::size_t>(x.dim_map()[axis])];
-    if (stride == ir::kDynamic || stride == 0 || !never_equal(i[axis], k[axis], known)) return false;
+    const std::int64_t stride = view.tensor().strides()[static_cast<std::size_t>(view.dim_map()[axis])];
+    if (stride == ir::kDynamic || stride == 0 || !never_equal(i, k, known)) return false;
     ++apart;
   }
   return apart == 1;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "analysis/collector.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 
 namespace tessera::analysis {
 
@@ -21,9 +22,7 @@ Collector::Collector(const LaunchContract& contract, ConditionPool& conditions)
     : Dataflow(contract, conditions), contract_(&contract), conditions_(&conditions), samples_(contract) {}
 
 std::vector<FoundClaim> Collector::collect(const ir::Function& function) {
-  ir::walk(function.body(), [&](const ir::Operation& op) {
-    has_products_ = has_products_ || op.op() == Op::MmaF || op.op() == Op::MmaI || op.op() == Op::MmaFScaled;
-  });
+  ir::walk(function.body(), [&](const ir::Operation& op) { has_products_ = has_products_ || is_product(op); });
   run(function);
   claim_arguments(function);
   return std::move(found_);
@@ -38,20 +37,16 @@ void Collector::visit(ir::Operation& op) {
     case Op::If:
     case Op::Select:
     case Op::Assert: want(op.operand(0), op); break;
-    case Op::LoadPtrTko:
-    case Op::StorePtrTko:
-    case Op::AtomicRMWTko:
-    case Op::AtomicCASTko:
-      if (const ir::Value mask = op.single("mask")) want(mask, op);
-      break;
     case Op::DivI:
     case Op::RemI: want_division(op); break;
     case Op::For: want_step(op); break;
-    case Op::LoadViewTko:
-    case Op::StoreViewTko: want_inbounds(op); break;
     case Op::MakePartitionView: note_partition(op); break;
     default: break;
   }
+  const auto access = access_of(op);
+  if (!access) return;
+  if (access->mask) want(access->mask, op);
+  if (access->through_view()) want_inbounds(op, *access);
 }
 
 /// [index * step, index * step + tile) lies inside the tensor.
@@ -73,22 +68,21 @@ Conditions Collector::inside(ir::Value index, ir::Value tensor_view, std::size_t
   return conditions_->both(best, m.ge(at.lo, 0));
 }
 
-void Collector::want_inbounds(ir::Operation& access) {
-  const ir::Value view = access.single("view");
+void Collector::want_inbounds(ir::Operation& op, const Access& access) {
+  const ir::Value view = access.view;
   const ir::Type type = view.type();
   if (type.kind() == ir::TypeKind::GatherScatterView || view.def() == nullptr) return;
   const auto tile = type.tile_shape();
   const auto steps = type.kind() == ir::TypeKind::StridedView ? type.traversal_strides() : tile;
   const auto map = type.dim_map();
-  const std::vector<ir::Value> index = access.group("index");
   for (std::size_t i = 0; i < tile.size(); ++i) {
     FoundClaim f;
     f.claim.kind = ClaimKind::Inbounds;
-    f.claim.op = &access;
+    f.claim.op = &op;
     f.claim.index = static_cast<int>(i);
     f.use = ObligationUse::Inbounds;
-    f.when = inside(index[i], view.def()->operand(0), static_cast<std::size_t>(map[i]), steps[i], tile[i]);
-    f.where = access.loc;
+    f.when = inside(access.index[i], view.def()->operand(0), static_cast<std::size_t>(map[i]), steps[i], tile[i]);
+    f.where = op.loc;
     found_.push_back(f);
   }
 }
@@ -101,15 +95,11 @@ std::vector<int> extent_args(const ir::Operation& make_view) {
   const ir::Type type = make_view.result().type();
   const ir::Operation* tensor = make_view.operand(0).def();
   if (tensor == nullptr || tensor->op() != Op::MakeTensorView) return {};
-  std::size_t dynamic = 1;  // after the base
   std::vector<int> of_tensor, of_tile;
-  const ir::Type viewed = type.tensor();  // named: g++ 13 warns of references into a temporary
-  for (const std::int64_t extent : viewed.shape()) {
-    of_tensor.push_back(-1);
-    if (extent != ir::kDynamic) continue;
-    const ir::Value v = tensor->operand(dynamic++);
-    if (v.argument_block() != nullptr && v.argument_block()->parent() == nullptr)
-      of_tensor.back() = static_cast<int>(v.index());
+  for (const TensorAxis& axis : axes_of(*tensor)) {
+    const ir::Value v = axis.extent.value;
+    const bool argument = v && v.argument_block() != nullptr && v.argument_block()->parent() == nullptr;
+    of_tensor.push_back(argument ? static_cast<int>(v.index()) : -1);
   }
   for (const std::int64_t axis : type.dim_map()) of_tile.push_back(of_tensor[static_cast<std::size_t>(axis)]);
   return of_tile;
@@ -141,9 +131,8 @@ void Collector::note_partition(const ir::Operation& make_view) {
     if (axis.first < 0 || axis.second <= 1) continue;
     add(divisors_, axis);
     for (const ir::OpOperand* use = make_view.result().first_use(); use != nullptr; use = use->next) {
-      const ir::Operation& access = *use->owner;
-      if (access.op() != Op::LoadViewTko && access.op() != Op::StoreViewTko) continue;
-      add(is_the_blocks(access.group("index")[i]) ? taken_once_ : walked_, axis);
+      if (const auto access = view_access_of(*use->owner))
+        add(is_the_blocks(access->index[i]) ? taken_once_ : walked_, axis);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/dataflow.hpp"
+#include "tessera/analysis/access.hpp"
 #include "tessera/analysis/facts.hpp"
 
 namespace tessera::analysis {
@@ -53,7 +54,7 @@ class Collector final : public Dataflow {
   void want_step(ir::Operation& loop);
 
   // collect_access.cpp
-  void want_inbounds(ir::Operation& access);
+  void want_inbounds(ir::Operation& op, const Access& access);
   Conditions inside(ir::Value index, ir::Value tensor_view, std::size_t axis, std::int64_t step, std::int64_t tile);
   bool is_the_blocks(ir::Value v);
   void note_partition(const ir::Operation& make_view);

@@ -3,6 +3,9 @@
 
 #include <unordered_set>
 
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/values.hpp"
+
 namespace tessera::analysis {
 namespace {
 
@@ -22,11 +25,10 @@ class Slice {
 
  private:
   void start_from(const ir::Operation& op) {
-    if (!op.info().has(ir::traits::Read | ir::traits::Write) && op.op() != Op::MakeTensorView) return;
-    for (const char* name : {"index", "source", "destination", "pointers"}) {
-      if (op.info().operand_group(name) < 0) continue;
-      for (const ir::Value v : op.group(name)) work_.push_back(v);
-    }
+    const auto access = access_of(op);
+    if (!access) return;
+    work_.insert(work_.end(), access->index.begin(), access->index.end());
+    if (access->pointers) work_.push_back(access->pointers);
   }
 
   void follow(ir::Value v) {
@@ -62,10 +64,9 @@ class Slice {
   void follow_argument(ir::Value v) {
     const ir::Operation* loop = v.argument_block()->parent();
     if (loop == nullptr || (loop->op() != Op::For && loop->op() != Op::Loop)) return;
-    const bool counted = loop->op() == Op::For;  // bounds and step come before the carried values, the counter as well
-    if (counted && v.index() == 0) return;
-    const std::size_t carried = v.index() - (counted ? 1 : 0);
-    work_.push_back(loop->operand(carried + (counted ? 3 : 0)));
+    if (v.index() < first_carried_arg(*loop)) return;
+    const std::size_t carried = v.index() - first_carried_arg(*loop);
+    work_.push_back(loop->operand(first_carried_operand(*loop) + carried));
     follow_terminator(*v.argument_block(), carried);
   }
   void follow_terminator(const ir::Block& region, std::size_t i) {

@@ -4,6 +4,7 @@
 
 #include "analysis/dataflow.hpp"
 #include "analysis/interval.hpp"
+#include "tessera/analysis/access.hpp"
 #include "tessera/ir/semantics.hpp"
 
 namespace tessera::analysis {
@@ -56,13 +57,11 @@ IntRange Dataflow::assumed(const ir::Operation& op) {
 }
 
 IntRange Dataflow::extent(ir::Value tensor_view, std::size_t axis) {
-  const auto shape = tensor_view.type().shape();
-  if (shape[axis] != ir::kDynamic) return math_.between(shape[axis], shape[axis], 64);
+  const std::int64_t fixed = tensor_view.type().shape()[axis];
+  if (fixed != ir::kDynamic) return math_.between(fixed, fixed, 64);
   const ir::Operation* make = tensor_view.def();
   if (make == nullptr || make->op() != Op::MakeTensorView) return math_.unknown(64);
-  std::size_t number = 1;  // after the base
-  for (std::size_t i = 0; i < axis; ++i) number += shape[i] == ir::kDynamic ? 1 : 0;
-  return math_.resized(range(make->operand(number)), 64, false);
+  return math_.resized(range(axes_of(*make)[axis].extent.value), 64, false);
 }
 
 std::optional<IntRange> Dataflow::transfer(const ir::Operation& op, std::size_t result) {

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/jit/plain_form.hpp"
@@ -70,27 +71,16 @@ struct AccessText {
   std::string tile, path, bounds;
 };
 
-/// Of an access to memory; an empty verb for other operations.
-AccessText describe(const ir::Operation& op) {
-  const auto pointer_path = [&](const char* verb, ir::Type tile) {
-    const bool masked = static_cast<bool>(op.single("mask"));
-    return AccessText{verb, tile.str(), "pointers", masked ? "masked" : "no mask"};
-  };
-  const auto view_path = [&](const char* verb, ir::Type tile) {
-    const std::string latency = hint(op, "latency");
-    std::string path = hint(op, "allow_tma") == "false" ? "view, plain" : "view, tensor copies where possible";
-    if (!latency.empty()) path += concat(", latency ", latency);
-    return AccessText{verb, tile.str(), std::move(path), inbounds(op)};
-  };
-  switch (op.op()) {
-    case Op::LoadPtrTko: return pointer_path("load", op.result(0).type());
-    case Op::StorePtrTko: return pointer_path("store", op.single("value").type());
-    case Op::LoadViewTko: return view_path("load", op.result(0).type());
-    case Op::StoreViewTko: return view_path("store", op.single("tile").type());
-    case Op::AtomicRMWTko: return pointer_path("atomic", op.result(0).type());
-    case Op::AtomicRedViewTko: return {"atomic", op.single("value").type().str(), "view", "clipped"};
-    default: return {"", "", "", ""};
-  }
+AccessText describe(const analysis::Access& access) {
+  constexpr const char* kVerbs[] = {"load", "store", "atomic"};  // in the order of AccessKind
+  const char* verb = kVerbs[static_cast<std::size_t>(access.kind)];
+  const std::string tile = access.tile.str();
+  if (!access.view) return {verb, tile, "pointers", access.mask ? "masked" : "no mask"};
+  if (!access.through_view()) return {verb, tile, "view", "clipped"};
+  const std::string latency = hint(*access.op, "latency");
+  std::string path = hint(*access.op, "allow_tma") == "false" ? "view, plain" : "view, tensor copies where possible";
+  if (!latency.empty()) path += concat(", latency ", latency);
+  return {verb, tile, std::move(path), inbounds(*access.op)};
 }
 
 std::string or_left(int value) { return value > 0 ? concat(value) : std::string("left to the assembler"); }
@@ -113,8 +103,9 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   const ir::Function& entry = entry_of(*prepared.module);
   const analysis::Divisibility known(entry);
   ir::walk(entry.body(), [&](const ir::Operation& op) {
-    AccessText a = describe(op);
-    if (*a.verb == '\0') return;
+    const auto access = analysis::access_of(op);
+    if (!access || op.op() == ir::Op::AtomicCASTko) return;  // these are of lowered checks alone
+    AccessText a = describe(*access);
     if (const std::int64_t bytes = analysis::vector_bytes(op, known); bytes > 0)
       a.bounds += concat("; ", bytes, bytes == 1 ? " byte at a time" : " bytes at a time");
     text += concat("    ", padded(place(op.loc), 28), " ", padded(a.verb, 6), " ", padded(a.tile, 22), " ", a.path,

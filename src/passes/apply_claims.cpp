@@ -3,6 +3,7 @@
 // Nothing is erased before all claims are applied, because claims name operations; then conditions are folded from
 // operands to users, and last the branches that became constant are opened, inner ones first.
 #include "tessera/passes/apply_claims.hpp"
+#include "tessera/analysis/access.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -148,13 +149,9 @@ void fold(Operation& op) {
     case Op::Select:
       if (const auto c = decided(op.operand(0))) op.result().replace_all_uses_with(op.operand(*c ? 1 : 2));
       break;
-    case Op::LoadPtrTko:
-    case Op::StorePtrTko:
-    case Op::AtomicRMWTko:
-    case Op::AtomicCASTko:
-      if (const Value mask = op.single("mask"); mask && decided(mask) == true) drop_mask(op);
-      break;
-    default: break;
+    default:
+      if (const auto access = analysis::access_of(op); access && access->mask && decided(access->mask) == true)
+        drop_mask(op);
   }
 }
 

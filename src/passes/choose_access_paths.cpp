@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "passes/hints.hpp"
-#include "passes/kernel_facts.hpp"
 #include "passes/pointer_tiles.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -26,7 +27,7 @@ struct Uses {
 Uses uses_of(const Operation& access, const std::vector<const Operation*>& operand_loads) {
   Uses u;
   for (const Operation* load : operand_loads) u.product_operand = u.product_operand || load == &access;
-  u.product_result = access.op() == Op::StoreViewTko && comes_from_product(access.single("tile"));
+  u.product_result = access.op() == Op::StoreViewTko && analysis::comes_from_product(access.single("tile"));
   return u;
 }
 
@@ -43,12 +44,12 @@ AccessPath decide(const Operation& access, const Uses& uses, const Target& targe
   if (!pointers) return AccessPath::View;
   // Older assemblers cannot be told that an access is in bounds; pointers without masks are as fast.
   const bool can_say_inbounds = target.bytecode_minor >= kInboundsSince;
-  return can_say_inbounds && all(axes_in_bounds(access)) ? AccessPath::View : AccessPath::Pointer;
+  return can_say_inbounds && all(analysis::axes_in_bounds(access)) ? AccessPath::View : AccessPath::Pointer;
 }
 
 void apply(Operation& access, AccessPath path, const Target& target) {
   if (path == AccessPath::Pointer) return use_pointers(access);
-  const std::vector<bool> inside = axes_in_bounds(access);
+  const std::vector<bool> inside = analysis::axes_in_bounds(access);
   if (target.bytecode_minor < kInboundsSince)
     access.remove_attr(ir::AttrName::inbounds);
   else if (std::find(inside.begin(), inside.end(), true) != inside.end())
@@ -63,10 +64,10 @@ void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tu
   std::vector<Operation*> accesses;
   std::vector<const Operation*> operand_loads;
   ir::walk(f.body(), [&](Operation& op) {
-    if (op.op() == Op::LoadViewTko || op.op() == Op::StoreViewTko) accesses.push_back(&op);
-    if (!is_product(op)) return;
+    if (analysis::is_view_access(op)) accesses.push_back(&op);
+    if (!analysis::is_product(op)) return;
     for (std::size_t i = 0; i < 2; ++i)
-      for (const Operation* load : loads_of(op.operand(i))) operand_loads.push_back(load);
+      for (const Operation* load : analysis::loads_of(op.operand(i))) operand_loads.push_back(load);
   });
   std::vector<AccessPath> paths;
   for (const Operation* access : accesses)

@@ -5,7 +5,7 @@
 
 #include "passes/cost_model.hpp"
 #include "passes/hints.hpp"
-#include "passes/kernel_facts.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/passes/passes.hpp"
@@ -57,7 +57,7 @@ int power_of_two_below(std::int64_t n) {
 /// Else 16 elements a thread; 64 where reductions wait for each other, because each is a
 /// barrier for all warps of the block. Not behind a loop over chunks: there they come once a row, and what the loop
 /// gathers has to fit into registers beside what it loads.
-Choices choose_for_rows(const KernelFacts& facts) {
+Choices choose_for_rows(const analysis::KernelFacts& facts) {
   Choices c;
   const bool chained = facts.chained_reductions && !facts.reduces_after_loop;
   const bool narrow = facts.narrow && !facts.reduces_after_loop;
@@ -90,17 +90,18 @@ Choices choose_for_rows(const KernelFacts& facts) {
 }
 
 /// Steps that fit into the shared memory of a CTA beside the tiles that it stores from there.
-std::int64_t steps_that_fit(const StepLoad& load, const KernelFacts& facts, const Choices& c, const Machine& m) {
+std::int64_t steps_that_fit(const StepLoad& load, const analysis::KernelFacts& facts, const Choices& c,
+                            const Machine& m) {
   const std::int64_t own = std::int64_t{m.shared_kib} * 1024 / c.occupancy - kReservedShared;
   const std::int64_t step = load.bytes - load.left_bytes + load.left_bytes / c.ctas;
   return (own - facts.stored_bytes / c.ctas) / step;
 }
 
 /// Kernels with products.
-Choices choose_for_products(const KernelFacts& facts, const Machine& m) {
+Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m) {
   const StepLoad load = step_load(facts);
-  const bool chained =
-      std::any_of(facts.products.begin(), facts.products.end(), [](const Product& p) { return p.fed_by_product; });
+  const bool chained = std::any_of(facts.products.begin(), facts.products.end(),
+                                   [](const analysis::Product& p) { return p.fed_by_product; });
   Choices c;
   c.warps = warps_for(load, m);
   // CTAs share a tile by rows, and each needs the 128 that its two warpgroups multiply at once.
@@ -180,17 +181,17 @@ void set_entry_hints(ir::Function& f, const Choices& c) {
 }  // namespace
 
 Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning) {
-  const KernelFacts facts = kernel_facts(f);
+  const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
   Choices c;
   if (tuning.choose_hints) c = facts.products.empty() ? choose_for_rows(facts) : choose_for_products(facts, m);
   override_choices(c, tuning, m);
   set_entry_hints(f, c);
   if (c.latency > 0)
-    for (const Product& p : facts.products)
+    for (const analysis::Product& p : facts.products)
       for (Operation* load : p.step_loads)
         // Where a result is mended, one step in flight is enough: more would take shared memory from what usually runs.
-        set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, mends_products(*load) ? 1 : c.latency});
+        set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, analysis::mends_products(*load) ? 1 : c.latency});
   c.persistent_blocks = std::max(1, target.multiprocessors * std::max(c.occupancy, 1) / c.ctas);
   return c;
 }

@@ -32,15 +32,15 @@ const Machine& machine_of(int sm) {
   return *best;
 }
 
-StepLoad step_load(const KernelFacts& facts) {
+StepLoad step_load(const analysis::KernelFacts& facts) {
   int deepest = 0;
-  for (const Product& p : facts.products) deepest = std::max(deepest, p.loops);
+  for (const analysis::Product& p : facts.products) deepest = std::max(deepest, p.loops);
   StepLoad most;
-  for (const Product& first : facts.products) {
+  for (const analysis::Product& first : facts.products) {
     if (first.loops != deepest) continue;
     StepLoad l;
     std::unordered_set<const ir::Operation*> counted;
-    for (const Product& p : facts.products) {
+    for (const analysis::Product& p : facts.products) {
       if (p.loop != first.loop) continue;
       ++l.products;
       l.accumulators += p.accumulators;
@@ -48,8 +48,8 @@ StepLoad step_load(const KernelFacts& facts) {
       l.rows = std::max(l.rows, left[left.size() - 2]);
       for (const ir::Operation* load : p.step_loads) {
         if (!counted.insert(load).second) continue;
-        l.bytes += bytes_of(load->result(0).type());
-        if (load->result(0) == p.op->operand(0)) l.left_bytes += bytes_of(load->result(0).type());
+        l.bytes += analysis::bytes_of(load->result(0).type());
+        if (load->result(0) == p.op->operand(0)) l.left_bytes += analysis::bytes_of(load->result(0).type());
       }
       const ir::Type operand = p.op->operand(0).type();
       const bool eight_bit = operand.is_float() && ir::info(operand.elem()).bits == 8;
@@ -61,7 +61,7 @@ StepLoad step_load(const KernelFacts& facts) {
   return most;
 }
 
-bool waits_for_memory(const Product& p) {
+bool waits_for_memory(const analysis::Product& p) {
   constexpr std::int64_t kOperationsAByte = 32;
   const std::span<const std::int64_t> left = p.op->operand(0).type().shape();
   return 2 * p.accumulators * left.back() < kOperationsAByte * p.loaded_bytes;
@@ -74,7 +74,7 @@ int warps_for(const StepLoad& load, const Machine& m) {
   return held > std::int64_t{4} * 32 * m.accumulators_a_thread ? 8 : 4;
 }
 
-bool fits_one_more(const KernelFacts& facts, std::int64_t elements, const Target& target) {
+bool fits_one_more(const analysis::KernelFacts& facts, std::int64_t elements, const Target& target) {
   const StepLoad load = step_load(facts);
   const std::int64_t threads = std::int64_t{32} * warps_for(load, machine_of(target.sm));
   // Half of the other registers: what feeds the product next is loaded into shared memory, not into registers.

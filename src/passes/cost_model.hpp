@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "passes/kernel_facts.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/target.hpp"
 
 namespace tessera::passes {
@@ -16,6 +16,9 @@ struct Machine {
   bool clusters;
 };
 const Machine& machine_of(int sm);
+
+/// The only generation whose products are of warpgroups, and leave their sums in registers in flight.
+inline constexpr int kWarpgroupProducts = 90;
 
 inline constexpr int kRegisters = 65536;       // of a multiprocessor, every generation since sm_30
 inline constexpr int kRegistersAThread = 255;  // the most a thread can have
@@ -31,17 +34,17 @@ struct StepLoad {
   int products = 0;
   bool kept_twice = false;  ///< products of 8-bit floats beside their sums: not fast, or scaled before they are added
 };
-StepLoad step_load(const KernelFacts&);
+StepLoad step_load(const analysis::KernelFacts&);
 
 /// True if a product waits for its loads whatever else is done: it does so little with each byte that the machine reads
 /// slower than it multiplies. (Decoding: 8 to 16 operations a byte; attention over tiles of 64 queries: 64; an H200
 /// multiplies 200 in the time of one byte from memory.)
-bool waits_for_memory(const Product&);
+bool waits_for_memory(const analysis::Product&);
 
 /// Warps a CTA: 4, the smallest group that issues a warpgroup's product, or 8.
 int warps_for(const StepLoad&, const Machine&);
 
 /// True if the kernel's threads can hold `elements` more accumulators.
-bool fits_one_more(const KernelFacts&, std::int64_t elements, const Target&);
+bool fits_one_more(const analysis::KernelFacts&, std::int64_t elements, const Target&);
 
 }  // namespace tessera::passes

@@ -19,9 +19,10 @@
 #include <optional>
 #include <utility>
 
-#include "passes/kernel_facts.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/optimize.hpp"
 
 namespace tessera::passes {
@@ -42,7 +43,7 @@ bool orders_memory(const Operation& op) {
 }
 
 bool is_weak_load(const Operation& op) {
-  return is_load(op) &&
+  return analysis::is_load(op) &&
          op.enum_attr<ir::MemoryOrdering>(AttrName::memory_ordering_semantics) == ir::MemoryOrdering::Weak;
 }
 

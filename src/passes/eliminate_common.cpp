@@ -3,9 +3,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "passes/kernel_facts.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -19,12 +20,12 @@ namespace {
 
 /// Loads that no token orders and that no one waits for read memory that nobody writes meanwhile (otherwise their value
 /// would be undefined: Tile IR's weak accesses), so equal ones give the same.
-bool is_unordered_load(const Operation& op) {
-  return is_load(op) && !op.single("token") && !op.result(1).has_uses() &&
+bool always_gives_the_same(const Operation& op) {
+  return analysis::is_unordered_load(op) &&
          op.enum_attr<ir::MemoryOrdering>(AttrName::memory_ordering_semantics) == ir::MemoryOrdering::Weak;
 }
 
-bool can_merge(const Operation& op) { return op.num_results() != 0 && (is_pure(op) || is_unordered_load(op)); }
+bool can_merge(const Operation& op) { return op.num_results() != 0 && (is_pure(op) || always_gives_the_same(op)); }
 
 /// Equality of two operations; inside regions arguments and results correspond by position.
 class Equal {

@@ -12,7 +12,7 @@
 // docs/compiler/hide_zeros.md has what it gives.
 #include <vector>
 
-#include "passes/kernel_facts.hpp"
+#include "passes/cost_model.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
 #include "tessera/passes/passes.hpp"
@@ -36,7 +36,7 @@ bool sums_from_zero(const Operation& loop, std::size_t c) {
   Value sum = end->operand(c);
   while (sum != carried) {
     const Operation* product = sum.def();
-    if (!product || product->block() != &body || !is_product(*product)) return false;
+    if (!product || product->block() != &body || !analysis::is_product(*product)) return false;
     sum = product->operand(2);
   }
   return end->operand(c) != carried;

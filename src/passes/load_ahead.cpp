@@ -15,11 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "passes/kernel_facts.hpp"
 #include "passes/pointer_tiles.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -42,7 +43,7 @@ bool is_simple(const Operation& loop) {
   if (!end || end->op() != Op::Continue || leaves_early(loop)) return false;
   bool simple = true;
   ir::walk(loop.region(0), [&](const Operation& op) {
-    simple = simple && op.op() != Op::For && op.op() != Op::Loop && !is_product(op);
+    simple = simple && op.op() != Op::For && op.op() != Op::Loop && !analysis::is_product(op);
   });
   return simple;
 }
@@ -52,9 +53,9 @@ class Ahead {
  public:
   Ahead(Operation& loop, const analysis::Divisibility& known, bool wide) : body_(loop.region(0)) {
     for (Operation& op : body_) {
-      if (op.op() != Op::LoadViewTko || op.single("token") || op.result(1).has_uses()) continue;
-      if (op.result(0).type().num_elements() < kWorthIt || (!wide && !is_narrow(op, known))) continue;
-      const std::vector<bool> inside = axes_in_bounds(op);
+      if (op.op() != Op::LoadViewTko || !analysis::is_unordered_load(op)) continue;
+      if (op.result(0).type().num_elements() < kWorthIt || (!wide && !analysis::is_narrow(op, known))) continue;
+      const std::vector<bool> inside = analysis::axes_in_bounds(op);
       if (inside.empty() || std::find(inside.begin(), inside.end(), false) != inside.end()) continue;
       if (computed_from_induction(op)) loads_.push_back(&op);
     }
@@ -172,7 +173,7 @@ bool load_ahead(ir::Function& f, bool wide) {
 bool load_ahead_where_it_pays(ir::Function& f, const Tuning& tuning) {
   constexpr std::int64_t kLongChunk = 4096;
   if (tuning.ahead) return *tuning.ahead > 0 && load_ahead(f, *tuning.ahead > 1);
-  const KernelFacts facts = kernel_facts(f);
+  const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const bool walks = facts.products.empty() && facts.reduces_after_loop && facts.repeated_bytes == 0;
   return load_ahead(f, walks && facts.largest_tile >= kLongChunk);
 }

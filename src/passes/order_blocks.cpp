@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "passes/kernel_facts.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -90,7 +90,7 @@ Trend work(const ir::Function& f, Value block) {
   Trends trends(block);
   Trend all = Trend::Same;
   ir::walk(f.body(), [&](const Operation& op) {
-    if (op.op() != Op::For || loops_around(op) > 0) return;
+    if (op.op() != Op::For || analysis::loops_around(op) > 0) return;
     const Trend t = joined(trends.of(op.operand(1)), flipped(trends.of(op.operand(0))));
     if (t != Trend::Unknown) all = joined(all, t);  // a loop of which nothing is known says nothing
   });

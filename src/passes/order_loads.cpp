@@ -13,8 +13,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "passes/kernel_facts.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -27,12 +28,11 @@ using ir::Value;
 namespace {
 
 /// A load that nothing orders.
-bool is_free(const Operation& op) { return is_load(op) && !op.single("token") && !op.result(1).has_uses(); }
 
 /// The first product of the load's block that needs it, or null.
 const Operation* needed_by(const Operation& load, const std::vector<const Operation*>& products) {
   const auto needs = [&](const Operation* p) {
-    return depends_on(p->operand(0), load.result()) || depends_on(p->operand(1), load.result());
+    return analysis::depends_on(p->operand(0), load.result()) || analysis::depends_on(p->operand(1), load.result());
   };
   const auto found = std::find_if(products.begin(), products.end(), needs);
   return found == products.end() ? nullptr : *found;
@@ -44,9 +44,9 @@ std::vector<Operation*> needed_behind(Operation& from, Operation& load) {
   std::vector<Operation*> some;
   std::unordered_set<const Operation*> wanted{&load};
   for (Operation* op = &load; op != &from; op = op->prev()) {
-    if (!is_pure(*op) && !is_load(*op)) return {};  // a check, a way out of the loop: the load may rely on it
+    if (!is_pure(*op) && !analysis::is_load(*op)) return {};  // a check, a way out of the loop: the load may rely on it
     if (!wanted.contains(op)) continue;
-    if (op != &load && (!is_pure(*op) || is_product(*op))) return {};
+    if (op != &load && (!is_pure(*op) || analysis::is_product(*op))) return {};
     some.push_back(op);
     for (const ir::OpOperand& use : op->operands())
       if (use.value && use.value.def()) wanted.insert(use.value.def());
@@ -61,8 +61,8 @@ bool order(Block& body) {
   std::vector<Operation*> loads;
   std::unordered_map<const Operation*, std::size_t> place;  // of products
   for (Operation& op : body) {
-    if (is_product(op)) place.emplace(&op, products.size()), products.push_back(&op);
-    if (is_free(op)) loads.push_back(&op);
+    if (analysis::is_product(op)) place.emplace(&op, products.size()), products.push_back(&op);
+    if (analysis::is_unordered_load(op)) loads.push_back(&op);
   }
   if (products.size() < 2) return false;
   bool changed = false;

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "passes/early_reads.hpp"
-#include "passes/kernel_facts.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/passes.hpp"
 
@@ -76,9 +76,9 @@ Moved moved_by_a_block(const ir::Block& block, Value id, bool in_loop = false) {
     if (accesses_memory(op)) {
       sum.in_loop = sum.in_loop || in_loop;
       bool own = false;
-      for (const ir::OpOperand& use : op.operands()) own = own || depends_on(use.value, id);
-      const Type tile = moved_tile(op);
-      if (own && tile) sum.bytes += bytes_of(tile);
+      for (const ir::OpOperand& use : op.operands()) own = own || analysis::depends_on(use.value, id);
+      const Type tile = analysis::moved_tile(op);
+      if (own && tile) sum.bytes += analysis::bytes_of(tile);
     }
     const bool loops = op.op() == Op::For || op.op() == Op::Loop;
     Moved most;

@@ -15,9 +15,10 @@
 #include <vector>
 
 #include "passes/cost_model.hpp"
-#include "passes/kernel_facts.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -35,7 +36,7 @@ constexpr std::int64_t kWorthIt = 1024;  // elements of a product: below, there 
 
 /// May be computed in another iteration: no effects, and reads only what nobody orders.
 bool can_move(const Operation& op) {
-  if (is_load(op)) return !op.single("token") && !op.result(1).has_uses();
+  if (analysis::is_load(op)) return analysis::is_unordered_load(op);
   if (op.op() == Op::Yield) return true;
   if (!is_pure(op) && op.op() != Op::If) return false;
   bool ok = true;
@@ -50,7 +51,7 @@ class Slice {
   Slice(Operation& loop, Operation& product) : body_(loop.region(0)) {
     ok_ = add(product);
     for (Operation* op : found_)
-      for (std::size_t i = 0; ok_ && is_load(*op) && i < op->num_results(); ++i)
+      for (std::size_t i = 0; ok_ && analysis::is_load(*op) && i < op->num_results(); ++i)
         for (ir::OpOperand* use = op->result(i).first_use(); use; use = use->next)
           ok_ = ok_ && set_.contains(in_body(use->owner));  // read again for another purpose: would be loaded twice
   }
@@ -108,12 +109,13 @@ Operation* feeding_product(Operation& loop) {
   Block& body = loop.region(0);
   std::vector<Operation*> products;
   for (Operation& op : body)
-    if (is_product(op)) products.push_back(&op);
+    if (analysis::is_product(op)) products.push_back(&op);
   for (Operation* consumer : products) {
     if (!is_carried_accumulator(*consumer, body)) continue;
     for (Operation* p : products)
       if (p != consumer && p->result().type().num_elements() >= kWorthIt &&
-          (depends_on(consumer->operand(0), p->result()) || depends_on(consumer->operand(1), p->result())))
+          (analysis::depends_on(consumer->operand(0), p->result()) ||
+           analysis::depends_on(consumer->operand(1), p->result())))
         return p;
   }
   return nullptr;
@@ -136,7 +138,8 @@ const Operation* issue_point(Operation& loop, const Operation& product, const Sl
   for (const Operation& op : loop.region(0))
     if (&op != &product && !slice.contains(op)) rest.push_back(&op);
   const auto is_work = [](const Operation* op) {
-    return is_pure(*op) && !is_product(*op) && op->num_results() > 0 && op->result(0).type().num_elements() >= kWorthIt;
+    return is_pure(*op) && !analysis::is_product(*op) && op->num_results() > 0 &&
+           op->result(0).type().num_elements() >= kWorthIt;
   };
   const auto total = std::count_if(rest.begin(), rest.end(), is_work);
   const Operation* point = nullptr;
@@ -206,9 +209,9 @@ void rotate(Operation& loop, Operation& product, const Slice& slice) {
 
 /// Then the product is done long before its next operands are there, and those of the peeled iteration would take
 /// shared memory from the loads in flight (decoding, sm_90: two tiles of three for K and V instead of three).
-bool reads_more_than_it_multiplies(const KernelFacts& facts, const Operation& product) {
+bool reads_more_than_it_multiplies(const analysis::KernelFacts& facts, const Operation& product) {
   return std::any_of(facts.products.begin(), facts.products.end(),
-                     [&](const Product& p) { return p.op == &product && waits_for_memory(p); });
+                     [&](const analysis::Product& p) { return p.op == &product && waits_for_memory(p); });
 }
 
 }  // namespace
@@ -216,7 +219,7 @@ bool reads_more_than_it_multiplies(const KernelFacts& facts, const Operation& pr
 bool pipeline_mma(ir::Function& f, const Target& target) {
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
-    if (is_simple(op) && !mends_products(op)) loops.push_back(&op);
+    if (is_simple(op) && !analysis::mends_products(op)) loops.push_back(&op);
   });
   bool changed = false;
   for (Operation* loop : loops) {
@@ -224,7 +227,7 @@ bool pipeline_mma(ir::Function& f, const Target& target) {
     if (!product) continue;
     const Slice slice(*loop, *product);
     if (!slice.ok()) continue;
-    const KernelFacts facts = kernel_facts(f);
+    const analysis::KernelFacts facts = analysis::kernel_facts(f);
     if (reads_more_than_it_multiplies(facts, *product)) continue;
     if (!fits_one_more(facts, product->result().type().num_elements(), target)) continue;
     rotate(*loop, *product, slice);

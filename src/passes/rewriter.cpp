@@ -41,18 +41,6 @@ void Copier::copy_body(const Block& block, Builder& at) {
     if (!op.info().has(ir::traits::Terminator)) copy(op, at);
 }
 
-bool leaves_early(const Operation& loop) {
-  bool found = false;
-  for (const Operation& op : loop.region(0)) {
-    if (op.op() != ir::Op::If) continue;
-    for (std::size_t r = 0; r < op.num_regions(); ++r)
-      ir::walk(op.region(r), [&](const Operation& inner) {
-        found = found || inner.op() == ir::Op::Continue || inner.op() == ir::Op::Break || inner.op() == ir::Op::Return;
-      });
-  }
-  return found;
-}
-
 void set_token(Operation& access, Value token) {
   std::vector<Value> operands;
   std::vector<std::uint32_t> sizes;

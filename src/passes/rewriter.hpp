@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tessera/analysis/values.hpp"
 #include "tessera/ir/operation.hpp"
 
 namespace tessera::passes {
@@ -23,12 +24,9 @@ class Copier {
   std::unordered_map<const ir::ValueImpl*, ir::Value> map_;
 };
 
-/// Operands of a loop before its carried values, and arguments of its body before them.
-inline std::size_t first_carried_operand(const ir::Operation& loop) { return loop.op() == ir::Op::For ? 3 : 0; }
-inline std::size_t first_carried_arg(const ir::Operation& loop) { return loop.op() == ir::Op::For ? 1 : 0; }
-
-/// True if something inside a loop's body leaves it or starts its next iteration before its end.
-bool leaves_early(const ir::Operation& loop);
+using analysis::first_carried_arg;
+using analysis::first_carried_operand;
+using analysis::leaves_early;
 
 /// Makes `access` wait for `token`, instead of what it waited for; for nothing if that is null.
 void set_token(ir::Operation& access, ir::Value token);

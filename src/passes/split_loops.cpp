@@ -9,12 +9,13 @@
 #include <set>
 #include <vector>
 
-#include "passes/affine.hpp"
 #include "passes/cost_model.hpp"
-#include "passes/kernel_facts.hpp"
 #include "passes/pointer_tiles.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/affine.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -28,6 +29,19 @@ using ir::Operation;
 using ir::Value;
 
 namespace {
+
+/// Emits the form at i, in 64 bits. No overflow: coefficients are small (affine_value), invariants of 32 bits.
+Value emit(const analysis::Affine& form, Value i, Builder& b) {
+  const auto times = [&](Value v, std::int64_t scale) {
+    if (scale == 1) return v;
+    return b.create(Op::MulI, {v, b.constant_int(ir::Elem::I64, scale)}, {v.type()})->result();
+  };
+  Value total = b.constant_int(ir::Elem::I64, form.constant);
+  const auto add = [&](Value v) { total = b.create(Op::AddI, {total, v}, {total.type()})->result(); };
+  if (form.coefficient != 0) add(times(i, form.coefficient));
+  for (const analysis::Affine::Term& t : form.terms) add(times(as_i64(b, t.value, t.read), t.scale));
+  return total;
+}
 
 constexpr std::int64_t kWorthIt =
     1024;  // elements that a branch works on: a branch over less costs less than more code
@@ -72,16 +86,16 @@ class Splitter {
     steps_.clear();
     const std::vector<Operation*> ops = operations(loop_);
     for (std::size_t n = 0; n < ops.size(); ++n) {
-      if (ops[n]->op() != Op::LoadViewTko && ops[n]->op() != Op::StoreViewTko) continue;
-      const std::vector<bool> known = axes_in_bounds(*ops[n]);
-      const std::vector<Value> index = ops[n]->group("index");
+      const auto access = analysis::view_access_of(*ops[n]);
+      if (!access) continue;
+      const std::vector<bool> known = analysis::axes_in_bounds(*ops[n]);
       for (std::size_t a = 0; a < known.size(); ++a) {
         if (known[a]) continue;
-        const auto form = affine_value(index[a], loop_);
+        const auto form = analysis::affine_value(access->index[a], loop_);
         if (!form || form->form.coefficient != 1) continue;
-        const Value tiles = whole_tiles(*ops[n], a);
+        const Value tiles = whole_tiles(access->view, a);
         if (!tiles) continue;
-        Affine start = form->form;  // index = i + start < tiles
+        analysis::Affine start = form->form;  // index = i + start < tiles
         start.coefficient = 0;
         steps_.insert(steps_.end(), form->steps.begin(), form->steps.end());
         inside.push_back({n, a});
@@ -92,7 +106,7 @@ class Splitter {
     if (inside.empty()) return false;
     emit_loops(range, [&](std::vector<Operation*>& copies) {
       for (const Inside& i : inside) {
-        ir::BoolArrayAttr flags{axes_in_bounds(*copies[i.access])};
+        ir::BoolArrayAttr flags{analysis::axes_in_bounds(*copies[i.access])};
         flags.values[i.axis] = true;
         copies[i.access]->set_attr(AttrName::inbounds, flags);
       }
@@ -128,12 +142,12 @@ class Splitter {
 
   std::optional<Range> where_compared(const Operation& cmp, bool truth) {
     if (cmp.enum_attr<ir::Signedness>(AttrName::signedness) != ir::Signedness::Signed) return std::nullopt;
-    const auto x = affine_value(cmp.operand(0), loop_), y = affine_value(cmp.operand(1), loop_);
+    const auto x = analysis::affine_value(cmp.operand(0), loop_), y = analysis::affine_value(cmp.operand(1), loop_);
     if (!x || !y) return std::nullopt;
-    Affine d = x->form;  // x - y, compared with 0
+    analysis::Affine d = x->form;  // x - y, compared with 0
     d.coefficient -= y->form.coefficient;
     d.constant -= y->form.constant;
-    for (Affine::Term t : y->form.terms) d.terms.push_back({t.value, -t.scale, t.read});
+    for (analysis::Affine::Term t : y->form.terms) d.terms.push_back({t.value, -t.scale, t.read});
     if (d.coefficient == 0) return std::nullopt;
     bool at_least = false;  // d >= limit, otherwise d <= limit
     std::int64_t limit = 0;
@@ -161,16 +175,16 @@ class Splitter {
   }
 
   /// coefficient * i >= or <= limit - rest, for i.
-  Range solved(const Affine& d, bool at_least, std::int64_t limit) {
-    Affine rest = d;
+  Range solved(const analysis::Affine& d, bool at_least, std::int64_t limit) {
+    analysis::Affine rest = d;
     rest.coefficient = 0;
-    for (Affine::Term& t : rest.terms) t.scale = -t.scale;
+    for (analysis::Affine::Term& t : rest.terms) t.scale = -t.scale;
     rest.constant = limit - rest.constant;
     std::int64_t divisor = d.coefficient;
     if (divisor < 0) {
       divisor = -divisor;
       rest.constant = -rest.constant;
-      for (Affine::Term& t : rest.terms) t.scale = -t.scale;
+      for (analysis::Affine::Term& t : rest.terms) t.scale = -t.scale;
       at_least = !at_least;
     }
     const Value numerator = emit(rest, Value(), b_);
@@ -182,19 +196,16 @@ class Splitter {
     return {{}, b_.create(Op::AddI, {quotient, wide(1)}, {quotient.type()})->result()};
   }
 
-  /// floor(extent / tile) of the axis that an access's index number `a` counts along. Null for static extents.
-  Value whole_tiles(const Operation& access, std::size_t a) {
-    const ir::Type view = access.single("view").type();
-    const Operation* make = access.single("view").def();
-    const Operation* tensor = make ? make->operand(0).def() : nullptr;
-    if (!tensor || tensor->op() != Op::MakeTensorView || !defined_outside(tensor->result(), loop_.region(0))) return {};
-    const auto axis = static_cast<std::size_t>(view.dim_map()[a]);
-    if (view.tensor().shape()[axis] != ir::kDynamic) return {};
-    std::size_t number = 0;
-    for (std::size_t t = 0; t < axis; ++t) number += view.tensor().shape()[t] == ir::kDynamic ? 1 : 0;
-    const Value dim = as_i64(b_, tensor->group("dynamicShape")[number], ir::Signedness::Unsigned);
+  /// floor(extent / tile) of the axis that a view's index number `a` counts along. Null for static extents.
+  Value whole_tiles(Value view, std::size_t a) {
+    const Operation* tensor = analysis::tensor_behind(view);
+    if (!tensor || !defined_outside(tensor->result(), loop_.region(0))) return {};
+    const auto axis = static_cast<std::size_t>(view.type().dim_map()[a]);
+    const analysis::ViewNumber extent = analysis::axes_of(*tensor)[axis].extent;
+    if (extent.is_fixed()) return {};
+    const Value dim = as_i64(b_, extent.value, ir::Signedness::Unsigned);
     return b_
-        .create(Op::DivI, {dim, wide(view.tile_shape()[a])}, {dim.type()},
+        .create(Op::DivI, {dim, wide(view.type().tile_shape()[a])}, {dim.type()},
                 {{AttrName::signedness, ir::Signedness::Signed}, {AttrName::rounding, ir::Rounding::NegativeInf}})
         ->result();
   }
@@ -244,12 +255,12 @@ class Splitter {
     return static_cast<std::size_t>(std::find(ops.begin(), ops.end(), &op) - ops.begin());
   }
 
-  /// i1: every intermediate result that the solution relies on fits its type in every iteration. Null: always. Affine
-  /// forms are monotone, so the first and the last iteration tell.
+  /// i1: every intermediate result that the solution relies on fits its type in every iteration. Null: always.
+  /// analysis::Affine forms are monotone, so the first and the last iteration tell.
   Value no_step_wraps(Value low, Value high) {
     Value all;
     const Value last = b_.create(Op::SubI, {high, wide(1)}, {high.type()})->result();
-    for (const AffineValue::Step& step : steps_)
+    for (const analysis::AffineValue::Step& step : steps_)
       for (const Value i : {low, last}) {
         const Value v = emit(step.form, i, b_);
         const std::int64_t most = (std::int64_t{1} << (step.bits - 1)) - 1;
@@ -278,7 +289,7 @@ class Splitter {
 
   Operation& loop_;
   Builder b_;
-  std::vector<AffineValue::Step> steps_;  // of the conditions that were solved
+  std::vector<analysis::AffineValue::Step> steps_;  // of the conditions that were solved
 };
 
 bool can_split(const Operation& loop) {
@@ -292,7 +303,7 @@ bool can_split(const Operation& loop) {
 
 bool has_product(const Operation& loop) {
   bool found = false;
-  ir::walk(loop.region(0), [&](const Operation& op) { found = found || is_product(op); });
+  ir::walk(loop.region(0), [&](const Operation& op) { found = found || analysis::is_product(op); });
   return found;
 }
 
@@ -300,24 +311,24 @@ bool has_product(const Operation& loop) {
 /// loaded when the one before has been used, whether there is a branch or not: all that a second loop brings is a wait
 /// for the first.
 /// Asked where there are clusters: that is where it was timed.
-bool has_room_ahead(const Operation& loop, const std::vector<Product>& products, const Target& target) {
+bool has_room_ahead(const Operation& loop, const std::vector<analysis::Product>& products, const Target& target) {
   const Machine& machine = machine_of(target.sm);
   if (!target.is_gpu() || !machine.clusters) return true;
   std::set<const Operation*> loads;
-  for (const Product& p : products)
+  for (const analysis::Product& p : products)
     if (p.loop == &loop) loads.insert(p.step_loads.begin(), p.step_loads.end());
   std::int64_t bytes = 0;
-  for (const Operation* load : loads) bytes += bytes_of(load->result(0).type());
+  for (const Operation* load : loads) bytes += analysis::bytes_of(load->result(0).type());
   return 2 * bytes <= std::int64_t{machine.shared_kib} * 1024;
 }
 
 }  // namespace
 
 bool split_loops(ir::Function& f, const Target& target) {
-  const std::vector<Product> products = kernel_facts(f).products;
+  const std::vector<analysis::Product> products = analysis::kernel_facts(f).products;
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
-    if (can_split(op) && !mends_products(op) && has_room_ahead(op, products, target)) loops.push_back(&op);
+    if (can_split(op) && !analysis::mends_products(op) && has_room_ahead(op, products, target)) loops.push_back(&op);
   });
   bool changed = false;
   for (std::size_t n = loops.size(); n-- > 0;) {  // inner loops first: an outer one is copied with what they became

@@ -8,9 +8,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "passes/affine.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/affine.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -19,6 +20,8 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
+
+using analysis::Access;
 
 namespace {
 
@@ -42,7 +45,7 @@ Chain chain_of(Operation& loop, std::size_t carried) {
       const bool here = user->block() == &body;
       if (here && user->op() == Op::JoinTokens) {
         work.push_back(user->result());
-      } else if (here && (user->op() == Op::LoadViewTko || user->op() == Op::StoreViewTko)) {
+      } else if (here && analysis::is_view_access(*user)) {
         if (std::find(chain.accesses.begin(), chain.accesses.end(), user) == chain.accesses.end())
           chain.accesses.push_back(user);
         work.push_back(user->result(user->num_results() - 1));
@@ -54,17 +57,12 @@ Chain chain_of(Operation& loop, std::size_t carried) {
   return chain;
 }
 
-Value tensor_of(const Operation& access) {
-  const Operation* view = access.single("view").def();
-  return view && view->op() == Op::MakePartitionView ? view->operand(0) : Value();
-}
-
 /// True if each iteration's tile is another stretch of one line of the tensor: one index counts with the induction
 /// variable (different modulo 2^32 in every iteration), along an axis whose stride is a number other than 0; the tile
 /// has extent 1 along the others. Then no two iterations share an element, whatever the other strides are.
-bool walks_a_line(const Operation& access, const Operation& loop) {
-  const Type view = access.single("view").type();
-  const std::vector<Value> index = access.group("index");
+bool walks_a_line(const Access& access, const Operation& loop) {
+  const Type view = access.view.type();
+  const std::vector<Value>& index = access.index;
   int moving = 0;
   for (std::size_t a = 0; a < index.size(); ++a) {
     if (defined_outside(index[a], loop.region(0))) {
@@ -72,27 +70,31 @@ bool walks_a_line(const Operation& access, const Operation& loop) {
       continue;
     }
     const std::int64_t stride = view.tensor().strides()[static_cast<std::size_t>(view.dim_map()[a])];
-    const auto form = affine_value(index[a], loop);
+    const auto form = analysis::affine_value(index[a], loop);
     if (!form || form->form.coefficient != 1 || stride == ir::kDynamic || stride == 0) return false;
     ++moving;
   }
   return moving == 1;
 }
 
-bool same_tile(const Operation& a, const Operation& b) {
-  const Type x = a.single("view").type(), y = b.single("view").type();
-  return tensor_of(a) == tensor_of(b) && a.group("index") == b.group("index") &&
-         std::equal(x.tile_shape().begin(), x.tile_shape().end(), y.tile_shape().begin(), y.tile_shape().end()) &&
-         std::equal(x.dim_map().begin(), x.dim_map().end(), y.dim_map().begin(), y.dim_map().end());
+bool same_tile(const Access& a, const Access& b) {
+  return a.view.def()->operand(0) == b.view.def()->operand(0) && a.index == b.index &&
+         analysis::same_tiles(a.view.type(), b.view.type());
 }
 
 bool unchain(Operation& loop, std::size_t carried) {
   const Chain chain = chain_of(loop, carried);
   if (!chain.ok || chain.accesses.empty()) return false;
-  const Operation& first = *chain.accesses.front();
-  if (!tensor_of(first) || !walks_a_line(first, loop)) return false;
-  for (const Operation* access : chain.accesses)
-    if (!same_tile(first, *access)) return false;
+  std::vector<Access> accesses;
+  for (const Operation* op : chain.accesses) {
+    accesses.push_back(*analysis::view_access_of(*op));
+    const Operation* view = accesses.back().view.def();
+    if (!view || view->op() != Op::MakePartitionView) return false;
+  }
+  const Access& first = accesses.front();
+  if (!walks_a_line(first, loop)) return false;
+  for (const Access& access : accesses)
+    if (!same_tile(first, access)) return false;
   const Value arg = loop.region(0).arg(first_carried_arg(loop) + carried);
   const Value before = loop.operand(first_carried_operand(loop) + carried);
   Operation* end = loop.region(0).terminator();

@@ -14,11 +14,13 @@
 #include <vector>
 
 #include "passes/rewriter.hpp"
+#include "tessera/analysis/access.hpp"
 #include "tessera/analysis/aliasing.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
 
+using analysis::is_view_access;
 using ir::Block;
 using ir::Builder;
 using ir::Op;
@@ -42,8 +44,6 @@ struct Waits {
     return *this;
   }
 };
-
-bool is_view_access(const Operation& op) { return op.op() == Op::LoadViewTko || op.op() == Op::StoreViewTko; }
 
 Value token_of(const Operation& access) { return access.result(access.num_results() - 1); }
 

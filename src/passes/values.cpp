@@ -1,42 +1,12 @@
-// Reading and building small pieces of IR (see values.hpp).
+// Building small pieces of IR (see values.hpp).
 #include "passes/values.hpp"
 
 #include <vector>
-
-#include "tessera/ir/semantics.hpp"
 
 namespace tessera::passes {
 
 using ir::Op;
 using ir::Value;
-
-std::optional<std::uint64_t> splat_bits(Value v) {
-  const ir::Operation* def = v ? v.def() : nullptr;
-  if (!def || def->op() != Op::Constant) return std::nullopt;
-  const auto* data = def->attr(ir::AttrName::value)->as<ir::DenseAttr>();
-  if (!data->splat && data->type.num_elements() != 1) return std::nullopt;
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < data->bytes.size() && i < 8; ++i)
-    bits |= static_cast<std::uint64_t>(data->bytes[i]) << (8 * i);
-  return bits;
-}
-
-std::optional<std::int64_t> constant_int(Value v) {
-  if (!v || !v.type().is_tile() || v.type().is_pointer() || v.type().is_float()) return std::nullopt;
-  const auto bits = splat_bits(v);
-  if (!bits) return std::nullopt;
-  if (v.type().elem() == ir::Elem::I1) return static_cast<std::int64_t>(*bits & 1);
-  return ir::to_signed(v.type().elem(), *bits);
-}
-
-bool is_pure(const ir::Operation& op) { return op.info().has(ir::traits::Pure); }
-
-bool defined_outside(Value v, const ir::Block& block) {
-  const ir::Block* b = v.def() ? v.def()->block() : v.argument_block();
-  for (; b; b = b->parent() ? b->parent()->block() : nullptr)
-    if (b == &block) return false;
-  return true;
-}
 
 Value broadcast_to(ir::Builder& b, Value v, std::span<const std::int64_t> shape) {
   const ir::Type wanted = v.type().with_shape(shape);

@@ -1,24 +1,17 @@
-// Reading and building small pieces of IR: what several passes need.
+// Reading and building small pieces of IR: what several passes need. Reading is the analyses'.
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <span>
 
+#include "tessera/analysis/values.hpp"
 #include "tessera/ir/operation.hpp"
 
 namespace tessera::passes {
 
-/// The one element of a splat constant, raw bits; nullopt for anything else.
-std::optional<std::uint64_t> splat_bits(ir::Value);
-/// The number of an integer splat constant, read as signed (i1: 0 or 1).
-std::optional<std::int64_t> constant_int(ir::Value);
-
-/// True if `op` has no effect and reads no memory: it may be dropped, copied and moved to wherever its operands are.
-/// Of operations with regions only reduce and scan are.
-bool is_pure(const ir::Operation& op);
-
-/// True if `v` is computed outside `block` and everything nested in it (arguments of `block` are inside).
-bool defined_outside(ir::Value v, const ir::Block& block);
+using analysis::constant_int;
+using analysis::defined_outside;
+using analysis::is_pure;
+using analysis::splat_bits;
 
 /// `scalar` in every element of a tile of this shape.
 ir::Value splat(ir::Builder&, ir::Value scalar, std::span<const std::int64_t> shape);

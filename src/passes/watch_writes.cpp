@@ -8,6 +8,7 @@
 //
 // The shadow is asked and told before its access, in the same chain of tokens: so it is in the order of the accesses.
 #include "tessera/passes/watch_writes.hpp"
+#include "tessera/analysis/access.hpp"
 
 #include <optional>
 #include <unordered_map>
@@ -27,6 +28,8 @@ using ir::Type;
 using ir::TypeKind;
 using ir::Value;
 
+using analysis::Access;
+
 namespace {
 
 /// One tensor argument and what the kernel knows of its shadow.
@@ -41,32 +44,6 @@ struct Twin {
   const Tensor* tensor = nullptr;  ///< null: not derived from a watched argument
   Value value;
 };
-
-bool is_access(const Operation& op) {
-  switch (op.op()) {
-    case Op::LoadViewTko:
-    case Op::StoreViewTko:
-    case Op::AtomicRedViewTko:
-    case Op::LoadPtrTko:
-    case Op::StorePtrTko:
-    case Op::AtomicRMWTko:
-    case Op::AtomicCASTko: return true;
-    default: return false;
-  }
-}
-
-bool stores(const Operation& op) { return op.op() == Op::StoreViewTko || op.op() == Op::StorePtrTko; }
-
-/// The operand through which an access reaches memory.
-Value reached_through(const Operation& op) {
-  switch (op.op()) {
-    case Op::LoadPtrTko: return op.single("source");
-    case Op::StorePtrTko: return op.single("destination");
-    case Op::AtomicRMWTko:
-    case Op::AtomicCASTko: return op.single("pointers");
-    default: return op.single("view");
-  }
-}
 
 /// The same view of another tensor view. What is outside the tensor reads as written.
 Type view_of(Type tensor, Type like) {
@@ -89,11 +66,12 @@ class Watch {
   void rewrite() {
     std::vector<Operation*> accesses;
     ir::walk(f_.body(), [&](Operation& op) {
-      if (is_access(op)) accesses.push_back(&op);
+      if (analysis::is_access(op)) accesses.push_back(&op);
     });
-    for (Operation* access : accesses) {
-      const Twin twin = twin_of(reached_through(*access));
-      if (twin.tensor != nullptr) watch(*access, twin);
+    for (Operation* op : accesses) {
+      const Access access = *analysis::access_of(*op);
+      const Twin twin = twin_of(access.reached_through());
+      if (twin.tensor != nullptr) watch(*op, access, twin);
     }
   }
 
@@ -164,17 +142,17 @@ class Watch {
   }
 
   /// Before `access`: if there is a shadow, clears what is stored or asserts that what is read is clear.
-  void watch(Operation& access, const Twin& twin) {
-    Builder b = Builder::before(&access);
-    b.loc = access.loc;
-    const Value token = access.single("token");
+  void watch(Operation& op, const Access& access, const Twin& twin) {
+    Builder b = Builder::before(&op);
+    b.loc = op.loc;
+    const Value token = access.token;
     std::vector<Type> handed;
     if (token) handed.push_back(Type::token());
     const Value present[] = {twin.tensor->present};
     Operation* branch = b.create(Op::If, present, handed);
     Builder with(branch->add_region());
     with.loc = b.loc;
-    Operation* made = stores(access) ? clear(with, access, twin.value) : ask(with, access, twin);
+    Operation* made = access.stores() ? clear(with, access, twin.value) : ask(with, access, twin);
     Builder without(branch->add_region());
     without.loc = b.loc;
     if (!token) {
@@ -184,58 +162,59 @@ class Watch {
     }
     with.create(Op::Yield, {made->result(made->num_results() - 1)}, {});
     without.create(Op::Yield, {token}, {});
-    set_token(access, branch->result());
+    set_token(op, branch->result());
   }
 
-  /// What an access through the shadow takes over: index, mask and token.
-  static void add_group(const Operation& access, const char* name, std::vector<Value>& operands,
-                        std::vector<std::uint32_t>& groups) {
-    const bool known = access.info().operand_group(name) >= 0;
-    const std::vector<Value> values = known ? access.group(name) : std::vector<Value>{};
-    operands.insert(operands.end(), values.begin(), values.end());
-    groups.push_back(static_cast<std::uint32_t>(values.size()));
-  }
-  static Operation* create(Builder& b, Op op, const Operation& access, std::span<const Value> operands,
-                           std::span<const std::uint32_t> groups, std::span<const Type> results) {
-    Operation* made = b.create_grouped(op, operands, groups, results,
+  /// The operands of an access through the shadow, whose index, mask and token are those of the access itself.
+  struct Operands {
+    std::vector<Value> values;
+    std::vector<std::uint32_t> groups;
+    void add(std::span<const Value> group) {
+      values.insert(values.end(), group.begin(), group.end());
+      groups.push_back(static_cast<std::uint32_t>(group.size()));
+    }
+    void add(Value v) { add(std::span(&v, v ? 1 : 0)); }
+    void add_place(const Access& access) {
+      if (access.view) return add(access.index);
+      add(access.mask);
+    }
+  };
+  static Operation* create(Builder& b, Op op, const Access& access, const Operands& o, std::span<const Type> results) {
+    Operation* made = b.create_grouped(op, o.values, o.groups, results,
                                        {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
-    if (const ir::Attribute* inbounds = access.attr(AttrName::inbounds)) made->set_attr(AttrName::inbounds, *inbounds);
+    if (const ir::Attribute* inbounds = access.op->attr(AttrName::inbounds))
+      made->set_attr(AttrName::inbounds, *inbounds);
     return made;
   }
 
-  static Operation* clear(Builder& b, const Operation& access, Value shadow) {
-    const bool view = access.op() == Op::StoreViewTko;
-    const Type stored = access.single(view ? "tile" : "value").type();
-    const Value zeros = b.constant_int(Elem::I8, 0, stored.shape());
-    std::vector<Value> operands = view ? std::vector<Value>{zeros, shadow} : std::vector<Value>{shadow, zeros};
-    std::vector<std::uint32_t> groups{1, 1};
-    add_group(access, view ? "index" : "mask", operands, groups);
-    add_group(access, "token", operands, groups);
+  static Operation* clear(Builder& b, const Access& access, Value shadow) {
+    const Value zeros = b.constant_int(Elem::I8, 0, access.tile.shape());
+    Operands o;
+    o.add(access.view ? zeros : shadow);
+    o.add(access.view ? shadow : zeros);
+    o.add_place(access);
+    o.add(access.token);
     const Type token = Type::token();
-    return create(b, access.op(), access, operands, groups, {&token, 1});
+    return create(b, access.op->op(), access, o, {&token, 1});
   }
 
-  static Operation* ask(Builder& b, const Operation& access, const Twin& twin) {
-    const bool view = twin.value.type().is_view();
+  static Operation* ask(Builder& b, const Access& access, const Twin& twin) {
+    const bool view = static_cast<bool>(access.view);
     const Type tile = view ? twin.value.type().view_tile() : twin.value.type().with_element(Elem::I8);
-    std::vector<Value> operands{twin.value};
-    std::vector<std::uint32_t> groups{1};
-    add_group(access, view ? "index" : "mask", operands, groups);
-    if (!view) {  // masked elements are not read
-      groups.push_back(groups.back());
-      if (groups.back() != 0) operands.push_back(b.constant_int(Elem::I8, 0, tile.shape()));
-    }
-    add_group(access, "token", operands, groups);
+    Operands o;
+    o.add(twin.value);
+    o.add_place(access);
+    if (!view) o.add(access.mask ? b.constant_int(Elem::I8, 0, tile.shape()) : Value());  // masked ones are not read
+    o.add(access.token);
     const Type results[] = {tile, Type::token()};
-    Operation* load = create(b, view ? Op::LoadViewTko : Op::LoadPtrTko, access, operands, groups, results);
+    Operation* load = create(b, view ? Op::LoadViewTko : Op::LoadPtrTko, access, o, results);
     const Value written =
         b.create(Op::CmpI, {load->result(0), b.constant_int(Elem::I8, 0, tile.shape())}, {tile.with_element(Elem::I1)},
                  {{AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
                   {AttrName::signedness, ir::Signedness::Unsigned}})
             ->result();
-    const bool load_only = access.op() == Op::LoadViewTko || access.op() == Op::LoadPtrTko;
     b.create(Op::Assert, {written}, {},
-             {{AttrName::message, concat(load_only ? "load" : "atomic update",
+             {{AttrName::message, concat(access.loads() ? "load" : "atomic update",
                                          " of an element that nothing has written: ", twin.tensor->watched->label)}});
     return load;
   }

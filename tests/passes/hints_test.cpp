@@ -3,9 +3,9 @@
 #include <tuple>
 
 #include "passes/hints.hpp"
-#include "passes/kernel_facts.hpp"
 #include "passes/product_loop.hpp"
 #include "tessera/analysis/divisibility.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;
@@ -176,8 +176,8 @@ TEST(Hints, AWidthThatIsNotKnownIsNotNarrow) {
   const Value walk = k.op(Op::MakeStridedView, {tensor}, Type::strided_view(tensor.type(), tile, steps, {}, {}));
   const Operation *by_rows = k.load(rows, {zero, zero}), *by_steps = k.load(walk, {zero, zero});
   const analysis::Divisibility known(k.function());
-  EXPECT_TRUE(passes::is_narrow(*by_rows, known)) << "of base, strides and extents nothing is known";
-  EXPECT_FALSE(passes::is_narrow(*by_steps, known));
+  EXPECT_TRUE(analysis::is_narrow(*by_rows, known)) << "of base, strides and extents nothing is known";
+  EXPECT_FALSE(analysis::is_narrow(*by_steps, known));
 }
 
 TEST(Hints, WalksOverLongChunksLoadAhead) {

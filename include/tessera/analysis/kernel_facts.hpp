@@ -6,13 +6,8 @@
 #include "tessera/ir/operation.hpp"
 
 namespace tessera::analysis {
+
 class Divisibility;
-}
-
-namespace tessera::passes {
-
-/// The only generation whose products are of warpgroups, and leave their sums in registers in flight.
-inline constexpr int kWarpgroupProducts = 90;
 
 /// One matrix product of the kernel.
 struct Product {
@@ -42,14 +37,13 @@ struct KernelFacts {
 KernelFacts kernel_facts(const ir::Function&);
 
 bool is_product(const ir::Operation&);
-bool is_load(const ir::Operation&);
 std::int64_t bytes_of(ir::Type tile);
-/// The tile that a load gives or a store takes; null for other operations.
+/// The tile that a load gives or a store takes; null for other operations, atomics too.
 ir::Type moved_tile(const ir::Operation&);
 /// Number of loops that `op` stands in.
 int loops_around(const ir::Operation& op);
 /// True if a thread moves four bytes or less at a time there; false if that is not known, as of strided views.
-bool is_narrow(const ir::Operation& access, const analysis::Divisibility&);
+bool is_narrow(const ir::Operation& access, const Divisibility&);
 
 /// The loads that give `v`, found back through shape operations, conversions and the branches that guard loads.
 std::vector<ir::Operation*> loads_of(ir::Value v);
@@ -61,4 +55,4 @@ bool mends_products(const ir::Operation& op);
 /// True if `v` is computed from `from`, within one iteration of the loops around it.
 bool depends_on(ir::Value v, ir::Value from);
 
-}  // namespace tessera::passes
+}  // namespace tessera::analysis

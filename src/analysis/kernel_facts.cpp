@@ -1,29 +1,27 @@
 // Counting what a kernel does (see kernel_facts.hpp).
-#include "passes/kernel_facts.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 
 #include <algorithm>
 #include <unordered_set>
 
-#include "passes/rewriter.hpp"
-#include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
+#include "tessera/analysis/values.hpp"
 
-namespace tessera::passes {
+namespace tessera::analysis {
 
 using ir::Op;
 using ir::Operation;
 using ir::Value;
 
 bool is_product(const Operation& op) { return op.op() == Op::MmaF || op.op() == Op::MmaI || op.op() == Op::MmaFScaled; }
-bool is_load(const Operation& op) { return op.op() == Op::LoadViewTko || op.op() == Op::LoadPtrTko; }
 std::int64_t bytes_of(ir::Type tile) {
   return tile.num_elements() * std::max<int>(ir::info(tile.elem()).bits, 8) / 8;  // a bool is a byte in memory
 }
 
 ir::Type moved_tile(const Operation& op) {
-  if (is_load(op)) return op.result(0).type();
-  if (op.op() == Op::StoreViewTko) return op.single("tile").type();
-  return op.op() == Op::StorePtrTko ? op.single("value").type() : ir::Type();
+  const auto access = access_of(op);
+  return access && access->kind != AccessKind::Atomic ? access->tile : ir::Type();
 }
 
 int loops_around(const Operation& op) {
@@ -32,9 +30,9 @@ int loops_around(const Operation& op) {
   return n;
 }
 
-bool is_narrow(const Operation& access, const analysis::Divisibility& known) {
+bool is_narrow(const Operation& access, const Divisibility& known) {
   constexpr std::int64_t kNarrowBytes = 4;
-  const std::int64_t bytes = analysis::vector_bytes(access, known);
+  const std::int64_t bytes = vector_bytes(access, known);
   return bytes > 0 && bytes <= kNarrowBytes;
 }
 
@@ -231,7 +229,7 @@ std::int64_t bytes_repeated_by(const Operation& stretch) {
 
 /// True if tiles of so many elements are loaded an element or two at a time.
 bool loads_narrowly(const ir::Function& f, std::int64_t elements) {
-  const analysis::Divisibility known(f);
+  const Divisibility known(f);
   bool narrow = false;
   ir::walk(f.body(), [&](const Operation& op) {
     if (is_load(op) && op.result(0).type().num_elements() >= elements) narrow = narrow || is_narrow(op, known);
@@ -277,4 +275,4 @@ KernelFacts kernel_facts(const ir::Function& f) {
   return facts;
 }
 
-}  // namespace tessera::passes
+}  // namespace tessera::analysis

@@ -1,14 +1,12 @@
 // Induction values as start plus iteration times step (see affine.hpp).
-#include "passes/affine.hpp"
+#include "tessera/analysis/affine.hpp"
 
 #include <cstdlib>
 
-#include "passes/values.hpp"
+#include "tessera/analysis/values.hpp"
 
-namespace tessera::passes {
+namespace tessera::analysis {
 
-using ir::AttrName;
-using ir::Builder;
 using ir::Op;
 using ir::Operation;
 using ir::Value;
@@ -82,16 +80,4 @@ std::optional<AffineValue> affine_value(Value v, const Operation& loop) {
   return AffineValue{*form, std::move(reader.steps)};
 }
 
-Value emit(const Affine& form, Value i, Builder& b) {
-  const auto times = [&](Value v, std::int64_t scale) {
-    if (scale == 1) return v;
-    return b.create(Op::MulI, {v, b.constant_int(ir::Elem::I64, scale)}, {v.type()})->result();
-  };
-  Value total = b.constant_int(ir::Elem::I64, form.constant);
-  const auto add = [&](Value v) { total = b.create(Op::AddI, {total, v}, {total.type()})->result(); };
-  if (form.coefficient != 0) add(times(i, form.coefficient));
-  for (const Affine::Term& t : form.terms) add(times(as_i64(b, t.value, t.read), t.scale));
-  return total;
-}
-
-}  // namespace tessera::passes
+}  // namespace tessera::analysis

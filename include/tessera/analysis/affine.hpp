@@ -1,11 +1,11 @@
-// Integers that grow by a constant per iteration of a loop, written out exactly before the loop.
+// Integers that grow by a constant per iteration of a loop.
 #pragma once
 #include <optional>
 #include <vector>
 
 #include "tessera/ir/operation.hpp"
 
-namespace tessera::passes {
+namespace tessera::analysis {
 
 /// coefficient * i + constant + sum of scale * invariant, over the integers (nothing wraps).
 struct Affine {
@@ -34,7 +34,4 @@ struct AffineValue {
 /// outside the loop are invariants, read as signed. nullopt for anything else, or if numbers get large.
 std::optional<AffineValue> affine_value(ir::Value v, const ir::Operation& loop);
 
-/// Emits the form at i, in 64 bits. No overflow: coefficients are small (affine_value), invariants of 32 bits.
-ir::Value emit(const Affine& form, ir::Value i, ir::Builder& at);
-
-}  // namespace tessera::passes
+}  // namespace tessera::analysis

@@ -2,6 +2,7 @@
 // language has.
 #include <cmath>
 
+#include "lang/accuracy.hpp"
 #include "lang/ints.hpp"
 #include "lang/spec.hpp"
 #include "tessera/base/error.hpp"
@@ -72,10 +73,13 @@ Value widened(ir::Builder& b, Value v, const TileSpec& spec) {
 
 namespace {
 
-bool approximate(MathAccuracy accuracy, ElementType element) {
-  if (element != ElementType::f32) return false;  // Tile IR: approx and flush_to_zero exist for f32 only
-  if (accuracy == MathAccuracy::OfKernel) return Tracer::current().accuracy == Accuracy::Approximate;
-  return accuracy == MathAccuracy::Approximate;
+/// An operation that has a fast form gets it, now or when it is known what becomes of its result.
+void choose_form(Operation& op, MathAccuracy accuracy, ElementType element) {
+  if (element != ElementType::f32) return;  // Tile IR: approx and flush_to_zero exist for f32 only
+  Tracer& tracer = Tracer::current();
+  const bool of_kernel = accuracy == MathAccuracy::OfKernel;
+  if (of_kernel && tracer.accuracy == Accuracy::OfOutputs) return tracer.decide_later(op);
+  if (of_kernel ? tracer.accuracy == Accuracy::Approximate : accuracy == MathAccuracy::Approximate) set_approximate(op);
 }
 
 Op unary_code(UnaryOp op, bool floating) {
@@ -102,12 +106,6 @@ Op unary_code(UnaryOp op, bool floating) {
   throw InternalError("unary operation without a code");
 }
 
-/// The attributes that make an operation approximate, as far as it has them.
-void set_approximate(Operation& op) {
-  if (op.info().attribute(AttrName::rounding_mode)) op.set_attr(AttrName::rounding_mode, ir::Rounding::Approx);
-  if (op.info().attribute(AttrName::flush_to_zero)) op.set_attr(AttrName::flush_to_zero, ir::UnitAttr{});
-}
-
 ir::Signedness signedness(ElementType element) {
   return is_signed(element) ? ir::Signedness::Signed : ir::Signedness::Unsigned;
 }
@@ -124,9 +122,9 @@ Value unary(UnaryOp op, Value x, const TileSpec& spec, MathAccuracy accuracy, So
   if (op == UnaryOp::Neg && !is_float(spec.element) && spec.rank == 0)
     return ints::sub(b, splat(spec, std::int64_t{0}), x);
   Operation* created = b.create(unary_code(op, is_float(spec.element)), {x}, {x.type()});
-  const bool has_fast_form =
-      op == UnaryOp::Exp || op == UnaryOp::Exp2 || op == UnaryOp::Tanh || op == UnaryOp::Sqrt || op == UnaryOp::Rsqrt;
-  if (has_fast_form && approximate(accuracy, spec.element)) set_approximate(*created);
+  // rsqrt has one form only: the fast one is as good.
+  if (op == UnaryOp::Exp || op == UnaryOp::Exp2 || op == UnaryOp::Tanh || op == UnaryOp::Sqrt)
+    choose_form(*created, accuracy, spec.element);
   return created->result();
 }
 
@@ -147,7 +145,7 @@ Value float_binary(ir::Builder& b, BinaryOp op, Value x, Value y, const TileSpec
     case BinaryOp::Atan2: return create(Op::Atan2)->result();
     case BinaryOp::Div: {
       Operation* division = create(Op::DivF);
-      if (approximate(accuracy, spec.element)) set_approximate(*division);
+      choose_form(*division, accuracy, spec.element);
       return division->result();
     }
     default: throw InternalError("operation without a floating-point form");

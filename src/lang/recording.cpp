@@ -28,18 +28,6 @@ std::string spelling(const ParamInfo& p) {
   return text + ">";
 }
 
-/// Unless a call says otherwise: approximate if the kernel has floating outputs and all are 16 bits or narrower.
-Accuracy default_accuracy(const std::vector<ParamInfo>& params) {
-  bool any = false;
-  for (const ParamInfo& p : params) {
-    const bool output = p.is_tensor() && p.kind != ParamKind::In;
-    if (!output || info(p.element).cls != ElementClass::Float) continue;
-    if (info(p.element).bits > 16) return Accuracy::Precise;
-    any = true;
-  }
-  return any ? Accuracy::Approximate : Accuracy::Precise;
-}
-
 /// Entry names are symbols: anything else becomes '_'.
 std::string symbol(std::string name) {
   for (char& c : name) {
@@ -90,7 +78,7 @@ Recording::Recording(std::string name, std::vector<ParamInfo> params, const Spec
   s.trace.name = std::move(name);
   s.trace.params = std::move(params);
   s.tracer.checked = specialization.checked;
-  s.tracer.accuracy = specialization.accuracy_given ? specialization.accuracy : default_accuracy(s.trace.params);
+  s.tracer.accuracy = specialization.accuracy_given ? specialization.accuracy : Accuracy::OfOutputs;
   std::size_t tensors = 0;
   int position = 0;
   lay_out(s.trace.params);

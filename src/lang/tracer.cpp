@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "lang/accuracy.hpp"
 #include "lang/variables.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -167,6 +168,7 @@ struct Tracer::Impl {
   std::uint32_t serial = ++next_serial;
   Variables variables;
   std::vector<Scope> scopes;
+  std::vector<Operation*> undecided;  ///< precise or approximate, by what becomes of their results
   std::optional<TraceError> failure;
   bool abandoned = false;
   Tracer* outer = nullptr;
@@ -435,6 +437,8 @@ Value Tracer::add_param(Type type) { return impl_->function.body().add_arg(type)
 
 ir::Builder& Tracer::prologue() { return impl_->start; }
 
+void Tracer::decide_later(Operation& op) { impl_->undecided.push_back(&op); }
+
 // ---- the trace as a whole -------------------------------------------------------------------------------------------
 
 Tracer::Tracer(std::string kernel_name, SourceLocation where) {
@@ -483,6 +487,7 @@ std::unique_ptr<ir::Module> Tracer::finish() {
   s.builder.loc = s.where;
   s.builder.create(Op::Return, {}, {});
   s.anchor->erase();
+  decide_accuracy(s.function, s.undecided);
   ir::remove_dead_code(s.function);
   return std::move(s.module);
 }

@@ -1,24 +1,105 @@
-// Cheaper forms of what the kernel has already declared approximate. On NVIDIA GPUs exp is a multiplication by log2(e)
-// and the machine's exp2; without flush_to_zero, which Tile IR's exp cannot say, the assembler adds a comparison and
-// two multiplications to each so that denormal results survive. Approximate arithmetic flushes them.
+// Cheaper forms of what the recording has marked approximate, as far as they keep the bounds of docs/semantics.md for
+// every operand. NVIDIA GPUs compute a / b as a * rcp(b), a root and exp2 in one instruction each; without
+// flush_to_zero the assembler adds a comparison and two multiplications to each, for denormal operands and results, and
+// rcp of more than 2^126 is zero (PTX ISA, div.approx).
 #include <vector>
 
+#include "passes/values.hpp"
+#include "tessera/analysis/float_range.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
 
+using analysis::float_range;
+using analysis::FloatRange;
 using ir::AttrName;
 using ir::Op;
 using ir::Operation;
+using ir::Rounding;
 using ir::Value;
 
 namespace {
 
 constexpr double kLog2E = 1.44269504088896340736;
+// Within these, with room for the rounding that float_range leaves out, an operand is no denormal number and its
+// reciprocal neither.
+constexpr double kLeast = 0x1p-120, kMost = 0x1p120;
+/// A divisor that this many quotients share is scaled before it is broadcast.
+constexpr std::int64_t kShared = 4;
 
-bool is_approximate_exp(const Operation& op) {
-  return op.op() == Op::Exp && op.result().type().elem() == ir::Elem::F32 &&
-         op.enum_attr<ir::Rounding>(AttrName::rounding_mode, ir::Rounding::Full) == ir::Rounding::Approx;
+bool is_approximate(const Operation& op) {
+  return op.num_results() == 1 && op.result().type().is_tile() && op.result().type().elem() == ir::Elem::F32 &&
+         op.enum_attr<Rounding>(AttrName::rounding_mode, Rounding::NearestEven) == Rounding::Approx;
+}
+
+/// exp is a multiplication and exp2, whose denormal results Tile IR lets us flush.
+void relax_exp(Operation& op) {
+  ir::Builder b = ir::Builder::before(&op);
+  b.loc = op.loc;
+  const ir::Type t = op.result().type();
+  const Value scaled =
+      b.create(Op::MulF, {op.operand(0), b.constant_float(ir::Elem::F32, kLog2E, t.shape())}, {t})->result();
+  const Value result = b.create(Op::Exp2, {scaled}, {t}, {{AttrName::flush_to_zero, ir::UnitAttr{}}})->result();
+  op.result().replace_all_uses_with(result);
+  op.erase();
+}
+
+bool never_denormal(const FloatRange& r) { return r.least >= kLeast; }
+bool never_huge(const FloatRange& r) { return r.low >= -kMost && r.high <= kMost; }
+
+bool flush(Operation& op) {
+  if (op.has_attr(AttrName::flush_to_zero)) return false;
+  op.set_attr(AttrName::flush_to_zero, ir::UnitAttr{});
+  return true;
+}
+
+/// A power of two, element by element, that brings a divisor between 2^-100 and 2^100; 1 for what lies there. The
+/// quotient of a dividend that overflows or vanishes by it does so itself.
+Value scale_of(ir::Builder& b, Value divisor) {
+  const ir::Type t = divisor.type();
+  const auto number = [&](double x) { return b.constant_float(ir::Elem::F32, x, t.shape()); };
+  const Value size = b.create(Op::AbsF, {divisor}, {t})->result();
+  const auto choose = [&](ir::ComparisonPredicate p, double limit, double scale, Value otherwise) {
+    const Value beyond = b.create(Op::CmpF, {size, number(limit)}, {t.with_element(ir::Elem::I1)},
+                                  {{AttrName::comparison_predicate, p},
+                                   {AttrName::comparison_ordering, ir::ComparisonOrdering::Ordered}})
+                             ->result();
+    return b.create(Op::Select, {beyond, number(scale), otherwise}, {t})->result();
+  };
+  const Value large = choose(ir::ComparisonPredicate::Greater, 0x1p100, 0x1p-60, number(1));
+  return choose(ir::ComparisonPredicate::Less, 0x1p-100, 0x1p60, large);
+}
+
+/// a / b = (a * s) / (b * s), where b * s is computed once for all that share it.
+void scale_division(Operation& op, Operation& broadcast) {
+  ir::Builder b = ir::Builder::before(&broadcast);
+  b.loc = op.loc;
+  const Value small = broadcast.operand(0);
+  const ir::Type narrow = small.type(), wide = op.result().type();
+  const Value scale = scale_of(b, small);
+  const Value divisor = b.create(Op::MulF, {small, scale}, {narrow})->result();
+  b = ir::Builder::before(&op);
+  b.loc = op.loc;
+  const auto spread = [&](Value v) { return b.create(Op::Broadcast, {v}, {wide})->result(); };
+  op.set_operand(0, b.create(Op::MulF, {op.operand(0), spread(scale)}, {wide})->result());
+  op.set_operand(1, spread(divisor));
+  flush(op);
+}
+
+bool relax_division(Operation& op) {
+  if (op.has_attr(AttrName::flush_to_zero)) return false;
+  const FloatRange divisor = float_range(op.operand(1));
+  const bool normal = never_denormal(divisor), moderate = never_huge(divisor);
+  if (normal && moderate) return flush(op);
+  Operation* broadcast = op.operand(1).def();
+  if (broadcast != nullptr && broadcast->op() == Op::Broadcast &&
+      broadcast->operand(0).type().num_elements() * kShared <= op.result().type().num_elements()) {
+    scale_division(op, *broadcast);
+    return true;
+  }
+  if (normal) flush(op);
+  if (!moderate) op.set_attr(AttrName::rounding_mode, Rounding::Full);
+  return normal || !moderate;
 }
 
 }  // namespace
@@ -26,19 +107,21 @@ bool is_approximate_exp(const Operation& op) {
 bool relax_math(ir::Function& f) {
   std::vector<Operation*> found;
   ir::walk(f.body(), [&](Operation& op) {
-    if (is_approximate_exp(op)) found.push_back(&op);
+    if (is_approximate(op)) found.push_back(&op);
   });
+  bool changed = false;
   for (Operation* op : found) {
-    ir::Builder b = ir::Builder::before(op);
-    b.loc = op->loc;
-    const ir::Type t = op->result().type();
-    const Value scaled =
-        b.create(Op::MulF, {op->operand(0), b.constant_float(ir::Elem::F32, kLog2E, t.shape())}, {t})->result();
-    const Value result = b.create(Op::Exp2, {scaled}, {t}, {{AttrName::flush_to_zero, ir::UnitAttr{}}})->result();
-    op->result().replace_all_uses_with(result);
-    op->erase();
+    switch (op->op()) {
+      case Op::Exp:
+        relax_exp(*op);
+        changed = true;
+        break;
+      case Op::DivF: changed |= relax_division(*op); break;
+      case Op::Sqrt: changed |= never_denormal(float_range(op->operand(0))) && flush(*op); break;
+      default: break;
+    }
   }
-  return !found.empty();
+  return changed;
 }
 
 }  // namespace tessera::passes

@@ -354,20 +354,4 @@ TEST(Merge, UnorderedLoadsButNotOrderedOnes) {
   EXPECT_EQ(count(g, Op::LoadViewTko), 2u) << "a store waits for one of them";
 }
 
-TEST(RelaxMath, OnlyWhatIsMarkedApproximate) {
-  Kernel k;
-  const Value x = k.arg(Elem::F32);
-  const Value precise = k.op(Op::Exp, {x}, x.type());
-  const Value fast = k.op(Op::Exp, {x}, x.type(), {{AttrName::rounding_mode, ir::Rounding::Approx}});
-  k.keep(precise);
-  k.keep(fast);
-  ir::Function& f = k.function();
-  EXPECT_TRUE(passes::relax_math(f));
-  EXPECT_EQ(problems_of(k.module), "");
-  EXPECT_EQ(count(f, Op::Exp), 1u);
-  ASSERT_EQ(count(f, Op::Exp2), 1u);
-  EXPECT_TRUE(first(f, Op::Exp2)->has_attr(AttrName::flush_to_zero));
-  EXPECT_FALSE(passes::relax_math(f));
-}
-
 }  // namespace

@@ -296,8 +296,8 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
     k.options_.tuning = jit::intern_tuning(record);
     return k;
   }
-  /// Accuracy of math functions whose calls do not say it, instead of the kernel's default (approximate if all float
-  /// outputs are at most 16 bits wide).
+  /// Accuracy of math functions whose calls do not say it, instead of what each one's result needs (approximate if it
+  /// ends in floating-point outputs of at most 16 bits and nowhere else).
   constexpr Kernel precise() const { return with(lang::Accuracy::Precise); }
   constexpr Kernel approximate() const { return with(lang::Accuracy::Approximate); }
 

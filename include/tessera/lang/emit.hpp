@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-/// Accuracy of one call of a math function; without it the kernel's default holds (approximate if all its
-/// floating-point outputs are 16 bits or narrower, else precise).
+/// Accuracy of one call of a math function; without it what the launch says holds, or else what becomes of the result:
+/// approximate if it ends in floating-point outputs of at most 16 bits and nowhere else.
 enum class MathAccuracy : std::uint8_t { OfKernel, Precise, Approximate };
 inline constexpr MathAccuracy precise = MathAccuracy::Precise;
 inline constexpr MathAccuracy approx = MathAccuracy::Approximate;

@@ -1,8 +1,9 @@
 // Functions on tiles, element by element: choice, extremes, elementary functions.
 //
 // The elementary functions take f16, bf16, f32 and f64. `exp(x, approx)` or `exp(x, precise)` sets the accuracy of one
-// call; otherwise the kernel's default holds. Approximate changes f32 only: exp, exp2, sqrt, rsqrt, tanh and division
-// then use the device's fast instructions and flush denormal numbers to zero.
+// call; otherwise what the launch says holds, or else what becomes of the result. Approximate changes f32 only: exp,
+// exp2, sqrt, tanh and division then use the device's fast instructions and may give zero for a denormal result;
+// docs/semantics.md has their bounds.
 #pragma once
 #include "tessera/lang/ops.hpp"
 

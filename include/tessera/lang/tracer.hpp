@@ -20,8 +20,8 @@ namespace tessera::lang {
 /// Identity of one mutable C++ tile object: (trace serial << 32 | number).
 using Var = std::uint64_t;
 
-/// How math functions are rounded where a call does not say.
-enum class Accuracy : std::uint8_t { Precise, Approximate };
+/// How math functions are rounded where a call does not say. OfOutputs: each as precisely as what it reaches needs.
+enum class Accuracy : std::uint8_t { Precise, Approximate, OfOutputs };
 
 class Tracer {
  public:
@@ -71,7 +71,8 @@ class Tracer {
   void fail(std::string message, SourceLocation) noexcept;
 
   Accuracy accuracy = Accuracy::Precise;
-  bool checked = false;  ///< TESSERA_CHECK: emit assertions for out-of-range tile indices
+  void decide_later(ir::Operation&);  ///< precise or approximate is found out by finish(), from the outputs it reaches
+  bool checked = false;               ///< TESSERA_CHECK: emit assertions for out-of-range tile indices
 
   /// Ends the kernel (adds `return`), drops dead pure operations and dead loop-carried values; throws TraceError with
   /// the first recorded failure. The module holds one entry.

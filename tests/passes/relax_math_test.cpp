@@ -1,0 +1,173 @@
+// Cheaper forms of approximate operations, and the operands for which they would leave their bounds.
+#include <cmath>
+#include <random>
+
+#include "passes/pass_support.hpp"
+#include "tessera/analysis/float_range.hpp"
+#include "tessera/codegen/cpu/program.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using ir::AttrName;
+using ir::Elem;
+using ir::Op;
+using ir::Operation;
+using ir::Rounding;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+const ir::NamedAttr kApprox = {AttrName::rounding_mode, Rounding::Approx};
+
+TEST(RelaxMath, OnlyWhatIsMarkedApproximate) {
+  Kernel k;
+  const Value x = k.arg(Elem::F32);
+  const Value precise = k.op(Op::Exp, {x}, x.type());
+  const Value fast = k.op(Op::Exp, {x}, x.type(), {kApprox});
+  k.keep(precise);
+  k.keep(fast);
+  ir::Function& f = k.function();
+  EXPECT_TRUE(passes::relax_math(f));
+  EXPECT_EQ(problems_of(k.module), "");
+  EXPECT_EQ(count(f, Op::Exp), 1u);
+  ASSERT_EQ(count(f, Op::Exp2), 1u);
+  EXPECT_TRUE(first(f, Op::Exp2)->has_attr(AttrName::flush_to_zero));
+  EXPECT_FALSE(passes::relax_math(f));
+}
+
+/// Divisors for which a form is right; x is an argument of the type that the row names.
+struct Division {
+  const char* name;
+  Elem x;
+  Value (*divisor)(Kernel&, Value x);
+  Rounding rounding;
+  bool flushes;
+};
+Value number(Kernel& k, double v) { return k.b.constant_float(Elem::F32, v); }
+Value exp_of(Kernel& k, Value x) { return k.op(Op::Exp, {x}, x.type()); }
+const Division kDivisions[] = {
+    {"anything", Elem::F32, [](Kernel&, Value x) { return x; }, Rounding::Full, false},
+    {"a number", Elem::F32, [](Kernel& k, Value) { return number(k, 3); }, Rounding::Approx, true},
+    {"a denormal number", Elem::F32, [](Kernel& k, Value) { return number(k, 1e-39); }, Rounding::Approx, false},
+    {"a huge number", Elem::F32, [](Kernel& k, Value) { return number(k, 2e38); }, Rounding::Full, true},
+    {"1 + exp", Elem::F32, [](Kernel& k, Value x) { return k.binary(Op::AddF, exp_of(k, x), number(k, 1)); },
+     Rounding::Full, true},
+    {"exp - 1", Elem::F32, [](Kernel& k, Value x) { return k.binary(Op::SubF, exp_of(k, x), number(k, 1)); },
+     Rounding::Full, false},
+    {"a root", Elem::F32, [](Kernel& k, Value x) { return k.op(Op::Sqrt, {x}, x.type()); }, Rounding::Approx, true},
+    {"at least 1", Elem::F32, [](Kernel& k, Value x) { return k.binary(Op::MaxF, x, number(k, 1)); }, Rounding::Full,
+     true},
+    {"at most 1", Elem::F32, [](Kernel& k, Value x) { return k.binary(Op::MinF, x, number(k, 1)); }, Rounding::Full,
+     false},
+    {"between 1 and 9", Elem::F32,
+     [](Kernel& k, Value x) { return k.binary(Op::MinF, k.binary(Op::MaxF, x, number(k, 1)), number(k, 9)); },
+     Rounding::Approx, true},
+    {"16 bits", Elem::F16, [](Kernel& k, Value x) { return k.op(Op::FToF, {x}, Type::tile(Elem::F32)); },
+     Rounding::Approx, true},
+    {"bf16", Elem::BF16, [](Kernel& k, Value x) { return k.op(Op::FToF, {x}, Type::tile(Elem::F32)); }, Rounding::Full,
+     false},
+    {"an integer", Elem::I32,
+     [](Kernel& k, Value x) {
+       return k.op(Op::IToF, {x}, Type::tile(Elem::F32), {{AttrName::signedness, ir::Signedness::Signed}});
+     },
+     Rounding::Approx, true},
+};
+
+TEST(RelaxMath, DivisionsTakeTheCheapestFormThatTheirDivisorAllows) {
+  for (const Division& d : kDivisions) {
+    Kernel k;
+    const Value dividend = k.arg(Elem::F32), x = k.arg(d.x);
+    k.keep(k.op(Op::DivF, {dividend, d.divisor(k, x)}, dividend.type(), {kApprox}));
+    ir::Function& f = k.function();
+    passes::relax_math(f);
+    EXPECT_EQ(problems_of(k.module), "");
+    const Operation& division = *first(f, Op::DivF);
+    EXPECT_EQ(division.enum_attr<Rounding>(AttrName::rounding_mode), d.rounding) << d.name;
+    EXPECT_EQ(division.has_attr(AttrName::flush_to_zero), d.flushes) << d.name;
+    EXPECT_FALSE(passes::relax_math(f)) << d.name;
+  }
+}
+
+TEST(RelaxMath, RootsFlushWhereTheirOperandIsNeverDenormal) {
+  for (const bool biased : {false, true}) {
+    Kernel k;
+    Value x = k.arg(Elem::F32);
+    x = k.binary(Op::MulF, x, x);
+    if (biased) x = k.binary(Op::AddF, x, number(k, 1e-5));
+    k.keep(k.op(Op::Sqrt, {x}, x.type(), {kApprox}));
+    ir::Function& f = k.function();
+    passes::relax_math(f);
+    EXPECT_EQ(first(f, Op::Sqrt)->has_attr(AttrName::flush_to_zero), biased);
+  }
+}
+
+/// rows x 64 quotients; the divisors of a row are one number where `shared`.
+struct Quotients {
+  static constexpr std::int32_t kRows = 64, kCols = 64;
+  Kernel k;
+  explicit Quotients(bool shared) {
+    const std::int64_t shape[] = {kRows, kCols}, strides[] = {kCols, 1}, column[] = {kRows, 1}, ones[] = {1, 1};
+    const auto view = [&](std::span<const std::int64_t> s, std::span<const std::int64_t> by) {
+      const Value pointer = k.pointer(Elem::F32);
+      const Type type = Type::tensor_view(Elem::F32, s, by);
+      const std::uint32_t groups[] = {1, 0, 0};
+      const Value tensor =
+          k.b.create_grouped(Op::MakeTensorView, std::span(&pointer, 1), groups, std::span(&type, 1))->result();
+      const std::int32_t tile[] = {static_cast<std::int32_t>(s[0]), static_cast<std::int32_t>(s[1])};
+      return k.op(Op::MakePartitionView, {tensor}, Type::partition_view(type, tile, {}, {}));
+    };
+    const Value a = view(shape, strides), b = shared ? view(column, ones) : view(shape, strides),
+                out = view(shape, strides), zero = k.i32(0);
+    const Value x = k.load(a, {zero, zero})->result(0);
+    Value y = k.load(b, {zero, zero})->result(0);
+    if (shared) y = k.op(Op::Broadcast, {y}, x.type());
+    k.store(k.op(Op::DivF, {x, y}, x.type(), {kApprox}), out, {zero, zero});
+  }
+};
+
+TEST(RelaxMath, ADivisorThatARowSharesIsScaledOnce) {
+  Quotients q(true);
+  ir::Function& f = q.k.function();
+  EXPECT_TRUE(passes::relax_math(f));
+  EXPECT_EQ(problems_of(q.k.module), "");
+  std::size_t wide = 0;
+  ir::walk(f.body(), [&](const Operation& op) {
+    wide += (op.op() == Op::MulF || op.op() == Op::Select) && op.result().type().num_elements() > Quotients::kRows;
+  });
+  EXPECT_EQ(wide, 1u) << "one multiplication for each quotient";
+  EXPECT_TRUE(first(f, Op::DivF)->has_attr(AttrName::flush_to_zero));
+  EXPECT_FALSE(passes::relax_math(f));
+}
+
+/// The CPU flushes where flush_to_zero says so: whatever the pass chose keeps normal quotients of any operands.
+TEST(RelaxMath, QuotientsOfAnyOperandsKeepTheirBound) {
+  std::mt19937 random(1);
+  const auto any = [&] {
+    return std::ldexp(1.0F + static_cast<float>(random() % 4096) / 4096, static_cast<int>(random() % 276) - 149) *
+           (random() % 2 != 0 ? 1.0F : -1.0F);
+  };
+  for (const bool shared : {false, true}) {
+    Quotients q(shared);
+    passes::relax_math(q.k.function());
+    const auto program = cpu::Program::compile(q.k.module);
+    constexpr auto n = static_cast<std::size_t>(Quotients::kRows * Quotients::kCols);
+    std::vector<float> a(n), b(shared ? Quotients::kRows : n), out(n);
+    for (float& x : a) x = any();
+    for (float& x : b) x = any();
+    const std::uint64_t args[] = {reinterpret_cast<std::uint64_t>(a.data()), reinterpret_cast<std::uint64_t>(b.data()),
+                                  reinterpret_cast<std::uint64_t>(out.data())};
+    program->run({}, args, {});
+    int compared = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float y = b[shared ? i / Quotients::kCols : i];
+      const double want = static_cast<double>(a[i]) / static_cast<double>(y);
+      if (std::abs(want) < 0x1p-126 || std::abs(want) > 0x1.fffffep127 || std::abs(a[i]) < 0x1p-126F) continue;
+      ++compared;
+      EXPECT_NEAR(out[i], want, std::abs(want) * 0x1p-22) << a[i] << " / " << y;
+    }
+    EXPECT_GT(compared, 1000);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Applies small wrong edits to the library, one by one, and tells which of them the tests notice.
+
+    scripts/mutants.py [--only PATTERN ...] [--file PATTERN] [--jobs N] [--report FILE]
+    scripts/mutants.py --list
+    scripts/mutants.py --check         # reads the lists only: what the structure tests run
+
+The edits are the tables of tests/mutants/*.toml. Each says what is replaced in which file, which tests should notice (a test program and a
+filter of GoogleTest), and why it matters. They are made in a copy of the tracked files, build/mutants, with a build folder of its own: an
+interrupted run leaves nothing behind in the working tree. Programs run at the lowest priority and under a time limit.
+
+Results: killed (a test failed, crashed or ran into the limit), survived, did not compile, no such text. The last two are errors of the list.
+Exit codes: 0 all were killed, 1 some survived or the list has errors, 2 the tests fail without any edit.
+"""
+
+import argparse
+import collections
+import fnmatch
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LISTS = ROOT / "tests" / "mutants"
+COPY = ROOT / "build" / "mutants"
+BUILD = COPY / "build" / "dev"
+AT_LEAST = 100
+TEST_LIMIT = 120  # seconds; a mutant that runs into it is killed
+FIELDS = {"id", "file", "old", "new", "tests", "why"}
+
+
+def mutants():
+    found = []
+    for path in sorted(LISTS.glob("*.toml")):
+        for row in tomllib.loads(path.read_text())["mutant"]:
+            row["list"] = path.name
+            found.append(row)
+    return found
+
+
+def program_of(test):
+    return test.split(":", 1)[0]
+
+
+def complaints(rows):
+    """What is wrong with the lists themselves."""
+    problems = []
+    seen = collections.Counter(row.get("id") for row in rows)
+    for row in rows:
+        name = f"{row['list']}: {row.get('id')}"
+        if set(row) - {"list"} != FIELDS:
+            problems.append(f"{name}: has the fields {sorted(set(row) - {'list'})}, expected {sorted(FIELDS)}")
+            continue
+        if seen[row["id"]] > 1:
+            problems.append(f"{name}: the id is not unique")
+        path = ROOT / row["file"]
+        if not path.is_file():
+            problems.append(f"{name}: there is no {row['file']}")
+        elif (n := path.read_text().count(row["old"])) != 1:
+            problems.append(f"{name}: the old text occurs {n} times in {row['file']}, expected once")
+        if row["old"] == row["new"]:
+            problems.append(f"{name}: old and new text are the same")
+        if not row["tests"] or any(":" not in t or not program_of(t).startswith("test_") for t in row["tests"]):
+            problems.append(f"{name}: `tests` needs entries of the form test_program:Filter.*")
+    if len(rows) < AT_LEAST:
+        problems.append(f"there are {len(rows)} mutants, expected at least {AT_LEAST}")
+    return problems
+
+
+def synchronise():
+    """Makes the copy equal to the tracked and new files of the working tree; touches only what differs."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                            capture_output=True, check=True).stdout
+    names = {n for n in listed.decode().split("\0") if n and (ROOT / n).is_file()}
+    for name in names:
+        source, target = ROOT / name, COPY / name
+        if target.is_file() and target.read_bytes() == source.read_bytes():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        shutil.copymode(source, target)
+    for path in COPY.rglob("*"):
+        name = path.relative_to(COPY)
+        if path.is_file() and name.parts[0] != "build" and str(name) not in names:
+            path.unlink()
+
+
+def run(command, limit=None, **more):
+    """Exit status and output; the whole process group ends with the limit."""
+    process = subprocess.Popen(["nice", "-n", "19", *map(str, command)], cwd=COPY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, errors="replace", start_new_session=True, **more)
+    try:
+        output, _ = process.communicate(timeout=limit)
+        return process.returncode, output
+    except BaseException as e:
+        os.killpg(process.pid, 9)
+        process.communicate()
+        if isinstance(e, subprocess.TimeoutExpired):
+            return None, ""
+        raise
+
+
+def environment():
+    """Compiler caches see the paths of the copy as relative ones."""
+    return os.environ | {"CCACHE_BASEDIR": str(COPY), "CCACHE_NOHASHDIR": "1", "TESSERA_DEVICE": "cpu"}
+
+
+def build(programs, jobs):
+    return run(["ninja", "-C", BUILD, f"-j{jobs}", *sorted(programs)], env=environment())
+
+
+def fails(test):
+    """Why the test fails, or None."""
+    program, pattern = test.split(":", 1)
+    status, output = run([BUILD / "tests" / program, f"--gtest_filter={pattern}", "--gtest_brief=1"], limit=TEST_LIMIT, env=environment())
+    if status is None:
+        return f"{program} did not end within {TEST_LIMIT} s"
+    if status != 0:
+        failed = [line for line in output.splitlines() if line.startswith("[  FAILED  ]")]
+        return failed[0][13:] if failed else f"{program} ended with {status}"
+    if "] 0 tests from" in output:
+        return f"{program}: no test matches {pattern}"
+    return None
+
+
+def try_one(row, jobs):
+    target = COPY / row["file"]
+    original = target.read_text()
+    if original.count(row["old"]) != 1:
+        return "no such text", f"{original.count(row['old'])} times in {row['file']}"
+    try:
+        target.write_text(original.replace(row["old"], row["new"]))
+        status, output = build({program_of(t) for t in row["tests"]}, jobs)
+        if status != 0:
+            errors = [line for line in output.splitlines() if "error" in line]
+            return "did not compile", errors[0] if errors else output[-300:]
+        for test in row["tests"]:
+            if (why := fails(test)) is not None:
+                return "killed", why
+        return "survived", row["why"]
+    finally:
+        target.write_text(original)
+
+
+def prepare(rows, jobs):
+    """Builds the copy without edits and runs the tests once: only what passes can notice something."""
+    synchronise()
+    status, output = run(["cmake", "--preset", "dev"], env=environment())
+    if status == 0:
+        status, output = build({program_of(t) for row in rows for t in row["tests"]}, jobs)
+    if status != 0:
+        print(output[-3000:])
+        sys.exit(2)
+    broken = 0
+    for test in sorted({t for row in rows for t in row["tests"]}):
+        if (why := fails(test)) is not None:
+            print(f"without any edit: {test}: {why}", flush=True)
+            broken += 1
+    if broken:
+        sys.exit(2)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="read the lists only")
+    parser.add_argument("--list", action="store_true", help="print ids, files and reasons")
+    parser.add_argument("--only", action="append", help="ids to try, with * and ?; may be given several times")
+    parser.add_argument("--file", help="only mutants of these files, with * and ?")
+    parser.add_argument("--jobs", type=int, default=1, help="compilations at a time (default 1)")
+    parser.add_argument("--report", type=pathlib.Path, help="writes the results as JSON, after each mutant; ids in it are not tried again")
+    options = parser.parse_args()
+    rows = mutants()
+    problems = complaints(rows)
+    if options.check or problems:
+        print("\n".join(problems) or f"{len(rows)} mutants, each has its text")
+        return 1 if problems else 0
+    rows = [r for r in rows if (not options.only or any(fnmatch.fnmatch(r["id"], p) for p in options.only))
+            and (not options.file or fnmatch.fnmatch(r["file"], options.file))]
+    if options.list:
+        for r in rows:
+            print(f"{r['id']:44} {r['file']:44} {r['why']}")
+        return 0
+    done = json.loads(options.report.read_text()) if options.report and options.report.is_file() else {}
+    rows = [r for r in rows if r["id"] not in done]
+    prepare(rows, options.jobs)
+    for number, row in enumerate(rows, 1):
+        began = time.monotonic()
+        result, detail = try_one(row, options.jobs)
+        print(f"[{number}/{len(rows)}] {result:15} {row['id']:40} {time.monotonic() - began:5.0f} s  {detail[:150]}", flush=True)
+        done[row["id"]] = [result, detail]
+        if options.report:
+            options.report.write_text(json.dumps(done, indent=1))
+    counts = collections.Counter(result for result, _ in done.values())
+    print(", ".join(f"{n} {result}" for result, n in counts.most_common()))
+    return 0 if set(counts) <= {"killed"} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

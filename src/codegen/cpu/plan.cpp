@@ -217,7 +217,7 @@ class Planner {
     }
     for (Point p : t.writes)
       if (p.pos > loop.begin && again < 0) again = p.pos;
-    if (again < 0 || !buffers_[b].one_continue || again < inside) return {{start, end, b}};
+    if (again < 0 || again < inside) return {{start, end, b}};
     return {{start, inside, b}, {again, end, b}};
   }
 

@@ -17,7 +17,6 @@ struct BufferInfo {
   std::int64_t where = 0;  ///< Constant: offset in the constants; Argument: slot; Arena: offset (set by plan_buffers)
   const Instr* loop = nullptr;  ///< lives inside this loop though written before it: induction variable, carried value
   bool carried = false;         ///< keeps its value from one iteration to the next
-  bool one_continue = false;    ///< the loop's only `continue` is the end of its body
   const Instr* branch = nullptr;  ///< result of this `if`
   bool whole_scope = false;       ///< its address is taken: lives until the innermost loop (or the block) ends
 };

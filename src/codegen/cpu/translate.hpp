@@ -133,7 +133,7 @@ class Translator {
   void translate_loop(const ir::Operation&);
   void translate_if(const ir::Operation&);
   void translate_terminator(const ir::Operation&);
-  Tile carried_tile(ir::Value init, ir::Type type, const Instr* loop, bool one_continue);
+  Tile carried_tile(ir::Value init, ir::Type type, const Instr* loop);
   void move_all(std::span<const Tile> to, const ir::Operation& terminator);
   void translate_region(const ir::Block&, Code&, Scope::Kind);
 

@@ -4,30 +4,12 @@
 #include "codegen/cpu/translate.hpp"
 
 namespace tessera::cpu {
-namespace {
 
-/// The region's only `continue` of this loop is its terminator.
-bool has_one_continue(const ir::Block& body) {
-  int n = 0;
-  const auto count = [&](const auto& self, const ir::Block& block) -> void {
-    for (const ir::Operation& op : block) {
-      n += op.op() == ir::Op::Continue;
-      if (op.op() == ir::Op::If)
-        for (std::size_t i = 0; i < op.num_regions(); ++i) self(self, op.region(i));
-    }
-  };
-  count(count, body);
-  return n == 1 && body.terminator() != nullptr && body.terminator()->op() == ir::Op::Continue;
-}
-
-}  // namespace
-
-Tile Translator::carried_tile(ir::Value init, ir::Type type, const Instr* loop, bool one_continue) {
+Tile Translator::carried_tile(ir::Value init, ir::Type type, const Instr* loop) {
   const Tile t = new_tile(type, scope_);
   BufferInfo& info = buffers[t.ref.buffer];
   info.loop = loop;
   info.carried = true;
-  info.one_continue = one_continue;
   copy(t, tile(init));
   return t;
 }
@@ -49,9 +31,8 @@ void Translator::translate_for(const ir::Operation& op) {
   instr->is_unsigned = op.has_attr(ir::AttrName::unsignedCmp);
   instr->where = op.loc;
   LoopTarget target;
-  const bool one_continue = has_one_continue(body);
   for (std::size_t i = 1; i < body.num_args(); ++i)
-    target.carried.push_back(carried_tile(op.operand(2 + i), body.arg(i).type(), instr.get(), one_continue));
+    target.carried.push_back(carried_tile(op.operand(2 + i), body.arg(i).type(), instr.get()));
   // Carried values and the induction variable exist only inside: what depends on them stays there.
   Scope inner{Scope::Kind::Loop, scope_, &instr->body, scope_->depth + 1};
   scopes_.push_back(inner);
@@ -84,9 +65,8 @@ void Translator::translate_loop(const ir::Operation& op) {
   auto instr = std::make_unique<LoopInstr>();
   ir::Block& body = op.region(0);
   LoopTarget target;
-  const bool one_continue = has_one_continue(body);
   for (std::size_t i = 0; i < body.num_args(); ++i)
-    target.carried.push_back(carried_tile(op.operand(i), body.arg(i).type(), instr.get(), one_continue));
+    target.carried.push_back(carried_tile(op.operand(i), body.arg(i).type(), instr.get()));
   for (std::size_t i = 0; i < op.num_results(); ++i) target.results.push_back(new_tile(op.result(i).type(), scope_));
   scopes_.push_back({Scope::Kind::Loop, scope_, &instr->body, scope_->depth + 1});
   Scope* scope = &scopes_.back();

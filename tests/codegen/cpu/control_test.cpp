@@ -47,6 +47,18 @@ TEST(Control, ForSumsWithSignedAndUnsignedBounds) {
   }
 }
 
+TEST(Control, UnsignedBoundsOf64BitsPassTheSign) {
+  Kernel k;
+  const Value out = k.pointer(Elem::I32);
+  const Type wide = k.t(Elem::I64);
+  const Value lo = k.arg(wide), hi = k.arg(wide);
+  Operation* loop = k.for_loop(
+      lo, hi, k.i64(1), {k.i32(0)},
+      [&](Value, const std::vector<Value>& v) { return std::vector<Value>{k.addi(v[0], k.i32(1))}; }, true);
+  k.store_ptr(out, loop->result(0));
+  EXPECT_EQ(run(k, 1, {INT64_MAX - 1, INT64_MIN + 2}), std::vector<std::int32_t>{4});
+}
+
 TEST(Control, ANonPositiveStepIsAnErrorWithItsLine) {
   Kernel k;
   k.pointer(Elem::I32);

@@ -166,6 +166,36 @@ TEST(Program, MatrixProductWithATransposedOperand) {
     }
 }
 
+/// Along either axis of 4 x 8 numbers of which none lies on the side of zero that the identity is on.
+TEST(Program, ReductionsStartFromTheirIdentity) {
+  struct Row {
+    Op op;
+    std::int64_t identity;
+    int sign;
+  };
+  for (const Row& row : {Row{Op::MaxI, INT32_MIN, -1}, Row{Op::MinI, INT32_MAX, 1}})
+    for (const std::int64_t dim : {0, 1}) {
+      Kernel k;
+      const Value out = k.pointer(Elem::I32), in = k.pointer(Elem::I32);
+      const Value x = k.load(k.partition(k.tensor(in, {4, 8}, {8, 1}), {4, 8}), {k.i32(0), k.i32(0)})->result();
+      const std::int64_t n = dim == 0 ? 8 : 4;
+      const Value best = k.fold(Op::Reduce, x, dim, k.t(Elem::I32, {n}), IntAttr{Elem::I32, row.identity}, row.op,
+                                {{AttrName::signedness, Signedness::Signed}});
+      k.store(best, k.partition(k.tensor(out, {n}, {1}), {static_cast<std::int32_t>(n)}), {k.i32(0)});
+      std::vector<std::int32_t> xs(32), have(static_cast<std::size_t>(n)), want(have.size());
+      for (std::size_t i = 0; i < xs.size(); ++i) xs[i] = row.sign * static_cast<std::int32_t>(100 + i * 37 % 64);
+      for (std::size_t r = 0; r < want.size(); ++r) {
+        want[r] = static_cast<std::int32_t>(row.identity);
+        for (std::size_t i = 0; i < xs.size(); ++i)
+          if ((dim == 0 ? i % 8 : i / 8) == r)
+            want[r] = row.op == Op::MaxI ? std::max(want[r], xs[i]) : std::min(want[r], xs[i]);
+      }
+      const std::uint64_t args[] = {slot(have.data()), slot(xs.data())};
+      k.compile()->run({}, args);
+      EXPECT_EQ(have, want) << "axis " << dim;
+    }
+}
+
 /// argmax: a region over two operands, no single known operation.
 TEST(Program, ReductionsWithARegionOfTheirOwn) {
   constexpr std::int64_t n = 64;

@@ -2,6 +2,7 @@
 // by its factor, sums with constants, the smaller of two that are ordered in every launch).
 #include "tessera/analysis/expr.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "analysis/interval.hpp"
@@ -51,7 +52,18 @@ Expr ExprPool::constant(std::int64_t value) {
   return intern(n);
 }
 
+int ExprPool::representative(int number) const {
+  for (auto it = same_as_.find(number); it != same_as_.end(); it = same_as_.find(number)) number = it->second;
+  return number;
+}
+
+void ExprPool::identify(int a, int b) {
+  const auto [low, high] = std::minmax({representative(a), representative(b)});
+  if (low != high) same_as_.emplace(high, low);
+}
+
 Expr ExprPool::arg(int number, int bits, bool is_signed) {
+  number = representative(number);
   ExprNode n;
   n.kind = ExprKind::Arg;
   n.value = number;

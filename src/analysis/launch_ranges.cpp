@@ -11,6 +11,7 @@ constexpr std::int64_t kMaxGridAxis = (1 << 24) - 1;  // Tile IR: blocks along o
 
 LaunchRanges::LaunchRanges(const LaunchContract& contract, const RangeMath& math) : contract_(&contract), math_(math) {
   ExprPool& e = math_.exprs();
+  for (const auto& [a, b] : contract.equal_args) e.identify(a, b);
   for (std::size_t i = 0; i < contract.args.size(); ++i) {
     const ArgContract& a = contract.args[i];
     if (a.role != ArgRole::Dim) continue;

@@ -29,7 +29,8 @@ bool is_exclusive(const lang::ParamInfo& p, bool raw_pointers) {
 
 }  // namespace
 
-jit::LaunchContract launch_contract(std::span<const lang::ParamInfo> params, bool wide_grid) {
+jit::LaunchContract launch_contract(std::span<const lang::ParamInfo> params, bool wide_grid,
+                                    std::span<const lang::SameExtent> same) {
   jit::LaunchContract c;
   c.wide_grid = wide_grid;
   const bool raw_pointers =
@@ -50,6 +51,10 @@ jit::LaunchContract launch_contract(std::span<const lang::ParamInfo> params, boo
       c.piece = p.extents;
     }
   }
+  for (const lang::SameExtent& s : same) {
+    if (!s.or_one) c.equal_args.push_back({s.loaded.slot, s.piece.slot});
+  }
+  std::sort(c.equal_args.begin(), c.equal_args.end());  // compilers evaluate a kernel's expressions in different orders
   return c;
 }
 

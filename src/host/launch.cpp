@@ -262,6 +262,9 @@ void Launch::check_requirements() const {
   for (const lang::Requirement& r : variant_->trace.requirements) {
     if (!r.condition.holds(slots())) throw_requirement(context(), r, *this);
   }
+  for (const lang::SameExtent& s : variant_->trace.same_extents) {
+    if (!s.holds(slots())) throw_regions_differ(context(), s, *this);
+  }
 }
 
 // -- running -------------------------------------------------------------------------------------------------------

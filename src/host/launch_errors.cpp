@@ -126,6 +126,20 @@ void throw_blocks_out_of_range(Context c, std::int64_t found, std::int64_t most)
                    c.where);
 }
 
+void throw_regions_differ(Context c, const lang::SameExtent& s, const Launch& launch) {
+  const auto extents = [&](const lang::ExtentOf& e) { return launch.dims(e.param); };
+  const auto found = [&](const lang::ExtentOf& e) { return extents(e)[static_cast<std::size_t>(e.axis)]; };
+  const std::string at = s.where.known() ? concat(" at ", s.where.file, ":", s.where.line) : "";
+  throw ShapeError(
+      concat(argument(c, s.loaded.param), " has the extents ", extents_text(extents(s.loaded)), ", but ",
+             argument(c, s.piece.param), " has ", extents_text(extents(s.piece)), ": load_like", at, " needs axis ",
+             s.loaded.axis, " of the first to be as long as axis ", s.piece.axis, " of the second, or 1; found ",
+             found(s.loaded), " and ", found(s.piece),
+             ".\n  Pass tensors of the same extents. If what lies outside is to read as padding, the kernel says so: "
+             "load_like(y, partial)."),
+      c.where);
+}
+
 void throw_requirement(Context c, const lang::Requirement& r, const Launch& launch) {
   std::string extents;
   for (std::size_t i = 0; i < c.signature.params.size(); ++i) {

@@ -22,6 +22,7 @@ using Dimensions = std::span<const std::int64_t>;
 [[noreturn]] void throw_blocks_not_free(Context);
 [[noreturn]] void throw_blocks_missing(Context);
 [[noreturn]] void throw_blocks_out_of_range(Context, std::int64_t found, std::int64_t most);
+[[noreturn]] void throw_regions_differ(Context, const lang::SameExtent&, const Launch&);
 [[noreturn]] void throw_requirement(Context, const lang::Requirement&, const Launch&);
 
 }  // namespace tessera::detail

@@ -135,7 +135,8 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
   v->checked = (key.flags & kChecked) != 0;
   v->trace = record_(specialization(key, s.params), where);
   v->kernel = std::make_unique<jit::Kernel>(std::move(v->trace.module),
-                                            launch_contract(s.params, (key.flags & kWide) != 0), options_of(s, key));
+                                            launch_contract(s.params, (key.flags & kWide) != 0, v->trace.same_extents),
+                                            options_of(s, key));
   set_masks(*v, s.params);
   v->next = variants_.load(std::memory_order_relaxed);
   variants_.store(v.get(), std::memory_order_release);

@@ -189,6 +189,8 @@ void write(Stream& s, const analysis::LaunchContract& c) {
   s.signed_number(c.pieces_of_tensor);
   s.ints(c.piece);
   s.number(std::uint64_t{c.wide_grid});
+  s.number(c.equal_args.size());
+  for (const auto& [a, b] : c.equal_args) s.signed_number(a), s.signed_number(b);
 }
 
 }  // namespace

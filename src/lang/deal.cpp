@@ -105,7 +105,7 @@ PieceRef begin_dealing(TensorRef ref, Extents tile, DealOrder order, SourceLocat
   // Tiles are disjoint: each starts from the order before the loop, not from the tile before it.
   piece->order = {s.tracer.fresh(before), s.tracer.fresh(before), true};
   piece->dealt = true;
-  const PieceRef result{s.serial, piece->number, ref.inbounds};
+  const PieceRef result = s.ref(*piece, ref.inbounds());
   PieceState& dealt_piece = *piece;
   s.pieces.push_back(std::move(piece));
   make_parts(s, dealt_piece);

@@ -112,13 +112,13 @@ Value load_region(TensorRef ref, Extents tile, Values start, const PadSpec& pad,
   TensorState& t = state().tensor(ref, ParamKind::In);
   ir::Builder& b = state().tracer.at(loc);
   const Elements at = elements_at(b, t, region(b, start, tile), tile);
-  return load_pointers(claimed_elements(at, ref.inbounds, t, loc), t, tile, pad, nullptr, loc);
+  return load_pointers(claimed_elements(at, ref.inbounds(), t, loc), t, tile, pad, nullptr, loc);
 }
 
 Value load_elements(TensorRef ref, Values positions, Extents shape, const PadSpec& pad, SourceLocation loc) {
   TensorState& t = state().tensor(ref, ParamKind::In);
   ir::Builder& b = state().tracer.at(loc);
-  const Elements at = claimed_elements(elements_at(b, t, positions, shape), ref.inbounds, t, loc);
+  const Elements at = claimed_elements(elements_at(b, t, positions, shape), ref.inbounds(), t, loc);
   return load_pointers(at, t, shape, pad, nullptr, loc);
 }
 
@@ -132,7 +132,7 @@ Value load_slices(TensorRef ref, int axis, Value index, Extents shape, const Pad
     line[static_cast<std::size_t>(a)] = dims[static_cast<std::size_t>(a)];
     positions.push_back(a == axis ? ints::reshape(b, index, line) : ints::iota(b, Elem::I32, a, dims));
   }
-  const Elements at = claimed_elements(elements_at(b, t, positions, shape), ref.inbounds, t, loc);
+  const Elements at = claimed_elements(elements_at(b, t, positions, shape), ref.inbounds(), t, loc);
   return load_pointers(at, t, shape, pad, nullptr, loc);
 }
 

@@ -136,7 +136,7 @@ TensorRef permuted_tensor(TensorRef ref, Extents order) {
     t->unit_dims |= ((from.unit_dims >> source) & 1U) << a;
     t->long_dims |= ((from.long_dims >> source) & 1U) << a;
   }
-  const TensorRef result{s.serial, t->number, ref.inbounds};
+  const TensorRef result = s.ref(*t, ref.inbounds());
   s.tensors.push_back(std::move(t));
   return result;
 }

@@ -1,4 +1,5 @@
-// Loading the region of another tensor's piece, with broadcasting of axes that hold one element.
+// Loading the region of another tensor's piece, with broadcasting of axes that hold one element. That the extents agree
+// is required of the launch (Trace::same_extents), unless the kernel says `partial`.
 //
 // Whether axis k of x broadcasts (x is 1 long there and y's tensor is longer) is a fact of the launch. Where the
 // specialization knows it, the tile is loaded with extent 1 and stretched; where it does not, the kernel branches once:
@@ -34,13 +35,27 @@ struct Plan {
   Value any;                   ///< some Unknown axis stretches; null if there is none
 };
 
-Plan plan_load(Recording::Impl& s, TensorState& x, PieceState& y, Extents axes) {
+ExtentOf extent_of(const TensorState& t, int axis) {
+  const int slot = static_cast<int>(t.dims[static_cast<std::size_t>(axis)].index());  // an entry argument
+  return {t.position - 1, slot - t.param->first_arg - 1, slot};
+}
+
+void require_same_extent(Recording::Impl& s, const SameExtent& wanted) {
+  for (const SameExtent& known : s.trace.same_extents) {
+    if (known.loaded == wanted.loaded && known.piece == wanted.piece && known.or_one == wanted.or_one) return;
+  }
+  s.trace.same_extents.push_back(wanted);
+}
+
+Plan plan_load(Recording::Impl& s, TensorState& x, PieceState& y, Extents axes, Regions regions, SourceLocation loc) {
   Plan plan;
   const std::vector<Value> index = index_of(y);
   for (int k = 0; k < x.rank; ++k) {
     const int a = axes[static_cast<std::size_t>(k)];
     const int extent = y.extents[static_cast<std::size_t>(a)];
-    const Stretch known = stretch_of(x, k, *y.tensor, a);
+    const Stretch known = regions == Regions::Agree ? stretch_of(x, k, *y.tensor, a) : Stretch::Never;
+    if (regions == Regions::Agree && known != Stretch::Always)
+      require_same_extent(s, {extent_of(x, k), extent_of(*y.tensor, a), known == Stretch::Unknown, loc});
     ir::Builder& b = s.tracer.prologue();
     Value at = index[static_cast<std::size_t>(a)], stretches;
     if (known == Stretch::Always) {
@@ -66,10 +81,10 @@ Plan plan_load(Recording::Impl& s, TensorState& x, PieceState& y, Extents axes) 
   return plan;
 }
 
-/// `part`: the region is that of a part, which may lie outside.
-Value load_through_view(TensorState& x, bool claimed, const Plan& plan, bool part, const PadSpec& pad,
+/// `usual`: the region may lie outside, as that of a part may.
+Value load_through_view(TensorState& x, bool claimed, const Plan& plan, bool usual, const PadSpec& pad,
                         SourceLocation loc) {
-  const Value tile = load_total_or_claimed(claimed, x, plan.tile, plan.index, pad, loc, part);
+  const Value tile = load_total_or_claimed(claimed, x, plan.tile, plan.index, pad, loc, usual);
   return ints::expand(state().tracer.at(loc), tile, wide(plan.result));
 }
 
@@ -109,20 +124,21 @@ Value to_piece_axes(ir::Builder& b, Value tile, Extents axes, const PieceState& 
 
 }  // namespace
 
-Value load_like(TensorRef ref, PieceRef piece, Extents axes, const PadSpec& pad, SourceLocation loc) {
+Value load_like(TensorRef ref, PieceRef piece, Extents axes, Regions regions, const PadSpec& pad, SourceLocation loc) {
   Recording::Impl& s = state();
   TensorState& x = s.tensor(ref, ParamKind::In);
   PieceState& y = s.piece(piece);
-  const Plan plan = plan_load(s, x, y, axes);
+  const Plan plan = plan_load(s, x, y, axes, regions, loc);
+  const bool usual = y.whole != nullptr || regions == Regions::Partial;
   Value tile;
   if (!plan.any) {
-    tile = load_through_view(x, ref.inbounds, plan, y.whole != nullptr, pad, loc);
+    tile = load_through_view(x, ref.inbounds(), plan, usual, pad, loc);
   } else {
     const Var result = s.tracer.fresh(padding_tile(s.tracer.at(loc), x, plan.result, pad));
     s.tracer.open_if(plan.any, loc);
     s.tracer.write(result, load_stretched(x, plan, pad, loc));
     s.tracer.open_else();
-    s.tracer.write(result, load_through_view(x, ref.inbounds, plan, y.whole != nullptr, pad, loc));
+    s.tracer.write(result, load_through_view(x, ref.inbounds(), plan, usual, pad, loc));
     s.tracer.close();
     tile = s.tracer.read(result);
   }

@@ -12,7 +12,7 @@ using ir::Value;
 
 void make_parts(Recording::Impl& s, PieceState& piece) {
   std::size_t axis = 0;
-  while (axis < piece.extents.size() && detail::is_power_of_two(piece.extents[axis])) ++axis;
+  while (axis < piece.extents.size() && tessera::detail::is_power_of_two(piece.extents[axis])) ++axis;
   if (axis == piece.extents.size()) return;
   int before = 0;
   for (int left = piece.extents[axis]; left > 0;) {
@@ -49,7 +49,7 @@ PieceRef piece_part(PieceRef ref, int number) {
   const PieceState& piece = s.piece(ref);
   if (number < 0 || static_cast<std::size_t>(number) >= piece.parts.size())
     throw TraceError("a part was named that this piece does not have", s.tracer.location());
-  return {ref.recording, piece.parts[static_cast<std::size_t>(number)], ref.inbounds};
+  return s.ref(*s.pieces[piece.parts[static_cast<std::size_t>(number)]], ref.inbounds());
 }
 
 }  // namespace tessera::lang

@@ -137,22 +137,28 @@ void Recording::Impl::add_tensor(const ParamInfo& p, int position, const TensorF
 }
 
 TensorRef Recording::tensor(int param) const {
-  return {impl_->serial, static_cast<std::uint32_t>(impl_->tensor_of_param[static_cast<std::size_t>(param)])};
+  const int number = impl_->tensor_of_param.at(static_cast<std::size_t>(param));
+  if (number < 0) throw InternalError("a parameter that is no tensor was asked for as one");
+  return impl_->ref(*impl_->tensors[static_cast<std::size_t>(number)], false);
 }
 PieceRef Recording::piece(int param) const {
-  return {impl_->serial, static_cast<std::uint32_t>(impl_->piece_of_param[static_cast<std::size_t>(param)])};
+  const int number = impl_->piece_of_param.at(static_cast<std::size_t>(param));
+  if (number < 0) throw InternalError("a parameter that has no piece was asked for as one");
+  return impl_->ref(*impl_->pieces[static_cast<std::size_t>(number)], false);
 }
+
+TensorRef Recording::Impl::ref(const TensorState& t, bool inbounds) const { return {serial, t.number, inbounds}; }
+PieceRef Recording::Impl::ref(const PieceState& p, bool inbounds) const { return {serial, p.number, inbounds}; }
+
 Value Recording::argument(int param) const { return impl_->arguments[static_cast<std::size_t>(param)]; }
 
 TensorState& Recording::Impl::tensor(TensorRef ref) {
-  if (ref.recording != serial) {
+  if (ref.recording() != serial) {
     throw TraceError(
         "a kernel parameter was used in another kernel than its own; pass tensors as parameters of each kernel",
         tracer.location());
   }
-  if (ref.number >= tensors.size())
-    throw TraceError("a tensor was named that is no parameter of this kernel", tracer.location());
-  return *tensors[ref.number];
+  return *tensors[ref.number()];
 }
 
 TensorState& Recording::Impl::tensor(TensorRef ref, ParamKind kind) {
@@ -167,13 +173,11 @@ TensorState& Recording::Impl::tensor(TensorRef ref, ParamKind kind) {
 }
 
 PieceState& Recording::Impl::piece(PieceRef ref) {
-  if (ref.recording != serial) {
+  if (ref.recording() != serial) {
     throw TraceError("a piece was used in another kernel than its own; pass tensors as parameters of each kernel",
                      tracer.location());
   }
-  if (ref.number >= pieces.size())
-    throw TraceError("a piece was named that this kernel does not have", tracer.location());
-  PieceState& p = *pieces[ref.number];
+  PieceState& p = *pieces[ref.number()];
   if (p.dealt) tracer.check_alive(p.order.all);
   return p;
 }

@@ -84,9 +84,13 @@ struct Recording::Impl {
 
   Impl(std::string name, SourceLocation at) : tracer(std::move(name), at), where(at) {}
 
+  /// Names for what this recording has. `inbounds`: as of the name that it is derived from.
+  TensorRef ref(const TensorState&, bool inbounds) const;
+  PieceRef ref(const PieceState&, bool inbounds) const;
+  /// TraceError for names of another recording.
   TensorState& tensor(TensorRef);
-  /// The tensor of a parameter of this kind. TraceError for another kind: the handle was made by hand, and would, say,
-  /// read through an In what other blocks write.
+  /// The tensor of a parameter of this kind. TraceError for another kind, which would, say, read through an In what
+  /// other blocks write.
   TensorState& tensor(TensorRef, ParamKind);
   PieceState& piece(PieceRef);
   void add_tensor(const ParamInfo&, int position, const TensorFacts&);
@@ -138,9 +142,9 @@ ir::Value load_if(ir::Value in_range, TensorState&, Extents tile, Values index, 
 
 /// A load of an In at a tile index that is total, or that its handle claims to be inside. Both compute the counts
 /// first, used or not: so what they have in common stands in one order, and a proven load is the claimed one to the
-/// bit.
+/// bit. `usual`: as of indices_in_range.
 ir::Value load_total_or_claimed(bool claimed, TensorState&, Extents tile, Values index, const PadSpec&, SourceLocation,
-                                bool part = false);
+                                bool usual = false);
 
 /// Pointers to, and mask of, the elements at `positions` (one i32 or i64 tile per axis, broadcasting to `shape`).
 struct Elements {

@@ -189,30 +189,32 @@ Value load_if(Value in_range, TensorState& t, Extents tile, Values index, const 
 }
 
 Value load_total_or_claimed(bool claimed, TensorState& t, Extents tile, Values index, const PadSpec& pad,
-                            SourceLocation loc, bool part) {
+                            SourceLocation loc, bool usual) {
   for (int a = 0; a < t.rank; ++a) count_of(t, a, tile[static_cast<std::size_t>(a)]);
   if (believed(claimed, t, tile, index, loc)) return load_view(t, tile, index, pad, nullptr, loc, true);
-  return load_if(indices_in_range(t, tile, index, loc, part), t, tile, index, pad, nullptr, loc);
+  return load_if(indices_in_range(t, tile, index, loc, usual), t, tile, index, pad, nullptr, loc);
 }
 
 Value load_tile(TensorRef ref, Extents tile, Values index, const PadSpec& pad, SourceLocation loc) {
   TensorState& t = state().tensor(ref, ParamKind::In);
-  return load_total_or_claimed(ref.inbounds, t, tile, index, pad, loc);
+  return load_total_or_claimed(ref.inbounds(), t, tile, index, pad, loc);
 }
 
 Value load_piece(PieceRef ref, const PadSpec& pad, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   const std::vector<Value>& index = index_of(p);
-  const bool inbounds = believed(ref.inbounds, *p.tensor, p.extents, index, loc);
+  const bool inbounds = believed(ref.inbounds(), *p.tensor, p.extents, index, loc);
   if (p.whole == nullptr || inbounds) return load_view(*p.tensor, p.extents, index, pad, &p.order, loc, inbounds);
   const Value in_range = indices_in_range(*p.tensor, p.extents, index, loc, true);
   return load_if(in_range, *p.tensor, p.extents, index, pad, &p.order, loc);
 }
 
+/// Without a guard: a block's number is below the number of pieces, and that of a dealt tile below the number of tiles,
+/// because loops are counted exactly (docs/compiler/count_loops.md). Parts of a piece may lie outside.
 void store_piece(PieceRef ref, Value tile, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   const std::vector<Value>& index = index_of(p);
-  const bool inbounds = believed(ref.inbounds, *p.tensor, p.extents, index, loc);
+  const bool inbounds = believed(ref.inbounds(), *p.tensor, p.extents, index, loc);
   if (p.whole == nullptr || inbounds) return store_view(*p.tensor, p.extents, index, tile, &p.order, loc, inbounds);
   state().tracer.open_if(indices_in_range(*p.tensor, p.extents, index, loc, true), loc);
   store_view(*p.tensor, p.extents, index, tile, &p.order, loc);
@@ -256,7 +258,7 @@ SubTile locate_sub(PieceState& p, Extents tile, Values index, SourceLocation loc
 Value load_sub(PieceRef ref, Extents tile, Values index, const PadSpec& pad, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   const SubTile sub = locate_sub(p, tile, index, loc);
-  if (believed(ref.inbounds, *p.tensor, tile, sub.index, loc))
+  if (believed(ref.inbounds(), *p.tensor, tile, sub.index, loc))
     return load_view(*p.tensor, tile, sub.index, pad, &p.order, loc, true);
   return load_if(sub.in_range, *p.tensor, tile, sub.index, pad, &p.order, loc);
 }
@@ -264,7 +266,7 @@ Value load_sub(PieceRef ref, Extents tile, Values index, const PadSpec& pad, Sou
 void store_sub(PieceRef ref, Extents tile, Values index, Value value, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   const SubTile sub = locate_sub(p, tile, index, loc);
-  if (believed(ref.inbounds, *p.tensor, tile, sub.index, loc))
+  if (believed(ref.inbounds(), *p.tensor, tile, sub.index, loc))
     return store_view(*p.tensor, tile, sub.index, value, &p.order, loc, true);
   state().tracer.open_if(sub.in_range, loc);
   store_view(*p.tensor, tile, sub.index, value, &p.order, loc);

@@ -285,5 +285,34 @@ TEST(Facts, AContractOfAnotherKernelSaysNothing) {
   EXPECT_TRUE(facts.claims().empty());
 }
 
+// What load_like requires to be the same is one number: nothing is asked of it, and what is asked is asked once.
+template <auto K>
+Recorded with_same_extents() {
+  Recorded r = recorded<K>();
+  for (const lang::SameExtent& e : r.trace.same_extents) {
+    EXPECT_FALSE(e.or_one);
+    r.contract.equal_args.push_back({e.loaded.slot, e.piece.slot});
+  }
+  r.facts = analysis::Facts::analyze(*r.trace.module, r.contract);
+  return r;
+}
+TEST(Facts, ExtentsThatAreTheSameAreOneNumber) {
+  const Recorded apart = recorded<saxpy<1024>>(), r = with_same_extents<saxpy<1024>>();
+  EXPECT_NE(apart.obligations().find("arg3.dim(0)"), std::string::npos);
+  EXPECT_EQ(count(*apart.claimed(std::uint64_t{0}), ir::Op::If), 1);
+  EXPECT_EQ(r.obligations().find("arg3.dim(0)"), std::string::npos) << r.obligations();
+  EXPECT_LT(r.facts.obligations().size(), apart.facts.obligations().size());
+  EXPECT_EQ(count(*r.claimed(std::uint64_t{0}), ir::Op::If), 0) << "the region of y is one of x's";
+  EXPECT_EQ(inbounds(*r.claimed({{4096}, {4096}})), (std::vector<std::string>{"1", "1", "1"}));
+  const std::string text = ir::print(*r.claimed({{4096}, {4096}}));
+  std::size_t known = 0;  // that both extents are multiples of the tile
+  for (std::size_t at = 0; (at = text.find("div_by<1024>", at)) != std::string::npos; ++at) ++known;
+  EXPECT_EQ(known, 2u) << text;
+  EXPECT_EQ(r.facts.slot_mask(6), 0u) << "x's extent is not read";
+
+  const Recorded rows = with_same_extents<weighted_rows>();
+  EXPECT_EQ(count(*rows.claimed(rows.held({{8, 500}, {8, 500}, {500}})), ir::Op::If), 0);
+}
+
 }  // namespace
 }  // namespace tessera::test

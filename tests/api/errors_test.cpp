@@ -135,6 +135,46 @@ TEST_F(Errors, PiecesMustAgree) {
   (void)kernel<pair_of<128>>(mut(y), zeros<f32>({1000})).sync();  // also 8 pieces
 }
 
+void both_axes(Mut<f32, 2, 64> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y)); }
+void along_rows(Mut<f32, 2, 64> y, In<f32, dyn> w) { y.store(y.load() + w.load_like(y, axes<1>)); }
+void any_extents(Mut<f32, 2, 64> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y, partial, pad(-1))); }
+void dealt_regions(MutTiles<f32, 2, 64> y, In<f32, dyn, dyn> x) {
+  for (auto out : y) out.store(x.load_like(out));
+}
+TEST_F(Errors, RegionsMustAgree) {
+  for (const int n : {1023, 1025, 10, 2, 0}) {
+    EXPECT_ERROR(ShapeError, (void)kernel<saxpy<128>>(mut(y), 2.0f, zeros<f32>({n})), "argument 3 (In<f32, dyn>)",
+                 "[" + std::to_string(n) + "]", "argument 1 (Mut<f32, 128>) `y`", "[1024]", "kernels.hpp",
+                 "axis 0 of the first", "partial", "errors_test.cpp");
+  }
+  for (const int n : {1024, 1}) (void)kernel<saxpy<128>>(mut(y), 2.0f, zeros<f32>({n})).sync();
+  const auto rows = [](int r, int c) { return zeros<f32>({r, c}); };
+  EXPECT_ERROR(ShapeError, (void)kernel<both_axes>(rows(5, 70), rows(4, 70)), "axis 0 of the first", "found 4 and 5");
+  EXPECT_ERROR(ShapeError, (void)kernel<both_axes>(rows(5, 70), rows(5, 69)), "axis 1 of the first", "found 69 and 70");
+  EXPECT_ERROR(ShapeError, (void)kernel<both_axes>(rows(1, 70), rows(5, 70)), "found 5 and 1");
+  EXPECT_ERROR(ShapeError, (void)kernel<dealt_regions>(rows(5, 70), rows(5, 71)), "argument 1 (MutTiles<f32, 2, 64>)");
+  EXPECT_ERROR(ShapeError, (void)kernel<along_rows>(rows(5, 70), zeros<f32>({5})), "axis 0 of the first",
+               "axis 1 of the second", "found 5 and 70");
+  for (const auto& [r, c] : {std::pair{5, 70}, {1, 70}, {5, 1}, {1, 1}}) {
+    (void)kernel<both_axes>(rows(5, 70), rows(r, c)).sync();
+    (void)kernel<dealt_regions>(rows(5, 70), rows(r, c)).sync();
+  }
+  (void)kernel<along_rows>(rows(5, 70), zeros<f32>({70})).sync();
+  // An operation whose extents are not known before it runs is checked when it runs, before anything is enqueued.
+  auto late = zeros<f32>({999}).then([](Tensor<f32, 1> t) { return clone(t); });
+  auto launch = kernel<saxpy<128>>(zeros<f32>({1000}), 2.0f, std::move(late));
+  EXPECT_ERROR(ShapeError, (void)std::move(launch).sync(), "found 999 and 1000");
+}
+TEST_F(Errors, PartialRegionsArePadded) {
+  for (const auto& [r, c] : {std::pair{5, 70}, {1, 70}, {3, 65}, {9, 200}, {5, 1}, {0, 70}}) {
+    const auto found = host(kernel<any_extents>(zeros<f32>({5, 70}), ones<f32>({r, c})).sync()).sync();
+    for (int i = 0; i < 5; ++i) {
+      for (int j = 0; j < 70; ++j)
+        ASSERT_EQ(found[static_cast<std::size_t>(i * 70 + j)], i < r && j < c ? 1.0f : -1.0f) << i << "," << j;
+    }
+  }
+}
+
 template <int D>
 void fixed(Mut<f32, 1, D> y, In<f32, dyn, D> x) {
   y.store(x.load_like(y));

@@ -84,7 +84,7 @@ class GpuCode : public testing::TestWithParam<int> {
     for (const int axis : unit_axes) s.tensors.push_back({axis, 0, ~0u});
     s.checked = checked;
     const lang::Trace trace = lang::trace<K>(s);
-    const auto contract = detail::launch_contract(trace.params, false);
+    const auto contract = detail::launch_contract(trace.params, false, trace.same_extents);
     jit::Build made = jit::build(*trace.module, contract, 0, jit::target_for(GetParam()), trace.name);
     const auto& cubin = made.cubin.code.cubin;
     EXPECT_GT(cubin.size(), 1000u);
@@ -134,7 +134,7 @@ jit::CodeReport checked_form(int gpu, std::vector<int> unit_axes) {
   options.checked = true;
   for (const lang::ParamInfo& p : trace.params)
     if (p.is_tensor()) options.tensors.push_back({p.first_arg, p.spelling});
-  const auto contract = detail::launch_contract(trace.params, false);
+  const auto contract = detail::launch_contract(trace.params, false, trace.same_extents);
   const jit::Kernel kernel(std::move(trace.module), contract, options);
   return kernel.report(jit::target_for(gpu), {});
 }

@@ -1,7 +1,11 @@
 // What loads and stores of parameters do, run on the CPU: padding, clipping, broadcasting, offsets of any sign,
 // sub-partitions.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+
+#include "tessera/base/format.hpp"
 
 #include "lang/run_kernel.hpp"
 
@@ -133,6 +137,24 @@ TEST(Pieces, DimensionsAndBlocks) {
   EXPECT_EQ(y.data[15], 3215316);
 }
 
+void numbered(Mut<i32, 8> y, In<i32, dyn> x) {
+  auto number = block_id<1>();
+  auto [same] = block_id<1>();
+  const auto [also] = block_id<1>();
+  auto [first, second] = block_id<2>();
+  Scalar<i32> converted = block_id<1>();
+  auto t = x.tiles(shape<8>).load(block_id<1>()) + x.load_at(shape<8>, block_id<1>() * 8) + x.gather(block_id<1>());
+  tile_if (block_id<1>() == 1) { t += number + same + also + first + second + converted; }
+  y.store(t);
+}
+TEST(Pieces, ABlockNumberIsOneIndex) {
+  Array<std::int32_t> y({16}), x({16});
+  x.each([](std::int64_t i) { return static_cast<std::int32_t>(i); });
+  run<numbered>({2}, none, y, x);
+  for (std::int32_t i = 0; i < 16; ++i)
+    EXPECT_EQ(y.data[static_cast<std::size_t>(i)], 2 * i + (i < 8 ? 0 : 1 + 5)) << i;
+}
+
 // ---- sub-partitions -------------------------------------------------------------------------------------------------
 
 void sub_pieces(Mut<i32, 8, 8> y) {
@@ -172,32 +194,104 @@ TEST(SubPieces, NeverReachTheNextPiece) {
 // ---- load_like ------------------------------------------------------------------------------------------------------
 
 void like(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y, pad(-3))); }
-void expect_like(std::int64_t yr, std::int64_t yc, std::int64_t xr, std::int64_t xc, const lang::Specialization& s) {
-  Array<float> y({yr, yc}, -1.0f), x({xr, xc});
-  x.each([](std::int64_t i) { return static_cast<float>(i + 1); });
-  run<like>({blocks(yr, 4) * blocks(yc, 8)}, s, y, x);
-  for (std::int64_t r = 0; r < yr; ++r) {
-    for (std::int64_t c = 0; c < yc; ++c) {
-      const std::int64_t sr = xr == 1 && yr > 1 ? 0 : r, sc = xc == 1 && yc > 1 ? 0 : c;
-      const float expected = sr < xr && sc < xc ? x.at({sr, sc}) : -3.0f;
-      ASSERT_EQ(y.at({r, c}), expected) << r << "," << c << " of y " << yr << "x" << yc << " from x " << xr << "x"
-                                        << xc;
-    }
-  }
-}
-TEST(LoadLike, SameRegionBroadcastAndPadding) {
-  const std::int64_t cases[][4] = {{10, 19, 10, 19}, {10, 19, 1, 19}, {10, 19, 10, 1},  {10, 19, 1, 1}, {1, 19, 1, 19},
-                                   {1, 1, 1, 1},     {10, 19, 7, 9},  {10, 19, 30, 40}, {4, 8, 1, 8},   {10, 1, 10, 1}};
-  for (const auto& c : cases) {
-    expect_like(c[0], c[1], c[2], c[3], none);
-    lang::Specialization facts;
+void like_partial(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y, partial, pad(-3))); }
+
+/// Extents of y and of x.
+struct Regions2 {
+  std::int64_t yr, yc, xr, xc;
+  bool agree() const { return (xr == yr || xr == 1) && (xc == yc || xc == 1); }
+  std::string text() const { return concat("y ", yr, "x", yc, " from x ", xr, "x", xc); }
+  /// What a launch knows of them.
+  lang::Specialization facts() const {
     const auto bits = [](std::int64_t a, std::int64_t b, bool one) {
       return static_cast<std::uint32_t>(((a == 1) == one ? 1 : 0) | ((b == 1) == one ? 2 : 0));
     };
-    facts.tensors = {{1, bits(c[0], c[1], true), bits(c[0], c[1], false)},
-                     {1, bits(c[2], c[3], true), bits(c[2], c[3], false)}};
-    expect_like(c[0], c[1], c[2], c[3], facts);
+    lang::Specialization s;
+    s.tensors = {{1, bits(yr, yc, true), bits(yr, yc, false)}, {1, bits(xr, xc, true), bits(xr, xc, false)}};
+    return s;
   }
+};
+const Regions2 kRegions[] = {{10, 19, 10, 19}, {10, 19, 1, 19}, {10, 19, 10, 1}, {10, 19, 1, 1}, {1, 19, 1, 19},
+                             {1, 1, 1, 1},     {4, 8, 1, 8},    {10, 1, 10, 1},  {10, 19, 7, 9}, {10, 19, 30, 40},
+                             {10, 19, 10, 18}, {10, 19, 9, 19}, {1, 19, 2, 19},  {10, 1, 10, 2}, {10, 19, 0, 19},
+                             {10, 19, 2, 1}};
+
+template <auto K>
+void expect_like(const Regions2& c, const lang::Specialization& s, bool broadcasts) {
+  Array<float> y({c.yr, c.yc}, -1.0f), x({c.xr, c.xc});
+  x.each([](std::int64_t i) { return static_cast<float>(i + 1); });
+  run<K>({blocks(c.yr, 4) * blocks(c.yc, 8)}, s, y, x);
+  for (std::int64_t i = 0; i < c.yr; ++i) {
+    for (std::int64_t j = 0; j < c.yc; ++j) {
+      const std::int64_t si = broadcasts && c.xr == 1 ? 0 : i, sj = broadcasts && c.xc == 1 ? 0 : j;
+      const float expected = si < c.xr && sj < c.xc ? x.at({si, sj}) : -3.0f;
+      ASSERT_EQ(y.at({i, j}), expected) << i << "," << j << " of " << c.text();
+    }
+  }
+}
+template <auto K>
+bool accepted(const Regions2& c, const lang::Specialization& s) {
+  Array<float> y({c.yr, c.yc}), x({c.xr, c.xc});
+  test::Slots slots;
+  slots.add(y);
+  slots.add(x);
+  const auto trace = lang::trace<K>(s);
+  return std::all_of(trace.same_extents.begin(), trace.same_extents.end(),
+                     [&](const auto& e) { return e.holds(slots.values()); });
+}
+TEST(LoadLike, RegionsAgreeOrAreBroadcast) {
+  for (const Regions2& c : kRegions) {
+    for (const auto& s : {none, c.facts()}) {
+      EXPECT_EQ(accepted<like>(c, s), c.agree()) << c.text();
+      if (c.agree()) expect_like<like>(c, s, true);
+    }
+  }
+}
+TEST(LoadLike, PartialReadsPaddingOutside) {
+  for (const Regions2& c : kRegions) {
+    for (const auto& s : {none, c.facts()}) {
+      EXPECT_TRUE(accepted<like_partial>(c, s)) << c.text();
+      expect_like<like_partial>(c, s, false);
+    }
+  }
+}
+
+void every_form(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x, In<f32, dyn> w) {
+  auto a = x.load_like(y, partial), b = x.load_like(y, partial, pad::zero);
+  auto c = w.load_like(y, axes<1>, partial, pad(2)), d = w.load_like(y, axes<1>, partial);
+  auto e = x.permuted(order<1, 0>).load_like(y, axes<1, 0>, partial);
+  y.store(a + b + c + d + e);
+}
+TEST(LoadLike, PartialStandsBeforeThePadding) {
+  Array<float> y({4, 8}), x({3, 7}, 1.0f), w({5}, 10.0f);
+  run<every_form>({1}, none, y, x, w);
+  for (std::int64_t r = 0; r < 4; ++r)
+    for (std::int64_t c = 0; c < 8; ++c)
+      ASSERT_EQ(y.at({r, c}), (r < 3 && c < 7 ? 3.0f : 0.0f) + (c < 5 ? 20.0f : 2.0f)) << r << "," << c;
+}
+
+// Which axis of which argument must agree with which.
+void named(Mut<f32, 4, 8> z, MutTiles<f32, 96> c, In<f32, dyn, dyn> x, In<f32, dyn, 16> t, In<f32, dyn> w) {
+  auto tile = x.permuted(order<1, 0>).load_like(z);
+  for (int twice = 0; twice < 2; ++twice) tile += t.load_like(z);
+  z.store(tile);
+  for (auto out : c) {
+    auto [wide, narrow] = out.parts();
+    wide.store(w.load_like(wide));
+    narrow.store(w.load_like(narrow, partial));
+  }
+}
+TEST(LoadLike, SaysWhichAxesMustAgree) {
+  lang::Specialization s;
+  for (const std::uint32_t rank : {2u, 1u, 2u, 2u, 1u}) s.tensors.push_back({-1, 0, (1u << rank) - 1});
+  std::vector<std::string> found;
+  for (const auto& e : lang::trace<named>(s).same_extents) {
+    found.push_back(concat(e.loaded.param, ".", e.loaded.axis, " = ", e.piece.param, ".", e.piece.axis,
+                           e.or_one ? " or 1" : "", " (slots ", e.loaded.slot, ", ", e.piece.slot, ")"));
+  }
+  EXPECT_EQ(found, (std::vector<std::string>{"2.1 = 0.0 (slots 10, 1)", "2.0 = 0.1 (slots 9, 2)",
+                                             "3.0 = 0.0 (slots 14, 1)", "3.1 = 0.1 (slots 15, 2)",
+                                             "4.0 = 1.0 (slots 19, 6)"}));
 }
 
 void like_axes(Mut<f32, 2, 4, 8> y, In<f32, dyn, dyn> x, In<f32, dyn> w) {

@@ -1,6 +1,9 @@
-// Handles of parameters that a kernel makes by hand out of the names behind its own: they give no access that the
-// kernel does not declare.
+// Handles of parameters belong to their recording and to one kind of access. That a kernel cannot make one by hand is
+// in tests/reject/access.rows.
+#include <functional>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "tessera/base/error.hpp"
 #include "tessera/lang/lang.hpp"
@@ -10,63 +13,114 @@
 namespace tessera {
 namespace {
 
-lang::TensorRef named(std::uint32_t recording, std::uint32_t number) { return {recording, number}; }
-
-void reads_what_others_write(Mut<f32, 8> y) {
-  const In<f32, dyn> x(named(y.ref().recording, 0));
-  y.store(x.load_at(shape<8>, 0));
-}
-void tiles_of_a_mut(Mut<f32, 8> y) {
-  const In<f32, dyn> x(named(y.ref().recording, 0));
-  y.store(x.tiles(shape<8>).load(0));
-}
-void region_of_a_mut(Mut<f32, 8> y) {
-  const In<f32, dyn> x(named(y.ref().recording, 0));
-  y.store(x.load_like(y));
-}
-void gathers_from_a_mut(Mut<f32, 8> y) {
-  const In<f32, dyn> x(named(y.ref().recording, 0));
-  y.store(x.gather(iota<i32, 8>(axis<0>)));
-}
-void writes_an_in(In<f32, dyn>, Mut<f32, 8> y) {
-  for (auto piece : MutTiles<f32, 8>(named(y.ref().recording, 0))) piece.store(zeros<f32, 8>());
-}
-void adds_into_an_in(In<f32, dyn>, Mut<f32, 8> y) { Acc<f32, dyn>(named(y.ref().recording, 0)).add(0, 1.0f); }
-void deals_a_mut(Mut<f32, 8> y) {
-  for (auto piece : MutTiles<f32, 8>(named(y.ref().recording, 0))) piece.store(zeros<f32, 8>());
-}
-void no_such_tensor(Mut<f32, 8> y) { y.store(In<f32, dyn>(named(y.ref().recording, 9)).load_at(shape<8>, 0)); }
-void no_such_piece(Mut<f32, 8> y) { Mut<f32, 8>(lang::PieceRef{y.ref().recording, 9}).store(zeros<f32, 8>()); }
-void no_value(Mut<f32, 8> y) { y.store(Tile<f32, 8>(ir::Value{})); }
-
-void declared(Mut<f32, 8> y, In<f32, dyn> x) {
-  const In<f32, dyn> same(named(y.ref().recording, 1));
-  y.store(x.load_like(y) + same.load_like(y));
-}
-
-template <auto K>
-std::string trace_error() {
+std::string trace_error(const std::function<void()>& f) {
   try {
-    lang::trace<K>();
+    f();
   } catch (const TraceError& e) { return e.what(); }
   return "no error";
 }
-
-TEST(Handles, GiveOnlyTheAccessThatIsDeclared) {
-  const std::string kind = "was used as a parameter of another kind";
-  EXPECT_NE(trace_error<reads_what_others_write>().find("argument 1 (Mut<f32, 8>) " + kind), std::string::npos);
-  EXPECT_NE(trace_error<tiles_of_a_mut>().find(kind), std::string::npos);
-  EXPECT_NE(trace_error<region_of_a_mut>().find(kind), std::string::npos);
-  EXPECT_NE(trace_error<gathers_from_a_mut>().find(kind), std::string::npos);
-  EXPECT_NE(trace_error<writes_an_in>().find("argument 1 (In<f32, dyn>) " + kind), std::string::npos);
-  EXPECT_NE(trace_error<adds_into_an_in>().find("argument 1 (In<f32, dyn>) " + kind), std::string::npos);
-  EXPECT_NE(trace_error<deals_a_mut>().find(kind), std::string::npos);
-  EXPECT_EQ(trace_error<declared>(), "no error");
+template <auto K>
+std::string trace_error() {
+  return trace_error([] { lang::trace<K>(); });
 }
 
-TEST(Handles, NameWhatExists) {
-  EXPECT_NE(trace_error<no_such_tensor>().find("no parameter of this kernel"), std::string::npos);
-  EXPECT_NE(trace_error<no_such_piece>().find("this kernel does not have"), std::string::npos);
+// What lies behind the handles asks for the kind again.
+TEST(Handles, GiveOnlyTheAccessThatIsDeclared) {
+  using lang::ParamKind;
+  lang::Recording r("k", {{ParamKind::Mut, ElementType::f32, 1, {8}, {}, 0}, {ParamKind::In, ElementType::f32, 1, {lang::kDyn}, {}, 0}}, {}, {});
+  r.begin_body();
+  static constexpr int tile[] = {8}, axis[] = {0};
+  const SourceLocation here = SourceLocation::current();
+  const ir::Value zero = lang::index_constant(0, here);
+  const lang::Values first(&zero, 1);
+  const auto loads = [&](lang::TensorRef x) {
+    return std::vector<std::function<void()>>{
+        [=] { (void)lang::load_tile(x, tile, first, {}, here); },
+        [=] { (void)lang::load_region(x, tile, first, {}, here); },
+        [=] { (void)lang::load_elements(x, first, {}, {}, here); },
+        [=, &r] { (void)lang::load_like(x, r.piece(0), axis, lang::Regions::Agree, {}, here); }};
+  };
+  const std::string kind = "was used as a parameter of another kind";
+  for (const auto& f : loads(r.tensor(0)))
+    EXPECT_NE(trace_error(f).find("argument 1 (Mut<f32, 8>) " + kind), std::string::npos);
+  for (const auto& f : loads(r.tensor(1))) EXPECT_EQ(trace_error(f), "no error");
+  for (const int param : {0, 1}) {
+    EXPECT_NE(trace_error([&] { lang::begin_dealing(r.tensor(param), tile, {}, here); }).find(kind), std::string::npos);
+    EXPECT_NE(trace_error([&] {
+                const ir::Value one = lang::splat({ElementType::f32, 0, nullptr}, 1.0, here);
+                lang::accumulate(r.tensor(param), lang::AccOp::Add, true, first, {}, one, here);
+              }).find(kind),
+              std::string::npos);
+  }
+}
+
+// Handles that outlive their kernel, or are used by another one.
+std::optional<In<f32, dyn>> kept_in;
+std::optional<Mut<f32, 8>> kept_mut;
+std::optional<MutTiles<f32, 8>> kept_tiles;
+std::optional<Piece<f32, 8>> kept_piece;
+void keeps(Mut<f32, 8> y, In<f32, dyn> x) {
+  kept_in = x;
+  kept_mut = y;
+  y.store(kept_in->load_like(*kept_mut));  // copies name the same
+}
+void keeps_tiles(MutTiles<f32, 8> c) {
+  kept_tiles = c;
+  for (auto out : c) {
+    kept_piece = out;
+    out.store(zeros<f32, 8>());
+  }
+}
+void reads_kept(Mut<f32, 8> y) { y.store(kept_in->load_at(shape<8>, 0)); }
+void writes_kept(Mut<f32, 8> y) { kept_mut->store(y.load()); }
+void deals_kept(Mut<f32, 8> y) {
+  for (auto out : *kept_tiles) out.store(y.load());
+}
+void writes_kept_piece(Mut<f32, 8> y) { kept_piece->store(y.load()); }
+void after_its_iteration(MutTiles<f32, 8> c) {
+  for (auto out : c) kept_piece = out, out.store(zeros<f32, 8>());
+  kept_piece->store(zeros<f32, 8>());
+}
+void in_the_next_loop(MutTiles<f32, 8> c) {
+  for (auto out : c) kept_piece = out, out.store(zeros<f32, 8>());
+  for (auto out : c) kept_piece->store(out.load());
+}
+void a_copy_dealt_inside(MutTiles<f32, 8> c) {
+  auto same = c;
+  for (auto out : c)
+    for (auto again : same) again.store(out.load());
+}
+void a_copy_dealt_afterwards(MutTiles<f32, 8> c) {
+  auto same = c;
+  for (auto out : c) out.store(zeros<f32, 8>());
+  for (auto out : same) out.store(out.load() + 1.0f);
+}
+
+TEST(Handles, LiveInTheirRecording) {
+  EXPECT_EQ(trace_error<keeps>(), "no error");
+  EXPECT_EQ(trace_error<keeps_tiles>(), "no error");
+  const std::string other = "in another kernel than its own";
+  EXPECT_NE(trace_error<reads_kept>().find(other), std::string::npos);
+  EXPECT_NE(trace_error<writes_kept>().find(other), std::string::npos);
+  EXPECT_NE(trace_error<deals_kept>().find(other), std::string::npos);
+  EXPECT_NE(trace_error<writes_kept_piece>().find(other), std::string::npos);
+  EXPECT_NE(trace_error([] { (void)kept_in->dim(0); }).find("outside a kernel"), std::string::npos);
+  for (auto& f : {&trace_error<after_its_iteration>, &trace_error<in_the_next_loop>})
+    EXPECT_NE(f().find("after its end"), std::string::npos);
+  EXPECT_NE(trace_error<a_copy_dealt_inside>().find("runs inside another loop"), std::string::npos);
+  EXPECT_EQ(trace_error<a_copy_dealt_afterwards>(), "no error");
+}
+
+void on_another_thread(Mut<f32, 8> y, In<f32, dyn> x) {
+  std::string found;
+  std::thread([&] { found = trace_error([&] { (void)x.load_at(shape<8>, 0); }); }).join();
+  EXPECT_NE(found.find("outside a kernel"), std::string::npos) << found;
+  y.store(x.load_at(shape<8>, 0));
+}
+TEST(Handles, LiveInTheirThread) { EXPECT_EQ(trace_error<on_another_thread>(), "no error"); }
+
+void no_value(Mut<f32, 8> y) { y.store(Tile<f32, 8>(ir::Value{})); }
+TEST(Handles, TilesAreMadeOfValues) {
   EXPECT_NE(trace_error<no_value>().find("made of no value"), std::string::npos);
 }
 

@@ -73,6 +73,7 @@ void run(cpu::Grid grid, const lang::Specialization& specialization, A&... argum
   Slots slots;
   (slots.add(arguments), ...);
   for (const auto& r : trace.requirements) ASSERT_TRUE(r.condition.holds(slots.values())) << r.message;
+  for (const auto& s : trace.same_extents) ASSERT_TRUE(s.holds(slots.values())) << "line " << s.where.line;
   cpu::RunOptions options;
   options.threads = 1;
   cpu::Program::compile(*trace.module)->run(grid, slots.values(), options);

@@ -52,6 +52,8 @@ class ExprPool {
   ExprPool();
   Expr constant(std::int64_t value);
   Expr arg(int number, int bits = 64, bool is_signed = true);
+  /// Promises that arguments `a` and `b` are equal in every launch: expressions made from now on name the lower.
+  void identify(int a, int b);
   Expr add(Expr a, Expr b);
   Expr sub(Expr a, Expr b);
   Expr mul(Expr a, Expr b);
@@ -83,6 +85,7 @@ class ExprPool {
   std::string text(Expr e, std::span<const std::string> names = {}) const;
 
  private:
+  int representative(int number) const;
   Expr intern(ExprNode node);
   Expr binary(ExprKind kind, Expr a, Expr b);
   Expr with_offset(Expr base, std::int64_t offset);
@@ -94,6 +97,7 @@ class ExprPool {
   bool le_by_rounding(Expr a, Expr b, std::int64_t offset, int depth) const;
   std::deque<ExprNode> nodes_;  // references stay valid while expressions are made
   std::unordered_multimap<std::uint64_t, std::uint32_t> index_;
+  std::unordered_map<int, int> same_as_;  ///< an argument of a lower number that it is equal to
 };
 
 /// The value of one binary step. False where the result is unknown.

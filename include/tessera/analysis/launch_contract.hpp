@@ -1,6 +1,7 @@
 // What the launcher promises about an entry's arguments and grid: the ground that analyses stand on.
 #pragma once
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tessera::analysis {
@@ -35,6 +36,8 @@ struct LaunchContract {
   int pieces_of_tensor = -1;
   std::vector<std::int64_t> piece;  ///< its piece extents, one per axis
   bool wide_grid = false;
+  /// Arguments that are equal in every launch: extents that a kernel requires to be the same.
+  std::vector<std::pair<int, int>> equal_args;
 };
 
 }  // namespace tessera::analysis

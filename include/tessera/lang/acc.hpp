@@ -60,7 +60,6 @@ class AccTiles {
   static constexpr int kTile[] = {D...};
 
  public:
-  explicit AccTiles(lang::TensorRef tensor) : tensor_(tensor) {}
   Tile<i32> count(detail::AxisOf<sizeof...(D)> axis) const {
     return Tile<i32>(lang::tile_count(tensor_, axis.value, kTile[axis.value]));
   }
@@ -74,6 +73,9 @@ class AccTiles {
   }
 
  private:
+  friend class lang::HandleAccess;
+  explicit AccTiles(lang::TensorRef tensor) : tensor_(tensor) {}
+
   lang::TensorRef tensor_;
 };
 
@@ -86,8 +88,6 @@ class Acc {
  public:
   using element = T;
   static constexpr int rank = kRank;
-
-  explicit Acc(lang::TensorRef tensor) : tensor_(tensor) {}
 
   Tile<i32> dim(detail::AxisOf<kRank> axis) const { return Tile<i32>(lang::tensor_dim(tensor_, axis.value)); }
 
@@ -135,7 +135,7 @@ class Acc {
     static_assert(sizeof...(D) == sizeof...(E), "tiles(shape<...>) needs one extent per axis of the tensor");
     static_assert((detail::is_power_of_two(D) && ...),
                   "the extents of a tile must be powers of two: edges are clipped");
-    return AccTiles<T, D...>(tensor_);
+    return lang::HandleAccess::make<AccTiles<T, D...>>(tensor_);
   }
 
   template <class... A>
@@ -152,6 +152,9 @@ class Acc {
   }
 
  private:
+  friend class lang::HandleAccess;
+  explicit Acc(lang::TensorRef tensor) : tensor_(tensor) {}
+
   lang::TensorRef tensor_;
 };
 

@@ -39,9 +39,14 @@ ir::Value load_region(TensorRef, Extents tile, Values start, const PadSpec&, Sou
 ir::Value load_elements(TensorRef, Values positions, Extents shape, const PadSpec&, SourceLocation);
 /// Slices by index along `axis`; along the others the whole static extent. `index` has one element per slice.
 ir::Value load_slices(TensorRef, int axis, ir::Value index, Extents shape, const PadSpec&, SourceLocation);
+/// Whether load_like requires extents that agree.
+enum class Regions : std::uint8_t {
+  Agree,   ///< along each axis the tensor is as long as the piece's, or 1 and repeated; a launch checks it
+  Partial  ///< any extents: what lies outside the tensor reads padding
+};
 /// The region of a piece: axis k of the tensor follows axis axes[k] of the piece. Gives a tile of the piece's rank with
-/// extent 1 along the axes that are not named. Axes of size 1 broadcast where the piece's tensor is longer than 1.
-ir::Value load_like(TensorRef, PieceRef, Extents axes, const PadSpec&, SourceLocation);
+/// extent 1 along the axes that are not named.
+ir::Value load_like(TensorRef, PieceRef, Extents axes, Regions, const PadSpec&, SourceLocation);
 
 // Pieces of mutable tensors.
 ir::Value piece_dim(PieceRef, int axis);

@@ -55,9 +55,6 @@ class In {
   using element = T;
   static constexpr int rank = kRank;
 
-  explicit In(lang::TensorRef tensor) : tensor_(tensor) {}
-  lang::TensorRef ref() const { return tensor_; }
-
   /// Extent of an axis; a constant where it is static.
   Tile<i32> dim(detail::AxisOf<kRank> axis) const { return Tile<i32>(lang::tensor_dim(tensor_, axis.value)); }
   /// Distance of neighbours along an axis, in elements.
@@ -68,30 +65,32 @@ class In {
   auto tiles(Shape<D...>, detail::Padding<T> padding = pad::zero) const {
     static_assert(sizeof...(D) == sizeof...(E), "tiles(shape<...>) needs one extent per axis of the tensor");
     static_assert((detail::is_power_of_two(D) && ...), "the extents of a tile must be powers of two: edges are padded");
-    return TileGrid<T, D...>(tensor_, padding.spec());
+    return lang::HandleAccess::make<TileGrid<T, D...>>(tensor_, padding.spec());
   }
 
-  /// The region that the piece `y` occupies, as a tile of its shape. An axis of size 1 is broadcast where y's tensor is
-  /// longer.
+  /// The region that the piece `y` occupies, as a tile of its shape. Each axis is as long as that of y's tensor, or 1
+  /// and repeated: anything else is a ShapeError of the launch.
   template <Element U, int... D>
   Tile<T, D...> load_like(const Piece<U, D...>& y, detail::Padding<T> padding = pad::zero,
                           SourceLocation loc = SourceLocation::current()) const {
-    if constexpr (detail::LikeRankCheck<kRank, sizeof...(D)>::ok) {
-      return like<Shape<D...>>(y.ref(), std::make_integer_sequence<int, kRank>{}, padding, loc);
-    } else {
-      return *detail::fake<void, Tile<T, D...>>();
-    }
+    return same_axes(y, lang::Regions::Agree, padding, loc);
+  }
+  /// For a tensor of any extents: what lies outside it reads padding. Nothing is repeated.
+  template <Element U, int... D>
+  Tile<T, D...> load_like(const Piece<U, D...>& y, detail::Partial, detail::Padding<T> padding = pad::zero,
+                          SourceLocation loc = SourceLocation::current()) const {
+    return same_axes(y, lang::Regions::Partial, padding, loc);
   }
   /// The region along y's axes A, one per axis of this tensor; extent 1 along the others.
   template <Element U, int... D, int... A>
-  auto load_like(const Piece<U, D...>& y, Axes<A...>, detail::Padding<T> padding = pad::zero,
+  auto load_like(const Piece<U, D...>& y, Axes<A...> axes, detail::Padding<T> padding = pad::zero,
                  SourceLocation loc = SourceLocation::current()) const {
-    using Result = typename detail::LikeShape<Axes<A...>, Shape<D...>>::type;
-    if constexpr (detail::LikeCheck<kRank, Axes<A...>, Shape<D...>>::ok) {
-      return like<Result>(y.ref(), std::integer_sequence<int, A...>{}, padding, loc);
-    } else {
-      return *detail::fake<void, typename detail::IntsOf<Result>::template tile<T>>();
-    }
+    return named_axes(y, axes, lang::Regions::Agree, padding, loc);
+  }
+  template <Element U, int... D, int... A>
+  auto load_like(const Piece<U, D...>& y, Axes<A...> axes, detail::Partial, detail::Padding<T> padding = pad::zero,
+                 SourceLocation loc = SourceLocation::current()) const {
+    return named_axes(y, axes, lang::Regions::Partial, padding, loc);
   }
 
   /// The tile whose first element is at these element offsets (any sign); what lies outside the tensor is padding.
@@ -138,7 +137,8 @@ class In {
     static_assert(detail::all_different<O...>() && ((O >= 0 && O < kRank) && ...),
                   "permuted(order<...>) names every axis of the tensor once");
     static constexpr int order[] = {O...};
-    return In<T, detail::Ints<E...>::values[O]...>(lang::permuted_tensor(tensor_, order));
+    using View = In<T, detail::Ints<E...>::values[O]...>;
+    return lang::HandleAccess::make<View>(lang::permuted_tensor(tensor_, order));
   }
 
   template <class... A>
@@ -161,11 +161,35 @@ class In {
   }
 
  private:
+  friend class lang::HandleAccess;
+  explicit In(lang::TensorRef tensor) : tensor_(tensor) {}
+  lang::TensorRef ref() const { return tensor_; }
+
+  template <Element U, int... D>
+  Tile<T, D...> same_axes(const Piece<U, D...>& y, lang::Regions regions, const detail::Padding<T>& padding,
+                          SourceLocation loc) const {
+    if constexpr (detail::LikeRankCheck<kRank, sizeof...(D)>::ok) {
+      return like<Shape<D...>>(lang::HandleAccess::ref(y), std::make_integer_sequence<int, kRank>{}, regions, padding, loc);
+    } else {
+      return *detail::fake<void, Tile<T, D...>>();
+    }
+  }
+  template <Element U, int... D, int... A>
+  auto named_axes(const Piece<U, D...>& y, Axes<A...>, lang::Regions regions, const detail::Padding<T>& padding,
+                  SourceLocation loc) const {
+    using Result = typename detail::LikeShape<Axes<A...>, Shape<D...>>::type;
+    if constexpr (detail::LikeCheck<kRank, Axes<A...>, Shape<D...>>::ok) {
+      return like<Result>(lang::HandleAccess::ref(y), std::integer_sequence<int, A...>{}, regions, padding, loc);
+    } else {
+      return *detail::fake<void, typename detail::IntsOf<Result>::template tile<T>>();
+    }
+  }
   template <class Result, int... A>
-  auto like(lang::PieceRef y, std::integer_sequence<int, A...>, const detail::Padding<T>& padding,
-            SourceLocation loc) const {
+  auto like(lang::PieceRef y, std::integer_sequence<int, A...>, lang::Regions regions,
+            const detail::Padding<T>& padding, SourceLocation loc) const {
     static constexpr int axes[] = {A...};
-    return typename detail::IntsOf<Result>::template tile<T>(lang::load_like(tensor_, y, axes, padding.spec(), loc));
+    return typename detail::IntsOf<Result>::template tile<T>(
+        lang::load_like(tensor_, y, axes, regions, padding.spec(), loc));
   }
   lang::TensorRef tensor_;
 };

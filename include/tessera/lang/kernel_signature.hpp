@@ -37,9 +37,9 @@ struct TensorParam {
   static ParamInfo info() { return {Kind, element_type<T>, rank, {E...}, {}, 0}; }
   static P make(const Recording& r, int number) {
     if constexpr (Kind == ParamKind::Mut || Kind == ParamKind::UnsafeMut) {
-      return P(r.piece(number));
+      return HandleAccess::make<P>(r.piece(number));
     } else {
-      return P(r.tensor(number));
+      return HandleAccess::make<P>(r.tensor(number));
     }
   }
 };

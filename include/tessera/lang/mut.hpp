@@ -10,7 +10,6 @@ class Mut : public detail::PieceOf<T, D...> {
   using Base = detail::PieceOf<T, D...>;
 
  public:
-  using Base::Base;
   using Base::store;
   template <class X, class... More>
     requires(sizeof...(More) > 0 && !(std::is_same_v<More, SourceLocation> && ...))
@@ -20,6 +19,10 @@ class Mut : public detail::PieceOf<T, D...> {
         "a Mut can only store its own piece: y.store(tile), without an index. Use y.sub(shape<...>) for parts of the "
         "piece, or MutTiles to store several");
   }
+
+ private:
+  friend class lang::HandleAccess;
+  explicit Mut(lang::PieceRef piece) : Base(piece) {}
 };
 
 }  // namespace tessera

@@ -7,9 +7,6 @@
 
 namespace tessera {
 
-template <Element T, int... D>
-class MutTiles;
-
 namespace detail {
 
 /// One loop over the tiles dealt to this block.
@@ -18,24 +15,28 @@ class DealtTiles {
   static constexpr int kTile[] = {D...};
 
  public:
-  DealtTiles(lang::TensorRef tensor, lang::DealOrder order, SourceLocation loc)
-      : tensor_(tensor), order_(order), loc_(loc) {}
-
   struct End {};
   class Iterator : lang::DealLoop {
    public:
-    using lang::DealLoop::DealLoop;
-    PieceOf<T, D...> operator*() const { return PieceOf<T, D...>(piece()); }
+    PieceOf<T, D...> operator*() const { return lang::HandleAccess::make<PieceOf<T, D...>>(piece()); }
     Iterator& operator++() {
       close();
       return *this;
     }
     bool operator!=(End) const { return is_open(); }
+
+   private:
+    friend class DealtTiles;
+    using lang::DealLoop::DealLoop;
   };
   Iterator begin() const { return {tensor_, kTile, order_, loc_}; }
   End end() const { return {}; }
 
  private:
+  friend class lang::HandleAccess;
+  DealtTiles(lang::TensorRef tensor, lang::DealOrder order, SourceLocation loc)
+      : tensor_(tensor), order_(order), loc_(loc) {}
+
   lang::TensorRef tensor_;
   lang::DealOrder order_;
   SourceLocation loc_;
@@ -57,24 +58,21 @@ class MutTiles {
   using element = T;
   static constexpr int rank = sizeof...(D);
 
-  explicit MutTiles(lang::TensorRef tensor) : tensor_(tensor) {}
-  lang::TensorRef ref() const { return tensor_; }
-
-  auto begin(SourceLocation loc = SourceLocation::current()) const { return Dealt(tensor_, {}, loc).begin(); }
+  auto begin(SourceLocation loc = SourceLocation::current()) const { return dealt({}, loc).begin(); }
   auto end() const { return typename Dealt::End{}; }
 
   /// Neighbouring blocks take neighbouring tiles of a row (the default), or of a column.
   Dealt row_order(SourceLocation loc = SourceLocation::current()) const {
-    return {tensor_, {lang::DealKind::Row, 0}, loc};
+    return dealt({lang::DealKind::Row, 0}, loc);
   }
   Dealt column_order(SourceLocation loc = SourceLocation::current()) const {
-    return {tensor_, {lang::DealKind::Column, 0}, loc};
+    return dealt({lang::DealKind::Column, 0}, loc);
   }
   /// Groups of `rows` rows of tiles over the last two axes, column by column inside a group: what is loaded for a row
   /// and for a column is shared by neighbouring blocks.
   Dealt grouped(int rows, SourceLocation loc = SourceLocation::current()) const {
     static_assert(rank >= 2, "grouped needs at least two axes: use row_order");
-    return {tensor_, {lang::DealKind::Grouped, rows}, loc};
+    return dealt({lang::DealKind::Grouped, rows}, loc);
   }
 
   /// Extent of the whole tensor, and number of tiles, along an axis.
@@ -99,6 +97,13 @@ class MutTiles {
   }
 
  private:
+  friend class lang::HandleAccess;
+  explicit MutTiles(lang::TensorRef tensor) : tensor_(tensor) {}
+  lang::TensorRef ref() const { return tensor_; }
+  Dealt dealt(lang::DealOrder order, SourceLocation loc) const {
+    return lang::HandleAccess::make<Dealt>(tensor_, order, loc);
+  }
+
   lang::TensorRef tensor_;
 };
 

@@ -43,8 +43,6 @@ class JointPiece {
   static constexpr int rank = sizeof...(D);
   static constexpr int extents[] = {D...};
 
-  explicit JointPiece(lang::PieceRef piece) : piece_(piece) {}
-
   /// The parts, largest first, each a Piece with extents that are powers of two: auto [wide, narrow] = y.parts();
   auto parts() const {
     return [&]<int... N>(std::integer_sequence<int, N...>) {
@@ -73,12 +71,17 @@ class JointPiece {
     return *static_cast<Tile<T>*>(nullptr);
   }
 
+ private:
+  friend class lang::HandleAccess;
+  template <Element, int...>
+  friend class Mut;
+  explicit JointPiece(lang::PieceRef piece) : piece_(piece) {}
   lang::PieceRef ref() const { return piece_; }
 
- private:
   template <int N>
   auto part() const {
-    return Piece<T, (detail::is_power_of_two(D) ? D : detail::part_extent(D, N))...>(lang::piece_part(piece_, N));
+    using Part = Piece<T, (detail::is_power_of_two(D) ? D : detail::part_extent(D, N))...>;
+    return lang::HandleAccess::make<Part>(lang::piece_part(piece_, N));
   }
   lang::PieceRef piece_;
 };

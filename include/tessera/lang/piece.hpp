@@ -46,8 +46,6 @@ class SubTiles<T, Shape<P...>, S...> {
   static constexpr int kCount[] = {(P / S)...};
 
  public:
-  explicit SubTiles(lang::PieceRef piece) : piece_(piece) {}
-
   /// Number of tiles of the whole piece along an axis; at the edge of the tensor some of them lie outside.
   static constexpr int count(detail::AxisOf<kRank> axis) { return kCount[axis.value]; }
   Tile<T, S...> load(detail::IndexFor<S>... index, SourceLocation loc = SourceLocation::current()) const {
@@ -66,6 +64,9 @@ class SubTiles<T, Shape<P...>, S...> {
   }
 
  private:
+  friend class lang::HandleAccess;
+  explicit SubTiles(lang::PieceRef piece) : piece_(piece) {}
+
   template <class... V>
   Tile<T, S...> load_padded(const detail::Padding<T>& padding, SourceLocation loc, const V&... index) const {
     const ir::Value at[] = {index...};
@@ -83,8 +84,6 @@ class Piece {
   using element = T;
   static constexpr int rank = sizeof...(D);
   static constexpr int extents[] = {D...};
-
-  explicit Piece(lang::PieceRef piece) : piece_(piece) {}
 
   /// The piece's elements; outside the tensor the padding value.
   Tile<T, D...> load(detail::Padding<T> padding = pad::zero, SourceLocation loc = SourceLocation::current()) const {
@@ -175,12 +174,17 @@ class Piece {
       static_assert(((detail::is_power_of_two(S) && S <= D) && ...),
                     "the extents of a sub-partition must be powers of two and no larger than those of the piece");
     }
-    return SubTiles<T, Shape<D...>, S...>(piece_);
+    return lang::HandleAccess::make<SubTiles<T, Shape<D...>, S...>>(piece_);
   }
 
+ private:
+  friend class lang::HandleAccess;
+  template <Element, int...>
+  friend class Mut;
+  friend class unsafe_::Mut<T, D...>;
+  explicit Piece(lang::PieceRef piece) : piece_(piece) {}
   lang::PieceRef ref() const { return piece_; }
 
- private:
   template <int... I, class... A>
   void scatter_elements(std::integer_sequence<int, I...>, const A&... arguments) {
     using Common = typename detail::JointOf<typename detail::ShapeOf<A>::type...>::type;

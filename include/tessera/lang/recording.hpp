@@ -6,23 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "tessera/lang/handles.hpp"
 #include "tessera/lang/trace.hpp"
 
 namespace tessera::lang {
-
-/// Names a tensor of one recording. Using it in another recording, or after its own, is a TraceError.
-struct TensorRef {
-  std::uint32_t recording = 0;
-  std::uint32_t number = 0;
-  bool inbounds = false;  ///< accesses through it claim to be inside (unsafe_::assume_inbounds)
-};
-
-/// Names one block's piece of a mutable tensor.
-struct PieceRef {
-  std::uint32_t recording = 0;
-  std::uint32_t number = 0;
-  bool inbounds = false;  ///< same
-};
 
 class Recording {
  public:
@@ -33,11 +20,8 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  /// The innermost recording of this thread; throws TraceError outside a kernel.
-  static Recording& current();
-
-  TensorRef tensor(int param) const;    ///< parameter `param`, which is a tensor
-  PieceRef piece(int param) const;      ///< parameter `param`, which is a Mut or unsafe_::Mut
+  TensorRef tensor(int param) const;    ///< parameter `param`, which is a tensor; InternalError if it is none
+  PieceRef piece(int param) const;      ///< parameter `param`, which is a Mut or unsafe_::Mut; same
   ir::Value argument(int param) const;  ///< parameter `param`, which is a Scalar or a pointer
 
   /// To be called when the parameter objects exist and when the kernel function has returned.
@@ -48,6 +32,10 @@ class Recording {
   Impl& impl() { return *impl_; }
 
  private:
+  /// Not for kernels: it names their tensors.
+  friend Impl& state();
+  /// The innermost recording of this thread; throws TraceError outside a kernel.
+  static Recording& current();
   void prepare();
   std::unique_ptr<Impl> impl_;
   Recording* outer_ = nullptr;

@@ -11,6 +11,7 @@ namespace tessera {
 inline constexpr int dyn = -1;
 
 namespace detail {
+struct Partial {};
 
 /// Called only while compiling, by an axis number that the tensor does not have: the name is the message.
 void this_axis_does_not_exist_it_must_be_at_least_0_and_below_the_rank();
@@ -26,7 +27,12 @@ class AxisOf {
   consteval AxisOf(Axis<A>) : AxisOf(A) {}  // NOLINT(google-explicit-constructor)
   int value;
 };
+}  // namespace detail
 
+/// x.load_like(y, partial): x may have any extents; what lies outside it reads as the padding value.
+inline constexpr detail::Partial partial{};
+
+namespace detail {
 template <int... V>
 struct Ints {
   static constexpr int size = sizeof...(V);

@@ -16,6 +16,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,11 +69,30 @@ struct Requirement {
   SourceLocation where;
 };
 
+/// An axis of a tensor parameter, and the argument slot that holds its extent.
+struct ExtentOf {
+  int param = 0, axis = 0;
+  int slot = 0;
+  bool operator==(const ExtentOf&) const = default;
+};
+/// What `x.load_like(y)` requires: `loaded`, an axis of x, is as long as `piece`, the axis of y's tensor that it
+/// follows, or, with `or_one`, 1 and repeated.
+struct SameExtent {
+  ExtentOf loaded, piece;
+  bool or_one = false;
+  SourceLocation where;
+  bool holds(std::span<const std::uint64_t> slots) const {
+    const std::uint64_t n = slots[static_cast<std::size_t>(loaded.slot)];
+    return n == slots[static_cast<std::size_t>(piece.slot)] || (or_one && n == 1);
+  }
+};
+
 struct Trace {
   std::unique_ptr<ir::Module> module;  ///< one entry, named `name`
   std::string name;                    ///< a label, e.g. "saxpy"
   std::vector<ParamInfo> params;
   std::vector<Requirement> requirements;
+  std::vector<SameExtent> same_extents;  ///< evaluated like requirements
 };
 
 }  // namespace tessera::lang

@@ -105,39 +105,42 @@ template <Element T, int... D>
 //   auto A = unsafe_::assume_inbounds(a.tiles(shape<BM, BK>));
 //   void twin(Mut<f32, 128> y, In<f32, dyn> x) { safe(unsafe_::assume_inbounds(y), unsafe_::assume_inbounds(x)); }
 
+namespace detail {
+/// Objects whose names claim that what they access is inside.
+class Promise {
+ public:
+  template <class Handle, class... A>
+  static Handle inbounds(const Handle& handle, const A&... more) {
+    auto ref = lang::HandleAccess::ref(handle);
+    ref.inbounds_ = true;
+    return lang::HandleAccess::make<Handle>(ref, more...);
+  }
+};
+}  // namespace detail
+
 /// A shared tensor: its tiles, load_like, load_at and gather.
 template <Element T, int... E>
 [[nodiscard]] In<T, E...> assume_inbounds(const In<T, E...>& tensor) {
-  lang::TensorRef ref = tensor.ref();
-  ref.inbounds = true;
-  return In<T, E...>(ref);
+  return detail::Promise::inbounds(tensor);
 }
 /// The tiles of one view of it.
 template <Element T, int... D>
 [[nodiscard]] TileGrid<T, D...> assume_inbounds(const TileGrid<T, D...>& tiles) {
-  lang::TensorRef ref = tiles.ref();
-  ref.inbounds = true;
-  return TileGrid<T, D...>(ref, tiles.padding());
+  return detail::Promise::inbounds(tiles, tiles.padding());
 }
 /// A block's piece, and all pieces of a tensor that are dealt: load, store and the tiles of sub(). A sub-tile outside
 /// the piece may be another block's: then it is a race.
 template <Element T, int... D>
 [[nodiscard]] tessera::Mut<T, D...> assume_inbounds(const tessera::Mut<T, D...>& piece) {
-  lang::PieceRef ref = piece.ref();
-  ref.inbounds = true;
-  return tessera::Mut<T, D...>(ref);
+  return detail::Promise::inbounds(piece);
 }
 template <Element T, int... D>
 [[nodiscard]] MutTiles<T, D...> assume_inbounds(const MutTiles<T, D...>& pieces) {
-  lang::TensorRef ref = pieces.ref();
-  ref.inbounds = true;
-  return MutTiles<T, D...>(ref);
+  return detail::Promise::inbounds(pieces);
 }
 template <Element T, int... D>
 [[nodiscard]] Piece<T, D...> assume_inbounds(const Piece<T, D...>& piece) {
-  lang::PieceRef ref = piece.ref();
-  ref.inbounds = true;
-  return Piece<T, D...>(ref);
+  return detail::Promise::inbounds(piece);
 }
 
 /// A Mut whose tensor may overlap with itself or with other arguments, and whose block may also touch any other region:
@@ -145,8 +148,6 @@ template <Element T, int... D>
 template <Element T, int... D>
 class Mut : public Piece<T, D...> {
  public:
-  using Piece<T, D...>::Piece;
-
   /// The tile at element offsets in the whole tensor; outside reads padding.
   template <int... S>
   Tile<T, S...> load_at(Shape<S...>, tessera::detail::IndexFor<D>... start,
@@ -155,7 +156,7 @@ class Mut : public Piece<T, D...> {
     static_assert(sizeof...(S) == sizeof...(D), "load_at(shape<...>, ...) needs one extent per axis of the tensor");
     static constexpr int tile[] = {S...};
     const ir::Value at[] = {start.value()...};
-    return Tile<T, S...>(lang::load_anywhere(this->ref(), tile, at, padding.spec(), loc));
+    return Tile<T, S...>(lang::load_anywhere(lang::HandleAccess::ref(*this), tile, at, padding.spec(), loc));
   }
   /// Writes a tile at element offsets in the whole tensor; what lies outside is not stored.
   template <int... S>
@@ -164,8 +165,12 @@ class Mut : public Piece<T, D...> {
     static_assert(sizeof...(S) == sizeof...(D), "store_at needs a tile of the tensor's rank");
     static constexpr int extents[] = {S...};
     const ir::Value at[] = {start.value()...};
-    lang::store_anywhere(this->ref(), extents, at, tile.value(), loc);
+    lang::store_anywhere(lang::HandleAccess::ref(*this), extents, at, tile.value(), loc);
   }
+
+ private:
+  friend class lang::HandleAccess;
+  explicit Mut(lang::PieceRef piece) : Piece<T, D...>(piece) {}
 };
 
 }  // namespace tessera::unsafe_

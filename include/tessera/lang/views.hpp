@@ -13,8 +13,6 @@ class TileGrid {
   static constexpr int kTile[] = {D...};
 
  public:
-  TileGrid(lang::TensorRef tensor, const lang::PadSpec& pad) : tensor_(tensor), pad_(pad) {}
-  lang::TensorRef ref() const { return tensor_; }
   const lang::PadSpec& padding() const { return pad_; }
 
   /// Number of tiles along an axis: ceil(dim / extent).
@@ -41,6 +39,10 @@ class TileGrid {
   }
 
  private:
+  friend class lang::HandleAccess;
+  TileGrid(lang::TensorRef tensor, const lang::PadSpec& pad) : tensor_(tensor), pad_(pad) {}
+  lang::TensorRef ref() const { return tensor_; }
+
   lang::TensorRef tensor_;
   lang::PadSpec pad_;
 };

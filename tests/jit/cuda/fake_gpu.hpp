@@ -101,7 +101,7 @@ struct Machine : FakeMachine<Machine> {
     lang::Specialization s;
     s.tensors = std::move(tensors);
     const lang::Trace trace = lang::trace<K>(s);
-    const jit::LaunchContract contract = detail::launch_contract(trace.params, false);
+    const jit::LaunchContract contract = detail::launch_contract(trace.params, false, trace.same_extents);
     const auto facts = analysis::Facts::analyze(*trace.module, contract);
     jit::CachedCubin code;
     code.cubin = fake::FakeDriver::image(name);

@@ -179,7 +179,7 @@ TEST_F(Refusal, ABundleHoldsTheFormThatWasAccepted) {
 
 TEST_F(Refusal, TheCodeSaysItsForm) {
   const auto form_of = [&](auto traced) {
-    const jit::LaunchContract contract = detail::launch_contract(traced.params, false);
+    const jit::LaunchContract contract = detail::launch_contract(traced.params, false, traced.same_extents);
     jit::Kernel k(std::move(traced.module), contract, {"chained"});
     alignas(256) static float memory[64];
     const auto address = reinterpret_cast<std::uintptr_t>(memory);

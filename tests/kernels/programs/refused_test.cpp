@@ -23,7 +23,7 @@ jit::CodeReport causal_of_depth_256() {
   for (int tensor = 0; tensor < 4; ++tensor) s.tensors.push_back({3, 0, 0xF});
   lang::Trace trace =
       lang::trace<kernels::attention_forward<AttentionMask::Causal, bf16, 64, 128, kDepth, Running, Straight>>(s);
-  const auto contract = detail::launch_contract(trace.params, false);
+  const auto contract = detail::launch_contract(trace.params, false, trace.same_extents);
   const jit::Kernel kernel(std::move(trace.module), contract, {trace.name, false, {}});
   std::vector<std::uint64_t> slots;
   for (std::uint64_t tensor = 1; tensor <= 4; ++tensor) {

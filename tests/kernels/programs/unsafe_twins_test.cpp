@@ -56,7 +56,7 @@ std::string program(bool fulfilled) {
     if (p.is_tensor()) specialization.tensors.push_back({p.rank - 1, 0, (1u << p.rank) - 1});
   }
   const lang::Trace trace = lang::trace<K>(specialization);
-  const auto contract = detail::launch_contract(params, false);
+  const auto contract = detail::launch_contract(params, false, trace.same_extents);
   const auto copy = ir::clone(*trace.module);
   const auto facts = analysis::Facts::analyze(*copy, contract);
   passes::apply_claims(*copy, facts, fulfilled ? ~std::uint64_t{0} : 0);

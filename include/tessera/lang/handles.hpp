@@ -1,0 +1,112 @@
+// Names of tensors and pieces in a recording. A kernel's objects (In, Mut, ...) hold them; whoever has a name may read
+// or write what it names, so a kernel can neither make one nor take it out of an object.
+#pragma once
+#include <cstdint>
+
+#include "tessera/base/element.hpp"
+
+namespace tessera {
+
+// Who holds names.
+template <Element T, int... E>
+class In;
+template <Element T, int... D>
+class TileGrid;
+template <Element T, int... D>
+class Piece;
+template <Element T, int... D>
+class JointPiece;
+template <Element T, class PieceShape, int... S>
+class SubTiles;
+template <Element T, int... D>
+class Mut;
+template <Element T, int... D>
+class MutTiles;
+template <Element T, int... E>
+class Acc;
+template <Element T, int... D>
+class AccTiles;
+namespace detail {
+template <Element T, int... D>
+class DealtTiles;
+}
+namespace unsafe_ {
+template <Element T, int... D>
+class Mut;
+namespace detail {
+class Promise;
+}
+}  // namespace unsafe_
+
+namespace lang {
+
+class Recording;
+enum class ParamKind : std::uint8_t;
+namespace detail {
+template <class P, ParamKind Kind, class T, int... E>
+struct TensorParam;
+}
+
+/// Names something of one recording. Using it in another recording, or after its own, is a TraceError.
+class RecordedName {
+ public:
+  std::uint32_t recording() const { return recording_; }
+  std::uint32_t number() const { return number_; }
+  /// Accesses through it claim to be inside (unsafe_::assume_inbounds).
+  bool inbounds() const { return inbounds_; }
+
+ protected:
+  RecordedName(std::uint32_t recording, std::uint32_t number, bool inbounds)
+      : recording_(recording), number_(number), inbounds_(inbounds) {}
+
+ private:
+  friend class unsafe_::detail::Promise;
+  std::uint32_t recording_, number_;
+  bool inbounds_;
+};
+
+/// Names a tensor.
+class TensorRef : public RecordedName {
+  friend class Recording;
+  TensorRef(std::uint32_t recording, std::uint32_t number, bool inbounds) : RecordedName(recording, number, inbounds) {}
+};
+/// Names one block's piece of a mutable tensor.
+class PieceRef : public RecordedName {
+  friend class Recording;
+  PieceRef(std::uint32_t recording, std::uint32_t number, bool inbounds) : RecordedName(recording, number, inbounds) {}
+};
+
+/// Makes the objects that hold names, and reads the names again: for those objects alone.
+class HandleAccess {
+  template <Element T, int... E>
+  friend class tessera::In;
+  template <Element T, int... D>
+  friend class tessera::TileGrid;
+  template <Element T, int... D>
+  friend class tessera::Piece;
+  template <Element T, int... D>
+  friend class tessera::JointPiece;
+  template <Element T, int... D>
+  friend class tessera::MutTiles;
+  template <Element T, int... E>
+  friend class tessera::Acc;
+  template <Element T, int... D>
+  friend class tessera::detail::DealtTiles;
+  template <Element T, int... D>
+  friend class tessera::unsafe_::Mut;
+  friend class tessera::unsafe_::detail::Promise;
+  template <class P, ParamKind Kind, class T, int... E>
+  friend struct detail::TensorParam;
+
+  template <class Handle, class... A>
+  static Handle make(const A&... arguments) {
+    return Handle(arguments...);
+  }
+  template <class Handle>
+  static auto ref(const Handle& handle) {
+    return handle.ref();
+  }
+};
+
+}  // namespace lang
+}  // namespace tessera

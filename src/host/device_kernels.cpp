@@ -111,7 +111,8 @@ ir::Value element_tile(lang::Recording& r, const Job& job, SourceLocation where)
     case Work::Convert: break;
   }
   const auto axes = static_cast<std::size_t>(job.axes);
-  const ir::Value v = lang::load_like(r.tensor(1), r.piece(0), std::span(every_axis, axes), lang::Regions::Agree, {}, where);
+  const ir::Value v =
+      lang::load_like(r.tensor(1), r.piece(0), std::span(every_axis, axes), lang::Regions::Agree, {}, where);
   if (job.from == job.to) return v;
   return lang::convert(v, job.from, result, RoundingDirection::Default, false, where);
 }
@@ -149,7 +150,7 @@ jit::Kernel& kernel_for(const Key& key, bool wide_grid, SourceLocation where) {
   options.label = trace.name;
   options.raw_writes = false;
   k = std::make_unique<jit::Kernel>(std::move(trace.module), launch_contract(params, wide_grid, trace.same_extents),
-                                     std::move(options));
+                                    std::move(options));
   return *k;
 }
 

@@ -32,7 +32,9 @@ LaunchContract contract() {
            {Role::Stride, 1, 1}},
           {{0, 1, true, true}, {3, 2, false, false}},
           0,
-          {64}};
+          {64},
+          false,
+          {}};
 }
 
 TEST(ClaimsOf, AreThoseOfTheClone) {

@@ -109,6 +109,7 @@ TEST(RecordingKey, IsOfThePromisesToo) {
   EXPECT_TRUE(add([](LaunchContract& c) { c.pieces_of_tensor = 0; }));
   EXPECT_TRUE(add([](LaunchContract& c) { c.piece = {64}; }));
   EXPECT_TRUE(add([](LaunchContract& c) { c.wide_grid = true; }));
+  EXPECT_TRUE(add([](LaunchContract& c) { c.equal_args = {{1, 4}}; }));
 }
 
 TEST(RecordingKey, IsOfAnyModuleEvenOneThatDoesNotVerify) {

@@ -110,6 +110,10 @@ TEST(Gemm, Epilogues) {
   expect_close(gemm(a, b, scaled(s, v)).sync(), scale, 1e-5, "scales");
   EXPECT_ERROR(ShapeError, (void)gemm(a, b, bias_then<functions::Silu>(s)), "argument bias has the extents [50]");
   EXPECT_ERROR(ShapeError, (void)gemm(a, b, residual(b)), "argument residual has the extents [60, 70]");
+  // A function of one's own: the launch asks that the regions agree.
+  const auto add = [](auto acc, auto out, auto more) { return acc + more.load_like(out); };
+  expect_close(gemm(a, b, fuse(add, r)).sync(), sum, 1e-5, "fused residual");
+  EXPECT_ERROR(ShapeError, (void)gemm(a, b, fuse(add, b)), "[60, 70]", "gemm_test.cpp", "found 60 and 50");
 }
 
 TEST(Gemm, EmptyAndShapesThatDoNotFit) {

@@ -211,10 +211,10 @@ struct Regions2 {
     return s;
   }
 };
-const Regions2 kRegions[] = {{10, 19, 10, 19}, {10, 19, 1, 19}, {10, 19, 10, 1}, {10, 19, 1, 1}, {1, 19, 1, 19},
-                             {1, 1, 1, 1},     {4, 8, 1, 8},    {10, 1, 10, 1},  {10, 19, 7, 9}, {10, 19, 30, 40},
-                             {10, 19, 10, 18}, {10, 19, 9, 19}, {1, 19, 2, 19},  {10, 1, 10, 2}, {10, 19, 0, 19},
-                             {10, 19, 2, 1}};
+const Regions2 kRegions[] = {{10, 19, 10, 19}, {10, 19, 1, 19},  {10, 19, 10, 1},  {10, 19, 1, 1},
+                             {1, 19, 1, 19},   {1, 1, 1, 1},     {4, 8, 1, 8},     {10, 1, 10, 1},
+                             {10, 19, 7, 9},   {10, 19, 30, 40}, {10, 19, 10, 18}, {10, 19, 9, 19},
+                             {1, 19, 2, 19},   {10, 1, 10, 2},   {10, 19, 0, 19},  {10, 19, 2, 1}};
 
 template <auto K>
 void expect_like(const Regions2& c, const lang::Specialization& s, bool broadcasts) {
@@ -289,9 +289,9 @@ TEST(LoadLike, SaysWhichAxesMustAgree) {
     found.push_back(concat(e.loaded.param, ".", e.loaded.axis, " = ", e.piece.param, ".", e.piece.axis,
                            e.or_one ? " or 1" : "", " (slots ", e.loaded.slot, ", ", e.piece.slot, ")"));
   }
-  EXPECT_EQ(found, (std::vector<std::string>{"2.1 = 0.0 (slots 10, 1)", "2.0 = 0.1 (slots 9, 2)",
-                                             "3.0 = 0.0 (slots 14, 1)", "3.1 = 0.1 (slots 15, 2)",
-                                             "4.0 = 1.0 (slots 19, 6)"}));
+  EXPECT_EQ(found,
+            (std::vector<std::string>{"2.1 = 0.0 (slots 10, 1)", "2.0 = 0.1 (slots 9, 2)", "3.0 = 0.0 (slots 14, 1)",
+                                      "3.1 = 0.1 (slots 15, 2)", "4.0 = 1.0 (slots 19, 6)"}));
 }
 
 void like_axes(Mut<f32, 2, 4, 8> y, In<f32, dyn, dyn> x, In<f32, dyn> w) {

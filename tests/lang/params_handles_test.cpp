@@ -27,7 +27,10 @@ std::string trace_error() {
 // What lies behind the handles asks for the kind again.
 TEST(Handles, GiveOnlyTheAccessThatIsDeclared) {
   using lang::ParamKind;
-  lang::Recording r("k", {{ParamKind::Mut, ElementType::f32, 1, {8}, {}, 0}, {ParamKind::In, ElementType::f32, 1, {lang::kDyn}, {}, 0}}, {}, {});
+  lang::Recording r(
+      "k",
+      {{ParamKind::Mut, ElementType::f32, 1, {8}, {}, 0}, {ParamKind::In, ElementType::f32, 1, {lang::kDyn}, {}, 0}},
+      {}, {});
   r.begin_body();
   static constexpr int tile[] = {8}, axis[] = {0};
   const SourceLocation here = SourceLocation::current();
@@ -120,9 +123,7 @@ void on_another_thread(Mut<f32, 8> y, In<f32, dyn> x) {
 TEST(Handles, LiveInTheirThread) { EXPECT_EQ(trace_error<on_another_thread>(), "no error"); }
 
 void no_value(Mut<f32, 8> y) { y.store(Tile<f32, 8>(ir::Value{})); }
-TEST(Handles, TilesAreMadeOfValues) {
-  EXPECT_NE(trace_error<no_value>().find("made of no value"), std::string::npos);
-}
+TEST(Handles, TilesAreMadeOfValues) { EXPECT_NE(trace_error<no_value>().find("made of no value"), std::string::npos); }
 
 constexpr int kIndexLine = __LINE__ + 2;
 void multiplies(Mut<f32, 8> y, Scalar<i32> k) {

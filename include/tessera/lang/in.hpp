@@ -169,7 +169,8 @@ class In {
   Tile<T, D...> same_axes(const Piece<U, D...>& y, lang::Regions regions, const detail::Padding<T>& padding,
                           SourceLocation loc) const {
     if constexpr (detail::LikeRankCheck<kRank, sizeof...(D)>::ok) {
-      return like<Shape<D...>>(lang::HandleAccess::ref(y), std::make_integer_sequence<int, kRank>{}, regions, padding, loc);
+      return like<Shape<D...>>(lang::HandleAccess::ref(y), std::make_integer_sequence<int, kRank>{}, regions, padding,
+                               loc);
     } else {
       return *detail::fake<void, Tile<T, D...>>();
     }

@@ -62,9 +62,7 @@ class MutTiles {
   auto end() const { return typename Dealt::End{}; }
 
   /// Neighbouring blocks take neighbouring tiles of a row (the default), or of a column.
-  Dealt row_order(SourceLocation loc = SourceLocation::current()) const {
-    return dealt({lang::DealKind::Row, 0}, loc);
-  }
+  Dealt row_order(SourceLocation loc = SourceLocation::current()) const { return dealt({lang::DealKind::Row, 0}, loc); }
   Dealt column_order(SourceLocation loc = SourceLocation::current()) const {
     return dealt({lang::DealKind::Column, 0}, loc);
   }

@@ -34,7 +34,8 @@ TEST(CompileCost, PassesAndBytecodeOfAttention) {
     if (p.is_tensor()) specialization.tensors.push_back({p.rank - 1, 0, (1u << p.rank) - 1});
   }
   const lang::Trace trace = lang::trace<kAttention>(specialization);
-  const auto facts = analysis::Facts::analyze(*trace.module, detail::launch_contract(params, false, trace.same_extents));
+  const auto facts =
+      analysis::Facts::analyze(*trace.module, detail::launch_contract(params, false, trace.same_extents));
   double best = 1e9;
   std::size_t bytes = 0;
   for (int i = 0; i < 5; ++i) {

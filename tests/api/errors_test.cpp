@@ -145,8 +145,8 @@ TEST_F(Errors, RegionsMustAgree) {
   for (const int n : {1023, 1025, 10, 2, 0}) {
     const std::string found = "[" + std::to_string(n) + "]";
     EXPECT_ERROR(ShapeError, (void)kernel<saxpy<128>>(mut(y), 2.0f, zeros<f32>({n})), "argument 3 (In<f32, dyn>)",
-                 found.c_str(), "argument 1 (Mut<f32, 128>) `y`", "[1024]", "kernels.hpp", "axis 0 of the first",
-                 "partial", "errors_test.cpp");
+                 found.c_str(), "argument 1 (Mut<f32, 128>)", "[1024]", "kernels.hpp", "axis 0 of the first", "partial",
+                 "errors_test.cpp");
   }
   for (const int n : {1024, 1}) (void)kernel<saxpy<128>>(mut(y), 2.0f, zeros<f32>({n})).sync();
   const auto rows = [](int r, int c) { return zeros<f32>({r, c}); };

@@ -110,7 +110,7 @@ TEST_F(Tune, AWrongCandidateIsDroppedAndReported) {
 TEST_F(Tune, AnInfinityIsNearNothing) {
   const auto overflow = space("infinite", "", candidate<scale_add<64>>("right"), candidate<almost<1024>>("almost"),
                               candidate<scale_add<1024>>("right too"));
-  const auto infinite = full<f32>({4096}, std::numeric_limits<float>::infinity()).sync();
+  const auto infinite = full<f32>({8192}, std::numeric_limits<float>::infinity()).sync();
   const auto trials = by_choice(tune(overflow, quick, mut(y), infinite, 2.0f));
   EXPECT_EQ(trials.at("almost").outcome, TrialOutcome::Wrong);
   EXPECT_NE(trials.at("right too").outcome, TrialOutcome::Wrong);

@@ -1,0 +1,227 @@
+// Generates random programs and runs them in every way that must agree:
+//
+//   test_generate --seed 1 --count 100000 --jobs 2
+//   test_generate --seed 1 --minutes 10
+//   test_generate --file failure.txt            // a program as text
+//   test_generate --seed 17 --print             // program 17 as text
+//
+// A failure is made smaller and printed, unless --no-reduce. Exit status: 0 clean, 1 failures, 2 bad arguments.
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "generate/cpp_text.hpp"
+#include "generate/generator.hpp"
+#include "generate/reduce.hpp"
+#include "generate/run.hpp"
+
+namespace tessera::generate {
+namespace {
+
+struct Arguments {
+  std::uint64_t seed = 1, count = 1000;
+  double minutes = 0;
+  int jobs = 1, failures = 10;
+  bool print = false, reduce = true;
+  std::string file;
+};
+
+constexpr int kSecondsPerProgram = 20;
+
+/// Runs `f` in a child process that ends after some seconds; what it returns, or what became of it.
+template <class F>
+std::string isolated(F f) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kSecondsPerProgram);
+    const std::string answer = f();
+    (void)!write(ends[1], answer.data(), answer.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char part[4096];
+  for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;) text.append(part, static_cast<std::size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFSIGNALED(status)) return std::string("crash: ") + strsignal(WTERMSIG(status));
+  return text;
+}
+
+std::string failure_text(Program& p) {
+  Counts counts;
+  const auto failure = Runner(Options{100, 100, 100, 100}).run(p, counts);
+  return failure ? failure->kind + ": " + failure->detail : std::string();
+}
+
+void report(Program p, bool reduced) {
+  const std::string found = isolated([&] { return failure_text(p); });
+  if (found.empty()) return std::printf("program %llu fails only after others\n", static_cast<unsigned long long>(p.seed)), void();
+  std::printf("---- program %llu fails\n%s\n", static_cast<unsigned long long>(p.seed), found.c_str());
+  if (reduced) {
+    const std::string kind = found.substr(0, found.find(':'));
+    p = reduce(p, [&](Program& next) {
+      const std::string text = isolated([&] { return failure_text(next); });
+      return !text.empty() && text.substr(0, text.find(':')) == kind;
+    });
+    std::printf("---- smaller\n%s\n", isolated([&] { return failure_text(p); }).c_str());
+  }
+  std::printf("---- as text\n%s---- as C++\n%s\n", to_text(p).c_str(), to_cpp(p).c_str());
+  std::fflush(stdout);
+}
+
+/// What workers and their parent share.
+struct Worker {
+  std::atomic<std::uint64_t> seed;  ///< that it is running
+  Counts counts;
+  int failures;
+  std::uint64_t failed[16];
+};
+
+class Crew {
+ public:
+  explicit Crew(const Arguments& a) : a_(a) {
+    const std::size_t bytes = sizeof(Worker) * static_cast<std::size_t>(a.jobs);
+    workers_ = static_cast<Worker*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    if (workers_ == MAP_FAILED) std::abort();
+  }
+  int run() {
+    for (int w = 0; w < a_.jobs; ++w) start(w, a_.seed + static_cast<std::uint64_t>(w));
+    while (!children_.empty()) {
+      int status = 0;
+      const pid_t child = waitpid(-1, &status, 0);
+      const int w = children_[child];
+      children_.erase(child);
+      if (!WIFSIGNALED(status)) continue;
+      const std::uint64_t seed = workers_[w].seed;
+      std::printf("program %llu: %s\n", static_cast<unsigned long long>(seed), strsignal(WTERMSIG(status)));
+      fail(w, seed);
+      start(w, seed + static_cast<std::uint64_t>(a_.jobs));
+    }
+    return finish();
+  }
+
+ private:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  void fail(int w, std::uint64_t seed) {
+    Worker& worker = workers_[w];
+    if (worker.failures < 16) worker.failed[worker.failures++] = seed;
+  }
+  void start(int w, std::uint64_t seed) {
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child != 0) {
+      children_[child] = w;
+      return;
+    }
+    work(w, seed);
+    _exit(0);
+  }
+  void work(int w, std::uint64_t seed) {
+    Worker& worker = workers_[w];
+    Runner runner;
+    for (; worker.failures < a_.failures; seed += static_cast<std::uint64_t>(a_.jobs)) {
+      if (a_.minutes > 0 ? seconds() > 60 * a_.minutes : seed - a_.seed >= a_.count) return;
+      worker.seed = seed;
+      alarm(kSecondsPerProgram);
+      Program p = random_program(seed);
+      if (runner.run(p, worker.counts)) fail(w, seed);
+    }
+  }
+  int finish() {
+    Counts all;
+    rusage used{};
+    getrusage(RUSAGE_CHILDREN, &used);
+    const double busy = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                        1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+    std::uint64_t last = 0;
+    std::vector<std::uint64_t> failed;
+    for (int w = 0; w < a_.jobs; ++w) {
+      all += workers_[w].counts;
+      last = std::max<std::uint64_t>(last, workers_[w].seed);
+      failed.insert(failed.end(), workers_[w].failed, workers_[w].failed + workers_[w].failures);
+    }
+    for (const std::uint64_t seed : failed) report(random_program(seed), a_.reduce);
+    std::printf("seeds %llu to %llu: %s, %zu failed; %.1f s, %.1f s of processors: %.0f programs a second of one\n",
+                static_cast<unsigned long long>(a_.seed), static_cast<unsigned long long>(last), to_text(all).c_str(),
+                failed.size(), seconds(), busy, static_cast<double>(all.programs) / busy);
+    if (all.runs == 0) std::printf("nothing was run\n");
+    return failed.empty() && all.runs > 0 ? 0 : 1;
+  }
+
+  Arguments a_;
+  Worker* workers_;
+  std::map<pid_t, int> children_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+bool parse(int argc, char** argv, Arguments& a) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const char* const value = i + 1 < argc ? argv[i + 1] : nullptr;
+    if (word == "--print") {
+      a.print = true;
+    } else if (word == "--no-reduce") {
+      a.reduce = false;
+    } else if (value == nullptr) {
+      return false;
+    } else {
+      ++i;
+      if (word == "--seed") a.seed = std::strtoull(value, nullptr, 10);
+      else if (word == "--count") a.count = std::strtoull(value, nullptr, 10);
+      else if (word == "--minutes") a.minutes = std::atof(value);
+      else if (word == "--jobs") a.jobs = std::max(1, std::atoi(value));
+      else if (word == "--failures") a.failures = std::atoi(value);
+      else if (word == "--file") a.file = value;
+      else return false;
+    }
+  }
+  return true;
+}
+
+int main(int argc, char** argv) {
+  Arguments a;
+  if (!parse(argc, argv, a)) {
+    std::fprintf(stderr, "test_generate [--seed N] [--count N | --minutes M] [--jobs N] [--failures N] [--no-reduce] "
+                         "[--print] [--file PROGRAM]\n");
+    return 2;
+  }
+  if (a.print) {
+    Program p = random_program(a.seed);
+    const std::string wrong = check(p);
+    std::printf("%s%s%s\n", to_text(p).c_str(), to_cpp(p).c_str(), wrong.c_str());
+    return wrong.empty() ? 0 : 1;
+  }
+  if (!a.file.empty()) {
+    std::ifstream in(a.file);
+    std::stringstream text;
+    text << in.rdbuf();
+    Program p = from_text(text.str());
+    const std::string found = isolated([&] { return failure_text(p); });
+    std::printf("%s\n", found.empty() ? "no difference" : found.c_str());
+    if (!found.empty() && a.reduce) report(p, true);
+    return found.empty() ? 0 : 1;
+  }
+  return Crew(a).run();
+}
+
+}  // namespace
+}  // namespace tessera::generate
+
+int main(int argc, char** argv) { return tessera::generate::main(argc, argv); }

@@ -90,7 +90,8 @@ class Printer {
     if (axis < 0) return;
     std::string names;
     const auto count = parts_of(p_.params[param].extents[static_cast<std::size_t>(axis)]).size();
-    for (std::size_t k = 0; k < count; ++k) names += (k == 0 ? "" : ", ") + whole + "_" + str(static_cast<std::int64_t>(k));
+    for (std::size_t k = 0; k < count; ++k)
+      names += (k == 0 ? "" : ", ") + whole + "_" + str(static_cast<std::int64_t>(k));
     line("auto [" + names + "] = " + whole + ".parts();");
   }
 
@@ -130,7 +131,8 @@ class Printer {
       case Kind::Deal: {
         static constexpr const char* kOrders[] = {"row_order(", "column_order(", "grouped("};
         const std::string whole = "t" + str(n.n[0]);
-        line("for (auto " + whole + " : a" + str(n.n[0]) + "." + kOrders[n.n[1]] + (n.n[1] == 2 ? str(n.n[2]) : "") + ")) {");
+        line("for (auto " + whole + " : a" + str(n.n[0]) + "." + kOrders[n.n[1]] + (n.n[1] == 2 ? str(n.n[2]) : "") +
+             ")) {");
         ++indent_;
         parts(static_cast<std::size_t>(n.n[0]), whole);
         block(n.kids[0]);
@@ -151,7 +153,8 @@ class Printer {
         return piece(n.n[0]) + ".sub(" + shape(n.kids[last].type) + ").store(" + values(n, 0, last) + ", " +
                value(n.kids[last]) + ");";
       case Kind::Scatter:
-        return piece(n.n[0]) + ".scatter(axis<" + str(n.n[1]) + ">, " + value(n.kids[0]) + ", " + value(n.kids[1]) + ");";
+        return piece(n.n[0]) + ".scatter(axis<" + str(n.n[1]) + ">, " + value(n.kids[0]) + ", " + value(n.kids[1]) +
+               ");";
       case Kind::ScatterElements: return piece(n.n[0]) + ".scatter(" + values(n, 0, last + 1) + ");";
       case Kind::Accumulate: {
         static constexpr const char* kOps[] = {"add", "max", "min", "bit_and", "bit_or", "bit_xor"};
@@ -223,7 +226,8 @@ class Printer {
       case Kind::Dim: return tensor(n.n[0]) + ".dim" + axis();
       case Kind::Stride: return tensor(n.n[0]) + ".stride" + axis();
       case Kind::Count: {
-        const bool dealt = n.n[0] < kFirstView && p_.params[static_cast<std::size_t>(n.n[0])].kind == ParamKind::MutTiles;
+        const bool dealt =
+            n.n[0] < kFirstView && p_.params[static_cast<std::size_t>(n.n[0])].kind == ParamKind::MutTiles;
         return tensor(n.n[0]) + (dealt ? "" : ".tiles(" + shape(n.given) + ")") + ".count" + axis();
       }
       case Kind::PieceIndex: return piece(n.n[0]) + ".index()[" + str(n.n[1]) + "]";
@@ -244,7 +248,8 @@ class Printer {
         return tensor(n.n[0]) + ".load_like(" + piece(n.n[1]) + ", axes<" + list(axes) + ">, " + pad(n, n.n[2]) + ")";
       }
       case Kind::LoadTile:
-        return tensor(n.n[0]) + ".tiles(" + shape(n.type) + ", " + pad(n, n.n[1]) + ").load(" + values(n, 0, rank) + ")";
+        return tensor(n.n[0]) + ".tiles(" + shape(n.type) + ", " + pad(n, n.n[1]) + ").load(" + values(n, 0, rank) +
+               ")";
       case Kind::LoadAt:
         return tensor(n.n[0]) + ".load_at(" + shape(n.type) + ", " + values(n, 0, rank) + ", " + pad(n, n.n[1]) + ")";
       case Kind::LoadSub:
@@ -279,7 +284,10 @@ class Printer {
       default: {
         using lang::BinaryOp;
         const auto op = static_cast<BinaryOp>(n.n[0]);
-        const char* const sign = op == BinaryOp::Add ? "+" : op == BinaryOp::Mul ? "*" : op == BinaryOp::Xor ? "^" : "|";
+        const char* const sign = op == BinaryOp::Add   ? "+"
+                                 : op == BinaryOp::Mul ? "*"
+                                 : op == BinaryOp::Xor ? "^"
+                                                       : "|";
         return "reduce(" + x + ", axis<" + str(n.n[1]) + ">, " + (op == BinaryOp::Mul ? "1" : "0") +
                ", [](auto a, auto b) { return a " + sign + " b; })";
       }
@@ -291,7 +299,8 @@ class Printer {
   int indent_ = 0;
 };
 
-// ---- the host's side --------------------------------------------------------------------------------------------------
+// ---- the host's side
+// --------------------------------------------------------------------------------------------------
 
 std::string storage(const Placed& t, const Memory& memory) {
   const auto size = static_cast<std::size_t>(tessera::info(t.elem).bits / 8);
@@ -300,7 +309,8 @@ std::string storage(const Placed& t, const Memory& memory) {
     const Cell v = load(t.elem, memory.initial.data() + t.storage + at);
     const std::string number = is_float(t.elem) ? real_text(v.d, t.elem) : str(v.i);
     const bool narrow = is_float(t.elem) && t.elem != ElementType::f32 && t.elem != ElementType::f64;
-    text += (at == 0 ? "" : ", ") + (narrow || !is_float(t.elem) ? std::string(name_of(t.elem)) + "(" + number + ")" : number);
+    text += (at == 0 ? "" : ", ") +
+            (narrow || !is_float(t.elem) ? std::string(name_of(t.elem)) + "(" + number + ")" : number);
   }
   return text.empty() ? std::string(name_of(t.elem)) + "(0)" : text;
 }
@@ -322,14 +332,17 @@ std::string launch(const Program& p, const Launch& l) {
     const Placed& t = memory.tensors[tensor++];
     text += std::string("    auto s") + n + " = storage<" + name_of(param.elem) + ">({" + storage(t, memory) + "});\n";
     text += "    auto x" + n + " = borrow<" + name_of(param.elem) + ", " + str(param.rank()) + ">(s" + n + ".get() + " +
-            str(t.layout->before) + ", {" + list(t.layout->dims) + "}, {" + list(t.layout->strides) + "}, s" + n + ");\n";
+            str(t.layout->before) + ", {" + list(t.layout->dims) + "}, {" + list(t.layout->strides) + "}, s" + n +
+            ");\n";
     arguments += comma + (param.kind == ParamKind::In ? "x" + n : "mut(x" + n + ")");
   }
   bool own = false;
   for (const Param& param : p.params) own = own || param.kind == ParamKind::Mut;
-  text += "    kernel<generated>" + (own ? std::string() : ".blocks(" + str(l.blocks) + ")") + "(" + arguments + ").sync();\n";
+  text += "    kernel<generated>" + (own ? std::string() : ".blocks(" + str(l.blocks) + ")") + "(" + arguments +
+          ").sync();\n";
   for (std::size_t i = 0; i < p.params.size(); ++i) {
-    if (p.params[i].is_tensor() && p.params[i].kind != ParamKind::In) text += "    print(x" + str(static_cast<std::int64_t>(i)) + ");\n";
+    if (p.params[i].is_tensor() && p.params[i].kind != ParamKind::In)
+      text += "    print(x" + str(static_cast<std::int64_t>(i)) + ");\n";
   }
   return text + "  }\n";
 }

@@ -82,8 +82,8 @@ class Generator {
   Node value(const Type&, int depth);
   Node tile(const Type&, int depth);
   Node scalar(ElementType, int depth);
-  Node index(int depth = 2);      ///< i32, often about a count or a loop's variable
-  Node small_index(int extent);   ///< i32, mostly in [0, extent)
+  Node index(int depth = 2);     ///< i32, often about a count or a loop's variable
+  Node small_index(int extent);  ///< i32, mostly in [0, extent)
   Node condition(int depth = 1);
   Node compare(const Type&, int depth);
   Node operation(const Type&, int depth);
@@ -96,8 +96,8 @@ class Generator {
   Node gather(std::int64_t tensor, const Type&);
   Node number(const Type&);
   Node leaf_index();
-  Node position_tile(const Type&);  ///< integers that are indices of something, of this shape
-  Node bounded(Node, ElementType, int most);     ///< a whole number between -most and most, of a float
+  Node position_tile(const Type&);            ///< integers that are indices of something, of this shape
+  Node bounded(Node, ElementType, int most);  ///< a whole number between -most and most, of a float
   void pad(Node&, ElementType);
 
   Node int32(std::int64_t v) { return Node{Kind::Number, {v}}; }

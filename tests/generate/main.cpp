@@ -2,8 +2,9 @@
 //
 //   test_generate --seed 1 --count 100000 --jobs 2
 //   test_generate --seed 1 --minutes 10
-//   test_generate --file failure.txt            // a program as text
-//   test_generate --seed 17 --print             // program 17 as text
+//   test_generate --seed today --minutes 1      // seeds that no other day has
+//   test_generate --files tests/generate/found  // programs as text: one file, or all in a folder
+//   test_generate --seed 17 --print             // program 17 as text and as C++
 //
 // A failure is made smaller and printed, unless --no-reduce. Exit status: 0 clean, 1 failures, 2 bad arguments.
 #include <sys/mman.h>
@@ -11,11 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -33,10 +36,10 @@ struct Arguments {
   double minutes = 0;
   int jobs = 1, failures = 10;
   bool print = false, reduce = true;
-  std::string file;
+  std::string files;
 };
 
-constexpr int kSecondsPerProgram = 20;
+constexpr int kSecondsPerProgram = 60, kMostFailures = 16;
 
 /// Runs `f` in a child process that ends after some seconds; what it returns, or what became of it.
 template <class F>
@@ -65,12 +68,14 @@ std::string isolated(F f) {
 std::string failure_text(Program& p) {
   Counts counts;
   const auto failure = Runner(Options{100, 100, 100, 100}).run(p, counts);
+  if (!failure && counts.runs == 0) return "nothing: no launch was run";
   return failure ? failure->kind + ": " + failure->detail : std::string();
 }
 
 void report(Program p, bool reduced) {
   const std::string found = isolated([&] { return failure_text(p); });
-  if (found.empty()) return std::printf("program %llu fails only after others\n", static_cast<unsigned long long>(p.seed)), void();
+  if (found.empty())
+    return std::printf("program %llu fails only after others\n", static_cast<unsigned long long>(p.seed)), void();
   std::printf("---- program %llu fails\n%s\n", static_cast<unsigned long long>(p.seed), found.c_str());
   if (reduced) {
     const std::string kind = found.substr(0, found.find(':'));
@@ -89,7 +94,7 @@ struct Worker {
   std::atomic<std::uint64_t> seed;  ///< that it is running
   Counts counts;
   int failures;
-  std::uint64_t failed[16];
+  std::uint64_t failed[kMostFailures];
 };
 
 class Crew {
@@ -116,12 +121,10 @@ class Crew {
   }
 
  private:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
   void fail(int w, std::uint64_t seed) {
     Worker& worker = workers_[w];
-    if (worker.failures < 16) worker.failed[worker.failures++] = seed;
+    if (worker.failures < kMostFailures) worker.failed[worker.failures++] = seed;
   }
   void start(int w, std::uint64_t seed) {
     std::fflush(nullptr);
@@ -171,6 +174,12 @@ class Crew {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+/// A billion seeds for each day.
+std::uint64_t first_of_today() {
+  const auto days = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()).time_since_epoch();
+  return static_cast<std::uint64_t>(days.count()) * 1000000000;
+}
+
 bool parse(int argc, char** argv, Arguments& a) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
@@ -183,23 +192,58 @@ bool parse(int argc, char** argv, Arguments& a) {
       return false;
     } else {
       ++i;
-      if (word == "--seed") a.seed = std::strtoull(value, nullptr, 10);
-      else if (word == "--count") a.count = std::strtoull(value, nullptr, 10);
-      else if (word == "--minutes") a.minutes = std::atof(value);
-      else if (word == "--jobs") a.jobs = std::max(1, std::atoi(value));
-      else if (word == "--failures") a.failures = std::atoi(value);
-      else if (word == "--file") a.file = value;
-      else return false;
+      const std::string text = value;
+      if (word == "--seed") {
+        a.seed = text == "today" ? first_of_today() : std::strtoull(value, nullptr, 10);
+      } else if (word == "--count") {
+        a.count = std::strtoull(value, nullptr, 10);
+      } else if (word == "--minutes") {
+        a.minutes = std::atof(value);
+      } else if (word == "--jobs") {
+        a.jobs = std::max(1, std::atoi(value));
+      } else if (word == "--failures") {
+        a.failures = std::min(kMostFailures, std::atoi(value));
+      } else if (word == "--files") {
+        a.files = text;
+      } else {
+        return false;
+      }
     }
   }
   return true;
 }
 
+/// One file, or all in a folder.
+int run_files(const Arguments& a) {
+  std::vector<std::filesystem::path> paths;
+  if (std::filesystem::is_directory(a.files)) {
+    for (const auto& entry : std::filesystem::directory_iterator(a.files)) paths.push_back(entry.path());
+    std::sort(paths.begin(), paths.end());
+  } else {
+    paths.push_back(a.files);
+  }
+  int failed = 0;
+  for (const auto& path : paths) {
+    std::ifstream in(path);
+    std::stringstream text;
+    text << in.rdbuf();
+    Program p = from_text(text.str());
+    const std::string found = isolated([&] { return failure_text(p); });
+    std::printf("%s: %s\n", path.filename().c_str(), found.empty() ? "no difference" : found.c_str());
+    if (found.empty()) continue;
+    ++failed;
+    report(p, a.reduce);
+  }
+  std::printf("%zu passed, %d failed\n", paths.size() - static_cast<std::size_t>(failed), failed);
+  return failed == 0 && !paths.empty() ? 0 : 1;
+}
+
 int main(int argc, char** argv) {
   Arguments a;
   if (!parse(argc, argv, a)) {
-    std::fprintf(stderr, "test_generate [--seed N] [--count N | --minutes M] [--jobs N] [--failures N] [--no-reduce] "
-                         "[--print] [--file PROGRAM]\n");
+    std::fprintf(stderr,
+                 "test_generate [--seed N] [--count N | --minutes M] [--jobs N] [--failures N] [--no-reduce] "
+                 "[--print] [--files PATH]\n");
     return 2;
   }
   if (a.print) {
@@ -208,17 +252,7 @@ int main(int argc, char** argv) {
     std::printf("%s%s%s\n", to_text(p).c_str(), to_cpp(p).c_str(), wrong.c_str());
     return wrong.empty() ? 0 : 1;
   }
-  if (!a.file.empty()) {
-    std::ifstream in(a.file);
-    std::stringstream text;
-    text << in.rdbuf();
-    Program p = from_text(text.str());
-    const std::string found = isolated([&] { return failure_text(p); });
-    std::printf("%s\n", found.empty() ? "no difference" : found.c_str());
-    if (!found.empty() && a.reduce) report(p, true);
-    return found.empty() ? 0 : 1;
-  }
-  return Crew(a).run();
+  return a.files.empty() ? Crew(a).run() : run_files(a);
 }
 
 }  // namespace

@@ -86,7 +86,8 @@ bool Memory::make(const Program& p, const Launch& launch) {
     const int size = tessera::info(t.elem).bits / 8;
     each_element(*t.layout, size, [&](std::int64_t offset, std::int64_t k) {
       const std::size_t at = t.origin + static_cast<std::size_t>(offset);
-      store(t.elem, initial.data() + at, generate::element(t.elem, mixed(t.layout->fill + static_cast<std::uint64_t>(k))));
+      store(t.elem, initial.data() + at,
+            generate::element(t.elem, mixed(t.layout->fill + static_cast<std::uint64_t>(k))));
       std::memset(element.data() + at, 1, static_cast<std::size_t>(size));
     });
   }

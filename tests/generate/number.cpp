@@ -257,7 +257,9 @@ void store(ElementType e, std::byte* at, Cell x) {
     case ElementType::f16: return write(f16(x.d));
     case ElementType::bf16: return write(bf16(x.d));
     case ElementType::f8e4m3: return write(f8e4m3(x.d));
-    case ElementType::f8e5m2: return write(f8e5m2(x.d));
+    case ElementType::f8e5m2:  // the host's conversion saturates
+      if (std::isinf(x.d)) return write(static_cast<std::uint8_t>(x.d > 0 ? 0x7C : 0xFC));
+      return write(f8e5m2(x.d));
     case ElementType::boolean: return write(static_cast<std::uint8_t>(x.i));
     default: break;
   }

@@ -57,9 +57,7 @@ Type piece_type(const Program& p, std::int64_t piece) {
   Type t = Type::scalar(param.elem);
   for (const int n : param.extents) t[t.rank++] = n;
   const int axis = part_axis(param);
-  if (axis >= 0 && part_of(piece) != kWhole) {
-    t[axis] = parts_of(t[axis])[static_cast<std::size_t>(part_of(piece))];
-  }
+  if (axis >= 0 && part_of(piece) != kWhole) { t[axis] = parts_of(t[axis])[static_cast<std::size_t>(part_of(piece))]; }
   return t;
 }
 

@@ -14,9 +14,7 @@ Program Generator::make() {
   budget_ = random_.between(30, 110);
   std::vector<Node> out;
   if (random_.chance(8)) requirement(out);
-  for (int i = random_.between(0, 2); i > 0; --i) {
-    declare(out, {}, int32(random_.between(-1, 3)));
-  }
+  for (int i = random_.between(0, 2); i > 0; --i) { declare(out, {}, int32(random_.between(-1, 3))); }
   const int statements = random_.between(2, 8);
   for (int i = 0; i < statements; ++i) statement(out);
   for (std::size_t i = 0; i < p_.params.size(); ++i) {
@@ -55,7 +53,7 @@ void Generator::add_param(ParamKind kind, ElementType elem, std::vector<int> ext
 
 std::vector<int> Generator::piece_extents(int rank, bool parts) {
   std::vector<int> extents;
-  int budget = random_.chance(4) ? 1024 : random_.chance(20) ? 128 : 32;
+  int budget = parts ? 16 : random_.chance(4) ? 1024 : random_.chance(20) ? 128 : 32;
   for (int a = 0; a < rank; ++a) {
     int e = 1;
     while (e < budget && random_.chance(rank == 1 ? 80 : 66)) e *= 2;
@@ -88,8 +86,10 @@ void Generator::outputs() {
   if (style >= 93 || random_.chance(14)) {
     using enum ElementType;
     std::vector<int> extents;
-    for (int a = random_.pick({1, 1, 2}); a > 0; --a) extents.push_back(random_.chance(75) ? -1 : random_.between(1, 20));
-    add_param(ParamKind::Acc, random_.pick({ElementType::i32, ElementType::i32, i64, u32, u64, f32, f64, f16}), extents);
+    for (int a = random_.pick({1, 1, 2}); a > 0; --a)
+      extents.push_back(random_.chance(75) ? -1 : random_.between(1, 20));
+    add_param(ParamKind::Acc, random_.pick({ElementType::i32, ElementType::i32, i64, u32, u64, f32, f64, f16}),
+              extents);
   }
 }
 
@@ -107,17 +107,21 @@ void Generator::parameters() {
     if (rank >= 2 && random_.chance(25)) {
       View v{static_cast<int>(p_.params.size()) - 1, {}};
       for (int a = 0; a < rank; ++a) v.order.push_back(a);
-      std::swap(v.order[static_cast<std::size_t>(random_.below(rank))], v.order[static_cast<std::size_t>(random_.below(rank))]);
+      std::swap(v.order[static_cast<std::size_t>(random_.below(rank))],
+                v.order[static_cast<std::size_t>(random_.below(rank))]);
       p_.views.push_back(v);
     }
   }
   for (int i = random_.pick({0, 1, 1, 2, 3}); i > 0; --i) {
     using enum ElementType;
-    add_param(ParamKind::Scalar, random_.chance(65) ? ElementType::i32 : random_.pick({f32, i64, u64, u32, i16, u8, f64, boolean}), {});
+    add_param(ParamKind::Scalar,
+              random_.chance(65) ? ElementType::i32 : random_.pick({f32, i64, u64, u32, i16, u8, f64, boolean}), {});
   }
   if (random_.chance(25)) {  // any order of parameters
     View* const view = p_.views.empty() ? nullptr : &p_.views[0];
-    if (view == nullptr) std::rotate(p_.params.begin(), p_.params.begin() + random_.below(static_cast<int>(p_.params.size())), p_.params.end());
+    if (view == nullptr)
+      std::rotate(p_.params.begin(), p_.params.begin() + random_.below(static_cast<int>(p_.params.size())),
+                  p_.params.end());
   }
   orders_.assign(p_.params.size(), {-1, 0});
 }
@@ -391,9 +395,11 @@ void Generator::requirement(std::vector<Node>& out) {
   for (std::size_t i = 0; i < p_.params.size(); ++i) {
     const auto number = static_cast<std::int64_t>(i);
     const Param& param = p_.params[i];
-    if (param.kind == ParamKind::Scalar && param.elem == ElementType::i32) numbers.push_back(Node{Kind::ScalarArg, {number}});
+    if (param.kind == ParamKind::Scalar && param.elem == ElementType::i32)
+      numbers.push_back(Node{Kind::ScalarArg, {number}});
     if (param.kind == ParamKind::In) numbers.push_back(Node{Kind::Dim, {number, random_.below(param.rank())}});
-    if (param.kind == ParamKind::Mut) numbers.push_back(Node{Kind::PieceDim, {number * kParts, random_.below(param.rank())}});
+    if (param.kind == ParamKind::Mut)
+      numbers.push_back(Node{Kind::PieceDim, {number * kParts, random_.below(param.rank())}});
     if (param.kind == ParamKind::Mut && part_axis(param) >= 0) numbers.pop_back();
   }
   if (numbers.empty()) return;

@@ -5,9 +5,7 @@
 
 namespace tessera::generate {
 
-Node Generator::value(const Type& t, int depth) {
-  return t.rank == 0 ? scalar(t.elem, depth) : tile(t, depth);
-}
+Node Generator::value(const Type& t, int depth) { return t.rank == 0 ? scalar(t.elem, depth) : tile(t, depth); }
 
 Node Generator::number(const Type& t) {
   std::int64_t v = random_.between(-8, 8);
@@ -49,7 +47,8 @@ Node Generator::leaf_index() {
       if (p_.params[i].kind != ParamKind::Scalar) continue;
       if (p_.params[i].elem == ElementType::i32) known.push_back(Node{Kind::ScalarArg, {number}});
       if (is_integer(p_.params[i].elem) && random_.chance(20)) {
-        known.push_back(Node{Kind::Cast, {random_.below(2)}, {Node{Kind::ScalarArg, {number}}}, Type::scalar(ElementType::i32)});
+        known.push_back(
+            Node{Kind::Cast, {random_.below(2)}, {Node{Kind::ScalarArg, {number}}}, Type::scalar(ElementType::i32)});
       }
     }
     if (!known.empty()) return random_.pick(known);
@@ -57,10 +56,12 @@ Node Generator::leaf_index() {
   if (const auto all = pieces(); k < 9 && !all.empty()) {
     const std::int64_t piece = random_.pick(all);
     const int axis = random_.below(piece_type(p_, piece).rank);
-    return Node{random_.pick({Kind::PieceIndex, Kind::PieceIndex, Kind::PieceOrigin, Kind::PieceDim, Kind::PieceCount}), {piece, axis}};
+    return Node{random_.pick({Kind::PieceIndex, Kind::PieceIndex, Kind::PieceOrigin, Kind::PieceDim, Kind::PieceCount}),
+                {piece, axis}};
   }
   if (random_.chance(15)) return Node{random_.pick({Kind::Block, Kind::Blocks})};
-  return int32(random_.chance(90) ? random_.between(-2, 6) : random_.pick({INT32_MAX, INT32_MIN, 65536, 1 << 30, -100, 1000}));
+  return int32(random_.chance(90) ? random_.between(-2, 6)
+                                  : random_.pick({INT32_MAX, INT32_MIN, 65536, 1 << 30, -100, 1000}));
 }
 
 Node Generator::index(int depth) {
@@ -70,13 +71,21 @@ Node Generator::index(int depth) {
     const Kind op = random_.pick({Kind::Add, Kind::Add, Kind::Sub});
     return Node{op, {}, {index(depth - 1), random_.chance(55) ? int32(random_.between(1, 3)) : leaf_index()}};
   }
-  if (k < 14) return Node{Kind::Mul, {}, {index(depth - 1), random_.chance(80) ? int32(random_.between(-2, 4)) : leaf_index()}};
-  if (k == 14) return Node{random_.pick({Kind::Div, Kind::Rem, Kind::CeilDiv}), {}, {index(depth - 1), random_.chance(70) ? int32(random_.between(1, 5)) : leaf_index()}};
+  if (k < 14)
+    return Node{Kind::Mul, {}, {index(depth - 1), random_.chance(80) ? int32(random_.between(-2, 4)) : leaf_index()}};
+  if (k == 14)
+    return Node{random_.pick({Kind::Div, Kind::Rem, Kind::CeilDiv}),
+                {},
+                {index(depth - 1), random_.chance(70) ? int32(random_.between(1, 5)) : leaf_index()}};
   if (k == 15) return Node{random_.pick({Kind::Min, Kind::Max}), {}, {index(depth - 1), leaf_index()}};
-  if (k == 16) return Node{random_.pick({Kind::And, Kind::Or, Kind::Xor, Kind::Shl, Kind::Shr}), {}, {index(depth - 1), int32(random_.between(0, 7))}};
+  if (k == 16)
+    return Node{random_.pick({Kind::And, Kind::Or, Kind::Xor, Kind::Shl, Kind::Shr}),
+                {},
+                {index(depth - 1), int32(random_.between(0, 7))}};
   if (k == 17) return Node{Kind::Where, {}, {condition(0), index(depth - 1), leaf_index()}};
   if (k == 18) return scalar(ElementType::i32, 1);
-  const ElementType e = random_.pick({ElementType::i64, ElementType::u32, ElementType::i16, ElementType::u8, ElementType::u64});
+  const ElementType e =
+      random_.pick({ElementType::i64, ElementType::u32, ElementType::i16, ElementType::u8, ElementType::u64});
   Node wide = Node{Kind::Cast, {0}, {index(depth - 1)}, Type::scalar(e)};
   if (random_.chance(50)) wide = Node{Kind::Add, {}, {std::move(wide), number(Type::scalar(e))}};
   return Node{Kind::Cast, {random_.below(2)}, {std::move(wide)}, Type::scalar(ElementType::i32)};
@@ -98,7 +107,8 @@ Node Generator::position_tile(const Type& shape) {
   if (t.rank == 0) return e == ElementType::i32 ? index(1) : Node{Kind::Cast, {0}, {index(1)}, Type::scalar(e)};
   if (random_.chance(25)) return value(t, 1);
   Node n = Node{Kind::Iota, {random_.below(t.rank)}, {}, t};
-  if (random_.chance(30)) n = Node{Kind::Mul, {}, {std::move(n), Node{Kind::Number, {random_.between(1, 3)}, {}, Type::scalar(e)}}};
+  if (random_.chance(30))
+    n = Node{Kind::Mul, {}, {std::move(n), Node{Kind::Number, {random_.between(1, 3)}, {}, Type::scalar(e)}}};
   if (random_.chance(60)) {
     Node offset = e == ElementType::i32 ? index(1) : Node{Kind::Cast, {0}, {index(1)}, Type::scalar(e)};
     n = Node{random_.pick({Kind::Add, Kind::Add, Kind::Xor, Kind::Sub}), {}, {std::move(n), std::move(offset)}};
@@ -120,14 +130,17 @@ Node Generator::condition(int depth) {
     Node hi = random_.chance(75) ? Node{Kind::Count, {g.tensor, axis}, {}, g.tile} : leaf_index();
     Node upper = Node{below, {}, {v, std::move(hi)}};
     if (random_.chance(25)) return upper;
-    Node lower = Node{random_.pick({Kind::GreaterEqual, Kind::GreaterEqual, Kind::Greater}), {}, {v, int32(random_.between(-1, 2))}};
+    Node lower = Node{
+        random_.pick({Kind::GreaterEqual, Kind::GreaterEqual, Kind::Greater}), {}, {v, int32(random_.between(-1, 2))}};
     return Node{Kind::And, {}, {std::move(lower), std::move(upper)}};
   }
   if (k < 8 || depth <= 0) {
-    const Kind op = random_.pick({Kind::Less, Kind::LessEqual, Kind::Greater, Kind::GreaterEqual, Kind::Equal, Kind::NotEqual});
+    const Kind op =
+        random_.pick({Kind::Less, Kind::LessEqual, Kind::Greater, Kind::GreaterEqual, Kind::Equal, Kind::NotEqual});
     return Node{op, {}, {leaf_index(), random_.chance(60) ? int32(random_.between(-1, 4)) : index(1)}};
   }
-  if (k == 8) return Node{random_.pick({Kind::And, Kind::Or, Kind::Xor}), {}, {condition(depth - 1), condition(depth - 1)}};
+  if (k == 8)
+    return Node{random_.pick({Kind::And, Kind::Or, Kind::Xor}), {}, {condition(depth - 1), condition(depth - 1)}};
   if (random_.chance(30)) return Node{Kind::Not, {}, {condition(depth - 1)}};
   return scalar(ElementType::boolean, 1);
 }
@@ -136,12 +149,14 @@ Node Generator::condition(int depth) {
 
 Node Generator::scalar(ElementType e, int depth) {
   const Type t = Type::scalar(e);
-  if (const Variable* v = find(t, false); v != nullptr && random_.chance(depth <= 0 ? 80 : 40)) return Node{Kind::Var, {v->id}};
+  if (const Variable* v = find(t, false); v != nullptr && random_.chance(depth <= 0 ? 80 : 40))
+    return Node{Kind::Var, {v->id}};
   if (!spend() || depth <= 0) return number(t);
   const int k = random_.below(12);
   if (k < 2 && !in_function_) {
     for (std::size_t i = 0; i < p_.params.size(); ++i) {
-      if (p_.params[i].kind == ParamKind::Scalar && p_.params[i].elem == e) return Node{Kind::ScalarArg, {static_cast<std::int64_t>(i)}};
+      if (p_.params[i].kind == ParamKind::Scalar && p_.params[i].elem == e)
+        return Node{Kind::ScalarArg, {static_cast<std::int64_t>(i)}};
     }
   }
   if (k < 5) return operation(t, depth);
@@ -153,9 +168,11 @@ Node Generator::scalar(ElementType e, int depth) {
 }
 
 Node Generator::tile(const Type& t, int depth) {
-  if (const Variable* v = find(t, false); v != nullptr && random_.chance(depth <= 0 ? 80 : 40)) return Node{Kind::Var, {v->id}};
+  if (const Variable* v = find(t, false); v != nullptr && random_.chance(depth <= 0 ? 80 : 40))
+    return Node{Kind::Var, {v->id}};
   if (!spend() || depth <= 0) {
-    if (is_integer(t.elem) && random_.chance(40)) return Node{Kind::Iota, {random_.below(t.rank)}, {}, t};
+    const bool countable = is_integer(t.elem) && (tessera::info(t.elem).bits > 8 || t.size() <= 128);
+    if (countable && random_.chance(40)) return Node{Kind::Iota, {random_.below(t.rank)}, {}, t};
     return number(t);
   }
   const int k = random_.below(100);
@@ -175,8 +192,10 @@ Node Generator::tile(const Type& t, int depth) {
 }
 
 Node Generator::compare(const Type& t, int depth) {
-  const ElementType e = random_.pick({ElementType::i32, ElementType::i32, ElementType::f32, ElementType::u8, ElementType::i64});
-  const Kind op = random_.pick({Kind::Less, Kind::LessEqual, Kind::Greater, Kind::GreaterEqual, Kind::Equal, Kind::NotEqual});
+  const ElementType e =
+      random_.pick({ElementType::i32, ElementType::i32, ElementType::f32, ElementType::u8, ElementType::i64});
+  const Kind op =
+      random_.pick({Kind::Less, Kind::LessEqual, Kind::Greater, Kind::GreaterEqual, Kind::Equal, Kind::NotEqual});
   Node right = random_.chance(40) ? number(Type::scalar(e)) : value(t.with(e), depth - 1);
   return Node{op, {}, {value(t.with(e), depth - 1), std::move(right)}};
 }
@@ -193,18 +212,26 @@ Node Generator::operation(const Type& t, int depth) {
     if (random_.chance(12)) narrow[a] = 1;
   }
   const Type other = random_.chance(30) ? Type::scalar(t.elem) : narrow;
-  if (random_.chance(14)) return Node{Kind::Where, {}, {value(random_.chance(50) ? t.with(ElementType::boolean) : Type::scalar(ElementType::boolean), depth - 1), value(t, depth - 1), value(other, depth - 1)}};
+  if (random_.chance(14))
+    return Node{
+        Kind::Where,
+        {},
+        {value(random_.chance(50) ? t.with(ElementType::boolean) : Type::scalar(ElementType::boolean), depth - 1),
+         value(t, depth - 1), value(other, depth - 1)}};
   if (!computes(t.elem)) return value(t, depth - 1);
   if (random_.chance(12)) {
     if (!is_float(t.elem)) return Node{random_.pick({Kind::Neg, Kind::Abs, Kind::BitNot}), {}, {value(t, depth - 1)}};
     return Node{random_.pick({Kind::Neg, Kind::Abs, Kind::Floor, Kind::Ceil, Kind::Sqrt}), {}, {value(t, depth - 1)}};
   }
   if (is_float(t.elem)) {
-    if (random_.chance(6) && t.elem != ElementType::bf16) return Node{Kind::Fma, {}, {value(t, depth - 1), value(other, depth - 1), value(t, depth - 1)}};
-    const Kind op = random_.pick({Kind::Add, Kind::Add, Kind::Sub, Kind::Mul, Kind::Min, Kind::Max, Kind::Div, Kind::Rem});
+    if (random_.chance(6) && t.elem != ElementType::bf16)
+      return Node{Kind::Fma, {}, {value(t, depth - 1), value(other, depth - 1), value(t, depth - 1)}};
+    const Kind op =
+        random_.pick({Kind::Add, Kind::Add, Kind::Sub, Kind::Mul, Kind::Min, Kind::Max, Kind::Div, Kind::Rem});
     return Node{op, {}, {value(t, depth - 1), value(other, depth - 1)}};
   }
-  const Kind op = random_.pick({Kind::Add, Kind::Add, Kind::Sub, Kind::Mul, Kind::Div, Kind::Rem, Kind::CeilDiv, Kind::Min, Kind::Max, Kind::And, Kind::Or, Kind::Xor, Kind::Shl, Kind::Shr});
+  const Kind op = random_.pick({Kind::Add, Kind::Add, Kind::Sub, Kind::Mul, Kind::Div, Kind::Rem, Kind::CeilDiv,
+                                Kind::Min, Kind::Max, Kind::And, Kind::Or, Kind::Xor, Kind::Shl, Kind::Shr});
   Node a = value(t, depth - 1), b = value(other, depth - 1);
   if (random_.chance(20)) std::swap(a, b);
   return Node{op, {}, {std::move(a), std::move(b)}};
@@ -213,9 +240,11 @@ Node Generator::operation(const Type& t, int depth) {
 Node Generator::cast_from(const Type& t, int depth) {
   ElementType from = random_.chance(50) ? ElementType::i32 : element();
   if (from == t.elem) from = from == ElementType::i32 ? ElementType::i16 : ElementType::i32;
-  const bool bits = tessera::info(from).bits == tessera::info(t.elem).bits && from != ElementType::boolean && t.elem != ElementType::boolean;
+  const bool bits = tessera::info(from).bits == tessera::info(t.elem).bits && from != ElementType::boolean &&
+                    t.elem != ElementType::boolean;
   // The bits of a NaN are not defined: none is looked at.
-  if (bits && random_.chance(35) && !is_float(from)) return Node{Kind::Bitcast, {}, {value(t.with(from), depth - 1)}, Type::scalar(t.elem)};
+  if (bits && random_.chance(35) && !is_float(from))
+    return Node{Kind::Bitcast, {}, {value(t.with(from), depth - 1)}, Type::scalar(t.elem)};
   return Node{Kind::Cast, {random_.chance(20) ? 1 : 0}, {value(t.with(from), depth - 1)}, Type::scalar(t.elem)};
 }
 
@@ -283,17 +312,22 @@ Node Generator::reduced(const Type& t, int depth) {
   const int k = random_.below(10);
   if (t.rank > 0 && from == t && k < 3) {  // a scan
     const bool sum = random_.chance(60);
-    if (is_float(t.elem)) x = bounded(std::move(x), t.elem, sum ? (t.elem == ElementType::bf16 && from.size() > 64 ? 0 : 2) : 1);
+    if (is_float(t.elem))
+      x = bounded(std::move(x), t.elem, sum ? (t.elem == ElementType::bf16 && from.size() > 64 ? 0 : 2) : 1);
     return Node{sum ? Kind::CumSum : Kind::CumProd, {axis, random_.below(2)}, {std::move(x)}};
   }
   Node n;
   if (t.rank > 0 && k == 3) {
     const ElementType by = random_.pick({ElementType::i32, ElementType::f32, ElementType::u8});
     Node values = t.elem == ElementType::i32 ? value(from.with(by), depth - 1) : std::move(x);
-    n = Node{random_.pick({Kind::ArgMax, Kind::ArgMin}), {axis, t.elem == ElementType::i32 ? 1 : 0}, {std::move(values)}};
+    n = Node{
+        random_.pick({Kind::ArgMax, Kind::ArgMin}), {axis, t.elem == ElementType::i32 ? 1 : 0}, {std::move(values)}};
   } else if (t.rank > 0 && k == 4 && is_integer(t.elem)) {
     using lang::BinaryOp;
-    n = Node{Kind::Fold, {static_cast<std::int64_t>(random_.pick({BinaryOp::Add, BinaryOp::Mul, BinaryOp::Xor, BinaryOp::Or})), axis}, {std::move(x)}};
+    n = Node{
+        Kind::Fold,
+        {static_cast<std::int64_t>(random_.pick({BinaryOp::Add, BinaryOp::Mul, BinaryOp::Xor, BinaryOp::Or})), axis},
+        {std::move(x)}};
   } else {
     const Kind op = random_.pick({Kind::Sum, Kind::Sum, Kind::Prod, Kind::MaxOf, Kind::MinOf});
     const bool exact = op == Kind::MaxOf || op == Kind::MinOf || !is_float(t.elem);

@@ -76,13 +76,15 @@ class Recorder {
     const Type t = Type::scalar(ElementType::i32), flag = Type::scalar(ElementType::boolean);
     variable(n.n[0]) = fresh(lang::splat(t.spec(), std::int64_t{0}));
     for (lang::While loop; loop.next([&] {
-           const Value below = lang::compare(lang::CompareOp::Less, read(n.n[0]), lang::splat(t.spec(), n.n[1]), t.spec());
+           const Value below =
+               lang::compare(lang::CompareOp::Less, read(n.n[0]), lang::splat(t.spec(), n.n[1]), t.spec());
            const Value condition = value(n.kids[0]);
-           return Tile<bool>(lang::binary(lang::BinaryOp::And, below, condition, flag.spec(), MathAccuracy::OfKernel, {}));
+           return Tile<bool>(
+               lang::binary(lang::BinaryOp::And, below, condition, flag.spec(), MathAccuracy::OfKernel, {}));
          });) {
       block(n.kids[1]);
-      const Value next = lang::binary(lang::BinaryOp::Add, read(n.n[0]), lang::splat(t.spec(), std::int64_t{1}), t.spec(),
-                                      MathAccuracy::OfKernel, {});
+      const Value next = lang::binary(lang::BinaryOp::Add, read(n.n[0]), lang::splat(t.spec(), std::int64_t{1}),
+                                      t.spec(), MathAccuracy::OfKernel, {});
       lang::Tracer::current().write(variable(n.n[0]), next);
     }
   }
@@ -113,8 +115,8 @@ class Recorder {
       case Kind::Scatter: {
         const Value index = position(n.kids[0]);
         const Node& values = n.kids[1];
-        return lang::store_piece_slices(piece(n.n[0]), static_cast<int>(n.n[1]), index, values.type.span(), value(values),
-                                        here());
+        return lang::store_piece_slices(piece(n.n[0]), static_cast<int>(n.n[1]), index, values.type.span(),
+                                        value(values), here());
       }
       case Kind::ScatterElements: {
         const auto at = values(n, n.kids.size() - 1, true);
@@ -247,16 +249,18 @@ class Recorder {
       }
       case Kind::Gather: {
         const Value index = position(n.kids[0]);
-        return lang::load_slices(tensor(n.n[0]), static_cast<int>(n.n[1]), index, n.type.span(), padding(n, n.n[2]), here());
+        return lang::load_slices(tensor(n.n[0]), static_cast<int>(n.n[1]), index, n.type.span(), padding(n, n.n[2]),
+                                 here());
       }
       case Kind::PieceGather: {
         const Value index = position(n.kids[0]);
-        return lang::load_piece_slices(piece(n.n[0]), static_cast<int>(n.n[1]), index, n.type.span(), padding(n, n.n[2]),
-                                       here());
+        return lang::load_piece_slices(piece(n.n[0]), static_cast<int>(n.n[1]), index, n.type.span(),
+                                       padding(n, n.n[2]), here());
       }
       case Kind::GatherElements:
         return lang::load_elements(tensor(n.n[0]), values(n, n.kids.size(), true), n.type.span(), {}, here());
-      default: return lang::load_piece_elements(piece(n.n[0]), values(n, n.kids.size(), true), n.type.span(), {}, here());
+      default:
+        return lang::load_piece_elements(piece(n.n[0]), values(n, n.kids.size(), true), n.type.span(), {}, here());
     }
   }
 

@@ -168,7 +168,8 @@ class Reducer {
         const std::int64_t now = best_.launches[l].scalars[s];
         try_number(now, {0, 1, 2, 4, now / 2}, [&](Program& p, std::int64_t v) { p.launches[l].scalars[s] = v; });
       }
-      try_number(best_.launches[l].blocks, {1, 2}, [&](Program& p, std::int64_t v) { p.launches[l].blocks = static_cast<int>(v); });
+      try_number(best_.launches[l].blocks, {1, 2},
+                 [&](Program& p, std::int64_t v) { p.launches[l].blocks = static_cast<int>(v); });
       if (best_.launches[l].wide_grid) {
         Program next = best_;
         next.launches[l].wide_grid = false;
@@ -182,13 +183,16 @@ class Reducer {
     Layout& now = layout(plain);
     now.before = now.after = 0;
     std::int64_t step = 1;
-    for (std::size_t a = now.dims.size(); a-- > 0; step *= std::max<std::int64_t>(1, now.dims[a])) now.strides[a] = step;
-    if (!(layout(best_).strides == now.strides && layout(best_).before == 0 && layout(best_).after == 0)) attempt(std::move(plain));
+    for (std::size_t a = now.dims.size(); a-- > 0; step *= std::max<std::int64_t>(1, now.dims[a]))
+      now.strides[a] = step;
+    if (!(layout(best_).strides == now.strides && layout(best_).before == 0 && layout(best_).after == 0))
+      attempt(std::move(plain));
     for (std::size_t a = 0; a < layout(best_).dims.size(); ++a) {
       const std::int64_t d = layout(best_).dims[a];
       try_number(d, {1, 2, d / 2, d - d % 8, d - 1}, [&](Program& p, std::int64_t v) { layout(p).dims[a] = v; });
     }
-    try_number(static_cast<std::int64_t>(layout(best_).fill), {1}, [&](Program& p, std::int64_t v) { layout(p).fill = static_cast<std::uint64_t>(v); });
+    try_number(static_cast<std::int64_t>(layout(best_).fill), {1},
+               [&](Program& p, std::int64_t v) { layout(p).fill = static_cast<std::uint64_t>(v); });
   }
 
   /// One element type in place of another, everywhere.
@@ -248,6 +252,19 @@ class Reducer {
 
   /// Parameters, views and functions that nobody names.
   void unused() {
+    for (std::size_t v = best_.views.size(); v-- > 0;) {
+      Program next = best_;
+      bool named = false;
+      for (Node* n : nodes(next)) {
+        const bool tensor = info(n->kind).cls != KindClass::Statement && n->kind != Kind::Number && !n->n.empty();
+        if (!tensor || n->n[0] < kFirstView || n->kind == Kind::Var) continue;
+        named = named || n->n[0] == kFirstView + static_cast<std::int64_t>(v);
+        if (n->n[0] > kFirstView + static_cast<std::int64_t>(v)) --n->n[0];
+      }
+      if (named) continue;
+      next.views.erase(next.views.begin() + static_cast<std::ptrdiff_t>(v));
+      attempt(std::move(next));
+    }
     for (std::size_t i = best_.params.size(); i-- > 0;) {
       Program next = best_;
       if (remove_param(next, static_cast<int>(i))) attempt(std::move(next));
@@ -307,7 +324,8 @@ class Reducer {
     }
     if (named) return false;
     std::size_t before_tensors = 0, before_scalars = 0;
-    for (int i = 0; i < number; ++i) ++(p.params[static_cast<std::size_t>(i)].is_tensor() ? before_tensors : before_scalars);
+    for (int i = 0; i < number; ++i)
+      ++(p.params[static_cast<std::size_t>(i)].is_tensor() ? before_tensors : before_scalars);
     for (Launch& l : p.launches) {
       if (p.params[static_cast<std::size_t>(number)].is_tensor()) {
         l.tensors.erase(l.tensors.begin() + static_cast<std::ptrdiff_t>(before_tensors));

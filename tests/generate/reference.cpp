@@ -29,7 +29,8 @@ int source(const Type& from, const Type& to, int k) {
   if (from.rank == 0) return 0;
   const Position at = place(to, k);
   int n = 0;
-  for (int a = 0; a < from.rank; ++a) n = n * from[a] + (from[a] == 1 ? 0 : static_cast<int>(at[static_cast<std::size_t>(a)]));
+  for (int a = 0; a < from.rank; ++a)
+    n = n * from[a] + (from[a] == 1 ? 0 : static_cast<int>(at[static_cast<std::size_t>(a)]));
   return n;
 }
 

@@ -10,7 +10,9 @@ namespace {
 
 using Cells = std::vector<Cell>;
 
-Value scalar_of(ElementType e, std::int64_t v) { return {Type::scalar(e), {integer(wrapped(e, static_cast<std::uint64_t>(v)))}}; }
+Value scalar_of(ElementType e, std::int64_t v) {
+  return {Type::scalar(e), {integer(wrapped(e, static_cast<std::uint64_t>(v)))}};
+}
 Value i32(std::int64_t v) { return scalar_of(ElementType::i32, v); }
 
 /// f(k) for every element of a tile of type `t`.
@@ -59,9 +61,8 @@ Value Interpreter::value(const Node& n) {
     case KindClass::Compare: {
       const Value x = value(n.kids[0]), y = value(n.kids[1]);
       const auto op = static_cast<lang::CompareOp>(info(n.kind).op);
-      return each(n.type, [&](int k) {
-        return integer(compare(op, x.type.elem, at(x, n.type, k), at(y, n.type, k)) ? 1 : 0);
-      });
+      return each(n.type,
+                  [&](int k) { return integer(compare(op, x.type.elem, at(x, n.type, k), at(y, n.type, k)) ? 1 : 0); });
     }
     case KindClass::Reduce:
     case KindClass::Scan: return reduce(n);
@@ -100,7 +101,8 @@ Position Interpreter::piece_index(std::int64_t piece) const {
 }
 std::int64_t Interpreter::piece_count(std::int64_t piece, int axis) const {
   const std::int64_t extent = piece_type(p_, piece)[axis];
-  return (tensors_[static_cast<std::size_t>(param_of(piece))].dims[static_cast<std::size_t>(axis)] + extent - 1) / extent;
+  return (tensors_[static_cast<std::size_t>(param_of(piece))].dims[static_cast<std::size_t>(axis)] + extent - 1) /
+         extent;
 }
 
 Value Interpreter::leaf(const Node& n) {
@@ -112,7 +114,8 @@ Value Interpreter::leaf(const Node& n) {
       const double v = n.n[0] == 0 ? std::nan("") : n.n[0] > 0 ? INFINITY : -INFINITY;
       return each(n.given, [&](int) { return real(v); });
     }
-    case Kind::Iota: return each(n.given, [&](int k) { return integer(place(n.given, k)[static_cast<std::size_t>(n.n[0])]); });
+    case Kind::Iota:
+      return each(n.given, [&](int k) { return integer(place(n.given, k)[static_cast<std::size_t>(n.n[0])]); });
     case Kind::ScalarArg: {
       const auto number = static_cast<std::size_t>(n.n[0]);
       return {n.type, {literal(n.type.elem, numbers_[number])}};
@@ -170,7 +173,8 @@ Value Interpreter::load(const Node& n) {
     case Kind::LoadPiece: {
       Position start = piece_index(n.n[0]);
       for (std::size_t a = 0; a < start.size(); ++a) start[a] *= n.type.extents[a];
-      return region(tensors_[static_cast<std::size_t>(param_of(n.n[0]))], n.type, start, padding(n, n.n[1], n.type.elem));
+      return region(tensors_[static_cast<std::size_t>(param_of(n.n[0]))], n.type, start,
+                    padding(n, n.n[1], n.type.elem));
     }
     case Kind::LoadLike: return load_like(n);
     case Kind::LoadTile:
@@ -240,7 +244,8 @@ Value Interpreter::gather(const Node& n) {
     const std::int64_t i = index.cells[static_cast<std::size_t>(at[axis])].i;
     if (of_piece && (i < 0 || i >= piece.extents[axis])) return pad;
     at[axis] = i;
-    for (std::size_t a = 0; of_piece && a < static_cast<std::size_t>(t.rank); ++a) at[a] += piece_at[a] * piece.extents[a];
+    for (std::size_t a = 0; of_piece && a < static_cast<std::size_t>(t.rank); ++a)
+      at[a] += piece_at[a] * piece.extents[a];
     return t.inside(at) ? generate::load(t.elem, t.address(at)) : pad;
   });
 }
@@ -315,13 +320,19 @@ Value Interpreter::reduce(const Node& n) {
   using lang::BinaryOp;
   const Value x = value(n.kids[0]);
   const bool fold = n.kind == Kind::Fold, scan = info(n.kind).cls == KindClass::Scan;
-  static constexpr BinaryOp kOps[] = {BinaryOp::Add, BinaryOp::Mul, BinaryOp::Max, BinaryOp::Min, BinaryOp::And, BinaryOp::Or};
+  static constexpr BinaryOp kOps[] = {BinaryOp::Add, BinaryOp::Mul, BinaryOp::Max,
+                                      BinaryOp::Min, BinaryOp::And, BinaryOp::Or};
   const BinaryOp op = fold ? static_cast<BinaryOp>(n.n[0]) : kOps[info(n.kind).op];
   const ElementType e = x.type.elem;
   const auto join = [&](Cell a, Cell b) { return binary(op, e, a, b); };
   const std::int64_t axis = fold ? n.n[1] : n.n[0];
+  // Extrema ignore NaN: of nothing but NaNs they are what begins them. One element is passed on as it is.
+  const bool extreme = is_float(e) && (op == BinaryOp::Max || op == BinaryOp::Min);
+  const auto first = [&](Cell c, int length) {
+    return extreme && length > 1 ? join(real(op == BinaryOp::Max ? -INFINITY : INFINITY), c) : c;
+  };
   if (axis < 0) {
-    Cell all = x.cells[0];
+    Cell all = first(x.cells[0], x.type.size());
     for (std::size_t k = 1; k < x.cells.size(); ++k) all = join(all, x.cells[k]);
     return {n.type, {all}};
   }
@@ -335,7 +346,7 @@ Value Interpreter::reduce(const Node& n) {
     for (int k = 0; k < length; ++k) {
       where[a] = reverse ? length - 1 - k : k;
       const Cell next = x.cells[static_cast<std::size_t>(linear(x.type, where))];
-      all = k == 0 ? next : join(all, next);
+      all = k == 0 ? first(next, length) : join(all, next);
       if (scan) out.cells[static_cast<std::size_t>(linear(x.type, where))] = all;
     }
     if (!scan) out.cells[static_cast<std::size_t>(line)] = all;

@@ -12,9 +12,9 @@ bool is_memory(ir::Op op) {
 }
 /// Neither pure nor ordered by tokens alone.
 bool is_barrier(const ir::Operation& op) {
-  bool found = !is_memory(op.op()) && (op.op() == ir::Op::Assert || op.info().mnemonic.starts_with("gdc") ||
-                                       op.info().mnemonic.starts_with("print") || op.op() == ir::Op::Break ||
-                                       op.op() == ir::Op::Continue);
+  bool found = !is_memory(op.op()) &&
+               (op.op() == ir::Op::Assert || op.info().mnemonic.starts_with("gdc") ||
+                op.info().mnemonic.starts_with("print") || op.op() == ir::Op::Break || op.op() == ir::Op::Continue);
   for (std::size_t i = 0; i < op.num_regions() && !found; ++i) {
     for (const ir::Operation& inner : op.region(i)) found = found || is_barrier(inner);
   }

@@ -137,7 +137,8 @@ struct Runner::Impl {
       r = &recording();
       bool holds = true;
       for (const lang::Requirement& q : r->trace.requirements) holds = holds && q.condition.holds(slots);
-      if (holds != (outcome != Outcome::Refused)) return Failure{"requirement", holds ? "is held to be true" : "is held to be false"};
+      if (holds != (outcome != Outcome::Refused))
+        return Failure{"requirement", holds ? "is held to be true" : "is held to be false"};
       if (!holds) {
         ++counts->refused;
         return {};
@@ -269,14 +270,16 @@ struct Runner::Impl {
     if (launch_word) slots.pop_back();
   }
 
-  std::optional<Failure> compare(const std::string& way, const std::string& choices, const cpu::Program& p, bool launch_word) {
+  std::optional<Failure> compare(const std::string& way, const std::string& choices, const cpu::Program& p,
+                                 bool launch_word) {
     run_on_arena(p, launch_word, {});
     return differs(way, choices);
   }
   std::optional<Failure> differs(const std::string& way, const std::string& choices) {
     const std::string difference = memory.difference(*program, expected.data(), arena.data());
     if (difference.empty()) return {};
-    return Failure{way, choices + "\n" + difference + "  in launch " + std::to_string(launch - program->launches.data())};
+    return Failure{way,
+                   choices + "\n" + difference + "  in launch " + std::to_string(launch - program->launches.data())};
   }
 
   std::optional<Failure> run_checked(const std::string& way, const Made& made) {

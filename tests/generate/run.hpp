@@ -16,10 +16,10 @@ struct Failure {
 };
 
 struct Options {
-  int gpu_percent = 60;       ///< how many programs go through the passes for a GPU; the others through the CPU's
-  int cpu_percent = 30;       ///< ... of those, through the CPU's as well
-  int checked_percent = 25;   ///< ... are run in checked mode
-  int claims_percent = 25;    ///< ... with every claimed condition as an assertion
+  int gpu_percent = 60;      ///< how many programs go through the passes for a GPU; the others through the CPU's
+  int cpu_percent = 30;      ///< ... of those, through the CPU's as well
+  int checked_percent = 25;  ///< ... are run in checked mode
+  int claims_percent = 25;   ///< ... with every claimed condition as an assertion
 };
 
 /// What a run has seen; a test that ran nothing must not pass.

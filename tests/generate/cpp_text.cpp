@@ -1,6 +1,8 @@
+// Prints a program as C++: statements, values, then a main() with the launches.
 #include "generate/cpp_text.hpp"
 
 #include <cmath>
+#include <cstdio>
 
 #include "generate/memory.hpp"
 #include "generate/number.hpp"

@@ -4,11 +4,13 @@
 //   test_generate --seed 1 --minutes 10
 //   test_generate --seed today --minutes 1      // seeds that no other day has
 //   test_generate --files tests/generate/found  // programs as text: one file, or all in a folder
+//   test_generate --count 5000 --jobs 16 --device  // on the default device (TESSERA_DEVICE) beside the reference
 //   test_generate --seed 17 --print             // program 17 as text and as C++
 //
 // A failure is made smaller and printed, unless --no-reduce. Exit status: 0 clean, 1 failures, 2 bad arguments.
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,11 +37,18 @@ struct Arguments {
   std::uint64_t seed = 1, count = 1000;
   double minutes = 0;
   int jobs = 1, failures = 10;
-  bool print = false, reduce = true;
+  bool print = false, reduce = true, device = false;
   std::string files;
 };
 
-constexpr int kSecondsPerProgram = 60, kMostFailures = 16;
+constexpr int kSecondsPerProgram = 20, kMostFailures = 16, kGoOn = 3;
+
+/// A program that takes longer, in time of the processor, ends the process.
+void limit_time() {
+  itimerval limit{};
+  limit.it_value.tv_sec = kSecondsPerProgram;  // also of what waits for a device
+  setitimer(ITIMER_PROF, &limit, nullptr);
+}
 
 /// Runs `f` in a child process that ends after some seconds; what it returns, or what became of it.
 template <class F>
@@ -49,7 +58,7 @@ std::string isolated(F f) {
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
-    alarm(kSecondsPerProgram);
+    limit_time();
     const std::string answer = f();
     (void)!write(ends[1], answer.data(), answer.size());
     _exit(0);
@@ -65,25 +74,28 @@ std::string isolated(F f) {
   return text;
 }
 
-std::string failure_text(Program& p) {
+std::string failure_text(Program& p, bool device) {
   Counts counts;
-  const auto failure = Runner(Options{100, 100, 100, 100}).run(p, counts);
+  const auto failure = Runner(Options{100, 100, 100, 100, device}).run(p, counts);
   if (!failure && counts.runs == 0) return "nothing: no launch was run";
   return failure ? failure->kind + ": " + failure->detail : std::string();
 }
 
-void report(Program p, bool reduced) {
-  const std::string found = isolated([&] { return failure_text(p); });
+void report(Program p, bool reduced, bool device) {
+  const std::string found = isolated([&] { return failure_text(p, device); });
   if (found.empty())
     return std::printf("program %llu fails only after others\n", static_cast<unsigned long long>(p.seed)), void();
   std::printf("---- program %llu fails\n%s\n", static_cast<unsigned long long>(p.seed), found.c_str());
   if (reduced) {
     const std::string kind = found.substr(0, found.find(':'));
-    p = reduce(p, [&](Program& next) {
-      const std::string text = isolated([&] { return failure_text(next); });
-      return !text.empty() && text.substr(0, text.find(':')) == kind;
-    });
-    std::printf("---- smaller\n%s\n", isolated([&] { return failure_text(p); }).c_str());
+    p = reduce(
+        p,
+        [&](Program& next) {
+          const std::string text = isolated([&] { return failure_text(next, device); });
+          return !text.empty() && text.substr(0, text.find(':')) == kind;
+        },
+        device ? 200 : 4000);
+    std::printf("---- smaller\n%s\n", isolated([&] { return failure_text(p, device); }).c_str());
   }
   std::printf("---- as text\n%s---- as C++\n%s\n", to_text(p).c_str(), to_cpp(p).c_str());
   std::fflush(stdout);
@@ -111,8 +123,12 @@ class Crew {
       const pid_t child = waitpid(-1, &status, 0);
       const int w = children_[child];
       children_.erase(child);
-      if (!WIFSIGNALED(status)) continue;
       const std::uint64_t seed = workers_[w].seed;
+      if (WIFEXITED(status) && WEXITSTATUS(status) == kGoOn) {
+        start(w, seed + static_cast<std::uint64_t>(a_.jobs));
+        continue;
+      }
+      if (!WIFSIGNALED(status)) continue;
       std::printf("program %llu: %s\n", static_cast<unsigned long long>(seed), strsignal(WTERMSIG(status)));
       fail(w, seed);
       start(w, seed + static_cast<std::uint64_t>(a_.jobs));
@@ -138,13 +154,17 @@ class Crew {
   }
   void work(int w, std::uint64_t seed) {
     Worker& worker = workers_[w];
-    Runner runner;
+    Options options;
+    options.device = a_.device;
+    Runner runner(options);
     for (; worker.failures < a_.failures; seed += static_cast<std::uint64_t>(a_.jobs)) {
       if (a_.minutes > 0 ? seconds() > 60 * a_.minutes : seed - a_.seed >= a_.count) return;
       worker.seed = seed;
-      alarm(kSecondsPerProgram);
+      limit_time();
       Program p = random_program(seed);
-      if (runner.run(p, worker.counts)) fail(w, seed);
+      if (!runner.run(p, worker.counts)) continue;
+      fail(w, seed);
+      if (a_.device) _exit(kGoOn);  // a fault on the device poisons its context
     }
   }
   int finish() {
@@ -160,7 +180,7 @@ class Crew {
       last = std::max<std::uint64_t>(last, workers_[w].seed);
       failed.insert(failed.end(), workers_[w].failed, workers_[w].failed + workers_[w].failures);
     }
-    for (const std::uint64_t seed : failed) report(random_program(seed), a_.reduce);
+    for (const std::uint64_t seed : failed) report(random_program(seed), a_.reduce, a_.device);
     std::printf("seeds %llu to %llu: %s, %zu failed; %.1f s, %.1f s of processors: %.0f programs a second of one\n",
                 static_cast<unsigned long long>(a_.seed), static_cast<unsigned long long>(last), to_text(all).c_str(),
                 failed.size(), seconds(), busy, static_cast<double>(all.programs) / busy);
@@ -186,6 +206,8 @@ bool parse(int argc, char** argv, Arguments& a) {
     const char* const value = i + 1 < argc ? argv[i + 1] : nullptr;
     if (word == "--print") {
       a.print = true;
+    } else if (word == "--device") {
+      a.device = true;
     } else if (word == "--no-reduce") {
       a.reduce = false;
     } else if (value == nullptr) {
@@ -228,11 +250,11 @@ int run_files(const Arguments& a) {
     std::stringstream text;
     text << in.rdbuf();
     Program p = from_text(text.str());
-    const std::string found = isolated([&] { return failure_text(p); });
+    const std::string found = isolated([&] { return failure_text(p, a.device); });
     std::printf("%s: %s\n", path.filename().c_str(), found.empty() ? "no difference" : found.c_str());
     if (found.empty()) continue;
     ++failed;
-    report(p, a.reduce);
+    report(p, a.reduce, a.device);
   }
   std::printf("%zu passed, %d failed\n", paths.size() - static_cast<std::size_t>(failed), failed);
   return failed == 0 && !paths.empty() ? 0 : 1;
@@ -241,9 +263,10 @@ int run_files(const Arguments& a) {
 int main(int argc, char** argv) {
   Arguments a;
   if (!parse(argc, argv, a)) {
-    std::fprintf(stderr,
-                 "test_generate [--seed N] [--count N | --minutes M] [--jobs N] [--failures N] [--no-reduce] "
-                 "[--print] [--files PATH]\n");
+    std::fprintf(
+        stderr,
+        "test_generate [--seed N] [--count N | --minutes M] [--jobs N] [--failures N] [--no-reduce] [--device] "
+        "[--print] [--files PATH]\n");
     return 2;
   }
   if (a.print) {

@@ -1,3 +1,4 @@
+// Lays out, fills and compares the memory of a launch.
 #include "generate/memory.hpp"
 
 #include <cmath>

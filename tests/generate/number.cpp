@@ -1,3 +1,4 @@
+// Arithmetic on single elements, conversions, their bytes.
 #include "generate/number.hpp"
 
 #include <algorithm>

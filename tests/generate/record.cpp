@@ -1,3 +1,4 @@
+// Walks a program and calls the language.
 #include "generate/record.hpp"
 
 #include <stdexcept>

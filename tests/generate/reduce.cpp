@@ -1,3 +1,4 @@
+// The steps that make a program smaller, coarse ones first.
 #include "generate/reduce.hpp"
 
 #include <algorithm>

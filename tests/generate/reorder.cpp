@@ -1,3 +1,4 @@
+// A random topological order of each block.
 #include "generate/reorder.hpp"
 
 #include <algorithm>

@@ -1,10 +1,13 @@
+// Recordings, what they are made into, and running them over the memory of a launch.
 #include "generate/run.hpp"
 
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "generate/claims.hpp"
+#include "generate/device.hpp"
 #include "generate/memory.hpp"
 #include "generate/number.hpp"
 #include "generate/record.hpp"
@@ -73,6 +76,7 @@ struct Recorded {
   std::optional<analysis::Facts> facts;
   std::shared_ptr<const cpu::Program> as_is;
   std::vector<Made> made;
+  std::unique_ptr<jit::Kernel> kernel;  ///< for the device
 };
 
 passes::Tuning random_tuning(Random& r) {
@@ -105,6 +109,7 @@ struct Runner::Impl {
   Counts* counts = nullptr;
   const Launch* launch = nullptr;
   std::vector<std::uint64_t> slots;
+  std::vector<std::size_t> addresses;  ///< which slots are addresses
   Blocks blocks;
 
   std::optional<Failure> run_program() {
@@ -151,6 +156,10 @@ struct Runner::Impl {
   std::optional<Failure> run_ways(Recorded& r, std::string& way) {
     way = "recorded";
     if (auto f = compare(way, "", *r.as_is, false)) return f;
+    if (options.device) {
+      way = "device";
+      return run_there(r, way);
+    }
     const std::uint64_t held = r.facts->evaluate(slots);
     counts->held += __builtin_popcountll(held);
     Random random(program->seed * 7919 + 1);
@@ -211,6 +220,7 @@ struct Runner::Impl {
 
   void fill_slots() {
     slots.clear();
+    addresses.clear();
     std::size_t tensor = 0, scalar = 0;
     for (const Param& p : program->params) {
       if (!p.is_tensor()) {
@@ -221,6 +231,7 @@ struct Runner::Impl {
         continue;
       }
       const Placed& placed = memory.tensors[tensor++];
+      addresses.push_back(slots.size());
       slots.push_back(reinterpret_cast<std::uintptr_t>(arena.data() + placed.origin));
       for (const std::int64_t d : placed.layout->dims) slots.push_back(static_cast<std::uint64_t>(d));
       for (const std::int64_t s : placed.layout->strides) slots.push_back(static_cast<std::uint64_t>(s));
@@ -275,11 +286,27 @@ struct Runner::Impl {
     run_on_arena(p, launch_word, {});
     return differs(way, choices);
   }
-  std::optional<Failure> differs(const std::string& way, const std::string& choices) {
-    const std::string difference = memory.difference(*program, expected.data(), arena.data());
+  std::optional<Failure> differs(const std::string& way, const std::string& choices, const std::byte* found = nullptr) {
+    const std::string difference =
+        memory.difference(*program, expected.data(), found != nullptr ? found : arena.data());
     if (difference.empty()) return {};
     return Failure{way,
                    choices + "\n" + difference + "  in launch " + std::to_string(launch - program->launches.data())};
+  }
+
+  std::optional<Failure> run_there(Recorded& r, const std::string& way) {
+    if (!r.kernel) {
+      jit::CompileOptions with;
+      with.label = "generated";
+      with.raw_writes = false;
+      r.kernel = std::make_unique<jit::Kernel>(ir::clone(*r.trace.module),
+                                               detail::launch_contract(param_infos(*program), launch->wide_grid), with);
+    }
+    ++counts->runs;
+    std::vector<std::uint64_t> there = slots;
+    for (const std::size_t slot : addresses) there[slot] -= reinterpret_cast<std::uintptr_t>(arena.data());
+    const auto found = run_on_device(*r.kernel, memory.initial, std::move(there), addresses, grid());
+    return differs(way, "", found.data());
   }
 
   std::optional<Failure> run_checked(const std::string& way, const Made& made) {

@@ -20,6 +20,7 @@ struct Options {
   int cpu_percent = 30;      ///< ... of those, through the CPU's as well
   int checked_percent = 25;  ///< ... are run in checked mode
   int claims_percent = 25;   ///< ... with every claimed condition as an assertion
+  bool device = false;       ///< only as recorded, and on the default device
 };
 
 /// What a run has seen; a test that ran nothing must not pass.

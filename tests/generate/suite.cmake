@@ -1,4 +1,4 @@
-# Random programs of the kernel language, run in every way that must agree (docs/random_programs.md).
+# Random programs of the kernel language, run in every way that must agree (docs/testing.md).
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 add_executable(test_generate ${sources})
 target_link_libraries(test_generate PRIVATE tessera_flags tessera::tessera)

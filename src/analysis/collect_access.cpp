@@ -19,7 +19,7 @@ bool is_power_of_two(std::uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
 }  // namespace
 
 Collector::Collector(const LaunchContract& contract, ConditionPool& conditions)
-    : Dataflow(contract, conditions), contract_(&contract), conditions_(&conditions), samples_(contract) {}
+    : RangeAnalysis(contract, conditions), contract_(&contract), conditions_(&conditions), samples_(contract) {}
 
 std::vector<FoundClaim> Collector::collect(const ir::Function& function) {
   ir::walk(function.body(), [&](const ir::Operation& op) { has_products_ = has_products_ || is_product(op); });

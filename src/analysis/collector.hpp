@@ -4,7 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "analysis/dataflow.hpp"
+#include "analysis/ranges.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/facts.hpp"
 
@@ -30,7 +30,7 @@ class Samples {
   std::vector<std::vector<std::uint64_t>> large_, small_;
 };
 
-class Collector final : public Dataflow {
+class Collector final : public RangeAnalysis {
  public:
   Collector(const LaunchContract& contract, ConditionPool& conditions);
   /// All claims about `function`, in program order, those about arguments last.

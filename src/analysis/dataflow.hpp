@@ -1,98 +1,259 @@
-// The one dataflow driver: integer ranges forward over SSA, loops to a fixpoint, branches with what their condition
-// says. Private to the layer. docs/compiler/facts.md.
+// The one driver of forward analyses over SSA: straight lines, loops to a fixpoint, branches with what their condition
+// says. An analysis is a lattice and a transfer function. Private to the layer. docs/compiler/facts.md.
 #pragma once
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
-#include "analysis/int_range.hpp"
-#include "tessera/analysis/launch_contract.hpp"
+#include "tessera/analysis/values.hpp"
 #include "tessera/ir/operation.hpp"
 
 namespace tessera::analysis {
 
-/// What the launch contract says of an entry's arguments and grid.
-class LaunchRanges {
- public:
-  LaunchRanges(const LaunchContract& contract, const RangeMath& math);
-  /// Entry argument `number`, an integer of `bits` bits.
-  IntRange argument(int number, int bits) const;
-  IntRange block_id(int axis) const;
-  IntRange grid_size(int axis) const;
-
- private:
-  void count_pieces();
-  const LaunchContract* contract_;
-  RangeMath math_;
-  std::optional<Expr> pieces_;
-};
-
+/// `Fact` is what is known of a value: it can be default-constructed and compared.
+template <class Fact>
 class Dataflow {
  public:
-  Dataflow(const LaunchContract& contract, ConditionPool& conditions);
   virtual ~Dataflow() = default;
   Dataflow(const Dataflow&) = delete;
   Dataflow& operator=(const Dataflow&) = delete;
 
-  void run(const ir::Function& function);
+  void run(const ir::Function& f) {
+    const ir::Block& body = f.body();
+    for (std::size_t i = 0; i < body.num_args(); ++i) {
+      if (!follows(body.arg(i).type())) continue;
+      if (auto known = argument(body.arg(i))) facts_[body.arg(i).impl()] = std::move(*known);
+    }
+    run_block(body, true);
+  }
+
+  /// After run(): what holds of a value wherever it can be used, without what a condition says around a use; null if
+  /// nothing is known. Of arguments of regions and results of loops and branches: what holds in every iteration, and
+  /// whichever way was taken.
+  const Fact* final_fact(ir::Value v) const {
+    const auto it = facts_.find(v.impl());
+    return it != facts_.end() ? &it->second : nullptr;
+  }
+  /// All of them.
+  std::unordered_map<const ir::ValueImpl*, Fact> facts() && { return std::move(facts_); }
 
  protected:
-  /// Called once for every operation outside reduce and scan, when its results' ranges are final.
-  virtual void visit(ir::Operation& op) = 0;
+  /// What is known better in an arm of a branch than before it.
+  class Scope {
+   public:
+    const Fact* find(ir::Value v) const {
+      const auto it = known_.find(v.impl());
+      return it != known_.end() ? &it->second : nullptr;
+    }
+    void set(ir::Value v, Fact fact) { known_[v.impl()] = std::move(fact); }
 
-  /// What is known here, at the operation being visited. Anything but integers is not to be asked for.
-  IntRange range(ir::Value v);
-  /// Extent `axis` of a tensor view.
-  IntRange extent(ir::Value tensor_view, std::size_t axis);
-  /// When the induction variable of a `for` is at most `upper` - 1, starts where the comparison reads it as signed, and
-  /// stays in its type when it is stepped for the last time.
-  Conditions step_fits(const ir::Operation& loop, const Bound& upper);
-  const RangeMath& math() const { return math_; }
+   private:
+    friend class Dataflow;
+    Scope* outer_ = nullptr;
+    std::unordered_map<const ir::ValueImpl*, Fact> known_;
+    std::unordered_set<const ir::ValueImpl*> stale_;  ///< to be computed again from what is known here
+  };
+
+  /// `visits`: visit() is to be called.
+  explicit Dataflow(bool visits) : visits_(visits) {}
+
+  // The lattice.
+  /// True for types whose values have facts.
+  virtual bool follows(ir::Type) const = 0;
+  /// What holds of every value.
+  virtual Fact unknown(ir::Type) const = 0;
+  /// What holds of a value that has either fact.
+  virtual Fact join(const Fact&, const Fact&) const = 0;
+  /// What holds of a loop's value that has the fact `before` in some iterations and `after` in those behind them. Must
+  /// give its `before` again after finitely many rounds, which count from 0.
+  virtual Fact widen(const Fact& before, const Fact& after, [[maybe_unused]] int round) const {
+    return join(before, after);
+  }
+
+  // The transfer function. nullopt: nothing is known.
+  virtual std::optional<Fact> argument([[maybe_unused]] ir::Value entry_argument) { return std::nullopt; }
+  /// Of the induction variable of a `for`.
+  virtual Fact induction(const ir::Operation& loop) = 0;
+  /// Of a result of an operation without regions. It asks fact() for the operands.
+  virtual std::optional<Fact> transfer(const ir::Operation&, std::size_t result) = 0;
+  /// Puts into `scope` what holds where `condition` has been found to be `truth`.
+  virtual void refine([[maybe_unused]] ir::Value condition, [[maybe_unused]] bool truth,
+                      [[maybe_unused]] Scope& scope) {}
+  /// Called once for every operation outside reduce and scan, when the facts of its results are final.
+  virtual void visit(ir::Operation&) {}
+
+  /// What is known here, where the driver stands.
+  Fact fact(ir::Value v) {
+    for (Scope* s = scope_; s != nullptr; s = s->outer_) {
+      if (const Fact* known = s->find(v)) return *known;
+      if (!s->stale_.contains(v.impl())) continue;
+      auto again = transfer(*v.def(), v.index());
+      Fact found = again ? std::move(*again) : unknown(v.type());
+      scope_->known_.emplace(v.impl(), found);
+      return found;
+    }
+    const Fact* known = final_fact(v);
+    return known ? *known : unknown(v.type());
+  }
 
  private:
-  struct Scope {
-    Scope* outer = nullptr;
-    std::unordered_map<const ir::ValueImpl*, IntRange> known;
-    std::unordered_set<const ir::ValueImpl*> stale;  ///< to be computed again from what is known here
-  };
-  /// A loop whose body is being run: what its exits carry.
-  struct Loop {
-    const ir::Operation* op = nullptr;
-    std::optional<std::vector<IntRange>> continued, broken;
+  using Facts = std::vector<Fact>;  ///< of carried or yielded values; of those that are not followed, Fact{}
+  /// What the exits of a loop's body carry; empty where there is none.
+  struct Exits {
+    std::optional<Facts> continued, broken;
   };
 
-  void run_block(const ir::Block& block, bool final);
-  void run_for(ir::Operation& op, bool final);
-  void run_loop(ir::Operation& op, bool final);
-  void run_if(ir::Operation& op, bool final);
-  /// Finds what bounds the carried values in every iteration, starting from `state`, then runs the body with it.
-  std::vector<IntRange> fixpoint(ir::Operation& op, std::size_t first_arg, std::vector<IntRange> state, bool final,
-                                 Loop& last);
-  IntRange induction(ir::Operation& op);
-  void leave(const ir::Operation& terminator);
-  void merge(std::optional<std::vector<IntRange>>& into, const ir::Operation& terminator);
+  void set(ir::Value v, Fact fact) { facts_[v.impl()] = std::move(fact); }
 
-  std::optional<IntRange> transfer(const ir::Operation& op, std::size_t result);
-  std::optional<IntRange> arithmetic(const ir::Operation& op);
-  IntRange constant(const ir::Operation& op) const;
-  IntRange assumed(const ir::Operation& op);
+  void run_block(const ir::Block& block, bool final) {
+    for (ir::Operation& op : block) {
+      switch (op.op()) {
+        case ir::Op::For:
+        case ir::Op::Loop: run_loop(op, final); break;
+        case ir::Op::If: run_if(op, final); break;
+        case ir::Op::Continue:
+          if (loop_ != nullptr) leave(op, loop_->continued);
+          break;
+        case ir::Op::Break:
+          if (loop_ != nullptr) leave(op, loop_->broken);
+          break;
+        case ir::Op::Yield:
+          yielded_.reset();
+          leave(op, yielded_);
+          break;
+        case ir::Op::Reduce:
+        case ir::Op::Scan: break;
+        default:
+          for (std::size_t i = 0; i < op.num_results(); ++i) {
+            if (!follows(op.result(i).type())) continue;
+            if (auto known = transfer(op, i)) set(op.result(i), std::move(*known));
+          }
+      }
+      if (final && visits_) visit(op);
+    }
+  }
 
-  void refine(ir::Value condition, bool truth, Scope& scope);
-  void refine_compare(const ir::Operation& compare, bool truth, Scope& scope);
-  void tighten(ir::Value v, const Bounds& lo, const Bounds& hi, Scope& scope);
-  void mark_stale(const ir::Operation& branch, Scope& scope) const;
+  /// Joins what `terminator` carries into what other exits do.
+  void leave(const ir::Operation& terminator, std::optional<Facts>& into) {
+    Facts values;
+    for (const ir::OpOperand& use : terminator.operands())
+      values.push_back(follows(use.value.type()) ? fact(use.value) : Fact{});
+    merge(into, std::move(values), terminator);
+  }
 
-  RangeMath math_;
-  LaunchRanges launch_;
+  void merge(std::optional<Facts>& into, Facts values, const ir::Operation& terminator) {
+    if (!into) {
+      into = std::move(values);
+      return;
+    }
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (follows(terminator.operand(i).type())) (*into)[i] = join((*into)[i], values[i]);
+  }
+
+  void run_loop(ir::Operation& op, bool final) {
+    const bool counted = op.op() == ir::Op::For;
+    const ir::Block& body = op.region(0);
+    if (counted && follows(body.arg(0).type())) set(body.arg(0), induction(op));
+    Exits exits;
+    const Facts state = fixpoint(op, final, exits);
+    // A counted loop ends with what it carries, also after no iteration; any other with what its breaks carry.
+    for (std::size_t i = 0; i < op.num_results(); ++i) {
+      const ir::Value v = op.result(i);
+      if (follows(v.type())) set(v, counted ? state[i] : exits.broken ? (*exits.broken)[i] : unknown(v.type()));
+    }
+  }
+
+  /// What holds of the carried values in every iteration. `exits` is of a run of the body with that.
+  Facts fixpoint(ir::Operation& op, bool final, Exits& exits) {
+    const ir::Block& body = op.region(0);
+    const std::size_t first = first_carried_arg(op);
+    Facts state;
+    bool carries = false;
+    for (std::size_t i = first; i < body.num_args(); ++i) {
+      const ir::Value init = op.operand(first_carried_operand(op) + i - first);
+      const bool followed = follows(init.type());
+      carries = carries || followed;
+      state.push_back(followed ? fact(init) : Fact{});
+    }
+    for (int round = 0; carries; ++round) {
+      run_body(body, first, state, exits, false);
+      bool changed = false;
+      for (std::size_t i = 0; exits.continued && i < state.size(); ++i) {
+        if (!follows(body.arg(first + i).type())) continue;
+        Fact next = widen(state[i], (*exits.continued)[i], round);
+        changed = changed || !(next == state[i]);
+        state[i] = std::move(next);
+      }
+      if (!changed) break;
+    }
+    // Where operations are visited in the end, a body whose values nobody outside asks for can wait for that.
+    const bool visiting = final && visits_, asked = !visits_ || op.op() == ir::Op::Loop;
+    if (visiting || (!carries && asked)) run_body(body, first, state, exits, visiting);
+    return state;
+  }
+
+  void run_body(const ir::Block& body, std::size_t first, const Facts& state, Exits& exits, bool final) {
+    for (std::size_t i = 0; i < state.size(); ++i)
+      if (follows(body.arg(first + i).type())) set(body.arg(first + i), state[i]);
+    exits = {};
+    Exits* const outer = std::exchange(loop_, &exits);
+    run_block(body, final);
+    loop_ = outer;
+  }
+
+  void run_if(ir::Operation& op, bool final) {
+    std::optional<Facts> results;
+    for (std::size_t i = 0; i < op.num_regions(); ++i) {
+      Scope scope;
+      scope.outer_ = scope_;
+      refine(op.operand(0), i == 0, scope);
+      mark_stale(op, scope);
+      scope_ = &scope;
+      yielded_.reset();
+      run_block(op.region(i), final);
+      scope_ = scope.outer_;
+      const ir::Operation* end = op.region(i).terminator();
+      if (end != nullptr && end->op() == ir::Op::Yield && yielded_) merge(results, std::move(*yielded_), *end);
+      yielded_.reset();
+    }
+    for (std::size_t i = 0; i < op.num_results(); ++i) {
+      const ir::Value v = op.result(i);
+      if (follows(v.type())) set(v, results ? (*results)[i] : unknown(v.type()));
+    }
+  }
+
+  /// Everything computed before `branch` from what is known better in its arm. Values of the arm itself are not among
+  /// them, although an earlier round of a loop around the branch has left facts for them: they are computed as the arm
+  /// runs, and change from round to round of a loop inside it, where a remembered fact would be that of another round.
+  void mark_stale(const ir::Operation& branch, Scope& scope) const {
+    const auto inside_branch = [&](const ir::Operation* op) {
+      while (op != nullptr && op != &branch) op = op->parent_op();
+      return op != nullptr;
+    };
+    std::vector<const ir::ValueImpl*> work;
+    for (const auto& [v, known] : scope.known_) work.push_back(v);
+    while (!work.empty()) {
+      const ir::ValueImpl* v = work.back();
+      work.pop_back();
+      for (const ir::OpOperand* use = v->first_use; use != nullptr; use = use->next) {
+        const ir::Operation& user = *use->owner;
+        if (!is_pure(user) || user.num_regions() != 0 || inside_branch(&user)) continue;
+        for (std::size_t i = 0; i < user.num_results(); ++i) {
+          const ir::ValueImpl* r = user.result(i).impl();
+          if (!facts_.contains(r) || scope.known_.contains(r)) continue;
+          if (scope.stale_.insert(r).second) work.push_back(r);
+        }
+      }
+    }
+  }
+
+  const bool visits_;
+  std::unordered_map<const ir::ValueImpl*, Fact> facts_;
   Scope* scope_ = nullptr;
-  std::unordered_map<const ir::ValueImpl*, IntRange> facts_;
-  std::vector<Loop*> loops_;
-  std::optional<std::vector<IntRange>> yielded_;
+  Exits* loop_ = nullptr;
+  std::optional<Facts> yielded_;  ///< by the block that was run last
 };
-
-/// True for integers and tiles of integers of more than one bit.
-bool is_integer(ir::Type type);
-int bits_of(ir::Type type);
 
 }  // namespace tessera::analysis

@@ -1,5 +1,5 @@
 // The launch contract as ranges of arguments and block numbers.
-#include "analysis/dataflow.hpp"
+#include "analysis/ranges.hpp"
 
 namespace tessera::analysis {
 namespace {

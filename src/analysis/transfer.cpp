@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "analysis/dataflow.hpp"
 #include "analysis/interval.hpp"
+#include "analysis/ranges.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/ir/semantics.hpp"
 
@@ -30,7 +30,7 @@ bool rounds_up(const ir::Operation& op) {
 
 }  // namespace
 
-IntRange Dataflow::constant(const ir::Operation& op) const {
+IntRange RangeAnalysis::constant(const ir::Operation& op) const {
   const auto& data = *op.attr(AttrName::value)->as<ir::DenseAttr>();
   const ir::Elem elem = op.result().type().elem();
   const std::size_t size = ir::info(elem).bytes;
@@ -46,7 +46,7 @@ IntRange Dataflow::constant(const ir::Operation& op) const {
   return lo <= hi ? math_.between(lo, hi, bits) : math_.unknown(bits);
 }
 
-IntRange Dataflow::assumed(const ir::Operation& op) {
+IntRange RangeAnalysis::assumed(const ir::Operation& op) {
   const IntRange r = range(op.operand(0));
   const auto* bounded = op.attr(AttrName::predicate)->as<ir::BoundedAttr>();
   if (bounded == nullptr) return r;
@@ -56,7 +56,7 @@ IntRange Dataflow::assumed(const ir::Operation& op) {
   return math_.tightened(r, lo, hi);
 }
 
-IntRange Dataflow::extent(ir::Value tensor_view, std::size_t axis) {
+IntRange RangeAnalysis::extent(ir::Value tensor_view, std::size_t axis) {
   const std::int64_t fixed = tensor_view.type().shape()[axis];
   if (fixed != ir::kDynamic) return math_.between(fixed, fixed, 64);
   const ir::Operation* make = tensor_view.def();
@@ -64,9 +64,8 @@ IntRange Dataflow::extent(ir::Value tensor_view, std::size_t axis) {
   return math_.resized(range(axes_of(*make)[axis].extent.value), 64, false);
 }
 
-std::optional<IntRange> Dataflow::transfer(const ir::Operation& op, std::size_t result) {
+std::optional<IntRange> RangeAnalysis::transfer(const ir::Operation& op, std::size_t result) {
   const ir::Type type = op.result(result).type();
-  if (!is_integer(type)) return std::nullopt;
   const int bits = bits_of(type);
   switch (op.op()) {
     case Op::Constant: return constant(op);
@@ -89,7 +88,7 @@ std::optional<IntRange> Dataflow::transfer(const ir::Operation& op, std::size_t 
   }
 }
 
-std::optional<IntRange> Dataflow::arithmetic(const ir::Operation& op) {
+std::optional<IntRange> RangeAnalysis::arithmetic(const ir::Operation& op) {
   const auto at = [&](std::size_t i) { return range(op.operand(i)); };
   switch (op.op()) {
     case Op::Broadcast:

@@ -27,19 +27,7 @@ class Divisibility {
   LowBits of(ir::Value) const;
 
  private:
-  struct Loop;
-  void run(const ir::Block&);
-  void run_loop(const ir::Operation&);
-  void run_if(const ir::Operation&);
-  void leave(const ir::Operation& terminator);
-  LowBits transfer(const ir::Operation&, std::size_t result) const;
-  LowBits constant(const ir::Operation&) const;
-  LowBits assumed(const ir::Operation&) const;
-  LowBits quotient(const ir::Operation&) const;
-  LowBits remainder(const ir::Operation&) const;
-
   std::unordered_map<const ir::ValueImpl*, LowBits> known_;
-  Loop* loop_ = nullptr;
 };
 
 /// Bytes that a thread can move at a time through `access`, a load or store through a partition view or through

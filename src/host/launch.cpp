@@ -3,6 +3,7 @@
 #include "tessera/host/launch.hpp"
 
 #include <algorithm>
+#include <typeinfo>
 
 #include "host/launch_errors.hpp"
 #include "host/launch_memo.hpp"
@@ -320,6 +321,17 @@ bool Launch::compile(const CompileRequest& request, jit::CodeReport& report) {
   return true;
 }
 
+/// What compiling says of the kernel has its line; what it says of the call (a stale record, no assembler) has the
+/// call's.
+const jit::Code& Launch::compiled_on(Device device) {
+  try {
+    return variant_->kernel->code(device, slots());
+  } catch (const CompileError& error) {
+    if (error.where().known() || typeid(error) != typeid(CompileError)) throw;
+    throw CompileError(error.message(), where_);
+  }
+}
+
 /// The code for the arguments, whose addresses are known now.
 const jit::Code& Launch::code_on(Device device) {
   RememberedLaunch* const r =
@@ -330,7 +342,7 @@ const jit::Code& Launch::code_on(Device device) {
     for (const Param& p : brief()) differs |= (room_.slots[p.slot] ^ r->slots[p.slot]) & masks[p.slot];
     if (differs == 0) return *r->code;
   }
-  const jit::Code& code = variant_->kernel->code(device, slots());
+  const jit::Code& code = compiled_on(device);
   if (r == nullptr) return code;
   for (const Param& p : brief()) {
     if (p.is_tensor) r->slots[p.slot] = room_.slots[p.slot];

@@ -113,8 +113,9 @@ class Run {
     }
     std::string space = options_.hints.empty() ? subject_.hints() : options_.hints;
     const bool hints_matter = options_.only_compile != 0 || device_.kind() == DeviceKind::Cuda;
-    if (space == "-" || !hints_matter) space.clear();
-    const std::vector<std::string> combinations = jit::hint_combinations(space);
+    if (space == "-") space.clear();
+    std::vector<std::string> combinations = jit::hint_combinations(space);  // which must make sense everywhere
+    if (!hints_matter) combinations.clear();
     for (const std::size_t c : order) {
       add_point(c, "");
       if (!subject_.takes_hints(c)) continue;

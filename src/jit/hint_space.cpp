@@ -4,10 +4,15 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/jit/tuning_use.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
+namespace {
+constexpr std::size_t kMostCombinations = 1 << 16;  // each is compiled and measured
+}
 
 std::vector<std::string> hint_combinations(std::string_view space) {
   std::vector<std::string> all{""};
@@ -27,6 +32,10 @@ std::vector<std::string> hint_combinations(std::string_view space) {
         passes::parse_tuning(longer.back());
         from = comma + 1;
       }
+    }
+    if (longer.size() > kMostCombinations) {
+      throw CompileError(concat("tuning: the space \"", space.substr(0, 64), "...\" has more than ", kMostCombinations,
+                                " combinations; leave values out"));
     }
     all = std::move(longer);
   }

@@ -126,15 +126,24 @@ void check_fresh(const TuningRecord& r, const TuningSubject& s) {
 
 }  // namespace
 
-TuningId intern_tuning(const TuningRecord& record) {
+namespace {
+passes::Tuning parse_hints(const TuningRecord& record, SourceLocation where) {
+  try {
+    return passes::parse_tuning(record.hints);
+  } catch (const CompileError& error) { throw CompileError(error.message(), where); }
+}
+}  // namespace
+
+TuningId intern_tuning(const TuningRecord& record, SourceLocation where) {
   if (const Interned* known = find(record)) return known->id;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (const Interned* known = find(record)) return known->id;
-  const passes::Tuning tuning = passes::parse_tuning(record.hints);
+  const passes::Tuning tuning = parse_hints(record, where);
   const Interned* newest = interned.load(std::memory_order_relaxed);
   const TuningId id = newest ? newest->id + 1 : 1;
-  if (id > kMostTunings) throw CompileError(concat("more than ", kMostTunings, " tuning records in one process"));
+  if (id > kMostTunings)
+    throw CompileError(concat("more than ", kMostTunings, " tuning records in one process"), where);
   auto made = std::make_unique<Interned>(Interned{record, tuning, id, newest});
   interned.store(made.release(), std::memory_order_release);  // lives as long as the process
   return id;

@@ -192,6 +192,11 @@ TEST(TuningHints, AreCombined) {
       ElementsAre("warps=2 access=tma", "warps=2 access=pointer", "warps=4 access=tma", "warps=4 access=pointer"));
   for (const char* wrong : {"warps", "warps=", "warps=2,", "warps=2,x", "speed=9", "=", "access=tma,fast"})
     EXPECT_THROW(jit::hint_combinations(wrong), CompileError) << wrong;
+  std::string eight, larger;  // of 2^16 points, and of 2^18
+  for (int i = 0; i < 8; ++i) eight += "warps=1,2,4,8 ";
+  larger = eight + "latency=1,2,3,4";
+  EXPECT_EQ(jit::hint_combinations(eight).size(), std::size_t{1} << 16);
+  EXPECT_THROW(jit::hint_combinations(larger), CompileError);
 }
 
 TEST(TuningHints, EqualRecordsHaveOneNumber) {

@@ -290,10 +290,11 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
     return k;
   }
   /// Compiled with the hints of a tuning record. Where the launch compiles, a stale record (made for another version of
-  /// the kernel, another device or another assembler) is a CompileError; on the CPU hints mean nothing. docs/tuning.md.
-  Kernel tuned(const TuningRecord& record) const {
+  /// the kernel, another device or another assembler) is a CompileError, as are hints that are none here; on the CPU
+  /// hints mean nothing. docs/tuning.md.
+  Kernel tuned(const TuningRecord& record, SourceLocation where = SourceLocation::current()) const {
     Kernel k = *this;
-    k.options_.tuning = jit::intern_tuning(record);
+    k.options_.tuning = jit::intern_tuning(record, where);
     return k;
   }
   /// Accuracy of math functions whose calls do not say it, instead of what each one's result needs (approximate if it

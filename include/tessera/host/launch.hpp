@@ -168,6 +168,7 @@ class Launch {
   static void count_as_written(std::span<const runtime::Access> accesses) noexcept;
   void submit(const Stream& stream);
   const jit::Code& code_on(Device device);
+  const jit::Code& compiled_on(Device device);
 
   KernelRecord& record_;
   const KernelRecord::Signature& signature_;

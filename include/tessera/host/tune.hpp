@@ -21,6 +21,9 @@
 namespace tessera {
 namespace detail {
 
+/// The tuner makes its calls itself: their errors have no line of the user's, and ours would mean nothing to him.
+inline constexpr SourceLocation kOfTuner{};
+
 /// An argument of a run: how it is kept, copied, passed on and compared.
 template <class A>
 struct TuneArg {  // a number
@@ -45,7 +48,7 @@ struct TuneArg<A> {  // read
   using Copy = std::tuple<>;
   using Values = std::tuple<>;
   View<typename A::element, A::rank> view;
-  explicit TuneArg(const A& a) : view(a.view()) {}
+  explicit TuneArg(const A& a) : view(a.view(kOfTuner)) {}
   std::string text() const { return argument_text(ref(Reach::layout(view), element_type<typename A::element>), false); }
   Copy copy(bool) const { return {}; }
   const auto& pass(Copy&) const { return view; }
@@ -61,9 +64,9 @@ struct TuneArg<Lend<T, R>> {  // written: every candidate gets a copy
     if (!view.contiguous()) throw ShapeError("tune: a tensor that is lent must be contiguous: its copies are");
   }
   std::string text() const { return argument_text(ref(Reach::layout(view), element_type<T>), true); }
-  Copy copy(bool contents) const { return contents ? clone(view).sync() : empty_like(view).sync(); }
-  Lend<T, R> pass(Copy& copy) const { return mut(copy); }
-  Values values(const Copy& copy) const { return host(copy).sync(); }
+  Copy copy(bool contents) const { return contents ? clone(view, kOfTuner).sync() : empty_like(view, kOfTuner).sync(); }
+  Lend<T, R> pass(Copy& copy) const { return mut(copy, kOfTuner); }
+  Values values(const Copy& copy) const { return host(copy, kOfTuner).sync(kOfTuner); }
 };
 
 /// Twice the rounding of a result that is stored in T, and room for sums in another order.
@@ -170,17 +173,22 @@ class TuneSubjectOf final : public TuneSubject {
     static_assert(I < sizeof...(A), "tune: at least one argument is a tensor");
     const auto& arg = std::get<I>(args_);
     if constexpr (requires { arg.view; })
-      return arg.view.device();
+      return arg.view.device(kOfTuner);
     else
       return first_device<I + 1>();
   }
   template <class C, std::size_t... I>
   Op<void> launch_with(const C& c, const TuningRecord& hints, Copies& copies, std::index_sequence<I...>) const {
-    using Result = decltype(c.tuned(hints)(std::get<I>(args_).pass(std::get<I>(copies.args))...));
+    using Result = decltype(c.tuned(hints, kOfTuner)(std::get<I>(args_).pass(std::get<I>(copies.args))...));
     static_assert(std::is_same_v<Result, Op<void>>,
                   "tune: lend the tensors that the kernels write, tune(space, mut(y), x)");
-    if (!hints.hints.empty()) return c.tuned(hints)(std::get<I>(args_).pass(std::get<I>(copies.args))...);
-    return c.call(std::get<I>(args_).pass(std::get<I>(copies.args))...);
+    if constexpr (C::takes_hints) {
+      if (!hints.hints.empty())
+        return c.tuned(hints, kOfTuner)(std::get<I>(args_).pass(std::get<I>(copies.args))..., kOfTuner);
+      return c.call(std::get<I>(args_).pass(std::get<I>(copies.args))..., kOfTuner);
+    } else {
+      return c.call(std::get<I>(args_).pass(std::get<I>(copies.args))...);
+    }
   }
   template <std::size_t... I>
   std::unique_ptr<TuneValues> values_of(const Copies& copies, std::index_sequence<I...>) const {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "tessera/base/error.hpp"
@@ -24,9 +25,9 @@ struct Candidate {
   F call;
 
   /// The call with the hints of a record, if it can take them.
-  auto tuned(const TuningRecord& record) const {
+  auto tuned(const TuningRecord& record, SourceLocation where = SourceLocation::current()) const {
     if constexpr (takes_hints)
-      return call.tuned(record);
+      return call.tuned(record, where);
     else
       return call;
   }
@@ -44,18 +45,20 @@ constexpr Candidate<F> candidate(const char* name, F call) {
 
 namespace detail {
 
-[[noreturn]] inline void throw_no_candidate(const char* space, const std::string& choice) {
+[[noreturn]] inline void throw_no_candidate(const char* space, const std::string& choice, SourceLocation where) {
   throw CompileError(concat("space ", space, ": a tuning record names the candidate \"", choice,
-                            "\", which is not there.\n  Tune again: candidates were renamed or taken out."));
+                            "\", which is not there.\n  Tune again: candidates were renamed or taken out."),
+                     where);
 }
 
 /// A space with a record: its call goes to the candidate that won.
 template <class... F>
 class TunedSpace {
  public:
-  TunedSpace(const std::tuple<Candidate<F>...>& candidates, std::size_t chosen, const TuningRecord& record)
-      : candidates_(candidates), chosen_(chosen), record_(record) {}
-  /// Arguments as of the kernels.
+  TunedSpace(const std::tuple<Candidate<F>...>& candidates, std::size_t chosen, const TuningRecord& record,
+             SourceLocation where)
+      : candidates_(candidates), chosen_(chosen), record_(record), where_(where) {}
+  /// Arguments as of the kernels. The place of errors is that of tuned().
   template <class... A>
   auto operator()(A&&... args) const {
     return call<0>(std::forward<A>(args)...);
@@ -67,11 +70,17 @@ class TunedSpace {
     if constexpr (I + 1 < sizeof...(F)) {
       if (chosen_ != I) return call<I + 1>(std::forward<A>(args)...);
     }
-    return std::get<I>(candidates_).tuned(record_)(std::forward<A>(args)...);
+    const auto& candidate = std::get<I>(candidates_);
+    constexpr bool has_place = (std::is_same_v<std::remove_cvref_t<A>, SourceLocation> || ...);
+    if constexpr (std::remove_cvref_t<decltype(candidate)>::takes_hints && !has_place)
+      return candidate.tuned(record_, where_)(std::forward<A>(args)..., where_);
+    else
+      return candidate.tuned(record_, where_)(std::forward<A>(args)...);
   }
   std::tuple<Candidate<F>...> candidates_;
   std::size_t chosen_;
   const TuningRecord& record_;
+  SourceLocation where_;
 };
 
 }  // namespace detail
@@ -90,10 +99,10 @@ class TuningSpace {
 
   /// The candidate of a record with its hints, to be called like a kernel while the record lives. CompileError if there
   /// is no such candidate, and, where the launch compiles, if the record is stale.
-  detail::TunedSpace<F...> tuned(const TuningRecord& record) const {
+  detail::TunedSpace<F...> tuned(const TuningRecord& record, SourceLocation where = SourceLocation::current()) const {
     const std::size_t chosen = index_of(record.choice);
-    if (chosen == sizeof...(F)) detail::throw_no_candidate(name_, record.choice);
-    return {candidates_, chosen, record};
+    if (chosen == sizeof...(F)) detail::throw_no_candidate(name_, record.choice, where);
+    return {candidates_, chosen, record, where};
   }
   /// The number of the candidate of this name; how many there are, if there is none.
   std::size_t index_of(std::string_view name) const {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/source_location.hpp"
 #include "tessera/jit/tuning_record.hpp"
 #include "tessera/runtime/device.hpp"
 
@@ -22,8 +23,8 @@ using TuningId = std::uint32_t;
 inline constexpr TuningId kMostTunings = (1u << 24) - 1;  ///< what a key has room for
 
 /// The number of a record; equal records have equal ones. Allocates nothing if it has been given before. Throws
-/// CompileError if the hints have a word that is not understood.
-TuningId intern_tuning(const TuningRecord& record);
+/// CompileError, of the place `where`, if the hints have a word that is not understood.
+TuningId intern_tuning(const TuningRecord& record, SourceLocation where = {});
 /// The record of a number.
 const TuningRecord& interned_tuning(TuningId id);
 

@@ -209,6 +209,30 @@ TEST(CountLoops, OnlyLaunchesThatReachTheEndOfI32) {
   EXPECT_TRUE(counts(deal, deal.slots({{2147483647}})));
 }
 
+TEST(CountLoops, WhatIsReadAsUnsignedAndStepsBelowOne) {
+  for (const bool is_unsigned : {false, true}) {
+    AnyLoop k(Elem::I32, is_unsigned);
+    analysis::LaunchContract contract;
+    contract.args.resize(k.module.functions.front()->body().num_args());
+    const analysis::Facts facts = analysis::Facts::analyze(k.module, contract);
+    const auto fits = [&](int lower, int upper, int step) {
+      std::vector<std::uint64_t> slots(contract.args.size());
+      for (std::size_t i = 0; const int n : {lower, upper, step}) slots[i++] = static_cast<std::uint32_t>(n);
+      const std::uint64_t held = facts.evaluate(slots);
+      return std::any_of(facts.claims().begin(), facts.claims().end(), [&](const analysis::Claim& c) {
+        return c.kind == analysis::ClaimKind::StepFits && c.holds(held);
+      });
+    };
+    EXPECT_TRUE(fits(0, 1000, 3));
+    EXPECT_TRUE(fits(0, INT32_MAX, 1));
+    EXPECT_FALSE(fits(0, INT32_MAX, 2));
+    EXPECT_FALSE(fits(0, 1000, 0));
+    EXPECT_FALSE(fits(0, 1000, -1));
+    EXPECT_EQ(fits(-10, 1000, 3), !is_unsigned) << "unsigned, it starts at a large number";
+    EXPECT_EQ(fits(-10, -5, 3), !is_unsigned);
+  }
+}
+
 /// Code of usual launches is as if there were no such loops: all but those that none of these says anything about.
 TEST(CountLoops, KernelsOfUsualExtentsStayAsTheyAre) {
   using namespace api_kernels;

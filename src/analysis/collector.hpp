@@ -6,6 +6,7 @@
 
 #include "analysis/ranges.hpp"
 #include "tessera/analysis/access.hpp"
+#include "tessera/analysis/certificate.hpp"
 #include "tessera/analysis/facts.hpp"
 
 namespace tessera::analysis {
@@ -35,6 +36,8 @@ class Collector final : public RangeAnalysis {
   Collector(const LaunchContract& contract, ConditionPool& conditions);
   /// All claims about `function`, in program order, those about arguments last.
   std::vector<FoundClaim> collect(const ir::Function& function);
+  /// What the claims of `function`, which was collected, rest on: `obligations` by their numbers.
+  Certificate certificate(const ir::Function& function, const std::vector<Conditions>& obligations);
 
  private:
   /// When a condition is true in all its elements, and when it is false in all of them.

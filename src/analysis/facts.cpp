@@ -6,6 +6,7 @@
 
 #include "analysis/collector.hpp"
 #include "analysis/launch_program.hpp"
+#include "tessera/analysis/certificate.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::analysis {
@@ -15,6 +16,8 @@ struct Facts::Impl {
   std::vector<Claim> claims;
   std::vector<std::size_t> places;  // of the claims' operations in a walk of the entry
   LaunchConditions conditions;
+  Certificate certificate;
+  LaunchContract contract;
 };
 
 namespace {
@@ -55,14 +58,17 @@ constexpr int kDropped = -2;
 
 Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
   auto impl = std::make_unique<Impl>();
+  impl->contract = contract;
   const ir::Function* entry = entry_of(module);
   if (entry == nullptr || entry->body().num_args() != contract.args.size()) return Facts(std::move(impl));
   ExprPool exprs;
   ConditionPool conditions(exprs);
-  const std::vector<FoundClaim> found = Collector(contract, conditions).collect(*entry);
+  Collector collector(contract, conditions);
+  const std::vector<FoundClaim> found = collector.collect(*entry);
   const std::vector<std::string> names = argument_names(contract);
   const auto program = std::make_shared<LaunchProgram>();
   std::unordered_map<std::uint32_t, int> number;
+  std::vector<Conditions> numbered;
   for (const ObligationUse use : {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility,
                                   ObligationUse::Division, ObligationUse::Mask}) {
     if (use == ObligationUse::Mask) program->begin_refinements();
@@ -70,11 +76,14 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
       if (f.use != use || f.when.always() || f.when.never() || number.contains(f.when.id)) continue;
       const bool added = program->add(conditions, exprs, f.when);
       number.emplace(f.when.id, added ? static_cast<int>(impl->obligations.size()) : kDropped);
-      if (added) impl->obligations.push_back({use, conditions.text(f.when, names), f.where});
+      if (!added) continue;
+      numbered.push_back(f.when);
+      impl->obligations.push_back({use, conditions.text(f.when, names), f.where});
     }
   }
   program->seal();
   impl->conditions = LaunchConditions(program);
+  impl->certificate = collector.certificate(*entry, numbered);
   for (const FoundClaim& f : found) {
     if (f.when.never()) continue;
     Claim c = f.claim;
@@ -94,6 +103,8 @@ Facts::~Facts() = default;
 
 std::span<const Obligation> Facts::obligations() const noexcept { return impl_->obligations; }
 std::span<const Claim> Facts::claims() const noexcept { return impl_->claims; }
+const Certificate& Facts::certificate() const noexcept { return impl_->certificate; }
+const LaunchContract& Facts::contract() const noexcept { return impl_->contract; }
 
 std::vector<Claim> Facts::claims_of(const ir::Module& copy) const {
   std::vector<ir::Operation*> operations;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "jit/certified_claims.hpp"
 #include "jit/dump.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
@@ -67,7 +68,7 @@ Prepared prepare(const ir::Module& module, const passes::Target& target, const C
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
                  const passes::Target& target, const passes::Tuning* tuning, Form form, const std::string& label) {
   std::unique_ptr<ir::Module> copy = ir::clone(module);
-  const std::vector<analysis::Claim> claims = facts.claims_of(*copy);
+  const std::vector<analysis::Claim> claims = certified_claims(*copy, facts, held);
   passes::Work work;
   work.claims = claims;
   work.held = held;

@@ -54,6 +54,7 @@ struct Obligation {
 };
 
 class LaunchProgram;
+struct Certificate;
 
 /// What a launch asks: which obligations hold. Immutable and cheap to copy; use from any thread.
 class LaunchConditions {
@@ -98,6 +99,10 @@ class Facts {
   /// The same claims about the operations of `copy`, a clone of the module that was analysed: what analysing it anew
   /// would give, for a fraction of the time.
   std::vector<Claim> claims_of(const ir::Module& copy) const;
+
+  /// What the claims rest on, for tessera::certify::check. Operations are numbered, so it serves clones as well.
+  const Certificate& certificate() const noexcept;
+  const LaunchContract& contract() const noexcept;
 
   const LaunchConditions& conditions() const noexcept;
   /// As LaunchConditions::evaluate and slot_mask.

@@ -1,0 +1,27 @@
+// Verifies what an analysis claims of a kernel, from the recording, the launch contract and the certificate alone.
+// docs/compiler/certificates.md says what is checked and why a claim that passes is true.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tessera/analysis/certificate.hpp"
+#include "tessera/analysis/facts.hpp"
+#include "tessera/ir/operation.hpp"
+
+namespace tessera::certify {
+
+struct Verdict {
+  std::vector<bool> certified;  ///< per claim; false also for claims whose obligation is not held
+  std::size_t refuted = 0;      ///< claims of held obligations that could not be verified
+  std::size_t bad_invariants =
+      0;  ///< bounds of the certificate that are not inductive; claims were judged without them
+};
+
+/// Judges `claims` (about operations of `entry`) for launches that keep `contract` and hold the obligations `held`. A
+/// claim is certified only if it follows for every such launch. Deterministic; takes no memory between calls; never
+/// throws for a wrong certificate.
+Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
+              const analysis::Certificate& certificate, std::span<const analysis::Claim> claims, std::uint64_t held);
+
+}  // namespace tessera::certify

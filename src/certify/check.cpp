@@ -1,0 +1,286 @@
+// Walks the kernel once, in program order: bounds of the certificate are verified where a loop is entered, continued
+// and left and where a branch yields, and taken as facts inside; claims are proven where they stand.
+#include "tessera/certify/certify.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "certify/values.hpp"
+
+namespace tessera::certify {
+namespace {
+
+using analysis::Claim;
+using analysis::ClaimKind;
+using analysis::Invariant;
+using ir::AttrName;
+using ir::Op;
+using ir::Operation;
+
+class Judge {
+ public:
+  Judge(const ir::Function& entry, const analysis::LaunchContract& contract, const analysis::Certificate& certificate,
+        std::span<const Claim> claims, std::uint64_t held, const std::vector<bool>& dropped, Prover::Effort effort)
+      : entry_(entry),
+        certificate_(certificate),
+        claims_(claims),
+        held_(held),
+        conditions_(conditions_held(certificate, held)),
+        values_(entry, contract, certificate, conditions_, effort),
+        refuted_(certificate.invariants.size(), false),
+        certified_(claims.size(), false) {
+    number_operations();
+    for (std::size_t i = 0; i < certificate.invariants.size(); ++i) {
+      const Invariant& inv = certificate.invariants[i];
+      const bool holds = std::all_of(inv.when.begin(), inv.when.end(), [&](auto c) { return conditions_.at(c); });
+      if (holds && !dropped[i] && inv.op < operations_.size()) invariants_[operations_[inv.op]].push_back(i);
+    }
+    for (std::size_t i = 0; i < claims.size(); ++i)
+      if (claims[i].holds(held)) by_operation_[claims[i].op].push_back(i);
+  }
+
+  void run() {
+    judge(nullptr);
+    run_block(entry_.body());
+  }
+  const std::vector<bool>& certified() const { return certified_; }
+  const std::vector<bool>& refuted() const { return refuted_; }
+
+ private:
+  /// A loop or branch whose region is being walked.
+  struct Frame {
+    const Operation* op;
+    std::vector<std::size_t> of_region, of_results;
+  };
+
+  static std::vector<bool> conditions_held(const analysis::Certificate& certificate, std::uint64_t held) {
+    std::vector<bool> is(certificate.conditions.size(), false);
+    for (std::size_t i = 0; i < certificate.obligations.size() && i < 64; ++i) {
+      if (((held >> i) & 1) == 0) continue;
+      for (const std::uint32_t c : certificate.obligations[i]) is.at(c) = true;
+    }
+    return is;
+  }
+
+  void number_operations() {
+    ir::walk(entry_.body(), [&](const Operation& op) { operations_.push_back(&op); });
+  }
+
+  // ---- regions ------------------------------------------------------------------------------------------------------
+
+  void run_block(const ir::Block& block) {
+    for (const Operation& op : block) {
+      // Where it stands, so that inner scopes need not find out again.
+      for (std::size_t i = 0; i < op.num_results() && op.num_regions() == 0; ++i)
+        if (is_integer(op.result(i).type())) values_.of(op.result(i));
+      judge(&op);
+      switch (op.op()) {
+        case Op::For: run_for(op); break;
+        case Op::Loop: run_loop(op); break;
+        case Op::If: run_if(op); break;
+        case Op::Yield: leave_branch(op); break;
+        case Op::Continue:
+        case Op::Break: leave_loop(op); break;
+        default: break;
+      }
+    }
+  }
+
+  Frame frame(const Operation& op) const {
+    Frame f{&op, {}, {}};
+    const auto it = invariants_.find(&op);
+    if (it == invariants_.end()) return f;
+    for (const std::size_t i : it->second)
+      (certificate_.invariants[i].of_region ? f.of_region : f.of_results).push_back(i);
+    return f;
+  }
+
+  /// Bound number `i` of the certificate as something that is never negative for the value `v`.
+  Poly slack(std::size_t i, ir::Value v) {
+    const Invariant& inv = certificate_.invariants[i];
+    if (!is_integer(v.type())) return Poly::invalid();
+    const Poly bound = values_.term(inv.bound), value = values_.of(v);
+    return inv.is_upper ? bound - value : value - bound;
+  }
+  void verify(std::size_t i, ir::Value v) {
+    if (!refuted_[i] && !values_.prover().never_negative(slack(i, v))) refuted_[i] = true;
+  }
+  void take(const std::vector<std::size_t>& invariants, const auto& value_of) {
+    for (const std::size_t i : invariants) values_.prover().know(slack(i, value_of(certificate_.invariants[i].index)));
+  }
+
+  void run_for(const Operation& op) {
+    const std::vector<ir::Value> inits = op.group("initValues");
+    const Frame f = frame(op);
+    // Carried value n is argument n + 1 of the body, behind the induction variable, and result n.
+    for (const std::size_t i : f.of_region) verify_at(i, inits, 1);
+    for (const std::size_t i : f.of_results) verify_at(i, inits, 0);
+    frames_.push_back(f);
+    values_.open();
+    const ir::Block& body = op.region(0);
+    take_induction(op, body.arg(0));
+    take(f.of_region, [&](std::uint32_t n) { return body.arg(n); });
+    run_block(body);
+    values_.close();
+    frames_.pop_back();
+    take(f.of_results, [&](std::uint32_t n) { return op.result(n); });
+  }
+
+  void run_loop(const Operation& op) {
+    const std::vector<ir::Value> inits = op.group("initValues");
+    const Frame f = frame(op);
+    for (const std::size_t i : f.of_region) verify_at(i, inits, 0);
+    frames_.push_back(f);
+    values_.open();
+    take(f.of_region, [&](std::uint32_t n) { return op.region(0).arg(n); });
+    run_block(op.region(0));
+    values_.close();
+    frames_.pop_back();
+    take(f.of_results, [&](std::uint32_t n) { return op.result(n); });
+  }
+
+  void run_if(const Operation& op) {
+    const Frame f = frame(op);
+    frames_.push_back(f);
+    for (std::size_t arm = 0; arm < op.num_regions(); ++arm) {
+      values_.open();
+      values_.assume(op.operand(0), arm == 0);
+      run_block(op.region(arm));
+      values_.close();
+    }
+    frames_.pop_back();
+    take(f.of_results, [&](std::uint32_t n) { return op.result(n); });
+  }
+
+  /// The value that is argument or result `index` of the invariant, among those that a terminator or a loop is given;
+  /// `skipped` arguments have no value there.
+  void verify_at(std::size_t i, const std::vector<ir::Value>& values, std::size_t skipped) {
+    const std::size_t n = certificate_.invariants[i].index;
+    if (n < skipped || n - skipped >= values.size())
+      refuted_[i] = true;
+    else
+      verify(i, values[n - skipped]);
+  }
+
+  void leave_branch(const Operation& yield) {
+    if (frames_.empty() || frames_.back().op != yield.parent_op()) return;
+    for (const std::size_t i : frames_.back().of_results) verify_at(i, yield.operand_values(), 0);
+  }
+
+  void leave_loop(const Operation& exit) {
+    auto f = frames_.rbegin();
+    while (f != frames_.rend() && f->op->op() == Op::If) ++f;
+    if (f == frames_.rend()) return;
+    const bool counted = f->op->op() == Op::For, goes_on = exit.op() == Op::Continue;
+    const std::vector<ir::Value> values = exit.operand_values();
+    if (goes_on)
+      for (const std::size_t i : f->of_region) verify_at(i, values, counted ? 1 : 0);
+    if (counted || !goes_on)
+      for (const std::size_t i : f->of_results) verify_at(i, values, 0);
+  }
+
+  /// The loop counts up, its bounds are the same read as signed, and its last step stays inside the type.
+  bool step_fits(const Operation& loop) {
+    Prover& p = values_.prover();
+    const Poly lower = values_.of(loop.operand(0)), upper = values_.of(loop.operand(1));
+    const Poly step = values_.of(loop.operand(2));
+    if (loop.has_attr(AttrName::unsignedCmp) && !(p.never_negative(lower) && p.never_negative(upper))) return false;
+    return p.at_most(Poly(1), step) &&
+           p.at_most(upper - Poly(1) + step, Poly(integers(bits_of(loop.operand(2).type())).hi));
+  }
+
+  /// lower <= i <= upper - 1.
+  void take_induction(const Operation& op, ir::Value i) {
+    if (!step_fits(op)) return;
+    values_.prover().know(values_.of(i) - values_.of(op.operand(0)));
+    values_.prover().know(values_.of(op.operand(1)) - Poly(1) - values_.of(i));
+  }
+
+  // ---- claims -------------------------------------------------------------------------------------------------------
+
+  void judge(const Operation* op) {
+    const auto it = by_operation_.find(op);
+    if (it == by_operation_.end()) return;
+    for (const std::size_t i : it->second) certified_[i] = proves(claims_[i]);
+  }
+
+  bool proves(const Claim& c) {
+    Prover& p = values_.prover();
+    const auto index = static_cast<std::size_t>(c.index);
+    switch (c.kind) {
+      case ClaimKind::Condition: return values_.proves(c.op->result(index), c.truth);
+      case ClaimKind::Inbounds: return is_inside(*c.op, index);
+      case ClaimKind::ArgDivisible: return p.multiple(values_.argument(index, 64, true), static_cast<Int>(c.divisor));
+      case ClaimKind::ArgBounded: {
+        const Poly arg = values_.argument(index, 64, true);
+        return p.at_most(Poly(c.lower), arg) && p.at_most(arg, Poly(c.upper));
+      }
+      case ClaimKind::DivisorIsOne: {
+        const Poly by = values_.of(c.op->operand(1));
+        return p.at_most(by, Poly(1)) && p.at_most(Poly(1), by);
+      }
+      case ClaimKind::StepFits: return step_fits(*c.op);
+    }
+    return false;
+  }
+
+  /// [index * step, index * step + tile) is a part of [0, extent).
+  bool is_inside(const Operation& access, std::size_t axis) {
+    const ir::Value view = access.single("view");
+    const ir::Type type = view.type();
+    const bool strided = type.kind() == ir::TypeKind::StridedView;
+    if ((type.kind() != ir::TypeKind::PartitionView && !strided) || view.def() == nullptr) return false;
+    const Int tile = type.tile_shape()[axis], step = strided ? type.traversal_strides()[axis] : type.tile_shape()[axis];
+    const Poly at = values_.of(access.group("index").at(axis));
+    const Poly extent = values_.extent(view.def()->operand(0), static_cast<std::size_t>(type.dim_map()[axis]));
+    return values_.prover().never_negative(at) && values_.prover().at_most(at * Poly(step) + Poly(tile), extent);
+  }
+
+  const ir::Function& entry_;
+  const analysis::Certificate& certificate_;
+  std::span<const Claim> claims_;
+  std::uint64_t held_;
+  std::vector<bool> conditions_;
+  Values values_;
+  std::vector<const Operation*> operations_;
+  std::unordered_map<const Operation*, std::vector<std::size_t>> invariants_, by_operation_;
+  std::vector<Frame> frames_;
+  std::vector<bool> refuted_, certified_;
+};
+
+}  // namespace
+
+namespace {
+
+/// A bound that is not inductive is no fact: everything is judged anew without it.
+Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
+              const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t held,
+              Prover::Effort effort) {
+  constexpr int kRounds = 8;
+  Verdict verdict;
+  verdict.certified.assign(claims.size(), false);
+  std::vector<bool> dropped(certificate.invariants.size(), false);
+  bool sound = false;
+  for (int round = 0; round < kRounds && !sound; ++round) {
+    Judge judge(entry, contract, certificate, claims, held, dropped, effort);
+    judge.run();
+    sound = std::none_of(judge.refuted().begin(), judge.refuted().end(), [](bool b) { return b; });
+    if (sound) verdict.certified = judge.certified();
+    for (std::size_t i = 0; i < dropped.size(); ++i) dropped[i] = dropped[i] || judge.refuted()[i];
+  }
+  verdict.bad_invariants = static_cast<std::size_t>(std::count(dropped.begin(), dropped.end(), true));
+  for (std::size_t i = 0; i < claims.size(); ++i)
+    verdict.refuted += claims[i].holds(held) && !verdict.certified[i] ? 1 : 0;
+  return verdict;
+}
+
+}  // namespace
+
+Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
+              const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t held) {
+  const Verdict quick = check(entry, contract, certificate, claims, held, Prover::Effort::Little);
+  if (quick.refuted == 0 && quick.bad_invariants == 0) return quick;
+  return check(entry, contract, certificate, claims, held, Prover::Effort::Full);
+}
+
+}  // namespace tessera::certify

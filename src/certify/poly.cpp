@@ -1,0 +1,151 @@
+// Arithmetic of polynomials with limits: what leaves them is bad, and stays so.
+#include "certify/poly.hpp"
+
+namespace tessera::certify {
+
+int degree(Product p) {
+  int n = 0;
+  for (; p != 0; p >>= 16) ++n;
+  return n;
+}
+
+Product times(Product a, Product b) {
+  if (degree(a) + degree(b) > kMostFactors) return 0;
+  // Merges two rows of factors that are sorted, largest first.
+  Product out = 0;
+  int at = 0;
+  while (a != 0 || b != 0) {
+    Product& from = factor(a, 0) >= factor(b, 0) ? a : b;
+    out |= static_cast<Product>(factor(from, 0)) << (16 * at++);
+    from >>= 16;
+  }
+  return out;
+}
+
+bool contains(Product p, Atom a) {
+  for (; p != 0; p >>= 16)
+    if (factor(p, 0) == a) return true;
+  return false;
+}
+
+Product without(Product p, Atom a) {
+  for (int i = 0; i < kMostFactors; ++i) {
+    if (factor(p, i) != a) continue;
+    const Product below = i == 0 ? 0 : p & ((Product{1} << (16 * i)) - 1);
+    const Product above = i == kMostFactors - 1 ? 0 : p >> (16 * (i + 1));
+    return below | (above << (16 * i));
+  }
+  return p;
+}
+
+Int floor_div(Int a, Int b) {
+  const Int q = a / b;
+  return a % b < 0 ? q - 1 : q;
+}
+
+Int gcd(Int a, Int b) {
+  if (a < 0) a = -a;
+  if (b < 0) b = -b;
+  while (b != 0) {
+    const Int r = a % b;
+    a = b;
+    b = r;
+  }
+  return a;
+}
+
+Poly::Poly(Int constant) {
+  if (constant != 0) add(0, constant);
+}
+
+Poly Poly::of(Atom a) {
+  Poly p;
+  p.add(a, 1);
+  return p;
+}
+
+Poly Poly::invalid() {
+  Poly p;
+  p.bad_ = true;
+  return p;
+}
+
+/// Behind the other terms.
+void Poly::add(Product p, Int coefficient) {
+  bad_ = bad_ || count_ == kMostTerms || coefficient > kHuge || coefficient < -kHuge;
+  if (bad_)
+    count_ = 0;
+  else
+    terms_[count_++] = {p, coefficient};
+}
+
+bool Poly::mentions(Atom a) const {
+  return std::any_of(terms_, terms_ + count_, [&](const PolyTerm& t) { return contains(t.product, a); });
+}
+
+Int Poly::content() const {
+  Int g = 0;
+  for (const PolyTerm& t : terms()) {
+    if (t.product != 0) g = gcd(t.coefficient, g);
+    if (g == 1) break;
+  }
+  return g;
+}
+
+Poly Poly::combine(const Poly& a, Int ka, const Poly& b, Int kb) {
+  Poly out;
+  bool bad = a.bad_ || b.bad_;
+  const PolyTerm *x = a.terms_, *y = b.terms_, *x_end = x + a.count_, *y_end = y + b.count_;
+  while ((x != x_end || y != y_end) && !bad && !out.bad_) {
+    const bool left = y == y_end || (x != x_end && x->product <= y->product);
+    const bool right = x == x_end || (y != y_end && y->product <= x->product);
+    const Product product = left ? x->product : y->product;
+    Int l = 0, r = 0, sum = 0;
+    if (left) bad = bad || __builtin_mul_overflow((x++)->coefficient, ka, &l);
+    if (right) bad = bad || __builtin_mul_overflow((y++)->coefficient, kb, &r);
+    bad = bad || __builtin_add_overflow(l, r, &sum);
+    if (!bad && sum != 0) out.add(product, sum);
+  }
+  return bad ? invalid() : out;
+}
+
+Poly operator*(const Poly& a, const Poly& b) {
+  if (a.bad_ || b.bad_) return Poly::invalid();
+  Poly out;
+  for (const PolyTerm& x : a.terms()) {
+    PolyTerm row[Poly::kMostTerms];
+    std::size_t n = 0;
+    for (const PolyTerm& y : b.terms()) {
+      const Product p = times(x.product, y.product);
+      Int c = 0;
+      if ((p == 0 && (x.product | y.product) != 0) || __builtin_mul_overflow(x.coefficient, y.coefficient, &c))
+        return Poly::invalid();
+      row[n++] = {p, c};
+    }
+    std::sort(row, row + n, [](const PolyTerm& s, const PolyTerm& t) { return s.product < t.product; });
+    Poly part;
+    for (std::size_t i = 0; i < n; ++i) part.add(row[i].product, row[i].coefficient);
+    out = out + part;
+  }
+  return out;
+}
+
+Poly Poly::divided(Int by) const {
+  Poly out;
+  for (const PolyTerm& t : terms())
+    if (const Int c = floor_div(t.coefficient, by); c != 0) out.add(t.product, c);
+  return out;
+}
+
+Poly Poly::substituted(Atom a, const Poly& value) const {
+  Poly out;
+  for (const PolyTerm& t : terms()) {
+    Poly product(t.coefficient);
+    for (Product p = t.product; p != 0; p >>= 16)
+      product = product * (factor(p, 0) == a ? value : Poly::of(factor(p, 0)));
+    out = out + product;
+  }
+  return bad_ ? invalid() : out;
+}
+
+}  // namespace tessera::certify

@@ -1,0 +1,460 @@
+// Never negative: by the constant bounds of atoms, by subtracting facts that cancel a term, by the cases of a choice.
+#include "certify/prover.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera::certify {
+namespace {
+
+constexpr int kDepth = 6;      // facts used after each other in one proof; twice as many where there is little choice
+constexpr int kBudget = 1500;  // polynomials looked at for one proof
+
+Int clamped(Int v) { return std::clamp(v, -kHuge, kHuge); }
+
+/// Products of bounds, where kHuge is "no bound".
+Int bound_product(Int a, Int b) {
+  if (a == 0 || b == 0) return 0;
+  Int out = 0;
+  if (a >= kHuge || a <= -kHuge || b >= kHuge || b <= -kHuge || __builtin_mul_overflow(a, b, &out))
+    return (a < 0) == (b < 0) ? kHuge : -kHuge;
+  return clamped(out);
+}
+
+Range range_product(Range a, Range b) {
+  const std::array<Int, 4> corners{bound_product(a.lo, b.lo), bound_product(a.lo, b.hi), bound_product(a.hi, b.lo),
+                                   bound_product(a.hi, b.hi)};
+  return {*std::min_element(corners.begin(), corners.end()), *std::max_element(corners.begin(), corners.end())};
+}
+
+std::uint64_t hash(const Poly& p) {
+  std::uint64_t h = 0x9E3779B97F4A7C15u;
+  for (const PolyTerm& t : p.terms())
+    h = (h ^ (static_cast<std::uint64_t>(t.product) * 0xC2B2AE3D27D4EB4Fu) ^
+         (static_cast<std::uint64_t>(t.product >> 64) * 0x9FB21C651E98DF25u) ^
+         static_cast<std::uint64_t>(t.coefficient)) *
+        0x165667B19E3779F9u;
+  return h;
+}
+
+Poly product_of(Product p) {
+  Poly out(1);
+  for (; p != 0; p >>= 16) out = out * Poly::of(factor(p, 0));
+  return out;
+}
+
+/// w with p = d * w + rest for a rest that is a number; nothing if there is none.
+std::optional<std::pair<Poly, Int>> divide(const Poly& p, const Poly& d) {
+  if (d.bad() || d.terms().empty()) return std::nullopt;
+  const PolyTerm lead = d.terms().back();
+  Poly rest = p, quotient;
+  for (int step = 0; step < 16 && !rest.bad() && !rest.is_constant(); ++step) {
+    const PolyTerm top = rest.terms().back();
+    if (top.coefficient % lead.coefficient != 0) return std::nullopt;
+    Product left = top.product;
+    for (Product f = lead.product; f != 0; f >>= 16) {
+      if (!contains(left, factor(f, 0))) return std::nullopt;
+      left = without(left, factor(f, 0));
+    }
+    const Poly part = Poly(top.coefficient / lead.coefficient) * product_of(left);
+    quotient = quotient + part;
+    rest = rest - part * d;
+  }
+  if (rest.bad() || quotient.bad() || !rest.is_constant()) return std::nullopt;
+  return std::pair(quotient, rest.constant());
+}
+
+}  // namespace
+
+Prover::Prover(Effort effort) : atoms_(1), effort_(effort) {}  // number 0 is no atom
+
+Atom Prover::make(Range range, bool varying) {
+  Info info;
+  info.range = range;
+  info.varying = varying;
+  return add(std::move(info));
+}
+
+Atom Prover::add(Info info) {
+  constexpr std::size_t kMostAtoms = 0xFFFF;  // what a factor of a product can number
+  exhausted_ = exhausted_ || atoms_.size() == kMostAtoms;
+  if (exhausted_) return 1;
+  info.now = info.range;
+  atoms_.push_back(std::move(info));
+  return static_cast<Atom>(atoms_.size() - 1);
+}
+
+Atom Prover::intern(Info info, bool& is_new) {
+  const std::uint64_t h = hash(info.a) * 31 + hash(info.b) + static_cast<std::uint64_t>(info.kind);
+  const auto [first, last] = index_.equal_range(h);
+  for (auto it = first; it != last; ++it) {
+    const Info& known = atoms_[it->second];
+    if (known.kind == info.kind && known.a == info.a && known.b == info.b && known.larger == info.larger) {
+      is_new = false;
+      return it->second;
+    }
+  }
+  is_new = true;
+  const Atom a = add(std::move(info));
+  index_.emplace(h, a);
+  return a;
+}
+
+bool Prover::varies(const Poly& p) const {
+  for (const PolyTerm& t : p.terms())
+    for (Product f = t.product; f != 0; f >>= 16)
+      if (atoms_[factor(f, 0)].varying) return true;
+  return false;
+}
+
+Range Prover::product_range(Product p, Info::Of of) const {
+  Range r{1, 1};
+  for (Product f = p; f != 0; f >>= 16) r = range_product(r, atoms_[factor(f, 0)].*of);
+  return r;
+}
+
+Range Prover::sum_range(const Poly& p, Info::Of of) const {
+  if (p.bad()) return {};
+  Range sum{0, 0};
+  for (const PolyTerm& t : p.terms()) {
+    const Range r = range_product({t.coefficient, t.coefficient}, product_range(t.product, of));
+    sum.lo = sum.lo <= -kHuge || r.lo <= -kHuge ? -kHuge : clamped(sum.lo + r.lo);
+    sum.hi = sum.hi >= kHuge || r.hi >= kHuge ? kHuge : clamped(sum.hi + r.hi);
+  }
+  return sum;
+}
+
+// ---- quotients ------------------------------------------------------------------------------------------------------
+
+Poly Prover::quotient(const Poly& a, const Poly& b) {
+  if (a.bad() || b.bad()) return Poly::invalid();
+  if (const auto whole = divide(a, b)) {
+    // a = b * w + r: floor(a / b) = w + floor(r / b).
+    const auto& [w, r] = *whole;
+    if (r == 0) return w;
+    if (b.is_constant()) return w + Poly(floor_div(r, b.constant()));
+    if (r > 0 && never_negative(b - Poly(r + 1))) return w;
+    if (r < 0 && never_negative(b + Poly(r))) return w - Poly(1);
+  }
+  Poly outside, inside = a;  // of a constant divisor: what it divides comes out
+  if (b.is_constant()) {
+    const Int c = b.constant();
+    for (const PolyTerm& t : a.terms()) {
+      const Int out = t.product == 0 ? floor_div(t.coefficient, c) : t.coefficient % c == 0 ? t.coefficient / c : 0;
+      if (out == 0) continue;
+      outside = outside + Poly(out) * product_of(t.product);
+    }
+    inside = a - outside * b;
+  }
+  Info info;
+  info.kind = Kind::Quotient;
+  info.varying = varies(a) || varies(b);
+  const Range n = range_of(inside), d = range_of(b);
+  // The quotient is between 0 and a, and is a number if both are.
+  const Int divisor = d.lo >= 1 ? d.lo : 1;
+  info.range.lo = n.lo >= 0 ? 0 : n.lo <= -kHuge ? -kHuge : floor_div(n.lo, divisor);
+  info.range.hi = n.hi < 0 ? -1 : n.hi >= kHuge ? kHuge : floor_div(n.hi, divisor);
+  if (b.is_constant() && n.lo > -kHuge) info.range.lo = floor_div(n.lo, b.constant());
+  info.a = inside;
+  info.b = b;
+  bool is_new = false;
+  const Atom q = intern(std::move(info), is_new);
+  if (is_new && b.is_constant()) know_quotient(q, inside, b);
+  if (!b.is_constant()) {
+    know(inside - b * Poly::of(q));
+    know(b * Poly::of(q) + b - Poly(1) - inside);
+    bound_quotient(q, inside, b);
+  }
+  return outside + Poly::of(q);
+}
+
+Poly Prover::remainder(const Poly& a, const Poly& b) {
+  const Poly exact = a - b * quotient(a, b);
+  if (exact.bad() || b.is_constant() || exact.is_constant()) return exact;
+  // One atom, so that products with it are one term.
+  Info info;
+  info.kind = Kind::Remainder;
+  info.varying = varies(a) || varies(b);
+  info.range = {0, range_of(b).hi >= kHuge ? kHuge : range_of(b).hi - 1};
+  info.a = a;
+  info.b = b;
+  bool is_new = false;
+  const Poly r = Poly::of(intern(std::move(info), is_new));
+  know(exact - r);
+  know(r - exact);
+  know(b - Poly(1) - r);
+  if (never_negative(a, effort_)) know(a - r);
+  // What is below both of two numbers is below the smaller one.
+  for (Atom c = 1; c < atoms_.size(); ++c) {
+    if (atoms_[c].kind != Kind::Choice || atoms_[c].larger != false) continue;
+    const Poly x = atoms_[c].a, y = atoms_[c].b;
+    for (const int gap : {1, 0}) {
+      const Poly low = r + Poly(gap);
+      if (!never_negative(x - low, effort_) || !never_negative(y - low, effort_)) continue;
+      know(Poly::of(c) - low);
+      break;
+    }
+  }
+  return r;
+}
+
+/// c * q <= a <= c * q + c - 1; where c divides all of a but a rest, c * q is a less the rest.
+void Prover::know_quotient(Atom q, const Poly& a, const Poly& b) {
+  const Int c = b.constant();
+  const Poly scaled = Poly::of(q) * b;
+  const Poly rest(a.constant());
+  if (multiple(a - rest, c)) {
+    const Poly exact = a - Poly(a.constant() - floor_div(a.constant(), c) * c);
+    axioms_.push_back(exact - scaled);
+    axioms_.push_back(scaled - exact);
+    return;
+  }
+  axioms_.push_back(a - scaled);
+  axioms_.push_back(scaled + b - Poly(1) - a);
+}
+
+/// Linear bounds of q = floor(a / b), which products need: q >= 0 for an a >= 0, and a fact "a <= b * w - 1" gives
+/// q <= w - 1. That is what division by a number of tiles makes of a block's number.
+void Prover::bound_quotient(Atom q, const Poly& a, const Poly& b) {
+  if (never_negative(a, effort_)) know(Poly::of(q));
+  std::vector<Poly> bounds;
+  for (const Poly& f : facts_) {
+    const auto whole = divide(f + a + Poly(1), b);  // f = u - a >= 0
+    if (whole && whole->second == 0 && !whole->first.mentions(q))
+      bounds.push_back(whole->first - Poly(1) - Poly::of(q));
+  }
+  for (const Poly& p : bounds) know(p);
+  // Of two numbers divided by the same, the larger one has the larger quotient.
+  for (Atom other = 1; other < q; ++other) {
+    if (atoms_[other].kind != Kind::Quotient || !(atoms_[other].b == b)) continue;
+    const Poly x = atoms_[other].a;
+    if (never_negative(x - a, effort_)) know(Poly::of(other) - Poly::of(q));
+    if (never_negative(a - x, effort_)) know(Poly::of(q) - Poly::of(other));
+  }
+}
+
+// ---- choices --------------------------------------------------------------------------------------------------------
+
+Poly Prover::choice(const Poly& a, const Poly& b, std::optional<bool> larger) {
+  if (a.bad() || b.bad()) return Poly::invalid();
+  if (a == b) return a;
+  Info info;
+  info.kind = Kind::Choice;
+  info.varying = varies(a) || varies(b);
+  const Range x = range_of(a), y = range_of(b);
+  info.range = {std::min(x.lo, y.lo), std::max(x.hi, y.hi)};
+  if (larger) (*larger ? info.range.lo : info.range.hi) = *larger ? std::max(x.lo, y.lo) : std::min(x.hi, y.hi);
+  info.a = a;
+  info.b = b;
+  info.larger = larger;
+  if (!larger) return Poly::of(add(std::move(info)));  // another choice between the same two may take the other one
+  if (hash(b) < hash(a)) std::swap(info.a, info.b);
+  bool is_new = false;
+  const Atom c = intern(std::move(info), is_new);
+  if (is_new) {
+    for (const Poly* side : {&a, &b}) axioms_.push_back(*larger ? Poly::of(c) - *side : *side - Poly::of(c));
+  }
+  return Poly::of(c);
+}
+
+// ---- facts ----------------------------------------------------------------------------------------------------------
+
+void Prover::know(const Poly& p) {
+  if (p.bad() || p.is_constant()) return;
+  const Int g = p.content();
+  Poly fact = g > 1 ? p.divided(g) : p;
+  if (std::find(facts_.begin(), facts_.end(), fact) != facts_.end()) return;
+  facts_.push_back(fact);
+  know_parts(fact);
+}
+
+/// What a constant bound of a choice or quotient says of what it is made of.
+void Prover::know_parts(const Poly& fact) {
+  const PolyTerm last = fact.terms().back();
+  if (!(fact - Poly(fact.constant()) == Poly(last.coefficient) * product_of(last.product))) return;
+  if (degree(last.product) != 1) return;
+  if (last.coefficient != 1 && last.coefficient != -1) return;
+  Range& now = atoms_[factor(last.product, 0)].now;
+  tightened_.push_back({facts_.size(), factor(last.product, 0), now});
+  if (last.coefficient > 0)
+    now.lo = std::max(now.lo, -fact.constant());
+  else
+    now.hi = std::min(now.hi, fact.constant());
+  const Info part = atoms_[factor(last.product, 0)];
+  const bool at_least = last.coefficient > 0;  // bound <= part, or part <= bound
+  const Poly bound = at_least ? Poly(-fact.constant()) : Poly(fact.constant());
+  const auto holds = [&](const Poly& p) { know(at_least ? p - bound : bound - p); };
+  if (part.kind == Kind::Quotient) {
+    know(at_least ? part.a - part.b * bound : part.b * bound + part.b - Poly(1) - part.a);
+  } else if (part.kind == Kind::Choice && part.larger && *part.larger != at_least) {
+    holds(part.a);
+    holds(part.b);
+  } else if (part.kind == Kind::Choice && part.larger) {  // the side that cannot be meant leaves the other
+    const auto cannot = [&](const Poly& p) {
+      const Range r = sum_range(at_least ? bound - Poly(1) - p : p - bound - Poly(1), &Info::now);
+      return r.lo >= 0;
+    };
+    if (cannot(part.a)) holds(part.b);
+    if (cannot(part.b)) holds(part.a);
+  }
+}
+
+void Prover::know_multiple(const Poly& p, Int divisor) {
+  // Only single atoms: that is what launches are asked of dimensions, strides and addresses.
+  if (p.bad() || p.terms().size() != 1 || p.terms()[0].coefficient != 1 || degree(p.terms()[0].product) != 1) return;
+  Int& known = atoms_[factor(p.terms()[0].product, 0)].divisor;
+  Int least = 0;
+  if (!__builtin_mul_overflow(known / gcd(known, divisor), divisor, &least) && least < kHuge) known = least;
+}
+
+bool Prover::mentioned_since(std::size_t mark, const Poly& p) const {
+  for (const PolyTerm& t : p.terms())
+    for (Product f = t.product; f != 0; f >>= 16)
+      for (std::size_t i = mark; i < facts_.size(); ++i)
+        if (facts_[i].mentions(factor(f, 0))) return true;
+  return false;
+}
+
+void Prover::release(std::size_t mark) {
+  facts_.resize(mark);
+  for (; !tightened_.empty() && tightened_.back().facts > mark; tightened_.pop_back())
+    atoms_[tightened_.back().atom].now = tightened_.back().before;
+}
+
+bool Prover::multiple(const Poly& p, Int divisor) const {
+  if (p.bad()) return false;
+  for (const PolyTerm& t : p.terms()) {
+    Int left = divisor / gcd(divisor, t.coefficient);
+    for (Product f = t.product; f != 0 && left != 1; f >>= 16) left /= gcd(left, atoms_[factor(f, 0)].divisor);
+    if (left != 1) return false;
+  }
+  return true;
+}
+
+// ---- proofs ---------------------------------------------------------------------------------------------------------
+
+bool Prover::never_negative(const Poly& p, Effort effort) {
+  if (p.bad() || exhausted_) return false;
+  if (sum_range(p, &Info::now).lo >= 0) return true;
+  for (const Order order : {Order::NewestOnly, Order::Any}) {
+    order_ = order;
+    budget_ = effort == Effort::Full ? kBudget : kBudget / 10;
+    tried_.clear();
+    const int deepest = order == Order::NewestOnly ? 2 * kDepth : kDepth;
+    for (int depth = 1; depth <= deepest && budget_ > 0; ++depth)
+      if (search(p, depth)) return true;
+    if (effort == Effort::Little) break;
+  }
+  return false;
+}
+
+bool Prover::search(const Poly& given, int depth) {
+  if (given.bad() || --budget_ < 0) return false;
+  // Over integers, c * x + k >= 0 is x + floor(k / c) >= 0.
+  const Int g = given.content();
+  const Poly goal = g > 1 ? given.divided(g) : given;
+  if (sum_range(goal, &Info::now).lo >= 0) return true;
+  if (depth == 0) return false;
+  // The same facts in another order end here. (Two polynomials of one hash: a proof may be missed, none is invented.)
+  int& tried = tried_[hash(goal)];
+  if (tried >= depth) return false;
+  tried = depth;
+  if (order_ == Order::NewestOnly) {
+    const PolyTerm* term = newest(goal);
+    return term != nullptr && replace(goal, *term, depth);
+  }
+  // Terms that may be negative first; a better bound of the others may be needed as well.
+  for (const bool negative : {true, false}) {
+    for (auto term = goal.terms().rbegin(); term != goal.terms().rend(); ++term) {
+      const Range r = term_range(*term);
+      if (r.lo != r.hi && (r.lo < 0) == negative && replace(goal, *term, depth)) return true;
+    }
+  }
+  return false;
+}
+
+Range Prover::term_range(const PolyTerm& t) const {
+  return range_product({t.coefficient, t.coefficient}, product_range(t.product, &Info::now));
+}
+
+/// The term that is made of most others, among those that may be negative, else among all.
+const PolyTerm* Prover::newest(const Poly& goal) const {
+  const PolyTerm* best = nullptr;
+  bool best_negative = false;
+  for (const PolyTerm& t : goal.terms()) {
+    const Range r = term_range(t);
+    const bool negative = r.lo < 0;
+    if (r.lo == r.hi || (best_negative && !negative)) continue;
+    if (best == nullptr || negative != best_negative || factor(t.product, 0) >= factor(best->product, 0)) {
+      best = &t;
+      best_negative = negative;
+    }
+  }
+  return best;
+}
+
+/// Goes on with something smaller in the place of `term`.
+bool Prover::replace(const Poly& goal, const PolyTerm& term, int depth) {
+  if (by_division(goal, term, depth) || eliminate(goal, term, depth) || by_cases(goal, term, depth)) return true;
+  // Its least value, where the rest can then be divided.
+  const Int least = term_range(term).lo;
+  const Poly rest = goal - Poly(term.coefficient) * product_of(term.product);
+  return least > -kHuge && rest.content() > 1 && search(rest + Poly(least), depth - 1);
+}
+
+/// Subtracts a fact that cancels `term`, which may be negative: what is left has to be shown.
+bool Prover::eliminate(const Poly& goal, const PolyTerm& term, int depth) {
+  for (const std::vector<Poly>* list : {&facts_, &axioms_})
+    for (std::size_t i = 0; i < list->size() && budget_ > 0; ++i)
+      if (use(goal, term, (*list)[i], depth)) return true;
+  return degree(term.product) > 1 && eliminate_product(goal, term, depth);
+}
+
+/// A product is bounded by a bound of one factor, multiplied with the others if those are not negative.
+bool Prover::eliminate_product(const Poly& goal, const PolyTerm& term, int depth) {
+  for (Product p = term.product; p != 0; p >>= 16) {
+    const Atom f = factor(p, 0);
+    const Product others = without(term.product, f);
+    if (product_range(others, &Info::now).lo < 0) continue;
+    const Poly scale = product_of(others);
+    const Range r = atoms_[f].now;
+    if (term.coefficient < 0 && r.hi < kHuge && use(goal, term, (Poly(r.hi) - Poly::of(f)) * scale, depth)) return true;
+    if (term.coefficient > 0 && r.lo > -kHuge && use(goal, term, (Poly::of(f) - Poly(r.lo)) * scale, depth))
+      return true;
+    for (const std::vector<Poly>* list : {&facts_, &axioms_})
+      for (std::size_t i = 0; i < list->size() && budget_ > 0; ++i)
+        if ((*list)[i].coefficient(f) != 0 && use(goal, term, (*list)[i] * scale, depth)) return true;
+  }
+  return false;
+}
+
+bool Prover::use(const Poly& goal, const PolyTerm& term, const Poly& fact, int depth) {
+  const Int c = fact.coefficient(term.product);
+  if (c == 0 || (c < 0) != (term.coefficient < 0)) return false;
+  const Int g = gcd(c, term.coefficient);
+  const Int of_goal = (c < 0 ? -c : c) / g, of_fact = (term.coefficient < 0 ? -term.coefficient : term.coefficient) / g;
+  return search(Poly::combine(goal, of_goal, fact, -of_fact), depth - 1);
+}
+
+/// For q = floor(a / b), b >= 1: q <= r is a <= b * r + b - 1, and q >= r is a >= b * r.
+bool Prover::by_division(const Poly& goal, const PolyTerm& term, int depth) {
+  const Info& q = atoms_[factor(term.product, 0)];
+  if (degree(term.product) != 1 || q.kind != Kind::Quotient) return false;
+  if (term.coefficient != 1 && term.coefficient != -1) return false;
+  const Poly rest = goal - Poly(term.coefficient) * Poly::of(factor(term.product, 0));
+  if (rest.mentions(factor(term.product, 0))) return false;
+  if (term.coefficient > 0) return search(q.a + q.b * rest, depth - 1);
+  return search(q.b * rest + q.b - Poly(1) - q.a, depth - 1);
+}
+
+bool Prover::by_cases(const Poly& goal, const PolyTerm& term, int depth) {
+  for (Product f = term.product; f != 0; f >>= 16) {
+    const Atom a = factor(f, 0);
+    if (atoms_[a].kind != Kind::Choice) continue;
+    const Poly left = atoms_[a].a, right = atoms_[a].b;
+    if (search(goal.substituted(a, left), depth - 1) && search(goal.substituted(a, right), depth - 1)) return true;
+  }
+  return false;
+}
+
+}  // namespace tessera::certify

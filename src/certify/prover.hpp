@@ -1,0 +1,104 @@
+// Decides whether a polynomial is never negative, given facts of the same form. Sound, not complete: "yes" is a proof,
+// "no" says nothing. Private to the layer. docs/compiler/certificates.md has the rules.
+#pragma once
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "certify/poly.hpp"
+
+namespace tessera::certify {
+
+/// Every integer in [lo, hi]; -kHuge and kHuge stand for "no bound".
+struct Range {
+  Int lo = -kHuge, hi = kHuge;
+};
+
+/// What is known of unknown integers. Facts are pushed and popped in the order of scopes; atoms and what defines them
+/// stay.
+class Prover {
+ public:
+  enum class Effort : std::uint8_t { Full, Little };
+  explicit Prover(Effort effort);
+
+  // ---- atoms --------------------------------------------------------------------------------------------------------
+  /// An unknown integer in `range`; `varying`: it may differ between the elements of a tile.
+  Atom make(Range range, bool varying = false);
+  /// floor(a / b) for any a and b >= 1. The caller has shown b >= 1 in the present scope. Polynomials that divide
+  /// without a rest give their quotient.
+  Poly quotient(const Poly& a, const Poly& b);
+  /// a - b * floor(a / b), for b >= 1 likewise.
+  Poly remainder(const Poly& a, const Poly& b);
+  /// One of a and b; of `larger` the larger (true) or smaller (false) one, if it is given.
+  Poly choice(const Poly& a, const Poly& b, std::optional<bool> larger);
+  Range range_of(Atom a) const { return atoms_[a].range; }
+  bool varies(const Poly& p) const;
+  /// Constant bounds, from the atoms' alone.
+  Range range_of(const Poly& p) const { return sum_range(p, &Info::range); }
+
+  // ---- facts --------------------------------------------------------------------------------------------------------
+  /// Takes p >= 0 as true in the present scope.
+  void know(const Poly& p);
+  /// Takes "divisor divides p" as true everywhere.
+  void know_multiple(const Poly& p, Int divisor);
+  std::size_t mark() const { return facts_.size(); }
+  void release(std::size_t mark);
+
+  /// True if a fact that is newer than `mark` is about something in `p`.
+  bool mentioned_since(std::size_t mark, const Poly& p) const;
+
+  /// True only if p >= 0 follows. With little effort it gives up sooner.
+  bool never_negative(const Poly& p, Effort effort = Effort::Full);
+  bool at_most(const Poly& a, const Poly& b) { return never_negative(b - a); }
+  bool multiple(const Poly& p, Int divisor) const;
+
+ private:
+  enum class Kind : std::uint8_t { Unknown, Quotient, Remainder, Choice };
+  struct Info {
+    Kind kind = Kind::Unknown;
+    using Of = Range Info::*;
+    Range range;  ///< always
+    Range now;    ///< in the present scope
+    bool varying = false;
+    Poly a, b;
+    std::optional<bool> larger;
+    Int divisor = 1;  ///< known to divide it
+  };
+  Atom add(Info info);
+  Atom intern(Info info, bool& is_new);
+  void know_quotient(Atom q, const Poly& a, const Poly& b);
+  void know_parts(const Poly& fact);
+  void bound_quotient(Atom q, const Poly& a, const Poly& b);
+  Range product_range(Product p, Info::Of of) const;
+  Range sum_range(const Poly& p, Info::Of of) const;
+  bool search(const Poly& goal, int depth);
+  Range term_range(const PolyTerm& t) const;
+  const PolyTerm* newest(const Poly& goal) const;
+  bool replace(const Poly& goal, const PolyTerm& term, int depth);
+  bool eliminate(const Poly& goal, const PolyTerm& term, int depth);
+  bool eliminate_product(const Poly& goal, const PolyTerm& term, int depth);
+  bool by_division(const Poly& goal, const PolyTerm& term, int depth);
+  bool by_cases(const Poly& goal, const PolyTerm& term, int depth);
+  bool use(const Poly& goal, const PolyTerm& term, const Poly& fact, int depth);
+
+  std::vector<Info> atoms_;
+  std::unordered_multimap<std::uint64_t, Atom> index_;  ///< quotients and choices by their hash
+  std::vector<Poly> axioms_;                            ///< of atoms: true in every scope
+  std::vector<Poly> facts_;
+  struct Tightened {
+    std::size_t facts;  ///< how many there were then
+    Atom atom;
+    Range before;
+  };
+  std::vector<Tightened> tightened_;  ///< ranges to restore when the facts are released
+  Effort effort_;                     ///< for facts that are looked for beside what is asked
+  /// Which terms of a polynomial a proof starts from: the newest alone, which is quick and mostly enough, or any.
+  enum class Order : std::uint8_t { NewestOnly, Any };
+  Order order_ = Order::Any;
+  int budget_ = 0;
+  std::unordered_map<std::uint64_t, int>
+      tried_;               ///< of a proof: polynomials by their hash, and the depth they had left
+  bool exhausted_ = false;  ///< more atoms than can be numbered: nothing is proven any more
+};
+
+}  // namespace tessera::certify

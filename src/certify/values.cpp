@@ -1,0 +1,319 @@
+// Scopes, what the launch contract and branches say, and launch expressions.
+#include "certify/values.hpp"
+
+#include <algorithm>
+
+namespace tessera::certify {
+
+using analysis::ArgRole;
+using ir::AttrName;
+using ir::Op;
+
+namespace {
+
+constexpr std::int64_t kMaxDim = 0x7FFFFFFF;  // LaunchContract: a dimension, and the number of pieces, at most 2^31 - 1
+
+}  // namespace
+
+bool is_integer(ir::Type type) {
+  return type.is_tile() && !type.is_pointer() && !type.is_float() && ir::info(type.elem()).bits > 1;
+}
+
+int bits_of(ir::Type type) { return ir::info(type.elem()).bits; }
+
+Range integers(int bits) { return {-(Int{1} << (bits - 1)), (Int{1} << (bits - 1)) - 1}; }
+
+Values::Values(const ir::Function& entry, const analysis::LaunchContract& contract,
+               const analysis::Certificate& certificate, const std::vector<bool>& held, Prover::Effort effort)
+    : contract_(&contract),
+      certificate_(&certificate),
+      effort_(effort),
+      prover_(effort),
+      entry_(&entry.body()),
+      pieces_(Poly::invalid()) {
+  open();
+  take_dimensions();
+  // Multiples first: what is known to divide shapes every quotient that is made from here on.
+  for (const bool divides : {true, false}) {
+    for (std::size_t i = 0; i < certificate.conditions.size(); ++i)
+      if (held[i] && certificate.conditions[i].divides == divides) assume(certificate.conditions[i]);
+    if (divides) count_pieces();
+  }
+}
+
+/// Arguments that the contract says are equal are one; the lowest stands for them.
+void Values::identify_arguments() {
+  for (std::size_t i = 0; i < contract_->args.size(); ++i) same_as_.push_back(i);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& [a, b] : contract_->equal_args) {
+      std::size_t &x = same_as_.at(static_cast<std::size_t>(a)), &y = same_as_.at(static_cast<std::size_t>(b));
+      if (x == y) continue;
+      x = y = std::min(x, y);
+      changed = true;
+    }
+  }
+}
+
+void Values::take_dimensions() {
+  identify_arguments();
+  std::vector<bool> nonempty(contract_->args.size(), false);
+  const auto is_dim = [&](std::size_t i) { return contract_->args[i].role == ArgRole::Dim; };
+  for (std::size_t i = 0; i < contract_->args.size(); ++i) {
+    if (!is_dim(i)) continue;
+    // A block runs only where there is a piece for it, so no extent of the tensor of the pieces is 0.
+    const int tensor = contract_->args[i].tensor;
+    if (tensor == contract_->pieces_of_tensor || contract_->tensors[static_cast<std::size_t>(tensor)].nonempty)
+      nonempty[same_as_[i]] = true;
+  }
+  for (std::size_t i = 0; i < contract_->args.size(); ++i)
+    if (is_dim(i) && same_as_[i] == i)
+      arguments_[(i << 8) | (64 << 1) | 1] = prover_.make({nonempty[i] ? 1 : 0, kMaxDim});
+}
+
+void Values::count_pieces() {
+  if (contract_->pieces_of_tensor < 0) return;
+  const analysis::TensorContract& t = contract_->tensors[static_cast<std::size_t>(contract_->pieces_of_tensor)];
+  pieces_ = Poly(1);
+  for (int a = 0; a < t.rank; ++a) {
+    const Int extent = contract_->piece[static_cast<std::size_t>(a)];
+    const Poly dim = argument(static_cast<std::size_t>(t.base_arg + 1 + a), 64, true);
+    pieces_ = pieces_ * prover_.quotient(dim + Poly(extent - 1), Poly(extent));
+  }
+  prover_.know(pieces_ - Poly(1));
+  prover_.know(Poly(kMaxDim) - pieces_);
+}
+
+Poly Values::argument(std::size_t number, int bits, bool is_signed) {
+  if (number < same_as_.size() && bits == 64 && is_signed) number = same_as_[number];
+  const std::uint64_t key = (number << 8) | (static_cast<std::uint64_t>(bits) << 1) | (is_signed ? 1 : 0);
+  const auto [it, fresh] = arguments_.try_emplace(key, Atom{0});
+  if (fresh) it->second = prover_.make(is_signed ? integers(bits) : Range{0, (Int{1} << bits) - 1});
+  return Poly::of(it->second);
+}
+
+// ---- scopes ---------------------------------------------------------------------------------------------------------
+
+void Values::open() { scopes_.push_back({prover_.mark(), {}}); }
+
+void Values::close() {
+  prover_.release(scopes_.back().facts);
+  scopes_.pop_back();
+}
+
+Poly Values::of(ir::Value v) { return known(v).poly; }
+
+Values::Known Values::known(ir::Value v) {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    const auto it = scope->values.find(v.impl());
+    if (it == scope->values.end()) continue;
+    if (!it->second.weak || scope == scopes_.rbegin()) return it->second;
+    const Known before = it->second;
+    if (!may_be_better(v, before)) return scopes_.back().values[v.impl()] = before;
+    break;
+  }
+  Known k = derive(v);
+  k.facts = prover_.mark();
+  scopes_.back().values[v.impl()] = k;
+  return k;
+}
+
+/// What a value is made of has been found out since, or there are new facts about it.
+bool Values::may_be_better(ir::Value v, const Known& before) {
+  const ir::Operation* op = v.def();
+  if (op == nullptr) return false;
+  for (const ir::OpOperand& use : op->operands()) {
+    if (!is_integer(use.value.type())) {
+      if (use.value.type().is_view()) return true;  // its extents are values as well
+      continue;
+    }
+    const Known k = known(use.value);
+    if (k.facts > before.facts || prover_.mentioned_since(before.facts, k.poly)) return true;
+  }
+  return false;
+}
+
+void Values::forget_weak() {
+  std::erase_if(scopes_.back().values, [](const auto& entry) { return entry.second.weak; });
+}
+
+Poly Values::unknown(ir::Value v) {
+  const auto [it, fresh] = unknown_.try_emplace(v.impl(), Atom{0});
+  if (fresh) it->second = prover_.make(integers(bits_of(v.type())), v.type().num_elements() > 1);
+  return Poly::of(it->second);
+}
+
+/// `p` of another element than the one it was of: of what differs between elements only the constant bounds are kept.
+Poly Values::renamed(const Poly& p) {
+  Poly out = p;
+  std::vector<Atom> varying;
+  for (const PolyTerm& t : p.terms())
+    for (Product f = t.product; f != 0; f >>= 16)
+      if (prover_.varies(Poly::of(factor(f, 0)))) varying.push_back(factor(f, 0));
+  for (const Atom a : varying) {
+    if (!out.mentions(a)) continue;
+    const Atom other = prover_.make(prover_.range_of(a), true);
+    out = out.substituted(a, Poly::of(other));
+  }
+  return out;
+}
+
+bool Values::fits(const Poly& p, int bits) {
+  const Range all = integers(bits);
+  return prover_.never_negative(p - Poly(all.lo), effort_) && prover_.never_negative(Poly(all.hi) - p, effort_);
+}
+
+// ---- launch expressions ---------------------------------------------------------------------------------------------
+
+Poly Values::term(std::uint32_t number) {
+  using analysis::ExprKind;
+  const analysis::Term& t = certificate_->terms.at(number);
+  switch (t.kind) {
+    case ExprKind::Const: return Poly(t.value);
+    case ExprKind::Arg: return argument(static_cast<std::size_t>(t.value), t.bits, t.is_signed);
+    default: break;
+  }
+  if (t.lhs >= number || t.rhs >= number) return Poly::invalid();
+  const Poly a = term(t.lhs), b = term(t.rhs);
+  switch (t.kind) {
+    case ExprKind::Add: return a + b;
+    case ExprKind::Sub: return a - b;
+    case ExprKind::Mul: return a * b;
+    case ExprKind::Min: return prover_.choice(a, b, false);
+    case ExprKind::Max: return prover_.choice(a, b, true);
+    default: break;
+  }
+  if (!prover_.never_negative(b - Poly(1))) return Poly::invalid();
+  if (t.kind == ExprKind::FloorDiv) return prover_.quotient(a, b);
+  if (t.kind == ExprKind::CeilDiv) return prover_.quotient(a + b - Poly(1), b);
+  return prover_.remainder(a, b);  // Mod
+}
+
+void Values::assume(const analysis::CertificateCondition& condition) {
+  // The launch found a value for every operation of the condition, so what it divides by is at least 1.
+  using enum analysis::ExprKind;
+  constexpr std::size_t kMost = 256;
+  std::vector<std::uint32_t> work{condition.lhs};
+  if (!condition.divides) work.push_back(condition.rhs);
+  for (std::size_t i = 0; i < work.size() && work.size() < kMost; ++i) {
+    const analysis::Term& t = certificate_->terms.at(work[i]);
+    if (t.kind == Const || t.kind == Arg || t.lhs >= work[i] || t.rhs >= work[i]) continue;
+    work.push_back(t.lhs);
+    work.push_back(t.rhs);
+  }
+  for (auto at = work.rbegin(); at != work.rend(); ++at) {  // operands before what is made of them
+    const analysis::Term& t = certificate_->terms[*at];
+    if (t.kind == FloorDiv || t.kind == CeilDiv || t.kind == Mod) prover_.know(term(t.rhs) - Poly(1));
+  }
+  if (condition.divides)
+    prover_.know_multiple(term(condition.lhs), static_cast<Int>(condition.divisor));
+  else
+    prover_.know(term(condition.rhs) - term(condition.lhs));
+}
+
+// ---- conditions -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+ir::ComparisonPredicate predicate_of(const ir::Operation& compare, bool truth) {
+  using enum ir::ComparisonPredicate;
+  constexpr ir::ComparisonPredicate kNegated[] = {NotEqual, Equal, GreaterEqual, Greater, LessEqual, Less};
+  const auto p = compare.enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate);
+  return truth ? p : kNegated[static_cast<std::size_t>(p)];
+}
+
+bool is_unsigned(const ir::Operation& op) {
+  return op.enum_attr<ir::Signedness>(AttrName::signedness) == ir::Signedness::Unsigned;
+}
+
+/// The value of an i1 constant that is the same in all elements.
+std::optional<bool> constant_truth(const ir::Operation& op) {
+  const auto& bytes = op.attr(AttrName::value)->as<ir::DenseAttr>()->bytes;
+  const auto bit = [](std::byte b) { return (std::to_integer<int>(b) & 1) != 0; };
+  if (bytes.empty() || std::any_of(bytes.begin(), bytes.end(), [&](std::byte b) { return bit(b) != bit(bytes[0]); }))
+    return std::nullopt;
+  return bit(bytes[0]);
+}
+
+}  // namespace
+
+/// True only if every element of the comparison is `truth`.
+bool Values::compares(const ir::Operation& compare, bool truth) {
+  if (!is_integer(compare.operand(0).type())) return false;
+  Poly a = of(compare.operand(0)), b = of(compare.operand(1));
+  const auto less = [&](const Poly& x, const Poly& y, Int gap) {
+    // Read as unsigned, numbers that are not negative keep their order.
+    return prover_.at_most(x + Poly(gap), y) && (!is_unsigned(compare) || prover_.never_negative(x));
+  };
+  using enum ir::ComparisonPredicate;
+  switch (predicate_of(compare, truth)) {
+    case Less: return less(a, b, 1);
+    case LessEqual: return less(a, b, 0);
+    case Greater: return less(b, a, 1);
+    case GreaterEqual: return less(b, a, 0);
+    case Equal: return prover_.at_most(a, b) && prover_.at_most(b, a);
+    case NotEqual: return prover_.at_most(a + Poly(1), b) || prover_.at_most(b + Poly(1), a);
+  }
+  return false;
+}
+
+bool Values::proves(ir::Value condition, bool truth) {
+  const ir::Operation* op = condition.def();
+  if (op == nullptr) return false;
+  const auto side = [&](std::size_t i, bool t) { return proves(op->operand(i), t); };
+  switch (op->op()) {
+    case Op::Constant: return constant_truth(*op) == truth;
+    case Op::CmpI: return compares(*op, truth);
+    case Op::AndI: return truth ? side(0, true) && side(1, true) : side(0, false) || side(1, false);
+    case Op::OrI: return truth ? side(0, true) || side(1, true) : side(0, false) && side(1, false);
+    case Op::XOrI: return (side(0, true) && side(1, !truth)) || (side(0, false) && side(1, truth));
+    case Op::Cat: return side(0, truth) && side(1, truth);
+    case Op::Select: return side(1, truth) && side(2, truth);
+    case Op::Broadcast:
+    case Op::Reshape:
+    case Op::Permute:
+    case Op::Extract: return side(0, truth);
+    default: return false;
+  }
+}
+
+void Values::assume_compare(const ir::Operation& compare, bool truth) {
+  if (!is_integer(compare.operand(0).type()) || compare.operand(0).type().rank() != 0) return;
+  Poly small = of(compare.operand(0)), large = of(compare.operand(1));
+  const ir::ComparisonPredicate p = predicate_of(compare, truth);
+  using enum ir::ComparisonPredicate;
+  if (p == NotEqual) return;
+  if (p == Equal) {
+    prover_.know(small - large);
+    prover_.know(large - small);
+    return;
+  }
+  if (p == Greater || p == GreaterEqual) std::swap(small, large);
+  if (is_unsigned(compare)) {
+    // Below a number that is not negative there are no negative ones.
+    if (!prover_.never_negative(large)) return;
+    prover_.know(small);
+  }
+  prover_.know(large - small - Poly(p == Less || p == Greater ? 1 : 0));
+}
+
+void Values::assume(ir::Value condition, bool truth) {
+  // Twice: what the condition says may show that a value in it does not wrap, which is then known by its parts.
+  for (int round = 0; round < 2; ++round) {
+    std::vector<ir::Value> work{condition};
+    while (!work.empty()) {
+      const ir::Operation* op = work.back().def();
+      work.pop_back();
+      if (op == nullptr) continue;
+      if (op->op() == (truth ? Op::AndI : Op::OrI)) {
+        work.push_back(op->operand(0));
+        work.push_back(op->operand(1));
+      } else if (op->op() == Op::CmpI) {
+        assume_compare(*op, truth);
+      }
+    }
+    forget_weak();
+  }
+}
+
+}  // namespace tessera::certify

@@ -1,0 +1,96 @@
+// The integers of a kernel as polynomials: what every operation computes, where it is shown not to wrap. Private to the
+// layer.
+#pragma once
+#include <unordered_map>
+#include <vector>
+
+#include "certify/prover.hpp"
+#include "tessera/analysis/certificate.hpp"
+#include "tessera/analysis/launch_contract.hpp"
+#include "tessera/ir/operation.hpp"
+
+namespace tessera::certify {
+
+bool is_integer(ir::Type type);  ///< an integer of more than one bit, or a tile of them
+int bits_of(ir::Type type);
+Range integers(int bits);  ///< what a signed reading of so many bits can be
+
+/// Scopes follow the regions of the kernel: what is known in a scope holds at every operation in it and inside of it.
+/// A value is one polynomial, of its signed reading; of a tile, that of an arbitrary element. A value whose arithmetic
+/// may wrap, as far as can be shown where it is asked for, is an unknown integer of its type; an inner scope, which
+/// knows more, looks at it again.
+class Values {
+ public:
+  /// `held`: for each condition of the certificate, whether launches meet it.
+  Values(const ir::Function& entry, const analysis::LaunchContract& contract, const analysis::Certificate& certificate,
+         const std::vector<bool>& held, Prover::Effort effort);
+
+  Prover& prover() { return prover_; }
+  void open();
+  void close();
+
+  Poly of(ir::Value v);
+  Poly extent(ir::Value tensor_view, std::size_t axis);
+  /// A launch expression of the certificate; bad where a divisor is not shown to be at least 1.
+  Poly term(std::uint32_t number);
+  /// Entry argument `number`, of which a launch reads so many bits.
+  Poly argument(std::size_t number, int bits, bool is_signed);
+  /// Takes as true what the branch condition says in the arm of `truth`.
+  void assume(ir::Value condition, bool truth);
+  bool proves(ir::Value condition, bool truth);
+
+ private:
+  struct Known {
+    Poly poly;
+    bool weak = false;      ///< something in it could not be shown: an inner scope may find more
+    std::size_t facts = 0;  ///< how many facts there were
+  };
+  struct Scope {
+    std::size_t facts = 0;
+    std::unordered_map<const ir::ValueImpl*, Known> values;
+  };
+
+  // values.cpp
+  void assume(const analysis::CertificateCondition& condition);
+  void identify_arguments();
+  void take_dimensions();
+  void count_pieces();
+  Known known(ir::Value v);
+  bool may_be_better(const ir::Value v, const Known& before);
+  Poly unknown(ir::Value v);
+  Poly renamed(const Poly& p);
+  bool fits(const Poly& p, int bits);
+  void forget_weak();
+  bool compares(const ir::Operation& compare, bool truth);
+  void assume_compare(const ir::Operation& compare, bool truth);
+
+  // operations.cpp
+  Known derive(ir::Value v);
+  Known derive_arithmetic(const ir::Operation& op, const Known& a, const Known& b);
+  Known wrapped(const ir::Operation& op, Poly exact, bool weak);
+  Known division(const ir::Operation& op, const Known& a, const Known& b);
+  Known remainder(const ir::Operation& op, const Known& a, const Known& b);
+  Known extreme(const ir::Operation& op, const Known& a, const Known& b);
+  Known shifted(const ir::Operation& op, const Known& a, const Known& b);
+  Known masked(const ir::Operation& op, const Known& a, const Known& b);
+  Known resized(const ir::Operation& op);
+  Known wrapped_extent(ir::Value v, Poly exact);
+  Known absolute(const ir::Operation& op, const Known& a);
+  Poly constant(const ir::Operation& op);
+  Poly block_number(const ir::Operation& op, std::size_t axis);
+  /// An unknown value of its type in [lo, hi], where those are given.
+  Known within(ir::Value v, const Poly* lo, const Poly* hi);
+
+  const analysis::LaunchContract* contract_;
+  const analysis::Certificate* certificate_;
+  Prover::Effort effort_;  ///< for finding out whether arithmetic wraps
+  Prover prover_;
+  std::vector<Scope> scopes_;
+  std::unordered_map<const ir::ValueImpl*, Atom> unknown_;
+  std::unordered_map<std::uint64_t, Atom> arguments_;
+  std::vector<std::size_t> same_as_;  ///< of each entry argument: the lowest that is equal in every launch
+  const ir::Block* entry_;
+  Poly pieces_;  ///< how many the launch has; bad if the contract says nothing
+};
+
+}  // namespace tessera::certify

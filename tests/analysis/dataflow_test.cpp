@@ -105,22 +105,24 @@ TEST(Dataflow, CarriedValuesGoRoundUntilNothingChanges) {
   EXPECT_EQ(p.found.at_visit[seen.def()], 7u) << "operations are visited when everything is known";
 }
 
-/// loop with x = a { if x < 0 { break b }; continue c }
+/// loop with x = a { if x < 0 { break b }; if x < 0 { break a }; continue c }
 TEST(Dataflow, ALoopEndsWithWhatItsBreaksCarry) {
   Program p;
   Operation* loop = p.k.b.create(Op::Loop, {p.a}, {kI32});
   ir::Block& body = loop->add_region();
   const Value x = body.add_arg(kI32);
   ir::Builder inside(body);
-  Operation* branch = inside.create(Op::If, {p.less(inside, x, p.zero)}, {});
-  ir::Builder leaves(branch->add_region());
-  leaves.create(Op::Break, {p.b}, {});
-  ir::Builder stays(branch->add_region());
-  stays.create(Op::Yield, {}, {});
+  for (const Value carried : {p.b, p.a}) {
+    Operation* branch = inside.create(Op::If, {p.less(inside, x, p.zero)}, {});
+    ir::Builder leaves(branch->add_region());
+    leaves.create(Op::Break, {carried}, {});
+    ir::Builder stays(branch->add_region());
+    stays.create(Op::Yield, {}, {});
+  }
   inside.create(Op::Continue, {p.c}, {});
   p.k.keep(loop->result());
   p.run();
-  EXPECT_EQ(p.of(loop->result()), 2u);
+  EXPECT_EQ(p.of(loop->result()), 3u);
   EXPECT_EQ(p.of(x), 5u);
 }
 

@@ -9,7 +9,7 @@
 #
 #   --quick         tests and the first benchmarks (the default)
 #   --full          everything
-#   --only STEPS    only the named steps: build, smoke, tests, sanitize, bench, tune (comma-separated)
+#   --only STEPS    only the named steps: build, smoke, tests, generate, sanitize, bench, tune (comma-separated)
 #   --tune N        after the others, for about N seconds: `tessera tune` of the plan's shapes (docs/tuning.md). What it
 #                   found is in tune.txt; its records are in h200.tune, where a second run with the same --out continues.
 #                   Alone: --only build,tune --tune N
@@ -20,7 +20,7 @@
 #   --pack DIR      on a machine with packages: puts into DIR what a machine without them needs (the assembler's
 #                   bundle, GoogleTest, cuTile Python for Python 3.12), prints the options to use there, and leaves
 #   --out DIR       where the results go (default: build/gpu-check/out): summary.txt, RESULTS.md, results.jsonl, tests.txt,
-#                   sanitize.txt, smoke.txt, build.txt, machine.txt
+#                   sanitize.txt, generate.txt, smoke.txt, build.txt, machine.txt
 #   --groups LIST   only these groups of benchmarks (see bench/gpu/plan.py)
 #   --commit ID     what the results are said to be of, where the sources came without git (default: git's HEAD)
 #   --device D      cuda (default), or cpu to try this script where there is no GPU
@@ -31,7 +31,7 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-mode=quick steps=build,smoke,tests,sanitize,bench minutes='' bundle='' prefix='' wheels='' pack='' out='' groups='' commit='' device=cuda jobs='' build='' tune=''
+mode=quick steps=build,smoke,tests,generate,sanitize,bench minutes='' bundle='' prefix='' wheels='' pack='' out='' groups='' commit='' device=cuda jobs='' build='' tune=''
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) mode=quick ;;
@@ -55,7 +55,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 for step in ${steps//,/ }; do
-  [[ $step =~ ^(build|smoke|tests|sanitize|bench|tune)$ ]] || die "unknown step $step; there are build, smoke, tests, sanitize, bench and tune"
+  [[ $step =~ ^(build|smoke|tests|generate|sanitize|bench|tune)$ ]] || die "unknown step $step; there are build, smoke, tests, generate, sanitize, bench and tune"
 done
 [ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
 # Seconds: a quick check leaves something of ten minutes for the benchmarks. checker_limit is of one program under one
@@ -330,6 +330,23 @@ do_sanitize() {
   fi
 }
 
+# Random programs (docs/testing.md), each in a process of many that share the device: what takes the time is the
+# assembler.
+do_generate() {
+  local start=$SECONDS code count=5000 minutes=15 program
+  [ $mode = full ] || { count=200 minutes=0.5; }
+  program=$(find "$build/tests" -name test_generate -type f -perm -u+x | head -n 1)
+  [ -n "$program" ] || { record generate FAILED 0 "test_generate was not built"; return; }
+  run_limited 1200 "$program" --seed today --count $count --minutes $minutes --jobs "$jobs" --device >"$out/generate.txt" 2>&1
+  code=$?
+  if [ $code = 0 ]; then
+    record generate ok $((SECONDS - start)) "$(tail -n 1 "$out/generate.txt")"
+  else
+    head -n 60 "$out/generate.txt"
+    record generate FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit;') $(tail -n 1 "$out/generate.txt" | cut -c1-160); see generate.txt"
+  fi
+}
+
 do_bench() {
   local start=$SECONDS code seconds
   [ -x "$build/bench/gpu/gpu_bench" ] || { record bench FAILED 0 "gpu_bench was not built"; return; }
@@ -382,7 +399,7 @@ if wanted bench && [ "$device" = cuda ] && [ $mode = full ] && python3 -c 'impor
   run_limited 300 python3 bench/gpu/peers.py --precompile >"$work/logs/precompile.txt" 2>&1 &
   torch_warm=$!
 fi
-for step in build smoke tests sanitize bench tune; do
+for step in build smoke tests generate sanitize bench tune; do
   wanted $step || continue
   if [ "$(left)" -le 5 ]; then record $step FAILED 0 "no time was left"; continue; fi
   say "$step ($(left) s left)"

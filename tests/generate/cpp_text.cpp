@@ -246,8 +246,9 @@ class Printer {
     switch (n.kind) {
       case Kind::LoadPiece: return piece(n.n[0]) + ".load(" + pad(n, n.n[1]) + ")";
       case Kind::LoadLike: {
-        const std::vector<std::int64_t> axes(n.n.begin() + 3, n.n.end());
-        return tensor(n.n[0]) + ".load_like(" + piece(n.n[1]) + ", axes<" + list(axes) + ">, " + pad(n, n.n[2]) + ")";
+        const std::vector<std::int64_t> axes(n.n.begin() + 4, n.n.end());
+        return tensor(n.n[0]) + ".load_like(" + piece(n.n[1]) + ", axes<" + list(axes) + ">, " +
+               (n.n[3] == 1 ? "partial, " : "") + pad(n, n.n[2]) + ")";
       }
       case Kind::LoadTile:
         return tensor(n.n[0]) + ".tiles(" + shape(n.type) + ", " + pad(n, n.n[1]) + ").load(" + values(n, 0, rank) +

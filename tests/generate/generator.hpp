@@ -1,5 +1,6 @@
 // Random programs. Program n is a function of the number n alone: the same on every machine and compiler.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "generate/program.hpp"
@@ -54,6 +55,13 @@ class Generator {
     Type tile;
   };
 
+  /// Inside a branch: its condition bounds `v` along an axis of the grid.
+  struct Guard {
+    Node v;
+    Grid grid;
+    int axis;
+  };
+
   // Parameters.
   void parameters();
   void outputs();
@@ -77,6 +85,8 @@ class Generator {
   void requirement(std::vector<Node>& out);
   void declare(std::vector<Node>& out, const Type&, Node value);
   Node final_value(const Type&);
+  bool guarded_statement(std::vector<Node>& out);
+  void copy_or_overwrite(std::vector<Node>& out);
 
   // Values.
   Node value(const Type&, int depth);
@@ -93,6 +103,7 @@ class Generator {
   Node product(const Type&, int depth);
   bool load(const Type&, Node& out);
   Node load_grid(const Grid&);
+  Node near_guard();  ///< an index computed from what a branch around here bounds
   Node gather(std::int64_t tensor, const Type&);
   Node number(const Type&);
   Node leaf_index();
@@ -110,6 +121,8 @@ class Generator {
   Program p_;
   std::vector<Variable> vars_;
   std::vector<Grid> grids_;
+  std::vector<Guard> guards_;    ///< of the branches around
+  std::optional<Guard> latest_;  ///< of the condition made last
   std::vector<int> open_deals_;
   std::vector<std::pair<int, int>> orders_;  ///< by parameter: how its tiles are dealt
   int next_var_ = 0, depth_ = 0, budget_ = 0;

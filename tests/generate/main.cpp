@@ -34,7 +34,7 @@ namespace tessera::generate {
 namespace {
 
 struct Arguments {
-  std::uint64_t seed = 1, count = 1000;
+  std::uint64_t seed = 1, count = 0;  // count 0: until the time is over, or 1000
   double minutes = 0;
   int jobs = 1, failures = 10;
   bool print = false, reduce = true, device = false;
@@ -158,7 +158,9 @@ class Crew {
     options.device = a_.device;
     Runner runner(options);
     for (; worker.failures < a_.failures; seed += static_cast<std::uint64_t>(a_.jobs)) {
-      if (a_.minutes > 0 ? seconds() > 60 * a_.minutes : seed - a_.seed >= a_.count) return;
+      const bool late = a_.minutes > 0 && seconds() > 60 * a_.minutes;
+      const std::uint64_t most = a_.count > 0 ? a_.count : a_.minutes > 0 ? ~std::uint64_t{0} : 1000;
+      if (late || seed - a_.seed >= most) return;
       worker.seed = seed;
       limit_time();
       Program p = random_program(seed);
@@ -265,7 +267,7 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, a)) {
     std::fprintf(
         stderr,
-        "test_generate [--seed N] [--count N | --minutes M] [--jobs N] [--failures N] [--no-reduce] [--device] "
+        "test_generate [--seed N] [--count N] [--minutes M] [--jobs N] [--failures N] [--no-reduce] [--device] "
         "[--print] [--files PATH]\n");
     return 2;
   }

@@ -75,14 +75,20 @@ class Launcher {
       if (param.has_pieces()) pieces(param);
       if (param.has_pieces()) break;
     }
+    std::vector<std::vector<std::int64_t>> dims(p_.params.size());
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      if (p_.params[i].is_tensor()) dims[i] = extents(p_.params[i]);
+    }
+    agree(dims);
     for (const Param& param : p_.params) {
+      const auto number_of = static_cast<std::size_t>(&param - p_.params.data());
       if (!param.is_tensor()) {
         launch.scalars.push_back(number(r_, param.elem));
         continue;
       }
       Layout t;
-      t.dims = extents(param);
-      strides(r_, t, styles_[static_cast<std::size_t>(&param - p_.params.data())]);
+      t.dims = dims[number_of];
+      strides(r_, t, styles_[number_of]);
       launch.tensors.push_back(std::move(t));
     }
     launch.blocks = r_.pick({1, 1, 2, 3, 3, 5, 0});
@@ -92,6 +98,18 @@ class Launcher {
   }
 
  private:
+  /// What load_like takes is mostly as long as what it follows; else the launch is refused.
+  void agree(std::vector<std::vector<std::int64_t>>& dims) {
+    each_node(const_cast<Program&>(p_).body, [&](Node& n) {
+      if (n.kind != Kind::LoadLike || n.n[3] == 1 || n.n[0] >= kFirstView || r_.chance(2)) return;
+      const Param& x = p_.params[static_cast<std::size_t>(n.n[0])];
+      for (std::size_t a = 0; a < x.extents.size(); ++a) {
+        std::int64_t& d = dims[static_cast<std::size_t>(n.n[0])][a];
+        const std::int64_t of = dims[static_cast<std::size_t>(param_of(n.n[1]))][static_cast<std::size_t>(n.n[4 + a])];
+        if (x.extents[a] == -1 && d != 1) d = r_.chance(8) ? 1 : of;
+      }
+    });
+  }
   /// How many pieces along each axis of the first parameter that has some.
   void pieces(const Param& first) {
     int most = 8;

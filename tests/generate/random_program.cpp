@@ -1,4 +1,4 @@
-// Parameters and statements of random programs.
+// Statements of random programs.
 #include <algorithm>
 
 #include "generate/generator.hpp"
@@ -33,141 +33,6 @@ Program Generator::make() {
   return std::move(p_);
 }
 
-// ---- parameters -----------------------------------------------------------------------------------------------------
-
-ElementType Generator::element() {
-  using enum ElementType;
-  const int k = random_.below(100);
-  if (k < 38) return ElementType::i32;
-  if (k < 60) return f32;
-  return random_.pick({f64, f16, bf16, f8e4m3, f8e5m2, i64, i16, i8, u64, u32, u16, u8, boolean, f32, i64, u32, f16});
-}
-
-void Generator::add_param(ParamKind kind, ElementType elem, std::vector<int> extents) {
-  Param param;
-  param.kind = kind;
-  param.elem = elem;
-  param.extents = std::move(extents);
-  p_.params.push_back(std::move(param));
-}
-
-std::vector<int> Generator::piece_extents(int rank, bool parts) {
-  std::vector<int> extents;
-  int budget = parts ? 16 : random_.chance(4) ? 1024 : random_.chance(20) ? 128 : 32;
-  for (int a = 0; a < rank; ++a) {
-    int e = 1;
-    while (e < budget && random_.chance(rank == 1 ? 80 : 66)) e *= 2;
-    budget = std::max(1, budget / e);
-    extents.push_back(e);
-  }
-  if (parts) extents[static_cast<std::size_t>(random_.below(rank))] = random_.pick({3, 5, 6, 7, 10, 12, 20, 24});
-  return extents;
-}
-
-void Generator::outputs() {
-  const int style = random_.below(100);
-  const int rank = random_.pick({1, 1, 1, 2, 2, 3});
-  if (style < 78) {
-    const int count = random_.pick({1, 1, 1, 2, 2, 3});
-    const std::vector<int> extents = piece_extents(rank, random_.chance(7));
-    for (int i = 0; i < count; ++i) {
-      const ElementType elem = element();
-      const int other = random_.between(1, 3);
-      add_param(ParamKind::Mut, elem, random_.chance(75) ? extents : piece_extents(other, random_.chance(7)));
-    }
-  }
-  if (style >= 70 && style < 93) {
-    for (int i = random_.pick({1, 1, 2}); i > 0; --i) {
-      const ElementType elem = element();
-      const int own = random_.between(1, 3);
-      add_param(ParamKind::MutTiles, elem, piece_extents(own, random_.chance(10)));
-    }
-  }
-  if (style >= 93 || random_.chance(14)) {
-    using enum ElementType;
-    std::vector<int> extents;
-    for (int a = random_.pick({1, 1, 2}); a > 0; --a)
-      extents.push_back(random_.chance(75) ? -1 : random_.between(1, 20));
-    add_param(ParamKind::Acc, random_.pick({ElementType::i32, ElementType::i32, i64, u32, u64, f32, f64, f16}),
-              extents);
-  }
-}
-
-void Generator::parameters() {
-  outputs();
-  const int first_rank = std::max(1, p_.params[0].rank());
-  for (int i = random_.pick({1, 1, 2, 2, 3}); i > 0; --i) {
-    const int rank = random_.chance(60) ? first_rank : random_.between(1, 3);
-    std::vector<int> extents;
-    for (int a = 0; a < rank; ++a) {
-      const int fixed = random_.chance(70) ? 1 << random_.below(5) : random_.between(1, 20);
-      extents.push_back(random_.chance(78) ? -1 : fixed);
-    }
-    add_param(ParamKind::In, random_.chance(30) ? p_.params[0].elem : element(), extents);
-    if (rank >= 2 && random_.chance(25)) {
-      View v{static_cast<int>(p_.params.size()) - 1, {}};
-      for (int a = 0; a < rank; ++a) v.order.push_back(a);
-      std::swap(v.order[static_cast<std::size_t>(random_.below(rank))],
-                v.order[static_cast<std::size_t>(random_.below(rank))]);
-      p_.views.push_back(v);
-    }
-  }
-  for (int i = random_.pick({0, 1, 1, 2, 3}); i > 0; --i) {
-    using enum ElementType;
-    add_param(ParamKind::Scalar,
-              random_.chance(65) ? ElementType::i32 : random_.pick({f32, i64, u64, u32, i16, u8, f64, boolean}), {});
-  }
-  if (random_.chance(25)) {  // any order of parameters
-    View* const view = p_.views.empty() ? nullptr : &p_.views[0];
-    if (view == nullptr)
-      std::rotate(p_.params.begin(), p_.params.begin() + random_.below(static_cast<int>(p_.params.size())),
-                  p_.params.end());
-  }
-  orders_.assign(p_.params.size(), {-1, 0});
-}
-
-void Generator::grids() {
-  std::vector<std::int64_t> tensors;
-  for (std::size_t i = 0; i < p_.params.size(); ++i) {
-    if (p_.params[i].kind == ParamKind::In) tensors.push_back(static_cast<std::int64_t>(i));
-  }
-  for (std::size_t i = 0; i < p_.views.size(); ++i) tensors.push_back(kFirstView + static_cast<std::int64_t>(i));
-  for (const std::int64_t tensor : tensors) {
-    for (int i = random_.pick({1, 1, 2}); i > 0; --i) {
-      Type t = tensor_type(p_, tensor);
-      int budget = random_.chance(5) ? 256 : 32;
-      for (int a = 0; a < t.rank; ++a) {
-        int e = 1;
-        while (e < budget && random_.chance(62)) e *= 2;
-        budget = std::max(1, budget / e);
-        t[a] = e;
-      }
-      grids_.push_back({tensor, t});
-    }
-  }
-}
-
-/// Tiles by value and by reference, arithmetic, branches: nothing that only a kernel has.
-void Generator::add_function() {
-  Function f;
-  in_function_ = true;
-  const Type shape = random_.chance(50) ? Type::scalar(ElementType::i32) : Type::of(element(), {1 << random_.below(4)});
-  for (int i = random_.between(1, 3); i > 0; --i) {
-    const Type t = random_.chance(50) ? shape : Type::scalar(ElementType::i32);
-    const bool reference = i == 1 || random_.chance(40);
-    f.params.push_back({new_var(), t, reference});
-    vars_.push_back({f.params.back().var, t, true});
-  }
-  budget_ = 16;
-  f.body = body(random_.between(1, 3));
-  std::vector<Node> last;
-  assign(last);
-  for (Node& n : last) f.body.kids.push_back(std::move(n));
-  vars_.clear();
-  in_function_ = false;
-  p_.functions.push_back(std::move(f));
-}
-
 // ---- statements -----------------------------------------------------------------------------------------------------
 
 Node Generator::body(int statements) {
@@ -188,6 +53,8 @@ void Generator::declare(std::vector<Node>& out, const Type& t, Node value) {
 
 void Generator::statement(std::vector<Node>& out) {
   if (!spend()) return;
+  if (!guards_.empty() && random_.chance(45) && guarded_statement(out)) return;
+  if (random_.chance(12)) return copy_or_overwrite(out);
   const int k = random_.below(100);
   if (k < 22) return declare(out, {}, index());
   if (k < 38) {
@@ -235,8 +102,15 @@ void Generator::assign(std::vector<Node>& out) {
 }
 
 void Generator::branch(std::vector<Node>& out) {
+  latest_.reset();
   Node c = condition();
+  const bool guards = latest_.has_value();
+  if (guards) guards_.push_back(*latest_);
   Node yes = body(random_.between(1, 3));
+  if (guards) guards_.pop_back();
+  const std::size_t outer = vars_.size();
+  if (random_.chance(30)) copy_or_overwrite(yes.kids);
+  vars_.resize(outer);
   if (yes.kids.empty()) {
     const Variable* v = find(Type::scalar(ElementType::i32), true);
     if (v == nullptr) return;
@@ -251,6 +125,63 @@ void Generator::branch(std::vector<Node>& out) {
     no = body(random_.between(1, 2));
   }
   out.push_back(Node{Kind::If, {}, {std::move(c), std::move(yes), std::move(no)}});
+}
+
+/// What makes a guard worth removing: loops inside it, indices from what it bounds, accesses at those.
+bool Generator::guarded_statement(std::vector<Node>& out) {
+  if (in_function_) return false;
+  const Guard& g = guards_.back();
+  const int k = random_.below(10);
+  if (k < 3 && depth_ < 5) {
+    loop(out);
+    return true;
+  }
+  if (k < 6) {
+    declare(out, {}, near_guard());
+    return true;
+  }
+  if (const auto all = pieces(); k == 6 && !all.empty()) {
+    const std::int64_t piece = random_.pick(all);
+    Type sub = piece_type(p_, piece);
+    std::vector<Node> kids;
+    for (int a = 0; a < sub.rank; ++a) {
+      while (sub[a] > 1 && random_.chance(70)) sub[a] /= 2;
+      kids.push_back(random_.chance(60) ? near_guard() : int32(random_.between(0, 1)));
+    }
+    kids.push_back(value(sub, 1));
+    out.push_back(Node{Kind::StoreSub, {piece}, std::move(kids)});
+    return true;
+  }
+  Node loaded = load_grid(g.grid);
+  if (const Variable* v = find(g.grid.tile, true)) {
+    const Node var{Kind::Var, {v->id}};
+    const bool add = computes(v->type.elem) && random_.chance(60);
+    Node next = add ? Node{Kind::Add, {}, {var, std::move(loaded)}} : std::move(loaded);
+    out.push_back(Node{Kind::Set, {v->id}, {std::move(next)}});
+  } else {
+    declare(out, g.grid.tile, std::move(loaded));
+  }
+  return true;
+}
+
+/// Copies of tiles and branches that replace some of them: which memory belongs to which value then depends on the run.
+void Generator::copy_or_overwrite(std::vector<Node>& out) {
+  std::vector<Variable> tiles;
+  for (const Variable& v : vars_) {
+    if (v.type.rank > 0) tiles.push_back(v);
+  }
+  const auto all = pieces();
+  if (tiles.empty() || random_.chance(25)) {
+    if (all.empty()) return declare(out, {}, index());
+    const Type t = piece_type(p_, random_.pick(all));
+    return declare(out, t, value(t, 2));
+  }
+  const Variable from = random_.pick(tiles);
+  if (random_.chance(45)) return declare(out, from.type, Node{Kind::Var, {from.id}});
+  const Variable* to = find(from.type, true);
+  if (to == nullptr) return declare(out, from.type, Node{Kind::Var, {from.id}});
+  const int id = to->id;
+  out.push_back(Node{Kind::Set, {id}, {random_.chance(50) ? Node{Kind::Var, {from.id}} : value(from.type, 1)}});
 }
 
 /// Few rounds, but with bounds of every kind: known, unknown, empty, close to the ends of the type.
@@ -275,11 +206,20 @@ void Generator::loop(std::vector<Node>& out) {
   }
   if (random_.chance(20)) step = n(random_.between(1, 5));
   if (e == ElementType::i32 && random_.chance(6)) step = Node{Kind::Max, {}, {index(), int32(random_.between(0, 2))}};
+  int counter = -1;
+  if (random_.chance(45)) {  // an integer that the loop carries
+    declare(out, {}, int32(random_.between(-1, 2)));
+    counter = vars_.back().id;
+  }
   const std::size_t outer = vars_.size();
   const int id = new_var();
   vars_.push_back({id, Type::scalar(e), false});
   Node inside = body(random_.between(1, 4));
   vars_.resize(outer);
+  if (counter >= 0) {
+    Node next = Node{Kind::Add, {}, {Node{Kind::Var, {counter}}, int32(random_.between(1, 2))}};
+    inside.kids.push_back(Node{Kind::Set, {counter}, {std::move(next)}});
+  }
   out.push_back(Node{Kind::For, {id}, {std::move(lo), std::move(hi), std::move(step), std::move(inside)}});
 }
 
@@ -426,8 +366,11 @@ std::vector<std::int64_t> Generator::pieces() {
 
 /// What a program stores last: it shows as many variables as fit, the ones that loops carry above all.
 Node Generator::final_value(const Type& t) {
-  Node result = value(t, 2);
+  const Variable* tile = find(t, true);
+  Node result = tile != nullptr && random_.chance(55) ? Node{Kind::Var, {tile->id}} : value(t, 2);
   if (!computes(t.elem)) return result;
+  if (tile != nullptr && random_.chance(30))
+    return Node{Kind::Add, {}, {std::move(result), number(Type::scalar(t.elem))}};
   for (int i = 0; i < 2; ++i) {
     const Variable* v = find(i == 0 ? t : Type::scalar(ElementType::i32), true);
     if (v == nullptr) continue;
@@ -440,9 +383,10 @@ Node Generator::final_value(const Type& t) {
 
 const Generator::Variable* Generator::find(const Type& t, bool assignable) {
   const Variable* found = nullptr;
+  const bool recent = random_.chance(30);
   int seen = 0;
   for (const Variable& v : vars_) {
-    if (v.type == t && (v.assignable || !assignable) && random_.below(++seen) == 0) found = &v;
+    if (v.type == t && (v.assignable || !assignable) && (recent || random_.below(++seen) == 0)) found = &v;
   }
   return found;
 }

@@ -127,6 +127,7 @@ Node Generator::condition(int depth) {
     const Grid& g = random_.pick(grids_);
     const int axis = random_.below(g.tile.rank);
     const Node v = leaf_index();
+    latest_ = Guard{v, g, axis};
     Node hi = random_.chance(75) ? Node{Kind::Count, {g.tensor, axis}, {}, g.tile} : leaf_index();
     Node upper = Node{below, {}, {v, std::move(hi)}};
     if (random_.chance(25)) return upper;
@@ -402,7 +403,7 @@ bool Generator::load(const Type& t, Node& out) {
     for (std::int64_t x = 0; x < static_cast<std::int64_t>(p_.params.size()); ++x) {
       const Param& param = p_.params[static_cast<std::size_t>(x)];
       if (param.kind != ParamKind::In || param.elem != t.elem || whole.rank != t.rank) continue;
-      Node n = Node{Kind::LoadLike, {x, piece, 0}};
+      Node n = Node{Kind::LoadLike, {x, piece, 0, random_.chance(25) ? 1 : 0}};
       std::vector<int> axes;
       for (int a = 0; a < t.rank; ++a) {
         if (t[a] == whole[a] && (t[a] > 1 || static_cast<int>(axes.size()) < param.rank())) axes.push_back(a);
@@ -437,9 +438,20 @@ bool Generator::load(const Type& t, Node& out) {
   return true;
 }
 
+Node Generator::near_guard() {
+  const Node from = random_.chance(45) || guards_.empty() ? leaf_index() : guards_.back().v;
+  if (random_.chance(20)) return from;
+  const Kind op = random_.pick({Kind::Add, Kind::Add, Kind::Add, Kind::Sub});
+  Node by = random_.chance(50) ? int32(random_.between(1, 2)) : leaf_index();
+  return Node{op, {}, {from, std::move(by)}};
+}
+
 Node Generator::load_grid(const Grid& g) {
   Node n = Node{random_.chance(85) ? Kind::LoadTile : Kind::LoadAt, {g.tensor, 0}, {}, g.tile};
-  for (int a = 0; a < g.tile.rank; ++a) n.kids.push_back(index());
+  for (int a = 0; a < g.tile.rank; ++a) {
+    const bool near = !guards_.empty() && random_.chance(65);
+    n.kids.push_back(near ? near_guard() : index());
+  }
   pad(n, g.tile.elem);
   return n;
 }

@@ -1,6 +1,7 @@
 // Walks a program and calls the language.
 #include "generate/record.hpp"
 
+#include <optional>
 #include <stdexcept>
 
 #include "tessera/lang/control.hpp"
@@ -93,7 +94,7 @@ class Recorder {
     const auto param = static_cast<std::size_t>(n.n[0]);
     const lang::DealOrder order{static_cast<lang::DealKind>(n.n[1]), n.n[1] == 2 ? static_cast<int>(n.n[2]) : 0};
     lang::DealLoop loop(recording_.tensor(static_cast<int>(param)), p_.params[param].extents, order, here());
-    dealt_[param] = loop.piece();
+    dealt_[param].emplace(loop.piece());
     block(n.kids[0]);
     loop.close();
   }
@@ -148,7 +149,7 @@ class Recorder {
   lang::PieceRef piece(std::int64_t number) const {
     const auto param = static_cast<std::size_t>(param_of(number));
     const bool own = p_.params[param].kind == ParamKind::Mut;
-    const lang::PieceRef whole = own ? recording_.piece(static_cast<int>(param)) : dealt_[param];
+    const lang::PieceRef whole = own ? recording_.piece(static_cast<int>(param)) : *dealt_[param];
     const bool part = part_axis(p_.params[param]) >= 0 && part_of(number) != kWhole;
     return part ? lang::piece_part(whole, part_of(number)) : whole;
   }
@@ -236,8 +237,9 @@ class Recorder {
     switch (n.kind) {
       case Kind::LoadPiece: return lang::load_piece(piece(n.n[0]), padding(n, n.n[1]), here());
       case Kind::LoadLike: {
-        const std::vector<int> axes(n.n.begin() + 3, n.n.end());
-        return lang::load_like(tensor(n.n[0]), piece(n.n[1]), axes, padding(n, n.n[2]), here());
+        const std::vector<int> axes(n.n.begin() + 4, n.n.end());
+        return lang::load_like(tensor(n.n[0]), piece(n.n[1]), axes, static_cast<lang::Regions>(n.n[3]),
+                               padding(n, n.n[2]), here());
       }
       case Kind::LoadTile:
       case Kind::LoadAt:
@@ -309,7 +311,7 @@ class Recorder {
   const Program& p_;
   const lang::Recording& recording_;
   std::vector<lang::TensorRef> views_;
-  std::vector<lang::PieceRef> dealt_;
+  std::vector<std::optional<lang::PieceRef>> dealt_;
   std::vector<Var> vars_;
 };
 

@@ -114,7 +114,17 @@ Interpreter::Interpreter(const Program& p, const Launch& launch, const Memory& l
   for (std::int64_t v = 0; v < most; ++v) alias_.push_back(v);
 }
 
+/// `require`, and the extents of what load_like takes, wherever it stands.
 bool Interpreter::requirements() {
+  bool agree = true;
+  each_node(const_cast<Program&>(p_).body, [&](Node& n) {
+    if (n.kind != Kind::LoadLike || static_cast<lang::Regions>(n.n[3]) == lang::Regions::Partial) return;
+    const Tensor x = tensor(n.n[0]), &y = tensors_[static_cast<std::size_t>(param_of(n.n[1]))];
+    for (std::size_t a = 0; a < static_cast<std::size_t>(x.rank); ++a) {
+      agree = agree && (x.dims[a] == 1 || x.dims[a] == y.dims[static_cast<std::size_t>(n.n[4 + a])]);
+    }
+  });
+  if (!agree) return false;
   for (const Node& n : p_.body.kids) {
     if (n.kind == Kind::Require && scalar(n.kids[0]) == 0) return false;
   }

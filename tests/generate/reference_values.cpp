@@ -211,8 +211,9 @@ Value Interpreter::load_tile(const Node& n) {
   return region(t, n.type, start, pad);
 }
 
-/// An axis of one element is repeated where the piece's tensor is longer.
+/// Unless it is partial, an axis of one element is repeated where the piece's tensor is longer.
 Value Interpreter::load_like(const Node& n) {
+  const bool partial = static_cast<lang::Regions>(n.n[3]) == lang::Regions::Partial;
   const Tensor x = tensor(n.n[0]), y = tensors_[static_cast<std::size_t>(param_of(n.n[1]))];
   const Type piece = piece_type(p_, n.n[1]);
   const Position index = piece_index(n.n[1]);
@@ -222,8 +223,8 @@ Value Interpreter::load_like(const Node& n) {
     const Position in = place(n.type, k);
     Position at{};
     for (std::size_t a = 0; a < static_cast<std::size_t>(x.rank); ++a) {
-      const auto of = static_cast<std::size_t>(n.n[3 + a]);
-      const bool repeats = x.dims[a] == 1 && y.dims[of] > 1;
+      const auto of = static_cast<std::size_t>(n.n[4 + a]);
+      const bool repeats = !partial && x.dims[a] == 1 && y.dims[of] > 1;
       at[a] = repeats ? 0 : index[of] * piece.extents[of] + in[of];
     }
     return x.inside(at) ? generate::load(x.elem, x.address(at)) : pad;

@@ -142,6 +142,7 @@ struct Runner::Impl {
       r = &recording();
       bool holds = true;
       for (const lang::Requirement& q : r->trace.requirements) holds = holds && q.condition.holds(slots);
+      for (const lang::SameExtent& s : r->trace.same_extents) holds = holds && s.holds(slots);
       if (holds != (outcome != Outcome::Refused))
         return Failure{"requirement", holds ? "is held to be true" : "is held to be false"};
       if (!holds) {
@@ -253,7 +254,8 @@ struct Runner::Impl {
     r.key = key;
     r.trace = record(*program, detail::specialization(key, infos));
     ir::verify_or_throw(*r.trace.module);
-    r.facts.emplace(analysis::Facts::analyze(*r.trace.module, detail::launch_contract(infos, wide)));
+    r.facts.emplace(
+        analysis::Facts::analyze(*r.trace.module, detail::launch_contract(infos, wide, r.trace.same_extents)));
     r.as_is = cpu::Program::compile(*r.trace.module);
     recorded.push_back(std::move(r));
     return recorded.back();
@@ -299,8 +301,9 @@ struct Runner::Impl {
       jit::CompileOptions with;
       with.label = "generated";
       with.raw_writes = false;
-      r.kernel = std::make_unique<jit::Kernel>(ir::clone(*r.trace.module),
-                                               detail::launch_contract(param_infos(*program), launch->wide_grid), with);
+      r.kernel = std::make_unique<jit::Kernel>(
+          ir::clone(*r.trace.module),
+          detail::launch_contract(param_infos(*program), launch->wide_grid, r.trace.same_extents), with);
     }
     ++counts->runs;
     std::vector<std::uint64_t> there = slots;

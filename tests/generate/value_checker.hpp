@@ -165,13 +165,13 @@ class ValueChecker {
     }
   }
   Type load_like(Node& n) {
-    want(n.n.size() >= 3, "the parts of a node");
+    want(n.n.size() >= 4 && (n.n[3] == 0 || n.n[3] == 1), "the parts of a node");
     const Type x = tensor(n.n[0], true), y = piece(n.n[1], true);
-    want(n.n.size() == 3 + static_cast<std::size_t>(x.rank), "an axis of the piece per axis");
+    want(n.n.size() == 4 + static_cast<std::size_t>(x.rank), "an axis of the piece per axis");
     padding(n, n.n[2], 0, x.elem);
     Type t = y.with(x.elem);
     unsigned named = 0;
-    for (std::size_t k = 3; k < n.n.size(); ++k) {
+    for (std::size_t k = 4; k < n.n.size(); ++k) {
       axis(n.n[k], y.rank);
       want((named >> n.n[k] & 1U) == 0, "an axis is named once");
       named |= 1U << n.n[k];

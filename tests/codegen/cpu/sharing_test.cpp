@@ -271,6 +271,21 @@ TEST(Sharing, AnElementwiseResultDoesNotOverwriteARowOfItsOperand) {
   d.expect_as_written();
 }
 
+TEST(Sharing, WhatALoopCarriesOutlivesTheInnerLoopThatReadsIt) {
+  Directed d;
+  Kernel& k = d.k;
+  const Value one = k.i32(1);
+  k.for_loop(d.zero, k.i32(2), one, {d.load()}, [&](Value, const std::vector<Value>& carried) {
+    k.for_loop(d.zero, k.i32(3), one, {}, [&](Value j, const std::vector<Value>&) {
+      const Value sum = k.addi(carried[0], k.spread(k.addi(j, one), {d.kSide, d.kSide}));
+      k.store(k.permute(sum, {1, 0}), d.y, {j, d.zero});
+      return std::vector<Value>{};
+    });
+    return std::vector<Value>{k.addi(d.load(), d.number(9))};
+  });
+  d.expect_as_written();
+}
+
 /// The inner branch has one arm that hands on a tile, the other leaves the loop: its result is written once, and handed
 /// on again by the outer branch.
 TEST(Sharing, ATileHandedOnTwiceLivesUntilItsLastReader) {

@@ -115,5 +115,47 @@ TEST(Attention, ShapesThatDoNotFit) {
   EXPECT_EQ(attention(q, two, two).sync().dims(), Dims(1, 4, 10, 32));
 }
 
+/// In the values of key `bad` one number is `what`: queries that see the key get it, no other anything but its own.
+template <class T>
+void check_one_value(const AttentionOptions& o, int length, int extra, int d, int bad, float what, double growth) {
+  const int keys = length + extra;
+  const auto q = random_tensor<T>({1, 1, length, d}, 1), k = growing<T>(1, 1, keys, d, growth);
+  std::vector<double> v = doubles(random_tensor<T>({1, 1, keys, d}, 3));
+  const auto clean = doubles(attention(q, k, cast<T>(from(v, Dims<4>(1, 1, keys, d))).sync(), o).sync());
+  v[static_cast<std::size_t>(bad * d + 3)] = static_cast<double>(what);
+  const auto got = doubles(attention(q, k, cast<T>(from(v, Dims<4>(1, 1, keys, d))).sync(), o).sync());
+  for (int i = 0; i < length; ++i) {
+    const int at = i + extra;
+    const bool sees = !o.causal || (bad <= at && (o.window == 0 || at - bad < o.window));
+    for (int c = 0; c < d; ++c) {
+      const auto n = static_cast<std::size_t>(i * d + c);
+      if (sees && c == 3 && std::isnan(what))
+        ASSERT_TRUE(std::isnan(got[n])) << i;
+      else if (sees && c == 3)
+        ASSERT_FALSE(std::isfinite(got[n]) && growth == 0) << i;
+      else
+        ASSERT_NEAR(got[n], clean[n], 2e-2) << i << " " << c << " bad " << bad << " d " << d;
+    }
+  }
+}
+TEST(Attention, WhatIsMaskedReachesNoQuery) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  for (const int d : {64, 128, 256}) {
+    for (const float what : {nan, inf, -inf}) {
+      check_one_value<bf16>({.causal = true}, 200, 0, d, 150, what, 0);
+      check_one_value<bf16>({.causal = true}, 70, 33, d, 90, what, 0);
+      check_one_value<f16>({.causal = true, .window = 20}, 150, 0, d, 100, what, 0);
+    }
+    check_one_value<bf16>({.causal = true}, 150, 0, d, 5, nan, 30);
+    check_one_value<bf16>({}, 70, 30, d, 50, nan, 0);
+  }
+  check_one_value<f32>({.causal = true}, 8, 0, 4, 7, nan, 0);
+  // Of queries that see nothing 0 is left, whatever the keys and values are.
+  const auto q = random_tensor<bf16>({1, 1, 100, 64}, 1), bad = full<bf16>({1, 1, 70, 64}, bf16(nan)).sync();
+  const auto o = doubles(attention(q, bad, bad, {.causal = true}).sync());
+  EXPECT_EQ(std::vector<double>(o.begin(), o.begin() + 30 * 64), std::vector<double>(30 * 64, 0.0));
+  EXPECT_TRUE(std::isnan(o[30 * 64]));
+}
+
 }  // namespace
 }  // namespace tessera::kernels

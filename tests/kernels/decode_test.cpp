@@ -127,5 +127,106 @@ TEST(PagedAttention, PagesInAnyOrder) {
   EXPECT_ERROR(ShapeError, (void)paged_attention(q, k, v, n, used), "argument table has the extents [1, 1]");
 }
 
+constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+
+TEST(AttentionVarlen, WhatIsMaskedReachesNoSequence) {
+  const std::vector<i32> ends{0, 40, 75, 140};
+  const int tokens = ends.back();
+  for (const int width : {4, 64, 128, 256}) {
+    const auto q = random_tensor<bf16>({tokens, 1, width}, 1), k = random_tensor<bf16>({tokens, 1, width}, 2);
+    const std::vector<double> v = doubles(random_tensor<bf16>({tokens, 1, width}, 3));
+    const auto offsets = from(ends, {ends.size()}).sync();
+    const auto run = [&](const std::vector<double>& values, const AttentionOptions& o) {
+      const auto t = cast<bf16>(from(values, Dims<3>(tokens, 1, width))).sync();
+      return doubles(attention_varlen(q, k, t, offsets, o).sync());
+    };
+    for (const AttentionOptions& o :
+         {AttentionOptions{}, AttentionOptions{.causal = true}, AttentionOptions{.causal = true, .window = 10}}) {
+      const auto clean = run(v, o);
+      for (const float what : {nan, inf}) {
+        auto spoilt = v;
+        spoilt[static_cast<std::size_t>(50 * width + 1)] = static_cast<double>(what);
+        const auto got = run(spoilt, o);
+        for (int i = 0; i < tokens; ++i) {
+          const bool sees = i >= 40 && i < 75 && (!o.causal || (i >= 50 && (o.window == 0 || i - 50 < o.window)));
+          for (int c = 0; c < width; ++c) {
+            const auto n = static_cast<std::size_t>(i * width + c);
+            if (sees && c == 1)
+              ASSERT_FALSE(std::isfinite(got[n])) << i;
+            else
+              ASSERT_NEAR(got[n], clean[n], 2e-2) << i << " " << c;
+          }
+        }
+      }
+    }
+  }
+}
+/// Tokens before the first offset and behind the last one are sequences as well; none sees what is no token.
+TEST(AttentionVarlen, OffsetsThatDoNotCoverTheTokens) {
+  const auto q = random_tensor<f32>({9, 1, d}, 1), v = random_tensor<f32>({9, 1, d}, 2);
+  const auto run = [&](const std::vector<i32>& ends) {
+    return doubles(attention_varlen(q, q, v, from(ends, {ends.size()}).sync()).sync());
+  };
+  EXPECT_EQ(run({4, 6}), run({0, 4, 6, 9}));
+  EXPECT_EQ(run({100, 200}), run({0, 9}));
+  EXPECT_EQ(run({-5, 3, 100}), run({0, 3, 9}));
+}
+
+TEST(DecodeAttention, NothingBeyondTheLengthReachesAResult) {
+  const std::vector<i32> lengths{200, 1, 0};
+  const int capacity = 300;
+  const auto n = from(lengths, {batch}).sync(), more = from(std::vector<i32>{500, -3, 200}, {batch}).sync();
+  const auto q = random_tensor<bf16>({batch, heads, d}, 4);
+  std::vector<double> k = doubles(random_tensor<bf16>({batch, kv_heads, capacity, d}, 5)), v = k;
+  const auto run = [&](const auto& l, int parts) {
+    const Dims<4> dims(batch, kv_heads, capacity, d);
+    return doubles(
+        decode_attention(q, cast<bf16>(from(k, dims)).sync(), cast<bf16>(from(v, dims)).sync(), l, 0, parts).sync());
+  };
+  const auto one = run(n, 1), three = run(n, 3);
+  const auto outside = run(more, 1);
+  EXPECT_EQ(outside[static_cast<std::size_t>(heads * d)], 0) << "a negative length is none";
+  for (int b = 0; b < batch; ++b) {
+    for (int h = 0; h < kv_heads; ++h) {
+      for (int j = lengths[static_cast<std::size_t>(b)]; j < capacity; ++j) {
+        const auto at = static_cast<std::size_t>(((b * kv_heads + h) * capacity + j) * d);
+        for (std::size_t c = 0; c < d; ++c) k[at + c] = v[at + c] = c % 2 == 0 ? nan : inf;
+      }
+    }
+  }
+  EXPECT_EQ(run(n, 1), one);
+  EXPECT_EQ(run(n, 3), three);
+}
+TEST(PagedAttention, NoPageThatIsNotItsOwnReachesASequence) {
+  const int page = 32, pages = 12;
+  const auto q = random_tensor<f16>({batch, heads, d}, 7);
+  std::vector<double> k = doubles(random_tensor<f16>({pages, kv_heads, page, d}, 8)), v = k;
+  const Dims<4> dims(pages, kv_heads, page, d);
+  const auto run = [&](const std::vector<i32>& table, const std::vector<i32>& lengths, int parts) {
+    return doubles(paged_attention(q, cast<f16>(from(k, dims)).sync(), cast<f16>(from(v, dims)).sync(),
+                                   from(table, {batch, 3}).sync(), from(lengths, {batch}).sync(), 0, parts)
+                       .sync());
+  };
+  for (const int parts : {1, 4}) {
+    const std::vector<i32> lengths{70, 33, 0};
+    const auto want = run({0, 1, 2, 3, 4, 5, 6, 7, 8}, lengths, parts);
+    const auto saved = v;
+    const auto spoil = [&](int p, int from) {
+      for (int h = 0; h < kv_heads; ++h)
+        for (int j = from; j < page; ++j)
+          for (int c = 0; c < d; ++c)
+            k[static_cast<std::size_t>(((p * kv_heads + h) * page + j) * d + c)] =
+                v[static_cast<std::size_t>(((p * kv_heads + h) * page + j) * d + c)] = nan;
+    };
+    spoil(2, 6), spoil(4, 1), spoil(11, 0);  // behind the lengths, and the last page, which is nobody's
+    EXPECT_EQ(run({0, 1, 2, 3, 4, 5, 6, 7, 8}, lengths, parts), want);
+    // Pages outside: as if the keys were not there.
+    const auto gone = run({0, 999, 2, -1, 4, 5, 6, 7, 8}, lengths, parts);
+    const auto fewer = run({0, 2, 5, 4, 5, 5, 6, 7, 8}, {38, 1, 0}, parts);
+    for (std::size_t i = 0; i < gone.size(); ++i) ASSERT_NEAR(gone[i], fewer[i], 2e-3) << i;
+    k = v = saved;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::kernels

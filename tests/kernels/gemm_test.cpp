@@ -3,6 +3,7 @@
 
 #include "kernels/gemm_reference.hpp"
 #include "kernels/support.hpp"
+#include "tessera/kernels/batched_gemm.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -123,6 +124,23 @@ TEST(Gemm, EmptyAndShapesThatDoNotFit) {
   EXPECT_EQ(gemm(random_tensor<f32>({0, 6}, 1), b.permute<1, 0>()).sync().size(), 0);
   EXPECT_EQ(doubles(gemm(random_tensor<f32>({2, 0}, 1), random_tensor<f32>({0, 2}, 1)).sync()),
             std::vector<double>(4, 0.0));
+}
+
+TEST(Gemm, OperandsOfAnEpilogueFitTheResult) {
+  const auto a = ones<f32>({3, 2, 4}).sync(), b = ones<f32>({3, 4, 5}).sync();
+  const auto with = [&](int batch, int rows, int columns) {
+    return batched_gemm(a, b, residual(full<f32>({batch, rows, columns}, 100.0f).sync()));
+  };
+  for (const int batch : {0, 2, 4, 5})
+    EXPECT_ERROR(ShapeError, (void)with(batch, 2, 5), "argument residual has the extents");
+  EXPECT_ERROR(ShapeError, (void)with(3, 1, 5), "axis 1 must be 2");
+  EXPECT_ERROR(ShapeError, (void)with(3, 2, 6), "axis 2 must be 5");
+  EXPECT_ERROR(ShapeError, (void)batched_gemm(a, b, bias(ones<f32>({4}).sync())), "argument bias");
+  const auto two = ones<f32>({2}).sync(), five = ones<f32>({5}).sync();
+  EXPECT_ERROR(ShapeError, (void)batched_gemm(a, b, scaled(five, five)), "argument row_scales");
+  EXPECT_ERROR(ShapeError, (void)batched_gemm(a, b, scaled(two, two)), "argument column_scales");
+  for (const int batch : {1, 3}) EXPECT_EQ(doubles(with(batch, 2, 5).sync()), std::vector<double>(30, 104.0));
+  EXPECT_EQ(doubles(batched_gemm(a, b, scaled(two, five)).sync()), std::vector<double>(30, 4.0));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "tessera/kernels/grouped_gemm.hpp"
 #include "tessera/kernels/moe_combine.hpp"
 #include "tessera/kernels/moe_route.hpp"
+#include "tessera/kernels/top_k.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -88,6 +89,61 @@ TEST(GroupedGemm, AMixtureOfExperts) {
   }
   expect_close(y, want, 1e-5, "two layers of experts");
   EXPECT_ERROR(ShapeError, (void)grouped_gemm(h, up, owners), "argument w");
+}
+
+constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+
+/// {weights, experts} of one token, two of its experts.
+std::pair<std::vector<float>, std::vector<i32>> routed(const std::vector<float>& scores, bool normalize = true) {
+  const auto x = from(scores, {std::size_t{1}, scores.size()}).sync();
+  const auto [weights, experts] = moe_route(x, 2, normalize).sync();
+  const auto [values, indices] = top_k(x, 2).sync();
+  EXPECT_EQ(host(experts).sync(), host(indices).sync()) << "ranked as by top_k";
+  return {host(weights).sync(), host(experts).sync()};
+}
+TEST(MoeRoute, RanksScoresNotTheirExponentials) {
+  EXPECT_EQ(routed({0.001f, 0.00100001f, 0.00100002f, 0}).second, (std::vector<i32>{2, 1}));
+  EXPECT_EQ(routed({0, -200, -150, -300}).second, (std::vector<i32>{0, 2}));
+  EXPECT_EQ(routed({-1e30f, -3e38f, -2e30f}).second, (std::vector<i32>{0, 2}));
+  EXPECT_EQ(routed({1, 3, 3, 3}).second, (std::vector<i32>{1, 2})) << "equal ones by number";
+  EXPECT_EQ(routed({-0.0f, 0.0f, -1}).second, (std::vector<i32>{0, 1}));
+}
+TEST(MoeRoute, ScoresThatAreNoNumbers) {
+  EXPECT_EQ(routed({-inf, -inf, -inf}).first, (std::vector<float>{0, 0}));
+  EXPECT_EQ(routed({-inf, -inf, -inf}, false).first, (std::vector<float>{0, 0}));
+  EXPECT_EQ(routed({-inf, 2, -inf}).first, (std::vector<float>{1, 0}));
+  EXPECT_EQ(routed({-inf, 2, -inf}).second, (std::vector<i32>{1, 0}));
+  EXPECT_EQ(routed({1, inf, 2}).first, (std::vector<float>{1, 0}));
+  EXPECT_EQ(routed({inf, 5, inf, inf}).first, (std::vector<float>{0.5f, 0.5f}));
+  for (const bool normalize : {true, false}) {
+    const auto [weights, experts] = routed({1, 7, nan, 2}, normalize);
+    EXPECT_EQ(experts, (std::vector<i32>{2, 1})) << "a NaN counts as the largest";
+    EXPECT_TRUE(std::isnan(weights[0]) && std::isnan(weights[1]));
+  }
+}
+
+TEST(MoeCombine, APlaceOutsideAddsNothing) {
+  const auto placed = arange<f32>({2, 3}, 1).sync();
+  const auto w = from(std::vector<float>{1, nan, 2}, {1, 3}).sync();
+  for (const i32 outside : {999, 2, -1, -7, 0x7fffffff}) {
+    const auto places = from(std::vector<i32>{0, outside, 1}, {3}).sync();
+    EXPECT_EQ(host(moe_combine(placed, w, places).sync()).sync(), (std::vector<float>{9, 12, 15})) << outside;
+  }
+}
+TEST(GroupedGemm, NumbersOutsideGiveZeros) {
+  const auto x = ones<f32>({1, 5}).sync();
+  const auto weights = arange<f32>({2, 5, 3}).sync();
+  std::vector<i32> numbers(kMoeRows, -1);
+  numbers[1] = 0, numbers[2] = 1, numbers[3] = 999, numbers[4] = -5;  // x has one row, so pair 0 alone
+  const auto pairs = from(numbers, {kMoeRows}).sync();
+  for (const i32 owner : {1, 7, 2, -1, -9}) {
+    const auto g = host(grouped_gemm(x, weights, pairs, from(std::vector<i32>{owner}, {1}).sync(), 1).sync()).sync();
+    for (std::size_t i = 0; i < g.size(); ++i)
+      ASSERT_EQ(g[i], owner == 1 && i / 3 == 1 ? static_cast<float>(105 + 5 * (i % 3)) : 0.0f) << owner << " " << i;
+    const auto rows = ones<f32>({kMoeRows, 5}).sync();
+    const auto p = host(grouped_gemm(rows, weights, from(std::vector<i32>{owner}, {1}).sync()).sync()).sync();
+    EXPECT_EQ(p[0], owner == 1 ? 105 : 0) << owner;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Dropout, conversion and quantisation of rows.
 #include "tessera/kernels/quantize.hpp"
+#include "tessera/kernels/block_scaled_gemm.hpp"
 
 #include "kernels/gemm_reference.hpp"
 #include "kernels/support.hpp"
@@ -54,6 +55,27 @@ TEST(Quantize, ProductsOfWhatWasQuantised) {
   auto [qb, sb] = quantize_rows<i8>(b).sync();
   const auto c = gemm<f32>(qa, qb.template permute<1, 0>(), scaled(sa, sb)).sync();
   expect_close(c, product(doubles(a), turned(doubles(b), 200), 40, 30), 2e-2, "i8");
+}
+
+TEST(Quantize, TinyRowsAndRowsOfNothing) {
+  const std::vector<float> tiny{1e-43f, 5e-44f, 0, -1e-43f, 1e-37f, -1e-38f, 0, 0, 0, 0, 0, 0};
+  const auto check = [&](const auto& made) {
+    const auto& [q, scale] = made;
+    const auto back = host(dequantize_rows<f32>(q, scale).sync()).sync();
+    for (std::size_t i = 0; i < back.size(); ++i) EXPECT_NEAR(back[i], tiny[i], 1.2e-38) << i;
+    EXPECT_EQ(host(scale).sync()[2], 1) << "of zeros";
+  };
+  const auto x = from(tiny, {3, 4}).sync();
+  check(quantize_rows<f8e4m3>(x).sync());
+  check(quantize_rows<f8e5m2>(x).sync());
+  check(quantize_rows<i8>(x).sync());
+  const auto [q, s] = quantize_blocks<f8e4m3, 1>(x).sync();
+  for (const float f : host(s).sync()) EXPECT_GT(f, 1e-38f);
+  for (const f8e4m3 f : host(q).sync()) EXPECT_TRUE(std::isfinite(static_cast<float>(f)));
+  const auto [none, one] = quantize_rows<i8>(empty<f32>({2, 0}).sync()).sync();
+  EXPECT_EQ(none.dims(), Dims(2, 0));
+  EXPECT_EQ(host(one).sync(), (std::vector<float>{1, 1}));
+  EXPECT_EQ(dequantize_rows<f32>(none, one).sync().dims(), Dims(2, 0));
 }
 
 }  // namespace

@@ -60,5 +60,32 @@ TEST(Reduce, NotANumberAndNoElements) {
   EXPECT_ERROR(ShapeError, (void)mean_all(none), "it needs an element");
 }
 
+/// Sums, means and extremes of n times the number `value` of T.
+template <class T>
+void check_integers(int n, int value) {
+  const auto x = full<T>({2, n}, static_cast<T>(value)).sync();
+  const i64 sum = i64{n} * value;
+  const std::string what = std::to_string(n) + " times " + std::to_string(value);
+  for (const auto s : host(row_sum(x).sync()).sync()) EXPECT_EQ(static_cast<i64>(s), sum) << what;
+  for (const T m : host(row_mean(x).sync()).sync()) EXPECT_EQ(m, static_cast<T>(value)) << what;
+  EXPECT_EQ(static_cast<i64>(host(sum_all(x).sync()).sync()[0]), 2 * sum) << what;
+  EXPECT_EQ(host(mean_all(x).sync()).sync()[0], static_cast<T>(value)) << what;
+  EXPECT_EQ(host(row_max(x).sync()).sync()[1], static_cast<T>(value)) << what;
+  EXPECT_EQ(host(min_all(x).sync()).sync()[0], static_cast<T>(value)) << what;
+}
+TEST(Reduce, NarrowIntegersDoNotOverflow) {
+  for (const int n : {1, 7, 100, 256, 300, 70000}) {
+    check_integers<i8>(n, 127), check_integers<i8>(n, -128);
+    check_integers<u8>(n, 255);
+    check_integers<i16>(n, -32768), check_integers<u16>(n, 65535);
+    check_integers<i32>(n, 0x7fffffff), check_integers<i32>(n, -3);
+    check_integers<i64>(n, 5), check_integers<u64>(n, 5);
+  }
+  const auto mixed = from(std::vector<i8>{-3, -4, 100, 27}, {2, 2}).sync();
+  EXPECT_EQ(host(row_mean(mixed).sync()).sync(), (std::vector<i8>{-3, 63})) << "rounded toward zero";
+  static_assert(std::is_same_v<decltype(row_sum(mixed).sync()), Tensor<i64, 1>>);
+  static_assert(std::is_same_v<decltype(sum_all(zeros<u16>({3}).sync()).sync()), Tensor<u64, 1>>);
+}
+
 }  // namespace
 }  // namespace tessera::kernels

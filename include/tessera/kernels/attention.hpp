@@ -5,6 +5,7 @@
 //
 // q is [batch, heads, queries, d], k and v [batch, kv_heads, keys, d] with heads a multiple of kv_heads, d up to 256.
 // Causal: the last query sees all keys, the one before it all but the last, ... A query that sees no key gives 0.
+// A NaN or an infinity in the values of a key reaches the queries that see it and no other.
 #pragma once
 #include "tessera/kernels/attention_state.hpp"
 
@@ -51,6 +52,23 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
     }
     return state;
   };
+  // Relative to the largest score so far, and with the values looked at: for what the usual way has not computed.
+  auto attend_carefully = [&]<int N>(Shape<1, 1, N, D> keys) {
+    auto tiles = span(keys);
+    OnlineSoftmax<BM, D> careful;
+    for (auto j : range(tiles.first, tiles.second)) {
+      auto s = scores(keys, j);
+      auto V = values(keys, j);
+      auto finite = is_finite(V);
+      careful.add_finite(masked(s, j) * unit, V, finite);
+      tile_if (!all(finite)) {
+        for (auto n : range(j * N, min((j + 1) * N, k.dim(2))))
+          careful.add_others(sees<Mask>(iota<i32, BM, 1>(axis<0>) + first, full<i32, 1, 1>(n), k.dim(2), window),
+                             values(shape<1, 1, 1, D>, n));
+      }
+    }
+    return careful;
+  };
   auto attend_straight = [&](auto keys, auto tiles, auto s, auto state) {  // of the tiles from that with the scores s
     auto last = tiles.second - 1;
     for (auto j : range(tiles.first, last)) {
@@ -63,21 +81,33 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
     state.add(masked(s, last), unit, V);
     return state;
   };
-  constexpr int Fewer = D <= 64 ? BN / 2 : BN;  // leaves shared memory to the usual way
+  // Where every query sees every key, what is no number in the values is no number in every result.
+  constexpr bool Careful = Mask != AttentionMask::Full;
+  constexpr int Fewer = Careful ? 16 : D <= 64 ? BN / 2 : BN;  // leaves shared memory to the usual way
   auto tiles = span(shape<1, 1, BN, D>);
   OnlineSoftmax<BM, D> state;
-  if constexpr (Running)
+  if constexpr (Running) {
     state = attend(shape<1, 1, BN, D>, tiles, state);
-  else tile_if (tiles.first < tiles.second) {
-    auto s = scores(shape<1, 1, BN, D>, tiles.first);
-    auto fixed = FixedSoftmax<BM, D>(max(masked(s, tiles.first), axis<1>) * unit);
-    if constexpr (Straight)
-      fixed = attend_straight(shape<1, 1, BN, D>, tiles, s, fixed);
-    else
-      fixed = attend(shape<1, 1, BN, D>, tiles, fixed);
-    state = fixed.state();
-    tile_if (!fixed.template holds<T>())
-      state = attend(shape<1, 1, Fewer, D>, span(shape<1, 1, Fewer, D>), OnlineSoftmax<BM, D>());
+    if constexpr (Careful) {
+      tile_if (!state.clean()) { state = attend_carefully(shape<1, 1, Fewer, D>); }
+    }
+  } else {
+    tile_if (tiles.first < tiles.second) {
+      auto s = scores(shape<1, 1, BN, D>, tiles.first);
+      auto fixed = FixedSoftmax<BM, D>(max(masked(s, tiles.first), axis<1>) * unit);
+      if constexpr (Straight)
+        fixed = attend_straight(shape<1, 1, BN, D>, tiles, s, fixed);
+      else
+        fixed = attend(shape<1, 1, BN, D>, tiles, fixed);
+      state = fixed.state();
+      if constexpr (Careful) {
+        tile_if (!(fixed.template holds<T>() && fixed.clean())) { state = attend_carefully(shape<1, 1, Fewer, D>); }
+      } else {
+        tile_if (!fixed.template holds<T>()) {
+          state = attend(shape<1, 1, Fewer, D>, span(shape<1, 1, Fewer, D>), OnlineSoftmax<BM, D>());
+        }
+      }
+    }
   }
   o.store(reshape(cast<T>(state.result()), shape<1, 1, BM, D>));
 }
@@ -101,7 +131,9 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
     return with_extent<32, 256>(q.dim(3), [&](auto d) {
       constexpr bool straight = m() == kStraight && (d == 64 || d == 128);  // at 256 it spills
       constexpr auto mask = m() == kStraight ? AttentionMask::Causal : static_cast<AttentionMask>(m());
-      constexpr int BM = d >= 256 ? 128 : kRows, BN = 128;
+      // 128 x 128 also where a second loop beside masked ones leaves 64 x 128 no shared memory for tensor copies.
+      constexpr bool large = d >= 256 || (d == 128 && mask != AttentionMask::Full && !straight);
+      constexpr int BM = large ? 128 : kRows, BN = 128;
       constexpr bool running = mask == AttentionMask::Window || d > 128;
       return kernel<attention_forward<mask, T, BM, BN, d, running, straight>>(
           empty<T>(q.dims(), where), q.view(), k.view(), v.view(), options.scale_for(q.dim(3)), window, where);

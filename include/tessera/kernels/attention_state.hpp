@@ -37,6 +37,22 @@ void check_attention(const char* kernel, const Q& q, const K& k, const V& v, int
                where);
 }
 
+/// Neither NaN nor infinite.
+template <class T, int... D>
+Tile<bool, D...> is_finite(const Tile<T, D...>& x) {
+  return abs(widen(x)) < infinity<f32>;
+}
+
+/// Which of the keys at positions `cols` the queries at positions `rows` see, by Mask, of `keys` in all.
+template <AttentionMask Mask, int M, int N>
+Tile<bool, M, N> sees(const Tile<i32, M, 1>& rows, const Tile<i32, 1, N>& cols, const Scalar<i32>& keys,
+                      const Scalar<i32>& window) {
+  auto seen = broadcast(cols < keys, shape<M, N>);
+  if constexpr (Mask != AttentionMask::Full) seen = seen && rows >= cols;
+  if constexpr (Mask == AttentionMask::Window) seen = seen && rows - cols < window;
+  return seen;
+}
+
 /// The scores of tile `j` of N keys, with `unseen` in place of those that a query does not see: of keys beyond `keys`
 /// and, by Mask, later than the query or `window` or more before it. `first` is the position of the first query.
 template <AttentionMask Mask, int M, int N>
@@ -48,10 +64,7 @@ Tile<f32, M, N> without_unseen(Tile<f32, M, N> s, const Scalar<i32>& first, cons
   tile_if (partly) {
     auto rows = iota<i32, M, 1>(axis<0>) + first;
     auto cols = iota<i32, 1, N>(axis<1>) + j * N;
-    auto seen = broadcast(cols < keys, shape<M, N>);
-    if constexpr (Mask != AttentionMask::Full) seen = seen && rows >= cols;
-    if constexpr (Mask == AttentionMask::Window) seen = seen && rows - cols < window;
-    s = where(seen, s, unseen);
+    s = where(sees<Mask>(rows, cols, keys, window), s, unseen);
   }
   return s;
 }
@@ -84,6 +97,20 @@ struct OnlineSoftmax {
   void add(const Tile<f32, M, N>& s, const Scalar<f32>& unit, const Tile<T, N, D>& v) {
     add(s * unit, v);
   }
+  /// Of the finite values of N keys alone. Those of a key that some query does not see would reach it as 0 * NaN.
+  template <class T, int N>
+  void add_finite(const Tile<f32, M, N>& s, const Tile<T, N, D>& v, const Tile<bool, N, D>& finite) {
+    add(s, where(finite, v, zeros<T, N, D>()));
+  }
+  /// The other values, of one key, to the queries that see it.
+  template <class T>
+  void add_others(const Tile<bool, M, 1>& sees, const Tile<T, 1, D>& v) {
+    auto wide = widen(v);
+    auto others = where(is_finite(wide), 0.0f, wide);
+    acc = acc + where(broadcast(sees, shape<M, D>), broadcast(others, shape<M, D>), 0.0f);
+  }
+  /// No NaN and no infinity has reached a query.
+  Scalar<bool> clean() const { return all(is_finite(acc)); }
   /// 0 for a query that saw no key: its sum is 0, any other's at least 1.
   Tile<f32, M, D> result() const { return acc / max(l, 1e-30f); }
   /// log2 of the sum of exp2 of the scores; -infinity for a query that saw no key.
@@ -115,6 +142,8 @@ struct FixedSoftmax {
     auto total = state().l;
     return all(total >= 0.5f && total <= most);
   }
+  /// No NaN and no infinity has reached a query.
+  Scalar<bool> clean() const { return all(is_finite(acc)); }
 };
 
 }  // namespace tessera::kernels

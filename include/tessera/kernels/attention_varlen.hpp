@@ -4,7 +4,8 @@
 //
 // q is [tokens, heads, d], k and v [tokens, kv_heads, d]; sequence i is the tokens offsets[i] to offsets[i + 1] - 1, so
 // offsets (i32, on the device) has one element more than there are sequences, and rises from 0 to tokens. A block of
-// queries may cover several sequences: each query finds its own among the offsets.
+// queries may cover several sequences: each query finds its own among the offsets. Tokens before the first offset and
+// from the last one on are sequences too. What is no number in one sequence reaches no other.
 #pragma once
 #include "tessera/kernels/attention_state.hpp"
 
@@ -16,20 +17,37 @@ void attention_packed(Mut<T, BM, 1, D> o, In<T, dyn, dyn, dyn> q, In<T, dyn, dyn
   require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
   auto [block, head, zero] = o.index();
   auto kv_head = head / (q.dim(1) / k.dim(1));
-  auto K = k.tiles(shape<BN, 1, D>);
-  auto V = v.tiles(shape<BN, 1, D>);
   auto Q = reshape(q.load_like(o), shape<BM, D>);
   auto rows = iota<i32, BM, 1>(axis<0>) + block * BM;
   auto bounds = reshape(offsets.load_at(shape<NS>, 0, pad(0x7fffffff)), shape<1, NS>);
-  auto first = max(where(bounds <= rows, bounds, 0), axis<1>);       // of the query's sequence
-  auto last = min(where(bounds > rows, bounds, k.dim(0)), axis<1>);  // one past its end
+  auto first = max(where(bounds <= rows, bounds, 0), axis<1>);                      // of the query's sequence
+  auto last = min(min(where(bounds > rows, bounds, k.dim(0)), axis<1>), k.dim(0));  // one past its end
   if constexpr (Mask != AttentionMask::Full) last = min(last, rows + 1);
   if constexpr (Mask == AttentionMask::Window) first = max(first, rows + 1 - window);
-  OnlineSoftmax<BM, D> state;
-  for (auto j : range(max(min(first), 0) / BN, min(ceil_div(max(last), BN), K.count(0)))) {
-    auto s = scores(Q, reshape(K.load(j, kv_head, 0), shape<BN, D>), scale);
-    auto cols = iota<i32, 1, BN>(axis<1>) + j * BN;
-    state.add(where(cols >= first && cols < last, s, -infinity<f32>), reshape(V.load(j, kv_head, 0), shape<BN, D>));
+  const auto values = [&]<int N>(Shape<N, 1, D> keys, const Scalar<i32>& j) {
+    return reshape(v.tiles(keys).load(j, kv_head, 0), shape<N, D>);
+  };
+  const auto attend = [&]<int N>(Shape<N, 1, D> keys, auto add) {
+    auto K = k.tiles(keys);
+    OnlineSoftmax<BM, D> state;
+    for (auto j : range(max(min(first), 0) / N, min(ceil_div(max(last), N), K.count(0)))) {
+      auto s = scores(Q, reshape(K.load(j, kv_head, 0), shape<N, D>), scale);
+      auto cols = iota<i32, 1, N>(axis<1>) + j * N;
+      add(state, where(cols >= first && cols < last, s, -infinity<f32>), values(keys, j), j * N);
+    }
+    return state;
+  };
+  auto state =
+      attend(shape<BN, 1, D>, [](auto& online, const auto& s, const auto& V, const Scalar<i32>&) { online.add(s, V); });
+  tile_if (!state.clean()) {  // perhaps by the values of another sequence
+    state = attend(shape<16, 1, D>, [&](auto& online, const auto& s, const auto& V, const Scalar<i32>& key) {
+      auto finite = is_finite(V);
+      online.add_finite(s, V, finite);
+      tile_if (!all(finite)) {
+        for (auto n : range(key, min(key + 16, k.dim(0))))
+          online.add_others(n >= first && n < last, values(shape<1, 1, D>, n));
+      }
+    });
   }
   o.store(reshape(cast<T>(state.result()), shape<BM, 1, D>));
 }
@@ -49,9 +67,9 @@ Op<Tensor<element_of<Q>, 3>> attention_varlen(const Q& q, const K& k, const V& v
   const float scale = options.scale_for(q.dim(2));
   return with_constant<3>(options.mask("attention_varlen", where), [&](auto mask) {
     return with_extent<64, 256>(q.dim(2), [&](auto d) {
-      return with_constant<2>(ends > 64, [&](auto many) {
-        constexpr auto entry =
-            kernel<attention_packed<static_cast<AttentionMask>(mask()), T, 64, 128, d, many ? 4096 : 64>>;
+      return with_constant<2>(ends > 64, [&](auto many) {  // tiles that leave room for the second loop's (sm_90)
+        constexpr auto entry = kernel<attention_packed<static_cast<AttentionMask>(mask()), T, d == 128 ? 128 : 64,
+                                                       d == 256 ? 64 : 128, d, many ? 4096 : 64>>;
         return entry(empty<T>(q.dims(), where), q.view(), k.view(), v.view(), offsets.view(), scale, options.window,
                      where);
       });

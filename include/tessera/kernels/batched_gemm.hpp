@@ -3,7 +3,7 @@
 //   auto c = kernels::batched_gemm(a, b).sync();
 //   auto c = kernels::batched_gemm(a, b.permute<0, 2, 1>()).sync();    // NT
 //
-// A batch of 1 on one side is used for all matrices of the other.
+// A batch of 1 on one side is used for all matrices of the other, as is a residual of batch 1 for all products.
 #pragma once
 #include "tessera/kernels/gemm.hpp"
 
@@ -34,11 +34,11 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
   using X = std::conditional_t<std::is_void_v<M>, T, M>;
   static_assert(A::rank == 3 && B::rank == 3, "batched_gemm multiplies tensors of rank 3");
   static_assert(std::is_same_v<T, element_of<B>>, "batched_gemm: a and b must have one element type: cast one of them");
-  const std::int64_t batch = std::max(a.dim(0, where), b.dim(0, where)), m = a.dim(1), n = b.dim(2);
+  const std::int64_t batch = a.dim(0, where) == 1 ? b.dim(0, where) : a.dim(0), m = a.dim(1), n = b.dim(2);
   expect_dim("batched_gemm", "b", b, 1, a.dim(2), where);
   expect_shape(a.dim(0) == batch || a.dim(0) == 1, "batched_gemm", "a", a, "its batch must be b's, or 1", where);
   expect_shape(b.dim(0) == batch || b.dim(0) == 1, "batched_gemm", "b", b, "its batch must be a's, or 1", where);
-  check_epilogue(epilogue, "batched_gemm", m, n, where);
+  check_epilogue(epilogue, "batched_gemm", Dims<3>(batch, m, n), where);
   // The batch adds tiles: as if the rows were so many more.
   const int asked = row_of_table(row, kPlainGemmRows, "batched_gemm", where);
   const int chosen =

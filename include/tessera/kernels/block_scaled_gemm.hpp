@@ -18,7 +18,7 @@ template <class Q, class T, int R>
 void quantize_block(Mut<Q, R, kScaleBlock> q, Mut<f32, 1, 1> scale, In<T, dyn, dyn> x) {
   auto t = cast<f32>(x.load_like(q));
   auto top = max(max(abs(t), axis<1>), axis<0>);
-  auto s = where(top > 0.0f, top / largest_of<Q>, 1.0f);
+  auto s = scale_of<Q>(top);
   q.store(cast<Q>(t / s));
   scale.store(s);
 }

@@ -5,8 +5,8 @@
 //   auto o = kernels::decode_attention(q, k, v, lengths).sync();
 //
 // q is [batch, heads, d], k and v [batch, kv_heads, capacity, d], lengths (i32, on the device) the keys in use of each
-// sequence; what the cache holds beyond them must be finite. The query heads that share a key head are the columns of
-// one tile, so the cache is read once.
+// sequence (a length outside counts as the nearest, 0 or the capacity). What the cache holds beyond them reaches no
+// result, whatever it is. The query heads that share a key head are the columns of one tile, so the cache is read once.
 #pragma once
 #include "tessera/kernels/decode_combine.hpp"
 #include "tessera/kernels/decode_state.hpp"

@@ -16,6 +16,9 @@ struct DecodeState {
   Tile<f32, D, G> acc = zeros<f32, D, G>();
 
   /// Keys from number `first` on, of which those below `length` count. `factor` is the scale in units of log2(e).
+  /// Values of the others may be anything: where there are some they become 0, as 0 * NaN would reach the sums. That
+  /// is a branch with a product of its own, because only an operand that nothing has touched is multiplied from where
+  /// tensor copies put it.
   template <class T>
   void add(const Tile<T, D, G>& q, const Tile<T, N, D>& k, const Tile<T, N, D>& v, const Scalar<i32>& first,
            const Scalar<i32>& length, const Scalar<f32>& factor) {
@@ -24,7 +27,13 @@ struct DecodeState {
     auto p = exp2(s - m2);
     auto alpha = exp2(m - m2);
     l = l * alpha + p;
-    acc = mma(transpose(v), narrow<T>(p), acc * alpha);
+    acc = acc * alpha;
+    tile_if (first + N > length) {
+      auto counts = broadcast(iota<i32, N, 1>(axis<0>) + first < length, shape<N, D>);
+      acc = mma(transpose(where(counts, v, zeros<T, N, D>())), narrow<T>(p), acc);
+    } else {
+      acc = mma(transpose(v), narrow<T>(p), acc);
+    }
     m = m2;
   }
 };

@@ -62,9 +62,9 @@ struct BiasThen {
   auto operator()(const Tile<T, D...>& acc, const auto& out, const auto& v) const {
     return Function{}(acc + narrow<T>(v.load_like(out, axes<sizeof...(D) - 1>)));
   }
-  static void check(auto rows, auto columns, const char* kernel, SourceLocation where, const auto& v) {
-    (void)rows;
-    expect_dim(kernel, "bias", v, 0, columns, where);
+  template <int R>
+  static void check(const Dims<R>& out, const char* kernel, SourceLocation where, const auto& v) {
+    expect_dim(kernel, "bias", v, 0, out[R - 1], where);
   }
 };
 struct Residual {
@@ -72,9 +72,13 @@ struct Residual {
   auto operator()(const Tile<T, D...>& acc, const auto& out, const auto& r) const {
     return acc + narrow<T>(r.load_like(out));
   }
-  static void check(auto rows, auto columns, const char* kernel, SourceLocation where, const auto& r) {
-    expect_dim(kernel, "residual", r, std::remove_cvref_t<decltype(r)>::rank - 2, rows, where);
-    expect_dim(kernel, "residual", r, std::remove_cvref_t<decltype(r)>::rank - 1, columns, where);
+  template <int R, Operand V>
+  static void check(const Dims<R>& out, const char* kernel, SourceLocation where, const V& r) {
+    static_assert(V::rank == R, "a residual has as many axes as the result");
+    for (int axis = 0; axis < R; ++axis) {
+      if (R == 3 && axis == 0 && r.dim(0, where) == 1) continue;  // one for the whole batch
+      expect_dim(kernel, "residual", r, axis, out[axis], where);
+    }
   }
 };
 /// acc times one factor for each row and one for each column, in f32.
@@ -84,10 +88,11 @@ struct Scaled {
     constexpr int r = sizeof...(D);
     return cast<f32>(acc) * by_row.load_like(out, axes<r - 2>) * by_column.load_like(out, axes<r - 1>);
   }
-  static void check(auto rows, auto columns, const char* kernel, SourceLocation where, const auto& by_row,
+  template <int R>
+  static void check(const Dims<R>& out, const char* kernel, SourceLocation where, const auto& by_row,
                     const auto& by_column) {
-    expect_dim(kernel, "row_scales", by_row, 0, rows, where);
-    expect_dim(kernel, "column_scales", by_column, 0, columns, where);
+    expect_dim(kernel, "row_scales", by_row, 0, out[R - 2], where);
+    expect_dim(kernel, "column_scales", by_column, 0, out[R - 1], where);
   }
 };
 }  // namespace epilogues
@@ -113,14 +118,13 @@ auto scaled(const V& row_scales, const W& column_scales) {
   return fuse(epilogues::Scaled{}, row_scales, column_scales);
 }
 
-/// Throws ShapeError if an operand of the epilogue does not fit an output of these extents.
-template <class E, class... P>
-void check_epilogue(const Fused<E, P...>& e, const char* kernel, std::int64_t rows, std::int64_t columns,
-                    SourceLocation where) {
+/// Throws ShapeError if an operand of the epilogue does not fit an output of these extents. Those of a function of the
+/// caller's own are checked by the launch, as it loads them.
+template <class E, int R, class... P>
+void check_epilogue(const Fused<E, P...>& e, const char* kernel, const Dims<R>& out, SourceLocation where) {
   std::apply(
       [&](const auto&... p) {
-        if constexpr (requires { E::check(rows, columns, kernel, where, p...); })
-          E::check(rows, columns, kernel, where, p...);
+        if constexpr (requires { E::check(out, kernel, where, p...); }) E::check(out, kernel, where, p...);
       },
       e.operands);
 }

@@ -36,7 +36,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
   static_assert(std::is_same_v<T, element_of<B>>, "gemm: a and b must have one element type: cast one of them");
   expect_dim("gemm", "b", b, 0, a.dim(1, where), where);
   const std::int64_t m = a.dim(0, where), n = b.dim(1, where);
-  check_epilogue(epilogue, "gemm", m, n, where);
+  check_epilogue(epilogue, "gemm", Dims<2>(m, n), where);
   constexpr int rows = gemm_rows(sizeof(T));
   const int asked = row_of_table(row, rows, "gemm", where);
   const int chosen = asked >= 0 ? asked : gemm_heuristic(product_size(a, b), target_of(a.device(where)));

@@ -7,6 +7,8 @@
 //   auto y    = kernels::moe_combine(down, weights, places).sync();             // [tokens, d]
 //
 // Weights are [experts, k, n]; a permuted view transposes them. The rows between are in the order of moe_plan.
+// A number outside is no other row or expert: rows of zeros where an owner is none of the experts (-1, or any number
+// outside), and for a pair that is none of a token (-1, or beyond x).
 #pragma once
 #include "tessera/kernels/gemm_table.hpp"
 #include "tessera/kernels/moe_plan.hpp"
@@ -21,7 +23,7 @@ void grouped_tiles(MutTiles<U, kMoeRows, BN> y, In<T, dyn, dyn, dyn> w, In<i32, 
     auto expert = owners.gather(i);
     auto weights = clamp(expert, 0, w.dim(0) - 1);
     auto acc = zeros<acc_t<T>, kMoeRows, BN>();
-    tile_if (expert >= 0) {  // the places of no expert, at the end, stay zero
+    tile_if (expert == weights) {  // the places of no expert, as those at the end, stay zero
       for (auto k : range(W.count(1)))
         acc = multiply<T>(rows(i, k), reshape(W.load(weights, k, j), shape<BK, BN>), acc);
     }

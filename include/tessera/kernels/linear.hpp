@@ -54,7 +54,7 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
   const std::int64_t m = x.dim(0, where), k = x.dim(1, where), n = w.dim(0, where);
   expect_dim("linear", "w", w, 1, k, where);
   if (m > 64) return gemm<U>(x, w.template permute<1, 0>(where), epilogue, row, where);
-  check_epilogue(epilogue, "linear", m, n, where);
+  check_epilogue(epilogue, "linear", Dims<2>(m, n), where);
   const Target target = target_of(x.device(where));
   const auto call = [&](const auto& entry) {
     return std::apply([&](const auto&... p) { return entry(empty<C>(Dims<2>(m, n)), x.view(), w.view(), p..., where); },

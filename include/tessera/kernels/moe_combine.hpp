@@ -1,6 +1,9 @@
 // The weighted sum of what a token's experts gave, for a mixture of experts (grouped_gemm.hpp shows the whole).
 //
 //   auto y = kernels::moe_combine(placed, weights, places).sync();     // [places, d] -> [tokens, d]
+//
+// weights (f32) is [tokens, k], places (i32) tokens * k long. A pair whose place is none of placed's rows (-1, as
+// moe_plan says of a pair without a place, or any other number outside) adds nothing.
 #pragma once
 #include "tessera/kernels/common.hpp"
 
@@ -14,7 +17,7 @@ void combine_pairs(Mut<T, 1, B> y, In<T, dyn, dyn> placed, In<f32, dyn, dyn> wei
   for (auto slot : range(weights.dim(1))) {
     auto place = places.gather(token * weights.dim(1) + slot);
     auto row = cast<f32>(Placed.load(clamp(place, 0, placed.dim(0) - 1), part));
-    acc = acc + where(place >= 0, row, zeros<f32, 1, B>()) * weights.gather(token, slot);  // -1: a pair without a place
+    acc = acc + where(place >= 0 && place < placed.dim(0), row * weights.gather(token, slot), zeros<f32, 1, B>());
   }
   y.store(narrow<T>(acc));
 }

@@ -4,33 +4,39 @@
 //   8]
 //
 // Up to 1024 experts, k up to 16. With `normalize` the weights of a token add to 1 (softmax over the chosen); without,
-// they are the softmax over all experts. Equal scores go to the lower number.
+// they are the softmax over all experts. The scores are ranked as top_k does: equal ones go to the lower number, a NaN
+// counts as the largest. A score of -infinity has the weight 0, so that a token with no other has weights of 0 alone;
+// where the largest score is +infinity, all that are share the weight. A NaN among the scores that are weighed (the
+// chosen ones with `normalize`, else all) makes every weight of its token NaN.
 #pragma once
 #include "tessera/kernels/rows.hpp"
+#include "tessera/kernels/top_k_tile.hpp"
 
 namespace tessera::kernels {
+
+/// e^(t - top), also where both are infinite; 0 for -infinity.
+template <class F, int N>
+Tile<F, 1, N> softmax_terms(const Tile<F, 1, N>& t, const Tile<F, 1, 1>& top) {
+  return where(t == -infinity<F>, F(0), where(t == top, F(1), exp(t - top)));
+}
 
 template <bool Normalize, class T, int K, int N>
 void route_row(Mut<f32, 1, K> weights, Mut<i32, 1, K> experts, In<T, dyn, dyn> scores) {
   require(scores.dim(1) <= N, "a row must fit in one piece");
+  require(weights.dim(1) <= scores.dim(1), "k may not exceed the number of experts");
+  using F = std::conditional_t<std::is_same_v<T, f64>, f64, f32>;
   auto [row, zero] = weights.index();
-  auto slots = iota<i32, 1, K>(axis<1>);
-  auto columns = iota<i32, 1, N>(axis<1>);
-  auto t = cast<f32>(scores.load_at(shape<1, N>, row, 0, pad::neg_inf));
-  t = exp(t - max(t, axis<1>));  // at least 0: what was taken becomes -1
-  auto total = sum(t, axis<1>);
-  t = where(columns < scores.dim(1), t, -1.0f);
-  auto top = zeros<f32, 1, K>();
-  auto at = zeros<i32, 1, K>();
-  for (auto k : range(weights.dim(1))) {
-    auto best = argmax(t, axis<1>);
-    top = where(slots == k, best.value, top);
-    at = where(slots == k, best.index, at);
-    t = where(columns == best.index, -1.0f, t);
-  }
-  if constexpr (Normalize) total = sum(top, axis<1>);
-  weights.store(top / total);
-  experts.store(at);
+  auto t = widen(scores.tiles(shape<1, N>).load(row, 0));
+  auto inside = iota<i32, 1, N>(axis<1>) < scores.dim(1);
+  auto found = k_largest<K>(t, inside, weights.dim(1));
+  auto chosen = where(iota<i32, 1, K>(axis<1>) < weights.dim(1), narrow<F>(found.values), -infinity<F>);
+  auto all = where(inside, narrow<F>(t), -infinity<F>);
+  auto top = max(all, axis<1>);
+  auto terms = softmax_terms(chosen, top);
+  auto total = sum(terms, axis<1>);
+  if constexpr (!Normalize) total = sum(softmax_terms(all, top), axis<1>);
+  weights.store(narrow<f32>(terms / where(total == F(0), F(1), total)));
+  experts.store(found.columns);
 }
 
 /// {weights, experts}, by falling weight.

@@ -4,8 +4,9 @@
 //   auto o = kernels::paged_attention(q, k_pages, v_pages, table, lengths).sync();
 //
 // q is [batch, heads, d]; k_pages and v_pages are [pages, kv_heads, page_size, d] with a page_size of 16, 32, 64 or
-// 128; table (i32) is [batch, pages of a sequence], lengths (i32) the keys in use. A page number outside
-// counts as the nearest. What the pages hold beyond the keys in use must be finite.
+// 128; table (i32) is [batch, pages of a sequence], lengths (i32) the keys in use (a length outside counts as the
+// nearest, 0 or what the table names). The keys of a page number outside are not seen: the sequence is as if it had
+// none there. What other pages hold, and what these hold beyond the keys in use, reaches no result.
 #pragma once
 #include <algorithm>
 
@@ -26,10 +27,12 @@ DecodeResult<G, D> decode_pages(const Scalar<i32>& batch, const Scalar<i32>& hea
   auto length = clamp(lengths.gather(batch), 0, table.dim(1) * Page);
   DecodeState<Page, G, D> state;
   for (auto j : steps_of_part(part, parts, ceil_div(length, Page))) {
-    auto page = clamp(table.gather(batch, j), 0, k.dim(0) - 1);
+    auto named = table.gather(batch, j);
+    auto page = clamp(named, 0, k.dim(0) - 1);
+    auto used = where(named == page, length, 0);
     auto keys = reshape(K.load(page, head, 0, 0), shape<Page, D>);  // needed before the values
     auto values = reshape(V.load(page, head, 0, 0), shape<Page, D>);
-    state.add(Q, keys, values, j * Page, length, scale * log2e<f32>);
+    state.add(Q, keys, values, j * Page, used, scale * log2e<f32>);
   }
   return finish(state);
 }

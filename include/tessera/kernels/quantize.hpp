@@ -4,8 +4,10 @@
 //   auto [q, scale] = kernels::quantize_rows<f8e4m3>(x).sync();     // x = q * scale[row]; also i8
 //   auto x = kernels::dequantize_rows<bf16>(q, scale).sync();
 //
-// A row's scale maps its largest magnitude to the type's largest number (448 of f8e4m3, 57344 of f8e5m2, 127 of i8).
-// gemm(qa, qb, scaled(scale_a, scale_b)) multiplies what was quantised.
+// A row's scale maps its largest magnitude to the type's largest number (448 of f8e4m3, 57344 of f8e5m2, 127 of i8),
+// and is at least the least normal f32: smaller rows round to zeros. It is 1 for rows of zeros and of no elements. A
+// NaN stays one (in i8 it becomes 0) and has no part in the scale; with an infinity the scale is infinite, and the row
+// comes back as NaN. gemm(qa, qb, scaled(scale_a, scale_b)) multiplies what was quantised.
 #pragma once
 #include "tessera/kernels/elementwise.hpp"
 #include "tessera/kernels/rows.hpp"
@@ -23,12 +25,19 @@ inline constexpr float largest_of = std::is_same_v<Q, f8e4m3>   ? 448.0f
                                     : std::is_same_v<Q, f8e5m2> ? 57344.0f
                                                                 : 127.0f;
 
+/// The scale that maps `top`, the largest magnitude, to the type's largest number; 1 if there is none above 0. Not
+/// below the least normal number, so that nothing divides by zero.
+template <class Q, int... D>
+Tile<f32, D...> scale_of(const Tile<f32, D...>& top) {
+  return where(top > 0.0f, max(top / largest_of<Q>, std::numeric_limits<f32>::min()), 1.0f);
+}
+
 template <class Q, class T, int N>
 void quantize_row(Mut<Q, 1, N> q, Mut<f32, 1> scale, In<T, dyn, dyn> x) {
   require(x.dim(1) <= N, "a row must fit in one piece");
   auto t = cast<f32>(x.load_like(q));
   auto top = max(abs(t), axis<1>);
-  auto s = where(top > 0.0f, top / largest_of<Q>, 1.0f);
+  auto s = scale_of<Q>(top);
   auto scaled = t / s;
   if constexpr (element_class<Q> == ElementClass::Float)
     q.store(cast<Q>(scaled));
@@ -49,7 +58,9 @@ Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 1>>> quantize_rows(const X& x,
                 "f8e4m3, f8e5m2 or i8");
   static_assert(X::rank == 2, "quantize_rows takes a matrix of rows");
   expect_shape(x.dim(1, where) <= kLongestTile, "quantize_rows", "x", x, "a row has at most 16384 elements", where);
-  return with_extent<kShortestTile, kLongestTile>(x.dim(1), [&](auto n) {
+  using Result = Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 1>>>;
+  if (x.dim(1) == 0) return all(empty<Q>(x.dims(), where), ones<f32>(Dims<1>(x.dim(0)), where));
+  return with_extent<kShortestTile, kLongestTile>(x.dim(1), [&](auto n) -> Result {
     return kernel<quantize_row<Q, element_of<X>, n>>(empty<Q>(x.dims(), where), empty<f32>(Dims<1>(x.dim(0)), where),
                                                      x.view(), where);
   });

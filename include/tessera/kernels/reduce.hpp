@@ -3,59 +3,71 @@
 //   auto s = kernels::row_sum(x).sync();     // [rows, n] -> [rows]; any rank
 //   auto t = kernels::sum_all(x).sync();     // one element
 //
-// 16-bit floats are summed in f32 and give f32; integers give their own type. The order of a sum depends on the shape
-// alone. A NaN makes a sum NaN; max and min ignore it.
+// 16-bit floats are summed in f32 and give f32. Integers (and bool) are summed in 64 bits, exactly as long as that is
+// enough (for elements of 64 bits: modulo 2^64): a sum is i64 or u64, a mean has the elements' type and is rounded
+// toward zero. The order of a sum depends on the shape alone. A NaN makes a sum NaN; max and min ignore it.
 #pragma once
 #include "tessera/kernels/reductions.hpp"
 #include "tessera/kernels/rows.hpp"
 
 namespace tessera::kernels {
 
-template <class F, class T, int B, int C>
-void reduce_rows(Mut<compute_t<T>, B> y, In<T, dyn, dyn> x, Scalar<compute_t<T>> count) {
-  using U = compute_t<T>;
+template <class F, class T>
+using lane_of = typename F::template Types<T>::lane;
+template <class F, class T>
+using across_of = typename F::template Types<T>::across;
+template <class F, class T>
+using result_of = typename F::template Types<T>::result;
+
+template <class F, class T, class R, int B, int C>
+void reduce_rows(Mut<R, B> y, In<T, dyn, dyn> x, Scalar<across_of<F, T>> count) {
+  using U = lane_of<F, T>;
   auto X = x.tiles(shape<B, C>, F::template padding<T>());
   auto [block] = y.index();
   auto acc = full<U, B, C>(F::template identity<U>());
-  for (auto c : range(X.count(1))) acc = F::combine(acc, widen(X.load(block, c)));
-  y.store(reshape(F::finish(F::across(acc), count), shape<B>));
+  for (auto c : range(X.count(1))) acc = F::combine(acc, narrow<U>(X.load(block, c)));
+  auto result = F::finish(F::across(narrow<across_of<F, T>>(acc)), count);
+  y.store(narrow<R>(reshape(result, shape<B>)));
 }
 /// Partial results of one long line, one a block.
 template <class F, class T, int C>
-void reduce_line(Mut<compute_t<T>, 1, 1> y, In<T, dyn> x) {
-  using U = compute_t<T>;
+void reduce_line(Mut<across_of<F, T>, 1, 1> y, In<T, dyn> x) {
+  using U = lane_of<F, T>;
   auto X = x.tiles(shape<C>, F::template padding<T>());
   auto [zero, block] = y.index();
   auto acc = full<U, 1, C>(F::template identity<U>());
-  for (auto c : range(block, X.count(0), y.dim(1))) acc = F::combine(acc, reshape(widen(X.load(c)), shape<1, C>));
-  y.store(F::across(acc));
+  for (auto c : range(block, X.count(0), y.dim(1))) acc = F::combine(acc, reshape(narrow<U>(X.load(c)), shape<1, C>));
+  y.store(F::across(narrow<across_of<F, T>>(acc)));
 }
 
 template <class F, Operand X>
 auto rows_reduced(const X& x, SourceLocation where) {
   using T = element_of<X>;
+  using R = result_of<F, T>;
   const View<T, 2> rows = rows_of(x, where);
   const std::int64_t n = rows.dim(1);
   if constexpr (!F::empty_ok) expect_shape(n > 0, F::name, "x", x, "a row needs an element", where);
   auto y = with_extent<kShortestTile, kLongestTile>(n, [&](auto c) {
     constexpr int B = c >= 2048 ? 1 : 2048 / c;  // short rows share a block: 2048 elements in flight
-    return kernel<reduce_rows<F, T, B, c>>(empty<compute_t<T>>(Dims<1>(rows.dim(0))), rows,
-                                           static_cast<compute_t<T>>(n), where);
+    return kernel<reduce_rows<F, T, R, B, c>>(empty<R>(Dims<1>(rows.dim(0)), where), rows,
+                                              static_cast<across_of<F, T>>(n), where);
   });
   return as_rows_of(std::move(y), x, where);
 }
 template <class F, Operand X>
-Op<Tensor<compute_t<element_of<X>>, 1>> all_reduced(const X& x, SourceLocation where) {
+Op<Tensor<result_of<F, element_of<X>>, 1>> all_reduced(const X& x, SourceLocation where) {
   using T = element_of<X>;
-  using U = compute_t<T>;
+  using U = across_of<F, T>;
+  using R = result_of<F, T>;
   const std::int64_t n = x.size(where), tiles = ceil_div(n, std::int64_t{kRowChunk});
   if constexpr (!F::empty_ok) expect_shape(n > 0, F::name, "x", x, "it needs an element", where);
   const Target target = target_of(x.device(where));
   const std::int64_t parts =
       std::max<std::int64_t>(1, std::min<std::int64_t>(tiles, target.gpu ? 8 * target.processors : 64));
-  auto partial = kernel<reduce_line<F, T, kRowChunk>>(empty<U>(Dims<2>(1, parts)),
+  auto partial = kernel<reduce_line<F, T, kRowChunk>>(empty<U>(Dims<2>(1, parts), where),
                                                       tessera::reshape(x.view(where), Dims<1>(n), where), where);
-  return kernel<reduce_rows<F, U, 1, 2048>>(empty<U>(Dims<1>(1)), std::move(partial), static_cast<U>(n), where);
+  return kernel<reduce_rows<F, U, R, 1, 2048>>(empty<R>(Dims<1>(1), where), std::move(partial), static_cast<U>(n),
+                                               where);
 }
 
 #define TESSERA_REDUCTION(name, Function)                                         \

@@ -3,11 +3,27 @@
 #pragma once
 #include <limits>
 
-#include "tessera/lang/lang.hpp"
+#include "tessera/kernels/common.hpp"
 
 namespace tessera::kernels::reductions {
 
+/// The 64-bit integer of T's sign: exact for sums of 2^31 elements of up to 32 bits.
+template <class T>
+using wide_t = std::conditional_t<element_class<T> == ElementClass::Signed, i64, u64>;
+
+// A reduction of T is computed in three element types: `lane` for what one place of the tiles gathers, `across` for
+// what the places come to, `result`.
+
 struct Sum {
+  /// A place adds at most 2^31 / 4096 elements, which of 8 bits fits in 32, of 16 bits not.
+  template <class T>
+  struct Types {
+    static constexpr bool floating = element_class<T> == ElementClass::Float;
+    using small = std::conditional_t<element_class<T> == ElementClass::Signed, i32, u32>;
+    using across = std::conditional_t<floating, compute_t<T>, wide_t<T>>;
+    using lane = std::conditional_t<floating || sizeof(T) != 1, across, small>;
+    using result = across;
+  };
   static constexpr const char* name = "sum";
   static constexpr bool empty_ok = true;  ///< of no elements: the identity
   template <class T>
@@ -23,12 +39,22 @@ struct Sum {
   static auto finish(const auto& v, const auto&) { return v; }
 };
 struct Mean : Sum {
+  template <class T>
+  struct Types : Sum::Types<T> {
+    using result = compute_t<T>;
+  };
   static constexpr const char* name = "mean";
   static constexpr bool empty_ok = false;
   static auto finish(const auto& v, const auto& count) { return v / count; }
 };
 template <bool Largest>
 struct Extreme {
+  template <class T>
+  struct Types {
+    using lane = compute_t<T>;
+    using across = lane;
+    using result = lane;
+  };
   static constexpr const char* name = Largest ? "max" : "min";
   static constexpr bool empty_ok = false;
   template <class U>

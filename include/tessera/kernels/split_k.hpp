@@ -37,7 +37,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, 
   static_assert(std::is_same_v<T, element_of<B>>, "gemm_split_k: a and b must have one element type: cast one of them");
   expect_dim("gemm_split_k", "b", b, 0, a.dim(1, where), where);
   const std::int64_t m = a.dim(0), n = b.dim(1);
-  check_epilogue(epilogue, "gemm_split_k", m, n, where);
+  check_epilogue(epilogue, "gemm_split_k", Dims<2>(m, n), where);
   SplitPlan plan = split_heuristic(product_size(a, b), target_of(a.device(where)));
   if (row.number >= 0) plan.row = row.number;
   if (parts > 0) plan.parts = std::min(parts, std::max<std::int64_t>(a.dim(1), 1));  // others would be empty

@@ -35,7 +35,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
                 "gemm_stream_k: a and b must have one element type: cast one of them");
   expect_dim("gemm_stream_k", "b", b, 0, a.dim(1, where), where);
   const std::int64_t m = a.dim(0), n = b.dim(1);
-  check_epilogue(epilogue, "gemm_stream_k", m, n, where);
+  check_epilogue(epilogue, "gemm_stream_k", Dims<2>(m, n), where);
   const Target target = target_of(a.device(where));
   return with_constant<2>(target.gpu ? 1 : 0, [&](auto gpu) {
     static constexpr GemmTile t = kGemmTiles[gpu ? kStreamRow : 0];

@@ -32,9 +32,9 @@ Op<std::tuple<Tensor<element_of<X>, 1>, Tensor<i32, 1>>> argmax(const X& x,
   static_assert(X::rank == 2, "argmax takes a matrix of rows: reshape({1, n}) makes a line one");
   using T = element_of<X>;
   expect_shape(x.dim(1, where) > 0, "argmax", "x", x, "a row needs an element", where);
-  const Dims<1> rows(x.dim(0));
-  return with_extent<kShortestTile, kRowChunk>(x.dim(1), [&](auto c) {
-    return kernel<argmax_row<T, c>>(empty<T>(rows, where), empty<i32>(rows, where), x.view(), where);
+  const Dims<1> rows(x.dim(0, where), where);
+  return with_extent<kShortestTile, kRowChunk>(x.dim(1, where), [&](auto c) {
+    return kernel<argmax_row<T, c>>(empty<T>(rows, where), empty<i32>(rows, where), x.view(where), where);
   });
 }
 

@@ -119,16 +119,16 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
   using T = element_of<Q>;
   static_assert(Q::rank == 4 && K::rank == 4 && V::rank == 4, "attention takes [batch, heads, length, d]");
   check_attention("attention", q, k, v, 1, where);
-  expect_dim("attention", "k", k, 0, q.dim(0), where);
+  expect_dim("attention", "k", k, 0, q.dim(0, where), where);
   // No more than there are keys: positions less a window stay far from what 32 bits hold.
-  const int window = static_cast<int>(std::min<std::int64_t>(options.window, k.dim(2)));
+  const int window = static_cast<int>(std::min<std::int64_t>(options.window, k.dim(2, where)));
   constexpr int kStraight = 3;  // causal, and the last tile of keys behind the loop
   constexpr int kRows = 64;
   int form = options.mask("attention", where);
   if (form == static_cast<int>(AttentionMask::Causal) && (k.dim(2, where) - q.dim(2, where)) % kRows == 0)
     form = kStraight;
   return with_constant<4>(form, [&](auto m) {
-    return with_extent<32, 256>(q.dim(3), [&](auto d) {
+    return with_extent<32, 256>(q.dim(3, where), [&](auto d) {
       constexpr bool straight = m() == kStraight && (d == 64 || d == 128);  // at 256 it spills
       constexpr auto mask = m() == kStraight ? AttentionMask::Causal : static_cast<AttentionMask>(m());
       // 128 x 128 also where a second loop beside masked ones leaves 64 x 128 no shared memory for tensor copies.
@@ -136,7 +136,8 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
       constexpr int BM = large ? 128 : kRows, BN = 128;
       constexpr bool running = mask == AttentionMask::Window || d > 128;
       return kernel<attention_forward<mask, T, BM, BN, d, running, straight>>(
-          empty<T>(q.dims(), where), q.view(), k.view(), v.view(), options.scale_for(q.dim(3)), window, where);
+          empty<T>(q.dims(where), where), q.view(where), k.view(where), v.view(where),
+          options.scale_for(q.dim(3, where), "attention", where), window, where);
     });
   });
 }

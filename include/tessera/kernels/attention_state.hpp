@@ -14,7 +14,16 @@ struct AttentionOptions {
   bool causal = false;  ///< a query sees the keys up to its own position
   int window = 0;       ///< with causal: only so many of them, the nearest; 0: all
 
-  float scale_for(std::int64_t d) const { return scale != 0 ? scale : 1 / std::sqrt(static_cast<float>(d)); }
+  /// ShapeError for a scale that is no normal number.
+  float scale_for(std::int64_t d, const char* kernel = "attention",
+                  SourceLocation where = SourceLocation::current()) const {
+    if (scale == 0) return 1 / std::sqrt(static_cast<float>(d));
+    if (!std::isnormal(scale))
+      throw ShapeError(std::string("kernels::") + kernel + ": the scale is " + std::to_string(scale) +
+                           "; take 0 for 1 / sqrt(d), or a normal finite number",
+                       where);
+    return scale;
+  }
   /// AttentionMask as a number. ShapeError for a window without causal.
   int mask(const char* kernel, SourceLocation where) const {
     if (window < 0 || (window > 0 && !causal))
@@ -33,8 +42,8 @@ void check_attention(const char* kernel, const Q& q, const K& k, const V& v, int
   expect_shape(d >= 1 && d <= 256, kernel, "q", q, "d is 1 to 256", where);
   expect_dim(kernel, "k", k, K::rank - 1, d, where);
   expect_shape(v.dims(where) == k.dims(where), kernel, "v", v, "they must be k's", where);
-  expect_shape(kv_heads > 0 && q.dim(heads) % kv_heads == 0, kernel, "q", q, "its heads must be a multiple of k's",
-               where);
+  expect_shape(kv_heads > 0 && q.dim(heads, where) % kv_heads == 0, kernel, "q", q,
+               "its heads must be a multiple of k's", where);
 }
 
 /// Neither NaN nor infinite.

@@ -61,17 +61,17 @@ Op<Tensor<element_of<Q>, 3>> attention_varlen(const Q& q, const K& k, const V& v
   static_assert(Q::rank == 3 && K::rank == 3 && V::rank == 3, "attention_varlen takes [tokens, heads, d]");
   static_assert(std::is_same_v<element_of<B>, i32> && B::rank == 1, "offsets is a line of i32");
   check_attention("attention_varlen", q, k, v, 1, where);
-  expect_dim("attention_varlen", "k", k, 0, q.dim(0), where);
+  expect_dim("attention_varlen", "k", k, 0, q.dim(0, where), where);
   const std::int64_t ends = offsets.dim(0, where);
   expect_shape(ends >= 2 && ends <= 4096, "attention_varlen", "offsets", offsets, "2 to 4096 offsets", where);
-  const float scale = options.scale_for(q.dim(2));
+  const float scale = options.scale_for(q.dim(2, where), "attention_varlen", where);
   return with_constant<3>(options.mask("attention_varlen", where), [&](auto mask) {
-    return with_extent<64, 256>(q.dim(2), [&](auto d) {
+    return with_extent<64, 256>(q.dim(2, where), [&](auto d) {
       return with_constant<2>(ends > 64, [&](auto many) {  // tiles that leave room for the second loop's (sm_90)
         constexpr auto entry = kernel<attention_packed<static_cast<AttentionMask>(mask()), T, d == 128 ? 128 : 64,
                                                        d == 256 ? 64 : 128, d, many ? 4096 : 64>>;
-        return entry(empty<T>(q.dims(), where), q.view(), k.view(), v.view(), offsets.view(), scale, options.window,
-                     where);
+        return entry(empty<T>(q.dims(where), where), q.view(where), k.view(where), v.view(where), offsets.view(where),
+                     scale, options.window, where);
       });
     });
   });

@@ -34,11 +34,14 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
   using X = std::conditional_t<std::is_void_v<M>, T, M>;
   static_assert(A::rank == 3 && B::rank == 3, "batched_gemm multiplies tensors of rank 3");
   static_assert(std::is_same_v<T, element_of<B>>, "batched_gemm: a and b must have one element type: cast one of them");
-  const std::int64_t batch = a.dim(0, where) == 1 ? b.dim(0, where) : a.dim(0), m = a.dim(1), n = b.dim(2);
-  expect_dim("batched_gemm", "b", b, 1, a.dim(2), where);
-  expect_shape(a.dim(0) == batch || a.dim(0) == 1, "batched_gemm", "a", a, "its batch must be b's, or 1", where);
-  expect_shape(b.dim(0) == batch || b.dim(0) == 1, "batched_gemm", "b", b, "its batch must be a's, or 1", where);
-  check_epilogue(epilogue, "batched_gemm", Dims<3>(batch, m, n), where);
+  const std::int64_t batch = a.dim(0, where) == 1 ? b.dim(0, where) : a.dim(0, where), m = a.dim(1, where),
+                     n = b.dim(2, where);
+  expect_dim("batched_gemm", "b", b, 1, a.dim(2, where), where);
+  expect_shape(a.dim(0, where) == batch || a.dim(0, where) == 1, "batched_gemm", "a", a, "its batch must be b's, or 1",
+               where);
+  expect_shape(b.dim(0, where) == batch || b.dim(0, where) == 1, "batched_gemm", "b", b, "its batch must be a's, or 1",
+               where);
+  check_epilogue(epilogue, "batched_gemm", Dims<3>({batch, m, n}, where), where);
   // The batch adds tiles: as if the rows were so many more.
   const int asked = row_of_table(row, kPlainGemmRows, "batched_gemm", where);
   const int chosen =
@@ -49,7 +52,7 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
     return std::apply(
         [&](const auto&... p) {
           return kernel<batched_gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
-              empty<C>(Dims<3>(batch, m, n), where), a.view(), b.view(), p..., where);
+              empty<C>(Dims<3>({batch, m, n}, where), where), a.view(where), b.view(where), p..., where);
         },
         epilogue.operands);
   });

@@ -47,8 +47,10 @@ Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 2>>> quantize_blocks(const X& x,
                                                              SourceLocation where = SourceLocation::current()) {
   static_assert(X::rank == 2, "quantize_blocks takes a matrix");
   static_assert(std::is_same_v<Q, f8e4m3> || std::is_same_v<Q, f8e5m2>, "f8e4m3 or f8e5m2");
-  const Dims<2> blocks(ceil_div(x.dim(0, where), std::int64_t{Rows}), ceil_div(x.dim(1), std::int64_t{kScaleBlock}));
-  return kernel<quantize_block<Q, element_of<X>, Rows>>(empty<Q>(x.dims()), empty<f32>(blocks), x.view(), where);
+  const Dims<2> blocks(
+      {ceil_div(x.dim(0, where), std::int64_t{Rows}), ceil_div(x.dim(1, where), std::int64_t{kScaleBlock})}, where);
+  return kernel<quantize_block<Q, element_of<X>, Rows>>(empty<Q>(x.dims(where), where), empty<f32>(blocks, where),
+                                                        x.view(where), where);
 }
 /// x w^T of quantised x [m, k] and w [n, k], as U.
 template <Element U = bf16, Operand X, Operand XS, Operand W, Operand WS>
@@ -56,16 +58,17 @@ Op<Tensor<U, 2>> block_scaled_linear(const X& x, const XS& x_scale, const W& w, 
                                      SourceLocation where = SourceLocation::current()) {
   using Q = element_of<X>;
   static_assert(std::is_same_v<Q, element_of<W>>, "x and w must have one element type");
-  const std::int64_t m = x.dim(0, where), k = x.dim(1), n = w.dim(0, where),
+  const std::int64_t m = x.dim(0, where), k = x.dim(1, where), n = w.dim(0, where),
                      steps = ceil_div(k, std::int64_t{kScaleBlock});
   expect_dim("block_scaled_linear", "w", w, 1, k, where);
-  expect_shape(x_scale.dims() == Dims<2>(m, steps), "block_scaled_linear", "x_scale", x_scale,
+  expect_shape(x_scale.dims(where) == Dims<2>({m, steps}, where), "block_scaled_linear", "x_scale", x_scale,
                "one for each row and 128 columns of x", where);
-  expect_shape(w_scale.dims() == Dims<2>(ceil_div(n, std::int64_t{kScaleBlock}), steps), "block_scaled_linear",
-               "w_scale", w_scale, "one for each 128 rows and 128 columns of w", where);
+  expect_shape(w_scale.dims(where) == Dims<2>({ceil_div(n, std::int64_t{kScaleBlock}), steps}, where),
+               "block_scaled_linear", "w_scale", w_scale, "one for each 128 rows and 128 columns of w", where);
   return with_constant<2>(m > 64, [&](auto many) {
-    return kernel<block_scaled_tiles<U, Q, many ? 128 : 64, 128>>(empty<U>(Dims<2>(m, n)), x.view(), x_scale.view(),
-                                                                  w.view(), w_scale.view(), where);
+    return kernel<block_scaled_tiles<U, Q, many ? 128 : 64, 128>>(empty<U>(Dims<2>({m, n}, where), where),
+                                                                  x.view(where), x_scale.view(where), w.view(where),
+                                                                  w_scale.view(where), where);
   });
 }
 

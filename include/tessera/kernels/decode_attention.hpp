@@ -58,19 +58,21 @@ Op<Tensor<element_of<Q>, 3>> decode_attention(const Q& q, const K& k, const V& v
   static_assert(Q::rank == 3 && K::rank == 4 && V::rank == 4,
                 "q is [batch, heads, d], k and v [batch, kv_heads, capacity, d]");
   check_attention("decode_attention", q, k, v, 1, where);
-  expect_dim("decode_attention", "k", k, 0, q.dim(0), where);
-  expect_dim("decode_attention", "lengths", lengths, 0, q.dim(0), where);
-  const DecodeShape s = decode_shape(q, k.dim(1), ceil_div(k.dim(2), std::int64_t{Keys}), parts, where);
-  const View<T, 4> groups = tessera::reshape(q.view(), Dims<4>(s.batch, s.kv_heads, s.group, s.d), where);
-  const float factor = AttentionOptions{scale}.scale_for(s.d);
+  expect_dim("decode_attention", "k", k, 0, q.dim(0, where), where);
+  expect_dim("decode_attention", "lengths", lengths, 0, q.dim(0, where), where);
+  const DecodeShape s = decode_shape(q, k.dim(1, where), ceil_div(k.dim(2, where), std::int64_t{Keys}), parts, where);
+  const View<T, 4> groups = tessera::reshape(q.view(where), Dims<4>({s.batch, s.kv_heads, s.group, s.d}, where), where);
+  const float factor = AttentionOptions{scale}.scale_for(s.d, "decode_attention", where);
   return with_decode_tile(s, [&](auto g, auto d) {
     if (s.parts == 1)
-      return tessera::reshape(kernel<decode_whole<T, g, Keys, d>>(empty<T>(s.result_dims()), groups, k.view(), v.view(),
-                                                                  lengths.view(), factor, where),
-                              q.dims(), where);
-    auto partial = kernel<decode_part<T, g, Keys, d>>(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups,
-                                                      k.view(), v.view(), lengths.view(), factor, where);
-    return tessera::reshape(combine_parts<T, d>(std::move(partial), s, where), q.dims(), where);
+      return tessera::reshape(
+          kernel<decode_whole<T, g, Keys, d>>(empty<T>(s.result_dims(), where), groups, k.view(where), v.view(where),
+                                              lengths.view(where), factor, where),
+          q.dims(where), where);
+    auto partial =
+        kernel<decode_part<T, g, Keys, d>>(empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups,
+                                           k.view(where), v.view(where), lengths.view(where), factor, where);
+    return tessera::reshape(combine_parts<T, d>(std::move(partial), s, where), q.dims(where), where);
   });
 }
 

@@ -36,11 +36,11 @@ inline std::int64_t decode_heuristic(std::int64_t rows, std::int64_t steps, cons
 template <Operand Q>
 DecodeShape decode_shape(const Q& q, std::int64_t kv_heads, std::int64_t steps, std::int64_t parts,
                          SourceLocation where) {
-  const std::int64_t batch = q.dim(0), group = q.dim(1) / kv_heads;
+  const std::int64_t batch = q.dim(0, where), group = q.dim(1, where) / kv_heads;
   expect_shape(group <= 64, "decode_attention", "q", q, "at most 64 query heads share a key head", where);
   if (parts <= 0) parts = decode_heuristic(batch * kv_heads, steps, target_of(q.device(where)));
   parts = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min(parts, kMostParts))));
-  return {batch, kv_heads, parts, group, q.dim(2)};
+  return {batch, kv_heads, parts, group, q.dim(2, where)};
 }
 
 /// f(G, D): the queries of a tile, 8, 16 or 64, and its depth, 64, 128 or 256, as constants.
@@ -95,7 +95,7 @@ using DecodeParts = std::tuple<Tensor<f32, 5>, Tensor<f32, 4>>;
 /// right behind the first and is launched while that one runs.
 template <class T, int D>
 Op<Tensor<T, 4>> combine_parts(Op<DecodeParts> partial, const DecodeShape& s, SourceLocation where) {
-  return all(empty<T>(s.result_dims()), std::move(partial))
+  return all(empty<T>(s.result_dims(), where), std::move(partial))
       .then([s, where](std::tuple<Tensor<T, 4>, DecodeParts> made) {
         const auto& [parts, sums] = std::get<1>(made);
         if (s.parts > kMostCombined)

@@ -33,10 +33,10 @@ Op<Tensor<element_of<X>, X::rank>> dropout(const X& x, float p, u64 seed,
                                            SourceLocation where = SourceLocation::current()) {
   using T = element_of<X>;
   check_probability(p, where);
-  const Dims<1> line(x.size(where));
-  return tessera::reshape(kernel<dropout_elements<T, 1024, In<T, dyn>>>(empty<T>(line, where), p, seed,
-                                                                        tessera::reshape(x.view(), line, where), where),
-                          x.dims(), where);
+  const Dims<1> line(x.size(where), where);
+  return tessera::reshape(kernel<dropout_elements<T, 1024, In<T, dyn>>>(
+                              empty<T>(line, where), p, seed, tessera::reshape(x.view(where), line, where), where),
+                          x.dims(where), where);
 }
 /// In x's memory. x is unchanged if this throws.
 template <Element T, int R>
@@ -44,7 +44,7 @@ Op<Tensor<T, R>> dropout(TESSERA_ARG_LIVE Tensor<T, R>&& x, float p, u64 seed,
                          SourceLocation where = SourceLocation::current()) {
   check_probability(p, where);
   const Dims<R> dims = x.dims(where);
-  Tensor<T, 1> line = tessera::reshape(std::move(x), Dims<1>(dims.numel()), where);
+  Tensor<T, 1> line = tessera::reshape(std::move(x), Dims<1>(dims.numel(), where), where);
   try {
     return tessera::reshape(kernel<dropout_elements<T, 1024>>(std::move(line), p, seed, where), dims, where);
   } catch (...) {

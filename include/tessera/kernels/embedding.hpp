@@ -20,9 +20,9 @@ Op<Tensor<element_of<E>, 2>> embedding(const E& table, const I& ids, SourceLocat
   static_assert(E::rank == 2, "the table is a matrix: one row for each number");
   static_assert(std::is_same_v<element_of<I>, i32> && I::rank == 1, "ids is a line of i32");
   using T = element_of<E>;
-  const Dims<2> dims(ids.dim(0, where), table.dim(1, where));
+  const Dims<2> dims({ids.dim(0, where), table.dim(1, where)}, where);
   return with_extent<64, 2048>(dims[1], [&](auto b) {
-    return kernel<gather_row<T, b>>(empty<T>(dims, where), table.view(), ids.view(), where);
+    return kernel<gather_row<T, b>>(empty<T>(dims, where), table.view(where), ids.view(where), where);
   });
 }
 

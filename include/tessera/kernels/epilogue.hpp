@@ -20,13 +20,17 @@ struct Fused {
   std::tuple<P...> operands;
 };
 
-/// A view of a tensor; a number as it is.
+/// A view of a tensor; a number as it is. An empty tensor is an empty view: the product says so, with its caller's
+/// line.
 template <class A>
 auto held(const A& a) {
-  if constexpr (Operand<A>)
-    return a.view();
-  else
+  if constexpr (Operand<A>) {
+    try {
+      return a.view();
+    } catch (const BorrowError&) { return decltype(a.view()){}; }
+  } else {
     return a;
+  }
 }
 template <class A>
 using held_t = decltype(held(std::declval<const A&>()));

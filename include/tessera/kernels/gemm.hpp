@@ -36,7 +36,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
   static_assert(std::is_same_v<T, element_of<B>>, "gemm: a and b must have one element type: cast one of them");
   expect_dim("gemm", "b", b, 0, a.dim(1, where), where);
   const std::int64_t m = a.dim(0, where), n = b.dim(1, where);
-  check_epilogue(epilogue, "gemm", Dims<2>(m, n), where);
+  check_epilogue(epilogue, "gemm", Dims<2>({m, n}, where), where);
   constexpr int rows = gemm_rows(sizeof(T));
   const int asked = row_of_table(row, rows, "gemm", where);
   const int chosen = asked >= 0 ? asked : gemm_heuristic(product_size(a, b), target_of(a.device(where)));
@@ -45,13 +45,13 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
     return std::apply(
         [&](const auto&... p) {
-          auto c = empty<C>(Dims<2>(m, n), where);
+          auto c = empty<C>(Dims<2>({m, n}, where), where);
           if constexpr (t.persistent)
-            return kernel<gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a.view(), b.view(),
-                                                                                      p..., where);
+            return kernel<gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a.view(where),
+                                                                                      b.view(where), p..., where);
           else
-            return kernel<gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a.view(), b.view(),
-                                                                                     p..., where);
+            return kernel<gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a.view(where),
+                                                                                     b.view(where), p..., where);
         },
         epilogue.operands);
   });

@@ -54,10 +54,11 @@ Op<Tensor<product_t<void, element_of<X>>, 2>> grouped_gemm(const X& x, const W& 
   using T = element_of<X>;
   using U = product_t<void, T>;
   expect_dim("grouped_gemm", "w", w, 1, x.dim(1, where), where);
-  expect_dim("grouped_gemm", "owners", owners, 0, ceil_div(pairs.dim(0), std::int64_t{kMoeRows}), where);
+  expect_dim("grouped_gemm", "owners", owners, 0, ceil_div(pairs.dim(0, where), std::int64_t{kMoeRows}), where);
   if (slots < 1) throw ShapeError("kernels::grouped_gemm: slots, the experts of a token, must be at least 1", where);
-  return kernel<grouped_gemm_gathered<U, T, 128, 64>>(empty<U>(Dims<2>(pairs.dim(0), w.dim(2))), x.view(), w.view(),
-                                                      pairs.view(), owners.view(), slots, where);
+  return kernel<grouped_gemm_gathered<U, T, 128, 64>>(
+      empty<U>(Dims<2>({pairs.dim(0, where), w.dim(2, where)}, where), where), x.view(where), w.view(where),
+      pairs.view(where), owners.view(where), slots, where);
 }
 /// The rows of x, which are places already, each times its expert's weights.
 template <Operand X, Operand W, Operand O>
@@ -66,8 +67,8 @@ Op<Tensor<product_t<void, element_of<X>>, 2>> grouped_gemm(const X& x, const W& 
   using T = element_of<X>;
   using U = product_t<void, T>;
   expect_dim("grouped_gemm", "w", w, 1, x.dim(1, where), where);
-  expect_dim("grouped_gemm", "owners", owners, 0, ceil_div(x.dim(0), std::int64_t{kMoeRows}), where);
-  return kernel<grouped_gemm_placed<U, T, 128, 64>>(empty<U>(Dims<2>(x.dim(0), w.dim(2))), x.view(), w.view(),
-                                                    owners.view(), where);
+  expect_dim("grouped_gemm", "owners", owners, 0, ceil_div(x.dim(0, where), std::int64_t{kMoeRows}), where);
+  return kernel<grouped_gemm_placed<U, T, 128, 64>>(empty<U>(Dims<2>({x.dim(0, where), w.dim(2, where)}, where), where),
+                                                    x.view(where), w.view(where), owners.view(where), where);
 }
 }  // namespace tessera::kernels

@@ -113,18 +113,19 @@ Op<Tensor<element_of<X>, X::rank>> layer_norm(const X& x, const W& weight, const
   constexpr int kOddRowsInParts = 8192;  // elements of a tile: rows.hpp
   const View<T, 2> rows = rows_of(x, where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
-    auto y = empty<T>(rows.dims());
+    auto y = empty<T>(rows.dims(where), where);
     if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {
       return with_odd_row_chunk<kOddRowsInParts>(chunk, [&](auto n) {
         const FlatRows<T> flat(rows, n, where);
-        return kernel<layer_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(),
-                                                   bias.view(), eps, where);
+        return kernel<layer_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(where),
+                                                   bias.view(where), eps, where);
       });
     }
     if (rows.dim(1) > kLongestTile)
-      return kernel<layer_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(), bias.view(), eps, where);
+      return kernel<layer_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(where), bias.view(where), eps,
+                                                          where);
     return with_extent<kShortestTile, kLongestTile>(rows.dim(1), [&](auto n) {
-      return kernel<layer_norm_row<T, E, n>>(std::move(y), rows, weight.view(), bias.view(), eps, where);
+      return kernel<layer_norm_row<T, E, n>>(std::move(y), rows, weight.view(where), bias.view(where), eps, where);
     });
   };
   return as_rank_of(run(), x, where);
@@ -135,11 +136,12 @@ Op<std::tuple<Tensor<T, 2>, Tensor<T, 2>>> add_layer_norm(const X& x, TESSERA_AR
                                                           const W& weight, const B& bias, float eps = 1e-5f,
                                                           SourceLocation where = SourceLocation::current()) {
   expect_shape(x.dims(where) == residual.dims(where), "add_layer_norm", "x", x, "they must be residual's", where);
-  expect_shape(x.dim(1) <= kLongestTile, "add_layer_norm", "x", x, "a row has at most 16384 elements", where);
+  expect_shape(x.dim(1, where) <= kLongestTile, "add_layer_norm", "x", x, "a row has at most 16384 elements", where);
   check_layer_norm("add_layer_norm", x, weight, bias, where);
-  return with_extent<kShortestTile, kLongestTile>(x.dim(1), [&](auto n) {
-    return kernel<add_layer_norm_row<T, element_of<W>, n>>(empty<T>(x.dims()), std::move(residual), x.view(),
-                                                           weight.view(), bias.view(), eps, where);
+  return with_extent<kShortestTile, kLongestTile>(x.dim(1, where), [&](auto n) {
+    return kernel<add_layer_norm_row<T, element_of<W>, n>>(empty<T>(x.dims(where), where), std::move(residual),
+                                                           x.view(where), weight.view(where), bias.view(where), eps,
+                                                           where);
   });
 }
 

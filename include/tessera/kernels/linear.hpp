@@ -54,11 +54,14 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
   const std::int64_t m = x.dim(0, where), k = x.dim(1, where), n = w.dim(0, where);
   expect_dim("linear", "w", w, 1, k, where);
   if (m > 64) return gemm<U>(x, w.template permute<1, 0>(where), epilogue, row, where);
-  check_epilogue(epilogue, "linear", Dims<2>(m, n), where);
+  check_epilogue(epilogue, "linear", Dims<2>({m, n}, where), where);
   const Target target = target_of(x.device(where));
   const auto call = [&](const auto& entry) {
-    return std::apply([&](const auto&... p) { return entry(empty<C>(Dims<2>(m, n)), x.view(), w.view(), p..., where); },
-                      epilogue.operands);
+    return std::apply(
+        [&](const auto&... p) {
+          return entry(empty<C>(Dims<2>({m, n}, where), where), x.view(where), w.view(where), p..., where);
+        },
+        epilogue.operands);
   };
   constexpr int one = static_cast<int>(std::size(kOneRow)), few = static_cast<int>(std::size(kFewRows));
   const int asked = row_of_table(row, m == 1 ? one : few, "linear", where);

@@ -32,14 +32,14 @@ Op<Tensor<U, X::rank>> map_to(F, SourceLocation where, const X& x, const A&... r
   return with_constant<2>(map_heuristic(target_of(x.device(where))), [&](auto row) {
     constexpr int B = kMapPiece[row];
     if (plan.flat) {
-      const Dims<1> line(plan.size);
+      const Dims<1> line(plan.size, where);
       return tessera::reshape(kernel<map_elements<F, Mut<U, B>, map_param<C, 1, X>, map_param<C, 1, A>...>>(
-                                  empty<U>(line), flat(x, line, where), flat(rest, line, where)..., where),
+                                  empty<U>(line, where), flat(x, line, where), flat(rest, line, where)..., where),
                               plan.dims, where);
     } else {
       using Y = typename RowPiece<U, R, kMapPiece[0]>::type;
-      return kernel<map_elements<F, Y, map_param<C, R, X>, map_param<C, R, A>...>>(empty<U>(plan.dims, where), as_is(x),
-                                                                                   as_is(rest)..., where);
+      return kernel<map_elements<F, Y, map_param<C, R, X>, map_param<C, R, A>...>>(
+          empty<U>(plan.dims, where), as_is(x, where), as_is(rest, where)..., where);
     }
   });
 }
@@ -49,13 +49,14 @@ Op<Tensor<T, R>> map_onto(F, SourceLocation where, Tensor<T, R>&& x, const A&...
   using C = compute_t<T>;
   const View<T, R> self = x.view(where);
   const MapPlan<R> plan = plan_map("map_in_place", where, self, rest...);
-  expect_shape(plan.dims == self.dims(), "map_in_place", "1", self, "the other arguments may not be longer", where);
+  expect_shape(plan.dims == self.dims(where), "map_in_place", "1", self, "the other arguments may not be longer",
+               where);
   if (!plan.flat) {
     using Y = typename RowPiece<T, R, kMapPiece[0]>::type;
-    return kernel<map_elements_in_place<F, Y, map_param<C, R, A>...>>(std::move(x), as_is(rest)..., where);
+    return kernel<map_elements_in_place<F, Y, map_param<C, R, A>...>>(std::move(x), as_is(rest, where)..., where);
   }
-  return with_constant<2>(map_heuristic(target_of(self.device())), [&](auto row) {
-    const Dims<1> line(plan.size);
+  return with_constant<2>(map_heuristic(target_of(self.device(where))), [&](auto row) {
+    const Dims<1> line(plan.size, where);
     Tensor<T, 1> given = tessera::reshape(std::move(x), line, where);
     try {
       return tessera::reshape(kernel<map_elements_in_place<F, Mut<T, kMapPiece[row]>, map_param<C, 1, A>...>>(

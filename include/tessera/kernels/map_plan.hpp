@@ -37,11 +37,11 @@ A flat(const A& a, const Dims<1>&, SourceLocation) {
   return a;
 }
 template <Operand A>
-auto as_is(const A& a) {
-  return a.view();
+auto as_is(const A& a, SourceLocation where) {
+  return a.view(where);
 }
 template <HostNumber A>
-A as_is(const A& a) {
+A as_is(const A& a, SourceLocation) {
   return a;
 }
 

@@ -28,8 +28,8 @@ Op<Tensor<element_of<X>, 2>> moe_combine(const X& placed, const W& weights, cons
                                          SourceLocation where = SourceLocation::current()) {
   using T = element_of<X>;
   expect_dim("moe_combine", "places", places, 0, weights.size(where), where);
-  return kernel<combine_pairs<T, 1024>>(empty<T>(Dims<2>(weights.dim(0), placed.dim(1))), placed.view(), weights.view(),
-                                        places.view(), where);
+  return kernel<combine_pairs<T, 1024>>(empty<T>(Dims<2>({weights.dim(0, where), placed.dim(1, where)}, where), where),
+                                        placed.view(where), weights.view(where), places.view(where), where);
 }
 
 }  // namespace tessera::kernels

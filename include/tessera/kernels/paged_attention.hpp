@@ -62,27 +62,27 @@ Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const
   static_assert(Q::rank == 3 && K::rank == 4 && V::rank == 4,
                 "q is [batch, heads, d], pages [pages, kv_heads, page_size, d]");
   check_attention("paged_attention", q, k_pages, v_pages, 1, where);
-  expect_dim("paged_attention", "table", table, 0, q.dim(0), where);
-  expect_dim("paged_attention", "lengths", lengths, 0, q.dim(0), where);
-  const std::int64_t page = k_pages.dim(2);
+  expect_dim("paged_attention", "table", table, 0, q.dim(0, where), where);
+  expect_dim("paged_attention", "lengths", lengths, 0, q.dim(0, where), where);
+  const std::int64_t page = k_pages.dim(2, where);
   expect_shape(page == 16 || page == 32 || page == 64 || page == 128, "paged_attention", "k_pages", k_pages,
                "a page holds 16, 32, 64 or 128 keys", where);
-  const DecodeShape s =
-      decode_shape(q, k_pages.dim(1), ceil_div(table.dim(1) * page, std::int64_t{kDecodeKeys}), parts, where);
-  const View<T, 4> groups = tessera::reshape(q.view(), Dims<4>(s.batch, s.kv_heads, s.group, s.d), where);
-  const float factor = AttentionOptions{scale}.scale_for(s.d);
+  const DecodeShape s = decode_shape(q, k_pages.dim(1, where),
+                                     ceil_div(table.dim(1, where) * page, std::int64_t{kDecodeKeys}), parts, where);
+  const View<T, 4> groups = tessera::reshape(q.view(where), Dims<4>({s.batch, s.kv_heads, s.group, s.d}, where), where);
+  const float factor = AttentionOptions{scale}.scale_for(s.d, "paged_attention", where);
   return with_decode_tile(s, [&](auto g, auto d) {
     return with_extent<16, 128>(page, [&](auto keys) {
       constexpr int queries = std::max<int>(g, 512 / keys);  // the four warps of a block each have 16 x 8 of a product
       if (s.parts == 1)
-        return tessera::reshape(
-            kernel<paged_whole<T, queries, keys, d>>(empty<T>(s.result_dims()), groups, k_pages.view(), v_pages.view(),
-                                                     table.view(), lengths.view(), factor, where),
-            q.dims(), where);
-      auto partial = kernel<paged_part<T, queries, keys, d>>(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()),
-                                                             groups, k_pages.view(), v_pages.view(), table.view(),
-                                                             lengths.view(), factor, where);
-      return tessera::reshape(combine_parts<T, d>(std::move(partial), s, where), q.dims(), where);
+        return tessera::reshape(kernel<paged_whole<T, queries, keys, d>>(
+                                    empty<T>(s.result_dims(), where), groups, k_pages.view(where), v_pages.view(where),
+                                    table.view(where), lengths.view(where), factor, where),
+                                q.dims(where), where);
+      auto partial = kernel<paged_part<T, queries, keys, d>>(
+          empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups, k_pages.view(where),
+          v_pages.view(where), table.view(where), lengths.view(where), factor, where);
+      return tessera::reshape(combine_parts<T, d>(std::move(partial), s, where), q.dims(where), where);
     });
   });
 }

@@ -59,10 +59,11 @@ Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 1>>> quantize_rows(const X& x,
   static_assert(X::rank == 2, "quantize_rows takes a matrix of rows");
   expect_shape(x.dim(1, where) <= kLongestTile, "quantize_rows", "x", x, "a row has at most 16384 elements", where);
   using Result = Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 1>>>;
-  if (x.dim(1) == 0) return all(empty<Q>(x.dims(), where), ones<f32>(Dims<1>(x.dim(0)), where));
-  return with_extent<kShortestTile, kLongestTile>(x.dim(1), [&](auto n) -> Result {
-    return kernel<quantize_row<Q, element_of<X>, n>>(empty<Q>(x.dims(), where), empty<f32>(Dims<1>(x.dim(0)), where),
-                                                     x.view(), where);
+  if (x.dim(1, where) == 0)
+    return all(empty<Q>(x.dims(where), where), ones<f32>(Dims<1>(x.dim(0, where), where), where));
+  return with_extent<kShortestTile, kLongestTile>(x.dim(1, where), [&](auto n) -> Result {
+    return kernel<quantize_row<Q, element_of<X>, n>>(
+        empty<Q>(x.dims(where), where), empty<f32>(Dims<1>(x.dim(0, where), where), where), x.view(where), where);
   });
 }
 /// q * scale, one scale for each row.
@@ -70,7 +71,8 @@ template <Element U, Operand Q, Operand S>
 Op<Tensor<U, 2>> dequantize_rows(const Q& q, const S& scale, SourceLocation where = SourceLocation::current()) {
   static_assert(Q::rank == 2 && S::rank == 1 && std::is_same_v<element_of<S>, f32>, "a matrix and a line of f32");
   expect_dim("dequantize_rows", "scale", scale, 0, q.dim(0, where), where);
-  return kernel<dequantize_row<U, element_of<Q>, 1024>>(empty<U>(q.dims(), where), q.view(), scale.view(), where);
+  return kernel<dequantize_row<U, element_of<Q>, 1024>>(empty<U>(q.dims(where), where), q.view(where),
+                                                        scale.view(where), where);
 }
 
 }  // namespace tessera::kernels

@@ -49,7 +49,7 @@ auto rows_reduced(const X& x, SourceLocation where) {
   if constexpr (!F::empty_ok) expect_shape(n > 0, F::name, "x", x, "a row needs an element", where);
   auto y = with_extent<kShortestTile, kLongestTile>(n, [&](auto c) {
     constexpr int B = c >= 2048 ? 1 : 2048 / c;  // short rows share a block: 2048 elements in flight
-    return kernel<reduce_rows<F, T, R, B, c>>(empty<R>(Dims<1>(rows.dim(0)), where), rows,
+    return kernel<reduce_rows<F, T, R, B, c>>(empty<R>(Dims<1>(rows.dim(0), where), where), rows,
                                               static_cast<across_of<F, T>>(n), where);
   });
   return as_rows_of(std::move(y), x, where);
@@ -64,10 +64,10 @@ Op<Tensor<result_of<F, element_of<X>>, 1>> all_reduced(const X& x, SourceLocatio
   const Target target = target_of(x.device(where));
   const std::int64_t parts =
       std::max<std::int64_t>(1, std::min<std::int64_t>(tiles, target.gpu ? 8 * target.processors : 64));
-  auto partial = kernel<reduce_line<F, T, kRowChunk>>(empty<U>(Dims<2>(1, parts), where),
-                                                      tessera::reshape(x.view(where), Dims<1>(n), where), where);
-  return kernel<reduce_rows<F, U, R, 1, 2048>>(empty<R>(Dims<1>(1), where), std::move(partial), static_cast<U>(n),
-                                               where);
+  auto partial = kernel<reduce_line<F, T, kRowChunk>>(empty<U>(Dims<2>({1, parts}, where), where),
+                                                      tessera::reshape(x.view(where), Dims<1>(n, where), where), where);
+  return kernel<reduce_rows<F, U, R, 1, 2048>>(empty<R>(Dims<1>(1, where), where), std::move(partial),
+                                               static_cast<U>(n), where);
 }
 
 #define TESSERA_REDUCTION(name, Function)                                         \

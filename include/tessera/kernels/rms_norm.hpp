@@ -81,17 +81,18 @@ Op<Tensor<element_of<X>, X::rank>> rms_norm(const X& x, const W& weight, float e
   const View<T, 2> rows = rows_of(x, where);
   expect_dim("rms_norm", "weight", weight, 0, rows.dim(1), where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
-    auto y = empty<T>(rows.dims());
+    auto y = empty<T>(rows.dims(where), where);
     if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {
       return with_odd_row_chunk<kOddRowsInParts>(chunk, [&](auto n) {
         const FlatRows<T> flat(rows, n, where);
-        return kernel<rms_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(), eps, where);
+        return kernel<rms_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(where), eps,
+                                                 where);
       });
     }
     if (rows.dim(1) > kLongestTile)
-      return kernel<rms_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(), eps, where);
+      return kernel<rms_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(where), eps, where);
     return with_extent<kShortestTile, kLongestTile>(rows.dim(1), [&](auto n) {
-      return kernel<rms_norm_row<T, E, n>>(std::move(y), rows, weight.view(), eps, where);
+      return kernel<rms_norm_row<T, E, n>>(std::move(y), rows, weight.view(where), eps, where);
     });
   };
   return as_rank_of(run(), x, where);
@@ -102,11 +103,11 @@ Op<std::tuple<Tensor<T, 2>, Tensor<T, 2>>> add_rms_norm(const X& x, TESSERA_ARG_
                                                         const W& weight, float eps = 1e-6f,
                                                         SourceLocation where = SourceLocation::current()) {
   expect_shape(x.dims(where) == residual.dims(where), "add_rms_norm", "x", x, "they must be residual's", where);
-  expect_shape(x.dim(1) <= kLongestTile, "add_rms_norm", "x", x, "a row has at most 16384 elements", where);
-  expect_dim("add_rms_norm", "weight", weight, 0, x.dim(1), where);
-  return with_extent<kShortestTile, kLongestTile>(x.dim(1), [&](auto n) {
-    return kernel<add_rms_norm_row<T, element_of<W>, n>>(empty<T>(x.dims()), std::move(residual), x.view(),
-                                                         weight.view(), eps, where);
+  expect_shape(x.dim(1, where) <= kLongestTile, "add_rms_norm", "x", x, "a row has at most 16384 elements", where);
+  expect_dim("add_rms_norm", "weight", weight, 0, x.dim(1, where), where);
+  return with_extent<kShortestTile, kLongestTile>(x.dim(1, where), [&](auto n) {
+    return kernel<add_rms_norm_row<T, element_of<W>, n>>(empty<T>(x.dims(where), where), std::move(residual),
+                                                         x.view(where), weight.view(where), eps, where);
   });
 }
 

@@ -59,7 +59,7 @@ template <Element T>
 struct FlatRows {
   View<T, 1> whole, rest;
   FlatRows(const View<T, 2>& rows, int tile, SourceLocation where)
-      : FlatRows(tessera::reshape(rows, Dims<1>(rows.dim(0) * rows.dim(1)), where), tile) {}
+      : FlatRows(tessera::reshape(rows, Dims<1>(rows.dim(0) * rows.dim(1), where), where), tile) {}
 
  private:
   FlatRows(const View<T, 1>& flat, std::int64_t tile)
@@ -98,7 +98,7 @@ View<element_of<X>, 2> rows_of(const X& x, SourceLocation where) {
   } else {
     std::int64_t rows = 1;
     for (int i = 0; i + 1 < X::rank; ++i) rows *= x.dim(i, where);
-    return tessera::reshape(x.view(where), Dims<2>(rows, x.dim(X::rank - 1, where)), where);
+    return tessera::reshape(x.view(where), Dims<2>({rows, x.dim(X::rank - 1, where)}, where), where);
   }
 }
 /// A matrix of rows_of(x) with the extents of x.

@@ -36,11 +36,12 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, 
   using S = acc_t<X>;
   static_assert(std::is_same_v<T, element_of<B>>, "gemm_split_k: a and b must have one element type: cast one of them");
   expect_dim("gemm_split_k", "b", b, 0, a.dim(1, where), where);
-  const std::int64_t m = a.dim(0), n = b.dim(1);
-  check_epilogue(epilogue, "gemm_split_k", Dims<2>(m, n), where);
+  const std::int64_t m = a.dim(0, where), n = b.dim(1, where);
+  check_epilogue(epilogue, "gemm_split_k", Dims<2>({m, n}, where), where);
   SplitPlan plan = split_heuristic(product_size(a, b), target_of(a.device(where)));
-  if (row.number >= 0) plan.row = row.number;
-  if (parts > 0) plan.parts = std::min(parts, std::max<std::int64_t>(a.dim(1), 1));  // others would be empty
+  const int asked = row_of_table(row, gemm_rows(sizeof(T)), "gemm_split_k", where);
+  if (asked >= 0) plan.row = asked;
+  if (parts > 0) plan.parts = std::min(parts, std::max<std::int64_t>(a.dim(1, where), 1));  // others would be empty
   static_assert(kSplitRows[0] < kPlainGemmRows && kSplitRows[1] >= kPlainGemmRows && kSplitRows[2] >= kPlainGemmRows);
   constexpr int rows[] = {0, kSplitRows[0], kSplitRows[1], kSplitRows[2]};
   constexpr int count = kSplitRows[1] < gemm_rows(sizeof(T)) ? 4 : 2;  // plain rows, or those of parts as well
@@ -52,9 +53,9 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, 
   return with_constant<count>(which, [&](auto number) {
     constexpr GemmTile t = kGemmTiles[rows[number]];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
-    auto sums = kernel<partial_products<X, BK, S, T, t.m, t.n>>(empty<S>(Dims<3>(plan.parts, m, n), where), a.view(),
-                                                                b.view(), where);
-    return sum_parts_of<C>(std::move(sums), Dims<2>(m, n), plan.parts, epilogue, where);
+    auto sums = kernel<partial_products<X, BK, S, T, t.m, t.n>>(empty<S>(Dims<3>({plan.parts, m, n}, where), where),
+                                                                a.view(where), b.view(where), where);
+    return sum_parts_of<C>(std::move(sums), Dims<2>({m, n}, where), plan.parts, epilogue, where);
   });
 }
 

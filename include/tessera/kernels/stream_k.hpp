@@ -34,8 +34,8 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
   static_assert(std::is_same_v<T, element_of<B>>,
                 "gemm_stream_k: a and b must have one element type: cast one of them");
   expect_dim("gemm_stream_k", "b", b, 0, a.dim(1, where), where);
-  const std::int64_t m = a.dim(0), n = b.dim(1);
-  check_epilogue(epilogue, "gemm_stream_k", Dims<2>(m, n), where);
+  const std::int64_t m = a.dim(0, where), n = b.dim(1, where);
+  check_epilogue(epilogue, "gemm_stream_k", Dims<2>({m, n}, where), where);
   const Target target = target_of(a.device(where));
   return with_constant<2>(target.gpu ? 1 : 0, [&](auto gpu) {
     static constexpr GemmTile t = kGemmTiles[gpu ? kStreamRow : 0];
@@ -46,12 +46,13 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
                                                                                                    : 4);
     auto first = std::apply(
         [&](const auto&... p) {
-          return kernel<whole_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(empty<C>(Dims<2>(m, n)), a.view(),
-                                                                                     b.view(), s.whole, p..., where);
+          return kernel<whole_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
+              empty<C>(Dims<2>({m, n}, where), where), a.view(where), b.view(where), s.whole, p..., where);
         },
         epilogue.operands);
-    auto second = kernel<shared_tiles<X, BK, S, T, t.m, t.n>>(empty<S>(Dims<3>(s.rest * s.share, t.m, t.n)), a.view(),
-                                                              b.view(), s.whole, s.share, where);
+    auto second =
+        kernel<shared_tiles<X, BK, S, T, t.m, t.n>>(empty<S>(Dims<3>({s.rest * s.share, t.m, t.n}, where), where),
+                                                    a.view(where), b.view(where), s.whole, s.share, where);
     return all(std::move(first), std::move(second))
         .then([s, epilogue, where](std::tuple<Tensor<C, 2>, Tensor<S, 3>> made) {
           return std::apply(

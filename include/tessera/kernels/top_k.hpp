@@ -47,24 +47,25 @@ Op<std::tuple<Tensor<element_of<X>, 2>, Tensor<i32, 2>>> top_k(const X& x, std::
   static_assert(X::rank == 2, "top_k takes a matrix of rows: reshape({1, n}) makes a line one");
   using T = element_of<X>;
   constexpr int kChunk = 8192;
-  const std::int64_t n = x.dim(1, where), rows = x.dim(0), chunks = ceil_div(n, std::int64_t{kChunk});
+  const std::int64_t n = x.dim(1, where), rows = x.dim(0, where), chunks = ceil_div(n, std::int64_t{kChunk});
   expect_shape(k >= 1 && k <= 64 && k <= n, "top_k", "x", x, "k is 1 to 64 and at most the length of a row", where);
   expect_shape(chunks * k <= kLongestTile, "top_k", "x", x, "a row has at most 8192 * 16384 / k elements", where);
   using Result = Op<std::tuple<Tensor<T, 2>, Tensor<i32, 2>>>;
   return with_extent<8, 64>(k, [&](auto slots) -> Result {
     constexpr int K = slots;
-    const Dims<2> dims(rows, k);
+    const Dims<2> dims({rows, k}, where);
     if (n <= kLongestTile)
       return with_extent<256, kLongestTile>(n, [&](auto width) {
-        return kernel<top_k_row<T, K, width>>(empty<T>(dims), empty<i32>(dims), x.view(), where);
+        return kernel<top_k_row<T, K, width>>(empty<T>(dims, where), empty<i32>(dims, where), x.view(where), where);
       });
-    const Dims<3> parts(rows, chunks, k);
-    return kernel<top_k_chunk<T, K, kChunk>>(empty<T>(parts), empty<i32>(parts), x.view(), where)
+    const Dims<3> parts({rows, chunks, k}, where);
+    return kernel<top_k_chunk<T, K, kChunk>>(empty<T>(parts, where), empty<i32>(parts, where), x.view(where), where)
         .then([dims, chunks, where](std::tuple<Tensor<T, 3>, Tensor<i32, 3>> made) {
-          const Dims<2> candidates(dims[0], chunks * dims[1]);
-          return kernel<top_k_merge<T, K, kLongestTile>>(empty<T>(dims), empty<i32>(dims),
-                                                         tessera::reshape(std::get<0>(made).view(), candidates),
-                                                         tessera::reshape(std::get<1>(made).view(), candidates), where);
+          const Dims<2> candidates({dims[0], chunks * dims[1]}, where);
+          return kernel<top_k_merge<T, K, kLongestTile>>(
+              empty<T>(dims, where), empty<i32>(dims, where),
+              tessera::reshape(std::get<0>(made).view(where), candidates, where),
+              tessera::reshape(std::get<1>(made).view(where), candidates, where), where);
         });
   });
 }

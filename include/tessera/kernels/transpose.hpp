@@ -18,7 +18,8 @@ template <Operand X>
 Op<Tensor<element_of<X>, 2>> transpose(const X& x, SourceLocation where = SourceLocation::current()) {
   static_assert(X::rank == 2, "transpose takes a matrix");
   using T = element_of<X>;
-  return kernel<transpose_tile<T, 64, 64>>(empty<T>(Dims<2>(x.dim(1, where), x.dim(0, where)), where), x.view(), where);
+  return kernel<transpose_tile<T, 64, 64>>(empty<T>(Dims<2>({x.dim(1, where), x.dim(0, where)}, where), where),
+                                           x.view(where), where);
 }
 
 }  // namespace tessera::kernels

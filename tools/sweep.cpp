@@ -3,8 +3,8 @@
 
 #include <charconv>
 #include <sstream>
-#include <stdexcept>
 
+#include "commands.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera {
@@ -26,7 +26,7 @@ std::vector<std::string> values_of(const std::string& text) {
     }
     long long low = 0, high = 0;
     if (!read_number(word.substr(0, dots), low) || !read_number(word.substr(dots + 2), high) || low < 1 || high < low)
-      throw std::runtime_error(concat("expected a range such as 1024..65536, found ", word));
+      throw UsageError(concat("expected a range such as 1024..65536, found ", word));
     for (; low <= high / 2; low *= 2) values.push_back(std::to_string(low));
     values.push_back(std::to_string(low));
   }
@@ -53,7 +53,9 @@ Sweep::Sweep(const std::string& text) {
 void Sweep::set(const std::string& word) {
   const std::size_t equals = word.find('=');
   Axis axis{word.substr(0, equals), values_of(word.substr(equals + 1))};
-  if (axis.values.empty()) throw std::runtime_error(concat("expected a value in ", word));
+  bool whole = !axis.key.empty() && !axis.values.empty() && word.back() != ',';
+  for (const std::string& value : axis.values) whole = whole && !value.empty();
+  if (!whole) throw UsageError(concat("expected key=value,value... or key=low..high, found ", word));
   for (Axis& a : axes_) {
     if (a.key != axis.key) continue;
     a = std::move(axis);

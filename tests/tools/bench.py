@@ -76,7 +76,6 @@ expect(" GB/s" in quick("linear", "n=64", "k=64", "m=1"), "linear")
 expect(" TFLOP/s" in quick("attention", "length=64", "heads=1", "d=64"), "attention")
 expect("--most-ms" in quick("add", "n=1024,2048", "dtype=f32", "--most-ms", "0"), "a slow series ends early")
 expect("no kernel nothing" in quick("nothing", code=1), "an unknown kernel")
-expect("range" in quick("add", "n=9..3", code=1), "a range that is none")
 expect("whole number" in quick("add", "n=many", "dtype=f32", code=1), "a size that is no number")
 expect("gemm has no argument N" in quick("gemm", "N=64", code=1), "a misspelt argument of the library's")
 expect("wrong=2" in quick("saxpy", "n=1024", "wrong=2", "spare=1", "--", OWN, code=1), "a program's own may be any")
@@ -86,6 +85,11 @@ for words, what in (
     (("--bogus",), "no option --bogus"),
     (("sub",), "found add and sub"),
     (("--device",), "a value behind --device"),
+    (("n=9..3",), "expected a range such as 1024..65536, found 9..3"),
+    (("n=",), "key=low..high, found n="),
+    (("n=1024,",), "key=low..high, found n=1024,"),
+    (("n=,1024",), "key=low..high, found n=,1024"),
+    (("=1024",), "key=low..high, found =1024"),
 ):
     expect(what in run("add", *words, code=2), f"{words} are refused by name")
 for option in ("--json", "--svg"):

@@ -108,10 +108,14 @@ TEST(ApiHost, SharedViewsAndPermutedOperands) {
 }
 
 TEST(ApiHost, EmptyTensorsLaunchNothing) {
-  auto y = kernel<saxpy<128>>(zeros<f32>({0}), 2.0f, zeros<f32>({5})).sync();
+  auto y = kernel<saxpy<128>>(zeros<f32>({0}), 2.0f, zeros<f32>({0})).sync();
   EXPECT_EQ(y.size(), 0);
-  const auto z = kernel<saxpy<128>>(zeros<f32>({5}), 2.0f, zeros<f32>({0})).sync();  // what is outside reads padding
-  EXPECT_EQ(host(z).sync(), std::vector<f32>(5, 0.0f));
+  y = kernel<saxpy<128>>(std::move(y), 2.0f, zeros<f32>({1})).sync();  // repeated, for nobody
+  EXPECT_EQ(y.size(), 0);
+  EXPECT_THROW((void)kernel<saxpy<128>>(zeros<f32>({0}), 2.0f, zeros<f32>({5})), ShapeError);
+  constexpr auto partly = [](Mut<f32, 128> out, In<f32, dyn> in) { out.store(in.load_like(out, partial, pad(3))); };
+  const auto z = kernel<partly>(zeros<f32>({5}), zeros<f32>({0})).sync();  // what is outside reads padding
+  EXPECT_EQ(host(z).sync(), std::vector<f32>(5, 3.0f));
   auto c = kernel<gemm<f32, 32, 32, 32>>(empty<f32>({3, 3}), zeros<f32>({3, 0}), zeros<f32>({0, 3})).sync();
   EXPECT_EQ(host(c).sync(), std::vector<f32>(9, 0.0f));
 }

@@ -139,7 +139,7 @@ TEST(MixedHost, PermutedAndEmptyPartsAreLent) {
   for (int i = 0; i < 3; ++i)
     for (int j = 0; j < 5; ++j)
       EXPECT_EQ(values[static_cast<std::size_t>(i * 5 + j)], static_cast<float>(j * 3 + i + 1));
-  kernel<plus_one<2, 2>>(mut(t).permute<1, 0>().slice<0>(1, 4).slice<1>(1, 1), x).sync();
+  kernel<plus_one<2, 2>>(mut(t).permute<1, 0>().slice<0>(1, 4).slice<1>(1, 1), x.slice<0>(1, 4).slice<1>(1, 1)).sync();
   EXPECT_EQ(host(t).sync(), values);
 }
 

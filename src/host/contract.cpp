@@ -36,6 +36,7 @@ jit::LaunchContract launch_contract(std::span<const lang::ParamInfo> params, boo
   const bool raw_pointers =
       std::any_of(params.begin(), params.end(), [](const auto& p) { return p.kind == lang::ParamKind::UnsafePtr; });
   for (const lang::ParamInfo& p : params) {
+    if (p.is_constant()) continue;
     if (!p.is_tensor()) {
       c.args.push_back({});
       continue;

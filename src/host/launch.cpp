@@ -249,7 +249,9 @@ void Launch::choose_grid() {
 }
 
 void Launch::choose_variant() {
+  check_not_recording(signature_.what.c_str(), where_);
   VariantKey key;
+  key.constants = slots().subspan(static_cast<std::size_t>(signature_.arguments));
   std::size_t tensor = 0;
   for (const Param& p : brief()) {
     if (p.is_tensor) key.tensors[tensor++] = tensor_bits(dims(p), strides(p));
@@ -261,7 +263,7 @@ void Launch::choose_variant() {
 
 void Launch::check_requirements() const {
   for (const lang::Requirement& r : variant_->trace.requirements) {
-    if (!r.condition.holds(slots())) throw_requirement(context(), r, *this);
+    if (!r.condition.holds(arguments())) throw_requirement(context(), r, *this);
   }
   for (const lang::SameExtent& s : variant_->trace.same_extents) {
     if (!s.holds(slots())) throw_regions_differ(context(), s, *this);
@@ -316,8 +318,8 @@ bool Launch::compile(const CompileRequest& request, jit::CodeReport& report) {
   }
   fill_addresses();
   if (!checked_shapes_) check_shapes();
-  report = request.gpu == 0 ? variant_->kernel->report(request.device, slots())
-                            : variant_->kernel->report(jit::target_for(request.gpu), slots());
+  report = request.gpu == 0 ? variant_->kernel->report(request.device, arguments())
+                            : variant_->kernel->report(jit::target_for(request.gpu), arguments());
   return true;
 }
 
@@ -325,7 +327,7 @@ bool Launch::compile(const CompileRequest& request, jit::CodeReport& report) {
 /// call's.
 const jit::Code& Launch::compiled_on(Device device) {
   try {
-    return variant_->kernel->code(device, slots());
+    return variant_->kernel->code(device, arguments());
   } catch (const CompileError& error) {
     if (error.where().known() || typeid(error) != typeid(CompileError)) throw;
     throw CompileError(error.message(), where_);
@@ -381,7 +383,7 @@ void Launch::submit(const Stream& stream) {
   const std::shared_ptr<const runtime::Launchable> work(std::shared_ptr<void>(), code.work.get());
   const std::span<const runtime::Access> accesses(room_.accesses, tensors_);
   if (!variant_->checked) count_as_written(accesses);
-  runtime::StreamCore::submit(stream.core(), {work, grid, slots(), accesses, signature_.what.c_str(), where_});
+  runtime::StreamCore::submit(stream.core(), {work, grid, arguments(), accesses, signature_.what.c_str(), where_});
 }
 
 }  // namespace tessera::detail

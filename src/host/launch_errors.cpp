@@ -140,6 +140,24 @@ void throw_regions_differ(Context c, const lang::SameExtent& s, const Launch& la
       c.where);
 }
 
+void throw_recorded_differently(const KernelRecord::Signature& kernel, const lang::Difference& at,
+                                SourceLocation launch) {
+  const auto place = [](SourceLocation l) { return l.known() ? concat(l.file, ":", l.line) : "an unknown line"; };
+  const bool both = at.before.known() && at.now.known();
+  const std::string there = !both && at.now.known() ? concat("the first recording does not have what it records here")
+                            : !both                 ? concat("the first recording has here what it no longer records")
+                            : at.before == at.now   ? concat("here it records something else than at first")
+                                                  : concat("here, where the first recording was at ", place(at.before));
+  throw TraceError(
+      concat(kernel.what, ", launched at ", place(launch),
+             ", is recorded differently than at its first launch with such arguments: ", there,
+             ". Its body reads state of the host that has changed (a global or static variable, the time, ...), which "
+             "launches outside checked mode would not see: they run the first recording.\n  Give the kernel that "
+             "state as a parameter: Constant<T> where it decides what is recorded, Scalar<T> where it is a number to "
+             "compute with."),
+      at.now.known() ? at.now : at.before);
+}
+
 void throw_requirement(Context c, const lang::Requirement& r, const Launch& launch) {
   std::string extents;
   for (std::size_t i = 0; i < c.signature.params.size(); ++i) {

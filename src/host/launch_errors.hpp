@@ -2,6 +2,7 @@
 // from 0 here and from 1 in the texts.
 #pragma once
 #include "tessera/host/launch.hpp"
+#include "tessera/lang/difference.hpp"
 
 namespace tessera::detail {
 
@@ -23,6 +24,9 @@ using Dimensions = std::span<const std::int64_t>;
 [[noreturn]] void throw_blocks_missing(Context);
 [[noreturn]] void throw_blocks_out_of_range(Context, std::int64_t found, std::int64_t most);
 [[noreturn]] void throw_regions_differ(Context, const lang::SameExtent&, const Launch&);
+/// A TraceError at the place where the recordings differ.
+[[noreturn]] void throw_recorded_differently(const KernelRecord::Signature&, const lang::Difference&,
+                                             SourceLocation launch);
 [[noreturn]] void throw_requirement(Context, const lang::Requirement&, const Launch&);
 
 }  // namespace tessera::detail

@@ -57,23 +57,21 @@ bool same(const LaunchOptions& a, const LaunchOptions& b) noexcept {
 RememberedLaunch* recall_launch(const KernelRecord& record, std::uint32_t id, const LaunchOptions& options,
                                 std::span<const std::uint64_t> slots) noexcept {
   Shelf* const shelf = memory.shelves[id % kKernels];
-  if (shelf == nullptr) return nullptr;
-  const bool checked = check_mode();
+  if (shelf == nullptr || check_mode()) return nullptr;
   for (RememberedLaunch& r : shelf->launches) {
-    if (r.record == &record && r.checked == checked && same(r.options, options) && same(r, slots)) return &r;
+    if (r.record == &record && same(r.options, options) && same(r, slots)) return &r;
   }
   return nullptr;
 }
 
 RememberedLaunch* remember_launch(const KernelRecord& record, std::uint32_t id) noexcept {
-  if (owner.ended) return nullptr;
+  if (owner.ended || check_mode()) return nullptr;
   Shelf*& shelf = memory.shelves[id % kKernels];
   if (shelf == nullptr) shelf = new (std::nothrow) Shelf;
   if (shelf == nullptr) return nullptr;
   RememberedLaunch& r = shelf->launches[shelf->oldest];
   shelf->oldest = (shelf->oldest + 1) % kWays;
   r.record = &record;
-  r.checked = check_mode();
   r.device = nullptr;
   r.code = nullptr;
   r.stamp = ++counter;

@@ -13,9 +13,8 @@ namespace tessera::detail {
 struct RememberedLaunch {
   static constexpr std::size_t kMostSlots = 48;  ///< launches with more are not remembered
   // What it depends on; of `slots` what Variant::shape_masks and address_masks say.
-  const KernelRecord* record = nullptr;  ///< null: empty
-  LaunchOptions options;                 ///< but the device
-  bool checked = false;
+  const KernelRecord* record = nullptr;         ///< null: empty
+  LaunchOptions options;                        ///< but the device
   std::array<std::uint64_t, kMostSlots> slots;  // NOLINT: as many as the kernel has
   // The answers: of the extents, and, once it has run, of the addresses and the device.
   Variant* variant = nullptr;
@@ -27,7 +26,7 @@ struct RememberedLaunch {
 };
 
 /// The launch that agrees with this one in everything that its checks, its recording and its grid depend on; null if
-/// this thread remembers none.
+/// this thread remembers none. In checked mode nothing is remembered: each launch is recorded anew.
 RememberedLaunch* recall_launch(const KernelRecord& record, std::uint32_t id, const LaunchOptions& options,
                                 std::span<const std::uint64_t> slots) noexcept;
 /// Room for a launch of `record`, in place of the thread's oldest; `stamp` is new. Null if there is no memory for it.

@@ -2,6 +2,8 @@
 #include "tessera/host/op.hpp"
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/lang/tracer.hpp"
 
 namespace tessera::detail {
 
@@ -14,6 +16,19 @@ void throw_spent_op(SourceLocation where) {
   throw BorrowError(
       "this operation has been run or moved already: an Op runs once.\n  Build it again, or keep its result instead of "
       "the operation.",
+      where);
+}
+
+bool recording_a_kernel() noexcept { return lang::Tracer::maybe() != nullptr; }
+
+void throw_while_recording(const char* what, SourceLocation where) {
+  const std::string recorded = lang::Tracer::current().kernel_name();
+  throw TraceError(
+      concat(what != nullptr ? what : "an operation of the host", what != nullptr ? " was launched" : " was run",
+             " while kernel ", recorded,
+             " is being recorded: a kernel's body runs once, on the host, so this would run then, and never in the "
+             "kernel.\n  Launch it before or after ",
+             recorded, "; to make what a kernel does part of another one, call a helper function."),
       where);
 }
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "host/launch_errors.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
 #include "tessera/host/contract.hpp"
+#include "tessera/lang/difference.hpp"
 
 namespace tessera::detail {
 namespace {
@@ -19,6 +21,7 @@ constexpr int kAxisBits = 4;  // 0: no unit axis, else the axis plus one; kMaxRa
 jit::CompileOptions options_of(const KernelRecord::Signature& signature, const VariantKey& key) {
   jit::CompileOptions options;
   options.label = signature.name;
+  if (!key.constants.empty()) options.label += "(" + lang::constants_text(signature.params, key.constants) + ")";
   options.checked = (key.flags & kChecked) != 0;
   options.tuning = key.flags >> kTuningShift;
   options.raw_writes = std::any_of(signature.params.begin(), signature.params.end(),
@@ -30,9 +33,10 @@ jit::CompileOptions options_of(const KernelRecord::Signature& signature, const V
   return options;
 }
 
-/// Extents and strides decide the recording and the grid. A scalar counts only where a condition reads it.
+/// Extents, strides and Constants decide the recording and the grid. A scalar counts only where a condition reads it.
 void set_masks(Variant& v, std::span<const lang::ParamInfo> params) {
   for (const lang::ParamInfo& p : params) {
+    if (p.is_constant()) continue;
     const auto first = static_cast<std::size_t>(p.first_arg);
     const std::uint64_t code = v.kernel->slot_mask(first);
     bool required = false;
@@ -42,9 +46,11 @@ void set_masks(Variant& v, std::span<const lang::ParamInfo> params) {
     v.shape_masks.resize(first + static_cast<std::size_t>(p.num_args()), ~std::uint64_t{0});
     v.address_masks.resize(v.shape_masks.size(), 0);
   }
+  v.shape_masks.resize(v.shape_masks.size() + v.constants.size(), ~std::uint64_t{0});
+  v.address_masks.resize(v.shape_masks.size(), 0);
 }
 
-KernelRecord::Param brief_of(const lang::ParamInfo& p) {
+KernelRecord::Param brief_of(const lang::ParamInfo& p, int arguments) {
   KernelRecord::Param b;
   b.is_tensor = p.is_tensor();
   b.writes = p.kind != lang::ParamKind::In;
@@ -52,7 +58,7 @@ KernelRecord::Param brief_of(const lang::ParamInfo& p) {
   b.has_pieces = b.dealt || p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
   b.rank = static_cast<std::uint8_t>(p.rank);
   b.element_bytes = static_cast<std::uint8_t>(size_of(p.element));
-  b.slot = static_cast<std::uint16_t>(p.first_arg);
+  b.slot = static_cast<std::uint16_t>(p.is_constant() ? arguments + p.first_arg : p.first_arg);
   b.extents = p.extents.data();
   b.spelling = p.spelling.c_str();
   return b;
@@ -61,6 +67,11 @@ KernelRecord::Param brief_of(const lang::ParamInfo& p) {
 std::atomic<std::uint32_t> kernels{0};
 
 }  // namespace
+
+bool VariantKey::operator==(const VariantKey& other) const noexcept {
+  return flags == other.flags && std::equal(std::begin(tensors), std::end(tensors), other.tensors) &&
+         std::equal(constants.begin(), constants.end(), other.constants.begin(), other.constants.end());
+}
 
 std::uint32_t tensor_bits(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides) noexcept {
   std::uint32_t units = 0;
@@ -94,6 +105,7 @@ lang::Specialization specialization(const VariantKey& key, std::span<const lang:
     facts.long_dims = ~facts.unit_dims & ((1u << p.rank) - 1);
     s.tensors.push_back(facts);
   }
+  s.constants.assign(key.constants.begin(), key.constants.end());
   s.wide_grid = (key.flags & kWide) != 0;
   s.checked = (key.flags & kChecked) != 0;
   s.accuracy_given = (key.flags & kAccuracyGiven) != 0;
@@ -108,11 +120,12 @@ const KernelRecord::Signature& KernelRecord::make_signature() {
   s->name = name_();
   s->what = "kernel " + s->name;
   s->params = infos_();
-  s->slots = lang::lay_out(s->params);
+  s->slots = s->arguments = lang::lay_out(s->params);
   for (const lang::ParamInfo& p : s->params) {
     s->has_mut |= p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
     s->has_mut_tiles |= p.kind == lang::ParamKind::MutTiles;
-    s->brief.push_back(brief_of(p));
+    s->slots += p.is_constant();
+    s->brief.push_back(brief_of(p, s->arguments));
   }
   s->id = kernels.fetch_add(1, std::memory_order_relaxed);
   signature_.store(s.get(), std::memory_order_release);
@@ -125,13 +138,18 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
     while (v && !(v->key == key)) v = v->next;
     return v;
   };
-  if (Variant* v = find()) [[likely]] { return *v; }
+  if (Variant* v = find()) [[likely]] {
+    if (v->checked) check_recorded_alike(*v, where);
+    return *v;
+  }
   const Signature& s = signature();
   const std::lock_guard lock(mutex_);
-  if (Variant* v = find()) return *v;
+  if (Variant* v = find()) return *v;  // of this moment: another thread has just recorded it
   const ProfileRange range(ProfileTopic::Record, s.what.c_str(), where);
   auto v = std::make_unique<Variant>();
+  v->constants.assign(key.constants.begin(), key.constants.end());
   v->key = key;
+  v->key.constants = v->constants;
   v->checked = (key.flags & kChecked) != 0;
   v->trace = record_(specialization(key, s.params), where);
   v->kernel = std::make_unique<jit::Kernel>(std::move(v->trace.module),
@@ -141,6 +159,15 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
   v->next = variants_.load(std::memory_order_relaxed);
   variants_.store(v.get(), std::memory_order_release);
   return *v.release();
+}
+
+/// A kernel's body is ordinary C++: it may have read what has changed since.
+void KernelRecord::check_recorded_alike(const Variant& first, SourceLocation where) {
+  const Signature& s = signature();
+  const std::lock_guard lock(mutex_);
+  const lang::Trace again = record_(specialization(first.key, s.params), where);
+  const auto difference = lang::first_difference(first.kernel->module(), first.trace, again);
+  if (difference) throw_recorded_differently(s, *difference, where);
 }
 
 }  // namespace tessera::detail

@@ -10,9 +10,10 @@ namespace tessera::detail {
 
 struct Variant {
   VariantKey key;
-  bool checked = false;                 ///< for checked mode
-  lang::Trace trace;                    ///< its module has gone to `kernel`
-  std::unique_ptr<jit::Kernel> kernel;  ///< the module and its code, per device and answer to the obligations
+  std::vector<std::uint64_t> constants;  ///< those of `key`
+  bool checked = false;                  ///< for checked mode
+  lang::Trace trace;                     ///< its module has gone to `kernel`
+  std::unique_ptr<jit::Kernel> kernel;   ///< the module and its code, per device and answer to the obligations
   // By slot: the bits that the checks and the grid of a launch depend on, its addresses' bits that its code depends on.
   std::vector<std::uint64_t> shape_masks, address_masks;
   Variant* next = nullptr;

@@ -18,6 +18,7 @@ struct ScalarProgram::Step {
   std::uint64_t value = 0;  ///< Constant: bits; Argument: mask of the element's width
   std::uint32_t argument = 0;
   ElementOp op;
+  bool operator==(const Step&) const = default;
 };
 
 namespace {
@@ -217,6 +218,8 @@ bool ScalarProgram::reads(std::size_t slot) const noexcept {
   }
   return false;
 }
+
+bool ScalarProgram::operator==(const ScalarProgram& other) const { return *steps_ == *other.steps_; }
 
 std::uint64_t ScalarProgram::evaluate(std::span<const std::uint64_t> args) const {
   std::array<std::uint64_t, kRegisters> registers;

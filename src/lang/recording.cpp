@@ -22,7 +22,8 @@ std::uint32_t next_serial() {
 }
 
 std::string spelling(const ParamInfo& p) {
-  static constexpr const char* names[] = {"Mut", "MutTiles", "In", "Scalar", "Acc", "unsafe_::Mut", "unsafe_::Ptr"};
+  static constexpr const char* names[] = {"Mut", "MutTiles",     "In",           "Scalar",
+                                          "Acc", "unsafe_::Mut", "unsafe_::Ptr", "Constant"};
   std::string text = concat(names[static_cast<int>(p.kind)], "<", info(p.element).name);
   for (const std::int64_t e : p.extents) text += e == kDyn ? std::string(", dyn") : concat(", ", e);
   return text + ">";
@@ -40,10 +41,10 @@ std::string symbol(std::string name) {
 }  // namespace
 
 int lay_out(std::vector<ParamInfo>& params) {
-  int slot = 0;
+  int slot = 0, constant = 0;
   for (ParamInfo& p : params) {
-    p.spelling = spelling(p);
-    p.first_arg = slot;
+    if (p.spelling.empty()) p.spelling = spelling(p);
+    p.first_arg = p.is_constant() ? constant++ : slot;
     slot += p.num_args();
   }
   return slot;
@@ -69,6 +70,16 @@ std::string kernel_label(const char* pretty_function) {
   return std::string(name.substr(start, end - start));
 }
 
+std::string type_label(const char* pretty_function) {
+  std::string_view name = pretty_function;
+  const std::size_t at = name.find("T = ");
+  if (at == std::string_view::npos) return "enum";
+  name = name.substr(at + 4);
+  name = name.substr(0, name.find_first_of(";]"));
+  const std::size_t qualified = name.rfind("::");
+  return std::string(qualified == std::string_view::npos ? name : name.substr(qualified + 2));
+}
+
 Recording::Recording(std::string name, std::vector<ParamInfo> params, const Specialization& specialization,
                      SourceLocation where)
     : impl_(std::make_unique<Impl>(symbol(name), where)) {
@@ -92,7 +103,7 @@ Recording::Recording(std::string name, std::vector<ParamInfo> params, const Spec
           tensors < specialization.tensors.size() ? specialization.tensors[tensors] : TensorFacts{};
       ++tensors;
       s.add_tensor(p, position, facts);
-    } else {
+    } else if (!p.is_constant()) {
       const Type element = Type::element(ints::elem_of(p.element));
       const Type type = p.kind == ParamKind::Scalar ? element : Type::pointer(element);
       s.arguments.back() = s.tracer.add_param(Type::tile(type, {}));
@@ -151,6 +162,11 @@ TensorRef Recording::Impl::ref(const TensorState& t, bool inbounds) const { retu
 PieceRef Recording::Impl::ref(const PieceState& p, bool inbounds) const { return {serial, p.number, inbounds}; }
 
 Value Recording::argument(int param) const { return impl_->arguments[static_cast<std::size_t>(param)]; }
+std::uint64_t Recording::constant(int param) const {
+  const auto number = static_cast<std::size_t>(impl_->trace.params[static_cast<std::size_t>(param)].first_arg);
+  const std::vector<std::uint64_t>& given = impl_->specialization.constants;
+  return number < given.size() ? given[number] : 0;
+}
 
 TensorState& Recording::Impl::tensor(TensorRef ref) {
   if (ref.recording() != serial) {

@@ -469,6 +469,7 @@ std::string outside_kernel() {
 }
 
 Tracer* Tracer::maybe() noexcept { return current_tracer; }
+const std::string& Tracer::kernel_name() const { return impl_->name; }
 
 Tracer& Tracer::current(SourceLocation where) {
   if (!current_tracer) throw TraceError(concat("a tile was used outside a kernel", outside_kernel()), where);

@@ -47,6 +47,14 @@ void bounded(Mut<f32, B> y, Scalar<i32> n, In<f32, dyn> x) {
   y.store(x.load_like(y) + cast<f32>(n));
 }
 
+template <int B>
+void chosen(Mut<f32, B> y, Constant<bool> twice, In<f32, dyn> x, Constant<int> more) {
+  auto t = x.load_like(y);
+  if (twice) t = t * 2.0f;
+  for (int i = 0; i < more; ++i) t = t + 1.0f;
+  y.store(t);
+}
+
 template <class F>
 long allocations_of(int rounds, F launch) {
   for (int i = 0; i < 3; ++i) launch();
@@ -99,6 +107,18 @@ TEST_F(LaunchCost, NothingIsAllocatedWhereShapesAlternate) {
                              kernel<saxpy<1024>>(mut(a), 2.0f, x).on(stream_);
                              kernel<saxpy<1024>>(mut(b), 2.0f, y).on(stream_);
                              kernel<saxpy<1024>>(mut(c), 2.0f, z).on(stream_);
+                           }),
+            0);
+}
+
+TEST_F(LaunchCost, NothingIsAllocatedWhereConstantsAlternate) {
+  if (!kOperationsReused) GTEST_SKIP() << "memory of operations is not reused under the address sanitizer";
+  auto y = make(4096), x = make(4096);
+  EXPECT_EQ(allocations_of(100,
+                           [&] {
+                             kernel<chosen<1024>>(mut(y), true, x, 2).on(stream_);
+                             kernel<chosen<1024>>(mut(y), false, x, 2).on(stream_);
+                             y = kernel<chosen<1024>>(std::move(y), true, x, 1).on(stream_);
                            }),
             0);
 }

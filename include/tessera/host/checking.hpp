@@ -4,7 +4,7 @@
 namespace tessera {
 
 /// True if kernels run checked: out-of-range tile indices, reads of never-written elements, overlaps and overflowing
-/// index arithmetic become DeviceErrors. Initially TESSERA_CHECK (default off).
+/// index arithmetic become DeviceErrors, recordings that change a TraceError. Initially TESSERA_CHECK (default off).
 bool check_mode();
 /// Changes it for operations built from now on. Tensors made while it was off do not know what was written, and count
 /// as written.

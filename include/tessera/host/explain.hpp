@@ -99,6 +99,22 @@ struct NumberArgument {
 };
 
 template <int Number, class Parameter, class Arg>
+struct ConstantArgument {
+  using A = std::remove_cvref_t<Arg>;
+  using T = typename lang::ParamTraits<Parameter>::element;
+  static constexpr bool value = std::is_arithmetic_v<A> || std::is_enum_v<A> || (Element<A>);
+  static constexpr bool fits() {
+    static_assert(value, "a Constant<T> parameter takes a value of the host: a T");
+    static_assert(!value || !std::is_enum_v<T> || NumberFor<A, T>,
+                  "a Constant of an enumeration takes a value of that enumeration");
+    static_assert(!value || std::is_enum_v<T> || NumberFor<A, T>,
+                  "this value cannot become the Constant's type without losing what it means: convert it first "
+                  "(static_cast)");
+    return true;
+  }
+};
+
+template <int Number, class Parameter, class Arg>
 struct PointerArgument {
   static constexpr bool fits() {
     static_assert(never_true<Arg>,
@@ -112,9 +128,10 @@ constexpr bool explain_argument() {
   using enum lang::ParamKind;
   constexpr lang::ParamKind kind = lang::ParamTraits<Parameter>::kind;
   if constexpr (kind == Scalar) return NumberArgument<Number, Parameter, Arg>::fits();
+  if constexpr (kind == Constant) return ConstantArgument<Number, Parameter, Arg>::fits();
   if constexpr (kind == UnsafePtr) return PointerArgument<Number, Parameter, Arg>::fits();
   if constexpr (kind == In) return ReadArgument<Number, Parameter, Arg>::fits();
-  if constexpr (kind != Scalar && kind != UnsafePtr && kind != In)
+  if constexpr (kind != Scalar && kind != Constant && kind != UnsafePtr && kind != In)
     return MutableArgument<Number, Parameter, Arg>::fits();
   return true;
 }

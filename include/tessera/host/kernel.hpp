@@ -36,6 +36,8 @@ struct HostParameter<P, IsLent, lang::ParamKind::Scalar> {
   using type = Number<typename lang::ParamTraits<P>::element>;
 };
 template <class P, bool IsLent>
+struct HostParameter<P, IsLent, lang::ParamKind::Constant> : HostParameter<P, IsLent, lang::ParamKind::Scalar> {};
+template <class P, bool IsLent>
 struct HostParameter<P, IsLent, lang::ParamKind::UnsafePtr> {
   using type = unsafe_::Address<typename lang::ParamTraits<P>::element>;
 };
@@ -46,13 +48,15 @@ template <class P>
 constexpr bool is_mutable_param() {
   using enum lang::ParamKind;
   constexpr lang::ParamKind kind = lang::ParamTraits<lang::param_t<P>>::kind;
-  return kind != In && kind != Scalar && kind != UnsafePtr;
+  return kind != In && kind != Scalar && kind != UnsafePtr && kind != Constant;
 }
+/// Slots among the entry's arguments. The values of Constants follow behind those.
 template <class P>
 constexpr int slots_of() {
+  using enum lang::ParamKind;
   using Traits = lang::ParamTraits<lang::param_t<P>>;
-  return Traits::kind == lang::ParamKind::Scalar || Traits::kind == lang::ParamKind::UnsafePtr ? 1
-                                                                                               : 1 + 2 * Traits::rank;
+  if (Traits::kind == Constant) return 0;
+  return Traits::kind == Scalar || Traits::kind == UnsafePtr ? 1 : 1 + 2 * Traits::rank;
 }
 
 /// A tensor that the launch was given and hands back: which of the tensors it is, and where its extents are.
@@ -135,7 +139,8 @@ struct ParameterList {
   static constexpr std::array<bool, count + 1> is_mutable{is_mutable_param<P>()..., false};
   static constexpr std::array<int, count + 1> slot_counts{slots_of<P>()..., 0};
   static constexpr std::size_t mutables = (std::size_t{0} + ... + (is_mutable_param<P>() ? 1u : 0u));
-  static constexpr int slots = (0 + ... + slots_of<P>());
+  static constexpr int constants = (0 + ... + (lang::ParamTraits<lang::param_t<P>>::kind == lang::ParamKind::Constant));
+  static constexpr int slots = (constants + ... + slots_of<P>());
   static constexpr int tensors = (0 + ... + (slots_of<P>() > 1 ? 1 : 0));
 
   static constexpr int first_slot(std::size_t param) {

@@ -29,12 +29,13 @@ struct LaunchOptions {
 
 inline constexpr int kMaxTensorArguments = 24;
 
-/// What a recording is specialized by: the facts about each tensor argument, and flags of the launch. (variant.hpp says
-/// which bits.)
+/// What a recording is specialized by: the facts about each tensor argument, flags of the launch (variant.hpp says
+/// which bits), and the bits of each Constant.
 struct VariantKey {
   std::uint32_t tensors[kMaxTensorArguments] = {};
   std::uint32_t flags = 0;
-  bool operator==(const VariantKey&) const = default;
+  std::span<const std::uint64_t> constants;  ///< the launch's, or the recording's own
+  bool operator==(const VariantKey& other) const noexcept;
 };
 
 /// One recording of a kernel, with what it was compiled to.
@@ -67,7 +68,8 @@ class KernelRecord {
     std::vector<lang::ParamInfo> params;
     std::vector<Param> brief;  ///< the same, for launches
     std::uint32_t id = 0;      ///< counts kernels
-    int slots = 0;
+    int slots = 0;             ///< the entry's arguments, then one for each Constant
+    int arguments = 0;
     bool has_mut = false;  ///< a Mut or unsafe_::Mut: one block per piece
     bool has_mut_tiles = false;
   };
@@ -75,11 +77,13 @@ class KernelRecord {
     const Signature* s = signature_.load(std::memory_order_acquire);
     return s ? *s : make_signature();
   }
-  /// Records the kernel at the first call for `key`; throws what recording throws (TraceError, CompileError).
+  /// Records the kernel at the first call for `key`, in checked mode at every call; throws what recording throws
+  /// (TraceError, CompileError), and in checked mode a TraceError where it is recorded differently than at first.
   Variant& variant(const VariantKey& key, SourceLocation where);
 
  private:
   const Signature& make_signature();
+  void check_recorded_alike(const Variant& first, SourceLocation where);
   Name name_;
   Infos infos_;
   Record record_;
@@ -142,6 +146,10 @@ class Launch {
   std::span<std::int64_t> strides(const Param& p) const noexcept { return {numbers(p) + p.rank, p.rank}; }
   std::span<const std::uint64_t> slots() const noexcept {
     return {room_.slots, static_cast<std::size_t>(signature_.slots)};
+  }
+  /// Of `slots()` what the entry takes.
+  std::span<const std::uint64_t> arguments() const {
+    return {room_.slots, static_cast<std::size_t>(signature_.arguments)};
   }
   LaunchContextText context() const { return {signature_, where_}; }
 

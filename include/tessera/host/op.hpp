@@ -58,6 +58,13 @@ class OpNode : public OpBase {
 };
 
 [[noreturn]] void throw_spent_op(SourceLocation where);
+bool recording_a_kernel() noexcept;
+[[noreturn]] void throw_while_recording(const char* what, SourceLocation where);
+/// A kernel's body runs once, to be recorded: what it would run on a device would run then, and not in the kernel.
+/// Throws a TraceError on a thread that is recording; `what` is "kernel k", null for any other operation.
+inline void check_not_recording(const char* what, SourceLocation where) {
+  if (recording_a_kernel()) [[unlikely]] { throw_while_recording(what, where); }
+}
 /// The stream that sync() uses: the default one of the operation's device.
 Stream stream_for(const OpBase& op);
 
@@ -92,7 +99,7 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
   /// depends on it is ordered after it.
   [[nodiscard("the result owns the tensors that were given")]] T on(
       const Stream& stream, SourceLocation where = SourceLocation::current()) && {
-    return take(where)->run(stream);
+    return take_to_run(where)->run(stream);
   }
 
   /// Runs this, then the operation that `f` makes of its result, on the same stream.
@@ -119,8 +126,12 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
     live(where);
     return std::move(node_);
   }
+  std::unique_ptr<detail::OpNode<T>> take_to_run(SourceLocation where) {
+    detail::check_not_recording(nullptr, where);
+    return take(where);
+  }
   T run_and_wait(const Stream& stream, SourceLocation where) {
-    const auto node = take(where);
+    const auto node = take_to_run(where);
     runtime::SyncScope scope;  // this operation's work only: the stream may be shared with other threads
     if constexpr (std::is_void_v<T>) {
       node->run(stream);

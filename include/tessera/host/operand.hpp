@@ -6,9 +6,12 @@
 #include <bit>
 #include <concepts>
 #include <cstring>
+#include <limits>
 #include <memory>
+#include <utility>
 
 #include "tessera/host/op.hpp"
+#include "tessera/lang/constant.hpp"
 #include "tessera/runtime/lease.hpp"
 
 namespace tessera::detail {
@@ -129,16 +132,30 @@ class Lent {
   ArgRef arg_;
 };
 
-/// Numbers that a Scalar<T> takes: floating ones for floating types, integers for all but bool, bool for bool.
+/// What a Scalar<T> or Constant<T> takes: floating-point numbers for floating-point types, integers for all but bool,
+/// bool for bool, for an enumeration its own values.
 template <class X, class T>
-concept NumberFor = (std::is_arithmetic_v<X> || (Element<X> && element_class<X> == ElementClass::Float)) &&
-                    (std::is_same_v<T, bool>   ? std::is_same_v<X, bool>
-                     : std::is_same_v<X, bool> ? false
-                     : std::is_integral_v<T>   ? std::is_integral_v<X>
-                                               : true);
+concept NumberFor =
+    (std::is_enum_v<T> && std::is_same_v<X, T>) ||
+    (!std::is_enum_v<T> && (std::is_arithmetic_v<X> || (Element<X> && element_class<X> == ElementClass::Float)) &&
+     (std::is_same_v<T, bool>   ? std::is_same_v<X, bool>
+      : std::is_same_v<X, bool> ? false
+      : std::is_integral_v<T>   ? std::is_integral_v<X>
+                                : true));
 
-/// A number for a Scalar<T>.
-template <Element T>
+/// True if T can hold the integer x; unlike std::in_range also for characters.
+template <class T, class X>
+constexpr bool holds_integer(X x) noexcept {
+  using WideX = std::conditional_t<std::is_signed_v<X>, std::int64_t, std::uint64_t>;
+  using WideT = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+  const auto wide = static_cast<WideX>(x);
+  return std::cmp_less_equal(static_cast<WideT>(std::numeric_limits<T>::min()), wide) &&
+         std::cmp_less_equal(wide, static_cast<WideT>(std::numeric_limits<T>::max()));
+}
+
+/// A number for a Scalar<T> or Constant<T>.
+template <class T>
+  requires is_constant_type<T>
 class Number {
  public:
   using element = T;
@@ -146,11 +163,13 @@ class Number {
     requires NumberFor<X, T>
   Number(X x) noexcept {  // NOLINT: conversions are the point
     arg_.how = ArgRef::How::Number;
-    arg_.layout.element = element_type<T>;
+    arg_.layout.element = constant_element<T>();
     T value;
-    if constexpr (std::is_arithmetic_v<T>) {
+    if constexpr (std::is_enum_v<T>) {
+      value = x;
+    } else if constexpr (std::is_arithmetic_v<T>) {
       value = static_cast<T>(x);
-      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) arg_.fits = std::in_range<T>(x);
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) arg_.fits = holds_integer<T>(x);
     } else {
       value = T(static_cast<float>(x));
     }

@@ -31,7 +31,11 @@ struct TuneArg {  // a number
   using Values = std::tuple<>;
   A value;
   explicit TuneArg(const A& a) : value(a) {}
-  std::string text() const { return concat(static_cast<double>(value)); }
+  std::string text() const {
+    if constexpr (std::is_enum_v<A> || std::is_unsigned_v<A>) return concat(static_cast<unsigned long long>(value));
+    if constexpr (std::is_integral_v<A>) return concat(static_cast<long long>(value));
+    return concat(static_cast<double>(value));
+  }
   Copy copy(bool) const { return {}; }
   A pass(Copy&) const { return value; }
   Values values(const Copy&) const { return {}; }

@@ -24,6 +24,8 @@ class ScalarProgram {
 
   /// True if the value depends on argument slot `slot`.
   bool reads(std::size_t slot) const noexcept;
+  /// True if both compute the same in the same steps.
+  bool operator==(const ScalarProgram& other) const;
 
   struct Step;  ///< defined in the source file
 

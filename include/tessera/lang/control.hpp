@@ -5,8 +5,8 @@
 //   tile_if (c) {...} else tile_if (d) {...} else {...}
 //   tile_while (c) {...}
 //
-// The bodies are traced once. Tiles assigned in them keep their values afterwards; tiles declared in them end with
-// them. `break`, `return` and `continue` cannot leave them: a TraceError with the line of the loop or branch says so.
+// Bodies are traced once. Tiles assigned in them keep their values afterwards, tiles declared in them end with them;
+// `break` and `return` out of them are a TraceError. What C++ hides (`continue` in tile_if, ...): docs/guide, page 4.
 #pragma once
 #include "tessera/lang/ops.hpp"
 
@@ -160,7 +160,7 @@ class Range {
 /// A bound of a range: a scalar tile of integers or an integer of the host.
 template <class X>
 struct Bound {
-  static constexpr bool ok = std::is_integral_v<X> && !std::is_same_v<X, bool>;
+  static constexpr bool ok = is_host_integer<X>;
   static constexpr bool is_tile = false;
   using element = i32;
 };

@@ -7,6 +7,7 @@
 
 #include "tessera/base/element.hpp"
 #include "tessera/base/source_location.hpp"
+#include "tessera/lang/constant.hpp"
 #include "tessera/lang/tracer.hpp"
 
 namespace tessera {
@@ -60,8 +61,10 @@ enum class CompareOp : std::uint8_t { Equal, NotEqual, Less, LessEqual, Greater,
 ir::Value splat(const TileSpec&, double, SourceLocation = {});
 ir::Value splat(const TileSpec&, std::int64_t, SourceLocation = {});
 ir::Value splat(const TileSpec&, std::uint64_t, SourceLocation = {});
-template <class S>
-ir::Value splat_of(const TileSpec& spec, S s, SourceLocation loc = {}) {
+template <class X>
+ir::Value splat_of(const TileSpec& spec, const X& x, SourceLocation loc = {}) {
+  using S = tessera::detail::host_value_t<X>;
+  const S s = x;
   if constexpr (std::is_same_v<S, bool> || (std::is_integral_v<S> && std::is_signed_v<S>))
     return splat(spec, static_cast<std::int64_t>(s), loc);
   else if constexpr (std::is_integral_v<S>)
@@ -111,8 +114,10 @@ struct Identity {
   double real;
   std::int64_t integer;
 };
-template <class S>
-Identity identity_of(S s) {
+template <class X>
+Identity identity_of(const X& x) {
+  using S = tessera::detail::host_value_t<X>;
+  const S s = x;
   if constexpr (std::is_integral_v<S>)
     return {false, static_cast<double>(s), static_cast<std::int64_t>(s)};
   else

@@ -42,7 +42,7 @@ template <class First, class Second, class... Rest>
 struct JointOf<First, Second, Rest...> : JointOf<typename Joint<First, Second>::type, Rest...> {};
 
 template <class X>
-inline constexpr bool is_position = std::is_integral_v<X> && !std::is_same_v<X, bool>;
+inline constexpr bool is_position = is_host_integer<X>;
 template <class T, int... D>
 inline constexpr bool is_position<Tile<T, D...>> =
     element_class<T> == ElementClass::Signed || element_class<T> == ElementClass::Unsigned;
@@ -59,7 +59,7 @@ ir::Value position(const Tile<T, D...>& index, SourceLocation) {
   return lang::as_position(index.value(), element_class<T> == ElementClass::Signed);
 }
 template <class I>
-  requires(std::is_integral_v<I>)
+  requires(is_host_integer<I>)
 ir::Value position(I index, SourceLocation loc) {
   return Index(index, loc).value();
 }

@@ -11,13 +11,13 @@ namespace tessera::detail {
 class Index {
  public:
   template <class I>
-    requires(std::is_integral_v<I> && !std::is_same_v<I, bool>)
-  Index(I v, SourceLocation loc = SourceLocation::current())  // NOLINT(google-explicit-constructor)
-      : value_(lang::index_constant(clamped(v), loc)) {}
+    requires(is_host_integer<I>)
+  Index(const I& v, SourceLocation loc = SourceLocation::current())  // NOLINT(google-explicit-constructor)
+      : value_(lang::index_constant(clamped(host_value_t<I>(v)), loc)) {}
   Index(const Tile<i32>& v) : value_(v.value()) {}  // NOLINT(google-explicit-constructor)
   Index(const Tile<u32>& v) : value_(v.value()) {}  // NOLINT(google-explicit-constructor)
   template <class X>
-    requires(!std::is_integral_v<X> || std::is_same_v<X, bool>)
+    requires(!is_host_integer<X>)
   Index(const X&) {  // NOLINT(google-explicit-constructor)
     static_assert(
         never<X>,

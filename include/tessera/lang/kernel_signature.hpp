@@ -1,10 +1,14 @@
 // What a kernel's C++ type says: its parameters, their kinds, element types and extents. Kernels are functions,
 // instances of function templates, or captureless constexpr lambdas.
 #pragma once
+#include <array>
+#include <bit>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
 #include "tessera/lang/acc.hpp"
+#include "tessera/lang/constant.hpp"
 #include "tessera/lang/in.hpp"
 #include "tessera/lang/mut.hpp"
 #include "tessera/lang/mut_tiles.hpp"
@@ -52,6 +56,12 @@ struct ValueParam {
   static ParamInfo info() { return {Kind, element_type<T>, 0, {}, {}, 0}; }
   static P make(const Recording& r, int number) { return P(r.argument(number)); }
 };
+/// "bool", "i32", or the name of an enumeration.
+template <class T>
+std::string constant_name() {
+  if constexpr (std::is_enum_v<T>) return type_label(__PRETTY_FUNCTION__);
+  return tessera::info(tessera::detail::constant_element<T>()).name;
+}
 
 }  // namespace detail
 
@@ -70,6 +80,22 @@ template <class T>
 struct ParamTraits<Tile<T>> : detail::ValueParam<Tile<T>, ParamKind::Scalar, T> {};
 template <class T>
 struct ParamTraits<unsafe_::Ptr<T>> : detail::ValueParam<unsafe_::Ptr<T>, ParamKind::UnsafePtr, T> {};
+template <class T>
+struct ParamTraits<Constant<T>> {
+  static constexpr bool is_param = true;
+  static constexpr ParamKind kind = ParamKind::Constant;
+  using element = T;
+  static constexpr int rank = 0;
+  static ParamInfo info() {
+    return {kind, tessera::detail::constant_element<T>(), 0, {}, "Constant<" + detail::constant_name<T>() + ">", 0};
+  }
+  static Constant<T> make(const Recording& r, int number) {
+    const std::uint64_t bits = r.constant(number);
+    std::array<std::byte, sizeof(T)> low;
+    std::memcpy(low.data(), &bits, low.size());
+    return Constant<T>(std::bit_cast<T>(low));
+  }
+};
 
 /// Kernel parameters may be taken by value or by reference to const.
 template <class P>
@@ -82,8 +108,8 @@ template <int Number, class P>
 struct KernelParameter {
   static_assert(ParamTraits<param_t<P>>::is_param,
                 "a kernel parameter must be Mut<T, extents...>, MutTiles<T, extents...>, In<T, extents...>, Acc<T, "
-                "extents...> or "
-                "Scalar<T>: a plain host value would be baked into the compiled kernel");
+                "extents...>, Scalar<T> or Constant<T>: a plain host value would be baked into the compiled kernel "
+                "(Constant<T> says that each value is to have code of its own)");
   static_assert(!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>,
                 "a kernel takes its parameters by value");
   static constexpr bool ok = ParamTraits<param_t<P>>::is_param &&
@@ -128,7 +154,7 @@ constexpr bool kernel_params_ok() {
   return detail::parameters_ok(kernel_params<K>{}, std::make_index_sequence<kernel_params<K>::size>{});
 }
 
-/// The parameters of kernel K as run-time data (spelling and first_arg are filled in by a recording).
+/// The parameters of kernel K as run-time data (lay_out fills in the rest).
 template <auto K>
 std::vector<ParamInfo> kernel_param_infos() {
   return []<class... P>(TypeList<P...>) {

@@ -3,6 +3,7 @@
 #include "tessera/lang/acc.hpp"
 #include "tessera/lang/block.hpp"
 #include "tessera/lang/check.hpp"
+#include "tessera/lang/constant.hpp"
 #include "tessera/lang/control.hpp"
 #include "tessera/lang/convert.hpp"
 #include "tessera/lang/create.hpp"

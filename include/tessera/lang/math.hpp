@@ -29,7 +29,7 @@ namespace detail {
 template <class X>
 struct OperandOf {  // a host number
   static constexpr bool is_tile = false;
-  using element = X;
+  using element = host_value_t<X>;
   using shape = Shape<>;
 };
 template <class T, int... D>
@@ -120,9 +120,9 @@ TESSERA_BINARY_FUNCTION(ceil_div, CeilDiv, Integers)
 
 /// a / b rounded up, on the host; b > 0.
 template <class A, class B>
-  requires(std::is_integral_v<A> && std::is_integral_v<B>)
-constexpr std::common_type_t<A, B> ceil_div(A a, B b) {
-  using C = std::common_type_t<A, B>;
+  requires(std::is_integral_v<detail::host_value_t<A>> && std::is_integral_v<detail::host_value_t<B>>)
+constexpr auto ceil_div(A a, B b) {
+  using C = std::common_type_t<detail::host_value_t<A>, detail::host_value_t<B>>;
   const C x = static_cast<C>(a), y = static_cast<C>(b);
   return static_cast<C>(x / y + (x % y > 0 ? 1 : 0));
 }

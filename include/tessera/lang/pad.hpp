@@ -22,7 +22,7 @@ struct GivenPad {
 struct MakePad {
   /// Any value of the tensor's element type: a number, or a Scalar computed in the kernel.
   template <class V>
-  constexpr GivenPad<V> operator()(const V& value) const {
+  constexpr GivenPad<host_value_t<V>> operator()(const V& value) const {
     return {value};
   }
 };

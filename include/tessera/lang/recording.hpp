@@ -20,9 +20,10 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  TensorRef tensor(int param) const;    ///< parameter `param`, which is a tensor; InternalError if it is none
-  PieceRef piece(int param) const;      ///< parameter `param`, which is a Mut or unsafe_::Mut; same
-  ir::Value argument(int param) const;  ///< parameter `param`, which is a Scalar or a pointer
+  TensorRef tensor(int param) const;        ///< parameter `param`, which is a tensor; InternalError if it is none
+  PieceRef piece(int param) const;          ///< parameter `param`, which is a Mut or unsafe_::Mut; same
+  ir::Value argument(int param) const;      ///< parameter `param`, which is a Scalar or a pointer
+  std::uint64_t constant(int param) const;  ///< bits of parameter `param`, which is a Constant
 
   /// To be called when the parameter objects exist and when the kernel function has returned.
   void begin_body();
@@ -43,5 +44,7 @@ class Recording {
 
 /// The readable name of a kernel out of the compiler's text for `trace<K>` (a label only: compilers differ).
 std::string kernel_label(const char* pretty_function);
+/// The readable name of a type out of the compiler's text for a function template of it (a label only).
+std::string type_label(const char* pretty_function);
 
 }  // namespace tessera::lang

@@ -19,9 +19,9 @@ void require(const Tile<T, D...>&, std::string_view) {
                 "require needs one condition for the launch, a Scalar<bool> over dimensions and scalar parameters; "
                 "for the elements of a tile use check");
 }
-/// A condition over the kernel's template arguments alone: ShapeError while recording if it is false.
+/// A condition over template arguments and Constants alone: ShapeError while recording if it is false.
 template <class B>
-  requires(std::is_same_v<B, bool>)
+  requires(std::is_same_v<detail::host_value_t<B>, bool>)
 void require(B condition, std::string_view message, SourceLocation loc = SourceLocation::current()) {
   lang::require_while_recording(condition, message, loc);
 }

@@ -63,7 +63,7 @@ struct Extraction {
 };
 template <class X>
 struct SliceIndex {
-  static constexpr bool ok = std::is_integral_v<X> && !std::is_same_v<X, bool>;
+  static constexpr bool ok = is_host_integer<X>;
   static_assert(ok, "extract takes one index per axis: an int, or a Scalar<i32>");
 };
 template <>

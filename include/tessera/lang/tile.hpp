@@ -3,6 +3,7 @@
 #pragma once
 #include <type_traits>
 
+#include "tessera/lang/constant.hpp"
 #include "tessera/lang/emit.hpp"
 #include "tessera/lang/shape.hpp"
 
@@ -18,7 +19,7 @@ namespace detail {
 
 /// A number of the host that may stand beside a tile: it takes the tile's element type.
 template <class S>
-concept HostNumber = std::is_arithmetic_v<S> || Element<S>;
+concept HostNumber = std::is_arithmetic_v<host_value_t<S>> || Element<host_value_t<S>>;
 
 template <class T>
 inline constexpr bool is_float = element_class<T> == ElementClass::Float;
@@ -69,6 +70,8 @@ struct Literal {
                 "a narrow host number must have the tile's element type: convert it with float(x)");
   static constexpr bool ok = floating ? is_float<T> : boolean == std::is_same_v<T, bool>;
 };
+template <class T, class S>
+struct Literal<T, Constant<S>> : Literal<T, S> {};
 template <class To, class From>
 struct Assignable {
   static_assert(std::is_same_v<To, From>,

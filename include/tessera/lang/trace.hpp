@@ -6,6 +6,7 @@
 //   elements)
 //   - Scalar<T>: one T
 //   - unsafe_::Ptr<T>: one ptr<T>
+//   - Constant<T>: none. Its value is part of the recording (Specialization::constants)
 // Every argument occupies one 8-byte slot of the launch's argument array (little-endian, low bytes).
 //
 // The grid that a recording expects:
@@ -27,7 +28,7 @@
 
 namespace tessera::lang {
 
-enum class ParamKind : std::uint8_t { Mut, MutTiles, In, Scalar, Acc, UnsafeMut, UnsafePtr };
+enum class ParamKind : std::uint8_t { Mut, MutTiles, In, Scalar, Acc, UnsafeMut, UnsafePtr, Constant };
 
 inline constexpr std::int64_t kDyn = -1;
 
@@ -35,19 +36,22 @@ inline constexpr std::int64_t kDyn = -1;
 struct ParamInfo {
   ParamKind kind;
   ElementType element;
-  int rank = 0;                       ///< of the tensor; 0 for Scalar and UnsafePtr
+  int rank = 0;                       ///< of the tensor; 0 for values
   std::vector<std::int64_t> extents;  ///< Mut, MutTiles, UnsafeMut: the piece; In, Acc: static extents or kDyn
   std::string spelling;               ///< as a user writes it: "Mut<f32, 128>", "In<f32, dyn>"
-  int first_arg = 0;                  ///< first slot in the entry's arguments
+  int first_arg = 0;                  ///< first slot in the entry's arguments; of a Constant its number among them
 
-  bool is_tensor() const { return kind != ParamKind::Scalar && kind != ParamKind::UnsafePtr; }
-  int num_args() const { return is_tensor() ? 1 + 2 * rank : 1; }  ///< slots
+  bool is_constant() const { return kind == ParamKind::Constant; }
+  bool is_tensor() const { return kind != ParamKind::Scalar && kind != ParamKind::UnsafePtr && !is_constant(); }
+  int num_args() const { return is_tensor() ? 1 + 2 * rank : is_constant() ? 0 : 1; }  ///< slots
 };
-/// Fills in `spelling` and `first_arg`, which follow from the rest; returns the number of argument slots.
+/// Fills in `first_arg`, and `spelling` where there is none; returns the number of argument slots.
 int lay_out(std::vector<ParamInfo>& params);
+/// "true, 4": the values of the Constants among the parameters, from their bits (one word each, in order).
+std::string constants_text(std::span<const ParamInfo> params, std::span<const std::uint64_t> constants);
 
-/// What a recording may rely on beyond the parameter types. One entry per tensor parameter, in order; missing entries
-/// are default.
+/// What a recording may rely on beyond the parameter types: one entry per tensor parameter and one word per Constant
+/// (its bits, the low ones), in order; missing entries are default, missing words zero.
 struct TensorFacts {
   int unit_axis = -1;  ///< an axis whose stride is 1 (static in the view); -1: none known
   // Together these decide at trace time where `load_like` broadcasts; unknown axes get a branch in the kernel.
@@ -56,6 +60,7 @@ struct TensorFacts {
 };
 struct Specialization {
   std::vector<TensorFacts> tensors;
+  std::vector<std::uint64_t> constants;
   bool wide_grid = false;       ///< more pieces than one grid axis holds (2^24 - 1): number = y * gridDim.x + x
   bool checked = false;         ///< assert that tile indices are in range
   bool accuracy_given = false;  ///< the call overrides the kernel's default accuracy

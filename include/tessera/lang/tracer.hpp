@@ -34,6 +34,7 @@ class Tracer {
   /// Throws TraceError outside a kernel; `where` is the user's line, for calls that know it.
   static Tracer& current(SourceLocation where = {});
   static Tracer* maybe() noexcept;
+  const std::string& kernel_name() const;
 
   // Emission. `loc` becomes the operation's location and that of following operators (which cannot know their own
   // line).

@@ -81,6 +81,25 @@ TEST_F(FakeGpu, AKernelStartsEarlyIfItsCodeWaits) {
   EXPECT_EQ(machine.driver.count(Fn::cuLaunchKernelEx), early_ones);
 }
 
+void chosen(Constant<bool> careful, Mut<f32, 64> y, Constant<i32> n, In<f32, dyn> x, Constant<f32>) {
+  auto t = x.load_like(y) * 2.0f;
+  if (careful) t = t + static_cast<f32>(n);
+  y.store(t);
+}
+
+TEST_F(FakeGpu, ConstantsAreNoArgumentsAndEachValueHasItsCode) {
+  machine.driver.add_kernel("chosen", {6, run_twice});
+  assembler_gives("chosen");
+  auto x = tensor(iota(256)), y = tensor(std::vector<float>(256, -1));
+  for (int i = 0; i < 3; ++i) kernel<&chosen>(false, mut(y), 5, x, 1.5f).sync();
+  EXPECT_EQ(host(y).sync()[255], 510.0f);
+  EXPECT_EQ(runs(), 1);
+  for (int i = 0; i < 2; ++i) kernel<&chosen>(true, mut(y), 5, x, 1.5f).sync();
+  EXPECT_EQ(runs(), 2);
+  kernel<&chosen>(true, mut(y), 6, x, 1.5f).sync();
+  EXPECT_EQ(runs(), 3);
+}
+
 void walks(Mut<f32, 64> y, In<f32, dyn> x) {
   auto X = x.tiles(shape<64>);
   auto sum = zeros<f32, 64>();

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Static checks that a compiler does not make: clang-tidy (.clang-tidy names the checks) over the sources that handle owners
-# (runtime, jit, host, examples and their tests), and the search for `continue` in tile_if over everything that records kernels.
+# (runtime, jit, host, examples and their tests), and the search for `continue` in tile_if and for host variables assigned in
+# recorded regions over everything that records kernels: examples, the library's kernels, the guide, tests.
 #
 #   scripts/lint.sh [--clang VERSION] [--jobs N]
 set -uo pipefail
@@ -20,10 +21,12 @@ done
 cd "$root" || exit 1
 command -v "clang-tidy-$clang" >/dev/null || die "clang-tidy-$clang is not installed: apt-get install clang-tidy-$clang"
 
-# The compile commands come from a clang configuration; nothing is built.
+# The compile commands come from a clang configuration; of it only the guide's programs are made, and not compiled.
 database=build/clang
 mkdir -p build
 cmake --preset clang "-DCMAKE_CXX_COMPILER=clang++-$clang" >build/lint.log 2>&1 || { cat build/lint.log; exit 1; }
+
+ninja -C "$database" guide_sources >build/lint.log || { cat build/lint.log; exit 1; }
 
 status=0
 mapfile -t owners < <(find src/runtime src/jit src/host tests/runtime tests/host tests/api examples kernels -name '*.cpp' 2>/dev/null | sort)
@@ -32,6 +35,8 @@ echo "clang-tidy: ${#owners[@]} files"
   xargs -0 -n 1 -P "$jobs" "clang-tidy-$clang" -p "$database" --quiet 2>build/lint.log || status=1
 grep -E 'error:|Error while processing' build/lint.log
 
-echo "clang-query: continue in tile_if"
-python3 -B tests/structure/continue_lint.py --clang-query "clang-query-$clang" --database "$database" || status=1
+echo "clang-query: recorded regions"
+regions=(python3 -B tests/structure/regions_lint.py --clang-query "clang-query-$clang")
+"${regions[@]}" --fixtures || status=1
+"${regions[@]}" --database "$database" --jobs "$jobs" || status=1
 exit $status

@@ -56,7 +56,7 @@ void sub_tiles(Mut<f32, 2, 64> y) {
   auto parts = y.sub(shape<1, 32>);
   for (auto c : range(2)) {
     parts.store(0, c, full<f32, 1, 32>(1.0f));
-    sub_line = __LINE__ + 1;
+    sub_line = __LINE__ + 1;  // NOLINT(assignment)
     parts.store(1, c + Past, full<f32, 1, 32>(2.0f));
   }
 }

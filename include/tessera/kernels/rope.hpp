@@ -46,7 +46,8 @@ Op<Tensor<T, 3>> rope(TESSERA_ARG_LIVE Tensor<T, 3>&& x, const P& positions, con
   const std::int64_t d = x.dim(2, where);
   expect_shape(d >= 16 && d <= 256 && (d & (d - 1)) == 0, "rope", "x", x, "d is 16, 32, 64, 128 or 256", where);
   expect_dim("rope", "positions", positions, 0, x.dim(0, where), where);
-  if (!(options.base > 0)) throw ShapeError("kernels::rope: base must be positive", where);
+  if (!(options.base > 0 && std::isfinite(options.base)))
+    throw ShapeError("kernels::rope: base must be positive and finite", where);
   const float log2_base = std::log2(options.base);
   return with_constant<2>(options.interleaved, [&](auto interleaved) {
     return with_extent<16, 256>(d, [&](auto n) {

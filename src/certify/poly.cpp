@@ -120,9 +120,11 @@ Poly operator*(const Poly& a, const Poly& b) {
       Int c = 0;
       if ((p == 0 && (x.product | y.product) != 0) || __builtin_mul_overflow(x.coefficient, y.coefficient, &c))
         return Poly::invalid();
-      row[n++] = {p, c};
+      // Few terms, mostly in order already. (std::sort here: g++ 12 at -O3 warns of an index that no row has.)
+      std::size_t at = n++;
+      for (; at > 0 && p < row[at - 1].product; --at) row[at] = row[at - 1];
+      row[at] = {p, c};
     }
-    std::sort(row, row + n, [](const PolyTerm& s, const PolyTerm& t) { return s.product < t.product; });
     Poly part;
     for (std::size_t i = 0; i < n; ++i) part.add(row[i].product, row[i].coefficient);
     out = out + part;

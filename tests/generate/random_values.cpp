@@ -102,7 +102,8 @@ Node Generator::small_index(int extent) {
 
 Node Generator::position_tile(const Type& shape) {
   using enum ElementType;
-  const ElementType e = random_.chance(70) ? ElementType::i32 : random_.pick({i64, u32, i16, u8, i8, u64});
+  const ElementType e =
+      random_.chance(70) || shape.size() > 128 ? ElementType::i32 : random_.pick({i64, u32, i16, u8, i8, u64});
   const Type t = shape.with(e);
   if (t.rank == 0) return e == ElementType::i32 ? index(1) : Node{Kind::Cast, {0}, {index(1)}, Type::scalar(e)};
   if (random_.chance(25)) return value(t, 1);

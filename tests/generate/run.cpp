@@ -14,6 +14,7 @@
 #include "generate/reference.hpp"
 #include "generate/reorder.hpp"
 #include "host/variant.hpp"
+#include "jit/certified_claims.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/codegen/cpu/program.hpp"
@@ -207,11 +208,14 @@ struct Runner::Impl {
       tuning = random_tuning(random);
     }
     const bool moved = random.chance(50);
+    const bool certified = random.chance(40);
     const std::uint64_t used = random.chance(85) ? made.held : made.held & random.next();
     made.choices = "sm " + std::to_string(target.sm) + " minor " + std::to_string(target.bytecode_minor) + " held " +
                    std::to_string(used) + " of " + std::to_string(made.held) + " tuning \"" + passes::text_of(tuning) +
-                   "\"" + (moved ? " reordered" : "");
-    passes::apply_claims(module, r.facts->claims_of(module), used);
+                   "\"" + (moved ? " reordered" : "") + (certified ? " certified" : "");
+    // What launches use is what the checker certifies; the analysis is held to all that it claims.
+    const auto claims = certified ? jit::certified_claims(module, *r.facts, used) : r.facts->claims_of(module);
+    passes::apply_claims(module, claims, used);
     made.launch_word = passes::optimize(module, target, &tuning).launch_word;
     if (moved) reorder(module, random);
     ir::verify_or_throw(module);

@@ -155,7 +155,7 @@ int list_kernels() {
 }
 
 int list_records(const std::string& path) {
-  const auto records = read_records(path);
+  const auto records = read_records(path, {});
   for (const TuningRecord& r : records) {
     std::printf("%s  %s\n    %s %s; %.4f ms, default %.4f ms; %s, assembler %s, Tessera %s, %s\n", r.space.c_str(),
                 r.arguments.c_str(), r.choice.c_str(), r.hints.empty() ? "without hints" : r.hints.c_str(), r.ms,

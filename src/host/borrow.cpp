@@ -10,13 +10,13 @@
 
 namespace tessera::detail {
 
-std::size_t check_borrowed(const void* pointer, std::span<const std::int64_t> dims,
+std::size_t check_borrowed(const char* what, const void* pointer, std::span<const std::int64_t> dims,
                            std::span<const std::int64_t> strides, ElementType element, SourceLocation where) {
   const auto size = static_cast<std::int64_t>(size_of(element));
   if (element_count(dims, where) == 0) return 0;
-  if (!pointer) throw ShapeError(concat("borrow of ", extents_text(dims), " elements got a null pointer."), where);
+  if (!pointer) throw ShapeError(concat(what, " of ", extents_text(dims), " elements got a null pointer."), where);
   if (reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(size) != 0) {
-    throw ShapeError(concat("borrow got an address that is not a multiple of the element size, ", size, " bytes."),
+    throw ShapeError(concat(what, " got an address that is not a multiple of the element size, ", size, " bytes."),
                      where);
   }
   // From the innermost axis out, a step must go past everything that the axes inside it reach.
@@ -29,20 +29,20 @@ std::size_t check_borrowed(const void* pointer, std::span<const std::int64_t> di
     const std::size_t axis = order[i];
     if (dims[axis] == 1) continue;
     if (strides[axis] <= reach) {
-      throw ShapeError(concat("borrow: with the strides ", extents_text(strides), " over ", extents_text(dims),
+      throw ShapeError(concat(what, ": with the strides ", extents_text(strides), " over ", extents_text(dims),
                               " several elements share memory (axis ", axis, "): a tensor's elements are distinct."),
                        where);
     }
     std::int64_t step = 0;
     if (__builtin_mul_overflow(dims[axis] - 1, strides[axis], &step) || __builtin_add_overflow(reach, step, &reach)) {
       throw ShapeError(
-          concat("borrow: the strides ", extents_text(strides), " over ", extents_text(dims), " reach past 2^63 - 1."),
+          concat(what, ": the strides ", extents_text(strides), " over ", extents_text(dims), " reach past 2^63 - 1."),
           where);
     }
   }
   std::int64_t bytes = 0;
   if (reach == INT64_MAX || __builtin_mul_overflow(reach + 1, size, &bytes)) {
-    throw ShapeError(concat("borrow: the strides ", extents_text(strides), " over ", extents_text(dims),
+    throw ShapeError(concat(what, ": the strides ", extents_text(strides), " over ", extents_text(dims),
                             " reach past 2^63 - 1 bytes."),
                      where);
   }

@@ -2,6 +2,8 @@
 #include "tessera/host/create.hpp"
 
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "host/convert.hpp"
@@ -41,8 +43,27 @@ void check_bytes(std::int64_t count, const Recipe& r) {
 
 std::uint64_t fitting(const ArgRef& number, const char* label, SourceLocation where) {
   if (number.fits) return number.number;
-  throw ShapeError(concat(label, ": the number given does not fit in ", info(number.layout.element).name,
+  throw ShapeError(concat(label, ": the number given does not fit in ", range_text(number.layout.element),
                           "; choose a wider element type."),
+                   where);
+}
+
+Recipe arange_recipe(const ArgRef& start, const ArgRef& step, std::int64_t count, SourceLocation where) {
+  const ElementType element = start.layout.element;
+  Recipe r{fill_arange, "arange", element, fitting(start, "arange", where), step.number, 0, where};
+  if (info(element).cls != ElementClass::Float) return r;
+  fitting(step, "arange", where);
+  const auto value = [&](std::uint64_t bits) { return std::bit_cast<double>(widened_bits(element, bits)); };
+  const double first = value(r.first), by = value(r.second);
+  if (count == 0 || !std::isfinite(first) || !std::isfinite(by)) return r;
+  const double last = std::fma(static_cast<double>(count - 1), by, first);
+  std::uint64_t bits = 0;
+  const bool narrow = element != ElementType::f64 && element != ElementType::f32;
+  const bool fits = narrow ? narrow_number(element, last, bits)
+                           : std::isfinite(element == ElementType::f32 ? static_cast<float>(last) : last);
+  if (fits) return r;
+  throw ShapeError(concat("arange: element ", count - 1, " would be ", last, ", which does not fit in ",
+                          range_text(element), "; choose a wider element type or a smaller step."),
                    where);
 }
 

@@ -56,19 +56,24 @@ std::string text(dlpack::DataType t) {
   return s;
 }
 
-/// Everything behind an exported tensor, in one allocation. Its end releases the lease and with it the storage.
+/// Everything behind an exported tensor, in one allocation. The consumer's deleter hands it back: its work may still be
+/// going on, on streams that DLPack does not name, so the device says when the lease ends and the storage goes.
 template <class M>
-struct Export {
+struct Export final : runtime::HandedBack {
   M managed{};
-  runtime::Lease lease;
+  runtime::StorageRef storage;
+  runtime::LeaseLink lease;  // ends before what it is a lease of
   std::shared_ptr<char> owners;
   std::array<std::int64_t, kMaxRank> dims{}, strides{};
 
+  void end_lease() noexcept override {
+    if (lease.exclusive()) storage->host_wrote(0, storage->bytes());  // by the consumer, for checked mode
+    lease.release();
+    owners.reset();
+  }
   static void end(M* managed) {
     auto* self = static_cast<Export*>(managed->manager_ctx);
-    runtime::Storage& storage = *self->lease.storage();
-    if (self->lease.exclusive()) storage.host_wrote(0, storage.bytes());  // by the consumer, for checked mode
-    delete self;
+    self->storage->device().backend().end_when_idle(self);
   }
 };
 
@@ -122,11 +127,48 @@ void check_type(const dlpack::Tensor& t, ElementType element, std::size_t rank, 
                ", expected ", text(data_type(element)), ".\n  Name the type that it has, and convert with cast."),
         where);
   }
-  if (t.ndim != static_cast<std::int64_t>(rank) || !t.shape) {
-    const std::span<const std::int64_t> found(t.shape, t.shape && t.ndim > 0 ? static_cast<std::size_t>(t.ndim) : 0);
+  if (t.ndim != static_cast<std::int64_t>(rank)) {
+    // As many extents are looked at as if the number were right: no more can be believed to be there.
+    const std::size_t seen = t.shape && t.ndim > 0 ? std::min(static_cast<std::size_t>(t.ndim), rank) : 0;
+    std::string extents = seen == 0 ? "" : concat(", with the extents ", extents_text({t.shape, seen}));
+    if (seen != 0 && static_cast<std::size_t>(t.ndim) > seen) extents.insert(extents.size() - 1, ", ...");
     throw ShapeError(concat("from_dlpack<", info(element).name, ", ", rank, ">: the tensor has ", t.ndim,
-                            " axes, with the extents ", extents_text(found), "; expected ", rank, "."),
+                            " axes (ndim)", extents, "; expected ", rank, "."),
                      where);
+  }
+  if (!t.shape) {
+    throw ShapeError(concat("from_dlpack<", info(element).name, ", ", rank, ">: shape is a null pointer, and ndim says ",
+                            t.ndim, " axes."),
+                     where);
+  }
+}
+
+/// The address of element (0, ..., 0), which lies behind `data`.
+std::byte* first_element(const dlpack::Tensor& t, SourceLocation where) {
+  const auto data = reinterpret_cast<std::uintptr_t>(t.data);
+  if (data == 0) throw ShapeError("from_dlpack: data is a null pointer, but the tensor has elements.", where);
+  if (t.byte_offset > INT64_MAX || t.byte_offset > UINTPTR_MAX - data) {
+    throw ShapeError(concat("from_dlpack: byte_offset is ", t.byte_offset,
+                            ", which leads out of the address space.\n  It is unsigned: an offset to before data cannot "
+                            "be said."),
+                     where);
+  }
+  return static_cast<std::byte*>(t.data) + t.byte_offset;
+}
+
+/// Throws ShapeError if [first, first + bytes) leaves the address space; DeviceError unless a GPU knows it, and what
+/// lies before it from `data` on, as one allocation.
+void check_range(const dlpack::Tensor& t, const std::byte* first, std::size_t bytes, Device device,
+                 SourceLocation where) {
+  if (bytes > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(first)) {
+    throw ShapeError(concat("from_dlpack: the tensor's ", bytes,
+                            " bytes leave the address space: check its shape, strides and byte_offset."),
+                     where);
+  }
+  try {
+    if (t.byte_offset != 0) device.backend().verify_foreign(t.data, static_cast<std::size_t>(t.byte_offset) + bytes);
+  } catch (const DeviceError& e) {
+    throw DeviceError(concat("from_dlpack, with a byte_offset of ", t.byte_offset, ": ", e.message()), where);
   }
 }
 
@@ -162,6 +204,10 @@ runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<st
   const dlpack::Tensor& t = tensor_of(x, owners != nullptr, where);
   check_type(t, element, dims.size(), where);
   std::copy_n(t.shape, dims.size(), dims.begin());
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] < 0)
+      throw ShapeError(concat("from_dlpack: shape[", i, "] is ", dims[i], ": an extent is not negative."), where);
+  }
   check_extents(dims, where);
   const bool none = element_count(dims, where) == 0;
   set_contiguous(dims, strides);
@@ -169,8 +215,9 @@ runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<st
     if (dims[i] != 1) strides[i] = t.strides[i];  // the stride of a single element means nothing, and may be anything
   }
   const Device device = device_of(t.device, where);
-  std::byte* const first = none || !t.data ? nullptr : static_cast<std::byte*>(t.data) + t.byte_offset;
-  const std::size_t bytes = check_borrowed(first, dims, strides, element, where);
+  std::byte* const first = none ? nullptr : first_element(t, where);
+  const std::size_t bytes = check_borrowed("from_dlpack", first, dims, strides, element, where);
+  if (!none) check_range(t, first, bytes, device, where);
   const bool own =
       x.versioned ? is_export<dlpack::ManagedTensorVersioned>(x.managed) : is_export<dlpack::ManagedTensor>(x.managed);
   auto guard = std::make_shared<Guard>(x);
@@ -196,10 +243,9 @@ M* make_export(const LayoutRef& l, bool read_only, std::shared_ptr<char> owners,
   const dlpack::DeviceId device = device_id((*l.storage)->device(), where);
   auto x = std::make_unique<Export<M>>();
   const runtime::Holder holder{.what = "to_dlpack", .where = where};
-  if (read_only)
-    x->lease = runtime::ReadLease(*l.storage, holder);
-  else
-    x->lease = runtime::WriteLease(*l.storage, holder);
+  x->storage = *l.storage;
+  x->lease.take(*x->storage, !read_only, holder);
+  x->storage->publish_address(where);
   (*l.storage)->wait_written();
   if (!read_only) (*l.storage)->wait_unused();
   x->owners = std::move(owners);

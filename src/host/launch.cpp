@@ -39,6 +39,8 @@ void Launch::check_present(Arguments args) const {
       if (!a.access->peek(a.op)) throw_spent_argument(context(), static_cast<int>(i));
     } else if (!*a.layout.storage) {
       throw_empty_argument(context(), static_cast<int>(i));
+    } else if (stale_lend(a)) {
+      throw_stale_argument(context(), static_cast<int>(i));
     }
   }
 }

@@ -4,6 +4,7 @@
 #include "host/call_text.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/host/operand.hpp"
 
 namespace tessera::detail {
 namespace {
@@ -32,7 +33,7 @@ std::string argument(Context c, int param) {
 
 void throw_number_too_large(Context c, int param) {
   throw ShapeError(
-      concat(argument(c, param), ": the number given does not fit in ", info(param_of(c, param).element).name, "."),
+      concat(argument(c, param), ": the number given does not fit in ", range_text(param_of(c, param).element), "."),
       c.where);
 }
 
@@ -50,6 +51,8 @@ void throw_empty_argument(Context c, int param) {
              "  Assign a tensor to it before using it, for example the one that the launch hands back."),
       c.where);
 }
+
+void throw_stale_argument(Context c, int param) { throw_stale_lend(argument(c, param), c.where); }
 
 void throw_alias(Context c, int writer, int other, bool both_write) {
   const std::string text = name(c, writer);

@@ -12,6 +12,8 @@ using Dimensions = std::span<const std::int64_t>;
 [[noreturn]] void throw_number_too_large(Context, int param);
 [[noreturn]] void throw_spent_argument(Context, int param);
 [[noreturn]] void throw_empty_argument(Context, int param);
+/// A lend whose tensor has another owner now.
+[[noreturn]] void throw_stale_argument(Context, int param);
 /// `writer` is written; `other` is read, or written as well.
 [[noreturn]] void throw_alias(Context, int writer, int other, bool both_write);
 [[noreturn]] void throw_axis_too_long(Context, int param, int axis, Dimensions found);

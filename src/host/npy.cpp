@@ -5,11 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 
 #include "host/npy_format.hpp"
+#include "host/whole_file.hpp"
+#include "host/work.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
@@ -33,23 +34,6 @@ std::FILE* open_to_read(const std::string& path) {
   std::FILE* file = ::fdopen(descriptor, "rb");
   if (!file) ::close(descriptor);
   return file;
-}
-
-/// A file beside `path` that is renamed to it when it is complete: its name is unused, also by other threads.
-struct Temporary {
-  std::string path;
-  std::FILE* file;
-};
-Temporary open_beside(const std::string& path, SourceLocation where) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-    throw IoError(concat("'", path, "' is not a regular file, and would be replaced by one: choose another name."),
-                  where);
-  static std::atomic<unsigned> serial{0};
-  Temporary t{concat(path, ".", static_cast<long long>(getpid()), ".", serial++, ".tmp"), nullptr};
-  t.file = std::fopen(t.path.c_str(), "wbx");
-  if (!t.file) throw_errno("write", t.path, where);
-  return t;
 }
 
 }  // namespace
@@ -118,30 +102,23 @@ runtime::StorageRef NpyFile::read(ElementType element, std::int64_t count, const
   }
   if (element == ElementType::boolean) normalise_bools(staged->data(), bytes);
   staged->host_wrote(0, bytes);
-  return unstage(std::move(staged), stream);
+  return unstage(std::move(staged), stream, where);
 }
 
 void save(const std::string& path, const ArgRef& x, int rank, SourceLocation where) {
   ReadOperand operand;
   operand.bind(x, rank, "save_npy", where);
+  WholeFile file(path, where);  // before the operand is run: what cannot be written need not be computed
   runtime::Backend* device = operand.device();
   operand.resolve_on(Stream::default_of(device ? Device(*device) : default_device()), "save_npy", where);
   const LayoutRef l = operand.layout();
   const std::string head = npy_header(l.element, l.dims.data(), rank);
   const std::size_t bytes = static_cast<std::size_t>(l.size()) * static_cast<std::size_t>(size_of(l.element));
-  const auto data = std::make_unique<std::byte[]>(bytes + 1);
-  read_back(l, data.get());
-
-  const auto [temporary, file] = open_beside(path, where);
-  bool ok =
-      std::fwrite(head.data(), 1, head.size(), file) == head.size() && std::fwrite(data.get(), 1, bytes, file) == bytes;
-  ok = std::fclose(file) == 0 && ok;
-  if (!ok || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    std::remove(temporary.c_str());
-    errno = error;
-    throw_errno("write", path, where);
-  }
+  const auto data = host_buffer(bytes, "save_npy", where);
+  read_back(l, data.get(), "save_npy", where);
+  file.write(head.data(), head.size());
+  file.write(data.get(), bytes);
+  file.finish();
 }
 
 }  // namespace tessera::detail

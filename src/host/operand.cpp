@@ -2,17 +2,75 @@
 #include "tessera/host/operand.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/float_format.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::detail {
+
+bool narrow_number(ElementType element, double x, std::uint64_t& bits) noexcept {
+  if (element == ElementType::tf32) {
+    const float value = tf32(x);
+    bits = std::bit_cast<std::uint32_t>(value);
+    return !std::isinf(value) || std::isinf(x);
+  }
+  FloatFormat format = element == ElementType::f16      ? kF16
+                       : element == ElementType::bf16   ? kBF16
+                       : element == ElementType::f8e4m3 ? kF8E4M3
+                                                        : kF8E5M2;
+  format.saturates = false;  // what is too large must be seen
+  bits = encode_float(format, x);
+  const double value = decode_float(format, static_cast<std::uint32_t>(bits));
+  return std::isnan(x) || (std::isinf(x) ? std::isinf(value) : std::isfinite(value));
+}
+
+std::string range_text(ElementType element) {
+  const ElementInfo& e = info(element);
+  const auto floats = [&](const FloatFormat& f) { return decode_float(f, f.largest()); };
+  double largest = 0;
+  switch (element) {
+    case ElementType::f64: largest = std::numeric_limits<double>::max(); break;
+    case ElementType::f32: largest = floats(kF32); break;
+    case ElementType::tf32: largest = floats(kTF32); break;
+    case ElementType::f16: largest = floats(kF16); break;
+    case ElementType::bf16: largest = floats(kBF16); break;
+    case ElementType::f8e4m3: largest = floats(kF8E4M3); break;
+    case ElementType::f8e5m2: largest = floats(kF8E5M2); break;
+    default: break;
+  }
+  if (e.cls == ElementClass::Float) return concat(e.name, ", which holds numbers from ", -largest, " to ", largest);
+  if (e.cls == ElementClass::Bool) return e.name;
+  const std::uint64_t half = std::uint64_t{1} << (e.bits - 1);
+  if (e.cls == ElementClass::Signed) return concat(e.name, ", which holds numbers from -", half, " to ", half - 1);
+  return concat(e.name, ", which holds numbers from 0 to ", half - 1 + half);
+}
 
 void check_stream(const Stream& stream, const runtime::Storage& storage, const char* what, SourceLocation where) {
   if (stream.device() == storage.device()) return;
   throw DeviceError(concat(what, " was put on a stream of ", stream.device().name(), " but its tensor is on ",
                            storage.device().name(), ": a stream runs work on the tensors of its own device."),
                     where);
+}
+
+void throw_stale_lend(const std::string& argument, SourceLocation where) {
+  throw BorrowError(
+      concat(argument,
+             " was lent by mut(), and since then its tensor has been moved, given to an operation, or shared: who owns it "
+             "now did not lend it.\n  Write mut(tensor) as the argument itself, or lend the tensor again."),
+      where);
+}
+
+void check_unwritten(const LayoutRef& l, SourceLocation where) {
+  const runtime::ReadLease lease(*l.storage, {.what = "share", .where = where});
+}
+
+bool only_owner(const std::shared_ptr<char>& owners, const runtime::StorageRef& storage) {
+  if (owners.use_count() == 1) return true;
+  storage->device().backend().end_handed_back();
+  return owners.use_count() == 1;
 }
 
 namespace {
@@ -36,6 +94,7 @@ void ReadOperand::bind(const ArgRef& arg, int tensor_rank, const char* what, Sou
     return;
   }
   if (!arg.layout.storage || !*arg.layout.storage) throw_empty("Tensor", element, rank, where);
+  if (stale_lend(arg)) throw_stale_lend(what, where);
   lease = take_lease(*arg.layout.storage, exclusive, {what, 0, "", where, this});
   storage = *arg.layout.storage;
   offset = arg.layout.offset;

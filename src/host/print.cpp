@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "host/array_text.hpp"
+#include "host/work.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::detail {
@@ -19,12 +20,13 @@ std::string describe(const ArgRef& x, int rank, const char* type, SourceLocation
     (*l.storage)->wait_written();
     return head + array_text({l.element, l.data(), l.dims, l.strides});
   }
-  std::vector<std::byte> values(static_cast<std::size_t>(l.size()) * static_cast<std::size_t>(size_of(l.element)));
-  read_back(l, values.data());
+  const std::size_t bytes = static_cast<std::size_t>(l.size()) * static_cast<std::size_t>(size_of(l.element));
+  const auto values = host_buffer(bytes, "print", where);
+  read_back(l, values.get(), "print", where);
   std::int64_t dense[kMaxRank];
   const std::span<std::int64_t> strides(dense, l.dims.size());
   set_contiguous(l.dims, strides);
-  return head + array_text({l.element, values.data(), l.dims, strides});
+  return head + array_text({l.element, values.get(), l.dims, strides});
 }
 
 void write_line(const std::string& text) {

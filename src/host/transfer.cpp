@@ -30,9 +30,11 @@ runtime::StorageRef stage(const void* from, std::int64_t count, std::int64_t wan
   return storage;
 }
 
-runtime::StorageRef unstage(runtime::StorageRef staged, const Stream& stream) {
+runtime::StorageRef unstage(runtime::StorageRef staged, const Stream& stream, SourceLocation where) {
   if (stream.device() == staged->device()) return staged;
-  auto storage = runtime::Storage::allocate(stream.device(), staged->bytes());
+  runtime::StorageOptions options;
+  options.where = where;
+  auto storage = runtime::Storage::allocate(stream.device(), staged->bytes(), options);
   if (staged->bytes() != 0) runtime::copy_from_host(*storage, 0, staged->data(), staged->bytes());
   return storage;
 }
@@ -71,7 +73,19 @@ struct Strided {
 
 }  // namespace
 
-void read_back(const LayoutRef& from, std::byte* to) {
+void throw_no_host_memory(const char* what, std::size_t bytes, SourceLocation where) {
+  throw DeviceError(concat(what, ": out of host memory: ", bytes,
+                           " bytes were asked for, for elements.\n  Free what is not needed, or work on parts "
+                           "(x.slice<0>(lo, hi))."),
+                    where);
+}
+
+std::unique_ptr<std::byte[]> host_buffer(std::size_t bytes, const char* what, SourceLocation where) {
+  if (auto* memory = new (std::nothrow) std::byte[bytes]) return std::unique_ptr<std::byte[]>(memory);
+  throw_no_host_memory(what, bytes, where);
+}
+
+void read_back(const LayoutRef& from, std::byte* to, const char* what, SourceLocation where) {
   const ByteRange range = range_of(from);
   runtime::Storage& storage = **from.storage;
   if (range.bytes == 0) {
@@ -91,9 +105,9 @@ void read_back(const LayoutRef& from, std::byte* to) {
     convert(source.source(storage.data()), {from.element, to, strides});
     return;
   }
-  std::vector<std::byte> staging(range.bytes);
-  runtime::copy_to_host(staging.data(), storage, range.offset, range.bytes);
-  convert({from.element, staging.data(), from.dims, from.strides}, {from.element, to, strides});
+  const auto staging = host_buffer(range.bytes, what, where);
+  runtime::copy_to_host(staging.get(), storage, range.offset, range.bytes);
+  convert({from.element, staging.get(), from.dims, from.strides}, {from.element, to, strides});
 }
 
 void enqueue_convert(const Stream& stream, const LayoutRef& from, const LayoutRef& to, const char* label,

@@ -213,7 +213,7 @@ class Run {
   bool keep_fresh() {
     if (!options_.keep || !journal_ || access(options_.file.c_str(), F_OK) != 0 || !journal_->read().empty())
       return false;
-    for (const TuningRecord& r : read_records(options_.file)) {
+    for (const TuningRecord& r : read_records(options_.file, {})) {
       for (const Point& p : points_) {
         if (!p.usable || p.trial.choice != r.choice || p.trial.hints != r.hints) continue;
         if (p.trial.code.hash != r.hash || !jit::same_subject(r, record_of(p))) continue;
@@ -323,7 +323,7 @@ class Run {
   }
   void finish() {
     if (options_.file.empty()) return;
-    add_record(options_.file, report_.best);
+    add_record(options_.file, report_.best, {});
     const bool whole = std::none_of(points_.begin(), points_.end(), [](const Point& p) {
       return p.usable && p.trial.outcome == TrialOutcome::NotTried;
     });

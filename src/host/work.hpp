@@ -4,7 +4,6 @@
 #pragma once
 #include <array>
 #include <memory>
-#include <vector>
 
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/storage.hpp"
@@ -12,6 +11,9 @@
 #include "tessera/runtime/transfer.hpp"
 
 namespace tessera::detail {
+
+/// Memory of the host for a copy, not initialised. Throws DeviceError if there is none.
+std::unique_ptr<std::byte[]> host_buffer(std::size_t bytes, const char* what, SourceLocation where);
 
 /// Runs f(to), which overwrites all of `to`.
 template <class F>
@@ -27,9 +29,9 @@ void enqueue_fill(const Stream& stream, const runtime::StorageRef& to, const cha
     stream.core()->submit({runtime::host_work(work), {}, {}, {&access, 1}, label, where});
     return;
   }
-  std::vector<std::byte> staging(to->bytes());
-  f(staging.data());
-  runtime::copy_from_host(*to, 0, staging.data(), staging.size());
+  const auto staging = host_buffer(to->bytes(), label, where);
+  f(staging.get());
+  runtime::copy_from_host(*to, 0, staging.get(), to->bytes());
 }
 
 struct ByteRange {
@@ -55,11 +57,11 @@ void enqueue_copy(const Stream& stream, const runtime::StorageRef& from, const r
     stream.core()->submit({runtime::host_work(work), {}, {}, accesses, label, where});
     return;
   }
-  std::vector<std::byte> source(from->bytes()), target(to->bytes());
-  runtime::copy_to_host(source.data(), *from, 0, source.size());
-  runtime::copy_to_host(target.data(), *to, 0, target.size());
-  f(static_cast<const std::byte*>(source.data()), target.data());
-  runtime::copy_from_host(*to, written.offset, target.data() + written.offset, written.bytes);
+  const auto source = host_buffer(from->bytes(), label, where), target = host_buffer(to->bytes(), label, where);
+  runtime::copy_to_host(source.get(), *from, 0, from->bytes());
+  runtime::copy_to_host(target.get(), *to, 0, to->bytes());
+  f(static_cast<const std::byte*>(source.get()), target.get());
+  runtime::copy_from_host(*to, written.offset, target.get() + written.offset, written.bytes);
 }
 
 }  // namespace tessera::detail

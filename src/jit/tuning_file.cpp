@@ -88,6 +88,14 @@ class FileLock {
   int fd_;
 };
 
+/// What is below does not know the user's line.
+template <class F>
+auto located(SourceLocation where, F f) {
+  try {
+    return f();
+  } catch (const IoError& error) { throw IoError(error.message(), where); }
+}
+
 void replace(const std::string& path, const std::string& text) {
   const std::string aside = concat(path, ".tmp-", getpid());
   std::FILE* file = std::fopen(aside.c_str(), "wb");
@@ -99,15 +107,7 @@ void replace(const std::string& path, const std::string& text) {
   throw IoError(concat("cannot write '", path, "': ", std::strerror(error)));
 }
 
-}  // namespace
-
-std::vector<TuningRecord> read_records(const std::string& path) {
-  const std::optional<std::string> text = contents(path);
-  if (!text) throw IoError(concat("there is no file of tuning records '", path, "'"));
-  return parse(path, *text);
-}
-
-void add_record(const std::string& path, const TuningRecord& record) {
+void add(const std::string& path, const TuningRecord& record) {
   const std::string added = jit::line_of(record);
   jit::record_of(added);  // what could not be read back is not written
   const FileLock lock(path + ".lock");
@@ -118,6 +118,20 @@ void add_record(const std::string& path, const TuningRecord& record) {
   std::string text = concat(kHeader, records.size() + 1, "}\n");
   for (const TuningRecord& r : records) text += jit::line_of(r) + '\n';
   replace(path, text + added + '\n');
+}
+
+}  // namespace
+
+std::vector<TuningRecord> read_records(const std::string& path, SourceLocation where) {
+  return located(where, [&] {
+    const std::optional<std::string> text = contents(path);
+    if (!text) throw IoError(concat("there is no file of tuning records '", path, "'"));
+    return parse(path, *text);
+  });
+}
+
+void add_record(const std::string& path, const TuningRecord& record, SourceLocation where) {
+  located(where, [&] { add(path, record); });
 }
 
 }  // namespace tessera

@@ -59,7 +59,7 @@ Files& files() {
 }
 
 void load(const std::string& path, std::deque<Loaded>& into) {
-  for (TuningRecord& r : read_records(path)) {
+  for (TuningRecord& r : read_records(path, {})) {
     passes::Tuning tuning = passes::parse_tuning(r.hints);
     into.push_back({std::move(r), tuning});
   }

@@ -2,6 +2,7 @@
 #include "runtime/failure_log.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "tessera/base/error.hpp"
 
@@ -32,7 +33,12 @@ const FailureRef& forgotten() {
 FailureRef current_failure() noexcept {
   try {
     auto failure = std::make_shared<Failure>();
-    failure->error = std::current_exception();
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      failure->error = std::make_exception_ptr(
+          DeviceError("out of host memory while work of a stream ran.\n  Free tensors that are not needed."));
+    } catch (...) { failure->error = std::current_exception(); }
     return failure;
   } catch (...) { return out_of_memory(); }
 }

@@ -18,6 +18,7 @@ namespace {
 struct Range {
   std::uintptr_t end;
   std::string label;
+  bool own;  ///< memory of the library
 };
 
 struct Claims {
@@ -43,32 +44,50 @@ struct Claim {
   }  // then the owner goes, outside the lock
 };
 
-[[noreturn]] void throw_overlap(const std::string& label) {
+[[noreturn]] void throw_overlap(const Range& with) {
   throw BorrowError(
-      concat("this memory is part of ", label.empty() ? "another tensor" : concat("tensor '", label, "'"),
+      concat("this memory is part of ", with.label.empty() ? "another tensor" : concat("tensor '", with.label, "'"),
+             with.own ? " (the library's own memory, which was exported or whose address was taken)" : "",
              " already (or of work in flight that still uses it); two tensors over the same memory could not "
              "protect each other.\n  Keep one tensor and take views of it, or let the other one go first and "
              "synchronize."));
+}
+
+/// Under the mutex. Throws BorrowError if a part of the range is claimed.
+void claim(std::uintptr_t begin, std::size_t bytes, std::string_view label, bool own) {
+  auto& ranges = claims().ranges;
+  const std::uintptr_t end = begin + bytes;
+  const auto next = ranges.lower_bound(begin);
+  if (next != ranges.end() && next->first < end) throw_overlap(next->second);
+  if (next != ranges.begin() && std::prev(next)->second.end > begin) throw_overlap(std::prev(next)->second);
+  ranges.emplace_hint(next, begin, Range{end, std::string(label), own});
 }
 
 }  // namespace
 
 std::shared_ptr<void> claim_foreign(const void* memory, std::size_t bytes, std::shared_ptr<void> owner,
                                     std::string_view label) {
-  auto claim = std::make_shared<Claim>();
-  claim->owner = std::move(owner);
-  claim->begin = reinterpret_cast<std::uintptr_t>(memory);
-  if (bytes == 0) return claim;
-  const std::uintptr_t end = claim->begin + bytes;
+  auto made = std::make_shared<Claim>();
+  made->owner = std::move(owner);
+  made->begin = reinterpret_cast<std::uintptr_t>(memory);
+  if (bytes == 0) return made;
   std::lock_guard lock(claims().mutex);
-  auto& ranges = claims().ranges;
-  const auto next = ranges.lower_bound(claim->begin);
-  if (next != ranges.end() && next->first < end) throw_overlap(next->second.label);
-  if (next != ranges.begin() && std::prev(next)->second.end > claim->begin)
-    throw_overlap(std::prev(next)->second.label);
-  ranges.emplace_hint(next, claim->begin, Range{end, std::string(label)});
-  claim->made = true;
-  return claim;
+  claim(made->begin, bytes, label, false);
+  made->made = true;
+  return made;
+}
+
+void claim_own(const void* memory, std::size_t bytes, std::string_view label, bool& claimed) {
+  std::lock_guard lock(claims().mutex);
+  if (claimed || bytes == 0) return;
+  claim(reinterpret_cast<std::uintptr_t>(memory), bytes, label, true);
+  claimed = true;
+}
+
+void withdraw_own(const void* memory, bool& claimed) noexcept {
+  std::lock_guard lock(claims().mutex);
+  if (claimed) claims().ranges.erase(reinterpret_cast<std::uintptr_t>(memory));
+  claimed = false;
 }
 
 }  // namespace tessera::runtime

@@ -50,17 +50,29 @@ std::string conflict_text(const std::string& tensor, const Holder& wants, bool w
 
 }  // namespace
 
+/// Under the mutex.
+bool LeaseLink::try_take(Storage& storage, bool exclusive, const Holder& holder) noexcept {
+  const LeaseLink* first = storage.leases_;
+  if (first != nullptr && (exclusive || first->exclusive_)) return false;
+  holder_ = holder;
+  exclusive_ = exclusive;
+  link(storage);
+  return true;
+}
+
 void LeaseLink::take(Storage& storage, bool exclusive, const Holder& holder) {
+  {
+    std::lock_guard lock(storage.mutex_);
+    if (try_take(storage, exclusive, holder)) [[likely]]
+      return;
+  }
+  // The lease of a tensor that another library has given back stands until that library's work has ended: wait for it.
+  storage.device().backend().end_handed_back();
   std::string text;
   {
     std::lock_guard lock(storage.mutex_);
+    if (try_take(storage, exclusive, holder)) return;
     const LeaseLink* first = storage.leases_;
-    if (first == nullptr || (!exclusive && !first->exclusive_)) [[likely]] {
-      holder_ = holder;
-      exclusive_ = exclusive;
-      link(storage);
-      return;
-    }
     int count = 0;
     for (const LeaseLink* lease = first; lease != nullptr; lease = lease->next_) {
       ++count;

@@ -86,14 +86,27 @@ std::size_t Storage::allocated_bytes() const noexcept {
   return allocated_size(shadow_bytes_ == 0 ? bytes_ : shadow_at_ + shadow_bytes_);
 }
 
+void Storage::publish_address(SourceLocation where) {
+  if (foreign_) return;  // claimed as such, or by the storage that it came from
+  located(where, bytes_, [&] { claim_own(memory_, bytes_, label_, published_); });
+}
+
 void Storage::get_memory(const std::shared_ptr<StreamCore>& stream) {
-  try {
+  const auto get = [&] {
     if (stream) {
       const StreamCore::Allocation memory = stream->allocate(allocated_bytes());
       memory_ = memory.memory;
       if (memory.memory != nullptr) last_write_ = {stream, memory.number};
     }
     if (memory_ == nullptr) memory_ = device_.backend().allocate(allocated_bytes());
+  };
+  try {
+    try {
+      get();
+    } catch (const DeviceError&) {
+      if (!device_.backend().end_handed_back()) throw;
+      get();  // what other libraries have given back is free now
+    }
   } catch (const DeviceError& e) {
     if (shadow_bytes_ == 0) throw;
     throw DeviceError(concat(e.message(), "\n  ", shadow_bytes_,
@@ -125,6 +138,7 @@ Storage::Storage(Private, Device device, void* memory, std::size_t bytes, std::s
 
 Storage::~Storage() {
   // Nobody else can reach the storage now: no lease, no access and no lock is left.
+  if (published_) withdraw_own(memory_, published_);
   Retired memory;
   memory.owner = std::move(owner_);
   if (!foreign_) {

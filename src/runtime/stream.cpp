@@ -10,6 +10,7 @@
 #include "runtime/failure_log.hpp"
 #include "runtime/work_scope.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/fork.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
 #include "tessera/runtime/storage.hpp"
@@ -88,6 +89,7 @@ std::shared_ptr<StreamCore> StreamCore::create(Device device, bool is_default) {
 
 StreamCore::StreamCore(Private, Device device, bool is_default)
     : device_(device),
+      generation_(tessera::fork_generation()),
       id_(next_id.fetch_add(1, std::memory_order_relaxed)),
       log_(std::make_shared<FailureLog>()),
       queue_(device.backend().make_queue(is_default, log_)) {
@@ -95,6 +97,26 @@ StreamCore::StreamCore(Private, Device device, bool is_default)
 }
 
 StreamCore::~StreamCore() = default;
+
+bool StreamCore::left_behind() const noexcept {
+  return generation_ != tessera::fork_generation() && !queue_->immediate();
+}
+
+void StreamCore::throw_left_behind(const char* what, SourceLocation where) const {
+  throw DeviceError(concat(what, ": this stream of ", device_.name(),
+                           " belongs to the process that this one was forked from, and its ",
+                           device_.kind() == DeviceKind::Cpu ? "thread is" : "driver works",
+                           " only there.\n  Make streams after fork(), or use the CPU's default stream."),
+                    where);
+}
+
+/// What the parent's stream had done by the time of the fork is in this process's memory too; nothing more will come.
+void StreamCore::check_ended_before_fork(std::uint64_t number) const {
+  if (number == 0 || queue_->ended_before_fork(number)) return;
+  throw DeviceError(concat("waiting for work that a stream of ", device_.name(),
+                           " had not ended when this process was forked: it goes on in the parent only.\n  Synchronize "
+                           "the stream before fork(), or make the tensor again here."));
+}
 
 Ticket StreamCore::submit(const Submission& submission) {
   auto self = shared_from_this();
@@ -108,6 +130,7 @@ std::uint64_t StreamCore::submit(const std::shared_ptr<StreamCore>& stream, cons
 
 std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const Submission& submission) {
   check_submission(submission, device_);
+  if (left_behind()) [[unlikely]] { throw_left_behind(submission.label, submission.where); }
   const ProfileRange range(ProfileTopic::Launch, submission.label, submission.where);
   try {
     if (CaptureSink* sink = capture_.load(std::memory_order_acquire); sink != nullptr) [[unlikely]] {
@@ -133,6 +156,7 @@ std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const
 }
 
 StreamCore::Allocation StreamCore::allocate(std::size_t bytes) {
+  if (left_behind()) throw_left_behind("making a tensor");
   std::lock_guard lock(mutex_);
   if (capture_ != nullptr) return {};
   void* memory = queue_->allocate(bytes, enqueued_ + 1);
@@ -142,6 +166,7 @@ StreamCore::Allocation StreamCore::allocate(std::size_t bytes) {
 
 void StreamCore::wait_for(StreamCore& other, std::uint64_t number) {
   if (&other == this || number == 0 || other.queue_->immediate()) return;
+  if (other.left_behind()) return other.check_ended_before_fork(number);
   {
     std::lock_guard lock(mutex_);
     if (has_waited(other, number)) return;
@@ -186,6 +211,7 @@ void StreamCore::remember_wait(const StreamCore& other, std::uint64_t number) no
 
 void StreamCore::host_wait(std::uint64_t number) {
   if (number == 0 || queue_->immediate()) return;
+  if (left_behind()) return check_ended_before_fork(number);
   if (inside_work())
     throw DeviceError("work that runs on a stream may not wait for other work: it could wait for itself");
   if (capturing()) throw DeviceError("the host cannot wait for a stream that is being captured into a graph");
@@ -194,7 +220,7 @@ void StreamCore::host_wait(std::uint64_t number) {
 }
 
 void StreamCore::host_wait_noexcept(std::uint64_t number) noexcept {
-  if (number == 0 || queue_->immediate()) return;
+  if (number == 0 || queue_->immediate() || left_behind()) return;
   try {
     return event_after(number)->wait();
   } catch (...) {
@@ -209,10 +235,12 @@ void StreamCore::host_wait_noexcept(std::uint64_t number) noexcept {
 }
 
 bool StreamCore::has_ended(std::uint64_t number) {
-  return number == 0 || queue_->immediate() || event_after(number)->done();
+  if (number == 0 || queue_->immediate()) return true;
+  return left_behind() ? queue_->ended_before_fork(number) : event_after(number)->done();
 }
 
 void StreamCore::synchronize() {
+  if (left_behind()) throw_left_behind("synchronizing");
   if (inside_work())
     throw DeviceError("work that runs on a stream may not wait for other work: it could wait for itself");
   std::uint64_t last = 0;
@@ -227,6 +255,7 @@ void StreamCore::synchronize() {
 FailureRef StreamCore::failure_of(std::uint64_t number) noexcept { return log_->of(number); }
 
 void StreamCore::release(Retired& memory) {
+  if (left_behind()) throw_left_behind("freeing memory");
   std::lock_guard lock(mutex_);
   queue_->release(memory);
 }

@@ -109,7 +109,8 @@ class FakeDriver {
   /// A record of an event: whoever waits for it does not care that the event is recorded anew.
   struct Moment {
     bool reached = false;
-    double ms = 0;  // of the driver's clock
+    double ms = 0;    // of the driver's clock
+    int streams = 1;  // that have yet to get to it
   };
   using Record = std::shared_ptr<Moment>;
   struct Event {

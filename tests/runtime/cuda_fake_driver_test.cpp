@@ -175,7 +175,11 @@ void FakeDriver::check_memory(std::uintptr_t address, std::size_t bytes, const c
 void FakeDriver::run(Step& step) {
   switch (step.kind) {
     case Step::Kind::Kernel: step.run({*this, step.grid, step.args, step.kept}); break;
-    case Step::Kind::Record: *step.record = {true, clock_ms_}; break;
+    case Step::Kind::Record:
+      if (--step.record->streams > 0) break;
+      step.record->reached = true;
+      step.record->ms = clock_ms_;
+      break;
     case Step::Kind::Wait: break;
     case Step::Kind::Alloc: blocks_[step.to].ready = true; break;
     case Step::Kind::Free: {

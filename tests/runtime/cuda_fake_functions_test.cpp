@@ -101,6 +101,23 @@ struct Functions {
     d.run_all();
     return d.poisoned_;
   }
+  static CUresult cuCtxRecordEvent(CUcontext, CUevent recorded) {
+    TESSERA_FAKE(cuCtxRecordEvent);
+    auto* event = d.event(recorded);
+    if (event == nullptr) return 400;
+    event->last = std::make_shared<FakeDriver::Moment>();
+    event->last->streams = 0;
+    for (const auto& stream : d.streams_) {
+      if (stream->steps.empty()) continue;
+      Step step;
+      step.kind = Kind::Record;
+      step.record = event->last;
+      ++event->last->streams;
+      stream->steps.push_back(std::move(step));
+    }
+    event->last->reached = event->last->streams == 0;
+    return 0;
+  }
   static CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
     TESSERA_FAKE(cuStreamCreate);
     if (flags != CU_STREAM_NON_BLOCKING) d.violate("a stream that is ordered with the legacy default stream");

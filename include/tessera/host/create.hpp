@@ -29,6 +29,9 @@ void check_bytes(std::int64_t count, const Recipe&);
 /// The bits of a number; ShapeError if the element type cannot hold it.
 std::uint64_t fitting(const ArgRef& number, const char* label, SourceLocation where);
 
+/// Of arange: ShapeError if `start`, or for floats `step` or the last of `count` elements, does not fit.
+Recipe arange_recipe(const ArgRef& start, const ArgRef& step, std::int64_t count, SourceLocation where);
+
 void fill_value(const Recipe&, std::byte*, std::int64_t);
 void fill_arange(const Recipe&, std::byte*, std::int64_t);
 
@@ -76,7 +79,8 @@ using BracedTensor = Op<Tensor<T, static_cast<int>(N)>>;
 
 }  // namespace detail
 
-/// Every element `value`.
+/// Every element `value`. ShapeError if the element type does not hold it (infinities and NaN are held by every floating
+/// type that has them).
 template <Element T, int R>
 Op<Tensor<T, R>> full(const Dims<R>& dims, detail::Number<T> value, SourceLocation where = SourceLocation::current()) {
   const std::uint64_t bits = detail::fitting(value.arg(), "full", where);
@@ -86,6 +90,20 @@ template <Element T, std::size_t N>
 detail::BracedTensor<T, N> full(BracedDims<N> dims, detail::Number<T> value,
                                 SourceLocation where = SourceLocation::current()) {
   return full<T>(detail::BracedRank<N>(dims, where), value, where);
+}
+
+/// Explains what full() takes.
+template <Element T, class D, class X>
+  requires detail::OtherNumber<X, T>
+Op<Tensor<T, 1>> full(const D&, X, SourceLocation where = SourceLocation::current()) {
+  detail::explain_number<X, T>();
+  return detail::make<T>(Dims<1>(), detail::recipe<T>("full", nullptr, where));
+}
+template <Element T, std::size_t N, class X>
+  requires detail::OtherNumber<X, T>
+detail::BracedTensor<T, N> full(BracedDims<N>, X, SourceLocation where = SourceLocation::current()) {
+  detail::explain_number<X, T>();
+  return detail::make<T>(detail::BracedRank<N>(), detail::recipe<T>("full", nullptr, where));
 }
 
 /// Every element 0.
@@ -110,18 +128,27 @@ detail::BracedTensor<T, N> ones(BracedDims<N> dims, SourceLocation where = Sourc
   return ones<T>(detail::BracedRank<N>(dims, where), where);
 }
 
-/// Element i (row-major) is start + i * step: exact for integers (wrapping), one rounding of the f64 result for floats.
+/// Element i (row-major) is start + i * step: exact for integers (wrapping), one rounding of the f64 result for floats
+/// (ShapeError where that exceeds what the element type holds, unless start or step is an infinity or NaN).
 template <Element T, std::size_t N>
 detail::BracedTensor<T, N> arange(BracedDims<N> dims, detail::Number<T> start = 0, detail::Number<T> step = 1,
                                   SourceLocation where = SourceLocation::current()) {
-  const std::uint64_t first = detail::fitting(start.arg(), "arange", where);
-  return detail::make<T>(detail::BracedRank<N>(dims, where),
-                         detail::recipe<T>("arange", detail::fill_arange, where, first, step.arg().number));
+  const detail::BracedRank<N> shape(dims, where);
+  return detail::make<T>(shape, detail::arange_recipe(start.arg(), step.arg(), shape.numel(where), where));
 }
 template <Element T, std::integral I>
 Op<Tensor<T, 1>> arange(I count, detail::Number<T> start = 0, detail::Number<T> step = 1,
                         SourceLocation where = SourceLocation::current()) {
   return arange<T>({count}, start, step, where);
+}
+
+/// Explains what arange() takes.
+template <Element T, std::integral I, class X, class... Step>
+  requires(detail::OtherNumber<X, T> || (detail::OtherNumber<Step, T> || ...))
+Op<Tensor<T, 1>> arange(I, X, Step...) {
+  detail::explain_number<X, T>();
+  (detail::explain_number<Step, T>(), ...);
+  return detail::make<T>(Dims<1>(), detail::recipe<T>("arange", nullptr, {}));
 }
 
 /// Elements are not initialised: for outputs. With `using namespace std` write tessera::empty: for a braced list of

@@ -48,10 +48,11 @@ dlpack::Ptr<M> exported(const Layout<R>& l, bool read_only, std::shared_ptr<char
 }  // namespace detail
 
 /// A tensor over the memory of a DLPack tensor, which it takes over: the deleter is called once, when the last use of
-/// the tensor, its views and the work on them has ended. Verified: layout version, element type, device, rank, extents,
-/// alignment, and that no two elements share memory (ShapeError, DeviceError; BorrowError if it is marked read-only or
-/// a tensor over the same memory exists). If it throws, nothing was taken and the caller still owns `managed`. The
-/// elements must be there: DLPack itself knows no streams.
+/// the tensor, its views and the work on them has ended. Verified: layout version, element type, device, ndim, shape,
+/// strides, byte_offset, alignment, and that no two elements share memory (ShapeError, DeviceError; BorrowError if it is
+/// marked read-only or a tensor over the same memory exists, the library's own included). That host memory is as large
+/// as it says is the producer's word. If it throws, nothing was taken and the caller still owns `managed`. The elements
+/// must be there, or ordered before the work of the streams that will use them: DLPack itself knows no streams.
 template <Element T, int R, dlpack::Managed M>
 [[nodiscard]] Tensor<T, R> from_dlpack(M* managed, SourceLocation where = SourceLocation::current()) {
   return detail::Reach::make<Tensor<T, R>>(detail::imported<T, R>(detail::exchanged(managed), nullptr, where));
@@ -81,6 +82,8 @@ template <Element T, int R, dlpack::Managed M>
 
 /// Hands a tensor to another library. Waits until the elements are there (and throws the failure that they carry).
 /// Until the consumer calls the deleter the tensor counts as written by it: views that were kept give a BorrowError.
+/// The deleter may be called while work of the consumer's on a GPU still uses the memory: it neither waits nor throws,
+/// and the memory is used again only when everything that was enqueued on the GPU before has ended.
 /// Throws BorrowError if the tensor is empty or in use by an operation that has not run yet; it is unchanged then.
 template <dlpack::Managed M = dlpack::ManagedTensorVersioned, Element T, int R>
 [[nodiscard]] dlpack::Ptr<M> to_dlpack(TESSERA_ARG_LIVE Tensor<T, R>&& tensor,

@@ -92,8 +92,8 @@ struct NumberArgument {
   static constexpr bool fits() {
     static_assert(number, "a Scalar<T> parameter takes a host number");
     static_assert(!number || NumberFor<A, T>,
-                  "this number cannot become the Scalar's element type without losing what it means: convert it first "
-                  "(static_cast)");
+                  "this number cannot become the Scalar's element type without losing what it means (a floating number "
+                  "is no integer, a bool is no number): convert it first (static_cast)");
     return true;
   }
 };

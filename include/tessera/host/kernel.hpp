@@ -237,9 +237,17 @@ inline constexpr bool call_fits<lang::TypeList<P...>, lang::TypeList<A...>> =
                std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<P, true>>)&&...);
     }(std::index_sequence_for<P...>{});
 
+/// True if a caller's place follows the arguments.
+template <class... A>
+inline constexpr bool ends_with_place = false;
+template <class First, class... A>
+inline constexpr bool ends_with_place<First, A...> =
+    std::is_same_v<std::remove_cvref_t<std::tuple_element_t<sizeof...(A), std::tuple<First, A...>>>, SourceLocation>;
+
 template <class... P, class... A, std::size_t... I>
 constexpr void explain_call(lang::TypeList<P...>, lang::TypeList<A...>, std::index_sequence<I...>) {
-  (void)(explain_argument<static_cast<int>(I) + 1, lang::param_t<P>, A>() && ...);
+  using Args = std::tuple<A...>;
+  (void)(explain_argument<static_cast<int>(I) + 1, lang::param_t<P>, std::tuple_element_t<I, Args>>() && ...);
 }
 
 template <auto K>
@@ -272,10 +280,11 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
   template <class... A>
     requires(!call_fits<Params, lang::TypeList<A...>>)
   auto operator()(A&&...) const {  // `auto`: the body is looked at here, before the rest of the user's statement
-    static_assert(sizeof...(A) == Params::size,
+    constexpr std::size_t count = sizeof...(A) - (ends_with_place<A...> ? 1 : 0);
+    static_assert(count == Params::size,
                   "wrong number of arguments: a launch takes one for each parameter of the kernel");
-    if constexpr (sizeof...(A) == Params::size) {
-      explain_call(Params{}, lang::TypeList<A...>{}, std::make_index_sequence<sizeof...(A)>{});
+    if constexpr (count == Params::size) {
+      explain_call(Params{}, lang::TypeList<A...>{}, std::make_index_sequence<count>{});
     }
     return NoOperation{};
   }

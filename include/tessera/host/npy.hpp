@@ -71,7 +71,9 @@ Op<Tensor<T, R>> load_npy(const std::string& path, SourceLocation where = Source
 }
 
 /// Writes a .npy file (format version 1.0) and returns when it is complete. The file appears under its name only once
-/// it is. Throws IoError.
+/// it is. Symbolic links are followed; a file that is there keeps its mode, owner and group, and one with several names
+/// is written in place. Throws IoError (also for what is write-protected, a folder, a pipe or a device; nothing has
+/// changed then), DeviceError if the host has no memory for the elements.
 template <Element T, int R>
 void save_npy(const std::string& path, const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   static_assert(detail::npy_element<T>, ".npy files hold no bf16, fp8 or tf32: save cast<f32>(x) instead");

@@ -162,21 +162,23 @@ struct ThenTraits<void, F> {
 template <class T, class F, class U>
 class ThenNode final : public OpNode<U> {
  public:
-  ThenNode(std::unique_ptr<OpNode<T>> first, F&& f) : first_(std::move(first)), f_(std::move(f)) {}
+  ThenNode(std::unique_ptr<OpNode<T>> first, F&& f, SourceLocation where)
+      : first_(std::move(first)), f_(std::move(f)), where_(where) {}
   runtime::Backend* device() const noexcept override { return first_->device(); }
   U run(const Stream& stream) override {
     const auto first = std::move(first_);
     if constexpr (std::is_void_v<T>) {
       first->run(stream);
-      return f_().on(stream);
+      return f_().on(stream, where_);
     } else {
-      return f_(first->run(stream)).on(stream);
+      return f_(first->run(stream)).on(stream, where_);
     }
   }
 
  private:
   std::unique_ptr<OpNode<T>> first_;
   F f_;
+  SourceLocation where_;  ///< of the call of then()
 };
 
 /// Runs an operation; its result as a tuple of one, or of none.
@@ -229,16 +231,43 @@ auto Op<T>::then(F f, SourceLocation where) && {
   static_assert(detail::is_op<Next>,
                 "the function given to then() takes the result and returns the next operation, an Op");
   using U = typename Next::value_type;
-  return Op<U>(std::make_unique<detail::ThenNode<T, F, U>>(take(where), std::move(f)));
+  return Op<U>(std::make_unique<detail::ThenNode<T, F, U>>(take(where), std::move(f), where));
 }
 
-/// The operations one after the other on one stream, as one. The results come as a tuple in order; operations without a
-/// result drop out.
+namespace detail {
 template <class... T>
-  requires(sizeof...(T) > 0)
-Op<detail::TupleOrVoid<detail::JoinedTuple<T...>>> all(Op<T>... ops) {
-  (detail::Reach::check_live(ops), ...);
-  return Op<detail::TupleOrVoid<detail::JoinedTuple<T...>>>(std::make_unique<detail::AllNode<T...>>(std::move(ops)...));
+using AllOf = Op<TupleOrVoid<JoinedTuple<T...>>>;
+
+template <class... T>
+AllOf<T...> all_of(SourceLocation where, Op<T>&... ops) {
+  (Reach::check_live(ops, where), ...);
+  return AllOf<T...>(std::make_unique<AllNode<T...>>(std::move(ops)...));
+}
+}  // namespace detail
+
+/// The operations one after the other on one stream, as one. The results come as a tuple in order; operations without a
+/// result drop out. Throws BorrowError if one of them has been run or moved already.
+template <class A>
+detail::AllOf<A> all(Op<A> a, SourceLocation where = SourceLocation::current()) {
+  return detail::all_of(where, a);
+}
+template <class A, class B>
+detail::AllOf<A, B> all(Op<A> a, Op<B> b, SourceLocation where = SourceLocation::current()) {
+  return detail::all_of(where, a, b);
+}
+template <class A, class B, class C>
+detail::AllOf<A, B, C> all(Op<A> a, Op<B> b, Op<C> c, SourceLocation where = SourceLocation::current()) {
+  return detail::all_of(where, a, b, c);
+}
+template <class A, class B, class C, class D>
+detail::AllOf<A, B, C, D> all(Op<A> a, Op<B> b, Op<C> c, Op<D> d, SourceLocation where = SourceLocation::current()) {
+  return detail::all_of(where, a, b, c, d);
+}
+/// Behind a parameter pack there is no room for the caller's line: the error of more than four operations has none.
+template <class... T>
+  requires(sizeof...(T) > 4)
+detail::AllOf<T...> all(Op<T>... ops) {
+  return detail::all_of({}, ops...);
 }
 
 }  // namespace tessera

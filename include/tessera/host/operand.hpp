@@ -38,6 +38,7 @@ struct ArgRef {
   bool fits = true;                      ///< a number that the parameter's type can hold
   LayoutRef layout;                      ///< of a tensor; with an operation only the rank's worth of nothing
   runtime::StorageRef* owner = nullptr;  ///< Give, Lend: what is emptied when the operation is accepted
+  std::uint64_t ownership = 0;           ///< Lend: the storage's when it was lent
   void* op = nullptr;                    ///< an Op that makes the tensor, reached by `access`
   const OpAccess* access = nullptr;
   std::uint64_t number = 0;  ///< raw bits of a number
@@ -122,6 +123,7 @@ class Lent {
     arg_.how = ArgRef::How::Lend;
     arg_.layout = ref(l, element_type<T>);
     arg_.owner = &l.storage;
+    arg_.ownership = Reach::ownership(lend_);
   }
   Lent(const Lent&) = delete;
   Lent& operator=(const Lent&) = delete;
@@ -153,6 +155,22 @@ constexpr bool holds_integer(X x) noexcept {
          std::cmp_less_equal(wide, static_cast<WideT>(std::numeric_limits<T>::max()));
 }
 
+/// A number that no Scalar<T> takes, and no element of a T.
+template <class X, class T>
+concept OtherNumber = (std::is_arithmetic_v<X> || Element<X>) && !NumberFor<X, T>;
+template <class X, class T>
+constexpr void explain_number() {
+  static_assert(!OtherNumber<X, T>,
+                "this number cannot become the element type without losing what it means (a floating number is no "
+                "integer, a bool is no number): convert it first (static_cast)");
+}
+
+/// The bits of `x` as a narrow floating type, rounded once; an infinity or NaN stays one. False if `x` is finite and
+/// larger than every number of the type, or an infinity that the type has not.
+bool narrow_number(ElementType element, double x, std::uint64_t& bits) noexcept;
+/// "f16, which holds numbers from -65504 to 65504".
+std::string range_text(ElementType element);
+
 /// A number for a Scalar<T> or Constant<T>.
 template <class T>
   requires is_constant_type<T>
@@ -164,22 +182,32 @@ class Number {
   Number(X x) noexcept {  // NOLINT: conversions are the point
     arg_.how = ArgRef::How::Number;
     arg_.layout.element = constant_element<T>();
-    T value;
     if constexpr (std::is_enum_v<T>) {
-      value = x;
+      std::memcpy(&arg_.number, &x, sizeof x);
     } else if constexpr (std::is_arithmetic_v<T>) {
-      value = static_cast<T>(x);
+      const T value = static_cast<T>(x);
       if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) arg_.fits = holds_integer<T>(x);
+      if constexpr (std::is_floating_point_v<T> && std::is_floating_point_v<X> && sizeof(X) > sizeof(T))
+        arg_.fits = !__builtin_isinf(value) || __builtin_isinf(x);
+      std::memcpy(&arg_.number, &value, sizeof value);  // little-endian: the low bytes of the slot
+    } else if constexpr (std::is_integral_v<X>) {
+      arg_.fits = narrow_number(element_type<T>, widen_integer(x), arg_.number);
     } else {
-      value = T(static_cast<float>(x));
+      arg_.fits = narrow_number(element_type<T>, static_cast<double>(x), arg_.number);
     }
-    std::memcpy(&arg_.number, &value, sizeof value);  // little-endian: the low bytes of the slot
   }
   const ArgRef& arg() const noexcept { return arg_; }
 
  private:
   ArgRef arg_;
 };
+
+/// True for a lend whose tensor has another owner now.
+inline bool stale_lend(const ArgRef& a) {
+  return a.how == ArgRef::How::Lend && (*a.layout.storage)->ownership() != a.ownership;
+}
+/// Throws the BorrowError of a stale lend: `argument` is "argument 1 (Mut<f32, 16>) of kernel one", or "copy_into".
+[[noreturn]] void throw_stale_lend(const std::string& argument, SourceLocation where);
 
 /// An operand of a host operation, with room for its extents.
 struct ReadOperand {

@@ -41,7 +41,25 @@ struct Reach {
   static H make(Layout<R>&& layout) {
     return H(std::move(layout));
   }
+  template <class H, int R>
+  static H lend(Layout<R>&& layout, std::uint64_t ownership) {
+    return H(std::move(layout), ownership);
+  }
+  template <class H>
+  static std::uint64_t ownership(const H& lend) {
+    return lend.ownership_;
+  }
 };
+
+/// The handle that was made last is the owner: nothing that was lent before writes what it owns.
+template <int R>
+void change_owner(const Layout<R>& l) noexcept {
+  if (l.storage) l.storage->change_owner();
+}
+/// For share(): BorrowError if an operation that has not run yet will write it.
+void check_unwritten(const LayoutRef& l, SourceLocation where);
+/// True if nobody else counts as an owner, also no library whose work on an exported tensor has ended.
+bool only_owner(const std::shared_ptr<char>& owners, const runtime::StorageRef& storage);
 
 /// The queries that all handles share. `Self` has a Layout named layout_.
 template <class Self, Element T, int R>
@@ -124,9 +142,12 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
   static constexpr int rank = R;
 
   TESSERA_RETURNS_EMPTY Tensor() noexcept = default;
-  TESSERA_RETURNS_LIVE Tensor(Tensor&& other) noexcept : layout_(std::move(other.layout_)) {}
+  TESSERA_RETURNS_LIVE Tensor(Tensor&& other) noexcept : layout_(std::move(other.layout_)) {
+    detail::change_owner(layout_);
+  }
   TESSERA_BECOMES_LIVE Tensor& operator=(Tensor&& other) noexcept {
     layout_ = std::move(other.layout_);
+    detail::change_owner(layout_);
     return *this;
   }
   Tensor(const Tensor&) = delete;  // a copy is an operation: clone(t)
@@ -172,7 +193,9 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
   friend Base;
   friend detail::Reach;
   static constexpr const char* kName = "Tensor";
-  TESSERA_RETURNS_LIVE explicit Tensor(detail::Layout<R>&& layout) noexcept : layout_(std::move(layout)) {}
+  TESSERA_RETURNS_LIVE explicit Tensor(detail::Layout<R>&& layout) noexcept : layout_(std::move(layout)) {
+    detail::change_owner(layout_);
+  }
   detail::Layout<R> layout_;
 };
 
@@ -203,17 +226,22 @@ class Shared : public detail::Queries<Shared<T, R>, T, R> {
   friend detail::Queries<Shared<T, R>, T, R>;
   friend detail::Reach;
   static constexpr const char* kName = "Shared";
-  explicit Shared(detail::Layout<R>&& layout) : layout_(std::move(layout)), owners_(std::make_shared<char>()) {}
+  explicit Shared(detail::Layout<R>&& layout) : owners_(std::make_shared<char>()) {  // first: it may throw
+    layout_ = std::move(layout);
+    detail::change_owner(layout_);
+  }
   detail::Layout<R> layout_;
   std::shared_ptr<char> owners_;  ///< counts the Shared handles; views and operations in flight are not owners
 };
 
-/// Makes a tensor shareable: copies of the result are the same elements, read-only. Throws BorrowError if it is empty.
+/// Makes a tensor shareable: copies of the result are the same elements, read-only. Throws BorrowError if it is empty,
+/// or if an operation that has not run yet will write it. What was lent before (mut) stands no more.
 template <Element T, int R>
 [[nodiscard]] Shared<T, R> share(TESSERA_ARG_LIVE Tensor<T, R>&& tensor,
                                  SourceLocation where = SourceLocation::current()) {
-  if (!detail::Reach::layout(static_cast<const Tensor<T, R>&>(tensor)).storage)
-    detail::throw_empty("Tensor", element_type<T>, R, where);
+  const detail::Layout<R>& layout = detail::Reach::layout(static_cast<const Tensor<T, R>&>(tensor));
+  if (!layout.storage) detail::throw_empty("Tensor", element_type<T>, R, where);
+  detail::check_unwritten(detail::ref(layout, element_type<T>), where);
   return detail::Reach::make<Shared<T, R>>(std::move(detail::Reach::layout(tensor)));
 }
 
@@ -223,13 +251,13 @@ template <Element T, int R>
                                                       SourceLocation where = SourceLocation::current()) {
   detail::Layout<R>& layout = detail::Reach::layout(shared);
   if (!layout.storage) detail::throw_empty("Shared", element_type<T>, R, where);
-  if (detail::Reach::owners(shared).use_count() != 1) return std::nullopt;
+  if (!detail::only_owner(detail::Reach::owners(shared), layout.storage)) return std::nullopt;
   detail::Reach::owners(shared).reset();
   return detail::Reach::make<Tensor<T, R>>(std::move(layout));
 }
 
-/// What mut(t) gives: exclusive access for one operation while `t` stays its owner. A part can be lent as well:
-/// mut(t).slice<0>(0, n), mut(t).permute<1, 0>().
+/// What mut(t) gives: exclusive access for one operation while `t` stays its owner. Once the tensor has been moved, given
+/// or shared, using it throws BorrowError. A part can be lent as well: mut(t).slice<0>(0, n), mut(t).permute<1, 0>().
 template <Element T, int R>
 class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]] Lend {
  public:
@@ -238,17 +266,19 @@ class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]]
 
   template <int Axis>
   Lend slice(Extent lo, Extent hi, SourceLocation where = SourceLocation::current()) && {
-    return Lend(detail::sliced<Axis>(std::move(layout_), lo, hi, where));
+    return Lend(detail::sliced<Axis>(std::move(layout_), lo, hi, where), ownership_);
   }
   template <int... Axes>
   Lend permute() && {
-    return Lend(detail::permuted<Axes...>(std::move(layout_)));
+    return Lend(detail::permuted<Axes...>(std::move(layout_)), ownership_);
   }
 
  private:
   friend detail::Reach;
-  explicit Lend(detail::Layout<R>&& layout) noexcept : layout_(std::move(layout)) {}
+  Lend(detail::Layout<R>&& layout, std::uint64_t ownership) noexcept
+      : layout_(std::move(layout)), ownership_(ownership) {}
   detail::Layout<R> layout_;
+  std::uint64_t ownership_;  ///< the storage's when it was lent
 };
 
 #if defined(__clang__)
@@ -262,7 +292,7 @@ template <Element T, int R>
 Lend<T, R> mut(TESSERA_ARG_STAYS Tensor<T, R>& tensor, SourceLocation where = SourceLocation::current()) {
   const detail::Layout<R>& layout = detail::Reach::layout(static_cast<const Tensor<T, R>&>(tensor));
   if (!layout.storage) detail::throw_empty("Tensor", element_type<T>, R, where);
-  return detail::Reach::make<Lend<T, R>>(detail::Layout<R>(layout));
+  return detail::Reach::lend<Lend<T, R>>(detail::Layout<R>(layout), layout.storage->ownership());
 }
 #if defined(__clang__)
 #pragma clang diagnostic pop

@@ -4,6 +4,7 @@
 //   std::vector<f32> h = host(t).sync();
 //   auto b = cast<bf16>(t).sync();  auto c = clone(t).sync();  copy_into(mut(c), t).sync();
 #pragma once
+#include <new>
 #include <span>
 #include <vector>
 
@@ -38,8 +39,26 @@ concept Handle = ReadableArg<A>::ok;  ///< View, Shared, or an rvalue Op that ma
 template <class A>
 using element_of = typename ReadableArg<A>::element;
 
-/// Waits for the elements of `from` and writes them row-major to `to`. The caller holds a lease.
-void read_back(const LayoutRef& from, std::byte* to);
+/// Throws the DeviceError of `what` that the host has no memory for.
+[[noreturn]] void throw_no_host_memory(const char* what, std::size_t bytes, SourceLocation where);
+/// Waits for the elements of `from` and writes them row-major to `to`. The caller holds a lease. Throws DeviceError.
+void read_back(const LayoutRef& from, std::byte* to, const char* what, SourceLocation where);
+/// The elements as a vector of the host's. Throws DeviceError if there is no memory for them.
+template <Element T>
+std::vector<T> read_back(const LayoutRef& from, const char* what, SourceLocation where) {
+  const auto n = static_cast<std::size_t>(from.size());
+  try {
+    if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> packs its elements
+      const auto bytes = std::make_unique<unsigned char[]>(n);
+      read_back(from, reinterpret_cast<std::byte*>(bytes.get()), what, where);
+      return std::vector<bool>(bytes.get(), bytes.get() + n);
+    } else {
+      std::vector<T> out(n);
+      read_back(from, reinterpret_cast<std::byte*>(out.data()), what, where);
+      return out;
+    }
+  } catch (const std::bad_alloc&) { throw_no_host_memory(what, n * sizeof(T), where); }
+}
 /// Enqueues the conversion of all elements.
 void enqueue_convert(const Stream&, const LayoutRef& from, const LayoutRef& to, const char* label,
                      SourceLocation where);
@@ -47,21 +66,22 @@ void enqueue_convert(const Stream&, const LayoutRef& from, const LayoutRef& to, 
 runtime::StorageRef stage(const void* from, std::int64_t count, std::int64_t wanted, std::span<const std::int64_t> dims,
                           ElementType, SourceLocation where);
 /// The same storage if `stream` can use it, else a copy on the stream's device.
-runtime::StorageRef unstage(runtime::StorageRef, const Stream& stream);
+runtime::StorageRef unstage(runtime::StorageRef, const Stream& stream, SourceLocation where);
 /// Throws ShapeError unless the extents agree.
 void check_same_dims(const ReadOperand& to, const ReadOperand& from, const char* what, SourceLocation where);
 
 template <Element T, int R>
 class FromNode final : public OpNode<Tensor<T, R>> {
  public:
-  FromNode(runtime::StorageRef staged, const Dims<R>& dims) : staged_(std::move(staged)), dims_(dims) {}
+  FromNode(runtime::StorageRef staged, const Dims<R>& dims, SourceLocation where)
+      : staged_(std::move(staged)), dims_(dims), where_(where) {}
   bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
     for (std::size_t i = 0; i < R; ++i) dims[i] = dims_.array()[i];
     set_contiguous(dims, strides);
     return true;
   }
   Tensor<T, R> run(const Stream& stream) override {
-    Layout<R> l{unstage(std::move(staged_), stream), 0, dims_.array(), {}};
+    Layout<R> l{unstage(std::move(staged_), stream, where_), 0, dims_.array(), {}};
     set_contiguous(l.dims, l.strides);
     return Reach::make<Tensor<T, R>>(std::move(l));
   }
@@ -69,6 +89,7 @@ class FromNode final : public OpNode<Tensor<T, R>> {
  private:
   runtime::StorageRef staged_;
   Dims<R> dims_;
+  SourceLocation where_;
 };
 
 template <Element T, int R>
@@ -78,17 +99,7 @@ class HostNode final : public OpNode<std::vector<T>> {
   runtime::Backend* device() const noexcept override { return x_.device(); }
   std::vector<T> run(const Stream& stream) override {
     x_.resolve_on(stream, "host", where_);
-    const LayoutRef l = x_.layout();
-    const auto n = static_cast<std::size_t>(l.size());
-    if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> packs its elements
-      const auto bytes = std::make_unique<unsigned char[]>(n);
-      read_back(l, reinterpret_cast<std::byte*>(bytes.get()));
-      return std::vector<bool>(bytes.get(), bytes.get() + n);
-    } else {
-      std::vector<T> out(n);
-      read_back(l, reinterpret_cast<std::byte*>(out.data()));
-      return out;
-    }
+    return read_back<T>(x_.layout(), "host", where_);
   }
 
  private:
@@ -162,7 +173,7 @@ Op<Tensor<U, R>> cast_op(const Read<T, R>& x, const char* label, SourceLocation 
 template <Element T, int R>
 Op<Tensor<T, R>> from_op(const void* data, std::size_t count, const Dims<R>& dims, SourceLocation where) {
   auto staged = stage(data, static_cast<std::int64_t>(count), dims.numel(where), dims, element_type<T>, where);
-  return Op<Tensor<T, R>>(std::make_unique<FromNode<T, R>>(std::move(staged), dims));
+  return Op<Tensor<T, R>>(std::make_unique<FromNode<T, R>>(std::move(staged), dims, where));
 }
 template <class A>
 using ReadOf = Read<typename ReadableArg<A>::element, ReadableArg<A>::rank>;
@@ -188,8 +199,10 @@ template <Element T, int R>
 Op<Tensor<T, R>> from(const std::vector<T>& values, const Dims<R>& dims,
                       SourceLocation where = SourceLocation::current()) {
   if constexpr (std::is_same_v<T, bool>) {
-    const std::vector<unsigned char> bytes(values.begin(), values.end());
-    return detail::from_op<bool>(bytes.data(), bytes.size(), dims, where);
+    try {
+      const std::vector<unsigned char> bytes(values.begin(), values.end());
+      return detail::from_op<bool>(bytes.data(), bytes.size(), dims, where);
+    } catch (const std::bad_alloc&) { detail::throw_no_host_memory("from", values.size(), where); }
   } else {
     return detail::from_op<T>(values.data(), values.size(), dims, where);
   }
@@ -200,7 +213,8 @@ detail::BracedTensor<T, N> from(const std::vector<T>& values, BracedDims<N> dims
   return from(values, detail::BracedRank<N>(dims, where), where);
 }
 
-/// The elements, row-major, in host memory. Running it waits until they are there.
+/// The elements, row-major, in host memory. Running it waits until they are there, and throws DeviceError if the host
+/// has no memory for them.
 template <Element T, int R>
 Op<std::vector<T>> host(const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   return detail::host_op<T, R>(x, where);

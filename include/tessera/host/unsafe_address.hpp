@@ -29,6 +29,7 @@ template <Element T, int R>
 Address<T> address(const Tensor<T, R>& tensor, SourceLocation where = SourceLocation::current()) {
   const auto& layout = tessera::detail::Reach::layout(tensor);
   if (!layout.storage) tessera::detail::throw_empty("Tensor", element_type<T>, R, where);
+  layout.storage->publish_address(where);
   layout.storage->count_as_written();
   return Address<T>(tessera::detail::ref(layout, element_type<T>).data());
 }

@@ -3,18 +3,20 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/source_location.hpp"
 #include "tessera/jit/tuning_record.hpp"
 
 namespace tessera {
 
 /// Every record of a file. Throws IoError that names the file and the line: it is not there, of another kind or
 /// version, cut short, damaged, or changed by hand. Then none of its records is returned.
-std::vector<TuningRecord> read_records(const std::string& path);
+std::vector<TuningRecord> read_records(const std::string& path, SourceLocation where = SourceLocation::current());
 
 /// Adds a record, or replaces the one of the same space, arguments, device and assembler; makes the file if there is
 /// none. Any number of processes may add to one file. Throws IoError (also if what is there is no such file: it is left
 /// as it is).
-void add_record(const std::string& path, const TuningRecord& record);
+void add_record(const std::string& path, const TuningRecord& record,
+                SourceLocation where = SourceLocation::current());
 
 namespace jit {
 

@@ -57,11 +57,16 @@ Op<Tensor<T, R>> map_onto(F, SourceLocation where, Tensor<T, R>&& x, const A&...
   }
   return with_constant<2>(map_heuristic(target_of(self.device(where))), [&](auto row) {
     const Dims<1> line(plan.size, where);
+    const std::tuple operands{flat(rest, line, where)...};  // before x goes: it may be among them, which the launch says
     Tensor<T, 1> given = tessera::reshape(std::move(x), line, where);
     try {
-      return tessera::reshape(kernel<map_elements_in_place<F, Mut<T, kMapPiece[row]>, map_param<C, 1, A>...>>(
-                                  std::move(given), flat(rest, line, where)..., where),
-                              plan.dims, where);
+      return std::apply(
+          [&](const auto&... operand) {
+            return tessera::reshape(kernel<map_elements_in_place<F, Mut<T, kMapPiece[row]>, map_param<C, 1, A>...>>(
+                                        std::move(given), operand..., where),
+                                    plan.dims, where);
+          },
+          operands);
     } catch (...) {
       x = tessera::reshape(std::move(given), plan.dims, where);
       throw;

@@ -121,6 +121,16 @@ struct Retired {
   std::shared_ptr<void> owner;  ///< foreign memory: what keeps it
 };
 
+/// Something that another library has used and given back (Backend::end_when_idle). Entries of a list, so that taking
+/// one cannot fail.
+class HandedBack {
+ public:
+  virtual ~HandedBack();
+  /// From now on the memory may be used again; called once, before the destructor. Must not block.
+  virtual void end_lease() noexcept = 0;
+  HandedBack* next = nullptr;  ///< the list's
+};
+
 /// An in-order queue of a device. Calls on one queue are serialised by its StreamCore. Every call either does what it
 /// says or throws and has done nothing.
 class Queue {
@@ -142,6 +152,8 @@ class Queue {
   virtual void release(Retired& memory) = 0;
   /// Blocks the calling thread until everything enqueued has ended. Failures of the work itself are not thrown here.
   virtual void synchronize() = 0;
+  /// Asked in a child of fork(), of a queue of its parent: true if the work `number` is known to have ended before.
+  virtual bool ended_before_fork(std::uint64_t number) const noexcept;
   /// True if work has ended when launch() returns (the CPU's default queue): nobody needs an event of it.
   virtual bool immediate() const noexcept { return false; }
   /// The stream whose queue this is says so, before its first piece of work.
@@ -193,8 +205,15 @@ class Backend {
   /// passes.
   virtual void verify_foreign(const void* memory, std::size_t bytes);
 
+  /// What may end only when everything that anybody has enqueued on the device by now has ended: memory that another
+  /// library gives back, while streams that nobody knows may still use it. Takes it at once, never blocks, never throws,
+  /// and may be called anywhere, also from the driver's callbacks.
+  virtual void end_when_idle(HandedBack* memory) noexcept;
+  /// Waits for the device if something of end_when_idle() is left, and ends it. True if there was.
+  virtual bool end_handed_back();
+
   /// The stream that is used where none is named; made on first use, the same for all threads, lives as long as the
-  /// backend.
+  /// backend. A child of fork() has one of its own.
   std::shared_ptr<StreamCore> default_stream();
 
  protected:
@@ -204,6 +223,7 @@ class Backend {
  private:
   std::mutex default_mutex_;
   std::shared_ptr<StreamCore> default_stream_;
+  std::uint32_t default_generation_ = 0;  // fork_generation() when it was made
 };
 
 }  // namespace tessera::runtime

@@ -40,6 +40,7 @@ class LeaseLink {
  private:
   friend class Storage;
   friend class Lease;
+  bool try_take(Storage& storage, bool exclusive, const Holder& holder) noexcept;
   void release_held() noexcept;
   void take_over(LeaseLink& other) noexcept;  // its place in the list
   void link(Storage& storage) noexcept;       // under the storage's mutex

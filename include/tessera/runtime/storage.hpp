@@ -77,6 +77,16 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::size_t bytes() const noexcept { return bytes_; }
   const std::string& label() const noexcept { return label_; }
 
+  // -- who owns it, and who knows where it is --
+  /// Changes whenever the owner does: a tensor was moved, shared, or made of it. What was lent before stands for an
+  /// owner that is no more.
+  std::uint64_t ownership() const noexcept { return ownership_.load(std::memory_order_relaxed); }
+  /// Called by the only owner there is.
+  void change_owner() noexcept { ownership_.store(ownership() + 1, std::memory_order_relaxed); }
+  /// The address leaves the library: from now on adopt() refuses this memory to whoever brings it back as his own.
+  /// Throws BorrowError if it is part of an adopted storage already.
+  void publish_address(SourceLocation where);
+
   // -- host waits (lease first, then wait, then touch) --
   /// Blocks until the contents are there. Throws the failure that they carry, every time (docs/runtime.md).
   void wait_written();
@@ -147,6 +157,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::atomic<bool> has_failure_{false};
   std::atomic<bool> tracked_{false};  // there is a map or a shadow, and it counts
   mutable SpinMutex mutex_;           // everything down to open_outcome_
+  std::atomic<std::uint64_t> ownership_{0};
   LeaseLink* leases_ = nullptr;       // who holds it: any number of readers or one writer
   Use last_write_;
   std::size_t reads_to_come_ = 0;         // order() without note() so far: the room that is kept for them
@@ -157,6 +168,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::size_t bytes_;
   std::shared_ptr<void> owner_;
   bool foreign_;
+  bool published_ = false;  // guarded by the mutex of foreign_memory.cpp
   std::string label_;
   std::unique_ptr<std::uint8_t[]> written_;
   std::size_t shadow_at_ = 0, shadow_bytes_ = 0, shadow_grain_ = 0;  // where it begins, from data(); 0 bytes: none

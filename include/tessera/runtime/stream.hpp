@@ -56,7 +56,9 @@ class CaptureSink {
 
 class FailureLog;
 
-/// A stream: a queue, the numbers of its work, and what it has waited for. Safe to use from any thread.
+/// A stream: a queue, the numbers of its work, and what it has waited for. Safe to use from any thread. In a child of
+/// fork() a stream of the parent is good for nothing but knowing which of its work had ended, and ends without a word;
+/// the CPU's default stream has no thread and goes on.
 class StreamCore : public std::enable_shared_from_this<StreamCore> {
   struct Private {};
 
@@ -107,12 +109,17 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
     std::uint64_t stream = 0, number = 0;
   };
   std::uint64_t enqueue(const std::shared_ptr<StreamCore>& self, const Submission&);
+  /// True in a child of the process that the queue's thread, or its driver, belongs to.
+  bool left_behind() const noexcept;
+  [[noreturn]] void throw_left_behind(const char* what, SourceLocation where = {}) const;
+  void check_ended_before_fork(std::uint64_t number) const;
   EventRef event_after(std::uint64_t number);
   bool has_waited(const StreamCore& other, std::uint64_t number) const noexcept;
   void remember_wait(const StreamCore& other, std::uint64_t number) noexcept;
 
   Device device_;
-  std::uint64_t id_;  // unique in the process, never used again
+  std::uint32_t generation_;  // fork_generation() when it was made
+  std::uint64_t id_;          // unique in the process, never used again
   std::shared_ptr<FailureLog> log_;
   std::unique_ptr<Queue> queue_;
   mutable std::mutex mutex_;        // everything below, and the calls on queue_

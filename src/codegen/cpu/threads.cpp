@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tessera/base/env.hpp"
+#include "tessera/base/fork.hpp"
 
 namespace tessera::cpu {
 namespace {
@@ -24,10 +25,10 @@ struct Ticket {
 
 class Pool {
  public:
+  /// A child of fork() has none of its parent's workers.
   static Pool& get() {
-    // Never destroyed: workers may sleep in it while static objects of the program are being destroyed.
-    static Pool* pool = new Pool;
-    return *pool;
+    static PerProcess<Pool> pool;
+    return pool.get();
   }
 
   void run(Job& job, int helpers) {

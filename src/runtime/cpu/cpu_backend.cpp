@@ -10,6 +10,7 @@
 #include "runtime/cpu/immediate_queue.hpp"
 #include "runtime/cpu/thread_queue.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/fork.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::runtime {
@@ -36,6 +37,11 @@ constexpr bool kSanitized = false;
 constexpr bool kSanitized = false;
 #endif
 
+/// Another thread may have been in the middle of the cache when this process was forked.
+struct Blocks : BlockCache {
+  Blocks() : BlockCache(kSanitized ? 0 : physical_memory() / 8) {}
+};
+
 class CpuBackend final : public Backend {
  public:
   DeviceKind kind() const noexcept override { return DeviceKind::Cpu; }
@@ -43,12 +49,12 @@ class CpuBackend final : public Backend {
   const std::string& name() const noexcept override { return name_; }
 
   void* allocate(std::size_t bytes) override {
-    void* memory = bytes <= memory_ ? blocks_.take(bytes) : nullptr;
+    void* memory = bytes <= memory_ ? blocks_.get().take(bytes) : nullptr;
     if (memory != nullptr) return memory;
     throw DeviceError(concat("out of memory on cpu: ", bytes, " bytes asked for, the machine has ", memory_,
                              " bytes in all.\n  Free tensors that are not needed, or use smaller ones."));
   }
-  void free(void* memory, std::size_t bytes) noexcept override { blocks_.give(memory, bytes); }
+  void free(void* memory, std::size_t bytes) noexcept override { blocks_.get().give(memory, bytes); }
   std::unique_ptr<Queue> make_queue(bool is_default, std::shared_ptr<QueueObserver> observer) override {
     if (is_default) return make_immediate_queue(*this, std::move(observer));
     return make_thread_queue(*this, std::move(observer));
@@ -61,7 +67,7 @@ class CpuBackend final : public Backend {
  private:
   std::string name_ = "cpu";
   std::size_t memory_ = physical_memory();
-  BlockCache blocks_{kSanitized ? 0 : memory_ / 8};
+  PerProcess<Blocks> blocks_;
 };
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include "runtime/cpu/thread_queue.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -13,6 +15,7 @@
 
 #include "runtime/work_scope.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/fork.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/runtime/small_vector.hpp"
 
@@ -34,11 +37,11 @@ struct Task {
 class Busy {
  public:
   static Busy& queues() {
-    static Busy& all = *new Busy;
+    static PerProcess<Busy> all;  // in a child of fork() the parent's queues do nothing
     static struct AtExit {
       ~AtExit() { queues().wait(); }
     } at_exit;
-    return all;
+    return all.get();
   }
   void add() {
     std::lock_guard lock(mutex_);
@@ -67,6 +70,7 @@ struct State {
   std::condition_variable more, less;  // tasks arrived, or the end; tasks ended
   std::vector<Task> tasks;             // not taken by the thread yet
   std::uint64_t enqueued = 0, ended = 0;
+  std::atomic<std::uint64_t> last_ended{0};  // the number of the last piece of work that has ended
   bool stop = false;
   std::shared_ptr<QueueObserver> observer;
 
@@ -116,11 +120,13 @@ void serve(State& state) {
       taken.swap(state.tasks);
     }
     for (Task& task : taken) {
+      const std::uint64_t number = task.number;
       run(task, *state.observer);
       {
         WorkScope scope;  // the last tensor of another stream may end here, and must not be waited for
         task = Task();
       }
+      if (number != 0) state.last_ended.store(number, std::memory_order_release);
       std::lock_guard lock(state.mutex);
       if (++state.ended == state.enqueued) Busy::queues().remove();
       if (state.waiting > 0) state.less.notify_all();
@@ -152,19 +158,23 @@ class ThreadQueue final : public Queue {
       : backend_(backend), state_(std::make_shared<State>()) {
     state_->observer = std::move(observer);
     try {
-      thread_ = std::thread([state = state_] { serve(*state); });
+      thread_ = std::make_unique<std::thread>([state = state_] { serve(*state); });
     } catch (const std::system_error& error) {
       throw DeviceError(concat("cannot start a thread for a stream on cpu: ", error.what()));
     }
   }
   ~ThreadQueue() override {
+    if (generation_ != fork_generation()) {
+      (void)thread_.release();  // of the parent: here it never ran
+      return;
+    }
     const bool leave = inside_work();  // waiting could wait for the thread itself
     {
       std::lock_guard lock(state_->mutex);
       state_->stop = true;
     }
     state_->more.notify_one();
-    leave ? thread_.detach() : thread_.join();
+    leave ? thread_->detach() : thread_->join();
   }
 
   void launch(const Submission& submission, std::uint64_t number) override {
@@ -194,11 +204,15 @@ class ThreadQueue final : public Queue {
     }
     state_->wait_until(last);
   }
+  bool ended_before_fork(std::uint64_t number) const noexcept override {
+    return state_->last_ended.load(std::memory_order_acquire) >= number;
+  }
 
  private:
   Backend& backend_;
   std::shared_ptr<State> state_;
-  std::thread thread_;
+  std::unique_ptr<std::thread> thread_;
+  std::uint32_t generation_ = fork_generation();
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ CudaBackend::CudaBackend(const Driver& driver, int ordinal)
       events_(context_),
       outcomes_(context_),
       owners_(context_),
+      handed_back_(context_, events_),
       pattern_fill_(make_pattern_fill(context_)),
       range_copy_(make_range_copy(context_)),
       range_fill_(make_range_fill(context_)) {
@@ -27,29 +28,34 @@ CudaBackend::CudaBackend(const Driver& driver, int ordinal)
 CudaBackend::~CudaBackend() {
   close_default_stream();
   const Current current(context_, std::nothrow);
+  if (!current) {
+    (void)memory_.release();
+    return;
+  }
   driver().cuCtxSynchronize();
   owners_.clear();
+  handed_back_.clear();
   memory_.reset();
 }
 
 void* CudaBackend::allocate(std::size_t bytes) {
-  owners_.poll();
+  poll();
   const Current current(context_);
   return memory_->allocate(bytes);
 }
 
 void CudaBackend::free(void* memory, std::size_t) noexcept {
   const Current current(context_, std::nothrow);
-  memory_->free(memory);
+  if (current) memory_->free(memory);
 }
 
 std::unique_ptr<Queue> CudaBackend::make_queue(bool, std::shared_ptr<QueueObserver> observer) {
-  owners_.poll();
+  poll();
   return cuda::make_queue(*this, std::move(observer));
 }
 
 void CudaBackend::copy(void* to, const void* from, std::size_t bytes) {
-  owners_.poll();
+  poll();
   const Current current(context_);
   memory_->copy(to, from, bytes);
 }
@@ -62,7 +68,7 @@ void CudaBackend::fill(void* to, std::uint8_t value, std::size_t bytes) {
 void CudaBackend::ended(Track& track, std::uint64_t number) {
   track.log.ended(number);
   outcomes_.ended(track, number);
-  owners_.poll();
+  poll();
 }
 
 void CudaBackend::verify_foreign(const void* memory, std::size_t bytes) {

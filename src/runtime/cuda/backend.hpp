@@ -5,6 +5,7 @@
 
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/event_pool.hpp"
+#include "runtime/cuda/handed_back.hpp"
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/outcomes.hpp"
 #include "runtime/cuda/retired_owners.hpp"
@@ -34,6 +35,8 @@ class CudaBackend final : public Backend {
   std::shared_ptr<const Launchable> range_fill() const override { return range_fill_; }
   std::shared_ptr<const TimeMark> make_time_mark() override;
   void verify_foreign(const void* memory, std::size_t bytes) override;
+  void end_when_idle(HandedBack* memory) noexcept override { handed_back_.add(memory); }
+  bool end_handed_back() override { return handed_back_.finish(); }
 
   // -- for its parts --
   const Context& context() const noexcept { return context_; }
@@ -43,6 +46,11 @@ class CudaBackend final : public Backend {
   EventPool& events() noexcept { return events_; }
   Outcomes& outcomes() noexcept { return outcomes_; }
   RetiredOwners& owners() noexcept { return owners_; }
+  /// Ends what the device has passed. The caller holds no lock.
+  void poll() noexcept {
+    owners_.poll();
+    handed_back_.poll();
+  }
   /// The host has waited for the work of `track` up to `number`. The caller holds no lock.
   void ended(Track& track, std::uint64_t number);
 
@@ -53,6 +61,7 @@ class CudaBackend final : public Backend {
   EventPool events_;
   Outcomes outcomes_;
   RetiredOwners owners_;
+  HandedBackMemory handed_back_;
   std::unique_ptr<DeviceMemory> memory_;
   std::shared_ptr<const Launchable> pattern_fill_, range_copy_, range_fill_;
 };

@@ -44,7 +44,7 @@ Context::Context(const Driver& driver, int ordinal) : driver_(driver), name_(con
 }
 
 Context::~Context() {
-  driver_.cuDevicePrimaryCtxRelease(device_);
+  if (!left_behind()) driver_.cuDevicePrimaryCtxRelease(device_);
   delete first_cause_.load();
 }
 
@@ -83,10 +83,13 @@ void Context::fail(CUresult result, const char* call, const Purpose& purpose) co
 }
 
 Current::Current(const Context& context) : context_(context) {
+  if (context.left_behind()) [[unlikely]] { throw DeviceError(left_behind_text(context.name())); }
   context.check(enter(), "cuCtxSetCurrent", "entering the context");
 }
 
-Current::Current(const Context& context, std::nothrow_t) noexcept : context_(context) { enter(); }
+Current::Current(const Context& context, std::nothrow_t) noexcept : context_(context) {
+  if (!context.left_behind()) enter();
+}
 
 CUresult Current::enter() noexcept {
   const Driver& driver = context_.driver();

@@ -10,6 +10,7 @@
 
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/launch_log.hpp"
+#include "tessera/base/fork.hpp"
 #include "tessera/base/source_location.hpp"
 
 namespace tessera::runtime::cuda {
@@ -45,6 +46,8 @@ class Context {
       fail(result, call, purpose);
   }
   [[noreturn]] void fail(CUresult result, const char* call, const Purpose& purpose) const;
+  /// True in a child of the process that opened the GPU: the driver answers nobody there.
+  bool left_behind() const noexcept { return generation_ != tessera::fork_generation(); }
   /// True after a fault that ended the context.
   bool poisoned() const noexcept { return first_cause_.load(std::memory_order_acquire) != nullptr; }
 
@@ -60,6 +63,7 @@ class Context {
 
   const Driver& driver_;
   std::string name_;
+  std::uint32_t generation_ = tessera::fork_generation();
   CUdevice device_ = 0;
   int multiprocessors_ = 0;
   CUcontext context_ = nullptr;
@@ -72,8 +76,10 @@ class Context {
 class Current {
  public:
   explicit Current(const Context& context);  ///< throws DeviceError
-  /// Where nothing may throw: if it fails, the calls that follow will fail as well, and say so.
+  /// Where nothing may throw. If it fails, the calls that follow will fail as well, and say so; in a child of fork()
+  /// (it is false then) they must not be made.
   Current(const Context& context, std::nothrow_t) noexcept;
+  explicit operator bool() const noexcept { return !context_.left_behind(); }
   ~Current();
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;

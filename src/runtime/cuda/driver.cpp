@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include "tessera/base/fork.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::runtime::cuda {
@@ -62,6 +63,8 @@ std::string load(Driver& driver) {
 #define TESSERA_CU(name, version, ...)                                                 \
   driver.name = reinterpret_cast<decltype(driver.name)>(library.find(#name, version)); \
   if (driver.name == nullptr && missing == nullptr) missing = #name;
+#define TESSERA_CU_NEWER(name, version, ...) \
+  driver.name = reinterpret_cast<decltype(driver.name)>(library.find(#name, version));
 #include "runtime/cuda/driver.def"
   if (missing != nullptr) return too_old(concat("it has no function ", missing));
   return start(driver);
@@ -70,6 +73,7 @@ std::string load(Driver& driver) {
 struct Installed {
   Driver driver;
   std::string why;
+  std::uint32_t generation = tessera::fork_generation();
   Installed() : why(load(driver)) {}
 };
 
@@ -86,8 +90,16 @@ std::string start(Driver& driver) {
 
 const Driver* installed_driver(std::string* why) {
   static const Installed& installed = *new Installed;  // never destroyed: work may outlive main()
-  if (why != nullptr) *why = installed.why;
-  return installed.why.empty() ? &installed.driver : nullptr;
+  const bool left_behind = installed.why.empty() && installed.generation != tessera::fork_generation();
+  if (why != nullptr) *why = left_behind ? left_behind_text("every GPU") : installed.why;
+  return installed.why.empty() && !left_behind ? &installed.driver : nullptr;
+}
+
+std::string left_behind_text(const std::string& device) {
+  return concat(device,
+                " belongs to the process that this one was forked from: NVIDIA's driver does not work in a child of the "
+                "process that has started it.\n  Fork before the GPU is used, or start a new program (exec); the CPU "
+                "works here (Device::cpu()).");
 }
 
 std::string count_gpus(const Driver& driver, int& count) {

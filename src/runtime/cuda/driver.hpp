@@ -17,12 +17,16 @@ struct Driver {
 inline constexpr int kOldestDriver = 12000;
 
 /// The installed driver, opened and initialised on the first call; null if it cannot be used, and then `why` (if given)
-/// says what is missing and what to do. The answer is the same for the life of the process.
+/// says what is missing and what to do. The answer is the same for the life of the process; in a child of the process
+/// that has started the driver there is none.
 const Driver* installed_driver(std::string* why = nullptr);
 
 /// For installed_driver() and its tests: completes a table whose functions are there. Checks the version, initialises,
 /// and returns an empty text or what is wrong.
 std::string start(Driver& driver);
+
+/// Why what `device` names cannot be used in a child of the process that has started the driver.
+std::string left_behind_text(const std::string& device);
 
 /// The number of GPUs that the driver shows; if it is 0, the text says why and what to do.
 std::string count_gpus(const Driver& driver, int& count);

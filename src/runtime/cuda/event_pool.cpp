@@ -5,6 +5,7 @@ namespace tessera::runtime::cuda {
 
 EventPool::~EventPool() {
   const Current current(context_, std::nothrow);
+  if (!current) return;
   for (CUevent event : free_) context_.driver().cuEventDestroy(event);
 }
 

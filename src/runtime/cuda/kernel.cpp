@@ -30,6 +30,7 @@ class Module {
   }
   ~Module() {
     const Current current(context_, std::nothrow);
+    if (!current) return;
     context_.driver().cuCtxSynchronize();
     context_.driver().cuModuleUnload(module_);
   }

@@ -13,7 +13,7 @@ namespace tessera::runtime::cuda {
 Outcomes::~Outcomes() {
   if (records_ == nullptr) return;
   const Current current(context_, std::nothrow);
-  context_.driver().cuMemFreeHost(const_cast<std::int32_t*>(records_));
+  if (current) context_.driver().cuMemFreeHost(const_cast<std::int32_t*>(records_));
 }
 
 std::shared_ptr<Outcome> Outcomes::depending(std::span<const Access> accesses) {

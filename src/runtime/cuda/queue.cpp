@@ -66,6 +66,7 @@ class CudaQueue final : public Queue {
   /// The driver finishes what was enqueued. Work whose outcome is open is waited for: nobody could settle it later.
   ~CudaQueue() override {
     const Current current(context(), std::nothrow);
+    if (!current) return;
     if (backend_.outcomes().any()) settle_noexcept();
     driver().cuStreamDestroy(handle_);
   }

@@ -12,7 +12,7 @@ class CudaTimeMark final : public TimeMark {
   }
   ~CudaTimeMark() override {
     const Current current(context_, std::nothrow);
-    context_.driver().cuEventDestroy(event_);
+    if (current) context_.driver().cuEventDestroy(event_);
   }
   CudaTimeMark(const CudaTimeMark&) = delete;
   CudaTimeMark& operator=(const CudaTimeMark&) = delete;

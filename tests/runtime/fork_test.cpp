@@ -1,0 +1,167 @@
+// A child of fork(): what was its parent's stream or GPU is refused by name, and what needs neither works.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+#include "runtime/cuda_rig.hpp"
+#include "runtime/in_child.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/runtime/transfer.hpp"
+
+// A child of a process with threads may not start any under the thread sanitizer.
+#if defined(__SANITIZE_THREAD__)
+#define TESSERA_NO_THREADS_IN_CHILDREN
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TESSERA_NO_THREADS_IN_CHILDREN
+#endif
+#endif
+
+namespace tessera::runtime {
+namespace {
+
+std::shared_ptr<const Launchable> add_one() {
+  return host_work([](const LaunchContext& c) { ++*reinterpret_cast<std::uint64_t*>(c.accesses[0].storage->data()); });
+}
+void submit(const Stream& stream, const StorageRef& storage, std::shared_ptr<const Launchable> work = add_one()) {
+  const Access access{storage, AccessMode::ReadWrite};
+  stream.core()->submit({std::move(work), {}, {}, {&access, 1}, "kernel one", {"user.cpp", "", 7}});
+}
+StorageRef make(std::uint64_t value) {
+  StorageRef storage = Storage::allocate(Device::cpu(), sizeof value);
+  copy_from_host(*storage, 0, &value, sizeof value);
+  return storage;
+}
+std::string value_of(const StorageRef& storage) {
+  std::uint64_t value = 0;
+  copy_to_host(&value, *storage, 0, sizeof value);
+  return std::to_string(value);
+}
+template <class F>
+std::string refusal(F f) {
+  return in_child([&] { return outcome<DeviceError>(f); });
+}
+
+TEST(Fork, AStreamOfTheParentIsRefused) {
+  Stream stream(Device::cpu());
+  const StorageRef x = make(1), other = make(1);
+  submit(stream, x);
+  stream.synchronize();
+  for (const std::string& text : {refusal([&] { submit(stream, x); }), refusal([&] { submit(stream, other); }),
+                                  refusal([&] { stream.synchronize(); })}) {
+    EXPECT_NE(text.find("belongs to the process that this one was forked from"), std::string::npos) << text;
+  }
+  EXPECT_EQ(refusal([&] { submit(stream, x); }).rfind("user.cpp:7: DeviceError: kernel one", 0), 0u);
+  submit(stream, x);
+  EXPECT_EQ(value_of(x), "3") << "the parent goes on";
+}
+
+TEST(Fork, WhatHadEndedIsThereAndTheDefaultStreamWorks) {
+  Stream stream(Device::cpu());
+  const StorageRef x = make(1);
+  submit(stream, x);
+  stream.synchronize();
+  EXPECT_EQ(in_child([&] {
+              submit(Stream::default_of(Device::cpu()), x);
+              submit(Stream::default_of(Device::cpu()), x);
+              return value_of(x);
+            }),
+            "4");
+  EXPECT_EQ(value_of(x), "2") << "a child's memory is its own";
+}
+
+TEST(Fork, WaitingForWorkThatHadNotEndedIsRefused) {
+  Stream stream(Device::cpu());
+  const StorageRef x = make(1), y = make(5);
+  std::atomic<bool> go{false};
+  submit(stream, x, host_work([&](const LaunchContext&) {
+           while (!go) std::this_thread::yield();
+         }));
+  const Stream own = Stream::default_of(Device::cpu());
+  for (const std::string& text : {refusal([&] { value_of(x); }), refusal([&] { submit(own, x); }),
+                                  refusal([&] { x->wait_unused(); })}) {
+    EXPECT_NE(text.find("had not ended when this process was forked"), std::string::npos) << text;
+  }
+  EXPECT_EQ(in_child([&] { return value_of(y); }), "5") << "other tensors are not concerned";
+  go = true;
+  EXPECT_EQ(value_of(x), "1");
+}
+
+TEST(Fork, TheChildEndsAsAProgramDoes) {
+  auto stream = std::make_unique<Stream>(Device::cpu());
+  StorageRef x = make(1);
+  std::atomic<bool> go{false};
+  submit(*stream, x, host_work([&](const LaunchContext&) {
+           while (!go) std::this_thread::yield();
+         }));
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    stream.reset();  // of a thread that is not here
+    x.reset();
+    std::exit(0);  // with its statics, which wait for this process's work only
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  go = true;
+}
+
+TEST(Fork, AStreamOfItsOwn) {
+#if defined(TESSERA_NO_THREADS_IN_CHILDREN)
+  GTEST_SKIP() << "the thread sanitizer takes no threads in a child";
+#endif
+  Stream parents(Device::cpu());
+  const StorageRef x = make(1);
+  submit(parents, x);
+  parents.synchronize();
+  EXPECT_EQ(in_child([&] {
+              Stream stream(Device::cpu());
+              submit(stream, x);
+              submit(stream, x);
+              return value_of(x);
+            }),
+            "4");
+}
+
+TEST(Fork, NoDriverFollows) {
+  cuda::fake::Rig rig;
+  const auto kernel = rig.load("mix");
+  Stream stream(rig.device());
+  const StorageRef x = rig.make(1), y = rig.make(2);
+  rig.mix(kernel, stream, y, x);
+  const int calls = rig.driver.calls();
+  const auto each = [&](auto f) {
+    return in_child([&] {
+      const std::string text = outcome<DeviceError>(f);
+      return rig.driver.calls() == calls ? text : "called the driver: " + text;
+    });
+  };
+  const std::string texts[] = {
+      each([&] { rig.mix(kernel, stream, y, x); }),
+      each([&] { rig.mix(kernel, Stream::default_of(rig.device()), y, x); }),
+      each([&] { rig.read(y); }),
+      each([&] { rig.make(3); }),
+      each([&] { Stream(rig.device()); }),
+      each([&] { stream.synchronize(); }),
+      each([&] { Storage::allocate(stream.core(), 8); }),
+      each([&] { Storage::adopt(rig.device(), x->data(), 8, nullptr); }),
+  };
+  for (const std::string& text : texts) EXPECT_NE(text.find("forked"), std::string::npos) << text;
+  EXPECT_NE(texts[3].find("NVIDIA's driver does not work in a child"), std::string::npos) << texts[3];
+  EXPECT_EQ(each([&] {
+              StorageRef last = std::move(const_cast<StorageRef&>(y));
+              last.reset();
+            }),
+            "ok")
+      << "what ends there ends without a word";
+  EXPECT_EQ(in_child([&] { return value_of(make(7)); }), "7") << "the CPU works";
+  EXPECT_EQ(rig.read(y), 2u * 31 + 1);
+  EXPECT_EQ(rig.driver.violation(), "");
+}
+
+}  // namespace
+}  // namespace tessera::runtime

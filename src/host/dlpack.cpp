@@ -132,26 +132,34 @@ void check_type(const dlpack::Tensor& t, ElementType element, std::size_t rank, 
     const std::size_t seen = t.shape && t.ndim > 0 ? std::min(static_cast<std::size_t>(t.ndim), rank) : 0;
     std::string extents = seen == 0 ? "" : concat(", with the extents ", extents_text({t.shape, seen}));
     if (seen != 0 && static_cast<std::size_t>(t.ndim) > seen) extents.insert(extents.size() - 1, ", ...");
-    throw ShapeError(concat("from_dlpack<", info(element).name, ", ", rank, ">: the tensor has ", t.ndim,
-                            " axes (ndim)", extents, "; expected ", rank, "."),
+    throw ShapeError(concat("from_dlpack<", info(element).name, ", ", rank, ">: the tensor has ", t.ndim, " axes",
+                            extents, "; expected ", rank, " (ndim)."),
                      where);
   }
   if (!t.shape) {
-    throw ShapeError(concat("from_dlpack<", info(element).name, ", ", rank, ">: shape is a null pointer, and ndim says ",
-                            t.ndim, " axes."),
+    throw ShapeError(concat("from_dlpack<", info(element).name, ", ", rank,
+                            ">: shape is a null pointer, and ndim says ", t.ndim, " axes."),
                      where);
   }
 }
 
+/// No program's addresses are wider (x86-64 with five levels of page tables), except for tags in the top byte.
+constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 56;
+
+/// True if `bytes` from `from` on stay in the address space.
+bool inside_address_space(const void* from, std::uint64_t bytes) {
+  return bytes <= kAddressSpace - (reinterpret_cast<std::uintptr_t>(from) & (kAddressSpace - 1));
+}
+
 /// The address of element (0, ..., 0), which lies behind `data`.
 std::byte* first_element(const dlpack::Tensor& t, SourceLocation where) {
-  const auto data = reinterpret_cast<std::uintptr_t>(t.data);
-  if (data == 0) throw ShapeError("from_dlpack: data is a null pointer, but the tensor has elements.", where);
-  if (t.byte_offset > INT64_MAX || t.byte_offset > UINTPTR_MAX - data) {
-    throw ShapeError(concat("from_dlpack: byte_offset is ", t.byte_offset,
-                            ", which leads out of the address space.\n  It is unsigned: an offset to before data cannot "
-                            "be said."),
-                     where);
+  if (!t.data) throw ShapeError("from_dlpack: data is a null pointer, but the tensor has elements.", where);
+  if (!inside_address_space(t.data, t.byte_offset)) {
+    throw ShapeError(
+        concat("from_dlpack: byte_offset is ", t.byte_offset,
+               ", which leads out of the address space.\n  It is unsigned: an offset to before data cannot "
+               "be said."),
+        where);
   }
   return static_cast<std::byte*>(t.data) + t.byte_offset;
 }
@@ -160,7 +168,7 @@ std::byte* first_element(const dlpack::Tensor& t, SourceLocation where) {
 /// lies before it from `data` on, as one allocation.
 void check_range(const dlpack::Tensor& t, const std::byte* first, std::size_t bytes, Device device,
                  SourceLocation where) {
-  if (bytes > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(first)) {
+  if (!inside_address_space(first, bytes)) {
     throw ShapeError(concat("from_dlpack: the tensor's ", bytes,
                             " bytes leave the address space: check its shape, strides and byte_offset."),
                      where);
@@ -207,8 +215,11 @@ runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<st
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 0)
       throw ShapeError(concat("from_dlpack: shape[", i, "] is ", dims[i], ": an extent is not negative."), where);
+    if (dims[i] > kMaxExtent)
+      throw ShapeError(
+          concat("from_dlpack: shape[", i, "] is ", dims[i], ", which is too large: an axis holds ", kMaxExtent, "."),
+          where);
   }
-  check_extents(dims, where);
   const bool none = element_count(dims, where) == 0;
   set_contiguous(dims, strides);
   for (std::size_t i = 0; !none && t.strides && i < dims.size(); ++i) {

@@ -32,6 +32,11 @@ void throw_while_recording(const char* what, SourceLocation where) {
       where);
 }
 
+void throw_no_memory_to_run(SourceLocation where) {
+  throw DeviceError("out of host memory while this operation was compiled and enqueued.\n  Free what is not needed.",
+                    where);
+}
+
 Stream stream_for(const OpBase& op) {
   runtime::Backend* backend = op.device();
   return Stream::default_of(backend ? Device(*backend) : default_device());

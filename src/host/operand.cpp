@@ -21,10 +21,12 @@ bool narrow_number(ElementType element, double x, std::uint64_t& bits) noexcept 
                        : element == ElementType::bf16   ? kBF16
                        : element == ElementType::f8e4m3 ? kF8E4M3
                                                         : kF8E5M2;
-  format.saturates = false;  // what is too large must be seen
+  format.saturates = false;
   bits = encode_float(format, x);
-  const double value = decode_float(format, static_cast<std::uint32_t>(bits));
-  return std::isnan(x) || (std::isinf(x) ? std::isinf(value) : std::isfinite(value));
+  if (std::isnan(x)) return true;
+  if (std::isinf(x)) return format.has_infinity;
+  const FloatFormat wide{8, format.mantissa_bits, true, false};  // rounds large numbers alike, and goes on
+  return std::abs(decode_float(wide, encode_float(wide, x))) <= decode_float(format, format.largest());
 }
 
 std::string range_text(ElementType element) {
@@ -57,9 +59,10 @@ void check_stream(const Stream& stream, const runtime::Storage& storage, const c
 
 void throw_stale_lend(const std::string& argument, SourceLocation where) {
   throw BorrowError(
-      concat(argument,
-             " was lent by mut(), and since then its tensor has been moved, given to an operation, or shared: who owns it "
-             "now did not lend it.\n  Write mut(tensor) as the argument itself, or lend the tensor again."),
+      concat(
+          argument,
+          " was lent by mut(), and since then its tensor has been moved, given to an operation, or shared: who owns it "
+          "now did not lend it.\n  Write mut(tensor) as the argument itself, or lend the tensor again."),
       where);
 }
 

@@ -80,8 +80,8 @@ void throw_no_host_memory(const char* what, std::size_t bytes, SourceLocation wh
                     where);
 }
 
-std::unique_ptr<std::byte[]> host_buffer(std::size_t bytes, const char* what, SourceLocation where) {
-  if (auto* memory = new (std::nothrow) std::byte[bytes]) return std::unique_ptr<std::byte[]>(memory);
+HostBuffer host_buffer(std::size_t bytes, const char* what, SourceLocation where) {
+  if (void* memory = ::operator new(bytes, std::nothrow)) return HostBuffer(static_cast<std::byte*>(memory));
   throw_no_host_memory(what, bytes, where);
 }
 

@@ -42,7 +42,8 @@ std::string read_link(const std::string& path) {
 WholeFile::WholeFile(const std::string& path, SourceLocation where) : path_(path), target_(path), where_(where) {
   follow_links();
   const std::string folder = folder_of(target_);
-  struct stat now {}, around {};
+  struct stat now {
+  }, around{};
   const bool exists = stat(target_.c_str(), &now) == 0;
   if (!exists && errno != ENOENT) fail("write", errno);
   if (exists && !S_ISREG(now.st_mode)) {
@@ -57,7 +58,7 @@ WholeFile::WholeFile(const std::string& path, SourceLocation where) : path_(path
   if (stat(folder.c_str(), &around) != 0) fail("write", errno);
   if ((around.st_mode & kAnyoneWrites) == 0)
     throw IoError(concat("cannot write '", path_, "': the folder '", folder, "' is write-protected."), where_);
-  if (!exists || now.st_nlink == 1) open_beside(folder);
+  if (!exists || now.st_nlink <= 1) open_beside(folder);  // 0: it has just been replaced by somebody else
   if (exists && file_ >= 0) {
     struct stat made {};
     const bool known = fstat(file_, &made) == 0;

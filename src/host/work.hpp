@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <new>
 
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/storage.hpp"
@@ -12,8 +13,12 @@
 
 namespace tessera::detail {
 
+struct FreeBuffer {
+  void operator()(std::byte* memory) const noexcept { ::operator delete(memory); }
+};
+using HostBuffer = std::unique_ptr<std::byte[], FreeBuffer>;
 /// Memory of the host for a copy, not initialised. Throws DeviceError if there is none.
-std::unique_ptr<std::byte[]> host_buffer(std::size_t bytes, const char* what, SourceLocation where);
+HostBuffer host_buffer(std::size_t bytes, const char* what, SourceLocation where);
 
 /// Runs f(to), which overwrites all of `to`.
 template <class F>

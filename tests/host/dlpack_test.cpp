@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <tessera/tessera.hpp>
 #include <type_traits>
 #include <vector>
 
 #include "host/expect_error.hpp"
+#include "tessera/runtime/backend.hpp"
 
 using namespace tessera;
 
@@ -119,12 +122,12 @@ TEST_F(FromDlpack, TakesWhatTheLayoutSays) {
 }
 
 TEST_F(FromDlpack, RejectsWhatItCannotBeAndTakesNothing) {
-  const auto reject = [](auto change, auto type, const char* words) {
+  const auto reject = [](auto change, auto type, const char* words, const char* more = "") {
     Producer<> p;
     change(p);
     const auto before = p.deleted;
     using E = decltype(type);
-    EXPECT_ERROR(E, (void)(from_dlpack<f32, 2>(p.get())), words, "dlpack_test.cpp");
+    EXPECT_ERROR(E, (void)(from_dlpack<f32, 2>(p.get())), words, more, "from_dlpack", "dlpack_test.cpp");
     EXPECT_EQ(p.deleted, before) << "the caller still owns it: " << words;
   };
   const ShapeError shape("");
@@ -137,8 +140,26 @@ TEST_F(FromDlpack, RejectsWhatItCannotBeAndTakesNothing) {
   reject([](auto& p) { p->ndim = 1; }, shape, "has 1 axes, with the extents [2]; expected 2");
   reject([](auto& p) { p->ndim = 0; }, shape, "has 0 axes");
   reject([](auto& p) { p->ndim = -1; }, shape, "has -1 axes");
-  reject([](auto& p) { p->shape = nullptr; }, shape, "axes");
-  reject([](auto& p) { p.shape[0] = -1; }, shape, "negative");
+  reject([](auto& p) { p->ndim = 3; }, shape, "has 3 axes, with the extents [2, 3, ...]; expected 2 (ndim)");
+  reject([](auto& p) { p->ndim = INT32_MAX; }, shape, "has 2147483647 axes, with the extents [2, 3, ...]");
+  reject([](auto& p) { p->ndim = INT32_MIN; }, shape, "has -2147483648 axes;");
+  reject([](auto& p) { p->ndim = 3, p->shape = nullptr; }, shape, "has 3 axes;");
+  reject([](auto& p) { p->shape = nullptr; }, shape, "shape is a null pointer");
+  reject([](auto& p) { p.shape[0] = -1; }, shape, "shape[0] is -1", "negative");
+  reject([](auto& p) { p.shape[1] = INT64_MIN; }, shape, "shape[1] is -9223372036854775808");
+  reject([](auto& p) { p.shape[0] = p.shape[1] = INT32_MAX, p.strides[0] = INT64_MAX / 2; }, shape, "2^63");
+  reject([](auto& p) { p.strides[1] = INT64_MIN; }, shape, "share memory");
+  reject([](auto& p) { p.strides[0] = INT64_MAX / 4; }, shape, "2^63");
+  reject([](auto& p) { p.strides[0] = INT64_MAX / 4 - 8; }, shape, "leave the address space");
+  reject([](auto& p) { p->byte_offset = ~std::uint64_t{3}; }, shape, "byte_offset is 18446744073709551612");
+  reject([](auto& p) { p->byte_offset = std::uint64_t{1} << 63; }, shape, "byte_offset");
+  reject([](auto& p) { p->byte_offset = std::uint64_t{1} << 60; }, shape, "byte_offset");
+  reject([](auto& p) { p->dtype = {2, 32, 0}; }, shape, "in 0 lanes");
+  reject([](auto& p) { p->dtype = {2, 0, 1}; }, shape, "float of 0 bits");
+  reject([](auto& p) { p->dtype = {255, 255, 65535}; }, shape, "type code 255");
+  reject([](auto& p) { p->device = {0, 0}; }, device, "DLPack's type 0");
+  reject([](auto& p) { p->device = {INT32_MIN, 0}; }, device, "DLPack's type -2147483648");
+  reject([](auto& p) { p->device = {dlpack::kCuda, -1}; }, device, "CUDA device -1");
   reject([](auto& p) { p.shape[0] = std::int64_t{1} << 40; }, shape, "too large");
   reject([](auto& p) { p.strides[0] = 0; }, shape, "share memory");
   reject([](auto& p) { p.strides[0] = -4; }, shape, "share memory");
@@ -165,6 +186,56 @@ TEST_F(FromDlpack, OneTensorAtATimeOverTheSameMemory) {
   EXPECT_EQ(a.deleted, 1);
   EXPECT_EQ((from_dlpack<f32, 2>(b.get()).size()), 6);
   EXPECT_EQ(b.deleted, 1);
+}
+
+template <int B>
+void twice(Mut<f32, B> y) {
+  y.store(y.load() * 2.0f);
+}
+/// The library's own memory, as somebody else would wrap it.
+void expect_own(f32* memory, std::int64_t count) {
+  EXPECT_ERROR(BorrowError, (void)(borrow<f32, 1>(memory, {count}, {1}, nullptr)), "the library's own memory",
+               "dlpack_test.cpp");
+  Producer<> p;
+  p->data = memory;
+  p.shape[0] = 1, p.shape[1] = count;
+  EXPECT_ERROR(BorrowError, (void)(from_dlpack<f32, 2>(p.get())), "the library's own memory");
+  EXPECT_ERROR(BorrowError, (void)(shared_from_dlpack<f32, 2>(p.get())), "the library's own memory");
+  EXPECT_EQ(p.deleted, 0);
+}
+TEST_F(FromDlpack, TheLibrarysOwnMemoryIsNotWrappedAgain) {
+  auto t = ones<f32>({64}).sync();
+  f32* memory = nullptr;
+  {
+    const auto p = to_dlpack(t.view());
+    memory = static_cast<f32*>(p->dl_tensor.data);
+    expect_own(memory, 64);
+    expect_own(memory, 1);
+    expect_own(memory + 63, 1);
+  }
+  expect_own(memory + 7, 3);  // the consumer may have kept the address
+  const auto q = to_dlpack(t.slice<0>(8, 16));
+  expect_own(memory, 1);
+  EXPECT_EQ(host(t).sync()[0], 1.0f);
+  std::vector<f32> others(64, 1.0f);  // the twin
+  auto u = borrow<f32, 1>(others.data(), {64}, {1}, nullptr);
+  kernel<twice<8>>(mut(u)).sync();
+  EXPECT_EQ(others[63], 2.0f);
+}
+TEST_F(FromDlpack, AnAddressThatWasTakenIsOwnMemoryToo) {
+  auto t = ones<f32>({64}).sync();
+  f32* const memory = reinterpret_cast<f32*>(unsafe_::address(t).arg().number);
+  expect_own(memory, 64);
+}
+TEST_F(FromDlpack, MemoryThatTheLibraryHasFreedIsNoLongerItsOwn) {
+  auto t = ones<f32>({64}).sync();
+  auto p = to_dlpack(std::move(t));
+  f32* const memory = static_cast<f32*>(p->dl_tensor.data);
+  expect_own(memory, 64);
+  p.reset();
+  // Whoever gets this memory next may have it wrapped: nothing is read here, so it need not be ours.
+  const auto u = borrow<f32, 1>(memory, {64}, {1}, nullptr);
+  EXPECT_EQ(u.size(), 64);
 }
 
 TEST_F(FromDlpack, ReadOnlyTensorsAreSharedAndNeverBecomeWritable) {
@@ -291,6 +362,76 @@ TEST_F(ToDlpack, RefusesAndLeavesTheTensor) {
   EXPECT_ERROR(BorrowError, (void)to_dlpack(std::move(none)), "is empty");
   EXPECT_ERROR(BorrowError, (void)to_dlpack(View<f32, 1>()), "empty");
   EXPECT_ERROR(BorrowError, (void)to_dlpack(Shared<f32, 1>()), "empty");
+}
+
+/// A device whose consumers work on streams of their own: what they give back is theirs until they have ended.
+class SlowDevice final : public runtime::Backend {
+ public:
+  ~SlowDevice() override { close_default_stream(); }
+  DeviceKind kind() const noexcept override { return DeviceKind::Cpu; }
+  int ordinal() const noexcept override { return 0; }
+  const std::string& name() const noexcept override { return name_; }
+  void* allocate(std::size_t bytes) override { return cpu_.allocate(bytes); }
+  void free(void* memory, std::size_t bytes) noexcept override { ++freed, cpu_.free(memory, bytes); }
+  std::unique_ptr<runtime::Queue> make_queue(bool, std::shared_ptr<runtime::QueueObserver> observer) override {
+    return cpu_.make_queue(true, std::move(observer));
+  }
+  bool queues_hold_storages() const noexcept override { return true; }
+  void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void fill(void* to, std::uint8_t value, std::size_t bytes) override { std::memset(to, value, bytes); }
+  bool host_accessible() const noexcept override { return true; }
+  void end_when_idle(runtime::HandedBack* memory) noexcept override {
+    memory->next = waiting_;
+    waiting_ = memory;
+  }
+  bool end_handed_back() override {
+    if (their_work) their_work();
+    their_work = nullptr;
+    runtime::HandedBack* first = std::exchange(waiting_, nullptr);
+    const bool any = first != nullptr;
+    while (first != nullptr) {
+      first->end_lease();
+      delete std::exchange(first, first->next);
+    }
+    return any;
+  }
+
+  int freed = 0;
+  std::function<void()> their_work;  ///< that has not ended
+
+ private:
+  runtime::Backend& cpu_ = Device::cpu().backend();
+  std::string name_ = "slow";
+  runtime::HandedBack* waiting_ = nullptr;
+};
+
+TEST_F(ToDlpack, WhatTheConsumerGivesBackIsUsedOnlyBehindItsWork) {
+  SlowDevice slow;
+  const Stream stream{Device(slow)};
+  {
+    auto t = arange<f32>(6).sync(stream);
+    auto p = to_dlpack(std::move(t));
+    p.reset();
+    EXPECT_EQ(slow.freed, 0) << "their work may still write it";
+    slow.end_handed_back();
+    EXPECT_EQ(slow.freed, 1);
+  }
+  auto t = arange<f32>(6).sync(stream);
+  const auto v = t.view();
+  auto p = to_dlpack(std::move(t));
+  f32* const memory = static_cast<f32*>(p->dl_tensor.data);
+  p.reset();
+  slow.their_work = [&] { memory[3] = 30; };
+  EXPECT_EQ(host(v).sync(stream)[3], 30.0f) << "a view that was kept sees their work";
+
+  auto s = share(arange<f32>(6).sync(stream));
+  auto q = to_dlpack(s);
+  EXPECT_FALSE(try_unshare(std::move(s)).has_value());
+  q.reset();
+  bool waited = false;
+  slow.their_work = [&] { waited = true; };
+  EXPECT_TRUE(try_unshare(std::move(s)).has_value());  // NOLINT(bugprone-use-after-move): a refusal takes nothing
+  EXPECT_TRUE(waited);
 }
 
 TEST_F(ToDlpack, WithoutElements) {

@@ -144,6 +144,63 @@ TEST(Create, RejectsNumbersThatDoNotFit) {
   EXPECT_EQ(host(arange<u8>(3, 2, -1)).sync(), (std::vector<u8>{2, 1, 0}));
 }
 
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// `most` is the largest number that rounds into T, `beyond` the first that does not.
+template <class T>
+void expect_range(double most, double beyond, const char* name) {
+  for (const double sign : {1.0, -1.0}) {
+    EXPECT_ERROR(ShapeError, (void)full<T>({3}, sign * beyond), "full", "does not fit in", name, "tensor_test.cpp");
+    EXPECT_ERROR(ShapeError, (void)full<T>(Dims{3}, sign * beyond), name);
+    EXPECT_ERROR(ShapeError, (void)arange<T>(3, sign * beyond), "arange", name);
+    EXPECT_ERROR(ShapeError, (void)arange<T>(3, 0.0, sign * beyond), "arange", name);
+    EXPECT_TRUE(std::isfinite(static_cast<double>(host(full<T>({1}, sign * most)).sync()[0]))) << name;
+  }
+  EXPECT_TRUE(std::isnan(static_cast<double>(host(full<T>({1}, std::nan(""))).sync()[0]))) << name;
+  EXPECT_EQ(static_cast<double>(host(full<T>({1}, 1e-300)).sync()[0]), 0.0) << "rounds, as it does everywhere";
+}
+TEST(Create, FloatsThatDoNotFitAreRefusedAsIntegersAre) {
+  expect_range<f32>(3.4028235e38, 3.4028236e38, "f32");
+  expect_range<tf32>(3.4011e38, 3.4028235e38, "tf32");
+  expect_range<f16>(65519, 65520, "f16, which holds numbers from -65504 to 65504");
+  expect_range<bf16>(3.39e38, 3.4e38, "bf16");
+  expect_range<f8e4m3>(463, 465, "f8e4m3, which holds numbers from -448 to 448");
+  expect_range<f8e5m2>(61439, 61441, "f8e5m2");
+  EXPECT_ERROR(ShapeError, (void)full<f16>({1}, std::int64_t{1} << 40), "f16");
+  EXPECT_ERROR(ShapeError, (void)full<f8e4m3>({1}, 1000), "f8e4m3");
+  EXPECT_ERROR(ShapeError, (void)arange<f16>(100000), "element 99999", "f16");
+  EXPECT_ERROR(ShapeError, (void)arange<f8e4m3>(3, 0, 300), "element 2 would be 576");
+  EXPECT_EQ(static_cast<float>(host(arange<f16>(65505)).sync()[65504]), 65504.0f);
+  EXPECT_EQ(host(full<f64>({1}, 1e300)).sync()[0], 1e300);
+}
+TEST(Create, InfinitiesAreNumbersOfTheTypesThatHaveThem) {
+  const auto value = [](auto op) { return static_cast<double>(host(std::move(op)).sync()[0]); };
+  for (const double inf : {kInf, -kInf}) {
+    EXPECT_EQ(value(full<f64>({1}, inf)), inf);
+    EXPECT_EQ(value(full<f32>({1}, inf)), inf);
+    EXPECT_EQ(value(full<tf32>({1}, inf)), inf);
+    EXPECT_EQ(value(full<f16>({1}, inf)), inf);
+    EXPECT_EQ(value(full<bf16>({1}, inf)), inf);
+    EXPECT_EQ(value(full<f8e5m2>({1}, inf)), inf);
+    EXPECT_EQ(value(full<f16>({1}, f16(inf))), inf);
+    EXPECT_ERROR(ShapeError, (void)full<f8e4m3>({1}, inf), "f8e4m3");
+    EXPECT_EQ(value(arange<f16>(1, inf)), inf);
+  }
+}
+template <int B>
+void put(Mut<f16, B> y, Scalar<f16> a) {
+  y.store(full<f16, B>(0) + a);
+}
+TEST(Create, ScalarsOfAKernelTooAreRefused) {
+  auto y = zeros<f16>({4}).sync();
+  EXPECT_ERROR(ShapeError, (void)kernel<put<4>>(mut(y), 1e10), "argument 2 (Scalar<f16>)", "kernel put", "f16");
+  EXPECT_ERROR(ShapeError, (void)kernel<put<4>>(mut(y), 70000), "argument 2 (Scalar<f16>)");
+  kernel<put<4>>(mut(y), 65504).sync();
+  EXPECT_EQ(static_cast<float>(host(y).sync()[3]), 65504.0f);
+  kernel<put<4>>(mut(y), -kInf).sync();
+  EXPECT_EQ(static_cast<double>(host(y).sync()[3]), -kInf);
+}
+
 TEST(Create, HugeExtentsBesideAZero) {
   constexpr int m = 2147483647;
   const auto x = zeros<f32>({m, 0, m, m}).sync();

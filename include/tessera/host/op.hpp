@@ -65,6 +65,8 @@ bool recording_a_kernel() noexcept;
 inline void check_not_recording(const char* what, SourceLocation where) {
   if (recording_a_kernel()) [[unlikely]] { throw_while_recording(what, where); }
 }
+/// The DeviceError for memory that ran out somewhere on the way: recording, compiling, enqueuing.
+[[noreturn]] void throw_no_memory_to_run(SourceLocation where);
 /// The stream that sync() uses: the default one of the operation's device.
 Stream stream_for(const OpBase& op);
 
@@ -99,7 +101,10 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
   /// depends on it is ordered after it.
   [[nodiscard("the result owns the tensors that were given")]] T on(
       const Stream& stream, SourceLocation where = SourceLocation::current()) && {
-    return take_to_run(where)->run(stream);
+    const auto node = take_to_run(where);
+    try {
+      return node->run(stream);
+    } catch (const std::bad_alloc&) { detail::throw_no_memory_to_run(where); }
   }
 
   /// Runs this, then the operation that `f` makes of its result, on the same stream.
@@ -133,14 +138,16 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
   T run_and_wait(const Stream& stream, SourceLocation where) {
     const auto node = take_to_run(where);
     runtime::SyncScope scope;  // this operation's work only: the stream may be shared with other threads
-    if constexpr (std::is_void_v<T>) {
-      node->run(stream);
-      scope.wait();
-    } else {
-      T result = node->run(stream);
-      scope.wait();
-      return result;
-    }
+    try {
+      if constexpr (std::is_void_v<T>) {
+        node->run(stream);
+        scope.wait();
+      } else {
+        T result = node->run(stream);
+        scope.wait();
+        return result;
+      }
+    } catch (const std::bad_alloc&) { detail::throw_no_memory_to_run(where); }
   }
   std::unique_ptr<detail::OpNode<T>> node_;
 };

@@ -49,9 +49,9 @@ std::vector<T> read_back(const LayoutRef& from, const char* what, SourceLocation
   const auto n = static_cast<std::size_t>(from.size());
   try {
     if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> packs its elements
-      const auto bytes = std::make_unique<unsigned char[]>(n);
-      read_back(from, reinterpret_cast<std::byte*>(bytes.get()), what, where);
-      return std::vector<bool>(bytes.get(), bytes.get() + n);
+      std::vector<unsigned char> bytes(n);
+      read_back(from, reinterpret_cast<std::byte*>(bytes.data()), what, where);
+      return std::vector<bool>(bytes.begin(), bytes.end());
     } else {
       std::vector<T> out(n);
       read_back(from, reinterpret_cast<std::byte*>(out.data()), what, where);

@@ -9,12 +9,12 @@ namespace tessera::detail {
 
 /// The file that `path` means: symbolic links are followed. A file that is there keeps its mode, its owner and its
 /// group; a new one gets what the umask leaves. The contents are written to a new file beside it, which takes its name
-/// in finish(). Where that would make another file of it (it has several names, or its owner or group cannot be given to
-/// a new one) it is written in place instead, and a crash may leave it half written.
+/// in finish(). Where that would make another file of it (it has several names, or its owner or group cannot be given
+/// to a new one) it is written in place instead, and a crash may leave it half written.
 class WholeFile {
  public:
-  /// Throws IoError: a folder, pipe or device, a file or folder that is write-protected (also for root, if its mode lets
-  /// nobody write), or what the system says. Nothing has changed then.
+  /// Throws IoError: a folder, pipe or device, a file or folder that is write-protected (also for root, if its mode
+  /// lets nobody write), or what the system says. Nothing has changed then.
   WholeFile(const std::string& path, SourceLocation where);
   ~WholeFile();  ///< without finish(): nothing appears (in place: what was written stays)
   WholeFile(const WholeFile&) = delete;

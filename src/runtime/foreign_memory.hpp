@@ -1,6 +1,6 @@
-// Memory that must not be wrapped (again): foreign memory that is wrapped at the moment, and memory of the library whose
-// address others have been told. Leases and order belong to a storage; two storages over the same bytes
-// would know nothing of each other, so the second one is refused.
+// Memory that must not be wrapped (again): foreign memory that is wrapped at the moment, and memory of the library
+// whose address others have been told. Leases and order belong to a storage; two storages over the same bytes would
+// know nothing of each other, so the second one is refused.
 #pragma once
 #include <cstddef>
 #include <memory>

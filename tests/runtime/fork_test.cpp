@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <thread>
 
 #include "runtime/cuda_rig.hpp"
@@ -80,8 +81,8 @@ TEST(Fork, WaitingForWorkThatHadNotEndedIsRefused) {
            while (!go) std::this_thread::yield();
          }));
   const Stream own = Stream::default_of(Device::cpu());
-  for (const std::string& text : {refusal([&] { value_of(x); }), refusal([&] { submit(own, x); }),
-                                  refusal([&] { x->wait_unused(); })}) {
+  for (const std::string& text :
+       {refusal([&] { value_of(x); }), refusal([&] { submit(own, x); }), refusal([&] { x->wait_unused(); })}) {
     EXPECT_NE(text.find("had not ended when this process was forked"), std::string::npos) << text;
   }
   EXPECT_EQ(in_child([&] { return value_of(y); }), "5") << "other tensors are not concerned";
@@ -94,8 +95,8 @@ TEST(Fork, TheChildEndsAsAProgramDoes) {
   StorageRef x = make(1);
   std::atomic<bool> go{false};
   submit(*stream, x, host_work([&](const LaunchContext&) {
-           while (!go) std::this_thread::yield();
-         }));
+    while (!go) std::this_thread::yield();
+  }));
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {

@@ -79,8 +79,8 @@ using BracedTensor = Op<Tensor<T, static_cast<int>(N)>>;
 
 }  // namespace detail
 
-/// Every element `value`. ShapeError if the element type does not hold it (infinities and NaN are held by every floating
-/// type that has them).
+/// Every element `value`. ShapeError if the element type does not hold it (infinities and NaN are held by every
+/// floating type that has them).
 template <Element T, int R>
 Op<Tensor<T, R>> full(const Dims<R>& dims, detail::Number<T> value, SourceLocation where = SourceLocation::current()) {
   const std::uint64_t bits = detail::fitting(value.arg(), "full", where);

@@ -157,7 +157,7 @@ constexpr bool holds_integer(X x) noexcept {
 
 /// A number that no Scalar<T> takes, and no element of a T.
 template <class X, class T>
-concept OtherNumber = (std::is_arithmetic_v<X> || Element<X>) && !NumberFor<X, T>;
+concept OtherNumber = (std::is_arithmetic_v<X> || Element<X>)&&!NumberFor<X, T>;
 template <class X, class T>
 constexpr void explain_number() {
   static_assert(!OtherNumber<X, T>,

@@ -256,8 +256,9 @@ template <Element T, int R>
   return detail::Reach::make<Tensor<T, R>>(std::move(layout));
 }
 
-/// What mut(t) gives: exclusive access for one operation while `t` stays its owner. Once the tensor has been moved, given
-/// or shared, using it throws BorrowError. A part can be lent as well: mut(t).slice<0>(0, n), mut(t).permute<1, 0>().
+/// What mut(t) gives: exclusive access for one operation while `t` stays its owner. Once the tensor has been moved,
+/// given or shared, using it throws BorrowError. A part can be lent as well: mut(t).slice<0>(0, n), mut(t).permute<1,
+/// 0>().
 template <Element T, int R>
 class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]] Lend {
  public:

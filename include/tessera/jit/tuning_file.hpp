@@ -15,8 +15,7 @@ std::vector<TuningRecord> read_records(const std::string& path, SourceLocation w
 /// Adds a record, or replaces the one of the same space, arguments, device and assembler; makes the file if there is
 /// none. Any number of processes may add to one file. Throws IoError (also if what is there is no such file: it is left
 /// as it is).
-void add_record(const std::string& path, const TuningRecord& record,
-                SourceLocation where = SourceLocation::current());
+void add_record(const std::string& path, const TuningRecord& record, SourceLocation where = SourceLocation::current());
 
 namespace jit {
 

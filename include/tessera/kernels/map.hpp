@@ -57,7 +57,8 @@ Op<Tensor<T, R>> map_onto(F, SourceLocation where, Tensor<T, R>&& x, const A&...
   }
   return with_constant<2>(map_heuristic(target_of(self.device(where))), [&](auto row) {
     const Dims<1> line(plan.size, where);
-    const std::tuple operands{flat(rest, line, where)...};  // before x goes: it may be among them, which the launch says
+    // Before x goes: it may be among them, which the launch says.
+    const std::tuple operands{flat(rest, line, where)...};
     Tensor<T, 1> given = tessera::reshape(std::move(x), line, where);
     try {
       return std::apply(

@@ -206,8 +206,8 @@ class Backend {
   virtual void verify_foreign(const void* memory, std::size_t bytes);
 
   /// What may end only when everything that anybody has enqueued on the device by now has ended: memory that another
-  /// library gives back, while streams that nobody knows may still use it. Takes it at once, never blocks, never throws,
-  /// and may be called anywhere, also from the driver's callbacks.
+  /// library gives back, while streams that nobody knows may still use it. Takes it at once, never blocks, never
+  /// throws, and may be called anywhere, also from the driver's callbacks.
   virtual void end_when_idle(HandedBack* memory) noexcept;
   /// Waits for the device if something of end_when_idle() is left, and ends it. True if there was.
   virtual bool end_handed_back();

@@ -158,7 +158,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::atomic<bool> tracked_{false};  // there is a map or a shadow, and it counts
   mutable SpinMutex mutex_;           // everything down to open_outcome_
   std::atomic<std::uint64_t> ownership_{0};
-  LeaseLink* leases_ = nullptr;       // who holds it: any number of readers or one writer
+  LeaseLink* leases_ = nullptr;  // who holds it: any number of readers or one writer
   Use last_write_;
   std::size_t reads_to_come_ = 0;         // order() without note() so far: the room that is kept for them
   SmallVector<Use, kInlineReads> reads_;  // since the last write, one per stream

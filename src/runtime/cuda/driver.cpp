@@ -96,10 +96,11 @@ const Driver* installed_driver(std::string* why) {
 }
 
 std::string left_behind_text(const std::string& device) {
-  return concat(device,
-                " belongs to the process that this one was forked from: NVIDIA's driver does not work in a child of the "
-                "process that has started it.\n  Fork before the GPU is used, or start a new program (exec); the CPU "
-                "works here (Device::cpu()).");
+  return concat(
+      device,
+      " belongs to the process that this one was forked from: NVIDIA's driver does not work in a child of the "
+      "process that has started it.\n  Fork before the GPU is used, or start a new program (exec); the CPU "
+      "works here (Device::cpu()).");
 }
 
 std::string count_gpus(const Driver& driver, int& count) {

@@ -77,8 +77,9 @@ struct Producer {
       managed.version = in.flag() ? dlpack::kVersion : dlpack::Version{in.number<std::uint32_t>(), 0};
       managed.flags = in.number<std::uint8_t>() & 7;
     }
-    t.ndim =
-        std::min(t.ndim, static_cast<std::int32_t>(axes));  // `shape` has what ndim says: that is the producer's word
+    // A shape with fewer entries than axes is the producer's lie, unless there are more axes than any tensor has: then
+    // nobody looks at them.
+    if (t.ndim <= detail::kMaxRank) t.ndim = std::min(t.ndim, static_cast<std::int32_t>(axes));
   }
 };
 
@@ -159,6 +160,9 @@ Seeds seeds_dlpack() {
       seed({0, 1, 1, 2, 1, 1, 1, 4, 1, 4, 8, 5, 1, 1, 5, 1, 1}),
       seed({0, 3, 1, 4, 0, 16, 1, 1, 4, 1, 0, 6, 6, 6, 8, 6, 5, 1, 1, 16, 1, 1}),
       seed({1, 1, 1, 1, 0, 8, 1, 1, 4, 1, 0, 10, 5, 1, 0, 16, 1, 1, 1, 1}),
+      // an offset of 2^64 - 16, and 2^24 axes
+      seed({0, 1, 1, 2, 1, 1, 1, 4, 0, -16, -1, -1, -1, -1, -1, -1, -1, 8, 5, 1, 0, 16, 1, 1}),
+      seed({0, 1, 0, 0, 0, 0, 1, 2, 1, 1, 1, 4, 1, 0, 8, 5, 1, 0, 16, 1, 1}),
   };
 }
 

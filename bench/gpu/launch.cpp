@@ -106,7 +106,9 @@ analysis::LaunchContract saxpy_contract() {
            {Role::Stride, 1, 0}},
           {{0, 1, true, true}, {4, 1, false, false}},
           0,
-          {1024}};
+          {1024},
+          false,
+          {}};
 }
 
 int run() {

@@ -1,4 +1,5 @@
 // What certifying costs beside the passes of a compile: processor time, printed, and held to a generous bound.
+#include <cstdio>
 #include <ctime>
 
 #include "certify/support.hpp"

@@ -1,5 +1,7 @@
 // Random programs: whatever the checker certifies about their comparisons, divisors and loops, claimed at random and
 // not by the analysis, is asserted while the program runs on the CPU. And what the analysis claims is certified.
+#include <cstdio>
+
 #include "analysis/random_launch.hpp"
 #include "certify/support.hpp"
 #include "tessera/base/error.hpp"

@@ -176,7 +176,7 @@ void fuzz_borrow(Bytes bytes) {
   const auto d = std::span(dims).first(axes), s = std::span(strides).first(axes);
   alignas(16) static std::byte place[16];
   std::size_t size = 0;
-  if (!accepted([&] { size = detail::check_borrowed(place, d, s, row, {}); })) return;
+  if (!accepted([&] { size = detail::check_borrowed("borrow", place, d, s, row, {}); })) return;
   if (std::find(d.begin(), d.end(), 0) != d.end()) {
     FUZZ_REQUIRE(size == 0);
     return;

@@ -109,6 +109,7 @@ TEST(Fork, TheChildEndsAsAProgramDoes) {
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
   go = true;
+  stream->synchronize();  // the work reads `go`, which ends before the stream
 }
 
 TEST(Fork, AStreamOfItsOwn) {

@@ -24,7 +24,6 @@ class Judge {
       : entry_(entry),
         certificate_(certificate),
         claims_(claims),
-        held_(held),
         conditions_(conditions_held(certificate, held)),
         values_(entry, contract, certificate, conditions_, effort),
         refuted_(certificate.invariants.size(), false),
@@ -239,7 +238,6 @@ class Judge {
   const ir::Function& entry_;
   const analysis::Certificate& certificate_;
   std::span<const Claim> claims_;
-  std::uint64_t held_;
   std::vector<bool> conditions_;
   Values values_;
   std::vector<const Operation*> operations_;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Applies small wrong edits to the library, one by one, and tells which of them the tests notice.
+"""Applies small wrong edits to the library, one by one, and lists which of them the tests notice.
 
     scripts/mutants.py [--only PATTERN ...] [--file PATTERN] [--program NAME ...] [--jobs N] [--report FILE]
     scripts/mutants.py --list

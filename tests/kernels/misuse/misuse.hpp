@@ -403,24 +403,26 @@ class Row {
   /// A given operand that the same call reads.
   void check_aliases() {
     each([&]<std::size_t G>(std::integral_constant<std::size_t, G>) {
-      each([&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
-        if constexpr (is_tensor<G> && is_tensor<I> && Slot<operand<G>>::given && !Slot<operand<I>>::given) {
-          auto& given = std::get<G>(slots_);
-          auto& read = std::get<I>(slots_);
-          if constexpr (std::is_same_v<decltype(given.t), decltype(read.t)>) {
-            fill();
-            set_views();
-            if (given.t.dims() != read.t.dims()) return;
-            read.v = given.t.view();
-            const std::string what = std::string(entry_) + ", operand " + std::to_string(I + 1) + " is the given one";
-            try {
-              (void)run_views();
-              ADD_FAILURE() << what << " was accepted";
-            } catch (const BorrowError& e) { expect_message(e, what); }
-            expect_intact(what);
-          }
+      if constexpr (is_tensor<G> && Slot<operand<G>>::given) check_aliases_of(std::get<G>(slots_));
+    });
+  }
+  void check_aliases_of(auto& given) {
+    each([&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
+      if constexpr (is_tensor<I> && !Slot<operand<I>>::given) {
+        auto& read = std::get<I>(slots_);
+        if constexpr (std::is_same_v<decltype(given.t), decltype(read.t)>) {
+          fill();
+          set_views();
+          if (given.t.dims() != read.t.dims()) return;
+          read.v = given.t.view();
+          const std::string what = std::string(entry_) + ", operand " + std::to_string(I + 1) + " is the given one";
+          try {
+            (void)run_views();
+            ADD_FAILURE() << what << " was accepted";
+          } catch (const BorrowError& e) { expect_message(e, what); }
+          expect_intact(what);
         }
-      });
+      }
     });
   }
 

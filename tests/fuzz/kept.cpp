@@ -1,5 +1,6 @@
 // What the library keeps of compiled kernels: files of the disk cache, bundles, notes, launch conditions. They end with
-// a checksum; the first byte of an input says whether it is corrected, so that the code after the check is reached as well.
+// a checksum; the first byte of an input says whether it is corrected, so that the code after the check is reached as
+// well.
 #include <algorithm>
 #include <memory>
 

@@ -128,8 +128,10 @@ void check_type(const dlpack::Tensor& t, ElementType element, std::size_t rank, 
         where);
   }
   if (t.ndim != static_cast<std::int64_t>(rank)) {
-    // As many extents are looked at as if the number were right: no more can be believed to be there.
-    const std::size_t seen = t.shape && t.ndim > 0 ? std::min(static_cast<std::size_t>(t.ndim), rank) : 0;
+    // As many extents are looked at as if the number were right: no more can be believed to be there, and none of a
+    // number of axes that no tensor has.
+    const bool readable = t.shape && t.ndim > 0 && t.ndim <= kMaxRank;
+    const std::size_t seen = readable ? std::min(static_cast<std::size_t>(t.ndim), rank) : 0;
     std::string extents = seen == 0 ? "" : concat(", with the extents ", extents_text({t.shape, seen}));
     if (seen != 0 && static_cast<std::size_t>(t.ndim) > seen) extents.insert(extents.size() - 1, ", ...");
     throw ShapeError(concat("from_dlpack<", info(element).name, ", ", rank, ">: the tensor has ", t.ndim, " axes",

@@ -43,11 +43,9 @@ namespace {
 
 /// Bytes from the first element to the end of the last one.
 ByteRange range_of(const LayoutRef& l) {
+  if (l.size() == 0) return {};  // its strides mean nothing, and may be of any size
   std::int64_t last = 0;
-  for (std::size_t i = 0; i < l.dims.size(); ++i) {
-    if (l.dims[i] == 0) return {};
-    last += (l.dims[i] - 1) * l.strides[i];
-  }
+  for (std::size_t i = 0; i < l.dims.size(); ++i) last += (l.dims[i] - 1) * l.strides[i];
   const auto size = static_cast<std::size_t>(size_of(l.element));
   return {static_cast<std::size_t>(l.offset) * size, (static_cast<std::size_t>(last) + 1) * size, l.contiguous()};
 }

@@ -176,7 +176,7 @@ void write_bundle(const std::string& path, const std::vector<std::pair<CacheKey,
   Handle file(std::fopen(temporary.c_str(), "wb"));
   bool good = file.file != nullptr;
   const auto write = [&](std::span<const std::byte> part) {
-    good = good && std::fwrite(part.data(), 1, part.size(), file.file) == part.size();
+    good = good && (part.empty() || std::fwrite(part.data(), 1, part.size(), file.file) == part.size());
   };
   write(head);
   write(checksum);

@@ -207,7 +207,8 @@ Seeds seeds_recording_note() {
 /// A length, the bytes of the conditions, then argument slots to ask them with.
 void fuzz_conditions(Bytes bytes) {
   Input in(bytes);
-  const std::size_t length = std::min<std::size_t>(in.number<std::uint16_t>(), in.rest().size());
+  const std::size_t said = in.number<std::uint16_t>();  // before the rest is looked at
+  const std::size_t length = std::min(said, in.rest().size());
   const Bytes program = in.rest().first(length);
   const auto conditions = analysis::LaunchConditions::read(program);
   if (!conditions) return;

@@ -141,7 +141,7 @@ TEST_F(FromDlpack, RejectsWhatItCannotBeAndTakesNothing) {
   reject([](auto& p) { p->ndim = 0; }, shape, "has 0 axes");
   reject([](auto& p) { p->ndim = -1; }, shape, "has -1 axes");
   reject([](auto& p) { p->ndim = 3; }, shape, "has 3 axes, with the extents [2, 3, ...]; expected 2 (ndim)");
-  reject([](auto& p) { p->ndim = INT32_MAX; }, shape, "has 2147483647 axes, with the extents [2, 3, ...]");
+  reject([](auto& p) { p->ndim = INT32_MAX; }, shape, "has 2147483647 axes; expected 2 (ndim)");  // none is looked at
   reject([](auto& p) { p->ndim = INT32_MIN; }, shape, "has -2147483648 axes;");
   reject([](auto& p) { p->ndim = 3, p->shape = nullptr; }, shape, "has 3 axes;");
   reject([](auto& p) { p->shape = nullptr; }, shape, "shape is a null pointer");

@@ -327,7 +327,7 @@ void empty_group(MutTiles<f32, 8, 8> c) {
 void handle_escapes(MutTiles<f32, 8> c) {
   Piece<f32, 8>* kept = nullptr;
   alignas(Piece<f32, 8>) unsigned char place[sizeof(Piece<f32, 8>)];
-  for (auto out : c) kept = new (place) Piece<f32, 8>(out);
+  for (auto out : c) kept = new (place) Piece<f32, 8>(out);  // NOLINT(assignment)
   kept->store(zeros<f32, 8>());
 }
 void huge_index(Mut<f32, 8> y, In<f32, dyn> x) { y.store(x.tiles(shape<8>).load(std::int64_t{1} << 31)); }

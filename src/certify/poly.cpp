@@ -38,20 +38,45 @@ Product without(Product p, Atom a) {
   return p;
 }
 
-Int floor_div(Int a, Int b) {
-  const Int q = a / b;
+namespace {
+
+// Almost all numbers are short, and 64 bits are divided many times faster than 128.
+template <class T>
+T floor_quotient(T a, T b) {
+  const T q = a / b;
   return a % b < 0 ? q - 1 : q;
+}
+
+template <class T>
+T common_divisor(T a, T b) {
+  while (b != 0) {
+    const T r = a % b;
+    a = b;
+    b = r;
+  }
+  return a;
+}
+
+/// False if the product does not fit.
+bool scaled(Int a, Int b, Int& out) {
+  if (!is_short(a) || !is_short(b)) return !__builtin_mul_overflow(a, b, &out);
+  out = a * b;
+  return true;
+}
+
+}  // namespace
+
+Int floor_div(Int a, Int b) {
+  if (is_short(a) && is_short(b)) return floor_quotient(static_cast<std::int64_t>(a), static_cast<std::int64_t>(b));
+  return floor_quotient(a, b);
 }
 
 Int gcd(Int a, Int b) {
   if (a < 0) a = -a;
   if (b < 0) b = -b;
-  while (b != 0) {
-    const Int r = a % b;
-    a = b;
-    b = r;
-  }
-  return a;
+  if (a == 1 || b == 1) return 1;
+  if (is_short(a) && is_short(b)) return common_divisor(static_cast<std::int64_t>(a), static_cast<std::int64_t>(b));
+  return common_divisor(a, b);
 }
 
 Poly::Poly(Int constant) {
@@ -101,8 +126,8 @@ Poly Poly::combine(const Poly& a, Int ka, const Poly& b, Int kb) {
     const bool right = x == x_end || (y != y_end && y->product <= x->product);
     const Product product = left ? x->product : y->product;
     Int l = 0, r = 0, sum = 0;
-    if (left) bad = bad || __builtin_mul_overflow((x++)->coefficient, ka, &l);
-    if (right) bad = bad || __builtin_mul_overflow((y++)->coefficient, kb, &r);
+    if (left) bad = !scaled((x++)->coefficient, ka, l) || bad;
+    if (right) bad = !scaled((y++)->coefficient, kb, r) || bad;
     bad = bad || __builtin_add_overflow(l, r, &sum);
     if (!bad && sum != 0) out.add(product, sum);
   }
@@ -118,8 +143,7 @@ Poly operator*(const Poly& a, const Poly& b) {
     for (const PolyTerm& y : b.terms()) {
       const Product p = times(x.product, y.product);
       Int c = 0;
-      if ((p == 0 && (x.product | y.product) != 0) || __builtin_mul_overflow(x.coefficient, y.coefficient, &c))
-        return Poly::invalid();
+      if ((p == 0 && (x.product | y.product) != 0) || !scaled(x.coefficient, y.coefficient, c)) return Poly::invalid();
       // Few terms, mostly in order already. (std::sort here: g++ 12 at -O3 warns of an index that no row has.)
       std::size_t at = n++;
       for (; at > 0 && p < row[at - 1].product; --at) row[at] = row[at - 1];

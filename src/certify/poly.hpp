@@ -81,6 +81,8 @@ class Poly {
 };
 
 Int floor_div(Int a, Int b);  ///< b > 0
+/// The product of two such numbers fits an Int.
+inline bool is_short(Int v) { return v == static_cast<std::int64_t>(v); }
 Int gcd(Int a, Int b);
 
 }  // namespace tessera::certify

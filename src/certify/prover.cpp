@@ -9,6 +9,8 @@ namespace {
 
 constexpr int kDepth = 6;      // facts used after each other in one proof; twice as many where there is little choice
 constexpr int kBudget = 1500;  // polynomials looked at for one proof
+constexpr std::size_t kTried = 512;
+constexpr int kLittle = 50;  // the same with little effort: what is found so at all is found with fewer
 
 Int clamped(Int v) { return std::clamp(v, -kHuge, kHuge); }
 
@@ -16,12 +18,18 @@ Int clamped(Int v) { return std::clamp(v, -kHuge, kHuge); }
 Int bound_product(Int a, Int b) {
   if (a == 0 || b == 0) return 0;
   Int out = 0;
+  if (is_short(a) && is_short(b)) return clamped(a * b);
   if (a >= kHuge || a <= -kHuge || b >= kHuge || b <= -kHuge || __builtin_mul_overflow(a, b, &out))
     return (a < 0) == (b < 0) ? kHuge : -kHuge;
   return clamped(out);
 }
 
 Range range_product(Range a, Range b) {
+  if (a.lo == a.hi && is_short(a.lo)) {  // a coefficient
+    if (a.lo == 1) return b;
+    const Int x = bound_product(a.lo, b.lo), y = bound_product(a.lo, b.hi);
+    return a.lo < 0 ? Range{y, x} : Range{x, y};
+  }
   const std::array<Int, 4> corners{bound_product(a.lo, b.lo), bound_product(a.lo, b.hi), bound_product(a.hi, b.lo),
                                    bound_product(a.hi, b.hi)};
   return {*std::min_element(corners.begin(), corners.end()), *std::max_element(corners.begin(), corners.end())};
@@ -66,7 +74,31 @@ std::optional<std::pair<Poly, Int>> divide(const Poly& p, const Poly& d) {
 
 }  // namespace
 
-Prover::Prover(Effort effort) : atoms_(1), effort_(effort) {}  // number 0 is no atom
+void Prover::FactList::add(const Poly& p) {
+  const auto number = static_cast<std::uint32_t>(all_.size());
+  for (const PolyTerm& t : p.terms())
+    if (t.product != 0) with_[t.product].push_back(number);
+  all_.push_back(p);
+}
+
+void Prover::FactList::shrink(std::size_t size) {
+  for (; all_.size() > size; all_.pop_back())
+    for (const PolyTerm& t : all_.back().terms())
+      if (t.product != 0) with_[t.product].pop_back();
+}
+
+bool Prover::FactList::holds(const Poly& p) const {
+  const auto& like = with(p.terms().back().product);
+  return std::any_of(like.begin(), like.end(), [&](std::uint32_t i) { return all_[i] == p; });
+}
+
+const std::vector<std::uint32_t>& Prover::FactList::with(Product p) const {
+  static const std::vector<std::uint32_t> none;
+  const auto it = with_.find(p);
+  return it == with_.end() ? none : it->second;
+}
+
+Prover::Prover(Effort effort) : atoms_(1), effort_(effort), tried_(kTried) {}  // number 0 is no atom
 
 Atom Prover::make(Range range, bool varying) {
   Info info;
@@ -205,12 +237,12 @@ void Prover::know_quotient(Atom q, const Poly& a, const Poly& b) {
   const Poly rest(a.constant());
   if (multiple(a - rest, c)) {
     const Poly exact = a - Poly(a.constant() - floor_div(a.constant(), c) * c);
-    axioms_.push_back(exact - scaled);
-    axioms_.push_back(scaled - exact);
+    axioms_.add(exact - scaled);
+    axioms_.add(scaled - exact);
     return;
   }
-  axioms_.push_back(a - scaled);
-  axioms_.push_back(scaled + b - Poly(1) - a);
+  axioms_.add(a - scaled);
+  axioms_.add(scaled + b - Poly(1) - a);
 }
 
 /// Linear bounds of q = floor(a / b), which products need: q >= 0 for an a >= 0, and a fact "a <= b * w - 1" gives
@@ -218,8 +250,9 @@ void Prover::know_quotient(Atom q, const Poly& a, const Poly& b) {
 void Prover::bound_quotient(Atom q, const Poly& a, const Poly& b) {
   if (never_negative(a, effort_)) know(Poly::of(q));
   std::vector<Poly> bounds;
-  for (const Poly& f : facts_) {
-    const auto whole = divide(f + a + Poly(1), b);  // f = u - a >= 0
+  const Product last = a.terms().empty() ? 0 : a.terms().back().product;
+  for (const std::uint32_t i : facts_.with(last)) {
+    const auto whole = divide(facts_[i] + a + Poly(1), b);  // the fact is u - a >= 0
     if (whole && whole->second == 0 && !whole->first.mentions(q))
       bounds.push_back(whole->first - Poly(1) - Poly::of(q));
   }
@@ -252,7 +285,7 @@ Poly Prover::choice(const Poly& a, const Poly& b, std::optional<bool> larger) {
   bool is_new = false;
   const Atom c = intern(std::move(info), is_new);
   if (is_new) {
-    for (const Poly* side : {&a, &b}) axioms_.push_back(*larger ? Poly::of(c) - *side : *side - Poly::of(c));
+    for (const Poly* side : {&a, &b}) axioms_.add(*larger ? Poly::of(c) - *side : *side - Poly::of(c));
   }
   return Poly::of(c);
 }
@@ -263,8 +296,8 @@ void Prover::know(const Poly& p) {
   if (p.bad() || p.is_constant()) return;
   const Int g = p.content();
   Poly fact = g > 1 ? p.divided(g) : p;
-  if (std::find(facts_.begin(), facts_.end(), fact) != facts_.end()) return;
-  facts_.push_back(fact);
+  if (facts_.holds(fact)) return;
+  facts_.add(fact);
   know_parts(fact);
 }
 
@@ -316,7 +349,7 @@ bool Prover::mentioned_since(std::size_t mark, const Poly& p) const {
 }
 
 void Prover::release(std::size_t mark) {
-  facts_.resize(mark);
+  facts_.shrink(mark);
   for (; !tightened_.empty() && tightened_.back().facts > mark; tightened_.pop_back())
     atoms_[tightened_.back().atom].now = tightened_.back().before;
 }
@@ -338,11 +371,14 @@ bool Prover::never_negative(const Poly& p, Effort effort) {
   if (sum_range(p, &Info::now).lo >= 0) return true;
   for (const Order order : {Order::NewestOnly, Order::Any}) {
     order_ = order;
-    budget_ = effort == Effort::Full ? kBudget : kBudget / 10;
-    tried_.clear();
+    budget_ = effort == Effort::Full ? kBudget : kLittle;
+    ++proof_;
     const int deepest = order == Order::NewestOnly ? 2 * kDepth : kDepth;
-    for (int depth = 1; depth <= deepest && budget_ > 0; ++depth)
+    cut_ = true;
+    for (int depth = 1; depth <= deepest && budget_ > 0 && cut_; ++depth) {
+      cut_ = false;
       if (search(p, depth)) return true;
+    }
     if (effort == Effort::Little) break;
   }
   return false;
@@ -354,11 +390,15 @@ bool Prover::search(const Poly& given, int depth) {
   const Int g = given.content();
   const Poly goal = g > 1 ? given.divided(g) : given;
   if (sum_range(goal, &Info::now).lo >= 0) return true;
-  if (depth == 0) return false;
+  if (depth == 0) {
+    cut_ = true;
+    return false;
+  }
   // The same facts in another order end here. (Two polynomials of one hash: a proof may be missed, none is invented.)
-  int& tried = tried_[hash(goal)];
-  if (tried >= depth) return false;
-  tried = depth;
+  const std::uint64_t h = hash(goal);
+  Tried& tried = tried_[h % kTried];
+  if (tried.hash == h && tried.proof == proof_ && tried.depth >= depth) return false;
+  tried = {h, proof_, depth};
   if (order_ == Order::NewestOnly) {
     const PolyTerm* term = newest(goal);
     return term != nullptr && replace(goal, *term, depth);
@@ -404,9 +444,7 @@ bool Prover::replace(const Poly& goal, const PolyTerm& term, int depth) {
 
 /// Subtracts a fact that cancels `term`, which may be negative: what is left has to be shown.
 bool Prover::eliminate(const Poly& goal, const PolyTerm& term, int depth) {
-  for (const std::vector<Poly>* list : {&facts_, &axioms_})
-    for (std::size_t i = 0; i < list->size() && budget_ > 0; ++i)
-      if (use(goal, term, (*list)[i], depth)) return true;
+  if (use_all(goal, term, term.product, Poly(1), depth)) return true;
   return degree(term.product) > 1 && eliminate_product(goal, term, depth);
 }
 
@@ -421,9 +459,19 @@ bool Prover::eliminate_product(const Poly& goal, const PolyTerm& term, int depth
     if (term.coefficient < 0 && r.hi < kHuge && use(goal, term, (Poly(r.hi) - Poly::of(f)) * scale, depth)) return true;
     if (term.coefficient > 0 && r.lo > -kHuge && use(goal, term, (Poly::of(f) - Poly(r.lo)) * scale, depth))
       return true;
-    for (const std::vector<Poly>* list : {&facts_, &axioms_})
-      for (std::size_t i = 0; i < list->size() && budget_ > 0; ++i)
-        if ((*list)[i].coefficient(f) != 0 && use(goal, term, (*list)[i] * scale, depth)) return true;
+    if (use_all(goal, term, f, scale, depth)) return true;
+  }
+  return false;
+}
+
+/// Every fact that has a term of the product `of`, times `scale`. (A proof adds no facts.)
+bool Prover::use_all(const Poly& goal, const PolyTerm& term, Product of, const Poly& scale, int depth) {
+  for (const FactList* list : {&facts_, &axioms_}) {
+    for (const std::uint32_t i : list->with(of)) {
+      if (budget_ <= 0) return false;
+      const Poly& fact = (*list)[i];
+      if (use(goal, term, scale.is_constant() ? fact : fact * scale, depth)) return true;
+    }
   }
   return false;
 }

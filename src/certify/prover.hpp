@@ -53,6 +53,27 @@ class Prover {
   bool multiple(const Poly& p, Int divisor) const;
 
  private:
+  /// Polynomials that are never negative, in the order in which they became known, and where each product occurs.
+  class FactList {
+   public:
+    void add(const Poly& p);
+    void shrink(std::size_t size);
+    bool holds(const Poly& p) const;
+    std::size_t size() const { return all_.size(); }
+    const Poly& operator[](std::size_t i) const { return all_[i]; }
+    /// The numbers of those that have a term of this product.
+    const std::vector<std::uint32_t>& with(Product p) const;
+
+   private:
+    struct Hash {
+      std::size_t operator()(Product p) const {
+        return static_cast<std::size_t>(
+            (static_cast<std::uint64_t>(p) + 31 * static_cast<std::uint64_t>(p >> 64)) * 0x9E3779B97F4A7C15u >> 7);
+      }
+    };
+    std::vector<Poly> all_;
+    std::unordered_map<Product, std::vector<std::uint32_t>, Hash> with_;
+  };
   enum class Kind : std::uint8_t { Unknown, Quotient, Remainder, Choice };
   struct Info {
     Kind kind = Kind::Unknown;
@@ -79,12 +100,13 @@ class Prover {
   bool eliminate_product(const Poly& goal, const PolyTerm& term, int depth);
   bool by_division(const Poly& goal, const PolyTerm& term, int depth);
   bool by_cases(const Poly& goal, const PolyTerm& term, int depth);
+  bool use_all(const Poly& goal, const PolyTerm& term, Product of, const Poly& scale, int depth);
   bool use(const Poly& goal, const PolyTerm& term, const Poly& fact, int depth);
 
   std::vector<Info> atoms_;
   std::unordered_multimap<std::uint64_t, Atom> index_;  ///< quotients and choices by their hash
-  std::vector<Poly> axioms_;                            ///< of atoms: true in every scope
-  std::vector<Poly> facts_;
+  FactList axioms_;                                     ///< of atoms: true in every scope
+  FactList facts_;
   struct Tightened {
     std::size_t facts;  ///< how many there were then
     Atom atom;
@@ -96,8 +118,14 @@ class Prover {
   enum class Order : std::uint8_t { NewestOnly, Any };
   Order order_ = Order::Any;
   int budget_ = 0;
-  std::unordered_map<std::uint64_t, int>
-      tried_;               ///< of a proof: polynomials by their hash, and the depth they had left
+  bool cut_ = false;  ///< of an attempt: something was left alone because the depth was used up
+  /// Of a proof: polynomials by their hash, and the depth they had left. One forgets another of the same place.
+  struct Tried {
+    std::uint64_t hash = 0, proof = 0;
+    int depth = 0;
+  };
+  std::vector<Tried> tried_;
+  std::uint64_t proof_ = 0;
   bool exhausted_ = false;  ///< more atoms than can be numbered: nothing is proven any more
 };
 

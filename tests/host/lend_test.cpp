@@ -110,7 +110,7 @@ TEST(Lend, AnOperationThatWillWriteKeepsATensorFromBeingShared) {
     EXPECT_ERROR(BorrowError, (void)share(std::move(t)), "lend_test.cpp", "share", "kernel nine");
     std::move(op).sync();
   }
-  auto reader = host(t);  // NOLINT(bugprone-use-after-move): a refused share takes nothing
+  auto reader = host(t);               // NOLINT(bugprone-use-after-move): a refused share takes nothing
   const auto s = share(std::move(t));  // the twin: one that reads it
   EXPECT_EQ(std::move(reader).sync()[0], 9.0f);
   EXPECT_EQ(host(s).sync()[0], 9.0f);

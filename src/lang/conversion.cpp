@@ -70,11 +70,11 @@ double largest_finite(ElementType t) {
   }
 }
 
-/// Limits finite values and infinities to the target's finite range; NaN passes.
+/// Limits finite values and infinities to the target's finite range; NaN passes. In a type that holds its limits.
 Value clamp_finite(Builder& b, Value x, ElementType from, ElementType to) {
   const double limit = largest_finite(to);
-  if (limit >= largest_finite(from) && from != to) return x;
-  x = computable(b, x);
+  if (limit == HUGE_VAL) return x;
+  x = from == to || from == ElementType::f64 ? computable(b, x) : float_to_float(b, x, Elem::F32);
   const Value high = float_constant(b, x, limit), low = float_constant(b, x, -limit);
   x = choose(b, compare_floats(b, ir::ComparisonPredicate::Greater, x, high), high, x);
   return choose(b, compare_floats(b, ir::ComparisonPredicate::Less, x, low), low, x);

@@ -170,6 +170,7 @@ class Checker : ValueChecker {
         shape(n, 1, p.extents.size() + 1);
         indices(n, 0, p.rank());
         const Type t = value(n.kids.back());
+        one_operation(n.n[0], lang::AccOp::Add);
         return want(t.elem == p.elem && t.rank == p.rank() && can_accumulate(t.elem, lang::AccOp::Add),
                     "an added tile");
       }
@@ -180,8 +181,13 @@ class Checker : ValueChecker {
     const bool wide = is_integer(e) && tessera::info(e).bits >= 32;
     return wide || (op == lang::AccOp::Add && is_float(e) && computes(e));
   }
+  /// Different operations on an element happen in any order: such a program has several outcomes.
+  void one_operation(std::int64_t parameter, lang::AccOp op) {
+    want(operations_.try_emplace(parameter, op).first->second == op, "one operation on an accumulator");
+  }
   void accumulate(Node& n) {
     want(n.n.size() == 2 && n.n[1] >= 0 && n.n[1] <= 5, "the parts of a node");
+    one_operation(n.n[0], static_cast<lang::AccOp>(n.n[1]));
     const Param& p = parameter_of(n.n[0], ParamKind::Acc);
     shape(n, 2, p.extents.size() + 1);
     const Type common = positions(n, p.rank());
@@ -204,6 +210,7 @@ class Checker : ValueChecker {
   }
 
   std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> orders_;
+  std::map<std::int64_t, lang::AccOp> operations_;
   std::size_t open_functions_ = 0;
 };
 

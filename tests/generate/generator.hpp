@@ -1,5 +1,6 @@
 // Random programs. Program n is a function of the number n alone: the same on every machine and compiler.
 #pragma once
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -125,6 +126,7 @@ class Generator {
   std::optional<Guard> latest_;  ///< of the condition made last
   std::vector<int> open_deals_;
   std::vector<std::pair<int, int>> orders_;  ///< by parameter: how its tiles are dealt
+  std::map<std::size_t, int> operations_;    ///< by parameter: how it accumulates
   int next_var_ = 0, depth_ = 0, budget_ = 0;
   bool in_function_ = false;
 };

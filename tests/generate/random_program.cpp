@@ -294,12 +294,13 @@ void Generator::accumulate(std::vector<Node>& out) {
   for (std::size_t i = 0; i < p_.params.size(); ++i) {
     const Param& param = p_.params[i];
     if (param.kind != ParamKind::Acc) continue;
-    const bool whole = random_.chance(40);
+    // One operation for each parameter: different ones on an element happen in any order.
+    const int op = operations_.try_emplace(i, is_float(param.elem) ? 0 : random_.below(6)).first->second;
+    const bool whole = op == static_cast<int>(lang::AccOp::Add) && random_.chance(40);
     const auto number = static_cast<std::int64_t>(i);
     Type t = Type::scalar(param.elem);
     t.rank = whole ? param.rank() : random_.between(1, 2);
     for (int a = 0; a < t.rank; ++a) t[a] = 1 << random_.below(3);
-    const int op = is_float(param.elem) ? 0 : random_.below(6);
     std::vector<Node> kids;
     for (int a = 0; a < param.rank(); ++a) {
       kids.push_back(whole ? index() : random_.chance(80) ? position_tile(t.with(ElementType::i32)) : index());

@@ -119,11 +119,14 @@ TEST(Cast, IntegersSaturateOnRequest) {
   expect_saturated<u32>(w);
 }
 
-void finite(Mut<f16, 8> y, In<f32, 8> x) { y.store(cast<f16>(x.load_like(y), saturate)); }
+template <class To, class From>
+void finite(Mut<To, 8> y, In<From, 8> x) {
+  y.store(cast<To>(x.load_like(y), saturate));
+}
 TEST(Cast, FloatsSaturateOnRequest) {
   std::vector<f32> x{1e9f, -1e9f, 65519.0f, 65520.0f, 1.0f, std::nanf(""), HUGE_VALF, -HUGE_VALF};
   std::vector<f16> y(8);
-  run<finite>(Arguments().vector(y).vector(x));
+  run<finite<f16, f32>>(Arguments().vector(y).vector(x));
   const float expected[] = {65504, -65504, 65504, 65504, 1, 0, 65504, -65504};
   for (std::size_t i = 0; i < 8; ++i) {
     if (i == 5) {
@@ -132,6 +135,29 @@ TEST(Cast, FloatsSaturateOnRequest) {
       EXPECT_EQ(float(y[i]), expected[i]) << i;
     }
   }
+}
+
+template <class To, class From>
+void expect_infinities_saturate(double largest) {
+  std::vector<From> x(8, From(1.0f));
+  x[0] = From(HUGE_VALF), x[1] = From(-HUGE_VALF), x[2] = From(std::nanf(""));
+  std::vector<To> y(8);
+  run<finite<To, From>>(Arguments().vector(y).vector(x));
+  EXPECT_EQ(float(y[0]), largest);
+  EXPECT_EQ(float(y[1]), -largest);
+  EXPECT_TRUE(std::isnan(float(y[2])));
+  EXPECT_EQ(float(y[3]), 1.0f);
+}
+TEST(Cast, InfinitiesSaturateOnRequestToAnyType) {
+  const double of_f32 = std::numeric_limits<float>::max(), of_bf16 = std::ldexp(255.0, 120);
+  expect_infinities_saturate<f32, f32>(of_f32);
+  expect_infinities_saturate<f32, f16>(of_f32);
+  expect_infinities_saturate<f32, bf16>(of_f32);
+  expect_infinities_saturate<bf16, f16>(of_bf16);
+  expect_infinities_saturate<bf16, f32>(of_bf16);
+  expect_infinities_saturate<f16, bf16>(65504);
+  expect_infinities_saturate<f16, f16>(65504);
+  expect_infinities_saturate<f32, f64>(of_f32);
 }
 
 template <class To, class From>

@@ -17,8 +17,8 @@ inline constexpr RoundingDirection down = RoundingDirection::Down;
 inline constexpr RoundingDirection up = RoundingDirection::Up;
 }  // namespace rounding
 
-/// Asks a cast for the nearest representable value where the exact one is out of range: integers, and finite values to
-/// f16, bf16 and f32 (the largest finite value instead of infinity).
+/// Asks a cast for the nearest finite value where the exact one is out of range: of integers, and to f16, bf16, tf32
+/// and f32 the largest finite value instead of infinity, also for an x that is infinite itself. NaN stays NaN.
 struct Saturate {};
 inline constexpr Saturate saturate{};
 

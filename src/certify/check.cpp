@@ -50,6 +50,7 @@ class Judge {
   struct Frame {
     const Operation* op;
     std::vector<std::size_t> of_region, of_results;
+    std::size_t first_atom;  ///< atoms from this one on may be of something that changes in it
   };
 
   static std::vector<bool> conditions_held(const analysis::Certificate& certificate, std::uint64_t held) {
@@ -85,8 +86,8 @@ class Judge {
     }
   }
 
-  Frame frame(const Operation& op) const {
-    Frame f{&op, {}, {}};
+  Frame frame(const Operation& op) {
+    Frame f{&op, {}, {}, values_.prover().next_atom()};
     const auto it = invariants_.find(&op);
     if (it == invariants_.end()) return f;
     for (const std::size_t i : it->second)
@@ -219,6 +220,8 @@ class Judge {
         return p.at_most(by, Poly(1)) && p.at_most(Poly(1), by);
       }
       case ClaimKind::StepFits: return step_fits(*c.op);
+      case ClaimKind::Apart: return is_apart(*c.op, c.other);
+      case ClaimKind::ApartAcrossIterations: return is_apart_across_iterations(*c.op);
     }
     return false;
   }
@@ -233,6 +236,61 @@ class Judge {
     const Poly at = values_.of(access.group("index").at(axis));
     const Poly extent = values_.extent(view.def()->operand(0), static_cast<std::size_t>(type.dim_map()[axis]));
     return values_.prover().never_negative(at) && values_.prover().at_most(at * Poly(step) + Poly(tile), extent);
+  }
+
+  // ---- accesses that share no element ---------------------------------------------------------------------------
+
+  /// A load or store of a tile of a partition view.
+  static bool is_of_tiles(const Operation& op) {
+    if (op.op() != Op::LoadViewTko && op.op() != Op::StoreViewTko) return false;
+    const ir::Value view = op.single("view");
+    return view.type().kind() == ir::TypeKind::PartitionView && view.def() != nullptr;
+  }
+
+  /// True if the tiles of an access lie on one line of the tensor: they have extent 1 along all axes but one, where
+  /// their place is fixed, and steps between elements along that one, where their place moves.
+  static bool is_on_line(const Operation& access, const auto& is_fixed, const auto& moves) {
+    const ir::Type type = access.single("view").type();
+    int moving = 0;
+    for (std::size_t axis = 0; axis < type.tile_shape().size(); ++axis) {
+      if (type.tile_shape()[axis] == 1 && is_fixed(axis)) continue;
+      const std::int64_t stride = type.tensor().strides()[static_cast<std::size_t>(type.dim_map()[axis])];
+      if (stride == ir::kDynamic || stride == 0 || !moves(axis)) return false;
+      ++moving;
+    }
+    return moving == 1;
+  }
+
+  Poly place(const Operation& access, std::size_t axis) { return values_.of(access.group("index").at(axis)); }
+
+  bool is_apart(const Operation& later, const Operation* earlier) {
+    if (earlier == nullptr || earlier->block() != later.block()) return false;
+    if (!is_of_tiles(*earlier) || !is_of_tiles(later)) return false;
+    const ir::Value x = earlier->single("view"), y = later.single("view");
+    const bool same_tiles = std::ranges::equal(x.type().tile_shape(), y.type().tile_shape()) &&
+                            std::ranges::equal(x.type().dim_map(), y.type().dim_map());
+    if (x.def()->operand(0) != y.def()->operand(0) || !same_tiles) return false;
+    const auto gap = [&](std::size_t axis) { return place(later, axis) - place(*earlier, axis); };
+    return is_on_line(
+        later, [&](std::size_t axis) { return gap(axis) == Poly(0); },
+        [&](std::size_t axis) { return values_.prover().never_zero(gap(axis)); });
+  }
+
+  /// One index is a multiple of the induction variable, which is another one in each iteration, and something that does
+  /// not change in the loop.
+  bool is_apart_across_iterations(const Operation& access) {
+    const Operation* loop = access.parent_op();
+    if (loop == nullptr || loop->op() != Op::For || frames_.empty() || frames_.back().op != loop) return false;
+    if (!is_of_tiles(access) || !step_fits(*loop)) return false;
+    const Poly i = values_.of(loop->region(0).arg(0));
+    const auto stays = [&](const Poly& p) { return values_.prover().is_before(p, frames_.back().first_atom); };
+    return is_on_line(
+        access, [&](std::size_t axis) { return stays(place(access, axis)); },
+        [&](std::size_t axis) {
+          const Poly index = place(access, axis);
+          const Int scale = i.is_constant() ? 0 : index.coefficient(i.terms().back().product);
+          return scale != 0 && stays(index - Poly(scale) * i);
+        });
   }
 
   const ir::Function& entry_;

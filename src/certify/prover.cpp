@@ -364,6 +364,28 @@ bool Prover::multiple(const Poly& p, Int divisor) const {
   return true;
 }
 
+bool Prover::is_before(const Poly& p, std::size_t first) const {
+  return !p.bad() && !exhausted_ && std::ranges::all_of(p.terms(), [&](const PolyTerm& t) {
+    for (Product f = t.product; f != 0; f >>= 16)
+      if (factor(f, 0) >= first) return false;
+    return true;
+  });
+}
+
+bool Prover::never_zero(const Poly& p) {
+  if (p.bad() || exhausted_) return false;
+  Int step = 0;  // divides everything but the constant
+  for (const PolyTerm& t : p.terms()) {
+    if (t.product == 0) continue;
+    Int divisor = t.coefficient;
+    for (Product f = t.product; f != 0; f >>= 16)
+      if (__builtin_mul_overflow(divisor, atoms_[factor(f, 0)].divisor, &divisor)) return false;
+    step = gcd(step, divisor);
+  }
+  if (step == 0) return p.constant() != 0;
+  return p.constant() % step != 0 || never_negative(p - Poly(1)) || never_negative(Poly(-1) - p);
+}
+
 // ---- proofs ---------------------------------------------------------------------------------------------------------
 
 bool Prover::never_negative(const Poly& p, Effort effort) {

@@ -51,6 +51,12 @@ class Prover {
   bool never_negative(const Poly& p, Effort effort = Effort::Full);
   bool at_most(const Poly& a, const Poly& b) { return never_negative(b - a); }
   bool multiple(const Poly& p, Int divisor) const;
+  /// True only if p is never 0.
+  bool never_zero(const Poly& p);
+  /// True if p is made of atoms with lower numbers only.
+  bool is_before(const Poly& p, std::size_t first) const;
+  /// Atoms that are made from now on have this number or a higher one.
+  std::size_t next_atom() const { return atoms_.size(); }
 
  private:
   /// Polynomials that are never negative, in the order in which they became known, and where each product occurs.

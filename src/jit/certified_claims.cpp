@@ -1,7 +1,9 @@
 // Every compile asks the checker; nothing is remembered between compiles.
 #include "jit/certified_claims.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "jit/pipeline.hpp"
 #include "tessera/base/env.hpp"
@@ -21,8 +23,16 @@ const char* name_of(analysis::ClaimKind kind) {
     case ArgBounded: return "an argument that is bounded";
     case DivisorIsOne: return "a divisor that is 1";
     case StepFits: return "a loop whose steps do not wrap";
+    case Apart: return "two accesses that share no element";
+    case ApartAcrossIterations: return "an access that iterations share no element of";
   }
   return "a claim";
+}
+
+/// With TESSERA_VERIFY=claims, what is not certified is an error.
+bool is_strict() {
+  const char* mode = env(Env::VERIFY);
+  return mode != nullptr && std::strcmp(mode, "claims") == 0;
 }
 
 std::string text_of(const analysis::Claim& c, const analysis::Facts& facts) {
@@ -34,6 +44,14 @@ std::string text_of(const analysis::Claim& c, const analysis::Facts& facts) {
                 c.obligation == analysis::kHoldsAlways ? "always" : obligations[number].text, "'");
 }
 
+[[noreturn]] void refuse(const ir::Function& f, const analysis::Claim& c, const analysis::Facts& facts,
+                         std::size_t bad_invariants) {
+  throw InternalError(concat("the certificate of kernel ", f.name, " does not prove ", text_of(c, facts),
+                             ": expected a proof from its invariants, of which ", bad_invariants,
+                             " are not inductive. Please report this kernel."),
+                      c.op ? c.op->loc : SourceLocation{});
+}
+
 }  // namespace
 
 std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const analysis::Facts& facts,
@@ -41,19 +59,34 @@ std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const anal
   std::vector<analysis::Claim> claims = facts.claims_of(copy), certified;
   if (claims.empty()) return claims;
   const certify::Verdict verdict = certify::check(entry_of(copy), facts.contract(), facts.certificate(), claims, held);
-  const char* mode = env(Env::VERIFY);
-  const bool strict = mode != nullptr && std::strcmp(mode, "claims") == 0;
   for (std::size_t i = 0; i < claims.size(); ++i) {
     if (verdict.certified[i]) {
       certified.push_back(claims[i]);
-    } else if (strict && claims[i].holds(held)) {
-      throw InternalError(concat("the certificate of kernel ", entry_of(copy).name, " does not prove ",
-                                 text_of(claims[i], facts), ": expected a proof from its invariants, of which ",
-                                 verdict.bad_invariants, " are not inductive. Please report this kernel."),
-                          claims[i].op ? claims[i].op->loc : SourceLocation{});
+    } else if (claims[i].holds(held) && is_strict()) {
+      refuse(entry_of(copy), claims[i], facts, verdict.bad_invariants);
     }
   }
   return certified;
+}
+
+passes::Certifier certifier_of_passes(const analysis::Facts& facts, std::uint64_t held) {
+  // The operations have other numbers by now, so the invariants say nothing of them.
+  auto certificate = std::make_shared<analysis::Certificate>(facts.certificate());
+  certificate->invariants.clear();
+  return [&facts, held, certificate](const ir::Function& f, std::span<const analysis::Claim> claims) {
+    const certify::Verdict verdict = certify::check(f, facts.contract(), *certificate, claims, held);
+    if (verdict.refuted != 0 && is_strict()) {
+      const auto first = std::find(verdict.certified.begin(), verdict.certified.end(), false);
+      refuse(f, claims[static_cast<std::size_t>(first - verdict.certified.begin())], facts, 0);
+    }
+    return verdict.certified;
+  };
+}
+
+passes::Certifier refusing_certifier() {
+  return [](const ir::Function&, std::span<const analysis::Claim> claims) {
+    return std::vector<bool>(claims.size(), false);
+  };
 }
 
 }  // namespace tessera::jit

@@ -54,7 +54,10 @@ struct Range {
 
 class Splitter {
  public:
-  Splitter(Operation& loop) : loop_(loop), b_(Builder::before(&loop)) { b_.loc = loop.loc; }
+  Splitter(ir::Function& f, Operation& loop, const Certifier& certifier)
+      : f_(f), loop_(loop), certifier_(certifier), b_(Builder::before(&loop)) {
+    b_.loc = loop.loc;
+  }
 
   /// Splits at the first branch whose condition changes once. False: there is none, and nothing was changed (but for
   /// dead code before the loop).
@@ -104,13 +107,19 @@ class Splitter {
       }
     }
     if (inside.empty()) return false;
+    std::vector<analysis::Claim> claims;
     emit_loops(range, [&](std::vector<Operation*>& copies) {
-      for (const Inside& i : inside) {
-        ir::BoolArrayAttr flags{analysis::axes_in_bounds(*copies[i.access])};
-        flags.values[i.axis] = true;
-        copies[i.access]->set_attr(AttrName::inbounds, flags);
-      }
+      for (const Inside& i : inside)
+        claims.push_back(
+            {.kind = analysis::ClaimKind::Inbounds, .op = copies[i.access], .index = static_cast<int>(i.axis)});
     });
+    const std::vector<bool> may = certified(certifier_, f_, claims);
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (!may[i]) continue;
+      ir::BoolArrayAttr flags{analysis::axes_in_bounds(*claims[i].op)};
+      flags.values[inside[i].axis] = true;
+      claims[i].op->set_attr(AttrName::inbounds, flags);
+    }
     return true;
   }
 
@@ -287,7 +296,9 @@ class Splitter {
   Value select(Value c, Value x, Value y) { return b_.create(Op::Select, {c, x, y}, {x.type()})->result(); }
   Value compare(Value x, Value y, ComparisonPredicate p) { return compared(b_, p, x, y); }
 
+  ir::Function& f_;
   Operation& loop_;
+  const Certifier& certifier_;
   Builder b_;
   std::vector<analysis::AffineValue::Step> steps_;  // of the conditions that were solved
 };
@@ -324,7 +335,7 @@ bool has_room_ahead(const Operation& loop, const std::vector<analysis::Product>&
 
 }  // namespace
 
-bool split_loops(ir::Function& f, const Target& target) {
+bool split_loops(ir::Function& f, const Target& target, const Certifier& certifier) {
   const std::vector<analysis::Product> products = analysis::kernel_facts(f).products;
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
@@ -332,7 +343,7 @@ bool split_loops(ir::Function& f, const Target& target) {
   });
   bool changed = false;
   for (std::size_t n = loops.size(); n-- > 0;) {  // inner loops first: an outer one is copied with what they became
-    Splitter s(*loops[n]);
+    Splitter s(f, *loops[n], certifier);
     // Operands of products come by tensor copies, which check bounds for nothing.
     changed = s.at_branch() || (!has_product(*loops[n]) && s.at_ragged_end()) || changed;
   }

@@ -82,19 +82,25 @@ bool same_tile(const Access& a, const Access& b) {
          analysis::same_tiles(a.view.type(), b.view.type());
 }
 
-bool unchain(Operation& loop, std::size_t carried) {
+/// The first of the accesses that hang on a carried token, if iterations need not wait for each other: they all have
+/// the tile of this one, which is another one in each iteration. Null otherwise.
+Operation* access_apart(Operation& loop, std::size_t carried) {
   const Chain chain = chain_of(loop, carried);
-  if (!chain.ok || chain.accesses.empty()) return false;
+  if (!chain.ok || chain.accesses.empty()) return nullptr;
   std::vector<Access> accesses;
   for (const Operation* op : chain.accesses) {
     accesses.push_back(*analysis::view_access_of(*op));
     const Operation* view = accesses.back().view.def();
-    if (!view || view->op() != Op::MakePartitionView) return false;
+    if (!view || view->op() != Op::MakePartitionView) return nullptr;
   }
   const Access& first = accesses.front();
-  if (!walks_a_line(first, loop)) return false;
+  if (!walks_a_line(first, loop)) return nullptr;
   for (const Access& access : accesses)
-    if (!same_tile(first, access)) return false;
+    if (!same_tile(first, access)) return nullptr;
+  return chain.accesses.front();
+}
+
+void unchain(Operation& loop, std::size_t carried) {
   const Value arg = loop.region(0).arg(first_carried_arg(loop) + carried);
   const Value before = loop.operand(first_carried_operand(loop) + carried);
   Operation* end = loop.region(0).terminator();
@@ -107,21 +113,37 @@ bool unchain(Operation& loop, std::size_t carried) {
     next = b.create(Op::JoinTokens, {arg, last}, {Type::token()})->result();
   }
   end->set_operand(carried, next);
-  return true;
 }
 
 }  // namespace
 
-bool unchain_iterations(ir::Function& f) {
+bool unchain_iterations(ir::Function& f, const Certifier& certifier) {
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
     const Operation* end = op.op() == Op::For ? op.region(0).terminator() : nullptr;
     if (end && end->op() == Op::Continue && !leaves_early(op)) loops.push_back(&op);
   });
+  struct Found {
+    Operation* loop;
+    std::size_t carried;
+  };
+  std::vector<Found> found;
+  std::vector<analysis::Claim> claims;
+  for (Operation* loop : loops) {
+    for (std::size_t c = 0; c < loop->num_results(); ++c) {
+      Operation* const access = loop->result(c).type().is_token() ? access_apart(*loop, c) : nullptr;
+      if (!access) continue;
+      found.push_back({loop, c});
+      claims.push_back({.kind = analysis::ClaimKind::ApartAcrossIterations, .op = access});
+    }
+  }
+  const std::vector<bool> may = certified(certifier, f, claims);
   bool changed = false;
-  for (Operation* loop : loops)
-    for (std::size_t c = 0; c < loop->num_results(); ++c)
-      if (loop->result(c).type().is_token()) changed = unchain(*loop, c) || changed;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!may[i]) continue;
+    unchain(*found[i].loop, found[i].carried);
+    changed = true;
+  }
   return changed;
 }
 

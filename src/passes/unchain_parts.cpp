@@ -8,9 +8,11 @@
 //
 // Every access waits for those before it in the chain that it may conflict with; whatever else uses a token (loops,
 // branches, atomics) waits for all that stood before it. docs/compiler/order_tokens.md.
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "passes/rewriter.hpp"
@@ -47,9 +49,13 @@ struct Waits {
 
 Value token_of(const Operation& access) { return access.result(access.num_results() - 1); }
 
+using Pair = std::pair<const Operation*, const Operation*>;  ///< of accesses, the earlier one first
+
 class Chains {
  public:
-  Chains(Block& block, const analysis::Divisibility& known) : block_(block), known_(known) {
+  /// `refused`: pairs that are not taken for disjoint.
+  Chains(Block& block, const analysis::Divisibility& known, const std::vector<Pair>& refused)
+      : block_(block), known_(known), refused_(refused) {
     for (Operation& op : block)
       if (is_view_access(op)) {
         number_[token_of(op).impl()] = accesses_.size();
@@ -59,10 +65,17 @@ class Chains {
     for (std::size_t i = 0; ok_ && i < accesses_.size(); ++i) ok_ = order(i);
   }
 
-  bool relax() {
+  /// True if accesses may wait for less than they do.
+  bool changes() const {
     bool changed = false;
     for (std::size_t i = 0; ok_ && i < accesses_.size(); ++i) changed = changed || !(now_[i] == direct_[i]);
-    if (!changed) return false;
+    return changed;
+  }
+  /// The pairs that are taken for disjoint.
+  const std::vector<analysis::Claim>& claims() const { return claims_; }
+
+  bool relax() {
+    if (!changes()) return false;
     const std::vector<Use> uses = other_uses();
     if (!ok_) return false;
     for (std::size_t i = 0; i < accesses_.size(); ++i)
@@ -129,9 +142,12 @@ class Chains {
     if (least(*direct) == now_[i]) now_[i] = *direct;
     return true;
   }
-  bool conflict(const Operation& a, const Operation& b) const {
-    const bool stores = a.op() == Op::StoreViewTko || b.op() == Op::StoreViewTko;
-    return stores && !analysis::disjoint(a, b, known_);
+  bool conflict(const Operation& a, Operation& b) {
+    if (a.op() != Op::StoreViewTko && b.op() != Op::StoreViewTko) return false;
+    if (std::find(refused_.begin(), refused_.end(), Pair{&a, &b}) != refused_.end()) return true;
+    if (!analysis::disjoint(a, b, known_)) return true;
+    claims_.push_back({.kind = analysis::ClaimKind::Apart, .op = &b, .other = &a});
+    return false;
   }
 
   /// Uses of this block's tokens by anything but accesses and joins of the block: they wait for all that stood before.
@@ -167,6 +183,8 @@ class Chains {
 
   Block& block_;
   const analysis::Divisibility& known_;
+  const std::vector<Pair>& refused_;
+  std::vector<analysis::Claim> claims_;
   bool ok_ = false;
   std::vector<Operation*> accesses_;
   std::vector<Value> others_;
@@ -177,7 +195,7 @@ class Chains {
 
 }  // namespace
 
-bool unchain_parts(ir::Function& f) {
+bool unchain_parts(ir::Function& f, const Certifier& certifier) {
   std::vector<Block*> blocks{&f.body()};
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::For || op.op() == Op::Loop || op.op() == Op::If)
@@ -185,7 +203,15 @@ bool unchain_parts(ir::Function& f) {
   });
   const analysis::Divisibility known(f);
   bool changed = false;
-  for (Block* block : blocks) changed = Chains(*block, known).relax() || changed;
+  for (Block* block : blocks) {
+    std::vector<Pair> refused;
+    const Chains wanted(*block, known, refused);
+    if (!wanted.changes()) continue;
+    const std::vector<bool> may = certified(certifier, f, wanted.claims());
+    for (std::size_t i = 0; i < may.size(); ++i)
+      if (!may[i]) refused.emplace_back(wanted.claims()[i].other, wanted.claims()[i].op);
+    changed = Chains(*block, known, refused).relax() || changed;
+  }
   return changed;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tessera/ir/operation.hpp"
+#include "tessera/passes/certifier.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
 
@@ -26,10 +27,10 @@ bool order_tokens(ir::Function&);
 
 /// Lets the iterations of a loop access a tensor without waiting for each other where each touches other elements. True
 /// if anything changed.
-bool unchain_iterations(ir::Function&);
+bool unchain_iterations(ir::Function&, const Certifier& = {});
 
 /// Accesses of a tensor wait only for those before them that may touch the same elements. True if anything changed.
-bool unchain_parts(ir::Function&);
+bool unchain_parts(ir::Function&, const Certifier& = {});
 
 /// Loads of a loop in the order in which its products need them. True if anything changed.
 bool order_loads(ir::Function&);
@@ -41,7 +42,7 @@ bool pipeline_mma(ir::Function&, const Target&);
 /// Gives the iterations in which a branch on the induction variable is decided, or in which accesses stay inside their
 /// tensor, a loop of their own; for GPUs with clusters not where shared memory holds one step of what its products
 /// load. True if anything changed.
-bool split_loops(ir::Function&, const Target&);
+bool split_loops(ir::Function&, const Target&, const Certifier& = {});
 
 /// Issues loads of a loop one iteration ahead: those that move an element or two at a time (rows at odd addresses), or,
 /// with `wide`, all. True if anything changed.

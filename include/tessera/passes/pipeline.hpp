@@ -9,6 +9,7 @@
 
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/passes/certifier.hpp"
 #include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
@@ -53,6 +54,7 @@ class PassObserver {
 struct Work {
   std::optional<std::span<const analysis::Claim>> claims = {};  ///< about the module's own operations
   std::uint64_t held = 0;                                       ///< obligations that hold
+  Certifier certifier = {};                                     ///< of what passes claim themselves
   bool checked = false;                                         ///< checked mode on a GPU, instead of claims
   std::span<const WatchedTensor> watched = {};                  ///< of checked mode
   bool lower = false;                ///< the module is for code generation: checks are lowered

@@ -1,0 +1,201 @@
+// What passes claim themselves: that accesses share no element, and that a loop they made stays inside a tensor. Every
+// claim that is refused has a relative that is not.
+#include <functional>
+
+#include "certify/support.hpp"
+#include "tessera/passes/pipeline.hpp"
+
+namespace tessera::test {
+namespace {
+
+using analysis::Claim;
+using analysis::ClaimKind;
+
+/// A kernel behind the passes that take its guards away, and what is asked about it there.
+struct Cleaned {
+  const Recorded& r;
+  std::uint64_t held;
+  std::unique_ptr<ir::Module> module;
+  std::vector<Claim> asked;  ///< by the passes that have run
+  std::size_t refused = 0;
+
+  Cleaned(const Recorded& recorded, const std::vector<std::vector<std::int64_t>>& dims, const char* stop_after)
+      : r(recorded), held(r.held(dims)), module(ir::clone(*r.trace.module)) {
+    const std::vector<Claim> claims = r.facts.claims_of(*module);
+    passes::Work work;
+    work.claims = claims;
+    work.held = held;
+    work.stop_after = stop_after;
+    work.certifier = [&](const ir::Function& f, std::span<const Claim> of_passes) {
+      asked.insert(asked.end(), of_passes.begin(), of_passes.end());
+      const certify::Verdict v = judged(f, of_passes);
+      refused += v.refuted;
+      return v.certified;
+    };
+    passes::run_passes(*module, passes::Target{.sm = 90, .multiprocessors = 132}, nullptr, work);
+  }
+  certify::Verdict judged(const ir::Function& f, std::span<const Claim> claims) const {
+    analysis::Certificate certificate = r.facts.certificate();
+    certificate.invariants.clear();
+    return certify::check(f, r.facts.contract(), certificate, claims, held);
+  }
+  std::vector<ir::Operation*> stores() const {
+    std::vector<ir::Operation*> found;
+    ir::walk(entry_of(*module).body(), [&](ir::Operation& op) {
+      if (op.op() == ir::Op::StoreViewTko) found.push_back(&op);
+    });
+    return found;
+  }
+  bool certifies(const Claim& claim) const { return judged(entry_of(*module), {&claim, 1}).certified[0]; }
+  std::size_t count(ClaimKind kind) const {
+    return static_cast<std::size_t>(std::ranges::count(asked, kind, &Claim::kind));
+  }
+};
+
+// ---- iterations -----------------------------------------------------------------------------------------------------
+
+template <auto Place>
+void in_a_loop(Mut<f32, 128> y) {
+  auto parts = y.sub(shape<16>);
+  for (auto i : range(8)) parts.store(Place(i), full<f32, 16>(7.0f));
+}
+Tile<i32> forwards(Tile<i32> i) { return i; }
+Tile<i32> backwards(Tile<i32> i) { return 7 - i; }
+Tile<i32> twice(Tile<i32> i) { return i / 2; }
+Tile<i32> first([[maybe_unused]] Tile<i32> i) { return 0; }
+Tile<i32> there_and_back(Tile<i32> i) { return min(i, 7 - i); }
+
+template <auto K>
+bool iterations_are_apart(const std::vector<std::vector<std::int64_t>>& dims) {
+  const Recorded r = recorded<K>();
+  const Cleaned c(r, dims, "clean_up");
+  const auto stores = c.stores();
+  EXPECT_EQ(stores.size(), 1u);
+  EXPECT_EQ(stores.front()->parent_op()->op(), ir::Op::For) << "the guard is gone";
+  return c.certifies({.kind = ClaimKind::ApartAcrossIterations, .op = stores.front()});
+}
+
+TEST(CertifyPasses, IterationsAreApartWhereAnIndexCounts) {
+  EXPECT_TRUE((iterations_are_apart<in_a_loop<forwards>>({{256}})));
+  EXPECT_TRUE((iterations_are_apart<in_a_loop<backwards>>({{256}})));
+  EXPECT_FALSE((iterations_are_apart<in_a_loop<twice>>({{256}})));
+  EXPECT_FALSE((iterations_are_apart<in_a_loop<first>>({{256}})));
+  EXPECT_FALSE((iterations_are_apart<in_a_loop<there_and_back>>({{256}})));
+}
+
+template <int Rows, int Columns>
+void in_rows(Mut<f32, 8, 32> y) {
+  auto parts = y.sub(shape<Rows, Columns>);
+  for (auto i : range(32 / Columns)) parts.store(0, i, full<f32, Rows, Columns>(7.0f));
+}
+
+TEST(CertifyPasses, IterationsAreApartOnOneLineOnly) {
+  EXPECT_TRUE((iterations_are_apart<in_rows<1, 8>>({{16, 64}})));
+  EXPECT_FALSE((iterations_are_apart<in_rows<2, 8>>({{16, 64}}))) << "rows of a tensor may overlap";
+}
+
+// ---- pairs ----------------------------------------------------------------------------------------------------------
+
+template <auto A, auto B>
+void two_parts(Mut<f32, 128> y, Scalar<i32> v, Scalar<i32> w) {
+  auto parts = y.sub(shape<16>);
+  tile_if (v >= 0 && v < 3 && w >= 0 && w < 3) {
+    parts.store(A(v, w), full<f32, 16>(7.0f));
+    parts.store(B(v, w), full<f32, 16>(8.0f));
+  }
+}
+Tile<i32> at_v(Tile<i32> v, Tile<i32>) { return v; }
+Tile<i32> at_w(Tile<i32>, Tile<i32> w) { return w; }
+Tile<i32> behind_v(Tile<i32> v, Tile<i32>) { return v + 1; }
+Tile<i32> even(Tile<i32> v, Tile<i32>) { return 2 * v; }
+Tile<i32> odd(Tile<i32>, Tile<i32> w) { return 2 * w + 1; }
+Tile<i32> above(Tile<i32>, Tile<i32> w) { return w + 3; }
+
+template <auto A, auto B>
+bool parts_are_apart() {
+  const Recorded r = recorded<two_parts<A, B>>();
+  const Cleaned c(r, {{256}}, "clean_up");
+  const auto stores = c.stores();
+  EXPECT_EQ(stores.size(), 2u);
+  EXPECT_EQ(stores.front()->block(), stores.back()->block()) << "the guards are gone";
+  EXPECT_FALSE(c.certifies({.kind = ClaimKind::Apart, .op = stores.back()})) << "apart from nothing";
+  return c.certifies({.kind = ClaimKind::Apart, .op = stores.back(), .other = stores.front()});
+}
+
+TEST(CertifyPasses, PartsAreApartWhereTheirIndicesNeverMeet) {
+  EXPECT_TRUE((parts_are_apart<at_v, behind_v>()));
+  EXPECT_TRUE((parts_are_apart<even, odd>()));
+  EXPECT_TRUE((parts_are_apart<at_v, above>()));
+  EXPECT_FALSE((parts_are_apart<at_v, at_v>()));
+  EXPECT_FALSE((parts_are_apart<at_v, at_w>()));
+  EXPECT_FALSE((parts_are_apart<even, at_w>()));
+}
+
+// ---- what the passes ask --------------------------------------------------------------------------------------------
+
+constexpr int kWholeRow = 1 << 30;
+void doubled(Mut<f32, 1, kWholeRow> y, In<f32, dyn, dyn> x) {
+  auto X = x.tiles(shape<1, 1024>);
+  auto parts = y.sub(shape<1, 1024>);
+  auto [row, zero] = y.index();
+  for (auto i : range(X.count(1))) parts.store(0, i, X.load(row, i) * 2.0f);
+}
+void doubled_in_parts(Mut<f32, 128> y) {
+  auto parts = y.sub(shape<32>);
+  for (int i = 0; i < 4; ++i) parts.store(i, parts.load(i) * 2.0f);
+}
+
+TEST(CertifyPasses, EveryPassAsksForWhatItTakesAway) {
+  const Recorded row = recorded<doubled>();
+  const Cleaned all(row, {{64, 5000}, {64, 5000}}, "");
+  EXPECT_GT(all.count(ClaimKind::ApartAcrossIterations), 0u) << "unchain_iterations";
+  EXPECT_GT(all.count(ClaimKind::Inbounds), 0u) << "split_loops";
+  const Recorded parts = recorded<doubled_in_parts>();
+  const Cleaned some(parts, {{256}}, "");
+  EXPECT_GT(some.count(ClaimKind::Apart), 0u) << "unchain_parts";
+  EXPECT_EQ(all.refused + some.refused, 0u);
+}
+
+/// The tokens that accesses wait for.
+std::size_t waits(const ir::Module& module) {
+  std::size_t n = 0;
+  ir::walk(entry_of(module).body(), [&](const ir::Operation& op) {
+    const bool tiles = op.op() == ir::Op::LoadViewTko || op.op() == ir::Op::StoreViewTko;
+    n += tiles && op.single("token") ? 1 : 0;
+  });
+  return n;
+}
+
+TEST(CertifyPasses, WhatIsRefusedIsNotUsed) {
+  const auto refused = [](const ir::Function&, std::span<const Claim> claims) {
+    return std::vector<bool>(claims.size(), false);
+  };
+  const Recorded parts = recorded<doubled_in_parts>();
+  const Recorded row = recorded<doubled>();
+  for (const Recorded* r : {&parts, &row}) {
+    const std::uint64_t held = r == &row ? r->held({{64, 5000}, {64, 5000}}) : r->held({{256}});
+    std::size_t left[2], inside[2];
+    for (const bool used : {false, true}) {
+      const auto module = ir::clone(*r->trace.module);
+      const std::vector<Claim> claims = r->facts.claims_of(*module);
+      passes::Work work;
+      work.claims = claims;
+      work.held = held;
+      if (!used) work.certifier = refused;
+      work.stop_after = "split_loops";
+      passes::run_passes(*module, passes::Target{.sm = 90, .multiprocessors = 132}, nullptr, work);
+      left[used] = waits(*module);
+      inside[used] = 0;
+      ir::walk(entry_of(*module).body(), [&](const ir::Operation& op) {
+        if (const ir::Attribute* flags = op.attr(ir::AttrName::inbounds))
+          inside[used] += static_cast<std::size_t>(std::ranges::count(flags->as<ir::BoolArrayAttr>()->values, true));
+      });
+    }
+    EXPECT_GE(left[false], left[true]);
+    EXPECT_LE(inside[false], inside[true]);
+    EXPECT_TRUE(left[false] > left[true] || inside[false] < inside[true]);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::test

@@ -126,16 +126,26 @@ void split(Operation& op, const Mask& m, std::int64_t known) {
 
 }  // namespace
 
-bool unmask(ir::Function& f) {
+bool unmask(ir::Function& f, const Certifier& certifier) {
   std::vector<Operation*> found;
+  std::vector<analysis::Claim> claims;
   ir::walk(f.body(), [&](Operation& op) {
-    if (const auto m = mask_of(op); m && surely_below(*m) > 0) found.push_back(&op);
+    const auto m = mask_of(op);
+    const std::int64_t known = m ? surely_below(*m) : 0;
+    if (known == 0) return;
+    found.push_back(&op);
+    claims.push_back(
+        {.kind = analysis::ClaimKind::AtLeast, .op = &op, .index = op.operand(0) == m->number ? 0 : 1, .lower = known});
   });
-  for (Operation* op : found) {
-    const Mask m = *mask_of(*op);
-    split(*op, m, surely_below(m));
+  const std::vector<bool> may = certified(certifier, f, claims);
+  bool changed = false;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!may[i]) continue;
+    const Mask m = *mask_of(*found[i]);
+    split(*found[i], m, surely_below(m));
+    changed = true;
   }
-  return !found.empty();
+  return changed;
 }
 
 }  // namespace tessera::passes

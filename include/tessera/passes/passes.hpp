@@ -69,7 +69,7 @@ void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 
 /// Splits comparisons of places in a tile with a number that is known not to be small: where the outcome is sure, it no
 /// longer depends on the number. True if anything changed.
-bool unmask(ir::Function&);
+bool unmask(ir::Function&, const Certifier& = {});
 
 /// Lets the kernel start before its predecessor in the stream has ended: it waits by itself before its first access of
 /// memory that something in flight may write. Needs sm_90 and bytecode 13.4. Follows Tuning::overlap and early_reads;

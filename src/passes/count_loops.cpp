@@ -1,10 +1,13 @@
-// Loops that may step over the end of their type count their iterations. docs/compiler/count_loops.md.
+// Loops that may step over the end of their type, and loops that compare as unsigned, count their iterations as signed.
+// docs/compiler/count_loops.md.
 //
 // A `for` is defined by its number of iterations, computed exactly (docs/semantics.md). The assembler's code adds the
 // step until the comparison fails; where that sum wraps around it goes on, and a loop such as
 //   for i in (2147483640 to 2147483647, step 5)
-// never ends. Rewritten in place, because claims name the loop and what is in it:
-//   for n in (0 to count, step 1), unsigned { i = lower + n * step; ... }
+// never ends. Nor does one that compares as unsigned and has fewer iterations than the assembler has loads in flight: it
+// runs to `upper - loads`, which is then a large number (tileiras 13.5.37). Rewritten in place, because claims name the
+// loop and what is in it:
+//   for n in (0 to count, step 1) { i = lower + n * step; ... }     n in a type in which every count is positive
 #include <unordered_set>
 
 #include "passes/values.hpp"
@@ -27,10 +30,18 @@ bool always_fits(const Operation& loop) {
   const auto upper = constant_int(loop.operand(1)), step = constant_int(loop.operand(2));
   if (!step || *step < 1) return false;
   if (*step == 1) return true;
-  if (!upper || *upper < 0) return false;  // as an unsigned number it is large
+  if (!upper) return false;
   const int bits = ir::info(loop.operand(2).type().elem()).bits;
   const std::int64_t largest = INT64_MAX >> (64 - bits);
   return *upper <= largest - (*step - 1);
+}
+
+/// A number of iterations, read as unsigned, in a type that reads it as signed. 2^63 and more: nobody sees the end.
+Value as_counter(ir::Builder& b, Value count, ir::Type type) {
+  if (count.type() != type)
+    return b.create(Op::ExtI, {count}, {type}, {{AttrName::signedness, ir::Signedness::Unsigned}})->result();
+  const Value most = b.constant_int(type.elem(), INT64_MAX);
+  return b.create(Op::MinI, {count, most}, {type}, {{AttrName::signedness, ir::Signedness::Unsigned}})->result();
 }
 
 void count_iterations(Operation& loop) {
@@ -54,16 +65,21 @@ void count_iterations(Operation& loop) {
           ->result();
   const Value runs = compared(b, ir::ComparisonPredicate::Less, lower, upper, sign);
   const Value count = b.create(Op::Select, {runs, binary(b, Op::AddI, steps, one), zero}, {type})->result();
-  loop.set_operand(0, zero);
-  loop.set_operand(1, count);
-  loop.set_operand(2, one);
-  loop.set_attr(AttrName::unsignedCmp, ir::UnitAttr{});
+  const ir::Elem counter = ir::info(type.elem()).bits < 32 ? ir::Elem::I32 : ir::Elem::I64;
+  const ir::Type counted = type.with_element(counter);
+  loop.set_operand(0, b.constant_int(counter, 0));
+  loop.set_operand(1, as_counter(b, count, counted));
+  loop.set_operand(2, b.constant_int(counter, 1));
+  loop.remove_attr(AttrName::unsignedCmp);
   ir::Builder inside = ir::Builder::before(body.front());
   inside.loc = loop.loc;
   const Value distance = binary(inside, Op::MulI, step, step);  // one operand becomes the number of the iteration
   const Value i = binary(inside, Op::AddI, lower, distance);
   induction.replace_all_uses_with(i);
-  distance.def()->set_operand(0, induction);
+  induction.set_type(counted);
+  Value number = induction;  // its low bits: what is counted is as large as the type, but never larger
+  if (counted != type) number = ir::Builder::before(distance.def()).create(Op::TruncI, {induction}, {type})->result();
+  distance.def()->set_operand(0, number);
 }
 
 }  // namespace
@@ -74,11 +90,19 @@ bool count_loops(ir::Function& f, std::span<const Claim> claims, std::uint64_t h
     if (c.kind == ClaimKind::StepFits && c.holds(held)) proven.insert(c.op);
   }
   std::vector<Operation*> loops;
+  bool changed = false;
   ir::walk(f.body(), [&](Operation& op) {
-    if (op.op() == Op::For && !proven.contains(&op) && !always_fits(op)) loops.push_back(&op);
+    if (op.op() != Op::For) return;
+    const bool is_unsigned = op.has_attr(AttrName::unsignedCmp);
+    if (proven.contains(&op)) {  // its bounds are the same read as signed
+      op.remove_attr(AttrName::unsignedCmp);
+      changed = changed || is_unsigned;
+    } else if (is_unsigned || !always_fits(op)) {
+      loops.push_back(&op);
+    }
   });
   for (Operation* loop : loops) count_iterations(*loop);
-  return !loops.empty();
+  return changed || !loops.empty();
 }
 
 }  // namespace tessera::passes

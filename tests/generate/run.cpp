@@ -21,8 +21,7 @@
 #include "tessera/host/contract.hpp"
 #include "tessera/ir/printer.hpp"
 #include "tessera/ir/verifier.hpp"
-#include "tessera/passes/apply_claims.hpp"
-#include "tessera/passes/optimize.hpp"
+#include "tessera/passes/pipeline.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::generate {
@@ -215,8 +214,11 @@ struct Runner::Impl {
                    "\"" + (moved ? " reordered" : "") + (certified ? " certified" : "");
     // What launches use is what the checker certifies; the analysis is held to all that it claims.
     const auto claims = certified ? jit::certified_claims(module, *r.facts, used) : r.facts->claims_of(module);
-    passes::apply_claims(module, claims, used);
-    made.launch_word = passes::optimize(module, target, &tuning).launch_word;
+    passes::Work work;
+    work.claims = claims;
+    work.held = used;
+    if (certified) work.certifier = jit::certifier_of_passes(*r.facts, used);
+    made.launch_word = passes::run_passes(module, target, &tuning, work).choices.launch_word;
     if (moved) reorder(module, random);
     ir::verify_or_throw(module);
   }

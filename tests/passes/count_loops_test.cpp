@@ -55,11 +55,19 @@ Outcome defined(T lower, T upper, T step) {
   return o;
 }
 
+bool compares_unsigned(const ir::Module& module) {
+  bool found = false;
+  ir::walk(module.functions.front()->body(),
+           [&](const ir::Operation& op) { found = found || op.has_attr(ir::AttrName::unsignedCmp); });
+  return found;
+}
+
 template <class T>
 void expect_the_defined_iterations(Elem elem) {
   AnyLoop k(elem, std::is_unsigned_v<T>);
   ASSERT_TRUE(passes::count_loops(*k.module.functions.front()));
   ASSERT_EQ(problems_of(k.module), "");
+  ASSERT_FALSE(compares_unsigned(k.module)) << "the assembler's code for these does not end";
   const auto program = cpu::Program::compile(k.module);
   constexpr T low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
   const T ends[] = {low,      low + 1,  low + 6, low / 2, 0, 1, 7, high / 2, static_cast<T>(high / 2 + 1),
@@ -125,10 +133,14 @@ TEST(CountLoops, ALoopOfWhichNothingIsKnown) {
   %3 = cmpi less_than %cst_0_i32, %arg0, signed : tile<i32> -> tile<i1>
   %4 = addi %2, %cst_1_i32 : tile<i32>
   %5 = select %3, %4, %cst_0_i32_0 : tile<i1>, tile<i32>
-  for unsigned %loopIdx in (%cst_0_i32_0 to %5, step %cst_1_i32) : tile<i32> {
-    %6 = muli %loopIdx, %cst_5_i32 : tile<i32>
-    %7 = addi %cst_0_i32, %6 : tile<i32>
-    %8 = store_ptr_tko weak %arg1, %7 : tile<ptr<i32>>, tile<i32> -> token
+  %cst_0_i64 = constant <i64: 0> : tile<i64>
+  %6 = exti %5 unsigned : tile<i32> -> tile<i64>
+  %cst_1_i64 = constant <i64: 1> : tile<i64>
+  for %loopIdx in (%cst_0_i64 to %6, step %cst_1_i64) : tile<i64> {
+    %7 = trunci %loopIdx : tile<i64> -> tile<i32>
+    %8 = muli %7, %cst_5_i32 : tile<i32>
+    %9 = addi %cst_0_i32, %8 : tile<i32>
+    %10 = store_ptr_tko weak %arg1, %9 : tile<ptr<i32>>, tile<i32> -> token
   }
   return
 }
@@ -159,14 +171,26 @@ TEST(CountLoops, WhatAlwaysFitsStays) {
     ir::Builder(body).create(Op::Continue, {}, {});
     return passes::count_loops(k.function());
   };
-  for (const bool is_unsigned : {false, true}) {
-    EXPECT_FALSE(changes(0, {}, 1, is_unsigned)) << "a step of 1 ends at the upper bound";
-    EXPECT_FALSE(changes(0, 1000, 64, is_unsigned));
-    EXPECT_FALSE(changes(0, INT32_MAX - 63, 64, is_unsigned)) << "the last sum is INT32_MAX";
-    EXPECT_TRUE(changes(0, INT32_MAX - 62, 64, is_unsigned));
-    EXPECT_TRUE(changes(0, -5, 64, is_unsigned)) << "unsigned, it is a large number";
-    EXPECT_TRUE(changes(0, 1000, 0, is_unsigned)) << "such a step counts as 1";
-  }
+  EXPECT_FALSE(changes(0, {}, 1, false)) << "a step of 1 ends at the upper bound";
+  EXPECT_FALSE(changes(0, 1000, 64, false));
+  EXPECT_FALSE(changes(0, INT32_MAX - 63, 64, false)) << "the last sum is INT32_MAX";
+  EXPECT_TRUE(changes(0, INT32_MAX - 62, 64, false));
+  EXPECT_FALSE(changes(0, -5, 64, false)) << "it does not run";
+  EXPECT_TRUE(changes(0, 1000, 0, false)) << "such a step counts as 1";
+  EXPECT_TRUE(changes(0, {}, 1, true)) << "loops that compare as unsigned always go";
+  EXPECT_TRUE(changes(0, 1000, 64, true));
+}
+
+TEST(CountLoops, AnUnsignedLoopOfWhichAClaimHoldsComparesAsSigned) {
+  AnyLoop k(Elem::I32, true);
+  analysis::Claim claim;
+  claim.kind = analysis::ClaimKind::StepFits;
+  ir::walk(k.module.functions.front()->body(), [&](ir::Operation& op) {
+    if (op.op() == Op::For) claim.op = &op;
+  });
+  EXPECT_TRUE(passes::count_loops(*k.module.functions.front(), {&claim, 1}, 0));
+  EXPECT_FALSE(compares_unsigned(k.module));
+  EXPECT_EQ(claim.op->operand(0), k.module.functions.front()->body().arg(0)) << "its bounds stay";
 }
 
 // -- what launches are asked -------------------------------------------------------------------------------------

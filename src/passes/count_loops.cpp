@@ -4,9 +4,9 @@
 // A `for` is defined by its number of iterations, computed exactly (docs/semantics.md). The assembler's code adds the
 // step until the comparison fails; where that sum wraps around it goes on, and a loop such as
 //   for i in (2147483640 to 2147483647, step 5)
-// never ends. Nor does one that compares as unsigned and has fewer iterations than the assembler has loads in flight: it
-// runs to `upper - loads`, which is then a large number (tileiras 13.5.37). Rewritten in place, because claims name the
-// loop and what is in it:
+// never ends. Nor does one that compares as unsigned and has fewer iterations than the assembler has loads in flight:
+// it runs to `upper - loads`, which is then a large number (tileiras 13.5.37). Rewritten in place, because claims name
+// the loop and what is in it:
 //   for n in (0 to count, step 1) { i = lower + n * step; ... }     n in a type in which every count is positive
 #include <unordered_set>
 

@@ -1,10 +1,14 @@
 // Where Tile IR leaves a result undefined, docs/semantics.md defines it, and the CPU computes it so. The hardware
-// agrees in most places (shifts, narrowing conversions, overflow); the rest is spelled out here, for kernels that run
-// on a GPU:
+// agrees in most places (narrowing conversions, overflow); the rest is spelled out here, for kernels that run on a GPU:
 //
+//   x << n = 0, unsigned x >> n = 0, signed x >> n = copies of the sign, for n of at least the type's bits
+//                                              (the assembler computes with undefined numbers there; not for an n that
+//                                              is seen to be smaller)
 //   integer x / 0 = 0, x % 0 = x, smallest / -1 = smallest, smallest % -1 = 0      (not if the divisor is a constant
 //                                                                                   other than 0 and -1)
 //   NaN to an integer = 0                      (PTX cvt gives 0 from 32 bits or fewer to 32 bits or fewer only)
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "passes/values.hpp"
@@ -88,6 +92,68 @@ void define_conversion(Operation& op) {
   replace_users(op, defined, {defined.def()});
 }
 
+void define_shift(Operation& op) {
+  const Value amount = op.operand(1);
+  const std::int64_t bits = ir::info(op.result().type().elem()).bits;
+  Emit before(op);
+  const Value fits =
+      compared(before.b, ir::ComparisonPredicate::Less, amount, before.number(amount, bits), ir::Signedness::Unsigned);
+  const bool copies_sign = op.op() == Op::ShRI && is_signed(op);
+  op.set_operand(1, before.choose(fits, amount, before.number(amount, copies_sign ? bits - 1 : 0)));
+  if (copies_sign) return;
+  Emit after(*op.next());
+  after.b.loc = op.loc;
+  const Value defined = after.choose(fits, op.result(), after.number(op.result(), 0));
+  replace_users(op, defined, {defined.def()});
+}
+
+/// What no element of an integer tile, read as unsigned, is above, as far as its own operations tell.
+std::optional<std::uint64_t> most(Value v, int depth = 8) {
+  const Operation* op = v.def();
+  if (op == nullptr || depth == 0) return std::nullopt;
+  const int bits = ir::info(v.type().elem()).bits;
+  const auto of = [&](std::size_t i) { return most(op->operand(i), depth - 1); };
+  const auto fits = [&](std::optional<std::uint64_t> n) {
+    return n && (bits == 64 || *n >> bits == 0) ? n : std::nullopt;
+  };
+  const auto both = [&](auto combine) -> std::optional<std::uint64_t> {
+    const auto a = of(0), b = of(1);
+    constexpr std::uint64_t kShort = 0xFFFFFFFF;  // neither sums nor products wrap
+    return a && b && *a <= kShort && *b <= kShort ? fits(combine(*a, *b)) : std::nullopt;
+  };
+  switch (op->op()) {
+    case Op::Constant: return splat_bits(v);
+    case Op::Iota: return fits(static_cast<std::uint64_t>(v.type().num_elements() - 1));
+    case Op::Broadcast:
+    case Op::Reshape:
+    case Op::Permute:
+    case Op::Extract: return of(0);
+    case Op::ExtI: {
+      const auto n = of(0);
+      const bool negative = n && *n >> (ir::info(op->operand(0).type().elem()).bits - 1) != 0;
+      return is_signed(*op) && negative ? std::nullopt : n;
+    }
+    case Op::TruncI: return fits(of(0));
+    case Op::AddI: return both([](std::uint64_t a, std::uint64_t b) { return a + b; });
+    case Op::MulI: return both([](std::uint64_t a, std::uint64_t b) { return a * b; });
+    case Op::AndI: {
+      const auto a = of(0), b = of(1);
+      return a && b ? std::min(*a, *b) : a ? a : b;
+    }
+    case Op::RemI: {
+      const auto by = constant_int(op->operand(1));
+      return !is_signed(*op) && by && *by > 0 ? std::optional<std::uint64_t>(*by - 1) : std::nullopt;
+    }
+    default: return std::nullopt;
+  }
+}
+
+bool shifts_by_unknown(const Operation& op) {
+  if (op.op() != Op::ShLI && op.op() != Op::ShRI) return false;
+  const auto amount = most(op.operand(1));
+  return !amount || *amount >= static_cast<std::uint64_t>(ir::info(op.result().type().elem()).bits);
+}
+
 bool divides_by_unknown(const Operation& op) {
   if (op.op() != Op::DivI && op.op() != Op::RemI) return false;
   const auto constant = constant_int(op.operand(1));
@@ -102,14 +168,16 @@ bool converts_nan(const Operation& op) {
 }  // namespace
 
 bool define_results(ir::Function& f) {
-  std::vector<Operation*> divisions, conversions;
+  std::vector<Operation*> divisions, conversions, shifts;
   ir::walk(f.body(), [&](Operation& op) {
     if (divides_by_unknown(op)) divisions.push_back(&op);
     if (converts_nan(op)) conversions.push_back(&op);
+    if (shifts_by_unknown(op)) shifts.push_back(&op);
   });
   for (Operation* op : divisions) define_division(*op);
   for (Operation* op : conversions) define_conversion(*op);
-  return !divisions.empty() || !conversions.empty();
+  for (Operation* op : shifts) define_shift(*op);
+  return !divisions.empty() || !conversions.empty() || !shifts.empty();
 }
 
 }  // namespace tessera::passes

@@ -107,6 +107,45 @@ TEST(DefineResults, NanToIntegers) {
   EXPECT_EQ((selects_of_conversion<float, std::int32_t>()), 0u) << "the hardware's conversion gives 0";
 }
 
+template <class T>
+void shift(Mut<T, 64> left, Mut<T, 64> right, In<T, dyn> x, In<T, dyn> by) {
+  const auto a = x.load_like(left), n = by.load_like(left);
+  left.store(a << n);
+  right.store(a >> n);
+}
+/// Amounts that their own operations keep below the bits of T.
+template <class T>
+void shift_by_little(Mut<T, 64> left, Mut<T, 64> right, In<T, dyn> x, In<T, dyn> by) {
+  const auto a = x.load_like(left), n = by.load_like(left);
+  left.store((a << T{3}) + (a << (n & T{7})));
+  right.store((a >> (iota<T, 64>() & T{5})) + (a >> ((n & T{1}) * T{4} + T{2})));
+}
+
+template <class T>
+void check_shifts() {
+  const T high = std::numeric_limits<T>::max();
+  const T amounts[] = {0, 1, sizeof(T) * 8 - 1, sizeof(T) * 8, sizeof(T) * 8 + 1, 100, high, static_cast<T>(-1)};
+  const T numbers[] = {1, static_cast<T>(-1), high, std::numeric_limits<T>::min(), 5, static_cast<T>(-5), 0, 77};
+  Array<T> x({64}), n({64}), out({64}, T{99});
+  x.each([&](std::int64_t i) { return numbers[i / 8]; });
+  n.each([&](std::int64_t i) { return amounts[i % 8]; });
+  const auto guarded = expect_same<shift<T>>(cpu::Grid{1}, out, out, x, n);
+  const std::size_t guards = count(*guarded->functions[0], ir::Op::Select) - plain_selects();
+  EXPECT_EQ(guards, 3u) << "of amounts, and of results that are then 0";
+  const auto plain = expect_same<shift_by_little<T>>(cpu::Grid{1}, out, out, x, n);
+  EXPECT_EQ(count(*plain->functions[0], ir::Op::Select), plain_selects()) << "these amounts need no guard";
+}
+
+TEST(DefineResults, ShiftsByTheBitsOfTheTypeAndMore) {
+  check_shifts<std::int32_t>();
+  check_shifts<std::uint32_t>();
+  check_shifts<std::int64_t>();
+  check_shifts<std::uint64_t>();
+  check_shifts<std::int8_t>();
+  check_shifts<std::uint8_t>();
+  check_shifts<std::int16_t>();
+}
+
 TEST(DefineResults, ScansAlongOtherAxesThanTheLastAreLoops) {
   Array<std::int32_t> x({8, 16}), out({8, 16}, 99);
   x.each([](std::int64_t i) { return static_cast<std::int32_t>(i * i % 23 - 11); });

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "tessera/ir/semantics.hpp"
 
@@ -85,16 +87,57 @@ FloatRange extreme(FloatRange a, FloatRange b, bool larger) {
 
 FloatRange range(Value v, int depth);
 
-FloatRange of_reduction(const Operation& op, int depth) {
-  const ir::Block& body = op.region(0);
+/// The operation that a reduction of one tile combines two elements by; null if it takes several.
+const Operation* combiner(const Operation& reduce) {
+  const ir::Block& body = reduce.region(0);
   const Operation* step = body.front();
-  const bool single = op.num_operands() == 1 && step != nullptr && step->next() == body.terminator();
-  if (!single) return whole(op.result().type().elem());
+  const bool single = reduce.num_operands() == 1 && step != nullptr && step->next() == body.terminator();
+  return single ? step : nullptr;
+}
+
+/// The axis along which `v` has, in each element, the maximum of the line of `x` that the element lies on.
+std::optional<std::int64_t> axis_of_maximum(Value v, Value x) {
+  std::vector<std::int64_t> shape(x.type().shape().begin(), x.type().shape().end());
+  const Operation* op = v.def();
+  if (op == nullptr || op->op() != Op::Broadcast || !std::ranges::equal(v.type().shape(), shape)) return std::nullopt;
+  const Value column = op->operand(0);
+  op = column.def();
+  if (op != nullptr && op->op() == Op::Reshape) op = op->operand(0).def();  // gives the reduced axis back
+  if (op == nullptr || op->op() != Op::Reduce || op->operand(0) != x) return std::nullopt;
+  const Operation* step = combiner(*op);
+  const std::int64_t axis = op->int_attr(ir::AttrName::dim);
+  shape[static_cast<std::size_t>(axis)] = 1;
+  const bool is_maximum = step != nullptr && step->op() == Op::MaxF && std::ranges::equal(column.type().shape(), shape);
+  return is_maximum ? std::optional(axis) : std::nullopt;
+}
+
+/// A number that one element at least of every line along `axis` reaches, of lines that are finite.
+double reached(Value v, std::int64_t axis, int depth) {
+  const Operation* op = v.def();
+  if (depth > kMaxDepth || op == nullptr) return -kInfinity;
+  switch (op->op()) {
+    case Op::SubF: return axis_of_maximum(op->operand(1), op->operand(0)) == axis ? 0 : -kInfinity;
+    case Op::MulF: {
+      const FloatRange scale = range(op->operand(1), depth + 1);
+      const bool one_number = scale.low == scale.high && scale.low > 0 && scale.always_finite;
+      return one_number ? scale.low * reached(op->operand(0), axis, depth + 1) : -kInfinity;
+    }
+    case Op::Exp: return std::exp(reached(op->operand(0), axis, depth + 1));
+    case Op::Exp2: return std::exp2(reached(op->operand(0), axis, depth + 1));
+    default: return -kInfinity;
+  }
+}
+
+FloatRange of_reduction(const Operation& op, int depth) {
+  const Operation* step = combiner(op);
+  if (step == nullptr) return whole(op.result().type().elem());
   const FloatRange x = range(op.operand(0), depth + 1);
   if (step->op() == Op::MaxF || step->op() == Op::MinF) return {x.low, x.high, x.least};
   if (step->op() != Op::AddF) return whole(op.result().type().elem());
   const auto n = static_cast<double>(op.operand(0).type().num_elements() / op.result().type().num_elements());
-  return bounded(x.low > 0 ? x.low : n * x.low, x.high < 0 ? x.high : n * x.high);
+  // Of numbers that are not negative the sum is no less than each of them.
+  const double one = x.low >= 0 ? reached(op.operand(0), op.int_attr(ir::AttrName::dim), depth + 1) : -kInfinity;
+  return bounded(std::max(x.low > 0 ? x.low : n * x.low, one), x.high < 0 ? x.high : n * x.high);
 }
 
 FloatRange of_operation(const Operation& op, int depth) {
@@ -126,7 +169,8 @@ FloatRange of_operation(const Operation& op, int depth) {
     }
     case Op::SubF: {
       const FloatRange x = operand(0), y = operand(1);
-      return bounded(x.low - y.high, x.high - y.low);
+      const bool below = axis_of_maximum(op.operand(1), op.operand(0)).has_value();
+      return bounded(x.low - y.high, below ? 0 : x.high - y.low);
     }
     case Op::MulF: return product(operand(0), operand(1), op.operand(0) == op.operand(1));
     case Op::Sqrt: {
@@ -135,7 +179,10 @@ FloatRange of_operation(const Operation& op, int depth) {
               std::sqrt(std::max(x.least, 0x1p-149))};
     }
     case Op::Exp:
-    case Op::Exp2: return {0, whole(op.result().type().elem()).high};
+    case Op::Exp2: {  // may be too small for the type, and is then 0
+      const FloatRange x = operand(0);
+      return {0, op.op() == Op::Exp ? std::exp(x.high) : std::exp2(x.high)};
+    }
     case Op::CosH: return {1, whole(op.result().type().elem()).high, 1};
     case Op::IToF: return {-0x1p64, 0x1p64, 1, true};
     case Op::FToF: {  // widening keeps the number; narrowing may round it to anything that the new type holds

@@ -140,6 +140,53 @@ TEST(RelaxMath, ADivisorThatARowSharesIsScaledOnce) {
   EXPECT_FALSE(passes::relax_math(f));
 }
 
+/// Each row of x, less its largest number (or less a number of another row), as powers of e that sum to 1.
+struct Softmax {
+  Kernel k;
+  explicit Softmax(bool of_row) {
+    const std::int64_t shape[] = {8, 64}, strides[] = {64, 1};
+    const auto view = [&] {
+      const Value pointer = k.pointer(Elem::F32);
+      const Type type = Type::tensor_view(Elem::F32, shape, strides);
+      const std::uint32_t groups[] = {1, 0, 0};
+      const Value tensor =
+          k.b.create_grouped(Op::MakeTensorView, std::span(&pointer, 1), groups, std::span(&type, 1))->result();
+      const std::int32_t tile[] = {8, 64};
+      return k.op(Op::MakePartitionView, {tensor}, Type::partition_view(type, tile, {}, {}));
+    };
+    const Value in = view(), out = view(), zero = k.i32(0);
+    const Value x = k.load(in, {zero, zero})->result(0);
+    const Value other = of_row ? x : k.load(in, {k.i32(1), zero})->result(0);
+    const auto folded = [&](Op op, Value v, std::uint64_t identity) {
+      const Type row = Type::tile(Elem::F32, {8});
+      Operation* reduce = k.b.create(Op::Reduce, {v}, {row},
+                                     {{AttrName::dim, ir::IntAttr{Elem::I64, 1}},
+                                      {AttrName::identities, ir::ArrayAttr{{ir::FloatAttr{Elem::F32, identity}}}}});
+      ir::Block& body = reduce->add_region();
+      const Type one = Type::tile(Elem::F32);
+      const Value a = body.add_arg(one), b = body.add_arg(one);
+      ir::Builder inside(body);
+      inside.create(Op::Yield, {inside.create(op, {a, b}, {one})->result()}, {});
+      const Value column = k.op(Op::Reshape, {reduce->result()}, Type::tile(Elem::F32, {8, 1}));
+      return k.op(Op::Broadcast, {column}, x.type());
+    };
+    const Value less = k.binary(Op::SubF, x, folded(Op::MaxF, other, 0xFF800000));
+    const Value terms = k.op(Op::Exp, {less}, x.type());
+    k.store(k.op(Op::DivF, {terms, folded(Op::AddF, terms, 0)}, x.type(), {kApprox}), out, {zero, zero});
+  }
+};
+
+TEST(RelaxMath, ASumOfPowersWhoseLargestIsOneIsAFineDivisor) {
+  for (const bool of_row : {true, false}) {
+    Softmax s(of_row);
+    ir::Function& f = s.k.function();
+    EXPECT_TRUE(passes::relax_math(f));
+    EXPECT_EQ(problems_of(s.k.module), "");
+    EXPECT_EQ(count(f, Op::MulF), of_row ? 0u : 2u) << "powers of two that scale both sides";
+    EXPECT_TRUE(first(f, Op::DivF)->has_attr(AttrName::flush_to_zero));
+  }
+}
+
 /// The CPU flushes where flush_to_zero says so: whatever the pass chose keeps normal quotients of any operands.
 TEST(RelaxMath, QuotientsOfAnyOperandsKeepTheirBound) {
   std::mt19937 random(1);

@@ -84,6 +84,17 @@ auto scores(const Tile<T, M, D>& q, const Tile<T, N, D>& k, const Scalar<f32>& s
   return mma(q, transpose(k), zeros<f32, M, N>()) * (scale * log2e<f32>);
 }
 
+/// exp2 of scores that weigh values of type T: approximate where the results are rounded to 16 bits or fewer. Said
+/// here, because the sums are compared as well (`holds`, `clean`), and what is compared is precise where nothing else
+/// is said.
+template <class T, int... D>
+Tile<f32, D...> weights_of(const Tile<f32, D...>& scores) {
+  if constexpr (sizeof(T) <= 2)
+    return exp2(scores, approx);
+  else
+    return exp2(scores);
+}
+
 /// Maximum, sum and weighted values of the scores so far, for each of M queries. Starting from the lowest finite number
 /// keeps queries that have seen nothing at weight 0, where -infinity would give NaN.
 template <int M, int D>
@@ -95,8 +106,8 @@ struct OnlineSoftmax {
   template <class T, int N>
   void add(const Tile<f32, M, N>& s, const Tile<T, N, D>& v) {
     auto m2 = max(m, max(s, axis<1>));
-    auto p = exp2(s - m2);
-    auto alpha = exp2(m - m2);
+    auto p = weights_of<T>(s - m2);
+    auto alpha = weights_of<T>(m - m2);
     l = l * alpha + sum(p, axis<1>);
     acc = mma(narrow<T>(p), v, acc * alpha);
     m = m2;
@@ -139,7 +150,7 @@ struct FixedSoftmax {
 
   template <class T, int N>
   void add(const Tile<f32, M, N>& s, const Scalar<f32>& unit, const Tile<T, N, D>& v) {
-    auto p = exp2(fma(s, unit, m));
+    auto p = weights_of<T>(fma(s, unit, m));
     l = l + sum(reshape(p, shape<M, N / 8, 8>), axis<1>);
     acc = mma(narrow<T>(p), v, acc);
   }

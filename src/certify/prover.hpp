@@ -31,10 +31,10 @@ class Prover {
   Poly remainder(const Poly& a, const Poly& b);
   /// One of a and b; of `larger` the larger (true) or smaller (false) one, if it is given.
   Poly choice(const Poly& a, const Poly& b, std::optional<bool> larger);
-  Range range_of(Atom a) const { return atoms_[a].range; }
+  Range range_of(Atom a) const { return always_[a]; }
   bool varies(const Poly& p) const;
   /// Constant bounds, from the atoms' alone.
-  Range range_of(const Poly& p) const { return sum_range(p, &Info::range); }
+  Range range_of(const Poly& p) const { return sum_range(p, always_); }
 
   // ---- facts --------------------------------------------------------------------------------------------------------
   /// Takes p >= 0 as true in the present scope.
@@ -77,33 +77,32 @@ class Prover {
   enum class Kind : std::uint8_t { Unknown, Quotient, Remainder, Choice };
   struct Info {
     Kind kind = Kind::Unknown;
-    using Of = Range Info::*;
-    Range range;  ///< always
-    Range now;    ///< in the present scope
     bool varying = false;
     Poly a, b;
     std::optional<bool> larger;
     Int divisor = 1;  ///< known to divide it
   };
-  Atom add(Info info);
-  Atom intern(Info info, bool& is_new);
+  using Ranges = std::vector<Range>;  ///< by atoms
+  Atom add(const Info& info, Range range);
+  Atom intern(const Info& info, Range range, bool& is_new);
   void know_quotient(Atom q, const Poly& a, const Poly& b);
   void know_parts(const Poly& fact);
   void bound_quotient(Atom q, const Poly& a, const Poly& b);
-  Range product_range(Product p, Info::Of of) const;
-  Range sum_range(const Poly& p, Info::Of of) const;
-  bool search(const Poly& goal, int depth);
-  Range term_range(const PolyTerm& t) const;
-  const PolyTerm* newest(const Poly& goal) const;
+  static Range product_range(Product p, const Ranges& of);
+  static Range term_range(const PolyTerm& t, const Ranges& of);
+  static Range sum_range(const Poly& p, const Ranges& of);
+  bool search(const Poly& given, int depth);
+  bool search_divided(const Poly& goal, int depth);
   bool replace(const Poly& goal, const PolyTerm& term, int depth);
   bool eliminate(const Poly& goal, const PolyTerm& term, int depth);
   bool eliminate_product(const Poly& goal, const PolyTerm& term, int depth);
   bool by_division(const Poly& goal, const PolyTerm& term, int depth);
   bool by_cases(const Poly& goal, const PolyTerm& term, int depth);
-  bool use_all(const Poly& goal, const PolyTerm& term, Product of, const Poly& scale, int depth);
+  bool use_all(const Poly& goal, const PolyTerm& term, Product of, Product scale, int depth);
   bool use(const Poly& goal, const PolyTerm& term, const Poly& fact, int depth);
 
   std::vector<Info> atoms_;
+  Ranges always_, now_;  ///< in every scope, and in the present one
   std::unordered_multimap<std::uint64_t, Atom> index_;  ///< quotients and choices by their hash
   FactList axioms_;                                     ///< of atoms: true in every scope
   FactList facts_;

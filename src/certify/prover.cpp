@@ -10,7 +10,7 @@ namespace {
 constexpr int kDepth = 6;      // facts used after each other in one proof; twice as many where there is little choice
 constexpr int kBudget = 1500;  // polynomials looked at for one proof
 constexpr std::size_t kTried = 512;
-constexpr int kLittle = 50;  // the same with little effort: what is found so at all is found with fewer
+constexpr int kLittle = 20;  // the same with little effort: what is found so at all is found with fewer
 
 Int clamped(Int v) { return std::clamp(v, -kHuge, kHuge); }
 
@@ -190,8 +190,8 @@ Poly Prover::quotient(const Poly& a, const Poly& b) {
   const Atom q = intern(info, range, is_new);
   if (is_new && b.is_constant()) know_quotient(q, inside, b);
   if (!b.is_constant()) {
-    know(inside - b * Poly::of(q));
-    know(b * Poly::of(q) + b - Poly(1) - inside);
+    define(inside - b * Poly::of(q));
+    define(b * Poly::of(q) + b - Poly(1) - inside);
     bound_quotient(q, inside, b);
   }
   return outside + Poly::of(q);
@@ -209,10 +209,10 @@ Poly Prover::remainder(const Poly& a, const Poly& b) {
   info.b = b;
   bool is_new = false;
   const Poly r = Poly::of(intern(info, {0, most >= kHuge ? kHuge : most - 1}, is_new));
-  know(exact - r);
-  know(r - exact);
-  know(b - Poly(1) - r);
-  if (never_negative(a, effort_)) know(a - r);
+  define(exact - r);
+  define(r - exact);
+  define(b - Poly(1) - r);
+  if (never_negative(a, effort_)) define(a - r);
   // What is below both of two numbers is below the smaller one.
   for (Atom c = 1; c < atoms_.size(); ++c) {
     if (atoms_[c].kind != Kind::Choice || atoms_[c].larger != false) continue;
@@ -220,7 +220,7 @@ Poly Prover::remainder(const Poly& a, const Poly& b) {
     for (const int gap : {1, 0}) {
       const Poly low = r + Poly(gap);
       if (!never_negative(x - low, effort_) || !never_negative(y - low, effort_)) continue;
-      know(Poly::of(c) - low);
+      define(Poly::of(c) - low);
       break;
     }
   }
@@ -245,7 +245,7 @@ void Prover::know_quotient(Atom q, const Poly& a, const Poly& b) {
 /// Linear bounds of q = floor(a / b), which products need: q >= 0 for an a >= 0, and a fact "a <= b * w - 1" gives
 /// q <= w - 1. That is what division by a number of tiles makes of a block's number.
 void Prover::bound_quotient(Atom q, const Poly& a, const Poly& b) {
-  if (never_negative(a, effort_)) know(Poly::of(q));
+  if (never_negative(a, effort_)) define(Poly::of(q));
   std::vector<Poly> bounds;
   const Product last = a.terms().empty() ? 0 : a.terms().back().product;
   for (const std::uint32_t i : facts_.with(last)) {
@@ -253,13 +253,15 @@ void Prover::bound_quotient(Atom q, const Poly& a, const Poly& b) {
     if (whole && whole->second == 0 && !whole->first.mentions(q))
       bounds.push_back(whole->first - Poly(1) - Poly::of(q));
   }
-  for (const Poly& p : bounds) know(p);
+  for (const Poly& p : bounds) define(p);
   // Of two numbers divided by the same, the larger one has the larger quotient.
   for (Atom other = 1; other < q; ++other) {
     if (atoms_[other].kind != Kind::Quotient || !(atoms_[other].b == b)) continue;
     const Poly x = atoms_[other].a;
-    if (never_negative(x - a, effort_)) know(Poly::of(other) - Poly::of(q));
-    if (never_negative(a - x, effort_)) know(Poly::of(q) - Poly::of(other));
+    if (never_negative(x - a, effort_))
+      define(Poly::of(other) - Poly::of(q));
+    else if (never_negative(a - x, effort_))
+      define(Poly::of(q) - Poly::of(other));
   }
 }
 
@@ -289,17 +291,18 @@ Poly Prover::choice(const Poly& a, const Poly& b, std::optional<bool> larger) {
 
 // ---- facts ----------------------------------------------------------------------------------------------------------
 
-void Prover::know(const Poly& p) {
+void Prover::take(const Poly& p, bool is_news) {
   if (p.bad() || p.is_constant()) return;
   const Int g = p.content();
   Poly fact = g > 1 ? p.divided(g) : p;
   if (facts_.holds(fact)) return;
+  if (is_news) news_.push_back(facts_.size());
   facts_.add(fact);
-  know_parts(fact);
+  take_parts(fact, is_news);
 }
 
 /// What a constant bound of a choice or quotient says of what it is made of.
-void Prover::know_parts(const Poly& fact) {
+void Prover::take_parts(const Poly& fact, bool is_news) {
   const PolyTerm last = fact.terms().back();
   if (degree(last.product) != 1 || fact.terms().size() != (fact.constant() == 0 ? 1 : 2)) return;
   if (last.coefficient != 1 && last.coefficient != -1) return;
@@ -313,9 +316,9 @@ void Prover::know_parts(const Poly& fact) {
   const Info part = atoms_[atom];
   const bool at_least = last.coefficient > 0;  // bound <= part, or part <= bound
   const Poly bound = at_least ? Poly(-fact.constant()) : Poly(fact.constant());
-  const auto holds = [&](const Poly& p) { know(at_least ? p - bound : bound - p); };
+  const auto holds = [&](const Poly& p) { take(at_least ? p - bound : bound - p, is_news); };
   if (part.kind == Kind::Quotient) {
-    know(at_least ? part.a - part.b * bound : part.b * bound + part.b - Poly(1) - part.a);
+    take(at_least ? part.a - part.b * bound : part.b * bound + part.b - Poly(1) - part.a, is_news);
   } else if (part.kind == Kind::Choice && part.larger && *part.larger != at_least) {
     holds(part.a);
     holds(part.b);
@@ -337,16 +340,17 @@ void Prover::know_multiple(const Poly& p, Int divisor) {
   if (!__builtin_mul_overflow(known / gcd(known, divisor), divisor, &least) && least < kHuge) known = least;
 }
 
-bool Prover::mentioned_since(std::size_t mark, const Poly& p) const {
-  for (const PolyTerm& t : p.terms())
-    for (Product f = t.product; f != 0; f >>= 16)
-      for (std::size_t i = mark; i < facts_.size(); ++i)
-        if (facts_[i].mentions(factor(f, 0))) return true;
+bool Prover::news_since(std::size_t mark, const Poly& p) const {
+  for (auto at = news_.rbegin(); at != news_.rend() && *at >= mark; ++at)
+    for (const PolyTerm& t : p.terms())
+      for (Product f = t.product; f != 0; f >>= 16)
+        if (facts_[*at].mentions(factor(f, 0))) return true;
   return false;
 }
 
 void Prover::release(std::size_t mark) {
   facts_.shrink(mark);
+  while (!news_.empty() && news_.back() >= mark) news_.pop_back();
   for (; !tightened_.empty() && tightened_.back().facts > mark; tightened_.pop_back())
     now_[tightened_.back().atom] = tightened_.back().before;
 }
@@ -460,12 +464,13 @@ bool Prover::eliminate_product(const Poly& goal, const PolyTerm& term, int depth
   return false;
 }
 
-/// Every fact that has a term of the product `of`, times `scale`. (A proof adds no facts.)
+/// Every fact that has a term of the product `of`, times `scale`, the newest first. (A proof adds no facts.)
 bool Prover::use_all(const Poly& goal, const PolyTerm& term, Product of, Product scale, int depth) {
   for (const FactList* list : {&facts_, &axioms_}) {
-    for (const std::uint32_t i : list->with(of)) {
+    const auto& with = list->with(of);
+    for (auto at = with.rbegin(); at != with.rend(); ++at) {
       if (budget_ <= 0) return false;
-      const Poly& fact = (*list)[i];
+      const Poly& fact = (*list)[*at];
       if ((fact.coefficient(of) < 0) != (term.coefficient < 0)) continue;  // it does not cancel the term
       if (scale == 0 ? use(goal, term, fact, depth) : use(goal, term, fact.times({scale, 1}), depth)) return true;
     }

@@ -38,14 +38,16 @@ class Prover {
 
   // ---- facts --------------------------------------------------------------------------------------------------------
   /// Takes p >= 0 as true in the present scope.
-  void know(const Poly& p);
+  void know(const Poly& p) { take(p, true); }
+  /// The same where that only says what an atom in `p` is: it is no news of the others.
+  void define(const Poly& p) { take(p, false); }
   /// Takes "divisor divides p" as true everywhere.
   void know_multiple(const Poly& p, Int divisor);
   std::size_t mark() const { return facts_.size(); }
   void release(std::size_t mark);
 
-  /// True if a fact that is newer than `mark` is about something in `p`.
-  bool mentioned_since(std::size_t mark, const Poly& p) const;
+  /// True if there is news since `mark` of something in `p`.
+  bool news_since(std::size_t mark, const Poly& p) const;
 
   /// True only if p >= 0 follows. With little effort it gives up sooner.
   bool never_negative(const Poly& p, Effort effort = Effort::Full);
@@ -86,7 +88,8 @@ class Prover {
   Atom add(const Info& info, Range range);
   Atom intern(const Info& info, Range range, bool& is_new);
   void know_quotient(Atom q, const Poly& a, const Poly& b);
-  void know_parts(const Poly& fact);
+  void take(const Poly& p, bool is_news);
+  void take_parts(const Poly& fact, bool is_news);
   void bound_quotient(Atom q, const Poly& a, const Poly& b);
   static Range product_range(Product p, const Ranges& of);
   static Range term_range(const PolyTerm& t, const Ranges& of);
@@ -106,6 +109,7 @@ class Prover {
   std::unordered_multimap<std::uint64_t, Atom> index_;  ///< quotients and choices by their hash
   FactList axioms_;                                     ///< of atoms: true in every scope
   FactList facts_;
+  std::vector<std::size_t> news_;  ///< the numbers of the facts that are news
   struct Tightened {
     std::size_t facts;  ///< how many there were then
     Atom atom;

@@ -128,7 +128,7 @@ bool Values::may_be_better(ir::Value v, const Known& before) {
       continue;
     }
     const Known k = known(use.value);
-    if (k.facts > before.facts || prover_.mentioned_since(before.facts, k.poly)) return true;
+    if (k.facts > before.facts || prover_.news_since(before.facts, k.poly)) return true;
   }
   return false;
 }

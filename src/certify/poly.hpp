@@ -81,9 +81,9 @@ class Poly {
 
  private:
   void add(Product p, Int coefficient);
-  PolyTerm terms_[kMostTerms];
   std::uint8_t count_ = 0;
   bool bad_ = false;
+  PolyTerm terms_[kMostTerms];
 };
 
 Int floor_div(Int a, Int b);  ///< b > 0

@@ -89,7 +89,12 @@ const std::vector<std::uint32_t>& Prover::FactList::with(Product p) const {
   return it == with_.end() ? none : it->second;
 }
 
-Prover::Prover(Effort effort) : atoms_(1), always_(1), now_(1), effort_(effort), tried_(kTried) {}  // number 0 is no atom
+Prover::Prover(Effort effort) : effort_(effort), tried_(kTried) {
+  constexpr std::size_t kUsual = 64;
+  for (Ranges* r : {&always_, &now_}) r->reserve(kUsual);
+  atoms_.emplace_back();  // number 0 is no atom
+  for (Ranges* r : {&always_, &now_}) r->emplace_back();
+}
 
 Atom Prover::make(Range range, bool varying) {
   Info info;
@@ -217,12 +222,8 @@ Poly Prover::remainder(const Poly& a, const Poly& b) {
   for (Atom c = 1; c < atoms_.size(); ++c) {
     if (atoms_[c].kind != Kind::Choice || atoms_[c].larger != false) continue;
     const Poly x = atoms_[c].a, y = atoms_[c].b;
-    for (const int gap : {1, 0}) {
-      const Poly low = r + Poly(gap);
-      if (!never_negative(x - low, effort_) || !never_negative(y - low, effort_)) continue;
-      define(Poly::of(c) - low);
-      break;
-    }
+    const Poly above = r + Poly(1);
+    if (never_negative(x - above, effort_) && never_negative(y - above, effort_)) define(Poly::of(c) - above);
   }
   return r;
 }

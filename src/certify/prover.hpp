@@ -1,6 +1,7 @@
 // Decides whether a polynomial is never negative, given facts of the same form. Sound, not complete: "yes" is a proof,
 // "no" says nothing. Private to the layer. docs/compiler/certificates.md has the rules.
 #pragma once
+#include <deque>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -73,7 +74,7 @@ class Prover {
             (static_cast<std::uint64_t>(p) + 31 * static_cast<std::uint64_t>(p >> 64)) * 0x9E3779B97F4A7C15u >> 7);
       }
     };
-    std::vector<Poly> all_;
+    std::deque<Poly> all_;  // polynomials are large: none is moved
     std::unordered_map<Product, std::vector<std::uint32_t>, Hash> with_;
   };
   enum class Kind : std::uint8_t { Unknown, Quotient, Remainder, Choice };
@@ -104,7 +105,7 @@ class Prover {
   bool use_all(const Poly& goal, const PolyTerm& term, Product of, Product scale, int depth);
   bool use(const Poly& goal, const PolyTerm& term, const Poly& fact, int depth);
 
-  std::vector<Info> atoms_;
+  std::deque<Info> atoms_;
   Ranges always_, now_;  ///< in every scope, and in the present one
   std::unordered_multimap<std::uint64_t, Atom> index_;  ///< quotients and choices by their hash
   FactList axioms_;                                     ///< of atoms: true in every scope

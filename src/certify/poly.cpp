@@ -135,7 +135,8 @@ Poly Poly::combine(const Poly& a, Int ka, const Poly& b, Int kb) {
       take(*y++, kb);
     } else {
       Int l = 0, r = 0;
-      fits = scaled(x->coefficient, ka, l) && scaled(y->coefficient, kb, r) && !__builtin_add_overflow(l, r, &l) && fits;
+      fits =
+          scaled(x->coefficient, ka, l) && scaled(y->coefficient, kb, r) && !__builtin_add_overflow(l, r, &l) && fits;
       if (l != 0) out.add(x->product, l);
       ++x, ++y;
     }

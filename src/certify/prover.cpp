@@ -65,28 +65,41 @@ std::optional<std::pair<Poly, Int>> divide(const Poly& p, const Poly& d) {
 
 }  // namespace
 
+std::size_t Prover::Fact::place(Product p) const {
+  std::size_t i = 0;
+  while (poly.terms()[i].product != p) ++i;
+  return i;
+}
+
 void Prover::FactList::add(const Poly& p) {
-  const auto number = static_cast<std::uint32_t>(all_.size());
-  for (const PolyTerm& t : p.terms())
-    if (t.product != 0) with_[t.product].push_back(number);
-  all_.push_back(p);
+  Fact& fact = all_.emplace_back();
+  fact.poly = p;
+  for (std::size_t i = 0; i < p.terms().size(); ++i) {
+    if (p.terms()[i].product == 0) continue;
+    const Fact*& newest = newest_[p.terms()[i].product];
+    fact.older[i] = newest;
+    newest = &fact;
+  }
 }
 
 void Prover::FactList::shrink(std::size_t size) {
-  for (; all_.size() > size; all_.pop_back())
-    for (const PolyTerm& t : all_.back().terms())
-      if (t.product != 0) with_[t.product].pop_back();
+  for (; all_.size() > size; all_.pop_back()) {
+    const Fact& fact = all_.back();
+    for (std::size_t i = 0; i < fact.poly.terms().size(); ++i)
+      if (const Product p = fact.poly.terms()[i].product; p != 0) newest_[p] = fact.older[i];
+  }
 }
 
 bool Prover::FactList::holds(const Poly& p) const {
-  const auto& like = with(p.terms().back().product);
-  return std::any_of(like.begin(), like.end(), [&](std::uint32_t i) { return all_[i] == p; });
+  const Product last = p.terms().back().product;
+  for (const Fact* f = newest(last); f != nullptr; f = f->older[f->place(last)])
+    if (f->poly == p) return true;
+  return false;
 }
 
-const std::vector<std::uint32_t>& Prover::FactList::with(Product p) const {
-  static const std::vector<std::uint32_t> none;
-  const auto it = with_.find(p);
-  return it == with_.end() ? none : it->second;
+const Prover::Fact* Prover::FactList::newest(Product p) const {
+  const auto it = newest_.find(p);
+  return it == newest_.end() ? nullptr : it->second;
 }
 
 Prover::Prover(Effort effort) : effort_(effort), tried_(kTried) {
@@ -186,18 +199,26 @@ Poly Prover::quotient(const Poly& a, const Poly& b) {
   const Range n = range_of(inside), d = range_of(b);
   // The quotient is between 0 and a, and is a number if both are.
   const Int divisor = d.lo >= 1 ? d.lo : 1;
-  Range range{n.lo >= 0 ? 0 : n.lo <= -kHuge ? -kHuge : floor_div(n.lo, divisor),
-              n.hi < 0 ? -1 : n.hi >= kHuge ? kHuge : floor_div(n.hi, divisor)};
+  Range range{n.lo >= 0        ? 0
+              : n.lo <= -kHuge ? -kHuge
+                               : floor_div(n.lo, divisor),
+              n.hi < 0        ? -1
+              : n.hi >= kHuge ? kHuge
+                              : floor_div(n.hi, divisor)};
   if (b.is_constant() && n.lo > -kHuge) range.lo = floor_div(n.lo, b.constant());
   info.a = inside;
   info.b = b;
   bool is_new = false;
   const Atom q = intern(info, range, is_new);
   if (is_new && b.is_constant()) know_quotient(q, inside, b);
-  if (!b.is_constant()) {
+  // Not again where nothing has changed since.
+  const auto same = [&] { return atoms_[q].bounded == facts_.size() && atoms_[q].releases == releases_; };
+  if (!b.is_constant() && !same()) {
     define(inside - b * Poly::of(q));
     define(b * Poly::of(q) + b - Poly(1) - inside);
     bound_quotient(q, inside, b);
+    atoms_[q].bounded = facts_.size();
+    atoms_[q].releases = releases_;
   }
   return outside + Poly::of(q);
 }
@@ -222,8 +243,12 @@ Poly Prover::remainder(const Poly& a, const Poly& b) {
   for (Atom c = 1; c < atoms_.size(); ++c) {
     if (atoms_[c].kind != Kind::Choice || atoms_[c].larger != false) continue;
     const Poly x = atoms_[c].a, y = atoms_[c].b;
-    const Poly above = r + Poly(1);
-    if (never_negative(x - above, effort_) && never_negative(y - above, effort_)) define(Poly::of(c) - above);
+    for (const int gap : {1, 0}) {
+      const Poly low = r + Poly(gap);
+      if (!never_negative(x - low, effort_) || !never_negative(y - low, effort_)) continue;
+      define(Poly::of(c) - low);
+      break;
+    }
   }
   return r;
 }
@@ -249,8 +274,8 @@ void Prover::bound_quotient(Atom q, const Poly& a, const Poly& b) {
   if (never_negative(a, effort_)) define(Poly::of(q));
   std::vector<Poly> bounds;
   const Product last = a.terms().empty() ? 0 : a.terms().back().product;
-  for (const std::uint32_t i : facts_.with(last)) {
-    const auto whole = divide(facts_[i] + a + Poly(1), b);  // the fact is u - a >= 0
+  for (const Fact* f = last == 0 ? nullptr : facts_.newest(last); f != nullptr; f = f->older[f->place(last)]) {
+    const auto whole = divide(f->poly + a + Poly(1), b);  // the fact is u - a >= 0
     if (whole && whole->second == 0 && !whole->first.mentions(q))
       bounds.push_back(whole->first - Poly(1) - Poly::of(q));
   }
@@ -350,6 +375,7 @@ bool Prover::news_since(std::size_t mark, const Poly& p) const {
 }
 
 void Prover::release(std::size_t mark) {
+  ++releases_;
   facts_.shrink(mark);
   while (!news_.empty() && news_.back() >= mark) news_.pop_back();
   for (; !tightened_.empty() && tightened_.back().facts > mark; tightened_.pop_back())
@@ -468,12 +494,14 @@ bool Prover::eliminate_product(const Poly& goal, const PolyTerm& term, int depth
 /// Every fact that has a term of the product `of`, times `scale`, the newest first. (A proof adds no facts.)
 bool Prover::use_all(const Poly& goal, const PolyTerm& term, Product of, Product scale, int depth) {
   for (const FactList* list : {&facts_, &axioms_}) {
-    const auto& with = list->with(of);
-    for (auto at = with.rbegin(); at != with.rend(); ++at) {
+    const Fact* older = nullptr;
+    for (const Fact* fact = list->newest(of); fact != nullptr; fact = older) {
       if (budget_ <= 0) return false;
-      const Poly& fact = (*list)[*at];
-      if ((fact.coefficient(of) < 0) != (term.coefficient < 0)) continue;  // it does not cancel the term
-      if (scale == 0 ? use(goal, term, fact, depth) : use(goal, term, fact.times({scale, 1}), depth)) return true;
+      const std::size_t place = fact->place(of);
+      older = fact->older[place];
+      const Poly& p = fact->poly;
+      if ((p.terms()[place].coefficient < 0) != (term.coefficient < 0)) continue;  // it does not cancel the term
+      if (scale == 0 ? use(goal, term, p, depth) : use(goal, term, p.times({scale, 1}), depth)) return true;
     }
   }
   return false;

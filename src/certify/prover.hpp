@@ -1,6 +1,7 @@
 // Decides whether a polynomial is never negative, given facts of the same form. Sound, not complete: "yes" is a proof,
 // "no" says nothing. Private to the layer. docs/compiler/certificates.md has the rules.
 #pragma once
+#include <array>
 #include <deque>
 #include <optional>
 #include <unordered_map>
@@ -56,6 +57,12 @@ class Prover {
   bool multiple(const Poly& p, Int divisor) const;
 
  private:
+  struct Fact {
+    Poly poly;
+    /// By terms: the newest of the older facts with a term of the same product; null: there is none.
+    std::array<const Fact*, Poly::kMostTerms> older;
+    std::size_t place(Product p) const;  ///< of the term of this product, which there is
+  };
   /// Polynomials that are never negative, in the order in which they became known, and where each product occurs.
   class FactList {
    public:
@@ -63,9 +70,9 @@ class Prover {
     void shrink(std::size_t size);
     bool holds(const Poly& p) const;
     std::size_t size() const { return all_.size(); }
-    const Poly& operator[](std::size_t i) const { return all_[i]; }
-    /// The numbers of those that have a term of this product.
-    const std::vector<std::uint32_t>& with(Product p) const;
+    const Poly& operator[](std::size_t i) const { return all_[i].poly; }
+    /// The newest with a term of this product; null: there is none.
+    const Fact* newest(Product p) const;
 
    private:
     struct Hash {
@@ -74,8 +81,8 @@ class Prover {
             (static_cast<std::uint64_t>(p) + 31 * static_cast<std::uint64_t>(p >> 64)) * 0x9E3779B97F4A7C15u >> 7);
       }
     };
-    std::deque<Poly> all_;  // polynomials are large: none is moved
-    std::unordered_map<Product, std::vector<std::uint32_t>, Hash> with_;
+    std::deque<Fact> all_;  // polynomials are large: none is moved
+    std::unordered_map<Product, const Fact*, Hash> newest_;
   };
   enum class Kind : std::uint8_t { Unknown, Quotient, Remainder, Choice };
   struct Info {
@@ -83,7 +90,8 @@ class Prover {
     bool varying = false;
     Poly a, b;
     std::optional<bool> larger;
-    Int divisor = 1;  ///< known to divide it
+    Int divisor = 1;                        ///< known to divide it
+    std::size_t bounded = 0, releases = 0;  ///< a quotient: how many facts and releases there were when it was bounded
   };
   using Ranges = std::vector<Range>;  ///< by atoms
   Atom add(const Info& info, Range range);
@@ -106,7 +114,7 @@ class Prover {
   bool use(const Poly& goal, const PolyTerm& term, const Poly& fact, int depth);
 
   std::deque<Info> atoms_;
-  Ranges always_, now_;  ///< in every scope, and in the present one
+  Ranges always_, now_;                                 ///< in every scope, and in the present one
   std::unordered_multimap<std::uint64_t, Atom> index_;  ///< quotients and choices by their hash
   FactList axioms_;                                     ///< of atoms: true in every scope
   FactList facts_;
@@ -130,6 +138,7 @@ class Prover {
   };
   std::vector<Tried> tried_;
   std::uint64_t proof_ = 0;
+  std::size_t releases_ = 0;
   bool exhausted_ = false;  ///< more atoms than can be numbered: nothing is proven any more
 };
 

@@ -95,14 +95,14 @@ class Values {
   Prover::Effort effort_;  ///< for finding out whether arithmetic wraps
   Prover prover_;
   std::vector<Scope> scopes_;
-  std::deque<Found> found_;  ///< in the order of scopes
+  std::deque<Found> found_;                                          ///< in the order of scopes
   std::unordered_map<const ir::ValueImpl*, std::size_t> innermost_;  ///< number + 1 in found_; 0: none
   std::unordered_map<const ir::ValueImpl*, Atom> unknown_;
   std::unordered_map<std::uint64_t, Atom> arguments_;
   std::vector<std::size_t> same_as_;  ///< of each entry argument: the lowest that is equal in every launch
   const ir::Block* entry_;
   std::vector<std::optional<Poly>> terms_;  ///< launch expressions of which a value is known in every scope
-  Poly pieces_;  ///< how many the launch has; bad if the contract says nothing
+  Poly pieces_;                             ///< how many the launch has; bad if the contract says nothing
 };
 
 }  // namespace tessera::certify

@@ -31,6 +31,7 @@ Values::Values(const ir::Function& entry, const analysis::LaunchContract& contra
       prover_(effort),
       entry_(&entry.body()),
       terms_(certificate.terms.size()),
+      divisors_assumed_(certificate.terms.size()),
       pieces_(Poly::invalid()) {
   open();
   take_dimensions();
@@ -218,22 +219,20 @@ Poly Values::term_anew(std::uint32_t number) {
   return prover_.remainder(a, b);  // Mod
 }
 
-void Values::assume(const analysis::CertificateCondition& condition) {
-  // The launch found a value for every operation of the condition, so what it divides by is at least 1.
+/// A launch finds a value for every operation of a condition, so what it divides by is at least 1.
+void Values::assume_divisors(std::uint32_t number) {
   using enum analysis::ExprKind;
-  constexpr std::size_t kMost = 256;
-  std::vector<std::uint32_t> work{condition.lhs};
-  if (!condition.divides) work.push_back(condition.rhs);
-  for (std::size_t i = 0; i < work.size() && work.size() < kMost; ++i) {
-    const analysis::Term& t = certificate_->terms.at(work[i]);
-    if (t.kind == Const || t.kind == Arg || t.lhs >= work[i] || t.rhs >= work[i]) continue;
-    work.push_back(t.lhs);
-    work.push_back(t.rhs);
-  }
-  for (auto at = work.rbegin(); at != work.rend(); ++at) {  // operands before what is made of them
-    const analysis::Term& t = certificate_->terms[*at];
-    if (t.kind == FloorDiv || t.kind == CeilDiv || t.kind == Mod) prover_.know(term(t.rhs) - Poly(1));
-  }
+  const analysis::Term& t = certificate_->terms.at(number);
+  if (t.kind == Const || t.kind == Arg || t.lhs >= number || t.rhs >= number || divisors_assumed_[number]) return;
+  divisors_assumed_[number] = true;
+  assume_divisors(t.lhs);
+  assume_divisors(t.rhs);
+  if (t.kind == FloorDiv || t.kind == CeilDiv || t.kind == Mod) prover_.know(term(t.rhs) - Poly(1));
+}
+
+void Values::assume(const analysis::CertificateCondition& condition) {
+  assume_divisors(condition.lhs);
+  if (!condition.divides) assume_divisors(condition.rhs);
   if (condition.divides)
     prover_.know_multiple(term(condition.lhs), static_cast<Int>(condition.divisor));
   else

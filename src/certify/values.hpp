@@ -58,6 +58,7 @@ class Values {
 
   // values.cpp
   void assume(const analysis::CertificateCondition& condition);
+  void assume_divisors(std::uint32_t number);
   Poly term_anew(std::uint32_t number);
   void identify_arguments();
   void take_dimensions();
@@ -102,6 +103,7 @@ class Values {
   std::vector<std::size_t> same_as_;  ///< of each entry argument: the lowest that is equal in every launch
   const ir::Block* entry_;
   std::vector<std::optional<Poly>> terms_;  ///< launch expressions of which a value is known in every scope
+  std::vector<bool> divisors_assumed_;      ///< of launch expressions
   Poly pieces_;                             ///< how many the launch has; bad if the contract says nothing
 };
 

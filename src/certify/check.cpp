@@ -3,6 +3,7 @@
 #include "tessera/certify/certify.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <unordered_map>
 
 #include "certify/values.hpp"
@@ -35,7 +36,8 @@ class Judge {
       if (holds && !dropped[i] && inv.op < operations_.size()) invariants_[operations_[inv.op]].push_back(i);
     }
     for (std::size_t i = 0; i < claims.size(); ++i)
-      if (claims[i].holds(held)) by_operation_[claims[i].op].push_back(i);
+      if (claims[i].holds(held)) by_operation_.emplace_back(claims[i].op, i);
+    std::stable_sort(by_operation_.begin(), by_operation_.end(), before);
   }
 
   void run() {
@@ -52,6 +54,9 @@ class Judge {
     std::vector<std::size_t> of_region, of_results;
     std::size_t first_atom;  ///< atoms from this one on may be of something that changes in it
   };
+
+  using Asked = std::pair<const Operation*, std::size_t>;  ///< a claim about the operation
+  static bool before(const Asked& a, const Asked& b) { return std::less<>()(a.first, b.first); }
 
   static std::vector<bool> conditions_held(const analysis::Certificate& certificate, std::uint64_t held) {
     std::vector<bool> is(certificate.conditions.size(), false);
@@ -199,9 +204,8 @@ class Judge {
   // ---- claims -------------------------------------------------------------------------------------------------------
 
   void judge(const Operation* op) {
-    const auto it = by_operation_.find(op);
-    if (it == by_operation_.end()) return;
-    for (const std::size_t i : it->second) certified_[i] = proves(claims_[i]);
+    const auto [first, last] = std::equal_range(by_operation_.begin(), by_operation_.end(), Asked(op, 0), before);
+    for (auto it = first; it != last; ++it) certified_[it->second] = proves(claims_[it->second]);
   }
 
   bool proves(const Claim& c) {
@@ -300,7 +304,8 @@ class Judge {
   std::vector<bool> conditions_;
   Values values_;
   std::vector<const Operation*> operations_;
-  std::unordered_map<const Operation*, std::vector<std::size_t>> invariants_, by_operation_;
+  std::unordered_map<const Operation*, std::vector<std::size_t>> invariants_;
+  std::vector<Asked> by_operation_;
   std::vector<Frame> frames_;
   std::vector<bool> refuted_, certified_;
 };

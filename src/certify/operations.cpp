@@ -29,8 +29,8 @@ std::optional<int> shift_amount(const Poly& by, int bits) {
 
 Values::Known Values::within(ir::Value v, const Poly* lo, const Poly* hi) {
   const Poly p = unknown(v);
-  if (lo != nullptr) prover_.know(p - *lo);
-  if (hi != nullptr) prover_.know(*hi - p);
+  if (lo != nullptr) prover_.define(p - *lo);
+  if (hi != nullptr) prover_.define(*hi - p);
   return {p, true};
 }
 
@@ -62,7 +62,7 @@ Poly Values::block_number(const ir::Operation& op, std::size_t axis) {
   if (of_pieces && grid) return pieces_;
   const Int least = grid ? 1 : 0, most = of_pieces ? kMostPieces - 1 : kMaxGridAxis - 1 + least;
   const Poly n = Poly::of(prover_.make({least, most}));
-  if (of_pieces) prover_.know(pieces_ - Poly(1) - n);
+  if (of_pieces) prover_.define(pieces_ - Poly(1) - n);
   return n;
 }
 
@@ -211,7 +211,7 @@ Values::Known Values::masked(const ir::Operation& op, const Known& a, const Know
   if (!left && !right) return {unknown(op.result()), true};
   const Poly zero(0);
   const Known k = within(op.result(), &zero, left ? &a.poly : &b.poly);
-  if (left && right) prover_.know(b.poly - k.poly);
+  if (left && right) prover_.define(b.poly - k.poly);
   return k;
 }
 

@@ -10,6 +10,7 @@ int degree(Product p) {
 }
 
 Product times(Product a, Product b) {
+  if (a == 0 || b == 0) return a | b;
   if (degree(a) + degree(b) > kMostFactors) return 0;
   // Merges two rows of factors that are sorted, largest first.
   Product out = 0;
@@ -83,10 +84,10 @@ Poly::Poly(Int constant) {
   if (constant != 0) add(0, constant);
 }
 
-Poly Poly::of(Atom a) {
-  Poly p;
-  p.add(a, 1);
-  return p;
+Poly Poly::of(Product p, Int coefficient) {
+  Poly out;
+  if (coefficient != 0) out.add(p, coefficient);
+  return out;
 }
 
 Poly Poly::invalid() {
@@ -118,41 +119,64 @@ Int Poly::content() const {
 }
 
 Poly Poly::combine(const Poly& a, Int ka, const Poly& b, Int kb) {
+  if (a.bad_ || b.bad_) return invalid();
   Poly out;
-  bool bad = a.bad_ || b.bad_;
-  const PolyTerm *x = a.terms_, *y = b.terms_, *x_end = x + a.count_, *y_end = y + b.count_;
-  while ((x != x_end || y != y_end) && !bad && !out.bad_) {
-    const bool left = y == y_end || (x != x_end && x->product <= y->product);
-    const bool right = x == x_end || (y != y_end && y->product <= x->product);
-    const Product product = left ? x->product : y->product;
-    Int l = 0, r = 0, sum = 0;
-    if (left) bad = !scaled((x++)->coefficient, ka, l) || bad;
-    if (right) bad = !scaled((y++)->coefficient, kb, r) || bad;
-    bad = bad || __builtin_add_overflow(l, r, &sum);
-    if (!bad && sum != 0) out.add(product, sum);
+  bool fits = true;
+  const PolyTerm *x = a.terms_, *y = b.terms_, *const x_end = x + a.count_, *const y_end = y + b.count_;
+  const auto take = [&](const PolyTerm& t, Int k) {
+    Int c = 0;
+    fits = scaled(t.coefficient, k, c) && fits;
+    out.add(t.product, c);
+  };
+  while (x != x_end && y != y_end) {
+    if (x->product < y->product) {
+      take(*x++, ka);
+    } else if (y->product < x->product) {
+      take(*y++, kb);
+    } else {
+      Int l = 0, r = 0;
+      fits =
+          scaled(x->coefficient, ka, l) && scaled(y->coefficient, kb, r) && !__builtin_add_overflow(l, r, &l) && fits;
+      if (l != 0) out.add(x->product, l);
+      ++x, ++y;
+    }
   }
-  return bad ? invalid() : out;
+  while (x != x_end) take(*x++, ka);
+  while (y != y_end) take(*y++, kb);
+  return fits ? out : invalid();
+}
+
+Poly Poly::times(const PolyTerm& by) const {
+  if (bad_) return invalid();
+  PolyTerm row[kMostTerms];
+  std::size_t n = 0;
+  for (const PolyTerm& t : terms()) {
+    const Product p = certify::times(t.product, by.product);
+    Int c = 0;
+    if ((p == 0 && (t.product | by.product) != 0) || !scaled(t.coefficient, by.coefficient, c)) return invalid();
+    // Few terms, mostly in order already. (std::sort here: g++ 12 at -O3 warns of an index that no row has.)
+    std::size_t at = n++;
+    for (; at > 0 && p < row[at - 1].product; --at) row[at] = row[at - 1];
+    row[at] = {p, c};
+  }
+  Poly out;
+  for (std::size_t i = 0; i < n; ++i) out.add(row[i].product, row[i].coefficient);
+  return out;
 }
 
 Poly operator*(const Poly& a, const Poly& b) {
   if (a.bad_ || b.bad_) return Poly::invalid();
+  if (a.count_ == 1) return b.times(a.terms_[0]);
+  if (b.count_ == 1) return a.times(b.terms_[0]);
   Poly out;
-  for (const PolyTerm& x : a.terms()) {
-    PolyTerm row[Poly::kMostTerms];
-    std::size_t n = 0;
-    for (const PolyTerm& y : b.terms()) {
-      const Product p = times(x.product, y.product);
-      Int c = 0;
-      if ((p == 0 && (x.product | y.product) != 0) || !scaled(x.coefficient, y.coefficient, c)) return Poly::invalid();
-      // Few terms, mostly in order already. (std::sort here: g++ 12 at -O3 warns of an index that no row has.)
-      std::size_t at = n++;
-      for (; at > 0 && p < row[at - 1].product; --at) row[at] = row[at - 1];
-      row[at] = {p, c};
-    }
-    Poly part;
-    for (std::size_t i = 0; i < n; ++i) part.add(row[i].product, row[i].coefficient);
-    out = out + part;
-  }
+  for (const PolyTerm& x : a.terms()) out = out + b.times(x);
+  return out;
+}
+
+Poly Poly::without(Product p) const {
+  Poly out = *this;
+  const auto end = std::remove_if(out.terms_, out.terms_ + count_, [&](const PolyTerm& t) { return t.product == p; });
+  out.count_ = static_cast<std::uint8_t>(end - out.terms_);
   return out;
 }
 

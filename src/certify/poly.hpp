@@ -43,7 +43,8 @@ class Poly {
     return *this;
   }
   ~Poly() = default;
-  static Poly of(Atom a);
+  static Poly of(Atom a) { return of(Product{a}, 1); }
+  static Poly of(Product p, Int coefficient);
   static Poly invalid();
 
   bool bad() const { return bad_; }
@@ -65,19 +66,24 @@ class Poly {
   friend Poly operator+(const Poly& a, const Poly& b) { return combine(a, 1, b, 1); }
   friend Poly operator-(const Poly& a, const Poly& b) { return combine(a, 1, b, -1); }
   friend Poly operator*(const Poly& a, const Poly& b);
-  /// a * ka + b * kb.
+  /// a * ka + b * kb, for numbers that are not 0.
   static Poly combine(const Poly& a, Int ka, const Poly& b, Int kb);
   /// Every coefficient divided by `by`, rounded down where that is not exact.
   Poly divided(Int by) const;
+  /// Every term multiplied with this one.
+  Poly times(const PolyTerm& by) const;
+  /// Without the term of product `p`.
+  Poly without(Product p) const;
   /// With `value` in the place of `a`.
   Poly substituted(Atom a, const Poly& value) const;
 
- private:
   static constexpr std::size_t kMostTerms = 14;
+
+ private:
   void add(Product p, Int coefficient);
-  PolyTerm terms_[kMostTerms];
   std::uint8_t count_ = 0;
   bool bad_ = false;
+  PolyTerm terms_[kMostTerms];
 };
 
 Int floor_div(Int a, Int b);  ///< b > 0

@@ -10,7 +10,7 @@ namespace {
 constexpr int kDepth = 6;      // facts used after each other in one proof; twice as many where there is little choice
 constexpr int kBudget = 1500;  // polynomials looked at for one proof
 constexpr std::size_t kTried = 512;
-constexpr int kLittle = 50;  // the same with little effort: what is found so at all is found with fewer
+constexpr int kLittle = 20;  // the same with little effort: what is found so at all is found with fewer
 
 Int clamped(Int v) { return std::clamp(v, -kHuge, kHuge); }
 
@@ -25,15 +25,12 @@ Int bound_product(Int a, Int b) {
 }
 
 Range range_product(Range a, Range b) {
-  if (a.lo == a.hi && is_short(a.lo)) {  // a coefficient
-    if (a.lo == 1) return b;
-    const Int x = bound_product(a.lo, b.lo), y = bound_product(a.lo, b.hi);
-    return a.lo < 0 ? Range{y, x} : Range{x, y};
-  }
   const std::array<Int, 4> corners{bound_product(a.lo, b.lo), bound_product(a.lo, b.hi), bound_product(a.hi, b.lo),
                                    bound_product(a.hi, b.hi)};
   return {*std::min_element(corners.begin(), corners.end()), *std::max_element(corners.begin(), corners.end())};
 }
+
+Int bound_sum(Int a, Int b, Int unbounded) { return a == unbounded || b == unbounded ? unbounded : clamped(a + b); }
 
 std::uint64_t hash(const Poly& p) {
   std::uint64_t h = 0x9E3779B97F4A7C15u;
@@ -43,12 +40,6 @@ std::uint64_t hash(const Poly& p) {
          static_cast<std::uint64_t>(t.coefficient)) *
         0x165667B19E3779F9u;
   return h;
-}
-
-Poly product_of(Product p) {
-  Poly out(1);
-  for (; p != 0; p >>= 16) out = out * Poly::of(factor(p, 0));
-  return out;
 }
 
 /// w with p = d * w + rest for a rest that is a number; nothing if there is none.
@@ -64,9 +55,9 @@ std::optional<std::pair<Poly, Int>> divide(const Poly& p, const Poly& d) {
       if (!contains(left, factor(f, 0))) return std::nullopt;
       left = without(left, factor(f, 0));
     }
-    const Poly part = Poly(top.coefficient / lead.coefficient) * product_of(left);
-    quotient = quotient + part;
-    rest = rest - part * d;
+    const PolyTerm part{left, top.coefficient / lead.coefficient};
+    quotient = quotient + Poly::of(part.product, part.coefficient);
+    rest = rest - d.times(part);
   }
   if (rest.bad() || quotient.bad() || !rest.is_constant()) return std::nullopt;
   return std::pair(quotient, rest.constant());
@@ -74,49 +65,30 @@ std::optional<std::pair<Poly, Int>> divide(const Poly& p, const Poly& d) {
 
 }  // namespace
 
-void Prover::FactList::add(const Poly& p) {
-  const auto number = static_cast<std::uint32_t>(all_.size());
-  for (const PolyTerm& t : p.terms())
-    if (t.product != 0) with_[t.product].push_back(number);
-  all_.push_back(p);
+Prover::Prover(Effort effort) : effort_(effort), tried_(kTried) {
+  constexpr std::size_t kUsual = 64;
+  for (Ranges* r : {&always_, &now_}) r->reserve(kUsual);
+  atoms_.emplace_back();  // number 0 is no atom
+  for (Ranges* r : {&always_, &now_}) r->emplace_back();
 }
-
-void Prover::FactList::shrink(std::size_t size) {
-  for (; all_.size() > size; all_.pop_back())
-    for (const PolyTerm& t : all_.back().terms())
-      if (t.product != 0) with_[t.product].pop_back();
-}
-
-bool Prover::FactList::holds(const Poly& p) const {
-  const auto& like = with(p.terms().back().product);
-  return std::any_of(like.begin(), like.end(), [&](std::uint32_t i) { return all_[i] == p; });
-}
-
-const std::vector<std::uint32_t>& Prover::FactList::with(Product p) const {
-  static const std::vector<std::uint32_t> none;
-  const auto it = with_.find(p);
-  return it == with_.end() ? none : it->second;
-}
-
-Prover::Prover(Effort effort) : atoms_(1), effort_(effort), tried_(kTried) {}  // number 0 is no atom
 
 Atom Prover::make(Range range, bool varying) {
   Info info;
-  info.range = range;
   info.varying = varying;
-  return add(std::move(info));
+  return add(info, range);
 }
 
-Atom Prover::add(Info info) {
+Atom Prover::add(const Info& info, Range range) {
   constexpr std::size_t kMostAtoms = 0xFFFF;  // what a factor of a product can number
   exhausted_ = exhausted_ || atoms_.size() == kMostAtoms;
   if (exhausted_) return 1;
-  info.now = info.range;
-  atoms_.push_back(std::move(info));
+  atoms_.push_back(info);
+  always_.push_back(range);
+  now_.push_back(range);
   return static_cast<Atom>(atoms_.size() - 1);
 }
 
-Atom Prover::intern(Info info, bool& is_new) {
+Atom Prover::intern(const Info& info, Range range, bool& is_new) {
   const std::uint64_t h = hash(info.a) * 31 + hash(info.b) + static_cast<std::uint64_t>(info.kind);
   const auto [first, last] = index_.equal_range(h);
   for (auto it = first; it != last; ++it) {
@@ -127,7 +99,7 @@ Atom Prover::intern(Info info, bool& is_new) {
     }
   }
   is_new = true;
-  const Atom a = add(std::move(info));
+  const Atom a = add(info, range);
   index_.emplace(h, a);
   return a;
 }
@@ -139,19 +111,26 @@ bool Prover::varies(const Poly& p) const {
   return false;
 }
 
-Range Prover::product_range(Product p, Info::Of of) const {
-  Range r{1, 1};
-  for (Product f = p; f != 0; f >>= 16) r = range_product(r, atoms_[factor(f, 0)].*of);
+Range Prover::product_range(Product p, const Ranges& of) {
+  if (p == 0) return {1, 1};
+  Range r = of[factor(p, 0)];
+  for (p >>= 16; p != 0; p >>= 16) r = range_product(r, of[factor(p, 0)]);
   return r;
 }
 
-Range Prover::sum_range(const Poly& p, Info::Of of) const {
+Range Prover::term_range(const PolyTerm& t, const Ranges& of) {
+  const Range r = product_range(t.product, of);
+  if (t.coefficient == 1) return r;
+  const Int x = bound_product(t.coefficient, r.lo), y = bound_product(t.coefficient, r.hi);
+  return t.coefficient < 0 ? Range{y, x} : Range{x, y};
+}
+
+Range Prover::sum_range(const Poly& p, const Ranges& of) {
   if (p.bad()) return {};
   Range sum{0, 0};
   for (const PolyTerm& t : p.terms()) {
-    const Range r = range_product({t.coefficient, t.coefficient}, product_range(t.product, of));
-    sum.lo = sum.lo <= -kHuge || r.lo <= -kHuge ? -kHuge : clamped(sum.lo + r.lo);
-    sum.hi = sum.hi >= kHuge || r.hi >= kHuge ? kHuge : clamped(sum.hi + r.hi);
+    const Range r = term_range(t, of);
+    sum = {bound_sum(sum.lo, r.lo, -kHuge), bound_sum(sum.hi, r.hi, kHuge)};
   }
   return sum;
 }
@@ -173,8 +152,7 @@ Poly Prover::quotient(const Poly& a, const Poly& b) {
     const Int c = b.constant();
     for (const PolyTerm& t : a.terms()) {
       const Int out = t.product == 0 ? floor_div(t.coefficient, c) : t.coefficient % c == 0 ? t.coefficient / c : 0;
-      if (out == 0) continue;
-      outside = outside + Poly(out) * product_of(t.product);
+      if (out != 0) outside = outside + Poly::of(t.product, out);
     }
     inside = a - outside * b;
   }
@@ -184,18 +162,26 @@ Poly Prover::quotient(const Poly& a, const Poly& b) {
   const Range n = range_of(inside), d = range_of(b);
   // The quotient is between 0 and a, and is a number if both are.
   const Int divisor = d.lo >= 1 ? d.lo : 1;
-  info.range.lo = n.lo >= 0 ? 0 : n.lo <= -kHuge ? -kHuge : floor_div(n.lo, divisor);
-  info.range.hi = n.hi < 0 ? -1 : n.hi >= kHuge ? kHuge : floor_div(n.hi, divisor);
-  if (b.is_constant() && n.lo > -kHuge) info.range.lo = floor_div(n.lo, b.constant());
+  Range range{n.lo >= 0        ? 0
+              : n.lo <= -kHuge ? -kHuge
+                               : floor_div(n.lo, divisor),
+              n.hi < 0        ? -1
+              : n.hi >= kHuge ? kHuge
+                              : floor_div(n.hi, divisor)};
+  if (b.is_constant() && n.lo > -kHuge) range.lo = floor_div(n.lo, b.constant());
   info.a = inside;
   info.b = b;
   bool is_new = false;
-  const Atom q = intern(std::move(info), is_new);
+  const Atom q = intern(info, range, is_new);
   if (is_new && b.is_constant()) know_quotient(q, inside, b);
-  if (!b.is_constant()) {
-    know(inside - b * Poly::of(q));
-    know(b * Poly::of(q) + b - Poly(1) - inside);
+  // Not again where nothing has changed since.
+  const auto same = [&] { return atoms_[q].bounded == facts_.size() && atoms_[q].releases == releases_; };
+  if (!b.is_constant() && !same()) {
+    define(inside - b * Poly::of(q));
+    define(b * Poly::of(q) + b - Poly(1) - inside);
     bound_quotient(q, inside, b);
+    atoms_[q].bounded = facts_.size();
+    atoms_[q].releases = releases_;
   }
   return outside + Poly::of(q);
 }
@@ -207,15 +193,15 @@ Poly Prover::remainder(const Poly& a, const Poly& b) {
   Info info;
   info.kind = Kind::Remainder;
   info.varying = varies(a) || varies(b);
-  info.range = {0, range_of(b).hi >= kHuge ? kHuge : range_of(b).hi - 1};
+  const Int most = range_of(b).hi;
   info.a = a;
   info.b = b;
   bool is_new = false;
-  const Poly r = Poly::of(intern(std::move(info), is_new));
-  know(exact - r);
-  know(r - exact);
-  know(b - Poly(1) - r);
-  if (never_negative(a, effort_)) know(a - r);
+  const Poly r = Poly::of(intern(info, {0, most >= kHuge ? kHuge : most - 1}, is_new));
+  define(exact - r);
+  define(r - exact);
+  define(b - Poly(1) - r);
+  if (never_negative(a, effort_)) define(a - r);
   // What is below both of two numbers is below the smaller one.
   for (Atom c = 1; c < atoms_.size(); ++c) {
     if (atoms_[c].kind != Kind::Choice || atoms_[c].larger != false) continue;
@@ -223,7 +209,7 @@ Poly Prover::remainder(const Poly& a, const Poly& b) {
     for (const int gap : {1, 0}) {
       const Poly low = r + Poly(gap);
       if (!never_negative(x - low, effort_) || !never_negative(y - low, effort_)) continue;
-      know(Poly::of(c) - low);
+      define(Poly::of(c) - low);
       break;
     }
   }
@@ -248,21 +234,23 @@ void Prover::know_quotient(Atom q, const Poly& a, const Poly& b) {
 /// Linear bounds of q = floor(a / b), which products need: q >= 0 for an a >= 0, and a fact "a <= b * w - 1" gives
 /// q <= w - 1. That is what division by a number of tiles makes of a block's number.
 void Prover::bound_quotient(Atom q, const Poly& a, const Poly& b) {
-  if (never_negative(a, effort_)) know(Poly::of(q));
+  if (never_negative(a, effort_)) define(Poly::of(q));
   std::vector<Poly> bounds;
   const Product last = a.terms().empty() ? 0 : a.terms().back().product;
-  for (const std::uint32_t i : facts_.with(last)) {
-    const auto whole = divide(facts_[i] + a + Poly(1), b);  // the fact is u - a >= 0
+  for (const Fact* f = last == 0 ? nullptr : facts_.newest(last); f != nullptr; f = f->older[f->place(last)]) {
+    const auto whole = divide(f->poly + a + Poly(1), b);  // the fact is u - a >= 0
     if (whole && whole->second == 0 && !whole->first.mentions(q))
       bounds.push_back(whole->first - Poly(1) - Poly::of(q));
   }
-  for (const Poly& p : bounds) know(p);
+  for (const Poly& p : bounds) define(p);
   // Of two numbers divided by the same, the larger one has the larger quotient.
   for (Atom other = 1; other < q; ++other) {
     if (atoms_[other].kind != Kind::Quotient || !(atoms_[other].b == b)) continue;
     const Poly x = atoms_[other].a;
-    if (never_negative(x - a, effort_)) know(Poly::of(other) - Poly::of(q));
-    if (never_negative(a - x, effort_)) know(Poly::of(q) - Poly::of(other));
+    if (never_negative(x - a, effort_))
+      define(Poly::of(other) - Poly::of(q));
+    else if (never_negative(a - x, effort_))
+      define(Poly::of(q) - Poly::of(other));
   }
 }
 
@@ -275,122 +263,26 @@ Poly Prover::choice(const Poly& a, const Poly& b, std::optional<bool> larger) {
   info.kind = Kind::Choice;
   info.varying = varies(a) || varies(b);
   const Range x = range_of(a), y = range_of(b);
-  info.range = {std::min(x.lo, y.lo), std::max(x.hi, y.hi)};
-  if (larger) (*larger ? info.range.lo : info.range.hi) = *larger ? std::max(x.lo, y.lo) : std::min(x.hi, y.hi);
+  Range range{std::min(x.lo, y.lo), std::max(x.hi, y.hi)};
+  if (larger) (*larger ? range.lo : range.hi) = *larger ? std::max(x.lo, y.lo) : std::min(x.hi, y.hi);
   info.a = a;
   info.b = b;
   info.larger = larger;
-  if (!larger) return Poly::of(add(std::move(info)));  // another choice between the same two may take the other one
+  if (!larger) return Poly::of(add(info, range));  // another choice between the same two may take the other one
   if (hash(b) < hash(a)) std::swap(info.a, info.b);
   bool is_new = false;
-  const Atom c = intern(std::move(info), is_new);
+  const Atom c = intern(info, range, is_new);
   if (is_new) {
     for (const Poly* side : {&a, &b}) axioms_.add(*larger ? Poly::of(c) - *side : *side - Poly::of(c));
   }
   return Poly::of(c);
 }
 
-// ---- facts ----------------------------------------------------------------------------------------------------------
-
-void Prover::know(const Poly& p) {
-  if (p.bad() || p.is_constant()) return;
-  const Int g = p.content();
-  Poly fact = g > 1 ? p.divided(g) : p;
-  if (facts_.holds(fact)) return;
-  facts_.add(fact);
-  know_parts(fact);
-}
-
-/// What a constant bound of a choice or quotient says of what it is made of.
-void Prover::know_parts(const Poly& fact) {
-  const PolyTerm last = fact.terms().back();
-  if (!(fact - Poly(fact.constant()) == Poly(last.coefficient) * product_of(last.product))) return;
-  if (degree(last.product) != 1) return;
-  if (last.coefficient != 1 && last.coefficient != -1) return;
-  Range& now = atoms_[factor(last.product, 0)].now;
-  tightened_.push_back({facts_.size(), factor(last.product, 0), now});
-  if (last.coefficient > 0)
-    now.lo = std::max(now.lo, -fact.constant());
-  else
-    now.hi = std::min(now.hi, fact.constant());
-  const Info part = atoms_[factor(last.product, 0)];
-  const bool at_least = last.coefficient > 0;  // bound <= part, or part <= bound
-  const Poly bound = at_least ? Poly(-fact.constant()) : Poly(fact.constant());
-  const auto holds = [&](const Poly& p) { know(at_least ? p - bound : bound - p); };
-  if (part.kind == Kind::Quotient) {
-    know(at_least ? part.a - part.b * bound : part.b * bound + part.b - Poly(1) - part.a);
-  } else if (part.kind == Kind::Choice && part.larger && *part.larger != at_least) {
-    holds(part.a);
-    holds(part.b);
-  } else if (part.kind == Kind::Choice && part.larger) {  // the side that cannot be meant leaves the other
-    const auto cannot = [&](const Poly& p) {
-      const Range r = sum_range(at_least ? bound - Poly(1) - p : p - bound - Poly(1), &Info::now);
-      return r.lo >= 0;
-    };
-    if (cannot(part.a)) holds(part.b);
-    if (cannot(part.b)) holds(part.a);
-  }
-}
-
-void Prover::know_multiple(const Poly& p, Int divisor) {
-  // Only single atoms: that is what launches are asked of dimensions, strides and addresses.
-  if (p.bad() || p.terms().size() != 1 || p.terms()[0].coefficient != 1 || degree(p.terms()[0].product) != 1) return;
-  Int& known = atoms_[factor(p.terms()[0].product, 0)].divisor;
-  Int least = 0;
-  if (!__builtin_mul_overflow(known / gcd(known, divisor), divisor, &least) && least < kHuge) known = least;
-}
-
-bool Prover::mentioned_since(std::size_t mark, const Poly& p) const {
-  for (const PolyTerm& t : p.terms())
-    for (Product f = t.product; f != 0; f >>= 16)
-      for (std::size_t i = mark; i < facts_.size(); ++i)
-        if (facts_[i].mentions(factor(f, 0))) return true;
-  return false;
-}
-
-void Prover::release(std::size_t mark) {
-  facts_.shrink(mark);
-  for (; !tightened_.empty() && tightened_.back().facts > mark; tightened_.pop_back())
-    atoms_[tightened_.back().atom].now = tightened_.back().before;
-}
-
-bool Prover::multiple(const Poly& p, Int divisor) const {
-  if (p.bad()) return false;
-  for (const PolyTerm& t : p.terms()) {
-    Int left = divisor / gcd(divisor, t.coefficient);
-    for (Product f = t.product; f != 0 && left != 1; f >>= 16) left /= gcd(left, atoms_[factor(f, 0)].divisor);
-    if (left != 1) return false;
-  }
-  return true;
-}
-
-bool Prover::is_before(const Poly& p, std::size_t first) const {
-  return !p.bad() && !exhausted_ && std::ranges::all_of(p.terms(), [&](const PolyTerm& t) {
-    for (Product f = t.product; f != 0; f >>= 16)
-      if (factor(f, 0) >= first) return false;
-    return true;
-  });
-}
-
-bool Prover::never_zero(const Poly& p) {
-  if (p.bad() || exhausted_) return false;
-  Int step = 0;  // divides everything but the constant
-  for (const PolyTerm& t : p.terms()) {
-    if (t.product == 0) continue;
-    Int divisor = t.coefficient;
-    for (Product f = t.product; f != 0; f >>= 16)
-      if (__builtin_mul_overflow(divisor, atoms_[factor(f, 0)].divisor, &divisor)) return false;
-    step = gcd(step, divisor);
-  }
-  if (step == 0) return p.constant() != 0;
-  return p.constant() % step != 0 || never_negative(p - Poly(1)) || never_negative(Poly(-1) - p);
-}
-
 // ---- proofs ---------------------------------------------------------------------------------------------------------
 
 bool Prover::never_negative(const Poly& p, Effort effort) {
   if (p.bad() || exhausted_) return false;
-  if (sum_range(p, &Info::now).lo >= 0) return true;
+  if (sum_range(p, now_).lo >= 0) return true;
   for (const Order order : {Order::NewestOnly, Order::Any}) {
     order_ = order;
     budget_ = effort == Effort::Full ? kBudget : kLittle;
@@ -409,9 +301,19 @@ bool Prover::never_negative(const Poly& p, Effort effort) {
 bool Prover::search(const Poly& given, int depth) {
   if (given.bad() || --budget_ < 0) return false;
   // Over integers, c * x + k >= 0 is x + floor(k / c) >= 0.
-  const Int g = given.content();
-  const Poly goal = g > 1 ? given.divided(g) : given;
-  if (sum_range(goal, &Info::now).lo >= 0) return true;
+  if (const Int g = given.content(); g > 1) return search_divided(given.divided(g), depth);
+  return search_divided(given, depth);
+}
+
+bool Prover::search_divided(const Poly& goal, int depth) {
+  std::array<Range, Poly::kMostTerms> ranges;
+  const std::size_t n = goal.terms().size();
+  Int least = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    ranges[i] = term_range(goal.terms()[i], now_);
+    least = bound_sum(least, ranges[i].lo, -kHuge);
+  }
+  if (least >= 0) return true;
   if (depth == 0) {
     cut_ = true;
     return false;
@@ -422,51 +324,39 @@ bool Prover::search(const Poly& given, int depth) {
   if (tried.hash == h && tried.proof == proof_ && tried.depth >= depth) return false;
   tried = {h, proof_, depth};
   if (order_ == Order::NewestOnly) {
-    const PolyTerm* term = newest(goal);
-    return term != nullptr && replace(goal, *term, depth);
+    // The term that is made of most others, among those that may be negative, else among all.
+    const PolyTerm* newest = nullptr;
+    bool negative = false;
+    for (std::size_t i = 0; i < n; ++i) {
+      const PolyTerm& t = goal.terms()[i];
+      if (ranges[i].lo == ranges[i].hi || (negative && ranges[i].lo >= 0)) continue;
+      if (newest != nullptr && negative == (ranges[i].lo < 0) && factor(t.product, 0) < factor(newest->product, 0))
+        continue;
+      newest = &t;
+      negative = ranges[i].lo < 0;
+    }
+    return newest != nullptr && replace(goal, *newest, depth);
   }
   // Terms that may be negative first; a better bound of the others may be needed as well.
-  for (const bool negative : {true, false}) {
-    for (auto term = goal.terms().rbegin(); term != goal.terms().rend(); ++term) {
-      const Range r = term_range(*term);
-      if (r.lo != r.hi && (r.lo < 0) == negative && replace(goal, *term, depth)) return true;
-    }
-  }
+  for (const bool negative : {true, false})
+    for (std::size_t i = n; i-- > 0;)
+      if (ranges[i].lo != ranges[i].hi && (ranges[i].lo < 0) == negative && replace(goal, goal.terms()[i], depth))
+        return true;
   return false;
-}
-
-Range Prover::term_range(const PolyTerm& t) const {
-  return range_product({t.coefficient, t.coefficient}, product_range(t.product, &Info::now));
-}
-
-/// The term that is made of most others, among those that may be negative, else among all.
-const PolyTerm* Prover::newest(const Poly& goal) const {
-  const PolyTerm* best = nullptr;
-  bool best_negative = false;
-  for (const PolyTerm& t : goal.terms()) {
-    const Range r = term_range(t);
-    const bool negative = r.lo < 0;
-    if (r.lo == r.hi || (best_negative && !negative)) continue;
-    if (best == nullptr || negative != best_negative || factor(t.product, 0) >= factor(best->product, 0)) {
-      best = &t;
-      best_negative = negative;
-    }
-  }
-  return best;
 }
 
 /// Goes on with something smaller in the place of `term`.
 bool Prover::replace(const Poly& goal, const PolyTerm& term, int depth) {
   if (by_division(goal, term, depth) || eliminate(goal, term, depth) || by_cases(goal, term, depth)) return true;
   // Its least value, where the rest can then be divided.
-  const Int least = term_range(term).lo;
-  const Poly rest = goal - Poly(term.coefficient) * product_of(term.product);
+  const Int least = term_range(term, now_).lo;
+  const Poly rest = goal.without(term.product);
   return least > -kHuge && rest.content() > 1 && search(rest + Poly(least), depth - 1);
 }
 
 /// Subtracts a fact that cancels `term`, which may be negative: what is left has to be shown.
 bool Prover::eliminate(const Poly& goal, const PolyTerm& term, int depth) {
-  if (use_all(goal, term, term.product, Poly(1), depth)) return true;
+  if (use_all(goal, term, term.product, 0, depth)) return true;
   return degree(term.product) > 1 && eliminate_product(goal, term, depth);
 }
 
@@ -475,32 +365,38 @@ bool Prover::eliminate_product(const Poly& goal, const PolyTerm& term, int depth
   for (Product p = term.product; p != 0; p >>= 16) {
     const Atom f = factor(p, 0);
     const Product others = without(term.product, f);
-    if (product_range(others, &Info::now).lo < 0) continue;
-    const Poly scale = product_of(others);
-    const Range r = atoms_[f].now;
-    if (term.coefficient < 0 && r.hi < kHuge && use(goal, term, (Poly(r.hi) - Poly::of(f)) * scale, depth)) return true;
-    if (term.coefficient > 0 && r.lo > -kHuge && use(goal, term, (Poly::of(f) - Poly(r.lo)) * scale, depth))
+    if (product_range(others, now_).lo < 0) continue;
+    const Range r = now_[f];
+    const Int bound = term.coefficient < 0 ? r.hi : r.lo;
+    const Int sign = term.coefficient < 0 ? -1 : 1;
+    if (bound < kHuge && bound > -kHuge &&
+        use(goal, term, Poly::of(term.product, sign) - Poly::of(others, sign * bound), depth))
       return true;
-    if (use_all(goal, term, f, scale, depth)) return true;
+    if (use_all(goal, term, f, others, depth)) return true;
   }
   return false;
 }
 
-/// Every fact that has a term of the product `of`, times `scale`. (A proof adds no facts.)
-bool Prover::use_all(const Poly& goal, const PolyTerm& term, Product of, const Poly& scale, int depth) {
+/// Every fact that has a term of the product `of`, times `scale`, the newest first. (A proof adds no facts.)
+bool Prover::use_all(const Poly& goal, const PolyTerm& term, Product of, Product scale, int depth) {
   for (const FactList* list : {&facts_, &axioms_}) {
-    for (const std::uint32_t i : list->with(of)) {
+    const Fact* older = nullptr;
+    for (const Fact* fact = list->newest(of); fact != nullptr; fact = older) {
       if (budget_ <= 0) return false;
-      const Poly& fact = (*list)[i];
-      if (use(goal, term, scale.is_constant() ? fact : fact * scale, depth)) return true;
+      const std::size_t place = fact->place(of);
+      older = fact->older[place];
+      const Poly& p = fact->poly;
+      if ((p.terms()[place].coefficient < 0) != (term.coefficient < 0)) continue;  // it does not cancel the term
+      if (scale == 0 ? use(goal, term, p, depth) : use(goal, term, p.times({scale, 1}), depth)) return true;
     }
   }
   return false;
 }
 
+/// A fact that has the product of the term, with the same sign.
 bool Prover::use(const Poly& goal, const PolyTerm& term, const Poly& fact, int depth) {
+  if (fact.bad()) return false;
   const Int c = fact.coefficient(term.product);
-  if (c == 0 || (c < 0) != (term.coefficient < 0)) return false;
   const Int g = gcd(c, term.coefficient);
   const Int of_goal = (c < 0 ? -c : c) / g, of_fact = (term.coefficient < 0 ? -term.coefficient : term.coefficient) / g;
   return search(Poly::combine(goal, of_goal, fact, -of_fact), depth - 1);
@@ -511,7 +407,7 @@ bool Prover::by_division(const Poly& goal, const PolyTerm& term, int depth) {
   const Info& q = atoms_[factor(term.product, 0)];
   if (degree(term.product) != 1 || q.kind != Kind::Quotient) return false;
   if (term.coefficient != 1 && term.coefficient != -1) return false;
-  const Poly rest = goal - Poly(term.coefficient) * Poly::of(factor(term.product, 0));
+  const Poly rest = goal.without(term.product);
   if (rest.mentions(factor(term.product, 0))) return false;
   if (term.coefficient > 0) return search(q.a + q.b * rest, depth - 1);
   return search(q.b * rest + q.b - Poly(1) - q.a, depth - 1);

@@ -1,6 +1,8 @@
 // Decides whether a polynomial is never negative, given facts of the same form. Sound, not complete: "yes" is a proof,
 // "no" says nothing. Private to the layer. docs/compiler/certificates.md has the rules.
 #pragma once
+#include <array>
+#include <deque>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -31,21 +33,23 @@ class Prover {
   Poly remainder(const Poly& a, const Poly& b);
   /// One of a and b; of `larger` the larger (true) or smaller (false) one, if it is given.
   Poly choice(const Poly& a, const Poly& b, std::optional<bool> larger);
-  Range range_of(Atom a) const { return atoms_[a].range; }
+  Range range_of(Atom a) const { return always_[a]; }
   bool varies(const Poly& p) const;
   /// Constant bounds, from the atoms' alone.
-  Range range_of(const Poly& p) const { return sum_range(p, &Info::range); }
+  Range range_of(const Poly& p) const { return sum_range(p, always_); }
 
   // ---- facts --------------------------------------------------------------------------------------------------------
   /// Takes p >= 0 as true in the present scope.
-  void know(const Poly& p);
+  void know(const Poly& p) { take(p, true); }
+  /// The same where that only says what an atom in `p` is: it is no news of the others.
+  void define(const Poly& p) { take(p, false); }
   /// Takes "divisor divides p" as true everywhere.
   void know_multiple(const Poly& p, Int divisor);
   std::size_t mark() const { return facts_.size(); }
   void release(std::size_t mark);
 
-  /// True if a fact that is newer than `mark` is about something in `p`.
-  bool mentioned_since(std::size_t mark, const Poly& p) const;
+  /// True if there is news since `mark` of something in `p`.
+  bool news_since(std::size_t mark, const Poly& p) const;
 
   /// True only if p >= 0 follows. With little effort it gives up sooner.
   bool never_negative(const Poly& p, Effort effort = Effort::Full);
@@ -59,6 +63,12 @@ class Prover {
   std::size_t next_atom() const { return atoms_.size(); }
 
  private:
+  struct Fact {
+    Poly poly;
+    /// By terms: the newest of the older facts with a term of the same product; null: there is none.
+    std::array<const Fact*, Poly::kMostTerms> older;
+    std::size_t place(Product p) const;  ///< of the term of this product, which there is
+  };
   /// Polynomials that are never negative, in the order in which they became known, and where each product occurs.
   class FactList {
    public:
@@ -66,9 +76,9 @@ class Prover {
     void shrink(std::size_t size);
     bool holds(const Poly& p) const;
     std::size_t size() const { return all_.size(); }
-    const Poly& operator[](std::size_t i) const { return all_[i]; }
-    /// The numbers of those that have a term of this product.
-    const std::vector<std::uint32_t>& with(Product p) const;
+    const Poly& operator[](std::size_t i) const { return all_[i].poly; }
+    /// The newest with a term of this product; null: there is none.
+    const Fact* newest(Product p) const;
 
    private:
     struct Hash {
@@ -77,42 +87,44 @@ class Prover {
             (static_cast<std::uint64_t>(p) + 31 * static_cast<std::uint64_t>(p >> 64)) * 0x9E3779B97F4A7C15u >> 7);
       }
     };
-    std::vector<Poly> all_;
-    std::unordered_map<Product, std::vector<std::uint32_t>, Hash> with_;
+    std::deque<Fact> all_;  // polynomials are large: none is moved
+    std::unordered_map<Product, const Fact*, Hash> newest_;
   };
   enum class Kind : std::uint8_t { Unknown, Quotient, Remainder, Choice };
   struct Info {
     Kind kind = Kind::Unknown;
-    using Of = Range Info::*;
-    Range range;  ///< always
-    Range now;    ///< in the present scope
     bool varying = false;
     Poly a, b;
     std::optional<bool> larger;
-    Int divisor = 1;  ///< known to divide it
+    Int divisor = 1;                        ///< known to divide it
+    std::size_t bounded = 0, releases = 0;  ///< a quotient: how many facts and releases there were when it was bounded
   };
-  Atom add(Info info);
-  Atom intern(Info info, bool& is_new);
+  using Ranges = std::vector<Range>;  ///< by atoms
+  Atom add(const Info& info, Range range);
+  Atom intern(const Info& info, Range range, bool& is_new);
   void know_quotient(Atom q, const Poly& a, const Poly& b);
-  void know_parts(const Poly& fact);
+  void take(const Poly& p, bool is_news);
+  void take_parts(const Poly& fact, bool is_news);
   void bound_quotient(Atom q, const Poly& a, const Poly& b);
-  Range product_range(Product p, Info::Of of) const;
-  Range sum_range(const Poly& p, Info::Of of) const;
-  bool search(const Poly& goal, int depth);
-  Range term_range(const PolyTerm& t) const;
-  const PolyTerm* newest(const Poly& goal) const;
+  static Range product_range(Product p, const Ranges& of);
+  static Range term_range(const PolyTerm& t, const Ranges& of);
+  static Range sum_range(const Poly& p, const Ranges& of);
+  bool search(const Poly& given, int depth);
+  bool search_divided(const Poly& goal, int depth);
   bool replace(const Poly& goal, const PolyTerm& term, int depth);
   bool eliminate(const Poly& goal, const PolyTerm& term, int depth);
   bool eliminate_product(const Poly& goal, const PolyTerm& term, int depth);
   bool by_division(const Poly& goal, const PolyTerm& term, int depth);
   bool by_cases(const Poly& goal, const PolyTerm& term, int depth);
-  bool use_all(const Poly& goal, const PolyTerm& term, Product of, const Poly& scale, int depth);
+  bool use_all(const Poly& goal, const PolyTerm& term, Product of, Product scale, int depth);
   bool use(const Poly& goal, const PolyTerm& term, const Poly& fact, int depth);
 
-  std::vector<Info> atoms_;
+  std::deque<Info> atoms_;
+  Ranges always_, now_;                                 ///< in every scope, and in the present one
   std::unordered_multimap<std::uint64_t, Atom> index_;  ///< quotients and choices by their hash
   FactList axioms_;                                     ///< of atoms: true in every scope
   FactList facts_;
+  std::vector<std::size_t> news_;  ///< the numbers of the facts that are news
   struct Tightened {
     std::size_t facts;  ///< how many there were then
     Atom atom;
@@ -132,6 +144,7 @@ class Prover {
   };
   std::vector<Tried> tried_;
   std::uint64_t proof_ = 0;
+  std::size_t releases_ = 0;
   bool exhausted_ = false;  ///< more atoms than can be numbered: nothing is proven any more
 };
 

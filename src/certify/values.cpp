@@ -30,6 +30,8 @@ Values::Values(const ir::Function& entry, const analysis::LaunchContract& contra
       effort_(effort),
       prover_(effort),
       entry_(&entry.body()),
+      terms_(certificate.terms.size()),
+      divisors_assumed_(certificate.terms.size()),
       pieces_(Poly::invalid()) {
   open();
   take_dimensions();
@@ -94,32 +96,43 @@ Poly Values::argument(std::size_t number, int bits, bool is_signed) {
 
 // ---- scopes ---------------------------------------------------------------------------------------------------------
 
-void Values::open() { scopes_.push_back({prover_.mark(), {}}); }
+void Values::open() { scopes_.push_back({prover_.mark(), found_.size()}); }
 
 void Values::close() {
   prover_.release(scopes_.back().facts);
+  forget(scopes_.back().values);
   scopes_.pop_back();
+}
+
+void Values::forget(std::size_t size) {
+  for (; found_.size() > size; found_.pop_back()) innermost_[found_.back().value.impl()] = found_.back().outer;
 }
 
 Poly Values::of(ir::Value v) { return known(v).poly; }
 
 Values::Known Values::known(ir::Value v) {
-  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    const auto it = scope->values.find(v.impl());
-    if (it == scope->values.end()) continue;
-    if (!it->second.weak || scope == scopes_.rbegin()) return it->second;
-    const Known before = it->second;
-    if (!may_be_better(v, before)) return scopes_.back().values[v.impl()] = before;
-    break;
+  const std::size_t number = innermost_[v.impl()];
+  if (number != 0) {
+    const Known& before = found_[number - 1].known;
+    if (!before.weak || number > scopes_.back().values) return before;
+    if (!may_be_better(v, before.facts)) return keep(v, Known(found_[number - 1].known));
   }
   Known k = derive(v);
   k.facts = prover_.mark();
-  scopes_.back().values[v.impl()] = k;
-  return k;
+  return keep(v, k);
 }
 
-/// What a value is made of has been found out since, or there are new facts about it.
-bool Values::may_be_better(ir::Value v, const Known& before) {
+/// In the present scope.
+const Values::Known& Values::keep(ir::Value v, const Known& k) {
+  std::size_t& number = innermost_[v.impl()];
+  if (number > scopes_.back().values) return found_[number - 1].known = k;
+  found_.push_back({v, number, k});
+  number = found_.size();
+  return found_.back().known;
+}
+
+/// What a value is made of has been found out since there were so many facts, or there is news of it.
+bool Values::may_be_better(ir::Value v, std::size_t facts) {
   const ir::Operation* op = v.def();
   if (op == nullptr) return false;
   for (const ir::OpOperand& use : op->operands()) {
@@ -128,13 +141,22 @@ bool Values::may_be_better(ir::Value v, const Known& before) {
       continue;
     }
     const Known k = known(use.value);
-    if (k.facts > before.facts || prover_.mentioned_since(before.facts, k.poly)) return true;
+    if (k.facts > facts || prover_.news_since(facts, k.poly)) return true;
   }
   return false;
 }
 
-void Values::forget_weak() {
-  std::erase_if(scopes_.back().values, [](const auto& entry) { return entry.second.weak; });
+/// Of the present scope; true if there was any.
+bool Values::forget_weak() {
+  const std::size_t first = scopes_.back().values;
+  std::vector<Found> strong;
+  for (std::size_t i = first; i < found_.size(); ++i)
+    if (!found_[i].known.weak) strong.push_back(found_[i]);
+  const bool any = strong.size() != found_.size() - first;
+  if (!any) return false;
+  forget(first);
+  for (const Found& f : strong) keep(f.value, f.known);
+  return true;
 }
 
 Poly Values::unknown(ir::Value v) {
@@ -166,6 +188,14 @@ bool Values::fits(const Poly& p, int bits) {
 // ---- launch expressions ---------------------------------------------------------------------------------------------
 
 Poly Values::term(std::uint32_t number) {
+  if (terms_.at(number)) return *terms_[number];
+  const Poly p = term_anew(number);
+  // What a quotient says of its operands is known as long as the scope in which it is made.
+  if (scopes_.size() == 1 && !p.bad()) terms_[number] = p;
+  return p;
+}
+
+Poly Values::term_anew(std::uint32_t number) {
   using analysis::ExprKind;
   const analysis::Term& t = certificate_->terms.at(number);
   switch (t.kind) {
@@ -189,22 +219,20 @@ Poly Values::term(std::uint32_t number) {
   return prover_.remainder(a, b);  // Mod
 }
 
-void Values::assume(const analysis::CertificateCondition& condition) {
-  // The launch found a value for every operation of the condition, so what it divides by is at least 1.
+/// A launch finds a value for every operation of a condition, so what it divides by is at least 1.
+void Values::assume_divisors(std::uint32_t number) {
   using enum analysis::ExprKind;
-  constexpr std::size_t kMost = 256;
-  std::vector<std::uint32_t> work{condition.lhs};
-  if (!condition.divides) work.push_back(condition.rhs);
-  for (std::size_t i = 0; i < work.size() && work.size() < kMost; ++i) {
-    const analysis::Term& t = certificate_->terms.at(work[i]);
-    if (t.kind == Const || t.kind == Arg || t.lhs >= work[i] || t.rhs >= work[i]) continue;
-    work.push_back(t.lhs);
-    work.push_back(t.rhs);
-  }
-  for (auto at = work.rbegin(); at != work.rend(); ++at) {  // operands before what is made of them
-    const analysis::Term& t = certificate_->terms[*at];
-    if (t.kind == FloorDiv || t.kind == CeilDiv || t.kind == Mod) prover_.know(term(t.rhs) - Poly(1));
-  }
+  const analysis::Term& t = certificate_->terms.at(number);
+  if (t.kind == Const || t.kind == Arg || t.lhs >= number || t.rhs >= number || divisors_assumed_[number]) return;
+  divisors_assumed_[number] = true;
+  assume_divisors(t.lhs);
+  assume_divisors(t.rhs);
+  if (t.kind == FloorDiv || t.kind == CeilDiv || t.kind == Mod) prover_.know(term(t.rhs) - Poly(1));
+}
+
+void Values::assume(const analysis::CertificateCondition& condition) {
+  assume_divisors(condition.lhs);
+  if (!condition.divides) assume_divisors(condition.rhs);
   if (condition.divides)
     prover_.know_multiple(term(condition.lhs), static_cast<Int>(condition.divisor));
   else
@@ -312,7 +340,7 @@ void Values::assume(ir::Value condition, bool truth) {
         assume_compare(*op, truth);
       }
     }
-    forget_weak();
+    if (!forget_weak()) return;
   }
 }
 

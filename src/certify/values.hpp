@@ -1,6 +1,7 @@
 // The integers of a kernel as polynomials: what every operation computes, where it is shown not to wrap. Private to the
 // layer.
 #pragma once
+#include <deque>
 #include <unordered_map>
 #include <vector>
 
@@ -46,21 +47,30 @@ class Values {
     std::size_t facts = 0;  ///< how many facts there were
   };
   struct Scope {
-    std::size_t facts = 0;
-    std::unordered_map<const ir::ValueImpl*, Known> values;
+    std::size_t facts = 0, values = 0;  ///< how many there were
+  };
+  /// What a scope has found out of a value.
+  struct Found {
+    ir::Value value;
+    std::size_t outer;  ///< number + 1 of what the scopes around it had found out; 0: nothing
+    Known known;
   };
 
   // values.cpp
   void assume(const analysis::CertificateCondition& condition);
+  void assume_divisors(std::uint32_t number);
+  Poly term_anew(std::uint32_t number);
   void identify_arguments();
   void take_dimensions();
   void count_pieces();
   Known known(ir::Value v);
-  bool may_be_better(const ir::Value v, const Known& before);
+  const Known& keep(ir::Value v, const Known& k);
+  void forget(std::size_t size);
+  bool may_be_better(ir::Value v, std::size_t facts);
   Poly unknown(ir::Value v);
   Poly renamed(const Poly& p);
   bool fits(const Poly& p, int bits);
-  void forget_weak();
+  bool forget_weak();
   bool compares(const ir::Operation& compare, bool truth);
   void assume_compare(const ir::Operation& compare, bool truth);
 
@@ -86,11 +96,15 @@ class Values {
   Prover::Effort effort_;  ///< for finding out whether arithmetic wraps
   Prover prover_;
   std::vector<Scope> scopes_;
+  std::deque<Found> found_;                                          ///< in the order of scopes
+  std::unordered_map<const ir::ValueImpl*, std::size_t> innermost_;  ///< number + 1 in found_; 0: none
   std::unordered_map<const ir::ValueImpl*, Atom> unknown_;
   std::unordered_map<std::uint64_t, Atom> arguments_;
   std::vector<std::size_t> same_as_;  ///< of each entry argument: the lowest that is equal in every launch
   const ir::Block* entry_;
-  Poly pieces_;  ///< how many the launch has; bad if the contract says nothing
+  std::vector<std::optional<Poly>> terms_;  ///< launch expressions of which a value is known in every scope
+  std::vector<bool> divisors_assumed_;      ///< of launch expressions
+  Poly pieces_;                             ///< how many the launch has; bad if the contract says nothing
 };
 
 }  // namespace tessera::certify

@@ -29,7 +29,8 @@ void expect_cheap(const char* name, const std::vector<std::vector<std::int64_t>>
       passes::optimize(*module, passes::Target{.sm = 90, .multiprocessors = 132});
     });
   }
-  std::printf("%-14s check %6.3f ms, passes %6.3f ms\n", name, check * 1e3 / kTimes, passes * 1e3 / kTimes);
+  std::printf("%-14s check %6.3f ms, passes %6.3f ms, %3.0f %%\n", name, check * 1e3 / kTimes, passes * 1e3 / kTimes,
+              check * 100 / passes);
   EXPECT_EQ(refuted, 0u) << name;
   checks += check;
   rest += passes;
@@ -45,7 +46,8 @@ TEST(CertifyCost, IsAFractionOfThePasses) {
   expect_cheap<gemm_blocks<f16, 128, 128, 64>>("gemm_blocks", {square, square, square}, checks, passes);
   expect_cheap<attention<64, 64, 64>>("attention", {heads, heads, keys, keys}, checks, passes);
   expect_cheap<logsumexp<1024>>("logsumexp", {{4096}, {4096, 50257}}, checks, passes);
-  EXPECT_LT(checks, passes);  // a fifth where the machine is quiet and the build optimised
+  std::printf("%-14s %.0f %%\n", "all", checks * 100 / passes);
+  EXPECT_LT(checks, 0.6 * passes);  // less than a third where the machine is quiet and the build optimised
 }
 
 }  // namespace

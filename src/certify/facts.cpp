@@ -1,0 +1,142 @@
+// What a scope knows: facts, the parts of a choice or quotient that they bound, multiples.
+#include <algorithm>
+
+#include "certify/prover.hpp"
+
+namespace tessera::certify {
+
+std::size_t Prover::Fact::place(Product p) const {
+  std::size_t i = 0;
+  while (poly.terms()[i].product != p) ++i;
+  return i;
+}
+
+void Prover::FactList::add(const Poly& p) {
+  Fact& fact = all_.emplace_back();
+  fact.poly = p;
+  for (std::size_t i = 0; i < p.terms().size(); ++i) {
+    if (p.terms()[i].product == 0) continue;
+    const Fact*& newest = newest_[p.terms()[i].product];
+    fact.older[i] = newest;
+    newest = &fact;
+  }
+}
+
+void Prover::FactList::shrink(std::size_t size) {
+  for (; all_.size() > size; all_.pop_back()) {
+    const Fact& fact = all_.back();
+    for (std::size_t i = 0; i < fact.poly.terms().size(); ++i)
+      if (const Product p = fact.poly.terms()[i].product; p != 0) newest_[p] = fact.older[i];
+  }
+}
+
+bool Prover::FactList::holds(const Poly& p) const {
+  const Product last = p.terms().back().product;
+  for (const Fact* f = newest(last); f != nullptr; f = f->older[f->place(last)])
+    if (f->poly == p) return true;
+  return false;
+}
+
+const Prover::Fact* Prover::FactList::newest(Product p) const {
+  const auto it = newest_.find(p);
+  return it == newest_.end() ? nullptr : it->second;
+}
+
+void Prover::take(const Poly& p, bool is_news) {
+  if (p.bad() || p.is_constant()) return;
+  const Int g = p.content();
+  Poly fact = g > 1 ? p.divided(g) : p;
+  if (facts_.holds(fact)) return;
+  if (is_news) news_.push_back(facts_.size());
+  facts_.add(fact);
+  take_parts(fact, is_news);
+}
+
+/// What a constant bound of a choice or quotient says of what it is made of.
+void Prover::take_parts(const Poly& fact, bool is_news) {
+  const PolyTerm last = fact.terms().back();
+  if (degree(last.product) != 1 || fact.terms().size() != (fact.constant() == 0 ? 1 : 2)) return;
+  if (last.coefficient != 1 && last.coefficient != -1) return;
+  const Atom atom = factor(last.product, 0);
+  tightened_.push_back({facts_.size(), atom, now_[atom]});
+  if (last.coefficient > 0)
+    now_[atom].lo = std::max(now_[atom].lo, -fact.constant());
+  else
+    now_[atom].hi = std::min(now_[atom].hi, fact.constant());
+  if (atoms_[atom].kind != Kind::Quotient && atoms_[atom].kind != Kind::Choice) return;
+  const Info part = atoms_[atom];
+  const bool at_least = last.coefficient > 0;  // bound <= part, or part <= bound
+  const Poly bound = at_least ? Poly(-fact.constant()) : Poly(fact.constant());
+  const auto holds = [&](const Poly& p) { take(at_least ? p - bound : bound - p, is_news); };
+  if (part.kind == Kind::Quotient) {
+    take(at_least ? part.a - part.b * bound : part.b * bound + part.b - Poly(1) - part.a, is_news);
+  } else if (part.kind == Kind::Choice && part.larger && *part.larger != at_least) {
+    holds(part.a);
+    holds(part.b);
+  } else if (part.kind == Kind::Choice && part.larger) {  // the side that cannot be meant leaves the other
+    const auto cannot = [&](const Poly& p) {
+      const Range r = sum_range(at_least ? bound - Poly(1) - p : p - bound - Poly(1), now_);
+      return r.lo >= 0;
+    };
+    if (cannot(part.a)) holds(part.b);
+    if (cannot(part.b)) holds(part.a);
+  }
+}
+
+void Prover::know_multiple(const Poly& p, Int divisor) {
+  // Only single atoms: that is what launches are asked of dimensions, strides and addresses.
+  if (p.bad() || p.terms().size() != 1 || p.terms()[0].coefficient != 1 || degree(p.terms()[0].product) != 1) return;
+  Int& known = atoms_[factor(p.terms()[0].product, 0)].divisor;
+  Int least = 0;
+  if (!__builtin_mul_overflow(known / gcd(known, divisor), divisor, &least) && least < kHuge) known = least;
+}
+
+bool Prover::news_since(std::size_t mark, const Poly& p) const {
+  for (auto at = news_.rbegin(); at != news_.rend() && *at >= mark; ++at)
+    for (const PolyTerm& t : p.terms())
+      for (Product f = t.product; f != 0; f >>= 16)
+        if (facts_[*at].mentions(factor(f, 0))) return true;
+  return false;
+}
+
+void Prover::release(std::size_t mark) {
+  ++releases_;
+  facts_.shrink(mark);
+  while (!news_.empty() && news_.back() >= mark) news_.pop_back();
+  for (; !tightened_.empty() && tightened_.back().facts > mark; tightened_.pop_back())
+    now_[tightened_.back().atom] = tightened_.back().before;
+}
+
+bool Prover::multiple(const Poly& p, Int divisor) const {
+  if (p.bad()) return false;
+  for (const PolyTerm& t : p.terms()) {
+    Int left = divisor / gcd(divisor, t.coefficient);
+    for (Product f = t.product; f != 0 && left != 1; f >>= 16) left /= gcd(left, atoms_[factor(f, 0)].divisor);
+    if (left != 1) return false;
+  }
+  return true;
+}
+
+bool Prover::is_before(const Poly& p, std::size_t first) const {
+  return !p.bad() && !exhausted_ && std::ranges::all_of(p.terms(), [&](const PolyTerm& t) {
+    for (Product f = t.product; f != 0; f >>= 16)
+      if (factor(f, 0) >= first) return false;
+    return true;
+  });
+}
+
+bool Prover::never_zero(const Poly& p) {
+  if (p.bad() || exhausted_) return false;
+  Int step = 0;  // divides everything but the constant
+  for (const PolyTerm& t : p.terms()) {
+    if (t.product == 0) continue;
+    Int divisor = t.coefficient;
+    for (Product f = t.product; f != 0; f >>= 16)
+      if (__builtin_mul_overflow(divisor, atoms_[factor(f, 0)].divisor, &divisor)) return false;
+    step = gcd(step, divisor);
+  }
+  if (step == 0) return p.constant() != 0;
+  return p.constant() % step != 0 || never_negative(p - Poly(1)) || never_negative(Poly(-1) - p);
+}
+
+}  // namespace tessera::certify

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "jit/pipeline.hpp"
 #include "tessera/base/env.hpp"
@@ -70,24 +69,18 @@ std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const anal
   return certified;
 }
 
-passes::Certifier certifier_of_passes(const analysis::Facts& facts, std::uint64_t held) {
-  // The operations have other numbers by now, so the invariants say nothing of them.
-  auto certificate = std::make_shared<analysis::Certificate>(facts.certificate());
-  certificate->invariants.clear();
-  return [&facts, held, certificate](const ir::Function& f, std::span<const analysis::Claim> claims) {
-    const certify::Verdict verdict = certify::check(f, facts.contract(), *certificate, claims, held);
-    if (verdict.refuted != 0 && is_strict()) {
-      const auto first = std::find(verdict.certified.begin(), verdict.certified.end(), false);
-      refuse(f, claims[static_cast<std::size_t>(first - verdict.certified.begin())], facts, 0);
-    }
-    return verdict.certified;
-  };
+CertifierOfPasses::CertifierOfPasses(const analysis::Facts& facts, std::uint64_t held)
+    : facts_(facts), held_(held), certificate_(facts.certificate()) {
+  certificate_.invariants.clear();  // the operations have other numbers by now
 }
 
-passes::Certifier refusing_certifier() {
-  return [](const ir::Function&, std::span<const analysis::Claim> claims) {
-    return std::vector<bool>(claims.size(), false);
-  };
+std::vector<bool> CertifierOfPasses::judge(const ir::Function& f, std::span<const analysis::Claim> claims) const {
+  const certify::Verdict verdict = certify::check(f, facts_.contract(), certificate_, claims, held_);
+  if (verdict.refuted != 0 && is_strict()) {
+    const auto first = std::find(verdict.certified.begin(), verdict.certified.end(), false);
+    refuse(f, claims[static_cast<std::size_t>(first - verdict.certified.begin())], facts_, 0);
+  }
+  return verdict.certified;
 }
 
 }  // namespace tessera::jit

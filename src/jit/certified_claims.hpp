@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tessera/analysis/certificate.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/passes/certifier.hpp"
 
@@ -14,8 +15,23 @@ std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const anal
 
 /// Judges what passes claim of a copy of the same kernel, for launches that hold `held`; `facts` outlives it. With
 /// TESSERA_VERIFY=claims a refusal is an InternalError.
-passes::Certifier certifier_of_passes(const analysis::Facts& facts, std::uint64_t held);
+class CertifierOfPasses final : public passes::Certifier {
+ public:
+  CertifierOfPasses(const analysis::Facts& facts, std::uint64_t held);
+  std::vector<bool> judge(const ir::Function& f, std::span<const analysis::Claim> claims) const override;
+
+ private:
+  const analysis::Facts& facts_;
+  std::uint64_t held_;
+  analysis::Certificate certificate_;
+};
+
 /// Where no launch contract is known: no claim may be used.
-passes::Certifier refusing_certifier();
+class RefusingCertifier final : public passes::Certifier {
+ public:
+  std::vector<bool> judge(const ir::Function&, std::span<const analysis::Claim> claims) const override {
+    return std::vector<bool>(claims.size(), false);
+  }
+};
 
 }  // namespace tessera::jit

@@ -58,7 +58,8 @@ Prepared prepare(const ir::Module& module, const passes::Target& target, const C
   std::vector<passes::WatchedTensor> tensors;
   passes::Work work;
   work.checked = options.checked;
-  work.certifier = refusing_certifier();
+  const RefusingCertifier certifier;
+  work.certifier = &certifier;
   if (options.checked && target.is_gpu()) {
     for (const TensorArgument& a : options.tensors) tensors.push_back({a.slot, a.label});
     work.watched = tensors;
@@ -73,7 +74,8 @@ Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::ui
   passes::Work work;
   work.claims = claims;
   work.held = held;
-  work.certifier = certifier_of_passes(facts, held);
+  const CertifierOfPasses certifier(facts, held);
+  work.certifier = &certifier;
   return finish(std::move(copy), target, work, true, tuning, form, label);
 }
 

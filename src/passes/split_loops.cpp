@@ -54,7 +54,7 @@ struct Range {
 
 class Splitter {
  public:
-  Splitter(ir::Function& f, Operation& loop, const Certifier& certifier)
+  Splitter(ir::Function& f, Operation& loop, const Certifier* certifier)
       : f_(f), loop_(loop), certifier_(certifier), b_(Builder::before(&loop)) {
     b_.loc = loop.loc;
   }
@@ -298,7 +298,7 @@ class Splitter {
 
   ir::Function& f_;
   Operation& loop_;
-  const Certifier& certifier_;
+  const Certifier* certifier_;
   Builder b_;
   std::vector<analysis::AffineValue::Step> steps_;  // of the conditions that were solved
 };
@@ -335,7 +335,7 @@ bool has_room_ahead(const Operation& loop, const std::vector<analysis::Product>&
 
 }  // namespace
 
-bool split_loops(ir::Function& f, const Target& target, const Certifier& certifier) {
+bool split_loops(ir::Function& f, const Target& target, const Certifier* certifier) {
   const std::vector<analysis::Product> products = analysis::kernel_facts(f).products;
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {

@@ -117,7 +117,7 @@ void unchain(Operation& loop, std::size_t carried) {
 
 }  // namespace
 
-bool unchain_iterations(ir::Function& f, const Certifier& certifier) {
+bool unchain_iterations(ir::Function& f, const Certifier* certifier) {
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
     const Operation* end = op.op() == Op::For ? op.region(0).terminator() : nullptr;

@@ -195,7 +195,7 @@ class Chains {
 
 }  // namespace
 
-bool unchain_parts(ir::Function& f, const Certifier& certifier) {
+bool unchain_parts(ir::Function& f, const Certifier* certifier) {
   std::vector<Block*> blocks{&f.body()};
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::For || op.op() == Op::Loop || op.op() == Op::If)

@@ -126,7 +126,7 @@ void split(Operation& op, const Mask& m, std::int64_t known) {
 
 }  // namespace
 
-bool unmask(ir::Function& f, const Certifier& certifier) {
+bool unmask(ir::Function& f, const Certifier* certifier) {
   std::vector<Operation*> found;
   std::vector<analysis::Claim> claims;
   ir::walk(f.body(), [&](Operation& op) {

@@ -1,8 +1,7 @@
 // What passes claim themselves: that accesses share no element, and that a loop they made stays inside a tensor. Every
 // claim that is refused has a relative that is not.
-#include <functional>
-
 #include "certify/support.hpp"
+#include "jit/certified_claims.hpp"
 #include "tessera/passes/pipeline.hpp"
 
 namespace tessera::test {
@@ -12,12 +11,12 @@ using analysis::Claim;
 using analysis::ClaimKind;
 
 /// A kernel behind the passes that take its guards away, and what is asked about it there.
-struct Cleaned {
+struct Cleaned final : passes::Certifier {
   const Recorded& r;
   std::uint64_t held;
   std::unique_ptr<ir::Module> module;
-  std::vector<Claim> asked;  ///< by the passes that have run
-  std::size_t refused = 0;
+  mutable std::vector<Claim> asked;  ///< by the passes that have run
+  mutable std::size_t refused = 0;
 
   Cleaned(const Recorded& recorded, const std::vector<std::vector<std::int64_t>>& dims, const char* stop_after)
       : r(recorded), held(r.held(dims)), module(ir::clone(*r.trace.module)) {
@@ -26,18 +25,19 @@ struct Cleaned {
     work.claims = claims;
     work.held = held;
     work.stop_after = stop_after;
-    work.certifier = [&](const ir::Function& f, std::span<const Claim> of_passes) {
-      asked.insert(asked.end(), of_passes.begin(), of_passes.end());
-      const certify::Verdict v = judged(f, of_passes);
-      refused += v.refuted;
-      for (Claim forged : of_passes) {  // while its operation is there
-        if (forged.kind != ClaimKind::AtLeast) continue;
-        forged.lower = 1000000;
-        EXPECT_FALSE(judged(f, {&forged, 1}).certified[0]);
-      }
-      return v.certified;
-    };
+    work.certifier = this;
     passes::run_passes(*module, passes::Target{.sm = 90, .multiprocessors = 132}, nullptr, work);
+  }
+  std::vector<bool> judge(const ir::Function& f, std::span<const Claim> of_passes) const override {
+    asked.insert(asked.end(), of_passes.begin(), of_passes.end());
+    const certify::Verdict v = judged(f, of_passes);
+    refused += v.refuted;
+    for (Claim forged : of_passes) {  // while its operation is there
+      if (forged.kind != ClaimKind::AtLeast) continue;
+      forged.lower = 1000000;
+      EXPECT_FALSE(judged(f, {&forged, 1}).certified[0]);
+    }
+    return v.certified;
   }
   certify::Verdict judged(const ir::Function& f, std::span<const Claim> claims) const {
     analysis::Certificate certificate = r.facts.certificate();
@@ -175,9 +175,7 @@ std::size_t waits(const ir::Module& module) {
 }
 
 TEST(CertifyPasses, WhatIsRefusedIsNotUsed) {
-  const auto refused = [](const ir::Function&, std::span<const Claim> claims) {
-    return std::vector<bool>(claims.size(), false);
-  };
+  const jit::RefusingCertifier refused;
   const Recorded parts = recorded<doubled_in_parts>();
   const Recorded row = recorded<doubled>();
   for (const Recorded* r : {&parts, &row}) {
@@ -189,7 +187,7 @@ TEST(CertifyPasses, WhatIsRefusedIsNotUsed) {
       passes::Work work;
       work.claims = claims;
       work.held = held;
-      if (!used) work.certifier = refused;
+      if (!used) work.certifier = &refused;
       work.stop_after = "split_loops";
       passes::run_passes(*module, passes::Target{.sm = 90, .multiprocessors = 132}, nullptr, work);
       left[used] = waits(*module);

@@ -217,7 +217,8 @@ struct Runner::Impl {
     passes::Work work;
     work.claims = claims;
     work.held = used;
-    if (certified) work.certifier = jit::certifier_of_passes(*r.facts, used);
+    const jit::CertifierOfPasses certifier(*r.facts, used);
+    if (certified) work.certifier = &certifier;
     made.launch_word = passes::run_passes(module, target, &tuning, work).choices.launch_word;
     if (moved) reorder(module, random);
     ir::verify_or_throw(module);

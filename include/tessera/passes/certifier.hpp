@@ -1,6 +1,5 @@
 // Passes that take a guard or an order away because of what they have found out themselves ask whether it is so.
 #pragma once
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -8,13 +7,18 @@
 
 namespace tessera::passes {
 
-/// Judges claims about a kernel as it stands: true for each that may be used. Without one everything may, as in tests
-/// of a single pass. docs/compiler/certificates.md.
-using Certifier = std::function<std::vector<bool>(const ir::Function&, std::span<const analysis::Claim>)>;
+/// Judges claims about a kernel as it stands. docs/compiler/certificates.md.
+class Certifier {
+ public:
+  virtual ~Certifier() = default;
+  /// True for each that may be used.
+  virtual std::vector<bool> judge(const ir::Function& f, std::span<const analysis::Claim> claims) const = 0;
+};
 
-inline std::vector<bool> certified(const Certifier& certifier, const ir::Function& f,
+/// Without a certifier, as in tests of a single pass, every claim may be used.
+inline std::vector<bool> certified(const Certifier* certifier, const ir::Function& f,
                                    std::span<const analysis::Claim> claims) {
-  return certifier && !claims.empty() ? certifier(f, claims) : std::vector<bool>(claims.size(), true);
+  return certifier && !claims.empty() ? certifier->judge(f, claims) : std::vector<bool>(claims.size(), true);
 }
 
 }  // namespace tessera::passes

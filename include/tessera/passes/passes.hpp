@@ -27,10 +27,10 @@ bool order_tokens(ir::Function&);
 
 /// Lets the iterations of a loop access a tensor without waiting for each other where each touches other elements. True
 /// if anything changed.
-bool unchain_iterations(ir::Function&, const Certifier& = {});
+bool unchain_iterations(ir::Function&, const Certifier* = nullptr);
 
 /// Accesses of a tensor wait only for those before them that may touch the same elements. True if anything changed.
-bool unchain_parts(ir::Function&, const Certifier& = {});
+bool unchain_parts(ir::Function&, const Certifier* = nullptr);
 
 /// Loads of a loop in the order in which its products need them. True if anything changed.
 bool order_loads(ir::Function&);
@@ -42,7 +42,7 @@ bool pipeline_mma(ir::Function&, const Target&);
 /// Gives the iterations in which a branch on the induction variable is decided, or in which accesses stay inside their
 /// tensor, a loop of their own; for GPUs with clusters not where shared memory holds one step of what its products
 /// load. True if anything changed.
-bool split_loops(ir::Function&, const Target&, const Certifier& = {});
+bool split_loops(ir::Function&, const Target&, const Certifier* = nullptr);
 
 /// Issues loads of a loop one iteration ahead: those that move an element or two at a time (rows at odd addresses), or,
 /// with `wide`, all. True if anything changed.
@@ -69,7 +69,7 @@ void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 
 /// Splits comparisons of places in a tile with a number that is known not to be small: where the outcome is sure, it no
 /// longer depends on the number. True if anything changed.
-bool unmask(ir::Function&, const Certifier& = {});
+bool unmask(ir::Function&, const Certifier* = nullptr);
 
 /// Lets the kernel start before its predecessor in the stream has ended: it waits by itself before its first access of
 /// memory that something in flight may write. Needs sm_90 and bytecode 13.4. Follows Tuning::overlap and early_reads;

@@ -125,7 +125,9 @@ TEST(Boundaries, OfDivisionsAndExtensions) {
           ask(k.b, p, s, k.op(Op::DivI, {x, by}, x.type(), {sign, zero}), c);
         }
         const Value wide = k.op(Op::ExtI, {x}, Type::tile(Elem::I64), {sign});
-        for (const Signedness asked : kSigns) ask(k.b, p, asked, wide, c);
+        for (const Signedness asked : kSigns)
+          for (const std::int64_t limit : {std::int64_t{0}, std::int64_t{1} << 31, std::int64_t{1} << 32})
+            ask(k.b, p, asked, wide, limit + c);
       }
       k.function();
       std::vector<std::pair<std::int64_t, std::int64_t>> launches;

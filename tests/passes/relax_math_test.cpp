@@ -116,7 +116,7 @@ TEST(RelaxMath, RootsFlushWhereTheirOperandIsNeverDenormal) {
 analysis::FloatRange range_of_sum(double a, double b) {
   Kernel k;
   const std::int64_t shape[] = {64};
-  const Value which = k.arg(Type::tile(Elem::I1, shape));
+  const Value which = k.arg(Type::tile(Elem::I1, {64}));
   const Value x = k.b.constant_float(Elem::F32, a, shape), y = k.b.constant_float(Elem::F32, b, shape);
   const Value tile = k.op(Op::Select, {which, x, y}, x.type());
   const Type number = Type::tile(Elem::F32);

@@ -58,6 +58,9 @@ TEST(Divisibility, Arithmetic) {
       {"(8 n + 5) / 4, signed: cut towards 0", divided(Op::DivI, binary(Op::AddI, by8, k.i32(5)), 4, kSigned), {0, 0}},
       {"(8 n + 5) / 4, unsigned", divided(Op::DivI, binary(Op::AddI, by8, k.i32(5)), 4, kUnsigned), {1, 1}},
       {"(8 n + 5) % 4", divided(Op::RemI, binary(Op::AddI, by8, k.i32(5)), 4, kSigned), {2, 1}},
+      {"(8 n + 5) % 24", divided(Op::RemI, binary(Op::AddI, by8, k.i32(5)), 24, kSigned), {3, 5}},
+      {"x % 24", divided(Op::RemI, x, 24, kSigned), {0, 0}},
+      {"(8 n) % (4 m), where m may be 0", k.op(Op::RemI, {by8, by4}, x.type(), {sign(kSigned)}), {0, 0}},
       {"(8 n) % x", k.op(Op::RemI, {by8, x}, x.type(), {sign(kSigned)}), {0, 0}},
       {"min(8 n, 12)", k.op(Op::MinI, {by8, k.i32(12)}, x.type(), {sign(kSigned)}), {2, 0}},
   };

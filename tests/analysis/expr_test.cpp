@@ -200,6 +200,22 @@ TEST(Condition, RandomConditionsMeanTheSameWhenCompiled) {
   }
 }
 
+TEST(Condition, OfNumbersThatLeave64BitsDoesNotHold) {
+  ExprPool e;
+  const Expr product = e.mul(e.arg(0), e.arg(1)), one = e.constant(1);
+  ConditionPool c(e);
+  LaunchProgram program;
+  ASSERT_TRUE(program.add(c, e, c.less_equal(product, one)));
+  ASSERT_TRUE(program.add(c, e, c.less_equal(one, product)));
+  ASSERT_TRUE(program.add(c, e, c.divides(64, product)));
+  ASSERT_TRUE(program.add(c, e, c.less_equal(one, e.arg(0))));
+  program.seal();
+  const std::uint64_t large = std::uint64_t{1} << 32;
+  EXPECT_EQ(program.evaluate(std::vector<std::uint64_t>{large, 16}), 0b1110u);
+  EXPECT_EQ(program.evaluate(std::vector<std::uint64_t>{large, large}), 0b1000u) << "the product is 0 in 64 bits";
+  EXPECT_EQ(program.evaluate(std::vector<std::uint64_t>{large, large / 2}), 0b1000u) << "it is negative";
+}
+
 TEST(Condition, AMultipleIsSeen) {
   ExprPool e;
   const Expr x = e.arg(0), n = e.constant(64);

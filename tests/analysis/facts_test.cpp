@@ -104,6 +104,27 @@ TEST(Facts, OddAddressesAndStridesAreNotAssumed) {
   EXPECT_NE(r.facts.evaluate(slots), before);
 }
 
+TEST(Facts, AStrideIsBelievedToBeOneOfWholeVectorsIfItIsPositiveAndIn32Bits) {
+  const Recorded r = recorded<softmax<1024>>();
+  constexpr std::size_t kStride = 3;
+  const auto believed = [&](std::int64_t stride) {
+    auto slots = r.slots({{8, 1024}, {8, 1024}});
+    slots[kStride] = static_cast<std::uint64_t>(stride);
+    const std::uint64_t held = r.facts.evaluate(slots);
+    const auto& claims = r.facts.claims();
+    return std::any_of(claims.begin(), claims.end(), [&](const analysis::Claim& c) {
+      const bool about = c.kind == analysis::ClaimKind::ArgBounded || c.kind == analysis::ClaimKind::ArgDivisible;
+      return about && c.index == kStride && c.holds(held);
+    });
+  };
+  EXPECT_TRUE(believed(1024));
+  EXPECT_TRUE(believed(8));
+  EXPECT_FALSE(believed(0)) << "tensor maps have no such stride";
+  EXPECT_FALSE(believed(-8));
+  EXPECT_FALSE(believed(1023));
+  EXPECT_FALSE(believed(std::int64_t{1} << 32));
+}
+
 TEST(Facts, RowsThatFitOnePieceAreFoundWithoutADivision) {
   const Recorded r = recorded<softmax<1024>>();
   const std::uint64_t one_piece = bit(r, "arg1.dim(1) <= 1024");

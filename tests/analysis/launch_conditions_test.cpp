@@ -97,5 +97,34 @@ TEST(LaunchConditions, ARoundingDivisionMustBeByThePowerOfTwoOfItsShift) {
   EXPECT_FALSE(LaunchConditions::read(rounding_up(63, INT64_MIN)).has_value());
 }
 
+/// One obligation of 192 tests: the argument is a multiple of 8 in one of them, of 1 in the others.
+std::vector<std::byte> many_tests(int with_eight) {
+  constexpr std::uint32_t kTests = 192;
+  BytesOut out;
+  out.number(std::uint32_t{1});
+  for (const std::uint8_t field : {1, 0, 64, 1}) out.number(field);  // the slot
+  out.number(std::uint32_t{0});
+  out.number(std::int64_t{0});
+  out.number(kTests);
+  for (std::uint32_t i = 0; i < kTests; ++i) {
+    out.number(std::uint8_t{1});   // Aligned
+    out.number(std::uint32_t{0});  // of register 0
+    out.number(std::uint64_t{static_cast<int>(i) == with_eight ? 8u : 1u});
+  }
+  out.number(std::uint32_t{1});
+  for (int word = 0; word < 3; ++word) out.number(~std::uint64_t{0});
+  out.number(std::uint32_t{1});
+  return out.take();
+}
+
+TEST(LaunchConditions, EveryTestOfAnObligationIsAsked) {
+  for (const int asked : {0, 63, 64, 127, 128, 191}) {
+    const auto read = LaunchConditions::read(many_tests(asked));
+    ASSERT_TRUE(read.has_value());
+    EXPECT_EQ(read->evaluate(std::vector<std::uint64_t>{64}), 1u);
+    EXPECT_EQ(read->evaluate(std::vector<std::uint64_t>{65}), 0u) << "test " << asked;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::test

@@ -132,6 +132,8 @@ TEST_F(Errors, RequirementsNameTheirKernelAndExtents) {
 TEST_F(Errors, PiecesMustAgree) {
   EXPECT_ERROR(ShapeError, (void)kernel<pair_of<128>>(mut(y), zeros<f32>({128})), "argument 1 (Mut<f32, 128>)",
                "has 8 pieces (extents [1024])", "has 1 (extents [128])");
+  EXPECT_ERROR(ShapeError, (void)kernel<pair_of<128>>(zeros<f32>({128}), mut(y)), "argument 1 (Mut<f32, 128>)",
+               "(extents [128])", "has 8 (extents [1024])");
   (void)kernel<pair_of<128>>(mut(y), zeros<f32>({1000})).sync();  // also 8 pieces
 }
 

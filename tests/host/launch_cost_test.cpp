@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -155,6 +156,27 @@ TEST_F(Remembered, AddressesThatChangeTheirDivisibility) {
     kernel<saxpy<1024>>(mut(y), 3.0f, x.slice<0>(from, from + 1024)).sync();
     expect(y, 7.0f);
   }
+}
+
+using Line = In<f32, dyn>;
+void count_long_lines(Mut<f32, 1> y, Line a, Line b, Line c, Line d, Line e, Line f) {
+  auto n = y.load();
+  for (const Line* x : {&a, &b, &c, &d, &e, &f}) {
+    tile_if (x->dim(0) > 10) { n = n + 1.0f; }
+  }
+  y.store(n);
+}
+
+/// More specializations than are made: the code of a launch relies on nothing that does not hold for it.
+TEST_F(Remembered, MoreSpecializationsThanAreMade) {
+  const auto x = ones<f32>({16}).sync();
+  const auto run = [&](int long_lines) {
+    const auto line = [&](int i) { return x.slice<0>(0, (long_lines >> i & 1) != 0 ? 16 : 10); };
+    auto y = kernel<count_long_lines>(zeros<f32>({1}), line(0), line(1), line(2), line(3), line(4), line(5)).sync();
+    EXPECT_EQ(host(y).sync()[0], static_cast<float>(std::popcount(static_cast<unsigned>(long_lines)))) << long_lines;
+  };
+  run(0);
+  for (int long_lines = 63; long_lines > 0; --long_lines) run(long_lines);
 }
 
 TEST_F(Remembered, ScalarsThatARequirementReads) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 
 #include "jit/collect.hpp"
 #include "jit/pipeline.hpp"
@@ -69,6 +70,31 @@ TEST_F(BundleTest, EveryFlippedBitIsAnErrorAndNoneIsRun) {
     std::ofstream(path(), std::ios::binary) << good.substr(0, n);
     EXPECT_THROW(Bundle(path()).find(key(1)), IoError) << n << " bytes";
   }
+}
+
+/// A right checksum does not make a table right: places outside the file are refused before anything is allocated.
+TEST_F(BundleTest, PlacesOutsideTheFileAreErrors) {
+  constexpr std::size_t kTable = 16, kOffset = kTable + 32, kLength = kTable + 40, kChecksum = kTable + 56;
+  write_bundle(path(), {{key(1), code(1, "sm_90")}});
+  std::ifstream in(path(), std::ios::binary);
+  const std::string good{std::istreambuf_iterator<char>(in), {}};
+  const auto with = [&](std::uint64_t offset, std::uint64_t length) {
+    std::string bytes = good;
+    std::memcpy(&bytes[kOffset], &offset, sizeof offset);
+    std::memcpy(&bytes[kLength], &length, sizeof length);
+    const Digest checksum = sha256(std::as_bytes(std::span(bytes).first(kChecksum)));
+    std::memcpy(&bytes[kChecksum], checksum.data(), checksum.size());
+    std::ofstream(path(), std::ios::binary) << bytes;
+    return Bundle(path());
+  };
+  const std::uint64_t at = kChecksum + sizeof(Digest), length = good.size() - at;
+  EXPECT_TRUE(with(at, length).find(key(1)).has_value());
+  constexpr std::uint64_t kHuge = std::uint64_t{1} << 62;
+  EXPECT_THROW(with(at, length + 1).find(key(1)), IoError);
+  EXPECT_THROW(with(at, kHuge).find(key(1)), IoError);
+  EXPECT_THROW(with(at, 0 - at).find(key(1)), IoError) << "the end is 0 in 64 bits";
+  EXPECT_THROW(with(good.size() + 1, 0).find(key(1)), IoError);
+  EXPECT_THROW(with(kHuge, length).find(key(1)), IoError);
 }
 
 TEST_F(BundleTest, MissingFilesAndFoldersAreErrors) {

@@ -130,9 +130,9 @@ TEST(ApplyClaims, ARaggedVectorIsNotInbounds) {
 )");
 }
 
-/// A masked store of zeros at the block's positions.
-void masked_store(OverVector& k) {
-  const Value at = k.positions(16), mask = k.below(at, k.splat(k.size, 16));
+/// A masked store of zeros at the block's positions below `end`.
+void masked_store(OverVector& k, Value end) {
+  const Value at = k.positions(16), mask = k.below(at, k.splat(end, 16));
   const Value pointers = k.splat(k.base, 16);
   const Value there = k.b.create(Op::Offset, {pointers, at}, {pointers.type()})->result();
   const std::int64_t shape[] = {16};
@@ -143,7 +143,7 @@ void masked_store(OverVector& k) {
 
 TEST(ApplyClaims, AMaskThatIsAlwaysTrueIsDropped) {
   OverVector k;
-  masked_store(k);
+  masked_store(k, k.size);
   EXPECT_EQ(k.after(16, 64), R"(entry @kernel(%arg0: tile<ptr<f32>>, %arg1: tile<i64>, %arg2: tile<i64>) {
   %assume = assume div_by<16>, %arg0 : tile<ptr<f32>>
   %blockId_x, %blockId_y, %blockId_z = get_tile_block_id : tile<i32>
@@ -165,10 +165,32 @@ TEST(ApplyClaims, AMaskThatIsAlwaysTrueIsDropped) {
 
 TEST(ApplyClaims, AMaskOfARaggedVectorStays) {
   OverVector k;
-  masked_store(k);
+  masked_store(k, k.size);
   const std::string text = k.after(16, 63);
   EXPECT_NE(text.find("cmpi less_than"), std::string::npos) << text;
   EXPECT_NE(text.find("tile<16xi1>"), std::string::npos) << text;
+}
+
+TEST(ApplyClaims, AMaskThatIsAlwaysFalseIsNotDropped) {
+  OverVector k;
+  masked_store(k, k.i32(0));
+  const std::string text = k.after(16, 64);
+  EXPECT_TRUE(text.find("store_ptr_tko") == std::string::npos || text.find("tile<16xi1>") != std::string::npos) << text;
+}
+
+TEST(ApplyClaims, ASelectTakesTheSideThatIsKnown) {
+  for (const bool holds : {true, false}) {
+    OverVector k;
+    const Value condition = k.below(k.block, holds ? k.count(16) : k.i32(0));
+    const Value yes = k.i32(11), no = k.i32(22);
+    k.keep(k.op(Op::Select, {condition, yes, no}, yes.type()));
+    k.b.create(Op::Return, {}, {});
+    LaunchContract contract = vector_of_pieces(16);
+    contract.args.push_back({});  // where it is kept
+    passes::apply_claims(k.module, Facts::analyze(k.module, contract), 0);
+    const ir::Operation& store = *first(*k.module.functions.front(), Op::StorePtrTko);
+    EXPECT_EQ(store.single("value"), holds ? yes : no);
+  }
 }
 
 TEST(ApplyClaims, AnAssertionThatHoldsGoes) {

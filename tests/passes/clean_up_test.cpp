@@ -266,6 +266,39 @@ TEST(Hoist, AssumptionsStay) {
   EXPECT_FALSE(passes::hoist_invariants(f)) << "the loop may run no iteration, and x be anything";
 }
 
+/// A reduction in a loop whose body uses a value from outside: one that the loop carries, or not.
+bool reduction_leaves_the_loop(bool carried) {
+  Kernel k;
+  const Value zero = k.i32(0), n = k.arg(Elem::I32), x = k.arg(Elem::I32);
+  const Value tile = k.op(Op::Iota, {}, Type::tile(Elem::I32, {64}));
+  Operation* loop = k.b.create(Op::For, {zero, n, k.i32(1), x}, {x.type()});
+  ir::Block& body = loop->add_region();
+  body.add_arg(zero.type());
+  const Value sum = body.add_arg(x.type());
+  const ir::Builder outside = k.b;
+  k.b.set_to_end(body);
+  Operation* reduce = k.b.create(
+      Op::Reduce, {tile}, {x.type()},
+      {{AttrName::dim, ir::IntAttr{Elem::I64, 0}}, {AttrName::identities, ir::ArrayAttr{{ir::IntAttr{Elem::I32, 0}}}}});
+  ir::Block& step = reduce->add_region();
+  const Value p = step.add_arg(x.type()), q = step.add_arg(x.type());
+  ir::Builder inner(step);
+  const Value scaled = inner.create(Op::MulI, {q, carried ? sum : x}, {x.type()})->result();
+  inner.create(Op::Yield, {inner.create(Op::AddI, {p, scaled}, {x.type()})->result()}, {});
+  k.b.create(Op::Continue, {k.binary(Op::MulI, sum, reduce->result())}, {});
+  k.b = outside;
+  k.keep(loop->result());
+  ir::Function& f = k.function();
+  passes::hoist_invariants(f);
+  EXPECT_EQ(problems_of(k.module), "");
+  return reduce->parent_op() == nullptr;
+}
+
+TEST(Hoist, NotWhatReadsAValueOfTheLoopInARegion) {
+  EXPECT_TRUE(reduction_leaves_the_loop(false));
+  EXPECT_FALSE(reduction_leaves_the_loop(true));
+}
+
 TEST(Hoist, LargeSpreadsStayWithoutAReason) {
   Kernel k;
   const Value zero = k.i32(0), one = k.i32(1), n = k.arg(Elem::I32), x = k.arg(Elem::F32);
@@ -323,8 +356,9 @@ TEST(Merge, AttributesAndRegionsCount) {
     return r->result();
   };
   for (const Op o : {Op::AddI, Op::AddI, Op::OrI}) k.keep(reduction(o));
-  for (const auto sign : {ir::Signedness::Signed, ir::Signedness::Unsigned})
-    k.keep(k.op(Op::MaxI, {k.arg(Elem::I32), k.arg(Elem::I32)}, Type::tile(Elem::I32), {{AttrName::signedness, sign}}));
+  const Value a = k.arg(Elem::I32), b = k.arg(Elem::I32);
+  for (const auto sign : {ir::Signedness::Signed, ir::Signedness::Unsigned, ir::Signedness::Signed})
+    k.keep(k.op(Op::MaxI, {a, b}, a.type(), {{AttrName::signedness, sign}}));
   ir::Function& f = k.function();
   passes::eliminate_common(f);
   EXPECT_EQ(problems_of(k.module), "");

@@ -91,6 +91,37 @@ TEST(DefineResults, DivisionByZeroAndMinusOne) {
   check_division<std::uint64_t>();
 }
 
+/// What x is divided by behind the pass, where the kernel divides by `y`.
+std::int32_t divisor_for(ir::Op division, ir::Signedness sign, std::int32_t y) {
+  Kernel k;
+  const ir::Value x = k.arg(ir::Elem::I32), by = k.arg(ir::Elem::I32);
+  k.keep(k.op(division, {x, by}, x.type(), {{ir::AttrName::signedness, sign}}));
+  k.b.create(ir::Op::Return, {}, {});
+  ir::Function& f = *k.module.functions[0];
+  passes::define_results(f);
+  ir::Operation* divided = first(f, division);
+  k.b = ir::Builder::before(divided->next());
+  k.keep(divided->operand(1));
+  EXPECT_EQ(problems_of(k.module), "");
+  std::int32_t result = 0, divisor = 0;
+  const std::uint64_t slots[] = {12, static_cast<std::uint32_t>(y), reinterpret_cast<std::uintptr_t>(&result),
+                                 reinterpret_cast<std::uintptr_t>(&divisor)};
+  cpu::Program::compile(k.module)->run({}, slots, {});
+  return divisor;
+}
+
+TEST(DefineResults, NothingIsDividedByZeroOrSignedMinusOne) {
+  for (const ir::Op division : {ir::Op::DivI, ir::Op::RemI}) {
+    for (const auto sign : {ir::Signedness::Signed, ir::Signedness::Unsigned}) {
+      EXPECT_EQ(divisor_for(division, sign, 5), 5);
+      EXPECT_EQ(divisor_for(division, sign, -5), -5);
+      EXPECT_EQ(divisor_for(division, sign, 0), 1) << "Tile IR leaves x / 0 undefined";
+    }
+    EXPECT_EQ(divisor_for(division, ir::Signedness::Signed, -1), 1) << "and the smallest number divided by -1";
+    EXPECT_EQ(divisor_for(division, ir::Signedness::Unsigned, -1), -1);
+  }
+}
+
 template <class From, class To>
 std::size_t selects_of_conversion() {
   Array<From> x({64});

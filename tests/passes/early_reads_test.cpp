@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "passes/pass_support.hpp"
+#include "tessera/codegen/cpu/program.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -101,6 +102,32 @@ TEST(EarlyReads, AWalkReadsBeforeItWaitsForEverything) {
   EXPECT_EQ(behind(*walk.late), Behind::Settled);
   EXPECT_EQ(behind(*walk.store), Behind::Everything);
   EXPECT_EQ(count(f, Op::GdcWaitTko), 3u) << "in one way of the first branch, in both of the second";
+}
+
+/// Whether the loads before and in the loop go without a wait if the launch says this of the tensors.
+bool reads_without_wait(std::uint32_t launch_word) {
+  Walk walk;
+  ir::Function& f = walk.function();
+  EXPECT_EQ(early_reads(walk.k, f).size(), 3u);
+  walk.k.b = ir::Builder::before(first(f, Op::If)->region(0).terminator());
+  walk.k.keep(walk.k.i32(1));  // in the way that does not wait
+  EXPECT_EQ(problems_of(walk.k.module), "");
+  std::vector<float> x(64), w(64), bias(64), y(64);
+  std::int32_t went = 0;
+  std::vector<std::uint64_t> slots;
+  for (std::vector<float>* v : {&x, &w, &bias, &y}) {
+    slots.push_back(reinterpret_cast<std::uintptr_t>(v->data()));
+    slots.push_back(v->size());
+  }
+  slots.insert(slots.end(), {1, launch_word, reinterpret_cast<std::uintptr_t>(&went)});
+  cpu::Program::compile(walk.k.module)->run({}, slots, {});
+  return went == 1;
+}
+
+TEST(EarlyReads, OnlyWhereEveryTensorThatIsReadIsSettled) {
+  for (std::uint32_t word = 0; word < 8; ++word) EXPECT_EQ(reads_without_wait(word), word == 7) << word;
+  EXPECT_TRUE(reads_without_wait(15)) << "further bits say something else";
+  EXPECT_FALSE(reads_without_wait(8));
 }
 
 TEST(EarlyReads, TheLastWaitComesBehindTheLoop) {

@@ -1,5 +1,7 @@
 // Loads of loops go one iteration ahead where their places are known then, and nowhere else.
 #include "passes/pass_support.hpp"
+#include "tessera/base/float_types.hpp"
+#include "tessera/codegen/cpu/program.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -68,6 +70,30 @@ TEST(LoadAhead, TheLoadOfTheNextIterationComesBeforeTheWorkOfThisOne) {
   }
   EXPECT_EQ(loop->num_results(), 3u);
   EXPECT_EQ(loop->parent_op()->op(), Op::If) << "no iteration, no load";
+}
+
+/// An element of the sum of the first `n` of 4 rows, which hold 2, 3, 4 and 5.
+float sum_of_rows(const Walk& w, std::int32_t n) {
+  constexpr std::size_t kRow = 1024;
+  std::vector<f16> rows(6 * kRow);  // a row in front and one behind, which nobody may read
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<f16>(static_cast<float>(1 + i / kRow));
+  f16 out(0.0F);
+  const auto address = [](const f16* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  const std::vector<std::uint64_t> slots{address(&rows[kRow]),          4 * kRow,     address(nullptr), 0,
+                                         static_cast<std::uint32_t>(n), address(&out)};
+  cpu::Program::compile(w.k.module)->run({}, slots, {});
+  return static_cast<float>(out);
+}
+
+TEST(LoadAhead, LoopsOfAnyNumberOfIterationsComputeTheSame) {
+  const Walk plain(Place::Induction, true, false, 1, false);
+  Walk ahead(Place::Induction, true, false, 1, false);
+  ASSERT_TRUE(ahead.ahead());
+  for (const std::int32_t n : {-3, 0, 1, 2, 4}) {
+    const float expected = n < 1 ? 0 : static_cast<float>(n * (n + 3)) / 2;
+    EXPECT_EQ(sum_of_rows(plain, n), expected) << n;
+    EXPECT_EQ(sum_of_rows(ahead, n), expected) << n;
+  }
 }
 
 TEST(LoadAhead, WideLoadsOnlyIfAsked) {

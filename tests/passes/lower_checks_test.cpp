@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "tessera/codegen/cpu/program.hpp"
 #include "tessera/ir/printer.hpp"
 #include "tessera/ir/verifier.hpp"
 
@@ -90,6 +91,47 @@ TEST(LowerChecks, ChecksInsideRegionsUseTheSameRecord) {
   EXPECT_EQ(checks[1].message, "else");
   EXPECT_EQ(f.body().num_args(), 2u);
   EXPECT_EQ(count(module, Op::AtomicCASTko), 2u);
+}
+
+/// The number of the check that a launch with this argument reports; 0 if none fails. Number n checks that the argument
+/// is not n; 4, of a tile, that it is none of 8 to 15.
+std::int32_t reported(std::int32_t argument) {
+  ir::Module module;
+  ir::Function& f = module.add_function("numbered");
+  const Value x = f.body().add_arg(Type::tile(Elem::I32));
+  Builder b(f.body());
+  const auto differs = [&](Value y, Value z) {
+    return b
+        .create(Op::CmpI, {y, z}, {y.type().with_element(Elem::I1)},
+                {{AttrName::comparison_predicate, ir::ComparisonPredicate::NotEqual},
+                 {AttrName::signedness, ir::Signedness::Signed}})
+        ->result();
+  };
+  for (const int n : {1, 2, 3}) add_check(b, differs(x, b.constant_int(Elem::I32, n)), "no such number");
+  const std::int64_t one[] = {1}, eight[] = {8};
+  const Value line = b.create(Op::Iota, {}, {Type::tile(Elem::I32, {8})})->result();
+  const Value from = b.create(Op::AddI, {line, b.constant_int(Elem::I32, 8, eight)}, {line.type()})->result();
+  const Value single = b.create(Op::Reshape, {x}, {x.type().with_shape(one)})->result();
+  add_check(b, differs(from, b.create(Op::Broadcast, {single}, {line.type()})->result()), "none of a tile");
+  b.create(Op::Return, {}, {});
+  EXPECT_EQ(passes::lower_checks(*module.functions.front()).size(), 4u);
+  ir::verify_or_throw(module);
+  std::int32_t record[4] = {};
+  const std::uint64_t slots[] = {static_cast<std::uint32_t>(argument), reinterpret_cast<std::uintptr_t>(record)};
+  cpu::Program::compile(module)->run({}, slots, {});
+  EXPECT_EQ(record[1], record[0] == 0 ? 0 : 1) << "the block, plus one";
+  return record[0];
+}
+
+TEST(LowerChecks, TheRecordSaysWhichCheckFailed) {
+  EXPECT_EQ(reported(0), 0);
+  for (const std::int32_t n : {1, 2, 3}) EXPECT_EQ(reported(n), n);
+}
+
+TEST(LowerChecks, ACheckOfATileFailsWhereOneElementDoes) {
+  for (const std::int32_t x : {8, 11, 15}) EXPECT_EQ(reported(x), 4) << x;
+  EXPECT_EQ(reported(7), 0);
+  EXPECT_EQ(reported(16), 0);
 }
 
 }  // namespace

@@ -53,6 +53,15 @@ TEST(OrderTokens, NothingToDo) {
   EXPECT_EQ(waits_of_stores(t, false), (std::vector<Value>{both}));
 }
 
+TEST(OrderTokens, AJoinKeepsAllThatOrderSomething) {
+  Tokens t;
+  const Value a = t.k.load(t.v, {t.zero})->result(1), b = t.k.load(t.v, {t.zero})->result(1);
+  t.k.store(t.tile, t.v, {t.zero}, {}, join(t.k, {t.empty, a, b, a}));
+  const std::vector<Value> waits = waits_of_stores(t, true);
+  ASSERT_EQ(waits[0].def()->op(), Op::JoinTokens);
+  EXPECT_EQ(waits[0].def()->operand_values(), (std::vector<Value>{a, b}));
+}
+
 /// for i: token = stores ? store(token) : token; then a store that waits for the loop.
 std::vector<Value> around_loop(bool stores) {
   Tokens t;

@@ -58,6 +58,16 @@ const Division kDivisions[] = {
     {"a root", Elem::F32, [](Kernel& k, Value x) { return k.op(Op::Sqrt, {x}, x.type()); }, Rounding::Approx, true},
     {"at least 1", Elem::F32, [](Kernel& k, Value x) { return k.binary(Op::MaxF, x, number(k, 1)); }, Rounding::Full,
      true},
+    {"the larger of a number that may be small and one that may be NaN", Elem::F32,
+     [](Kernel& k, Value x) { return k.binary(Op::MaxF, x, k.op(Op::CosH, {x}, x.type())); }, Rounding::Full, false},
+    {"the same the other way round", Elem::F32,
+     [](Kernel& k, Value x) { return k.binary(Op::MaxF, k.op(Op::CosH, {x}, x.type()), x); }, Rounding::Full, false},
+    {"the smaller of a number that may be huge and one that may be NaN", Elem::F32,
+     [](Kernel& k, Value x) {
+       const Value negative = k.op(Op::NegF, {k.op(Op::CosH, {x}, x.type())}, x.type());
+       return k.binary(Op::MinF, x, negative);
+     },
+     Rounding::Full, false},
     {"at most 1", Elem::F32, [](Kernel& k, Value x) { return k.binary(Op::MinF, x, number(k, 1)); }, Rounding::Full,
      false},
     {"between 1 and 9", Elem::F32,
@@ -100,6 +110,32 @@ TEST(RelaxMath, RootsFlushWhereTheirOperandIsNeverDenormal) {
     passes::relax_math(f);
     EXPECT_EQ(first(f, Op::Sqrt)->has_attr(AttrName::flush_to_zero), biased);
   }
+}
+
+/// The sum of a tile of 64 elements that are `a` or `b`.
+analysis::FloatRange range_of_sum(double a, double b) {
+  Kernel k;
+  const std::int64_t shape[] = {64};
+  const Value which = k.arg(Type::tile(Elem::I1, {64}));
+  const Value x = k.b.constant_float(Elem::F32, a, shape), y = k.b.constant_float(Elem::F32, b, shape);
+  const Value tile = k.op(Op::Select, {which, x, y}, x.type());
+  const Type number = Type::tile(Elem::F32);
+  const ir::ArrayAttr identities{{ir::FloatAttr{Elem::F32, 0}}};
+  Operation* sum = k.b.create(Op::Reduce, {tile}, {number},
+                              {{AttrName::dim, ir::IntAttr{Elem::I64, 0}}, {AttrName::identities, identities}});
+  ir::Block& body = sum->add_region();
+  const Value left = body.add_arg(number), right = body.add_arg(number);
+  ir::Builder inner(body);
+  inner.create(Op::Yield, {inner.create(Op::AddF, {left, right}, {number})->result()}, {});
+  return analysis::float_range(sum->result());
+}
+
+TEST(RelaxMath, ASumReachesAsFarAsAllItsTermsTogether) {
+  const analysis::FloatRange mixed = range_of_sum(-3, 2);
+  EXPECT_LE(mixed.low, -192);
+  EXPECT_GE(mixed.high, 128);
+  EXPECT_EQ(range_of_sum(1, 2).least, 1) << "terms of one sign do not cancel";
+  EXPECT_EQ(range_of_sum(0x1p-110, -0x1.000002p-110).least, 0) << "the sum of two is denormal";
 }
 
 /// rows x 64 quotients; the divisors of a row are one number where `shared`.

@@ -125,6 +125,25 @@ TEST(SplitLoops, ComputeTheSameForAllBoundsAndLimits) {
   EXPECT_GE(split, 100u) << "most of these loops can be split";
 }
 
+/// A condition that holds where one comparison does, or at another limit too, is only known to be true.
+TEST(SplitLoops, WhereAConditionIsTrueAndNotWhereItMayBeFalse) {
+  const Compared equal{1, 0, ComparisonPredicate::Equal, false};
+  for (const auto predicate : {ComparisonPredicate::Less, ComparisonPredicate::LessEqual, ComparisonPredicate::Greater,
+                               ComparisonPredicate::GreaterEqual}) {
+    for (const std::int64_t coefficient : {1, -1, 2}) {
+      for (const bool swapped : {false, true}) {
+        const Compared first{coefficient, 0, predicate, swapped};
+        Branching whole(first, &equal, false), parts(first, &equal, false);
+        ASSERT_TRUE(passes::split_loops(*parts.f, {}));
+        passes::clean_up(*parts.f);
+        ASSERT_EQ(problems_of(parts.k.module), "");
+        for (std::int32_t limit = -5; limit <= 9; ++limit)
+          ASSERT_EQ(parts.run(0, 4, limit, 2), whole.run(0, 4, limit, 2)) << "limit " << limit << parts.k.text();
+      }
+    }
+  }
+}
+
 const Compared kAbove{64, 0, ComparisonPredicate::Greater, false};
 
 TEST(SplitLoops, TheMiddleHasNoBranch) {

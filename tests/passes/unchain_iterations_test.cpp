@@ -97,6 +97,8 @@ TEST(UnchainIterations, AStoreStillWaitsForItsIterationsLoad) {
 
 TEST(UnchainIterations, NotTheSameTileTwice) {
   EXPECT_FALSE(Rows(Index::Fixed).unchained());
+  EXPECT_FALSE(Rows(Index::Fixed, {1, 1}).unchained());
+  EXPECT_TRUE(Rows(Index::Induction, {1, 1}).unchained());
   EXPECT_FALSE(Rows(Index::Squared).unchained()) << "i * i may repeat";
 }
 

@@ -107,21 +107,23 @@ TEST(UnchainParts, PartsByParityAndDistance) {
 TEST(UnchainParts, NotWhereElementsMayBeShared) {
   {
     Chain c;  // another row of a tensor whose rows may overlap
-    c.store(c.k.i32(0), c.k.i32(0));
-    c.store(c.k.i32(1), c.k.i32(0));
+    const Value zero = c.k.i32(0);
+    c.store(zero, zero);
+    c.store(c.k.i32(1), zero);
     EXPECT_FALSE(c.unchained());
   }
   {
-    Chain c({2, 64});
-    c.store(c.k.i32(0), c.k.i32(0));
-    c.store(c.k.i32(0), c.k.i32(1));
+    Chain c({2, 64});  // the second row of one tile may be the first of the other
+    const Value zero = c.k.i32(0);
+    c.store(zero, zero);
+    c.store(zero, c.k.i32(1));
     EXPECT_FALSE(c.unchained());
   }
   {
     Chain c;
-    const Value i = c.k.arg(Elem::I32);
-    c.store(c.k.i32(0), i);
-    c.store(c.k.i32(0), c.k.arg(Elem::I32));
+    const Value row = c.k.i32(0), i = c.k.arg(Elem::I32);
+    c.store(row, i);
+    c.store(row, c.k.arg(Elem::I32));
     EXPECT_FALSE(c.unchained());
   }
 }

@@ -89,6 +89,17 @@ TEST(CpuStream, ExplicitStreamIsAsynchronousAndInOrder) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
 }
 
+TEST(CpuStream, WorkHasEndedWhenItHasRunAndNotBefore) {
+  Stream stream;
+  Gate gate;
+  StreamCore& core = *stream.core();
+  const Ticket ticket = enqueue(stream, [opened = gate.opened] { opened.wait(); });
+  EXPECT_FALSE(core.has_ended(ticket.number));
+  gate.open();
+  stream.synchronize();
+  EXPECT_TRUE(core.has_ended(ticket.number));
+}
+
 TEST(CpuStream, TwoHundredRoundsAcrossStreams) {
   Stream a, b;
   for (int round = 0; round < 200; ++round) {
@@ -277,6 +288,17 @@ TEST_P(CpuFailure, ReachesWorkThatDependsOnIt) {
   } catch (const DeviceError& error) { EXPECT_EQ(error.message(), "m must be positive"); }
   EXPECT_EQ(read(u), std::vector<std::int32_t>(kCount, 1)) << "what does not depend on the failure is right";
   EXPECT_EQ(read(x), std::vector<std::int32_t>(kCount, 1)) << "an input is untouched";
+}
+
+TEST_P(CpuFailure, StaysWhereTheResultIsUpdatedInPlace) {
+  StorageRef x = make("x", 1), y = make("y", 0);
+  fail(y);
+  axpy(stream, y, 1, x);
+  EXPECT_THROW(read(y), DeviceError) << "the update's input failed";
+  bool ran = false;
+  enqueue(stream, [&] { ran = true; }, {{y, AccessMode::ReadWrite}});
+  EXPECT_NO_THROW(stream.synchronize()) << "the user has been told";
+  EXPECT_FALSE(ran);
 }
 
 TEST_P(CpuFailure, IsForgivenOnlyAfterThoseWhoDependOnItHaveSeenIt) {

@@ -66,6 +66,30 @@ TEST(Lease, MovesKeepTheClaimAndItsPlaceInTheList) {
   EXPECT_NO_THROW(WriteLease(x, host));
 }
 
+TEST(Lease, AWriterThatMovesStillExcludesReaders) {
+  StorageRef x = make();
+  const Holder host{.what = "host"};
+  WriteLease made(x, host);
+  Lease constructed(std::move(made));
+  EXPECT_THROW(ReadLease(x, host), BorrowError);
+  Lease assigned;
+  assigned = std::move(constructed);
+  EXPECT_THROW(ReadLease(x, host), BorrowError);
+  assigned.release();
+  EXPECT_NO_THROW(ReadLease(x, host));
+}
+
+TEST(Lease, AReaderThatEndsBetweenOthersLeavesThem) {
+  StorageRef x = make();
+  const Holder host{.what = "host"};
+  ReadLease a(x, host), b(x, host), c(x, host);
+  b.release();
+  c.release();
+  EXPECT_THROW(WriteLease(x, host), BorrowError) << "the first still reads";
+  a.release();
+  EXPECT_NO_THROW(WriteLease(x, host));
+}
+
 TEST(Lease, KeepsTheStorageAlive) {
   StorageRef x = make();
   const std::weak_ptr<Storage> watched = x;

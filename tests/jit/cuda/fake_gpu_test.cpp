@@ -28,6 +28,21 @@ TEST_F(FakeGpu, AKernelGoesAllTheWayAndIsCompiledOncePerSpecialization) {
   EXPECT_EQ(runs(), 2);
 }
 
+TEST_F(FakeGpu, AddressesThatAreLessAlignedHaveCodeOfTheirOwn) {
+  assembler_gives("twice");
+  auto x = tensor(iota(320)), y = tensor(std::vector<float>(256, -1));
+  const auto from = [&](int first) {
+    kernel<&twice>(mut(y), x.slice<0>(first, first + 256)).sync();
+    EXPECT_EQ(host(y).sync()[10], 2.0f * static_cast<float>(first + 10));
+    return runs();
+  };
+  const int aligned = from(0);
+  EXPECT_EQ(from(64), aligned);
+  EXPECT_EQ(from(1), aligned + 1) << "its code may not count on 16 bytes";
+  EXPECT_EQ(from(0), aligned + 1);
+  EXPECT_EQ(from(1), aligned + 1);
+}
+
 TEST_F(FakeGpu, AFailedCheckIsAnErrorWithItsLineAndTheDeviceStaysUsable) {
   assembler_gives("careful");
   auto y = tensor(std::vector<float>(256, -1));

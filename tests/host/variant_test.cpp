@@ -1,0 +1,53 @@
+// What tells recordings of a kernel apart: the layouts of its tensors and the options of a launch.
+#include "host/variant.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+namespace tessera::detail {
+namespace {
+
+lang::TensorFacts facts_of(std::vector<std::int64_t> dims, std::vector<std::int64_t> strides) {
+  VariantKey key;
+  key.tensors[0] = tensor_bits(dims, strides);
+  lang::ParamInfo x{};
+  x.kind = lang::ParamKind::In;
+  x.rank = static_cast<int>(dims.size());
+  return specialization(key, {&x, 1}).tensors.at(0);
+}
+
+TEST(Variant, TheUnitAxisIsTheLastOfStrideOneThatHasMoreThanOneElement) {
+  EXPECT_EQ(facts_of({4, 8}, {8, 1}).unit_axis, 1);
+  EXPECT_EQ(facts_of({4, 8}, {1, 4}).unit_axis, 0);
+  EXPECT_EQ(facts_of({4, 1}, {1, 1}).unit_axis, 0) << "along an axis of one element nothing is contiguous";
+  EXPECT_EQ(facts_of({1, 4}, {1, 1}).unit_axis, 1);
+  EXPECT_EQ(facts_of({1, 1}, {1, 1}).unit_axis, 1) << "there is no better one";
+  EXPECT_EQ(facts_of({4, 8}, {16, 2}).unit_axis, -1);
+  EXPECT_EQ(facts_of({4, 1}, {1, 1}).unit_dims, 0b10u);
+}
+
+TEST(Variant, EveryOptionIsTold) {
+  using lang::Accuracy;
+  const std::vector<std::uint32_t> all{
+      flag_bits(false, false, false, Accuracy::Precise),      flag_bits(true, false, false, Accuracy::Precise),
+      flag_bits(false, true, false, Accuracy::Precise),       flag_bits(false, false, true, Accuracy::Precise),
+      flag_bits(false, false, true, Accuracy::Approximate),   flag_bits(false, false, false, Accuracy::Precise, 1),
+      flag_bits(false, false, true, Accuracy::Approximate, 1)};
+  EXPECT_EQ(std::set(all.begin(), all.end()).size(), all.size());
+  EXPECT_EQ(flag_bits(false, false, false, Accuracy::Approximate), all[0]) << "not given, so the build's default";
+}
+
+TEST(Variant, TheAccuracyThatIsGivenIsRecorded) {
+  VariantKey key;
+  const auto accuracy = [&](bool given, lang::Accuracy a) {
+    key.flags = flag_bits(false, false, given, a);
+    return specialization(key, {}).accuracy;
+  };
+  EXPECT_EQ(accuracy(true, lang::Accuracy::Approximate), lang::Accuracy::Approximate);
+  EXPECT_EQ(accuracy(true, lang::Accuracy::Precise), lang::Accuracy::Precise);
+}
+
+}  // namespace
+}  // namespace tessera::detail

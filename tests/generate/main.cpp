@@ -164,7 +164,12 @@ class Crew {
       worker.seed = seed;
       limit_time();
       Program p = random_program(seed);
-      if (!runner.run(p, worker.counts)) continue;
+      const auto failure = runner.run(p, worker.counts);
+      if (!failure) continue;
+      // At once: what is said at the end may be cut off.
+      std::printf("program %llu: %s: %s\n", static_cast<unsigned long long>(seed), failure->kind.c_str(),
+                  failure->detail.c_str());
+      std::fflush(stdout);
       fail(w, seed);
       if (a_.device) _exit(kGoOn);  // a fault on the device poisons its context
     }
@@ -182,12 +187,17 @@ class Crew {
       last = std::max<std::uint64_t>(last, workers_[w].seed);
       failed.insert(failed.end(), workers_[w].failed, workers_[w].failed + workers_[w].failures);
     }
+    if (all.runs == 0) std::printf("nothing was run\n");
+    say_totals(all, last, busy, failed.size());
     for (const std::uint64_t seed : failed) report(random_program(seed), a_.reduce, a_.device);
+    if (!failed.empty()) say_totals(all, last, busy, failed.size());
+    return failed.empty() && all.runs > 0 ? 0 : 1;
+  }
+  void say_totals(const Counts& all, std::uint64_t last, double busy, std::size_t failed) const {
     std::printf("seeds %llu to %llu: %s, %zu failed; %.1f s, %.1f s of processors: %.0f programs a second of one\n",
                 static_cast<unsigned long long>(a_.seed), static_cast<unsigned long long>(last), to_text(all).c_str(),
-                failed.size(), seconds(), busy, static_cast<double>(all.programs) / busy);
-    if (all.runs == 0) std::printf("nothing was run\n");
-    return failed.empty() && all.runs > 0 ? 0 : 1;
+                failed, seconds(), busy, static_cast<double>(all.programs) / busy);
+    std::fflush(stdout);
   }
 
   Arguments a_;

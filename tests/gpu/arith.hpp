@@ -55,12 +55,17 @@ void bits_bundle(Mut<T, 16, B> y, In<T, dyn> a, In<T, dyn> b) {
   put(~x);
   put(x << amount);
   put(x >> amount);
+  put(x << z);  // amounts of the type's bits and more, too
+  put(x >> z);
+  put(x << iota<T, 1, B>(axis<1>));
+  put(x >> iota<T, 1, B>(axis<1>));
   put(x << 1);
   put(x >> 3);
   put(x & 5);
 }
-inline constexpr Row kBitsRows[] = {{"x & z"},  {"x | z"},  {"x ^ z"},  {"~x"},   {"x << z"},
-                                    {"x >> z"}, {"x << 1"}, {"x >> 3"}, {"x & 5"}};
+inline constexpr Row kBitsRows[] = {{"x & z"},      {"x | z"},  {"x ^ z"},  {"~x"},        {"x << z & 7"},
+                                    {"x >> z & 7"}, {"x << z"}, {"x >> z"}, {"x << iota"}, {"x >> iota"},
+                                    {"x << 1"},     {"x >> 3"}, {"x & 5"}};
 
 /// Runs a bundle of `Rows` rows over n columns.
 template <auto Kernel, class T, std::size_t Rows>

@@ -45,6 +45,27 @@ TEST_F(Control, Loops) {
   }
 }
 
+/// Loads of a loop that compares as unsigned are in flight for more iterations than it has.
+void unsigned_sums(Mut<f32, 1, 64> y, In<f32, dyn, dyn> x, Scalar<u32> n) {
+  auto X = x.tiles(shape<1, 64>);
+  auto [row, column] = y.index();
+  auto sum = zeros<f32, 1, 64>();
+  for (auto i : range(n)) sum = sum * 0.5f + X.load(cast<i32>(i) + row, column);
+  y.store(sum);
+}
+TEST_F(Control, UnsignedLoopsOfFewIterations) {
+  const auto values = any_values<f32>(40 * 64, 1);
+  for (const u32 n : {0u, 1u, 2u, 3u, 5u, 17u, 30u}) {
+    const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+      auto x = side.input(values, {40, 64});
+      auto y = side.output<f32>({4, 64});
+      kernel<unsigned_sums>(y.lend(), x.view(), n).sync();
+      return y.take();
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << n;
+  }
+}
+
 /// The number of iterations and the last value; a loop that wraps around would go on for good.
 template <class T>
 void near_the_end(Mut<T, 2> y, Scalar<T> lo, Scalar<T> hi, Scalar<T> step) {

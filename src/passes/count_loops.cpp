@@ -36,7 +36,8 @@ bool always_fits(const Operation& loop) {
   return *upper <= largest - (*step - 1);
 }
 
-/// A number of iterations, read as unsigned, in a type that reads it as signed. 2^63 and more: nobody sees the end.
+/// A number of iterations, read as unsigned, in a type that reads it as signed. 2^63 and more are cut to 2^63 - 1: no
+/// such loop ends in practice.
 Value as_counter(ir::Builder& b, Value count, ir::Type type) {
   if (count.type() != type)
     return b.create(Op::ExtI, {count}, {type}, {{AttrName::signedness, ir::Signedness::Unsigned}})->result();

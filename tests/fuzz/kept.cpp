@@ -21,7 +21,7 @@ using jit::CachedCubin;
 using jit::CacheKey;
 
 /// The input behind its first byte, with the right checksum at its end if that byte is odd.
-std::vector<std::byte> mended(Bytes bytes) {
+std::vector<std::byte> with_right_checksum(Bytes bytes) {
   Input in(bytes);
   const bool mend = in.flag();
   std::vector<std::byte> file(in.rest().begin(), in.rest().end());
@@ -67,7 +67,7 @@ CacheKey key_in(Bytes file) {
 }  // namespace
 
 void fuzz_cache_file(Bytes bytes) {
-  const std::vector<std::byte> file = mended(bytes);
+  const std::vector<std::byte> file = with_right_checksum(bytes);
   const CacheKey key = key_in(file);
   if (const auto code = jit::read_cache_file(file, nullptr)) {
     FUZZ_REQUIRE(code->seconds >= 0 && code->seconds < 1e9);
@@ -89,7 +89,7 @@ Seeds seeds_cache_file() {
 }
 
 void fuzz_disk_cache(Bytes bytes) {
-  const std::vector<std::byte> file = mended(bytes);
+  const std::vector<std::byte> file = with_right_checksum(bytes);
   const CacheKey key = key_in(file);
   const jit::DiskCache cache(folder() + "/kernels", 4096);
   FUZZ_REQUIRE(cache.store(key_of(1), sample(1)));
@@ -113,8 +113,8 @@ namespace {
 
 constexpr std::size_t kHeader = 16, kRow = 56;  // of a bundle
 
-/// The input as a bundle, the checksums of its table and its entries mended if the first byte says so.
-std::vector<std::byte> mended_bundle(Bytes bytes) {
+/// The input as a bundle, the checksums of its table and its entries corrected if the first byte says so.
+std::vector<std::byte> bundle_with_right_checksums(Bytes bytes) {
   Input in(bytes);
   const auto mend = in.number<std::uint8_t>();
   std::vector<std::byte> file(in.rest().begin(), in.rest().end());
@@ -140,7 +140,7 @@ std::vector<std::byte> mended_bundle(Bytes bytes) {
 }  // namespace
 
 void fuzz_bundle(Bytes bytes) {
-  const std::vector<std::byte> file = mended_bundle(bytes);
+  const std::vector<std::byte> file = bundle_with_right_checksums(bytes);
   const std::string path = write_file("input.tessera", file);
   std::unique_ptr<jit::Bundle> bundle;
   if (!accepted([&] { bundle = std::make_unique<jit::Bundle>(path); })) return;

@@ -1,4 +1,4 @@
-// What tells recordings of a kernel apart: the layouts of its tensors and the options of a launch.
+// The key of a recording: which layouts of tensors and which options of a launch need a recording of their own.
 #include "host/variant.hpp"
 
 #include <gtest/gtest.h>

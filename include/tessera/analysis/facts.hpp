@@ -27,7 +27,7 @@ enum class ClaimKind : std::uint8_t {
   /// `op`, a `for`, has a step of at least 1, and in each of its iterations the sum of the induction variable and the
   /// step fits their type, all read as signed. So the loop ends where its variable is stepped by additions that wrap.
   StepFits,
-  // What follows is claimed by passes.
+  // The kinds below are claimed by passes, about a kernel that other passes have changed (passes::Certifier).
   AtLeast,  ///< operand `index` of `op`, an integer, is at least `lower` in every element, read as signed
   // Of accesses through partition views of one tensor: each pair of tiles lies on one line of the
   // tensor, at different places, so that they share no element even where the tensor overlaps itself.
@@ -37,9 +37,9 @@ enum class ClaimKind : std::uint8_t {
 
 struct Claim {
   ClaimKind kind = ClaimKind::Condition;
-  ir::Operation* op = nullptr;  ///< null for claims about arguments
-  const ir::Operation* other = nullptr;
-  int index = 0;  ///< result, operand, axis or argument
+  ir::Operation* op = nullptr;           ///< null for claims about arguments
+  const ir::Operation* other = nullptr;  ///< Apart: the earlier access
+  int index = 0;                         ///< result, operand, axis or argument
   bool truth = true;
   std::uint64_t divisor = 1;
   std::int64_t lower = 0, upper = 0;

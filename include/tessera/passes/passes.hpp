@@ -1,5 +1,6 @@
 // The passes one by one; tessera/passes/pipeline.hpp has the order in which they run. Each leaves a module that
-// verifies; a page in docs/compiler says why and when each fires.
+// verifies; a page in docs/compiler says why and when each fires. A pass that takes a Certifier (null: none) asks it
+// before it removes a guard, a mask or an order between accesses.
 #pragma once
 #include <vector>
 

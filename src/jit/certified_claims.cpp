@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "jit/pipeline.hpp"
+#include "tessera/analysis/certificate.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -69,13 +70,10 @@ std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const anal
   return certified;
 }
 
-CertifierOfPasses::CertifierOfPasses(const analysis::Facts& facts, std::uint64_t held)
-    : facts_(facts), held_(held), certificate_(facts.certificate()) {
-  certificate_.invariants.clear();  // the operations have other numbers by now
-}
-
 std::vector<bool> CertifierOfPasses::judge(const ir::Function& f, std::span<const analysis::Claim> claims) const {
-  const certify::Verdict verdict = certify::check(f, facts_.contract(), certificate_, claims, held_);
+  analysis::Certificate certificate = facts_.certificate();
+  certificate.invariants.clear();  // the operations have other numbers by now
+  const certify::Verdict verdict = certify::check(f, facts_.contract(), certificate, claims, held_);
   if (verdict.refuted != 0 && is_strict()) {
     const auto first = std::find(verdict.certified.begin(), verdict.certified.end(), false);
     refuse(f, claims[static_cast<std::size_t>(first - verdict.certified.begin())], facts_, 0);

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "tessera/analysis/certificate.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/passes/certifier.hpp"
 
@@ -17,13 +16,12 @@ std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const anal
 /// TESSERA_VERIFY=claims a refusal is an InternalError.
 class CertifierOfPasses final : public passes::Certifier {
  public:
-  CertifierOfPasses(const analysis::Facts& facts, std::uint64_t held);
+  CertifierOfPasses(const analysis::Facts& facts, std::uint64_t held) : facts_(facts), held_(held) {}
   std::vector<bool> judge(const ir::Function& f, std::span<const analysis::Claim> claims) const override;
 
  private:
   const analysis::Facts& facts_;
   std::uint64_t held_;
-  analysis::Certificate certificate_;
 };
 
 /// Where no launch contract is known: no claim may be used.

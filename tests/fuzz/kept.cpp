@@ -23,9 +23,9 @@ using jit::CacheKey;
 /// The input behind its first byte, with the right checksum at its end if that byte is odd.
 std::vector<std::byte> with_right_checksum(Bytes bytes) {
   Input in(bytes);
-  const bool mend = in.flag();
+  const bool corrects = in.flag();
   std::vector<std::byte> file(in.rest().begin(), in.rest().end());
-  if (!mend) return file;
+  if (!corrects) return file;
   const jit::Digest sum = jit::sha256(file);
   file.insert(file.end(), sum.begin(), sum.end());
   return file;
@@ -116,17 +116,17 @@ constexpr std::size_t kHeader = 16, kRow = 56;  // of a bundle
 /// The input as a bundle, the checksums of its table and its entries corrected if the first byte says so.
 std::vector<std::byte> bundle_with_right_checksums(Bytes bytes) {
   Input in(bytes);
-  const auto mend = in.number<std::uint8_t>();
+  const auto corrects = in.number<std::uint8_t>();
   std::vector<std::byte> file(in.rest().begin(), in.rest().end());
   if (file.size() < kHeader) return file;
   BytesIn head(Bytes(file).subspan(12, 4));
   const std::size_t count = head.number<std::uint32_t>() % 8, table = kHeader + count * kRow;
   if (file.size() < table + sizeof(jit::Digest)) return file;
-  if ((mend & 1) != 0) {
+  if ((corrects & 1) != 0) {
     const jit::Digest sum = jit::sha256(Bytes(file).first(table));
     std::copy(sum.begin(), sum.end(), file.begin() + static_cast<std::ptrdiff_t>(table));
   }
-  for (std::size_t i = 0; i < count && (mend & 2) != 0; ++i) {
+  for (std::size_t i = 0; i < count && (corrects & 2) != 0; ++i) {
     BytesIn row(Bytes(file).subspan(kHeader + i * kRow + 32, 16));
     const auto offset = row.number<std::uint64_t>(), length = row.number<std::uint64_t>();
     if (offset > file.size() || length > file.size() - offset || length < sizeof(jit::Digest)) continue;

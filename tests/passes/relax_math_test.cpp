@@ -177,9 +177,11 @@ TEST(RelaxMath, ADivisorThatARowSharesIsScaledOnce) {
 }
 
 /// Each row of x, less its largest number (or less a number of another row), as powers of e that sum to 1.
+/// `identity_of_maximum`: bits of what the maximum starts with; with one above all numbers of a row, none of them is
+/// the maximum.
 struct Softmax {
   Kernel k;
-  explicit Softmax(bool of_row) {
+  explicit Softmax(bool of_row, std::uint64_t identity_of_maximum) {
     const std::int64_t shape[] = {8, 64}, strides[] = {64, 1};
     const auto view = [&] {
       const Value pointer = k.pointer(Elem::F32);
@@ -206,19 +208,22 @@ struct Softmax {
       const Value column = k.op(Op::Reshape, {reduce->result()}, Type::tile(Elem::F32, {8, 1}));
       return k.op(Op::Broadcast, {column}, x.type());
     };
-    const Value less = k.binary(Op::SubF, x, folded(Op::MaxF, other, 0xFF800000));
+    const Value less = k.binary(Op::SubF, x, folded(Op::MaxF, other, identity_of_maximum));
     const Value terms = k.op(Op::Exp, {less}, x.type());
     k.store(k.op(Op::DivF, {terms, folded(Op::AddF, terms, 0)}, x.type(), {kApprox}), out, {zero, zero});
   }
 };
 
 TEST(RelaxMath, ASumOfPowersWhoseLargestIsOneIsAFineDivisor) {
-  for (const bool of_row : {true, false}) {
-    Softmax s(of_row);
+  constexpr std::uint64_t kMinusInfinity = 0xFF800000, kInfinity = 0x7F800000, kZero = 0;
+  for (const auto& [of_row, identity] :
+       {std::pair(true, kMinusInfinity), {false, kMinusInfinity}, {true, kZero}, {true, kInfinity}}) {
+    Softmax s(of_row, identity);
     ir::Function& f = s.k.function();
     EXPECT_TRUE(passes::relax_math(f));
     EXPECT_EQ(problems_of(s.k.module), "");
-    EXPECT_EQ(count(f, Op::MulF), of_row ? 0u : 2u) << "powers of two that scale both sides";
+    EXPECT_EQ(count(f, Op::MulF), of_row && identity == kMinusInfinity ? 0u : 2u)
+        << "powers of two that scale both sides";
     EXPECT_TRUE(first(f, Op::DivF)->has_attr(AttrName::flush_to_zero));
   }
 }

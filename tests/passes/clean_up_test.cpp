@@ -249,48 +249,54 @@ TEST(Hoist, WhatDoesNotChangeLeavesTheLoop) {
   EXPECT_FALSE(passes::hoist_invariants(*s.f)) << "nothing left to do";
 }
 
-TEST(Hoist, AssumptionsStay) {
+/// A kernel with a loop from 0 to an argument that carries a number, which starts with the argument x.
+struct Carrying {
   Kernel k;
-  const Value zero = k.i32(0), n = k.arg(Elem::I32), x = k.arg(Elem::I32);
-  Operation* loop = k.b.create(Op::For, {zero, n, k.i32(1), x}, {x.type()});
-  ir::Block& body = loop->add_region();
-  body.add_arg(zero.type());
-  const Value sum = body.add_arg(x.type());
-  const ir::Builder outside = k.b;
-  k.b.set_to_end(body);
-  const Value known = k.op(Op::Assume, {x}, x.type(), {{AttrName::predicate, ir::DivByAttr{16, {}, {}}}});
-  k.b.create(Op::Continue, {k.binary(Op::AddI, sum, known)}, {});
-  k.b = outside;
-  k.keep(loop->result());
-  ir::Function& f = k.function();
-  EXPECT_FALSE(passes::hoist_invariants(f)) << "the loop may run no iteration, and x be anything";
+  Value x, carried;
+
+  /// `next` builds the body and gives what the next iteration carries.
+  template <class Next>
+  explicit Carrying(Next next) {
+    const Value zero = k.i32(0), n = k.arg(Elem::I32);
+    x = k.arg(Elem::I32);
+    Operation* loop = k.b.create(Op::For, {zero, n, k.i32(1), x}, {x.type()});
+    ir::Block& body = loop->add_region();
+    body.add_arg(zero.type());
+    carried = body.add_arg(x.type());
+    const ir::Builder outside = k.b;
+    k.b.set_to_end(body);
+    k.b.create(Op::Continue, {next(*this)}, {});
+    k.b = outside;
+    k.keep(loop->result());
+  }
+};
+
+TEST(Hoist, AssumptionsStay) {
+  Carrying loop([](Carrying& c) {
+    const Value known = c.k.op(Op::Assume, {c.x}, c.x.type(), {{AttrName::predicate, ir::DivByAttr{16, {}, {}}}});
+    return c.k.binary(Op::AddI, c.carried, known);
+  });
+  EXPECT_FALSE(passes::hoist_invariants(loop.k.function())) << "the loop may run no iteration, and x be anything";
 }
 
 /// A reduction in a loop whose body uses a value from outside: one that the loop carries, or not.
 bool reduction_leaves_the_loop(bool carried) {
-  Kernel k;
-  const Value zero = k.i32(0), n = k.arg(Elem::I32), x = k.arg(Elem::I32);
-  const Value tile = k.op(Op::Iota, {}, Type::tile(Elem::I32, {64}));
-  Operation* loop = k.b.create(Op::For, {zero, n, k.i32(1), x}, {x.type()});
-  ir::Block& body = loop->add_region();
-  body.add_arg(zero.type());
-  const Value sum = body.add_arg(x.type());
-  const ir::Builder outside = k.b;
-  k.b.set_to_end(body);
-  Operation* reduce = k.b.create(
-      Op::Reduce, {tile}, {x.type()},
-      {{AttrName::dim, ir::IntAttr{Elem::I64, 0}}, {AttrName::identities, ir::ArrayAttr{{ir::IntAttr{Elem::I32, 0}}}}});
-  ir::Block& step = reduce->add_region();
-  const Value p = step.add_arg(x.type()), q = step.add_arg(x.type());
-  ir::Builder inner(step);
-  const Value scaled = inner.create(Op::MulI, {q, carried ? sum : x}, {x.type()})->result();
-  inner.create(Op::Yield, {inner.create(Op::AddI, {p, scaled}, {x.type()})->result()}, {});
-  k.b.create(Op::Continue, {k.binary(Op::MulI, sum, reduce->result())}, {});
-  k.b = outside;
-  k.keep(loop->result());
-  ir::Function& f = k.function();
-  passes::hoist_invariants(f);
-  EXPECT_EQ(problems_of(k.module), "");
+  Operation* reduce = nullptr;
+  Carrying loop([&](Carrying& c) {
+    const ir::Type one = c.x.type();
+    const Value tile = c.k.op(Op::Iota, {}, Type::tile(Elem::I32, {64}));
+    reduce = c.k.b.create(Op::Reduce, {tile}, {one},
+                          {{AttrName::dim, ir::IntAttr{Elem::I64, 0}},
+                           {AttrName::identities, ir::ArrayAttr{{ir::IntAttr{Elem::I32, 0}}}}});
+    ir::Block& step = reduce->add_region();
+    const Value p = step.add_arg(one), q = step.add_arg(one);
+    ir::Builder inner(step);
+    const Value scaled = inner.create(Op::MulI, {q, carried ? c.carried : c.x}, {one})->result();
+    inner.create(Op::Yield, {inner.create(Op::AddI, {p, scaled}, {one})->result()}, {});
+    return c.k.binary(Op::MulI, c.carried, reduce->result());
+  });
+  passes::hoist_invariants(loop.k.function());
+  EXPECT_EQ(problems_of(loop.k.module), "");
   return reduce->parent_op() == nullptr;
 }
 

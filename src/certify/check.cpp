@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <unordered_map>
+#include <ranges>
 
 #include "certify/values.hpp"
 
@@ -29,15 +29,10 @@ class Judge {
         values_(entry, contract, certificate, conditions_, effort),
         refuted_(certificate.invariants.size(), false),
         certified_(claims.size(), false) {
-    number_operations();
-    for (std::size_t i = 0; i < certificate.invariants.size(); ++i) {
-      const Invariant& inv = certificate.invariants[i];
-      const bool holds = std::all_of(inv.when.begin(), inv.when.end(), [&](auto c) { return conditions_.at(c); });
-      if (holds && !dropped[i] && inv.op < operations_.size()) invariants_[operations_[inv.op]].push_back(i);
-    }
+    take_invariants(dropped);
     for (std::size_t i = 0; i < claims.size(); ++i)
-      if (claims[i].holds(held)) by_operation_.emplace_back(claims[i].op, i);
-    std::stable_sort(by_operation_.begin(), by_operation_.end(), before);
+      if (claims[i].holds(held)) asked_.emplace_back(claims[i].op, i);
+    std::stable_sort(asked_.begin(), asked_.end(), before);
   }
 
   void run() {
@@ -55,8 +50,12 @@ class Judge {
     std::size_t first_atom;  ///< atoms from this one on may be of something that changes in it
   };
 
-  using Asked = std::pair<const Operation*, std::size_t>;  ///< a claim about the operation
-  static bool before(const Asked& a, const Asked& b) { return std::less<>()(a.first, b.first); }
+  using About = std::pair<const Operation*, std::size_t>;  ///< the number of a claim or invariant of the operation
+  static bool before(const About& a, const About& b) { return std::less<>()(a.first, b.first); }
+  static auto about(const std::vector<About>& list, const Operation* op) {
+    const auto [first, last] = std::equal_range(list.begin(), list.end(), About(op, 0), before);
+    return std::ranges::subrange(first, last);
+  }
 
   static std::vector<bool> conditions_held(const analysis::Certificate& certificate, std::uint64_t held) {
     std::vector<bool> is(certificate.conditions.size(), false);
@@ -67,8 +66,22 @@ class Judge {
     return is;
   }
 
-  void number_operations() {
-    ir::walk(entry_.body(), [&](const Operation& op) { operations_.push_back(&op); });
+  /// Those whose conditions hold. They name operations by their numbers in the order of a walk.
+  void take_invariants(const std::vector<bool>& dropped) {
+    std::vector<std::pair<std::size_t, std::size_t>> numbers;
+    for (std::size_t i = 0; i < certificate_.invariants.size(); ++i) {
+      const Invariant& inv = certificate_.invariants[i];
+      const bool holds = std::ranges::all_of(inv.when, [&](auto c) { return conditions_.at(c); });
+      if (holds && !dropped[i]) numbers.emplace_back(inv.op, i);
+    }
+    std::ranges::sort(numbers);
+    std::size_t number = 0;
+    auto next = numbers.begin();
+    ir::walk(entry_.body(), [&](const Operation& op) {
+      for (; next != numbers.end() && next->first == number; ++next) invariants_.emplace_back(&op, next->second);
+      ++number;
+    });
+    std::ranges::stable_sort(invariants_, before);
   }
 
   // ---- regions ------------------------------------------------------------------------------------------------------
@@ -93,9 +106,7 @@ class Judge {
 
   Frame frame(const Operation& op) {
     Frame f{&op, {}, {}, values_.prover().next_atom()};
-    const auto it = invariants_.find(&op);
-    if (it == invariants_.end()) return f;
-    for (const std::size_t i : it->second)
+    for (const auto& [_, i] : about(invariants_, &op))
       (certificate_.invariants[i].of_region ? f.of_region : f.of_results).push_back(i);
     return f;
   }
@@ -204,8 +215,7 @@ class Judge {
   // ---- claims -------------------------------------------------------------------------------------------------------
 
   void judge(const Operation* op) {
-    const auto [first, last] = std::equal_range(by_operation_.begin(), by_operation_.end(), Asked(op, 0), before);
-    for (auto it = first; it != last; ++it) certified_[it->second] = proves(claims_[it->second]);
+    for (const auto& [_, i] : about(asked_, op)) certified_[i] = proves(claims_[i]);
   }
 
   bool proves(const Claim& c) {
@@ -303,9 +313,7 @@ class Judge {
   std::span<const Claim> claims_;
   std::vector<bool> conditions_;
   Values values_;
-  std::vector<const Operation*> operations_;
-  std::unordered_map<const Operation*, std::vector<std::size_t>> invariants_;
-  std::vector<Asked> by_operation_;
+  std::vector<About> invariants_, asked_;  ///< in the order of `before`
   std::vector<Frame> frames_;
   std::vector<bool> refuted_, certified_;
 };

@@ -11,12 +11,14 @@ std::size_t Prover::Fact::place(Product p) const {
   return i;
 }
 
-void Prover::FactList::add(const Poly& p) {
+void Prover::FactList::add(const PolyView& p) {
+  const std::size_t n = p.terms().size();
   Fact& fact = all_.emplace_back();
-  fact.poly = p;
-  for (std::size_t i = 0; i < p.terms().size(); ++i) {
+  fact.poly = keep(p, *memory_);
+  fact.older = static_cast<const Fact**>(memory_->allocate(n * sizeof(const Fact*), alignof(const Fact*)));
+  for (std::size_t i = 0; i < n; ++i) {
     if (p.terms()[i].product == 0) continue;
-    const Fact*& newest = newest_[p.terms()[i].product];
+    const Fact*& newest = newest_place(p.terms()[i].product);
     fact.older[i] = newest;
     newest = &fact;
   }
@@ -26,23 +28,32 @@ void Prover::FactList::shrink(std::size_t size) {
   for (; all_.size() > size; all_.pop_back()) {
     const Fact& fact = all_.back();
     for (std::size_t i = 0; i < fact.poly.terms().size(); ++i)
-      if (const Product p = fact.poly.terms()[i].product; p != 0) newest_[p] = fact.older[i];
+      if (const Product p = fact.poly.terms()[i].product; p != 0) newest_place(p) = fact.older[i];
   }
 }
 
-bool Prover::FactList::holds(const Poly& p) const {
+bool Prover::FactList::holds(const PolyView& p) const {
   const Product last = p.terms().back().product;
   for (const Fact* f = newest(last); f != nullptr; f = f->older[f->place(last)])
     if (f->poly == p) return true;
   return false;
 }
 
-const Prover::Fact* Prover::FactList::newest(Product p) const {
-  const auto it = newest_.find(p);
-  return it == newest_.end() ? nullptr : it->second;
+const Prover::Fact*& Prover::FactList::newest_place(Product p) {
+  if (degree(p) != 1) return newest_of_product_[p];
+  const auto atom = static_cast<std::size_t>(p);
+  constexpr std::size_t kMore = 64;
+  if (atom >= newest_of_atom_.size()) newest_of_atom_.resize(atom + kMore);
+  return newest_of_atom_[atom];
 }
 
-void Prover::take(const Poly& p, bool is_news) {
+const Prover::Fact* Prover::FactList::newest(Product p) const {
+  if (degree(p) == 1) return p < newest_of_atom_.size() ? newest_of_atom_[static_cast<std::size_t>(p)] : nullptr;
+  const auto it = newest_of_product_.find(p);
+  return it == newest_of_product_.end() ? nullptr : it->second;
+}
+
+void Prover::take(const PolyView& p, bool is_news) {
   if (p.bad() || p.is_constant()) return;
   const Int g = p.content();
   Poly fact = g > 1 ? p.divided(g) : p;
@@ -53,7 +64,7 @@ void Prover::take(const Poly& p, bool is_news) {
 }
 
 /// What a constant bound of a choice or quotient says of what it is made of.
-void Prover::take_parts(const Poly& fact, bool is_news) {
+void Prover::take_parts(const PolyView& fact, bool is_news) {
   const PolyTerm last = fact.terms().back();
   if (degree(last.product) != 1 || fact.terms().size() != (fact.constant() == 0 ? 1 : 2)) return;
   if (last.coefficient != 1 && last.coefficient != -1) return;
@@ -67,14 +78,14 @@ void Prover::take_parts(const Poly& fact, bool is_news) {
   const Info part = atoms_[atom];
   const bool at_least = last.coefficient > 0;  // bound <= part, or part <= bound
   const Poly bound = at_least ? Poly(-fact.constant()) : Poly(fact.constant());
-  const auto holds = [&](const Poly& p) { take(at_least ? p - bound : bound - p, is_news); };
+  const auto holds = [&](const PolyView& p) { take(at_least ? p - bound : bound - p, is_news); };
   if (part.kind == Kind::Quotient) {
     take(at_least ? part.a - part.b * bound : part.b * bound + part.b - Poly(1) - part.a, is_news);
   } else if (part.kind == Kind::Choice && part.larger && *part.larger != at_least) {
     holds(part.a);
     holds(part.b);
   } else if (part.kind == Kind::Choice && part.larger) {  // the side that cannot be meant leaves the other
-    const auto cannot = [&](const Poly& p) {
+    const auto cannot = [&](const PolyView& p) {
       const Range r = sum_range(at_least ? bound - Poly(1) - p : p - bound - Poly(1), now_);
       return r.lo >= 0;
     };
@@ -83,7 +94,7 @@ void Prover::take_parts(const Poly& fact, bool is_news) {
   }
 }
 
-void Prover::know_multiple(const Poly& p, Int divisor) {
+void Prover::know_multiple(const PolyView& p, Int divisor) {
   // Only single atoms: that is what launches are asked of dimensions, strides and addresses.
   if (p.bad() || p.terms().size() != 1 || p.terms()[0].coefficient != 1 || degree(p.terms()[0].product) != 1) return;
   Int& known = atoms_[factor(p.terms()[0].product, 0)].divisor;
@@ -91,7 +102,7 @@ void Prover::know_multiple(const Poly& p, Int divisor) {
   if (!__builtin_mul_overflow(known / gcd(known, divisor), divisor, &least) && least < kHuge) known = least;
 }
 
-bool Prover::news_since(std::size_t mark, const Poly& p) const {
+bool Prover::news_since(std::size_t mark, const PolyView& p) const {
   for (auto at = news_.rbegin(); at != news_.rend() && *at >= mark; ++at)
     for (const PolyTerm& t : p.terms())
       for (Product f = t.product; f != 0; f >>= 16)
@@ -107,7 +118,7 @@ void Prover::release(std::size_t mark) {
     now_[tightened_.back().atom] = tightened_.back().before;
 }
 
-bool Prover::multiple(const Poly& p, Int divisor) const {
+bool Prover::multiple(const PolyView& p, Int divisor) const {
   if (p.bad()) return false;
   for (const PolyTerm& t : p.terms()) {
     Int left = divisor / gcd(divisor, t.coefficient);
@@ -117,7 +128,7 @@ bool Prover::multiple(const Poly& p, Int divisor) const {
   return true;
 }
 
-bool Prover::is_before(const Poly& p, std::size_t first) const {
+bool Prover::is_before(const PolyView& p, std::size_t first) const {
   return !p.bad() && !exhausted_ && std::ranges::all_of(p.terms(), [&](const PolyTerm& t) {
     for (Product f = t.product; f != 0; f >>= 16)
       if (factor(f, 0) >= first) return false;
@@ -125,7 +136,7 @@ bool Prover::is_before(const Poly& p, std::size_t first) const {
   });
 }
 
-bool Prover::never_zero(const Poly& p) {
+bool Prover::never_zero(const PolyView& p) {
   if (p.bad() || exhausted_) return false;
   Int step = 0;  // divides everything but the constant
   for (const PolyTerm& t : p.terms()) {

@@ -27,14 +27,14 @@ std::optional<int> shift_amount(const Poly& by, int bits) {
 
 }  // namespace
 
-Values::Known Values::within(ir::Value v, const Poly* lo, const Poly* hi) {
+Values::Derived Values::within(ir::Value v, const PolyView* lo, const PolyView* hi) {
   const Poly p = unknown(v);
   if (lo != nullptr) prover_.define(p - *lo);
   if (hi != nullptr) prover_.define(*hi - p);
   return {p, true};
 }
 
-Values::Known Values::wrapped(const ir::Operation& op, Poly exact, bool weak) {
+Values::Derived Values::wrapped(const ir::Operation& op, Poly exact, bool weak) {
   if (!exact.bad() && fits(exact, bits_of(op.result().type()))) return {std::move(exact), weak};
   return {unknown(op.result()), true};
 }
@@ -77,7 +77,7 @@ Poly Values::extent(ir::Value tensor_view, std::size_t axis) {
   return prover_.never_negative(dim) ? dim : Poly::invalid();  // an extent is read as unsigned
 }
 
-Values::Known Values::derive(ir::Value v) {
+Values::Derived Values::derive(ir::Value v) {
   if (!is_integer(v.type())) return {Poly::invalid(), false};
   const ir::Operation* op = v.def();
   if (op == nullptr) {
@@ -139,12 +139,12 @@ Values::Known Values::derive(ir::Value v) {
   return derive_arithmetic(*op, known(op->operand(0)), known(op->operand(1)));
 }
 
-Values::Known Values::wrapped_extent(ir::Value v, Poly exact) {
+Values::Derived Values::wrapped_extent(ir::Value v, Poly exact) {
   if (!exact.bad() && fits(exact, bits_of(v.type()))) return {std::move(exact), false};
   return {unknown(v), true};
 }
 
-Values::Known Values::derive_arithmetic(const ir::Operation& op, const Known& a, const Known& b) {
+Values::Derived Values::derive_arithmetic(const ir::Operation& op, const Known& a, const Known& b) {
   const bool weak = a.weak || b.weak;
   switch (op.op()) {
     case Op::AddI: return wrapped(op, a.poly + b.poly, weak);
@@ -161,7 +161,7 @@ Values::Known Values::derive_arithmetic(const ir::Operation& op, const Known& a,
   }
 }
 
-Values::Known Values::division(const ir::Operation& op, const Known& a, const Known& b) {
+Values::Derived Values::division(const ir::Operation& op, const Known& a, const Known& b) {
   const bool weak = a.weak || b.weak;
   const auto rounding = op.enum_attr<ir::Rounding>(AttrName::rounding, ir::Rounding::Zero);
   if (!prover_.never_negative(b.poly - Poly(1))) return {unknown(op.result()), true};
@@ -176,7 +176,7 @@ Values::Known Values::division(const ir::Operation& op, const Known& a, const Kn
   return within(op.result(), &lo, &hi);
 }
 
-Values::Known Values::remainder(const ir::Operation& op, const Known& a, const Known& b) {
+Values::Derived Values::remainder(const ir::Operation& op, const Known& a, const Known& b) {
   if (!prover_.never_negative(b.poly - Poly(1))) return {unknown(op.result()), true};
   if (prover_.never_negative(a.poly)) {
     const Poly rest = prover_.remainder(a.poly, b.poly);
@@ -186,7 +186,7 @@ Values::Known Values::remainder(const ir::Operation& op, const Known& a, const K
   return within(op.result(), &least, &most);
 }
 
-Values::Known Values::extreme(const ir::Operation& op, const Known& a, const Known& b) {
+Values::Derived Values::extreme(const ir::Operation& op, const Known& a, const Known& b) {
   const bool smaller = op.op() == Op::MinI;
   const bool left = is_signed(op) || prover_.never_negative(a.poly);
   const bool right = is_signed(op) || prover_.never_negative(b.poly);
@@ -196,7 +196,7 @@ Values::Known Values::extreme(const ir::Operation& op, const Known& a, const Kno
   return within(op.result(), &zero, left ? &a.poly : &b.poly);
 }
 
-Values::Known Values::shifted(const ir::Operation& op, const Known& a, const Known& b) {
+Values::Derived Values::shifted(const ir::Operation& op, const Known& a, const Known& b) {
   const auto by = shift_amount(b.poly, bits_of(op.result().type()));
   if (!by) return {unknown(op.result()), true};
   const Poly factor(Int{1} << *by);
@@ -206,23 +206,23 @@ Values::Known Values::shifted(const ir::Operation& op, const Known& a, const Kno
 }
 
 /// A number that is not negative bounds what is left of its bits.
-Values::Known Values::masked(const ir::Operation& op, const Known& a, const Known& b) {
+Values::Derived Values::masked(const ir::Operation& op, const Known& a, const Known& b) {
   const bool left = prover_.never_negative(a.poly), right = prover_.never_negative(b.poly);
   if (!left && !right) return {unknown(op.result()), true};
   const Poly zero(0);
-  const Known k = within(op.result(), &zero, left ? &a.poly : &b.poly);
+  const Derived k = within(op.result(), &zero, left ? &a.poly : &b.poly);
   if (left && right) prover_.define(b.poly - k.poly);
   return k;
 }
 
-Values::Known Values::absolute(const ir::Operation& op, const Known& a) {
+Values::Derived Values::absolute(const ir::Operation& op, const Known& a) {
   if (prover_.never_negative(a.poly)) return a;
   const int bits = bits_of(op.result().type());
   if (!fits(Poly(0) - a.poly, bits)) return {unknown(op.result()), true};  // the smallest number is its own
   return {prover_.choice(a.poly, Poly(0) - a.poly, true), a.weak};
 }
 
-Values::Known Values::resized(const ir::Operation& op) {
+Values::Derived Values::resized(const ir::Operation& op) {
   const ir::Value from = op.operand(0), to = op.result();
   if (op.op() == Op::TruncI) {
     if (!is_integer(to.type())) return {Poly::invalid(), false};

@@ -1,6 +1,8 @@
 // Arithmetic of polynomials with limits: what leaves them is bad, and stays so.
 #include "certify/poly.hpp"
 
+#include <memory>
+
 namespace tessera::certify {
 
 int degree(Product p) {
@@ -58,13 +60,6 @@ T common_divisor(T a, T b) {
   return a;
 }
 
-/// False if the product does not fit.
-bool scaled(Int a, Int b, Int& out) {
-  if (!is_short(a) || !is_short(b)) return !__builtin_mul_overflow(a, b, &out);
-  out = a * b;
-  return true;
-}
-
 }  // namespace
 
 Int floor_div(Int a, Int b) {
@@ -80,7 +75,7 @@ Int gcd(Int a, Int b) {
   return common_divisor(a, b);
 }
 
-Poly::Poly(Int constant) {
+Poly::Poly(Int constant) : Poly() {
   if (constant != 0) add(0, constant);
 }
 
@@ -96,20 +91,11 @@ Poly Poly::invalid() {
   return p;
 }
 
-/// Behind the other terms.
-void Poly::add(Product p, Int coefficient) {
-  bad_ = bad_ || count_ == kMostTerms || coefficient > kHuge || coefficient < -kHuge;
-  if (bad_)
-    count_ = 0;
-  else
-    terms_[count_++] = {p, coefficient};
+bool PolyView::mentions(Atom a) const {
+  return std::ranges::any_of(terms(), [&](const PolyTerm& t) { return contains(t.product, a); });
 }
 
-bool Poly::mentions(Atom a) const {
-  return std::any_of(terms_, terms_ + count_, [&](const PolyTerm& t) { return contains(t.product, a); });
-}
-
-Int Poly::content() const {
+Int PolyView::content() const {
   Int g = 0;
   for (const PolyTerm& t : terms()) {
     if (t.product != 0) g = gcd(t.coefficient, g);
@@ -118,42 +104,24 @@ Int Poly::content() const {
   return g;
 }
 
-Poly Poly::combine(const Poly& a, Int ka, const Poly& b, Int kb) {
-  if (a.bad_ || b.bad_) return invalid();
+Poly Poly::combine(const PolyView& a, Int ka, const PolyView& b, Int kb) {
+  if (a.bad() || b.bad()) return invalid();
   Poly out;
-  bool fits = true;
-  const PolyTerm *x = a.terms_, *y = b.terms_, *const x_end = x + a.count_, *const y_end = y + b.count_;
-  const auto take = [&](const PolyTerm& t, Int k) {
-    Int c = 0;
-    fits = scaled(t.coefficient, k, c) && fits;
-    out.add(t.product, c);
-  };
-  while (x != x_end && y != y_end) {
-    if (x->product < y->product) {
-      take(*x++, ka);
-    } else if (y->product < x->product) {
-      take(*y++, kb);
-    } else {
-      Int l = 0, r = 0;
-      fits =
-          scaled(x->coefficient, ka, l) && scaled(y->coefficient, kb, r) && !__builtin_add_overflow(l, r, &l) && fits;
-      if (l != 0) out.add(x->product, l);
-      ++x, ++y;
-    }
-  }
-  while (x != x_end) take(*x++, ka);
-  while (y != y_end) take(*y++, kb);
+  const bool fits = merge_terms(a, ka, b, kb, [&](const PolyTerm& t) {
+    out.add(t.product, t.coefficient);
+    return true;
+  });
   return fits ? out : invalid();
 }
 
-Poly Poly::times(const PolyTerm& by) const {
-  if (bad_) return invalid();
-  PolyTerm row[kMostTerms];
+Poly PolyView::times(const PolyTerm& by) const {
+  if (bad_) return Poly::invalid();
+  PolyTerm row[Poly::kMostTerms];
   std::size_t n = 0;
   for (const PolyTerm& t : terms()) {
     const Product p = certify::times(t.product, by.product);
     Int c = 0;
-    if ((p == 0 && (t.product | by.product) != 0) || !scaled(t.coefficient, by.coefficient, c)) return invalid();
+    if ((p == 0 && (t.product | by.product) != 0) || !scaled(t.coefficient, by.coefficient, c)) return Poly::invalid();
     // Few terms, mostly in order already. (std::sort here: g++ 12 at -O3 warns of an index that no row has.)
     std::size_t at = n++;
     for (; at > 0 && p < row[at - 1].product; --at) row[at] = row[at - 1];
@@ -164,38 +132,47 @@ Poly Poly::times(const PolyTerm& by) const {
   return out;
 }
 
-Poly operator*(const Poly& a, const Poly& b) {
-  if (a.bad_ || b.bad_) return Poly::invalid();
-  if (a.count_ == 1) return b.times(a.terms_[0]);
-  if (b.count_ == 1) return a.times(b.terms_[0]);
+Poly operator*(const PolyView& a, const PolyView& b) {
+  if (a.bad() || b.bad()) return Poly::invalid();
+  if (a.terms().size() == 1) return b.times(a.terms()[0]);
+  if (b.terms().size() == 1) return a.times(b.terms()[0]);
   Poly out;
   for (const PolyTerm& x : a.terms()) out = out + b.times(x);
   return out;
 }
 
-Poly Poly::without(Product p) const {
-  Poly out = *this;
-  const auto end = std::remove_if(out.terms_, out.terms_ + count_, [&](const PolyTerm& t) { return t.product == p; });
-  out.count_ = static_cast<std::uint8_t>(end - out.terms_);
+PolyView keep(const PolyView& p, std::pmr::memory_resource& memory) {
+  const std::size_t n = p.terms().size();
+  if (n == 0) return {nullptr, 0, p.bad()};
+  auto* terms = static_cast<PolyTerm*>(memory.allocate(n * sizeof(PolyTerm), alignof(PolyTerm)));
+  std::uninitialized_copy_n(p.terms().data(), n, terms);
+  return {terms, n, p.bad()};
+}
+
+Poly PolyView::without(Product p) const {
+  Poly out;
+  out.bad_ = bad_;
+  for (const PolyTerm& t : terms())
+    if (t.product != p) out.add(t.product, t.coefficient);
   return out;
 }
 
-Poly Poly::divided(Int by) const {
+Poly PolyView::divided(Int by) const {
   Poly out;
   for (const PolyTerm& t : terms())
     if (const Int c = floor_div(t.coefficient, by); c != 0) out.add(t.product, c);
   return out;
 }
 
-Poly Poly::substituted(Atom a, const Poly& value) const {
+Poly PolyView::substituted(Atom a, const PolyView& value) const {
   Poly out;
   for (const PolyTerm& t : terms()) {
     Poly product(t.coefficient);
     for (Product p = t.product; p != 0; p >>= 16)
-      product = product * (factor(p, 0) == a ? value : Poly::of(factor(p, 0)));
+      product = product * (factor(p, 0) == a ? Poly(value) : Poly::of(factor(p, 0)));
     out = out + product;
   }
-  return bad_ ? invalid() : out;
+  return bad_ ? Poly::invalid() : out;
 }
 
 }  // namespace tessera::certify

@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <span>
 
 namespace tessera::certify {
 
 using Int = __int128;
 constexpr Int kHuge = Int{1} << 100;  ///< coefficients and constant bounds stay below; beyond it nothing is known
+
+/// The product of two such numbers fits an Int.
+inline bool is_short(Int v) { return v == static_cast<std::int64_t>(v); }
 
 using Atom = std::uint16_t;
 /// A product of up to eight atoms, packed with the largest number in the low bits; 0 is the empty product.
@@ -29,23 +33,26 @@ struct PolyTerm {
   bool operator==(const PolyTerm&) const = default;
 };
 
-/// Terms in the order of their products, none with the coefficient 0. `bad()`: left the limits, nothing is known. The
-/// terms are kept inside: proofs make and drop millions of polynomials.
-class Poly {
- public:
-  Poly() = default;
-  Poly(Int constant);  // NOLINT: a number is a polynomial
-  Poly(const Poly& o) : count_(o.count_), bad_(o.bad_) { std::copy_n(o.terms_, count_, terms_); }
-  Poly& operator=(const Poly& o) {
-    count_ = o.count_;
-    bad_ = o.bad_;
-    std::copy_n(o.terms_, count_, terms_);
-    return *this;
+/// False if the product does not fit.
+inline bool scaled(Int a, Int b, Int& out) {
+  if (b == 1) {
+    out = a;
+    return true;
   }
-  ~Poly() = default;
-  static Poly of(Atom a) { return of(Product{a}, 1); }
-  static Poly of(Product p, Int coefficient);
-  static Poly invalid();
+  if (!is_short(a) || !is_short(b)) return !__builtin_mul_overflow(a, b, &out);
+  out = a * b;
+  return true;
+}
+
+class Poly;
+
+/// Terms in the order of their products, none with the coefficient 0. `bad()`: left the limits, nothing is known. The
+/// terms lie elsewhere: in a Poly, or where they are kept.
+class PolyView {
+ public:
+  PolyView() = default;
+  PolyView(const PolyTerm* terms, std::size_t count, bool bad)
+      : terms_(terms), count_(static_cast<std::uint8_t>(count)), bad_(bad) {}
 
   bool bad() const { return bad_; }
   std::span<const PolyTerm> terms() const { return {terms_, count_}; }
@@ -59,15 +66,10 @@ class Poly {
   bool mentions(Atom a) const;
   /// The greatest common divisor of the coefficients of everything but the constant; 0 for a constant.
   Int content() const;
-  bool operator==(const Poly& o) const {
+  bool operator==(const PolyView& o) const {
     return bad_ == o.bad_ && count_ == o.count_ && std::equal(terms_, terms_ + count_, o.terms_);
   }
 
-  friend Poly operator+(const Poly& a, const Poly& b) { return combine(a, 1, b, 1); }
-  friend Poly operator-(const Poly& a, const Poly& b) { return combine(a, 1, b, -1); }
-  friend Poly operator*(const Poly& a, const Poly& b);
-  /// a * ka + b * kb, for numbers that are not 0.
-  static Poly combine(const Poly& a, Int ka, const Poly& b, Int kb);
   /// Every coefficient divided by `by`, rounded down where that is not exact.
   Poly divided(Int by) const;
   /// Every term multiplied with this one.
@@ -75,20 +77,87 @@ class Poly {
   /// Without the term of product `p`.
   Poly without(Product p) const;
   /// With `value` in the place of `a`.
-  Poly substituted(Atom a, const Poly& value) const;
+  Poly substituted(Atom a, const PolyView& value) const;
 
-  static constexpr std::size_t kMostTerms = 14;
-
- private:
-  void add(Product p, Int coefficient);
+ protected:
+  const PolyTerm* terms_ = nullptr;
   std::uint8_t count_ = 0;
   bool bad_ = false;
-  PolyTerm terms_[kMostTerms];
 };
 
+/// Calls take(term) for the terms of a * ka + b * kb, for numbers that are not 0, in their order until it returns
+/// false. Returns false if it did or a coefficient does not fit.
+bool merge_terms(const PolyView& a, Int ka, const PolyView& b, Int kb, auto&& take) {
+  const PolyTerm *x = a.terms().data(), *const x_end = x + a.terms().size();
+  const PolyTerm *y = b.terms().data(), *const y_end = y + b.terms().size();
+  Int c = 0, d = 0;
+  while (x != x_end && y != y_end) {
+    if (x->product < y->product) {
+      if (!scaled(x->coefficient, ka, c) || !take(PolyTerm{x->product, c})) return false;
+      ++x;
+    } else if (y->product < x->product) {
+      if (!scaled(y->coefficient, kb, c) || !take(PolyTerm{y->product, c})) return false;
+      ++y;
+    } else {
+      if (!scaled(x->coefficient, ka, c) || !scaled(y->coefficient, kb, d) || __builtin_add_overflow(c, d, &c))
+        return false;
+      if (c != 0 && !take(PolyTerm{x->product, c})) return false;
+      ++x;
+      ++y;
+    }
+  }
+  for (; x != x_end; ++x)
+    if (!scaled(x->coefficient, ka, c) || !take(PolyTerm{x->product, c})) return false;
+  for (; y != y_end; ++y)
+    if (!scaled(y->coefficient, kb, c) || !take(PolyTerm{y->product, c})) return false;
+  return true;
+}
+
+/// A polynomial with its terms, all inside: proofs make and drop millions of them.
+class Poly : public PolyView {
+ public:
+  static constexpr std::size_t kMostTerms = 14;
+
+  Poly() : PolyView(own_, 0, false) {}
+  Poly(Int constant);                                                    // NOLINT: a number is a polynomial
+  Poly(const PolyView& o) : PolyView(own_, o.terms().size(), o.bad()) {  // NOLINT: the same polynomial
+    std::copy_n(o.terms().data(), count_, own_);
+  }
+  Poly(const Poly& o) : Poly(static_cast<const PolyView&>(o)) {}
+  Poly& operator=(const Poly& o) {
+    count_ = o.count_;
+    bad_ = o.bad_;
+    std::copy_n(o.own_, count_, own_);
+    return *this;
+  }
+  ~Poly() = default;
+  static Poly of(Atom a) { return of(Product{a}, 1); }
+  static Poly of(Product p, Int coefficient);
+  static Poly invalid();
+
+  /// a * ka + b * kb, for numbers that are not 0.
+  static Poly combine(const PolyView& a, Int ka, const PolyView& b, Int kb);
+
+ private:
+  friend class PolyView;
+  /// Behind the other terms.
+  void add(Product p, Int coefficient) {
+    bad_ = bad_ || count_ == kMostTerms || (!is_short(coefficient) && (coefficient > kHuge || coefficient < -kHuge));
+    if (bad_)
+      count_ = 0;
+    else
+      own_[count_++] = {p, coefficient};
+  }
+  PolyTerm own_[kMostTerms];
+};
+
+inline Poly operator+(const PolyView& a, const PolyView& b) { return Poly::combine(a, 1, b, 1); }
+inline Poly operator-(const PolyView& a, const PolyView& b) { return Poly::combine(a, 1, b, -1); }
+Poly operator*(const PolyView& a, const PolyView& b);
+/// A copy whose terms lie in `memory`.
+PolyView keep(const PolyView& p, std::pmr::memory_resource& memory);
+
 Int floor_div(Int a, Int b);  ///< b > 0
-/// The product of two such numbers fits an Int.
-inline bool is_short(Int v) { return v == static_cast<std::int64_t>(v); }
 Int gcd(Int a, Int b);
 
 }  // namespace tessera::certify

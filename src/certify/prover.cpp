@@ -25,6 +25,7 @@ Int bound_product(Int a, Int b) {
 }
 
 Range range_product(Range a, Range b) {
+  if (a.lo >= 0 && b.lo >= 0) return {bound_product(a.lo, b.lo), bound_product(a.hi, b.hi)};
   const std::array<Int, 4> corners{bound_product(a.lo, b.lo), bound_product(a.lo, b.hi), bound_product(a.hi, b.lo),
                                    bound_product(a.hi, b.hi)};
   return {*std::min_element(corners.begin(), corners.end()), *std::max_element(corners.begin(), corners.end())};
@@ -32,7 +33,7 @@ Range range_product(Range a, Range b) {
 
 Int bound_sum(Int a, Int b, Int unbounded) { return a == unbounded || b == unbounded ? unbounded : clamped(a + b); }
 
-std::uint64_t hash(const Poly& p) {
+std::uint64_t hash(const PolyView& p) {
   std::uint64_t h = 0x9E3779B97F4A7C15u;
   for (const PolyTerm& t : p.terms())
     h = (h ^ (static_cast<std::uint64_t>(t.product) * 0xC2B2AE3D27D4EB4Fu) ^
@@ -43,19 +44,19 @@ std::uint64_t hash(const Poly& p) {
 }
 
 /// w with p = d * w + rest for a rest that is a number; nothing if there is none.
-std::optional<std::pair<Poly, Int>> divide(const Poly& p, const Poly& d) {
+std::optional<std::pair<Poly, Int>> divide(const PolyView& p, const PolyView& d) {
   if (d.bad() || d.terms().empty()) return std::nullopt;
   const PolyTerm lead = d.terms().back();
   Poly rest = p, quotient;
   for (int step = 0; step < 16 && !rest.bad() && !rest.is_constant(); ++step) {
     const PolyTerm top = rest.terms().back();
-    if (top.coefficient % lead.coefficient != 0) return std::nullopt;
+    if (lead.coefficient != 1 && top.coefficient % lead.coefficient != 0) return std::nullopt;
     Product left = top.product;
     for (Product f = lead.product; f != 0; f >>= 16) {
       if (!contains(left, factor(f, 0))) return std::nullopt;
       left = without(left, factor(f, 0));
     }
-    const PolyTerm part{left, top.coefficient / lead.coefficient};
+    const PolyTerm part{left, lead.coefficient == 1 ? top.coefficient : top.coefficient / lead.coefficient};
     quotient = quotient + Poly::of(part.product, part.coefficient);
     rest = rest - d.times(part);
   }
@@ -65,7 +66,18 @@ std::optional<std::pair<Poly, Int>> divide(const Poly& p, const Poly& d) {
 
 }  // namespace
 
-Prover::Prover(Effort effort) : effort_(effort), tried_(kTried) {
+Prover::Prover(Effort effort, std::pmr::memory_resource* memory)
+    : memory_(memory),
+      atoms_(memory),
+      always_(memory),
+      now_(memory),
+      index_(memory),
+      axioms_(memory),
+      facts_(memory),
+      news_(memory),
+      tightened_(memory),
+      effort_(effort),
+      tried_(kTried, memory) {
   constexpr std::size_t kUsual = 64;
   for (Ranges* r : {&always_, &now_}) r->reserve(kUsual);
   atoms_.emplace_back();  // number 0 is no atom
@@ -78,10 +90,12 @@ Atom Prover::make(Range range, bool varying) {
   return add(info, range);
 }
 
-Atom Prover::add(const Info& info, Range range) {
+Atom Prover::add(Info info, Range range) {
   constexpr std::size_t kMostAtoms = 0xFFFF;  // what a factor of a product can number
   exhausted_ = exhausted_ || atoms_.size() == kMostAtoms;
   if (exhausted_) return 1;
+  info.a = keep(info.a, *memory_);
+  info.b = keep(info.b, *memory_);
   atoms_.push_back(info);
   always_.push_back(range);
   now_.push_back(range);
@@ -104,7 +118,7 @@ Atom Prover::intern(const Info& info, Range range, bool& is_new) {
   return a;
 }
 
-bool Prover::varies(const Poly& p) const {
+bool Prover::varies(const PolyView& p) const {
   for (const PolyTerm& t : p.terms())
     for (Product f = t.product; f != 0; f >>= 16)
       if (atoms_[factor(f, 0)].varying) return true;
@@ -121,11 +135,12 @@ Range Prover::product_range(Product p, const Ranges& of) {
 Range Prover::term_range(const PolyTerm& t, const Ranges& of) {
   const Range r = product_range(t.product, of);
   if (t.coefficient == 1) return r;
+  if (t.coefficient == -1) return {-r.hi, -r.lo};
   const Int x = bound_product(t.coefficient, r.lo), y = bound_product(t.coefficient, r.hi);
   return t.coefficient < 0 ? Range{y, x} : Range{x, y};
 }
 
-Range Prover::sum_range(const Poly& p, const Ranges& of) {
+Range Prover::sum_range(const PolyView& p, const Ranges& of) {
   if (p.bad()) return {};
   Range sum{0, 0};
   for (const PolyTerm& t : p.terms()) {
@@ -135,9 +150,20 @@ Range Prover::sum_range(const Poly& p, const Ranges& of) {
   return sum;
 }
 
+/// The lower one of the bounds in the present scope.
+Int Prover::least(const PolyView& p) const {
+  Int sum = 0;
+  for (const PolyTerm& t : p.terms()) {
+    const Int lo = term_range(t, now_).lo;
+    if (lo == -kHuge) return lo;
+    sum += lo;
+  }
+  return clamped(sum);
+}
+
 // ---- quotients ------------------------------------------------------------------------------------------------------
 
-Poly Prover::quotient(const Poly& a, const Poly& b) {
+Poly Prover::quotient(const PolyView& a, const PolyView& b) {
   if (a.bad() || b.bad()) return Poly::invalid();
   if (const auto whole = divide(a, b)) {
     // a = b * w + r: floor(a / b) = w + floor(r / b).
@@ -186,7 +212,7 @@ Poly Prover::quotient(const Poly& a, const Poly& b) {
   return outside + Poly::of(q);
 }
 
-Poly Prover::remainder(const Poly& a, const Poly& b) {
+Poly Prover::remainder(const PolyView& a, const PolyView& b) {
   const Poly exact = a - b * quotient(a, b);
   if (exact.bad() || b.is_constant() || exact.is_constant()) return exact;
   // One atom, so that products with it are one term.
@@ -205,7 +231,7 @@ Poly Prover::remainder(const Poly& a, const Poly& b) {
   // What is below both of two numbers is below the smaller one.
   for (Atom c = 1; c < atoms_.size(); ++c) {
     if (atoms_[c].kind != Kind::Choice || atoms_[c].larger != false) continue;
-    const Poly x = atoms_[c].a, y = atoms_[c].b;
+    const PolyView x = atoms_[c].a, y = atoms_[c].b;
     for (const int gap : {1, 0}) {
       const Poly low = r + Poly(gap);
       if (!never_negative(x - low, effort_) || !never_negative(y - low, effort_)) continue;
@@ -217,7 +243,7 @@ Poly Prover::remainder(const Poly& a, const Poly& b) {
 }
 
 /// c * q <= a <= c * q + c - 1; where c divides all of a but a rest, c * q is a less the rest.
-void Prover::know_quotient(Atom q, const Poly& a, const Poly& b) {
+void Prover::know_quotient(Atom q, const PolyView& a, const PolyView& b) {
   const Int c = b.constant();
   const Poly scaled = Poly::of(q) * b;
   const Poly rest(a.constant());
@@ -233,7 +259,7 @@ void Prover::know_quotient(Atom q, const Poly& a, const Poly& b) {
 
 /// Linear bounds of q = floor(a / b), which products need: q >= 0 for an a >= 0, and a fact "a <= b * w - 1" gives
 /// q <= w - 1. That is what division by a number of tiles makes of a block's number.
-void Prover::bound_quotient(Atom q, const Poly& a, const Poly& b) {
+void Prover::bound_quotient(Atom q, const PolyView& a, const PolyView& b) {
   if (never_negative(a, effort_)) define(Poly::of(q));
   std::vector<Poly> bounds;
   const Product last = a.terms().empty() ? 0 : a.terms().back().product;
@@ -242,11 +268,11 @@ void Prover::bound_quotient(Atom q, const Poly& a, const Poly& b) {
     if (whole && whole->second == 0 && !whole->first.mentions(q))
       bounds.push_back(whole->first - Poly(1) - Poly::of(q));
   }
-  for (const Poly& p : bounds) define(p);
+  for (const PolyView& p : bounds) define(p);
   // Of two numbers divided by the same, the larger one has the larger quotient.
   for (Atom other = 1; other < q; ++other) {
     if (atoms_[other].kind != Kind::Quotient || !(atoms_[other].b == b)) continue;
-    const Poly x = atoms_[other].a;
+    const PolyView x = atoms_[other].a;
     if (never_negative(x - a, effort_))
       define(Poly::of(other) - Poly::of(q));
     else if (never_negative(a - x, effort_))
@@ -256,7 +282,7 @@ void Prover::bound_quotient(Atom q, const Poly& a, const Poly& b) {
 
 // ---- choices --------------------------------------------------------------------------------------------------------
 
-Poly Prover::choice(const Poly& a, const Poly& b, std::optional<bool> larger) {
+Poly Prover::choice(const PolyView& a, const PolyView& b, std::optional<bool> larger) {
   if (a.bad() || b.bad()) return Poly::invalid();
   if (a == b) return a;
   Info info;
@@ -273,16 +299,16 @@ Poly Prover::choice(const Poly& a, const Poly& b, std::optional<bool> larger) {
   bool is_new = false;
   const Atom c = intern(info, range, is_new);
   if (is_new) {
-    for (const Poly* side : {&a, &b}) axioms_.add(*larger ? Poly::of(c) - *side : *side - Poly::of(c));
+    for (const PolyView* side : {&a, &b}) axioms_.add(*larger ? Poly::of(c) - *side : *side - Poly::of(c));
   }
   return Poly::of(c);
 }
 
 // ---- proofs ---------------------------------------------------------------------------------------------------------
 
-bool Prover::never_negative(const Poly& p, Effort effort) {
+bool Prover::never_negative(const PolyView& p, Effort effort) {
   if (p.bad() || exhausted_) return false;
-  if (sum_range(p, now_).lo >= 0) return true;
+  if (least(p) >= 0) return true;
   for (const Order order : {Order::NewestOnly, Order::Any}) {
     order_ = order;
     budget_ = effort == Effort::Full ? kBudget : kLittle;
@@ -298,14 +324,14 @@ bool Prover::never_negative(const Poly& p, Effort effort) {
   return false;
 }
 
-bool Prover::search(const Poly& given, int depth) {
+bool Prover::search(const PolyView& given, int depth) {
   if (given.bad() || --budget_ < 0) return false;
   // Over integers, c * x + k >= 0 is x + floor(k / c) >= 0.
   if (const Int g = given.content(); g > 1) return search_divided(given.divided(g), depth);
   return search_divided(given, depth);
 }
 
-bool Prover::search_divided(const Poly& goal, int depth) {
+bool Prover::search_divided(const PolyView& goal, int depth) {
   std::array<Range, Poly::kMostTerms> ranges;
   const std::size_t n = goal.terms().size();
   Int least = 0;
@@ -346,7 +372,7 @@ bool Prover::search_divided(const Poly& goal, int depth) {
 }
 
 /// Goes on with something smaller in the place of `term`.
-bool Prover::replace(const Poly& goal, const PolyTerm& term, int depth) {
+bool Prover::replace(const PolyView& goal, const PolyTerm& term, int depth) {
   if (by_division(goal, term, depth) || eliminate(goal, term, depth) || by_cases(goal, term, depth)) return true;
   // Its least value, where the rest can then be divided.
   const Int least = term_range(term, now_).lo;
@@ -355,13 +381,13 @@ bool Prover::replace(const Poly& goal, const PolyTerm& term, int depth) {
 }
 
 /// Subtracts a fact that cancels `term`, which may be negative: what is left has to be shown.
-bool Prover::eliminate(const Poly& goal, const PolyTerm& term, int depth) {
+bool Prover::eliminate(const PolyView& goal, const PolyTerm& term, int depth) {
   if (use_all(goal, term, term.product, 0, depth)) return true;
   return degree(term.product) > 1 && eliminate_product(goal, term, depth);
 }
 
 /// A product is bounded by a bound of one factor, multiplied with the others if those are not negative.
-bool Prover::eliminate_product(const Poly& goal, const PolyTerm& term, int depth) {
+bool Prover::eliminate_product(const PolyView& goal, const PolyTerm& term, int depth) {
   for (Product p = term.product; p != 0; p >>= 16) {
     const Atom f = factor(p, 0);
     const Product others = without(term.product, f);
@@ -378,14 +404,14 @@ bool Prover::eliminate_product(const Poly& goal, const PolyTerm& term, int depth
 }
 
 /// Every fact that has a term of the product `of`, times `scale`, the newest first. (A proof adds no facts.)
-bool Prover::use_all(const Poly& goal, const PolyTerm& term, Product of, Product scale, int depth) {
+bool Prover::use_all(const PolyView& goal, const PolyTerm& term, Product of, Product scale, int depth) {
   for (const FactList* list : {&facts_, &axioms_}) {
     const Fact* older = nullptr;
     for (const Fact* fact = list->newest(of); fact != nullptr; fact = older) {
       if (budget_ <= 0) return false;
       const std::size_t place = fact->place(of);
       older = fact->older[place];
-      const Poly& p = fact->poly;
+      const PolyView& p = fact->poly;
       if ((p.terms()[place].coefficient < 0) != (term.coefficient < 0)) continue;  // it does not cancel the term
       if (scale == 0 ? use(goal, term, p, depth) : use(goal, term, p.times({scale, 1}), depth)) return true;
     }
@@ -394,16 +420,34 @@ bool Prover::use_all(const Poly& goal, const PolyTerm& term, Product of, Product
 }
 
 /// A fact that has the product of the term, with the same sign.
-bool Prover::use(const Poly& goal, const PolyTerm& term, const Poly& fact, int depth) {
+bool Prover::use(const PolyView& goal, const PolyTerm& term, const PolyView& fact, int depth) {
   if (fact.bad()) return false;
   const Int c = fact.coefficient(term.product);
+  const auto size = [](Int v) { return v < 0 ? -v : v; };
   const Int g = gcd(c, term.coefficient);
-  const Int of_goal = (c < 0 ? -c : c) / g, of_fact = (term.coefficient < 0 ? -term.coefficient : term.coefficient) / g;
+  const Int of_goal = g == 1 ? size(c) : floor_div(size(c), g);
+  const Int of_fact = g == 1 ? size(term.coefficient) : floor_div(size(term.coefficient), g);
+  if (depth == 1) return is_done(goal, of_goal, fact, -of_fact);
   return search(Poly::combine(goal, of_goal, fact, -of_fact), depth - 1);
 }
 
+/// The last step of an attempt, which most steps are: goal * of_goal + fact * of_fact is not negative by the bounds of
+/// its terms, of which it is not made.
+bool Prover::is_done(const PolyView& goal, Int of_goal, const PolyView& fact, Int of_fact) {
+  if (--budget_ < 0) return false;
+  Int least = 0;
+  const bool bounded = merge_terms(goal, of_goal, fact, of_fact, [&](const PolyTerm& t) {
+    const Int lo = t.coefficient > kHuge || t.coefficient < -kHuge ? -kHuge : term_range(t, now_).lo;
+    least = bound_sum(least, lo, -kHuge);
+    return lo != -kHuge;
+  });
+  if (bounded && least >= 0) return true;
+  cut_ = true;
+  return false;
+}
+
 /// For q = floor(a / b), b >= 1: q <= r is a <= b * r + b - 1, and q >= r is a >= b * r.
-bool Prover::by_division(const Poly& goal, const PolyTerm& term, int depth) {
+bool Prover::by_division(const PolyView& goal, const PolyTerm& term, int depth) {
   const Info& q = atoms_[factor(term.product, 0)];
   if (degree(term.product) != 1 || q.kind != Kind::Quotient) return false;
   if (term.coefficient != 1 && term.coefficient != -1) return false;
@@ -413,11 +457,11 @@ bool Prover::by_division(const Poly& goal, const PolyTerm& term, int depth) {
   return search(q.b * rest + q.b - Poly(1) - q.a, depth - 1);
 }
 
-bool Prover::by_cases(const Poly& goal, const PolyTerm& term, int depth) {
+bool Prover::by_cases(const PolyView& goal, const PolyTerm& term, int depth) {
   for (Product f = term.product; f != 0; f >>= 16) {
     const Atom a = factor(f, 0);
     if (atoms_[a].kind != Kind::Choice) continue;
-    const Poly left = atoms_[a].a, right = atoms_[a].b;
+    const PolyView left = atoms_[a].a, right = atoms_[a].b;
     if (search(goal.substituted(a, left), depth - 1) && search(goal.substituted(a, right), depth - 1)) return true;
   }
   return false;

@@ -1,8 +1,8 @@
 // Decides whether a polynomial is never negative, given facts of the same form. Sound, not complete: "yes" is a proof,
 // "no" says nothing. Private to the layer. docs/compiler/certificates.md has the rules.
 #pragma once
-#include <array>
 #include <deque>
+#include <memory_resource>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -21,62 +21,65 @@ struct Range {
 class Prover {
  public:
   enum class Effort : std::uint8_t { Full, Little };
-  explicit Prover(Effort effort);
+  /// All that is kept lies in `memory`, whose time it shares.
+  Prover(Effort effort, std::pmr::memory_resource* memory);
 
   // ---- atoms --------------------------------------------------------------------------------------------------------
   /// An unknown integer in `range`; `varying`: it may differ between the elements of a tile.
   Atom make(Range range, bool varying = false);
   /// floor(a / b) for any a and b >= 1. The caller has shown b >= 1 in the present scope. Polynomials that divide
   /// without a rest give their quotient.
-  Poly quotient(const Poly& a, const Poly& b);
+  Poly quotient(const PolyView& a, const PolyView& b);
   /// a - b * floor(a / b), for b >= 1 likewise.
-  Poly remainder(const Poly& a, const Poly& b);
+  Poly remainder(const PolyView& a, const PolyView& b);
   /// One of a and b; of `larger` the larger (true) or smaller (false) one, if it is given.
-  Poly choice(const Poly& a, const Poly& b, std::optional<bool> larger);
+  Poly choice(const PolyView& a, const PolyView& b, std::optional<bool> larger);
   Range range_of(Atom a) const { return always_[a]; }
-  bool varies(const Poly& p) const;
+  bool varies(const PolyView& p) const;
   /// Constant bounds, from the atoms' alone.
-  Range range_of(const Poly& p) const { return sum_range(p, always_); }
+  Range range_of(const PolyView& p) const { return sum_range(p, always_); }
 
   // ---- facts --------------------------------------------------------------------------------------------------------
   /// Takes p >= 0 as true in the present scope.
-  void know(const Poly& p) { take(p, true); }
+  void know(const PolyView& p) { take(p, true); }
   /// The same where that only says what an atom in `p` is: it is no news of the others.
-  void define(const Poly& p) { take(p, false); }
+  void define(const PolyView& p) { take(p, false); }
   /// Takes "divisor divides p" as true everywhere.
-  void know_multiple(const Poly& p, Int divisor);
+  void know_multiple(const PolyView& p, Int divisor);
   std::size_t mark() const { return facts_.size(); }
   void release(std::size_t mark);
 
   /// True if there is news since `mark` of something in `p`.
-  bool news_since(std::size_t mark, const Poly& p) const;
+  bool news_since(std::size_t mark, const PolyView& p) const;
 
   /// True only if p >= 0 follows. With little effort it gives up sooner.
-  bool never_negative(const Poly& p, Effort effort = Effort::Full);
-  bool at_most(const Poly& a, const Poly& b) { return never_negative(b - a); }
-  bool multiple(const Poly& p, Int divisor) const;
+  bool never_negative(const PolyView& p, Effort effort = Effort::Full);
+  bool at_most(const PolyView& a, const PolyView& b) { return never_negative(b - a); }
+  bool multiple(const PolyView& p, Int divisor) const;
   /// True only if p is never 0.
-  bool never_zero(const Poly& p);
+  bool never_zero(const PolyView& p);
   /// True if p is made of atoms with lower numbers only.
-  bool is_before(const Poly& p, std::size_t first) const;
+  bool is_before(const PolyView& p, std::size_t first) const;
   /// Atoms that are made from now on have this number or a higher one.
   std::size_t next_atom() const { return atoms_.size(); }
 
  private:
   struct Fact {
-    Poly poly;
+    PolyView poly;
     /// By terms: the newest of the older facts with a term of the same product; null: there is none.
-    std::array<const Fact*, Poly::kMostTerms> older;
+    const Fact** older;
     std::size_t place(Product p) const;  ///< of the term of this product, which there is
   };
   /// Polynomials that are never negative, in the order in which they became known, and where each product occurs.
   class FactList {
    public:
-    void add(const Poly& p);
+    explicit FactList(std::pmr::memory_resource* memory)
+        : memory_(memory), all_(memory), newest_of_atom_(memory), newest_of_product_(memory) {}
+    void add(const PolyView& p);
     void shrink(std::size_t size);
-    bool holds(const Poly& p) const;
+    bool holds(const PolyView& p) const;
     std::size_t size() const { return all_.size(); }
-    const Poly& operator[](std::size_t i) const { return all_[i].poly; }
+    const PolyView& operator[](std::size_t i) const { return all_[i].poly; }
     /// The newest with a term of this product; null: there is none.
     const Fact* newest(Product p) const;
 
@@ -87,51 +90,57 @@ class Prover {
             (static_cast<std::uint64_t>(p) + 31 * static_cast<std::uint64_t>(p >> 64)) * 0x9E3779B97F4A7C15u >> 7);
       }
     };
-    std::deque<Fact> all_;  // polynomials are large: none is moved
-    std::unordered_map<Product, const Fact*, Hash> newest_;
+    std::pmr::memory_resource* memory_;
+    std::pmr::deque<Fact> all_;  // none is moved: facts point at facts
+    const Fact*& newest_place(Product p);
+    std::pmr::vector<const Fact*> newest_of_atom_;  // most products are one atom
+    std::pmr::unordered_map<Product, const Fact*, Hash> newest_of_product_;
   };
   enum class Kind : std::uint8_t { Unknown, Quotient, Remainder, Choice };
   struct Info {
     Kind kind = Kind::Unknown;
     bool varying = false;
-    Poly a, b;
+    PolyView a, b;
     std::optional<bool> larger;
     Int divisor = 1;                        ///< known to divide it
     std::size_t bounded = 0, releases = 0;  ///< a quotient: how many facts and releases there were when it was bounded
   };
-  using Ranges = std::vector<Range>;  ///< by atoms
-  Atom add(const Info& info, Range range);
+  using Ranges = std::pmr::vector<Range>;  ///< by atoms
+  Atom add(Info info, Range range);
   Atom intern(const Info& info, Range range, bool& is_new);
-  void know_quotient(Atom q, const Poly& a, const Poly& b);
-  void take(const Poly& p, bool is_news);
-  void take_parts(const Poly& fact, bool is_news);
-  void bound_quotient(Atom q, const Poly& a, const Poly& b);
+  void know_quotient(Atom q, const PolyView& a, const PolyView& b);
+  void take(const PolyView& p, bool is_news);
+  void take_parts(const PolyView& fact, bool is_news);
+  void bound_quotient(Atom q, const PolyView& a, const PolyView& b);
   static Range product_range(Product p, const Ranges& of);
   static Range term_range(const PolyTerm& t, const Ranges& of);
-  static Range sum_range(const Poly& p, const Ranges& of);
-  bool search(const Poly& given, int depth);
-  bool search_divided(const Poly& goal, int depth);
-  bool replace(const Poly& goal, const PolyTerm& term, int depth);
-  bool eliminate(const Poly& goal, const PolyTerm& term, int depth);
-  bool eliminate_product(const Poly& goal, const PolyTerm& term, int depth);
-  bool by_division(const Poly& goal, const PolyTerm& term, int depth);
-  bool by_cases(const Poly& goal, const PolyTerm& term, int depth);
-  bool use_all(const Poly& goal, const PolyTerm& term, Product of, Product scale, int depth);
-  bool use(const Poly& goal, const PolyTerm& term, const Poly& fact, int depth);
+  static Range sum_range(const PolyView& p, const Ranges& of);
+  Int least(const PolyView& p) const;
+  bool search(const PolyView& given, int depth);
+  bool search_divided(const PolyView& goal, int depth);
+  bool replace(const PolyView& goal, const PolyTerm& term, int depth);
+  bool eliminate(const PolyView& goal, const PolyTerm& term, int depth);
+  bool eliminate_product(const PolyView& goal, const PolyTerm& term, int depth);
+  bool by_division(const PolyView& goal, const PolyTerm& term, int depth);
+  bool by_cases(const PolyView& goal, const PolyTerm& term, int depth);
+  bool use_all(const PolyView& goal, const PolyTerm& term, Product of, Product scale, int depth);
+  bool is_done(const PolyView& goal, Int of_goal, const PolyView& fact, Int of_fact);
+  bool use(const PolyView& goal, const PolyTerm& term, const PolyView& fact, int depth);
 
-  std::deque<Info> atoms_;
-  Ranges always_, now_;                                 ///< in every scope, and in the present one
-  std::unordered_multimap<std::uint64_t, Atom> index_;  ///< quotients and choices by their hash
-  FactList axioms_;                                     ///< of atoms: true in every scope
+  std::pmr::memory_resource* memory_;
+  std::pmr::deque<Info> atoms_;
+  Ranges always_, now_;                                      ///< in every scope, and in the present one
+  std::pmr::unordered_multimap<std::uint64_t, Atom> index_;  ///< quotients and choices by their hash
+  FactList axioms_;                                          ///< of atoms: true in every scope
   FactList facts_;
-  std::vector<std::size_t> news_;  ///< the numbers of the facts that are news
+  std::pmr::vector<std::size_t> news_;  ///< the numbers of the facts that are news
   struct Tightened {
     std::size_t facts;  ///< how many there were then
     Atom atom;
     Range before;
   };
-  std::vector<Tightened> tightened_;  ///< ranges to restore when the facts are released
-  Effort effort_;                     ///< for facts that are looked for beside what is asked
+  std::pmr::vector<Tightened> tightened_;  ///< ranges to restore when the facts are released
+  Effort effort_;                          ///< for facts that are looked for beside what is asked
   /// Which terms of a polynomial a proof starts from: the newest alone, which is quick and mostly enough, or any.
   enum class Order : std::uint8_t { NewestOnly, Any };
   Order order_ = Order::Any;
@@ -142,7 +151,7 @@ class Prover {
     std::uint64_t hash = 0, proof = 0;
     int depth = 0;
   };
-  std::vector<Tried> tried_;
+  std::pmr::vector<Tried> tried_;
   std::uint64_t proof_ = 0;
   std::size_t releases_ = 0;
   bool exhausted_ = false;  ///< more atoms than can be numbered: nothing is proven any more

@@ -28,9 +28,8 @@ Values::Values(const ir::Function& entry, const analysis::LaunchContract& contra
     : contract_(&contract),
       certificate_(&certificate),
       effort_(effort),
-      prover_(effort),
       entry_(&entry.body()),
-      terms_(certificate.terms.size()),
+      terms_(certificate.terms.size(), &memory_),
       divisors_assumed_(certificate.terms.size()),
       pieces_(Poly::invalid()) {
   open();
@@ -108,27 +107,26 @@ void Values::forget(std::size_t size) {
   for (; found_.size() > size; found_.pop_back()) innermost_[found_.back().value.impl()] = found_.back().outer;
 }
 
-Poly Values::of(ir::Value v) { return known(v).poly; }
+PolyView Values::of(ir::Value v) { return known(v).poly; }
 
 Values::Known Values::known(ir::Value v) {
   const std::size_t number = innermost_[v.impl()];
   if (number != 0) {
-    const Known& before = found_[number - 1].known;
+    const Known before = found_[number - 1].known;
     if (!before.weak || number > scopes_.back().values) return before;
-    if (!may_be_better(v, before.facts)) return keep(v, Known(found_[number - 1].known));
+    if (!may_be_better(v, before.facts)) return keep(v, before);
   }
-  Known k = derive(v);
-  k.facts = prover_.mark();
-  return keep(v, k);
+  const Derived d = derive(v);
+  return keep(v, {certify::keep(d.poly, memory_), d.weak, prover_.mark()});
 }
 
 /// In the present scope.
-const Values::Known& Values::keep(ir::Value v, const Known& k) {
+Values::Known Values::keep(ir::Value v, const Known& k) {
   std::size_t& number = innermost_[v.impl()];
   if (number > scopes_.back().values) return found_[number - 1].known = k;
   found_.push_back({v, number, k});
   number = found_.size();
-  return found_.back().known;
+  return k;
 }
 
 /// What a value is made of has been found out since there were so many facts, or there is news of it.
@@ -166,7 +164,7 @@ Poly Values::unknown(ir::Value v) {
 }
 
 /// `p` of another element than the one it was of: of what differs between elements only the constant bounds are kept.
-Poly Values::renamed(const Poly& p) {
+Poly Values::renamed(const PolyView& p) {
   Poly out = p;
   std::vector<Atom> varying;
   for (const PolyTerm& t : p.terms())
@@ -180,7 +178,7 @@ Poly Values::renamed(const Poly& p) {
   return out;
 }
 
-bool Values::fits(const Poly& p, int bits) {
+bool Values::fits(const PolyView& p, int bits) {
   const Range all = integers(bits);
   return prover_.never_negative(p - Poly(all.lo), effort_) && prover_.never_negative(Poly(all.hi) - p, effort_);
 }
@@ -191,7 +189,7 @@ Poly Values::term(std::uint32_t number) {
   if (terms_.at(number)) return *terms_[number];
   const Poly p = term_anew(number);
   // What a quotient says of its operands is known as long as the scope in which it is made.
-  if (scopes_.size() == 1 && !p.bad()) terms_[number] = p;
+  if (scopes_.size() == 1 && !p.bad()) terms_[number] = certify::keep(p, memory_);
   return p;
 }
 
@@ -268,8 +266,8 @@ std::optional<bool> constant_truth(const ir::Operation& op) {
 /// True only if every element of the comparison is `truth`.
 bool Values::compares(const ir::Operation& compare, bool truth) {
   if (!is_integer(compare.operand(0).type())) return false;
-  Poly a = of(compare.operand(0)), b = of(compare.operand(1));
-  const auto less = [&](const Poly& x, const Poly& y, Int gap) {
+  const PolyView a = of(compare.operand(0)), b = of(compare.operand(1));
+  const auto less = [&](const PolyView& x, const PolyView& y, Int gap) {
     // Read as unsigned, numbers that are not negative keep their order.
     return prover_.at_most(x + Poly(gap), y) && (!is_unsigned(compare) || prover_.never_negative(x));
   };
@@ -307,7 +305,7 @@ bool Values::proves(ir::Value condition, bool truth) {
 
 void Values::assume_compare(const ir::Operation& compare, bool truth) {
   if (!is_integer(compare.operand(0).type()) || compare.operand(0).type().rank() != 0) return;
-  Poly small = of(compare.operand(0)), large = of(compare.operand(1));
+  PolyView small = of(compare.operand(0)), large = of(compare.operand(1));
   const ir::ComparisonPredicate p = predicate_of(compare, truth);
   using enum ir::ComparisonPredicate;
   if (p == NotEqual) return;

@@ -2,6 +2,7 @@
 // layer.
 #pragma once
 #include <deque>
+#include <memory_resource>
 #include <unordered_map>
 #include <vector>
 
@@ -30,7 +31,7 @@ class Values {
   void open();
   void close();
 
-  Poly of(ir::Value v);
+  PolyView of(ir::Value v);
   Poly extent(ir::Value tensor_view, std::size_t axis);
   /// A launch expression of the certificate; bad where a divisor is not shown to be at least 1.
   Poly term(std::uint32_t number);
@@ -41,10 +42,16 @@ class Values {
   bool proves(ir::Value condition, bool truth);
 
  private:
-  struct Known {
+  static constexpr std::size_t kMemory = 64 << 10;  ///< bytes that a kernel of ordinary size needs
+  struct Derived {
     Poly poly;
-    bool weak = false;      ///< something in it could not be shown: an inner scope may find more
-    std::size_t facts = 0;  ///< how many facts there were
+    bool weak = false;  ///< something in it could not be shown: an inner scope may find more
+  };
+  struct Known {
+    PolyView poly;
+    bool weak = false;
+    std::size_t facts = 0;                             ///< how many facts there were
+    operator Derived() const { return {poly, weak}; }  // NOLINT: of another value, the same
   };
   struct Scope {
     std::size_t facts = 0, values = 0;  ///< how many there were
@@ -64,47 +71,50 @@ class Values {
   void take_dimensions();
   void count_pieces();
   Known known(ir::Value v);
-  const Known& keep(ir::Value v, const Known& k);
+  Known keep(ir::Value v, const Known& k);
   void forget(std::size_t size);
   bool may_be_better(ir::Value v, std::size_t facts);
   Poly unknown(ir::Value v);
-  Poly renamed(const Poly& p);
-  bool fits(const Poly& p, int bits);
+  Poly renamed(const PolyView& p);
+  bool fits(const PolyView& p, int bits);
   bool forget_weak();
   bool compares(const ir::Operation& compare, bool truth);
   void assume_compare(const ir::Operation& compare, bool truth);
 
   // operations.cpp
-  Known derive(ir::Value v);
-  Known derive_arithmetic(const ir::Operation& op, const Known& a, const Known& b);
-  Known wrapped(const ir::Operation& op, Poly exact, bool weak);
-  Known division(const ir::Operation& op, const Known& a, const Known& b);
-  Known remainder(const ir::Operation& op, const Known& a, const Known& b);
-  Known extreme(const ir::Operation& op, const Known& a, const Known& b);
-  Known shifted(const ir::Operation& op, const Known& a, const Known& b);
-  Known masked(const ir::Operation& op, const Known& a, const Known& b);
-  Known resized(const ir::Operation& op);
-  Known wrapped_extent(ir::Value v, Poly exact);
-  Known absolute(const ir::Operation& op, const Known& a);
+  Derived derive(ir::Value v);
+  Derived derive_arithmetic(const ir::Operation& op, const Known& a, const Known& b);
+  Derived wrapped(const ir::Operation& op, Poly exact, bool weak);
+  Derived division(const ir::Operation& op, const Known& a, const Known& b);
+  Derived remainder(const ir::Operation& op, const Known& a, const Known& b);
+  Derived extreme(const ir::Operation& op, const Known& a, const Known& b);
+  Derived shifted(const ir::Operation& op, const Known& a, const Known& b);
+  Derived masked(const ir::Operation& op, const Known& a, const Known& b);
+  Derived resized(const ir::Operation& op);
+  Derived wrapped_extent(ir::Value v, Poly exact);
+  Derived absolute(const ir::Operation& op, const Known& a);
   Poly constant(const ir::Operation& op);
   Poly block_number(const ir::Operation& op, std::size_t axis);
   /// An unknown value of its type in [lo, hi], where those are given.
-  Known within(ir::Value v, const Poly* lo, const Poly* hi);
+  Derived within(ir::Value v, const PolyView* lo, const PolyView* hi);
 
   const analysis::LaunchContract* contract_;
   const analysis::Certificate* certificate_;
   Prover::Effort effort_;  ///< for finding out whether arithmetic wraps
-  Prover prover_;
+  /// Of everything below, which grows and is dropped as a whole: thousands of small pieces.
+  alignas(std::max_align_t) std::byte first_[kMemory];
+  std::pmr::monotonic_buffer_resource memory_{first_, kMemory};
+  Prover prover_{effort_, &memory_};
   std::vector<Scope> scopes_;
-  std::deque<Found> found_;                                          ///< in the order of scopes
-  std::unordered_map<const ir::ValueImpl*, std::size_t> innermost_;  ///< number + 1 in found_; 0: none
-  std::unordered_map<const ir::ValueImpl*, Atom> unknown_;
-  std::unordered_map<std::uint64_t, Atom> arguments_;
+  std::pmr::deque<Found> found_{&memory_};                                          ///< in the order of scopes
+  std::pmr::unordered_map<const ir::ValueImpl*, std::size_t> innermost_{&memory_};  ///< number + 1 in found_; 0: none
+  std::pmr::unordered_map<const ir::ValueImpl*, Atom> unknown_{&memory_};
+  std::pmr::unordered_map<std::uint64_t, Atom> arguments_{&memory_};
   std::vector<std::size_t> same_as_;  ///< of each entry argument: the lowest that is equal in every launch
   const ir::Block* entry_;
-  std::vector<std::optional<Poly>> terms_;  ///< launch expressions of which a value is known in every scope
-  std::vector<bool> divisors_assumed_;      ///< of launch expressions
-  Poly pieces_;                             ///< how many the launch has; bad if the contract says nothing
+  std::pmr::vector<std::optional<PolyView>> terms_;  ///< launch expressions of which a value is known in every scope
+  std::vector<bool> divisors_assumed_;               ///< of launch expressions
+  Poly pieces_;                                      ///< how many the launch has; bad if the contract says nothing
 };
 
 }  // namespace tessera::certify

@@ -16,6 +16,7 @@ Exit codes: 0 all were killed, 1 some survived or the list has errors, 2 the tes
 import argparse
 import collections
 import fnmatch
+import hashlib
 import json
 import os
 import pathlib
@@ -48,6 +49,12 @@ def mutants():
 
 def program_of(test):
     return test.split(":", 1)[0]
+
+
+def digest(row):
+    """Of what a result depends on: the edit, its tests and the file that is edited."""
+    text = json.dumps(row, sort_keys=True) + (ROOT / row["file"]).read_text()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def complaints(rows):
@@ -178,7 +185,7 @@ def main():
     parser.add_argument("--file", help="only mutants of these files, with * and ?")
     parser.add_argument("--program", action="append", help="only mutants whose tests need no test programs but these")
     parser.add_argument("--jobs", type=int, default=1, help="compilations at a time (default 1)")
-    parser.add_argument("--report", type=pathlib.Path, help="writes the results as JSON, after each mutant; ids in it are not tried again")
+    parser.add_argument("--report", type=pathlib.Path, help="writes the results as JSON, after each mutant; ids in it whose row and file are as they were are not tried again")
     options = parser.parse_args()
     rows = mutants()
     problems = complaints(rows)
@@ -188,12 +195,15 @@ def main():
     rows = [r for r in rows if (not options.only or any(fnmatch.fnmatch(r["id"], p) for p in options.only))
             and (not options.file or fnmatch.fnmatch(r["file"], options.file))
             and (not options.program or {program_of(t) for t in r["tests"]} <= set(options.program))]
+    if not rows:
+        print("no mutant is selected")
+        return 1
     if options.list:
         for r in rows:
             print(f"{r['id']:44} {r['file']:44} {r['why']}")
         return 0
     done = json.loads(options.report.read_text()) if options.report and options.report.is_file() else {}
-    rows = [r for r in rows if r["id"] not in done]
+    rows = [r for r in rows if r["id"] not in done or done[r["id"]][2:] != [digest(r)]]
     limits = prepare(rows, options.jobs) if rows else {}
     able = [r for r in rows if set(r["tests"]) <= set(limits)]
     unable, rows = len(rows) - len(able), able
@@ -201,10 +211,10 @@ def main():
         began = time.monotonic()
         result, detail = try_one(row, options.jobs, limits)
         print(f"[{number}/{len(rows)}] {result:15} {row['id']:40} {time.monotonic() - began:5.0f} s  {detail[:150]}", flush=True)
-        done[row["id"]] = [result, detail]
+        done[row["id"]] = [result, detail, digest(row)]
         if options.report:
             options.report.write_text(json.dumps(done, indent=1))
-    counts = collections.Counter(result for result, _ in done.values())
+    counts = collections.Counter(result for result, *_ in done.values())
     print(", ".join(f"{n} {result}" for result, n in counts.most_common()))
     if unable:
         print(f"{unable} not tried: their tests fail without any edit")

@@ -107,7 +107,9 @@ std::optional<std::int64_t> axis_of_maximum(Value v, Value x) {
   const Operation* step = combiner(*op);
   // An identity above all elements, which a kernel must not give, may be combined with them on some device.
   const auto* identity = op->attr(ir::AttrName::identities)->as<ir::ArrayAttr>()->items.at(0).as<ir::FloatAttr>();
-  if (identity == nullptr || ir::to_double(identity->type, identity->bits) != -kInfinity) return std::nullopt;
+  if (identity == nullptr) return std::nullopt;
+  const double first = ir::to_double(identity->type, identity->bits);
+  if (!std::isnan(first) && first != -kInfinity) return std::nullopt;
   const std::int64_t axis = op->int_attr(ir::AttrName::dim);
   shape[static_cast<std::size_t>(axis)] = 1;
   const bool is_maximum = step != nullptr && step->op() == Op::MaxF && std::ranges::equal(column.type().shape(), shape);

@@ -61,9 +61,15 @@ class Judge {
     std::vector<bool> is(certificate.conditions.size(), false);
     for (std::size_t i = 0; i < certificate.obligations.size() && i < 64; ++i) {
       if (((held >> i) & 1) == 0) continue;
-      for (const std::uint32_t c : certificate.obligations[i]) is.at(c) = true;
+      for (const std::uint32_t c : certificate.obligations[i])
+        if (c < is.size()) is[c] = true;
     }
     return is;
+  }
+
+  static bool has_value(const Operation& op, const Invariant& inv) {
+    if (!inv.of_region) return inv.index < op.num_results();
+    return (op.op() == Op::For || op.op() == Op::Loop) && inv.index < op.region(0).num_args();
   }
 
   /// Those whose conditions hold. They name operations by their numbers in the order of a walk.
@@ -71,14 +77,20 @@ class Judge {
     std::vector<std::pair<std::size_t, std::size_t>> numbers;
     for (std::size_t i = 0; i < certificate_.invariants.size(); ++i) {
       const Invariant& inv = certificate_.invariants[i];
-      const bool holds = std::ranges::all_of(inv.when, [&](auto c) { return conditions_.at(c); });
+      const bool holds =
+          std::ranges::all_of(inv.when, [&](auto c) { return c < conditions_.size() && conditions_[c]; });
       if (holds && !dropped[i]) numbers.emplace_back(inv.op, i);
     }
     std::ranges::sort(numbers);
     std::size_t number = 0;
     auto next = numbers.begin();
     ir::walk(entry_.body(), [&](const Operation& op) {
-      for (; next != numbers.end() && next->first == number; ++next) invariants_.emplace_back(&op, next->second);
+      for (; next != numbers.end() && next->first == number; ++next) {
+        if (has_value(op, certificate_.invariants[next->second]))
+          invariants_.emplace_back(&op, next->second);
+        else
+          refuted_[next->second] = true;
+      }
       ++number;
     });
     std::ranges::stable_sort(invariants_, before);
@@ -291,12 +303,19 @@ class Judge {
         [&](std::size_t axis) { return values_.prover().never_zero(gap(axis)); });
   }
 
+  /// The tensor of the access is made before the loop: another one in each iteration may lie anywhere.
+  static bool stands_before(const Operation& access, const Operation& loop) {
+    for (const Operation* op = access.single("view").def()->operand(0).def(); op != nullptr; op = op->parent_op())
+      if (op == &loop) return false;
+    return true;
+  }
+
   /// One index is a multiple of the induction variable, which is another one in each iteration, and something that does
   /// not change in the loop.
   bool is_apart_across_iterations(const Operation& access) {
     const Operation* loop = access.parent_op();
     if (loop == nullptr || loop->op() != Op::For || frames_.empty() || frames_.back().op != loop) return false;
-    if (!is_of_tiles(access) || !step_fits(*loop)) return false;
+    if (!is_of_tiles(access) || !step_fits(*loop) || !stands_before(access, *loop)) return false;
     const Poly i = values_.of(loop->region(0).arg(0));
     const auto stays = [&](const Poly& p) { return values_.prover().is_before(p, frames_.back().first_atom); };
     return is_on_line(

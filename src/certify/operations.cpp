@@ -112,7 +112,8 @@ Values::Derived Values::derive(ir::Value v) {
     }
     case Op::Select: {
       const Known a = known(op->operand(1)), b = known(op->operand(2));
-      return {prover_.choice(a.poly, b.poly, std::nullopt), a.weak || b.weak};
+      const bool by_element = op->operand(0).type().num_elements() > 1;
+      return {prover_.choice(a.poly, b.poly, by_element), a.weak || b.weak};
     }
     case Op::Broadcast:
     case Op::Reshape:
@@ -123,7 +124,7 @@ Values::Derived Values::derive(ir::Value v) {
     }
     case Op::Cat: {
       const Known a = known(op->operand(0)), b = known(op->operand(1));
-      return {prover_.choice(renamed(a.poly), renamed(b.poly), std::nullopt), a.weak || b.weak};
+      return {prover_.choice(renamed(a.poly), renamed(b.poly), true), a.weak || b.weak};
     }
     case Op::NegI: {
       const Known k = known(op->operand(0));
@@ -190,7 +191,7 @@ Values::Derived Values::extreme(const ir::Operation& op, const Known& a, const K
   const bool smaller = op.op() == Op::MinI;
   const bool left = is_signed(op) || prover_.never_negative(a.poly);
   const bool right = is_signed(op) || prover_.never_negative(b.poly);
-  if (left && right) return {prover_.choice(a.poly, b.poly, !smaller), a.weak || b.weak};
+  if (left && right) return {prover_.extreme(a.poly, b.poly, !smaller), a.weak || b.weak};
   if (!smaller || (!left && !right)) return {unknown(op.result()), true};
   const Poly zero(0);  // the smaller of two unsigned numbers is at most the one whose reading is known
   return within(op.result(), &zero, left ? &a.poly : &b.poly);
@@ -219,7 +220,7 @@ Values::Derived Values::absolute(const ir::Operation& op, const Known& a) {
   if (prover_.never_negative(a.poly)) return a;
   const int bits = bits_of(op.result().type());
   if (!fits(Poly(0) - a.poly, bits)) return {unknown(op.result()), true};  // the smallest number is its own
-  return {prover_.choice(a.poly, Poly(0) - a.poly, true), a.weak};
+  return {prover_.extreme(a.poly, Poly(0) - a.poly, true), a.weak};
 }
 
 Values::Derived Values::resized(const ir::Operation& op) {

@@ -282,24 +282,36 @@ void Prover::bound_quotient(Atom q, const PolyView& a, const PolyView& b) {
 
 // ---- choices --------------------------------------------------------------------------------------------------------
 
-Poly Prover::choice(const PolyView& a, const PolyView& b, std::optional<bool> larger) {
-  if (a.bad() || b.bad()) return Poly::invalid();
-  if (a == b) return a;
+Prover::Info Prover::choice_of(const PolyView& a, const PolyView& b, bool varying) const {
   Info info;
   info.kind = Kind::Choice;
-  info.varying = varies(a) || varies(b);
-  const Range x = range_of(a), y = range_of(b);
-  Range range{std::min(x.lo, y.lo), std::max(x.hi, y.hi)};
-  if (larger) (*larger ? range.lo : range.hi) = *larger ? std::max(x.lo, y.lo) : std::min(x.hi, y.hi);
+  info.varying = varying || varies(a) || varies(b);
   info.a = a;
   info.b = b;
+  return info;
+}
+
+Poly Prover::choice(const PolyView& a, const PolyView& b, bool varying) {
+  if (a.bad() || b.bad()) return Poly::invalid();
+  if (a == b) return a;
+  const Range x = range_of(a), y = range_of(b);
+  // Never one that is known: another choice between the same two may take the other one.
+  return Poly::of(add(choice_of(a, b, varying), {std::min(x.lo, y.lo), std::max(x.hi, y.hi)}));
+}
+
+Poly Prover::extreme(const PolyView& a, const PolyView& b, bool larger) {
+  if (a.bad() || b.bad()) return Poly::invalid();
+  if (a == b) return a;
+  Info info = choice_of(a, b, false);
   info.larger = larger;
-  if (!larger) return Poly::of(add(info, range));  // another choice between the same two may take the other one
   if (hash(b) < hash(a)) std::swap(info.a, info.b);
+  const Range x = range_of(a), y = range_of(b);
+  const Range range =
+      larger ? Range{std::max(x.lo, y.lo), std::max(x.hi, y.hi)} : Range{std::min(x.lo, y.lo), std::min(x.hi, y.hi)};
   bool is_new = false;
   const Atom c = intern(info, range, is_new);
   if (is_new) {
-    for (const PolyView* side : {&a, &b}) axioms_.add(*larger ? Poly::of(c) - *side : *side - Poly::of(c));
+    for (const PolyView* side : {&a, &b}) axioms_.add(larger ? Poly::of(c) - *side : *side - Poly::of(c));
   }
   return Poly::of(c);
 }

@@ -32,8 +32,10 @@ class Prover {
   Poly quotient(const PolyView& a, const PolyView& b);
   /// a - b * floor(a / b), for b >= 1 likewise.
   Poly remainder(const PolyView& a, const PolyView& b);
-  /// One of a and b; of `larger` the larger (true) or smaller (false) one, if it is given.
-  Poly choice(const PolyView& a, const PolyView& b, std::optional<bool> larger);
+  /// The larger (true) or smaller (false) one of a and b.
+  Poly extreme(const PolyView& a, const PolyView& b, bool larger);
+  /// One of a and b; `varying`: in one element of a tile this one, in another that one.
+  Poly choice(const PolyView& a, const PolyView& b, bool varying);
   Range range_of(Atom a) const { return always_[a]; }
   bool varies(const PolyView& p) const;
   /// Constant bounds, from the atoms' alone.
@@ -106,6 +108,7 @@ class Prover {
     std::size_t bounded = 0, releases = 0;  ///< a quotient: how many facts and releases there were when it was bounded
   };
   using Ranges = std::pmr::vector<Range>;  ///< by atoms
+  Info choice_of(const PolyView& a, const PolyView& b, bool varying) const;
   Atom add(Info info, Range range);
   Atom intern(const Info& info, Range range, bool& is_new);
   void know_quotient(Atom q, const PolyView& a, const PolyView& b);

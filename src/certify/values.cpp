@@ -186,7 +186,8 @@ bool Values::fits(const PolyView& p, int bits) {
 // ---- launch expressions ---------------------------------------------------------------------------------------------
 
 Poly Values::term(std::uint32_t number) {
-  if (terms_.at(number)) return *terms_[number];
+  if (number >= terms_.size()) return Poly::invalid();
+  if (terms_[number]) return *terms_[number];
   const Poly p = term_anew(number);
   // What a quotient says of its operands is known as long as the scope in which it is made.
   if (scopes_.size() == 1 && !p.bad()) terms_[number] = certify::keep(p, memory_);
@@ -195,7 +196,7 @@ Poly Values::term(std::uint32_t number) {
 
 Poly Values::term_anew(std::uint32_t number) {
   using analysis::ExprKind;
-  const analysis::Term& t = certificate_->terms.at(number);
+  const analysis::Term& t = certificate_->terms[number];
   switch (t.kind) {
     case ExprKind::Const: return Poly(t.value);
     case ExprKind::Arg: return argument(static_cast<std::size_t>(t.value), t.bits, t.is_signed);
@@ -207,8 +208,8 @@ Poly Values::term_anew(std::uint32_t number) {
     case ExprKind::Add: return a + b;
     case ExprKind::Sub: return a - b;
     case ExprKind::Mul: return a * b;
-    case ExprKind::Min: return prover_.choice(a, b, false);
-    case ExprKind::Max: return prover_.choice(a, b, true);
+    case ExprKind::Min: return prover_.extreme(a, b, false);
+    case ExprKind::Max: return prover_.extreme(a, b, true);
     default: break;
   }
   if (!prover_.never_negative(b - Poly(1))) return Poly::invalid();
@@ -220,7 +221,8 @@ Poly Values::term_anew(std::uint32_t number) {
 /// A launch finds a value for every operation of a condition, so what it divides by is at least 1.
 void Values::assume_divisors(std::uint32_t number) {
   using enum analysis::ExprKind;
-  const analysis::Term& t = certificate_->terms.at(number);
+  if (number >= terms_.size()) return;
+  const analysis::Term& t = certificate_->terms[number];
   if (t.kind == Const || t.kind == Arg || t.lhs >= number || t.rhs >= number || divisors_assumed_[number]) return;
   divisors_assumed_[number] = true;
   assume_divisors(t.lhs);

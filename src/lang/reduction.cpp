@@ -32,14 +32,22 @@ std::int64_t extreme_integer(ElementType t, bool largest) {
   return largest ? -(smallest + 1) : smallest;
 }
 
+/// What no number is above (below).
+ir::Attribute bound_attr(bool above, ElementType t) {
+  const Elem e = ints::elem_of(t);
+  return is_float(t) ? float_attr(e, above ? HUGE_VAL : -HUGE_VAL) : integer_attr(e, extreme_integer(t, above));
+}
+
 ir::Attribute identity_attr(ReduceOp op, ElementType t) {
   const Elem e = ints::elem_of(t);
   const bool floating = is_float(t);
   switch (op) {
     case ReduceOp::Add: return floating ? float_attr(e, 0.0) : integer_attr(e, 0);
     case ReduceOp::Mul: return floating ? float_attr(e, 1.0) : integer_attr(e, 1);
-    case ReduceOp::Max: return floating ? float_attr(e, -HUGE_VAL) : integer_attr(e, extreme_integer(t, false));
-    case ReduceOp::Min: return floating ? float_attr(e, HUGE_VAL) : integer_attr(e, extreme_integer(t, true));
+    // A NaN loses against every number, an infinity would win against NaN: of NaN alone the extreme is NaN, whether a
+    // device combines the identity or not.
+    case ReduceOp::Max: return floating ? float_attr(e, NAN) : bound_attr(false, t);
+    case ReduceOp::Min: return floating ? float_attr(e, NAN) : bound_attr(true, t);
     case ReduceOp::And: return integer_attr(e, -1);
     case ReduceOp::Or: return integer_attr(e, 0);
   }
@@ -160,9 +168,8 @@ Extremum reduce_extremum(bool largest, Value x, const TileSpec& spec, int axis, 
   Builder& b = tracer.at(loc);
   const auto line = ints::iota(b, Elem::I32, axis, x.type().shape());
   const Value operands[] = {x, ints::expand(b, line, x.type().shape())};
-  Operation* op = create_aggregate(
-      b, Op::Reduce, operands, axis,
-      {identity_attr(largest ? ReduceOp::Max : ReduceOp::Min, spec.element), integer_attr(Elem::I32, INT32_MAX)});
+  Operation* op = create_aggregate(b, Op::Reduce, operands, axis,
+                                   {bound_attr(!largest, spec.element), integer_attr(Elem::I32, INT32_MAX)});
   tracer.open_combiner(op, loc);
   const Block& body = op->region(0);
   const Value v = body.arg(0), best = body.arg(1), i = body.arg(2), best_i = body.arg(3);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "passes/cost_model.hpp"
+#include "passes/opaque.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
 #include "tessera/passes/passes.hpp"
@@ -42,45 +43,15 @@ bool sums_from_zero(const Operation& loop, std::size_t c) {
   return end->operand(c) != carried;
 }
 
-/// The block's number and the number of blocks, and what follows from the one being less than the other.
-class Grid {
- public:
-  explicit Grid(ir::Function& f) : b_(ir::Builder::before(&*f.body().begin())) { b_.loc = f.body().begin()->loc; }
-
-  Value block() { return block_ ? block_ : block_ = ask(Op::GetTileBlockId); }
-  Value blocks() { return blocks_ ? blocks_ : blocks_ = ask(Op::GetNumTileBlocks); }
-  /// A zero that is not a constant.
-  Value zero(ir::Elem elem) {
-    if (!inside_)
-      inside_ = b_.create(Op::CmpI, {block(), blocks()}, {ir::Type::tile(ir::Elem::I1)},
-                          {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
-                           {AttrName::signedness, ir::Signedness::Unsigned}})
-                    ->result();
-    const auto constant = [&](int n) {
-      return ir::info(elem).is_float ? b_.constant_float(elem, n) : b_.constant_int(elem, n);
-    };
-    return b_.create(Op::Select, {inside_, constant(0), constant(1)}, {ir::Type::tile(elem)})->result();
-  }
-
- private:
-  Value ask(Op op) {
-    const ir::Type number = ir::Type::tile(ir::Elem::I32);
-    return b_.create(op, {}, {number, number, number})->result(0);
-  }
-
-  ir::Builder b_;
-  Value block_, blocks_, inside_;
-};
-
 /// Puts `loop` and all behind it, at the end of a kernel, into a loop that runs once: as if tiles were dealt out, as
 /// many as there are blocks. (From 2^30 blocks on, block + blocks may overflow; bounds that cannot would tell the
 /// assembler that the loop runs once: docs/compiler/hide_zeros.md.)
-void deal_one(Operation& loop, Grid& grid) {
+void deal_one(Operation& loop, Opaque& opaque) {
   ir::Builder b = ir::Builder::before(&loop);
   b.loc = loop.loc;
-  Operation* once = b.create(Op::For, {grid.block(), grid.blocks(), grid.blocks()}, {});
+  Operation* once = b.create(Op::For, {opaque.block(), opaque.blocks(), opaque.blocks()}, {});
   ir::Block& body = once->add_region();
-  body.add_arg(grid.block().type());
+  body.add_arg(opaque.block().type());
   const Operation* end = once->block()->terminator();
   while (once->next() != end) once->next()->move_to_end(body);
   b.set_to_end(body);
@@ -95,19 +66,19 @@ bool hide_zeros(ir::Function& f, const Target& target) {
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::For && op.num_results() > 1) loops.push_back(&op);
   });
-  Grid grid(f);
+  Opaque opaque(f);
   bool changed = false;
   for (Operation* loop : loops) {
     std::vector<std::size_t> sums;
     for (std::size_t c = 0; c < loop->num_results(); ++c)
       if (sums_from_zero(*loop, c)) sums.push_back(c);
     if (sums.size() < 2) continue;
-    if (!loop->parent_op()) deal_one(*loop, grid);
+    if (!loop->parent_op()) deal_one(*loop, opaque);
     ir::Builder b = ir::Builder::before(loop);
     b.loc = loop->loc;
     for (const std::size_t c : sums) {
       const ir::Type type = loop->result(c).type();
-      loop->set_operand(first_carried_operand(*loop) + c, splat(b, grid.zero(type.elem()), type.shape()));
+      loop->set_operand(first_carried_operand(*loop) + c, splat(b, opaque.zero(type.elem()), type.shape()));
     }
     changed = true;
   }

@@ -2,6 +2,7 @@
 #include "certify/support.hpp"
 
 #include "api/branch_kernels.hpp"
+#include "passes/pass_support.hpp"
 
 namespace tessera::test {
 namespace {
@@ -106,6 +107,160 @@ TEST(Certify, ABoundThatTheFirstValueBreaksIsNoFact) {
   const Counter down(8, -1, -1);  // starts at 0, and every round keeps "at most -2" once it holds
   EXPECT_FALSE(down.with_bound(-2).certified[0]);
   EXPECT_EQ(down.with_bound(-2).bad_invariants, 1u);
+}
+
+/// A certificate of one invariant over results or regions of the first operation of this kind.
+struct Invariant {
+  ir::Op op;
+  std::uint32_t index;
+  bool of_region, is_upper;
+  std::int64_t bound;
+};
+std::size_t bad_invariants(const ir::Module& module, const Invariant& i) {
+  analysis::Certificate c;
+  std::uint32_t number = 0;
+  std::optional<std::uint32_t> at;
+  ir::walk(entry_of(module).body(), [&](const ir::Operation& op) {
+    if (op.op() == i.op && !at) at = number;
+    ++number;
+  });
+  c.terms.push_back({analysis::ExprKind::Const, 64, true, i.bound, 0, 0});
+  c.invariants.push_back({at.value(), i.index, i.of_region, i.is_upper, 0, {}});
+  return certify::check(entry_of(module), analysis::LaunchContract(), c, {}, 0).bad_invariants;
+}
+
+/// for i in (0 to 8) { n = 5 -> n + `step` }
+std::unique_ptr<ir::Module> counted(std::int64_t step, std::int64_t rounds) {
+  auto module = std::make_unique<ir::Module>();
+  ir::Builder b(module->add_function("counted").body());
+  const ir::Type i32 = ir::Type::tile(ir::Elem::I32);
+  const auto number = [&](std::int64_t n) { return b.constant_int(ir::Elem::I32, n); };
+  ir::Operation* loop = b.create(ir::Op::For, {number(0), number(rounds), number(1), number(5)}, {i32});
+  ir::Block& body = loop->add_region();
+  body.add_arg(i32);
+  const ir::Value n = body.add_arg(i32);
+  ir::Builder in(body);
+  const ir::Value next = in.create(ir::Op::AddI, {n, in.constant_int(ir::Elem::I32, step)}, {i32})->result();
+  in.create(ir::Op::Continue, {next}, {});
+  b.create(ir::Op::Return, {}, {});
+  return module;
+}
+TEST(Certify, InvariantsOfForLoops) {
+  const auto still = counted(0, 8), down = counted(-1, 8), up = counted(1, 8);
+  for (const bool region : {true, false}) {
+    const std::uint32_t index = region ? 1 : 0;
+    const auto bad = [&](const ir::Module& m, bool is_upper, std::int64_t bound) {
+      return bad_invariants(m, {ir::Op::For, index, region, is_upper, bound});
+    };
+    // Of the result alone nothing follows for the value that is counted on.
+    EXPECT_EQ(bad(*still, true, 5), region ? 0u : 1u);
+    EXPECT_EQ(bad(*still, false, 5), region ? 0u : 1u);
+    EXPECT_EQ(bad(*still, true, 4), 1u) << "the first value is above it";
+    EXPECT_EQ(bad(*still, false, 6), 1u) << "the first value is below it";
+    EXPECT_EQ(bad(*down, false, 5), 1u) << "the second value is below it";
+    EXPECT_EQ(bad(*up, true, 5), 1u);
+    EXPECT_EQ(bad_invariants(*still, {ir::Op::For, 7, region, true, 5}), 1u) << "there is no such value";
+  }
+  EXPECT_EQ(bad_invariants(*counted(100, 0), {ir::Op::For, 0, false, true, 4}), 1u) << "without an iteration it is 5";
+}
+
+/// loop { n = 5 -> if (v < 3) { break 1 } else { }; continue n }: a result that breaks give, a value that goes on.
+struct Broken : Kernel {
+  explicit Broken(std::int64_t breaks_with) {
+    const ir::Value v = arg(ir::Elem::I32), first = i32(5), limit = i32(3);
+    ir::Operation* loop = b.create(ir::Op::Loop, {first}, {v.type()});
+    ir::Block& body = loop->add_region();
+    const ir::Value n = body.add_arg(v.type());
+    ir::Builder in(body);
+    const ir::Value less = in.create(ir::Op::CmpI, {v, limit}, {ir::Type::tile(ir::Elem::I1)},
+                                     {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
+                                      {ir::AttrName::signedness, ir::Signedness::Signed}})
+                               ->result();
+    ir::Operation* branch = in.create(ir::Op::If, {less}, {});
+    ir::Builder arm(branch->add_region());
+    arm.create(ir::Op::Break, {arm.constant_int(ir::Elem::I32, breaks_with)}, {});
+    ir::Builder other(branch->add_region());
+    other.create(ir::Op::Yield, {}, {});
+    in.create(ir::Op::Continue, {n}, {});
+    keep(loop->result());
+    (void)function();
+  }
+};
+TEST(Certify, InvariantsOfLoopsThatBreak) {
+  Broken one(1);
+  const auto bad = [&](bool region, bool is_upper, std::int64_t bound) {
+    return bad_invariants(one.module, {ir::Op::Loop, 0, region, is_upper, bound});
+  };
+  EXPECT_EQ(bad(true, true, 5), 0u);
+  EXPECT_EQ(bad(true, true, 4), 1u);
+  EXPECT_EQ(bad(false, true, 1), 0u) << "only what breaks give is the result";
+  EXPECT_EQ(bad(false, true, 0), 1u);
+  EXPECT_EQ(bad(false, false, 1), 0u);
+  EXPECT_EQ(bad(false, false, 2), 1u);
+}
+
+struct Chosen : Kernel {
+  Chosen() {
+    const ir::Value condition = arg(ir::Elem::I1);
+    ir::Operation* branch = b.create(ir::Op::If, {condition}, {ir::Type::tile(ir::Elem::I32)});
+    for (const std::int64_t n : {3, 8}) {
+      ir::Builder arm(branch->add_region());
+      arm.create(ir::Op::Yield, {arm.constant_int(ir::Elem::I32, n)}, {});
+    }
+    keep(branch->result());
+    (void)function();
+  }
+};
+TEST(Certify, InvariantsOfBranches) {
+  Chosen k;
+  const auto bad = [&](bool is_upper, std::int64_t bound) {
+    return bad_invariants(k.module, {ir::Op::If, 0, false, is_upper, bound});
+  };
+  EXPECT_EQ(bad(true, 8), 0u);
+  EXPECT_EQ(bad(true, 7), 1u);
+  EXPECT_EQ(bad(false, 3), 0u);
+  EXPECT_EQ(bad(false, 4), 1u);
+}
+
+// ---- elements of a tile
+// ----------------------------------------------------------------------------------------------
+
+/// Two elements of a tile are compared: of one number, of two halves, of a choice by elements, of one by the block.
+void of_one(Mut<i32, 1> y, Scalar<i32> v) {
+  const auto t = full<i32, 8>(v);
+  y.store(cast<i32>(extract(t, shape<1>, 0) == extract(t, shape<1>, 7)));
+}
+void of_halves(Mut<i32, 1> y, Scalar<i32> v) {
+  const auto t = cat(full<i32, 4>(v), full<i32, 4>(3), axis<0>);
+  y.store(cast<i32>(extract(t, shape<1>, 0) == extract(t, shape<1>, 7)));
+}
+void of_a_choice(Mut<i32, 1> y, Scalar<i32> v) {
+  const auto t = where(iota<i32, 8>(axis<0>) < 4, full<i32, 8>(v), full<i32, 8>(3));
+  y.store(cast<i32>(extract(t, shape<1>, 0) == extract(t, shape<1>, 7)));
+}
+void of_places(Mut<i32, 1> y, Scalar<i32> v) {
+  const auto t = iota<i32, 8>(axis<0>) + v;
+  y.store(cast<i32>(extract(t, shape<1>, 0) == extract(t, shape<1>, 7)));
+}
+template <auto K>
+bool elements_are_equal() {
+  const Recorded r = recorded<K>();
+  std::vector<analysis::Claim> claims;
+  ir::walk(entry_of(*r.trace.module).body(), [&](ir::Operation& op) {
+    if (op.op() != ir::Op::CmpI ||
+        op.enum_attr<ir::ComparisonPredicate>(ir::AttrName::comparison_predicate) != ir::ComparisonPredicate::Equal)
+      return;
+    claims.push_back(condition_claim(op, true));
+  });
+  EXPECT_EQ(claims.size(), 1u);
+  return count_certified(
+             certify::check(entry_of(*r.trace.module), r.contract, r.facts.certificate(), claims, r.held({{16}}))) != 0;
+}
+TEST(Certify, ElementsOfATileAreNotOneNumber) {
+  EXPECT_TRUE(elements_are_equal<of_one>());
+  EXPECT_FALSE(elements_are_equal<of_halves>());
+  EXPECT_FALSE(elements_are_equal<of_a_choice>());
+  EXPECT_FALSE(elements_are_equal<of_places>());
 }
 
 TEST(Certify, NothingIsCertifiedForAnObligationThatIsNotHeld) {

@@ -327,13 +327,8 @@ Value Interpreter::reduce(const Node& n) {
   const ElementType e = x.type.elem;
   const auto join = [&](Cell a, Cell b) { return binary(op, e, a, b); };
   const std::int64_t axis = fold ? n.n[1] : n.n[0];
-  // Extrema ignore NaN: of nothing but NaNs they are what begins them. One element is passed on as it is.
-  const bool extreme = is_float(e) && (op == BinaryOp::Max || op == BinaryOp::Min);
-  const auto first = [&](Cell c, int length) {
-    return extreme && length > 1 ? join(real(op == BinaryOp::Max ? -INFINITY : INFINITY), c) : c;
-  };
   if (axis < 0) {
-    Cell all = first(x.cells[0], x.type.size());
+    Cell all = x.cells[0];
     for (std::size_t k = 1; k < x.cells.size(); ++k) all = join(all, x.cells[k]);
     return {n.type, {all}};
   }
@@ -347,7 +342,7 @@ Value Interpreter::reduce(const Node& n) {
     for (int k = 0; k < length; ++k) {
       where[a] = reverse ? length - 1 - k : k;
       const Cell next = x.cells[static_cast<std::size_t>(linear(x.type, where))];
-      all = k == 0 ? first(next, length) : join(all, next);
+      all = k == 0 ? next : join(all, next);
       if (scan) out.cells[static_cast<std::size_t>(linear(x.type, where))] = all;
     }
     if (!scan) out.cells[static_cast<std::size_t>(line)] = all;

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -34,12 +35,15 @@ Counts& Counts::operator+=(const Counts& o) {
   runs += o.runs;
   claims += o.claims;
   held += o.held;
+  judged += o.judged;
+  uncertified += o.uncertified;
   return *this;
 }
 std::string to_text(const Counts& c) {
   return std::to_string(c.programs) + " programs, " + std::to_string(c.launches) + " launches (" +
          std::to_string(c.refused) + " refused, " + std::to_string(c.too_long) + " too long), " +
-         std::to_string(c.runs) + " runs, " + std::to_string(c.claims) + " claims asserted";
+         std::to_string(c.runs) + " runs, " + std::to_string(c.claims) + " claims asserted, " +
+         std::to_string(c.uncertified) + " of " + std::to_string(c.judged) + " not certified";
 }
 
 namespace {
@@ -213,7 +217,16 @@ struct Runner::Impl {
                    std::to_string(used) + " of " + std::to_string(made.held) + " tuning \"" + passes::text_of(tuning) +
                    "\"" + (moved ? " reordered" : "") + (certified ? " certified" : "");
     // What launches use is what the checker certifies; the analysis is held to all that it claims.
-    const auto claims = certified ? jit::certified_claims(module, *r.facts, used) : r.facts->claims_of(module);
+    auto claims = r.facts->claims_of(module);
+    if (certified) {
+      const auto held = [&] {
+        return std::ranges::count_if(claims, [&](const analysis::Claim& c) { return c.holds(used); });
+      };
+      const auto asked = held();
+      claims = jit::certified_claims(module, *r.facts, used);
+      counts->judged += asked;
+      counts->uncertified += asked - held();
+    }
     passes::Work work;
     work.claims = claims;
     work.held = used;

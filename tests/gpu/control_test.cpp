@@ -45,6 +45,49 @@ TEST_F(Control, Loops) {
   }
 }
 
+/// Pairs of values that are one after an iteration and two before the first: by assignment, from the arms of a branch,
+/// by arithmetic that changes nothing, of tiles, and of a loop without a number of iterations.
+void two_names(Mut<i32, 1, 64> y, Mut<f32, 1, 64> z, In<i32, dyn> x, Scalar<i32> n) {
+  const Scalar<i32> other = x.dim(0) - 6;
+  Scalar<i32> a = 1, b = other, c = 1, d = other, e = 2, f = other, g = 3, h = other;
+  auto p = zeros<f32, 1, 64>(), q = full<f32, 1, 64>(3.0f);
+  for (auto i : range(n)) {
+    a += i + 7;
+    b = a;
+    tile_if (i % 2 == 0) {
+      e = e * 3 + 1;
+      f = e;
+    } else {
+      e = e * 5 + 2;
+      f = e;
+    }
+    g = g * 7 + i;
+    h = max(g, -2147483647 - 1);
+    p = p * 0.5f + cast<f32>(i);
+    q = p;
+  }
+  tile_while(c < n) {
+    c = c * 3 + 1;
+    d = c;
+  }
+  y.store(full<i32, 1, 64>(1) * (a * 1000 + b + (c * 1000 + d) * 7 + (e * 1000 + f) * 11 + (g * 1000 + h) * 13));
+  z.store(p * 100.0f + q);
+}
+TEST_F(Control, TwoNamesOfOneValueWithoutIterations) {
+  for (const int n : {-1, 0, 1, 2, 9}) {
+    const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+      auto x = side.input(any_values<i32>(200, 1), {200});
+      auto y = side.output<i32>({1, 64});
+      auto z = side.output<f32>({1, 64});
+      kernel<two_names>(y.lend(), z.lend(), x.view(), n).sync();
+      auto found = y.take();
+      for (const f32 v : z.take()) found.push_back(static_cast<i32>(v * 64));
+      return found;
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << n;
+  }
+}
+
 /// Loads of a loop that compares as unsigned are in flight for more iterations than it has.
 void unsigned_sums(Mut<f32, 1, 64> y, In<f32, dyn, dyn> x, Scalar<u32> n) {
   auto X = x.tiles(shape<1, 64>);

@@ -122,6 +122,43 @@ TEST_F(Reduce, NaNAndInfinity) {
   EXPECT_EQ(exact(both.cpu, both.gpu), "");
 }
 
+/// Of NaN alone, whole tiles and single lines, from memory and constant.
+template <class T>
+void extremes_of_nan(Mut<T, 8, H, W> y, In<T, dyn, dyn> x) {
+  auto t = x.tiles(shape<H, W>).load(0, 0);
+  int plane = 0;
+  SubTiles<T, Shape<8, H, W>, 1, H, W> out = y.sub(shape<1, H, W>);
+  const auto put = [&](const auto& v) { out.store(plane++, 0, 0, reshape(broadcast(v, shape<H, W>), shape<1, H, W>)); };
+  put(max(t, axis<1>));
+  put(min(t, axis<1>));
+  put(max(t, axis<0>));
+  put(min(t, axis<0>));
+  put(full<T, H, W>(max(extract(t, shape<1, W>, 1, 0))));
+  put(full<T, H, W>(min(extract(t, shape<H, 1>, 0, 5))));
+  put(max(full<T, H, W>(T(NAN)), axis<0>));
+  put(min(full<T, H, W>(T(NAN)), axis<1>));
+}
+template <class T>
+void check_extremes_of_nan() {
+  std::vector<T> values = values_in<T>(H * W, 1, -3, 3);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (i / W < 3 || i % W == 5 || i % W > 40) values[i] = T(NAN);
+  const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+    auto x = side.input(values, {H, W});
+    auto y = side.template output<T>({8, H, W});
+    kernel<extremes_of_nan<T>>(y.lend(), x.view()).sync();
+    return y.take();
+  });
+  EXPECT_EQ(exact(both.cpu, both.gpu), "") << type_name<T>();
+  EXPECT_TRUE(std::isnan(static_cast<double>(both.gpu[0]))) << "of NaN alone the extreme is NaN";
+}
+TEST_F(Reduce, NaNAlone) {
+  check_extremes_of_nan<f16>();
+  check_extremes_of_nan<bf16>();
+  check_extremes_of_nan<f32>();
+  check_extremes_of_nan<f64>();
+}
+
 // -- shapes ----------------------------------------------------------------------------------------------------------
 
 template <class T>

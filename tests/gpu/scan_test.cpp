@@ -63,5 +63,103 @@ TEST_F(Scan, OneLongRow) {
   check_scans<2, 2048>();
 }
 
+// ---- tiles that are laid out otherwise, and tiles that are not though something about them looks like it
+// -------------
+
+template <int H, int W>
+void from_and_to_any(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  y.store(cumsum(x.load_like(y), axis<1>));
+}
+template <int H, int W>
+void of_permuted(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto [i, j] = y.index();
+  const auto t = x.tiles(shape<W, H>).load(j, i);
+  y.store(cumsum(transpose(t) * 3, axis<1>));
+}
+template <int H, int W>
+void of_product(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto t = cast<i8>(x.load_like(y) % 5);
+  y.store(cumsum(mma(cast<i8>(iota<i32, H, H>(axis<0>) == iota<i32, H, H>(axis<1>)), t, zeros<i32, H, W>()), axis<1>));
+}
+template <int H, int W>
+void of_gathered(Mut<i32, H, W> y, In<i32, dyn, 2 * W> x) {
+  const auto [i, j] = y.index();
+  const auto rows = (iota<i32, H, 1>(axis<0>) * 3 + i) % x.dim(0);
+  y.store(extract(cumsum(x.gather(axis<0>, rows), axis<1>), shape<H, W>, 0, j));
+}
+template <int H, int W>
+void of_broadcast(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto [i, j] = y.index();
+  const auto column = x.tiles(shape<H, 1>).load(i, 0);
+  y.store(cumsum(broadcast(column, shape<H, W>) + iota<i32, H, W>(axis<1>), axis<1>) + j);
+}
+template <int H, int W>
+void of_reshaped(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto [i, j] = y.index();
+  y.store(cumsum(reshape(x.tiles(shape<1, H * W>).load(0, i + j), shape<H, W>), axis<1>));
+}
+template <int H, int W>
+void of_reduced(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto t = x.load_like(y);
+  y.store(cumsum(cumsum(t - sum(t, axis<0>) * sum(t, axis<1>), axis<1>, backward) % 1000, axis<1>));
+}
+template <int H, int W>
+void of_row_sums(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto t = x.load_like(y);
+  y.store(broadcast(cumsum(sum(t, axis<1>), axis<0>), shape<H, W>) + cumsum(sum(t, axis<0>), axis<1>));
+}
+template <int H, int W>
+void of_plane_sums(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto t = reshape(x.tiles(shape<1, 4 * H * W>).load(0, 0), shape<H, W, 4>);
+  y.store(reshape(cumsum(sum(t, axis<2>), axis<1>), shape<H, W>));
+}
+template <int H, int W>
+void of_a_line(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto [i, j] = y.index();
+  const auto line = cumsum(reshape(x.tiles(shape<H, 1>).load(i, j), shape<1, H, 1>), axis<1>);
+  y.store(broadcast(reshape(line, shape<H, 1>), shape<H, W>));
+}
+
+/// y is 2H x 2W; by columns, if the device sees it so.
+template <auto K, int H, int W>
+void check_layout(const char* name, bool x_by_columns = false, bool y_by_columns = false, bool flat = false) {
+  const auto n = static_cast<std::size_t>(4 * H * W);
+  std::vector<i32> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<i32>((i * 2654435761u) % 1000) - 500;
+  const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+    const std::int64_t h = 2 * H, w = 2 * W, rows = flat ? 1 : h, columns = flat ? h * w : w;
+    auto x = x_by_columns ? side.input(values, {w, h}) : side.input(values, {rows, columns});
+    auto y = y_by_columns ? side.output<i32>({w, h}) : side.output<i32>({h, w});
+    auto view = x_by_columns ? x.view().template permute<1, 0>() : x.view();
+    if (y_by_columns)
+      kernel<K>(y.lend().template permute<1, 0>(), view).sync();
+    else
+      kernel<K>(y.lend(), view).sync();
+    return y.take();
+  });
+  EXPECT_EQ(exact(both.cpu, both.gpu), "") << name << " of " << H << " x " << W;
+}
+template <int H, int W>
+void check_layouts() {
+  check_layout<from_and_to_any<H, W>, H, W>("rows");
+  check_layout<from_and_to_any<H, W>, H, W>("columns to rows", true);
+  check_layout<from_and_to_any<H, W>, H, W>("rows to columns", false, true);
+  check_layout<from_and_to_any<H, W>, H, W>("columns", true, true);
+  check_layout<of_permuted<H, W>, H, W>("a transposed tile", true);
+  check_layout<of_product<H, W>, H, W>("a product");
+  check_layout<of_gathered<H, W>, H, W>("gathered rows");
+  check_layout<of_broadcast<H, W>, H, W>("a broadcast column");
+  check_layout<of_reshaped<H, W>, H, W>("a reshaped row", false, false, true);
+  check_layout<of_reduced<H, W>, H, W>("a tile and its sums");
+  check_layout<of_row_sums<H, W>, H, W>("sums of rows and columns");
+  check_layout<of_plane_sums<H, W>, H, W>("sums over a third axis", false, false, true);
+  check_layout<of_a_line<H, W>, H, W>("a line that is not the last axis");
+}
+TEST_F(Scan, OtherLayouts) {
+  check_layouts<16, 16>();
+  check_layouts<16, 64>();
+  check_layouts<64, 32>();
+}
+
 }  // namespace
 }  // namespace gpu_test

@@ -55,6 +55,21 @@ TEST(Reductions, ExtremesOfTheWholeRange) {
   EXPECT_EQ(g, (std::vector<f32>{1, -2, 1, -2}));  // a NaN loses
 }
 
+template <class T>
+void expect_extremes(T element, T expected) {
+  std::vector<T> x(8, element), y(4);
+  run<extremes<T>>(Arguments().vector(y).vector(x));
+  for (const T v : y) EXPECT_TRUE(v == expected || (std::isnan(v) && std::isnan(expected))) << v << " of " << element;
+}
+TEST(Reductions, ExtremesOfNanAloneAreNan) {
+  expect_extremes<f32>(kNan, kNan);
+  expect_extremes<f64>(kNan, kNan);
+  for (const float infinite : {kInf, -kInf}) {
+    expect_extremes<f32>(infinite, infinite);
+    expect_extremes<f64>(infinite, infinite);
+  }
+}
+
 void any_and_all(Mut<i32, 4> y, In<i32, 2, 4> x) {
   auto t = x.tiles(shape<2, 4>).load(0, 0) > 0;
   auto r = cast<i32>(any(t, axis<0>)) + 10 * cast<i32>(all(t, axis<0>));

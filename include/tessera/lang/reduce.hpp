@@ -2,8 +2,7 @@
 // without an axis it gives a scalar. They are computed in the tile's element type (cast 16-bit tiles first), in an
 // order that the device chooses but that does not change from run to run.
 //
-//   - sum prod max min: numbers; max and min ignore NaN (IEEE 754-2019 maximumNumber; all NaN: -infinity, or +infinity
-//     for min)
+//   - sum prod max min: numbers; max and min ignore NaN (IEEE 754-2019 maximumNumber; of NaN alone: NaN)
 //   - any all: bool
 //   - argmax argmin: {value, index}, the lowest index (i32) of equal values; a NaN counts as the extreme, as in NumPy
 //   - reduce scan: any function of two scalars, associative, with its identity

@@ -55,7 +55,7 @@ bool load_ahead_where_it_pays(ir::Function&, const Tuning&);
 bool relax_math(ir::Function&);
 
 /// Scans along any axis but the last become loops over slices. True if anything changed.
-bool unroll_scans(ir::Function&);
+bool scans_to_loops(ir::Function&);
 
 /// Gives operations the results that docs/semantics.md defines where the assembler leaves them open. True if anything
 /// changed.
@@ -79,6 +79,10 @@ void overlap_launches(ir::Function&, const Target&, const Tuning&, Choices&);
 
 /// Reverses the numbers of the blocks where their work rises with them. After choose_hints. True if it did.
 bool order_blocks(ir::Function&);
+
+/// Protects results of loops that are one value after an iteration and two before the first from the assembler, which
+/// takes them for one. After everything that merges equal values. True if anything changed.
+bool separate_results(ir::Function&);
 
 /// Starts the sums of a loop that has several from zeros that the assembler cannot know to be zeros. Last, because it
 /// asks for the number of blocks. True if anything changed.

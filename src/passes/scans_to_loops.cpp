@@ -1,17 +1,22 @@
-// Turns a scan along any axis but the last into a loop over its slices. tileiras 13.5.37 computes such scans wrongly on
-// sm_90 as soon as one thread holds several groups of elements along the axis: what one group hands to the next is lost
-// (a scan of a 16 x 32 tile along its first axis is right in rows 0 to 3 only; found by the differential suite,
-// tests/gpu/reduce_test.cpp). Permuting the tile does not help: the layout stays. The loop is slower and right:
+// Turns a scan that tileiras 13.5.37 computes wrongly into a loop over its slices. What one group of a thread's
+// elements hands to the next it fetches from the lane whose number is the last place along the axis, which is another
+// row's lane unless all 32 lanes lie along the axis (seen in machine code for sm_90; a scan of a 16 x 32 tile along its
+// first axis is right in rows 0 to 3 only). Lanes fill the axis along which elements lie next to each other first. That
+// is the last one, unless an access, a product or a permutation in the kernel gives tiles another layout, which the
+// assembler may pass on to the scan. The loop is slower and right:
 //
 //   carry = identity; result = anything
 //   for step in (0 to n) {
 //     i = step, or n - 1 - step if the scan runs backward
 //     carry = f(slice i of x, carry); result = where(index along the axis == i, carry, result)
 //   }
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <vector>
 
 #include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -152,12 +157,86 @@ class SliceLoop {
 
 }  // namespace
 
-bool unroll_scans(ir::Function& f) {
-  std::vector<Operation*> scans;
+namespace {
+
+/// The axes of extents other than 1.
+std::vector<std::size_t> long_axes(std::span<const std::int64_t> shape) {
+  std::vector<std::size_t> axes;
+  for (std::size_t a = 0; a < shape.size(); ++a)
+    if (shape[a] != 1) axes.push_back(a);
+  return axes;
+}
+
+/// True unless it is seen that the elements of `v` do not count by one along any axis but `last`. Numbers that are
+/// loaded count nothing that the assembler knows of; what is multiplied counts by something else.
+bool may_count_along_other(Value v, std::size_t last) {
+  const auto axes = long_axes(v.type().shape());
+  if (axes.empty() || (axes.size() == 1 && axes[0] == last)) return false;
+  const Operation* op = v.def();
+  if (op == nullptr) return true;
+  const auto of = [&](std::size_t i) { return may_count_along_other(op->operand(i), last); };
+  switch (op->op()) {
+    case Op::Offset:
+    case Op::AddI:
+    case Op::SubI: return of(0) || of(1);
+    case Op::Broadcast:
+    case Op::ExtI:
+    case Op::TruncI:
+    case Op::Assume: return of(0);
+    case Op::MulI: return constant_int(op->operand(0)) == 1 || constant_int(op->operand(1)) == 1;
+    case Op::Constant: return !splat_bits(v);
+    case Op::Reshape: {
+      const auto from = long_axes(op->operand(0).type().shape());
+      constexpr std::size_t none = SIZE_MAX;
+      const bool same_last = axes.back() == last && from.size() == axes.size();  // axes of extent 1 come and go
+      return may_count_along_other(op->operand(0), same_last ? from.back() : none);
+    }
+    default: return !analysis::is_load(*op);
+  }
+}
+
+/// True if the operation may make a layout in which the last axis of extent 2 or more is not the one that neighbouring
+/// lanes lie along.
+bool may_lay_out_otherwise(const Operation& op) {
+  if (op.op() == Op::MmaF || op.op() == Op::MmaI) return true;
+  // Lanes stay along the axis that is gone.
+  if (op.op() == Op::Reduce) return long_axes(op.result(0).type().shape()).size() >= 2;
+  if (op.op() == Op::Permute) {
+    const auto from = long_axes(op.operand(0).type().shape()), to = long_axes(op.result().type().shape());
+    if (to.size() < 2) return false;
+    const auto& order = op.attr(AttrName::permutation)->as<ir::I32ArrayAttr>()->values;
+    return static_cast<std::size_t>(order[to.back()]) != from.back();
+  }
+  const auto access = analysis::access_of(op);
+  if (!access) return false;
+  const auto axes = long_axes(access->tile.shape());
+  if (axes.size() < 2) return false;
+  if (!access->view) return may_count_along_other(access->pointers, axes.back());
+  const ir::Type view = access->view.type();
+  if (view.kind() != ir::TypeKind::PartitionView && view.kind() != ir::TypeKind::StridedView) return true;
+  const auto stride = [&](std::size_t a) {
+    return view.tensor().strides()[static_cast<std::size_t>(view.dim_map()[a])];
+  };
+  // Where no stride is known to be 1, no elements are known to lie next to each other, and lanes lie along the last
+  // axis.
+  const bool none_is_known = std::ranges::all_of(axes, [&](std::size_t a) { return stride(a) == ir::kDynamic; });
+  return stride(axes.back()) != 1 && !none_is_known;
+}
+
+}  // namespace
+
+bool scans_to_loops(ir::Function& f) {
+  std::vector<Operation*> all, scans;
+  bool by_rows = true;  // what is laid out along the last axis everywhere
   ir::walk(f.body(), [&](Operation& op) {
-    if (op.op() != Op::Scan) return;
-    const auto rank = static_cast<std::int64_t>(op.operand(0).type().shape().size());
-    if (op.int_attr(AttrName::dim) != rank - 1) scans.push_back(&op);
+    if (op.op() == Op::Scan) all.push_back(&op);
+    by_rows = by_rows && !may_lay_out_otherwise(op);
+  });
+  std::ranges::copy_if(all, std::back_inserter(scans), [&](const Operation* scan) {
+    const auto axes = long_axes(scan->operand(0).type().shape());
+    const auto axis = static_cast<std::size_t>(scan->int_attr(AttrName::dim));
+    const bool alone = axes.empty() || (axes.size() == 1 && axes[0] == axis);
+    return !alone && (!by_rows || axis != axes.back());
   });
   for (Operation* scan : scans) SliceLoop(*scan).replace();
   return !scans.empty();

@@ -1,0 +1,150 @@
+// Where the iterations of a loop hand on one value for two results, the assembler (tileiras 13.5.37) takes the results
+// for one, also when there is no iteration and they are two initial values. It finds out that two values are one after
+// simplifying more than we do (`max(x, smallest)`, results of an `if`), so a scalar is protected whether it is seen to
+// be another's equal or not; a tile only where it is. Results of a `for` are chosen behind the loop:
+//
+//   for i in (lower to upper) (a = x, b = y) { .. continue v, v }        b's result = lower < upper ? b's result : y
+//
+// A `loop` has no such condition; its second value is chosen in each iteration by one that is always true, but not for
+// the assembler: continue v, (inside ? v : y). Tokens cannot be chosen: they begin as the join of the initial ones.
+#include <algorithm>
+#include <vector>
+
+#include "passes/opaque.hpp"
+#include "passes/rewriter.hpp"
+#include "passes/values.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+using ir::AttrName;
+using ir::Op;
+using ir::Operation;
+using ir::Value;
+
+namespace {
+
+/// The `continue` operations of a loop whose region begins with `block`, those of inner loops excepted.
+void collect_continues(ir::Block& block, std::vector<Operation*>& found) {
+  for (Operation& op : block) {
+    if (op.op() == Op::Continue) found.push_back(&op);
+    if (op.op() == Op::If)
+      for (std::size_t r = 0; r < op.num_regions(); ++r) collect_continues(op.region(r), found);
+  }
+}
+
+/// True if the two are one value, or results of an `if` all of whose arms give one value for both.
+bool are_equal(Value a, Value b) {
+  if (a == b) return true;
+  const Operation* branch = a.def();
+  if (branch == nullptr || branch != b.def() || branch->op() != Op::If) return false;
+  for (std::size_t r = 0; r < branch->num_regions(); ++r) {
+    const Operation* end = branch->region(r).terminator();
+    if (end->op() == Op::Yield && !are_equal(end->operand(a.index()), end->operand(b.index()))) return false;
+  }
+  return true;
+}
+
+class LoopResults {
+ public:
+  LoopResults(Operation& loop, Opaque& opaque) : loop_(loop), opaque_(opaque) {
+    collect_continues(loop.region(0), continues_);
+  }
+
+  bool separate() {
+    bool changed = false;
+    const std::size_t n = continues_.empty() ? 0 : continues_.front()->num_operands();
+    for (std::size_t c = 1; c < n; ++c) {
+      const ir::Type type = initial(c).type();
+      if (type.kind() == ir::TypeKind::Token || !may_be_another(c)) continue;
+      loop_.op() == Op::For ? choose_behind(c) : choose_inside(c);
+      changed = true;
+    }
+    return join_tokens() || changed;
+  }
+
+ private:
+  Value initial(std::size_t carried) const { return loop_.operand(first_carried_operand(loop_) + carried); }
+
+  bool are_one(std::size_t first, std::size_t second) const {
+    return std::ranges::all_of(
+        continues_, [&](const Operation* end) { return are_equal(end->operand(first), end->operand(second)); });
+  }
+  /// The assembler may take it for one that is carried before it.
+  bool may_be_another(std::size_t second) const {
+    const ir::Type type = initial(second).type();
+    for (std::size_t first = 0; first < second; ++first)
+      if (initial(first).type() == type && initial(first) != initial(second) &&
+          (type.rank() == 0 || are_one(first, second)))
+        return true;
+    return false;
+  }
+
+  void choose_behind(std::size_t carried) {
+    const Value result = loop_.result(carried);
+    if (!result.has_uses()) return;
+    ir::Builder b = ir::Builder::before(loop_.next());
+    b.loc = loop_.loc;
+    const bool is_unsigned = loop_.has_attr(AttrName::unsignedCmp);
+    const Value runs = compared(b, ir::ComparisonPredicate::Less, loop_.operand(0), loop_.operand(1),
+                                is_unsigned ? ir::Signedness::Unsigned : ir::Signedness::Signed);
+    const Value condition = splat(b, runs, result.type().shape());
+    Operation* choice = b.create(Op::Select, {initial(carried), initial(carried), initial(carried)}, {result.type()});
+    result.replace_all_uses_with(choice->result());
+    choice->set_operand(0, condition);
+    choice->set_operand(1, result);
+  }
+
+  void choose_inside(std::size_t carried) {
+    const ir::Type type = initial(carried).type();
+    for (Operation* end : continues_) {
+      ir::Builder b = ir::Builder::before(end);
+      b.loc = end->loc;
+      const Value condition = splat(b, opaque_.truth(), type.shape());
+      const Value chosen = b.create(Op::Select, {condition, end->operand(carried), initial(carried)}, {type})->result();
+      end->set_operand(carried, chosen);
+    }
+  }
+
+  /// Those that are one after an iteration are one from the beginning.
+  bool join_tokens() {
+    bool changed = false;
+    const std::size_t n = continues_.empty() ? 0 : continues_.front()->num_operands();
+    for (std::size_t first = 0; first < n; ++first) {
+      if (initial(first).type().kind() != ir::TypeKind::Token) continue;
+      std::vector<std::size_t> one{first};
+      for (std::size_t c = first + 1; c < n; ++c)
+        if (initial(c).type() == initial(first).type() && are_one(first, c)) one.push_back(c);
+      std::vector<Value> tokens;
+      for (const std::size_t c : one)
+        if (std::ranges::find(tokens, initial(c)) == tokens.end()) tokens.push_back(initial(c));
+      if (tokens.size() == 1) continue;
+      ir::Builder b = ir::Builder::before(&loop_);
+      b.loc = loop_.loc;
+      const std::vector<ir::Type> type{tokens.front().type()};
+      const Value all = b.create(Op::JoinTokens, tokens, type)->result();
+      for (const std::size_t c : one) loop_.set_operand(first_carried_operand(loop_) + c, all);
+      changed = true;
+    }
+    return changed;
+  }
+
+  Operation& loop_;
+  Opaque& opaque_;
+  std::vector<Operation*> continues_;
+};
+
+}  // namespace
+
+bool separate_results(ir::Function& f) {
+  std::vector<Operation*> loops;
+  ir::walk(f.body(), [&](Operation& op) {
+    if (op.op() == Op::For || op.op() == Op::Loop) loops.push_back(&op);
+  });
+  Opaque opaque(f);
+  bool changed = false;
+  for (Operation* loop : loops) changed = LoopResults(*loop, opaque).separate() || changed;
+  return changed;
+}
+
+}  // namespace tessera::passes

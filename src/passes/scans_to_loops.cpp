@@ -199,8 +199,16 @@ bool may_count_along_other(Value v, std::size_t last) {
 /// lanes lie along.
 bool may_lay_out_otherwise(const Operation& op) {
   if (op.op() == Op::MmaF || op.op() == Op::MmaI) return true;
-  // Lanes stay along the axis that is gone.
-  if (op.op() == Op::Reduce) return long_axes(op.result(0).type().shape()).size() >= 2;
+  if (op.op() == Op::Reduce || op.op() == Op::Extract || op.op() == Op::Cat || op.op() == Op::Reshape) {
+    // Of a tile that lies along several axes, lanes stay along those that are gone or joined with others.
+    const auto lengths = [](std::span<const std::int64_t> shape) {
+      std::vector<std::int64_t> n;
+      for (const std::size_t a : long_axes(shape)) n.push_back(shape[a]);
+      return n;
+    };
+    const auto from = lengths(op.operand(0).type().shape()), to = lengths(op.result(0).type().shape());
+    return from.size() >= 2 && !to.empty() && from != to;
+  }
   if (op.op() == Op::Permute) {
     const auto from = long_axes(op.operand(0).type().shape()), to = long_axes(op.result().type().shape());
     if (to.size() < 2) return false;
@@ -234,9 +242,7 @@ bool scans_to_loops(ir::Function& f) {
   });
   std::ranges::copy_if(all, std::back_inserter(scans), [&](const Operation* scan) {
     const auto axes = long_axes(scan->operand(0).type().shape());
-    const auto axis = static_cast<std::size_t>(scan->int_attr(AttrName::dim));
-    const bool alone = axes.empty() || (axes.size() == 1 && axes[0] == axis);
-    return !alone && (!by_rows || axis != axes.back());
+    return !by_rows || (!axes.empty() && axes.back() != static_cast<std::size_t>(scan->int_attr(AttrName::dim)));
   });
   for (Operation* scan : scans) SliceLoop(*scan).replace();
   return !scans.empty();

@@ -3,10 +3,12 @@
 // simplifying more than we do (`max(x, smallest)`, results of an `if`), so a scalar is protected whether it is seen to
 // be another's equal or not; a tile only where it is. Results of a `for` are chosen behind the loop:
 //
-//   for i in (lower to upper) (a = x, b = y) { .. continue v, v }        b's result = lower < upper ? b's result : y
+//   for i in (lower to upper) (a = x, b = y) { .. continue v, v }        a's result = lower < upper ? a's result : x
+//                                                                        b's result = lower < upper ? b's result : y
 //
-// A `loop` has no such condition; its second value is chosen in each iteration by one that is always true, but not for
-// the assembler: continue v, (inside ? v : y). Tokens cannot be chosen: they begin as the join of the initial ones.
+// A `loop` has no such condition; all values but the first are chosen in each iteration by one that is always true, but
+// not for the assembler: continue v, (truth ? v : y). Tokens cannot be chosen: they begin as the join of the initial
+// ones.
 #include <algorithm>
 #include <vector>
 
@@ -52,15 +54,16 @@ class LoopResults {
   }
 
   bool separate() {
-    bool changed = false;
+    std::vector<std::size_t> found;
     const std::size_t n = continues_.empty() ? 0 : continues_.front()->num_operands();
-    for (std::size_t c = 1; c < n; ++c) {
-      const ir::Type type = initial(c).type();
-      if (type.kind() == ir::TypeKind::Token || !may_be_another(c)) continue;
-      loop_.op() == Op::For ? choose_behind(c) : choose_inside(c);
-      changed = true;
-    }
-    return join_tokens() || changed;
+    for (std::size_t c = 0; c < n; ++c)
+      if (initial(c).type().kind() != ir::TypeKind::Token && may_be_another(c, n)) found.push_back(c);
+    for (const std::size_t c : found)
+      if (loop_.op() == Op::For)
+        choose_behind(c);
+      else if (c != found.front())
+        choose_inside(c);
+    return join_tokens() || !found.empty();
   }
 
  private:
@@ -70,12 +73,11 @@ class LoopResults {
     return std::ranges::all_of(
         continues_, [&](const Operation* end) { return are_equal(end->operand(first), end->operand(second)); });
   }
-  /// The assembler may take it for one that is carried before it.
-  bool may_be_another(std::size_t second) const {
-    const ir::Type type = initial(second).type();
-    for (std::size_t first = 0; first < second; ++first)
-      if (initial(first).type() == type && initial(first) != initial(second) &&
-          (type.rank() == 0 || are_one(first, second)))
+  /// The assembler may take it for another one.
+  bool may_be_another(std::size_t c, std::size_t n) const {
+    const ir::Type type = initial(c).type();
+    for (std::size_t other = 0; other < n; ++other)
+      if (initial(other).type() == type && initial(other) != initial(c) && (type.rank() == 0 || are_one(c, other)))
         return true;
     return false;
   }

@@ -109,6 +109,20 @@ void of_row_sums(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
   y.store(broadcast(cumsum(sum(t, axis<1>), axis<0>), shape<H, W>) + cumsum(sum(t, axis<0>), axis<1>));
 }
 template <int H, int W>
+void of_extracted(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto t = x.load_like(y);
+  const auto row = cumsum(extract(t, shape<1, W>, 3, 0), axis<1>);
+  const auto column = cumsum(extract(t, shape<H, 1>, 0, 5), axis<0>);
+  y.store(row * 3 + column + reshape(cumsum(reshape(t, shape<H * W>), axis<0>), shape<H, W>));
+}
+template <int H, int W>
+void of_rows_alone(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto [i, j] = y.index();
+  const auto row = cumsum(x.tiles(shape<1, W>).load(i, j), axis<1>);
+  const auto column = cumsum(x.tiles(shape<H, 1>).load(i, j), axis<0>);
+  y.store(broadcast(row, shape<H, W>) + column);
+}
+template <int H, int W>
 void of_plane_sums(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
   const auto t = reshape(x.tiles(shape<1, 4 * H * W>).load(0, 0), shape<H, W, 4>);
   y.store(reshape(cumsum(sum(t, axis<2>), axis<1>), shape<H, W>));
@@ -152,6 +166,8 @@ void check_layouts() {
   check_layout<of_reshaped<H, W>, H, W>("a reshaped row", false, false, true);
   check_layout<of_reduced<H, W>, H, W>("a tile and its sums");
   check_layout<of_row_sums<H, W>, H, W>("sums of rows and columns");
+  check_layout<of_extracted<H, W>, H, W>("lines and all of a tile");
+  check_layout<of_rows_alone<H, W>, H, W>("a row and a column");
   check_layout<of_plane_sums<H, W>, H, W>("sums over a third axis", false, false, true);
   check_layout<of_a_line<H, W>, H, W>("a line that is not the last axis");
 }

@@ -1,5 +1,5 @@
-// Loops that may step over the end of their type, and loops that compare as unsigned, count their iterations as signed.
-// docs/compiler/count_loops.md.
+// Loops that may step over the end of their type, and loops that compare as unsigned, count their iterations as signed;
+// loops do not end near the smallest number of their type. docs/compiler/count_loops.md.
 //
 // A `for` is defined by its number of iterations, computed exactly (docs/semantics.md). The assembler's code adds the
 // step until the comparison fails; where that sum wraps around it goes on, and a loop such as
@@ -104,6 +104,67 @@ bool count_loops(ir::Function& f, std::span<const Claim> claims, std::uint64_t h
   });
   for (Operation* loop : loops) count_iterations(*loop);
   return changed || !loops.empty();
+}
+
+namespace {
+
+/// As many steps as the assembler has in flight (31 have been seen) cannot leave the type: a step by the number of
+/// blocks, of which tiles are dealt to 2^24 - 1 at most, or a small one.
+bool steps_are_short(const Operation& loop) {
+  const Value step = loop.operand(2);
+  if (step.def() != nullptr && step.def()->op() == Op::GetNumTileBlocks) return true;
+  const int bits = ir::info(step.type().elem()).bits;
+  const auto most = unsigned_most(step);
+  return most && *most <= std::uint64_t{1} << (bits - 1) / 4 * 3;  // 2^21 of 32 bits
+}
+
+}  // namespace
+
+bool bound_loops(ir::Function& f, const Certifier* certifier) {
+  struct Ends {
+    Operation* loop;
+    bool lower = false, upper = false;  ///< known to be far from the smallest number
+  };
+  std::vector<Ends> loops;
+  std::vector<Claim> claims;
+  std::vector<bool*> answers;
+  ir::walk(f.body(), [&](Operation& op) {
+    if (op.op() == Op::For && !op.has_attr(AttrName::unsignedCmp)) loops.push_back({&op});
+  });
+  for (Ends& e : loops) {
+    const int bits = ir::info(e.loop->operand(1).type().elem()).bits;
+    const std::int64_t least = INT64_MIN >> (65 - bits), positive = INT64_MAX >> (64 - bits);
+    const auto is_far = [&](int operand, bool& known) {
+      const Value v = e.loop->operand(static_cast<std::size_t>(operand));
+      const auto constant = constant_int(v);
+      const auto most = unsigned_most(v);
+      known = constant ? *constant >= least : most && *most <= static_cast<std::uint64_t>(positive);
+      if (known) return;
+      claims.push_back({.kind = ClaimKind::AtLeast, .op = e.loop, .index = operand, .lower = least});
+      answers.push_back(&known);
+    };
+    if (!steps_are_short(*e.loop)) continue;
+    is_far(1, e.upper);
+    if (!e.upper) is_far(0, e.lower);
+  }
+  const std::vector<bool> may = certified(certifier, f, claims);
+  for (std::size_t i = 0; i < answers.size(); ++i) *answers[i] = may[i];
+  bool changed = false;
+  for (const Ends& e : loops) {
+    if (e.upper) continue;
+    changed = true;
+    if (!e.lower) {
+      count_iterations(*e.loop);
+      continue;
+    }
+    ir::Builder b = ir::Builder::before(e.loop);
+    b.loc = e.loop->loc;
+    const Value lower = e.loop->operand(0), upper = e.loop->operand(1);
+    e.loop->set_operand(
+        1,
+        b.create(Op::MaxI, {upper, lower}, {upper.type()}, {{AttrName::signedness, ir::Signedness::Signed}})->result());
+  }
+  return changed;
 }
 
 }  // namespace tessera::passes

@@ -7,8 +7,6 @@
 //   integer x / 0 = 0, x % 0 = x, smallest / -1 = smallest, smallest % -1 = 0      (not if the divisor is a constant
 //                                                                                   other than 0 and -1)
 //   NaN to an integer = 0                      (PTX cvt gives 0 from 32 bits or fewer to 32 bits or fewer only)
-#include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "passes/values.hpp"
@@ -107,50 +105,9 @@ void define_shift(Operation& op) {
   replace_users(op, defined, {defined.def()});
 }
 
-/// What no element of an integer tile, read as unsigned, is above, as far as its own operations tell.
-std::optional<std::uint64_t> most(Value v, int depth = 8) {
-  const Operation* op = v.def();
-  if (op == nullptr || depth == 0) return std::nullopt;
-  const int bits = ir::info(v.type().elem()).bits;
-  const auto of = [&](std::size_t i) { return most(op->operand(i), depth - 1); };
-  const auto fits = [&](std::optional<std::uint64_t> n) {
-    return n && (bits == 64 || *n >> bits == 0) ? n : std::nullopt;
-  };
-  const auto both = [&](auto combine) -> std::optional<std::uint64_t> {
-    const auto a = of(0), b = of(1);
-    constexpr std::uint64_t kShort = 0xFFFFFFFF;  // neither sums nor products wrap
-    return a && b && *a <= kShort && *b <= kShort ? fits(combine(*a, *b)) : std::nullopt;
-  };
-  switch (op->op()) {
-    case Op::Constant: return splat_bits(v);
-    case Op::Iota: return fits(static_cast<std::uint64_t>(v.type().num_elements() - 1));
-    case Op::Broadcast:
-    case Op::Reshape:
-    case Op::Permute:
-    case Op::Extract: return of(0);
-    case Op::ExtI: {
-      const auto n = of(0);
-      const bool negative = n && *n >> (ir::info(op->operand(0).type().elem()).bits - 1) != 0;
-      return is_signed(*op) && negative ? std::nullopt : n;
-    }
-    case Op::TruncI: return fits(of(0));
-    case Op::AddI: return both([](std::uint64_t a, std::uint64_t b) { return a + b; });
-    case Op::MulI: return both([](std::uint64_t a, std::uint64_t b) { return a * b; });
-    case Op::AndI: {
-      const auto a = of(0), b = of(1);
-      return a && b ? std::min(*a, *b) : a ? a : b;
-    }
-    case Op::RemI: {
-      const auto by = constant_int(op->operand(1));
-      return !is_signed(*op) && by && *by > 0 ? std::optional<std::uint64_t>(*by - 1) : std::nullopt;
-    }
-    default: return std::nullopt;
-  }
-}
-
 bool shifts_by_unknown(const Operation& op) {
   if (op.op() != Op::ShLI && op.op() != Op::ShRI) return false;
-  const auto amount = most(op.operand(1));
+  const auto amount = unsigned_most(op.operand(1));
   return !amount || *amount >= static_cast<std::uint64_t>(ir::info(op.result().type().elem()).bits);
 }
 

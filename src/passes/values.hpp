@@ -1,6 +1,7 @@
 // Reading and building small pieces of IR: what several passes need. Reading is the analyses'.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "tessera/analysis/values.hpp"
@@ -12,6 +13,9 @@ using analysis::constant_int;
 using analysis::defined_outside;
 using analysis::is_pure;
 using analysis::splat_bits;
+
+/// What no element of an integer tile, read as unsigned, is above, as far as the operations that make it tell.
+std::optional<std::uint64_t> unsigned_most(ir::Value v, int depth = 12);
 
 /// `scalar` in every element of a tile of this shape.
 ir::Value splat(ir::Builder&, ir::Value scalar, std::span<const std::int64_t> shape);

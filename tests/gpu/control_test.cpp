@@ -1,4 +1,5 @@
 // Device control flow, prints, checks and raw pointers on the GPU.
+#include <limits>
 #include <thread>
 
 #include "gpu/gpu_test.hpp"
@@ -42,6 +43,34 @@ TEST_F(Control, Loops) {
       return y.take();
     });
     EXPECT_EQ(exact(both.cpu, both.gpu), "") << n;
+  }
+}
+
+/// Loops that end, begin or step near the ends of their type, with loads in flight for more iterations than they have.
+void ends_of_the_type(Mut<f32, 4, 64> y, In<f32, dyn, dyn> x, Scalar<i32> lower, Scalar<i32> upper, Scalar<i32> step) {
+  auto X = x.tiles(shape<4, 64>);
+  const auto row = y.origin()[0] / 4, column = y.origin()[1] / 64;
+  auto sum = zeros<f32, 4, 64>();
+  for (auto i : range(upper)) sum = sum * 0.5f + X.load((i & 7) + row, column);
+  for (auto i : range(lower, upper)) sum = sum * 0.75f + X.load((i & 7) + row, column);
+  for (auto i : range(lower, upper, step)) sum = sum * 0.25f + X.load((i & 7) + row, column);
+  for (auto i : range(0, upper, 1 << 28)) sum = sum * 0.125f + X.load((i & 7) + row, column);
+  y.store(sum);
+}
+TEST_F(Control, LoopsAtTheEndsOfTheirType) {
+  const auto values = any_values<f32>(64 * 64, 1);
+  constexpr i32 low = std::numeric_limits<i32>::min(), high = std::numeric_limits<i32>::max();
+  const i32 cases[][3] = {{low, low, 1},     {low, low + 3, 1}, {low, low + 3, 2},    {0, low, 1},
+                          {0, low + 7, 5},   {5, 3, high},      {0, 5, high},         {-3, 5, 1 << 29},
+                          {low + 2, low, 1}, {-2, 9, 3},        {low, low + 9, high}, {1, -1, 1}};
+  for (const auto& c : cases) {
+    const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+      auto x = side.input(values, {64, 64});
+      auto y = side.output<f32>({4, 64});
+      kernel<ends_of_the_type>(y.lend(), x.view(), c[0], c[1], c[2]).sync();
+      return y.take();
+    });
+    EXPECT_EQ(close(both.cpu, both.gpu, 1e-6), "") << c[0] << " to " << c[1] << " by " << c[2];
   }
 }
 

@@ -266,4 +266,81 @@ TEST(CountLoops, KernelsOfUsualExtentsStayAsTheyAre) {
   EXPECT_FALSE(counts(rows, rows.slots({{1000}, {1000, 50257}})));
 }
 
+/// for i in (lower to upper, step step), of which a test gives constants or arguments; how often it runs is stored.
+struct BoundedLoop : Kernel {
+  BoundedLoop(std::optional<std::int64_t> lower, std::optional<std::int64_t> upper, std::optional<std::int64_t> step) {
+    const auto number = [&](std::optional<std::int64_t> n) { return n ? i32(*n) : arg(Elem::I32); };
+    const Value l = number(lower), u = number(upper), s = number(step), zero = i32(0);
+    loop = b.create(Op::For, {l, u, s, zero}, {zero.type()});
+    ir::Block& body = loop->add_region();
+    body.add_arg(l.type());
+    const Value runs = body.add_arg(l.type());
+    ir::Builder in(body);
+    in.create(Op::Continue, {in.create(Op::AddI, {runs, in.constant_int(Elem::I32, 1)}, {zero.type()})->result()}, {});
+    keep(loop->result(0));
+    (void)function();
+  }
+  bool bound(const passes::Certifier* c) {
+    const bool changed = passes::bound_loops(*module.functions.front(), c);
+    EXPECT_EQ(problems_of(module), "");
+    return changed;
+  }
+  std::int32_t runs(std::vector<std::int32_t> arguments) {
+    std::int32_t n = -1;
+    Slots slots;
+    for (const std::int32_t v : arguments) slots.add(v);
+    slots.add(&n);
+    cpu::Program::compile(module)->run(cpu::Grid{1}, slots.values());
+    return n;
+  }
+  ir::Operation* loop;
+};
+
+struct Judging final : passes::Certifier {
+  explicit Judging(bool says) : says(says) {}
+  std::vector<bool> judge(const ir::Function&, std::span<const analysis::Claim> claims) const override {
+    asked += claims.size();
+    return std::vector<bool>(claims.size(), says);
+  }
+  bool says;
+  mutable std::size_t asked = 0;
+};
+
+TEST(BoundLoops, AnUpperBoundThatMayBeTheSmallestNumber) {
+  const Judging no(false);
+  BoundedLoop k(0, {}, 1);
+  EXPECT_TRUE(k.bound(&no));
+  EXPECT_EQ(no.asked, 1u) << "the lower bound is a constant";
+  ASSERT_NE(k.loop->operand(1).def(), nullptr);
+  EXPECT_EQ(k.loop->operand(1).def()->op(), Op::MaxI);
+  for (const std::int32_t upper : {INT32_MIN, INT32_MIN + 1, -1, 0, 1, 7})
+    EXPECT_EQ(k.runs({upper}), std::max(upper, 0)) << upper;
+}
+
+TEST(BoundLoops, WhatIsKnownStays) {
+  const Judging no(false), yes(true);
+  BoundedLoop constant(0, 9, 1), from_anywhere({}, 9, 1), certified(0, {}, 1);
+  EXPECT_FALSE(constant.bound(&no));
+  EXPECT_FALSE(from_anywhere.bound(&no));
+  EXPECT_EQ(no.asked, 0u);
+  EXPECT_FALSE(certified.bound(&yes));
+  EXPECT_EQ(yes.asked, 1u);
+}
+
+TEST(BoundLoops, BoundsAndStepsOfWhichNothingIsKnownAreCounted) {
+  const Judging no(false);
+  BoundedLoop ends({}, {}, 1), steps(0, 100, {}), long_steps(0, 5, 1 << 28), low(INT32_MIN, {}, 1);
+  for (BoundedLoop* k : {&ends, &steps, &long_steps, &low}) {
+    EXPECT_TRUE(k->bound(&no));
+    EXPECT_EQ(k->loop->operand(1).type().elem(), Elem::I64) << "a count";
+  }
+  EXPECT_EQ(ends.runs({INT32_MIN, INT32_MIN + 3}), 3);
+  EXPECT_EQ(ends.runs({5, INT32_MIN}), 0);
+  EXPECT_EQ(steps.runs({INT32_MAX}), 1);
+  EXPECT_EQ(steps.runs({7}), 15);
+  EXPECT_EQ(long_steps.runs({}), 1);
+  EXPECT_EQ(low.runs({INT32_MIN + 5}), 5);
+  EXPECT_EQ(low.runs({INT32_MIN}), 0);
+}
+
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/passes/certifier.hpp"
 
 namespace tessera::passes {
 
@@ -21,5 +22,10 @@ void apply_claims(ir::Function& entry, std::span<const analysis::Claim> claims, 
 /// For GPUs, before the claims are applied: a loop of which no claim that holds says that its step fits its type counts
 /// its iterations instead, which ends where docs/semantics.md says. True if anything changed.
 bool count_loops(ir::Function& entry, std::span<const analysis::Claim> claims = {}, std::uint64_t held = 0);
+
+/// Lets no loop end near the smallest number of its type, from which the assembler's code subtracts the iterations whose
+/// loads are in flight: the upper bound becomes at least the lower one, or, where that one may be there as well, the
+/// iterations are counted. Asks `certifier` what the operations themselves do not tell. True if anything changed.
+bool bound_loops(ir::Function& entry, const Certifier* certifier = nullptr);
 
 }  // namespace tessera::passes

@@ -23,9 +23,9 @@ void apply_claims(ir::Function& entry, std::span<const analysis::Claim> claims, 
 /// its iterations instead, which ends where docs/semantics.md says. True if anything changed.
 bool count_loops(ir::Function& entry, std::span<const analysis::Claim> claims = {}, std::uint64_t held = 0);
 
-/// Lets no loop end near the smallest number of its type, from which the assembler's code subtracts the iterations whose
-/// loads are in flight: the upper bound becomes at least the lower one, or, where that one may be there as well, the
-/// iterations are counted. Asks `certifier` what the operations themselves do not tell. True if anything changed.
+/// Lets no loop end near the smallest number of its type, from which the assembler's code subtracts the iterations
+/// whose loads are in flight: the upper bound becomes at least the lower one, or, where that one may be there as well,
+/// the iterations are counted. Asks `certifier` what the operations themselves do not tell. True if anything changed.
 bool bound_loops(ir::Function& entry, const Certifier* certifier = nullptr);
 
 }  // namespace tessera::passes

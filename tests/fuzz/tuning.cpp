@@ -16,8 +16,8 @@ std::string with_sum(std::string_view line) {
   return concat(body, kSum, jit::hex(jit::sha256(bytes_of(body))).substr(0, 16), "\"}");
 }
 
-/// A text whose first character says whether the checksums of its lines are mended.
-std::string mended(Bytes bytes) {
+/// A text whose first character says whether the checksums of its lines are corrected.
+std::string corrected(Bytes bytes) {
   Input in(bytes);
   const bool mend = in.flag();
   const std::string_view text = text_of(in.rest());
@@ -67,7 +67,7 @@ std::string file_of(int records) {
 }  // namespace
 
 void fuzz_tuning_record(Bytes bytes) {
-  const std::string line = mended(bytes);
+  const std::string line = corrected(bytes);
   TuningRecord r;
   if (accepted([&] { r = jit::record_of(line); })) require_kept(r);
 }
@@ -78,7 +78,7 @@ Seeds seeds_tuning_record() {
 }
 
 void fuzz_tuning_file(Bytes bytes) {
-  const std::string text = mended(bytes);
+  const std::string text = corrected(bytes);
   const std::string path = write_file("input.records", bytes_of(text));
   std::vector<TuningRecord> records;
   const bool read = accepted([&] { records = read_records(path); });
@@ -99,7 +99,7 @@ Seeds seeds_tuning_file() {
 }
 
 void fuzz_tuning_journal(Bytes bytes) {
-  const std::string text = mended(bytes);
+  const std::string text = corrected(bytes);
   jit::TuningJournal journal(folder() + "/tuned", sample(0));
   write_file(std::filesystem::path(journal.path()).filename().string(), bytes_of(text));
   std::vector<TuningRecord> points = journal.read();

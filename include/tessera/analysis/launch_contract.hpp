@@ -32,7 +32,7 @@ struct LaunchContract {
   std::vector<ArgContract> args;  ///< one per entry argument
   std::vector<TensorContract> tensors;
   /// Kernels with one block per piece: blockIdx.x (with wide_grid: y * gridDim.x + x, guarded by the kernel itself)
-  /// counts the pieces of this tensor. -1: the grid may be anything below 2^31 blocks.
+  /// counts the pieces of this tensor. -1: any grid of at most 2^24 - 1 blocks along each axis (Tile IR).
   int pieces_of_tensor = -1;
   std::vector<std::int64_t> piece;  ///< its piece extents, one per axis
   bool wide_grid = false;

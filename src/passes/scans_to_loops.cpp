@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <unordered_set>
 #include <vector>
 
 #include "passes/values.hpp"
@@ -231,6 +232,15 @@ bool may_lay_out_otherwise(const Operation& op) {
   return stride(axes.back()) != 1 && !none_is_known;
 }
 
+/// True if nothing that `v` is computed from may be laid out otherwise.
+bool is_by_rows(Value v, std::unordered_set<const Operation*>& seen) {
+  if (!v.type().is_tile() || long_axes(v.type().shape()).empty()) return true;
+  const Operation* op = v.def();
+  if (op == nullptr || op->num_regions() != 0 || may_lay_out_otherwise(*op)) return false;
+  if (!seen.insert(op).second || analysis::access_of(*op)) return true;
+  return std::ranges::all_of(op->operand_values(), [&](Value operand) { return is_by_rows(operand, seen); });
+}
+
 }  // namespace
 
 bool scans_to_loops(ir::Function& f) {
@@ -242,7 +252,12 @@ bool scans_to_loops(ir::Function& f) {
   });
   std::ranges::copy_if(all, std::back_inserter(scans), [&](const Operation* scan) {
     const auto axes = long_axes(scan->operand(0).type().shape());
-    return !by_rows || (!axes.empty() && axes.back() != static_cast<std::size_t>(scan->int_attr(AttrName::dim)));
+    if (axes.empty()) return false;
+    if (axes.back() != static_cast<std::size_t>(scan->int_attr(AttrName::dim))) return true;
+    if (axes.size() > 1) return !by_rows;
+    // A single line has a layout of its own, unless it is made from something that has more axes.
+    std::unordered_set<const Operation*> seen;
+    return !std::ranges::all_of(scan->operand_values(), [&](Value v) { return is_by_rows(v, seen); });
   });
   for (Operation* scan : scans) SliceLoop(*scan).replace();
   return !scans.empty();

@@ -96,4 +96,23 @@ TEST(ScansToLoops, WhatMayLayTilesOutOtherwise) {
   EXPECT_EQ(scans_left(product, sums, 1), 0u);
 }
 
+/// A line that is scanned beside a sum of rows, and sums of rows that are scanned.
+TEST(ScansToLoops, ALineIsJudgedByWhatItIsMadeOf) {
+  for (const bool of_sums : {false, true}) {
+    Kernel k;
+    const ir::Value t = tile_of(k, {ir::kDynamic, 1}, {8, 16}), line = tile_of(k, {1}, {8});
+    const ir::Type i32 = t.type().with_shape({}), sums = t.type().with_shape(std::vector<std::int64_t>{8});
+    ir::Operation* sum = k.b.create(ir::Op::Reduce, {t}, {sums},
+                                    {{ir::AttrName::dim, ir::IntAttr{ir::Elem::I64, 1}},
+                                     {ir::AttrName::identities, ir::ArrayAttr{{ir::IntAttr{ir::Elem::I32, 0}}}}});
+    ir::Block& body = sum->add_region();
+    const ir::Value a = body.add_arg(i32), b = body.add_arg(i32);
+    ir::Builder in(body);
+    in.create(ir::Op::Yield, {in.create(ir::Op::AddI, {a, b}, {i32})->result()}, {});
+    k.keep(sum->result());
+    const ir::Value x = k.binary(ir::Op::AddI, line, of_sums ? sum->result() : line);
+    EXPECT_EQ(scans_left(k, x, 0), of_sums ? 0u : 1u);
+  }
+}
+
 }  // namespace

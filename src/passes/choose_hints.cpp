@@ -190,7 +190,8 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   if (c.latency > 0)
     for (const analysis::Product& p : facts.products)
       for (Operation* load : p.step_loads)
-        // Where a result is corrected, one step in flight is enough: more would take shared memory from what usually runs.
+        // Where a result is corrected, one step in flight is enough: more would take shared memory from what usually
+        // runs.
         set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, analysis::mends_products(*load) ? 1 : c.latency});
   c.persistent_blocks = std::max(1, target.multiprocessors * std::max(c.occupancy, 1) / c.ctas);
   return c;

@@ -164,6 +164,28 @@ TEST(Certify, InvariantsOfForLoops) {
   EXPECT_EQ(bad_invariants(*counted(100, 0), {ir::Op::For, 0, false, true, 4}), 1u) << "without an iteration it is 5";
 }
 
+/// for i in (0 to rounds) { n = 5 -> 1 }
+std::unique_ptr<ir::Module> set_to_one(std::int64_t rounds) {
+  auto module = std::make_unique<ir::Module>();
+  ir::Builder b(module->add_function("set").body());
+  const ir::Type i32 = ir::Type::tile(ir::Elem::I32);
+  const auto number = [&](std::int64_t n) { return b.constant_int(ir::Elem::I32, n); };
+  ir::Operation* loop = b.create(ir::Op::For, {number(0), number(rounds), number(1), number(5)}, {i32});
+  ir::Block& body = loop->add_region();
+  body.add_arg(i32);
+  body.add_arg(i32);
+  ir::Builder in(body);
+  in.create(ir::Op::Continue, {in.constant_int(ir::Elem::I32, 1)}, {});
+  b.create(ir::Op::Return, {}, {});
+  return module;
+}
+TEST(Certify, ResultsOfForLoopsAreWhatEntersWithoutIterations) {
+  const auto module = set_to_one(0);
+  const auto bad = [&](std::int64_t bound) { return bad_invariants(*module, {ir::Op::For, 0, false, true, bound}); };
+  EXPECT_EQ(bad(5), 0u);
+  EXPECT_EQ(bad(4), 1u);
+}
+
 /// loop { n = 5 -> if (v < 3) { break 1 } else { }; continue n }: a result that breaks give, a value that goes on.
 struct Broken : Kernel {
   explicit Broken(std::int64_t breaks_with) {

@@ -1,6 +1,7 @@
 // What passes claim themselves: that accesses share no element, and that a loop they made stays inside a tensor. Every
 // claim that is refused has a relative that is not.
 #include "certify/support.hpp"
+#include "passes/pass_support.hpp"
 #include "tessera/passes/pipeline.hpp"
 
 namespace tessera::test {
@@ -100,6 +101,40 @@ void in_rows(Mut<f32, 8, 32> y) {
 TEST(CertifyPasses, IterationsAreApartOnOneLineOnly) {
   EXPECT_TRUE((iterations_are_apart<in_rows<1, 8>>({{16, 64}})));
   EXPECT_FALSE((iterations_are_apart<in_rows<2, 8>>({{16, 64}}))) << "rows of a tensor may overlap";
+}
+
+/// for i in (0 to 8) store number i of a view that is made before the loop or in it.
+bool apart_in_loop(bool view_inside) {
+  Kernel k;
+  const ir::Value p = k.pointer(ir::Elem::F32), extent = k.arg(ir::Elem::I64);
+  const auto view = [&] {
+    const std::vector<std::int64_t> shape{ir::kDynamic}, strides{1};
+    const std::vector<ir::Value> operands{p, extent};
+    const std::vector<ir::Type> type{ir::Type::tensor_view(ir::Elem::F32, shape, strides)};
+    const std::vector<std::uint32_t> groups{1, 1, 0};
+    const ir::Value tensor = k.b.create_grouped(ir::Op::MakeTensorView, operands, groups, type)->result();
+    return k.op(ir::Op::MakePartitionView, {tensor},
+                ir::Type::partition_view(tensor.type(), std::vector<std::int32_t>{16}, {}, {}));
+  };
+  const ir::Value tile =
+      k.op(ir::Op::IToF, {k.op(ir::Op::Iota, {}, ir::Type::tile(ir::Elem::I32, {16}))},
+           ir::Type::tile(ir::Elem::F32, {16}), {{ir::AttrName::signedness, ir::Signedness::Signed}});
+  const ir::Value before = view();
+  ir::Operation* loop = k.b.create(ir::Op::For, {k.i32(0), k.i32(8), k.i32(1)}, {});
+  ir::Block& body = loop->add_region();
+  const ir::Value i = body.add_arg(ir::Type::tile(ir::Elem::I32));
+  const ir::Builder outside = k.b;
+  k.b = ir::Builder(body);
+  ir::Operation* store = k.store(tile, view_inside ? view() : before, {i});
+  k.b.create(ir::Op::Continue, {}, {});
+  k.b = outside;
+  const ir::Function& f = k.function();
+  const Claim claim{.kind = ClaimKind::ApartAcrossIterations, .op = store};
+  return certify::check(f, analysis::LaunchContract(), analysis::Certificate(), {&claim, 1}, 0).certified[0];
+}
+TEST(CertifyPasses, IterationsAreApartInATensorThatStays) {
+  EXPECT_TRUE(apart_in_loop(false));
+  EXPECT_FALSE(apart_in_loop(true)) << "it may begin elsewhere in each iteration";
 }
 
 // ---- pairs ----------------------------------------------------------------------------------------------------------

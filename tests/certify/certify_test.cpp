@@ -244,6 +244,33 @@ TEST(Certify, InvariantsOfBranches) {
   EXPECT_EQ(bad(false, 4), 1u);
 }
 
+// ---- arithmetic that wraps
+// -------------------------------------------------------------------------------------------
+
+template <bool Bounded>
+void one_more(Mut<i32, 1> y, Scalar<i32> v) {
+  auto r = zeros<i32, 1>();
+  tile_if (Bounded ? v < 100 : v == v) { r = cast<i32>(full<bool, 1>(v + 1 > v)); }
+  y.store(r);
+}
+template <auto K>
+bool more_is_more() {
+  const Recorded r = recorded<K>();
+  std::vector<analysis::Claim> claims;
+  ir::walk(entry_of(*r.trace.module).body(), [&](ir::Operation& op) {
+    if (op.op() == ir::Op::CmpI &&
+        op.enum_attr<ir::ComparisonPredicate>(ir::AttrName::comparison_predicate) == ir::ComparisonPredicate::Greater)
+      claims.push_back(condition_claim(op, true));
+  });
+  EXPECT_EQ(claims.size(), 1u);
+  return count_certified(
+             certify::check(entry_of(*r.trace.module), r.contract, r.facts.certificate(), claims, r.held({{16}}))) != 0;
+}
+TEST(Certify, ASumThatMayWrapIsNotMore) {
+  EXPECT_TRUE(more_is_more<one_more<true>>());
+  EXPECT_FALSE(more_is_more<one_more<false>>());
+}
+
 // ---- elements of a tile
 // ----------------------------------------------------------------------------------------------
 

@@ -168,11 +168,11 @@ do_build() {
   run_limited 120 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DTESSERA_BUILD_TESTS=OFF \
     -DTESSERA_BUILD_TOOLS="$(wanted tune && echo ON || echo OFF)" -DTESSERA_BUILD_GPU_CHECK=ON ${prefix:+"-DCMAKE_PREFIX_PATH=$prefix"} ${prefix:+"-DTESSERA_GTEST_PREFIX=$prefix"} >"$log" 2>&1 ||
     { tail -n 20 "$log"; record build FAILED $((SECONDS - start)) "cmake could not configure; see build.txt"; return 1; }
-  if [[ ,$steps, =~ ,(smoke|tests|sanitize|bench), ]]; then
+  if wanted tune && ! [[ ,$steps, =~ ,(smoke|tests|generate|sanitize|bench), ]]; then  # the tuner alone
+    run_limited 400 ninja -C "$build" -j "$jobs" tessera_command >>"$log" 2>&1
+  else
     run_limited 400 ninja -C "$build" -j "$jobs" gpu_small gpu_bench >>"$log" 2>&1
     run_limited 400 ninja -C "$build" -j "$jobs" -k 0 >>"$log" 2>&1
-  else
-    run_limited 400 ninja -C "$build" -j "$jobs" tessera_command >>"$log" 2>&1
   fi
   code=$?
   if [ $code = 0 ]; then

@@ -108,14 +108,16 @@ bool count_loops(ir::Function& f, std::span<const Claim> claims, std::uint64_t h
 
 namespace {
 
-/// As many steps as the assembler has in flight (31 have been seen) cannot leave the type: a step by the number of
-/// blocks, of which tiles are dealt to 2^24 - 1 at most, or a small one.
+/// As many steps as the assembler has in flight (31 have been seen) are less than a quarter of the type's numbers, as
+/// many as lie below the least bound that is left alone: a step by the number of blocks, of which tiles are dealt to
+/// 2^24 - 1 at most, or a small one.
 bool steps_are_short(const Operation& loop) {
   const Value step = loop.operand(2);
   if (step.def() != nullptr && step.def()->op() == Op::GetNumTileBlocks) return true;
-  const int bits = ir::info(step.type().elem()).bits;
+  constexpr std::uint64_t kInFlight = 64;
+  const std::uint64_t positive = (std::uint64_t{1} << (ir::info(step.type().elem()).bits - 1)) - 1;
   const auto most = unsigned_most(step);
-  return most && *most <= std::uint64_t{1} << (bits - 1) / 4 * 3;  // 2^21 of 32 bits
+  return most && *most <= positive / kInFlight;
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // elements hands to the next it fetches from the lane whose number is the last place along the axis, which is another
 // row's lane unless all 32 lanes lie along the axis (seen in machine code for sm_90; a scan of a 16 x 32 tile along its
 // first axis is right in rows 0 to 3 only). Lanes fill the axis along which elements lie next to each other first. That
-// is the last one, unless an access, a product or a permutation in the kernel gives tiles another layout, which the
-// assembler may pass on to the scan. The loop is slower and right:
+// is the last one, unless something in the kernel gives tiles another layout, which the assembler may pass on to the
+// scan: an access by columns, a product, a permutation, a reduction or part of a tile. The loop is slower and right:
 //
 //   carry = identity; result = anything
 //   for step in (0 to n) {
@@ -18,6 +18,7 @@
 
 #include "passes/values.hpp"
 #include "tessera/analysis/access.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -156,10 +157,6 @@ class SliceLoop {
   std::vector<std::int64_t> shape_, slice_;
 };
 
-}  // namespace
-
-namespace {
-
 /// The axes of extents other than 1.
 std::vector<std::size_t> long_axes(std::span<const std::int64_t> shape) {
   std::vector<std::size_t> axes;
@@ -199,7 +196,7 @@ bool may_count_along_other(Value v, std::size_t last) {
 /// True if the operation may make a layout in which the last axis of extent 2 or more is not the one that neighbouring
 /// lanes lie along.
 bool may_lay_out_otherwise(const Operation& op) {
-  if (op.op() == Op::MmaF || op.op() == Op::MmaI) return true;
+  if (analysis::is_product(op)) return true;
   if (op.op() == Op::Reduce || op.op() == Op::Extract || op.op() == Op::Cat || op.op() == Op::Reshape) {
     // Of a tile that lies along several axes, lanes stay along those that are gone or joined with others.
     const auto lengths = [](std::span<const std::int64_t> shape) {

@@ -327,6 +327,14 @@ TEST(BoundLoops, WhatIsKnownStays) {
   EXPECT_EQ(yes.asked, 1u);
 }
 
+TEST(BoundLoops, StepsThatCannotLeaveTheTypeStay) {
+  const Judging yes(true);
+  constexpr std::int64_t kMost = INT32_MAX / 64;
+  BoundedLoop short_steps(0, 9, kMost), long_steps(0, 9, kMost + 1);
+  EXPECT_FALSE(short_steps.bound(&yes));
+  EXPECT_TRUE(long_steps.bound(&yes));
+}
+
 TEST(BoundLoops, BoundsAndStepsOfWhichNothingIsKnownAreCounted) {
   const Judging no(false);
   BoundedLoop ends({}, {}, 1), steps(0, 100, {}), long_steps(0, 5, 1 << 28), low(INT32_MIN, {}, 1);

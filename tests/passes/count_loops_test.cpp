@@ -1,6 +1,7 @@
 // Loops that may step over the end of their type: when they count their iterations, what they become, and that the
 // iterations are the same, on the CPU, whose number of iterations is exact.
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "analysis/support.hpp"
@@ -325,6 +326,46 @@ TEST(BoundLoops, WhatIsKnownStays) {
   EXPECT_EQ(no.asked, 0u);
   EXPECT_FALSE(certified.bound(&yes));
   EXPECT_EQ(yes.asked, 1u);
+}
+
+/// Whether the operations that make an upper bound tell that it is not negative: nothing is asked then.
+bool is_seen_positive(const std::function<Value(Kernel&)>& upper) {
+  Kernel k;
+  const Value u = upper(k);
+  ir::Operation* loop = k.b.create(Op::For, {k.i32(0), u, k.i32(1)}, {});
+  ir::Block& body = loop->add_region();
+  body.add_arg(u.type());
+  ir::Builder(body).create(Op::Continue, {}, {});
+  ir::Function& f = k.function();
+  const Judging yes(true);
+  EXPECT_FALSE(passes::bound_loops(f, &yes));
+  return yes.asked == 0;
+}
+Value of_two(Kernel& k, Op op, Value x, Value y, ir::Signedness sign) {
+  return k.op(op, {x, y}, x.type(), {{ir::AttrName::signedness, sign}});
+}
+Value divided(Kernel& k, Value x, Value y, ir::Signedness sign) {
+  return k.op(Op::DivI, {x, y}, x.type(),
+              {{ir::AttrName::signedness, sign}, {ir::AttrName::rounding, ir::Rounding::Zero}});
+}
+TEST(BoundLoops, WhatTheOperationsTell) {
+  using enum ir::Signedness;
+  const auto any = [](Kernel& k) { return k.arg(Elem::I32); };
+  const auto extent = [&](Kernel& k) {
+    const Value v = any(k);
+    return k.op(Op::Assume, {v}, v.type(), {{ir::AttrName::predicate, ir::BoundedAttr{0, INT32_MAX}}});
+  };
+  EXPECT_FALSE(is_seen_positive(any));
+  EXPECT_TRUE(is_seen_positive(extent));
+  EXPECT_TRUE(is_seen_positive([&](Kernel& k) { return of_two(k, Op::MaxI, any(k), k.i32(0), Signed); }));
+  EXPECT_FALSE(is_seen_positive([&](Kernel& k) { return of_two(k, Op::MaxI, any(k), k.i32(0), Unsigned); }));
+  EXPECT_FALSE(is_seen_positive([&](Kernel& k) { return of_two(k, Op::MinI, any(k), k.i32(5), Signed); }));
+  EXPECT_TRUE(is_seen_positive([&](Kernel& k) { return of_two(k, Op::MinI, any(k), k.i32(5), Unsigned); }));
+  EXPECT_TRUE(is_seen_positive([&](Kernel& k) { return divided(k, extent(k), k.i32(3), Unsigned); }));
+  EXPECT_FALSE(is_seen_positive([&](Kernel& k) { return divided(k, any(k), k.i32(3), Unsigned); }));
+  EXPECT_TRUE(is_seen_positive([&](Kernel& k) { return divided(k, extent(k), k.i32(3), Signed); }));
+  EXPECT_FALSE(is_seen_positive([&](Kernel& k) { return divided(k, extent(k), any(k), Signed); }));
+  EXPECT_FALSE(is_seen_positive([&](Kernel& k) { return k.binary(Op::AddI, extent(k), k.i32(1)); })) << "may wrap";
 }
 
 TEST(BoundLoops, StepsThatCannotLeaveTheTypeStay) {

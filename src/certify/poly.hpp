@@ -33,6 +33,11 @@ struct PolyTerm {
   bool operator==(const PolyTerm&) const = default;
 };
 
+/// The product of two short numbers: one instruction, where that of any two is several.
+inline Int short_product(Int a, Int b) {
+  return static_cast<Int>(static_cast<std::int64_t>(a)) * static_cast<std::int64_t>(b);
+}
+
 /// False if the product does not fit.
 inline bool scaled(Int a, Int b, Int& out) {
   if (b == 1) {
@@ -40,7 +45,7 @@ inline bool scaled(Int a, Int b, Int& out) {
     return true;
   }
   if (!is_short(a) || !is_short(b)) return !__builtin_mul_overflow(a, b, &out);
-  out = a * b;
+  out = short_product(a, b);
   return true;
 }
 

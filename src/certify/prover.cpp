@@ -18,7 +18,7 @@ Int clamped(Int v) { return std::clamp(v, -kHuge, kHuge); }
 Int bound_product(Int a, Int b) {
   if (a == 0 || b == 0) return 0;
   Int out = 0;
-  if (is_short(a) && is_short(b)) return clamped(a * b);
+  if (is_short(a) && is_short(b)) return clamped(short_product(a, b));
   if (a >= kHuge || a <= -kHuge || b >= kHuge || b <= -kHuge || __builtin_mul_overflow(a, b, &out))
     return (a < 0) == (b < 0) ? kHuge : -kHuge;
   return clamped(out);
@@ -150,11 +150,30 @@ Range Prover::sum_range(const PolyView& p, const Ranges& of) {
   return sum;
 }
 
-/// The lower one of the bounds in the present scope.
+/// The lower bound of a term in the present scope.
+Int Prover::least(const PolyTerm& t) const {
+  const bool positive = t.coefficient > 0;
+  Int bound = 1;
+  if (t.product != 0) {
+    const bool single = t.product >> 16 == 0;
+    const Range r = single ? Range{} : product_range(t.product, now_);
+    const Range& of = single ? now_[factor(t.product, 0)] : r;
+    bound = positive ? of.lo : of.hi;
+  }
+  if (t.coefficient == 1) return bound;
+  return t.coefficient == -1 ? -bound : bound_product(t.coefficient, bound);
+}
+
+bool Prover::is_fixed(const PolyTerm& t) const {
+  const Range r = product_range(t.product, now_);
+  return r.lo == r.hi;
+}
+
+/// The same of a sum.
 Int Prover::least(const PolyView& p) const {
   Int sum = 0;
   for (const PolyTerm& t : p.terms()) {
-    const Int lo = term_range(t, now_).lo;
+    const Int lo = least(t);
     if (lo == -kHuge) return lo;
     sum += lo;
   }
@@ -344,14 +363,14 @@ bool Prover::search(const PolyView& given, int depth) {
 }
 
 bool Prover::search_divided(const PolyView& goal, int depth) {
-  std::array<Range, Poly::kMostTerms> ranges;
+  std::array<Int, Poly::kMostTerms> lows;
   const std::size_t n = goal.terms().size();
-  Int least = 0;
+  Int sum = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    ranges[i] = term_range(goal.terms()[i], now_);
-    least = bound_sum(least, ranges[i].lo, -kHuge);
+    lows[i] = least(goal.terms()[i]);
+    sum = bound_sum(sum, lows[i], -kHuge);
   }
-  if (least >= 0) return true;
+  if (sum >= 0) return true;
   if (depth == 0) {
     cut_ = true;
     return false;
@@ -367,19 +386,18 @@ bool Prover::search_divided(const PolyView& goal, int depth) {
     bool negative = false;
     for (std::size_t i = 0; i < n; ++i) {
       const PolyTerm& t = goal.terms()[i];
-      if (ranges[i].lo == ranges[i].hi || (negative && ranges[i].lo >= 0)) continue;
-      if (newest != nullptr && negative == (ranges[i].lo < 0) && factor(t.product, 0) < factor(newest->product, 0))
-        continue;
+      if (negative && lows[i] >= 0) continue;
+      if (newest != nullptr && negative == (lows[i] < 0) && factor(t.product, 0) < factor(newest->product, 0)) continue;
+      if (is_fixed(t)) continue;
       newest = &t;
-      negative = ranges[i].lo < 0;
+      negative = lows[i] < 0;
     }
     return newest != nullptr && replace(goal, *newest, depth);
   }
   // Terms that may be negative first; a better bound of the others may be needed as well.
   for (const bool negative : {true, false})
     for (std::size_t i = n; i-- > 0;)
-      if (ranges[i].lo != ranges[i].hi && (ranges[i].lo < 0) == negative && replace(goal, goal.terms()[i], depth))
-        return true;
+      if ((lows[i] < 0) == negative && !is_fixed(goal.terms()[i]) && replace(goal, goal.terms()[i], depth)) return true;
   return false;
 }
 
@@ -387,9 +405,10 @@ bool Prover::search_divided(const PolyView& goal, int depth) {
 bool Prover::replace(const PolyView& goal, const PolyTerm& term, int depth) {
   if (by_division(goal, term, depth) || eliminate(goal, term, depth) || by_cases(goal, term, depth)) return true;
   // Its least value, where the rest can then be divided.
-  const Int least = term_range(term, now_).lo;
+  const Int low = least(term);
+  if (low == -kHuge) return false;
   const Poly rest = goal.without(term.product);
-  return least > -kHuge && rest.content() > 1 && search(rest + Poly(least), depth - 1);
+  return rest.content() > 1 && search(rest + Poly(low), depth - 1);
 }
 
 /// Subtracts a fact that cancels `term`, which may be negative: what is left has to be shown.
@@ -447,13 +466,13 @@ bool Prover::use(const PolyView& goal, const PolyTerm& term, const PolyView& fac
 /// its terms, of which it is not made.
 bool Prover::is_done(const PolyView& goal, Int of_goal, const PolyView& fact, Int of_fact) {
   if (--budget_ < 0) return false;
-  Int least = 0;
+  Int sum = 0;
   const bool bounded = merge_terms(goal, of_goal, fact, of_fact, [&](const PolyTerm& t) {
-    const Int lo = t.coefficient > kHuge || t.coefficient < -kHuge ? -kHuge : term_range(t, now_).lo;
-    least = bound_sum(least, lo, -kHuge);
-    return lo != -kHuge;
+    const Int low = t.coefficient > kHuge || t.coefficient < -kHuge ? -kHuge : least(t);
+    sum = bound_sum(sum, low, -kHuge);
+    return low != -kHuge;
   });
-  if (bounded && least >= 0) return true;
+  if (bounded && sum >= 0) return true;
   cut_ = true;
   return false;
 }

@@ -118,6 +118,8 @@ class Prover {
   static Range product_range(Product p, const Ranges& of);
   static Range term_range(const PolyTerm& t, const Ranges& of);
   static Range sum_range(const PolyView& p, const Ranges& of);
+  Int least(const PolyTerm& t) const;
+  bool is_fixed(const PolyTerm& t) const;
   Int least(const PolyView& p) const;
   bool search(const PolyView& given, int depth);
   bool search_divided(const PolyView& goal, int depth);

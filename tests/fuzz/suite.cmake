@@ -27,8 +27,12 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "TESSERA_BUILD_FUZZERS needs clang (libFuzzer is part of it): -DCMAKE_CXX_COMPILER=clang++-16")
 endif()
 
-# What is fuzzed is compiled once more, with the sanitizers and for coverage; the rest of the library is the build's own. Of
-# two definitions the first is linked, and a library's object is taken only for what is not defined yet.
+if(NOT TESSERA_SANITIZE MATCHES "address")
+  message(FATAL_ERROR "TESSERA_BUILD_FUZZERS needs -DTESSERA_SANITIZE=address,undefined: without them a finding goes unseen")
+endif()
+
+# What is fuzzed is compiled once more, for coverage; the rest of the library is the build's own. Of two definitions the
+# first is linked, and a library's object is taken only for what is not defined yet.
 file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.cpp)
 foreach(file IN ITEMS
         analysis/launch_program analysis/launch_program_bytes analysis/facts
@@ -41,16 +45,15 @@ foreach(file IN ITEMS
         runtime/device runtime/foreign_memory runtime/lease runtime/storage)
   list(APPEND fuzzed ${PROJECT_SOURCE_DIR}/src/${file}.cpp)
 endforeach()
-set(checks -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
 add_library(fuzzed STATIC EXCLUDE_FROM_ALL ${fuzzed})
 add_executable(fuzzer EXCLUDE_FROM_ALL ${fuzz_sources} ${fuzz}/libfuzzer_main.cpp)
 foreach(target IN ITEMS fuzzed fuzzer)
-  target_compile_options(${target} PRIVATE ${checks} -fsanitize=fuzzer-no-link)
+  target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   target_link_libraries(${target} PRIVATE tessera_flags)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
 endforeach()
 target_compile_definitions(fuzzed PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")
-target_link_options(fuzzer PRIVATE ${checks} -fsanitize=fuzzer)
+target_link_options(fuzzer PRIVATE -fsanitize=fuzzer)
 target_link_libraries(fuzzer PRIVATE fuzzed tessera::tessera)
 # One program, started by the names of its targets.
 set(links)

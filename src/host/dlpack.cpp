@@ -8,6 +8,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/host/borrow.hpp"
+#include "tessera/runtime/at_line.hpp"
 
 namespace tessera::detail {
 namespace {
@@ -109,7 +110,7 @@ Device device_of(dlpack::DeviceId d, SourceLocation where) {
   switch (d.device_type) {
     case dlpack::kCpu:
     case dlpack::kCudaHost: return Device::cpu();  // pinned memory is the host's
-    case dlpack::kCuda: try { return Device::cuda(d.device_id);
+    case dlpack::kCuda: try { return Device::cuda(d.device_id, {});
       } catch (const DeviceError& e) {
         throw DeviceError(concat("from_dlpack: the tensor is on CUDA device ", d.device_id, ". ", e.message()), where);
       }
@@ -259,8 +260,10 @@ M* make_export(const LayoutRef& l, bool read_only, std::shared_ptr<char> owners,
   x->storage = *l.storage;
   x->lease.take(*x->storage, !read_only, holder);
   x->storage->publish_address(where);
-  (*l.storage)->wait_written();
-  if (!read_only) (*l.storage)->wait_unused();
+  runtime::at_line(where, [&] {
+    (*l.storage)->wait_written();
+    if (!read_only) (*l.storage)->wait_unused();
+  });
   x->owners = std::move(owners);
   std::copy(l.dims.begin(), l.dims.end(), x->dims.begin());
   std::copy(l.strides.begin(), l.strides.end(), x->strides.begin());

@@ -110,7 +110,7 @@ void save(const std::string& path, const ArgRef& x, int rank, SourceLocation whe
   operand.bind(x, rank, "save_npy", where);
   WholeFile file(path, where);  // before the operand is run: what cannot be written need not be computed
   runtime::Backend* device = operand.device();
-  operand.resolve_on(Stream::default_of(device ? Device(*device) : default_device()), "save_npy", where);
+  operand.resolve_on(Stream::default_of(device ? Device(*device) : default_device(where)), "save_npy", where);
   const LayoutRef l = operand.layout();
   const std::string head = npy_header(l.element, l.dims.data(), rank);
   const std::size_t bytes = static_cast<std::size_t>(l.size()) * static_cast<std::size_t>(size_of(l.element));

@@ -37,9 +37,9 @@ void throw_no_memory_to_run(SourceLocation where) {
                     where);
 }
 
-Stream stream_for(const OpBase& op) {
+Stream stream_for(const OpBase& op, SourceLocation where) {
   runtime::Backend* backend = op.device();
-  return Stream::default_of(backend ? Device(*backend) : default_device());
+  return Stream::default_of(backend ? Device(*backend) : default_device(where));
 }
 
 }  // namespace tessera::detail

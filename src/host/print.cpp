@@ -6,6 +6,7 @@
 #include "host/array_text.hpp"
 #include "host/work.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/runtime/at_line.hpp"
 
 namespace tessera::detail {
 
@@ -17,7 +18,7 @@ std::string describe(const ArgRef& x, int rank, const char* type, SourceLocation
   const std::string head =
       concat(type_text(type, l.element, rank), " ", extents_text(l.dims), " on ", device.name(), "\n");
   if (device.backend().host_accessible()) {
-    (*l.storage)->wait_written();
+    runtime::at_line(where, [&] { (*l.storage)->wait_written(); });
     return head + array_text({l.element, l.data(), l.dims, l.strides});
   }
   const std::size_t bytes = static_cast<std::size_t>(l.size()) * static_cast<std::size_t>(size_of(l.element));

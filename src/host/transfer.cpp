@@ -11,6 +11,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/host/checking.hpp"
+#include "tessera/runtime/at_line.hpp"
 
 namespace tessera::detail {
 
@@ -83,7 +84,7 @@ HostBuffer host_buffer(std::size_t bytes, const char* what, SourceLocation where
   throw_no_host_memory(what, bytes, where);
 }
 
-void read_back(const LayoutRef& from, std::byte* to, const char* what, SourceLocation where) {
+static void read_elements(const LayoutRef& from, std::byte* to, const char* what, SourceLocation where) {
   const ByteRange range = range_of(from);
   runtime::Storage& storage = **from.storage;
   if (range.bytes == 0) {
@@ -106,6 +107,10 @@ void read_back(const LayoutRef& from, std::byte* to, const char* what, SourceLoc
   const auto staging = host_buffer(range.bytes, what, where);
   runtime::copy_to_host(staging.get(), storage, range.offset, range.bytes);
   convert({from.element, staging.get(), from.dims, from.strides}, {from.element, to, strides});
+}
+
+void read_back(const LayoutRef& from, std::byte* to, const char* what, SourceLocation where) {
+  runtime::at_line(where, [&] { read_elements(from, to, what, where); });
 }
 
 void enqueue_convert(const Stream& stream, const LayoutRef& from, const LayoutRef& to, const char* label,

@@ -191,9 +191,9 @@ int run(int argc, char** argv, const std::vector<Case>& cases) {
     }
   }
   if (!device.empty()) set_default_device(runtime::parse_device(device));
-  Bench bench(default_device(), ms, strict, cases);
+  Bench bench(default_device({}), ms, strict, cases);
   if (serving) {
-    const Device used = default_device();
+    const Device used = default_device({});
     std::printf("{\"device\": \"%s\", \"roof\": \"%s\"}\n", escaped(device_description(used)).c_str(),
                 escaped(describe_roof(used)).c_str());
     std::fflush(stdout);

@@ -9,6 +9,7 @@
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/cuda.hpp"
 
@@ -43,7 +44,9 @@ int cuda_ordinal(std::string_view text) {
 
 Device Device::cpu() { return Device(runtime::cpu_backend()); }
 
-Device Device::cuda(int ordinal) { return Device(runtime::cuda::backend_of(ordinal)); }
+Device Device::cuda(int ordinal, SourceLocation where) {
+  return runtime::at_line(where, [&] { return Device(runtime::cuda::backend_of(ordinal)); });
+}
 
 DeviceKind Device::kind() const noexcept { return backend_->kind(); }
 int Device::ordinal() const noexcept { return backend_->ordinal(); }
@@ -55,7 +58,7 @@ static Device chosen_by_itself() {
   if (can_compile == nullptr) return Device::cpu();
   for (int i = 0, n = runtime::cuda::device_count(); i < n; ++i) {
     try {
-      if (can_compile(runtime::cuda::describe_device(i), nullptr)) return Device::cuda(i);
+      if (can_compile(runtime::cuda::describe_device(i), nullptr)) return Device::cuda(i, {});
     } catch (const DeviceError&) {
       // In exclusive use by another process, or out of memory: the next one. `tessera doctor` tells.
     }
@@ -65,7 +68,7 @@ static Device chosen_by_itself() {
 
 Device runtime::parse_device(const std::string& text) {
   if (text == "cpu") return Device::cpu();
-  if (const int ordinal = cuda_ordinal(text); ordinal >= 0) return Device::cuda(ordinal);
+  if (const int ordinal = cuda_ordinal(text); ordinal >= 0) return Device::cuda(ordinal, {});
   throw DeviceError(concat(
       "\"", text, "\" names no device; expected cpu, cuda or cuda:N (devices of this machine: ", choices(), ")"));
 }
@@ -78,10 +81,10 @@ Device runtime::device_from_environment() {
   } catch (const DeviceError& error) { throw DeviceError(concat("TESSERA_DEVICE: ", error.message())); }
 }
 
-Device default_device() {
+Device default_device(SourceLocation where) {
   runtime::Backend* backend = chosen.load(std::memory_order_acquire);
   if (backend == nullptr) {
-    runtime::Backend* found = &runtime::device_from_environment().backend();
+    runtime::Backend* found = &runtime::at_line(where, runtime::device_from_environment).backend();
     backend = chosen.compare_exchange_strong(backend, found) ? found : backend;
   }
   return Device(*backend);

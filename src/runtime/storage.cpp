@@ -12,6 +12,7 @@
 #include "runtime/retire.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/lease.hpp"
 #include "tessera/runtime/stream.hpp"
 
@@ -28,19 +29,12 @@ std::size_t allocated_size(std::size_t bytes) { return std::max<std::size_t>(byt
                     where);
 }
 
-/// Errors of devices get the user's line here: devices do not know it.
 template <class F>
 auto located(SourceLocation where, std::size_t bytes, F make) {
   try {
-    return make();
+    return at_line(where, make);
   } catch (const std::bad_alloc&) {
     throw DeviceError(concat("out of host memory while making a storage of ", bytes, " bytes"), where);
-  } catch (const DeviceError& e) {
-    if (e.where().known() || !where.known()) throw;
-    throw DeviceError(e.message(), where);
-  } catch (const BorrowError& e) {
-    if (e.where().known() || !where.known()) throw;
-    throw BorrowError(e.message(), where);
   }
 }
 

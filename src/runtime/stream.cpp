@@ -13,16 +13,20 @@
 #include "tessera/base/fork.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
+#include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/sync_scope.hpp"
 
 namespace tessera {
 
-Stream::Stream() : Stream(default_device()) {}
-Stream::Stream(Device device) : core_(runtime::StreamCore::create(device)) {}
+Stream::Stream(SourceLocation where) : Stream(default_device(where), where) {}
+Stream::Stream(Device device, SourceLocation where)
+    : core_(runtime::at_line(where, [&] { return runtime::StreamCore::create(device); })) {}
 Stream Stream::default_of(Device device) { return Stream(device.backend().default_stream()); }
 Device Stream::device() const noexcept { return core_->device(); }
-void Stream::synchronize() { core_->synchronize(); }
+void Stream::synchronize(SourceLocation where) {
+  runtime::at_line(where, [&] { core_->synchronize(); });
+}
 
 namespace runtime {
 
@@ -137,19 +141,21 @@ std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const
       sink->add(submission);
       return 0;
     }
-    SyncScope* scope = SyncScope::innermost();
-    if (scope != nullptr) scope->reserve(submission.accesses);
-    Orders orders(self, submission.accesses);
-    std::uint64_t number = 0;
-    {
-      std::lock_guard lock(mutex_);
-      number = enqueued_ + 1;
-      queue_->launch(submission, number);
-      enqueued_ = number;
-    }
-    orders.note(self, number);
-    if (scope != nullptr) scope->add({self, number}, submission);
-    return number;
+    return at_line(submission.where, [&] {
+      SyncScope* scope = SyncScope::innermost();
+      if (scope != nullptr) scope->reserve(submission.accesses);
+      Orders orders(self, submission.accesses);
+      std::uint64_t number = 0;
+      {
+        std::lock_guard lock(mutex_);
+        number = enqueued_ + 1;
+        queue_->launch(submission, number);
+        enqueued_ = number;
+      }
+      orders.note(self, number);
+      if (scope != nullptr) scope->add({self, number}, submission);
+      return number;
+    });
   } catch (const std::bad_alloc&) {
     throw DeviceError(concat("out of host memory while enqueuing ", submission.label), submission.where);
   }

@@ -316,7 +316,11 @@ TEST(CudaDriverStart, WithoutADriverTheMessageSaysSo) {
   EXPECT_FALSE(why.empty());
   EXPECT_NE(why.find("\n  "), std::string::npos) << "no mend: " << why;
   EXPECT_EQ(device_count(), 0);
-  EXPECT_EQ(text_of([] { Device::cuda(0); }), "DeviceError: device cuda:0 is not available: " + why);
+  EXPECT_EQ(text_of([] { Device::cuda(0, {}); }), "DeviceError: device cuda:0 is not available: " + why);
+  try {
+    Device::cuda(0);
+    ADD_FAILURE() << "not refused";
+  } catch (const DeviceError& e) { EXPECT_EQ(e.where().line, __LINE__ - 2u) << e.what(); }
 }
 
 }  // namespace

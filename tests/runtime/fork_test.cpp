@@ -55,6 +55,7 @@ TEST(Fork, AStreamOfTheParentIsRefused) {
     EXPECT_NE(text.find("belongs to the process that this one was forked from"), std::string::npos) << text;
   }
   EXPECT_EQ(refusal([&] { submit(stream, x); }).rfind("user.cpp:7: DeviceError: kernel one", 0), 0u);
+  EXPECT_EQ(refusal([&] { stream.synchronize({"main.cpp", "", 9}); }).rfind("main.cpp:9: DeviceError: synch", 0), 0u);
   submit(stream, x);
   EXPECT_EQ(value_of(x), "3") << "the parent goes on";
 }
@@ -85,6 +86,7 @@ TEST(Fork, WaitingForWorkThatHadNotEndedIsRefused) {
        {refusal([&] { value_of(x); }), refusal([&] { submit(own, x); }), refusal([&] { x->wait_unused(); })}) {
     EXPECT_NE(text.find("had not ended when this process was forked"), std::string::npos) << text;
   }
+  EXPECT_EQ(refusal([&] { submit(own, x); }).rfind("user.cpp:7: DeviceError: waiting", 0), 0u);
   EXPECT_EQ(in_child([&] { return value_of(y); }), "5") << "other tensors are not concerned";
   go = true;
   EXPECT_EQ(value_of(x), "1");

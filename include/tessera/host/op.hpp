@@ -68,7 +68,7 @@ inline void check_not_recording(const char* what, SourceLocation where) {
 /// The DeviceError for memory that ran out somewhere on the way: recording, compiling, enqueuing.
 [[noreturn]] void throw_no_memory_to_run(SourceLocation where);
 /// The stream that sync() uses: the default one of the operation's device.
-Stream stream_for(const OpBase& op);
+Stream stream_for(const OpBase& op, SourceLocation where);
 
 template <class>
 inline constexpr bool is_op = false;
@@ -89,7 +89,7 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
   /// CompileError, and the DeviceError of work that failed.
   [[nodiscard("the result owns the tensors that were given")]] T sync(
       SourceLocation where = SourceLocation::current()) && {
-    const Stream stream = detail::stream_for(live(where));
+    const Stream stream = detail::stream_for(live(where), where);
     return run_and_wait(stream, where);
   }
   /// The same on a stream of the caller's.

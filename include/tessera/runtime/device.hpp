@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tessera/base/source_location.hpp"
+
 namespace tessera {
 
 enum class DeviceKind : std::uint8_t { Cpu, Cuda, Fake };  ///< Fake: backends of tests
@@ -17,7 +19,7 @@ class Device {
   /// The machine's processors. Always there.
   static Device cpu();
   /// The GPU number `ordinal`, as the driver counts. Throws DeviceError that says what is missing if it cannot be used.
-  static Device cuda(int ordinal = 0);
+  static Device cuda(int ordinal = 0, SourceLocation where = SourceLocation::current());
 
   DeviceKind kind() const noexcept;
   int ordinal() const noexcept;
@@ -36,7 +38,7 @@ class Device {
 /// The device that is used where none is named: what set_default_device said; else TESSERA_DEVICE ("cpu", "cuda:0");
 /// else the first GPU that kernels can be compiled for; else the CPU. Throws DeviceError if TESSERA_DEVICE names no
 /// device that exists.
-Device default_device();
+Device default_device(SourceLocation where = SourceLocation::current());
 /// Changes the default for the whole process from now on; safe to call from any thread.
 void set_default_device(Device device) noexcept;
 

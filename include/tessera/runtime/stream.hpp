@@ -16,14 +16,15 @@ namespace tessera {
 /// ordered by the library. A cheap copyable handle: copies are the same stream, and work in flight keeps it alive.
 class Stream {
  public:
-  Stream();  ///< a new stream of default_device()
-  explicit Stream(Device device);
+  /// A new stream of default_device(). Throws DeviceError if there is none, or it has no more queues.
+  Stream(SourceLocation where = SourceLocation::current());  // NOLINT: Stream s = {} is one, too
+  explicit Stream(Device device, SourceLocation where = SourceLocation::current());
   /// The stream that is used where none is named.
   static Stream default_of(Device device);
 
   Device device() const noexcept;
   /// Blocks until everything enqueued has ended; throws the first failure of it that has not been thrown yet.
-  void synchronize();
+  void synchronize(SourceLocation where = SourceLocation::current());
   bool operator==(const Stream& other) const noexcept { return core_ == other.core_; }
 
   explicit Stream(std::shared_ptr<runtime::StreamCore> core) noexcept : core_(static_cast<decltype(core)&&>(core)) {}

@@ -3,18 +3,11 @@
 #include <array>
 #include <new>
 
+#include "base/sanitizers.hpp"
 #include "tessera/host/op.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define TESSERA_REUSE_OPERATIONS 0  // so that it sees every use after the end
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TESSERA_REUSE_OPERATIONS 0
-#endif
-#endif
-#ifndef TESSERA_REUSE_OPERATIONS
-#define TESSERA_REUSE_OPERATIONS 1
-#endif
+// Not under the address sanitizer, so that it sees every use after the end.
+#define TESSERA_REUSE_OPERATIONS !TESSERA_ASAN
 
 namespace tessera::detail {
 namespace {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 
+#include "base/sanitizers.hpp"
 #include "fuzz/fuzz.hpp"
 
 namespace {
@@ -14,13 +15,17 @@ namespace {
 }
 
 // No input makes the library allocate what it only claims to hold. Sanitizers have a limit of their own.
-#if defined(__SANITIZE_ADDRESS__)
+#if TESSERA_ASAN
 extern "C" const char* __asan_default_options() { return "max_allocation_size_mb=64:allocator_may_return_null=0"; }
-#elif !defined(__SANITIZE_THREAD__)
+#elif !TESSERA_TSAN
 void* operator new(std::size_t bytes) {
   FUZZ_REQUIRE(bytes <= kMostAllocated);
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  FUZZ_REQUIRE(bytes <= kMostAllocated);
+  return std::malloc(bytes);
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

@@ -85,6 +85,15 @@ class Checker : ValueChecker {
         want(!n.kids[1].kids.empty(), "an arm does something");
         block(n.kids[1]);
         return block(n.kids[2]);
+      case Kind::HostIf:
+        shape(n, 2, 2);
+        host_number(n);
+        block(n.kids[0]);
+        return block(n.kids[1]);
+      case Kind::HostFor:
+        shape(n, 2, 1);
+        host_number(n);
+        return block(n.kids[0]);
       case Kind::For: return loop(n);
       case Kind::While: {
         shape(n, 2, 2);
@@ -104,6 +113,10 @@ class Checker : ValueChecker {
       case Kind::Check: shape(n, 0, 1); return want(value(n.kids[0]).elem == ElementType::boolean, "a check");
       default: return write(n);
     }
+  }
+  void host_number(const Node& n) {
+    const Param& p = parameter_of(n.n[0], ParamKind::Constant);
+    want(!in_function_ && !is_float(p.elem), "a number that the host branches by");
   }
   void condition(Node& n) { want(value(n) == Type::scalar(ElementType::boolean), "a condition"); }
 
@@ -198,10 +211,10 @@ class Checker : ValueChecker {
 
   static bool host_only(const Node& n) {
     const KindClass cls = info(n.kind).cls;
-    const bool known = n.kind == Kind::Number || n.kind == Kind::ScalarArg || n.kind == Kind::Dim ||
-                       n.kind == Kind::Stride || n.kind == Kind::Count || n.kind == Kind::PieceDim ||
-                       n.kind == Kind::PieceCount || n.kind == Kind::Cast || cls == KindClass::Unary ||
-                       cls == KindClass::Binary || cls == KindClass::Compare;
+    const bool known = n.kind == Kind::Number || n.kind == Kind::ScalarArg || n.kind == Kind::ConstantArg ||
+                       n.kind == Kind::Dim || n.kind == Kind::Stride || n.kind == Kind::Count ||
+                       n.kind == Kind::PieceDim || n.kind == Kind::PieceCount || n.kind == Kind::Cast ||
+                       cls == KindClass::Unary || cls == KindClass::Binary || cls == KindClass::Compare;
     if (!known || n.type.rank != 0 || is_float(n.type.elem)) return false;
     for (const Node& kid : n.kids) {
       if (!host_only(kid)) return false;

@@ -65,7 +65,7 @@ class Printer {
     return std::move(out_);
   }
   std::string kernel() {
-    static constexpr const char* kKinds[] = {"Mut", "MutTiles", "In", "Scalar", "Acc"};
+    static constexpr const char* kKinds[] = {"Mut", "MutTiles", "In", "Scalar", "Acc", "Constant"};
     std::string params;
     for (std::size_t i = 0; i < p_.params.size(); ++i) {
       const Param& param = p_.params[i];
@@ -119,6 +119,13 @@ class Printer {
       case Kind::If:
         braced("tile_if (" + value(n.kids[0]) + ")", n.kids[1]);
         if (!n.kids[2].kids.empty()) braced("} else", n.kids[2]);
+        return line("}");
+      case Kind::HostIf:
+        braced("if (" + host_number(n) + " >= " + str(n.n[1]) + ")", n.kids[0]);
+        if (!n.kids[1].kids.empty()) braced("} else", n.kids[1]);
+        return line("}");
+      case Kind::HostFor:
+        braced("for (int n = 0; n < " + str(n.n[1]) + " && n < " + host_number(n) + "; ++n)", n.kids[0]);
         return line("}");
       case Kind::For: {
         const std::string bounds = value(n.kids[0]) + ", " + value(n.kids[1]) + ", " + operand(n.kids[2]);
@@ -214,6 +221,7 @@ class Printer {
     }
     return "?";
   }
+  static std::string host_number(const Node& n) { return "std::int64_t(a" + str(n.n[0]) + ")"; }
   std::string leaf(const Node& n) {
     const auto axis = [&] { return "(" + str(n.n[1]) + ")"; };
     switch (n.kind) {
@@ -225,6 +233,7 @@ class Printer {
       case Kind::Iota:
         return std::string("iota<") + name_of(n.given.elem) + ", " + extents(n.given) + ">(axis<" + str(n.n[0]) + ">)";
       case Kind::ScalarArg: return "a" + str(n.n[0]);
+      case Kind::ConstantArg: return tile(n.type) + "(a" + str(n.n[0]) + ")";
       case Kind::Dim: return tensor(n.n[0]) + ".dim" + axis();
       case Kind::Stride: return tensor(n.n[0]) + ".stride" + axis();
       case Kind::Count: {

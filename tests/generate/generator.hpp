@@ -76,6 +76,7 @@ class Generator {
   Node body(int statements);
   void statement(std::vector<Node>& out);
   void branch(std::vector<Node>& out);
+  bool host_control(std::vector<Node>& out);
   void loop(std::vector<Node>& out);
   void while_loop(std::vector<Node>& out);
   void deal(std::vector<Node>& out, int param);
@@ -112,6 +113,9 @@ class Generator {
   Node bounded(Node, ElementType, int most);  ///< a whole number between -most and most, of a float
   void pad(Node&, ElementType);
 
+  static Kind argument_of(const Param& p) {
+    return p.kind == ParamKind::Constant ? Kind::ConstantArg : Kind::ScalarArg;
+  }
   Node int32(std::int64_t v) { return Node{Kind::Number, {v}}; }
   const Variable* find(const Type&, bool assignable);
   std::vector<std::int64_t> pieces();  ///< that can be stored now

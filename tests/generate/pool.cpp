@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <new>
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include "base/sanitizers.hpp"
+
+#if !TESSERA_ASAN && !TESSERA_TSAN
 namespace {
 
 constexpr std::size_t kStep = 16, kLargest = 4096, kChunk = 1 << 18;

@@ -59,13 +59,13 @@ struct Node {
   Type type = {};   ///< of the value; set by check()
 };
 
-enum class ParamKind : std::uint8_t { Mut, MutTiles, In, Scalar, Acc };
+enum class ParamKind : std::uint8_t { Mut, MutTiles, In, Scalar, Acc, Constant };
 struct Param {
   ParamKind kind = ParamKind::In;
   ElementType elem = ElementType::i32;
   std::vector<int> extents;  ///< Mut, MutTiles: the piece; In, Acc: static extents or -1
   int rank() const { return static_cast<int>(extents.size()); }
-  bool is_tensor() const { return kind != ParamKind::Scalar; }
+  bool is_tensor() const { return kind != ParamKind::Scalar && kind != ParamKind::Constant; }
   bool has_pieces() const { return kind == ParamKind::Mut || kind == ParamKind::MutTiles; }
 };
 
@@ -94,10 +94,11 @@ struct Layout {
   std::uint64_t fill = 0;                   ///< seed of the elements
 };
 struct Launch {
-  std::vector<Layout> tensors;        ///< one per tensor parameter, in order
-  std::vector<std::int64_t> scalars;  ///< one per Scalar, in order: integers as they are, floats in quarters
-  int blocks = 1;                     ///< where the kernel has no Mut
-  bool wide_grid = false;             ///< the blocks lie in a grid of two axes
+  std::vector<Layout> tensors;  ///< one per tensor parameter, in order
+  /// One per Scalar and Constant, in order: integers as they are, floats in quarters.
+  std::vector<std::int64_t> scalars;
+  int blocks = 1;          ///< where the kernel has no Mut
+  bool wide_grid = false;  ///< the blocks lie in a grid of two axes
 };
 
 struct Program {

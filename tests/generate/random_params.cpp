@@ -88,6 +88,11 @@ void Generator::parameters() {
     add_param(ParamKind::Scalar,
               random_.chance(65) ? ElementType::i32 : random_.pick({f32, i64, u64, u32, i16, u8, f64, boolean}), {});
   }
+  for (int i = random_.chance(20) ? random_.between(1, 2) : 0; i > 0; --i) {
+    using enum ElementType;
+    add_param(ParamKind::Constant, random_.pick({ElementType::i32, ElementType::i32, boolean, i64, u32, u8, f32, f16}),
+              {});
+  }
   if (random_.chance(25)) {  // any order of parameters
     View* const view = p_.views.empty() ? nullptr : &p_.views[0];
     if (view == nullptr)

@@ -54,6 +54,7 @@ void Generator::declare(std::vector<Node>& out, const Type& t, Node value) {
 void Generator::statement(std::vector<Node>& out) {
   if (!spend()) return;
   if (!guards_.empty() && random_.chance(45) && guarded_statement(out)) return;
+  if (depth_ < 3 && random_.chance(15) && host_control(out)) return;
   if (random_.chance(12)) return copy_or_overwrite(out);
   const int k = random_.below(100);
   if (k < 22) return declare(out, {}, index());
@@ -125,6 +126,24 @@ void Generator::branch(std::vector<Node>& out) {
     no = body(random_.between(1, 2));
   }
   out.push_back(Node{Kind::If, {}, {std::move(c), std::move(yes), std::move(no)}});
+}
+
+/// Plain `if` and `for` of the host over a Constant.
+bool Generator::host_control(std::vector<Node>& out) {
+  std::vector<std::int64_t> constants;
+  for (std::size_t i = 0; i < p_.params.size(); ++i) {
+    if (p_.params[i].kind == ParamKind::Constant && !is_float(p_.params[i].elem))
+      constants.push_back(static_cast<std::int64_t>(i));
+  }
+  if (in_function_ || constants.empty()) return false;
+  const std::int64_t by = random_.pick(constants);
+  if (random_.chance(40)) {
+    out.push_back(Node{Kind::HostFor, {by, random_.between(1, 3)}, {body(random_.between(1, 2))}});
+  } else {
+    Node yes = body(random_.between(1, 3)), no = body(random_.between(0, 2));
+    out.push_back(Node{Kind::HostIf, {by, random_.between(0, 4)}, {std::move(yes), std::move(no)}});
+  }
+  return true;
 }
 
 /// What makes a guard worth removing: loops inside it, indices from what it bounds, accesses at those.
@@ -336,8 +355,7 @@ void Generator::requirement(std::vector<Node>& out) {
   for (std::size_t i = 0; i < p_.params.size(); ++i) {
     const auto number = static_cast<std::int64_t>(i);
     const Param& param = p_.params[i];
-    if (param.kind == ParamKind::Scalar && param.elem == ElementType::i32)
-      numbers.push_back(Node{Kind::ScalarArg, {number}});
+    if (!param.is_tensor() && param.elem == ElementType::i32) numbers.push_back(Node{argument_of(param), {number}});
     if (param.kind == ParamKind::In) numbers.push_back(Node{Kind::Dim, {number, random_.below(param.rank())}});
     if (param.kind == ParamKind::Mut)
       numbers.push_back(Node{Kind::PieceDim, {number * kParts, random_.below(param.rank())}});

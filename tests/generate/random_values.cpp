@@ -44,11 +44,12 @@ Node Generator::leaf_index() {
     std::vector<Node> known;
     for (std::size_t i = 0; i < p_.params.size(); ++i) {
       const auto number = static_cast<std::int64_t>(i);
-      if (p_.params[i].kind != ParamKind::Scalar) continue;
-      if (p_.params[i].elem == ElementType::i32) known.push_back(Node{Kind::ScalarArg, {number}});
+      if (p_.params[i].is_tensor()) continue;
+      const Kind argument = argument_of(p_.params[i]);
+      if (p_.params[i].elem == ElementType::i32) known.push_back(Node{argument, {number}});
       if (is_integer(p_.params[i].elem) && random_.chance(20)) {
         known.push_back(
-            Node{Kind::Cast, {random_.below(2)}, {Node{Kind::ScalarArg, {number}}}, Type::scalar(ElementType::i32)});
+            Node{Kind::Cast, {random_.below(2)}, {Node{argument, {number}}}, Type::scalar(ElementType::i32)});
       }
     }
     if (!known.empty()) return random_.pick(known);
@@ -157,8 +158,8 @@ Node Generator::scalar(ElementType e, int depth) {
   const int k = random_.below(12);
   if (k < 2 && !in_function_) {
     for (std::size_t i = 0; i < p_.params.size(); ++i) {
-      if (p_.params[i].kind == ParamKind::Scalar && p_.params[i].elem == e)
-        return Node{Kind::ScalarArg, {static_cast<std::int64_t>(i)}};
+      if (!p_.params[i].is_tensor() && p_.params[i].elem == e)
+        return Node{argument_of(p_.params[i]), {static_cast<std::int64_t>(i)}};
     }
   }
   if (k < 5) return operation(t, depth);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "generate/number.hpp"
 #include "tessera/lang/control.hpp"
 #include "tessera/lang/deal_loop.hpp"
 #include "tessera/lang/recording.hpp"
@@ -57,6 +58,10 @@ class Recorder {
         for (lang::Branch::Iterator arm = branch.begin(); arm != branch.end(); ++arm) block(n.kids[*arm ? 1 : 2]);
         return;
       }
+      case Kind::HostIf: return block(n.kids[constant(n.n[0]).i >= n.n[1] ? 0 : 1]);
+      case Kind::HostFor:
+        for (std::int64_t i = 0; i < n.n[1] && i < constant(n.n[0]).i; ++i) block(n.kids[0]);
+        return;
       case Kind::For: return loop(n);
       case Kind::While: return while_loop(n);
       case Kind::Deal: return deal(n);
@@ -153,6 +158,11 @@ class Recorder {
     const bool part = part_axis(p_.params[param]) >= 0 && part_of(number) != kWhole;
     return part ? lang::piece_part(whole, part_of(number)) : whole;
   }
+  /// The number of the host that a Constant holds.
+  Cell constant(std::int64_t param) const {
+    const std::uint64_t bits = recording_.constant(static_cast<int>(param));
+    return generate::load(p_.params[static_cast<std::size_t>(param)].elem, reinterpret_cast<const std::byte*>(&bits));
+  }
   Value position(const Node& n) { return lang::as_position(value(n), is_signed(n.type.elem)); }
   std::vector<Value> values(const Node& n, std::size_t count, bool positions) {
     std::vector<Value> all;
@@ -219,6 +229,11 @@ class Recorder {
       }
       case Kind::Iota: return lang::iota(n.given.spec(), static_cast<int>(n.n[0]), here());
       case Kind::ScalarArg: return recording_.argument(static_cast<int>(n.n[0]));
+      case Kind::ConstantArg: {
+        const Cell number = constant(n.n[0]);
+        return is_float(n.type.elem) ? lang::splat(n.type.spec(), number.d, here())
+                                     : lang::splat(n.type.spec(), number.i, here());
+      }
       case Kind::Dim: return lang::tensor_dim(tensor(n.n[0]), axis());
       case Kind::Stride: return lang::tensor_stride(tensor(n.n[0]), axis());
       case Kind::Count: return lang::tile_count(tensor(n.n[0]), axis(), n.given[axis()]);
@@ -318,8 +333,9 @@ class Recorder {
 }  // namespace
 
 std::vector<lang::ParamInfo> param_infos(const Program& p) {
-  static constexpr lang::ParamKind kKinds[] = {lang::ParamKind::Mut, lang::ParamKind::MutTiles, lang::ParamKind::In,
-                                               lang::ParamKind::Scalar, lang::ParamKind::Acc};
+  static constexpr lang::ParamKind kKinds[] = {lang::ParamKind::Mut, lang::ParamKind::MutTiles,
+                                               lang::ParamKind::In,  lang::ParamKind::Scalar,
+                                               lang::ParamKind::Acc, lang::ParamKind::Constant};
   std::vector<lang::ParamInfo> infos;
   for (const Param& param : p.params) {
     infos.push_back({kKinds[static_cast<int>(param.kind)], param.elem, param.rank(), {}, {}, 0});

@@ -100,6 +100,8 @@ class Reducer {
       std::vector<Node> with;
       if (inner.kind == Kind::If) {
         with = inner.kids[1].kids;
+      } else if (inner.kind == Kind::HostIf || inner.kind == Kind::HostFor) {
+        with = inner.kids[0].kids;
       } else if (inner.kind == Kind::For) {
         with.push_back(Node{Kind::Let, {inner.n[0]}, {inner.kids[0]}});
         for (Node& kid : inner.kids[3].kids) with.push_back(std::move(kid));
@@ -111,9 +113,10 @@ class Reducer {
       return 1;
     });
     each_change([](Node& n, int variant) {  // the other arm alone
-      if (n.kind != Kind::If || variant > 0 || n.kids[2].kids.empty()) return 0;
-      n.kids[1] = std::move(n.kids[2]);
-      n.kids[2] = Node{Kind::Body};
+      const std::size_t arm = n.kind == Kind::If ? 1 : 0;
+      if ((arm == 0 && n.kind != Kind::HostIf) || variant > 0 || n.kids[arm + 1].kids.empty()) return 0;
+      n.kids[arm] = std::move(n.kids[arm + 1]);
+      n.kids[arm + 1] = Node{Kind::Body};
       return 1;
     });
   }
@@ -293,6 +296,9 @@ class Reducer {
     for (Node* n : nodes(p)) {
       switch (n->kind) {
         case Kind::ScalarArg:
+        case Kind::ConstantArg:
+        case Kind::HostIf:
+        case Kind::HostFor:
         case Kind::Dim:
         case Kind::Stride:
         case Kind::Count:

@@ -114,17 +114,27 @@ Interpreter::Interpreter(const Program& p, const Launch& launch, const Memory& l
   for (std::int64_t v = 0; v < most; ++v) alias_.push_back(v);
 }
 
-/// `require`, and the extents of what load_like takes, wherever it stands.
-bool Interpreter::requirements() {
-  bool agree = true;
-  each_node(const_cast<Program&>(p_).body, [&](Node& n) {
-    if (n.kind != Kind::LoadLike || static_cast<lang::Regions>(n.n[3]) == lang::Regions::Partial) return;
+std::int64_t Interpreter::host_number(std::int64_t param) const {
+  const auto number = static_cast<std::size_t>(param);
+  return literal(p_.params[number].elem, numbers_[number]).i;
+}
+
+/// The extents of what load_like takes agree, wherever it stands in what is recorded.
+bool Interpreter::regions_agree(const Node& n) const {
+  if (n.kind == Kind::HostIf) return regions_agree(n.kids[host_number(n.n[0]) >= n.n[1] ? 0 : 1]);
+  if (n.kind == Kind::HostFor && (n.n[1] < 1 || host_number(n.n[0]) < 1)) return true;
+  if (n.kind == Kind::LoadLike && static_cast<lang::Regions>(n.n[3]) != lang::Regions::Partial) {
     const Tensor x = tensor(n.n[0]), &y = tensors_[static_cast<std::size_t>(param_of(n.n[1]))];
     for (std::size_t a = 0; a < static_cast<std::size_t>(x.rank); ++a) {
-      agree = agree && (x.dims[a] == 1 || x.dims[a] == y.dims[static_cast<std::size_t>(n.n[4 + a])]);
+      if (x.dims[a] != 1 && x.dims[a] != y.dims[static_cast<std::size_t>(n.n[4 + a])]) return false;
     }
-  });
-  if (!agree) return false;
+  }
+  return std::all_of(n.kids.begin(), n.kids.end(), [&](const Node& kid) { return regions_agree(kid); });
+}
+
+/// What a launch is refused for.
+bool Interpreter::requirements() {
+  if (!regions_agree(p_.body)) return false;
   for (const Node& n : p_.body.kids) {
     if (n.kind == Kind::Require && scalar(n.kids[0]) == 0) return false;
   }
@@ -163,6 +173,10 @@ void Interpreter::statement(const Node& n) {
       return;
     }
     case Kind::If: return block(n.kids[scalar(n.kids[0]) != 0 ? 1 : 2]);
+    case Kind::HostIf: return block(n.kids[host_number(n.n[0]) >= n.n[1] ? 0 : 1]);
+    case Kind::HostFor:
+      for (std::int64_t i = 0; i < n.n[1] && i < host_number(n.n[0]); ++i) block(n.kids[0]);
+      return;
     case Kind::For: return loop(n);
     case Kind::While: {
       Value& counter = variable(n.n[0]);

@@ -37,6 +37,8 @@ class Interpreter {
  public:
   Interpreter(const Program&, const Launch&, const Memory&, std::byte*);
   bool requirements();
+  std::int64_t host_number(std::int64_t param) const;  ///< what a Constant holds
+  bool regions_agree(const Node&) const;
   void run(std::int64_t blocks);
 
  private:
@@ -81,7 +83,7 @@ class Interpreter {
   const Program& p_;
   const Launch& launch_;
   std::vector<Tensor> tensors_;        ///< by parameter
-  std::vector<std::int64_t> numbers_;  ///< by parameter: the scalars
+  std::vector<std::int64_t> numbers_;  ///< by parameter: the scalars and constants
   std::vector<Value> vars_;
   std::vector<std::int64_t> alias_;  ///< the variable that a parameter by reference stands for; else itself
   std::vector<Position> index_;      ///< by parameter: the block's piece, or the dealt tile

@@ -116,7 +116,8 @@ Value Interpreter::leaf(const Node& n) {
     }
     case Kind::Iota:
       return each(n.given, [&](int k) { return integer(place(n.given, k)[static_cast<std::size_t>(n.n[0])]); });
-    case Kind::ScalarArg: {
+    case Kind::ScalarArg:
+    case Kind::ConstantArg: {
       const auto number = static_cast<std::size_t>(n.n[0]);
       return {n.type, {literal(n.type.elem, numbers_[number])}};
     }

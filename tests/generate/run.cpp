@@ -76,6 +76,7 @@ struct Made {
 /// One recording: launches whose extents and strides say the same of unit axes share it.
 struct Recorded {
   detail::VariantKey key;
+  std::vector<std::uint64_t> constants;  ///< of the key
   lang::Trace trace;
   std::optional<analysis::Facts> facts;
   std::shared_ptr<const cpu::Program> as_is;
@@ -112,7 +113,7 @@ struct Runner::Impl {
   Program* program = nullptr;
   Counts* counts = nullptr;
   const Launch* launch = nullptr;
-  std::vector<std::uint64_t> slots;
+  std::vector<std::uint64_t> slots, constants;
   std::vector<std::size_t> addresses;  ///< which slots are addresses
   Blocks blocks;
 
@@ -241,6 +242,7 @@ struct Runner::Impl {
 
   void fill_slots() {
     slots.clear();
+    constants.clear();
     addresses.clear();
     std::size_t tensor = 0, scalar = 0;
     for (const Param& p : program->params) {
@@ -248,7 +250,7 @@ struct Runner::Impl {
         const Cell v = literal(p.elem, launch->scalars[scalar++]);
         std::uint64_t slot = 0;
         generate::store(p.elem, reinterpret_cast<std::byte*>(&slot), v);
-        slots.push_back(slot);
+        (p.kind == ParamKind::Constant ? constants : slots).push_back(slot);
         continue;
       }
       const Placed& placed = memory.tensors[tensor++];
@@ -266,12 +268,15 @@ struct Runner::Impl {
       key.tensors[t] = detail::tensor_bits(launch->tensors[t].dims, launch->tensors[t].strides);
     }
     key.flags = detail::flag_bits(wide, false, true, lang::Accuracy::Precise);
+    key.constants = constants;
     for (Recorded& r : recorded) {
       if (r.key == key) return r;
     }
     const auto infos = param_infos(*program);
     Recorded r;
+    r.constants = constants;
     r.key = key;
+    r.key.constants = r.constants;
     r.trace = record(*program, detail::specialization(key, infos));
     ir::verify_or_throw(*r.trace.module);
     r.facts.emplace(

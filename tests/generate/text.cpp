@@ -9,7 +9,7 @@
 namespace tessera::generate {
 namespace {
 
-constexpr const char* kParamWords[] = {"mut", "mut_tiles", "in", "scalar", "acc"};
+constexpr const char* kParamWords[] = {"mut", "mut_tiles", "in", "scalar", "acc", "constant"};
 
 ElementType element_named(std::string_view name) {
   static constexpr ElementType all[] = {
@@ -133,7 +133,7 @@ Node read_node(Reader& r) {
 Param read_param(Reader& r) {
   Param p;
   const std::string_view word = r.take();
-  for (int k = 0; k < 5; ++k) {
+  for (std::size_t k = 0; k < std::size(kParamWords); ++k) {
     if (word == kParamWords[k]) p.kind = static_cast<ParamKind>(k);
   }
   p.elem = element_named(r.take());

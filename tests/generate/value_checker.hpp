@@ -254,6 +254,10 @@ class ValueChecker {
         numbers(1);
         want(!in_function_, "a parameter");
         return Type::scalar(parameter_of(n.n[0], ParamKind::Scalar).elem);
+      case Kind::ConstantArg:
+        numbers(1);
+        want(!in_function_, "a parameter");
+        return Type::scalar(parameter_of(n.n[0], ParamKind::Constant).elem);
       case Kind::Dim:
       case Kind::Stride: {
         numbers(2);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/count_allocations.hpp"
+#include "base/sanitizers.hpp"
 #include "host/expect_error.hpp"
 #include "runtime/null_device.hpp"
 #include "tessera/tessera.hpp"
@@ -19,17 +20,7 @@ namespace {
 
 // Under the address sanitizer no memory of operations is reused, so that it sees every use after the end
 // (op_memory.cpp).
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kOperationsReused = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool kOperationsReused = false;
-#else
-constexpr bool kOperationsReused = true;
-#endif
-#else
-constexpr bool kOperationsReused = true;
-#endif
+constexpr bool kOperationsReused = TESSERA_ASAN == 0;
 
 template <int B>
 void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizers.hpp"
 #include "runtime/cuda_rig.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/lease.hpp"
@@ -94,7 +95,7 @@ TEST_F(HandedBackTest, ALeaseThatOthersHoldIsStillRefused) {
 }
 
 TEST_F(HandedBackTest, MemoryThatRunsOutIsFoundThere) {
-#if defined(__SANITIZE_THREAD__)
+#if TESSERA_TSAN
   GTEST_SKIP() << "the thread sanitizer needs minutes for gigabytes of the fake device";
 #endif
   const std::size_t half = std::size_t{1} << 29;

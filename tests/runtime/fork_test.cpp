@@ -6,19 +6,14 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/sanitizers.hpp"
 #include "runtime/cuda_rig.hpp"
 #include "runtime/in_child.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/transfer.hpp"
 
 // A child of a process with threads may not start any under the thread sanitizer.
-#if defined(__SANITIZE_THREAD__)
-#define TESSERA_NO_THREADS_IN_CHILDREN
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TESSERA_NO_THREADS_IN_CHILDREN
-#endif
-#endif
+#define TESSERA_NO_THREADS_IN_CHILDREN TESSERA_TSAN
 
 namespace tessera::runtime {
 namespace {
@@ -115,7 +110,7 @@ TEST(Fork, TheChildEndsAsAProgramDoes) {
 }
 
 TEST(Fork, AStreamOfItsOwn) {
-#if defined(TESSERA_NO_THREADS_IN_CHILDREN)
+#if TESSERA_NO_THREADS_IN_CHILDREN
   GTEST_SKIP() << "the thread sanitizer takes no threads in a child";
 #endif
   Stream parents(Device::cpu());

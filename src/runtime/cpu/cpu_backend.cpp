@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "base/sanitizers.hpp"
 #include "runtime/cpu/block_cache.hpp"
 #include "runtime/cpu/immediate_queue.hpp"
 #include "runtime/cpu/thread_queue.hpp"
@@ -25,17 +26,7 @@ std::size_t physical_memory() {
 }
 
 /// The address sanitizer has to see every use of freed memory, so nothing is reused under it.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
+constexpr bool kSanitized = TESSERA_ASAN != 0;
 
 /// Another thread may have been in the middle of the cache when this process was forked.
 struct Blocks : BlockCache {

@@ -19,6 +19,13 @@ TESSERA_INLINED double clamped(double x, double low, double high) {
   const double raised = x < low ? low : x;
   return raised > high ? high : raised;
 }
+/// The int32 that a whole number of at most 2^30 is. NaN and what lies below -2^30 give -2^30: converting them would be
+/// undefined, and what is made of the result is NaN or replaced.
+template <class T>
+TESSERA_INLINED std::int32_t whole(T n) {
+  constexpr T least = -0x1p30f;
+  return static_cast<std::int32_t>(n > least ? n : least);
+}
 /// Two powers, so that a result beyond the normal numbers is rounded once.
 TESSERA_INLINED float scaled(float p, std::int32_t n) {
   const std::int32_t half = n >> 1;
@@ -37,7 +44,7 @@ struct ExpF {
     p = fused(p, r, 0x1.555554p-3f);
     p = fused(p, r, 0.5f);
     const float e = fused(r * r, p, r) + 1.0f;
-    return scaled(e, static_cast<std::int32_t>(n));
+    return scaled(e, whole(n));
   }
 };
 
@@ -96,7 +103,7 @@ struct Exp2F {
     p = fused(p, r, 0x1.c6b08ap-5f);
     p = fused(p, r, 0x1.ebfbe0p-3f);
     p = fused(p, r, 0x1.62e430p-1f);
-    return flush<ftz>(scaled(fused(p, r, 1.0f), static_cast<std::int32_t>(n)));
+    return flush<ftz>(scaled(fused(p, r, 1.0f), whole(n)));
   }
 };
 
@@ -198,7 +205,7 @@ TESSERA_INLINED double exp_in_double(double x) {
   p = fused(p, r, 1.0 / 6);
   p = fused(p, r, 0.5);
   p = fused(p, r, 1.0);
-  return fused(p, r, 1.0) * power2d(static_cast<std::int32_t>(n));
+  return fused(p, r, 1.0) * power2d(whole(n));
 }
 
 struct CoshF {
@@ -288,7 +295,7 @@ struct TrigF {
     c = fused(c, u, 1.0 / 24);
     c = fused(c, u, -0.5);
     const double cosine = fused(c, u, 1.0);
-    const std::int32_t quadrant = static_cast<std::int32_t>(n) + (which == Trig::Cos ? 1 : 0);
+    const std::int32_t quadrant = whole(n < 0x1p30 ? n : 0x1p30) + (which == Trig::Cos ? 1 : 0);
     const bool swapped = (quadrant & 1) != 0;
     double result = 0;
     if constexpr (which == Trig::Tan) {

@@ -82,7 +82,7 @@ class Checker : ValueChecker {
       case Kind::If:
         shape(n, 0, 3);
         condition(n.kids[0]);
-        want(!n.kids[1].kids.empty(), "an arm does something");
+        want(records(n.kids[1]), "an arm does something");
         block(n.kids[1]);
         return block(n.kids[2]);
       case Kind::HostIf:

@@ -52,6 +52,13 @@ std::vector<int> parts_of(int extent) {
   return parts;
 }
 
+bool records(const Node& body) {
+  for (const Node& n : body.kids) {
+    if (n.kind != Kind::HostIf && n.kind != Kind::HostFor) return true;
+  }
+  return false;
+}
+
 Type piece_type(const Program& p, std::int64_t piece) {
   const Param& param = p.params[static_cast<std::size_t>(param_of(piece))];
   Type t = Type::scalar(param.elem);

@@ -125,6 +125,9 @@ Type tensor_type(const Program&, std::int64_t tensor);
 /// Sets the types of all nodes. Returns what is wrong, or nothing.
 std::string check(Program&);
 
+/// True if a list of statements records something whatever its Constants are: an arm of tile_if must.
+bool records(const Node& body);
+
 std::string to_text(const Program&);
 /// Throws std::runtime_error for text that to_text() would not write.
 Program from_text(std::string_view);

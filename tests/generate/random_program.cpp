@@ -112,7 +112,7 @@ void Generator::branch(std::vector<Node>& out) {
   const std::size_t outer = vars_.size();
   if (random_.chance(30)) copy_or_overwrite(yes.kids);
   vars_.resize(outer);
-  if (yes.kids.empty()) {
+  if (!records(yes)) {
     const Variable* v = find(Type::scalar(ElementType::i32), true);
     if (v == nullptr) return;
     yes.kids.push_back(Node{Kind::Set, {v->id}, {Node{Kind::Add, {}, {Node{Kind::Var, {v->id}}, int32(1)}}}});

@@ -3,7 +3,7 @@
 #include <array>
 #include <new>
 
-#include "base/sanitizers.hpp"
+#include "tessera/base/sanitizers.hpp"
 #include "tessera/host/op.hpp"
 
 // Not under the address sanitizer, so that it sees every use after the end.

@@ -7,8 +7,8 @@
 #include <exception>
 #include <new>
 
-#include "base/sanitizers.hpp"
 #include "fuzz/fuzz.hpp"
+#include "tessera/base/sanitizers.hpp"
 
 namespace {
 [[maybe_unused]] constexpr std::size_t kMostAllocated = std::size_t{64} << 20;  // at once, for inputs of a few KiB

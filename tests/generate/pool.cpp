@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "base/sanitizers.hpp"
+#include "tessera/base/sanitizers.hpp"
 
 #if !TESSERA_ASAN && !TESSERA_TSAN
 namespace {

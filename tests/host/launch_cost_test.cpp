@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "base/count_allocations.hpp"
-#include "base/sanitizers.hpp"
 #include "host/expect_error.hpp"
 #include "runtime/null_device.hpp"
+#include "tessera/base/sanitizers.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera {

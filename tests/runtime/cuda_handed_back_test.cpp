@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/sanitizers.hpp"
 #include "runtime/cuda_rig.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/sanitizers.hpp"
 #include "tessera/runtime/lease.hpp"
 #include "tessera/runtime/transfer.hpp"
 

@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <thread>
 
-#include "base/sanitizers.hpp"
 #include "runtime/cuda_rig.hpp"
 #include "runtime/in_child.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/sanitizers.hpp"
 #include "tessera/runtime/transfer.hpp"
 
 // A child of a process with threads may not start any under the thread sanitizer.

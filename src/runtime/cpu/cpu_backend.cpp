@@ -6,13 +6,13 @@
 
 #include <cstring>
 
-#include "base/sanitizers.hpp"
 #include "runtime/cpu/block_cache.hpp"
 #include "runtime/cpu/immediate_queue.hpp"
 #include "runtime/cpu/thread_queue.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/fork.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/sanitizers.hpp"
 
 namespace tessera::runtime {
 

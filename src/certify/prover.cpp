@@ -164,11 +164,6 @@ Int Prover::least(const PolyTerm& t) const {
   return t.coefficient == -1 ? -bound : bound_product(t.coefficient, bound);
 }
 
-bool Prover::is_fixed(const PolyTerm& t) const {
-  const Range r = product_range(t.product, now_);
-  return r.lo == r.hi;
-}
-
 /// The same of a sum.
 Int Prover::least(const PolyView& p) const {
   Int sum = 0;
@@ -178,6 +173,12 @@ Int Prover::least(const PolyView& p) const {
     sum += lo;
   }
   return clamped(sum);
+}
+
+/// The bounds of the term leave one value.
+bool Prover::is_fixed(const PolyTerm& t) const {
+  const Range r = product_range(t.product, now_);
+  return r.lo == r.hi;
 }
 
 // ---- quotients ------------------------------------------------------------------------------------------------------

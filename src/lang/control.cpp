@@ -105,8 +105,7 @@ void Branch::leave_arm(bool first) {
     tracer.fail(
         "the true arm of this tile_if recorded nothing. `continue` ends only the arm, not the loop around it: invert "
         "the condition and put the rest of the loop's body into the arm. An `if` of the host (a Constant) that may "
-        "leave "
-        "the arm empty stands outside the tile_if",
+        "leave the arm empty belongs outside the tile_if",
         loc_);
   }
   tracer.open_else();

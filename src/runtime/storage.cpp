@@ -29,6 +29,7 @@ std::size_t allocated_size(std::size_t bytes) { return std::max<std::size_t>(byt
                     where);
 }
 
+/// make(), with the user's line in its errors, memory that ran out among them.
 template <class F>
 auto located(SourceLocation where, std::size_t bytes, F make) {
   try {

@@ -1,4 +1,5 @@
-// Which sanitizer this is compiled with: g++ defines a macro, clang 16 answers __has_feature.
+// TESSERA_ASAN, TESSERA_TSAN: 1 where this is compiled with the address or thread sanitizer, else 0. g++ defines a
+// macro of its own (GCC manual, "Common Predefined Macros"), clang 16 answers __has_feature.
 #pragma once
 
 #if defined(__has_feature)

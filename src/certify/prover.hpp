@@ -7,14 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "certify/bounds.hpp"
 #include "certify/poly.hpp"
 
 namespace tessera::certify {
-
-/// Every integer in [lo, hi]; -kHuge and kHuge stand for "no bound".
-struct Range {
-  Int lo = -kHuge, hi = kHuge;
-};
 
 /// What is known of unknown integers. Facts are pushed and popped in the order of scopes; atoms and what defines them
 /// stay.
@@ -107,7 +103,6 @@ class Prover {
     Int divisor = 1;                        ///< known to divide it
     std::size_t bounded = 0, releases = 0;  ///< a quotient: how many facts and releases there were when it was bounded
   };
-  using Ranges = std::pmr::vector<Range>;  ///< by atoms
   Info choice_of(const PolyView& a, const PolyView& b, bool varying) const;
   Atom add(Info info, Range range);
   Atom intern(const Info& info, Range range, bool& is_new);
@@ -115,9 +110,6 @@ class Prover {
   void take(const PolyView& p, bool is_news);
   void take_parts(const PolyView& fact, bool is_news);
   void bound_quotient(Atom q, const PolyView& a, const PolyView& b);
-  static Range product_range(Product p, const Ranges& of);
-  static Range term_range(const PolyTerm& t, const Ranges& of);
-  static Range sum_range(const PolyView& p, const Ranges& of);
   Int least(const PolyTerm& t) const;
   bool is_fixed(const PolyTerm& t) const;
   Int least(const PolyView& p) const;

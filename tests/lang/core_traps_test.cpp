@@ -137,6 +137,37 @@ void inverted_condition(Mut<f32, 8> y, Scalar<i32> n) {
 }
 TEST(Accepts, TheConditionInverted) { EXPECT_EQ(after<inverted_condition>(6), counted_from(4)); }
 
+constexpr std::uint32_t kHostIf = __LINE__ + 3;
+void arm_left_empty(Mut<f32, 8> y, Scalar<i32> n, Constant<bool> scaled) {
+  auto a = y.load();
+  tile_if (n > 0) {
+    if (scaled) a *= 2.0f;
+  }
+  y.store(a);
+}
+TEST(Traps, AConstantThatLeavesTheArmEmpty) {
+  lang::Specialization scaled;
+  scaled.constants = {1};
+  EXPECT_EQ(test::count(ir::print(*lang::trace<arm_left_empty>(scaled).module->functions[0]), "mulf"), 1);
+  expect_trap(trace_error<arm_left_empty>(),
+              "An `if` of the host (a Constant) that may leave the arm empty belongs outside the tile_if", kHostIf);
+}
+void if_around_the_branch(Mut<f32, 8> y, Scalar<i32> n, Constant<bool> scaled) {
+  auto a = y.load();
+  if (scaled) {
+    tile_if (n > 0) { a *= 2.0f; }
+  }
+  y.store(a);
+}
+TEST(Accepts, TheIfOfTheHostAroundTheTileIf) {
+  for (const std::uint64_t on : {0u, 1u}) {
+    lang::Specialization s;
+    s.constants = {on};
+    EXPECT_EQ(test::count(ir::print(*lang::trace<if_around_the_branch>(s).module->functions[0]), "mulf"),
+              static_cast<int>(on));
+  }
+}
+
 constexpr std::uint32_t kElseBreak = __LINE__ + 4;
 void break_in_else(Mut<f32, 8> y, Scalar<i32> n) {
   auto a = y.load();

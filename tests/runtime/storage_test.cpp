@@ -177,6 +177,29 @@ TEST(Device, EnvironmentErrorsNameTheVariable) {
   if (before != nullptr) setenv("TESSERA_DEVICE", saved.c_str(), 1);
 }
 
+/// Ends the process with 0 if `f` throws a DeviceError about TESSERA_DEVICE at `line`.
+template <class F>
+[[noreturn]] void exit_by_line(F f, unsigned line) {
+  setenv("TESSERA_DEVICE", "quantum", 1);
+  try {
+    f();
+  } catch (const DeviceError& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    std::_Exit(e.where().line == line && e.message().rfind("TESSERA_DEVICE: ", 0) == 0 ? 0 : 1);
+  }
+  std::_Exit(2);
+}
+
+TEST(Device, EnvironmentErrorsNameTheCallersLine) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has not chosen its device yet
+  unsigned line = __LINE__ + 1;
+  const auto device = [] { return default_device(); };
+  EXPECT_EXIT(exit_by_line(device, line), testing::ExitedWithCode(0), "storage_test.cpp:.*quantum");
+  line = __LINE__ + 1;
+  const auto stream = [] { return Stream(); };
+  EXPECT_EXIT(exit_by_line(stream, line), testing::ExitedWithCode(0), "storage_test.cpp:.*quantum");
+}
+
 TEST(Device, DefaultMayBeSet) {
   const Device before = default_device();
   fake::FakeDevice fake;

@@ -198,6 +198,23 @@ void Collector::claim_row_extents(const ir::Block& entry) {
   }
 }
 
+/// Where pieces are small, a block takes several if there are many (passes::coarsen_blocks).
+void Collector::claim_many_pieces(const ir::Function& function) {
+  const std::optional<Expr> pieces = launch().pieces();
+  if (!pieces || has_products_) return;
+  std::int64_t most = 0;
+  ir::walk(function.body(), [&](const ir::Operation& op) {
+    if (const auto access = access_of(op)) most = std::max(most, bytes_of(access->tile));
+  });
+  if (most == 0 || most > kSmallPieceBytes) return;
+  FoundClaim f;
+  f.claim.kind = ClaimKind::ManyPieces;
+  f.claim.lower = kManyPieces;
+  f.use = ObligationUse::Mask;
+  f.when = conditions_->less_equal(math().exprs().constant(kManyPieces), *pieces);
+  found_.push_back(f);
+}
+
 /// What makes a stride good for wide accesses: positive (tensor maps have no stride of 0), in 32 bits, whole vectors.
 Conditions Collector::stride_condition(Expr stride, std::uint64_t bytes) {
   ExprPool& e = math().exprs();
@@ -274,6 +291,7 @@ void Collector::claim_arguments(const ir::Function& function) {
     }
   }
   claim_row_extents(body);
+  claim_many_pieces(function);
 }
 
 }  // namespace tessera::analysis

@@ -68,6 +68,7 @@ class Collector final : public RangeAnalysis {
   void claim_bounded(int arg, std::int64_t lower, std::int64_t upper, ObligationUse use, Conditions when);
   void claim_nearly_full(int arg, std::int64_t tile, Conditions also);
   void claim_row_extents(const ir::Block& entry);
+  void claim_many_pieces(const ir::Function& function);
   Conditions stride_condition(Expr stride, std::uint64_t bytes);
 
   const LaunchContract* contract_;

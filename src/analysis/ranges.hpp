@@ -18,6 +18,8 @@ class LaunchRanges {
   IntRange argument(int number, int bits) const;
   IntRange block_id(int axis) const;
   IntRange grid_size(int axis) const;
+  /// How many pieces a launch has; none where its blocks are not numbered by pieces, or one number does not do.
+  std::optional<Expr> pieces() const { return contract_->wide_grid ? std::nullopt : pieces_; }
 
  private:
   void count_pieces();
@@ -42,6 +44,7 @@ class RangeAnalysis : public Dataflow<IntRange> {
   /// stays in its type when it is stepped for the last time.
   Conditions step_fits(const ir::Operation& loop, const Bound& upper);
   const RangeMath& math() const { return math_; }
+  const LaunchRanges& launch() const { return launch_; }
 
  private:
   bool follows(ir::Type type) const override;

@@ -246,6 +246,7 @@ class Judge {
         return p.at_most(by, Poly(1)) && p.at_most(Poly(1), by);
       }
       case ClaimKind::StepFits: return step_fits(*c.op);
+      case ClaimKind::ManyPieces: return p.at_most(Poly(c.lower), values_.pieces());
       case ClaimKind::AtLeast: return p.at_most(Poly(c.lower), values_.of(c.op->operand(index)));
       case ClaimKind::Apart: return is_apart(*c.op, c.other);
       case ClaimKind::ApartAcrossIterations: return is_apart_across_iterations(*c.op);

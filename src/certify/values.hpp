@@ -28,6 +28,8 @@ class Values {
          const std::vector<bool>& held, Prover::Effort effort);
 
   Prover& prover() { return prover_; }
+  /// How many pieces the launch has; bad if the contract says nothing.
+  const Poly& pieces() const { return pieces_; }
   void open();
   void close();
 

@@ -376,7 +376,8 @@ void Launch::count_as_written(std::span<const runtime::Access> accesses) noexcep
 void Launch::submit(const Stream& stream) {
   fill_addresses();
   const jit::Code& code = code_on(stream.device());
-  const std::uint64_t blocks = persistent_ ? std::min(blocks_, code.persistent_blocks) : blocks_;
+  const std::uint64_t blocks =
+      persistent_ ? std::min(blocks_, code.persistent_blocks) : (blocks_ + code.pieces - 1) / code.pieces;
   runtime::LaunchGrid grid;
   if (blocks > kMaxGridAxis) grid.y = static_cast<std::uint32_t>((blocks + kMaxGridAxis - 1) / kMaxGridAxis);
   grid.x =

@@ -23,6 +23,7 @@ const char* name_of(analysis::ClaimKind kind) {
     case ArgBounded: return "an argument that is bounded";
     case DivisorIsOne: return "a divisor that is 1";
     case StepFits: return "a loop whose steps do not wrap";
+    case ManyPieces: return "a launch of many pieces";
     case AtLeast: return "a number that is not below another";
     case Apart: return "two accesses that share no element";
     case ApartAcrossIterations: return "an access that iterations share no element of";

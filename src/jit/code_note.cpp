@@ -37,7 +37,8 @@ bool can_be(const CodeShape& shape) {
       !std::all_of(shape.early_reads.begin(), shape.early_reads.end(), is_argument))
     return false;
   return !shape.entry.empty() && shape.num_args >= 0 && shape.num_args <= runtime::cuda::kMaxArguments &&
-         shape.persistent_blocks >= 1 && shape.persistent_blocks <= kMostBlocks;
+         shape.persistent_blocks >= 1 && shape.persistent_blocks <= kMostBlocks && shape.pieces >= 1 &&
+         shape.pieces <= kMostBlocks;
 }
 
 }  // namespace
@@ -54,6 +55,7 @@ std::vector<std::byte> write_code_note(const CodeShape& shape, const CacheKey& c
   out.number(static_cast<std::uint32_t>(shape.early_reads.size()));
   for (const int argument : shape.early_reads) out.number(static_cast<std::uint32_t>(argument));
   out.number(shape.persistent_blocks);
+  out.number(shape.pieces);
   out.number(static_cast<std::uint32_t>(shape.checks.size()));
   for (const passes::LoweredCheck& check : shape.checks) {
     out.text(check.message);
@@ -78,6 +80,7 @@ bool read_code_note(std::span<const std::byte> note, CodeShape& shape, CacheKey&
   for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left)
     shape.early_reads.push_back(static_cast<int>(in.number<std::uint32_t>()));
   shape.persistent_blocks = in.number<std::uint64_t>();
+  shape.pieces = in.number<std::uint64_t>();
   std::vector<std::array<std::string, 2>> places;  // of the checks: file and function
   for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left) {
     passes::LoweredCheck check;

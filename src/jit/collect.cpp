@@ -100,7 +100,7 @@ bool read_key(std::string_view text, CacheKey& key) {
 /// What a launch passes, and what it means: code that takes something else must not be found.
 void add_arguments(Sha256& hash, const CodeShape& shape) {
   hash.add_number(static_cast<std::uint64_t>(shape.num_args)).add_number(shape.launch_word);
-  hash.add_number(shape.checks.size()).add_number(shape.early_reads.size());
+  hash.add_number(shape.checks.size()).add_number(shape.early_reads.size()).add_number(shape.pieces);
   for (const int argument : shape.early_reads) hash.add_number(static_cast<std::uint64_t>(argument));
 }
 

@@ -74,6 +74,7 @@ Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::ui
   passes::Work work;
   work.claims = claims;
   work.held = held;
+  work.contract = &facts.contract();
   const CertifierOfPasses certifier(facts, held);
   work.certifier = &certifier;
   return finish(std::move(copy), target, work, true, tuning, form, label);
@@ -91,6 +92,7 @@ CodeShape shape_of(const Prepared& prepared) {
   s.launch_word = prepared.choices.launch_word;
   s.early_reads = prepared.choices.early_reads;
   s.persistent_blocks = prepared.persistent_blocks;
+  s.pieces = static_cast<std::uint64_t>(prepared.choices.pieces);
   s.checks = prepared.checks;
   s.form = prepared.form;
   // The bytecode is with locations, which errors name; what lowered checks say is not in it.

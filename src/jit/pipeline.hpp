@@ -43,6 +43,7 @@ struct CodeShape {
   int num_args = 0;           ///< without the addresses of shadows, the launch word and the address of the error record
   bool starts_early = false;  ///< may start before what precedes it has ended: it waits by itself
   bool launch_word = false;   ///< it takes one (passes::Choices)
+  std::uint64_t pieces = 1;   ///< of the launch, for each block (passes::Choices)
   std::vector<int> early_reads;  ///< arguments: addresses of tensors that it may read before it waits
   std::uint64_t persistent_blocks = 1;
   std::vector<passes::LoweredCheck> checks;

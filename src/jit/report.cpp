@@ -115,6 +115,7 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   text +=
       concat("  hints: warps ", or_left(c.warps), ", CTAs per cluster ", c.ctas, ", occupancy ", or_left(c.occupancy),
              ", latency ", or_left(c.latency), "; ", prepared.persistent_blocks, " blocks fill the GPU\n");
+  if (c.pieces > 1) text += concat("  a block takes ", c.pieces, " neighbouring pieces\n");
   if (!prepared.tuning.empty()) text += concat("  tuning record: ", prepared.tuning, "\n");
   if (prepared.form != Form::Chosen) text += concat("  plain form: ", text_of(prepared.form), "\n");
   if (!c.early_reads.empty())

@@ -103,6 +103,7 @@ void apply(const Claim& c) {
     case ClaimKind::ArgDivisible:
     case ClaimKind::ArgBounded: break;  // all of an argument's at once, below
     case ClaimKind::StepFits: break;    // count_loops asks for it
+    case ClaimKind::ManyPieces: break;  // coarsen_blocks asks for it
     case ClaimKind::AtLeast:
     case ClaimKind::Apart:
     case ClaimKind::ApartAcrossIterations: break;  // passes make and use them

@@ -48,7 +48,10 @@ AccessPath decide(const Operation& access, const Uses& uses, const Target& targe
 }
 
 void apply(Operation& access, AccessPath path, const Target& target) {
-  if (path == AccessPath::Pointer) return use_pointers(access);
+  if (path == AccessPath::Pointer) {
+    use_pointers(access);
+    return;
+  }
   const std::vector<bool> inside = analysis::axes_in_bounds(access);
   if (target.bytecode_minor < kInboundsSince)
     access.remove_attr(ir::AttrName::inbounds);

@@ -180,7 +180,7 @@ void set_entry_hints(ir::Function& f, const Choices& c) {
 
 }  // namespace
 
-Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning) {
+Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before) {
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
   Choices c;
@@ -193,6 +193,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
         // Where a result is corrected, one step in flight is enough: more would take shared memory from what usually
         // runs.
         set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, analysis::mends_products(*load) ? 1 : c.latency});
+  c.pieces = before.pieces;
   c.persistent_blocks = std::max(1, target.multiprocessors * std::max(c.occupancy, 1) / c.ctas);
   return c;
 }

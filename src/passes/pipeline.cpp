@@ -34,6 +34,12 @@ void append(std::vector<LoweredCheck>& all, std::vector<LoweredCheck> more) {
   if (!more.empty()) throw InternalError("checks are lowered for one entry of a module, found two with checks");
 }
 
+bool many_pieces(const Work& work) {
+  return work.claims && std::ranges::any_of(*work.claims, [&](const analysis::Claim& c) {
+           return c.kind == analysis::ClaimKind::ManyPieces && c.holds(work.held);
+         });
+}
+
 constexpr Row kRows[] = {
 #define TESSERA_PASS(name, when, switch_, page, call, doc)                       \
   {{#name, When::when, switches::switch_.word, *(page) ? (page) : nullptr, doc}, \

@@ -1,6 +1,7 @@
 // The address of an element is base + sum over axes of (index * tile + i) * stride. What is equal for the whole tile is
 // added to the scalar base in 64 bits; what differs inside the tile is added per axis. An axis of stride 1 needs no
 // multiplication, and its offsets stay 32 bits wide: extents of tiles are at most 2^24.
+// Of several pieces at once (coarsen_blocks) the pieces are a first axis, and indices may have one number for each.
 #include "passes/pointer_tiles.hpp"
 
 #include <vector>
@@ -42,18 +43,23 @@ std::vector<Axis> axes_of(const analysis::Access& access) {
 
 class PointerTile {
  public:
-  PointerTile(const analysis::Access& access, Builder& b) : b_(b), axes_(axes_of(access)) {
+  /// `valid` (null: one piece): i1 for each piece of the first axis, false where nothing may be accessed.
+  PointerTile(const analysis::Access& access, Builder& b, Value valid) : b_(b), axes_(axes_of(access)), valid_(valid) {
+    if (valid) shape_.push_back(valid.type().shape()[0]);
     for (const Axis& a : axes_) shape_.push_back(a.extent);
   }
 
   Value pointers(Value base) {
     for (const Axis& a : axes_)
-      if (constant_int(a.index) != 0) base = moved(base, times_stride(origin(a), a));
-    Value p = splat(b_, base, std::vector<std::int64_t>(shape_.size(), 1));
+      if (!of_pieces(a.index) && constant_int(a.index) != 0) base = moved(base, times_stride(origin(a), a));
+    if (valid_) base = splat(b_, base, valid_.type().shape());
+    for (const Axis& a : axes_)
+      if (of_pieces(a.index)) base = moved(base, times_stride(origin(a), a));
+    Value p = valid_ ? along_pieces(base) : splat(b_, base, std::vector<std::int64_t>(shape_.size(), 1));
     for (std::size_t i = 0; i < axes_.size(); ++i) {
       if (axes_[i].extent == 1) continue;
       std::vector<std::int64_t> reached(p.type().shape().begin(), p.type().shape().end());
-      reached[i] = axes_[i].extent;
+      reached[place(i)] = axes_[i].extent;
       p = moved(broadcast_to(b_, p, reached), broadcast_to(b_, offsets(i), reached));
     }
     return p;
@@ -61,7 +67,7 @@ class PointerTile {
 
   /// Null: every element is inside.
   Value mask() {
-    Value all;
+    Value all = valid_ ? broadcast_to(b_, along_pieces(valid_), shape_) : Value();
     for (std::size_t i = 0; i < axes_.size(); ++i) {
       if (axes_[i].in_bounds) continue;
       const Value inside = broadcast_to(b_, inside_along(i), shape_);
@@ -71,12 +77,22 @@ class PointerTile {
   }
 
  private:
+  static bool of_pieces(Value v) { return v.type().rank() == 1; }
+  /// Where axis i of the tile stands in what is made.
+  std::size_t place(std::size_t i) const { return i + (valid_ ? 1 : 0); }
+  /// One number for each piece, as a tile of as many axes as what is made.
+  Value along_pieces(Value v) {
+    std::vector<std::int64_t> shape(shape_.size(), 1);
+    shape[0] = shape_[0];
+    return b_.create(Op::Reshape, {v}, {v.type().with_shape(shape)})->result();
+  }
   Value constant(std::int64_t v) { return b_.constant_int(Elem::I64, v); }
   /// An extent or a stride, as i64.
   Value number(const analysis::ViewNumber& n, ir::Signedness sign) {
     return n.is_fixed() ? constant(n.fixed) : as_i64(b_, n.value, sign);
   }
-  Value mul(Value x, Value y) { return b_.create(Op::MulI, {x, y}, {x.type()})->result(); }
+  /// `y` is a scalar.
+  Value mul(Value x, Value y) { return b_.create(Op::MulI, {x, splat(b_, y, x.type().shape())}, {x.type()})->result(); }
   Value moved(Value pointers, Value offsets) {
     return b_.create(Op::Offset, {pointers, offsets}, {pointers.type()})->result();
   }
@@ -91,33 +107,34 @@ class PointerTile {
   /// Offsets of the tile's elements along axis i, from its first.
   Value offsets(std::size_t i) {
     const Axis& a = axes_[i];
-    const Value steps = iota_along(b_, a.extent, i, axes_.size());
+    const Value steps = iota_along(b_, a.extent, place(i), shape_.size());
     if (a.tensor.stride.fixed == 1) return steps;
     const Value wide = as_i64(b_, steps, ir::Signedness::Unsigned);
-    const Value stride = number(a.tensor.stride, ir::Signedness::Signed);
-    return mul(wide, splat(b_, stride, wide.type().shape()));
+    return mul(wide, number(a.tensor.stride, ir::Signedness::Signed));
   }
   /// i1: elements along axis i that are inside the tensor: i < min(extent of the tensor - origin, extent of the tile).
-  /// The right side is a scalar that fits 32 bits, so that elements are compared in 32.
+  /// The right side is a number a piece that fits 32 bits, so that elements are compared in 32.
   Value inside_along(std::size_t i) {
     const Axis& a = axes_[i];
     Value left = number(a.tensor.extent, ir::Signedness::Unsigned);
+    if (of_pieces(a.index)) left = splat(b_, left, a.index.type().shape());
     if (constant_int(a.index) != 0) left = b_.create(Op::SubI, {left, origin(a)}, {left.type()})->result();
-    left =
-        b_.create(Op::MinI, {left, constant(a.extent)}, {left.type()}, {{AttrName::signedness, ir::Signedness::Signed}})
-            ->result();
+    const Value most = splat(b_, constant(a.extent), left.type().shape());
+    left = b_.create(Op::MinI, {left, most}, {left.type()}, {{AttrName::signedness, ir::Signedness::Signed}})->result();
     const Value count = b_.create(Op::TruncI, {left}, {left.type().with_element(Elem::I32)})->result();
-    const Value steps = iota_along(b_, a.extent, i, axes_.size());
-    return b_
-        .create(Op::CmpI, {steps, splat(b_, count, steps.type().shape())}, {steps.type().with_element(Elem::I1)},
-                {{AttrName::comparison_predicate, ir::ComparisonPredicate::Less},
-                 {AttrName::signedness, ir::Signedness::Signed}})
-        ->result();
+    const Value steps = iota_along(b_, a.extent, place(i), shape_.size());
+    if (!of_pieces(a.index))
+      return compared(b_, ir::ComparisonPredicate::Less, steps, splat(b_, count, steps.type().shape()));
+    std::vector<std::int64_t> both(steps.type().shape().begin(), steps.type().shape().end());
+    both[0] = shape_[0];
+    return compared(b_, ir::ComparisonPredicate::Less, broadcast_to(b_, steps, both),
+                    broadcast_to(b_, along_pieces(count), both));
   }
 
   Builder& b_;
   std::vector<Axis> axes_;
   std::vector<std::int64_t> shape_;
+  Value valid_;
 };
 
 Value padding_tile(Builder& b, Type tile, ir::PaddingValue padding) {
@@ -137,11 +154,11 @@ bool can_use_pointers(const Operation& access) {
   return analysis::tensor_behind(view) && !view.type().tile_shape().empty();
 }
 
-void use_pointers(Operation& op) {
+Operation* use_pointers(Operation& op, Value valid) {
   const analysis::Access access = *analysis::view_access_of(op);
   Builder b = Builder::before(&op);
   b.loc = op.loc;
-  PointerTile tile(access, b);
+  PointerTile tile(access, b, valid);
   std::vector<Value> operands;
   std::vector<std::uint32_t> groups;
   const auto add = [&](Value v) {
@@ -163,6 +180,7 @@ void use_pointers(Operation& op) {
   copy_attributes(op, *made);
   for (std::size_t i = 0; i < results.size(); ++i) op.result(i).replace_all_uses_with(made->result(i));
   op.erase();
+  return made;
 }
 
 }  // namespace tessera::passes

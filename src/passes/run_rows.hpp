@@ -14,6 +14,7 @@ struct Run {
   bool first = true;  ///< the first entry of its module
   /// Claims are about the first entry, and so is what judges them.
   const Certifier* certifier() const { return first ? work.certifier : nullptr; }
+  const analysis::LaunchContract* contract() const { return first ? work.contract : nullptr; }
   bool unchained = false;  ///< loads wait for less than before: what orders and cleans up runs again
 };
 

@@ -16,11 +16,9 @@ struct NumberKey {
   const char* name;
   std::optional<int> Tuning::*member;
 };
-constexpr NumberKey kNumbers[] = {{"warps", &Tuning::warps},
-                                  {"ctas", &Tuning::ctas},
-                                  {"occupancy", &Tuning::occupancy},
-                                  {"latency", &Tuning::latency},
-                                  {"ahead", &Tuning::ahead}};
+constexpr NumberKey kNumbers[] = {{"warps", &Tuning::warps},         {"ctas", &Tuning::ctas},
+                                  {"occupancy", &Tuning::occupancy}, {"latency", &Tuning::latency},
+                                  {"ahead", &Tuning::ahead},         {"pieces", &Tuning::pieces}};
 struct SwitchKey {
   const char* name;
   bool Tuning::*member;

@@ -15,6 +15,7 @@ std::vector<std::byte> run_on_device(jit::Kernel& kernel, std::span<const std::b
   const Device device = storage->device();
   const jit::Code& code = kernel.code(device, slots);
   const Stream stream(device);
+  grid.x = static_cast<std::uint32_t>((grid.x + code.pieces - 1) / code.pieces);
   {
     runtime::LeaseLink lease;
     lease.take(*storage, true, {});

@@ -37,13 +37,15 @@ Counts& Counts::operator+=(const Counts& o) {
   held += o.held;
   judged += o.judged;
   uncertified += o.uncertified;
+  coarsened += o.coarsened;
   return *this;
 }
 std::string to_text(const Counts& c) {
   return std::to_string(c.programs) + " programs, " + std::to_string(c.launches) + " launches (" +
          std::to_string(c.refused) + " refused, " + std::to_string(c.too_long) + " too long), " +
-         std::to_string(c.runs) + " runs, " + std::to_string(c.claims) + " claims asserted, " +
-         std::to_string(c.uncertified) + " of " + std::to_string(c.judged) + " not certified";
+         std::to_string(c.runs) + " runs (" + std::to_string(c.coarsened) + " with several pieces a block), " +
+         std::to_string(c.claims) + " claims asserted, " + std::to_string(c.uncertified) + " of " +
+         std::to_string(c.judged) + " not certified";
 }
 
 namespace {
@@ -71,6 +73,7 @@ struct Made {
   std::uint64_t held = 0;
   std::shared_ptr<const cpu::Program> program;
   bool launch_word = false;
+  std::uint32_t pieces = 1;  ///< for each block
 };
 
 /// One recording: launches whose extents and strides say the same of unit axes share it.
@@ -97,6 +100,7 @@ passes::Tuning random_tuning(Random& r) {
   t.choose_hints = r.chance(80);
   t.early_reads = r.chance(80);
   t.overlap = static_cast<passes::Overlap>(r.below(4));
+  if (r.chance(40)) t.pieces = r.pick({1, 2, 4, 8, 32});
   return t;
 }
 
@@ -161,7 +165,10 @@ struct Runner::Impl {
 
   std::optional<Failure> run_ways(Recorded& r, std::string& way) {
     way = "recorded";
-    if (auto f = compare(way, "", *r.as_is, false)) return f;
+    Made as_is;
+    as_is.way = way;
+    as_is.program = r.as_is;
+    if (auto f = compare(as_is)) return f;
     if (options.device) {
       way = "device";
       return run_there(r, way);
@@ -175,7 +182,7 @@ struct Runner::Impl {
       if (!(name[0] == 'g' ? gpu : name[1] == 'p' ? cpu : asserted)) continue;
       way = name;
       const Made& made = find_or_make(r, way, held);
-      if (auto f = compare(way, made.choices, *made.program, made.launch_word)) return f;
+      if (auto f = compare(made)) return f;
       if (!checked || way == "claims") continue;
       way = "checked " + way;
       if (auto f = run_checked(way, made)) return f;
@@ -233,7 +240,10 @@ struct Runner::Impl {
     work.held = used;
     const jit::CertifierOfPasses certifier(*r.facts, used);
     if (certified) work.certifier = &certifier;
-    made.launch_word = passes::run_passes(module, target, &tuning, work).choices.launch_word;
+    work.contract = &r.facts->contract();
+    const passes::Choices choices = passes::run_passes(module, target, &tuning, work).choices;
+    made.launch_word = choices.launch_word;
+    made.pieces = static_cast<std::uint32_t>(choices.pieces);
     if (moved) reorder(module, random);
     ir::verify_or_throw(module);
   }
@@ -294,13 +304,17 @@ struct Runner::Impl {
     return own ? cpu::Grid{(n + 1) / 2, 2, 1} : cpu::Grid{n, 1, 1};
   }
 
-  void run_on_arena(const cpu::Program& p, bool launch_word, cpu::RunOptions options_of_run) {
+  void run_on_arena(const Made& made, cpu::RunOptions options_of_run) {
+    const bool launch_word = made.launch_word;
+    cpu::Grid blocks_of_run = grid();
+    blocks_of_run.x = (blocks_of_run.x + made.pieces - 1) / made.pieces;
     ++counts->runs;
+    counts->coarsened += made.pieces > 1;
     std::memcpy(arena.data(), memory.initial.data(), memory.initial.size());
     options_of_run.threads = 1;
     if (launch_word) slots.push_back((std::uint64_t{1} << passes::kTellBit) + 1);
     try {
-      p.run(grid(), slots, options_of_run);
+      made.program->run(blocks_of_run, slots, options_of_run);
     } catch (...) {
       if (launch_word) slots.pop_back();
       throw;
@@ -308,10 +322,9 @@ struct Runner::Impl {
     if (launch_word) slots.pop_back();
   }
 
-  std::optional<Failure> compare(const std::string& way, const std::string& choices, const cpu::Program& p,
-                                 bool launch_word) {
-    run_on_arena(p, launch_word, {});
-    return differs(way, choices);
+  std::optional<Failure> compare(const Made& made) {
+    run_on_arena(made, {});
+    return differs(made.way, made.choices);
   }
   std::optional<Failure> differs(const std::string& way, const std::string& choices, const std::byte* found = nullptr) {
     const std::string difference =
@@ -346,7 +359,7 @@ struct Runner::Impl {
     with.checked = true;
     with.regions = regions;
     try {
-      run_on_arena(*made.program, made.launch_word, with);
+      run_on_arena(made, with);
     } catch (const DeviceError& e) {
       // Arithmetic of indices may overflow in a program that is right: only checked mode calls it a mistake.
       if (std::strstr(e.what(), "index arithmetic overflows") != nullptr) return {};

@@ -27,6 +27,7 @@ enum class ClaimKind : std::uint8_t {
   /// `op`, a `for`, has a step of at least 1, and in each of its iterations the sum of the induction variable and the
   /// step fits their type, all read as signed. So the loop ends where its variable is stepped by additions that wrap.
   StepFits,
+  ManyPieces,  ///< the launch has at least `lower` pieces (LaunchContract::pieces_of_tensor); about no operation
   // The kinds below are claimed by passes, about a kernel that other passes have changed (passes::Certifier).
   AtLeast,  ///< operand `index` of `op`, an integer, is at least `lower` in every element, read as signed
   // Of accesses through partition views of one tensor: each pair of tiles lies on one line of the
@@ -37,7 +38,7 @@ enum class ClaimKind : std::uint8_t {
 
 struct Claim {
   ClaimKind kind = ClaimKind::Condition;
-  ir::Operation* op = nullptr;           ///< null for claims about arguments
+  ir::Operation* op = nullptr;           ///< null for claims about arguments and the launch
   const ir::Operation* other = nullptr;  ///< Apart: the earlier access
   int index = 0;                         ///< result, operand, axis or argument
   bool truth = true;

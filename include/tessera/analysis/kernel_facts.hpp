@@ -36,6 +36,11 @@ struct KernelFacts {
 };
 KernelFacts kernel_facts(const ir::Function&);
 
+/// A GPU starts about one block a clock (an H200: 524288 blocks in 320 us). So blocks that load less than this, in bytes,
+/// are over before enough others have been started to keep the memory busy; and so many of them take longer to start
+/// than the memory takes for what they load.
+inline constexpr std::int64_t kSmallPieceBytes = 2048, kManyPieces = 16384;
+
 bool is_product(const ir::Operation&);
 std::int64_t bytes_of(ir::Type tile);
 /// The tile that a load gives or a store takes; null for other operations, atomics too.

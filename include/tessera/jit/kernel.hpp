@@ -32,6 +32,7 @@ struct Code {
   /// Blocks that keep the whole device busy: the grid of a kernel that deals its tiles to however many blocks there
   /// are.
   std::uint64_t persistent_blocks = 1;
+  std::uint64_t pieces = 1;                ///< neighbouring pieces that a block takes: one block for so many
   std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
   Form form = Form::Chosen;                ///< a plainer one if the assembler refused what was chosen
   std::uint64_t held = 0;                  ///< the obligations that it was made for; launches may fulfil more

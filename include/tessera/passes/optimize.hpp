@@ -34,6 +34,7 @@ struct Tuning {
   std::optional<int> occupancy;      ///< CTAs per multiprocessor to compile for: 1 to 32
   std::optional<int> latency;        ///< of loads that feed products, 1 to 10: how far ahead they are issued
   std::optional<int> ahead;          ///< which loads of loops go one iteration ahead: 0 none, 1 narrow ones, 2 all
+  std::optional<int> pieces;         ///< neighbouring pieces that a block takes, where it can: 1, 2, 4, 8, 16, 32
   std::optional<AccessPath> access;  ///< of every load and store that may take it
   std::optional<AccessPath> stores;  ///< of every store that may take it; stronger than access
   bool pipeline_mma = true;
@@ -59,6 +60,9 @@ struct Choices {
   int ctas = 1;       ///< per cluster: one tile block runs on so many
   int occupancy = 0;  ///< CTAs per multiprocessor to compile for; 0: left to the assembler
   int latency = 0;    ///< of the loads that feed products; 0: left to the assembler
+  /// Neighbouring pieces that a block takes: the grid has one block for so many (coarsen_blocks). Block n takes those
+  /// from n * pieces on.
+  int pieces = 1;
   /// Tile blocks that fill the machine once: the grid of kernels that deal their work out themselves. At least 1.
   int persistent_blocks = 1;
   /// The kernel waits by itself for what precedes it in its stream, so it may be launched before that has ended.

@@ -4,6 +4,7 @@
 #pragma once
 #include <vector>
 
+#include "tessera/analysis/launch_contract.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/passes/certifier.hpp"
 #include "tessera/passes/optimize.hpp"
@@ -51,6 +52,11 @@ bool load_ahead(ir::Function&, bool wide = false);
 /// The same for those that Tuning::ahead names, else for those where it pays. True if anything changed.
 bool load_ahead_where_it_pays(ir::Function&, const Tuning&);
 
+/// Gives a block several neighbouring pieces where they are small and `many_pieces` says that there are many, or as
+/// Tuning::pieces asks; sets Choices::pieces. `contract` null: the grid is not known, and nothing is done. Throws
+/// CompileError if what is asked for is out of range.
+void coarsen_blocks(ir::Function&, const analysis::LaunchContract* contract, bool many_pieces, const Tuning&, Choices&);
+
 /// Cheaper forms of operations that are marked approximate. True if anything changed.
 bool relax_math(ir::Function&);
 
@@ -88,7 +94,8 @@ bool separate_results(ir::Function&);
 /// asks for the number of blocks. True if anything changed.
 bool hide_zeros(ir::Function&, const Target&);
 
-/// Sets the entry's and the accesses' hints from a cost model over what the kernel does.
-Choices choose_hints(ir::Function&, const Target&, const Tuning& = {});
+/// Sets the entry's and the accesses' hints from a cost model over what the kernel does. `before`: what passes before it
+/// have chosen, which stays.
+Choices choose_hints(ir::Function&, const Target&, const Tuning& = {}, const Choices& before = {});
 
 }  // namespace tessera::passes

@@ -54,6 +54,7 @@ class PassObserver {
 struct Work {
   std::optional<std::span<const analysis::Claim>> claims = {};  ///< about the module's own operations
   std::uint64_t held = 0;                                       ///< obligations that hold
+  const analysis::LaunchContract* contract = nullptr;           ///< of the first entry; null: nothing is promised
   const Certifier* certifier = nullptr;                         ///< of what passes claim themselves; null: all is used
   bool checked = false;                                         ///< checked mode on a GPU, instead of claims
   std::span<const WatchedTensor> watched = {};                  ///< of checked mode

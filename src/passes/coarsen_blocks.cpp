@@ -1,0 +1,430 @@
+// Gives a block several neighbouring pieces, where pieces are small and many: every tile that depends on the number of
+// the block gets a first axis along which the pieces lie, and the grid has that many times fewer blocks.
+//
+//   row(b)                        =>      rows(b * 8 + (0 to 8))
+//   x: tile<1x96>, sum: tile<1>           x: tile<8x1x96>, sum: tile<8x1>
+//
+// A value depends on the number of the block ("varies") or is the same for all pieces of a block and stays as it is.
+// docs/compiler/coarsen_blocks.md says which kernels can be rewritten so, and when it pays.
+#include <algorithm>
+#include <bit>
+#include <unordered_set>
+#include <vector>
+
+#include "passes/pointer_tiles.hpp"
+#include "passes/rewriter.hpp"
+#include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+using ir::AttrName;
+using ir::Block;
+using ir::Builder;
+using ir::Op;
+using ir::Operation;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+Shape with_pieces(std::span<const std::int64_t> shape, std::int64_t pieces) {
+  Shape s{pieces};
+  s.insert(s.end(), shape.begin(), shape.end());
+  return s;
+}
+
+/// Element by element, of tiles of one shape.
+bool is_elementwise(const Operation& op) {
+  const ir::OpInfo& info = op.info();
+  return info.has(ir::traits::Pure) && (info.has(ir::traits::SameType) || info.has(ir::traits::SameShape) ||
+                                        op.op() == Op::Select || op.op() == Op::FPowI);
+}
+
+bool combines_elements(Op op) { return op == Op::Reduce || op == Op::Scan; }
+
+/// Which values depend on the number of the block.
+class Varying {
+ public:
+  explicit Varying(const ir::Function& f) : body_(f.body()) {
+    do {
+      changed_ = false;
+      ir::walk(body_, [&](const Operation& op) { visit(op); });
+    } while (changed_);
+  }
+  bool has(Value v) const { return set_.contains(v.impl()); }
+  bool any(const Operation& op) const {
+    return std::ranges::any_of(op.operands(), [&](const ir::OpOperand& o) { return has(o.value); });
+  }
+  void add(Value v) {
+    if (!v.type().is_tile()) return;  // views and tokens are of the whole block
+    changed_ = set_.insert(v.impl()).second || changed_;
+  }
+  void forget(const Operation& op) {
+    for (std::size_t r = 0; r < op.num_results(); ++r) set_.erase(op.result(r).impl());
+  }
+
+ private:
+  void visit(const Operation& op) {
+    switch (op.op()) {
+      case Op::GetTileBlockId: return add(op.result(0));
+      case Op::For:
+      case Op::Loop: return visit_loop(op);
+      case Op::If:
+        for (std::size_t region = 0; region < op.num_regions(); ++region)
+          if (const Operation* end = op.region(region).terminator(); end && end->op() == Op::Yield) join(op, *end);
+        return;
+      case Op::Break:
+      case Op::Continue: return visit_exit(op);
+      case Op::AtomicRMWTko: return add(op.result(0));  // each piece finds what those before it have left
+      default: break;
+    }
+    if (!any(op)) return;
+    for (std::size_t r = 0; r < op.num_results(); ++r) add(op.result(r));
+  }
+  /// The results of `op` vary if what is handed to them does.
+  void join(const Operation& op, const Operation& exit) {
+    for (std::size_t i = 0; i < op.num_results(); ++i)
+      if (has(exit.operand(i))) add(op.result(i));
+  }
+  void visit_loop(const Operation& op) {
+    const Block& body = op.region(0);
+    const std::size_t first = first_carried_operand(op), arg = first_carried_arg(op);
+    for (std::size_t i = first; i < op.num_operands(); ++i)
+      if (has(op.operand(i))) add(body.arg(arg + i - first));
+    // Of a `for` the carried values are its results too.
+    for (std::size_t i = 0; op.op() == Op::For && i < op.num_results(); ++i) {
+      if (has(body.arg(arg + i))) add(op.result(i));
+      if (has(op.result(i))) add(body.arg(arg + i));
+    }
+  }
+  void visit_exit(const Operation& exit) {
+    const Operation* loop = exit.parent_op();
+    while (loop->op() != Op::For && loop->op() != Op::Loop) loop = loop->parent_op();
+    if (exit.op() == Op::Break || loop->op() == Op::For) join(*loop, exit);
+    if (exit.op() == Op::Break) return;
+    for (std::size_t i = 0; i < exit.num_operands(); ++i)
+      if (has(exit.operand(i))) add(loop->region(0).arg(first_carried_arg(*loop) + i));
+  }
+
+  const Block& body_;
+  std::unordered_set<const ir::ValueImpl*> set_;
+  bool changed_ = false;
+};
+
+/// Whether a kernel can be rewritten, operation by operation.
+class Rules {
+ public:
+  explicit Rules(const Varying& varying) : varying_(varying) {}
+
+  bool allow(const Operation& op) const {
+    switch (op.op()) {
+      case Op::GetTileBlockId:
+      case Op::Loop:
+      case Op::Yield:
+      case Op::Continue:
+      case Op::Break:
+      case Op::Return: return true;
+      // Whether a loop runs and a branch is taken is decided for a whole block.
+      case Op::For: return !varies(op, 0, 3);
+      case Op::If: return !varies(op, 0, 1);
+      case Op::LoadViewTko: return !varying_.any(op) || can_use_pointers(op);
+      case Op::StoreViewTko: return can_use_pointers(op) && varies_in(op.group("index"));
+      case Op::LoadPtrTko: return true;
+      case Op::StorePtrTko: return varying_.has(op.single("destination"));
+      case Op::AtomicRMWTko: return true;
+      // Where the number of blocks or the order of what they do shows, and products, whose tiles fill a block.
+      case Op::GetNumTileBlocks:
+      case Op::Assert:
+      case Op::PrintTko:
+      case Op::Alloca:
+      case Op::AtomicCASTko:
+      case Op::AtomicRedViewTko: return false;
+      default: break;
+    }
+    if (analysis::is_product(op) || !op.info().has(ir::traits::Pure)) return false;
+    if (!varying_.any(op)) return true;
+    if (combines_elements(op.op())) return !captures(op);
+    if (op.op() == Op::Extract) return !varies(op, 1, op.num_operands());
+    return is_elementwise(op) || op.op() == Op::Broadcast || op.op() == Op::Reshape || op.op() == Op::Permute ||
+           op.op() == Op::Cat;
+  }
+
+ private:
+  bool varies(const Operation& op, std::size_t first, std::size_t end) const {
+    for (std::size_t i = first; i < end; ++i)
+      if (varying_.has(op.operand(i))) return true;
+    return false;
+  }
+  bool varies_in(const std::vector<Value>& values) const {
+    return std::ranges::any_of(values, [&](Value v) { return varying_.has(v); });
+  }
+  /// What combines two elements is of single elements, whatever piece they are from.
+  bool captures(const Operation& op) const {
+    bool found = false;
+    ir::walk(op.region(0), [&](const Operation& inner) { found = found || varying_.any(inner); });
+    return found;
+  }
+
+  const Varying& varying_;
+};
+
+/// The rewriting. In the order of the program: what varies has its new type when it is met as an operand.
+class Coarsening {
+ public:
+  Coarsening(ir::Function& f, const analysis::LaunchContract& contract, Varying& varying, std::int64_t pieces)
+      : f_(f), contract_(contract), varying_(varying), pieces_(pieces) {}
+
+  void run() {
+    Operation* first = f_.body().front();
+    number_pieces(first);
+    rewrite_from(first);
+  }
+
+ private:
+  /// number * pieces + (0 to pieces) in the place of each block's number, and which of these pieces there are.
+  void number_pieces(Operation* before) {
+    Builder b = Builder::before(before);
+    b.loc = before->loc;
+    const Type i32 = Type::tile(ir::Elem::I32);
+    Operation* id = b.create(Op::GetTileBlockId, {}, {i32, i32, i32});
+    const Value first = b.create(Op::MulI, {id->result(0), b.constant_int(ir::Elem::I32, pieces_)}, {i32})->result();
+    const Shape line{pieces_};
+    const Value steps = iota_along(b, pieces_, 0, 1);
+    const Value numbers = b.create(Op::AddI, {splat(b, first, line), steps}, {steps.type()})->result();
+    valid_ = compared(b, ir::ComparisonPredicate::Less, numbers, splat(b, count_of_pieces(b), line));
+    ir::walk(f_.body(), [&](Operation& op) {
+      if (op.op() != Op::GetTileBlockId || &op == id) return;
+      varying_.forget(op);
+      op.result(0).replace_all_uses_with(numbers);
+    });
+    varying_.add(numbers);
+  }
+
+  /// The number of pieces of the launch, an i32: a grid has at most 2^24 - 1 blocks along x (LaunchContract).
+  Value count_of_pieces(Builder& b) {
+    const auto& tensor = contract_.tensors[static_cast<std::size_t>(contract_.pieces_of_tensor)];
+    const auto i64 = [&](Op op, Value x, Value y) {
+      Operation* made = b.create(op, {x, y}, {x.type()});
+      if (op == Op::DivI) made->set_attr(AttrName::signedness, ir::Signedness::Signed);
+      return made->result();
+    };
+    Value count;
+    for (int a = 0; a < tensor.rank; ++a) {
+      Value n = f_.body().arg(static_cast<std::size_t>(tensor.base_arg + 1 + a));
+      if (const std::int64_t extent = contract_.piece[static_cast<std::size_t>(a)]; extent > 1) {
+        n = i64(Op::AddI, n, b.constant_int(ir::Elem::I64, extent - 1));
+        n = i64(Op::DivI, n, b.constant_int(ir::Elem::I64, extent));
+      }
+      count = count ? i64(Op::MulI, count, n) : n;
+    }
+    return b.create(Op::TruncI, {count}, {Type::tile(ir::Elem::I32)})->result();
+  }
+
+  Type widened(Type t) const { return t.with_shape(with_pieces(t.shape(), pieces_)); }
+
+  /// `v` with the pieces as its first axis, repeated if it is the same for all.
+  Value expanded(Value v, Builder& b) {
+    if (varying_.has(v)) return v;
+    const Value one = b.create(Op::Reshape, {v}, {v.type().with_shape(with_pieces(v.type().shape(), 1))})->result();
+    return broadcast_to(b, one, with_pieces(v.type().shape(), pieces_));
+  }
+  void expand(Operation& op, std::size_t i) {
+    if (varying_.has(op.operand(i))) return;
+    Builder b = Builder::before(&op);
+    b.loc = op.loc;
+    op.set_operand(i, expanded(op.operand(i), b));
+  }
+  void widen_results(Operation& op) {
+    for (std::size_t r = 0; r < op.num_results(); ++r)
+      if (varying_.has(op.result(r))) op.result(r).set_type(widened(op.result(r).type()));
+  }
+
+  void rewrite_from(Operation* first) {
+    for (Operation *op = first, *next = nullptr; op != nullptr; op = next) {
+      next = op->next();
+      rewrite(*op);
+    }
+  }
+
+  void rewrite(Operation& op) {
+    switch (op.op()) {
+      case Op::For:
+      case Op::Loop: return rewrite_loop(op);
+      case Op::If:
+        for (std::size_t i = 0; i < op.num_regions(); ++i) rewrite_from(op.region(i).front());
+        return widen_results(op);
+      case Op::Yield: return rewrite_exit(op, *op.parent_op());
+      case Op::Break:
+      case Op::Continue: {
+        Operation* loop = op.parent_op();
+        while (loop->op() != Op::For && loop->op() != Op::Loop) loop = loop->parent_op();
+        return rewrite_exit(op, *loop);
+      }
+      case Op::AtomicRMWTko: return rewrite_pointers(op);
+      default: break;
+    }
+    if (!varying_.any(op) || op.op() == Op::GetTileBlockId) return;
+    if (analysis::is_view_access(op)) return rewrite_view(op);
+    if (analysis::is_access(op)) return rewrite_pointers(op);
+    rewrite_pure(op);
+  }
+
+  void rewrite_loop(Operation& op) {
+    const std::size_t first = first_carried_operand(op), arg = first_carried_arg(op);
+    Block& body = op.region(0);
+    for (std::size_t i = first; i < op.num_operands(); ++i) {
+      const Value inside = body.arg(arg + i - first);
+      if (!varying_.has(inside)) continue;
+      expand(op, i);
+      inside.set_type(widened(inside.type()));
+    }
+    rewrite_from(body.front());
+    widen_results(op);
+  }
+  /// What a region hands on, to values that may vary where it does not.
+  void rewrite_exit(Operation& exit, const Operation& to) {
+    if (to.num_regions() == 1 && combines_elements(to.op())) return;
+    const bool goes_on = exit.op() == Op::Continue;
+    for (std::size_t i = 0; i < exit.num_operands(); ++i) {
+      const Value target = goes_on ? to.region(0).arg(first_carried_arg(to) + i) : to.result(i);
+      if (varying_.has(target)) expand(exit, i);
+    }
+  }
+
+  void rewrite_view(Operation& op) {
+    const analysis::Access access = *analysis::view_access_of(op);
+    const SourceLocation where = op.loc;
+    if (access.loads()) {
+      op.result(0).set_type(widened(op.result(0).type()));
+    } else {
+      expand(op, 0);
+    }
+    const bool loads = access.loads();
+    varying_.forget(op);
+    Operation* made = use_pointers(op, valid_);
+    made->loc = where;
+    if (loads) varying_.add(made->result(0));
+  }
+
+  /// Operations with tiles of pointers: all operands vary then, and the mask has the pieces that there are.
+  void rewrite_pointers(Operation& op) {
+    const analysis::Access access = *analysis::access_of(op);
+    Builder b = Builder::before(&op);
+    b.loc = op.loc;
+    const std::span<const std::int64_t> shape = access.pointers.type().shape();
+    const Shape tile = varying_.has(access.pointers) ? Shape(shape.begin(), shape.end()) : with_pieces(shape, pieces_);
+    Shape line(tile.size(), 1);
+    line[0] = pieces_;
+    Value mask = broadcast_to(b, b.create(Op::Reshape, {valid_}, {valid_.type().with_shape(line)})->result(), tile);
+    if (access.mask) mask = b.create(Op::AndI, {expanded(access.mask, b), mask}, {mask.type()})->result();
+    std::vector<Value> operands;
+    std::vector<std::uint32_t> groups;
+    const auto add = [&](Value v) {
+      groups.push_back(v ? 1 : 0);
+      if (v) operands.push_back(v);
+    };
+    const auto maybe = [&](Value v) { return v ? expanded(v, b) : Value(); };
+    add(expanded(access.pointers, b));
+    if (access.kind != analysis::AccessKind::Load) add(expanded(access.value, b));
+    add(mask);
+    if (op.info().operand_group("paddingValue") >= 0) add(maybe(access.padding));
+    add(access.token);
+    op.set_operands(operands, groups);
+    widen_results(op);
+  }
+
+  void rewrite_pure(Operation& op) {
+    if (op.op() == Op::Assume) {  // about one number
+      const Value known = op.operand(0);
+      varying_.forget(op);
+      op.result().replace_all_uses_with(known);
+      op.erase();
+      return;
+    }
+    const std::size_t tiles = op.op() == Op::Extract ? 1 : op.num_operands();
+    for (std::size_t i = 0; i < tiles; ++i) expand(op, i);
+    if (op.op() == Op::Extract) prepend_index(op);
+    if (op.op() == Op::Permute) shift_permutation(op);
+    if (const ir::Attribute* dim = op.attr(AttrName::dim))
+      op.set_attr(AttrName::dim, ir::IntAttr{ir::Elem::I64, dim->as<ir::IntAttr>()->value + 1});
+    widen_results(op);
+  }
+  void prepend_index(Operation& op) {
+    Builder b = Builder::before(&op);
+    b.loc = op.loc;
+    std::vector<Value> operands = op.operand_values();
+    operands.insert(operands.begin() + 1, b.constant_int(ir::Elem::I32, 0));
+    const std::vector<std::uint32_t> groups{1, static_cast<std::uint32_t>(operands.size() - 1)};
+    op.set_operands(operands, groups);
+  }
+  static void shift_permutation(Operation& op) {
+    std::vector<std::int32_t> order{0};
+    for (const std::int32_t axis : op.attr(AttrName::permutation)->as<ir::I32ArrayAttr>()->values)
+      order.push_back(axis + 1);
+    op.set_attr(AttrName::permutation, ir::I32ArrayAttr{order});
+  }
+
+  ir::Function& f_;
+  const analysis::LaunchContract& contract_;
+  Varying& varying_;
+  std::int64_t pieces_;
+  Value valid_;
+};
+
+/// Bytes that a block loads for its piece, or stores if it loads none; 0 where it does so in a loop, and is not over
+/// as soon as it has begun.
+std::int64_t bytes_of_piece(const ir::Function& f, const Varying& varying) {
+  std::int64_t loaded = 0, stored = 0;
+  bool loops = false;
+  ir::walk(f.body(), [&](const Operation& op) {
+    const auto access = analysis::access_of(op);
+    if (!access || !varying.any(op)) return;
+    loops = loops || analysis::loops_around(op) > 0;
+    (access->loads() ? loaded : stored) += analysis::bytes_of(access->tile);
+  });
+  return loops ? 0 : std::max(loaded, stored);
+}
+
+// A GPU starts about one block a clock, so blocks of less than some 2 KiB wait to be started (choose_hints.md). More
+// pieces than this make tiles with more elements than the registers of few warps hold.
+constexpr std::int64_t kBytesOfBlock = 4096;
+constexpr int kMostPieces = 32;
+
+int pieces_that_pay(const ir::Function& f, const Varying& varying) {
+  const std::int64_t bytes = bytes_of_piece(f, varying);
+  if (bytes == 0 || bytes > kBytesOfBlock / 2) return 1;
+  const auto wanted = std::bit_floor(static_cast<std::uint64_t>(kBytesOfBlock / bytes));
+  return static_cast<int>(std::min<std::uint64_t>(wanted, kMostPieces));
+}
+
+}  // namespace
+
+void coarsen_blocks(ir::Function& f, const analysis::LaunchContract* contract, bool many_pieces, const Tuning& tuning,
+                    Choices& choices) {
+  if (tuning.pieces && (*tuning.pieces < 1 || *tuning.pieces > kMostPieces || (*tuning.pieces & (*tuning.pieces - 1))))
+    throw CompileError(
+        concat("tuning: expected pieces as a power of two from 1 to ", kMostPieces, ", found ", *tuning.pieces));
+  if (contract == nullptr || contract->pieces_of_tensor < 0 || contract->wide_grid) return;
+  if (tuning.pieces ? *tuning.pieces == 1 : !many_pieces) return;
+  Varying varying(f);
+  const Rules rules(varying);
+  bool possible = true;
+  ir::walk(f.body(), [&](const Operation& op) {
+    const bool inside = op.parent_op() != nullptr && combines_elements(op.parent_op()->op());
+    possible = possible && (inside || rules.allow(op));
+  });
+  if (!possible) return;
+  const int pieces = tuning.pieces ? *tuning.pieces : pieces_that_pay(f, varying);
+  if (pieces == 1) return;
+  Coarsening(f, *contract, varying, pieces).run();
+  choices.pieces = pieces;
+}
+
+}  // namespace tessera::passes

@@ -206,11 +206,11 @@ void Collector::claim_many_pieces(const ir::Function& function) {
   ir::walk(function.body(), [&](const ir::Operation& op) {
     if (const auto access = access_of(op)) most = std::max(most, bytes_of(access->tile));
   });
-  if (most == 0 || most > kSmallPieceBytes) return;
+  if (most == 0 || most >= kSmallPieceBytes) return;
   FoundClaim f;
   f.claim.kind = ClaimKind::ManyPieces;
   f.claim.lower = kManyPieces;
-  f.use = ObligationUse::Mask;
+  f.use = ObligationUse::Pieces;
   f.when = conditions_->less_equal(math().exprs().constant(kManyPieces), *pieces);
   found_.push_back(f);
 }

@@ -256,6 +256,8 @@ KernelFacts kernel_facts(const ir::Function& f) {
       for (const Operation* earlier : reductions)
         facts.chained_reductions = facts.chained_reductions || depends_on(op.operand(0), earlier->result());
       reductions.push_back(&op);
+      const auto axis = static_cast<std::size_t>(op.int_attr(ir::AttrName::dim));
+      facts.longest_row = std::max(facts.longest_row, op.operand(0).type().shape()[axis]);
       facts.kept_for_later = std::max(facts.kept_for_later, kept_across(op));
       reduction_depth = std::min(reduction_depth, loops_around(op));
     }

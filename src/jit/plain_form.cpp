@@ -1,5 +1,5 @@
 // The plainer forms: what is left out are the rotations of loops first, because they multiply what a loop keeps at
-// hand, with the splitting of masks, and then the hints that fix how much room that has.
+// hand, as several pieces a block do, with the splitting of masks, and then the hints that fix how much room that has.
 #include "tessera/jit/plain_form.hpp"
 
 #include "tessera/base/env.hpp"
@@ -13,6 +13,7 @@ constexpr Form kForms[] = {Form::Chosen, Form::Plain, Form::Bare};
 constexpr passes::Tuning plain(bool with_hints) {
   passes::Tuning t;
   t.ahead = 0;
+  t.pieces = 1;
   t.pipeline_mma = false;
   t.unmask = false;
   t.choose_hints = with_hints;

@@ -8,12 +8,12 @@
 // docs/compiler/coarsen_blocks.md says which kernels can be rewritten so, and when it pays.
 #include <algorithm>
 #include <bit>
-#include <unordered_set>
 #include <vector>
 
 #include "passes/pointer_tiles.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "passes/varying.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
@@ -49,75 +49,6 @@ bool is_elementwise(const Operation& op) {
 
 bool combines_elements(Op op) { return op == Op::Reduce || op == Op::Scan; }
 
-/// Which values depend on the number of the block.
-class Varying {
- public:
-  explicit Varying(const ir::Function& f) : body_(f.body()) {
-    do {
-      changed_ = false;
-      ir::walk(body_, [&](const Operation& op) { visit(op); });
-    } while (changed_);
-  }
-  bool has(Value v) const { return set_.contains(v.impl()); }
-  bool any(const Operation& op) const {
-    return std::ranges::any_of(op.operands(), [&](const ir::OpOperand& o) { return has(o.value); });
-  }
-  void add(Value v) {
-    if (!v.type().is_tile()) return;  // views and tokens are of the whole block
-    changed_ = set_.insert(v.impl()).second || changed_;
-  }
-  void forget(const Operation& op) {
-    for (std::size_t r = 0; r < op.num_results(); ++r) set_.erase(op.result(r).impl());
-  }
-
- private:
-  void visit(const Operation& op) {
-    switch (op.op()) {
-      case Op::GetTileBlockId: return add(op.result(0));
-      case Op::For:
-      case Op::Loop: return visit_loop(op);
-      case Op::If:
-        for (std::size_t region = 0; region < op.num_regions(); ++region)
-          if (const Operation* end = op.region(region).terminator(); end && end->op() == Op::Yield) join(op, *end);
-        return;
-      case Op::Break:
-      case Op::Continue: return visit_exit(op);
-      case Op::AtomicRMWTko: return add(op.result(0));  // each piece finds what those before it have left
-      default: break;
-    }
-    if (!any(op)) return;
-    for (std::size_t r = 0; r < op.num_results(); ++r) add(op.result(r));
-  }
-  /// The results of `op` vary if what is handed to them does.
-  void join(const Operation& op, const Operation& exit) {
-    for (std::size_t i = 0; i < op.num_results(); ++i)
-      if (has(exit.operand(i))) add(op.result(i));
-  }
-  void visit_loop(const Operation& op) {
-    const Block& body = op.region(0);
-    const std::size_t first = first_carried_operand(op), arg = first_carried_arg(op);
-    for (std::size_t i = first; i < op.num_operands(); ++i)
-      if (has(op.operand(i))) add(body.arg(arg + i - first));
-    // Of a `for` the carried values are its results too.
-    for (std::size_t i = 0; op.op() == Op::For && i < op.num_results(); ++i) {
-      if (has(body.arg(arg + i))) add(op.result(i));
-      if (has(op.result(i))) add(body.arg(arg + i));
-    }
-  }
-  void visit_exit(const Operation& exit) {
-    const Operation* loop = exit.parent_op();
-    while (loop->op() != Op::For && loop->op() != Op::Loop) loop = loop->parent_op();
-    if (exit.op() == Op::Break || loop->op() == Op::For) join(*loop, exit);
-    if (exit.op() == Op::Break) return;
-    for (std::size_t i = 0; i < exit.num_operands(); ++i)
-      if (has(exit.operand(i))) add(loop->region(0).arg(first_carried_arg(*loop) + i));
-  }
-
-  const Block& body_;
-  std::unordered_set<const ir::ValueImpl*> set_;
-  bool changed_ = false;
-};
-
 /// Whether a kernel can be rewritten, operation by operation.
 class Rules {
  public:
@@ -126,15 +57,15 @@ class Rules {
   bool allow(const Operation& op) const {
     switch (op.op()) {
       case Op::GetTileBlockId:
+      case Op::If:
+      case Op::Yield: return true;
+      // Whether a loop goes on is decided for a whole block.
+      case Op::For: return !varies(op, 0, 3) && !varying_.is_conditional(op);
       case Op::Loop:
-      case Op::Yield:
       case Op::Continue:
       case Op::Break:
-      case Op::Return: return true;
-      // Whether a loop runs and a branch is taken is decided for a whole block.
-      case Op::For: return !varies(op, 0, 3);
-      case Op::If: return !varies(op, 0, 1);
-      case Op::LoadViewTko: return !varying_.any(op) || can_use_pointers(op);
+      case Op::Return: return !varying_.is_conditional(op);
+      case Op::LoadViewTko: return !varying_.has(op.result(0)) || can_use_pointers(op);
       case Op::StoreViewTko: return can_use_pointers(op) && varies_in(op.group("index"));
       case Op::LoadPtrTko: return true;
       case Op::StorePtrTko: return varying_.has(op.single("destination"));
@@ -257,23 +188,56 @@ class Coarsening {
     switch (op.op()) {
       case Op::For:
       case Op::Loop: return rewrite_loop(op);
-      case Op::If:
-        for (std::size_t i = 0; i < op.num_regions(); ++i) rewrite_from(op.region(i).front());
-        return widen_results(op);
+      case Op::If: return varying_.has(op.operand(0)) ? dissolve(op) : rewrite_branch(op);
       case Op::Yield: return rewrite_exit(op, *op.parent_op());
       case Op::Break:
-      case Op::Continue: {
-        Operation* loop = op.parent_op();
-        while (loop->op() != Op::For && loop->op() != Op::Loop) loop = loop->parent_op();
-        return rewrite_exit(op, *loop);
-      }
+      case Op::Continue: return rewrite_exit(op, *loop_of_exit(op));
       case Op::AtomicRMWTko: return rewrite_pointers(op);
       default: break;
     }
-    if (!varying_.any(op) || op.op() == Op::GetTileBlockId) return;
+    const bool varies = varying_.any(op) || (analysis::is_load(op) && varying_.has(op.result(0)));
+    if (!varies || op.op() == Op::GetTileBlockId) return;
     if (analysis::is_view_access(op)) return rewrite_view(op);
     if (analysis::is_access(op)) return rewrite_pointers(op);
     rewrite_pure(op);
+  }
+
+  void rewrite_branch(Operation& op) {
+    for (std::size_t i = 0; i < op.num_regions(); ++i) rewrite_from(op.region(i).front());
+    widen_results(op);
+  }
+  /// A branch that some pieces take and others do not: both arms run, and access memory for the pieces that take them.
+  void dissolve(Operation& op) {
+    Builder b = Builder::before(&op);
+    b.loc = op.loc;
+    const Value taken = op.operand(0), all = valid_;
+    const Value other =
+        b.create(Op::XOrI, {taken, b.constant_int(ir::Elem::I1, 1, taken.type().shape())}, {taken.type()})->result();
+    std::vector<Value> of_arm[2];
+    for (const std::size_t arm : {0, 1}) {
+      if (arm == op.num_regions() || op.region(arm).empty()) continue;
+      valid_ = b.create(Op::AndI, {all, arm == 0 ? taken : other}, {all.type()})->result();
+      rewrite_from(op.region(arm).front());
+      of_arm[arm] = op.region(arm).terminator()->operand_values();
+      move_body_before(op.region(arm), op);
+    }
+    valid_ = all;
+    std::vector<Value> results;
+    for (std::size_t i = 0; i < op.num_results(); ++i) {
+      const Value yes = of_arm[0][i], no = of_arm[1][i];
+      if (!varying_.has(op.result(i))) {
+        results.push_back(b.create(Op::JoinTokens, {yes, no}, {yes.type()})->result());
+        continue;
+      }
+      Shape line(yes.type().shape().size(), 1);
+      line[0] = pieces_;
+      const Value one = b.create(Op::Reshape, {taken}, {taken.type().with_shape(line)})->result();
+      const Value choice = broadcast_to(b, one, yes.type().shape());
+      results.push_back(b.create(Op::Select, {choice, yes, no}, {yes.type()})->result());
+    }
+    varying_.forget(op);
+    replace(op, results);
+    for (const Value v : results) varying_.add(v);
   }
 
   void rewrite_loop(Operation& op) {
@@ -290,7 +254,6 @@ class Coarsening {
   }
   /// What a region hands on, to values that may vary where it does not.
   void rewrite_exit(Operation& exit, const Operation& to) {
-    if (to.num_regions() == 1 && combines_elements(to.op())) return;
     const bool goes_on = exit.op() == Op::Continue;
     for (std::size_t i = 0; i < exit.num_operands(); ++i) {
       const Value target = goes_on ? to.region(0).arg(first_carried_arg(to) + i) : to.result(i);
@@ -392,14 +355,13 @@ std::int64_t bytes_of_piece(const ir::Function& f, const Varying& varying) {
   return loops ? 0 : std::max(loaded, stored);
 }
 
-// A GPU starts about one block a clock, so blocks of less than some 2 KiB wait to be started (choose_hints.md). More
-// pieces than this make tiles with more elements than the registers of few warps hold.
-constexpr std::int64_t kBytesOfBlock = 4096;
+// More pieces than this make tiles with more elements than the registers of few warps hold.
+constexpr std::int64_t kBytesOfBlock = 2 * analysis::kSmallPieceBytes;
 constexpr int kMostPieces = 32;
 
 int pieces_that_pay(const ir::Function& f, const Varying& varying) {
   const std::int64_t bytes = bytes_of_piece(f, varying);
-  if (bytes == 0 || bytes > kBytesOfBlock / 2) return 1;
+  if (bytes == 0 || bytes >= analysis::kSmallPieceBytes) return 1;
   const auto wanted = std::bit_floor(static_cast<std::uint64_t>(kBytesOfBlock / bytes));
   return static_cast<int>(std::min<std::uint64_t>(wanted, kMostPieces));
 }

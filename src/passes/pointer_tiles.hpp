@@ -9,8 +9,9 @@ bool can_use_pointers(const ir::Operation& access);
 
 /// Replaces `access` (can_use_pointers) by load_ptr_tko or store_ptr_tko over the same elements: masked along the axes
 /// that may leave the tensor, padded with the view's padding value. Order, scope and tokens are kept. Returns it.
-/// `valid`: of an access of several pieces at once (coarsen_blocks), i1 for each piece, false where it accesses nothing.
-/// The access's tile then has the pieces as its first axis, and an index is a scalar or a number for each piece.
+/// `valid`: of an access of several pieces at once (coarsen_blocks), i1 for each piece, false where it accesses
+/// nothing. The access's tile then has the pieces as its first axis, and an index is a scalar or a number for each
+/// piece.
 ir::Operation* use_pointers(ir::Operation& access, ir::Value valid = {});
 
 }  // namespace tessera::passes

@@ -195,10 +195,12 @@ void first_chunk_and_others(Mut<f32, 1, 16> y, In<f32, dyn, dyn> x) {
 template <auto K>
 bool asks_how_full() {
   const Recorded r = recorded<K>();
-  const bool asks = std::any_of(r.facts.obligations().begin(), r.facts.obligations().end(),
-                                [](const auto& o) { return o.use == analysis::ObligationUse::Mask; });
-  EXPECT_EQ(asks, r.facts.conditions().refinements() != 0);
-  return asks;
+  const auto asks = [&](analysis::ObligationUse use) {
+    return std::ranges::any_of(r.facts.obligations(), [&](const auto& o) { return o.use == use; });
+  };
+  const bool how_full = asks(analysis::ObligationUse::Mask);
+  EXPECT_EQ(how_full || asks(analysis::ObligationUse::Pieces), r.facts.conditions().refinements() != 0);
+  return how_full;
 }
 TEST(Facts, NoVariantsForWhatHasFewMasks) {
   EXPECT_TRUE(asks_how_full<softmax<512>>()) << "two vectors a thread of one warp";
@@ -216,7 +218,7 @@ TEST(Facts, RefinementsAreTheLastObligations) {
   const Recorded r = recorded<softmax<1024>>();
   const std::uint64_t refines = r.facts.conditions().refinements();
   for (std::size_t i = 0; i < r.facts.obligations().size(); ++i)
-    EXPECT_EQ((refines >> i) & 1, r.facts.obligations()[i].use == analysis::ObligationUse::Mask ? 1u : 0u) << i;
+    EXPECT_EQ((refines >> i) & 1, r.facts.obligations()[i].use >= analysis::ObligationUse::Mask ? 1u : 0u) << i;
   EXPECT_NE(r.held({{8, 1000}, {8, 1000}}), r.held({{8, 600}, {8, 600}}));
   EXPECT_EQ(r.held({{8, 1000}, {8, 1000}}) & ~refines, r.held({{8, 600}, {8, 600}}) & ~refines);
   const auto again = analysis::LaunchConditions::read(r.facts.conditions().bytes());

@@ -20,8 +20,8 @@ namespace {
 TEST(PlainForm, LeavesOutTheRotationsOfLoopsAndThenTheHints) {
   EXPECT_EQ(tuning_of(Form::Chosen), nullptr);
   EXPECT_EQ(text_of(Form::Chosen), "");
-  EXPECT_EQ(text_of(Form::Plain), "ahead=0 pipeline=0 unmask=0");
-  EXPECT_EQ(text_of(Form::Bare), "ahead=0 pipeline=0 unmask=0 hints=0");
+  EXPECT_EQ(text_of(Form::Plain), "ahead=0 pieces=1 pipeline=0 unmask=0");
+  EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 pipeline=0 unmask=0 hints=0");
   for (const Form form : {Form::Plain, Form::Bare}) EXPECT_EQ(*tuning_of(form), passes::parse_tuning(text_of(form)));
 }
 

@@ -73,7 +73,7 @@ set_tests_properties(tools.tune PROPERTIES LABELS tools)
 set(refusing "TESSERA_TILEIRAS=${CMAKE_CURRENT_LIST_DIR}/refusing_assembler.sh;TESSERA_CACHE=0")
 add_test(NAME tools.explain_refused COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
 set_tests_properties(tools.explain_refused PROPERTIES LABELS tools ENVIRONMENT "${refusing}" PASS_REGULAR_EXPRESSION
-                     "hints: warps left to the assembler.*plain form: ahead=0 pipeline=0 unmask=0 hints=0\n +instead of the chosen one: the assembler refuses the kernel for sm_90 .exit code 1.: too many warps")
+                     "hints: warps left to the assembler.*plain form: ahead=0 pieces=1 pipeline=0 unmask=0 hints=0\n +instead of the chosen one: the assembler refuses the kernel for sm_90 .exit code 1.: too many warps")
 add_test(NAME tools.explain_asked COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
 set_tests_properties(tools.explain_asked PROPERTIES LABELS tools ENVIRONMENT "${refusing};TESSERA_TUNING=warps=4"
                      PASS_REGULAR_EXPRESSION "the assembler refuses the kernel for sm_90 .exit code 1.: too many warps.*hints: warps 4|hints: warps 4.*the assembler refuses the kernel for sm_90 .exit code 1.: too many warps"
@@ -81,4 +81,4 @@ set_tests_properties(tools.explain_asked PROPERTIES LABELS tools ENVIRONMENT "${
 add_test(NAME tools.build_refused COMMAND tessera_command build -o ${CMAKE_CURRENT_BINARY_DIR}/refused.tessera --
          $<TARGET_FILE:example_03_saxpy>)
 set_tests_properties(tools.build_refused PROPERTIES LABELS tools ENVIRONMENT "${refusing}" PASS_REGULAR_EXPRESSION
-                     "saxpy +sm_90 .*plain form .ahead=0 pipeline=0 unmask=0 hints=0.: the assembler refuses the chosen one.*kernels in")
+                     "saxpy +sm_90 .*plain form .ahead=0 pieces=1 pipeline=0 unmask=0 hints=0.: the assembler refuses the chosen one.*kernels in")

@@ -52,8 +52,8 @@ struct Claim {
   }
 };
 
-/// What an obligation is good for; the most valuable come first, and those of Mask, which only refine, last.
-enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Mask };
+/// What an obligation is good for; the most valuable come first, and those of Mask and Pieces, which only refine, last.
+enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Mask, Pieces };
 
 struct Obligation {
   ObligationUse use = ObligationUse::Guard;
@@ -79,7 +79,8 @@ class LaunchConditions {
   /// The bits of argument slot `slot` that evaluate() depends on: launches that differ in other bits only fulfil the
   /// same obligations. Of an address that is asked to be a multiple of 16, for instance, the lowest four.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
-  /// The bits of obligations that only refine (of use Mask): they make code faster for rows of some lengths.
+  /// The bits of obligations that only refine (of use Mask and Pieces): they make code faster for rows of some lengths,
+  /// or for many small pieces.
   std::uint64_t refinements() const noexcept;
   /// `held` without refinements: what launches have in common that differ in such lengths only. Code for it serves all.
   std::uint64_t common_part(std::uint64_t held) const noexcept { return held & ~refinements(); }

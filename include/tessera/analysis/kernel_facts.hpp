@@ -27,6 +27,7 @@ struct KernelFacts {
   /// loop.
   std::int64_t moved_bytes = 0;
   bool chained_reductions = false;  ///< a reduction of a large tile depends on another
+  std::int64_t longest_row = 0;     ///< most elements that a large reduction combines
   std::int64_t kept_for_later = 0;  ///< most 32-bit elements that a large reduction's block keeps for what follows it
   bool narrow = false;              ///< large reductions over tiles that are loaded an element or two at a time
   bool reduces_after_loop = false;  ///< large tiles are gathered in a loop and reduced behind it
@@ -36,9 +37,9 @@ struct KernelFacts {
 };
 KernelFacts kernel_facts(const ir::Function&);
 
-/// A GPU starts about one block a clock (an H200: 524288 blocks in 320 us). So blocks that load less than this, in bytes,
-/// are over before enough others have been started to keep the memory busy; and so many of them take longer to start
-/// than the memory takes for what they load.
+/// A GPU starts about one block a clock (an H200: 524288 blocks in 320 us). So blocks that load less than this, in
+/// bytes, are over before enough others have been started to keep the memory busy; and so many of them take longer to
+/// start than the memory takes for what they load.
 inline constexpr std::int64_t kSmallPieceBytes = 2048, kManyPieces = 16384;
 
 bool is_product(const ir::Operation&);

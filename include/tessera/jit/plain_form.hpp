@@ -16,7 +16,7 @@ namespace tessera::jit {
 
 /// What the passes are told; null for Form::Chosen: nothing.
 const passes::Tuning* tuning_of(Form form) noexcept;
-/// The same as text, "ahead=0 pipeline=0 unmask=0"; empty for Form::Chosen.
+/// The same as text, "ahead=0 pieces=1 pipeline=0 unmask=0"; empty for Form::Chosen.
 std::string text_of(Form form);
 
 /// The forms that a kernel may be compiled as, in the order in which they are tried: all of them, or the chosen one

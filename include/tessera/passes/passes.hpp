@@ -94,8 +94,8 @@ bool separate_results(ir::Function&);
 /// asks for the number of blocks. True if anything changed.
 bool hide_zeros(ir::Function&, const Target&);
 
-/// Sets the entry's and the accesses' hints from a cost model over what the kernel does. `before`: what passes before it
-/// have chosen, which stays.
+/// Sets the entry's and the accesses' hints from a cost model over what the kernel does. `before`: what passes before
+/// it have chosen, which stays.
 Choices choose_hints(ir::Function&, const Target&, const Tuning& = {}, const Choices& before = {});
 
 }  // namespace tessera::passes

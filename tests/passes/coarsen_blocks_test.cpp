@@ -1,0 +1,258 @@
+// Blocks of several pieces: what kernels become, that they compute the same numbers with a last block that is not full,
+// which are left alone, and when it is done without being asked for.
+#include <cmath>
+#include <limits>
+
+#include "analysis/support.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/passes/pipeline.hpp"
+
+namespace tessera::test {
+namespace {
+
+struct Coarsened {
+  std::unique_ptr<ir::Module> module;
+  passes::Choices choices;
+};
+
+/// `K` behind all passes for sm_90, for launches with tensors of these extents.
+template <auto K>
+Coarsened coarsened(const std::vector<std::vector<std::int64_t>>& dims, std::optional<int> pieces,
+                    const char* stop_after = "") {
+  const Recorded r = recorded<K>();
+  Coarsened c{ir::clone(*r.trace.module), {}};
+  const auto claims = r.facts.claims_of(*c.module);
+  passes::Work work;
+  work.claims = claims;
+  work.held = r.held(dims);
+  work.contract = &r.contract;
+  work.stop_after = stop_after;
+  passes::Tuning tuning;
+  tuning.pieces = pieces;
+  c.choices = passes::run_passes(*c.module, {90, 132}, &tuning, work).choices;
+  EXPECT_EQ(problems(*c.module), "");
+  return c;
+}
+
+/// Runs `K` as it was recorded and with several pieces a block; `arguments` by value, the first is written. Expects the
+/// same bits.
+template <auto K, class Y, class... A>
+void expect_same(int blocks, Y y, A... arguments) {
+  const auto slots_of = [&](Y& out) {
+    Slots slots;
+    slots.add(out);
+    (slots.add(arguments), ...);
+    return slots.values();
+  };
+  cpu::RunOptions options;
+  options.threads = 1;
+  Y expected = y;
+  const Recorded r = recorded<K>();
+  cpu::Program::compile(*r.trace.module)->run({static_cast<std::uint32_t>(blocks), 1, 1}, slots_of(expected), options);
+  std::vector<std::vector<std::int64_t>> dims{y.dims};
+  const auto add_dims = [&](const auto& a) {
+    if constexpr (requires { a.dims; }) dims.push_back(a.dims);
+  };
+  (add_dims(arguments), ...);
+  for (const int pieces : {2, 4, 8, 32}) {
+    const Coarsened c = coarsened<K>(dims, pieces);
+    ASSERT_EQ(c.choices.pieces, pieces);
+    Y found = y;
+    auto slots = slots_of(found);
+    if (c.choices.launch_word) slots.push_back(0);
+    const auto grid = static_cast<std::uint32_t>((blocks + pieces - 1) / pieces);
+    cpu::Program::compile(*c.module)->run({grid, 1, 1}, slots, options);
+    EXPECT_EQ(std::memcmp(found.data.data(), expected.data.data(), found.data.size() * sizeof found.data[0]), 0)
+        << pieces << " pieces a block";
+  }
+}
+
+/// Numbers that differ, some negative.
+float number(std::int64_t i) { return static_cast<float>((i * 37) % 101 - 50) / 8.0f; }
+
+void softmax_row(Mut<f32, 1, 32> y, In<f32, dyn, dyn> x) {
+  auto t = x.load_like(y, pad::neg_inf);
+  t = exp(t - max(t, axis<1>));
+  y.store(t / sum(t, axis<1>));
+}
+void scale_rows(Mut<f32, 1, 16> y, In<f32, dyn, dyn> x, In<f32, dyn> weight, Scalar<f32> factor) {
+  y.store(x.load_like(y) * reshape(weight.tiles(shape<16>).load(0), shape<1, 16>) * factor);
+}
+/// Pieces along two axes, shape operations, and a scan; the number of the piece among the numbers.
+void shapes(Mut<f32, 1, 2, 8> y, In<f32, dyn, dyn, dyn> x) {
+  auto [b, s, k] = y.index();
+  auto t = transpose(cat(x.load_like(y), x.load_like(y) + cast<f32>(s * 3 + b), axis<1>));
+  auto part = extract(t, shape<1, 8, 2>, 0, 0, 1);
+  y.store(transpose(cumsum(part, axis<1>)));
+}
+
+TEST(CoarsenBlocks, RowsBecomeATileOfRows) {
+  const Coarsened one = coarsened<&softmax_row>({{100, 30}, {100, 30}}, 1, "coarsen_blocks");
+  const Coarsened eight = coarsened<&softmax_row>({{100, 30}, {100, 30}}, 8, "coarsen_blocks");
+  const std::string before = ir::print(*one.module), after = ir::print(*eight.module);
+  EXPECT_EQ(one.choices.pieces, 1);
+  EXPECT_EQ(eight.choices.pieces, 8);
+  EXPECT_NE(before.find("exp %"), std::string::npos);
+  EXPECT_EQ(before.find("tile<8x1x32xf32>"), std::string::npos) << before;
+  EXPECT_NE(after.find("tile<8x1x32xf32>"), std::string::npos) << after;
+  EXPECT_NE(after.find("dim=2"), std::string::npos) << "the reduction's axis moves on: " << after;
+  EXPECT_EQ(count(*eight.module, ir::Op::LoadPtrTko), 1);
+  EXPECT_EQ(count(*eight.module, ir::Op::StorePtrTko), 1);
+}
+
+TEST(CoarsenBlocks, ComputesTheSame) {
+  for (const int rows : {1, 7, 8, 33, 100}) {
+    const std::int64_t n = rows;
+    expect_same<&softmax_row>(rows, Array<float>({n, 30}, 5), Array<float>({n, 30}).each(number));
+    expect_same<&scale_rows>(rows, Array<float>({n, 16}, 5), Array<float>({n, 16}).each(number),
+                             Array<float>({16}).each(number), 1.5f);
+    expect_same<&shapes>(3 * rows, Array<float>({3, 2 * n, 8}, 5), Array<float>({3, 2 * n, 8}).each(number));
+  }
+}
+
+// ---- loops, branches, gathers, atomics ------------------------------------------------------------------------------
+
+void sums_in_loops(Mut<f32, 1> y, In<f32, dyn, dyn> x, Scalar<i32> n) {
+  auto X = x.tiles(shape<1, 4>);
+  auto [row] = y.index();
+  auto total = zeros<f32, 1>();
+  for (auto k : range(n)) {
+    tile_if (k % 2 == 0) { total += reshape(sum(X.load(row, k), axis<1>), shape<1>); }
+  }
+  y.store(total);
+}
+TEST(CoarsenBlocks, LoopsAndBranchesThatAreTheSameForAllPieces) {
+  for (const int rows : {5, 16})
+    expect_same<&sums_in_loops>(rows, Array<float>({rows}, 5), Array<float>({rows, 18}).each(number), 5);
+}
+
+void gather_rows(Mut<f32, 1, 8> y, In<f32, dyn, dyn> table, In<i32, dyn> index) {
+  auto [row, column] = y.index();
+  const Scalar<i32> from = reshape(index.tiles(shape<1>).load(row), shape<>);
+  y.store(table.tiles(shape<1, 8>).load(from, column));
+}
+TEST(CoarsenBlocks, TilesAtNumbersThatWereLoaded) {
+  Array<std::int32_t> index({13});
+  index.each([](std::int64_t i) { return static_cast<std::int32_t>((i * 5) % 9 - 1); });  // -1 and 7: outside
+  expect_same<&gather_rows>(13, Array<float>({13, 8}, 5), Array<float>({7, 8}).each(number), index);
+}
+
+void branch_of_block(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x, In<f32, dyn> every) {
+  auto t = x.load_like(y);
+  auto [row, column] = y.index();
+  tile_if (row % 3 == 0) {
+    t = t * reshape(every.tiles(shape<1>).load(row / 3), shape<>);
+    tile_if (row % 2 == 0) {
+      t = -t;
+    } else {
+      t = t + reshape(every.tiles(shape<1>).load(0), shape<>);
+    }
+  } else {
+    tile_if (row > 5) { y.store(t + 1.0f); }
+  }
+  tile_if (row % 3 == 0) { y.store(t); }
+}
+TEST(CoarsenBlocks, BranchesThatSomePiecesTake) {
+  for (const std::int64_t rows : {4, 21})
+    expect_same<&branch_of_block>(static_cast<int>(rows), Array<float>({rows, 8}, 5),
+                                  Array<float>({rows, 8}).each(number), Array<float>({rows / 4}).each(number));
+}
+
+void count_rows(Mut<i32, 1, 4> y, Acc<i32, dyn> sums, In<i32, dyn, dyn> x) {
+  const auto t = x.load_like(y);
+  sums.add(iota<i32, 4>(), reshape(t, shape<4>));
+  y.store(t);
+}
+TEST(CoarsenBlocks, SumsOfAllBlocksCountEachPieceOnce) {
+  const Recorded r = recorded<&count_rows>();
+  for (const std::int64_t rows : {3, 8, 11}) {
+    const Coarsened c = coarsened<&count_rows>({{rows, 4}, {4}, {rows, 4}}, 8);
+    ASSERT_EQ(c.choices.pieces, 8);
+    Array<std::int32_t> y({rows, 4}), sums({4}), x({rows, 4}, 1);
+    Slots slots;
+    slots.add(y);
+    slots.add(sums);
+    slots.add(x);
+    auto values = slots.values();
+    if (c.choices.launch_word) values.push_back(0);
+    cpu::Program::compile(*c.module)->run({static_cast<std::uint32_t>((rows + 7) / 8), 1, 1}, values, {});
+    for (const std::int32_t s : sums.data) EXPECT_EQ(s, rows);
+  }
+}
+
+// ---- what is left alone ---------------------------------------------------------------------------------------------
+
+template <auto K>
+int pieces_of(const std::vector<std::vector<std::int64_t>>& dims, std::optional<int> asked = 4) {
+  return coarsened<K>(dims, asked).choices.pieces;
+}
+
+void loop_of_block(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x) {
+  auto t = x.load_like(y);
+  auto [row, column] = y.index();
+  for (auto k : range(row)) t = t * 0.5f + cast<f32>(k);
+  y.store(t);
+}
+void loop_in_a_branch(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x, Scalar<i32> n) {
+  auto t = x.load_like(y);
+  auto [row, column] = y.index();
+  tile_if (row % 2 == 0) {
+    for (auto k : range(n)) t = t * 0.5f + cast<f32>(k);
+  }
+  y.store(t);
+}
+void counts_blocks(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y) + cast<f32>(num_blocks())); }
+void checks(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x) {
+  auto t = x.load_like(y);
+  check(t >= 0.0f, "a negative number");
+  y.store(t);
+}
+void product(Mut<f32, 16, 16> y, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
+  auto [i, j] = y.index();
+  y.store(mma(a.tiles(shape<16, 16>).load(i, 0), b.tiles(shape<16, 16>).load(0, j), zeros<f32, 16, 16>()));
+}
+void dealt(MutTiles<f32, 1, 8> y, In<f32, dyn, dyn> x) {
+  for (auto tile : y) tile.store(x.load_like(tile));
+}
+void plain(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y)); }
+
+TEST(CoarsenBlocks, WhatDependsOnSingleBlocksIsLeftAlone) {
+  const std::vector<std::vector<std::int64_t>> rows{{64, 8}, {64, 8}};
+  EXPECT_EQ(pieces_of<&plain>(rows), 4) << "the twin";
+  EXPECT_EQ(pieces_of<&loop_in_a_branch>(rows), 1) << "a loop that some pieces do not come to";
+  EXPECT_EQ(pieces_of<&loop_of_block>(rows), 1) << "a loop up to the block's number";
+  EXPECT_EQ(pieces_of<&counts_blocks>(rows), 1) << "the number of blocks shows";
+  EXPECT_EQ(pieces_of<&checks>(rows), 1) << "a failed check names its block";
+  EXPECT_EQ(pieces_of<&product>({{64, 64}, {64, 16}, {16, 64}}), 1) << "products fill a block";
+  EXPECT_EQ(pieces_of<&dealt>(rows), 1) << "blocks take as many tiles as there are anyway";
+}
+
+TEST(CoarsenBlocks, NumbersOutOfRangeAreRefused) {
+  for (const int pieces : {0, 3, 64, -4})
+    EXPECT_THROW(pieces_of<&plain>({{64, 8}, {64, 8}}, pieces), CompileError) << pieces;
+}
+
+// ---- without being asked --------------------------------------------------------------------------------------------
+
+template <int N>
+void copy_row(Mut<f32, 1, N> y, In<f32, dyn, dyn> x) {
+  y.store(x.load_like(y));
+}
+TEST(CoarsenBlocks, IsDoneWherePiecesAreSmallAndMany) {
+  const auto chosen = [](auto kernel, std::int64_t rows, std::int64_t n) {
+    return pieces_of<kernel()>({{rows, n}, {rows, n}}, std::nullopt);
+  };
+  const auto short_row = [] { return &copy_row<64>; };
+  const auto row = [] { return &copy_row<256>; };
+  const auto long_row = [] { return &copy_row<512>; };
+  EXPECT_EQ(chosen(short_row, 100000, 64), 16) << "256 bytes each: 4096 a block";
+  EXPECT_EQ(chosen(row, 100000, 256), 4);
+  EXPECT_EQ(chosen(long_row, 100000, 512), 1) << "2048 bytes keep the memory busy";
+  EXPECT_EQ(chosen(short_row, 16384, 64), 16);
+  EXPECT_EQ(chosen(short_row, 16383, 64), 1) << "few blocks: more of them are faster";
+  const Recorded r = recorded<&copy_row<64>>();
+  EXPECT_NE(r.obligations().find("16384 <= "), std::string::npos) << r.obligations();
+}
+
+}  // namespace
+}  // namespace tessera::test

@@ -15,7 +15,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/cubin.hpp"
-#include "tessera/jit/plain_form.hpp"
+#include "tessera/jit/forms.hpp"
 
 namespace tessera {
 namespace {
@@ -64,13 +64,17 @@ Options parse(Words words) {
 
 using Entry = std::pair<jit::CacheKey, jit::CachedCubin>;
 
-/// In the first form that the assembler accepts; `note` says so if it is not the chosen one.
+/// In the form that a launch would take; `note` says so if it is not the chosen one.
 Entry compiled(const jit::Collected& kernel, std::string& note) {
-  return jit::first_accepted(kernel.forms, stored_form, [&](const StoredForm& s, const tileiras::Refusal* why) {
-    Entry made{jit::form_key(kernel.key, s.form), jit::make_cubin(s.bytecode, kernel.gpu, kernel.label).code};
-    if (why) note = concat("  plain form (", jit::text_of(s.form), "): the assembler refuses the chosen one");
-    return made;
-  });
+  auto best = jit::best_form(
+      kernel.forms, stored_form,
+      [&](const StoredForm& s) { return jit::make_cubin(s.bytecode, kernel.gpu, kernel.label).code; }, jit::notes_of);
+  const jit::Form form = best.prepared.form;
+  if (!best.refusal.empty())
+    note = concat("  plain form (", jit::text_of(form), "): the assembler refuses the chosen one");
+  else if (form != jit::Form::Chosen)
+    note = concat("  form that spills less (", jit::text_of(form), ")");
+  return {jit::form_key(kernel.key, form), std::move(best.made)};
 }
 
 /// Assembles all, `jobs` at a time; the first failure ends it.

@@ -16,7 +16,7 @@
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/cubin.hpp"
-#include "tessera/jit/plain_form.hpp"
+#include "tessera/jit/forms.hpp"
 #include "tessera/passes/pipeline.hpp"
 #include "tessera/runtime/cuda.hpp"
 
@@ -104,14 +104,17 @@ void explain(const jit::Collected& kernel) {
   options.gpu = kernel.gpu;
   options.assembler = assembler->path;
   options.remarks = true;
+  const auto notes_of = [](const tileiras::AssembleResult& r) {
+    return jit::CodeNotes{jit::resources_of(r.cubin), {}, r.register_pressure};
+  };
   tileiras::AssembleResult made;
   try {
-    made = jit::first_accepted(kernel.forms, stored_form, [&](const StoredForm& s, const tileiras::Refusal* first) {
-      tileiras::AssembleResult result = tileiras::assemble(s.bytecode, options);
-      std::fputs(read_text(s.report).c_str(), stdout);
-      if (first) std::printf("    instead of the chosen one: %s\n", first_line(first->message()).c_str());
-      return result;
-    });
+    auto best = jit::best_form(
+        kernel.forms, stored_form, [&](const StoredForm& s) { return tileiras::assemble(s.bytecode, options); },
+        notes_of);
+    std::fputs(read_text(best.prepared.report).c_str(), stdout);
+    if (!best.refusal.empty()) std::printf("    instead of the chosen one: %s\n", first_line(best.refusal).c_str());
+    made = std::move(best.made);
   } catch (const CompileError&) {
     std::fputs(read_text(kernel.forms.front().report).c_str(), stdout);
     throw;

@@ -12,7 +12,7 @@
 #include "commands.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/jit/plain_form.hpp"
+#include "tessera/jit/forms.hpp"
 #include "tessera/jit/tuning_use.hpp"
 #include "tune_cases.hpp"
 
@@ -205,7 +205,9 @@ void print_trial(const TuningTrial& t) {
   if (r.registers > 0)
     std::printf(" %3u registers, %5.1f KiB shared", r.registers, static_cast<double>(r.shared) / 1024);
   if (r.stack > 0) std::printf(", %u bytes spilled", r.stack);
-  if (t.code.form != jit::Form::Chosen) std::printf("  plain form (%s)", jit::text_of(t.code.form).c_str());
+  if (t.code.form != jit::Form::Chosen)
+    std::printf("  %s (%s)", jit::is_for_spills(t.code.form) ? "form that spills less" : "plain form",
+                jit::text_of(t.code.form).c_str());
   if (!t.note.empty()) std::printf("  %s", t.note.substr(0, 160).c_str());
   std::puts("");
 }

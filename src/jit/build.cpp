@@ -8,7 +8,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/verifier.hpp"
-#include "tessera/jit/plain_form.hpp"
+#include "tessera/jit/forms.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -36,19 +36,19 @@ Build build(const ir::Module& module, const LaunchContract& contract, std::uint6
             const std::string& label) {
   ir::verify_or_throw(module);
   const analysis::Facts facts = analysis::Facts::analyze(module, contract);
-  return first_accepted(
+  auto best = best_form(
       forms_for(nullptr), [&](Form form) { return prepare(module, facts, held, target, nullptr, form, label); },
-      [&](const Prepared& prepared, const tileiras::Refusal*) {
-        Build made;
-        made.cubin = make_cubin(*prepared.module, concat("sm_", target.sm), label, prepared.bytecode);
-        CodeShape shape = shape_of(prepared);
-        made.entry = std::move(shape.entry);
-        made.checks = std::move(shape.checks);
-        made.num_args = shape.num_args;
-        made.choices = prepared.choices;
-        made.form = prepared.form;
-        return made;
-      });
+      [&](const Prepared& p) { return make_cubin(*p.module, concat("sm_", target.sm), label, p.bytecode); },
+      [](const Cubin& cubin) { return notes_of(cubin.code); });
+  Build made;
+  made.cubin = std::move(best.made);
+  CodeShape shape = shape_of(best.prepared);
+  made.entry = std::move(shape.entry);
+  made.checks = std::move(shape.checks);
+  made.num_args = shape.num_args;
+  made.choices = best.prepared.choices;
+  made.form = best.prepared.form;
+  return made;
 }
 
 }  // namespace tessera::jit

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/base/bytes.hpp"
+#include "tessera/jit/forms.hpp"
 #include "tessera/runtime/cuda.hpp"
 
 namespace tessera::jit {
@@ -74,7 +75,7 @@ bool read_code_note(std::span<const std::byte> note, CodeShape& shape, CacheKey&
   shape.num_args = static_cast<int>(in.number<std::uint32_t>());
   shape.starts_early = in.number<std::uint32_t>() != 0;
   const auto form = in.number<std::uint32_t>();
-  if (form > static_cast<std::uint32_t>(Form::Bare)) return false;
+  if (form >= all_forms().size()) return false;
   shape.form = static_cast<Form>(form);
   shape.launch_word = in.number<std::uint32_t>() != 0;
   for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left)

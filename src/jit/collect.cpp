@@ -20,7 +20,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/jit/build.hpp"
-#include "tessera/jit/plain_form.hpp"
+#include "tessera/jit/forms.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
@@ -31,7 +31,7 @@ constexpr const char* kAsked = ".asked";  // an empty file: Collected::asked
 
 /// Changes when bundles of older builds of Tessera must not be used: when the ABI between kernels and the launcher or
 /// the meaning of obligations changes in a way that their texts do not show.
-constexpr std::string_view kGeneration = "tessera bundle 2";
+constexpr std::string_view kGeneration = "tessera bundle 3";
 
 /// The GPUs of TESSERA_COLLECT_GPUS, as numbers.
 std::vector<int> wanted_gpus() {
@@ -59,14 +59,7 @@ std::string plain(const std::string& label) {
   return s;
 }
 
-const char* suffix_of(Form form) {
-  switch (form) {
-    case Form::Chosen: return "";
-    case Form::Plain: return ".plain";
-    case Form::Bare: return ".bare";
-  }
-  return "";
-}
+std::string suffix_of(Form form) { return form == Form::Chosen ? std::string() : concat(".", name_of(form)); }
 
 void write(const std::string& path, std::span<const std::byte> bytes) {
   // Threads may write the same file, for launches that have something in common.
@@ -177,7 +170,7 @@ std::vector<Collected> collected(const std::string& folder) {
     c.label = name.substr(second + 1, name.size() - second - 1 - kSuffix.size());
     if (c.label.find('.') != std::string::npos) continue;  // a plainer form, found with the chosen one
     const std::string path = entry.path().string(), stem = path.substr(0, path.size() - kSuffix.size());
-    for (const Form form : {Form::Chosen, Form::Plain, Form::Bare}) {
+    for (const Form form : all_forms()) {
       const std::string of_form = stem + suffix_of(form);
       if (std::filesystem::exists(concat(of_form, kSuffix), error))
         c.forms.push_back({form, concat(of_form, kSuffix), of_form + ".txt"});

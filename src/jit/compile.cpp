@@ -4,7 +4,7 @@
 #include "jit/generate.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
-#include "tessera/jit/plain_form.hpp"
+#include "tessera/jit/forms.hpp"
 
 namespace tessera::jit {
 
@@ -12,9 +12,10 @@ std::shared_ptr<const runtime::Launchable> compile(const ir::Module& module, Dev
                                                    const CompileOptions& options) {
   const ProfileRange range(ProfileTopic::Compile, concat("kernel ", options.label).c_str(), entry_of(module).loc);
   const passes::Target target = target_of(device);
-  return first_accepted(
-      forms_for(nullptr), [&](Form form) { return prepare(module, target, options, form); },
-      [&](const Prepared& p, const tileiras::Refusal*) { return generate(p, device, options).work; });
+  return best_form(
+             forms_for(nullptr), [&](Form form) { return prepare(module, target, options, form); },
+             [&](const Prepared& p) { return generate(p, device, options); }, notes_of_code)
+      .made.work;
 }
 
 }  // namespace tessera::jit

@@ -82,6 +82,10 @@ Cubin cached(const CacheKey& key, F&& compile) {
 
 }  // namespace
 
+CodeNotes notes_of(const CachedCubin& code) {
+  return {resources_of(code.cubin), code.warnings, code.register_pressure};
+}
+
 std::optional<tileiras::Assembler> assembler_for(const std::string& gpu, std::string* why) {
   static std::mutex mutex;
   static auto* known = new std::unordered_map<std::string, tileiras::Assembler>;

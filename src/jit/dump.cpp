@@ -16,6 +16,7 @@
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/printer.hpp"
 #include "tessera/jit/compile.hpp"
+#include "tessera/jit/forms.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
@@ -136,7 +137,7 @@ std::unique_ptr<passes::PassObserver> dump_after_passes(const ir::Module& given,
       concat(target.multiprocessors, " 13.", target.bytecode_minor, " ", held, " ", passes::text_of(tuning));
   const auto more = std::as_bytes(std::span(how));
   bytes.insert(bytes.end(), more.begin(), more.end());
-  const char* plainer = form == Form::Plain ? "-plain" : form == Form::Bare ? "-bare" : "";
+  const std::string plainer = form == Form::Chosen ? std::string() : concat("-", name_of(form));
   const std::string gpu = target.is_gpu() ? concat("sm_", target.sm) : std::string("cpu");
   return std::make_unique<DumpAfterPasses>(w, stem_of(w, concat(label, "-", gpu, plainer), hash_bytes(bytes)));
 }

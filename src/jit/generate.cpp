@@ -63,9 +63,7 @@ Code in_memory(const CodeShape& shape, Device device, const CompileOptions& opti
 
 }  // namespace
 
-CodeNotes notes_of(const CachedCubin& code) {
-  return {resources_of(code.cubin), code.warnings, code.register_pressure};
-}
+CodeNotes notes_of_code(const Code& code) { return code.notes ? *code.notes : CodeNotes{}; }
 
 passes::Target target_of(Device device) {
   passes::Target target;

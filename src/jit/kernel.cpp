@@ -17,7 +17,7 @@
 #include "tessera/base/profile.hpp"
 #include "tessera/ir/verifier.hpp"
 #include "tessera/jit/cubin.hpp"
-#include "tessera/jit/plain_form.hpp"
+#include "tessera/jit/forms.hpp"
 
 namespace tessera::jit {
 
@@ -124,11 +124,12 @@ Code Kernel::make_code(Device device, std::uint64_t& held) const {
   const passes::Target target = target_of(device);
   const passes::Tuning* hints = tuning(held, &device, target);
   const auto prepared_as = [&](Form form) { return prepared(held, target, hints, form); };
-  const auto generated = [&](const Prepared& p, const tileiras::Refusal*) { return generate(p, device, options_); };
-  if (!analysis_) return first_accepted(forms_for(hints), prepared_as, generated);
+  const auto generated = [&](const Prepared& p) { return generate(p, device, options_); };
+  const auto best = [&] { return best_form(forms_for(hints), prepared_as, generated, notes_of_code); };
+  if (!analysis_) return best().made;
   Analysis& a = *analysis_;
   if (!target.is_gpu()) {
-    Code code = generated(prepared_as(Form::Chosen), nullptr);
+    Code code = generated(prepared_as(Form::Chosen));
     // With what such launches have in common, so that the sizes of the run need not be those of the real ones.
     const std::uint64_t common = common_part(held);
     const auto leave = [&](std::uint64_t word) {
@@ -148,24 +149,22 @@ Code Kernel::make_code(Device device, std::uint64_t& held) const {
         return *ready;
       }
     }
-    return first_accepted(forms_for(hints), prepared_as, generated);
+    return best().made;
   }
   // Whoever wants to see the stages must have them made.
-  if (!a.notes || env(Env::DUMP) != nullptr) return first_accepted(forms_for(hints), prepared_as, generated);
+  if (!a.notes || env(Env::DUMP) != nullptr) return best().made;
   const std::string asked = hints_text(hints);
   if (const auto known = a.notes->code(held, target, asked)) {
     if (!a.kept) a.notes->keep(a.conditions);  // theirs was evicted or damaged, and every start would analyze again
     return generate(known->shape, known->code, device, options_);
   }
-  // The note is about what was asked for, so that a later start does not try again what is refused.
-  return first_accepted(forms_for(hints), prepared_as, [&](const Prepared& p, const tileiras::Refusal* why) {
-    Code code = generated(p, why);
-    if (const auto cubin = cubin_key(p.bytecode, gpu_name(target.sm))) {
-      if (!a.kept) a.notes->keep(a.conditions);
-      a.notes->keep(held, target, asked, shape_of(p), *cubin);
-    }
-    return code;
-  });
+  // The note is about what was asked for, so that a later start does not try again what is refused or spills.
+  auto made = best();
+  if (const auto cubin = cubin_key(made.prepared.bytecode, gpu_name(target.sm))) {
+    if (!a.kept) a.notes->keep(a.conditions);
+    a.notes->keep(held, target, asked, shape_of(made.prepared), *cubin);
+  }
+  return made.made;
 }
 
 /// A bundle may be of an assembler that reads more or less than this machine's, if there is one here: its code was
@@ -201,13 +200,15 @@ CodeReport Kernel::report(Device device, std::span<const std::uint64_t> slots) {
 CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64_t> slots) const {
   const std::uint64_t held = evaluate(slots);
   const passes::Tuning* hints = tuning(held, nullptr, gpu);
-  return first_accepted(
+  const auto best = best_form(
       forms_for(hints), [&](Form form) { return prepared(held, gpu, hints, form); },
-      [&](const Prepared& p, const tileiras::Refusal*) {
-        CodeReport r = describe(p, held, nullptr);
-        r.notes = notes_of(make_cubin(*p.module, r.gpu, options_.label, p.bytecode).code);
-        return r;
-      });
+      [&](const Prepared& p) {
+        return notes_of(make_cubin(*p.module, gpu_name(gpu.sm), options_.label, p.bytecode).code);
+      },
+      [](const CodeNotes& notes) { return notes; });
+  CodeReport r = describe(best.prepared, held, nullptr);
+  r.notes = best.made;
+  return r;
 }
 
 /// In checked mode records mean nothing.

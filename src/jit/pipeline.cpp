@@ -9,7 +9,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/verifier.hpp"
-#include "tessera/jit/plain_form.hpp"
+#include "tessera/jit/forms.hpp"
 #include "tessera/passes/pipeline.hpp"
 #include "tessera/passes/tuning_text.hpp"
 

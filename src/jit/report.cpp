@@ -6,7 +6,7 @@
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/jit/plain_form.hpp"
+#include "tessera/jit/forms.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -118,7 +118,9 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
              ", latency ", or_left(c.latency), "; ", prepared.persistent_blocks, " blocks fill the GPU\n");
   if (c.pieces > 1) text += concat("  a block takes ", c.pieces, " neighbouring pieces\n");
   if (!prepared.tuning.empty()) text += concat("  tuning record: ", prepared.tuning, "\n");
-  if (prepared.form != Form::Chosen) text += concat("  plain form: ", text_of(prepared.form), "\n");
+  if (prepared.form != Form::Chosen)
+    text += concat(
+        "  ", is_for_spills(prepared.form) ? "form that spills less: " : "plain form: ", text_of(prepared.form), "\n");
   if (!c.early_reads.empty())
     text +=
         concat("  reads before it waits for the kernel before it: ", c.early_reads.size(), " tensors, where settled\n");

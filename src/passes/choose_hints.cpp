@@ -37,6 +37,8 @@ constexpr int kElementsAWarpChained = 2048;
 constexpr int kElementsAWarpNarrow = 1024;  // softmax of 4097: 148 registers and a detour through shared memory; 77
 constexpr int kElementsAWarpNarrowAlone = 2048;  // RMS norm of 4097: 3.05 TB/s beside 2.62
 constexpr int kMostRowWarps = 8;
+// With more a thread has no registers for what is computed from them: a row of 32768 in 8 warps takes 255, in 16 128.
+constexpr int kMostElementsAThread = 64, kMostWideRowWarps = 16;
 // Odd rows walked in chunks: of 1024, 4097 elements a row, 1 warp: layer norm 2.41 TB/s, 2 warps: 2.21; of 4096, 50257
 // a row, 16 warps: softmax 2.43, RMS norm 2.41, layer norm 2.22 TB/s, 8 warps: 2.28, 2.19, 2.04.
 constexpr int kOneWarpChunk = 1024, kManyWarpsChunk = 4096, kMostWalkWarps = 16;
@@ -67,6 +69,8 @@ Choices choose_for_rows(const analysis::KernelFacts& facts) {
                                 : kElementsAWarp;
   const std::int64_t warps = facts.moved_bytes > 0 ? facts.moved_bytes / kBytesAWarp : facts.largest_tile / elements;
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
+  const std::int64_t fewest = facts.largest_tile / (32 * kMostElementsAThread);
+  c.warps = std::max(c.warps, std::min(power_of_two_below(fewest), kMostWideRowWarps));
   // A row that is multiplied with each row of a tile: with fewer than one vector for each thread it is spread otherwise
   // than the tile, and goes through shared memory in every step, with four barriers.
   if (facts.repeated_bytes > 0)
@@ -152,6 +156,8 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
   return c;
 }
 
+constexpr int kMostWarps = 32;  // 1024 threads a block, every generation
+
 void require_power_of_two(const char* what, int value, int most) {
   if (value >= 1 && value <= most && (value & (value - 1)) == 0) return;
   throw CompileError(concat("tuning: expected ", what, " as a power of two from 1 to ", most, ", found ", value));
@@ -162,7 +168,9 @@ void require_range(const char* what, int value, int most) {
 }
 
 void override_choices(Choices& c, const Tuning& t, const Machine& m) {
-  if (t.warps) require_power_of_two("warps", c.warps = *t.warps, 32);
+  require_power_of_two("spread", t.spread, 4);
+  if (c.warps > 0) c.warps = std::min(c.warps * t.spread, kMostWarps);
+  if (t.warps) require_power_of_two("warps", c.warps = *t.warps, kMostWarps);
   if (t.ctas) require_power_of_two("CTAs per cluster", c.ctas = *t.ctas, m.clusters ? 16 : 1);
   if (t.occupancy) require_range("occupancy", c.occupancy = *t.occupancy, 32);
   if (t.latency) require_range("latency", c.latency = *t.latency, 10);

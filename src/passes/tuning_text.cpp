@@ -27,7 +27,7 @@ constexpr SwitchKey kSwitches[] = {
 #define TESSERA_SWITCH(word, member) {#word, &Tuning::member},
 #include "passes/passes.def"
 };
-constexpr std::string_view kOverlap = "overlap";
+constexpr std::string_view kOverlap = "overlap", kSpread = "spread";
 constexpr int kOverlaps = 4;  // of Overlap
 struct PathKey {
   const char* name;
@@ -40,6 +40,7 @@ constexpr const char* kPaths[] = {"tma", "view", "pointer"};  // in the order of
   std::string known = "access=tma|view|pointer, stores=tma|view|pointer";
   for (const NumberKey& k : kNumbers) known += concat(", ", k.name, "=N");
   for (const SwitchKey& k : kSwitches) known += concat(", ", k.name, "=0|1");
+  known += concat(", ", std::string(kSpread), "=N");
   known += concat(", ", std::string(kOverlap), "=0..", kOverlaps - 1);
   throw CompileError(concat("tuning: found \"", std::string(word), "\"; expected words like ", known));
 }
@@ -63,6 +64,7 @@ void apply(Tuning& t, std::string_view word) {
     if (n < 0 || n >= kOverlaps) fail(word);
     return void(t.overlap = static_cast<Overlap>(n));
   }
+  if (name == kSpread) return void(t.spread = number(word, value));
   const bool truth = value == "1";
   for (const SwitchKey& k : kSwitches) {
     if (name != k.name) continue;
@@ -96,6 +98,7 @@ std::string text_of(const Tuning& t) {
   for (const NumberKey& k : kNumbers) {
     if (t.*k.member) add(concat(k.name, "=", *(t.*k.member)));
   }
+  if (t.spread != 1) add(concat(std::string(kSpread), "=", t.spread));
   for (const PathKey& k : kPathKeys) {
     if (t.*k.member) add(concat(k.name, "=", kPaths[static_cast<std::size_t>(*(t.*k.member))]));
   }

@@ -18,6 +18,7 @@
 #include "jit/rig.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/jit/forms.hpp"
 
 using namespace tessera;
 using namespace tessera::jit;
@@ -300,7 +301,8 @@ TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
   EXPECT_FALSE(kept([](CodeShape& s) { s.persistent_blocks = 0; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.persistent_blocks = std::uint64_t{1} << 31; }));
   EXPECT_TRUE(kept([](CodeShape& s) { s.form = Form::Bare; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.form = static_cast<Form>(3); }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.form = static_cast<Form>(all_forms().size()); }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.pieces = 0; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = -1; }));
   EXPECT_TRUE(kept([](CodeShape& s) { s.early_reads = {s.num_args - 1}; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {s.num_args}; }));

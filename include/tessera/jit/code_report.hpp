@@ -7,11 +7,16 @@
 
 namespace tessera::jit {
 
-/// How much of what the passes know goes into a kernel. Plainer forms are for kernels that the assembler refuses.
+/// What a kernel is compiled as (forms.hpp). Those from PlainStores on are for kernels whose registers spill, those
+/// from Plain on for kernels that the assembler refuses. The numbers are kept on disk.
 enum class Form : std::uint8_t {
-  Chosen,  ///< all of it
-  Plain,   ///< no loop is rotated: neither products nor loads go ahead of their iteration
-  Bare,    ///< and warps, CTAs, occupancy and latency are left to the assembler
+  Chosen,                ///< with all that the passes know
+  PlainStores,           ///< tiles are stored from registers, not through shared memory
+  MoreWarps,             ///< twice as many warps
+  MoreWarpsPlainStores,  ///< both
+  OnePiece,              ///< a block takes one piece
+  Plain,  ///< no loop is rotated: neither products nor loads go ahead of their iteration; a block takes one piece
+  Bare,   ///< and warps, CTAs, occupancy and latency are left to the assembler
 };
 
 /// What a cubin declares.

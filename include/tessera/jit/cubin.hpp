@@ -8,11 +8,15 @@
 
 #include "tessera/codegen/tileiras/tileiras.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/jit/code_report.hpp"
 #include "tessera/jit/disk_cache.hpp"
 
 namespace tessera::jit {
 
 enum class CubinOrigin : std::uint8_t { Assembled, DiskCache };
+
+/// What assembling told of it.
+CodeNotes notes_of(const CachedCubin& code);
 
 struct Cubin {
   CachedCubin code;

@@ -6,7 +6,7 @@
 #include "tessera/host/contract.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/cubin.hpp"
-#include "tessera/jit/plain_form.hpp"
+#include "tessera/jit/forms.hpp"
 #include "tessera/kernels/attention.hpp"
 #include "tessera/tessera.hpp"
 

@@ -1,0 +1,138 @@
+// The forms in which a kernel can be compiled: what the passes choose; others where the assembler's report of that is
+// bad; plainer ones where the assembler refuses it. docs/jit.md, "Forms".
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <future>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/error.hpp"
+#include "tessera/codegen/tileiras/tileiras.hpp"
+#include "tessera/jit/code_report.hpp"
+#include "tessera/passes/optimize.hpp"
+
+namespace tessera::jit {
+
+/// What the passes are told; null for Form::Chosen: nothing.
+const passes::Tuning* tuning_of(Form form) noexcept;
+/// The same as text, "stores=view"; empty for Form::Chosen.
+std::string text_of(Form form);
+/// For names of files: "plain"; empty for Form::Chosen.
+const char* name_of(Form form) noexcept;
+/// True for the forms that stand in for one whose report is bad; others are tried only where the assembler refuses.
+bool is_for_spills(Form form) noexcept;
+
+std::span<const Form> all_forms() noexcept;
+/// The forms that a kernel may be compiled as, in the order in which they are tried: all of them, or the chosen one
+/// alone if hints were asked for, by TESSERA_TUNING or by a record (`tuning`; null: none) that has any.
+std::span<const Form> forms_for(const passes::Tuning* tuning);
+
+/// How bad a report is, less is better: 0 if it says nothing bad; else bytes that a thread spills, and 1 where the
+/// assembler warned of registers.
+unsigned badness(const CodeNotes& notes) noexcept;
+
+/// What became of a kernel. P: what was prepared in the form that was taken; M: what was made of it.
+template <class P, class M>
+struct BestForm {
+  P prepared;
+  M made;
+  /// Why it is not the chosen form: the assembler refuses that; empty if it does not.
+  std::string refusal = {};
+};
+
+namespace detail {
+
+inline Form form_of(Form form) { return form; }
+template <class F>
+Form form_of(const F& f) {
+  return f.form;
+}
+
+using Bytecode = std::vector<std::byte>;
+inline bool has(const std::vector<Bytecode>& seen, const Bytecode& bytecode) {
+  return std::find(seen.begin(), seen.end(), bytecode) != seen.end();
+}
+
+/// The first of the forms for refusals that the assembler accepts. Nothing if it accepts none.
+template <class P, class M, class Forms, class Prepare, class Make>
+std::optional<BestForm<P, M>> first_accepted(const Forms& forms, Prepare& prepare, Make& make, const Bytecode& chosen,
+                                             const std::string& refusal) {
+  std::vector<Bytecode> refused{chosen};
+  for (auto form = std::next(std::begin(forms)); form != std::end(forms); ++form) {
+    if (is_for_spills(form_of(*form))) continue;
+    P plainer = prepare(*form);
+    if (has(refused, plainer.bytecode)) continue;
+    try {
+      M made = make(std::as_const(plainer));
+      return BestForm<P, M>{std::move(plainer), std::move(made), refusal};
+    } catch (const tileiras::Refusal&) { refused.push_back(std::move(plainer.bytecode)); }
+  }
+  return std::nullopt;
+}
+
+/// The forms for spills, all at the same time; the best replaces `best` if its report is better.
+template <class P, class M, class Forms, class Prepare, class Make, class Notes>
+void improve(BestForm<P, M>& best, const Forms& forms, Prepare& prepare, Make& make, Notes& notes_of) {
+  std::vector<Bytecode> seen{best.prepared.bytecode};
+  std::vector<P> others;
+  for (auto form = std::next(std::begin(forms)); form != std::end(forms); ++form) {
+    if (!is_for_spills(form_of(*form))) continue;
+    P other = prepare(*form);
+    if (has(seen, other.bytecode)) continue;
+    seen.push_back(other.bytecode);
+    others.push_back(std::move(other));
+  }
+  std::vector<std::future<M>> made;
+  for (const P& other : others) {
+    const auto run = [&make, &other] { return make(other); };
+    try {
+      made.push_back(std::async(std::launch::async, run));
+    } catch (const std::system_error&) {  // no thread is to be had
+      made.push_back(std::async(std::launch::deferred, run));
+    }
+  }
+  unsigned least = badness(notes_of(std::as_const(best.made)));
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    try {
+      M m = made[i].get();
+      const unsigned bad = badness(notes_of(std::as_const(m)));
+      if (bad >= least) continue;
+      least = bad;
+      best = {std::move(others[i]), std::move(m)};
+    } catch (const Error&) {}  // there is code already
+  }
+}
+
+}  // namespace detail
+
+/// Makes a kernel in the first of `forms` (things of which form_of() gives a Form), and looks at the report: where that
+/// is bad, the forms for spills are made as well, at the same time, and the best report decides. Where the assembler
+/// refuses the first form, the plainer ones are tried one after the other; if all are refused, the first refusal is
+/// thrown. Other errors of the first form end it at once.
+///
+/// `prepare(form)` gives something with a member `bytecode`; equal bytecode is not made twice. `make(prepared)` makes
+/// code, from several threads. `notes_of(made)` gives its CodeNotes.
+template <class Forms, class Prepare, class Make, class Notes>
+auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes_of) {
+  using P = std::decay_t<decltype(prepare(*std::begin(forms)))>;
+  using M = std::decay_t<decltype(make(std::declval<const P&>()))>;
+  P chosen = prepare(*std::begin(forms));
+  try {
+    M made = make(std::as_const(chosen));
+    BestForm<P, M> best{std::move(chosen), std::move(made)};
+    if (badness(notes_of(std::as_const(best.made))) > 0) detail::improve(best, forms, prepare, make, notes_of);
+    return best;
+  } catch (const tileiras::Refusal& refusal) {
+    auto other = detail::first_accepted<P, M>(forms, prepare, make, chosen.bytecode, refusal.message());
+    if (other) return std::move(*other);
+    throw;
+  }
+}
+
+}  // namespace tessera::jit

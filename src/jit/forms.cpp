@@ -1,0 +1,82 @@
+// The table of forms. Those for spills give a thread less to hold: a store through shared memory needs the tile once
+// more, twice the warps hold half each, and one piece a block is less than several. The plainer ones leave out the
+// rotations of loops first, because they multiply what a loop keeps at hand, with the splitting of masks, and then the
+// hints that fix how much room that has.
+#include "tessera/jit/forms.hpp"
+
+#include <array>
+
+#include "tessera/base/env.hpp"
+#include "tessera/passes/tuning_text.hpp"
+
+namespace tessera::jit {
+namespace {
+
+using passes::Tuning;
+
+constexpr Tuning spread(int times, bool plain_stores) {
+  Tuning t;
+  t.spread = times;
+  if (plain_stores) t.stores = passes::AccessPath::View;
+  return t;
+}
+
+constexpr Tuning one_piece() {
+  Tuning t;
+  t.pieces = 1;
+  return t;
+}
+
+constexpr Tuning plain(bool with_hints) {
+  Tuning t = one_piece();
+  t.ahead = 0;
+  t.pipeline_mma = false;
+  t.unmask = false;
+  t.choose_hints = with_hints;
+  return t;
+}
+
+struct Row {
+  Form form;
+  const char* name;
+  bool for_spills;
+  Tuning tuning;
+};
+constexpr Row kRows[] = {
+    {Form::Chosen, "", false, {}},
+    {Form::PlainStores, "stores", true, spread(1, true)},
+    {Form::MoreWarps, "warps", true, spread(2, false)},
+    {Form::MoreWarpsPlainStores, "warps_stores", true, spread(2, true)},
+    {Form::OnePiece, "piece", true, one_piece()},
+    {Form::Plain, "plain", false, plain(true)},
+    {Form::Bare, "bare", false, plain(false)},
+};
+constexpr auto kForms = [] {
+  std::array<Form, std::size(kRows)> forms{};
+  for (std::size_t i = 0; i < forms.size(); ++i) forms[i] = kRows[i].form;
+  return forms;
+}();
+
+const Row& row_of(Form form) noexcept { return kRows[static_cast<std::size_t>(form)]; }
+static_assert([] {
+  for (std::size_t i = 0; i < std::size(kRows); ++i)
+    if (static_cast<std::size_t>(kRows[i].form) != i) return false;
+  return true;
+}());
+
+}  // namespace
+
+const Tuning* tuning_of(Form form) noexcept { return form == Form::Chosen ? nullptr : &row_of(form).tuning; }
+std::string text_of(Form form) { return passes::text_of(row_of(form).tuning); }
+const char* name_of(Form form) noexcept { return row_of(form).name; }
+bool is_for_spills(Form form) noexcept { return row_of(form).for_spills; }
+std::span<const Form> all_forms() noexcept { return kForms; }
+
+std::span<const Form> forms_for(const Tuning* tuning) {
+  const bool asked = env(Env::TUNING) != nullptr || (tuning && *tuning != Tuning{});
+  return all_forms().first(asked ? 1 : kForms.size());
+}
+
+unsigned badness(const CodeNotes& notes) noexcept { return notes.resources.stack + (notes.register_pressure ? 1 : 0); }
+
+}  // namespace tessera::jit

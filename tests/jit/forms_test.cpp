@@ -1,0 +1,182 @@
+// Which forms a kernel is tried in, and in which order.
+#include "tessera/jit/forms.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "jit/rig.hpp"
+#include "tessera/jit/build.hpp"
+#include "tessera/jit/kernel.hpp"
+#include "tessera/passes/tuning_text.hpp"
+
+using namespace tessera;
+using namespace tessera::jit;
+using jit_rig::Variable;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+TEST(Forms, AreWhatTheirTextsSay) {
+  EXPECT_EQ(tuning_of(Form::Chosen), nullptr);
+  EXPECT_EQ(text_of(Form::Chosen), "");
+  EXPECT_EQ(text_of(Form::PlainStores), "stores=view");
+  EXPECT_EQ(text_of(Form::MoreWarps), "spread=2");
+  EXPECT_EQ(text_of(Form::MoreWarpsPlainStores), "spread=2 stores=view");
+  EXPECT_EQ(text_of(Form::OnePiece), "pieces=1");
+  EXPECT_EQ(text_of(Form::Plain), "ahead=0 pieces=1 pipeline=0 unmask=0");
+  EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 pipeline=0 unmask=0 hints=0");
+  for (const Form form : all_forms().subspan(1)) EXPECT_EQ(*tuning_of(form), passes::parse_tuning(text_of(form)));
+}
+
+TEST(Forms, AreForThoseWhoAskForNothing) {
+  const passes::Tuning none, some = passes::parse_tuning("warps=4");
+  EXPECT_EQ(forms_for(nullptr).size(), all_forms().size());
+  EXPECT_EQ(forms_for(&none).size(), all_forms().size()) << "a record without hints";
+  EXPECT_THAT(forms_for(&some), ElementsAre(Form::Chosen));
+  const Variable hints("TESSERA_TUNING", "warps=4");
+  EXPECT_THAT(forms_for(nullptr), ElementsAre(Form::Chosen));
+}
+
+struct Piece {
+  std::vector<std::byte> bytecode;
+  Form form;
+};
+/// A form, the number that its bytecode is, and what becomes of it: bytes that are spilled, or -1: refused, -2: another
+/// error.
+struct Try {
+  Form form;
+  int code, outcome;
+};
+/// What best_form() makes of them: the forms that were made, in their order, and what it gives or throws.
+std::string tried(const std::vector<Try>& forms) {
+  std::vector<Form> made;
+  std::mutex mutex;
+  const auto of = [&](Form form) {
+    return *std::find_if(forms.begin(), forms.end(), [&](const Try& t) { return t.form == form; });
+  };
+  std::string log;
+  std::string end;
+  try {
+    const auto best = best_form(
+        forms,
+        [&](const Try& t) {
+          return Piece{{static_cast<std::byte>(t.code)}, t.form};
+        },
+        [&](const Piece& p) {
+          const std::lock_guard lock(mutex);
+          made.push_back(p.form);
+          const std::string name = name_of(p.form);
+          if (of(p.form).outcome == -1) throw tileiras::Refusal("no " + name);
+          if (of(p.form).outcome == -2) throw CompileError("another");
+          return of(p.form).outcome;
+        },
+        [](int spilled) {
+          return CodeNotes{{0, static_cast<unsigned>(spilled), 0}, "", false};
+        });
+    EXPECT_EQ(of(best.prepared.form).outcome, best.made);
+    end = std::string("gives ") + name_of(best.prepared.form) + (best.refusal.empty() ? "" : ", " + best.refusal);
+  } catch (const Error& error) { end = "throws " + error.message(); }
+  std::sort(made.begin(), made.end());  // some are made at the same time
+  for (const Form form : made) log += std::string(name_of(form)) + ";";
+  return log + " " + end;
+}
+
+TEST(BestForm, TriesPlainerFormsOneAfterTheOtherWhereTheChosenOneIsRefused) {
+  using enum Form;
+  EXPECT_EQ(tried({{Chosen, 1, 0}, {Plain, 2, 0}, {Bare, 3, 0}}), "; gives ");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 2, 0}, {Bare, 3, 0}}), ";plain; gives plain, no ");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 2, -1}, {Bare, 3, 0}}), ";plain;bare; gives bare, no ");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 2, -1}, {Bare, 3, -1}}), ";plain;bare; throws no ");
+  EXPECT_EQ(tried({{Chosen, 1, -1}}), "; throws no ");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 1, 0}, {Bare, 2, 0}}), ";bare; gives bare, no ") << "refused once";
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 2, -1}, {Bare, 2, 0}}), ";plain; throws no ");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {MoreWarps, 2, 0}, {Plain, 3, 0}}), ";plain; gives plain, no ") << "not for that";
+}
+
+TEST(BestForm, OtherErrorsEndIt) {
+  using enum Form;
+  EXPECT_EQ(tried({{Chosen, 1, -2}, {Plain, 2, 0}}), "; throws another");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 2, -2}, {Bare, 3, 0}}), ";plain; throws another");
+}
+
+TEST(BestForm, TakesTheBestReportWhereTheChosenOneSpills) {
+  using enum Form;
+  EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 2, 0}, {MoreWarps, 3, 0}, {Plain, 4, 0}}),
+            ";stores;warps; gives stores");
+  EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 2, 4}, {MoreWarps, 3, 0}}), ";stores;warps; gives warps");
+  EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 2, 8}, {MoreWarps, 3, 9}}), ";stores;warps; gives ") << "no better";
+  EXPECT_EQ(tried({{Chosen, 1, 0}, {PlainStores, 2, 0}}), "; gives ") << "nothing to mend";
+  EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 1, 0}, {MoreWarps, 3, 4}, {OnePiece, 3, 0}}), ";warps; gives warps")
+      << "the same code is made once";
+}
+
+TEST(BestForm, KeepsWhatItHasWhereTheOthersFail) {
+  using enum Form;
+  EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 2, -1}, {MoreWarps, 3, -2}}), ";stores;warps; gives ");
+  EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 2, -1}, {MoreWarps, 3, 2}}), ";stores;warps; gives warps");
+}
+
+TEST(BestForm, AWarningOfRegistersIsAsBadAsASpilledByte) {
+  EXPECT_EQ(badness({{255, 0, 0}, "", false}), 0u);
+  EXPECT_EQ(badness({{255, 0, 0}, "High register usage", true}), 1u);
+  EXPECT_EQ(badness({{255, 16, 0}, "High register usage", true}), 17u);
+}
+
+/// entry(pointer), with an assembler that refuses kernels with hints.
+class RefusingAssembler : public testing::Test {
+ protected:
+  RefusingAssembler() {
+    jit_rig::write_assembler(folder_.path + "/tileiras", std::string(jit_rig::kRefusesWarps) + jit_rig::kGood);
+  }
+  static std::unique_ptr<ir::Module> module_of(int number) {
+    auto module = std::make_unique<ir::Module>();
+    ir::Function& f = module->add_function("entry");
+    const ir::Type i32 = ir::Type::element(ir::Elem::I32);
+    const ir::Value pointer = f.body().add_arg(ir::Type::tile(ir::Type::pointer(i32), {}));
+    ir::Builder b(f.body());
+    b.loc = SourceLocation::current();
+    jit_rig::store_and_return(b, pointer, number);
+    return module;
+  }
+  static LaunchContract contract() {
+    LaunchContract c;
+    c.args = {{ArgRole::Base, 0, -1}};
+    c.tensors = {{0, 0, true, true, true}};
+    return c;
+  }
+  int runs() const { return jit_rig::runs_in(folder_.path); }
+  jit_rig::Folder folder_{"refusing"};
+  Variable assembler_{"TESSERA_TILEIRAS", folder_.path + "/tileiras"}, cache_{"TESSERA_CACHE_DIR", folder_.path};
+};
+
+TEST_F(RefusingAssembler, ABuildTakesThePlainForm) {
+  const Build made = build(*module_of(1), contract(), 0, target_for(90), "wanted");
+  EXPECT_EQ(made.form, Form::Bare);
+  EXPECT_EQ(made.choices.warps, 0);
+  EXPECT_EQ(runs(), 2);
+  const Variable hints("TESSERA_TUNING", "warps=1");
+  try {
+    build(*module_of(1), contract(), 0, target_for(90), "wanted");
+    FAIL() << "no error";
+  } catch (const tileiras::Refusal& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("kernel wanted: "), HasSubstr("too many warps")));
+  }
+}
+
+TEST_F(RefusingAssembler, SoDoesAReportForAGpuThatIsNotHere) {
+  alignas(16) static std::int32_t memory[4];
+  const std::uint64_t slots[] = {reinterpret_cast<std::uintptr_t>(memory)};
+  const Kernel refused(module_of(2), contract(), {"wanted", false, {}});
+  EXPECT_EQ(refused.report(target_for(90), slots).form, Form::Bare);
+  jit_rig::write_assembler(folder_.path + "/tileiras", jit_rig::kGood);
+  const Kernel accepted(module_of(3), contract(), {"wanted", false, {}});
+  EXPECT_EQ(accepted.report(target_for(90), slots).form, Form::Chosen);
+}
+
+}  // namespace

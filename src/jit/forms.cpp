@@ -5,6 +5,8 @@
 #include "tessera/jit/forms.hpp"
 
 #include <array>
+#include <system_error>
+#include <thread>
 
 #include "tessera/base/env.hpp"
 #include "tessera/passes/tuning_text.hpp"
@@ -75,6 +77,16 @@ std::span<const Form> all_forms() noexcept { return kForms; }
 std::span<const Form> forms_for(const Tuning* tuning) {
   const bool asked = env(Env::TUNING) != nullptr || (tuning && *tuning != Tuning{});
   return all_forms().first(asked ? 1 : kForms.size());
+}
+
+void detail::run_at_once(std::size_t count, void (*work)(void* data, std::size_t number), void* data) {
+  std::vector<std::thread> threads;
+  std::size_t next = 0;
+  try {
+    for (; next < count; ++next) threads.emplace_back(work, data, next);
+  } catch (const std::system_error&) {}  // no thread is to be had: the rest is done here
+  for (; next < count; ++next) work(data, next);
+  for (std::thread& t : threads) t.join();
 }
 
 unsigned badness(const CodeNotes& notes) noexcept { return notes.resources.stack + (notes.register_pressure ? 1 : 0); }

@@ -315,8 +315,11 @@ class Coarsening {
     for (std::size_t i = 0; i < tiles; ++i) expand(op, i);
     if (op.op() == Op::Extract) prepend_index(op);
     if (op.op() == Op::Permute) shift_permutation(op);
-    if (const ir::Attribute* dim = op.attr(AttrName::dim))
-      op.set_attr(AttrName::dim, ir::IntAttr{ir::Elem::I64, dim->as<ir::IntAttr>()->value + 1});
+    if (const ir::Attribute* dim = op.attr(AttrName::dim)) {
+      ir::IntAttr moved = *dim->as<ir::IntAttr>();
+      ++moved.value;
+      op.set_attr(AttrName::dim, moved);
+    }
     widen_results(op);
   }
   void prepend_index(Operation& op) {

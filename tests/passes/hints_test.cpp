@@ -65,6 +65,29 @@ TEST(Hints, MayBeLeftToTheAssembler) {
   EXPECT_FALSE(row.f->hints.entries.empty());
 }
 
+TEST(Hints, ARowThatIsTooLongForTheRegistersOfEightWarpsGetsSixteen) {
+  for (const auto& [n, warps] : {std::pair{16384, 8}, {32768, 16}, {65536, 16}}) {
+    Row row(n);
+    EXPECT_EQ(choose(*row.f).warps, warps) << n;
+  }
+}
+
+TEST(Hints, MayBeSpreadOverMoreWarps) {
+  for (const auto& [times, warps] : {std::pair{1, 4}, {2, 8}, {4, 16}}) {
+    Row row(1024);
+    passes::Tuning tuning;
+    tuning.spread = times;
+    EXPECT_EQ(choose(*row.f, kHopper, tuning).warps, warps) << times;
+  }
+  Row row(1024);
+  passes::Tuning tuning;
+  tuning.spread = 2;
+  tuning.warps = 1;
+  EXPECT_EQ(choose(*row.f, kHopper, tuning).warps, 1) << "what is asked for is not spread";
+  tuning.spread = 3;
+  EXPECT_THROW(choose(*row.f, kHopper, tuning), CompileError);
+}
+
 /// In a loop: rows of weights, each times one row of activations, added up.
 struct RowTimesWeights {
   Kernel k;

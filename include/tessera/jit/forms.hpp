@@ -3,16 +3,14 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <future>
+#include <exception>
 #include <iterator>
 #include <optional>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "tessera/base/error.hpp"
 #include "tessera/codegen/tileiras/tileiras.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/passes/optimize.hpp"
@@ -54,6 +52,9 @@ Form form_of(const F& f) {
   return f.form;
 }
 
+/// work(data, 0), ..., work(data, count - 1), each in a thread of its own as far as there are any. They throw nothing.
+void run_at_once(std::size_t count, void (*work)(void* data, std::size_t number), void* data);
+
 using Bytecode = std::vector<std::byte>;
 inline bool has(const std::vector<Bytecode>& seen, const Bytecode& bytecode) {
   return std::find(seen.begin(), seen.end(), bytecode) != seen.end();
@@ -88,24 +89,21 @@ void improve(BestForm<P, M>& best, const Forms& forms, Prepare& prepare, Make& m
     seen.push_back(other.bytecode);
     others.push_back(std::move(other));
   }
-  std::vector<std::future<M>> made;
-  for (const P& other : others) {
-    const auto run = [&make, &other] { return make(other); };
+  std::vector<std::optional<M>> made(others.size());
+  auto run = [&](std::size_t i) {
     try {
-      made.push_back(std::async(std::launch::async, run));
-    } catch (const std::system_error&) {  // no thread is to be had
-      made.push_back(std::async(std::launch::deferred, run));
-    }
-  }
+      made[i].emplace(make(std::as_const(others[i])));
+    } catch (const std::exception&) {}  // there is code already
+  };
+  run_at_once(
+      others.size(), [](void* f, std::size_t i) { (*static_cast<decltype(run)*>(f))(i); }, &run);
   unsigned least = badness(notes_of(std::as_const(best.made)));
   for (std::size_t i = 0; i < others.size(); ++i) {
-    try {
-      M m = made[i].get();
-      const unsigned bad = badness(notes_of(std::as_const(m)));
-      if (bad >= least) continue;
-      least = bad;
-      best = {std::move(others[i]), std::move(m)};
-    } catch (const Error&) {}  // there is code already
+    if (!made[i]) continue;
+    const unsigned bad = badness(notes_of(std::as_const(*made[i])));
+    if (bad >= least) continue;
+    least = bad;
+    best = {std::move(others[i]), std::move(*made[i])};
   }
 }
 

@@ -129,11 +129,12 @@ Plan rope_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> activation_entries() {
-  return {entry<gelu_plan>("gelu", "n=268435456", "n=5000"),
-          entry<gelu_gradient_plan>("gelu_gradient", "n=134217728", "n=5000"),
-          entry<swiglu_plan>("swiglu", "rows=16384 columns=8192", "rows=5 columns=1536"),
-          entry<dropout_plan>("dropout", "n=134217728", "n=5000"),
-          entry<rope_plan>("rope", "batch=4 length=4096 heads=32", "batch=2 length=5 heads=32")};
+  return {entry<gelu_plan>("gelu", "n=268435456", "n=8192; n=5000"),
+          entry<gelu_gradient_plan>("gelu_gradient", "n=134217728", "n=8192; n=5000"),
+          entry<swiglu_plan>("swiglu", "rows=16384 columns=8192", "rows=16 columns=2048; rows=5 columns=1500"),
+          entry<dropout_plan>("dropout", "n=134217728", "n=8192; n=5000"),
+          entry<rope_plan>("rope", "batch=4 length=4096 heads=32",
+                           "batch=2 length=16 heads=32; batch=2 length=5 heads=32")};
 }
 
 }  // namespace generality

@@ -73,7 +73,7 @@ Plan window_attention_plan(const Args& args) {
 
 std::vector<Entry> attention_entries() {
   return {entry<window_attention_plan>("window_attention", "heads=64 length=8192 window=1024",
-                                       "heads=2 length=128 window=64")};
+                                       "heads=2 length=256 window=128; heads=2 length=200 window=50")};
 }
 
 }  // namespace generality

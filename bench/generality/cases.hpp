@@ -5,7 +5,8 @@
 
 namespace generality {
 
-/// A row of the table: a case at its size for a GPU and at a small one, of no round numbers where the kernel takes any.
+/// A row of the table: a case at its sizes for a GPU and at small ones. Of these, parted by semicolons, the first have
+/// the divisibility of the full sizes, so that the same specialization is compiled; others have odd ends.
 struct Entry {
   const char* name;
   const char* full;

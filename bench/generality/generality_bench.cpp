@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 #include "cases.hpp"
 
@@ -46,6 +47,13 @@ Args args_of(const std::string& text) {
   return args;
 }
 
+std::vector<std::string> small_sizes(const Entry& e) {
+  std::vector<std::string> all;
+  std::istringstream text(e.small);
+  for (std::string sizes; std::getline(text, sizes, ';');) all.push_back(sizes.substr(sizes.find_first_not_of(' ')));
+  return all;
+}
+
 // -- --list -----------------------------------------------------------------------------------------------------------
 
 std::string json_of(const std::vector<TensorText>& tensors) {
@@ -61,7 +69,7 @@ std::string json_of(const std::vector<TensorText>& tensors) {
 }
 
 void list(const Entry& e, bool small) {
-  const char* sizes = small ? e.small : e.full;
+  const std::string sizes = small ? small_sizes(e).front() : e.full;
   const Plan p = e.plan(args_of(sizes));
   std::ostringstream out;
   out << "{\"name\": \"" << e.name << "\", \"arguments\": \"" << sizes << "\", \"bytes\": " << p.cost.bytes
@@ -72,9 +80,9 @@ void list(const Entry& e, bool small) {
 
 // -- --small ----------------------------------------------------------------------------------------------------------
 
-/// What is wrong with the case at its small size; empty if nothing is.
-std::string problem_of(const Entry& e, const std::string& dump) {
-  Args args = args_of(e.small);
+/// What is wrong with the case at these sizes; empty if nothing is. Leaves its tensors in a folder, unless that is "".
+std::string problem_of(const Entry& e, const std::string& sizes, const std::string& folder) {
+  Args args = args_of(sizes);
   args.set("one_set", "1");
   args.set("all", "1");
   const Ready ready = e.plan(args).ready(args);
@@ -82,8 +90,7 @@ std::string problem_of(const Entry& e, const std::string& dump) {
   ready.prepared.launch(0, stream);
   stream.synchronize();
   const Accuracy a = ready.prepared.check();
-  if (!dump.empty()) {
-    const std::string folder = dump + "/" + e.name;
+  if (!folder.empty()) {
     std::filesystem::create_directories(folder);
     ready.save(folder);
   }
@@ -95,14 +102,18 @@ int verify(const std::vector<Entry>& entries, const Options& options) {
   int bad = 0, count = 0;
   for (const Entry& e : entries) {
     if (!chosen(e, options)) continue;
-    std::string problem;
-    try {
-      problem = problem_of(e, options.dump);
-    } catch (const std::exception& error) { problem = std::string("FAILED: ") + error.what(); }
-    ++count;
-    bad += problem.empty() ? 0 : 1;
-    std::printf("%-24s %-40s %s\n", e.name, e.small, problem.empty() ? "ok" : problem.c_str());
-    std::fflush(stdout);
+    // The tensors of the first sizes are kept: the same ones that --list --small says.
+    std::string folder = options.dump.empty() ? "" : options.dump + "/" + e.name;
+    for (const std::string& sizes : small_sizes(e)) {
+      std::string problem;
+      try {
+        problem = problem_of(e, sizes, std::exchange(folder, ""));
+      } catch (const std::exception& error) { problem = std::string("FAILED: ") + error.what(); }
+      ++count;
+      bad += problem.empty() ? 0 : 1;
+      std::printf("%-24s %-40s %s\n", e.name, sizes.c_str(), problem.empty() ? "ok" : problem.c_str());
+      std::fflush(stdout);
+    }
   }
   std::printf("%d of %d small cases are right\n", count - bad, count);
   return bad == 0 && count > 0 ? 0 : 1;

@@ -28,10 +28,14 @@ Plan library_rms_norm_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> library_row_entries() {
-  return {entry<library_softmax_plan>("library_softmax_96", "rows=1000000 columns=96", "rows=5 columns=96"),
-          entry<library_rms_norm_plan>("library_rms_norm_128", "rows=1000000 columns=128", "rows=5 columns=128"),
-          entry<library_rms_norm_plan>("library_rms_norm_640", "rows=419430 columns=640", "rows=6 columns=640"),
-          entry<library_rms_norm_plan>("library_rms_norm_5120", "rows=52428 columns=5120", "rows=4 columns=5120")};
+  return {entry<library_softmax_plan>("library_softmax_96", "rows=1000000 columns=96",
+                                      "rows=64 columns=96; rows=3 columns=81"),
+          entry<library_rms_norm_plan>("library_rms_norm_128", "rows=1000000 columns=128",
+                                       "rows=64 columns=128; rows=3 columns=109"),
+          entry<library_rms_norm_plan>("library_rms_norm_640", "rows=419430 columns=640",
+                                       "rows=6 columns=640; rows=3 columns=557"),
+          entry<library_rms_norm_plan>("library_rms_norm_5120", "rows=52428 columns=5120",
+                                       "rows=4 columns=5120; rows=3 columns=4477")};
 }
 
 }  // namespace generality

@@ -143,11 +143,11 @@ Plan mandelbrot_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> number_entries() {
-  return {entry<polynomial_plan>("polynomial", "n=67108864", "n=5000"),
-          entry<hypotenuse_plan>("f64_hypotenuse", "n=67108864", "n=5000"),
-          entry<complex_product_plan>("complex_product", "n=67108864", "n=5000"),
-          entry<hash_bits_plan>("hash_bits", "n=134217728", "n=5000"),
-          entry<mandelbrot_plan>("mandelbrot", "m=8192 n=8192", "m=50 n=70")};
+  return {entry<polynomial_plan>("polynomial", "n=67108864", "n=8192; n=5000"),
+          entry<hypotenuse_plan>("f64_hypotenuse", "n=67108864", "n=8192; n=5000"),
+          entry<complex_product_plan>("complex_product", "n=67108864", "n=8192; n=5000"),
+          entry<hash_bits_plan>("hash_bits", "n=134217728", "n=8192; n=5000"),
+          entry<mandelbrot_plan>("mandelbrot", "m=8192 n=8192", "m=64 n=128; m=50 n=70")};
 }
 
 }  // namespace generality

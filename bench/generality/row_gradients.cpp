@@ -194,13 +194,17 @@ Plan running_max_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> row_gradient_entries() {
-  return {entry<softmax_gradient_plan>("softmax_gradient", "rows=131072 columns=1024", "rows=5 columns=1024"),
-          entry<layer_norm_gradient_plan>("layer_norm_gradient", "rows=32768 columns=4096", "rows=5 columns=4096"),
-          entry<masked_softmax_plan>("masked_softmax", "rows=131072 columns=1024", "rows=5 columns=1024"),
-          entry<add_rms_norm_plan>("add_rms_norm", "rows=32768 columns=4096", "rows=5 columns=4096"),
-          entry<group_norm_plan>("group_norm", "batch=256 groups=32", "batch=2 groups=4"),
-          entry<prefix_sum_plan>("prefix_sum", "rows=32768 columns=4096", "rows=5 columns=4096"),
-          entry<running_max_plan>("running_max", "rows=32768 columns=4096", "rows=5 columns=4096")};
+  return {
+      entry<softmax_gradient_plan>("softmax_gradient", "rows=131072 columns=1024",
+                                   "rows=16 columns=1024; rows=5 columns=777"),
+      entry<layer_norm_gradient_plan>("layer_norm_gradient", "rows=32768 columns=4096",
+                                      "rows=16 columns=4096; rows=5 columns=1001"),
+      entry<masked_softmax_plan>("masked_softmax", "rows=131072 columns=1024",
+                                 "rows=16 columns=1024; rows=5 columns=777"),
+      entry<add_rms_norm_plan>("add_rms_norm", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
+      entry<group_norm_plan>("group_norm", "batch=256 groups=32", "batch=2 groups=16"),
+      entry<prefix_sum_plan>("prefix_sum", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
+      entry<running_max_plan>("running_max", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001")};
 }
 
 }  // namespace generality

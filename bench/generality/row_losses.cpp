@@ -193,13 +193,16 @@ Plan quantise_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> row_loss_entries() {
-  return {entry<cross_entropy_plan>("cross_entropy", "rows=16384 columns=32000", "rows=3 columns=32000"),
-          entry<log_sum_exp_plan>("log_sum_exp", "rows=32768 columns=8192", "rows=3 columns=3072"),
-          entry<arg_max_plan>("argmax", "rows=32768 columns=4096", "rows=5 columns=4096"),
-          entry<top_one_plan>("top_one", "rows=262144 columns=1024", "rows=5 columns=1024"),
-          entry<mean_variance_plan>("mean_variance", "rows=32768 columns=4096", "rows=5 columns=4096"),
-          entry<cosine_similarity_plan>("cosine_similarity", "rows=131072 columns=1024", "rows=5 columns=1024"),
-          entry<quantise_plan>("quantise", "rows=32768 columns=4096", "rows=5 columns=4096")};
+  return {
+      entry<cross_entropy_plan>("cross_entropy", "rows=16384 columns=32000", "rows=16 columns=32000"),
+      entry<log_sum_exp_plan>("log_sum_exp", "rows=32768 columns=8192", "rows=16 columns=2048; rows=3 columns=1500"),
+      entry<arg_max_plan>("argmax", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
+      entry<top_one_plan>("top_one", "rows=262144 columns=1024", "rows=16 columns=1024; rows=5 columns=777"),
+      entry<mean_variance_plan>("mean_variance", "rows=32768 columns=4096",
+                                "rows=16 columns=4096; rows=5 columns=1001"),
+      entry<cosine_similarity_plan>("cosine_similarity", "rows=131072 columns=1024",
+                                    "rows=16 columns=1024; rows=5 columns=777"),
+      entry<quantise_plan>("quantise", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001")};
 }
 
 }  // namespace generality

@@ -130,11 +130,14 @@ Plan segment_sums_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> shared_entries() {
-  return {entry<column_sums_added_plan>("column_sums_added", "rows=65536 columns=4096", "rows=128 columns=256"),
-          entry<column_sums_plan>("column_sums", "rows=65536 columns=4096", "rows=128 columns=256"),
-          entry<byte_histogram_plan>("byte_histogram", "n=536870912", "n=8192"),
-          entry<add_rows_plan>("add_rows", "n=1048576 rows=65536", "n=256 rows=50"),
-          entry<segment_sums_plan>("segment_sums", "segments=65536 length=16", "segments=20 length=16")};
+  return {
+      entry<column_sums_added_plan>("column_sums_added", "rows=65536 columns=4096",
+                                    "rows=128 columns=256; rows=100 columns=200"),
+      entry<column_sums_plan>("column_sums", "rows=65536 columns=4096", "rows=128 columns=256; rows=100 columns=200"),
+      entry<byte_histogram_plan>("byte_histogram", "n=536870912", "n=8192; n=5000"),
+      entry<add_rows_plan>("add_rows", "n=1048576 rows=65536", "n=256 rows=64; n=250 rows=50"),
+      entry<segment_sums_plan>("segment_sums", "segments=65536 length=16",
+                               "segments=16 length=16; segments=21 length=5")};
 }
 
 }  // namespace generality

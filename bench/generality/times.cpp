@@ -76,8 +76,9 @@ Plan recurrence_plan(const Args& args) {
 
 std::vector<Entry> time_entries() {
   return {entry<moving_average_plan>("moving_average", "batch=16 length=1024 channels=4096",
-                                     "batch=2 length=20 channels=256"),
-          entry<recurrence_plan>("recurrence", "batch=16 length=1024 channels=4096", "batch=2 length=20 channels=256")};
+                                     "batch=2 length=16 channels=256; batch=2 length=20 channels=200"),
+          entry<recurrence_plan>("recurrence", "batch=16 length=1024 channels=4096",
+                                 "batch=2 length=16 channels=256; batch=2 length=20 channels=200")};
 }
 
 }  // namespace generality

@@ -56,8 +56,9 @@ Plan batched_matrix_vector_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> vector_entries() {
-  return {entry<matrix_vector_plan>("matrix_vector", "n=16384 k=16384", "n=48 k=512"),
-          entry<batched_matrix_vector_plan>("batched_matrix_vector", "batch=512 n=512 k=1024", "batch=2 n=48 k=512")};
+  return {entry<matrix_vector_plan>("matrix_vector", "n=16384 k=16384", "n=64 k=512; n=50 k=300"),
+          entry<batched_matrix_vector_plan>("batched_matrix_vector", "batch=512 n=512 k=1024",
+                                            "batch=2 n=64 k=512; batch=2 n=50 k=300")};
 }
 
 }  // namespace generality

@@ -1,11 +1,13 @@
 // Lists the cases, verifies all of them at small sizes on any device, or measures them on a GPU:
 //
 //   generality_bench --list [--small] [--only NAMES]            a line of JSON for each case: sizes, tensors, work
-//   generality_bench --small [--only NAMES] [--dump FOLDER]     verifies every output on the default device
+//   generality_bench --small [--first] [--only NAMES] [--dump FOLDER]    verifies every output on the default device
 //   generality_bench [--only NAMES] [--out FILE] [--ms N]       measures at full size; a line of JSON for each case
 //   generality_bench --serve ..., run NAME key=value ...        as gpu_bench: tessera/measure/measure.hpp
 //
-// NAMES are parted by commas. --dump leaves the inputs and outputs of each case in a folder of its name, for peers.py
+// NAMES are parted by commas. --first leaves out the sizes with odd ends: `tessera explain -- generality_bench --small
+// --first` says what became of the specializations that the full sizes have. --dump leaves the inputs and outputs of
+// each case in a folder of its name, for peers.py
 // --verify. The exit code is 1 where a result is wrong or a case does not run.
 #include <cstdio>
 #include <cstring>
@@ -32,7 +34,7 @@ std::vector<Entry> all_entries() {
 }
 
 struct Options {
-  bool list = false, small = false, pass_on = false;
+  bool list = false, small = false, first = false;
   std::string only, out, dump, ms = "150", device = "cuda";
 };
 
@@ -104,7 +106,9 @@ int verify(const std::vector<Entry>& entries, const Options& options) {
     if (!chosen(e, options)) continue;
     // The tensors of the first sizes are kept: the same ones that --list --small says.
     std::string folder = options.dump.empty() ? "" : options.dump + "/" + e.name;
-    for (const std::string& sizes : small_sizes(e)) {
+    std::vector<std::string> all = small_sizes(e);
+    if (options.first) all.resize(1);
+    for (const std::string& sizes : all) {
       std::string problem;
       try {
         problem = problem_of(e, sizes, std::exchange(folder, ""));
@@ -154,6 +158,8 @@ bool read_options(int argc, char** argv, Options& options) {
       options.list = true;
     else if (word == "--small")
       options.small = true;
+    else if (word == "--first")
+      options.first = true;
     else if (word == "--only")
       value(options.only);
     else if (word == "--out")
@@ -180,9 +186,10 @@ int run(int argc, char** argv) {
   }
   Options options;
   if (!read_options(argc, argv, options)) {
-    std::fprintf(stderr,
-                 "usage: %s [--list] [--small] [--only NAMES] [--dump FOLDER] [--out FILE] [--ms N] [--device D]\n",
-                 argv[0]);
+    std::fprintf(
+        stderr,
+        "usage: %s [--list] [--small] [--first] [--only NAMES] [--dump FOLDER] [--out FILE] [--ms N] [--device D]\n",
+        argv[0]);
     return 2;
   }
   if (!options.list) return options.small ? verify(entries, options) : measure_all(entries, cases, options);

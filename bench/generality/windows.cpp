@@ -20,7 +20,7 @@ void causal_convolution(Mut<bf16, 1, T, C> y, In<bf16, dyn, dyn, dyn> x, In<bf16
 }
 
 template <int A, int B, int C>
-void stencil_7(Mut<f32, A, B, C> y, In<f32, dyn, dyn, dyn> x) {
+void seven_point_stencil(Mut<f32, A, B, C> y, In<f32, dyn, dyn, dyn> x) {
   auto [i, j, k] = y.origin();
   auto s = -6.0f * x.load_like(y);
   for (int d : {-1, 1}) {
@@ -74,7 +74,7 @@ Plan causal_convolution_plan(const Args& args) {
       [](const Stream& on, auto& y, const auto&... in) { kernel<causal_convolution<16, 128>>(mut(y), in...).on(on); });
 }
 
-Plan stencil_7_plan(const Args& args) {
+Plan seven_point_stencil_plan(const Args& args) {
   const Size n = size_of_case(args, "n"), depth = size_of_case(args, "depth");
   const auto x = normal<f32>(1, depth, n, n);
   const auto wanted = [=](Size at) {
@@ -82,8 +82,9 @@ Plan stencil_7_plan(const Args& args) {
     return x(i - 1, j, k) + x(i + 1, j, k) + x(i, j - 1, k) + x(i, j + 1, k) + x(i, j, k - 1) + x(i, j, k + 1) -
            6 * x(i, j, k);
   };
-  return plan({2 * bytes_of<f32>(depth * n * n)}, outputs(by_offset<f32>(wanted, depth, n, n)), inputs(x),
-              [](const Stream& on, auto& y, const auto& from) { kernel<stencil_7<4, 8, 64>>(mut(y), from).on(on); });
+  return plan(
+      {2 * bytes_of<f32>(depth * n * n)}, outputs(by_offset<f32>(wanted, depth, n, n)), inputs(x),
+      [](const Stream& on, auto& y, const auto& from) { kernel<seven_point_stencil<4, 8, 64>>(mut(y), from).on(on); });
 }
 
 Plan jacobi_plan(const Args& args) {
@@ -118,7 +119,7 @@ Plan convolution_3x3_plan(const Args& args) {
 std::vector<Entry> window_entries() {
   return {entry<causal_convolution_plan>("causal_convolution", "batch=16 length=4096 channels=4096",
                                          "batch=2 length=32 channels=256; batch=2 length=21 channels=200"),
-          entry<stencil_7_plan>("stencil_7", "depth=640 n=640", "depth=8 n=64; depth=7 n=70"),
+          entry<seven_point_stencil_plan>("seven_point_stencil", "depth=640 n=640", "depth=8 n=64; depth=7 n=70"),
           entry<jacobi_plan>("jacobi", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
           entry<convolution_3x3_plan>("convolution_3x3", "batch=64 n=512", "batch=2 n=64; batch=2 n=50")};
 }

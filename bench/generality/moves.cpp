@@ -94,7 +94,7 @@ Plan upsample_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> move_entries() {
-  return {entry<transposed_plan>("transpose", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
+  return {entry<transposed_plan>("transpose", "m=16384 n=16384", "m=128 n=128; m=50 n=70"),
           entry<heads_last_plan>("heads_last", "batch=8 heads=32 length=4096 depth=128",
                                  "batch=2 heads=32 length=16 depth=128; batch=2 heads=20 length=3 depth=40"),
           entry<embed_plan>("embedding", "n=131072 words=50257", "n=64 words=57; n=13 words=57"),

@@ -10,7 +10,8 @@ of bench/gpu; table.py makes the table.
 does so first, on the GPU. At full size, where inputs are PyTorch's own, what is compiled is compared with what is eager.
 torch.compile is called with its default mode and dynamic=False. Where a case has several ways to be written, the
 fastest counts. Timing is that of bench/gpu: batches between events, disjoint groups of tensors that exceed the caches,
-medians of rounds in changing order.
+medians of rounds in changing order. With --device cpu sizes are small and PyTorch is left out of what is measured: it
+shows that the programs work.
 """
 
 import argparse
@@ -122,10 +123,7 @@ def verified_case(torch, functions, case, folder, device, compiled):
     try:
         x, y = loaded("x", case["inputs"]), loaded("y", case["outputs"])
         problems = []
-        for name, f in (functions.compiled_of if compiled else functions.functions_of)(case, device).items():
-            if compiled:
-                torch._dynamo.reset()
-                f = torch.compile(f, dynamic=False)
+        for name, f in ways_of(torch, functions, case, compiled, device):
             results = f(*x)
             if functions.work_of(case["name"]) in functions.RANDOM:
                 continue
@@ -140,19 +138,23 @@ def verified_case(torch, functions, case, folder, device, compiled):
 # -- measuring -------------------------------------------------------------------------------------------------------
 
 
-def work_of_peer(torch, functions, peers, case, compiled, inputs, timer, notes, expected):
-    """(name of the way, functions for Timer.median) of the fastest way that is right, or None; and its results."""
-    ways, results = {}, {}
-    for name, f in (functions.compiled_of if compiled else functions.functions_of)(case, "cuda").items():
+def ways_of(torch, functions, case, compiled, device):
+    """{name: function of the inputs}"""
+    for name, f in (functions.compiled_of if compiled else functions.functions_of)(case, device).items():
         if compiled:
             torch._dynamo.reset()
             f = torch.compile(f, dynamic=False)
-        ways[name] = [lambda f=f, x=x: f(*x) for x in inputs]
-    random = functions.work_of(case["name"]) in functions.RANDOM
-    best, least = None, float("inf")
+        yield name, f
+
+
+def fastest_way(torch, functions, case, compiled, inputs, timer, notes, expected):
+    """((name, functions for Timer.median), results) of the fastest way that is right, or (None, None)."""
     peer = "torch.compile" if compiled else "torch"
-    for name, calls in ways.items():
+    random = functions.work_of(case["name"]) in functions.RANDOM
+    best, results, least = None, None, float("inf")
+    for name, f in ways_of(torch, functions, case, compiled, inputs[0][0].device if inputs[0] else "cuda"):
         try:
+            calls = [lambda x=x, f=f: f(*x) for x in inputs]
             found = calls[0]()
             off = 0.0 if random or expected is None else distance(torch, found, expected)
             if not off <= 2 * allowed(case, functions):
@@ -162,23 +164,26 @@ def work_of_peer(torch, functions, peers, case, compiled, inputs, timer, notes, 
         except Exception as e:
             notes.append(f"{peer} ({name}): {type(e).__name__}: {str(e)[:200]}")
             continue
-        results[name] = found
         if ms < least:
-            best, least = (name, calls), ms
-    return best, results.get(best[0]) if best else None
+            best, results, least = (name, calls), found, ms
+    return best, results
 
 
-def measure(torch, functions, peers, torch_peers, benches, case, timer, options):
-    notes, variants, work, expected = [], {}, {}, None
+def peers_work(torch, functions, torch_peers, case, timer, notes, variants, device):
+    """{peer: functions for Timer.median}, and the name of each one's way in `variants`."""
+    work, expected = {}, None
     sets = torch_peers.sets_for(case["bytes"])
-    inputs = [[made(torch, text, "cuda") for text in case["inputs"]] for _ in range(sets)]
-    for compiled in (False, True):
-        best, results = work_of_peer(torch, functions, peers, case, compiled, inputs, timer, notes, expected)
+    inputs = [[made(torch, text, device) for text in case["inputs"]] for _ in range(sets)]
+    for peer, compiled in (("torch", False), ("torch.compile", True)):
+        best, results = fastest_way(torch, functions, case, compiled, inputs, timer, notes, expected)
         if best:
-            peer = "torch.compile" if compiled else "torch"
             variants[peer], work[peer] = best
             expected = results if expected is None else expected
-    expected = results = None
+    return work
+
+
+def measure(peers, benches, case, work, timer, notes, options):
+    """One case: rounds of ours and of each peer."""
     asked = plan.Case("generality", case["name"], case["arguments"], list(work))
     ours, times = peers.take_turns(benches, asked, {}, work, timer, notes, options.rounds)
     result = peers.described(asked) | {"notes": notes}
@@ -191,7 +196,6 @@ def measure(torch, functions, peers, torch_peers, benches, case, timer, options)
     for k, ms in medians.items():
         unit, rate = peers.rates(asked, ours, ms)
         result["figures"][k] = {"ms": round(ms, 6), unit: round(rate, 2)}
-    result["variants"] = variants
     result["ratios"] = {k: round(ms / medians["tessera"], 4) for k, ms in medians.items() if k != "tessera"}
     result["rounds"] = {k: [round(x, 6) for x in v] for k, v in times.items()}
     return result
@@ -205,33 +209,47 @@ def short(result):
     return f"{result['name']}: {result['figures']['tessera']['ms']:.4f} ms, {ratios}{wrong}"
 
 
-def measure_all(options):
+def load_torch(options):
+    """PyTorch, this benchmark's functions and bench/gpu's timing; None where they are left out."""
+    if options.device == "cpu":
+        return None, None, None
     import torch
-    import torch_functions as functions
+    import torch_functions
     import torch_peers
 
+    return torch, torch_functions, torch_peers
+
+
+def measure_all(options):
+    torch, functions, torch_peers = load_torch(options)
     peers = gpu_peers()
-    disagreeing = verified(torch, functions, options)
+    disagreeing = verified(torch, functions, options) if torch else {}  # name: how
     for name, problem in disagreeing.items():
         if problem:
             print(f"at small sizes: {name}: {problem}", flush=True)
     benches = {"": Bench(options.bench, options.ms, options.device)}
-    timer, deadline, left_out = torch_peers.Timer(options.ms), time.monotonic() + options.seconds, 0
+    timer = torch_peers.Timer(options.ms) if torch else None
+    deadline, left_out = time.monotonic() + options.seconds, 0
     with open(options.out, "w", encoding="utf-8") as out:
-        for case in cases_of(options):
+        for case in cases_of(options, options.device == "cpu"):
             if time.monotonic() > deadline:
                 left_out += 1
                 continue
+            notes, variants, work = [], {}, {}
             try:
-                result = measure(torch, functions, peers, torch_peers, benches, case, timer, options)
+                if torch:
+                    work = peers_work(torch, functions, torch_peers, case, timer, notes, variants, options.device)
+                result = measure(peers, benches, case, work, timer, notes, options)
             except Exception as e:
                 result = {"group": "generality", "name": case["name"], "arguments": case["arguments"], "requires": []}
-                result |= {"notes": [], "failed": f"{type(e).__name__}: {str(e)[:300]}"}
-            result["peers_agree"] = not disagreeing.get(case["name"], "not run")
-            result |= {"device": benches[""].description, "torch": torch.__version__}
+                result |= {"notes": notes, "failed": f"{type(e).__name__}: {str(e)[:300]}"}
+            result |= {"variants": variants, "peers_agree": not disagreeing.get(case["name"])}
+            result |= {"device": benches[""].description, "torch": torch.__version__ if torch else ""}
             print(json.dumps(result), file=out, flush=True)
             print(short(result), flush=True)
-            torch.cuda.empty_cache()
+            work.clear()
+            if torch:
+                torch.cuda.empty_cache()
     benches[""].close()
     if left_out:
         print(f"{left_out} cases did not fit into the time")
@@ -257,7 +275,7 @@ def run_by_word(options, word, commands, ms):
 
 
 def measure_hints(options):
-    commands = commands_of(cases_of(options))
+    commands = commands_of(cases_of(options, options.device == "cpu"))
     words = [""] + WORDS
     # First everything is compiled, several processes at a time: a measurement has the device to itself.
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -312,6 +330,8 @@ def main():
     parser.add_argument("--verify", action="store_true")
     parser.add_argument("--compiled", action="store_true")
     options = parser.parse_args()
+    if options.device == "cpu":
+        options.ms = 1
     if options.verify:
         import torch
         import torch_functions

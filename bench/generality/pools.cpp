@@ -49,8 +49,8 @@ Plan average_pool_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> pool_entries() {
-  return {entry<max_pool_plan>("max_pool", "images=256 n=512", "images=2 n=64; images=2 n=50"),
-          entry<average_pool_plan>("average_pool", "images=256 n=512", "images=2 n=64; images=2 n=50")};
+  return {entry<max_pool_plan>("max_pool", "images=256 n=512", "images=2 n=128; images=2 n=50"),
+          entry<average_pool_plan>("average_pool", "images=256 n=512", "images=2 n=128; images=2 n=50")};
 }
 
 }  // namespace generality

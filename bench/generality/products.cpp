@@ -246,15 +246,15 @@ Plan nearest_centre_plan(const Args& args) {
 
 std::vector<Entry> product_entries() {
   return {
-      entry<product_gelu_plan>("product_gelu", "m=3840 n=2304 k=1792", "m=256 n=128 k=128; m=100 n=72 k=40"),
-      entry<product_relu_plan>("product_relu_residual", "m=4096 n=4096 k=2048", "m=128 n=256 k=128; m=100 n=72 k=40"),
+      entry<product_gelu_plan>("product_gelu", "m=3840 n=2304 k=1792", "m=256 n=256 k=128; m=100 n=72 k=40"),
+      entry<product_relu_plan>("product_relu_residual", "m=4096 n=4096 k=2048", "m=256 n=256 k=128; m=100 n=72 k=40"),
       entry<batched_product_plan>("batched_product", "batch=32768", "batch=16; batch=3"),
-      entry<gram_plan>("gram", "n=4096 k=8192", "n=128 k=128; n=72 k=40"),
+      entry<gram_plan>("gram", "n=4096 k=8192", "n=256 k=128; n=72 k=40"),
       entry<convolution_1x1_plan>("convolution_1x1", "batch=32 from=256 to=512 places=4096",
-                                  "batch=2 from=128 to=128 places=128; batch=2 from=40 to=24 places=72"),
-      entry<two_layers_plan>("two_layers", "m=524288", "m=128; m=100"),
-      entry<distances_plan>("pairwise_distances", "m=16384 n=16384", "m=128 n=128; m=100 n=70"),
-      entry<nearest_centre_plan>("nearest_centre", "m=1048576 centres=1024", "m=128 centres=256; m=100 centres=128")};
+                                  "batch=2 from=128 to=256 places=256; batch=2 from=40 to=24 places=72"),
+      entry<two_layers_plan>("two_layers", "m=524288", "m=256; m=100"),
+      entry<distances_plan>("pairwise_distances", "m=16384 n=16384", "m=256 n=256; m=100 n=70"),
+      entry<nearest_centre_plan>("nearest_centre", "m=1048576 centres=1024", "m=256 centres=256; m=100 centres=128")};
 }
 
 }  // namespace generality

@@ -119,9 +119,9 @@ Plan convolution_3x3_plan(const Args& args) {
 std::vector<Entry> window_entries() {
   return {entry<causal_convolution_plan>("causal_convolution", "batch=16 length=4096 channels=4096",
                                          "batch=2 length=32 channels=256; batch=2 length=21 channels=200"),
-          entry<seven_point_stencil_plan>("seven_point_stencil", "depth=640 n=640", "depth=8 n=64; depth=7 n=70"),
+          entry<seven_point_stencil_plan>("seven_point_stencil", "depth=640 n=640", "depth=8 n=128; depth=7 n=70"),
           entry<jacobi_plan>("jacobi", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
-          entry<convolution_3x3_plan>("convolution_3x3", "batch=64 n=512", "batch=2 n=64; batch=2 n=50")};
+          entry<convolution_3x3_plan>("convolution_3x3", "batch=64 n=512", "batch=1 n=128; batch=2 n=50")};
 }
 
 }  // namespace generality

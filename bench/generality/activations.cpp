@@ -1,5 +1,6 @@
 // Activations and what goes with them, element by element: GELU, its gradient, SwiGLU, dropout, rotary positions.
 #include <cmath>
+#include <cstdint>
 
 #include "cases.hpp"
 

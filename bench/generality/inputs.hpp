@@ -2,6 +2,7 @@
 // them again, whatever the size.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <vector>

@@ -1,5 +1,6 @@
 // Arithmetic, element by element: polynomials, f64, complex numbers, integers, loops until the values have diverged.
 #include <cmath>
+#include <cstdint>
 
 #include "cases.hpp"
 

@@ -147,12 +147,12 @@ def ways_of(torch, functions, case, compiled, device):
         yield name, f
 
 
-def fastest_way(torch, functions, case, compiled, inputs, timer, notes, expected):
+def fastest_way(torch, functions, case, compiled, device, inputs, timer, notes, expected):
     """((name, functions for Timer.median), results) of the fastest way that is right, or (None, None)."""
     peer = "torch.compile" if compiled else "torch"
     random = functions.work_of(case["name"]) in functions.RANDOM
     best, results, least = None, None, float("inf")
-    for name, f in ways_of(torch, functions, case, compiled, inputs[0][0].device if inputs[0] else "cuda"):
+    for name, f in ways_of(torch, functions, case, compiled, device):
         try:
             calls = [lambda x=x, f=f: f(*x) for x in inputs]
             found = calls[0]()
@@ -175,7 +175,7 @@ def peers_work(torch, functions, torch_peers, case, timer, notes, variants, devi
     sets = torch_peers.sets_for(case["bytes"])
     inputs = [[made(torch, text, device) for text in case["inputs"]] for _ in range(sets)]
     for peer, compiled in (("torch", False), ("torch.compile", True)):
-        best, results = fastest_way(torch, functions, case, compiled, inputs, timer, notes, expected)
+        best, results = fastest_way(torch, functions, case, compiled, device, inputs, timer, notes, expected)
         if best:
             variants[peer], work[peer] = best
             expected = results if expected is None else expected

@@ -1,4 +1,6 @@
 // Weighted sums of neighbours: convolutions and stencils.
+#include <cmath>
+
 #include "cases.hpp"
 
 namespace generality {

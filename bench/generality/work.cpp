@@ -1,3 +1,4 @@
+// How results are compared with their references, and where in large ones.
 #include "work.hpp"
 
 #include <algorithm>

@@ -20,6 +20,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -37,6 +38,7 @@ DTYPES |= {"u8": "uint8", "bool": "bool"}
 WORDS = [f"warps={n}" for n in (1, 2, 4, 8, 16)] + [f"occupancy={n}" for n in (1, 2, 4, 8)] + ["ctas=2"]
 WORDS += [f"latency={n}" for n in (1, 3, 5, 8)] + [f"access={w}" for w in ("view", "pointer", "tma")]
 WORDS += [f"stores={w}" for w in ("view", "tma")] + ["hints=0"]
+FIRST_CALL_SECONDS = 120  # of a peer, compiling included
 CLOSE = 1.04  # a hint that gains less is not measured again
 
 
@@ -147,6 +149,24 @@ def ways_of(torch, functions, case, compiled, device):
         yield name, f
 
 
+class Limit:
+    """Ends what takes longer with a TimeoutError: torch.compile of a long loop may take minutes."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __enter__(self):
+        def end(*_):
+            raise TimeoutError(f"longer than {self.seconds} s")
+
+        self.before = signal.signal(signal.SIGALRM, end)
+        signal.alarm(self.seconds)
+
+    def __exit__(self, *_):
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, self.before)
+
+
 def fastest_way(torch, functions, case, compiled, device, inputs, timer, notes, expected):
     """((name, functions for Timer.median), results) of the fastest way that is right, or (None, None)."""
     peer = "torch.compile" if compiled else "torch"
@@ -155,7 +175,8 @@ def fastest_way(torch, functions, case, compiled, device, inputs, timer, notes, 
     for name, f in ways_of(torch, functions, case, compiled, device):
         try:
             calls = [lambda x=x, f=f: f(*x) for x in inputs]
-            found = calls[0]()
+            with Limit(FIRST_CALL_SECONDS):
+                found = calls[0]()
             off = 0.0 if random or expected is None else distance(torch, found, expected)
             if not off <= 2 * allowed(case, functions):
                 raise RuntimeError(f"wrong results, off by {off:.2g}")

@@ -1,0 +1,40 @@
+// The table of cases: one function per source file. Every kernel is written as a newcomer writes it from the guide: one
+// obvious piece, no hints, nothing of unsafe_.
+#pragma once
+#include "work.hpp"
+
+namespace generality {
+
+/// A row of the table: a case at its sizes for a GPU and at small ones. Of these, parted by semicolons, the first have
+/// the divisibility of the full sizes, so that the same specialization is compiled; others have odd ends.
+struct Entry {
+  const char* name;
+  const char* full;
+  const char* small;
+  Plan (*plan)(const Args&);
+  Prepared (*prepare)(const Args&);
+};
+
+template <Plan (*P)(const Args&)>
+constexpr Entry entry(const char* name, const char* full, const char* small) {
+  return {name, full, small, P, [](const Args& args) { return P(args).ready(args).prepared; }};
+}
+
+std::vector<Entry> product_entries();
+std::vector<Entry> library_product_entries();
+std::vector<Entry> attention_entries();
+std::vector<Entry> vector_entries();
+std::vector<Entry> row_entries();
+std::vector<Entry> library_row_entries();
+std::vector<Entry> row_loss_entries();
+std::vector<Entry> row_gradient_entries();
+std::vector<Entry> elementwise_entries();
+std::vector<Entry> activation_entries();
+std::vector<Entry> number_entries();
+std::vector<Entry> move_entries();
+std::vector<Entry> window_entries();
+std::vector<Entry> pool_entries();
+std::vector<Entry> shared_entries();
+std::vector<Entry> time_entries();
+
+}  // namespace generality

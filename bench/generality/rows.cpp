@@ -1,0 +1,117 @@
+// Softmax, RMS norm and layer norm of rows of many lengths, one row a piece of the next power of two.
+#include "cases.hpp"
+#include "row_references.hpp"
+
+namespace generality {
+namespace {
+
+template <int N>
+void softmax(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto t = cast<f32>(x.load_like(y, pad::neg_inf));
+  t = exp(t - max(t, axis<1>));
+  y.store(cast<bf16>(t / sum(t, axis<1>)));
+}
+
+template <int N>
+void rms_norm(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> weight, Scalar<f32> eps) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto t = cast<f32>(x.load_like(y));
+  auto scale = rsqrt(sum(t * t, axis<1>) / cast<f32>(x.dim(1)) + eps);
+  y.store(cast<bf16>(t * scale * cast<f32>(weight.load_like(y, axes<1>))));
+}
+
+template <int N>
+void layer_norm(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> weight, In<bf16, dyn> bias, Scalar<f32> eps) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto t = cast<f32>(x.load_like(y));
+  auto n = cast<f32>(x.dim(1));
+  auto mean = sum(t, axis<1>) / n;
+  auto d = where(iota<i32, 1, N>(axis<1>) < x.dim(1), t - mean, 0.0f);
+  auto scale = rsqrt(sum(d * d, axis<1>) / n + eps);
+  y.store(cast<bf16>(d * scale * cast<f32>(weight.load_like(y, axes<1>)) + cast<f32>(bias.load_like(y, axes<1>))));
+}
+
+// -- the cases --------------------------------------------------------------------------------------------------------
+
+struct Rows {
+  Size rows, columns;
+  Cost cost;
+  explicit Rows(const Args& args) : rows(size_of_case(args, "rows")), columns(size_of_case(args, "columns")) {
+    cost.bytes = 2 * bytes_of<bf16>(rows * columns);
+  }
+};
+
+template <int N>
+Plan softmax_plan(const Args& args) {
+  const Rows r(args);
+  const auto x = normal<bf16>(1, r.rows, r.columns);
+  return plan(r.cost, outputs(by_line<bf16>([=](Size i) { return softmax_of(row_of(x, i)); }, r.rows, r.columns)),
+              inputs(x), [](const Stream& on, auto& y, const auto& from) { kernel<softmax<N>>(mut(y), from).on(on); });
+}
+
+template <int N>
+Plan rms_norm_plan(const Args& args) {
+  const Rows r(args);
+  const auto x = normal<bf16>(1, r.rows, r.columns);
+  const auto weight = normal<bf16>(2, r.columns);
+  return plan(r.cost, outputs(scaled_rows(x, weight, false)), inputs(x, weight),
+              [](const Stream& on, auto& y, const auto& from, const auto& w) {
+                kernel<rms_norm<N>>(mut(y), from, w, kRowEps).on(on);
+              });
+}
+
+template <int N>
+Plan layer_norm_plan(const Args& args) {
+  const Rows r(args);
+  const auto x = normal<bf16>(1, r.rows, r.columns);
+  const auto weight = normal<bf16>(2, r.columns), bias = normal<bf16>(3, r.columns);
+  return plan(r.cost, outputs(scaled_rows(x, weight, true, bias)), inputs(x, weight, bias),
+              [](const Stream& on, auto& y, const auto& from, const auto& w, const auto& b) {
+                kernel<layer_norm<N>>(mut(y), from, w, b, kRowEps).on(on);
+              });
+}
+
+}  // namespace
+
+std::vector<Entry> row_entries() {
+  return {
+      entry<softmax_plan<64>>("softmax_64", "rows=4194304 columns=64", "rows=16 columns=64"),
+      entry<softmax_plan<128>>("softmax_96", "rows=1000000 columns=96", "rows=64 columns=96; rows=5 columns=77"),
+      entry<softmax_plan<128>>("softmax_128", "rows=2097152 columns=128", "rows=16 columns=128; rows=3 columns=109"),
+      entry<softmax_plan<256>>("softmax_256", "rows=1048576 columns=256", "rows=16 columns=256; rows=3 columns=221"),
+      entry<softmax_plan<512>>("softmax_512", "rows=524288 columns=512", "rows=4 columns=512; rows=3 columns=445"),
+      entry<softmax_plan<1024>>("softmax_640", "rows=419430 columns=640", "rows=6 columns=640; rows=3 columns=557"),
+      entry<softmax_plan<1024>>("softmax_1024", "rows=262144 columns=1024", "rows=16 columns=1024; rows=3 columns=893"),
+      entry<softmax_plan<8192>>("softmax_5120", "rows=52428 columns=5120", "rows=4 columns=5120; rows=3 columns=4477"),
+      entry<softmax_plan<16384>>("softmax_16384", "rows=16384 columns=16384",
+                                 "rows=16 columns=16384; rows=3 columns=14333"),
+      entry<rms_norm_plan<64>>("rms_norm_64", "rows=4194304 columns=64", "rows=6 columns=64; rows=3 columns=53"),
+      entry<rms_norm_plan<128>>("rms_norm_128", "rows=1000000 columns=128", "rows=64 columns=128; rows=3 columns=109"),
+      entry<rms_norm_plan<256>>("rms_norm_256", "rows=1048576 columns=256", "rows=16 columns=256; rows=3 columns=221"),
+      entry<rms_norm_plan<512>>("rms_norm_512", "rows=524288 columns=512", "rows=4 columns=512; rows=3 columns=445"),
+      entry<rms_norm_plan<1024>>("rms_norm_640", "rows=419430 columns=640", "rows=6 columns=640; rows=3 columns=557"),
+      entry<rms_norm_plan<1024>>("rms_norm_1024", "rows=262144 columns=1024",
+                                 "rows=16 columns=1024; rows=3 columns=893"),
+      entry<rms_norm_plan<8192>>("rms_norm_5120", "rows=52428 columns=5120",
+                                 "rows=4 columns=5120; rows=3 columns=4477"),
+      entry<rms_norm_plan<16384>>("rms_norm_16384", "rows=16384 columns=16384",
+                                  "rows=16 columns=16384; rows=3 columns=14333"),
+      entry<layer_norm_plan<64>>("layer_norm_64", "rows=4194304 columns=64", "rows=6 columns=64; rows=3 columns=53"),
+      entry<layer_norm_plan<128>>("layer_norm_128", "rows=2097152 columns=128",
+                                  "rows=16 columns=128; rows=3 columns=109"),
+      entry<layer_norm_plan<256>>("layer_norm_256", "rows=1048576 columns=256",
+                                  "rows=16 columns=256; rows=3 columns=221"),
+      entry<layer_norm_plan<512>>("layer_norm_512", "rows=524288 columns=512",
+                                  "rows=4 columns=512; rows=3 columns=445"),
+      entry<layer_norm_plan<1024>>("layer_norm_640", "rows=419430 columns=640",
+                                   "rows=6 columns=640; rows=3 columns=557"),
+      entry<layer_norm_plan<1024>>("layer_norm_1024", "rows=262144 columns=1024",
+                                   "rows=16 columns=1024; rows=3 columns=893"),
+      entry<layer_norm_plan<8192>>("layer_norm_5120", "rows=52428 columns=5120",
+                                   "rows=4 columns=5120; rows=3 columns=4477"),
+      entry<layer_norm_plan<16384>>("layer_norm_16384", "rows=16384 columns=16384",
+                                    "rows=16 columns=16384; rows=3 columns=14333")};
+}
+
+}  // namespace generality

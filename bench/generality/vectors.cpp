@@ -1,0 +1,64 @@
+// A matrix, or a batch of them, times a vector.
+#include "cases.hpp"
+
+namespace generality {
+namespace {
+
+template <int R, int C>
+void matrix_vector(Mut<f32, R> y, In<bf16, dyn, dyn> a, In<bf16, dyn> x) {
+  auto A = a.tiles(shape<R, C>);
+  auto X = x.tiles(shape<C>);
+  auto [i] = y.index();
+  auto acc = zeros<f32, R, C>();
+  for (auto k : range(A.count(1))) acc += cast<f32>(A.load(i, k)) * cast<f32>(reshape(X.load(k), shape<1, C>));
+  y.store(reshape(sum(acc, axis<1>), shape<R>));
+}
+
+template <int R, int C>
+void batched_matrix_vector(Mut<f32, 1, R> y, In<bf16, dyn, dyn, dyn> a, In<bf16, dyn, dyn> x) {
+  auto A = a.tiles(shape<1, R, C>);
+  auto X = x.tiles(shape<1, C>);
+  auto [b, i] = y.index();
+  auto acc = zeros<f32, R, C>();
+  for (auto k : range(A.count(2))) acc += cast<f32>(reshape(A.load(b, i, k), shape<R, C>)) * cast<f32>(X.load(b, k));
+  y.store(reshape(sum(acc, axis<1>), shape<1, R>));
+}
+
+Plan matrix_vector_plan(const Args& args) {
+  const Size n = size_of_case(args, "n"), k = size_of_case(args, "k");
+  const auto a = normal<bf16>(1, n, k);
+  const auto x = normal<bf16>(2, k);
+  const auto wanted = [=](Size i) {
+    double s = 0;
+    for (Size l = 0; l < k; ++l) s += a(i, l) * x(l);
+    return s;
+  };
+  return plan(
+      {bytes_of<bf16>(n * k)}, outputs(by_offset<f32>(wanted, n)), inputs(a, x),
+      [](const Stream& on, auto& y, const auto&... in) { kernel<matrix_vector<16, 256>>(mut(y), in...).on(on); });
+}
+
+Plan batched_matrix_vector_plan(const Args& args) {
+  const Size batch = size_of_case(args, "batch"), n = size_of_case(args, "n"), k = size_of_case(args, "k");
+  const auto a = normal<bf16>(1, batch, n, k);
+  const auto x = normal<bf16>(2, batch, k);
+  const auto wanted = [=](Size at) {
+    double s = 0;
+    for (Size l = 0; l < k; ++l) s += a(at / n, at % n, l) * x(at / n, l);
+    return s;
+  };
+  return plan({bytes_of<bf16>(batch * n * k)}, outputs(by_offset<f32>(wanted, batch, n)), inputs(a, x),
+              [](const Stream& on, auto& y, const auto&... in) {
+                kernel<batched_matrix_vector<16, 256>>(mut(y), in...).on(on);
+              });
+}
+
+}  // namespace
+
+std::vector<Entry> vector_entries() {
+  return {entry<matrix_vector_plan>("matrix_vector", "n=16384 k=16384", "n=64 k=512; n=50 k=300"),
+          entry<batched_matrix_vector_plan>("batched_matrix_vector", "batch=512 n=512 k=1024",
+                                            "batch=2 n=64 k=512; batch=2 n=50 k=300")};
+}
+
+}  // namespace generality

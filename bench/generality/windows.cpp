@@ -1,0 +1,129 @@
+// Weighted sums of neighbours: convolutions and stencils.
+#include <cmath>
+
+#include "cases.hpp"
+
+namespace generality {
+namespace {
+
+constexpr int kTaps = 4;           // of the causal convolution
+constexpr int kFrom = 4, kTo = 8;  // channels of the 3x3 convolution
+
+/// Depthwise along the time, causal, with SiLU: batch, time, channel.
+template <int T, int C>
+void causal_convolution(Mut<bf16, 1, T, C> y, In<bf16, dyn, dyn, dyn> x, In<bf16, kTaps, dyn> w) {
+  auto [b, t, c] = y.origin();
+  auto acc = zeros<f32, 1, T, C>();
+  for (int tap = 0; tap < kTaps; ++tap) {
+    auto weight = reshape(w.load_at(shape<1, C>, tap, c), shape<1, 1, C>);
+    acc += cast<f32>(x.load_at(shape<1, T, C>, b, t - 3 + tap, c)) * cast<f32>(weight);
+  }
+  y.store(cast<bf16>(acc / (1.0f + exp(-acc))));
+}
+
+template <int A, int B, int C>
+void seven_point_stencil(Mut<f32, A, B, C> y, In<f32, dyn, dyn, dyn> x) {
+  auto [i, j, k] = y.origin();
+  auto s = -6.0f * x.load_like(y);
+  for (int d : {-1, 1}) {
+    s += x.load_at(shape<A, B, C>, i + d, j, k);
+    s += x.load_at(shape<A, B, C>, i, j + d, k);
+    s += x.load_at(shape<A, B, C>, i, j, k + d);
+  }
+  y.store(s);
+}
+
+template <int BM, int BN>
+void jacobi(Mut<f32, BM, BN> y, In<f32, dyn, dyn> x, In<f32, dyn, dyn> f) {
+  auto [i, j] = y.origin();
+  auto s = f.load_like(y);
+  for (int d : {-1, 1}) s += x.load_at(shape<BM, BN>, i + d, j) + x.load_at(shape<BM, BN>, i, j + d);
+  y.store(0.25f * s);
+}
+
+/// Images as batch, channel, height, width; zeros around them.
+template <int BH, int BW>
+void convolution_3x3(Mut<f32, 1, 1, BH, BW> y, In<f32, dyn, kFrom, dyn, dyn> x, In<f32, dyn, kFrom, 3, 3> w) {
+  auto [b, to, i, j] = y.origin();
+  auto acc = zeros<f32, 1, 1, BH, BW>();
+  for (int from = 0; from < kFrom; ++from) {
+    for (int di = 0; di < 3; ++di) {
+      for (int dj = 0; dj < 3; ++dj) {
+        auto weight = w.load_at(shape<1, 1, 1, 1>, to, from, di, dj);
+        acc += weight * x.load_at(shape<1, 1, BH, BW>, b, from, i + di - 1, j + dj - 1);
+      }
+    }
+  }
+  y.store(acc);
+}
+
+// -- the cases --------------------------------------------------------------------------------------------------------
+
+Plan causal_convolution_plan(const Args& args) {
+  const Size batch = size_of_case(args, "batch"), length = size_of_case(args, "length"),
+             channels = size_of_case(args, "channels");
+  const auto x = normal<bf16>(1, batch, length, channels);
+  const auto w = normal<bf16>(2, kTaps, channels);
+  const auto wanted = [=](Size at) {
+    const Size c = at % channels, t = at / channels % length, b = at / channels / length;
+    double s = 0;
+    for (Size tap = 0; tap < kTaps; ++tap) s += x(b, t - 3 + tap, c) * w(tap, c);
+    return s / (1 + std::exp(-s));
+  };
+  return plan(
+      {2 * bytes_of<bf16>(batch * length * channels)}, outputs(by_offset<bf16>(wanted, batch, length, channels)),
+      inputs(x, w),
+      [](const Stream& on, auto& y, const auto&... in) { kernel<causal_convolution<16, 128>>(mut(y), in...).on(on); });
+}
+
+Plan seven_point_stencil_plan(const Args& args) {
+  const Size n = size_of_case(args, "n"), depth = size_of_case(args, "depth");
+  const auto x = normal<f32>(1, depth, n, n);
+  const auto wanted = [=](Size at) {
+    const Size i = at / n / n, j = at / n % n, k = at % n;
+    return x(i - 1, j, k) + x(i + 1, j, k) + x(i, j - 1, k) + x(i, j + 1, k) + x(i, j, k - 1) + x(i, j, k + 1) -
+           6 * x(i, j, k);
+  };
+  return plan(
+      {2 * bytes_of<f32>(depth * n * n)}, outputs(by_offset<f32>(wanted, depth, n, n)), inputs(x),
+      [](const Stream& on, auto& y, const auto& from) { kernel<seven_point_stencil<4, 8, 64>>(mut(y), from).on(on); });
+}
+
+Plan jacobi_plan(const Args& args) {
+  const Size m = size_of_case(args, "m"), n = size_of_case(args, "n");
+  const auto x = normal<f32>(1, m, n), f = normal<f32>(2, m, n);
+  const auto wanted = [=](Size at) {
+    const Size i = at / n, j = at % n;
+    return 0.25 * (f(i, j) + x(i - 1, j) + x(i + 1, j) + x(i, j - 1) + x(i, j + 1));
+  };
+  return plan({3 * bytes_of<f32>(m * n)}, outputs(by_offset<f32>(wanted, m, n)), inputs(x, f),
+              [](const Stream& on, auto& y, const auto&... in) { kernel<jacobi<32, 64>>(mut(y), in...).on(on); });
+}
+
+Plan convolution_3x3_plan(const Args& args) {
+  const Size batch = size_of_case(args, "batch"), n = size_of_case(args, "n");
+  const auto x = normal<f32>(1, batch, kFrom, n, n), w = normal<f32>(2, kTo, kFrom, 3, 3);
+  const auto wanted = [=](Size at) {
+    const Size j = at % n, i = at / n % n, to = at / n / n % kTo, b = at / n / n / kTo;
+    double s = 0;
+    for (Size from = 0; from < kFrom; ++from) {
+      for (Size d = 0; d < 9; ++d) s += w(to, from, d / 3, d % 3) * x(b, from, i + d / 3 - 1, j + d % 3 - 1);
+    }
+    return s;
+  };
+  return plan(
+      {bytes_of<f32>(batch * n * n * (kFrom + kTo))}, outputs(by_offset<f32>(wanted, batch, kTo, n, n)), inputs(x, w),
+      [](const Stream& on, auto& y, const auto&... in) { kernel<convolution_3x3<16, 64>>(mut(y), in...).on(on); });
+}
+
+}  // namespace
+
+std::vector<Entry> window_entries() {
+  return {entry<causal_convolution_plan>("causal_convolution", "batch=16 length=4096 channels=4096",
+                                         "batch=2 length=32 channels=256; batch=2 length=21 channels=200"),
+          entry<seven_point_stencil_plan>("seven_point_stencil", "depth=640 n=640", "depth=8 n=128; depth=7 n=70"),
+          entry<jacobi_plan>("jacobi", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
+          entry<convolution_3x3_plan>("convolution_3x3", "batch=64 n=512", "batch=1 n=128; batch=2 n=50")};
+}
+
+}  // namespace generality

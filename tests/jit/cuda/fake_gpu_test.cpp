@@ -75,6 +75,23 @@ TEST_F(FakeGpu, ThePersistentGridComesFromTheCode) {
   EXPECT_EQ(last_grid, 3u) << "more blocks than tiles";
 }
 
+void eight(Mut<f32, 8> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f); }
+
+TEST_F(FakeGpu, ABlockTakesSeveralSmallPiecesWhereThereAreMany) {
+  machine.driver.add_kernel("eight", {6, run_twice});
+  assembler_gives("eight");
+  const auto grid_of = [&](std::size_t n) {
+    auto x = tensor(iota(n)), y = tensor(std::vector<float>(n, -1));
+    kernel<&eight>(mut(y), x).sync();
+    EXPECT_EQ(host(y).sync()[n - 1], 2.0f * static_cast<float>(n - 1));
+    return last_grid.load();
+  };
+  EXPECT_EQ(grid_of(8 * 16383), 16383u) << "few";
+  EXPECT_EQ(grid_of(8 * 16384), 512u) << "32 pieces of 32 bytes each";
+  EXPECT_EQ(grid_of(8 * 16384 + 1), 513u) << "the last block has one piece";
+  EXPECT_EQ(grid_of(8 * 100), 100u);
+}
+
 void early(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f - 0.0f); }
 void not_early(Mut<f32, 64> y, In<f32, dyn> x) { y.store(2.0f * x.load_like(y)); }
 

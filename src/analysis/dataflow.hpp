@@ -177,7 +177,12 @@ class Dataflow {
       carries = carries || followed;
       state.push_back(followed ? fact(init) : Fact{});
     }
-    for (int round = 0; carries; ++round) {
+    // Each fixpoint runs those inside of it anew in every round, so their number grows exponentially with the depth:
+    // from some depth on nothing is known of what loops carry.
+    const bool iterate = carries && depth_ < kDeepestFixpoint;
+    for (std::size_t i = 0; carries && !iterate && i < state.size(); ++i)
+      if (const ir::Type type = body.arg(first + i).type(); follows(type)) state[i] = unknown(type);
+    for (int round = 0; iterate; ++round) {
       run_body(body, first, state, exits, false);
       bool changed = false;
       for (std::size_t i = 0; exits.continued && i < state.size(); ++i) {
@@ -190,7 +195,7 @@ class Dataflow {
     }
     // Where operations are visited in the end, a body whose values nobody outside asks for can wait for that.
     const bool visiting = final && visits_, asked = !visits_ || op.op() == ir::Op::Loop;
-    if (visiting || (!carries && asked)) run_body(body, first, state, exits, visiting);
+    if (visiting || (!iterate && asked)) run_body(body, first, state, exits, visiting);
     return state;
   }
 
@@ -199,7 +204,9 @@ class Dataflow {
       if (follows(body.arg(first + i).type())) set(body.arg(first + i), state[i]);
     exits = {};
     Exits* const outer = std::exchange(loop_, &exits);
+    ++depth_;
     run_block(body, final);
+    --depth_;
     loop_ = outer;
   }
 
@@ -252,6 +259,8 @@ class Dataflow {
   const bool visits_;
   std::unordered_map<const ir::ValueImpl*, Fact> facts_;
   Scope* scope_ = nullptr;
+  static constexpr int kDeepestFixpoint = 6;
+  int depth_ = 0;  // loops around what runs
   Exits* loop_ = nullptr;
   std::optional<Facts> yielded_;  ///< by the block that was run last
 };

@@ -3,7 +3,9 @@
 #include "tessera/analysis/expr.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "analysis/interval.hpp"
 #include "tessera/base/format.hpp"
@@ -209,30 +211,77 @@ void ExprPool::promise(Expr e, Interval interval) {
   known.hi = std::min(known.hi, interval.hi);
 }
 
+/// Expressions share their parts, so what is written out can be exponentially longer than the nodes are many. Most are
+/// short: those are evaluated as they are written, and others with a memo.
 std::optional<std::int64_t> ExprPool::evaluate(Expr e, std::span<const std::uint64_t> slots) const {
-  const ExprNode& n = nodes_[e.id];
-  if (n.kind == ExprKind::Const) return n.value;
-  if (n.kind == ExprKind::Arg) {
-    const auto i = static_cast<std::size_t>(n.value);
-    return i < slots.size() ? std::optional(read_slot(slots[i], n.bits, n.is_signed)) : std::nullopt;
-  }
-  const auto a = evaluate(n.lhs, slots), b = evaluate(n.rhs, slots);
-  std::int64_t result = 0;
-  return a && b && evaluate_step(n.kind, *a, *b, result) ? std::optional(result) : std::nullopt;
+  int steps = kShortExpression;
+  const auto value = evaluate_short(e, slots, steps);
+  return steps >= 0 ? value : evaluate_shared(e, slots);
 }
 
+std::optional<std::int64_t> ExprPool::leaf(const ExprNode& n, std::span<const std::uint64_t> slots) const {
+  if (n.kind == ExprKind::Const) return n.value;
+  const auto i = static_cast<std::size_t>(n.value);
+  return i < slots.size() ? std::optional(read_slot(slots[i], n.bits, n.is_signed)) : std::nullopt;
+}
+
+namespace {
+
+std::optional<std::int64_t> step(ExprKind kind, std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
+  std::int64_t result = 0;
+  return a && b && evaluate_step(kind, *a, *b, result) ? std::optional(result) : std::nullopt;
+}
+
+bool is_leaf(const ExprNode& n) { return n.kind == ExprKind::Const || n.kind == ExprKind::Arg; }
+
+}  // namespace
+
+/// Takes one of `steps` for each node; below 0 the value means nothing.
+std::optional<std::int64_t> ExprPool::evaluate_short(Expr e, std::span<const std::uint64_t> slots, int& steps) const {
+  const ExprNode& n = nodes_[e.id];
+  if (--steps < 0) return std::nullopt;
+  if (is_leaf(n)) return leaf(n, slots);
+  const auto a = evaluate_short(n.lhs, slots, steps), b = evaluate_short(n.rhs, slots, steps);
+  return step(n.kind, a, b);
+}
+
+std::optional<std::int64_t> ExprPool::evaluate_shared(Expr e, std::span<const std::uint64_t> slots) const {
+  std::unordered_map<std::uint32_t, std::optional<std::int64_t>> known;
+  std::vector<Expr> open{e};
+  while (!open.empty()) {
+    const Expr next = open.back();
+    const ExprNode& n = nodes_[next.id];
+    if (!is_leaf(n)) {
+      const std::size_t before = open.size();
+      for (const Expr part : {n.lhs, n.rhs})
+        if (!known.contains(part.id)) open.push_back(part);
+      if (open.size() > before) continue;
+    }
+    known[next.id] = is_leaf(n) ? leaf(n, slots) : step(n.kind, known.at(n.lhs.id), known.at(n.rhs.id));
+    open.pop_back();
+  }
+  return known.at(e.id);
+}
+
+/// What is long is cut: nobody reads it, and written out it can be exponentially long.
 std::string ExprPool::text(Expr e, std::span<const std::string> names) const {
+  int nodes = kMostNodesOfText;
+  return text(e, names, nodes);
+}
+
+std::string ExprPool::text(Expr e, std::span<const std::string> names, int& nodes) const {
+  if (--nodes < 0) return "...";
   const ExprNode& n = nodes_[e.id];
   const auto side = [&](Expr x) {
     const ExprKind k = nodes_[x.id].kind;
     const bool sum = k == ExprKind::Add || k == ExprKind::Sub;
-    return sum && n.kind != ExprKind::Add ? concat("(", text(x, names), ")") : text(x, names);
+    return sum && n.kind != ExprKind::Add ? concat("(", text(x, names, nodes), ")") : text(x, names, nodes);
   };
   const auto infix = [&](const char* op) { return concat(side(n.lhs), op, side(n.rhs)); };
   const auto call = [&](const char* f, const char* separator) {
     const bool list = separator[0] == ',';
-    return concat(f, "(", list ? text(n.lhs, names) : side(n.lhs), separator, list ? text(n.rhs, names) : side(n.rhs),
-                  ")");
+    return concat(f, "(", list ? text(n.lhs, names, nodes) : side(n.lhs), separator,
+                  list ? text(n.rhs, names, nodes) : side(n.rhs), ")");
   };
   switch (n.kind) {
     case ExprKind::Const: return concat(n.value);

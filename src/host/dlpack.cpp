@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <iterator>
 
 #include "tessera/base/error.hpp"
@@ -66,6 +67,7 @@ struct Export final : runtime::HandedBack {
   runtime::LeaseLink lease;  // ends before what it is a lease of
   std::shared_ptr<char> owners;
   std::array<std::int64_t, kMaxRank> dims{}, strides{};
+  std::atomic<bool> taken_back{false};  ///< from_dlpack has it: a second tensor over it would be an alias
 
   void end_lease() noexcept override {
     if (lease.exclusive()) storage->host_wrote(0, storage->bytes());  // by the consumer, for checked mode
@@ -78,11 +80,12 @@ struct Export final : runtime::HandedBack {
   }
 };
 
-/// One of ours that comes back. Nobody can use its memory through the exported storage, so a second storage over it is
-/// safe, also where the memory was foreign to begin with.
+/// One of ours that comes back, or null. Nobody can use its memory through the exported storage, so a second storage
+/// over it is safe, also where the memory was foreign to begin with; a third would not be.
 template <class M>
-bool is_export(const void* managed) {
-  return static_cast<const M*>(managed)->deleter == Export<M>::end;
+std::atomic<bool>* taken_back(void* managed) {
+  M* m = static_cast<M*>(managed);
+  return m->deleter == Export<M>::end ? &static_cast<Export<M>*>(m->manager_ctx)->taken_back : nullptr;
 }
 
 // ---- from -----------------------------------------------------------------------------------------------------------
@@ -232,12 +235,19 @@ runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<st
   std::byte* const first = none ? nullptr : first_element(t, where);
   const std::size_t bytes = check_borrowed("from_dlpack", first, dims, strides, element, where);
   if (!none) check_range(t, first, bytes, device, where);
-  const bool own =
-      x.versioned ? is_export<dlpack::ManagedTensorVersioned>(x.managed) : is_export<dlpack::ManagedTensor>(x.managed);
+  std::atomic<bool>* const own = x.versioned ? taken_back<dlpack::ManagedTensorVersioned>(x.managed)
+                                             : taken_back<dlpack::ManagedTensor>(x.managed);
+  if (own != nullptr && own->load())
+    throw BorrowError(
+        "from_dlpack: a tensor has been made of this export already; expected one that is still the caller's.\n  Take "
+        "each export once (the tensor owns it from then on), or export again with to_dlpack.",
+        where);
   auto guard = std::make_shared<Guard>(x);
   Guard& held = *guard;
   if (owners && read_only(x)) held.owners = *owners;
-  runtime::StorageRef storage = adopt(device, first, bytes, std::move(guard), where, !own);
+  runtime::StorageRef storage = adopt(device, first, bytes, std::move(guard), where, own == nullptr);
+  if (own != nullptr && own->exchange(true))  // another thread came first
+    throw BorrowError("from_dlpack: another thread has made a tensor of this export. Take each export once.", where);
   held.armed = true;
   return storage;
 }

@@ -44,5 +44,29 @@ TEST(Cost, AnalysingAttentionIsQuick) {
   EXPECT_LT(ns / 1e6, 10);
 }
 
+template <int Depth>
+void count_in_loops(Scalar<i32>& total, Scalar<i32> n) {
+  for (auto i : range(n)) {
+    total += i;
+    if constexpr (Depth > 1) count_in_loops<Depth - 1>(total, n);
+  }
+}
+template <int Depth>
+void nested(Mut<f32, 8> y, In<f32, dyn> x, Scalar<i32> n) {
+  Scalar<i32> total = 0;
+  count_in_loops<Depth>(total, n);
+  y.store(x.tiles(shape<8>).load(total));
+}
+template <int Depth>
+double milliseconds_for_loops() {
+  const Recorded r = recorded<nested<Depth>>();
+  return least_nanoseconds(2, [&] { analysis::Facts::analyze(*r.trace.module, r.contract); }) / 1e6;
+}
+TEST(Cost, NestedLoopsThatCarryNumbersAreNotExponential) {
+  const double some = milliseconds_for_loops<8>(), many = milliseconds_for_loops<60>();
+  std::printf("8 loops inside each other: %.2f ms, 60: %.2f ms\n", some, many);
+  EXPECT_LT(many, 50 * some + 100);  // 2^52 times as long, if each level doubled it
+}
+
 }  // namespace
 }  // namespace tessera::test

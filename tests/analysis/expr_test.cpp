@@ -38,6 +38,22 @@ TEST(Expr, BlockCoordinatesOfAGridOfPieces) {
   EXPECT_FALSE(e.always_le(e.mul(across, e.constant(64)), columns));
 }
 
+TEST(Expr, SharedPartsAreEvaluatedOnce) {
+  ExprPool e;
+  Expr a = e.arg(0), b = e.arg(1);
+  for (int i = 0; i < 80; ++i) {  // Fibonacci's numbers: 2^55 nodes if written out
+    const Expr next = e.add(e.min(a, e.add(b, e.arg(2))), e.max(b, a));
+    b = a;
+    a = next;
+  }
+  const std::uint64_t slots[] = {0, 0, 0}, large[] = {1, 1, 1};
+  EXPECT_EQ(e.evaluate(a, slots), 0);
+  EXPECT_TRUE(e.evaluate(a, large).has_value());
+  const std::string text = e.text(a);
+  EXPECT_LT(text.size(), 2000u);
+  EXPECT_NE(text.find("..."), std::string::npos);
+}
+
 TEST(Expr, WhatLeaves64BitsIsUnknown) {
   ExprPool e;
   const Expr x = e.arg(0);

@@ -297,6 +297,27 @@ TEST_F(ToDlpack, BorrowedMemoryComesBackToo) {
   EXPECT_TRUE(watch.expired());
 }
 
+template <dlpack::Managed M>
+void taken_once() {
+  auto* const ours = to_dlpack<M>(arange<f32>(6).sync()).release();
+  auto first = from_dlpack<f32, 1>(ours);
+  EXPECT_ERROR(BorrowError, (void)(from_dlpack<f32, 1>(ours)), "dlpack_test.cpp", "already", "to_dlpack");
+  EXPECT_ERROR(BorrowError, (void)(shared_from_dlpack<f32, 1>(ours)), "already");
+  copy_into(mut(first), full<f32>({6}, 5)).sync();
+  EXPECT_EQ(host(first).sync()[5], 5.0f) << "the first is as it was";
+  auto* const again = to_dlpack<M>(std::move(first)).release();
+  EXPECT_EQ(host(from_dlpack<f32, 1>(again)).sync()[0], 5.0f) << "another export is another one's";
+}
+TEST_F(ToDlpack, AnExportComesBackOnce) {
+  taken_once<dlpack::ManagedTensorVersioned>();
+  taken_once<dlpack::ManagedTensor>();
+  const auto t = arange<f32>(6).sync();
+  auto* const ours = to_dlpack(t.view()).release();
+  const auto first = shared_from_dlpack<f32, 1>(ours);
+  EXPECT_ERROR(BorrowError, (void)(shared_from_dlpack<f32, 1>(ours)), "already");
+  EXPECT_EQ(host(first).sync()[5], 5.0f);
+}
+
 TEST_F(ToDlpack, ATensorIsTheConsumersUntilItsDeleterRuns) {
   auto t = arange<f32>(6).sync();
   const auto v = t.view();

@@ -81,10 +81,15 @@ class ExprPool {
 
   /// The value over the launch's argument slots; nullopt where an operation leaves 64 bits or divides by less than 1.
   std::optional<std::int64_t> evaluate(Expr e, std::span<const std::uint64_t> slots) const;
-  /// Text with the arguments called `names[i]` ("arg3" beyond its end).
+  /// Text with the arguments called `names[i]` ("arg3" beyond its end); "..." for what is beyond kMostNodesOfText.
   std::string text(Expr e, std::span<const std::string> names = {}) const;
 
  private:
+  static constexpr int kShortExpression = 256, kMostNodesOfText = 64;  ///< nodes, as often as they are written
+  std::optional<std::int64_t> leaf(const ExprNode& n, std::span<const std::uint64_t> slots) const;
+  std::optional<std::int64_t> evaluate_short(Expr e, std::span<const std::uint64_t> slots, int& steps) const;
+  std::optional<std::int64_t> evaluate_shared(Expr e, std::span<const std::uint64_t> slots) const;
+  std::string text(Expr e, std::span<const std::string> names, int& nodes) const;
   int representative(int number) const;
   Expr intern(ExprNode node);
   Expr binary(ExprKind kind, Expr a, Expr b);

@@ -50,8 +50,9 @@ dlpack::Ptr<M> exported(const Layout<R>& l, bool read_only, std::shared_ptr<char
 /// A tensor over the memory of a DLPack tensor, which it takes over: the deleter is called once, when the last use of
 /// the tensor, its views and the work on them has ended. Verified: layout version, element type, device, ndim, shape,
 /// strides, byte_offset, alignment, and that no two elements share memory (ShapeError, DeviceError; BorrowError if it
-/// is marked read-only or a tensor over the same memory exists, the library's own included). That host memory is as
-/// large as it says is the producer's word. If it throws, nothing was taken and the caller still owns `managed`. The
+/// is marked read-only or a tensor over the same memory exists, the library's own included, and of each export of
+/// to_dlpack() one tensor is made). That host memory is as large as it says is the producer's word, as is that `managed`
+/// has not been taken, and so may have been deleted, before. If it throws, nothing was taken and the caller still owns `managed`. The
 /// elements must be there, or ordered before the work of the streams that will use them: DLPack itself knows no
 /// streams.
 template <Element T, int R, dlpack::Managed M>

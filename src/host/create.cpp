@@ -13,6 +13,7 @@
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/number_range.hpp"
 #include "tessera/host/checking.hpp"
 
 namespace tessera {

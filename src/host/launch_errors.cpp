@@ -4,7 +4,7 @@
 #include "host/call_text.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/host/operand.hpp"
+#include "tessera/base/number_range.hpp"
 
 namespace tessera::detail {
 namespace {

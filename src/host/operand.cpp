@@ -1,13 +1,12 @@
 // Operands of host operations: leases when built, resolution when run.
 #include "tessera/host/operand.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
+#include <bit>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/float_format.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/number_range.hpp"
 
 namespace tessera::detail {
 
@@ -15,39 +14,15 @@ bool narrow_number(ElementType element, double x, std::uint64_t& bits) noexcept 
   if (element == ElementType::tf32) {
     const float value = tf32(x);
     bits = std::bit_cast<std::uint32_t>(value);
-    return !std::isinf(value) || std::isinf(x);
+  } else {
+    FloatFormat format = element == ElementType::f16      ? kF16
+                         : element == ElementType::bf16   ? kBF16
+                         : element == ElementType::f8e4m3 ? kF8E4M3
+                                                          : kF8E5M2;
+    format.saturates = false;
+    bits = encode_float(format, x);
   }
-  FloatFormat format = element == ElementType::f16      ? kF16
-                       : element == ElementType::bf16   ? kBF16
-                       : element == ElementType::f8e4m3 ? kF8E4M3
-                                                        : kF8E5M2;
-  format.saturates = false;
-  bits = encode_float(format, x);
-  if (std::isnan(x)) return true;
-  if (std::isinf(x)) return format.has_infinity;
-  const FloatFormat wide{8, format.mantissa_bits, true, false};  // rounds large numbers alike, and goes on
-  return std::abs(decode_float(wide, encode_float(wide, x))) <= decode_float(format, format.largest());
-}
-
-std::string range_text(ElementType element) {
-  const ElementInfo& e = info(element);
-  const auto floats = [&](const FloatFormat& f) { return decode_float(f, f.largest()); };
-  double largest = 0;
-  switch (element) {
-    case ElementType::f64: largest = std::numeric_limits<double>::max(); break;
-    case ElementType::f32: largest = floats(kF32); break;
-    case ElementType::tf32: largest = floats(kTF32); break;
-    case ElementType::f16: largest = floats(kF16); break;
-    case ElementType::bf16: largest = floats(kBF16); break;
-    case ElementType::f8e4m3: largest = floats(kF8E4M3); break;
-    case ElementType::f8e5m2: largest = floats(kF8E5M2); break;
-    default: break;
-  }
-  if (e.cls == ElementClass::Float) return concat(e.name, ", which holds numbers from ", -largest, " to ", largest);
-  if (e.cls == ElementClass::Bool) return e.name;
-  const std::uint64_t half = std::uint64_t{1} << (e.bits - 1);
-  if (e.cls == ElementClass::Signed) return concat(e.name, ", which holds numbers from -", half, " to ", half - 1);
-  return concat(e.name, ", which holds numbers from 0 to ", half - 1 + half);
+  return holds(element, x);
 }
 
 void check_stream(const Stream& stream, const runtime::Storage& storage, const char* what, SourceLocation where) {

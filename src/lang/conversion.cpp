@@ -59,18 +59,21 @@ Value computable(Builder& b, Value x) { return computes(x.type().elem()) ? x : f
 
 // ---- float to float -----------------------------------------------------------------------------------------------
 
-/// The largest finite value of a format that has infinities.
+/// The largest finite value of a type; infinity for f64, which casts do not limit.
 double largest_finite(ElementType t) {
   switch (t) {
+    case ElementType::f32: return decode_float(kF32, kF32.largest());
+    case ElementType::tf32: return decode_float(kTF32, kTF32.largest());
     case ElementType::f16: return decode_float(kF16, kF16.largest());
     case ElementType::bf16: return decode_float(kBF16, kBF16.largest());
-    case ElementType::tf32: return decode_float(kTF32, kTF32.largest());
-    case ElementType::f32: return decode_float(kF32, kF32.largest());
-    default: return HUGE_VAL;  // f64, and fp8, which saturates by itself
+    case ElementType::f8e4m3: return decode_float(kF8E4M3, kF8E4M3.largest());
+    case ElementType::f8e5m2: return decode_float(kF8E5M2, kF8E5M2.largest());
+    default: return HUGE_VAL;
   }
 }
 
-/// Limits finite values and infinities to the target's finite range; NaN passes. In a type that holds its limits.
+/// Limits finite values and infinities to the target's finite range; NaN passes. In a type that holds its limits, so
+/// not always the type of `x`.
 Value clamp_finite(Builder& b, Value x, ElementType from, ElementType to) {
   const double limit = largest_finite(to);
   if (limit == HUGE_VAL) return x;
@@ -104,7 +107,9 @@ Value directed(Builder& b, Value x, Value y, RoundingDirection direction) {
 bool is_directed(RoundingDirection d) { return d != RoundingDirection::Default && d != RoundingDirection::Nearest; }
 
 Value convert_float(Builder& b, Value x, ElementType from, ElementType to, RoundingDirection direction, bool saturate) {
-  if (saturate) x = clamp_finite(b, x, from, to);
+  // The conversion to 8 bits saturates by itself, but a step from there would leave the finite values.
+  const bool narrowest = info(to).bits == 8;
+  if (narrowest ? is_directed(direction) : saturate) x = clamp_finite(b, x, from, to);
   const Value y = float_to_float(b, x, ints::elem_of(to));
   const bool exact = y == x || to == ElementType::f64;
   return exact || !is_directed(direction) ? y : directed(b, x, y, direction);
@@ -150,16 +155,25 @@ Value float_to_int(Builder& b, Value x, ElementType to, RoundingDirection direct
 
 // ---- integer to float, integer to integer, bool -------------------------------------------------------------------
 
+/// Limits integers to the finite range of a float type, if they can exceed it: f16, the only one narrower than 64 bits.
+Value clamp_to_finite(Builder& b, Value x, ElementType from, ElementType to) {
+  const int value_bits = info(from).bits - (is_signed(from) ? 1 : 0);
+  const double limit = largest_finite(to);
+  if (limit >= std::ldexp(1.0, value_bits)) return x;
+  const auto high = static_cast<std::int64_t>(limit);
+  if (is_signed(from)) return clamp_int(b, x, -high, high, kSigned);
+  return signed_binary(b, Op::MinI, x, int_constant(b, x, high), kUnsigned);
+}
+
 Value int_to_float(Builder& b, Value x, ElementType from, ElementType to, RoundingDirection direction, bool saturate) {
-  const auto itof = [&](Elem e) {
-    return b.create(Op::IToF, {x}, {x.type().with_element(e)}, {{AttrName::signedness, sign_of(from)}})->result();
+  const auto itof = [&](Value v, Elem e) {
+    return b.create(Op::IToF, {v}, {v.type().with_element(e)}, {{AttrName::signedness, sign_of(from)}})->result();
   };
-  if (!saturate && !is_directed(direction)) {
-    // fp8 saturates as it does from floats. Through f32 nothing is rounded twice: what f32 rounds is out of range.
-    if (info(to).bits == 8) return float_to_float(b, itof(Elem::F32), ints::elem_of(to));
-    return itof(ints::elem_of(to));
-  }
-  return convert_float(b, itof(Elem::F64), ElementType::f64, to, direction, saturate);
+  // Directions are for sources of at most 32 bits, which f64 holds: nothing is rounded twice.
+  if (is_directed(direction)) return convert_float(b, itof(x, Elem::F64), ElementType::f64, to, direction, saturate);
+  // fp8 saturates as it does from floats. Through f32 nothing is rounded twice: what f32 rounds is out of range.
+  if (info(to).bits == 8) return float_to_float(b, itof(x, Elem::F32), ints::elem_of(to));
+  return itof(saturate ? clamp_to_finite(b, x, from, to) : x, ints::elem_of(to));
 }
 
 /// Clamps to the range that both types share, still in the source's type.
@@ -197,7 +211,10 @@ Value convert(Value x, ElementType from, const TileSpec& to, RoundingDirection d
               SourceLocation loc) {
   Builder& b = Tracer::current(loc).at(loc);
   const ElementType target = to.element;
-  if (from == target) return is_float(from) && saturate ? clamp_finite(b, x, from, target) : x;
+  if (from == target) {
+    // What is limited is in f32 where the type has no arithmetic (tf32, fp8).
+    return is_float(from) && saturate ? float_to_float(b, clamp_finite(b, x, from, target), x.type().elem()) : x;
+  }
   if (from == ElementType::boolean) return choose(b, x, splat(to, std::int64_t{1}), splat(to, std::int64_t{0}));
   if (target == ElementType::boolean) return to_bool(b, x, from);
   if (is_float(from)) {

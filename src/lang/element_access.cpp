@@ -245,6 +245,11 @@ Value as_position(Value index, bool is_signed) {
   return ints::extend(state().tracer.here(), index, Elem::I32, is_signed);
 }
 
+Value limited_offset(Value offset, SourceLocation loc) {
+  ir::Builder& b = state().tracer.at(loc);
+  return ints::min_unsigned(b, offset, ints::i32(b, INT32_MAX));
+}
+
 Value index_constant(std::int64_t value, SourceLocation loc) {
   if (value < INT32_MIN || value > INT32_MAX) {
     throw TraceError(

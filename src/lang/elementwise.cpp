@@ -19,44 +19,9 @@ using ir::Operation;
 using ir::Type;
 using ir::Value;
 
-// ---- types and constants ------------------------------------------------------------------------------------------
+// ---- types ------------------------------------------------------------------------------------------
 
 Type type_of(const TileSpec& spec) { return Type::tile(Type::element(ints::elem_of(spec.element)), shape_of(spec)); }
-
-Value splat(const TileSpec& spec, double value, SourceLocation loc) {
-  return Tracer::current(loc).at(loc).constant_float(ints::elem_of(spec.element), value, shape_of(spec));
-}
-
-namespace {
-
-template <class N>
-[[noreturn]] void does_not_fit(const TileSpec& spec, N value, SourceLocation loc) {
-  throw TraceError(concat("the number ", value, " does not fit a tile of ", info(spec.element).name,
-                          ": expected a value of that type; widen the tile with cast, or change the number"),
-                   loc.known() ? loc : Tracer::current().location());
-}
-
-}  // namespace
-
-Value splat(const TileSpec& spec, std::int64_t value, SourceLocation loc) {
-  const int bits = info(spec.element).bits;
-  if (is_signed(spec.element) && bits < 64) {
-    const std::int64_t limit = std::int64_t{1} << (bits - 1);
-    if (value < -limit || value >= limit) does_not_fit(spec, value, loc);
-  } else if (is_unsigned(spec.element)) {
-    if (value < 0 || (bits < 64 && value >= (std::int64_t{1} << bits))) does_not_fit(spec, value, loc);
-  }
-  if (is_float(spec.element)) return splat(spec, static_cast<double>(value), loc);
-  return Tracer::current(loc).at(loc).constant_int(ints::elem_of(spec.element), value, shape_of(spec));
-}
-
-Value splat(const TileSpec& spec, std::uint64_t value, SourceLocation loc) {
-  if (value <= static_cast<std::uint64_t>(INT64_MAX)) return splat(spec, static_cast<std::int64_t>(value), loc);
-  if (is_float(spec.element)) return splat(spec, static_cast<double>(value), loc);
-  if (spec.element != ElementType::u64) does_not_fit(spec, value, loc);
-  return Tracer::current(loc).at(loc).constant_int(ints::elem_of(spec.element), static_cast<std::int64_t>(value),
-                                                   shape_of(spec));
-}
 
 Value widened(ir::Builder& b, Value v, const TileSpec& spec) {
   const auto shape = shape_of(spec);

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "lang/ints.hpp"
+#include "lang/literal.hpp"
 #include "lang/spec.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ir/semantics.hpp"
@@ -187,25 +188,20 @@ Extremum reduce_extremum(bool largest, Value x, const TileSpec& spec, int axis, 
 
 namespace {
 
-ir::Attribute identity_attr(const Identity& identity, ElementType t) {
-  const Elem e = ints::elem_of(t);
-  if (is_float(t)) return float_attr(e, identity.is_float ? identity.real : static_cast<double>(identity.integer));
-  (void)splat(scalar_of(t), identity.integer);  // throws if it does not fit
-  return integer_attr(e, identity.integer);
-}
-
 Combiner combiner_of(Operation* op) { return {op, op->region(0).arg(0), op->region(0).arg(1)}; }
 
 }  // namespace
 
-Combiner open_reduce(Value x, const TileSpec& spec, int axis, Identity identity, SourceLocation loc) {
+Combiner open_reduce(Value x, const TileSpec& spec, int axis, const HostValue& identity, SourceLocation loc) {
   Builder& b = Tracer::current(loc).at(loc);
-  return combiner_of(create_aggregate(b, Op::Reduce, std::span(&x, 1), axis, {identity_attr(identity, spec.element)}));
+  return combiner_of(
+      create_aggregate(b, Op::Reduce, std::span(&x, 1), axis, {literal_attr(spec.element, identity, loc)}));
 }
 
-Combiner open_scan(Value x, const TileSpec& spec, int axis, bool reverse, Identity identity, SourceLocation loc) {
+Combiner open_scan(Value x, const TileSpec& spec, int axis, bool reverse, const HostValue& identity,
+                   SourceLocation loc) {
   Builder& b = Tracer::current(loc).at(loc);
-  Operation* op = create_aggregate(b, Op::Scan, std::span(&x, 1), axis, {identity_attr(identity, spec.element)});
+  Operation* op = create_aggregate(b, Op::Scan, std::span(&x, 1), axis, {literal_attr(spec.element, identity, loc)});
   op->set_attr(AttrName::reverse, reverse);
   return combiner_of(op);
 }

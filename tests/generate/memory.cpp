@@ -25,7 +25,10 @@ std::uint64_t mixed(std::uint64_t x) {
 Cell element(ElementType e, std::uint64_t random) {
   const auto small = static_cast<std::int64_t>(random >> 8 & 31) - 16;
   const bool rare = random % 64 == 0;
-  if (e == ElementType::boolean) return integer(small & 1);
+  if (e == ElementType::boolean) {  // memory of others holds any byte for true
+    const auto other = static_cast<std::int64_t>(random >> 16 & 254) + 1;
+    return integer((small & 1) == 0 ? 0 : random % 8 == 0 ? other : 1);
+  }
   if (is_float(e)) {
     if (rare) {
       static constexpr double kSpecial[] = {-0.0, INFINITY, -INFINITY, NAN, 1e30, -1e30, 1e-40, 65504, 3.3e38, 448};

@@ -241,7 +241,7 @@ Cell load(ElementType e, const std::byte* at) {
     case ElementType::bf16: return real(static_cast<double>(static_cast<float>(read<bf16>(at))));
     case ElementType::f8e4m3: return real(static_cast<double>(static_cast<float>(read<f8e4m3>(at))));
     case ElementType::f8e5m2: return real(static_cast<double>(static_cast<float>(read<f8e5m2>(at))));
-    case ElementType::boolean: return integer(read<std::uint8_t>(at) & 1);
+    case ElementType::boolean: return integer(read<std::uint8_t>(at) != 0);
     default: break;
   }
   U bits = 0;

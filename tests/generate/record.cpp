@@ -316,7 +316,7 @@ class Recorder {
   Value fold(const Node& n, Value x) {
     const auto op = static_cast<lang::BinaryOp>(n.n[0]);
     const Type scalar = Type::scalar(n.type.elem);
-    const lang::Identity identity = lang::identity_of(op == lang::BinaryOp::Mul ? 1 : 0);
+    const lang::HostValue identity = lang::host_value(op == lang::BinaryOp::Mul ? 1 : 0);
     const lang::Combiner c = lang::open_reduce(x, n.kids[0].type.spec(), static_cast<int>(n.n[1]), identity, here());
     lang::CombinerRegion region(c);
     const Value joined = lang::binary(op, c.accumulator, c.element, scalar.spec(), MathAccuracy::OfKernel, here());

@@ -1,6 +1,7 @@
 // Foreign memory: what is verified, and how long its owner lives.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <tessera/tessera.hpp>
 #include <vector>
@@ -41,6 +42,46 @@ TEST(Borrow, RejectsOverlapNullAndMisalignment) {
   EXPECT_ERROR(ShapeError, (void)(borrow<f32, 1>(data, {3}, {INT64_MAX / 2}, nullptr)), "2^63");
   EXPECT_EQ((borrow<f32, 2>(data, {1, 8}, {0, 1}, nullptr).size()), 8);
   EXPECT_EQ((borrow<f32, 2>(data, {2, 4}, {1, 2}, nullptr).size()), 8);
+}
+
+void bool_uses(Mut<i32, 8> y, Mut<bool, 8> copy, In<bool, dyn> b) {
+  const auto t = b.load_like(y);
+  auto truths = Scalar<i32>(0);
+  for (auto i : range(8)) {
+    tile_if (b.gather(i)) { truths += 1; }
+  }
+  y.store(cast<i32>(t) + where(!t, 10, 0) + where(t == true, 100, 0) + where(t ^ true, 1000, 0) +
+          10000 * cast<i32>(any(t)) + 100000 * truths);
+  copy.store(t);
+}
+void expect_truth_of_bytes(const Tensor<bool, 1>& b, const std::vector<unsigned char>& bytes) {
+  const auto [y, copy] = kernel<bool_uses>(empty<i32>({8}), empty<bool>({8}), b).sync();
+  const auto uses = host(y).sync(), casts = host(cast<i32>(b)).sync();
+  const auto read = host(b).sync(), copied = host(copy).sync();
+  const auto truths = static_cast<i32>(std::count_if(bytes.begin(), bytes.end(), [](auto v) { return v != 0; }));
+  for (std::size_t i = 0; i < 8; ++i) {
+    const bool truth = bytes[i] != 0;
+    EXPECT_EQ(uses[i], (truth ? 101 : 1010) + (truths > 0 ? 10000 : 0) + 100000 * truths) << i;
+    EXPECT_EQ(casts[i], truth ? 1 : 0) << i;
+    EXPECT_EQ(read[i], truth) << i;
+    EXPECT_EQ(copied[i], truth) << i;
+  }
+}
+TEST(Borrow, AnyByteButZeroIsTrue) {
+  for (const std::vector<unsigned char>& bytes :
+       {std::vector<unsigned char>{2, 255, 0, 1, 128, 4, 0, 254}, {1, 1, 0, 1, 0, 0, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 0}}) {
+    auto memory = bytes;
+    expect_truth_of_bytes(borrow<bool, 1>(reinterpret_cast<bool*>(memory.data()), {8}, {1}, nullptr), bytes);
+    std::int64_t extent = 8;
+    dlpack::ManagedTensor managed{};
+    managed.dl_tensor.data = memory.data();
+    managed.dl_tensor.device = {dlpack::kCpu, 0};
+    managed.dl_tensor.ndim = 1;
+    managed.dl_tensor.dtype = {dlpack::kBool, 8, 1};
+    managed.dl_tensor.shape = &extent;
+    expect_truth_of_bytes(from_dlpack<bool, 1>(&managed), bytes);
+    EXPECT_EQ(memory, bytes);  // theirs: nothing is written
+  }
 }
 
 }  // namespace

@@ -212,6 +212,100 @@ TEST(Rounding, BetweenFloats) {
   expect_directed<f32>(std::vector<i32>{16777217, -16777217, INT32_MAX, INT32_MIN, 1, 0, 123456789, -123456789});
 }
 
+template <class To, class From>
+void saturating_up(Mut<To, 8> y, In<From, 8> x) {
+  y.store(cast<To>(x.load_like(y), rounding::up, saturate));
+}
+template <class To, class From>
+void expect_saturated_in_every_direction(std::vector<From> x, double largest) {
+  std::vector<To> y(32), up(8);
+  run<directions<To, From>>(Arguments().tensor(y.data(), {4, 8}).vector(x));
+  run<saturating_up<To, From>>(Arguments().vector(up).vector(x));
+  y.insert(y.end(), up.begin(), up.end());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double v = static_cast<double>(x[i % 8]), got = static_cast<double>(y[i]);
+    if (std::isnan(v)) {
+      EXPECT_TRUE(std::isnan(got)) << "row " << i / 8;
+    } else if (std::abs(v) >= largest) {
+      EXPECT_EQ(got, std::copysign(largest, v)) << v << ", row " << i / 8;
+    } else {
+      EXPECT_EQ(got, v) << "row " << i / 8;  // the tests give exact numbers
+    }
+  }
+}
+TEST(Rounding, BeyondTheLargestNumberOfEightBitsSaturatesInEveryDirection) {
+  const std::vector<f32> x{448.0f, -449.0f, 1000.0f, -1e30f, HUGE_VALF, -HUGE_VALF, NAN, 416.0f};
+  expect_saturated_in_every_direction<f8e4m3>(x, 448);
+  expect_saturated_in_every_direction<f8e4m3>(std::vector<f64>(x.begin(), x.end()), 448);
+  expect_saturated_in_every_direction<f8e4m3>(std::vector<i32>{448, -449, 1000, INT32_MIN, INT32_MAX, -448, 0, 416},
+                                              448);
+  expect_saturated_in_every_direction<f8e4m3>(std::vector<u16>{448, 449, 1000, 65535, 464, 465, 0, 416}, 448);
+  expect_saturated_in_every_direction<f8e5m2>(
+      std::vector<f32>{57344.0f, -57345.0f, 61440.0f, -1e30f, HUGE_VALF, -HUGE_VALF, NAN, 49152.0f}, 57344);
+}
+
+template <class To, class From>
+void expect_rounded_once(std::vector<From> x, double largest) {
+  std::vector<To> y(8);
+  run<finite<To, From>>(Arguments().vector(y).vector(x));
+  const auto plain = converted<To>(x);
+  for (std::size_t i = 0; i < 8; ++i) {
+    const double once = static_cast<double>(plain[i]);  // infinite where it is out of range
+    EXPECT_EQ(static_cast<double>(y[i]), std::isinf(once) ? std::copysign(largest, once) : once) << x[i];
+    if constexpr (std::is_same_v<To, f32>) {
+      EXPECT_EQ(y[i], static_cast<f32>(x[i]));
+    }
+  }
+}
+TEST(Cast, IntegersOf64BitsSaturateWithOneRounding) {
+  // A little more than half way between two numbers of f32, bf16 and f16: exactly half way once it is a double.
+  const i64 of_f32 = (i64{1} << 60) + (i64{1} << 36) + 1, of_bf16 = (i64{1} << 61) + (i64{1} << 53) + 1;
+  const std::vector<i64> s{of_f32, -of_f32, of_bf16, -of_bf16, 65519, 65520, INT64_MIN, INT64_MAX};
+  const std::vector<u64> u{
+      static_cast<u64>(of_f32), static_cast<u64>(of_bf16), 2049, 65504, 65519, 65520, 0, UINT64_MAX};
+  const double of_f16 = 65504, unreached = 0;
+  expect_rounded_once<f32>(s, unreached);
+  expect_rounded_once<f32>(u, unreached);
+  expect_rounded_once<bf16>(s, unreached);
+  expect_rounded_once<bf16>(u, unreached);
+  expect_rounded_once<f16>(s, of_f16);
+  expect_rounded_once<f16>(u, of_f16);
+  expect_rounded_once<f16>(std::vector<u16>{65535, 65520, 65519, 65504, 2049, 2051, 0, 1}, of_f16);
+  expect_rounded_once<f16>(std::vector<i32>{65535, -65520, INT32_MAX, INT32_MIN, 2049, 2051, 0, 1}, of_f16);
+}
+
+void saturated_tf32(Mut<f32, 8> y, Mut<tf32, 8> stored, In<f32, 8> x, Scalar<i32> n) {
+  auto t = cast<tf32>(x.load_like(y));
+  for (auto i : range(n)) {
+    (void)i;
+    t = cast<tf32>(t, saturate);  // what a loop carries keeps its type
+  }
+  stored.store(cast<tf32>(t, saturate));
+  y.store(cast<f32>(t));
+}
+TEST(Cast, ASaturatedTf32IsOne) {
+  const float largest = std::ldexp(2047.0f, 117);
+  std::vector<f32> x{1.0f, HUGE_VALF, -HUGE_VALF, NAN, -0.5f, 3.0f, 0.0f, 8.0f}, y(8);
+  std::vector<tf32> stored(8);
+  run<saturated_tf32>(Arguments().vector(y).vector(stored).vector(x).scalar(i32{2}));
+  const float expected[] = {1.0f, largest, -largest, NAN, -0.5f, 3.0f, 0.0f, 8.0f};
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_TRUE(y[i] == expected[i] || (std::isnan(y[i]) && std::isnan(expected[i]))) << i << ": " << y[i];
+    EXPECT_TRUE(float(stored[i]) == expected[i] || std::isnan(expected[i])) << i << ": " << float(stored[i]);
+  }
+}
+TEST(Cast, ASaturatedFp8IsOne) {
+  const f8e5m2 infinite = f8e5m2::from_bits(0x7C);
+  std::vector<f8e5m2> x(8, f8e5m2(1.5f)), y(8);
+  x[0] = infinite;
+  run<finite<f8e5m2, f8e5m2>>(Arguments().vector(y).vector(x));
+  EXPECT_EQ(float(y[0]), 57344.0f);
+  EXPECT_EQ(float(y[1]), 1.5f);
+  std::vector<f8e4m3> narrow(8, f8e4m3(448.0f)), same(8);
+  run<finite<f8e4m3, f8e4m3>>(Arguments().vector(same).vector(narrow));
+  EXPECT_EQ(float(same[0]), 448.0f);
+}
+
 void bits(Mut<u32, 8> y, In<f32, 8> x) {
   y.store(bitcast<u32>(x.load_like(y)) + cast<u32>(bitcast<u16>(cast<bf16>(x.load_like(y)))) * 0);
 }

@@ -111,6 +111,27 @@ TEST(Arg, GivesTheLowestIndexOfEqualValuesAndNanIsExtreme) {
   expect_arg<i32>({INT32_MIN, INT32_MIN, -1, -2, -1, -5, INT32_MIN, -9}, {2, 0, 2, 0});
 }
 
+template <class T, std::uint64_t Identity>
+void least(Mut<T, 8> y, Mut<T, 1> z, In<T, 8> x) {
+  const auto lesser = [](auto p, auto q) { return min(p, q); };
+  y.store(scan(x.load_like(y), axis<0>, Identity, lesser));
+  z.store(reduce(x.tiles(shape<8>).load(0), axis<0>, Identity, lesser));
+}
+template <class T, std::uint64_t Identity>
+void expect_least(T of_all) {
+  std::vector<T> x(8, of_all), y(8), z(1);
+  run<least<T, Identity>>(Arguments().vector(y).vector(z).vector(x));
+  EXPECT_EQ(y, x);
+  EXPECT_EQ(z[0], of_all);
+}
+TEST(Functions, IdentitiesOfTheUpperHalfOfU64) {
+  expect_least<u64, UINT64_MAX>(u64{1} << 63);
+  expect_least<u64, u64{1} << 63>(u64{7});
+  expect_least<f32, UINT64_MAX>(5.0f);
+  expect_least<f64, u64{1} << 63>(5.0);
+  expect_least<f32, 5>(5.0f);
+}
+
 void functions(Mut<i32, 4, 8> y, In<i32, 8> x) {
   auto t = x.tiles(shape<8>).load(0);
   auto row = [&](auto value) { return reshape(value, shape<1, 8>); };

@@ -365,16 +365,6 @@ void bad_step(Mut<f32, 8> y, Scalar<i32> n) {
 }
 TEST(Traps, AHostStepBelowOne) { expect_trap(trace_error<bad_step>(), "must be positive, found -1", kStep); }
 
-void big_literal(Mut<u8, 8> y) { y.store(y.load() + 300); }
-void negative_literal(Mut<u32, 8> y) { y.store(y.load() + -1); }
-void fitting_literal(Mut<i8, 8> y) { y.store((y.load() + -128) * 127); }
-TEST(Traps, ALiteralThatDoesNotFit) {
-  EXPECT_NE(std::string(trace_error<big_literal>().what()).find("300 does not fit a tile of u8"), std::string::npos);
-  EXPECT_NE(std::string(trace_error<negative_literal>().what()).find("-1 does not fit a tile of u32"),
-            std::string::npos);
-  EXPECT_NO_THROW((void)lang::trace<fitting_literal>());
-}
-
 void combiner_reads_outside(Mut<f32, 8> y, Scalar<f32> s) {
   y.store(scan(y.load(), axis<0>, 0.0f, [&](auto a, auto b) { return a + b * s; }));
 }

@@ -338,6 +338,38 @@ TEST(LoadAt, AnyOffsetOfAnySign) {
   }
 }
 
+void at_unsigned(Mut<f32, 8> y, In<f32, dyn> x, Scalar<u32> at) { y.store(x.load_at(shape<8>, at, pad(-9))); }
+void at_constant(Mut<f32, 8> y, In<f32, dyn> x) {
+  y.store(x.load_at(shape<8>, Scalar<u32>(4294967293u), pad(-9)) + x.load_at(shape<8>, Scalar<u32>(60u), pad(-9)));
+}
+void at_signed(Mut<f32, 8> y, In<f32, dyn> x, Scalar<i32> at) { y.store(x.load_at(shape<8>, at, pad(-9))); }
+void store_at_unsigned(unsafe_::Mut<f32, 8> y, Scalar<u32> at) {
+  y.store_at(at, full<f32, 8>(1.0f) + y.load_at(shape<8>, at, pad(-9)));
+}
+TEST(LoadAt, UnsignedOffsetsDoNotWrapAround) {
+  Array<float> x({64});
+  x.each([](std::int64_t i) { return static_cast<float>(i); });
+  for (const std::uint32_t at : {0u, 60u, 64u, 0x7FFFFFFFu, 0x80000000u, 0xFFFFFFF9u, 0xFFFFFFFFu}) {
+    Array<float> y({8}), z({64});
+    run<at_unsigned>({1}, none, y, x, at);
+    run<store_at_unsigned>({1}, none, z, at);
+    for (std::int64_t i = 0; i < 8; ++i) {
+      const std::int64_t p = std::int64_t{at} + i;
+      ASSERT_EQ(y.at({i}), p < 64 ? static_cast<float>(p) : -9.0f) << i << " at " << at;
+    }
+    for (std::int64_t p = 0; p < 64; ++p)
+      ASSERT_EQ(z.at({p}), p >= std::int64_t{at} && p < std::int64_t{at} + 8 ? 1.0f : 0.0f) << p << " at " << at;
+  }
+  Array<float> y({8});
+  run<at_constant>({1}, none, y, x);
+  EXPECT_EQ(y.data, (std::vector<float>{51, 52, 53, 54, -18, -18, -18, -18}));
+}
+TEST(LoadAt, SignedOffsetsCostNoGuardAgainstWrapping) {
+  const auto minima = [](const lang::Trace& t) { return ir::print(*t.module->functions[0]).find("mini"); };
+  EXPECT_EQ(minima(lang::trace<at_signed>()), std::string::npos);
+  EXPECT_NE(minima(lang::trace<at_unsigned>()), std::string::npos);
+}
+
 void transposed(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x) {
   auto [i, j] = y.index();
   y.store(x.permuted(order<1, 0>).tiles(shape<4, 8>).load(i, j));

@@ -168,8 +168,6 @@ constexpr void explain_number() {
 /// The bits of `x` as a narrow floating type, rounded once; an infinity or NaN stays one. False if `x` is finite and
 /// larger than every number of the type, or an infinity that the type has not.
 bool narrow_number(ElementType element, double x, std::uint64_t& bits) noexcept;
-/// "f16, which holds numbers from -65504 to 65504".
-std::string range_text(ElementType element);
 
 /// A number for a Scalar<T> or Constant<T>.
 template <class T>

@@ -1,8 +1,9 @@
 // Conversions between element types. Nothing converts silently: cast<T>(tile).
 //
-//   - float to float: rounds to nearest even unless a direction is given; to fp8 saturates to the largest finite value
+//   - float to float: rounds to nearest even unless a direction is given; to fp8 saturates to the largest finite value,
+//     whatever the direction; NaN stays NaN
 //   - float to integer: toward zero unless a direction is given; saturates, NaN gives 0
-//   - integer to float: to nearest even, to fp8 saturates (a direction needs a source of at most 32 bits)
+//   - integer to float: to nearest even, rounded once; to fp8 saturates (a direction needs a source of at most 32 bits)
 //   - integer to integer: keeps the low bits; with `saturate` the nearest value of the target
 //   - to bool: x != 0 (NaN gives true); from bool: 0 or 1
 #pragma once

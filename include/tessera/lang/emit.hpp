@@ -56,23 +56,34 @@ enum class UnaryOp : std::uint8_t {
 enum class BinaryOp : std::uint8_t { Add, Sub, Mul, Div, Rem, CeilDiv, Min, Max, And, Or, Xor, Shl, Shr, Pow, Atan2 };
 enum class CompareOp : std::uint8_t { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual };
 
-/// A tile with all elements equal; without a location it has that of the nearest call before. Throws TraceError if an
-/// integer does not fit the element type.
-ir::Value splat(const TileSpec&, double, SourceLocation = {});
-ir::Value splat(const TileSpec&, std::int64_t, SourceLocation = {});
-ir::Value splat(const TileSpec&, std::uint64_t, SourceLocation = {});
+/// A number of the host, as wide as it was given. A narrow floating-point number is Real.
+struct HostValue {
+  enum class Kind : std::uint8_t { Real, Signed, Unsigned };
+  Kind kind;
+  double real;
+  std::int64_t integer;  ///< Unsigned: its bits
+};
 template <class X>
-ir::Value splat_of(const TileSpec& spec, const X& x, SourceLocation loc = {}) {
+HostValue host_value(const X& x) {
   using S = tessera::detail::host_value_t<X>;
   const S s = x;
-  if constexpr (std::is_same_v<S, bool> || (std::is_integral_v<S> && std::is_signed_v<S>))
-    return splat(spec, static_cast<std::int64_t>(s), loc);
-  else if constexpr (std::is_integral_v<S>)
-    return splat(spec, static_cast<std::uint64_t>(s), loc);
+  if constexpr (std::is_integral_v<S>)
+    return {std::is_same_v<S, bool> || std::is_signed_v<S> ? HostValue::Kind::Signed : HostValue::Kind::Unsigned, 0,
+            static_cast<std::int64_t>(s)};
   else if constexpr (std::is_arithmetic_v<S>)
-    return splat(spec, static_cast<double>(s), loc);
+    return {HostValue::Kind::Real, static_cast<double>(s), 0};
   else
-    return splat(spec, static_cast<double>(static_cast<float>(s)), loc);
+    return {HostValue::Kind::Real, static_cast<double>(static_cast<float>(s)), 0};
+}
+
+/// A tile with all elements equal; without a location it has that of the nearest call before. The number is rounded
+/// once, to nearest even. Throws TraceError if it does not fit the element type: an integer outside its range, or a
+/// finite number that a floating type would make infinite (an 8-bit one: its largest).
+ir::Value splat(const TileSpec&, const HostValue&, SourceLocation = {});
+ir::Value splat(const TileSpec&, std::int64_t, SourceLocation = {});
+template <class X>
+ir::Value splat_of(const TileSpec& spec, const X& x, SourceLocation loc = {}) {
+  return splat(spec, host_value(x), loc);
 }
 
 ir::Value unary(UnaryOp, ir::Value, const TileSpec&, MathAccuracy, SourceLocation);
@@ -104,27 +115,15 @@ struct Extremum {
 /// Extreme value and the lowest i32 index that has it; NaN counts as the extreme.
 Extremum reduce_extremum(bool largest, ir::Value, const TileSpec& operand, int axis, SourceLocation);
 
-/// A reduce or scan whose region the caller records between `open_*` and `close_*`. `identity` is a host number.
+/// A reduce or scan whose region the caller records between `open_*` and `close_*`. `identity` is a host number;
+/// TraceError if it does not fit the element type.
 struct Combiner {
   ir::Operation* op = nullptr;
   ir::Value element, accumulator;
 };
-struct Identity {
-  bool is_float;
-  double real;
-  std::int64_t integer;
-};
-template <class X>
-Identity identity_of(const X& x) {
-  using S = tessera::detail::host_value_t<X>;
-  const S s = x;
-  if constexpr (std::is_integral_v<S>)
-    return {false, static_cast<double>(s), static_cast<std::int64_t>(s)};
-  else
-    return {true, static_cast<double>(s), 0};
-}
-Combiner open_reduce(ir::Value, const TileSpec& operand, int axis, Identity, SourceLocation);
-Combiner open_scan(ir::Value, const TileSpec& operand, int axis, bool reverse, Identity, SourceLocation);
+Combiner open_reduce(ir::Value, const TileSpec& operand, int axis, const HostValue& identity, SourceLocation);
+Combiner open_scan(ir::Value, const TileSpec& operand, int axis, bool reverse, const HostValue& identity,
+                   SourceLocation);
 
 /// The open region of a combiner; abandoned if an exception leaves it.
 class CombinerRegion {

@@ -100,7 +100,7 @@ class In {
     static_assert(sizeof...(D) == sizeof...(E), "load_at(shape<...>, ...) needs one extent per axis of the tensor");
     static_assert((detail::is_power_of_two(D) && ...), "the extents of a tile must be powers of two");
     static constexpr int tile[] = {D...};
-    const ir::Value at[] = {start.value()...};
+    const ir::Value at[] = {start.offset(loc)...};
     return Tile<T, D...>(lang::load_region(tensor_, tile, at, padding.spec(), loc));
   }
 

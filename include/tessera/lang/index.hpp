@@ -14,8 +14,8 @@ class Index {
     requires(is_host_integer<I>)
   Index(const I& v, SourceLocation loc = SourceLocation::current())  // NOLINT(google-explicit-constructor)
       : value_(lang::index_constant(clamped(host_value_t<I>(v)), loc)) {}
-  Index(const Tile<i32>& v) : value_(v.value()) {}  // NOLINT(google-explicit-constructor)
-  Index(const Tile<u32>& v) : value_(v.value()) {}  // NOLINT(google-explicit-constructor)
+  Index(const Tile<i32>& v) : value_(v.value()) {}                      // NOLINT(google-explicit-constructor)
+  Index(const Tile<u32>& v) : value_(v.value()), is_unsigned_(true) {}  // NOLINT(google-explicit-constructor)
   template <class X>
     requires(!is_host_integer<X>)
   Index(const X&) {  // NOLINT(google-explicit-constructor)
@@ -24,7 +24,11 @@ class Index {
         "an index is one i32 for the whole block: pass an int, a Scalar<i32> or a Scalar<u32> (convert others "
         "with cast<i32>(...))");
   }
+  /// As 32 bits, to be compared unsigned before anything is computed from it.
   ir::Value value() const { return value_; }
+  /// As an i32 to which positions inside a tile are added: a u32 near 2^32 would wrap around to the tensor's start, as
+  /// a negative i32 must.
+  ir::Value offset(SourceLocation loc) const { return is_unsigned_ ? lang::limited_offset(value_, loc) : value_; }
 
  private:
   template <class I>
@@ -36,6 +40,7 @@ class Index {
     }
   }
   ir::Value value_;
+  bool is_unsigned_ = false;
 };
 
 /// One Index per axis: `IndexFor<D>... index` for a pack of extents D.

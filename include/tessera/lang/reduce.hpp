@@ -142,7 +142,7 @@ auto reduce(const Tile<T, D...>& x, Axis<A>, S identity, F&& f, SourceLocation l
   if constexpr (detail::AxisCheck<sizeof...(D), A>::ok && detail::Literal<T, S>::ok &&
                 detail::CombinerCheck<T, F>::ok) {
     using Result = detail::tile_of_t<T, detail::reduced_t<Shape<D...>, A>>;
-    const lang::Combiner c = lang::open_reduce(x.value(), Tile<T, D...>::spec, A, lang::identity_of(identity), loc);
+    const lang::Combiner c = lang::open_reduce(x.value(), Tile<T, D...>::spec, A, lang::host_value(identity), loc);
     return Result(lang::reshape(detail::combined<T>(c, f), Result::spec, loc));
   } else {
     return x;
@@ -155,7 +155,7 @@ template <int A, class T, int... D, class S, class F>
 Tile<T, D...> scanned(const Tile<T, D...>& x, S identity, F&& f, bool reverse, SourceLocation loc) {
   if constexpr (AxisCheck<sizeof...(D), A>::ok && Literal<T, S>::ok && CombinerCheck<T, F>::ok) {
     const lang::Combiner c =
-        lang::open_scan(x.value(), Tile<T, D...>::spec, A, reverse, lang::identity_of(identity), loc);
+        lang::open_scan(x.value(), Tile<T, D...>::spec, A, reverse, lang::host_value(identity), loc);
     return Tile<T, D...>(combined<T>(c, f));
   } else {
     return x;

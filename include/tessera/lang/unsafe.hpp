@@ -155,7 +155,7 @@ class Mut : public Piece<T, D...> {
                         SourceLocation loc = SourceLocation::current()) const {
     static_assert(sizeof...(S) == sizeof...(D), "load_at(shape<...>, ...) needs one extent per axis of the tensor");
     static constexpr int tile[] = {S...};
-    const ir::Value at[] = {start.value()...};
+    const ir::Value at[] = {start.offset(loc)...};
     return Tile<T, S...>(lang::load_anywhere(lang::HandleAccess::ref(*this), tile, at, padding.spec(), loc));
   }
   /// Writes a tile at element offsets in the whole tensor; what lies outside is not stored.
@@ -164,7 +164,7 @@ class Mut : public Piece<T, D...> {
                 SourceLocation loc = SourceLocation::current()) {
     static_assert(sizeof...(S) == sizeof...(D), "store_at needs a tile of the tensor's rank");
     static constexpr int extents[] = {S...};
-    const ir::Value at[] = {start.value()...};
+    const ir::Value at[] = {start.offset(loc)...};
     lang::store_anywhere(lang::HandleAccess::ref(*this), extents, at, tile.value(), loc);
   }
 

@@ -122,6 +122,20 @@ void copy_overlapping(const CopyShape& s, std::byte* dst, const std::byte* src, 
   copy_elements(out, dst, saved.data(), elem_bytes);
 }
 
+void normalise_bools(std::byte* p, std::int64_t count) {
+  constexpr std::uint64_t ones = 0x0101010101010101, others = ~ones;
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    auto word = read<std::uint64_t>(p + i);
+    if ((word & others) == 0) continue;  // as our own memory always is: nothing is written
+    word |= (word & 0xF0F0F0F0F0F0F0F0) >> 4;
+    word |= (word & 0x0C0C0C0C0C0C0C0C) >> 2;
+    word |= (word & 0x0202020202020202) >> 1;
+    write(p + i, word & ones);
+  }
+  for (; i < count; ++i) p[i] = p[i] != std::byte{0} ? std::byte{1} : std::byte{0};
+}
+
 void fill_elements(std::byte* dst, std::int64_t count, std::uint64_t bits, std::int64_t elem_bytes) {
   switch (elem_bytes) {
     case 1: return fill<std::uint8_t>(dst, count, bits);

@@ -33,6 +33,9 @@ bool overlaps(const CopyShape&, const std::byte* dst, const std::byte* src, std:
 /// copy_elements for arrays that may overlap in any way: as if the source were read first.
 void copy_overlapping(const CopyShape&, std::byte* dst, const std::byte* src, std::int64_t elem_bytes);
 
+/// Makes every byte that is not 0 a 1. Memory of others may hold any byte for true, tiles hold 0 and 1 only.
+void normalise_bools(std::byte*, std::int64_t count);
+
 /// `count` elements of 1, 2, 4 or 8 bytes, all equal to the low bytes of `bits`.
 void fill_elements(std::byte* dst, std::int64_t count, std::uint64_t bits, std::int64_t elem_bytes);
 

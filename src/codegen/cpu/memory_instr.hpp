@@ -53,6 +53,7 @@ struct ViewAccess {
   std::vector<Axis> axes;
   int sparse = -1;  ///< the gathered axis
   std::int64_t elem_bytes = 0;
+  bool bools = false;        ///< i1: any byte but 0 in memory is true
   bool nibbles = false;      ///< 4-bit elements: two per byte in memory
   std::string element_text;  ///< for errors
 };
@@ -80,7 +81,7 @@ class ViewLoadInstr final : public Instr {
   /// Whole tiles that lie contiguously in memory are then used where they are.
   void borrow() override { borrow_ = true; }
   std::int64_t borrowable() const override {
-    return access.sparse < 0 && !access.nibbles ? static_cast<std::int64_t>(dst.buffer) : -1;
+    return access.sparse < 0 && !access.nibbles && !access.bools ? static_cast<std::int64_t>(dst.buffer) : -1;
   }
 
  private:
@@ -124,6 +125,7 @@ class PointerLoadInstr final : public Instr {
   Lane pointers, mask, padding;
   Ref dst;
   std::int64_t count = 0, elem_bytes = 0;
+  bool bools = false;  ///< i1: any byte but 0 in memory is true
   ir::MemoryOrdering order = ir::MemoryOrdering::Weak;
   Status run(Frame&) const override;
 };

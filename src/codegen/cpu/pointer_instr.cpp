@@ -121,6 +121,7 @@ Status PointerLoadInstr::run(Frame& f) const {
     case 4: load_lanes<std::uint32_t>(f, *this); break;
     default: load_lanes<std::uint64_t>(f, *this); break;
   }
+  if (bools) normalise_bools(f.at<std::byte>(dst), count);
   return Status::Next;
 }
 

@@ -25,6 +25,7 @@ ViewAccess make_access(const View& view) {
   a.view = view.descriptor;
   a.tensor_rank = static_cast<int>(type.tensor().shape().size());
   a.elem_bytes = elem.bytes;
+  a.bools = elem.bits == 1;
   a.nibbles = elem.bits == 4;
   a.element_text = elem.text;
   if (type.kind() == ir::TypeKind::GatherScatterView) a.sparse = type.sparse_dim();
@@ -250,6 +251,7 @@ void Translator::translate_pointer_access(const ir::Operation& op) {
     instr->dst = dst.ref;
     instr->count = dst.count();
     instr->elem_bytes = dst.elem_bytes;
+    instr->bools = op.result(0).type().elem() == ir::Elem::I1 && !op.result(0).type().is_pointer();
     return define(op.result(0), dst);
   }
   const Site site = make_site(op, "store", root_of(pointers), false, true, false);

@@ -152,13 +152,14 @@ Status ViewLoadInstr::run(Frame& f) const {
   const CopyShape shape = window_shape(access, w, dst_stride, true);
   if (access.sparse < 0) {
     copy_elements(shape, to, w.address, access.elem_bytes);
-    return Status::Next;
+  } else {
+    for_each_slice(f, access, w, [&](std::int64_t i, std::int64_t offset, bool exists) {
+      if (exists)
+        copy_elements(shape, to + i * dst_stride[static_cast<std::size_t>(access.sparse)], w.address + offset,
+                      access.elem_bytes);
+    });
   }
-  for_each_slice(f, access, w, [&](std::int64_t i, std::int64_t offset, bool exists) {
-    if (exists)
-      copy_elements(shape, to + i * dst_stride[static_cast<std::size_t>(access.sparse)], w.address + offset,
-                    access.elem_bytes);
-  });
+  if (access.bools) normalise_bools(to, count);
   return Status::Next;
 }
 

@@ -67,6 +67,43 @@ TEST(Memory, PermutedViewsAndDimensionMaps) {
     }
 }
 
+/// b[0..32) as a tile through a view and, reversed, through pointers: 1 and 10 where it is true.
+std::vector<std::int32_t> widened_bools(std::vector<std::uint8_t>& memory, std::int64_t n) {
+  Kernel k;
+  const Value out = k.pointer(Elem::I32), in = k.pointer(Elem::I1);
+  const Value direct = k.load(k.partition(k.tensor(in, {n}, {1}), {32}, PaddingValue::Zero), {k.i32(0)})->result();
+  const Value backwards = k.same(Op::SubI, {k.i32(n - 1, {32}), k.iota(32)});
+  const Value inside = k.op(Op::CmpI, {backwards, k.i32(0, {32})}, k.t(Elem::I1, {32}),
+                            {{AttrName::comparison_predicate, ComparisonPredicate::GreaterEqual},
+                             {AttrName::signedness, Signedness::Signed}});
+  const Value reversed = k.load_ptr(k.offsets(in, backwards), inside, k.b.constant_int(Elem::I1, 0, {{32}}))->result();
+  const auto number = [&](Value v) {
+    return k.op(Op::ExtI, {v}, k.t(Elem::I32, {32}), {{AttrName::signedness, Signedness::Unsigned}});
+  };
+  const Value both = k.addi(number(direct), k.muli(k.i32(10, {32}), number(reversed)));
+  k.store(both, k.partition(k.tensor(out, {32}, {1}), {32}), {k.i32(0)});
+  std::vector<std::int32_t> o(32, -1);
+  const std::uint64_t args[] = {slot(o.data()), slot(memory.data())};
+  k.compile()->run({}, args);
+  return o;
+}
+TEST(Memory, AnyByteButZeroIsTrue) {
+  std::vector<std::uint8_t> memory(32);
+  for (std::size_t i = 0; i < 32; ++i) memory[i] = static_cast<std::uint8_t>(i % 3 == 0 ? 0 : i % 3 == 1 ? 1 : 8 * i);
+  memory[1] = 128, memory[2] = 255, memory[4] = 2, memory[31] = 254;
+  const auto kept = memory;
+  for (const std::int64_t n : {32, 29}) {
+    const auto o = widened_bools(memory, n);
+    for (std::int64_t i = 0; i < 32; ++i) {
+      const auto is_true = [&](std::int64_t at) {
+        return at >= 0 && at < n && memory[static_cast<std::size_t>(at)] != 0 ? 1 : 0;
+      };
+      EXPECT_EQ(o[static_cast<std::size_t>(i)], is_true(i) + 10 * is_true(n - 1 - i)) << i << " of " << n;
+    }
+  }
+  EXPECT_EQ(memory, kept);  // what is read is not written
+}
+
 TEST(Memory, PaddingOfEveryKind) {
   const auto first_padding = [](PaddingValue value) {
     Kernel k;

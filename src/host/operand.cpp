@@ -1,6 +1,7 @@
 // Operands of host operations: leases when built, resolution when run.
 #include "tessera/host/operand.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "tessera/base/error.hpp"

@@ -252,9 +252,7 @@ void expect_rounded_once(std::vector<From> x, double largest) {
   for (std::size_t i = 0; i < 8; ++i) {
     const double once = static_cast<double>(plain[i]);  // infinite where it is out of range
     EXPECT_EQ(static_cast<double>(y[i]), std::isinf(once) ? std::copysign(largest, once) : once) << x[i];
-    if constexpr (std::is_same_v<To, f32>) {
-      EXPECT_EQ(y[i], static_cast<f32>(x[i]));
-    }
+    if constexpr (std::is_same_v<To, f32>) { EXPECT_EQ(y[i], static_cast<f32>(x[i])); }
   }
 }
 TEST(Cast, IntegersOf64BitsSaturateWithOneRounding) {

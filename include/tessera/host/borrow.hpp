@@ -21,8 +21,8 @@ runtime::StorageRef adopt(Device device, void* memory, std::size_t bytes, std::s
 /// work on them has ended, then released. Verified: alignment, extents, that no two elements share memory (ShapeError),
 /// and that no tensor is over the same memory, borrowed or the library's own (BorrowError); on a GPU also that the
 /// memory is the device's and as large as shape and strides say (DeviceError). In host memory that is the caller's
-/// word, and so is everywhere that no work of others still writes it. Strides are in elements. Of bool any byte but 0 is
-/// true to kernels, host() and cast; the memory keeps the byte that is there.
+/// word, and so is everywhere that no work of others still writes it. Strides are in elements. Of bool any byte but 0
+/// is true to kernels, host() and cast; the memory keeps the byte that is there.
 template <Element T, int R>
 Tensor<T, R> borrow(T* pointer, const Dims<R>& shape, const Extent (&strides)[static_cast<std::size_t>(R)],
                     std::shared_ptr<void> owner, Device device = Device::cpu(),

@@ -51,10 +51,11 @@ dlpack::Ptr<M> exported(const Layout<R>& l, bool read_only, std::shared_ptr<char
 /// the tensor, its views and the work on them has ended. Verified: layout version, element type, device, ndim, shape,
 /// strides, byte_offset, alignment, and that no two elements share memory (ShapeError, DeviceError; BorrowError if it
 /// is marked read-only or a tensor over the same memory exists, the library's own included, and of each export of
-/// to_dlpack() one tensor is made). That host memory is as large as it says is the producer's word, as is that `managed`
-/// has not been taken, and so may have been deleted, before. If it throws, nothing was taken and the caller still owns `managed`. The
-/// elements must be there, or ordered before the work of the streams that will use them: DLPack itself knows no
-/// streams. Of bool any byte but 0 is true to kernels, host() and cast; the memory keeps the byte that is there.
+/// to_dlpack() one tensor is made). That host memory is as large as it says is the producer's word, as is that
+/// `managed` has not been taken, and so may have been deleted, before. If it throws, nothing was taken and the caller
+/// still owns `managed`. The elements must be there, or ordered before the work of the streams that will use them:
+/// DLPack itself knows no streams. Of bool any byte but 0 is true to kernels, host() and cast; the memory keeps the
+/// byte that is there.
 template <Element T, int R, dlpack::Managed M>
 [[nodiscard]] Tensor<T, R> from_dlpack(M* managed, SourceLocation where = SourceLocation::current()) {
   return detail::Reach::make<Tensor<T, R>>(detail::imported<T, R>(detail::exchanged(managed), nullptr, where));

@@ -344,18 +344,20 @@ class Coarsening {
   Value valid_;
 };
 
-/// Bytes that a block loads for its piece, or stores if it loads none; 0 where it does so in a loop, and is not over
-/// as soon as it has begun.
+/// Bytes that a block loads for its piece, or stores if it loads none. 0 where several pieces do not pay: a block that
+/// loads in a loop is not over as soon as it has begun, and a scan beside a reduction of several rows would become a
+/// loop (scans_to_loops).
 std::int64_t bytes_of_piece(const ir::Function& f, const Varying& varying) {
   std::int64_t loaded = 0, stored = 0;
-  bool loops = false;
+  bool never = false;
   ir::walk(f.body(), [&](const Operation& op) {
+    never = never || op.op() == Op::Scan;
     const auto access = analysis::access_of(op);
     if (!access || !varying.any(op)) return;
-    loops = loops || analysis::loops_around(op) > 0;
+    never = never || analysis::loops_around(op) > 0;
     (access->loads() ? loaded : stored) += analysis::bytes_of(access->tile);
   });
-  return loops ? 0 : std::max(loaded, stored);
+  return never ? 0 : std::max(loaded, stored);
 }
 
 // More pieces than this make tiles with more elements than the registers of few warps hold.

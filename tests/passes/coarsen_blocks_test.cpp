@@ -238,6 +238,22 @@ template <int N>
 void copy_row(Mut<f32, 1, N> y, In<f32, dyn, dyn> x) {
   y.store(x.load_like(y));
 }
+void sums_of_row(Mut<f32, 1, 64> y, In<f32, dyn, dyn> x) { y.store(cumsum(x.load_like(y), axis<1>)); }
+void in_a_loop(Mut<f32, 1, 64> y, In<f32, dyn, dyn> x) {
+  auto X = x.tiles(shape<1, 64>);
+  auto [row, column] = y.index();
+  auto t = X.load(row, 0);
+  for (auto k : range(1, X.count(1))) t = t + X.load(row, k);
+  y.store(t);
+}
+TEST(CoarsenBlocks, IsNotDoneForScansAndLoadsInLoopsUnlessAsked) {
+  const std::vector<std::vector<std::int64_t>> rows{{100000, 64}, {100000, 64}};
+  EXPECT_EQ(pieces_of<&sums_of_row>(rows, std::nullopt), 1);
+  EXPECT_EQ(pieces_of<&sums_of_row>(rows), 4);
+  EXPECT_EQ(pieces_of<&in_a_loop>(rows, std::nullopt), 1);
+  EXPECT_EQ(pieces_of<&in_a_loop>(rows), 4);
+}
+
 TEST(CoarsenBlocks, IsDoneWherePiecesAreSmallAndMany) {
   const auto chosen = [](auto kernel, std::int64_t rows, std::int64_t n) {
     return pieces_of<kernel()>({{rows, n}, {rows, n}}, std::nullopt);

@@ -5,8 +5,8 @@
 //
 // 16-bit floats are summed in f32 and give f32. Integers (and bool) are summed in 64 bits, exactly as long as that is
 // enough (for elements of 64 bits: modulo 2^64): a sum is i64 or u64, a mean has the elements' type and is rounded
-// toward zero. The order of a sum depends on the shape alone. A NaN makes a sum NaN; max and min ignore it,
-// and of NaN alone are what is never larger or smaller: -infinity and infinity.
+// toward zero. The order of a sum depends on the shape alone. A NaN makes a sum NaN; max and min ignore it;
+// of NaN alone they are -infinity and infinity.
 #pragma once
 #include "tessera/kernels/reductions.hpp"
 #include "tessera/kernels/rows.hpp"

@@ -9,7 +9,8 @@
 #
 #   --quick         tests and the first benchmarks (the default)
 #   --full          everything
-#   --only STEPS    only the named steps: build, smoke, tests, generate, sanitize, bench, tune (comma-separated)
+#   --only STEPS    only the named steps: build, smoke, tests, generate, sanitize, bench, generality, tune (comma-separated);
+#                   generality (bench/generality beside PyTorch, then by hints; 10 minutes and more) runs only so
 #   --tune N        after the others, for about N seconds: `tessera tune` of the plan's shapes (docs/tuning.md). What it
 #                   found is in tune.txt; its records are in h200.tune, where a second run with the same --out continues.
 #                   Alone: --only build,tune --tune N
@@ -55,7 +56,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 for step in ${steps//,/ }; do
-  [[ $step =~ ^(build|smoke|tests|generate|sanitize|bench|tune)$ ]] || die "unknown step $step; there are build, smoke, tests, generate, sanitize, bench and tune"
+  [[ $step =~ ^(build|smoke|tests|generate|sanitize|bench|generality|tune)$ ]] || die "unknown step $step; there are build, smoke, tests, generate, sanitize, bench, generality and tune"
 done
 [ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
 # Seconds: a quick check leaves something of ten minutes for the benchmarks. checker_limit is of one program under one
@@ -168,7 +169,7 @@ do_build() {
   run_limited 120 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DTESSERA_BUILD_TESTS=OFF \
     -DTESSERA_BUILD_TOOLS="$(wanted tune && echo ON || echo OFF)" -DTESSERA_BUILD_GPU_CHECK=ON ${prefix:+"-DCMAKE_PREFIX_PATH=$prefix"} ${prefix:+"-DTESSERA_GTEST_PREFIX=$prefix"} >"$log" 2>&1 ||
     { tail -n 20 "$log"; record build FAILED $((SECONDS - start)) "cmake could not configure; see build.txt"; return 1; }
-  if wanted tune && ! [[ ,$steps, =~ ,(smoke|tests|generate|sanitize|bench), ]]; then  # the tuner alone
+  if wanted tune && ! [[ ,$steps, =~ ,(smoke|tests|generate|sanitize|bench|generality), ]]; then  # the tuner alone
     run_limited 400 ninja -C "$build" -j "$jobs" tessera_command >>"$log" 2>&1
   else
     run_limited 400 ninja -C "$build" -j "$jobs" gpu_small gpu_bench >>"$log" 2>&1
@@ -373,6 +374,25 @@ do_bench() {
   fi
 }
 
+# Kernels as a newcomer writes them beside PyTorch, and, with --full, by hints.
+do_generality() {
+  local start=$SECONDS code program=$build/bench/generality/generality_bench hints=()
+  [ -x "$program" ] || { record generality FAILED 0 "generality_bench was not built"; return; }
+  run_limited 3600 python3 bench/generality/peers.py --bench "$program" --device "$device" --seconds $(($(left) - 10)) \
+    --out "$out/generality.jsonl" >"$out/generality.txt" 2>&1
+  code=$?
+  if [ $mode = full ]; then
+    run_limited 3600 python3 bench/generality/peers.py --bench "$program" --device "$device" --hints --jobs "$jobs" \
+      --out "$out/generality_hints.jsonl" >>"$out/generality.txt" 2>&1 && hints=(--hints "$out/generality_hints.jsonl")
+  fi
+  run_limited 30 python3 bench/generality/table.py "$out/generality.jsonl" ${hints[@]+"${hints[@]}"} 2>&1 | tee -a "$out/generality.txt" | tail -n 12
+  if [ $code = 0 ]; then
+    record generality ok $((SECONDS - start)) "$(wc -l <"$out/generality.jsonl") cases; see generality.txt"
+  else
+    record generality FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit' || echo "exit $code"); see generality.txt"
+  fi
+}
+
 # What the tuner finds for the plan's shapes, and how far the defaults are from it.
 do_tune() {
   local start=$SECONDS code seconds tool=$build/tools/tessera shapes=(--plan)
@@ -399,7 +419,7 @@ if wanted bench && [ "$device" = cuda ] && [ $mode = full ] && python3 -c 'impor
   run_limited 300 python3 bench/gpu/peers.py --precompile >"$work/logs/precompile.txt" 2>&1 &
   torch_warm=$!
 fi
-for step in build smoke tests generate sanitize bench tune; do
+for step in build smoke tests generate sanitize bench generality tune; do
   wanted $step || continue
   if [ "$(left)" -le 5 ]; then record $step FAILED 0 "no time was left"; continue; fi
   say "$step ($(left) s left)"

@@ -37,7 +37,8 @@ DTYPES |= {"u8": "uint8", "bool": "bool"}
 # Of TESSERA_TUNING: what a user could hint.
 WORDS = [f"warps={n}" for n in (1, 2, 4, 8, 16)] + [f"occupancy={n}" for n in (1, 2, 4, 8)] + ["ctas=2"]
 WORDS += [f"latency={n}" for n in (1, 3, 5, 8)] + [f"access={w}" for w in ("view", "pointer", "tma")]
-WORDS += [f"stores={w}" for w in ("view", "tma")] + ["hints=0"]
+WORDS += [f"stores={w}" for w in ("view", "tma")] + ["hints=0", "spread=2"]
+WORDS += [f"pieces={n}" for n in (1, 2, 4, 8, 16, 32)]
 FIRST_CALL_SECONDS = 120  # of a peer, compiling included
 CLOSE = 1.04  # a hint that gains less is not measured again
 

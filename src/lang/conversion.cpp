@@ -215,7 +215,7 @@ Value convert(Value x, ElementType from, const TileSpec& to, RoundingDirection d
     // What is limited is in f32 where the type has no arithmetic (tf32, fp8).
     return is_float(from) && saturate ? float_to_float(b, clamp_finite(b, x, from, target), x.type().elem()) : x;
   }
-  if (from == ElementType::boolean) return choose(b, x, splat(to, std::int64_t{1}), splat(to, std::int64_t{0}));
+  if (from == ElementType::boolean) return choose(b, x, splat(to, 1), splat(to, 0));
   if (target == ElementType::boolean) return to_bool(b, x, from);
   if (is_float(from)) {
     return is_float(target) ? convert_float(b, x, from, target, direction, saturate)

@@ -84,8 +84,7 @@ Value unary(UnaryOp op, Value x, const TileSpec& spec, MathAccuracy accuracy, So
     const Value ones = b.constant_int(ints::elem_of(spec.element), -1, shape_of(spec));
     return b.create(Op::XOrI, {x, ones}, {x.type()})->result();
   }
-  if (op == UnaryOp::Neg && !is_float(spec.element) && spec.rank == 0)
-    return ints::sub(b, splat(spec, std::int64_t{0}), x);
+  if (op == UnaryOp::Neg && !is_float(spec.element) && spec.rank == 0) return ints::sub(b, splat(spec, 0), x);
   Operation* created = b.create(unary_code(op, is_float(spec.element)), {x}, {x.type()});
   // rsqrt has one form only: the fast one is as good.
   if (op == UnaryOp::Exp || op == UnaryOp::Exp2 || op == UnaryOp::Tanh || op == UnaryOp::Sqrt)

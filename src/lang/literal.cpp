@@ -72,8 +72,4 @@ ir::Value splat(const TileSpec& spec, const HostValue& value, SourceLocation loc
   return b.constant_int(e, fitting_integer(spec.element, value, loc), shape_of(spec));
 }
 
-ir::Value splat(const TileSpec& spec, std::int64_t value, SourceLocation loc) {
-  return splat(spec, host_value(value), loc);
-}
-
 }  // namespace tessera::lang

@@ -158,8 +158,7 @@ Value comes_first(Builder& b, bool largest, ElementType element, Value v, Value 
   const Value v_nan = compare(CompareOp::NotEqual, v, v, spec),
               best_nan = compare(CompareOp::NotEqual, best, best, spec);
   // With best a NaN, `first` is false unless v is one too and has the lower index.
-  return any_of(first,
-                all_of(v_nan, any_of(compare(CompareOp::Equal, best_nan, splat(flag, std::int64_t{0}), flag), lower)));
+  return any_of(first, all_of(v_nan, any_of(compare(CompareOp::Equal, best_nan, splat(flag, 0), flag), lower)));
 }
 
 }  // namespace

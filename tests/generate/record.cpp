@@ -81,7 +81,7 @@ class Recorder {
   }
   void while_loop(const Node& n) {
     const Type t = Type::scalar(ElementType::i32), flag = Type::scalar(ElementType::boolean);
-    variable(n.n[0]) = fresh(lang::splat(t.spec(), std::int64_t{0}));
+    variable(n.n[0]) = fresh(lang::splat(t.spec(), 0));
     for (lang::While loop; loop.next([&] {
            const Value below =
                lang::compare(lang::CompareOp::Less, read(n.n[0]), lang::splat(t.spec(), n.n[1]), t.spec());
@@ -90,8 +90,8 @@ class Recorder {
                lang::binary(lang::BinaryOp::And, below, condition, flag.spec(), MathAccuracy::OfKernel, {}));
          });) {
       block(n.kids[1]);
-      const Value next = lang::binary(lang::BinaryOp::Add, read(n.n[0]), lang::splat(t.spec(), std::int64_t{1}),
-                                      t.spec(), MathAccuracy::OfKernel, {});
+      const Value next = lang::binary(lang::BinaryOp::Add, read(n.n[0]), lang::splat(t.spec(), 1), t.spec(),
+                                      MathAccuracy::OfKernel, {});
       lang::Tracer::current().write(variable(n.n[0]), next);
     }
   }

@@ -125,7 +125,7 @@ ir::Value condition(const C& c) {
   if constexpr (requires { c.value(); })
     return c.value();
   else
-    return lang::splat(spec_of<bool, Shape<>>, std::int64_t{0});
+    return lang::splat(spec_of<bool, Shape<>>, 0);
 }
 
 template <class C>
@@ -192,7 +192,7 @@ ir::Value bound(const X& x) {
   if constexpr (Bound<X>::is_tile)
     return x.value();
   else
-    return lang::splat_of(spec_of<T, Shape<>>, x);
+    return lang::splat(spec_of<T, Shape<>>, x);
 }
 
 template <class A, class B, class C>
@@ -202,7 +202,7 @@ auto make_range(const A& lo, const B& hi, const C& step, SourceLocation loc) {
     const ir::Value a = bound<T>(lo), b = bound<T>(hi);
     return Range<T>(a, b, bound<T>(step), loc);
   } else {
-    const ir::Value zero = lang::splat(spec_of<i32, Shape<>>, std::int64_t{0});
+    const ir::Value zero = lang::splat(spec_of<i32, Shape<>>, 0);
     return Range<i32>(zero, zero, zero, loc);
   }
 }

@@ -16,9 +16,9 @@ struct CallSite {
 template <class T, int... D, detail::HostNumber S>
 Tile<T, D...> full(S value, detail::CallSite at = SourceLocation::current()) {
   if constexpr (detail::Literal<T, S>::ok)
-    return Tile<T, D...>(lang::splat_of(Tile<T, D...>::spec, value, at.loc));
+    return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, value, at.loc));
   else
-    return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, std::int64_t{0}));
+    return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, 0));
 }
 /// All elements equal a scalar of the kernel.
 template <class T, int... D, class U>
@@ -30,11 +30,11 @@ Tile<T, D...> full(const Tile<U>& value, SourceLocation loc = SourceLocation::cu
 }
 template <class T, int... D>
 Tile<T, D...> zeros(detail::CallSite at = SourceLocation::current()) {
-  return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, std::int64_t{0}, at.loc));
+  return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, 0, at.loc));
 }
 template <class T, int... D>
 Tile<T, D...> ones(detail::CallSite at = SourceLocation::current()) {
-  return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, std::int64_t{1}, at.loc));
+  return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, 1, at.loc));
 }
 
 namespace detail {
@@ -57,7 +57,7 @@ Tile<T, D...> iota(Axis<A>, SourceLocation loc = SourceLocation::current()) {
   if constexpr (detail::Counting<T, Shape<D...>, A>::ok)
     return Tile<T, D...>(lang::iota(Tile<T, D...>::spec, A, loc));
   else
-    return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, std::int64_t{0}));
+    return Tile<T, D...>(lang::splat(Tile<T, D...>::spec, 0));
 }
 template <class T, int N>
 Tile<T, N> iota(SourceLocation loc = SourceLocation::current()) {

@@ -80,9 +80,8 @@ HostValue host_value(const X& x) {
 /// once, to nearest even. Throws TraceError if it does not fit the element type: an integer outside its range, or a
 /// finite number that a floating type would make infinite (an 8-bit one: its largest).
 ir::Value splat(const TileSpec&, const HostValue&, SourceLocation = {});
-ir::Value splat(const TileSpec&, std::int64_t, SourceLocation = {});
 template <class X>
-ir::Value splat_of(const TileSpec& spec, const X& x, SourceLocation loc = {}) {
+ir::Value splat(const TileSpec& spec, const X& x, SourceLocation loc = {}) {
   return splat(spec, host_value(x), loc);
 }
 

@@ -60,7 +60,7 @@ ir::Value operand_value(const X& x) {
   if constexpr (OperandOf<X>::is_tile)
     return x.value();
   else
-    return lang::splat_of(spec_of<T, Shape<>>, x);
+    return lang::splat(spec_of<T, Shape<>>, x);
 }
 
 }  // namespace detail

@@ -66,8 +66,7 @@ Tile<T, A...> binary_right(const Tile<T, A...>& a, S s, MathAccuracy accuracy = 
                            SourceLocation loc = {}) {
   if constexpr (Literal<T, S>::ok && ElementClassCheck<K, T>::ok) {
     const ir::Value x = a.value();
-    return Tile<T, A...>(
-        lang::binary(O, x, lang::splat_of(spec_of<T, Shape<>>, s), Tile<T, A...>::spec, accuracy, loc));
+    return Tile<T, A...>(lang::binary(O, x, lang::splat(spec_of<T, Shape<>>, s), Tile<T, A...>::spec, accuracy, loc));
   } else {
     return a;
   }
@@ -76,7 +75,7 @@ template <lang::BinaryOp O, Operands K, class T, int... A, class S>
 Tile<T, A...> binary_left(S s, const Tile<T, A...>& a, MathAccuracy accuracy = MathAccuracy::OfKernel,
                           SourceLocation loc = {}) {
   if constexpr (Literal<T, S>::ok && ElementClassCheck<K, T>::ok) {
-    const ir::Value x = lang::splat_of(spec_of<T, Shape<>>, s);
+    const ir::Value x = lang::splat(spec_of<T, Shape<>>, s);
     return Tile<T, A...>(lang::binary(O, x, a.value(), Tile<T, A...>::spec, accuracy, loc));
   } else {
     return a;
@@ -98,7 +97,7 @@ template <lang::CompareOp O, class T, int... A, class S>
 Tile<bool, A...> compared_right(const Tile<T, A...>& a, S s) {
   const ir::Value x = a.value();
   if constexpr (Literal<T, S>::ok && ElementClassCheck<Operands::Comparable, T>::ok)
-    return Tile<bool, A...>(lang::compare(O, x, lang::splat_of(spec_of<T, Shape<>>, s), Tile<T, A...>::spec));
+    return Tile<bool, A...>(lang::compare(O, x, lang::splat(spec_of<T, Shape<>>, s), Tile<T, A...>::spec));
   else
     return Tile<bool, A...>(x);
 }

@@ -75,7 +75,7 @@ ir::Value slice_index(const X& x) {
   if constexpr (OperandOf<X>::is_tile)
     return x.value();
   else if constexpr (SliceIndex<X>::ok)
-    return lang::splat_of(spec_of<i32, Shape<>>, x);
+    return lang::splat(spec_of<i32, Shape<>>, x);
   else
     return {};
 }

@@ -196,9 +196,9 @@ class Tile {
   template <class S>
   static ir::Value literal(S s) {
     if constexpr (detail::Literal<T, S>::ok)
-      return lang::splat_of(spec, s);
+      return lang::splat(spec, s);
     else
-      return lang::splat(spec, std::int64_t{0});
+      return lang::splat(spec, 0);
   }
   static constexpr auto one() {
     if constexpr (detail::is_float<T>)

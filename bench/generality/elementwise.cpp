@@ -34,7 +34,8 @@ void one_hot(Mut<f32, B, N> y, In<i32, dyn> ids) {
 template <int BM, int BN>
 void upper_triangle(Mut<f32, BM, BN> y, In<f32, dyn, dyn> x) {
   auto [i, j] = y.origin();
-  auto rows = iota<i32, BM, 1>(axis<0>) + i, columns = iota<i32, 1, BN>(axis<1>) + j;
+  auto rows = iota<i32, BM, 1>(axis<0>) + i;
+  auto columns = iota<i32, 1, BN>(axis<1>) + j;
   y.store(where(columns >= rows, x.load_like(y), 0.0f));
 }
 

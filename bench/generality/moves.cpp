@@ -33,9 +33,12 @@ void upsample(Mut<f32, 1, BM, BN> y, In<f32, dyn, dyn, dyn> x) {
   auto w = cast<f32>(iota<i32, 1, 1, BN>(axis<2>) + column) * 0.5f - 0.25f;
   h = clamp(h, 0.0f, cast<f32>(x.dim(1) - 1));
   w = clamp(w, 0.0f, cast<f32>(x.dim(2) - 1));
-  auto h0 = cast<i32>(h), w0 = cast<i32>(w);
-  auto h1 = min(h0 + 1, x.dim(1) - 1), w1 = min(w0 + 1, x.dim(2) - 1);
-  auto a = h - cast<f32>(h0), b = w - cast<f32>(w0);
+  auto h0 = cast<i32>(h);
+  auto w0 = cast<i32>(w);
+  auto h1 = min(h0 + 1, x.dim(1) - 1);
+  auto w1 = min(w0 + 1, x.dim(2) - 1);
+  auto a = h - cast<f32>(h0);
+  auto b = w - cast<f32>(w0);
   auto upper = x.gather(image, h0, w0) * (1.0f - b) + x.gather(image, h0, w1) * b;
   auto lower = x.gather(image, h1, w0) * (1.0f - b) + x.gather(image, h1, w1) * b;
   y.store(upper * (1.0f - a) + lower * a);

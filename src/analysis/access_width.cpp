@@ -2,6 +2,8 @@
 // extent divide by. docs/compiler/divisibility.md.
 #include <algorithm>
 #include <bit>
+#include <unordered_set>
+#include <vector>
 
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
@@ -25,16 +27,24 @@ int zeros_of(const ViewNumber& n, const Divisibility& known) {
 /// log2 of what the right sides of a mask's comparisons divide by, through `and` and shape operations: of `i < count`
 /// those of count.
 int mask_zeros(Value mask, const Divisibility& known) {
-  const Operation* def = mask.def();
-  if (def == nullptr) return 0;
-  switch (def->op()) {
-    case Op::AndI:
-    case Op::OrI: return std::min(mask_zeros(def->operand(0), known), mask_zeros(def->operand(1), known));
-    case Op::Broadcast:
-    case Op::Reshape: return mask_zeros(def->operand(0), known);
-    case Op::CmpI: return known.of(def->operand(1)).zeros();
-    default: return 0;
+  int zeros = 63;
+  std::unordered_set<const ir::ValueImpl*> seen;
+  std::vector<Value> work{mask};
+  while (!work.empty() && zeros > 0) {
+    const Value part = work.back();
+    work.pop_back();
+    if (!seen.insert(part.impl()).second) continue;
+    const Operation* def = part.def();
+    const Op op = def == nullptr ? Op::Return : def->op();
+    if (op == Op::AndI || op == Op::OrI) {
+      for (const Value side : def->operand_values()) work.push_back(side);
+    } else if (op == Op::Broadcast || op == Op::Reshape) {
+      work.push_back(def->operand(0));
+    } else {
+      zeros = op == Op::CmpI ? std::min(zeros, known.of(def->operand(1)).zeros()) : 0;
+    }
   }
+  return zeros;
 }
 
 /// Of a tile of pointers: offsets that are a multiple of something are those of rows, one sort of others counts

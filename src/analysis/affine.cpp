@@ -2,6 +2,7 @@
 #include "tessera/analysis/affine.hpp"
 
 #include <cstdlib>
+#include <unordered_map>
 
 #include "tessera/analysis/values.hpp"
 
@@ -45,10 +46,11 @@ class Reader {
     if (defined_outside(v, body_)) return Affine{0, 0, {{v, 1, ir::Signedness::Signed}}};
     const Operation* def = v.def();
     if (!def) return std::nullopt;
-    const auto form = combined(*def);
-    if (!form || !is_small(*form)) return std::nullopt;
-    steps.push_back({*form, ir::info(v.type().elem()).bits});
-    return form;
+    if (const auto known = read_.find(v.impl()); known != read_.end()) return known->second;
+    auto form = combined(*def);
+    if (form && !is_small(*form)) form.reset();
+    if (form) steps.push_back({*form, ir::info(v.type().elem()).bits});
+    return read_[v.impl()] = form;
   }
   std::vector<AffineValue::Step> steps;
 
@@ -67,6 +69,7 @@ class Reader {
 
   const ir::Block& body_;
   Value induction_;
+  std::unordered_map<const ir::ValueImpl*, std::optional<Affine>> read_;  ///< what is used in many places, once
 };
 
 }  // namespace

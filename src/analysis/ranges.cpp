@@ -1,6 +1,9 @@
 // The lattice of ranges, and what loops and branches say of them; transfer.cpp has the operations.
 #include "analysis/ranges.hpp"
 
+#include <unordered_set>
+#include <vector>
+
 #include "analysis/interval.hpp"
 
 namespace tessera::analysis {
@@ -63,14 +66,19 @@ IntRange RangeAnalysis::induction(const ir::Operation& loop) {
 }
 
 void RangeAnalysis::refine(ir::Value condition, bool truth, Scope& scope) {
-  const ir::Operation* def = condition.def();
-  if (def == nullptr) return;
-  const bool splits = truth ? def->op() == Op::AndI : def->op() == Op::OrI;
-  if (splits) {
-    refine(def->operand(0), truth, scope);
-    refine(def->operand(1), truth, scope);
-  } else if (def->op() == Op::CmpI && is_integer(def->operand(0).type())) {
-    refine_compare(*def, truth, scope);
+  std::unordered_set<const ir::ValueImpl*> seen;  // parts of a condition may be used in it many times
+  std::vector<ir::Value> work{condition};
+  while (!work.empty()) {
+    const ir::Value part = work.back();
+    work.pop_back();
+    const ir::Operation* def = part.def();
+    if (def == nullptr || !seen.insert(part.impl()).second) continue;
+    if (def->op() == (truth ? Op::AndI : Op::OrI)) {
+      work.push_back(def->operand(1));
+      work.push_back(def->operand(0));
+    } else if (def->op() == Op::CmpI && is_integer(def->operand(0).type())) {
+      refine_compare(*def, truth, scope);
+    }
   }
 }
 

@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "passes/values.hpp"
@@ -167,12 +169,15 @@ std::vector<std::size_t> long_axes(std::span<const std::int64_t> shape) {
 
 /// True unless it is seen that the elements of `v` do not count by one along any axis but `last`. Numbers that are
 /// loaded count nothing that the assembler knows of; what is multiplied counts by something else.
-bool may_count_along_other(Value v, std::size_t last) {
+/// `seen`: what does not, so far, by the axis that was asked about: operands are shared.
+using Seen = std::set<std::pair<const ir::ValueImpl*, std::size_t>>;
+bool may_count_along_other(Value v, std::size_t last, Seen& seen) {
+  if (!seen.emplace(v.impl(), last).second) return false;
   const auto axes = long_axes(v.type().shape());
   if (axes.empty() || (axes.size() == 1 && axes[0] == last)) return false;
   const Operation* op = v.def();
   if (op == nullptr) return true;
-  const auto of = [&](std::size_t i) { return may_count_along_other(op->operand(i), last); };
+  const auto of = [&](std::size_t i) { return may_count_along_other(op->operand(i), last, seen); };
   switch (op->op()) {
     case Op::Offset:
     case Op::AddI:
@@ -187,7 +192,7 @@ bool may_count_along_other(Value v, std::size_t last) {
       const auto from = long_axes(op->operand(0).type().shape());
       constexpr std::size_t none = SIZE_MAX;
       const bool same_last = axes.back() == last && from.size() == axes.size();  // axes of extent 1 come and go
-      return may_count_along_other(op->operand(0), same_last ? from.back() : none);
+      return may_count_along_other(op->operand(0), same_last ? from.back() : none, seen);
     }
     default: return !analysis::is_load(*op);
   }
@@ -217,7 +222,10 @@ bool may_lay_out_otherwise(const Operation& op) {
   if (!access) return false;
   const auto axes = long_axes(access->tile.shape());
   if (axes.size() < 2) return false;
-  if (!access->view) return may_count_along_other(access->pointers, axes.back());
+  if (!access->view) {
+    Seen seen;
+    return may_count_along_other(access->pointers, axes.back(), seen);
+  }
   const ir::Type view = access->view.type();
   if (view.kind() != ir::TypeKind::PartitionView && view.kind() != ir::TypeKind::StridedView) return true;
   const auto stride = [&](std::size_t a) {

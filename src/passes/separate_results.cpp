@@ -10,6 +10,8 @@
 // not for the assembler: continue v, (truth ? v : y). Tokens cannot be chosen: they begin as the join of the initial
 // ones.
 #include <algorithm>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "passes/opaque.hpp"
@@ -37,12 +39,18 @@ void collect_continues(ir::Block& block, std::vector<Operation*>& found) {
 
 /// True if the two are one value, or results of an `if` all of whose arms give one value for both.
 bool are_equal(Value a, Value b) {
-  if (a == b) return true;
-  const Operation* branch = a.def();
-  if (branch == nullptr || branch != b.def() || branch->op() != Op::If) return false;
-  for (std::size_t r = 0; r < branch->num_regions(); ++r) {
-    const Operation* end = branch->region(r).terminator();
-    if (end->op() == Op::Yield && !are_equal(end->operand(a.index()), end->operand(b.index()))) return false;
+  std::set<std::pair<const ir::ValueImpl*, const ir::ValueImpl*>> seen;  // arms may hand on the same two
+  std::vector<std::pair<Value, Value>> work{{a, b}};
+  while (!work.empty()) {
+    const auto [x, y] = work.back();
+    work.pop_back();
+    if (x == y || !seen.emplace(x.impl(), y.impl()).second) continue;
+    const Operation* branch = x.def();
+    if (branch == nullptr || branch != y.def() || branch->op() != Op::If) return false;
+    for (std::size_t r = 0; r < branch->num_regions(); ++r) {
+      const Operation* end = branch->region(r).terminator();
+      if (end->op() == Op::Yield) work.emplace_back(end->operand(x.index()), end->operand(y.index()));
+    }
   }
   return true;
 }

@@ -46,6 +46,8 @@ Value emit(const analysis::Affine& form, Value i, Builder& b) {
 constexpr std::int64_t kWorthIt =
     1024;  // elements that a branch works on: a branch over less costs less than more code
 constexpr std::size_t kLargestBody = 400;  // operations: the body is copied
+/// Of `and` and `or` inside each other, each of which may double what is computed before the loop.
+constexpr int kDeepestCondition = 6;
 
 /// Iterations [low, high) for which something is known; null: no bound. Both are i64 before the loop.
 struct Range {
@@ -137,13 +139,13 @@ class Splitter {
   }
 
   /// Iterations (some of them, at least) in which `condition` is `truth`.
-  std::optional<Range> where(Value condition, bool truth) {
+  std::optional<Range> where(Value condition, bool truth, int depth = kDeepestCondition) {
     const Operation* def = condition.def();
-    if (!def || def->block() != &loop_.region(0)) return std::nullopt;
+    if (!def || def->block() != &loop_.region(0) || depth == 0) return std::nullopt;
     if (def->op() == Op::CmpI) return where_compared(*def, truth);
     if (def->op() != Op::OrI && def->op() != Op::AndI) return std::nullopt;
     const bool needs_both = (def->op() == Op::AndI) == truth;
-    const auto x = where(def->operand(0), truth), y = where(def->operand(1), truth);
+    const auto x = where(def->operand(0), truth, depth - 1), y = where(def->operand(1), truth, depth - 1);
     if (!needs_both) return x ? x : y;
     if (!x || !y) return std::nullopt;
     return Range{both(x->low, y->low, Op::MaxI), both(x->high, y->high, Op::MinI)};

@@ -92,8 +92,14 @@ class Chains {
     Waits waits;
   };
 
-  /// What a token stands for: through joins of this block.
+  /// What a token stands for: through joins of this block, which may be joined again in several others.
   std::optional<Waits> roots(Value token) {
+    if (const auto known = roots_.find(token.impl()); known != roots_.end()) return known->second;
+    const auto found = roots_anew(token);
+    if (found) roots_.emplace(token.impl(), *found);
+    return found;
+  }
+  std::optional<Waits> roots_anew(Value token) {
     Waits w;
     if (const auto it = number_.find(token.impl()); it != number_.end()) {
       w.accesses = bit(it->second);
@@ -189,6 +195,7 @@ class Chains {
   std::vector<Operation*> accesses_;
   std::vector<Value> others_;
   std::unordered_map<const ir::ValueImpl*, std::size_t> number_;
+  std::unordered_map<const ir::ValueImpl*, Waits> roots_;
   /// Per access: what it waits for, all that stands before it, and what it is to wait for, alone and with all behind.
   std::vector<Waits> direct_, before_, now_, after_;
 };

@@ -29,30 +29,32 @@ struct Bounds {
   std::int64_t low, high;
 };
 
-std::optional<Bounds> bounds_of(Value v);
+constexpr int kDepth = 12;
+std::optional<Bounds> bounds_of(Value v, int depth = kDepth);
 
-std::optional<Bounds> assumed(const Operation& op) {
+std::optional<Bounds> assumed(const Operation& op, int depth) {
   const auto* bounds = op.attr(AttrName::predicate)->as<ir::BoundedAttr>();
-  if (bounds == nullptr || !bounds->lower || !bounds->upper) return bounds_of(op.operand(0));
+  if (bounds == nullptr || !bounds->lower || !bounds->upper) return bounds_of(op.operand(0), depth - 1);
   return Bounds{*bounds->lower, *bounds->upper};
 }
 
-/// Through what lies between a tensor's extent and a mask.
-std::optional<Bounds> bounds_of(Value v) {
+/// Through what lies between a tensor's extent and a mask, and no more: minima of minima double with each.
+std::optional<Bounds> bounds_of(Value v, int depth) {
+  if (depth == 0) return std::nullopt;
   if (const auto c = constant_int(v)) return Bounds{*c, *c};
   const Operation* op = v.def();
   if (op == nullptr) return std::nullopt;
   switch (op->op()) {
-    case Op::Assume: return assumed(*op);
+    case Op::Assume: return assumed(*op, depth);
     case Op::Reshape:
-    case Op::Broadcast: return bounds_of(op->operand(0));
+    case Op::Broadcast: return bounds_of(op->operand(0), depth - 1);
     case Op::TruncI: {
-      const auto b = bounds_of(op->operand(0));
+      const auto b = bounds_of(op->operand(0), depth - 1);
       const std::int64_t most = (std::int64_t{1} << (ir::info(v.type().elem()).bits - 1)) - 1;
       return b && b->low >= 0 && b->high <= most ? b : std::nullopt;
     }
     case Op::MinI: {
-      const auto a = bounds_of(op->operand(0)), b = bounds_of(op->operand(1));
+      const auto a = bounds_of(op->operand(0), depth - 1), b = bounds_of(op->operand(1), depth - 1);
       if (!a || !b || op->enum_attr<ir::Signedness>(AttrName::signedness) != ir::Signedness::Signed)
         return std::nullopt;
       return Bounds{std::min(a->low, b->low), std::min(a->high, b->high)};

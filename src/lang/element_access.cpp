@@ -15,7 +15,8 @@ using ir::Value;
 
 Value positions_along(ir::Builder& b, Value start, int axis, Extents shape) {
   const auto dims = wide(shape);
-  return dims[static_cast<std::size_t>(axis)] == 1 ? start : ints::add(b, start, ints::iota(b, Elem::I32, axis, dims));
+  if (dims[static_cast<std::size_t>(axis)] == 1) return start;
+  return ints::add(b, start, ints::iota(b, start.type().elem(), axis, dims));
 }
 
 namespace {
@@ -245,9 +246,8 @@ Value as_position(Value index, bool is_signed) {
   return ints::extend(state().tracer.here(), index, Elem::I32, is_signed);
 }
 
-Value limited_offset(Value offset, SourceLocation loc) {
-  ir::Builder& b = state().tracer.at(loc);
-  return ints::min_unsigned(b, offset, ints::i32(b, INT32_MAX));
+Value widened_offset(Value offset, SourceLocation loc) {
+  return ints::extend(state().tracer.at(loc), offset, Elem::I64, false);
 }
 
 Value index_constant(std::int64_t value, SourceLocation loc) {

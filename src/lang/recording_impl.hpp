@@ -155,7 +155,7 @@ Elements elements_at(ir::Builder&, TensorState&, Values positions, Extents shape
 Elements claimed_elements(Elements, bool claimed, const TensorState&, SourceLocation);
 ir::Value load_pointers(const Elements&, TensorState&, Extents shape, const PadSpec&, OrderTokens*, SourceLocation);
 void store_pointers(const Elements&, ir::Value value, OrderTokens*, SourceLocation);
-/// start + 0, 1, ... along `axis` (i32).
+/// start + 0, 1, ... along `axis`, of the type of `start` (i32 or i64).
 ir::Value positions_along(ir::Builder&, ir::Value start, int axis, Extents shape);
 
 std::vector<std::int64_t> wide(Extents);

@@ -364,10 +364,32 @@ TEST(LoadAt, UnsignedOffsetsDoNotWrapAround) {
   run<at_constant>({1}, none, y, x);
   EXPECT_EQ(y.data, (std::vector<float>{51, 52, 53, 54, -18, -18, -18, -18}));
 }
-TEST(LoadAt, SignedOffsetsCostNoGuardAgainstWrapping) {
-  const auto minima = [](const lang::Trace& t) { return ir::print(*t.module->functions[0]).find("mini"); };
-  EXPECT_EQ(minima(lang::trace<at_signed>()), std::string::npos);
-  EXPECT_NE(minima(lang::trace<at_unsigned>()), std::string::npos);
+TEST(LoadAt, CheckedModeReportsNoUnsignedOffsetOutside) {
+  lang::Specialization s;
+  s.checked = true;
+  const auto program = cpu::Program::compile(*lang::trace<at_unsigned>(s).module);
+  Array<float> y({8}), x({64}, 1.0f);
+  const cpu::Region regions[] = {{reinterpret_cast<std::byte*>(y.data.data()), 8 * sizeof(float), "y"},
+                                 {reinterpret_cast<std::byte*>(x.data.data()), 64 * sizeof(float), "x"}};
+  cpu::RunOptions options;
+  options.checked = true;
+  options.regions = regions;
+  for (const std::uint32_t at : {60u, 0x7FFFFFFFu, 0xFFFFFFFDu}) {
+    test::Slots slots;
+    slots.add(y);
+    slots.add(x);
+    slots.add(at);
+    program->run({1}, slots.values(), options);
+    EXPECT_EQ(y.data[0], at == 60 ? 1.0f : -9.0f) << at;
+    EXPECT_EQ(y.data[7], -9.0f) << at;
+  }
+}
+TEST(LoadAt, SignedOffsetsAreAddedInTheirOwnType) {
+  const auto wide_sums = [](const lang::Trace& t) {
+    return ir::print(*t.module->functions[0]).find("iota : tile<8xi64>") != std::string::npos;
+  };
+  EXPECT_FALSE(wide_sums(lang::trace<at_signed>()));
+  EXPECT_TRUE(wide_sums(lang::trace<at_unsigned>()));
 }
 
 void transposed(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x) {

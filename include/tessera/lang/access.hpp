@@ -109,8 +109,8 @@ ir::Value assume_bounded(ir::Value, std::int64_t lower, std::int64_t upper, Sour
 
 /// Widens an index tile to i32 or i64 (by zeros if unsigned), as positions need it.
 ir::Value as_position(ir::Value index, bool is_signed);
-/// An unsigned element offset as an i32: one of 2^31 and more, where no tensor has elements, as the largest.
-ir::Value limited_offset(ir::Value, SourceLocation);
+/// An unsigned element offset as an i64.
+ir::Value widened_offset(ir::Value, SourceLocation);
 /// A host number as an i32 constant; throws TraceError if it does not fit.
 ir::Value index_constant(std::int64_t value, SourceLocation);
 

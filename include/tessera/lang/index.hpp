@@ -26,9 +26,9 @@ class Index {
   }
   /// As 32 bits, to be compared unsigned before anything is computed from it.
   ir::Value value() const { return value_; }
-  /// As an i32 to which positions inside a tile are added: a u32 near 2^32 would wrap around to the tensor's start, as
-  /// a negative i32 must.
-  ir::Value offset(SourceLocation loc) const { return is_unsigned_ ? lang::limited_offset(value_, loc) : value_; }
+  /// As what positions inside a tile are added to: i64 for a u32, which near 2^32 would wrap around to the tensor's
+  /// start, as a negative i32 must.
+  ir::Value offset(SourceLocation loc) const { return is_unsigned_ ? lang::widened_offset(value_, loc) : value_; }
 
  private:
   template <class I>

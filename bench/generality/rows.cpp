@@ -1,36 +1,15 @@
-// Softmax, RMS norm and layer norm of rows of many lengths, one row a piece of the next power of two.
+// Softmax, RMS norm and layer norm of rows of many lengths, one row a piece of the next power of two: the kernels of
+// bench/gpu.
 #include "cases.hpp"
+#include "gpu/kernels.hpp"
 #include "row_references.hpp"
 
 namespace generality {
 namespace {
 
-template <int N>
-void softmax(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x) {
-  require(x.dim(1) <= N, "a row must fit in one piece");
-  auto t = cast<f32>(x.load_like(y, pad::neg_inf));
-  t = exp(t - max(t, axis<1>));
-  y.store(cast<bf16>(t / sum(t, axis<1>)));
-}
-
-template <int N>
-void rms_norm(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> weight, Scalar<f32> eps) {
-  require(x.dim(1) <= N, "a row must fit in one piece");
-  auto t = cast<f32>(x.load_like(y));
-  auto scale = rsqrt(sum(t * t, axis<1>) / cast<f32>(x.dim(1)) + eps);
-  y.store(cast<bf16>(t * scale * cast<f32>(weight.load_like(y, axes<1>))));
-}
-
-template <int N>
-void layer_norm(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> weight, In<bf16, dyn> bias, Scalar<f32> eps) {
-  require(x.dim(1) <= N, "a row must fit in one piece");
-  auto t = cast<f32>(x.load_like(y));
-  auto n = cast<f32>(x.dim(1));
-  auto mean = sum(t, axis<1>) / n;
-  auto d = where(iota<i32, 1, N>(axis<1>) < x.dim(1), t - mean, 0.0f);
-  auto scale = rsqrt(sum(d * d, axis<1>) / n + eps);
-  y.store(cast<bf16>(d * scale * cast<f32>(weight.load_like(y, axes<1>)) + cast<f32>(bias.load_like(y, axes<1>))));
-}
+using gpu_bench::layer_norm;
+using gpu_bench::rms_norm;
+using gpu_bench::softmax;
 
 // -- the cases --------------------------------------------------------------------------------------------------------
 

@@ -113,6 +113,9 @@ CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract&
   for (const TensorContract& t : contract.tensors) hash.add_number(t.written).add_number(t.exclusive);
   hash.add_number(static_cast<std::uint64_t>(contract.pieces_of_tensor)).add_number(contract.wide_grid);
   for (const analysis::Obligation& o : facts.obligations()) hash.add_field(o.text);
+  // A text that is cut does not say all of its obligation.
+  const auto is_cut = [](const analysis::Obligation& o) { return o.text.find("...") != std::string::npos; };
+  if (std::ranges::any_of(facts.obligations(), is_cut)) hash.add_field(facts.conditions().bytes());
   hash.add_field(ir::write_bytecode(recording, {{}, false}));
   if (const std::string hints = hints_text(tuning); !hints.empty()) hash.add_field(hints);
   add_arguments(hash, shape_of(chosen));

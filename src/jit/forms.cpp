@@ -89,6 +89,8 @@ void detail::run_at_once(std::size_t count, void (*work)(void* data, std::size_t
   for (std::thread& t : threads) t.join();
 }
 
-unsigned badness(const CodeNotes& notes) noexcept { return notes.resources.stack + (notes.register_pressure ? 1 : 0); }
+unsigned spill_cost(const CodeNotes& notes) noexcept {
+  return notes.resources.stack + (notes.register_pressure ? 1 : 0);
+}
 
 }  // namespace tessera::jit

@@ -10,7 +10,7 @@ namespace tessera::jit {
 /// What the passes may know about a device. Throws CompileError if Tessera generates no code for it.
 passes::Target target_of(Device device);
 
-/// What assembling told of it; empty on the CPU.
+/// What the assembler reported; empty on the CPU.
 CodeNotes notes_of_code(const Code& code);
 
 /// Looks the prepared module up among what was compiled for `device`, or generates its code; `ready` is the cubin if

@@ -61,8 +61,9 @@ int power_of_two_below(std::int64_t n) {
 /// gathers has to fit into registers beside what it loads.
 Choices choose_for_rows(const analysis::KernelFacts& facts) {
   Choices c;
-  // Rows that are short enough for a warp are one warp's: no reduction waits for another warp.
-  const bool chained = facts.chained_reductions && !facts.reduces_after_loop && facts.longest_row > kElementsAWarp;
+  // Of several rows, those that are short enough for a warp are one warp's: no reduction waits for another warp.
+  const bool row_of_a_warp = facts.longest_row <= kElementsAWarp && facts.longest_row < facts.largest_tile;
+  const bool chained = facts.chained_reductions && !facts.reduces_after_loop && !row_of_a_warp;
   const bool narrow = facts.narrow && !facts.reduces_after_loop;
   const int elements = chained  ? narrow ? kElementsAWarpNarrow : kElementsAWarpChained
                        : narrow ? kElementsAWarpNarrowAlone

@@ -57,8 +57,8 @@ class Rules {
   bool allow(const Operation& op) const {
     switch (op.op()) {
       case Op::GetTileBlockId:
-      case Op::If:
       case Op::Yield: return true;
+      case Op::If: return !varies(op, 0, 1) || can_be_chosen(op);
       // Whether a loop goes on is decided for a whole block.
       case Op::For: return !varies(op, 0, 3) && !varying_.is_conditional(op);
       case Op::Loop:
@@ -95,6 +95,12 @@ class Rules {
   }
   bool varies_in(const std::vector<Value>& values) const {
     return std::ranges::any_of(values, [&](Value v) { return varying_.has(v); });
+  }
+  /// Of two tiles `select` takes one, and tokens are joined.
+  static bool can_be_chosen(const Operation& branch) {
+    for (std::size_t r = 0; r < branch.num_results(); ++r)
+      if (const Type type = branch.result(r).type(); !type.is_tile() && !type.is_token()) return false;
+    return true;
   }
   /// What combines two elements is of single elements, whatever piece they are from.
   bool captures(const Operation& op) const {
@@ -188,7 +194,7 @@ class Coarsening {
     switch (op.op()) {
       case Op::For:
       case Op::Loop: return rewrite_loop(op);
-      case Op::If: return varying_.has(op.operand(0)) ? dissolve(op) : rewrite_branch(op);
+      case Op::If: return varying_.has(op.operand(0)) ? if_convert(op) : rewrite_branch(op);
       case Op::Yield: return rewrite_exit(op, *op.parent_op());
       case Op::Break:
       case Op::Continue: return rewrite_exit(op, *loop_of_exit(op));
@@ -206,8 +212,9 @@ class Coarsening {
     for (std::size_t i = 0; i < op.num_regions(); ++i) rewrite_from(op.region(i).front());
     widen_results(op);
   }
-  /// A branch that some pieces take and others do not: both arms run, and access memory for the pieces that take them.
-  void dissolve(Operation& op) {
+  /// If-conversion of a branch that some pieces take and others do not: both arms run, and access memory for the pieces
+  /// that take them.
+  void if_convert(Operation& op) {
     Builder b = Builder::before(&op);
     b.loc = op.loc;
     const Value taken = op.operand(0), all = valid_;
@@ -262,17 +269,13 @@ class Coarsening {
   }
 
   void rewrite_view(Operation& op) {
-    const analysis::Access access = *analysis::view_access_of(op);
-    const SourceLocation where = op.loc;
-    if (access.loads()) {
+    const bool loads = analysis::is_load(op);
+    if (loads)
       op.result(0).set_type(widened(op.result(0).type()));
-    } else {
+    else
       expand(op, 0);
-    }
-    const bool loads = access.loads();
     varying_.forget(op);
     Operation* made = use_pointers(op, valid_);
-    made->loc = where;
     if (loads) varying_.add(made->result(0));
   }
 

@@ -123,9 +123,9 @@ TEST(BestForm, KeepsWhatItHasWhereTheOthersFail) {
 }
 
 TEST(BestForm, AWarningOfRegistersIsAsBadAsASpilledByte) {
-  EXPECT_EQ(badness({{255, 0, 0}, "", false}), 0u);
-  EXPECT_EQ(badness({{255, 0, 0}, "High register usage", true}), 1u);
-  EXPECT_EQ(badness({{255, 16, 0}, "High register usage", true}), 17u);
+  EXPECT_EQ(spill_cost({{255, 0, 0}, "", false}), 0u);
+  EXPECT_EQ(spill_cost({{255, 0, 0}, "High register usage", true}), 1u);
+  EXPECT_EQ(spill_cost({{255, 16, 0}, "High register usage", true}), 17u);
 }
 
 /// entry(pointer), with an assembler that refuses kernels with hints.

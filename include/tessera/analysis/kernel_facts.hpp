@@ -37,10 +37,11 @@ struct KernelFacts {
 };
 KernelFacts kernel_facts(const ir::Function&);
 
-/// A GPU starts about one block a clock (an H200: 524288 blocks in 320 us). So blocks that load less than this, in
-/// bytes, are over before enough others have been started to keep the memory busy; and so many of them take longer to
-/// start than the memory takes for what they load.
-inline constexpr std::int64_t kSmallPieceBytes = 2048, kManyPieces = 16384;
+/// A GPU starts about one block a clock (an H200: 524288 blocks in 320 us). Blocks that load less than so many bytes
+/// are over before enough others have been started to keep the memory busy (docs/compiler/choose_hints.md).
+inline constexpr std::int64_t kSmallPieceBytes = 2048;
+/// So many blocks take 10 us to start, about as long as a launch by itself: with fewer, nothing is gained by fewer yet.
+inline constexpr std::int64_t kManyPieces = 16384;
 
 bool is_product(const ir::Operation&);
 std::int64_t bytes_of(ir::Type tile);

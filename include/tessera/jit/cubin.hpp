@@ -15,7 +15,7 @@ namespace tessera::jit {
 
 enum class CubinOrigin : std::uint8_t { Assembled, DiskCache };
 
-/// What assembling told of it.
+/// What the assembler reported: resources and warnings.
 CodeNotes notes_of(const CachedCubin& code);
 
 struct Cubin {

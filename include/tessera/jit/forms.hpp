@@ -1,5 +1,5 @@
-// The forms in which a kernel can be compiled: what the passes choose; others where the assembler's report of that is
-// bad; plainer ones where the assembler refuses it. docs/jit.md, "Forms".
+// The forms in which a kernel can be compiled: what the passes choose; others where that spills registers; plainer ones
+// where the assembler refuses it. docs/jit.md, "Forms".
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +23,7 @@ const passes::Tuning* tuning_of(Form form) noexcept;
 std::string text_of(Form form);
 /// For names of files: "plain"; empty for Form::Chosen.
 const char* name_of(Form form) noexcept;
-/// True for the forms that stand in for one whose report is bad; others are tried only where the assembler refuses.
+/// True for the forms that are tried where the chosen one spills; the others are for refusals of the assembler.
 bool is_for_spills(Form form) noexcept;
 
 std::span<const Form> all_forms() noexcept;
@@ -31,9 +31,9 @@ std::span<const Form> all_forms() noexcept;
 /// alone if hints were asked for, by TESSERA_TUNING or by a record (`tuning`; null: none) that has any.
 std::span<const Form> forms_for(const passes::Tuning* tuning);
 
-/// How bad a report is, less is better: 0 if it says nothing bad; else bytes that a thread spills, and 1 where the
-/// assembler warned of registers.
-unsigned badness(const CodeNotes& notes) noexcept;
+/// What a report says of spilling: the bytes that a thread spills, and 1 more where the assembler warned of high
+/// register usage. 0: nothing.
+unsigned spill_cost(const CodeNotes& notes) noexcept;
 
 /// What became of a kernel. P: what was prepared in the form that was taken; M: what was made of it.
 template <class P, class M>
@@ -77,9 +77,9 @@ std::optional<BestForm<P, M>> first_accepted(const Forms& forms, Prepare& prepar
   return std::nullopt;
 }
 
-/// The forms for spills, all at the same time; the best replaces `best` if its report is better.
+/// Makes the forms for spills, all at the same time; the one that spills least replaces `best` if it spills less.
 template <class P, class M, class Forms, class Prepare, class Make, class Notes>
-void improve(BestForm<P, M>& best, const Forms& forms, Prepare& prepare, Make& make, Notes& notes_of) {
+void take_least_spilling(BestForm<P, M>& best, const Forms& forms, Prepare& prepare, Make& make, Notes& notes_of) {
   std::vector<Bytecode> seen{best.prepared.bytecode};
   std::vector<P> others;
   for (auto form = std::next(std::begin(forms)); form != std::end(forms); ++form) {
@@ -97,12 +97,12 @@ void improve(BestForm<P, M>& best, const Forms& forms, Prepare& prepare, Make& m
   };
   run_at_once(
       others.size(), [](void* f, std::size_t i) { (*static_cast<decltype(run)*>(f))(i); }, &run);
-  unsigned least = badness(notes_of(std::as_const(best.made)));
+  unsigned least = spill_cost(notes_of(std::as_const(best.made)));
   for (std::size_t i = 0; i < others.size(); ++i) {
     if (!made[i]) continue;
-    const unsigned bad = badness(notes_of(std::as_const(*made[i])));
-    if (bad >= least) continue;
-    least = bad;
+    const unsigned cost = spill_cost(notes_of(std::as_const(*made[i])));
+    if (cost >= least) continue;
+    least = cost;
     best = {std::move(others[i]), std::move(*made[i])};
   }
 }
@@ -110,9 +110,9 @@ void improve(BestForm<P, M>& best, const Forms& forms, Prepare& prepare, Make& m
 }  // namespace detail
 
 /// Makes a kernel in the first of `forms` (things of which form_of() gives a Form), and looks at the report: where that
-/// is bad, the forms for spills are made as well, at the same time, and the best report decides. Where the assembler
-/// refuses the first form, the plainer ones are tried one after the other; if all are refused, the first refusal is
-/// thrown. Other errors of the first form end it at once.
+/// says that it spills, the forms for spills are made as well, at the same time, and the least spilling one is taken.
+/// Where the assembler refuses the first form, the plainer ones are tried one after the other; if all are refused, the
+/// first refusal is thrown. Other errors of the first form end it at once.
 ///
 /// `prepare(form)` gives something with a member `bytecode`; equal bytecode is not made twice. `make(prepared)` makes
 /// code, from several threads. `notes_of(made)` gives its CodeNotes.
@@ -124,7 +124,8 @@ auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes
   try {
     M made = make(std::as_const(chosen));
     BestForm<P, M> best{std::move(chosen), std::move(made)};
-    if (badness(notes_of(std::as_const(best.made))) > 0) detail::improve(best, forms, prepare, make, notes_of);
+    if (spill_cost(notes_of(std::as_const(best.made))) > 0)
+      detail::take_least_spilling(best, forms, prepare, make, notes_of);
     return best;
   } catch (const tileiras::Refusal& refusal) {
     auto other = detail::first_accepted<P, M>(forms, prepare, make, chosen.bytecode, refusal.message());

@@ -6,6 +6,17 @@ set(no_assembler "was not found: run scripts/get-tileiras.sh")
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 add_test(NAME tools.build COMMAND tessera_command build -o ${CMAKE_CURRENT_BINARY_DIR}/saxpy.tessera --gpu sm_80,sm_90 --
          $<TARGET_FILE:example_03_saxpy>)
+# What the assembler makes of several pieces a block, for every generation: the guide's kernels, of which most can have
+# them.
+foreach(page 02-tiles 03-reading-and-writing 08-shared-results)
+  if(TARGET guide_${page})
+    add_test(NAME tools.build_pieces_${page} COMMAND tessera_command build
+             -o ${CMAKE_CURRENT_BINARY_DIR}/pieces-${page}.tessera --gpu sm_80,sm_90,sm_100,sm_120 --
+             $<TARGET_FILE:guide_${page}>)
+    set_tests_properties(tools.build_pieces_${page} PROPERTIES LABELS "tools+tileiras" ENVIRONMENT TESSERA_TUNING=pieces=8
+                         SKIP_REGULAR_EXPRESSION "${no_assembler}")
+  endif()
+endforeach()
 add_test(NAME tools.build_list COMMAND tessera_command build --list ${CMAKE_CURRENT_BINARY_DIR}/saxpy.tessera)
 set_tests_properties(tools.build PROPERTIES LABELS "tools+tileiras" FIXTURES_SETUP saxpy_bundle
                      SKIP_REGULAR_EXPRESSION "${no_assembler}")

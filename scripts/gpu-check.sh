@@ -376,10 +376,11 @@ do_bench() {
 
 # Kernels as a newcomer writes them beside PyTorch, and, with --full, by hints.
 do_generality() {
-  local start=$SECONDS code program=$build/bench/generality/generality_bench hints=()
+  local start=$SECONDS code program=$build/bench/generality/generality_bench hints=() short=()
   [ -x "$program" ] || { record generality FAILED 0 "generality_bench was not built"; return; }
+  [ $mode = full ] || short=(--rounds 3 --ms 30)
   run_limited 3600 python3 bench/generality/peers.py --bench "$program" --device "$device" --seconds $(($(left) - 10)) \
-    --out "$out/generality.jsonl" >"$out/generality.txt" 2>&1
+    --jobs "$jobs" ${short[@]+"${short[@]}"} --out "$out/generality.jsonl" >"$out/generality.txt" 2>&1
   code=$?
   if [ $mode = full ]; then
     run_limited 3600 python3 bench/generality/peers.py --bench "$program" --device "$device" --hints --jobs "$jobs" \

@@ -3,7 +3,8 @@
 of bench/gpu; table.py makes the table.
 
     peers.py --bench PROGRAM --out FILE [--only NAMES] [--rounds N] [--ms N] [--seconds N]
-    peers.py --bench PROGRAM --hints --out FILE [--only NAMES] [--jobs N]    each kernel by every one of WORDS
+    peers.py --bench PROGRAM --hints --out FILE [--only NAMES] [--jobs N] [--words LIST]    each kernel by every one of
+                                                                             WORDS, or of those of LIST
     peers.py --bench PROGRAM --verify [--compiled] [--device cpu] [--only NAMES]
 
 --verify runs our kernels at small sizes, and PyTorch's functions on the same inputs, and compares all results; measuring
@@ -235,6 +236,7 @@ def load_torch(options):
     """PyTorch, this benchmark's functions and bench/gpu's timing; None where they are left out."""
     if options.device == "cpu":
         return None, None, None
+    os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
     import torch
     import torch_functions
     import torch_peers
@@ -242,7 +244,56 @@ def load_torch(options):
     return torch, torch_functions, torch_peers
 
 
+def first_calls(options):
+    """Each of PyTorch's compiled ways once: what it compiles stays in its caches on disk."""
+    import torch
+    import torch_functions
+
+    for case in cases_of(options):
+        inputs = [made(torch, text, options.device) for text in case["inputs"]]
+        for name, f in ways_of(torch, torch_functions, case, True, options.device):
+            try:
+                with Limit(FIRST_CALL_SECONDS):
+                    f(*inputs)
+                torch.cuda.synchronize()
+            except Exception as e:
+                print(f"{case['name']} ({name}): {type(e).__name__}: {str(e)[:200]}", flush=True)
+        del inputs
+        torch.cuda.empty_cache()
+    return 0
+
+
+def compile_all(options):
+    """Compiles all of PyTorch's and ours, several processes at a time: what they leave on disk saves most of the time."""
+    names = [case["name"] for case in cases_of(options)]
+    environment = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_FX_GRAPH_CACHE="1")
+
+    def compiled(name):
+        ours = [options.bench, "--only", name]
+        subprocess.run(ours + ["--small", "--first"], capture_output=True)
+        subprocess.run(ours + ["--ms", "0", "--device", options.device], capture_output=True)
+
+    with concurrent.futures.ThreadPoolExecutor(2 * options.jobs) as pool:
+        some = [names[i :: options.jobs] for i in range(options.jobs)]
+        torchs = [sys.executable, __file__, "--bench", options.bench, "--first-calls", "--only"]
+        running = [
+            pool.submit(subprocess.run, torchs + [",".join(n)], env=environment, timeout=options.seconds)
+            for n in some
+            if n
+        ]
+        running += [pool.submit(compiled, name) for name in names]
+        for one in running:
+            try:
+                one.result()
+            except subprocess.TimeoutExpired:
+                print("compiling did not end in time", flush=True)
+
+
 def measure_all(options):
+    start = time.monotonic()
+    if options.device != "cpu":
+        compile_all(options)
+        print(f"compiled in {time.monotonic() - start:.0f} s", flush=True)
     torch, functions, torch_peers = load_torch(options)
     peers = gpu_peers()
     disagreeing = verified(torch, functions, options) if torch else {}  # name: how
@@ -251,7 +302,7 @@ def measure_all(options):
             print(f"at small sizes: {name}: {problem}", flush=True)
     benches = {"": Bench(options.bench, options.ms, options.device)}
     timer = torch_peers.Timer(options.ms) if torch else None
-    deadline, left_out = time.monotonic() + options.seconds, 0
+    deadline, left_out = start + options.seconds, 0
     with open(options.out, "w", encoding="utf-8") as out:
         for case in cases_of(options, options.device == "cpu"):
             if time.monotonic() > deadline:
@@ -298,24 +349,28 @@ def run_by_word(options, word, commands, ms):
 
 def measure_hints(options):
     commands = commands_of(cases_of(options, options.device == "cpu"))
-    words = [""] + WORDS
+    words = [""] + (options.words.split(",") if options.words else WORDS)
+    deadline = time.monotonic() + options.seconds
     # First everything is compiled, several processes at a time: a measurement has the device to itself.
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(lambda word: run_by_word(options, word, commands, 0), words))
     times = {}
     for word in words:
+        if time.monotonic() > deadline:
+            print(f"{word}: did not fit into the time", flush=True)
+            continue
         times[word] = run_by_word(options, word, commands, options.ms)
         print(f"{word or 'by default'}: {len(times[word])} of {len(commands)} cases", flush=True)
     with open(options.out, "w", encoding="utf-8") as out:
         for name, command in commands.items():
-            hints = {word: times[word][name] for word in WORDS if name in times[word]}
-            default = times[""].get(name)
+            hints = {word: found[name] for word, found in times.items() if word and name in found}
+            default = times.get("", {}).get(name)
             if default is None or not hints:
                 print(json.dumps({"name": name, "failed": "not measured"}), file=out)
                 continue
             best = min(hints, key=hints.get)
             result = {"name": name, "default_ms": default, "best": best, "best_ms": hints[best], "hints": hints}
-            if default > CLOSE * hints[best]:
+            if default > CLOSE * hints[best] and time.monotonic() < deadline:
                 result |= in_turns(options, name, command, best)
             print(json.dumps(result), file=out, flush=True)
             print(f"{name}: {default:.4f} ms, {best} {hints[best]:.4f} ms", flush=True)
@@ -346,10 +401,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ms", type=float, default=60, help="length of one measurement")
     parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--words", default="")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--hints", action="store_true")
     parser.add_argument("--verify", action="store_true")
+    parser.add_argument("--first-calls", action="store_true", help="PyTorch's compiled functions once, nothing else")
     parser.add_argument("--compiled", action="store_true")
     options = parser.parse_args()
     if options.device == "cpu":
@@ -364,6 +421,8 @@ def main():
         bad = sum(1 for problem in outcome.values() if problem)
         print(f"{len(outcome) - bad} of {len(outcome)} functions agree")
         return 1 if bad else 0
+    if options.first_calls:
+        return first_calls(options)
     if not options.out:
         parser.error("--out FILE is needed")
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -38,24 +38,40 @@ bool statically_inside(Value position, std::int64_t extent) {
 
 }  // namespace
 
-Elements elements_at(ir::Builder& b, TensorState& t, Values positions, Extents shape) {
-  const auto dims = wide(shape);
-  Value mask, offset;
+namespace {
+
+/// i1 at `shape`: every position is below the extent of its axis; null: by construction.
+Value mask_of(ir::Builder& b, TensorState& t, Values positions, std::span<const std::int64_t> shape) {
+  Value mask;
   for (int a = 0; a < t.rank; ++a) {
     const auto i = static_cast<std::size_t>(a);
     const Value position = positions[i];
-    if (!statically_inside(position, t.extents[i])) {
-      const Value dim = position.type().elem() == Elem::I64 ? t.dims[i] : dim32(t, a);
-      const Value inside = ints::below(b, position, dim);
-      mask = mask ? ints::bit_and(b, mask, inside) : inside;
-    }
+    if (statically_inside(position, t.extents[i])) continue;
+    const Value dim = position.type().elem() == Elem::I64 ? t.dims[i] : dim32(t, a);
+    const Value inside = ints::below(b, position, dim);
+    mask = mask ? ints::bit_and(b, mask, inside) : inside;
+  }
+  return mask ? ints::expand(b, mask, shape) : Value{};
+}
+
+/// Places along an axis, as elements of memory.
+Value times_stride(ir::Builder& b, const TensorState& t, int axis, Value places) {
+  return axis == t.unit_axis ? places : ints::mul(b, places, t.strides[static_cast<std::size_t>(axis)]);
+}
+
+}  // namespace
+
+Elements elements_at(ir::Builder& b, TensorState& t, Values positions, Extents shape) {
+  const auto dims = wide(shape);
+  Value offset;
+  for (int a = 0; a < t.rank; ++a) {
     // Only positions inside are dereferenced, and those are not negative.
-    Value along = ints::extend(b, position, Elem::I64, false);
-    if (a != t.unit_axis) along = ints::mul(b, along, t.strides[i]);
+    const Value along =
+        times_stride(b, t, a, ints::extend(b, positions[static_cast<std::size_t>(a)], Elem::I64, false));
     offset = offset ? ints::add(b, offset, along) : along;
   }
   if (!offset) offset = ints::i64(b, 0);
-  return {offset_pointers(b, t.pointer, offset, dims), mask ? ints::expand(b, mask, dims) : Value{}};
+  return {offset_pointers(b, t.pointer, offset, dims), mask_of(b, t, positions, dims)};
 }
 
 Elements claimed_elements(Elements at, bool claimed, const TensorState& t, SourceLocation loc) {
@@ -100,11 +116,27 @@ void store_pointers(const Elements& at, Value value, OrderTokens* order, SourceL
 
 namespace {
 
-std::vector<Value> region(ir::Builder& b, Values start, Extents tile) {
+/// The region that begins at `start`: one address for the whole tile, and from there steps that are the same for every
+/// tile. The steps are added to the start as a signed number: of a start at -3, element 3 is the tensor's first.
+Elements region_at(ir::Builder& b, TensorState& t, Values start, Extents tile) {
+  const auto dims = wide(tile);
   std::vector<Value> positions;
-  for (std::size_t a = 0; a < tile.size(); ++a)
-    positions.push_back(positions_along(b, start[a], static_cast<int>(a), tile));
-  return positions;
+  Value pointers = t.pointer;
+  for (int a = 0; a < t.rank; ++a) {
+    const Value first = start[static_cast<std::size_t>(a)];
+    positions.push_back(positions_along(b, first, a, tile));
+    if (ints::constant_of(first) == 0) continue;
+    const Value along = times_stride(b, t, a, ints::extend(b, first, Elem::I64, true));
+    pointers = b.create(Op::Offset, {pointers, along}, {pointers.type()})->result();
+  }
+  std::vector<std::int64_t> reached(dims.size(), 1);
+  for (int a = 0; a < t.rank; ++a) {
+    const auto i = static_cast<std::size_t>(a);
+    if (dims[i] == 1) continue;
+    reached[i] = dims[i];
+    pointers = offset_pointers(b, pointers, times_stride(b, t, a, ints::iota(b, Elem::I64, a, dims)), reached);
+  }
+  return {ints::expand(b, pointers, dims), mask_of(b, t, positions, dims)};
 }
 
 }  // namespace
@@ -112,7 +144,7 @@ std::vector<Value> region(ir::Builder& b, Values start, Extents tile) {
 Value load_region(TensorRef ref, Extents tile, Values start, const PadSpec& pad, SourceLocation loc) {
   TensorState& t = state().tensor(ref, ParamKind::In);
   ir::Builder& b = state().tracer.at(loc);
-  const Elements at = elements_at(b, t, region(b, start, tile), tile);
+  const Elements at = region_at(b, t, start, tile);
   return load_pointers(claimed_elements(at, ref.inbounds(), t, loc), t, tile, pad, nullptr, loc);
 }
 
@@ -140,13 +172,13 @@ Value load_slices(TensorRef ref, int axis, Value index, Extents shape, const Pad
 Value load_anywhere(PieceRef ref, Extents tile, Values start, const PadSpec& pad, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   ir::Builder& b = state().tracer.at(loc);
-  return load_pointers(elements_at(b, *p.tensor, region(b, start, tile), tile), *p.tensor, tile, pad, &p.order, loc);
+  return load_pointers(region_at(b, *p.tensor, start, tile), *p.tensor, tile, pad, &p.order, loc);
 }
 
 void store_anywhere(PieceRef ref, Extents tile, Values start, Value value, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   ir::Builder& b = state().tracer.at(loc);
-  store_pointers(elements_at(b, *p.tensor, region(b, start, tile), tile), value, &p.order, loc);
+  store_pointers(region_at(b, *p.tensor, start, tile), value, &p.order, loc);
 }
 
 // ---- raw pointers ---------------------------------------------------------------------------------------------------

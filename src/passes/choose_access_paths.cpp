@@ -17,7 +17,6 @@ namespace {
 
 /// Tensor copies of the hardware write and read whole boxes of shared memory: they pay where a product takes its
 /// operand from there anyway, or leaves its result in a layout that other stores would have to shuffle.
-constexpr int kInboundsSince = 4;                   // bytecode 13.4
 constexpr std::int64_t kSmallestTensorCopy = 1024;  // elements; below, a descriptor costs more than it saves
 
 struct Uses {
@@ -43,7 +42,7 @@ AccessPath decide(const Operation& access, const Uses& uses, const Target& targe
     return AccessPath::Tma;
   if (!pointers) return AccessPath::View;
   // Older assemblers cannot be told that an access is in bounds; pointers without masks are as fast.
-  const bool can_say_inbounds = target.bytecode_minor >= kInboundsSince;
+  const bool can_say_inbounds = target.bytecode_minor >= kFirstInboundsMinor;
   return can_say_inbounds && all(analysis::axes_in_bounds(access)) ? AccessPath::View : AccessPath::Pointer;
 }
 
@@ -53,7 +52,7 @@ void apply(Operation& access, AccessPath path, const Target& target) {
     return;
   }
   const std::vector<bool> inside = analysis::axes_in_bounds(access);
-  if (target.bytecode_minor < kInboundsSince)
+  if (target.bytecode_minor < kFirstInboundsMinor)
     access.remove_attr(ir::AttrName::inbounds);
   else if (std::find(inside.begin(), inside.end(), true) != inside.end())
     access.set_attr(ir::AttrName::inbounds, ir::BoolArrayAttr{inside});

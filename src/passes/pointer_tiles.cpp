@@ -142,12 +142,12 @@ Value padding_tile(Builder& b, Type tile, ir::PaddingValue padding) {
   return b.constant_float(tile.elem(), ir::padding_number(padding), tile.shape());
 }
 
-void copy_attributes(const Operation& from, Operation& to) {
+}  // namespace
+
+void copy_ordering(const Operation& from, Operation& to) {
   for (const AttrName name : {AttrName::memory_ordering_semantics, AttrName::memory_scope})
     if (const ir::Attribute* a = from.attr(name)) to.set_attr(name, *a);
 }
-
-}  // namespace
 
 bool can_use_pointers(const Operation& access) {
   const Value view = access.single("view");
@@ -177,7 +177,7 @@ Operation* use_pointers(Operation& op, Value valid) {
   std::vector<Type> results;
   for (std::size_t i = 0; i < op.num_results(); ++i) results.push_back(op.result(i).type());
   Operation* made = b.create_grouped(access.loads() ? Op::LoadPtrTko : Op::StorePtrTko, operands, groups, results);
-  copy_attributes(op, *made);
+  copy_ordering(op, *made);
   for (std::size_t i = 0; i < results.size(); ++i) op.result(i).replace_all_uses_with(made->result(i));
   op.erase();
   return made;

@@ -14,4 +14,7 @@ bool can_use_pointers(const ir::Operation& access);
 /// piece.
 ir::Operation* use_pointers(ir::Operation& access, ir::Value valid = {});
 
+/// Memory order and scope.
+void copy_ordering(const ir::Operation& from, ir::Operation& to);
+
 }  // namespace tessera::passes

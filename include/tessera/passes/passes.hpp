@@ -74,6 +74,9 @@ bool check_index_arithmetic(ir::Function&);
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 
+/// Loads of regions through pointers, where no element is masked, become loads through views. Follows Tuning::access.
+void regions_to_views(ir::Function&, const Target&, const Tuning& = {});
+
 /// Splits comparisons of places in a tile with a number that is known not to be small: where the outcome is sure, it no
 /// longer depends on the number. True if anything changed.
 bool unmask(ir::Function&, const Certifier* = nullptr);

@@ -1,0 +1,158 @@
+// A load of a region through pointers, without a mask, becomes a load through a view of exactly that region: addresses
+// that are one number for the tile and steps along its axes. The assembler reads a thread's vectors wide through views.
+// Through pointers it does not where a tile has fewer elements than the block has threads (a row of weights): each
+// thread then loads the elements that it needs one by one. docs/compiler/choose_access_paths.md.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "passes/hints.hpp"
+#include "passes/pointer_tiles.hpp"
+#include "passes/values.hpp"
+#include "tessera/analysis/divisibility.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+using ir::AttrName;
+using ir::Builder;
+using ir::Op;
+using ir::Operation;
+using ir::Type;
+using ir::Value;
+
+namespace {
+
+constexpr int kVectorZeros = 4;  // 16 bytes, the widest load of a thread
+
+/// Elements from one place of an axis to the next.
+struct Steps {
+  std::size_t axis = 0;
+  Value stride;  ///< null: 1
+};
+
+struct Region {
+  Value base;  ///< of the first element
+  std::vector<std::optional<Steps>> axes;
+};
+
+Value behind_shapes(Value v) {
+  for (const Operation* op = v.def(); op && (op->op() == Op::Broadcast || op->op() == Op::Reshape); op = v.def())
+    v = op->operand(0);
+  return v;
+}
+
+/// The axis along which `v`, a tile of i32 or i64, counts 0, 1, ...
+std::optional<std::size_t> counting_axis(Value v) {
+  while (const Operation* op = v.def()) {
+    if (op->op() != Op::Broadcast && op->op() != Op::ExtI) break;
+    v = op->operand(0);
+  }
+  const Operation* op = v.def();
+  if (op && op->op() == Op::Iota) return 0;
+  if (!op || op->op() != Op::Reshape) return std::nullopt;
+  Value flat = op->operand(0);
+  if (flat.def() && flat.def()->op() == Op::ExtI) flat = flat.def()->operand(0);
+  if (!flat.def() || flat.def()->op() != Op::Iota) return std::nullopt;
+  const auto shape = op->result().type().shape();
+  for (std::size_t a = 0; a < shape.size(); ++a)
+    if (shape[a] != 1) return a;
+  return std::nullopt;
+}
+
+/// Of offsets that count along one axis, times a scalar.
+std::optional<Steps> steps_of(Value offsets) {
+  while (offsets.def() && offsets.def()->op() == Op::Broadcast) offsets = offsets.def()->operand(0);
+  if (const auto axis = counting_axis(offsets)) return Steps{*axis, {}};
+  const Operation* op = offsets.def();
+  if (!op || op->op() != Op::MulI || offsets.type().elem() != ir::Elem::I64) return std::nullopt;
+  for (std::size_t side = 0; side < 2; ++side) {
+    const auto axis = counting_axis(op->operand(side));
+    const Value stride = behind_shapes(op->operand(1 - side));
+    if (axis && stride.type().rank() == 0) return Steps{*axis, stride};
+  }
+  return std::nullopt;
+}
+
+/// The region that a tile of pointers covers; nullopt where it is none, or has no axis of neighbours.
+std::optional<Region> region_of(Value pointers) {
+  const auto shape = pointers.type().shape();
+  Region r{pointers, std::vector<std::optional<Steps>>(shape.size())};
+  while (r.base.type().rank() > 0) {
+    const Operation* op = r.base.def();
+    if (!op) return std::nullopt;
+    if (op->op() == Op::Offset) {
+      const auto steps = steps_of(op->operand(1));
+      if (!steps || r.axes[steps->axis]) return std::nullopt;
+      r.axes[steps->axis] = steps;
+    } else if (op->op() == Op::Reshape ? op->operand(0).type().rank() > 0 : op->op() != Op::Broadcast) {
+      return std::nullopt;
+    }
+    r.base = op->operand(0);
+  }
+  bool neighbours = false;
+  for (std::size_t a = 0; a < shape.size(); ++a) {
+    if (shape[a] > 1 && !r.axes[a]) return std::nullopt;
+    neighbours = neighbours || (shape[a] > 1 && !r.axes[a]->stride);
+  }
+  return neighbours ? std::optional(r) : std::nullopt;
+}
+
+/// The assembler does not look for what an address divides by in how it was computed.
+Value told_alignment(Builder& b, Value base, const analysis::Divisibility& known) {
+  const int zeros = std::min(known.of(base).zeros(), kVectorZeros);
+  if (zeros <= 0) return base;
+  return b
+      .create(Op::Assume, {base}, {base.type()},
+              {{AttrName::predicate, ir::DivByAttr{std::uint64_t{1} << zeros, {}, {}}}})
+      ->result();
+}
+
+void use_view(Operation& load, const Region& r, const analysis::Divisibility& known) {
+  Builder b = Builder::before(&load);
+  b.loc = load.loc;
+  const Type tile = load.result(0).type();
+  std::vector<std::int64_t> shape(tile.shape().begin(), tile.shape().end()), strides;
+  const std::vector<std::int32_t> extents(shape.begin(), shape.end());
+  std::vector<Value> operands{told_alignment(b, r.base, known)};
+  for (const auto& axis : r.axes) {
+    // An axis of one place has any stride: one that no element of the tile is at, so that it looks like no other axis.
+    strides.push_back(!axis ? tile.num_elements() : axis->stride ? ir::kDynamic : 1);
+    if (axis && axis->stride) operands.push_back(axis->stride);
+  }
+  const auto dynamic = static_cast<std::uint32_t>(operands.size() - 1);
+  const std::uint32_t of_tensor[] = {1, 0, dynamic};
+  const Type tensor_type[] = {Type::tensor_view(tile.elem(), shape, strides)};
+  const Value tensor = b.create_grouped(Op::MakeTensorView, operands, of_tensor, tensor_type)->result();
+  const Type view_type = Type::partition_view(tensor_type[0], extents, {}, ir::PaddingValue::Zero);
+  operands = {b.create(Op::MakePartitionView, {tensor}, {view_type})->result()};
+  operands.insert(operands.end(), shape.size(), b.constant_int(ir::Elem::I32, 0));
+  const auto token = load.group("token");
+  operands.insert(operands.end(), token.begin(), token.end());
+  const std::uint32_t of_load[] = {1, static_cast<std::uint32_t>(shape.size()),
+                                   static_cast<std::uint32_t>(token.size())};
+  const Type results[] = {tile, Type::token()};
+  Operation* made = b.create_grouped(Op::LoadViewTko, operands, of_load, results);
+  copy_ordering(load, *made);
+  made->set_attr(AttrName::inbounds, ir::BoolArrayAttr{std::vector<bool>(shape.size(), true)});
+  set_hint(*made, "allow_tma", false);  // its address is known inside the kernel only
+  for (std::size_t i = 0; i < 2; ++i) load.result(i).replace_all_uses_with(made->result(i));
+  load.erase();
+}
+
+}  // namespace
+
+void regions_to_views(ir::Function& f, const Target& target, const Tuning& tuning) {
+  if (!target.is_gpu() || target.bytecode_minor < kFirstInboundsMinor || tuning.access == AccessPath::Pointer) return;
+  std::vector<Operation*> loads;
+  ir::walk(f.body(), [&](Operation& op) {
+    if (op.op() == Op::LoadPtrTko && op.group("mask").empty() && op.result(0).type().elem() != ir::Elem::I1)
+      loads.push_back(&op);
+  });
+  if (loads.empty()) return;
+  const analysis::Divisibility known(f);
+  for (Operation* load : loads)
+    if (const auto region = region_of(load->operand(0))) use_view(*load, *region, known);
+}
+
+}  // namespace tessera::passes

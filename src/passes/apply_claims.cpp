@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "passes/rewriter.hpp"
 #include "passes/values.hpp"
 
 namespace tessera::passes {
@@ -121,19 +122,6 @@ void fold_logical(Operation& op, bool absorbs) {
     op.result().replace_all_uses_with(op.operand(*c == absorbs ? i : 1 - i));
     return;
   }
-}
-
-/// `mask` is true everywhere: neither it nor the padding is needed.
-void drop_mask(Operation& op) {
-  std::vector<Value> operands;
-  std::vector<std::uint32_t> sizes;
-  for (const ir::GroupInfo& g : op.info().operands) {
-    const bool dropped = g.name == "mask" || g.name == "paddingValue";
-    const std::vector<Value> values = dropped ? std::vector<Value>{} : op.group(g.name);
-    operands.insert(operands.end(), values.begin(), values.end());
-    sizes.push_back(static_cast<std::uint32_t>(values.size()));
-  }
-  op.set_operands(operands, sizes);
 }
 
 void fold(Operation& op) {

@@ -36,12 +36,6 @@ struct Region {
   std::vector<std::optional<Steps>> axes;
 };
 
-Value behind_shapes(Value v) {
-  for (const Operation* op = v.def(); op && (op->op() == Op::Broadcast || op->op() == Op::Reshape); op = v.def())
-    v = op->operand(0);
-  return v;
-}
-
 /// The axis along which `v`, a tile of i32 or i64, counts 0, 1, ...
 std::optional<std::size_t> counting_axis(Value v) {
   while (const Operation* op = v.def()) {

@@ -53,6 +53,18 @@ void set_token(Operation& access, Value token) {
   access.set_operands(operands, sizes);
 }
 
+void drop_mask(Operation& access) {
+  std::vector<Value> operands;
+  std::vector<std::uint32_t> sizes;
+  for (const ir::GroupInfo& g : access.info().operands) {
+    const bool dropped = g.name == "mask" || g.name == "paddingValue";
+    const std::vector<Value> values = dropped ? std::vector<Value>{} : access.group(g.name);
+    operands.insert(operands.end(), values.begin(), values.end());
+    sizes.push_back(static_cast<std::uint32_t>(values.size()));
+  }
+  access.set_operands(operands, sizes);
+}
+
 void move_body_before(Block& block, Operation& op) {
   for (Operation* inner = block.front(); inner;) {
     Operation* next = inner->next();

@@ -31,6 +31,9 @@ using analysis::leaves_early;
 /// Makes `access` wait for `token`, instead of what it waited for; for nothing if that is null.
 void set_token(ir::Operation& access, ir::Value token);
 
+/// The mask of `access` is true everywhere: neither it nor the padding is needed.
+void drop_mask(ir::Operation& access);
+
 /// Moves the operations of `block` (terminator excepted) before `op`.
 void move_body_before(ir::Block& block, ir::Operation& op);
 /// Replaces the results of `op` by `values` and erases it.

@@ -63,14 +63,6 @@ std::optional<Bounds> bounds_of(Value v, int depth) {
   }
 }
 
-/// What `v` repeats.
-Value behind_shapes(Value v) {
-  for (const Operation* op = v.def(); op != nullptr && (op->op() == Op::Reshape || op->op() == Op::Broadcast);
-       op = v.def())
-    v = op->operand(0);
-  return v;
-}
-
 /// How far `v` counts 0, 1, ... along one of its axes; 0 if it does not.
 std::int64_t counts_to(Value v) {
   const Operation* op = behind_shapes(v).def();

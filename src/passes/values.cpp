@@ -88,6 +88,12 @@ std::optional<std::uint64_t> unsigned_most(Value v, int depth) {
   }
 }
 
+Value behind_shapes(Value v) {
+  for (const ir::Operation* op = v.def(); op && (op->op() == Op::Broadcast || op->op() == Op::Reshape); op = v.def())
+    v = op->operand(0);
+  return v;
+}
+
 Value broadcast_to(ir::Builder& b, Value v, std::span<const std::int64_t> shape) {
   const ir::Type wanted = v.type().with_shape(shape);
   return v.type() == wanted ? v : b.create(Op::Broadcast, {v}, {wanted})->result();

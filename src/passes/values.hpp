@@ -17,6 +17,9 @@ using analysis::splat_bits;
 /// What no element of an integer tile, read as unsigned, is above, as far as the operations that make it tell.
 std::optional<std::uint64_t> unsigned_most(ir::Value v, int depth = 12);
 
+/// What `v` repeats: through broadcasts and reshapes.
+ir::Value behind_shapes(ir::Value v);
+
 /// `scalar` in every element of a tile of this shape.
 ir::Value splat(ir::Builder&, ir::Value scalar, std::span<const std::int64_t> shape);
 /// 0, 1, ... along `axis` of a tile whose other extents are 1 (i32).

@@ -74,6 +74,10 @@ bool check_index_arithmetic(ir::Function&);
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 
+/// Loads of regions whose masks say no only at borders stand twice, with and without, behind one comparison. True if
+/// anything changed.
+bool version_guards(ir::Function&, const Tuning& = {});
+
 /// Loads of regions through pointers, where no element is masked, become loads through views. Follows Tuning::access.
 void regions_to_views(ir::Function&, const Target&, const Tuning& = {});
 

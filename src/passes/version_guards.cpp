@@ -1,0 +1,201 @@
+// Most blocks lie inside: a stencil's mask says no only at the border of its tensor. What follows the first load of a
+// region that has a mask stands twice, behind one comparison of scalars:
+//
+//   m = (start + iota) < extent            inside = start + (n - 1) < extent
+//   x = load p, m                    =>    if inside { x = load p; ... } else { x = load p, m; ... }
+//   ...
+//
+// The comparison is made in 64 bits of numbers of 32, so nothing in it wraps. docs/compiler/version_guards.md.
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "passes/pointer_tiles.hpp"
+#include "passes/rewriter.hpp"
+#include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/passes/passes.hpp"
+
+namespace tessera::passes {
+
+using ir::AttrName;
+using ir::Block;
+using ir::Builder;
+using ir::Elem;
+using ir::Op;
+using ir::Operation;
+using ir::Value;
+
+namespace {
+
+constexpr std::int64_t kFewestElements = 512;  // of a load: fewer have one mask for each thread
+constexpr std::size_t kMostOperations = 600;   // that stand twice
+
+/// The places start, start + 1, ..., last of one axis are below `extent`, all read as unsigned numbers of 32 bits.
+struct Bound {
+  Value start;  ///< null: 0
+  std::int64_t steps = 0;
+  Value extent;
+};
+
+/// What a mask says, as bounds; false where it says anything else.
+bool bounds_of(Value mask, std::vector<Bound>& bounds) {
+  const Operation* op = behind_shapes(mask).def();
+  if (!op) return false;
+  if (op->op() == Op::AndI) return bounds_of(op->operand(0), bounds) && bounds_of(op->operand(1), bounds);
+  if (op->op() != Op::CmpI || op->operand(0).type().elem() != Elem::I32 ||
+      op->enum_attr<ir::Signedness>(AttrName::signedness) != ir::Signedness::Unsigned ||
+      op->enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate) != ir::ComparisonPredicate::Less)
+    return false;
+  Bound bound{{}, 0, behind_shapes(op->operand(1))};
+  const Value places = behind_shapes(op->operand(0));
+  const auto counts = [](Value v) { return v.def() && v.def()->op() == Op::Iota ? v.type().num_elements() : 0; };
+  if (places.type().rank() == 0) {
+    bound.start = places;
+  } else if (counts(places) > 0) {
+    bound.steps = counts(places) - 1;
+  } else if (places.def() && places.def()->op() == Op::AddI) {
+    const Value x = behind_shapes(places.def()->operand(0)), y = behind_shapes(places.def()->operand(1));
+    bound.start = counts(x) > 0 ? y : x;
+    bound.steps = std::max(counts(x), counts(y)) - 1;
+    if (bound.steps < 0) return false;
+  } else {
+    return false;
+  }
+  if (bound.extent.type().rank() != 0 || (bound.start && bound.start.type().rank() != 0)) return false;
+  bounds.push_back(bound);
+  return true;
+}
+
+class Versions {
+ public:
+  Versions(Block& block, std::int64_t fewest) : block_(block), fewest_(fewest) {
+    for (Operation& op : block) place_[&op] = place_.size();
+  }
+
+  /// True if there was something to decide for whole blocks.
+  bool make() {
+    find_masks();
+    if (masked_.empty() || size_behind(*masked_.front().load) > kMostOperations) return false;
+    Operation* first = masked_.front().load;
+    Builder b = Builder::before(first);
+    b.loc = first->loc;
+    Value inside;
+    for (const Masked& m : masked_)
+      for (const Bound& bound : m.bounds) {
+        const Value holds = emit(bound, b, *first);
+        inside = inside ? b.create(Op::AndI, {inside, holds}, {holds.type()})->result() : holds;
+      }
+    branch(inside, *first);
+    return true;
+  }
+
+ private:
+  struct Masked {
+    Operation* load;
+    std::vector<Bound> bounds;
+  };
+
+  void find_masks() {
+    for (Operation& op : block_) {
+      const auto access = op.op() == Op::LoadPtrTko ? analysis::access_of(op) : std::nullopt;
+      if (!access || !access->mask || op.result(0).type().num_elements() < fewest_) continue;
+      std::vector<Bound> bounds;
+      const Operation& first = masked_.empty() ? op : *masked_.front().load;
+      if (!bounds_of(access->mask, bounds)) continue;
+      const bool known = std::all_of(bounds.begin(), bounds.end(), [&](const Bound& bound) {
+        return can_stand_before(bound.extent, first) && (!bound.start || can_stand_before(bound.start, first));
+      });
+      if (known) masked_.push_back({&op, std::move(bounds)});
+    }
+  }
+
+  /// True if `v` is defined before `op`, or can be: it is computed from such values without reading memory.
+  bool can_stand_before(Value v, const Operation& op) const {
+    const Operation* def = v.def();
+    if (!def || def->block() != &block_ || place_.at(def) < place_.at(&op)) return true;
+    if (!is_pure(*def) || def->num_regions() > 0) return false;
+    const auto operands = def->operand_values();
+    return std::all_of(operands.begin(), operands.end(), [&](Value o) { return can_stand_before(o, op); });
+  }
+  void move_before(Value v, Operation& op) {
+    Operation* def = v.def();
+    if (!def || def->block() != &block_ || place_.at(def) < place_.at(&op)) return;
+    for (const Value o : def->operand_values()) move_before(o, op);
+    def->move_before(&op);
+    place_[def] = 0;
+  }
+
+  std::size_t size_behind(const Operation& first) const {
+    std::size_t size = 0;
+    for (const Operation* op = &first; op; op = op->next()) {
+      ++size;
+      for (std::size_t i = 0; i < op->num_regions(); ++i) ir::walk(op->region(i), [&](const Operation&) { ++size; });
+    }
+    return size;
+  }
+
+  Value emit(const Bound& bound, Builder& b, Operation& first) {
+    move_before(bound.extent, first);
+    const Value extent = as_i64(b, bound.extent, ir::Signedness::Unsigned);
+    Value last = b.constant_int(Elem::I64, bound.steps);
+    if (bound.start) {
+      move_before(bound.start, first);
+      const Value start = as_i64(b, bound.start, ir::Signedness::Unsigned);
+      last = b.create(Op::AddI, {start, last}, {last.type()})->result();
+    }
+    return compared(b, ir::ComparisonPredicate::Less, last, extent);
+  }
+
+  /// Puts what begins with `first` into both arms of a branch.
+  void branch(Value inside, Operation& first) {
+    std::vector<Operation*> moved;
+    for (Operation* op = &first; op && !op->info().has(ir::traits::Terminator); op = op->next()) moved.push_back(op);
+    Builder b = Builder::before(&first);
+    b.loc = first.loc;
+    Operation* versions = b.create(Op::If, {inside}, {});
+    Builder fast(versions->add_region()), slow(versions->add_region());
+    Copier copier;
+    for (const Operation* op : moved) {
+      Operation* copy = copier.copy(*op, fast);
+      const bool masked = std::any_of(masked_.begin(), masked_.end(), [&](const Masked& m) { return m.load == op; });
+      if (masked) drop_mask(*copy);
+    }
+    fast.create(Op::Yield, {}, {});
+    Operation* end = slow.create(Op::Yield, {}, {});
+    for (Operation* op : moved) op->move_before(end);
+  }
+
+  Block& block_;
+  std::int64_t fewest_;  // elements of a load
+  std::unordered_map<const Operation*, std::size_t> place_;
+  std::vector<Masked> masked_;
+};
+
+/// Nothing that is computed in it is handed on.
+bool ends_empty(const Block& block) {
+  const Operation* end = block.terminator();
+  return end && end->num_operands() == 0 && (end->op() == Op::Return || end->op() == Op::Yield);
+}
+
+}  // namespace
+
+bool version_guards(ir::Function& f, const Tuning& tuning) {
+  if (tuning.guards && *tuning.guards != 0 && *tuning.guards != 1)
+    throw CompileError(concat("tuning: expected guards as 0 or 1, found ", *tuning.guards));
+  if (tuning.guards == 0) return false;
+  const std::int64_t fewest = tuning.guards ? 1 : kFewestElements;
+  std::vector<Block*> blocks{&f.body()};
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (ends_empty(*blocks[i]) && Versions(*blocks[i], fewest).make()) return true;
+    for (Operation& op : *blocks[i])
+      if (op.op() == Op::If)
+        for (std::size_t r = 0; r < op.num_regions(); ++r) blocks.push_back(&op.region(r));
+  }
+  return false;
+}
+
+}  // namespace tessera::passes

@@ -25,7 +25,7 @@ int zeros_of(const ViewNumber& n, const Divisibility& known) {
 }
 
 /// log2 of what the right sides of a mask's comparisons divide by, through `and` and shape operations: of `i < count`
-/// those of count.
+/// those of count. Comparisons that are the same for all elements of the last axis cover whole vectors.
 int mask_zeros(Value mask, const Divisibility& known) {
   int zeros = 63;
   std::unordered_set<const ir::ValueImpl*> seen;
@@ -39,7 +39,9 @@ int mask_zeros(Value mask, const Divisibility& known) {
     if (op == Op::AndI || op == Op::OrI) {
       for (const Value side : def->operand_values()) work.push_back(side);
     } else if (op == Op::Broadcast || op == Op::Reshape) {
-      work.push_back(def->operand(0));
+      const auto from = def->operand(0).type().shape(), to = part.type().shape();
+      const bool repeats = op == Op::Broadcast && !from.empty() && from.back() == 1 && to.back() > 1;
+      if (!repeats) work.push_back(def->operand(0));
     } else {
       zeros = op == Op::CmpI ? std::min(zeros, known.of(def->operand(1)).zeros()) : 0;
     }

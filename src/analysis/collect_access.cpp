@@ -206,7 +206,7 @@ void Collector::claim_many_pieces(const ir::Function& function) {
   ir::walk(function.body(), [&](const ir::Operation& op) {
     if (const auto access = access_of(op)) most = std::max(most, bytes_of(access->tile));
   });
-  if (most == 0 || most >= kSmallPieceBytes) return;
+  if (most == 0 || most > kSmallTileBytes) return;
   FoundClaim f;
   f.claim.kind = ClaimKind::ManyPieces;
   f.claim.lower = kManyPieces;

@@ -227,6 +227,13 @@ std::int64_t bytes_repeated_by(const Operation& stretch) {
   return least;
 }
 
+/// Elements behind `axis` that are neighbours in a row.
+bool is_across_rows(ir::Type tile, std::size_t axis) {
+  const auto shape = tile.shape();
+  return std::any_of(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end(),
+                     [](std::int64_t extent) { return extent > 1; });
+}
+
 /// True if tiles of so many elements are loaded an element or two at a time.
 bool loads_narrowly(const ir::Function& f, std::int64_t elements) {
   const Divisibility known(f);
@@ -257,6 +264,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
         facts.chained_reductions = facts.chained_reductions || depends_on(op.operand(0), earlier->result());
       reductions.push_back(&op);
       const auto axis = static_cast<std::size_t>(op.int_attr(ir::AttrName::dim));
+      facts.reduces_across_rows = facts.reduces_across_rows || is_across_rows(op.operand(0).type(), axis);
       facts.longest_row = std::max(facts.longest_row, op.operand(0).type().shape()[axis]);
       facts.kept_for_later = std::max(facts.kept_for_later, kept_across(op));
       reduction_depth = std::min(reduction_depth, loops_around(op));
@@ -271,6 +279,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
       facts.largest_tile = tile.num_elements();
     }
   });
+  facts.largest_bytes = facts.moved_bytes;
   if (!reductions.empty() || scans || load_depth > 0) facts.moved_bytes = 0;
   facts.reduces_after_loop = reduction_depth < load_depth;
   facts.narrow = !reductions.empty() && loads_narrowly(f, facts.largest_tile);

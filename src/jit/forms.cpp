@@ -1,7 +1,7 @@
 // The table of forms. Those for spills give a thread less to hold: a store through shared memory needs the tile once
-// more, twice the warps hold half each, and one piece a block is less than several. The plainer ones leave out the
-// rotations of loops first, because they multiply what a loop keeps at hand, with the splitting of masks, and then the
-// hints that fix how much room that has.
+// more, a load by a tensor copy keeps what meets a result in shared memory until then, twice the warps hold half each,
+// and one piece a block is less than several. The plainer ones leave out the rotations of loops first, because they
+// multiply what a loop keeps at hand, with the splitting of masks, and then the hints that fix how much room that has.
 #include "tessera/jit/forms.hpp"
 
 #include <array>
@@ -20,6 +20,12 @@ constexpr Tuning spread(int times, bool plain_stores) {
   Tuning t;
   t.spread = times;
   if (plain_stores) t.stores = passes::AccessPath::View;
+  return t;
+}
+
+constexpr Tuning tensor_copies() {
+  Tuning t;
+  t.access = passes::AccessPath::Tma;
   return t;
 }
 
@@ -47,6 +53,7 @@ struct Row {
 constexpr Row kRows[] = {
     {Form::Chosen, "", false, {}},
     {Form::PlainStores, "stores", true, spread(1, true)},
+    {Form::TensorCopies, "copies", true, tensor_copies()},
     {Form::MoreWarps, "warps", true, spread(2, false)},
     {Form::MoreWarpsPlainStores, "warps_stores", true, spread(2, true)},
     {Form::OnePiece, "piece", true, one_piece()},

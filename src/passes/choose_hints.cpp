@@ -29,8 +29,9 @@ constexpr int kMostLatency = 6;  // 256x128x64 on an H200: 6 beats 4 by 9 %
 // loads is taken apart (docs/compiler/choose_hints.md).
 constexpr int kClusterLatency = 4;
 constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37: 4 steps each are given for 6, 5 for 7
-constexpr std::int64_t kFewestSteps = 3;  // 128x320: where fewer would be left, the assembler stores tiles in pieces
-constexpr int kReservedShared = 1024;     // of each CTA, by CUDA
+constexpr std::int64_t kFewestSteps = 3;   // 128x320: where fewer would be left, the assembler stores tiles in pieces
+constexpr int kReservedShared = 1024;      // of each CTA, by CUDA
+constexpr int kMostBlocksWithoutLoop = 4;  // products of 64x64x64: 4 and 8 blocks 4.35 TB/s, 2 3.13
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;  // 64x8 of k 128: 4 CTAs; k 256: 2; k 512: 1 (tileiras, H200)
 // Layer norm, rows of 4096 and 1024: 4.13 and 4.11 TB/s beside 3.10 and 3.76.
 constexpr int kElementsAWarpChained = 2048;
@@ -49,6 +50,9 @@ constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4;
 constexpr int kVectorBytes = 16;  // of one load of a thread
 constexpr int kBytesAWarp = 32 * kVectorBytes;
 constexpr int kElementsAWarp = 512;  // 16 elements a thread: docs/compiler/choose_hints.md
+// Of reductions, H200: rows of 4096 bf16 that become i8 2.57 TB/s beside 2.25 with 512; several rows of 64 to 256 a
+// block, layer norm 4.24 TB/s beside 4.13 with 512 and 3.70 with 2048.
+constexpr int kElementsAWarpReduced = 1024;
 
 /// The largest power of two that is at most n; 1 of what is smaller.
 int power_of_two_below(std::int64_t n) {
@@ -61,13 +65,17 @@ int power_of_two_below(std::int64_t n) {
 /// gathers has to fit into registers beside what it loads.
 Choices choose_for_rows(const analysis::KernelFacts& facts) {
   Choices c;
-  // Of several rows, those that are short enough for a warp are one warp's: no reduction waits for another warp.
-  const bool row_of_a_warp = facts.longest_row <= kElementsAWarp && facts.longest_row < facts.largest_tile;
+  // Of several rows, those with at most one vector for each thread of a warp are one warp's: no reduction waits for
+  // another warp.
+  const bool row_of_a_warp = facts.longest_row < facts.largest_tile &&
+                             facts.longest_row * facts.largest_bytes <= kBytesAWarp * facts.largest_tile;
   const bool chained = facts.chained_reductions && !facts.reduces_after_loop && !row_of_a_warp;
   const bool narrow = facts.narrow && !facts.reduces_after_loop;
-  const int elements = chained  ? narrow ? kElementsAWarpNarrow : kElementsAWarpChained
-                       : narrow ? kElementsAWarpNarrowAlone
-                                : kElementsAWarp;
+  const int elements = chained                     ? narrow ? kElementsAWarpNarrow : kElementsAWarpChained
+                       : narrow                    ? kElementsAWarpNarrowAlone
+                       : facts.reduces_across_rows ? kElementsAWarpChained
+                       : facts.longest_row > 0 && !facts.reduces_after_loop ? kElementsAWarpReduced
+                                                                            : kElementsAWarp;
   const std::int64_t warps = facts.moved_bytes > 0 ? facts.moved_bytes / kBytesAWarp : facts.largest_tile / elements;
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
   const std::int64_t fewest = facts.largest_tile / (32 * kMostElementsAThread);
@@ -95,12 +103,34 @@ Choices choose_for_rows(const analysis::KernelFacts& facts) {
   return c;
 }
 
+/// Bytes of what tensor copies load for no product: a tile that meets a result.
+std::int64_t copied_beside(const ir::Function& f, const analysis::KernelFacts& facts) {
+  std::vector<const Operation*> operands;
+  for (const analysis::Product& p : facts.products)
+    for (std::size_t i = 0; i < 2; ++i)
+      for (const Operation* load : analysis::loads_of(p.op->operand(i))) operands.push_back(load);
+  std::int64_t bytes = 0;
+  ir::walk(f.body(), [&](const Operation& op) {
+    const bool copied = op.op() == Op::LoadViewTko && hint(op, "allow_tma") == nullptr && op.result(0).has_uses();
+    if (copied && std::find(operands.begin(), operands.end(), &op) == operands.end())
+      bytes += analysis::bytes_of(op.result(0).type());
+  });
+  return bytes;
+}
+
 /// Steps that fit into the shared memory of a CTA beside the tiles that it stores from there.
 std::int64_t steps_that_fit(const StepLoad& load, const analysis::KernelFacts& facts, const Choices& c,
                             const Machine& m) {
   const std::int64_t own = std::int64_t{m.shared_kib} * 1024 / c.occupancy - kReservedShared;
   const std::int64_t step = load.bytes - load.left_bytes + load.left_bytes / c.ctas;
   return (own - facts.stored_bytes / c.ctas) / step;
+}
+
+/// The same where tensor copies also load what meets a result: no more than asked for so far.
+int latency_beside(std::int64_t copied, const analysis::KernelFacts& facts, const Choices& c, const Machine& m) {
+  analysis::KernelFacts all = facts;
+  all.stored_bytes += copied;
+  return static_cast<int>(std::clamp<std::int64_t>(steps_that_fit(step_load(facts), all, c, m), 2, c.latency));
 }
 
 /// Kernels with products.
@@ -116,7 +146,9 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
   const std::int64_t threads = c.warps * 32;
   const std::int64_t held = load.accumulators / c.ctas / threads;
   const std::int64_t registers = std::min<std::int64_t>(held + kOtherRegisters, kRegistersAThread) * threads;
-  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(kRegisters / registers, 1, 2));
+  // Nothing is in flight ahead of a product that no loop surrounds: other blocks' loads have to be.
+  const int most = load.bytes == 0 ? kMostBlocksWithoutLoop : 2;
+  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(kRegisters / registers, 1, most));
   if (load.bytes == 0) return c;
   const bool thin = std::all_of(facts.products.begin(), facts.products.end(), waits_for_memory);
   if (!chained && thin) {
@@ -195,6 +227,8 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   const Machine& m = machine_of(target.sm);
   Choices c;
   if (tuning.choose_hints) c = facts.products.empty() ? choose_for_rows(facts) : choose_for_products(facts, m);
+  if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
+    c.latency = latency_beside(copied, facts, c, m);
   override_choices(c, tuning, m);
   set_entry_hints(f, c);
   if (c.latency > 0)

@@ -347,31 +347,66 @@ class Coarsening {
   Value valid_;
 };
 
-/// Bytes that a block loads for its piece, or stores if it loads none. 0 where several pieces do not pay: a block that
-/// loads in a loop is not over as soon as it has begun, and a scan beside a reduction of several rows would become a
-/// loop (scans_to_loops).
-std::int64_t bytes_of_piece(const ir::Function& f, const Varying& varying) {
-  std::int64_t loaded = 0, stored = 0;
+/// The largest number that `v`, an extent, is assumed to be.
+std::int64_t most_assumed(Value v, std::int64_t most) {
+  for (const Operation* op = v ? v.def() : nullptr; op && op->op() == Op::Assume; op = op->operand(0).def())
+    if (const auto* bounds = op->attr(AttrName::predicate)->as<ir::BoundedAttr>(); bounds && bounds->upper)
+      most = std::min(most, *bounds->upper);
+  return most;
+}
+
+/// Bytes of a tile, less what is known to lie outside of its tensor.
+std::int64_t bytes_inside(const analysis::Access& access) {
+  const Operation* tensor = access.view ? analysis::tensor_behind(access.view) : nullptr;
+  if (tensor == nullptr) return analysis::bytes_of(access.tile);
+  const std::vector<analysis::TensorAxis> axes = analysis::axes_of(*tensor);
+  const ir::Type view = access.view.type();
+  std::int64_t bytes = ir::info(access.tile.elem()).bytes;
+  for (std::size_t a = 0; a < view.tile_shape().size(); ++a) {
+    const analysis::ViewNumber& extent = axes[static_cast<std::size_t>(view.dim_map()[a])].extent;
+    const std::int64_t tile = view.tile_shape()[a];
+    bytes *= extent.is_fixed() ? std::min(tile, extent.fixed) : most_assumed(extent.value, tile);
+  }
+  return bytes;
+}
+
+/// What a block does for one piece.
+struct Piece {
+  std::int64_t moved = 0;    ///< bytes that it loads and stores
+  std::int64_t largest = 0;  ///< bytes of its largest tile in memory
+  bool reduces = false;
+};
+
+/// Nothing is moved where several pieces do not pay: a block that loads in a loop is not over as soon as it has begun,
+/// and a scan beside a reduction of several rows would become a loop (scans_to_loops).
+Piece piece_of(const ir::Function& f, const Varying& varying) {
+  Piece piece;
   bool never = false;
   ir::walk(f.body(), [&](const Operation& op) {
     never = never || op.op() == Op::Scan;
+    piece.reduces = piece.reduces || op.op() == Op::Reduce;
     const auto access = analysis::access_of(op);
     if (!access || !varying.any(op)) return;
     never = never || analysis::loops_around(op) > 0;
-    (access->loads() ? loaded : stored) += analysis::bytes_of(access->tile);
+    piece.moved += bytes_inside(*access);
+    piece.largest = std::max(piece.largest, analysis::bytes_of(access->tile));
   });
-  return never ? 0 : std::max(loaded, stored);
+  if (never) piece.moved = 0;
+  return piece;
 }
 
-// More pieces than this make tiles with more elements than the registers of few warps hold.
-constexpr std::int64_t kBytesOfBlock = 2 * analysis::kSmallPieceBytes;
+// H200: docs/compiler/coarsen_blocks.md. More pieces make tiles with more elements than the registers of few warps
+// hold.
+constexpr std::int64_t kBytesOfBlock = 8192, kBytesOfLongRows = 4096;
+constexpr std::int64_t kBytesOfWarp = 512;  // one vector for each thread
 constexpr int kMostPieces = 32;
 
 int pieces_that_pay(const ir::Function& f, const Varying& varying) {
-  const std::int64_t bytes = bytes_of_piece(f, varying);
-  if (bytes == 0 || bytes >= analysis::kSmallPieceBytes) return 1;
-  const auto wanted = std::bit_floor(static_cast<std::uint64_t>(kBytesOfBlock / bytes));
-  return static_cast<int>(std::min<std::uint64_t>(wanted, kMostPieces));
+  const Piece piece = piece_of(f, varying);
+  if (piece.moved == 0 || piece.moved >= analysis::kSmallPieceBytes) return 1;
+  const bool long_rows = piece.reduces && piece.largest > kBytesOfWarp;
+  const std::int64_t wanted = ((long_rows ? kBytesOfLongRows : kBytesOfBlock) + piece.moved - 1) / piece.moved;
+  return static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(wanted)), kMostPieces));
 }
 
 }  // namespace

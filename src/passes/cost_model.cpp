@@ -10,6 +10,7 @@ namespace tessera::passes {
 
 namespace {
 
+constexpr std::int64_t kAccumulatorsOfMma = 16 * 8;
 constexpr std::array<Machine, 10> kMachines{{
     {80, 164, 128, false},
     {86, 100, 128, false},
@@ -43,7 +44,8 @@ StepLoad step_load(const analysis::KernelFacts& facts) {
     for (const analysis::Product& p : facts.products) {
       if (p.loop != first.loop) continue;
       ++l.products;
-      l.accumulators += p.accumulators;
+      const ir::Operation* sum = p.op->operand(2).def();
+      if (!sum || !analysis::is_product(*sum)) l.accumulators += p.accumulators;  // else it goes on with that one's
       const std::span<const std::int64_t> left = p.op->operand(0).type().shape();
       l.rows = std::max(l.rows, left[left.size() - 2]);
       for (const ir::Operation* load : p.step_loads) {
@@ -71,7 +73,9 @@ int warps_for(const StepLoad& load, const Machine& m) {
   // With 4 warps 128x128 of 8-bit floats spills, 8 are 3.6 times faster; where sums accumulate fast and in place 4 are,
   // 1167 beside 941 TFLOP/s (H200).
   const std::int64_t held = load.kept_twice ? load.accumulators * 2 : load.accumulators;
-  return held > std::int64_t{4} * 32 * m.accumulators_a_thread ? 8 : 4;
+  if (held > std::int64_t{4} * 32 * m.accumulators_a_thread) return 8;
+  // Each warp multiplies 16 rows by 8 columns at once (mma.sync); what has no such part to give it copies another's.
+  return static_cast<int>(std::clamp<std::int64_t>(load.accumulators / kAccumulatorsOfMma, 1, 4));
 }
 
 bool fits_one_more(const analysis::KernelFacts& facts, std::int64_t elements, const Target& target) {

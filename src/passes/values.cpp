@@ -62,8 +62,10 @@ std::optional<std::uint64_t> unsigned_most(Value v, int depth) {
     case Op::Permute:
     case Op::Extract: return of(0);
     case Op::ExtI: {
-      const auto n = of(0);
-      const bool negative = n && *n >> (ir::info(op->operand(0).type().elem()).bits - 1) != 0;
+      const int narrow = ir::info(op->operand(0).type().elem()).bits;
+      auto n = of(0);
+      if (!n && !is_signed(*op)) n = (std::uint64_t{1} << narrow) - 1;
+      const bool negative = n && *n >> (narrow - 1) != 0;
       return is_signed(*op) && negative ? std::nullopt : n;
     }
     case Op::TruncI: return fits(of(0));

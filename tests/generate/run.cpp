@@ -97,6 +97,7 @@ passes::Tuning random_tuning(Random& r) {
   t.split_loops = r.chance(85);
   t.order_blocks = r.chance(80);
   t.unmask = r.chance(85);
+  t.combine_atomics = r.chance(85);
   t.choose_hints = r.chance(80);
   t.early_reads = r.chance(80);
   t.overlap = static_cast<passes::Overlap>(r.below(4));

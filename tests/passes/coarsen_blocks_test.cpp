@@ -3,67 +3,28 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/support.hpp"
+#include "passes/passed.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/passes/pipeline.hpp"
 
 namespace tessera::test {
 namespace {
 
-struct Coarsened {
-  std::unique_ptr<ir::Module> module;
-  passes::Choices choices;
-};
-
 /// `K` behind all passes for sm_90, for launches with tensors of these extents.
 template <auto K>
-Coarsened coarsened(const std::vector<std::vector<std::int64_t>>& dims, std::optional<int> pieces,
-                    const char* stop_after = "") {
-  const Recorded r = recorded<K>();
-  Coarsened c{ir::clone(*r.trace.module), {}};
-  const auto claims = r.facts.claims_of(*c.module);
-  passes::Work work;
-  work.claims = claims;
-  work.held = r.held(dims);
-  work.contract = &r.contract;
-  work.stop_after = stop_after;
+Passed coarsened(const std::vector<std::vector<std::int64_t>>& dims, std::optional<int> pieces,
+                 const char* stop_after = "") {
   passes::Tuning tuning;
   tuning.pieces = pieces;
-  c.choices = passes::run_passes(*c.module, {90, 132}, &tuning, work).choices;
-  EXPECT_EQ(problems(*c.module), "");
-  return c;
+  return passed<K>(dims, tuning, stop_after);
 }
 
-/// Runs `K` as it was recorded and with several pieces a block; `arguments` by value, the first is written. Expects the
-/// same bits.
-template <auto K, class Y, class... A>
-void expect_same(int blocks, Y y, A... arguments) {
-  const auto slots_of = [&](Y& out) {
-    Slots slots;
-    slots.add(out);
-    (slots.add(arguments), ...);
-    return slots.values();
-  };
-  cpu::RunOptions options;
-  options.threads = 1;
-  Y expected = y;
-  const Recorded r = recorded<K>();
-  cpu::Program::compile(*r.trace.module)->run({static_cast<std::uint32_t>(blocks), 1, 1}, slots_of(expected), options);
-  std::vector<std::vector<std::int64_t>> dims{y.dims};
-  const auto add_dims = [&](const auto& a) {
-    if constexpr (requires { a.dims; }) dims.push_back(a.dims);
-  };
-  (add_dims(arguments), ...);
+/// With several pieces a block.
+template <auto K, class... A>
+void expect_same_in_pieces(int blocks, const A&... arguments) {
   for (const int pieces : {2, 4, 8, 32}) {
-    const Coarsened c = coarsened<K>(dims, pieces);
-    ASSERT_EQ(c.choices.pieces, pieces);
-    Y found = y;
-    auto slots = slots_of(found);
-    if (c.choices.launch_word) slots.push_back(0);
-    const auto grid = static_cast<std::uint32_t>((blocks + pieces - 1) / pieces);
-    cpu::Program::compile(*c.module)->run({grid, 1, 1}, slots, options);
-    EXPECT_EQ(std::memcmp(found.data.data(), expected.data.data(), found.data.size() * sizeof found.data[0]), 0)
-        << pieces << " pieces a block";
+    passes::Tuning tuning;
+    tuning.pieces = pieces;
+    ASSERT_EQ((expect_same<K>(tuning, blocks, arguments...).choices.pieces), pieces);
   }
 }
 
@@ -87,8 +48,8 @@ void shapes(Mut<f32, 1, 2, 8> y, In<f32, dyn, dyn, dyn> x) {
 }
 
 TEST(CoarsenBlocks, RowsBecomeATileOfRows) {
-  const Coarsened one = coarsened<&softmax_row>({{100, 30}, {100, 30}}, 1, "coarsen_blocks");
-  const Coarsened eight = coarsened<&softmax_row>({{100, 30}, {100, 30}}, 8, "coarsen_blocks");
+  const Passed one = coarsened<&softmax_row>({{100, 30}, {100, 30}}, 1, "coarsen_blocks");
+  const Passed eight = coarsened<&softmax_row>({{100, 30}, {100, 30}}, 8, "coarsen_blocks");
   const std::string before = ir::print(*one.module), after = ir::print(*eight.module);
   EXPECT_EQ(one.choices.pieces, 1);
   EXPECT_EQ(eight.choices.pieces, 8);
@@ -103,10 +64,10 @@ TEST(CoarsenBlocks, RowsBecomeATileOfRows) {
 TEST(CoarsenBlocks, ComputesTheSame) {
   for (const int rows : {1, 7, 8, 33, 100}) {
     const std::int64_t n = rows;
-    expect_same<&softmax_row>(rows, Array<float>({n, 30}, 5), Array<float>({n, 30}).each(number));
-    expect_same<&scale_rows>(rows, Array<float>({n, 16}, 5), Array<float>({n, 16}).each(number),
-                             Array<float>({16}).each(number), 1.5f);
-    expect_same<&shapes>(3 * rows, Array<float>({3, 2 * n, 8}, 5), Array<float>({3, 2 * n, 8}).each(number));
+    expect_same_in_pieces<&softmax_row>(rows, Array<float>({n, 30}, 5), Array<float>({n, 30}).each(number));
+    expect_same_in_pieces<&scale_rows>(rows, Array<float>({n, 16}, 5), Array<float>({n, 16}).each(number),
+                                       Array<float>({16}).each(number), 1.5f);
+    expect_same_in_pieces<&shapes>(3 * rows, Array<float>({3, 2 * n, 8}, 5), Array<float>({3, 2 * n, 8}).each(number));
   }
 }
 
@@ -123,7 +84,7 @@ void sums_in_loops(Mut<f32, 1> y, In<f32, dyn, dyn> x, Scalar<i32> n) {
 }
 TEST(CoarsenBlocks, LoopsAndBranchesThatAreTheSameForAllPieces) {
   for (const int rows : {5, 16})
-    expect_same<&sums_in_loops>(rows, Array<float>({rows}, 5), Array<float>({rows, 18}).each(number), 5);
+    expect_same_in_pieces<&sums_in_loops>(rows, Array<float>({rows}, 5), Array<float>({rows, 18}).each(number), 5);
 }
 
 void gather_rows(Mut<f32, 1, 8> y, In<f32, dyn, dyn> table, In<i32, dyn> index) {
@@ -134,7 +95,7 @@ void gather_rows(Mut<f32, 1, 8> y, In<f32, dyn, dyn> table, In<i32, dyn> index) 
 TEST(CoarsenBlocks, TilesAtNumbersThatWereLoaded) {
   Array<std::int32_t> index({13});
   index.each([](std::int64_t i) { return static_cast<std::int32_t>((i * 5) % 9 - 1); });  // -1 and 7: outside
-  expect_same<&gather_rows>(13, Array<float>({13, 8}, 5), Array<float>({7, 8}).each(number), index);
+  expect_same_in_pieces<&gather_rows>(13, Array<float>({13, 8}, 5), Array<float>({7, 8}).each(number), index);
 }
 
 void branch_of_block(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x, In<f32, dyn> every) {
@@ -154,8 +115,9 @@ void branch_of_block(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x, In<f32, dyn> every) 
 }
 TEST(CoarsenBlocks, BranchesThatSomePiecesTake) {
   for (const std::int64_t rows : {4, 21})
-    expect_same<&branch_of_block>(static_cast<int>(rows), Array<float>({rows, 8}, 5),
-                                  Array<float>({rows, 8}).each(number), Array<float>({rows / 4}).each(number));
+    expect_same_in_pieces<&branch_of_block>(static_cast<int>(rows), Array<float>({rows, 8}, 5),
+                                            Array<float>({rows, 8}).each(number),
+                                            Array<float>({rows / 4}).each(number));
 }
 
 void count_rows(Mut<i32, 1, 4> y, Acc<i32, dyn> sums, In<i32, dyn, dyn> x) {
@@ -166,7 +128,7 @@ void count_rows(Mut<i32, 1, 4> y, Acc<i32, dyn> sums, In<i32, dyn, dyn> x) {
 TEST(CoarsenBlocks, SumsOfAllBlocksCountEachPieceOnce) {
   const Recorded r = recorded<&count_rows>();
   for (const std::int64_t rows : {3, 8, 11}) {
-    const Coarsened c = coarsened<&count_rows>({{rows, 4}, {4}, {rows, 4}}, 8);
+    const Passed c = coarsened<&count_rows>({{rows, 4}, {4}, {rows, 4}}, 8);
     ASSERT_EQ(c.choices.pieces, 8);
     Array<std::int32_t> y({rows, 4}), sums({4}), x({rows, 4}, 1);
     Slots slots;

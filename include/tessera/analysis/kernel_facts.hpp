@@ -26,20 +26,26 @@ struct KernelFacts {
   /// Bytes of the smallest of the tiles of so many elements; 0 where large tiles are reduced, scanned, or loaded in a
   /// loop.
   std::int64_t moved_bytes = 0;
-  bool chained_reductions = false;  ///< a reduction of a large tile depends on another
-  std::int64_t longest_row = 0;     ///< most elements that a large reduction combines
-  std::int64_t kept_for_later = 0;  ///< most 32-bit elements that a large reduction's block keeps for what follows it
-  bool narrow = false;              ///< large reductions over tiles that are loaded an element or two at a time
-  bool reduces_after_loop = false;  ///< large tiles are gathered in a loop and reduced behind it
-  std::int64_t repeated_bytes = 0;  ///< smallest large tile that a loop loads and stretches to a larger one; 0: none
-  std::int64_t stored_bytes = 0;    ///< of all tiles that are stored through views
-  bool deals_out_work = false;      ///< asks for the number of blocks: any grid will do, one full wave is best
+  std::int64_t largest_bytes = 0;    ///< of the smallest of the tiles of so many elements
+  bool reduces_across_rows = false;  ///< a large reduction runs along another axis than the last
+  bool chained_reductions = false;   ///< a reduction of a large tile depends on another
+  std::int64_t longest_row = 0;      ///< most elements that a large reduction combines
+  std::int64_t kept_for_later = 0;   ///< most 32-bit elements that a large reduction's block keeps for what follows it
+  bool narrow = false;               ///< large reductions over tiles that are loaded an element or two at a time
+  bool reduces_after_loop = false;   ///< large tiles are gathered in a loop and reduced behind it
+  std::int64_t repeated_bytes = 0;   ///< smallest large tile that a loop loads and stretches to a larger one; 0: none
+  std::int64_t stored_bytes = 0;     ///< of all tiles that are stored through views
+  bool deals_out_work = false;       ///< asks for the number of blocks: any grid will do, one full wave is best
 };
 KernelFacts kernel_facts(const ir::Function&);
 
-/// A GPU starts about one block a clock (an H200: 524288 blocks in 320 us). Blocks that load less than so many bytes
-/// are over before enough others have been started to keep the memory busy (docs/compiler/choose_hints.md).
-inline constexpr std::int64_t kSmallPieceBytes = 2048;
+/// A GPU starts about one block a clock (an H200: 524288 blocks in 320 us, in which its memory moves 2.6 KiB for each).
+/// Blocks that load and store less than so many bytes are over before enough others have been started to keep the
+/// memory busy (docs/compiler/coarsen_blocks.md).
+inline constexpr std::int64_t kSmallPieceBytes = 3072;
+/// Kernels whose tiles all have at most so many bytes are asked whether they have many pieces: a part of a tile may lie
+/// outside of its tensor.
+inline constexpr std::int64_t kSmallTileBytes = 2048;
 /// So many blocks take 10 us to start, about as long as a launch by itself: with fewer, nothing is gained by fewer yet.
 inline constexpr std::int64_t kManyPieces = 16384;
 

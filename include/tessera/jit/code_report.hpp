@@ -12,6 +12,7 @@ namespace tessera::jit {
 enum class Form : std::uint8_t {
   Chosen,                ///< with all that the passes know
   PlainStores,           ///< tiles are stored from registers, not through shared memory
+  TensorCopies,          ///< every load and store goes by tensor copies, through shared memory
   MoreWarps,             ///< twice as many warps
   MoreWarpsPlainStores,  ///< both
   OnePiece,              ///< a block takes one piece

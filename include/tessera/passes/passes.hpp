@@ -74,6 +74,9 @@ bool check_index_arithmetic(ir::Function&);
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 
+/// Integers added at many places of which most are the same are counted first, by products. True if anything changed.
+bool combine_atomics(ir::Function&);
+
 /// Loads of regions whose masks say no only at borders stand twice, with and without, behind one comparison. True if
 /// anything changed.
 bool version_guards(ir::Function&, const Tuning& = {});

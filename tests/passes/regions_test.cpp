@@ -1,0 +1,110 @@
+// Loads of regions at element offsets: blocks that lie inside run code without masks, and what has no mask is loaded
+// through a view. Every element stays what it was, at borders and far outside too.
+#include "passes/passed.hpp"
+
+namespace tessera::test {
+namespace {
+
+float number(std::int64_t i) { return static_cast<float>((i * 37) % 101 - 50) / 8.0f; }
+
+passes::Tuning guards(std::optional<int> asked) {
+  passes::Tuning t;
+  t.guards = asked;
+  return t;
+}
+
+void five_points(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  auto s = -4.0f * x.load_like(y);
+  for (int d : {-1, 1}) s += x.load_at(shape<4, 8>, i + d, j) + x.load_at(shape<4, 8>, i, j + d);
+  y.store(s);
+}
+/// A region that begins where the kernel is told, outside or not.
+void shifted(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x, Scalar<i32> down, Scalar<i32> right) {
+  auto [i, j] = y.origin();
+  y.store(x.load_at(shape<4, 8>, i + down, j + right, pad(7.0f)));
+}
+/// The mask of the second load is known only behind the first.
+void looked_up(Mut<f32, 8> y, In<i32, dyn> at, In<f32, dyn> x) {
+  auto [i] = y.origin();
+  const auto from = sum(at.load_at(shape<1>, i / 8 - 1));
+  y.store(x.load_at(shape<8>, i - 1) + x.load_at(shape<8>, from));
+}
+/// One row of weights for all rows of a piece, its rows one after the other.
+void weighted(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x, In<f32, 3, dyn> w) {
+  auto [i, j] = y.origin();
+  auto s = zeros<f32, 4, 8>();
+  for (int k = 0; k < 3; ++k) {
+    const auto rows = x.load_at(shape<4, 8>, i - 2 + k, j);
+    s += rows * w.load_at(shape<1, 8>, k, j);
+  }
+  y.store(s);
+}
+
+TEST(VersionGuards, BothVersionsComputeTheSame) {
+  for (const std::int64_t rows : {1, 4, 7, 12, 30})
+    for (const std::int64_t columns : {3, 8, 24, 29}) {
+      const int blocks = static_cast<int>((rows + 3) / 4 * ((columns + 7) / 8));
+      const auto y = Array<float>({rows, columns}, 5), x = Array<float>({rows, columns}).each(number);
+      const Passed p = expect_same<&five_points>(guards(1), blocks, y, x);
+      EXPECT_GE(count(*p.module, ir::Op::If), 1);
+      expect_same<&five_points>(guards(0), blocks, y, x);
+      expect_same<&weighted>(guards(1), blocks, y, x, Array<float>({3, columns}).each(number));
+    }
+}
+
+TEST(VersionGuards, RegionsAnywhere) {
+  constexpr int kFar = 2147483647;
+  for (const int down : {0, -1, -3, 2, 12, -12, kFar, -kFar - 1})
+    for (const int right : {0, 1, -7, 16, kFar, -kFar - 1})
+      expect_same<&shifted>(guards(1), 6, Array<float>({8, 24}, 5), Array<float>({9, 25}).each(number), down, right);
+}
+
+TEST(VersionGuards, WhatIsReadFromMemoryIsNotWaitedFor) {
+  Array<std::int32_t> at({4});
+  at.each([](std::int64_t i) { return static_cast<std::int32_t>(9 * i - 4); });
+  expect_same<&looked_up>(guards(1), 4, Array<float>({30}, 5), at, Array<float>({30}).each(number));
+  const Passed p = passed<&looked_up>({{30}, {4}, {30}}, guards(1), "version_guards");
+  EXPECT_EQ(count(*p.module, ir::Op::If), 1) << ir::print(*p.module);
+}
+
+TEST(VersionGuards, SmallLoadsAreLeftAlone) {
+  EXPECT_EQ(count(*passed<&five_points>({{64, 64}, {64, 64}}, guards({}), "version_guards").module, ir::Op::If), 0)
+      << "32 elements";
+  EXPECT_EQ(count(*passed<&five_points>({{64, 64}, {64, 64}}, guards(0), "version_guards").module, ir::Op::If), 0);
+  EXPECT_GE(count(*passed<&five_points>({{64, 64}, {64, 64}}, guards(1), "version_guards").module, ir::Op::If), 1);
+}
+
+TEST(VersionGuards, OnlyOneOfTheVersionsHasMasks) {
+  const Passed p = passed<&weighted>({{64, 64}, {64, 64}, {3, 64}}, guards(1), "version_guards");
+  int masked = 0, plain = 0;
+  for (const auto& f : p.module->functions)
+    ir::walk(f->body(), [&](const ir::Operation& op) {
+      if (op.op() != ir::Op::LoadPtrTko || op.parent_op() == nullptr) return;
+      (op.group("mask").empty() ? plain : masked) += 1;
+    });
+  EXPECT_EQ(masked, 2) << "rows above the piece";
+  EXPECT_EQ(plain, 2 * 6 - 2);
+}
+
+TEST(RegionsToViews, WhatHasNoMaskIsLoadedThroughAView) {
+  const std::vector<std::vector<std::int64_t>> dims{{64, 64}, {64, 64}, {3, 64}};
+  const Passed p = passed<&weighted>(dims, guards(0));
+  EXPECT_EQ(count(*p.module, ir::Op::LoadPtrTko), 2) << ir::print(*p.module);
+  EXPECT_EQ(count(*p.module, ir::Op::LoadViewTko), 4) << "three rows of weights, and one region that is inside";
+  const std::string text = ir::print(*p.module);
+  EXPECT_NE(text.find("shape = [1, 8], strides = [8, 1]"), std::string::npos) << text;
+  passes::Tuning pointers = guards(0);
+  pointers.access = passes::AccessPath::Pointer;
+  EXPECT_EQ(count(*passed<&weighted>(dims, pointers).module, ir::Op::LoadViewTko), 0) << "asked for";
+}
+
+/// Elements picked one by one are no region.
+void gathered(Mut<f32, 8> y, In<f32, 8> x) { y.store(x.gather(axis<0>, (iota<i32, 8>() * 3) & 7)); }
+TEST(RegionsToViews, OtherPointersStay) {
+  const Passed p = expect_same<&gathered>(guards(1), 1, Array<float>({8}, 5), Array<float>({8}).each(number));
+  EXPECT_EQ(count(*p.module, ir::Op::LoadViewTko), 0) << ir::print(*p.module);
+}
+
+}  // namespace
+}  // namespace tessera::test

@@ -43,9 +43,15 @@ struct Figures {
 
 class Bench {
  public:
-  /// `strict`: arguments that a case does not know are refused.
-  Bench(Device device, double budget_ms, bool strict, const std::vector<Case>& cases)
-      : device_(device), stream_(device), clock_(stream_), budget_ms_(budget_ms), strict_(strict), cases_(cases) {}
+  /// `strict`: arguments that a case does not know are refused. `checked`: results are compared with the reference.
+  Bench(Device device, double budget_ms, bool strict, bool checked, const std::vector<Case>& cases)
+      : device_(device),
+        stream_(device),
+        clock_(stream_),
+        budget_ms_(budget_ms),
+        strict_(strict),
+        checked_(checked),
+        cases_(cases) {}
 
   /// One command: the name of a case and its arguments. Why it failed; empty if it did not.
   std::string run(const std::string& command) {
@@ -102,6 +108,7 @@ class Bench {
         throw std::invalid_argument(concat(name_, " has no argument ", wrong));
       p_.launch(0, stream_);
       stream_.synchronize();
+      if (!checked_) p_.check = {};
       if (p_.check) accuracy_ = p_.check();
       prepared_ = command;
       return;
@@ -140,7 +147,7 @@ class Bench {
   Stream stream_;
   DeviceClock clock_;
   double budget_ms_;
-  bool strict_;
+  bool strict_, checked_;
   const std::vector<Case>& cases_;
   Prepared p_;
   Accuracy accuracy_;
@@ -164,7 +171,7 @@ int serve(Bench& bench) {
 int run(int argc, char** argv, const std::vector<Case>& cases) {
   std::string device, command;
   double ms = 150;
-  bool serving = false, strict = false;
+  bool serving = false, strict = false, checked = true;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
     if (a == "--device" && i + 1 < argc) {
@@ -176,6 +183,8 @@ int run(int argc, char** argv, const std::vector<Case>& cases) {
         throw std::runtime_error(concat("--ms takes a number of milliseconds, found ", argv[i]));
     } else if (a == "--strict") {
       strict = true;
+    } else if (a == "--unchecked") {
+      checked = false;
     } else if (a == "--serve") {
       serving = true;
     } else if (a == "--list") {
@@ -184,14 +193,15 @@ int run(int argc, char** argv, const std::vector<Case>& cases) {
     } else if (a == "run" && i + 1 < argc) {
       while (++i < argc) command += (command.empty() ? "" : " ") + std::string(argv[i]);
     } else {
-      std::fprintf(stderr,
-                   "usage: %s [--device cuda|cpu] [--ms N] [--strict] --list | --serve | run NAME key=value ...\n",
-                   argv[0]);
+      std::fprintf(
+          stderr,
+          "usage: %s [--device cuda|cpu] [--ms N] [--strict] [--unchecked] --list | --serve | run NAME key=value ...\n",
+          argv[0]);
       return 2;
     }
   }
   if (!device.empty()) set_default_device(runtime::parse_device(device));
-  Bench bench(default_device({}), ms, strict, cases);
+  Bench bench(default_device({}), ms, strict, checked, cases);
   if (serving) {
     const Device used = default_device({});
     std::printf("{\"device\": \"%s\", \"roof\": \"%s\"}\n", escaped(device_description(used)).c_str(),

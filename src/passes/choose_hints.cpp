@@ -21,8 +21,9 @@ namespace {
 // block a multiprocessor computes in a single wave, with as many loads in flight as two blocks have together.
 constexpr std::int64_t kSmallTile = 64 * 128, kMediumTile = 128 * 96;
 constexpr int kSmallSteps = 4;
-// From here a block multiplies without pause: 128x128x64 on an H200, one of them with 6 steps in flight beside two with
-// 2: 5120 cubed 747 beside 660 TFLOP/s, 4096 cubed 756 and 711, 2048 cubed 693 and 669.
+// From here a block that takes one tile after the other multiplies without pause: 128x128x64 on an H200, one of them
+// with 6 steps in flight beside two with 2: 5120 cubed 747 beside 660 TFLOP/s, 4096 cubed 756 and 711, 2048 cubed 693
+// and 669.
 constexpr std::int64_t kLargeTile = 128 * 128;
 constexpr int kMostLatency = 6;  // 256x128x64 on an H200: 6 beats 4 by 9 %
 // Of tiles that two CTAs share: 256x256x64 has four steps in flight with 4 and with 6 asked for; with 6 the loop of the
@@ -38,6 +39,7 @@ constexpr int kElementsAWarpChained = 2048;
 constexpr int kElementsAWarpNarrow = 1024;  // softmax of 4097: 148 registers and a detour through shared memory; 77
 constexpr int kElementsAWarpNarrowAlone = 2048;  // RMS norm of 4097: 3.05 TB/s beside 2.62
 constexpr int kMostRowWarps = 8;
+constexpr int kManyRowWarps = 4;  // rows of 5120: layer norm 3.53 TB/s beside 2.71, RMS norm (8 warps) 4.09 beside 3.20
 // With more a thread has no registers for what is computed from them: a row of 32768 in 8 warps takes 255, in 16 128.
 constexpr int kMostElementsAThread = 64, kMostWideRowWarps = 16;
 // Odd rows walked in chunks: of 1024, 4097 elements a row, 1 warp: layer norm 2.41 TB/s, 2 warps: 2.21; of 4096, 50257
@@ -91,7 +93,8 @@ Choices choose_for_rows(const analysis::KernelFacts& facts) {
   }
   // A block that has walked its row waits at a barrier: another has to go on loading.
   if (facts.reduces_after_loop && c.warps >= kMostRowWarps) c.occupancy = 2;
-  if (chained && !facts.narrow && (c.warps == kMostRowWarps || c.warps == 1)) {
+  const bool waits = facts.longest_row > 0 && !facts.reduces_after_loop;
+  if (!facts.narrow && waits && (c.warps == kMostRowWarps || (chained && (c.warps == 1 || c.warps >= kManyRowWarps)))) {
     // Few blocks share a multiprocessor, and while they wait at a barrier they load nothing: one more is worth the
     // registers that the assembler would take for comfort.
     const std::int64_t threads = std::int64_t{c.warps} * 32;
@@ -161,7 +164,7 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
   // Small tiles are for problems that hardly fill the machine: one block a multiprocessor, with deeper loads. So are
   // products of warpgroups from 128 x 128 on, which keep a multiprocessor busy from one block.
   const bool small = !facts.deals_out_work && !chained && load.accumulators <= kMediumTile;
-  const bool alone = m.sm == kWarpgroupProducts && !chained && load.accumulators >= kLargeTile;
+  const bool alone = m.sm == kWarpgroupProducts && !chained && load.accumulators >= kLargeTile && facts.deals_out_work;
   if (small || alone) c.occupancy = 1;
   if (small) {
     c.latency = load.accumulators <= kSmallTile ? kSmallSteps : kMostLatency;
@@ -179,12 +182,16 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
     c.latency = static_cast<int>(std::clamp<std::int64_t>(steps, 2, kDeepestLatency));
     return c;
   }
+  // Blocks of one tile load and store while others multiply: two with three steps each, 128x128x64 of k 8192 699 beside
+  // 666 TFLOP/s, of k 256 435 beside 314 (H200).
+  const bool one_each = m.sm == kWarpgroupProducts && !facts.deals_out_work;
   // Steps that fit into the shared memory of one CTA where several share it; alone, as far ahead as pays.
   const std::int64_t steps = std::int64_t{m.shared_kib} * 1024 / c.occupancy / load.bytes;
   c.latency = chained && thin    ? static_cast<int>(std::clamp<std::int64_t>(steps, 2, kMostLatency))
               : chained          ? 2
               : c.ctas > 1       ? kClusterLatency
               : c.occupancy == 1 ? kMostLatency
+              : one_each         ? static_cast<int>(std::clamp<std::int64_t>(steps, 2, kMostLatency))
                                  : static_cast<int>(std::clamp<std::int64_t>(steps / 2 * 2, 2, kMostLatency));
   return c;
 }

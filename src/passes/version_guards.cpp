@@ -78,9 +78,12 @@ class Versions {
 
   /// True if there was something to decide for whole blocks.
   bool make() {
-    find_masks();
-    if (masked_.empty() || size_behind(*masked_.front().load) > kMostOperations) return false;
-    Operation* first = masked_.front().load;
+    // From the first access on: what was loaded before would have to be brought into the layouts of both versions.
+    Operation* first = block_.front();
+    while (first && !analysis::is_access(*first) && first->num_regions() == 0) first = first->next();
+    if (!first) return false;
+    find_masks(*first);
+    if (masked_.empty() || size_behind(*first) > kMostOperations) return false;
     Builder b = Builder::before(first);
     b.loc = first->loc;
     Value inside;
@@ -99,12 +102,11 @@ class Versions {
     std::vector<Bound> bounds;
   };
 
-  void find_masks() {
+  void find_masks(const Operation& first) {
     for (Operation& op : block_) {
       const auto access = op.op() == Op::LoadPtrTko ? analysis::access_of(op) : std::nullopt;
       if (!access || !access->mask || op.result(0).type().num_elements() < fewest_) continue;
       std::vector<Bound> bounds;
-      const Operation& first = masked_.empty() ? op : *masked_.front().load;
       if (!bounds_of(access->mask, bounds)) continue;
       const bool known = std::all_of(bounds.begin(), bounds.end(), [&](const Bound& bound) {
         return can_stand_before(bound.extent, first) && (!bound.start || can_stand_before(bound.start, first));

@@ -227,7 +227,7 @@ TEST(Hints, ProductsByAccumulatorsAThread) {
     int warps, ctas, occupancy, latency;
   };
   // The best found by search on an H200 for 4096 cubed and 8192 cubed (docs/compiler/choose_hints.md).
-  for (const Case& c : {Case{128, 64, 64, 4, 1, 1, 4}, Case{128, 128, 64, 4, 1, 1, 6}, Case{256, 128, 64, 8, 1, 1, 6},
+  for (const Case& c : {Case{128, 64, 64, 4, 1, 1, 4}, Case{128, 128, 64, 4, 1, 2, 3}, Case{256, 128, 64, 8, 1, 1, 6},
                         Case{256, 256, 64, 8, 2, 1, 4}}) {
     ProductLoop loop(c.m, c.n, c.k);
     const passes::Choices found = choose(*loop.f);
@@ -238,6 +238,12 @@ TEST(Hints, ProductsByAccumulatorsAThread) {
     EXPECT_EQ(found.persistent_blocks, 132 * c.occupancy / c.ctas);
     EXPECT_EQ(problems_of(loop.k.module), "");
   }
+  // A block that takes one tile after the other is alone, with deeper loads.
+  ProductLoop dealt(128, 128, 64);
+  const Type i32 = Type::tile(Elem::I32);
+  dealt.k.keep(dealt.k.b.create(Op::GetNumTileBlocks, {}, {i32, i32, i32})->result(0));
+  const passes::Choices found = choose(dealt.k.function());
+  EXPECT_EQ(std::tuple(found.occupancy, found.latency), std::tuple(1, 6));
 }
 
 TEST(Hints, PartsCountTogether) {

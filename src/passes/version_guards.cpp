@@ -31,8 +31,7 @@ using ir::Value;
 
 namespace {
 
-constexpr std::int64_t kFewestElements = 512;  // of a load: fewer have one mask for each thread
-constexpr std::size_t kMostOperations = 600;   // that stand twice
+constexpr std::size_t kMostOperations = 600;  // that stand twice
 
 /// The places start, start + 1, ..., last of one axis are below `extent`, all read as unsigned numbers of 32 bits.
 struct Bound {
@@ -72,7 +71,7 @@ bool bounds_of(Value mask, std::vector<Bound>& bounds) {
 
 class Versions {
  public:
-  Versions(Block& block, std::int64_t fewest) : block_(block), fewest_(fewest) {
+  explicit Versions(Block& block) : block_(block) {
     for (Operation& op : block) place_[&op] = place_.size();
   }
 
@@ -105,7 +104,7 @@ class Versions {
   void find_masks(const Operation& first) {
     for (Operation& op : block_) {
       const auto access = op.op() == Op::LoadPtrTko ? analysis::access_of(op) : std::nullopt;
-      if (!access || !access->mask || op.result(0).type().num_elements() < fewest_) continue;
+      if (!access || !access->mask) continue;
       std::vector<Bound> bounds;
       if (!bounds_of(access->mask, bounds)) continue;
       const bool known = std::all_of(bounds.begin(), bounds.end(), [&](const Bound& bound) {
@@ -172,7 +171,6 @@ class Versions {
   }
 
   Block& block_;
-  std::int64_t fewest_;  // elements of a load
   std::unordered_map<const Operation*, std::size_t> place_;
   std::vector<Masked> masked_;
 };
@@ -188,11 +186,10 @@ bool ends_empty(const Block& block) {
 bool version_guards(ir::Function& f, const Tuning& tuning) {
   if (tuning.guards && *tuning.guards != 0 && *tuning.guards != 1)
     throw CompileError(concat("tuning: expected guards as 0 or 1, found ", *tuning.guards));
-  if (tuning.guards == 0) return false;
-  const std::int64_t fewest = tuning.guards ? 1 : kFewestElements;
+  if (tuning.guards != 1) return false;
   std::vector<Block*> blocks{&f.body()};
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (ends_empty(*blocks[i]) && Versions(*blocks[i], fewest).make()) return true;
+    if (ends_empty(*blocks[i]) && Versions(*blocks[i]).make()) return true;
     for (Operation& op : *blocks[i])
       if (op.op() == Op::If)
         for (std::size_t r = 0; r < op.num_regions(); ++r) blocks.push_back(&op.region(r));

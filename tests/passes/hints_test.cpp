@@ -241,8 +241,8 @@ TEST(Hints, ProductsByAccumulatorsAThread) {
   // A block that takes one tile after the other is alone, with deeper loads.
   ProductLoop dealt(128, 128, 64);
   const Type i32 = Type::tile(Elem::I32);
-  dealt.k.keep(dealt.k.b.create(Op::GetNumTileBlocks, {}, {i32, i32, i32})->result(0));
-  const passes::Choices found = choose(dealt.k.function());
+  ir::Builder::before(dealt.loop).create(Op::GetNumTileBlocks, {}, {i32, i32, i32});
+  const passes::Choices found = choose(*dealt.f);
   EXPECT_EQ(std::tuple(found.occupancy, found.latency), std::tuple(1, 6));
 }
 

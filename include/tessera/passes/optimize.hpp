@@ -29,14 +29,14 @@ enum class Overlap : std::uint8_t {
 
 /// What a tuner or a user overrides. What is not set is decided by the passes.
 struct Tuning {
-  std::optional<int> warps;      ///< warps per CTA: 1, 2, 4, 8, 16, 32
-  std::optional<int> ctas;       ///< CTAs per cluster: 1, 2, 4, 8, 16 (1 below sm_90)
-  std::optional<int> occupancy;  ///< CTAs per multiprocessor to compile for: 1 to 32
-  std::optional<int> latency;    ///< of loads that feed products, 1 to 10: how far ahead they are issued
-  std::optional<int> ahead;      ///< which loads of loops go one iteration ahead: 0 none, 1 narrow ones, 2 all
-  int spread = 1;                ///< times as many warps as would be chosen: 1, 2, 4
-  std::optional<int> guards;     ///< code without masks for blocks that lie inside: 0 never, 1 whatever a load's size
-  std::optional<int> pieces;     ///< neighbouring pieces that a block takes, where it can: 1, 2, 4, 8, 16, 32
+  std::optional<int> warps;          ///< warps per CTA: 1, 2, 4, 8, 16, 32
+  std::optional<int> ctas;           ///< CTAs per cluster: 1, 2, 4, 8, 16 (1 below sm_90)
+  std::optional<int> occupancy;      ///< CTAs per multiprocessor to compile for: 1 to 32
+  std::optional<int> latency;        ///< of loads that feed products, 1 to 10: how far ahead they are issued
+  std::optional<int> ahead;          ///< which loads of loops go one iteration ahead: 0 none, 1 narrow ones, 2 all
+  int spread = 1;                    ///< times as many warps as would be chosen: 1, 2, 4
+  std::optional<int> guards;         ///< 1: code without masks for blocks that lie inside
+  std::optional<int> pieces;         ///< neighbouring pieces that a block takes, where it can: 1, 2, 4, 8, 16, 32
   std::optional<AccessPath> access;  ///< of every load and store that may take it
   std::optional<AccessPath> stores;  ///< of every store that may take it; stronger than access
   bool pipeline_mma = true;

@@ -19,12 +19,29 @@ namespace {
 /// operand from there anyway, or leaves its result in a layout that other stores would have to shuffle.
 constexpr std::int64_t kSmallestTensorCopy = 1024;  // elements; below, a descriptor costs more than it saves
 
-struct Uses {
-  bool product_operand = false, product_result = false;
+/// Tiles that are loaded through pointers by the kernel itself, and whether it has products.
+struct Others {
+  std::vector<const Operation*> operand_loads;  ///< of products
+  std::vector<ir::Type> by_pointers;
 };
 
-Uses uses_of(const Operation& access, const std::vector<const Operation*>& operand_loads) {
+struct Uses {
+  bool product_operand = false, product_result = false;
+  bool meets_pointers = false;  ///< tiles of the same shape are loaded through pointers
+};
+
+bool same_shape(ir::Type x, ir::Type y) {
+  return std::equal(x.shape().begin(), x.shape().end(), y.shape().begin(), y.shape().end());
+}
+
+Uses uses_of(const Operation& access, const Others& others) {
   Uses u;
+  // What meets them would have to be brought into their layout through shared memory.
+  const ir::Type tile = analysis::moved_tile(access);
+  u.meets_pointers = others.operand_loads.empty() && tile.num_elements() >= kSmallestTensorCopy &&
+                     std::any_of(others.by_pointers.begin(), others.by_pointers.end(),
+                                 [&](ir::Type t) { return same_shape(t, tile); });
+  const std::vector<const Operation*>& operand_loads = others.operand_loads;
   for (const Operation* load : operand_loads) u.product_operand = u.product_operand || load == &access;
   u.product_result = access.op() == Op::StoreViewTko && analysis::comes_from_product(access.single("tile"));
   return u;
@@ -41,6 +58,7 @@ AccessPath decide(const Operation& access, const Uses& uses, const Target& targe
       access.single("view").type().view_tile().num_elements() >= kSmallestTensorCopy)
     return AccessPath::Tma;
   if (!pointers) return AccessPath::View;
+  if (uses.meets_pointers) return AccessPath::Pointer;
   // Older assemblers cannot be told that an access is in bounds; pointers without masks are as fast.
   const bool can_say_inbounds = target.bytecode_minor >= kFirstInboundsMinor;
   return can_say_inbounds && all(analysis::axes_in_bounds(access)) ? AccessPath::View : AccessPath::Pointer;
@@ -64,16 +82,16 @@ void apply(Operation& access, AccessPath path, const Target& target) {
 void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tuning) {
   if (!target.is_gpu()) return;
   std::vector<Operation*> accesses;
-  std::vector<const Operation*> operand_loads;
+  Others others;
   ir::walk(f.body(), [&](Operation& op) {
     if (analysis::is_view_access(op)) accesses.push_back(&op);
+    if (op.op() == Op::LoadPtrTko) others.by_pointers.push_back(op.result(0).type());
     if (!analysis::is_product(op)) return;
     for (std::size_t i = 0; i < 2; ++i)
-      for (const Operation* load : analysis::loads_of(op.operand(i))) operand_loads.push_back(load);
+      for (const Operation* load : analysis::loads_of(op.operand(i))) others.operand_loads.push_back(load);
   });
   std::vector<AccessPath> paths;
-  for (const Operation* access : accesses)
-    paths.push_back(decide(*access, uses_of(*access, operand_loads), target, tuning));
+  for (const Operation* access : accesses) paths.push_back(decide(*access, uses_of(*access, others), target, tuning));
   for (std::size_t i = 0; i < accesses.size(); ++i) apply(*accesses[i], paths[i], target);
 }
 

@@ -124,7 +124,8 @@ void explain(const jit::Collected& kernel) {
   for (const std::string& warning : made.warnings) std::printf("    %s\n", warning.c_str());
   const jit::CubinResources r = jit::resources_of(made.cubin);
   std::printf("  %u registers, %.1f KiB of shared memory, %u bytes of stack%s\n\n", r.registers,
-              static_cast<double>(r.shared) / 1024, r.stack, r.stack > 0 ? " (spilled registers: slow)" : "");
+              static_cast<double>(r.shared) / 1024, r.stack,
+              r.stack > 0 ? " (spilled registers: slow; smaller pieces keep less)" : "");
 }
 
 }  // namespace

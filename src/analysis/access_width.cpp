@@ -49,40 +49,61 @@ int mask_zeros(Value mask, const Divisibility& known) {
   return zeros;
 }
 
+/// True if elements along the last axis of `offsets` were loaded, each by itself: a gather of elements.
+bool picks_elements(Value offsets) {
+  std::unordered_set<const ir::ValueImpl*> seen;
+  std::vector<Value> work{offsets};
+  while (!work.empty()) {
+    const Value v = work.back();
+    work.pop_back();
+    const Operation* def = v.def();
+    if (def == nullptr || !v.type().is_tile() || v.type().rank() == 0 || v.type().shape().back() == 1 ||
+        !seen.insert(v.impl()).second)
+      continue;
+    if (is_load(*def)) return true;
+    if (def->info().has(ir::traits::Pure))
+      for (const Value operand : def->operand_values()) work.push_back(operand);
+  }
+  return false;
+}
+
+/// The least of what was looked at so far, as log2 of elements or bytes, and what gave it.
+struct Least {
+  int zeros = 0;
+  WidthLimit limit = WidthLimit::None;
+  void take(int other, WidthLimit why) {
+    if (other < zeros) zeros = other, limit = why;
+  }
+};
+
 /// Of a tile of pointers: offsets that are a multiple of something are those of rows, one sort of others counts
 /// elements.
-std::int64_t pointer_bytes(const Access& access, const Divisibility& known) {
+AccessWidth pointer_width(const Access& access, const Divisibility& known) {
   Value p = access.pointers;
   const std::int64_t bytes = ir::info(p.type().pointee().elem()).bytes;
   const int element = std::countr_zero(static_cast<std::uint64_t>(bytes));
-  int zeros = kVectorZeros, counting = 0;
+  Least least{kVectorZeros};
+  int counting = 0;
   while (const Operation* def = p.def()) {
     if (def->op() == Op::Offset && p.type().rank() > 0) {
       const int of_offset = known.of(def->operand(1)).zeros();
       if (of_offset > 0)
-        zeros = std::min(zeros, of_offset + element);
+        least.take(of_offset + element, WidthLimit::Stride);
       else
-        ++counting;
+        counting += picks_elements(def->operand(1)) ? 2 : 1;
     } else if (def->op() != Op::Broadcast && def->op() != Op::Reshape) {
       break;
     }
     p = def->operand(0);
   }
-  if (counting > 1 || p.type().rank() > 0) return bytes;
-  zeros = std::min(zeros, known.of(p).zeros());
-  if (access.mask) zeros = std::min(zeros, mask_zeros(access.mask, known) + element);
-  return std::int64_t{1} << std::max(zeros, element);
+  if (counting > 1 || p.type().rank() > 0) return {bytes, WidthLimit::Scattered};
+  least.take(known.of(p).zeros(), WidthLimit::Base);
+  if (access.mask) least.take(mask_zeros(access.mask, known) + element, WidthLimit::Mask);
+  return {std::int64_t{1} << std::max(least.zeros, element), least.limit};
 }
 
-}  // namespace
-
-std::int64_t vector_bytes(const Operation& op, const Divisibility& known) {
-  const auto access = access_of(op);
-  if (!access || access->kind == AccessKind::Atomic) return 0;
-  if (!access->view) return pointer_bytes(*access, known);
-  const Operation* tensor = tensor_behind(access->view);
-  if (tensor == nullptr) return 0;
-  const ir::Type type = access->view.type(), viewed = tensor->result().type();
+AccessWidth view_width(const Operation& op, const Access& access, const Operation& tensor, const Divisibility& known) {
+  const ir::Type type = access.view.type(), viewed = tensor.result().type();
   const auto tile = type.tile_shape();
   const auto axis_of = [&](std::size_t a) { return static_cast<std::size_t>(type.dim_map()[a]); };
   const std::int64_t bytes = ir::info(viewed.elem()).bytes;
@@ -90,22 +111,35 @@ std::int64_t vector_bytes(const Operation& op, const Divisibility& known) {
   std::size_t contiguous = tile.size();
   for (std::size_t a = 0; a < tile.size(); ++a)
     if (viewed.strides()[axis_of(a)] == 1 && tile[a] > 1) contiguous = a;
-  if (contiguous == tile.size()) return bytes;
+  if (contiguous == tile.size()) return {bytes, WidthLimit::Scattered};
 
-  const std::vector<TensorAxis> axes = axes_of(*tensor);
+  const std::vector<TensorAxis> axes = axes_of(tensor);
   const std::vector<bool> inside = axes_in_bounds(op);
-  int zeros = std::min(kVectorZeros, known.of(tensor->single("base")).zeros()) - element;
+  Least least{kVectorZeros - element};
+  least.take(known.of(tensor.single("base")).zeros() - element, WidthLimit::Base);
   for (std::size_t a = 0; a < tile.size(); ++a) {
     const TensorAxis& axis = axes[axis_of(a)];
     if (a == contiguous) {
-      zeros = std::min(zeros, std::countr_zero(static_cast<std::uint64_t>(tile[a])));
-      if (!inside[a]) zeros = std::min(zeros, zeros_of(axis.extent, known));
+      least.take(std::countr_zero(static_cast<std::uint64_t>(tile[a])), WidthLimit::Tile);
+      if (!inside[a]) least.take(zeros_of(axis.extent, known), WidthLimit::Mask);
     } else {
       const int stride = zeros_of(axis.stride, known);
-      zeros = std::min(zeros, tile[a] > 1 ? stride : stride + known.of(access->index[a]).zeros());
+      least.take(tile[a] > 1 ? stride : stride + known.of(access.index[a]).zeros(), WidthLimit::Stride);
     }
   }
-  return bytes << std::max(zeros, 0);
+  return {bytes << std::max(least.zeros, 0), least.limit};
 }
+
+}  // namespace
+
+AccessWidth width_of(const Operation& op, const Divisibility& known) {
+  const auto access = access_of(op);
+  if (!access || access->kind == AccessKind::Atomic) return {};
+  if (!access->view) return pointer_width(*access, known);
+  const Operation* tensor = tensor_behind(access->view);
+  return tensor == nullptr ? AccessWidth{} : view_width(op, *access, *tensor, known);
+}
+
+std::int64_t vector_bytes(const Operation& op, const Divisibility& known) { return width_of(op, known).bytes; }
 
 }  // namespace tessera::analysis

@@ -106,17 +106,6 @@ bool is_inside(const Operation* op, const Operation* loop) {
   return false;
 }
 
-/// True if nothing in `v` was loaded: places and masks, which are cheap to make anew.
-bool is_made_of_places(Value v) {
-  bool loaded = false;
-  const auto visit = [&](const Operation& op) {
-    loaded = loaded || !op.info().has(ir::traits::Pure);
-    return !loaded;
-  };
-  if (!v.type().is_float()) Backwards(visit).run(v);
-  return !v.type().is_float() && !loaded;
-}
-
 /// Elements of 32 bits in tiles that are there before `reduction` and used behind it, in its block. Constants, places
 /// and masks are made anew.
 std::int64_t kept_across(const Operation& reduction) {
@@ -138,7 +127,7 @@ std::int64_t kept_across(const Operation& reduction) {
       bool later = false;
       for (const ir::OpOperand* use = v.first_use(); use && width > 1; use = use->next)
         later = later || is_after(use->owner);
-      if (later && !is_made_of_places(v)) bits += v.type().num_elements() * width;
+      if (later && (v.type().is_float() || depends_on_memory(v))) bits += v.type().num_elements() * width;
     }
   }
   return bits / 32;
@@ -176,6 +165,16 @@ std::vector<Operation*> loads_of(Value v) {
   };
   Backwards(visit).run(v);
   return found;
+}
+
+bool depends_on_memory(Value v) {
+  bool loaded = false;
+  const auto visit = [&](const Operation& op) {
+    loaded = loaded || !op.info().has(ir::traits::Pure);
+    return !loaded;
+  };
+  Backwards(visit).run(v);
+  return loaded;
 }
 
 bool comes_from_product(Value v) {

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "jit/advice.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/base/format.hpp"
@@ -13,13 +14,6 @@ namespace {
 
 using ir::AttrName;
 using ir::Op;
-
-std::string place(const SourceLocation& where) {
-  if (!where.known()) return "";
-  const std::string_view file = where.file;
-  const std::size_t slash = file.rfind('/');
-  return concat(slash == std::string_view::npos ? file : file.substr(slash + 1), ":", where.line);
-}
 
 /// `text` and blanks up to `width`.
 std::string padded(std::string text, std::size_t width) {
@@ -125,6 +119,8 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
     text +=
         concat("  reads before it waits for the kernel before it: ", c.early_reads.size(), " tensors, where settled\n");
   if (!prepared.checks.empty()) text += concat("  checks: ", prepared.checks.size(), "\n");
+  if (prepared.target.is_gpu())
+    for (const std::string& a : advice(prepared)) text += concat("  advice: ", a, "\n");
   return text;
 }
 

@@ -30,6 +30,21 @@ class Divisibility {
   std::unordered_map<const ir::ValueImpl*, LowBits> known_;
 };
 
+/// What keeps a thread's accesses narrow.
+enum class WidthLimit {
+  None,       ///< nothing: they are 16 bytes wide
+  Base,       ///< where the tile begins
+  Stride,     ///< how far its rows are from each other
+  Mask,       ///< where the tensor ends along the contiguous axis
+  Tile,       ///< how long the tile is along that axis
+  Scattered,  ///< elements are no neighbours, or are not known to be
+};
+struct AccessWidth {
+  std::int64_t bytes = 0;  ///< that a thread moves at a time: vector_bytes()
+  WidthLimit limit = WidthLimit::None;
+};
+AccessWidth width_of(const ir::Operation& access, const Divisibility&);
+
 /// Bytes that a thread can move at a time through `access`, a load or store through a partition view or through
 /// pointers made from one: 16, or less where the base, a stride, or (if elements may lie outside along the contiguous
 /// axis) its extent is not known to be a multiple. The size of an element for views without an axis of stride 1; 0 for

@@ -60,6 +60,8 @@ bool is_narrow(const ir::Operation& access, const Divisibility&);
 
 /// The loads that give `v`, found back through shape operations, conversions and the branches that guard loads.
 std::vector<ir::Operation*> loads_of(ir::Value v);
+/// True if something that `v` is computed from was loaded. Places in a tile and numbers of blocks are not.
+bool depends_on_memory(ir::Value v);
 /// True if `v` is computed, element by element or through loops and branches, from the result of a product.
 bool comes_from_product(ir::Value v);
 /// True if `op` stands in an arm of a branch on what products gave. Such a branch looks at a result and mends it: the

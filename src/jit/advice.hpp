@@ -1,0 +1,16 @@
+// What a user could change so that a kernel runs faster, in plain words: the last part of `tessera explain`.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "jit/pipeline.hpp"
+
+namespace tessera::jit {
+
+/// One sentence or two for each thing, with the user's line; each thing of a line once. Of the code of one GPU.
+std::vector<std::string> advice(const Prepared& prepared);
+
+/// "softmax.cpp:18"; empty if it is not known.
+std::string place(const SourceLocation& where);
+
+}  // namespace tessera::jit

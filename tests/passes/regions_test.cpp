@@ -103,6 +103,16 @@ TEST(RegionsToViews, WhatHasNoMaskIsLoadedThroughAView) {
   EXPECT_EQ(count(*passed<&weighted>(dims, pointers).module, ir::Op::LoadViewTko), 0) << "asked for";
 }
 
+void boxes(Mut<f32, 2, 4, 8> y, In<f32, dyn, dyn, dyn> x) {
+  auto [i, j, k] = y.origin();
+  y.store(x.load_at(shape<2, 4, 8>, i, j, k));
+}
+TEST(RegionsToViews, EachAxisHasItsStride) {
+  const Passed p =
+      expect_same<&boxes>(guards(0), 8, Array<float>({4, 8, 16}, 5), Array<float>({4, 8, 16}).each(number));
+  EXPECT_EQ(count(*p.module, ir::Op::LoadPtrTko), 0) << ir::print(*p.module);
+}
+
 /// Elements picked one by one are no region.
 void gathered(Mut<f32, 8> y, In<f32, 8> x) { y.store(x.gather(axis<0>, (iota<i32, 8>() * 3) & 7)); }
 TEST(RegionsToViews, OtherPointersStay) {

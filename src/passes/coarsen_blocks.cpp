@@ -59,7 +59,8 @@ class Rules {
       case Op::GetTileBlockId:
       case Op::Yield: return true;
       case Op::If: return !varies(op, 0, 1) || can_be_chosen(op);
-      // Whether a loop goes on is decided for a whole block; one in a branch that some pieces take has such a `continue`.
+      // Whether a loop goes on is decided for a whole block; one in a branch that some pieces take has such a
+      // `continue`.
       case Op::For: return !varies(op, 0, 3);
       case Op::Loop:
       case Op::Continue:

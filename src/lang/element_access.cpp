@@ -36,10 +36,6 @@ bool statically_inside(Value position, std::int64_t extent) {
   return def != nullptr && def->op() == Op::Iota && position.type().num_elements() <= extent;
 }
 
-}  // namespace
-
-namespace {
-
 /// i1 at `shape`: every position is below the extent of its axis; null: by construction.
 Value mask_of(ir::Builder& b, TensorState& t, Values positions, std::span<const std::int64_t> shape) {
   Value mask;

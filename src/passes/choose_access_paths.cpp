@@ -19,10 +19,12 @@ namespace {
 /// operand from there anyway, or leaves its result in a layout that other stores would have to shuffle.
 constexpr std::int64_t kSmallestTensorCopy = 1024;  // elements; below, a descriptor costs more than it saves
 
-/// Tiles that are loaded through pointers by the kernel itself, and whether it has products.
+constexpr std::int64_t kWorthOneLayout = 1024;  // elements that would go through shared memory otherwise
+
+/// What else the kernel loads.
 struct Others {
-  std::vector<const Operation*> operand_loads;  ///< of products
-  std::vector<ir::Type> by_pointers;
+  std::vector<const Operation*> operand_loads;  ///< loads whose tiles are operands of products
+  std::vector<ir::Type> by_pointers;            ///< tiles that the kernel itself loads through pointers
 };
 
 struct Uses {
@@ -36,13 +38,12 @@ bool same_shape(ir::Type x, ir::Type y) {
 
 Uses uses_of(const Operation& access, const Others& others) {
   Uses u;
-  // What meets them would have to be brought into their layout through shared memory.
+  // Views and pointers give threads other elements of a tile: what meets would have to go through shared memory first.
   const ir::Type tile = analysis::moved_tile(access);
-  u.meets_pointers = others.operand_loads.empty() && tile.num_elements() >= kSmallestTensorCopy &&
+  u.meets_pointers = others.operand_loads.empty() && tile.num_elements() >= kWorthOneLayout &&
                      std::any_of(others.by_pointers.begin(), others.by_pointers.end(),
                                  [&](ir::Type t) { return same_shape(t, tile); });
-  const std::vector<const Operation*>& operand_loads = others.operand_loads;
-  for (const Operation* load : operand_loads) u.product_operand = u.product_operand || load == &access;
+  for (const Operation* load : others.operand_loads) u.product_operand = u.product_operand || load == &access;
   u.product_result = access.op() == Op::StoreViewTko && analysis::comes_from_product(access.single("tile"));
   return u;
 }

@@ -98,9 +98,9 @@ Choices choose_for_rows(const analysis::KernelFacts& facts) {
     // Few blocks share a multiprocessor, and while they wait at a barrier they load nothing: one more is worth the
     // registers that the assembler would take for comfort.
     const std::int64_t threads = std::int64_t{c.warps} * 32;
-    const std::int64_t registers =
-        c.warps == 1 ? facts.largest_tile / threads + kLoneWarpRegisters
-                     : facts.kept_for_later / threads + (c.warps == kMostRowWarps ? kRowRegisters : kLoneWarpRegisters);
+    // A sum keeps nothing for later, and yet holds its row while it adds.
+    const std::int64_t held = std::max(c.warps == 1 ? 0 : facts.kept_for_later, facts.largest_tile);
+    const std::int64_t registers = held / threads + (c.warps == kMostRowWarps ? kRowRegisters : kLoneWarpRegisters);
     const std::int64_t blocks = kRegisters / (std::max(threads, std::int64_t{kFewestSharingWarps} * 32) * registers);
     if (blocks > 1) c.occupancy = static_cast<int>(blocks);
   }

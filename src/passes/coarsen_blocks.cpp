@@ -348,14 +348,6 @@ class Coarsening {
   Value valid_;
 };
 
-/// The largest number that `v`, an extent, is assumed to be.
-std::int64_t most_assumed(Value v, std::int64_t most) {
-  for (const Operation* op = v ? v.def() : nullptr; op && op->op() == Op::Assume; op = op->operand(0).def())
-    if (const auto* bounds = op->attr(AttrName::predicate)->as<ir::BoundedAttr>(); bounds && bounds->upper)
-      most = std::min(most, *bounds->upper);
-  return most;
-}
-
 /// Bytes of a tile, less what is known to lie outside of its tensor.
 std::int64_t bytes_inside(const analysis::Access& access) {
   const Operation* tensor = access.view ? analysis::tensor_behind(access.view) : nullptr;
@@ -366,7 +358,8 @@ std::int64_t bytes_inside(const analysis::Access& access) {
   for (std::size_t a = 0; a < view.tile_shape().size(); ++a) {
     const analysis::ViewNumber& extent = axes[static_cast<std::size_t>(view.dim_map()[a])].extent;
     const std::int64_t tile = view.tile_shape()[a];
-    bytes *= extent.is_fixed() ? std::min(tile, extent.fixed) : most_assumed(extent.value, tile);
+    const auto most = extent.is_fixed() ? static_cast<std::uint64_t>(extent.fixed) : unsigned_most(extent.value);
+    bytes *= static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(tile), most.value_or(tile)));
   }
   return bytes;
 }

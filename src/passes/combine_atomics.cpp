@@ -1,5 +1,5 @@
 // Equal indices of a tile are counted before memory is touched: a histogram adds one number at as many places as a tile
-// has elements, and most are the same few. The counts are a product, for which tensor cores are made:
+// has elements, and most are the same few. The counts are a product of two one-hot matrices, on tensor cores:
 //
 //   index = 16 high + low:   count(high, low) = sum over elements of (high == its high) * (low == its low)
 //
@@ -37,15 +37,18 @@ struct Update {
   Value number;        ///< the same at every place
 };
 
+constexpr int kDeepestChoice = 6;
+
 /// What no index of an element that is not masked out is above, by what its operations tell; a hint. Negative constants
 /// are how a kernel says "no place".
-std::optional<std::uint64_t> likely_most(Value v) {
+std::optional<std::uint64_t> likely_most(Value v, int depth = kDeepestChoice) {
   const Operation* op = v.def();
   if (!op || op->op() != Op::Select) return unsigned_most(v);
+  if (depth == 0) return std::nullopt;
   std::optional<std::uint64_t> most;
   for (const std::size_t arm : {std::size_t{1}, std::size_t{2}}) {
     if (constant_int(behind_shapes(op->operand(arm))).value_or(0) < 0) continue;
-    const auto of_arm = likely_most(op->operand(arm));
+    const auto of_arm = likely_most(op->operand(arm), depth - 1);
     if (!of_arm) return std::nullopt;
     most = std::max(most.value_or(0), *of_arm);
   }

@@ -10,7 +10,7 @@ namespace tessera::passes {
 
 namespace {
 
-constexpr std::int64_t kAccumulatorsOfMma = 16 * 8;
+constexpr std::int64_t kAccumulatorsOfMma = 16 * 8;  // of mma.sync.m16n8 (PTX ISA), the least that a warp multiplies
 constexpr std::array<Machine, 10> kMachines{{
     {80, 164, 128, false},
     {86, 100, 128, false},
@@ -23,6 +23,14 @@ constexpr std::array<Machine, 10> kMachines{{
     {110, 228, 256, true},
     {120, 100, 128, false},
 }};
+
+/// True if `p` adds to the result of another product of its loop, which nothing else uses: it has that one's registers.
+bool goes_on_with_another(const analysis::Product& p, const analysis::KernelFacts& facts) {
+  const ir::Value sum = p.op->operand(2);
+  return sum.has_one_use() && std::any_of(facts.products.begin(), facts.products.end(), [&](const auto& other) {
+           return other.op == sum.def() && other.loop == p.loop;
+         });
+}
 
 }  // namespace
 
@@ -44,8 +52,7 @@ StepLoad step_load(const analysis::KernelFacts& facts) {
     for (const analysis::Product& p : facts.products) {
       if (p.loop != first.loop) continue;
       ++l.products;
-      const ir::Operation* sum = p.op->operand(2).def();
-      if (!sum || !analysis::is_product(*sum)) l.accumulators += p.accumulators;  // else it goes on with that one's
+      if (!goes_on_with_another(p, facts)) l.accumulators += p.accumulators;
       const std::span<const std::int64_t> left = p.op->operand(0).type().shape();
       l.rows = std::max(l.rows, left[left.size() - 2]);
       for (const ir::Operation* load : p.step_loads) {

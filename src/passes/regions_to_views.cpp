@@ -39,6 +39,10 @@ struct Region {
   std::vector<std::optional<Steps>> axes;
 };
 
+bool is_iota(const Operation* op) {
+  return op && op->op() == Op::Iota && ir::info(op->result().type().elem()).bits >= 32;  // else it may wrap
+}
+
 /// The axis along which `v`, a tile of i32 or i64, counts 0, 1, ...
 std::optional<std::size_t> counting_axis(Value v) {
   while (const Operation* op = v.def()) {
@@ -46,11 +50,11 @@ std::optional<std::size_t> counting_axis(Value v) {
     v = op->operand(0);
   }
   const Operation* op = v.def();
-  if (op && op->op() == Op::Iota) return 0;
+  if (is_iota(op)) return 0;
   if (!op || op->op() != Op::Reshape) return std::nullopt;
   Value flat = op->operand(0);
   if (flat.def() && flat.def()->op() == Op::ExtI) flat = flat.def()->operand(0);
-  if (!flat.def() || flat.def()->op() != Op::Iota) return std::nullopt;
+  if (!is_iota(flat.def())) return std::nullopt;
   const auto shape = op->result().type().shape();
   for (std::size_t a = 0; a < shape.size(); ++a)
     if (shape[a] != 1) return a;

@@ -1,5 +1,6 @@
-// Most blocks lie inside: a stencil's mask says no only at the border of its tensor. What follows the first load of a
-// region that has a mask stands twice, behind one comparison of scalars:
+// Most blocks lie inside: a stencil's mask is false at the border of its tensor only. Where a tuning asks for it, what
+// begins with the block's first access stands twice (loop versioning, without a loop), behind one comparison of
+// scalars:
 //
 //   m = (start + iota) < extent            inside = start + (n - 1) < extent
 //   x = load p, m                    =>    if inside { x = load p; ... } else { x = load p, m; ... }
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "passes/pointer_tiles.hpp"
@@ -40,11 +42,14 @@ struct Bound {
   Value extent;
 };
 
+constexpr int kDeepestMask = 6;  // `and` inside each other: one for each axis
+
 /// What a mask says, as bounds; false where it says anything else.
-bool bounds_of(Value mask, std::vector<Bound>& bounds) {
+bool bounds_of(Value mask, std::vector<Bound>& bounds, int depth = kDeepestMask) {
   const Operation* op = behind_shapes(mask).def();
-  if (!op) return false;
-  if (op->op() == Op::AndI) return bounds_of(op->operand(0), bounds) && bounds_of(op->operand(1), bounds);
+  if (!op || depth == 0) return false;
+  if (op->op() == Op::AndI)
+    return bounds_of(op->operand(0), bounds, depth - 1) && bounds_of(op->operand(1), bounds, depth - 1);
   if (op->op() != Op::CmpI || op->operand(0).type().elem() != Elem::I32 ||
       op->enum_attr<ir::Signedness>(AttrName::signedness) != ir::Signedness::Unsigned ||
       op->enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate) != ir::ComparisonPredicate::Less)
@@ -116,11 +121,16 @@ class Versions {
 
   /// True if `v` is defined before `op`, or can be: it is computed from such values without reading memory.
   bool can_stand_before(Value v, const Operation& op) const {
-    const Operation* def = v.def();
-    if (!def || def->block() != &block_ || place_.at(def) < place_.at(&op)) return true;
-    if (!is_pure(*def) || def->num_regions() > 0) return false;
-    const auto operands = def->operand_values();
-    return std::all_of(operands.begin(), operands.end(), [&](Value o) { return can_stand_before(o, op); });
+    std::unordered_set<const Operation*> seen;
+    std::vector<Value> work{v};
+    while (!work.empty()) {
+      const Operation* def = work.back().def();
+      work.pop_back();
+      if (!def || def->block() != &block_ || place_.at(def) < place_.at(&op) || !seen.insert(def).second) continue;
+      if (!is_pure(*def) || def->num_regions() > 0) return false;
+      for (const Value operand : def->operand_values()) work.push_back(operand);
+    }
+    return true;
   }
   void move_before(Value v, Operation& op) {
     Operation* def = v.def();

@@ -173,6 +173,7 @@ TEST(Hints, ASumHasThirtyTwoElementsAThread) {
   for (const auto& [n, warps] : {std::pair{512, 1}, {1024, 1}, {2048, 2}, {4096, 4}, {16384, 8}}) {
     ChainOfSums sum(n, false, 16, false);
     EXPECT_EQ(choose(*sum.f).warps, warps) << n;
+    EXPECT_EQ(choose(*sum.f).occupancy, n == 16384 ? 3 : 0) << "64 elements a thread, and 16 registers beside them";
   }
 }
 

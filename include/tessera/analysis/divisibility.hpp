@@ -43,6 +43,7 @@ struct AccessWidth {
   std::int64_t bytes = 0;  ///< that a thread moves at a time: vector_bytes()
   WidthLimit limit = WidthLimit::None;
 };
+/// Of a load or store; 0 bytes for other operations.
 AccessWidth width_of(const ir::Operation& access, const Divisibility&);
 
 /// Bytes that a thread can move at a time through `access`, a load or store through a partition view or through

@@ -26,7 +26,7 @@ struct KernelFacts {
   /// Bytes of the smallest of the tiles of so many elements; 0 where large tiles are reduced, scanned, or loaded in a
   /// loop.
   std::int64_t moved_bytes = 0;
-  std::int64_t largest_bytes = 0;    ///< of the smallest of the tiles of so many elements
+  std::int64_t largest_bytes = 0;    ///< bytes of the smallest of the tiles of `largest_tile` elements
   bool reduces_across_rows = false;  ///< a large reduction runs along another axis than the last
   bool chained_reductions = false;   ///< a reduction of a large tile depends on another
   std::int64_t longest_row = 0;      ///< most elements that a large reduction combines

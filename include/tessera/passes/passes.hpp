@@ -77,8 +77,9 @@ void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 /// Integers added at many places of which most are the same are counted first, by products. True if anything changed.
 bool combine_atomics(ir::Function&);
 
-/// With Tuning::guards: what a block does stands twice, with the masks of its regions and without, behind one comparison
-/// that says whether the block lies inside. True if anything changed. CompileError for other values than 0 and 1.
+/// With Tuning::guards: what a block does stands twice, with the masks of its regions and without, behind one
+/// comparison that says whether the block lies inside. True if anything changed. CompileError for other values than 0
+/// and 1.
 bool version_guards(ir::Function&, const Tuning& = {});
 
 /// Loads of regions through pointers, where no element is masked, become loads through views. Follows Tuning::access.

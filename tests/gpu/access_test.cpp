@@ -61,6 +61,39 @@ TEST_F(TileGrids, Wide) {
   check_tile_grid<i32, 0>();
 }
 
+/// Rows of weights with fewer elements than a block has threads, beside regions that begin before the tensor.
+template <class T>
+void weighted_rows(Mut<T, 16, 128> y, In<T, dyn, dyn> x, In<T, 3, dyn> w) {
+  auto [i, j] = y.origin();
+  auto s = zeros<T, 16, 128>();
+  for (int k = 0; k < 3; ++k) {
+    const auto rows = x.load_at(shape<16, 128>, i - 2 + k, j);
+    s += rows * w.load_at(shape<1, 128>, k, j);
+  }
+  y.store(s);
+}
+template <class T>
+void check_weighted_rows() {
+  for (const std::int64_t columns : {256, 250, 384}) {
+    const auto x = values_in<T>(static_cast<std::size_t>(40 * columns), 1, 0, 5),
+               w = values_in<T>(static_cast<std::size_t>(3 * columns), 2, 0, 5);
+    for (const Placement p : kPlacements) {
+      const auto both = on_both(p, [&](const Side& side) {
+        auto in = side.input(x, {40, columns});
+        auto weights = side.input(w, {3, columns});
+        auto y = side.template output<T>({40, columns});
+        kernel<weighted_rows<T>>(y.lend(), in.view(), weights.view()).sync();
+        return y.take();
+      });
+      EXPECT_EQ(exact(both.cpu, both.gpu), "") << columns << ' ' << int(p);
+    }
+  }
+}
+class WeightedRows : public Gpu {};
+TEST_F(WeightedRows, F32) { check_weighted_rows<f32>(); }
+TEST_F(WeightedRows, F16) { check_weighted_rows<f16>(); }
+TEST_F(WeightedRows, I32) { check_weighted_rows<i32>(); }
+
 template <class T>
 void elementwise_ways(Mut<T, 16, 32> y, Mut<T, 16, 32> z, In<T, dyn, dyn> x, In<T, dyn, dyn> row, In<T, dyn> line) {
   auto [i, j] = y.origin();
@@ -242,6 +275,30 @@ TEST_F(Accumulators, U32) { check_accumulates<u32>(); }
 TEST_F(Accumulators, F32) { check_accumulates<f32>(); }
 TEST_F(Accumulators, F64) { check_accumulates<f64>(); }
 TEST_F(Accumulators, F16) { check_accumulates<f16>(); }
+
+/// Few places and many elements: equal indices are counted first (docs/compiler/combine_atomics.md).
+void histograms(Acc<i32, dyn> counts, Acc<i64, dyn> sums, In<u8, dyn> x, Scalar<i64> number) {
+  auto [b] = block_id<1>();
+  auto bins = cast<i32>(x.tiles(shape<512>).load(b));
+  counts.add(where(iota<i32, 512>() + b * 512 < x.dim(0), bins, -1), 1);
+  sums.add(bins & 63, number);
+}
+TEST_F(Accumulators, FewPlaces) {
+  const auto x = values_in<u8>(3000, 1, 0, 255);
+  for (const std::int64_t places : {256, 100, 300}) {
+    const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+      auto in = side.input(x, {3000});
+      auto counts = side.input(std::vector<i32>(static_cast<std::size_t>(places), 7), {places});
+      auto sums = side.input(std::vector<i64>(50, -3), {50});
+      kernel<histograms>.blocks(6)(counts.lend(), sums.lend(), in.view(), std::int64_t{1} << 33).sync();
+      const auto counted = counts.take();
+      auto all = sums.take();
+      all.insert(all.end(), counted.begin(), counted.end());
+      return all;
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << places;
+  }
+}
 
 template <class T>
 void extremes_and_bits(Acc<T, dyn> most, Acc<T, dyn> least, Acc<T, dyn> both, Acc<T, dyn> either, Acc<T, dyn> parity,

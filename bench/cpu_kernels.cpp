@@ -132,7 +132,7 @@ void matmul_openblas(benchmark::State& state) {
   flops(state, n);
 }
 
-// Time that passes decides; the processor time of all threads is kept beside it, which neighbours disturb less.
+// The result is wall time; the CPU time of all threads is reported too, because other processes disturb it less.
 #define MEASURED UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMillisecond)
 #define PAIR(ours, peer, ...)            \
   BENCHMARK(ours)->MEASURED __VA_ARGS__; \

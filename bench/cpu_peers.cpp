@@ -94,4 +94,11 @@ void softmax(float* y, const float* x, long rows, long columns, int threads) {
   });
 }
 
+void copy(void* to, const void* from, long bytes, int threads) {
+  parallel(bytes, 64, threads, [=](long begin, long end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                static_cast<std::size_t>(end - begin));
+  });
+}
+
 }  // namespace peers

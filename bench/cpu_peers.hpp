@@ -1,4 +1,4 @@
-// What the CPU backend is measured against: loops vectorised by hand for this machine, split over threads by hand.
+// The peers of the CPU backend: loops vectorised by hand for this machine, split over threads by hand.
 #pragma once
 
 namespace peers {
@@ -9,5 +9,7 @@ void saxpy(float* y, float a, const float* x, long n, int threads);
 void add(float* z, const float* x, const float* y, long n, int threads);
 /// Softmax of every row; y and x are [rows, columns], contiguous.
 void softmax(float* y, const float* x, long rows, long columns, int threads);
+/// std::memcpy, a piece on each thread.
+void copy(void* to, const void* from, long bytes, int threads);
 
 }  // namespace peers

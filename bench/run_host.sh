@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What a launch and a start with a warm cache cost the host, on a driver that does nothing (no GPU is needed), and prints the
-# section "Host" of bench/RESULTS.md. Takes about half a minute; waits a while for a quiet machine.
+# Measures the host cost of a launch and of a start with a warm cache, with a driver that does nothing (no GPU is needed), and
+# prints the section "Host" of bench/RESULTS.md. Takes about half a minute; waits a while for a quiet machine.
 #
 # usage: bench/run_host.sh [--write] [BUILD_FOLDER]      default: build/release
-#   --write   also put the section in bench/RESULTS.md, in place of what a former run left there
+#   --write   also puts the section into bench/RESULTS.md, replacing that of a former run
 #   TESSERA_BENCH_LOAD (1.5) is the highest load average to begin with, TESSERA_BENCH_WAIT (300) how many seconds to wait for it.
 set -euo pipefail
 write=

@@ -50,7 +50,7 @@ add_library(tessera_flags INTERFACE)
 target_compile_features(tessera_flags INTERFACE cxx_std_20)
 target_compile_options(tessera_flags INTERFACE -Wall -Wextra $<$<BOOL:${werror}>:-Werror>
                        $<$<CXX_COMPILER_ID:Clang>:-Werror=consumed> -Werror=unused-result)
-# g++ 12 warns of overlapping copies inside its own std::string at -O2 (GCC bug 105651, mended in 13).
+# g++ 12 warns of overlapping copies inside its own std::string at -O2 (GCC bug 105651, fixed in 13).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(tessera_flags INTERFACE $<$<CONFIG:Release,RelWithDebInfo>:-Wno-restrict>)
 endif()

@@ -5,7 +5,7 @@ using namespace tessera;
 
 template <int B>
 void hello(Mut<i32, B> y) {
-  auto [i] = y.index();  // which piece this block owns
+  auto [i] = y.index();  // the index of this block's piece
   print("hello from block {}", i);
   y.store(y.load() + i);
 }

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     auto x = example::load_or(args.file("x"), random::normal<f32>({n}, 1));
     auto y = example::load_or(args.file("y"), random::normal<f32>({n}, 2));
 
-    auto z = kernel<add<1024>>(empty_like(x), x, y).sync();  // a fresh output; the last piece is clipped
+    auto z = kernel<add<1024>>(empty_like(x), x, y).sync();  // a new output; the last piece is clipped
     const double ms = example::fastest_ms(5, [&] { kernel<add<1024>>(mut(z), x, y).sync(); });
 
     const auto hx = host(x).sync(), hy = host(y).sync();

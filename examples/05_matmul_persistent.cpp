@@ -1,5 +1,5 @@
-// The same product for any element type, persistent: a few blocks share all tiles of C, each tile is dealt to exactly
-// one of them.
+// The same product for any element type, persistent: a few blocks share all tiles of C, and each tile is assigned to
+// exactly one block.
 #include "common.hpp"
 #include "matmul_reference.hpp"
 

@@ -1,4 +1,4 @@
-// One product per batch entry: the leading axis of extent 1 makes every piece belong to one of them.
+// One product per batch entry: a piece has extent 1 along the batch axis, so it belongs to one entry.
 #include "common.hpp"
 #include "matmul_reference.hpp"
 

@@ -1,5 +1,5 @@
-// Layer norm of rows of any length: a loop over chunks carries the sums, a second one writes. `where` keeps padding out
-// of the sums.
+// Layer norm of rows of any length: a loop over chunks accumulates the sums, a second one writes. `where` excludes
+// padding from the sums.
 #include "common.hpp"
 
 using namespace tessera;

@@ -21,8 +21,8 @@ int main(int argc, char** argv) {
     auto z = kernel<dropout<256>>(empty_like(x), x, p, seed).sync();  // other tiles, the same numbers
     const double ms = example::fastest_ms(5, [&] { kernel<dropout<1024>>(mut(y), x, p, seed).sync(); });
 
-    // The reference draws the numbers on the host: uniform<f32> over the same seed gives what offset i gives in the
-    // kernel.
+    // The reference draws the numbers on the host: uniform<f32> with the same seed gives the same number for offset i
+    // as the kernel.
     const auto hx = host(x).sync(), u = host(random::uniform<f32>({n}, seed).sync()).sync();
     std::vector<float> expected(hx.size());
     double dropped = 0;

@@ -13,7 +13,7 @@ void blur(Mut<u8, 1, BM, BN> y, In<u8, dyn, dyn, dyn> x, Scalar<f32> sigma) {
   auto columns = iota<i32, 1, 1, BN>(axis<2>) + j;
   auto total = zeros<f32, 1, BM, BN>(), weights = zeros<f32, 1, BM, BN>();
   auto falloff = -1.0f / (2.0f * sigma * sigma);
-  for (auto di : range(-R, R + 1))  // loops of the device: unrolled, 49 loads would take the assembler minutes
+  for (auto di : range(-R, R + 1))  // device loops: 49 unrolled loads would take the assembler minutes
     for (auto dj : range(-R, R + 1)) {
       auto inside = rows + di >= 0 && rows + di < x.dim(1) && columns + dj >= 0 && columns + dj < x.dim(2);
       auto w = where(inside, exp(cast<f32>(di * di + dj * dj) * falloff), 0.0f);
@@ -25,7 +25,7 @@ void blur(Mut<u8, 1, BM, BN> y, In<u8, dyn, dyn, dyn> x, Scalar<f32> sigma) {
 
 namespace {
 
-// A picture as planes: [channel, row, column], which is what the kernel's pieces want.
+// A picture as planes, [channel, row, column], as the kernel's pieces require.
 struct Picture {
   int channels = 3, height = 0, width = 0;
   std::vector<u8> planes;

@@ -99,7 +99,7 @@ double relative_error(const std::vector<A>& found, const std::vector<B>& expecte
   return error == error ? error : INFINITY;
 }
 
-/// Prints the line that scripts/demo.sh collects; the program's exit code says whether the error is within the
+/// Prints the line that scripts/demo.sh collects; the program's exit code is nonzero if the error exceeds the
 /// tolerance.
 inline int report(const char* name, const std::string& size, double error, double tolerance, double ms) {
   const bool ok = error <= tolerance;
@@ -108,7 +108,7 @@ inline int report(const char* name, const std::string& size, double error, doubl
   return ok ? 0 : 1;
 }
 
-/// Runs an example and prints what Tessera says when something is wrong.
+/// Runs an example and prints Tessera's error message if it throws.
 template <class F>
 int guarded(F&& f) {
   try {

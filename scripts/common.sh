@@ -51,7 +51,7 @@ need_to_fuzz() {
   need "libclang-rt-$1-dev" "/usr/lib/llvm-$1/lib/clang/$1/lib/linux/libclang_rt.fuzzer-$(uname -m).a"
 }
 
-# Installs what `need` found missing; without apt-get, rights or network it says what to do instead.
+# Installs what `need` found missing; without apt-get, permissions or network it prints what to do instead.
 install_missing() {
   [ ${#missing[@]} -gt 0 ] || return 0
   local command="apt-get install -y --no-install-recommends ${missing[*]}" as_root=()
@@ -83,12 +83,12 @@ clang_version() {
   echo 16
 }
 
-# The release of NVIDIA's assembler that everything here is tried with: its one place is the library's header.
+# The release of NVIDIA's assembler that everything here is tested with; it is defined in the library's header.
 tileiras_version() {
   sed -n 's/.*kPinnedVersion = "\([0-9.]*\)".*/\1/p' "$root/include/tessera/codegen/tileiras/tileiras.hpp"
 }
 
-# Compiles at a time: the processors, but no more than one per 1.5 GB of memory.
+# Parallel compile jobs: the number of CPUs, but at most one per 1.5 GB of memory.
 default_jobs() {
   local cores memory
   cores=$(nproc)

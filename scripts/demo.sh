@@ -3,11 +3,11 @@
 #
 #   scripts/demo.sh [options]
 #
-# Missing Debian or Ubuntu packages are installed first (with sudo unless run as root). The build is in build/demo.
-# Every example checks itself against a plain reference; the table's error column is what it found.
+# Missing Debian or Ubuntu packages are installed first (with sudo unless run as root). The build is in build/demo. Every
+# example checks itself against a plain reference; the table has the error that it found.
 #
 #   --jobs N        compiles at a time (default: the processors, as memory allows)
-#   --no-install    installs nothing and says what is missing
+#   --no-install    installs nothing and lists what is missing
 #   --help          this text
 set -uo pipefail
 # shellcheck source=scripts/common.sh

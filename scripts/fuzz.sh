@@ -4,12 +4,12 @@
 #
 #   scripts/fuzz.sh [options] [targets]
 #
-# Builds the programs in build/clang and runs each target from its seeds in tests/fuzz/seeds. What it learns stays in
-# build/fuzz/<target>. A finding is written to build/fuzz/findings; made small (--minimize) and added to the seeds it is a
-# test of every build (fuzz.<target>).
+# Builds the programs in build/clang and runs each target from its seeds in tests/fuzz/seeds. The corpus is kept in
+# build/fuzz/<target>. A finding is written to build/fuzz/findings; minimize it (--minimize) and add it to the seeds, and
+# every build tests it (fuzz.<target>).
 #
 #   --seconds N     time of each target (default: 60)
-#   --minimize FILE makes a finding of the one target that is named as small as it can, for a minute
+#   --minimize FILE minimizes a finding of the one named target, for a minute
 #   --jobs N        compiles at a time (default: the processors, as memory allows)
 #   --no-build      runs what was built before
 #   --help          this text

@@ -3,15 +3,15 @@
 #
 #   scripts/get-tileiras.sh [options]
 #
-# Fetched are the wheels nvidia-cuda-tileiras, nvidia-cuda-nvcc and nvidia-nvvm (about 120 MB to download, once); kept are
-# the three files that compiling needs (bin/tileiras, bin/ptxas, lib/libnvvm.so.4; 230 MB) and the disassembler bin/tileirdisasm.
-# They are NVIDIA's, under the CUDA EULA: for your use, not to be passed on with a project. No root, no GPU and no CUDA toolkit are
-# needed. Running it again does nothing where everything is in place.
+# It downloads the wheels nvidia-cuda-tileiras, nvidia-cuda-nvcc and nvidia-nvvm (about 120 MB, once) and keeps the three
+# files that compiling needs (bin/tileiras, bin/ptxas, lib/libnvvm.so.4; 230 MB) and the disassembler bin/tileirdisasm. They
+# are NVIDIA's, under the CUDA EULA: for your use, not to be distributed with a project. Needs no root, no GPU and no CUDA
+# toolkit. Running it again does nothing if everything is in place.
 #
 #   --bundle FILE   also packs the three files as FILE (tar.xz, at most 54 MiB), for a machine without a package index:
 #                   there `mkdir -p FOLDER && tar -xf FILE -C FOLDER`, with FOLDER as --where prints it
 #   --force         fetches again even if everything is in place
-#   --where         prints the folder and leaves
+#   --where         prints the folder and exits
 #   --help          this text
 #
 # The folder is tileiras-VERSION under TESSERA_CACHE_DIR, else XDG_CACHE_HOME/tessera, else ~/.cache/tessera.

@@ -1,31 +1,31 @@
 #!/usr/bin/env bash
-# Builds Tessera on a machine with a GPU, runs the tests labelled gpu, NVIDIA's memory checkers and the benchmarks with
-# their peers, and writes what it found.
+# Builds Tessera on a machine with a GPU, runs the tests labelled gpu, NVIDIA's memory checkers and the benchmarks with their
+# peers, and writes the results.
 #
 #   scripts/gpu-check.sh [options]
 #
-# No step can hang or stop the later ones: each has a time limit, and what failed is listed at the end. Peers that are
-# not installed (PyTorch, Triton, cuTile Python) are left out.
+# Each step has a time limit and cannot stop the later ones; failures are listed at the end. Peers that are not installed
+# (PyTorch, Triton, cuTile Python) are skipped.
 #
 #   --quick         tests and the first benchmarks (the default)
 #   --full          everything
 #   --only STEPS    only the named steps: build, smoke, tests, generate, sanitize, bench, generality, tune (comma-separated);
-#                   generality (bench/generality beside PyTorch, then by hints; 10 minutes and more) runs only so
-#   --tune N        after the others, for about N seconds: `tessera tune` of the plan's shapes (docs/tuning.md). What it
-#                   found is in tune.txt; its records are in h200.tune, where a second run with the same --out continues.
+#                   generality (bench/generality compared with PyTorch, then by hints; 10 minutes and more) only runs if named
+#   --tune N        after the others, for about N seconds: `tessera tune` of the plan's shapes (docs/tuning.md). Its
+#                   report is tune.txt; its records are in h200.tune, where a second run with the same --out continues.
 #                   Alone: --only build,tune --tune N
-#   --minutes N     ends after about N minutes (default: 9.5 for --quick, 60 for --full); steps that do not fit are cut
+#   --minutes N     ends after about N minutes (default: 9.5 for --quick, 60 for --full); steps that do not fit are shortened
 #   --bundle FILE   unpacks NVIDIA's assembler from FILE, as scripts/get-tileiras.sh --bundle has packed it
 #   --prefix DIR    looks here first for GoogleTest (CMAKE_PREFIX_PATH)
 #   --wheels DIR    installs the wheels in DIR for the peers (cuTile Python)
 #   --pack DIR      on a machine with packages: puts into DIR what a machine without them needs (the assembler's
-#                   bundle, GoogleTest, cuTile Python for Python 3.12), prints the options to use there, and leaves
+#                   bundle, GoogleTest, cuTile Python for Python 3.12), prints the options to use there, and exits
 #   --out DIR       where the results go (default: build/gpu-check/out): summary.txt, RESULTS.md, results.jsonl, tests.txt,
 #                   sanitize.txt, generate.txt, smoke.txt, build.txt, machine.txt
 #   --groups LIST   only these groups of benchmarks (see bench/gpu/plan.py)
-#   --commit ID     what the results are said to be of, where the sources came without git (default: git's HEAD)
+#   --commit ID     the commit in the results, for sources without git (default: git's HEAD)
 #   --device D      cuda (default), or cpu to try this script where there is no GPU
-#   --build DIR     a build folder that is there already instead of building (with TESSERA_BUILD_GPU_CHECK=ON)
+#   --build DIR     uses an existing build folder instead of building (with TESSERA_BUILD_GPU_CHECK=ON)
 #   --jobs N        compiles and test programs at a time (default: the processors)
 #   --help          this text
 set -uo pipefail
@@ -59,9 +59,9 @@ for step in ${steps//,/ }; do
   [[ $step =~ ^(build|smoke|tests|generate|sanitize|bench|generality|tune)$ ]] || die "unknown step $step; there are build, smoke, tests, generate, sanitize, bench, generality and tune"
 done
 [ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
-# Seconds: a quick check leaves something of ten minutes for the benchmarks. checker_limit is of one program under one
-# checker: one that hangs leaves half of the step to those that wait for its place. (A part of gpu_test_kernels_gemm
-# needs 110 under initcheck, which slows the compiler.)
+# Seconds: a quick check leaves part of ten minutes for the benchmarks. checker_limit is for one program under one checker:
+# one that hangs leaves half of the step to the others. (A part of gpu_test_kernels_gemm needs 110 under initcheck, which
+# slows the compiler.)
 checker_limit=300
 if [ $mode = quick ]; then tests_limit=150 sanitize_limit=90; else tests_limit=900 sanitize_limit=600; fi
 [ -n "$minutes" ] || { [ $mode = quick ] && minutes=9.5 || minutes=60; }
@@ -163,7 +163,8 @@ install_peers() {
 
 # -- building ----------------------------------------------------------------------------------------------------------
 
-# First what the smoke test and the benchmarks need; the rest with -k, so that one broken file costs one program.
+# First builds what the smoke test and the benchmarks need; the rest with -k, so that one broken file only affects one
+# program.
 do_build() {
   local start=$SECONDS log=$out/build.txt code
   run_limited 120 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DTESSERA_BUILD_TESTS=OFF \
@@ -269,7 +270,7 @@ do_tests() {
     record tests FAILED $((SECONDS - start)) "$bad of $number suites or tests ($done_ suites ended, $skipped tests skipped); see tests.txt"
   fi
 }
-# What failed says, capped per suite so that the file stays small.
+# The output of failed suites, capped per suite so that the file stays small.
 failed_output() {
   local file
   for file in "$work"/logs/tests/*.txt; do
@@ -280,8 +281,8 @@ failed_output() {
   done
 }
 
-# One program under one of NVIDIA's checkers; the error exit code is 9. initcheck knows no bulk copies before 2025.4: all
-# that tensor copies (TMA) have stored is uninitialized memory to it. So its programs store without them.
+# One program under one of NVIDIA's checkers; the error exit code is 9. Before 2025.4 initcheck does not know bulk copies and
+# reports memory that tensor copies (TMA) have stored as uninitialized. So its programs store without them.
 check_memory() {  # <tool> <program> <log> <seconds> <part> <of parts of its tests>
   local start=$SECONDS code arguments=() settings=(GTEST_TOTAL_SHARDS="$6" GTEST_SHARD_INDEX=$(($5 - 1)))
   [ "$(basename "$2")" != gpu_small ] || arguments=(--tiny)
@@ -331,8 +332,8 @@ do_sanitize() {
   fi
 }
 
-# Random programs (docs/testing.md), each in a process of many that share the device: what takes the time is the
-# assembler.
+# Random programs (docs/testing.md), in several processes that share the device, because the assembler takes most of the
+# time.
 do_generate() {
   local start=$SECONDS code count=5000 minutes=15 program
   [ $mode = full ] || { count=200 minutes=0.5; }
@@ -351,7 +352,7 @@ do_generate() {
 do_bench() {
   local start=$SECONDS code seconds
   [ -x "$build/bench/gpu/gpu_bench" ] || { record bench FAILED 0 "gpu_bench was not built"; return; }
-  # Beside the machine: what a launch costs the host there.
+  # In addition: the host cost of a launch on this machine.
   if [ "$device" = cuda ] && [ -x "$build/bench/gpu/gpu_launch" ]; then
     run_limited 60 "$build/bench/gpu/gpu_launch" 2>&1 | tee -a "$out/machine.txt"
   fi
@@ -374,7 +375,7 @@ do_bench() {
   fi
 }
 
-# Kernels as a newcomer writes them beside PyTorch, and, with --full, by hints.
+# Kernels as a newcomer writes them, compared with PyTorch, and, with --full, by hints.
 do_generality() {
   local start=$SECONDS code program=$build/bench/generality/generality_bench hints=() short=()
   [ -x "$program" ] || { record generality FAILED 0 "generality_bench was not built"; return; }
@@ -394,7 +395,7 @@ do_generality() {
   fi
 }
 
-# What the tuner finds for the plan's shapes, and how far the defaults are from it.
+# Tunes the plan's shapes and compares the defaults with the best that was found.
 do_tune() {
   local start=$SECONDS code seconds tool=$build/tools/tessera shapes=(--plan)
   [ "$device" = cuda ] || shapes=(gemm n=128 "," softmax columns=512 rows=64)
@@ -403,7 +404,7 @@ do_tune() {
   [ $seconds -ge 10 ] || { record tune FAILED 0 "no time was left"; return; }
   run_limited $((seconds + 60)) "$tool" tune "${shapes[@]}" --seconds "$seconds" -j "$jobs" --out "$out/h200.tune" >"$out/tune.txt" 2>&1
   code=$?
-  sed -n '/^defaults beside tuned/,$p' "$out/tune.txt"
+  sed -n '/^default compared with tuned/,$p' "$out/tune.txt"
   if [ $code = 0 ]; then
     record tune ok $((SECONDS - start)) "$(tail -n 1 "$out/tune.txt")"
   else

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Static checks that a compiler does not make: clang-tidy (.clang-tidy names the checks) over the sources that handle owners
-# (runtime, jit, host, examples and their tests), and the search for `continue` in tile_if and for host variables assigned in
-# recorded regions over everything that records kernels: examples, the library's kernels, the guide, tests.
+# Static checks: clang-tidy (checks in .clang-tidy) over the sources that handle ownership (runtime, jit, host, examples and
+# their tests), and a search for `continue` in tile_if and for host variables assigned in recorded regions over everything
+# that records kernels: examples, the library's kernels, the guide, tests.
 #
 #   scripts/lint.sh [--clang VERSION] [--jobs N]
 set -uo pipefail
@@ -21,7 +21,8 @@ done
 cd "$root" || exit 1
 command -v "clang-tidy-$clang" >/dev/null || die "clang-tidy-$clang is not installed: apt-get install clang-tidy-$clang"
 
-# The compile commands come from a clang configuration; of it only the guide's programs are made, and not compiled.
+# The compile commands come from a clang configuration; only the sources of the guide's programs are generated from it, and
+# not compiled.
 database=build/clang
 mkdir -p build
 cmake --preset clang "-DCMAKE_CXX_COMPILER=clang++-$clang" >build/lint.log 2>&1 || { cat build/lint.log; exit 1; }

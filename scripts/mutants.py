@@ -33,7 +33,7 @@ COPY = ROOT / "build" / "mutants"
 BUILD = COPY / "build" / "dev"
 AT_LEAST = 100
 CPU_LIMIT = 120  # seconds of processor time of a test; a mutant that runs into it is killed
-# Waiting for ever takes no processor time: the wall clock's limit is so many times what the test takes without an edit.
+# A test that waits forever uses no CPU time: the wall-clock limit is this factor times the test's time without an edit.
 SLOWER, AT_LEAST_SECONDS, WITHOUT_EDIT = 10, 30, 1200
 FIELDS = {"id", "file", "old", "new", "tests", "why"}
 
@@ -52,13 +52,13 @@ def program_of(test):
 
 
 def digest(row):
-    """Of what a result depends on: the edit, its tests and the file that is edited."""
+    """The inputs of a result: the edit, its tests and the edited file."""
     text = json.dumps(row, sort_keys=True) + (ROOT / row["file"]).read_text()
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def complaints(rows):
-    """What is wrong with the lists themselves."""
+    """Errors in the lists themselves."""
     problems = []
     seen = collections.Counter(row.get("id") for row in rows)
     for row in rows:

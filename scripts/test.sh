@@ -6,12 +6,12 @@
 # Missing Debian or Ubuntu packages are installed first (with sudo unless run as root). Each step builds in build/<step>.
 #
 #   --full          all that CI runs: also clang with its typestate checks and the address and undefined-behaviour
-#                   sanitizers, the thread sanitizer, some seconds of fuzzing each input, clang-tidy and clang-query, and NVIDIA's assembler over every
-#                   kernel (fetched from PyPI)
-#   --only STEPS    only the named steps: dev, clang, tsan, fuzz, lint (comma-separated)
+#                   sanitizers, the thread sanitizer, some seconds of fuzzing each input, clang-tidy and clang-query, the
+#                   documentation site, and NVIDIA's assembler over every kernel (both fetched from PyPI)
+#   --only STEPS    only the named steps: dev, clang, tsan, fuzz, lint, docs (comma-separated)
 #   --jobs N        compiles and tests at a time (default: the processors, as memory allows)
 #   --filter REGEX  runs only the tests whose names match
-#   --no-install    installs nothing and says what is missing
+#   --no-install    installs nothing and lists what is missing
 #   --help          this text
 set -uo pipefail
 # shellcheck source=scripts/common.sh
@@ -20,7 +20,7 @@ set -uo pipefail
 steps=dev jobs='' filter='.' full=no
 while [ $# -gt 0 ]; do
   case $1 in
-    --full) full=yes steps=dev,clang,tsan,fuzz,lint ;;
+    --full) full=yes steps=dev,clang,tsan,fuzz,lint,docs ;;
     --only) steps=${2:?--only needs a list of steps}; shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     --filter) filter=${2:?--filter needs a regular expression}; shift ;;
@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
 done
 wanted() { [[ ,$steps, == *,$1,* ]]; }
 for step in ${steps//,/ }; do
-  [[ $step =~ ^(dev|clang|tsan|fuzz|lint)$ ]] || die "unknown step $step; there are dev, clang, tsan, fuzz and lint"
+  [[ $step =~ ^(dev|clang|tsan|fuzz|lint|docs)$ ]] || die "unknown step $step; there are dev, clang, tsan, fuzz, lint and docs"
 done
 cd "$root" || exit 1
 
@@ -46,10 +46,8 @@ if wanted lint; then
   need "clang-tidy-$clang" "clang-tidy-$clang"
   need "clang-tools-$clang" "clang-query-$clang"
 fi
-if [ $full = yes ]; then
-  need clang-format-16 clang-format-16
-  need python3-venv py:ensurepip
-fi
+if [ $full = yes ]; then need clang-format-16 clang-format-16; fi
+if [ $full = yes ] || wanted docs; then need python3-venv py:ensurepip; fi
 install_missing
 jobs=${jobs:-$(default_jobs)}
 
@@ -104,6 +102,17 @@ do_fuzz() {
   fi
 }
 
+do_docs() {
+  local start=$SECONDS
+  wanted docs || return 0
+  say "the documentation site, strictly"
+  if scripts/site.sh; then
+    record docs ok $((SECONDS - start)) ''
+  else
+    record docs FAILED $((SECONDS - start)) 'see above; scripts/site.sh builds it alone'
+  fi
+}
+
 do_lint() {
   local start=$SECONDS
   wanted lint || return 0
@@ -115,7 +124,7 @@ do_lint() {
   fi
 }
 
-# NVIDIA's assembler and the package whose bytecode writer and text the tests are held against; kept between runs.
+# NVIDIA's assembler and the package whose bytecode writer and text the tests compare with; kept between runs.
 get_nvidia_packages() {
   local venv=${TESSERA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}/test-venv
   local pins=("nvidia-cuda-tileiras==$(tileiras_version)" cuda-tile==1.7.0 numpy)
@@ -127,17 +136,18 @@ get_nvidia_packages() {
   fi
   TESSERA_TILEIRAS=$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13/bin/tileiras)
   [ -x "$TESSERA_TILEIRAS" ] || die "$TESSERA_TILEIRAS is not there; remove $venv and try again"
-  # A test that needs these tools fails, rather than skips, when it is told that they are required.
+  # With this setting, tests that need these tools fail instead of being skipped.
   export TESSERA_TILEIRAS TESSERA_PYTHON="$venv/bin/python" TESSERA_REQUIRE_TILEIRAS=1
 }
 [ $full = no ] || get_nvidia_packages
 
 do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"}
-# One build for both: what clang refuses does not depend on the sanitizers, and the fuzzers and clang-tidy use it too.
+# One build for both: clang's diagnostics do not depend on the sanitizers, and the fuzzers and clang-tidy use it too.
 do_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "-LE structure|consumer|tileiras|reject" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency" -DTESSERA_BUILD_GPU_TESTS=OFF
 do_fuzz
 do_lint
+do_docs
 
 say "summary"
 printf '%s\n' "${summary[@]}"

@@ -1,5 +1,5 @@
-// `tessera bench`: walks over sizes of the library's kernels, or of a program of the user's that offers cases
-// (tessera/measure), in a process of their own, and shows rates beside the device's roof.
+// `tessera bench`: measures the library's kernels, or the cases of a user's program (tessera/measure), over sizes, in a
+// child process, and compares rates with the device's roofline.
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -31,10 +31,10 @@ constexpr const char* kUsage =
     "    allow. Values are lists and ranges: n=1024..65536 (doubling) dtype=f32,f16. Without PROGRAM: the library's\n"
     "    kernels. PROGRAM is a benchmark of your own: its main() calls measure::run_cases (docs/tools.md).\n"
     "tessera bench --list [-- PROGRAM]\n"
-    "    the kernels and what they are measured over by default\n"
+    "    the kernels and their default sizes\n"
     "  --device D   cpu, cuda, cuda:1 (default: as for any program)\n"
     "  --ms N       time for each size, in milliseconds (default 150)\n"
-    "  --most-ms N  a series ends where one launch takes longer (default 400)\n"
+    "  --most-ms N  ends a series when one launch takes longer (default 400)\n"
     "  --svg FILE   draws the rates\n"
     "  --json FILE  writes the figures (-: prints them instead of the table)\n";
 
@@ -68,7 +68,7 @@ Options parse(Words words) {
     const std::string word = words[i];
     if (word == "--") {
       o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-      if (o.program.empty()) throw UsageError("expected a program behind --");
+      if (o.program.empty()) throw UsageError("expected a program after --");
       break;
     }
     if (word == "--list")
@@ -82,7 +82,7 @@ Options parse(Words words) {
     else
       throw UsageError(concat("expected one kernel, found ", o.kernel, " and ", word));
   }
-  if (!o.list && o.kernel.empty()) throw UsageError("expected a kernel; tessera bench --list names them");
+  if (!o.list && o.kernel.empty()) throw UsageError("expected a kernel; tessera bench --list prints them");
   return o;
 }
 
@@ -96,7 +96,7 @@ std::vector<std::string> command(const Options& o, std::vector<std::string> more
 
 // -- answers: the lines of measure::run_cases -------------------------------------------------------------------------
 
-/// What stands behind "key": in a line of JSON that run_cases has written; empty if the key is not there.
+/// The value of "key" in a line of JSON that run_cases has written; empty if the key is not there.
 std::string field(const std::string& line, const std::string& key) {
   const std::string mark = concat("\"", key, "\": ");
   std::size_t at = line.find(mark);
@@ -114,7 +114,7 @@ double figure(const std::string& line, const std::string& key) { return std::ato
 
 struct Run {
   double at = 0, ms = 0, rate = 0, share = 0;  ///< share 0: unknown
-  bool cached = false;                         ///< the inputs fit into caches: memory's roof may be exceeded
+  bool cached = false;                         ///< the inputs fit into caches: memory's roofline may be exceeded
   std::string unit, text, failed;
 };
 
@@ -131,12 +131,12 @@ Run read_run(const std::string& line, double at) {
   r.ms = figure(line, "ms");
   r.unit = field(line, "TFLOP/s").empty() ? "GB/s" : "TFLOP/s";
   r.rate = figure(line, r.unit);
-  r.share = r.ms > 0 ? figure(line, "roof_ms") / r.ms : 0;
+  r.share = r.ms > 0 ? figure(line, "roofline_ms") / r.ms : 0;
   r.cached = figure(line, "bytes") * figure(line, "sets") < kBeyondCaches;
   return r;
 }
 
-/// What the program measures `kernel` over by default.
+/// The default sizes of `kernel` in the program.
 std::string default_sweep(const Options& o) {
   Coprocess program(command(o, {"--list"}));
   std::string found;
@@ -152,7 +152,7 @@ std::string default_sweep(const Options& o) {
   }
   if (const int code = program.finish(); code != 0)
     throw Error("ConfigError", concat("the benchmark program ended with code ", code), {});
-  if (!any && !o.list) throw Error("ConfigError", concat("there is no kernel ", o.kernel, "; --list names them"), {});
+  if (!any && !o.list) throw Error("ConfigError", concat("there is no kernel ", o.kernel, "; --list prints them"), {});
   return found;
 }
 
@@ -176,28 +176,30 @@ void print_run(const std::string& words, const Run& r) {
 
 Panel panel_of(const Options& o, const std::string& device, const std::string& axis, const std::vector<Measured>& all) {
   Panel panel{concat(o.kernel, " on ", device), axis, "", {}};
-  std::vector<Series> roofs;
+  std::vector<Series> rooflines;
   for (const Measured& m : all) {
-    Series line{m.series.name.empty() ? o.kernel : m.series.name, {}, false}, roof{"roof", {}, true};
+    Series line{m.series.name.empty() ? o.kernel : m.series.name, {}, false}, roofline{"roofline", {}, true};
     for (const Run& r : m.runs) {
       if (!r.failed.empty()) continue;
       panel.y_label = r.unit;
       line.points.emplace_back(r.at, r.rate);
-      if (r.share > 0) roof.points.emplace_back(r.at, r.rate / r.share);
+      if (r.share > 0) roofline.points.emplace_back(r.at, r.rate / r.share);
     }
     if (!line.points.empty()) panel.series.push_back(std::move(line));
-    const auto close = [&](const Series& other) {  // one line for roofs that differ by the rounding of their figures
-      if (other.points.size() < roof.points.size()) return false;
-      for (std::size_t i = 0; i < roof.points.size(); ++i) {
-        if (std::fabs(roof.points[i].second - other.points[i].second) > 0.01 * other.points[i].second) return false;
-      }
-      return true;
-    };
-    bool known = roof.points.empty();
-    for (const Series& other : roofs) known |= close(other);
-    if (!known) roofs.push_back(std::move(roof));
+    const auto close =
+        [&](const Series& other) {  // one line for rooflines that differ by the rounding of their figures
+          if (other.points.size() < roofline.points.size()) return false;
+          for (std::size_t i = 0; i < roofline.points.size(); ++i) {
+            if (std::fabs(roofline.points[i].second - other.points[i].second) > 0.01 * other.points[i].second)
+              return false;
+          }
+          return true;
+        };
+    bool known = roofline.points.empty();
+    for (const Series& other : rooflines) known |= close(other);
+    if (!known) rooflines.push_back(std::move(roofline));
   }
-  panel.series.insert(panel.series.end(), roofs.begin(), roofs.end());
+  panel.series.insert(panel.series.end(), rooflines.begin(), rooflines.end());
   return panel;
 }
 
@@ -207,7 +209,7 @@ void write_file(const std::string& path, const std::string& text) {
   if (!out.flush()) throw IoError(concat("cannot write ", path, ": ", std::strerror(errno)));
 }
 
-/// Before anything is measured: what could not be kept would have been measured for nothing.
+/// Called before anything is measured, so that no measurement is lost.
 void expect_writable(const std::string& path) {
   if (path.empty() || path == "-") return;
   if (!std::ofstream(path, std::ios::binary | std::ios::app))
@@ -226,14 +228,14 @@ std::string json_of(const Options& o, const std::string& device, const std::vect
   return text + "\n]}\n";
 }
 
-/// One series in order; ends early where launches become long. False if the program is gone.
+/// Measures one series in order; ends early when a launch takes too long. False if the program has ended.
 bool run_series(const Options& o, Coprocess& program, bool quiet, Measured& m) {
   for (std::size_t i = 0; i < m.series.words.size(); ++i) {
     const std::string& words = m.series.words[i];
     program.send(concat("run ", o.kernel, " ", words));
     const auto answer = program.receive();
     if (!answer) return false;
-    if (const std::string why = field(*answer, "refused"); !why.empty()) throw std::runtime_error(why);
+    if (const std::string why = field(*answer, "rejected"); !why.empty()) throw std::runtime_error(why);
     m.runs.push_back(read_run(*answer, m.series.at[i]));
     if (!quiet) print_run(words, m.runs.back());
     if (m.runs.back().ms <= o.most_ms || i + 1 == m.series.words.size()) continue;
@@ -266,8 +268,8 @@ int bench(const Options& o, bool one_size) {
     failed = true;
     break;
   }
-  if (!quiet) std::printf("%%: of the device's roof (%s)\n", field(*greeting, "roof").c_str());
-  if (!quiet && cached) std::puts("*: the inputs fit into caches, which are faster than the roof's memory");
+  if (!quiet) std::printf("%%: of the device's roofline (%s)\n", field(*greeting, "roofline").c_str());
+  if (!quiet && cached) std::puts("*: the inputs fit into caches, which are faster than memory");
   const int axis = sweep.main_axis();
   const std::string axis_name = axis < 0 ? "" : sweep.axes()[static_cast<std::size_t>(axis)].key;
   if (!o.svg.empty()) write_file(o.svg, svg_of({panel_of(o, device, axis_name, all)}));
@@ -284,7 +286,7 @@ int bench_command(Words words, bool one_size) {
     const Options o = parse(words);
     if (o.list) return default_sweep(o), 0;
     return bench(o, one_size);
-  } catch (const UsageError& error) { return refuse("bench", error, kUsage); }
+  } catch (const UsageError& error) { return report_usage("bench", error, kUsage); }
 }
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Compiling ahead of time: the program itself says which kernels it launches and with which properties, by running on
-// the CPU; what it leaves behind is assembled for every GPU asked for.
+// Ahead-of-time compilation: the program runs on the CPU and records which kernels it launches with which properties;
+// these are assembled for every requested GPU.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -25,7 +25,7 @@ constexpr const char* kUsage =
     "    runs PROGRAM on the CPU and compiles every kernel that it launches for these GPUs (default: sm_90) into the\n"
     "    bundle FILE. PROGRAM finds it as PROGRAM.tessera, or by TESSERA_BUNDLE=FILE, and needs no assembler then.\n"
     "tessera build --list FILE\n"
-    "    what is in a bundle\n";
+    "    lists the kernels of a bundle\n";
 
 constexpr double kMostJobs = 1024;
 
@@ -41,8 +41,8 @@ Options parse(Words words) {
     const std::string word = words[i];
     if (word == "--") {
       o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-      if (o.program.empty()) throw UsageError("expected a program behind --");
-      if (o.output.empty()) throw UsageError("expected -o FILE, where the bundle goes");
+      if (o.program.empty()) throw UsageError("expected a program after --");
+      if (o.output.empty()) throw UsageError("expected -o FILE, the bundle to write");
       return o;
     }
     if (word == "-o")
@@ -64,20 +64,20 @@ Options parse(Words words) {
 
 using Entry = std::pair<jit::CacheKey, jit::CachedCubin>;
 
-/// In the form that a launch would take; `note` says so if it is not the chosen one.
+/// Compiles the form that a launch would use; sets `note` if it is not the chosen one.
 Entry compiled(const jit::Collected& kernel, std::string& note) {
   auto best = jit::best_form(
       kernel.forms, stored_form,
       [&](const StoredForm& s) { return jit::make_cubin(s.bytecode, kernel.gpu, kernel.label).code; }, jit::notes_of);
   const jit::Form form = best.prepared.form;
-  if (!best.refusal.empty())
-    note = concat("  plain form (", jit::text_of(form), "): the assembler refuses the chosen one");
+  if (!best.rejection.empty())
+    note = concat("  fallback form (", jit::text_of(form), "): the assembler rejects the chosen one");
   else if (form != jit::Form::Chosen)
     note = concat("  form that spills less (", jit::text_of(form), ")");
   return {jit::form_key(kernel.key, form), std::move(best.made)};
 }
 
-/// Assembles all, `jobs` at a time; the first failure ends it.
+/// Assembles all kernels, `jobs` at a time; stops at the first failure.
 std::vector<Entry> assemble(const std::vector<jit::Collected>& kernels, unsigned jobs) {
   std::vector<Entry> made(kernels.size());
   std::atomic<std::size_t> next{0};
@@ -125,7 +125,7 @@ int build_command(Words words) {
   Options o;
   try {
     o = parse(words);
-  } catch (const UsageError& error) { return refuse("build", error, kUsage); }
+  } catch (const UsageError& error) { return report_usage("build", error, kUsage); }
   if (!o.list.empty()) return list_bundle(o.list);
   const TemporaryFolder folder;
   if (const int code = run_collecting(o.program, o.gpus, folder.path); code != 0) {

@@ -1,4 +1,4 @@
-// The disk cache, for people.
+// `tessera cache`: lists, measures and clears the disk cache.
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -10,9 +10,9 @@ namespace tessera {
 namespace {
 
 constexpr const char* kUsage =
-    "tessera cache [list]   compiled kernels on disk, the last used first\n"
-    "tessera cache size     how many there are and how much they take\n"
-    "tessera cache clear    removes them all\n";
+    "tessera cache [list]   lists compiled kernels on disk, the last used first\n"
+    "tessera cache size     prints their number and size\n"
+    "tessera cache clear    removes all of them\n";
 
 double kib(std::uint64_t bytes) { return static_cast<double>(bytes) / 1024; }
 
@@ -50,10 +50,11 @@ int cache_command(Words words) {
   const char* what = words.empty() ? "list" : words[0];
   if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
   if (words.size() > 1)
-    return refuse("cache", UsageError(std::string("one word at most, found also ") + words[1]), kUsage);
+    return report_usage("cache", UsageError(std::string("expected at most one argument, found also ") + words[1]),
+                        kUsage);
   const auto cache = jit::DiskCache::of_user();
   if (!cache) {
-    std::puts("the cache is switched off (TESSERA_CACHE=0), or there is no home folder to keep it in");
+    std::puts("the cache is switched off (TESSERA_CACHE=0), or there is no home folder for it");
     return 0;
   }
   if (std::strcmp(what, "list") == 0) return list(*cache);
@@ -62,7 +63,7 @@ int cache_command(Words words) {
     std::printf("%zu kernels removed from %s\n", cache->clear(), cache->folder().c_str());
     return 0;
   }
-  return refuse("cache", UsageError(std::string("unknown word ") + what), kUsage);
+  return report_usage("cache", UsageError(std::string("unknown argument ") + what), kUsage);
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// A child process with some knobs set.
+// A child process with some environment variables set.
 #include "collecting.hpp"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace tessera {
 
 namespace {
 
-/// This process's variables but for some.
+/// This process's environment without some variables.
 std::vector<std::string> environment_without(const std::vector<std::string>& names) {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -1,4 +1,4 @@
-// Running a program so that it leaves its kernels behind (TESSERA_COLLECT).
+// Runs a program that writes its kernels into a folder (TESSERA_COLLECT).
 #pragma once
 #include <cstddef>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// A folder that goes with everything in it. Throws IoError.
+/// A temporary folder, removed with its contents by the destructor. Throws IoError.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -18,16 +18,16 @@ class TemporaryFolder {
   std::string path;
 };
 
-/// Runs the program (name and arguments) on the CPU, with its kernels left in `folder` for `gpus` ("sm_90,sm_100"). Its
-/// exit code, or 128 and its signal. Throws IoError if it cannot be started. `quiet`: what it prints is dropped.
-/// `after`: passes whose results are left in the folder as well (TESSERA_DUMP=after:...); empty: none.
+/// Runs the program (name and arguments) on the CPU; its kernels for `gpus` ("sm_90,sm_100") are written into `folder`.
+/// Returns its exit code, or 128 plus its signal. Throws IoError if it cannot be started. `quiet`: discards its output.
+/// `after`: passes whose results are written into the folder as well (TESSERA_DUMP=after:...); empty: none.
 int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder, bool quiet = false,
                    const std::vector<std::string>& after = {});
 
-/// A whole file. Throws IoError.
+/// The contents of a file. Throws IoError.
 std::string read_text(const std::string& path);
 
-/// A collected kernel in one of its forms, read.
+/// The files of one form of a collected kernel.
 struct StoredForm {
   jit::Form form;
   std::string report;  ///< path

@@ -1,4 +1,4 @@
-// The tessera command's subcommands. Each takes what follows its name and returns the exit code.
+// The tessera command's subcommands. Each takes the arguments after its name and returns the exit code.
 #pragma once
 #include <span>
 #include <stdexcept>
@@ -8,17 +8,17 @@ namespace tessera {
 
 using Words = std::span<char* const>;
 
-/// Words that a command makes no sense of; the message says which, what was expected, and comes before its usage.
+/// Invalid arguments of a command. The message says which and what was expected; it is printed before the usage.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// True where the only word is --help or -h.
+/// True if the only argument is --help or -h.
 bool asks_for_help(Words words);
-/// Prints what is wrong with the words and how the command is used; the exit code for that.
-int refuse(const char* command, const UsageError& error, const char* usage);
-/// The word behind option number `i`, which becomes the number of that word. Throws UsageError if there is none.
+/// Prints the error and the usage of the command; returns the exit code for that, 2.
+int report_usage(const char* command, const UsageError& error, const char* usage);
+/// The value after the option at index `i`, which is advanced to the value. Throws UsageError if there is none.
 std::string value_of(Words words, std::size_t& i);
-/// `text` as a number of at least `least`; throws UsageError that names the option.
+/// `text` as a number of at least `least`. Throws a UsageError with the option otherwise.
 double number_of(const std::string& option, const std::string& text, double least);
 /// Throws UsageError unless `text` is a list such as sm_90,sm_100.
 void check_gpus(const std::string& text);
@@ -26,16 +26,16 @@ void check_gpus(const std::string& text);
 /// `tessera cache [list | size | clear]`: the compiled kernels on disk.
 int cache_command(Words words);
 /// `tessera build -o FILE [--gpu sm_90,...] [-j N] -- PROGRAM ...`: runs a program on the CPU and compiles its kernels
-/// for GPUs into a bundle. `tessera build --list FILE` says what is in one.
+/// for GPUs into a bundle. `tessera build --list FILE` lists the kernels of a bundle.
 int build_command(Words words);
-/// `tessera explain [--gpu sm_90] [--kernel NAME] -- PROGRAM ...`: what the compiler and the assembler make of the
-/// kernels that a program launches.
+/// `tessera explain [--gpu sm_90] [--kernel NAME] -- PROGRAM ...`: reports how the compiler and the assembler compile
+/// the kernels that a program launches.
 int explain_command(Words words);
-/// `tessera bench [options] KERNEL [key=values ...] [-- PROGRAM ...]`: kernels over sizes, beside the device's roof.
-/// `one_size`: the first value of each axis.
+/// `tessera bench [options] KERNEL [key=values ...] [-- PROGRAM ...]`: measures kernels over sizes and compares them
+/// with the device's roofline. `one_size`: only the first value of each axis.
 int bench_command(Words words, bool one_size = false);
 
-/// `tessera tune KERNEL key=value ...`: measures what may vary for the library's kernels; docs/tuning.md.
+/// `tessera tune KERNEL key=value ...`: measures tiles and hints of the library's kernels (docs/tuning.md).
 int tune_command(Words words);
 
 }  // namespace tessera

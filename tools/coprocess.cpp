@@ -19,7 +19,7 @@ extern char** environ;
 namespace tessera {
 
 Coprocess::Coprocess(const std::vector<std::string>& words) {
-  std::signal(SIGPIPE, SIG_IGN);  // a child that died is seen where the write fails
+  std::signal(SIGPIPE, SIG_IGN);  // the write fails if the child has ended
   int to_child[2], from_child[2];
   if (pipe2(to_child, O_CLOEXEC) != 0) throw IoError(concat("cannot make a pipe: ", std::strerror(errno)));
   if (pipe2(from_child, O_CLOEXEC) != 0) {
@@ -56,7 +56,7 @@ std::optional<std::string> Coprocess::receive() {
   const ssize_t length = out_ ? getline(&text, &room, out_) : -1;
   std::optional<std::string> line;
   if (length >= 0) line.emplace(text, static_cast<std::size_t>(length));
-  std::free(text);  // as getline asks
+  std::free(text);  // getline requires it
   if (line && line->ends_with('\n')) line->pop_back();
   return line;
 }

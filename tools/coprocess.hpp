@@ -1,4 +1,4 @@
-// A child process that is spoken to line by line.
+// A child process with line-based input and output.
 #pragma once
 #include <sys/types.h>
 
@@ -11,17 +11,17 @@ namespace tessera {
 
 class Coprocess {
  public:
-  /// Starts the program (name and arguments; found as a shell would find it). Throws IoError.
+  /// Starts the program (name and arguments; searched in PATH). Throws IoError.
   explicit Coprocess(const std::vector<std::string>& words);
   ~Coprocess();
   Coprocess(const Coprocess&) = delete;
   Coprocess& operator=(const Coprocess&) = delete;
 
-  /// False if the child does not listen any more.
+  /// False if the child has closed its input.
   bool send(const std::string& line);
-  /// The next line; empty when there is no more.
+  /// The next line; empty at the end of the output.
   std::optional<std::string> receive();
-  /// Closes the child's input and waits for its end: its exit code, or 128 and its signal.
+  /// Closes the child's input and waits for its end. Returns its exit code, or 128 plus its signal.
   int finish();
 
  private:

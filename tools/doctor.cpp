@@ -1,6 +1,6 @@
-// Reports the processors, the driver and the GPUs, the assembler for each GPU generation, where compiled kernels are
-// kept, the profiler and the knobs that are set; and at the end, in one sentence each, what works and what to do about
-// what does not.
+// Reports the CPU, the driver and the GPUs, the assembler for each GPU generation, the cache of compiled kernels, the
+// profiler and the environment variables that are set; at the end, what works, and for each problem the command that
+// fixes it.
 #include "doctor.hpp"
 
 #include <unistd.h>
@@ -32,15 +32,15 @@ namespace tessera {
 
 namespace {
 
-/// What is to be done, in order: the first line of each says what is missing, the others how to mend it.
+/// The problems, in order: the first line of each says what is missing, the others how to fix it.
 std::vector<std::string> problems;
 bool gpu_ready = false;
 
-/// Naming the compiler links it, and it tells the runtime for which GPUs it can compile (cuda::compiler_probe).
+/// Referring to the compiler links it; it then registers with the runtime (cuda::compiler_probe).
 [[gnu::used]] const auto kCompiler = static_cast<decltype(&jit::compile)>(&jit::compile);
 
-/// What a message says to do: the command in it, or the sentence on its own line at the end.
-std::string mend_of(const std::string& message) {
+/// The fix in a message: the command in it, or the sentence on its own line at the end.
+std::string fix_of(const std::string& message) {
   const std::size_t run = message.find("run scripts/");
   if (run != std::string::npos) return message.substr(run, message.find_first_of(",;\n", run) - run);
   const std::size_t line = message.rfind("\n  ");
@@ -66,7 +66,7 @@ void assembler_report() {
   if (why.empty()) return;
   std::printf("  %s\n", why.c_str());
   // Without a GPU here it is needed for `tessera build` only.
-  problems.push_back(concat("kernels cannot be compiled for every GPU: no assembler that can.\n    ", mend_of(why)));
+  problems.push_back(concat("kernels cannot be compiled for every GPU: no assembler for it.\n    ", fix_of(why)));
 }
 
 void gpu_report() {
@@ -74,24 +74,24 @@ void gpu_report() {
   std::string why;
   if (!cuda::available(&why)) {
     std::printf("  %s\n", why.c_str());
-    problems.push_back(concat("no GPU can be used.\n    ", mend_of(why)));
+    problems.push_back(concat("no GPU can be used.\n    ", fix_of(why)));
     return;
   }
   for (int i = 0; i < cuda::device_count(); ++i) {
     try {
       const cuda::DeviceInfo gpu = cuda::describe_device(i);
       if (i == 0) std::printf("  driver for CUDA %d.%d\n", gpu.driver_version / 1000, gpu.driver_version % 1000 / 10);
-      std::printf("  cuda:%d  %s, sm_%d, %d multiprocessors, %zu MiB\n", i, gpu.name.c_str(), gpu.sm(),
-                  gpu.multiprocessors, gpu.memory >> 20);
+      std::printf("  cuda:%d  %s, sm_%d, %d SMs, %zu MiB\n", i, gpu.name.c_str(), gpu.sm(), gpu.num_sms,
+                  gpu.memory >> 20);
       std::string missing = "this program cannot compile kernels";
       const cuda::CompilerProbe can_compile = cuda::compiler_probe();
       const bool ready = can_compile != nullptr && can_compile(gpu, &missing);
       gpu_ready |= ready;
       if (!ready) std::printf("          no kernels: %s\n", missing.c_str());
-      Device::cuda(i);  // a context: what a driver that is only half there refuses
+      Device::cuda(i);  // creates a context, which fails if the driver is incomplete
     } catch (const Error& error) {
       std::printf("          %s\n", error.message().c_str());
-      problems.push_back(concat("cuda:", i, " does not work.\n    ", mend_of(error.message())));
+      problems.push_back(concat("cuda:", i, " does not work.\n    ", fix_of(error.message())));
       gpu_ready = false;
     }
   }
@@ -102,7 +102,7 @@ void default_report() { std::printf("  %s\n", default_device().name().c_str()); 
 void cache_report() {
   const auto cache = jit::DiskCache::of_user();
   if (!cache) {
-    std::puts("  none: TESSERA_CACHE=0, or there is no home folder; every process compiles anew");
+    std::puts("  none: TESSERA_CACHE=0, or there is no home folder; every process compiles its kernels again");
     return;
   }
   const auto entries = cache->list();
@@ -111,14 +111,14 @@ void cache_report() {
   std::printf("  %zu kernels, %.1f of at most %.0f MiB, in %s\n", entries.size(),
               static_cast<double>(bytes) / (1 << 20), static_cast<double>(cache->limit()) / (1 << 20),
               cache->folder().c_str());
-  // The folder is made at the first use: what counts is the nearest one that exists.
+  // The folder is created at the first use: tests the nearest parent folder that exists.
   std::filesystem::path place = cache->folder();
   std::error_code ignored;
   while (!std::filesystem::exists(place, ignored) && place.has_relative_path()) place = place.parent_path();
   if (access(place.c_str(), W_OK) == 0) return;
   std::printf("  %s: %s\n", place.c_str(), std::strerror(errno));
   problems.push_back(
-      concat("compiled kernels cannot be kept: every process compiles anew.\n    set TESSERA_CACHE_DIR to "
+      concat("compiled kernels cannot be cached: every process compiles them again.\n    set TESSERA_CACHE_DIR to "
              "a folder that you can write to"));
 }
 
@@ -134,15 +134,16 @@ void bundle_report() {
 
 void profiler_report() {
   try {
-    std::puts(profiling() ? "  attached: it sees ranges of Tessera"
+    std::puts(profiling() ? "  attached: it shows ranges of Tessera"
                           : "  none (TESSERA_NVTX=1 under nsys or ncu shows ranges)");
   } catch (const Error& error) {
     std::printf("  %s\n", error.message().c_str());
-    problems.push_back(concat("a knob has a wrong value.\n    ", error.message()));
+    problems.push_back(concat("an environment variable has an invalid value.\n    ", error.message()));
   }
 }
 
-/// Knobs, and variables that look like one: a misspelt knob does nothing, silently.
+/// Reports environment variables of the library, and unknown ones that begin with TESSERA_: a misspelt name would have
+/// no effect, silently.
 void knob_report() {
   bool any = false;
   const auto table = env_table();
@@ -160,7 +161,7 @@ void knob_report() {
     for (const EnvInfo& knob : table) known |= name == knob.variable;
     if (known) continue;
     any = true;
-    std::printf("  %s\n      no knob of the library has this name\n", name.c_str());
+    std::printf("  %s\n      unknown: the library reads no variable of this name\n", name.c_str());
   }
   if (!any) std::puts("  none is set");
 }
@@ -170,8 +171,8 @@ void verdict() {
   for (std::size_t i = 0; i < problems.size(); ++i) std::printf("%zu. %s\n", i + 1, problems[i].c_str());
 }
 
-/// A heading and what is below it. An error (a knob with a value that makes no sense) is one of the findings: the other
-/// parts are still of use.
+/// Prints a heading and the report below it. An error (an environment variable with an invalid value) is one of the
+/// findings: the other reports are still printed.
 void section(const char* heading, void (*report)()) {
   std::puts(heading);
   try {
@@ -186,14 +187,15 @@ void section(const char* heading, void (*report)()) {
 }  // namespace
 
 int doctor() {
-  std::printf("CPU\n  %u processors; kernels run here without anything else\n", std::thread::hardware_concurrency());
+  std::printf("CPU\n  %u processors; kernels run here without further requirements\n",
+              std::thread::hardware_concurrency());
   section("GPUs", gpu_report);
-  section("Device used where a program names none", default_report);
+  section("Default device", default_report);
   section("Assembler for GPUs (tileiras)", assembler_report);
   section("Compiled kernels on disk", cache_report);
   bundle_report();
   section("Profiler", profiler_report);
-  section("Knobs", knob_report);
+  section("Environment variables", knob_report);
   std::puts("Result");
   verdict();
   return 0;

@@ -1,4 +1,4 @@
-// `tessera doctor`: what this machine has, in one page.
+// `tessera doctor`: a report on this machine.
 #pragma once
 
 namespace tessera {

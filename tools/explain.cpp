@@ -1,5 +1,5 @@
-// What the compiler says about each kernel of a program, and below it what NVIDIA's assembler says: its remarks with
-// the user's lines, its warnings, and the registers and shared memory that the cubin declares.
+// Prints the compiler's report on each kernel of a program, then that of NVIDIA's assembler: its remarks with the
+// user's lines, its warnings, and the registers and shared memory that the cubin declares.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -25,15 +25,13 @@ namespace {
 
 constexpr const char* kUsage =
     "tessera explain [--gpu sm_90[,sm_100...]] [--kernel NAME] -- PROGRAM [ARGUMENTS...]\n"
-    "    runs PROGRAM on the CPU and says of every kernel that it launches (whose name contains NAME) which "
-    "conditions\n"
-    "    its launches fulfil, how each load and store reaches memory, and what the assembler makes of it.\n"
+    "    runs PROGRAM on the CPU and reports, for every kernel that it launches (whose name contains NAME), which\n"
+    "    predicates hold, how each load and store accesses memory, and the assembler's remarks.\n"
     "tessera explain --after PASS[,PASS...]|all ...\n"
-    "    instead prints the text of each kernel behind these passes, in all words below; --passes lists the passes.\n"
+    "    prints the IR of each kernel after these passes instead; takes all options below. --passes lists the passes.\n"
     "tessera explain [--gpu ...] [--device D] KERNEL [key=value ...]\n"
-    "    the same of one of the library's kernels (tessera bench --list); where there is a GPU, or with --device, "
-    "also\n"
-    "    how long it takes and which share of the device's roof that is.\n";
+    "    the same for one of the library's kernels (tessera bench --list); with a GPU, or with --device, also its\n"
+    "    time and its share of the device's roofline.\n";
 
 struct Options {
   std::string gpus = "sm_90", filter, device, kernel;
@@ -62,7 +60,7 @@ std::string place_of(const std::string& location) {
   return concat(name, ":", std::atoi(location.c_str() + line + 6));
 }
 
-/// Prints every remark once, with how often it was made; those about defaults of hints say nothing new.
+/// Prints every remark once, with its count; remarks about default hints are left out.
 void print_remarks(const std::string& yaml) {
   std::map<std::string, int> remarks;
   std::string place, text, instruction, shape, name;
@@ -113,7 +111,7 @@ void explain(const jit::Collected& kernel) {
         kernel.forms, stored_form, [&](const StoredForm& s) { return tileiras::assemble(s.bytecode, options); },
         notes_of);
     std::fputs(read_text(best.prepared.report).c_str(), stdout);
-    if (!best.refusal.empty()) std::printf("    instead of the chosen one: %s\n", first_line(best.refusal).c_str());
+    if (!best.rejection.empty()) std::printf("    instead of the chosen one: %s\n", first_line(best.rejection).c_str());
     made = std::move(best.made);
   } catch (const CompileError&) {
     std::fputs(read_text(kernel.forms.front().report).c_str(), stdout);
@@ -159,9 +157,9 @@ Options parse(Words words) {
     const std::string word = words[i];
     if (word == "--") {
       o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-      if (o.program.empty()) throw UsageError("expected a program behind --");
+      if (o.program.empty()) throw UsageError("expected a program after --");
       if (!o.kernel.empty() || !o.values.empty())
-        throw UsageError("a kernel of the library or a program, not both; --kernel NAME chooses among a program's");
+        throw UsageError("a kernel of the library or a program, not both; --kernel NAME selects kernels of a program");
       return o;
     }
     if (word == "--gpu")
@@ -188,7 +186,7 @@ Options parse(Words words) {
   return o;
 }
 
-/// A case of the library as a program's words: small, and run once.
+/// The command line of a case of the library: small, and run once.
 std::vector<std::string> library_words(const Options& o) {
   std::vector<std::string> words = {
       "/proc/self/exe", "bench-library", "--strict", "--device", "cpu", "--ms", "0", "run", o.kernel};
@@ -197,7 +195,7 @@ std::vector<std::string> library_words(const Options& o) {
   return words;
 }
 
-/// What TESSERA_DUMP=after:... has left, of the forms that were chosen for GPUs; how many there were.
+/// Prints the files of TESSERA_DUMP=after:..., of the forms that were chosen for GPUs; returns their number.
 std::size_t print_texts(const std::string& folder, const std::string& filter) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -212,12 +210,12 @@ std::size_t print_texts(const std::string& folder, const std::string& filter) {
   return files.size();
 }
 
-/// Every kernel that a run has left behind; how many there were.
+/// Prints every kernel that a run has collected; returns their number.
 std::size_t explain_all(const Options& o, const std::vector<char*>& program) {
   const TemporaryFolder folder;
   if (const int code = run_collecting(program, o.gpus, folder.path, o.program.empty(), o.after); code != 0) {
     const char* name = o.program.empty() ? o.kernel.c_str() : program[0];
-    std::fprintf(stderr, "tessera explain: %s ended with code %d; what it launched until then:\n", name, code);
+    std::fprintf(stderr, "tessera explain: %s ended with code %d; kernels that it launched until then:\n", name, code);
   }
   if (!o.after.empty()) return print_texts(folder.path, o.filter);
   std::size_t shown = 0;
@@ -230,7 +228,7 @@ std::size_t explain_all(const Options& o, const std::vector<char*>& program) {
   return shown;
 }
 
-/// The library's kernel on a device: as `tessera bench` measures it, one size.
+/// Measures the library's kernel on a device, at one size, as `tessera bench` does.
 int measure(const Options& o) {
   std::vector<std::string> words = {o.kernel};
   words.insert(words.end(), o.values.begin(), o.values.end());
@@ -247,7 +245,7 @@ int explain_command(Words words) {
   Options o;
   try {
     o = parse(words);
-  } catch (const UsageError& error) { return refuse("explain", error, kUsage); }
+  } catch (const UsageError& error) { return report_usage("explain", error, kUsage); }
   if (o.list_passes) return print_passes(), 0;
   std::vector<std::string> library = library_words(o);
   std::vector<char*> program = o.program;

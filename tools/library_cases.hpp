@@ -1,4 +1,4 @@
-// The library's kernels as cases to be measured.
+// The library's kernels as benchmark cases.
 #pragma once
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Kernels whose limit is arithmetic, or, with few rows, memory.
+// Kernels bound by arithmetic, or, with few rows, by memory.
 #include <stdexcept>
 
 #include "library_cases.hpp"
@@ -49,7 +49,7 @@ Prepared gemm_case(const Args& args) {
   throw std::runtime_error(concat("dtype must be f32 or bf16, found ", type));
 }
 
-/// Few rows times the weights of a layer: the weights' bytes are what counts.
+/// Few rows times the weights of a layer: bound by reading the weights.
 Prepared linear_case(const Args& args) {
   const std::int64_t m = args.number("m", 1), n = args.number("n", 4096), k = args.number("k", 4096);
   Prepared p;

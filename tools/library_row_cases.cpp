@@ -1,4 +1,4 @@
-// Kernels whose limit is memory.
+// Kernels bound by memory.
 #include <stdexcept>
 
 #include "library_cases.hpp"
@@ -16,7 +16,7 @@ namespace {
 using measure::Args;
 using measure::Prepared;
 
-/// f(T()) with the element type that dtype= names.
+/// f(T()) with the element type of dtype=.
 template <class F>
 Prepared by_type(const Args& args, F f) {
   const std::string name = args.text("dtype", "f32");
@@ -26,7 +26,7 @@ Prepared by_type(const Args& args, F f) {
   throw std::runtime_error(concat("dtype must be f32, f16 or bf16, found ", name));
 }
 
-/// `run(x, y)` on lines of n elements; `tensors` are read or written.
+/// `run(x, y)` on tensors of n elements; `tensors` of them are read or written.
 template <class T, class F>
 Prepared line_case(const Args& args, int tensors, F run) {
   const std::int64_t n = args.number("n", 1 << 20);
@@ -58,7 +58,7 @@ Prepared silu_case(const Args& args) {
   });
 }
 
-/// `run(x, weight, bias)` on a matrix; `outputs` elements are written for each row of so many columns.
+/// `run(x, weight, bias)` on a matrix; `outputs` elements are written per row.
 template <class T, class F>
 Prepared matrix_case(const Args& args, bool reduces, F run) {
   const std::int64_t columns = args.number("columns", 1024), rows = args.number("rows", 4096);

@@ -14,19 +14,19 @@ namespace {
 int usage(std::FILE* out) {
   std::fputs(
       "tessera <command>\n"
-      "  doctor    what this machine has for compiling and running kernels, and how to get what is missing\n"
-      "  cache     compiled kernels on disk: list, size, clear\n"
+      "  doctor    reports what this machine has for compiling and running kernels, and how to fix what is missing\n"
+      "  cache     lists or clears the compiled kernels on disk\n"
       "  build     compiles a program's kernels ahead of time into a bundle\n"
-      "  explain   what the compiler makes of a program's kernels: conditions, accesses, hints, the assembler's "
+      "  explain   reports how a program's kernels are compiled: predicates, accesses, hints, the assembler's "
       "remarks\n"
-      "  bench     measures kernels over sizes, the library's or your own: tables and charts\n"
+      "  bench     measures the library's or your own kernels over sizes: tables and charts\n"
       "  tune      measures tiles and hints of the library's kernels for given shapes, and records the best\n"
       "  help      this text\n",
       out);
   return out == stdout ? 0 : 2;
 }
 
-/// The library's cases as a benchmark program: what `tessera bench` starts.
+/// The library's cases as a benchmark program, which `tessera bench` starts.
 int bench_library(int argc, char** argv) {
   std::vector<tessera::measure::Case> cases = tessera::library_row_cases();
   for (const auto& c : tessera::library_product_cases()) cases.push_back(c);

@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 360, kLeft = 70, kRight = 190, kTop = 36, kBottom = 52;
-/// Colours that are told apart by people who see colours differently (Okabe and Ito, 2008).
+/// Colours that people with colour blindness can distinguish (Okabe and Ito, 2008).
 constexpr const char* kColors[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
 
 std::string escaped(const std::string& text) {
@@ -103,7 +103,7 @@ class Frame {
                   "\" stroke=\"", color, "\"/>\n");
   }
 
-  /// Sizes below the axis, those that would touch left out.
+  /// Sizes below the axis; labels that would overlap are left out.
   void ticks(std::string& out) const {
     double last = -1e300;
     for (const double x : xs_) {

@@ -9,7 +9,7 @@ namespace tessera {
 struct Series {
   std::string name;  ///< in the legend; empty: none
   std::vector<std::pair<double, double>> points;
-  bool limit = false;  ///< a roof: dashed
+  bool limit = false;  ///< a roofline: dashed
 };
 
 struct Panel {

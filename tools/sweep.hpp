@@ -1,4 +1,4 @@
-// The values that `tessera bench` walks over: "n=1024..65536 dtype=f32,f16".
+// The sizes of `tessera bench`: "n=1024..65536 dtype=f32,f16".
 #pragma once
 #include <string>
 #include <utility>
@@ -14,23 +14,23 @@ struct Axis {
 
 class Sweep {
  public:
-  /// The words with '=' of a text; others are ignored. A value a..b stands for a, 2a, 4a, ... up to b. Throws
-  /// std::runtime_error for a range that is none.
+  /// Parses the words of a text that contain '='; others are ignored. A value a..b means a, 2a, 4a, ... up to b. Throws
+  /// std::runtime_error for an invalid range.
   explicit Sweep(const std::string& text);
   /// Replaces an axis, or adds one. `word` is key=values.
   void set(const std::string& word);
-  /// Of each axis only the first value stays.
+  /// Keeps only the first value of each axis.
   void keep_first();
 
   const std::vector<Axis>& axes() const noexcept { return axes_; }
-  /// The axis that a chart's x is: of those whose values are numbers the one with most values. -1: none has several.
+  /// The axis for a chart's x: the numeric axis with the most values; -1 if none has several.
   int main_axis() const;
 
  private:
   std::vector<Axis> axes_;
 };
 
-/// One series of a sweep: all runs that differ along the main axis only.
+/// One series of a sweep: runs that differ only along the main axis.
 struct SweepSeries {
   std::string name;                ///< the values of the other axes that vary: "dtype=f16"
   std::vector<std::string> words;  ///< the arguments of each run

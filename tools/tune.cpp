@@ -1,5 +1,5 @@
-// tessera tune: measures the spaces of the library's kernels for given shapes, or for those of the plan, and says how
-// far the library's own choices are from what was found.
+// tessera tune: measures the tuning spaces of the library's kernels for given shapes, or for those of the plan, and
+// compares the library's defaults with the best that was found.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,18 +21,19 @@ namespace {
 
 constexpr const char* kUsage =
     "tessera tune [options] KERNEL key=value ... [, KERNEL key=value ...]\n"
-    "tessera tune [options] --plan            the shapes that the project is held to\n"
+    "tessera tune [options] --plan            the shapes of the project's benchmarks\n"
     "tessera tune --list [FILE]               the kernels that can be tuned; or the records of a file\n"
-    "    --out FILE       records go there; with it a run that was interrupted continues, and what is known is kept\n"
-    "    --again          measures also what FILE has a fresh record of\n"
-    "    --seconds N      begins nothing new after N seconds\n"
-    "    --hints \"...\"    instead of the kernel's own: \"warps=2,4 latency=2,6\"; \"-\" for none\n"
-    "    --dry-run        compiles every point and says what the assembler makes of it; needs no GPU\n"
-    "    --gpu sm_90      of --dry-run\n"
+    "    --out FILE       writes records to FILE; an interrupted run continues, and known results are kept\n"
+    "    --again          measures again even if FILE has a record that is not stale\n"
+    "    --seconds N      starts no new measurement after N seconds\n"
+    "    --hints \"...\"    hints to try instead of the kernel's: \"warps=2,4 latency=2,6\"; \"-\" for none\n"
+    "    --dry-run        compiles every point and prints registers and spills; needs no GPU\n"
+    "    --gpu sm_90      the GPU of --dry-run\n"
     "    -j N             compilations at a time\n"
-    "    -v               every point, not only the best\n";
+    "    -v               prints every point, not only the best\n";
 
-/// A part of what the project is held to (bench/gpu/plan.py; rows of half as many elements), the most valuable first.
+/// A selection of the project's benchmarks (bench/gpu/plan.py; rows of half as many elements), the most important
+/// first.
 constexpr const char* kPlan[] = {"gemm n=4096",
                                  "gemm n=8192",
                                  "gemm n=2048",
@@ -100,7 +101,7 @@ std::vector<TuneCase> all_cases() {
   return all;
 }
 
-/// Of "--out FILE" and the like; null if the word is no such option.
+/// The target of options like "--out FILE"; null for other words.
 std::string* text_option(Command& c, const std::string& word) {
   if (word == "--out") return &c.options.file;
   if (word == "--hints") return &c.options.hints;
@@ -145,7 +146,7 @@ Command parse(Words words) {
   }
   end_kernel();
   if (!c.list && c.asked.empty()) throw UsageError("expected a kernel (tessera tune --list), or --plan");
-  if (c.options.hints != "-") jit::hint_combinations(c.options.hints);  // on the CPU nothing else would look at them
+  if (c.options.hints != "-") jit::hint_combinations(c.options.hints);  // checks them; on the CPU nothing else would
   return c;
 }
 
@@ -194,7 +195,7 @@ TuningReport run(const std::string& asked, const TuneOptions& options) {
     }
     return c.run(args, options);
   }
-  throw std::runtime_error(concat("there is no kernel \"", name, "\" to tune; tessera tune --list names them"));
+  throw std::runtime_error(concat("there is no kernel \"", name, "\" to tune; tessera tune --list prints them"));
 }
 
 void print_trial(const TuningTrial& t) {
@@ -206,13 +207,13 @@ void print_trial(const TuningTrial& t) {
     std::printf(" %3u registers, %5.1f KiB shared", r.registers, static_cast<double>(r.shared) / 1024);
   if (r.stack > 0) std::printf(", %u bytes spilled", r.stack);
   if (t.code.form != jit::Form::Chosen)
-    std::printf("  %s (%s)", jit::is_for_spills(t.code.form) ? "form that spills less" : "plain form",
+    std::printf("  %s (%s)", jit::is_for_spills(t.code.form) ? "form that spills less" : "fallback form",
                 jit::text_of(t.code.form).c_str());
   if (!t.note.empty()) std::printf("  %s", t.note.substr(0, 160).c_str());
   std::puts("");
 }
 
-/// The best few, or all; how many were dropped and why.
+/// Prints the best few, or all, and the number of points per outcome.
 void print_report(const TuningReport& report, bool all) {
   std::vector<const TuningTrial*> shown;
   int counts[8] = {};
@@ -237,12 +238,12 @@ struct Line {
   TuningRecord best;
 };
 
-/// The library's choices beside what was found.
+/// Compares the library's defaults with the best that was found.
 int summary(const std::vector<Line>& lines, int failed, int left) {
   constexpr double kAllowed = 1.05;
   int within = 0;
   double worst = 1;
-  std::printf("\n%-44s %11s %11s %7s\n", "defaults beside tuned", "default ms", "tuned ms", "ratio");
+  std::printf("\n%-44s %11s %11s %7s\n", "default compared with tuned", "default ms", "tuned ms", "ratio");
   for (const Line& l : lines) {
     const double ratio = l.best.default_ms > 0 ? l.best.default_ms / l.best.ms : INFINITY;
     worst = std::max(worst, ratio);
@@ -290,7 +291,7 @@ int tune_command(Words words) {
   Command c;
   try {
     c = parse(words);
-  } catch (const UsageError& error) { return refuse("tune", error, kUsage); }
+  } catch (const UsageError& error) { return report_usage("tune", error, kUsage); }
   if (c.list) return c.listed.empty() ? list_kernels() : list_records(c.listed);
   c.options.keep = !c.again;
   if (c.dry) {

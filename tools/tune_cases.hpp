@@ -1,4 +1,4 @@
-// The spaces of the library's kernels, by name and arguments.
+// The tuning spaces of the library's kernels, by name and arguments.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,8 +11,8 @@ namespace tessera {
 
 struct TuneCase {
   const char* name;
-  const char* arguments;  ///< the first value of each is the default; words without '=' are for people
-  const char* hints;      ///< the space's
+  const char* arguments;  ///< the first value of each is the default; words without '=' are comments
+  const char* hints;      ///< the space's hints
   TuningReport (*run)(const measure::Args&, TuneOptions);
 };
 
@@ -22,7 +22,7 @@ std::vector<TuneCase> tune_split_cases();
 std::vector<TuneCase> tune_attention_cases();
 std::vector<TuneCase> tune_decode_cases();
 
-/// An input: random numbers, or, where nothing will run, memory that is never touched.
+/// An input: random numbers, or, if nothing will run, uninitialised memory.
 template <Element T, int R>
 Tensor<T, R> tune_input(const TuneOptions& options, const Dims<R>& dims, std::uint64_t seed) {
   if (options.only_compile != 0) return empty<T>(dims).sync();
@@ -32,7 +32,7 @@ Tensor<T, R> tune_input(const TuneOptions& options, const Dims<R>& dims, std::ui
     return random::normal<T>(dims, seed).sync();
 }
 
-/// What the library's choice is asked for: the device at hand, or the GPU that is compiled for.
+/// The target of the library's heuristics: the default device, or the GPU that is compiled for.
 inline kernels::Target tune_target(const TuneOptions& options) {
   constexpr int kProcessors = 132;  // of an H200
   return options.only_compile != 0 ? kernels::Target{true, kProcessors} : kernels::target_of(default_device());

@@ -1,5 +1,5 @@
-// Decoding attention: the kernel that reads the cache, whole or in the parts that the library chooses. What combines
-// the parts reads little, and has nothing to choose.
+// Decoding attention: the kernel that reads the cache, whole or with the number of KV splits that the library chooses.
+// The kernel that combines the splits reads little and has no choices.
 #include <cmath>
 #include <stdexcept>
 
@@ -14,9 +14,9 @@ namespace {
 using namespace kernels;
 
 constexpr const char* kHints = "latency=2,3,4,6 warps=4,8 occupancy=1,2";
-constexpr int kMostKeys = 256;  // of a candidate's step
+constexpr int kMostKeys = 256;  // keys per step of a candidate
 
-/// Queries and lengths of sequences that are all as long; the results of the kernel.
+/// Queries and lengths of sequences of equal length; the results of the kernel.
 struct Decoding {
   std::int64_t batch, length, heads, kv_heads, d;
   Tensor<bf16, 3> q;
@@ -38,7 +38,7 @@ struct Decoding {
         scale(1.0f / std::sqrt(static_cast<float>(d))) {}
 
  private:
-  /// As decode_attention() chooses on the GPU that is compiled for or at hand.
+  /// As decode_attention() chooses for the target GPU.
   DecodeShape shape_of(const measure::Args& args, const TuneOptions& o) const {
     if (kv_heads < 1 || heads % kv_heads != 0 || length < 1)
       throw std::runtime_error(concat("heads must be a multiple of kv_heads, and length at least 1; found heads=",
@@ -49,7 +49,7 @@ struct Decoding {
   }
 };
 
-/// Candidates differ in the keys of a step.
+/// Candidates differ in the keys per step.
 template <int G, int D>
 TuningReport tune_keys(const Decoding& c, TuneOptions o, const View<bf16, 4>& k, const View<bf16, 4>& v) {
   if (c.shape.parts == 1) {
@@ -59,17 +59,18 @@ TuningReport tune_keys(const Decoding& c, TuneOptions o, const View<bf16, 4>& k,
     auto out = empty<bf16>(c.shape.result_dims()).sync();
     return tune(keys, o, mut(out), c.groups, k, v, c.lengths, c.scale);
   }
-  // The parts are f32, but sums of weights that are rounded to bf16, relative to the largest of the steps so far.
+  // Results of splits are f32, but sums of weights that are rounded to bf16, relative to the largest score of the steps
+  // so far.
   if (o.tolerance == 0) o.tolerance = detail::default_tolerance<bf16>();
-  // Parts consist of whole steps: with others, parts of as many keys would have other results.
+  // Splits consist of whole steps: with other lengths, candidates would have different splits and results.
   const std::int64_t unit = c.shape.parts * kMostKeys;
   if (c.length % unit != 0)
     throw std::runtime_error(concat("length must be a multiple of ", c.shape.parts, " parts of ", kMostKeys,
                                     " keys, so that all candidates have the same parts; found ", c.length, ": take ",
                                     ceil_div(c.length, unit) * unit, " or parts=1"));
-  const auto keys = space("decode", kHints, candidate<decode_part<bf16, G, kDecodeKeys, D>>("128 keys"),
-                          candidate<decode_part<bf16, G, 64, D>>("64 keys"),
-                          candidate<decode_part<bf16, G, kMostKeys, D>>("256 keys"));
+  const auto keys = space("decode", kHints, candidate<decode_split<bf16, G, kDecodeKeys, D>>("128 keys"),
+                          candidate<decode_split<bf16, G, 64, D>>("64 keys"),
+                          candidate<decode_split<bf16, G, kMostKeys, D>>("256 keys"));
   auto parts = empty<f32>(c.shape.parts_dims()).sync();
   auto sums = empty<f32>(c.shape.sums_dims()).sync();
   return tune(keys, o, mut(parts), mut(sums), c.groups, k, v, c.lengths, c.scale);
@@ -82,11 +83,11 @@ TuningReport tune_decode(const measure::Args& args, TuneOptions o) {
   return with_decode_tile(c.shape, [&](auto g, auto d) { return tune_keys<g, d>(c, o, k.view(), v.view()); });
 }
 
-/// The size of the pages is the cache's, so only hints vary.
+/// The page size is given by the cache, so only hints vary.
 template <int G, int D, int Page>
 TuningReport tune_pages(const Decoding& c, const TuneOptions& o, const View<bf16, 4>& k, const View<bf16, 4>& v,
                         const Tensor<i32, 2>& table) {
-  constexpr int Queries = std::max<int>(G, 512 / Page);  // as paged_attention() takes
+  constexpr int Queries = std::max<int>(G, 512 / Page);  // as in paged_attention()
   if (c.shape.parts == 1) {
     auto out = empty<bf16>(c.shape.result_dims()).sync();
     const auto one = space("paged", kHints, candidate<paged_whole<bf16, Queries, Page, D>>("whole"));
@@ -94,7 +95,7 @@ TuningReport tune_pages(const Decoding& c, const TuneOptions& o, const View<bf16
   }
   auto parts = empty<f32>(c.shape.parts_dims()).sync();
   auto sums = empty<f32>(c.shape.sums_dims()).sync();
-  const auto one = space("paged", kHints, candidate<paged_part<bf16, Queries, Page, D>>("parts"));
+  const auto one = space("paged", kHints, candidate<paged_split<bf16, Queries, Page, D>>("parts"));
   return tune(one, o, mut(parts), mut(sums), c.groups, k, v, table, c.lengths, c.scale);
 }
 
@@ -108,7 +109,7 @@ TuningReport tune_paged(const measure::Args& args, TuneOptions o) {
   const std::int64_t each = ceil_div(c.length, page);
   const Dims<4> pages(c.batch * each, c.kv_heads, page, c.d);
   const auto k = tune_input<bf16>(o, pages, 2), v = tune_input<bf16>(o, pages, 3);
-  // Neighbours of a sequence are not neighbours in memory.
+  // Consecutive pages of a sequence are not consecutive in memory.
   std::vector<std::int32_t> numbers(static_cast<std::size_t>(c.batch * each));
   for (std::int64_t i = 0; i < c.batch * each; ++i)
     numbers[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i % each * c.batch + i / each);

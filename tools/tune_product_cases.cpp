@@ -1,4 +1,4 @@
-// Matrix products: the rows of the library's tables are the candidates, and what its heuristic chooses is the default.
+// Matrix products: the rows of the library's tables are the candidates, and the heuristic's choice is the default.
 #include <stdexcept>
 
 #include "tessera/base/format.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 using namespace kernels;
 
-constexpr const char* kGemmHints = "latency=2,4,6";  // of up to ten tiles; more by --hints
+constexpr const char* kGemmHints = "latency=2,4,6";  // for up to ten tiles; more with --hints
 constexpr const char* kOneRowHints = "warps=1,2,4,8 ahead=0,1,2";
 constexpr const char* kFewRowsHints = "latency=2,4,6 occupancy=1,2";
 

@@ -1,4 +1,4 @@
-// What the spaces of matrix products share: their operands, and the names of a table's rows.
+// Shared by the tuning spaces of matrix products: operands, and the names of a table's rows.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace tessera {
 
-/// "row 3": candidates keep the text as it is, so it must live for ever.
+/// "row 3". Candidates store the pointer, so the text must be static.
 template <int Row>
 const char* row_name() {
   static const std::string name = concat("row ", Row);
   return name.c_str();
 }
 
-/// a of [m, k] and b of [k, n] as the arguments m, n, k and layout say: NN, or with one of them transposed.
+/// a of [m, k] and b of [k, n], by the arguments m, n, k and layout: NN, or one of them transposed.
 template <class T>
 struct Factors {
   std::int64_t m, n, k;

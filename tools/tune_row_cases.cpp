@@ -1,4 +1,4 @@
-// Kernels along rows: one kernel each for rows that fit one tile, so that only hints vary; chunks of long rows.
+// Kernels along rows: for rows that fit one tile only hints vary; for longer rows also the length of chunks.
 #include "tessera/kernels/layer_norm.hpp"
 #include "tessera/kernels/rms_norm.hpp"
 #include "tessera/kernels/softmax.hpp"

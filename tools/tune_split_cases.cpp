@@ -1,5 +1,5 @@
-// Products whose sums are split: the kernels that multiply, each for the share that the library gives it. What adds the
-// parts afterwards reads and writes once, and has nothing to choose.
+// Split-K and stream-K products: the kernels that multiply, with the split that the library chooses. The kernel that
+// adds the partials has no choices.
 #include <stdexcept>
 
 #include "tessera/base/format.hpp"
@@ -21,8 +21,7 @@ constexpr auto split_kernel() {
   constexpr GemmTile t = kGemmTiles[Row];
   return kernel<partial_products<bf16, t.k_bytes / 2, f32, bf16, t.m, t.n>>;
 }
-/// The rows that a split sum may be computed in: those of kSplitRows, and others with steps of as many columns, so that
-/// the parts are the same.
+/// The rows for split-K: those of kSplitRows, and others with the same step along k, so that the partials are the same.
 template <int... Row>
 TuningReport tune_split_in(const Factors<bf16>& f, const TuneOptions& o, Tensor<f32, 3>& parts) {
   const auto rows = space("split_k", kSplitHints, candidate(row_name<Row>(), split_kernel<Row>())...);
@@ -41,7 +40,8 @@ TuningReport tune_split_k(const measure::Args& args, TuneOptions o) {
   return tune_split_in<2, kSplitRows[0], kSplitRows[1], kSplitRows[2], 10, 11>(f, o, parts);
 }
 
-/// The two kernels that multiply have the tile of kStreamRow, because their shares are counted in it: only hints vary.
+/// The two kernels that multiply use the tile of kStreamRow, because the division into waves is in these tiles: only
+/// hints vary.
 template <int Row>
 TuningReport tune_stream_in(const Factors<bf16>& f, const TuneOptions& o, int slots, bool shared) {
   constexpr GemmTile t = kGemmTiles[Row];
@@ -56,7 +56,7 @@ TuningReport tune_stream_in(const Factors<bf16>& f, const TuneOptions& o, int sl
                            candidate(row_name<Row>(), kernel<shared_tiles<bf16, BK, f32, bf16, t.m, t.n>>));
     return tune(one, o, mut(parts), f.a, f.b, s.whole, s.share);
   }
-  // It leaves the tiles of the last wave as they are: results are compared with those too.
+  // It does not write the tiles of the last wave; results are compared including those.
   const Dims<2> dims(f.m, f.n);
   auto c = (o.only_compile != 0 ? empty<bf16>(dims) : zeros<bf16>(dims)).sync();
   using epilogues::Plain;
@@ -70,7 +70,7 @@ TuningReport tune_stream_k(const measure::Args& args, TuneOptions o) {
   const std::string tiles = args.text("tiles", "shared");
   if (tiles != "shared" && tiles != "whole") throw std::runtime_error("tiles must be shared or whole, found " + tiles);
   const Target target = tune_target(o);
-  const std::int64_t slots = args.number("slots", target.gpu ? target.processors : 4);
+  const std::int64_t slots = args.number("slots", target.gpu ? target.num_sms : 4);
   if (slots < 1 || slots > 65535) throw std::runtime_error(concat("slots must be 1 to 65535, found ", slots));
   const bool shared = tiles == "shared";
   return target.gpu ? tune_stream_in<kStreamRow>(f, o, static_cast<int>(slots), shared)
@@ -81,8 +81,8 @@ TuningReport tune_stream_k(const measure::Args& args, TuneOptions o) {
 
 std::vector<TuneCase> tune_split_cases() {
   return {{"split_k", "m=512 n=2560 k=9728 parts=(the library's) layout=NT,NN,TN (bf16)", kSplitHints, tune_split_k},
-          {"stream_k", "m=5120 n=5120 k=5120 tiles=shared,whole slots=(processors) layout=NT,NN,TN (bf16)",
-           kStreamHints, tune_stream_k}};
+          {"stream_k", "m=5120 n=5120 k=5120 tiles=shared,whole slots=(SMs) layout=NT,NN,TN (bf16)", kStreamHints,
+           tune_stream_k}};
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// What is wrong with a command's words, said the same way by all commands.
+// Errors about invalid arguments, in the same form for all commands.
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -13,13 +13,13 @@ bool asks_for_help(Words words) {
   return words.size() == 1 && (std::strcmp(words[0], "--help") == 0 || std::strcmp(words[0], "-h") == 0);
 }
 
-int refuse(const char* command, const UsageError& error, const char* usage) {
+int report_usage(const char* command, const UsageError& error, const char* usage) {
   std::fprintf(stderr, "tessera %s: %s\n%s", command, error.what(), usage);
   return 2;
 }
 
 std::string value_of(Words words, std::size_t& i) {
-  if (i + 1 >= words.size()) throw UsageError(concat("expected a value behind ", words[i]));
+  if (i + 1 >= words.size()) throw UsageError(concat("expected a value after ", words[i]));
   return words[++i];
 }
 

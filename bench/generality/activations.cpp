@@ -1,4 +1,4 @@
-// Activations and what goes with them, element by element: GELU, its gradient, SwiGLU, dropout, rotary positions.
+// Activations and related elementwise kernels: GELU, its gradient, SwiGLU, dropout, rotary positions.
 #include <cmath>
 #include <cstdint>
 

@@ -5,8 +5,9 @@
 
 namespace generality {
 
-/// A row of the table: a case at its sizes for a GPU and at small ones. Of these, parted by semicolons, the first have
-/// the divisibility of the full sizes, so that the same specialization is compiled; others have odd ends.
+/// A row of the table: a case at its sizes for a GPU and at small ones. Small sizes are separated by semicolons: the
+/// first have the divisibility of the full sizes, so that the same specialization is compiled; the others are not
+/// divisible.
 struct Entry {
   const char* name;
   const char* full;

@@ -5,10 +5,10 @@
 //   generality_bench [--only NAMES] [--out FILE] [--ms N]       measures at full size; a line of JSON for each case
 //   generality_bench --serve ..., run NAME key=value ...        as gpu_bench: tessera/measure/measure.hpp
 //
-// NAMES are parted by commas. --first leaves out the sizes with odd ends: `tessera explain -- generality_bench --small
-// --first` says what became of the specializations that the full sizes have. --dump leaves the inputs and outputs of
-// each case in a folder of its name, for peers.py
-// --verify. The exit code is 1 where a result is wrong or a case does not run.
+// NAMES are separated by commas. --first leaves out the sizes that are not divisible: `tessera explain --
+// generality_bench --small --first` reports the specializations of the full sizes. --dump writes the inputs and outputs
+// of each case into a folder of its name, for peers.py --verify. The exit code is 1 if a result is wrong or a case does
+// not run.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -104,7 +104,7 @@ int verify(const std::vector<Entry>& entries, const Options& options) {
   int bad = 0, count = 0;
   for (const Entry& e : entries) {
     if (!chosen(e, options)) continue;
-    // The tensors of the first sizes are kept: the same ones that --list --small says.
+    // The tensors of the first sizes are kept: those that --list --small prints.
     std::string folder = options.dump.empty() ? "" : options.dump + "/" + e.name;
     std::vector<std::string> all = small_sizes(e);
     if (options.first) all.resize(1);
@@ -147,7 +147,7 @@ int measure_all(const std::vector<Entry>& entries, const std::vector<measure::Ca
   return failed == 0 ? 0 : 1;
 }
 
-/// False if a word is not understood.
+/// False if an argument is invalid.
 bool read_options(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];

@@ -1,5 +1,5 @@
-// The inputs of a case: tensors whose elements follow from a seed and their offsets, so that a check can compute any of
-// them again, whatever the size.
+// The inputs of a case: tensors whose elements depend on a seed and their offsets, so that a check can compute any of
+// them again at any size.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace generality {
 using namespace tessera;
 using Size = std::int64_t;
 
-/// Steps: number i lies in [i * high, (i + 1) * high), so that they never fall: the limits of segments.
+/// Steps: number i lies in [i * high, (i + 1) * high), so the numbers never decrease: the limits of segments.
 enum class Fill { Normal, Uniform, Whole, Steps };
 
-/// The bits that whole-number inputs are made of (the finalizer of MurmurHash3, 32 bits): cheap enough for the host to
-/// compute half a billion of them.
+/// The random bits of integer inputs (the finalizer of MurmurHash3, 32 bits): cheap enough for the host to compute half
+/// a billion of them.
 constexpr std::uint32_t mixed(std::uint32_t h) {
   h ^= h >> 16;
   h *= 0x85EBCA6Bu;
@@ -54,7 +54,7 @@ void fill_steps(Mut<T, B> y, Scalar<u32> seed, Scalar<i32> step) {
   y.store(cast<T>(cast<i32>(at) * step + cast<i32>((h ^ (h >> 15u)) % cast<u32>(step))));
 }
 
-/// An input: its extents, and how its elements follow from a seed and their offsets.
+/// An input: its extents, and how its elements depend on a seed and their offsets.
 template <class T, int R>
 struct Input {
   std::array<Size, R> dims{};
@@ -143,7 +143,7 @@ template <class T, class... D>
 auto uniform(std::uint64_t seed, double low, double high, D... dims) {
   return Input<T, sizeof...(D)>{{static_cast<Size>(dims)...}, Fill::Uniform, seed, low, high};
 }
-/// Whole numbers from `low` on, below `high`.
+/// Integers from `low` to `high` - 1.
 template <class T, class... D>
 auto whole(std::uint64_t seed, Size low, Size high, D... dims) {
   return Input<T, sizeof...(D)>{

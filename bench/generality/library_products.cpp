@@ -1,4 +1,4 @@
-// The library's matrix product of shapes that are no multiples of anything convenient.
+// The library's matrix products of shapes that are not multiples of tile extents.
 #include "cases.hpp"
 #include "tessera/kernels/gemm.hpp"
 #include "tessera/kernels/matmul.hpp"

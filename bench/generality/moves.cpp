@@ -1,4 +1,4 @@
-// What moves elements: transposes, gathers of rows, interpolation.
+// Kernels that move elements: transposes, gathers of rows, interpolation.
 #include <algorithm>
 #include <cmath>
 

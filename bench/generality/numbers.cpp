@@ -34,7 +34,7 @@ void complex_product(Mut<f32, B> re, Mut<f32, B> im, In<f32, dyn> a_re, In<f32, 
   im.store(ar * bi + ai * br);
 }
 
-/// Mixes the bits of each number and counts those that are set.
+/// Mixes the bits of each number and counts the set ones.
 template <int B>
 void hash_bits(Mut<i32, B> y, In<i32, dyn> x) {
   auto h = x.load_like(y);

@@ -9,8 +9,7 @@ of bench/gpu; table.py makes the table.
 
 --verify runs our kernels at small sizes, and PyTorch's functions on the same inputs, and compares all results; measuring
 does so first, on the GPU. At full size, where inputs are PyTorch's own, what is compiled is compared with what is eager.
-torch.compile is called with its default mode and dynamic=False. Where a case has several ways to be written, the
-fastest counts. Timing is that of bench/gpu: batches between events, disjoint groups of tensors that exceed the caches,
+torch.compile is called with its default mode and dynamic=False. If a case can be written in several ways, the fastest counts. Timing is that of bench/gpu: batches between events, disjoint groups of tensors that exceed the caches,
 medians of rounds in changing order. With --device cpu sizes are small and PyTorch is left out of what is measured: it
 shows that the programs work.
 """
@@ -103,7 +102,7 @@ def allowed(case, functions):
 
 
 def verified(torch, functions, options):
-    """{name: what is wrong, or ""} of all cases at small sizes, on the inputs and results of our own run."""
+    """{name: the difference, or ""} of all cases at small sizes, on the inputs and results of our own run."""
     device, outcome = options.device, {}
     with tempfile.TemporaryDirectory() as folder:
         words = [options.bench, "--small", "--first", "--dump", folder]
@@ -152,7 +151,7 @@ def ways_of(torch, functions, case, compiled, device):
 
 
 class Limit:
-    """Ends what takes longer with a TimeoutError: torch.compile of a long loop may take minutes."""
+    """Ends a block that takes longer with a TimeoutError: torch.compile of a long loop may take minutes."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -213,7 +212,7 @@ def measure(peers, benches, case, work, timer, notes, options):
     if "failed" in ours:
         return result | {"failed": ours["failed"]}
     medians = {k: statistics.median(v) for k, v in times.items() if v}
-    for k in ("error", "tolerance", "correct", "spread", "roof_ms"):
+    for k in ("error", "tolerance", "correct", "spread", "roofline_ms"):
         result[k] = ours[k]
     result["figures"] = {}
     for k, ms in medians.items():
@@ -264,7 +263,7 @@ def first_calls(options):
 
 
 def compile_all(options):
-    """Compiles all of PyTorch's and ours, several processes at a time: what they leave on disk saves most of the time."""
+    """Compiles all of PyTorch's and ours, several processes at a time: the caches on disk save most of the time."""
     names = [case["name"] for case in cases_of(options)]
     environment = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_FX_GRAPH_CACHE="1")
 
@@ -337,7 +336,7 @@ def commands_of(cases):
 
 
 def run_by_word(options, word, commands, ms):
-    """{name: milliseconds} under a word of TESSERA_TUNING ("": by default), in one process; what fails is left out.
+    """{name: milliseconds} under a setting of TESSERA_TUNING ("": by default), in one process; cases that fail are left out.
     Results are not compared: in_turns() does."""
     bench, found = Bench(options.bench, ms, options.device, word, checked=False), {}
     for name, command in commands.items():
@@ -379,7 +378,7 @@ def measure_hints(options):
 
 
 def in_turns(options, name, command, best):
-    """The default and the best word once more, in turns: the clocks of a GPU move between one process and the next."""
+    """The default and the best setting once more, in turns: the clocks of a GPU move between one process and the next."""
     both = {word: Bench(options.bench, options.ms, options.device, word) for word in ("", best)}
     times = {word: [] for word in both}
     for _ in range(options.rounds):

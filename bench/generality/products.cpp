@@ -1,5 +1,5 @@
-// Matrix products with something before or behind them, small ones in great number, and what is made of products:
-// distances, assignments to clusters, two layers at once.
+// Matrix products with a prologue or epilogue, many small ones, and kernels based on products: distances, assignments
+// to clusters, two layers at once.
 #include <algorithm>
 #include <cmath>
 

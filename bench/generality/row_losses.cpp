@@ -1,4 +1,5 @@
-// What gives one or two numbers a row: losses, extremes, statistics, similarities; and rows of integers with a scale.
+// Kernels with one or two results per row: losses, extremes, statistics, similarities; and rows of integers with a
+// scale.
 #include <cmath>
 
 #include "cases.hpp"
@@ -182,7 +183,7 @@ Plan quantise_plan(const Args& args) {
   const auto line = [=](Size i) -> Line {
     return [=, by = scale(i)](Size j) { return std::floor(x(i, j) / by + 0.5); };
   };
-  // What lies in the middle between two whole numbers may become either.
+  // A value halfway between two integers may round to either.
   return plan({3 * bytes_of<i8>(rows * columns)},
               outputs(output<i8>(line, rows, columns).within(5e-3), by_offset<f32>(scale, rows)), inputs(x),
               [](const Stream& on, auto& q, auto& scales, const auto& from) {

@@ -1,4 +1,4 @@
-// References of what works on rows, in f64.
+// References of kernels on rows, in f64.
 #pragma once
 #include <algorithm>
 #include <cmath>

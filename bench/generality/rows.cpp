@@ -1,4 +1,4 @@
-// Softmax, RMS norm and layer norm of rows of many lengths, one row a piece of the next power of two: the kernels of
+// Softmax, RMS norm and layer norm of rows of many lengths, one row per piece of the next power of two: the kernels of
 // bench/gpu.
 #include "cases.hpp"
 #include "gpu/kernels.hpp"

@@ -1,5 +1,5 @@
-// Results that many rows add to: sums of columns, histograms, rows added at indices, sums of segments. What blocks add
-// into (Acc) begins with zeros in every launch, as PyTorch's results do.
+// Results that many rows add to: sums of columns, histograms, rows added at indices, sums of segments. The tensors that
+// blocks add into (Acc) start with zeros in every launch, as PyTorch's results do.
 #include "cases.hpp"
 
 namespace generality {

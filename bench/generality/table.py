@@ -5,8 +5,7 @@
     table.py --selftest
 
 One row a case: milliseconds of ours, of PyTorch and of torch.compile, and the ratio of the better one to ours (above 1:
-ours is faster). Then the geometric mean, and all cases below SLOW. With --hints also what the best word of
-TESSERA_TUNING would gain, and all cases where that is more than GAIN.
+ours is faster). Then the geometric mean, and all cases below SLOW. With --hints also the gain of the best setting of TESSERA_TUNING, and all cases where it is more than GAIN.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-// Recurrences along the time: batch, time, channel; a block walks the whole time of its channels.
+// Recurrences along time: batch, time, channel; a block loops over the whole time of its channels.
 #include "cases.hpp"
 
 namespace generality {

@@ -1,4 +1,4 @@
-// How results are compared with their references, and where in large ones.
+// Compares results with their references; samples large ones.
 #include "work.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a case of this benchmark is made of: inputs (inputs.hpp), outputs with a reference in f64, the work that one
-// launch does, and the launch itself. The table of all cases is cases.hpp.
+// A case of this benchmark: inputs (inputs.hpp), outputs with a reference in f64, the work of one launch, and the
+// launch itself. The table of all cases is cases.hpp.
 #pragma once
 #include <functional>
 #include <memory>
@@ -55,8 +55,7 @@ struct Output {
   }
 };
 
-/// What the results may be off: the rounding of the type that is stored, as a relative norm, and then some. Integers
-/// are exact.
+/// The tolerance of results: the rounding of the stored type, as a relative norm, with a margin. Integers are exact.
 template <class T>
 constexpr double rounding_of = element_class<T> != ElementClass::Float ? 0
                                : sizeof(T) == 2                        ? 4e-3
@@ -134,7 +133,7 @@ Accuracy compared(const Tensor<T, R>& found, const Output<T, R>& wanted, bool al
 
 // -- a case -----------------------------------------------------------------------------------------------------------
 
-/// What one launch moves and computes at least.
+/// The least traffic and arithmetic of one launch.
 struct Cost {
   double bytes = 0;
   double flops = 0;            ///< 0: the figure is GB/s

@@ -1,4 +1,4 @@
-// The library's attention with other tiles than its entry chooses, for sweeps (sweep.py).
+// The library's attention with other tiles than its host function chooses, for sweeps (sweep.py).
 #include "attention_tiles.hpp"
 
 #include <stdexcept>

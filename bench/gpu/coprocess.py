@@ -1,4 +1,4 @@
-"""gpu_bench as a process that is asked one case after the other: its tensors and kernels are made once."""
+"""gpu_bench as a co-process that measures one case after the other: its tensors and kernels are created once."""
 
 import concurrent.futures
 import json
@@ -8,7 +8,7 @@ import sys
 
 
 class Bench:
-    """Starts when it is first asked, and again when it has died or did not answer in time."""
+    """Starts at the first use, and again after it has ended or did not answer in time."""
 
     def __init__(self, program, ms, device="cuda", tuning=None, checked=True):
         """`ms`: the length of one measurement. `tuning`: its TESSERA_TUNING ("": none); None: ours.
@@ -25,7 +25,7 @@ class Bench:
         self.description = ""
 
     def run(self, command, seconds=90):
-        """What it answers, a dictionary; with "failed", why it does not."""
+        """Its answer, a dictionary; "failed" has the reason if there is none."""
         if self.process is None:
             self._start()
             if self.process is None:

@@ -1,5 +1,5 @@
 """The peers in cuTile Python, NVIDIA's tile language over the same assembler: the naive sources of kernels.hpp, and
-tuned variants (hints, unchecked bounds, fast division), of which the fastest stands for what cuTile Python can do.
+tuned variants (hints, unchecked bounds, fast division), of which the fastest is used as the peer.
 
 Each maker gives {peer name: {variant's name: functions}} and a function that says how far off a result is. There is one
 function per group of tensors, as in torch_peers; calling it enqueues the work once.
@@ -103,7 +103,7 @@ def scores(Q, k, head, j, BM, BN, D, FAST):
 
 @ct.kernel
 def attention(q, k, v, o, scale, BM: Int, BN: Int, D: Int, AHEAD: Flag, CAUSAL: Flag, FAST: Flag):
-    """q, k, v, o are [batch * heads, length, D]; one query tile a block; BN divides the length. AHEAD: the next step's
+    """q, k, v, o are [batch * heads, length, D]; one query tile per block; BN divides the length. AHEAD: the next step's
     scores are issued before this step's softmax."""
     block = ct.bid(0)
     head = ct.bid(1)
@@ -149,7 +149,7 @@ GEMM_VARIANTS = [
     ({"num_worker_warps": 8}, (256, 128, 64), 6, True),
     ({"num_worker_warps": 8, "num_ctas": 2}, (256, 256, 64), 4, True),
 ]
-# of each head size: hints, tile, scores one step ahead
+# of each head size: hints, tile, software pipelining of the scores
 ATTENTION_VARIANTS = {
     64: [({"occupancy": 2, "num_worker_warps": 4}, (64, 128), ahead) for ahead in (False, True)],
     128: [({"occupancy": 2, "num_worker_warps": 4}, (64, 128), ahead) for ahead in (False, True)],
@@ -164,7 +164,7 @@ def launcher(kernel, grid, arguments):
 
 
 def named(hints, tile=(), **more):
-    """What a variant is called in the results: its tile, hints and what else it is given."""
+    """The name of a variant in the results: its tile, hints and further arguments."""
     words = ["x".join(map(str, tile))] if tile else []
     words += [f"{key}={int(value)}" for key, value in (hints | more).items()]
     return " ".join(words) or "no hints"

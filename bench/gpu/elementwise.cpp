@@ -1,4 +1,4 @@
-// copy, add, saxpy, transpose: the speed of memory.
+// copy, add, saxpy, transpose: bound by memory.
 #include "harness.hpp"
 #include "kernels.hpp"
 

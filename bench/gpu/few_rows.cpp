@@ -1,5 +1,5 @@
-// One or a few rows of activations times the weights of a layer, y[m, n] = x[m, k] w[n, k]^T in bf16: the speed of
-// reading the weights.
+// One or a few rows of activations times the weights of a layer, y[m, n] = x[m, k] w[n, k]^T in bf16: bound by reading
+// the weights.
 #include "harness.hpp"
 #include "kernels.hpp"
 #include "tessera/kernels/linear.hpp"

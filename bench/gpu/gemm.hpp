@@ -54,7 +54,7 @@ struct GemmOperands {
   }
 };
 
-/// The library's entries, which choose the tile themselves ("row=N": a row of its table; "parts=N": of split_k).
+/// The library's host functions, which choose the tile ("row=N": a row of the table; "parts=N": partials of split_k).
 template <class T, class O>
 bool library_gemm(const Args& args, const std::string& impl, std::shared_ptr<GemmOperands<T, O>> g, Prepared& p) {
   const kernels::Row row{static_cast<int>(args.number("row", -1))};
@@ -95,17 +95,17 @@ auto naive_gemm(std::shared_ptr<GemmOperands<T, O>> g, bool blocks) {
 }
 
 using Launch = decltype(Prepared::launch);
-/// A kernel of the library in a tile that need not stand in its table, for sweeps.
+/// A kernel of the library with a tile that need not be in its table, for sweeps.
 struct MoreTiles {
   std::string tile;
-  bool blocks = false;     ///< one tile a block; otherwise blocks take several
-  std::int64_t parts = 1;  ///< of each sum, added afterwards
+  bool blocks = false;     ///< one tile per block; otherwise persistent
+  std::int64_t parts = 1;  ///< split-K partials
 };
 /// Null if there is no such tile.
 Launch more_tiles(const MoreTiles& how, std::shared_ptr<GemmOperands<bf16, bf16>> g);
 
-/// tile=128x128x64 takes the naive kernel with that tile (the library's, in parts, with parts=N), else impl says which
-/// entry of the library.
+/// tile=128x128x64 selects the naive kernel with that tile (with parts=N the library's split-K); otherwise impl selects
+/// a function of the library.
 template <class T, class O>
 Prepared gemm_of(const Args& args) {
   Prepared p;

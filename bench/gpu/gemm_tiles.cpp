@@ -1,4 +1,4 @@
-// Further tiles of bf16 products, for sweeps: blocks that take several, one tile a block, and sums in parts.
+// Further tiles of bf16 products, for sweeps: persistent, one tile per block, and split-K.
 #include "gemm.hpp"
 
 namespace gpu_bench {

@@ -1,5 +1,5 @@
-// What every GPU benchmark is made of, beside tessera/measure: its random inputs, which a check can compute again, and
-// the tables of cases. The program that runs them is gpu_bench.cpp.
+// Shared by the GPU benchmarks, in addition to tessera/measure: random inputs, which a check can compute again, and the
+// tables of cases. gpu_bench.cpp runs them.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -36,7 +36,7 @@ void fill_normal(tessera::Mut<T, B> y, tessera::Scalar<tessera::u64> seed) {
   else
     y.store(random::normal<T>(seed, y.offsets()));
 }
-/// What fill_normal gives at one offset, as the kernels see it.
+/// The value of fill_normal at one offset, as the kernels see it.
 template <class T>
 double normal_input(std::uint64_t seed, std::int64_t offset) {
   const auto at = static_cast<std::uint64_t>(offset);
@@ -58,7 +58,7 @@ tessera::Tensor<T, R> normal(const tessera::Dims<R>& dims, std::uint64_t seed) {
   }(std::make_index_sequence<static_cast<std::size_t>(R)>{});
 }
 
-/// An output whose every element is wrong until it is written.
+/// An output whose elements are wrong until they are written.
 template <class T, int R>
 tessera::Tensor<T, R> poisoned(const tessera::Dims<R>& dims) {
   return normal<T, R>(dims, 0xBAD);

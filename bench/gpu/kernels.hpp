@@ -1,4 +1,4 @@
-// The kernels that are measured, written as a newcomer writes them: no hints, no unsafe_, one row or one tile a piece.
+// The measured kernels, written as a newcomer writes them: no hints, no unsafe_, one row or one tile per piece.
 #pragma once
 #include "tessera/tessera.hpp"
 
@@ -48,7 +48,7 @@ void layer_norm(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> weight, I
   y.store(cast<bf16>(d * scale * cast<f32>(weight.load_like(y, axes<1>)) + cast<f32>(bias.load_like(y, axes<1>))));
 }
 
-// Rows longer than a tile: the piece is the whole row, walked in chunks of C.
+// Rows longer than a tile: the piece is the whole row, processed in chunks of C.
 template <int N, int C>
 void softmax_chunks(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x) {
   require(x.dim(1) <= N, "a row must fit in one piece");
@@ -109,7 +109,7 @@ void layer_norm_chunks(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> we
                        cast<f32>(reshape(B.load(c), shape<1, C>))));
 }
 
-/// R rows a piece: a GPU starts about one block a clock, so a block needs more than 2 KiB to load.
+/// R rows per piece: a GPU starts about one block per clock, so a block needs more than 2 KiB to load.
 template <int R, int N>
 void row_sum(Mut<f32, R> y, In<bf16, dyn, dyn> x) {
   require(x.dim(1) <= N, "a row must fit in one tile");
@@ -142,7 +142,7 @@ void gemm(MutTiles<O, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
   }
 }
 
-/// One tile a block.
+/// One tile per block.
 template <class T, class O, int BM, int BN, int BK>
 void gemm_blocks(Mut<O, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
   require(a.dim(1) == b.dim(0), "the columns of a must be the rows of b");
@@ -215,7 +215,7 @@ void attention(Mut<bf16, 1, 1, BM, D> o, In<bf16, dyn, dyn, dyn, D> q, In<bf16, 
   o.store(reshape(cast<bf16>(acc / l), shape<1, 1, BM, D>));
 }
 
-/// One query token per sequence, G query heads for each key head, `steps` tiles of BN keys a block: partial results.
+/// One query token per sequence, G query heads per key head, `steps` tiles of BN keys per block: partial results.
 template <int G, int BN, int D>
 void decode_split(Mut<f32, 1, 1, 1, G, D> o, Mut<f32, 1, 1, 1, G> top, Mut<f32, 1, 1, 1, G> total,
                   In<bf16, dyn, dyn, G, D> q, In<bf16, dyn, dyn, dyn, D> k, In<bf16, dyn, dyn, dyn, D> v,

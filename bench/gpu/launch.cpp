@@ -1,4 +1,4 @@
-// What a launch costs the host on a GPU, beside the driver's own call for the same kernel on the same stream: the plain
+// The cost of a launch on the host, compared with the driver's own call for the same kernel on the same stream: plain
 // cuLaunchKernel, the runtime's submission (order, failures), and the whole of kernel<K>(...).on(stream). Prints
 // nanoseconds (median of interleaved rounds, each short enough that the driver's queue does not fill) and allocations.
 #include <dlfcn.h>
@@ -44,11 +44,12 @@ struct PlainDriver {
     auto find = reinterpret_cast<int (*)(void**, void*, const char*)>(dlsym(library, "cuModuleGetFunction"));
     launch = reinterpret_cast<Launch>(dlsym(library, "cuLaunchKernel"));
     void* module = nullptr;
-    if (load(&module, cubin) != 0 || find(&function, module, entry) != 0) throw DeviceError("the cubin was refused");
+    if (load(&module, cubin) != 0 || find(&function, module, entry) != 0)
+      throw DeviceError("the driver rejected the cubin");
   }
 };
 
-/// The driver's stream behind a stream of Tessera.
+/// The driver's stream of a Tessera stream.
 void* native(const Stream& stream) {
   void* found = nullptr;
   const auto ask = runtime::host_work([&](const runtime::LaunchContext& context) { found = context.native_queue; });
@@ -62,7 +63,7 @@ struct Row {
   long allocated = 0;
 };
 
-/// One round: so many launches, timed until the last call has returned, then everything has ended.
+/// One round: launches, timed until the last call has returned; then waits for their end.
 constexpr int kLaunches = 256;
 template <class F>
 void round_of(Row& row, const Stream& stream, F&& launch) {
@@ -94,7 +95,7 @@ void print(const std::vector<Row>& rows, const std::string& gpu) {
   }
 }
 
-/// What a launcher promises of saxpy's arguments.
+/// The contract for saxpy's arguments.
 analysis::LaunchContract saxpy_contract() {
   using Role = analysis::ArgRole;
   return {{{Role::Base, 0},
@@ -130,17 +131,17 @@ int run() {
   image.entry = build.entry;
   image.label = "kernel saxpy";
   image.num_args = build.num_args;
-  image.launch_word = build.choices.launch_word;
+  image.launch_flags = build.choices.launch_flags;
   const auto loaded = runtime::cuda::load_kernel(gpu, image);
   const PlainDriver plain(cubin.data(), build.entry.c_str());
   void* const queue = native(stream);
 
   const auto address = [](const runtime::StorageRef& s) { return reinterpret_cast<std::uintptr_t>(s->data()); };
   std::array<std::uint64_t, 7> args{address(ys), kElements, 1, 0x40000000 /* 2.0f */, address(xs), kElements, 1};
-  std::uint64_t launch_word = 0;
+  std::uint64_t launch_flags = 0;
   std::array<void*, 8> pointers{};
   for (std::size_t i = 0; i < args.size(); ++i) pointers[i] = &args[i];
-  if (build.choices.launch_word) pointers[args.size()] = &launch_word;
+  if (build.choices.launch_flags) pointers[args.size()] = &launch_flags;
   const std::array<runtime::Access, 2> accesses{
       {{ys, runtime::AccessMode::ReadWrite}, {xs, runtime::AccessMode::Read}}};
 

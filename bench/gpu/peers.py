@@ -3,13 +3,12 @@
 
     peers.py --bench PROGRAM --out FILE [--quick | --full] [--groups a,b] [--cases word+word,...] [--rounds N]
              [--device cuda|cpu] [--seconds N] [--jobs N]
-    peers.py --precompile        compiles what torch.compile is asked for, for a later run
+    peers.py --precompile        runs torch.compile for all cases, for a later run
     peers.py --selftest
 
-PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds, Tessera and each peer once in
-each, in changing order; the figure is the median of the rounds. "variants" says which of cuTile Python's was
-fastest. Before, every case is run once by several processes at a time, so that compiling does not cost the
-measurements (and wrong results are known). Without PyTorch the peers are left out. With --device cpu the sizes are
+PROGRAM is gpu_bench, which is kept as a co-process. Each case is measured in rounds, Tessera and each peer once in each, in rotating order; the figure is the median of the rounds. "variants" names cuTile Python's fastest variant.
+Before, every case is run once by several processes at a time, so that compiling does not disturb the measurements (and
+wrong results are known). Without PyTorch the peers are left out. With --device cpu the sizes are
 tiny: it shows that the programs work.
 """
 
@@ -104,7 +103,7 @@ def peers_work(case, own, timer, torch_peers, notes, variants):
 
 
 def orders(count, rounds):
-    """Who runs when, in each round: after one of the others in each round, and nobody twice in a row."""
+    """The order of implementations in each round: the predecessor changes from round to round, and none runs twice in a row."""
     zigzag = [(i + 1) // 2 if i % 2 else -i // 2 for i in range(count)]  # neighbours differ by 1, -2, 3, ...
     shift, found = 0, []
     for _ in range(rounds):
@@ -134,8 +133,8 @@ def take_turns(benches, case, own, work, timer, notes, rounds):
     turns = [("tessera", run_ours)]
     turns += [(peer, functools.partial(timer.median, functions)) for peer, functions in work.items()]
     turns += [(peer, functools.partial(run_own, peer, *how)) for peer, how in own.items()]
-    # Nobody always runs on the device that one of the others has heated, and nobody runs on what it has heated itself,
-    # which is hotter: there is no other process to change to.
+    # No implementation always runs on the device that the same other one has heated, and none runs directly after itself,
+    # when the device is hotter: there is no switch of the process in between.
     for order in orders(len(turns), rounds):
         for who, run in (turns[i] for i in order):
             ms = run()
@@ -297,7 +296,7 @@ def warm_up(cases, options):
     """Runs everything once, and prints what does not run or is wrong."""
     bad = set()
     others = warm_cutile(cases, options)
-    # Half of the processors: every process holds its own tensors.
+    # Half of the CPUs: every process holds its own tensors.
     processes = max(1, min(12, options.jobs // 2 if options.jobs > 3 else 1))
     with concurrent.futures.ThreadPoolExecutor(processes) as pool:
         jobs = {}
@@ -338,8 +337,8 @@ def measure_all(cases, options, deadline, out):
 
 
 def selftest():
-    """Everybody runs once in each round, nobody twice in a row, and nobody always behind the same one; and everybody
-    rests as long."""
+    """Each implementation runs once per round, none twice in a row, and none always after the same one; all rest equally
+    long."""
     for count in range(1, 7):
         rounds = orders(count, ROUNDS)
         turns = [i for order in rounds for i in order]

@@ -1,16 +1,15 @@
-"""What is measured, in order of priority: groups of cases with their peers and the figure that is asked of them.
+"""What is measured, in order of priority: groups of cases with their peers and required figures.
 
 A requirement is one of
   ("TB/s", x)      at least that, in absolute terms
   ("ratio", x)     at least x times the best of the peers named (peer's time / ours)
-Groups may also ask for a geometric mean of the ratios. cuTile Python's kernels, with the same assembler, stand beside
-ours: none may be faster by more than a hundredth.
+Groups may also require a geometric mean of the ratios. cuTile Python's kernels, with the same assembler, are peers, too:
+none may be faster by more than a hundredth.
 
-The launches of a measurement do not depend on each other, and Tessera uses that: what nothing in flight writes is read
-before the predecessor has ended (docs/compiler/overlap_launches.md). In a chain, where each launch reads what the one
-before has written, little is gained by that. So the same launches without it (IN_A_CHAIN) stand beside the peers of
-short kernels. What is asked is asked of the plain launches, as of the peer's. docs/gpu.md, "Independent launches and
-chains".
+The launches of a measurement do not depend on each other, and Tessera uses that: tensors without an in-flight writer are
+read before the predecessor has ended (docs/compiler/overlap_launches.md). In a chain, where each launch reads what the
+one before has written, little is gained by that. So short kernels are also measured without it (IN_A_CHAIN).
+Requirements apply to the independent launches, as for the peer. docs/gpu.md, "Independent launches and chains".
 """
 
 import dataclasses
@@ -38,22 +37,22 @@ class Case:
 class Group:
     name: str
     title: str
-    mean: float = 0.0  # geometric mean of the ratios that is asked for; 0: none
+    mean: float = 0.0  # required geometric mean of the ratios; 0: none
 
 
 GROUPS = [
-    Group("memory", "copy, add, saxpy: 2^28 elements, beside PyTorch"),
-    Group("rows", "softmax, RMS norm, layer norm, bf16, 2^28 elements, naive sources, one row a piece"),
-    Group("gemm", "matrix products, squares, beside cuBLAS", 1.01),
-    Group("attention", "attention forward, bf16, beside cuDNN", 1.00),
-    Group("sums", "row sums over 2^29 elements and a transpose, beside PyTorch"),
-    Group("odd_rows", "odd rows, beside the better of torch.compile and PyTorch"),
-    Group("few_rows", "few rows times weights, bf16, weights beyond L2, beside cuBLAS"),
+    Group("memory", "copy, add, saxpy: 2^28 elements, compared with PyTorch"),
+    Group("rows", "softmax, RMS norm, layer norm, bf16, 2^28 elements, naive sources, one row per piece"),
+    Group("gemm", "matrix products, squares, compared with cuBLAS", 1.01),
+    Group("attention", "attention forward, bf16, compared with cuDNN", 1.00),
+    Group("sums", "row sums over 2^29 elements and a transpose, compared with PyTorch"),
+    Group("odd_rows", "odd rows, compared with the better of torch.compile and PyTorch"),
+    Group("few_rows", "few rows times weights, bf16, weights beyond L2, compared with cuBLAS"),
     Group("decode", "decode attention, combining included, as a share of a pure read of the same bytes"),
-    Group("short_wave", "matrix products whose last wave is short (bf16, NT), beside cuBLAS"),
-    Group("layers", "matrix products of transformer layers (bf16, NT), beside cuBLAS", 0.99),
-    Group("fp8", "f8e4m3 with fast accumulation, beside cuBLAS", 0.9),
-    Group("ragged", "ragged matrix products (bf16, NN), multiples of 8, beside cuBLAS"),
+    Group("short_wave", "matrix products whose last wave is short (bf16, NT), compared with cuBLAS"),
+    Group("layers", "matrix products of transformer layers (bf16, NT), compared with cuBLAS", 0.99),
+    Group("fp8", "f8e4m3 with fast accumulation, compared with cuBLAS", 0.9),
+    Group("ragged", "ragged matrix products (bf16, NN), multiples of 8, compared with cuBLAS"),
     Group("twins", "the price of safety: unsafe twins that opt out of bounds"),
 ]
 

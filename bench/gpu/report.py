@@ -15,6 +15,7 @@ import math
 import pathlib
 import re
 import sys
+import textwrap
 
 import plan
 
@@ -125,7 +126,7 @@ def old_rows(text, device):
     section = text.split(BEGIN, 1)[1].split(END, 1)[0]
     if f"## GPU: {device}\n" not in section:
         return {}
-    earlier = re.search(r"^commit (\S+)", section, re.M)
+    earlier = re.search(r"^commit (\S+)$", section, re.M)
     groups, rows = {}, {}
     for line in section.splitlines():
         if line.startswith("### "):
@@ -162,10 +163,10 @@ def section(results, machine, old_text="", commit=""):
         "Written by `scripts/gpu-check.sh` (bench/gpu). Random data beyond L2, device events, medians of five "
         f"rounds or more, with the peers in turns in the same run{f', PyTorch {torch}' if torch else ''}. "
         "A ratio is the peer's time over ours: above 1 is faster. The machine is that of the last run; the last column "
-        "says of which commit a row is. The launches of a measurement are independent of each other, and ours use that; "
-        f"\"{plan.IN_A_CHAIN}\" is without, as where each launch needs the one before "
-        "(docs/compiler/overlap_launches.md). Between batches the device rests for 0.3 ms, in everybody's turn "
-        "(docs/gpu.md, Benchmarks). ~: the rounds of this one differ by more than 5 %; its median is less certain.",
+        "is the commit of the row. The launches of a measurement are independent of each other, and ours use that; "
+        f"\"{plan.IN_A_CHAIN}\" is without, as if each launch needed the one before "
+        "(docs/compiler/overlap_launches.md). Between batches the device rests for 0.3 ms, for every implementation "
+        "(docs/gpu.md, Benchmarks). ~: the rounds differ by more than 5 %; the median is less certain.",
         "",
     ]
     if machine:
@@ -178,8 +179,9 @@ def section(results, machine, old_text="", commit=""):
         lines += [text_of(cells) for cells in rows]
         mean = mean_of([x for x in map(least_ratio, rows) if x])
         if mean:
-            lines += ["", f"Geometric mean {mean:.3f}" + (f", asked {group.mean}." if group.mean else ".")]
+            lines += ["", f"Geometric mean {mean:.3f}" + (f", required {group.mean}." if group.mean else ".")]
         lines.append("")
+    lines[4] = textwrap.fill(lines[4], 99, break_long_words=False, break_on_hyphens=False)  # the prose at the top
     return "\n".join(lines + [END, ""])
 
 

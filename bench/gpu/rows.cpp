@@ -1,5 +1,5 @@
-// softmax, RMS norm, layer norm and sums of bf16 rows: one row a piece, of the next power of two; rows beyond one tile
-// are walked in chunks.
+// softmax, RMS norm, layer norm and sums of bf16 rows: one row per piece, of the next power of two; rows longer than
+// one tile are processed in chunks.
 #include <algorithm>
 
 #include "harness.hpp"
@@ -93,7 +93,7 @@ std::shared_ptr<Rows> begin(const Args& args, Prepared& p) {
   return r;
 }
 
-/// impl=library: the library's entries instead of the naive kernels of kernels.hpp.
+/// impl=library: the library's functions instead of the naive kernels of kernels.hpp.
 bool from_library(const Args& args) { return args.text("impl", "naive") == "library"; }
 
 Prepared library_softmax(const Args& args) {

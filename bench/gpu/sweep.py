@@ -8,8 +8,8 @@ arguments of gpu_bench, then what TESSERA_TUNING overrides; several values of a 
 is its own only alternative. Presets are lists of cases (sweep_presets.py).
 
 One gpu_bench runs for each text of overrides. All compile at the same time first (the disk cache keeps what they make),
-then candidates are timed one after the other, those of a case in a row. Wrong results are refused. After --seconds
-nothing new is begun; what was found is reported in any case.
+then candidates are timed one after the other, those of a case in a row. Wrong results are rejected. After --seconds
+no new measurement is started; finished ones are reported in any case.
 """
 import argparse
 import concurrent.futures
@@ -118,7 +118,7 @@ def options_jobs():
 
 
 def compile_all(program, share, until):
-    """Runs each candidate of a share once, for nothing but the compiled kernel."""
+    """Runs each candidate of a share once, only to compile its kernel."""
     benches = {}
     for command, tuning in share:
         if time.monotonic() < until:

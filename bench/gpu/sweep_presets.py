@@ -1,29 +1,29 @@
-"""Lists of cases for sweep.py: what decides the tables of the kernel library. The first are open questions.
+"""Lists of cases for sweep.py, from which the tables of the kernel library were chosen. The first are open questions.
 
 layer_norm: rows of 1000 elements (torch.compile is ahead there): warps and CTAs of the library's kernel, and the naive
 one.
 
 short_causal: causal attention over 2048 keys, where most of a block's keys are masked: tiles and passes (cuDNN is ahead
-with d = 256), and for d = 64 and 128 the last tile of keys in the loop or behind it (straight).
+with d = 256), and for d = 64 and 128 the last tile of keys in the loop or after it (straight).
 
-small_m: products of 256 and 512 rows: fewer tiles than multiprocessors, or a short last wave; sums in parts.
+small_m: products of 256 and 512 rows: fewer tiles than SMs, or a last wave that is not full; split-K.
 
-layers: products of transformer layers in which cuBLAS is ahead: tiles, and sums in parts where there are few rows.
+layers: products of transformer layers in which cuBLAS is ahead: tiles, and split-K for few rows.
 
-ragged: a product whose extents are multiples of 8 alone.
+ragged: a product whose extents are only multiples of 8.
 
-attention: tiles, pairs of processors that share keys, and what a pass does: products one step ahead (pipeline=0: not),
-the masked keys in a loop of their own (split=0: not), long blocks first (order=0: not). tile= is the plain kernel with
+attention: tiles, pairs of SMs that share keys, and single passes: software pipelining of products (pipeline=0: off), the
+masked keys in a separate loop (split=0: off), long blocks first (order=0: off). tile= is the plain kernel with
 a running maximum.
 
-early: what nothing in flight writes is read before the wait for the predecessor, and where that gained the last time the
-predecessor lets it be scheduled beside it; without (early=0), and with a predecessor that always does (overlap=2).
+early: tensors without an in-flight writer are read before the wait for the predecessor, and where that gained the last
+time the predecessor triggers early; without (early=0), and with a predecessor that always triggers early (overlap=2).
 
-decode: keys a step, parts, CTAs and steps in flight of decoding attention, beside a pure read of as many bytes, and for
-one kernel of each kind what starting before the predecessor's end gives (overlap=0: without).
+decode: keys per step, KV splits, CTAs and steps in flight of decoding attention, compared with a pure read of as many
+bytes, and for one kernel of each kind the gain of programmatic dependent launch (overlap=0: without).
 
 rows: odd rows (at least the better of torch.compile and PyTorch), row sums (4.4 TB/s), layer norm of 16384 (4.05): the
-default first, then which loads of a loop over chunks go ahead, more blocks a multiprocessor, more warps.
+default first, then software pipelining of the loads of a loop over chunks, more blocks per SM, more warps.
 """
 
 
@@ -42,7 +42,7 @@ def short_causal():
     shape = "attention batch=8 heads=8 length=2048 d=256 causal=1"
     tiles = ("128x128", "128x64")
     more = [f"library={t}{o}" for t in tiles for o in ("", " | split=0", " | order=0", " | occupancy=1,2")]
-    # With 8 warps and products one step ahead the assembler (13.5.37) refuses 64x128.
+    # With 8 warps and pipelined products the assembler (13.5.37) rejects 64x128.
     more += ["library=64x128 | pipeline=0", "library=64x128 | warps=4", "library=64x128 | warps=4 pipeline=0"]
     yield f"{shape} : ; library=128x128max; tile=64x128; tile=128x128; " + "; ".join(more)
     for d in (64, 128):
@@ -119,7 +119,7 @@ def overlap():
 
 
 def attention():
-    pair = "ctas=2 warps=4 occupancy=2"  # two processors load the keys of both once
+    pair = "ctas=2 warps=4 occupancy=2"  # two SMs load the keys of both once
     tiles = {
         64: ["library=64x128", "library=128x128", f"library=128x128 | {pair}"],
         128: ["library=64x128", "library=128x128", f"library=128x128 | {pair}", "library=64x64"],

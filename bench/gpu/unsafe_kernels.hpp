@@ -1,6 +1,6 @@
-// Unsafe twins: the measured kernels with bounds opted out of (unsafe_::assume_inbounds), valid only where the extents
-// divide. What a safe kernel may cost more than its twin is the price of safety;
-// tests/kernels/programs/unsafe_twins_test.cpp holds the two programs against each other without a GPU.
+// Unsafe twins: the measured kernels without bounds checks (unsafe_::assume_inbounds), valid only if the extents
+// divide. The difference in time is the price of safety; tests/kernels/programs/unsafe_twins_test.cpp compares the two
+// programs without a GPU.
 #pragma once
 #include "kernels.hpp"
 

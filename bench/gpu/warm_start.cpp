@@ -1,5 +1,5 @@
-// What a program pays for a kernel that an earlier process has compiled: from its first call to the enqueued launch,
-// with the disk cache warm, beside the driver's own part of it.
+// The time of the first launch of a kernel that an earlier process has compiled: from the call to the enqueued launch,
+// with a warm disk cache, and the driver's part of it.
 //
 //   gpu_warm_start [--device cuda|cpu]      run it twice: the first run fills the cache, and says so where it had to
 //                                           assemble; the first run of a new build makes notes about its kernels

@@ -1,7 +1,7 @@
-// What a launch costs the host, phase by phase, on a driver that does nothing: the driver's own call, the runtime's
-// submission, and the whole of kernel<K>(...).on(stream). Nanoseconds (best of interleaved rounds, because what is
-// measured is instructions and a shared machine only adds to them) and allocations. bench/gpu/launch.cpp measures the
-// same on a GPU.
+// The cost of a launch on the host, phase by phase, with a driver that does nothing: the driver's own call, the
+// runtime's submission, and the whole of kernel<K>(...).on(stream). Nanoseconds (best of interleaved rounds, because
+// what is measured is instructions and a shared machine only adds to them) and allocations. bench/gpu/launch.cpp
+// measures the same on a GPU.
 //
 // usage: bench_launch [TEXT]     only the rows whose name contains TEXT
 #include <algorithm>
@@ -78,7 +78,7 @@ void measure_round(Row& row, F&& launch) {
   row.allocated += allocations - before;
 }
 
-/// Work of the runtime's own kind that the driver carries: what a loaded kernel is to a stream.
+/// A Launchable of the runtime that enqueues a driver kernel, like a loaded kernel.
 std::shared_ptr<const runtime::Launchable> empty_kernel(const Device& gpu, const std::string& folder) {
   std::ifstream in(folder + "/image", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};

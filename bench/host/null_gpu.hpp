@@ -1,6 +1,6 @@
-// A GPU that needs none: the null driver in place of NVIDIA's (the program is linked with it, so that a request for
-// libcuda.so.1 finds it loaded), and, where the code of kernels does not matter, an assembler that gives every kernel
-// the same empty image.
+// A simulated GPU: the null driver in place of NVIDIA's (the program is linked with it, so that a request for
+// libcuda.so.1 finds it loaded), and, if the code of kernels does not matter, an assembler that gives every kernel the
+// same empty image.
 #pragma once
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
 
 namespace null_gpu {
 
-/// A folder that goes with the object.
+/// A temporary folder, removed by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -37,8 +37,8 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// A 64-bit little-endian ELF file for EM_CUDA (190) with one empty section: what passes for a cubin
-/// (System V ABI, "Object Files"). As large as the cubins of attention kernels.
+/// A 64-bit little-endian ELF file for EM_CUDA (190) with one empty section, accepted as a cubin (System V ABI, "Object
+/// Files"). As large as the cubins of attention kernels.
 inline void write_image(const std::string& file) {
   std::vector<char> image(96 << 10);
   const unsigned char head[] = {0x7F, 'E', 'L', 'F', 2, 1, 1};

@@ -1,8 +1,8 @@
-// What a start costs where the disk cache is warm: the first launch of a kernel in a new process, up to the driver's
-// load of the module; and, one by one, the phases of a process that finds the cubin but no notes (docs/jit.md), as the
-// first one after the program was linked anew. The driver does nothing (null_driver.cpp) and the assembler gives
-// every kernel the same image of 96 KiB, so neither is measured. Milliseconds, medians; every first launch in a process
-// of its own.
+// The cost of a start with a warm disk cache: the first launch of a kernel in a new process, up to the driver's load of
+// the module; and the phases of a process that finds the cubin but no cached facts about the recording (docs/jit.md),
+// like the first one after the program was linked again. The driver does nothing (null_driver.cpp) and the assembler
+// gives every kernel the same image of 96 KiB, so neither is measured. Milliseconds, medians; every first launch in a
+// process of its own.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,8 +52,8 @@ constexpr auto kAttention = kernels::attention_forward<kernels::AttentionMask::C
 constexpr auto kGemm = gemm<bf16, 128, 256, 64>;
 constexpr auto kSoftmax = softmax<4096>;
 
-/// Processor time of the calling thread in milliseconds: on a quiet machine what the clock says, on a busy one without
-/// what other programs took. Nothing here waits for a disk or another thread.
+/// CPU time of the calling thread in milliseconds: on a quiet machine the wall time, on a busy one without the time of
+/// other programs. Nothing here waits for a disk or another thread.
 double now() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -1,5 +1,5 @@
-// How wide a thread's accesses can be: the least of what base, strides, the tile, and (where elements are masked) the
-// extent divide by. docs/compiler/divisibility.md.
+// The width of a thread's accesses: the minimum of the alignments of base, strides, the tile, and (where elements are
+// masked) the extent. docs/compiler/divisibility.md.
 #include <algorithm>
 #include <bit>
 #include <unordered_set>
@@ -18,14 +18,14 @@ namespace {
 
 constexpr int kVectorZeros = 4;  // 16 bytes, the widest load and store of a thread (PTX ISA, ld.global.v4.b32)
 
-/// log2 of what a number of a tensor view divides by.
+/// log2 of the largest known power of two that divides an extent or stride.
 int zeros_of(const ViewNumber& n, const Divisibility& known) {
   if (!n.is_fixed()) return known.of(n.value).zeros();
   return n.fixed == 0 ? 63 : std::countr_zero(static_cast<std::uint64_t>(n.fixed));
 }
 
-/// log2 of what the right sides of a mask's comparisons divide by, through `and` and shape operations: of `i < count`
-/// those of count. Comparisons that are the same for all elements of the last axis cover whole vectors.
+/// The same for the right sides of a mask's comparisons (count of `i < count`), through `and` and shape operations.
+/// Comparisons that are the same for all elements of the last axis cover whole vectors.
 int mask_zeros(Value mask, const Divisibility& known) {
   int zeros = 63;
   std::unordered_set<const ir::ValueImpl*> seen;
@@ -67,7 +67,7 @@ bool picks_elements(Value offsets) {
   return false;
 }
 
-/// The least of what was looked at so far, as log2 of elements or bytes, and what gave it.
+/// The minimum so far, as log2 of elements or bytes, and its cause.
 struct Least {
   int zeros = 0;
   WidthLimit limit = WidthLimit::None;
@@ -76,8 +76,7 @@ struct Least {
   }
 };
 
-/// Of a tile of pointers: offsets that are a multiple of something are those of rows, one sort of others counts
-/// elements.
+/// For pointer tiles: aligned offsets are those of rows; exactly one other term may count elements.
 AccessWidth pointer_width(const Access& access, const Divisibility& known) {
   Value p = access.pointers;
   const std::int64_t bytes = ir::info(p.type().pointee().elem()).bytes;

@@ -1,4 +1,4 @@
-// Claims about accesses through views and about entry arguments, and the walk that asks for all claims.
+// Claims about accesses through views and about entry arguments, and the walk that collects all claims.
 #include <algorithm>
 
 #include "analysis/collector.hpp"
@@ -107,7 +107,7 @@ std::vector<int> extent_args(const ir::Operation& make_view) {
 
 }  // namespace
 
-/// True if `v` is the same whenever a block asks for it: it follows from the block's number and the arguments.
+/// True if `v` is constant within a block: it depends on the block's number and the arguments only.
 bool Collector::is_the_blocks(ir::Value v) {
   const ir::Operation* op = v.def();
   if (op == nullptr) return v.argument_block()->parent() == nullptr;
@@ -118,8 +118,8 @@ bool Collector::is_the_blocks(ir::Value v) {
   return is_the_blocks_[v.impl()] = is;
 }
 
-/// Dimensions that a view cuts into tiles are worth knowing to be multiples of the tile; those of which a block takes
-/// one tile, to fill most of it.
+/// Collects dimensions that views partition into tiles: claims about them are that they are multiples of the tile, or,
+/// where a block takes one tile, that they fill most of it.
 void Collector::note_partition(const ir::Operation& make_view) {
   const ir::Type type = make_view.result().type();
   const std::vector<int> args = extent_args(make_view);
@@ -159,7 +159,7 @@ void Collector::claim_bounded(int arg, std::int64_t lower, std::int64_t upper, O
   found_.push_back(f);
 }
 
-/// That a row which one tile holds, and does not fill, fills more than half of it, and more than three quarters.
+/// Obligations that a row which is shorter than its tile fills more than half, or more than three quarters of it.
 void Collector::claim_nearly_full(int arg, std::int64_t tile, Conditions also) {
   ExprPool& e = math().exprs();
   const Conditions fits = conditions_->both(conditions_->less_equal(e.arg(arg), e.constant(tile - 1)), also);
@@ -169,7 +169,7 @@ void Collector::claim_nearly_full(int arg, std::int64_t tile, Conditions also) {
   }
 }
 
-/// So much of a row needs no mask (docs/compiler/unmask.md): of tensors of rows, and of vectors as long as a row.
+/// That part of the row needs no mask (docs/compiler/unmask.md). For tensors of rows, and vectors as long as a row.
 /// Products load tiles by tensor copies, which have no masks.
 void Collector::claim_row_extents(const ir::Block& entry) {
   if (has_products_) return;
@@ -215,7 +215,7 @@ void Collector::claim_many_pieces(const ir::Function& function) {
   found_.push_back(f);
 }
 
-/// What makes a stride good for wide accesses: positive (tensor maps have no stride of 0), in 32 bits, whole vectors.
+/// Conditions on strides for wide accesses: positive (tensor maps have no stride of 0), 32 bits, multiples of vectors.
 Conditions Collector::stride_condition(Expr stride, std::uint64_t bytes) {
   ExprPool& e = math().exprs();
   const Conditions in_range = conditions_->both(conditions_->less_equal(e.constant(1), stride),

@@ -1,4 +1,4 @@
-// When conditions are decided: comparisons by the ranges of what they compare, and what is made of comparisons.
+// Decides conditions: comparisons by the ranges of their operands, and combinations of comparisons.
 #include <algorithm>
 
 #include "analysis/collector.hpp"
@@ -22,8 +22,8 @@ Samples::Samples(const LaunchContract& contract) {
     }
     return slots;
   };
-  // Multiples of every usual tile extent, also of 3, 5 and 7 tiles (pieces of parts); rows of a head's size; all that
-  // fits into one tile, and one block, which makes the blocks of tensors of different ranks equally many.
+  // Multiples of every usual tile extent, also of 3, 5 and 7 tiles (pieces made of sub-tiles); rows of a head's size;
+  // all that fits into one tile, and one block, which makes the blocks of tensors of different ranks equally many.
   constexpr std::int64_t of_parts = 1024 * 3 * 5 * 7;
   large_ = {sample(16, 65536, 65536), sample(16, 4096, 65536), sample(16, 4096, 4096), sample(16, 4096, 64),
             sample(16, of_parts, of_parts)};
@@ -123,9 +123,9 @@ void Collector::claim_condition(ir::Value v, bool truth, Conditions when, Source
   found_.push_back(f);
 }
 
-/// Claims what decides `condition`: the whole of it, or the parts that can be decided. A scalar guard is one
-/// obligation; of a mask every comparison is one, because what is left of a mask still costs. A whole that only small
-/// tensors decide is not worth an obligation beside a part that others do. Returns the best score of what was claimed.
+/// Makes claims that decide `condition`, as a whole or in parts. A scalar guard is one obligation; of a mask every
+/// comparison is one, because each that remains has a cost. Where parts are decided for large tensors, a whole that is
+/// decided only for small ones is left out. Returns the best score of the claims.
 int Collector::want(ir::Value condition, const ir::Operation& user) {
   const ir::Operation* def = condition.def();
   if (def == nullptr || !wanted_.insert(condition.impl()).second) return 0;
@@ -146,9 +146,9 @@ int Collector::want(ir::Value condition, const ir::Operation& user) {
   return best;
 }
 
-/// A division at the start of a block costs some 30 instructions that wait for each other, before the first address is
-/// known. Where rows fit into one piece, the number of pieces along them, which numbers of blocks are divided by, is 1.
-/// Blocks that compute products run too long for that to pay a second variant of the kernel.
+/// A division at the start of a block is a chain of some 30 dependent instructions before the first address is known.
+/// Where rows fit into one piece, the divisor (the number of pieces along them) is 1. Kernels with products are left
+/// out: their blocks run too long for a second variant to pay.
 void Collector::want_division(ir::Operation& op) {
   if (has_products_ || op.result().type().rank() != 0 || math().exact(range(op.operand(1)))) return;
   const IntRange by = range(op.operand(1));

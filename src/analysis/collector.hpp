@@ -19,8 +19,8 @@ struct FoundClaim {
   SourceLocation where;
 };
 
-/// Launches of large and small tensors, to tell an obligation that some launch may meet from one that says "there is
-/// nothing to do" ("x.dim(0) <= 0").
+/// Sample launches of large and small tensors, which separate useful obligations from trivial ones such as
+/// "x.dim(0) <= 0" (there is nothing to do).
 class Samples {
  public:
   explicit Samples(const LaunchContract& contract);
@@ -36,7 +36,7 @@ class Collector final : public RangeAnalysis {
   Collector(const LaunchContract& contract, ConditionPool& conditions);
   /// All claims about `function`, in program order, those about arguments last.
   std::vector<FoundClaim> collect(const ir::Function& function);
-  /// What the claims of `function`, which was collected, rest on: `obligations` by their numbers.
+  /// The certificate of the claims collected for `function`: `obligations` by their numbers.
   Certificate certificate(const ir::Function& function, const std::vector<Conditions>& obligations);
 
  private:

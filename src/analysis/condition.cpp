@@ -18,7 +18,7 @@ std::uint64_t hash_of(const Condition& c) {
 }  // namespace
 
 ConditionPool::ConditionPool(ExprPool& exprs) : exprs_(&exprs) {
-  sets_.resize(2);  // kAlways; kNever, whose terms nobody looks at
+  sets_.resize(2);  // kAlways; kNever, whose terms are not used
   set_index_.emplace(0, 0);
 }
 

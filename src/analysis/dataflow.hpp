@@ -1,5 +1,5 @@
-// The one driver of forward analyses over SSA: straight lines, loops to a fixpoint, branches with what their condition
-// says. An analysis is a lattice and a transfer function. Private to the layer. docs/compiler/facts.md.
+// The driver of all forward analyses over SSA: straight-line code, loops to a fixpoint, branches refined by their
+// condition. An analysis is a lattice and a transfer function. Private to the layer. docs/compiler/facts.md.
 #pragma once
 #include <optional>
 #include <unordered_map>
@@ -12,7 +12,7 @@
 
 namespace tessera::analysis {
 
-/// `Fact` is what is known of a value: it can be default-constructed and compared.
+/// `Fact` is an element of the lattice: default-constructible and comparable.
 template <class Fact>
 class Dataflow {
  public:
@@ -29,9 +29,8 @@ class Dataflow {
     run_block(body, true);
   }
 
-  /// After run(): what holds of a value wherever it can be used, without what a condition says around a use; null if
-  /// nothing is known. Of arguments of regions and results of loops and branches: what holds in every iteration, and
-  /// whichever way was taken.
+  /// After run(): the fact of a value at all of its uses, without refinements by conditions; null if unknown. For
+  /// arguments of regions and results of loops and branches it holds in every iteration and for every arm.
   const Fact* final_fact(ir::Value v) const {
     const auto it = facts_.find(v.impl());
     return it != facts_.end() ? &it->second : nullptr;
@@ -40,7 +39,7 @@ class Dataflow {
   std::unordered_map<const ir::ValueImpl*, Fact> facts() && { return std::move(facts_); }
 
  protected:
-  /// What is known better in an arm of a branch than before it.
+  /// The facts that an arm of a branch refines.
   class Scope {
    public:
     const Fact* find(ir::Value v) const {
@@ -53,38 +52,38 @@ class Dataflow {
     friend class Dataflow;
     Scope* outer_ = nullptr;
     std::unordered_map<const ir::ValueImpl*, Fact> known_;
-    std::unordered_set<const ir::ValueImpl*> stale_;  ///< to be computed again from what is known here
+    std::unordered_set<const ir::ValueImpl*> stale_;  ///< to be recomputed from the refined facts
   };
 
-  /// `visits`: visit() is to be called.
+  /// `visits`: call visit().
   explicit Dataflow(bool visits) : visits_(visits) {}
 
   // The lattice.
   /// True for types whose values have facts.
   virtual bool follows(ir::Type) const = 0;
-  /// What holds of every value.
+  /// The fact that holds for every value (top).
   virtual Fact unknown(ir::Type) const = 0;
-  /// What holds of a value that has either fact.
+  /// The fact of a value that has one of the two facts.
   virtual Fact join(const Fact&, const Fact&) const = 0;
-  /// What holds of a loop's value that has the fact `before` in some iterations and `after` in those behind them. Must
-  /// give its `before` again after finitely many rounds, which count from 0.
+  /// The fact of a carried value that has the fact `before` in some iterations and `after` in the next ones. Must
+  /// return `before` after finitely many rounds, which count from 0.
   virtual Fact widen(const Fact& before, const Fact& after, [[maybe_unused]] int round) const {
     return join(before, after);
   }
 
-  // The transfer function. nullopt: nothing is known.
+  // The transfer function. nullopt: unknown.
   virtual std::optional<Fact> argument([[maybe_unused]] ir::Value entry_argument) { return std::nullopt; }
   /// Of the induction variable of a `for`.
   virtual Fact induction(const ir::Operation& loop) = 0;
-  /// Of a result of an operation without regions. It asks fact() for the operands.
+  /// For a result of an operation without regions. It calls fact() for the operands.
   virtual std::optional<Fact> transfer(const ir::Operation&, std::size_t result) = 0;
-  /// Puts into `scope` what holds where `condition` has been found to be `truth`.
+  /// Adds to `scope` the facts that hold where `condition` is `truth`.
   virtual void refine([[maybe_unused]] ir::Value condition, [[maybe_unused]] bool truth,
                       [[maybe_unused]] Scope& scope) {}
   /// Called once for every operation outside reduce and scan, when the facts of its results are final.
   virtual void visit(ir::Operation&) {}
 
-  /// What is known here, where the driver stands.
+  /// The fact at the operation that the driver is visiting.
   Fact fact(ir::Value v) {
     for (Scope* s = scope_; s != nullptr; s = s->outer_) {
       if (const Fact* known = s->find(v)) return *known;
@@ -177,8 +176,8 @@ class Dataflow {
       carries = carries || followed;
       state.push_back(followed ? fact(init) : Fact{});
     }
-    // Each fixpoint runs those inside of it anew in every round, so their number grows exponentially with the depth:
-    // from some depth on nothing is known of what loops carry.
+    // Each round of a fixpoint runs the inner fixpoints again, so their number grows exponentially with the depth: from
+    // some depth on, carried values are unknown.
     const bool iterate = carries && depth_ < kDeepestFixpoint;
     for (std::size_t i = 0; carries && !iterate && i < state.size(); ++i)
       if (const ir::Type type = body.arg(first + i).type(); follows(type)) state[i] = unknown(type);
@@ -193,7 +192,7 @@ class Dataflow {
       }
       if (!changed) break;
     }
-    // Where operations are visited in the end, a body whose values nobody outside asks for can wait for that.
+    // If operations are visited at the end, a body whose values are not used outside is run only then.
     const bool visiting = final && visits_, asked = !visits_ || op.op() == ir::Op::Loop;
     if (visiting || (!iterate && asked)) run_body(body, first, state, exits, visiting);
     return state;
@@ -231,9 +230,9 @@ class Dataflow {
     }
   }
 
-  /// Everything computed before `branch` from what is known better in its arm. Values of the arm itself are not among
-  /// them, although an earlier round of a loop around the branch has left facts for them: they are computed as the arm
-  /// runs, and change from round to round of a loop inside it, where a remembered fact would be that of another round.
+  /// All values computed before `branch` from values that its arm refines. Values of the arm itself are excluded,
+  /// although an earlier round of a surrounding loop has left facts for them: they are computed as the arm runs, and a
+  /// cached fact would be that of another round.
   void mark_stale(const ir::Operation& branch, Scope& scope) const {
     const auto inside_branch = [&](const ir::Operation* op) {
       while (op != nullptr && op != &branch) op = op->parent_op();

@@ -1,4 +1,4 @@
-// Low bits as an analysis of the dataflow driver.
+// The analysis of low bits, on the dataflow driver.
 #include "tessera/analysis/divisibility.hpp"
 
 #include <bit>
@@ -64,7 +64,7 @@ LowBits LowBitsAnalysis::assumed(const Operation& op) {
   return zeros > before.known ? LowBits{zeros, 0} : before;
 }
 
-/// Of divisions only those by powers of two say anything, and only where nothing is left over or it is cut off.
+/// Only divisions by powers of two give known bits, and only if they are exact or truncate.
 LowBits LowBitsAnalysis::quotient(const Operation& op) {
   const LowBits x = fact(op.operand(0)), y = fact(op.operand(1));
   const int bits = width(op.result().type());

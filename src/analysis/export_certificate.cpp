@@ -1,5 +1,5 @@
 // The certificate of an analysis: its launch expressions and conditions as plain data, and the bounds of what loops
-// carry and branches yield. It says what the analysis believed; whether that is so is for tessera::certify to find out.
+// carry and branches yield. These are the analysis's assertions; tessera::certify verifies them.
 #include <algorithm>
 #include <unordered_map>
 
@@ -67,7 +67,7 @@ class Export {
     }
   }
 
-  /// Bounds that say nothing, or hold where no obligation asks, are no use to anybody.
+  /// Leaves out trivial bounds, and bounds whose conditions no obligation contains.
   void add(const Bound& b, Invariant at) {
     const auto k = pool_.exprs().constant_value(b.value);
     if (b.when.never() || (k && *k == (at.is_upper ? INT64_MAX : INT64_MIN))) return;

@@ -211,8 +211,8 @@ void ExprPool::promise(Expr e, Interval interval) {
   known.hi = std::min(known.hi, interval.hi);
 }
 
-/// Expressions share their parts, so what is written out can be exponentially longer than the nodes are many. Most are
-/// short: those are evaluated as they are written, and others with a memo.
+/// Expressions share subexpressions, so a walk over the tree can be exponentially longer than the number of nodes.
+/// Short ones are evaluated directly, others with memoization.
 std::optional<std::int64_t> ExprPool::evaluate(Expr e, std::span<const std::uint64_t> slots) const {
   int steps = kShortExpression;
   const auto value = evaluate_short(e, slots, steps);
@@ -263,7 +263,7 @@ std::optional<std::int64_t> ExprPool::evaluate_shared(Expr e, std::span<const st
   return known.at(e.id);
 }
 
-/// What is long is cut: nobody reads it, and written out it can be exponentially long.
+/// Long text is truncated, because it can be exponentially long.
 std::string ExprPool::text(Expr e, std::span<const std::string> names) const {
   int nodes = kMostNodesOfText;
   return text(e, names, nodes);

@@ -1,5 +1,5 @@
 // When one launch expression is never larger than another: by the intervals of what they can be, and by the shape of
-// tile arithmetic (quotients, products with counts, roundings to a multiple). Anything not seen here is left to the
+// tile arithmetic (quotients, products with counts, roundings to a multiple). Everything else is compared at the
 // launch.
 #include "tessera/analysis/expr.hpp"
 

@@ -15,7 +15,7 @@ struct Facts::Impl {
   std::vector<Obligation> obligations;
   std::vector<Claim> claims;
   std::vector<std::size_t> places;  // of the claims' operations in a walk of the entry
-  LaunchConditions conditions;
+  LaunchPredicates conditions;
   Certificate certificate;
   LaunchContract contract;
 };
@@ -82,7 +82,7 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
     }
   }
   program->seal();
-  impl->conditions = LaunchConditions(program);
+  impl->conditions = LaunchPredicates(program);
   impl->certificate = collector.certificate(*entry, numbered);
   for (const FoundClaim& f : found) {
     if (f.when.never()) continue;
@@ -116,33 +116,33 @@ std::vector<Claim> Facts::claims_of(const ir::Module& copy) const {
   return claims;
 }
 
-const LaunchConditions& Facts::conditions() const noexcept { return impl_->conditions; }
+const LaunchPredicates& Facts::predicates() const noexcept { return impl_->conditions; }
 
-LaunchConditions::LaunchConditions() : program_(std::make_shared<const LaunchProgram>()) {}
-LaunchConditions::LaunchConditions(std::shared_ptr<const LaunchProgram> program) noexcept
+LaunchPredicates::LaunchPredicates() : program_(std::make_shared<const LaunchProgram>()) {}
+LaunchPredicates::LaunchPredicates(std::shared_ptr<const LaunchProgram> program) noexcept
     : program_(std::move(program)) {}
-LaunchConditions::LaunchConditions(const LaunchConditions&) noexcept = default;
-LaunchConditions& LaunchConditions::operator=(const LaunchConditions&) noexcept = default;
-LaunchConditions::~LaunchConditions() = default;
+LaunchPredicates::LaunchPredicates(const LaunchPredicates&) noexcept = default;
+LaunchPredicates& LaunchPredicates::operator=(const LaunchPredicates&) noexcept = default;
+LaunchPredicates::~LaunchPredicates() = default;
 
-std::uint64_t LaunchConditions::evaluate(std::span<const std::uint64_t> slots) const noexcept {
+std::uint64_t LaunchPredicates::evaluate(std::span<const std::uint64_t> slots) const noexcept {
   return program_->evaluate(slots);
 }
-std::uint64_t LaunchConditions::slot_mask(std::size_t slot) const noexcept { return program_->slot_mask(slot); }
+std::uint64_t LaunchPredicates::slot_mask(std::size_t slot) const noexcept { return program_->slot_mask(slot); }
 
-std::uint64_t LaunchConditions::refinements() const noexcept { return program_->refinements(); }
+std::uint64_t LaunchPredicates::refinements() const noexcept { return program_->refinements(); }
 
-std::vector<std::byte> LaunchConditions::bytes() const {
+std::vector<std::byte> LaunchPredicates::bytes() const {
   BytesOut out;
   program_->write(out);
   return out.take();
 }
 
-std::optional<LaunchConditions> LaunchConditions::read(std::span<const std::byte> bytes) {
+std::optional<LaunchPredicates> LaunchPredicates::read(std::span<const std::byte> bytes) {
   BytesIn in(bytes);
   std::optional<LaunchProgram> program = LaunchProgram::read(in);
   if (!program || !in.ended_well()) return std::nullopt;
-  return LaunchConditions(std::make_shared<const LaunchProgram>(std::move(*program)));
+  return LaunchPredicates(std::make_shared<const LaunchProgram>(std::move(*program)));
 }
 
 }  // namespace tessera::analysis

@@ -1,5 +1,5 @@
-// Interval arithmetic backwards over pure operations. Infinities and NaN may appear wherever an operation can make
-// them; the bounds speak of finite elements.
+// Interval arithmetic over the pure operations that compute a value. Infinities and NaN may appear wherever an
+// operation can produce them; the bounds are those of finite elements.
 #include "tessera/analysis/float_range.hpp"
 
 #include <algorithm>
@@ -116,7 +116,7 @@ std::optional<std::int64_t> axis_of_maximum(Value v, Value x) {
   return is_maximum ? std::optional(axis) : std::nullopt;
 }
 
-/// A number that one element at least of every line along `axis` reaches, of lines that are finite.
+/// A number that at least one element of every finite row along `axis` reaches.
 double reached(Value v, std::int64_t axis, int depth) {
   const Operation* op = v.def();
   if (depth > kMaxDepth || op == nullptr) return -kInfinity;

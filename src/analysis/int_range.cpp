@@ -1,4 +1,4 @@
-// Proofs about bounds, and what loops and branches do to them. The arithmetic is in range_math.cpp.
+// Proofs about bounds, and the effect of loops and branches on them. The arithmetic is in range_math.cpp.
 #include "analysis/int_range.hpp"
 
 #include "analysis/interval.hpp"

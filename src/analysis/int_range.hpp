@@ -1,4 +1,4 @@
-// What the analyses know of one integer value: bounds that are launch expressions, each under its conditions. Private
+// The range of one integer value: bounds that are launch expressions, each under its conditions. Private
 // to the layer. docs/compiler/facts.md says why there are alternatives.
 #pragma once
 #include <array>
@@ -15,7 +15,7 @@ struct Bound {
   bool operator==(const Bound&) const = default;
 };
 
-/// Up to three bounds of the same side; each holds on its own, the first is the most telling.
+/// Up to three bounds of the same side; each holds on its own, the first is the most precise.
 class Bounds {
  public:
   static constexpr std::size_t kMax = 3;
@@ -87,7 +87,7 @@ class RangeMath {
   /// Sign or zero extension, or truncation, to `bits`.
   IntRange resized(const IntRange& a, int bits, bool is_signed) const;
 
-  /// Everything that is in a or in b.
+  /// The union of a and b.
   IntRange join(const IntRange& a, const IntRange& b) const;
   /// The parts of `before` that also bound `after`: a loop's value that starts in `before` and is stepped to `after`.
   IntRange widen(const IntRange& before, const IntRange& after) const;

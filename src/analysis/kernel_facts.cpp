@@ -1,4 +1,4 @@
-// Counting what a kernel does (see kernel_facts.hpp).
+// Computes the summary of a kernel (see kernel_facts.hpp).
 #include "tessera/analysis/kernel_facts.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ bool is_narrow(const Operation& access, const Divisibility& known) {
 
 namespace {
 
-/// Only moves or converts elements: what it gives is still "the loaded tile".
+/// True for operations that only move or convert elements: the result is still "the loaded tile".
 bool passes_elements_on(Op op) {
   switch (op) {
     case Op::Reshape:
@@ -53,7 +53,7 @@ bool passes_elements_on(Op op) {
   }
 }
 
-/// Walks from values to what they are computed from. `visit(op)` says whether to go on behind it.
+/// Walks from values to the operations that compute them. `visit(op)` returns whether to continue with its operands.
 template <class Visit>
 class Backwards {
  public:
@@ -106,8 +106,8 @@ bool is_inside(const Operation* op, const Operation* loop) {
   return false;
 }
 
-/// Elements of 32 bits in tiles that are there before `reduction` and used behind it, in its block. Constants, places
-/// and masks are made anew.
+/// 32-bit elements in tiles that are live across `reduction` in its block. Constants, indices and masks are recomputed
+/// and do not count.
 std::int64_t kept_across(const Operation& reduction) {
   const auto is_after = [&](const Operation* user) {
     while (user && user->block() != reduction.block()) user = user->parent_op();
@@ -187,7 +187,7 @@ bool comes_from_product(Value v) {
   return found;
 }
 
-bool mends_products(const Operation& op) {
+bool corrects_products(const Operation& op) {
   bool found = false;
   const auto visit = [&](const Operation& o) {
     found = found || is_product(o);
@@ -237,14 +237,14 @@ std::int64_t bytes_repeated_by(const Operation& stretch) {
   return least;
 }
 
-/// Elements behind `axis` that are neighbours in a row.
+/// Contiguous elements after `axis` in a row.
 bool is_across_rows(ir::Type tile, std::size_t axis) {
   const auto shape = tile.shape();
   return std::any_of(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end(),
                      [](std::int64_t extent) { return extent > 1; });
 }
 
-/// True if tiles of so many elements are loaded an element or two at a time.
+/// True if tiles of this many elements are loaded an element or two at a time.
 bool loads_narrowly(const ir::Function& f, std::int64_t elements) {
   const Divisibility known(f);
   bool narrow = false;
@@ -264,7 +264,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
   std::vector<const Operation*> reductions;
   ir::walk(f.body(), [&](const Operation& op) {
     if (is_product(op)) facts.products.push_back(product_of(op));
-    if (op.op() == Op::GetNumTileBlocks) facts.deals_out_work = true;
+    if (op.op() == Op::GetNumTileBlocks) facts.is_persistent = true;
     if (op.op() == Op::Broadcast) {
       if (const std::int64_t bytes = bytes_repeated_by(op); bytes > 0)
         facts.repeated_bytes = facts.repeated_bytes == 0 ? bytes : std::min(facts.repeated_bytes, bytes);

@@ -1,5 +1,5 @@
-// Building and running launch programs. The first run assumes that every step gives a number and only notes if one did
-// not; only then it runs again and keeps for every register whether it is known. Tests of unknown numbers are false.
+// Building and running launch programs. The first run assumes that every step has a value and only notes if one has
+// not. Only then a second run tracks for every register whether it has a value. Tests of registers without are false.
 #include "analysis/launch_program.hpp"
 
 #include <algorithm>

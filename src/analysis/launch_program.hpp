@@ -22,16 +22,16 @@ class LaunchProgram {
 
   /// Adds the conjunction as the next obligation. False if it does not fit.
   bool add(const ConditionPool& pool, const ExprPool& exprs, Conditions conditions);
-  /// What is added from here on only refines: see LaunchConditions::refinements().
+  /// What is added from here on only refines: see LaunchPredicates::refinements().
   void begin_refinements() noexcept { refinements_from_ = wanted_.size(); }
-  /// Ends building: puts what needs no decisions in a row.
+  /// Ends building: sorts the steps by kind, so that evaluation needs no branches.
   void seal();
 
   /// Bit i: obligation i holds.
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
-  /// The bits of a slot that the answer depends on: of an address only those below its largest divisor.
+  /// The bits of a slot that the result depends on: of an address only those below its largest divisor.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
-  /// The bits of the obligations behind begin_refinements().
+  /// The bits of the obligations added after begin_refinements().
   std::uint64_t refinements() const noexcept;
 
   /// A sealed program as bytes, and back; empty if they are not those of a program that can be run.

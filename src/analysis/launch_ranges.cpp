@@ -31,7 +31,7 @@ void LaunchRanges::count_pieces() {
     const Expr extent = e.constant(contract_->piece[static_cast<std::size_t>(a)]);
     total = e.mul(total, e.ceil_div(e.arg(t.base_arg + 1 + a), extent));
   }
-  e.promise(total, {1, kMaxDim});  // more pieces are refused
+  e.promise(total, {1, kMaxDim});  // the launch rejects more pieces
   pieces_ = total;
 }
 

@@ -1,5 +1,6 @@
 // Integer arithmetic on ranges. Every rule is about the exact result; `wrapped` adds that it fits the type. Where an
-// operation reads its operands as unsigned, the rule asks that they are not negative, which makes both readings equal.
+// operation reads its operands as unsigned, the rule requires that they are not negative, which makes both readings
+// equal.
 #include <algorithm>
 #include <optional>
 
@@ -153,15 +154,15 @@ IntRange RangeMath::min(const IntRange& a, const IntRange& b, bool is_signed) co
   const Bound left{x.value, conditions_->both(x.when, positive_a)},
       right{y.value, conditions_->both(y.when, positive_b)};
   const Bound joint{exprs_->min(x.value, y.value), conditions_->both(left.when, right.when)};
-  const auto telling = [&](const Bound& p) { return exprs_->constant_value(p.value) != all.hi; };
-  const unsigned cheapest = std::min(telling(left) ? conditions_->cost(left.when) : ~0u,
-                                     telling(right) ? conditions_->cost(right.when) : ~0u);
+  const auto informative = [&](const Bound& p) { return exprs_->constant_value(p.value) != all.hi; };
+  const unsigned cheapest = std::min(informative(left) ? conditions_->cost(left.when) : ~0u,
+                                     informative(right) ? conditions_->cost(right.when) : ~0u);
   IntRange r;
   r.bits = a.bits;
   if (conditions_->cost(joint.when) <= cheapest) r.hi.push(joint);
-  const bool right_first = !telling(left) || conditions_->cost(right.when) < conditions_->cost(left.when);
+  const bool right_first = !informative(left) || conditions_->cost(right.when) < conditions_->cost(left.when);
   for (const Bound& p : {right_first ? right : left, right_first ? left : right}) {
-    if (telling(p)) r.hi.push(p);
+    if (informative(p)) r.hi.push(p);
   }
   r.hi.push(joint);
   if (!is_signed) {

@@ -32,11 +32,11 @@ class RangeAnalysis : public Dataflow<IntRange> {
  public:
   RangeAnalysis(const LaunchContract& contract, ConditionPool& conditions);
 
-  /// After run(): the range of an argument of a region or a result, where it stands; null if none was computed.
+  /// After run(): the range of an argument of a region or a result; null if none was computed.
   const IntRange* final_range(ir::Value v) const { return final_fact(v); }
 
  protected:
-  /// What is known here, at the operation being visited. Anything but integers is not to be asked for.
+  /// What is known here, at the operation being visited. For integers only.
   IntRange range(ir::Value v) { return fact(v); }
   /// Extent `axis` of a tensor view.
   IntRange extent(ir::Value tensor_view, std::size_t axis);

@@ -1,5 +1,5 @@
 // Walks the kernel once, in program order: bounds of the certificate are verified where a loop is entered, continued
-// and left and where a branch yields, and taken as facts inside; claims are proven where they stand.
+// and left and where a branch yields, and are facts inside of it; claims are proven at their operation.
 #include "tessera/certify/certify.hpp"
 
 #include <algorithm>
@@ -100,7 +100,7 @@ class Judge {
 
   void run_block(const ir::Block& block) {
     for (const Operation& op : block) {
-      // Where it stands, so that inner scopes need not find out again.
+      // In this scope already, so that inner scopes need not derive it again.
       for (std::size_t i = 0; i < op.num_results() && op.num_regions() == 0; ++i)
         if (is_integer(op.result(i).type())) values_.of(op.result(i));
       judge(&op);
@@ -140,7 +140,7 @@ class Judge {
   void run_for(const Operation& op) {
     const std::vector<ir::Value> inits = op.group("initValues");
     const Frame f = frame(op);
-    // Carried value n is argument n + 1 of the body, behind the induction variable, and result n.
+    // Carried value n is argument n + 1 of the body, after the induction variable, and result n.
     for (const std::size_t i : f.of_region) verify_at(i, inits, 1);
     for (const std::size_t i : f.of_results) verify_at(i, inits, 0);
     frames_.push_back(f);
@@ -248,8 +248,8 @@ class Judge {
       case ClaimKind::StepFits: return step_fits(*c.op);
       case ClaimKind::ManyPieces: return p.at_most(Poly(c.lower), values_.pieces());
       case ClaimKind::AtLeast: return p.at_most(Poly(c.lower), values_.of(c.op->operand(index)));
-      case ClaimKind::Apart: return is_apart(*c.op, c.other);
-      case ClaimKind::ApartAcrossIterations: return is_apart_across_iterations(*c.op);
+      case ClaimKind::Disjoint: return is_apart(*c.op, c.other);
+      case ClaimKind::DisjointIterations: return is_apart_across_iterations(*c.op);
     }
     return false;
   }
@@ -342,7 +342,7 @@ class Judge {
 
 namespace {
 
-/// A bound that is not inductive is no fact: everything is judged anew without it.
+/// A bound that is not inductive is not a fact: the walk is repeated without it.
 Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
               const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t held,
               Prover::Effort effort) {

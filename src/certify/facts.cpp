@@ -1,4 +1,4 @@
-// What a scope knows: facts, the parts of a choice or quotient that they bound, multiples.
+// The facts of a scope: bounds, the operands of a minimum, maximum or quotient that they bound, multiples.
 #include <algorithm>
 
 #include "certify/prover.hpp"
@@ -63,7 +63,7 @@ void Prover::take(const PolyView& p, bool is_news) {
   take_parts(fact, is_news);
 }
 
-/// What a constant bound of a choice or quotient says of what it is made of.
+/// What a constant bound of a minimum, maximum or quotient implies for its operands.
 void Prover::take_parts(const PolyView& fact, bool is_news) {
   const PolyTerm last = fact.terms().back();
   if (degree(last.product) != 1 || fact.terms().size() != (fact.constant() == 0 ? 1 : 2)) return;
@@ -84,7 +84,7 @@ void Prover::take_parts(const PolyView& fact, bool is_news) {
   } else if (part.kind == Kind::Choice && part.larger && *part.larger != at_least) {
     holds(part.a);
     holds(part.b);
-  } else if (part.kind == Kind::Choice && part.larger) {  // the side that cannot be meant leaves the other
+  } else if (part.kind == Kind::Choice && part.larger) {  // the other side is excluded
     const auto cannot = [&](const PolyView& p) {
       const Range r = sum_range(at_least ? bound - Poly(1) - p : p - bound - Poly(1), now_);
       return r.lo >= 0;
@@ -95,7 +95,7 @@ void Prover::take_parts(const PolyView& fact, bool is_news) {
 }
 
 void Prover::know_multiple(const PolyView& p, Int divisor) {
-  // Only single atoms: that is what launches are asked of dimensions, strides and addresses.
+  // Only single atoms: obligations about multiples are about dimensions, strides and addresses.
   if (p.bad() || p.terms().size() != 1 || p.terms()[0].coefficient != 1 || degree(p.terms()[0].product) != 1) return;
   Int& known = atoms_[factor(p.terms()[0].product, 0)].divisor;
   Int least = 0;

@@ -1,4 +1,4 @@
-// Arithmetic of polynomials with limits: what leaves them is bad, and stays so.
+// Polynomial arithmetic with limits: a result beyond them is marked bad, and so is everything computed from it.
 #include "certify/poly.hpp"
 
 #include <memory>

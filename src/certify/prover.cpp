@@ -7,10 +7,10 @@
 namespace tessera::certify {
 namespace {
 
-constexpr int kDepth = 6;      // facts used after each other in one proof; twice as many where there is little choice
-constexpr int kBudget = 1500;  // polynomials looked at for one proof
+constexpr int kDepth = 6;  // facts used one after the other in a proof; twice as many where there are few alternatives
+constexpr int kBudget = 1500;  // polynomials examined for one proof
 constexpr std::size_t kTried = 512;
-constexpr int kLittle = 20;  // the same with little effort: what is found so at all is found with fewer
+constexpr int kLittle = 20;  // the same for the first, cheap attempt: proofs that it finds need fewer
 
 std::uint64_t hash(const PolyView& p) {
   std::uint64_t h = 0x9E3779B97F4A7C15u;
@@ -330,7 +330,8 @@ bool Prover::search_divided(const PolyView& goal, int depth) {
     cut_ = true;
     return false;
   }
-  // The same facts in another order end here. (Two polynomials of one hash: a proof may be missed, none is invented.)
+  // The same facts in another order end here. (If two polynomials share a hash, a proof may be missed, but none is
+  // invented.)
   const std::uint64_t h = hash(goal);
   Tried& tried = tried_[h % kTried];
   if (tried.hash == h && tried.proof == proof_ && tried.depth >= depth) return false;
@@ -356,7 +357,7 @@ bool Prover::search_divided(const PolyView& goal, int depth) {
   return false;
 }
 
-/// Goes on with something smaller in the place of `term`.
+/// Continues with a lower bound in the place of `term`.
 bool Prover::replace(const PolyView& goal, const PolyTerm& term, int depth) {
   if (by_division(goal, term, depth) || eliminate(goal, term, depth) || by_cases(goal, term, depth)) return true;
   // Its least value, where the rest can then be divided.
@@ -366,7 +367,7 @@ bool Prover::replace(const PolyView& goal, const PolyTerm& term, int depth) {
   return rest.content() > 1 && search(rest + Poly(low), depth - 1);
 }
 
-/// Subtracts a fact that cancels `term`, which may be negative: what is left has to be shown.
+/// Subtracts a fact that cancels `term`, which may be negative: the rest has to be shown.
 bool Prover::eliminate(const PolyView& goal, const PolyTerm& term, int depth) {
   if (use_all(goal, term, term.product, 0, depth)) return true;
   return degree(term.product) > 1 && eliminate_product(goal, term, depth);

@@ -50,7 +50,7 @@ class Prover {
   /// True if there is news since `mark` of something in `p`.
   bool news_since(std::size_t mark, const PolyView& p) const;
 
-  /// True only if p >= 0 follows. With little effort it gives up sooner.
+  /// True only if p >= 0 follows. With little effort it stops earlier.
   bool never_negative(const PolyView& p, Effort effort = Effort::Full);
   bool at_most(const PolyView& a, const PolyView& b) { return never_negative(b - a); }
   bool multiple(const PolyView& p, Int divisor) const;

@@ -19,8 +19,8 @@ Range integers(int bits);  ///< what a signed reading of so many bits can be
 
 /// Scopes follow the regions of the kernel: what is known in a scope holds at every operation in it and inside of it.
 /// A value is one polynomial, of its signed reading; of a tile, that of an arbitrary element. A value whose arithmetic
-/// may wrap, as far as can be shown where it is asked for, is an unknown integer of its type; an inner scope, which
-/// knows more, looks at it again.
+/// may wrap, as far as the scope of the query can prove, is an unknown integer of its type; an inner scope, which
+/// knows more, examines it again.
 class Values {
  public:
   /// `held`: for each condition of the certificate, whether launches meet it.

@@ -1,5 +1,5 @@
-// Summarised, aligned text of arrays. Two passes over the elements that are shown: one chooses a common number format
-// and column width, one writes.
+// Summarised, aligned text of arrays. Two passes over the elements that are shown: the first chooses a common number
+// format and column width, the second writes.
 #include "host/array_text.hpp"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ T read(const std::byte* p) {
   return v;
 }
 
-/// How floating-point values are written: as few decimals as the shown values need, or an exponent where they span too
-/// much.
+/// The format of floating-point values: as few decimals as the shown values need, or an exponent if their range is too
+/// wide.
 struct NumberFormat {
   bool scientific = false;
   int decimals = 0;

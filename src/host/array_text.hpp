@@ -1,4 +1,4 @@
-// Text of an array of numbers, summarised as NumPy does it. Knows memory, extents and strides; nothing of tensors.
+// Text of an array of numbers, summarised as NumPy does it. Works on memory, extents and strides, not on tensors.
 #pragma once
 #include <cstddef>
 #include <cstdint>

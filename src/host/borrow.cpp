@@ -1,4 +1,4 @@
-// What can be verified of foreign memory.
+// Verification of foreign memory.
 #include "tessera/host/borrow.hpp"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/host/checking.hpp"
+#include "tessera/runtime/at_line.hpp"
 
 namespace tessera::detail {
 
@@ -19,7 +20,7 @@ std::size_t check_borrowed(const char* what, const void* pointer, std::span<cons
     throw ShapeError(concat(what, " got an address that is not a multiple of the element size, ", size, " bytes."),
                      where);
   }
-  // From the innermost axis out, a step must go past everything that the axes inside it reach.
+  // From the innermost axis outwards, each stride must exceed the range that the inner axes cover.
   std::array<std::size_t, kMaxRank> order{};
   for (std::size_t i = 0; i < dims.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(dims.size()),
@@ -56,6 +57,10 @@ runtime::StorageRef adopt(Device device, void* memory, std::size_t bytes, std::s
   options.track_writes = check_mode();
   options.where = where;
   return runtime::Storage::adopt(device, memory, bytes, std::move(owner), options);
+}
+
+void record_write_of(runtime::Storage& storage, const Stream& stream, SourceLocation where) {
+  runtime::at_line(where, [&] { storage.record(stream.core(), runtime::AccessMode::Write); });
 }
 
 }  // namespace tessera::detail

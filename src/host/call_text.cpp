@@ -1,5 +1,5 @@
-// Finds a kernel call in a source file. Not a C++ parser: it balances brackets and skips strings, comments and
-// character literals, and gives up where that is not enough.
+// Finds a kernel call in a source file. Not a C++ parser: it matches brackets, skips strings, comments and character
+// literals, and returns nothing if that is not enough.
 #include "host/call_text.hpp"
 
 #include <cctype>
@@ -9,8 +9,8 @@
 namespace tessera::detail {
 namespace {
 
-constexpr std::uint32_t kMaxLines = 24;      // a call is not longer
-constexpr std::size_t kMaxBytes = 1u << 16;  // nor are its lines
+constexpr std::uint32_t kMaxLines = 24;      // of a call
+constexpr std::size_t kMaxBytes = 1u << 16;  // of these lines
 
 /// Up to kMaxLines lines from `where` on; empty if they cannot be read.
 std::string lines_at(SourceLocation where) {
@@ -69,11 +69,11 @@ char partner(char c, bool angles) {
   return angles && c == '<' ? '>' : '\0';
 }
 
-/// The parts between the bracket at `i` and its partner, cut at commas outside further brackets; sets `i` behind the
-/// partner. Empty if it has none. `angles`: the bracket is that of template arguments.
+/// The parts between the bracket at `i` and its closing bracket, split at commas outside inner brackets; sets `i` after
+/// the closing bracket. Empty if there is none. `angles`: the bracket is that of template arguments.
 std::vector<std::string> bracketed(std::string_view s, std::size_t& i, bool angles) {
   std::vector<std::string> parts;
-  std::string open;  // the partners that are waited for
+  std::string open;  // the closing brackets that are expected
   std::size_t start = i + 1;
   while (i < s.size()) {
     const std::size_t next = skip_quiet(s, i);
@@ -121,8 +121,8 @@ std::vector<std::string> arguments_after(std::string_view s, std::size_t i, cons
 std::vector<std::string> call_arguments(const std::string& kernel, SourceLocation where) {
   const std::string text = lines_at(where);
   const std::string_view s = text;
-  // The line of a call is that of its opening bracket or of its start, depending on the compiler: `kernel` must stand
-  // on that line.
+  // The line of a call is that of its opening bracket or of its start, depending on the compiler: `kernel` must be on
+  // that line.
   const std::size_t line_end = s.find('\n');
   std::vector<std::string> found;
   for (std::size_t i = 0; i < line_end && i < s.size(); ++i) {

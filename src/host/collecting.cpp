@@ -1,4 +1,4 @@
-// The jit knows what is collected.
+// The JIT stores for which GPUs kernels are collected.
 #include "tessera/host/collecting.hpp"
 
 #include "tessera/jit/bundle.hpp"
@@ -8,7 +8,7 @@ namespace tessera {
 CollectedGpu collected_gpu() {
   static const CollectedGpu known = [] {
     const auto target = jit::collected_target();
-    return target.is_gpu() ? CollectedGpu{target.sm, target.multiprocessors} : CollectedGpu();
+    return target.is_gpu() ? CollectedGpu{target.sm, target.num_sms} : CollectedGpu();
   }();
   return known;
 }

@@ -1,4 +1,4 @@
-// Parameter types, entry argument by entry argument.
+// The launch contract: one entry per argument of the kernel's entry.
 #include "tessera/host/contract.hpp"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ bool has_own_piece(const lang::ParamInfo& p) {
   return p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
 }
 
-/// Pieces are what blocks run for: all of a launch's Mut have equally many. A kernel without one runs for the tiles
-/// that it deals, if those are of one tensor.
+/// One block runs per piece, and all Mut parameters of a launch have equally many pieces. A kernel without Mut runs for
+/// the tiles of its MutTiles, if it has only one.
 bool has_every_block(const lang::ParamInfo& p, std::span<const lang::ParamInfo> params) {
   if (has_own_piece(p)) return true;
   if (p.kind != lang::ParamKind::MutTiles) return false;
@@ -21,8 +21,8 @@ bool has_every_block(const lang::ParamInfo& p, std::span<const lang::ParamInfo> 
   return std::none_of(params.begin(), params.end(), other);
 }
 
-/// Launch refuses a written tensor that shares its storage with another argument. What an unsafe_:: parameter points to
-/// nobody knows.
+/// Launch rejects a written tensor that shares its storage with another argument. What an unsafe_:: parameter points to
+/// is unknown.
 bool is_exclusive(const lang::ParamInfo& p, bool raw_pointers) {
   return !raw_pointers && p.kind != lang::ParamKind::In && p.kind != lang::ParamKind::UnsafeMut;
 }

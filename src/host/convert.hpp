@@ -1,4 +1,4 @@
-// Copying and converting elements between strided arrays in host memory. Casts mean what they mean in kernels: one
+// Copying and converting elements between strided arrays in host memory. Casts have the semantics of kernels: one
 // rounding, floats to integers saturate and NaN becomes 0, integers to integers wrap, fp8 saturates
 // (docs/semantics.md).
 #pragma once
@@ -21,7 +21,7 @@ struct TargetArray {
   std::span<const std::int64_t> strides;  ///< extents are the source's
 };
 
-/// Element by element; the arrays do not overlap.
+/// Converts element by element; the arrays must not overlap.
 void convert(const SourceArray& from, const TargetArray& to);
 
 /// Writes start + i * step for i in [0, count): one rounding to f64 and one to the element type for floats, wrapping

@@ -1,4 +1,4 @@
-// Making tensors: allocation, fills, and the checked mode's memory of what was written.
+// Creating tensors: allocation, fills, and checked mode's record of what was written.
 #include "tessera/host/create.hpp"
 
 #include <atomic>
@@ -19,7 +19,7 @@
 namespace tessera {
 
 namespace {
-std::atomic<int> checked{-1};  // -1: ask the environment
+std::atomic<int> checked{-1};  // -1: read the environment variable
 }  // namespace
 
 bool check_mode() {
@@ -75,7 +75,7 @@ void fill_value(const Recipe& r, std::byte* to, std::int64_t count) {
     std::memset(to, 0, bytes);
     return;
   }
-  // Double what is there until it is full.
+  // Copy the filled part, which doubles, until all is filled.
   std::memcpy(to, &r.first, size);
   for (std::size_t done = size; done < bytes; done *= 2) std::memcpy(to + done, to, std::min(done, bytes - done));
 }
@@ -87,7 +87,7 @@ void fill_arange(const Recipe& r, std::byte* to, std::int64_t count) {
 runtime::StorageRef make_storage(const Recipe& r, std::int64_t count, const Stream& stream) {
   const bool check = check_mode(), on_host = stream.device().backend().host_accessible();
   runtime::StorageOptions options;
-  options.track_writes = check && (on_host || !r.fill);  // what is filled at once needs no shadow
+  options.track_writes = check && (on_host || !r.fill);  // memory that is filled at once needs no shadow
   options.element_bytes = static_cast<std::size_t>(size_of(r.element));
   options.poison = check && !r.fill;
   options.where = r.where;

@@ -1,5 +1,5 @@
-// Recordings are made at first use for a kind of work, its element types and its number of axes, and kept for the
-// process.
+// A kernel is recorded at the first use for each kind of work, its element types and number of axes, and kept until the
+// process ends.
 #include "host/device_kernels.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using lang::ParamKind;
 
 enum class Work : std::uint8_t { Value, Arange, Uniform, Normal, Convert };
 
-/// What one recording is for. `axes`: of the kernel, 1 to 4.
+/// The key of a recording. `axes`: of the kernel, 1 to 4.
 struct Job {
   Work work;
   ElementType from, to;
@@ -34,11 +34,11 @@ struct Job {
 
 constexpr int kMaxAxes = 4;
 constexpr int kLine = 1024;
-// Pieces by number of axes. Square where there are two, because either side may be the contiguous one.
+// Pieces by number of axes. Square for two axes, because either one may be contiguous.
 constexpr int kPieces[kMaxAxes][kMaxAxes] = {{kLine}, {64, 64}, {1, 64, 64}, {1, 1, 64, 64}};
 constexpr std::int64_t kMostGridAxis = (1 << 24) - 1;
 constexpr std::int64_t kMostPieces = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // of one launch over a line
+constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // of one launch over an array of rank 1
 
 std::vector<ParamInfo> parameters(const Job& job) {
   const int* piece = kPieces[job.axes - 1];
@@ -76,7 +76,8 @@ const char* name_of(Work work) {
   return "convert";
 }
 
-/// Element offsets of a line in the whole tensor; scalar parameter 1 is that of the launch's first element.
+/// Element offsets of a piece (rank 1) in the whole tensor; scalar parameter 1 is the offset of the launch's first
+/// element.
 Tile<i64, kLine> offsets_of(lang::Recording& r, SourceLocation where) {
   return Tile<i64, kLine>(lang::piece_offsets(r.piece(0), where)) + Tile<i64>(r.argument(1));
 }
@@ -279,7 +280,7 @@ bool convert_by_kernel(const Stream& stream, const LayoutRef& from, const Layout
       {*to.storage, whole ? runtime::AccessMode::Write : runtime::AccessMode::ReadWrite},
       {*from.storage, runtime::AccessMode::Read}};
   try {
-    const bool copy = from.element == to.element;  // of bits: no element type may change them on the way
+    const bool copy = from.element == to.element;  // copies bits, without conversion
     const Job job{Work::Convert, copy ? bits_type(from.element) : from.element,
                   copy ? bits_type(to.element) : to.element, s.rank};
     launch(stream, job, operands, {}, accesses, label, where);

@@ -1,4 +1,4 @@
-// What is verified of a DLPack tensor, who calls its deleter, and what an exported one holds.
+// DLPack tensors: verification and the deleter of imported ones, the contents of exported ones.
 #include "tessera/host/dlpack.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 // ---- element types --------------------------------------------------------------------------------------------------
 
-/// The element type as DLPack says it. The templates have excluded tf32.
+/// The DLPack type of an element type. The templates have excluded tf32.
 dlpack::DataType data_type(ElementType e) {
   std::uint8_t code = dlpack::kFloat;
   switch (info(e).cls) {
@@ -32,7 +32,7 @@ dlpack::DataType data_type(ElementType e) {
   return {code, info(e).bits, 1};
 }
 
-/// "float of 32 bits": DLDataTypeCode in words.
+/// The name of a DLDataTypeCode: "float of 32 bits".
 std::string text(dlpack::DataType t) {
   static constexpr const char* names[] = {"int",
                                           "uint",
@@ -58,16 +58,17 @@ std::string text(dlpack::DataType t) {
   return s;
 }
 
-/// Everything behind an exported tensor, in one allocation. The consumer's deleter hands it back: its work may still be
-/// going on, on streams that DLPack does not name, so the device says when the lease ends and the storage goes.
+/// The state of an exported tensor, in one allocation. The consumer's deleter returns it. The consumer's work may still
+/// be running then, on streams that DLPack does not name, so the device decides when the lease ends and the storage is
+/// released.
 template <class M>
 struct Export final : runtime::HandedBack {
   M managed{};
   runtime::StorageRef storage;
-  runtime::LeaseLink lease;  // ends before what it is a lease of
+  runtime::LeaseLink lease;  // declared after its storage: destroyed before it
   std::shared_ptr<char> owners;
   std::array<std::int64_t, kMaxRank> dims{}, strides{};
-  std::atomic<bool> taken_back{false};  ///< from_dlpack has it: a second tensor over it would be an alias
+  std::atomic<bool> taken_back{false};  ///< imported again by from_dlpack: a second tensor over it would be an alias
 
   void end_lease() noexcept override {
     if (lease.exclusive()) storage->host_wrote(0, storage->bytes());  // by the consumer, for checked mode
@@ -80,8 +81,8 @@ struct Export final : runtime::HandedBack {
   }
 };
 
-/// One of ours that comes back, or null. Nobody can use its memory through the exported storage, so a second storage
-/// over it is safe, also where the memory was foreign to begin with; a third would not be.
+/// Returns the flag of an export of ours that is imported again, otherwise null. Nothing can use the memory through the
+/// exported storage, so a second storage over it is safe, also for foreign memory; a third would not be.
 template <class M>
 std::atomic<bool>* taken_back(void* managed) {
   M* m = static_cast<M*>(managed);
@@ -90,11 +91,12 @@ std::atomic<bool>* taken_back(void* managed) {
 
 // ---- from -----------------------------------------------------------------------------------------------------------
 
-/// Calls the deleter when the storage has ended. Not before it is armed: until then the caller owns the tensor.
+/// Calls the deleter when the storage has been destroyed. Only once it is armed: before that the caller owns the
+/// tensor.
 struct Guard {
   Exchanged source;
   bool armed = false;
-  std::shared_ptr<char> owners;  ///< read-only: one owner more, so that no Shared is ever the only one
+  std::shared_ptr<char> owners;  ///< read-only: an additional owner, so that no Shared is ever the only one
 
   explicit Guard(Exchanged x) : source(x) {}
   Guard(const Guard&) = delete;
@@ -112,7 +114,7 @@ struct Guard {
 Device device_of(dlpack::DeviceId d, SourceLocation where) {
   switch (d.device_type) {
     case dlpack::kCpu:
-    case dlpack::kCudaHost: return Device::cpu();  // pinned memory is the host's
+    case dlpack::kCudaHost: return Device::cpu();  // pinned memory is host memory
     case dlpack::kCuda: try { return Device::cuda(d.device_id, {});
       } catch (const DeviceError& e) {
         throw DeviceError(concat("from_dlpack: the tensor is on CUDA device ", d.device_id, ". ", e.message()), where);
@@ -132,8 +134,7 @@ void check_type(const dlpack::Tensor& t, ElementType element, std::size_t rank, 
         where);
   }
   if (t.ndim != static_cast<std::int64_t>(rank)) {
-    // As many extents are looked at as if the number were right: no more can be believed to be there, and none of a
-    // number of axes that no tensor has.
+    // At most `rank` extents are read: more may not exist. None are read if ndim is more than any tensor has.
     const bool readable = t.shape && t.ndim > 0 && t.ndim <= kMaxRank;
     const std::size_t seen = readable ? std::min(static_cast<std::size_t>(t.ndim), rank) : 0;
     std::string extents = seen == 0 ? "" : concat(", with the extents ", extents_text({t.shape, seen}));
@@ -157,21 +158,21 @@ bool inside_address_space(const void* from, std::uint64_t bytes) {
   return bytes <= kAddressSpace - (reinterpret_cast<std::uintptr_t>(from) & (kAddressSpace - 1));
 }
 
-/// The address of element (0, ..., 0), which lies behind `data`.
+/// The address of element (0, ..., 0): data + byte_offset.
 std::byte* first_element(const dlpack::Tensor& t, SourceLocation where) {
   if (!t.data) throw ShapeError("from_dlpack: data is a null pointer, but the tensor has elements.", where);
   if (!inside_address_space(t.data, t.byte_offset)) {
     throw ShapeError(
         concat("from_dlpack: byte_offset is ", t.byte_offset,
-               ", which leads out of the address space.\n  It is unsigned: an offset to before data cannot "
-               "be said."),
+               ", which leads out of the address space.\n  It is unsigned, so an offset to before data cannot be "
+               "represented."),
         where);
   }
   return static_cast<std::byte*>(t.data) + t.byte_offset;
 }
 
-/// Throws ShapeError if [first, first + bytes) leaves the address space; DeviceError unless a GPU knows it, and what
-/// lies before it from `data` on, as one allocation.
+/// Throws ShapeError if [first, first + bytes) leaves the address space; on a GPU, DeviceError unless it lies in the
+/// same allocation as `data`.
 void check_range(const dlpack::Tensor& t, const std::byte* first, std::size_t bytes, Device device,
                  SourceLocation where) {
   if (!inside_address_space(first, bytes)) {
@@ -191,8 +192,7 @@ bool read_only(Exchanged x) {
 }
 
 const dlpack::Tensor& tensor_of(Exchanged x, bool shared, SourceLocation where) {
-  if (!x.managed)
-    throw BorrowError("from_dlpack got a null pointer; was the tensor taken over by someone else?", where);
+  if (!x.managed) throw BorrowError("from_dlpack got a null pointer; was the tensor taken over already?", where);
   if (!x.versioned) return static_cast<const dlpack::ManagedTensor*>(x.managed)->dl_tensor;
   const auto& m = *static_cast<const dlpack::ManagedTensorVersioned*>(x.managed);
   if (m.version.major != dlpack::kVersion.major) {
@@ -214,7 +214,7 @@ const dlpack::Tensor& tensor_of(Exchanged x, bool shared, SourceLocation where) 
 
 runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<std::int64_t> dims,
                                   std::span<std::int64_t> strides, std::shared_ptr<char>* owners,
-                                  SourceLocation where) {
+                                  const Stream* producer, SourceLocation where) {
   const dlpack::Tensor& t = tensor_of(x, owners != nullptr, where);
   check_type(t, element, dims.size(), where);
   std::copy_n(t.shape, dims.size(), dims.begin());
@@ -229,7 +229,8 @@ runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<st
   const bool none = element_count(dims, where) == 0;
   set_contiguous(dims, strides);
   for (std::size_t i = 0; !none && t.strides && i < dims.size(); ++i) {
-    if (dims[i] != 1) strides[i] = t.strides[i];  // the stride of a single element means nothing, and may be anything
+    if (dims[i] != 1)
+      strides[i] = t.strides[i];  // the stride of an axis with one element has no meaning and may have any value
   }
   const Device device = device_of(t.device, where);
   std::byte* const first = none ? nullptr : first_element(t, where);
@@ -246,6 +247,7 @@ runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<st
   Guard& held = *guard;
   if (owners && read_only(x)) held.owners = *owners;
   runtime::StorageRef storage = adopt(device, first, bytes, std::move(guard), where, own == nullptr);
+  if (producer != nullptr) record_write_of(*storage, *producer, where);
   if (own != nullptr && own->exchange(true))  // another thread came first
     throw BorrowError("from_dlpack: another thread has made a tensor of this export. Take each export once.", where);
   held.armed = true;
@@ -263,17 +265,21 @@ dlpack::DeviceId device_id(Device device, SourceLocation where) {
 }
 
 template <class M>
-M* make_export(const LayoutRef& l, bool read_only, std::shared_ptr<char> owners, SourceLocation where) {
+M* make_export(const LayoutRef& l, bool read_only, std::shared_ptr<char> owners, const Stream* consumer,
+               SourceLocation where) {
   const dlpack::DeviceId device = device_id((*l.storage)->device(), where);
   auto x = std::make_unique<Export<M>>();
+  if (consumer != nullptr) order_stream(*consumer, l, !read_only, where);
   const runtime::Holder holder{.what = "to_dlpack", .where = where};
   x->storage = *l.storage;
   x->lease.take(*x->storage, !read_only, holder);
   x->storage->publish_address(where);
-  runtime::at_line(where, [&] {
-    (*l.storage)->wait_written();
-    if (!read_only) (*l.storage)->wait_unused();
-  });
+  if (consumer == nullptr) {
+    runtime::at_line(where, [&] {
+      (*l.storage)->wait_written();
+      if (!read_only) (*l.storage)->wait_unused();
+    });
+  }
   x->owners = std::move(owners);
   std::copy(l.dims.begin(), l.dims.end(), x->dims.begin());
   std::copy(l.strides.begin(), l.strides.end(), x->strides.begin());
@@ -292,9 +298,9 @@ M* make_export(const LayoutRef& l, bool read_only, std::shared_ptr<char> owners,
 }  // namespace
 
 void* export_dlpack(const LayoutRef& l, bool versioned, bool read_only, std::shared_ptr<char> owners,
-                    SourceLocation where) {
-  if (!versioned) return make_export<dlpack::ManagedTensor>(l, read_only, std::move(owners), where);
-  auto* m = make_export<dlpack::ManagedTensorVersioned>(l, read_only, std::move(owners), where);
+                    const Stream* consumer, SourceLocation where) {
+  if (!versioned) return make_export<dlpack::ManagedTensor>(l, read_only, std::move(owners), consumer, where);
+  auto* m = make_export<dlpack::ManagedTensorVersioned>(l, read_only, std::move(owners), consumer, where);
   m->version = dlpack::kVersion;
   m->flags = read_only ? dlpack::kReadOnly : 0;
   return m;

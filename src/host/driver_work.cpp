@@ -41,7 +41,8 @@ bool copy_by_driver(const Stream& stream, const runtime::StorageRef& to, std::si
   return true;
 }
 
-/// Where the device has no such work, all counts as written: a mistake may stay unseen, none is made up.
+/// If the device has no such operation, everything counts as written: an error may stay undetected, but no false one is
+/// reported.
 void mark_written(const Stream& stream, const runtime::StorageRef& to, std::size_t offset, std::size_t bytes,
                   const char* label, SourceLocation where) {
   if (bytes == 0 || to->shadow() == nullptr) return;

@@ -1,5 +1,5 @@
-// Launches: leases, aliasing, shapes, the grid, the specialization, submission. No strings are built unless there is an
-// error, and what the thread remembers of an equal launch is not found out again.
+// Launches: leases, aliasing, shapes, the grid, the specialization, submission. Strings are built only for errors, and
+// the results of an equal launch that the thread remembers are reused.
 #include "tessera/host/launch.hpp"
 
 #include <algorithm>
@@ -105,7 +105,7 @@ bool Launch::fill_slots(Arguments args) {
   return known;
 }
 
-/// Takes over what the caller gives: from here on the launch keeps the storages.
+/// Takes over the tensors that the caller gives: from here on the launch holds the storages.
 void Launch::accept(Arguments args) noexcept {
   const auto all = brief();
   LaunchOperand* operand = room_.operands;
@@ -226,8 +226,8 @@ void Launch::choose_grid() {
     if (!s.brief[i].has_pieces) continue;
     const int param = static_cast<int>(i);
     const std::uint64_t n = pieces(param);
-    if (s.has_mut && s.brief[i].dealt) continue;  // dealt over the blocks that the Mut parameters ask for
-    if (first >= 0 && !s.brief[i].dealt && n != blocks_) {
+    if (s.has_mut && s.brief[i].is_mut_tiles) continue;  // scheduled over the blocks that the Mut parameters determine
+    if (first >= 0 && !s.brief[i].is_mut_tiles && n != blocks_) {
       throw_unequal_pieces(context(), first, blocks_, dims(first), param, n, dims(param));
     }
     if (first < 0 || n > blocks_) blocks_ = n;
@@ -239,7 +239,7 @@ void Launch::choose_grid() {
   }
   if (!options_.blocks_given) {
     if (!s.has_mut_tiles) throw_blocks_missing(context());
-    persistent_ = true;  // as many as the device keeps busy: the compiled code says how many (submit)
+    persistent_ = true;  // as many blocks as fill the device once, which the compiled code determines (submit)
     return;
   }
   // For MutTiles an upper bound, however large; else the grid itself.
@@ -297,7 +297,7 @@ void Launch::resolve(const Stream& stream) {
     o.access->resolve(*pending, stream, place);
     const auto d = dims(p), s = strides(p);
     if (o.known && !(std::equal(d.begin(), d.end(), new_dims) && std::equal(s.begin(), s.end(), new_strides))) {
-      throw InternalError("an operation made a tensor of other extents than it had promised");
+      throw InternalError("an operation made a tensor with other extents than it had reported");
     }
     std::copy_n(new_dims, d.size(), d.begin());
     std::copy_n(new_strides, s.size(), s.begin());
@@ -325,7 +325,7 @@ bool Launch::compile(const CompileRequest& request, jit::CodeReport& report) {
   return true;
 }
 
-/// What compiling says of the kernel has its line; what it says of the call (a stale record, no assembler) has the
+/// Compile errors about the kernel keep the kernel's line; errors about the call (a stale record, no assembler) get the
 /// call's.
 const jit::Code& Launch::compiled_on(Device device) {
   try {
@@ -336,7 +336,7 @@ const jit::Code& Launch::compiled_on(Device device) {
   }
 }
 
-/// The code for the arguments, whose addresses are known now.
+/// The code for the arguments; their addresses are known now.
 const jit::Code& Launch::code_on(Device device) {
   RememberedLaunch* const r =
       remembered_ && thread_ == this_thread() && remembered_->stamp == stamp_ ? remembered_ : nullptr;
@@ -366,7 +366,7 @@ void Launch::fill_addresses() noexcept {
   }
 }
 
-/// A kernel that was not compiled for checked mode keeps no account of what it writes.
+/// A kernel that was not compiled for checked mode does not record what it writes.
 void Launch::count_as_written(std::span<const runtime::Access> accesses) noexcept {
   for (const runtime::Access& a : accesses) {
     if (a.mode != runtime::AccessMode::Read) a.storage->count_as_written();
@@ -382,7 +382,7 @@ void Launch::submit(const Stream& stream) {
   if (blocks > kMaxGridAxis) grid.y = static_cast<std::uint32_t>((blocks + kMaxGridAxis - 1) / kMaxGridAxis);
   grid.x =
       grid.y == 1 ? static_cast<std::uint32_t>(blocks) : static_cast<std::uint32_t>((blocks + grid.y - 1) / grid.y);
-  // Code lives as long as the process (variants are never dropped), so nobody needs to count who uses it.
+  // Code lives as long as the process (variants are never dropped), so its users need not be counted.
   const std::shared_ptr<const runtime::Launchable> work(std::shared_ptr<void>(), code.work.get());
   const std::span<const runtime::Access> accesses(room_.accesses, tensors_);
   if (!variant_->checked) count_as_written(accesses);

@@ -1,4 +1,4 @@
-// What launches say when they refuse.
+// The messages of rejected launches.
 #include "host/launch_errors.hpp"
 
 #include "host/call_text.hpp"
@@ -48,7 +48,7 @@ void throw_empty_argument(Context c, int param) {
   throw BorrowError(
       concat(argument(c, param),
              " is an empty tensor: it was moved from (given to a launch, or std::move'd) or never assigned.\n"
-             "  Assign a tensor to it before using it, for example the one that the launch hands back."),
+             "  Assign a tensor to it before using it, for example the one that the launch returns."),
       c.where);
 }
 
@@ -57,19 +57,19 @@ void throw_stale_argument(Context c, int param) { throw_stale_lend(argument(c, p
 void throw_alias(Context c, int writer, int other, bool both_write) {
   const std::string text = name(c, writer);
   if (both_write) {
-    const std::string mend = text.empty() ? "clone() one of them" : "clone(" + text + ") for one of them";
+    const std::string fix = text.empty() ? "clone() one of them" : "clone(" + text + ") for one of them";
     throw BorrowError(
         concat(position(c, writer), " and ", position(c, other), " of ", c.signature.what,
-               " are the same storage; both are written, so each needs its own.\n  Make a copy: ", mend, "."),
+               " are the same storage; both are written, so each needs its own.\n  Make a copy: ", fix, "."),
         c.where);
   }
-  const std::string mend =
+  const std::string fix =
       text.empty() || text.find('(') != std::string::npos
           ? "Make a copy (clone()), or write in place with the Mut parameter's load()."
           : concat("Make a copy (x = clone(", text, ")), or write in place with ", text, ".load().");
   throw BorrowError(concat(position(c, other), " and ", position(c, writer), " of ", c.signature.what,
                            " are the same storage; argument ", writer + 1, " is written, so argument ", other + 1,
-                           " may not share it.\n  ", mend),
+                           " may not share it.\n  ", fix),
                     c.where);
 }
 

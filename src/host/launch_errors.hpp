@@ -1,5 +1,5 @@
-// The errors of launches, each composed here so that the launch path itself builds no strings. Arguments are numbered
-// from 0 here and from 1 in the texts.
+// The errors of launches, composed here so that the launch path itself builds no strings. Arguments are numbered from 0
+// here and from 1 in the messages.
 #pragma once
 #include "tessera/host/launch.hpp"
 #include "tessera/lang/difference.hpp"
@@ -12,7 +12,7 @@ using Dimensions = std::span<const std::int64_t>;
 [[noreturn]] void throw_number_too_large(Context, int param);
 [[noreturn]] void throw_spent_argument(Context, int param);
 [[noreturn]] void throw_empty_argument(Context, int param);
-/// A lend whose tensor has another owner now.
+/// A lend whose tensor has changed its owner.
 [[noreturn]] void throw_stale_argument(Context, int param);
 /// `writer` is written; `other` is read, or written as well.
 [[noreturn]] void throw_alias(Context, int writer, int other, bool both_write);

@@ -1,5 +1,5 @@
-// The memory of launches: for each kernel (by its number) the last few launches, made when a thread first needs them
-// and freed with the thread. A decoder launches one kernel with a handful of shapes in turn: all of them stay.
+// The launch memo: for each kernel (by its number) the last few launches, allocated when a thread first needs them and
+// freed with the thread. A decoder launches one kernel with a few shapes in turn; all of them stay in the memo.
 #include "host/launch_memo.hpp"
 
 #include <atomic>
@@ -11,8 +11,8 @@
 namespace tessera::detail {
 namespace {
 
-constexpr std::size_t kKernels = 64;  // kernels whose numbers agree in their last bits share their shelf
-constexpr std::size_t kWays = 8;      // launches remembered there
+constexpr std::size_t kKernels = 64;  // sets; kernels whose numbers agree in their last bits share one
+constexpr std::size_t kWays = 8;      // launches per set
 
 struct Shelf {
   std::array<RememberedLaunch, kWays> launches;
@@ -21,9 +21,9 @@ struct Shelf {
 
 std::atomic<std::uint64_t> counter{0};
 
-/// Trivial, so that a launch gets at it without asking whether it has been made.
+/// Trivial, so that access to the thread-local variable needs no initialisation check.
 struct Memory {
-  std::uint64_t thread = 0;  ///< never used again; 0: not asked yet
+  std::uint64_t thread = 0;  ///< unique; 0: not assigned yet
   std::array<Shelf*, kKernels> shelves{};
 };
 thread_local constinit Memory memory;

@@ -1,4 +1,4 @@
-// What a thread remembers of its last launches: a launch whose extents, strides and scalars it has seen needs no
+// The launch memo: each thread's last launches. A launch whose extents, strides and scalars are in the memo needs no
 // checks, no look-up and no evaluation of obligations. Nothing is shared between threads, so nothing is locked.
 #pragma once
 #include <array>
@@ -9,30 +9,29 @@
 
 namespace tessera::detail {
 
-/// The answers to one launch, and what they depend on.
+/// The results of one launch, and what they depend on.
 struct RememberedLaunch {
   static constexpr std::size_t kMostSlots = 48;  ///< launches with more are not remembered
-  // What it depends on; of `slots` what Variant::shape_masks and address_masks say.
+  // What they depend on; of `slots` only the bits of Variant::shape_masks and address_masks.
   const KernelRecord* record = nullptr;         ///< null: empty
-  LaunchOptions options;                        ///< but the device
+  LaunchOptions options;                        ///< without the device
   std::array<std::uint64_t, kMostSlots> slots;  // NOLINT: as many as the kernel has
-  // The answers: of the extents, and, once it has run, of the addresses and the device.
+  // The results: for the extents, and, once it has run, for the addresses and the device.
   Variant* variant = nullptr;
   std::uint64_t blocks = 0;
   bool persistent = false;
   const runtime::Backend* device = nullptr;  ///< null: has not run
   const jit::Code* code = nullptr;
-  std::uint64_t stamp = 0;  ///< never used again: tells this launch from a later one in its place
+  std::uint64_t stamp = 0;  ///< unique: distinguishes this launch from a later one in the same entry
 };
 
 /// The launch that agrees with this one in everything that its checks, its recording and its grid depend on; null if
 /// this thread remembers none. In checked mode nothing is remembered: each launch is recorded anew.
 RememberedLaunch* recall_launch(const KernelRecord& record, std::uint32_t id, const LaunchOptions& options,
                                 std::span<const std::uint64_t> slots) noexcept;
-/// Room for a launch of `record`, in place of the thread's oldest; `stamp` is new. Null if there is no memory for it.
+/// An entry for a launch of `record`, which replaces the thread's oldest; `stamp` is new. Null if there is no memory.
 RememberedLaunch* remember_launch(const KernelRecord& record, std::uint32_t id) noexcept;
-/// A number of the calling thread that no other thread ever has: a remembered launch may be looked at by its own thread
-/// only.
+/// A number of the calling thread that no other thread ever has: an entry may be used by its own thread only.
 std::uint64_t this_thread() noexcept;
 
 }  // namespace tessera::detail

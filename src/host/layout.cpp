@@ -20,7 +20,7 @@ bool LayoutRef::contiguous() const noexcept {
   if (size() == 0) return true;
   std::int64_t expected = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
-    if (dims[i] == 1) continue;  // no step is ever taken along this axis
+    if (dims[i] == 1) continue;  // the stride of this axis is never used
     if (strides[i] != expected) return false;
     expected *= dims[i];
   }
@@ -40,9 +40,9 @@ void set_contiguous(std::span<const std::int64_t> dims, std::span<std::int64_t> 
 
 void check_axis(int axis, int rank, SourceLocation where) {
   if (axis >= 0 && axis < rank) return;
-  throw ShapeError(
-      concat("axis ", axis, " of a tensor of rank ", rank, " was asked for; axes count from 0 to ", rank - 1, "."),
-      where);
+  throw ShapeError(concat("axis ", axis, " of a tensor of rank ", rank, " was requested; axes are numbered from 0 to ",
+                          rank - 1, "."),
+                   where);
 }
 
 void check_slice(int axis, std::int64_t lo, std::int64_t hi, std::int64_t dim, SourceLocation where) {
@@ -75,7 +75,7 @@ std::string type_text(const char* what, ElementType element, int rank) {
 void throw_empty(const char* what, ElementType element, int rank, SourceLocation where) {
   throw BorrowError(concat("this ", type_text(what, element, rank),
                            " is empty: it was moved from (given to a launch, or std::move'd) or never assigned.\n"
-                           "  Assign a tensor to it before using it, for example the one that the launch hands back."),
+                           "  Assign a tensor to it before using it, for example the one that the launch returns."),
                     where);
 }
 

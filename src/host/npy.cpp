@@ -1,4 +1,4 @@
-// Files behind load_npy and save_npy.
+// load_npy and save_npy.
 #include "tessera/host/npy.hpp"
 
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include "host/work.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/runtime/graph.hpp"
 
 namespace tessera::detail {
 
@@ -27,7 +28,7 @@ void normalise_bools(std::byte* p, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) p[i] = p[i] != std::byte{0} ? std::byte{1} : std::byte{0};
 }
 
-/// Opens for reading; a pipe without a writer is opened as well instead of being waited for.
+/// Opens for reading, without blocking on a pipe that has no writer.
 std::FILE* open_to_read(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return nullptr;
@@ -65,12 +66,12 @@ NpyFile::NpyFile(const std::string& path, ElementType element, int rank, std::in
   const NpyHeader h = npy_dictionary(text, std::uint64_t{start} + length, size, path, where);
   if (h.element != element) {
     throw IoError(concat("'", path, "' holds ", info(h.element).name, ", but ", info(element).name,
-                         " was asked for.\n  Write load_npy<", info(h.element).name, ", ", rank, ">(...) and cast<",
+                         " was requested.\n  Write load_npy<", info(h.element).name, ", ", rank, ">(...) and cast<",
                          info(element).name, "> the result."),
                   where);
   }
   if (h.rank != rank) {
-    throw IoError(concat("'", path, "' has ", h.rank, " axes, but ", rank, " were asked for: its extents are ",
+    throw IoError(concat("'", path, "' has ", h.rank, " axes, but ", rank, " were requested: its extents are ",
                          extents_text({h.dims.data(), static_cast<std::size_t>(h.rank)}), "."),
                   where);
   }
@@ -90,6 +91,9 @@ NpyFile::~NpyFile() {
 }
 
 runtime::StorageRef NpyFile::read(ElementType element, std::int64_t count, const Stream& stream, SourceLocation where) {
+  runtime::check_not_capturing(
+      "load_npy()", "The file would be read once, not in each replay: load it before the capture, and pass the tensor.",
+      where);
   const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(element));
   runtime::StorageOptions options;
   options.where = where;
@@ -108,7 +112,7 @@ runtime::StorageRef NpyFile::read(ElementType element, std::int64_t count, const
 void save(const std::string& path, const ArgRef& x, int rank, SourceLocation where) {
   ReadOperand operand;
   operand.bind(x, rank, "save_npy", where);
-  WholeFile file(path, where);  // before the operand is run: what cannot be written need not be computed
+  WholeFile file(path, where);  // before the operand runs: if the file cannot be written, nothing is computed
   runtime::Backend* device = operand.device();
   operand.resolve_on(Stream::default_of(device ? Device(*device) : default_device(where)), "save_npy", where);
   const LayoutRef l = operand.layout();

@@ -1,4 +1,4 @@
-// Reading and writing the header of .npy files: a small parser of the one Python literal that may stand there.
+// Reading and writing the header of .npy files: a small parser for the Python dictionary literal in it.
 #include "host/npy_format.hpp"
 
 #include <cctype>
@@ -71,7 +71,7 @@ struct Parser {
       if (value > INT64_MAX / 16) fail("an extent in its header is too large");
     }
     if (at == first) fail("an extent in its header is not a number");
-    if (at < text.size() && text[at] == 'L') ++at;  // Python 2 wrote long integers so
+    if (at < text.size() && text[at] == 'L') ++at;  // Python 2 wrote long integers with this suffix
     return static_cast<std::int64_t>(value);
   }
 };
@@ -165,7 +165,7 @@ NpyHeader npy_dictionary(std::string_view text, std::uint64_t data_offset, std::
     bool& seen = key == "descr" ? type : key == "fortran_order" ? order : shape;
     if (&seen == &shape && key != "shape")
       p.fail("its header has an unknown entry '" + std::string(key.substr(0, 32)) + "'");
-    if (seen) p.fail("its header says '" + std::string(key) + "' twice");
+    if (seen) p.fail("its header has the entry '" + std::string(key) + "' twice");
     seen = true;
     if (&seen == &type) h.element = parse_type(p);
     if (&seen == &order) fortran = p.boolean();
@@ -173,7 +173,7 @@ NpyHeader npy_dictionary(std::string_view text, std::uint64_t data_offset, std::
     comma = p.accept(',');
   }
   p.space();
-  if (p.at != text.size()) p.fail("its header goes on after the dictionary");
+  if (p.at != text.size()) p.fail("its header continues after the dictionary");
   if (!type || !order || !shape) p.fail("its header lacks 'descr', 'fortran_order' or 'shape'");
   if (fortran) p.fail("it is in Fortran order; save numpy.ascontiguousarray(array) instead");
   h.data_offset = data_offset;
@@ -181,7 +181,7 @@ NpyHeader npy_dictionary(std::string_view text, std::uint64_t data_offset, std::
   const std::uint64_t wanted = h.elements * static_cast<std::uint64_t>(size_of(h.element));
   const std::uint64_t found = file_size - data_offset;
   if (found != wanted) {
-    p.fail(std::string(found < wanted ? "it is truncated" : "it is too long") + ": its header promises " +
+    p.fail(std::string(found < wanted ? "it is truncated" : "it is too long") + ": its header claims " +
            std::to_string(wanted) + " bytes of elements, the file has " + std::to_string(found));
   }
   return h;

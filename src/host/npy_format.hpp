@@ -1,4 +1,4 @@
-// The header of NumPy's .npy files, read and written without trusting it. Knows nothing of tensors.
+// The header of NumPy's .npy files. Its contents are not trusted. Does not depend on tensors.
 // Source of the format: numpy.lib.format, "Format Version 1.0/2.0/3.0" (a magic string, a version, the header's length,
 // a Python dictionary literal, then the elements).
 #pragma once
@@ -13,7 +13,8 @@
 namespace tessera::detail {
 
 inline constexpr int kNpyMaxRank = 32;  ///< NumPy's own limit (NPY_MAXDIMS before 2.0)
-/// A header is at most this long. Ours and NumPy's are padded to a multiple of 64 and stay below 1 KiB for any rank.
+/// Longer headers are rejected. Headers of Tessera and NumPy are padded to a multiple of 64 and stay below 1 KiB for
+/// any rank.
 inline constexpr std::uint32_t kNpyMaxHeader = 1u << 16;
 
 struct NpyHeader {
@@ -29,8 +30,8 @@ struct NpyHeader {
 std::uint32_t npy_prefix(std::string_view prefix, std::uint64_t file_size, std::uint32_t& header_length,
                          const std::string& path, SourceLocation where);
 
-/// Parses the dictionary. Checks type, order, rank, the product of the extents and that the file holds exactly what is
-/// claimed, so that nothing needs to be allocated before. Throws IoError.
+/// Parses the dictionary. Checks type, order, rank, the product of the extents and that the file has exactly that many
+/// bytes of elements, before anything is allocated. Throws IoError.
 NpyHeader npy_dictionary(std::string_view text, std::uint64_t data_offset, std::uint64_t file_size,
                          const std::string& path, SourceLocation where);
 

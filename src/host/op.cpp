@@ -1,4 +1,4 @@
-// The parts of operations that need no template.
+// The parts of operations that do not depend on template parameters.
 #include "tessera/host/op.hpp"
 
 #include "tessera/base/error.hpp"
@@ -8,6 +8,7 @@
 namespace tessera::detail {
 
 OpBase::~OpBase() = default;
+void OpBase::before_waiting(const Stream&, std::vector<runtime::Ticket>&) {}
 bool OpBase::compile(const CompileRequest&, jit::CodeReport&) { return false; }
 runtime::Backend* OpBase::device() const noexcept { return nullptr; }
 bool OpBase::promise(std::span<std::int64_t>, std::span<std::int64_t>) const noexcept { return false; }

@@ -1,12 +1,12 @@
-// Where operations live. An operation is made and dropped by every launch, so its memory goes around: each thread keeps
-// the blocks of the last few operations, by size.
+// The allocator of operations. Every launch creates and destroys one, so each thread reuses the blocks of its last few
+// operations, by size.
 #include <array>
 #include <new>
 
 #include "tessera/base/sanitizers.hpp"
 #include "tessera/host/op.hpp"
 
-// Not under the address sanitizer, so that it sees every use after the end.
+// Not under the address sanitizer, so that it detects every use after free.
 #define TESSERA_REUSE_OPERATIONS !TESSERA_ASAN
 
 namespace tessera::detail {

@@ -1,4 +1,4 @@
-// Operands of host operations: leases when built, resolution when run.
+// Operands of host operations: leased when an operation is built, resolved when it runs.
 #include "tessera/host/operand.hpp"
 
 #include <algorithm>
@@ -37,8 +37,8 @@ void throw_stale_lend(const std::string& argument, SourceLocation where) {
   throw BorrowError(
       concat(
           argument,
-          " was lent by mut(), and since then its tensor has been moved, given to an operation, or shared: who owns it "
-          "now did not lend it.\n  Write mut(tensor) as the argument itself, or lend the tensor again."),
+          " was lent by mut(), and since then its tensor has been moved, given to an operation, or shared: its present "
+          "owner did not lend it.\n  Write mut(tensor) as the argument itself, or lend the tensor again."),
       where);
 }
 
@@ -93,6 +93,12 @@ void ReadOperand::resolve_on(const Stream& stream, const char* what, SourceLocat
     lease = take_lease(storage, exclusive, {what, 0, "", where, this});
   }
   check_stream(stream, *storage, what, where);
+}
+
+void ReadOperand::resolve_anywhere(const Stream& stream, const char* what, SourceLocation where) {
+  runtime::Backend* own = device();
+  const Stream on = own == nullptr || own == &stream.device().backend() ? stream : Stream::default_of(Device(*own));
+  resolve_on(on, what, where);
 }
 
 LayoutRef ReadOperand::layout() const {

@@ -1,4 +1,4 @@
-// Text of tensors: reads the elements back and hands them to array_text.
+// Text of tensors: reads the elements back and formats them (array_text.hpp).
 #include "tessera/host/print.hpp"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Fills of random numbers, element by element out of base/philox.
+// Fills with random numbers, one counter of base/philox per element.
 #include "tessera/host/random.hpp"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Moving elements: staging of host memory, readback, conversion as stream work.
+// Transfers: staging of host memory, readback, conversion on a stream.
 #include "tessera/host/transfer.hpp"
 
 #include <array>
@@ -12,11 +12,15 @@
 #include "tessera/base/format.hpp"
 #include "tessera/host/checking.hpp"
 #include "tessera/runtime/at_line.hpp"
+#include "tessera/runtime/graph.hpp"
 
 namespace tessera::detail {
 
 runtime::StorageRef stage(const void* from, std::int64_t count, std::int64_t wanted, std::span<const std::int64_t> dims,
                           ElementType element, SourceLocation where) {
+  runtime::check_not_capturing(
+      "from()", "Its values would be copied once, not in each replay: make the tensor before the capture, and pass it.",
+      where);
   if (count != wanted) {
     throw ShapeError(concat("from() got ", count, " values for the extents ", extents_text(dims), ", which have ",
                             wanted, " elements: the numbers must be equal."),
@@ -44,7 +48,7 @@ namespace {
 
 /// Bytes from the first element to the end of the last one.
 ByteRange range_of(const LayoutRef& l) {
-  if (l.size() == 0) return {};  // its strides mean nothing, and may be of any size
+  if (l.size() == 0) return {};  // without elements, strides have no meaning and may have any value
   std::int64_t last = 0;
   for (std::size_t i = 0; i < l.dims.size(); ++i) last += (l.dims[i] - 1) * l.strides[i];
   const auto size = static_cast<std::size_t>(size_of(l.element));
@@ -74,13 +78,13 @@ struct Strided {
 
 void throw_no_host_memory(const char* what, std::size_t bytes, SourceLocation where) {
   throw DeviceError(concat(what, ": out of host memory: ", bytes,
-                           " bytes were asked for, for elements.\n  Free what is not needed, or work on parts "
+                           " bytes were requested for elements.\n  Free what is not needed, or work on parts "
                            "(x.slice<0>(lo, hi))."),
                     where);
 }
 
-HostBuffer host_buffer(std::size_t bytes, const char* what, SourceLocation where) {
-  if (void* memory = ::operator new(bytes, std::nothrow)) return HostBuffer(static_cast<std::byte*>(memory));
+StagingMemory host_buffer(std::size_t bytes, const char* what, SourceLocation where) {
+  if (void* memory = ::operator new(bytes, std::nothrow)) return StagingMemory(static_cast<std::byte*>(memory));
   throw_no_host_memory(what, bytes, where);
 }
 
@@ -118,7 +122,8 @@ void enqueue_convert(const Stream& stream, const LayoutRef& from, const LayoutRe
   const bool on_device = !stream.device().backend().host_accessible() && (*from.storage)->device() == stream.device() &&
                          (*to.storage)->device() == stream.device();
   const ByteRange range = range_of(to);
-  // First: a copy that fails is no kernel's mistake. Elements between those of a target with gaps count as written too.
+  // Before the copy: if that fails, the error is its own and not a kernel's. In a target with gaps the elements between
+  // those written count as written too.
   if (on_device) mark_written(stream, *to.storage, range.offset, range.bytes, label, where);
   if (on_device && from.element == to.element && from.contiguous() && to.contiguous()) {
     const ByteRange source = range_of(from);
@@ -129,6 +134,66 @@ void enqueue_convert(const Stream& stream, const LayoutRef& from, const LayoutRe
   const Strided source(from), target(to);
   enqueue_copy(stream, *from.storage, *to.storage, range, label, where,
                [source, target](const std::byte* p, std::byte* q) { convert(source.source(p), target.target(q)); });
+}
+
+namespace {
+
+/// Memory for the same elements without gaps.
+runtime::StorageRef dense_storage(const LayoutRef& l, const Stream& stream, SourceLocation where) {
+  runtime::StorageOptions options;
+  options.where = where;
+  const std::size_t bytes = static_cast<std::size_t>(l.size()) * static_cast<std::size_t>(size_of(l.element));
+  return runtime::Storage::allocate(stream.core(), bytes, options);
+}
+
+/// Row-major over a storage of its own.
+struct Dense {
+  runtime::StorageRef storage;
+  std::array<std::int64_t, kMaxRank> strides{};
+  LayoutRef layout;
+  Dense(const LayoutRef& like, const Stream& stream, SourceLocation where)
+      : storage(dense_storage(like, stream, where)), layout(like) {
+    const std::span<std::int64_t> own(strides.data(), like.dims.size());
+    set_contiguous(like.dims, own);
+    layout = {&storage, 0, like.dims, own, like.element};
+  }
+  Dense(const Dense&) = delete;
+  Dense& operator=(const Dense&) = delete;
+};
+
+}  // namespace
+
+/// Elements with gaps are made dense on their own device first, and given their gaps on the target's.
+void enqueue_move(const Stream& stream, const LayoutRef& from, const LayoutRef& to, const char* label,
+                  SourceLocation where) {
+  const Device source = (*from.storage)->device(), target = (*to.storage)->device();
+  if (source == target) {
+    check_stream(stream, **to.storage, label, where);
+    return enqueue_convert(stream, from, to, label, where);
+  }
+  const auto on = [&](Device device) { return stream.device() == device ? stream : Stream::default_of(device); };
+  if (!from.contiguous()) {
+    const Dense dense(from, on(source), where);
+    enqueue_convert(on(source), from, dense.layout, label, where);
+    return enqueue_move(stream, dense.layout, to, label, where);
+  }
+  if (!to.contiguous()) {
+    const Dense dense(to, on(target), where);
+    enqueue_move(stream, from, dense.layout, label, where);
+    return enqueue_convert(on(target), dense.layout, to, label, where);
+  }
+  const ByteRange read = range_of(from), written = range_of(to);
+  if (!target.backend().host_accessible())
+    mark_written(on(target), *to.storage, written.offset, written.bytes, label, where);
+  runtime::transfer(stream, {*to.storage, written.offset}, {*from.storage, read.offset}, written.bytes, label, where);
+}
+
+runtime::StorageRef moved(const Stream& stream, const LayoutRef& from, Device device, const char* label,
+                          SourceLocation where) {
+  const Stream owner = stream.device() == device ? stream : Stream::default_of(device);
+  const Dense made(from, owner, where);
+  enqueue_move(stream, from, made.layout, label, where);
+  return made.storage;
 }
 
 void check_same_dims(const ReadOperand& to, const ReadOperand& from, const char* what, SourceLocation where) {

@@ -1,4 +1,4 @@
-// Times launches one by one, by the device's clock where it has one, with its caches emptied before each.
+// Times launches one by one, with the device's clock where there is one. The caches are flushed before each.
 #pragma once
 #include <memory>
 #include <vector>
@@ -11,21 +11,21 @@ namespace tessera::detail {
 
 class TuneTimer {
  public:
-  /// `warm`: caches are left as they are.
+  /// `warm`: caches are not flushed.
   TuneTimer(Device device, bool warm) : stream_(device) {
     if (warm || device.kind() != DeviceKind::Cuda || !device.backend().pattern_fill()) return;
-    // Twice the second-level cache: written, it holds nothing else.
+    // Twice the size of the L2 cache: writing it evicts everything else.
     const std::size_t bytes = 2 * runtime::cuda::device_info(device).l2_bytes / 256 * 256;
     if (bytes > 0) scratch_ = runtime::Storage::allocate(device, bytes);
   }
 
-  /// Milliseconds of `count` launches, each of the operation that make() gives. Throws what it throws.
+  /// Milliseconds of `count` launches, each of an operation that make() returns. Rethrows its exceptions.
   template <class F>
   std::vector<double> time(int count, F&& make) {
     using Mark = std::shared_ptr<const runtime::TimeMark>;
     std::vector<std::pair<Mark, Mark>> marks;
     for (int i = 0; i < count; ++i) {
-      if (scratch_) runtime::overwrite(stream_, scratch_, "emptying the caches");
+      if (scratch_) runtime::overwrite(stream_, scratch_, "flushing the caches");
       auto op = make();
       Mark before = runtime::place_time_mark(stream_);
       std::move(op).on(stream_);

@@ -1,4 +1,4 @@
-// One run, step by step as docs/tuning.md tells it.
+// A tuning run. docs/tuning.md describes the steps.
 #include "tessera/host/tuner.hpp"
 
 #include <unistd.h>
@@ -50,7 +50,7 @@ std::string argument_text(const LayoutRef& layout, bool lent) {
 namespace {
 
 constexpr double kHopeless = 1.5;         // times the best so far, after two launches
-constexpr double kWorthChanging = 0.995;  // of the default's time: below that the difference is noise
+constexpr double kWorthChanging = 0.995;  // times the default: a smaller difference is noise
 constexpr std::size_t kFinalists = 4;
 
 std::string today() {
@@ -114,7 +114,7 @@ class Run {
     std::string space = options_.hints.empty() ? subject_.hints() : options_.hints;
     const bool hints_matter = options_.only_compile != 0 || device_.kind() == DeviceKind::Cuda;
     if (space == "-") space.clear();
-    std::vector<std::string> combinations = jit::hint_combinations(space);  // which must make sense everywhere
+    std::vector<std::string> combinations = jit::hint_combinations(space);  // which must be valid for all candidates
     if (!hints_matter) combinations.clear();
     for (const std::size_t c : order) {
       add_point(c, "");
@@ -162,7 +162,7 @@ class Run {
       p.usable = true;
     } catch (const std::exception& error) { drop(p, TrialOutcome::Failed, error.what()); }
   }
-  /// Hints that say what the cost model says as well.
+  /// Drops points whose hints result in the same code as an earlier point.
   void drop_equals() {
     for (std::size_t i = 0; i < points_.size(); ++i) {
       for (std::size_t j = i + 1; points_[i].usable && j < points_.size(); ++j) {
@@ -209,7 +209,7 @@ class Run {
       }
     }
   }
-  /// A record of the file whose run has ended, if its point is still what it was.
+  /// With the option `keep`: uses a record of the file that is not stale, if no interrupted run has left a journal.
   bool keep_fresh() {
     if (!options_.keep || !journal_ || access(options_.file.c_str(), F_OK) != 0 || !journal_->read().empty())
       return false;
@@ -263,7 +263,7 @@ class Run {
   }
   void measure(Point& p) {
     Point& first = points_.front();
-    // The default is the reference, also where it was measured by an earlier run.
+    // The default is the reference, also if an earlier run has measured it.
     if (!reference_ && &p != &first && first.usable) reference_ = results(first);
     auto found = results(p);
     if (!reference_)
@@ -287,7 +287,8 @@ class Run {
     return timer_->time(launches, [&] { return subject_.launch(p.candidate, p.hints, *copies_); });
   }
 
-  // -- the last round: clocks drift, so those who may win take turns ------------------------------------------------
+  // -- the last round: clocks drift, so the best points are measured alternately
+  // ------------------------------------------------
 
   void play_off() {
     std::vector<Point*> finalists;
@@ -337,7 +338,7 @@ class Run {
   std::vector<Point> points_;
   std::optional<jit::TuningJournal> journal_;
   std::optional<TuneTimer> timer_;
-  std::unique_ptr<TuneCopies> copies_;     // what is measured writes here, again and again
+  std::unique_ptr<TuneCopies> copies_;     // the tensors that measured launches write
   std::unique_ptr<TuneValues> reference_;  // results of the default
   double best_ = 0;                        // milliseconds so far
   TuningReport report_;

@@ -17,7 +17,7 @@ constexpr int kTuningShift = 8;  // above the flags: the number of the tuning re
 static_assert(std::uint64_t{jit::kMostTunings} << kTuningShift <= UINT32_MAX);
 constexpr int kAxisBits = 4;  // 0: no unit axis, else the axis plus one; kMaxRank fits
 
-/// Checked mode's errors name the arguments.
+/// Names the arguments, for the errors of checked mode.
 jit::CompileOptions options_of(const KernelRecord::Signature& signature, const VariantKey& key) {
   jit::CompileOptions options;
   options.label = signature.name;
@@ -54,8 +54,8 @@ KernelRecord::Param brief_of(const lang::ParamInfo& p, int arguments) {
   KernelRecord::Param b;
   b.is_tensor = p.is_tensor();
   b.writes = p.kind != lang::ParamKind::In;
-  b.dealt = p.kind == lang::ParamKind::MutTiles;
-  b.has_pieces = b.dealt || p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
+  b.is_mut_tiles = p.kind == lang::ParamKind::MutTiles;
+  b.has_pieces = b.is_mut_tiles || p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
   b.rank = static_cast<std::uint8_t>(p.rank);
   b.element_bytes = static_cast<std::uint8_t>(size_of(p.element));
   b.slot = static_cast<std::uint16_t>(p.is_constant() ? arguments + p.first_arg : p.first_arg);
@@ -144,7 +144,7 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
   }
   const Signature& s = signature();
   const std::lock_guard lock(mutex_);
-  if (Variant* v = find()) return *v;  // of this moment: another thread has just recorded it
+  if (Variant* v = find()) return *v;  // another thread has recorded it in the meantime
   const ProfileRange range(ProfileTopic::Record, s.what.c_str(), where);
   auto v = std::make_unique<Variant>();
   v->constants.assign(key.constants.begin(), key.constants.end());
@@ -161,7 +161,7 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
   return *v.release();
 }
 
-/// A kernel's body is ordinary C++: it may have read what has changed since.
+/// Checked mode records the kernel again: its body is ordinary C++ and may have read host state that has changed.
 void KernelRecord::check_recorded_alike(const Variant& first, SourceLocation where) {
   const Signature& s = signature();
   const std::lock_guard lock(mutex_);

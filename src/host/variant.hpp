@@ -1,4 +1,4 @@
-// Recordings of a kernel: which facts about a launch they are specialized by, and what they were compiled to.
+// Recordings of a kernel: the facts about a launch that they are specialized by, and their compiled code.
 #pragma once
 #include <memory>
 #include <vector>
@@ -12,8 +12,8 @@ struct Variant {
   VariantKey key;
   std::vector<std::uint64_t> constants;  ///< those of `key`
   bool checked = false;                  ///< for checked mode
-  lang::Trace trace;                     ///< its module has gone to `kernel`
-  std::unique_ptr<jit::Kernel> kernel;   ///< the module and its code, per device and answer to the obligations
+  lang::Trace trace;                     ///< its module has been moved to `kernel`
+  std::unique_ptr<jit::Kernel> kernel;   ///< the module and its code, per device and set of obligations that hold
   // By slot: the bits that the checks and the grid of a launch depend on, its addresses' bits that its code depends on.
   std::vector<std::uint64_t> shape_masks, address_masks;
   Variant* next = nullptr;

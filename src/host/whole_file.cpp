@@ -1,5 +1,5 @@
-// Links are resolved by hand, because a file must be made beside what they lead to, and because they may lead to what
-// is not there yet.
+// Symbolic links are resolved here, because the temporary file must be in the target's folder, and because the target
+// may not exist yet.
 #include "host/whole_file.hpp"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace tessera::detail {
 
 namespace {
 
-constexpr int kMostLinks = 40;  // as Linux follows (path_resolution(7))
+constexpr int kMostLinks = 40;  // the limit of Linux (path_resolution(7))
 constexpr mode_t kAnyoneWrites = S_IWUSR | S_IWGRP | S_IWOTH;
 
 std::string folder_of(const std::string& path) {
@@ -47,9 +47,9 @@ WholeFile::WholeFile(const std::string& path, SourceLocation where) : path_(path
   const bool exists = stat(target_.c_str(), &now) == 0;
   if (!exists && errno != ENOENT) fail("write", errno);
   if (exists && !S_ISREG(now.st_mode)) {
-    throw IoError(concat("'", path_, "' is ", S_ISDIR(now.st_mode) ? "a folder" : "not a regular file",
-                         ", which a file would replace: choose another name."),
-                  where_);
+    throw IoError(
+        concat("'", path_, "' is ", S_ISDIR(now.st_mode) ? "a folder" : "not a regular file", ": choose another name."),
+        where_);
   }
   const bool is_protected =
       exists && ((now.st_mode & kAnyoneWrites) == 0 || faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0);
@@ -58,7 +58,7 @@ WholeFile::WholeFile(const std::string& path, SourceLocation where) : path_(path
   if (stat(folder.c_str(), &around) != 0) fail("write", errno);
   if ((around.st_mode & kAnyoneWrites) == 0)
     throw IoError(concat("cannot write '", path_, "': the folder '", folder, "' is write-protected."), where_);
-  if (!exists || now.st_nlink <= 1) open_beside(folder);  // 0: it has just been replaced by somebody else
+  if (!exists || now.st_nlink <= 1) open_beside(folder);  // 0: another process has just replaced it
   if (exists && file_ >= 0) {
     struct stat made {};
     const bool known = fstat(file_, &made) == 0;
@@ -69,7 +69,7 @@ WholeFile::WholeFile(const std::string& path, SourceLocation where) : path_(path
     beside_.clear();
   }
   if (file_ >= 0) return;
-  file_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC);  // not truncated before the contents are at hand
+  file_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC);  // not truncated before the contents are available
   if (file_ < 0) fail("write", errno);
 }
 
@@ -83,7 +83,7 @@ void WholeFile::follow_links() {
   }
 }
 
-/// Under a name of its own, whatever the target's: no longer than any file system takes, and never one that is there.
+/// The temporary name does not depend on the target's: it is short enough for any file system, and not in use.
 void WholeFile::open_beside(const std::string& folder) {
   static std::atomic<unsigned> serial{0};
   for (int attempt = 0; attempt < 1000; ++attempt) {

@@ -1,4 +1,4 @@
-// Writing a file as a whole: who reads its name meanwhile, or after a crash, finds the old contents or the new ones.
+// Writing a file atomically: a reader sees the old or the new contents, also after a crash.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -7,16 +7,16 @@
 
 namespace tessera::detail {
 
-/// The file that `path` means: symbolic links are followed. A file that is there keeps its mode, its owner and its
-/// group; a new one gets what the umask leaves. The contents are written to a new file beside it, which takes its name
-/// in finish(). Where that would make another file of it (it has several names, or its owner or group cannot be given
-/// to a new one) it is written in place instead, and a crash may leave it half written.
+/// The file at `path`; symbolic links are followed. An existing file keeps its mode, owner and group; a new one gets
+/// the default mode (umask). The contents are written to a temporary file in the same folder, which finish() renames.
+/// If that would change the file's identity (it has several hard links, or a new file cannot have its owner or group),
+/// it is written in place instead, and a crash may leave it half written.
 class WholeFile {
  public:
-  /// Throws IoError: a folder, pipe or device, a file or folder that is write-protected (also for root, if its mode
-  /// lets nobody write), or what the system says. Nothing has changed then.
+  /// Throws IoError for a folder, pipe or device, for a write-protected file or folder (for root too, if the mode
+  /// allows no writing), and for errors of the system. Nothing has changed then.
   WholeFile(const std::string& path, SourceLocation where);
-  ~WholeFile();  ///< without finish(): nothing appears (in place: what was written stays)
+  ~WholeFile();  ///< without finish(): discards the temporary file (in place: what was written stays)
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
 
@@ -30,8 +30,8 @@ class WholeFile {
   void close() noexcept;
 
   std::string path_;    // as the user wrote it, for errors
-  std::string target_;  // the file that it means
-  std::string beside_;  // the new file; empty: in place, or finished
+  std::string target_;  // the file that it resolves to
+  std::string beside_;  // the temporary file; empty: in place, or finished
   SourceLocation where_;
   int file_ = -1;
 };

@@ -1,6 +1,6 @@
-// Host functions as stream work: what the host layer itself computes (fills, copies, casts). Where the host can address
-// the device's memory the function runs in stream order; elsewhere it runs at once on a staging copy. What has a kernel
-// (device_kernels.hpp) comes here only where no kernel can be compiled.
+// Host functions as stream work: the host layer's own operations (fills, copies, casts). If the host can address the
+// device's memory, the function runs in stream order; otherwise it runs at once on a staging copy. Operations that have
+// a kernel (device_kernels.hpp) come here only if no kernel can be compiled.
 #pragma once
 #include <array>
 #include <memory>
@@ -16,9 +16,9 @@ namespace tessera::detail {
 struct FreeBuffer {
   void operator()(std::byte* memory) const noexcept { ::operator delete(memory); }
 };
-using HostBuffer = std::unique_ptr<std::byte[], FreeBuffer>;
-/// Memory of the host for a copy, not initialised. Throws DeviceError if there is none.
-HostBuffer host_buffer(std::size_t bytes, const char* what, SourceLocation where);
+using StagingMemory = std::unique_ptr<std::byte[], FreeBuffer>;
+/// Uninitialised host memory for a copy. Throws DeviceError if there is none.
+StagingMemory host_buffer(std::size_t bytes, const char* what, SourceLocation where);
 
 /// Runs f(to), which overwrites all of `to`.
 template <class F>
@@ -44,7 +44,8 @@ struct ByteRange {
   bool dense = false;  ///< every byte of it is written
 };
 
-/// Runs f(from, to) on two different storages; `f` gets both from their first byte and writes (some of) `written` only.
+/// Runs f(from, to) on two different storages. `f` gets the address of the first byte of each, and writes only bytes of
+/// `written`.
 template <class F>
 void enqueue_copy(const Stream& stream, const runtime::StorageRef& from, const runtime::StorageRef& to,
                   ByteRange written, const char* label, SourceLocation where, F f) {

@@ -130,7 +130,7 @@ void check_version(const Module& module, BytecodeVersion version) {
   for_each_need(module, [version](int minor, auto what, const SourceLocation& where) {
     if (minor > version.minor)
       throw CompileError(concat(what(), " needs Tile IR bytecode 13.", minor, ", but ", version_text(version),
-                                " was asked for: use a newer version or avoid it"),
+                                " was requested: use a newer version or avoid it"),
                          where);
   });
 }

@@ -1,5 +1,5 @@
-// Reads the strings of ops.def while this file is compiled: a process that only wants to record a kernel has no time
-// for it, and a row that cannot be read is an error of the build.
+// Parses the strings of ops.def while this file is compiled: it costs no time when a kernel is recorded, and an invalid
+// row is a compile error.
 #include "tessera/ir/op_info.hpp"
 
 #include <algorithm>
@@ -92,7 +92,7 @@ constexpr ClassName kClasses[] = {
     {"gather_scatter_view", TypeClass::GatherScatterView},
 };
 
-/// No constant expression: whoever comes here ends the compilation, with the name of the trouble in the message.
+/// Not a constant expression: a call ends the compilation, with the argument in the compiler's message.
 void row_cannot_be_read() {}
 
 /// The number of items between commas.

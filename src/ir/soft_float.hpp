@@ -1,6 +1,6 @@
 // Floating-point formats as data, and exact arithmetic on them: an operation is carried out on unpacked 128-bit
-// significands and rounded once, in any rounding mode, to any format. Slow (tens of nanoseconds) and obviously right;
-// the reference for everything that is fast.
+// significands and rounded once, in any rounding mode, to any format. Slow (tens of nanoseconds) and simple: the
+// reference for the fast implementations.
 #pragma once
 #include <cstdint>
 

@@ -51,7 +51,7 @@ struct Equal {
 };
 
 [[noreturn]] void wrong_kind(const char* asked, Type type) {
-  throw InternalError(concat("asked for the ", asked, " of ", type ? type.str() : std::string("a null type")));
+  throw InternalError(concat("requested the ", asked, " of ", type ? type.str() : std::string("a null type")));
 }
 
 void append_dims(std::string& out, std::span<const std::int64_t> dims) {

@@ -17,7 +17,7 @@ std::string rounding_names(unsigned allowed) {
   return out;
 }
 
-/// The operation's rounding, or what its absence stands for.
+/// The operation's rounding, or the default if it is absent.
 Rounding rounding_of(const Operation& op, AttrName name = AttrName::rounding_mode) {
   const AttrInfo* a = op.info().attribute(name);
   return op.enum_attr<Rounding>(name, static_cast<Rounding>(a && a->implied >= 0 ? a->implied : 0));

@@ -1,4 +1,4 @@
-// Reads the module that the passes have left; decides nothing.
+// Formats advice from the module after the passes; it makes no decisions.
 #include "jit/advice.hpp"
 
 #include <algorithm>
@@ -88,7 +88,7 @@ class Advice {
 SourceLocation walk_of_piece(const ir::Function& f) {
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   SourceLocation found;
-  if (facts.deals_out_work || !facts.products.empty()) return found;
+  if (facts.is_persistent || !facts.products.empty()) return found;
   ir::walk(f.body(), [&](const Operation& op) {
     if (!found.known() && analysis::is_load(op) && analysis::loops_around(op) > 0) found = op.loc;
   });
@@ -109,7 +109,7 @@ std::vector<std::string> advice(const Prepared& prepared) {
   Advice found(entry);
   if (const SourceLocation walk = walk_of_piece(entry); walk.known())
     found.add(concat(place(walk), ": a block walks here, so a launch of fewer than ", prepared.persistent_blocks,
-                     " pieces leaves multiprocessors idle; smaller pieces, or parts of sums that are added to an Acc, "
+                     " pieces leaves SMs idle; smaller pieces, or split-K partials that are added to an Acc, "
                      "make more"));
   return found.all;
 }

@@ -1,4 +1,4 @@
-// What a user could change so that a kernel runs faster, in plain words: the last part of `tessera explain`.
+// Advice about what a user could change to make a kernel faster: the last part of `tessera explain`.
 #pragma once
 #include <string>
 #include <vector>

@@ -14,7 +14,7 @@ namespace tessera::jit {
 namespace {
 
 struct Machine {
-  int sm, multiprocessors;
+  int sm, num_sms;
 };
 // NVIDIA's data sheets: A100, RTX 3090 Ti, Orin, RTX 4090 (L40: 142), H200, B200, B300, Thor, RTX PRO 6000, GB10.
 constexpr Machine kMachines[] = {{80, 108},  {86, 84},   {87, 16},  {88, 16},   {89, 142}, {90, 132},
@@ -27,7 +27,7 @@ passes::Target target_for(int sm) {
   target.sm = sm;
   const auto known =
       std::find_if(std::begin(kMachines), std::end(kMachines), [&](const Machine& m) { return m.sm == sm; });
-  target.multiprocessors = known == std::end(kMachines) ? 128 : known->multiprocessors;
+  target.num_sms = known == std::end(kMachines) ? 128 : known->num_sms;
   if (const auto assembler = assembler_for(concat("sm_", sm))) target.bytecode_minor = assembler->newest_bytecode.minor;
   return target;
 }

@@ -53,8 +53,8 @@ struct Handle {
   }
 };
 
-[[noreturn]] void refuse(const std::string& path, const char* why) {
-  throw IoError(concat("the kernel bundle '", path, "' ", why, ": make it anew with tessera build."));
+[[noreturn]] void reject(const std::string& path, const char* why) {
+  throw IoError(concat("the kernel bundle '", path, "' ", why, ": make it again with tessera build."));
 }
 
 void put(std::byte* to, std::uint64_t value, int bytes) {
@@ -89,7 +89,7 @@ std::vector<Bundle> open_all() {
   try {
     all.emplace_back(beside);
   } catch (const IoError&) {
-    // Nobody has asked for it by name: the program runs as without it.
+    // It was not named explicitly: the program runs as if there were none.
   }
   return all;
 }
@@ -100,16 +100,17 @@ Bundle::Bundle(const std::string& path) : path_(path) {
   const Handle file(std::fopen(path.c_str(), "rb"));
   if (!file.file) throw IoError(concat("cannot open the kernel bundle '", path, "': ", std::strerror(errno)));
   std::vector<std::byte> head(kHeader);
-  if (!file.read(0, head) || std::memcmp(head.data(), kMagic, sizeof kMagic) != 0) refuse(path, "is no kernel bundle");
-  if (get(&head[8], 4) != kVersion) refuse(path, "is of another version of Tessera");
+  if (!file.read(0, head) || std::memcmp(head.data(), kMagic, sizeof kMagic) != 0)
+    reject(path, "is not a kernel bundle");
+  if (get(&head[8], 4) != kVersion) reject(path, "is of another version of Tessera");
   const std::uint64_t count = get(&head[12], 4);
-  if (count > kMostEntries) refuse(path, "is damaged");
+  if (count > kMostEntries) reject(path, "is damaged");
   // Nothing is allocated for what the file does not hold.
-  if (file.size() < kHeader + count * kRow + kChecksum) refuse(path, "is cut short");
+  if (file.size() < kHeader + count * kRow + kChecksum) reject(path, "is cut short");
   std::vector<std::byte> table(count * kRow + kChecksum);
-  if (!file.read(kHeader, table)) refuse(path, "is cut short");
+  if (!file.read(kHeader, table)) reject(path, "is cut short");
   const Digest checksum = Sha256().add(head).add(std::span(table).first(count * kRow)).finish();
-  if (std::memcmp(checksum.data(), &table[count * kRow], kChecksum) != 0) refuse(path, "is damaged");
+  if (std::memcmp(checksum.data(), &table[count * kRow], kChecksum) != 0) reject(path, "is damaged");
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::byte* row = &table[i * kRow];
     Entry entry;
@@ -123,12 +124,12 @@ Bundle::Bundle(const std::string& path) : path_(path) {
 
 CachedCubin Bundle::read(const Entry& entry) const {
   const Handle file(std::fopen(path_.c_str(), "rb"));
-  if (!file.file) refuse(path_, "cannot be read any more");
-  if (entry.offset > file.size() || entry.bytes > file.size() - entry.offset) refuse(path_, "is cut short");
+  if (!file.file) reject(path_, "cannot be read any more");
+  if (entry.offset > file.size() || entry.bytes > file.size() - entry.offset) reject(path_, "is cut short");
   std::vector<std::byte> bytes(entry.bytes);
-  if (!file.read(entry.offset, bytes)) refuse(path_, "is cut short");
+  if (!file.read(entry.offset, bytes)) reject(path_, "is cut short");
   auto code = read_cache_file(std::move(bytes), &entry.key);
-  if (!code) refuse(path_, "is damaged");
+  if (!code) reject(path_, "is damaged");
   return std::move(*code);
 }
 

@@ -1,4 +1,4 @@
-// Every compile asks the checker; nothing is remembered between compiles.
+// Claims are checked in every compile; nothing is cached between compiles.
 #include "jit/certified_claims.hpp"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ const char* name_of(analysis::ClaimKind kind) {
     case StepFits: return "a loop whose steps do not wrap";
     case ManyPieces: return "a launch of many pieces";
     case AtLeast: return "a number that is not below another";
-    case Apart: return "two accesses that share no element";
-    case ApartAcrossIterations: return "an access that iterations share no element of";
+    case Disjoint: return "two accesses that share no element";
+    case DisjointIterations: return "an access that iterations share no element of";
   }
   return "a claim";
 }
@@ -46,7 +46,7 @@ std::string text_of(const analysis::Claim& c, const analysis::Facts& facts) {
                 c.obligation == analysis::kHoldsAlways ? "always" : obligations[number].text, "'");
 }
 
-[[noreturn]] void refuse(const ir::Function& f, const analysis::Claim& c, const analysis::Facts& facts,
+[[noreturn]] void reject(const ir::Function& f, const analysis::Claim& c, const analysis::Facts& facts,
                          std::size_t bad_invariants) {
   throw InternalError(concat("the certificate of kernel ", f.name, " does not prove ", text_of(c, facts),
                              ": expected a proof from its invariants, of which ", bad_invariants,
@@ -65,7 +65,7 @@ std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const anal
     if (verdict.certified[i]) {
       certified.push_back(claims[i]);
     } else if (claims[i].holds(held) && is_strict()) {
-      refuse(entry_of(copy), claims[i], facts, verdict.bad_invariants);
+      reject(entry_of(copy), claims[i], facts, verdict.bad_invariants);
     }
   }
   return certified;
@@ -77,7 +77,7 @@ std::vector<bool> CertifierOfPasses::judge(const ir::Function& f, std::span<cons
   const certify::Verdict verdict = certify::check(f, facts_.contract(), certificate, claims, held_);
   if (verdict.refuted != 0 && is_strict()) {
     const auto first = std::find(verdict.certified.begin(), verdict.certified.end(), false);
-    refuse(f, claims[static_cast<std::size_t>(first - verdict.certified.begin())], facts_, 0);
+    reject(f, claims[static_cast<std::size_t>(first - verdict.certified.begin())], facts_, 0);
   }
   return verdict.certified;
 }

@@ -12,8 +12,8 @@ namespace tessera::jit {
 /// those that could not be certified. With TESSERA_VERIFY=claims these are an InternalError.
 std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const analysis::Facts& facts, std::uint64_t held);
 
-/// Judges what passes claim of a copy of the same kernel, for launches that hold `held`; `facts` outlives it. With
-/// TESSERA_VERIFY=claims a refusal is an InternalError.
+/// Verifies claims of passes about a copy of the same kernel, for launches that hold `held`; `facts` outlives it. With
+/// TESSERA_VERIFY=claims a rejected claim is an InternalError.
 class CertifierOfPasses final : public passes::Certifier {
  public:
   CertifierOfPasses(const analysis::Facts& facts, std::uint64_t held) : facts_(facts), held_(held) {}
@@ -25,7 +25,7 @@ class CertifierOfPasses final : public passes::Certifier {
 };
 
 /// Where no launch contract is known: no claim may be used.
-class RefusingCertifier final : public passes::Certifier {
+class RejectingCertifier final : public passes::Certifier {
  public:
   std::vector<bool> judge(const ir::Function&, std::span<const analysis::Claim> claims) const override {
     return std::vector<bool>(claims.size(), false);

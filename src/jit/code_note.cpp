@@ -34,7 +34,8 @@ bool read(BytesIn& in, std::array<std::byte, 32>& digest) {
 bool can_be(const CodeShape& shape) {
   constexpr std::uint64_t kMostBlocks = 0x7FFFFFFF;  // of a grid along x
   const auto is_argument = [&](int n) { return n >= 0 && n < shape.num_args; };
-  if (shape.early_reads.size() > runtime::cuda::kMostEarlyReads || (!shape.launch_word && !shape.early_reads.empty()) ||
+  if (shape.early_reads.size() > runtime::cuda::kMostEarlyReads ||
+      (!shape.launch_flags && !shape.early_reads.empty()) ||
       !std::all_of(shape.early_reads.begin(), shape.early_reads.end(), is_argument))
     return false;
   return !shape.entry.empty() && shape.num_args >= 0 && shape.num_args <= runtime::cuda::kMaxArguments &&
@@ -50,9 +51,9 @@ std::vector<std::byte> write_code_note(const CodeShape& shape, const CacheKey& c
   out.bytes(shape.identity);
   out.text(shape.entry);
   out.number(static_cast<std::uint32_t>(shape.num_args));
-  out.number(static_cast<std::uint32_t>(shape.starts_early));
+  out.number(static_cast<std::uint32_t>(shape.programmatic_launch));
   out.number(static_cast<std::uint32_t>(shape.form));
-  out.number(static_cast<std::uint32_t>(shape.launch_word));
+  out.number(static_cast<std::uint32_t>(shape.launch_flags));
   out.number(static_cast<std::uint32_t>(shape.early_reads.size()));
   for (const int argument : shape.early_reads) out.number(static_cast<std::uint32_t>(argument));
   out.number(shape.persistent_blocks);
@@ -73,11 +74,11 @@ bool read_code_note(std::span<const std::byte> note, CodeShape& shape, CacheKey&
   if (!read(in, cubin) || !read(in, shape.identity)) return false;
   shape.entry = in.text();
   shape.num_args = static_cast<int>(in.number<std::uint32_t>());
-  shape.starts_early = in.number<std::uint32_t>() != 0;
+  shape.programmatic_launch = in.number<std::uint32_t>() != 0;
   const auto form = in.number<std::uint32_t>();
   if (form >= all_forms().size()) return false;
   shape.form = static_cast<Form>(form);
-  shape.launch_word = in.number<std::uint32_t>() != 0;
+  shape.launch_flags = in.number<std::uint32_t>() != 0;
   for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left)
     shape.early_reads.push_back(static_cast<int>(in.number<std::uint32_t>()));
   shape.persistent_blocks = in.number<std::uint64_t>();

@@ -1,5 +1,5 @@
-// Files are named <key>-<gpu>-<label>.tilebc: everything that `tessera build` has to know. Plainer forms have a word
-// behind the label, which has no dots: <key>-<gpu>-<label>.plain.tilebc.
+// Files are named <key>-<gpu>-<label>.tilebc: everything that `tessera build` has to know. Fallback forms have a word
+// after the label, which has no dots: <key>-<gpu>-<label>.fallback.tilebc.
 #include "jit/collect.hpp"
 
 #include <unistd.h>
@@ -31,7 +31,7 @@ constexpr const char* kAsked = ".asked";  // an empty file: Collected::asked
 
 /// Changes when bundles of older builds of Tessera must not be used: when the ABI between kernels and the launcher or
 /// the meaning of obligations changes in a way that their texts do not show.
-constexpr std::string_view kGeneration = "tessera bundle 4";
+constexpr std::string_view kGeneration = "tessera bundle 5";
 
 /// The GPUs of TESSERA_COLLECT_GPUS, as numbers.
 std::vector<int> wanted_gpus() {
@@ -92,7 +92,7 @@ bool read_key(std::string_view text, CacheKey& key) {
 
 /// What a launch passes, and what it means: code that takes something else must not be found.
 void add_arguments(Sha256& hash, const CodeShape& shape) {
-  hash.add_number(static_cast<std::uint64_t>(shape.num_args)).add_number(shape.launch_word);
+  hash.add_number(static_cast<std::uint64_t>(shape.num_args)).add_number(shape.launch_flags);
   hash.add_number(shape.checks.size()).add_number(shape.early_reads.size()).add_number(shape.pieces);
   for (const int argument : shape.early_reads) hash.add_number(static_cast<std::uint64_t>(argument));
 }
@@ -113,9 +113,9 @@ CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract&
   for (const TensorContract& t : contract.tensors) hash.add_number(t.written).add_number(t.exclusive);
   hash.add_number(static_cast<std::uint64_t>(contract.pieces_of_tensor)).add_number(contract.wide_grid);
   for (const analysis::Obligation& o : facts.obligations()) hash.add_field(o.text);
-  // A text that is cut does not say all of its obligation.
+  // A truncated text does not identify its obligation.
   const auto is_cut = [](const analysis::Obligation& o) { return o.text.find("...") != std::string::npos; };
-  if (std::ranges::any_of(facts.obligations(), is_cut)) hash.add_field(facts.conditions().bytes());
+  if (std::ranges::any_of(facts.obligations(), is_cut)) hash.add_field(facts.predicates().bytes());
   hash.add_field(ir::write_bytecode(recording, {{}, false}));
   if (const std::string hints = hints_text(tuning); !hints.empty()) hash.add_field(hints);
   add_arguments(hash, shape_of(chosen));
@@ -131,7 +131,7 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
   for (const int sm : wanted_gpus()) {
     const std::string gpu = concat("sm_", sm);
     const passes::Target target = target_for(sm);
-    const std::uint64_t common = facts.conditions().common_part(held);
+    const std::uint64_t common = facts.predicates().common_part(held);
     const passes::Tuning* hints = tuning_for(tuning, label, recording, common, nullptr, target);
     const Prepared chosen = prepare(recording, facts, held, target, hints, Form::Chosen, label);
     const CacheKey key = bundle_key(recording, contract, facts, held, chosen, hints);
@@ -171,7 +171,7 @@ std::vector<Collected> collected(const std::string& folder) {
     if (second == std::string::npos || !read_key(std::string_view(name).substr(0, first), c.key)) continue;
     c.gpu = name.substr(first + 1, second - first - 1);
     c.label = name.substr(second + 1, name.size() - second - 1 - kSuffix.size());
-    if (c.label.find('.') != std::string::npos) continue;  // a plainer form, found with the chosen one
+    if (c.label.find('.') != std::string::npos) continue;  // a fallback form, found with the chosen one
     const std::string path = entry.path().string(), stem = path.substr(0, path.size() - kSuffix.size());
     for (const Form form : all_forms()) {
       const std::string of_form = stem + suffix_of(form);

@@ -10,9 +10,9 @@
 namespace tessera::jit {
 
 /// Names the code of a recording for a GPU: the recording without its source lines, the obligations that hold and what
-/// they mean, the GPU, the hints that were asked for (TESSERA_TUNING's, or those of a tuning record; null: none), the
+/// they mean, the GPU, explicit hints (TESSERA_TUNING's, or those of a tuning record; null: none), the
 /// generation of bundles, and the arguments that a launch passes to `chosen`, its chosen form (whether there is a
-/// launch word, and what its bits say, depends on the bytecode that the assembler reads). That is what bundles are
+/// launch flags, and what its bits say, depends on the bytecode that the assembler reads). That is what bundles are
 /// searched by.
 CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
                     std::uint64_t held, const Prepared& chosen, const passes::Tuning* tuning = nullptr);

@@ -1,4 +1,4 @@
-// Compiling a module of which nothing is known beyond what it says.
+// Compiling a module without a launch contract.
 #include "tessera/jit/compile.hpp"
 
 #include "jit/generate.hpp"

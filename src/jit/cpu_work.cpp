@@ -1,4 +1,4 @@
-// Runs a cpu::Program when its turn on a stream comes; in checked mode it tells the program which memory belongs to
+// Runs a cpu::Program when its turn on a stream comes; in checked mode it passes the program which memory belongs to
 // which argument.
 #include "jit/cpu_work.hpp"
 

@@ -1,4 +1,4 @@
-// The way of one kernel through the assembler, with the disk cache before it.
+// Assembles one kernel, after looking it up in the disk cache.
 #include "tessera/jit/cubin.hpp"
 
 #include <mutex>
@@ -49,8 +49,8 @@ CachedCubin assemble(std::span<const std::byte> bytecode, const std::string& gpu
     code.register_pressure = made.register_pressure;
     code.seconds = made.seconds;
     return code;
-  } catch (const tileiras::Refusal& error) {
-    throw tileiras::Refusal(concat("kernel ", label, ": ", error.message()), error.where());
+  } catch (const tileiras::Rejection& error) {
+    throw tileiras::Rejection(concat("kernel ", label, ": ", error.message()), error.where());
   } catch (const CompileError& error) {
     throw CompileError(concat("kernel ", label, ": ", error.message()), error.where());
   }
@@ -62,11 +62,11 @@ tileiras::Assembler assembler_or_throw(const std::string& gpu, const std::string
   throw CompileError(concat("kernel ", label, " cannot be compiled for ", gpu, ": ", why));
 }
 
-/// From the disk cache, or by `compile()`, once for all who ask at the same time.
+/// From the disk cache, or by `compile()`; concurrent calls for the same key share one attempt.
 template <class F>
 Cubin cached(const CacheKey& key, F&& compile) {
   const std::optional<DiskCache> cache = DiskCache::of_user();
-  // What has been made is kept on disk and by whoever loads it.
+  // The result is kept on disk and by the caller that loads it.
   static auto* const in_flight = new SingleFlight<Cubin>(Keep::No);
   return *in_flight->get(key, [&] {
     if (cache) {

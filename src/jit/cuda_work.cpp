@@ -1,4 +1,4 @@
-// The image that the driver layer loads: the cubin, its entry, and what its checks say.
+// The image that the driver layer loads: the cubin, its entry, and the messages of its checks.
 #include "jit/cuda_work.hpp"
 
 #include "jit/generate.hpp"
@@ -38,14 +38,14 @@ std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape
   image.entry = shape.entry;
   image.label = "kernel " + options.label;
   image.error_record = !shape.checks.empty();
-  image.programmatic_launch = shape.starts_early;
+  image.programmatic_launch = shape.programmatic_launch;
   image.num_args = shape.num_args;
   for (const WatchedTensor& w : shape.watched)
     image.watched.push_back({w.slot, static_cast<int>(image.watched.size()), w.element_bytes});
   static_assert(runtime::cuda::kMostEarlyReads == passes::kMostEarlyReads &&
-                runtime::cuda::kTellBit == passes::kTellBit);
+                runtime::cuda::kTriggerBit == passes::kTriggerBit);
   static_assert(runtime::Storage::kNeverWritten == passes::kNeverWritten);
-  image.launch_word = shape.launch_word;
+  image.launch_flags = shape.launch_flags;
   image.early_reads = shape.early_reads;
   image.raw_writes = options.raw_writes;
   for (const passes::LoweredCheck& check : shape.checks) image.checks.push_back({check.message, check.where});

@@ -1,5 +1,5 @@
-// The folder of compiled kernels. POSIX calls, because every refusal has to end in "not cached" without an exception,
-// and because renaming and unlinking are what makes it safe between processes.
+// The folder of compiled kernels. POSIX calls, because every failure has to end in "not cached" without an exception,
+// and because rename and unlink make it safe between processes.
 #include "tessera/jit/disk_cache.hpp"
 
 #include <dirent.h>
@@ -84,7 +84,7 @@ std::string path_of(const std::string& folder, const CacheKey& key, std::string_
   return concat(folder, "/", hex(key), suffix);
 }
 
-/// What `read` makes of the whole file. A file that it does not believe is removed; the others are marked as used.
+/// The result of `read` for the whole file. A file that fails verification is removed; others are marked as used.
 template <class F>
 auto find_file(const std::string& path, F&& read) -> decltype(read(std::vector<std::byte>())) {
   const File file(open(path.c_str(), kReading));

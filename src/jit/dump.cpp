@@ -1,4 +1,4 @@
-// TESSERA_DUMP: what the compiler made of a kernel, as files.
+// TESSERA_DUMP: writes the stages of a kernel's compilation to files.
 #include "jit/dump.hpp"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ Wanted wanted() {
       const std::string_view pass = stage.substr(kAfter.size());
       w.after_all = w.after_all || pass == "all";
       if (pass != "all" && !passes::find_pass(pass))
-        env_reject(Env::DUMP, "behind after: a pass (tessera explain --passes lists them) or all");
+        env_reject(Env::DUMP, "the name of a pass (tessera explain --passes lists them) or all, after \"after:\"");
       w.after.push_back(pass);
       continue;
     }
@@ -134,12 +134,12 @@ std::unique_ptr<passes::PassObserver> dump_after_passes(const ir::Module& given,
   if (w.after.empty() || !is_chosen(label)) return nullptr;
   std::vector<std::byte> bytes = ir::write_bytecode(given);
   const std::string how =
-      concat(target.multiprocessors, " 13.", target.bytecode_minor, " ", held, " ", passes::text_of(tuning));
+      concat(target.num_sms, " 13.", target.bytecode_minor, " ", held, " ", passes::text_of(tuning));
   const auto more = std::as_bytes(std::span(how));
   bytes.insert(bytes.end(), more.begin(), more.end());
-  const std::string plainer = form == Form::Chosen ? std::string() : concat("-", name_of(form));
+  const std::string fallback = form == Form::Chosen ? std::string() : concat("-", name_of(form));
   const std::string gpu = target.is_gpu() ? concat("sm_", target.sm) : std::string("cpu");
-  return std::make_unique<DumpAfterPasses>(w, stem_of(w, concat(label, "-", gpu, plainer), hash_bytes(bytes)));
+  return std::make_unique<DumpAfterPasses>(w, stem_of(w, concat(label, "-", gpu, fallback), hash_bytes(bytes)));
 }
 
 }  // namespace tessera::jit

@@ -8,9 +8,9 @@
 
 namespace tessera::jit {
 
-/// Writes the text behind each pass that TESSERA_DUMP names as
+/// Writes the text after each pass that TESSERA_DUMP names as
 /// <TESSERA_DUMP_DIR>/<label>-<target>-<hash>.<number>-<pass>.tileir; null if it names none. The target is "cpu" or
-/// "sm_90", with "-plain" or "-bare" behind it for a plainer form; the hash is of what the passes are given. Throws
+/// "sm_90", followed by "-fallback" or "-bare" for a fallback form; the hash is of the input of the passes. Throws
 /// ConfigError for a pass that does not exist; writing throws IoError.
 std::unique_ptr<passes::PassObserver> dump_after_passes(const ir::Module& given, const passes::Target& target,
                                                         const passes::Tuning& tuning, Form form, std::uint64_t held,

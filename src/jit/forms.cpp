@@ -1,7 +1,8 @@
-// The table of forms. Those for spills give a thread less to hold: a store through shared memory needs the tile once
-// more, a load by a tensor copy keeps what meets a result in shared memory until then, twice the warps hold half each,
-// and one piece a block is less than several. The plainer ones leave out the rotations of loops first, because they
-// multiply what a loop keeps at hand, with the splitting of masks, and then the hints that fix how much room that has.
+// The table of forms. Those for spills need fewer registers per thread: stores from registers avoid the copy of the
+// tile that a store through shared memory needs, a load by tensor copy keeps its tile in shared memory until it is
+// used, twice the warps hold half of a tile each, and one piece per block is less than several. The fallback forms
+// first leave out software pipelining, which increases the state that a loop keeps, and narrowed masks; then the hints
+// as well.
 #include "tessera/jit/forms.hpp"
 
 #include <array>
@@ -57,7 +58,7 @@ constexpr Row kRows[] = {
     {Form::MoreWarps, "warps", true, spread(2, false)},
     {Form::MoreWarpsPlainStores, "warps_stores", true, spread(2, true)},
     {Form::OnePiece, "piece", true, one_piece()},
-    {Form::Plain, "plain", false, plain(true)},
+    {Form::Fallback, "fallback", false, plain(true)},
     {Form::Bare, "bare", false, plain(false)},
 };
 constexpr auto kForms = [] {
@@ -91,7 +92,7 @@ void detail::run_at_once(std::size_t count, void (*work)(void* data, std::size_t
   std::size_t next = 0;
   try {
     for (; next < count; ++next) threads.emplace_back(work, data, next);
-  } catch (const std::system_error&) {}  // no thread is to be had: the rest is done here
+  } catch (const std::system_error&) {}  // no thread can be created: the rest is done here
   for (; next < count; ++next) work(data, next);
   for (std::thread& t : threads) t.join();
 }

@@ -1,4 +1,4 @@
-// Code generation behind the in-memory cache.
+// Code generation, with the in-memory cache in front of it.
 #include "jit/generate.hpp"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ Generated work_for(const Prepared& prepared, const CodeShape& shape, Device devi
   throw InternalError("a device of an unknown kind");
 }
 
-/// Makes code once for all who ask for it.
+/// Generates code; concurrent requests for the same key share one attempt.
 Code in_memory(const CodeShape& shape, Device device, const CompileOptions& options,
                const std::function<Generated()>& make) {
   // Never destroyed: streams may still run work while the process ends.
@@ -69,12 +69,12 @@ passes::Target target_of(Device device) {
   passes::Target target;
   if (device.kind() != DeviceKind::Cuda) {
     static const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    target.multiprocessors = threads;
+    target.num_sms = threads;
     return target;
   }
   const runtime::cuda::DeviceInfo& info = runtime::cuda::device_info(device);
   target.sm = info.sm();
-  target.multiprocessors = info.multiprocessors;
+  target.num_sms = info.num_sms;
   if (const auto assembler = assembler_for(gpu_name(info.sm()))) {
     target.bytecode_minor = assembler->newest_bytecode.minor;
   }

@@ -21,13 +21,13 @@
 
 namespace tessera::jit {
 
-/// What is known of a recording without knowing the launch.
+/// The analysis of a recording, independent of the launch.
 struct Kernel::Analysis {
   LaunchContract contract;
   std::optional<RecordingNotes> notes;
-  analysis::LaunchConditions conditions;
-  bool kept = false;  ///< the conditions are among the notes
-  // The claims, which compiling needs and launching does not: made when they are first asked for.
+  analysis::LaunchPredicates conditions;
+  bool kept = false;  ///< the predicates are in the disk cache
+  // The claims, which compiling needs and launching does not: computed on first use.
   std::once_flag once;
   std::optional<analysis::Facts> facts;
 
@@ -40,7 +40,7 @@ struct Kernel::Analysis {
   }
 };
 
-/// A recording with notes has been verified: its name says all of it.
+/// A recording with cached facts has been verified before: their key covers all of it.
 Kernel::Kernel(std::unique_ptr<const ir::Module> module, const LaunchContract& contract, CompileOptions options)
     : module_(std::move(module)), options_(std::move(options)) {
   // Checked mode runs the recording as it is, so that it can find what the claims would rely on.
@@ -52,9 +52,9 @@ Kernel::Kernel(std::unique_ptr<const ir::Module> module, const LaunchContract& c
   Analysis& a = *analysis_;
   a.contract = contract;
   a.notes = RecordingNotes::of(*module_, contract);
-  auto known = a.notes ? a.notes->conditions() : std::nullopt;
+  auto known = a.notes ? a.notes->predicates() : std::nullopt;
   a.kept = known.has_value();
-  a.conditions = known ? *known : a.facts_of(*module_).conditions();
+  a.conditions = known ? *known : a.facts_of(*module_).predicates();
 }
 
 Kernel::~Kernel() {
@@ -84,9 +84,8 @@ const Kernel::Compiled* Kernel::find(const runtime::Backend& device, std::uint64
   return c;
 }
 
-/// Where a recording has this many specializations for a device, no more are made: launches that would need another one
-/// run the best of those whose obligations they fulfil. Compiling takes seconds, and what a program with ever new
-/// shapes gains by one more specialization does not pay for it.
+/// The limit of specializations of a recording for a device. Beyond it, launches run the best one whose obligations
+/// they fulfil: for a program with ever new shapes, one more specialization does not pay for seconds of compiling.
 constexpr int kMostCompiled = 32;
 
 const Kernel::Compiled* Kernel::find_general(const runtime::Backend& device, std::uint64_t held) const noexcept {
@@ -118,8 +117,8 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
   return made.release();
 }
 
-/// `held`: what the code shall make use of; becomes what it does make use of, which is less where a bundle has no
-/// other.
+/// `held`: the obligations that the code may rely on; on return those that it does rely on, which are fewer if a bundle
+/// has no other code.
 Code Kernel::make_code(Device device, std::uint64_t& held) const {
   const passes::Target target = target_of(device);
   const passes::Tuning* hints = tuning(held, &device, target);
@@ -130,7 +129,7 @@ Code Kernel::make_code(Device device, std::uint64_t& held) const {
   Analysis& a = *analysis_;
   if (!target.is_gpu()) {
     Code code = generated(prepared_as(Form::Chosen));
-    // With what such launches have in common, so that the sizes of the run need not be those of the real ones.
+    // Without refinements, so that the sizes of this run need not be the real ones.
     const std::uint64_t common = common_part(held);
     const auto leave = [&](std::uint64_t word) {
       collect(*module_, a.contract, a.facts_of(*module_), word, options_.label, options_.tuning, word == held);
@@ -151,14 +150,14 @@ Code Kernel::make_code(Device device, std::uint64_t& held) const {
     }
     return best().made;
   }
-  // Whoever wants to see the stages must have them made.
+  // To be dumped, the stages must run.
   if (!a.notes || env(Env::DUMP) != nullptr) return best().made;
   const std::string asked = hints_text(hints);
   if (const auto known = a.notes->code(held, target, asked)) {
-    if (!a.kept) a.notes->keep(a.conditions);  // theirs was evicted or damaged, and every start would analyze again
+    if (!a.kept) a.notes->keep(a.conditions);  // evicted or damaged: without it every start would analyze again
     return generate(known->shape, known->code, device, options_);
   }
-  // The note is about what was asked for, so that a later start does not try again what is refused or spills.
+  // Stored under the chosen form, so that a later start does not retry a form that is rejected or spills.
   auto made = best();
   if (const auto cubin = cubin_key(made.prepared.bytecode, gpu_name(target.sm))) {
     if (!a.kept) a.notes->keep(a.conditions);
@@ -211,7 +210,7 @@ CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64
   return r;
 }
 
-/// In checked mode records mean nothing.
+/// Checked mode ignores records.
 const passes::Tuning* Kernel::tuning(std::uint64_t held, const Device* device, const passes::Target& target) const {
   if (!analysis_) return nullptr;
   return tuning_for(options_.tuning, options_.label, *module_, common_part(held), device, target);

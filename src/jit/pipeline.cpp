@@ -16,9 +16,9 @@
 namespace tessera::jit {
 namespace {
 
-constexpr int kBlocksPerThread = 4;  // CPU: uneven pieces are evened out by having more of them
+constexpr int kBlocksPerThread = 4;  // CPU: more blocks balance uneven pieces
 
-/// `work` is what is known of the module; it is asked for code. `optimize` false: no pass runs.
+/// `work`: claims and contract of the module; code generation is requested. `optimize` false: no pass runs.
 Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, passes::Work work, bool optimize,
                 const passes::Tuning* tuning, Form form, const std::string& label) {
   Prepared p;
@@ -43,7 +43,7 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
     for (std::size_t i = 0; i < made.watched_bytes.size(); ++i)
       p.watched.push_back({work.watched[i].arg, made.watched_bytes[i]});
   }
-  const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.multiprocessors * kBlocksPerThread;
+  const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.num_sms * kBlocksPerThread;
   p.persistent_blocks = static_cast<std::uint64_t>(std::max(1, blocks));
   p.bytecode = ir::write_bytecode(*p.module);
   return p;
@@ -51,14 +51,14 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
 
 }  // namespace
 
-/// Checked mode on the CPU comes here: what it finds must be what the kernel does, so nothing is moved or merged (an
-/// invariant that is computed before a loop that does not run could be reported as an overflow).
+/// For checked mode on the CPU: errors must be those of the kernel as written, so nothing is moved or merged (a hoisted
+/// invariant of a loop that does not run could be reported as an overflow).
 Prepared prepare(const ir::Module& module, const passes::Target& target, const CompileOptions& options, Form form) {
   ir::verify_or_throw(module);
   std::vector<passes::WatchedTensor> tensors;
   passes::Work work;
   work.checked = options.checked;
-  const RefusingCertifier certifier;
+  const RejectingCertifier certifier;
   work.certifier = &certifier;
   if (options.checked && target.is_gpu()) {
     for (const TensorArgument& a : options.tensors) tensors.push_back({a.slot, a.label});
@@ -86,10 +86,10 @@ CodeShape shape_of(const Prepared& prepared) {
   s.entry = entry.name;
   s.watched = prepared.watched;
   const std::size_t added =
-      s.watched.size() + (prepared.checks.empty() ? 0 : 1) + (prepared.choices.launch_word ? 1 : 0);
+      s.watched.size() + (prepared.checks.empty() ? 0 : 1) + (prepared.choices.launch_flags ? 1 : 0);
   s.num_args = static_cast<int>(entry.body().num_args() - added);
-  s.starts_early = prepared.choices.overlaps;
-  s.launch_word = prepared.choices.launch_word;
+  s.programmatic_launch = prepared.choices.overlaps;
+  s.launch_flags = prepared.choices.launch_flags;
   s.early_reads = prepared.choices.early_reads;
   s.persistent_blocks = prepared.persistent_blocks;
   s.pieces = static_cast<std::uint64_t>(prepared.choices.pieces);

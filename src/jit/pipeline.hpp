@@ -16,7 +16,7 @@
 
 namespace tessera::jit {
 
-/// A tensor argument whose shadow a kernel for checked mode keeps.
+/// A tensor argument with a shadow in checked mode.
 struct WatchedTensor {
   int slot = 0;           ///< of its address in the launch's arguments
   int element_bytes = 1;  ///< of one element
@@ -31,20 +31,20 @@ struct Prepared {
   std::string tuning;  ///< hints that a record gave, as text
   Form form = Form::Chosen;
   std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
-  std::vector<WatchedTensor> watched;        ///< GPUs: one argument each, behind those that a launch passes
-  /// Blocks that keep the device busy (kernels that deal their work out).
+  std::vector<WatchedTensor> watched;        ///< GPUs: one argument each, after those that a launch passes
+  /// Blocks that fill the device once: the grid of persistent kernels.
   std::uint64_t persistent_blocks = 1;
 };
 
-/// What a launch needs of a prepared module beside its code.
+/// What a launch needs of a prepared module besides its code.
 struct CodeShape {
-  Digest identity{};          ///< of what the code follows from: equal ones are the same code
-  std::string entry;          ///< symbol in the cubin
-  int num_args = 0;           ///< without the addresses of shadows, the launch word and the address of the error record
-  bool starts_early = false;  ///< may start before what precedes it has ended: it waits by itself
-  bool launch_word = false;   ///< it takes one (passes::Choices)
-  std::uint64_t pieces = 1;   ///< of the launch, for each block (passes::Choices)
-  std::vector<int> early_reads;  ///< arguments: addresses of tensors that it may read before it waits
+  Digest identity{};  ///< of what the code follows from: equal ones are the same code
+  std::string entry;  ///< symbol in the cubin
+  int num_args = 0;   ///< without the addresses of shadows, the launch flags and the address of the error record
+  bool programmatic_launch = false;  ///< may be launched with PDL: it waits itself
+  bool launch_flags = false;         ///< it takes one (passes::Choices)
+  std::uint64_t pieces = 1;          ///< of the launch, for each block (passes::Choices)
+  std::vector<int> early_reads;      ///< arguments: addresses of tensors that it may read before it waits
   std::uint64_t persistent_blocks = 1;
   std::vector<passes::LoweredCheck> checks;
   std::vector<WatchedTensor> watched;  ///< in the order of the launch's accesses
@@ -53,12 +53,12 @@ struct CodeShape {
 CodeShape shape_of(const Prepared& prepared);
 
 /// The hints that prepare() hands to the passes, as text: those of TESSERA_TUNING, else of `tuning`. Throws
-/// CompileError for values of TESSERA_TUNING that make no sense.
+/// CompileError for values of TESSERA_TUNING that are invalid.
 std::string hints_text(const passes::Tuning* tuning);
 
 /// Runs the passes for `target` on a copy of `module`, which has been verified, making use of the obligations in
-/// `held`; `facts` are the module's. `tuning` null: the passes decide. TESSERA_TUNING is stronger than it, and a
-/// plainer form (forms_for()) than both. `label` names dumps.
+/// `held`; `facts` are the module's. `tuning` null: the passes decide. TESSERA_TUNING overrides it, and a
+/// fallback form (forms_for()) overrides both. `label` names dumps.
 Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
                  const passes::Target& target, const passes::Tuning* tuning = nullptr, Form form = Form::Chosen,
                  const std::string& label = {});

@@ -1,5 +1,5 @@
-// A module as a stream of numbers that says all of it, with values, types and strings by their number in order of
-// appearance. Bytecode would do, but takes four times as long: it is sorted into tables for a reader, this has none.
+// A module as a complete stream of numbers, with values, types and strings by their number in order of
+// appearance. Bytecode would do as well, but takes four times as long, because it is sorted into tables.
 #include "jit/recording_key.hpp"
 
 #include <optional>

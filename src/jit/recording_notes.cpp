@@ -1,5 +1,5 @@
-// Two kinds of notes: the obligations of a recording as a program (one note), and what its code is (one per answer to
-// them, target and set of hints). The cubin is not in the note but named by it: recordings that become the same code
+// Two kinds of entries: the obligations of a recording as a program (one), and its code (one per set of obligations
+// that hold, target and hints). The cubin is not in the note but named by it: recordings that become the same code
 // share it.
 #include "jit/recording_notes.hpp"
 
@@ -18,13 +18,13 @@ std::optional<RecordingNotes> RecordingNotes::of(const ir::Module& recording, co
   return RecordingNotes(hash.finish());
 }
 
-std::optional<analysis::LaunchConditions> RecordingNotes::conditions() const {
+std::optional<analysis::LaunchPredicates> RecordingNotes::predicates() const {
   const auto cache = DiskCache::of_user();
   const auto note = cache ? cache->find_note(recording_) : std::nullopt;
-  return note ? analysis::LaunchConditions::read(*note) : std::nullopt;
+  return note ? analysis::LaunchPredicates::read(*note) : std::nullopt;
 }
 
-void RecordingNotes::keep(const analysis::LaunchConditions& conditions) const {
+void RecordingNotes::keep(const analysis::LaunchPredicates& conditions) const {
   if (const auto cache = DiskCache::of_user()) cache->store_note(recording_, conditions.bytes());
 }
 
@@ -35,7 +35,7 @@ std::optional<CacheKey> RecordingNotes::code_key(std::uint64_t held, const passe
   if (!assembler) return std::nullopt;
   Sha256 hash;
   hash.add_field("code").add(recording_).add_number(held).add_field(hints);
-  for (const int n : {gpu.sm, gpu.multiprocessors, gpu.bytecode_minor, assembler->major, assembler->minor})
+  for (const int n : {gpu.sm, gpu.num_sms, gpu.bytecode_minor, assembler->major, assembler->minor})
     hash.add_number(static_cast<std::uint64_t>(n));
   return hash.add_field(assembler->identity).finish();
 }

@@ -1,5 +1,5 @@
-// What was found out about a recording, kept in the disk cache, so that a later process with the same recording goes
-// straight to the cubin: no analysis, no passes, no bytecode. docs/jit.md, "Notes about recordings".
+// Facts about a recording, cached on disk, so that a later process with the same recording goes directly to the cubin:
+// no analysis, no passes, no bytecode. docs/jit.md, "Cached facts about recordings".
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,17 +13,17 @@
 
 namespace tessera::jit {
 
-/// The notes about one recording. Nothing in them can be true of another recording, another build of the compiler or
-/// another assembler: all of these are in their names. What cannot be kept or does not verify is as if it had never
-/// been found out. Methods throw as DiskCache::of_user() does.
+/// Cached facts about one recording. Their names include the recording, the build of the compiler and the assembler, so
+/// they never apply to another one. Facts that cannot be stored or do not verify count as not cached. Methods throw as
+/// DiskCache::of_user() does.
 class RecordingNotes {
  public:
   /// Empty where none are kept: the cache is switched off, or the build of the compiler has no name.
   static std::optional<RecordingNotes> of(const ir::Module& recording, const analysis::LaunchContract& contract,
                                           std::span<const std::byte> build = build_id());
 
-  std::optional<analysis::LaunchConditions> conditions() const;
-  void keep(const analysis::LaunchConditions& conditions) const;
+  std::optional<analysis::LaunchPredicates> predicates() const;
+  void keep(const analysis::LaunchPredicates& conditions) const;
 
   /// Compiled code, ready to be loaded.
   struct Known {

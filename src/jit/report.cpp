@@ -1,4 +1,4 @@
-// Reads the facts and the module that the passes have left; decides nothing.
+// Formats the facts and the module after the passes; it makes no decisions.
 #include "jit/report.hpp"
 
 #include <string_view>
@@ -85,7 +85,7 @@ std::string or_left(int value) { return value > 0 ? concat(value) : std::string(
 std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepared& prepared,
                    const std::string& label) {
   std::string text = concat("kernel ", label, " for sm_", prepared.target.sm, "\n");
-  text += "  conditions on the launch (+ holds, - does not)\n";
+  text += "  predicates of the launch (+ holds, - does not)\n";
   if (facts.obligations().empty()) text += "    none\n";
   std::uint64_t bits = held;
   for (const analysis::Obligation& o : facts.obligations()) {
@@ -113,11 +113,12 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   if (c.pieces > 1) text += concat("  a block takes ", c.pieces, " neighbouring pieces\n");
   if (!prepared.tuning.empty()) text += concat("  tuning record: ", prepared.tuning, "\n");
   if (prepared.form != Form::Chosen)
-    text += concat(
-        "  ", is_for_spills(prepared.form) ? "form that spills less: " : "plain form: ", text_of(prepared.form), "\n");
+    text += concat("  ",
+                   is_for_spills(prepared.form) ? "form that spills less: " : "fallback form: ", text_of(prepared.form),
+                   "\n");
   if (!c.early_reads.empty())
-    text +=
-        concat("  reads before it waits for the kernel before it: ", c.early_reads.size(), " tensors, where settled\n");
+    text += concat("  reads before it waits for the kernel before it: ", c.early_reads.size(),
+                   " tensors, if they have no in-flight writer\n");
   if (!prepared.checks.empty()) text += concat("  checks: ", prepared.checks.size(), "\n");
   if (prepared.target.is_gpu())
     for (const std::string& a : advice(prepared)) text += concat("  advice: ", a, "\n");

@@ -1,4 +1,4 @@
-// What was made of a kernel, for people: the part of `tessera explain` that only the compiler knows.
+// A readable report about a compiled kernel: the compiler's part of `tessera explain`.
 #pragma once
 #include <cstdint>
 #include <string>

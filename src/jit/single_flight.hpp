@@ -21,7 +21,7 @@ class SingleFlight {
   explicit SingleFlight(Keep keep) noexcept : keep_(keep) {}
 
   /// The kept result for `key`, or that of the attempt in flight, or that of `make()`, called without a lock. A failure
-  /// is thrown to all who waited for it; whoever asks afterwards tries again.
+  /// is thrown to all threads that waited for it; the next request tries again.
   template <class F>
   Result get(const Digest& key, F&& make) {
     std::unique_lock lock(mutex_);

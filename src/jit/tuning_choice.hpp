@@ -10,7 +10,7 @@
 
 namespace tessera::jit {
 
-/// What a record must agree with.
+/// What a record is compared with.
 struct TuningSubject {
   std::string label;           ///< of the kernel, for errors
   std::string hash;            ///< as TuningRecord::hash
@@ -28,7 +28,7 @@ std::string assembler_release(const std::string& gpu);
 TuningSubject tuning_subject(const std::string& label, const ir::Module& recording, std::uint64_t held,
                              const Device* device, const passes::Target& target);
 
-/// What the call's record (`given`) says, else what the process's records say; null if neither says anything. Throws
+/// The call's record (`given`), else a matching one of the process's records; null if there is neither. Throws
 /// CompileError if the call's record is stale; IoError if TESSERA_RECORDS names a file that cannot be used.
 const passes::Tuning* tuning_for(TuningId given, const std::string& label, const ir::Module& recording,
                                  std::uint64_t held, const Device* device, const passes::Target& target);

@@ -1,5 +1,5 @@
-// Files appear complete (written aside, renamed) and are changed under a lock on a file beside them, which stays:
-// removing it would let two processes hold locks of the same name.
+// Files appear complete (written under a temporary name, renamed) and are changed under a lock on a second file, which
+// stays: removing it would let two processes hold locks of the same name.
 #include "tessera/jit/tuning_file.hpp"
 
 #include <fcntl.h>

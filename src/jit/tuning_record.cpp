@@ -33,7 +33,7 @@ constexpr NumberField kNumbers[] = {{"ms", &TuningRecord::ms},
                                     {"runner_up_ms", &TuningRecord::runner_up_ms}};
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
-constexpr std::size_t kSumDigits = 16;  // of SHA-256: damage is found, nobody is kept out
+constexpr std::size_t kSumDigits = 16;  // of SHA-256: detects damage; not for security
 constexpr std::string_view kSumField = ",\"sum\":\"", kEnd = "\"}";
 
 std::string sum_of(std::string_view text) { return hex(sha256(std::as_bytes(std::span(text)))).substr(0, kSumDigits); }

@@ -1,7 +1,7 @@
-// Backwards from what must be precise: a floating-point value is wanted precisely if an operation uses it whose result
-// is no floating-point tile (comparisons, conversions to integers, checks, prints), if it is stored wider than 16 bits,
-// or if a value computed from it is wanted precisely, through loops, branches, reductions, and through the memory of
-// tensors that the kernel itself writes.
+// A backward data-flow analysis of which values must be precise. A floating-point value must be precise if an operation
+// uses it whose result is not a floating-point tile (comparisons, conversions to integers, checks, prints), if it is
+// stored wider than 16 bits, or if a value computed from it must be precise, through loops, branches, reductions, and
+// through the memory of tensors that the kernel itself writes.
 #include "lang/accuracy.hpp"
 
 #include <unordered_map>
@@ -18,12 +18,12 @@ using ir::Value;
 
 namespace {
 
-constexpr int kNarrow = 16;  // bits: approximation is lost in the rounding to so few
+constexpr int kNarrow = 16;  // bits: rounding to this width hides the approximation
 constexpr int kUnknown = -1;
 
 bool is_float_tile(Value v) { return v.type().is_tile() && v.type().is_float(); }
 
-/// The entry argument whose memory a view or pointer reaches.
+/// The entry argument whose memory a view or pointer refers to.
 int root_of(Value v) {
   for (;;) {
     const Operation* op = v.def();
@@ -74,7 +74,7 @@ class Demand {
     for (std::size_t i = first; i < op.num_operands(); ++i) want(op.operand(i));
   }
 
-  /// What the operation wants by itself, whatever becomes of its results.
+  /// The operands that the operation needs precisely, whatever its results are used for.
   void look_at(Operation& op) {
     switch (op.op()) {
       case Op::StoreViewTko: return stored(op.single("tile"), op.single("view"));
@@ -103,7 +103,7 @@ class Demand {
     stores_.push_back({root_of(place), value});
   }
 
-  /// A value read from memory is wanted: so is what the kernel itself stores there.
+  /// A value that is read from memory must be precise, so what the kernel itself stores there must be, too.
   void want_memory(int root) {
     if (!memory_.insert(root).second) return;
     for (const Store& s : stores_)
@@ -127,7 +127,7 @@ class Demand {
     return exits;
   }
 
-  /// Carried value number `i` of a loop: what it starts with, and what every round leaves.
+  /// Loop-carried value number `i`: its initial value, and the value that each iteration yields.
   void want_carried(const Operation& loop, std::size_t i) {
     want(loop.operand(loop.op() == Op::For ? 3 + i : i));
     for (const Operation* op : loops_.at(&loop).continues) want(op->operand(i));
@@ -182,8 +182,8 @@ class Demand {
 }  // namespace
 
 void set_approximate(Operation& op) {
-  // flush_to_zero is not set where operands could be denormal and the result not: a sum of 1e-39 is a fine divisor.
-  // The passes set it where they know the operand.
+  // flush_to_zero is not set where operands could be denormal while the result is not: a sum of 1e-39 is a valid
+  // divisor. The passes set it where they know the operand.
   if (op.info().attribute(AttrName::rounding_mode)) {
     op.set_attr(AttrName::rounding_mode, ir::Rounding::Approx);
   } else if (op.op() == Op::Exp2) {

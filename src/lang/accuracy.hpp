@@ -1,5 +1,5 @@
-// Which operations of a recorded kernel may be approximate where neither the call nor the launch says it. The rule is
-// kept here alone; docs/language.md and docs/semantics.md state it.
+// Decides which operations of a recorded kernel are approximate if neither the call nor the launch sets it.
+// docs/language.md and docs/semantics.md state the rule.
 #pragma once
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace tessera::lang {
 
-/// Marks the operation as approximate, as far as Tile IR can say it: f32 only.
+/// Marks the operation as approximate if Tile IR has an approximate form: f32 only.
 void set_approximate(ir::Operation&);
 
 /// Marks those of `undecided` whose results end in floating-point outputs of at most 16 bits and nowhere else. What

@@ -83,7 +83,7 @@ Value clamp_finite(Builder& b, Value x, ElementType from, ElementType to) {
   return choose(b, compare_floats(b, ir::ComparisonPredicate::Less, x, low), low, x);
 }
 
-/// Steps the nearest value `y` of `x` to the neighbour on the asked side where rounding went the other way.
+/// Moves the nearest value `y` of `x` to its neighbour in the requested direction if rounding went the other way.
 Value directed(Builder& b, Value x, Value y, RoundingDirection direction) {
   const Elem wide = x.type().elem() == Elem::F64 ? Elem::F64 : Elem::F32;
   const Value exact = float_to_float(b, x, wide), back = float_to_float(b, y, wide);
@@ -107,7 +107,7 @@ Value directed(Builder& b, Value x, Value y, RoundingDirection direction) {
 bool is_directed(RoundingDirection d) { return d != RoundingDirection::Default && d != RoundingDirection::Nearest; }
 
 Value convert_float(Builder& b, Value x, ElementType from, ElementType to, RoundingDirection direction, bool saturate) {
-  // The conversion to 8 bits saturates by itself, but a step from there would leave the finite values.
+  // The conversion to 8 bits saturates, but a step from there would leave the finite values.
   const bool narrowest = info(to).bits == 8;
   if (narrowest ? is_directed(direction) : saturate) x = clamp_finite(b, x, from, to);
   const Value y = float_to_float(b, x, ints::elem_of(to));
@@ -122,7 +122,8 @@ Value to_integral(Builder& b, Value x, RoundingDirection direction) {
   const auto unary = [&](Op op, Value v) { return b.create(op, {v}, {v.type()})->result(); };
   if (direction == RoundingDirection::Down) return unary(Op::Floor, x);
   if (direction == RoundingDirection::Up) return unary(Op::Ceil, x);
-  // Nearest, ties to even. The distance to the floor decides; where it is not exact, x is tiny and the answer clear.
+  // Nearest, ties to even. The distance to the floor decides; where it is not exact, x is tiny and the result is not
+  // affected.
   const Value floor = unary(Op::Floor, x);
   const Value distance = binary(b, Op::SubF, x, floor);
   const Value half = float_constant(b, x, 0.5);
@@ -212,7 +213,7 @@ Value convert(Value x, ElementType from, const TileSpec& to, RoundingDirection d
   Builder& b = Tracer::current(loc).at(loc);
   const ElementType target = to.element;
   if (from == target) {
-    // What is limited is in f32 where the type has no arithmetic (tf32, fp8).
+    // The clamped value is in f32 if the type has no arithmetic (tf32, fp8).
     return is_float(from) && saturate ? float_to_float(b, clamp_finite(b, x, from, target), x.type().elem()) : x;
   }
   if (from == ElementType::boolean) return choose(b, x, splat(to, 1), splat(to, 0));

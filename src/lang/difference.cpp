@@ -1,4 +1,4 @@
-// Both recordings as lists of operations, outer before inner, compared one by one with values by their number.
+// Compares both recordings as lists of operations, outer before inner; values are compared by their number.
 #include "tessera/lang/difference.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class Listed {
   std::size_t size() const { return operations_.size(); }
   const ir::Operation& operator[](std::size_t i) const { return *operations_[i]; }
   std::uint32_t number(ir::Value v) const { return values_.find(v.impl()); }
-  /// What was recorded in front of the body for all of it (views, dimensions) has the line of the launch.
+  /// Values recorded before the body (views, dimensions) have the line of the launch.
   bool in_body(std::size_t i) const {
     const SourceLocation& at = operations_[i]->loc;
     return at.line != entry_.loc.line || std::strcmp(at.file, entry_.loc.file) != 0;
@@ -59,7 +59,7 @@ bool same_types(const ir::Operation& a, const ir::Operation& b) {
   return true;
 }
 
-/// All of an operation but its operands and its line.
+/// An operation without its operands and its line.
 bool same_work(const ir::Operation& a, const ir::Operation& b) {
   return a.op() == b.op() && same_types(a, b) && same_attributes(a, b);
 }
@@ -78,7 +78,7 @@ Difference at(const Listed& before, std::size_t i, const Listed& now, std::size_
   return {i < before.size() ? before[i].loc : SourceLocation{}, k < now.size() ? now[k].loc : SourceLocation{}};
 }
 
-/// For a difference that shows first in front of the body: where the body asked for something else.
+/// For a difference that first appears before the body: the place in the body that caused it.
 Difference first_in_body(const Listed& before, const Listed& now, const Difference& otherwise) {
   std::size_t i = before.next_in_body(0), k = now.next_in_body(0);
   while (i < before.size() && k < now.size() && same_work(before[i], now[k]) && before[i].loc.line == now[k].loc.line) {
@@ -93,7 +93,7 @@ bool same(const SameExtent& a, const SameExtent& b) {
   return a.loaded == b.loaded && a.piece == b.piece && a.or_one == b.or_one;
 }
 
-/// Of conditions that are evaluated before a launch.
+/// The first difference of the conditions that are evaluated before a launch.
 template <class Condition>
 std::optional<Difference> first_of(const std::vector<Condition>& before, const std::vector<Condition>& now) {
   for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {

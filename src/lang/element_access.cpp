@@ -50,7 +50,7 @@ Value mask_of(ir::Builder& b, TensorState& t, Values positions, std::span<const 
   return mask ? ints::expand(b, mask, shape) : Value{};
 }
 
-/// Places along an axis, as elements of memory.
+/// Positions along an axis, as element offsets in memory.
 Value times_stride(ir::Builder& b, const TensorState& t, int axis, Value places) {
   return axis == t.unit_axis ? places : ints::mul(b, places, t.strides[static_cast<std::size_t>(axis)]);
 }
@@ -112,8 +112,8 @@ void store_pointers(const Elements& at, Value value, OrderTokens* order, SourceL
 
 namespace {
 
-/// The region that begins at `start`: one address for the whole tile, and from there steps that are the same for every
-/// tile. The steps are added to the start as a signed number: of a start at -3, element 3 is the tensor's first.
+/// The region that begins at `start`: one base address for the tile, and offsets from it that are the same for every
+/// tile. The base may be negative: with a start of -3, element 3 is the tensor's first.
 Elements region_at(ir::Builder& b, TensorState& t, Values start, Extents tile) {
   const auto dims = wide(tile);
   std::vector<Value> positions;
@@ -212,7 +212,7 @@ void raw_store(Value pointers, Value value, Value mask, SourceLocation loc) {
 
 namespace {
 
-/// Checked mode does not believe a promise: an assertion stands for it.
+/// Checked mode replaces a promise by an assertion.
 void check_promise(ir::Builder& b, Value holds, std::string what) {
   b.create(Op::Assert, {holds}, {}, {{AttrName::message, concat("unsafe_::assume is not true: an element ", what)}});
 }
@@ -226,7 +226,7 @@ Value divisible(ir::Builder& b, Value v, std::uint64_t divisor) {
   return ints::equal(b, rest, b.constant_int(type.elem(), 0, type.shape()));
 }
 
-/// As the compiler reads the promise: of signed numbers, in 64 bits.
+/// The promise as the compiler reads it: on signed numbers, in 64 bits.
 Value within(ir::Builder& b, Value v, std::int64_t lower, std::int64_t upper) {
   const Value wide = ints::extend(b, v, Elem::I64, true);
   const auto bound = [&](std::int64_t n) { return b.constant_int(Elem::I64, n, wide.type().shape()); };

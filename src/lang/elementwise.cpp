@@ -38,7 +38,7 @@ Value widened(ir::Builder& b, Value v, const TileSpec& spec) {
 
 namespace {
 
-/// An operation that has a fast form gets it, now or when it is known what becomes of its result.
+/// Gives an operation its fast form, if it has one: now, or in finish() when the uses of its result are known.
 void choose_form(Operation& op, MathAccuracy accuracy, ElementType element) {
   if (element != ElementType::f32) return;  // Tile IR: approx and flush_to_zero exist for f32 only
   Tracer& tracer = Tracer::current();
@@ -86,7 +86,7 @@ Value unary(UnaryOp op, Value x, const TileSpec& spec, MathAccuracy accuracy, So
   }
   if (op == UnaryOp::Neg && !is_float(spec.element) && spec.rank == 0) return ints::sub(b, splat(spec, 0), x);
   Operation* created = b.create(unary_code(op, is_float(spec.element)), {x}, {x.type()});
-  // rsqrt has one form only: the fast one is as good.
+  // rsqrt has one form only: the fast one is as accurate.
   if (op == UnaryOp::Exp || op == UnaryOp::Exp2 || op == UnaryOp::Tanh || op == UnaryOp::Sqrt)
     choose_form(*created, accuracy, spec.element);
   return created->result();

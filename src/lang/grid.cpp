@@ -37,7 +37,7 @@ Value Recording::Impl::block_count() {
   if (blocks) return blocks;
   query_grid(*this);
   if (TensorState* mut = first_mut(); mut != nullptr && specialization.wide_grid) {
-    // The blocks beyond the last piece do nothing: they must not be counted where tiles are dealt.
+    // The blocks beyond the last piece do nothing: they must not be counted in tile scheduling.
     blocks = total_tiles(*mut, std::vector<int>(mut->param->extents.begin(), mut->param->extents.end()));
   } else {
     ir::Builder& b = tracer.prologue();
@@ -154,7 +154,7 @@ Value piece_origin(PieceRef ref, int axis) {
   Recording::Impl& s = state();
   PieceState& p = s.piece(ref);
   const Value index = index_of(p)[static_cast<std::size_t>(axis)];
-  ir::Builder& b = p.dealt ? s.tracer.here() : s.tracer.prologue();
+  ir::Builder& b = p.scheduled ? s.tracer.here() : s.tracer.prologue();
   return ints::mul(b, index, ints::i32(b, p.extents[static_cast<std::size_t>(axis)]));
 }
 

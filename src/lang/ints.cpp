@@ -29,7 +29,7 @@ std::uint64_t as_unsigned(Elem elem, std::int64_t v) {
 
 Elem elem(Value v) { return v.type().elem(); }
 
-/// A constant that only computations on scalars make: tiles stay operations.
+/// Folds constants of scalars only; tiles stay operations.
 std::optional<std::int64_t> scalar_constant(Value v) { return v.type().rank() == 0 ? constant_of(v) : std::nullopt; }
 
 struct Pair {

@@ -1,5 +1,6 @@
-// Numbers of the host beside tiles: what fits an element type, and its one rounding. A finite number never becomes an
-// infinity (nor, in f8e4m3 and f8e5m2, the largest finite value): that would be silent.
+// Host numbers in expressions with tiles: which numbers fit an element type, and their rounding. A finite number that
+// would become an infinity (in f8e4m3 and f8e5m2: the largest finite value) is an error, because the change would be
+// silent.
 #include "lang/literal.hpp"
 
 #include "lang/ints.hpp"
@@ -41,7 +42,7 @@ bool holds_integer(ElementType element, const HostValue& v) {
     const std::int64_t largest = INT64_MAX >> (64 - bits);
     return !beyond_i64 && v.integer >= -largest - 1 && v.integer <= largest;
   }
-  if (!is_unsigned(element)) return true;  // bool, beside which only true and false stand
+  if (!is_unsigned(element)) return true;  // bool: only true and false fit
   if (bits == 64) return beyond_i64 || v.integer >= 0;
   return !beyond_i64 && v.integer >= 0 && v.integer < std::int64_t{1} << bits;
 }

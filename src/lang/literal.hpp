@@ -1,4 +1,4 @@
-// Numbers of the host beside tiles. Private to the layer.
+// Host numbers in expressions with tiles. Private to the layer.
 #pragma once
 #include "tessera/ir/attributes.hpp"
 #include "tessera/lang/emit.hpp"

@@ -1,9 +1,9 @@
-// Loading the region of another tensor's piece, with broadcasting of axes that hold one element. That the extents agree
-// is required of the launch (Trace::same_extents), unless the kernel says `partial`.
+// Loading the region of another tensor's piece, with broadcasting of axes that hold one element. The launch checks that
+// the extents agree (Trace::same_extents), unless the kernel passes `partial`.
 //
-// Whether axis k of x broadcasts (x is 1 long there and y's tensor is longer) is a fact of the launch. Where the
-// specialization knows it, the tile is loaded with extent 1 and stretched; where it does not, the kernel branches once:
-// a pointer load whose broadcast axes stay at element 0, or the ordinary view load.
+// Whether axis k of x broadcasts (x has extent 1 and y's tensor is longer) is known at the launch. If the
+// specialization knows it, the tile is loaded with extent 1 and broadcast; otherwise the kernel branches once: a
+// pointer load whose broadcast axes stay at element 0, or the ordinary view load.
 #include "lang/recording_impl.hpp"
 
 namespace tessera::lang {
@@ -17,7 +17,7 @@ namespace {
 
 enum class Stretch { Never, Always, Unknown };
 
-/// What is known at trace time about axis `k` of x against axis `a` of y.
+/// What is known while recording about axis `k` of x and axis `a` of y.
 Stretch stretch_of(const TensorState& x, int k, const TensorState& y, int a) {
   const std::int64_t extent = x.extents[static_cast<std::size_t>(k)];
   const bool x_one = extent == 1 || ((x.unit_dims >> k) & 1U) != 0;
@@ -28,11 +28,11 @@ Stretch stretch_of(const TensorState& x, int k, const TensorState& y, int a) {
 }
 
 struct Plan {
-  std::vector<int> tile;       ///< what the view load fetches, per axis of x
-  std::vector<int> result;     ///< extents after stretching, per axis of x
+  std::vector<int> tile;       ///< extents of the view load, per axis of x
+  std::vector<int> result;     ///< extents after broadcasting, per axis of x
   std::vector<Value> index;    ///< tile index of the view load
   std::vector<Value> stretch;  ///< per axis: i1 of an Unknown axis that is longer than 1, else null
-  Value any;                   ///< some Unknown axis stretches; null if there is none
+  Value any;                   ///< some Unknown axis broadcasts; null if there is none
 };
 
 ExtentOf extent_of(const TensorState& t, int axis) {
@@ -67,7 +67,7 @@ Plan plan_load(Recording::Impl& s, TensorState& x, PieceState& y, Extents axes, 
       stretches = ints::bit_and(b, x_is_one, y_is_long);
       if (extent == 1) {
         // One element either way: only the index differs.
-        ir::Builder& here = y.dealt ? s.tracer.here() : b;
+        ir::Builder& here = y.scheduled ? s.tracer.here() : b;
         at = ints::select(here, stretches, ints::i32(here, 0), at);
         stretches = {};
       }
@@ -81,7 +81,7 @@ Plan plan_load(Recording::Impl& s, TensorState& x, PieceState& y, Extents axes, 
   return plan;
 }
 
-/// `usual`: the region may lie outside, as that of a part may.
+/// `usual`: the region may lie outside without being a mistake, as that of a part may.
 Value load_through_view(TensorState& x, bool claimed, const Plan& plan, bool usual, const PadSpec& pad,
                         SourceLocation loc) {
   const Value tile = load_total_or_claimed(claimed, x, plan.tile, plan.index, pad, loc, usual);

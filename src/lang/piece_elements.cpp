@@ -1,9 +1,9 @@
 // Gathers and scatters inside a block's own piece. Indices count from the piece's first element; an index outside the
 // piece, or in a part of it that lies outside the tensor, reads padding and stores nothing.
 //
-// Equal indices in one scatter: the last one is stored, in row-major order. The others are masked out by comparisons
-// before the store. An atomic exchange would also store one of them, but any one, element by element (the slices of a
-// row would mix), and only for elements of 32 and 64 bits; a plain store of equal addresses is a race in Tile IR.
+// Equal indices in one scatter: the last one in row-major order is stored. The others are masked out by comparisons
+// before the store. An atomic exchange would store an arbitrary one, per element (slices would mix), and only for
+// elements of 32 and 64 bits; a plain store to equal addresses is a race in Tile IR.
 #include <algorithm>
 
 #include "lang/recording_impl.hpp"
@@ -18,8 +18,8 @@ using ir::Value;
 
 namespace {
 
-/// Elements of a piece: their positions in the tensor; which indices are inside the piece (null: all of them), and
-/// what tells two such indices apart (i32; -1 outside).
+/// Elements of a piece: their positions in the tensor, which indices are inside the piece (null: all of them), and a
+/// key that identifies the element (i32; -1 outside).
 struct Chosen {
   std::vector<Value> positions;
   Value inside, key;
@@ -39,7 +39,7 @@ Chosen choose(PieceRef ref, Values index, Extents shape, SourceLocation loc) {
     const Value extent = b.constant_int(index[a].type().elem(), p.extents[a]);
     const Value one = ints::below(b, index[a], extent);
     chosen.inside = chosen.inside ? ints::bit_and(b, chosen.inside, one) : one;
-    // What is outside is masked; it counts as 0, so that nothing computed from it overflows.
+    // Indices outside are masked; they are replaced by 0, so that nothing computed from them overflows.
     const Value local = ints::select(b, one, ints::truncate(b, index[a], Elem::I32), ints::i32(b, 0));
     chosen.positions.push_back(ints::add(b, origin, local));
     chosen.key = chosen.key ? ints::add(b, ints::mul(b, chosen.key, ints::i32(b, p.extents[a])), local) : local;
@@ -49,7 +49,7 @@ Chosen choose(PieceRef ref, Values index, Extents shape, SourceLocation loc) {
   return chosen;
 }
 
-/// Comparisons of one step of `is_last`: what fits the registers of a block.
+/// Comparisons per step of `is_last`: as many as fit the registers of a block.
 constexpr std::int64_t kComparisons = 8192;
 
 /// The keys of a step as a row, and their numbers.
@@ -94,7 +94,7 @@ Value is_last(Value keys, SourceLocation loc) {
   return ints::equal(after, any, after.constant_int(Elem::I1, 0, column));
 }
 
-/// Which of the chosen elements are stored, or null for all: those inside the piece that no later one repeats.
+/// Which of the chosen elements are stored (null: all): those inside the piece whose key does not occur again later.
 /// `indices` is the shape that the keys broadcast to.
 Value stored_ones(const Chosen& chosen, std::span<const std::int64_t> indices, SourceLocation loc) {
   Builder& b = state().tracer.at(loc);
@@ -121,7 +121,7 @@ Value load_chosen(PieceRef ref, const Chosen& chosen, Extents shape, const PadSp
   return load_pointers(masked_elements(ref, chosen, chosen.inside, shape, loc), *p.tensor, shape, pad, &p.order, loc);
 }
 
-/// `index` along one axis, everything along the others. `line`: where the index's elements lie.
+/// `index` along one axis, all positions along the others. `line`: the axis of the index's elements.
 struct Slices {
   std::vector<Value> index;
   std::vector<std::int64_t> line;

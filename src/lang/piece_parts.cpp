@@ -1,5 +1,5 @@
-// Parts of a piece with an extent that is no power of two (tessera/lang/parts.hpp): pieces of their own, whose index is
-// that of a tile in the grid of tiles of their extents.
+// Sub-tiles of a piece with an extent that is no power of two (tessera/lang/parts.hpp): each is a piece whose index is
+// that of a tile in the grid of tiles of its extents.
 #include <bit>
 
 #include "lang/recording_impl.hpp"
@@ -36,8 +36,8 @@ std::vector<Value> part_index(ir::Builder& b, PieceState& part) {
   PieceState& whole = *part.whole;
   const auto axis = static_cast<std::size_t>(part.part_axis);
   std::vector<Value> index = index_of(whole);
-  // The parts before this one take `pieces * part_before` elements, a multiple of this part's extent: parts are powers
-  // of two, largest first.
+  // The sub-tiles before this one take `pieces * part_before` elements, a multiple of this one's extent: the extents
+  // are powers of two, largest first.
   const Value pieces = count_of(*whole.tensor, part.part_axis, whole.extents[axis]);
   const Value first = ints::mul(b, pieces, ints::i32(b, part.part_before / part.extents[axis]));
   index[axis] = ints::add(b, first, index[axis]);
@@ -48,7 +48,7 @@ PieceRef piece_part(PieceRef ref, int number) {
   Recording::Impl& s = state();
   const PieceState& piece = s.piece(ref);
   if (number < 0 || static_cast<std::size_t>(number) >= piece.parts.size())
-    throw TraceError("a part was named that this piece does not have", s.tracer.location());
+    throw TraceError("this piece has no sub-tile of that number", s.tracer.location());
   return s.ref(*s.pieces[piece.parts[static_cast<std::size_t>(number)]], ref.inbounds());
 }
 

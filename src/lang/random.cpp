@@ -13,7 +13,7 @@ using ir::Value;
 
 namespace {
 
-/// Tiles of one shape as the arithmetic of philox.hpp. Every operation is exactly rounded, whatever the kernel's
+/// Tiles of one shape as the arithmetic type of philox.hpp. Every operation is correctly rounded, whatever the kernel's
 /// accuracy.
 struct TileMath {
   using Word = Value;

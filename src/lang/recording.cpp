@@ -149,12 +149,12 @@ void Recording::Impl::add_tensor(const ParamInfo& p, int position, const TensorF
 
 TensorRef Recording::tensor(int param) const {
   const int number = impl_->tensor_of_param.at(static_cast<std::size_t>(param));
-  if (number < 0) throw InternalError("a parameter that is no tensor was asked for as one");
+  if (number < 0) throw InternalError("a parameter that is not a tensor was used as one");
   return impl_->ref(*impl_->tensors[static_cast<std::size_t>(number)], false);
 }
 PieceRef Recording::piece(int param) const {
   const int number = impl_->piece_of_param.at(static_cast<std::size_t>(param));
-  if (number < 0) throw InternalError("a parameter that has no piece was asked for as one");
+  if (number < 0) throw InternalError("a parameter without a piece was used as one that has pieces");
   return impl_->ref(*impl_->pieces[static_cast<std::size_t>(number)], false);
 }
 
@@ -194,7 +194,7 @@ PieceState& Recording::Impl::piece(PieceRef ref) {
                      tracer.location());
   }
   PieceState& p = *pieces[ref.number()];
-  if (p.dealt) tracer.check_alive(p.order.all);
+  if (p.scheduled) tracer.check_alive(p.order.all);
   return p;
 }
 
@@ -214,7 +214,8 @@ TensorState* Recording::Impl::first_mut() const {
 void Recording::prepare() {
   Impl& s = *impl_;
   s.tracer.prologue().loc = s.where;
-  // Not where they are first used: that may be inside a loop or branch, and they outlive it. Unused ones are dead code.
+  // They are not created at their first use, which may be inside a loop or branch that they outlive. Unused ones are
+  // dead code.
   s.print_order = s.fresh_order().all;
   for (std::size_t i = 0; i < s.trace.params.size(); ++i) {
     const ParamInfo& p = s.trace.params[i];

@@ -1,4 +1,4 @@
-// What a recording knows: tensors with their cached dimensions, counts and views, pieces with their order tokens, the
+// The state of a recording: tensors with their cached dimensions, counts and views, pieces with their order tokens, the
 // block's number. Private to the layer.
 #pragma once
 #include <optional>
@@ -47,9 +47,9 @@ struct TensorState {
   };
   std::vector<Count> counts;
 
-  // MutTiles: how tiles are dealt.
-  std::optional<DealOrder> dealt;
-  bool dealing = false;
+  // MutTiles: the order of its tile loops.
+  std::optional<TileOrder> tile_order;
+  bool in_tile_loop = false;
 
   std::string label() const;  ///< "argument 3 (In<f32, dyn>)"
 };
@@ -58,13 +58,13 @@ struct PieceState {
   std::uint32_t number = 0;
   TensorState* tensor = nullptr;
   std::vector<int> extents;
-  std::vector<ir::Value> index;  ///< i32; empty until asked for (Mut)
+  std::vector<ir::Value> index;  ///< i32; empty until it is needed (Mut)
   OrderTokens order;
-  bool dealt = false;  ///< lives in a loop over MutTiles
-  // Of a part (piece_parts.cpp): the piece that it is a part of, along which axis, and the extents before it.
+  bool scheduled = false;  ///< lives in a loop over MutTiles
+  // For a part (piece_parts.cpp): the piece that it is a part of, along which axis, and the extents before it.
   PieceState* whole = nullptr;
   int part_axis = 0, part_before = 0;
-  std::vector<std::uint32_t> parts;  ///< of a piece with an extent that is no power of two
+  std::vector<std::uint32_t> parts;  ///< sub-tiles of a piece with an extent that is no power of two
 };
 
 struct Recording::Impl {
@@ -84,13 +84,13 @@ struct Recording::Impl {
 
   Impl(std::string name, SourceLocation at) : tracer(std::move(name), at), where(at) {}
 
-  /// Names for what this recording has. `inbounds`: as of the name that it is derived from.
+  /// References to objects of this recording. `inbounds`: as in the reference that it is derived from.
   TensorRef ref(const TensorState&, bool inbounds) const;
   PieceRef ref(const PieceState&, bool inbounds) const;
-  /// TraceError for names of another recording.
+  /// Throws TraceError for references of another recording.
   TensorState& tensor(TensorRef);
-  /// The tensor of a parameter of this kind. TraceError for another kind, which would, say, read through an In what
-  /// other blocks write.
+  /// The tensor of a parameter of this kind. Throws TraceError for another kind: reading a Mut tensor through an In,
+  /// for example, would read what other blocks write.
   TensorState& tensor(TensorRef, ParamKind);
   PieceState& piece(PieceRef);
   void add_tensor(const ParamInfo&, int position, const TensorFacts&);
@@ -122,14 +122,14 @@ std::vector<ir::Value> coordinates(ir::Builder&, ir::Value number, std::span<con
 /// A tile of the padding value.
 ir::Value padding_tile(ir::Builder&, const TensorState&, Extents tile, const PadSpec&);
 
-/// Loads or stores the tile at a tile index through a partition view; the index is known to be in range. `inbounds`: so
-/// is every element of the tile, as the kernel claims.
+/// Loads or stores the tile at a tile index through a partition view; the index is known to be in range. `inbounds`:
+/// the kernel claims that every element of the tile is in range, too.
 ir::Value load_view(TensorState&, Extents tile, Values index, const PadSpec&, OrderTokens*, SourceLocation,
                     bool inbounds = false);
 void store_view(TensorState&, Extents tile, Values index, ir::Value tile_value, OrderTokens*, SourceLocation,
                 bool inbounds = false);
-/// For an access through a handle that claims to stay inside: true if the claim is to be believed. In checked mode it
-/// is not: it is asserted, and the access stays total.
+/// For an access through a handle with an in-bounds claim: true if the claim is used. In checked mode it is asserted
+/// instead, and the access stays total.
 bool believed(bool claimed, TensorState&, Extents tile, Values index, SourceLocation);
 
 /// i1: every index is inside the grid of tiles. Folded where statically known. Checked mode reports an index that is
@@ -140,9 +140,9 @@ ir::Value indices_in_range(TensorState&, Extents tile, Values index, SourceLocat
 ir::Value load_if(ir::Value in_range, TensorState&, Extents tile, Values index, const PadSpec&, OrderTokens*,
                   SourceLocation);
 
-/// A load of an In at a tile index that is total, or that its handle claims to be inside. Both compute the counts
-/// first, used or not: so what they have in common stands in one order, and a proven load is the claimed one to the
-/// bit. `usual`: as of indices_in_range.
+/// A load of an In at a tile index, total or with an in-bounds claim of its handle. Both compute the counts first, used
+/// or not, so that common values are recorded in the same order and a load that is proven to be in bounds is identical
+/// to a claimed one. `usual`: as in indices_in_range.
 ir::Value load_total_or_claimed(bool claimed, TensorState&, Extents tile, Values index, const PadSpec&, SourceLocation,
                                 bool usual = false);
 
@@ -151,7 +151,7 @@ struct Elements {
   ir::Value pointers, mask;
 };
 Elements elements_at(ir::Builder&, TensorState&, Values positions, Extents shape);
-/// Of a handle that claims to stay inside: without a mask, or in checked mode with the mask asserted.
+/// For a handle with an in-bounds claim: without a mask, or in checked mode with the mask asserted.
 Elements claimed_elements(Elements, bool claimed, const TensorState&, SourceLocation);
 ir::Value load_pointers(const Elements&, TensorState&, Extents shape, const PadSpec&, OrderTokens*, SourceLocation);
 void store_pointers(const Elements&, ir::Value value, OrderTokens*, SourceLocation);

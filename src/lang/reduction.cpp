@@ -33,7 +33,7 @@ std::int64_t extreme_integer(ElementType t, bool largest) {
   return largest ? -(smallest + 1) : smallest;
 }
 
-/// What no number is above (below).
+/// The greatest (least) value of the type.
 ir::Attribute bound_attr(bool above, ElementType t) {
   const Elem e = ints::elem_of(t);
   return is_float(t) ? float_attr(e, above ? HUGE_VAL : -HUGE_VAL) : integer_attr(e, extreme_integer(t, above));
@@ -45,8 +45,8 @@ ir::Attribute identity_attr(ReduceOp op, ElementType t) {
   switch (op) {
     case ReduceOp::Add: return floating ? float_attr(e, 0.0) : integer_attr(e, 0);
     case ReduceOp::Mul: return floating ? float_attr(e, 1.0) : integer_attr(e, 1);
-    // A NaN loses against every number, an infinity would win against NaN: of NaN alone the extreme is NaN, whether a
-    // device combines the identity or not.
+    // The identity of max and min is NaN: a NaN loses against every number, so elements of NaN alone give NaN, whether
+    // a device combines the identity or not. An infinity would win against NaN.
     case ReduceOp::Max: return floating ? float_attr(e, NAN) : bound_attr(false, t);
     case ReduceOp::Min: return floating ? float_attr(e, NAN) : bound_attr(true, t);
     case ReduceOp::And: return integer_attr(e, -1);

@@ -1,4 +1,4 @@
-// print, check and require: what a kernel says to the host.
+// print, check and require: messages of a kernel to the host.
 #include "tessera/lang/reports.hpp"
 #include "lang/recording_impl.hpp"
 #include "tessera/base/error.hpp"

@@ -1,4 +1,4 @@
-// What a TileSpec says, in the types of the IR. Private to the layer.
+// A TileSpec in the types of the IR. Private to the layer.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -42,11 +42,12 @@ constexpr std::size_t kMaxDepth = 256;          // regions inside each other
 constexpr int kMaxNesting = 8;                  // kernels traced inside each other
 constexpr std::size_t kStackReserve = 1 << 18;  // bytes that unwinding and reporting an error may need
 
-/// All that the process's first stack may grow to; empty if this thread runs on another one, or if there is no limit.
-/// What pthread_getattr_np would say, but that reads /proc/self/maps for it: a quarter of what recording a kernel
-/// takes.
+/// The full extent that the main thread's stack may grow to; empty on other threads, or if there is no limit.
+/// pthread_getattr_np gives the same, but reads /proc/self/maps, which takes a quarter of the time of recording a
+/// kernel.
 std::span<const char> first_stack() {
-  const auto* top = reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // the program's path lies at its very end
+  const auto* top =
+      reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // the program's path is at the end of the stack
   const auto* here = static_cast<const char*>(__builtin_frame_address(0));
   rlimit limit{};
   if (top == nullptr || here > top || getpid() != static_cast<pid_t>(syscall(SYS_gettid))) return {};
@@ -168,7 +169,7 @@ struct Tracer::Impl {
   std::uint32_t serial = ++next_serial;
   Variables variables;
   std::vector<Scope> scopes;
-  std::vector<Operation*> undecided;  ///< precise or approximate, by what becomes of their results
+  std::vector<Operation*> undecided;  ///< precise or approximate, by the uses of their results
   std::optional<TraceError> failure;
   bool abandoned = false;
   Tracer* outer = nullptr;
@@ -194,7 +195,7 @@ Value Tracer::Impl::read(std::uint32_t v) {
 }
 
 Var Tracer::fresh(Value initial) {
-  if (!initial) throw TraceError("a tile was made of no value", location());
+  if (!initial) throw TraceError("a tile was created without a value", location());
   const std::uint32_t v = impl_->variables.add();
   impl_->bind(v, initial);
   return (static_cast<Var>(impl_->serial) << 32) | v;
@@ -247,7 +248,7 @@ std::vector<Final> Tracer::Impl::take_bindings(Scope& scope) {
 
 void Tracer::Impl::close_loop(Scope scope) {
   std::vector<Final> finals = take_bindings(scope);
-  // Arguments of variables that were only read: the outer value does.
+  // Arguments of variables that were only read are replaced by the outer value.
   for (Incoming& in : scope.incoming) {
     const auto own = std::find_if(finals.begin(), finals.end(), [&](const Final& f) { return f.var == in.var; });
     if (own == finals.end() || own->value != in.arg) continue;

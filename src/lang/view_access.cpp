@@ -18,7 +18,7 @@ namespace {
 
 std::vector<std::int32_t> narrow(Extents e) { return {e.begin(), e.end()}; }
 
-/// The padding that a view can do by itself; what pad(value) asks for is put in afterwards.
+/// The padding that a view supports; pad(value) is applied afterwards.
 PaddingValue view_padding(PadKind kind) {
   switch (kind) {
     case PadKind::NegInf: return PaddingValue::NegInf;
@@ -209,8 +209,8 @@ Value load_piece(PieceRef ref, const PadSpec& pad, SourceLocation loc) {
   return load_if(in_range, *p.tensor, p.extents, index, pad, &p.order, loc);
 }
 
-/// Without a guard: a block's number is below the number of pieces, and that of a dealt tile below the number of tiles,
-/// because loops are counted exactly (docs/compiler/count_loops.md). Parts of a piece may lie outside.
+/// Without a bounds check: a block's number is below the number of pieces, and that of a scheduled tile below the
+/// number of tiles, because loop counts are exact (docs/compiler/count_loops.md). Sub-tiles of a piece may lie outside.
 void store_piece(PieceRef ref, Value tile, SourceLocation loc) {
   PieceState& p = state().piece(ref);
   const std::vector<Value>& index = index_of(p);

@@ -1,4 +1,4 @@
-// Arguments of cases, and how many groups of tensors exceed the caches.
+// Arguments of cases, and the number of groups of tensors that exceed the caches.
 #include <algorithm>
 #include <charconv>
 #include <stdexcept>

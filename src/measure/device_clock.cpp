@@ -1,4 +1,4 @@
-// Marks of the runtime, and fills of a large storage as the work that goes ahead.
+// Timing by marks of the runtime, with fills of a large storage as the work enqueued first.
 #include "measure/device_clock.hpp"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ DeviceClock::DeviceClock(Stream stream) : stream_(std::move(stream)) {
 void DeviceClock::occupy(double milliseconds) {
   if (!scratch_) return;
   const double fills = std::max(1.0, milliseconds * kFillBytesPerMs / static_cast<double>(kScratchBytes));
-  for (int i = 0; i < static_cast<int>(fills + 0.5); ++i) runtime::overwrite(stream_, scratch_, "work that goes ahead");
+  for (int i = 0; i < static_cast<int>(fills + 0.5); ++i) runtime::overwrite(stream_, scratch_, "work enqueued first");
 }
 
 void DeviceClock::rest() const {

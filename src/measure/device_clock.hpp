@@ -10,21 +10,21 @@ namespace tessera::measure {
 /// "NVIDIA H200, driver API 13.0", or "cpu".
 std::string device_description(Device device);
 
-/// Milliseconds that a GPU rests between two measurements. At its power limit it is faster the longer it rests: a peer
-/// measured from Python rests 0.05 to 0.08 ms longer between two batches of a millisecond than this program would, and
-/// that gave it 4 to 6 % (large products of bf16, one H200). So both rest for longer than either needs:
-/// bench/gpu/torch_peers.py has the same number.
+/// Milliseconds that a GPU rests between two measurements. At its power limit it is faster the longer it rests, and a
+/// peer measured from Python would rest longer than this program. So both rest for longer than either needs;
+/// bench/gpu/torch_peers.py has the same number (bench/notes/gpu_method.md).
 inline constexpr double kRestMs = 0.3;
 
 class DeviceClock {
  public:
   explicit DeviceClock(Stream stream);
 
-  /// kRestMs of a GPU, 0 of the CPU.
+  /// kRestMs for a GPU, 0 for the CPU.
   double rest_ms() const { return scratch_ ? kRestMs : 0; }
 
-  /// Milliseconds from before to after what `enqueue()` enqueues on the stream, behind device work of about `lead_ms`,
-  /// so that the host can run ahead, and rest_ms() after the last of these. Waits for its end. Throws DeviceError.
+  /// Milliseconds of device time of the work that `enqueue()` enqueues on the stream. Other device work of about
+  /// `lead_ms` is enqueued first, so that the host runs ahead. Starts at least rest_ms() after the end of the last
+  /// time(). Waits for the end of the work. Throws DeviceError.
   template <class F>
   double time(double lead_ms, F&& enqueue) {
     rest();
@@ -38,7 +38,7 @@ class DeviceClock {
   }
 
  private:
-  /// Does nothing on the CPU, where work begins when it is enqueued.
+  /// Does nothing on the CPU, where work starts when it is enqueued.
   void occupy(double milliseconds);
   /// Waits until rest_ms() after the end of the last time().
   void rest() const;

@@ -1,4 +1,4 @@
-// Two loops that show what the processor can do, compiled for the best instruction set it has.
+// Two loops that measure the CPU's peak rates, compiled for the best instruction set it has.
 #pragma once
 #include <cstddef>
 
@@ -7,7 +7,7 @@ namespace tessera::measure {
 /// The sum of floats, read once; memory is the limit.
 float sum_of(const float* data, std::size_t count);
 
-/// So many rounds of independent multiply-adds that no latency shows, and the operations of a round.
+/// Rounds of independent multiply-adds, enough to hide the latency, and the operations per round.
 inline constexpr int kChains = 12, kLanesF32 = 16, kLanesF64 = 8;
 inline constexpr double kChainFlopsF32 = 2.0 * kChains * kLanesF32, kChainFlopsF64 = 2.0 * kChains * kLanesF64;
 double chain_f32(long rounds);

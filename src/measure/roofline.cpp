@@ -17,9 +17,9 @@
 namespace tessera::measure {
 namespace {
 
-/// Operations per clock and multiprocessor, two for a multiply-add, dense. sm_80: NVIDIA A100 whitepaper (2020), table
-/// 1; sm_90: H100 whitepaper (2022), table 2; sm_100: Blackwell architecture brief (2024), B200, divided by its 148
-/// multiprocessors and 1.85 GHz. Generations that come with differently cut chips are left out.
+/// Operations per clock and SM, two for a multiply-add, dense. sm_80: NVIDIA A100 whitepaper (2020), table 1; sm_90:
+/// H100 whitepaper (2022), table 2; sm_100: Blackwell architecture brief (2024), B200, divided by its 148 SMs and 1.85
+/// GHz. Generations whose chips differ per SM are left out.
 struct Throughput {
   int sm;
   const char* math;
@@ -37,7 +37,7 @@ unsigned cpu_threads() {
   return static_cast<unsigned>(std::max<std::int64_t>(1, env_int(Env::CPU_THREADS, all, 1)));
 }
 
-/// Seconds in which every thread ends f(thread), at best of `rounds`.
+/// Seconds until every thread has finished f(thread), the best of `rounds`.
 template <class F>
 double best_seconds(int rounds, F f) {
   double best = 1e300;
@@ -78,41 +78,40 @@ Roofline describe_memory(Device device) {
 
 }  // namespace
 
-const Roofline& memory_roof(Device device) {
+const Roofline& memory_roofline(Device device) {
   static std::mutex mutex;
   static auto* const known = new std::vector<std::pair<Device, std::unique_ptr<Roofline>>>;
   const std::lock_guard lock(mutex);
-  for (const auto& [which, roof] : *known) {
-    if (which == device) return *roof;
+  for (const auto& [which, roofline] : *known) {
+    if (which == device) return *roofline;
   }
   return *known->emplace_back(device, std::make_unique<Roofline>(describe_memory(device))).second;
 }
 
-double compute_roof(Device device, const char* math) {
+double compute_roofline(Device device, const char* math) {
   if (math == nullptr) return 0;
   if (device.kind() == DeviceKind::Cuda) {
     const runtime::cuda::DeviceInfo& gpu = runtime::cuda::device_info(device);
     for (const Throughput& t : kThroughput) {
-      if (t.sm == gpu.sm() && std::string_view(t.math) == math)
-        return 1e3 * gpu.clock_khz * gpu.multiprocessors * t.per_clock;
+      if (t.sm == gpu.sm() && std::string_view(t.math) == math) return 1e3 * gpu.clock_khz * gpu.num_sms * t.per_clock;
     }
     return 0;
   }
   static std::mutex mutex;
   static auto* const known = new std::vector<std::pair<std::string, double>>;
   const std::lock_guard lock(mutex);
-  for (const auto& [which, roof] : *known) {
-    if (which == math) return roof;
+  for (const auto& [which, roofline] : *known) {
+    if (which == math) return roofline;
   }
   return known->emplace_back(math, measure_multiply_adds(math)).second;
 }
 
 double least_ms(Device device, double bytes, double flops, const char* math) {
-  const double memory = memory_roof(device).bytes_per_second;
+  const double memory = memory_roofline(device).bytes_per_second;
   if (memory <= 0) return 0;
   double seconds = bytes / memory;
   if (flops > 0) {
-    const double compute = compute_roof(device, math);
+    const double compute = compute_roofline(device, math);
     if (compute <= 0) return 0;
     seconds = std::max(seconds, flops / compute);
   }

@@ -28,11 +28,11 @@ std::string escaped(const std::string& text) {
 }
 
 /// "12.3 GB/s, measured: a pure read of 256 MB with 2 threads".
-std::string describe_roof(Device device) {
-  const Roofline& roof = memory_roof(device);
+std::string describe_roofline(Device device) {
+  const Roofline& roofline = memory_roofline(device);
   char rate[64];
-  std::snprintf(rate, sizeof rate, "memory: %.5g GB/s, ", roof.bytes_per_second / 1e9);
-  return rate + roof.origin;
+  std::snprintf(rate, sizeof rate, "memory: %.5g GB/s, ", roofline.bytes_per_second / 1e9);
+  return rate + roofline.origin;
 }
 
 struct Figures {
@@ -43,7 +43,7 @@ struct Figures {
 
 class Bench {
  public:
-  /// `strict`: arguments that a case does not know are refused. `checked`: results are compared with the reference.
+  /// `strict`: rejects arguments that a case does not know. `checked`: compares results with the reference.
   Bench(Device device, double budget_ms, bool strict, bool checked, const std::vector<Case>& cases)
       : device_(device),
         stream_(device),
@@ -53,7 +53,7 @@ class Bench {
         checked_(checked),
         cases_(cases) {}
 
-  /// One command: the name of a case and its arguments. Why it failed; empty if it did not.
+  /// Runs one command: the name of a case and its arguments. Returns why it failed; empty if it did not.
   std::string run(const std::string& command) {
     std::string failure;
     try {
@@ -62,9 +62,9 @@ class Bench {
     } catch (const std::exception& e) {
       prepared_.clear();
       failure = e.what();
-      const bool refused = dynamic_cast<const std::invalid_argument*>(&e) != nullptr;
+      const bool rejected = dynamic_cast<const std::invalid_argument*>(&e) != nullptr;
       std::printf("{\"name\": \"%s\", \"arguments\": \"%s\", \"%s\": \"%s\"}\n", name_.c_str(), arguments_.c_str(),
-                  refused ? "refused" : "failed", escaped(e.what()).c_str());
+                  rejected ? "rejected" : "failed", escaped(e.what()).c_str());
     }
     std::fflush(stdout);
     return failure;
@@ -75,7 +75,7 @@ class Bench {
     const double rate = (p_.flops > 0 ? p_.flops / 1e12 : p_.bytes / 1e9) / (f.ms * 1e-3);
     std::printf(
         "{\"name\": \"%s\", \"arguments\": \"%s\", \"ms\": %.6g, \"spread\": %.3g, \"launches\": %d, \"%s\": %.5g, "
-        "\"bytes\": %.0f, \"flops\": %.0f, \"sets\": %d, \"roof_ms\": %.6g",
+        "\"bytes\": %.0f, \"flops\": %.0f, \"sets\": %d, \"roofline_ms\": %.6g",
         name_.c_str(), arguments_.c_str(), f.ms, f.spread, f.launches, p_.flops > 0 ? "TFLOP/s" : "GB/s", rate,
         p_.bytes, p_.flops, p_.sets, least_ms(device_, p_.bytes, p_.flops, p_.math));
     if (p_.check) {
@@ -102,7 +102,7 @@ class Bench {
     }
     for (const Case& c : cases_) {
       if (name_ != c.name) continue;
-      args.number("one_set", 0);  // every case may be given it
+      args.number("one_set", 0);  // valid for every case
       p_ = c.prepare(args);
       if (const std::string wrong = args.unread(); strict_ && !wrong.empty())
         throw std::invalid_argument(concat(name_, " has no argument ", wrong));
@@ -113,12 +113,12 @@ class Bench {
       prepared_ = command;
       return;
     }
-    throw std::runtime_error("there is no case " + name_ + "; --list names them");
+    throw std::runtime_error("there is no case " + name_ + "; --list prints them");
   }
 
   /// Milliseconds of `count` launches, one after the other, as the device sees them.
   double timed(int count) {
-    // What the launches may cost, as before a peer's (bench/gpu/torch_peers.py).
+    // The expected time of the launches, as for a peer (bench/gpu/torch_peers.py).
     const double host_ms = 0.05 + 0.030 * count;
     return clock_.time(host_ms, [&] {
       for (int i = 0; i < count; ++i) p_.launch(next_++ % p_.sets, stream_);
@@ -204,8 +204,8 @@ int run(int argc, char** argv, const std::vector<Case>& cases) {
   Bench bench(default_device({}), ms, strict, checked, cases);
   if (serving) {
     const Device used = default_device({});
-    std::printf("{\"device\": \"%s\", \"roof\": \"%s\"}\n", escaped(device_description(used)).c_str(),
-                escaped(describe_roof(used)).c_str());
+    std::printf("{\"device\": \"%s\", \"roofline\": \"%s\"}\n", escaped(device_description(used)).c_str(),
+                escaped(describe_roofline(used)).c_str());
     std::fflush(stdout);
     return serve(bench);
   }

@@ -1,7 +1,8 @@
-// The first pass: what a launch's obligations prove is written into the module. docs/compiler/apply_claims.md.
+// Applies the claims whose obligations the launch fulfils: conditions become constants, accesses become `inbounds`,
+// arguments get `assume` operations. docs/compiler/apply_claims.md.
 //
-// Nothing is erased before all claims are applied, because claims name operations; then conditions are folded from
-// operands to users, and last the branches that became constant are opened, inner ones first.
+// Claims name operations, so nothing is erased until all of them are applied. Then conditions are folded from operands
+// to users, and finally branches with a constant condition are replaced by the taken arm, innermost first.
 #include "tessera/passes/apply_claims.hpp"
 #include "tessera/analysis/access.hpp"
 
@@ -51,9 +52,9 @@ bool comes_after(const Operation& op, const Operation& later) {
   return at != nullptr && &later != &op;
 }
 
-/// Where `number < x` always holds, loops up to x are told so: that they run at least once saves the guards around what
-/// passes take out of them.
-void tell_loops(Operation& comparison) {
+/// Where `number < x` always holds, the upper bound x of a loop gets an assumption that says so. Passes that move work
+/// out of a loop need no guard if the loop is known to run at least once.
+void assume_loop_bounds(Operation& comparison) {
   using enum ir::ComparisonPredicate;
   if (comparison.op() != Op::CmpI ||
       comparison.enum_attr<ir::Signedness>(AttrName::signedness) != ir::Signedness::Signed)
@@ -96,18 +97,18 @@ void divide_by_one(Operation* op) {
 void apply(const Claim& c) {
   switch (c.kind) {
     case ClaimKind::Condition:
-      if (c.truth) tell_loops(*c.op);
+      if (c.truth) assume_loop_bounds(*c.op);
       decide(c.op, static_cast<std::size_t>(c.index), c.truth);
       break;
     case ClaimKind::Inbounds: mark_inbounds(c.op, static_cast<std::size_t>(c.index)); break;
     case ClaimKind::DivisorIsOne: divide_by_one(c.op); break;
     case ClaimKind::ArgDivisible:
     case ClaimKind::ArgBounded: break;  // all of an argument's at once, below
-    case ClaimKind::StepFits: break;    // count_loops asks for it
-    case ClaimKind::ManyPieces: break;  // coarsen_blocks asks for it
+    case ClaimKind::StepFits: break;    // used by count_loops
+    case ClaimKind::ManyPieces: break;  // used by coarsen_blocks
     case ClaimKind::AtLeast:
-    case ClaimKind::Apart:
-    case ClaimKind::ApartAcrossIterations: break;  // passes make and use them
+    case ClaimKind::Disjoint:
+    case ClaimKind::DisjointIterations: break;  // passes make and use them
   }
 }
 

@@ -1,5 +1,5 @@
-// Checked mode on devices that cannot look at values while they run: each sum, difference and product that an access
-// depends on is done again in 64 bits, and an assertion compares. (On the CPU the evaluator does it.)
+// Checked mode on GPUs: every sum, difference and product that an access depends on is computed again in 64 bits, and
+// an assertion compares the two results. (On the CPU the evaluator checks this itself.)
 #include "tessera/analysis/index_arithmetic.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/passes/passes.hpp"
@@ -20,7 +20,7 @@ Value widened(Builder& b, Value v) {
       ->result();
 }
 
-/// Operations of 64 bits are left alone: their exact result has no type to be computed in.
+/// 64-bit operations are not checked: there is no wider type to compute their exact result in.
 bool can_be_checked(const Operation& op) {
   const int bits = ir::info(op.result().type().elem()).bits;
   return bits > 1 && bits <= 32;

@@ -1,5 +1,5 @@
-// Chooses how each load and store through a view reaches memory. On a GPU this decides the speed of kernels that
-// move data: docs/compiler/choose_access_paths.md has the figures.
+// Chooses how each load and store through a view reaches memory: TMA, plain view access, or a pointer tile. For kernels
+// that move data this decides the speed on a GPU. docs/compiler/choose_access_paths.md.
 #include <algorithm>
 
 #include "passes/hints.hpp"
@@ -15,9 +15,9 @@ using ir::Operation;
 
 namespace {
 
-/// Tensor copies of the hardware write and read whole boxes of shared memory: they pay where a product takes its
-/// operand from there anyway, or leaves its result in a layout that other stores would have to shuffle.
-constexpr std::int64_t kSmallestTensorCopy = 1024;  // elements; below, a descriptor costs more than it saves
+/// The hardware's tensor copies (TMA) move whole boxes through shared memory. That pays where a product reads its
+/// operand from shared memory anyway, or leaves its result in a layout that other stores would have to shuffle.
+constexpr std::int64_t kSmallestTensorCopy = 1024;  // elements; below that, a descriptor costs more than it saves
 
 constexpr std::int64_t kWorthOneLayout = 1024;  // elements that would go through shared memory otherwise
 
@@ -38,7 +38,8 @@ bool same_shape(ir::Type x, ir::Type y) {
 
 Uses uses_of(const Operation& access, const Others& others) {
   Uses u;
-  // Views and pointers give threads other elements of a tile: what meets would have to go through shared memory first.
+  // Views and pointer tiles have different layouts. Where such tiles are combined, one of them is converted through
+  // shared memory.
   const ir::Type tile = analysis::moved_tile(access);
   u.meets_pointers = others.operand_loads.empty() && tile.num_elements() >= kWorthOneLayout &&
                      std::any_of(others.by_pointers.begin(), others.by_pointers.end(),
@@ -52,6 +53,8 @@ bool all(const std::vector<bool>& flags) { return std::find(flags.begin(), flags
 
 AccessPath decide(const Operation& access, const Uses& uses, const Target& target, const Tuning& tuning) {
   const bool pointers = can_use_pointers(access);
+  if (pointers && access.op() == Op::LoadViewTko && views_misread(analysis::moved_tile(access)))
+    return AccessPath::Pointer;
   const bool own = access.op() == Op::StoreViewTko && tuning.stores;
   if (const std::optional<AccessPath>& asked = own ? tuning.stores : tuning.access)
     return *asked == AccessPath::Pointer && !pointers ? AccessPath::View : *asked;
@@ -60,7 +63,7 @@ AccessPath decide(const Operation& access, const Uses& uses, const Target& targe
     return AccessPath::Tma;
   if (!pointers) return AccessPath::View;
   if (uses.meets_pointers) return AccessPath::Pointer;
-  // Older assemblers cannot be told that an access is in bounds; pointers without masks are as fast.
+  // Older assemblers have no `inbounds` attribute; pointer tiles without masks are as fast.
   const bool can_say_inbounds = target.bytecode_minor >= kFirstInboundsMinor;
   return can_say_inbounds && all(analysis::axes_in_bounds(access)) ? AccessPath::View : AccessPath::Pointer;
 }

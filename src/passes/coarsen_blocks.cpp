@@ -1,11 +1,11 @@
-// Gives a block several neighbouring pieces, where pieces are small and many: every tile that depends on the number of
-// the block gets a first axis along which the pieces lie, and the grid has that many times fewer blocks.
+// Block coarsening: where pieces are small and many, a block processes several neighbouring ones. Every tile that
+// depends on the block's number gets a new first axis, one place for each piece, and the grid shrinks by that factor.
 //
 //   row(b)                        =>      rows(b * 8 + (0 to 8))
 //   x: tile<1x96>, sum: tile<1>           x: tile<8x1x96>, sum: tile<8x1>
 //
-// A value depends on the number of the block ("varies") or is the same for all pieces of a block and stays as it is.
-// docs/compiler/coarsen_blocks.md says which kernels can be rewritten so, and when it pays.
+// A value either depends on the block's number ("varies") or is the same for all pieces of a block and is left
+// unchanged. docs/compiler/coarsen_blocks.md says which kernels can be rewritten, and when it pays.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -40,7 +40,7 @@ Shape with_pieces(std::span<const std::int64_t> shape, std::int64_t pieces) {
   return s;
 }
 
-/// Element by element, of tiles of one shape.
+/// True for elementwise operations on tiles of one shape.
 bool is_elementwise(const Operation& op) {
   const ir::OpInfo& info = op.info();
   return info.has(ir::traits::Pure) && (info.has(ir::traits::SameType) || info.has(ir::traits::SameShape) ||
@@ -59,8 +59,8 @@ class Rules {
       case Op::GetTileBlockId:
       case Op::Yield: return true;
       case Op::If: return !varies(op, 0, 1) || can_be_chosen(op);
-      // Whether a loop goes on is decided for a whole block; one in a branch that some pieces take has such a
-      // `continue`.
+      // A loop's exit condition must be the same for the whole block. A loop inside a divergent branch would violate
+      // that.
       case Op::For: return !varies(op, 0, 3);
       case Op::Loop:
       case Op::Continue:
@@ -71,7 +71,7 @@ class Rules {
       case Op::LoadPtrTko: return true;
       case Op::StorePtrTko: return varying_.has(op.single("destination"));
       case Op::AtomicRMWTko: return true;
-      // Where the number of blocks or the order of what they do shows, and products, whose tiles fill a block.
+      // The number of blocks or their order would become visible; products already have tiles that fill a block.
       case Op::GetNumTileBlocks:
       case Op::Assert:
       case Op::PrintTko:
@@ -97,13 +97,13 @@ class Rules {
   bool varies_in(const std::vector<Value>& values) const {
     return std::ranges::any_of(values, [&](Value v) { return varying_.has(v); });
   }
-  /// Of two tiles `select` takes one, and tokens are joined.
+  /// Merges the results of two arms: `select` for tiles, `join_tokens` for tokens.
   static bool can_be_chosen(const Operation& branch) {
     for (std::size_t r = 0; r < branch.num_results(); ++r)
       if (const Type type = branch.result(r).type(); !type.is_tile() && !type.is_token()) return false;
     return true;
   }
-  /// What combines two elements is of single elements, whatever piece they are from.
+  /// The body of a reduction or scan works on single elements, so it does not change.
   bool captures(const Operation& op) const {
     bool found = false;
     ir::walk(op.region(0), [&](const Operation& inner) { found = found || varying_.any(inner); });
@@ -113,7 +113,7 @@ class Rules {
   const Varying& varying_;
 };
 
-/// The rewriting. In the order of the program: what varies has its new type when it is met as an operand.
+/// Rewrites in program order, so an operand already has its new type when its user is rewritten.
 class Coarsening {
  public:
   Coarsening(ir::Function& f, const analysis::LaunchContract& contract, Varying& varying, std::int64_t pieces)
@@ -126,7 +126,7 @@ class Coarsening {
   }
 
  private:
-  /// number * pieces + (0 to pieces) in the place of each block's number, and which of these pieces there are.
+  /// Replaces the block's number by number * pieces + (0 to pieces), and computes which of these pieces exist.
   void number_pieces(Operation* before) {
     Builder b = Builder::before(before);
     b.loc = before->loc;
@@ -167,7 +167,7 @@ class Coarsening {
 
   Type widened(Type t) const { return t.with_shape(with_pieces(t.shape(), pieces_)); }
 
-  /// `v` with the pieces as its first axis, repeated if it is the same for all.
+  /// `v` with the pieces as its first axis; broadcast along it if `v` does not vary.
   Value expanded(Value v, Builder& b) {
     if (varying_.has(v)) return v;
     const Value one = b.create(Op::Reshape, {v}, {v.type().with_shape(with_pieces(v.type().shape(), 1))})->result();
@@ -213,8 +213,7 @@ class Coarsening {
     for (std::size_t i = 0; i < op.num_regions(); ++i) rewrite_from(op.region(i).front());
     widen_results(op);
   }
-  /// If-conversion of a branch that some pieces take and others do not: both arms run, and access memory for the pieces
-  /// that take them.
+  /// If-conversion of a divergent branch: both arms run, and their accesses are masked to the pieces that take the arm.
   void if_convert(Operation& op) {
     Builder b = Builder::before(&op);
     b.loc = op.loc;
@@ -260,7 +259,7 @@ class Coarsening {
     rewrite_from(body.front());
     widen_results(op);
   }
-  /// What a region hands on, to values that may vary where it does not.
+  /// Rewrites a terminator whose operands may not vary although the results do.
   void rewrite_exit(Operation& exit, const Operation& to) {
     const bool goes_on = exit.op() == Op::Continue;
     for (std::size_t i = 0; i < exit.num_operands(); ++i) {
@@ -280,7 +279,7 @@ class Coarsening {
     if (loads) varying_.add(made->result(0));
   }
 
-  /// Operations with tiles of pointers: all operands vary then, and the mask has the pieces that there are.
+  /// Operations on pointer tiles: all operands are made to vary, and the mask excludes pieces that do not exist.
   void rewrite_pointers(Operation& op) {
     const analysis::Access access = *analysis::access_of(op);
     Builder b = Builder::before(&op);
@@ -371,8 +370,8 @@ struct Piece {
   bool reduces = false;
 };
 
-/// Nothing is moved where several pieces do not pay: a block that loads in a loop is not over as soon as it has begun,
-/// and a scan beside a reduction of several rows would become a loop (scans_to_loops).
+/// Zero where several pieces per block do not pay: blocks that load in a loop run long enough by themselves, and a scan
+/// next to a reduction of several rows would become a loop (scans_to_loops).
 Piece piece_of(const ir::Function& f, const Varying& varying) {
   Piece piece;
   bool never = false;
@@ -389,8 +388,7 @@ Piece piece_of(const ir::Function& f, const Varying& varying) {
   return piece;
 }
 
-// H200: docs/compiler/coarsen_blocks.md. More pieces make tiles with more elements than the registers of few warps
-// hold.
+// Tuned on an H200: bench/notes/coarsen_blocks.md. With more pieces a tile no longer fits the registers of a few warps.
 constexpr std::int64_t kBytesOfBlock = 8192, kBytesOfLongRows = 4096;
 constexpr std::int64_t kBytesOfWarp = 512;  // one vector for each thread
 constexpr int kMostPieces = 32;

@@ -1,10 +1,11 @@
-// Equal indices of a tile are counted before memory is touched: a histogram adds one number at as many places as a tile
-// has elements, and most are the same few. The counts are a product of two one-hot matrices, on tensor cores:
+// Combines atomic additions to equal indices of a tile before they reach memory. A histogram adds one number at as many
+// places as a tile has elements, and most places coincide. The counts are a product of two one-hot matrices, computed
+// on tensor cores:
 //
 //   index = 16 high + low:   count(high, low) = sum over elements of (high == its high) * (low == its low)
 //
-// so 256 atomic operations, at neighbouring addresses, stand for all elements of the tile. An element whose index is
-// not below 256 is added by itself, as before. docs/compiler/combine_atomics.md.
+// Then 256 atomic operations at neighbouring addresses replace those of all elements. An element whose index is 256 or
+// more is added by itself, as before. docs/compiler/combine_atomics.md.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -39,8 +40,8 @@ struct Update {
 
 constexpr int kDeepestChoice = 6;
 
-/// What no index of an element that is not masked out is above, by what its operations tell; a hint. Negative constants
-/// are how a kernel says "no place".
+/// An upper bound of the indices of unmasked elements, derived from the operations that compute them; only a hint.
+/// Kernels use negative constants as indices of no element.
 std::optional<std::uint64_t> likely_most(Value v, int depth = kDeepestChoice) {
   const Operation* op = v.def();
   if (!op || op->op() != Op::Select) return unsigned_most(v);
@@ -93,7 +94,7 @@ class Combination {
     Value below = compared(b_, ir::ComparisonPredicate::Less, u_.index, number(kPlaces, shape), Signedness::Unsigned);
     const auto given = u_.op->group("mask");
     const Value mask = given.empty() ? Value() : reshaped(given[0], shape);
-    // An index of no place has a high part that no row of the product has.
+    // The high part of an invalid index matches no row of the product.
     const Value counted = mask ? binary(Op::AndI, mask, below) : below;
     const Value index = b_.create(Op::Select, {counted, u_.index, number(kPlaces, shape)}, {tile})->result();
     add(counts(reshaped(index, {tile.num_elements()})));
@@ -113,7 +114,7 @@ class Combination {
     return reshaped(v, std::span(shape.begin(), shape.size()));
   }
 
-  /// f16, 1 where a part of the index is the number of the row (axis 0) or column (axis 1).
+  /// One-hot f16 matrix: 1 where a part of the index equals the number of the row (axis 0) or column (axis 1).
   Value one_hot(Value part, std::size_t axis) {
     const bool rows = axis == 0;
     const std::vector<std::int64_t> line =
@@ -144,7 +145,7 @@ class Combination {
         ->result();
   }
 
-  /// Adds count times the number at each place that was counted at all: those are places of the tensor.
+  /// Adds count times the number at each index with a non-zero count; such indices lie inside the tensor.
   void add(Value counts) {
     const auto shape = counts.type().shape();
     const Value row = iota_along(b_, kSide, 0, 2);
@@ -170,7 +171,7 @@ class Combination {
     return reshaped(v, {});
   }
 
-  /// The operation stays, for elements that were not counted.
+  /// Masks the original operation to the elements that were not counted.
   void keep(Value mask) {
     const Value operands[] = {u_.op->operand(0), u_.op->operand(1), mask};
     const std::vector<std::uint32_t> groups{1, 1, 1, 0};

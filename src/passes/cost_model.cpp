@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
 #include <unordered_set>
 
@@ -18,13 +19,13 @@ constexpr std::array<Machine, 10> kMachines{{
     {88, 100, 128, false},
     {89, 100, 128, false},
     {90, 228, 128, true},
-    {100, 228, 256, true},  // accumulates in tensor memory: what a thread moves, not what it holds
+    {100, 228, 256, true},  // accumulators are in tensor memory: the limit is what a thread moves
     {103, 228, 256, true},
     {110, 228, 256, true},
     {120, 100, 128, false},
 }};
 
-/// True if `p` adds to the result of another product of its loop, which nothing else uses: it has that one's registers.
+/// True if `p` accumulates into the result of another product of its loop that has no other use: they share registers.
 bool goes_on_with_another(const analysis::Product& p, const analysis::KernelFacts& facts) {
   const ir::Value sum = p.op->operand(2);
   return sum.has_one_use() && std::any_of(facts.products.begin(), facts.products.end(), [&](const auto& other) {
@@ -77,18 +78,20 @@ bool waits_for_memory(const analysis::Product& p) {
 }
 
 int warps_for(const StepLoad& load, const Machine& m) {
-  // With 4 warps 128x128 of 8-bit floats spills, 8 are 3.6 times faster; where sums accumulate fast and in place 4 are,
-  // 1167 beside 941 TFLOP/s (H200).
+  // Sums of 8-bit floats take twice the registers, unless they accumulate fast and in place
+  // (bench/notes/choose_hints.md).
   const std::int64_t held = load.kept_twice ? load.accumulators * 2 : load.accumulators;
   if (held > std::int64_t{4} * 32 * m.accumulators_a_thread) return 8;
-  // Each warp multiplies 16 rows by 8 columns at once (mma.sync); what has no such part to give it copies another's.
-  return static_cast<int>(std::clamp<std::int64_t>(load.accumulators / kAccumulatorsOfMma, 1, 4));
+  // A warp computes at least 16 rows by 8 columns (mma.sync). Warps beyond the number of such parts repeat work. Two
+  // products of different sizes may have any number of parts.
+  const auto parts = static_cast<std::uint64_t>(std::clamp<std::int64_t>(load.accumulators / kAccumulatorsOfMma, 1, 4));
+  return static_cast<int>(std::bit_floor(parts));
 }
 
 bool fits_one_more(const analysis::KernelFacts& facts, std::int64_t elements, const Target& target) {
   const StepLoad load = step_load(facts);
   const std::int64_t threads = std::int64_t{32} * warps_for(load, machine_of(target.sm));
-  // Half of the other registers: what feeds the product next is loaded into shared memory, not into registers.
+  // Half of the other registers: the next operands are loaded into shared memory, not into registers.
   return (load.accumulators + elements) / threads + kOtherRegisters / 2 <= kRegistersAThread;
 }
 

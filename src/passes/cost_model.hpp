@@ -1,4 +1,4 @@
-// How many warps, CTAs and registers a kernel with products takes. docs/compiler/choose_hints.md has the measurements.
+// How many warps, CTAs and registers a kernel with products takes. docs/compiler/choose_hints.md.
 #pragma once
 #include <cstdint>
 
@@ -7,38 +7,38 @@
 
 namespace tessera::passes {
 
-/// What a generation offers to one multiprocessor (CUDA C++ Programming Guide, table of technical specifications), and
-/// what one thread can hold of an accumulator before another warp is better.
+/// Resources of one SM of a generation (CUDA C++ Programming Guide, table of technical specifications), and the number
+/// of accumulators from which more warps are better.
 struct Machine {
   int sm;
-  int shared_kib;             ///< of a multiprocessor
+  int shared_kib;             ///< of an SM
   int accumulators_a_thread;  ///< elements a thread holds
   bool clusters;
 };
 const Machine& machine_of(int sm);
 
-/// The only generation whose products are of warpgroups, and leave their sums in registers in flight.
+/// The only generation with warpgroup products (wgmma), whose accumulators are in registers while they are in flight.
 inline constexpr int kWarpgroupProducts = 90;
 
-inline constexpr int kRegisters = 65536;       // of a multiprocessor, every generation since sm_30
+inline constexpr int kRegisters = 65536;       // of an SM, every generation since sm_30
 inline constexpr int kRegistersAThread = 255;  // the most a thread can have
-inline constexpr int kOtherRegisters = 96;     // of a thread beside its accumulators: addresses, fragments
+inline constexpr int kOtherRegisters = 96;     // of a thread in addition to its accumulators: addresses, fragments
 
-/// Accumulators that are alive at once and bytes that a step loads: summed over the products of one loop (a product in
-/// a chain holds its result beside that of the next one; a load that feeds two is one), of the loop that holds most
-/// among the deepest.
+/// Live accumulators, and bytes that a step loads: summed over the products of one loop (in a chain of products several
+/// results are live; a load that feeds two products counts once). Of the innermost loops, the one with most
+/// accumulators.
 struct StepLoad {
   std::int64_t accumulators = 0, bytes = 0;
   std::int64_t rows = 0;        ///< of the results
-  std::int64_t left_bytes = 0;  ///< of bytes: what left operands are loaded from, which the CTAs of a cluster share out
+  std::int64_t left_bytes = 0;  ///< of `bytes`: the left operands, which the CTAs of a cluster divide
   int products = 0;
-  bool kept_twice = false;  ///< products of 8-bit floats beside their sums: not fast, or scaled before they are added
+  bool kept_twice =
+      false;  ///< 8-bit float products need a second copy: not fast accumulation, or scaled before they are added
 };
 StepLoad step_load(const analysis::KernelFacts&);
 
-/// True if a product waits for its loads whatever else is done: it does so little with each byte that the machine reads
-/// slower than it multiplies. (Decoding: 8 to 16 operations a byte; attention over tiles of 64 queries: 64; an H200
-/// multiplies 200 in the time of one byte from memory.)
+/// True if a product is memory-bound: its arithmetic intensity is far below the ridge of the roofline (decoding: 8 to
+/// 16 operations a byte; attention over tiles of 64 queries: 64; the ridge of an H200: about 200).
 bool waits_for_memory(const analysis::Product&);
 
 /// Warps a CTA: 4, the smallest group that issues a warpgroup's product, or 8.

@@ -1,13 +1,13 @@
-// Loops that may step over the end of their type, and loops that compare as unsigned, count their iterations as signed;
-// loops do not end near the smallest number of their type. docs/compiler/count_loops.md.
+// Rewrites loops whose induction variable may overflow, and loops that compare as unsigned, to count their iterations
+// as signed numbers; and keeps upper bounds away from the smallest number of the type. docs/compiler/count_loops.md.
 //
-// A `for` is defined by its number of iterations, computed exactly (docs/semantics.md). The assembler's code adds the
-// step until the comparison fails; where that sum wraps around it goes on, and a loop such as
+// A `for` is defined by its exact number of iterations (docs/semantics.md). The assembler's code adds the step until
+// the comparison fails. Where that sum wraps around, the loop continues: this one never ends:
 //   for i in (2147483640 to 2147483647, step 5)
-// never ends. Nor does one that compares as unsigned and has fewer iterations than the assembler has loads in flight:
-// it runs to `upper - loads`, which is then a large number (tileiras 13.5.37). Rewritten in place, because claims name
-// the loop and what is in it:
-//   for n in (0 to count, step 1) { i = lower + n * step; ... }     n in a type in which every count is positive
+// A loop that compares as unsigned is wrong where it has fewer iterations than the assembler keeps loads in flight: it
+// runs to `upper - loads`, which wraps to a large number (tileiras 13.5.37). Loops are rewritten in place, because
+// claims name the loop and the operations in it:
+//   for n in (0 to count, step 1) { i = lower + n * step; ... }     n has a type in which every count is positive
 #include <unordered_set>
 
 #include "passes/values.hpp"
@@ -24,8 +24,8 @@ using ir::Value;
 
 namespace {
 
-/// The sum of step and induction variable cannot leave the type, whatever a launch passes: a step of 1 ends at the
-/// upper bound, and constants are added here.
+/// True if induction variable + step cannot overflow, whatever a launch passes: with a step of 1 the last sum is the
+/// upper bound; of constants the sum is computed here.
 bool always_fits(const Operation& loop) {
   const auto upper = constant_int(loop.operand(1)), step = constant_int(loop.operand(2));
   if (!step || *step < 1) return false;
@@ -36,8 +36,8 @@ bool always_fits(const Operation& loop) {
   return *upper <= largest - (*step - 1);
 }
 
-/// A number of iterations, read as unsigned, in a type that reads it as signed. 2^63 and more are cut to 2^63 - 1: no
-/// such loop ends in practice.
+/// Converts an unsigned number of iterations to a signed type. 2^63 and more become 2^63 - 1: such a loop does not end
+/// in practice.
 Value as_counter(ir::Builder& b, Value count, ir::Type type) {
   if (count.type() != type)
     return b.create(Op::ExtI, {count}, {type}, {{AttrName::signedness, ir::Signedness::Unsigned}})->result();
@@ -58,7 +58,7 @@ void count_iterations(Operation& loop) {
   Value step = loop.operand(2);
   if (const auto known = constant_int(step); !known || *known < 1)
     step = b.create(Op::MaxI, {step, one}, {type}, {{AttrName::signedness, sign}})->result();
-  // upper - lower > 0 fits the type read as unsigned; rounded up without a sum that could wrap.
+  // upper - lower > 0 fits the unsigned type; the division rounds up without a sum that could wrap.
   const Value last = binary(b, Op::SubI, binary(b, Op::SubI, upper, lower), one);
   const Value steps =
       b.create(Op::DivI, {last, step}, {type},
@@ -78,7 +78,7 @@ void count_iterations(Operation& loop) {
   const Value i = binary(inside, Op::AddI, lower, distance);
   induction.replace_all_uses_with(i);
   induction.set_type(counted);
-  Value number = induction;  // its low bits: what is counted is as large as the type, but never larger
+  Value number = induction;  // its low bits: the count never exceeds the type
   if (counted != type) number = ir::Builder::before(distance.def()).create(Op::TruncI, {induction}, {type})->result();
   distance.def()->set_operand(0, number);
 }
@@ -108,9 +108,9 @@ bool count_loops(ir::Function& f, std::span<const Claim> claims, std::uint64_t h
 
 namespace {
 
-/// As many steps as the assembler has in flight (31 have been seen) are less than a quarter of the type's numbers, as
-/// many as lie below the least bound that is left alone: a step by the number of blocks, of which tiles are dealt to
-/// 2^24 - 1 at most, or a small one.
+/// True if the steps that the assembler has in flight (31 at most, in what was observed) add up to less than a quarter
+/// of the type's range, which is the distance to the lowest bound that is left unchanged: the step is the number of
+/// blocks of a persistent kernel (at most 2^24 - 1), or small.
 bool steps_are_short(const Operation& loop) {
   const Value step = loop.operand(2);
   if (step.def() != nullptr && step.def()->op() == Op::GetNumTileBlocks) return true;

@@ -1,12 +1,11 @@
-// Where Tile IR leaves a result undefined, docs/semantics.md defines it, and the CPU computes it so. The hardware
-// agrees in most places (narrowing conversions, overflow); the rest is spelled out here, for kernels that run on a GPU:
+// Defines results that Tile IR leaves undefined, as docs/semantics.md says. The CPU computes them so. GPU hardware
+// agrees in most cases (narrowing conversions, overflow); this pass emits the rest for kernels that run on a GPU:
 //
 //   x << n = 0, unsigned x >> n = 0, signed x >> n = copies of the sign, for n of at least the type's bits
-//                                              (the assembler computes with undefined numbers there; not for an n that
-//                                              is seen to be smaller)
-//   integer x / 0 = 0, x % 0 = x, smallest / -1 = smallest, smallest % -1 = 0      (not if the divisor is a constant
-//                                                                                   other than 0 and -1)
-//   NaN to an integer = 0                      (PTX cvt gives 0 from 32 bits or fewer to 32 bits or fewer only)
+//                                              (undefined in the assembler; left out where n is known to be smaller)
+//   integer x / 0 = 0, x % 0 = x, smallest / -1 = smallest, smallest % -1 = 0
+//                                              (left out where the divisor is a constant other than 0 and -1)
+//   NaN to an integer = 0                      (PTX cvt gives 0 only from 32 bits or fewer to 32 bits or fewer)
 #include <vector>
 
 #include "passes/values.hpp"

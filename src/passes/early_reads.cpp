@@ -1,15 +1,17 @@
-// Reading a tensor that nothing in flight writes need not wait for the kernels before this one. Which tensors those are
-// the launcher knows, launch by launch; it comes as a word of bits, so that there is one code for all launches:
+// Early reads: a load of a tensor without an in-flight writer need not wait for the kernels before this one. The
+// launcher knows those tensors for each launch and passes them as bits of the launch flags, so all launches share one
+// cubin:
 //
-//   entry(x, w, y) {                    entry(x, w, y, word) {
-//     load x                              a = if (word & 3) == 3 { make_token } else { gdc_wait }
+//   entry(x, w, y) {                    entry(x, w, y, flags) {
+//     load x                              a = if (flags & 3) == 3 { make_token } else { gdc_wait }
 //     acc = for k with acc {              load x, after a
-//       load w[k] }              =>       acc, s = for k with acc, 0 { load w[k], after a;  s = s | word }
+//       load w[k] }              =>       acc, s = for k with acc, 0 { load w[k], after a;  s = s | flags }
 //     store y }                           b = if s >= 0 { gdc_wait after a } else { gdc_wait after a }
 //                                         store y, after b }
 //
-// Both ways of the second branch are the same. It is there because the assembler puts an operation that only has a
-// token to wait for as early as that allows, which is before the loop; it does not know that the word is not negative.
+// Both arms of the second branch are the same. The assembler moves an operation that depends only on a token as early
+// as the token allows, here before the loop. The condition depends on the loop, and the assembler cannot know that the
+// flags are never negative, so the wait stays after the loop.
 //
 // docs/compiler/overlap_launches.md, "Reads before the wait".
 #include "passes/early_reads.hpp"
@@ -47,8 +49,8 @@ bool is_weak_load(const Operation& op) {
          op.enum_attr<ir::MemoryOrdering>(AttrName::memory_ordering_semantics) == ir::MemoryOrdering::Weak;
 }
 
-/// The argument of the entry that a view or pointers are made of; nullopt for what loops carry or branches choose, and
-/// for integers that became pointers.
+/// The entry argument that a view or pointer is derived from; nullopt for pointers that loops carry or branches choose,
+/// and for integers converted to pointers.
 std::optional<int> address_argument(Value v, const Block& entry) {
   while (const Operation* def = v.def()) {
     switch (def->op()) {
@@ -67,14 +69,14 @@ std::optional<int> address_argument(Value v, const Block& entry) {
   return static_cast<int>(v.index());
 }
 
-/// f(op) for an operation and all that is in it.
+/// Calls f for an operation and everything in its regions.
 template <class F>
 void walk_whole(Operation& op, F f) {
   f(op);
   for (std::size_t r = 0; r < op.num_regions(); ++r) ir::walk(op.region(r), f);
 }
 
-/// The part of the entry's block before the first operation that needs everything before the kernel to have ended.
+/// The operations of the entry's block before the first one that needs all earlier kernels to have ended.
 struct Head {
   std::vector<int> addresses;       ///< of the tensors read in it
   Operation* first_read = nullptr;  ///< in which the first of them is read
@@ -89,7 +91,7 @@ Head head_of(const Block& entry) {
     const std::size_t known = head.addresses.size();
     bool reads = false, needs_all = false;
     walk_whole(op, [&](const Operation& inner) {
-      // A block that ends there has to wait as well: what comes after this kernel comes after all before it.
+      // A block that ends here must wait first: later kernels rely on this one having waited for all earlier ones.
       needs_all = needs_all || (inner.op() == Op::Return && &inner != &op);
       if (!orders_memory(inner)) return;
       const auto address = is_weak_load(inner) ? address_argument(inner.operand(0), entry) : std::nullopt;
@@ -118,20 +120,20 @@ void append_operand(Operation& op, Value v) {
   op.set_operands(values, sizes);
 }
 
-/// 0, or `launch_word` if the loop has run: known when it has ended.
-Value carry_through(Operation& loop, Value launch_word) {
+/// The launch flags, or 0 if the loop has no iteration. The value depends on the loop, so it is known only after it.
+Value carry_through(Operation& loop, Value launch_flags) {
   Builder before = Builder::before(&loop);
   before.loc = loop.loc;
   append_operand(loop, before.constant_int(Elem::I32, 0));
   Operation* end = loop.region(0).terminator();
-  const Value carried = loop.region(0).add_arg(launch_word.type());
+  const Value carried = loop.region(0).add_arg(launch_flags.type());
   Builder inside = Builder::before(end);
   inside.loc = loop.loc;
-  append_operand(*end, inside.create(Op::OrI, {carried, launch_word}, {launch_word.type()})->result());
-  return loop.add_result(launch_word.type());
+  append_operand(*end, inside.create(Op::OrI, {carried, launch_flags}, {launch_flags.type()})->result());
+  return loop.add_result(launch_flags.type());
 }
 
-/// A way of a branch that gives `token`, or the end of a wait behind it.
+/// Adds an arm that yields `token`, or the result of a wait after it.
 void add_way(Operation& branch, Value token, bool waits) {
   Builder b(branch.add_region());
   b.loc = branch.loc;
@@ -141,13 +143,13 @@ void add_way(Operation& branch, Value token, bool waits) {
   b.create(Op::Yield, {token}, {});
 }
 
-/// The token behind which everything early is read.
-Value wait_unless_settled(Operation& before, Value launch_word, std::size_t tensors) {
+/// The token that early reads depend on: waits unless no tensor has an in-flight writer.
+Value wait_if_in_flight(Operation& before, Value launch_flags, std::size_t tensors) {
   Builder b = Builder::before(&before);
   b.loc = before.loc;
   const Value none = b.create(Op::MakeToken, {}, {Type::token()})->result();
   const Value all = b.constant_int(Elem::I32, (std::int64_t{1} << tensors) - 1);
-  const Value here = b.create(Op::AndI, {launch_word, all}, {launch_word.type()})->result();
+  const Value here = b.create(Op::AndI, {launch_flags, all}, {launch_flags.type()})->result();
   Operation* branch = b.create(Op::If, {compared(b, ir::ComparisonPredicate::Equal, here, all)}, {Type::token()});
   add_way(*branch, none, false);
   add_way(*branch, none, true);
@@ -165,14 +167,14 @@ Value wait_behind(Operation& before, Value loop_ended, Value token) {
   return branch->result();
 }
 
-/// The operation of `block` that `op` is or stands in.
+/// The operation of `block` that is `op` or contains it.
 const Operation* standing_in(const Block& block, const Operation* op) {
   while (op != nullptr && op->block() != &block) op = op->parent_op();
   return op;
 }
 
-/// Hangs everything from `first` on behind `wait`, which stands before it: what has no token, what begins a chain, and
-/// chains that began before it. `earlier`: a token that `wait` is behind.
+/// Makes everything from `first` on depend on `wait`, which precedes it: accesses without a token, new token chains,
+/// and chains that began earlier. `earlier`: a token that `wait` already depends on.
 void hang_behind(Value wait, Operation& first, Value earlier) {
   Block& entry = *first.block();
   std::vector<const Operation*> before;
@@ -211,10 +213,10 @@ std::vector<int> wait_behind_reads(ir::Function& f) {
   Block& entry = f.body();
   const Head head = head_of(entry);
   if (!head.loop || head.addresses.size() > kMostEarlyReads) return {};
-  const Value launch_word = entry.add_arg(Type::tile(Elem::I32));
-  const Value early = wait_unless_settled(*head.first_read, launch_word, head.addresses.size());
+  const Value launch_flags = entry.add_arg(Type::tile(Elem::I32));
+  const Value early = wait_if_in_flight(*head.first_read, launch_flags, head.addresses.size());
   hang_behind(early, *head.first_read, {});
-  const Value wait = wait_behind(*head.end, carry_through(*head.loop, launch_word), early);
+  const Value wait = wait_behind(*head.end, carry_through(*head.loop, launch_flags), early);
   hang_behind(wait, *head.end, early);
   return head.addresses;
 }

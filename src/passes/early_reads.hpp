@@ -1,4 +1,4 @@
-// The waits of a kernel that reads what nothing in flight writes before it waits: for overlap_launches.
+// Reads before the wait of a programmatic dependent launch, for overlap_launches.
 #pragma once
 #include <vector>
 
@@ -6,11 +6,10 @@
 
 namespace tessera::passes {
 
-/// For an entry that walks tensors in a loop before it needs anything else of the kernels before it (nothing in it
-/// waits yet): puts the waits in, hangs every access and every print behind one of them, and adds the launch word to
-/// the entry. The result names the arguments that are the addresses of what is read early: where bit n of the word is
-/// set, nothing that may still run writes the tensor at argument result[n]. Empty, and nothing is changed, for other
-/// entries.
+/// For an entry that reads tensors in a loop before any other access that depends on earlier kernels, and that has no
+/// wait yet: inserts the waits, makes every access and print depend on one of them, and adds the launch flags as the
+/// last argument. Returns the arguments that are the addresses of the tensors read early: bit n of the flags says that
+/// the tensor at argument result[n] has no in-flight writer. For other entries returns nothing and changes nothing.
 std::vector<int> wait_behind_reads(ir::Function& f);
 
 }  // namespace tessera::passes

@@ -1,5 +1,5 @@
-// Merges equal computations. Blocks are walked in program order with a table of what has been computed so far; what a
-// nested region computes is forgotten at its end, so an entry always dominates where it is found.
+// Common subexpression elimination. Blocks are walked in program order with a table of the operations seen so far. The
+// entries of a nested region are dropped at its end, so an entry always dominates its uses.
 #include <unordered_map>
 #include <vector>
 
@@ -18,8 +18,8 @@ using ir::Value;
 
 namespace {
 
-/// Loads that no token orders and that no one waits for read memory that nobody writes meanwhile (otherwise their value
-/// would be undefined: Tile IR's weak accesses), so equal ones give the same.
+/// True for loads without a token operand whose token is unused. Tile IR's weak accesses may not race with a write, so
+/// equal loads give equal values.
 bool always_gives_the_same(const Operation& op) {
   return analysis::is_unordered_load(op) &&
          op.enum_attr<ir::MemoryOrdering>(AttrName::memory_ordering_semantics) == ir::MemoryOrdering::Weak;

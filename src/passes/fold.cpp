@@ -1,5 +1,5 @@
-// Simplifies until nothing is left to simplify: values by the rules of fold_rules, and control flow whose way is known.
-// Every operation is looked at once, and again when an operand of it has changed.
+// Constant folding and algebraic simplification, by the rules of fold_rules, and control flow with known conditions.
+// Every operation is visited once, and again when one of its operands has changed.
 #include <algorithm>
 #include <unordered_set>
 
@@ -41,6 +41,9 @@ class Folder {
     switch (op.op()) {
       case Op::If: return fold_if(op);
       case Op::For: return fold_for(op);
+      case Op::Assert:
+        if (constant_int(op.operand(0)) == 1) substitute(op, {});
+        return;
       default: break;
     }
     if (!is_pure(op) || op.num_results() != 1 || op.num_regions() != 0 || op.op() == Op::Constant) return;
@@ -50,7 +53,7 @@ class Folder {
     substitute(op, {v});
   }
 
-  /// The results become `values`, the operation goes, and who used it is looked at again.
+  /// Replaces the results by `values`, erases the operation and revisits its users.
   void substitute(Operation& op, const std::vector<Value>& values) {
     changed_ = true;
     for (const Value v : values)
@@ -59,7 +62,7 @@ class Folder {
     forget(op);
     replace(op, values);
   }
-  /// What is about to be erased must not be visited.
+  /// Removes operations that are about to be erased from the work list.
   void forget(Operation& op) {
     queued_.erase(&op);
     for (std::size_t r = 0; r < op.num_regions(); ++r)
@@ -70,7 +73,7 @@ class Folder {
     const auto c = constant_int(op.operand(0));
     if (c) return take_branch(op, *c ? 0 : 1);
     know_condition(op);
-    // A value that both branches hand on unchanged.
+    // A value that both arms yield unchanged.
     if (op.num_regions() != 2) return;
     const Operation* a = op.region(0).terminator();
     const Operation* b = op.region(1).terminator();
@@ -121,7 +124,7 @@ class Folder {
       if (*high - *low <= *step && !leaves_early(op)) return run_once(op);
     }
     if (!straight) return;
-    for (std::size_t i = 0; i < op.num_results(); ++i) {  // carried round unchanged
+    for (std::size_t i = 0; i < op.num_results(); ++i) {  // carried unchanged
       const Value arg = body.arg(1 + i);
       if (end->operand(i) != arg || leaves_early(op)) continue;
       reroute(arg, op.operand(3 + i));

@@ -41,7 +41,7 @@ bool is_float_constant(Value v, double value) {
 
 // ---- all operands constant --------------------------------------------------------------------------------------
 
-/// Elementary functions stay: the machine's own result is what the user would see without folding.
+/// Elementary functions are not folded: the result would differ from the one that the device computes.
 bool is_exact(const Operation& op) {
   switch (op.op()) {
     case Op::Exp:
@@ -77,7 +77,7 @@ Value fold_elements(Operation& op) {
   return splat_of_bits(b, op.result().type(), ir::evaluate_element(op, bits));
 }
 
-/// Operations that only move elements, of a splat.
+/// Shape operations applied to a splat.
 Value fold_moved_splat(Operation& op) {
   if (op.num_operands() == 0 || op.result().type().is_pointer()) return {};
   const auto bits = splat_bits(op.operand(0));
@@ -90,7 +90,7 @@ Value fold_moved_splat(Operation& op) {
 
 // ---- shapes -----------------------------------------------------------------------------------------------------
 
-/// The same operation on what the operand's own (same) operation was applied to.
+/// Merges an operation with an operand made by the same operation: reshape of reshape.
 Value of_its_operand(Operation& op) {
   Operation* inner = op.operand(0).def();
   if (!inner || inner->op() != op.op()) return {};
@@ -119,7 +119,7 @@ Value fold_permute(Operation& op) {
 
 // ---- integers ---------------------------------------------------------------------------------------------------
 
-/// A number beside x that makes the operation give x or a constant.
+/// A constant operand with which the operation gives x or a constant.
 struct Neutral {
   Op op;
   std::int64_t number;
@@ -156,7 +156,7 @@ Value fold_integer(Operation& op) {
   }
 }
 
-/// A number that is below everything that the other side is known to be.
+/// A comparison of a constant with a value that is known to be larger.
 bool is_below_bound(const Operation& less) {
   const Operation* known = less.operand(1).def();
   const ir::Attribute* predicate = known && known->op() == Op::Assume ? known->attr(AttrName::predicate) : nullptr;
@@ -204,7 +204,7 @@ Value fold_float(Operation& op) {
   }
 }
 
-/// Undoing itself: -(-x).
+/// An operation that is its own inverse: -(-x).
 Value fold_involution(Operation& op) {
   Operation* inner = op.operand(0).def();
   return inner && inner->op() == op.op() ? inner->operand(0) : Value();
@@ -212,7 +212,7 @@ Value fold_involution(Operation& op) {
 
 // ---- conversions ------------------------------------------------------------------------------------------------
 
-/// True if every number of `narrow` is one of `wide`.
+/// True if every value of `narrow` can be represented in `wide`.
 bool holds_all_of(Elem wide, Elem narrow) {
   if (narrow == Elem::BF16 || narrow == Elem::F16) return wide == Elem::F32 || wide == Elem::F64;
   if (narrow == Elem::F8E4M3FN || narrow == Elem::F8E5M2)
@@ -220,7 +220,7 @@ bool holds_all_of(Elem wide, Elem narrow) {
   return narrow == Elem::F32 && wide == Elem::F64;
 }
 
-/// Back to the narrow format that the number came from.
+/// Narrowing to the format that the value was widened from.
 Value fold_float_cast(Operation& op) {
   Operation* inner = op.operand(0).def();
   if (!inner || inner->op() != Op::FToF || inner->operand(0).type() != op.result().type()) return {};

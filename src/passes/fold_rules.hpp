@@ -1,11 +1,11 @@
-// Rules that give an operation's only result as another value. A rule changes nothing unless it answers.
+// Rules that replace the only result of an operation by another value. A rule that does not apply changes nothing.
 #pragma once
 #include "tessera/ir/operation.hpp"
 
 namespace tessera::passes {
 
-/// A value that `op`'s only result may be replaced by: an operand, or something that a rule has made before `op`. Null
-/// if no rule applies. `op` is pure.
+/// The replacement of `op`'s only result: an operand, or a value that a rule has inserted before `op`. Null if no rule
+/// applies. `op` must be pure.
 ir::Value simplified(ir::Operation& op);
 
 }  // namespace tessera::passes

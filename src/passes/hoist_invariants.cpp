@@ -1,5 +1,4 @@
-// Moves what does not change in a loop before it. Innermost loops first, so that a value leaves as many loops as it
-// can.
+// Loop-invariant code motion. Innermost loops first, so that a value can leave several loops.
 #include <unordered_set>
 #include <vector>
 
@@ -16,14 +15,14 @@ namespace {
 
 constexpr std::int64_t kSmall = 256;  // elements: at most a few registers a thread to keep alive over a loop
 
-/// Costs nothing to compute again, but much to keep: large tiles of one or few different numbers. They leave a loop
-/// only with what they are for.
+/// Cheap to recompute, expensive to keep in registers: large constants, iotas and broadcasts. They are hoisted only
+/// together with a user.
 bool is_cheap_spread(const Operation& op) {
   const bool spreads = op.op() == Op::Constant || op.op() == Op::Broadcast || op.op() == Op::Iota;
   return spreads && op.result().type().num_elements() > kSmall;
 }
 
-/// May be computed although the loop would not have run. An assumption may only hold where it stands.
+/// True if the operation may run even if the loop has no iteration. Assumptions may hold only at their own place.
 bool can_run_early(const Operation& op) { return is_pure(op) && op.op() != Op::Assume && op.num_results() != 0; }
 
 class Hoister {

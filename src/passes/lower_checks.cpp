@@ -1,7 +1,7 @@
-// A trap or a device-side assert poisons the CUDA context of the whole process for good, so a failed check must not end
-// the kernel. It leaves its number in a record instead, which the runtime reads when somebody waits for the result. The
-// first failed check wins: a compare-and-swap of a word that is 0. What the kernel writes afterwards is unspecified but
-// in bounds, because no access depends on a check for its safety.
+// Lowers assertions. A trap or a device-side assert destroys the CUDA context of the whole process, so a failed check
+// must not end the kernel. It writes its number to an error record, which the runtime reads when the result is waited
+// for. The first failed check wins: a compare-and-swap on a word that is 0. What the kernel writes afterwards is
+// unspecified but in bounds, because no access relies on a check for its safety.
 #include "tessera/passes/lower_checks.hpp"
 
 #include "passes/values.hpp"
@@ -18,7 +18,7 @@ using ir::Operation;
 using ir::Type;
 using ir::Value;
 
-/// One i1: whether every element of `condition` is true.
+/// A scalar i1: true if every element of `condition` is.
 Value all_true(Builder& b, Value condition) {
   const std::int64_t size = condition.type().num_elements();
   const Type flag = Type::tile(Elem::I1);
@@ -50,8 +50,8 @@ Value word(Builder& b, Value record, std::int64_t at) {
 constexpr ir::MemoryOrdering kOrder = ir::MemoryOrdering::Relaxed;
 constexpr ir::MemoryScope kScope = ir::MemoryScope::Device;
 
-/// The block that won says which one it is.
-void tell_block(Builder b, Value record) {
+/// The block whose check came first writes its coordinates.
+void record_block(Builder b, Value record) {
   const Type number = Type::tile(Elem::I32);
   Operation* id = b.create(Op::GetTileBlockId, {}, {number, number, number});
   for (std::size_t axis = 0; axis < 3; ++axis) {
@@ -65,7 +65,7 @@ void tell_block(Builder b, Value record) {
   b.create(Op::Yield, {}, {});
 }
 
-/// What a failed check does: the first one of all blocks takes the record.
+/// The code of a failed check: the first failure of all blocks claims the record.
 void report(Builder b, Value record, std::size_t number) {
   const Value zero = b.constant_int(Elem::I32, 0);
   const Value operands[] = {record, zero, b.constant_int(Elem::I32, static_cast<std::int64_t>(number) + 1)};
@@ -77,7 +77,7 @@ void report(Builder b, Value record, std::size_t number) {
   Operation* winner = b.create(Op::If, {won}, {});
   Builder inner(winner->add_region());
   inner.loc = b.loc;
-  tell_block(inner, record);
+  record_block(inner, record);
   Builder other(winner->add_region());
   other.loc = b.loc;
   other.create(Op::Yield, {}, {});

@@ -1,18 +1,18 @@
-// Constants that the assembler does not see to be constants: it does not relate a block's number and the number of
-// blocks (tileiras 13.5.37).
+// Constants that the assembler cannot recognise as constants: it does not know that a block's number is below the
+// number of blocks (tileiras 13.5.37).
 #pragma once
 #include "passes/values.hpp"
 
 namespace tessera::passes {
 
-/// Asks at the beginning of a kernel, once and only for what is needed.
+/// Creates them at the beginning of a kernel, each at most once, when it is first needed.
 class Opaque {
  public:
   explicit Opaque(ir::Function& f) : b_(ir::Builder::before(&*f.body().begin())) { b_.loc = f.body().begin()->loc; }
 
   ir::Value block() { return block_ ? block_ : block_ = ask(ir::Op::GetTileBlockId); }
   ir::Value blocks() { return blocks_ ? blocks_ : blocks_ = ask(ir::Op::GetNumTileBlocks); }
-  /// True: the block is one of the blocks.
+  /// Always true: the block's number is below the number of blocks.
   ir::Value truth() {
     if (!truth_) truth_ = compared(b_, ir::ComparisonPredicate::Less, block(), blocks(), ir::Signedness::Unsigned);
     return truth_;

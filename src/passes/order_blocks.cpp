@@ -1,12 +1,12 @@
-// Starts the blocks with most work first. The device hands out blocks in the order of their numbers; where a block's
-// loop gets longer with its number (the queries of causal attention see more keys the later they stand), the longest
-// blocks would start last, and most of the device would wait for them.
+// Starts the blocks with most work first. The device starts blocks in the order of their numbers. Where a block's loop
+// gets longer with its number (in causal attention later queries see more keys), the longest blocks would start last,
+// and most of the device would idle until they end.
 //
 //   block = get_tile_block_id            block = get_num_tile_blocks - 1 - get_tile_block_id
 //   for j in (0 to g(block)) ...   =>    for j in (0 to g(block)) ...            where g rises with block
 //
-// Blocks are independent and their numbers are dealt out once, so any permutation of them computes the same.
-// docs/compiler/order_blocks.md says what is recognised.
+// Blocks are independent and each number is used once, so any permutation of them computes the same.
+// docs/compiler/order_blocks.md says which loops are recognised.
 #include <algorithm>
 #include <unordered_map>
 #include <vector>
@@ -70,8 +70,7 @@ class Trends {
         if (positive && operand(1) == Trend::Same) return operand(0);
         break;
       }
-      case Op::Select:
-        return joined(operand(1), operand(2));  // whatever decides: a wrong guess costs order, not results
+      case Op::Select: return joined(operand(1), operand(2));  // a wrong guess costs time, never a result
       case Op::ExtI:
       case Op::TruncI:
       case Op::Assume: return operand(0);
@@ -85,14 +84,14 @@ class Trends {
   std::unordered_map<const ir::ValueImpl*, Trend> known_;
 };
 
-/// How the work of a block changes with its number, as far as its loops tell.
+/// How the trip counts of a block's loops change with its number.
 Trend work(const ir::Function& f, Value block) {
   Trends trends(block);
   Trend all = Trend::Same;
   ir::walk(f.body(), [&](const Operation& op) {
     if (op.op() != Op::For || analysis::loops_around(op) > 0) return;
     const Trend t = joined(trends.of(op.operand(1)), flipped(trends.of(op.operand(0))));
-    if (t != Trend::Unknown) all = joined(all, t);  // a loop of which nothing is known says nothing
+    if (t != Trend::Unknown) all = joined(all, t);  // loops with unknown bounds are ignored
   });
   return all;
 }
@@ -101,7 +100,7 @@ Trend work(const ir::Function& f, Value block) {
 
 bool order_blocks(ir::Function& f) {
   Operation* id = nullptr;
-  bool fixed = false;  // asks for the number of blocks, or says which block failed
+  bool fixed = false;  // uses the number of blocks, or reports which block failed
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::GetTileBlockId) fixed = fixed || id, id = &op;
     fixed = fixed || op.op() == Op::GetNumTileBlocks || op.op() == Op::Assert;

@@ -1,13 +1,13 @@
-// Puts the loads of a loop into the order in which its products need them. The assembler hands out buffers in shared
-// memory in the order of the loads: where the values of attention are loaded before the keys, the next keys wait for
-// the buffer of values that are still to be multiplied.
+// Sorts the loads of a loop into the order in which its products need them. The assembler allocates shared-memory
+// buffers in the order of the loads. If attention loads values before keys, the next keys wait for a buffer whose
+// values have not been multiplied yet.
 //
 //   v = load V[j]; k = load K[j]                k = load K[j]; v = load V[j]
 //   s = product(q, k)                     =>    s = product(q, k)
 //   o = product(weights(s), v)                  o = product(weights(s), v)
 //
-// In C++ the order of loads in the arguments of one call is the compiler's choice. docs/compiler/order_loads.md says
-// more.
+// In C++ the compiler chooses the evaluation order of a call's arguments, and with it the order of such loads.
+// docs/compiler/order_loads.md.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,7 +27,7 @@ using ir::Value;
 
 namespace {
 
-/// A load that nothing orders.
+/// A load without token operand and with an unused token.
 
 /// The first product of the load's block that needs it, or null.
 const Operation* needed_by(const Operation& load, const std::vector<const Operation*>& products) {
@@ -38,13 +38,13 @@ const Operation* needed_by(const Operation& load, const std::vector<const Operat
   return found == products.end() ? nullptr : *found;
 }
 
-/// `load` and what it is computed from, as far as it stands behind `from`, in program order. Empty if not all of that
-/// may stand before `from`.
+/// `load` and the operations it depends on that come after `from`, in program order. Empty if one of them may not be
+/// moved before `from`.
 std::vector<Operation*> needed_behind(Operation& from, Operation& load) {
   std::vector<Operation*> some;
   std::unordered_set<const Operation*> wanted{&load};
   for (Operation* op = &load; op != &from; op = op->prev()) {
-    if (!is_pure(*op) && !analysis::is_load(*op)) return {};  // a check, a way out of the loop: the load may rely on it
+    if (!is_pure(*op) && !analysis::is_load(*op)) return {};  // the load may rely on a check or an early exit
     if (!wanted.contains(op)) continue;
     if (op != &load && (!is_pure(*op) || analysis::is_product(*op))) return {};
     some.push_back(op);

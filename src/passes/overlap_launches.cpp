@@ -1,11 +1,11 @@
-// Lets a kernel start before the end of the one before it in its stream has been noticed. The kernel then waits by
-// itself, before its first access of memory, for everything that came before it. What is gained is the time between two
-// kernels: launching blocks, setting up barriers and descriptors.
+// Prepares kernels for programmatic dependent launch (PDL): a kernel may be scheduled before its predecessor in the
+// stream has ended, and waits itself, before its first access of memory, for everything that came before. That hides
+// the time between two kernels: launching blocks, setting up barriers and descriptors.
 //
 //   entry { ... load ... }   =>   entry { [gdc_launch_dependents]; t = gdc_wait; ... load token t ... }
 //
-// A kernel "tells" if its blocks execute griddepcontrol.launch_dependents: its successor may then be scheduled where
-// there is room. Kernels of long blocks of one step always tell; others where the launch word asks for it.
+// A kernel triggers its dependents with griddepcontrol.launch_dependents: its successor may then be scheduled where
+// there is room. Kernels of long blocks without loops always trigger; others do if the launch flags ask for it.
 //
 // docs/compiler/overlap_launches.md says why this is legal for every kernel.
 #include <algorithm>
@@ -47,14 +47,13 @@ Operation* create(Builder& b, Op op) {
   return b.create_grouped(op, {}, no_token, token);
 }
 
-// Nanoseconds from the start of one block to that of the next, where each tells: twice as long as otherwise (one H200,
-// rows of 1000 to 1024 elements of bf16, RMS norm and softmax, 131200 to 262144 blocks: 1.21; without telling, rows of
-// 512: 0.61).
-constexpr double kTellingBlockTime = 1.21;
-constexpr double kBytesANanosecond = 4500;  // of memory, one H200: a pure read
+// Nanoseconds from the start of one block to that of the next if blocks trigger dependents; about half without.
+// Measured on an H200: bench/notes/overlap_launches.md.
+constexpr double kTriggerBlockTime = 1.21;
+constexpr double kBytesANanosecond = 4500;  // memory bandwidth of an H200, reads only
 
-/// The block's number in x, or null. Only that one is looked at: blocks that are many are numbered in x. Where y or z
-/// alone decides what is moved it is not counted, and the kernel does not tell.
+/// The block's number in x, or null. Large grids are numbered in x, so y and z are ignored: accesses that depend on
+/// them alone are not counted, and the kernel does not trigger.
 Value block_number(const ir::Function& f) {
   Value found;
   ir::walk(f.body(), [&](const Operation& op) {
@@ -68,8 +67,8 @@ struct Moved {
   bool in_loop = false;
 };
 
-/// What the accesses of `block` move, if the number of the block decides where: what all blocks read comes from the
-/// caches.
+/// Bytes that the accesses of `block` move, if the address depends on the block's number: data that all blocks read
+/// comes from the caches.
 Moved moved_by_a_block(const ir::Block& block, Value id, bool in_loop = false) {
   Moved sum;
   for (const Operation& op : block) {
@@ -91,15 +90,15 @@ Moved moved_by_a_block(const ir::Block& block, Value id, bool in_loop = false) {
   return sum;
 }
 
-/// Blocks of one step (such are many) that are busy for at least twice the time that it takes to start one which tells.
-bool gains_by_telling(const ir::Function& f) {
+/// True for blocks without loops that run at least twice as long as it takes to start a block that triggers.
+bool gains_by_trigger(const ir::Function& f) {
   const Value id = block_number(f);
   if (!id) return false;
   const Moved moved = moved_by_a_block(f.body(), id);
-  return !moved.in_loop && static_cast<double>(moved.bytes) >= 2 * kTellingBlockTime * kBytesANanosecond;
+  return !moved.in_loop && static_cast<double>(moved.bytes) >= 2 * kTriggerBlockTime * kBytesANanosecond;
 }
 
-/// For gdc_wait: nothing in `f` waits yet, and it accesses memory.
+/// True if `f` accesses memory and has no gdc operation yet.
 bool can_wait(const ir::Function& f) {
   bool accesses = false, waits = false;
   ir::walk(f.body(), [&](const Operation& op) {
@@ -109,7 +108,7 @@ bool can_wait(const ir::Function& f) {
   return accesses && !waits;
 }
 
-/// Everything that touches memory, and every print, hangs on one wait at the beginning.
+/// Makes every memory access and every print depend on one wait at the beginning.
 void wait_first(ir::Function& f) {
   std::vector<Operation*> unordered, chains;
   ir::walk(f.body(), [&](Operation& op) {
@@ -126,16 +125,16 @@ void wait_first(ir::Function& f) {
   }
 }
 
-/// Tells, if the launch word asks for it.
-void tell_where_asked(ir::Function& f, Value launch_word) {
+/// Triggers dependents if the launch flags ask for it.
+void trigger_if_asked(ir::Function& f, Value launch_flags) {
   Builder b = before_all(f);
-  const Value bit = b.constant_int(Elem::I32, std::int64_t{1} << kTellBit);  // the highest of its bits
-  const Value asked = compared(b, ir::ComparisonPredicate::GreaterEqual, launch_word, bit);
+  const Value bit = b.constant_int(Elem::I32, std::int64_t{1} << kTriggerBit);  // the highest of its bits
+  const Value asked = compared(b, ir::ComparisonPredicate::GreaterEqual, launch_flags, bit);
   Operation* branch = b.create(Op::If, {asked}, {});
-  Builder tells(branch->add_region());
-  tells.loc = b.loc;
-  create(tells, Op::GdcLaunchDependentsTko);
-  tells.create(Op::Yield, {}, {});
+  Builder trigger(branch->add_region());
+  trigger.loc = b.loc;
+  create(trigger, Op::GdcLaunchDependentsTko);
+  trigger.create(Op::Yield, {}, {});
   Builder other(branch->add_region());
   other.loc = b.loc;
   other.create(Op::Yield, {}, {});
@@ -148,17 +147,17 @@ void overlap_launches(ir::Function& f, const Target& target, const Tuning& tunin
   if (how == Overlap::Never || target.sm < kFirstSm || target.bytecode_minor < kFirstWaitMinor) return;
   if (!can_wait(f)) return;
   choices.overlaps = true;
-  const bool tells = how == Overlap::Always || (how == Overlap::WhereItPays && gains_by_telling(f));
+  const bool always = how == Overlap::Always || (how == Overlap::WhereItPays && gains_by_trigger(f));
   if (tuning.early_reads) choices.early_reads = wait_behind_reads(f);
-  choices.launch_word = !choices.early_reads.empty();
+  choices.launch_flags = !choices.early_reads.empty();
   if (choices.early_reads.empty()) wait_first(f);
-  if (tells) {
+  if (always) {
     Builder b = before_all(f);
     create(b, Op::GdcLaunchDependentsTko);
   } else if (tuning.early_reads && how == Overlap::WhereItPays) {
-    if (!choices.launch_word) f.body().add_arg(Type::tile(Elem::I32));
-    choices.launch_word = true;
-    tell_where_asked(f, f.body().arg(f.body().num_args() - 1));
+    if (!choices.launch_flags) f.body().add_arg(Type::tile(Elem::I32));
+    choices.launch_flags = true;
+    trigger_if_asked(f, f.body().arg(f.body().num_args() - 1));
   }
 }
 

@@ -28,7 +28,7 @@ constexpr Switch none{nullptr, nullptr};
 #include "passes/passes.def"
 }  // namespace switches
 
-/// The checks of several entries would need several records.
+/// Several entries with checks would need several error records.
 void append(std::vector<LoweredCheck>& all, std::vector<LoweredCheck> more) {
   if (all.empty()) return all.swap(more);
   if (!more.empty()) throw InternalError("checks are lowered for one entry of a module, found two with checks");
@@ -59,7 +59,7 @@ bool applies(const Row& row, const Run& r) {
   switch (row.info.when) {
     case When::Always: return true;
     case When::Gpu: return r.target.is_gpu();
-    case When::Unchained: return r.target.is_gpu() && r.unchained;
+    case When::Relaxed: return r.target.is_gpu() && r.relaxed;
     case When::Checked: return r.work.checked && r.target.is_gpu();
     case When::Claims: return r.first && r.work.claims;
     case When::Code: return r.work.lower && r.target.is_gpu();
@@ -67,11 +67,11 @@ bool applies(const Row& row, const Run& r) {
   return false;
 }
 
-void verify_behind(const PassInfo& pass, const ir::Function& f, const ir::Module& module) {
+void verify_after(const PassInfo& pass, const ir::Function& f, const ir::Module& module) {
   const std::vector<ir::Diagnostic> found = ir::verify(module);
   if (found.empty()) return;
   const std::string others = found.size() > 1 ? concat(" (and ", found.size() - 1, " more)") : std::string();
-  throw InternalError(concat("the pass ", pass.name, " made kernel ", f.name, " illegal: ", found.front().message,
+  throw InternalError(concat("the pass ", pass.name, " made kernel ", f.name, " invalid: ", found.front().message,
                              others, ". This is a bug of Tessera; TESSERA_DUMP=after:all writes what each pass makes."),
                       found.front().where);
 }
@@ -82,7 +82,7 @@ const char* text(When when) noexcept {
   switch (when) {
     case When::Always: return "always";
     case When::Gpu: return "GPUs";
-    case When::Unchained: return "GPUs, if accesses were unchained";
+    case When::Relaxed: return "GPUs, if token order was relaxed";
     case When::Checked: return "checked mode on GPUs";
     case When::Claims: return "with claims: not in checked mode";
     case When::Code: return "GPUs, for code";
@@ -122,7 +122,7 @@ Passed run_rows(std::span<const Row> rows, ir::Module& module, const Target& tar
       if (applies(row, run)) {
         row.run(run);
         if (work.observer) work.observer->ran(row.info, number, module);
-        if (verify) verify_behind(row.info, run.f, module);
+        if (verify) verify_after(row.info, run.f, module);
       }
       if (row.info.name == work.stop_after) break;
     }

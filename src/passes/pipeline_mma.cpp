@@ -1,5 +1,6 @@
-// Issues a product one iteration ahead of the work that consumes it, where that work feeds another product: the scores
-// of attention's next step are computed while the current step's softmax runs, so the tensor cores do not wait for it.
+// Software pipelining of dependent products: a product is issued one iteration before the work that consumes it, if
+// that work feeds another product. While the softmax of one step of attention runs, the tensor cores compute the scores
+// of the next.
 //
 //   for i in (lo to hi) {                       if lo < hi {
 //     s = product(i)                              s0 = product(lo)
@@ -8,8 +9,8 @@
 //                                                 rest(hi - 1, s, c)
 //                                               } else carried
 //
-// No iteration is computed twice or too far: product(i + 1) stands only where i + 1 is an iteration of the original
-// loop, so nothing is accessed that was not accessed before.
+// The last iteration is peeled, so product(i + 1) is computed only where i + 1 is an iteration of the original loop,
+// and nothing is accessed that the original loop would not access. docs/compiler/pipeline_mma.md.
 #include <algorithm>
 #include <unordered_set>
 #include <vector>
@@ -34,7 +35,7 @@ namespace {
 
 constexpr std::int64_t kWorthIt = 1024;  // elements of a product: below, there is nothing to overlap
 
-/// May be computed in another iteration: no effects, and reads only what nobody orders.
+/// True if `op` may move to another iteration: no effects, and only loads without token dependences.
 bool can_move(const Operation& op) {
   if (analysis::is_load(op)) return analysis::is_unordered_load(op);
   if (op.op() == Op::Yield) return true;
@@ -53,7 +54,7 @@ class Slice {
     for (Operation* op : found_)
       for (std::size_t i = 0; ok_ && analysis::is_load(*op) && i < op->num_results(); ++i)
         for (ir::OpOperand* use = op->result(i).first_use(); use; use = use->next)
-          ok_ = ok_ && set_.contains(in_body(use->owner));  // read again for another purpose: would be loaded twice
+          ok_ = ok_ && set_.contains(in_body(use->owner));  // also used for something else: it would be loaded twice
   }
   bool ok() const { return ok_; }
   bool contains(const Operation& op) const { return set_.contains(&op); }
@@ -68,7 +69,7 @@ class Slice {
   }
 
  private:
-  /// The operation of the body itself in which `op` stands.
+  /// The operation of the body that is `op` or contains it.
   const Operation* in_body(const Operation* op) const {
     while (op && op->block() != &body_) op = op->parent_op();
     return op;
@@ -130,9 +131,9 @@ bool is_simple(const Operation& loop) {
 
 bool is_branch(const Operation& op) { return op.op() == Op::If || op.op() == Op::For || op.op() == Op::Loop; }
 
-/// Where in an iteration the next product is issued: behind this operation, or first (null). The assembler moves no
-/// work across a branch, so what is to overlap with the product must stand in one block with it: behind the last branch
-/// before which there is no more work than behind it.
+/// Where in an iteration the next product is issued: after this operation, or first (null). The assembler moves no work
+/// across a branch, so work that should overlap with the product must be in the same block: the product goes after the
+/// last branch that has at most half of the work before it.
 const Operation* issue_point(Operation& loop, const Operation& product, const Slice& slice) {
   std::vector<const Operation*> rest;
   for (const Operation& op : loop.region(0))
@@ -207,8 +208,8 @@ void rotate(Operation& loop, Operation& product, const Slice& slice) {
   replace(loop, results);
 }
 
-/// Then the product is done long before its next operands are there, and those of the peeled iteration would take
-/// shared memory from the loads in flight (decoding, sm_90: two tiles of three for K and V instead of three).
+/// Then the loop is bound by memory, and the operands of the peeled iteration would take shared memory from the loads
+/// in flight.
 bool reads_more_than_it_multiplies(const analysis::KernelFacts& facts, const Operation& product) {
   return std::any_of(facts.products.begin(), facts.products.end(),
                      [&](const analysis::Product& p) { return p.op == &product && waits_for_memory(p); });
@@ -219,7 +220,7 @@ bool reads_more_than_it_multiplies(const analysis::KernelFacts& facts, const Ope
 bool pipeline_mma(ir::Function& f, const Target& target) {
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
-    if (is_simple(op) && !analysis::mends_products(op)) loops.push_back(&op);
+    if (is_simple(op) && !analysis::corrects_products(op)) loops.push_back(&op);
   });
   bool changed = false;
   for (Operation* loop : loops) {

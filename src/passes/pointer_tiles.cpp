@@ -1,9 +1,10 @@
 // The address of an element is base + sum over axes of (index * tile + i) * stride. What is equal for the whole tile is
 // added to the scalar base in 64 bits; what differs inside the tile is added per axis. An axis of stride 1 needs no
 // multiplication, and its offsets stay 32 bits wide: extents of tiles are at most 2^24.
-// Of several pieces at once (coarsen_blocks) the pieces are a first axis, and indices may have one number for each.
+// In coarsened blocks (coarsen_blocks) the pieces are a first axis, and an index may differ between them.
 #include "passes/pointer_tiles.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "passes/values.hpp"
@@ -78,9 +79,9 @@ class PointerTile {
 
  private:
   static bool of_pieces(Value v) { return v.type().rank() == 1; }
-  /// Where axis i of the tile stands in what is made.
+  /// The axis of the result that belongs to axis i of the tile.
   std::size_t place(std::size_t i) const { return i + (valid_ ? 1 : 0); }
-  /// One number for each piece, as a tile of as many axes as what is made.
+  /// One number for each piece, as a tile with as many axes as the result.
   Value along_pieces(Value v) {
     std::vector<std::int64_t> shape(shape_.size(), 1);
     shape[0] = shape_[0];
@@ -152,6 +153,13 @@ void copy_ordering(const Operation& from, Operation& to) {
 bool can_use_pointers(const Operation& access) {
   const Value view = access.single("view");
   return analysis::tensor_behind(view) && !view.type().tile_shape().empty();
+}
+
+bool views_misread(ir::Type tile) {
+  constexpr std::int64_t kMostThreads = 1024;  // of a block
+  const auto long_axes =
+      std::count_if(tile.shape().begin(), tile.shape().end(), [](auto extent) { return extent > 1; });
+  return tile.num_elements() < kMostThreads && long_axes > 1;
 }
 
 Operation* use_pointers(Operation& op, Value valid) {

@@ -1,7 +1,7 @@
-// Cheaper forms of what the recording has marked approximate, as far as they keep the bounds of docs/semantics.md for
-// every operand. NVIDIA GPUs compute a / b as a * rcp(b), a root and exp2 in one instruction each; without
-// flush_to_zero the assembler adds a comparison and two multiplications to each, for denormal operands and results, and
-// rcp of more than 2^126 is zero (PTX ISA, div.approx).
+// Cheaper forms of operations marked approximate, within the bounds of docs/semantics.md for every operand. NVIDIA GPUs
+// compute a / b as a * rcp(b), and a square root and exp2 in one instruction each. Without flush_to_zero the assembler
+// adds a comparison and two multiplications to each, for denormal operands and results; and rcp of more than 2^126 is
+// zero (PTX ISA, div.approx).
 #include <vector>
 
 #include "passes/values.hpp"
@@ -21,10 +21,10 @@ using ir::Value;
 namespace {
 
 constexpr double kLog2E = 1.44269504088896340736;
-// Within these, with room for the rounding that float_range leaves out, an operand is no denormal number and its
-// reciprocal neither.
+// Between these bounds (with room for the rounding that float_range ignores) neither an operand nor its reciprocal is
+// denormal.
 constexpr double kLeast = 0x1p-120, kMost = 0x1p120;
-/// A divisor that this many quotients share is scaled before it is broadcast.
+/// A divisor shared by at least this many quotients is scaled before it is broadcast.
 constexpr std::int64_t kShared = 4;
 
 bool is_approximate(const Operation& op) {
@@ -53,8 +53,8 @@ bool flush(Operation& op) {
   return true;
 }
 
-/// A power of two, element by element, that brings a divisor between 2^-100 and 2^100; 1 for what lies there. The
-/// quotient of a dividend that overflows or vanishes by it does so itself.
+/// Elementwise, a power of two that scales a divisor into [2^-100, 2^100]; 1 for divisors already there. Where the
+/// scaled dividend overflows or underflows, so does the quotient.
 Value scale_of(ir::Builder& b, Value divisor) {
   const ir::Type t = divisor.type();
   const auto number = [&](double x) { return b.constant_float(ir::Elem::F32, x, t.shape()); };

@@ -1,4 +1,4 @@
-// Copying and dissolving operations (see rewriter.hpp).
+// Copying and inlining operations (see rewriter.hpp).
 #include "passes/rewriter.hpp"
 
 namespace tessera::passes {

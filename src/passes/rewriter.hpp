@@ -1,4 +1,4 @@
-// Copying and dissolving operations: what passes that change control flow share.
+// Copying and inlining operations, shared by passes that change control flow.
 #pragma once
 #include <unordered_map>
 #include <vector>
@@ -28,10 +28,10 @@ using analysis::first_carried_arg;
 using analysis::first_carried_operand;
 using analysis::leaves_early;
 
-/// Makes `access` wait for `token`, instead of what it waited for; for nothing if that is null.
+/// Replaces the token operand of `access`; a null token removes it.
 void set_token(ir::Operation& access, ir::Value token);
 
-/// The mask of `access` is true everywhere: neither it nor the padding is needed.
+/// Removes mask and padding of `access`, whose mask is true everywhere.
 void drop_mask(ir::Operation& access);
 
 /// Moves the operations of `block` (terminator excepted) before `op`.

@@ -12,10 +12,10 @@ struct Run {
   const Work& work;
   Passed& made;
   bool first = true;  ///< the first entry of its module
-  /// Claims are about the first entry, and so is what judges them.
+  /// Claims and their certifier are about the first entry.
   const Certifier* certifier() const { return first ? work.certifier : nullptr; }
   const analysis::LaunchContract* contract() const { return first ? work.contract : nullptr; }
-  bool unchained = false;  ///< loads wait for less than before: what orders and cleans up runs again
+  bool relaxed = false;  ///< token order was relaxed: the passes for tokens and clean-up run again
 };
 
 struct Row {

@@ -1,9 +1,9 @@
-// Turns a scan that tileiras 13.5.37 computes wrongly into a loop over its slices. What one group of a thread's
-// elements hands to the next it fetches from the lane whose number is the last place along the axis, which is another
-// row's lane unless all 32 lanes lie along the axis (seen in machine code for sm_90; a scan of a 16 x 32 tile along its
-// first axis is right in rows 0 to 3 only). Lanes fill the axis along which elements lie next to each other first. That
-// is the last one, unless something in the kernel gives tiles another layout, which the assembler may pass on to the
-// scan: an access by columns, a product, a permutation, a reduction or part of a tile. The loop is slower and right:
+// Turns a scan that tileiras 13.5.37 compiles wrongly into a loop over slices. The carry between groups of a thread's
+// elements is fetched from the lane whose number is the last index along the axis. That is another row's lane unless
+// all 32 lanes lie along the scan's axis (seen in machine code for sm_90; a scan of a 16 x 32 tile along its first axis
+// is right in rows 0 to 3 only). Lanes lie along the contiguous axis first: the last one, unless an operation of the
+// kernel causes another layout that may propagate to the scan: an access by columns, a product, a permutation, a
+// reduction, or part of a tile. The loop is slower and right:
 //
 //   carry = identity; result = anything
 //   for step in (0 to n) {
@@ -120,7 +120,7 @@ class SliceLoop {
     return b.create(Op::Extract, operands, types)->result();
   }
 
-  /// The scan's region over slices instead of single elements: its operations are pure and element by element.
+  /// Clones the scan's region for slices instead of single elements: its operations are pure and elementwise.
   std::vector<Value> combined(Builder& b, const std::vector<Value>& arguments) {
     Block& region = scan_.region(0);
     std::map<const ir::ValueImpl*, Value> of;
@@ -167,9 +167,8 @@ std::vector<std::size_t> long_axes(std::span<const std::int64_t> shape) {
   return axes;
 }
 
-/// True unless it is seen that the elements of `v` do not count by one along any axis but `last`. Numbers that are
-/// loaded count nothing that the assembler knows of; what is multiplied counts by something else.
-/// `seen`: what does not, so far, by the axis that was asked about: operands are shared.
+/// True if the elements of `v` may be consecutive integers along an axis other than `last`. Loaded values never are, as
+/// far as the assembler knows, and products are not. `seen`: values known not to be, by axis; operands are shared.
 using Seen = std::set<std::pair<const ir::ValueImpl*, std::size_t>>;
 bool may_count_along_other(Value v, std::size_t last, Seen& seen) {
   if (!seen.emplace(v.impl(), last).second) return false;
@@ -198,12 +197,12 @@ bool may_count_along_other(Value v, std::size_t last, Seen& seen) {
   }
 }
 
-/// True if the operation may make a layout in which the last axis of extent 2 or more is not the one that neighbouring
-/// lanes lie along.
+/// True if the operation may cause a layout in which neighbouring lanes do not lie along the last axis of extent 2 or
+/// more.
 bool may_lay_out_otherwise(const Operation& op) {
   if (analysis::is_product(op)) return true;
   if (op.op() == Op::Reduce || op.op() == Op::Extract || op.op() == Op::Cat || op.op() == Op::Reshape) {
-    // Of a tile that lies along several axes, lanes stay along those that are gone or joined with others.
+    // Where axes of a tile are removed or merged, lanes keep lying along them.
     const auto lengths = [](std::span<const std::int64_t> shape) {
       std::vector<std::int64_t> n;
       for (const std::size_t a : long_axes(shape)) n.push_back(shape[a]);
@@ -231,13 +230,12 @@ bool may_lay_out_otherwise(const Operation& op) {
   const auto stride = [&](std::size_t a) {
     return view.tensor().strides()[static_cast<std::size_t>(view.dim_map()[a])];
   };
-  // Where no stride is known to be 1, no elements are known to lie next to each other, and lanes lie along the last
-  // axis.
+  // Where no stride is known to be 1, no axis is known to be contiguous, and lanes lie along the last axis.
   const bool none_is_known = std::ranges::all_of(axes, [&](std::size_t a) { return stride(a) == ir::kDynamic; });
   return stride(axes.back()) != 1 && !none_is_known;
 }
 
-/// True if nothing that `v` is computed from may be laid out otherwise.
+/// True if no operation that `v` depends on may cause another layout.
 bool is_by_rows(Value v, std::unordered_set<const Operation*>& seen) {
   if (!v.type().is_tile() || long_axes(v.type().shape()).empty()) return true;
   const Operation* op = v.def();
@@ -250,7 +248,7 @@ bool is_by_rows(Value v, std::unordered_set<const Operation*>& seen) {
 
 bool scans_to_loops(ir::Function& f) {
   std::vector<Operation*> all, scans;
-  bool by_rows = true;  // what is laid out along the last axis everywhere
+  bool by_rows = true;  // all layouts have the last axis contiguous
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::Scan) all.push_back(&op);
     by_rows = by_rows && !may_lay_out_otherwise(op);
@@ -260,7 +258,7 @@ bool scans_to_loops(ir::Function& f) {
     if (axes.empty()) return false;
     if (axes.back() != static_cast<std::size_t>(scan->int_attr(AttrName::dim))) return true;
     if (axes.size() > 1) return !by_rows;
-    // A single line has a layout of its own, unless it is made from something that has more axes.
+    // A one-dimensional tile has its own layout, unless it is made from a tile with more axes.
     std::unordered_set<const Operation*> seen;
     return !std::ranges::all_of(scan->operand_values(), [&](Value v) { return is_by_rows(v, seen); });
   });

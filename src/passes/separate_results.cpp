@@ -1,14 +1,19 @@
-// Where the iterations of a loop hand on one value for two results, the assembler (tileiras 13.5.37) takes the results
-// for one, also when there is no iteration and they are two initial values. It finds out that two values are one after
-// simplifying more than we do (`max(x, smallest)`, results of an `if`), so a scalar is protected whether it is seen to
-// be another's equal or not; a tile only where it is. Results of a `for` are chosen behind the loop:
+// Works around an error of the assembler (tileiras 13.5.37). Where the iterations of a loop yield the same value for
+// two results, it merges the results, also for a loop without iterations, whose results are two different initial
+// values. It finds equal values after more simplification than ours (`max(x, smallest)`, results of an `if`), so scalar
+// results are always protected; tiles only where the values are visibly equal. Results of a `for` are selected after
+// the loop:
 //
 //   for i in (lower to upper) (a = x, b = y) { .. continue v, v }        a's result = lower < upper ? a's result : x
 //                                                                        b's result = lower < upper ? b's result : y
 //
-// A `loop` has no such condition; all values but the first are chosen in each iteration by one that is always true, but
-// not for the assembler: continue v, (truth ? v : y). Tokens cannot be chosen: they begin as the join of the initial
-// ones.
+// A second error of the assembler: the `continue` of a `for` with loads passes on the value that a variable had before
+// the iteration, under another number (prev = cur; cur = cur + 2). If the assembler pipelines the loop, the result is
+// the newer value (5 instead of 3). Such values are selected in each iteration, as in a `loop`.
+//
+// A `loop` has no such condition. There all values but the first are selected in each iteration by a condition that is
+// always true, which the assembler cannot know: continue v, (truth ? v : y). Tokens cannot be selected: they start from
+// the join of the initial ones.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -17,6 +22,7 @@
 #include "passes/opaque.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -37,9 +43,9 @@ void collect_continues(ir::Block& block, std::vector<Operation*>& found) {
   }
 }
 
-/// True if the two are one value, or results of an `if` all of whose arms give one value for both.
+/// True if the two are the same value, or results of an `if` whose arms all yield the same value for both.
 bool are_equal(Value a, Value b) {
-  std::set<std::pair<const ir::ValueImpl*, const ir::ValueImpl*>> seen;  // arms may hand on the same two
+  std::set<std::pair<const ir::ValueImpl*, const ir::ValueImpl*>> seen;  // arms may yield the same pair
   std::vector<std::pair<Value, Value>> work{{a, b}};
   while (!work.empty()) {
     const auto [x, y] = work.back();
@@ -53,6 +59,30 @@ bool are_equal(Value a, Value b) {
     }
   }
   return true;
+}
+
+/// What all arms of an `if` hand on, where `v` is its result.
+Value behind_branches(Value v) {
+  while (const Operation* branch = v.def()) {
+    if (branch->op() != Op::If) break;
+    Value one;
+    for (std::size_t r = 0; r < branch->num_regions(); ++r) {
+      const Operation* end = branch->region(r).terminator();
+      if (end->op() != Op::Yield) continue;
+      const Value handed_on = end->operand(v.index());
+      if (one && one != handed_on) return v;
+      one = handed_on;
+    }
+    if (!one) break;
+    v = one;
+  }
+  return v;
+}
+
+bool loads(const Operation& loop) {
+  bool found = false;
+  ir::walk(loop.region(0), [&](const Operation& op) { found = found || analysis::is_load(op); });
+  return found;
 }
 
 class LoopResults {
@@ -71,7 +101,8 @@ class LoopResults {
         choose_behind(c);
       else if (c != found.front())
         choose_inside(c);
-    return join_tokens() || !found.empty();
+    const bool lagging = choose_lagging();
+    return join_tokens() || lagging || !found.empty();
   }
 
  private:
@@ -81,7 +112,7 @@ class LoopResults {
     return std::ranges::all_of(
         continues_, [&](const Operation* end) { return are_equal(end->operand(first), end->operand(second)); });
   }
-  /// The assembler may take it for another one.
+  /// True if the assembler may merge this result with another.
   bool may_be_another(std::size_t c, std::size_t n) const {
     const ir::Type type = initial(c).type();
     for (std::size_t other = 0; other < n; ++other)
@@ -105,6 +136,25 @@ class LoopResults {
     choice->set_operand(1, result);
   }
 
+  /// True if this loop's `continue` hands on another of its own variables at the place `carried`.
+  bool lags(const Operation& end, std::size_t carried) const {
+    const Value handed_on = behind_branches(end.operand(carried));
+    const ir::Block& body = loop_.region(0);
+    const std::size_t first = body.num_args() - end.num_operands();
+    return handed_on.argument_block() == &body && handed_on.index() >= first && handed_on.index() != first + carried &&
+           handed_on.type().kind() != ir::TypeKind::Token;
+  }
+  bool choose_lagging() {
+    if (loop_.op() != Op::For || !loads(loop_)) return false;
+    bool found = false;
+    for (std::size_t c = 0; !continues_.empty() && c < continues_.front()->num_operands(); ++c) {
+      if (std::ranges::none_of(continues_, [&](const Operation* end) { return lags(*end, c); })) continue;
+      choose_inside(c);
+      found = true;
+    }
+    return found;
+  }
+
   void choose_inside(std::size_t carried) {
     const ir::Type type = initial(carried).type();
     for (Operation* end : continues_) {
@@ -116,7 +166,7 @@ class LoopResults {
     }
   }
 
-  /// Those that are one after an iteration are one from the beginning.
+  /// Tokens that are equal after an iteration start as equal.
   bool join_tokens() {
     bool changed = false;
     const std::size_t n = continues_.empty() ? 0 : continues_.front()->num_operands();

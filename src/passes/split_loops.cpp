@@ -1,9 +1,10 @@
-// Splits a loop where something in it changes once: the masked steps of causal attention from those that need no mask,
-// the last, ragged chunk of a row from those inside the tensor. The steps between become a loop of their own, in which
-// the branch is decided, or the accesses are in bounds.
+// Splits a loop where a condition in it changes once: the unmasked steps of causal attention from the masked ones, the
+// full chunks of a row from the last, ragged one. In the resulting loop the branch is decided, or the accesses are in
+// bounds.
 //
-// Where the change happens is computed exactly, in 64 bits, before the loop. The kernel's own 32-bit arithmetic may
-// wrap; whether it does is computed as well, and if so, all iterations go to the loop that still has the branch.
+// The iteration of the change is computed exactly, in 64 bits, before the loop. The kernel's own 32-bit arithmetic may
+// wrap. Whether it does is computed as well, and if so, all iterations run in the loop that keeps the branch.
+// docs/compiler/split_loops.md.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -44,9 +45,9 @@ Value emit(const analysis::Affine& form, Value i, Builder& b) {
 }
 
 constexpr std::int64_t kWorthIt =
-    1024;  // elements that a branch works on: a branch over less costs less than more code
+    1024;  // elements that a branch works on; for fewer, a second copy of the body does not pay
 constexpr std::size_t kLargestBody = 400;  // operations: the body is copied
-/// Of `and` and `or` inside each other, each of which may double what is computed before the loop.
+/// Nesting of `and` and `or`, each of which may double the code before the loop.
 constexpr int kDeepestCondition = 6;
 
 /// Iterations [low, high) for which something is known; null: no bound. Both are i64 before the loop.
@@ -267,7 +268,7 @@ class Splitter {
   }
 
   /// i1: every intermediate result that the solution relies on fits its type in every iteration. Null: always.
-  /// analysis::Affine forms are monotone, so the first and the last iteration tell.
+  /// analysis::Affine forms are monotone, so it is enough to look at the first and the last iteration.
   Value no_step_wraps(Value low, Value high) {
     Value all;
     const Value last = b_.create(Op::SubI, {high, wide(1)}, {high.type()})->result();
@@ -320,10 +321,9 @@ bool has_product(const Operation& loop) {
   return found;
 }
 
-/// True if a multiprocessor's shared memory holds two steps of what the loop's products load. With one, a step is
-/// loaded when the one before has been used, whether there is a branch or not: all that a second loop brings is a wait
-/// for the first.
-/// Asked where there are clusters: that is where it was timed.
+/// True if the shared memory of an SM holds two steps of the loads of the loop's products. If it holds one, every step
+/// is loaded after the previous one has been used, with or without a branch, and a second loop only adds a wait. Only
+/// for targets with clusters, where this was measured.
 bool has_room_ahead(const Operation& loop, const std::vector<analysis::Product>& products, const Target& target) {
   const Machine& machine = machine_of(target.sm);
   if (!target.is_gpu() || !machine.clusters) return true;
@@ -341,12 +341,13 @@ bool split_loops(ir::Function& f, const Target& target, const Certifier* certifi
   const std::vector<analysis::Product> products = analysis::kernel_facts(f).products;
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
-    if (can_split(op) && !analysis::mends_products(op) && has_room_ahead(op, products, target)) loops.push_back(&op);
+    if (can_split(op) && !analysis::corrects_products(op) && has_room_ahead(op, products, target)) loops.push_back(&op);
   });
   bool changed = false;
-  for (std::size_t n = loops.size(); n-- > 0;) {  // inner loops first: an outer one is copied with what they became
+  for (std::size_t n = loops.size();
+       n-- > 0;) {  // inner loops first: copies of an outer loop then contain the split inner ones
     Splitter s(f, *loops[n], certifier);
-    // Operands of products come by tensor copies, which check bounds for nothing.
+    // Operands of products are loaded by tensor copies, which check bounds at no cost.
     changed = s.at_branch() || (!has_product(*loops[n]) && s.at_ragged_end()) || changed;
   }
   return changed;

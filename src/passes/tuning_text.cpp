@@ -1,5 +1,4 @@
-// Tables of the words, of which those that switch something off are in passes.def; reading and writing both follow
-// them.
+// Tables of the tuning words; the on/off switches are in passes.def. Reading and writing both use them.
 #include "tessera/passes/tuning_text.hpp"
 
 #include <algorithm>

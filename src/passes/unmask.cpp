@@ -1,11 +1,11 @@
-// Masks of which a part is known. A row of 1000 in a tile of 1024 ends behind 768, if the launch says so
-// (`assume bounded<769, 1023>` of the tensor's extent), so three quarters of the tile need no mask:
+// Narrows masks to the part of a tile where they can be false. A row of 1000 in a tile of 1024 ends in the last
+// quarter. If the launch guarantees that (`assume bounded<769, 1023>` of the tensor's extent), three quarters need no
+// mask:
 //
 //   inside = iota < n      =>      inside = iota < 768 or iota < n
 //
-// The assembler decides the first comparison for each element of a thread, because it knows how threads are numbered;
-// what is left are masks of the last quarter. From the assumption alone it does not. docs/compiler/unmask.md has what
-// it gives.
+// The assembler evaluates a comparison with a constant for each element of a thread, because it knows the range of
+// thread numbers. It makes no use of the assumption itself. docs/compiler/unmask.md.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -24,7 +24,7 @@ using ir::Value;
 
 namespace {
 
-/// What every element of an integer tile lies between, read as signed.
+/// A signed range of all elements of an integer tile.
 struct Bounds {
   std::int64_t low, high;
 };
@@ -38,7 +38,7 @@ std::optional<Bounds> assumed(const Operation& op, int depth) {
   return Bounds{*bounds->lower, *bounds->upper};
 }
 
-/// Through what lies between a tensor's extent and a mask, and no more: minima of minima double with each.
+/// Follows the operations between a tensor's extent and a mask only: nested minima would double the work at each level.
 std::optional<Bounds> bounds_of(Value v, int depth) {
   if (depth == 0) return std::nullopt;
   if (const auto c = constant_int(v)) return Bounds{*c, *c};
@@ -69,7 +69,7 @@ std::int64_t counts_to(Value v) {
   return op != nullptr && op->op() == Op::Iota ? op->result().type().shape()[0] : 0;
 }
 
-/// A comparison of places with a number, places on the left.
+/// A comparison of indices with a scalar, the indices on the left.
 struct Mask {
   Value places, number;
   ComparisonPredicate how;
@@ -94,10 +94,10 @@ std::optional<Mask> mask_of(const Operation& op) {
   return ordered && counts_to(m.places) > 0 ? std::optional(m) : std::nullopt;
 }
 
-/// Places below this are surely below the number; 0: none. In whole quarters of the tile, because only half and three
-/// quarters are asked of launches (analysis/collect_access.cpp).
+/// Indices below the result are known to be below the scalar; 0: none. In whole quarters of the tile, because the
+/// obligations are about one half and three quarters (analysis/collect_access.cpp).
 std::int64_t surely_below(const Mask& m) {
-  if (constant_int(behind_shapes(m.number))) return 0;  // the assembler decides that itself
+  if (constant_int(behind_shapes(m.number))) return 0;  // the assembler evaluates that itself
   const std::int64_t quarter = counts_to(m.places) / 4;
   const auto number = bounds_of(m.number);
   return quarter > 0 && number && number->low > 0 ? number->low / quarter * quarter : 0;
@@ -109,7 +109,7 @@ void split(Operation& op, const Mask& m, std::int64_t known) {
   const ir::Type type = m.places.type();
   const Value edge = b.constant_int(type.elem(), known, type.shape());
   const bool below = m.how == ComparisonPredicate::Less || m.how == ComparisonPredicate::LessEqual;
-  // With the sign of the whole: places of 8 bits in a tile of 256 are negative or not.
+  // With the signedness of the comparison: 8-bit indices in a tile of 256 may be negative.
   const auto at_edge = below ? ComparisonPredicate::Less : ComparisonPredicate::GreaterEqual;
   const Value sure = compared(b, at_edge, m.places, edge, m.sign),
               rest = compared(b, m.how, m.places, m.number, m.sign);

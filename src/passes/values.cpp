@@ -17,7 +17,7 @@ bool is_signed(const ir::Operation& op) {
   return op.enum_attr<ir::Signedness>(ir::AttrName::signedness) == ir::Signedness::Signed;
 }
 
-/// Of the smaller, the larger, or a choice of two; `positive`: what numbers that are not negative reach.
+/// The bound of a minimum, maximum or selection; `positive`: the largest non-negative number of the type.
 Most most_of_two(const ir::Operation& op, Most a, Most b, std::uint64_t positive) {
   const auto is_positive = [&](Most n) { return n && *n <= positive; };
   if (op.op() == Op::Select || (op.op() == Op::MaxI && !is_signed(op)))

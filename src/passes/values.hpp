@@ -1,4 +1,4 @@
-// Reading and building small pieces of IR: what several passes need. Reading is the analyses'.
+// Helpers of several passes that build small pieces of IR. Helpers that only read it are in analysis.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,10 +14,10 @@ using analysis::defined_outside;
 using analysis::is_pure;
 using analysis::splat_bits;
 
-/// What no element of an integer tile, read as unsigned, is above, as far as the operations that make it tell.
+/// An upper bound of all elements of an integer tile, read as unsigned, derived from the operations that compute it.
 std::optional<std::uint64_t> unsigned_most(ir::Value v, int depth = 12);
 
-/// What `v` repeats: through broadcasts and reshapes.
+/// The value that `v` broadcasts, through broadcasts and reshapes.
 ir::Value behind_shapes(ir::Value v);
 
 /// `scalar` in every element of a tile of this shape.

@@ -1,4 +1,4 @@
-// Spreads "varies" from the numbers of blocks until nothing changes (see varying.hpp).
+// Propagates "varies" from the block numbers to a fixed point (see varying.hpp).
 #include "passes/varying.hpp"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ void Varying::visit_branch(const Operation& op) {
     if (const Operation* end = op.region(region).terminator(); end && end->op() == Op::Yield) join(op, *end);
 }
 
-/// The results of `op` vary if what is handed to them does.
+/// The results of `op` vary if a yielded value does.
 void Varying::join(const Operation& op, const Operation& exit) {
   for (std::size_t i = 0; i < op.num_results(); ++i)
     if (has(exit.operand(i))) add(op.result(i));

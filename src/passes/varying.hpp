@@ -1,4 +1,4 @@
-// Which values of a kernel depend on the number of the block, and so differ between its pieces.
+// Which values of a kernel depend on the block's number, and so differ between the pieces of a coarsened block.
 #pragma once
 #include <unordered_set>
 
@@ -7,19 +7,18 @@
 namespace tessera::passes {
 
 inline bool is_loop(const ir::Operation& op) { return op.op() == ir::Op::For || op.op() == ir::Op::Loop; }
-/// The innermost loop around `op`, of which it is an exit.
+/// The loop that `op` exits: the innermost one around it.
 ir::Operation* loop_of_exit(const ir::Operation& op);
 
-/// Tiles and numbers that vary: through operands, what loops and branches hand on, loads in branches that vary, and
-/// atomic operations, of which each piece finds what those before it have left. Views and tokens are of the whole
-/// block.
+/// Tiles and scalars that vary: through operands, values carried by loops and yielded by branches, loads in divergent
+/// branches, and atomic operations, which see the effects of earlier pieces. Views and tokens never vary.
 class Varying {
  public:
   explicit Varying(const ir::Function& f);
   bool has(ir::Value v) const { return set_.contains(v.impl()); }
   /// True if an operand varies.
   bool any(const ir::Operation& op) const;
-  /// True if not all pieces of a block come to `op`.
+  /// True if not all pieces of a block execute `op`.
   bool is_conditional(const ir::Operation& op) const;
 
   /// `v` is a value that a pass has made.

@@ -1,12 +1,12 @@
-// Most blocks lie inside: a stencil's mask is false at the border of its tensor only. Where a tuning asks for it, what
-// begins with the block's first access stands twice (loop versioning, without a loop), behind one comparison of
-// scalars:
+// Loop versioning without a loop: a stencil's mask is false at the border of its tensor only. If tuning asks for it,
+// the code from the block's first access on is emitted twice, with and without masks, and one scalar comparison
+// selects:
 //
 //   m = (start + iota) < extent            inside = start + (n - 1) < extent
 //   x = load p, m                    =>    if inside { x = load p; ... } else { x = load p, m; ... }
 //   ...
 //
-// The comparison is made in 64 bits of numbers of 32, so nothing in it wraps. docs/compiler/version_guards.md.
+// The comparison uses 64-bit arithmetic on 32-bit numbers, so nothing in it wraps. docs/compiler/version_guards.md.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -33,18 +33,18 @@ using ir::Value;
 
 namespace {
 
-constexpr std::size_t kMostOperations = 600;  // that stand twice
+constexpr std::size_t kMostOperations = 600;  // that are duplicated
 
-/// The places start, start + 1, ..., last of one axis are below `extent`, all read as unsigned numbers of 32 bits.
+/// The indices start, start + 1, ..., last of one axis are below `extent`, all read as unsigned 32-bit numbers.
 struct Bound {
   Value start;  ///< null: 0
   std::int64_t steps = 0;
   Value extent;
 };
 
-constexpr int kDeepestMask = 6;  // `and` inside each other: one for each axis
+constexpr int kDeepestMask = 6;  // nested `and`: one for each axis
 
-/// What a mask says, as bounds; false where it says anything else.
+/// Reads a mask as a conjunction of bounds; false if it has any other form.
 bool bounds_of(Value mask, std::vector<Bound>& bounds, int depth = kDeepestMask) {
   const Operation* op = behind_shapes(mask).def();
   if (!op || depth == 0) return false;
@@ -80,9 +80,9 @@ class Versions {
     for (Operation& op : block) place_[&op] = place_.size();
   }
 
-  /// True if there was something to decide for whole blocks.
+  /// True if there is a mask to decide for whole blocks.
   bool make() {
-    // From the first access on: what was loaded before would have to be brought into the layouts of both versions.
+    // From the first access on: tiles loaded before the branch would need the layouts of both versions.
     Operation* first = block_.front();
     while (first && !analysis::is_access(*first) && first->num_regions() == 0) first = first->next();
     if (!first) return false;
@@ -161,7 +161,7 @@ class Versions {
     return compared(b, ir::ComparisonPredicate::Less, last, extent);
   }
 
-  /// Puts what begins with `first` into both arms of a branch.
+  /// Puts the operations from `first` on into both arms of a branch.
   void branch(Value inside, Operation& first) {
     std::vector<Operation*> moved;
     for (Operation* op = &first; op && !op->info().has(ir::traits::Terminator); op = op->next()) moved.push_back(op);
@@ -185,7 +185,7 @@ class Versions {
   std::vector<Masked> masked_;
 };
 
-/// Nothing that is computed in it is handed on.
+/// No value computed in it is used outside.
 bool ends_empty(const Block& block) {
   const Operation* end = block.terminator();
   return end && end->num_operands() == 0 && (end->op() == Op::Return || end->op() == Op::Yield);

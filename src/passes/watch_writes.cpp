@@ -1,12 +1,12 @@
-// Checked mode on a GPU: a tensor whose elements were never written carries a shadow, a byte for each element, and the
-// kernel keeps and asks it by itself. docs/compiler/watch_writes.md.
+// Checked mode on a GPU: detects loads of elements that were never written. Each tensor has a shadow with a byte for
+// each element, which the kernel itself updates and checks. docs/compiler/watch_writes.md.
 //
 //   store x through view, token t            =>   t' = if has_shadow { store 0 through shadow, token t }
 //                                                 store x through view, token t'
 //   x = load view, token t                   =>   t' = if has_shadow { s = load shadow, token t; assert s == 0 }
 //                                                 x = load view, token t'
 //
-// The shadow is asked and told before its access, in the same chain of tokens: so it is in the order of the accesses.
+// The shadow's access precedes the tensor's in the same token chain, so both have the same order.
 #include "tessera/passes/watch_writes.hpp"
 #include "tessera/analysis/access.hpp"
 
@@ -39,7 +39,7 @@ struct Tensor {
   Value present;  ///< i1: it is not null
 };
 
-/// What a pointer or a view of a tensor is for its shadow.
+/// The shadow's counterpart of a pointer or a view.
 struct Twin {
   const Tensor* tensor = nullptr;  ///< null: not derived from a watched argument
   Value value;
@@ -59,7 +59,7 @@ Type view_of(Type tensor, Type like) {
 class Watch {
  public:
   Watch(ir::Function& f, std::span<const WatchedTensor> tensors) : f_(f) {
-    tensors_.reserve(tensors.size());  // twins point into it
+    tensors_.reserve(tensors.size());  // twins point into this vector
     for (const WatchedTensor& t : tensors) add(t);
   }
 
@@ -94,7 +94,7 @@ class Watch {
   }
   static Type pointer_type() { return Type::tile(Type::pointer(Type::element(Elem::I8)), {}); }
 
-  /// Follows a pointer or a view to the argument that it comes from, and makes the same of the shadow beside it.
+  /// Follows a pointer or a view to the argument that it comes from, and derives the same from the shadow.
   Twin twin_of(Value v) {
     if (const auto known = twins_.find(v.impl()); known != twins_.end()) return known->second;
     Twin twin;
@@ -104,8 +104,8 @@ class Watch {
     }
     return twins_[v.impl()] = twin;
   }
-  /// The operand that decides which tensor the result belongs to; none for what starts anew (another type of pointer, a
-  /// number, a value that a loop or a branch hands on: raw pointers).
+  /// The operand that decides which tensor the result belongs to; none where that is unknown (another pointer type, an
+  /// integer, a value that a loop or branch yields: raw pointers).
   static std::optional<std::size_t> followed(const Operation& def) {
     switch (def.op()) {
       case Op::Offset:
@@ -121,9 +121,10 @@ class Watch {
       default: return std::nullopt;
     }
   }
-  /// `def` with `from` in the place of its first operand. Offsets and strides count elements: they are the same.
+  /// A copy of `def` with `from` as its first operand. Offsets and strides count elements, so they are unchanged.
   static Value beside(Operation& def, Value from) {
-    if (def.op() == Op::Assume) return from;  // what is known of the tensor's address says nothing of the shadow's
+    if (def.op() == Op::Assume)
+      return from;  // an assumption about the tensor's address says nothing about the shadow's
     Builder b = Builder::before(def.next());
     b.loc = def.loc;
     std::vector<Value> operands = def.operand_values();
@@ -228,7 +229,8 @@ class Watch {
 int element_bytes(const ir::Function& f, const WatchedTensor& t) {
   const ir::ElemInfo& element = ir::info(f.body().arg(static_cast<std::size_t>(t.arg)).type().elem());
   if (element.bits > 1 && element.bits < 8)
-    throw InternalError(concat(t.label, ": elements of ", element.text, " share their bytes and cannot be watched"));
+    throw InternalError(
+        concat(t.label, ": elements of ", element.text, " are smaller than a byte and cannot be checked for writes"));
   return element.bytes;
 }
 

@@ -2,9 +2,13 @@
 #include "tessera/runtime/backend.hpp"
 
 #include <chrono>
+#include <new>
 #include <utility>
 
+#include "tessera/base/error.hpp"
 #include "tessera/base/fork.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/runtime/graph.hpp"
 #include "tessera/runtime/stream.hpp"
 
 namespace tessera::runtime {
@@ -19,6 +23,30 @@ HandedBack::~HandedBack() = default;
 
 void* Queue::allocate(std::size_t, std::uint64_t) { return nullptr; }
 bool Queue::ended_before_fork(std::uint64_t) const noexcept { return false; }
+
+void* Queue::native_handle() const noexcept { return nullptr; }
+void Queue::expose() noexcept {}
+
+std::unique_ptr<Queue> Backend::make_priority_queue(int, std::shared_ptr<QueueObserver> observer) {
+  return make_queue(false, std::move(observer));
+}
+PriorityRange Backend::priorities() { return {}; }
+NativeStream Backend::examine_stream(void*) {
+  throw DeviceError(concat("a stream of another library cannot be one of ", name(),
+                           ": only GPUs have such streams.\n  Pass the device that the stream belongs to."));
+}
+std::unique_ptr<Queue> Backend::wrap_queue(const NativeStream&, std::shared_ptr<QueueObserver>) {
+  throw InternalError(concat(name(), " has no streams of other libraries"));
+}
+std::shared_ptr<const Launchable> Backend::transfer_copy(Backend&) { return nullptr; }
+std::shared_ptr<void> Backend::make_host_memory(std::size_t bytes) {
+  const std::size_t rounded = (bytes + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment;
+  void* memory = ::operator new(rounded, std::align_val_t(kStorageAlignment), std::nothrow);
+  if (memory == nullptr) throw DeviceError(concat("out of host memory: ", bytes, " bytes requested."));
+  return {memory, [](void* p) { ::operator delete(p, std::align_val_t(kStorageAlignment)); }};
+}
+Backend::MemoryFigures Backend::memory_figures() { return {account_.in_use(), 0, 0}; }
+void Backend::trim_memory() {}
 
 std::shared_ptr<const Launchable> Backend::pattern_fill() const { return nullptr; }
 std::shared_ptr<const Launchable> Backend::range_copy() const { return nullptr; }
@@ -43,10 +71,31 @@ class HostTimeMark final : public TimeMark {
 };
 }  // namespace
 
+namespace {
+
+/// A graph on a device whose queues run work by calling it.
+class GraphInOrder final : public Launchable {
+ public:
+  explicit GraphInOrder(std::shared_ptr<const GraphRecording> recording) : recording_(std::move(recording)) {}
+  void launch(const LaunchContext& c) const override {
+    for (const RecordedWork& entry : recording_->work())
+      entry.work->launch({entry.grid, entry.args, entry.accesses, c.native_queue, c.native_launch});
+  }
+
+ private:
+  std::shared_ptr<const GraphRecording> recording_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Launchable> Backend::make_graph(std::shared_ptr<const GraphRecording> recording) {
+  return std::make_shared<const GraphInOrder>(std::move(recording));
+}
+
 std::shared_ptr<const TimeMark> Backend::make_time_mark() { return std::make_shared<const HostTimeMark>(); }
 
 std::shared_ptr<StreamCore> Backend::default_stream() {
-  std::shared_ptr<StreamCore> parents;  // ends outside the lock
+  std::shared_ptr<StreamCore> parents;  // destroyed after the lock is released
   std::lock_guard lock(default_mutex_);
   if (!default_stream_ || default_generation_ != fork_generation()) {
     auto made = StreamCore::create(Device(*this), true);

@@ -1,4 +1,4 @@
-// Device handles, the default device and the names that devices go by.
+// Device handles, the default device, and device names.
 #include "tessera/runtime/device.hpp"
 
 #include <atomic>
@@ -52,7 +52,7 @@ DeviceKind Device::kind() const noexcept { return backend_->kind(); }
 int Device::ordinal() const noexcept { return backend_->ordinal(); }
 const std::string& Device::name() const noexcept { return backend_->name(); }
 
-/// The first GPU that kernels can be compiled for and that can be used now, else the CPU.
+/// The first GPU that kernels can be compiled for and whose context can be created, else the CPU.
 static Device chosen_by_itself() {
   const runtime::cuda::CompilerProbe can_compile = runtime::cuda::compiler_probe();
   if (can_compile == nullptr) return Device::cpu();
@@ -60,7 +60,7 @@ static Device chosen_by_itself() {
     try {
       if (can_compile(runtime::cuda::describe_device(i), nullptr)) return Device::cuda(i, {});
     } catch (const DeviceError&) {
-      // In exclusive use by another process, or out of memory: the next one. `tessera doctor` tells.
+      // In exclusive use by another process, or out of memory: try the next one. `tessera doctor` prints the reason.
     }
   }
   return Device::cpu();
@@ -70,7 +70,7 @@ Device runtime::parse_device(const std::string& text) {
   if (text == "cpu") return Device::cpu();
   if (const int ordinal = cuda_ordinal(text); ordinal >= 0) return Device::cuda(ordinal, {});
   throw DeviceError(concat(
-      "\"", text, "\" names no device; expected cpu, cuda or cuda:N (devices of this machine: ", choices(), ")"));
+      "\"", text, "\" is not a device; expected cpu, cuda or cuda:N (devices of this machine: ", choices(), ")"));
 }
 
 Device runtime::device_from_environment() {

@@ -10,7 +10,7 @@ namespace tessera::runtime {
 
 namespace {
 
-/// Made before anything can go wrong, and never destroyed: work may outlive main().
+/// Allocated before any work can fail, and never destroyed: work may outlive main().
 FailureRef prepared(const char* text) {
   auto failure = std::make_shared<Failure>();
   failure->error = std::make_exception_ptr(DeviceError(text));
@@ -86,21 +86,22 @@ void FailureLog::log(std::uint64_t number, const FailureRef& failure) noexcept {
   }
 }
 
-FailureRef FailureLog::of(std::uint64_t number) const noexcept {
+FailureRef FailureLog::first_of(std::uint64_t first, std::uint64_t last) const noexcept {
   std::lock_guard lock(mutex_);
   for (const Entry& entry : entries_) {
-    if (entry.number == number) return entry.failure;
+    if (entry.number >= first && entry.number <= last) return entry.failure;
   }
-  return number <= forgotten_until_ ? forgotten() : nullptr;
+  return first <= forgotten_until_ ? forgotten() : nullptr;
 }
 
-FailureRef FailureLog::deliver() noexcept {
+FailureRef FailureLog::deliver(std::uint64_t first, std::uint64_t last) noexcept {
   std::lock_guard lock(mutex_);
-  FailureRef first;
+  FailureRef found;
   for (const Entry& entry : entries_) {
-    if (!entry.failure->delivered.exchange(true) && !first) first = entry.failure;
+    if (entry.number < first || entry.number > last) continue;
+    if (!entry.failure->delivered.exchange(true) && !found) found = entry.failure;
   }
-  return first;
+  return found;
 }
 
 }  // namespace tessera::runtime

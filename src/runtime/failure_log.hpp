@@ -1,4 +1,4 @@
-// Where the failures of a stream's work go: into the storages that the work was to write, and into a list for those who
+// The failures of a stream's work: stored in the storages that the work was to write, and in a list for callers that
 // wait for the work itself. Shared by the stream and its queue, because work may outlive the stream.
 #pragma once
 #include <cstdint>
@@ -18,10 +18,11 @@ class FailureLog final : public QueueObserver {
 
   FailureLog();
 
-  /// The failure of the work `number`; empty if it succeeded.
-  FailureRef of(std::uint64_t number) const noexcept;
-  /// The first failure that was not delivered, or empty; all count as delivered afterwards.
-  FailureRef deliver() noexcept;
+  /// The first failure of the work from `first` to `last`; empty if all of it succeeded.
+  FailureRef first_of(std::uint64_t first, std::uint64_t last) const noexcept;
+  /// The first failure of the work from `first` to `last` that was not delivered, or empty; all of it counts as
+  /// delivered afterwards.
+  FailureRef deliver(std::uint64_t first = 0, std::uint64_t last = UINT64_MAX) noexcept;
 
  private:
   struct Entry {
@@ -31,8 +32,8 @@ class FailureLog final : public QueueObserver {
   void fail(std::uint64_t number, std::span<const Access> accesses, const FailureRef& failure) noexcept;
   void log(std::uint64_t number, const FailureRef& failure) noexcept;
 
-  /// A program that never asks its streams must not grow without bound: older entries are forgotten, and who asks about
-  /// them is told so.
+  /// Bounds the list of a program that never synchronizes its streams. Older entries are dropped; asking for them gives
+  /// a failure of its own.
   static constexpr std::size_t kMostEntries = 1024;
 
   mutable std::mutex mutex_;

@@ -1,4 +1,4 @@
-// The process-wide map of foreign address ranges that storages hold.
+// The process-wide map of claimed address ranges.
 #include "runtime/foreign_memory.hpp"
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Claims {
   std::map<std::uintptr_t, Range> ranges;  // by begin; they do not overlap
 };
 
-/// Never destroyed: tensors in the user's statics may end after everything else.
+/// Never destroyed: tensors in the user's static variables may be destroyed later.
 Claims& claims() {
   static Claims& all = *new Claims;
   return all;
@@ -41,7 +41,7 @@ struct Claim {
     if (!made) return;
     std::lock_guard lock(claims().mutex);
     claims().ranges.erase(begin);
-  }  // then the owner goes, outside the lock
+  }  // `owner` is released after the lock
 };
 
 [[noreturn]] void throw_overlap(const Range& with) {

@@ -1,4 +1,4 @@
-// Taking and releasing leases, and the texts that name both sides of a conflict.
+// Taking and releasing leases, and the messages that name both sides of a conflict.
 #include "tessera/runtime/lease.hpp"
 
 #include <mutex>
@@ -66,7 +66,7 @@ void LeaseLink::take(Storage& storage, bool exclusive, const Holder& holder) {
     if (try_take(storage, exclusive, holder)) [[likely]]
       return;
   }
-  // The lease of a tensor that another library has given back stands until that library's work has ended: wait for it.
+  // A tensor that another library has returned stays leased until that library's work has ended: wait for it.
   storage.device().backend().end_handed_back();
   std::string text;
   {
@@ -140,7 +140,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
 
 void Lease::release() noexcept {
   link_.release();
-  storage_.reset();  // outside the storage's mutex: this may be its end
+  storage_.reset();  // outside the storage's mutex: this may be the last reference
 }
 
 }  // namespace tessera::runtime

@@ -1,4 +1,4 @@
-// The end of memory: behind its last uses, without blocking the host where the device can do it in order.
+// Freeing memory after its last uses, without blocking the host where the device can order the free.
 #pragma once
 #include <span>
 
@@ -6,8 +6,8 @@
 
 namespace tessera::runtime {
 
-/// Frees `memory` (or releases its owner) once `uses` have ended. Never throws and never loses memory: where the device
-/// cannot order the end behind the uses, the host waits for them.
+/// Frees `memory` (or releases its owner) once `uses` have ended. Never throws and never leaks: if the device cannot
+/// order the free after the uses, the host waits for them.
 void retire(Backend& backend, Retired memory, std::span<const Use> uses) noexcept;
 
 }  // namespace tessera::runtime

@@ -1,4 +1,4 @@
-// Waiting for a spin mutex: looking, and then giving the processor to whoever holds it.
+// Waiting for a spin mutex: polls it, then yields the processor to the thread that holds it.
 #include "tessera/runtime/spin_mutex.hpp"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-// Storages: making and retiring memory, and the order of what happens to it.
+// Storages: allocating and freeing memory, and ordering the work that uses it.
 #include "tessera/runtime/storage.hpp"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/runtime/at_line.hpp"
+#include "tessera/runtime/graph.hpp"
 #include "tessera/runtime/lease.hpp"
 #include "tessera/runtime/stream.hpp"
 
@@ -68,7 +69,7 @@ StorageRef Storage::make(Device device, const std::shared_ptr<StreamCore>& strea
   });
 }
 
-/// The shadow stands behind the elements.
+/// The shadow follows the elements in the same allocation.
 void Storage::set_shadow(const StorageOptions& options) {
   const std::size_t count = bytes_ / options.element_bytes;
   if (bytes_ > kMostBytes - kStorageAlignment - count) throw_too_large(bytes_, options.where);
@@ -82,33 +83,103 @@ std::size_t Storage::allocated_bytes() const noexcept {
 }
 
 void Storage::publish_address(SourceLocation where) {
-  if (foreign_) return;  // claimed as such, or by the storage that it came from
+  if (foreign_) return;  // claimed by adopt(), or by the storage that it came from
   located(where, bytes_, [&] { claim_own(memory_, bytes_, label_, published_); });
 }
 
 void Storage::get_memory(const std::shared_ptr<StreamCore>& stream) {
-  const auto get = [&] {
-    if (stream) {
-      const StreamCore::Allocation memory = stream->allocate(allocated_bytes());
-      memory_ = memory.memory;
-      if (memory.memory != nullptr) last_write_ = {stream, memory.number};
-    }
-    if (memory_ == nullptr) memory_ = device_.backend().allocate(allocated_bytes());
+  const auto checked_too = [&](const Error& e) {
+    return concat(e.message(), "\n  ", shadow_bytes_,
+                  " of these bytes are for checked mode (TESSERA_CHECK): one for each element, which remembers whether "
+                  "it was written.");
   };
   try {
     try {
-      get();
+      take_memory(stream);
     } catch (const DeviceError&) {
       if (!device_.backend().end_handed_back()) throw;
-      get();  // what other libraries have given back is free now
+      take_memory(stream);  // memory that other libraries have returned is free now
     }
+  } catch (const OutOfMemoryError& e) {
+    if (shadow_bytes_ == 0) throw;
+    throw OutOfMemoryError(checked_too(e), e.sizes(), e.where());
   } catch (const DeviceError& e) {
     if (shadow_bytes_ == 0) throw;
-    throw DeviceError(concat(e.message(), "\n  ", shadow_bytes_,
-                             " of these bytes are for checked mode (TESSERA_CHECK): one for each element, which "
-                             "remembers whether it was written."),
-                      e.where());
+    throw DeviceError(checked_too(e), e.where());
   }
+}
+
+/// Allocates, and keeps the device's account.
+void Storage::take_memory(const std::shared_ptr<StreamCore>& stream) {
+  Backend& backend = device_.backend();
+  MemoryAccount& account = backend.account();
+  const std::size_t bytes = allocated_bytes();
+  const auto fail = [&] {
+    const Backend::MemoryFigures figures = backend.memory_figures();
+    throw_out_of_memory(device_.name(), {bytes, account.in_use(), account.limit(), figures.free, figures.total});
+  };
+  if (!account.take(bytes)) fail();
+  try {
+    allocate_memory(stream, bytes);
+  } catch (const OutOfMemoryError& e) {
+    account.cancel(bytes);
+    MemorySizes sizes = e.sizes();
+    sizes.in_use = account.in_use();
+    sizes.limit = account.limit();
+    throw_out_of_memory(device_.name(), sizes);
+  } catch (...) {
+    account.cancel(bytes);
+    throw;
+  }
+  if (memory_ == nullptr) {  // the user's allocator has none
+    account.cancel(bytes);
+    fail();
+  }
+  account.taken();
+}
+
+void Storage::allocate_memory(const std::shared_ptr<StreamCore>& stream, std::size_t bytes) {
+  Backend& backend = device_.backend();
+  if (auto allocator = backend.account().allocator()) return allocate_from(std::move(allocator), stream, bytes);
+  if (stream) {
+    const StreamCore::Allocation memory = stream->allocate(bytes);
+    memory_ = memory.memory;
+    if (memory.memory != nullptr) last_write_ = {stream, memory.number};
+  }
+  if (memory_ == nullptr) memory_ = backend.allocate(bytes);
+}
+
+/// Memory of a user's allocator, for a stream: without one for the default stream, which the host then waits for. Null
+/// if it has none.
+void Storage::allocate_from(std::shared_ptr<Allocator> allocator, std::shared_ptr<StreamCore> stream,
+                            std::size_t bytes) {
+  const bool wait = stream == nullptr;
+  if (wait) stream = device_.backend().default_stream();
+  void* const queue = stream->native_handle();
+  void* memory = allocator->allocate(bytes, queue);
+  if (memory == nullptr) {
+    allocator->trim();
+    memory = allocator->allocate(bytes, queue);
+  }
+  if (memory == nullptr) return;
+  try {
+    if (reinterpret_cast<std::uintptr_t>(memory) % kStorageAlignment != 0) {
+      throw DeviceError(concat("the allocator of ", device_.name(), " gave an address that is not a multiple of ",
+                               kStorageAlignment, "."));
+    }
+    if (queue != nullptr) {
+      const std::uint64_t number = stream->mark();
+      if (wait)
+        stream->host_wait(number);
+      else
+        last_write_ = {stream, number};
+    }
+  } catch (...) {
+    allocator->deallocate(memory, bytes, queue);
+    throw;
+  }
+  memory_ = memory;
+  allocator_ = std::move(allocator);
 }
 
 StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
@@ -132,13 +203,15 @@ Storage::Storage(Private, Device device, void* memory, std::size_t bytes, std::s
     : memory_(memory), device_(device), bytes_(bytes), owner_(std::move(owner)), foreign_(false), label_(label) {}
 
 Storage::~Storage() {
-  // Nobody else can reach the storage now: no lease, no access and no lock is left.
+  // No other thread can reach the storage now: no lease, no access and no lock is left.
   if (published_) withdraw_own(memory_, published_);
   Retired memory;
   memory.owner = std::move(owner_);
-  if (!foreign_) {
+  if (!foreign_ && memory_ != nullptr) {
     memory.memory = memory_;
     memory.bytes = allocated_bytes();
+    memory.allocator = std::move(allocator_);
+    device_.backend().account().give_back(memory.bytes);
   }
   if (last_write_.stream) {
     try {
@@ -148,8 +221,8 @@ Storage::~Storage() {
   retire(device_.backend(), std::move(memory), reads_.span());
 }
 
-/// Where there is nothing to wait for, one look tells: only this stream has used the storage, or it has read it since
-/// the last write, and so waits for that write already (weights). The path of most launches.
+/// The path of most launches takes the mutex once and waits for nothing: only this stream has used the storage, or the
+/// stream has read it since the last write and has therefore waited for that write already (weights).
 void Storage::order(const std::shared_ptr<StreamCore>& stream, AccessMode mode) {
   const auto other = [&](const Use& use) { return use.stream != stream; };
   bool wait = false;
@@ -161,25 +234,25 @@ void Storage::order(const std::shared_ptr<StreamCore>& stream, AccessMode mode) 
     } else {
       const bool known = !std::all_of(reads_.begin(), reads_.end(), other);
       wait = wait && !known;
-      if (!known && reads_.size() + reads_to_come_ >= kInlineReads) {
+      if (!known && reads_.size() + reserved_reads_ >= kInlineReads) {
         lock.unlock();
         drop_ended_reads();
         lock.lock();
       }
-      reads_.reserve(reads_.size() + reads_to_come_ + 1);
-      ++reads_to_come_;
+      reads_.reserve(reads_.size() + reserved_reads_ + 1);
+      ++reserved_reads_;
     }
   }
   if (!wait) return;
   try {
-    order_behind_others(stream, mode);
+    wait_for_others(stream, mode);
   } catch (...) {
     forget(mode);
     throw;
   }
 }
 
-void Storage::order_behind_others(const std::shared_ptr<StreamCore>& stream, AccessMode mode) {
+void Storage::wait_for_others(const std::shared_ptr<StreamCore>& stream, AccessMode mode) {
   SmallVector<Use, kInlineReads + 1> conflicts;
   {
     std::lock_guard lock(mutex_);
@@ -191,6 +264,11 @@ void Storage::order_behind_others(const std::shared_ptr<StreamCore>& stream, Acc
   for (const Use& use : conflicts) stream->wait_for(*use.stream, use.number);
 }
 
+Ticket Storage::last_write() const noexcept {
+  std::lock_guard lock(mutex_);
+  return {last_write_.stream, last_write_.number};
+}
+
 bool Storage::may_be_written_after(const StreamCore& stream, std::uint64_t number) const noexcept {
   if (foreign_) return true;
   std::lock_guard lock(mutex_);
@@ -200,7 +278,7 @@ bool Storage::may_be_written_after(const StreamCore& stream, std::uint64_t numbe
 void Storage::forget(AccessMode mode) noexcept {
   if (mode != AccessMode::Read) return;
   std::lock_guard lock(mutex_);
-  --reads_to_come_;
+  --reserved_reads_;
 }
 
 void Storage::note(const std::shared_ptr<StreamCore>& stream, std::uint64_t number, AccessMode mode,
@@ -208,7 +286,7 @@ void Storage::note(const std::shared_ptr<StreamCore>& stream, std::uint64_t numb
   std::unique_lock lock(mutex_);
   if (lease != nullptr) lease->unlink();
   if (mode == AccessMode::Read) {
-    --reads_to_come_;
+    --reserved_reads_;
     for (Use& use : reads_) {
       if (use.stream != stream) continue;
       use.number = std::max(use.number, number);
@@ -221,12 +299,24 @@ void Storage::note(const std::shared_ptr<StreamCore>& stream, std::uint64_t numb
     last_write_.number = number;
     return;
   }
-  const auto old_reads = std::move(reads_);  // streams that end here do so outside the lock
+  const auto old_reads = std::move(reads_);  // the last reference to a stream may be released here: outside the lock
   const Use old_write = std::exchange(last_write_, {stream, number});
   lock.unlock();
 }
 
-/// A storage that many streams read and none writes (weights) would keep them all: forget those whose reads have ended.
+void Storage::record(const std::shared_ptr<StreamCore>& stream, AccessMode mode) {
+  order(stream, mode);
+  std::uint64_t number = 0;
+  try {
+    number = stream->mark();
+  } catch (...) {
+    forget(mode);
+    throw;
+  }
+  note(stream, number, mode);
+}
+
+/// Removes reads that have ended: a storage that many streams read and none writes (weights) would keep them all.
 void Storage::drop_ended_reads() {
   SmallVector<Use, kInlineReads> reads, ended;
   {
@@ -246,6 +336,7 @@ void Storage::drop_ended_reads() {
 }
 
 void Storage::wait_written() {
+  check_not_capturing("reading elements on the host", "Read them after the replay, or before the capture.");
   Use write;
   {
     std::lock_guard lock(mutex_);
@@ -257,6 +348,16 @@ void Storage::wait_written() {
     carried->delivered.store(true);
     std::rethrow_exception(carried->error);
   }
+}
+
+void Storage::wait_outcome() {
+  if (!pending_outcome()) return;
+  Use write;
+  {
+    std::lock_guard lock(mutex_);
+    write = last_write_;
+  }
+  if (write.stream) write.stream->host_wait(write.number);
 }
 
 void Storage::wait_unused() {
@@ -296,21 +397,21 @@ FailureRef Storage::failure() const noexcept {
   return failure_;
 }
 
-std::shared_ptr<void> Storage::open_outcome() const noexcept {
+std::shared_ptr<void> Storage::pending_outcome() const noexcept {
   std::lock_guard lock(mutex_);
-  return open_outcome_;
+  return pending_outcome_;
 }
 
-void Storage::set_open_outcome(std::shared_ptr<void> outcome) noexcept {
+void Storage::set_pending_outcome(std::shared_ptr<void> outcome) noexcept {
   std::lock_guard lock(mutex_);
-  open_outcome_.swap(outcome);
+  pending_outcome_.swap(outcome);
 }
 
-void Storage::settle_outcome(const void* outcome, FailureRef failure) noexcept {
-  std::shared_ptr<void> settled;  // ends after the lock
+void Storage::resolve_outcome(const void* outcome, FailureRef failure) noexcept {
+  std::shared_ptr<void> resolved;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
-  if (open_outcome_.get() != outcome) return;
-  settled = std::move(open_outcome_);
+  if (pending_outcome_.get() != outcome) return;
+  resolved = std::move(pending_outcome_);
   if (!failure) return;
   failure_.swap(failure);
   has_failure_.store(true, std::memory_order_release);

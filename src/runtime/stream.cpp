@@ -1,11 +1,12 @@
-// Streams: numbering, ordering and waiting. Lock order: a stream's mutex, then the backend's own, then a storage's,
-// then nothing. No two streams' and no two storages' are ever held together, and nothing is destroyed under one.
+// Streams: numbering, ordering and waiting. Lock order: a stream's mutex, then the backend's, then a storage's. The
+// mutexes of two streams or of two storages are never held together, and no object is destroyed while one is held.
 #include "tessera/runtime/stream.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "runtime/failure_log.hpp"
 #include "runtime/work_scope.hpp"
@@ -14,6 +15,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
 #include "tessera/runtime/at_line.hpp"
+#include "tessera/runtime/graph.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/sync_scope.hpp"
 
@@ -22,7 +24,19 @@ namespace tessera {
 Stream::Stream(SourceLocation where) : Stream(default_device(where), where) {}
 Stream::Stream(Device device, SourceLocation where)
     : core_(runtime::at_line(where, [&] { return runtime::StreamCore::create(device); })) {}
+Stream::Stream(Device device, const StreamOptions& options, SourceLocation where)
+    : core_(runtime::at_line(where, [&] { return runtime::StreamCore::create(device, options); })) {}
 Stream Stream::default_of(Device device) { return Stream(device.backend().default_stream()); }
+PriorityRange Stream::priorities(Device device, SourceLocation where) {
+  return runtime::at_line(where, [&] { return device.backend().priorities(); });
+}
+Stream Stream::wrap(void* native, Device device, std::shared_ptr<void> owner, SourceLocation where) {
+  return Stream(runtime::at_line(where, [&] { return runtime::StreamCore::wrap(device, native, std::move(owner)); }));
+}
+Stream Stream::wrap(void* native, SourceLocation where) { return wrap(native, default_device(where), nullptr, where); }
+void* Stream::native(SourceLocation where) const {
+  return runtime::at_line(where, [&] { return core_->expose(); });
+}
 Device Stream::device() const noexcept { return core_->device(); }
 void Stream::synchronize(SourceLocation where) {
   runtime::at_line(where, [&] { core_->synchronize(); });
@@ -36,7 +50,42 @@ namespace {
 
 std::atomic<std::uint64_t> next_id{1};
 
-/// Takes back what order() reserved for accesses that are not enqueued in the end.
+/// Streams whose driver's handle is known outside: those of other libraries, and ours whose handle was given out.
+class KnownStreams {
+ public:
+  static KnownStreams& all() {
+    static KnownStreams& streams = *new KnownStreams;  // never destroyed: streams in statics may end last
+    return streams;
+  }
+  struct Entry {
+    Backend* device = nullptr;
+    std::uint64_t id = 0;
+    std::weak_ptr<StreamCore> stream;
+  };
+  /// The stream with this id, or what `make` returns, which is known from then on.
+  template <class F>
+  std::shared_ptr<StreamCore> find_or(Backend& device, std::uint64_t id, F make) {
+    std::vector<std::shared_ptr<StreamCore>> seen;  // the last reference to one must not end under the lock
+    std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [](const Entry& entry) { return entry.stream.expired(); });
+    seen.reserve(entries_.size());
+    for (const Entry& entry : entries_) {
+      if (entry.device != &device || entry.id != id) continue;
+      seen.push_back(entry.stream.lock());
+      if (seen.back()) return seen.back();
+    }
+    entries_.reserve(entries_.size() + 1);
+    std::shared_ptr<StreamCore> made = make();
+    entries_.push_back({&device, id, made});
+    return made;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+/// Orders all accesses; the destructor undoes it unless note() was called.
 class Orders {
  public:
   Orders(const std::shared_ptr<StreamCore>& stream, std::span<const Access> accesses) : accesses_(accesses) {
@@ -73,7 +122,7 @@ void check_submission(const Submission& submission, Device device) {
   if (!submission.work) throw InternalError(concat(submission.label, ": a submission without work"));
   for (const Access& access : submission.accesses) {
     if (!access.storage) throw InternalError(concat(submission.label, ": a submission names an empty storage"));
-    if (access.storage->device() == device) continue;
+    if (access.storage->device() == device || submission.between_devices) continue;
     throw DeviceError(concat(submission.label, ": tensor '", access.storage->label(), "' is on device ",
                              access.storage->device().name(), ", the stream is on ", device.name(),
                              ".\n  Copy the tensor to ", device.name(), " first, or use a stream of its device."),
@@ -83,30 +132,70 @@ void check_submission(const Submission& submission, Device device) {
 
 }  // namespace
 
-std::shared_ptr<StreamCore> StreamCore::create(Device device, bool is_default) {
+/// f(), with host memory that ran out as a DeviceError.
+template <class F>
+static std::shared_ptr<StreamCore> making(Device device, F f) {
   try {
-    return std::make_shared<StreamCore>(Private(), device, is_default);
+    return f();
   } catch (const std::bad_alloc&) {
     throw DeviceError(concat("out of host memory while making a stream on ", device.name()));
   }
 }
 
-StreamCore::StreamCore(Private, Device device, bool is_default)
+std::shared_ptr<StreamCore> StreamCore::create(Device device, bool is_default) {
+  return making(device, [&] { return std::make_shared<StreamCore>(Private(), device, Origin{is_default}); });
+}
+
+std::shared_ptr<StreamCore> StreamCore::create(Device device, const StreamOptions& options) {
+  const PriorityRange range = device.backend().priorities();
+  const bool ignored = range.least == range.greatest && device.kind() == DeviceKind::Cpu;
+  if (!ignored && (options.priority > range.least || options.priority < range.greatest)) {
+    throw DeviceError(concat("a stream with priority ", options.priority, " on ", device.name(),
+                             ": its priorities are ", range.greatest, " (most urgent) to ", range.least,
+                             " (least urgent).\n  Stream::priorities(device) has the range."));
+  }
+  return making(device, [&] {
+    return std::make_shared<StreamCore>(Private(), device, Origin{false, ignored ? 0 : options.priority});
+  });
+}
+
+std::shared_ptr<StreamCore> StreamCore::wrap(Device device, void* native, std::shared_ptr<void> owner) {
+  const NativeStream stream = device.backend().examine_stream(native);
+  std::shared_ptr<StreamCore> core = making(device, [&] {
+    return KnownStreams::all().find_or(device.backend(), stream.id, [&] {
+      return std::make_shared<StreamCore>(Private(), device, Origin{false, 0, stream, owner});
+    });
+  });
+  std::lock_guard lock(core->mutex_);
+  if (core->wrapped() && !core->owner_) core->owner_ = std::move(owner);
+  return core;
+}
+
+static std::unique_ptr<Queue> queue_for(Backend& backend, const StreamCore::Origin& origin,
+                                        std::shared_ptr<QueueObserver> observer) {
+  if (origin.wrapped.handle != nullptr) return backend.wrap_queue(origin.wrapped, std::move(observer));
+  if (origin.priority != 0) return backend.make_priority_queue(origin.priority, std::move(observer));
+  return backend.make_queue(origin.is_default, std::move(observer));
+}
+
+StreamCore::StreamCore(Private, Device device, Origin origin)
     : device_(device),
       generation_(tessera::fork_generation()),
       id_(next_id.fetch_add(1, std::memory_order_relaxed)),
+      wrapped_(origin.wrapped),
+      owner_(origin.owner),
       log_(std::make_shared<FailureLog>()),
-      queue_(device.backend().make_queue(is_default, log_)) {
+      queue_(queue_for(device.backend(), origin, log_)) {
   queue_->attach(*this);
 }
 
 StreamCore::~StreamCore() = default;
 
-bool StreamCore::left_behind() const noexcept {
+bool StreamCore::unusable_after_fork() const noexcept {
   return generation_ != tessera::fork_generation() && !queue_->immediate();
 }
 
-void StreamCore::throw_left_behind(const char* what, SourceLocation where) const {
+void StreamCore::throw_after_fork(const char* what, SourceLocation where) const {
   throw DeviceError(concat(what, ": this stream of ", device_.name(),
                            " belongs to the process that this one was forked from, and its ",
                            device_.kind() == DeviceKind::Cpu ? "thread is" : "driver works",
@@ -114,12 +203,12 @@ void StreamCore::throw_left_behind(const char* what, SourceLocation where) const
                     where);
 }
 
-/// What the parent's stream had done by the time of the fork is in this process's memory too; nothing more will come.
+/// The child has a copy of the parent's state at the time of the fork; what had not ended then never ends here.
 void StreamCore::check_ended_before_fork(std::uint64_t number) const {
   if (number == 0 || queue_->ended_before_fork(number)) return;
   throw DeviceError(concat("waiting for work that a stream of ", device_.name(),
-                           " had not ended when this process was forked: it goes on in the parent only.\n  Synchronize "
-                           "the stream before fork(), or make the tensor again here."));
+                           " had not ended when this process was forked: it continues only in the parent.\n  "
+                           "Synchronize the stream before fork(), or make the tensor again here."));
 }
 
 Ticket StreamCore::submit(const Submission& submission) {
@@ -134,26 +223,30 @@ std::uint64_t StreamCore::submit(const std::shared_ptr<StreamCore>& stream, cons
 
 std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const Submission& submission) {
   check_submission(submission, device_);
-  if (left_behind()) [[unlikely]] { throw_left_behind(submission.label, submission.where); }
+  if (unusable_after_fork()) [[unlikely]] { throw_after_fork(submission.label, submission.where); }
   const ProfileRange range(ProfileTopic::Launch, submission.label, submission.where);
   try {
     if (CaptureSink* sink = capture_.load(std::memory_order_acquire); sink != nullptr) [[unlikely]] {
       sink->add(submission);
       return 0;
     }
+    check_not_capturing("work on another stream", "Leave the stream out: operations of the flow go to its own.",
+                        submission.where);
     return at_line(submission.where, [&] {
-      SyncScope* scope = SyncScope::innermost();
-      if (scope != nullptr) scope->reserve(submission.accesses);
+      SubmissionSink* sink = SubmissionSink::innermost();
+      if (sink != nullptr) sink->reserve(submission.accesses);
       Orders orders(self, submission.accesses);
       std::uint64_t number = 0;
+      EventRef old;  // ends outside the lock
       {
         std::lock_guard lock(mutex_);
         number = enqueued_ + 1;
         queue_->launch(submission, number);
         enqueued_ = number;
+        if (wrapped()) [[unlikely]] { old = record_behind_wrapped(); }
       }
       orders.note(self, number);
-      if (scope != nullptr) scope->add({self, number}, submission);
+      if (sink != nullptr) sink->add({self, number}, submission);
       return number;
     });
   } catch (const std::bad_alloc&) {
@@ -162,23 +255,63 @@ std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const
 }
 
 StreamCore::Allocation StreamCore::allocate(std::size_t bytes) {
-  if (left_behind()) throw_left_behind("making a tensor");
+  if (unusable_after_fork()) throw_after_fork("making a tensor");
+  EventRef old;  // ends outside the lock
   std::lock_guard lock(mutex_);
   if (capture_ != nullptr) return {};
   void* memory = queue_->allocate(bytes, enqueued_ + 1);
   if (memory == nullptr) return {};
-  return {memory, ++enqueued_};
+  ++enqueued_;
+  if (wrapped()) old = record_behind_wrapped();
+  return {memory, enqueued_};
+}
+
+/// Under the mutex. The handle of another library's stream may be gone when this work is waited for: the event is
+/// recorded while the handle is known to be valid. If that fails, the next one who needs it tries again.
+EventRef StreamCore::record_behind_wrapped() noexcept {
+  try {
+    EventRef old = std::exchange(event_, queue_->record());
+    event_number_ = enqueued_;
+    return old;
+  } catch (...) { return nullptr; }
+}
+
+std::uint64_t StreamCore::mark() {
+  if (unusable_after_fork()) throw_after_fork("recording a use");
+  if (capturing()) throw DeviceError("a use of a stream that is being captured into a graph cannot be recorded");
+  EventRef old;  // ends outside the lock
+  std::lock_guard lock(mutex_);
+  if (wrapped()) {  // the handle is valid now, and what others enqueue later is not meant
+    old = std::exchange(event_, queue_->record());
+    event_number_ = enqueued_ + 1;
+  }
+  return ++enqueued_;
+}
+
+void* StreamCore::expose() {
+  if (unusable_after_fork()) throw_after_fork("using a stream's native handle");
+  void* handle = queue_->native_handle();
+  if (handle == nullptr) {
+    throw DeviceError(
+        concat("a stream of ", device_.name(), " has no native handle: only streams of GPUs are streams of a driver."));
+  }
+  if (wrapped()) return handle;
+  const NativeStream known = device_.backend().examine_stream(handle);
+  KnownStreams::all().find_or(device_.backend(), known.id, [&] { return shared_from_this(); });
+  std::lock_guard lock(mutex_);
+  queue_->expose();
+  return handle;
 }
 
 void StreamCore::wait_for(StreamCore& other, std::uint64_t number) {
   if (&other == this || number == 0 || other.queue_->immediate()) return;
-  if (other.left_behind()) return other.check_ended_before_fork(number);
+  if (other.unusable_after_fork()) return other.check_ended_before_fork(number);
   {
     std::lock_guard lock(mutex_);
     if (has_waited(other, number)) return;
   }
   const EventRef event = other.event_after(number);
-  const bool ours = &event->backend() == &device_.backend();
+  const bool ours = device_.backend().waits_for(event->backend());
   if (!ours) event->wait();
   std::lock_guard lock(mutex_);
   if (ours) queue_->wait(event);
@@ -186,7 +319,7 @@ void StreamCore::wait_for(StreamCore& other, std::uint64_t number) {
 }
 
 EventRef StreamCore::event_after(std::uint64_t number) {
-  EventRef old;  // ends outside the lock
+  EventRef old;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   if (event_ && event_number_ >= number) return event_;
   try {
@@ -217,7 +350,7 @@ void StreamCore::remember_wait(const StreamCore& other, std::uint64_t number) no
 
 void StreamCore::host_wait(std::uint64_t number) {
   if (number == 0 || queue_->immediate()) return;
-  if (left_behind()) return check_ended_before_fork(number);
+  if (unusable_after_fork()) return check_ended_before_fork(number);
   if (inside_work())
     throw DeviceError("work that runs on a stream may not wait for other work: it could wait for itself");
   if (capturing()) throw DeviceError("the host cannot wait for a stream that is being captured into a graph");
@@ -226,11 +359,11 @@ void StreamCore::host_wait(std::uint64_t number) {
 }
 
 void StreamCore::host_wait_noexcept(std::uint64_t number) noexcept {
-  if (number == 0 || queue_->immediate() || left_behind()) return;
+  if (number == 0 || queue_->immediate() || unusable_after_fork()) return;
   try {
     return event_after(number)->wait();
   } catch (...) {
-    // No event to be had: wait for everything.
+    // No event can be recorded: wait for everything.
   }
   try {
     std::lock_guard lock(mutex_);
@@ -242,15 +375,18 @@ void StreamCore::host_wait_noexcept(std::uint64_t number) noexcept {
 
 bool StreamCore::has_ended(std::uint64_t number) {
   if (number == 0 || queue_->immediate()) return true;
-  return left_behind() ? queue_->ended_before_fork(number) : event_after(number)->done();
+  return unusable_after_fork() ? queue_->ended_before_fork(number) : event_after(number)->done();
 }
 
 void StreamCore::synchronize() {
-  if (left_behind()) throw_left_behind("synchronizing");
+  check_not_capturing("waiting for a stream", "Wait for the replay instead.");
+  if (unusable_after_fork()) throw_after_fork("synchronizing");
   if (inside_work())
     throw DeviceError("work that runs on a stream may not wait for other work: it could wait for itself");
   std::uint64_t last = 0;
-  {
+  if (wrapped() && !capturing()) {
+    last = mark();  // with what its owner has enqueued
+  } else {
     std::lock_guard lock(mutex_);
     last = enqueued_;
   }
@@ -258,10 +394,16 @@ void StreamCore::synchronize() {
   if (const FailureRef failure = log_->deliver()) std::rethrow_exception(failure->error);
 }
 
-FailureRef StreamCore::failure_of(std::uint64_t number) noexcept { return log_->of(number); }
+FailureRef StreamCore::failure_of(std::uint64_t number) noexcept { return log_->first_of(number, number); }
+FailureRef StreamCore::deliver_failure_of(std::uint64_t first, std::uint64_t last) noexcept {
+  return log_->deliver(first, last);
+}
+bool StreamCore::succeeded(std::uint64_t first, std::uint64_t last) const noexcept {
+  return log_->first_of(first, last) == nullptr;
+}
 
 void StreamCore::release(Retired& memory) {
-  if (left_behind()) throw_left_behind("freeing memory");
+  if (unusable_after_fork()) throw_after_fork("freeing memory");
   std::lock_guard lock(mutex_);
   queue_->release(memory);
 }

@@ -1,4 +1,4 @@
-// Waiting for work, handing its failure to the user, and freeing from it what the work was to write.
+// Waiting for work, throwing its failure, and clearing the failure from the storages that the work was to write.
 #include "tessera/runtime/sync_scope.hpp"
 
 #include <utility>
@@ -10,10 +10,10 @@ namespace tessera::runtime {
 
 namespace {
 
-thread_local SyncScope* innermost_scope = nullptr;
+thread_local SubmissionSink* innermost_sink = nullptr;
 
-/// The user is about to be told of `failure`. Whoever was enqueued to read `storage` before must have inherited it
-/// first.
+/// Clears `failure`, which is about to be thrown to the user, from `storage`. Work that was enqueued to read the
+/// storage must have inherited the failure before.
 void forgive(Storage& storage, const FailureRef& failure) {
   storage.wait_unused();
   if (storage.failure() == failure) storage.set_failure(nullptr);
@@ -37,9 +37,9 @@ void wait(const Ticket& ticket, std::span<const Access> accesses) {
   deliver(failure);
 }
 
-SyncScope::SyncScope() noexcept : outer_(std::exchange(innermost_scope, this)) {}
-SyncScope::~SyncScope() { innermost_scope = outer_; }
-SyncScope* SyncScope::innermost() noexcept { return innermost_scope; }
+SubmissionSink* SubmissionSink::innermost() noexcept { return innermost_sink; }
+SinkScope::SinkScope(SubmissionSink& sink) noexcept : outer_(std::exchange(innermost_sink, &sink)) {}
+SinkScope::~SinkScope() { innermost_sink = outer_; }
 
 void SyncScope::reserve(std::span<const Access> accesses) {
   tickets_.reserve(tickets_.size() + 1);

@@ -1,4 +1,4 @@
-// Both are submissions that no tensor takes part in.
+// Time marks, and overwriting a storage.
 #include "tessera/runtime/timing.hpp"
 
 namespace tessera::runtime {

@@ -1,4 +1,4 @@
-// The thread-local mark behind WorkScope.
+// The thread-local flag of WorkScope.
 #include "runtime/work_scope.hpp"
 
 namespace tessera::runtime {

@@ -15,7 +15,7 @@ class WorkScope {
   bool outer_;
 };
 
-/// Runs `work` between the observer's calls, or skips it; what it throws goes to the observer. Takes no lock itself.
+/// Runs `work` between the observer's calls, or skips it; its exceptions go to the observer. Takes no lock.
 void run_work(const Launchable& work, const LaunchContext& context, std::uint64_t number,
               QueueObserver& observer) noexcept;
 

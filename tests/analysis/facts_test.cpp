@@ -199,7 +199,7 @@ bool asks_how_full() {
     return std::ranges::any_of(r.facts.obligations(), [&](const auto& o) { return o.use == use; });
   };
   const bool how_full = asks(analysis::ObligationUse::Mask);
-  EXPECT_EQ(how_full || asks(analysis::ObligationUse::Pieces), r.facts.conditions().refinements() != 0);
+  EXPECT_EQ(how_full || asks(analysis::ObligationUse::Pieces), r.facts.predicates().refinements() != 0);
   return how_full;
 }
 TEST(Facts, NoVariantsForWhatHasFewMasks) {
@@ -216,12 +216,12 @@ TEST(Facts, NoVariantsForWhatHasFewMasks) {
 // What such obligations say is never needed: the word without them has code for all launches that share the rest.
 TEST(Facts, RefinementsAreTheLastObligations) {
   const Recorded r = recorded<softmax<1024>>();
-  const std::uint64_t refines = r.facts.conditions().refinements();
+  const std::uint64_t refines = r.facts.predicates().refinements();
   for (std::size_t i = 0; i < r.facts.obligations().size(); ++i)
     EXPECT_EQ((refines >> i) & 1, r.facts.obligations()[i].use >= analysis::ObligationUse::Mask ? 1u : 0u) << i;
   EXPECT_NE(r.held({{8, 1000}, {8, 1000}}), r.held({{8, 600}, {8, 600}}));
   EXPECT_EQ(r.held({{8, 1000}, {8, 1000}}) & ~refines, r.held({{8, 600}, {8, 600}}) & ~refines);
-  const auto again = analysis::LaunchConditions::read(r.facts.conditions().bytes());
+  const auto again = analysis::LaunchPredicates::read(r.facts.predicates().bytes());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->refinements(), refines);
 }

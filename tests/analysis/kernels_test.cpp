@@ -46,7 +46,7 @@ Extents2 products(std::mt19937_64& rng) {
   const std::int64_t m = around(rng, 16), n = around(rng, 8), k = around(rng, 8);
   return {{m, n}, {rarely(rng) ? around(rng, 16) : m, k}, {rarely(rng) ? around(rng, 8) : k, n}};
 }
-TEST(Claims, GemmOfDealtTiles) { EXPECT_GT((fuzz<gemm<f32, 16, 8, 8>>(120, products)).unguarded, 30); }
+TEST(Claims, PersistentGemm) { EXPECT_GT((fuzz<gemm<f32, 16, 8, 8>>(120, products)).unguarded, 30); }
 TEST(Claims, GemmOfPieces) { EXPECT_GT((fuzz<gemm_blocks<f32, 16, 8, 8>>(120, products)).unguarded, 30); }
 
 TEST(Claims, Attention) {

@@ -133,7 +133,7 @@ inline std::int64_t around(std::mt19937_64& rng, std::int64_t tile, std::int64_t
 }
 
 struct Fuzzed {
-  int launches = 0, refused = 0, unguarded = 0, unmasked = 0;
+  int launches = 0, rejected = 0, unguarded = 0, unmasked = 0;
 };
 
 /// Through pointers, with the masks that they then have, as far as they are needed: what a GPU gets of the accesses.
@@ -165,7 +165,7 @@ Fuzzed fuzz(int launches, const std::function<Extents2(std::mt19937_64&)>& exten
     const auto slots = launch.slots(scratch);
     const auto holds = [&](const lang::Requirement& r) { return r.condition.holds(slots); };
     if (!std::all_of(trace.requirements.begin(), trace.requirements.end(), holds)) {
-      ++seen.refused;
+      ++seen.rejected;
       continue;
     }
     const auto claimed = ir::clone(*trace.module);

@@ -6,7 +6,7 @@ namespace branch_kernels {
 
 using namespace tessera;
 
-/// y: sums of tiles v - 1 + j of x, j below 8, in two rounds; tiles outside x count as -1.
+/// y: sums of tiles v - 1 + j of x, j below 8, in two iterations; tiles outside x count as -1.
 inline void sum_tiles(Mut<f32, 16> y, In<f32, dyn> x, Scalar<i32> v) {
   auto X = x.tiles(shape<16>, pad(-1.0f));
   Tile<i32> rounds = 0;
@@ -44,7 +44,7 @@ inline void store_parts(Mut<f32, 128> y, Scalar<i32> v) {
   tile_if (rounds < 0) { parts.store(0, zeros<f32, 16>()); }
 }
 
-/// The legal relative: the loop inside the branch leaves the index alone, so the branch bounds it in every round.
+/// The legal twin: the loop inside the branch does not change the index, so the branch bounds it in every iteration.
 inline void store_bounded_part(Mut<f32, 128> y, Scalar<i32> v) {
   auto parts = y.sub(shape<16>);
   Tile<i32> rounds = 0;

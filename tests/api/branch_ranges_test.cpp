@@ -1,5 +1,5 @@
-// What a branch says of an index holds in its arm only for values that are not computed anew there: an index that a
-// loop inside the arm moves stays guarded, at the edge of the tensor, of the piece and of the part that was lent.
+// The condition of a branch bounds an index only if the arm does not change the index: if a loop inside the arm changes
+// it, its accesses keep their bounds checks, at the edge of the tensor, of the piece and of the part that was lent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ using namespace branch_kernels;
 namespace {
 
 TEST(BranchRanges, LoadsOfAnIndexThatLeavesTheTensorPad) {
-  std::vector<f32> values(256, 1000.0f);  // behind the view
+  std::vector<f32> values(256, 1000.0f);  // after the view
   std::fill_n(values.begin(), 32, 0.0f);
   auto all = from(std::span<const f32>(values), {256}).sync();
   auto x = all.view().slice<0>(0, 32);

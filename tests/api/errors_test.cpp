@@ -1,4 +1,4 @@
-// API.md section 3: what a misused launch says, and that the nearest legal program works.
+// API.md section 3: the messages of misused launches; the nearest legal program works.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -62,7 +62,7 @@ TEST_F(Errors, PartsOfOneTensorLentTwice) {
 TEST_F(Errors, GiveAndReadInOneCallLosesNothing) {
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(std::move(y), 2.0f, y),
                "argument 3 (In<f32, dyn>) and argument 1 (Mut<f32, 128>)");
-  EXPECT_EQ(y.size(), 1024);  // NOLINT(bugprone-use-after-move): a refused launch takes nothing
+  EXPECT_EQ(y.size(), 1024);  // NOLINT(bugprone-use-after-move): a rejected launch takes nothing
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(y), 2.0f, y.slice<0>(0, 1024)), "same storage");
   y = kernel<saxpy<128>>(std::move(y), 2.0f, x).sync();
   EXPECT_EQ(values()[0], 2.0f);
@@ -97,7 +97,7 @@ TEST_F(Errors, AnOperationThatWasNotSentHoldsItsOperands) {
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(y), 2.0f, x), "kernel saxpy", "errors_test.cpp");
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(x), 2.0f, zeros<f32>({1024})), "kernel saxpy");
   EXPECT_ERROR(BorrowError, (void)host(y), "kernel saxpy");
-  const auto read = host(x).sync();  // readers do not mind
+  const auto read = host(x).sync();  // readers do not conflict
   std::move(pending).sync();
   EXPECT_EQ(values()[0], 2.0f);
 }
@@ -140,7 +140,7 @@ TEST_F(Errors, PiecesMustAgree) {
 void both_axes(Mut<f32, 2, 64> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y)); }
 void along_rows(Mut<f32, 2, 64> y, In<f32, dyn> w) { y.store(y.load() + w.load_like(y, axes<1>)); }
 void any_extents(Mut<f32, 2, 64> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y, partial, pad(-1))); }
-void dealt_regions(MutTiles<f32, 2, 64> y, In<f32, dyn, dyn> x) {
+void scheduled_regions(MutTiles<f32, 2, 64> y, In<f32, dyn, dyn> x) {
   for (auto out : y) out.store(x.load_like(out));
 }
 TEST_F(Errors, RegionsMustAgree) {
@@ -155,12 +155,13 @@ TEST_F(Errors, RegionsMustAgree) {
   EXPECT_ERROR(ShapeError, (void)kernel<both_axes>(rows(5, 70), rows(4, 70)), "axis 0 of the first", "found 4 and 5");
   EXPECT_ERROR(ShapeError, (void)kernel<both_axes>(rows(5, 70), rows(5, 69)), "axis 1 of the first", "found 69 and 70");
   EXPECT_ERROR(ShapeError, (void)kernel<both_axes>(rows(1, 70), rows(5, 70)), "found 5 and 1");
-  EXPECT_ERROR(ShapeError, (void)kernel<dealt_regions>(rows(5, 70), rows(5, 71)), "argument 1 (MutTiles<f32, 2, 64>)");
+  EXPECT_ERROR(ShapeError, (void)kernel<scheduled_regions>(rows(5, 70), rows(5, 71)),
+               "argument 1 (MutTiles<f32, 2, 64>)");
   EXPECT_ERROR(ShapeError, (void)kernel<along_rows>(rows(5, 70), zeros<f32>({5})), "axis 0 of the first",
                "axis 1 of the second", "found 5 and 70");
   for (const auto& [r, c] : {std::pair{5, 70}, {1, 70}, {5, 1}, {1, 1}}) {
     (void)kernel<both_axes>(rows(5, 70), rows(r, c)).sync();
-    (void)kernel<dealt_regions>(rows(5, 70), rows(r, c)).sync();
+    (void)kernel<scheduled_regions>(rows(5, 70), rows(r, c)).sync();
   }
   (void)kernel<along_rows>(rows(5, 70), zeros<f32>({70})).sync();
   // An operation whose extents are not known before it runs is checked when it runs, before anything is enqueued.

@@ -110,7 +110,7 @@ TEST(ApiHost, SharedViewsAndPermutedOperands) {
 TEST(ApiHost, EmptyTensorsLaunchNothing) {
   auto y = kernel<saxpy<128>>(zeros<f32>({0}), 2.0f, zeros<f32>({0})).sync();
   EXPECT_EQ(y.size(), 0);
-  y = kernel<saxpy<128>>(std::move(y), 2.0f, zeros<f32>({1})).sync();  // repeated, for nobody
+  y = kernel<saxpy<128>>(std::move(y), 2.0f, zeros<f32>({1})).sync();  // repeated; its result is not used
   EXPECT_EQ(y.size(), 0);
   EXPECT_THROW((void)kernel<saxpy<128>>(zeros<f32>({0}), 2.0f, zeros<f32>({5})), ShapeError);
   constexpr auto partly = [](Mut<f32, 128> out, In<f32, dyn> in) { out.store(in.load_like(out, partial, pad(3))); };

@@ -1,5 +1,5 @@
-// The kernels of API.md section 1, word for word, and a few more in their spirit: what the tests of the API launch,
-// those of the language record and those of the passes compare.
+// The kernels of API.md section 1, verbatim, and a few similar ones. The tests of the API launch them, those of the
+// language record them and those of the passes compare them.
 #pragma once
 #include <tessera/lang/lang.hpp>
 
@@ -48,7 +48,7 @@ template <class T, int BM, int BN, int BK>
 void gemm(MutTiles<T, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
   auto A = a.tiles(shape<BM, BK>);
   auto B = b.tiles(shape<BK, BN>);
-  for (auto out : c.grouped(8)) {  // every tile of c is dealt to exactly one block; groups of 8 rows of tiles
+  for (auto out : c.grouped(8)) {  // every tile of c is assigned to exactly one block; groups of 8 rows of tiles
     auto [i, j] = out.index();
     auto acc = zeros<acc_t<T>, BM, BN>();  // f32 for floats up to 32 bits, f64, i32 for 8-bit integers
     for (auto k : range(A.count(1))) acc = mma(A.load(i, k), B.load(k, j), acc);

@@ -1,4 +1,4 @@
-// The kernels of API.md section 1 as they stand there, run on real data and compared with plain C++.
+// The kernels of API.md section 1, verbatim, run on real data and compared with plain C++.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Host programs that mix giving and lending, views, streams, operations as operands, foreign memory and errors in the
-// middle: what is left afterwards must be usable.
+// Host programs that mix giving and lending, views, streams, operations as operands, foreign memory and errors in
+// between: everything must stay usable afterwards.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -178,7 +178,7 @@ TEST(MixedHost, SharedThenWrittenAgain) {
   EXPECT_EQ(host(v).sync()[7], 14);
 }
 
-TEST(MixedHost, DealtTilesOfPermutedTensorsOnAnyNumberOfBlocks) {
+TEST(MixedHost, ScheduledTilesOfPermutedTensorsOnAnyNumberOfBlocks) {
   auto c = zeros<f32>({10, 7}).sync();
   const auto a = arange<f32>({7, 10}).sync();
   kernel<add_scaled<4, 4>>.blocks(2)(mut(c), a.permute<1, 0>(), 1.0f).sync();

@@ -1,5 +1,5 @@
-// Kernels that mix what the other tests show one by one: tiles in structs and arrays through loops and branches, dealt
-// tiles with sums beside them, permuted views with sub-tiles; each against a plain reference.
+// Kernels that combine what other tests show one by one: tiles in structs and arrays through loops and branches,
+// MutTiles with sums, permuted views with sub-tiles; each compared with a plain reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ void logsumexp_of_first(MutTiles<f32, 4, 1> y, In<f32, dyn, dyn> x, Scalar<i32> 
     out.store(r.largest + log(r.sum));
   }
 }
-TEST(MixedKernels, StructsOfTilesThroughDealtTilesLoopsAndBranches) {
+TEST(MixedKernels, StructsOfTilesThroughScheduledTilesLoopsAndBranches) {
   const auto x = random::normal<f32>({10, 30}, 3).sync();
   const auto values = host(x).sync();
   for (const int tiles : {100, 3, 1}) {

@@ -4,12 +4,11 @@
     assemble_all.py --dumps FOLDER [--run PROGRAM [--run PROGRAM ...]] [--gpu sm_90 ...] [--jobs N] [--at-least N]
 
 The programs are run with TESSERA_DUMP=all, so that each writes bytecode and text of the kernels that it compiles into FOLDER (on the
-CPU: no GPU is needed). Then every *.tilebc in FOLDER is assembled for every GPU. What has been accepted is remembered in
-the user's cache by content and assembler, and not asked again.
+CPU: no GPU is needed). Then every *.tilebc in FOLDER is assembled for every GPU. Accepted kernels are remembered in the user's cache by content and assembler, and not assembled again.
 
-What a GPU lacks follows from the kernel's IR (NEEDS): such a kernel must be refused there, is reported apart and is no failure. If it is
+What a GPU lacks follows from the kernel's IR (NEEDS): such a kernel must be rejected there, is reported apart and is no failure. If it is
 accepted after all, the table is wrong, and that is a failure.
-Exit codes: 0 all accepted, 1 a kernel was refused or there are too few, 77 there is no assembler (1 if TESSERA_REQUIRE_TILEIRAS is
+Exit codes: 0 all accepted, 1 a kernel was rejected or there are too few, 77 there is no assembler (1 if TESSERA_REQUIRE_TILEIRAS is
 set).
 """
 
@@ -61,7 +60,7 @@ def clean_environment(**more):
 
 
 def run_program(program, dumps):
-    """Runs one program so that it dumps its kernels; what it computes is the business of other tests."""
+    """Runs one program so that it dumps its kernels; its results are checked by other tests."""
     environment = clean_environment(GTEST_FILTER="-" + ":".join(LEFT_OUT), TESSERA_DUMP="all", TESSERA_DUMP_DIR=str(dumps), TESSERA_DEVICE="cpu")
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -74,7 +73,7 @@ def run_program(program, dumps):
 
 
 def lacking(file, gpu):
-    """What the kernel uses and the GPU does not have; empty if nothing."""
+    """The feature that the kernel uses and the GPU lacks; empty if none."""
     text = file.with_suffix(".tileir").read_text()
     return ", ".join(name for pattern, first, name in NEEDS if int(gpu.split("_")[1]) < first and pattern.search(text))
 
@@ -118,25 +117,25 @@ def main():
     gpus = options.gpu or GPUS
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         answers = list(pool.map(lambda work: assemble(assembler, *work, accepted), [(f, g) for f in files for g in gpus]))
-    refused = lacked = 0
+    rejected = lacked = 0
     for file, gpu, problem in answers:
         missing = lacking(file, gpu)
         if missing and problem:
             lacked += 1
             print(f"lacking: {file.stem} for {gpu}: {missing}")
         elif missing:
-            refused += 1
+            rejected += 1
             print(f"NEEDS is wrong: {file.stem} uses {missing} and was accepted for {gpu}")
         elif problem:
-            refused += 1
-            print(f"REFUSED: {file.stem} for {gpu}:\n  " + problem.replace("\n", "\n  "))
+            rejected += 1
+            print(f"REJECTED: {file.stem} for {gpu}:\n  " + problem.replace("\n", "\n  "))
     taken = sum(1 for a in answers if not a[2])
     print(f"{len(files)} kernels of {len(options.run)} programs for {', '.join(gpus)}: {taken} of {len(answers)} accepted, "
-          f"{refused} refused, {lacked} need what the GPU lacks")
+          f"{rejected} rejected, {lacked} need what the GPU lacks")
     if len(files) < options.at_least:
         print(f"expected at least {options.at_least} kernels, found {len(files)}: do the programs write dumps?")
         return 1
-    return 1 if refused else 0
+    return 1 if rejected else 0
 
 
 if __name__ == "__main__":

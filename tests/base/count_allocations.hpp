@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "base/refuse_allocations.hpp"
+#include "base/fail_allocations.hpp"
 
 namespace {
 std::atomic<long> allocations{0};  // since the program began
@@ -14,7 +14,7 @@ std::atomic<long> allocations{0};  // since the program began
 
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++allocations;
-  if (bytes >= refused_bytes) return nullptr;
+  if (bytes >= failing_bytes) return nullptr;
   return std::malloc(bytes != 0 ? bytes : 1);
 }
 [[gnu::noinline]] void* operator new(std::size_t bytes) {

@@ -1,5 +1,5 @@
-// Every bit pattern of the narrow floating-point types, and roundings held against a nearest search over all values of
-// the format (an independent definition: no bit arithmetic is shared with the library).
+// Every bit pattern of the narrow floating-point types; roundings are compared with a search for the nearest of all
+// values of the format (an independent definition: no bit arithmetic is shared with the library).
 #include "tessera/base/float_types.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The checker accepts what the analysis finds out and refuses what is not so, whatever a certificate says.
+// The checker accepts what the analysis finds out and rejects what is not so, whatever a certificate says.
 #include "certify/support.hpp"
 
 #include "api/branch_kernels.hpp"
@@ -25,7 +25,7 @@ TEST(Certify, TheGuardOfAMovedIndexIsNotProvenToHold) {
   const Recorded r = recorded<branch_kernels::store_parts>();
   const std::uint64_t held = r.held({{256}});
   EXPECT_EQ(judge(*r.trace.module, r.facts, held).refuted, 0u);
-  // The comparison in the inner loop is the guard of the store. Claimed by force, it is refused.
+  // The comparison in the inner loop is the guard of the store. Claimed by force, it is rejected.
   std::vector<analysis::Claim> guards;
   ir::walk(entry_of(*r.trace.module).body(), [&](ir::Operation& op) {
     const ir::Operation* loop = op.parent_op();

@@ -26,7 +26,7 @@ void expect_cheap(const char* name, const std::vector<std::vector<std::int64_t>>
     passes += seconds([&] {
       auto module = ir::clone(*r.trace.module);
       passes::apply_claims(*module, r.facts.claims_of(*module), held);
-      passes::optimize(*module, passes::Target{.sm = 90, .multiprocessors = 132});
+      passes::optimize(*module, passes::Target{.sm = 90, .num_sms = 132});
     });
   }
   std::printf("%-14s check %6.3f ms, passes %6.3f ms, %3.0f %%\n", name, check * 1e3 / kTimes, passes * 1e3 / kTimes,

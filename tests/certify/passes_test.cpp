@@ -1,5 +1,5 @@
 // What passes claim themselves: that accesses share no element, and that a loop they made stays inside a tensor. Every
-// claim that is refused has a relative that is not.
+// claim that is rejected has a relative that is not.
 #include "certify/support.hpp"
 #include "passes/pass_support.hpp"
 #include "tessera/passes/pipeline.hpp"
@@ -10,13 +10,13 @@ namespace {
 using analysis::Claim;
 using analysis::ClaimKind;
 
-/// A kernel behind the passes that take its guards away, and what is asked about it there.
+/// A kernel after the passes that take its guards away, and what is asked about it there.
 struct Cleaned final : passes::Certifier {
   const Recorded& r;
   std::uint64_t held;
   std::unique_ptr<ir::Module> module;
   mutable std::vector<Claim> asked;  ///< by the passes that have run
-  mutable std::size_t refused = 0;
+  mutable std::size_t rejected = 0;
 
   Cleaned(const Recorded& recorded, const std::vector<std::vector<std::int64_t>>& dims, const char* stop_after)
       : r(recorded), held(r.held(dims)), module(ir::clone(*r.trace.module)) {
@@ -26,12 +26,12 @@ struct Cleaned final : passes::Certifier {
     work.held = held;
     work.stop_after = stop_after;
     work.certifier = this;
-    passes::run_passes(*module, passes::Target{.sm = 90, .multiprocessors = 132}, nullptr, work);
+    passes::run_passes(*module, passes::Target{.sm = 90, .num_sms = 132}, nullptr, work);
   }
   std::vector<bool> judge(const ir::Function& f, std::span<const Claim> of_passes) const override {
     asked.insert(asked.end(), of_passes.begin(), of_passes.end());
     const certify::Verdict v = judged(f, of_passes);
-    refused += v.refuted;
+    rejected += v.refuted;
     for (Claim forged : of_passes) {  // while its operation is there
       if (forged.kind != ClaimKind::AtLeast) continue;
       const bool of_loop = forged.op->op() == ir::Op::For;  // bound_loops claims far less than is so
@@ -81,7 +81,7 @@ bool iterations_are_apart(const std::vector<std::vector<std::int64_t>>& dims) {
   const auto stores = c.stores();
   EXPECT_EQ(stores.size(), 1u);
   EXPECT_EQ(stores.front()->parent_op()->op(), ir::Op::For) << "the guard is gone";
-  return c.certifies({.kind = ClaimKind::ApartAcrossIterations, .op = stores.front()});
+  return c.certifies({.kind = ClaimKind::DisjointIterations, .op = stores.front()});
 }
 
 TEST(CertifyPasses, IterationsAreApartWhereAnIndexCounts) {
@@ -129,7 +129,7 @@ bool apart_in_loop(bool view_inside) {
   k.b.create(ir::Op::Continue, {}, {});
   k.b = outside;
   const ir::Function& f = k.function();
-  const Claim claim{.kind = ClaimKind::ApartAcrossIterations, .op = store};
+  const Claim claim{.kind = ClaimKind::DisjointIterations, .op = store};
   return certify::check(f, analysis::LaunchContract(), analysis::Certificate(), {&claim, 1}, 0).certified[0];
 }
 TEST(CertifyPasses, IterationsAreApartInATensorThatStays) {
@@ -161,8 +161,8 @@ bool parts_are_apart() {
   const auto stores = c.stores();
   EXPECT_EQ(stores.size(), 2u);
   EXPECT_EQ(stores.front()->block(), stores.back()->block()) << "the guards are gone";
-  EXPECT_FALSE(c.certifies({.kind = ClaimKind::Apart, .op = stores.back()})) << "apart from nothing";
-  return c.certifies({.kind = ClaimKind::Apart, .op = stores.back(), .other = stores.front()});
+  EXPECT_FALSE(c.certifies({.kind = ClaimKind::Disjoint, .op = stores.back()})) << "apart from nothing";
+  return c.certifies({.kind = ClaimKind::Disjoint, .op = stores.back(), .other = stores.front()});
 }
 
 TEST(CertifyPasses, PartsAreApartWhereTheirIndicesNeverMeet) {
@@ -191,15 +191,15 @@ void doubled_in_parts(Mut<f32, 128> y) {
 TEST(CertifyPasses, EveryPassAsksForWhatItTakesAway) {
   const Recorded row = recorded<doubled>();
   const Cleaned all(row, {{64, 5000}, {64, 5000}}, "");
-  EXPECT_GT(all.count(ClaimKind::ApartAcrossIterations), 0u) << "unchain_iterations";
+  EXPECT_GT(all.count(ClaimKind::DisjointIterations), 0u) << "relax_loop_tokens";
   EXPECT_GT(all.count(ClaimKind::Inbounds), 0u) << "split_loops";
   const Recorded parts = recorded<doubled_in_parts>();
   const Cleaned some(parts, {{256}}, "");
-  EXPECT_GT(some.count(ClaimKind::Apart), 0u) << "unchain_parts";
+  EXPECT_GT(some.count(ClaimKind::Disjoint), 0u) << "relax_block_tokens";
   const Recorded ragged = recorded<api_kernels::softmax<1024>>();
   const Cleaned masks(ragged, {{64, 1000}, {64, 1000}}, "");
   EXPECT_GT(masks.count(ClaimKind::AtLeast), 0u) << "unmask";
-  EXPECT_EQ(all.refused + some.refused + masks.refused, 0u);
+  EXPECT_EQ(all.rejected + some.rejected + masks.rejected, 0u);
 }
 
 /// The tokens that accesses wait for.
@@ -212,14 +212,14 @@ std::size_t waits(const ir::Module& module) {
   return n;
 }
 
-struct Refusing final : passes::Certifier {
+struct Rejecting final : passes::Certifier {
   std::vector<bool> judge(const ir::Function&, std::span<const Claim> claims) const override {
     return std::vector<bool>(claims.size(), false);
   }
 };
 
-TEST(CertifyPasses, WhatIsRefusedIsNotUsed) {
-  const Refusing refused;
+TEST(CertifyPasses, WhatIsRejectedIsNotUsed) {
+  const Rejecting rejected;
   const Recorded parts = recorded<doubled_in_parts>();
   const Recorded row = recorded<doubled>();
   for (const Recorded* r : {&parts, &row}) {
@@ -231,9 +231,9 @@ TEST(CertifyPasses, WhatIsRefusedIsNotUsed) {
       passes::Work work;
       work.claims = claims;
       work.held = held;
-      if (!used) work.certifier = &refused;
+      if (!used) work.certifier = &rejected;
       work.stop_after = "split_loops";
-      passes::run_passes(*module, passes::Target{.sm = 90, .multiprocessors = 132}, nullptr, work);
+      passes::run_passes(*module, passes::Target{.sm = 90, .num_sms = 132}, nullptr, work);
       left[used] = waits(*module);
       inside[used] = 0;
       ir::walk(entry_of(*module).body(), [&](const ir::Operation& op) {

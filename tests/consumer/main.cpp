@@ -2,15 +2,14 @@
 #include <tessera/tessera.hpp>
 using namespace tessera;
 
-template <int B>
-void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {  // y: this block's own piece; x: shared, read-only
-  y.store(a * x.load_like(y) + y.load());
+template <int N>
+void softmax(Mut<f32, 1, N> y, In<f32, dyn, dyn> x) {  // y: this block's own row; x: shared, read-only
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto t = x.load_like(y, pad::neg_inf);  // the region of x that y occupies
+  t = exp(t - max(t, axis<1>));
+  y.store(t / sum(t, axis<1>));
 }
-
 int main() {
-  auto x = ones<f32>({1024}).sync();
-  auto y = zeros<f32>({1024}).sync();
-  y = kernel<saxpy<128>>(std::move(y), 2.0f, x).sync();  // give: ownership in, ownership out; 8 blocks, inferred
-  kernel<saxpy<128>>(mut(y), 3.0f, x).sync();            // lend: exclusive while the operation needs it
-  print(y);
+  auto x = random::normal<f32>({1000, 1000}, 1).sync();
+  print(kernel<softmax<1024>>(empty_like(x), x).sync());  // 1000 blocks, one for each row
 }

@@ -12,7 +12,13 @@ function(tessera_consumer_test name expect)
 endfunction()
 
 if(NOT TESSERA_SANITIZE AND TESSERA_INSTALL)
-  tessera_consumer_test(find_package "5[.], 5[.], 5[.]")
+  tessera_consumer_test(find_package "Tensor<f32, 2> .1000, 1000. on")
   tessera_consumer_test(ir_only "consumer: ok")
-  tessera_consumer_test(subdirectory "5[.], 5[.], 5[.]")
+  tessera_consumer_test(subdirectory "Tensor<f32, 2> .1000, 1000. on")
 endif()
+
+add_test(NAME consumer.install_preset
+         COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DWORK=${CMAKE_CURRENT_BINARY_DIR}/install_preset
+                 -DGENERATOR=${CMAKE_GENERATOR} -DCOMPILER=${CMAKE_CXX_COMPILER}
+                 -P ${CMAKE_CURRENT_LIST_DIR}/install_preset.cmake)
+set_tests_properties(consumer.install_preset PROPERTIES LABELS consumer)

@@ -1,4 +1,4 @@
-// Memory of others: DLPack tensors whose fields are any bytes, and the shapes and strides of borrow.
+// Memory from other libraries: DLPack tensors whose fields are any bytes, and the shapes and strides of borrow.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -18,7 +18,7 @@ constexpr ElementType kElements[] = {
 #include "tessera/base/element_types.def"
 };
 
-/// Offsets of all elements, in elements, if they are few enough to be looked at one by one; row-major.
+/// Offsets of all elements, in elements, row-major; for tensors with few elements.
 std::vector<std::int64_t> offsets_of(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides) {
   std::vector<std::int64_t> all{0};
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
@@ -33,7 +33,7 @@ std::vector<std::int64_t> offsets_of(std::span<const std::int64_t> dims, std::sp
   return all;
 }
 
-/// What an accepted layout promises: every element at a place of its own, none in front of the first.
+/// The guarantees of an accepted layout: every element has its own address, none before the first.
 std::int64_t require_distinct(const std::vector<std::int64_t>& offsets) {
   std::int64_t last = -1;
   for (const std::int64_t o : offsets) FUZZ_REQUIRE(o >= 0), last = std::max(last, o);
@@ -77,8 +77,8 @@ struct Producer {
       managed.version = in.flag() ? dlpack::kVersion : dlpack::Version{in.number<std::uint32_t>(), 0};
       managed.flags = in.number<std::uint8_t>() & 7;
     }
-    // A shape with fewer entries than axes is the producer's lie, unless there are more axes than any tensor has: then
-    // nobody looks at them.
+    // A shape with fewer entries than axes is the producer's error, unless there are more axes than any tensor has:
+    // then the entries are not read.
     if (t.ndim <= detail::kMaxRank) t.ndim = std::min(t.ndim, static_cast<std::int32_t>(axes));
   }
 };
@@ -90,7 +90,7 @@ std::array<std::int64_t, R> strides_of(const View<T, R>& v) {
   return strides;
 }
 
-/// Every element is where the producer said; an export of it is taken back and says the same.
+/// Every element has the address that the producer gave; an export of it is imported again with the same layout.
 template <class T, int R, class M>
 void require_same(TESSERA_ARG_LIVE Tensor<T, R>&& t, const Producer<M>& p) {
   const auto& d = p.managed.dl_tensor;

@@ -1,4 +1,4 @@
-// What the fuzz targets share: an input as a stream of values, what must hold, and files that are inputs.
+// Shared by the fuzz targets: an input as a stream of values, requirements, and files as inputs.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
-/// Ends the program with what does not hold: the sanitizers' and libFuzzer's way of a finding.
+/// Ends the program with the violated requirement, as sanitizers and libFuzzer report a finding.
 #define FUZZ_REQUIRE(condition) ((condition) ? (void)0 : tessera::fuzz::broken(#condition, __FILE__, __LINE__))
 
 namespace tessera::fuzz {
@@ -57,8 +57,8 @@ class Input {
   Bytes rest_;
 };
 
-/// Calls f. False if it threw a tessera::Error that says something. Any other exception ends the program, and so does
-/// an InternalError: it is a bug by its own word.
+/// Calls f. Returns false if it threw a tessera::Error with a message. Any other exception ends the program, including
+/// InternalError, which reports a bug.
 template <class F>
 bool accepted(F&& f) {
   try {
@@ -70,7 +70,7 @@ bool accepted(F&& f) {
   }
 }
 
-/// A folder of this process, which goes with it.
+/// A temporary folder of this process.
 inline const std::string& folder() {
   struct Folder {
     std::string path;
@@ -106,7 +106,7 @@ inline std::vector<std::byte> read_file(const std::string& path) {
   return bytes;
 }
 
-/// Inputs to begin with: what the library itself makes, and what has been a finding.
+/// Initial inputs: files that the library writes, and former findings.
 using Seeds = std::vector<std::string>;
 inline std::string seed_of(Bytes bytes) { return string_of(bytes); }
 

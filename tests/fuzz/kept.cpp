@@ -1,4 +1,4 @@
-// What the library keeps of compiled kernels: files of the disk cache, bundles, notes, launch conditions. They end with
+// What the library keeps of compiled kernels: files of the disk cache, bundles, cached facts, predicates. They end with
 // a checksum; the first byte of an input says whether it is corrected, so that the code after the check is reached as
 // well.
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 using jit::CachedCubin;
 using jit::CacheKey;
 
-/// The input behind its first byte, with the right checksum at its end if that byte is odd.
+/// The input after its first byte, with the right checksum at its end if that byte is odd.
 std::vector<std::byte> with_right_checksum(Bytes bytes) {
   Input in(bytes);
   const bool corrects = in.flag();
@@ -194,7 +194,7 @@ Seeds seeds_recording_note() {
   shape.entry = "softmax";
   shape.num_args = 11;
   Seeds seeds{seed_of(jit::write_code_note(shape, key_of(1)))};
-  shape.starts_early = shape.launch_word = true;
+  shape.programmatic_launch = shape.launch_flags = true;
   shape.early_reads = {3, 5};
   shape.persistent_blocks = 132;
   shape.form = jit::Form::Bare;
@@ -210,10 +210,10 @@ void fuzz_conditions(Bytes bytes) {
   const std::size_t said = in.number<std::uint16_t>();  // before the rest is looked at
   const std::size_t length = std::min(said, in.rest().size());
   const Bytes program = in.rest().first(length);
-  const auto conditions = analysis::LaunchConditions::read(program);
+  const auto conditions = analysis::LaunchPredicates::read(program);
   if (!conditions) return;
   const std::vector<std::byte> written = conditions->bytes();
-  const auto again = analysis::LaunchConditions::read(written);
+  const auto again = analysis::LaunchPredicates::read(written);
   FUZZ_REQUIRE(again && again->bytes() == written);
   FUZZ_REQUIRE(conditions->refinements() == again->refinements());
   Input values(in.rest().subspan(length));

@@ -9,7 +9,7 @@ namespace {
 
 const std::string kPath = "input.npy";
 
-/// What is read of `file`, which claims to be `size` bytes long.
+/// The result of reading `file`, whose stated size is `size` bytes.
 detail::NpyHeader header_of(std::string_view file, std::uint64_t size) {
   std::uint32_t length = 0;
   const std::uint32_t start = detail::npy_prefix(file.substr(0, 12), size, length, kPath, {});
@@ -59,7 +59,7 @@ std::string file_of(ElementType element, std::initializer_list<std::int64_t> dim
 
 }  // namespace
 
-/// The size that the file claims, then its beginning.
+/// The stated size of the file, then its beginning.
 void fuzz_npy_header(Bytes bytes) {
   Input in(bytes);
   const auto size = in.number<std::uint64_t>();

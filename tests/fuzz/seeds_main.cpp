@@ -14,7 +14,7 @@ namespace {
 [[maybe_unused]] constexpr std::size_t kMostAllocated = std::size_t{64} << 20;  // at once, for inputs of a few KiB
 }
 
-// No input makes the library allocate what it only claims to hold. Sanitizers have a limit of their own.
+// No input makes the library allocate a size that the input only states. Sanitizers have their own limit.
 #if TESSERA_ASAN
 extern "C" const char* __asan_default_options() { return "max_allocation_size_mb=64:allocator_may_return_null=0"; }
 #elif !TESSERA_TSAN
@@ -46,7 +46,7 @@ std::string now;
 
 void run(const Target& t, std::string_view input, const std::string& what) {
   now = what;
-  // Memory of its own, exactly as long: a sanitizer sees the first byte behind it.
+  // Memory of its own, exactly as long: a sanitizer sees the first byte after it.
   const std::vector<char> bytes(input.begin(), input.end());
   t.run(std::as_bytes(std::span(bytes)));
 }

@@ -1,4 +1,4 @@
-// Texts and bytes that come from elsewhere: knobs of the environment, what the assembler writes, cubins, source files.
+// Texts and bytes from outside: environment variables, the assembler's output, cubins, source files.
 #include <algorithm>
 
 #include "codegen/tileiras/messages.hpp"
@@ -14,7 +14,7 @@
 namespace tessera::fuzz {
 namespace {
 
-/// A knob, and what reads it.
+/// An environment variable, and the function that reads it.
 struct Knob {
   Env knob;
   void (*read)();
@@ -27,7 +27,7 @@ void read_cache() {
 }
 void read_collected() {
   const CollectedGpu gpu = collected_gpu();
-  FUZZ_REQUIRE(gpu.sm >= 10 && gpu.sm < 1000 && gpu.multiprocessors >= 1);
+  FUZZ_REQUIRE(gpu.sm >= 10 && gpu.sm < 1000 && gpu.num_sms >= 1);
 }
 constexpr Knob kKnobs[] = {
     {Env::DEVICE, [] { (void)runtime::device_from_environment(); }},

@@ -1,4 +1,4 @@
-// What the tuner keeps and reads: records, files of them, journals, and the words of hints.
+// Files and texts of the tuner: records, files of them, journals, and hints.
 #include "fuzz/fuzz.hpp"
 #include "jit/sha256.hpp"
 #include "tessera/jit/tuning_file.hpp"
@@ -19,9 +19,9 @@ std::string with_sum(std::string_view line) {
 /// A text whose first character says whether the checksums of its lines are corrected.
 std::string corrected(Bytes bytes) {
   Input in(bytes);
-  const bool mend = in.flag();
+  const bool correct = in.flag();
   const std::string_view text = text_of(in.rest());
-  if (!mend) return std::string(text);
+  if (!correct) return std::string(text);
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());

@@ -1,5 +1,5 @@
-// The rules of the language over trees: what a generated program must obey so that it can be recorded and printed as
-// C++ that compiles. The generator keeps to them; reduction tries steps and drops those that break one.
+// The rules of the language on trees, which a generated program must obey so that it can be recorded and printed as C++
+// that compiles. The generator follows them; reduction tries steps and drops those that break one.
 #include "generate/value_checker.hpp"
 
 namespace tessera::generate {
@@ -104,7 +104,7 @@ class Checker : ValueChecker {
         vars_ = outer;
         return;
       }
-      case Kind::Deal: return deal(n);
+      case Kind::TileLoop: return tile_loop(n);
       case Kind::Call: return call(n);
       case Kind::Require:
         shape(n, 0, 1);
@@ -131,17 +131,17 @@ class Checker : ValueChecker {
     block(n.kids[3]);
     vars_ = outer;
   }
-  void deal(Node& n) {
+  void tile_loop(Node& n) {
     shape(n, 3, 1);
     const Param& p = parameter_of(n.n[0], ParamKind::MutTiles);
-    want(!in_function_ && !dealing_[n.n[0]], "tiles are dealt by one loop at a time");
+    want(!in_function_ && !in_tile_loop_[n.n[0]], "tiles are visited by one loop at a time");
     const auto order = std::pair(n.n[1], n.n[2]);
     want(n.n[1] >= 0 && n.n[1] <= 2 && (n.n[1] != 2 || (n.n[2] >= 1 && p.rank() >= 2)), "an order");
     const auto [before, first] = orders_.emplace(n.n[0], order);
-    want(first || before->second == order, "tiles are dealt in one order");
-    dealing_[n.n[0]] = true;
+    want(first || before->second == order, "tiles are visited in one order");
+    in_tile_loop_[n.n[0]] = true;
     block(n.kids[0]);
-    dealing_[n.n[0]] = false;
+    in_tile_loop_[n.n[0]] = false;
   }
   void call(Node& n) {
     want(n.n.size() == 1 && n.n[0] >= 0 && n.n[0] < static_cast<int>(open_functions_), "a function that is known");

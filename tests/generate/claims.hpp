@@ -1,4 +1,4 @@
-// Claims as assertions: what the analysis says of a condition is asked where it says so.
+// Claims as assertions: what the analysis claims about a condition is asserted at its location.
 #pragma once
 #include <string>
 
@@ -32,7 +32,7 @@ inline ir::Value step_fits(ir::Builder& b, const ir::Operation& loop) {
 }
 
 /// Asserts in `copy`, a clone of the module that was analysed, every claim about a condition, a divisor or a loop that
-/// holds. Returns how many there were.
+/// holds. Returns their number.
 inline int assert_claims(const ir::Module& copy, const analysis::Facts& facts, std::uint64_t held) {
   using analysis::ClaimKind;
   int n = 0;

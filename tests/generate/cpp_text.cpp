@@ -137,7 +137,7 @@ class Printer {
         braced("tile_while (" + var() + " < " + str(n.n[1]) + " && " + value(n.kids[0]) + ")", n.kids[1], {},
                var() + " = " + var() + " + 1;");
         return line("}");
-      case Kind::Deal: {
+      case Kind::TileLoop: {
         static constexpr const char* kOrders[] = {"row_order(", "column_order(", "grouped("};
         const std::string whole = "t" + str(n.n[0]);
         line("for (auto " + whole + " : a" + str(n.n[0]) + "." + kOrders[n.n[1]] + (n.n[1] == 2 ? str(n.n[2]) : "") +
@@ -191,7 +191,7 @@ class Printer {
     }
     return text;
   }
-  /// A number of the host may stand here.
+  /// A host number may be used here.
   std::string operand(const Node& n) { return is_host_number(n) ? literal_text(n) : value(n); }
   std::string pad(const Node& n, std::int64_t kind) {
     static constexpr const char* kPads[] = {"pad::zero", "pad::neg_inf", "pad::pos_inf", "pad::nan"};
@@ -237,16 +237,16 @@ class Printer {
       case Kind::Dim: return tensor(n.n[0]) + ".dim" + axis();
       case Kind::Stride: return tensor(n.n[0]) + ".stride" + axis();
       case Kind::Count: {
-        const bool dealt =
+        const bool scheduled =
             n.n[0] < kFirstView && p_.params[static_cast<std::size_t>(n.n[0])].kind == ParamKind::MutTiles;
-        return tensor(n.n[0]) + (dealt ? "" : ".tiles(" + shape(n.given) + ")") + ".count" + axis();
+        return tensor(n.n[0]) + (scheduled ? "" : ".tiles(" + shape(n.given) + ")") + ".count" + axis();
       }
       case Kind::PieceIndex: return piece(n.n[0]) + ".index()[" + str(n.n[1]) + "]";
       case Kind::PieceOrigin: return piece(n.n[0]) + ".origin()[" + str(n.n[1]) + "]";
       case Kind::PieceDim: return piece(n.n[0]) + ".dim" + axis();
       case Kind::PieceCount: return piece(n.n[0]) + ".count" + axis();
       case Kind::PieceOffsets: return piece(n.n[0]) + ".offsets()";
-      case Kind::Block: return "block_id<1>()[0]";
+      case Kind::Block: return "Scalar<i32>(block_id<1>())";
       default: return "num_blocks()";
     }
   }

@@ -1,10 +1,10 @@
-// A program as C++ against the public headers: what a stranger would write, to be read and compiled.
+// A program as C++ with the public headers, as a user would write it, to be read and compiled.
 #pragma once
 #include "generate/program.hpp"
 
 namespace tessera::generate {
 
-/// Of a checked program.
+/// The program must have been checked.
 std::string to_cpp(const Program&);
 
 }  // namespace tessera::generate

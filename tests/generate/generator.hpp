@@ -50,7 +50,7 @@ class Generator {
     Type type;
     bool assignable;
   };
-  /// A tensor seen as tiles, so that counts and loads speak of the same grid.
+  /// A tensor as a grid of tiles, so that counts and loads refer to the same grid.
   struct Grid {
     std::int64_t tensor;
     Type tile;
@@ -79,7 +79,7 @@ class Generator {
   bool host_control(std::vector<Node>& out);
   void loop(std::vector<Node>& out);
   void while_loop(std::vector<Node>& out);
-  void deal(std::vector<Node>& out, int param);
+  void tile_loop(std::vector<Node>& out, int param);
   void assign(std::vector<Node>& out);
   void write(std::vector<Node>& out);
   void accumulate(std::vector<Node>& out);
@@ -105,11 +105,11 @@ class Generator {
   Node product(const Type&, int depth);
   bool load(const Type&, Node& out);
   Node load_grid(const Grid&);
-  Node near_guard();  ///< an index computed from what a branch around here bounds
+  Node near_guard();  ///< an index computed from one that an enclosing branch bounds
   Node gather(std::int64_t tensor, const Type&);
   Node number(const Type&);
   Node leaf_index();
-  Node position_tile(const Type&);            ///< integers that are indices of something, of this shape
+  Node position_tile(const Type&);            ///< integers used as indices, of this shape
   Node bounded(Node, ElementType, int most);  ///< a whole number between -most and most, of a float
   void pad(Node&, ElementType);
 
@@ -118,7 +118,7 @@ class Generator {
   }
   Node int32(std::int64_t v) { return Node{Kind::Number, {v}}; }
   const Variable* find(const Type&, bool assignable);
-  std::vector<std::int64_t> pieces();  ///< that can be stored now
+  std::vector<std::int64_t> pieces();  ///< the pieces that can be stored now
   int new_var() { return next_var_++; }
   bool spend(int n = 1) { return (budget_ -= n) > 0; }
 
@@ -126,10 +126,10 @@ class Generator {
   Program p_;
   std::vector<Variable> vars_;
   std::vector<Grid> grids_;
-  std::vector<Guard> guards_;    ///< of the branches around
+  std::vector<Guard> guards_;    ///< of the enclosing branches
   std::optional<Guard> latest_;  ///< of the condition made last
-  std::vector<int> open_deals_;
-  std::vector<std::pair<int, int>> orders_;  ///< by parameter: how its tiles are dealt
+  std::vector<int> open_tile_loops_;
+  std::vector<std::pair<int, int>> orders_;  ///< by parameter: the order of its tile loops
   std::map<std::size_t, int> operations_;    ///< by parameter: how it accumulates
   int next_var_ = 0, depth_ = 0, budget_ = 0;
   bool in_function_ = false;

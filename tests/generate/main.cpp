@@ -55,7 +55,7 @@ std::string how_it_ended(int status) {
   return "exit status " + std::to_string(WEXITSTATUS(status)) + ", as of a sanitizer's finding";
 }
 
-/// Runs `f` in a child process that ends after some seconds; what it returns, or what became of it.
+/// Runs `f` in a child process with a time limit; returns its result, or how it ended.
 template <class F>
 std::string isolated(F f) {
   int ends[2];
@@ -105,7 +105,7 @@ void report(Program p, bool reduced, bool device) {
   std::fflush(stdout);
 }
 
-/// What workers and their parent share.
+/// Memory shared by workers and their parent.
 struct Worker {
   std::atomic<std::uint64_t> seed;  ///< that it is running
   Counts counts;
@@ -170,7 +170,7 @@ class Crew {
       Program p = random_program(seed);
       const auto failure = runner.run(p, worker.counts);
       if (!failure) continue;
-      // At once: what is said at the end may be cut off.
+      // Printed at once, because output at the end may be cut off.
       std::printf("program %llu: %s: %s\n", static_cast<unsigned long long>(seed), failure->kind.c_str(),
                   failure->detail.c_str());
       std::fflush(stdout);
@@ -192,10 +192,10 @@ class Crew {
       failed.insert(failed.end(), workers_[w].failed, workers_[w].failed + workers_[w].failures);
     }
     const bool enough = all.runs > 0 && (all.programs < 100 || all.runs >= all.programs);
-    // A few are beyond the checker; more would mean that what it asks of the analysis is not given any more.
+    // The checker cannot prove a few claims; more would mean that the analysis no longer gives it what it needs.
     const bool certified = all.uncertified * 50 <= all.judged;
     if (!certified) std::printf("more than 2 %% of the claims are not certified\n");
-    if (!enough) std::printf("almost nothing was run: most launches are not made or refused\n");
+    if (!enough) std::printf("almost nothing was run: most launches are not made or rejected\n");
     say_totals(all, last, busy, failed.size());
     for (const std::uint64_t seed : failed) report(random_program(seed), a_.reduce, a_.device);
     if (!failed.empty()) say_totals(all, last, busy, failed.size());
@@ -214,7 +214,7 @@ class Crew {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// A billion seeds for each day.
+/// A billion seeds per day.
 std::uint64_t first_of_today() {
   const auto days = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()).time_since_epoch();
   return static_cast<std::uint64_t>(days.count()) * 1000000000;

@@ -107,7 +107,7 @@ bool combines(const Node& n) {
          std::any_of(n.kids.begin(), n.kids.end(), [](const Node& kid) { return combines(kid); });
 }
 
-/// A sum may begin with its identity, +0, any number of times: the sign of a zero that comes of one is left open.
+/// A sum may combine its identity, +0, any number of times, so the sign of a zero result is not compared.
 bool combines(const Program& p) {
   return combines(p.body) ||
          std::any_of(p.functions.begin(), p.functions.end(), [](const Function& f) { return combines(f.body); });

@@ -1,5 +1,5 @@
 // The memory of one launch: every tensor inside a storage of its own, with guard zones around, all in one block that is
-// copied, run on and compared as a whole.
+// copied, used and compared as a whole.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -24,7 +24,7 @@ struct Memory {
 
   /// Lays out and fills. False if the launch is too large.
   bool make(const Program&, const Launch&);
-  /// Where two results differ, in words; empty if they are equal. NaNs of floats are equal to each other.
+  /// Describes where two results differ; empty if they are equal. NaNs of floats are equal to each other.
   std::string difference(const Program&, const std::byte* expected, const std::byte* found) const;
 };
 

@@ -1,5 +1,5 @@
-// What operations mean on one element, written from docs/semantics.md and nothing else: the code that is tested has its
-// own (ir/semantics.hpp), and the two must agree.
+// The meaning of operations on one element, written from docs/semantics.md alone: the library has its own
+// implementation (ir/semantics.hpp), and the two must agree.
 #pragma once
 #include <cstddef>
 

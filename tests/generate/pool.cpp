@@ -1,5 +1,6 @@
-// Memory for many short-lived objects: recording, analysing and translating a program makes thousands of them, and the
-// allocator of the C library takes a third of the time. One free list per size and thread; blocks are never given back.
+// Memory for many short-lived objects: recording, analysing and translating a program creates thousands of them, and
+// the C library's allocator takes a third of the time. One free list per size and thread; blocks are never returned to
+// the system.
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -21,7 +22,7 @@ struct Pool {
 };
 thread_local Pool pool;
 
-/// In front of every block: which list it belongs to, or 0 for the C library's.
+/// Before every block: the list it belongs to, or 0 for the C library's.
 struct alignas(16) Header {
   std::size_t list;
 };

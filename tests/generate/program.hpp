@@ -87,10 +87,10 @@ struct Function {
   Node body;
 };
 
-/// How a tensor lies in memory.
+/// The layout of a tensor in memory.
 struct Layout {
   std::vector<std::int64_t> dims, strides;  ///< in elements
-  std::int64_t before = 0, after = 0;       ///< elements of the storage around what the view spans
+  std::int64_t before = 0, after = 0;       ///< elements of the storage before and after the view
   std::uint64_t fill = 0;                   ///< seed of the elements
 };
 struct Launch {
@@ -122,7 +122,7 @@ Type piece_type(const Program&, std::int64_t piece);
 /// Element type and static extents (or -1) of a tensor or view.
 Type tensor_type(const Program&, std::int64_t tensor);
 
-/// Sets the types of all nodes. Returns what is wrong, or nothing.
+/// Sets the types of all nodes. Returns the error, or nothing.
 std::string check(Program&);
 
 /// True if a list of statements records something whatever its Constants are: an arm of tile_if must.

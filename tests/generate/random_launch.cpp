@@ -98,7 +98,7 @@ class Launcher {
   }
 
  private:
-  /// What load_like takes is mostly as long as what it follows; else the launch is refused.
+  /// What load_like takes is mostly as long as what it follows; else the launch is rejected.
   void agree(std::vector<std::vector<std::int64_t>>& dims) {
     each_node(const_cast<Program&>(p_).body, [&](Node& n) {
       if (n.kind != Kind::LoadLike || n.n[3] == 1 || n.n[0] >= kFirstView || r_.chance(2)) return;
@@ -131,7 +131,7 @@ class Launcher {
         counts.assign(param.extents.size(), 1);
         counts[static_cast<std::size_t>(r_.below(param.rank()))] = total();
       }
-      if (r_.chance(1)) counts[0] += 1;  // not equally many: refused
+      if (r_.chance(1)) counts[0] += 1;  // not equally many: rejected
       auto dims = dims_for(r_, param, counts);
       if (like_.empty()) like_ = dims;
       return dims;

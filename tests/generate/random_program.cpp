@@ -19,7 +19,7 @@ Program Generator::make() {
   for (int i = 0; i < statements; ++i) statement(out);
   for (std::size_t i = 0; i < p_.params.size(); ++i) {
     const Param& param = p_.params[i];
-    if (param.kind == ParamKind::MutTiles) deal(out, static_cast<int>(i));
+    if (param.kind == ParamKind::MutTiles) tile_loop(out, static_cast<int>(i));
     if (param.kind != ParamKind::Mut || random_.chance(5)) continue;
     const int axis = part_axis(param);
     const int parts = axis < 0 ? 1 : static_cast<int>(parts_of(param.extents[static_cast<std::size_t>(axis)]).size());
@@ -77,7 +77,7 @@ void Generator::statement(std::vector<Node>& out) {
   if (k < 97 && !p_.functions.empty()) return call(out);
   if (k < 99 && depth_ < 3) {
     for (std::size_t i = 0; i < p_.params.size(); ++i) {
-      if (p_.params[i].kind == ParamKind::MutTiles && random_.chance(50)) return deal(out, static_cast<int>(i));
+      if (p_.params[i].kind == ParamKind::MutTiles && random_.chance(50)) return tile_loop(out, static_cast<int>(i));
     }
   }
   if (const Variable* v = find(Type::scalar(ElementType::i32), false)) {
@@ -252,15 +252,15 @@ void Generator::while_loop(std::vector<Node>& out) {
   out.push_back(Node{Kind::While, {id, random_.between(0, 4)}, {std::move(c), std::move(inside)}});
 }
 
-void Generator::deal(std::vector<Node>& out, int param) {
-  if (std::find(open_deals_.begin(), open_deals_.end(), param) != open_deals_.end()) return;
+void Generator::tile_loop(std::vector<Node>& out, int param) {
+  if (std::find(open_tile_loops_.begin(), open_tile_loops_.end(), param) != open_tile_loops_.end()) return;
   const Param& of = p_.params[static_cast<std::size_t>(param)];
   auto& order = orders_[static_cast<std::size_t>(param)];
   if (order.first < 0) {
     const int kind = random_.below(of.rank() >= 2 ? 3 : 2);
     order = {kind, kind == 2 ? random_.pick({1, 2, 2, 3, 8}) : 0};
   }
-  open_deals_.push_back(param);
+  open_tile_loops_.push_back(param);
   Node inside = body(random_.between(0, 3));
   const int axis = part_axis(of);
   const int parts = axis < 0 ? 1 : static_cast<int>(parts_of(of.extents[static_cast<std::size_t>(axis)]).size());
@@ -268,8 +268,8 @@ void Generator::deal(std::vector<Node>& out, int param) {
     const std::int64_t piece = static_cast<std::int64_t>(param) * kParts + part;
     inside.kids.push_back(Node{Kind::Store, {piece}, {final_value(piece_type(p_, piece))}});
   }
-  open_deals_.pop_back();
-  out.push_back(Node{Kind::Deal, {param, order.first, order.second}, {std::move(inside)}});
+  open_tile_loops_.pop_back();
+  out.push_back(Node{Kind::TileLoop, {param, order.first, order.second}, {std::move(inside)}});
 }
 
 void Generator::write(std::vector<Node>& out) {
@@ -374,8 +374,9 @@ std::vector<std::int64_t> Generator::pieces() {
   if (in_function_) return all;
   for (std::size_t i = 0; i < p_.params.size(); ++i) {
     const Param& param = p_.params[i];
-    const bool dealt = std::find(open_deals_.begin(), open_deals_.end(), static_cast<int>(i)) != open_deals_.end();
-    if (param.kind != ParamKind::Mut && !(param.kind == ParamKind::MutTiles && dealt)) continue;
+    const bool scheduled =
+        std::find(open_tile_loops_.begin(), open_tile_loops_.end(), static_cast<int>(i)) != open_tile_loops_.end();
+    if (param.kind != ParamKind::Mut && !(param.kind == ParamKind::MutTiles && scheduled)) continue;
     const int axis = part_axis(param);
     const int parts = axis < 0 ? 1 : static_cast<int>(parts_of(param.extents[static_cast<std::size_t>(axis)]).size());
     for (int part = 0; part < parts; ++part) all.push_back(static_cast<std::int64_t>(i) * kParts + part);

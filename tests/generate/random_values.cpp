@@ -366,7 +366,7 @@ Node Generator::product(const Type& t, int depth) {
 
 // ---- loads ----------------------------------------------------------------------------------------------------------
 
-/// Fills in the padding's number and the operand behind it, if the load's last number is a padding.
+/// Fills in the padding's number and the operand after it, if the load's last number is a padding.
 void Generator::pad(Node& n, ElementType e) {
   const std::size_t at = n.kind == Kind::LoadLike || n.kind == Kind::Gather || n.kind == Kind::PieceGather ? 2 : 1;
   n.n[at] = 0;

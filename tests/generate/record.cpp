@@ -6,9 +6,9 @@
 
 #include "generate/number.hpp"
 #include "tessera/lang/control.hpp"
-#include "tessera/lang/deal_loop.hpp"
 #include "tessera/lang/recording.hpp"
 #include "tessera/lang/reports.hpp"
+#include "tessera/lang/tile_loop.hpp"
 
 namespace tessera::generate {
 namespace {
@@ -24,7 +24,7 @@ class Recorder {
 
   void run() {
     for (const View& v : p_.views) views_.push_back(lang::permuted_tensor(recording_.tensor(v.param), v.order));
-    dealt_.resize(p_.params.size());
+    scheduled_.resize(p_.params.size());
     block(p_.body);
   }
 
@@ -64,7 +64,7 @@ class Recorder {
         return;
       case Kind::For: return loop(n);
       case Kind::While: return while_loop(n);
-      case Kind::Deal: return deal(n);
+      case Kind::TileLoop: return tile_loop(n);
       case Kind::Call: return call(n);
       case Kind::Require: return lang::require_value(value(n.kids[0]), "a requirement", here());
       case Kind::Check: return lang::check_tile(value(n.kids[0]), "a check", here());
@@ -95,11 +95,11 @@ class Recorder {
       lang::Tracer::current().write(variable(n.n[0]), next);
     }
   }
-  void deal(const Node& n) {
+  void tile_loop(const Node& n) {
     const auto param = static_cast<std::size_t>(n.n[0]);
-    const lang::DealOrder order{static_cast<lang::DealKind>(n.n[1]), n.n[1] == 2 ? static_cast<int>(n.n[2]) : 0};
-    lang::DealLoop loop(recording_.tensor(static_cast<int>(param)), p_.params[param].extents, order, here());
-    dealt_[param].emplace(loop.piece());
+    const lang::TileOrder order{static_cast<lang::TileOrderKind>(n.n[1]), n.n[1] == 2 ? static_cast<int>(n.n[2]) : 0};
+    lang::TileLoop loop(recording_.tensor(static_cast<int>(param)), p_.params[param].extents, order, here());
+    scheduled_[param].emplace(loop.piece());
     block(n.kids[0]);
     loop.close();
   }
@@ -154,7 +154,7 @@ class Recorder {
   lang::PieceRef piece(std::int64_t number) const {
     const auto param = static_cast<std::size_t>(param_of(number));
     const bool own = p_.params[param].kind == ParamKind::Mut;
-    const lang::PieceRef whole = own ? recording_.piece(static_cast<int>(param)) : *dealt_[param];
+    const lang::PieceRef whole = own ? recording_.piece(static_cast<int>(param)) : *scheduled_[param];
     const bool part = part_axis(p_.params[param]) >= 0 && part_of(number) != kWhole;
     return part ? lang::piece_part(whole, part_of(number)) : whole;
   }
@@ -326,7 +326,7 @@ class Recorder {
   const Program& p_;
   const lang::Recording& recording_;
   std::vector<lang::TensorRef> views_;
-  std::vector<std::optional<lang::PieceRef>> dealt_;
+  std::vector<std::optional<lang::PieceRef>> scheduled_;
   std::vector<Var> vars_;
 };
 

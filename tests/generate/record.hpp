@@ -8,7 +8,7 @@ namespace tessera::generate {
 
 std::vector<lang::ParamInfo> param_infos(const Program&);
 
-/// Throws TraceError where the language refuses the program.
+/// Throws TraceError where the language rejects the program.
 lang::Trace record(const Program&, const lang::Specialization&);
 
 }  // namespace tessera::generate

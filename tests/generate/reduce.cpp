@@ -254,7 +254,7 @@ class Reducer {
     }
   }
 
-  /// Parameters, views and functions that nobody names.
+  /// Parameters, views and functions that are not used.
   void unused() {
     for (std::size_t v = best_.views.size(); v-- > 0;) {
       Program next = best_;
@@ -308,7 +308,7 @@ class Reducer {
         case Kind::GatherElements:
         case Kind::Accumulate:
         case Kind::AccumulateTile:
-        case Kind::Deal: tensor(n->n[0]); break;
+        case Kind::TileLoop: tensor(n->n[0]); break;
         case Kind::LoadLike:
           tensor(n->n[0]);
           piece(n->n[1]);

@@ -48,7 +48,7 @@ std::byte* Tensor::address(const Position& at) const {
 
 Blocks blocks_of(const Program& p, const Launch& launch) {
   Blocks b;
-  bool own = false, dealt = false;
+  bool own = false, scheduled = false;
   std::int64_t most = 0;
   std::size_t next = 0;
   for (const Param& param : p.params) {
@@ -57,7 +57,7 @@ Blocks blocks_of(const Program& p, const Launch& launch) {
     if (!param.has_pieces()) continue;
     const std::int64_t n = pieces(param, t.dims);
     if (param.kind == ParamKind::MutTiles) {
-      dealt = true;
+      scheduled = true;
       most = std::max(most, n);
       continue;
     }
@@ -65,16 +65,16 @@ Blocks blocks_of(const Program& p, const Launch& launch) {
     if (!own) b.count = n;
     own = true;
   }
-  if (!own) b.count = dealt ? std::min<std::int64_t>(most, launch.blocks) : launch.blocks;
+  if (!own) b.count = scheduled ? std::min<std::int64_t>(most, launch.blocks) : launch.blocks;
   return b;
 }
 
 Outcome run_reference(const Program& p, const Launch& launch, const Memory& layout, std::byte* memory) {
   const Blocks blocks = blocks_of(p, launch);
-  if (!blocks.agree) return Outcome::Refused;
+  if (!blocks.agree) return Outcome::Rejected;
   try {
     Interpreter interpreter(p, launch, layout, memory);
-    if (!interpreter.requirements()) return Outcome::Refused;
+    if (!interpreter.requirements()) return Outcome::Rejected;
     interpreter.run(blocks.count);
   } catch (const TooLong&) { return Outcome::TooLong; }
   return Outcome::Done;
@@ -132,7 +132,7 @@ bool Interpreter::regions_agree(const Node& n) const {
   return std::all_of(n.kids.begin(), n.kids.end(), [&](const Node& kid) { return regions_agree(kid); });
 }
 
-/// What a launch is refused for.
+/// What a launch is rejected for.
 bool Interpreter::requirements() {
   if (!regions_agree(p_.body)) return false;
   for (const Node& n : p_.body.kids) {
@@ -187,7 +187,7 @@ void Interpreter::statement(const Node& n) {
       }
       return;
     }
-    case Kind::Deal: return deal(n);
+    case Kind::TileLoop: return tile_loop(n);
     case Kind::Call: return call(n);
     case Kind::Store: {
       const Type t = piece_type(p_, n.n[0]);
@@ -237,22 +237,22 @@ void Interpreter::loop(const Node& n) {
   }
 }
 
-void Interpreter::deal(const Node& n) {
+void Interpreter::tile_loop(const Node& n) {
   const auto number = static_cast<std::size_t>(n.n[0]);
   const Param& param = p_.params[number];
   const auto rank = static_cast<std::size_t>(param.rank());
   Position counts{};
   std::int64_t total = 1;
   for (std::size_t a = 0; a < rank; ++a) total *= counts[a] = ceil_div(tensors_[number].dims[a], param.extents[a]);
-  const auto order = static_cast<lang::DealKind>(n.n[1]);
+  const auto order = static_cast<lang::TileOrderKind>(n.n[1]);
   for (std::int64_t k = block_; k < total; k += blocks_) {
     Position& at = index_[number];
     std::int64_t t = k;
-    if (order == lang::DealKind::Column) {
+    if (order == lang::TileOrderKind::Column) {
       for (std::size_t a = 0; a < rank; t /= counts[a++]) at[a] = t % counts[a];
     } else {
       std::size_t plain = rank;
-      if (order == lang::DealKind::Grouped) {  // over the last two axes; leading axes are slowest
+      if (order == lang::TileOrderKind::Grouped) {  // over the last two axes; leading axes are slowest
         plain = rank - 2;
         const std::int64_t rows = counts[plain], columns = counts[plain + 1], plane = rows * columns;
         const std::int64_t height = std::min(n.n[2], rows), rest = t % plane;

@@ -10,8 +10,8 @@ namespace tessera::generate {
 
 enum class Outcome {
   Done,
-  Refused,  ///< a requirement does not hold, or the pieces of parameters are not equally many
-  TooLong,  ///< more steps than a test should take
+  Rejected,  ///< a requirement does not hold, or the pieces of parameters are not equally many
+  TooLong,   ///< more steps than a test should take
 };
 
 /// Blocks of a launch: pieces of the first Mut; for MutTiles alone at most as many as there are tiles.

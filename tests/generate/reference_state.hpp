@@ -46,7 +46,7 @@ class Interpreter {
   void block(const Node&);
   void statement(const Node&);
   void loop(const Node&);
-  void deal(const Node&);
+  void tile_loop(const Node&);
   void call(const Node&);
   void store_tile(const Node&, const Position& origin, const Type& tile, const Value&);
   void scatter(const Node&);
@@ -86,7 +86,7 @@ class Interpreter {
   std::vector<std::int64_t> numbers_;  ///< by parameter: the scalars and constants
   std::vector<Value> vars_;
   std::vector<std::int64_t> alias_;  ///< the variable that a parameter by reference stands for; else itself
-  std::vector<Position> index_;      ///< by parameter: the block's piece, or the dealt tile
+  std::vector<Position> index_;      ///< by parameter: the block's piece, or the tile of the loop
   std::int64_t block_ = 0, blocks_ = 0, steps_ = 0;
 };
 

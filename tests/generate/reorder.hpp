@@ -5,7 +5,7 @@
 
 namespace tessera::generate {
 
-/// Orders the operations of every block at random, each behind what it uses. Memory operations are held by their tokens
+/// Orders the operations of every block at random, each after what it uses. Memory operations are held by their tokens
 /// alone; what has other effects (assertions, waits) keeps its place among its like and among memory operations.
 void reorder(ir::Module&, Random&);
 

@@ -30,7 +30,7 @@ namespace tessera::generate {
 Counts& Counts::operator+=(const Counts& o) {
   programs += o.programs;
   launches += o.launches;
-  refused += o.refused;
+  rejected += o.rejected;
   too_long += o.too_long;
   runs += o.runs;
   claims += o.claims;
@@ -42,7 +42,7 @@ Counts& Counts::operator+=(const Counts& o) {
 }
 std::string to_text(const Counts& c) {
   return std::to_string(c.programs) + " programs, " + std::to_string(c.launches) + " launches (" +
-         std::to_string(c.refused) + " refused, " + std::to_string(c.too_long) + " too long), " +
+         std::to_string(c.rejected) + " rejected, " + std::to_string(c.too_long) + " too long), " +
          std::to_string(c.runs) + " runs (" + std::to_string(c.coarsened) + " with several pieces a block), " +
          std::to_string(c.claims) + " claims asserted, " + std::to_string(c.uncertified) + " of " +
          std::to_string(c.judged) + " not certified";
@@ -72,7 +72,7 @@ struct Made {
   std::string way, choices;
   std::uint64_t held = 0;
   std::shared_ptr<const cpu::Program> program;
-  bool launch_word = false;
+  bool launch_flags = false;
   std::uint32_t pieces = 1;  ///< for each block
 };
 
@@ -143,7 +143,7 @@ struct Runner::Impl {
     }
     blocks = blocks_of(*program, *launch);
     if (!blocks.agree) {
-      ++counts->refused;
+      ++counts->rejected;
       return {};
     }
     fill_slots();
@@ -154,10 +154,10 @@ struct Runner::Impl {
       bool holds = true;
       for (const lang::Requirement& q : r->trace.requirements) holds = holds && q.condition.holds(slots);
       for (const lang::SameExtent& s : r->trace.same_extents) holds = holds && s.holds(slots);
-      if (holds != (outcome != Outcome::Refused))
+      if (holds != (outcome != Outcome::Rejected))
         return Failure{"requirement", holds ? "is held to be true" : "is held to be false"};
       if (!holds) {
-        ++counts->refused;
+        ++counts->rejected;
         return {};
       }
       if (blocks.count == 0) return {};
@@ -216,7 +216,7 @@ struct Runner::Impl {
     passes::Tuning tuning;
     if (made.way == "gpu") {
       target.sm = random.pick({80, 90, 90, 100, 120});
-      target.multiprocessors = random.pick({1, 3, 108, 132});
+      target.num_sms = random.pick({1, 3, 108, 132});
       target.bytecode_minor = random.chance(80) ? 4 : random.pick({1, 2, 3});
       tuning = random_tuning(random);
     }
@@ -244,7 +244,7 @@ struct Runner::Impl {
     if (certified) work.certifier = &certifier;
     work.contract = &r.facts->contract();
     const passes::Choices choices = passes::run_passes(module, target, &tuning, work).choices;
-    made.launch_word = choices.launch_word;
+    made.launch_flags = choices.launch_flags;
     made.pieces = static_cast<std::uint32_t>(choices.pieces);
     if (moved) reorder(module, random);
     ir::verify_or_throw(module);
@@ -307,21 +307,21 @@ struct Runner::Impl {
   }
 
   void run_on_arena(const Made& made, cpu::RunOptions options_of_run) {
-    const bool launch_word = made.launch_word;
+    const bool launch_flags = made.launch_flags;
     cpu::Grid blocks_of_run = grid();
     blocks_of_run.x = (blocks_of_run.x + made.pieces - 1) / made.pieces;
     ++counts->runs;
     counts->coarsened += made.pieces > 1;
     std::memcpy(arena.data(), memory.initial.data(), memory.initial.size());
     options_of_run.threads = 1;
-    if (launch_word) slots.push_back((std::uint64_t{1} << passes::kTellBit) + 1);
+    if (launch_flags) slots.push_back((std::uint64_t{1} << passes::kTriggerBit) + 1);
     try {
       made.program->run(blocks_of_run, slots, options_of_run);
     } catch (...) {
-      if (launch_word) slots.pop_back();
+      if (launch_flags) slots.pop_back();
       throw;
     }
-    if (launch_word) slots.pop_back();
+    if (launch_flags) slots.pop_back();
   }
 
   std::optional<Failure> compare(const Made& made) {

@@ -25,8 +25,8 @@ struct Options {
 
 /// What a run has seen; a test that ran nothing must not pass.
 struct Counts {
-  std::int64_t programs = 0, launches = 0, refused = 0, too_long = 0, runs = 0, claims = 0, held = 0;
-  std::int64_t judged = 0, uncertified = 0;  ///< claims that the checker was asked about, and refused
+  std::int64_t programs = 0, launches = 0, rejected = 0, too_long = 0, runs = 0, claims = 0, held = 0;
+  std::int64_t judged = 0, uncertified = 0;  ///< claims that the checker was asked about, and rejected
   std::int64_t coarsened = 0;                ///< runs in which a block takes several pieces
   Counts& operator+=(const Counts&);
 };

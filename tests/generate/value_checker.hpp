@@ -47,7 +47,7 @@ class ValueChecker {
   Type piece(std::int64_t number, bool part) {
     want(!in_function_ && number >= 0 && param_of(number) < static_cast<int>(p_.params.size()), "a piece");
     const Param& p = p_.params[static_cast<std::size_t>(param_of(number))];
-    want(p.kind == ParamKind::Mut || (p.kind == ParamKind::MutTiles && dealing_[param_of(number)]), "a piece");
+    want(p.kind == ParamKind::Mut || (p.kind == ParamKind::MutTiles && in_tile_loop_[param_of(number)]), "a piece");
     const int axis = part_axis(p);
     if (axis < 0) {
       want(part_of(number) == 0, "a piece has one part");
@@ -429,7 +429,7 @@ class ValueChecker {
 
   Program& p_;
   std::map<std::int64_t, Type> vars_;
-  std::map<std::int64_t, bool> dealing_;
+  std::map<std::int64_t, bool> in_tile_loop_;
   bool in_function_ = false;
 };
 

@@ -1,5 +1,5 @@
 // Reading and writing tensors in every way of the language, GPU against CPU, bit for bit: tile grids with each padding,
-// any index, element offsets, broadcasting, permuted views, sub-partitions, gathers, scatters, dealt tiles, ranks 1
+// any index, element offsets, broadcasting, permuted views, sub-partitions, gathers, scatters, scheduled tiles, ranks 1
 // to 5.
 #include "gpu/gpu_test.hpp"
 
@@ -93,6 +93,97 @@ class WeightedRows : public Gpu {};
 TEST_F(WeightedRows, F32) { check_weighted_rows<f32>(); }
 TEST_F(WeightedRows, F16) { check_weighted_rows<f16>(); }
 TEST_F(WeightedRows, I32) { check_weighted_rows<i32>(); }
+
+/// Small tiles beside larger ones: the assembler gives them the larger tile's layout, in which the elements of a thread
+/// may be apart. Every number of warps gives another layout.
+template <class T, int S, int G, int D>
+void scaled_columns(Mut<T, S, G, D> y, In<T, dyn, dyn, D> x, In<T, dyn, dyn> scale) {
+  y.store(x.load_like(y) * scale.load_like(y, axes<0, 1>));
+}
+template <class T, int S, int G, int D>
+void scaled_flat(Mut<T, S * G, D> y, In<T, dyn, D> x, In<T, dyn, dyn> scale) {
+  auto [i, j] = y.index();
+  y.store(x.load_like(y) * reshape(scale.tiles(shape<S, G>).load(i, 0), shape<S * G, 1>));
+}
+template <class T, int S, int G, int D>
+void scaled_transposed(Mut<T, G, S, D> y, In<T, dyn, dyn, D> x, In<T, dyn, dyn> scale) {
+  auto [i, j, k] = y.index();
+  y.store(x.load_like(y) * reshape(transpose(scale.tiles(shape<S, G>).load(i, 0)), shape<G, S, 1>));
+}
+template <class T, int S, int G, int D>
+void scaled_sums(Mut<T, 1, G, D> y, In<T, dyn, dyn, G, D> x, In<T, dyn, dyn, G> scale) {
+  auto [i, j, k] = y.index();
+  const auto s = reshape(scale.tiles(shape<1, S, G>).load(i, 0, 0), shape<S, G, 1>);
+  y.store(
+      reshape(sum(reshape(x.tiles(shape<1, S, G, D>).load(i, 0, 0, 0), shape<S, G, D>) * s, axis<0>), shape<1, G, D>));
+}
+template <class T, int S, int G, int D>
+void scaled_region(Mut<T, S, G, D> y, In<T, dyn, dyn, D> x, In<T, S, G> scale) {
+  y.store(x.load_like(y) * reshape(scale.load_at(shape<S, G>, 0, 0), shape<S, G, 1>));
+}
+template <class T, int S, int G, int D>
+void check_small_beside_large() {
+  constexpr std::int64_t n = 3;
+  auto x = values_in<T>(n * S * G * D, 1, -5, 5), scale = values_in<T>(n * S * G, 2, -5, 5);
+  for (auto* values : {&x, &scale})  // integers: sums are exact in any order
+    for (T& v : *values) v = static_cast<T>(std::nearbyint(static_cast<double>(v)));
+  const std::vector<T> one(scale.begin(), scale.begin() + S * G);
+  for (const char* warps : {"", "warps=1", "warps=2", "warps=4", "warps=8", "warps=16"}) {
+    const Hints hints(warps);
+    const auto same = [&](const char* what, auto run) {
+      const auto both = on_both(Placement::Aligned, run);
+      EXPECT_EQ(exact(both.cpu, both.gpu), "") << what << ' ' << S << 'x' << G << 'x' << D << ' ' << warps;
+    };
+    same("columns", [&](const Side& side) {
+      auto in = side.input(x, {n * S, G, D});
+      auto s = side.input(scale, {n * S, G});
+      auto y = side.template output<T>({n * S, G, D});
+      kernel<scaled_columns<T, S, G, D>>(y.lend(), in.view(), s.view()).sync();
+      return y.take();
+    });
+    same("flat", [&](const Side& side) {
+      auto in = side.input(x, {n * S * G, D});
+      auto s = side.input(scale, {n * S, G});
+      auto y = side.template output<T>({n * S * G, D});
+      kernel<scaled_flat<T, S, G, D>>(y.lend(), in.view(), s.view()).sync();
+      return y.take();
+    });
+    same("transposed", [&](const Side& side) {
+      auto in = side.input(x, {n * G, S, D});
+      auto s = side.input(scale, {n * S, G});
+      auto y = side.template output<T>({n * G, S, D});
+      kernel<scaled_transposed<T, S, G, D>>(y.lend(), in.view(), s.view()).sync();
+      return y.take();
+    });
+    same("sums", [&](const Side& side) {
+      auto in = side.input(x, {n, S, G, D});
+      auto s = side.input(scale, {n, S, G});
+      auto y = side.template output<T>({n, G, D});
+      kernel<scaled_sums<T, S, G, D>>(y.lend(), in.view(), s.view()).sync();
+      return y.take();
+    });
+    same("region", [&](const Side& side) {
+      auto in = side.input(x, {n * S, G, D});
+      auto s = side.input(one, {S, G});
+      auto y = side.template output<T>({n * S, G, D});
+      kernel<scaled_region<T, S, G, D>>(y.lend(), in.view(), s.view()).sync();
+      return y.take();
+    });
+  }
+}
+class SmallBesideLarge : public Gpu {};
+TEST_F(SmallBesideLarge, F32) {
+  check_small_beside_large<f32, 2, 16, 128>();
+  check_small_beside_large<f32, 4, 8, 128>();
+  check_small_beside_large<f32, 4, 16, 64>();
+  check_small_beside_large<f32, 8, 32, 32>();
+}
+TEST_F(SmallBesideLarge, F16) {
+  check_small_beside_large<f16, 4, 32, 128>();
+  check_small_beside_large<f16, 8, 16, 64>();
+}
+TEST_F(SmallBesideLarge, I8) { check_small_beside_large<i8, 8, 32, 64>(); }
+TEST_F(SmallBesideLarge, F64) { check_small_beside_large<f64, 2, 8, 128>(); }
 
 template <class T>
 void elementwise_ways(Mut<T, 16, 32> y, Mut<T, 16, 32> z, In<T, dyn, dyn> x, In<T, dyn, dyn> row, In<T, dyn> line) {
@@ -334,10 +425,11 @@ TEST_F(Accumulators, ExtremesAndBitsU32) { check_extremes<u32>(); }
 TEST_F(Accumulators, ExtremesAndBitsI64) { check_extremes<i64>(); }
 TEST_F(Accumulators, ExtremesAndBitsU64) { check_extremes<u64>(); }
 
-// -- dealt tiles -----------------------------------------------------------------------------------------------------
+// -- scheduled tiles
+// -----------------------------------------------------------------------------------------------------
 
 template <int Order>
-void dealt(MutTiles<i32, 8, 16> c, In<i32, dyn, dyn> x) {
+void scheduled(MutTiles<i32, 8, 16> c, In<i32, dyn, dyn> x) {
   const auto body = [&](auto tiles) {
     for (auto out : tiles) {
       auto [i, j] = out.index();
@@ -349,26 +441,26 @@ void dealt(MutTiles<i32, 8, 16> c, In<i32, dyn, dyn> x) {
   if constexpr (Order == 2) body(c.grouped(3));
 }
 template <int Order>
-void check_dealt() {
+void check_scheduled() {
   const auto values = any_values<i32>(70 * 100, 1), start = any_values<i32>(70 * 100, 2);
   for (const int blocks : {0, 1, 3, 7}) {
     for (const Placement p : {Placement::Aligned, Placement::OddStride}) {
       const auto both = on_both(p, [&](const Side& side) {
         auto x = side.input(values, {70, 100}), c = side.input(start, {70, 100});
         if (blocks)
-          kernel<dealt<Order>>.blocks(blocks)(c.lend(), x.view()).sync();
+          kernel<scheduled<Order>>.blocks(blocks)(c.lend(), x.view()).sync();
         else
-          kernel<dealt<Order>>(c.lend(), x.view()).sync();
+          kernel<scheduled<Order>>(c.lend(), x.view()).sync();
         return c.take();
       });
       EXPECT_EQ(exact(both.cpu, both.gpu), "") << "order " << Order << ", " << blocks << " blocks, " << int(p);
     }
   }
 }
-class Dealt : public Gpu {};
-TEST_F(Dealt, Rows) { check_dealt<0>(); }
-TEST_F(Dealt, Columns) { check_dealt<1>(); }
-TEST_F(Dealt, Groups) { check_dealt<2>(); }
+class TileSchedule : public Gpu {};
+TEST_F(TileSchedule, Rows) { check_scheduled<0>(); }
+TEST_F(TileSchedule, Columns) { check_scheduled<1>(); }
+TEST_F(TileSchedule, Groups) { check_scheduled<2>(); }
 
 // -- random numbers, by element offset: the same bits everywhere -----------------------------------------------------
 

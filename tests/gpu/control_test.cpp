@@ -117,6 +117,48 @@ TEST_F(Control, TwoNamesOfOneValueWithoutIterations) {
   }
 }
 
+/// What variables held an iteration ago, after loops whose loads are issued ahead.
+template <int N>
+void held_before(Mut<f32, 1, 64> y, In<f32, dyn, dyn> x, Scalar<i32> n) {
+  auto X = x.tiles(shape<1, 64>);
+  auto sum = zeros<f32, 1, 64>(), before = full<f32, 1, 64>(9.0f), tile = full<f32, 1, 64>(1.0f), loaded = tile;
+  Scalar<i32> older = n, old = 50, now = 1;
+  const auto step = [&](const Scalar<i32>& k) {
+    older = old;
+    old = now;
+    before = tile;
+    now = now + 2;
+    tile = tile + 2.0f;
+    const auto row = X.load(k, y.index()[1]);
+    sum += row * 8.0f + loaded;
+    loaded = row;
+  };
+  if constexpr (N > 0) {
+    for (auto k : range(Scalar<i32>(2), Scalar<i32>(2 + N))) step(k);
+  } else {
+    for (auto k : range(n)) step(k);
+  }
+  y.store(sum + before * 64.0f + cast<f32>(older + old * 100 + now * 1000));
+}
+TEST_F(Control, WhatVariablesHeldAnIterationAgo) {
+  const auto check = [](auto kernel_of, int n) {
+    const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+      std::vector<f32> values(32 * 64);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<f32>(i * 7 % 31) - 15;
+      auto x = side.input(values, {32, 64});
+      auto y = side.output<f32>({1, 64});
+      kernel_of(y.lend(), x.view(), n).sync();
+      return y.take();
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << n;
+  };
+  for (const int n : {-1, 0, 1, 2, 3, 9, 30}) check(kernel<held_before<0>>, n);
+  check(kernel<held_before<1>>, 1);
+  check(kernel<held_before<2>>, 2);
+  check(kernel<held_before<3>>, 3);
+  check(kernel<held_before<18>>, 18);
+}
+
 /// Loads of a loop that compares as unsigned are in flight for more iterations than it has.
 void unsigned_sums(Mut<f32, 1, 64> y, In<f32, dyn, dyn> x, Scalar<u32> n) {
   auto X = x.tiles(shape<1, 64>);
@@ -171,7 +213,7 @@ TEST_F(Control, LoopsEndAtTheEndOfTheirType) {
 void every_byte(MutTiles<i8, 1> c) {
   for (auto out : c) out.store(full<i8, 1>(1));
 }
-TEST_F(Control, TilesAreDealtUpToTheLastThatThereCanBe) {
+TEST_F(Control, TilesAreScheduledUpToTheLastThatThereCanBe) {
   const std::int64_t n = 2147483647;
   auto c = kernel<every_byte>(zeros<i8>({n})).sync();
   const auto tail = host(c.slice<0>(n - 1000, n)).sync(), head = host(c.slice<0>(0, 1000)).sync();

@@ -1,5 +1,5 @@
 // The driver layer on a real GPU, without any compiler: memory, copies, fills, order between streams, foreign memory,
-// refused images. The first thing to run on a new machine.
+// rejected images. The first thing to run on a new machine.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -37,12 +37,12 @@ struct GpuDriver : ::testing::Test {
 
 TEST_F(GpuDriver, DescribesItself) {
   const DeviceInfo& info = device_info(gpu());
-  std::printf("  %s, sm_%d, %d multiprocessors, %zu MiB, L2 %zu MiB, driver for CUDA %d.%d\n", info.name.c_str(),
-              info.sm(), info.multiprocessors, info.memory >> 20, info.l2_bytes >> 20, info.driver_version / 1000,
+  std::printf("  %s, sm_%d, %d SMs, %zu MiB, L2 %zu MiB, driver for CUDA %d.%d\n", info.name.c_str(), info.sm(),
+              info.num_sms, info.memory >> 20, info.l2_bytes >> 20, info.driver_version / 1000,
               info.driver_version % 1000 / 10);
   EXPECT_FALSE(info.name.empty());
   EXPECT_GE(info.sm(), 50);
-  EXPECT_GT(info.multiprocessors, 0);
+  EXPECT_GT(info.num_sms, 0);
   EXPECT_GT(info.memory, std::size_t{1} << 28);
   EXPECT_GT(info.l2_bytes, 0u);
   EXPECT_GT(info.shared_bytes_per_block, 0u);
@@ -144,7 +144,7 @@ TEST_F(GpuDriver, SynchronizeAndEventsOfManyStreams) {
   }
 }
 
-/// An ELF header that says "for NVIDIA GPUs", and nothing that the driver could run.
+/// An ELF header for NVIDIA GPUs, without anything that the driver could run.
 std::vector<std::byte> empty_image() {
   std::vector<std::byte> bytes(128);
   std::memcpy(bytes.data(), "\177ELF\2\1\1", 7);

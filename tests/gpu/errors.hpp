@@ -1,4 +1,4 @@
-// What tests of errors share: the text of an error, and that each part of it is there.
+// Shared by tests of errors: the text of an error, and a check that each part of it is there.
 #pragma once
 #include <gtest/gtest.h>
 

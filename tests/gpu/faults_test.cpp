@@ -1,5 +1,5 @@
-// Faults of the driver and of the device on real hardware: refused launches and allocations leave the device usable; an
-// illegal address ends the context, and its first cause, with the kernel's name, is what every later call says. The
+// Faults of the driver and of the device on real hardware: rejected launches and allocations leave the device usable;
+// an illegal address ends the context, and its first cause, with the kernel's name, is what every later call says. The
 // latter happens in child processes. Needs a GPU: on TESSERA_DEVICE=cpu the tests are skipped.
 #include <array>
 #include <cstdio>
@@ -52,15 +52,15 @@ TEST_F(Faults, ImagesForOtherGpusAndWithoutTheEntry) {
   std::string why;
   if (!jit::assembler_for(own_gpu(), &why)) GTEST_SKIP() << why;
   const std::string other = own_gpu() == "sm_80" ? "sm_90" : "sm_80";
-  expect_parts(error_of<CompileError>([&] { load(empty_cubin(other)); }), {"kernel nothing", "the driver refuses"});
+  expect_parts(error_of<CompileError>([&] { load(empty_cubin(other)); }), {"kernel nothing", "the driver rejects"});
   expect_parts(error_of<DeviceError>([&] { load(empty_cubin(own_gpu()), "another"); }),
                {"kernel nothing", "cuModuleGetFunction"});
   EXPECT_NE(load(empty_cubin(own_gpu())), nullptr);
   expect_usable();
 }
 
-// Whole ELF files whose code is garbage: whatever the driver makes of them, it is an error or a module that is never
-// run. In a child, because drivers have crashed on such files.
+// Complete ELF files whose code is garbage: the driver reports an error, or loads a module that is never run. In a
+// child, because drivers have crashed on such files.
 void load_garbage() {
   if (!unusable().empty()) std::exit(3);
   std::vector<std::byte> cubin = empty_cubin(own_gpu());
@@ -80,7 +80,7 @@ TEST_F(Faults, GarbageInWholeImages) {
   EXPECT_EXIT(load_garbage(), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(Faults, ALaunchThatIsRefused) {
+TEST_F(Faults, ALaunchThatIsRejected) {
   std::string why;
   if (!jit::assembler_for(own_gpu(), &why)) GTEST_SKIP() << why;
   const auto nothing = load(empty_cubin(own_gpu()));
@@ -103,12 +103,12 @@ TEST_F(Faults, MoreMemoryThanTheCardHas) {
   constexpr std::int64_t row = std::int64_t{1} << 20;
   const std::int64_t all = static_cast<std::int64_t>(runtime::cuda::device_info(device_under_test()).memory) / row;
   auto y = ones<f32>({1000}).sync();
-  // What the card has in all, of which the driver needs some, and more: which the driver is not asked for.
+  // All of the card's memory, of which the driver needs some; and more than that, for which the driver is not called.
   for (const std::int64_t rows : {all, 2 * all})
     expect_parts(error_of<DeviceError>([&] {
                    (void)empty<u8>({rows, row}).sync();
                  }),
-                 {"out of memory", std::to_string(rows * row) + " bytes asked for"});
+                 {"out of memory", std::to_string(rows * row) + " bytes requested"});
   const Stream s(device_under_test());
   expect_parts(error_of<DeviceError>([&] { (void)empty<u8>({2 * all, row}).on(s); }), {"out of memory"});
   kernel<doubled>(mut(y)).sync();
@@ -126,7 +126,7 @@ TEST_F(Faults, MoreMemoryThanTheCardHas) {
 void wild_store(unsafe_::Ptr<f32> y) { unsafe_::store(y + iota<i32, 128>(), full<f32, 128>(1.0f)); }
 void wild_load(unsafe_::Ptr<f32> y, Mut<f32, 128> z) { z.store(unsafe_::load(y + iota<i32, 128>())); }
 
-/// Ends the process with 0 if all is as it must be, else says what is not.
+/// Ends the process with 0 if everything is as expected, else prints what is not.
 class Verdict {
  public:
   void expect(bool right, const char* what, const std::string& text) {

@@ -1,5 +1,5 @@
-// What the test programs of this folder share: they skip with a reason where no GPU can be used, and compare row by row
-// what a kernel computes on both devices.
+// Shared by the test programs of this folder: they skip with a reason if no GPU can be used, and compare the results of
+// a kernel on both devices row by row.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 namespace gpu_test {
 
-/// Why nothing can run on the device under test; empty if it can. Found out once, by running a kernel.
+/// The reason why nothing can run on the device under test; empty if it can. Determined once, by running a kernel.
 inline const std::string& unusable() {
   static const std::string reason = [] {
     try {
@@ -76,6 +76,17 @@ class RowWriter {
  private:
   Sub sub_;
   int row_ = 0;
+};
+
+/// Sets hints in the environment during its lifetime.
+struct Hints {
+  explicit Hints(const char* text) : before_(getenv("TESSERA_TUNING") ? getenv("TESSERA_TUNING") : "") {
+    setenv("TESSERA_TUNING", text, 1);
+  }
+  ~Hints() { before_.empty() ? unsetenv("TESSERA_TUNING") : setenv("TESSERA_TUNING", before_.c_str(), 1); }
+
+ private:
+  std::string before_;
 };
 
 }  // namespace gpu_test

@@ -32,7 +32,7 @@ void math_bundle(Mut<T, 32, B> y, In<T, dyn> a, In<T, dyn> b) {
 }
 constexpr const char* kNames[] = {"floor", "ceil", "fma",  "sqrt", "exp",  "exp2",  "log", "log2", "sin",
                                   "cos",   "tan",  "sinh", "cosh", "tanh", "rsqrt", "pow", "atan2"};
-constexpr int kExact = 4;  // so many of the first are
+constexpr int kExact = 4;  // the number of exact ones, which come first
 constexpr int kRows = 17;
 
 template <class T>

@@ -96,7 +96,7 @@ TEST_F(Mma, BatchedAndTransposed) {
   EXPECT_EQ(close(both.cpu, both.gpu, 1e-5), "");
 }
 
-// A product that feeds work that feeds a product: what software pipelining rearranges.
+// A product that feeds elementwise work that feeds a product: the pattern that software pipelining rearranges.
 void chain(Mut<f32, 32, 32> y, In<bf16, dyn, dyn> a, In<bf16, dyn, dyn> b) {
   auto A = a.tiles(shape<32, 32>), B = b.tiles(shape<32, 32>);
   auto acc = zeros<f32, 32, 32>();

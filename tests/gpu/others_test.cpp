@@ -1,6 +1,5 @@
-// Other libraries in the process, on a real GPU: a consumer of to_dlpack that gives its tensor back while its own
-// stream still writes it, and children of fork(). The consumer is the driver itself, with a stream that Tessera knows
-// nothing of.
+// Other libraries in the process, on a real GPU: a consumer of to_dlpack that returns its tensor while its own stream
+// still writes it, and children of fork(). The consumer is the driver itself, with a stream that is unknown to Tessera.
 #include <dlfcn.h>
 
 #include <chrono>
@@ -95,10 +94,10 @@ TEST_F(Others, GivingBackDoesNotWait) {
 TEST_F(Others, NoChildOfForkUsesTheGpu) {
   auto t = ones<i32>({1024}).sync();
   const Stream s(t.device());
-  const auto refused = [&](auto f) { return in_child([&] { return outcome<DeviceError>(f); }); };
+  const auto rejected = [&](auto f) { return in_child([&] { return outcome<DeviceError>(f); }); };
   for (const std::string& text :
-       {refused([&] { (void)host(t).sync(); }), refused([&] { (void)zeros<i32>({8}).sync(); }),
-        refused([&] { (void)clone(t).on(s); }), refused([&] { Stream(s).synchronize(); })}) {
+       {rejected([&] { (void)host(t).sync(); }), rejected([&] { (void)zeros<i32>({8}).sync(); }),
+        rejected([&] { (void)clone(t).on(s); }), rejected([&] { Stream(s).synchronize(); })}) {
     EXPECT_NE(text.find("forked"), std::string::npos) << text;
   }
   EXPECT_EQ(in_child([&] {

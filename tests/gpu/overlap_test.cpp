@@ -1,5 +1,5 @@
-// Kernels start before their predecessor in the stream has ended; what they read and overwrite is as if they did not.
-// The kernels take unequal time, and each block uses what the block at the other end has made.
+// Programmatic dependent launch: kernels start before their predecessor in the stream has ended, with the same results
+// as if they did not. The kernels take unequal time, and each block uses results of the block at the other end.
 #include <stdlib.h>
 
 #include <cstdint>
@@ -118,19 +118,8 @@ void walk_on_host(Numbers& y, const Numbers& x, const Numbers& w, int steps) {
   }
 }
 
-/// Where the environment asks for hints while it lives.
-struct Hints {
-  explicit Hints(const char* text) : before_(getenv("TESSERA_TUNING") ? getenv("TESSERA_TUNING") : "") {
-    setenv("TESSERA_TUNING", text, 1);
-  }
-  ~Hints() { before_.empty() ? unsetenv("TESSERA_TUNING") : setenv("TESSERA_TUNING", before_.c_str(), 1); }
-
- private:
-  std::string before_;
-};
-
-/// Weights that nobody writes, an input that the predecessor wrote, and now and then one that is older.
-TEST_F(Overlap, ReadsEarlyWhatIsSettledOnly) {
+/// Weights that no kernel writes, an input that the predecessor wrote, and sometimes an older one.
+TEST_F(Overlap, ReadsOnlyTensorsWithoutInFlightWriterEarly) {
   const Hints hints("early=1 overlap=2");
   const Stream s(device_under_test());
   const Numbers weights = numbers();
@@ -141,7 +130,7 @@ TEST_F(Overlap, ReadsEarlyWhatIsSettledOnly) {
     y = kernel<walk>(std::move(y), x, w, i % 4 * 3).on(s);
     walk_on_host(b, a, weights, i % 4 * 3);
     if (i % 3 == 0) {
-      z = kernel<walk>(std::move(z), w, w, 9).on(s);  // all settled: it runs beside the one before
+      z = kernel<walk>(std::move(z), w, w, 9).on(s);  // no in-flight writer: it runs concurrently with the one before
       walk_on_host(c, weights, weights, 9);
     }
     std::swap(x, y), std::swap(a, b);
@@ -151,7 +140,7 @@ TEST_F(Overlap, ReadsEarlyWhatIsSettledOnly) {
   EXPECT_EQ(host(z).sync(), c);
 }
 
-/// Products come by tensor copies, in warps of their own: x times a permutation, again and again.
+/// Operands of products are loaded by tensor copies, in separate warps: x times a permutation, repeatedly.
 TEST_F(Overlap, ProductsOfProducts) {
   constexpr int m = 640, n = 512, rounds = 30;
   const Stream s(device_under_test());

@@ -1,5 +1,5 @@
-// Running the same work on the CPU and on the GPU. Outputs stand in a larger allocation, poisoned with a finite pattern
-// that differs between the devices: what is not written differs, and what is written outside is seen.
+// Runs the same work on the CPU and on the GPU. Outputs are part of a larger allocation, filled with a finite pattern
+// that differs between the devices: elements that are not written differ, and writes outside are detected.
 #pragma once
 #include <cmath>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 
 namespace gpu_test {
 
-/// How inputs and outputs lie in memory.
+/// The layout of inputs and outputs in memory.
 enum class Placement {
   Aligned,    ///< contiguous, the base a multiple of 16 elements: guards along the first axis only
   Padded,     ///< rows apart by a multiple of 16 elements, the base as well
@@ -74,7 +74,7 @@ class Guarded {
   }
   tessera::Lend<T, R> lend() { return cut(tessera::mut(storage_), std::make_integer_sequence<int, R>{}); }
   tessera::View<T, R> view() const { return cut(storage_.view(), std::make_integer_sequence<int, R>{}); }
-  /// What is inside, row-major. Throws std::runtime_error if an element outside has changed.
+  /// The elements inside, row-major. Throws std::runtime_error if an element outside has changed.
   std::vector<T> take(const char* what = "output") const {
     const std::vector<T> all = tessera::host(storage_).sync();
     std::vector<T> inner;
@@ -161,7 +161,7 @@ class Side {
   Placement placement_;
 };
 
-/// What a function gives on the CPU and on the device under test.
+/// The results of a function on the CPU and on the device under test.
 template <class R>
 struct Both {
   R cpu, gpu;
@@ -182,7 +182,7 @@ auto on_both(Placement placement, F f) {
 
 // -- comparing -------------------------------------------------------------------------------------------------------
 
-/// What differs, for a message; empty if nothing does.
+/// Describes the difference, for a message; empty if there is none.
 using Difference = std::string;
 
 template <class T>

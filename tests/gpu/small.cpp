@@ -1,5 +1,5 @@
 // Every kernel of the API page and of the benchmarks at small sizes, each checked, in one program without a test
-// framework: the first thing to run on a GPU, and what compute-sanitizer watches.
+// framework: the first program to run on a GPU, also under compute-sanitizer.
 //
 //   gpu_small [--tiny] [--only TEXT]     --tiny: the smallest sizes, for checkers that slow everything down
 #include <cstdio>

@@ -1,4 +1,4 @@
-# Every page of the guide with code is a program (extract.py says how) that must compile, run and return 0.
+# Every page of the guide is a program (extract.py says how) that must compile, run, return 0 and print what the page shows (run.py).
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 add_custom_target(guide_sources)  # for checks that read the programs and do not run them (scripts/lint.sh)
 file(GLOB guide_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/guide/[0-9]*.md)
@@ -6,12 +6,22 @@ foreach(page IN LISTS guide_pages)
   get_filename_component(name ${page} NAME_WE)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/guide_${name}.cpp)
   add_custom_command(OUTPUT ${source}
-    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/extract.py ${page} ${source}
-    DEPENDS ${page} ${CMAKE_CURRENT_LIST_DIR}/extract.py COMMENT "Guide page ${name}")
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/extract.py ${page} ${source}
+    DEPENDS ${page} ${CMAKE_CURRENT_LIST_DIR}/extract.py ${CMAKE_CURRENT_LIST_DIR}/pages.py COMMENT "Guide page ${name}")
   add_executable(guide_${name} ${source})
   add_custom_target(guide_source_${name} DEPENDS ${source})
   add_dependencies(guide_sources guide_source_${name})
-  target_link_libraries(guide_${name} PRIVATE tessera_flags tessera::tessera)
-  add_test(NAME guide.${name} COMMAND guide_${name})
+  target_link_libraries(guide_${name} PRIVATE tessera_flags tessera::tessera tessera::measure)
+  set(run ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/run.py ${page} $<TARGET_FILE:guide_${name}>)
+  add_test(NAME guide.${name} COMMAND ${run})
   set_tests_properties(guide.${name} PROPERTIES LABELS guide)
+  file(READ ${page} text)
+  if(text MATCHES "```text\nerror:")
+    add_test(NAME guide.${name}.compile_errors COMMAND ${run} --compiler ${CMAKE_CXX_COMPILER} --include ${PROJECT_SOURCE_DIR}/include)
+    set_tests_properties(guide.${name}.compile_errors PROPERTIES LABELS guide)
+  endif()
+  if(text MATCHES "\\$ tessera explain" AND TARGET tessera_command)
+    add_test(NAME guide.${name}.commands COMMAND ${run} --tessera $<TARGET_FILE:tessera_command>)
+    set_tests_properties(guide.${name}.commands PROPERTIES LABELS guide)
+  endif()
 endforeach()

@@ -145,7 +145,7 @@ TEST_F(Constants, StandWhereANumberOfTheHostDoes) {
   kernel<everywhere>(mut(y), x, mut(total), 3, 2.0f, true).sync();
 }
 
-TEST_F(Constants, AValueThatDoesNotFitIsRefusedAndNothingIsLost) {
+TEST_F(Constants, AValueThatDoesNotFitIsRejectedAndNothingIsLost) {
   const auto x = ones<f32>({8}).sync();
   auto y = ones<f32>({8}).sync();
   EXPECT_ERROR(ShapeError, y = kernel<of_each_kind>(std::move(y), x, Sum::None, kPlus, 0, 128, 0.0, 1.0f, 'a').sync(),

@@ -126,7 +126,7 @@ TEST(DeviceKernels, StridedCopiesAreThoseOfTheHost) {
   }
 }
 
-TEST(DeviceKernels, MoreAxesThanKernelsHaveAreRefused) {
+TEST(DeviceKernels, MoreAxesThanKernelsHaveAreRejected) {
   const std::vector<std::int64_t> dims{2, 2, 2, 2, 2}, backwards{1, 2, 4, 8, 16}, forwards{16, 8, 4, 2, 1};
   const auto s = poisoned(32), t = poisoned(32);
   const detail::LayoutRef from{&s, 0, dims, backwards, ElementType::i8}, to{&t, 0, dims, forwards, ElementType::i8};

@@ -192,7 +192,7 @@ template <int B>
 void twice(Mut<f32, B> y) {
   y.store(y.load() * 2.0f);
 }
-/// The library's own memory, as somebody else would wrap it.
+/// The library's own memory, as another library would wrap it.
 void expect_own(f32* memory, std::int64_t count) {
   EXPECT_ERROR(BorrowError, (void)(borrow<f32, 1>(memory, {count}, {1}, nullptr)), "the library's own memory",
                "dlpack_test.cpp");
@@ -233,7 +233,7 @@ TEST_F(FromDlpack, MemoryThatTheLibraryHasFreedIsNoLongerItsOwn) {
   f32* const memory = static_cast<f32*>(p->dl_tensor.data);
   expect_own(memory, 64);
   p.reset();
-  // Whoever gets this memory next may have it wrapped: nothing is read here, so it need not be ours.
+  // The next owner of this memory may have it wrapped: nothing is read here, so it need not be ours.
   const auto u = borrow<f32, 1>(memory, {64}, {1}, nullptr);
   EXPECT_EQ(u.size(), 64);
 }
@@ -321,7 +321,7 @@ TEST_F(ToDlpack, AnExportComesBackOnce) {
 TEST_F(ToDlpack, ATensorIsTheConsumersUntilItsDeleterRuns) {
   auto t = arange<f32>(6).sync();
   const auto v = t.view();
-  const auto& given = t;  // clang's analysis would refuse what follows of `t` itself
+  const auto& given = t;  // clang's analysis would reject what follows of `t` itself
   auto p = to_dlpack<DLManagedTensor>(std::move(t));
   EXPECT_ERROR(BorrowError, (void)given.dim(0), "is empty");
   EXPECT_ERROR(BorrowError, (void)host(v), "to_dlpack", "dlpack_test.cpp");
@@ -347,7 +347,7 @@ TEST_F(ToDlpack, ViewsAndSharedAreReadOnly) {
   auto p = to_dlpack(s);
   EXPECT_FALSE(try_unshare(std::move(s)).has_value());
   p.reset();
-  EXPECT_TRUE(try_unshare(std::move(s)).has_value());  // NOLINT(bugprone-use-after-move): a refusal takes nothing
+  EXPECT_TRUE(try_unshare(std::move(s)).has_value());  // NOLINT(bugprone-use-after-move): a rejection takes nothing
 }
 
 template <int B>
@@ -365,9 +365,9 @@ TEST_F(ToDlpack, WaitsForTheElements) {
   const auto p = to_dlpack(std::move(t));
   for (int i = 0; i < 1 << 16; i += 4097) EXPECT_EQ(static_cast<f32*>(p->dl_tensor.data)[i], 20.0f);
 }
-TEST_F(ToDlpack, RefusesAndLeavesTheTensor) {
+TEST_F(ToDlpack, RejectsAndLeavesTheTensor) {
   auto made = zeros<f32>({4}).sync();
-  auto& t = made;  // clang's analysis would refuse a second use of `made` itself
+  auto& t = made;  // clang's analysis would reject a second use of `made` itself
   {
     auto pending = host(t);
     EXPECT_ERROR(BorrowError, (void)to_dlpack(std::move(t)), "to_dlpack cannot write", "dlpack_test.cpp");
@@ -451,7 +451,7 @@ TEST_F(ToDlpack, WhatTheConsumerGivesBackIsUsedOnlyBehindItsWork) {
   q.reset();
   bool waited = false;
   slow.their_work = [&] { waited = true; };
-  EXPECT_TRUE(try_unshare(std::move(s)).has_value());  // NOLINT(bugprone-use-after-move): a refusal takes nothing
+  EXPECT_TRUE(try_unshare(std::move(s)).has_value());  // NOLINT(bugprone-use-after-move): a rejection takes nothing
   EXPECT_TRUE(waited);
 }
 

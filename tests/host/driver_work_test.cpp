@@ -1,5 +1,5 @@
-// Tensors on a device whose memory the host may not touch: fills with one value and dense copies are the driver's,
-// everything else kernels or staged copies, and the values are right.
+// Tensors on a device whose memory the host cannot access: the driver does fills with one value and dense copies,
+// kernels or staged copies do the rest, and the values are right.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A device whose memory the host may not touch, with nothing but memory: fills and copies are the driver's, everything
-// else is staged, because no kernel can be compiled for it.
+// A device whose memory the host cannot access, without kernels: the driver does fills and copies, everything else is
+// staged, because no kernel can be compiled for it.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class FarQueue final : public Queue {
   Backend& backend_;
 };
 
-/// Host memory that claims to be out of the host's reach.
+/// Host memory that is treated as inaccessible to the host.
 class FarDevice final : public Backend {
  public:
   ~FarDevice() override { close_default_stream(); }

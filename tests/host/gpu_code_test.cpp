@@ -158,8 +158,8 @@ void of_eight_bits(Mut<f32, 64, 64> y, In<f8e4m3, dyn, dyn> a, In<f8e4m3, dyn, d
   y.store(acc);
 }
 
-/// The assembler itself refuses it for GPUs without 8-bit floats, whatever the form.
-TEST_P(GpuCode, WhatAGpuLacksIsARefusalAndNothingElseIs) {
+/// The assembler itself rejects it for GPUs without 8-bit floats, whatever the form.
+TEST_P(GpuCode, WhatAGpuLacksIsARejectionAndNothingElseIs) {
   if (GetParam() >= 89) {
     EXPECT_EQ(build<&of_eight_bits>({1, 1, 1}).form, jit::Form::Chosen);
     return;
@@ -167,8 +167,8 @@ TEST_P(GpuCode, WhatAGpuLacksIsARefusalAndNothingElseIs) {
   try {
     build<&of_eight_bits>({1, 1, 1});
     FAIL() << "no error";
-  } catch (const tileiras::Refusal& error) {
-    EXPECT_NE(std::string(error.what()).find("kernel of_eight_bits: the assembler refuses"), std::string::npos)
+  } catch (const tileiras::Rejection& error) {
+    EXPECT_NE(std::string(error.what()).find("kernel of_eight_bits: the assembler rejects"), std::string::npos)
         << error.what();
   }
 }

@@ -1,4 +1,4 @@
-// No memory for a copy on the host's side is a DeviceError with the user's line and the size, and costs nothing else.
+// No memory for a copy on the host is a DeviceError with the user's line and the size, and has no other effect.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <tessera/tessera.hpp>
 #include <vector>
 
-#include "base/refuse_allocations.hpp"
+#include "base/fail_allocations.hpp"
 #include "host/expect_error.hpp"
 #include "host/far_device.hpp"
 
@@ -23,11 +23,11 @@ struct HostMemory : testing::Test {
   Device before = default_device();
   ~HostMemory() override { set_default_device(before); }
 
-  /// f needs a copy on the host: refused without memory, then done.
+  /// f needs a copy on the host: rejected without memory, then done.
   template <class F>
   void expect(const char* bytes, F f) {
     {
-      const RefuseAllocations none(kLarge);
+      const FailAllocations none(kLarge);
       EXPECT_ERROR(DeviceError, f(), "host_memory_test.cpp", "out of host memory", bytes);
     }
     EXPECT_NO_THROW(f());

@@ -1,5 +1,5 @@
-// What a kernel's body reads of the host besides its parameters is frozen into its recording. Checked mode records at
-// every launch and says where the recordings differ.
+// Host state that a kernel's body reads besides its parameters is frozen into its recording. Checked mode records at
+// every launch and reports where the recordings differ.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -45,7 +45,7 @@ TEST_F(HostState, AGlobalThatChangesIsFound) {
   EXPECT_ERROR(TraceError, kernel<by_global>(mut(y)).sync(), "by_global");
   mode = 0;
   y = kernel<by_global>(std::move(y)).sync();
-  auto other = ones<f32>({1}).sync();  // a recording of its own, of this moment
+  auto other = ones<f32>({1}).sync();  // a recording of its own, made now
   mode = 3;
   other = kernel<by_global>(std::move(other)).sync();
   EXPECT_EQ(first(other), 4.0f);
@@ -87,7 +87,7 @@ TEST_F(HostState, AStaticThatCounts) {
 
 bool shifted = false;
 int shifted_line = 0;
-/// The view of another shape is made in front of the body: the body's line is told all the same.
+/// The view of another shape is created before the body; the error still names the body's line.
 void by_view(Mut<f32, 16> y, In<f32, dyn> x) {
   auto t = x.load_like(y);
   shifted_line = __LINE__ + 1;

@@ -1,5 +1,5 @@
-// A launch that has been made before allocates nothing, however its tensors are passed, and what a thread remembers of
-// its launches never stands for another one. Every operator new of the process is counted.
+// A launch that was made before allocates nothing, however its tensors are passed, and the launches that a thread
+// remembers are never confused with others. Every operator new of the process is counted.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -123,7 +123,7 @@ TEST_F(LaunchCost, AWeightOfAnotherStreamIsWaitedForOnce) {
   EXPECT_EQ(null_.waits(), 2) << "y read there, then written here; x written there, then read here";
 }
 
-/// The memory of launches must tell apart what checks, grids, recordings and code depend on.
+/// The launch memo must distinguish everything that checks, grids, recordings and code depend on.
 class Remembered : public testing::Test {
  protected:
   void SetUp() override { set_default_device(Device::cpu()); }
@@ -158,7 +158,7 @@ void count_long_lines(Mut<f32, 1> y, Line a, Line b, Line c, Line d, Line e, Lin
   y.store(n);
 }
 
-/// More specializations than are made: the code of a launch relies on nothing that does not hold for it.
+/// More specializations than are compiled: the code of a launch relies only on predicates that hold for it.
 TEST_F(Remembered, MoreSpecializationsThanAreMade) {
   const auto x = ones<f32>({16}).sync();
   const auto run = [&](int long_lines) {
@@ -192,7 +192,7 @@ TEST_F(Remembered, CheckedModeThatIsSwitchedOn) {
 TEST_F(Remembered, AnOperationThatRunsOnAnotherThread) {
   auto x = full<f32>({1024}, 2.0f).sync(), y = full<f32>({1024}, 1.0f).sync();
   kernel<saxpy<1024>>(mut(y), 3.0f, x).sync();
-  for (int i = 0; i < 4; ++i) {  // the threads end, and what they remember with them
+  for (int i = 0; i < 4; ++i) {  // the threads end, and their launch memos with them
     auto op = kernel<saxpy<1024>>(mut(y), 3.0f, x);
     std::thread([&] { std::move(op).sync(); }).join();
     auto made = [&] {

@@ -1,4 +1,4 @@
-// A lend stands for its owner at the time: whoever owns the tensor later has not lent it.
+// A lend is valid for its owner at the time: a later owner of the tensor has not lent it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ TEST(Lend, DoesNotWriteWhatWasMovedAway) {
 
 TEST(Lend, DoesNotWriteWhatAnOperationWasGiven) {
   auto made = zeros<f32>({32}).sync();
-  auto& t = made;  // clang's analysis would refuse a second use of `made` itself
+  auto& t = made;  // clang's analysis would reject a second use of `made` itself
   auto lend = mut(t);
   {
     auto op = kernel<nine>(std::move(t));
@@ -78,7 +78,7 @@ TEST(Lend, DoesNotWriteWhatAnOperationWasGiven) {
   EXPECT_EQ(first(t), 0.0f);
 }
 
-TEST(Lend, OfAMovedFromTensorIsRefused) {
+TEST(Lend, OfAMovedFromTensorIsRejected) {
   auto made = zeros<f32>({32}).sync();
   auto& t = made;
   const auto other = std::move(t);
@@ -110,7 +110,7 @@ TEST(Lend, AnOperationThatWillWriteKeepsATensorFromBeingShared) {
     EXPECT_ERROR(BorrowError, (void)share(std::move(t)), "lend_test.cpp", "share", "kernel nine");
     std::move(op).sync();
   }
-  auto reader = host(t);               // NOLINT(bugprone-use-after-move): a refused share takes nothing
+  auto reader = host(t);               // NOLINT(bugprone-use-after-move): a rejected share takes nothing
   const auto s = share(std::move(t));  // the twin: one that reads it
   EXPECT_EQ(std::move(reader).sync()[0], 9.0f);
   EXPECT_EQ(host(s).sync()[0], 9.0f);

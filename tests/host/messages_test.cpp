@@ -16,9 +16,9 @@ constexpr const char* kHere = "messages_test.cpp:";
 
 TEST(Messages, AnOperandThatIsAlsoGivenIsNotEmpty) {
   auto made = ones<f32>({3, 4}).sync();
-  auto& x = made;  // clang's analysis would refuse a second use of `made` itself
+  auto& x = made;  // clang's analysis would reject a second use of `made` itself
   EXPECT_ERROR(BorrowError, (void)kernels::add(std::move(x), x), "same storage", kHere);
-  EXPECT_EQ(host(x).sync()[0], 1.0f);  // NOLINT(bugprone-use-after-move): a refused call takes nothing
+  EXPECT_EQ(host(x).sync()[0], 1.0f);  // NOLINT(bugprone-use-after-move): a rejected call takes nothing
   const auto y = ones<f32>({3, 4}).sync();
   x = kernels::add(std::move(x), y).sync();  // the twin
   EXPECT_EQ(host(x).sync()[11], 2.0f);

@@ -1,4 +1,4 @@
-// .npy files: round trips, and every way in which a file can lie.
+// .npy files: round trips, and every way in which a file can be wrong.
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"{'descr': '<f4', 'fortran_order': False, }", 0, "lacks"},
         Bad{"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (0, 0)}", 0, "twice"},
         Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 0), 'x': 1}", 0, "unknown entry"},
-        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 0)} import os", 0, "goes on"},
+        Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 0)} import os", 0, "continues after"},
         Bad{"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", 24, "commas"},
         Bad{"{'descr': '<f4", 0, "does not end"}, Bad{"", 0, "'{'"}));
 
@@ -172,13 +172,13 @@ TEST_F(Npy, RejectsBrokenFiles) {
   EXPECT_ERROR(IoError, save_npy("/nonexistent/x.npy", zeros<f32>({1})), "/nonexistent");
 }
 
-TEST(NpyHeader, FuzzedDictionariesAreReadOrRefused) {
+TEST(NpyHeader, FuzzedDictionariesAreReadOrRejected) {
   const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
   std::uint64_t state = 12345;
   const auto next = [&] {
     return static_cast<std::size_t>((state = state * 6364136223846793005u + 1442695040888963407u) >> 33);
   };
-  int read = 0, refused = 0;
+  int read = 0, rejected = 0;
   for (int i = 0; i < 50000; ++i) {
     std::string s = good;
     for (std::size_t k = next() % 3 + 1; k-- > 0;) s[next() % s.size()] = static_cast<char>(next() % 128);
@@ -186,10 +186,10 @@ TEST(NpyHeader, FuzzedDictionariesAreReadOrRefused) {
       const auto h = detail::npy_dictionary(s, 64, 64 + 24, "fuzz", {});
       EXPECT_EQ(h.elements * static_cast<std::uint64_t>(size_of(h.element)), 24u) << s;
       ++read;
-    } catch (const IoError&) { ++refused; }
+    } catch (const IoError&) { ++rejected; }
   }
   EXPECT_GT(read, 100);
-  EXPECT_GT(refused, 30000);
+  EXPECT_GT(rejected, 30000);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What save_npy does to the file that its name means: links, modes, protection, several names, and what is no file.
+// save_npy and existing files: links, modes, protection, several names, and paths that are not regular files.
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
@@ -60,7 +60,7 @@ TEST_F(Save, WritesTheFileThatALinkMeans) {
     EXPECT_EQ(value("real.npy"), 7.0f) << name;
   }
   fs::create_symlink("new.npy", at("ahead.npy"));
-  save("ahead.npy", 3);  // to what is not there yet
+  save("ahead.npy", 3);  // a link to a file that does not exist yet
   EXPECT_EQ(value("new.npy"), 3.0f);
   EXPECT_TRUE(fs::is_symlink(at("ahead.npy")));
   EXPECT_EQ(files(), 6) << "and nothing else";
@@ -86,7 +86,7 @@ TEST_F(Save, KeepsTheModeOfAFile) {
   EXPECT_EQ(mode("secret.npy"), 0600u);
 }
 
-TEST_F(Save, RefusesWhatIsWriteProtected) {
+TEST_F(Save, RejectsWhatIsWriteProtected) {
   save("x.npy", 1);
   chmod(at("x.npy").c_str(), 0444);
   EXPECT_ERROR(IoError, save("x.npy", 2), "x.npy", "write-protected", "save_test.cpp");

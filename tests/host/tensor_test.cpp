@@ -132,7 +132,7 @@ TEST(Create, RejectsImpossibleExtents) {
   EXPECT_ERROR(ShapeError, (void)zeros<f64>({1 << 30, 1 << 30, 2}), "tensor_test.cpp", "2305843009213693952", "f64");
   EXPECT_ERROR(ShapeError, (void)tessera::empty<f32>({1 << 30, 1 << 30, 4}), "f32");
   EXPECT_ERROR(ShapeError, (void)random::normal<f64>({1 << 30, 1 << 30, 2}, 1), "f64");
-  EXPECT_EQ(zeros<f32>({4}).sync().size(), 4);  // and life goes on
+  EXPECT_EQ(zeros<f32>({4}).sync().size(), 4);  // the device stays usable
 }
 
 TEST(Create, RejectsNumbersThatDoNotFit) {
@@ -159,7 +159,7 @@ void expect_range(double most, double beyond, const char* name) {
   EXPECT_TRUE(std::isnan(static_cast<double>(host(full<T>({1}, std::nan(""))).sync()[0]))) << name;
   EXPECT_EQ(static_cast<double>(host(full<T>({1}, 1e-300)).sync()[0]), 0.0) << "rounds, as it does everywhere";
 }
-TEST(Create, FloatsThatDoNotFitAreRefusedAsIntegersAre) {
+TEST(Create, FloatsThatDoNotFitAreRejectedAsIntegersAre) {
   expect_range<f32>(3.4028235e38, 3.4028236e38, "f32");
   expect_range<tf32>(3.4011e38, 3.4028235e38, "tf32");
   expect_range<f16>(65519, 65520, "f16, which holds numbers from -65504 to 65504");
@@ -191,7 +191,7 @@ template <int B>
 void put(Mut<f16, B> y, Scalar<f16> a) {
   y.store(full<f16, B>(0) + a);
 }
-TEST(Create, ScalarsOfAKernelTooAreRefused) {
+TEST(Create, ScalarsOfAKernelTooAreRejected) {
   auto y = zeros<f16>({4}).sync();
   EXPECT_ERROR(ShapeError, (void)kernel<put<4>>(mut(y), 1e10), "argument 2 (Scalar<f16>)", "kernel put", "f16");
   EXPECT_ERROR(ShapeError, (void)kernel<put<4>>(mut(y), 70000), "argument 2 (Scalar<f16>)");
@@ -222,7 +222,7 @@ TEST(Create, EmptyLikeFollowsExtentsNotStrides) {
 TEST(Random, MatchesTheDefinitionByOffset) {
   const auto u = host(random::uniform<f32>({3, 5}, 42)).sync();
   const auto again = host(random::uniform<f32>({15}, 42)).sync();
-  EXPECT_EQ(u, again);  // by row-major offset, whatever the extents
+  EXPECT_EQ(u, again);  // depends on the row-major offset, not on the extents
   for (const f32 v : u) EXPECT_TRUE(v >= 0 && v < 1);
   EXPECT_NE(u, host(random::uniform<f32>({15}, 43)).sync());
   const auto normal = host(random::normal<f64>({100000}, 7)).sync();

@@ -10,7 +10,7 @@
 #include "host/expect_error.hpp"
 
 #ifdef __clang__
-#pragma clang diagnostic ignored "-Wconsumed"  // a refused operation takes nothing, which the analysis cannot know
+#pragma clang diagnostic ignored "-Wconsumed"  // a rejected operation takes nothing, which the analysis cannot know
 #endif
 
 using namespace tessera;
@@ -96,7 +96,7 @@ TEST(CopyInto, RejectsOtherExtentsAndItself) {
   EXPECT_ERROR(BorrowError, (void)copy_into(mut(t), t), "copy_into");
   auto u = zeros<i32>({4, 3}).sync();
   EXPECT_ERROR(ShapeError, (void)copy_into(std::move(t), u), "[3, 4]");
-  EXPECT_EQ(t.size(), 12);  // NOLINT(bugprone-use-after-move): a refused operation takes nothing
+  EXPECT_EQ(t.size(), 12);  // NOLINT(bugprone-use-after-move): a rejected operation takes nothing
 }
 
 TEST(Op, HoldsItsLeasesUntilItRanOrWasDropped) {

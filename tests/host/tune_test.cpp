@@ -1,4 +1,4 @@
-// The tuner on the CPU: what is tried, dropped, chosen, recorded and resumed; records as options of a call.
+// The tuner on the CPU: which points are tried, dropped, chosen, recorded and resumed; records as options of a call.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -200,7 +200,7 @@ TEST_F(Tune, AnInterruptedRunContinues) {
                                          return kernel<scale_add<512>>(std::forward<decltype(a)>(a)...);
                                        }),
                              candidate<almost<1024>>("wrong"), candidate<scale_add<2048>>("2048"));
-  quick.seconds = 1e-9;  // the time is up after the first measurement
+  quick.seconds = 1e-9;  // the time limit is reached after the first measurement
   const auto first = tune(counted, quick, mut(y), x, 2.0f);
   EXPECT_EQ(first.trials[0].outcome, TrialOutcome::Measured);
   EXPECT_EQ(first.trials[1].outcome, TrialOutcome::NotTried);
@@ -231,7 +231,7 @@ TEST_F(Tune, ADamagedJournalLineIsForgottenOnly) {
 
 // -- records as options of a call ------------------------------------------------------------------------------------
 
-TEST_F(Tune, ARecordOfAChangedKernelIsRefused) {
+TEST_F(Tune, ARecordOfAChangedKernelIsRejected) {
   const auto one = space("one", "", candidate<scale_add<1024>>("1024"));
   TuningRecord r = tune(one, quick, mut(y), x, 2.0f).best;
   one.tuned(r)(mut(y), x, 2.0f).sync();
@@ -251,7 +251,7 @@ TEST_F(Tune, AGpusRecordMeansNothingOnTheCpuButIsOfTheSameKernel) {
   EXPECT_ERROR(CompileError, (kernel<scale_add<128>>.tuned(r)(mut(y), x, 2.0f).sync()), "stale");
 }
 
-/// What the compiler says of the kernels that `f` launches, for a GPU.
+/// The compiler's reports on the kernels that `f` launches, for a GPU.
 template <class F>
 std::string reports_of(const std::string& folder, F&& f) {
   setenv("TESSERA_COLLECT", folder.c_str(), 1);

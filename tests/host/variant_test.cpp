@@ -1,4 +1,4 @@
-// The key of a recording: which layouts of tensors and which options of a launch need a recording of their own.
+// The key of a recording: which layouts of tensors and which options of a launch need their own recording.
 #include "host/variant.hpp"
 
 #include <gtest/gtest.h>

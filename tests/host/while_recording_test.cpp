@@ -1,5 +1,4 @@
-// A kernel's body runs once, to be recorded: nothing can be launched or run in it. What is refused there leaves
-// everything as it was.
+// A kernel's body runs once, to be recorded: nothing can be launched or run in it. A rejected launch changes nothing.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -26,10 +25,10 @@ void launching(Mut<f32, 16> y) {
   y.store(zeros<f32, 16>());
 }
 
-TEST_F(WhileRecording, ALaunchIsRefusedWithItsLineAndBothNames) {
+TEST_F(WhileRecording, ALaunchIsRejectedWithItsLineAndBothNames) {
   auto g = zeros<f32>({16}).sync(), y = ones<f32>({64}).sync();
   outside = &g;
-  const auto refused = [&] {
+  const auto rejected = [&] {
     const std::string place = "while_recording_test.cpp:" + std::to_string(launch_line) + ": ";
     EXPECT_ERROR(TraceError, y = kernel<launching>(std::move(y)).sync(), place.c_str(), "kernel inner was launched",
                  "kernel launching is being recorded");
@@ -37,10 +36,10 @@ TEST_F(WhileRecording, ALaunchIsRefusedWithItsLineAndBothNames) {
     EXPECT_EQ(lang::Tracer::maybe(), nullptr);
   };
   EXPECT_THROW(kernel<launching>(mut(y)).sync(), TraceError);  // sets launch_line
-  refused();
+  rejected();
   EXPECT_EQ(first(g), 0.0f);
   kernel<inner>(mut(g)).sync();
-  EXPECT_EQ(first(g), 1.0f) << "the lease of the refused launch is gone";
+  EXPECT_EQ(first(g), 1.0f) << "the lease of the rejected launch is gone";
   EXPECT_THROW(y = kernel<launching>(std::move(y)).sync(), TraceError) << "also where the inner launch has been made";
   EXPECT_EQ(first(g), 1.0f);
   kernel<inner>(mut(y)).sync();
@@ -62,7 +61,7 @@ TEST_F(WhileRecording, AKernelThatLaunchesItself) {
   EXPECT_EQ(first(y), 1.0f);
 }
 
-/// Each operation of the host is refused where it is run.
+/// Each operation of the host is rejected where it is run.
 template <int What>
 void runs(Mut<f32, 16> y) {
   if constexpr (What == 0) (void)zeros<f32>({16}).sync();
@@ -74,7 +73,7 @@ void runs(Mut<f32, 16> y) {
   y.store(zeros<f32, 16>());
 }
 template <int What>
-void expect_refused() {
+void expect_rejected() {
   auto g = zeros<f32>({16}).sync(), y = ones<f32>({16}).sync();
   outside = &g;
   EXPECT_ERROR(TraceError, y = kernel<runs<What>>(std::move(y)).sync(),
@@ -84,12 +83,12 @@ void expect_refused() {
   kernel<inner>(mut(g)).sync();
 }
 TEST_F(WhileRecording, OperationsOfTheHost) {
-  expect_refused<0>();
-  expect_refused<1>();
-  expect_refused<2>();
-  expect_refused<3>();
-  expect_refused<4>();
-  expect_refused<5>();
+  expect_rejected<0>();
+  expect_rejected<1>();
+  expect_rejected<2>();
+  expect_rejected<3>();
+  expect_rejected<4>();
+  expect_rejected<5>();
 }
 
 void careless(Mut<f32, 16> y) {
@@ -98,7 +97,7 @@ void careless(Mut<f32, 16> y) {
   } catch (const TraceError&) {}
   y.store(y.load() + 1.0f);
 }
-TEST_F(WhileRecording, ARefusalThatIsCaughtLeavesTheRecordingAsItWas) {
+TEST_F(WhileRecording, ARejectionThatIsCaughtLeavesTheRecordingAsItWas) {
   auto g = zeros<f32>({16}).sync();
   outside = &g;
   auto y = kernel<careless>(ones<f32>({16})).sync();
@@ -106,7 +105,7 @@ TEST_F(WhileRecording, ARefusalThatIsCaughtLeavesTheRecordingAsItWas) {
   EXPECT_EQ(first(g), 0.0f);
 }
 
-/// The legal twin: helpers are part of the kernel, and other threads are not concerned.
+/// The legal twin: helpers are part of the kernel, and other threads are not affected.
 void helped(Mut<f32, 16> y) {
   inner(y);
   std::thread([] { kernel<inner>(mut(*outside)).sync(); }).join();

@@ -97,12 +97,12 @@ TEST(Bytecode, GateNamesOperationVersionAndPlace) {
   } catch (const CompileError& e) {
     EXPECT_STREQ(
         e.what(),
-        "k.cpp:7: CompileError: operation atan2 needs Tile IR bytecode 13.2, but 13.1 was asked for: use a newer "
+        "k.cpp:7: CompileError: operation atan2 needs Tile IR bytecode 13.2, but 13.1 was requested: use a newer "
         "version or avoid it");
   }
 }
 
-TEST(Bytecode, GateRefusesUnknownVersions) {
+TEST(Bytecode, GateRejectsUnknownVersions) {
   auto module = testing::read_program("");
   EXPECT_THROW(write_bytecode(*module, {{13, 0}, true}), CompileError);
   EXPECT_THROW(write_bytecode(*module, {{13, 5}, true}), CompileError);

@@ -1,4 +1,4 @@
-// The language's element types and Tile IR's, held against each other.
+// Compares the language's element types with those of Tile IR.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -61,7 +61,7 @@ void walk(Mut<f32, 512> y, In<f32, dyn, dyn> x) {
   y.store(reshape(total, shape<512>));
 }
 TEST(Advice, BlocksThatWalkAreFew) {
-  EXPECT_TRUE(says(advised<&walk>({{512}, {64, 512}}), "fewer than 132 pieces leaves multiprocessors idle"));
+  EXPECT_TRUE(says(advised<&walk>({{512}, {64, 512}}), "fewer than 132 pieces leaves SMs idle"));
   EXPECT_FALSE(says(advised<&copy_rows>({{64, 512}, {64, 512}}), "idle"));
 }
 

@@ -72,7 +72,7 @@ TEST_F(BundleTest, EveryFlippedBitIsAnErrorAndNoneIsRun) {
   }
 }
 
-/// A right checksum does not make a table right: places outside the file are refused before anything is allocated.
+/// A right checksum does not make a table right: places outside the file are rejected before anything is allocated.
 TEST_F(BundleTest, PlacesOutsideTheFileAreErrors) {
   constexpr std::size_t kTable = 16, kOffset = kTable + 32, kLength = kTable + 40, kChecksum = kTable + 56;
   write_bundle(path(), {{key(1), code(1, "sm_90")}});
@@ -159,7 +159,7 @@ TEST_F(BundleTest, ARunOnTheCpuLeavesWhatALaunchLooksFor) {
     }
     EXPECT_EQ(form_key(c.key, Form::Chosen), c.key);
     EXPECT_NE(form_key(c.key, Form::Bare), c.key);
-    EXPECT_NE(form_key(c.key, Form::Bare), form_key(c.key, Form::Plain));
+    EXPECT_NE(form_key(c.key, Form::Bare), form_key(c.key, Form::Fallback));
   }
   EXPECT_NE(found[0].key, found[1].key);
 }
@@ -188,12 +188,12 @@ TEST_F(BundleTest, CodeThatTakesOtherArgumentsIsNotFound) {
   const auto key = [&](const Prepared& chosen) { return bundle_key(*module, contract(), facts, 0, chosen); };
   passes::Target target{90, 132};
   const Prepared newest = prepare(*module, facts, 0, target);
-  ASSERT_TRUE(newest.choices.launch_word);
+  ASSERT_TRUE(newest.choices.launch_flags);
   target.bytecode_minor = 3;
-  EXPECT_NE(key(prepare(*module, facts, 0, target)), key(newest)) << "it takes no launch word";
+  EXPECT_NE(key(prepare(*module, facts, 0, target)), key(newest)) << "it takes no launch flags";
   Prepared reads = prepare(*module, facts, 0, {90, 132});
   reads.choices.early_reads = {0};
-  EXPECT_NE(key(reads), key(newest)) << "its launch word says more";
+  EXPECT_NE(key(reads), key(newest)) << "its launch flags says more";
   target = {90, 78};
   EXPECT_EQ(key(prepare(*module, facts, 0, target)), key(newest)) << "a smaller GPU";
 }

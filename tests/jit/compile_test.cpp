@@ -123,14 +123,14 @@ TEST(Dump, WritesTheTextBehindPasses) {
   const std::string folder = (std::filesystem::temp_directory_path() / "tessera_dump_after_test").string();
   std::filesystem::remove_all(folder);
   {
-    const Environment e("after:clean_up,after:hide_zeros", folder);
+    const Environment e("after:clean_up,after:prevent_peeling", folder);
     compile_for_hopper();
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     ASSERT_EQ(names.size(), 2u);
     EXPECT_TRUE(names[0].starts_with("storing-sm_90-") && names[0].ends_with("-clean_up.tileir")) << names[0];
-    EXPECT_TRUE(names[1].ends_with("-hide_zeros.tileir")) << names[1];
+    EXPECT_TRUE(names[1].ends_with("-prevent_peeling.tileir")) << names[1];
   }
   {
     const Environment e("after:all", folder);

@@ -118,11 +118,11 @@ TEST_F(CubinTest, FailuresAreErrorsAndTheNextCallWorks) {
       {"kill -SEGV $$", "crashed (signal 11)"},
       {"sleep 60", "did not finish within 1 s"},
       {"exit 0", "gave no file"},
-      {"echo junk > \"$last\"", "are no cubin"},
+      {"echo junk > \"$last\"", "are not a cubin"},
       // The first part of a cubin: the header says that there are sections.
       {"printf '\\177ELF' > \"$last\"; head -c 56 /dev/zero >> \"$last\"; head -c 200 /dev/urandom >> \"$last\"",
-       "are no cubin"},
-      {"exit 3", "refuses the kernel"},
+       "are not a cubin"},
+      {"exit 3", "rejects the kernel"},
   };
   const Variable limit("TESSERA_TILEIRAS_SECONDS", "1");
   int number = 100;
@@ -135,7 +135,7 @@ TEST_F(CubinTest, FailuresAreErrorsAndTheNextCallWorks) {
   }
 }
 
-TEST_F(CubinTest, NoAssemblerAndAnOldOneSayHowToMend) {
+TEST_F(CubinTest, NoAssemblerAndAnOldOneSayHowToFixIt) {
   EXPECT_THAT(error(*module_of(1)), AllOf(HasSubstr("kernel wanted cannot be compiled for sm_90"),
                                           HasSubstr("scripts/get-tileiras.sh"), HasSubstr("not there")));
   become(kGood, "13.2");
@@ -173,7 +173,7 @@ TEST_F(CubinTest, AFailureIsToldToAllWhoWaited) {
   std::vector<std::string> errors(6);
   for (std::string& e : errors) threads.emplace_back([this, &e] { e = error(*module_of(1)); });
   for (std::thread& t : threads) t.join();
-  for (const std::string& e : errors) EXPECT_THAT(e, HasSubstr("refuses the kernel"));
+  for (const std::string& e : errors) EXPECT_THAT(e, HasSubstr("rejects the kernel"));
   EXPECT_LE(runs(), 2) << "a thread that came late may have tried again";
 }
 

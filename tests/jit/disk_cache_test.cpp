@@ -256,7 +256,7 @@ TEST_F(DiskCacheTest, WhatCannotBeWrittenIsNotCached) {
   EXPECT_EQ(nowhere.evict(), 0u);
   write_text(folder_ + "/file", "not a folder");
   EXPECT_FALSE(DiskCache(folder_ + "/file/kernels", 1 << 20).store(key(1), code(1)));
-  // A disk that refuses to take more than a few bytes.
+  // A disk that rejects to take more than a few bytes.
   const pid_t child = fork();
   if (child == 0) {
     signal(SIGXFSZ, SIG_IGN);

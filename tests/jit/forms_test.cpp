@@ -29,7 +29,7 @@ TEST(Forms, AreWhatTheirTextsSay) {
   EXPECT_EQ(text_of(Form::MoreWarps), "spread=2");
   EXPECT_EQ(text_of(Form::MoreWarpsPlainStores), "spread=2 stores=view");
   EXPECT_EQ(text_of(Form::OnePiece), "pieces=1");
-  EXPECT_EQ(text_of(Form::Plain), "ahead=0 pieces=1 pipeline=0 unmask=0");
+  EXPECT_EQ(text_of(Form::Fallback), "ahead=0 pieces=1 pipeline=0 unmask=0");
   EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 pipeline=0 unmask=0 hints=0");
   for (const Form form : all_forms().subspan(1)) EXPECT_EQ(*tuning_of(form), passes::parse_tuning(text_of(form)));
 }
@@ -47,8 +47,8 @@ struct Piece {
   std::vector<std::byte> bytecode;
   Form form;
 };
-/// A form, the number that its bytecode is, and what becomes of it: bytes that are spilled, or -1: refused, -2: another
-/// error.
+/// A form, the number that its bytecode is, and what becomes of it: bytes that are spilled, or -1: rejected, -2:
+/// another error.
 struct Try {
   Form form;
   int code, outcome;
@@ -72,7 +72,7 @@ std::string tried(const std::vector<Try>& forms) {
           const std::lock_guard lock(mutex);
           made.push_back(p.form);
           const std::string name = name_of(p.form);
-          if (of(p.form).outcome == -1) throw tileiras::Refusal("no " + name);
+          if (of(p.form).outcome == -1) throw tileiras::Rejection("no " + name);
           if (of(p.form).outcome == -2) throw CompileError("another");
           return of(p.form).outcome;
         },
@@ -80,38 +80,39 @@ std::string tried(const std::vector<Try>& forms) {
           return CodeNotes{{0, static_cast<unsigned>(spilled), 0}, "", false};
         });
     EXPECT_EQ(of(best.prepared.form).outcome, best.made);
-    end = std::string("gives ") + name_of(best.prepared.form) + (best.refusal.empty() ? "" : ", " + best.refusal);
+    end = std::string("gives ") + name_of(best.prepared.form) + (best.rejection.empty() ? "" : ", " + best.rejection);
   } catch (const Error& error) { end = "throws " + error.message(); }
   std::sort(made.begin(), made.end());  // some are made at the same time
   for (const Form form : made) log += std::string(name_of(form)) + ";";
   return log + " " + end;
 }
 
-TEST(BestForm, TriesPlainerFormsOneAfterTheOtherWhereTheChosenOneIsRefused) {
+TEST(BestForm, TriesPlainerFormsOneAfterTheOtherWhereTheChosenOneIsRejected) {
   using enum Form;
-  EXPECT_EQ(tried({{Chosen, 1, 0}, {Plain, 2, 0}, {Bare, 3, 0}}), "; gives ");
-  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 2, 0}, {Bare, 3, 0}}), ";plain; gives plain, no ");
-  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 2, -1}, {Bare, 3, 0}}), ";plain;bare; gives bare, no ");
-  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 2, -1}, {Bare, 3, -1}}), ";plain;bare; throws no ");
+  EXPECT_EQ(tried({{Chosen, 1, 0}, {Fallback, 2, 0}, {Bare, 3, 0}}), "; gives ");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Fallback, 2, 0}, {Bare, 3, 0}}), ";fallback; gives fallback, no ");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Fallback, 2, -1}, {Bare, 3, 0}}), ";fallback;bare; gives bare, no ");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Fallback, 2, -1}, {Bare, 3, -1}}), ";fallback;bare; throws no ");
   EXPECT_EQ(tried({{Chosen, 1, -1}}), "; throws no ");
-  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 1, 0}, {Bare, 2, 0}}), ";bare; gives bare, no ") << "refused once";
-  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 2, -1}, {Bare, 2, 0}}), ";plain; throws no ");
-  EXPECT_EQ(tried({{Chosen, 1, -1}, {MoreWarps, 2, 0}, {Plain, 3, 0}}), ";plain; gives plain, no ") << "not for that";
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Fallback, 1, 0}, {Bare, 2, 0}}), ";bare; gives bare, no ") << "rejected once";
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Fallback, 2, -1}, {Bare, 2, 0}}), ";fallback; throws no ");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {MoreWarps, 2, 0}, {Fallback, 3, 0}}), ";fallback; gives fallback, no ")
+      << "not for that";
 }
 
 TEST(BestForm, OtherErrorsEndIt) {
   using enum Form;
-  EXPECT_EQ(tried({{Chosen, 1, -2}, {Plain, 2, 0}}), "; throws another");
-  EXPECT_EQ(tried({{Chosen, 1, -1}, {Plain, 2, -2}, {Bare, 3, 0}}), ";plain; throws another");
+  EXPECT_EQ(tried({{Chosen, 1, -2}, {Fallback, 2, 0}}), "; throws another");
+  EXPECT_EQ(tried({{Chosen, 1, -1}, {Fallback, 2, -2}, {Bare, 3, 0}}), ";fallback; throws another");
 }
 
 TEST(BestForm, TakesTheBestReportWhereTheChosenOneSpills) {
   using enum Form;
-  EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 2, 0}, {MoreWarps, 3, 0}, {Plain, 4, 0}}),
+  EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 2, 0}, {MoreWarps, 3, 0}, {Fallback, 4, 0}}),
             ";stores;warps; gives stores");
   EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 2, 4}, {MoreWarps, 3, 0}}), ";stores;warps; gives warps");
   EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 2, 8}, {MoreWarps, 3, 9}}), ";stores;warps; gives ") << "no better";
-  EXPECT_EQ(tried({{Chosen, 1, 0}, {PlainStores, 2, 0}}), "; gives ") << "nothing to mend";
+  EXPECT_EQ(tried({{Chosen, 1, 0}, {PlainStores, 2, 0}}), "; gives ") << "nothing to improve";
   EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 1, 0}, {MoreWarps, 3, 4}, {OnePiece, 3, 0}}), ";warps; gives warps")
       << "the same code is made once";
 }
@@ -128,11 +129,11 @@ TEST(BestForm, AWarningOfRegistersIsAsBadAsASpilledByte) {
   EXPECT_EQ(spill_cost({{255, 16, 0}, "High register usage", true}), 17u);
 }
 
-/// entry(pointer), with an assembler that refuses kernels with hints.
-class RefusingAssembler : public testing::Test {
+/// entry(pointer), with an assembler that rejects kernels with hints.
+class RejectingAssembler : public testing::Test {
  protected:
-  RefusingAssembler() {
-    jit_rig::write_assembler(folder_.path + "/tileiras", std::string(jit_rig::kRefusesWarps) + jit_rig::kGood);
+  RejectingAssembler() {
+    jit_rig::write_assembler(folder_.path + "/tileiras", std::string(jit_rig::kRejectsWarps) + jit_rig::kGood);
   }
   static std::unique_ptr<ir::Module> module_of(int number) {
     auto module = std::make_unique<ir::Module>();
@@ -151,11 +152,11 @@ class RefusingAssembler : public testing::Test {
     return c;
   }
   int runs() const { return jit_rig::runs_in(folder_.path); }
-  jit_rig::Folder folder_{"refusing"};
+  jit_rig::Folder folder_{"rejecting"};
   Variable assembler_{"TESSERA_TILEIRAS", folder_.path + "/tileiras"}, cache_{"TESSERA_CACHE_DIR", folder_.path};
 };
 
-TEST_F(RefusingAssembler, ABuildTakesThePlainForm) {
+TEST_F(RejectingAssembler, ABuildTakesThePlainForm) {
   const Build made = build(*module_of(1), contract(), 0, target_for(90), "wanted");
   EXPECT_EQ(made.form, Form::Bare);
   EXPECT_EQ(made.choices.warps, 0);
@@ -164,16 +165,16 @@ TEST_F(RefusingAssembler, ABuildTakesThePlainForm) {
   try {
     build(*module_of(1), contract(), 0, target_for(90), "wanted");
     FAIL() << "no error";
-  } catch (const tileiras::Refusal& error) {
+  } catch (const tileiras::Rejection& error) {
     EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("kernel wanted: "), HasSubstr("too many warps")));
   }
 }
 
-TEST_F(RefusingAssembler, SoDoesAReportForAGpuThatIsNotHere) {
+TEST_F(RejectingAssembler, SoDoesAReportForAGpuThatIsNotHere) {
   alignas(16) static std::int32_t memory[4];
   const std::uint64_t slots[] = {reinterpret_cast<std::uintptr_t>(memory)};
-  const Kernel refused(module_of(2), contract(), {"wanted", false, {}});
-  EXPECT_EQ(refused.report(target_for(90), slots).form, Form::Bare);
+  const Kernel rejected(module_of(2), contract(), {"wanted", false, {}});
+  EXPECT_EQ(rejected.report(target_for(90), slots).form, Form::Bare);
   jit_rig::write_assembler(folder_.path + "/tileiras", jit_rig::kGood);
   const Kernel accepted(module_of(3), contract(), {"wanted", false, {}});
   EXPECT_EQ(accepted.report(target_for(90), slots).form, Form::Chosen);

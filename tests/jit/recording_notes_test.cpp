@@ -1,5 +1,4 @@
-// Notes about recordings: they are found by the same recording, build, target, hints and assembler, and by nothing
-// else.
+// Cached facts about recordings: found by the same recording, build, target, hints and assembler, and by nothing else.
 #include "jit/recording_notes.hpp"
 
 #include <gmock/gmock.h>
@@ -128,7 +127,7 @@ TEST(BuildId, IsAHashThatTheProgramContains) {
   EXPECT_THAT(program, HasSubstr(std::string(reinterpret_cast<const char*>(id.data()), id.size())));
 }
 
-/// A cache and an assembler of its own per test; the assembler is only asked for its version.
+/// A cache and an assembler of its own per test; the assembler only reports its version.
 class RecordingNotesTest : public testing::Test {
  protected:
   RecordingNotesTest() {
@@ -147,7 +146,7 @@ class RecordingNotesTest : public testing::Test {
   static passes::Target gpu() {
     passes::Target t;
     t.sm = 90;
-    t.multiprocessors = 132;
+    t.num_sms = 132;
     return t;
   }
   static CacheKey cubin_name() { return Sha256().add("a cubin").finish(); }
@@ -163,17 +162,17 @@ class RecordingNotesTest : public testing::Test {
     s.identity = Sha256().add("what it follows from").finish();
     s.entry = "entry";
     s.num_args = 3;
-    s.starts_early = true;
-    s.launch_word = true;
+    s.programmatic_launch = true;
+    s.launch_flags = true;
     s.early_reads = {2, 0};
     s.persistent_blocks = 264;
-    s.form = Form::Plain;
+    s.form = Form::Fallback;
     s.checks = {{"x must not be negative", {"kernel.cpp", "careful", 12, 5}}, {"", {}}};
     return s;
   }
   /// The conditions of a module of which every launch is asked something.
-  static analysis::LaunchConditions conditions() {
-    return analysis::Facts::analyze(*module_of(), contract_of()).conditions();
+  static analysis::LaunchPredicates conditions() {
+    return analysis::Facts::analyze(*module_of(), contract_of()).predicates();
   }
   static RecordingNotes notes(const Parts& p = {}, const LaunchContract& c = contract_of()) {
     return *RecordingNotes::of(*module_of(p), c);
@@ -199,11 +198,11 @@ class RecordingNotesTest : public testing::Test {
 };
 
 TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
-  EXPECT_FALSE(notes().conditions().has_value());
+  EXPECT_FALSE(notes().predicates().has_value());
   EXPECT_FALSE(has_code(notes()));
   keep_all();
-  ASSERT_TRUE(notes().conditions().has_value());
-  EXPECT_EQ(notes().conditions()->bytes(), conditions().bytes());
+  ASSERT_TRUE(notes().predicates().has_value());
+  EXPECT_EQ(notes().predicates()->bytes(), conditions().bytes());
   const auto known = notes().code(5, gpu(), "");
   ASSERT_TRUE(known.has_value());
   EXPECT_EQ(known->code.cubin, cubin().cubin);
@@ -212,11 +211,11 @@ TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
   EXPECT_EQ(known->shape.identity, expected.identity);
   EXPECT_EQ(known->shape.entry, "entry");
   EXPECT_EQ(known->shape.num_args, 3);
-  EXPECT_TRUE(known->shape.starts_early);
-  EXPECT_TRUE(known->shape.launch_word);
+  EXPECT_TRUE(known->shape.programmatic_launch);
+  EXPECT_TRUE(known->shape.launch_flags);
   EXPECT_EQ(known->shape.early_reads, (std::vector<int>{2, 0}));
   EXPECT_EQ(known->shape.persistent_blocks, 264u);
-  EXPECT_EQ(known->shape.form, Form::Plain);
+  EXPECT_EQ(known->shape.form, Form::Fallback);
   ASSERT_EQ(known->shape.checks.size(), 2u);
   EXPECT_EQ(known->shape.checks[0].message, "x must not be negative");
   EXPECT_STREQ(known->shape.checks[0].where.file, "kernel.cpp");
@@ -228,17 +227,17 @@ TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
 
 TEST_F(RecordingNotesTest, AnythingElseMisses) {
   keep_all();
-  EXPECT_FALSE(notes({.number = 2}).conditions().has_value()) << "another recording";
+  EXPECT_FALSE(notes({.number = 2}).predicates().has_value()) << "another recording";
   EXPECT_FALSE(has_code(notes({.line = 11}))) << "another line";
   LaunchContract wide = contract_of();
   wide.wide_grid = true;
-  EXPECT_FALSE(notes({}, wide).conditions().has_value()) << "other promises";
+  EXPECT_FALSE(notes({}, wide).predicates().has_value()) << "other promises";
   EXPECT_FALSE(has_code(notes(), 4)) << "other obligations hold";
   passes::Target other = gpu();
   other.sm = 100;
   EXPECT_FALSE(has_code(notes(), 5, other));
   other = gpu();
-  other.multiprocessors = 114;
+  other.num_sms = 114;
   EXPECT_FALSE(has_code(notes(), 5, other));
   other = gpu();
   other.bytecode_minor = 3;
@@ -246,11 +245,11 @@ TEST_F(RecordingNotesTest, AnythingElseMisses) {
   EXPECT_FALSE(has_code(notes(), 5, gpu(), "warps=8")) << "other hints";
   const std::vector<std::byte> another(20, std::byte{1});
   const auto of_another = RecordingNotes::of(*module_of(), contract_of(), another);
-  EXPECT_FALSE(of_another->conditions().has_value()) << "another build of the compiler";
+  EXPECT_FALSE(of_another->predicates().has_value()) << "another build of the compiler";
   EXPECT_FALSE(has_code(*of_another));
   become("13.4");
   EXPECT_FALSE(has_code(notes())) << "another assembler";
-  EXPECT_TRUE(notes().conditions().has_value()) << "which has no part in them";
+  EXPECT_TRUE(notes().predicates().has_value()) << "which has no part in them";
   become("13.5");
   set("TESSERA_TILEIRAS", folder_ + "/./tileiras-13.5");  // looked up once per process and name
   EXPECT_FALSE(has_code(notes())) << "an assembler that was installed anew";
@@ -270,7 +269,7 @@ TEST_F(RecordingNotesTest, DamagedOnesAreForgotten) {
     f.seekp(70);
     f.put('\x55');
   }
-  EXPECT_FALSE(notes().conditions().has_value());
+  EXPECT_FALSE(notes().predicates().has_value());
   EXPECT_FALSE(has_code(notes()));
   EXPECT_TRUE(files().empty());
   keep_all();
@@ -284,7 +283,7 @@ TEST_F(RecordingNotesTest, ANoteOfAnotherKindIsNotRead) {
   fs::rename(two[0], folder_ + "/aside");
   fs::rename(two[1], two[0]);
   fs::rename(folder_ + "/aside", two[1]);
-  EXPECT_FALSE(notes().conditions().has_value());
+  EXPECT_FALSE(notes().predicates().has_value());
   EXPECT_FALSE(has_code(notes()));
 }
 
@@ -307,7 +306,8 @@ TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
   EXPECT_TRUE(kept([](CodeShape& s) { s.early_reads = {s.num_args - 1}; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {s.num_args}; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {-1}; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.launch_word = false; })) << "what is settled comes with the launch word";
+  EXPECT_FALSE(kept([](CodeShape& s) { s.launch_flags = false; }))
+      << "which tensors have a writer in flight is only known from the launch flags";
   EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads.assign(passes::kMostEarlyReads + 1, 0); }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = 1 << 20; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.entry.clear(); }));
@@ -322,7 +322,7 @@ TEST_F(RecordingNotesTest, NoBytesAreTooWrong) {
     std::vector<std::byte> wrong = right;
     for (int n = 0; n < 1 + i % 4; ++n) wrong[random() % wrong.size()] = static_cast<std::byte>(random());
     if (i % 5 == 0) wrong.resize(random() % (wrong.size() + 1));
-    const auto read = analysis::LaunchConditions::read(wrong);
+    const auto read = analysis::LaunchPredicates::read(wrong);
     if (!read) continue;
     (void)read->evaluate(slots);
     (void)read->slot_mask(random() % 4);

@@ -66,8 +66,8 @@ inline int runs_in(const std::string& folder) {
 }
 /// For the body: a file that looks like a cubin.
 inline constexpr const char* kGood = "printf '\\177ELF' > \"$last\"; head -c 200 /dev/zero >> \"$last\"";
-/// Refuses kernels that say how many warps they want.
-inline constexpr const char* kRefusesWarps =
+/// Rejects kernels that say how many warps they want.
+inline constexpr const char* kRejectsWarps =
     "if grep -q num_worker_warps_per_cta \"$in\"; then echo 'error: too many warps' >&2; exit 1; fi\n";
 
 /// Ends a kernel with *pointer = number.

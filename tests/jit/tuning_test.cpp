@@ -58,7 +58,7 @@ TEST(TuningRecord, IsReadBackAsWritten) {
   EXPECT_STREQ(jit::library_version(), "0.1.0");
 }
 
-TEST(TuningRecord, EveryChangedByteIsRefused) {
+TEST(TuningRecord, EveryChangedByteIsRejected) {
   const std::string line = jit::line_of(sample());
   for (std::size_t i = 0; i < line.size(); ++i) {
     std::string damaged = line;

@@ -1,4 +1,4 @@
-// Attention of one head in f64: `sees(query, key)` says which keys count.
+// Attention of one head in f64: `sees(query, key)` is true for the keys that a query sees.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -63,7 +63,8 @@ TEST(Attention, Causal) {
   check({1, 2, 1, 50, 300, 128}, {.causal = true});  // the last 50 of 300 positions
   check({1, 1, 1, 100, 70, 80}, {.causal = true});   // the first 30 queries see nothing
   check({1, 1, 1, 130, 130, 256}, {.causal = true});
-  for (const int keys : {330, 394}) check({1, 2, 1, 330, keys, 128}, {.causal = true});  // 64 divides the difference
+  for (const int keys : {330, 394})
+    check({1, 2, 1, 330, keys, 128}, {.causal = true});  // 64 divides the difference of lengths
 }
 TEST(Attention, Window) {
   check({1, 2, 1, 300, 300, 64}, {.causal = true, .window = 50});
@@ -71,7 +72,8 @@ TEST(Attention, Window) {
   check({1, 1, 1, 60, 400, 64}, {.causal = true, .window = 129});
   check({1, 1, 1, 100, 70, 64}, {.causal = true, .window = 0x7FFFFFFF});  // from before the first key
 }
-/// Scores that leave the range of the first keys by far, or a little: the weights are then relative to another number.
+/// Scores that exceed the range of the first keys by far, or a little: the weights are then relative to a running
+/// maximum.
 TEST(Attention, ScoresThatGrow) {
   for (const double growth : {3.0, 30.0, 300.0}) {
     check({1, 2, 1, 70, 300, 64, growth}, {});
@@ -86,7 +88,7 @@ TEST(Attention, NegativeScales) {
   check({1, 1, 1, 200, 200, 64}, {.scale = -0.5f, .causal = true, .window = 30});
   check<f16>({1, 1, 1, 200, 200, 64}, {.scale = -2.0f, .causal = true});
 }
-/// The last tile of keys behind the loop instead of in it.
+/// The last tile of keys after the loop instead of in it.
 template <AttentionMask Mask>
 Tensor<bf16, 4> straight(const Tensor<bf16, 4>& q, const Tensor<bf16, 4>& k, const Tensor<bf16, 4>& v,
                          const AttentionOptions& o) {
@@ -115,7 +117,7 @@ TEST(Attention, ShapesThatDoNotFit) {
   EXPECT_EQ(attention(q, two, two).sync().dims(), Dims(1, 4, 10, 32));
 }
 
-/// In the values of key `bad` one number is `what`: queries that see the key get it, no other anything but its own.
+/// One number in the values of key `bad` is `what`: it reaches the queries that see the key, and no others.
 template <class T>
 void check_one_value(const AttentionOptions& o, int length, int extra, int d, int bad, float what, double growth) {
   const int keys = length + extra;
@@ -150,7 +152,7 @@ TEST(Attention, WhatIsMaskedReachesNoQuery) {
     check_one_value<bf16>({}, 70, 30, d, 50, nan, 0);
   }
   check_one_value<f32>({.causal = true}, 8, 0, 4, 7, nan, 0);
-  // Of queries that see nothing 0 is left, whatever the keys and values are.
+  // Queries that see nothing give 0, whatever the keys and values are.
   const auto q = random_tensor<bf16>({1, 1, 100, 64}, 1), bad = full<bf16>({1, 1, 70, 64}, bf16(nan)).sync();
   const auto o = doubles(attention(q, bad, bad, {.causal = true}).sync());
   EXPECT_EQ(std::vector<double>(o.begin(), o.begin() + 30 * 64), std::vector<double>(30 * 64, 0.0));

@@ -38,7 +38,7 @@ TEST(AttentionVarlen, Sequences) {
 
 constexpr int batch = 3, heads = 6, kv_heads = 2, group = 3, d = 64;
 
-/// `row(b, h, j)`: where key j of sequence b and head h begins.
+/// `row(b, h, j)`: the offset of key j of sequence b and head h.
 template <class Row>
 std::vector<double> decoded(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
                             const std::vector<i32>& lengths, Row row) {
@@ -97,7 +97,7 @@ TEST(DecodeAttention, GroupsOfAnySize) {
   }
 }
 
-/// 132 processors: rows and steps of 128 keys.
+/// 132 SMs: rows and steps of 128 keys.
 TEST(DecodeAttention, PartsFillTheDeviceOnce) {
   const Target h200{true, 132};
   EXPECT_EQ(decode_heuristic(8, 64, h200), 16) << "128 blocks of 4 steps";
@@ -161,7 +161,7 @@ TEST(AttentionVarlen, WhatIsMaskedReachesNoSequence) {
     }
   }
 }
-/// Tokens before the first offset and behind the last one are sequences as well; none sees what is no token.
+/// Tokens before the first offset and after the last one are sequences as well; none sees keys beyond the tokens.
 TEST(AttentionVarlen, OffsetsThatDoNotCoverTheTokens) {
   const auto q = random_tensor<f32>({9, 1, d}, 1), v = random_tensor<f32>({9, 1, d}, 2);
   const auto run = [&](const std::vector<i32>& ends) {
@@ -218,9 +218,9 @@ TEST(PagedAttention, NoPageThatIsNotItsOwnReachesASequence) {
             k[static_cast<std::size_t>(((p * kv_heads + h) * page + j) * d + c)] =
                 v[static_cast<std::size_t>(((p * kv_heads + h) * page + j) * d + c)] = nan;
     };
-    spoil(2, 6), spoil(4, 1), spoil(11, 0);  // behind the lengths, and the last page, which is nobody's
+    spoil(2, 6), spoil(4, 1), spoil(11, 0);  // after the lengths, and the last page, which no sequence uses
     EXPECT_EQ(run({0, 1, 2, 3, 4, 5, 6, 7, 8}, lengths, parts), want);
-    // Pages outside: as if the keys were not there.
+    // Page numbers out of range: as if the keys did not exist.
     const auto gone = run({0, 999, 2, -1, 4, 5, 6, 7, 8}, lengths, parts);
     const auto fewer = run({0, 2, 5, 4, 5, 5, 6, 7, 8}, {38, 1, 0}, parts);
     for (std::size_t i = 0; i < gone.size(); ++i) ASSERT_NEAR(gone[i], fewer[i], 2e-3) << i;

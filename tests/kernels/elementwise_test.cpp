@@ -6,7 +6,7 @@
 #include "kernels/support.hpp"
 
 #ifdef __clang__
-#pragma clang diagnostic ignored "-Wconsumed"  // a refused operation takes nothing, which the analysis cannot know
+#pragma clang diagnostic ignored "-Wconsumed"  // a rejected operation takes nothing, which the analysis cannot know
 #endif
 
 namespace tessera::kernels {
@@ -111,7 +111,7 @@ TEST(Elementwise, ShapesThatDoNotFit) {
     const auto reader = add(x, 1.0f);  // holds a lease
     EXPECT_THROW((void)relu(std::move(x)), BorrowError);
   }
-  x = relu(std::move(x)).sync();  // a refused operation took nothing
+  x = relu(std::move(x)).sync();  // a rejected operation took nothing
   EXPECT_EQ(x.dims(), Dims(4, 6));
 }
 

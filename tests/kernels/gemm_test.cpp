@@ -71,13 +71,13 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   EXPECT_EQ(chosen({1024, 1024, 1024}), Tile(64, 128));
   EXPECT_EQ(chosen({2048, 2048, 2048}), Tile(128, 128));
   for (const int n : {4096, 8192, 16384}) EXPECT_EQ(chosen({n, n, n}), Tile(256, 256)) << n;
-  EXPECT_EQ(chosen({3072, 3072, 3072}), Tile(128, 192)) << "384 tiles on 132 processors";
+  EXPECT_EQ(chosen({3072, 3072, 3072}), Tile(128, 192)) << "384 tiles on 132 SMs";
   EXPECT_EQ(chosen({512, 5120, 8192}), Tile(128, 160)) << "128 tiles";
   EXPECT_EQ(chosen({2048, 2560, 9728}), Tile(128, 320)) << "128 tiles";
   EXPECT_EQ(chosen({2048, 5120, 8192}), Tile(128, 320)) << "256 tiles";
   EXPECT_EQ(chosen({512, 2560, 4096}), Tile(128, 80)) << "128 tiles";
   EXPECT_EQ(chosen({256, 6144, 2560}), Tile(128, 96)) << "128 tiles";
-  EXPECT_EQ(chosen({8184, 1048, 2056, 2, false}), Tile(256, 288)) << "128 tiles on 66 pairs of processors";
+  EXPECT_EQ(chosen({8184, 1048, 2056, 2, false}), Tile(256, 288)) << "128 tiles on 66 pairs of SMs";
   EXPECT_EQ(chosen({4104, 4088, 4120, 2, false}), Tile(256, 288)) << "255 tiles";
   EXPECT_EQ(chosen({3072, 3072, 3072, 4}).second % 128, 0) << "parts are for 16 bits";
   EXPECT_NE(chosen({2048, 2048, 2048, 2, false}), Tile(128, 128)) << "rows between lines: large tiles load less";
@@ -111,7 +111,7 @@ TEST(Gemm, Epilogues) {
   expect_close(gemm(a, b, scaled(s, v)).sync(), scale, 1e-5, "scales");
   EXPECT_ERROR(ShapeError, (void)gemm(a, b, bias_then<functions::Silu>(s)), "argument bias has the extents [50]");
   EXPECT_ERROR(ShapeError, (void)gemm(a, b, residual(b)), "argument residual has the extents [60, 70]");
-  // A function of one's own: the launch asks that the regions agree.
+  // A function of the caller: the launch requires that the regions agree.
   const auto add = [](auto acc, auto out, auto more) { return acc + more.load_like(out); };
   expect_close(gemm(a, b, fuse(add, r)).sync(), sum, 1e-5, "fused residual");
   EXPECT_ERROR(ShapeError, (void)gemm(a, b, fuse(add, b)), "[60, 70]", "gemm_test.cpp", "found 60 and 50");

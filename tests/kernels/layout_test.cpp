@@ -6,7 +6,7 @@
 #include "tessera/kernels/transpose.hpp"
 
 #ifdef __clang__
-#pragma clang diagnostic ignored "-Wconsumed"  // a refused operation takes nothing, which the analysis cannot know
+#pragma clang diagnostic ignored "-Wconsumed"  // a rejected operation takes nothing, which the analysis cannot know
 #endif
 
 namespace tessera::kernels {

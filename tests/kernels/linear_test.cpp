@@ -1,4 +1,4 @@
-// Few rows times weights, batched products and split sums against f64.
+// Few rows times weights, batched products and split-K against f64.
 #include "tessera/kernels/linear.hpp"
 
 #include "kernels/gemm_reference.hpp"
@@ -57,7 +57,7 @@ TEST(Linear, RowsBeyondTheTables) {
 TEST(Linear, TheRowFollowsFromBlocksAndBytesInFlight) {
   Target h200;
   h200.gpu = true;
-  h200.processors = 132;
+  h200.num_sms = 132;
   EXPECT_EQ(one_row_heuristic(2560, 4096, h200), 3);
   EXPECT_EQ(one_row_heuristic(2560, 9728, h200), 2);
   EXPECT_EQ(one_row_heuristic(6144, 2560, h200), 1);

@@ -4,7 +4,7 @@
 #include "tessera/kernels/rms_norm.hpp"
 
 #ifdef __clang__
-#pragma clang diagnostic ignored "-Wconsumed"  // a refused operation takes nothing, which the analysis cannot know
+#pragma clang diagnostic ignored "-Wconsumed"  // a rejected operation takes nothing, which the analysis cannot know
 #endif
 
 namespace tessera::kernels {
@@ -95,7 +95,7 @@ TEST(Norm, AnyRankAndShapesThatDoNotFit) {
   auto h = random_tensor<f32>({4, 50}, 8);
   const auto short_x = random_tensor<f32>({3, 50}, 9);
   EXPECT_ERROR(ShapeError, (void)add_rms_norm(short_x, std::move(h), w), "argument x has the extents [3, 50]");
-  EXPECT_EQ(h.dims(), Dims(4, 50)) << "a refused operation takes nothing";
+  EXPECT_EQ(h.dims(), Dims(4, 50)) << "a rejected operation takes nothing";
 }
 
 }  // namespace

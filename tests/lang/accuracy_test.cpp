@@ -1,5 +1,5 @@
-// Accuracy is found out per operation, from what becomes of its result. Each kernel computes one `exp` whose way to the
-// outputs is its subject; beside each stands the nearest one that may be approximate.
+// Accuracy is decided per operation, from the uses of its result. Each kernel computes one `exp` and tests one path to
+// the outputs; after each follows the nearest kernel that may be approximate.
 #include "core_support.hpp"
 
 namespace tessera {
@@ -14,7 +14,7 @@ using Out = Mut<bf16, 8>;
 using Other = Mut<i32, 8>;
 using X = In<f32, dyn>;
 
-/// How many operations of a kernel were recorded as approximate.
+/// The number of operations of a kernel that were recorded as approximate.
 template <auto K>
 int approximate() {
   return count(text<K>(), "rounding<approx>");
@@ -62,7 +62,7 @@ void carried_to_integer(Other q, Out y, X x, Scalar<i32> n) {
     (void)i;
     auto old = a;
     a = b;
-    b = exp(old);  // reaches a, and with it q, only in a later round
+    b = exp(old);  // reaches a, and with it q, only in a later iteration
   }
   q.store(cast<i32>(a));
   y.store(cast<bf16>(b));

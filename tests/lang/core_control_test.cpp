@@ -102,7 +102,7 @@ void changing_condition(Mut<i32, 1> y, Scalar<i32> n) {
 TEST(TileWhile, ItsConditionMayAssign) {
   std::vector<i32> y{0};
   run<changing_condition>(Arguments().vector(y).scalar(3));
-  EXPECT_EQ(y[0], 29);  // 3 turns; n is -1 after the test that fails
+  EXPECT_EQ(y[0], 29);  // 3 iterations; n is -1 after the condition that fails
 }
 
 void chain(Mut<i32, 1> y, Scalar<i32> n) {
@@ -172,7 +172,7 @@ TEST(Variables, MovedCopiedAndInContainers) {
   EXPECT_EQ(y, (std::vector<f32>{64, 128, 192, 256}));
 }
 
-// Assignments in every combination of regions, against the same program of the host.
+// Assignments in every combination of regions, compared with the same program on the host.
 template <class Int, class For, class If>
 Int torture(Int n, For&& loop, If&& branch) {
   Int a = 1, b = 2, c = 3, unused = 4;
@@ -269,7 +269,7 @@ void carries_only_what_changes(Mut<f32, 4> y, Scalar<i32> n, Scalar<f32> s) {
 TEST(Liveness, ValuesThatOnlyKeepEachOtherAliveAreNotCarried) {
   const std::string ir = text<carries_only_what_changes>();
   EXPECT_EQ(count(ir, " for %"), 1) << ir;      // the inner loop is gone
-  EXPECT_EQ(count(ir, "%iterArg"), 2) << ir;    // acc: where it is declared and where it is read
+  EXPECT_EQ(count(ir, "%iterArg"), 2) << ir;    // acc: its declaration and its read
   EXPECT_EQ(count(ir, "make_token"), 1) << ir;  // the tensor's, not the tracer's marker
 }
 

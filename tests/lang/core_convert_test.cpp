@@ -179,7 +179,7 @@ TEST(Rounding, ToIntegers) {
   }
 }
 
-/// Every result is on the asked side and the next value toward the source is not.
+/// Every result is on the requested side, and the next value toward the source is not.
 template <class To, class From>
 void expect_directed(std::vector<From> x) {
   std::vector<To> y(32);
@@ -193,7 +193,7 @@ void expect_directed(std::vector<From> x) {
     EXPECT_EQ(zero, v < 0 ? up : down) << i;
     EXPECT_TRUE(nearest == down || nearest == up) << i;
     EXPECT_EQ(down == v, up == v) << i;
-    // Nothing lies between: the middle rounds to one of both.
+    // Adjacent values: the middle rounds to one of them.
     const double middle = down / 2 + up / 2;
     if (std::isfinite(middle)) {
       const double rounded = static_cast<double>(To(middle));
@@ -276,7 +276,7 @@ void saturated_tf32(Mut<f32, 8> y, Mut<tf32, 8> stored, In<f32, 8> x, Scalar<i32
   auto t = cast<tf32>(x.load_like(y));
   for (auto i : range(n)) {
     (void)i;
-    t = cast<tf32>(t, saturate);  // what a loop carries keeps its type
+    t = cast<tf32>(t, saturate);  // loop-carried values keep their type
   }
   stored.store(cast<tf32>(t, saturate));
   y.store(cast<f32>(t));

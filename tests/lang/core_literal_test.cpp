@@ -1,4 +1,4 @@
-// Numbers of the host beside tiles: which fit the element type, and how they are rounded.
+// Host numbers in expressions with tiles: which fit the element type, and how they are rounded.
 #include <cmath>
 
 #include "core_support.hpp"

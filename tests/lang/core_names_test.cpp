@@ -1,4 +1,4 @@
-// Both namespaces at once: the names of the language beside those of the standard library.
+// Both namespaces at once: the names of the language together with those of the standard library.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -52,7 +52,7 @@ void many(Mut<f32, 8> y, Scalar<f32> s, Scalar<i32> n) {
 TEST(Names, StdAndTesseraTogether) {
   EXPECT_GT(test::count(test::text<softmax<8>>(), "divf"), 0);
   EXPECT_GT(test::count(test::text<many>(), "maxf"), 0);
-  // The names of the standard library still mean what they did.
+  // The names of the standard library keep their meaning.
   EXPECT_EQ(max(1, 2) + min(3, 4) + abs(-5) + static_cast<int>(floor(1.5)), 11);
   vector<int> v{3, 1, 2};
   EXPECT_EQ(reduce(v.begin(), v.end()), 6);

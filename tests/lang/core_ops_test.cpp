@@ -1,4 +1,4 @@
-// Operators and elementary functions against the host, on values with the special ones among them.
+// Operators and elementary functions compared with the host, on values that include special ones.
 #include <cmath>
 #include <limits>
 
@@ -268,7 +268,7 @@ TEST(HostNumbers, CeilDivOnTheHost) {
   static_assert(std::is_same_v<decltype(infinity<bf16>), const float> && infinity<f64> > 1e308);
 }
 
-// What the types promise.
+// Properties of the types.
 static_assert(!std::is_default_constructible_v<Tile<f32, 8>>);
 static_assert(std::is_convertible_v<int, Scalar<f32>> && !std::is_convertible_v<int, Tile<f32, 8>>);
 static_assert(!std::is_convertible_v<Tile<f32, 8>, Tile<f32>> && !std::is_convertible_v<Tile<i32>, Scalar<f32>>);

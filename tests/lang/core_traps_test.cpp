@@ -1,5 +1,5 @@
-// Misuse that only a trace can notice: each case is a TraceError with file and line, and leaves the tracer clean.
-// Beside each control-flow trap stands the nearest legal kernel, which must compute what it says.
+// Misuse that is only detected while tracing: each case is a TraceError with file and line, and leaves the tracer
+// clean. After each control-flow mistake follows the nearest legal kernel, which must compute the right result.
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -286,7 +286,7 @@ TEST(Traps, ATileOutsideAnyKernel) {
   expect_trap(outside([] { (void)full<u8, 8>(7); }), "outside a kernel", line + 1);
   expect_trap(outside([] { (void)iota<i32, 8>(); }), "outside a kernel", line + 2);
   (void)lang::trace<stash>({}, SourceLocation{"user.cpp", "f", 77, 0});
-  // Reading a tile does not know the line: the text says where to look.
+  // Reading a tile does not know the line: the message names the nearest one.
   EXPECT_NE(std::string(outside([] { (void)(*stashed + 1.0f); }).what()).find("is stash (user.cpp:77)"),
             std::string::npos);
   stashed.reset();

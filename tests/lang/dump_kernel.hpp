@@ -1,5 +1,5 @@
-// Kernels that tests only record, or run without the jit's cache, leave their bytecode too when TESSERA_DUMP asks for
-// it: the assembly test (tests/assemble) takes it from there.
+// Writes the bytecode of kernels that tests only record, or run without the jit's cache, if TESSERA_DUMP is set: the
+// assembly test (tests/assemble) reads it.
 #pragma once
 #include "tessera/jit/compile.hpp"
 

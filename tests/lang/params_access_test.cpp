@@ -1,5 +1,4 @@
-// What loads and stores of parameters do, run on the CPU: padding, clipping, broadcasting, offsets of any sign,
-// sub-partitions.
+// Loads and stores of parameters, run on the CPU: padding, clipping, broadcasting, offsets of any sign, sub-partitions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -83,7 +82,7 @@ void fill_index(Mut<i32, 4, 8> y) {
 }
 TEST(Pieces, ClippedAtTheEdgesAndNumberedRowMajor) {
   Array<std::int32_t> y({10, 19}, -1);
-  // Room behind the tensor that must stay untouched: a strided window of a larger array.
+  // Room after the tensor that must stay untouched: a strided window of a larger array.
   Array<std::int32_t> room({14, 32}, -1);
   std::vector<std::uint64_t> slots{reinterpret_cast<std::uintptr_t>(room.data.data()), 10, 19, 32, 1};
   const auto t = lang::trace<fill_index>();
@@ -202,7 +201,7 @@ struct Regions2 {
   std::int64_t yr, yc, xr, xc;
   bool agree() const { return (xr == yr || xr == 1) && (xc == yc || xc == 1); }
   std::string text() const { return concat("y ", yr, "x", yc, " from x ", xr, "x", xc); }
-  /// What a launch knows of them.
+  /// The facts that a launch knows about them.
   lang::Specialization facts() const {
     const auto bits = [](std::int64_t a, std::int64_t b, bool one) {
       return static_cast<std::uint32_t>(((a == 1) == one ? 1 : 0) | ((b == 1) == one ? 2 : 0));
@@ -271,7 +270,7 @@ TEST(LoadLike, PartialStandsBeforeThePadding) {
       ASSERT_EQ(y.at({r, c}), (r < 3 && c < 7 ? 3.0f : 0.0f) + (c < 5 ? 20.0f : 2.0f)) << r << "," << c;
 }
 
-// Which axis of which argument must agree with which.
+// The axes of arguments that must agree.
 void named(Mut<f32, 4, 8> z, MutTiles<f32, 96> c, In<f32, dyn, dyn> x, In<f32, dyn, 16> t, In<f32, dyn> w) {
   auto tile = x.permuted(order<1, 0>).load_like(z);
   for (int twice = 0; twice < 2; ++twice) tile += t.load_like(z);

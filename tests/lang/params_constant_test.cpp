@@ -1,4 +1,4 @@
-// Constant parameters in a recording: no argument of the entry, their values part of what is recorded.
+// Constant parameters in a recording: they are not arguments of the entry; their values are part of the recording.
 #include <gtest/gtest.h>
 
 #include "lang/core_support.hpp"
@@ -30,7 +30,7 @@ TEST(ConstantParameter, IsNoArgumentOfTheEntry) {
   EXPECT_EQ(t.params[3].spelling, "Constant<f32>");
   EXPECT_EQ(t.params[1].first_arg, 0) << "the first constant";
   EXPECT_EQ(t.params[3].first_arg, 1);
-  EXPECT_EQ(t.params[2].first_arg, 3) << "behind y's pointer, extent and stride";
+  EXPECT_EQ(t.params[2].first_arg, 3) << "after y's pointer, extent and stride";
   EXPECT_EQ(t.params[4].first_arg, 4);
   EXPECT_EQ(t.module->functions[0]->body().num_args(), 7u);
   EXPECT_FALSE(t.params[1].is_tensor());

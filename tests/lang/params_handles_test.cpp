@@ -1,5 +1,5 @@
-// Handles of parameters belong to their recording and to one kind of access. That a kernel cannot make one by hand is
-// in tests/reject/access.rows.
+// Handles of parameters belong to their recording and to one kind of access. tests/reject/access.rows tests that a
+// kernel cannot create one.
 #include <functional>
 #include <optional>
 #include <string>
@@ -24,7 +24,7 @@ std::string trace_error() {
   return trace_error([] { lang::trace<K>(); });
 }
 
-// What lies behind the handles asks for the kind again.
+// The functions that handles call check the kind again.
 TEST(Handles, GiveOnlyTheAccessThatIsDeclared) {
   using lang::ParamKind;
   lang::Recording r(
@@ -48,7 +48,8 @@ TEST(Handles, GiveOnlyTheAccessThatIsDeclared) {
     EXPECT_NE(trace_error(f).find("argument 1 (Mut<f32, 8>) " + kind), std::string::npos);
   for (const auto& f : loads(r.tensor(1))) EXPECT_EQ(trace_error(f), "no error");
   for (const int param : {0, 1}) {
-    EXPECT_NE(trace_error([&] { lang::begin_dealing(r.tensor(param), tile, {}, here); }).find(kind), std::string::npos);
+    EXPECT_NE(trace_error([&] { lang::begin_tile_loop(r.tensor(param), tile, {}, here); }).find(kind),
+              std::string::npos);
     EXPECT_NE(trace_error([&] {
                 const ir::Value one = lang::splat({ElementType::f32, 0, nullptr}, 1.0, here);
                 lang::accumulate(r.tensor(param), lang::AccOp::Add, true, first, {}, one, here);
@@ -65,7 +66,7 @@ std::optional<Piece<f32, 8>> kept_piece;
 void keeps(Mut<f32, 8> y, In<f32, dyn> x) {
   kept_in = x;
   kept_mut = y;
-  y.store(kept_in->load_like(*kept_mut));  // copies name the same
+  y.store(kept_in->load_like(*kept_mut));  // copies refer to the same tensor
 }
 void keeps_tiles(MutTiles<f32, 8> c) {
   kept_tiles = c;
@@ -76,7 +77,7 @@ void keeps_tiles(MutTiles<f32, 8> c) {
 }
 void reads_kept(Mut<f32, 8> y) { y.store(kept_in->load_at(shape<8>, 0)); }
 void writes_kept(Mut<f32, 8> y) { kept_mut->store(y.load()); }
-void deals_kept(Mut<f32, 8> y) {
+void schedules_kept(Mut<f32, 8> y) {
   for (auto out : *kept_tiles) out.store(y.load());
 }
 void writes_kept_piece(Mut<f32, 8> y) { kept_piece->store(y.load()); }
@@ -88,12 +89,12 @@ void in_the_next_loop(MutTiles<f32, 8> c) {
   for (auto out : c) kept_piece = out, out.store(zeros<f32, 8>());
   for (auto out : c) kept_piece->store(out.load());
 }
-void a_copy_dealt_inside(MutTiles<f32, 8> c) {
+void a_copy_looped_over_inside(MutTiles<f32, 8> c) {
   auto same = c;
   for (auto out : c)
     for (auto again : same) again.store(out.load());
 }
-void a_copy_dealt_afterwards(MutTiles<f32, 8> c) {
+void a_copy_looped_over_afterwards(MutTiles<f32, 8> c) {
   auto same = c;
   for (auto out : c) out.store(zeros<f32, 8>());
   for (auto out : same) out.store(out.load() + 1.0f);
@@ -105,13 +106,13 @@ TEST(Handles, LiveInTheirRecording) {
   const std::string other = "in another kernel than its own";
   EXPECT_NE(trace_error<reads_kept>().find(other), std::string::npos);
   EXPECT_NE(trace_error<writes_kept>().find(other), std::string::npos);
-  EXPECT_NE(trace_error<deals_kept>().find(other), std::string::npos);
+  EXPECT_NE(trace_error<schedules_kept>().find(other), std::string::npos);
   EXPECT_NE(trace_error<writes_kept_piece>().find(other), std::string::npos);
   EXPECT_NE(trace_error([] { (void)kept_in->dim(0); }).find("outside a kernel"), std::string::npos);
   for (auto& f : {&trace_error<after_its_iteration>, &trace_error<in_the_next_loop>})
     EXPECT_NE(f().find("after its end"), std::string::npos);
-  EXPECT_NE(trace_error<a_copy_dealt_inside>().find("runs inside another loop"), std::string::npos);
-  EXPECT_EQ(trace_error<a_copy_dealt_afterwards>(), "no error");
+  EXPECT_NE(trace_error<a_copy_looped_over_inside>().find("runs inside another loop"), std::string::npos);
+  EXPECT_EQ(trace_error<a_copy_looped_over_afterwards>(), "no error");
 }
 
 void on_another_thread(Mut<f32, 8> y, In<f32, dyn> x) {
@@ -123,7 +124,9 @@ void on_another_thread(Mut<f32, 8> y, In<f32, dyn> x) {
 TEST(Handles, LiveInTheirThread) { EXPECT_EQ(trace_error<on_another_thread>(), "no error"); }
 
 void no_value(Mut<f32, 8> y) { y.store(Tile<f32, 8>(ir::Value{})); }
-TEST(Handles, TilesAreMadeOfValues) { EXPECT_NE(trace_error<no_value>().find("made of no value"), std::string::npos); }
+TEST(Handles, TilesAreCreatedFromValues) {
+  EXPECT_NE(trace_error<no_value>().find("created without a value"), std::string::npos);
+}
 
 constexpr int kIndexLine = __LINE__ + 2;
 void multiplies(Mut<f32, 8> y, Scalar<i32> k) {

@@ -1,4 +1,4 @@
-// Pieces with an extent that is no power of two: their parts cover the tensor exactly once, for all sizes.
+// Pieces with an extent that is no power of two: their sub-tiles cover the tensor exactly once, for all sizes.
 #include "lang/run_kernel.hpp"
 
 namespace tessera {
@@ -33,7 +33,7 @@ TEST(Parts, OfAMutCoverTheTensorOnce) {
 }
 
 template <int Order>
-void deal_parts(MutTiles<i32, 4, 7> y) {
+void loop_over_parts(MutTiles<i32, 4, 7> y) {
   const auto visit = [&](auto&& tiles) {
     for (auto out : tiles) {
       auto [i, j] = out.index();
@@ -45,12 +45,12 @@ void deal_parts(MutTiles<i32, 4, 7> y) {
   if constexpr (Order == 2) visit(y.grouped(3));
 }
 template <int Order>
-void expect_dealt() {
+void expect_scheduled() {
   for (auto [rows, columns] : {std::pair{4, 7}, {9, 20}, {33, 1}, {1, 70}, {13, 29}})
     for (std::uint32_t blocks : {1U, 3U, 64U}) {
       Array<std::int32_t> y({rows, columns}, 5);
-      run<deal_parts<Order>>({blocks}, {}, y);
-      const int p = (columns + 6) / 7;  // pieces: parts of 4 first, then of 2, then of 1
+      run<loop_over_parts<Order>>({blocks}, {}, y);
+      const int p = (columns + 6) / 7;  // pieces: sub-tiles of 4 first, then of 2, then of 1
       for (int r = 0; r < rows; ++r)
         for (int c = 0; c < columns; ++c) {
           const int j = c < 4 * p ? c / 4 : c < 6 * p ? (c - 4 * p) / 2 : c - 6 * p;
@@ -58,10 +58,10 @@ void expect_dealt() {
         }
     }
 }
-TEST(Parts, OfDealtTilesCoverTheTensorOnce) {
-  expect_dealt<0>();
-  expect_dealt<1>();
-  expect_dealt<2>();
+TEST(Parts, OfScheduledTilesCoverTheTensorOnce) {
+  expect_scheduled<0>();
+  expect_scheduled<1>();
+  expect_scheduled<2>();
 }
 
 /// Stores of a part are seen by its later loads, through loops and branches; parts do not disturb each other.

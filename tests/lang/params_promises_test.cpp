@@ -1,4 +1,4 @@
-// unsafe_::assume: believed as a rule, an assertion in checked mode.
+// unsafe_::assume: normally a promise to the compiler, in checked mode an assertion.
 #include "lang/run_kernel.hpp"
 #include "tessera/base/error.hpp"
 

@@ -56,7 +56,7 @@ Stored sample(std::int64_t i) {
   return Stored(static_cast<float>(i % 15 + 1));
 }
 
-/// `Stored` is how memory holds a T.
+/// `Stored` is the type of a T in memory.
 template <class T, class Stored = T, class I>
 void expect_rows(const std::vector<I>& indices, std::int64_t rows, std::int64_t columns) {
   Array<Stored> y({rows, columns}), expected({rows, columns}), values({kIndices, kColumns});
@@ -138,7 +138,7 @@ void scatter_elements(Mut<i32, 4, 8> y, In<i32, dyn> i, In<i32, dyn> j, In<i32, 
 }
 TEST(Scatter, ElementsByOneIndexPerAxis) {
   Array<std::int32_t> y({6, 13}, -1), expected({6, 13}, -1), i({64}), j({64}), values({64});
-  // Row -1 to 4, column -1 to 8, each pair twice: an index outside must not stand for its neighbour in the next row.
+  // Row -1 to 4, column -1 to 8, each pair twice: an index outside must not access its neighbour in the next row.
   i.each([](std::int64_t k) { return static_cast<std::int32_t>(k * 5 % 6 - 1); });
   j.each([](std::int64_t k) { return static_cast<std::int32_t>(k * 7 % 10 - 1); });
   values.each([](std::int64_t k) { return static_cast<std::int32_t>(k); });
@@ -200,7 +200,7 @@ void expect_many() {
 TEST(Scatter, ManyIndicesAreComparedInParts) {
   expect_many<64>();
   expect_many<256>();
-  // NVIDIA's assembler needs 12 s for it: not among the kernels that tests/assemble asks for.
+  // NVIDIA's assembler needs 12 s for it, so it is not among the kernels of tests/assemble.
   if (std::getenv("TESSERA_DUMP") == nullptr) expect_many<1024>();
 }
 

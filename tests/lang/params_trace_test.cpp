@@ -39,7 +39,7 @@ bool waits_for(ir::Value token, const ir::Operation* origin, int depth = 0) {
   if (!token || depth > 50) return false;
   const ir::Operation* def = token.def();
   if (def == nullptr) {
-    // A loop's argument: its initial value, or what the body hands on.
+    // A loop's argument: its initial value, or the value that the body yields.
     ir::Operation* loop = token.argument_block()->parent();
     if (loop == nullptr) return false;
     const auto first = loop->op() == ir::Op::For ? 1U : 0U;
@@ -267,12 +267,12 @@ TEST(Order, BranchesHandTheOrderOn) {
                         all(*t.module, ir::Op::StoreViewTko).at(0)));
 }
 
-void deal_twice(MutTiles<f32, 8> c) {
+void loop_twice(MutTiles<f32, 8> c) {
   for (auto out : c) out.store(zeros<f32, 8>());
   for (auto out : c) out.store(out.load() + 1.0f);
 }
 TEST(Order, ASecondLoopOverTilesFollowsTheFirst) {
-  const auto t = lang::trace<deal_twice>();
+  const auto t = lang::trace<loop_twice>();
   EXPECT_EQ(problems(*t.module), "");
   const auto stores = all(*t.module, ir::Op::StoreViewTko);
   const auto loads = all(*t.module, ir::Op::LoadViewTko);
@@ -311,7 +311,7 @@ void leave_by_exception(MutTiles<f32, 8> c) {
     throw UserError{};
   }
 }
-void nested_deal(MutTiles<f32, 8> c) {
+void nested_tile_loops(MutTiles<f32, 8> c) {
   for (auto out : c) {
     for (auto again : c) again.store(zeros<f32, 8>());
     out.store(zeros<f32, 8>());
@@ -341,10 +341,10 @@ TEST(TraceErrors, LeavingALoopOverTiles) {
   EXPECT_CONTAINS(trace_error<leave_by_break>(), "params_trace_test.cpp");
   EXPECT_CONTAINS(trace_error<leave_by_return>(), "leaves a loop over the tiles");
   EXPECT_THROW(lang::trace<leave_by_exception>(), UserError);
-  EXPECT_EQ(trace_error<deal_twice>(), "") << "recording works after an abandoned one";
+  EXPECT_EQ(trace_error<loop_twice>(), "") << "recording works after an abandoned one";
 }
 TEST(TraceErrors, MisuseOfTiles) {
-  EXPECT_CONTAINS(trace_error<nested_deal>(), "inside another loop over the same tiles");
+  EXPECT_CONTAINS(trace_error<nested_tile_loops>(), "inside another loop over the same tiles");
   EXPECT_CONTAINS(trace_error<other_order>(), "the same order");
   EXPECT_CONTAINS(trace_error<empty_group>(), "at least one row");
   EXPECT_NE(trace_error<handle_escapes>(), "");

@@ -1,4 +1,4 @@
-// What benchmark programs are made of: arguments, checks, roofs.
+// Parts of benchmark programs: arguments, checks, rooflines.
 #include "tessera/measure/measure.hpp"
 
 #include <gtest/gtest.h>
@@ -54,15 +54,15 @@ TEST(Norm, IsRelativeAndNeverPassesNaN) {
 
 TEST(Roofline, OfTheCpuIsMeasured) {
   const Device cpu = Device::cpu();
-  const Roofline& memory = memory_roof(cpu);
+  const Roofline& memory = memory_roofline(cpu);
   EXPECT_GT(memory.bytes_per_second, 1e8);
-  EXPECT_EQ(&memory, &memory_roof(cpu)) << "once";
-  EXPECT_GT(compute_roof(cpu, "f32"), 1e8);
-  EXPECT_EQ(compute_roof(cpu, "bf16"), 0);
-  EXPECT_EQ(compute_roof(cpu, nullptr), 0);
+  EXPECT_EQ(&memory, &memory_roofline(cpu)) << "once";
+  EXPECT_GT(compute_roofline(cpu, "f32"), 1e8);
+  EXPECT_EQ(compute_roofline(cpu, "bf16"), 0);
+  EXPECT_EQ(compute_roofline(cpu, nullptr), 0);
   EXPECT_NEAR(least_ms(cpu, memory.bytes_per_second, 0, nullptr), 1000, 1e-6);
-  EXPECT_NEAR(least_ms(cpu, 1, compute_roof(cpu, "f32"), "f32"), 1000, 1e-6);
-  EXPECT_EQ(least_ms(cpu, 1, 1, "bf16"), 0) << "no roof, no share";
+  EXPECT_NEAR(least_ms(cpu, 1, compute_roofline(cpu, "f32"), "f32"), 1000, 1e-6);
+  EXPECT_EQ(least_ms(cpu, 1, 1, "bf16"), 0) << "no roofline, no share";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Misuse of what makes tensors: from nothing, from the host's values, from random numbers.
+// Misuse of functions that create tensors: with constants, from host values, from random numbers.
 #include "misuse/misuse.hpp"
 
 namespace tessera {
@@ -34,7 +34,7 @@ MISUSE(FromBools, "from") {
 }
 MISUSE(FromSpan, "from") {
   std::vector<i64> values(12, -1);
-  const int chosen = c.other({{"fewer values", misuse::Outcome::Refused}, {"no values", misuse::Outcome::Refused}});
+  const int chosen = c.other({{"fewer values", misuse::Outcome::Rejected}, {"no values", misuse::Outcome::Rejected}});
   const std::size_t count = chosen < 0 ? 12 : chosen == 0 ? 11 : 0;
   c.result(from(std::span(values).first(count), Dims{3, 4}).sync());
 }

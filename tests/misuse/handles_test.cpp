@@ -1,4 +1,4 @@
-// Misuse of handles: queries and windows of Tensor, View and Shared, changes of owner, what mut() lends.
+// Misuse of handles: queries and views of Tensor, View and Shared, changes of owner, lends.
 #include "misuse/misuse.hpp"
 #include "tessera/host/reshape.hpp"
 
@@ -7,7 +7,7 @@ namespace {
 
 using misuse::Outcome;
 
-// The queries of all three handles are one implementation, said once more for Tensor.
+// The queries of all three handles are one implementation, repeated for Tensor.
 #define QUERIES(Handle, handle)                                                                           \
   LOOKS(Handle##Dims, #Handle "::dims", (handle).dims().to_string())                                      \
   LOOKS(Handle##Dim, #Handle "::dim", (handle).dim(c.axis(1, 2)))                                         \
@@ -19,7 +19,7 @@ using misuse::Outcome;
   MISUSE(Handle##Slice, #Handle "::slice") { c.result((handle).slice<1>(c.bound(1, 6), c.bound(4, 6))); } \
   MISUSE(Handle##Permute, #Handle "::permute") { c.result((handle).permute<1, 0>()); }                    \
   MISUSE(Handle##Reshape, #Handle "::reshape") {                                                          \
-    c.elements_apart(Outcome::Refused);                                                                   \
+    c.elements_apart(Outcome::Rejected);                                                                  \
     c.result((handle).reshape({c.extent(3), c.extent(8)}));                                               \
   }
 #define LOOKS(name, entry, value) \
@@ -36,7 +36,7 @@ MISUSE(TensorReshapeGiven, "Tensor::reshape") {
   c.result(std::move(t).reshape({c.extent(24)}));
 }
 MISUSE(ReshapeView, "reshape") {
-  c.elements_apart(Outcome::Refused);
+  c.elements_apart(Outcome::Rejected);
   c.result(reshape(c.view<f32, 2>({4, 6}), Dims{8, 3}));
 }
 MISUSE(ReshapeTensor, "reshape") { c.result(reshape(std::move(c.given<f32, 2>({4, 6})), Dims{8, 3})); }

@@ -1,4 +1,4 @@
-// The harness of misuse notices what it is there for: each row here is wrong in one way.
+// The misuse harness detects errors: each row here is wrong in one way.
 #include <gtest/gtest-spi.h>
 
 #include "misuse/misuse.hpp"
@@ -6,7 +6,7 @@
 namespace tessera::misuse {
 namespace {
 
-/// Runs a row that is wrong; what the harness says of it.
+/// Runs a wrong row; returns the harness's complaints.
 std::vector<std::string> complaints(void (*run)(Call&), std::uint32_t line = 1) {
   testing::TestPartResultArray results;
   {
@@ -25,10 +25,10 @@ bool has(const std::vector<std::string>& texts, const std::string& wanted) {
 
 TEST(MisuseHarness, NoticesWhatIsAccepted) {
   const auto found = complaints([](Call& c) {
-    (void)c.extent(3);  // which no call looks at
+    (void)c.extent(3);  // which no call reads
     c.done();
   });
-  EXPECT_EQ(found.size(), 5u) << "the extents that must be refused";
+  EXPECT_EQ(found.size(), 5u) << "the extents that must be rejected";
   EXPECT_TRUE(has(found, "it is accepted"));
 }
 
@@ -46,18 +46,18 @@ TEST(MisuseHarness, NoticesAnErrorOfAnotherPlace) {
 TEST(MisuseHarness, NoticesAnOperandThatIsNotAsItWas) {
   EXPECT_TRUE(has(complaints([](Call& c) {
                     auto& t = c.out<f32, 1>({3});
-                    if (c.other({{"something", Outcome::Refused}}) == 0) {
+                    if (c.other({{"something", Outcome::Rejected}}) == 0) {
                       copy_into(mut(t), ones<f32>({3})).sync();
-                      throw ShapeError("refused", SourceLocation::current());
+                      throw ShapeError("rejected", SourceLocation::current());
                     }
                     c.done();
                   }),
                   "operand 1: its elements have changed"));
   EXPECT_TRUE(has(complaints([](Call& c) {
                     auto& t = c.out<f32, 1>({3});
-                    if (c.other({{"something", Outcome::Refused}}) == 0) {
+                    if (c.other({{"something", Outcome::Rejected}}) == 0) {
                       t = Tensor<f32, 1>();
-                      throw ShapeError("refused", SourceLocation::current());
+                      throw ShapeError("rejected", SourceLocation::current());
                     }
                     c.done();
                   }),
@@ -69,11 +69,11 @@ TEST(MisuseHarness, NoticesThatTheNextCallFails) {
   poisoned = false;
   EXPECT_TRUE(has(complaints([](Call& c) {
                     if (poisoned) throw DeviceError("poisoned", SourceLocation::current());
-                    poisoned = c.other({{"something", Outcome::Refused}}) == 0;
-                    if (poisoned) throw ShapeError("refused", SourceLocation::current());
+                    poisoned = c.other({{"something", Outcome::Rejected}}) == 0;
+                    if (poisoned) throw ShapeError("rejected", SourceLocation::current());
                     c.done();
                   }),
-                  "the next legal call is refused"));
+                  "the next legal call is rejected"));
 }
 
 TEST(MisuseHarness, NoticesAnotherResultAndOtherExceptions) {
@@ -82,16 +82,16 @@ TEST(MisuseHarness, NoticesAnotherResultAndOtherExceptions) {
                   }),
                   "it gives another result"));
   EXPECT_TRUE(has(complaints([](Call& c) {
-                    if (c.other({{"something", Outcome::Refused}}) == 0) throw std::bad_alloc();
+                    if (c.other({{"something", Outcome::Rejected}}) == 0) throw std::bad_alloc();
                     c.done();
                   }),
                   "an error that is none of tessera's"));
   EXPECT_TRUE(has(complaints([](Call& c) {
                     if (c.other({{"something", Outcome::Same}}) == 0)
-                      throw ShapeError("refused", SourceLocation::current());
+                      throw ShapeError("rejected", SourceLocation::current());
                     c.done();
                   }),
-                  "it is refused"));
+                  "it is rejected"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Runs rows of misuse, and judges what comes of each variant.
+// Runs rows of misuse, and judges the outcome of each variant.
 #include "misuse/misuse.hpp"
 
 #include <algorithm>
@@ -19,11 +19,11 @@ void Call::note(const std::string& text, SourceLocation where) {
 }
 
 Extent Call::extent(std::int64_t legal, SourceLocation where) {
-  switch (choose({{"an extent of -1", Outcome::Refused},
-                  {"an extent of 2^31", Outcome::Refused},
-                  {"an extent of 2^63 - 1", Outcome::Refused},
-                  {"an extent of 2^64 - 1", Outcome::Refused},
-                  {"an extent of -2^63", Outcome::Refused},
+  switch (choose({{"an extent of -1", Outcome::Rejected},
+                  {"an extent of 2^31", Outcome::Rejected},
+                  {"an extent of 2^63 - 1", Outcome::Rejected},
+                  {"an extent of 2^64 - 1", Outcome::Rejected},
+                  {"an extent of -2^63", Outcome::Rejected},
                   {"an extent of 0", Outcome::Either},
                   {"a larger extent", Outcome::Either}},
                  where)) {
@@ -39,10 +39,10 @@ Extent Call::extent(std::int64_t legal, SourceLocation where) {
 }
 
 Extent Call::bound(std::int64_t legal, std::int64_t length, SourceLocation where) {
-  switch (choose({{"a bound of -1", Outcome::Refused},
-                  {"a bound behind the end", Outcome::Refused},
-                  {"a bound of 2^63 - 1", Outcome::Refused},
-                  {"a bound of -2^63", Outcome::Refused}},
+  switch (choose({{"a bound of -1", Outcome::Rejected},
+                  {"a bound beyond the end", Outcome::Rejected},
+                  {"a bound of 2^63 - 1", Outcome::Rejected},
+                  {"a bound of -2^63", Outcome::Rejected}},
                  where)) {
     case 0: return -1;
     case 1: return length + 1;
@@ -53,9 +53,9 @@ Extent Call::bound(std::int64_t legal, std::int64_t length, SourceLocation where
 }
 
 int Call::axis(int legal, int rank, SourceLocation where) {
-  switch (choose({{"the axis -1", Outcome::Refused},
-                  {"the axis behind the last", Outcome::Refused},
-                  {"the axis 2^31 - 1", Outcome::Refused}},
+  switch (choose({{"the axis -1", Outcome::Rejected},
+                  {"the axis after the last", Outcome::Rejected},
+                  {"the axis 2^31 - 1", Outcome::Rejected}},
                  where)) {
     case 0: return -1;
     case 1: return rank;
@@ -75,7 +75,7 @@ long long Call::integer(long long legal, long long least, unsigned long long mos
   std::vector<Variant> variants;
   std::vector<long long> values;
   const auto add = [&](const char* what, long long value) {
-    variants.push_back({what, Outcome::Refused});
+    variants.push_back({what, Outcome::Rejected});
     values.push_back(value);
   };
   constexpr auto kMost = static_cast<unsigned long long>(std::numeric_limits<long long>::max());
@@ -122,14 +122,14 @@ void Call::make_legal(bool again) {
 
 namespace {
 
-/// Where the rows run: on the CPU, whose memory the harness looks at.
+/// Rows run on the CPU, whose memory the harness reads.
 struct OnCpu {
   Device before = default_device();
   OnCpu() { set_default_device(Device::cpu()); }
   ~OnCpu() { set_default_device(before); }
 };
 
-/// What is wrong with an error's place; empty if it is a line of the row.
+/// The error in an error's location; empty if it is a line of the row.
 std::string wrong_place(const Error& error, const Row& row, const Call& legal) {
   const SourceLocation w = error.where();
   const std::uint32_t last_line = legal.last_line();
@@ -143,27 +143,27 @@ void check_variant(const Row& row, const Call& legal, int site, int number) {
   const Variant& v = legal.sites()[static_cast<std::size_t>(site)][static_cast<std::size_t>(number)];
   SCOPED_TRACE(concat(row.entry, ", operand ", site + 1, ": ", v.what));
   Call call(site, number);
-  bool refused = false;
+  bool rejected = false;
   try {
     row.run(call);
-    if (v.outcome == Outcome::Refused) ADD_FAILURE() << "it is accepted";
+    if (v.outcome == Outcome::Rejected) ADD_FAILURE() << "it is accepted";
     if (v.outcome == Outcome::Same && call.results() != legal.results()) ADD_FAILURE() << "it gives another result";
   } catch (const InternalError& error) { ADD_FAILURE() << error.what(); } catch (const Error& error) {
-    refused = true;
-    if (v.outcome == Outcome::Same) ADD_FAILURE() << "it is refused: " << error.what();
+    rejected = true;
+    if (v.outcome == Outcome::Same) ADD_FAILURE() << "it is rejected: " << error.what();
     const std::string place = wrong_place(error, row, legal);
     if (!place.empty()) ADD_FAILURE() << place << ": " << error.what();
   } catch (const std::exception& error) { ADD_FAILURE() << "an error that is none of tessera's: " << error.what(); }
-  if (refused) {
+  if (rejected) {
     call.make_legal(true);
     const std::string changed = call.changed();
     if (!changed.empty()) ADD_FAILURE() << "after the error, " << changed;
   }
-  call.make_legal(refused);
+  call.make_legal(rejected);
   try {
     row.run(call);
     if (call.results() != legal.results()) ADD_FAILURE() << "the next legal call gives another result";
-  } catch (const std::exception& error) { ADD_FAILURE() << "the next legal call is refused: " << error.what(); }
+  } catch (const std::exception& error) { ADD_FAILURE() << "the next legal call is rejected: " << error.what(); }
 }
 
 }  // namespace

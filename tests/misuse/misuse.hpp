@@ -9,8 +9,9 @@
 // The row is run as it stands, which must succeed, and then once for every way in which one of its operands can be
 // wrong or unusual: empty, in use by an operation that has not run, the storage of another operand, an axis longer or
 // without elements, elements that are not neighbours, extents and numbers out of range, a stream of another device.
-// Each must give what the kind of change says: a tessera::Error with the row's own file and line, or the legal call's
-// result. After an error every operand is as it was, and the legal call with these operands succeeds. docs/testing.md.
+// Each must have the outcome of its kind of change: a tessera::Error with the row's own file and line, or the legal
+// call's result. After an error every operand is as it was, and the legal call with these operands succeeds.
+// docs/testing.md.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -28,11 +29,11 @@
 
 namespace tessera::misuse {
 
-/// What a changed operand must lead to.
+/// The expected outcome of a changed operand.
 enum class Outcome : std::uint8_t {
-  Refused,  ///< a tessera::Error
-  Same,     ///< the result of the legal call
-  Either,   ///< an error, or any result
+  Rejected,  ///< a tessera::Error
+  Same,      ///< the result of the legal call
+  Either,    ///< an error, or any result
 };
 struct Variant {
   std::string what;
@@ -43,13 +44,13 @@ struct Variant {
 using Fill = double (*)(std::int64_t);
 inline double small_numbers(std::int64_t i) { return static_cast<double>(i % 5); }
 
-/// What a row has been given, and how it must look afterwards.
+/// The operands of a row, and their expected state afterwards.
 class Operand {
  public:
   virtual ~Operand() = default;
-  /// What is wrong with it; empty if it is as it was made.
+  /// The difference from its initial state; empty if there is none.
   virtual std::string changed() const = 0;
-  /// Ends the uses that were held against it.
+  /// Ends the conflicting uses of it.
   virtual void release() {}
 };
 
@@ -73,7 +74,7 @@ std::string bytes_of(const std::vector<T>& values) {
 }
 inline std::string bytes_of(const std::vector<bool>& values) { return {values.begin(), values.end()}; }
 
-/// A tensor with contents, and what is held against it.
+/// A tensor with contents, and its conflicting uses.
 template <Element T, int R>
 class TensorOperand final : public Operand {
  public:
@@ -124,14 +125,14 @@ class Call {
   Call() = default;
   Call(int site, int variant) : site_(site), variant_(variant) {}
 
-  /// An extent of something that is made.
+  /// An extent of a tensor that is created.
   Extent extent(std::int64_t legal, SourceLocation where = SourceLocation::current());
   /// A bound of a slice of an axis with `length` elements.
   Extent bound(std::int64_t legal, std::int64_t length, SourceLocation where = SourceLocation::current());
   /// An axis of a tensor of this rank.
   int axis(int legal, int rank, SourceLocation where = SourceLocation::current());
-  /// A stream of the CPU; of another device it must be refused, or may be.
-  Stream stream(Outcome elsewhere = Outcome::Refused, SourceLocation where = SourceLocation::current());
+  /// A stream of the CPU; of another device it must be rejected, or may be.
+  Stream stream(Outcome elsewhere = Outcome::Rejected, SourceLocation where = SourceLocation::current());
   /// Any other operand: `wrong` says how it is changed, in the order of the numbers that are returned (-1: legal).
   int other(std::vector<Variant> wrong, SourceLocation where = SourceLocation::current()) {
     return choose(std::move(wrong), where);
@@ -165,7 +166,7 @@ class Call {
   template <Element T, int R>
   Op<Tensor<T, R>> op(const Dims<R>& dims, Fill fill = small_numbers, SourceLocation where = SourceLocation::current());
 
-  /// What came of the call: the row's last statements.
+  /// The result of the call: the row's last statements.
   template <Element T, int R>
   void result(const View<T, R>& x, SourceLocation where = SourceLocation::current()) {
     note(x.dims(where).to_string() + bytes_of(host(x, where).sync(where)), where);
@@ -195,15 +196,15 @@ class Call {
                       SourceLocation where = SourceLocation::current()) {
     return tensor<T, R>(dims, fill, false, where);
   }
-  /// The row's last statement where nothing comes of the call but its effect elsewhere.
+  /// The row's last statement if the call has no result, only an effect elsewhere.
   void done(SourceLocation where = SourceLocation::current()) { note("", where); }
-  /// The call cannot know its caller's line: its parameters end with a pack. Its errors have no place then.
+  /// The call cannot know its caller's line, because its parameters end with a pack. Its errors have no location.
   void has_no_place() { no_place_ = true; }
-  /// What is written are copies: operands may be the same storage, and be read meanwhile.
+  /// Written operands are copies: operands may share storage, and be read meanwhile.
   void writes_copies() { written_twice_ = Outcome::Same; }
-  /// The call looks at extents only: operands may be in use.
+  /// The call only reads extents: operands may be in use.
   void looks_only() { in_use_ = Outcome::Same; }
-  /// What the call makes of views whose elements are no neighbours; from here on in the row.
+  /// The expected outcome for views whose elements are not contiguous; from here on in the row.
   void elements_apart(Outcome outcome) { apart_ = outcome; }
 
   // -- for the runner --
@@ -211,10 +212,10 @@ class Call {
   const std::string& results() const { return results_; }
   std::uint32_t last_line() const { return last_line_; }
   bool no_place() const { return no_place_; }
-  /// The first operand that is not as it was made.
+  /// The first operand that has changed.
   std::string changed() const;
-  /// Ends what was held against operands. The next run of the row is legal, with the operands of this one that were not
-  /// changed; with new ones for all if `again` is false.
+  /// Ends the conflicting uses of operands. The next run of the row is legal, with the operands of this one that were
+  /// not changed; with new ones for all if `again` is false.
   void make_legal(bool again);
 
  private:
@@ -234,7 +235,7 @@ class Call {
   Tensor<T, R>& tensor(const Dims<R>& dims, Fill fill, bool written, SourceLocation where);
 
   int site_ = -1, variant_ = -1;
-  Outcome apart_ = Outcome::Same, in_use_ = Outcome::Refused, written_twice_ = Outcome::Refused;
+  Outcome apart_ = Outcome::Same, in_use_ = Outcome::Rejected, written_twice_ = Outcome::Rejected;
   bool no_place_ = false;
   std::vector<std::vector<Variant>> sites_;
   std::vector<std::unique_ptr<Operand>> operands_;  ///< by site; some have none
@@ -323,7 +324,7 @@ View<T, R> scattered(const std::vector<T>& values, const Dims<R>& dims, bool rev
 template <Element T, int R>
 Tensor<T, R>& Call::tensor(const Dims<R>& dims, Fill fill, bool written, SourceLocation where) {
   using O = TensorOperand<T, R>;
-  std::vector<Variant> variants{{"an empty tensor", Outcome::Refused}, {"a tensor that an operation writes", in_use_}};
+  std::vector<Variant> variants{{"an empty tensor", Outcome::Rejected}, {"a tensor that an operation writes", in_use_}};
   impl::add_extents<R>(variants);
   if (written) variants.push_back({"a tensor that an operation reads", written_twice_});
   if (written) variants.push_back({"a tensor whose elements are exported", written_twice_});
@@ -347,7 +348,7 @@ Tensor<T, R>& Call::tensor(const Dims<R>& dims, Fill fill, bool written, SourceL
 template <Element T, int R>
 View<T, R> Call::view(const Dims<R>& dims, Fill fill, SourceLocation where) {
   using O = TensorOperand<T, R>;
-  std::vector<Variant> variants{{"an empty view", Outcome::Refused},
+  std::vector<Variant> variants{{"an empty view", Outcome::Rejected},
                                 {"a view of a tensor that an operation writes", in_use_},
                                 {"a view whose elements are apart", apart_},
                                 {"a view of memory with its axes in reverse", R > 1 ? apart_ : Outcome::Same}};
@@ -365,7 +366,7 @@ View<T, R> Call::view(const Dims<R>& dims, Fill fill, SourceLocation where) {
 
 template <Element T, int R>
 Shared<T, R> Call::shared(const Dims<R>& dims, Fill fill, SourceLocation where) {
-  std::vector<Variant> variants{{"an empty Shared", Outcome::Refused}};
+  std::vector<Variant> variants{{"an empty Shared", Outcome::Rejected}};
   impl::add_extents<R>(variants);
   const int chosen = choose(variants, where);
   if (chosen == 0) return {};
@@ -375,7 +376,7 @@ Shared<T, R> Call::shared(const Dims<R>& dims, Fill fill, SourceLocation where) 
 
 template <Element T, int R>
 Op<Tensor<T, R>> Call::op(const Dims<R>& dims, Fill fill, SourceLocation where) {
-  std::vector<Variant> variants{{"an operation that was run", Outcome::Refused},
+  std::vector<Variant> variants{{"an operation that was run", Outcome::Rejected},
                                 {"an operation whose extents are not known yet", Outcome::Same}};
   impl::add_extents<R>(variants);
   const int chosen = choose(variants, where);

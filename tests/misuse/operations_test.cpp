@@ -1,4 +1,4 @@
-// Misuse of operations and launches: ways of running them, what is made of several, kernels with their options, tuning.
+// Misuse of operations and launches: running, combining, kernels with their options, tuning.
 #include "misuse/misuse.hpp"
 
 namespace tessera {
@@ -92,7 +92,7 @@ MISUSE(KernelGivesAndLends, "Kernel::operator()") {
   auto& y = c.out<f32, 1>({100});
   auto& z = c.out<f32, 1>({100});
   const auto x = c.view<f32, 1>({100});
-  const int chosen = c.other({{"what require() forbids", Outcome::Refused}});
+  const int chosen = c.other({{"what require() forbids", Outcome::Rejected}});
   c.result(kernel<add_both<32>>(std::move(y), mut(z), x, chosen == 0 ? -1 : 1).sync());
   c.result(z);
 }
@@ -108,11 +108,11 @@ MISUSE(KernelApproximate, "Kernel::approximate") {
 }
 
 /// A number of blocks that no launch can have; `too_many`: it may be an upper bound.
-Extent blocks(misuse::Call& c, std::int64_t legal, Outcome too_many = Outcome::Refused) {
-  switch (c.other({{"-1 blocks", Outcome::Refused},
+Extent blocks(misuse::Call& c, std::int64_t legal, Outcome too_many = Outcome::Rejected) {
+  switch (c.other({{"-1 blocks", Outcome::Rejected},
                    {"0 blocks", Outcome::Either},
                    {"2^31 blocks", too_many},
-                   {"-2^63 blocks", Outcome::Refused},
+                   {"-2^63 blocks", Outcome::Rejected},
                    {"2^63 - 1 blocks", too_many}})) {
     case 0: return -1;
     case 1: return 0;
@@ -133,7 +133,7 @@ MISUSE(KernelBlocks, "Kernel::blocks") {
 MISUSE(KernelWithoutBlocks, "Kernel::blocks") {
   auto& counts = c.out<i32, 1>({4});
   const auto x = c.view<i32, 1>({100}, small_indices);
-  if (c.other({{"no number of blocks", Outcome::Refused}}) == 0)
+  if (c.other({{"no number of blocks", Outcome::Rejected}}) == 0)
     kernel<histogram<32>>(mut(counts), x).sync();
   else
     kernel<histogram<32>>.blocks(4)(mut(counts), x).sync();
@@ -142,13 +142,13 @@ MISUSE(KernelWithoutBlocks, "Kernel::blocks") {
 MISUSE(KernelWithPiecesTakesNoBlocks, "Kernel::blocks") {
   auto& y = c.out<f32, 1>({100});
   const auto x = c.view<f32, 1>({100});
-  if (c.other({{"a number of blocks", Outcome::Refused}}) == 0)
+  if (c.other({{"a number of blocks", Outcome::Rejected}}) == 0)
     kernel<saxpy<32>>.blocks(4)(mut(y), 2.0f, x).sync();
   else
     kernel<saxpy<32>>(mut(y), 2.0f, x).sync();
   c.result(y);
 }
-MISUSE(KernelThatDealsTiles, "Kernel::blocks") {
+MISUSE(KernelThatSchedulesTiles, "Kernel::blocks") {
   auto& y = c.out<f32, 1>({100});
   kernel<scale_all<32>>.blocks(blocks(c, 2, Outcome::Either))(mut(y), c.view<f32, 1>({100})).sync();
   c.result(y);
@@ -169,7 +169,7 @@ TuningRecord record(misuse::Call& c) {
   TuningRecord r;
   r.choice = "64";
   r.hints = "warps=4";
-  switch (c.other({{"hints that are none", Outcome::Refused}, {"the hash of another kernel", Outcome::Refused}})) {
+  switch (c.other({{"hints that are none", Outcome::Rejected}, {"the hash of another kernel", Outcome::Rejected}})) {
     case 0: r.hints = "warps=many"; break;
     case 1: r.hash = std::string(64, 'a'); break;
     default: break;
@@ -187,7 +187,7 @@ MISUSE(SpaceTuned, "TuningSpace::tuned") {
   auto& y = c.out<f32, 1>({100});
   const auto x = c.view<f32, 1>({100});
   TuningRecord r = record(c);
-  if (c.other({{"a candidate that is not there", Outcome::Refused}}) == 0) r.choice = "128";
+  if (c.other({{"a candidate that is not there", Outcome::Rejected}}) == 0) r.choice = "128";
   saxpys.tuned(r)(mut(y), 2.0f, x).sync();
   c.result(y);
 }
@@ -199,9 +199,9 @@ MISUSE(Tune, "tune") {
   TuneOptions options;
   options.launches = 1;
   options.rounds = 1;
-  switch (c.other({{"a default that is no candidate", Outcome::Refused},
-                   {"hints that are none", Outcome::Refused},
-                   {"a file in no folder", Outcome::Refused},
+  switch (c.other({{"a default that is no candidate", Outcome::Rejected},
+                   {"hints that are none", Outcome::Rejected},
+                   {"a file in no folder", Outcome::Rejected},
                    {"no launches", Outcome::Either},
                    {"-1 rounds", Outcome::Either},
                    {"a negative time", Outcome::Either},

@@ -1,4 +1,4 @@
-// Misuse of what moves elements: from and to host memory, copies, casts, files, memory of others.
+// Misuse of functions that move elements: from and to host memory, copies, casts, files, foreign memory.
 #include <filesystem>
 
 #include "misuse/misuse.hpp"
@@ -54,9 +54,9 @@ std::string path_of(const char* name) {
 }
 /// A path, or one that cannot be used.
 std::string path(misuse::Call& c, const char* name) {
-  const int chosen = c.other({{"a path of no folder", Outcome::Refused},
-                              {"the path of a folder", Outcome::Refused},
-                              {"an empty path", Outcome::Refused}});
+  const int chosen = c.other({{"a path of no folder", Outcome::Rejected},
+                              {"the path of a folder", Outcome::Rejected},
+                              {"an empty path", Outcome::Rejected}});
   if (chosen == 0) return path_of("no_folder") + "/x.npy";
   if (chosen == 1) return std::filesystem::temp_directory_path().string();
   return chosen == 2 ? "" : path_of(name);
@@ -82,7 +82,7 @@ MISUSE(SaveNpyOp, "save_npy") {
 }
 MISUSE(LoadNpy, "load_npy") {
   const std::string saved = path_of("loaded.npy");
-  switch (c.other({{"another element type", Outcome::Refused}, {"another rank", Outcome::Refused}})) {
+  switch (c.other({{"another element type", Outcome::Rejected}, {"another rank", Outcome::Rejected}})) {
     case 0: save_npy(saved, ones<i32>({2, 3})); break;
     case 1: save_npy(saved, ones<f32>({6})); break;
     default: save_npy(saved, ones<f32>({2, 3})); break;
@@ -108,23 +108,23 @@ alignas(16) f32 foreign[24];
 
 MISUSE(Borrow, "borrow") {
   const int place =
-      c.other({{"a null pointer", Outcome::Refused}, {"a pointer that is not aligned", Outcome::Refused}});
+      c.other({{"a null pointer", Outcome::Rejected}, {"a pointer that is not aligned", Outcome::Rejected}});
   auto* const bytes = reinterpret_cast<std::byte*>(foreign);
   f32* const at = place == 0 ? nullptr : place == 1 ? reinterpret_cast<f32*>(bytes + 2) : foreign;
-  const int layout = c.other({{"strides of 0", Outcome::Refused},
-                              {"rows that overlap", Outcome::Refused},
-                              {"negative strides", Outcome::Refused},
-                              {"strides past 2^63", Outcome::Refused}});
+  const int layout = c.other({{"strides of 0", Outcome::Rejected},
+                              {"rows that overlap", Outcome::Rejected},
+                              {"negative strides", Outcome::Rejected},
+                              {"strides past 2^63", Outcome::Rejected}});
   const Extent strides[4] = {0, 5, -6, std::int64_t{1} << 62};
   const Extent row = layout < 0 ? Extent(6) : strides[layout];
   auto t = borrow<f32, 2>(at, {4, 6}, {row, 1}, nullptr);
-  const int again = c.other({{"memory that is borrowed already", Outcome::Refused}});
+  const int again = c.other({{"memory that is borrowed already", Outcome::Rejected}});
   if (again == 0) (void)borrow<f32, 1>(foreign + 3, {3}, {1}, nullptr);
   c.result(t.size());
 }
 MISUSE(BorrowExtents, "borrow") {
   const Extent rows = c.extent(1), columns = c.extent(6);
-  // Larger extents than the memory's are the caller's word, so the result is not looked at.
+  // Extents larger than the memory are the caller's responsibility, so the result is not checked.
   c.result(borrow<f32, 2>(foreign, Dims<2>({rows, columns}, SourceLocation::current()), {24, 1}, nullptr).rank);
 }
 
@@ -149,19 +149,19 @@ dlpack::ManagedTensorVersioned produced(misuse::Call& c, std::int64_t* shape, bo
   m.dl_tensor = {foreign, {dlpack::kCpu, 0}, 2, {dlpack::kFloat, 32, 1}, shape, nullptr, 0};
   dlpack::Tensor& t = m.dl_tensor;
   using enum Outcome;
-  switch (c.other({{"another major version", Refused},
-                   {"elements of 16 bits", Refused},
-                   {"integers", Refused},
-                   {"two lanes", Refused},
-                   {"three axes", Refused},
-                   {"-1 axes", Refused},
-                   {"no shape", Refused},
-                   {"a negative extent", Refused},
-                   {"no data", Refused},
-                   {"an offset that is odd", Refused},
-                   {"a device of Vulkan", Refused},
-                   {"an extent of 2^31", Refused},
-                   {"read-only", may_be_read_only ? Same : Refused}})) {
+  switch (c.other({{"another major version", Rejected},
+                   {"elements of 16 bits", Rejected},
+                   {"integers", Rejected},
+                   {"two lanes", Rejected},
+                   {"three axes", Rejected},
+                   {"-1 axes", Rejected},
+                   {"no shape", Rejected},
+                   {"a negative extent", Rejected},
+                   {"no data", Rejected},
+                   {"an offset that is odd", Rejected},
+                   {"a device of Vulkan", Rejected},
+                   {"an extent of 2^31", Rejected},
+                   {"read-only", may_be_read_only ? Same : Rejected}})) {
     case 0: m.version.major = 2; break;
     case 1: t.dtype.bits = 16; break;
     case 2: t.dtype.code = dlpack::kInt; break;
@@ -192,7 +192,7 @@ MISUSE(SharedFromDlpack, "shared_from_dlpack") {
 MISUSE(FromDlpackOfNobody, "from_dlpack") {
   std::int64_t shape[2] = {4, 6};
   auto m = produced(c, shape, false);
-  const int chosen = c.other({{"a null pointer", Outcome::Refused}});
+  const int chosen = c.other({{"a null pointer", Outcome::Rejected}});
   c.result(from_dlpack<f32, 2>(chosen == 0 ? nullptr : &m));
 }
 

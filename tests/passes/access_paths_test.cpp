@@ -55,6 +55,27 @@ TEST(AccessPaths, AnAxisOfExtentOneNeedsNoProof) {
             (std::vector<bool>{true, true}));
 }
 
+/// The assembler reads small tiles of two axes wrongly through views: passes/pointer_tiles.hpp, views_misread.
+TEST(AccessPaths, SmallTilesOfTwoAxesAreLoadedThroughPointers) {
+  for (const std::vector<std::int32_t>& tile : {std::vector{4, 16}, {1, 2, 256}, {2, 1, 1, 2}, {16, 1, 32}})
+    for (const bool asked : {false, true}) {
+      Copy copy(tile, std::vector<bool>(tile.size(), true));
+      passes::Tuning tuning;
+      if (asked) tuning.access = passes::AccessPath::View;
+      copy.choose(tuning);
+      EXPECT_EQ(count(*copy.f, Op::LoadPtrTko), 1u) << tile.size() << asked;
+      EXPECT_EQ(count(*copy.f, Op::StoreViewTko), 1u) << "stores are right";
+      EXPECT_FALSE(first(*copy.f, Op::LoadPtrTko)->single("mask"));
+    }
+}
+TEST(AccessPaths, LargerTilesAndTilesOfOneAxisAreLoadedThroughViews) {
+  for (const std::vector<std::int32_t>& tile : {std::vector{4, 256}, {1, 512}, {1, 64, 1}, {1, 1}, {64}}) {
+    Copy copy(tile, std::vector<bool>(tile.size(), true));
+    copy.choose();
+    EXPECT_EQ(count(*copy.f, Op::LoadViewTko), 1u) << tile.size();
+  }
+}
+
 TEST(AccessPaths, RaggedRowsUseMaskedPointers) {
   Copy copy({1, 1024}, {true, false}, ir::PaddingValue::NegInf);
   copy.choose();

@@ -46,6 +46,24 @@ TEST(Fold, IntegerIdentities) {
   }
 }
 
+TEST(Fold, ChecksThatHoldGo) {
+  for (const bool holds : {true, false}) {
+    Kernel k;
+    const Value x = k.arg(Elem::I32);
+    const Value sum = k.binary(Op::AddI, x, k.i32(0));
+    const Value same = k.b.create(Op::CmpI, {sum, x}, {Type::tile(Elem::I1)},
+                                  {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
+                                   {ir::AttrName::signedness, ir::Signedness::Signed}})
+                           ->result();
+    const Value condition = holds ? same : k.arg(Elem::I1);
+    k.b.create(Op::Assert, {condition}, {}, {{ir::AttrName::message, std::string("a check")}});
+    ir::Function& f = k.function();
+    passes::fold(f);
+    EXPECT_EQ(count(f, Op::Assert), holds ? 0u : 1u);
+    EXPECT_EQ(problems_of(k.module), "");
+  }
+}
+
 TEST(Fold, FloatIdentitiesKeepTheSignOfZeroAndDenormals) {
   struct Case {
     Op op;

@@ -1,5 +1,5 @@
 // Blocks of several pieces: what kernels become, that they compute the same numbers with a last block that is not full,
-// which are left alone, and when it is done without being asked for.
+// which are left alone, and when it is done without a request.
 #include <cmath>
 #include <limits>
 
@@ -9,7 +9,7 @@
 namespace tessera::test {
 namespace {
 
-/// `K` behind all passes for sm_90, for launches with tensors of these extents.
+/// `K` after all passes for sm_90, for launches with tensors of these extents.
 template <auto K>
 Passed coarsened(const std::vector<std::vector<std::int64_t>>& dims, std::optional<int> pieces,
                  const char* stop_after = "") {
@@ -137,7 +137,7 @@ TEST(CoarsenBlocks, SumsOfAllBlocksCountEachPieceOnce) {
     slots.add(sums);
     slots.add(x);
     auto values = slots.values();
-    if (c.choices.launch_word) values.push_back(0);
+    if (c.choices.launch_flags) values.push_back(0);
     cpu::Program::compile(*c.module)->run({static_cast<std::uint32_t>((rows + 7) / 8), 1, 1}, values, {});
     for (const std::int32_t s : sums.data) EXPECT_EQ(s, 2 * rows);
   }
@@ -174,7 +174,7 @@ void product(Mut<f32, 16, 16> y, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
   auto [i, j] = y.index();
   y.store(mma(a.tiles(shape<16, 16>).load(i, 0), b.tiles(shape<16, 16>).load(0, j), zeros<f32, 16, 16>()));
 }
-void dealt(MutTiles<f32, 1, 8> y, In<f32, dyn, dyn> x) {
+void persistent(MutTiles<f32, 1, 8> y, In<f32, dyn, dyn> x) {
   for (auto tile : y) tile.store(x.load_like(tile));
 }
 void plain(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y)); }
@@ -187,10 +187,10 @@ TEST(CoarsenBlocks, WhatDependsOnSingleBlocksIsLeftAlone) {
   EXPECT_EQ(pieces_of<&counts_blocks>(rows), 1) << "the number of blocks shows";
   EXPECT_EQ(pieces_of<&checks>(rows), 1) << "a failed check names its block";
   EXPECT_EQ(pieces_of<&product>({{64, 64}, {64, 16}, {16, 64}}), 1) << "products fill a block";
-  EXPECT_EQ(pieces_of<&dealt>(rows), 1) << "blocks take as many tiles as there are anyway";
+  EXPECT_EQ(pieces_of<&persistent>(rows), 1) << "blocks take as many tiles as there are anyway";
 }
 
-TEST(CoarsenBlocks, NumbersOutOfRangeAreRefused) {
+TEST(CoarsenBlocks, NumbersOutOfRangeAreRejected) {
   for (const int pieces : {0, 3, 64, -4})
     EXPECT_THROW(pieces_of<&plain>({{64, 8}, {64, 8}}, pieces), CompileError) << pieces;
 }

@@ -201,7 +201,7 @@ void strided(Mut<i32, 1> y, Scalar<i32> lower, Scalar<i32> upper, Scalar<i32> st
   for (auto i : range(lower, upper, step)) n = n + i;
   y.store(reshape(n, shape<1>));
 }
-void dealt(MutTiles<i8, 1> c) {
+void persistent(MutTiles<i8, 1> c) {
   for (auto out : c) out.store(full<i8, 1>(1));
 }
 
@@ -228,10 +228,10 @@ TEST(CountLoops, OnlyLaunchesThatReachTheEndOfI32) {
   EXPECT_TRUE(with(2147483640, 2147483647, 5));
   EXPECT_TRUE(with(0, 2147483644, 5));
 
-  const Recorded deal = recorded<dealt>();
-  EXPECT_FALSE(counts(deal, deal.slots({{1000}})));
-  EXPECT_FALSE(counts(deal, deal.slots({{2000000000}})));
-  EXPECT_TRUE(counts(deal, deal.slots({{2147483647}})));
+  const Recorded r = recorded<persistent>();
+  EXPECT_FALSE(counts(r, r.slots({{1000}})));
+  EXPECT_FALSE(counts(r, r.slots({{2000000000}})));
+  EXPECT_TRUE(counts(r, r.slots({{2147483647}})));
 }
 
 TEST(CountLoops, WhatIsReadAsUnsignedAndStepsBelowOne) {
@@ -348,7 +348,7 @@ Value divided(Kernel& k, Value x, Value y, ir::Signedness sign) {
   return k.op(Op::DivI, {x, y}, x.type(),
               {{ir::AttrName::signedness, sign}, {ir::AttrName::rounding, ir::Rounding::Zero}});
 }
-TEST(BoundLoops, WhatTheOperationsTell) {
+TEST(BoundLoops, FromTheOperations) {
   using enum ir::Signedness;
   const auto any = [](Kernel& k) { return k.arg(Elem::I32); };
   const auto extent = [&](Kernel& k) {

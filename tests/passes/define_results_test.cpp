@@ -45,19 +45,19 @@ void expect_equal(const std::vector<T>& expected, const std::vector<T>& found) {
 template <auto K, class... A>
 std::unique_ptr<ir::Module> expect_same(cpu::Grid grid, const A&... arguments) {
   lang::Trace t = lang::trace<K>();
-  const auto run = [&](const ir::Module& module, bool launch_word = false) {
+  const auto run = [&](const ir::Module& module, bool launch_flags = false) {
     std::tuple<A...> copies{arguments...};
     Slots slots;
     std::apply([&](auto&... a) { (slots.add(a), ...); }, copies);
-    if (launch_word) slots.add(0);
+    if (launch_flags) slots.add(0);
     cpu::Program::compile(module)->run(grid, slots.values());
     return copies;
   };
   const auto expected = run(*t.module);
   auto optimized = ir::clone(*t.module);
-  const bool launch_word = passes::optimize(*optimized, {90, 132}).launch_word;
+  const bool launch_flags = passes::optimize(*optimized, {90, 132}).launch_flags;
   EXPECT_EQ(problems(*optimized), "");
-  const auto found = run(*optimized, launch_word);
+  const auto found = run(*optimized, launch_flags);
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (expect_equal(std::get<I>(expected).data, std::get<I>(found).data), ...);
   }(std::index_sequence_for<A...>{});
@@ -91,7 +91,7 @@ TEST(DefineResults, DivisionByZeroAndMinusOne) {
   check_division<std::uint64_t>();
 }
 
-/// What x is divided by behind the pass, where the kernel divides by `y`.
+/// The divisor of x after the pass, where the kernel divides by `y`.
 std::int32_t divisor_for(ir::Op division, ir::Signedness sign, std::int32_t y) {
   Kernel k;
   const ir::Value x = k.arg(ir::Elem::I32), by = k.arg(ir::Elem::I32);

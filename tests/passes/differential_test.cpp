@@ -114,14 +114,15 @@ void compare(cpu::Grid grid, bool aligned, const A&... arguments) {
     if (v.aligned_only && !aligned) continue;
     const auto module = ir::clone(*reference.module);
     if (v.aligned_only) claim_everything(*module);
-    const bool launch_word = passes::optimize(*module, v.target, &v.tuning).launch_word;
+    const bool launch_flags = passes::optimize(*module, v.target, &v.tuning).launch_flags;
     ASSERT_EQ(problems(*module), "") << v.name;
     std::tuple<A...> found{arguments...};
     std::apply(
         [&](auto&... a) {
           Slots slots;
           (slots.add(a), ...);
-          if (launch_word) slots.add((std::int32_t{1} << passes::kTellBit) + 1);  // some settled, some not
+          if (launch_flags)
+            slots.add((std::int32_t{1} << passes::kTriggerBit) + 1);  // some tensors have a writer in flight
           run_module(*module, grid, slots);
         },
         found);
@@ -204,7 +205,7 @@ void product_of_parts(const auto& piece, In<f16, dyn, dyn> a, In<f16, dyn, dyn> 
   narrow.store(t);
 }
 void parts_a_block(Mut<f32, 32, 48> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) { product_of_parts(c, a, b); }
-void parts_dealt_out(MutTiles<f32, 32, 48> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
+void persistent_parts(MutTiles<f32, 32, 48> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
   for (auto piece : c.row_order()) product_of_parts(piece, a, b);
 }
 
@@ -218,7 +219,7 @@ TEST(Differential, ProductsOfParts) {
     const auto c = random_array<float>({s.m, s.n}, 1);
     const auto pieces = static_cast<std::uint32_t>(((s.m + 31) / 32) * ((s.n + 47) / 48));
     compare<parts_a_block>(cpu::Grid{pieces}, aligned, c, a, b);
-    compare<parts_dealt_out>(cpu::Grid{3}, aligned, c, a, b);
+    compare<persistent_parts>(cpu::Grid{3}, aligned, c, a, b);
   }
 }
 

@@ -1,5 +1,5 @@
-// Kernels that walk tensors before they write read them before they wait, if the launch says that they are settled;
-// whatever else they do waits for everything.
+// Early reads: loops read tensors without in-flight writer before griddepcontrol.wait; all other accesses wait for all
+// earlier work.
 #include <algorithm>
 #include <cstdint>
 
@@ -25,31 +25,31 @@ std::vector<int> early_reads(Kernel& k, ir::Function& f) {
   passes::Choices choices;
   passes::overlap_launches(f, kHopper, tuning, choices);
   EXPECT_TRUE(choices.overlaps);
-  EXPECT_EQ(choices.launch_word, !choices.early_reads.empty());
+  EXPECT_EQ(choices.launch_flags, !choices.early_reads.empty());
   EXPECT_EQ(problems_of(k.module), "");
   return choices.early_reads;
 }
 
-/// How far the kernels before this one have got when `token` is there.
-enum class Behind { Nothing, Settled, Everything };
-Behind behind(Value token) {
+/// What `token` has waited for: nothing, the writers of tensors that have one in flight, or all earlier work.
+enum class Waited { Nothing, Writers, Everything };
+Waited waited(Value token) {
   const Operation* def = token ? token.def() : nullptr;
-  if (!def) return Behind::Nothing;
-  if (def->op() == Op::GdcWaitTko) return Behind::Everything;
+  if (!def) return Waited::Nothing;
+  if (def->op() == Op::GdcWaitTko) return Waited::Everything;
   if (def->op() == Op::If) {
-    const Behind yes = behind(def->region(0).terminator()->operand(0));
-    const Behind no = behind(def->region(1).terminator()->operand(0));
-    if (no != Behind::Everything) return Behind::Nothing;
-    return yes == Behind::Everything ? yes : Behind::Settled;
+    const Waited yes = waited(def->region(0).terminator()->operand(0));
+    const Waited no = waited(def->region(1).terminator()->operand(0));
+    if (no != Waited::Everything) return Waited::Nothing;
+    return yes == Waited::Everything ? yes : Waited::Writers;
   }
-  Behind most = Behind::Nothing;
+  Waited most = Waited::Nothing;
   for (const ir::OpOperand& use : def->operands())
-    if (use.value.type().is_token()) most = std::max(most, behind(use.value));
+    if (use.value.type().is_token()) most = std::max(most, waited(use.value));
   return most;
 }
-Behind behind(const Operation& access) { return behind(access.single("token")); }
+Waited waited(const Operation& access) { return waited(access.single("token")); }
 
-/// A row of weights times x, summed: loads of `x` before the loop, of `w` in it, of `bias` behind it; then a store.
+/// A row of weights times x, summed: loads of `x` before the loop, of `w` in it, of `bias` after it; then a store.
 struct Walk {
   Kernel k;
   Value x = k.view(Elem::F32, {64}), w = k.view(Elem::F32, {64}), bias = k.view(Elem::F32, {64});
@@ -97,15 +97,15 @@ TEST(EarlyReads, AWalkReadsBeforeItWaitsForEverything) {
   EXPECT_EQ(early_reads(walk.k, f), (std::vector<int>{0, 2, 4}));
   ASSERT_EQ(f.body().num_args(), arguments + 1);
   EXPECT_EQ(f.body().arg(arguments).type(), Type::tile(Elem::I32));
-  EXPECT_EQ(behind(*walk.first), Behind::Settled);
-  EXPECT_EQ(behind(*walk.inside), Behind::Settled);
-  EXPECT_EQ(behind(*walk.late), Behind::Settled);
-  EXPECT_EQ(behind(*walk.store), Behind::Everything);
+  EXPECT_EQ(waited(*walk.first), Waited::Writers);
+  EXPECT_EQ(waited(*walk.inside), Waited::Writers);
+  EXPECT_EQ(waited(*walk.late), Waited::Writers);
+  EXPECT_EQ(waited(*walk.store), Waited::Everything);
   EXPECT_EQ(count(f, Op::GdcWaitTko), 3u) << "in one way of the first branch, in both of the second";
 }
 
 /// Whether the loads before and in the loop go without a wait if the launch says this of the tensors.
-bool reads_without_wait(std::uint32_t launch_word) {
+bool reads_without_wait(std::uint32_t launch_flags) {
   Walk walk;
   ir::Function& f = walk.function();
   EXPECT_EQ(early_reads(walk.k, f).size(), 3u);
@@ -119,18 +119,18 @@ bool reads_without_wait(std::uint32_t launch_word) {
     slots.push_back(reinterpret_cast<std::uintptr_t>(v->data()));
     slots.push_back(v->size());
   }
-  slots.insert(slots.end(), {1, launch_word, reinterpret_cast<std::uintptr_t>(&went)});
+  slots.insert(slots.end(), {1, launch_flags, reinterpret_cast<std::uintptr_t>(&went)});
   cpu::Program::compile(walk.k.module)->run({}, slots, {});
   return went == 1;
 }
 
-TEST(EarlyReads, OnlyWhereEveryTensorThatIsReadIsSettled) {
+TEST(EarlyReads, OnlyIfNoTensorThatIsReadHasAWriterInFlight) {
   for (std::uint32_t word = 0; word < 8; ++word) EXPECT_EQ(reads_without_wait(word), word == 7) << word;
   EXPECT_TRUE(reads_without_wait(15)) << "further bits say something else";
   EXPECT_FALSE(reads_without_wait(8));
 }
 
-TEST(EarlyReads, TheLastWaitComesBehindTheLoop) {
+TEST(EarlyReads, TheLastWaitFollowsTheLoop) {
   Walk walk;
   ir::Function& f = walk.function();
   early_reads(walk.k, f);
@@ -149,18 +149,18 @@ TEST(EarlyReads, WaitsFirstWhereALoopWrites) {
   const std::size_t arguments = f.body().num_args();
   EXPECT_EQ(early_reads(walk.k, f), std::vector<int>{});
   EXPECT_EQ(f.body().num_args(), arguments);
-  EXPECT_EQ(behind(*walk.first), Behind::Everything);
-  EXPECT_EQ(behind(*walk.inside), Behind::Everything);
+  EXPECT_EQ(waited(*walk.first), Waited::Everything);
+  EXPECT_EQ(waited(*walk.inside), Waited::Everything);
 }
 
 TEST(EarlyReads, WaitsFirstWhereALoopReadsFromAnUnknownAddress) {
   Walk walk;
   ir::Function& f = walk.function(Walk::Loop::ReadsWhatComesFromElsewhere);
   EXPECT_EQ(early_reads(walk.k, f), std::vector<int>{});
-  EXPECT_EQ(behind(*walk.first), Behind::Everything);
+  EXPECT_EQ(waited(*walk.first), Waited::Everything);
 }
 
-TEST(EarlyReads, WhatIsReadWhereItWritesNeedNotBeSettled) {
+TEST(EarlyReads, WhatIsReadWhereItWritesMayHaveAWriterInFlight) {
   Walk walk;
   Kernel& k = walk.k;
   const Value z = k.view(Elem::F32, {64});
@@ -173,9 +173,9 @@ TEST(EarlyReads, WhatIsReadWhereItWritesNeedNotBeSettled) {
   const Operation* read = k.load(z, {i});
   k.store(read->result(), walk.y, {i});
   k.b.create(Op::Continue, {}, {});
-  EXPECT_EQ(early_reads(k, *walk.loop->function()), (std::vector<int>{0, 2, 4})) << "z is read behind the wait";
-  EXPECT_EQ(behind(*read), Behind::Everything);
-  EXPECT_EQ(behind(*walk.inside), Behind::Settled);
+  EXPECT_EQ(early_reads(k, *walk.loop->function()), (std::vector<int>{0, 2, 4})) << "z is read after the wait";
+  EXPECT_EQ(waited(*read), Waited::Everything);
+  EXPECT_EQ(waited(*walk.inside), Waited::Writers);
 }
 
 TEST(EarlyReads, WhereABlockMayEndItHasWaited) {
@@ -192,8 +192,8 @@ TEST(EarlyReads, WhereABlockMayEndItHasWaited) {
     ir::Builder(branch->add_region()).create(Op::Yield, {}, {});
     const std::vector<int> expected = ends ? std::vector<int>{0, 2} : std::vector<int>{0, 2, 4};
     EXPECT_EQ(early_reads(k, *walk.loop->function()), expected);
-    EXPECT_EQ(behind(*walk.inside), Behind::Settled);
-    EXPECT_EQ(behind(*walk.late), ends ? Behind::Everything : Behind::Settled) << "the wait is before the branch";
+    EXPECT_EQ(waited(*walk.inside), Waited::Writers);
+    EXPECT_EQ(waited(*walk.late), ends ? Waited::Everything : Waited::Writers) << "the wait is before the branch";
   }
 }
 
@@ -203,13 +203,13 @@ TEST(EarlyReads, WaitsFirstWithoutALoop) {
   const Operation* load = k.load(x, {zero});
   const Operation* store = k.store(load->result(), y, {zero});
   EXPECT_EQ(early_reads(k, k.function()), std::vector<int>{});
-  EXPECT_EQ(behind(*load), Behind::Everything);
-  EXPECT_EQ(behind(*store), Behind::Everything);
+  EXPECT_EQ(waited(*load), Waited::Everything);
+  EXPECT_EQ(waited(*store), Waited::Everything);
 }
 
-TEST(EarlyReads, AStoreBehindALoadOfItsTensorWaitsForBoth) {
+TEST(EarlyReads, AStoreAfterALoadOfItsTensorWaitsForBoth) {
   Walk walk;
-  walk.y = walk.x;  // y = y + ...: the load before the loop, the store behind it
+  walk.y = walk.x;  // y = y + ...: the load before the loop, the store after it
   ir::Function& f = walk.function();
   std::vector<Value> operands = walk.store->operand_values();
   std::vector<std::uint32_t> groups(walk.store->group_sizes().begin(), walk.store->group_sizes().end());
@@ -217,14 +217,14 @@ TEST(EarlyReads, AStoreBehindALoadOfItsTensorWaitsForBoth) {
   groups.back() = 1;
   walk.store->set_operands(operands, groups);
   EXPECT_EQ(early_reads(walk.k, f), (std::vector<int>{0, 2, 4}));
-  EXPECT_EQ(behind(*walk.store), Behind::Everything);
+  EXPECT_EQ(waited(*walk.store), Waited::Everything);
   const Operation* join = walk.store->single("token").def();
   ASSERT_TRUE(join && join->op() == Op::JoinTokens);
   const std::vector<Value> joined = join->operand_values();
   EXPECT_NE(std::find(joined.begin(), joined.end(), walk.first->result(1)), joined.end()) << "its order is kept";
 }
 
-TEST(EarlyReads, AChainThatALoopCarriesBehindTheWait) {
+TEST(EarlyReads, AChainThatALoopCarriesAfterTheWait) {
   Walk walk;
   const Value token = walk.k.op(Op::MakeToken, {}, Type::token());
   walk.function();
@@ -239,7 +239,7 @@ TEST(EarlyReads, AChainThatALoopCarriesBehindTheWait) {
   k.b.create(Op::Continue, {store->result()}, {});
   ir::Function& f = *walk.loop->function();
   EXPECT_EQ(early_reads(k, f), (std::vector<int>{0, 2, 4}));
-  EXPECT_EQ(behind(loop->operand(3)), Behind::Everything);
+  EXPECT_EQ(waited(loop->operand(3)), Waited::Everything);
 }
 
 TEST(EarlyReads, WaitsFirstWhereTheBitsDoNotSuffice) {
@@ -259,7 +259,8 @@ TEST(EarlyReads, WaitsFirstWhereTheBitsDoNotSuffice) {
     k.b.create(Op::Continue, {sum}, {});
     k.b = outside;
     k.keep(loop->result());
-    EXPECT_EQ(early_reads(k, k.function()).size(), tensors > passes::kTellBit ? 0u : tensors) << "bit 30 says to tell";
+    EXPECT_EQ(early_reads(k, k.function()).size(), tensors > passes::kTriggerBit ? 0u : tensors)
+        << "bit 30 says to tell";
   }
 }
 

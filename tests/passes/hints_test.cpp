@@ -1,5 +1,6 @@
 // Hints follow from what a kernel does, and overrides are checked.
 #include <algorithm>
+#include <bit>
 #include <tuple>
 
 #include "passes/hints.hpp"
@@ -58,9 +59,9 @@ TEST(Hints, MayBeLeftToTheAssembler) {
   Row row(4096);
   passes::Tuning tuning;
   tuning.choose_hints = false;
-  EXPECT_EQ(choose(*row.f, kHopper, tuning), (passes::Choices{.persistent_blocks = kHopper.multiprocessors}));
+  EXPECT_EQ(choose(*row.f, kHopper, tuning), (passes::Choices{.persistent_blocks = kHopper.num_sms}));
   EXPECT_TRUE(row.f->hints.entries.empty());
-  tuning.warps = 4;  // but for what is asked for
+  tuning.warps = 4;  // except for what is requested
   EXPECT_EQ(choose(*row.f, kHopper, tuning).warps, 4);
   EXPECT_FALSE(row.f->hints.entries.empty());
 }
@@ -83,7 +84,7 @@ TEST(Hints, MayBeSpreadOverMoreWarps) {
   passes::Tuning tuning;
   tuning.spread = 2;
   tuning.warps = 1;
-  EXPECT_EQ(choose(*row.f, kHopper, tuning).warps, 1) << "what is asked for is not spread";
+  EXPECT_EQ(choose(*row.f, kHopper, tuning).warps, 1) << "requested hints are not spread";
   tuning.spread = 3;
   EXPECT_THROW(choose(*row.f, kHopper, tuning), CompileError);
 }
@@ -204,7 +205,7 @@ TEST(Hints, AWidthThatIsNotKnownIsNotNarrow) {
   EXPECT_FALSE(analysis::is_narrow(*by_steps, known));
 }
 
-TEST(Hints, WalksOverLongChunksLoadAhead) {
+TEST(Hints, WalksOverLongChunksPrefetchLoads) {
   for (const std::int32_t chunk : {1024, 4096}) {
     ChainOfSums narrow_alone(chunk, true), chosen(chunk, true);
     passes::Tuning tuning;
@@ -240,10 +241,10 @@ TEST(Hints, ProductsByAccumulatorsAThread) {
     EXPECT_EQ(problems_of(loop.k.module), "");
   }
   // A block that takes one tile after the other is alone, with deeper loads.
-  ProductLoop dealt(128, 128, 64);
+  ProductLoop persistent(128, 128, 64);
   const Type i32 = Type::tile(Elem::I32);
-  ir::Builder::before(dealt.loop).create(Op::GetNumTileBlocks, {}, {i32, i32, i32});
-  const passes::Choices found = choose(*dealt.f);
+  ir::Builder::before(persistent.loop).create(Op::GetNumTileBlocks, {}, {i32, i32, i32});
+  const passes::Choices found = choose(*persistent.f);
   EXPECT_EQ(std::tuple(found.occupancy, found.latency), std::tuple(1, 6));
 }
 
@@ -255,11 +256,21 @@ TEST(Hints, PartsCountTogether) {
     return std::tuple(c.warps, c.ctas, c.occupancy, c.latency);
   };
   // Steps that fit beside the tiles that are stored, and two; the rows are loaded once for both parts.
-  EXPECT_EQ(hints(128, 64, 32), std::tuple(4, 1, 1, 6)) << "one tile a block";
+  EXPECT_EQ(hints(128, 64, 32), std::tuple(4, 1, 1, 6)) << "one tile per block";
   EXPECT_EQ(hints(128, 128, 32), std::tuple(8, 1, 1, 7)) << "five steps";
   EXPECT_EQ(hints(128, 128, 64), std::tuple(8, 1, 1, 6)) << "four";
   EXPECT_EQ(hints(256, 128, 32), std::tuple(8, 2, 1, 7)) << "each of two CTAs loads half of the rows";
   EXPECT_EQ(hints(256, 128, 64), std::tuple(8, 2, 1, 6));
+}
+
+TEST(Hints, ProductsOfAnySizesHaveAPowerOfTwoOfWarps) {
+  for (const std::int32_t n : {8, 16, 32})
+    for (const std::int32_t n2 : {8, 16, 32, 64}) {
+      ProductsOfParts p(16, n, n2);
+      const int warps = choose(*p.f).warps;
+      EXPECT_TRUE(std::has_single_bit(static_cast<unsigned>(warps))) << warps << " for " << n << " and " << n2;
+      EXPECT_EQ(problems_of(p.k.module), "");
+    }
 }
 
 TEST(Hints, ChainsOfProducts) {
@@ -288,14 +299,14 @@ TEST(Hints, LatencyIsSetOnTheLoadsOfTheLoopOnly) {
   EXPECT_EQ(plain, 1u) << "the left operand is loaded before the loop";
 }
 
-TEST(Hints, WhatMendsAResultHasOneStepInFlight) {
-  for (const bool mends : {false, true}) {
+TEST(Hints, ACorrectionOfAResultHasOneStepInFlight) {
+  for (const bool corrects : {false, true}) {
     ProductLoop l(64, 64, 64, Elem::BF16, 64);
-    put_into_branch(l, mends ? product_is_large(l) : l.k.arg(Elem::I1));
+    put_into_branch(l, corrects ? product_is_large(l) : l.k.arg(Elem::I1));
     EXPECT_EQ(choose(*l.f).latency, 2);
     const ir::Attribute* latency = passes::hint(*l.keys, "latency");
     ASSERT_TRUE(latency);
-    EXPECT_EQ(latency->as<ir::IntAttr>()->value, mends ? 1 : 2);
+    EXPECT_EQ(latency->as<ir::IntAttr>()->value, corrects ? 1 : 2);
   }
 }
 

@@ -1,4 +1,5 @@
-// A kernel that may start early waits before anything that touches memory; what cannot wait is left as it is.
+// A kernel with programmatic dependent launch waits before its first access of memory; kernels that cannot wait are
+// unchanged.
 #include <cstdint>
 #include <tuple>
 
@@ -24,11 +25,11 @@ bool overlapped(Kernel& k, ir::Function& f, const passes::Target& target = kHopp
   passes::overlap_launches(f, target, tuning, choices);
   EXPECT_EQ(problems_of(k.module), "");
   EXPECT_EQ(choices.overlaps, k.text() != before);
-  EXPECT_FALSE(choices.launch_word);
+  EXPECT_FALSE(choices.launch_flags);
   return choices.overlaps;
 }
 
-/// True if `op` is ordered behind the wait: its token, or that of what it waits for, is the wait's.
+/// True if `op` is ordered after the wait: its token, or that of what it waits for, is the wait's.
 bool waits(const Operation& op) {
   Value token = op.single("token");
   while (token && token.def() && token.def()->op() != Op::GdcWaitTko) {
@@ -38,7 +39,7 @@ bool waits(const Operation& op) {
   return token && token.def();
 }
 
-/// load; store behind the load; in a loop, a load and a store with a chain from make_token.
+/// load; store after the load; in a loop, a load and a store with a chain from make_token.
 struct Accesses {
   Kernel k;
   ir::Function* f = nullptr;
@@ -102,13 +103,13 @@ TEST(OverlapLaunches, NotAKernelThatTouchesNoMemory) {
   EXPECT_FALSE(overlapped(k, k.function()));
 }
 
-TEST(OverlapLaunches, OptimizeStartsEarlyAndTellsAsItIsAsked) {
+TEST(OverlapLaunches, OptimizeWaitsAndTriggersAsRequested) {
   using passes::Overlap;
   for (const bool early : {false, true}) {
-    for (const auto& [wanted, waits, tells] : {std::tuple{Overlap::Never, 0u, 0u},
-                                               {Overlap::WhereItPays, 1u, early ? 1u : 0u},
-                                               {Overlap::Always, 1u, 1u},
-                                               {Overlap::WaitOnly, 1u, 0u}}) {
+    for (const auto& [wanted, waits, triggers] : {std::tuple{Overlap::Never, 0u, 0u},
+                                                  {Overlap::WhereItPays, 1u, early ? 1u : 0u},
+                                                  {Overlap::Always, 1u, 1u},
+                                                  {Overlap::WaitOnly, 1u, 0u}}) {
       Accesses a;
       passes::Tuning tuning;
       tuning.overlap = wanted;
@@ -116,25 +117,25 @@ TEST(OverlapLaunches, OptimizeStartsEarlyAndTellsAsItIsAsked) {
       const passes::Choices choices = passes::optimize(a.k.module, kHopper, &tuning);
       EXPECT_EQ(problems_of(a.k.module), "");
       EXPECT_EQ(choices.overlaps, waits > 0);
-      EXPECT_EQ(choices.launch_word, early && wanted == Overlap::WhereItPays);
+      EXPECT_EQ(choices.launch_flags, early && wanted == Overlap::WhereItPays);
       EXPECT_EQ(count(*a.f, Op::GdcWaitTko), waits);
-      EXPECT_EQ(count(*a.f, Op::GdcLaunchDependentsTko), tells);
+      EXPECT_EQ(count(*a.f, Op::GdcLaunchDependentsTko), triggers);
     }
   }
 }
 
-TEST(OverlapLaunches, WhetherBlocksTellComesWithTheLaunch) {
+TEST(OverlapLaunches, WhetherBlocksTriggerDependsOnTheLaunchFlags) {
   Accesses a;
   const std::size_t arguments = a.f->body().num_args();
   passes::Choices choices;
   passes::overlap_launches(*a.f, kHopper, passes::Tuning{}, choices);
   EXPECT_EQ(problems_of(a.k.module), "");
-  EXPECT_TRUE(choices.launch_word);
+  EXPECT_TRUE(choices.launch_flags);
   EXPECT_TRUE(choices.early_reads.empty()) << "its loop writes";
   ASSERT_EQ(a.f->body().num_args(), arguments + 1);
-  const Operation* tells = first(*a.f, Op::GdcLaunchDependentsTko);
-  ASSERT_EQ(tells->parent_op()->op(), Op::If);
-  const Operation* asked = tells->parent_op()->operand(0).def();
+  const Operation* triggers = first(*a.f, Op::GdcLaunchDependentsTko);
+  ASSERT_EQ(triggers->parent_op()->op(), Op::If);
+  const Operation* asked = triggers->parent_op()->operand(0).def();
   EXPECT_EQ(asked->operand(0), a.f->body().arg(arguments));
   EXPECT_EQ(asked->enum_attr<ir::ComparisonPredicate>(ir::AttrName::comparison_predicate),
             ir::ComparisonPredicate::GreaterEqual);
@@ -160,8 +161,8 @@ ir::Function& tiles(Kernel& k, std::int32_t elements, bool loop = false) {
   }
   return k.function();
 }
-TEST(OverlapLaunches, LongBlocksOfOneStepTellTheirSuccessor) {
-  for (const auto& [elements, loop, tells] :
+TEST(OverlapLaunches, LongBlocksWithoutALoopAlwaysTrigger) {
+  for (const auto& [elements, loop, triggers] :
        {std::tuple{128, false, 0u}, {512, false, 0u}, {8192, false, 1u}, {128, true, 0u}, {8192, true, 0u}}) {
     Kernel k;
     const ir::Function& f = tiles(k, elements, loop);
@@ -169,7 +170,7 @@ TEST(OverlapLaunches, LongBlocksOfOneStepTellTheirSuccessor) {
     tuning.early_reads = false;
     EXPECT_TRUE(passes::optimize(k.module, kHopper, &tuning).overlaps) << elements;
     EXPECT_EQ(count(f, Op::GdcWaitTko), 1u) << elements;
-    EXPECT_EQ(count(f, Op::GdcLaunchDependentsTko), tells) << elements << (loop ? " in a loop" : "");
+    EXPECT_EQ(count(f, Op::GdcLaunchDependentsTko), triggers) << elements << (loop ? " in a loop" : "");
   }
 }
 

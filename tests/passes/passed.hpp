@@ -1,4 +1,4 @@
-// A recorded kernel behind all passes for sm_90, and that it computes what it computed before, on the CPU.
+// A recorded kernel after all passes for sm_90, and that it computes what it computed before, on the CPU.
 #pragma once
 #include <cstring>
 
@@ -13,7 +13,7 @@ struct Passed {
   passes::Choices choices;
 };
 
-/// `K` behind all passes for sm_90, for launches with tensors of these extents.
+/// `K` after all passes for sm_90, for launches with tensors of these extents.
 template <auto K>
 Passed passed(const std::vector<std::vector<std::int64_t>>& dims, const passes::Tuning& tuning,
               const char* stop_after = "") {
@@ -30,7 +30,7 @@ Passed passed(const std::vector<std::vector<std::int64_t>>& dims, const passes::
   return p;
 }
 
-/// Runs `K` as it was recorded and behind the passes; `arguments` by value, the first is written. Expects the same
+/// Runs `K` as it was recorded and after the passes; `arguments` by value, the first is written. Expects the same
 /// bits. Returns what the passes made.
 template <auto K, class Y, class... A>
 Passed expect_same(const passes::Tuning& tuning, int blocks, Y y, A... arguments) {
@@ -52,7 +52,7 @@ Passed expect_same(const passes::Tuning& tuning, int blocks, Y y, A... arguments
   (add_dims(arguments), ...);
   Passed p = passed<K>(dims, tuning);
   auto slots = slots_of(y);
-  if (p.choices.launch_word) slots.push_back(0);
+  if (p.choices.launch_flags) slots.push_back(0);
   const auto grid = static_cast<std::uint32_t>((blocks + p.choices.pieces - 1) / p.choices.pieces);
   cpu::Program::compile(*p.module)->run({grid, 1, 1}, slots, options);
   EXPECT_EQ(std::memcmp(y.data.data(), expected.data.data(), y.data.size() * sizeof y.data[0]), 0)

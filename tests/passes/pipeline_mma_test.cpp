@@ -1,4 +1,4 @@
-// A product that feeds a product goes one step ahead; what cannot or need not stays.
+// Software pipelining of a product that feeds a product; other products are unchanged.
 #include "passes/product_loop.hpp"
 
 using namespace tessera;
@@ -42,7 +42,7 @@ TEST(PipelineMma, ScoresAreIssuedOneStepAhead) {
   EXPECT_FALSE(pipelined(l)) << "what is ahead once is not sent further";
 }
 
-TEST(PipelineMma, NotWhatMendsAResult) {
+TEST(PipelineMma, NotACorrectionOfAResult) {
   ProductLoop rare(64, 64, 64, Elem::BF16, 64);
   put_into_branch(rare, product_is_large(rare));
   EXPECT_FALSE(pipelined(rare)) << "a branch on what a product gave";

@@ -1,4 +1,5 @@
-// The table of the passes and what follows from it: looking in between, stopping, verifying behind each pass.
+// The table of the passes and what follows from it: inspecting the IR after a pass, stopping, verifying after each
+// pass.
 #include "tessera/passes/pipeline.hpp"
 
 #include <algorithm>
@@ -75,14 +76,14 @@ TEST(Pipeline, StoppingBehindAPassGivesWhatTheWholeRunHadThere) {
 TEST(Pipeline, ARowThatDoesNotRunStopsAsWell) {
   const auto until = softmax(), before = softmax();
   Work work;
-  work.stop_after = "order_tokens_unchained";  // softmax has nothing that is unchained
+  work.stop_after = "drop_empty_tokens_relaxed";  // softmax has nothing with relaxed token order
   run_passes(*until, kHopper, nullptr, work);
-  work.stop_after = "unchain_parts";
+  work.stop_after = "relax_block_tokens";
   run_passes(*before, kHopper, nullptr, work);
   EXPECT_EQ(ir::print(*until), ir::print(*before));
 }
 
-TEST(Pipeline, AnUnknownPassIsRefusedWithTheKnownOnes) {
+TEST(Pipeline, AnUnknownPassIsRejectedWithTheKnownOnes) {
   const auto module = softmax();
   Work work;
   work.stop_after = "tidy";
@@ -99,7 +100,7 @@ TEST(Pipeline, AnUnknownPassIsRefusedWithTheKnownOnes) {
 TEST(Pipeline, TheCpuTakesTheRowsForEveryTarget) {
   const Notes notes = notes_of({});
   ASSERT_EQ(notes.steps.size(), 2u);
-  EXPECT_EQ(notes.steps[0].first, "order_tokens");
+  EXPECT_EQ(notes.steps[0].first, "drop_empty_tokens");
   EXPECT_EQ(notes.steps[1].first, "clean_up");
 }
 
@@ -146,7 +147,7 @@ TEST(Pipeline, WhatDoesNotVerifyNamesThePassAndTheKernel) {
     FAIL() << "not noticed";
   } catch (const InternalError& e) {
     const std::string what = e.what(), kernel = module->functions.front()->name;
-    EXPECT_NE(what.find("the pass harmful made kernel " + kernel + " illegal: "), std::string::npos) << what;
+    EXPECT_NE(what.find("the pass harmful made kernel " + kernel + " invalid: "), std::string::npos) << what;
     EXPECT_NE(what.find("ends with return"), std::string::npos) << what;
   }
 }
@@ -167,7 +168,7 @@ TEST(Pipeline, WhatDoesNotVerifyNamesTheOperation) {
     run_rows(kMixing, *module, kHopper, {}, {});
     FAIL() << "not noticed";
   } catch (const InternalError& e) {
-    EXPECT_NE(std::string(e.what()).find("illegal: addi: "), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("invalid: addi: "), std::string::npos) << e.what();
   }
 }
 

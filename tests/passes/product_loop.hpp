@@ -53,7 +53,8 @@ struct ProductLoop {
   }
 };
 
-/// A piece of parts: m rows times n and then n2 columns, in one loop that loads the rows once, and both stored.
+/// A piece made of sub-tiles: m rows times n and then n2 columns, in one loop that loads the rows once, and both
+/// stored.
 struct ProductsOfParts {
   Kernel k;
   ir::Function* f = nullptr;

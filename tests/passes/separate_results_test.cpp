@@ -116,6 +116,62 @@ void names(Mut<i32, 16> y, Scalar<i32> n, Scalar<i32> other) {
   y.store(p * 3 + q + a + b * 10 + c * 100 + d * 1000);
 }
 
+/// What variables held an iteration ago, in loops with loads and without.
+void lagging(Mut<i32, 16> y, In<i32, dyn> x, Scalar<i32> n) {
+  auto X = x.tiles(shape<16>);
+  Scalar<i32> older = n, old = 50, now = 1;
+  auto s = zeros<i32, 16>(), before = full<i32, 16>(9), tile = full<i32, 16>(1);
+  for (auto k : range(n)) {
+    older = old;
+    old = now;
+    tile_if (k > 1) {
+      before = tile;
+    } else {
+      before = tile;
+    }
+    now = now + 2;
+    tile = tile * 3;
+    s += X.load(k);
+  }
+  y.store(s + older + old * 100 + now * 10000 + before);
+}
+void lagging_without_loads(Mut<i32, 16> y, In<i32, dyn>, Scalar<i32> n) {
+  Scalar<i32> old = n, now = 1;
+  for (auto k : range(n)) {
+    old = now;
+    now = now + k;
+  }
+  y.store(full<i32, 16>(1) * (old + now * 100));
+}
+TEST(SeparateResults, WhatAVariableHeldBeforeIsChosenWhereTheLoopLoads) {
+  for (const bool loads : {true, false}) {
+    lang::Trace t = loads ? lang::trace<lagging>() : lang::trace<lagging_without_loads>();
+    auto changed = ir::clone(*t.module);
+    ir::Function& f = *changed->functions.front();
+    passes::separate_results(f);
+    EXPECT_EQ(problems(*changed), "");
+    std::size_t handed_on = 0;  // by `continue` as they came
+    ir::walk(f.body(), [&](const ir::Operation& op) {
+      if (op.op() != Op::Continue) return;
+      for (std::size_t i = 0; i < op.num_operands(); ++i)
+        if (op.operand(i).type().kind() != ir::TypeKind::Token && !op.operand(i).def()) ++handed_on;
+    });
+    EXPECT_EQ(handed_on, loads ? 0u : 1u) << ir::print(*changed);
+    for (const std::int32_t n : {-2, 0, 1, 2, 5}) {
+      const auto run = [&](const ir::Module& module) {
+        Array<std::int32_t> y({16}, 77), x({40}, 3);
+        Slots slots;
+        slots.add(y);
+        slots.add(x);
+        slots.add(n);
+        cpu::Program::compile(module)->run(cpu::Grid{1}, slots.values());
+        return y.data;
+      };
+      EXPECT_EQ(run(*t.module), run(*changed)) << n;
+    }
+  }
+}
+
 TEST(SeparateResults, KernelsComputeTheSame) {
   lang::Trace t = lang::trace<names>();
   auto changed = ir::clone(*t.module);

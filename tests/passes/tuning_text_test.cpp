@@ -1,4 +1,4 @@
-// The text form of tuning records: what is written is read again, and what is malformed is refused.
+// The text form of tuning records: what is written is read again, and what is malformed is rejected.
 #include "tessera/passes/tuning_text.hpp"
 
 #include <gtest/gtest.h>

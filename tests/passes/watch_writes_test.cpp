@@ -386,7 +386,7 @@ TEST(WatchWrites, AtomicUpdatesReadToo) {
   }
 }
 
-void dealt_out(MutTiles<f32, 4, 8> y, In<f32, dyn, dyn> x, Scalar<i32> n) {
+void persistent(MutTiles<f32, 4, 8> y, In<f32, dyn, dyn> x, Scalar<i32> n) {
   for (auto out : y) {
     auto [i, j] = out.index();
     auto sum = zeros<f32, 4, 8>();
@@ -402,7 +402,7 @@ TEST(WatchWrites, InLoopsAndBranches) {
     const std::uint64_t steps = static_cast<std::uint64_t>(places.below(3));
     const auto run_on = [&](Writes writes) {
       const Placed y = places.place(dims, Writes::None), x = places.place(dims, writes);
-      return agree(record<&dealt_out>({y.unit_axis(), x.unit_axis()}), {y, x}, 3, {steps});
+      return agree(record<&persistent>({y.unit_axis(), x.unit_axis()}), {y, x}, 3, {steps});
     };
     EXPECT_FALSE(run_on(Writes::All));
     EXPECT_TRUE(run_on(Writes::None));

@@ -99,7 +99,7 @@ def first_error(text):
 
 
 def check(compiler, row):
-    """Returns None, or what is wrong with the row."""
+    """Returns None, or the error in the row."""
     status, text = compiler.compile(row.bad, row.flags)
     if status == 0:
         return "the bad program compiles"

@@ -46,7 +46,7 @@ TEST(Cost, ALaunchOnTheDefaultStreamAllocatesNothing) {
 
 TEST(Cost, AStreamThreadAllocatesOnlyToLengthenItsQueue) { EXPECT_LE(launches(Stream(Device::cpu()), 1000), 40); }
 
-/// The driver's launch and question take the place of the fake ones, which keep the arguments and so allocate.
+/// The driver's launch and query functions are replaced: the fake ones store their arguments and so allocate.
 TEST(Cost, ALaunchOnAGpuAllocatesNothing) {
   cuda::fake::Rig rig;
   static int driver_launches = 0;

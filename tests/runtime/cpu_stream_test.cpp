@@ -1,4 +1,4 @@
-// Streams of the CPU: real asynchrony, in-order work, ordering between streams, and how failures travel.
+// Streams of the CPU: real asynchrony, in-order work, ordering between streams, and propagation of failures.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -108,7 +108,7 @@ TEST(CpuStream, TwoHundredRoundsAcrossStreams) {
     axpy(b, z, 1, y);               // z = 2: reads what a writes
     axpy(a, y, 5, x);               // y = 7: overwrites what b reads
     axpy(b, y, 1, z);               // y = 9: writes what a wrote
-    if (round % 3 == 0) x.reset();  // an owner that goes while work is in flight
+    if (round % 3 == 0) x.reset();  // destroys an owner while work is in flight
     ASSERT_EQ(read(z), std::vector<std::int32_t>(kCount, 2));
     ASSERT_EQ(read(y), std::vector<std::int32_t>(kCount, 9));
   }
@@ -255,8 +255,8 @@ TEST_P(CpuFailure, IsThrownWhereTheResultIsWaitedFor) {
   const Ticket ticket = fail(y);  // does not throw
   const Access written{y, AccessMode::ReadWrite};
   EXPECT_THROW(wait(ticket, {&written, 1}), DeviceError);
-  EXPECT_NO_THROW(read(y));               // the user has been told: usable again
-  EXPECT_NO_THROW(stream.synchronize());  // and is not told twice
+  EXPECT_NO_THROW(read(y));               // the failure has been reported: usable again
+  EXPECT_NO_THROW(stream.synchronize());  // and is not reported twice
   EXPECT_THROW(wait(ticket, {}), DeviceError) << "a ticket keeps its answer";
 }
 
@@ -297,7 +297,7 @@ TEST_P(CpuFailure, StaysWhereTheResultIsUpdatedInPlace) {
   EXPECT_THROW(read(y), DeviceError) << "the update's input failed";
   bool ran = false;
   enqueue(stream, [&] { ran = true; }, {{y, AccessMode::ReadWrite}});
-  EXPECT_NO_THROW(stream.synchronize()) << "the user has been told";
+  EXPECT_NO_THROW(stream.synchronize()) << "the failure has been reported";
   EXPECT_FALSE(ran);
 }
 
@@ -332,7 +332,7 @@ TEST_P(CpuFailure, OnlyTheFailureThatWasThrownIsForgiven) {
 
 TEST_P(CpuFailure, AScopeWaitsForItsOwnWorkOnly) {
   StorageRef x = make("x", 1), y = make("y", 0), z = make("z", 0), u = make("u", 0);
-  fail(u);  // somebody else's
+  fail(u);  // of another thread
   SyncScope outer;
   {
     SyncScope scope;
@@ -343,7 +343,7 @@ TEST_P(CpuFailure, AScopeWaitsForItsOwnWorkOnly) {
     EXPECT_THROW(scope.wait(), DeviceError);
     EXPECT_NO_THROW(scope.wait()) << "nothing is left in it";
   }
-  EXPECT_NO_THROW(read(y)) << "the user has been told";
+  EXPECT_NO_THROW(read(y)) << "the failure has been reported";
   EXPECT_NO_THROW(read(z));
   EXPECT_NO_THROW(outer.wait()) << "the inner scope's work was the inner scope's";
   axpy(stream, z, 1, x);

@@ -1,5 +1,5 @@
-// CudaBackend on the fake driver: copies, order, memory that ends behind its last use, foreign memory, programs at
-// random, the cost of a launch.
+// CudaBackend on the fake driver: copies, order, memory that is freed after its last use, foreign memory, random
+// programs, the cost of a launch.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -87,7 +87,7 @@ std::shared_ptr<const Launchable> Rig::load_eager(std::vector<int> early_reads, 
   image.label = "kernel eager";
   image.num_args = 3;
   image.programmatic_launch = true;
-  image.launch_word = true;
+  image.launch_flags = true;
   image.early_reads = std::move(early_reads);
   image.raw_writes = raw_writes;
   return load_kernel(device(), image);
@@ -219,7 +219,7 @@ TEST_F(CudaBackendTest, MemoryOfAStreamIsReadyThereAtOnceAndElsewhereInOrder) {
   const std::array<std::uint64_t, 2> args{0, 4};
   const Access access{y, AccessMode::Write};
   a.core()->submit({rig.backend.pattern_fill(), {}, args, {&access, 1}, "fill", {}});
-  EXPECT_EQ(driver.count(Fn::cuStreamSynchronize), waits) << "nobody waited";
+  EXPECT_EQ(driver.count(Fn::cuStreamSynchronize), waits) << "nothing waited";
   EXPECT_EQ(driver.count(Fn::cuEventRecord), 0);
   rig.mix(kernel, b, y, x);
   EXPECT_EQ(driver.count(Fn::cuStreamWaitEvent), 1);
@@ -238,7 +238,7 @@ TEST_F(CudaBackendTest, MemoryThatRunsOutIsWaitedForAndThenAnErrorWithFigures) {
   const auto kernel = rig.load("mix");
   Stream stream(rig.device());
   driver.limit_memory(4096);
-  for (int i = 0; i < 20; ++i) {  // each tensor goes while its kernel waits to run
+  for (int i = 0; i < 20; ++i) {  // each tensor is destroyed while its kernel waits to run
     const StorageRef big = Storage::allocate(rig.device(), 1024);
     rig.mix(kernel, stream, big, big);
   }
@@ -246,14 +246,14 @@ TEST_F(CudaBackendTest, MemoryThatRunsOutIsWaitedForAndThenAnErrorWithFigures) {
     Storage::allocate(rig.device(), 5000);
     FAIL();
   } catch (const DeviceError& error) {
-    EXPECT_NE(error.message().find("out of memory on cuda:0: 5000 bytes asked for"), std::string::npos) << error.what();
-    EXPECT_NE(error.message().find("of its 4096 bytes are free"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("out of memory on cuda:0: 5000 bytes requested"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("of the device's 4096 bytes are free"), std::string::npos) << error.what();
   }
   EXPECT_EQ(driver.hoarded(), 0u) << "other processes need it";
   EXPECT_NE(Storage::allocate(rig.device(), 4096), nullptr);
 }
 
-/// As above, of what is there once the device has caught up; every call of it fails once.
+/// As above, with memory that is available once the device has caught up; each of its calls fails once.
 TEST_F(CudaBackendTest, WhatAFailedAttemptTookIsGivenBackWhateverComesOfIt) {
   const auto kernel = rig.load("mix");
   Stream stream(rig.device());
@@ -279,7 +279,7 @@ TEST_F(CudaBackendTest, WhatNoDeviceOfItsSizeHoldsIsNotTried) {
     Storage::allocate(rig.device(), (std::size_t{1} << 30) + 1);
     FAIL();
   } catch (const DeviceError& error) {
-    EXPECT_NE(error.message().find("out of memory on cuda:0: 1073741825 bytes asked for"), std::string::npos);
+    EXPECT_NE(error.message().find("out of memory on cuda:0: 1073741825 bytes requested"), std::string::npos);
   }
   EXPECT_EQ(driver.count(Fn::cuMemAllocFromPoolAsync), before);
   EXPECT_NE(Storage::allocate(rig.device(), std::size_t{1} << 20), nullptr) << "the next one works";
@@ -320,7 +320,7 @@ TEST_F(CudaBackendTest, TheDriversDescription) {
   const DeviceInfo& info = device_info(rig.device());
   EXPECT_EQ(info.name, "Fake GPU 0");
   EXPECT_EQ(info.sm(), 90);
-  EXPECT_EQ(info.multiprocessors, 160);
+  EXPECT_EQ(info.num_sms, 160);
   EXPECT_EQ(info.clock_khz, 130);
   EXPECT_EQ(info.memory_khz, 360);
   EXPECT_EQ(info.memory_bus_bits, 370);
@@ -354,7 +354,8 @@ struct RandomProgram {
     streams[pick(streams.size())].core()->submit({rig.backend.pattern_fill(), {}, args, {&access, 1}, "fill", {}});
     return storage;
   }
-  /// What may happen to a storage that kernels in flight use, and that later ones take for settled.
+  /// Events on a storage that kernels in flight use, after which later kernels must not assume that it has no in-flight
+  /// writer.
   void change(std::size_t y, std::size_t x) {
     const auto stream = streams[pick(streams.size())].core();
     const std::array<Access, 2> accesses{{{storages[y], AccessMode::ReadWrite}, {storages[x], AccessMode::Read}}};
@@ -374,14 +375,14 @@ struct RandomProgram {
         expected[y] = expected[x];
         return;
       }
-      default: {  // refused: nothing has happened
+      default: {  // rejected: nothing has happened
         if (x == y) return;
         rig.driver.fail_next(Fn::cuLaunchKernelEx, 1);
         const std::array<std::uint64_t, 3> args{reinterpret_cast<std::uintptr_t>(storages[y]->data()),
                                                 reinterpret_cast<std::uintptr_t>(storages[x]->data()), 5};
         try {
           stream->submit({kernels[2], {}, args, accesses, "kernel", {}});
-          expected[y] = expected[y] * 31 + expected[x] + 5;  // it did not start early
+          expected[y] = expected[y] * 31 + expected[x] + 5;  // it waited for its predecessor
         } catch (const DeviceError&) {}
         rig.driver.heal();
       }

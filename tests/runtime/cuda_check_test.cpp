@@ -1,5 +1,5 @@
-// Kernels with checks: a failed one becomes the failure of its work, of what it wrote, and of whatever was enqueued to
-// read that before anybody knew; what is overwritten is free of it; the device stays usable.
+// Kernels with checks: a failed check is the failure of its work, of the tensors that it wrote, and of work that was
+// enqueued to read them before the failure was known; overwriting a tensor clears it; the device stays usable.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -45,7 +45,7 @@ TEST_F(CudaCheck, ACheckThatHoldsIsNoFailure) {
   rig.mix(checked, a, y, x, kPasses);
   EXPECT_TRUE(rig.backend.outcomes().any());
   EXPECT_EQ(rig.read(y), 63u);
-  EXPECT_FALSE(rig.backend.outcomes().any()) << "settled by the read";
+  EXPECT_FALSE(rig.backend.outcomes().any()) << "known after the read";
 }
 
 TEST_F(CudaCheck, AFailureIsThrownByTheReadEveryTime) {
@@ -68,7 +68,7 @@ TEST_F(CudaCheck, ByWaitingForTheWorkAndThenItsOutputIsUsable) {
   const std::array<Access, 2> accesses{{{y, AccessMode::ReadWrite}, {x, AccessMode::Read}}};
   const Ticket ticket = rig.mix(checked, a, y, x, kFailsFirst);
   EXPECT_EQ(failure([&] { wait(ticket, accesses); }), kFirst);
-  EXPECT_EQ(read_failure(y), "") << "the user has been told";
+  EXPECT_EQ(read_failure(y), "") << "the failure has been reported";
 }
 
 TEST_F(CudaCheck, ByASyncScopeAndBySynchronizeOnce) {
@@ -105,7 +105,7 @@ TEST_F(CudaCheck, WorkEnqueuedAfterSomebodyKnowsIsNotRun) {
 
 TEST_F(CudaCheck, ACompleteOverwriteEndsIt) {
   rig.mix(checked, a, y, x, kFailsFirst);
-  rig.mix(mix, a, y, x, 0, "kernel mix", AccessMode::Write);  // nobody knows of the failure yet
+  rig.mix(mix, a, y, x, 0, "kernel mix", AccessMode::Write);  // the failure is not known yet
   EXPECT_EQ(read_failure(y), "");
   EXPECT_EQ(failure([&] { a.synchronize(); }), kFirst) << "but it is not lost";
 }

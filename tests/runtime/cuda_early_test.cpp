@@ -1,5 +1,5 @@
-// Kernels that start before their predecessor in the stream has ended: when they may, and what they may read before
-// they wait for it.
+// Programmatic dependent launch: when a kernel may start before its predecessor has ended, and what it may read before
+// it waits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 namespace tessera::runtime::cuda::fake {
 namespace {
 
-struct CudaEarlyStart : ::testing::Test {
+struct CudaDependentLaunch : ::testing::Test {
   Rig rig;
   FakeDriver& driver = rig.driver;
-  ~CudaEarlyStart() override { EXPECT_EQ(driver.violation(), ""); }
+  ~CudaDependentLaunch() override { EXPECT_EQ(driver.violation(), ""); }
 };
 
-/// The launch words that the last launches of "eager" were given.
-struct CudaEarlyReads : CudaEarlyStart {
+/// The launch flags of the last launches of "eager".
+struct CudaEarlyReads : CudaDependentLaunch {
   static inline std::vector<std::uint64_t> bits;
   Stream stream{rig.device()};
   StorageRef x = rig.make(1), y = rig.make(2), z = rig.make(3);
@@ -34,21 +34,21 @@ struct CudaEarlyReads : CudaEarlyStart {
                                 },
                                 start_eager});
   }
-  static constexpr std::uint64_t kTell = std::uint64_t{1} << kTellBit;
-  /// What was said to be settled.
+  static constexpr std::uint64_t kTrigger = std::uint64_t{1} << kTriggerBit;
+  /// The flags of tensors without in-flight writer.
   std::vector<std::uint64_t> seen() {
     driver.run_all();
-    for (std::uint64_t& word : bits) word &= ~kTell;
+    for (std::uint64_t& flags : bits) flags &= ~kTrigger;
     return std::exchange(bits, {});
   }
-  /// Which launches were to tell.
-  std::vector<bool> telling() {
+  /// The launches whose flags ask for an early trigger.
+  std::vector<bool> triggers() {
     driver.run_all();
-    std::vector<bool> tell;
-    for (const std::uint64_t word : std::exchange(bits, {})) tell.push_back((word & kTell) != 0);
-    return tell;
+    std::vector<bool> trigger;
+    for (const std::uint64_t flags : std::exchange(bits, {})) trigger.push_back((flags & kTrigger) != 0);
+    return trigger;
   }
-  /// Of so many blocks: the fake GPU has 160 multiprocessors.
+  /// With the given number of blocks: the fake GPU has 160 SMs.
   void mix_large(const std::shared_ptr<const Launchable>& kernel, const StorageRef& to, const StorageRef& from,
                  std::uint32_t blocks = 161) {
     const std::array<std::uint64_t, 3> args{reinterpret_cast<std::uintptr_t>(to->data()),
@@ -58,10 +58,11 @@ struct CudaEarlyReads : CudaEarlyStart {
   }
 };
 
-TEST_F(CudaEarlyReads, OfWhatNothingInFlightWrites) {
+TEST_F(CudaEarlyReads, OfTensorsWithoutInFlightWriter) {
   const auto kernel = rig.load_eager();
   rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3})) << "it does not start early: all it reads is settled";
+  EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3}))
+      << "no dependent launch: nothing that it reads has an in-flight writer";
   rig.mix(kernel, stream, y, x);
   rig.mix(kernel, stream, z, y);
   rig.mix(kernel, stream, z, x);
@@ -74,7 +75,7 @@ TEST_F(CudaEarlyReads, OfWhatWasWrittenBeforeALaunchThatBeganAfterAll) {
   rig.mix(plain, stream, y, x);
   rig.mix(kernel, stream, z, y);
   EXPECT_EQ(seen(), (std::vector<std::uint64_t>{2})) << "y is written by the kernel before";
-  rig.mix(plain, stream, z, x);  // begins when all that is before it has ended
+  rig.mix(plain, stream, z, x);  // begins when everything before it has ended
   rig.mix(kernel, stream, z, y);
   EXPECT_EQ(seen(), (std::vector<std::uint64_t>{1}));
   const std::uint64_t expected = ((3u * 31 + 63u) * 31 + 1) * 31 + 63;
@@ -94,12 +95,12 @@ TEST_F(CudaEarlyReads, OfWhatAnotherStreamWroteAndThisOneHasWaitedFor) {
   const auto kernel = rig.load_eager();
   Stream second(rig.device());
   rig.mix(kernel, second, y, x);
-  rig.mix(kernel, stream, z, y);  // behind a wait: not early
+  rig.mix(kernel, stream, z, y);  // after a wait: no dependent launch
   rig.mix(kernel, stream, z, y);
   EXPECT_EQ(seen(), (std::vector<std::uint64_t>{3, 3, 1}));
 }
 
-TEST_F(CudaEarlyReads, NotBehindAKernelThatWritesThroughRawPointers) {
+TEST_F(CudaEarlyReads, NotAfterAKernelThatWritesThroughRawPointers) {
   const auto kernel = rig.load_eager(), raw = rig.load_eager({1, 0}, true);
   rig.mix(kernel, stream, y, x);
   rig.mix(raw, stream, y, x);
@@ -121,50 +122,51 @@ TEST_F(CudaEarlyReads, NotOfForeignMemory) {
   EXPECT_EQ(seen(), (std::vector<std::uint64_t>{0})) << "nor where the launch names its owner, too";
 }
 
-TEST_F(CudaEarlyReads, ToldWhereTheSuccessorReadAllEarlyTheLastTime) {
+TEST_F(CudaEarlyReads, TriggersWhereTheSuccessorReadAllEarlyTheLastTime) {
   const auto kernel = rig.load_eager({1});  // x alone: y is written by each launch
   for (int i = 0; i < 4; ++i) mix_large(kernel, y, x);
-  EXPECT_EQ(telling(), (std::vector<bool>{false, false, true, true})) << "the second is the first successor";
+  EXPECT_EQ(triggers(), (std::vector<bool>{false, false, true, true})) << "the second is the first successor";
   for (int i = 0; i < 2; ++i) mix_large(kernel, z, y), mix_large(kernel, y, z);
-  EXPECT_EQ(telling(), (std::vector<bool>{true, false, false, false})) << "each reads what the one before wrote";
+  EXPECT_EQ(triggers(), (std::vector<bool>{true, false, false, false})) << "each reads what the one before wrote";
 }
 
-TEST_F(CudaEarlyReads, SmallKernelsFindRoomWithoutReadingEarly) {
+TEST_F(CudaEarlyReads, SmallKernelsOverlapWithoutReadingEarly) {
   const auto part = rig.load_eager({1}), sum = rig.load_eager({1});
   const auto round = [&](std::uint32_t blocks) {
     mix_large(part, y, x);
     mix_large(sum, z, y, blocks);
   };
   for (int i = 0; i < 3; ++i) round(160);
-  EXPECT_EQ(telling(), (std::vector<bool>{false, false, true, true, true, true}))
-      << "the next part comes in beside the small sum";
+  EXPECT_EQ(triggers(), (std::vector<bool>{false, false, true, true, true, true}))
+      << "the next part runs concurrently with the small sum";
   for (int i = 0; i < 3; ++i) round(161);
-  EXPECT_EQ(telling(), (std::vector<bool>{true, true, false, true, false, true}));
+  EXPECT_EQ(triggers(), (std::vector<bool>{true, true, false, true, false, true}));
 }
 
-TEST_F(CudaEarlyReads, NobodyIsToldOfWhatDoesNotStartEarly) {
+TEST_F(CudaEarlyReads, OnlyDependentLaunchesAreTriggered) {
   const auto kernel = rig.load_eager({1}), plain = rig.load("mix");
   const StorageRef other = rig.make(4);
   for (const std::uint32_t blocks : {1u, 161u}) {
     for (int i = 0; i < 3; ++i) mix_large(kernel, y, x), mix_large(plain, z, x, blocks);
-    EXPECT_EQ(telling(), (std::vector<bool>{false, false, false})) << "its code does not wait";
+    EXPECT_EQ(triggers(), (std::vector<bool>{false, false, false})) << "its code does not wait";
   }
   for (int i = 0; i < 3; ++i) {
     mix_large(kernel, y, x);
     rig.read(other);  // nothing on the stream
     stream.synchronize();
   }
-  EXPECT_EQ(telling(), (std::vector<bool>{false, false, true})) << "the host's waiting does not make it another stream";
+  EXPECT_EQ(triggers(), (std::vector<bool>{false, false, true}))
+      << "the host's waiting does not make it another stream";
 }
 
-TEST_F(CudaEarlyReads, LargeKernelsThatReadNothingEarlyAreNotToTell) {
+TEST_F(CudaEarlyReads, LargeKernelsThatReadNothingEarlyDoNotTrigger) {
   const auto kernel = rig.load_eager({}), small = rig.load_eager({1});
   for (const std::uint32_t blocks : {161u, 160u}) {
     for (int i = 0; i < 3; ++i) mix_large(kernel, y, x, blocks);
     mix_large(small, z, x, 1);
     mix_large(kernel, y, x, blocks);
-    const std::vector<bool> tell = telling();
-    EXPECT_EQ(tell[4], blocks <= 160) << blocks;
+    const std::vector<bool> trigger = triggers();
+    EXPECT_EQ(trigger[4], blocks <= 160) << blocks;
   }
 }
 
@@ -173,13 +175,13 @@ TEST_F(CudaEarlyReads, KernelsThatShareAnEntryAreNotTakenForEachOther) {
   std::vector<std::shared_ptr<const Launchable>> others;
   for (int i = 0; i < 64; ++i) others.push_back(rig.load_eager({1}));
   for (int i = 0; i < 3; ++i) mix_large(kernel, y, x);
-  EXPECT_EQ(telling(), (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(triggers(), (std::vector<bool>{false, false, true}));
   for (const auto& other : others) mix_large(other, y, x);
-  EXPECT_EQ(telling(), std::vector<bool>(64, false)) << "none of them has been launched before";
+  EXPECT_EQ(triggers(), std::vector<bool>(64, false)) << "none of them has been launched before";
 }
 
-/// Arguments, launch word, error record, in this order, where there are as many as there may be.
-TEST_F(CudaEarlyReads, TheWordStandsBehindTheArgumentsAndBeforeTheRecord) {
+/// Arguments, launch flags, error record, in this order, with the largest number of arguments.
+TEST_F(CudaEarlyReads, TheFlagsFollowTheArgumentsAndPrecedeTheRecord) {
   static std::vector<std::uint64_t> given;
   driver.add_kernel("eager", {kMaxArguments + 2, [](const Call& call) { given = call.args; }});
   const auto bytes = FakeDriver::image("eager", true);
@@ -187,7 +189,7 @@ TEST_F(CudaEarlyReads, TheWordStandsBehindTheArgumentsAndBeforeTheRecord) {
   image.cubin = bytes;
   image.entry = image.label = "eager";
   image.num_args = kMaxArguments;
-  image.programmatic_launch = image.launch_word = image.error_record = true;
+  image.programmatic_launch = image.launch_flags = image.error_record = true;
   image.early_reads = {0, 1};
   image.checks = {{"first", {"a.cpp", "", 10}}};
   const auto kernel = load_kernel(rig.device(), image);
@@ -198,7 +200,7 @@ TEST_F(CudaEarlyReads, TheWordStandsBehindTheArgumentsAndBeforeTheRecord) {
   stream.synchronize();
   ASSERT_EQ(given.size(), args.size() + 2);
   EXPECT_TRUE(std::equal(args.begin(), args.end(), given.begin()));
-  EXPECT_EQ(given[kMaxArguments] & ~kTell, 2u) << "x has just been written";
+  EXPECT_EQ(given[kMaxArguments] & ~kTrigger, 2u) << "x has just been written";
   EXPECT_GT(given[kMaxArguments + 1], 4096u) << "an address";
   image.num_args = kMaxArguments + 1;
   EXPECT_THROW(load_kernel(rig.device(), image), CompileError);
@@ -210,34 +212,34 @@ TEST_F(CudaEarlyReads, ArgumentsThatAreNone) {
   EXPECT_THROW(rig.load_eager(std::vector<int>(kMostEarlyReads + 1, 0)), CompileError);
 }
 
-TEST_F(CudaEarlyStart, AKernelStartsEarlyRightBehindAnother) {
+TEST_F(CudaDependentLaunch, AKernelRightAfterAnother) {
   const auto kernel = rig.load_early();
   Stream stream(rig.device());
   const StorageRef x = rig.make(1), y = rig.make(2);
   rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << "nothing stands before the first";
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << "nothing precedes the first";
   rig.mix(kernel, stream, y, x);
   EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1);
   const auto other = rig.load("mix");
   rig.mix(other, stream, y, x);
   rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 2) << "behind a kernel that knows nothing of it, too";
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 2) << "also after a kernel without dependent launch";
   EXPECT_EQ(rig.read(y), (((2u * 31 + 1) * 31 + 1) * 31 + 1) * 31 + 1);
   EXPECT_EQ(kernel_resources(*kernel).registers, 104);
 }
 
-TEST_F(CudaEarlyStart, NoEarlyStartOfCodeThatDoesNotWait) {
+TEST_F(CudaDependentLaunch, NotForCodeThatDoesNotWait) {
   Stream stream(rig.device());
   const StorageRef x = rig.make(1), y = rig.make(2);
   for (const bool waits : {false, true}) {
     const auto bytes = FakeDriver::image("mix", waits);
     const auto kernel = load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, !waits});
     for (int i = 0; i < 2; ++i) rig.mix(kernel, stream, y, x);
-    EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << (waits ? "nobody asked for it" : "the code does not wait");
+    EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << (waits ? "not requested" : "the code does not wait");
   }
 }
 
-TEST_F(CudaEarlyStart, NoEarlyStartBehindCopiesAndWaits) {
+TEST_F(CudaDependentLaunch, NotAfterCopiesAndWaits) {
   const auto kernel = rig.load_early();
   Stream stream(rig.device()), second(rig.device());
   const StorageRef x = rig.make(1), y = rig.make(2);
@@ -246,13 +248,13 @@ TEST_F(CudaEarlyStart, NoEarlyStartBehindCopiesAndWaits) {
   rig.mix(kernel, stream, y, x);
   stream.core()->submit({rig.backend.pattern_fill(), {}, seven, {&fill, 1}, "fill", {}});
   rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << "behind a fill";
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << "after a fill";
   rig.mix(kernel, stream, y, x);
   EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1);
   rig.mix(kernel, second, x, y);
   EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1) << "the second stream begins with a wait";
   rig.mix(kernel, stream, y, x);
-  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1) << "behind a wait for the second stream";
+  EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 1) << "after a wait for the second stream";
   rig.mix(kernel, stream, y, x);
   EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 2);
   rig.read(y);

@@ -1,7 +1,7 @@
 // A CUDA driver for tests, in process: the same function table, host memory as device memory, kernels that are host
-// functions. Streams run when they are told to, in any order that their events allow, or when somebody waits. It counts
-// every call, fails the calls that it is told to fail, and notes every misuse: memory used before it is ready or after
-// its end, destroyed handles, the wrong context.
+// functions. Streams run when the test steps them, in any order that their events allow, or when a call waits. It
+// counts every call, fails selected calls, and records every misuse: memory used before it is ready or after it was
+// freed, destroyed handles, the wrong context.
 #pragma once
 #include <array>
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,28 +32,28 @@ class FakeDriver;
 /// Points every function of the table at the fake one.
 void fill_table(Driver& table);
 
-/// What a kernel of a test is called with when its turn comes.
+/// The arguments of a test's kernel when it runs.
 struct Call {
   FakeDriver& driver;
   std::array<unsigned, 3> grid;
   std::vector<std::uint64_t> args;
-  std::vector<std::uint64_t> kept = {};  ///< what the kernel has read before its turn (Kernel::early)
+  std::vector<std::uint64_t> kept = {};  ///< values that the kernel has read early (Kernel::early)
   /// The memory at argument `i`, checked to be live for `bytes`; null (and a violation) if it is not.
   void* memory(std::size_t i, std::size_t bytes) const;
 };
 using KernelFunction = void (*)(const Call&);
 
-/// A kernel that images may name: its parameters count the error record, if it has one.
+/// A kernel that images may refer to: its number of parameters includes the error record, if it has one.
 struct Kernel {
   std::size_t parameters;
   KernelFunction run;
-  /// What it does before it waits for its predecessors: called as early as the driver may start it.
+  /// The part before it waits for its predecessors: called as early as the driver may start it.
   void (*early)(Call&) = nullptr;
 };
 
 class FakeDriver {
  public:
-  /// One at a time; it becomes what table() points at.
+  /// One at a time; table() points to it.
   explicit FakeDriver(int devices = 1, int version = 13000);
   ~FakeDriver();
   FakeDriver(const FakeDriver&) = delete;
@@ -60,7 +61,8 @@ class FakeDriver {
 
   const Driver& table() const { return table_; }
   Driver& table() { return table_; }
-  /// A cubin with this kernel; `waits`: its code waits for the work before it, so it may be launched early.
+  /// A cubin with this kernel; `waits`: its code waits for its predecessor, so it may use programmatic dependent
+  /// launch.
   static std::vector<std::byte> image(const std::string& kernel, bool waits = false);
   static constexpr std::size_t kCode = 224, kLastInstruction = kCode + 16, kName = kCode + 32;  ///< in the image
   void add_kernel(const std::string& name, Kernel kernel) { kernels_[name] = kernel; }
@@ -74,6 +76,25 @@ class FakeDriver {
     while (step(random())) {}
   }
 
+  /// Takes the decisions that the driver leaves open, for the model check. Without one, kernels start as early as they
+  /// may.
+  struct Scheduler {
+    virtual ~Scheduler() = default;
+    virtual void before_call(Fn fn) = 0;
+    /// Runs one of actions(); false if there is none.
+    virtual bool run_one() = 0;
+  };
+  void set_scheduler(Scheduler* scheduler) { scheduler_ = scheduler; }
+  /// What may happen next: the first step of a stream, or the start of a dependent kernel behind it.
+  struct Action {
+    std::size_t stream = 0;
+    bool early = false, orders = false;     ///< orders: a record of an event, or a wait for one that is reached
+    std::span<const std::uint64_t> args;    ///< of a kernel
+    std::array<std::uint64_t, 2> memory{};  ///< of other steps; 0: none
+  };
+  std::vector<Action> actions();
+  void perform(const Action& action);
+
   // -- faults --
   /// The `k`-th call from now (0: the next) that can fail returns `result`; if `for_good`, so does every call after it.
   void fail_at(int k, CUresult result = 1, bool for_good = false);
@@ -81,14 +102,27 @@ class FakeDriver {
   void fail_next(Fn fn, CUresult result) { fail_fn_ = fn, fail_fn_result_ = result; }
   bool fault_happened() const { return happened_; }
   void heal();
-  /// From now on every call returns `result`, as after a kernel's fault; nothing runs any more.
+  /// From now on every call returns `result`, as after a kernel's fault; no work runs.
   void poison(CUresult result);
   /// Allocations fail while fewer than `bytes` would be free.
   void limit_memory(std::size_t bytes) { memory_limit_ = bytes; }
   /// Bytes that an allocation from the pool took before it failed, and that the pool still keeps.
   std::size_t hoarded() const { return hoarded_; }
 
-  /// A kernel takes so long by the driver's clock, which nothing else moves.
+  /// A stream of another library, in the current context.
+  CUstream foreign_stream();
+  /// Destroys a stream, and makes another one with the same handle.
+  void reuse_handle(CUstream handle) { reinterpret_cast<Stream*>(handle)->id = 1000 + ++reused_; }
+  /// Whether another library captures the stream.
+  void capture(CUstream handle, bool on) { reinterpret_cast<Stream*>(handle)->capturing = on; }
+  /// Enqueues a write of one u64 on any stream, as another library does.
+  void foreign_store(CUstream handle, std::uint64_t* to, std::uint64_t value);
+  /// Whether GPUs are connected directly.
+  void connect_peers(bool on) { peers_ = on; }
+  int open_pools() const { return open_pools_; }
+  int priority(CUstream handle) const { return reinterpret_cast<const Stream*>(handle)->priority; }
+
+  /// The time of a kernel by the driver's clock, which nothing else advances.
   void spend(double milliseconds) { clock_ms_ += milliseconds; }
 
   // -- what happened --
@@ -96,7 +130,7 @@ class FakeDriver {
   int calls() const { return calls_; }
   /// Empty if nothing was misused.
   std::string violation() const;
-  /// "2 streams, 1 event": what was made and not destroyed; empty if nothing is left.
+  /// "2 streams, 1 event": objects that were created and not destroyed; empty if there are none.
   std::string leaks() const;
   int live_blocks() const;
   int live_streams() const;
@@ -106,11 +140,12 @@ class FakeDriver {
 
  private:
   friend struct Functions;
-  /// A record of an event: whoever waits for it does not care that the event is recorded anew.
+  /// A record of an event: waits for it are not affected when the event is recorded again.
   struct Moment {
     bool reached = false;
-    double ms = 0;    // of the driver's clock
-    int streams = 1;  // that have yet to get to it
+    double ms = 0;          // of the driver's clock
+    void* graph = nullptr;  // recorded on a stream that was captured: the Graph
+    int streams = 1;        // streams that have not reached it
   };
   using Record = std::shared_ptr<Moment>;
   struct Event {
@@ -118,7 +153,7 @@ class FakeDriver {
     bool destroyed = false, timed = false;
   };
   struct Step {
-    enum class Kind : std::uint8_t { Kernel, Record, Wait, Alloc, Free, Copy, Set } kind = Kind::Kernel;
+    enum class Kind : std::uint8_t { Kernel, Record, Wait, Alloc, Free, Copy, Set, Store, Graph } kind = Kind::Kernel;
     KernelFunction run = nullptr;
     void (*early)(Call&) = nullptr;
     bool programmatic = false;  ///< launched so that it may start before its predecessor has ended
@@ -129,12 +164,22 @@ class FakeDriver {
     CUdeviceptr to = 0, from = 0;
     std::size_t bytes = 0;
     unsigned pattern = 0, pattern_bytes = 0;
+    void* graph = nullptr;  // a Graph
+  };
+  /// What streams had while they were captured together, each in its order.
+  struct Graph {
+    std::vector<std::deque<Step>> lanes;
+    bool destroyed = false;
   };
   struct Stream {
     std::deque<Step> steps;
     bool destroyed = false;
     int device = 0;
     bool kernel_is_last = false;  // allocations, frees and records aside
+    Graph* capture = nullptr;     // its steps are captured, not run
+    bool capturing = false;
+    int priority = 0;
+    std::uint64_t id = 0;
   };
   struct Block {
     std::size_t bytes = 0;
@@ -153,14 +198,20 @@ class FakeDriver {
 
   CUresult enter(Fn fn);
   Stream* stream(CUstream handle);
+  Stream* make_stream();
   Event* event(CUevent handle);
   bool step_locked(std::uint64_t pick);
   void run(Step& step);
-  void start_early(Stream& stream);
+  void start_dependents(Stream& stream);
+  /// Runs the lanes of a graph beside each other, as its records and waits allow.
+  void run_graph(const Graph& graph);
   void check_memory(std::uintptr_t address, std::size_t bytes, const char* what);
   CUresult drain(Stream* stream);
   CUresult wait_for(const Record& record);
 
+  static Step* next_early(Stream& stream);
+
+  Scheduler* scheduler_ = nullptr;
   Driver table_;
   int devices_, version_;
   mutable std::recursive_mutex mutex_;
@@ -168,12 +219,17 @@ class FakeDriver {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::unique_ptr<Module>> modules_;
+  std::vector<std::unique_ptr<Graph>> graphs_;
   std::map<std::uintptr_t, Block> blocks_;  // device memory
   std::set<void*> pinned_;
   std::size_t memory_limit_ = std::size_t{1} << 30, used_ = 0, hoarded_ = 0;
   int pools_ = 0;
   double clock_ms_ = 0;
-  std::map<int, int> retained_;  // primary contexts
+  std::map<int, int> retained_;    // primary contexts
+  std::map<int, Stream*> legacy_;  // the legacy default streams, by device
+  bool peers_ = true;
+  int open_pools_ = 0;
+  std::uint64_t reused_ = 0;
   std::string violation_;
   std::array<std::atomic<int>, static_cast<std::size_t>(Fn::count)> counts_{};
   std::atomic<int> calls_{0}, countdown_{-1};

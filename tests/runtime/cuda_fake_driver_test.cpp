@@ -1,5 +1,4 @@
-// The fake driver (its only source file, since tests are globbed by name), and that it catches what it is there to
-// catch.
+// The fake driver (its only source file, since tests are globbed by name), and tests that it detects misuse.
 #include "runtime/cuda_fake_driver.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +23,7 @@ const char* name(Fn fn) {
 
 namespace {
 
-/// Calls that never fail by injection: texts, and what ends something (it is done whatever they return).
+/// Calls that never fail by injection: texts, and calls that destroy objects (which succeed in any case).
 bool can_fail(Fn fn) {
   switch (fn) {
     case Fn::cuGetErrorName:
@@ -86,6 +85,7 @@ std::vector<std::byte> FakeDriver::image(const std::string& kernel, bool waits) 
 }
 
 CUresult FakeDriver::enter(Fn fn) {
+  if (scheduler_ != nullptr) scheduler_->before_call(fn);
   ++counts_[static_cast<std::size_t>(fn)];
   ++calls_;
   const bool poisoned = poisoned_ != 0;
@@ -127,6 +127,11 @@ void FakeDriver::poison(CUresult result) {
 }
 
 FakeDriver::Stream* FakeDriver::stream(CUstream handle) {
+  if (handle == nullptr || handle == legacy_stream()) {
+    Stream*& legacy = legacy_[current_device()];
+    if (legacy == nullptr) legacy = make_stream();
+    return legacy;
+  }
   auto* stream = reinterpret_cast<Stream*>(handle);
   if (stream == nullptr || stream->destroyed) {
     violate("a stream was used that is none, or was destroyed");
@@ -134,6 +139,29 @@ FakeDriver::Stream* FakeDriver::stream(CUstream handle) {
   }
   if (!context_fault_ && stream->device != current_device()) violate("a stream was used in the wrong context");
   return stream;
+}
+
+FakeDriver::Stream* FakeDriver::make_stream() {
+  streams_.push_back(std::make_unique<Stream>());
+  Stream* made = streams_.back().get();
+  made->device = current_device();
+  made->id = streams_.size();
+  return made;
+}
+
+CUstream FakeDriver::foreign_stream() {
+  const std::lock_guard lock(mutex_);
+  return reinterpret_cast<CUstream>(make_stream());
+}
+
+void FakeDriver::foreign_store(CUstream handle, std::uint64_t* to, std::uint64_t value) {
+  const std::lock_guard lock(mutex_);
+  Step step;
+  step.kind = Step::Kind::Store;
+  step.to = reinterpret_cast<std::uintptr_t>(to);
+  step.bytes = value;
+  stream(handle)->kernel_is_last = false;
+  stream(handle)->steps.push_back(std::move(step));
 }
 
 FakeDriver::Event* FakeDriver::event(CUevent handle) {
@@ -162,7 +190,7 @@ void* Call::memory(std::size_t i, std::size_t bytes) const {
   return nullptr;
 }
 
-/// Host memory of tests is taken for good: what lies in no block of the device.
+/// Memory outside all device blocks is host memory of tests and counts as valid.
 void FakeDriver::check_memory(std::uintptr_t address, std::size_t bytes, const char* what) {
   for (const auto& [begin, block] : blocks_) {
     if (address < begin || address >= begin + block.bytes) continue;
@@ -181,6 +209,7 @@ void FakeDriver::run(Step& step) {
       step.record->ms = clock_ms_;
       break;
     case Step::Kind::Wait: break;
+    case Step::Kind::Graph: run_graph(*static_cast<Graph*>(step.graph)); break;
     case Step::Kind::Alloc: blocks_[step.to].ready = true; break;
     case Step::Kind::Free: {
       const auto block = blocks_.find(step.to);
@@ -194,6 +223,10 @@ void FakeDriver::run(Step& step) {
       check_memory(step.from, step.bytes, "a copy from the end");
       std::memmove(reinterpret_cast<void*>(step.to), reinterpret_cast<const void*>(step.from), step.bytes);
       break;
+    case Step::Kind::Store:
+      check_memory(step.to, sizeof(std::uint64_t), "a foreign store");
+      std::memcpy(reinterpret_cast<void*>(step.to), &step.bytes, sizeof(std::uint64_t));
+      break;
     case Step::Kind::Set:
       check_memory(step.to, step.bytes, "a memset");
       for (std::size_t i = 0; i < step.bytes; i += step.pattern_bytes)
@@ -201,8 +234,10 @@ void FakeDriver::run(Step& step) {
   }
 }
 
-/// Kernels that were launched so start as soon as the one before them has: those at the head of the stream.
-void FakeDriver::start_early(Stream& stream) {
+/// Kernels with programmatic dependent launch start as soon as the one before them has started: those at the head of
+/// the stream.
+void FakeDriver::start_dependents(Stream& stream) {
+  if (scheduler_ != nullptr) return;  // an action of its own
   for (Step& step : stream.steps) {
     if (step.kind == Step::Kind::Alloc || step.kind == Step::Kind::Free || step.kind == Step::Kind::Record) continue;
     if (step.kind != Step::Kind::Kernel || !step.programmatic) return;
@@ -213,16 +248,43 @@ void FakeDriver::start_early(Stream& stream) {
   }
 }
 
+void FakeDriver::run_graph(const Graph& graph) {
+  auto lanes = graph.lanes;
+  std::set<const Moment*> reached;  // in this launch
+  std::mt19937_64 random(static_cast<std::uint64_t>(calls_.load()));
+  std::size_t left = 0;
+  for (const auto& lane : lanes) left += lane.size();
+  for (std::size_t idle = 0; left != 0;) {
+    auto& lane = lanes[random() % lanes.size()];
+    const bool blocked = lane.empty() || (lane.front().kind == Step::Kind::Wait && lane.front().record != nullptr &&
+                                          !reached.contains(lane.front().record.get()));
+    if (blocked) {
+      if (++idle > 10000) return violate("a graph whose parts wait for each other");
+      continue;
+    }
+    idle = 0;
+    Step step = lane.front();
+    lane.pop_front();
+    --left;
+    if (step.kind == Step::Kind::Record) {
+      reached.insert(step.record.get());
+    } else {
+      run(step);
+    }
+  }
+}
+
 bool FakeDriver::step_locked(std::uint64_t pick) {
+  if (scheduler_ != nullptr) return scheduler_->run_one();
   if (poisoned_ != 0) return false;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = *streams_[(pick + i) % streams_.size()];
-    if (stream.steps.empty()) continue;
+    if (stream.steps.empty() || stream.capture != nullptr) continue;
     Step& front = stream.steps.front();
     if (front.kind == Step::Kind::Wait && front.record != nullptr && !front.record->reached) continue;
     Step step = std::move(front);
     stream.steps.pop_front();
-    if (step.kind == Step::Kind::Kernel) start_early(stream);
+    if (step.kind == Step::Kind::Kernel) start_dependents(stream);
     run(step);
     return true;
   }
@@ -262,7 +324,7 @@ int FakeDriver::live_streams() const {
   const std::lock_guard lock(mutex_);
   int live = 0;
   for (const auto& stream : streams_) live += stream->destroyed ? 0 : 1;
-  return live;
+  return live - static_cast<int>(legacy_.size());
 }
 
 int FakeDriver::pending_steps() const {
@@ -285,10 +347,13 @@ std::string FakeDriver::leaks() const {
   add(live_streams(), "streams");
   add(events, "events");
   add(modules, "modules");
+  int graphs = 0;
+  for (const auto& graph : graphs_) graphs += graph->destroyed ? 0 : 1;
+  add(graphs, "graphs");
   add(contexts, "contexts");
   add(pools_, "pools");
   add(static_cast<int>(pinned_.size()), "pinned blocks");
-  add(poisoned_ != 0 ? 0 : live_blocks(), "blocks of memory");  // a dead context takes its memory along
+  add(poisoned_ != 0 ? 0 : live_blocks(), "blocks of memory");  // a dead context has freed its memory
   return text;
 }
 

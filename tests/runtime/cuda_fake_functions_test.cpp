@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "runtime/cuda_fake_driver.hpp"
 #include "tessera/base/format.hpp"
@@ -75,6 +77,11 @@ struct Functions {
                                                                          : static_cast<int>(attribute) * 10;
     return 0;
   }
+  static CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+    TESSERA_FAKE(cuDeviceCanAccessPeer);
+    *can = d.peers_ && device != peer ? 1 : 0;
+    return 0;
+  }
   static CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
     TESSERA_FAKE(cuDevicePrimaryCtxRetain);
     ++d.retained_[device];
@@ -121,9 +128,47 @@ struct Functions {
   static CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
     TESSERA_FAKE(cuStreamCreate);
     if (flags != CU_STREAM_NON_BLOCKING) d.violate("a stream that is ordered with the legacy default stream");
-    d.streams_.push_back(std::make_unique<FakeDriver::Stream>());
-    d.streams_.back()->device = FakeDriver::current_device();
-    *stream = handle_of<CUstream>(d.streams_.back().get());
+    *stream = handle_of<CUstream>(d.make_stream());
+    return 0;
+  }
+  static CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+    TESSERA_FAKE(cuStreamCreateWithPriority);
+    if (flags != CU_STREAM_NON_BLOCKING) d.violate("a stream that is ordered with the legacy default stream");
+    if (priority > 0 || priority < -5) d.violate("a priority that the driver would clamp");
+    auto* made = d.make_stream();
+    made->priority = priority;
+    *stream = handle_of<CUstream>(made);
+    return 0;
+  }
+  static CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+    TESSERA_FAKE(cuCtxGetStreamPriorityRange);
+    *least = 0;
+    *greatest = -5;
+    return 0;
+  }
+  static CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
+    TESSERA_FAKE(cuStreamGetCtx);
+    if (handle == legacy_stream()) {
+      *context = FakeDriver::current;
+      return 0;
+    }
+    const auto* stream = reinterpret_cast<FakeDriver::Stream*>(handle);
+    if (stream->destroyed) return 400;
+    *context = context_of(stream->device);
+    return 0;
+  }
+  static CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
+    TESSERA_FAKE(cuStreamGetId);
+    const auto* stream = d.stream(handle);
+    if (stream == nullptr) return 400;
+    *id = stream->id;
+    return 0;
+  }
+  static CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+    TESSERA_FAKE(cuStreamIsCapturing);
+    const auto* stream = d.stream(handle);
+    if (stream == nullptr) return 400;
+    *status = stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
     return 0;
   }
   static CUresult cuStreamDestroy(CUstream handle) {
@@ -145,6 +190,11 @@ struct Functions {
     step.kind = Kind::Wait;
     step.record = event->last;
     stream->kernel_is_last = false;
+    if (event->last != nullptr && event->last->graph != nullptr) {
+      auto* graph = static_cast<FakeDriver::Graph*>(event->last->graph);
+      if (stream->capture == nullptr && !stream->steps.empty()) d.violate("a stream with work joins a capture");
+      stream->capture = graph;
+    }
     stream->steps.push_back(std::move(step));
     return 0;
   }
@@ -163,6 +213,7 @@ struct Functions {
     Step step;
     step.kind = Kind::Record;
     step.record = event->last = std::make_shared<FakeDriver::Moment>();
+    event->last->graph = stream->capture;
     stream->steps.push_back(std::move(step));
     return 0;
   }
@@ -204,6 +255,20 @@ struct Functions {
   }
   static CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) {
     TESSERA_FAKE(cuMemPoolSetAttribute);
+    return 0;
+  }
+  static CUresult cuMemPoolGetAttribute(CUmemoryPool, CUmemPool_attribute attribute, void* value) {
+    TESSERA_FAKE(cuMemPoolGetAttribute);
+    if (attribute != CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) return 1;
+    const std::uint64_t reserved = d.used_ + d.hoarded_;
+    std::memcpy(value, &reserved, sizeof reserved);
+    return 0;
+  }
+  static CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, std::size_t count) {
+    TESSERA_FAKE(cuMemPoolSetAccess);
+    const int owner = static_cast<int>(reinterpret_cast<std::uintptr_t>(pool)) - 1;
+    if (count != 1 || access->location.id == owner || access->location.id >= d.devices_ || access->flags != 3) return 1;
+    ++d.open_pools_;
     return 0;
   }
   static CUresult cuMemPoolTrimTo(CUmemoryPool, std::size_t) {
@@ -273,6 +338,26 @@ struct Functions {
     TESSERA_FAKE(cuMemcpyAsync);
     auto* stream = d.stream(handle);
     if (stream == nullptr) return 400;
+    Step step;
+    step.kind = Kind::Copy;
+    step.to = to;
+    step.from = from;
+    step.bytes = bytes;
+    stream->kernel_is_last = false;
+    stream->steps.push_back(std::move(step));
+    return 0;
+  }
+  static CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                                    std::size_t bytes, CUstream handle) {
+    TESSERA_FAKE(cuMemcpyPeerAsync);
+    auto* stream = d.stream(handle);
+    if (stream == nullptr) return 400;
+    const auto device_of = [&](CUdeviceptr memory) {
+      const auto block = std::prev(d.blocks_.upper_bound(memory));
+      return context_of(block->second.device);
+    };
+    if (device_of(to) != to_context || device_of(from) != from_context)
+      d.violate("a copy between GPUs with the wrong contexts");
     Step step;
     step.kind = Kind::Copy;
     step.to = to;
@@ -383,7 +468,65 @@ struct Functions {
     }
     stream->steps.push_back(std::move(step));
     stream->kernel_is_last = true;
-    d.start_early(*stream);
+    d.start_dependents(*stream);
+    return 0;
+  }
+  static CUresult cuStreamBeginCapture(CUstream handle, int mode) {
+    TESSERA_FAKE(cuStreamBeginCapture);
+    auto* stream = d.stream(handle);
+    if (stream == nullptr || stream->capture != nullptr || mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) return 400;
+    d.graphs_.push_back(std::make_unique<FakeDriver::Graph>());
+    stream->capture = d.graphs_.back().get();
+    return 0;
+  }
+  /// Work of other streams that this one has not waited for ends the capture without a graph.
+  static CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
+    TESSERA_FAKE(cuStreamEndCapture);
+    auto* origin = d.stream(handle);
+    if (origin == nullptr || origin->capture == nullptr) return 400;
+    FakeDriver::Graph* const made = origin->capture;
+    std::set<const FakeDriver::Moment*> joined;
+    bool joins = true;
+    for (const Step& step : origin->steps)
+      if (step.kind == Kind::Wait) joined.insert(step.record.get());
+    for (const auto& stream : d.streams_) {
+      if (stream->capture != made) continue;
+      const bool ends_joined = !stream->steps.empty() && stream->steps.back().kind == Kind::Record &&
+                               joined.contains(stream->steps.back().record.get());
+      if (stream.get() != origin && !ends_joined) joins = false;
+      made->lanes.push_back(std::exchange(stream->steps, {}));
+      stream->capture = nullptr;
+    }
+    made->destroyed = !joins;
+    *graph = joins ? handle_of<CUgraph>(made) : nullptr;
+    return joins ? 0 : 904;  // CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+  }
+  static CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long) {
+    TESSERA_FAKE(cuGraphInstantiateWithFlags);
+    d.graphs_.push_back(std::make_unique<FakeDriver::Graph>(*reinterpret_cast<FakeDriver::Graph*>(graph)));
+    *exec = handle_of<CUgraphExec>(d.graphs_.back().get());
+    return 0;
+  }
+  static CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
+    TESSERA_FAKE(cuGraphLaunch);
+    auto* stream = d.stream(handle);
+    if (stream == nullptr) return 400;
+    if (reinterpret_cast<FakeDriver::Graph*>(exec)->destroyed) d.violate("a destroyed graph is launched");
+    Step step;
+    step.kind = Kind::Graph;
+    step.graph = exec;
+    stream->kernel_is_last = false;
+    stream->steps.push_back(std::move(step));
+    return 0;
+  }
+  static CUresult cuGraphExecDestroy(CUgraphExec exec) {
+    TESSERA_FAKE(cuGraphExecDestroy);
+    reinterpret_cast<FakeDriver::Graph*>(exec)->destroyed = true;
+    return 0;
+  }
+  static CUresult cuGraphDestroy(CUgraph graph) {
+    TESSERA_FAKE(cuGraphDestroy);
+    reinterpret_cast<FakeDriver::Graph*>(graph)->destroyed = true;
     return 0;
   }
   static CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
@@ -396,9 +539,10 @@ struct Functions {
     TESSERA_FAKE(cuLaunchKernelEx);
     if (config->blockDimX != 1 || config->sharedMemBytes != 0 || config->numAttrs != 1 || config->attrs[0].id != 6)
       d.violate("an extended launch that is not a programmatic one");
-    if (!reinterpret_cast<FakeDriver::Module*>(function)->waits) d.violate("an early start of code that does not wait");
+    if (!reinterpret_cast<FakeDriver::Module*>(function)->waits)
+      d.violate("a dependent launch of code that does not wait");
     if (const auto* stream = d.stream(config->hStream); stream != nullptr && !stream->kernel_is_last)
-      d.violate("an early start behind something that is no kernel");
+      d.violate("a dependent launch after something other than a kernel");
     return start(d, function, {config->gridDimX, config->gridDimY, config->gridDimZ}, config->hStream, arguments, true);
   }
 };

@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kExpected = (3 * 31 + (2 * 31 + 1)) * 31 + 63;
 
 /// Memory (one poisoned, one foreign), two streams and the default one, a kernel with and one without checks, all kinds
-/// of order, owners that go in flight.
+/// of order, owners that are destroyed in flight.
 std::uint64_t scenario(Rig& rig, int& released) {
   const auto mix = rig.load("mix"), checked = rig.load("checked");
   const Stream a(rig.device()), b(rig.device()), main = Stream::default_of(rig.device());
@@ -30,20 +30,20 @@ std::uint64_t scenario(Rig& rig, int& released) {
   const std::uint64_t two = 2;
   copy_from_host(*y, 0, &two, sizeof two);
   rig.mix(checked, a, y, foreign);  // y = 63
-  rig.mix(mix, b, z, y);            // z = 156: read after write, and an open outcome
-  foreign.reset();                  // goes while a reads it
+  rig.mix(mix, b, z, y);            // z = 156: read after write, and a pending outcome
+  foreign.reset();                  // destroyed while a reads it
   rig.mix(mix, main, z, y);         // z = kExpected: write after write
-  y.reset();                        // goes while two streams read it
+  y.reset();                        // destroyed while two streams read it
   const std::uint64_t value = rig.read(z);
   Stream(a).synchronize();
   return value;
 }
 
-/// After everything was let go.
+/// After everything was released.
 void expect_clean(Rig& rig) {
   rig.driver.heal();
   rig.driver.run_all();
-  Storage::allocate(rig.device(), 8);  // lets go of what waited for the device
+  Storage::allocate(rig.device(), 8);  // releases what waited for the device
   rig.driver.run_all();
   EXPECT_EQ(rig.driver.live_blocks(), 0);
   EXPECT_LE(rig.driver.live_streams(), 2) << "the memory's own and the default stream may stay";
@@ -89,7 +89,7 @@ TEST_P(CudaFault, AtEveryCall) {
   EXPECT_GT(faults, 90) << "the scenario should reach many calls";
 }
 
-/// An argument error, out of memory, and one that the library has no words for.
+/// An argument error, out of memory, and an error without a special message.
 INSTANTIATE_TEST_SUITE_P(Results, CudaFault, ::testing::Values(1, 2, 999));
 
 /// The same with a fault of the device, after which every call fails: nothing hangs, crashes or leaks, and later calls
@@ -121,7 +121,7 @@ TEST(CudaFaultForGood, AtEveryCall) {
     }
     EXPECT_LE(released, 1);
     rig.owned.reset();
-    EXPECT_NE(released, 0) << "foreign memory was not let go of";
+    EXPECT_NE(released, 0) << "foreign memory was not released";
     EXPECT_EQ(rig.driver.violation(), "");
     EXPECT_EQ(rig.driver.leaks(), "");
     if (::testing::Test::HasFailure()) break;
@@ -218,38 +218,40 @@ TEST_F(CudaDeadDevice, KernelsWithChecksInFlightAreForgotten) {
   x.reset();
 }
 
-TEST(CudaImages, WhatIsNoCubinIsRefusedBeforeTheDriverSeesIt) {
+TEST(CudaImages, WhatIsNoCubinIsRejectedBeforeTheDriverSeesIt) {
   Rig rig;
   const std::vector<std::byte> good = FakeDriver::image("mix");
   ASSERT_EQ(image_fault(good), "");
-  const auto refused = [&](std::vector<std::byte> bytes) {
+  const auto rejected = [&](std::vector<std::byte> bytes) {
     const int before = rig.driver.count(Fn::cuModuleLoadDataEx);
     const std::string text = text_of([&] {
       load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, false});
     });
     EXPECT_EQ(rig.driver.count(Fn::cuModuleLoadDataEx), before);
-    EXPECT_EQ(text.find("CompileError: kernel mix: its image is damaged, and was kept from the driver: "), 0u) << text;
+    EXPECT_EQ(text.find("CompileError: kernel mix: its image is damaged and was not passed to the driver: "), 0u)
+        << text;
   };
-  refused({});
+  rejected({});
   for (const std::size_t cut : {std::size_t{10}, std::size_t{63}, std::size_t{100}, good.size() - 1})
-    refused({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(cut)});
-  // One byte of the header changed: mark, class, byte order, machine, place and number of sections, a section's place.
+    rejected({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(cut)});
+  // One byte of the header changed: magic, class, byte order, machine, offset and number of sections, a section's
+  // offset.
   for (const std::size_t at : {0, 4, 5, 18, 40, 46, 58, 61, 88, 96}) {
     std::vector<std::byte> bad = good;
     bad[at] ^= std::byte{0x40};
-    refused(bad);
+    rejected(bad);
   }
 }
 
-TEST(CudaImages, WhatTheDriverRefusesIsACompileErrorWithItsLog) {
+TEST(CudaImages, WhatTheDriverRejectsIsACompileErrorWithItsLog) {
   Rig rig;
   const auto bytes = FakeDriver::image("for another GPU");
   const std::string text = text_of([&] {
     load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, false});
   });
-  EXPECT_EQ(text.find("CompileError: kernel mix: the driver refuses its image on cuda:0: CUDA_ERROR_FAKE_209"), 0u)
+  EXPECT_EQ(text.find("CompileError: kernel mix: the driver rejects its image on cuda:0: CUDA_ERROR_FAKE_209"), 0u)
       << text;
-  EXPECT_NE(text.find("it says: fake log"), std::string::npos) << text;
+  EXPECT_NE(text.find("its log: fake log"), std::string::npos) << text;
   const auto good = FakeDriver::image("mix");
   EXPECT_NE(text_of([&] {
               load_kernel(rig.device(), {good, "mux", "kernel mux", 3, false, {}, false});
@@ -277,12 +279,12 @@ TEST(CudaDriverStart, SaysWhatIsWrongAndWhatToDo) {
   {
     FakeDriver old(1, 11080);
     const std::string text = start(old.table());
-    EXPECT_NE(text.find("too old: it speaks CUDA 11.8, and Tessera needs CUDA 12.0"), std::string::npos) << text;
+    EXPECT_NE(text.find("too old: it supports CUDA 11.8, and Tessera needs CUDA 12.0"), std::string::npos) << text;
     EXPECT_NE(text.find("Update the driver"), std::string::npos);
   }
   const struct {
     CUresult result;
-    const char* mend;
+    const char* fix;
   } rows[] = {{100, "CUDA_VISIBLE_DEVICES"}, {800, "/dev/nvidia"}, {803, "reboot"},
               {34, "LD_LIBRARY_PATH"},       {999, "nvidia-uvm"},  {802, "fabricmanager"}};
   for (const auto& row : rows) {
@@ -290,7 +292,7 @@ TEST(CudaDriverStart, SaysWhatIsWrongAndWhatToDo) {
     driver.fail_next(Fn::cuInit, row.result);
     const std::string text = start(driver.table());
     EXPECT_NE(text.find("CUDA_ERROR_FAKE_" + std::to_string(row.result)), std::string::npos) << text;
-    EXPECT_NE(text.find(row.mend), std::string::npos) << text;
+    EXPECT_NE(text.find(row.fix), std::string::npos) << text;
   }
   FakeDriver good;
   EXPECT_EQ(start(good.table()), "");
@@ -314,12 +316,12 @@ TEST(CudaDriverStart, WithoutADriverTheMessageSaysSo) {
   std::string why;
   if (available(&why)) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_FALSE(why.empty());
-  EXPECT_NE(why.find("\n  "), std::string::npos) << "no mend: " << why;
+  EXPECT_NE(why.find("\n  "), std::string::npos) << "no fix: " << why;
   EXPECT_EQ(device_count(), 0);
   EXPECT_EQ(text_of([] { Device::cuda(0, {}); }), "DeviceError: device cuda:0 is not available: " + why);
   try {
     Device::cuda(0);
-    ADD_FAILURE() << "not refused";
+    ADD_FAILURE() << "not rejected";
   } catch (const DeviceError& e) { EXPECT_EQ(e.where().line, __LINE__ - 2u) << e.what(); }
 }
 

@@ -1,5 +1,5 @@
-// Memory that another library gives back while its own streams still use it: it is used again only behind that work,
-// and neither the giving back nor the waiting for it hangs, throws or loses anything.
+// Memory that another library returns while its own streams still use it: it is reused only after that work, and
+// neither returning it nor waiting for it hangs, throws or leaks.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -31,7 +31,7 @@ struct HandedBackTest : ::testing::Test {
   Rig rig;
   FakeDriver& driver = rig.driver;
   const Driver& cu = driver.table();
-  CUstream theirs = nullptr;  ///< a stream of the other library, of which Tessera knows nothing
+  CUstream theirs = nullptr;  ///< a stream of the other library, unknown to Tessera
   bool ended = false;
 
   HandedBackTest() {
@@ -43,7 +43,7 @@ struct HandedBackTest : ::testing::Test {
     driver.run_all();
     EXPECT_EQ(driver.violation(), "");
   }
-  /// Work of theirs on the storage that has not run yet; then they give it back.
+  /// Enqueues work of the other library on the storage, which has not run yet; then returns the storage.
   void use_and_give_back(StorageRef storage, bool exclusive = true) {
     const auto address = reinterpret_cast<std::uintptr_t>(storage->data());
     const std::size_t bytes = storage->bytes();
@@ -61,7 +61,7 @@ TEST_F(HandedBackTest, IsUsedAgainOnlyBehindTheirWork) {
   for (int i = 0; i < 3; ++i) rig.backend.poll();
   EXPECT_FALSE(ended) << "their memset has not run";
   EXPECT_EQ(driver.count(Fn::cuCtxRecordEvent), 1) << "one event covers it";
-  EXPECT_EQ(driver.count(Fn::cuCtxSynchronize), 0) << "and nobody waits";
+  EXPECT_EQ(driver.count(Fn::cuCtxSynchronize), 0) << "and nothing waits";
   EXPECT_GT(driver.pending_steps(), 0);
   driver.run_all();
   EXPECT_EQ(driver.violation(), "") << "the memset found its memory";
@@ -86,7 +86,7 @@ TEST_F(HandedBackTest, WhoUsesItNextWaitsForTheirWork) {
   }
 }
 
-TEST_F(HandedBackTest, ALeaseThatOthersHoldIsStillRefused) {
+TEST_F(HandedBackTest, ALeaseThatOthersHoldIsStillRejected) {
   const StorageRef storage = rig.make(5);
   const ReadLease reader(storage, {.what = "a reader"});
   use_and_give_back(rig.make(6));

@@ -14,8 +14,7 @@ namespace tessera::runtime::cuda::fake {
 
 /// Kernels by name: "mix" (y, x, addend): y = 31 y + x + addend, one u64 each. "checked" (y, x, addend, record): the
 /// same, and its check fails where `addend` is odd: its index is addend / 2. "fault" (kind): the GPU faults. "eager"
-/// (y, x, addend, launch word): the same as "mix", but x is read as early as can be where bit 0 is set, y where bit 1
-/// is.
+/// (y, x, addend, launch flags): the same as "mix", but x is read before the wait if bit 0 is set, y if bit 1 is.
 void add_kernels(FakeDriver& driver);
 void start_eager(Call& call);
 void run_eager(const Call& call);
@@ -30,11 +29,11 @@ struct Rig {
         owned((add_kernels(driver), std::make_unique<CudaBackend>(driver.table(), 0))),
         backend(*owned) {}
   Device device() { return Device(backend); }
-  /// "mix" and the others, loaded; `label` is how errors call them.
+  /// "mix" and the others, loaded; `label` is their name in errors.
   std::shared_ptr<const Launchable> load(const std::string& kernel);
-  /// "mix" whose code waits for its predecessor, as a kernel that may start early.
+  /// "mix" whose code waits for its predecessor, so it may use programmatic dependent launch.
   std::shared_ptr<const Launchable> load_early();
-  /// "eager", which may start early and read these of its arguments before it waits.
+  /// "eager", which may start before its predecessor has ended, and reads these of its arguments before it waits.
   std::shared_ptr<const Launchable> load_eager(std::vector<int> early_reads = {1, 0}, bool raw_writes = false);
 
   StorageRef make(std::uint64_t value);

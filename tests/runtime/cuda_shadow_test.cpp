@@ -1,5 +1,5 @@
-// What a GPU's storage remembers of its writes in checked mode: the shadow is there and dies with the storage, host and
-// stream mark it, kernels that ask for it are given the right byte of it, and no failure loses anything.
+// The shadow of a GPU's storage, which records writes in checked mode: its lifetime is that of the storage, host and
+// stream mark it, kernels that use it are passed the right address, and no failure leaks anything.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -131,7 +131,7 @@ TEST_F(CudaShadow, AKernelIsGivenTheByteOfItsElement) {
   EXPECT_EQ(seen[3], shadow(x, 1));
 }
 
-TEST_F(CudaShadow, WhatDoesNotFitIsRefused) {
+TEST_F(CudaShadow, WhatDoesNotFitIsRejected) {
   const StorageRef y = watched(32, 4), x = watched(16, 2);
   const auto wide = load({{0, 0, 4}, {1, 1, 8}});
   EXPECT_THROW(launch(wide, y, 0, x, 0), InternalError) << "elements of 8 bytes in a storage of 2";
@@ -153,7 +153,7 @@ TEST_F(CudaShadow, LivesAndDiesWithItsStorage) {
   stream.core()->submit({kernel, {}, args, accesses, "kernel watched", {}});
   accesses = {};
   y.reset();
-  x.reset();  // before the kernel has run, which looks at both shadows
+  x.reset();  // before the kernel has run, which reads both shadows
   rig.driver.run_all();
   EXPECT_EQ(rig.driver.live_blocks(), before);
 }
@@ -164,7 +164,7 @@ TEST_F(CudaShadow, MemoryThatRunsOutSaysWhatItWasFor) {
     watched(4096, 4);
     FAIL();
   } catch (const DeviceError& error) {
-    EXPECT_NE(error.message().find("5120 bytes asked for"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("5120 bytes requested"), std::string::npos) << error.what();
     EXPECT_NE(error.message().find("1024 of these bytes are for checked mode"), std::string::npos) << error.what();
   }
   EXPECT_NE(Storage::allocate(rig.device(), 4096), nullptr);
@@ -186,7 +186,7 @@ TEST_F(CudaShadow, AFailureAtAnyCallLosesNothing) {
     const bool happened = rig.driver.fault_happened();
     rig.driver.heal();
     rig.driver.run_all();
-    Storage::allocate(rig.device(), 8);  // lets go of what waited for the device
+    Storage::allocate(rig.device(), 8);  // releases what waited for the device
     rig.driver.run_all();
     EXPECT_EQ(rig.driver.live_blocks(), before) << k;
     if (!happened) break;

@@ -1,6 +1,6 @@
-// A device for tests. Like a GPU it keeps nothing alive: work is steps that hold raw addresses, and memory ends in
-// queue order. It runs when it is told to (step, run_all, in any order that the events allow) or by a thread of its
-// own, counts every call, checks every address that a step touches, and fails the calls that it is told to fail.
+// A device for tests. Like a GPU it keeps nothing alive: work is steps that hold raw addresses, and memory is freed in
+// queue order. It runs when the test steps it (step, run_all, in any order that the events allow) or by a thread of its
+// own, counts every call, checks every address that a step uses, and fails selected calls.
 #pragma once
 #include <array>
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace tessera::runtime::fake {
 
-/// The calls that can be told to fail.
+/// The calls that a test can make fail.
 enum class Call : std::uint8_t {
   Allocate,
   MakeQueue,
@@ -39,7 +39,7 @@ const char* name(Call call);
 
 class FakeDevice;
 
-/// What kernels of tests do: dst = dst * 31 + sum of the sources + a, on the first 8 bytes of each memory.
+/// The computation of test kernels: dst = dst * 31 + sum of the sources + a, on the first 8 bytes of each memory.
 struct Step {
   enum class Kind : std::uint8_t { Work, Record, Wait, Release } kind = Kind::Work;
   std::uint64_t* target = nullptr;
@@ -62,7 +62,7 @@ class FakeDevice final : public Backend {
   ~FakeDevice() override;
 
   // -- running --
-  /// Runs the next step of a queue that can go on, chosen by `pick`; false if none can.
+  /// Runs the next step of a queue that is not blocked, chosen by `pick`; false if all are.
   bool step(std::uint64_t pick = 0);
   void run_all() {
     while (step()) {}
@@ -86,7 +86,7 @@ class FakeDevice final : public Backend {
   int live_blocks() const;
   int live_queues() const { return queues_live_; }
   int pending_steps() const;
-  /// Empty if every step touched live memory only.
+  /// Empty if every step used live memory only.
   std::string violation() const;
 
   // -- Backend --

@@ -1,5 +1,4 @@
-// The fake device itself (its only source file, since tests are globbed by name), and that it catches what it is there
-// to catch.
+// The fake device itself (its only source file, since tests are globbed by name), and tests that it detects misuse.
 #include "runtime/fake_device.hpp"
 
 #include <gtest/gtest.h>
@@ -100,7 +99,7 @@ void FakeDevice::enter(Call call) {
   throw DeviceError(std::string("injected fault in ") + fake::name(call));
 }
 
-/// Nothing runs on a dead device: what was enqueued is dropped, and with it the memory that was to end.
+/// Nothing runs on a dead device: enqueued work is dropped, and with it the memory that it would have freed.
 void FakeDevice::die() {
   std::vector<Retired> ended;
   {

@@ -16,7 +16,7 @@ using fake::FakeDevice;
 constexpr std::uint64_t kExpected = ((3 * 31 + (2 * 31 + 1)) * 31 + 1) * 31 + (2 * 31 + 1);
 
 /// A bit of everything: storages (one poisoned, one foreign), three streams, all kinds of order, host reads and writes,
-/// and owners that go in flight.
+/// and owners that are destroyed in flight.
 std::uint64_t scenario(FakeDevice& device, int& foreign_released) {
   const Device handle(device);
   Stream a(handle), b(handle), main = Stream::default_of(handle);
@@ -45,9 +45,9 @@ std::uint64_t scenario(FakeDevice& device, int& foreign_released) {
   mix(a, y, foreign);     // y = 63
   mix(b, z, y);           // z = 156: read after write
   mix(main, z, foreign);  // z = 4837: write after write
-  foreign.reset();        // goes while a and main read it
+  foreign.reset();        // destroyed while a and main read it
   mix(main, z, y);        // z = 150010
-  y.reset();              // goes while it is read on two streams
+  y.reset();              // destroyed while two streams read it
   wait(mix(a, make(0, false), z), {});
   a.synchronize();
   std::uint64_t value = 0;
@@ -104,7 +104,7 @@ TEST(FaultScenario, EveryKindOfCallIsReached) {
   scenario(device, released);
   for (int call = 0; call < fake::kCalls; ++call) {
     const auto kind = static_cast<fake::Call>(call);
-    if (kind == fake::Call::Synchronize) continue;  // only when an event cannot be had
+    if (kind == fake::Call::Synchronize) continue;  // only if no event is available
     EXPECT_GT(device.count(kind), 0) << fake::name(kind);
   }
 }

@@ -1,4 +1,4 @@
-// A child of fork(): what was its parent's stream or GPU is refused by name, and what needs neither works.
+// A child of fork(): streams and GPUs of its parent are rejected with their name, and everything else works.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -52,21 +52,21 @@ struct Unfinished {
   void finish() { go = true; }
 };
 template <class F>
-std::string refusal(F f) {
+std::string rejection(F f) {
   return in_child([&] { return outcome<DeviceError>(f); });
 }
 
-TEST(Fork, AStreamOfTheParentIsRefused) {
+TEST(Fork, AStreamOfTheParentIsRejected) {
   Stream stream(Device::cpu());
   const StorageRef x = make(1), other = make(1);
   submit(stream, x);
   stream.synchronize();
-  for (const std::string& text : {refusal([&] { submit(stream, x); }), refusal([&] { submit(stream, other); }),
-                                  refusal([&] { stream.synchronize(); })}) {
+  for (const std::string& text : {rejection([&] { submit(stream, x); }), rejection([&] { submit(stream, other); }),
+                                  rejection([&] { stream.synchronize(); })}) {
     EXPECT_NE(text.find("belongs to the process that this one was forked from"), std::string::npos) << text;
   }
-  EXPECT_EQ(refusal([&] { submit(stream, x); }).rfind("user.cpp:7: DeviceError: kernel one", 0), 0u);
-  EXPECT_EQ(refusal([&] { stream.synchronize({"main.cpp", "", 9}); }).rfind("main.cpp:9: DeviceError: synch", 0), 0u);
+  EXPECT_EQ(rejection([&] { submit(stream, x); }).rfind("user.cpp:7: DeviceError: kernel one", 0), 0u);
+  EXPECT_EQ(rejection([&] { stream.synchronize({"main.cpp", "", 9}); }).rfind("main.cpp:9: DeviceError: synch", 0), 0u);
   submit(stream, x);
   EXPECT_EQ(value_of(x), "3") << "the parent goes on";
 }
@@ -85,7 +85,7 @@ TEST(Fork, WhatHadEndedIsThereAndTheDefaultStreamWorks) {
   EXPECT_EQ(value_of(x), "2") << "a child's memory is its own";
 }
 
-TEST(Fork, WaitingForWorkThatHadNotEndedIsRefused) {
+TEST(Fork, WaitingForWorkThatHadNotEndedIsRejected) {
   Stream stream(Device::cpu());
   const StorageRef x = make(1), y = make(5);
   Unfinished work;
@@ -93,10 +93,10 @@ TEST(Fork, WaitingForWorkThatHadNotEndedIsRefused) {
   work.wait_until_running();
   const Stream own = Stream::default_of(Device::cpu());
   for (const std::string& text :
-       {refusal([&] { value_of(x); }), refusal([&] { submit(own, x); }), refusal([&] { x->wait_unused(); })}) {
+       {rejection([&] { value_of(x); }), rejection([&] { submit(own, x); }), rejection([&] { x->wait_unused(); })}) {
     EXPECT_NE(text.find("had not ended when this process was forked"), std::string::npos) << text;
   }
-  EXPECT_EQ(refusal([&] { submit(own, x); }).rfind("user.cpp:7: DeviceError: waiting", 0), 0u);
+  EXPECT_EQ(rejection([&] { submit(own, x); }).rfind("user.cpp:7: DeviceError: waiting", 0), 0u);
   EXPECT_EQ(in_child([&] { return value_of(y); }), "5") << "other tensors are not concerned";
   work.finish();
   EXPECT_EQ(value_of(x), "1");
@@ -112,9 +112,9 @@ TEST(Fork, TheChildEndsAsAProgramDoes) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
-    stream.reset();  // of a thread that is not here
+    stream.reset();  // of a thread that does not exist in the child
     x.reset();
-    std::exit(0);  // with its statics, which wait for this process's work only
+    std::exit(0);  // destroys statics, which wait for this process's work only
   }
   int status = 0;
   waitpid(child, &status, 0);

@@ -1,4 +1,4 @@
-// Running something in a child of fork(), with a limit: a hang is a failure with a name.
+// Runs a function in a child of fork() with a time limit, so that a hang is reported as a failure.
 #pragma once
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-/// What f() returns, as the child saw it; "hangs" or "dies of signal N".
+/// The result of f() in the child; "hangs" or "dies of signal N".
 template <class F>
 std::string in_child(F f, unsigned seconds = 20) {
   int ends[2];

@@ -1,4 +1,4 @@
-// Leases: many readers or one writer, moves, and the texts that name both sides.
+// Leases: many readers or one writer, moves, and messages that name both operations.
 #include "tessera/runtime/lease.hpp"
 
 #include <gtest/gtest.h>
@@ -20,11 +20,11 @@ Holder argument(int number, const char* type, const void* operation, std::uint32
 }
 
 template <class F>
-std::string refusal(F f) {
+std::string rejection(F f) {
   try {
     f();
   } catch (const BorrowError& error) { return error.what(); }
-  return "not refused";
+  return "not rejected";
 }
 
 TEST(Lease, ManyReadersOrOneWriter) {
@@ -103,13 +103,13 @@ TEST(Lease, NamesBothArgumentsOfOneOperation) {
   StorageRef y = make();
   int operation = 0;
   WriteLease out(y, argument(1, "Mut<f32, 128>", &operation, 14));
-  const std::string text = refusal([&] { ReadLease(y, argument(3, "In<f32, dyn>", &operation, 14)); });
+  const std::string text = rejection([&] { ReadLease(y, argument(3, "In<f32, dyn>", &operation, 14)); });
   EXPECT_EQ(text,
             "saxpy.cpp:14: BorrowError: argument 3 (In<f32, dyn>) and argument 1 (Mut<f32, 128>) of kernel saxpy are "
             "the same "
             "storage; argument 1 is written, so argument 3 may not share it.\n"
             "  Make a copy (x = clone(y)), or write in place with y.load().");
-  const std::string both = refusal([&] { WriteLease(y, argument(2, "Mut<f32, 128>", &operation, 14)); });
+  const std::string both = rejection([&] { WriteLease(y, argument(2, "Mut<f32, 128>", &operation, 14)); });
   EXPECT_NE(
       both.find("argument 2 (Mut<f32, 128>) and argument 1 (Mut<f32, 128>) of kernel saxpy are the same storage; both "
                 "are written"),
@@ -117,7 +117,7 @@ TEST(Lease, NamesBothArgumentsOfOneOperation) {
       << both;
   out.release();
   ReadLease in(y, argument(1, "In<f32, dyn>", &operation, 14));
-  const std::string later = refusal([&] { WriteLease(y, argument(2, "Mut<f32, 128>", &operation, 14)); });
+  const std::string later = rejection([&] { WriteLease(y, argument(2, "Mut<f32, 128>", &operation, 14)); });
   EXPECT_NE(later.find("argument 2 is written, so argument 1 may not share it"), std::string::npos) << later;
 }
 
@@ -125,20 +125,20 @@ TEST(Lease, NamesTheOtherOperationAndItsLine) {
   StorageRef y = make("y");
   int first = 0, second = 0;
   WriteLease out(y, argument(1, "Mut<f32, 128>", &first, 14));
-  EXPECT_EQ(refusal([&] { ReadLease(y, argument(3, "In<f32, dyn>", &second, 20)); }),
+  EXPECT_EQ(rejection([&] { ReadLease(y, argument(3, "In<f32, dyn>", &second, 20)); }),
             "saxpy.cpp:20: BorrowError: argument 3 (In<f32, dyn>) of kernel saxpy cannot read tensor 'y': it is being "
             "written "
             "by argument 1 (Mut<f32, 128>) of kernel saxpy (saxpy.cpp:14).\n"
             "  Run that operation first (.sync() or .on(stream)) or drop it, or use a copy (clone).");
   out.release();
   ReadLease a(y, {.what = "save_npy"}), b(y, {.what = "host"}), c(y, {.what = "print"});
-  const std::string text = refusal([&] { WriteLease(y, argument(1, "Mut<f32, 128>", &second, 20)); });
+  const std::string text = rejection([&] { WriteLease(y, argument(1, "Mut<f32, 128>", &second, 20)); });
   EXPECT_NE(text.find("cannot write tensor 'y': it is being read by print and 2 other readers."), std::string::npos)
       << text;
 }
 
 TEST(Lease, OfNothingSaysWhy) {
-  const std::string text = refusal([] { ReadLease(nullptr, argument(2, "In<f32, dyn>", nullptr, 7)); });
+  const std::string text = rejection([] { ReadLease(nullptr, argument(2, "In<f32, dyn>", nullptr, 7)); });
   EXPECT_NE(text.find("saxpy.cpp:7: BorrowError: argument 2 (In<f32, dyn>) of kernel saxpy is an empty tensor"),
             std::string::npos)
       << text;

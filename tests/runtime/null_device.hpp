@@ -1,4 +1,4 @@
-// A device that takes every piece of work and does nothing, on host memory: for tests of what the host does.
+// A device on host memory that accepts all work and runs none: for tests of the host side.
 #pragma once
 #include <atomic>
 #include <cstdlib>
@@ -27,7 +27,7 @@ class NullDevice final : public Backend {
   void fill(void* to, std::uint8_t value, std::size_t bytes) override { std::memset(to, value, bytes); }
   bool host_accessible() const noexcept override { return true; }
 
-  /// How often a queue was told to wait for another.
+  /// How often a queue had to wait for another.
   int waits() const noexcept { return waits_; }
 
  private:

@@ -1,5 +1,5 @@
-// Ordering on the fake device: which waits and events are inserted, that a single stream gets none, and that programs
-// at random run in the order of the program however the streams are interleaved.
+// Ordering on the fake device: which waits and events are inserted, that a single stream gets none, and that random
+// programs run in program order however the streams are interleaved.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -102,12 +102,12 @@ TEST_F(Ordering, ManyReadersAtOnceAreAllWaitedFor) {
     mix(streams.back(), outputs.back(), x);
   }
   mix(a, x, z);
-  while (device.step(1)) {  // a's queue first where it can go on
+  while (device.step(1)) {  // a's queue first if it is not blocked
   }
   for (const StorageRef& output : outputs) EXPECT_EQ(read(output), fake::mix(5, 1, 0));
 }
 
-TEST_F(Ordering, AnotherDeviceOfTheSameProgramIsRefused) {
+TEST_F(Ordering, AnotherDeviceOfTheSameProgramIsRejected) {
   FakeDevice other(1);
   StorageRef x = make(other, 1), y = make(device, 2);
   try {
@@ -158,7 +158,7 @@ TEST_F(Ordering, CaptureTakesWorkUnordered) {
   EXPECT_EQ(waits(), 1);
 }
 
-/// Programs at random over a few storages and streams; storages and streams come and go in flight.
+/// Random programs over a few storages and streams, which are created and destroyed in flight.
 struct RandomProgram {
   FakeDevice& device;
   std::mt19937_64& random;
@@ -172,7 +172,7 @@ struct RandomProgram {
     const std::size_t y = pick(storages.size()), x = pick(storages.size());
     const std::uint64_t addend = random();
     switch (pick(12)) {
-      case 0:  // a tensor goes while it is used, another comes
+      case 0:  // a tensor is destroyed while it is used, another is created
         expected[y] = random();
         storages[y] = make(device, expected[y]);
         break;

@@ -158,7 +158,7 @@ TEST(Device, ParsesWhatTheEnvironmentMaySay) {
   EXPECT_EQ(parse_device("cpu"), Device::cpu());
   const std::string missing = device_error([&] { parse_device("cuda:4096"); });  // more than any machine has
   EXPECT_EQ(missing.find("device cuda:4096 "), 0u) << missing;
-  EXPECT_NE(missing.find("\n  "), std::string::npos) << "no mend: " << missing;
+  EXPECT_NE(missing.find("\n  "), std::string::npos) << "no fix: " << missing;
   for (const char* bad : {"gpu", "CPU", "cpu:0", "cuda:", "cuda:x", "cuda:-1", "cuda:99999999999", " cpu", "cuda0"}) {
     const std::string text = device_error([&] { parse_device(bad); });
     EXPECT_NE(text.find(bad), std::string::npos) << text;
@@ -170,7 +170,7 @@ TEST(Device, EnvironmentErrorsNameTheVariable) {
   const char* before = std::getenv("TESSERA_DEVICE");
   const std::string saved = before != nullptr ? before : "";
   setenv("TESSERA_DEVICE", "quantum", 1);
-  EXPECT_EQ(device_error([] { device_from_environment(); }).find("TESSERA_DEVICE: \"quantum\" names no device"), 0u);
+  EXPECT_EQ(device_error([] { device_from_environment(); }).find("TESSERA_DEVICE: \"quantum\" is not a device"), 0u);
   setenv("TESSERA_DEVICE", "cpu", 1);
   EXPECT_EQ(device_from_environment(), Device::cpu());
   unsetenv("TESSERA_DEVICE");
@@ -192,7 +192,7 @@ template <class F>
 }
 
 TEST(Device, EnvironmentErrorsNameTheCallersLine) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has not chosen its device yet
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process without a default device yet
   unsigned line = __LINE__ + 1;
   const auto device = [] { return default_device(); };
   EXPECT_EXIT(exit_by_line(device, line), testing::ExitedWithCode(0), "storage_test.cpp:.*quantum");

@@ -26,7 +26,7 @@ def table():
 def folder_of(path, edges):
     """The layer that a path below src/ or include/tessera/ belongs to; None if it is in no layer."""
     if path == "tessera.hpp":
-        return "host"
+        return "kernels"
     parts = path.split("/")
     for length in (2, 1):
         if len(parts) > length and "/".join(parts[:length]) in edges:
@@ -90,7 +90,7 @@ def selftest(edges):
              ("tests/ir/a_test.cpp", "ir/soft_float.hpp"), ("tests/fuzz/a.cpp", "ir/soft_float.hpp"), ("src/codegen/cpu/a.cpp", "codegen/cpu/b.hpp"),
              ("src/jit/a.cpp", "tessera/codegen/cpu/program.hpp"), ("examples/a.cpp", "tessera/tessera.hpp")]
     return ([f"accepted: {pair}" for pair in wrong if problem_of(*pair, edges) is None] +
-            [f"refused: {pair}: {problem_of(*pair, edges)}" for pair in right if problem_of(*pair, edges) is not None])
+            [f"rejected: {pair}: {problem_of(*pair, edges)}" for pair in right if problem_of(*pair, edges) is not None])
 
 
 layers = table()

@@ -1,4 +1,4 @@
-"""No file names a folder of somebody's machine; source files open with what they are for and stay short enough to be read (over 500
+"""No file names a folder of a developer's machine; source files open with what they are for and stay short enough to be read (over 500
 lines: a warning)."""
 import os
 import re

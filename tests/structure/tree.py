@@ -33,3 +33,8 @@ def finish(problems, advice):
     if problems:
         print(f"\n{len(problems)} found. {advice}")
     sys.exit(1 if problems else 0)
+
+
+def unequal(found, expected):
+    """For self-tests: what differs, as problems."""
+    return [f"not found: {e}" for e in expected if e not in found] + [f"found though it is right: {f}" for f in found if f not in expected]

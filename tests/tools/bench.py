@@ -37,7 +37,7 @@ def check_table_and_files(folder):
     rows = re.findall(r"^  n=(\d+) dtype=(f\d+) +[\d.e+-]+ ms +[\d.e+-]+ GB/s +[\d.]+ %", text, re.M)
     expect(rows == [(str(1024 << i), t) for t in ("f32", "f16") for i in range(4)], "a row for each size", text)
     runs = json.loads(figures.read_text())["runs"]
-    expect(len(runs) == 8 and all(r["ms"] > 0 and r["GB/s"] > 0 and r["roof_ms"] > 0 for r in runs), "figures", text)
+    expect(len(runs) == 8 and all(r["ms"] > 0 and r["GB/s"] > 0 and r["roofline_ms"] > 0 for r in runs), "figures", text)
     for r in runs:
         expect(abs(r["GB/s"] - r["bytes"] / r["ms"] / 1e6) < 1e-3 * r["GB/s"], "a rate is bytes by time", str(r))
     root = ElementTree.parse(svg).getroot()
@@ -53,14 +53,14 @@ def check_table_and_files(folder):
         best = max(range(4), key=rates.__getitem__)
         expect(points[best][1] == min(y for _, y in points), "the highest rate is highest")
     legend = " ".join(t.text for t in root.iter(SVG + "text"))
-    expect("dtype=f16" in legend and "roof" in legend and "GB/s" in legend, "the legend", legend)
+    expect("dtype=f16" in legend and "roofline" in legend and "GB/s" in legend, "the legend", legend)
 
 
 def check_own_program():
     text = quick("saxpy", "--", OWN)
     expect(len(re.findall(r"^  n=\d+ .* GB/s", text, re.M)) == 3, "the program's own sizes", text)
-    expect("WRONG" in quick("saxpy", "n=1024", "wrong=1", "--", OWN, code=1), "wrong results are told")
-    expect("ended with code 7" in quick("dying", "--", OWN, code=1), "a program that dies is told")
+    expect("WRONG" in quick("saxpy", "n=1024", "wrong=1", "--", OWN, code=1), "wrong results are reported")
+    expect("ended with code 7" in quick("dying", "--", OWN, code=1), "a program that dies is reported")
     expect("saxpy" in run("--list", "--", OWN), "its cases are listed")
     printed = json.loads(quick("saxpy", "n=1024", "--json", "-", "--", OWN))
     expect(printed["runs"][0]["correct"] is True, "JSON alone", str(printed))
@@ -84,17 +84,17 @@ for words, what in (
     (("--most-ms", "-1"), "--most-ms takes a number"),
     (("--bogus",), "no option --bogus"),
     (("sub",), "found add and sub"),
-    (("--device",), "a value behind --device"),
+    (("--device",), "a value after --device"),
     (("n=9..3",), "expected a range such as 1024..65536, found 9..3"),
     (("n=",), "key=low..high, found n="),
     (("n=1024,",), "key=low..high, found n=1024,"),
     (("n=,1024",), "key=low..high, found n=,1024"),
     (("=1024",), "key=low..high, found =1024"),
 ):
-    expect(what in run("add", *words, code=2), f"{words} are refused by name")
+    expect(what in run("add", *words, code=2), f"{words} are rejected by name")
 for option in ("--json", "--svg"):
     text = quick("add", "n=1024", option, "/nowhere/file", code=1)
-    expect("cannot write /nowhere/file: No such" in text and "GB/s" not in text, "told before anything is measured", text)
+    expect("cannot write /nowhere/file: No such" in text and "GB/s" not in text, "reported before anything is measured", text)
 expect("cannot start" in run("x", "--", "/nowhere/program", code=1), "a program that is not there")
 expect("tessera bench" in run(code=2) and "tessera bench" in run("add", "--device", code=2) and "tessera bench" in run("--help"), "usage")
 print("tables, charts, figures and errors are as they should be")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The machine code of a compiled kernel names the user's lines: what profilers show beside instructions.
+"""The machine code of a compiled kernel has the user's lines, which profilers show beside instructions.
 
     lines.py BUNDLE SOURCE
 

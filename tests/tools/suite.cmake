@@ -6,9 +6,8 @@ set(no_assembler "was not found: run scripts/get-tileiras.sh")
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 add_test(NAME tools.build COMMAND tessera_command build -o ${CMAKE_CURRENT_BINARY_DIR}/saxpy.tessera --gpu sm_80,sm_90 --
          $<TARGET_FILE:example_03_saxpy>)
-# What the assembler makes of several pieces a block, for every generation: the guide's kernels, of which most can have
-# them.
-foreach(page 02-tiles 03-reading-and-writing 08-shared-results)
+# Assembles kernels with several pieces per block for every generation: the guide's kernels, most of which support it.
+foreach(page 04-tiles 05-reading-and-writing 08-shared-results)
   if(TARGET guide_${page})
     add_test(NAME tools.build_pieces_${page} COMMAND tessera_command build
              -o ${CMAKE_CURRENT_BINARY_DIR}/pieces-${page}.tessera --gpu sm_80,sm_90,sm_100,sm_120 --
@@ -31,7 +30,7 @@ add_test(NAME tools.cache COMMAND tessera_command cache size)
 set_tests_properties(tools.cache PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "kernels, .* MiB of|switched off")
 add_test(NAME tools.explain COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
 set_tests_properties(tools.explain PROPERTIES LABELS "tools+tileiras"
-                     PASS_REGULAR_EXPRESSION "kernel saxpy for sm_90.*conditions.*accesses.*03_saxpy.cpp.*load.*16 bytes at a time.*hints: warps")
+                     PASS_REGULAR_EXPRESSION "kernel saxpy for sm_90.*predicates.*accesses.*03_saxpy.cpp.*load.*16 bytes at a time.*hints: warps")
 add_test(NAME tools.explain_passes COMMAND tessera_command explain --passes)
 set_tests_properties(tools.explain_passes PROPERTIES LABELS tools
                      PASS_REGULAR_EXPRESSION " apply_claims .* clean_up .* split_loops .*off with TESSERA_TUNING=split=0.* lower_checks ")
@@ -46,31 +45,31 @@ target_link_libraries(own_bench PRIVATE tessera_flags tessera::tessera tessera_m
 add_test(NAME tools.bench COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/bench.py $<TARGET_FILE:tessera_command>
          $<TARGET_FILE:own_bench>)
 set_tests_properties(tools.bench PROPERTIES LABELS tools)
-# What scripts/gpu-check.sh and bench/run_*.sh make of the figures of several runs.
+# How scripts/gpu-check.sh and bench/run_*.sh merge the figures of several runs.
 add_test(NAME tools.report COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/gpu/report.py --selftest)
 add_test(NAME tools.peers COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/gpu/peers.py --selftest)
 add_test(NAME tools.put_section COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/put_section.py --selftest)
 set_tests_properties(tools.report tools.peers tools.put_section PROPERTIES LABELS tools)
-# tessera doctor: every section, and what it says of a machine where something is missing or misspelt.
+# tessera doctor: every section, and its report on a machine where something is missing or misspelt.
 add_test(NAME tools.doctor COMMAND tessera_command doctor)
 set_tests_properties(tools.doctor PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION
-                     "processors.*GPUs.*Assembler.*sm_120.*Compiled kernels on disk.*Profiler.*Knobs.*Result\nKernels run on")
+                     "processors.*GPUs.*Assembler.*sm_120.*Compiled kernels on disk.*Profiler.*Environment variables.*Result\nKernels run on")
 add_test(NAME tools.doctor_missing COMMAND tessera_command doctor)
 set_tests_properties(tools.doctor_missing PROPERTIES LABELS tools
                      ENVIRONMENT "TESSERA_TILEIRAS=/nowhere/tileiras;TESSERA_DEVIZE=cpu"
-                     PASS_REGULAR_EXPRESSION "TESSERA_DEVIZE\n +no knob.*Result\n.*no assembler that can[^\n]*\n +run scripts/get-tileiras.sh\n")
-# A knob that makes no sense is one of the findings, not the end.
+                     PASS_REGULAR_EXPRESSION "TESSERA_DEVIZE\n +unknown.*Result\n.*no assembler for it[^\n]*\n +run scripts/get-tileiras.sh\n")
+# An environment variable with an invalid value is one of the findings, not an error of the command.
 add_test(NAME tools.doctor_wrong_knobs COMMAND tessera_command doctor)
 set_tests_properties(tools.doctor_wrong_knobs PROPERTIES LABELS tools
                      ENVIRONMENT "TESSERA_CACHE_MB=-3;TESSERA_DEVICE=none"
-                     PASS_REGULAR_EXPRESSION "Profiler.*Knobs.*Result\nKernels run on.*TESSERA_DEVICE: .none. names no device.*TESSERA_CACHE_MB is .-3.; expected a whole number[^\n]*\n +correct it")
-# tessera explain of a library kernel, chosen as on the GPU (the CPU's own choice of tiles is another), and measured.
+                     PASS_REGULAR_EXPRESSION "Profiler.*Environment variables.*Result\nKernels run on.*TESSERA_DEVICE: .none. is not a device.*TESSERA_CACHE_MB is .-3.; expected a whole number[^\n]*\n +correct it")
+# tessera explain of a library kernel, chosen as on the GPU (the CPU chooses other tiles), and measured.
 add_test(NAME tools.explain_library COMMAND tessera_command explain gemm n=2048 m=2048 k=64 dtype=bf16)
 set_tests_properties(tools.explain_library PROPERTIES LABELS "tools+tileiras"
                      PASS_REGULAR_EXPRESSION "kernel gemm_tiles? for sm_90.*store +tile<(64|128)x[0-9]+xbf16>")
 add_test(NAME tools.explain_measured COMMAND tessera_command explain softmax rows=16 columns=1024 dtype=f32 --device cpu)
 set_tests_properties(tools.explain_measured PROPERTIES LABELS "tools+tileiras"
-                     PASS_REGULAR_EXPRESSION "kernel softmax_row for sm_90.*conditions.*load.*softmax on cpu.*rows=16 columns=1024.*GB/s +[0-9.]+ %")
+                     PASS_REGULAR_EXPRESSION "kernel softmax_row for sm_90.*predicates.*load.*softmax on cpu.*rows=16 columns=1024.*GB/s +[0-9.]+ %")
 add_test(NAME tools.explain_wrong COMMAND tessera_command explain softmax columns=many)
 set_tests_properties(tools.explain_wrong PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "columns must be a whole number, found many")
 add_test(NAME tools.explain_misspelt COMMAND tessera_command explain softmax column=64)
@@ -80,16 +79,20 @@ set_tests_properties(tools.explain_gpus PROPERTIES LABELS tools
                      PASS_REGULAR_EXPRESSION "--gpu takes a list such as sm_90,sm_100, found sm_90,hopper")
 add_test(NAME tools.tune COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/tune.py $<TARGET_FILE:tessera_command>)
 set_tests_properties(tools.tune PROPERTIES LABELS tools)
-# Kernels whose chosen form the assembler refuses: it is a script here.
-set(refusing "TESSERA_TILEIRAS=${CMAKE_CURRENT_LIST_DIR}/refusing_assembler.sh;TESSERA_CACHE=0")
-add_test(NAME tools.explain_refused COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
-set_tests_properties(tools.explain_refused PROPERTIES LABELS tools ENVIRONMENT "${refusing}" PASS_REGULAR_EXPRESSION
-                     "hints: warps left to the assembler.*plain form: ahead=0 pieces=1 pipeline=0 unmask=0 hints=0\n +instead of the chosen one: the assembler refuses the kernel for sm_90 .exit code 1.: too many warps")
+# Kernels whose chosen form the assembler rejects: it is a script here.
+set(rejecting "TESSERA_TILEIRAS=${CMAKE_CURRENT_LIST_DIR}/rejecting_assembler.sh;TESSERA_CACHE=0")
+add_test(NAME tools.explain_rejected COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
+set_tests_properties(tools.explain_rejected PROPERTIES LABELS tools ENVIRONMENT "${rejecting}" PASS_REGULAR_EXPRESSION
+                     "hints: warps left to the assembler.*fallback form: ahead=0 pieces=1 pipeline=0 unmask=0 hints=0\n +instead of the chosen one: the assembler rejects the kernel for sm_90 .exit code 1.: too many warps")
 add_test(NAME tools.explain_asked COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
-set_tests_properties(tools.explain_asked PROPERTIES LABELS tools ENVIRONMENT "${refusing};TESSERA_TUNING=warps=4"
-                     PASS_REGULAR_EXPRESSION "the assembler refuses the kernel for sm_90 .exit code 1.: too many warps.*hints: warps 4|hints: warps 4.*the assembler refuses the kernel for sm_90 .exit code 1.: too many warps"
-                     FAIL_REGULAR_EXPRESSION "plain form")
-add_test(NAME tools.build_refused COMMAND tessera_command build -o ${CMAKE_CURRENT_BINARY_DIR}/refused.tessera --
+set_tests_properties(tools.explain_asked PROPERTIES LABELS tools ENVIRONMENT "${rejecting};TESSERA_TUNING=warps=4"
+                     PASS_REGULAR_EXPRESSION "the assembler rejects the kernel for sm_90 .exit code 1.: too many warps.*hints: warps 4|hints: warps 4.*the assembler rejects the kernel for sm_90 .exit code 1.: too many warps"
+                     FAIL_REGULAR_EXPRESSION "fallback form")
+add_test(NAME tools.build_rejected COMMAND tessera_command build -o ${CMAKE_CURRENT_BINARY_DIR}/rejected.tessera --
          $<TARGET_FILE:example_03_saxpy>)
-set_tests_properties(tools.build_refused PROPERTIES LABELS tools ENVIRONMENT "${refusing}" PASS_REGULAR_EXPRESSION
-                     "saxpy +sm_90 .*plain form .ahead=0 pieces=1 pipeline=0 unmask=0 hints=0.: the assembler refuses the chosen one.*kernels in")
+set_tests_properties(tools.build_rejected PROPERTIES LABELS tools ENVIRONMENT "${rejecting}" PASS_REGULAR_EXPRESSION
+                     "saxpy +sm_90 .*fallback form .ahead=0 pieces=1 pipeline=0 unmask=0 hints=0.: the assembler rejects the chosen one.*kernels in")
+# The listings of docs/internals/one-kernel.md are what the compiler makes.
+add_test(NAME tools.one_kernel COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/one_kernel.py
+         $<TARGET_FILE:tessera_command> $<TARGET_FILE:example_03_saxpy>)
+set_tests_properties(tools.one_kernel PROPERTIES LABELS tools)

@@ -1,5 +1,5 @@
-"""The tuner from outside: tune.py TESSERA. Records of the library's kernels on the CPU, kept by a second run; a run that
-is killed leaves a file that is whole and continues; what the command refuses; a dry run where there is an assembler."""
+"""The tuner from outside: tune.py TESSERA. Records of the library's kernels on the CPU, kept by a second run; a killed run
+leaves a valid file and continues; invalid input; a dry run if there is an assembler."""
 
 import os
 import re
@@ -44,7 +44,7 @@ DECODING = (
 
 
 def check_every_space(folder):
-    """Each candidate gives what the default gives: sums in parts, and caches whole and in pages."""
+    """Each candidate gives the default's result: split-K, and contiguous and paged caches."""
     file = os.path.join(folder, "spaces.tune")
     text = run("-v", "--out", file, *SPLIT)
     assert "of 5, worst" in text and "0 failed" in text and "wrong" not in text, text
@@ -88,7 +88,7 @@ def check_kill(folder):
     assert not left, left
 
 
-def check_refusals():
+def check_rejections():
     assert "there is no kernel" in run("nothing", "n=1", expect=1)
     assert "expected words like" in run("--hints", "speed=9", "--dry-run", "softmax", "columns=512", expect=1)
     assert "KERNEL key=value" in run("--seconds", "never", "gemm", expect=2)
@@ -120,12 +120,12 @@ def check_dry_run():
     assert all(line in text for line in ("6 points: 6 compiled", "1 points: 1 compiled", "3 points: 3 compiled")), text
 
 
-def check_refused_code():
-    """An assembler that refuses hints: who asks for none gets the plain form, and is told so."""
-    ENV.update(TESSERA_TILEIRAS=os.path.join(os.path.dirname(__file__), "refusing_assembler.sh"), TESSERA_CACHE="0")
+def check_rejected_code():
+    """An assembler that rejects hints: without requested hints the fallback form is used, and reported."""
+    ENV.update(TESSERA_TILEIRAS=os.path.join(os.path.dirname(__file__), "rejecting_assembler.sh"), TESSERA_CACHE="0")
     text = run("--dry-run", "--gpu", "sm_90", "--hints", "warps=2", "softmax", "columns=1024")
-    assert re.search(r"default hints\) +compiled +plain form \(ahead=0 pieces=1 pipeline=0 unmask=0 hints=0\)\n", text), text
-    assert re.search(r"warps=2 +failed .*the assembler refuses", text), text
+    assert re.search(r"default hints\) +compiled +fallback form \(ahead=0 pieces=1 pipeline=0 unmask=0 hints=0\)\n", text), text
+    assert re.search(r"warps=2 +failed .*the assembler rejects", text), text
 
 
 with tempfile.TemporaryDirectory() as temporary:
@@ -133,7 +133,7 @@ with tempfile.TemporaryDirectory() as temporary:
     check_every_space(temporary)
     check_damage(temporary)
     check_kill(temporary)
-check_refusals()
+check_rejections()
 check_dry_run()
-check_refused_code()
+check_rejected_code()
 print("ok")

@@ -9,8 +9,8 @@ namespace tessera::analysis {
 bool never_equal(ir::Value, ir::Value, const Divisibility&);
 
 /// True if two loads or stores through partition views of one tensor view never share an element: their tiles are
-/// other stretches of one line of it. That holds whatever the other strides are, so also where a tensor overlaps
-/// itself. False: nothing is known.
+/// different parts of one line of it. That holds whatever the other strides are, so also where a tensor overlaps
+/// itself. False: they may share elements.
 bool disjoint(const ir::Operation&, const ir::Operation&, const Divisibility&);
 
 }  // namespace tessera::analysis

@@ -1,4 +1,4 @@
-// What the claims of an analysis rest on, as data that a checker can verify without the analysis: bounds of the values
+// The certificate of an analysis's claims, as data that a checker can verify without the analysis: bounds of the values
 // that loops carry and branches yield, and the conditions of the obligations. docs/compiler/certificates.md.
 #pragma once
 #include <cstdint>
@@ -26,7 +26,7 @@ struct CertificateCondition {
 };
 
 /// A bound of one integer of the entry: argument `index` of the region of operation `op` (a loop), or result `index` of
-/// `op` (a loop or branch). It is claimed for launches that meet all of `when`.
+/// `op` (a loop or branch). It is claimed for launches in which all conditions of `when` hold.
 struct Invariant {
   std::uint32_t op = 0;  ///< number of the operation in a walk of the entry, outer before inner
   std::uint32_t index = 0;

@@ -45,7 +45,7 @@ class ConditionPool {
   std::span<const std::uint32_t> terms(Conditions c) const { return sets_[c.id]; }
   const Condition& term(std::uint32_t number) const { return terms_[number]; }
   std::size_t num_terms() const { return terms_.size(); }
-  /// How much a conjunction asks for, to choose between two that prove the same: 0 for always, most for never.
+  /// The cost of a conjunction, to choose between two that prove the same: 0 for always, the highest for never.
   unsigned cost(Conditions c) const;
   /// "x.dim(1) is a multiple of 64 and y.dim(0) <= x.dim(0)".
   std::string text(Conditions c, std::span<const std::string> names = {}) const;

@@ -1,5 +1,5 @@
-// What is known of the low bits of a kernel's integers and addresses: by which power of two they divide, or what is
-// left of them. docs/compiler/divisibility.md.
+// The known low bits of a kernel's integers and addresses: the power of two that divides them, or the remainder.
+// docs/compiler/divisibility.md.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -18,12 +18,12 @@ struct LowBits {
 };
 
 /// The low bits of every integer of a function, of a scalar or of all elements of a tile; of pointers, of the address
-/// in bytes. Integers wrap at their width, which low bits do not notice, so nothing here needs a condition on the
-/// launch: what a launch promises stands in the module as `assume div_by` (passes::apply_claims).
+/// in bytes. Wrapping at the type's width does not change low bits, so nothing here needs a condition on
+/// the launch. Guarantees of the launch are in the module as `assume div_by` (passes::apply_claims).
 class Divisibility {
  public:
   explicit Divisibility(const ir::Function&);
-  /// Nothing for what is neither an integer nor a pointer, or was made after the analysis.
+  /// Unknown for values that are neither integers nor pointers, or were made after the analysis.
   LowBits of(ir::Value) const;
 
  private:
@@ -37,7 +37,7 @@ enum class WidthLimit {
   Stride,     ///< how far its rows are from each other
   Mask,       ///< where the tensor ends along the contiguous axis
   Tile,       ///< how long the tile is along that axis
-  Scattered,  ///< elements are no neighbours, or are not known to be
+  Scattered,  ///< elements are not contiguous, or are not known to be
 };
 struct AccessWidth {
   std::int64_t bytes = 0;  ///< that a thread moves at a time: vector_bytes()

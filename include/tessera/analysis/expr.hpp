@@ -1,6 +1,6 @@
-// Launch expressions: exact integers over an entry's arguments, shared in a pool so that equal ones are one. They say
-// what a launch makes of a bound ("ceil(x.dim(1) / 64) - 1") without anybody having to prove anything: two expressions
-// are compared as numbers when the kernel is launched. docs/compiler/facts.md.
+// Launch expressions: exact integer expressions over an entry's arguments, such as ceil(x.dim(1) / 64) - 1, interned in
+// a pool. Nothing has to be proven about them symbolically: they are evaluated, and compared as numbers, at the launch.
+// docs/compiler/facts.md.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -31,7 +31,7 @@ struct Expr {
   bool operator==(const Expr&) const = default;
 };
 
-/// Every value in [lo, hi]; INT64_MIN and INT64_MAX also stand for "no bound".
+/// Every value in [lo, hi]; INT64_MIN and INT64_MAX also mean "no bound".
 struct Interval {
   std::int64_t lo = INT64_MIN;
   std::int64_t hi = INT64_MAX;
@@ -42,8 +42,8 @@ struct ExprNode {
   std::uint8_t bits = 64;  ///< Arg: how many low bits of its slot are read
   bool is_signed = true;   ///< Arg: how they are read
   std::int64_t value = 0;  ///< Const: the number; Arg: the entry argument
-  Expr lhs, rhs;           ///< of the binary kinds
-  Interval interval;       ///< what the value can be, whatever the launch
+  Expr lhs, rhs;           ///< operands of the binary kinds
+  Interval interval;       ///< contains the value in every launch
 };
 
 /// Makes launch expressions. Constants are folded; what the launch contract bounds is used to simplify.

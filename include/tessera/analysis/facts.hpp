@@ -1,5 +1,5 @@
-// What can be said about a kernel before and at each launch: claims about single operations and arguments, and the
-// obligations under which they hold. docs/compiler/facts.md and obligations.md.
+// Facts about a kernel: claims about single operations and arguments, and the obligations (predicates over a launch's
+// arguments) under which they hold. docs/compiler/facts.md and obligations.md.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace tessera::analysis {
 
 inline constexpr int kMaxObligations = 64;
-inline constexpr int kHoldsAlways = -1;  ///< in place of an obligation's number: no condition is needed
+inline constexpr int kHoldsAlways = -1;  ///< instead of an obligation's number: the claim is unconditional
 
 enum class ClaimKind : std::uint8_t {
   Condition,     ///< result `index` of `op` (i1, a scalar or a tile) is `truth` in every element, whenever `op` runs
@@ -25,21 +25,22 @@ enum class ClaimKind : std::uint8_t {
   ArgBounded,    ///< entry argument `index` lies in [lower, upper]
   DivisorIsOne,  ///< `op`, a division or remainder of integers, divides by 1 whenever it runs
   /// `op`, a `for`, has a step of at least 1, and in each of its iterations the sum of the induction variable and the
-  /// step fits their type, all read as signed. So the loop ends where its variable is stepped by additions that wrap.
+  /// step fits their type, all read as signed. So the loop also ends if its variable is computed by additions that
+  /// wrap.
   StepFits,
   ManyPieces,  ///< the launch has at least `lower` pieces (LaunchContract::pieces_of_tensor); about no operation
   // The kinds below are claimed by passes, about a kernel that other passes have changed (passes::Certifier).
   AtLeast,  ///< operand `index` of `op`, an integer, is at least `lower` in every element, read as signed
   // Of accesses through partition views of one tensor: each pair of tiles lies on one line of the
   // tensor, at different places, so that they share no element even where the tensor overlaps itself.
-  Apart,                 ///< `op` and `other`, earlier in the same block, whenever both run there
-  ApartAcrossIterations  ///< `op`, in the body of a `for`, and itself in every other iteration of that loop
+  Disjoint,           ///< `op` and `other`, earlier in the same block, whenever both run there
+  DisjointIterations  ///< `op`, in the body of a `for`, and itself in every other iteration of that loop
 };
 
 struct Claim {
   ClaimKind kind = ClaimKind::Condition;
   ir::Operation* op = nullptr;           ///< null for claims about arguments and the launch
-  const ir::Operation* other = nullptr;  ///< Apart: the earlier access
+  const ir::Operation* other = nullptr;  ///< Disjoint: the earlier access
   int index = 0;                         ///< result, operand, axis or argument
   bool truth = true;
   std::uint64_t divisor = 1;
@@ -52,42 +53,42 @@ struct Claim {
   }
 };
 
-/// What an obligation is good for; the most valuable come first, and those of Mask and Pieces, which only refine, last.
+/// What an obligation enables; the most valuable come first. Mask and Pieces, which only refine, come last.
 enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Mask, Pieces };
 
 struct Obligation {
   ObligationUse use = ObligationUse::Guard;
   std::string text;      ///< for people: "argument 2: dim(1) is a multiple of 1024"
-  SourceLocation where;  ///< of the first operation that wants it; unknown for arguments
+  SourceLocation where;  ///< of the first operation that needs it; unknown for arguments
 };
 
 class LaunchProgram;
 struct Certificate;
 
-/// What a launch asks: which obligations hold. Immutable and cheap to copy; use from any thread.
-class LaunchConditions {
+/// Evaluates which obligations hold in a launch. Immutable and cheap to copy; use from any thread.
+class LaunchPredicates {
  public:
-  LaunchConditions();  ///< of no obligations
-  explicit LaunchConditions(std::shared_ptr<const LaunchProgram> program) noexcept;
-  LaunchConditions(const LaunchConditions&) noexcept;
-  LaunchConditions& operator=(const LaunchConditions&) noexcept;
-  ~LaunchConditions();
+  LaunchPredicates();  ///< of no obligations
+  explicit LaunchPredicates(std::shared_ptr<const LaunchProgram> program) noexcept;
+  LaunchPredicates(const LaunchPredicates&) noexcept;
+  LaunchPredicates& operator=(const LaunchPredicates&) noexcept;
+  ~LaunchPredicates();
 
   /// Bit i: obligation i holds for these argument slots (one per entry argument, as a launch passes them). An
   /// expression that overflows 64 bits makes its obligations false. Neither allocates nor locks.
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
-  /// The bits of argument slot `slot` that evaluate() depends on: launches that differ in other bits only fulfil the
-  /// same obligations. Of an address that is asked to be a multiple of 16, for instance, the lowest four.
+  /// The bits of argument slot `slot` that evaluate() depends on: launches that differ only in other bits fulfil
+  /// the same obligations. For an address that must be a multiple of 16, these are the lowest four.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
   /// The bits of obligations that only refine (of use Mask and Pieces): they make code faster for rows of some lengths,
   /// or for many small pieces.
   std::uint64_t refinements() const noexcept;
-  /// `held` without refinements: what launches have in common that differ in such lengths only. Code for it serves all.
+  /// `held` without refinements. Code for it serves all launches that differ only in those.
   std::uint64_t common_part(std::uint64_t held) const noexcept { return held & ~refinements(); }
 
-  /// For this build of the library to read again. Empty if the bytes are not what bytes() gives.
+  /// Reads what bytes() of the same build has written. Empty if the bytes are anything else.
   std::vector<std::byte> bytes() const;
-  static std::optional<LaunchConditions> read(std::span<const std::byte> bytes);
+  static std::optional<LaunchPredicates> read(std::span<const std::byte> bytes);
 
  private:
   std::shared_ptr<const LaunchProgram> program_;
@@ -105,7 +106,7 @@ class Facts {
 
   std::span<const Obligation> obligations() const noexcept;
   std::span<const Claim> claims() const noexcept;
-  /// The same claims about the operations of `copy`, a clone of the module that was analysed: what analysing it anew
+  /// The same claims about the operations of `copy`, a clone of the module that was analysed: what analysing it again
   /// would give, for a fraction of the time.
   std::vector<Claim> claims_of(const ir::Module& copy) const;
 
@@ -113,10 +114,10 @@ class Facts {
   const Certificate& certificate() const noexcept;
   const LaunchContract& contract() const noexcept;
 
-  const LaunchConditions& conditions() const noexcept;
-  /// As LaunchConditions::evaluate and slot_mask.
-  std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept { return conditions().evaluate(slots); }
-  std::uint64_t slot_mask(std::size_t slot) const noexcept { return conditions().slot_mask(slot); }
+  const LaunchPredicates& predicates() const noexcept;
+  /// As LaunchPredicates::evaluate and slot_mask.
+  std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept { return predicates().evaluate(slots); }
+  std::uint64_t slot_mask(std::size_t slot) const noexcept { return predicates().slot_mask(slot); }
 
  private:
   struct Impl;

@@ -1,5 +1,5 @@
-// What is known of a floating-point tile from the operations that make it: enough to say that an operand is neither
-// denormal nor huge, so that a cheaper form of an operation is as good.
+// Ranges of floating-point tiles, derived from the operations that compute them. They show that an operand is neither
+// denormal nor huge, so that a cheaper form of an operation is as accurate.
 #pragma once
 #include "tessera/ir/operation.hpp"
 
@@ -12,8 +12,7 @@ struct FloatRange {
   bool always_finite = false;  ///< never infinite and never NaN
 };
 
-/// Looks back through the operations that `v` is computed by; what comes from memory or around a loop may be anything
-/// that its type holds.
+/// Follows the operations that compute `v`; loaded and loop-carried values may have any value of their type.
 FloatRange float_range(ir::Value v);
 
 }  // namespace tessera::analysis

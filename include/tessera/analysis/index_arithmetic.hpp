@@ -1,4 +1,4 @@
-// Which integer arithmetic a kernel's accesses depend on: where wrapping is a mistake, which checked mode reports.
+// The integer arithmetic that a kernel's accesses depend on, where overflow is an error that checked mode reports.
 #pragma once
 #include <vector>
 

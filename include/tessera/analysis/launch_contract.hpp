@@ -1,4 +1,4 @@
-// What the launcher promises about an entry's arguments and grid: the ground that analyses stand on.
+// The launcher's guarantees about an entry's arguments and grid, on which analyses rely.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -10,7 +10,7 @@ enum class ArgRole : std::uint8_t {
   Base,    ///< address of a tensor's first element
   Dim,     ///< an extent, in [0, 2^31 - 1]
   Stride,  ///< distance of neighbours along an axis, in elements; any 64-bit integer
-  Value,   ///< a number or a raw pointer: nothing is promised
+  Value,   ///< a number or a raw pointer: no guarantee
 };
 
 /// One entry argument (one 8-byte slot of the launch).

@@ -1,4 +1,4 @@
-// Tokens that stand for nothing. docs/compiler/order_tokens.md.
+// Empty tokens: those of chains without an access. docs/compiler/relax_tokens.md.
 #pragma once
 #include <unordered_set>
 
@@ -6,7 +6,7 @@
 
 namespace tessera::analysis {
 
-/// Tokens behind which no access stands: what waits for them waits for nobody.
+/// Tokens of chains without an access: waiting for them has no effect.
 class EmptyTokens {
  public:
   explicit EmptyTokens(const ir::Function&);

@@ -1,4 +1,4 @@
-// Reading small pieces of IR: what analyses and passes ask of values and loops.
+// Small queries about values and loops, used by analyses and passes.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,8 +12,8 @@ std::optional<std::uint64_t> splat_bits(ir::Value);
 /// The number of an integer splat constant, read as signed (i1: 0 or 1).
 std::optional<std::int64_t> constant_int(ir::Value);
 
-/// True if `op` has no effect and reads no memory: it may be dropped, copied and moved to wherever its operands are.
-/// Of operations with regions only reduce and scan are.
+/// True if `op` has no effect and reads no memory: it may be erased, copied and moved to where its operands
+/// are available. Of operations with regions only reduce and scan are pure.
 bool is_pure(const ir::Operation& op);
 
 /// True if `v` is computed outside `block` and everything nested in it (arguments of `block` are inside).

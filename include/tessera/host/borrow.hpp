@@ -3,26 +3,37 @@
 #include <memory>
 
 #include "tessera/host/tensor.hpp"
+#include "tessera/runtime/stream.hpp"
 
 namespace tessera {
 
 namespace detail {
-/// Throws ShapeError unless the strides (elements) put every element at a place of its own within 2^63 - 1 bytes, and
-/// the address fits the element type. Gives the number of bytes from the first element to the end of the last. `what`
-/// begins the messages.
+/// Throws ShapeError unless the strides (in elements) give every element its own address within 2^63 - 1 bytes, and the
+/// address is aligned for the element type. Returns the number of bytes from the first element to the end of the last.
+/// Messages begin with `what`.
 std::size_t check_borrowed(const char* what, const void* pointer, std::span<const std::int64_t> dims,
                            std::span<const std::int64_t> strides, ElementType element, SourceLocation where);
-/// `exclusive`: BorrowError if a tensor over the same foreign memory exists, or if it is the library's own memory.
+/// `exclusive`: throws BorrowError if a tensor over the same foreign memory exists, or if it is the library's own
+/// memory.
 runtime::StorageRef adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
                           SourceLocation where, bool exclusive = true);
+/// What is on `stream` now has written the storage, which is new.
+void record_write_of(runtime::Storage& storage, const Stream& stream, SourceLocation where);
 }  // namespace detail
 
 /// A tensor over memory that something else owns. `owner` is kept until the last use of the tensor, its views and the
 /// work on them has ended, then released. Verified: alignment, extents, that no two elements share memory (ShapeError),
 /// and that no tensor is over the same memory, borrowed or the library's own (BorrowError); on a GPU also that the
-/// memory is the device's and as large as shape and strides say (DeviceError). In host memory that is the caller's
-/// word, and so is everywhere that no work of others still writes it. Strides are in elements. Of bool any byte but 0
-/// is true to kernels, host() and cast; the memory keeps the byte that is there.
+/// memory is the device's and as large as shape and strides say (DeviceError).
+/// The caller's duties, which nothing checks:
+///  - Host memory is as large as shape and strides say. A wrong size reads and writes memory that is not the caller's.
+///  - `owner` keeps the memory valid until it is released.
+///  - Work of others on the memory has ended before this call. On a GPU that includes work on other streams: Tessera's
+///    streams are non-blocking, so not even work on the legacy default stream is ordered before theirs. Synchronize the
+///    stream that wrote the memory first.
+///  - As long as the tensor exists, no other code writes the memory, or reads it while work on the tensor is in flight.
+/// Strides are in elements. Of bool any byte but 0 is true to kernels, host() and cast; the memory keeps the byte that
+/// is there.
 template <Element T, int R>
 Tensor<T, R> borrow(T* pointer, const Dims<R>& shape, const Extent (&strides)[static_cast<std::size_t>(R)],
                     std::shared_ptr<void> owner, Device device = Device::cpu(),
@@ -33,6 +44,16 @@ Tensor<T, R> borrow(T* pointer, const Dims<R>& shape, const Extent (&strides)[st
   const std::size_t bytes = detail::check_borrowed("borrow", pointer, l.dims, l.strides, element_type<T>, where);
   l.storage = detail::adopt(device, pointer, bytes, std::move(owner), where);
   return detail::Reach::make<Tensor<T, R>>(std::move(l));
+}
+/// The same for memory of the stream's device, and without the duty that work of others has ended: it may be on
+/// `producer` (Stream::wrap), and work on the tensor is ordered behind what is on that stream now.
+template <Element T, int R>
+Tensor<T, R> borrow(T* pointer, const Dims<R>& shape, const Extent (&strides)[static_cast<std::size_t>(R)],
+                    std::shared_ptr<void> owner, const Stream& producer,
+                    SourceLocation where = SourceLocation::current()) {
+  Tensor<T, R> made = borrow<T, R>(pointer, shape, strides, std::move(owner), producer.device(), where);
+  detail::record_write_of(*detail::Reach::layout(made).storage, producer, where);
+  return made;
 }
 
 }  // namespace tessera

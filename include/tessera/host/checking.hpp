@@ -7,7 +7,7 @@ namespace tessera {
 /// index arithmetic become DeviceErrors, recordings that change a TraceError. Initially TESSERA_CHECK (default off).
 bool check_mode();
 /// Changes it for operations built from now on. Tensors made while it was off do not know what was written, and count
-/// as written.
+/// as written: reads of their elements are never reported. On the CPU a checked launch runs on one thread.
 void set_check_mode(bool on) noexcept;
 
 }  // namespace tessera

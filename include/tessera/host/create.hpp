@@ -1,6 +1,6 @@
-// Operations that make a tensor out of nothing: zeros, ones, full, arange, empty, empty_like. The tensor is made on the
-// device of the stream that runs the operation; its extents are known as soon as the operation exists, so it may stand
-// wherever a tensor may.
+// Operations that create a tensor: zeros, ones, full, arange, empty, empty_like. The tensor is made on the device of
+// the stream that runs the operation; its extents are known as soon as the operation exists, so it may be used wherever
+// a tensor may.
 //
 //   auto x = zeros<f32>({rows, 1024}).sync();     // extents: any integers, 0 to 2^31 - 1 each, else ShapeError
 //   auto y = full<bf16>(x.dims(), 1.5f).sync();
@@ -13,7 +13,8 @@ namespace tessera {
 
 namespace detail {
 
-/// How the elements of a new tensor are computed. Plain data: the node that holds it is the operation's one allocation.
+/// How the elements of a new tensor are computed. Plain data: the node that holds it is the only allocation of the
+/// operation.
 struct Recipe {
   /// Writes `count` elements to host memory; null leaves them uninitialised.
   void (*fill)(const Recipe&, std::byte* to, std::int64_t count) = nullptr;
@@ -24,12 +25,12 @@ struct Recipe {
   SourceLocation where;
 };
 
-/// Throws ShapeError if so many elements are more bytes than any memory has.
+/// Throws ShapeError if the number of bytes overflows.
 void check_bytes(std::int64_t count, const Recipe&);
-/// The bits of a number; ShapeError if the element type cannot hold it.
+/// The bits of a number. Throws ShapeError if the element type cannot hold it.
 std::uint64_t fitting(const ArgRef& number, const char* label, SourceLocation where);
 
-/// Of arange: ShapeError if `start`, or for floats `step` or the last of `count` elements, does not fit.
+/// For arange: throws ShapeError if `start`, or for floats `step` or the last of `count` elements, does not fit.
 Recipe arange_recipe(const ArgRef& start, const ArgRef& step, std::int64_t count, SourceLocation where);
 
 void fill_value(const Recipe&, std::byte*, std::int64_t);
@@ -79,8 +80,8 @@ using BracedTensor = Op<Tensor<T, static_cast<int>(N)>>;
 
 }  // namespace detail
 
-/// Every element `value`. ShapeError if the element type does not hold it (infinities and NaN are held by every
-/// floating type that has them).
+/// Every element is `value`. Throws ShapeError if the element type does not hold it (infinities and NaN are held by
+/// every floating type that has them).
 template <Element T, int R>
 Op<Tensor<T, R>> full(const Dims<R>& dims, detail::Number<T> value, SourceLocation where = SourceLocation::current()) {
   const std::uint64_t bits = detail::fitting(value.arg(), "full", where);
@@ -151,9 +152,9 @@ Op<Tensor<T, 1>> arange(I, X, Step...) {
   return detail::make<T>(Dims<1>(), detail::recipe<T>("arange", nullptr, {}));
 }
 
-/// Elements are not initialised: for outputs. With `using namespace std` write tessera::empty: for a braced list of
-/// numbers C++ prefers std::empty(initializer_list). (What they hold is unspecified, but reading them is not undefined
-/// behaviour.)
+/// A tensor whose elements are not initialised, for outputs. With `using namespace std` write tessera::empty: for a
+/// braced list of numbers C++ prefers std::empty(initializer_list). (What they hold is unspecified, but reading them is
+/// not undefined behaviour.)
 template <Element T, int R>
 Op<Tensor<T, R>> empty(const Dims<R>& dims, SourceLocation where = SourceLocation::current()) {
   return detail::make<T>(dims, detail::recipe<T>("empty", nullptr, where));

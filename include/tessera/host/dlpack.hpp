@@ -1,12 +1,13 @@
 // Tensors from and to other libraries through DLPack, without a copy:
 //
-//   auto t = from_dlpack<f32, 2>(managed);                 // takes it over; its deleter runs after the last use
-//   auto w = shared_from_dlpack<f32, 2>(managed);          // read-only: the only way to take what is marked read-only
+//   auto t = from_dlpack<f32, 2>(managed);                 // takes ownership; its deleter runs after the last use
+//   auto w = shared_from_dlpack<f32, 2>(managed);          // read-only: required for tensors that are marked read-only
 //   dlpack::Ptr<dlpack::ManagedTensorVersioned> p = to_dlpack(std::move(t));   other_library(p.release());
 //   auto q = to_dlpack<dlpack::ManagedTensor>(std::move(t));                   // the form before DLPack 1.0
 //   auto r = to_dlpack(t.view());                          // marked read-only; t cannot be written meanwhile
 #pragma once
 #include "tessera/host/dlpack_abi.hpp"
+#include "tessera/host/exchange.hpp"
 #include "tessera/host/transfer.hpp"
 
 namespace tessera {
@@ -23,26 +24,29 @@ Exchanged exchanged(M* managed) {
   return {managed, dlpack::Versioned<M>};
 }
 
-/// Verifies and adopts; fills `dims` and `strides`. For `shared` read-only tensors are taken too, and `owners` becomes
-/// shared with the storage then, so that nobody can become its only owner.
+/// Verifies and adopts; fills `dims` and `strides`. With `shared`, read-only tensors are accepted too; `owners` is then
+/// shared with the storage, so that no handle can become its only owner. With `producer` the elements count as written
+/// by what is on that stream now.
 runtime::StorageRef import_dlpack(Exchanged, ElementType, std::span<std::int64_t> dims, std::span<std::int64_t> strides,
-                                  std::shared_ptr<char>* owners, SourceLocation where);
-/// Waits for the elements, leases them for as long as the export lives and makes its ManagedTensor(Versioned).
+                                  std::shared_ptr<char>* owners, const Stream* producer, SourceLocation where);
+/// Waits for the elements (with `consumer` that stream waits, not the host), leases them for as long as the export
+/// lives and makes its ManagedTensor(Versioned).
 void* export_dlpack(const LayoutRef&, bool versioned, bool read_only, std::shared_ptr<char> owners,
-                    SourceLocation where);
+                    const Stream* consumer, SourceLocation where);
 
 template <Element T, int R>
-Layout<R> imported(Exchanged x, std::shared_ptr<char>* owners, SourceLocation where) {
+Layout<R> imported(Exchanged x, std::shared_ptr<char>* owners, const Stream* producer, SourceLocation where) {
   static_assert(!std::is_same_v<T, tf32>, "DLPack has no tf32: exchange f32 and convert with cast<tf32>(t)");
   Layout<R> l;
-  l.storage = import_dlpack(x, element_type<T>, l.dims, l.strides, owners, where);
+  l.storage = import_dlpack(x, element_type<T>, l.dims, l.strides, owners, producer, where);
   return l;
 }
 template <dlpack::Managed M, Element T, int R>
-dlpack::Ptr<M> exported(const Layout<R>& l, bool read_only, std::shared_ptr<char> owners, SourceLocation where) {
+dlpack::Ptr<M> exported(const Layout<R>& l, bool read_only, std::shared_ptr<char> owners, const Stream* consumer,
+                        SourceLocation where) {
   static_assert(!std::is_same_v<T, tf32>, "DLPack has no tf32: exchange f32 and convert with cast<f32>(t)");
   return dlpack::Ptr<M>(static_cast<M*>(
-      export_dlpack(ref(l, element_type<T>), dlpack::Versioned<M>, read_only, std::move(owners), where)));
+      export_dlpack(ref(l, element_type<T>), dlpack::Versioned<M>, read_only, std::move(owners), consumer, where)));
 }
 
 }  // namespace detail
@@ -51,14 +55,17 @@ dlpack::Ptr<M> exported(const Layout<R>& l, bool read_only, std::shared_ptr<char
 /// the tensor, its views and the work on them has ended. Verified: layout version, element type, device, ndim, shape,
 /// strides, byte_offset, alignment, and that no two elements share memory (ShapeError, DeviceError; BorrowError if it
 /// is marked read-only or a tensor over the same memory exists, the library's own included, and of each export of
-/// to_dlpack() one tensor is made). That host memory is as large as it says is the producer's word, as is that
-/// `managed` has not been taken, and so may have been deleted, before. If it throws, nothing was taken and the caller
-/// still owns `managed`. The elements must be there, or ordered before the work of the streams that will use them:
-/// DLPack itself knows no streams. Of bool any byte but 0 is true to kernels, host() and cast; the memory keeps the
-/// byte that is there.
+/// to_dlpack() one tensor is made). If it throws, nothing was taken and the caller still owns `managed`.
+/// The caller's duties, which nothing checks:
+///  - The elements are finished. DLPack's structure names no stream, and Tessera's streams are non-blocking, so work
+///    that the producer still has in flight races with the kernels that use the tensor, also if it is on the legacy
+///    default stream. Synchronize the producer's stream first: torch.cuda.current_stream().synchronize() in PyTorch.
+///  - Host memory is as large as `managed` says.
+///  - `managed` has not been taken before (it may have been deleted).
+/// Of bool any byte but 0 is true to kernels, host() and cast; the memory keeps the byte that is there.
 template <Element T, int R, dlpack::Managed M>
 [[nodiscard]] Tensor<T, R> from_dlpack(M* managed, SourceLocation where = SourceLocation::current()) {
-  return detail::Reach::make<Tensor<T, R>>(detail::imported<T, R>(detail::exchanged(managed), nullptr, where));
+  return detail::Reach::make<Tensor<T, R>>(detail::imported<T, R>(detail::exchanged(managed), nullptr, nullptr, where));
 }
 template <Element T, int R, dlpack::Managed M>
 [[nodiscard]] Tensor<T, R> from_dlpack(dlpack::Ptr<M>&& managed, SourceLocation where = SourceLocation::current()) {
@@ -67,11 +74,12 @@ template <Element T, int R, dlpack::Managed M>
   return t;
 }
 
-/// The same, read-only; tensors that are marked read-only too (try_unshare never makes those writable).
+/// The same, read-only; also accepts tensors that are marked read-only (try_unshare never makes those writable).
 template <Element T, int R, dlpack::Managed M>
 [[nodiscard]] Shared<T, R> shared_from_dlpack(M* managed, SourceLocation where = SourceLocation::current()) {
   auto owners = std::make_shared<char>();
-  auto s = detail::Reach::make<Shared<T, R>>(detail::imported<T, R>(detail::exchanged(managed), &owners, where));
+  auto s =
+      detail::Reach::make<Shared<T, R>>(detail::imported<T, R>(detail::exchanged(managed), &owners, nullptr, where));
   detail::Reach::owners(s) = std::move(owners);
   return s;
 }
@@ -83,33 +91,78 @@ template <Element T, int R, dlpack::Managed M>
   return s;
 }
 
-/// Hands a tensor to another library. Waits until the elements are there (and throws the failure that they carry).
-/// Until the consumer calls the deleter the tensor counts as written by it: views that were kept give a BorrowError.
-/// The deleter may be called while work of the consumer's on a GPU still uses the memory: it neither waits nor throws,
-/// and the memory is used again only when everything that was enqueued on the GPU before has ended.
+/// The same for elements that are finished behind the work that is on `producer` now: work on the tensor is ordered
+/// behind that, and the host waits for nothing. The other duties stay. In PyTorch the producer is its current stream:
+/// Stream::wrap(at::cuda::getCurrentCUDAStream().stream(), device).
+template <Element T, int R, dlpack::Managed M>
+[[nodiscard]] Tensor<T, R> from_dlpack(M* managed, const Stream& producer,
+                                       SourceLocation where = SourceLocation::current()) {
+  return detail::Reach::make<Tensor<T, R>>(
+      detail::imported<T, R>(detail::exchanged(managed), nullptr, &producer, where));
+}
+template <Element T, int R, dlpack::Managed M>
+[[nodiscard]] Tensor<T, R> from_dlpack(dlpack::Ptr<M>&& managed, const Stream& producer,
+                                       SourceLocation where = SourceLocation::current()) {
+  auto t = from_dlpack<T, R>(managed.get(), producer, where);
+  (void)managed.release();
+  return t;
+}
+template <Element T, int R, dlpack::Managed M>
+[[nodiscard]] Shared<T, R> shared_from_dlpack(M* managed, const Stream& producer,
+                                              SourceLocation where = SourceLocation::current()) {
+  auto owners = std::make_shared<char>();
+  auto s =
+      detail::Reach::make<Shared<T, R>>(detail::imported<T, R>(detail::exchanged(managed), &owners, &producer, where));
+  detail::Reach::owners(s) = std::move(owners);
+  return s;
+}
+
+/// Exports a tensor to another library. Waits until the elements are complete (and throws the error of the work that
+/// failed to write them). Until the consumer calls the deleter the tensor counts as being written: using views that
+/// were kept is a BorrowError. The deleter may be called while the consumer's work on a GPU still uses the memory: it
+/// neither waits nor throws, and the memory is reused only when all work that was enqueued on the GPU before has ended.
 /// Throws BorrowError if the tensor is empty or in use by an operation that has not run yet; it is unchanged then.
 template <dlpack::Managed M = dlpack::ManagedTensorVersioned, Element T, int R>
 [[nodiscard]] dlpack::Ptr<M> to_dlpack(TESSERA_ARG_LIVE Tensor<T, R>&& tensor,
                                        SourceLocation where = SourceLocation::current()) {
   detail::Layout<R>& l = detail::Reach::layout(tensor);
   if (!l.storage) detail::throw_empty("Tensor", element_type<T>, R, where);
-  auto p = detail::exported<M, T>(l, false, nullptr, where);
+  auto p = detail::exported<M, T>(l, false, nullptr, nullptr, where);
   l.storage.reset();
   return p;
 }
-/// The same for reading: marked read-only, which only the versioned form can say. Until the consumer calls the deleter
-/// whoever writes the tensor gets a BorrowError.
+/// The same for reading: marked read-only, which only the versioned form supports. Until the consumer calls the
+/// deleter, writing the tensor is a BorrowError.
 template <dlpack::Versioned M = dlpack::ManagedTensorVersioned, Element T, int R>
 [[nodiscard]] dlpack::Ptr<M> to_dlpack(const View<T, R>& view, SourceLocation where = SourceLocation::current()) {
   const detail::Layout<R>& l = detail::Reach::layout(view);
   if (!l.storage) detail::throw_empty("View", element_type<T>, R, where);
-  return detail::exported<M, T>(l, true, nullptr, where);
+  return detail::exported<M, T>(l, true, nullptr, nullptr, where);
 }
 template <dlpack::Versioned M = dlpack::ManagedTensorVersioned, Element T, int R>
 [[nodiscard]] dlpack::Ptr<M> to_dlpack(const Shared<T, R>& shared, SourceLocation where = SourceLocation::current()) {
   const detail::Layout<R>& l = detail::Reach::layout(shared);
   if (!l.storage) detail::throw_empty("Shared", element_type<T>, R, where);
-  return detail::exported<M, T>(l, true, detail::Reach::owners(shared), where);
+  return detail::exported<M, T>(l, true, detail::Reach::owners(shared), nullptr, where);
+}
+
+/// The same for a consumer whose work is on `consumer`: that stream waits for the elements, the host does not. A
+/// failure of their work that is known already is thrown; of one that is found later only Tessera's own waits tell.
+template <dlpack::Managed M = dlpack::ManagedTensorVersioned, Element T, int R>
+[[nodiscard]] dlpack::Ptr<M> to_dlpack(TESSERA_ARG_LIVE Tensor<T, R>&& tensor, const Stream& consumer,
+                                       SourceLocation where = SourceLocation::current()) {
+  detail::Layout<R>& l = detail::Reach::layout(tensor);
+  if (!l.storage) detail::throw_empty("Tensor", element_type<T>, R, where);
+  auto p = detail::exported<M, T>(l, false, nullptr, &consumer, where);
+  l.storage.reset();
+  return p;
+}
+template <dlpack::Versioned M = dlpack::ManagedTensorVersioned, Element T, int R>
+[[nodiscard]] dlpack::Ptr<M> to_dlpack(const View<T, R>& view, const Stream& consumer,
+                                       SourceLocation where = SourceLocation::current()) {
+  const detail::Layout<R>& l = detail::Reach::layout(view);
+  if (!l.storage) detail::throw_empty("View", element_type<T>, R, where);
+  return detail::exported<M, T>(l, true, nullptr, &consumer, where);
 }
 
 /// Explains what to_dlpack takes.

@@ -1,26 +1,26 @@
 // The binary interface of DLPack 1.1, as far as tensors are exchanged through it (dmlc/dlpack,
-// include/dlpack/dlpack.h): plain data that any library may fill. Declared here so that none of them is needed to
-// build; a program that includes dlpack.h may pass the types of that header wherever these stand.
+// include/dlpack/dlpack.h): plain data that any library may fill. Declared here so that dlpack.h is not needed to
+// build; a program that includes dlpack.h may pass the types of that header instead of these.
 #pragma once
 #include <cstdint>
 #include <memory>
 
 namespace tessera::dlpack {
 
-/// Another major version is another layout after `flags`; a minor one adds values only.
+/// A new major version changes the layout after `flags`; a minor one only adds values.
 struct Version {
   std::uint32_t major, minor;
 };
 inline constexpr Version kVersion{1, 1};
 
-/// DLDeviceType, the ones that Tessera knows.
+/// DLDeviceType, the values that Tessera supports.
 inline constexpr std::int32_t kCpu = 1, kCuda = 2, kCudaHost = 3;
 struct DeviceId {
   std::int32_t device_type;
   std::int32_t device_id;
 };
 
-/// DLDataTypeCode, the ones that Tessera has. `bits` is the size of one of `lanes` elements.
+/// DLDataTypeCode, the values that Tessera supports. `bits` is the size of one of `lanes` elements.
 inline constexpr std::uint8_t kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6, kFloat8E4M3FN = 10,
                               kFloat8E5M2 = 12;
 struct DataType {
@@ -78,14 +78,14 @@ concept Versioned = sizeof(M) == sizeof(ManagedTensorVersioned) && requires(M m)
 template <class M>
 concept Managed = Legacy<M> || Versioned<M>;
 
-/// Gives an exported tensor back, as its consumer must, once.
+/// Returns an exported tensor by calling its deleter, as its consumer must, once.
 struct Release {
   template <class M>
   void operator()(M* managed) const {
     if (managed->deleter) managed->deleter(managed);
   }
 };
-/// An exported tensor that nobody has taken yet: hand `p.release()` to the other library, which calls the deleter.
+/// An exported tensor that no library has taken yet: pass `p.release()` to the other library, which calls the deleter.
 template <Managed M>
 using Ptr = std::unique_ptr<M, Release>;
 

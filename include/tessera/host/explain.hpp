@@ -9,7 +9,7 @@
 
 namespace tessera::detail {
 
-/// What was passed: element type and rank of anything that is, lends, or makes a tensor.
+/// The argument that was passed: element type and rank of anything that is, lends, or makes a tensor.
 template <class A>
 struct Passed {
   static constexpr bool tensor = false;
@@ -92,8 +92,8 @@ struct NumberArgument {
   static constexpr bool fits() {
     static_assert(number, "a Scalar<T> parameter takes a host number");
     static_assert(!number || NumberFor<A, T>,
-                  "this number cannot become the Scalar's element type without losing what it means (a floating number "
-                  "is no integer, a bool is no number): convert it first (static_cast)");
+                  "this number cannot become the Scalar's element type without changing its value (a floating-point "
+                  "number is no integer, a bool is no number): convert it first (static_cast)");
     return true;
   }
 };
@@ -108,7 +108,7 @@ struct ConstantArgument {
     static_assert(!value || !std::is_enum_v<T> || NumberFor<A, T>,
                   "a Constant of an enumeration takes a value of that enumeration");
     static_assert(!value || std::is_enum_v<T> || NumberFor<A, T>,
-                  "this value cannot become the Constant's type without losing what it means: convert it first "
+                  "this value cannot become the Constant's type without changing its value: convert it first "
                   "(static_cast)");
     return true;
   }

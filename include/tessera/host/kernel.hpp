@@ -20,7 +20,7 @@ namespace tessera {
 
 namespace detail {
 
-/// What the call operator takes for a kernel parameter of type P.
+/// The parameter of the call operator for a kernel parameter of type P.
 template <class P, bool IsLent, lang::ParamKind Kind = lang::ParamTraits<P>::kind>
 struct HostParameter {  // Mut, MutTiles, Acc, unsafe_::Mut
   using Traits = lang::ParamTraits<P>;
@@ -50,7 +50,7 @@ constexpr bool is_mutable_param() {
   constexpr lang::ParamKind kind = lang::ParamTraits<lang::param_t<P>>::kind;
   return kind != In && kind != Scalar && kind != UnsafePtr && kind != Constant;
 }
-/// Slots among the entry's arguments. The values of Constants follow behind those.
+/// Slots of the entry's arguments. The values of Constants follow after them.
 template <class P>
 constexpr int slots_of() {
   using enum lang::ParamKind;
@@ -59,7 +59,7 @@ constexpr int slots_of() {
   return Traits::kind == Scalar || Traits::kind == UnsafePtr ? 1 : 1 + 2 * Traits::rank;
 }
 
-/// A tensor that the launch was given and hands back: which of the tensors it is, and where its extents are.
+/// A tensor that was given to the launch and is returned: its number among the tensors, and where its extents are.
 template <class T, int R, int Ordinal, int Slot>
 struct Returned {
   static constexpr int ordinal = Ordinal, slot = Slot, rank = R;
@@ -126,13 +126,14 @@ class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
 
  private:
   static constexpr int kTensors = Tensors > 0 ? Tensors : 1;
-  runtime::Access accesses_[kTensors];  // before the operands: the leases end before what keeps the storages
+  runtime::Access
+      accesses_[kTensors];  // before the operands: leases must end before the references that keep the storages
   LaunchOperand operands_[kTensors];
   std::uint64_t slots_[Slots > 0 ? Slots : 1];
   Launch launch_;
 };
 
-/// The facts about a parameter list that the call operators are made from.
+/// The properties of a parameter list that the call operators are generated from.
 template <class... P>
 struct ParameterList {
   static constexpr std::size_t count = sizeof...(P);
@@ -153,7 +154,7 @@ struct ParameterList {
     for (std::size_t i = 0; i < param; ++i) ordinal += slot_counts[i] > 1 ? 1 : 0;
     return ordinal;
   }
-  /// Bit k of a mask says whether the k-th mutable parameter is lent.
+  /// Bit k of a mask is set if the k-th mutable parameter is lent.
   static constexpr bool lent(std::size_t mask, std::size_t param) {
     std::size_t ordinal = 0;
     for (std::size_t i = 0; i < param; ++i) ordinal += is_mutable[i] ? 1u : 0u;
@@ -237,7 +238,7 @@ inline constexpr bool call_fits<lang::TypeList<P...>, lang::TypeList<A...>> =
                std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<P, true>>)&&...);
     }(std::index_sequence_for<P...>{});
 
-/// True if a caller's place follows the arguments.
+/// True if a SourceLocation follows the arguments.
 template <class... A>
 inline constexpr bool ends_with_place = false;
 template <class First, class... A>
@@ -253,8 +254,8 @@ constexpr void explain_call(lang::TypeList<P...>, lang::TypeList<A...>, std::ind
 template <auto K>
 inline constinit KernelRecord kernel_record{lang::kernel_name<K>, lang::kernel_param_infos<K>, lang::trace<K>};
 
-/// What a call that does not fit returns after saying why: it takes whatever is done with an operation, so that the
-/// reason is the first error.
+/// The result of a call that does not fit, after the static_assert: it accepts everything that is done with an
+/// operation, so that the reason is the first error.
 struct NoOperation {
   template <class... A>
   NoOperation sync(A&&...) const {
@@ -266,7 +267,7 @@ struct NoOperation {
   }
 };
 
-/// A kernel with its options. A value: setting an option makes another one.
+/// A kernel with its options. A value: setting an option returns a new one.
 template <auto K>
 class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
   using Params = lang::kernel_params<K>;
@@ -276,7 +277,7 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
   constexpr Kernel() = default;
   using Calls::operator();
 
-  /// A call that does not fit: says why.
+  /// A call that does not fit: explains why, at compile time.
   template <class... A>
     requires(!call_fits<Params, lang::TypeList<A...>>)
   auto operator()(A&&...) const {  // `auto`: the body is looked at here, before the rest of the user's statement
@@ -297,22 +298,22 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
     k.options_.blocks_given = true;
     return k;
   }
-  /// Runs there; all tensors must be there (DeviceError). Needed only if no argument says where.
+  /// Runs on `device`; all tensors must be there (DeviceError). Needed only if no argument determines the device.
   Kernel on_device(Device device) const {
     Kernel k = *this;
     k.options_.device = &device.backend();
     return k;
   }
-  /// Compiled with the hints of a tuning record. Where the launch compiles, a stale record (made for another version of
-  /// the kernel, another device or another assembler) is a CompileError, as are hints that are none here; on the CPU
-  /// hints mean nothing. docs/tuning.md.
+  /// Compiles with the hints of a tuning record (docs/tuning.md). Where the launch compiles, a stale record (of another
+  /// version of the kernel, another device or another assembler) is a CompileError, as are invalid hints. On the CPU
+  /// hints have no effect.
   Kernel tuned(const TuningRecord& record, SourceLocation where = SourceLocation::current()) const {
     Kernel k = *this;
     k.options_.tuning = jit::intern_tuning(record, where);
     return k;
   }
-  /// Accuracy of math functions whose calls do not say it, instead of what each one's result needs (approximate if it
-  /// ends in floating-point outputs of at most 16 bits and nowhere else).
+  /// Accuracy of math functions whose calls do not set it, instead of the default rule (approximate if the result
+  /// reaches only floating-point outputs of at most 16 bits).
   constexpr Kernel precise() const { return with(lang::Accuracy::Precise); }
   constexpr Kernel approximate() const { return with(lang::Accuracy::Approximate); }
 

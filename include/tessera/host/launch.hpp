@@ -1,5 +1,5 @@
-// Launching, untyped: what kernel<K>'s call operator hands its arguments to. Everything that does not depend on the
-// kernel's C++ type is here and out of line; a launch that has been made before allocates nothing.
+// Launching, untyped: the call operators of kernel<K> pass their arguments to it. Everything that does not depend on
+// the kernel's C++ type is here and out of line; a launch that has been made before allocates nothing.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -17,11 +17,11 @@ struct Code;
 
 namespace tessera::detail {
 
-/// What `.blocks(n)`, `.on_device(d)`, `.tuned(record)`, `.precise()` and `.approximate()` have set.
+/// The options set by `.blocks(n)`, `.on_device(d)`, `.tuned(record)`, `.precise()` and `.approximate()`.
 struct LaunchOptions {
   std::int64_t blocks = 0;
   bool blocks_given = false;
-  runtime::Backend* device = nullptr;  ///< null: where the arguments are
+  runtime::Backend* device = nullptr;  ///< null: the device of the arguments
   bool accuracy_given = false;
   lang::Accuracy accuracy = lang::Accuracy::Precise;
   std::uint32_t tuning = 0;  ///< jit::TuningId
@@ -29,19 +29,19 @@ struct LaunchOptions {
 
 inline constexpr int kMaxTensorArguments = 24;
 
-/// What a recording is specialized by: the facts about each tensor argument, flags of the launch (variant.hpp says
-/// which bits), and the bits of each Constant.
+/// The specialization key of a recording: the facts about each tensor argument, flags of the launch (bits in
+/// variant.hpp), and the bits of each Constant.
 struct VariantKey {
   std::uint32_t tensors[kMaxTensorArguments] = {};
   std::uint32_t flags = 0;
-  std::span<const std::uint64_t> constants;  ///< the launch's, or the recording's own
+  std::span<const std::uint64_t> constants;  ///< memory of the launch, or of the recording
   bool operator==(const VariantKey& other) const noexcept;
 };
 
-/// One recording of a kernel, with what it was compiled to.
+/// One recording of a kernel, with its compiled code.
 struct Variant;
 
-/// What is known about a kernel: its signature, and its recordings so far. One per kernel and process; never destroyed.
+/// A kernel's signature and its recordings so far. One per kernel and process; never destroyed.
 class KernelRecord {
  public:
   using Name = std::string (*)();
@@ -52,11 +52,11 @@ class KernelRecord {
   KernelRecord(const KernelRecord&) = delete;
   KernelRecord& operator=(const KernelRecord&) = delete;
 
-  /// What a launch asks of a parameter, in a few bytes.
+  /// The properties of a parameter that a launch reads, in a few bytes.
   struct Param {
     bool is_tensor = false, writes = false;
     bool has_pieces = false;  ///< Mut, MutTiles, unsafe_::Mut
-    bool dealt = false;       ///< MutTiles
+    bool is_mut_tiles = false;
     std::uint8_t rank = 0, element_bytes = 0;
     std::uint16_t slot = 0;                 ///< first slot; of a tensor the address, then extents, then strides
     const std::int64_t* extents = nullptr;  ///< ParamInfo::extents
@@ -66,8 +66,8 @@ class KernelRecord {
     std::string name;  ///< "saxpy"
     std::string what;  ///< "kernel saxpy"
     std::vector<lang::ParamInfo> params;
-    std::vector<Param> brief;  ///< the same, for launches
-    std::uint32_t id = 0;      ///< counts kernels
+    std::vector<Param> brief;  ///< the parameters, for launches
+    std::uint32_t id = 0;      ///< number of the kernel
     int slots = 0;             ///< the entry's arguments, then one for each Constant
     int arguments = 0;
     bool has_mut = false;  ///< a Mut or unsafe_::Mut: one block per piece
@@ -77,8 +77,8 @@ class KernelRecord {
     const Signature* s = signature_.load(std::memory_order_acquire);
     return s ? *s : make_signature();
   }
-  /// Records the kernel at the first call for `key`, in checked mode at every call; throws what recording throws
-  /// (TraceError, CompileError), and in checked mode a TraceError where it is recorded differently than at first.
+  /// Records the kernel at the first call for `key`, in checked mode at every call. Throws the errors of recording
+  /// (TraceError, CompileError), and in checked mode a TraceError if it is recorded differently than at first.
   Variant& variant(const VariantKey& key, SourceLocation where);
 
  private:
@@ -92,7 +92,7 @@ class KernelRecord {
   std::mutex mutex_;                         ///< one recording at a time
 };
 
-/// For errors: which kernel, and the user's call.
+/// For errors: the kernel, and the user's call.
 struct LaunchContextText {
   const KernelRecord::Signature& signature;
   SourceLocation where;
@@ -100,7 +100,7 @@ struct LaunchContextText {
 
 /// A tensor argument of a launch: leased from the moment the launch is built.
 struct LaunchOperand {
-  runtime::LeaseLink lease;  ///< the storage is kept by the launch's Access, and by the caller until it is accepted
+  runtime::LeaseLink lease;  ///< the launch's Access keeps the storage alive, the caller until the launch is accepted
   std::int64_t offset = 0;   ///< elements
   bool known = false;        ///< its extents and strides are known
   const OpAccess* access = nullptr;
@@ -131,7 +131,7 @@ class Launch {
   void enqueue(const Stream& stream);
   /// Compiles only; false if an argument is an operation that has not run.
   bool compile(const CompileRequest& request, jit::CodeReport& report);
-  /// Where it will run; null if nothing says so.
+  /// The device that it will run on; null if no argument or option determines it.
   runtime::Backend* device() const noexcept;
 
   std::span<std::int64_t> dims(int param) const { return dims(brief()[static_cast<std::size_t>(param)]); }
@@ -147,7 +147,7 @@ class Launch {
   std::span<const std::uint64_t> slots() const noexcept {
     return {room_.slots, static_cast<std::size_t>(signature_.slots)};
   }
-  /// Of `slots()` what the entry takes.
+  /// The slots that are the entry's arguments.
   std::span<const std::uint64_t> arguments() const {
     return {room_.slots, static_cast<std::size_t>(signature_.arguments)};
   }
@@ -186,10 +186,10 @@ class Launch {
   std::size_t tensors_ = 0;
   Variant* variant_ = nullptr;
   std::uint64_t blocks_ = 0;
-  RememberedLaunch* remembered_ = nullptr;  ///< of the thread that checked the shapes ...
-  std::uint64_t thread_ = 0, stamp_ = 0;    ///< ... which this is, and as long as it still says so
+  RememberedLaunch* remembered_ = nullptr;  ///< in the memo of the thread that checked the shapes ...
+  std::uint64_t thread_ = 0, stamp_ = 0;    ///< ... with this id, valid while its stamp is unchanged
   bool pending_ = false;                    ///< an argument is an operation
-  bool persistent_ = false;  ///< blocks_ is only an upper limit: the compiled code says how many fit the device
+  bool persistent_ = false;  ///< blocks_ is only an upper bound: the compiled code has the number that fits the device
   bool checked_shapes_ = false;
 };
 

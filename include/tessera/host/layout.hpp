@@ -1,5 +1,4 @@
-// Extents and strides over a storage: what tensors, views and lent regions have in common. Everything that can be is
-// out of line.
+// Extents and strides over a storage: the common part of tensors, views and lent regions. Mostly out of line.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace tessera::detail {
 
-inline constexpr int kMaxRank = 8;  ///< of host tensors; bounds the arrays of the untyped code
+inline constexpr int kMaxRank = 8;  ///< the highest rank of host tensors; bounds the arrays of untyped code
 
 /// Where the elements of a tensor, view or lent region are. Empty (moved from or never assigned) if there is no
 /// storage.
@@ -19,12 +18,12 @@ template <int R>
 struct Layout {
   static_assert(R >= 1 && R <= kMaxRank, "a tensor has 1 to 8 axes");
   runtime::StorageRef storage;
-  std::int64_t offset = 0;  ///< of element (0, ..., 0), in elements from the storage's start
+  std::int64_t offset = 0;  ///< offset of element (0, ..., 0) from the storage's start, in elements
   std::array<std::int64_t, R> dims{};
   std::array<std::int64_t, R> strides{};  ///< in elements
 };
 
-/// The same, untyped and by reference, for functions out of line. Valid as long as what it was made from.
+/// The same, untyped and by reference, for functions out of line. Valid as long as its Layout.
 struct LayoutRef {
   const runtime::StorageRef* storage = nullptr;
   std::int64_t offset = 0;
@@ -35,7 +34,7 @@ struct LayoutRef {
   int rank() const { return static_cast<int>(dims.size()); }
   std::int64_t size() const noexcept;  ///< elements; creation has verified that the product fits
   bool contiguous() const noexcept;    ///< row-major without gaps
-  std::byte* data() const noexcept;    ///< of element (0, ..., 0); only for the code that has waited for it
+  std::byte* data() const noexcept;  ///< address of element (0, ..., 0); only for code that has waited for the elements
 };
 
 template <int R>
@@ -62,7 +61,8 @@ Layout<R> sliced(Layout<R> l, Extent lo, Extent hi, SourceLocation where) {
   constexpr auto a = static_cast<std::size_t>(Axis);
   check_slice(Axis, lo.value, hi.value, l.dims[a], where);
   l.dims[a] = hi.value - lo.value;
-  if (ref(l, {}).size() != 0) l.offset += lo.value * l.strides[a];  // without elements: no place outside the storage
+  if (ref(l, {}).size() != 0)
+    l.offset += lo.value * l.strides[a];  // without elements: keeps the offset inside the storage
   return l;
 }
 

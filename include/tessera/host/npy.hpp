@@ -1,5 +1,4 @@
-// NumPy's .npy files. Loading trusts nothing: rank, element type, order and size are verified against the file before
-// memory is allocated.
+// NumPy's .npy files. Loading verifies rank, element type, order and size against the file before memory is allocated.
 //
 //   auto img = load_npy<f32, 2>("input.npy").sync();   save_npy("out.npy", img);
 #pragma once
@@ -15,7 +14,7 @@ namespace detail {
 /// An opened file whose header has been verified.
 class NpyFile {
  public:
-  /// Throws IoError: cannot be opened, not a regular file, malformed, or other than `element` and `rank` say.
+  /// Throws IoError if it cannot be opened, is not a regular file, is malformed, or has another element type or rank.
   NpyFile(const std::string& path, ElementType element, int rank, std::int64_t* dims, SourceLocation where);
   NpyFile(NpyFile&& other) noexcept
       : file_(std::exchange(other.file_, nullptr)), path_(std::move(other.path_)), offset_(other.offset_) {}
@@ -72,8 +71,8 @@ Op<Tensor<T, R>> load_npy(const std::string& path, SourceLocation where = Source
 
 /// Writes a .npy file (format version 1.0) and returns when it is complete. The file appears under its name only once
 /// it is. Symbolic links are followed; a file that is there keeps its mode, owner and group, and one with several names
-/// is written in place. Throws IoError (also for what is write-protected, a folder, a pipe or a device; nothing has
-/// changed then), DeviceError if the host has no memory for the elements.
+/// is written in place. Throws IoError (also if the path is write-protected, a folder, a pipe or a device; nothing has
+/// changed then), and DeviceError if the host has no memory for the elements.
 template <Element T, int R>
 void save_npy(const std::string& path, const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   static_assert(detail::npy_element<T>, ".npy files hold no bf16, fp8 or tf32: save cast<f32>(x) instead");

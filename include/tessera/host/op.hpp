@@ -1,5 +1,5 @@
-// Op<T>: one lazy operation on a device. Building it checks and takes leases; running it enqueues its work and gives
-// the result at once.
+// Op<T>: one lazy operation on a device. Building it checks arguments and takes leases; running it enqueues its work
+// and returns the result at once.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -8,6 +8,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tessera/host/tensor.hpp"
 #include "tessera/runtime/stream.hpp"
@@ -21,13 +22,13 @@ struct CodeReport;
 
 namespace detail {
 
-/// What an operation is to be compiled for, without being run.
+/// The target of compiling an operation without running it.
 struct CompileRequest {
   Device device;
-  int gpu = 0;  ///< compute capability of a GPU that is not here, 90 for sm_90; 0: `device`
+  int gpu = 0;  ///< compute capability of a GPU that is not present, 90 for sm_90; 0: `device`
 };
 
-/// What every operation can say before it runs.
+/// The interface of every operation before it runs.
 class OpBase {
  public:
   OpBase() = default;
@@ -36,14 +37,19 @@ class OpBase {
   virtual ~OpBase();
   /// The device that its operands live on; null if it runs anywhere.
   virtual runtime::Backend* device() const noexcept;
-  /// For an operation that makes a tensor: the extents and strides of that tensor, if they are known already.
+  /// For an operation that makes a tensor: sets the extents and strides of that tensor and returns true if they are
+  /// already known.
   virtual bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept;
 
-  /// Compiles what running needs, for the device of `stream` or for a GPU that is not here, and runs nothing. False if
-  /// the operation is not the launch of one kernel, or its operands are operations themselves.
+  /// Compiles the code that running needs, for the device of `stream` or for a GPU that is not present, and runs
+  /// nothing. False if the operation is not the launch of one kernel, or its operands are operations themselves.
   virtual bool compile(const CompileRequest& request, jit::CodeReport& report);
 
-  // Memory of operations is reused: a launch that has been made before allocates nothing (op_memory.cpp).
+  /// Appends the work that running the operation on `stream` would make the host wait for, and enqueues what comes
+  /// before it. A flow calls it before run(), to be suspended meanwhile. Nothing for operations that only enqueue.
+  virtual void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work);
+
+  // The memory of operations is reused, so a launch that was made before allocates nothing (op_memory.cpp).
   static void* operator new(std::size_t bytes);
   static void operator delete(void* memory, std::size_t bytes) noexcept;
   static void* operator new(std::size_t bytes, std::align_val_t alignment);
@@ -60,12 +66,12 @@ class OpNode : public OpBase {
 [[noreturn]] void throw_spent_op(SourceLocation where);
 bool recording_a_kernel() noexcept;
 [[noreturn]] void throw_while_recording(const char* what, SourceLocation where);
-/// A kernel's body runs once, to be recorded: what it would run on a device would run then, and not in the kernel.
+/// A kernel's body runs once, while it is recorded: an operation that it runs would run then, and not in the kernel.
 /// Throws a TraceError on a thread that is recording; `what` is "kernel k", null for any other operation.
 inline void check_not_recording(const char* what, SourceLocation where) {
   if (recording_a_kernel()) [[unlikely]] { throw_while_recording(what, where); }
 }
-/// The DeviceError for memory that ran out somewhere on the way: recording, compiling, enqueuing.
+/// Throws the DeviceError for host memory that ran out while recording, compiling or enqueuing.
 [[noreturn]] void throw_no_memory_to_run(SourceLocation where);
 /// The stream that sync() uses: the default one of the operation's device.
 Stream stream_for(const OpBase& op, SourceLocation where);
@@ -75,8 +81,8 @@ inline constexpr bool is_op = false;
 
 }  // namespace detail
 
-/// A lazy operation whose result is a T (void: it only has effects). Move-only; every way of running it consumes it.
-/// Its leases are held from the moment it exists until it has been enqueued or destroyed.
+/// A lazy operation whose result is a T (void: it only has effects). Move-only; running it consumes it. It holds its
+/// leases until it has been enqueued or destroyed.
 template <class T>
 class [[nodiscard("an operation does nothing until it is run: write .sync() or .on(stream)")]] Op {
  public:
@@ -85,8 +91,8 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
   Op(Op&&) noexcept = default;
   Op& operator=(Op&&) noexcept = default;
 
-  /// Runs on the default stream of the operation's device and waits. Throws what building its operands throws,
-  /// CompileError, and the DeviceError of work that failed.
+  /// Runs on the default stream of the operation's device and waits. Throws the errors of operations among its
+  /// operands, TraceError, CompileError, and the DeviceError of work that failed.
   [[nodiscard("the result owns the tensors that were given")]] T sync(
       SourceLocation where = SourceLocation::current()) && {
     const Stream stream = detail::stream_for(live(where), where);
@@ -97,8 +103,9 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
       const Stream& stream, SourceLocation where = SourceLocation::current()) && {
     return run_and_wait(stream, where);
   }
-  /// Enqueues on `stream` and returns at once. A tensor in the result can be used immediately, on any stream: what
-  /// depends on it is ordered after it.
+  /// Enqueues on `stream` and returns at once. A tensor in the result can be used immediately, on any stream: dependent
+  /// work is ordered after it. Throws as sync(), except the errors of the work itself, which are thrown where its
+  /// result is waited for.
   [[nodiscard("the result owns the tensors that were given")]] T on(
       const Stream& stream, SourceLocation where = SourceLocation::current()) && {
     const auto node = take_to_run(where);
@@ -107,11 +114,11 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
     } catch (const std::bad_alloc&) { detail::throw_no_memory_to_run(where); }
   }
 
-  /// Runs this, then the operation that `f` makes of its result, on the same stream.
+  /// An operation that runs this, then the operation that `f(result)` returns, on the same stream.
   template <class F>
   auto then(F f, SourceLocation where = SourceLocation::current()) &&;
 
-  // An operation that has a name must be moved: these two only say so.
+  // An operation that has a name must be moved: these two overloads only report that.
   template <class X = T>
   T sync() & {
     static_assert(detail::never_true<X>, "running an operation consumes it: write std::move(op).sync()");
@@ -172,6 +179,9 @@ class ThenNode final : public OpNode<U> {
   ThenNode(std::unique_ptr<OpNode<T>> first, F&& f, SourceLocation where)
       : first_(std::move(first)), f_(std::move(f)), where_(where) {}
   runtime::Backend* device() const noexcept override { return first_->device(); }
+  void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work) override {
+    first_->before_waiting(stream, work);
+  }
   U run(const Stream& stream) override {
     const auto first = std::move(first_);
     if constexpr (std::is_void_v<T>) {
@@ -188,7 +198,7 @@ class ThenNode final : public OpNode<U> {
   SourceLocation where_;  ///< of the call of then()
 };
 
-/// Runs an operation; its result as a tuple of one, or of none.
+/// Runs an operation; returns its result as a tuple of one element, or of none.
 template <class T>
 auto run_to_tuple(Op<T>& op, const Stream& stream) {
   if constexpr (std::is_void_v<T>) {
@@ -213,6 +223,9 @@ class AllNode final : public OpNode<TupleOrVoid<JoinedTuple<T...>>> {
     runtime::Backend* found = nullptr;
     std::apply([&](const auto&... op) { ((found = found ? found : Reach::node(op)->device()), ...); }, ops_);
     return found;
+  }
+  void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work) override {
+    std::apply([&](const auto&... op) { (Reach::node(op)->before_waiting(stream, work), ...); }, ops_);
   }
   TupleOrVoid<JoinedTuple<T...>> run(const Stream& stream) override {
     return std::apply(
@@ -252,8 +265,9 @@ AllOf<T...> all_of(SourceLocation where, Op<T>&... ops) {
 }
 }  // namespace detail
 
-/// The operations one after the other on one stream, as one. The results come as a tuple in order; operations without a
-/// result drop out. Throws BorrowError if one of them has been run or moved already.
+/// Combines operations into one, which runs them in order on one stream. Its result is the tuple of the results in
+/// order, without operations that have no result (void if none has one). Throws BorrowError if one of them has been run
+/// or moved already.
 template <class A>
 detail::AllOf<A> all(Op<A> a, SourceLocation where = SourceLocation::current()) {
   return detail::all_of(where, a);
@@ -270,7 +284,8 @@ template <class A, class B, class C, class D>
 detail::AllOf<A, B, C, D> all(Op<A> a, Op<B> b, Op<C> c, Op<D> d, SourceLocation where = SourceLocation::current()) {
   return detail::all_of(where, a, b, c, d);
 }
-/// Behind a parameter pack there is no room for the caller's line: the error of more than four operations has none.
+/// After a parameter pack the caller's line cannot be a default argument: the error of more than four operations has no
+/// line.
 template <class... T>
   requires(sizeof...(T) > 4)
 detail::AllOf<T...> all(Op<T>... ops) {

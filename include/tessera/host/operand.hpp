@@ -1,7 +1,7 @@
-// Arguments of operations. What a caller writes (a tensor, a view, std::move(t), mut(t), another operation, a number)
-// converts to one of the small typed classes here; from then on everything is untyped and out of line. The classes
-// refer to what the caller wrote and take nothing from it: a given tensor changes hands only once the whole operation
-// has been accepted.
+// Arguments of operations. An argument of the caller (a tensor, a view, std::move(t), mut(t), another operation, a
+// number) converts to one of the small typed classes here; the rest of the code is untyped and out of line. The classes
+// refer to the caller's object and take nothing from it: a given tensor changes hands only once the whole operation has
+// been accepted.
 #pragma once
 #include <bit>
 #include <concepts>
@@ -24,21 +24,21 @@ struct Place {
   std::int64_t* strides = nullptr;  ///< same
 };
 
-/// How an argument that is an operation is reached: one table per type of operation.
+/// Access to an argument that is an operation: one function table per type of operation.
 struct OpAccess {
-  OpBase* (*peek)(void* op);  ///< null if the operation was spent
+  OpBase* (*peek)(void* op);  ///< null if the operation has been run
   std::unique_ptr<OpBase> (*take)(void* op);
   void (*resolve)(OpBase&, const Stream&, Place&);
 };
 
-/// One argument as the caller wrote it. Lives for the call.
+/// One argument of the caller. Valid during the call.
 struct ArgRef {
   enum class How : std::uint8_t { Read, Give, Lend, Number };
   How how = How::Read;
   bool fits = true;                      ///< a number that the parameter's type can hold
-  LayoutRef layout;                      ///< of a tensor; with an operation only the rank's worth of nothing
-  runtime::StorageRef* owner = nullptr;  ///< Give, Lend: what is emptied when the operation is accepted
-  std::uint64_t ownership = 0;           ///< Lend: the storage's when it was lent
+  LayoutRef layout;                      ///< of a tensor; without contents for an operation
+  runtime::StorageRef* owner = nullptr;  ///< Give, Lend: the handle's storage, emptied when the operation is accepted
+  std::uint64_t ownership = 0;           ///< Lend: the storage's count when it was lent
   void* op = nullptr;                    ///< an Op that makes the tensor, reached by `access`
   const OpAccess* access = nullptr;
   std::uint64_t number = 0;  ///< raw bits of a number
@@ -80,7 +80,7 @@ class Read {
  public:
   using element = T;
   static constexpr int rank = R;
-  // From a Tensor by its operator Read, so that clang's analysis knows of it.
+  // A Tensor converts by its operator Read, so that clang's analysis sees it.
   Read(const Shared<T, R>& t) noexcept { from(Reach::layout(t)); }               // NOLINT
   Read(const View<T, R>& t) noexcept { from(Reach::layout(t)); }                 // NOLINT
   Read(Op<Tensor<T, R>>&& op) noexcept : arg_(op_arg(ArgRef::How::Read, op)) {}  // NOLINT
@@ -93,13 +93,13 @@ class Read {
   ArgRef arg_;
 };
 
-/// A tensor that is given: std::move(t), or an operation that makes one. The operation hands it back.
+/// A tensor that is given: std::move(t), or an operation that makes one. The operation returns it.
 template <Element T, int R>
 class Give {
  public:
   using element = T;
   static constexpr int rank = R;
-  Give(TESSERA_ARG_LIVE Tensor<T, R>&& t) noexcept {  // NOLINT: conversions are the point
+  Give(TESSERA_ARG_LIVE Tensor<T, R>&& t) noexcept {  // NOLINT: conversions are intended
     Layout<R>& l = Reach::layout(t);
     arg_.how = ArgRef::How::Give;
     arg_.layout = ref(l, element_type<T>);
@@ -118,7 +118,7 @@ class Lent {
  public:
   using element = T;
   static constexpr int rank = R;
-  Lent(Lend<T, R> lend) noexcept : lend_(std::move(lend)) {  // NOLINT: conversions are the point
+  Lent(Lend<T, R> lend) noexcept : lend_(std::move(lend)) {  // NOLINT: conversions are intended
     Layout<R>& l = Reach::layout(lend_);
     arg_.how = ArgRef::How::Lend;
     arg_.layout = ref(l, element_type<T>);
@@ -155,18 +155,18 @@ constexpr bool holds_integer(X x) noexcept {
          std::cmp_less_equal(wide, static_cast<WideT>(std::numeric_limits<T>::max()));
 }
 
-/// A number that no Scalar<T> takes, and no element of a T.
+/// A number type that no Scalar<T> and no element takes.
 template <class X, class T>
 concept OtherNumber = (std::is_arithmetic_v<X> || Element<X>)&&!NumberFor<X, T>;
 template <class X, class T>
 constexpr void explain_number() {
   static_assert(!OtherNumber<X, T>,
-                "this number cannot become the element type without losing what it means (a floating number is no "
+                "this number cannot become the element type without changing its value (a floating-point number is no "
                 "integer, a bool is no number): convert it first (static_cast)");
 }
 
-/// The bits of `x` as a narrow floating type, rounded once; an infinity or NaN stays one. False if `x` is finite and
-/// larger than every number of the type, or an infinity that the type has not.
+/// The bits of `x` as a narrow floating type, rounded once; infinity and NaN are kept. False if `x` is finite and
+/// exceeds the type's range, or is an infinity and the type has none.
 bool narrow_number(ElementType element, double x, std::uint64_t& bits) noexcept;
 
 /// A number for a Scalar<T> or Constant<T>.
@@ -177,7 +177,7 @@ class Number {
   using element = T;
   template <class X>
     requires NumberFor<X, T>
-  Number(X x) noexcept {  // NOLINT: conversions are the point
+  Number(X x) noexcept {  // NOLINT: conversions are intended
     arg_.how = ArgRef::How::Number;
     arg_.layout.element = constant_element<T>();
     if constexpr (std::is_enum_v<T>) {
@@ -200,7 +200,7 @@ class Number {
   ArgRef arg_;
 };
 
-/// True for a lend whose tensor has another owner now.
+/// True if the tensor of the lend has another owner now.
 inline bool stale_lend(const ArgRef& a) {
   return a.how == ArgRef::How::Lend && (*a.layout.storage)->ownership() != a.ownership;
 }
@@ -221,10 +221,12 @@ struct ReadOperand {
   ElementType element{};
   bool exclusive = false;
 
-  /// Takes over the argument: BorrowError if it is empty, was spent, or is being written. `what` is static.
+  /// Takes over the argument. Throws BorrowError if it is empty, has been run, or is being written. `what` is static.
   void bind(const ArgRef&, int rank, const char* what, SourceLocation where);
   /// Runs the operand if it is an operation; afterwards storage, dims and strides are valid.
   void resolve_on(const Stream&, const char* what, SourceLocation where);
+  /// The same for an operand that may be on another device than `stream`: an operation then runs there.
+  void resolve_anywhere(const Stream&, const char* what, SourceLocation where);
   LayoutRef layout() const;
   runtime::Backend* device() const noexcept;
 };

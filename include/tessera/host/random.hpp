@@ -1,6 +1,5 @@
-// Tensors of random numbers: counter-based (Philox 4x32-10), so the element at row-major offset i depends on the seed
-// and i only and equals what random::uniform<T>(seed, offset) and random::normal<T>(seed, offset) give in a kernel, on
-// any device.
+// Tensors of random numbers: counter-based (Philox 4x32-10), so the element at row-major offset i depends only on the
+// seed and i and equals random::uniform<T>(seed, offset) or random::normal<T>(seed, offset) in a kernel, on any device.
 #pragma once
 #include "tessera/host/create.hpp"
 

@@ -1,5 +1,4 @@
-// The same elements with other extents, where the result is an operation or the extents come from dims(): what code
-// that works for any rank needs.
+// The same elements with other extents, for operations and for extents from dims(): for code that works for any rank.
 //
 //   auto y = reshape(kernel<relu<128>>(empty<f32>({n}), reshape(x, Dims{n})), x.dims()).sync();
 #pragma once
@@ -36,7 +35,8 @@ class ReshapeNode final : public OpNode<Tensor<T, N>> {
 
 }  // namespace detail
 
-/// A window on a tensor's elements with other extents; ShapeError unless it is contiguous and they are as many.
+/// A view of the same elements with other extents. Throws ShapeError unless it is contiguous and the numbers of
+/// elements are equal.
 template <Element T, int R, int N>
 View<T, N> reshape(const View<T, R>& x, const Dims<N>& dims, SourceLocation where = SourceLocation::current()) {
   return detail::Reach::make<View<T, N>>(
@@ -50,8 +50,8 @@ template <Element T, int R, int N>
   detail::Reach::layout(x).storage.reset();
   return detail::Reach::make<Tensor<T, N>>(std::move(layout));
 }
-/// The tensor that an operation makes, with other extents. ShapeError when it runs, unless that tensor is contiguous
-/// and has as many elements.
+/// The tensor that an operation makes, with other extents. Running it throws ShapeError unless that tensor is
+/// contiguous and has as many elements.
 template <Element T, int R, int N>
 Op<Tensor<T, N>> reshape(Op<Tensor<T, R>>&& op, const Dims<N>& dims, SourceLocation where = SourceLocation::current()) {
   detail::Reach::check_live(op, where);

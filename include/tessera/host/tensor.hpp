@@ -15,7 +15,7 @@ template <Element T, int R>
 class View;
 
 namespace detail {
-/// The library's own way to the layout behind a handle.
+/// The library's access to the layout of a handle.
 struct Reach {
   template <class H>
   static const auto& layout(const H& handle) {
@@ -32,6 +32,14 @@ struct Reach {
   template <class O>
   static auto& node(O& op) {
     return op.node_;
+  }
+  template <class O>
+  static auto take(O& op, SourceLocation where) {
+    return op.take_to_run(where);
+  }
+  template <class F>
+  static auto coroutine(const F& flow) noexcept {
+    return flow.handle_;
   }
   template <class O>
   static void check_live(O& op, SourceLocation where = {}) {
@@ -51,14 +59,14 @@ struct Reach {
   }
 };
 
-/// The handle that was made last is the owner: nothing that was lent before writes what it owns.
+/// Makes the new handle the owner: lends made before become invalid.
 template <int R>
 void change_owner(const Layout<R>& l) noexcept {
   if (l.storage) l.storage->change_owner();
 }
-/// For share(): BorrowError if an operation that has not run yet will write it.
+/// For share(): throws BorrowError if an operation that has not run yet will write it.
 void check_unwritten(const LayoutRef& l, SourceLocation where);
-/// True if nobody else counts as an owner, also no library whose work on an exported tensor has ended.
+/// True if there is no other owner, including libraries that a tensor was exported to.
 bool only_owner(const std::shared_ptr<char>& owners, const runtime::StorageRef& storage);
 
 /// The queries that all handles share. `Self` has a Layout named layout_.
@@ -94,7 +102,7 @@ class Queries {
   }
   Device device(SourceLocation where = SourceLocation::current()) const { return live(where).storage->device(); }
 
-  // Read-only windows on the same storage.
+  // Read-only views of the same storage.
   /// Elements lo to hi - 1 along `Axis`; ShapeError unless 0 <= lo <= hi <= dim(Axis).
   template <int Axis>
   View<T, R> slice(Extent lo, Extent hi, SourceLocation where = SourceLocation::current()) const {
@@ -105,7 +113,7 @@ class Queries {
   View<T, R> permute(SourceLocation where = SourceLocation::current()) const {
     return Reach::make<View<T, R>>(permuted<Axes...>(Layout<R>(live(where))));
   }
-  /// All of it.
+  /// The whole tensor.
   View<T, R> view(SourceLocation where = SourceLocation::current()) const {
     return Reach::make<View<T, R>>(Layout<R>(live(where)));
   }
@@ -128,9 +136,9 @@ template <Element T, int R>
 class Read;  // operand.hpp
 }  // namespace detail
 
-/// The only owner of its elements: move-only. A kernel takes it by std::move (give) or as mut(t) (lend), and reads it
-/// as it is. Default-constructed or moved-from it is empty, and every use throws BorrowError until a tensor is
-/// assigned.
+/// The only owner of its elements: move-only. It is passed to a kernel by std::move (give) or as mut(t) (lend) to be
+/// written, and by reference to be read. Default-constructed or moved-from it is empty, and every use throws
+/// BorrowError until a tensor is assigned.
 template <Element T, int R>
 class [[nodiscard("a tensor that was given to a call comes back as its result: assign it")]] TESSERA_CONSUMABLE Tensor
     : private detail::Queries<Tensor<T, R>, T, R> {
@@ -154,7 +162,7 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
   Tensor& operator=(const Tensor&) = delete;
   ~Tensor() = default;
 
-  // The queries, said again because clang's analysis knows the methods of this class only.
+  // The queries again, because clang's analysis only sees the methods of this class.
   TESSERA_LIVE Dims<R> dims(Where where = Where::current()) const { return Base::dims(where); }
   TESSERA_LIVE std::int64_t dim(int axis, Where where = Where::current()) const { return Base::dim(axis, where); }
   TESSERA_LIVE std::int64_t stride(int axis, Where where = Where::current()) const { return Base::stride(axis, where); }
@@ -176,8 +184,8 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
   TESSERA_LIVE View<T, static_cast<int>(N)> reshape(BracedDims<N> dims, Where where = Where::current()) const& {
     return Base::reshape(dims, where);
   }
-  /// As an argument that is read.
-  TESSERA_LIVE operator detail::Read<T, R>() const noexcept;  // NOLINT: conversions are the point
+  /// Conversion to an argument that is read.
+  TESSERA_LIVE operator detail::Read<T, R>() const noexcept;  // NOLINT: conversions are intended
 
   /// Gives the tensor other extents: `auto flat = std::move(t).reshape({n})` is the same memory. Changes nothing if it
   /// throws.
@@ -199,8 +207,8 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
   detail::Layout<R> layout_;
 };
 
-/// A read-only window on a tensor's elements. Copyable; keeps the storage alive, so it never dangles. What is written
-/// to the tensor later is seen through its views.
+/// A read-only window on a tensor's elements. Copyable; keeps the storage alive, so it never dangles. Later writes to
+/// the tensor are visible through its views.
 template <Element T, int R>
 class View : public detail::Queries<View<T, R>, T, R> {
  public:
@@ -235,7 +243,7 @@ class Shared : public detail::Queries<Shared<T, R>, T, R> {
 };
 
 /// Makes a tensor shareable: copies of the result are the same elements, read-only. Throws BorrowError if it is empty,
-/// or if an operation that has not run yet will write it. What was lent before (mut) stands no more.
+/// or if an operation that has not run yet will write it. Lends made before (mut) become invalid.
 template <Element T, int R>
 [[nodiscard]] Shared<T, R> share(TESSERA_ARG_LIVE Tensor<T, R>&& tensor,
                                  SourceLocation where = SourceLocation::current()) {
@@ -245,7 +253,8 @@ template <Element T, int R>
   return detail::Reach::make<Shared<T, R>>(std::move(detail::Reach::layout(tensor)));
 }
 
-/// The tensor again if `shared` is its only owner (it is empty afterwards); else nothing, and `shared` is unchanged.
+/// The tensor if `shared` is its only owner (`shared` is empty afterwards); otherwise nothing, and `shared` is
+/// unchanged. Throws BorrowError if `shared` is empty.
 template <Element T, int R>
 [[nodiscard]] std::optional<Tensor<T, R>> try_unshare(Shared<T, R>&& shared,
                                                       SourceLocation where = SourceLocation::current()) {
@@ -256,7 +265,7 @@ template <Element T, int R>
   return detail::Reach::make<Tensor<T, R>>(std::move(layout));
 }
 
-/// What mut(t) gives: exclusive access for one operation while `t` stays its owner. Once the tensor has been moved,
+/// The result of mut(t): exclusive access for one operation while `t` stays the owner. Once the tensor has been moved,
 /// given or shared, using it throws BorrowError. A part can be lent as well: mut(t).slice<0>(0, n), mut(t).permute<1,
 /// 0>().
 template <Element T, int R>
@@ -285,7 +294,7 @@ class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]]
 #if defined(__clang__)
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored \
-    "-Wconsumed"  // what it promises of its parameter rests on the check, which clang cannot see
+    "-Wconsumed"  // the promise about its parameter relies on the run-time check, which clang cannot see
 #endif
 /// Lends `tensor` to the operation that takes the result: exclusive until that has been enqueued. Throws BorrowError if
 /// it is empty.

@@ -1,8 +1,8 @@
 // Operations that move elements: from and to host memory, copies, casts.
 //
-//   auto t = from(std::span(values), {rows, 1024}).sync();   // copies when called: `values` may go away at once
-//   std::vector<f32> h = host(t).sync();
-//   auto b = cast<bf16>(t).sync();  auto c = clone(t).sync();  copy_into(mut(c), t).sync();
+//   auto t = from(std::span(values), {rows, 1024}).sync();   // copies when called: `values` may be destroyed
+//   afterwards std::vector<f32> h = host(t).sync(); auto b = cast<bf16>(t).sync();  auto c = clone(t).sync();
+//   copy_into(mut(c), t).sync();
 #pragma once
 #include <new>
 #include <span>
@@ -14,7 +14,7 @@ namespace tessera {
 
 namespace detail {
 
-/// Everything that may be read besides Tensor, which has overloads of its own so that clang's analysis sees it.
+/// Everything that may be read except Tensor, which has its own overloads so that clang's analysis sees it.
 template <class>
 struct Readable {
   static constexpr bool ok = false;
@@ -39,7 +39,7 @@ concept Handle = ReadableArg<A>::ok;  ///< View, Shared, or an rvalue Op that ma
 template <class A>
 using element_of = typename ReadableArg<A>::element;
 
-/// Throws the DeviceError of `what` that the host has no memory for.
+/// Throws the DeviceError for host memory that ran out in `what`.
 [[noreturn]] void throw_no_host_memory(const char* what, std::size_t bytes, SourceLocation where);
 /// Waits for the elements of `from` and writes them row-major to `to`. The caller holds a lease. Throws DeviceError.
 void read_back(const LayoutRef& from, std::byte* to, const char* what, SourceLocation where);
@@ -62,7 +62,13 @@ std::vector<T> read_back(const LayoutRef& from, const char* what, SourceLocation
 /// Enqueues the conversion of all elements.
 void enqueue_convert(const Stream&, const LayoutRef& from, const LayoutRef& to, const char* label,
                      SourceLocation where);
-/// Host memory as a storage of the CPU; `count` elements must be what `dims` has (ShapeError).
+/// The same without conversion, also between devices; `stream` is of one of them.
+void enqueue_move(const Stream& stream, const LayoutRef& from, const LayoutRef& to, const char* label,
+                  SourceLocation where);
+/// The elements on `device`, row-major.
+runtime::StorageRef moved(const Stream& stream, const LayoutRef& from, Device device, const char* label,
+                          SourceLocation where);
+/// Host memory as a storage of the CPU. Throws ShapeError unless `count` is the number of elements of `dims`.
 runtime::StorageRef stage(const void* from, std::int64_t count, std::int64_t wanted, std::span<const std::int64_t> dims,
                           ElementType, SourceLocation where);
 /// The same storage if `stream` can use it, else a copy on the stream's device.
@@ -97,6 +103,10 @@ class HostNode final : public OpNode<std::vector<T>> {
  public:
   HostNode(const Read<T, R>& x, SourceLocation where) : where_(where) { x_.bind(x.arg(), R, "host", where); }
   runtime::Backend* device() const noexcept override { return x_.device(); }
+  void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work) override {
+    x_.resolve_on(stream, "host", where_);
+    work.push_back(x_.storage->last_write());
+  }
   std::vector<T> run(const Stream& stream) override {
     x_.resolve_on(stream, "host", where_);
     return read_back<T>(x_.layout(), "host", where_);
@@ -134,6 +144,37 @@ class CastNode final : public OpNode<Tensor<U, R>> {
   Recipe recipe_;
 };
 
+/// copy_to. A copy between a GPU and the CPU is work of the GPU.
+template <Element T, int R>
+class CopyToNode final : public OpNode<Tensor<T, R>> {
+ public:
+  CopyToNode(const Read<T, R>& x, Device device, SourceLocation where) : device_(device), where_(where) {
+    x_.bind(x.arg(), R, "copy_to", where);
+  }
+  runtime::Backend* device() const noexcept override {
+    runtime::Backend* source = x_.device();
+    return source != nullptr && device_.kind() == DeviceKind::Cpu ? source : &device_.backend();
+  }
+  bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
+    if (!x_.known) return false;
+    for (std::size_t i = 0; i < R; ++i) dims[i] = x_.dims[i];
+    set_contiguous(dims, strides);
+    return true;
+  }
+  Tensor<T, R> run(const Stream& stream) override {
+    x_.resolve_anywhere(stream, "copy_to", where_);
+    Layout<R> l{moved(stream, x_.layout(), device_, "copy_to", where_), 0, {}, {}};
+    for (std::size_t i = 0; i < R; ++i) l.dims[i] = x_.dims[i];
+    set_contiguous(l.dims, l.strides);
+    return Reach::make<Tensor<T, R>>(std::move(l));
+  }
+
+ private:
+  ReadOperand x_;
+  Device device_;
+  SourceLocation where_;
+};
+
 /// copy_into; `Result` is void where the target was lent.
 template <class Result, Element T, int R>
 class CopyNode final : public OpNode<Result> {
@@ -146,10 +187,10 @@ class CopyNode final : public OpNode<Result> {
   }
   runtime::Backend* device() const noexcept override { return to_.device() ? to_.device() : from_.device(); }
   Result run(const Stream& stream) override {
-    to_.resolve_on(stream, "copy_into", where_);
-    from_.resolve_on(stream, "copy_into", where_);
+    to_.resolve_anywhere(stream, "copy_into", where_);
+    from_.resolve_anywhere(stream, "copy_into", where_);
     check_same_dims(to_, from_, "copy_into", where_);
-    enqueue_convert(stream, from_.layout(), to_.layout(), "copy_into", where_);
+    enqueue_move(stream, from_.layout(), to_.layout(), "copy_into", where_);
     if constexpr (!std::is_void_v<Result>) {
       Layout<R> l{std::move(to_.storage), to_.offset, {}, {}};
       for (std::size_t i = 0; i < R; ++i) l.dims[i] = to_.dims[i], l.strides[i] = to_.strides[i];
@@ -213,8 +254,8 @@ detail::BracedTensor<T, N> from(const std::vector<T>& values, BracedDims<N> dims
   return from(values, detail::BracedRank<N>(dims, where), where);
 }
 
-/// The elements, row-major, in host memory. Running it waits until they are there, and throws DeviceError if the host
-/// has no memory for them.
+/// The elements, row-major, in host memory. Running it waits until they are complete, and throws the DeviceError of the
+/// work that failed to write them, or if the host has no memory for them.
 template <Element T, int R>
 Op<std::vector<T>> host(const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {
   return detail::host_op<T, R>(x, where);
@@ -246,15 +287,30 @@ Op<Tensor<detail::element_of<A>, detail::ReadableArg<A>::rank>> clone(
   return detail::cast_op<detail::element_of<A>>(detail::ReadOf<A>(std::forward<A>(x)), "clone", where);
 }
 
-/// Copies the elements of `from` into a lent tensor or a part of it: copy_into(mut(t).slice<0>(0, n), x). ShapeError
-/// unless the extents are equal; BorrowError if both are the same storage.
+/// A row-major copy on `device`, in memory of its own: between GPUs directly where they are connected, and between a
+/// GPU and the CPU as work of the GPU, without waiting (it overlaps other work where the host's memory is pinned:
+/// HostBuffer). A stream for it is one of either device.
+template <Element T, int R>
+Op<Tensor<T, R>> copy_to(const Tensor<T, R>& x, Device device, SourceLocation where = SourceLocation::current()) {
+  return Op<Tensor<T, R>>(std::make_unique<detail::CopyToNode<T, R>>(detail::Read<T, R>(x), device, where));
+}
+template <detail::Handle A>
+Op<Tensor<detail::element_of<A>, detail::ReadableArg<A>::rank>> copy_to(
+    A&& x, Device device, SourceLocation where = SourceLocation::current()) {
+  using Node = detail::CopyToNode<detail::element_of<A>, detail::ReadableArg<A>::rank>;
+  return Op<Tensor<detail::element_of<A>, detail::ReadableArg<A>::rank>>(
+      std::make_unique<Node>(detail::ReadOf<A>(std::forward<A>(x)), device, where));
+}
+
+/// Copies the elements of `from` into a lent tensor or a part of it: copy_into(mut(t).slice<0>(0, n), x). They may be
+/// on different devices. ShapeError unless the extents are equal; BorrowError if both are the same storage.
 template <Element T, int R>
 Op<void> copy_into(const Lend<T, R>& to, const std::type_identity_t<detail::Read<T, R>>& from,
                    SourceLocation where = SourceLocation::current()) {
   return Op<void>(
       std::make_unique<detail::CopyNode<void, T, R>>(detail::Lent<T, R>(std::move(to)).arg(), from.arg(), where));
 }
-/// The same with a tensor that is given and comes back.
+/// The same with a tensor that is given and returned.
 template <Element T, int R>
 Op<Tensor<T, R>> copy_into(TESSERA_ARG_LIVE Tensor<T, R>&& to, const std::type_identity_t<detail::Read<T, R>>& from,
                            SourceLocation where = SourceLocation::current()) {

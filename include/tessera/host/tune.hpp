@@ -21,10 +21,10 @@
 namespace tessera {
 namespace detail {
 
-/// The tuner makes its calls itself: their errors have no line of the user's, and ours would mean nothing to him.
+/// The tuner makes the calls: their errors have no line of the user's, and the tuner's own line would not help.
 inline constexpr SourceLocation kOfTuner{};
 
-/// An argument of a run: how it is kept, copied, passed on and compared.
+/// How an argument of a run is stored, copied, passed and compared.
 template <class A>
 struct TuneArg {  // a number
   using Copy = std::tuple<>;
@@ -73,7 +73,7 @@ struct TuneArg<Lend<T, R>> {  // written: every candidate gets a copy
   Values values(const Copy& copy) const { return host(copy, kOfTuner).sync(kOfTuner); }
 };
 
-/// Twice the rounding of a result that is stored in T, and room for sums in another order.
+/// The default tolerance: twice the rounding of a result that is stored in T, plus room for sums in another order.
 template <Element T>
 constexpr double default_tolerance() {
   return sizeof(T) == 1            ? 0.25
@@ -85,7 +85,7 @@ constexpr double default_tolerance() {
 
 inline std::string difference_of(const std::tuple<>&, const std::tuple<>&, std::size_t, double) { return {}; }
 /// Integers must be equal; floats may differ by the tolerance, relative to the value or, near zero, to the size of all
-/// values; NaN is like NaN.
+/// values; NaN equals NaN.
 template <Element T>
 std::string difference_of(const std::vector<T>& found, const std::vector<T>& wanted, std::size_t argument,
                           double tolerance) {
@@ -95,7 +95,7 @@ std::string difference_of(const std::vector<T>& found, const std::vector<T>& wan
         return difference_text(argument, i, static_cast<double>(found[i]), static_cast<double>(wanted[i]));
     }
   } else {
-    if (std::memcmp(found.data(), wanted.data(), found.size() * sizeof(T)) == 0) return {};  // as most are
+    if (std::memcmp(found.data(), wanted.data(), found.size() * sizeof(T)) == 0) return {};  // the common case
     const double allowed = tolerance > 0 ? tolerance : default_tolerance<T>();
     double squares = 0;
     std::size_t finite = 0;
@@ -107,7 +107,7 @@ std::string difference_of(const std::vector<T>& found, const std::vector<T>& wan
     for (std::size_t i = 0; i < found.size(); ++i) {
       const double f = static_cast<double>(found[i]), w = static_cast<double>(wanted[i]);
       if (f == w || (std::isnan(f) && std::isnan(w))) continue;
-      // An infinite number is near no other one.
+      // An infinity is near no other number.
       const bool near = std::isfinite(w) && std::abs(f - w) <= allowed * std::max(std::abs(w), size);
       if (!near) return difference_text(argument, i, f, w);
     }

@@ -1,4 +1,4 @@
-// A tuning run without types: what is tried, what came of it, and what drives it. docs/tuning.md says what happens.
+// A tuning run, untyped: its options, its results and the tuner (docs/tuning.md).
 #pragma once
 #include <memory>
 #include <string>
@@ -11,27 +11,29 @@
 namespace tessera {
 
 struct TuneOptions {
-  std::string file = {};   ///< the record is added there, and an interrupted run continues; empty: nothing is written
+  std::string file =
+      {};  ///< where the record is added and the journal is kept, so that an interrupted run continues; empty: none
   std::string hints = {};  ///< instead of the space's ("-": none)
   std::string first = {};  ///< the default candidate; empty: the space's first
-  double seconds = 0;      ///< no new measurements after so long; 0: no limit
+  double seconds = 0;      ///< no new measurements after this time; 0: no limit
   double tolerance = 0;    ///< of results, relative; 0: by element type. Integers are compared exactly
-  bool keep = false;       ///< a fresh record of a finished run in the file is the answer, without measuring again
-  bool warm = false;       ///< caches keep what the last launch left in them
+  bool keep = false;       ///< returns a record of the file that is not stale, without measuring again
+  bool warm = false;       ///< caches are not cleared between launches
   int jobs = 0;            ///< compilations at a time; 0: one per processor
-  int launches = 10;       ///< of each point, before the last round
-  int rounds = 15;         ///< of the last round
-  int only_compile = 0;    ///< compute capability of a GPU that need not be here (90): compiles for it and runs nothing
+  int launches = 10;       ///< launches of each point before the last round
+  int rounds = 15;         ///< rounds of the last comparison
+  int only_compile =
+      0;  ///< compute capability of a GPU that need not be present (90): compiles for it and runs nothing
 };
 
 enum class TrialOutcome : std::uint8_t {
   Measured,
   Slow,      ///< given up after two launches
-  Wrong,     ///< another result than the default's
+  Wrong,     ///< its result differs from the default's
   Pressure,  ///< the assembler warns of registers
   Failed,    ///< did not compile, or its launch failed
   Same,      ///< the same code as an earlier point
-  NotTried,  ///< the time was up
+  NotTried,  ///< the time limit was reached
   Compiled,  ///< only_compile
 };
 /// "measured", "slow", ...
@@ -41,21 +43,21 @@ const char* name_of(TrialOutcome outcome);
 struct TuningTrial {
   std::string choice, hints;
   TrialOutcome outcome = TrialOutcome::NotTried;
-  double ms = 0;         ///< median; of a slow one the best
+  double ms = 0;         ///< median; for Slow the minimum
   std::string note;      ///< why it was dropped
   bool resumed = false;  ///< from the journal of an interrupted run
-  jit::CodeReport code;  ///< as far as it was compiled
+  jit::CodeReport code;  ///< complete as far as it was compiled
 };
 
 struct TuningReport {
   TuningRecord best;  ///< empty if only compiled
   std::vector<TuningTrial> trials;
-  bool kept = false;  ///< `best` was in the file, and nothing was measured
+  bool kept = false;  ///< `best` is from the file, and nothing was measured
 };
 
 namespace detail {
 
-/// Tensors that a candidate may write to, and what it left in them.
+/// The tensors that a candidate writes to, and their contents afterwards.
 class TuneCopies {
  public:
   virtual ~TuneCopies();
@@ -76,11 +78,11 @@ class TuneSubject {
   virtual bool takes_hints(std::size_t i) const = 0;
   virtual Device device() const = 0;
   virtual std::string arguments() const = 0;
-  /// The lent tensors again; with their contents or with any.
+  /// Copies of the lent tensors, with their contents or uninitialised.
   virtual std::unique_ptr<TuneCopies> copies(bool contents) const = 0;
   virtual Op<void> launch(std::size_t candidate, const TuningRecord& hints, TuneCopies& copies) const = 0;
   virtual std::unique_ptr<TuneValues> values(const TuneCopies& copies) const = 0;
-  /// Empty if they are alike.
+  /// Describes the first difference; empty if they agree.
   virtual std::string difference(const TuneValues& found, const TuneValues& wanted, double tolerance) const = 0;
 };
 

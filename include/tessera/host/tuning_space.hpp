@@ -1,5 +1,5 @@
-// What may vary for a kernel: candidates (kernels that take the same arguments and compute the same) times hints. A
-// space is a constant next to the kernels that it is about. docs/tuning.md.
+// A tuning space: candidates (kernels that take the same arguments and compute the same result) times hints. A space is
+// a constant next to its kernels (docs/tuning.md).
 //
 //   constexpr auto products = space("products", "warps=4,8 latency=2,4,6", candidate<gemm<64, 128>>("64x128"),
 //                                   candidate<gemm<128, 128>>("128x128"));
@@ -16,8 +16,8 @@
 
 namespace tessera {
 
-/// One way to compute. `call`: a kernel<K> with its options, or a function that makes the launch of one; only the
-/// former can take hints.
+/// One candidate. `call`: a kernel<K> with its options, or a function that returns a launch; only the former can take
+/// hints.
 template <class F>
 struct Candidate {
   static constexpr bool takes_hints = requires(const F& f, const TuningRecord& r) { f.tuned(r); };
@@ -33,7 +33,7 @@ struct Candidate {
   }
 };
 
-/// The kernel K under a name, which is a literal: it is kept as it is.
+/// The kernel K under a name, which must be a literal: only the pointer is stored.
 template <auto K>
 constexpr Candidate<detail::Kernel<K>> candidate(const char* name) {
   return {name, kernel<K>};
@@ -51,14 +51,14 @@ namespace detail {
                      where);
 }
 
-/// A space with a record: its call goes to the candidate that won.
+/// A space with a record: it calls the candidate that the record names.
 template <class... F>
 class TunedSpace {
  public:
   TunedSpace(const std::tuple<Candidate<F>...>& candidates, std::size_t chosen, const TuningRecord& record,
              SourceLocation where)
       : candidates_(candidates), chosen_(chosen), record_(record), where_(where) {}
-  /// Arguments as of the kernels. The place of errors is that of tuned().
+  /// Takes the arguments of the kernels. Errors have the source location of tuned().
   template <class... A>
   auto operator()(A&&... args) const {
     return call<0>(std::forward<A>(args)...);

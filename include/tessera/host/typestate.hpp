@@ -1,11 +1,11 @@
 // Typestate annotations for clang's consumed analysis (-Wconsumed): use after a tensor was given away becomes a
-// compile-time diagnostic. Other compilers see nothing; there, and for what the analysis cannot follow, the run-time
-// BorrowError remains.
+// compile-time diagnostic. Other compilers ignore the annotations; there, and where the analysis cannot follow, the
+// run-time BorrowError remains.
 //
-// The analysis also has a state "unknown": a tensor reached through a reference parameter, or chosen by `?:`. A method
-// accepts it, and so does whatever converts a tensor by a method (a launch's In argument): only a tensor that is known
-// to be gone is an error. A parameter cannot say "unconsumed or unknown" (clang 16), so a function that takes `const
-// Tensor&` says nothing, and one that takes `Tensor&&` asks for a tensor that is known to be there.
+// The analysis also has a state "unknown": a tensor reached through a reference parameter, or chosen by `?:`. Methods
+// accept it, and so do conversions by a method (a launch's In argument): only a tensor that is known to have been given
+// away is an error. A parameter cannot require "unconsumed or unknown" (clang 16), so a function that takes `const
+// Tensor&` has no annotation, and one that takes `Tensor&&` requires a tensor that is known to be there.
 #pragma once
 
 #if defined(__clang__)

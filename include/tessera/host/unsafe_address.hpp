@@ -18,13 +18,13 @@ class Address {
   tessera::detail::ArgRef arg_;
 };
 
-/// Any address: the caller answers for its validity until the kernel has ended, and for the order of accesses.
+/// Any address. The caller must ensure that it is valid until the kernel has ended, and that accesses are ordered.
 template <Element T>
 Address<T> address(T* pointer) noexcept {
   return Address<T>(pointer);
 }
-/// The first element of a tensor, which checked mode takes for written from now on: nobody knows what is stored through
-/// raw pointers. Throws BorrowError if it is empty.
+/// The address of the first element of a tensor. Checked mode treats the tensor as written from now on, because stores
+/// through raw pointers are not tracked. Throws BorrowError if it is empty.
 template <Element T, int R>
 Address<T> address(const Tensor<T, R>& tensor, SourceLocation where = SourceLocation::current()) {
   const auto& layout = tessera::detail::Reach::layout(tensor);

@@ -16,7 +16,7 @@ struct WriteOptions {
   BytecodeVersion version;
   bool debug_info = true;
 };
-/// Throws CompileError (with the user's location) where the module needs a newer version than asked for.
+/// Throws CompileError (with the user's location) where the module needs a newer version than requested.
 std::vector<std::byte> write_bytecode(const Module&, WriteOptions = {});
 /// The oldest version that can hold the module.
 BytecodeVersion required_version(const Module&);

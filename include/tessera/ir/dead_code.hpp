@@ -1,5 +1,5 @@
-// Removes what no effect depends on: pure operations and loads, and also values that loops carry and `if`s yield for
-// nobody.
+// Dead code elimination: removes pure operations and loads without effect, and unused values that loops carry and `if`s
+// yield.
 #pragma once
 #include "tessera/ir/operation.hpp"
 

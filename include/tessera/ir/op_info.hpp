@@ -1,4 +1,4 @@
-// What ops.def says, parsed once: operand groups, results, attributes, traits.
+// The rows of ops.def, parsed once: operand groups, results, attributes, traits.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 // SSA values, operations, blocks, functions and modules. Blocks own their operations in a doubly linked list; every
-// value keeps the list of its uses, so that replacing and testing for uses cost what they touch.
+// value keeps the list of its uses, so replacing and testing for uses take time in proportion to the uses involved.
 #pragma once
 #include <cassert>
 #include <initializer_list>

@@ -16,19 +16,19 @@ namespace tessera::jit {
 struct Build {
   Cubin cubin;
   std::string entry;  ///< symbol in the cubin
-  int num_args = 0;   ///< without the launch word (choices.launch_word) and, behind it, the error record's address
+  int num_args = 0;   ///< without the launch flags (choices.launch_flags) and the error record's address after them
   /// If there are any, the entry has one more argument: the address of the error record.
   std::vector<passes::LoweredCheck> checks;
   passes::Choices choices;
-  Form form = Form::Chosen;  ///< a plainer one if the assembler refused what was chosen
+  Form form = Form::Chosen;  ///< a fallback one if the assembler rejected what was chosen
 };
 
-/// The multiprocessors of a GPU of compute capability `sm` where none is at hand to be asked: those of the largest
-/// member of its generation (their number decides only how persistent kernels are dealt out).
+/// The target for a GPU of compute capability `sm` that is not in this machine, with the number of SMs of the largest
+/// member of its generation (it only affects the grid of persistent kernels).
 passes::Target target_for(int sm);
 
-/// Compiles the module's only entry as a launch would whose obligations `held` are fulfilled. Throws as make_cubin, of
-/// what the assembler refuses in every form.
+/// Compiles the module's only entry as a launch with the obligations `held` would. Throws as make_cubin does if the
+/// assembler rejects every form.
 Build build(const ir::Module& module, const LaunchContract& contract, std::uint64_t held, const passes::Target& target,
             const std::string& label);
 

@@ -64,7 +64,7 @@ struct Collected {
   std::string gpu;
   std::string label;
   bool asked = false;  ///< a launch of the run had just these obligations; else it is for launches of other shapes
-  std::vector<CollectedForm> forms;  ///< the chosen one, and plainer ones for an assembler that refuses it
+  std::vector<CollectedForm> forms;  ///< the chosen one, and fallback ones for an assembler that rejects it
 };
 std::vector<Collected> collected(const std::string& folder);
 /// The first GPU of TESSERA_COLLECT_GPUS, as compiled for; the CPU without TESSERA_COLLECT. Throws a ConfigError if

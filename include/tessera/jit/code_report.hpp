@@ -1,4 +1,4 @@
-// What is known of a kernel's code once it is compiled: for the tuner and tools.
+// A report about a kernel's compiled code, for the tuner and tools.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,16 +8,16 @@
 namespace tessera::jit {
 
 /// What a kernel is compiled as (forms.hpp). Those from PlainStores on are for kernels whose registers spill, those
-/// from Plain on for kernels that the assembler refuses. The numbers are kept on disk.
+/// from Fallback on for kernels that the assembler rejects. The numbers are kept on disk.
 enum class Form : std::uint8_t {
-  Chosen,                ///< with all that the passes know
+  Chosen,                ///< as the passes choose
   PlainStores,           ///< tiles are stored from registers, not through shared memory
-  TensorCopies,          ///< every load and store goes by tensor copies, through shared memory
+  TensorCopies,          ///< every load and store is a tensor copy through shared memory
   MoreWarps,             ///< twice as many warps
   MoreWarpsPlainStores,  ///< both
   OnePiece,              ///< a block takes one piece
-  Plain,  ///< no loop is rotated: neither products nor loads go ahead of their iteration; a block takes one piece
-  Bare,   ///< and warps, CTAs, occupancy and latency are left to the assembler
+  Fallback,              ///< no software pipelining of products or loads; a block takes one piece
+  Bare,                  ///< and warps, CTAs, occupancy and latency are left to the assembler
 };
 
 /// What a cubin declares.
@@ -28,11 +28,11 @@ struct CubinResources {
 /// Of the last entry of a cubin; what is not there is 0. Safe on any bytes.
 CubinResources resources_of(std::span<const std::byte> cubin);
 
-/// What assembling gave besides the code.
+/// Messages of the assembler about the code.
 struct CodeNotes {
   CubinResources resources;
   std::string warnings;            ///< what the assembler said, one message a line
-  bool register_pressure = false;  ///< it warned of registers: such code is slow
+  bool register_pressure = false;  ///< it warned of register pressure: such code is slow
 };
 
 /// One specialization of a kernel for one device.
@@ -41,7 +41,7 @@ struct CodeReport {
   std::string hash, held;  ///< as in TuningRecord
   std::string device;      ///< empty: compiled for a GPU that is not here
   std::string gpu, assembler;
-  std::string code;  ///< hash of what the assembler is given, without source lines: equal ones are the same code
+  std::string code;  ///< hash of the bytecode without source lines: equal hashes mean equal code
   CodeNotes notes;   ///< empty on the CPU
   Form form = Form::Chosen;
 };

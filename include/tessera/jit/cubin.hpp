@@ -1,4 +1,4 @@
-// From a module that the passes are done with to a cubin: the disk cache, else NVIDIA's assembler. Needs no GPU.
+// From a module after all passes to a cubin: from the disk cache, else by NVIDIA's assembler. Needs no GPU.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -25,13 +25,13 @@ struct Cubin {
 
 /// The cubin of `module` (no `assert` left: passes::lower_checks) for `gpu` ("sm_90"). `label` names the kernel in
 /// errors and in the cache. Throws CompileError, with the user's source line where the assembler names one: no
-/// assembler, refused or crashed (tileiras::Refusal), too slow (TESSERA_TILEIRAS_SECONDS), no cubin; IoError where
+/// assembler, rejected or crashed (tileiras::Rejection), too slow (TESSERA_TILEIRAS_SECONDS), no cubin; IoError where
 /// there is no space for temporary files. A failed call leaves nothing behind. `bytecode`: what write_bytecode gives,
 /// if it is at hand.
 Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label,
                  std::span<const std::byte> bytecode = {});
 
-/// The same from bytecode that is as the assembler shall get it (TESSERA_COLLECT writes such).
+/// The same from bytecode in its final form (TESSERA_COLLECT writes such).
 Cubin make_cubin(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label);
 
 /// The disk cache's name for the cubin of this bytecode (as make_cubin is given it) from the assembler that make_cubin

@@ -34,22 +34,22 @@ struct CacheEntry {
   std::uint64_t cubin_bytes = 0;
 };
 
-/// A folder of entries: kernels, and notes about recordings. Safe for any number of processes and threads: files appear
-/// complete (written aside, renamed), are verified before they are believed, and may vanish at any time. No method
-/// throws but for lack of memory: what the disk refuses is as if it were not cached.
+/// A folder of entries: kernels, and cached facts about recordings. Safe for any number of processes and threads: files
+/// are written under a temporary name and renamed, are verified before use, and may vanish at any time. Methods throw
+/// only for lack of memory: failures of the disk count as "not cached".
 class DiskCache {
  public:
   /// `limit`: bytes of all files together; the least recently used go first.
   DiskCache(std::string folder, std::uint64_t limit) : folder_(static_cast<std::string&&>(folder)), limit_(limit) {}
   /// The user's cache, as TESSERA_CACHE, TESSERA_CACHE_DIR and TESSERA_CACHE_MB say now; empty if switched off. Throws
-  /// Error (kind "ConfigError") for values that make no sense.
+  /// Error (kind "ConfigError") for invalid values.
   static std::optional<DiskCache> of_user();
 
   /// The entry, verified to the last bit; marks it as used. A damaged or foreign file is removed and not found.
   std::optional<CachedCubin> find(const CacheKey& key) const;
   /// False if it could not be written (full disk, no rights); nothing is left behind then.
   bool store(const CacheKey& key, const CachedCubin& code) const;
-  /// The same for notes: a few hundred bytes that spare the compiler its work. Their keys are apart from the kernels'.
+  /// The same for notes: a few hundred bytes that save a compilation. Their keys never equal those of kernels.
   std::optional<std::vector<std::byte>> find_note(const CacheKey& key) const;
   bool store_note(const CacheKey& key, std::span<const std::byte> note) const;
   /// Brings the folder below its limit, and removes what killed writers left; store() calls it when it has written a

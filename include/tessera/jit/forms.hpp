@@ -1,5 +1,5 @@
-// The forms in which a kernel can be compiled: what the passes choose; others where that spills registers; plainer ones
-// where the assembler refuses it. docs/jit.md, "Forms".
+// The forms in which a kernel can be compiled: the one that the passes choose; alternatives where that spills
+// registers; fallbacks where the assembler rejects it. docs/jit.md, "Forms".
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -17,31 +17,31 @@
 
 namespace tessera::jit {
 
-/// What the passes are told; null for Form::Chosen: nothing.
+/// The tuning that the passes get; null for Form::Chosen.
 const passes::Tuning* tuning_of(Form form) noexcept;
 /// The same as text, "stores=view"; empty for Form::Chosen.
 std::string text_of(Form form);
-/// For names of files: "plain"; empty for Form::Chosen.
+/// For names of files: "fallback"; empty for Form::Chosen.
 const char* name_of(Form form) noexcept;
-/// True for the forms that are tried where the chosen one spills; the others are for refusals of the assembler.
+/// True for the forms that are tried where the chosen one spills; the others are for rejections of the assembler.
 bool is_for_spills(Form form) noexcept;
 
 std::span<const Form> all_forms() noexcept;
 /// The forms that a kernel may be compiled as, in the order in which they are tried: all of them, or the chosen one
-/// alone if hints were asked for, by TESSERA_TUNING or by a record (`tuning`; null: none) that has any.
+/// alone if hints are given, by TESSERA_TUNING or by a record (`tuning`; null: none) that has any.
 std::span<const Form> forms_for(const passes::Tuning* tuning);
 
-/// What a report says of spilling: the bytes that a thread spills, and 1 more where the assembler warned of high
+/// How much a kernel spills: the bytes that a thread spills, and 1 more where the assembler warned of high
 /// register usage. 0: nothing.
 unsigned spill_cost(const CodeNotes& notes) noexcept;
 
-/// What became of a kernel. P: what was prepared in the form that was taken; M: what was made of it.
+/// A kernel in the form that was taken. P: the prepared module; M: the compiled code.
 template <class P, class M>
 struct BestForm {
   P prepared;
   M made;
-  /// Why it is not the chosen form: the assembler refuses that; empty if it does not.
-  std::string refusal = {};
+  /// The assembler's message if it rejected the chosen form; empty if it did not.
+  std::string rejection = {};
 };
 
 namespace detail {
@@ -60,19 +60,19 @@ inline bool has(const std::vector<Bytecode>& seen, const Bytecode& bytecode) {
   return std::find(seen.begin(), seen.end(), bytecode) != seen.end();
 }
 
-/// The first of the forms for refusals that the assembler accepts. Nothing if it accepts none.
+/// The first fallback form that the assembler accepts. Nothing if it accepts none.
 template <class P, class M, class Forms, class Prepare, class Make>
 std::optional<BestForm<P, M>> first_accepted(const Forms& forms, Prepare& prepare, Make& make, const Bytecode& chosen,
-                                             const std::string& refusal) {
-  std::vector<Bytecode> refused{chosen};
+                                             const std::string& rejection) {
+  std::vector<Bytecode> rejected{chosen};
   for (auto form = std::next(std::begin(forms)); form != std::end(forms); ++form) {
     if (is_for_spills(form_of(*form))) continue;
-    P plainer = prepare(*form);
-    if (has(refused, plainer.bytecode)) continue;
+    P fallback = prepare(*form);
+    if (has(rejected, fallback.bytecode)) continue;
     try {
-      M made = make(std::as_const(plainer));
-      return BestForm<P, M>{std::move(plainer), std::move(made), refusal};
-    } catch (const tileiras::Refusal&) { refused.push_back(std::move(plainer.bytecode)); }
+      M made = make(std::as_const(fallback));
+      return BestForm<P, M>{std::move(fallback), std::move(made), rejection};
+    } catch (const tileiras::Rejection&) { rejected.push_back(std::move(fallback.bytecode)); }
   }
   return std::nullopt;
 }
@@ -111,8 +111,8 @@ void take_least_spilling(BestForm<P, M>& best, const Forms& forms, Prepare& prep
 
 /// Makes a kernel in the first of `forms` (things of which form_of() gives a Form), and looks at the report: where that
 /// says that it spills, the forms for spills are made as well, at the same time, and the least spilling one is taken.
-/// Where the assembler refuses the first form, the plainer ones are tried one after the other; if all are refused, the
-/// first refusal is thrown. Other errors of the first form end it at once.
+/// Where the assembler rejects the first form, the fallback ones are tried one after the other; if all are rejected,
+/// the first rejection is thrown. Other errors of the first form end it at once.
 ///
 /// `prepare(form)` gives something with a member `bytecode`; equal bytecode is not made twice. `make(prepared)` makes
 /// code, from several threads. `notes_of(made)` gives its CodeNotes.
@@ -127,8 +127,8 @@ auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes
     if (spill_cost(notes_of(std::as_const(best.made))) > 0)
       detail::take_least_spilling(best, forms, prepare, make, notes_of);
     return best;
-  } catch (const tileiras::Refusal& refusal) {
-    auto other = detail::first_accepted<P, M>(forms, prepare, make, chosen.bytecode, refusal.message());
+  } catch (const tileiras::Rejection& rejection) {
+    auto other = detail::first_accepted<P, M>(forms, prepare, make, chosen.bytecode, rejection.message());
     if (other) return std::move(*other);
     throw;
   }

@@ -1,4 +1,4 @@
-// A recorded kernel with all the code that it has been compiled to: per device, and per answer to the obligations
+// A recorded kernel with its compiled code: per device, and per set of obligations that hold
 // (docs/compiler/README.md). Looking code up takes no lock and allocates nothing.
 #pragma once
 #include <atomic>
@@ -29,12 +29,11 @@ struct Prepared;
 /// What one launch runs.
 struct Code {
   std::shared_ptr<const runtime::Launchable> work;
-  /// Blocks that keep the whole device busy: the grid of a kernel that deals its tiles to however many blocks there
-  /// are.
+  /// Blocks that fill the device once: the grid of a persistent kernel.
   std::uint64_t persistent_blocks = 1;
-  std::uint64_t pieces = 1;                ///< neighbouring pieces that a block takes: one block for so many
+  std::uint64_t pieces = 1;                ///< neighbouring pieces per block
   std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
-  Form form = Form::Chosen;                ///< a plainer one if the assembler refused what was chosen
+  Form form = Form::Chosen;                ///< a fallback one if the assembler rejected what was chosen
   std::uint64_t held = 0;                  ///< the obligations that it was made for; launches may fulfil more
 };
 
@@ -49,8 +48,8 @@ class Kernel {
   Kernel& operator=(const Kernel&) = delete;
 
   /// The code for a launch on `device` with these argument slots (complete: addresses included). Compiles if this
-  /// combination of device and obligations is new, in a plainer form where the assembler refuses the chosen one; throws
-  /// CompileError. The code lives as long as the kernel.
+  /// combination of device and obligations is new, in a fallback form where the assembler rejects the chosen one;
+  /// throws CompileError. The code lives as long as the kernel.
   const Code& code(Device device, std::span<const std::uint64_t> slots) {
     const std::uint64_t held = evaluate(slots);
     const Compiled* last = last_.load(std::memory_order_acquire);
@@ -58,15 +57,15 @@ class Kernel {
     return find_or_compile(device, held);
   }
 
-  /// Compiles as code() does and says what is known of the result.
+  /// Compiles as code() does and reports about the result.
   CodeReport report(Device device, std::span<const std::uint64_t> slots);
   /// The same for a GPU that is not here, without loading anything. Throws CompileError.
   CodeReport report(const passes::Target& gpu, std::span<const std::uint64_t> slots) const;
 
   /// Which obligations hold for these slots, one bit each.
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
-  /// The bits of a slot that code() depends on (analysis::Facts::slot_mask): who keeps an answer of code() compares
-  /// them.
+  /// The bits of a slot that code() depends on (analysis::Facts::slot_mask): a cached result of code() is valid for
+  /// launches in which they are equal.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
   const ir::Module& module() const noexcept { return *module_; }
 

@@ -19,7 +19,7 @@ void add_record(const std::string& path, const TuningRecord& record, SourceLocat
 
 namespace jit {
 
-/// What an interrupted run has found, beside the file that its record will go to: a line per point, added by a single
+/// The results of an interrupted run, in a journal next to the file of its record: a line per point, added by a single
 /// write that begins with a line's end. What a full disk or a lost machine left of a line is on a line of its own and
 /// is skipped; that point is measured again. A line is the point as a record; one that was dropped has no time and says
 /// why in `runner_up`.

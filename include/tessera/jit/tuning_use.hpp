@@ -1,4 +1,4 @@
-// How records reach the compiler: as numbers in specialization keys, or from files that the whole process uses.
+// Tuning records in use: as numbers in specialization keys, or from files that apply to the whole process.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ using TuningId = std::uint32_t;
 inline constexpr TuningId kMostTunings = (1u << 24) - 1;  ///< what a key has room for
 
 /// The number of a record; equal records have equal ones. Allocates nothing if it has been given before. Throws
-/// CompileError, of the place `where`, if the hints have a word that is not understood.
+/// CompileError, of the place `where`, if the hints have an unknown word.
 TuningId intern_tuning(const TuningRecord& record, SourceLocation where = {});
 /// The record of a number.
 const TuningRecord& interned_tuning(TuningId id);
@@ -32,7 +32,7 @@ const TuningRecord& interned_tuning(TuningId id);
 std::string device_description(Device device);
 
 /// The combinations of "warps=2,4 latency=2,4,6" as hints, "warps=2 latency=2" first; one empty text of an empty one.
-/// Throws CompileError if a word is not understood.
+/// Throws CompileError if a word is unknown.
 std::vector<std::string> hint_combinations(std::string_view space);
 
 }  // namespace jit

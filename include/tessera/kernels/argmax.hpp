@@ -1,5 +1,5 @@
-// The largest element of each row and where it is: {values, indices}. The lowest index of equal values; a NaN counts as
-// the largest.
+// The largest element of each row and where it is: {values, indices}. Of equal values the one with the lowest index; a
+// NaN counts as the largest.
 //
 //   auto [value, index] = kernels::argmax(x).sync();     // [rows, n] -> [rows], [rows]
 #pragma once
@@ -29,7 +29,7 @@ void argmax_row(Mut<T, 1> value, Mut<i32, 1> index, In<T, dyn, dyn> x) {
 template <Operand X>
 Op<std::tuple<Tensor<element_of<X>, 1>, Tensor<i32, 1>>> argmax(const X& x,
                                                                 SourceLocation where = SourceLocation::current()) {
-  static_assert(X::rank == 2, "argmax takes a matrix of rows: reshape({1, n}) makes a line one");
+  static_assert(X::rank == 2, "argmax takes a matrix of rows: use reshape({1, n}) for a tensor of rank 1");
   using T = element_of<X>;
   expect_shape(x.dim(1, where) > 0, "argmax", "x", x, "a row needs an element", where);
   const Dims<1> rows(x.dim(0, where), where);

@@ -1,5 +1,6 @@
-// Attention forward, tile by tile: o = softmax(scale * q k^T) v. Weights are relative to the first tile's maximum or,
-// where that does not do, to the largest score so far: the online softmax (Dao 2022, 2023).
+// Attention forward, tile by tile: o = softmax(scale * q k^T) v. Weights are computed relative to the first tile's
+// maximum. If the sums show that this was not accurate enough, the block computes again with a running maximum: the
+// online softmax (Dao 2022, 2023).
 //
 //   auto o = kernels::attention(q, k, v, {.causal = true, .window = 4096}).sync();   // a query sees 4096 keys
 //
@@ -11,9 +12,9 @@
 
 namespace tessera::kernels {
 
-/// `Running`: a running maximum, also where a thread has no room for the scores of the next step (d = 256).
-/// `Straight`: relies on it that only the last tile of keys needs a mask (causal, keys - queries must be a multiple of
-/// BM), and keeps that tile out of the loop.
+/// `Running`: uses a running maximum from the start, also where a thread has no registers for the scores of the next
+/// step (d = 256). `Straight`: requires that only the last tile of keys needs a mask (causal; keys - queries must be a
+/// multiple of BM), and processes that tile after the loop.
 template <AttentionMask Mask, class T, int BM, int BN, int D, bool Running = Mask == AttentionMask::Window || (D > 128),
           bool Straight = false>
 void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T, dyn, dyn, dyn, dyn> k,
@@ -28,7 +29,7 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
   auto kv_head = head / (q.dim(1) / k.dim(1));
   auto Q = reshape(q.load_like(o), shape<BM, D>);
   auto first = block * BM + (k.dim(2) - q.dim(2));  // the position of the first query among the keys
-  auto unit = scale * log2e<f32>;                   // so that exp2 serves
+  auto unit = scale * log2e<f32>;                   // scores in units of log2(e), for exp2
   auto masked = [&](const auto& s, const Scalar<i32>& j) {
     return without_unseen<Mask>(s, first, j, k.dim(2), window, where(unit < 0, infinity<f32>, -infinity<f32>));
   };
@@ -52,7 +53,7 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
     }
     return state;
   };
-  // Relative to the largest score so far, and with the values looked at: for what the usual way has not computed.
+  // The second computation, for blocks whose first one failed: a running maximum, and values that are checked for NaN.
   auto attend_carefully = [&]<int N>(Shape<1, 1, N, D> keys) {
     auto tiles = span(keys);
     OnlineSoftmax<BM, D> careful;
@@ -69,7 +70,7 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
     }
     return careful;
   };
-  auto attend_straight = [&](auto keys, auto tiles, auto s, auto state) {  // of the tiles from that with the scores s
+  auto attend_straight = [&](auto keys, auto tiles, auto s, auto state) {  // s: the scores of the first of the tiles
     auto last = tiles.second - 1;
     for (auto j : range(tiles.first, last)) {
       auto next = scores(keys, j + 1);
@@ -81,9 +82,9 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
     state.add(masked(s, last), unit, V);
     return state;
   };
-  // Where every query sees every key, what is no number in the values is no number in every result.
+  // Without a mask every query sees every key, so a NaN in the values belongs into every result.
   constexpr bool Careful = Mask != AttentionMask::Full;
-  constexpr int Fewer = Careful ? 16 : D <= 64 ? BN / 2 : BN;  // leaves shared memory to the usual way
+  constexpr int Fewer = Careful ? 16 : D <= 64 ? BN / 2 : BN;  // leaves shared memory for the first computation
   auto tiles = span(shape<1, 1, BN, D>);
   OnlineSoftmax<BM, D> state;
   if constexpr (Running) {
@@ -112,7 +113,8 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
   o.store(reshape(cast<T>(state.result()), shape<1, 1, BM, D>));
 }
 
-/// softmax(scale * q k^T) v, of q's extents.
+/// softmax(scale * q k^T) v with q's extents. Throws ShapeError for extents and options that do not fit, BorrowError
+/// for operands that are empty or in use.
 template <Operand Q, Operand K, Operand V>
 Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {},
                                        SourceLocation where = SourceLocation::current()) {
@@ -120,9 +122,9 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
   static_assert(Q::rank == 4 && K::rank == 4 && V::rank == 4, "attention takes [batch, heads, length, d]");
   check_attention("attention", q, k, v, 1, where);
   expect_dim("attention", "k", k, 0, q.dim(0, where), where);
-  // No more than there are keys: positions less a window stay far from what 32 bits hold.
+  // At most the number of keys, so that positions minus the window do not overflow 32 bits.
   const int window = static_cast<int>(std::min<std::int64_t>(options.window, k.dim(2, where)));
-  constexpr int kStraight = 3;  // causal, and the last tile of keys behind the loop
+  constexpr int kStraight = 3;  // causal, with the last tile of keys after the loop
   constexpr int kRows = 64;
   int form = options.mask("attention", where);
   if (form == static_cast<int>(AttentionMask::Causal) && (k.dim(2, where) - q.dim(2, where)) % kRows == 0)
@@ -131,7 +133,8 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
     return with_extent<32, 256>(q.dim(3, where), [&](auto d) {
       constexpr bool straight = m() == kStraight && (d == 64 || d == 128);  // at 256 it spills
       constexpr auto mask = m() == kStraight ? AttentionMask::Causal : static_cast<AttentionMask>(m());
-      // 128 x 128 also where a second loop beside masked ones leaves 64 x 128 no shared memory for tensor copies.
+      // 128 x 128 also where the loop of the second computation would leave no shared memory for tensor copies of 64 x
+      // 128.
       constexpr bool large = d >= 256 || (d == 128 && mask != AttentionMask::Full && !straight);
       constexpr int BM = large ? 128 : kRows, BN = 128;
       constexpr bool running = mask == AttentionMask::Window || d > 128;

@@ -12,9 +12,9 @@ enum class AttentionMask { Full, Causal, Window };
 struct AttentionOptions {
   float scale = 0;      ///< of the scores; 0: 1 / sqrt(d)
   bool causal = false;  ///< a query sees the keys up to its own position
-  int window = 0;       ///< with causal: only so many of them, the nearest; 0: all
+  int window = 0;       ///< with causal: how many of the nearest keys a query sees; 0: all
 
-  /// ShapeError for a scale that is no normal number.
+  /// Throws ShapeError if the scale is not a normal number.
   float scale_for(std::int64_t d, const char* kernel = "attention",
                   SourceLocation where = SourceLocation::current()) const {
     if (scale == 0) return 1 / std::sqrt(static_cast<float>(d));
@@ -24,7 +24,7 @@ struct AttentionOptions {
                        where);
     return scale;
   }
-  /// AttentionMask as a number. ShapeError for a window without causal.
+  /// The AttentionMask as a number. Throws ShapeError for a window without causal.
   int mask(const char* kernel, SourceLocation where) const {
     if (window < 0 || (window > 0 && !causal))
       throw ShapeError(std::string("kernels::") + kernel + ": a window is at least 0 and needs causal = true", where);
@@ -32,8 +32,7 @@ struct AttentionOptions {
   }
 };
 
-/// The checks on q, k and v that do not depend on their rank: d is their last axis, `heads` the number of that of
-/// heads.
+/// The checks on q, k and v that do not depend on their rank: d is their last axis, `heads` the axis of heads.
 template <Operand Q, Operand K, Operand V>
 void check_attention(const char* kernel, const Q& q, const K& k, const V& v, int heads, SourceLocation where) {
   static_assert(std::is_same_v<element_of<Q>, element_of<K>> && std::is_same_v<element_of<Q>, element_of<V>>,
@@ -41,7 +40,7 @@ void check_attention(const char* kernel, const Q& q, const K& k, const V& v, int
   const std::int64_t d = q.dim(Q::rank - 1, where), kv_heads = k.dim(heads, where);
   expect_shape(d >= 1 && d <= 256, kernel, "q", q, "d is 1 to 256", where);
   expect_dim(kernel, "k", k, K::rank - 1, d, where);
-  expect_shape(v.dims(where) == k.dims(where), kernel, "v", v, "they must be k's", where);
+  expect_shape(v.dims(where) == k.dims(where), kernel, "v", v, "they must equal the extents of k", where);
   expect_shape(kv_heads > 0 && q.dim(heads, where) % kv_heads == 0, kernel, "q", q,
                "its heads must be a multiple of k's", where);
 }
@@ -52,7 +51,7 @@ Tile<bool, D...> is_finite(const Tile<T, D...>& x) {
   return abs(widen(x)) < infinity<f32>;
 }
 
-/// Which of the keys at positions `cols` the queries at positions `rows` see, by Mask, of `keys` in all.
+/// Which of the keys at positions `cols` the queries at positions `rows` see under Mask; `keys` is the number of keys.
 template <AttentionMask Mask, int M, int N>
 Tile<bool, M, N> sees(const Tile<i32, M, 1>& rows, const Tile<i32, 1, N>& cols, const Scalar<i32>& keys,
                       const Scalar<i32>& window) {
@@ -62,8 +61,9 @@ Tile<bool, M, N> sees(const Tile<i32, M, 1>& rows, const Tile<i32, 1, N>& cols, 
   return seen;
 }
 
-/// The scores of tile `j` of N keys, with `unseen` in place of those that a query does not see: of keys beyond `keys`
-/// and, by Mask, later than the query or `window` or more before it. `first` is the position of the first query.
+/// The scores of tile `j` of N keys. Scores of keys that a query does not see are replaced by `unseen`: keys beyond
+/// `keys` and, depending on Mask, keys after the query or `window` or more before it. `first` is the position of the
+/// first query.
 template <AttentionMask Mask, int M, int N>
 Tile<f32, M, N> without_unseen(Tile<f32, M, N> s, const Scalar<i32>& first, const Scalar<i32>& j,
                                const Scalar<i32>& keys, const Scalar<i32>& window, const Scalar<f32>& unseen) {
@@ -84,9 +84,9 @@ auto scores(const Tile<T, M, D>& q, const Tile<T, N, D>& k, const Scalar<f32>& s
   return mma(q, transpose(k), zeros<f32, M, N>()) * (scale * log2e<f32>);
 }
 
-/// exp2 of scores that weigh values of type T: approximate where the results are rounded to 16 bits or fewer. Said
-/// here, because the sums are compared as well (`holds`, `clean`), and what is compared is precise where nothing else
-/// is said.
+/// exp2 of scores that weight values of type T: approximate where the results are rounded to 16 bits or fewer. It must
+/// be requested here, because the sums are also compared (`holds`, `clean`), and operations whose result is compared
+/// are precise by default.
 template <class T, int... D>
 Tile<f32, D...> weights_of(const Tile<f32, D...>& scores) {
   if constexpr (sizeof(T) <= 2)
@@ -95,8 +95,8 @@ Tile<f32, D...> weights_of(const Tile<f32, D...>& scores) {
     return exp2(scores);
 }
 
-/// Maximum, sum and weighted values of the scores so far, for each of M queries. Starting from the lowest finite number
-/// keeps queries that have seen nothing at weight 0, where -infinity would give NaN.
+/// Maximum, sum and weighted values of the scores so far, for each of M queries. The maximum starts at the lowest
+/// finite number, so that queries that have seen no key keep the weight 0; -infinity would give NaN.
 template <int M, int D>
 struct OnlineSoftmax {
   Tile<f32, M, 1> m = full<f32, M, 1>(std::numeric_limits<f32>::lowest());
@@ -112,17 +112,18 @@ struct OnlineSoftmax {
     acc = mma(narrow<T>(p), v, acc * alpha);
     m = m2;
   }
-  /// Of scores that are still to be multiplied by `unit`.
+  /// The same, for scores that are not yet multiplied by `unit`.
   template <class T, int N>
   void add(const Tile<f32, M, N>& s, const Scalar<f32>& unit, const Tile<T, N, D>& v) {
     add(s * unit, v);
   }
-  /// Of the finite values of N keys alone. Those of a key that some query does not see would reach it as 0 * NaN.
+  /// Adds the finite values of N keys only. A NaN of a key that some query does not see would reach that query as 0 *
+  /// NaN.
   template <class T, int N>
   void add_finite(const Tile<f32, M, N>& s, const Tile<T, N, D>& v, const Tile<bool, N, D>& finite) {
     add(s, where(finite, v, zeros<T, N, D>()));
   }
-  /// The other values, of one key, to the queries that see it.
+  /// Adds the other values of one key to the queries that see it.
   template <class T>
   void add_others(const Tile<bool, M, 1>& sees, const Tile<T, 1, D>& v) {
     auto wide = widen(v);
@@ -131,19 +132,19 @@ struct OnlineSoftmax {
   }
   /// No NaN and no infinity has reached a query.
   Scalar<bool> clean() const { return all(is_finite(acc)); }
-  /// 0 for a query that saw no key: its sum is 0, any other's at least 1.
+  /// 0 for a query that saw no key: its sum is 0; the sum of any other query is at least 1.
   Tile<f32, M, D> result() const { return acc / max(l, 1e-30f); }
   /// log2 of the sum of exp2 of the scores; -infinity for a query that saw no key.
   Tile<f32, M, 1> log_sum() const { return m + log2(l); }
 };
 
-/// The same with weights relative to a fixed number for each query, near its largest score, instead of the largest so
-/// far: no maximum and nothing to rescale in any step. `holds` says afterwards whether that was good enough; if not,
-/// OnlineSoftmax is.
+/// The same with weights relative to a fixed reference per query, near its largest score, instead of the largest score
+/// so far: no maximum and no rescaling in any step. `holds` tests afterwards whether the result is accurate; if not,
+/// use OnlineSoftmax.
 template <int M, int D>
 struct FixedSoftmax {
   Tile<f32, M, 1> m;
-  Tile<f32, M, 1, 8> l = zeros<f32, M, 1, 8>();  // sums of every eighth weight: a thread of a product holds such
+  Tile<f32, M, 1, 8> l = zeros<f32, M, 1, 8>();  // sums of every eighth weight: a thread of a product holds those
   Tile<f32, M, D> acc = zeros<f32, M, D>();
 
   explicit FixedSoftmax(const Tile<f32, M, 1>& reference) : m(-reference) {}
@@ -155,7 +156,7 @@ struct FixedSoftmax {
     acc = mma(narrow<T>(p), v, acc);
   }
   OnlineSoftmax<M, D> state() const { return {-m, reshape(sum(l, axis<2>), shape<M, 1>), acc}; }
-  /// Every query has seen a score near its reference and none so far above it that a weight left its type.
+  /// Every query has seen a score near its reference, and none so far above it that a weight overflowed its type.
   template <class T>
   Scalar<bool> holds() const {
     constexpr float most = std::is_same_v<T, f16> ? 0x1p15f : 0x1p40f;

@@ -5,7 +5,7 @@
 // q is [tokens, heads, d], k and v [tokens, kv_heads, d]; sequence i is the tokens offsets[i] to offsets[i + 1] - 1, so
 // offsets (i32, on the device) has one element more than there are sequences, and rises from 0 to tokens. A block of
 // queries may cover several sequences: each query finds its own among the offsets. Tokens before the first offset and
-// from the last one on are sequences too. What is no number in one sequence reaches no other.
+// from the last offset on are sequences too. A NaN in one sequence does not reach another.
 #pragma once
 #include "tessera/kernels/attention_state.hpp"
 
@@ -39,7 +39,7 @@ void attention_packed(Mut<T, BM, 1, D> o, In<T, dyn, dyn, dyn> q, In<T, dyn, dyn
   };
   auto state =
       attend(shape<BN, 1, D>, [](auto& online, const auto& s, const auto& V, const Scalar<i32>&) { online.add(s, V); });
-  tile_if (!state.clean()) {  // perhaps by the values of another sequence
+  tile_if (!state.clean()) {  // possibly because of the values of another sequence
     state = attend(shape<16, 1, D>, [&](auto& online, const auto& s, const auto& V, const Scalar<i32>& key) {
       auto finite = is_finite(V);
       online.add_finite(s, V, finite);
@@ -52,14 +52,15 @@ void attention_packed(Mut<T, BM, 1, D> o, In<T, dyn, dyn, dyn> q, In<T, dyn, dyn
   o.store(reshape(cast<T>(state.result()), shape<BM, 1, D>));
 }
 
-/// Attention inside each packed sequence, of q's extents. Up to 4095 sequences.
+/// Attention inside each packed sequence, with q's extents. Up to 4095 sequences. Throws ShapeError for extents and
+/// options that do not fit.
 template <Operand Q, Operand K, Operand V, Operand B>
 Op<Tensor<element_of<Q>, 3>> attention_varlen(const Q& q, const K& k, const V& v, const B& offsets,
                                               const AttentionOptions& options = {},
                                               SourceLocation where = SourceLocation::current()) {
   using T = element_of<Q>;
   static_assert(Q::rank == 3 && K::rank == 3 && V::rank == 3, "attention_varlen takes [tokens, heads, d]");
-  static_assert(std::is_same_v<element_of<B>, i32> && B::rank == 1, "offsets is a line of i32");
+  static_assert(std::is_same_v<element_of<B>, i32> && B::rank == 1, "offsets must be i32 of rank 1");
   check_attention("attention_varlen", q, k, v, 1, where);
   expect_dim("attention_varlen", "k", k, 0, q.dim(0, where), where);
   const std::int64_t ends = offsets.dim(0, where);
@@ -67,7 +68,7 @@ Op<Tensor<element_of<Q>, 3>> attention_varlen(const Q& q, const K& k, const V& v
   const float scale = options.scale_for(q.dim(2, where), "attention_varlen", where);
   return with_constant<3>(options.mask("attention_varlen", where), [&](auto mask) {
     return with_extent<64, 256>(q.dim(2, where), [&](auto d) {
-      return with_constant<2>(ends > 64, [&](auto many) {  // tiles that leave room for the second loop's (sm_90)
+      return with_constant<2>(ends > 64, [&](auto many) {  // tiles that leave shared memory for the second loop (sm_90)
         constexpr auto entry = kernel<attention_packed<static_cast<AttentionMask>(mask()), T, d == 128 ? 128 : 64,
                                                        d == 256 ? 64 : 128, d, many ? 4096 : 64>>;
         return entry(empty<T>(q.dims(where), where), q.view(where), k.view(where), v.view(where), offsets.view(where),

@@ -16,15 +16,15 @@ void batched_gemm_tiles(MutTiles<U, 1, BM, BN> c, In<T, dyn, dyn, dyn> a, In<T, 
   auto B = b.tiles(shape<1, BK, BN>);
   for (auto out : c.grouped(8)) {
     auto [batch, i, j] = out.index();
-    auto x = min(batch, a.dim(0) - 1), y = min(batch, b.dim(0) - 1);  // 0 where there is only one
+    auto x = min(batch, a.dim(0) - 1), y = min(batch, b.dim(0) - 1);  // 0 for a batch of 1
     auto acc = zeros<acc_t<M>, 1, BM, BN>();
     for (auto k : range(A.count(2))) acc = multiply<M>(A.load(x, i, k), B.load(y, k, j), acc);
     out.store(narrow<U>(E{}(acc, out, operands...)));
   }
 }
 
-/// a[i] b[i], then the epilogue (whose operands follow the axes of c). A Row is one of the first kPlainGemmRows of
-/// kGemmTiles, ShapeError for others.
+/// a[i] b[i], then the epilogue (whose operands follow the axes of c). `row`: one of the first kPlainGemmRows rows of
+/// kGemmTiles. Throws ShapeError for other rows, and for extents that do not fit.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
                                                         const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},
@@ -42,7 +42,7 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
   expect_shape(b.dim(0, where) == batch || b.dim(0, where) == 1, "batched_gemm", "b", b, "its batch must be a's, or 1",
                where);
   check_epilogue(epilogue, "batched_gemm", Dims<3>({batch, m, n}, where), where);
-  // The batch adds tiles: as if the rows were so many more.
+  // For the heuristics the batch multiplies the number of rows.
   const int asked = row_of_table(row, kPlainGemmRows, "batched_gemm", where);
   const int chosen =
       asked >= 0 ? asked : gemm_heuristic(product_size(a, b, batch), target_of(a.device(where)), kPlainGemmRows);

@@ -5,7 +5,8 @@
 //   auto [qw, sw] = kernels::quantize_blocks<f8e4m3, 128>(w).sync();      // [n, k], [ceil(n / 128), ceil(k / 128)]
 //   auto y = kernels::block_scaled_linear(qx, sx, qw, sw).sync();         // x w^T as bf16
 //
-// Each product of 128 elements along k is scaled and added in f32, so fast accumulation loses nothing beyond it.
+// Each product of 128 elements along k is scaled and added in f32, so the lower precision of fast accumulation is
+// limited to 128 elements.
 #pragma once
 #include "tessera/kernels/gemm_table.hpp"
 #include "tessera/kernels/quantize.hpp"
@@ -41,7 +42,8 @@ void block_scaled_tiles(MutTiles<U, BM, BN> y, In<Q, dyn, dyn> x, In<f32, dyn, d
   }
 }
 
-/// {q, scales}: one scale for each `Rows` rows and 128 columns.
+/// {q, scales}: one scale for each block of `Rows` rows and 128 columns of x. Throws ShapeError for extents that do not
+/// fit.
 template <Element Q, int Rows, Operand X>
 Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 2>>> quantize_blocks(const X& x,
                                                              SourceLocation where = SourceLocation::current()) {
@@ -52,7 +54,7 @@ Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 2>>> quantize_blocks(const X& x,
   return kernel<quantize_block<Q, element_of<X>, Rows>>(empty<Q>(x.dims(where), where), empty<f32>(blocks, where),
                                                         x.view(where), where);
 }
-/// x w^T of quantised x [m, k] and w [n, k], as U.
+/// x w^T of quantised x [m, k] and w [n, k], as U: [m, n]. Throws ShapeError for extents that do not fit.
 template <Element U = bf16, Operand X, Operand XS, Operand W, Operand WS>
 Op<Tensor<U, 2>> block_scaled_linear(const X& x, const XS& x_scale, const W& w, const WS& w_scale,
                                      SourceLocation where = SourceLocation::current()) {

@@ -1,14 +1,14 @@
-// What the kernels share: the arguments of host entries, the description of the target that heuristics choose by, and
-// the errors of wrong shapes.
+// Shared by the kernels: the arguments of host functions, the description of the device that heuristics read, and the
+// errors of wrong shapes.
 #pragma once
 #include <array>
 #include <string>
 #include <utility>
 
+#include "tessera/host/all.hpp"
 #include "tessera/host/collecting.hpp"
 #include "tessera/host/reshape.hpp"
 #include "tessera/runtime/cuda.hpp"
-#include "tessera/tessera.hpp"
 
 namespace tessera::kernels {
 
@@ -37,7 +37,7 @@ auto widen(const Tile<T, D...>& x) {
   else
     return cast<compute_t<T>>(x);
 }
-/// A tile as it is stored in a tensor of U.
+/// A tile converted for storing in a tensor of U.
 template <class U, class T, int... D>
 auto narrow(const Tile<T, D...>& x) {
   if constexpr (std::is_same_v<U, T>)
@@ -64,25 +64,25 @@ struct RowPiece<T, R, B, std::integer_sequence<int, I...>> {
 /// The device that a kernel is chosen for.
 struct Target {
   bool gpu = false;
-  int processors = 1;    ///< SMs of a GPU
-  bool clusters = true;  ///< a tile may take two processors (sm_90 to sm_110)
+  int num_sms = 1;       ///< of a GPU
+  bool clusters = true;  ///< a tile may be computed by two SMs (sm_90 to sm_110)
 };
 inline bool has_clusters(int sm) { return sm >= 90 && sm < 120; }
 inline Target target_of(const Device& device) {
   if (device.kind() != DeviceKind::Cuda) {
     const CollectedGpu gpu = collected_gpu();
-    return {gpu.sm > 0, gpu.multiprocessors, gpu.sm == 0 || has_clusters(gpu.sm)};
+    return {gpu.sm > 0, gpu.num_sms, gpu.sm == 0 || has_clusters(gpu.sm)};
   }
   const runtime::cuda::DeviceInfo& info = runtime::cuda::device_info(device);
-  return {true, info.multiprocessors, has_clusters(info.sm())};
+  return {true, info.num_sms, has_clusters(info.sm())};
 }
 
-/// A configuration chosen by number instead of by the heuristics: what a tuner sets.
+/// A configuration chosen by its number instead of by the heuristics. A tuner sets it.
 struct Row {
-  int number = -1;  ///< of the kernel's table; -1: by its heuristics
+  int number = -1;  ///< row of the kernel's table; -1: chosen by the heuristics
 };
 
-/// f(std::integral_constant<int, i>): the constant that a number of 0 to N - 1 stands for.
+/// f(std::integral_constant<int, i>) for a run-time i from 0 to N - 1.
 template <int N, int I = 0, class F>
 auto with_constant(int i, F&& f) {
   if constexpr (I + 1 < N) {
@@ -90,7 +90,8 @@ auto with_constant(int i, F&& f) {
   }
   return f(std::integral_constant<int, I>{});
 }
-/// f(std::integral_constant<int, E>) with the smallest power of two E of Lo to Hi that is at least n (Hi beyond).
+/// f(std::integral_constant<int, E>) with the smallest power of two E from Lo to Hi that is at least n (Hi if there is
+/// none).
 template <int Lo, int Hi, class F>
 auto with_extent(std::int64_t n, F&& f) {
   if constexpr (Lo < Hi) {

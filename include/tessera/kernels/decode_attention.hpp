@@ -1,19 +1,19 @@
-// Attention of one query for each sequence over its cache, split along the keys so that all of the device reads
-// (flash decoding, Dao et al. 2023): parts of the softmax first, then one small kernel that combines them. Where there
-// are enough sequences and heads, nothing is split.
+// Attention of one query per sequence over its KV cache. The keys are split so that all SMs read (flash decoding, Dao
+// et al. 2023): one kernel computes a softmax per KV split, a small second kernel combines them. Where there are enough
+// sequences and heads, the keys are not split.
 //
 //   auto o = kernels::decode_attention(q, k, v, lengths).sync();
 //
 // q is [batch, heads, d], k and v [batch, kv_heads, capacity, d], lengths (i32, on the device) the keys in use of each
-// sequence (a length outside counts as the nearest, 0 or the capacity). What the cache holds beyond them reaches no
-// result, whatever it is. The query heads that share a key head are the columns of one tile, so the cache is read once.
+// sequence (a length out of range is clamped to 0 or the capacity). The contents of the cache beyond them do not affect
+// any result, even NaN. The query heads that share a key head are the columns of one tile, so the cache is read once.
 #pragma once
 #include "tessera/kernels/decode_combine.hpp"
 #include "tessera/kernels/decode_state.hpp"
 
 namespace tessera::kernels {
 
-/// What a block of decode_part or decode_whole does: `part` of `parts` of the keys of one sequence and key head.
+/// The work of a block of decode_split or decode_whole: KV split `part` of `parts`, for one sequence and key head.
 template <int BN, int G, int D, class T>
 DecodeResult<G, D> decode_keys(const Scalar<i32>& batch, const Scalar<i32>& head, const Scalar<i32>& part,
                                const Scalar<i32>& parts, const In<T, dyn, dyn, dyn, dyn>& q,
@@ -32,8 +32,8 @@ DecodeResult<G, D> decode_keys(const Scalar<i32>& batch, const Scalar<i32>& head
   return finish(state);
 }
 template <class T, int G, int BN, int D>
-void decode_part(Mut<f32, 1, 1, 1, G, D> parts, Mut<f32, 1, 1, 1, G> sums, In<T, dyn, dyn, dyn, dyn> q,
-                 In<T, dyn, dyn, dyn, dyn> k, In<T, dyn, dyn, dyn, dyn> v, In<i32, dyn> lengths, Scalar<f32> scale) {
+void decode_split(Mut<f32, 1, 1, 1, G, D> parts, Mut<f32, 1, 1, 1, G> sums, In<T, dyn, dyn, dyn, dyn> q,
+                  In<T, dyn, dyn, dyn, dyn> k, In<T, dyn, dyn, dyn, dyn> v, In<i32, dyn> lengths, Scalar<f32> scale) {
   auto [batch, head, part, zero] = sums.index();
   auto r = decode_keys<BN, G, D>(batch, head, part, sums.dim(2), q, k, v, lengths, scale);
   parts.store(reshape(r.o, shape<1, 1, 1, G, D>));
@@ -47,9 +47,9 @@ void decode_whole(Mut<T, 1, 1, G, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T, dyn, 
   o.store(reshape(narrow<T>(r.o), shape<1, 1, G, D>));
 }
 
-/// softmax(scale * q k^T) v over the first lengths[i] keys of sequence i, of q's extents; 0 for an empty sequence.
-/// `parts`: into how many parts the keys are split, rounded up to a power of two (0: by the heuristics). `Keys`: of a
-/// step.
+/// softmax(scale * q k^T) v over the first lengths[i] keys of sequence i, with q's extents; 0 for an empty sequence.
+/// `parts`: the number of KV splits, rounded up to a power of two (0: chosen by the heuristics). `Keys`: keys per step.
+/// Throws ShapeError for extents and options that do not fit.
 template <int Keys = kDecodeKeys, Operand Q, Operand K, Operand V, Operand L>
 Op<Tensor<element_of<Q>, 3>> decode_attention(const Q& q, const K& k, const V& v, const L& lengths, float scale = 0,
                                               std::int64_t parts = 0,
@@ -70,9 +70,9 @@ Op<Tensor<element_of<Q>, 3>> decode_attention(const Q& q, const K& k, const V& v
                                               lengths.view(where), factor, where),
           q.dims(where), where);
     auto partial =
-        kernel<decode_part<T, g, Keys, d>>(empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups,
-                                           k.view(where), v.view(where), lengths.view(where), factor, where);
-    return tessera::reshape(combine_parts<T, d>(std::move(partial), s, where), q.dims(where), where);
+        kernel<decode_split<T, g, Keys, d>>(empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups,
+                                            k.view(where), v.view(where), lengths.view(where), factor, where);
+    return tessera::reshape(combine_splits<T, d>(std::move(partial), s, where), q.dims(where), where);
   });
 }
 

@@ -1,4 +1,4 @@
-// How decoding attention splits the keys of a sequence into parts, and the kernel that combines them.
+// The number of KV splits of decoding attention, and the kernel that combines them.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -8,9 +8,9 @@
 
 namespace tessera::kernels {
 
-/// Keys of a step (measured best with NVIDIA's assembler on an H200).
+/// Keys per step (the fastest with NVIDIA's assembler on an H200).
 inline constexpr int kDecodeKeys = 128;
-inline constexpr int kMostCombined = 64;  ///< parts that are combined in one step
+inline constexpr int kMostCombined = 64;  ///< KV splits that are combined in one step
 inline constexpr std::int64_t kMostParts = 1024;
 
 struct DecodeShape {
@@ -19,20 +19,19 @@ struct DecodeShape {
   Dims<4> sums_dims() const { return {batch, kv_heads, parts, group}; }
   Dims<4> result_dims() const { return {batch, kv_heads, group, d}; }
 };
-/// Into how many parts, a power of two, the keys of each of `rows` key heads are split: the fewest for which the device
-/// is done first. One block reads as fast as a processor can; one more that begins and ends costs about half a step
-/// (one sequence of 8k and 32k tokens, 8 key heads, an H200: 13.5 and 36.5 us with 128 blocks, 14.6 and 37.4 with 256).
+/// The number of KV splits, a power of two, for `rows` key heads: the fewest with the least estimated time. One block
+/// reads as fast as an SM can; each further block costs about half a step to begin and end (measured:
+/// bench/notes/attention.md).
 inline std::int64_t decode_heuristic(std::int64_t rows, std::int64_t steps, const Target& target) {
   if (!target.gpu) return steps >= 64 ? 8 : steps >= 16 ? 2 : 1;
   std::int64_t best = 1, least = 0;
   for (std::int64_t parts = 1; parts <= std::min(std::max<std::int64_t>(steps, 1), kMostParts); parts *= 2) {
-    const std::int64_t time =
-        ceil_div(rows * parts, std::int64_t{target.processors}) * (2 * ceil_div(steps, parts) + 1);
+    const std::int64_t time = ceil_div(rows * parts, std::int64_t{target.num_sms}) * (2 * ceil_div(steps, parts) + 1);
     if (parts == 1 || time < least) best = parts, least = time;
   }
   return best;
 }
-/// `parts`: 0 for the heuristics; any other is rounded up to a power of two, at most 1024.
+/// `parts`: 0 for the heuristics; other numbers are rounded up to a power of two, at most 1024.
 template <Operand Q>
 DecodeShape decode_shape(const Q& q, std::int64_t kv_heads, std::int64_t steps, std::int64_t parts,
                          SourceLocation where) {
@@ -43,7 +42,7 @@ DecodeShape decode_shape(const Q& q, std::int64_t kv_heads, std::int64_t steps, 
   return {batch, kv_heads, parts, group, q.dim(2, where)};
 }
 
-/// f(G, D): the queries of a tile, 8, 16 or 64, and its depth, 64, 128 or 256, as constants.
+/// f(G, D) with the queries of a tile (8, 16 or 64) and its depth (64, 128 or 256) as constants.
 template <class F>
 auto with_decode_tile(const DecodeShape& s, F&& f) {
   return with_constant<3>(s.group > 16  ? 2
@@ -56,7 +55,7 @@ auto with_decode_tile(const DecodeShape& s, F&& f) {
                           });
 }
 
-/// One query head a block: the sum of its S parts, weighted by exp2 of their logarithmic sums.
+/// One query head per block: the sum of its S KV splits, weighted by exp2 of their logarithmic sums.
 template <class T, int S, int D>
 void combine_decoded(Mut<T, 1, 1, 1, D> o, In<f32, dyn, dyn, dyn, dyn, dyn> parts, In<f32, dyn, dyn, dyn, dyn> sums) {
   require(sums.dim(2) == S, "all parts are combined in one step");
@@ -67,7 +66,7 @@ void combine_decoded(Mut<T, 1, 1, 1, D> o, In<f32, dyn, dyn, dyn, dyn, dyn> part
   auto acc = sum(values * weights, axis<0>) / max(sum(weights, axis<0>), 1e-30f);
   o.store(reshape(cast<T>(acc), shape<1, 1, 1, D>));
 }
-/// The same for any multiple of S parts, S at a time.
+/// The same for any multiple of S splits, S at a time.
 template <class T, int S, int D>
 void combine_many_decoded(Mut<T, 1, 1, 1, D> o, In<f32, dyn, dyn, dyn, dyn, dyn> parts,
                           In<f32, dyn, dyn, dyn, dyn> sums) {
@@ -88,15 +87,15 @@ void combine_many_decoded(Mut<T, 1, 1, 1, D> o, In<f32, dyn, dyn, dyn, dyn, dyn>
   o.store(reshape(cast<T>(acc / max(l, 1e-30f)), shape<1, 1, 1, D>));
 }
 
-/// Parts and their logarithmic sums.
-using DecodeParts = std::tuple<Tensor<f32, 5>, Tensor<f32, 4>>;
+/// The results of KV splits, and their logarithmic sums.
+using DecodeSplits = std::tuple<Tensor<f32, 5>, Tensor<f32, 4>>;
 
-/// The attention of parts, [batch, kv_heads, group, d]. The result is allocated first, so that the second kernel stands
-/// right behind the first and is launched while that one runs.
+/// Combines KV splits into the attention, [batch, kv_heads, group, d]. The result is allocated first, so that the
+/// second kernel directly follows the first one in the stream and is launched while that one runs.
 template <class T, int D>
-Op<Tensor<T, 4>> combine_parts(Op<DecodeParts> partial, const DecodeShape& s, SourceLocation where) {
+Op<Tensor<T, 4>> combine_splits(Op<DecodeSplits> partial, const DecodeShape& s, SourceLocation where) {
   return all(empty<T>(s.result_dims(), where), std::move(partial))
-      .then([s, where](std::tuple<Tensor<T, 4>, DecodeParts> made) {
+      .then([s, where](std::tuple<Tensor<T, 4>, DecodeSplits> made) {
         const auto& [parts, sums] = std::get<1>(made);
         if (s.parts > kMostCombined)
           return kernel<combine_many_decoded<T, kMostCombined, D>>(std::move(std::get<0>(made)), parts, sums, where);

@@ -3,14 +3,14 @@
 //   auto y = kernels::dropout(x, 0.1f, seed).sync();
 //   x = kernels::dropout(std::move(x), 0.1f, seed).sync();
 //
-// What is dropped depends on the seed and the element's offset alone (random::uniform), so it is the same on every
-// device, and the backward pass is dropout of the gradient with the same seed.
+// Which elements are dropped depends only on the seed and the element's offset (random::uniform), so it is the same on
+// every device, and the backward pass is dropout of the gradient with the same seed.
 #pragma once
 #include "tessera/kernels/common.hpp"
 
 namespace tessera::kernels {
 
-/// Of x, or of y itself where no x is given.
+/// Reads x, or y itself if no x is given.
 template <class T, int B, class... X>
 void dropout_elements(Mut<T, B> y, Scalar<f32> p, Scalar<u64> seed, X... x) {
   auto u = random::uniform<f32>(seed, y.offsets());
@@ -27,7 +27,7 @@ inline void check_probability(float p, SourceLocation where) {
   if (!(p >= 0 && p < 1)) throw ShapeError("kernels::dropout: p must be at least 0 and below 1", where);
 }
 
-/// As a fresh tensor.
+/// Into a new tensor. Throws ShapeError unless 0 <= p < 1.
 template <Operand X>
 Op<Tensor<element_of<X>, X::rank>> dropout(const X& x, float p, u64 seed,
                                            SourceLocation where = SourceLocation::current()) {

@@ -1,5 +1,5 @@
-// The elementwise family: kernels::add(x, y), kernels::silu(x), ... of tensors of any rank and numbers, each as a fresh
-// tensor, or in place where the first tensor is given: kernels::silu(std::move(x)).
+// The elementwise family: kernels::add(x, y), kernels::silu(x), ... of tensors of any rank and numbers. The result is a
+// new tensor, or is written in place if the first tensor is given: kernels::silu(std::move(x)).
 //
 // Axes of 1 broadcast; operands of other extents are a ShapeError. Results have the first tensor's element type;
 // 16-bit floats are computed in f32 and rounded once.
@@ -9,7 +9,8 @@
 
 namespace tessera::kernels {
 
-/// f(x...) as a tensor of U (by default of the first tensor's element type), for any function of tiles.
+/// f(x...) as a tensor of U (by default the first tensor's element type) with the broadcast extents, for any function
+/// of tiles. Operands are passed to f as tiles of compute_t. Throws ShapeError if the extents do not fit.
 template <class U = void, class F, Operand X>
 auto map(F f, const X& x, SourceLocation where = SourceLocation::current()) {
   return map_to<std::conditional_t<std::is_void_v<U>, element_of<X>, U>>(f, where, x);
@@ -22,7 +23,7 @@ template <class U = void, class F, Operand X, class Y, class Z>
 auto map(F f, const X& x, const Y& y, const Z& z, SourceLocation where = SourceLocation::current()) {
   return map_to<std::conditional_t<std::is_void_v<U>, element_of<X>, U>>(f, where, x, y, z);
 }
-/// x = f(x, ...)
+/// x = f(x, ...) in x's memory; x is unchanged if this throws. Throws ShapeError if another operand is longer than x.
 template <class F, Element T, int R>
 auto map_in_place(F f, TESSERA_ARG_LIVE Tensor<T, R>&& x, SourceLocation where = SourceLocation::current()) {
   return map_onto(f, where, std::move(x));
@@ -58,7 +59,7 @@ TESSERA_UNARY(gelu, Gelu)  // by erf
 TESSERA_UNARY(gelu_tanh, GeluTanh)
 TESSERA_BINARY(add, Add)
 TESSERA_BINARY(sub, Sub)
-TESSERA_BINARY(mul, Mul)  // also by a number: scale
+TESSERA_BINARY(mul, Mul)  // y may be a number: scaling
 TESSERA_BINARY(div, Div)
 TESSERA_BINARY(maximum, Maximum)
 TESSERA_BINARY(minimum, Minimum)

@@ -1,4 +1,4 @@
-// Rows of a table by number: y[i] = table[ids[i]]. A number outside the table gives a row of zeros.
+// Rows of a table by index: y[i] = table[ids[i]]. An index outside the table gives a row of zeros.
 //
 //   auto h = kernels::embedding(table, ids).sync();      // [vocabulary, d], [tokens] -> [tokens, d]
 #pragma once
@@ -18,7 +18,7 @@ void gather_row(Mut<T, 1, B> y, In<T, dyn, dyn> table, In<i32, dyn> ids) {
 template <Operand E, Operand I>
 Op<Tensor<element_of<E>, 2>> embedding(const E& table, const I& ids, SourceLocation where = SourceLocation::current()) {
   static_assert(E::rank == 2, "the table is a matrix: one row for each number");
-  static_assert(std::is_same_v<element_of<I>, i32> && I::rank == 1, "ids is a line of i32");
+  static_assert(std::is_same_v<element_of<I>, i32> && I::rank == 1, "ids must be i32 of rank 1");
   using T = element_of<E>;
   const Dims<2> dims({ids.dim(0, where), table.dim(1, where)}, where);
   return with_extent<64, 2048>(dims[1], [&](auto b) {

@@ -1,7 +1,7 @@
-// What a product does with a finished tile before it is stored: any function of the accumulator, the piece of the
-// output it goes to, and further operands.
+// Epilogues: what a product does with a finished tile before it is stored. An epilogue is any function of the
+// accumulator, the piece of the output that it is stored to, and further operands.
 //
-//   gemm(a, b, bias(v));                     // a b + v, one v for each column
+//   gemm(a, b, bias(v));                     // a b + v, one element of v per column
 //   gemm(a, b, bias_then<functions::Silu>(v));
 //   gemm(a, b, residual(r));                 // a b + r
 //   gemm(a, b, scaled(row_scales, column_scales));   // of quantised operands
@@ -20,8 +20,8 @@ struct Fused {
   std::tuple<P...> operands;
 };
 
-/// A view of a tensor; a number as it is. An empty tensor is an empty view: the product says so, with its caller's
-/// line.
+/// A view of a tensor; a number as it is. An empty tensor becomes an empty view; the product reports it, with its
+/// caller's line.
 template <class A>
 auto held(const A& a) {
   if constexpr (Operand<A>) {
@@ -59,7 +59,7 @@ template <class Function>
 struct Then {
   auto operator()(const auto& acc, const auto&) const { return Function{}(acc); }
 };
-/// Function(acc + bias): one element for each column of the output.
+/// Function(acc + bias): one element of bias per column of the output.
 template <class Function>
 struct BiasThen {
   template <class T, int... D>
@@ -85,7 +85,7 @@ struct Residual {
     }
   }
 };
-/// acc times one factor for each row and one for each column, in f32.
+/// acc times one factor per row and one per column, in f32.
 struct Scaled {
   template <class T, int... D>
   auto operator()(const Tile<T, D...>& acc, const auto& out, const auto& by_row, const auto& by_column) const {
@@ -122,8 +122,8 @@ auto scaled(const V& row_scales, const W& column_scales) {
   return fuse(epilogues::Scaled{}, row_scales, column_scales);
 }
 
-/// Throws ShapeError if an operand of the epilogue does not fit an output of these extents. Those of a function of the
-/// caller's own are checked by the launch, as it loads them.
+/// Throws ShapeError if an operand of the epilogue does not fit an output of these extents. Operands of a caller's own
+/// function are checked by the launch.
 template <class E, int R, class... P>
 void check_epilogue(const Fused<E, P...>& e, const char* kernel, const Dims<R>& out, SourceLocation where) {
   std::apply(

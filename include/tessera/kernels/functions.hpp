@@ -1,5 +1,5 @@
-// Functions of one or two values, on tiles of f32 or f64: what the elementwise kernels and the epilogues of products
-// are made of. Each is a class without state, so that it can be a template argument.
+// Functions of one or two values, on tiles of f32 or f64, for the elementwise kernels and the epilogues of products.
+// Each is a class without state, so that it can be a template argument.
 #pragma once
 #include "tessera/lang/lang.hpp"
 
@@ -9,7 +9,7 @@ namespace tessera::kernels::functions {
 struct Sigmoid {
   auto operator()(const auto& x) const { return 1.0 / (1.0 + exp(0.0 - x)); }
 };
-/// x if it is positive, else 0; a NaN stays one.
+/// x if it is positive, else 0; NaN stays NaN.
 struct Relu {
   auto operator()(const auto& x) const { return where(x < 0.0, 0.0, x); }
 };
@@ -28,7 +28,7 @@ struct Erf {
   }
 };
 /// x * (1 + erf(x / sqrt(2))) / 2, within 1.5e-7 * |x| (Erf), of f64 too: below -4, where it is nearly 0, few digits
-/// are right.
+/// are correct.
 struct Gelu {
   auto operator()(const auto& x) const { return 0.5 * x * (1.0 + Erf{}(x * 0.70710678)); }
 };

@@ -23,8 +23,9 @@ void gemm_tile(Mut<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P... oper
   product_piece<E, M, BK>(c, a, b, operands...);
 }
 
-/// a b, then the epilogue. U: the element type of the result; M: the one that is multiplied (both by default a's). A
-/// Row is one of the first gemm_rows of kGemmTiles, ShapeError for others.
+/// a b, then the epilogue: [m, n]. U: the element type of the result (void: product_t); M: the element type that is
+/// multiplied (void: a's). `row`: one of the first gemm_rows rows of kGemmTiles. Throws ShapeError for other rows, and
+/// for extents that do not fit.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
                                                 const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},

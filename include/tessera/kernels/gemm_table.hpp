@@ -1,4 +1,4 @@
-// Which tile a product is computed in: a table, and the choice from shape and target.
+// The tile that a product is computed in: a table, and the choice by shape and device.
 #pragma once
 #include <iterator>
 #include <string>
@@ -22,11 +22,12 @@ template <Element T>
 struct ProductOf<T> {
   using type = bf16;
 };
-/// U, or what a product of T gives if U is void.
+/// U, or the default result type of a product of T if U is void.
 template <class U, Element T>
 using product_t = typename std::conditional_t<std::is_void_v<U>, ProductOf<T>, std::type_identity<U>>::type;
 
-/// acc + a * b with the operands rounded to M; fp8 accumulates fast (without, Hopper has 0.4 of the speed).
+/// acc + a * b with the operands rounded to M; fp8 uses fast accumulation (without it, Hopper reaches 0.4 of the
+/// speed).
 template <class M, class T, int... A, int... B, class C, int... D>
 auto multiply(const Tile<T, A...>& a, const Tile<T, B...>& b, const Tile<C, D...>& acc) {
   if constexpr (std::is_same_v<M, f8e4m3> || std::is_same_v<M, f8e5m2>)
@@ -35,16 +36,16 @@ auto multiply(const Tile<T, A...>& a, const Tile<T, B...>& b, const Tile<C, D...
     return mma(narrow<M>(a), narrow<M>(b), acc);
 }
 
-/// What decides the configuration of a product.
+/// The properties of a product that decide its configuration.
 struct ProductSize {
   std::int64_t m, n, k;   ///< elements: [m, k] times [k, n]; m is that of all products of a batch together
   int element_bytes = 2;  ///< of an operand's element
   bool aligned = true;    ///< rows of both operands start at multiples of 128 bytes
 
-  /// Along k, of 128 bytes each.
+  /// Steps along k, of 128 bytes each.
   std::int64_t steps() const { return ceil_div(k * element_bytes, std::int64_t{128}); }
 };
-/// Of a times b, whose last two axes are those of the matrices; `batch` such products.
+/// The size of a times b (the last two axes are the matrices), `batch` times.
 template <Operand A, Operand B>
 ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1) {
   constexpr int size = static_cast<int>(sizeof(element_of<A>));
@@ -59,35 +60,36 @@ ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1) {
 /// One configuration.
 struct GemmTile {
   int m, n;         ///< extents of the output tile, in elements
-  int k_bytes;      ///< of a step along k
-  bool persistent;  ///< a block takes several tiles
-  double step = 0;  ///< nanoseconds of a wave for 128 bytes of k
-  double edge = 0;  ///< nanoseconds of a wave that overlap nothing: the first loads, the stores
-  int wave = 2;     ///< tiles of a wave for each two processors
+  int k_bytes;      ///< bytes of a step along k
+  bool persistent;  ///< persistent tile scheduling: a block computes several tiles
+  double step = 0;  ///< nanoseconds of a wave per 128 bytes of k
+  double edge = 0;  ///< nanoseconds of a wave that do not overlap with other waves: the first loads, the stores
+  int wave = 2;     ///< tiles of a wave per two SMs
 };
-/// docs/kernels.md says where the times come from.
+/// How the times were measured: bench/notes/matrix_products.md.
 inline constexpr GemmTile kGemmTiles[] = {
-    {64, 64, 256, false},                  // CPU, small
-    {256, 256, 1024, true},                // CPU, large
-    {64, 128, 128, false, 250, 800},       // 1024 cubed
-    {128, 128, 128, true, 345, 500},       // most often the last wave is full
-    {256, 128, 128, true, 650, 2500},      // few tiles a block, long k
-    {256, 256, 128, true, 640, 2700, 1},   // from 4096: two CTAs a tile
-    {128, 192, 128, true, 488, 1800},      // from here: pieces of parts, for the waves that the others leave short
-    {128, 160, 128, true, 460, 1100},      // 512 x 5120 x 8192: 128 tiles
-    {128, 320, 128, true, 785, 3300},      // 5120 cubed: 640 tiles
+    {64, 64, 256, false},                 // CPU, small
+    {256, 256, 1024, true},               // CPU, large
+    {64, 128, 128, false, 250, 800},      // 1024 cubed
+    {128, 128, 128, true, 345, 500},      // the usual choice if the last wave is full
+    {256, 128, 128, true, 650, 2500},     // few tiles per block, long k
+    {256, 256, 128, true, 640, 2700, 1},  // from 4096: two CTAs per tile
+    {128, 192, 128, true, 488, 1800},  // from here: pieces made of sub-tiles, for shapes that leave the last wave empty
+    {128, 160, 128, true, 460, 1100},  // 512 x 5120 x 8192: 128 tiles
+    {128, 320, 128, true, 785, 3300},  // 5120 cubed: 640 tiles
     {256, 192, 128, false, 560, 1500, 1},  // ragged columns
     {128, 80, 128, false, 285, 1400},      // 512 x 2560 x 4096: 128 tiles
     {128, 96, 128, false, 290, 1500},      // 256 x 6144 x 2560: 128 tiles
     {256, 288, 128, true, 750, 3500, 1},   // mostly ragged: 4104 x 4088 x 4120 in four waves
 };
 inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
-inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces of parts
+inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces made of sub-tiles
 inline constexpr int kFirstGpuGemm = 2;   ///< the rows before are for the CPU
-/// The rows that operands of so large elements may take: pieces of parts are for 16 bits, others were not measured.
+/// The number of rows for operands of this element size: pieces made of sub-tiles are for 16 bits; others were not
+/// measured.
 inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? kGemmRows : kPlainGemmRows; }
 
-/// The number of a row that a caller has set, -1 if none; ShapeError for what is none of the table's first `rows`.
+/// The number of the row that a caller has set, -1 if none. Throws ShapeError unless it is one of the first `rows`.
 inline int row_of_table(Row row, int rows, const char* kernel, SourceLocation where) {
   if (row.number < -1 || row.number >= rows)
     throw ShapeError(std::string("kernels::") + kernel + ": row " + std::to_string(row.number) +
@@ -97,29 +99,31 @@ inline int row_of_table(Row row, int rows, const char* kernel, SourceLocation wh
   return row.number;
 }
 
-/// True if the row's times hold for the target: clusters and pieces of parts were timed where there are clusters.
+/// True if the row's times are valid for the target: clusters and pieces made of sub-tiles were only timed on GPUs
+/// with clusters.
 inline bool suits(int row, const Target& target) {
   return target.clusters || (row < kPlainGemmRows && kGemmTiles[row].wave == 2);
 }
 
-// The model's constants, of one H200. They were fitted together with kGemmTiles to the products that
-// tests/kernels/programs/matmul_plan_test.cpp lists, which holds the estimate within 12 % of each (bf16, bursts of 12
-// ms); kSmall8BitStep to 2048 cubed of f8e4m3.
+// The model's constants, of one H200. They were fitted together with kGemmTiles to the products in
+// tests/kernels/programs/matmul_plan_test.cpp, which checks that the estimate is within 12 % of each (bf16, bursts of
+// 12 ms); kSmall8BitStep to 2048 cubed of f8e4m3.
 
 inline constexpr double kLaunch = 1500;  ///< nanoseconds before the first load and after the last store
-/// Of 8-bit elements, whose products take half the time, small tiles load too much (2048 cubed: 128 x 128 takes 375).
+/// The factor of a step for 8-bit elements in small tiles: their products take half the time, but loads become the
+/// bound.
 inline constexpr double kSmall8BitStep = 1.05;
-/// Bytes a nanosecond and processor where rows start between lines of 128 bytes and take two requests each (4104 x 4088
-/// x 4120).
+/// Bytes per nanosecond and SM where rows start between lines of 128 bytes and take two requests each (4104 x 4088 x
+/// 4120).
 inline constexpr double kBetweenLines = 52;
-/// Operands come from memory at so many bytes a nanosecond while others are multiplied, and this share of that is seen.
+/// Bytes per nanosecond at which operands are read from memory, and the share of that time that is not hidden.
 inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
 
-/// Nanoseconds that a product takes in this tile on a GPU: whole waves of tiles, and what overlaps nothing. `parts`: of
-/// how many the sum of each tile consists; adding them afterwards is not in it (parts_time()).
+/// Estimated nanoseconds of a product in this tile on a GPU: whole waves of tiles, and the parts that do not overlap.
+/// `parts`: split-K partials per tile; adding them is not included (parts_time()).
 inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
-  const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.processors);
+  const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.num_sms);
   const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * t.step : t.step;
   const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / kBetweenLines;
   const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
@@ -127,13 +131,14 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + kMemorySeen * memory + kLaunch;
 }
 
-/// The row of kGemmTiles, one of its first `rows`: on a GPU the one with the least gemm_time().
+/// The number of a row of kGemmTiles, one of the first `rows`: on a GPU the one with the least gemm_time().
 inline int gemm_heuristic(const ProductSize& size, const Target& target, int rows) {
-  // On the CPU the large tile is padded and no thread shares it (`tessera tune gemm`: 128 cubed takes 5 times as long
-  // in it, 192 cubed 1.4 times; 128 x 512 and 192 x 256 are faster in it).
+  // On the CPU a small product pads the large tile and uses one thread. The bound is from `tessera tune gemm`: 128
+  // cubed takes 5 times as long in the large tile, 192 cubed 1.4 times; 128 x 512 and 192 x 256 are faster in it.
   constexpr std::int64_t kLarge = std::int64_t{192} * 256;
   if (!target.gpu) return size.m >= 128 && size.n >= 128 && size.m * size.n >= kLarge ? 1 : 0;
-  // Parts must promise a gain that the estimate can see: in long runs, where power is the limit, large tiles need less.
+  // Pieces made of sub-tiles must have an estimated gain above the error of the estimate: in long runs, where power is
+  // the limit, large tiles need less power.
   constexpr double kWorth = 0.97;
   int best = kFirstGpuGemm;
   double least = gemm_time(kGemmTiles[best], size, target);

@@ -6,9 +6,9 @@
 //   auto down = kernels::grouped_gemm(kernels::silu(std::move(up)).sync(), w_down, owners).sync();   // rows in place
 //   auto y    = kernels::moe_combine(down, weights, places).sync();             // [tokens, d]
 //
-// Weights are [experts, k, n]; a permuted view transposes them. The rows between are in the order of moe_plan.
-// A number outside is no other row or expert: rows of zeros where an owner is none of the experts (-1, or any number
-// outside), and for a pair that is none of a token (-1, or beyond x).
+// Weights are [experts, k, n]; a permuted view transposes them. The rows between are in the order of moe_plan. Numbers
+// out of range give rows of zeros: an owner that is not an expert (-1, or any number out of range), and a pair that is
+// not a pair of a token (-1, or beyond x).
 #pragma once
 #include "tessera/kernels/gemm_table.hpp"
 #include "tessera/kernels/moe_plan.hpp"
@@ -23,7 +23,7 @@ void grouped_tiles(MutTiles<U, kMoeRows, BN> y, In<T, dyn, dyn, dyn> w, In<i32, 
     auto expert = owners.gather(i);
     auto weights = clamp(expert, 0, w.dim(0) - 1);
     auto acc = zeros<acc_t<T>, kMoeRows, BN>();
-    tile_if (expert == weights) {  // the places of no expert, as those at the end, stay zero
+    tile_if (expert == weights) {  // places without an expert, such as those at the end, stay zero
       for (auto k : range(W.count(1)))
         acc = multiply<T>(rows(i, k), reshape(W.load(weights, k, j), shape<BK, BN>), acc);
     }
@@ -46,7 +46,8 @@ void grouped_gemm_placed(MutTiles<U, kMoeRows, BN> y, In<T, dyn, dyn> x, In<T, d
   auto X = x.tiles(shape<kMoeRows, BK>);
   grouped_tiles<U, T, BN, BK>(y, w, owners, [&](const auto& i, const auto& k) { return X.load(i, k); });
 }
-/// The rows of x by pairs / slots, each times its expert's weights: [places, n].
+/// The rows of x with index pairs / slots, each times its expert's weights: [places, n]. Throws ShapeError for extents
+/// that do not fit.
 template <Operand X, Operand W, Operand P, Operand O>
 Op<Tensor<product_t<void, element_of<X>>, 2>> grouped_gemm(const X& x, const W& w, const P& pairs, const O& owners,
                                                            int slots,
@@ -60,7 +61,7 @@ Op<Tensor<product_t<void, element_of<X>>, 2>> grouped_gemm(const X& x, const W& 
       empty<U>(Dims<2>({pairs.dim(0, where), w.dim(2, where)}, where), where), x.view(where), w.view(where),
       pairs.view(where), owners.view(where), slots, where);
 }
-/// The rows of x, which are places already, each times its expert's weights.
+/// The rows of x, which are in the order of places already, each times its expert's weights.
 template <Operand X, Operand W, Operand O>
 Op<Tensor<product_t<void, element_of<X>>, 2>> grouped_gemm(const X& x, const W& w, const O& owners,
                                                            SourceLocation where = SourceLocation::current()) {

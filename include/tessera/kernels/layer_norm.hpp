@@ -5,14 +5,14 @@
 //   from it
 //
 // The variance is that of the differences from the mean (two passes over the tile, which stays in registers), in f32.
-// Rows beyond one tile are walked twice in chunks: first the differences from the mean of the first chunk are summed,
-// which lies so near that nothing cancels, then the row is read again.
+// Rows longer than one tile are read twice in chunks: first the differences from the mean of the first chunk are
+// summed, which is so near the row's mean that nothing cancels, then the row is read again.
 #pragma once
 #include "tessera/kernels/rows.hpp"
 
 namespace tessera::kernels {
 
-/// The differences of a row of n elements from its mean, 0 in the padding, divided by their deviation.
+/// The differences of a row of n elements from its mean (0 in the padding), divided by the standard deviation.
 template <int N>
 auto normalized(const Tile<f32, 1, N>& t, const Scalar<i32>& n, const Scalar<f32>& eps) {
   auto count = cast<f32>(n);
@@ -63,7 +63,7 @@ void layer_norm_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<W, dyn> w
   }
 }
 
-/// The same for rows that begin anywhere: the first walk is over flat tiles.
+/// The same for rows at any alignment: the first pass reads aligned tiles of the flat tensor.
 template <class T, class W, int C>
 void layer_norm_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whole, In<T, dyn> rest, In<W, dyn> weight,
                         In<W, dyn> bias, Scalar<f32> eps) {
@@ -103,7 +103,8 @@ void check_layer_norm(const char* name, const X& x, const W& weight, const B& bi
   expect_dim(name, "bias", bias, 0, n, where);
 }
 
-/// (x - mean) / sqrt(variance + eps) * weight + bias over each row.
+/// (x - mean) / sqrt(variance + eps) * weight + bias over each row. Throws ShapeError if weight or bias have another
+/// length than a row.
 template <Operand X, Operand W, Operand B>
 Op<Tensor<element_of<X>, X::rank>> layer_norm(const X& x, const W& weight, const B& bias, float eps = 1e-5f,
                                               SourceLocation where = SourceLocation::current()) {
@@ -135,7 +136,8 @@ template <Operand X, Element T, Operand W, Operand B>
 Op<std::tuple<Tensor<T, 2>, Tensor<T, 2>>> add_layer_norm(const X& x, TESSERA_ARG_LIVE Tensor<T, 2>&& residual,
                                                           const W& weight, const B& bias, float eps = 1e-5f,
                                                           SourceLocation where = SourceLocation::current()) {
-  expect_shape(x.dims(where) == residual.dims(where), "add_layer_norm", "x", x, "they must be residual's", where);
+  expect_shape(x.dims(where) == residual.dims(where), "add_layer_norm", "x", x,
+               "they must equal the extents of residual", where);
   expect_shape(x.dim(1, where) <= kLongestTile, "add_layer_norm", "x", x, "a row has at most 16384 elements", where);
   check_layer_norm("add_layer_norm", x, weight, bias, where);
   return with_extent<kShortestTile, kLongestTile>(x.dim(1, where), [&](auto n) {

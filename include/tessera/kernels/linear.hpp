@@ -2,9 +2,9 @@
 //
 //   auto y = kernels::linear(x, w).sync();               // bias, activation, residual as for gemm
 //
-// What bounds it is reading the weights once. One row: a block owns some rows of weights and walks k with one
-// accumulator tile, summed at the end. Up to 64 rows: the longer of both tiles, as a rule the weights, is the left
-// operand of mma, so that its long side is full. More: gemm.
+// It is bound by reading the weights once. One row: a block owns some rows of weights and loops over k with one
+// accumulator tile, which is summed at the end. Up to 64 rows: the longer of both tiles, usually the weights, is the
+// left operand of mma, so that no rows of the instruction are empty. More rows: gemm.
 #pragma once
 #include <iterator>
 
@@ -42,8 +42,8 @@ void few_rows(Mut<U, M, N> y, In<T, dyn, dyn> x, In<T, dyn, dyn> w, P... operand
   }
 }
 
-/// x w^T, then the epilogue. A Row is one of kOneRow for one row of x, of kFewRows up to 64, of gemm beyond; ShapeError
-/// for others.
+/// x w^T, then the epilogue: [m, n]. `row`: a row of kOneRow for one row of x, of kFewRows up to 64 rows, of gemm's
+/// table beyond. Throws ShapeError for other rows, and for extents that do not fit.
 template <class U = void, Operand X, Operand W, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
                                                   const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},

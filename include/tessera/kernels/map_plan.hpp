@@ -1,4 +1,4 @@
-// How an elementwise kernel walks its operands, and what it takes for each: tensors and numbers.
+// How an elementwise kernel iterates over its operands, and its parameter for each: tensors and numbers.
 #pragma once
 #include <algorithm>
 
@@ -27,7 +27,7 @@ Scalar<T> operand_like(const Scalar<T>& x, const Y&) {
   return x;
 }
 
-/// An operand as the kernel's argument, as one line or as it is.
+/// An operand as the kernel's argument, flattened to one axis or as it is.
 template <Operand A>
 auto flat(const A& a, const Dims<1>& line, SourceLocation where) {
   return tessera::reshape(a.view(where), line, where);
@@ -47,7 +47,7 @@ A as_is(const A& a, SourceLocation) {
 
 template <int R>
 struct MapPlan {
-  Dims<R> dims;  ///< of the result
+  Dims<R> dims;  ///< the result's extents
   std::int64_t size = 0;
   bool flat = true;  ///< all tensors are contiguous and have the result's extents
 };

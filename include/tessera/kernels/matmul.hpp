@@ -1,5 +1,6 @@
-// The matrix product by whichever kernel suits the shape: gemm, its sums split where there are few tiles, its last wave
-// split where that is short. A program that uses it compiles all of them; gemm.hpp alone compiles faster.
+// The matrix product by the kernel that is estimated to be fastest for the shape: gemm, split-K where there are few
+// tiles, or stream-K where the last wave is not full. A program that uses it compiles all of them; gemm.hpp alone
+// compiles faster.
 //
 //   auto c = kernels::matmul(a, b).sync();                      // as gemm, with the same epilogues
 #pragma once
@@ -9,7 +10,7 @@
 
 namespace tessera::kernels {
 
-/// a b, then the epilogue.
+/// a b, then the epilogue: [m, n]. U and M as in gemm. Throws ShapeError for extents that do not fit.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 2>> matmul(const A& a, const B& b,
                                                   const Fused<E, P...>& epilogue = Fused<E, P...>{},

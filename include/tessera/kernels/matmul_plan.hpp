@@ -1,29 +1,29 @@
-// How matmul computes a product: whole, with every tile's sum in parts (split-K), or with the tiles of the last wave in
-// parts (stream-K). Each way's time is estimated from kGemmTiles; the least is taken. docs/kernels.md has the table.
+// How matmul computes a product: whole tiles, split-K partials of every tile, or partials of the tiles of the last wave
+// (stream-K). The time of each is estimated from kGemmTiles, and the fastest is chosen (docs/kernels.md).
 #pragma once
 #include "tessera/kernels/gemm_table.hpp"
 
 namespace tessera::kernels {
 
-/// The rows of kGemmTiles that sums are split in on a GPU, and the row of stream-K.
+/// The rows of kGemmTiles that split-K uses on a GPU, and the row of stream-K.
 inline constexpr int kSplitRows[] = {3, 7, 8}, kStreamRow = 3;
-inline constexpr int kMostSplits = 8;  ///< parts of a sum
+inline constexpr int kMostSplits = 8;  ///< split-K partials of a tile
 
-/// How a product is split: the row of kGemmTiles, and into how many parts.
+/// A split-K configuration: the row of kGemmTiles, and the number of partials.
 struct SplitPlan {
   int row;
   std::int64_t parts;
 };
-/// Nanoseconds for adding the parts: 2000 for one more launch, and `parts` sums of f32 for each of `elements` of the
-/// result that are written and read, in L2 at about 7 TB/s (one H200; fitted as the constants of gemm_table.hpp).
+/// Estimated nanoseconds for adding the partials: 2000 for one more launch, and `parts` f32 values per element of the
+/// result that are written and read, in L2 at about 7 TB/s (one H200; fitted with the constants of gemm_table.hpp).
 inline double parts_time(std::int64_t parts, std::int64_t elements) {
   return 2000 + 2.0 * 4 * static_cast<double>(parts) * static_cast<double>(elements) / 7000;
 }
-/// Nanoseconds of a split product, adding the parts included.
+/// Estimated nanoseconds of a split-K product, adding the partials included.
 inline double split_time(SplitPlan p, const ProductSize& size, const Target& target) {
   return gemm_time(kGemmTiles[p.row], size, target, p.parts) + parts_time(p.parts, size.m * size.n);
 }
-/// The fastest way to split, of parts of at least 8 steps along k. On a GPU parts is 1 if there is none.
+/// The fastest split, with partials of at least 8 steps along k. On a GPU, parts is 1 if there is none.
 inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) {
   if (!target.gpu) return {0, 2};
   SplitPlan best{kSplitRows[0], 1};
@@ -36,13 +36,14 @@ inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) 
   return best;
 }
 
-/// How stream-K divides tiles: the full waves whole, each of the rest in as many parts as fill a wave.
+/// How stream-K divides tiles: those of full waves are computed whole, each of the rest in as many partials as fill a
+/// wave.
 struct StreamShare {
   int whole;  ///< tiles of the full waves
   int rest;   ///< tiles of the last wave
-  int share;  ///< parts of each of the rest, at least 1
+  int share;  ///< partials of each of the rest, at least 1
 };
-/// `slots`: tiles of a wave.
+/// `slots`: tiles per wave.
 inline StreamShare stream_share(std::int64_t tiles, int slots) {
   const auto rest = static_cast<int>(tiles % slots);
   return {static_cast<int>(tiles) - rest, rest, rest > 0 ? std::max(1, slots / rest) : 1};
@@ -51,8 +52,8 @@ inline StreamShare stream_share(std::int64_t tiles, int slots) {
 inline double stream_time(const ProductSize& size, const Target& target) {
   const GemmTile& t = kGemmTiles[kStreamRow];
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n});
-  const StreamShare s = stream_share(tiles, target.processors);
-  // As a product of a row of tiles, first the whole ones, then the others in parts.
+  const StreamShare s = stream_share(tiles, target.num_sms);
+  // Estimated as a product of a row of tiles: first the whole ones, then the others in partials.
   ProductSize part = size;
   part.m = t.m;
   part.n = std::int64_t{t.n} * s.whole;
@@ -61,21 +62,21 @@ inline double stream_time(const ProductSize& size, const Target& target) {
   return whole + gemm_time(t, part, target, s.share) + parts_time(s.share, part.m * part.n);
 }
 
-/// Whole: every tile's sum at once (gemm); SplitK: each in parts; StreamK: those of the last wave in parts.
+/// Whole: each tile at once (gemm). SplitK: each tile in partials. StreamK: tiles of the last wave in partials.
 enum class MatmulWay { Whole, SplitK, StreamK };
 struct MatmulPlan {
   MatmulWay way = MatmulWay::Whole;
   int row = -1;            ///< of kGemmTiles
-  std::int64_t parts = 1;  ///< of SplitK
+  std::int64_t parts = 1;  ///< split-K partials
   double time = 0;         ///< nanoseconds, estimated; 0 on the CPU
 };
-/// The way of least estimated time; on the CPU always Whole.
+/// The way with the least estimated time; on the CPU always Whole.
 inline MatmulPlan matmul_heuristic(const ProductSize& size, const Target& target) {
   const int row = gemm_heuristic(size, target);
   if (!target.gpu) return {MatmulWay::Whole, row};
   MatmulPlan plan{MatmulWay::Whole, row, 1, gemm_time(kGemmTiles[row], size, target)};
-  // Another way than the plain one must promise a gain that the estimate can see; of stream-K's three kernels it sees
-  // less (256 x 51200 x 5120 took half as long again as it said).
+  // Other ways than Whole must promise a gain above the error of the estimate, which is larger for stream-K's three
+  // kernels.
   const SplitPlan split = split_heuristic(size, target);
   const double in_parts = split_time(split, size, target), in_streams = stream_time(size, target);
   if (split.parts > 1 && in_parts < 0.97 * plan.time) plan = {MatmulWay::SplitK, split.row, split.parts, in_parts};

@@ -1,9 +1,10 @@
-// The weighted sum of what a token's experts gave, for a mixture of experts (grouped_gemm.hpp shows the whole).
+// The weighted sum of the results of a token's experts, for a mixture of experts (grouped_gemm.hpp shows a complete
+// one).
 //
 //   auto y = kernels::moe_combine(placed, weights, places).sync();     // [places, d] -> [tokens, d]
 //
-// weights (f32) is [tokens, k], places (i32) tokens * k long. A pair whose place is none of placed's rows (-1, as
-// moe_plan says of a pair without a place, or any other number outside) adds nothing.
+// weights (f32) is [tokens, k], places (i32) tokens * k long. A pair whose place is not a row of `placed` (-1, which
+// moe_plan gives a pair without a place, or any number out of range) adds nothing.
 #pragma once
 #include "tessera/kernels/common.hpp"
 

@@ -1,11 +1,11 @@
-// The order in which the tokens of each expert stand together, so that one product runs over the tokens of one expert:
-// pairs of a token and an expert are placed expert by expert, each expert's places a multiple of 64 (kMoeRows).
+// Sorts tokens by expert, so that one product runs over the tokens of one expert: pairs of a token and an expert are
+// placed expert by expert. The number of places of each expert is a multiple of 64 (kMoeRows).
 //
 //   auto [pairs, owners, places] = kernels::moe_plan(experts, number_of_experts).sync();
 //
-// experts (i32) is [tokens, k], as moe_route gives it. pairs[place] is the pair (token * k + slot) that stands there,
-// -1 if none; owners[place / 64] the expert of 64 places, -1 if none; places[token * k + slot] where a pair stands. No
-// pair is ever lost. Of two pairs of one expert the lower stands first.
+// experts (i32) is [tokens, k], as from moe_route. pairs[place] is the pair (token * k + slot) at that place, -1 if
+// none; owners[place / 64] is the expert of 64 places, -1 if none; places[token * k + slot] is the place of a pair. No
+// pair is dropped. The pairs of one expert are in ascending order.
 #pragma once
 #include <tuple>
 
@@ -36,7 +36,7 @@ void list_pairs(MutTiles<i32, kMoeRows> pairs, MutTiles<i32, kMoeRows> owners, M
     auto [block] = out.index();
     auto first = full<i32, 1, 1>(block * kMoeRows);
     auto expert = sum(cast<i32>(ends <= first), axis<1>);
-    auto wanted = iota<i32, kMoeRows, 1>(axis<0>) + (first - begin_of(expert) + 1);  // the rank of who stands there
+    auto wanted = iota<i32, kMoeRows, 1>(axis<0>) + (first - begin_of(expert) + 1);  // ranks of the pairs there
     auto low = zeros<i32, kMoeRows, 1>(), high = zeros<i32, kMoeRows, 1>() + ranks.dim(1);
     tile_while(any(low < high)) {  // the first pair of at least that rank
       auto middle = (low + high) / 2;
@@ -49,7 +49,8 @@ void list_pairs(MutTiles<i32, kMoeRows> pairs, MutTiles<i32, kMoeRows> owners, M
   }
 }
 
-/// {pairs, owners, places}. An expert number outside has no place (-1).
+/// {pairs, owners, places}. An expert number out of range has no place (-1). Throws ShapeError for extents that do not
+/// fit.
 template <Operand X>
 Op<std::tuple<Tensor<i32, 1>, Tensor<i32, 1>, Tensor<i32, 1>>> moe_plan(
     const X& experts, std::int64_t number_of_experts, SourceLocation where = SourceLocation::current()) {

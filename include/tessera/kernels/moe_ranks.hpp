@@ -6,12 +6,12 @@
 
 namespace tessera::kernels {
 
-/// Places that belong to one expert together: the rows of a tile of grouped_gemm.
+/// Consecutive places that belong to one expert: the rows of a tile of grouped_gemm.
 inline constexpr int kMoeRows = 64;
-/// Pairs of one step of counting.
+/// Pairs that one step counts.
 inline constexpr int kMoeChunk = 1024;
 
-/// ranks[e, p]: how many of the pairs 0 to p are expert e's. One block an expert; only parts of its row are loaded.
+/// ranks[e, p]: how many of the pairs 0 to p belong to expert e. One block per expert; it loads its row in chunks.
 template <int Row>
 void rank_pairs(Mut<i32, 1, Row> ranks, In<i32, dyn> experts) {
   auto Experts = experts.tiles(shape<kMoeChunk>, pad(-1));

@@ -1,12 +1,12 @@
-// Which experts a token goes to: the k largest of its scores, and their softmax as weights.
+// The experts of each token: the k largest of its scores, and their softmax as weights.
 //
 //   auto [weights, experts] = kernels::moe_route(scores, 8).sync();     // [tokens, experts] -> [tokens, 8], [tokens,
 //   8]
 //
 // Up to 1024 experts, k up to 16. With `normalize` the weights of a token add to 1 (softmax over the chosen); without,
 // they are the softmax over all experts. The scores are ranked as top_k does: equal ones go to the lower number, a NaN
-// counts as the largest. A score of -infinity has the weight 0, so that a token with no other has weights of 0 alone;
-// where the largest score is +infinity, all that are share the weight. A NaN among the scores that are weighed (the
+// counts as the largest. A score of -infinity has the weight 0, so a token with only such scores has the weights 0. If
+// the largest score is +infinity, all infinite scores share the weight. A NaN among the scores that are weighed (the
 // chosen ones with `normalize`, else all) makes every weight of its token NaN.
 #pragma once
 #include "tessera/kernels/rows.hpp"
@@ -14,7 +14,7 @@
 
 namespace tessera::kernels {
 
-/// e^(t - top), also where both are infinite; 0 for -infinity.
+/// e^(t - top), 1 if both are infinite; 0 for -infinity.
 template <class F, int N>
 Tile<F, 1, N> softmax_terms(const Tile<F, 1, N>& t, const Tile<F, 1, 1>& top) {
   return where(t == -infinity<F>, F(0), where(t == top, F(1), exp(t - top)));
@@ -39,7 +39,8 @@ void route_row(Mut<f32, 1, K> weights, Mut<i32, 1, K> experts, In<T, dyn, dyn> s
   experts.store(found.columns);
 }
 
-/// {weights, experts}, by falling weight.
+/// {weights, experts}, in descending order of weight. Throws ShapeError for more than 1024 experts and for k out of
+/// range.
 template <Operand X>
 Op<std::tuple<Tensor<f32, 2>, Tensor<i32, 2>>> moe_route(const X& scores, std::int64_t k, bool normalize = true,
                                                          SourceLocation where = SourceLocation::current()) {

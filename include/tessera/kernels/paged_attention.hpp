@@ -1,12 +1,12 @@
-// Decoding attention over a cache in pages: as decode_attention, but the keys of a sequence lie in pages that a table
-// names, so that sequences grow without moving.
+// Decoding attention over a paged KV cache: as decode_attention, but a table lists the pages that hold the keys of a
+// sequence, so that sequences grow without being copied.
 //
 //   auto o = kernels::paged_attention(q, k_pages, v_pages, table, lengths).sync();
 //
 // q is [batch, heads, d]; k_pages and v_pages are [pages, kv_heads, page_size, d] with a page_size of 16, 32, 64 or
-// 128; table (i32) is [batch, pages of a sequence], lengths (i32) the keys in use (a length outside counts as the
-// nearest, 0 or what the table names). The keys of a page number outside are not seen: the sequence is as if it had
-// none there. What other pages hold, and what these hold beyond the keys in use, reaches no result.
+// 128; table (i32) is [batch, pages of a sequence], lengths (i32) the keys in use (a length out of range is clamped to
+// 0 or to what the table's pages hold). The keys of a page number out of range are not seen. Other pages, and entries
+// beyond the keys in use, do not affect any result.
 #pragma once
 #include <algorithm>
 
@@ -15,7 +15,7 @@
 
 namespace tessera::kernels {
 
-/// What a block of paged_part or paged_whole does: `part` of `parts` of the pages of one sequence.
+/// The work of a block of paged_split or paged_whole: KV split `part` of `parts` of the pages of one sequence.
 template <int Page, int G, int D, class T>
 DecodeResult<G, D> decode_pages(const Scalar<i32>& batch, const Scalar<i32>& head, const Scalar<i32>& part,
                                 const Scalar<i32>& parts, const In<T, dyn, dyn, dyn, dyn>& q,
@@ -37,9 +37,9 @@ DecodeResult<G, D> decode_pages(const Scalar<i32>& batch, const Scalar<i32>& hea
   return finish(state);
 }
 template <class T, int G, int Page, int D>
-void paged_part(Mut<f32, 1, 1, 1, G, D> parts, Mut<f32, 1, 1, 1, G> sums, In<T, dyn, dyn, dyn, dyn> q,
-                In<T, dyn, dyn, dyn, dyn> k, In<T, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths,
-                Scalar<f32> scale) {
+void paged_split(Mut<f32, 1, 1, 1, G, D> parts, Mut<f32, 1, 1, 1, G> sums, In<T, dyn, dyn, dyn, dyn> q,
+                 In<T, dyn, dyn, dyn, dyn> k, In<T, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table,
+                 In<i32, dyn> lengths, Scalar<f32> scale) {
   auto [batch, head, part, zero] = sums.index();
   auto r = decode_pages<Page, G, D>(batch, head, part, sums.dim(2), q, k, v, table, lengths, scale);
   parts.store(reshape(r.o, shape<1, 1, 1, G, D>));
@@ -53,7 +53,8 @@ void paged_whole(Mut<T, 1, 1, G, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T, dyn, d
   o.store(reshape(narrow<T>(r.o), shape<1, 1, G, D>));
 }
 
-/// softmax(scale * q k^T) v over the first lengths[i] keys of sequence i, of q's extents; 0 for an empty sequence.
+/// softmax(scale * q k^T) v over the first lengths[i] keys of sequence i, with q's extents; 0 for an empty sequence.
+/// `parts` as in decode_attention. Throws ShapeError for extents and options that do not fit.
 template <Operand Q, Operand K, Operand V, Operand B, Operand L>
 Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const V& v_pages, const B& table,
                                              const L& lengths, float scale = 0, std::int64_t parts = 0,
@@ -79,10 +80,10 @@ Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const
                                     empty<T>(s.result_dims(), where), groups, k_pages.view(where), v_pages.view(where),
                                     table.view(where), lengths.view(where), factor, where),
                                 q.dims(where), where);
-      auto partial = kernel<paged_part<T, queries, keys, d>>(
+      auto partial = kernel<paged_split<T, queries, keys, d>>(
           empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups, k_pages.view(where),
           v_pages.view(where), table.view(where), lengths.view(where), factor, where);
-      return tessera::reshape(combine_parts<T, d>(std::move(partial), s, where), q.dims(where), where);
+      return tessera::reshape(combine_splits<T, d>(std::move(partial), s, where), q.dims(where), where);
     });
   });
 }

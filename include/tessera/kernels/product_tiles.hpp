@@ -1,4 +1,4 @@
-// What a block of a matrix product computes: the sums of a b over steps along k, for every part of its piece of the
+// The main loop of a matrix product: a block computes a b over steps along k, for every part of its piece of the
 // output. A piece of 128 x 160 is computed as 128 x 128 and 128 x 32 in one loop, which loads the rows of a once.
 #pragma once
 #include <tuple>
@@ -16,7 +16,7 @@ consteval int extent_of(const Any<T, D...>*, int axis) {
 template <class Out, int Axis>
 inline constexpr int kExtentOf = extent_of(static_cast<const Out*>(nullptr), Axis);
 
-/// The parts of a piece; of one whose extents are powers of two, the piece itself.
+/// The sub-tiles of a piece; if its extents are powers of two, the piece itself.
 template <class Out>
 auto parts_of(const Out& out) {
   if constexpr (requires { out.parts(); })
@@ -25,7 +25,7 @@ auto parts_of(const Out& out) {
     return std::tuple(out);
 }
 
-/// The tiles of b above a part of the output: its columns, BK rows a step.
+/// The tiles of b that belong to a part of the output: its columns, BK rows per step.
 template <int BK, class T, class Part>
 class ColumnsOf {
   static constexpr int kAxis = Part::rank - 1, kExtent = kExtentOf<Part, kAxis>;
@@ -47,7 +47,7 @@ class ColumnsOf {
   Scalar<i32> j_;
 };
 
-/// One sum for each part: rows i of a times the part's columns of b, over `steps` along k.
+/// One accumulator per part: rows i of a times the part's columns of b, over `steps` along k.
 template <class M, int BM, int BK, class T, class... Part>
 auto products(const In<T, dyn, dyn>& a, const In<T, dyn, dyn>& b, const Scalar<i32>& i,
               const std::tuple<Part...>& parts, const auto& steps) {

@@ -5,16 +5,16 @@
 //   auto x = kernels::dequantize_rows<bf16>(q, scale).sync();
 //
 // A row's scale maps its largest magnitude to the type's largest number (448 of f8e4m3, 57344 of f8e5m2, 127 of i8),
-// and is at least the least normal f32: smaller rows round to zeros. It is 1 for rows of zeros and of no elements. A
-// NaN stays one (in i8 it becomes 0) and has no part in the scale; with an infinity the scale is infinite, and the row
-// comes back as NaN. gemm(qa, qb, scaled(scale_a, scale_b)) multiplies what was quantised.
+// and is at least the least normal f32: smaller rows round to zeros. It is 1 for rows of zeros and of no elements. NaN
+// stays NaN (in i8 it becomes 0) and does not affect the scale; with an infinity the scale is infinite, and
+// dequantizing the row gives NaN. gemm(qa, qb, scaled(scale_a, scale_b)) multiplies quantised matrices.
 #pragma once
 #include "tessera/kernels/elementwise.hpp"
 #include "tessera/kernels/rows.hpp"
 
 namespace tessera::kernels {
 
-/// One rounding, as cast on tiles.
+/// x with elements of type U, rounded once, as cast on tiles.
 template <Element U, Operand X>
 auto convert(const X& x, SourceLocation where = SourceLocation::current()) {
   return map_to<U>(functions::Identity{}, where, x);
@@ -50,7 +50,7 @@ void dequantize_row(Mut<U, 1, B> x, In<Q, dyn, dyn> q, In<f32, dyn> scale) {
   x.store(narrow<U>(cast<f32>(q.load_like(x)) * scale.load_like(x, axes<0>)));
 }
 
-/// {q, scale}: rows of up to 16384 elements in f8e4m3, f8e5m2 or i8.
+/// {q, scale}: x [rows, n] in f8e4m3, f8e5m2 or i8 with one f32 scale per row. Throws ShapeError for n above 16384.
 template <Element Q, Operand X>
 Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 1>>> quantize_rows(const X& x,
                                                            SourceLocation where = SourceLocation::current()) {
@@ -66,10 +66,11 @@ Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 1>>> quantize_rows(const X& x,
         empty<Q>(x.dims(where), where), empty<f32>(Dims<1>(x.dim(0, where), where), where), x.view(where), where);
   });
 }
-/// q * scale, one scale for each row.
+/// q [rows, n] times scale [rows], as U. Throws ShapeError if the rows do not agree.
 template <Element U, Operand Q, Operand S>
 Op<Tensor<U, 2>> dequantize_rows(const Q& q, const S& scale, SourceLocation where = SourceLocation::current()) {
-  static_assert(Q::rank == 2 && S::rank == 1 && std::is_same_v<element_of<S>, f32>, "a matrix and a line of f32");
+  static_assert(Q::rank == 2 && S::rank == 1 && std::is_same_v<element_of<S>, f32>,
+                "q must have rank 2, scale must be f32 of rank 1");
   expect_dim("dequantize_rows", "scale", scale, 0, q.dim(0, where), where);
   return kernel<dequantize_row<U, element_of<Q>, 1024>>(empty<U>(q.dims(where), where), q.view(where),
                                                         scale.view(where), where);

@@ -30,7 +30,7 @@ void reduce_rows(Mut<R, B> y, In<T, dyn, dyn> x, Scalar<across_of<F, T>> count) 
   auto result = F::finish(F::across(narrow<across_of<F, T>>(acc)), count);
   y.store(narrow<R>(reshape(result, shape<B>)));
 }
-/// Partial results of one long line, one a block.
+/// Partial results of a flattened tensor, one per block.
 template <class F, class T, int C>
 void reduce_line(Mut<across_of<F, T>, 1, 1> y, In<T, dyn> x) {
   using U = lane_of<F, T>;
@@ -64,7 +64,7 @@ Op<Tensor<result_of<F, element_of<X>>, 1>> all_reduced(const X& x, SourceLocatio
   if constexpr (!F::empty_ok) expect_shape(n > 0, F::name, "x", x, "it needs an element", where);
   const Target target = target_of(x.device(where));
   const std::int64_t parts =
-      std::max<std::int64_t>(1, std::min<std::int64_t>(tiles, target.gpu ? 8 * target.processors : 64));
+      std::max<std::int64_t>(1, std::min<std::int64_t>(tiles, target.gpu ? 8 * target.num_sms : 64));
   auto partial = kernel<reduce_line<F, T, kRowChunk>>(empty<U>(Dims<2>({1, parts}, where), where),
                                                       tessera::reshape(x.view(where), Dims<1>(n, where), where), where);
   return kernel<reduce_rows<F, U, R, 1, 2048>>(empty<R>(Dims<1>(1, where), where), std::move(partial),

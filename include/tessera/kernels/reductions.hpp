@@ -1,4 +1,4 @@
-// What a reduction computes: its padding and identity, how two tiles combine, what is left of a tile, and how the
+// The definition of each reduction: its padding and identity, how two tiles combine, how a tile is reduced, and how the
 // result follows from that and the number of elements. Classes without state, so that they can be template arguments.
 #pragma once
 #include <limits>
@@ -11,11 +11,12 @@ namespace tessera::kernels::reductions {
 template <class T>
 using wide_t = std::conditional_t<element_class<T> == ElementClass::Signed, i64, u64>;
 
-// A reduction of T is computed in three element types: `lane` for what one place of the tiles gathers, `across` for
-// what the places come to, `result`.
+// A reduction of T is computed in three element types: `lane` accumulates at one position of the tiles, `across`
+// combines the positions, `result` is stored.
 
 struct Sum {
-  /// A place adds at most 2^31 / 4096 elements, which of 8 bits fits in 32, of 16 bits not.
+  /// A position adds at most 2^31 / 4096 elements: for 8-bit elements the sum fits in 32 bits, for 16-bit elements it
+  /// does not.
   template <class T>
   struct Types {
     static constexpr bool floating = element_class<T> == ElementClass::Float;
@@ -25,7 +26,7 @@ struct Sum {
     using result = across;
   };
   static constexpr const char* name = "sum";
-  static constexpr bool empty_ok = true;  ///< of no elements: the identity
+  static constexpr bool empty_ok = true;  ///< without elements the result is the identity
   template <class T>
   static auto padding() {
     return pad::zero;

@@ -44,7 +44,7 @@ void rms_norm_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<W, dyn> wei
   }
 }
 
-/// The same for rows that begin anywhere: the first walk is over flat tiles.
+/// The same for rows at any alignment: the first pass reads aligned tiles of the flat tensor.
 template <class T, class W, int C>
 void rms_norm_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whole, In<T, dyn> rest, In<W, dyn> weight,
                       Scalar<f32> eps) {
@@ -71,13 +71,13 @@ void rms_norm_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whol
   }
 }
 
-/// x * weight / sqrt(mean of x^2 over the row + eps).
+/// x * weight / sqrt(mean of x^2 over the row + eps). Throws ShapeError if weight has another length than a row.
 template <Operand X, Operand W>
 Op<Tensor<element_of<X>, X::rank>> rms_norm(const X& x, const W& weight, float eps = 1e-6f,
                                             SourceLocation where = SourceLocation::current()) {
   using T = element_of<X>;
   using E = element_of<W>;
-  constexpr int kOddRowsInParts = 2 * kLongestTile;  // in one tile while there is one
+  constexpr int kOddRowsInParts = 2 * kLongestTile;  // in one tile as long as a row fits one
   const View<T, 2> rows = rows_of(x, where);
   expect_dim("rms_norm", "weight", weight, 0, rows.dim(1), where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
@@ -102,7 +102,8 @@ template <Operand X, Element T, Operand W>
 Op<std::tuple<Tensor<T, 2>, Tensor<T, 2>>> add_rms_norm(const X& x, TESSERA_ARG_LIVE Tensor<T, 2>&& residual,
                                                         const W& weight, float eps = 1e-6f,
                                                         SourceLocation where = SourceLocation::current()) {
-  expect_shape(x.dims(where) == residual.dims(where), "add_rms_norm", "x", x, "they must be residual's", where);
+  expect_shape(x.dims(where) == residual.dims(where), "add_rms_norm", "x", x, "they must equal the extents of residual",
+               where);
   expect_shape(x.dim(1, where) <= kLongestTile, "add_rms_norm", "x", x, "a row has at most 16384 elements", where);
   expect_dim("add_rms_norm", "weight", weight, 0, x.dim(1, where), where);
   return with_extent<kShortestTile, kLongestTile>(x.dim(1, where), [&](auto n) {

@@ -38,11 +38,11 @@ void rotate_pairs(Mut<T, 1, 1, D> x, In<i32, dyn> positions, Scalar<f32> log2_ba
   }
 }
 
-/// x with every head of every token rotated, in x's memory.
+/// x with every head of every token rotated, in x's memory. Throws ShapeError for extents that do not fit.
 template <Element T, Operand P>
 Op<Tensor<T, 3>> rope(TESSERA_ARG_LIVE Tensor<T, 3>&& x, const P& positions, const RopeOptions& options = {},
                       SourceLocation where = SourceLocation::current()) {
-  static_assert(std::is_same_v<element_of<P>, i32> && P::rank == 1, "positions is a line of i32");
+  static_assert(std::is_same_v<element_of<P>, i32> && P::rank == 1, "positions must be i32 of rank 1");
   const std::int64_t d = x.dim(2, where);
   expect_shape(d >= 16 && d <= 256 && (d & (d - 1)) == 0, "rope", "x", x, "d is 16, 32, 64, 128 or 256", where);
   expect_dim("rope", "positions", positions, 0, x.dim(0, where), where);

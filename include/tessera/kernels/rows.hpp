@@ -1,5 +1,5 @@
-// What kernels along the last axis share: tensors of any rank as rows, and the lengths that decide between one tile a
-// row and a walk in chunks.
+// Shared by kernels along the last axis: tensors of any rank as rows, and the lengths that decide between one tile per
+// row and a loop over chunks.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -10,24 +10,23 @@
 
 namespace tessera::kernels {
 
-/// One tile a row is best between these lengths (tileiras: rows of 512 to 16384 at 3.3 to 4.24 TB/s; a tile of 65536
-/// spills its registers, 0.3).
+/// One tile per row is fastest between these lengths; larger tiles spill registers.
 inline constexpr int kShortestTile = 64, kLongestTile = 16384;
-/// Elements of a chunk of longer rows.
+/// Elements per chunk of longer rows.
 inline constexpr int kRowChunk = 4096;
 /// The extent of a piece that holds a row of any length; only parts of it (y.sub) are loaded and stored.
 inline constexpr int kWholeRow = 1 << 30;
 
-/// No number of U is less.
+/// The least number of U.
 template <class U>
 inline constexpr U lowest =
     std::numeric_limits<U>::has_infinity ? -std::numeric_limits<U>::infinity() : std::numeric_limits<U>::lowest();
 
-// Rows of odd length begin anywhere, and what begins anywhere is loaded an element at a time. So such rows are first
-// walked in the tiles of C elements of the flat tensor that they touch, which begin where the hardware loads 16 bytes
-// at once: whole tiles, and what is left at the tensor's end, at most one tile of the last row.
+// Rows of odd length are not aligned, and a tile that is not aligned is loaded element by element. So the first pass
+// over such a row reads the tiles of C elements of the flat tensor that the row touches, which are aligned to 16 bytes:
+// whole tiles, and the remainder at the tensor's end, at most one tile of the last row.
 
-/// Where a row of n elements, at least 2 C, lies in those tiles.
+/// The position of a row of n elements, at least 2 C, in those tiles.
 template <int C>
 class TouchedTiles {
  public:
@@ -36,10 +35,10 @@ class TouchedTiles {
       : start_(row * n), n_(n), whole_(whole.dim(0) / C) {}
   Scalar<i32> first() const { return start_ / C; }
   Scalar<i32> end() const { return (start_ + n_ - 1) / C + 1; }
-  /// The whole ones are those from first() to whole_end().
+  /// The whole tiles are those from first() to whole_end().
   Scalar<i32> whole_end() const { return min(end(), whole_); }
   Scalar<bool> has_rest() const { return end() > whole_; }
-  /// `t` where the elements of tile c are the row's, `other` elsewhere.
+  /// `t` where the elements of tile c belong to the row, `other` elsewhere.
   template <class F>
   Tile<F, 1, C> own(const Tile<F, C>& t, const Scalar<i32>& c, F other) const {
     auto inside = cast<u32>(iota<i32, 1, C>(axis<1>) + (c * C - start_)) < cast<u32>(n_);
@@ -54,7 +53,7 @@ class TouchedTiles {
   Scalar<i32> start_, n_, whole_;
 };
 
-/// A matrix of rows without gaps as whole tiles of C elements and the rest.
+/// A matrix of rows without gaps as whole tiles of C elements and a remainder.
 template <Element T>
 struct FlatRows {
   View<T, 1> whole, rest;
@@ -67,12 +66,9 @@ struct FlatRows {
         rest(flat.template slice<0>(flat.dim(0) / tile * tile, flat.dim(0))) {}
 };
 
-/// The tile that odd rows are walked in, an eighth of their own or kRowChunk; 0 for rows that are not odd or better in
-/// one tile. Those that need a tile of at least From elements and leave a third of it empty are not: what a kernel
-/// computes behind its reductions it computes of the empty part as well. (Timed on an H200 were rows of 4097, 5001 and
-/// 9001, in one tile and in an eighth of it: layer norm 1.99 and 2.47, 2.34 and 2.60, 2.12 and 2.21 TB/s; softmax 2.71
-/// and 2.47, 3.05 and 2.60, 2.46 and 2.63; RMS norm 3.05 and 3.02, 3.27 and 3.04, 2.82 and 2.71. Neither the third nor
-/// the eighth is tuned.)
+/// The chunk that odd rows are processed in: an eighth of their tile, or kRowChunk; 0 for rows that are not odd or
+/// faster in one tile. One tile is slower for rows that need a tile of at least From elements and leave a third of it
+/// empty, because a kernel also computes on the empty part after its reductions. Measurements: bench/notes/odd_rows.md.
 inline constexpr int kPartsOfOddTile = 8;
 template <int From, Element T>
 int odd_row_chunk(const View<T, 2>& rows) {
@@ -84,13 +80,14 @@ int odd_row_chunk(const View<T, 2>& rows) {
   const auto tile = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n)));
   return 3 * n < 2 * tile && tile >= From ? static_cast<int>(tile / kPartsOfOddTile) : 0;
 }
-/// Calls f(integral_constant) with what odd_row_chunk<From> has answered.
+/// Calls f(integral_constant) with the result of odd_row_chunk<From>.
 template <int From, class F>
 auto with_odd_row_chunk(int chunk, F&& f) {
   return with_extent<std::min(From / kPartsOfOddTile, kRowChunk), kRowChunk>(chunk, std::forward<F>(f));
 }
 
-/// A tensor as a matrix of its rows along the last axis. ShapeError if it has other than two axes and gaps.
+/// A tensor as a matrix of its rows along the last axis. Throws ShapeError if it is not contiguous, unless it has two
+/// axes.
 template <Operand X>
 View<element_of<X>, 2> rows_of(const X& x, SourceLocation where) {
   if constexpr (X::rank == 2) {
@@ -109,7 +106,7 @@ Op<Tensor<T, X::rank>> as_rank_of(Op<Tensor<T, 2>> op, const X& x, SourceLocatio
   else
     return tessera::reshape(std::move(op), x.dims(where), where);
 }
-/// One value for each row of x, with the extents of x without its last axis ({1} for a single axis).
+/// One value per row of x, with the extents of x without its last axis ({1} for a single axis).
 template <Element T, Operand X>
 auto as_rows_of(Op<Tensor<T, 1>> op, const X& x, SourceLocation where) {
   constexpr int r = X::rank > 1 ? X::rank - 1 : 1;

@@ -2,9 +2,9 @@
 //
 //   auto p = kernels::softmax(x).sync();        auto q = kernels::log_softmax(x).sync();
 //
-// Rows of up to 16384 elements are one tile; longer ones are walked twice in chunks, with the online recurrence of
-// Milakov and Gimelshein (2018) for each place of a chunk, so that the walk waits for no reduction. Sums and
-// exponentials are f32 (f64 for f64). A row of -infinity alone gives NaN, a NaN makes its row NaN.
+// Rows of up to 16384 elements are one tile; longer ones are read twice in chunks, with the online recurrence of
+// Milakov and Gimelshein (2018) at each position of a chunk, so that the loop contains no reduction. Sums and
+// exponentials are f32 (f64 for f64). A row of only -infinity gives NaN; a NaN makes its row NaN.
 #pragma once
 #include "tessera/kernels/rows.hpp"
 
@@ -23,8 +23,8 @@ void softmax_row(Mut<T, 1, N> y, In<T, dyn, dyn> x) {
   }
 }
 
-/// The largest number and the sum of exponentials so far, for each place of the chunks of a row. From the lowest finite
-/// number on, because -infinity less -infinity is NaN.
+/// The maximum and the sum of exponentials so far, for each position of the chunks of a row. The maximum starts at the
+/// lowest finite number, because -infinity minus -infinity is NaN.
 template <class F, int C>
 struct LanesSoftmax {
   Tile<F, 1, C> m = full<F, 1, C>(std::numeric_limits<F>::lowest());
@@ -32,7 +32,7 @@ struct LanesSoftmax {
 
   void add(const Tile<F, 1, C>& t) {
     auto m2 = max(m, t);
-    auto less = exp(-abs(t - m));  // of exp(m - m2) and exp(t - m2) the one that is not 1
+    auto less = exp(-abs(t - m));  // the one of exp(m - m2) and exp(t - m2) that is not 1
     l = where(t > m, l * less + F(1), l + less);
     m = m2;
   }
@@ -40,7 +40,7 @@ struct LanesSoftmax {
   Tile<F, 1, 1> total(const Tile<F, 1, 1>& top) const { return sum(l * exp(m - top), axis<1>); }
 };
 
-/// The second walk: a row's chunks, read again, as results.
+/// The second pass: reads the row's chunks again and computes the results.
 template <bool Log, class T, class X, class Y, class F>
 void store_softmax(const X& x, Y& y, const Scalar<i32>& row, const Tile<F, 1, 1>& top, const Tile<F, 1, 1>& total) {
   for (auto c : range(x.count(1))) {
@@ -68,7 +68,7 @@ void softmax_long_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x) {
   store_softmax<Log, T>(X, Y, row, top, total);
 }
 
-/// The same for rows that begin anywhere: the first walk is over flat tiles.
+/// The same for rows at any alignment: the first pass reads aligned tiles of the flat tensor.
 template <bool Log, class T, int C>
 void softmax_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whole, In<T, dyn> rest) {
   using F = compute_t<T>;
@@ -115,12 +115,13 @@ auto softmax_of(const X& x, SourceLocation where) {
   return as_rank_of(run(), x, where);
 }
 
-/// e^x / sum of e^x over each row.
+/// e^x / sum of e^x over each row of the last axis, with x's extents and element type. Throws ShapeError if x has more
+/// than two axes and is not contiguous.
 template <Operand X>
 Op<Tensor<element_of<X>, X::rank>> softmax(const X& x, SourceLocation where = SourceLocation::current()) {
   return softmax_of<false>(x, where);
 }
-/// The logarithm of softmax(x).
+/// The logarithm of softmax(x), computed without underflow.
 template <Operand X>
 Op<Tensor<element_of<X>, X::rank>> log_softmax(const X& x, SourceLocation where = SourceLocation::current()) {
   return softmax_of<true>(x, where);

@@ -1,8 +1,8 @@
-// A product whose sums are split among blocks, for outputs of too few tiles to keep a device busy: parts of the sum in
-// f32 first, then their sum and the epilogue. The order of additions depends on the shape and the number of parts
-// alone.
+// Split-K: the sum of each output tile is split among blocks, for outputs with too few tiles for all SMs. One kernel
+// computes partials in f32, a second one adds them and applies the epilogue. The order of additions depends only on the
+// shape and the number of partials.
 //
-//   auto c = kernels::gemm_split_k(a, b, 8).sync();     // 8 parts; 0: by the heuristics
+//   auto c = kernels::gemm_split_k(a, b, 8).sync();     // 8 partials; 0: chosen by the heuristics
 #pragma once
 #include <algorithm>
 #include <string>
@@ -24,8 +24,8 @@ void partial_products(Mut<S, 1, BM, BN> parts, In<T, dyn, dyn> a, In<T, dyn, dyn
             [](auto out, const auto& sum) { out.store(reshape(sum, shape<1, BM, kExtentOf<decltype(out), 2>>)); });
 }
 
-/// a b in `parts` parts along k, then the epilogue. A Row is 0, which is the CPU's, or one of kSplitRows, of those that
-/// the element type has; ShapeError for others.
+/// a b in `parts` split-K partials along k, then the epilogue: [m, n]. `row`: 0 (for the CPU), or one of kSplitRows
+/// that the element type has. Throws ShapeError for other rows, and for extents that do not fit.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, std::int64_t parts = 0,
                                                         const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},
@@ -41,14 +41,15 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, 
   SplitPlan plan = split_heuristic(product_size(a, b), target_of(a.device(where)));
   const int asked = row_of_table(row, gemm_rows(sizeof(T)), "gemm_split_k", where);
   if (asked >= 0) plan.row = asked;
-  if (parts > 0) plan.parts = std::min(parts, std::max<std::int64_t>(a.dim(1, where), 1));  // others would be empty
+  if (parts > 0) plan.parts = std::min(parts, std::max<std::int64_t>(a.dim(1, where), 1));  // more would be empty
   static_assert(kSplitRows[0] < kPlainGemmRows && kSplitRows[1] >= kPlainGemmRows && kSplitRows[2] >= kPlainGemmRows);
   constexpr int rows[] = {0, kSplitRows[0], kSplitRows[1], kSplitRows[2]};
-  constexpr int count = kSplitRows[1] < gemm_rows(sizeof(T)) ? 4 : 2;  // plain rows, or those of parts as well
+  constexpr int count =
+      kSplitRows[1] < gemm_rows(sizeof(T)) ? 4 : 2;  // plain rows, or pieces made of sub-tiles as well
   const auto which = static_cast<int>(std::find(rows, rows + count, plan.row) - rows);
   if (which == count)
     throw ShapeError("kernels::gemm_split_k: row " + std::to_string(plan.row) +
-                         " of the table is not one for parts of a sum; leave it out, or take one of kSplitRows",
+                         " of the table is not one for split-K; leave it out, or take one of kSplitRows",
                      where);
   return with_constant<count>(which, [&](auto number) {
     constexpr GemmTile t = kGemmTiles[rows[number]];

@@ -1,11 +1,11 @@
-// The second half of a split product: the kernel that adds the parts, and its launch.
+// The second kernel of split-K: it adds the partials.
 #pragma once
 #include "tessera/kernels/epilogue.hpp"
 #include "tessera/kernels/matmul_plan.hpp"
 
 namespace tessera::kernels {
 
-/// The first Known parts are loaded at once, any further one by one; they are added in order.
+/// The first `Known` partials are loaded at once, any further ones one by one; they are added in order.
 template <class E, int Known, class U, class S, int BM, int BN, class... P>
 void sum_parts(Mut<U, BM, BN> c, In<S, dyn, dyn, dyn> parts, P... operands) {
   auto Parts = parts.tiles(shape<1, BM, BN>);
@@ -16,7 +16,7 @@ void sum_parts(Mut<U, BM, BN> c, In<S, dyn, dyn, dyn> parts, P... operands) {
   c.store(narrow<U>(E{}(acc, c, operands...)));
 }
 
-/// The sum of `count` parts of a tensor of `dims`, then the epilogue.
+/// The sum of `count` partials of a tensor of `dims`, then the epilogue.
 template <class C, class S, class E, class... P>
 Op<Tensor<C, 2>> sum_parts_of(Op<Tensor<S, 3>> parts, const Dims<2>& dims, std::int64_t count,
                               const Fused<E, P...>& epilogue, SourceLocation where) {

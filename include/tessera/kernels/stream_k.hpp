@@ -1,8 +1,8 @@
-// A product whose last, short wave of tiles is split along k among all processors (after Osama et al. 2023,
-// "Stream-K"): full waves are computed tile by tile; each tile of the rest in equal parts of its sum, which a second
-// kernel adds. For sizes whose tiles do not fill the last wave (5120 cubed: 1600 tiles of 128 x 128, 12.1 waves).
-// Whole and shared tiles are two kernels, because the assembler keeps shared memory for the loads of every loop over k
-// of a kernel: with two loops there was one buffer for each, and none was loaded ahead (a third of the speed).
+// Stream-K (after Osama et al. 2023): if the last wave of tiles is not full, its tiles are split along k among all SMs.
+// Full waves are computed tile by tile. Each tile of the last wave is computed in equal partials, which another kernel
+// adds. For sizes like 5120 cubed: 1600 tiles of 128 x 128, 12.1 waves. Whole and split tiles are two kernels, because
+// the assembler reserves shared memory for the loads of every loop over k of a kernel: with two loops in one kernel
+// each has a single buffer, and loads are not pipelined.
 //
 //   auto c = kernels::gemm_stream_k(a, b).sync();
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace tessera::kernels {
 
-/// The tiles before `whole`, row-major.
+/// Computes the tiles before `whole`, row-major.
 template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
 void whole_tiles(MutTiles<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, Scalar<i32> whole, P... operands) {
   require(a.dim(1) == b.dim(0), "a's columns must be b's rows");
@@ -21,7 +21,8 @@ void whole_tiles(MutTiles<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, Sc
     tile_if (i * c.count(1) + j < whole) { product_piece<E, M, BK>(out, a, b, operands...); }
   }
 }
-/// a b, then the epilogue. `slots`: how many tiles run at once (0: of the device).
+/// a b, then the epilogue: [m, n]. `slots`: tiles per wave (0: the device's number). Throws ShapeError for extents that
+/// do not fit.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
                                                          const Fused<E, P...>& epilogue = Fused<E, P...>{},
@@ -42,7 +43,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
     const StreamShare s =
         stream_share(ceil_div(m, std::int64_t{t.m}) * ceil_div(n, std::int64_t{t.n}), slots > 0    ? slots
-                                                                                      : target.gpu ? target.processors
+                                                                                      : target.gpu ? target.num_sms
                                                                                                    : 4);
     auto first = std::apply(
         [&](const auto&... p) {

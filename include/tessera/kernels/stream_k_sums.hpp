@@ -1,10 +1,10 @@
-// The last wave of a stream-K product: the kernel that computes its tiles in parts, and the one that adds the parts.
+// The last wave of a stream-K product: the kernel that computes its tiles in partials, and the one that adds them.
 #pragma once
 #include "tessera/kernels/gemm_table.hpp"
 
 namespace tessera::kernels {
 
-/// Of each later tile `share` parts of its sum.
+/// Computes `share` partials of each tile after `whole`.
 template <class M, int BK, class S, class T, int BM, int BN>
 void shared_tiles(Mut<S, 1, BM, BN> parts, In<T, dyn, dyn> a, In<T, dyn, dyn> b, Scalar<i32> whole, Scalar<i32> share) {
   require(a.dim(1) == b.dim(0), "a's columns must be b's rows");

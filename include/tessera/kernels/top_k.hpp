@@ -1,9 +1,10 @@
-// The k largest elements of each row in falling order, and where they are: {values, indices}. Equal values come in the
-// order of their indices; a NaN counts as the largest.
+// The k largest elements of each row in descending order, and their columns: {values, indices}. Equal values come in
+// the order of their indices; a NaN counts as the largest.
 //
 //   auto [values, indices] = kernels::top_k(logits, 50).sync();      // [rows, n] -> [rows, 50], [rows, 50]
 //
-// k is up to 64. Rows of up to 16384 elements are one tile; of longer ones each chunk gives its k largest first.
+// k is up to 64. Rows of up to 16384 elements are one tile; for longer ones a first kernel selects the k largest of
+// each chunk.
 #pragma once
 #include <tuple>
 
@@ -30,7 +31,7 @@ void top_k_chunk(Mut<T, 1, 1, K> values, Mut<i32, 1, 1, K> indices, In<T, dyn, d
   values.store(reshape(narrow<T>(found.values), shape<1, 1, K>));
   indices.store(reshape(found.columns + first, shape<1, 1, K>));
 }
-/// Of candidates and where each is in its row.
+/// Selects among candidates with known columns.
 template <class T, int K, int N>
 void top_k_merge(Mut<T, 1, K> values, Mut<i32, 1, K> indices, In<T, dyn, dyn> x, In<i32, dyn, dyn> at) {
   require(x.dim(1) <= N, "the candidates must fit in one piece");
@@ -44,7 +45,7 @@ void top_k_merge(Mut<T, 1, K> values, Mut<i32, 1, K> indices, In<T, dyn, dyn> x,
 template <Operand X>
 Op<std::tuple<Tensor<element_of<X>, 2>, Tensor<i32, 2>>> top_k(const X& x, std::int64_t k,
                                                                SourceLocation where = SourceLocation::current()) {
-  static_assert(X::rank == 2, "top_k takes a matrix of rows: reshape({1, n}) makes a line one");
+  static_assert(X::rank == 2, "top_k takes a matrix of rows: use reshape({1, n}) for a tensor of rank 1");
   using T = element_of<X>;
   constexpr int kChunk = 8192;
   const std::int64_t n = x.dim(1, where), rows = x.dim(0, where), chunks = ceil_div(n, std::int64_t{kChunk});

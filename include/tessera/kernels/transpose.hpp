@@ -6,7 +6,7 @@
 
 namespace tessera::kernels {
 
-/// A tile is read along the rows of x and written along those of y (tileiras, H200: 4.13 TB/s with 64 x 64).
+/// A tile is read along the rows of x and written along those of y.
 template <class T, int BM, int BN>
 void transpose_tile(Mut<T, BN, BM> y, In<T, dyn, dyn> x) {
   require(y.dim(0) == x.dim(1) && y.dim(1) == x.dim(0), "y has x's extents in the other order");

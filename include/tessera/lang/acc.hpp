@@ -63,7 +63,7 @@ class AccTiles {
   Tile<i32> count(detail::AxisOf<sizeof...(D)> axis) const {
     return Tile<i32>(lang::tile_count(tensor_, axis.value, kTile[axis.value]));
   }
-  /// Adds a whole tile at a tile index; what lies outside the tensor is dropped.
+  /// Adds a whole tile at a tile index; elements outside the tensor are dropped.
   void add(detail::IndexFor<D>... index, const Tile<T, D...>& tile,
            SourceLocation loc = SourceLocation::current()) const {
     if constexpr (detail::AccCheck<T, lang::AccOp::Add>::ok) {

@@ -1,6 +1,6 @@
-// What parameters do, out of line and without templates: dimensions, tile counts, guarded loads and stores, element
-// access, dealing tiles to blocks, atomics. The typed classes (In, Mut, MutTiles, Acc) check shapes and element types
-// and call these.
+// The accesses of kernel parameters, out of line and without templates: dimensions, tile counts, bounds-checked loads
+// and stores, element access, tile scheduling, atomics. The typed classes (In, Mut, MutTiles, Acc) check shapes and
+// element types and call these.
 //
 // Every access is total: an index outside the tensor or its grid of tiles reads padding and stores nothing.
 #pragma once
@@ -18,7 +18,8 @@ using Values = std::span<const ir::Value>;
 
 enum class PadKind : std::uint8_t { Zero, NegInf, PosInf, NaN, Value };
 
-/// What elements outside a tensor read as. `value` is a scalar of the tensor's element type, for PadKind::Value only.
+/// The value that elements outside a tensor read as. `value` is a scalar of the tensor's element type, for
+/// PadKind::Value only.
 struct PadSpec {
   PadKind kind = PadKind::Zero;
   ir::Value value;
@@ -31,7 +32,7 @@ ir::Value tile_count(TensorRef, int axis, int extent);  ///< i32: ceil(dim / ext
 TensorRef permuted_tensor(TensorRef, Extents order);    ///< axis a of the result is axis order[a]
 
 // Reading shared tensors.
-/// The tile at a tile index (i32 per axis); all padding when an index is outside the grid.
+/// The tile at a tile index (i32 per axis); all padding if an index is outside the grid.
 ir::Value load_tile(TensorRef, Extents tile, Values index, const PadSpec&, SourceLocation);
 /// The tile whose first element has the given element offsets (i32 per axis, any sign).
 ir::Value load_region(TensorRef, Extents tile, Values start, const PadSpec&, SourceLocation);
@@ -39,10 +40,10 @@ ir::Value load_region(TensorRef, Extents tile, Values start, const PadSpec&, Sou
 ir::Value load_elements(TensorRef, Values positions, Extents shape, const PadSpec&, SourceLocation);
 /// Slices by index along `axis`; along the others the whole static extent. `index` has one element per slice.
 ir::Value load_slices(TensorRef, int axis, ir::Value index, Extents shape, const PadSpec&, SourceLocation);
-/// Whether load_like requires extents that agree.
+/// Whether load_like requires equal extents.
 enum class Regions : std::uint8_t {
-  Agree,   ///< along each axis the tensor is as long as the piece's, or 1 and repeated; a launch checks it
-  Partial  ///< any extents: what lies outside the tensor reads padding
+  Agree,   ///< each axis has the extent of the piece's tensor, or 1 and is repeated; a launch checks it
+  Partial  ///< any extents: elements outside the tensor read as padding
 };
 /// The region of a piece: axis k of the tensor follows axis axes[k] of the piece. Gives a tile of the piece's rank with
 /// extent 1 along the axes that are not named.
@@ -54,7 +55,7 @@ ir::Value piece_count(PieceRef, int axis);          ///< number of pieces along 
 ir::Value piece_index(PieceRef, int axis);          ///< i32
 ir::Value piece_origin(PieceRef, int axis);         ///< i32: first element
 ir::Value piece_offsets(PieceRef, SourceLocation);  ///< i64 tile: row-major element offsets in the whole tensor
-/// Part `number`, largest first, of a piece with an extent that is no power of two (lang/parts.hpp).
+/// Sub-tile `number`, largest first, of a piece with an extent that is no power of two (lang/parts.hpp).
 PieceRef piece_part(PieceRef, int number);
 ir::Value load_piece(PieceRef, const PadSpec&, SourceLocation);
 void store_piece(PieceRef, ir::Value tile, SourceLocation);
@@ -65,24 +66,24 @@ void store_sub(PieceRef, Extents tile, Values index, ir::Value value, SourceLoca
 /// last one in row-major order is stored.
 ir::Value load_piece_elements(PieceRef, Values index, Extents shape, const PadSpec&, SourceLocation);
 void store_piece_elements(PieceRef, Values index, Extents shape, ir::Value value, SourceLocation);
-/// The same for slices by index along `axis`; along the others the whole piece.
+/// The same for slices by index along `axis`, and the whole piece along the others.
 ir::Value load_piece_slices(PieceRef, int axis, ir::Value index, Extents shape, const PadSpec&, SourceLocation);
 void store_piece_slices(PieceRef, int axis, ir::Value index, Extents shape, ir::Value value, SourceLocation);
 /// Any region of the piece's tensor by element offsets (unsafe_::Mut only: regions of blocks may overlap).
 ir::Value load_anywhere(PieceRef, Extents tile, Values start, const PadSpec&, SourceLocation);
 void store_anywhere(PieceRef, Extents tile, Values start, ir::Value value, SourceLocation);
 
-// Dealing the tiles of a MutTiles to the blocks.
-enum class DealKind : std::uint8_t { Row, Column, Grouped };
-struct DealOrder {
-  DealKind kind = DealKind::Row;
+// Scheduling the tiles of a MutTiles on the blocks.
+enum class TileOrderKind : std::uint8_t { Row, Column, Grouped };
+struct TileOrder {
+  TileOrderKind kind = TileOrderKind::Row;
   int group = 0;  ///< Grouped: rows of tiles in one group
-  bool operator==(const DealOrder&) const = default;
+  bool operator==(const TileOrder&) const = default;
 };
-PieceRef begin_dealing(TensorRef, Extents tile, DealOrder, SourceLocation);  ///< opens the loop
-void end_dealing(PieceRef);                                                  ///< closes it
+PieceRef begin_tile_loop(TensorRef, Extents tile, TileOrder, SourceLocation);  ///< opens the loop
+void end_tile_loop(PieceRef);                                                  ///< closes it
 /// The loop was left by break, return or an exception.
-void abandon_dealing(PieceRef, bool exception, SourceLocation) noexcept;
+void abandon_tile_loop(PieceRef, bool exception, SourceLocation) noexcept;
 
 // Adding into shared tensors. `is_signed` is that of the element type.
 enum class AccOp : std::uint8_t { Add, Max, Min, And, Or, Xor };
@@ -103,7 +104,7 @@ ir::Value raw_offset(ir::Value pointers, ir::Value offsets, Extents shape);
 enum class Distribution : std::uint8_t { Uniform, Normal };
 ir::Value random_tile(Distribution, ElementType, ir::Value seed, ir::Value offsets, SourceLocation);
 
-// Promises that the compiler relies on.
+// Promises that the compiler relies on (unsafe_::assume).
 ir::Value assume_divisible(ir::Value, std::uint64_t divisor, SourceLocation);
 ir::Value assume_bounded(ir::Value, std::int64_t lower, std::int64_t upper, SourceLocation);
 

@@ -22,7 +22,7 @@ auto block_id() {
   }
 }
 
-/// One index can be named like several: auto [i] = block_id<1>().
+/// One index can be named like several: auto [i] = block_id<1>();
 template <std::size_t N>
   requires(N == 0)
 Tile<i32> get(const Tile<i32>& index) {

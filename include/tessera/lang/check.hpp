@@ -14,7 +14,7 @@ void check(const Tile<bool, D...>& condition, std::string_view message,
            SourceLocation loc = SourceLocation::current()) {
   lang::check_tile(condition.value(), message, loc);
 }
-/// A condition that is known while the kernel is recorded: TraceError if it is false.
+/// A condition that is known while the kernel is recorded. Throws TraceError if it is false.
 inline void check(bool condition, std::string_view message, SourceLocation loc = SourceLocation::current()) {
   lang::check_while_recording(condition, message, loc);
 }

@@ -16,7 +16,7 @@ inline constexpr bool is_constant_type = (std::is_arithmetic_v<T> || std::is_enu
 template <Element T>
 inline constexpr bool is_constant_type<T> = true;
 
-/// The element type that has the values of T; of an enumeration those of its underlying type.
+/// The element type that holds the values of T; for an enumeration those of its underlying type.
 template <class T>
 constexpr ElementType constant_element() {
   if constexpr (Element<T>) {
@@ -32,8 +32,8 @@ constexpr ElementType constant_element() {
 
 }  // namespace detail
 
-/// As a kernel parameter: any bool, integer, enumeration or floating-point number that the call gives. Values are told
-/// apart by their bits (0.0 and -0.0 are two).
+/// A kernel parameter: any bool, integer, enumeration or floating-point number that the call passes. Values are
+/// distinguished by their bits (0.0 and -0.0 are two values).
 template <class T>
 class Constant {
   static_assert(detail::is_constant_type<T>,
@@ -43,8 +43,8 @@ class Constant {
   using value_type = T;
   explicit constexpr Constant(T value) noexcept : value_(value) {}
   Constant(const Constant&) = default;
-  Constant& operator=(const Constant&) = delete;            // it is the same in the whole recording
-  constexpr operator T() const noexcept { return value_; }  // NOLINT(google-explicit-constructor): the point of it
+  Constant& operator=(const Constant&) = delete;            // it is constant in the whole recording
+  constexpr operator T() const noexcept { return value_; }  // NOLINT(google-explicit-constructor): intended
   constexpr operator float() const noexcept  // NOLINT(google-explicit-constructor): as f16 and its like convert
     requires(!std::is_arithmetic_v<T> && !std::is_enum_v<T>)
   {
@@ -57,7 +57,7 @@ class Constant {
 
 namespace detail {
 
-/// What stands for a number of the host: a Constant<T> for its T, anything else for itself.
+/// The host number that an argument represents: a Constant<T> gives its T, anything else itself.
 template <class X>
 struct HostValueOf {
   using type = X;
@@ -69,7 +69,7 @@ struct HostValueOf<Constant<T>> {
 template <class X>
 using host_value_t = typename HostValueOf<X>::type;
 
-/// An integer of the host, but bool.
+/// An integer of the host, except bool.
 template <class X>
 inline constexpr bool is_host_integer = std::is_integral_v<host_value_t<X>> && !std::is_same_v<host_value_t<X>, bool>;
 

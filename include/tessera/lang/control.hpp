@@ -6,14 +6,17 @@
 //   tile_while (c) {...}
 //
 // Bodies are traced once. Tiles assigned in them keep their values afterwards, tiles declared in them end with them;
-// `break` and `return` out of them are a TraceError. What C++ hides (`continue` in tile_if, ...): docs/guide, page 4.
+// `break` and `return` out of them are a TraceError. `continue` in a body is not reported: C++ gives the tracer no way
+// to see it. In tile_if it ends only the arm, and what follows the tile_if in the loop's body runs in any case. (One
+// case is a TraceError: a true arm that records nothing at all.) The lint tests/structure/regions_lint.py finds it, and
+// host variables that a body assigns: docs/guide/06-control-flow.md.
 #pragma once
 #include "tessera/lang/ops.hpp"
 
 namespace tessera {
 namespace lang {
 
-/// An open region of the trace, closed exactly once whatever path leaves it.
+/// An open region of the trace. It is closed exactly once, by every path that leaves it.
 class Region {
  public:
   Region(const Region&) = delete;
@@ -35,7 +38,7 @@ class Region {
   int exceptions_;
 };
 
-/// What range() was given, as variables: they are read where a loop over it begins.
+/// The arguments of range() as variables, which are read where a loop over it begins.
 struct RangeBounds {
   RangeBounds(ir::Value lo, ir::Value hi, ir::Value step, bool is_unsigned, SourceLocation loc);
   Var lo, hi, step;
@@ -86,7 +89,7 @@ class Branch : Region {
   Var condition_;
 };
 
-/// tile_while: a loop that is left where its condition is false.
+/// tile_while: a loop that ends when its condition is false.
 class While : Region {
  public:
   explicit While(SourceLocation loc = SourceLocation::current());

@@ -18,8 +18,9 @@ inline constexpr RoundingDirection down = RoundingDirection::Down;
 inline constexpr RoundingDirection up = RoundingDirection::Up;
 }  // namespace rounding
 
-/// Asks a cast for the nearest finite value where the exact one is out of range: of integers, and to f16, bf16, tf32
-/// and f32 the largest finite value instead of infinity, also for an x that is infinite itself. NaN stays NaN.
+/// Makes a cast saturate: values out of range give the nearest finite value of the target. For integers the nearest
+/// integer; for f16, bf16, tf32 and f32 the largest finite value instead of infinity, also if x is infinite. NaN stays
+/// NaN.
 struct Saturate {};
 inline constexpr Saturate saturate{};
 

@@ -1,4 +1,4 @@
-// Tiles out of nothing: constants and counting.
+// Creating tiles: constants and iota.
 #pragma once
 #include "tessera/lang/math.hpp"
 

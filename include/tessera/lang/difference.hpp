@@ -1,5 +1,5 @@
-// Whether two recordings of a kernel say the same: the second differs where the kernel's body has read state of the
-// host that has changed in between.
+// Compares two recordings of a kernel. The second differs if the kernel's body has read host state that has changed in
+// between.
 #pragma once
 #include <optional>
 
@@ -7,7 +7,8 @@
 
 namespace tessera::lang {
 
-/// The first place where two recordings differ. One of them is unknown where only the other recording has something.
+/// The first place where two recordings differ. A location is unknown if only the other recording has an operation
+/// there.
 struct Difference {
   SourceLocation before, now;
 };

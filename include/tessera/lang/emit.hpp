@@ -1,5 +1,5 @@
-// Emission behind the typed operators: no templates here, everything is out of line. The templates check shapes and
-// element types, these functions record. Operands are broadcast to the result's shape where they are smaller.
+// Recording of operations for the typed operators: no templates, everything is out of line. The templates check shapes
+// and element types, these functions record. Operands are broadcast to the result's shape where they are smaller.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-/// Accuracy of one call of a math function; without it what the launch says holds, or else what becomes of the result:
-/// approximate if it ends in floating-point outputs of at most 16 bits and nowhere else.
+/// Accuracy of one call of a math function. Without it, the accuracy of the launch applies; if the launch sets none,
+/// the call is approximate if its result reaches only floating-point outputs of at most 16 bits, else precise.
 enum class MathAccuracy : std::uint8_t { OfKernel, Precise, Approximate };
 inline constexpr MathAccuracy precise = MathAccuracy::Precise;
 inline constexpr MathAccuracy approx = MathAccuracy::Approximate;
@@ -56,7 +56,7 @@ enum class UnaryOp : std::uint8_t {
 enum class BinaryOp : std::uint8_t { Add, Sub, Mul, Div, Rem, CeilDiv, Min, Max, And, Or, Xor, Shl, Shr, Pow, Atan2 };
 enum class CompareOp : std::uint8_t { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual };
 
-/// A number of the host, as wide as it was given. A narrow floating-point number is Real.
+/// A number of the host, in the width that it was given in. A narrow floating-point number is Real.
 struct HostValue {
   enum class Kind : std::uint8_t { Real, Signed, Unsigned };
   Kind kind;
@@ -76,7 +76,7 @@ HostValue host_value(const X& x) {
     return {HostValue::Kind::Real, static_cast<double>(static_cast<float>(s)), 0};
 }
 
-/// A tile with all elements equal; without a location it has that of the nearest call before. The number is rounded
+/// A tile with all elements equal; without a location it takes that of the nearest call before. The number is rounded
 /// once, to nearest even. Throws TraceError if it does not fit the element type: an integer outside its range, or a
 /// finite number that a floating type would make infinite (an 8-bit one: its largest).
 ir::Value splat(const TileSpec&, const HostValue&, SourceLocation = {});
@@ -87,7 +87,7 @@ ir::Value splat(const TileSpec& spec, const X& x, SourceLocation loc = {}) {
 
 ir::Value unary(UnaryOp, ir::Value, const TileSpec&, MathAccuracy, SourceLocation);
 ir::Value binary(BinaryOp, ir::Value, ir::Value, const TileSpec& result, MathAccuracy, SourceLocation);
-/// `operands` is what both are broadcast to.
+/// `operands` is the shape that both are broadcast to.
 ir::Value compare(CompareOp, ir::Value, ir::Value, const TileSpec& operands);
 ir::Value select(ir::Value condition, ir::Value, ir::Value, const TileSpec& result, SourceLocation);
 ir::Value fused_multiply_add(ir::Value, ir::Value, ir::Value, const TileSpec& result, SourceLocation);
@@ -100,7 +100,7 @@ ir::Value reshape(ir::Value, const TileSpec& to, SourceLocation);
 ir::Value broadcast(ir::Value, const TileSpec& to, SourceLocation);
 ir::Value permute(ir::Value, const TileSpec& to, const int* order, SourceLocation);
 ir::Value concatenate(ir::Value, ir::Value, const TileSpec& to, int axis, SourceLocation);
-/// `index` counts slices of the result's shape; an index outside takes the nearest slice inside.
+/// `index` counts slices of the result's shape; an index out of range takes the nearest slice.
 ir::Value extract(ir::Value, const TileSpec& to, std::span<const ir::Value> index, SourceLocation);
 
 // Reductions and scans along one axis. A reduction keeps the axis with extent 1.
@@ -111,7 +111,7 @@ ir::Value scan(ReduceOp, ir::Value, const TileSpec& operand, int axis, bool reve
 struct Extremum {
   ir::Value value, index;
 };
-/// Extreme value and the lowest i32 index that has it; NaN counts as the extreme.
+/// The extreme value and its lowest index (i32); NaN counts as the extreme.
 Extremum reduce_extremum(bool largest, ir::Value, const TileSpec& operand, int axis, SourceLocation);
 
 /// A reduce or scan whose region the caller records between `open_*` and `close_*`. `identity` is a host number;

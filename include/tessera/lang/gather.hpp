@@ -1,5 +1,5 @@
-// Index arguments of gathers, scatters and accumulations: integer tiles that broadcast into each other, and the shapes
-// that result.
+// Index arguments of gathers, scatters and accumulations: integer tiles that broadcast to each other, and the resulting
+// shapes.
 #pragma once
 #include <type_traits>
 
@@ -8,7 +8,7 @@
 
 namespace tessera::detail {
 
-/// Shapes of equal rank broadcast where one side is 1; rank 0 fits anything; void: they do not fit.
+/// Shapes of equal rank broadcast where one side is 1; rank 0 fits anything; void if they do not fit.
 template <class A, class B>
 struct Joint {
   using type = void;
@@ -53,7 +53,7 @@ struct PositionCheck {
   static constexpr bool ok = is_position<X>;
 };
 
-/// An index as a position: i32 or i64.
+/// An index widened to a position: i32 or i64.
 template <class T, int... D>
 ir::Value position(const Tile<T, D...>& index, SourceLocation) {
   return lang::as_position(index.value(), element_class<T> == ElementClass::Signed);
@@ -73,7 +73,7 @@ struct IntsOf<Shape<D...>> : Ints<D...> {
   using tile = Tile<T, D...>;
 };
 
-/// Elements of a tile whose extents are all 1 but at most one; 0 if it is no such tile.
+/// The number of elements of a tile that has at most one extent other than 1; 0 for other tiles.
 template <class S>
 struct LineOf;
 template <int... D>
@@ -81,7 +81,7 @@ struct LineOf<Shape<D...>> {
   static constexpr int length = ((D > 1 ? 1 : 0) + ... + 0) <= 1 ? (1 * ... * D) : 0;
 };
 
-/// Gathering along axis K: the index's length there, the whole static extent along the others.
+/// The result shape of gathering along axis K: the index's length along K, the whole static extent along the others.
 template <int K, int N, int... E>
 struct GatherShape {
   template <int... I>

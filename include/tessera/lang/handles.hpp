@@ -1,5 +1,5 @@
-// Names of tensors and pieces in a recording. A kernel's objects (In, Mut, ...) hold them; whoever has a name may read
-// or write what it names, so a kernel can neither make one nor take it out of an object.
+// References to tensors and pieces of a recording. A kernel's objects (In, Mut, ...) hold them. A reference gives the
+// right to read or write its tensor, so a kernel can neither create one nor take it out of an object.
 #pragma once
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-// Who holds names.
+// The classes that hold references.
 template <Element T, int... E>
 class In;
 template <Element T, int... D>
@@ -28,7 +28,7 @@ template <Element T, int... D>
 class AccTiles;
 namespace detail {
 template <Element T, int... D>
-class DealtTiles;
+class ScheduledTiles;
 }
 namespace unsafe_ {
 template <Element T, int... D>
@@ -47,12 +47,13 @@ template <class P, ParamKind Kind, class T, int... E>
 struct TensorParam;
 }
 
-/// Names something of one recording. Using it in another recording, or after its own, is a TraceError.
+/// A reference to an object of one recording. Using it in another recording, or after its own has ended, is a
+/// TraceError.
 class RecordedName {
  public:
   std::uint32_t recording() const { return recording_; }
   std::uint32_t number() const { return number_; }
-  /// Accesses through it claim to be inside (unsafe_::assume_inbounds).
+  /// Accesses through it are claimed to be in bounds (unsafe_::assume_inbounds).
   bool inbounds() const { return inbounds_; }
 
  protected:
@@ -65,18 +66,18 @@ class RecordedName {
   bool inbounds_;
 };
 
-/// Names a tensor.
+/// A reference to a tensor.
 class TensorRef : public RecordedName {
   friend class Recording;
   TensorRef(std::uint32_t recording, std::uint32_t number, bool inbounds) : RecordedName(recording, number, inbounds) {}
 };
-/// Names one block's piece of a mutable tensor.
+/// A reference to one block's piece of a mutable tensor.
 class PieceRef : public RecordedName {
   friend class Recording;
   PieceRef(std::uint32_t recording, std::uint32_t number, bool inbounds) : RecordedName(recording, number, inbounds) {}
 };
 
-/// Makes the objects that hold names, and reads the names again: for those objects alone.
+/// Creates the objects that hold references, and gives those objects access to the references.
 class HandleAccess {
   template <Element T, int... E>
   friend class tessera::In;
@@ -91,7 +92,7 @@ class HandleAccess {
   template <Element T, int... E>
   friend class tessera::Acc;
   template <Element T, int... D>
-  friend class tessera::detail::DealtTiles;
+  friend class tessera::detail::ScheduledTiles;
   template <Element T, int... D>
   friend class tessera::unsafe_::Mut;
   friend class tessera::unsafe_::detail::Promise;

@@ -34,13 +34,14 @@ struct LikeCheck<Rank, Axes<A...>, Shape<D...>> {
 };
 template <int Rank, int PieceRank>
 struct LikeRankCheck {
-  static_assert(Rank == PieceRank,
-                "load_like(y) needs a tensor of y's rank: say with load_like(y, axes<...>) which axes of y it follows");
+  static_assert(
+      Rank == PieceRank,
+      "load_like(y) needs a tensor of y's rank: write load_like(y, axes<...>) with the axes of y that it follows");
   static constexpr bool ok = Rank == PieceRank;
 };
 
 template <class S, class T>
-T* fake();  ///< gives failing code a plausible type; never called
+T* fake();  ///< gives code after a static_assert a type; never called
 
 }  // namespace detail
 
@@ -55,7 +56,7 @@ class In {
   using element = T;
   static constexpr int rank = kRank;
 
-  /// Extent of an axis; a constant where it is static.
+  /// Extent of an axis in elements; a constant if it is static.
   Tile<i32> dim(detail::AxisOf<kRank> axis) const { return Tile<i32>(lang::tensor_dim(tensor_, axis.value)); }
   /// Distance of neighbours along an axis, in elements.
   Tile<i64> stride(detail::AxisOf<kRank> axis) const { return Tile<i64>(lang::tensor_stride(tensor_, axis.value)); }
@@ -68,14 +69,14 @@ class In {
     return lang::HandleAccess::make<TileGrid<T, D...>>(tensor_, padding.spec());
   }
 
-  /// The region that the piece `y` occupies, as a tile of its shape. Each axis is as long as that of y's tensor, or 1
-  /// and repeated: anything else is a ShapeError of the launch.
+  /// The region that the piece `y` occupies, as a tile of y's shape. Each axis has the extent of y's tensor, or 1 and
+  /// is repeated; the launch throws ShapeError for anything else. Elements outside the tensor read as `padding`.
   template <Element U, int... D>
   Tile<T, D...> load_like(const Piece<U, D...>& y, detail::Padding<T> padding = pad::zero,
                           SourceLocation loc = SourceLocation::current()) const {
     return same_axes(y, lang::Regions::Agree, padding, loc);
   }
-  /// For a tensor of any extents: what lies outside it reads padding. Nothing is repeated.
+  /// The same for a tensor of any extents: elements outside it read as `padding`, and axes of 1 are not repeated.
   template <Element U, int... D>
   Tile<T, D...> load_like(const Piece<U, D...>& y, detail::Partial, detail::Padding<T> padding = pad::zero,
                           SourceLocation loc = SourceLocation::current()) const {
@@ -93,7 +94,7 @@ class In {
     return named_axes(y, axes, lang::Regions::Partial, padding, loc);
   }
 
-  /// The tile whose first element is at these element offsets (any sign); what lies outside the tensor is padding.
+  /// The tile whose first element is at these element offsets (any sign); elements outside the tensor read as padding.
   template <int... D>
   Tile<T, D...> load_at(Shape<D...>, detail::IndexFor<E>... start, detail::Padding<T> padding = pad::zero,
                         SourceLocation loc = SourceLocation::current()) const {

@@ -24,10 +24,10 @@ class Index {
         "an index is one i32 for the whole block: pass an int, a Scalar<i32> or a Scalar<u32> (convert others "
         "with cast<i32>(...))");
   }
-  /// As 32 bits, to be compared unsigned before anything is computed from it.
+  /// As 32 bits. It must be compared (unsigned) with its bound before anything is computed from it.
   ir::Value value() const { return value_; }
-  /// As what positions inside a tile are added to: i64 for a u32, which near 2^32 would wrap around to the tensor's
-  /// start, as a negative i32 must.
+  /// As the base that positions inside a tile are added to: i64 for a u32, because near 2^32 the sum would wrap around
+  /// to the tensor's start.
   ir::Value offset(SourceLocation loc) const { return is_unsigned_ ? lang::widened_offset(value_, loc) : value_; }
 
  private:

@@ -1,5 +1,5 @@
-// What a kernel's C++ type says: its parameters, their kinds, element types and extents. Kernels are functions,
-// instances of function templates, or captureless constexpr lambdas.
+// The signature of a kernel from its C++ type: its parameters, their kinds, element types and extents. Kernels are
+// functions, instances of function templates, or captureless constexpr lambdas.
 #pragma once
 #include <array>
 #include <bit>
@@ -22,8 +22,8 @@ struct TypeList {
   static constexpr int size = sizeof...(P);
 };
 
-/// For each kernel parameter type: kind, element, rank, extents, info(), and make(recording, number), the object
-/// itself.
+/// For each kernel parameter type: kind, element, rank, extents, info(), and make(recording, number), which creates the
+/// object.
 template <class P>
 struct ParamTraits {
   static constexpr bool is_param = false;
@@ -103,13 +103,13 @@ using param_t = std::remove_cvref_t<P>;
 
 namespace detail {
 
-/// Names the parameter's number and type in the diagnostic.
+/// Shows the parameter's number and type in the diagnostic.
 template <int Number, class P>
 struct KernelParameter {
   static_assert(ParamTraits<param_t<P>>::is_param,
                 "a kernel parameter must be Mut<T, extents...>, MutTiles<T, extents...>, In<T, extents...>, Acc<T, "
                 "extents...>, Scalar<T> or Constant<T>: a plain host value would be baked into the compiled kernel "
-                "(Constant<T> says that each value is to have code of its own)");
+                "(Constant<T> compiles separate code for each value)");
   static_assert(!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>,
                 "a kernel takes its parameters by value");
   static constexpr bool ok = ParamTraits<param_t<P>>::is_param &&
@@ -148,13 +148,13 @@ constexpr bool parameters_ok(TypeList<P...>, std::index_sequence<I...>) {
 template <auto K>
 using kernel_params = typename detail::Signature<std::remove_cvref_t<decltype(K)>>::params;
 
-/// True if every parameter type may stand in a kernel; instantiating it reports those that may not.
+/// True if every parameter type is a kernel parameter; instantiating it reports those that are not.
 template <auto K>
 constexpr bool kernel_params_ok() {
   return detail::parameters_ok(kernel_params<K>{}, std::make_index_sequence<kernel_params<K>::size>{});
 }
 
-/// The parameters of kernel K as run-time data (lay_out fills in the rest).
+/// The parameters of kernel K as run-time data (lay_out fills in slots and spelling).
 template <auto K>
 std::vector<ParamInfo> kernel_param_infos() {
   return []<class... P>(TypeList<P...>) {
@@ -169,8 +169,8 @@ std::string kernel_name() {
   return kernel_label(__PRETTY_FUNCTION__);
 }
 
-/// Records kernel K: runs it once on this thread and returns its Tile IR. Throws TraceError for what a recording cannot
-/// express.
+/// Records kernel K: runs it once on this thread and returns its Tile IR. Throws TraceError for code that a recording
+/// cannot express (docs/tracing.md).
 template <auto K>
 Trace trace(const Specialization& specialization = {}, SourceLocation where = SourceLocation::current()) {
   if constexpr (kernel_params_ok<K>()) {

@@ -1,4 +1,4 @@
-// The kernel language: everything that may stand in a kernel, and trace<K>.
+// The kernel language: everything that a kernel may use, and trace<K>.
 #pragma once
 #include "tessera/lang/acc.hpp"
 #include "tessera/lang/block.hpp"

@@ -1,8 +1,8 @@
-// Functions on tiles, element by element: choice, extremes, elementary functions.
+// Elementwise functions on tiles: selection, minimum and maximum, elementary functions.
 //
 // The elementary functions take f16, bf16, f32 and f64. `exp(x, approx)` or `exp(x, precise)` sets the accuracy of one
-// call; otherwise what the launch says holds, or else what becomes of the result. Approximate changes f32 only: exp,
-// exp2, sqrt, tanh and division then use the device's fast instructions and may give zero for a denormal result;
+// call; otherwise the launch's setting applies, or else the rule of docs/language.md. Approximate changes f32 only:
+// exp, exp2, sqrt, tanh and division then use the device's fast instructions and may give zero for a denormal result;
 // docs/semantics.md has their bounds.
 #pragma once
 #include "tessera/lang/ops.hpp"
@@ -43,7 +43,7 @@ concept TileOrNumber = OperandOf<X>::is_tile || HostNumber<X>;
 template <class X>
 concept AnyTile = OperandOf<X>::is_tile;
 
-/// Element type of an expression over tiles and numbers: that of the first tile, or of the numbers if there is none.
+/// Element type of an expression over tiles and numbers: that of the first tile, or of the numbers if there is no tile.
 template <class A, class B>
 using element_of_two = std::conditional_t<OperandOf<A>::is_tile || !OperandOf<B>::is_tile,
                                           typename OperandOf<A>::element, typename OperandOf<B>::element>;

@@ -34,7 +34,7 @@ inline constexpr bool is_byte = std::is_same_v<T, i8> || std::is_same_v<T, u8>;
 template <Element T>
 using acc_t = typename detail::AccumulatorOf<T>::type;
 
-/// Lets the device accumulate products of fp8 with fewer bits, which is faster on Hopper.
+/// Lets the device accumulate products of fp8 with fewer bits, which is faster on Hopper: mma(a, b, acc, fast_acc).
 struct FastAccumulation {};
 inline constexpr FastAccumulation fast_acc{};
 

@@ -1,22 +1,23 @@
-// MutTiles<T, extents...>: a kernel parameter, all pieces of a mutable tensor dealt out to however many blocks run:
+// MutTiles<T, extents...>: a kernel parameter, all pieces of a mutable tensor with persistent tile scheduling, for any
+// number of blocks:
 //   for (auto out : c) { ... out.store(tile); }
-// Every tile is dealt to exactly one block; only its handle can store it.
+// Every tile is assigned to exactly one block; only its handle can store it.
 #pragma once
-#include "tessera/lang/deal_loop.hpp"
 #include "tessera/lang/parts.hpp"
+#include "tessera/lang/tile_loop.hpp"
 
 namespace tessera {
 
 namespace detail {
 
-/// One loop over the tiles dealt to this block.
+/// One loop over the tiles of this block, in one order.
 template <Element T, int... D>
-class DealtTiles {
+class ScheduledTiles {
   static constexpr int kTile[] = {D...};
 
  public:
   struct End {};
-  class Iterator : lang::DealLoop {
+  class Iterator : lang::TileLoop {
    public:
     PieceOf<T, D...> operator*() const { return lang::HandleAccess::make<PieceOf<T, D...>>(piece()); }
     Iterator& operator++() {
@@ -26,19 +27,19 @@ class DealtTiles {
     bool operator!=(End) const { return is_open(); }
 
    private:
-    friend class DealtTiles;
-    using lang::DealLoop::DealLoop;
+    friend class ScheduledTiles;
+    using lang::TileLoop::TileLoop;
   };
   Iterator begin() const { return {tensor_, kTile, order_, loc_}; }
   End end() const { return {}; }
 
  private:
   friend class lang::HandleAccess;
-  DealtTiles(lang::TensorRef tensor, lang::DealOrder order, SourceLocation loc)
+  ScheduledTiles(lang::TensorRef tensor, lang::TileOrder order, SourceLocation loc)
       : tensor_(tensor), order_(order), loc_(loc) {}
 
   lang::TensorRef tensor_;
-  lang::DealOrder order_;
+  lang::TileOrder order_;
   SourceLocation loc_;
 };
 
@@ -52,25 +53,27 @@ class MutTiles {
       "the extents of a tile must be powers of two, except one, which is a sum of two or three of them: edges "
       "are clipped");
   static constexpr int kTile[] = {D...};
-  using Dealt = detail::DealtTiles<T, D...>;
+  using Schedule = detail::ScheduledTiles<T, D...>;
 
  public:
   using element = T;
   static constexpr int rank = sizeof...(D);
 
-  auto begin(SourceLocation loc = SourceLocation::current()) const { return dealt({}, loc).begin(); }
-  auto end() const { return typename Dealt::End{}; }
+  auto begin(SourceLocation loc = SourceLocation::current()) const { return scheduled({}, loc).begin(); }
+  auto end() const { return typename Schedule::End{}; }
 
   /// Neighbouring blocks take neighbouring tiles of a row (the default), or of a column.
-  Dealt row_order(SourceLocation loc = SourceLocation::current()) const { return dealt({lang::DealKind::Row, 0}, loc); }
-  Dealt column_order(SourceLocation loc = SourceLocation::current()) const {
-    return dealt({lang::DealKind::Column, 0}, loc);
+  Schedule row_order(SourceLocation loc = SourceLocation::current()) const {
+    return scheduled({lang::TileOrderKind::Row, 0}, loc);
   }
-  /// Groups of `rows` rows of tiles over the last two axes, column by column inside a group: what is loaded for a row
-  /// and for a column is shared by neighbouring blocks.
-  Dealt grouped(int rows, SourceLocation loc = SourceLocation::current()) const {
+  Schedule column_order(SourceLocation loc = SourceLocation::current()) const {
+    return scheduled({lang::TileOrderKind::Column, 0}, loc);
+  }
+  /// Groups of `rows` rows of tiles over the last two axes, column by column inside a group, so that neighbouring
+  /// blocks share what they load for a row and for a column.
+  Schedule grouped(int rows, SourceLocation loc = SourceLocation::current()) const {
     static_assert(rank >= 2, "grouped needs at least two axes: use row_order");
-    return dealt({lang::DealKind::Grouped, rows}, loc);
+    return scheduled({lang::TileOrderKind::Grouped, rows}, loc);
   }
 
   /// Extent of the whole tensor, and number of tiles, along an axis.
@@ -98,8 +101,8 @@ class MutTiles {
   friend class lang::HandleAccess;
   explicit MutTiles(lang::TensorRef tensor) : tensor_(tensor) {}
   lang::TensorRef ref() const { return tensor_; }
-  Dealt dealt(lang::DealOrder order, SourceLocation loc) const {
-    return lang::HandleAccess::make<Dealt>(tensor_, order, loc);
+  Schedule scheduled(lang::TileOrder order, SourceLocation loc) const {
+    return lang::HandleAccess::make<Schedule>(tensor_, order, loc);
   }
 
   lang::TensorRef tensor_;

@@ -1,5 +1,5 @@
-// What a load gives for elements outside the tensor: pad::zero (the default), pad::neg_inf, pad::pos_inf, pad::nan,
-// pad(value).
+// The value of loaded elements that lie outside the tensor: pad::zero (the default), pad::neg_inf, pad::pos_inf,
+// pad::nan, pad(value).
 #pragma once
 #include <type_traits>
 
@@ -75,7 +75,7 @@ struct pad {
   static constexpr detail::NamedPad<lang::PadKind::PosInf> pos_inf{};
   static constexpr detail::NamedPad<lang::PadKind::NaN> nan{};
 };
-/// pad(value). It stands beside the struct of the same name, which pad::zero finds.
+/// pad(value). A function beside the struct of the same name, which has pad::zero and the others.
 inline constexpr detail::MakePad pad{};
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// A block's exclusive piece of a mutable tensor: what Mut and the handles of MutTiles have in common.
+// A block's exclusive piece of a mutable tensor: the common interface of Mut and the handles of MutTiles.
 #pragma once
 #include <array>
 #include <utility>
@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace detail {
 
-/// Checks a stored tile: the facts stand in the instantiation's name.
+/// Checks a stored tile; the facts are in the instantiation's name.
 template <class T, class U, class Piece, class Stored>
 struct StoreCheck {
   static_assert(std::is_same_v<T, U>,
@@ -34,8 +34,8 @@ constexpr bool store_ok() {
 
 }  // namespace detail
 
-/// A piece seen as a grid of smaller tiles: y.sub(shape<16, 64>). Indices count inside the piece; accesses outside the
-/// piece or outside the tensor read padding and store nothing.
+/// A piece as a grid of sub-tiles: y.sub(shape<16, 64>). Indices count inside the piece; accesses outside the piece or
+/// outside the tensor read padding and store nothing.
 template <Element T, class PieceShape, int... S>
 class SubTiles;
 
@@ -89,7 +89,7 @@ class Piece {
   Tile<T, D...> load(detail::Padding<T> padding = pad::zero, SourceLocation loc = SourceLocation::current()) const {
     return Tile<T, D...>(lang::load_piece(piece_, padding.spec(), loc));
   }
-  /// Writes the piece; what lies outside the tensor is not stored. Later loads of the piece see it.
+  /// Writes the piece; elements outside the tensor are not stored. Later loads of the piece see the new values.
   template <class X>
   void store(const X& tile, SourceLocation loc = SourceLocation::current()) {
     if constexpr (detail::store_ok<T, Shape<D...>, X>()) { lang::store_piece(piece_, tile.value(), loc); }
@@ -147,7 +147,7 @@ class Piece {
                   "along one axis: scatter(axis<k>, index, values)");
   }
 
-  /// Which piece this is: its index in the grid of pieces, per axis.
+  /// The piece's index in the grid of pieces, per axis.
   std::array<Tile<i32>, rank> index(SourceLocation loc = SourceLocation::current()) const {
     lang::Tracer::current(loc).at(loc);  // operators that follow cannot know their line: they take this one
     return each([&](int a) { return lang::piece_index(piece_, a); }, std::make_integer_sequence<int, rank>{});
@@ -166,7 +166,7 @@ class Piece {
   /// Number of pieces along an axis.
   Tile<i32> count(detail::AxisOf<rank> axis) const { return Tile<i32>(lang::piece_count(piece_, axis.value)); }
 
-  /// The piece as a grid of smaller tiles, whose extents divide the piece's.
+  /// The piece as a grid of sub-tiles, whose extents divide the piece's.
   template <int... S>
   SubTiles<T, Shape<D...>, S...> sub(Shape<S...>) const {
     static_assert(sizeof...(S) == sizeof...(D), "sub(shape<...>) needs one extent per axis of the piece");

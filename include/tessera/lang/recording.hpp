@@ -1,5 +1,5 @@
 // One kernel while it is being recorded: its tensors, its block number, its requirements. Parameter objects (In, Mut,
-// ...) are thin handles into it; everything that needs no template lives behind the functions of access.hpp.
+// ...) are thin handles to it; everything that needs no template is in the functions of access.hpp.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -25,7 +25,7 @@ class Recording {
   ir::Value argument(int param) const;      ///< parameter `param`, which is a Scalar or a pointer
   std::uint64_t constant(int param) const;  ///< bits of parameter `param`, which is a Constant
 
-  /// To be called when the parameter objects exist and when the kernel function has returned.
+  /// Called when the parameter objects exist, and when the kernel function has returned.
   void begin_body();
   Trace finish();
 
@@ -33,7 +33,7 @@ class Recording {
   Impl& impl() { return *impl_; }
 
  private:
-  /// Not for kernels: it names their tensors.
+  /// Not for kernels: it gives references to their tensors.
   friend Impl& state();
   /// The innermost recording of this thread; throws TraceError outside a kernel.
   static Recording& current();

@@ -5,7 +5,7 @@
 //   - sum prod max min: numbers; max and min ignore NaN (IEEE 754-2019 maximumNumber; of NaN alone: NaN)
 //   - any all: bool
 //   - argmax argmin: {value, index}, the lowest index (i32) of equal values; a NaN counts as the extreme, as in NumPy
-//   - reduce scan: any function of two scalars, associative, with its identity
+//   - reduce scan: any associative function of two scalars, with its identity
 //   - cumsum cumprod: running sums and products, including the element itself
 #pragma once
 #include "tessera/lang/shape_ops.hpp"
@@ -55,7 +55,7 @@ TESSERA_REDUCTION(any, Or, Bools)
 TESSERA_REDUCTION(all, And, Bools)
 #undef TESSERA_REDUCTION
 
-/// What argmax and argmin give.
+/// The result of argmax and argmin.
 template <class T, int... D>
 struct Extremum {
   Tile<T, D...> value;
@@ -135,8 +135,8 @@ ir::Value combined(const lang::Combiner& combiner, F&& f) {
 }  // namespace detail
 
 /// Combines the elements along an axis with `f`, which must be associative; `identity` must satisfy f(identity, x) =
-/// f(x, identity) = x: it is no initial value, a device may combine it any number of times.
-/// `f` may use only its arguments and host numbers (TraceError otherwise).
+/// f(x, identity) = x. It is not an initial value: a device may combine it any number of times. `f` may use only its
+/// arguments and host numbers (TraceError otherwise).
 template <class T, int... D, int A, detail::HostNumber S, class F>
 auto reduce(const Tile<T, D...>& x, Axis<A>, S identity, F&& f, SourceLocation loc = SourceLocation::current()) {
   if constexpr (detail::AxisCheck<sizeof...(D), A>::ok && detail::Literal<T, S>::ok &&

@@ -1,4 +1,4 @@
-// What a kernel says to the host, without templates: print, check and require.
+// print, check and require, without templates.
 #pragma once
 #include <span>
 #include <string_view>

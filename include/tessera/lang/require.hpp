@@ -1,5 +1,5 @@
-// require(condition, "message"): what a launch must satisfy, over dimensions, strides, scalar parameters and constants.
-// It is evaluated on the host before anything is enqueued (ShapeError) and costs the kernel nothing.
+// require(condition, "message"): a condition that a launch must satisfy, over dimensions, strides, scalar parameters
+// and constants. It is evaluated on the host before anything is enqueued (ShapeError) and costs the kernel nothing.
 #pragma once
 #include <string_view>
 
@@ -19,7 +19,7 @@ void require(const Tile<T, D...>&, std::string_view) {
                 "require needs one condition for the launch, a Scalar<bool> over dimensions and scalar parameters; "
                 "for the elements of a tile use check");
 }
-/// A condition over template arguments and Constants alone: ShapeError while recording if it is false.
+/// A condition over template arguments and Constants alone. Throws ShapeError while recording if it is false.
 template <class B>
   requires(std::is_same_v<detail::host_value_t<B>, bool>)
 void require(B condition, std::string_view message, SourceLocation loc = SourceLocation::current()) {

@@ -1,11 +1,12 @@
-// What a scatter into a block's own piece accepts, checked while compiling.
+// The arguments of a scatter into a block's own piece, checked while compiling.
 #pragma once
 #include "tessera/lang/gather.hpp"
 
 namespace tessera::detail {
 
-/// Every index is compared with the later ones, so that the last of equal indices wins. The assembler needs 1 s for 256
-/// indices, 12 s for 1024, and it had not ended after minutes for 4096 (tileiras 13.5, sm_90).
+/// The most indices of one scatter. Every index is compared with the later ones, so that the last of equal indices
+/// wins; the assembler's time grows with the square (tileiras 13.5, sm_90: 1 s for 256 indices, 12 s for 1024, minutes
+/// for 4096).
 inline constexpr long long kScatteredIndices = 1024;
 
 /// The scattered values: a tile or a number, of the tensor's element type.
@@ -40,7 +41,7 @@ struct ScatterSlicesCheck {
       axis_ok && index_ok && shape_ok && ScatterValueCheck<T, Values>::ok && ScatterSizeCheck<length>::ok;
 };
 
-/// The shape of scatter(i, j, ..., values): what the indices and values broadcast to.
+/// The shape of scatter(i, j, ..., values): the one that indices and values broadcast to.
 template <class Common>
 struct ScatterShapeCheck {
   static_assert(!std::is_void_v<Common>, "scatter: the index tiles and the values must broadcast to one shape");

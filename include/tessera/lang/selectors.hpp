@@ -7,13 +7,14 @@
 
 namespace tessera {
 
-/// An extent that is known at launch only: In<f32, dyn, 64>.
+/// An extent that is only known at the launch: In<f32, dyn, 64>.
 inline constexpr int dyn = -1;
 
 namespace detail {
 struct Partial {};
 
-/// Called only while compiling, by an axis number that the tensor does not have: the name is the message.
+/// Not constexpr: reached only while compiling, for an axis number that the tensor does not have; its name is the
+/// message.
 void this_axis_does_not_exist_it_must_be_at_least_0_and_below_the_rank();
 
 /// An axis number of a tensor of rank R, checked while compiling: a literal, or axis<k>.
@@ -29,7 +30,7 @@ class AxisOf {
 };
 }  // namespace detail
 
-/// x.load_like(y, partial): x may have any extents; what lies outside it reads as the padding value.
+/// x.load_like(y, partial): x may have any extents; elements outside it read as the padding value.
 inline constexpr detail::Partial partial{};
 
 namespace detail {

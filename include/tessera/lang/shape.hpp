@@ -42,7 +42,7 @@ inline constexpr bool never = false;
 
 constexpr bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
-/// Sizes of 1 stretch, ranks must agree, rank 0 fits anything.
+/// Extents of 1 broadcast, ranks must agree, rank 0 fits anything.
 template <int... A, int... B>
 constexpr bool fits(Shape<A...>, Shape<B...>) {
   if constexpr (sizeof...(A) == 0 || sizeof...(B) == 0)

@@ -17,7 +17,7 @@ using Scalar = Tile<T>;
 
 namespace detail {
 
-/// A number of the host that may stand beside a tile: it takes the tile's element type.
+/// A number of the host that may be combined with a tile: it takes the tile's element type.
 template <class S>
 concept HostNumber = std::is_arithmetic_v<host_value_t<S>> || Element<host_value_t<S>>;
 
@@ -45,7 +45,7 @@ struct TileOf<T, Shape<D...>> {
 template <class T, class S>
 using tile_of_t = typename TileOf<T, S>::type;
 
-// Checks are small structs whose parameters are the facts, so that compilers name them in the diagnostic.
+// Checks are small structs whose template parameters are the facts, so that compilers show them in the diagnostic.
 template <class T, class U>
 struct SameElement {
   static_assert(std::is_same_v<T, U>, "tile element types do not match: convert one side with cast<T>(tile)");
@@ -62,9 +62,9 @@ struct Literal {
   static constexpr bool boolean = std::is_same_v<S, bool>;
   static_assert(
       !(floating && !is_float<T>),
-      "a floating-point number cannot stand beside a tile of integers or bool: use an integer, or cast<f32>(tile)");
+      "a floating-point number cannot be combined with a tile of integers or bool: use an integer, or cast<f32>(tile)");
   static_assert(boolean == std::is_same_v<T, bool> || (floating && !is_float<T>),
-                "only true and false stand beside a tile of bool, and only numbers beside other tiles: compare, or "
+                "only true and false combine with a tile of bool, and only numbers with other tiles: compare, or "
                 "cast the tile");
   static_assert(std::is_arithmetic_v<S> || std::is_same_v<S, T> || !is_float<T>,
                 "a narrow host number must have the tile's element type: convert it with float(x)");
@@ -130,7 +130,7 @@ class Tile {
                   "Use tile_if (condition) {...} else {...}, or where(condition, a, b) to choose element by element");
     return false;
   }
-  /// Catches `switch`, array indices and other uses as a number of the host. (A member of a class template is compiled
+  /// Rejects `switch`, array indices and other uses as a number of the host. (A member of a class template is compiled
   /// only where it is used.)
   operator long long() const {  // NOLINT(google-explicit-constructor)
     static_assert(detail::never<T>,

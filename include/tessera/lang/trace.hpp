@@ -1,5 +1,4 @@
-// What recording a kernel gives to the host: the module, the launch signature and the conditions that a launch must
-// satisfy.
+// The result of recording a kernel: the module, the launch signature and the conditions that a launch must satisfy.
 //
 // Entry arguments, in the order of the kernel's parameters:
 //   - a tensor (Mut, MutTiles, In, Acc, unsafe_::Mut): ptr<T>, then `rank` dims (i64), then `rank` strides (i64,
@@ -13,7 +12,7 @@
 //   - with a Mut: one block per piece; pieces are numbered row-major and the block's number is blockIdx.x
 //   - with wide_grid: number = blockIdx.y * gridDim.x + blockIdx.x; gridDim.x * gridDim.y >= pieces and < 2^31; blocks
 //     beyond the last piece do nothing
-//   - otherwise: any number of blocks below 2^31 (MutTiles deal their tiles to however many there are)
+//   - otherwise: any number of blocks below 2^31 (the loops over MutTiles distribute the tiles)
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -32,14 +31,14 @@ enum class ParamKind : std::uint8_t { Mut, MutTiles, In, Scalar, Acc, UnsafeMut,
 
 inline constexpr std::int64_t kDyn = -1;
 
-/// One kernel parameter as its C++ type says it.
+/// One kernel parameter, from its C++ type.
 struct ParamInfo {
   ParamKind kind;
   ElementType element;
   int rank = 0;                       ///< of the tensor; 0 for values
   std::vector<std::int64_t> extents;  ///< Mut, MutTiles, UnsafeMut: the piece; In, Acc: static extents or kDyn
   std::string spelling;               ///< as a user writes it: "Mut<f32, 128>", "In<f32, dyn>"
-  int first_arg = 0;                  ///< first slot in the entry's arguments; of a Constant its number among them
+  int first_arg = 0;  ///< first slot in the entry's arguments; for a Constant its number among the Constants
 
   bool is_constant() const { return kind == ParamKind::Constant; }
   bool is_tensor() const { return kind != ParamKind::Scalar && kind != ParamKind::UnsafePtr && !is_constant(); }
@@ -50,11 +49,11 @@ int lay_out(std::vector<ParamInfo>& params);
 /// "true, 4": the values of the Constants among the parameters, from their bits (one word each, in order).
 std::string constants_text(std::span<const ParamInfo> params, std::span<const std::uint64_t> constants);
 
-/// What a recording may rely on beyond the parameter types: one entry per tensor parameter and one word per Constant
-/// (its bits, the low ones), in order; missing entries are default, missing words zero.
+/// The facts that a recording is specialized by, beyond the parameter types: one entry per tensor parameter and one
+/// word per Constant (its bits, in the low bits), in order; missing entries are default, missing words zero.
 struct TensorFacts {
   int unit_axis = -1;  ///< an axis whose stride is 1 (static in the view); -1: none known
-  // Together these decide at trace time where `load_like` broadcasts; unknown axes get a branch in the kernel.
+  // Together these decide while recording where `load_like` broadcasts; for unknown axes the kernel has a branch.
   std::uint32_t unit_dims = 0;  ///< bit a: dim(a) is 1
   std::uint32_t long_dims = 0;  ///< bit a: dim(a) is not 1
 };
@@ -67,7 +66,7 @@ struct Specialization {
   Accuracy accuracy = Accuracy::Precise;
 };
 
-/// A `require`: evaluated on the host over the launch's argument slots before anything is enqueued.
+/// A `require` condition: evaluated on the host over the launch's argument slots before anything is enqueued.
 struct Requirement {
   ir::ScalarProgram condition;  ///< gives an i1
   std::string message;
@@ -80,8 +79,8 @@ struct ExtentOf {
   int slot = 0;
   bool operator==(const ExtentOf&) const = default;
 };
-/// What `x.load_like(y)` requires: `loaded`, an axis of x, is as long as `piece`, the axis of y's tensor that it
-/// follows, or, with `or_one`, 1 and repeated.
+/// The requirement of `x.load_like(y)`: `loaded`, an axis of x, has the extent of `piece`, the corresponding axis of
+/// y's tensor, or, with `or_one`, 1 and is repeated.
 struct SameExtent {
   ExtentOf loaded, piece;
   bool or_one = false;

@@ -1,4 +1,4 @@
-// Records a kernel: ordinary C++ runs once and leaves Tile IR behind.
+// Records a kernel: ordinary C++ runs once and produces Tile IR.
 //
 // A tile object is a *variable* (an id, never an address and never an SSA value), so copies, moves, containers and
 // dangling references are harmless. Each open region keeps variable -> current SSA value. A read that crosses an open
@@ -20,7 +20,8 @@ namespace tessera::lang {
 /// Identity of one mutable C++ tile object: (trace serial << 32 | number).
 using Var = std::uint64_t;
 
-/// How math functions are rounded where a call does not say. OfOutputs: each as precisely as what it reaches needs.
+/// Accuracy of math functions whose call does not set it. OfOutputs: by the outputs that the result reaches
+/// (docs/language.md).
 enum class Accuracy : std::uint8_t { Precise, Approximate, OfOutputs };
 
 class Tracer {
@@ -36,8 +37,8 @@ class Tracer {
   static Tracer* maybe() noexcept;
   const std::string& kernel_name() const;
 
-  // Emission. `loc` becomes the operation's location and that of following operators (which cannot know their own
-  // line).
+  // Recording operations. `loc` becomes the location of the operation and of following operators (which cannot know
+  // their own line).
   ir::Builder& at(SourceLocation loc);  ///< builder at the insertion point with this location
   ir::Builder& here();                  ///< the same with the location of the nearest call before
   SourceLocation location() const;
@@ -72,8 +73,9 @@ class Tracer {
   void fail(std::string message, SourceLocation) noexcept;
 
   Accuracy accuracy = Accuracy::Precise;
-  void decide_later(ir::Operation&);  ///< precise or approximate is found out by finish(), from the outputs it reaches
-  bool checked = false;               ///< TESSERA_CHECK: emit assertions for out-of-range tile indices
+  void decide_later(
+      ir::Operation&);   ///< finish() decides between precise and approximate, by the outputs that the result reaches
+  bool checked = false;  ///< TESSERA_CHECK: emit assertions for out-of-range tile indices
 
   /// Ends the kernel (adds `return`), drops dead pure operations and dead loop-carried values; throws TraceError with
   /// the first recorded failure. The module holds one entry.
@@ -86,7 +88,7 @@ class Tracer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What an error says after "... was used outside a kernel".
+/// The text of errors after "... was used outside a kernel".
 std::string outside_kernel();
 
 }  // namespace tessera::lang

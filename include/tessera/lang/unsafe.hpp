@@ -1,5 +1,7 @@
-// The way out: accesses without bounds, raw pointers, assumptions and overlapping pieces. What is written here can be
-// undefined behaviour; nothing outside this namespace can.
+// The way out: accesses without bounds, raw pointers, assumptions and overlapping pieces. A kernel has undefined
+// behaviour only through what is declared here. On the host two more calls have duties that nothing checks: borrow()
+// (the size of host memory, the lifetime of its owner) and from_dlpack() (finished elements, memory of the stated
+// size).
 #pragma once
 #include "tessera/lang/in.hpp"
 #include "tessera/lang/mut.hpp"
@@ -97,16 +99,16 @@ template <Element T, int... D>
   return Ptr<T, D...>(lang::assume_divisible(pointers.value(), promise.divisor, loc));
 }
 
-// Accesses without bounds. Through the result every access claims to lie inside its tensor, whole tiles included: no
-// guard, no mask, no padding is left, whatever can be proven. Where that is not true the kernel reads and writes memory
-// that is not the tensor's. Checked mode does not believe it: it reports the first access that is not inside, with the
-// kernel's line, and does what the safe access would.
+// Accesses without bounds checks. The caller claims that every access through the result lies inside its tensor, whole
+// tiles included: it is recorded without bounds check, mask and padding. If the claim is false, the kernel reads and
+// writes memory outside the tensor. Checked mode checks the claim: it reports the first access that is not inside, with
+// the kernel's line, and performs the safe access.
 //
 //   auto A = unsafe_::assume_inbounds(a.tiles(shape<BM, BK>));
 //   void twin(Mut<f32, 128> y, In<f32, dyn> x) { safe(unsafe_::assume_inbounds(y), unsafe_::assume_inbounds(x)); }
 
 namespace detail {
-/// Objects whose names claim that what they access is inside.
+/// Objects whose references claim that accesses are in bounds.
 class Promise {
  public:
   template <class Handle, class... A>
@@ -128,8 +130,8 @@ template <Element T, int... D>
 [[nodiscard]] TileGrid<T, D...> assume_inbounds(const TileGrid<T, D...>& tiles) {
   return detail::Promise::inbounds(tiles, tiles.padding());
 }
-/// A block's piece, and all pieces of a tensor that are dealt: load, store and the tiles of sub(). A sub-tile outside
-/// the piece may be another block's: then it is a race.
+/// A block's piece, and the pieces of a MutTiles: load, store and the tiles of sub(). A sub-tile outside the piece may
+/// belong to another block: then it is a race.
 template <Element T, int... D>
 [[nodiscard]] tessera::Mut<T, D...> assume_inbounds(const tessera::Mut<T, D...>& piece) {
   return detail::Promise::inbounds(piece);
@@ -143,12 +145,12 @@ template <Element T, int... D>
   return detail::Promise::inbounds(piece);
 }
 
-/// A Mut whose tensor may overlap with itself or with other arguments, and whose block may also touch any other region:
-/// the launch does not check it.
+/// A Mut whose tensor may overlap with itself or with other arguments, and whose block may also access any other
+/// region. The launch does not check it.
 template <Element T, int... D>
 class Mut : public Piece<T, D...> {
  public:
-  /// The tile at element offsets in the whole tensor; outside reads padding.
+  /// The tile at element offsets in the whole tensor; elements outside read as padding.
   template <int... S>
   Tile<T, S...> load_at(Shape<S...>, tessera::detail::IndexFor<D>... start,
                         tessera::detail::Padding<T> padding = pad::zero,
@@ -158,7 +160,7 @@ class Mut : public Piece<T, D...> {
     const ir::Value at[] = {start.offset(loc)...};
     return Tile<T, S...>(lang::load_anywhere(lang::HandleAccess::ref(*this), tile, at, padding.spec(), loc));
   }
-  /// Writes a tile at element offsets in the whole tensor; what lies outside is not stored.
+  /// Writes a tile at element offsets in the whole tensor; elements outside are not stored.
   template <int... S>
   void store_at(tessera::detail::IndexFor<D>... start, const Tile<T, S...>& tile,
                 SourceLocation loc = SourceLocation::current()) {

@@ -1,4 +1,4 @@
-// A tensor seen as a grid of tiles: x.tiles(shape<64, 64>).
+// A tensor as a grid of tiles: x.tiles(shape<64, 64>).
 #pragma once
 #include "tessera/lang/index.hpp"
 #include "tessera/lang/pad.hpp"

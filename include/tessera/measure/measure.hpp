@@ -29,10 +29,10 @@ namespace tessera::measure {
 class Args {
  public:
   void set(std::string key, std::string value);
-  /// Throws std::runtime_error if the value is no whole number.
+  /// Throws std::runtime_error if the value is not an integer.
   std::int64_t number(const std::string& key, std::int64_t otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;
-  /// The keys that were set and that nobody has asked for, one behind the other: misspelt, as a rule.
+  /// The keys that were set but not read by the case, separated by spaces: usually misspelt.
   std::string unread() const;
 
  private:
@@ -72,7 +72,7 @@ class Action<R(A...)> {
   std::shared_ptr<Base> held_;
 };
 
-/// How far a sample of the result is from a reference in f64, by relative norm, and how far it may be.
+/// The relative error of a sample of the result against a reference in f64 (Euclidean norm), and its tolerance.
 struct Accuracy {
   double error = INFINITY;
   double tolerance = 0;
@@ -85,20 +85,20 @@ struct Prepared {
   int sets = 1;
   double bytes = 0;            ///< least traffic of one launch: inputs read once, outputs written once
   double flops = 0;            ///< 0: the figure is GB/s
-  const char* math = nullptr;  ///< what the products multiply: "bf16", "f8" (roofline.hpp); null: no compute roof
-  Action<Accuracy()> check;    ///< of set 0, after a launch; may be empty
+  const char* math = nullptr;  ///< what the products multiply: "bf16", "f8" (roofline.hpp); null: no compute roofline
+  Action<Accuracy()> check;    ///< checks set 0 after a launch; may be empty
 };
 
 struct Case {
   const char* name;
   /// Arguments with the values of a sweep, "n=1024..65536 dtype=f32,f16": a..b doubles. The first of each is the
-  /// default; words without '=' are for people.
+  /// default; words without '=' are comments.
   const char* arguments;
   Prepared (*prepare)(const Args&);
 };
 
-/// So many groups of `bytes` bytes that together they are beyond every cache (an H200's L2 has 50 MB), at most 64. One
-/// if the case is only checked (one_set=1).
+/// The number of groups of `bytes` bytes that together exceed every cache (an H200's L2 has 50 MB), at most 64. 1 if
+/// the case is only checked (one_set=1).
 int sets_for(const Args& args, double bytes);
 
 /// Accumulates |found - wanted| / |wanted| in the Euclidean norm; NaN never passes.
@@ -127,9 +127,9 @@ class Norm {
 ///   --ms N    measures each case for about N milliseconds (default 150)
 ///
 /// An answer is a line of JSON: {"name", "arguments", "ms", "spread", "launches", "GB/s" or "TFLOP/s", "bytes",
-/// "flops", "sets", "roof_ms", "error", "tolerance", "correct"} or {"name", "arguments", "failed"}. roof_ms is the
-/// least time that the device's memory and arithmetic allow, where both are known; error to correct are there if the
-/// case has a check. Without --device the default device is used. Returns the exit code.
+/// "flops", "sets", "roofline_ms", "error", "tolerance", "correct"} or {"name", "arguments", "failed"}. roofline_ms is
+/// the least time that the device's memory and arithmetic allow, where both are known; error to correct are there if
+/// the case has a check. Without --device the default device is used. Returns the exit code.
 int run_cases(int argc, char** argv, const std::vector<Case>& cases);
 
 }  // namespace tessera::measure

@@ -1,4 +1,4 @@
-// Passes that take a guard or an order away because of what they have found out themselves ask whether it is so.
+// The interface through which passes have their own claims verified before they remove a guard or relax an order.
 #pragma once
 #include <span>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace tessera::passes {
 
-/// Judges claims about a kernel as it stands. docs/compiler/certificates.md.
+/// Verifies claims about a kernel in its current form. docs/compiler/certificates.md.
 class Certifier {
  public:
   virtual ~Certifier() = default;

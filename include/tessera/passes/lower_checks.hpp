@@ -1,4 +1,4 @@
-// Assertions as stores into an error record, for devices where a failed assertion would end the context.
+// Lowers assertions to stores into an error record, because a failed assertion would destroy the CUDA context.
 #pragma once
 #include <string>
 #include <vector>

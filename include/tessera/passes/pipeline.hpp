@@ -1,4 +1,4 @@
-// The pipeline as a table: which passes there are, when each runs, and ways to look in between.
+// The pipeline as a table: the passes, when each runs, and ways to inspect the module between them.
 // docs/compiler/README.md.
 #pragma once
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace tessera::passes {
 
 /// When a pass runs.
 enum class When : std::uint8_t {
-  Always,     ///< for every target, the CPU too
-  Gpu,        ///< for GPUs
-  Unchained,  ///< for GPUs, if unchain_iterations or unchain_parts changed something
-  Checked,    ///< Work::checked
-  Claims,     ///< Work::claims are given; in a module's first entry, which they are about
-  Code,       ///< Work::lower, for GPUs
+  Always,   ///< for every target, the CPU too
+  Gpu,      ///< for GPUs
+  Relaxed,  ///< for GPUs, if relax_loop_tokens or relax_block_tokens changed anything
+  Checked,  ///< Work::checked
+  Claims,   ///< Work::claims are given; in a module's first entry, which they are about
+  Code,     ///< Work::lower, for GPUs
 };
 /// In words: "GPUs".
 const char* text(When) noexcept;
@@ -33,7 +33,7 @@ const char* text(When) noexcept;
 struct PassInfo {
   const char* name;         ///< unique
   When when;                ///< it runs if this holds and its switch is not off
-  const char* switch_word;  ///< of TESSERA_TUNING: "split", with which split=0 leaves the pass out; null: none
+  const char* switch_word;  ///< of TESSERA_TUNING: with "split", split=0 disables the pass; null: none
   const char* page;         ///< in docs/compiler, maybe with #section; empty: none
   const char* doc;          ///< one line
 };
@@ -42,7 +42,7 @@ std::span<const PassInfo> pass_table() noexcept;
 /// The row of that name; null if there is none.
 const PassInfo* find_pass(std::string_view name) noexcept;
 
-/// Told what the module is behind each pass that ran.
+/// Called after each pass that ran.
 class PassObserver {
  public:
   virtual ~PassObserver() = default;
@@ -50,12 +50,12 @@ class PassObserver {
   virtual void ran(const PassInfo& pass, int number, const ir::Module& module) = 0;
 };
 
-/// What is to be done with a module.
+/// Input of run_passes besides module and target.
 struct Work {
   std::optional<std::span<const analysis::Claim>> claims = {};  ///< about the module's own operations
   std::uint64_t held = 0;                                       ///< obligations that hold
-  const analysis::LaunchContract* contract = nullptr;           ///< of the first entry; null: nothing is promised
-  const Certifier* certifier = nullptr;                         ///< of what passes claim themselves; null: all is used
+  const analysis::LaunchContract* contract = nullptr;           ///< of the first entry; null: no guarantees
+  const Certifier* certifier = nullptr;                         ///< for the claims of passes; null: all are used
   bool checked = false;                                         ///< checked mode on a GPU, instead of claims
   std::span<const WatchedTensor> watched = {};                  ///< of checked mode
   bool lower = false;                ///< the module is for code generation: checks are lowered
@@ -63,16 +63,16 @@ struct Work {
   PassObserver* observer = nullptr;  ///< may be null
 };
 
-/// What a run of the passes gives.
+/// Result of run_passes.
 struct Passed {
   Choices choices;
   std::vector<int> watched_bytes;    ///< watch_writes(): one for each of Work::watched
   std::vector<LoweredCheck> checks;  ///< lower_checks()
 };
 
-/// Runs the passes on every entry of `module`. `tuning` null: defaults. Where verify_passes() says so, the module is
-/// verified behind each pass; what does not verify is an InternalError that names the pass, the kernel and the
-/// operation. Throws CompileError if an override is out of range or no pass is called `stop_after`.
+/// Runs the passes on every entry of `module`. `tuning` null: defaults. With verify_passes() the module is verified
+/// after each pass; a violation is an InternalError that names the pass, the kernel and the operation. Throws
+/// CompileError if an override is out of range or no pass is called `stop_after`.
 Passed run_passes(ir::Module& module, const Target& target, const Tuning* tuning, const Work& work);
 
 /// True if TESSERA_VERIFY is 1, or not set in a build with assertions (without NDEBUG).

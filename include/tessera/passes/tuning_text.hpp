@@ -9,11 +9,11 @@ namespace tessera::passes {
 
 /// "warps=4 ctas=2 occupancy=1 latency=6 ahead=2 access=tma stores=view split=0 pipeline=0 order=0
 /// unmask=0 hints=0 early=0 overlap=2": any of these, in any order, separated by spaces or commas; access and stores
-/// are tma, view or pointer, hints is Tuning::choose_hints, overlap the number of an Overlap. Throws CompileError that
-/// names the word it does not understand.
+/// are tma, view or pointer, hints is Tuning::choose_hints, overlap the number of an Overlap. Throws CompileError
+/// that names the first unknown word.
 Tuning parse_tuning(std::string_view text);
 
-/// What parse_tuning reads back; empty for defaults.
+/// The text from which parse_tuning makes the same tuning; empty for defaults.
 std::string text_of(const Tuning&);
 
 }  // namespace tessera::passes

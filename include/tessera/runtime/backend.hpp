@@ -1,5 +1,5 @@
-// What a device must be able to do: memory, in-order queues, events. The CPU, CUDA and the tests' fake device implement
-// it; everything above (storages, ordering, leases) is written once against it.
+// The interface of a device: memory, in-order queues, events. The CPU, CUDA and the tests' fake device implement it;
+// storages, ordering and leases use only this interface.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +10,15 @@
 
 #include "tessera/base/source_location.hpp"
 #include "tessera/runtime/device.hpp"
+#include "tessera/runtime/memory.hpp"
+
+namespace tessera {
+struct PriorityRange;
+}
 
 namespace tessera::runtime {
 
+class GraphRecording;
 class Storage;
 using StorageRef = std::shared_ptr<Storage>;
 class StreamCore;
@@ -20,20 +26,27 @@ struct Failure;
 using FailureRef = std::shared_ptr<Failure>;
 class LeaseLink;
 
-/// Of all memory, in bytes: what the CUDA driver gives, and four cache lines of the CPU.
+/// Alignment of all memory, in bytes: that of the CUDA driver, and four cache lines of the CPU.
 inline constexpr std::size_t kStorageAlignment = 256;
 
-/// How a piece of work uses a storage.
+/// Submitted work, for wait(). Copyable; keeps the stream alive, not the storages.
+struct Ticket {
+  std::shared_ptr<StreamCore> stream;
+  std::uint64_t number = 0;
+};
+
+/// How work uses a storage.
 enum class AccessMode : std::uint8_t {
   Read,       ///< its contents are an input
   ReadWrite,  ///< input and output (a `Mut` piece may be loaded, or left as it was)
-  Write,      ///< overwritten completely, whatever it held: an earlier failure does not matter
+  Write,      ///< overwritten completely: an earlier failure does not matter
 };
 
 struct Access {
   StorageRef storage;
   AccessMode mode = AccessMode::Read;
-  /// The caller's lease of `storage`: released by submit() once the use is noted, in the same step. Nobody else looks.
+  /// The caller's lease of `storage`. submit() releases it in the same step that records the use; nothing else reads
+  /// it.
   LeaseLink* lease = nullptr;
 };
 
@@ -42,31 +55,30 @@ struct LaunchGrid {
   std::uint32_t x = 1, y = 1, z = 1;
 };
 
-/// What a Launchable is called with. All spans live for the call only.
+/// The arguments of a Launchable. All spans are valid during the call only.
 struct LaunchContext {
   LaunchGrid grid;
   std::span<const std::uint64_t> args;  ///< 8-byte slots of the launch (tessera/lang/trace.hpp says which)
   std::span<const Access> accesses;     ///< every storage that the work touches, as given to submit()
   void* native_queue = nullptr;         ///< the driver's stream (CUstream); null on the CPU
-  void* native_launch = nullptr;        ///< the backend's own, for its own kinds of work
+  void* native_launch = nullptr;        ///< private to the backend
 };
 
-/// Work that a queue can carry: a compiled kernel, or a host function. Immutable: one object serves any number of
-/// launches from any thread. A CPU queue calls launch() when the work's turn comes, and the call does the work; a GPU
-/// queue calls it when the work is enqueued, and the call hands it to the driver. An exception is the failure of this
-/// piece of work.
+/// Work that can be enqueued: a compiled kernel, or a host function. Immutable: one object serves any number of
+/// launches from any thread. A CPU queue calls launch() to run the work, in the queue's order; a GPU queue calls it
+/// while the work is enqueued, and the call passes it to the driver. An exception is the failure of this work.
 class Launchable {
  public:
   virtual ~Launchable();
   virtual void launch(const LaunchContext&) const = 0;
 };
 
-/// A point in a queue's order that knows its time: work to be submitted once. (Events that are waited for do not:
-/// taking the time costs the device more.)
+/// A point in a queue's order with a time stamp: work to be submitted once. (Events for waiting have no time stamp,
+/// which would cost the device more.)
 class TimeMark : public Launchable {
  public:
-  /// Seconds from `start` to here: two marks of one device that have been reached (the stream was synchronized). Throws
-  /// DeviceError.
+  /// Seconds from `start` to this mark. Both are marks of one device that have been reached (the stream was
+  /// synchronized). Throws DeviceError.
   virtual double seconds_since(const TimeMark& start) const = 0;
 };
 
@@ -81,14 +93,15 @@ std::shared_ptr<const Launchable> host_work(F f) {
   return std::make_shared<const Work>(static_cast<F&&>(f));
 }
 
-/// One piece of work, as submit() takes it. The spans are copied by whoever needs them after the call.
+/// One piece of work, as submit() takes it. A queue that needs the spans after the call copies them.
 struct Submission {
   std::shared_ptr<const Launchable> work;
   LaunchGrid grid;
   std::span<const std::uint64_t> args;
   std::span<const Access> accesses;
-  const char* label = "work";  ///< static or interned; names the work in errors
-  SourceLocation where{};      ///< the user's call
+  const char* label = "work";    ///< static or interned; the name of the work in errors
+  SourceLocation where{};        ///< the user's call
+  bool between_devices = false;  ///< storages may be on other devices than the queue: work of transfer_copy()
 };
 
 /// A point in a queue's order that others can wait for.
@@ -96,71 +109,83 @@ class Event {
  public:
   virtual ~Event();
   virtual bool done() const = 0;  ///< never blocks
-  virtual void wait() const = 0;  ///< blocks the calling thread; throws DeviceError if the device cannot say
+  virtual void wait() const = 0;  ///< blocks the calling thread; throws DeviceError if the device fails
   virtual const Backend& backend() const noexcept = 0;
 };
 using EventRef = std::shared_ptr<const Event>;
 
-/// What a queue tells about its work; called on the thread that runs the work, in the queue's order.
+/// Notifications of a queue about its work; called on the thread that runs the work, in the queue's order.
 class QueueObserver {
  public:
   virtual ~QueueObserver();
-  /// Right before the work `number` would run: false if it must be skipped, because an input carries a failure.
+  /// Called right before the work `number` runs. Returns false if it must be skipped, because an input carries a
+  /// failure.
   virtual bool may_run(std::uint64_t number, std::span<const Access> accesses) noexcept = 0;
-  /// After the work has run; called inside the catch block of its exception if `failed`.
+  /// Called after the work has run; inside the catch block of its exception if `failed`.
   virtual void finished(std::uint64_t number, std::span<const Access> accesses, bool failed) noexcept = 0;
-  /// Work for which finished() has been called turns out to have failed (a GPU's kernel with checks). What it wrote is
-  /// told by the caller.
+  /// Called when work for which finished() has been called is found to have failed (a GPU's kernel with checks). The
+  /// caller marks what it wrote.
   virtual void found_failed(std::uint64_t number, const FailureRef& failure) noexcept = 0;
 };
 
-/// Memory whose last user is gone: freed, or, if it is foreign, its owner released.
+/// Memory without users, to be freed; if it is foreign, its owner is released.
 struct Retired {
   void* memory = nullptr;
   std::size_t bytes = 0;
-  std::shared_ptr<void> owner;  ///< foreign memory: what keeps it
+  std::shared_ptr<void> owner;             ///< foreign memory: its owner
+  std::shared_ptr<Allocator> allocator{};  ///< gave the memory, if the backend did not; queues never see it
 };
 
-/// Something that another library has used and given back (Backend::end_when_idle). Entries of a list, so that taking
-/// one cannot fail.
+/// A stream of another library.
+struct NativeStream {
+  void* handle = nullptr;
+  std::uint64_t id = 0;  ///< of this stream alone, in the life of the process; handles are used again
+};
+
+/// A resource that another library has used and returned (Backend::end_when_idle). An entry of an intrusive list, so
+/// that taking it cannot fail.
 class HandedBack {
  public:
   virtual ~HandedBack();
-  /// From now on the memory may be used again; called once, before the destructor. Must not block.
+  /// Called once, before the destructor, when the memory may be used again. Must not block.
   virtual void end_lease() noexcept = 0;
-  HandedBack* next = nullptr;  ///< the list's
+  HandedBack* next = nullptr;  ///< link of the list
 };
 
-/// An in-order queue of a device. Calls on one queue are serialised by its StreamCore. Every call either does what it
-/// says or throws and has done nothing.
+/// An in-order queue of a device. Calls on one queue are serialised by its StreamCore. Every call either succeeds or
+/// throws and has had no effect.
 class Queue {
  public:
-  /// Work still enqueued is finished, not dropped.
+  /// Finishes enqueued work before it returns.
   virtual ~Queue();
-  /// Enqueues the work and keeps what it needs of the submission (whose spans end with the call). Where
+  /// Enqueues the work and copies what it needs of the submission (whose spans end with the call). Where
   /// Backend::queues_hold_storages, that includes a reference to every storage until the work has ended.
   virtual void launch(const Submission&, std::uint64_t number) = 0;
-  /// Memory that is there for what is enqueued later, as the piece of work `number`. Null where Backend::allocate is
-  /// all there is.
+  /// Memory for work that is enqueued later, allocated in the queue's order as work `number`. Null if the queue has no
+  /// memory of its own (use Backend::allocate).
   virtual void* allocate(std::size_t bytes, std::uint64_t number);
-  /// An event that is done when everything enqueued before has ended.
+  /// Records an event that is done when everything enqueued before has ended.
   virtual EventRef record() = 0;
-  /// Everything enqueued later starts after `event` (of the same backend) is done.
+  /// Everything enqueued later starts after `event` (of a backend that Backend::waits_for) is done.
   virtual void wait(const EventRef& event) = 0;
-  /// Enqueues the end of a piece of memory. Takes it only if it does not throw. Never called where queues hold
-  /// storages.
+  /// Enqueues freeing memory. Takes it only if it does not throw. Never called if queues hold storages.
   virtual void release(Retired& memory) = 0;
   /// Blocks the calling thread until everything enqueued has ended. Failures of the work itself are not thrown here.
   virtual void synchronize() = 0;
-  /// Asked in a child of fork(), of a queue of its parent: true if the work `number` is known to have ended before.
+  /// Called in a child of fork() for a queue of its parent: true if the work `number` is known to have ended before the
+  /// fork.
   virtual bool ended_before_fork(std::uint64_t number) const noexcept;
-  /// True if work has ended when launch() returns (the CPU's default queue): nobody needs an event of it.
+  /// True if work has ended when launch() returns (the CPU's default queue), so no event is needed.
   virtual bool immediate() const noexcept { return false; }
-  /// The stream whose queue this is says so, before its first piece of work.
+  /// The driver's stream, null if there is none.
+  virtual void* native_handle() const noexcept;
+  /// From now on others may enqueue work on native_handle().
+  virtual void expose() noexcept;
+  /// Sets the stream that owns this queue; called before its first work.
   void attach(const StreamCore& stream) noexcept { stream_ = &stream; }
 
  protected:
-  const StreamCore* stream_ = nullptr;  ///< null where a queue is used by itself (tests)
+  const StreamCore* stream_ = nullptr;  ///< null if a queue is used without a stream (tests)
 };
 
 /// One device. Its methods may be called from any thread.
@@ -173,18 +198,27 @@ class Backend {
 
   /// At least one byte, aligned to kStorageAlignment. Throws DeviceError.
   virtual void* allocate(std::size_t bytes) = 0;
-  /// Frees memory that nothing uses any more. Must not throw.
+  /// Frees memory that is not in use. Must not throw.
   virtual void free(void* memory, std::size_t bytes) noexcept = 0;
-  /// A new queue, which tells `observer` about its work; `is_default` for the one of the default stream. Throws
+  /// A new queue, which notifies `observer` about its work; `is_default` for the queue of the default stream. Throws
   /// DeviceError.
   virtual std::unique_ptr<Queue> make_queue(bool is_default, std::shared_ptr<QueueObserver> observer) = 0;
-  /// True if a queue keeps references to the storages of its work until it has ended, so that a storage that dies is
-  /// unused. Otherwise the end of a storage is enqueued behind its last uses (Queue::release).
+  /// A queue with a priority. Throws DeviceError if it is outside priorities().
+  virtual std::unique_ptr<Queue> make_priority_queue(int priority, std::shared_ptr<QueueObserver> observer);
+  virtual PriorityRange priorities();
+  /// Examines another library's stream. Throws DeviceError if it cannot be used as one of this device.
+  virtual NativeStream examine_stream(void* native);
+  /// A queue that enqueues on another library's stream and does not own it.
+  virtual std::unique_ptr<Queue> wrap_queue(const NativeStream& native, std::shared_ptr<QueueObserver> observer);
+  /// True if a queue can wait for events of `other` (Queue::wait); otherwise the host waits for them.
+  virtual bool waits_for(const Backend& other) const noexcept { return this == &other; }
+  /// True if a queue keeps references to the storages of its work until it has ended, so that a destroyed storage is
+  /// unused. Otherwise freeing a storage is enqueued after its last uses (Queue::release).
   virtual bool queues_hold_storages() const noexcept = 0;
   /// Copies between host memory or memory of this device, on the calling thread or through the device; returns when
   /// done. Ordering against queued work is the caller's (Storage::wait_*).
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
-  /// Sets every byte, and returns when done. Ordering as for copy().
+  /// Sets every byte; returns when done. Ordering as for copy().
   virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;
   /// True if the host can read and write the device's memory by its address.
   virtual bool host_accessible() const noexcept = 0;
@@ -198,32 +232,54 @@ class Backend {
   /// Sets bytes of the memory of accesses[0], its shadow included: args are the offset, their number and the value.
   virtual std::shared_ptr<const Launchable> range_fill() const;
 
-  /// A mark that has not been submitted. By the host's clock unless the device has one. Throws DeviceError.
+  /// Copies bytes between memory of this device and of `other`, in either direction: args as of range_copy(). Null if
+  /// the device cannot: the host then moves the bytes.
+  virtual std::shared_ptr<const Launchable> transfer_copy(Backend& other);
+  /// Memory of the host that the device copies from and to without a detour (pinned), aligned to kStorageAlignment;
+  /// ordinary memory where that makes no difference. At least one byte. Throws DeviceError.
+  virtual std::shared_ptr<void> make_host_memory(std::size_t bytes);
+
+  struct MemoryFigures {
+    std::size_t reserved = 0;         ///< bytes that the process holds: used by tensors, or kept for reuse
+    std::size_t free = 0, total = 0;  ///< of the device; 0: unknown
+  };
+  virtual MemoryFigures memory_figures();
+  /// Gives memory that is kept for reuse back to the system. Throws DeviceError.
+  virtual void trim_memory();
+  /// What storages hold of this device's memory, and its limit.
+  MemoryAccount& account() noexcept { return account_; }
+
+  /// A mark that has not been submitted; it uses the host's clock unless the device has one. Throws DeviceError.
   virtual std::shared_ptr<const TimeMark> make_time_mark();
 
-  /// Throws DeviceError if [memory, memory + bytes) is known not to be the device's memory. What cannot be known
-  /// passes.
+  /// The recorded work as one piece of work, with the accesses of the recording (in its order). By default it runs
+  /// entry after entry where it is launched. Throws DeviceError if something of it cannot be part of a graph here.
+  virtual std::shared_ptr<const Launchable> make_graph(std::shared_ptr<const GraphRecording> recording);
+
+  /// Throws DeviceError if [memory, memory + bytes) is known not to be the device's memory. Returns if it cannot be
+  /// known.
   virtual void verify_foreign(const void* memory, std::size_t bytes);
 
-  /// What may end only when everything that anybody has enqueued on the device by now has ended: memory that another
-  /// library gives back, while streams that nobody knows may still use it. Takes it at once, never blocks, never
-  /// throws, and may be called anywhere, also from the driver's callbacks.
+  /// Takes a resource that must end after all work that is enqueued on the device now, by any library: memory that
+  /// another library returns while its own, unknown streams may still use it. Never blocks, never throws, and may be
+  /// called from any context, including the driver's callbacks.
   virtual void end_when_idle(HandedBack* memory) noexcept;
-  /// Waits for the device if something of end_when_idle() is left, and ends it. True if there was.
+  /// Waits for the device if resources of end_when_idle() are pending, and ends them. True if there were any.
   virtual bool end_handed_back();
 
-  /// The stream that is used where none is named; made on first use, the same for all threads, lives as long as the
-  /// backend. A child of fork() has one of its own.
+  /// The default stream: created on first use, the same for all threads, lives as long as the backend. A child of
+  /// fork() has its own.
   std::shared_ptr<StreamCore> default_stream();
 
  protected:
-  /// To be called first in the destructor of a backend: ends the default stream while its queue can still work.
+  /// Must be called first in the destructor of a backend: ends the default stream while its queue still works.
   void close_default_stream() noexcept;
 
  private:
   std::mutex default_mutex_;
   std::shared_ptr<StreamCore> default_stream_;
   std::uint32_t default_generation_ = 0;  // fork_generation() when it was made
+  MemoryAccount account_;
 };
 
 }  // namespace tessera::runtime

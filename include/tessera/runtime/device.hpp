@@ -1,4 +1,4 @@
-// Devices as users hold them: a cheap handle, the default device and how TESSERA_DEVICE chooses it.
+// Device: a cheap handle; the default device and TESSERA_DEVICE.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,14 +16,14 @@ class Backend;
 /// One device. Copyable, as cheap as a pointer, never empty; equal handles are the same device.
 class Device {
  public:
-  /// The machine's processors. Always there.
+  /// The CPU. Always available.
   static Device cpu();
-  /// The GPU number `ordinal`, as the driver counts. Throws DeviceError that says what is missing if it cannot be used.
+  /// The GPU number `ordinal`, in the driver's order. Throws a DeviceError with what is missing if it cannot be used.
   static Device cuda(int ordinal = 0, SourceLocation where = SourceLocation::current());
 
   DeviceKind kind() const noexcept;
   int ordinal() const noexcept;
-  /// "cpu", "cuda:0": what TESSERA_DEVICE takes and what errors print.
+  /// "cpu", "cuda:0": the form of TESSERA_DEVICE and of errors.
   const std::string& name() const noexcept;
   bool operator==(const Device& other) const noexcept { return backend_ == other.backend_; }
 
@@ -35,9 +35,8 @@ class Device {
   runtime::Backend* backend_;
 };
 
-/// The device that is used where none is named: what set_default_device said; else TESSERA_DEVICE ("cpu", "cuda:0");
-/// else the first GPU that kernels can be compiled for; else the CPU. Throws DeviceError if TESSERA_DEVICE names no
-/// device that exists.
+/// The default device: that of set_default_device(); else TESSERA_DEVICE ("cpu", "cuda:0"); else the first GPU that
+/// kernels can be compiled for; else the CPU. Throws DeviceError if TESSERA_DEVICE is not an existing device.
 Device default_device(SourceLocation where = SourceLocation::current());
 /// Changes the default for the whole process from now on; safe to call from any thread.
 void set_default_device(Device device) noexcept;

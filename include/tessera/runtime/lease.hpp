@@ -1,5 +1,5 @@
-// Leases: the right of the host's side to use a storage. Many readers or one writer; taken when an operation is built,
-// held until it has been enqueued. A conflict names both sides.
+// Leases: the right of an operation on the host to use a storage. Many readers or one writer; taken when an operation
+// is built, held until it has been enqueued. The error of a conflict names both operations.
 #pragma once
 #include <memory>
 
@@ -10,17 +10,17 @@ namespace tessera::runtime {
 class Storage;
 using StorageRef = std::shared_ptr<Storage>;
 
-/// Who wants or has a lease, for error texts. The strings are static or interned: they outlive the lease.
+/// The holder of a lease, for error messages. The strings are static or interned: they outlive the lease.
 struct Holder {
   const char* what = "an operation";  ///< "kernel saxpy", "host", "save_npy"
-  int argument = 0;                   ///< 1-based argument of it; 0: the operation as a whole
-  const char* type = "";              ///< of the argument: "In<f32, dyn>"
+  int argument = 0;                   ///< 1-based number of its argument; 0: the whole operation
+  const char* type = "";              ///< type of the argument: "In<f32, dyn>"
   SourceLocation where{};             ///< the user's call
   const void* operation = nullptr;    ///< equal for holders of one operation: "argument 3 and argument 1 of ..."
 };
 
-/// A lease as an entry in its storage's list: what Lease is made of. Neither moves nor keeps the storage alive: whoever
-/// has it does. Taking and releasing it is one exchange of the storage's mutex each.
+/// A lease as an entry in its storage's list; Lease contains one. It cannot be moved and does not keep the storage
+/// alive: its owner must. Taking and releasing it costs one exchange of the storage's mutex each.
 class LeaseLink {
  public:
   LeaseLink() noexcept = default;
@@ -42,7 +42,7 @@ class LeaseLink {
   friend class Lease;
   bool try_take(Storage& storage, bool exclusive, const Holder& holder) noexcept;
   void release_held() noexcept;
-  void take_over(LeaseLink& other) noexcept;  // its place in the list
+  void take_over(LeaseLink& other) noexcept;  // takes its position in the list
   void link(Storage& storage) noexcept;       // under the storage's mutex
   void unlink() noexcept;                     // same
   Storage* storage_ = nullptr;
@@ -74,14 +74,14 @@ class Lease {
   LeaseLink link_;
 };
 
-/// The right to read; any number at a time, but none beside a writer.
+/// The right to read: any number of readers at a time, but no writer.
 class ReadLease : public Lease {
  public:
   ReadLease() noexcept = default;
   ReadLease(StorageRef storage, const Holder& holder) : Lease(static_cast<StorageRef&&>(storage), false, holder) {}
 };
 
-/// The right to write; one at a time and no reader beside it.
+/// The right to write: one writer at a time, and no readers.
 class WriteLease : public Lease {
  public:
   WriteLease() noexcept = default;

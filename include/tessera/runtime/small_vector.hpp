@@ -1,4 +1,4 @@
-// A vector with room for N elements inside itself: the launch path touches a handful of storages and must not allocate.
+// A vector with inline capacity for N elements: a launch uses few storages and must not allocate.
 #pragma once
 #include <cstddef>
 #include <memory>

@@ -1,11 +1,11 @@
-// A mutex for a few instructions: taking it costs one exchange where nobody else wants it, a third of what std::mutex
-// costs (a launch takes one per storage, twice).
+// A mutex for a few instructions: taking it costs one exchange without contention, a third of std::mutex (a launch
+// takes one per storage, twice).
 #pragma once
 #include <atomic>
 
 namespace tessera::runtime {
 
-/// Never held over a call that may block. Waits by giving the processor away. For std::lock_guard.
+/// Never held during a call that may block. Waits by yielding the CPU. For std::lock_guard.
 class SpinMutex {
  public:
   void lock() noexcept {

@@ -1,4 +1,4 @@
-// What timing a stream's work needs: marks in its order, and work that occupies the device or empties its caches.
+// For timing a stream's work: marks in its order, and work that occupies the device or empties its caches.
 #pragma once
 #include <memory>
 
@@ -8,10 +8,10 @@
 
 namespace tessera::runtime {
 
-/// Enqueues a point that knows its time once it has been reached. Throws DeviceError.
+/// Enqueues a mark, which has a time once it has been reached. Throws DeviceError.
 std::shared_ptr<const TimeMark> place_time_mark(const Stream& stream);
 
-/// Enqueues writing zeros over `storage`, whose device must have a pattern_fill(). `label`: what errors call it. Throws
+/// Enqueues writing zeros over `storage`, whose device must have a pattern_fill(). `label`: its name in errors. Throws
 /// DeviceError.
 void overwrite(const Stream& stream, const StorageRef& storage, const char* label);
 

@@ -7,7 +7,7 @@
 namespace tessera::cpu {
 namespace {
 
-/// Retries until nobody came between: for what the machine has no instruction.
+/// A compare-and-swap loop, for operations that the machine has no instruction for.
 template <class T, class F>
 T update(T* address, F&& next) {
   T old = __atomic_load_n(address, __ATOMIC_RELAXED);

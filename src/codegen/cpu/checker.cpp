@@ -1,4 +1,4 @@
-// What every access is held against: its tensor's bounds, who wrote the element, and what the block's tokens order.
+// The checks of every access: its tensor's bounds, which block wrote the element, and the order by the block's tokens.
 //
 // Order inside a block: every access and every join of tokens is a node that knows the nodes its token came from; an
 // access is ordered after another if that can be reached. An element remembers the last access that wrote it and the

@@ -1,5 +1,5 @@
-// The checked mode: what every access of a run is held against. One Checker per run; checked runs use one thread and go
-// through the blocks in order, so that the first violation is always the same one.
+// The checked mode: verifies every access of a run. One Checker per run; checked runs use one thread and execute the
+// blocks in order, so the first violation is always the same one.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -25,7 +25,7 @@ class Checker {
   /// the address).
   void touch(const Site&, std::int32_t access, const std::byte* address, std::int64_t bytes, const std::byte* object);
   std::int32_t join(std::span<const std::int32_t> tokens);
-  /// Memory that the kernel itself provides (alloca, globals): touches of it are not held against regions.
+  /// Memory that the kernel itself provides (alloca, globals): accesses of it are not compared with regions.
   void allow(const std::byte* base, std::int64_t bytes);
 
   [[noreturn]] void fail(const std::string& what, const Site&) const;
@@ -33,7 +33,7 @@ class Checker {
  private:
   struct Cell {
     std::int32_t writer_block = -1, reader_block = -1,
-                 atomic_block = -1;            ///< -1 nobody; readers, atomics: -2 several blocks
+                 atomic_block = -1;            ///< -1: none; readers, atomics: -2 several blocks
     std::int32_t epoch = -1;                   ///< block of the two below
     std::int32_t last_write = 0, readers = 0;  ///< access number; reader set
   };

@@ -25,18 +25,12 @@ void write(std::byte* p, T v) {
 }
 
 template <class T>
-void fill(std::byte* dst, std::int64_t count, std::uint64_t bits) {
-  T v = static_cast<T>(bits);
-  for (std::int64_t i = 0; i < count; ++i) write(dst + i * static_cast<std::int64_t>(sizeof(T)), v);
-}
-
-template <class T>
 void copy_line(std::int64_t n, std::byte* dst, std::int64_t ds, const std::byte* src, std::int64_t ss) {
   constexpr std::int64_t size = sizeof(T);
   if (ds == size && ss == size) {
     std::memcpy(dst, src, static_cast<std::size_t>(n * size));
   } else if (ds == size && ss == 0) {
-    fill<T>(dst, n, read<T>(src));
+    fill_elements(dst, n, read<T>(src), size);
   } else if (ds == size) {
     for (std::int64_t i = 0; i < n; ++i) write(dst + i * size, read<T>(src + i * ss));
   } else {
@@ -134,15 +128,6 @@ void normalise_bools(std::byte* p, std::int64_t count) {
     write(p + i, word & ones);
   }
   for (; i < count; ++i) p[i] = p[i] != std::byte{0} ? std::byte{1} : std::byte{0};
-}
-
-void fill_elements(std::byte* dst, std::int64_t count, std::uint64_t bits, std::int64_t elem_bytes) {
-  switch (elem_bytes) {
-    case 1: return fill<std::uint8_t>(dst, count, bits);
-    case 2: return fill<std::uint16_t>(dst, count, bits);
-    case 4: return fill<std::uint32_t>(dst, count, bits);
-    default: return fill<std::uint64_t>(dst, count, bits);
-  }
 }
 
 }  // namespace tessera::cpu

@@ -8,6 +8,7 @@ namespace tessera::cpu {
 Status ReduceInstr::run(Frame& f) const {
   fill_elements(f.at<std::byte>(dst), outer * inner, identity, elem_bytes);
   fn(f.at<std::byte>(dst), f.at<std::byte>(src), outer, n, inner);
+  f.ahead->fetch();
   return Status::Next;
 }
 

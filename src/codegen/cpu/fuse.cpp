@@ -195,16 +195,39 @@ class Fuser {
     return s.col_stride == 0 && (chain.rows == 1 || s.row_stride == 0);
   }
 
+  /// Bytes of an element of the chain, at the most.
+  static std::int64_t widest_element(const Chain& chain) {
+    std::int64_t widest = 1;
+    for (const auto& e : chain.links) {
+      widest = std::max(widest, e->elem_bytes);
+      for (int i = 0; i < e->sources; ++i) widest = std::max(widest, e->source[i].elem_bytes);
+    }
+    return widest;
+  }
+  /// As many elements as keep the strips of the chain in the first-level cache together.
+  std::int64_t strip_length(const Chain& chain, const Results& results, std::size_t slots) const {
+    auto places = static_cast<std::int64_t>(slots);
+    for (const auto& e : chain.links)
+      for (int i = 0; i < e->sources; ++i) {
+        const StripInstr::Source source = source_of(*e, i, chain, results);
+        places += !source.in_strip && is_one_value(source, chain);
+      }
+    constexpr std::int64_t unit = StripInstr::kShortestStrip;
+    const std::int64_t fitting = StripInstr::kStripBytes / (std::max<std::int64_t>(places, 1) * widest_element(chain));
+    return std::clamp(fitting / unit * unit, unit, StripInstr::kLongestStrip);
+  }
+
   std::unique_ptr<Instr> build(const Chain& chain, std::unique_ptr<ViewStoreInstr> store) {
     auto strip = std::make_unique<StripInstr>();
     strip->rows = chain.rows;
     strip->cols = chain.cols;
     Results results = results_of(chain);
     const std::size_t slots = assign_slots(chain, results);
-    constexpr std::int64_t kSlotBytes = StripInstr::kStrip * 8;
+    strip->strip = strip_length(chain, results, slots);
+    const std::int64_t slot_bytes = strip->strip * widest_element(chain);
     const auto scratch = static_cast<std::uint32_t>(buffers_.size());
     const auto place = [&](Ref r, bool in_strip) {
-      return in_strip ? Ref{scratch, kSlotBytes * static_cast<std::int64_t>(results.at(r.buffer).slot)} : r;
+      return in_strip ? Ref{scratch, slot_bytes * static_cast<std::int64_t>(results.at(r.buffer).slot)} : r;
     };
     for (const auto& e : chain.links) {
       StripInstr::Step step;
@@ -218,9 +241,9 @@ class Fuser {
         if (!step.source[i].in_strip) strip->accesses.push_back({step.source[i].ref.buffer, false});
         step.source[i].ref = place(step.source[i].ref, step.source[i].in_strip);
         if (!step.source[i].in_strip && is_one_value(step.source[i], chain)) {
-          const Ref at{scratch, kSlotBytes * static_cast<std::int64_t>(slots + strip->spreads.size())};
+          const Ref at{scratch, slot_bytes * static_cast<std::int64_t>(slots + strip->spreads.size())};
           strip->spreads.push_back({step.source[i].ref, at, step.source[i].elem_bytes});
-          step.source[i] = {at, true, 0, 0, step.source[i].elem_bytes};
+          step.source[i] = {at, true, true, 0, 0, step.source[i].elem_bytes};
         }
       }
       if (!step.in_strip) strip->accesses.push_back({e->dst.buffer, true});
@@ -230,7 +253,7 @@ class Fuser {
     add_in_place(*strip);
     if (const std::size_t n = slots + strip->spreads.size(); n > 0) {
       BufferInfo info;
-      info.bytes = kSlotBytes * static_cast<std::int64_t>(n);
+      info.bytes = slot_bytes * static_cast<std::int64_t>(n);
       buffers_.push_back(info);
       strip->accesses.push_back({scratch, true});
     }

@@ -1,6 +1,7 @@
 // Memory that the next block will probably touch, fetched into the cache while this block computes. A tile of few
 // kilobytes is over before the processor's own prefetcher has found its rhythm, and the next begins on another page.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -9,7 +10,7 @@ namespace tessera::cpu {
 class Lookahead {
  public:
   /// Tiles larger than this are left to the processor's prefetcher (and would push each other out of the cache).
-  static constexpr std::int64_t kLargest = 8192;
+  static constexpr std::int64_t kLargest = 32768;
 
   /// An access went to `address`, the time before to `previous` (which is updated): the next one is expected as far
   /// on. Only a hint: any address may be fetched, also one that is not mapped.
@@ -19,25 +20,42 @@ class Lookahead {
     if (before == nullptr || before == address || bytes > kLargest || count_ == kRanges) return;
     const auto next = 2 * reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(before);
     ranges_[count_++] = {next, next + static_cast<std::uintptr_t>(bytes)};
+    lines_ += bytes / static_cast<std::int64_t>(kLine);
   }
-  /// Fetches up to this many cache lines of what is expected.
-  void fetch(int lines) {
+  /// A block begins. Its lines are fetched in equal parts, as many as the block before had occasions: the processor
+  /// can have only some under way, and waits for them where more come at once.
+  void start_block() {
+    if (occasions_ > 0) part_ = static_cast<std::uintptr_t>((lines_ + occasions_ - 1) / occasions_);
+    lines_ = occasions_ = 0;
+  }
+  /// Fetches the next part of what is expected.
+  void fetch() {
+    ++occasions_;
+    std::uintptr_t lines = part_;
     while (count_ > 0 && lines > 0) {
       Range& r = ranges_[count_ - 1];
-      for (; r.at < r.end && lines > 0; r.at += kLine, --lines) __builtin_prefetch(reinterpret_cast<const void*>(r.at));
-      if (r.at >= r.end) --count_;
+      const std::uintptr_t begin = r.at, end = std::min(r.end, begin + lines * kLine);
+      for (std::uintptr_t at = begin; at < end; at += kLine)
+        __builtin_prefetch(reinterpret_cast<const void*>(at), 0, kLevel);
+      lines -= (end - begin + kLine - 1) / kLine;
+      r.at = end;
+      if (end == r.end) --count_;
     }
   }
-  void forget() { count_ = 0; }
+  void forget() { *this = {}; }
 
  private:
   static constexpr int kRanges = 8;
   static constexpr std::uintptr_t kLine = 64;
+  /// To the second-level cache: the first holds what this block computes.
+  static constexpr int kLevel = 2;
   struct Range {
     std::uintptr_t at, end;
   };
   Range ranges_[kRanges];
   int count_ = 0;
+  std::uintptr_t part_ = 16;                ///< lines
+  std::int64_t lines_ = 0, occasions_ = 0;  ///< of this block
 };
 
 }  // namespace tessera::cpu

@@ -1,5 +1,5 @@
-// A translated kernel and its runs: blocks are dealt to threads in chunks of the row-major block order; every thread
-// has an arena for its tiles, computes what no block changes once, then goes through its chunks.
+// A translated kernel and its runs: blocks are scheduled to threads in chunks of the row-major block order; every
+// thread has an arena for its tiles, computes what no block changes once, then goes through its chunks.
 #include "tessera/codegen/cpu/program.hpp"
 
 #include <algorithm>
@@ -174,6 +174,7 @@ struct ProgramImpl::Launch final : Job {
         frame.block[0] = static_cast<std::int32_t>(x);
         frame.block[1] = static_cast<std::int32_t>(y);
         frame.block[2] = static_cast<std::int32_t>(z);
+        arena.ahead.start_block();
         if (checker != nullptr) checker->start_block(frame);
         cpu::run(program.block_, frame);
         if (++x == grid.x) {

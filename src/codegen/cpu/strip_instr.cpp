@@ -4,13 +4,6 @@
 #include <algorithm>
 
 namespace tessera::cpu {
-namespace {
-
-/// Cache lines fetched ahead after each step of a strip: about what the processor can have under way.
-constexpr int kLinesPerStep = 16;
-
-}  // namespace
-
 void StripInstr::run_step(const Frame& f, const Step& s, std::int64_t row, std::int64_t col, std::int64_t n_rows,
                           std::int64_t n_cols) const {
   prims::Operand operands[ElementwiseInstr::kMaxSources];
@@ -18,7 +11,7 @@ void StripInstr::run_step(const Frame& f, const Step& s, std::int64_t row, std::
     const Source& from = s.source[i];
     const std::byte* data = f.at<std::byte>(from.ref);
     if (from.in_strip) {
-      operands[i] = {data, n_cols * from.elem_bytes, false};
+      operands[i] = {data, n_cols * from.elem_bytes, false, from.uniform};
     } else {
       operands[i] = {data + row * from.row_stride + col * from.col_stride, from.row_stride, from.col_stride == 0};
     }
@@ -31,14 +24,14 @@ void StripInstr::run_step(const Frame& f, const Step& s, std::int64_t row, std::
 void StripInstr::run_steps(const Frame& f) const {
   // Strips are whole rows where rows are short, else pieces of one row.
   for (const Spread& s : spreads)
-    fill_elements(f.at<std::byte>(s.strip), std::min(rows * cols, kStrip),
+    fill_elements(f.at<std::byte>(s.strip), std::min(rows * cols, prims::kUniformCopies),
                   load_bits(f.at<std::byte>(s.value), s.elem_bytes), s.elem_bytes);
-  const std::int64_t n_rows = std::max<std::int64_t>(1, kStrip / cols), n_cols = std::min(cols, kStrip);
+  const std::int64_t n_rows = std::max<std::int64_t>(1, strip / cols), n_cols = std::min(cols, strip);
   for (std::int64_t r = 0; r < rows; r += n_rows)
     for (std::int64_t c = 0; c < cols; c += n_cols)
       for (const Step& s : steps) {
         run_step(f, s, r, c, std::min(n_rows, rows - r), std::min(n_cols, cols - c));
-        f.ahead->fetch(kLinesPerStep);
+        f.ahead->fetch();
       }
 }
 

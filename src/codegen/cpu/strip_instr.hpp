@@ -12,14 +12,16 @@ namespace tessera::cpu {
 
 class StripInstr final : public Instr {
  public:
-  /// Elements of a strip: few enough that the strips of a chain fit the first-level cache together (2 KiB each at the
-  /// most), many enough that calls cost little. A multiple of what the primitives handle between two looks at operands.
-  static constexpr std::int64_t kStrip = 256;
+  /// Elements of a strip: few enough that the strips of a chain fit the first-level cache together, many enough that
+  /// calls cost little. A multiple of what the primitives handle between two looks at operands.
+  static constexpr std::int64_t kShortestStrip = 256, kLongestStrip = 1024, kStripBytes = 16384;
+  std::int64_t strip = kShortestStrip;
 
   /// Where a step finds an operand: element (r, c) of the iteration is at place + r * row_stride + c * col_stride.
   struct Source {
     Ref ref;                      ///< of element (0, 0); of the strip in the scratch buffer if in_strip
     bool in_strip = false;        ///< the result of an earlier step for the same strip, or a spread value
+    bool uniform = false;         ///< a spread value
     std::int64_t row_stride = 0;  ///< bytes
     std::int64_t col_stride = 0;  ///< bytes; 0: one value for the whole row
     std::int64_t elem_bytes = 0;

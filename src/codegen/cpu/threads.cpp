@@ -1,5 +1,5 @@
-// The pool: sleeping workers and a queue of tickets. A ticket invites one worker into a job; tickets nobody took when
-// the caller is done with its own share are withdrawn, so that a busy pool never delays a launch.
+// The thread pool: sleeping workers and a queue of tickets. A ticket assigns one worker to a job. When the caller has
+// finished its own share, tickets that no worker has taken are withdrawn, so a busy pool never delays a launch.
 #include "codegen/cpu/threads.hpp"
 
 #include <sched.h>

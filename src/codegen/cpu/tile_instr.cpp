@@ -5,6 +5,12 @@
 #include <cstring>
 
 namespace tessera::cpu {
+namespace {
+
+/// Operations on fewer elements are over before a cache line comes.
+constexpr std::int64_t kLongEnoughToFetch = 256;
+
+}  // namespace
 
 std::uint64_t read_unsigned(const Frame& f, Ref r, ir::Elem e) {
   switch (e) {
@@ -59,6 +65,7 @@ Status ElementwiseInstr::run(Frame& f) const {
   auto* to = f.at<std::byte>(dst);
   if (outer.empty()) {
     fn(to, operands, rows, cols);
+    if (rows * cols >= kLongEnoughToFetch) f.ahead->fetch();
   } else {
     run_outer(f, operands, to, 0);
   }

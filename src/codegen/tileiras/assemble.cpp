@@ -58,7 +58,7 @@ std::string clipped(const std::string& text) {
   return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
 }
 
-/// True if what the assembler says is about the machine, not about the program: the same program can pass next time.
+/// True if the message is about the machine, not the program: the same program may be accepted next time.
 bool ran_out(const std::string& err) {
   for (const char* text : {"No space left on device", "bad_alloc", "out of memory", "Cannot allocate memory"}) {
     if (err.find(text) != err.npos) return true;
@@ -83,12 +83,13 @@ bool ran_out(const std::string& err) {
     throw CompileError(concat("the assembler ran out of memory or disk space while it compiled a kernel for ", o.gpu,
                               ". It said: ", clipped(run.err)));
   if (run.signal != 0)
-    throw Refusal(concat("the assembler crashed (signal ", run.signal, ") on a kernel for ", o.gpu, ": a bug in ",
-                         assembler, ". It said: ", clipped(run.err)));
+    throw Rejection(concat("the assembler crashed (signal ", run.signal, ") on a kernel for ", o.gpu, ": a bug in ",
+                           assembler, ". It said: ", clipped(run.err)));
   Messages messages = read_messages(run.err);
-  throw Refusal(concat("the assembler refuses the kernel for ", o.gpu, " (exit code ", run.exit_code, "): ",
-                       messages.first_error.empty() ? "no reason given" : messages.first_error, "\n", clipped(run.err)),
-                messages.where);
+  throw Rejection(
+      concat("the assembler rejects the kernel for ", o.gpu, " (exit code ", run.exit_code,
+             "): ", messages.first_error.empty() ? "no reason given" : messages.first_error, "\n", clipped(run.err)),
+      messages.where);
 }
 
 }  // namespace
@@ -105,7 +106,7 @@ AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptio
   auto cubin = read_file(folder.file("kernel.cubin"));
   if (!cubin || !is_whole_elf(*cubin))
     throw CompileError(concat("the assembler ", assembler, " reported success but gave ",
-                              cubin ? concat(cubin->size(), " bytes that are no cubin") : std::string("no file"),
+                              cubin ? concat(cubin->size(), " bytes that are not a cubin") : std::string("no file"),
                               ": is it NVIDIA's tileiras, and is there space in the temporary folder?"));
   result.cubin = std::move(*cubin);
   Messages messages = read_messages(run.err + "\n" + run.out);

@@ -1,4 +1,4 @@
-// Files by the system's calls, so that every failure has its reason.
+// Files by system calls, so that every failure has a reason (errno).
 #include "codegen/tileiras/files.hpp"
 
 #include <fcntl.h>

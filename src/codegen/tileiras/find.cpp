@@ -14,7 +14,7 @@ namespace tessera::tileiras {
 
 namespace {
 
-constexpr const char* kMend = "run scripts/get-tileiras.sh, or set TESSERA_TILEIRAS to an assembler";
+constexpr const char* kFix = "run scripts/get-tileiras.sh, or set TESSERA_TILEIRAS to an assembler";
 
 struct Candidate {
   std::string path;
@@ -72,7 +72,7 @@ void add_site_packages(std::vector<Candidate>& list) {
       list.push_back({path, "Python's site-packages"});
 }
 
-/// What is named, or else fetched.
+/// The assembler of TESSERA_TILEIRAS, or else the fetched one.
 void add_own(std::vector<Candidate>& list) {
   if (const char* given = env(Env::TILEIRAS))
     list.push_back({given, "TESSERA_TILEIRAS"});
@@ -80,11 +80,11 @@ void add_own(std::vector<Candidate>& list) {
     list.push_back({fetched_folder() + "/bin/tileiras", "the user's cache"});
 }
 
-/// Places in the order of preference; the later ones are only made out (which takes searching folders) where the
-/// earlier ones have nothing.
+/// Places in order of preference. Later ones, which need a search of folders, are computed only if the earlier ones
+/// have nothing.
 using Source = void (*)(std::vector<Candidate>&);
 std::vector<Source> sources() {
-  if (env(Env::TILEIRAS) != nullptr) return {add_own};  // said is said: nothing else is tried
+  if (env(Env::TILEIRAS) != nullptr) return {add_own};  // an explicit setting: nothing else is tried
   return {add_own, add_toolkits, add_site_packages};
 }
 
@@ -135,7 +135,7 @@ std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* w
   }
   if (env(Env::TILEIRAS) == nullptr) looked += "\n  the folders of PATH, Python's site-packages";
   if (why != nullptr)
-    *why = concat("NVIDIA's Tile IR assembler (tileiras) was not found: ", kMend, ". Looked for:", looked);
+    *why = concat("NVIDIA's Tile IR assembler (tileiras) was not found: ", kFix, ". Looked for:", looked);
   return std::nullopt;
 }
 

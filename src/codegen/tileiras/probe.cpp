@@ -1,5 +1,5 @@
 // The file of answers is a line per executable: path, identity (size and time), release, newest bytecode, and a
-// checksum of the line; a line that does not add up is ignored, and the executable asked again.
+// checksum of the line; a line with a wrong checksum is ignored, and the executable is run again.
 #include "codegen/tileiras/probe.hpp"
 
 #include <sys/stat.h>
@@ -57,7 +57,7 @@ Probe ask(const std::string& path, const std::string& identity) {
   if (run.start_error != 0 || run.timed_out || run.signal != 0 || run.exit_code != 0)
     p.problem = "does not run";
   else if (!parse_version(run.out, "release ", p.assembler.major, p.assembler.minor))
-    p.problem = "does not say its version: is it NVIDIA's tileiras?";
+    p.problem = "does not report its version: is it NVIDIA's tileiras?";
   else
     p.assembler.newest_bytecode = newest_bytecode(p.assembler);
   return p;
@@ -106,7 +106,7 @@ std::string kept_answers() {
   return bytes ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) : std::string();
 }
 
-/// Best effort: without it the next process asks again.
+/// Best effort: without it the next process probes again.
 void keep(const Assembler& a) {
   const std::string folder = cache_folder();
   if (folder.empty() || !env_flag(Env::CACHE, true)) return;

@@ -1,5 +1,5 @@
-// Asking an executable whether it is NVIDIA's assembler, and which release. Answers are kept in the process and in the
-// user's cache, by path, size and time of the executable, because asking costs two processes.
+// Finds out whether an executable is NVIDIA's assembler, and which release. Results are cached in the process and in
+// the user's cache, by path, size and time of the executable, because a probe takes two processes.
 #pragma once
 #include <string>
 

@@ -1,5 +1,5 @@
-// A child in a process group of its own, so that a time limit ends it and whatever it started, and that the system ends
-// with the thread that waits for it, so that a killed program leaves no assembler behind.
+// The child has a process group of its own, so that a time limit ends it and everything it started. The system ends it
+// with the thread that waits for it, so a killed program leaves no assembler behind.
 #include "codegen/tileiras/process.hpp"
 
 #include <fcntl.h>
@@ -67,7 +67,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return out;
 }
 
-/// What the child does with itself before it becomes another program.
+/// What the child needs before exec.
 struct Becoming {
   char* const* argv;
   char* const* envp;
@@ -114,9 +114,9 @@ struct Becoming {
   pthread_sigmask(SIG_SETMASK, &all, &old);
   const pid_t child = vfork();
   if (child == 0) become(becoming);
-  const int refused = errno;
+  const int rejected = errno;
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  if (child < 0) return refused;
+  if (child < 0) return rejected;
   Pipe::close_end(report.write_end);
   int error = 0;
   ssize_t n = 0;

@@ -1,4 +1,4 @@
-// Freed blocks in order of their age, reused by exact size; large ones lie on huge pages where the system grants them.
+// Freed blocks, ordered by age and reused by exact size; large ones use huge pages where the system grants them.
 #include "runtime/cpu/block_cache.hpp"
 
 #include <sys/mman.h>
@@ -12,9 +12,8 @@ namespace tessera::runtime {
 
 namespace {
 
-constexpr std::size_t kSmallest = std::size_t{256}
-                                  << 10;  // smaller blocks are malloc's business, which keeps them itself
-constexpr std::size_t kHugePage = std::size_t{2} << 20;  // of x86-64; on other machines an alignment like any other
+constexpr std::size_t kSmallest = std::size_t{256} << 10;  // malloc caches smaller blocks itself
+constexpr std::size_t kHugePage = std::size_t{2} << 20;    // of x86-64; on other machines only an alignment
 constexpr std::size_t kHugeFrom = 2 * kHugePage;
 
 std::align_val_t alignment(std::size_t size) {
@@ -42,7 +41,7 @@ void* BlockCache::take(std::size_t bytes) noexcept {
   const std::size_t size = block_size(bytes);
   if (size >= kSmallest) {
     std::lock_guard lock(mutex_);
-    for (std::size_t i = blocks_.size(); i-- > 0;) {  // the youngest is the likeliest to be in a cache
+    for (std::size_t i = blocks_.size(); i-- > 0;) {  // the youngest first: it is the likeliest to be in a cache
       if (blocks_[i].size != size) continue;
       void* memory = blocks_[i].memory;
       blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));

@@ -1,6 +1,6 @@
-// Host memory for tensors. Fresh memory is expensive: the system hands out zeroed pages of 4 KB one fault at a time,
-// about five times slower than writing to memory that is there already. So large blocks lie on huge pages and are kept
-// for reuse when they are freed.
+// Host memory for tensors. New memory is expensive: the system provides zeroed pages of 4 KB, one page fault each,
+// which is about five times slower than writing to mapped memory. So large blocks use huge pages, and freed blocks are
+// kept for reuse.
 #pragma once
 #include <cstddef>
 #include <mutex>
@@ -18,14 +18,14 @@ class BlockCache {
 
   /// At least `bytes` (> 0), aligned to kStorageAlignment; nullptr if there is no more memory, even after trim().
   void* take(std::size_t bytes) noexcept;
-  /// Returns what take(bytes) gave.
+  /// Takes back the result of take(bytes).
   void give(void* memory, std::size_t bytes) noexcept;
   /// Frees everything that is kept.
   void trim() noexcept;
   std::size_t kept() const noexcept;
 
-  /// The size of the block for `bytes`: of the blocks that are kept, few sizes exist, at most 1/8 larger than asked
-  /// for.
+  /// The size of the block for `bytes`. Blocks that are kept have few different sizes, at most 1/8 larger than
+  /// requested.
   static std::size_t block_size(std::size_t bytes) noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// Memory and queues of the CPU. The default stream runs its work at once, on the calling thread; a stream that the user
-// makes is a thread of its own.
+// Memory and queues of the CPU. The default stream runs its work at once, on the calling thread; each other stream has
+// its own thread.
 #include "runtime/cpu/cpu_backend.hpp"
 
 #include <unistd.h>
@@ -18,17 +18,22 @@ namespace tessera::runtime {
 
 namespace {
 
-/// The machine's memory in bytes. More than this is refused, because the kernel would promise it and kill the process
-/// later.
+/// The machine's memory in bytes. Larger allocations are rejected: the operating system might grant them and kill the
+/// process later (overcommit).
 std::size_t physical_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : ~std::size_t{0};
 }
 
+std::size_t free_memory() {
+  const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : 0;
+}
+
 /// The address sanitizer has to see every use of freed memory, so nothing is reused under it.
 constexpr bool kSanitized = TESSERA_ASAN != 0;
 
-/// Another thread may have been in the middle of the cache when this process was forked.
+/// One per process: another thread may have been using the cache when the process was forked.
 struct Blocks : BlockCache {
   Blocks() : BlockCache(kSanitized ? 0 : physical_memory() / 8) {}
 };
@@ -42,9 +47,12 @@ class CpuBackend final : public Backend {
   void* allocate(std::size_t bytes) override {
     void* memory = bytes <= memory_ ? blocks_.get().take(bytes) : nullptr;
     if (memory != nullptr) return memory;
-    throw DeviceError(concat("out of memory on cpu: ", bytes, " bytes asked for, the machine has ", memory_,
-                             " bytes in all.\n  Free tensors that are not needed, or use smaller ones."));
+    throw_out_of_memory(name_, {bytes, account().in_use(), account().limit(), free_memory(), memory_});
   }
+  MemoryFigures memory_figures() override {
+    return {account().in_use() + blocks_.get().kept(), free_memory(), memory_};
+  }
+  void trim_memory() override { blocks_.get().trim(); }
   void free(void* memory, std::size_t bytes) noexcept override { blocks_.get().give(memory, bytes); }
   std::unique_ptr<Queue> make_queue(bool is_default, std::shared_ptr<QueueObserver> observer) override {
     if (is_default) return make_immediate_queue(*this, std::move(observer));

@@ -1,4 +1,4 @@
-// The machine's processors as a device. One per process, never destroyed.
+// The CPU as a device. One per process, never destroyed.
 #pragma once
 #include "tessera/runtime/backend.hpp"
 

@@ -1,4 +1,4 @@
-// Running work at once, on the thread that enqueues it.
+// A queue that runs work at once, on the thread that enqueues it.
 #include "runtime/cpu/immediate_queue.hpp"
 
 #include <utility>

@@ -1,6 +1,5 @@
-// The thread and its tasks. The state is shared by the queue, its thread and its events, so that each may be the last:
-// a queue that is destroyed by its own work (the work held the last tensor that knew the stream) leaves the thread to
-// itself.
+// A queue with a thread. Its state is shared by the queue, the thread and the events, and each may outlive the others:
+// a queue that its own work destroys (the work held the last reference to the stream) detaches its thread.
 #include "runtime/cpu/thread_queue.hpp"
 
 #include <algorithm>
@@ -33,7 +32,8 @@ struct Task {
   SmallVector<Access, 8> accesses;
 };
 
-/// Queues with work. The process waits for them before it takes its statics down: work is never cut off in the middle.
+/// The number of queues with work. At exit the process waits for them before static variables are destroyed, so work is
+/// never interrupted.
 class Busy {
  public:
   static Busy& queues() {
@@ -62,7 +62,7 @@ class Busy {
   int count_ = 0;
 };
 
-/// A program that enqueues faster than the thread works is held back here, as by a GPU's driver.
+/// With this many tasks in the queue, enqueuing blocks, as a GPU's driver does.
 constexpr std::uint64_t kMostTasks = 4096;
 
 struct State {
@@ -105,8 +105,8 @@ void run(const Task& task, QueueObserver& observer) noexcept {
   run_work(*task.work, {task.grid, task.args.span(), task.accesses.span(), nullptr}, task.number, observer);
 }
 
-/// The thread: takes all tasks that are there, runs them, until it is told to stop and nothing is left. The two vectors
-/// swap their places, so that a stream in its stride allocates nothing.
+/// The thread: takes all tasks, runs them, and ends when `stop` is set and no task is left. The two vectors are
+/// swapped, so that a stream in steady state allocates nothing.
 void serve(State& state) {
   std::vector<Task> taken;
   for (;;) {
@@ -123,7 +123,7 @@ void serve(State& state) {
       const std::uint64_t number = task.number;
       run(task, *state.observer);
       {
-        WorkScope scope;  // the last tensor of another stream may end here, and must not be waited for
+        WorkScope scope;  // the last reference to another stream may be released here; its destructor must not wait
         task = Task();
       }
       if (number != 0) state.last_ended.store(number, std::memory_order_release);
@@ -165,10 +165,10 @@ class ThreadQueue final : public Queue {
   }
   ~ThreadQueue() override {
     if (generation_ != fork_generation()) {
-      (void)thread_.release();  // of the parent: here it never ran
+      (void)thread_.release();  // a thread of the parent process
       return;
     }
-    const bool leave = inside_work();  // waiting could wait for the thread itself
+    const bool leave = inside_work();  // joining could wait for this thread itself
     {
       std::lock_guard lock(state_->mutex);
       state_->stop = true;

@@ -1,4 +1,4 @@
-// The queue of a CPU stream that a user makes: a thread that runs its work in order.
+// The queue of a CPU stream other than the default one: a thread that runs its work in order.
 #pragma once
 #include <memory>
 

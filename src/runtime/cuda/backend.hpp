@@ -8,6 +8,7 @@
 #include "runtime/cuda/handed_back.hpp"
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/outcomes.hpp"
+#include "runtime/cuda/peer.hpp"
 #include "runtime/cuda/retired_owners.hpp"
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/cuda.hpp"
@@ -26,6 +27,11 @@ class CudaBackend final : public Backend {
   void* allocate(std::size_t bytes) override;
   void free(void* memory, std::size_t bytes) noexcept override;
   std::unique_ptr<Queue> make_queue(bool is_default, std::shared_ptr<QueueObserver> observer) override;
+  std::unique_ptr<Queue> make_priority_queue(int priority, std::shared_ptr<QueueObserver> observer) override;
+  PriorityRange priorities() override;
+  NativeStream examine_stream(void* native) override;
+  std::unique_ptr<Queue> wrap_queue(const NativeStream& native, std::shared_ptr<QueueObserver> observer) override;
+  bool waits_for(const Backend& other) const noexcept override { return other.kind() == DeviceKind::Cuda; }
   bool queues_hold_storages() const noexcept override { return false; }
   void copy(void* to, const void* from, std::size_t bytes) override;
   void fill(void* to, std::uint8_t value, std::size_t bytes) override;
@@ -33,7 +39,12 @@ class CudaBackend final : public Backend {
   std::shared_ptr<const Launchable> pattern_fill() const override { return pattern_fill_; }
   std::shared_ptr<const Launchable> range_copy() const override { return range_copy_; }
   std::shared_ptr<const Launchable> range_fill() const override { return range_fill_; }
+  std::shared_ptr<const Launchable> transfer_copy(Backend& other) override;
+  std::shared_ptr<void> make_host_memory(std::size_t bytes) override;
+  MemoryFigures memory_figures() override;
+  void trim_memory() override;
   std::shared_ptr<const TimeMark> make_time_mark() override;
+  std::shared_ptr<const Launchable> make_graph(std::shared_ptr<const GraphRecording> recording) override;
   void verify_foreign(const void* memory, std::size_t bytes) override;
   void end_when_idle(HandedBack* memory) noexcept override { handed_back_.add(memory); }
   bool end_handed_back() override { return handed_back_.finish(); }
@@ -46,7 +57,7 @@ class CudaBackend final : public Backend {
   EventPool& events() noexcept { return events_; }
   Outcomes& outcomes() noexcept { return outcomes_; }
   RetiredOwners& owners() noexcept { return owners_; }
-  /// Ends what the device has passed. The caller holds no lock.
+  /// Releases foreign memory that the device no longer uses. The caller holds no lock.
   void poll() noexcept {
     owners_.poll();
     handed_back_.poll();
@@ -64,9 +75,10 @@ class CudaBackend final : public Backend {
   HandedBackMemory handed_back_;
   std::unique_ptr<DeviceMemory> memory_;
   std::shared_ptr<const Launchable> pattern_fill_, range_copy_, range_fill_;
+  PeerCopies peers_;
 };
 
-/// What the driver says of GPU `ordinal`, without a context. Throws DeviceError.
+/// The properties of GPU `ordinal`, without creating a context. Throws DeviceError.
 DeviceInfo describe(const Driver& driver, int ordinal);
 
 /// The backend of GPU `ordinal` of the installed driver; made on first use, never destroyed. Throws DeviceError.

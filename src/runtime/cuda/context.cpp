@@ -1,4 +1,4 @@
-// The texts of driver errors, and the first cause.
+// The messages of driver errors, and the first cause of a fault.
 #include "runtime/cuda/context.hpp"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ std::string failure_text(const Driver& driver, const std::string& device, CUresu
   return text + concat(purpose.what, " failed on ", device, ": ", result_text(driver, result), " in ", call, ".");
 }
 
-std::string with_mend(std::string text, CUresult result) {
-  const char* mend = result_info(result).mend;
-  return *mend != '\0' ? text + "\n  " + mend : text;
+std::string with_fix(std::string text, CUresult result) {
+  const char* fix = result_info(result).fix;
+  return *fix != '\0' ? text + "\n  " + fix : text;
 }
 
 /// "kernel a (a.cpp:14) or kernel b (b.cpp:3)": each once, the last few.
@@ -38,13 +38,13 @@ std::string suspects_text(const std::vector<LaunchLog::Entry>& running) {
 
 Context::Context(const Driver& driver, int ordinal) : driver_(driver), name_(concat("cuda:", ordinal)) {
   check(driver.cuDeviceGet(&device_, ordinal), "cuDeviceGet", "opening the GPU");
-  check(driver.cuDeviceGetAttribute(&multiprocessors_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_),
+  check(driver.cuDeviceGetAttribute(&num_sms_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_),
         "cuDeviceGetAttribute", "opening the GPU");
   check(driver.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain", "making a context");
 }
 
 Context::~Context() {
-  if (!left_behind()) driver_.cuDevicePrimaryCtxRelease(device_);
+  if (!unusable_after_fork()) driver_.cuDevicePrimaryCtxRelease(device_);
   delete first_cause_.load();
 }
 
@@ -63,7 +63,7 @@ const Context::Cause& Context::poison(CUresult result, const char* call, const P
   }
   std::string text = concat(failure_text(driver_, name_, result, call, purpose), " ", suspects_text(running), ".");
   const SourceLocation where = running.size() == 1 ? running[0].where : purpose.where;
-  const Cause* made = new Cause{with_mend(std::move(text), result), where};
+  const Cause* made = new Cause{with_fix(std::move(text), result), where};
   first_cause_.store(made, std::memory_order_release);
   return *made;
 }
@@ -79,16 +79,16 @@ void Context::fail(CUresult result, const char* call, const Purpose& purpose) co
     const Cause& first = poison(result, call, purpose);
     throw DeviceError(first.text, first.where);
   }
-  throw DeviceError(with_mend(failure_text(driver_, name_, result, call, purpose), result), purpose.where);
+  throw DeviceError(with_fix(failure_text(driver_, name_, result, call, purpose), result), purpose.where);
 }
 
 Current::Current(const Context& context) : context_(context) {
-  if (context.left_behind()) [[unlikely]] { throw DeviceError(left_behind_text(context.name())); }
+  if (context.unusable_after_fork()) [[unlikely]] { throw DeviceError(after_fork_text(context.name())); }
   context.check(enter(), "cuCtxSetCurrent", "entering the context");
 }
 
 Current::Current(const Context& context, std::nothrow_t) noexcept : context_(context) {
-  if (!context.left_behind()) enter();
+  if (!context.unusable_after_fork()) enter();
 }
 
 CUresult Current::enter() noexcept {

@@ -1,6 +1,6 @@
-// One GPU's primary context, and the one place where results of the driver become exceptions. The driver reports the
-// fault of a kernel at whatever call comes next, and the same fault at every call from then on: the context keeps the
-// first report, with the kernels that were running, and repeats it.
+// One GPU's primary context, and the only place where driver results become exceptions. The driver reports a kernel's
+// fault at the next call, whichever that is, and at every call after it. The context therefore stores the first report,
+// with the kernels that were running, and includes it in every later error.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -37,7 +37,7 @@ class Context {
   CUdevice device() const noexcept { return device_; }
   CUcontext handle() const noexcept { return context_; }
   const std::string& name() const noexcept { return name_; }  ///< "cuda:0"
-  int multiprocessors() const noexcept { return multiprocessors_; }
+  int num_sms() const noexcept { return num_sms_; }
 
   /// Throws DeviceError unless the call succeeded: the driver's name and text for the result, the call, its purpose,
   /// and what to do. After a fault that ended the context, every failure is reported as that fault.
@@ -46,12 +46,12 @@ class Context {
       fail(result, call, purpose);
   }
   [[noreturn]] void fail(CUresult result, const char* call, const Purpose& purpose) const;
-  /// True in a child of the process that opened the GPU: the driver answers nobody there.
-  bool left_behind() const noexcept { return generation_ != tessera::fork_generation(); }
+  /// True in a fork()ed child of the process that opened the GPU: the driver does not work there.
+  bool unusable_after_fork() const noexcept { return generation_ != tessera::fork_generation(); }
   /// True after a fault that ended the context.
   bool poisoned() const noexcept { return first_cause_.load(std::memory_order_acquire) != nullptr; }
 
-  /// From now on the queue behind `track` is asked what was running when a fault is met.
+  /// Registers a queue's launch log: the error of a fault lists what was running according to these logs.
   void watch(std::shared_ptr<const Track> track) const;
 
  private:
@@ -65,21 +65,21 @@ class Context {
   std::string name_;
   std::uint32_t generation_ = tessera::fork_generation();
   CUdevice device_ = 0;
-  int multiprocessors_ = 0;
+  int num_sms_ = 0;
   CUcontext context_ = nullptr;
   mutable std::mutex mutex_;  // tracks_, and the making of the first cause
   mutable std::vector<std::weak_ptr<const Track>> tracks_;
   mutable std::atomic<const Cause*> first_cause_{nullptr};
 };
 
-/// Makes a context current on this thread, and puts back another library's context at the end.
+/// Makes a context current on this thread; the destructor restores another library's context.
 class Current {
  public:
   explicit Current(const Context& context);  ///< throws DeviceError
-  /// Where nothing may throw. If it fails, the calls that follow will fail as well, and say so; in a child of fork()
-  /// (it is false then) they must not be made.
+  /// The same without exceptions. If it fails, the driver calls that follow fail too. In a child of fork() it converts
+  /// to false, and no driver call may be made.
   Current(const Context& context, std::nothrow_t) noexcept;
-  explicit operator bool() const noexcept { return !context_.left_behind(); }
+  explicit operator bool() const noexcept { return !context_.unusable_after_fork(); }
   ~Current();
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;

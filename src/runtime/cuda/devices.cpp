@@ -1,4 +1,4 @@
-// The GPUs of this process: what the installed driver shows, and their backends.
+// The GPUs of this process, as the installed driver lists them, and their backends.
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -26,7 +26,7 @@ const Driver& driver_or_throw(int ordinal) {
   if (!why.empty()) throw DeviceError(concat("device cuda:", ordinal, " is not available: ", why));
   if (ordinal >= 0 && ordinal < count) return *installed_driver();
   throw DeviceError(concat("device cuda:", ordinal, " does not exist: the driver shows ", count,
-                           count == 1 ? " GPU (cuda:0)" : " GPUs", ".\n  ", result_info(101).mend));
+                           count == 1 ? " GPU (cuda:0)" : " GPUs", ".\n  ", result_info(101).fix));
 }
 
 std::atomic<CompilerProbe> probe{nullptr};
@@ -52,7 +52,7 @@ DeviceInfo describe(const Driver& driver, int ordinal) {
   const auto check = [&](CUresult result, const char* call) {
     if (result == CUDA_SUCCESS) return;
     throw DeviceError(concat("examining cuda:", ordinal, " failed: ", result_text(driver, result), " in ", call,
-                             ".\n  ", result_info(result).mend));
+                             ".\n  ", result_info(result).fix));
   };
   CUdevice device = 0;
   check(driver.cuDeviceGet(&device, ordinal), "cuDeviceGet");
@@ -68,11 +68,11 @@ DeviceInfo describe(const Driver& driver, int ordinal) {
   check(driver.cuDeviceTotalMem(&info.memory, device), "cuDeviceTotalMem");
   info.compute_major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   info.compute_minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-  info.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  info.num_sms = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   info.l2_bytes = static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
   info.shared_bytes_per_block =
       static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
-  info.shared_bytes_per_processor =
+  info.shared_bytes_per_sm =
       static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
   info.clock_khz = attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
   info.memory_khz = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);

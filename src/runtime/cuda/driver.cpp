@@ -1,5 +1,5 @@
-// Opening libcuda.so.1. Functions are asked for by name and version (cuGetProcAddress), so that a newer driver gives
-// exactly the forms that driver.def was written for.
+// Opening libcuda.so.1. Functions are looked up by name and version (cuGetProcAddress), so a newer driver returns
+// exactly the versions that driver.def declares.
 #include "runtime/cuda/driver.hpp"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
 
-/// The library's two entries that find the others: of CUDA 12.0 and of 11.3.
+/// The library's two lookup functions: of CUDA 12.0 and of 11.3.
 using GetProcAddress12 = CUresult (*)(const char*, void**, int, std::uint64_t, int*);
 using GetProcAddress11 = CUresult (*)(const char*, void**, int, std::uint64_t);
 
@@ -47,7 +47,7 @@ std::string too_old(const std::string& found) {
                 " or newer (driver 525; kernels made by tileiras 13.x need driver 580).\n  Update the driver.");
 }
 
-/// Fills the table; an empty text or what is missing.
+/// Fills the table. Returns an empty text, or what is missing.
 std::string load(Driver& driver) {
   const Library library;
   if (!library.open()) {
@@ -81,21 +81,21 @@ struct Installed {
 
 std::string start(Driver& driver) {
   if (driver.cuDriverGetVersion(&driver.version) != CUDA_SUCCESS) driver.version = 0;
-  if (driver.version < kOldestDriver) return too_old(concat("it speaks ", version_text(driver.version)));
+  if (driver.version < kOldestDriver) return too_old(concat("it supports ", version_text(driver.version)));
   const CUresult result = driver.cuInit(0);
   if (result == CUDA_SUCCESS) return {};
   return concat("the NVIDIA driver does not start: ", result_text(driver, result), " in cuInit.\n  ",
-                result_info(result).mend);
+                result_info(result).fix);
 }
 
 const Driver* installed_driver(std::string* why) {
   static const Installed& installed = *new Installed;  // never destroyed: work may outlive main()
-  const bool left_behind = installed.why.empty() && installed.generation != tessera::fork_generation();
-  if (why != nullptr) *why = left_behind ? left_behind_text("every GPU") : installed.why;
-  return installed.why.empty() && !left_behind ? &installed.driver : nullptr;
+  const bool unusable_after_fork = installed.why.empty() && installed.generation != tessera::fork_generation();
+  if (why != nullptr) *why = unusable_after_fork ? after_fork_text("every GPU") : installed.why;
+  return installed.why.empty() && !unusable_after_fork ? &installed.driver : nullptr;
 }
 
-std::string left_behind_text(const std::string& device) {
+std::string after_fork_text(const std::string& device) {
   return concat(
       device,
       " belongs to the process that this one was forked from: NVIDIA's driver does not work in a child of the "
@@ -109,14 +109,14 @@ std::string count_gpus(const Driver& driver, int& count) {
   count = 0;
   const CUresult reason = result == CUDA_SUCCESS ? CUDA_ERROR_NO_DEVICE : result;
   return concat("no GPU can be used: ", result_text(driver, reason), " in cuDeviceGetCount.\n  ",
-                result_info(reason).mend);
+                result_info(reason).fix);
 }
 
 ResultInfo result_info(CUresult result) noexcept {
   [[maybe_unused]] constexpr bool Plain = false, Poison = true;
   switch (result) {
-#define TESSERA_CURESULT(code, kind, mend) \
-  case code: return {kind, mend};
+#define TESSERA_CURESULT(code, kind, fix) \
+  case code: return {kind, fix};
 #include "runtime/cuda/results.def"
     default: return {};
   }

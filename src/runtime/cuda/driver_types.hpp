@@ -17,6 +17,8 @@ using CUevent = struct CUevent_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
 using CUmemoryPool = struct CUmemPoolHandle_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphExec = struct CUgraphExec_st*;
 
 inline constexpr CUresult CUDA_SUCCESS = 0;
 inline constexpr CUresult CUDA_ERROR_INVALID_VALUE = 1;
@@ -54,7 +56,17 @@ enum CUpointer_attribute : int {
 };
 inline constexpr unsigned CU_MEMORYTYPE_DEVICE = 2;
 
-inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;  // not ordered with the legacy default stream
+enum CUstreamCaptureStatus : int {
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+  CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
+};
+// Handles with a meaning of their own: the numbers 1 and 2.
+inline CUstream legacy_stream() noexcept { return reinterpret_cast<CUstream>(std::uintptr_t{1}); }
+inline CUstream per_thread_stream() noexcept { return reinterpret_cast<CUstream>(std::uintptr_t{2}); }
+
+inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;          // not ordered with the legacy default stream
+inline constexpr int CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1;  // other threads may use the driver meanwhile
 inline constexpr unsigned CU_EVENT_DEFAULT = 0;
 inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2;
@@ -69,7 +81,17 @@ enum CUmemPool_attribute : int {
   CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,          // int
   CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,  // int
   CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,                  // uint64_t
+  CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,               // uint64_t
 };
+
+struct CUmemAccessDesc {
+  struct {
+    int type = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
+    int id = 0;    // its ordinal
+  } location;
+  int flags = 3;  // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+};
+static_assert(sizeof(CUmemAccessDesc) == 12);
 
 struct CUmemPoolProps {
   int allocType = 1;    // CU_MEM_ALLOCATION_TYPE_PINNED: the only one for memory of a device

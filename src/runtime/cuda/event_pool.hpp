@@ -1,4 +1,4 @@
-// Driver events without timing, made once and used again: making one costs several times what recording it does.
+// A pool of driver events without timing: creating one costs several times what recording it does.
 #pragma once
 #include <mutex>
 #include <vector>
@@ -10,14 +10,14 @@ namespace tessera::runtime::cuda {
 class EventPool {
  public:
   explicit EventPool(const Context& context) : context_(context) {}
-  ~EventPool();  ///< every event has been given back
+  ~EventPool();  ///< every event must have been returned
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
   /// The context is current. Throws DeviceError.
   CUevent take();
-  /// A wait for the event that was enqueued before stays valid when the event is recorded anew ("CUDA Driver API",
-  /// cuStreamWaitEvent: it refers to the most recent record at the time of the call).
+  /// Returns an event. Waits for it that are already enqueued stay valid when it is recorded again ("CUDA Driver API",
+  /// cuStreamWaitEvent: a wait refers to the most recent record at the time of the call).
   void give(CUevent event) noexcept;
 
  private:
@@ -27,7 +27,7 @@ class EventPool {
   std::size_t made_ = 0;
 };
 
-/// An event that goes back to its pool.
+/// An event; the destructor returns it to its pool.
 class PooledEvent {
  public:
   explicit PooledEvent(EventPool& pool) : pool_(&pool), event_(pool.take()) {}

@@ -1,5 +1,5 @@
-// Events of the whole context, and what waits for them. A lease ends under the lock, so that whoever has waited for the
-// lock finds it ended; the memory goes outside, because what ends with it may do anything.
+// Events of the whole context, and the memory that waits for them. Leases are released under the lock, so a thread that
+// has waited for the lock sees them released. Memory is released outside, because its owners may run any code.
 #include "runtime/cuda/handed_back.hpp"
 
 #include <utility>
@@ -36,8 +36,8 @@ void HandedBackMemory::add_list(HandedBack* first) noexcept {
   while (!new_.compare_exchange_weak(last->next, first, std::memory_order_release, std::memory_order_relaxed)) {}
 }
 
-/// Puts what is new behind an event. Where the driver cannot record one (it is older than CUDA 12.5, or somebody
-/// captures a graph), it stays new: until the next look, or until finish().
+/// Records an event for the new entries. If the driver cannot (it is older than CUDA 12.5, or a graph is being
+/// captured), they stay new until the next look() or finish().
 void HandedBackMemory::record_new() noexcept {
   const Driver& driver = context_.driver();
   if (driver.cuCtxRecordEvent == nullptr || new_.load(std::memory_order_relaxed) == nullptr) return;
@@ -92,11 +92,11 @@ bool HandedBackMemory::finish() {
     std::lock_guard lock(mutex_);
     if (new_.load(std::memory_order_relaxed) == nullptr && batches_.empty()) return false;
     const Current current(context_);
-    all = take_all();  // before waiting: what comes later may still be in use
+    all = take_all();  // before waiting: entries added later may still be in use
     const CUresult waited = context_.driver().cuCtxSynchronize();
     if (waited != CUDA_SUCCESS && !result_info(waited).poison && !context_.poisoned()) {
       add_list(all);
-      context_.fail(waited, "cuCtxSynchronize", "waiting for another library's work on a tensor that it gave back");
+      context_.fail(waited, "cuCtxSynchronize", "waiting for another library's work on a tensor that it returned");
     }
     end_leases(all);  // a dead device runs nothing any more
   }

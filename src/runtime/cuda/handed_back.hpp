@@ -1,5 +1,5 @@
-// Memory that other libraries have given back (to_dlpack's deleter), while streams of theirs that nobody here knows may
-// still use it: each batch waits for an event behind all that the context had been given.
+// Memory that other libraries have returned (to_dlpack's deleter) while their own streams, which Tessera does not know,
+// may still use it. Each batch is released when an event has completed that was recorded after all work of the context.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -16,15 +16,17 @@ class HandedBackMemory {
   HandedBackMemory(const HandedBackMemory&) = delete;
   HandedBackMemory& operator=(const HandedBackMemory&) = delete;
 
-  /// Calls no driver and takes no lock.
+  /// Makes no driver call and takes no lock.
   void add(HandedBack* memory) noexcept;
-  /// Ends what the device has passed. Never blocks. Called where the runtime holds no lock, as finish() and clear().
+  /// Releases the batches whose event has completed. Never blocks. Like finish() and clear(), it must be called without
+  /// locks held.
   void poll() noexcept {
     if (new_.load(std::memory_order_relaxed) != nullptr || batches_left_.load(std::memory_order_relaxed) != 0) look();
   }
-  /// Waits for the device and ends everything. True if there was something. Throws DeviceError; nothing is ended then.
+  /// Waits for the device and releases everything; true if there was anything. Throws DeviceError; then nothing has
+  /// been released.
   bool finish();
-  /// Ends everything. Nothing is running any more.
+  /// Releases everything. No work may be running.
   void clear() noexcept;
 
  private:
@@ -39,7 +41,7 @@ class HandedBackMemory {
 
   const Context& context_;
   EventPool& events_;
-  std::atomic<HandedBack*> new_{nullptr};  // behind no event yet
+  std::atomic<HandedBack*> new_{nullptr};  // no event has been recorded for these yet
   std::atomic<std::size_t> batches_left_{0};
   std::mutex mutex_;
   std::vector<Batch> batches_;

@@ -36,11 +36,11 @@ struct ElfSegment {
 static_assert(sizeof(ElfSegment) == 56);
 
 constexpr std::uint16_t kMachineCuda = 190;
-constexpr std::uint32_t kNoBits = 8;    // a section that takes no room in the file
+constexpr std::uint32_t kNoBits = 8;    // SHT_NOBITS: the section has no bytes in the file
 constexpr std::uint64_t kIsCode = 0x4;  // SHF_EXECINSTR
 
-// Machine code: instructions of 16 bytes, whose lowest 12 bits are the operation. ptxas 13.0 and 13.5 translate
-// griddepcontrol.wait to this one for sm_90, 100, 103, 110, 120 and 121.
+// Machine code: instructions of 16 bytes whose lowest 12 bits are the opcode. ptxas 13.0 and 13.5 translate
+// griddepcontrol.wait to this opcode for sm_90, 100, 103, 110, 120 and 121.
 constexpr std::uint64_t kInstructionBytes = 16;
 constexpr std::uint16_t kOperationBits = 0xFFF, kWaitOperation = 0x82E;
 
@@ -75,21 +75,21 @@ std::string image_fault(std::span<const std::byte> image) {
   if (header.section_size != sizeof(ElfSection)) return "its section headers have a wrong size";
   if (header.sections < sizeof(ElfHeader)) return "its table of sections lies in its header";
   if (!inside(header.sections, std::uint64_t{header.section_count} * sizeof(ElfSection), image.size()))
-    return concat("its table of sections lies behind its end at ", image.size(), " bytes: it was cut off");
+    return concat("its table of sections lies beyond its end at ", image.size(), " bytes: it was cut off");
   for (std::uint16_t i = 0; i < header.section_count; ++i) {
     const auto section = read<ElfSection>(image, header.sections + std::uint64_t{i} * sizeof(ElfSection));
     if (section.type != kNoBits && !inside(section.offset, section.bytes, image.size()))
-      return concat("its section ", i, " lies behind its end at ", image.size(), " bytes");
+      return concat("its section ", i, " lies beyond its end at ", image.size(), " bytes");
   }
   if (header.segment_count == 0) return {};
   if (header.segment_size != sizeof(ElfSegment)) return "its segment headers have a wrong size";
   if (header.segments < sizeof(ElfHeader)) return "its table of segments lies in its header";
   if (!inside(header.segments, std::uint64_t{header.segment_count} * sizeof(ElfSegment), image.size()))
-    return "its table of segments lies behind its end";
+    return "its table of segments lies beyond its end";
   for (std::uint16_t i = 0; i < header.segment_count; ++i) {
     const auto segment = read<ElfSegment>(image, header.segments + std::uint64_t{i} * sizeof(ElfSegment));
     if (!inside(segment.offset, segment.file_bytes, image.size()))
-      return concat("its segment ", i, " lies behind its end");
+      return concat("its segment ", i, " lies beyond its end");
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Is this a cubin? Asked before the driver sees it: a damaged one can crash inside the driver instead of being refused.
+// Validates a cubin before it is passed to the driver: a damaged one can crash inside the driver.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -6,12 +6,12 @@
 
 namespace tessera::runtime::cuda {
 
-/// What is wrong with the image, in one clause ("it ends in the middle of ..."); empty if it is a whole ELF file for
-/// NVIDIA GPUs whose headers, sections and segments all lie inside it.
+/// What is wrong with the image, in one clause ("it has no sections"); empty if it is a complete ELF file for NVIDIA
+/// GPUs whose headers, sections and segments all lie inside it.
 std::string image_fault(std::span<const std::byte> image);
 
-/// True if the code of a whole image waits for the work before it in its stream (PTX griddepcontrol.wait). Only such a
-/// kernel may be launched before that work has ended.
+/// True if the code of a valid image waits for the preceding work of its stream (PTX griddepcontrol.wait). Only such a
+/// kernel may use programmatic dependent launch.
 bool waits_for_predecessor(std::span<const std::byte> image);
 
 }  // namespace tessera::runtime::cuda

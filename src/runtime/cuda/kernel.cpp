@@ -16,8 +16,8 @@ namespace tessera::runtime::cuda {
 
 namespace {
 
-/// A module of the driver. Unloaded after the device has ended all work: launches of it may still be queued, and
-/// nothing else keeps count of them.
+/// A module of the driver. Its destructor waits for the device before it unloads the module, because launches of it may
+/// still be queued.
 class Module {
  public:
   Module(const Context& context, const KernelImage& image) : context_(context) {
@@ -26,7 +26,7 @@ class Module {
     void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
     const CUresult result = context.driver().cuModuleLoadDataEx(&module_, image.cubin.data(), 2, names, values);
     if (result == CUDA_SUCCESS) return;
-    throw_refused(result, image.label, log);
+    throw_rejected(result, image.label, log);
   }
   ~Module() {
     const Current current(context_, std::nothrow);
@@ -39,15 +39,15 @@ class Module {
   CUmodule get() const noexcept { return module_; }
 
  private:
-  /// Images that this GPU or driver cannot run are the compiler's affair, the rest is the device's.
-  [[noreturn]] void throw_refused(CUresult result, const std::string& label, const char* log) {
+  /// Throws CompileError for an image that this GPU or driver cannot run, DeviceError otherwise.
+  [[noreturn]] void throw_rejected(CUresult result, const std::string& label, const char* log) {
     constexpr CUresult kImageResults[] = {200, 209, 218,
                                           222};  // invalid image, no binary for GPU, PTX of a newer toolkit
     for (const CUresult known : kImageResults) {
       if (result != known || context_.poisoned()) continue;
-      throw CompileError(concat(label, ": the driver refuses its image on ", context_.name(), ": ",
-                                result_text(context_.driver(), result), *log != '\0' ? "; it says: " : "", log, "\n  ",
-                                result_info(result).mend));
+      throw CompileError(concat(label, ": the driver rejects its image on ", context_.name(), ": ",
+                                result_text(context_.driver(), result), *log != '\0' ? "; its log: " : "", log, "\n  ",
+                                result_info(result).fix));
     }
     context_.fail(result, "cuModuleLoadDataEx", {"loading the kernel", label.c_str(), {}});
   }
@@ -64,14 +64,14 @@ class CudaKernel final : public Launchable {
         module_(context, image),
         num_args_(static_cast<std::size_t>(image.num_args)),
         watched_(image.watched),
-        starts_early_(image.programmatic_launch && waits_for_predecessor(image.cubin)),
+        programmatic_launch_(image.programmatic_launch && waits_for_predecessor(image.cubin)),
         raw_writes_(image.raw_writes),
-        launch_word_(image.launch_word),
+        launch_flags_(image.launch_flags),
         early_reads_(image.early_reads),
         checks_(image.error_record ? std::make_shared<const std::vector<Check>>(image.checks) : nullptr) {
     check(context.driver().cuModuleGetFunction(&function_, module_.get(), image.entry.c_str()), "cuModuleGetFunction",
           "finding the kernel");
-    // Asking also makes a lazily loading driver load the code now, where a failure is a failure to load.
+    // The query also makes a lazily loading driver load the code now, so that a failure is reported as one of loading.
     resources_.registers = attribute(CU_FUNC_ATTRIBUTE_NUM_REGS);
     resources_.threads = attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
     resources_.static_shared = static_cast<std::size_t>(attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
@@ -92,27 +92,29 @@ class CudaKernel final : public Launchable {
     std::size_t count = num_args_ + shadows.size();
     CUdeviceptr record = 0;
     auto* state = static_cast<LaunchState*>(c.native_launch);
-    // Behind anything but a kernel (a wait for another stream, a copy) an early start gains nothing, and nothing has to
-    // be known of what the driver makes of it.
-    const bool early = starts_early_ && state != nullptr && state->behind_kernel();
-    const std::uint32_t settled = settled_bits(c.args, early ? state : nullptr);
-    std::uint64_t launch_word = settled;  // a slot like the others: the kernel reads its lower half
-    if (launch_word_) {
-      if (state != nullptr && may_tell(c.grid) && state->successor_gains(id_)) launch_word |= 1u << kTellBit;
-      pointers[count++] = &launch_word;
+    // After anything but a kernel (a wait for another stream, a copy) programmatic dependent launch gains nothing.
+    const bool programmatic = programmatic_launch_ && state != nullptr && state->follows_kernel();
+    const std::uint32_t no_writer = no_writer_bits(c.args, programmatic ? state : nullptr);
+    std::uint64_t launch_flags = no_writer;  // an 8-byte slot like the others; the kernel reads the lower 4 bytes
+    if (launch_flags_) {
+      if (state != nullptr && may_trigger(c.grid) && state->successor_gains(id_)) launch_flags |= 1u << kTriggerBit;
+      pointers[count++] = &launch_flags;
     }
     if (checks_) {
       if (state == nullptr)
-        throw InternalError(concat(label_, ": a kernel with checks can be launched by a stream only"));
+        throw DeviceError(concat(label_,
+                                 ": a kernel with check(...) cannot be captured into a graph on a GPU.\n  Capture a "
+                                 "version of it without checks, or run the flow without a graph."));
       record = state->error_record(checks_);
       pointers[count++] = &record;
     }
-    start(c, pointers.data(), state != nullptr ? state->submission().where : SourceLocation(), early);
-    if (state != nullptr) state->enqueued_kernel({id_, early, raw_writes_, gains_beside_another(c.grid, settled)});
+    start(c, pointers.data(), state != nullptr ? state->submission().where : SourceLocation(), programmatic);
+    if (state != nullptr)
+      state->enqueued_kernel({id_, programmatic, raw_writes_, gains_from_overlap(c.grid, no_writer)});
   }
 
  private:
-  /// For each watched argument the place of its element in the shadow of its storage.
+  /// For each watched argument the address of its element's byte in the shadow of its storage.
   std::vector<CUdeviceptr> shadows_of(const LaunchContext& c) const {
     std::vector<CUdeviceptr> shadows;
     for (const WatchedArgument& w : watched_) {
@@ -130,34 +132,35 @@ class CudaKernel final : public Launchable {
     }
     return shadows;
   }
-  /// One bit for each of early_reads_. A launch that starts when everything before it has ended (`state` null) may
-  /// read whatever it likes.
-  std::uint32_t settled_bits(std::span<const std::uint64_t> args, const LaunchState* state) const noexcept {
+  /// One bit for each of early_reads_: set if the tensor has no in-flight writer. All are set if the launch starts
+  /// after everything before it has ended (`state` null).
+  std::uint32_t no_writer_bits(std::span<const std::uint64_t> args, const LaunchState* state) const noexcept {
     std::uint32_t bits = 0;
     for (std::size_t i = 0; i < early_reads_.size(); ++i) {
       const std::uint64_t address = args[static_cast<std::size_t>(early_reads_[i])];
-      if (state == nullptr || state->settled(address)) bits |= std::uint32_t{1} << i;
+      if (state == nullptr || state->no_writer_in_flight(address)) bits |= std::uint32_t{1} << i;
     }
     return bits;
   }
-  /// At most one block a multiprocessor: they find room beside another kernel's blocks wherever they go.
+  /// At most one block per SM: it fits beside the blocks of another kernel on any SM.
   bool is_small(const LaunchGrid& grid) const noexcept {
-    return std::uint64_t{grid.x} * grid.y * grid.z <= static_cast<std::uint64_t>(context_.multiprocessors());
+    return std::uint64_t{grid.x} * grid.y * grid.z <= static_cast<std::uint64_t>(context_.num_sms());
   }
-  /// Whether this kernel may be asked to execute griddepcontrol.launch_dependents. That makes the start of a block
-  /// slower, which a kernel of many short blocks would feel.
-  bool may_tell(const LaunchGrid& grid) const noexcept { return !early_reads_.empty() || is_small(grid); }
-  /// Whether this kernel gains if its predecessor lets it be scheduled beside it. Blocks that only wait there fill the
-  /// multiprocessors unevenly; blocks that read meanwhile gain, and a few find room anyway. `settled`: settled_bits().
-  bool gains_beside_another(const LaunchGrid& grid, std::uint32_t settled) const noexcept {
-    const bool reads = !early_reads_.empty() && settled == (std::uint32_t{1} << early_reads_.size()) - 1;
+  /// Whether the launch flags of this kernel may ask it to trigger (griddepcontrol.launch_dependents). Triggering makes
+  /// each block start later, which slows a kernel with many short blocks.
+  bool may_trigger(const LaunchGrid& grid) const noexcept { return !early_reads_.empty() || is_small(grid); }
+  /// Whether this kernel gains if its predecessor triggers it early. Blocks that only wait distribute unevenly over the
+  /// SMs; blocks that read in the meantime gain, and so does a grid so small that it fits beside the predecessor's
+  /// blocks. `no_writer`: no_writer_bits().
+  bool gains_from_overlap(const LaunchGrid& grid, std::uint32_t no_writer) const noexcept {
+    const bool reads = !early_reads_.empty() && no_writer == (std::uint32_t{1} << early_reads_.size()) - 1;
     return reads || is_small(grid);
   }
-  void start(const LaunchContext& c, void** arguments, SourceLocation where, bool early) const {
+  void start(const LaunchContext& c, void** arguments, SourceLocation where, bool programmatic) const {
     const auto stream = static_cast<CUstream>(c.native_queue);
     const Driver& driver = context_.driver();
     CUresult result = CUDA_SUCCESS;
-    if (early) {
+    if (programmatic) {
       CUlaunchAttribute attribute;
       attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
       attribute.value.programmaticStreamSerializationAllowed = 1;
@@ -172,7 +175,7 @@ class CudaKernel final : public Launchable {
     } else {
       result = driver.cuLaunchKernel(function_, c.grid.x, c.grid.y, c.grid.z, 1, 1, 1, 0, stream, arguments, nullptr);
     }
-    context_.check(result, early ? "cuLaunchKernelEx" : "cuLaunchKernel", {"launching", label_.c_str(), where});
+    context_.check(result, programmatic ? "cuLaunchKernelEx" : "cuLaunchKernel", {"launching", label_.c_str(), where});
   }
 
   void check(CUresult result, const char* call, const char* what) const {
@@ -196,24 +199,24 @@ class CudaKernel final : public Launchable {
   CUfunction function_ = nullptr;
   std::size_t num_args_;
   std::vector<WatchedArgument> watched_;
-  bool starts_early_, raw_writes_, launch_word_;
+  bool programmatic_launch_, raw_writes_, launch_flags_;
   std::vector<int> early_reads_;
   std::shared_ptr<const std::vector<Check>> checks_;
   KernelResources resources_;
 };
 
-/// An image out of a cache or a bundle may be of another build, or not ours at all.
+/// An image from a cache or a bundle may come from another build of Tessera, or from elsewhere.
 void check_early_reads(const KernelImage& image) {
-  const auto refuse = [&](const std::string& expected, const std::string& found) {
+  const auto reject = [&](const std::string& expected, const std::string& found) {
     throw CompileError(concat(image.label, ": its image does not fit this build of Tessera: expected ", expected,
                               ", found ", found, ".\n  Delete Tessera's cache, and build its bundles anew."));
   };
   const std::size_t count = image.early_reads.size();
-  if (count > kMostEarlyReads) refuse(concat("at most ", kMostEarlyReads, " early reads"), concat(count));
-  if (count != 0 && !image.launch_word) refuse("a launch word for its early reads", "none");
+  if (count > kMostEarlyReads) reject(concat("at most ", kMostEarlyReads, " early reads"), concat(count));
+  if (count != 0 && !image.launch_flags) reject("launch flags for its early reads", "none");
   for (const int slot : image.early_reads) {
     if (slot < 0 || slot >= image.num_args)
-      refuse(concat("early reads of its ", image.num_args, " arguments, numbered from 0"), concat("argument ", slot));
+      reject(concat("early reads of its ", image.num_args, " arguments, numbered from 0"), concat("argument ", slot));
   }
 }
 
@@ -226,7 +229,7 @@ std::shared_ptr<const Launchable> load_kernel(Device device, const KernelImage& 
                               ". Use fewer tensors."));
   check_early_reads(image);
   if (const std::string fault = image_fault(image.cubin); !fault.empty())
-    throw CompileError(concat(image.label, ": its image is damaged, and was kept from the driver: ", fault,
+    throw CompileError(concat(image.label, ": its image is damaged and was not passed to the driver: ", fault,
                               ".\n  Delete Tessera's cache."));
   const Context& context = backend_of(device).context();
   const Current current(context);

@@ -1,5 +1,5 @@
-// The last launches of a queue, kept for the moment when a GPU fault is reported: the driver says that something went
-// wrong, not which kernel did it.
+// The last launches of a queue. When a GPU fault is reported, the error lists them, because the driver does not report
+// which kernel caused the fault.
 #pragma once
 #include <array>
 #include <atomic>
@@ -10,8 +10,9 @@
 
 namespace tessera::runtime::cuda {
 
-/// Written by whoever enqueues (one at a time), read by whoever meets a fault: relaxed atomics and no lock, because a
-/// launch pays for it. A launch that is logged while the log is read may be listed with its neighbour's line.
+/// Written by the thread that enqueues (one at a time) and read by the thread that sees a fault. Relaxed atomics and no
+/// lock, because every launch writes to it. A launch that is logged during a read may be listed with the line of its
+/// neighbour.
 class LaunchLog {
  public:
   struct Entry {
@@ -19,7 +20,7 @@ class LaunchLog {
     SourceLocation where;
   };
 
-  /// A null label stands for what cannot fault.
+  /// A null label: an operation that cannot fault.
   void add(const char* label, SourceLocation where, std::uint64_t number) noexcept {
     Slot& slot = slots_[number % kKept];
     slot.label.store(label, std::memory_order_relaxed);
@@ -33,7 +34,7 @@ class LaunchLog {
     while (known < number && !ended_.compare_exchange_weak(known, number, std::memory_order_relaxed)) {}
   }
   std::uint64_t ended() const noexcept { return ended_.load(std::memory_order_relaxed); }
-  /// What may be going on, oldest first; only the last few.
+  /// Appends what may still be running, oldest first; at most the last kKept.
   void list(std::vector<Entry>& out) const {
     const std::uint64_t last = last_.load(std::memory_order_acquire);
     std::uint64_t first = ended_.load(std::memory_order_relaxed) + 1;
@@ -57,7 +58,7 @@ class LaunchLog {
   std::atomic<std::uint64_t> last_{0}, ended_{0};
 };
 
-/// What a queue shares with its events, which may outlive it.
+/// The state that a queue shares with its events, which may outlive it.
 struct Track {
   LaunchLog log;
 };

@@ -1,4 +1,4 @@
-// Allocation from the driver's pool, and copies that the host waits for.
+// Allocation from the driver's pool, and synchronous copies.
 #include "runtime/cuda/memory.hpp"
 
 #include <cstdint>
@@ -19,7 +19,7 @@ DeviceMemory::DeviceMemory(const Context& context) : context_(context) {
   properties.location.id = context.device();
   CUresult result = driver.cuMemPoolCreate(&pool_, &properties);
   const char* call = "cuMemPoolCreate";
-  std::uint64_t keep = ~std::uint64_t{0};  // freed memory stays with the process: the system's pages are slow to get
+  std::uint64_t keep = ~std::uint64_t{0};  // freed memory stays with the process: memory of the system is slow to get
   int yes = 1, no = 0;
   const struct {
     CUmemPool_attribute attribute;
@@ -51,14 +51,14 @@ CUresult DeviceMemory::try_allocate(CUdeviceptr& memory, std::size_t bytes, CUst
   return context_.driver().cuMemAllocFromPoolAsync(&memory, bytes, pool_, stream);
 }
 
-/// Gives what the pool keeps for later back to the system.
+/// Returns the pool's unused memory to the system.
 void DeviceMemory::trim() noexcept { context_.driver().cuMemPoolTrimTo(pool_, 0); }
 
-/// After an attempt that ran out of memory. An attempt that fails leaves in the pool what it got before: all that was
-/// free, which other processes and the driver itself may need. So the pool is emptied whatever comes of this.
+/// Retries an allocation that ran out of memory. A failed attempt leaves in the pool what it got before it failed: all
+/// memory that was free, which other processes and the driver itself may need. So the pool is trimmed in any case.
 CUresult DeviceMemory::allocate_again(CUdeviceptr& memory, std::size_t bytes, CUstream stream) {
-  // Frees that are enqueued behind work count when the work has ended; then what the pool keeps in pieces of other
-  // sizes goes back to the system.
+  // Enqueued frees take effect when the work before them has ended. After that, the pool's blocks of other sizes are
+  // returned to the system.
   const CUresult waited = context_.driver().cuCtxSynchronize();
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   if (waited == CUDA_SUCCESS) result = try_allocate(memory, bytes, stream);
@@ -82,7 +82,7 @@ void* DeviceMemory::allocate_on(CUstream stream, std::size_t bytes) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(memory));
 }
 
-/// An allocation is an operation of its stream: when that has ended, the memory can be used on every stream.
+/// An allocation is an operation of its stream; once it has completed, every stream can use the memory.
 void* DeviceMemory::allocate(std::size_t bytes) {
   void* memory = allocate_on(stream_, bytes);
   const CUresult result = context_.driver().cuStreamSynchronize(stream_);
@@ -92,12 +92,25 @@ void* DeviceMemory::allocate(std::size_t bytes) {
 }
 
 void DeviceMemory::throw_out_of_memory(std::size_t bytes) const {
-  std::size_t free = 0, total = 0;
-  std::string figures;
-  if (context_.driver().cuMemGetInfo(&free, &total) == CUDA_SUCCESS)
-    figures = concat(", ", free, " of its ", total, " bytes are free");
-  throw DeviceError(concat("out of memory on ", context_.name(), ": ", bytes, " bytes asked for", figures, ".\n  ",
-                           result_info(CUDA_ERROR_OUT_OF_MEMORY).mend));
+  MemorySizes sizes;
+  sizes.asked = bytes;
+  if (context_.driver().cuMemGetInfo(&sizes.free, &sizes.total) != CUDA_SUCCESS) sizes.free = sizes.total = 0;
+  runtime::throw_out_of_memory(context_.name(), sizes);  // the storage knows the rest
+}
+
+Backend::MemoryFigures DeviceMemory::figures() const {
+  const Driver& driver = context_.driver();
+  Backend::MemoryFigures figures;
+  std::uint64_t reserved = 0;
+  context_.check(driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved),
+                 "cuMemPoolGetAttribute", "asking for memory in use");
+  context_.check(driver.cuMemGetInfo(&figures.free, &figures.total), "cuMemGetInfo", "asking for free memory");
+  figures.reserved = static_cast<std::size_t>(reserved);
+  return figures;
+}
+
+void DeviceMemory::give_back() {
+  context_.check(context_.driver().cuMemPoolTrimTo(pool_, 0), "cuMemPoolTrimTo", "giving memory back");
 }
 
 void DeviceMemory::free(void* memory) noexcept {
@@ -106,7 +119,7 @@ void DeviceMemory::free(void* memory) noexcept {
     std::lock_guard lock(mutex_);
     unfreed_.push_back(address(memory));
   } catch (const std::bad_alloc&) {
-    // Neither the driver nor the host has memory to remember it: it stays until the process ends.
+    // The driver has failed to free it and the host has no memory to record it: it stays until the process ends.
   }
 }
 
@@ -120,8 +133,8 @@ void DeviceMemory::free_after(void* memory, CUstream stream) {
   context_.check(context_.driver().cuMemFreeAsync(address(memory), stream), "cuMemFreeAsync", "freeing memory");
 }
 
-/// Waits for what was just enqueued. A host buffer may be gone when an error has been thrown, so the device must not be
-/// left writing to it: a failed wait is followed by the other kind of wait.
+/// Waits for what was just enqueued. The caller may free a host buffer once an error has been thrown, so the device
+/// must not still be writing to it: if waiting for the stream fails, wait for the context.
 void DeviceMemory::finish(const char* what) {
   const Driver& driver = context_.driver();
   const CUresult result = driver.cuStreamSynchronize(stream_);

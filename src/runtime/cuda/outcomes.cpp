@@ -1,5 +1,5 @@
-// Settling: outcomes stand in the order of enqueuing, so what one depends on stands before it. A pass from the back
-// marks everything that must have ended because something that waited for it has; a pass from the front settles it.
+// Resolving outcomes. The list is in the order of enqueuing, so an outcome comes after those that it depends on. A
+// backward pass marks as ended what work that has ended depended on; a forward pass resolves all that is marked.
 #include "runtime/cuda/outcomes.hpp"
 
 #include <algorithm>
@@ -20,17 +20,17 @@ std::shared_ptr<Outcome> Outcomes::depending(std::span<const Access> accesses) {
   std::shared_ptr<Outcome> outcome;
   for (const Access& access : accesses) {
     if (access.mode == AccessMode::Write) continue;
-    const auto open = std::static_pointer_cast<Outcome>(access.storage->open_outcome());
-    if (!open) continue;
+    const auto pending = std::static_pointer_cast<Outcome>(access.storage->pending_outcome());
+    if (!pending) continue;
     if (!outcome) outcome = std::make_shared<Outcome>();
-    outcome->inputs.push_back(open);
+    outcome->inputs.push_back(pending);
   }
   return outcome;
 }
 
 void Outcomes::allocate_records() {
   const Driver& driver = context_.driver();
-  free_slots_.reserve(kMost);  // giving back cannot fail
+  free_slots_.reserve(kMost);  // so that release_record() cannot fail
   void* memory = nullptr;
   const std::size_t bytes = std::size_t{kMost} * kErrorRecordInts * sizeof(std::int32_t);
   context_.check(driver.cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
@@ -43,34 +43,34 @@ void Outcomes::allocate_records() {
   for (int slot = kMost; slot-- > 0;) free_slots_.push_back(slot);
 }
 
-void Outcomes::promise() {
-  const auto full = [&] { return list_.size() + static_cast<std::size_t>(promised_) >= kMost; };
+void Outcomes::reserve() {
+  const auto full = [&] { return list_.size() + static_cast<std::size_t>(reserved_) >= kMost; };
   std::unique_lock lock(mutex_);
   if (full()) {
     lock.unlock();
-    settle_everything();
+    resolve_all();
     lock.lock();
     if (full()) throw DeviceError("too many threads launch kernels with checks at the same time");
   }
-  list_.reserve(list_.size() + static_cast<std::size_t>(promised_) + 1);
-  ++promised_;
+  list_.reserve(list_.size() + static_cast<std::size_t>(reserved_) + 1);
+  ++reserved_;
 }
 
-void Outcomes::give_back(Outcome& outcome) noexcept {
+void Outcomes::release_record(Outcome& outcome) noexcept {
   if (outcome.slot >= 0) free_slots_.push_back(std::exchange(outcome.slot, -1));
 }
 
 void Outcomes::abandon(Outcome& outcome) noexcept {
   std::lock_guard lock(mutex_);
-  give_back(outcome);
-  --promised_;
+  release_record(outcome);
+  --reserved_;
 }
 
-CUdeviceptr Outcomes::give_record(Outcome& outcome) {
+CUdeviceptr Outcomes::assign_record(Outcome& outcome) {
   std::lock_guard lock(mutex_);
   if (records_ == nullptr) allocate_records();
-  outcome.slot = free_slots_.back();  // as many as there can be open and promised outcomes
-  free_slots_.pop_back();
+  outcome.slot = free_slots_.back();
+  free_slots_.pop_back();  // never empty: there are as many records as pending and reserved outcomes
   for (int i = 0; i < kErrorRecordInts; ++i) record(outcome.slot)[i] = 0;
   return device_records_ + static_cast<std::size_t>(outcome.slot) * kErrorRecordInts * sizeof(std::int32_t);
 }
@@ -78,26 +78,26 @@ CUdeviceptr Outcomes::give_record(Outcome& outcome) {
 void Outcomes::enqueued(std::shared_ptr<Outcome> outcome, std::span<const Access> accesses) noexcept {
   std::lock_guard lock(mutex_);
   for (const Access& access : accesses) {
-    if (access.mode != AccessMode::Read) access.storage->set_open_outcome(outcome);
+    if (access.mode != AccessMode::Read) access.storage->set_pending_outcome(outcome);
   }
   if (!outcome) return;
-  --promised_;
+  --reserved_;
   list_.push_back(std::move(outcome));
-  open_.store(static_cast<int>(list_.size()), std::memory_order_release);
+  pending_.store(static_cast<int>(list_.size()), std::memory_order_release);
 }
 
 void Outcomes::ended(const Track& track, std::uint64_t number) {
   if (!any()) return;
-  std::vector<StorageRef> touched;  // ends after the lock
+  std::vector<StorageRef> touched;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   touched.swap(kept_);
   for (const auto& outcome : list_) {
     if (outcome->track.get() == &track && outcome->number <= number) outcome->ended = true;
   }
-  settle_ended(touched);
+  resolve_ended(touched);
 }
 
-void Outcomes::settle_ended(std::vector<StorageRef>& touched) {
+void Outcomes::resolve_ended(std::vector<StorageRef>& touched) {
   for (auto outcome = list_.rbegin(); outcome != list_.rend(); ++outcome) {
     if (!(*outcome)->ended) continue;
     for (const auto& input : (*outcome)->inputs) input->ended = true;
@@ -108,15 +108,15 @@ void Outcomes::settle_ended(std::vector<StorageRef>& touched) {
   }
   touched.reserve(most);
   for (const auto& outcome : list_) {
-    if (outcome->ended) settle(*outcome, touched);
+    if (outcome->ended) resolve(*outcome, touched);
   }
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   std::erase_if(list_, [](const auto& outcome) { return outcome->ended; });
-  open_.store(static_cast<int>(list_.size()), std::memory_order_release);
+  pending_.store(static_cast<int>(list_.size()), std::memory_order_release);
 }
 
-/// Of work that has ended and whose inputs are settled.
+/// The failure of work that has ended and whose inputs are resolved; empty if it succeeded.
 FailureRef Outcomes::failure_of(const Outcome& outcome) const {
   for (const auto& input : outcome.inputs) {
     if (input->failure) return input->failure;
@@ -136,20 +136,20 @@ FailureRef Outcomes::failure_of(const Outcome& outcome) const {
   return failure;
 }
 
-void Outcomes::settle(Outcome& outcome, std::vector<StorageRef>& touched) {
+void Outcomes::resolve(Outcome& outcome, std::vector<StorageRef>& touched) {
   outcome.failure = failure_of(outcome);
   if (outcome.failure && outcome.observer) outcome.observer->found_failed(outcome.number, outcome.failure);
   for (const auto& weak : outcome.written) {
     StorageRef storage = weak.lock();
     if (!storage) continue;
-    storage->settle_outcome(&outcome, outcome.failure);
+    storage->resolve_outcome(&outcome, outcome.failure);
     touched.push_back(std::move(storage));
   }
   outcome.inputs.clear();
-  give_back(outcome);
+  release_record(outcome);
 }
 
-void Outcomes::settle_everything() {
+void Outcomes::resolve_all() {
   List now;
   {
     std::lock_guard lock(mutex_);
@@ -158,7 +158,7 @@ void Outcomes::settle_everything() {
   context_.check(context_.driver().cuCtxSynchronize(), "cuCtxSynchronize", "waiting for kernels with checks");
   std::lock_guard lock(mutex_);
   for (const auto& outcome : now) outcome->ended = true;
-  settle_ended(kept_);  // the caller holds its stream's lock, so none of these may end here
+  resolve_ended(kept_);  // the caller holds its stream's lock, so no storage may be destroyed here
 }
 
 void Outcomes::forget(const Track& track) noexcept {
@@ -166,10 +166,10 @@ void Outcomes::forget(const Track& track) noexcept {
   std::erase_if(list_, [&](const std::shared_ptr<Outcome>& outcome) {
     if (outcome->track.get() != &track) return false;
     outcome->inputs.clear();
-    give_back(*outcome);
+    release_record(*outcome);
     return true;
   });
-  open_.store(static_cast<int>(list_.size()), std::memory_order_release);
+  pending_.store(static_cast<int>(list_.size()), std::memory_order_release);
 }
 
 }  // namespace tessera::runtime::cuda

@@ -1,4 +1,4 @@
-// The calls of Queue and Event, one driver call each where nothing fails.
+// Queue and Event over driver streams and events: one driver call each if nothing fails.
 #include "runtime/cuda/queue.hpp"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "runtime/cuda/backend.hpp"
 #include "runtime/cuda/launch_state.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 
 namespace tessera::runtime::cuda {
 
@@ -56,23 +57,47 @@ class CudaEvent final : public Event {
 
 class CudaQueue final : public Queue {
  public:
-  CudaQueue(CudaBackend& backend, std::shared_ptr<QueueObserver> observer)
+  CudaQueue(CudaBackend& backend, std::shared_ptr<QueueObserver> observer, int priority)
       : backend_(backend), observer_(std::move(observer)), track_(std::make_shared<Track>()) {
     backend_.context().watch(track_);
     const Current current(context());
-    context().check(driver().cuStreamCreate(&handle_, CU_STREAM_NON_BLOCKING), "cuStreamCreate", "making a stream");
+    if (priority == 0) {
+      context().check(driver().cuStreamCreate(&handle_, CU_STREAM_NON_BLOCKING), "cuStreamCreate", "making a stream");
+    } else {
+      context().check(driver().cuStreamCreateWithPriority(&handle_, CU_STREAM_NON_BLOCKING, priority),
+                      "cuStreamCreateWithPriority", "making a stream");
+    }
+  }
+  /// Another library's stream.
+  CudaQueue(CudaBackend& backend, std::shared_ptr<QueueObserver> observer, const NativeStream& native)
+      : backend_(backend),
+        observer_(std::move(observer)),
+        track_(std::make_shared<Track>()),
+        handle_(static_cast<CUstream>(native.handle)),
+        wrapped_(true),
+        others_enqueue_(true) {
+    backend_.context().watch(track_);
   }
 
-  /// The driver finishes what was enqueued. Work whose outcome is open is waited for: nobody could settle it later.
+  /// The driver finishes what was enqueued. Work with a pending outcome is waited for, because the outcome could not be
+  /// resolved later.
+  /// Another library's stream may be gone: the event behind its last work is waited for.
   ~CudaQueue() override {
+    if (wrapped_) {
+      if (backend_.outcomes().any()) resolve_wrapped();
+      return;
+    }
     const Current current(context(), std::nothrow);
     if (!current) return;
-    if (backend_.outcomes().any()) settle_noexcept();
+    if (backend_.outcomes().any()) resolve_noexcept();
     driver().cuStreamDestroy(handle_);
   }
 
   void launch(const Submission& submission, std::uint64_t number) override {
+    if (wrapped_) check_not_capturing(submission.label, submission.where);
     if (observer_ && !observer_->may_run(number, submission.accesses)) {
+      // What it was to write carries its failure now, whatever becomes of the work that wrote it before.
+      if (backend_.outcomes().any()) backend_.outcomes().enqueued(nullptr, submission.accesses);
       track_->log.add(nullptr, {}, number);
       last_ = number;
       return;
@@ -84,6 +109,7 @@ class CudaQueue final : public Queue {
     state.inherit();
     submission.work->launch({submission.grid, submission.args, submission.accesses, handle_, &state});
     state_ = state.after(number, successors_);
+    if (others_enqueue_) state_.kernel_is_last = false;
     state.enqueued(track_, number, observer_);
     track_->log.add(submission.label, submission.where, number);
     last_ = number;
@@ -91,6 +117,7 @@ class CudaQueue final : public Queue {
   }
 
   void* allocate(std::size_t bytes, std::uint64_t number) override {
+    if (wrapped_) check_not_capturing("making a tensor", {});
     const Current current(context());
     void* memory = backend_.memory().allocate_on(handle_, bytes);
     track_->log.add(nullptr, {}, number);
@@ -99,14 +126,17 @@ class CudaQueue final : public Queue {
   }
 
   EventRef record() override {
+    if (wrapped_) check_not_capturing("recording an event", {});
     const Current current(context());
     PooledEvent event(backend_.events());
     auto made = std::make_shared<CudaEvent>(backend_, std::move(event), track_, last_);
     context().check(driver().cuEventRecord(made->handle(), handle_), "cuEventRecord", "recording an event");
+    if (wrapped_) recorded_ = made;
     return made;
   }
 
   void wait(const EventRef& event) override {
+    if (wrapped_) check_not_capturing("ordering two streams", {});
     const Current current(context());
     state_.kernel_is_last = false;
     context().check(driver().cuStreamWaitEvent(handle_, static_cast<const CudaEvent&>(*event).handle(), 0),
@@ -125,8 +155,14 @@ class CudaQueue final : public Queue {
     backend_.owners().add(memory.owner, std::move(event));
   }
 
-  /// Settles no outcome: the caller may hold a lock (StreamCore::host_wait_noexcept), and whoever asks waits for an
-  /// event.
+  void* native_handle() const noexcept override { return handle_; }
+  void expose() noexcept override {
+    others_enqueue_ = true;
+    state_.kernel_is_last = false;
+  }
+
+  /// Resolves no outcome: the caller may hold a lock (StreamCore::host_wait_noexcept). Outcomes are resolved when an
+  /// event has been waited for.
   void synchronize() override {
     const Current current(context());
     context().check(driver().cuStreamSynchronize(handle_), "cuStreamSynchronize", "waiting for a stream");
@@ -135,26 +171,59 @@ class CudaQueue final : public Queue {
  private:
   const Context& context() const noexcept { return backend_.context(); }
   const Driver& driver() const noexcept { return backend_.driver(); }
-  void settle_noexcept() noexcept {
+  void resolve_noexcept() noexcept {
     try {
       context().check(driver().cuStreamSynchronize(handle_), "cuStreamSynchronize", "ending a stream");
       backend_.outcomes().ended(*track_, last_);
     } catch (...) { backend_.outcomes().forget(*track_); }
   }
 
+  void resolve_wrapped() noexcept {
+    try {
+      if (recorded_) recorded_->wait();
+    } catch (...) {
+      // The device is dead: what is open stays unknown.
+    }
+    backend_.outcomes().forget(*track_);
+  }
+  /// Work that is put into another library's graph would run again with each of its launches, which this process does
+  /// not know.
+  void check_not_capturing(const char* what, SourceLocation where) const {
+    const Current current(context());
+    cuda::check_not_capturing(context(), handle_, what, where);
+  }
+
   CudaBackend& backend_;
   std::shared_ptr<QueueObserver> observer_;
   std::shared_ptr<Track> track_;
   CUstream handle_ = nullptr;
-  std::uint64_t last_ = 0;  ///< the number of the last piece of work
+  bool wrapped_ = false;                   ///< another library's: it is never destroyed here
+  bool others_enqueue_ = false;            ///< what comes before a kernel may be work that is not known here
+  std::shared_ptr<const Event> recorded_;  ///< of another library's stream: the last event
+  std::uint64_t last_ = 0;                 ///< the number of the last piece of work
   StreamState state_;
   Successors successors_;
 };
 
 }  // namespace
 
-std::unique_ptr<Queue> make_queue(CudaBackend& backend, std::shared_ptr<QueueObserver> observer) {
-  return std::make_unique<CudaQueue>(backend, std::move(observer));
+void check_not_capturing(const Context& context, CUstream stream, const char* what, SourceLocation where) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  context.check(context.driver().cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing",
+                {"asking whether a stream is being captured", what, where});
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return;
+  throw DeviceError(concat(what, ": another library is capturing this stream of ", context.name(),
+                           " into a graph, which Tessera's work cannot be part of.\n  Enqueue it before or after the "
+                           "capture, or capture with Tessera."),
+                    where);
+}
+
+std::unique_ptr<Queue> make_queue(CudaBackend& backend, std::shared_ptr<QueueObserver> observer, int priority) {
+  return std::make_unique<CudaQueue>(backend, std::move(observer), priority);
+}
+std::unique_ptr<Queue> wrap_queue(CudaBackend& backend, std::shared_ptr<QueueObserver> observer,
+                                  const NativeStream& native) {
+  return std::make_unique<CudaQueue>(backend, std::move(observer), native);
 }
 
 }  // namespace tessera::runtime::cuda

@@ -15,7 +15,7 @@ void RetiredOwners::add(std::shared_ptr<void>& owner, PooledEvent event) {
 void RetiredOwners::release(bool all) noexcept {
   const Current current(context_, std::nothrow);
   for (;;) {
-    std::shared_ptr<void> owner;  // goes outside the lock: it may do anything
+    std::shared_ptr<void> owner;  // released after the lock: its destructor may run any code
     std::lock_guard lock(mutex_);
     std::size_t i = 0;
     while (i < waiting_.size() && !all &&

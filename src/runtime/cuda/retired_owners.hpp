@@ -1,5 +1,5 @@
-// Owners of foreign memory that the device still uses: each waits for an event, and is let go by a host thread, because
-// what an owner does when it goes (free device memory, call into another library) is forbidden in a driver's callback.
+// Owners of foreign memory that the device still uses: each is released by a host thread after its event has completed.
+// A driver callback could not release it: owners may free device memory or call other libraries.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -14,13 +14,13 @@ class RetiredOwners {
  public:
   explicit RetiredOwners(const Context& context) : context_(context) {}
 
-  /// Keeps `owner` until `event`, which is recorded, has passed. Takes it only if it does not throw.
+  /// Keeps `owner` until `event`, which has been recorded, has completed. Takes it only if it does not throw.
   void add(std::shared_ptr<void>& owner, PooledEvent event);
-  /// Lets go of those whose event has passed (all, if the device is dead). Called where the runtime holds no lock.
+  /// Releases the owners whose event has completed (all, if the device is dead). The caller holds no lock.
   void poll() noexcept {
     if (count_.load(std::memory_order_relaxed) != 0) release(false);
   }
-  /// Lets go of all. Nothing is running any more.
+  /// Releases all. No work may be running.
   void clear() noexcept { release(true); }
 
  private:

@@ -1,4 +1,4 @@
-// What the driver itself can do in a stream's order: fill memory with a pattern, copy within the device.
+// Memsets and device-to-device copies of the driver, as work of a stream.
 #pragma once
 #include <memory>
 

@@ -1,6 +1,7 @@
-// What came behind the kernels of a stream the last time. Whether a kernel lets its successor be scheduled beside it is
-// decided when it is launched, and the successor is not known then; programs repeat themselves, so this is the guess. A
-// wrong guess costs time, never a result. docs/compiler/overlap_launches.md, "Telling where the launch asks for it".
+// The successor of each kernel of a stream, as of its last launch. Whether a kernel triggers its dependents
+// (griddepcontrol.launch_dependents) is decided at its launch, when its successor is not known yet. Programs repeat
+// themselves, so the last successor is the prediction. A wrong prediction costs time, never a result.
+// docs/compiler/overlap_launches.md, "Triggering where the launch asks for it".
 #pragma once
 #include <array>
 #include <cstddef>
@@ -8,17 +9,17 @@
 
 namespace tessera::runtime::cuda {
 
-/// Of one stream; not for several threads at a time (a queue's calls come one at a time). Kernels whose ids share an
-/// entry overwrite each other: the guess is then "no".
+/// Of one stream; not thread-safe (a queue's calls are serialised). Kernels whose ids share an entry overwrite each
+/// other; the prediction is then false.
 class Successors {
  public:
-  /// True if the kernel that last came behind kernel `id` gained by being scheduled beside it, or would have (see
-  /// KernelLaunch::gains). False for an id that is not known.
-  bool gained_behind(std::uint64_t id) const noexcept {
+  /// True if the kernel that last followed kernel `id` gained from running concurrently with it, or would have (see
+  /// KernelLaunch::gains). False for an unknown id.
+  bool successor_gained(std::uint64_t id) const noexcept {
     const Entry& entry = entries_[id % kEntries];
     return entry.id == id && entry.gained;
   }
-  void came_behind(std::uint64_t id, bool gained) noexcept { entries_[id % kEntries] = {id, gained}; }
+  void record(std::uint64_t id, bool gained) noexcept { entries_[id % kEntries] = {id, gained}; }
 
  private:
   static constexpr std::size_t kEntries = 64;

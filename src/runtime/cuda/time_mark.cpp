@@ -1,4 +1,4 @@
-// A driver event with timing, of its own: there are a few of them, while something is measured.
+// A driver event with timing. Not pooled: few exist, and only while something is measured.
 #include "runtime/cuda/backend.hpp"
 
 namespace tessera::runtime::cuda {

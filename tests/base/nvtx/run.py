@@ -58,7 +58,7 @@ with tempfile.TemporaryDirectory() as folder:
     lines, done = run(folder, TESSERA_NVTX="1", NVTX_INJECTION64_PATH=RECORDER)
     expect(done.returncode == 0, "the program works under the profiler: " + done.stderr)
     check_ranges(lines)
-    # Not asked for, no profiler, one that refuses, one that is none: the program is undisturbed.
+    # Not requested, no profiler, one that rejects, one that is none: the program is undisturbed.
     for variables in (
         {"NVTX_INJECTION64_PATH": RECORDER},
         {"TESSERA_NVTX": "0", "NVTX_INJECTION64_PATH": RECORDER},

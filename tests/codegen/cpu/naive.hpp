@@ -1,5 +1,5 @@
 // Evaluates kernels over tiles of i32 (and scalars of i1) the simplest way there is: every value has elements of its
-// own, nothing shares memory, nothing moves. What random programs are held against.
+// own, nothing shares memory, nothing moves. Random programs are compared with it.
 #pragma once
 #include <map>
 #include <stdexcept>

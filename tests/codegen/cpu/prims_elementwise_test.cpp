@@ -140,6 +140,68 @@ TEST(Elementwise, EveryPatternOfTheNarrowFormatsConverts) {
   }
 }
 
+/// f32 around every number of a 16-bit format and around the middle between neighbours, and random bits.
+TEST(Elementwise, NarrowingRoundsToNearestEvenEverywhere) {
+  std::mt19937_64 random(11);
+  std::vector<std::uint64_t> bits;
+  for (std::uint32_t p = 0; p < 0x10000; ++p) {
+    const auto half = static_cast<std::uint32_t>(ir::from_double(Elem::F32, ir::to_double(Elem::F16, p)));
+    for (const std::uint32_t low : {0x0000u, 0x0001u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu})
+      bits.push_back(p << 16 | low);
+    for (const std::uint32_t low : {0x0000u, 0x0001u, 0x0FFFu, 0x1000u, 0x1001u, 0x1FFFu}) bits.push_back(half + low);
+    for (int i = 0; i < 4; ++i) bits.push_back(random() & 0xFFFFFFFF);
+  }
+  bits.resize(bits.size() - 5);  // the last vector is not whole
+  const std::size_t n = bits.size();
+  Tile in(Elem::F32, n);
+  for (std::size_t k = 0; k < n; ++k) in.set(k, bits[k]);
+  const Operand view{in.data.data(), static_cast<std::int64_t>(n) * in.bytes, false};
+  for (const Elem to : {Elem::BF16, Elem::F16}) {
+    const ElementOp op{.op = Op::FToF, .source = Elem::F32, .result = to, .arity = 1};
+    for (const Isa isa : isas()) {
+      Tile out(to, n);
+      elementwise(op, isa)(out.data.data(), &view, 1, static_cast<std::int64_t>(n));
+      for (std::size_t k = 0; k < n; ++k)
+        ASSERT_TRUE(same(to, ir::evaluate_element(op, std::span(&bits[k], 1)), out.get(k)))
+            << text(isa) << " " << describe(op) << std::hex << " of " << bits[k] << " found " << out.get(k);
+    }
+  }
+}
+
+/// A divisor that is one value is not divided by element by element: bit for bit, over the whole range of exponents.
+TEST(Elementwise, DivisionByOneValueIsRoundedOnce) {
+  const ElementOp op{.op = Op::DivF, .source = Elem::F32, .result = Elem::F32, .arity = 2};
+  std::mt19937_64 random(12);
+  RandomElements special(13);
+  constexpr std::size_t n = 1000;
+  for (int round = 0; round < 600; ++round) {
+    // Divisors and dividends of any exponent; in most rounds dividends near one exponent, so that none is special.
+    std::uint64_t d = round % 8 == 0 ? special(Elem::F32) : random() & 0xFFFFFFFF;
+    if (round % 5 == 0) d |= 0x7FFFFF;
+    const std::uint64_t exponent = random() % 256;
+    Tile a(Elem::F32, n), copies(Elem::F32, kUniformCopies);
+    for (std::size_t k = 0; k < n; ++k) {
+      const std::uint64_t e = std::min<std::uint64_t>(exponent + random() % 4, 255);
+      const std::uint64_t sign = round % 3 == 0 ? random() % 2 : 0;
+      a.set(k, round % 4 == 0 ? special(Elem::F32) : sign << 31 | e << 23 | (random() & 0x7FFFFF));
+      if (round % 4 == 1 && k % 3 == 0) a.set(k, 0);
+    }
+    for (std::size_t k = 0; k < kUniformCopies; ++k) copies.set(k, d);
+    const std::int64_t row = static_cast<std::int64_t>(n) * a.bytes;
+    for (const Isa isa : isas())
+      for (const bool uniform : {false, true}) {
+        const Operand views[2] = {{a.data.data(), row, false}, {copies.data.data(), 0, !uniform, uniform}};
+        Tile out(Elem::F32, n);
+        elementwise(op, isa)(out.data.data(), views, 1, n);
+        for (std::size_t k = 0; k < n; ++k) {
+          const std::uint64_t in[2] = {a.get(k), d};
+          ASSERT_TRUE(same(Elem::F32, ir::evaluate_element(op, in), out.get(k)))
+              << text(isa) << std::hex << " " << in[0] << " / " << d << " found " << out.get(k);
+        }
+      }
+  }
+}
+
 TEST(Elementwise, SelectAndPointers) {
   for (const Elem e : {Elem::I1, Elem::I8, Elem::F16, Elem::F32, Elem::F64})
     check({.op = Op::Select, .source = e, .result = e, .arity = 3});
@@ -150,39 +212,48 @@ TEST(Elementwise, SelectAndPointers) {
     check({.op = op, .source = Elem::I64, .result = Elem::I64, .arity = 1});
 }
 
-/// Shapes of operands: full, one value, a row for all rows, a column, rows with gaps.
+/// Shapes of operands: full, one value, a row for all rows, a column, rows with gaps, copies of one value.
 struct Shape {
   const char* name;
   bool splat;
   std::int64_t (*row_elements)(std::int64_t cols);
+  bool uniform = false;
 };
 constexpr Shape kShapes[] = {{"full", false, [](std::int64_t cols) { return cols; }},
                              {"one value", true, [](std::int64_t) { return std::int64_t{0}; }},
                              {"row", false, [](std::int64_t) { return std::int64_t{0}; }},
                              {"column", true, [](std::int64_t) { return std::int64_t{1}; }},
-                             {"gaps", false, [](std::int64_t cols) { return cols + 3; }}};
+                             {"gaps", false, [](std::int64_t cols) { return cols + 3; }},
+                             {"copies", false, [](std::int64_t) { return std::int64_t{0}; }, true}};
 
 template <class F>
 void check_shapes(const ElementOp& op, std::int64_t rows, std::int64_t cols, F&& reference) {
   RandomElements random(5);
   const std::size_t n = static_cast<std::size_t>((rows + 1) * (cols + 3));
   Tile a(op.source, n), b(op.source, n), out(op.result, n);
+  Tile copies_of_a(op.source, kUniformCopies), copies_of_b(op.source, kUniformCopies);
   for (std::size_t k = 0; k < n; ++k) {
     a.set(k, random(op.source));
     b.set(k, random(op.source));
   }
+  for (std::size_t k = 0; k < kUniformCopies; ++k) {
+    copies_of_a.set(k, a.get(0));
+    copies_of_b.set(k, b.get(0));
+  }
+  const auto operand = [&](const Tile& t, const Tile& copies, const Shape& s) {
+    return Operand{(s.uniform ? copies : t).data.data(), s.row_elements(cols) * t.bytes, s.splat, s.uniform};
+  };
   for (const Isa isa : isas())
     for (const Shape& x : kShapes)
       for (const Shape& y : kShapes) {
-        const Operand views[2] = {{a.data.data(), x.row_elements(cols) * a.bytes, x.splat},
-                                  {b.data.data(), y.row_elements(cols) * b.bytes, y.splat}};
+        const Operand views[2] = {operand(a, copies_of_a, x), operand(b, copies_of_b, y)};
         elementwise(op, isa)(out.data.data(), views, rows, cols);
         for (std::int64_t r = 0; r < rows; ++r)
           for (std::int64_t c = 0; c < cols; ++c) {
             const auto at = [&](const Tile& t, const Shape& s) {
-              return t.get(static_cast<std::size_t>(r * s.row_elements(cols) + (s.splat ? 0 : c)));
+              return t.get(static_cast<std::size_t>(r * s.row_elements(cols) + (s.splat || s.uniform ? 0 : c)));
             };
-            ASSERT_EQ(reference(at(a, x), at(b, y)), out.get(static_cast<std::size_t>(r * cols + c)))
+            ASSERT_TRUE(same(op.result, reference(at(a, x), at(b, y)), out.get(static_cast<std::size_t>(r * cols + c))))
                 << text(isa) << " " << x.name << " with " << y.name << " at " << r << ", " << c << " of " << rows
                 << " x " << cols;
           }
@@ -194,6 +265,12 @@ TEST(Elementwise, OperandsOfEveryShape) {
        {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 7}, {5, 1}, {4, 16}, {3, 33}, {2, 600}}) {
     check_shapes({.op = Op::AddI, .source = Elem::I32, .result = Elem::I32, .arity = 2}, rows, cols,
                  [](std::uint64_t a, std::uint64_t b) { return static_cast<std::uint32_t>(a + b); });
+    check_shapes({.op = Op::DivF, .source = Elem::F32, .result = Elem::F32, .arity = 2}, rows, cols,
+                 [](std::uint64_t a, std::uint64_t b) {
+                   const std::uint64_t operands[2] = {a, b};
+                   return ir::evaluate_element({.op = Op::DivF, .source = Elem::F32, .result = Elem::F32, .arity = 2},
+                                               operands);
+                 });
     check_shapes({.op = Op::SubI, .source = Elem::I8, .result = Elem::I8, .arity = 2}, rows, cols,
                  [](std::uint64_t a, std::uint64_t b) { return static_cast<std::uint8_t>(a - b); });
     check_shapes({.op = Op::CmpI,

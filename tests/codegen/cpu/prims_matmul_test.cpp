@@ -200,7 +200,7 @@ TEST(Matmul, ScaledBlocks) {
   }
 }
 
-TEST(Matmul, CombinationsThatTileIrHasNotAreRefused) {
+TEST(Matmul, CombinationsThatTileIrHasNotAreRejected) {
   for (const Isa isa : isas()) {
     EXPECT_EQ(nullptr, mma({Elem::F16, Elem::BF16, Elem::F32}, isa));
     EXPECT_EQ(nullptr, mma({Elem::I8, Elem::I8, Elem::F32}, isa));

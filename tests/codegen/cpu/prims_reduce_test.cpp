@@ -62,7 +62,7 @@ TEST(Reduce, ExactOperationsInAnyOrder) {
       for (const bool nan : {false, true}) check_exact(binary(op, e, true, nan));
 }
 
-// Rows whose extremum is a zero, an infinity or NaN: where one comparison per element does not tell the result.
+// Rows whose extremum is a zero, an infinity or NaN: where one comparison per element does not determine the result.
 TEST(Reduce, ExtremaOfZerosNansAndInfinities) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<std::vector<double>> palettes = {

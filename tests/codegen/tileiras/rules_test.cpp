@@ -26,7 +26,7 @@ constexpr const char* kOurs[] = {
     "tile<4x8xf32>, found 4",
     // Global alignment is not checked until the program is lowered.
     "global @table: expected an alignment",
-    // Allowed again by assemblers of 13.5 and newer, refused by older ones.
+    // Allowed again by assemblers of 13.5 and newer, rejected by older ones.
     "expected a view without padding value",
 };
 

@@ -1,4 +1,4 @@
-// Running an assembler: fake ones that succeed, refuse, hang, crash, lie; and the real one where there is one.
+// Running an assembler: fake ones that succeed, reject, hang, crash, lie; and the real one where there is one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -112,15 +112,15 @@ TEST(Assemble, ChildSeesNoCudaHomeAndItsOwnTemporaryFolder) {
   EXPECT_THAT(words, HasSubstr("/tessera-"));
 }
 
-TEST(Assemble, RefusalNamesReasonAndUsersLine) {
+TEST(Assemble, RejectionNamesReasonAndUsersLine) {
   FakeAssembler fake("echo 'src/kernel.cpp:12:7: error: unsupported tile' >&2; exit 5");
   const std::string text = error_of(fake);
-  EXPECT_THAT(text, HasSubstr("src/kernel.cpp:12: CompileError: the assembler refuses the kernel for sm_90"));
+  EXPECT_THAT(text, HasSubstr("src/kernel.cpp:12: CompileError: the assembler rejects the kernel for sm_90"));
   EXPECT_THAT(text, HasSubstr("unsupported tile"));
   EXPECT_THAT(text, HasSubstr("exit code 5"));
 }
 
-TEST(Assemble, SilentRefusalIsStillAnError) {
+TEST(Assemble, SilentRejectionIsStillAnError) {
   EXPECT_THAT(error_of(FakeAssembler("exit 1")), HasSubstr("no reason given"));
 }
 
@@ -138,34 +138,34 @@ TEST(Assemble, CrashIsReported) {
   EXPECT_THAT(error_of(FakeAssembler("kill -SEGV $$")), HasSubstr("crashed (signal 11)"));
 }
 
-/// What another program for the same kernel might mend is told apart from everything else.
-TEST(Assemble, RefusalsAreATypeOfTheirOwn) {
-  const auto refuses = [](const std::string& body, double limit = 20) {
+/// Errors that another form of the kernel might avoid are distinguished from all others.
+TEST(Assemble, RejectionsAreATypeOfTheirOwn) {
+  const auto rejects = [](const std::string& body, double limit = 20) {
     try {
       run(FakeAssembler(body), limit);
-    } catch (const Refusal&) { return true; } catch (const CompileError&) {
+    } catch (const Rejection&) { return true; } catch (const CompileError&) {
       return false;
     }
     ADD_FAILURE() << "no error: " << body;
     return false;
   };
-  EXPECT_TRUE(refuses("exit 1"));
-  EXPECT_TRUE(refuses("echo 'error: failed to compile Tile IR program' >&2; exit 5"));
-  EXPECT_TRUE(refuses("kill -SEGV $$"));
-  EXPECT_TRUE(refuses("kill -ABRT $$"));
-  EXPECT_FALSE(refuses("sleep 60", 0.3)) << "too slow";
-  EXPECT_FALSE(refuses("exit 0")) << "no cubin";
-  EXPECT_FALSE(refuses("echo hello > \"$last\"")) << "no cubin";
+  EXPECT_TRUE(rejects("exit 1"));
+  EXPECT_TRUE(rejects("echo 'error: failed to compile Tile IR program' >&2; exit 5"));
+  EXPECT_TRUE(rejects("kill -SEGV $$"));
+  EXPECT_TRUE(rejects("kill -ABRT $$"));
+  EXPECT_FALSE(rejects("sleep 60", 0.3)) << "too slow";
+  EXPECT_FALSE(rejects("exit 0")) << "no cubin";
+  EXPECT_FALSE(rejects("echo hello > \"$last\"")) << "no cubin";
   for (const char* signal : {"HUP", "INT", "QUIT", "TERM", "KILL", "XCPU", "XFSZ"})
-    EXPECT_FALSE(refuses(std::string("kill -") + signal + " $$")) << "killed from outside";
-  EXPECT_FALSE(refuses("echo 'error: No space left on device' >&2; exit 1")) << "the machine's affair";
-  EXPECT_FALSE(refuses("echo \"what():  std::bad_alloc\" >&2; kill -ABRT $$")) << "the machine's affair";
+    EXPECT_FALSE(rejects(std::string("kill -") + signal + " $$")) << "killed from outside";
+  EXPECT_FALSE(rejects("echo 'error: No space left on device' >&2; exit 1")) << "the machine's affair";
+  EXPECT_FALSE(rejects("echo \"what():  std::bad_alloc\" >&2; kill -ABRT $$")) << "the machine's affair";
   AssembleOptions options;
   options.assembler = "/nowhere/tileiras";
   try {
     assemble(some_bytes(), options);
     FAIL() << "no error";
-  } catch (const Refusal&) { FAIL() << "it cannot be started"; } catch (const CompileError&) {
+  } catch (const Rejection&) { FAIL() << "it cannot be started"; } catch (const CompileError&) {
   }
 }
 
@@ -178,7 +178,7 @@ TEST(Assemble, KilledFromOutsideSaysSo) {
 
 TEST(Assemble, MissingOrGarbageCubinIsReported) {
   EXPECT_THAT(error_of(FakeAssembler("exit 0")), HasSubstr("gave no file"));
-  EXPECT_THAT(error_of(FakeAssembler("echo hello > \"$last\"")), HasSubstr("6 bytes that are no cubin"));
+  EXPECT_THAT(error_of(FakeAssembler("echo hello > \"$last\"")), HasSubstr("6 bytes that are not a cubin"));
 }
 
 TEST(Assemble, MuchOutputDoesNotBlock) {
@@ -188,7 +188,7 @@ TEST(Assemble, MuchOutputDoesNotBlock) {
   EXPECT_EQ(run(fake).cubin.size(), 204u);
 }
 
-TEST(Assemble, UnstartableAssemblerSaysHowToMend) {
+TEST(Assemble, UnstartableAssemblerSaysHowToFixIt) {
   AssembleOptions options;
   options.assembler = "/nowhere/tileiras";
   try {
@@ -251,7 +251,7 @@ TEST(Find, NothingFoundSaysWhereAndHow) {
   EXPECT_THROW(find_assembler("sm_90"), CompileError);
 }
 
-TEST(Find, OldReleaseIsRefusedForNewGpus) {
+TEST(Find, OldReleaseIsRejectedForNewGpus) {
   FakeAssembler old("exit 0");
   std::ofstream(old.path) << "#!/bin/sh\necho 'release 13.1, V13.1.80'\n";
   WithEnv given("TESSERA_TILEIRAS", old.path.c_str());
@@ -267,7 +267,7 @@ TEST(Find, SomethingElseIsNotAnAssembler) {
   WithEnv given("TESSERA_TILEIRAS", other.path.c_str());
   std::string why;
   EXPECT_FALSE(locate_assembler("sm_90", &why));
-  EXPECT_THAT(why, HasSubstr("does not say its version"));
+  EXPECT_THAT(why, HasSubstr("does not report its version"));
 }
 
 TEST(Find, CacheFolderComesFirstAndIsNamed) {

@@ -245,7 +245,7 @@ class Program:
             queue = ["token"]
         parameters = list(signature.parameters.values())[1:]
         known = set(self.groups) | set(attrs)
-        for p in parameters:  # result types first, then the rest, as they are first asked for
+        for p in parameters:  # result types first, then the rest, in the order of first use
             if p.annotation is bc.TypeId or (p.name.endswith(("_type", "_types")) and "TypeId" in str(p.annotation)):
                 arguments[p.name] = self.results(p.name, types, queue)
         for p in parameters:

@@ -55,7 +55,7 @@ def text(disassembler):
             file.write_bytes(bytes.fromhex(data))
             run = subprocess.run([disassembler, file], env=environment, capture_output=True, text=True, timeout=60)
             if run.returncode != 0:
-                sys.exit(f"{case}: tileirdisasm refuses the bytecode:\n{run.stderr}")
+                sys.exit(f"{case}: tileirdisasm rejects the bytecode:\n{run.stderr}")
             out += [f"=== {case}", run.stdout.rstrip("\n")]
     return "\n".join(out) + "\n"
 

@@ -55,7 +55,7 @@ inline void run_scaled(const fake::Call& call, float factor, std::int32_t* recor
 }
 inline void run_twice(const fake::Call& call) { run_scaled(call, 2, nullptr); }
 inline void run_bundled(const fake::Call& call) { run_scaled(call, 4, nullptr); }
-/// Without a launch word.
+/// Without a launch flags.
 inline void run_bundled_careful(const fake::Call& call) {
   run_scaled(call, 6, reinterpret_cast<std::int32_t*>(call.args[6]));
 }
@@ -67,9 +67,9 @@ inline void run_bundled_rows(const fake::Call& call) {
   for (std::size_t i = 0; y && x && i < n; ++i) y[i] = 7 * x[i];
 }
 inline void run_careful(const fake::Call& call) {
-  run_scaled(call, 2, reinterpret_cast<std::int32_t*>(call.args[7]));  // behind the launch word
+  run_scaled(call, 2, reinterpret_cast<std::int32_t*>(call.args[7]));  // after the launch flags
 }
-inline void run_dealt(const fake::Call& call) {
+inline void run_persistent(const fake::Call& call) {
   last_grid = call.grid[0];
   auto* y = static_cast<float*>(call.memory(0, call.args[1] * 4));
   for (std::size_t i = 0; y && i < call.args[1]; ++i) y[i] = 3;
@@ -77,7 +77,7 @@ inline void run_dealt(const fake::Call& call) {
 
 struct Machine : FakeMachine<Machine> {
   int runs() const { return jit_rig::runs_in(folder); }
-  /// The bundle holds `bundled` for lengths that fill its pieces, `bundled_plain`, whose chosen form was refused, and
+  /// The bundle holds `bundled` for lengths that fill its pieces, `bundled_plain`, whose chosen form was rejected, and
   /// `bundled_careful`, of an assembler that reads bytecode 13.3; and `bundled_rows` for what rows of a multiple of 4
   /// elements have in common.
   void write_bundle() const {
@@ -107,7 +107,7 @@ struct Machine : FakeMachine<Machine> {
     code.cubin = fake::FakeDriver::image(name);
     code.label = name;
     code.gpu = "sm_90";
-    const std::uint64_t held = facts.evaluate(slots) & ~(common ? facts.conditions().refinements() : 0);
+    const std::uint64_t held = facts.evaluate(slots) & ~(common ? facts.predicates().refinements() : 0);
     passes::Target target{90, 132};
     target.bytecode_minor = minor;
     const jit::Prepared chosen = jit::prepare(*trace.module, facts, held, target);
@@ -132,7 +132,7 @@ struct Machine : FakeMachine<Machine> {
     driver.add_kernel("bundled_careful", {7, run_bundled_careful});
     driver.add_kernel("bundled_rows", {10, run_bundled_rows});
     driver.add_kernel("careful", {8, run_careful});
-    driver.add_kernel("dealt", {3, run_dealt});
+    driver.add_kernel("persistent", {3, run_persistent});
     start();
   }
 };

@@ -62,16 +62,16 @@ TEST_F(FakeGpu, AFailedCheckIsAnErrorWithItsLineAndTheDeviceStaysUsable) {
 }
 
 TEST_F(FakeGpu, ThePersistentGridComesFromTheCode) {
-  assembler_gives("dealt");
+  assembler_gives("persistent");
   auto y = tensor(std::vector<float>(64 * 5000, 0));
-  kernel<&dealt>(mut(y)).sync();
+  kernel<&persistent>(mut(y)).sync();
   EXPECT_EQ(host(y).sync()[1000], 3.0f);
   const auto& info = runtime::cuda::device_info(machine.device());
   EXPECT_GE(last_grid, 1u);
   EXPECT_LT(last_grid, 5000u) << "a block per tile";
-  EXPECT_LE(last_grid, static_cast<unsigned>(info.multiprocessors) * 32);
+  EXPECT_LE(last_grid, static_cast<unsigned>(info.num_sms) * 32);
   auto small = tensor(std::vector<float>(64 * 3, 0));
-  kernel<&dealt>(mut(small)).sync();
+  kernel<&persistent>(mut(small)).sync();
   EXPECT_EQ(last_grid, 3u) << "more blocks than tiles";
 }
 
@@ -95,7 +95,7 @@ TEST_F(FakeGpu, ABlockTakesSeveralSmallPiecesWhereThereAreMany) {
 void early(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f - 0.0f); }
 void not_early(Mut<f32, 64> y, In<f32, dyn> x) { y.store(2.0f * x.load_like(y)); }
 
-TEST_F(FakeGpu, AKernelStartsEarlyIfItsCodeWaits) {
+TEST_F(FakeGpu, AKernelUsesDependentLaunchIfItsCodeWaits) {
   using fake::Fn;
   machine.driver.add_kernel("early", {6, run_twice});
   machine.driver.add_kernel("not_early", {6, run_twice});
@@ -138,22 +138,22 @@ void walks(Mut<f32, 64> y, In<f32, dyn> x) {
   for (auto i : range(X.count(0))) sum = sum + X.load(i);
   y.store(sum);
 }
-std::vector<std::uint64_t> launch_words;
-void run_walks(const fake::Call& call) { launch_words.push_back(call.args[6]); }
+std::vector<std::uint64_t> seen_flags;
+void run_walks(const fake::Call& call) { seen_flags.push_back(call.args[6]); }
 
-TEST_F(FakeGpu, AKernelIsToldWhatItMayReadEarly) {
+TEST_F(FakeGpu, LaunchFlagsSayWhatMayBeReadEarly) {
   machine.driver.add_kernel("walks", {7, run_walks});
   assembler_gives("walks", true);
   const Stream stream(machine.device());
   auto x = tensor(iota(256)), y = tensor(std::vector<float>(256, -1));
-  launch_words.clear();
+  seen_flags.clear();
   kernel<&walks>(mut(y), x).on(stream);
   kernel<&walks>(mut(y), x).on(stream);
   kernel<&walks>(mut(x), y).on(stream);
   (void)host(x).sync();
-  constexpr std::uint64_t tell = std::uint64_t{1} << runtime::cuda::kTellBit;
-  EXPECT_EQ(launch_words, (std::vector<std::uint64_t>{1, 1, tell}))
-      << "y has just been written; what came behind this kernel the last time read early";
+  constexpr std::uint64_t trigger = std::uint64_t{1} << runtime::cuda::kTriggerBit;
+  EXPECT_EQ(seen_flags, (std::vector<std::uint64_t>{1, 1, trigger}))
+      << "y has just been written; the last successor of this kernel read early";
 }
 
 TEST_F(FakeGpu, ABundleNeedsNoAssembler) {
@@ -223,20 +223,21 @@ TEST_F(FakeGpu, ABundleOfAnOlderAssemblerIsLaunchedWithTheArgumentsOfItsCode) {
   EXPECT_EQ(runs(), 0);
 }
 
-void refused(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f + 1.0f); }
+void rejected(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f + 1.0f); }
 
 TEST_F(FakeGpu, AfterAFailureToCompileTheNextLaunchWorks) {
   machine.write_assembler("echo 'loc(\"somewhere.cpp\":77:3): error: too hard' >&2; exit 1");
   auto x = tensor(iota(256)), y = tensor(std::vector<float>(256, -1));
   try {
-    kernel<&refused>(mut(y), x).sync();
+    kernel<&rejected>(mut(y), x).sync();
     FAIL() << "no error";
   } catch (const CompileError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("somewhere.cpp:77"), HasSubstr("kernel refused"), HasSubstr("too hard")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("somewhere.cpp:77"), HasSubstr("kernel rejected"), HasSubstr("too hard")));
   }
-  assembler_gives("twice");  // an image without this kernel: the driver refuses it
-  EXPECT_THROW(kernel<&refused>(mut(y), x).sync(), Error);
-  machine.driver.add_kernel("refused", {6, run_twice});
+  assembler_gives("twice");  // an image without this kernel: the driver rejects it
+  EXPECT_THROW(kernel<&rejected>(mut(y), x).sync(), Error);
+  machine.driver.add_kernel("rejected", {6, run_twice});
   EXPECT_EQ(host(y).sync()[3], -1.0f) << "nothing has run, and nothing is leased";
 }
 
@@ -319,9 +320,9 @@ TEST_F(FakeGpuTuning, TheDevicesClockDecidesAmongTheRightOnesThatDoNotSpill) {
   EXPECT_EQ(host(y).sync()[5], 10.0f);
 }
 
-TEST_F(FakeGpuTuning, ARecordOfAnotherDeviceAssemblerOrKernelIsRefused) {
+TEST_F(FakeGpuTuning, ARecordOfAnotherDeviceAssemblerOrKernelIsRejected) {
   const TuningRecord fresh = tune(doublers, options, mut(y), x).best;
-  const auto refusal = [&](auto&& change) -> std::string {
+  const auto rejection = [&](auto&& change) -> std::string {
     TuningRecord r = fresh;
     change(r);
     try {
@@ -330,18 +331,19 @@ TEST_F(FakeGpuTuning, ARecordOfAnotherDeviceAssemblerOrKernelIsRefused) {
     return "";
   };
   EXPECT_THAT(
-      refusal([](TuningRecord& r) { r.device = "Fake GPU 7"; }),
+      rejection([](TuningRecord& r) { r.device = "Fake GPU 7"; }),
       AllOf(HasSubstr("kernel takes_three: its tuning record is stale: the device was Fake GPU 7, found Fake GPU 0"),
             HasSubstr("Tune again")));
-  EXPECT_THAT(refusal([](TuningRecord& r) { r.gpu = "sm_100"; }),
+  EXPECT_THAT(rejection([](TuningRecord& r) { r.gpu = "sm_100"; }),
               HasSubstr("the architecture was sm_100, found sm_90"));
-  EXPECT_THAT(refusal([](TuningRecord& r) { r.assembler = "13.4"; }), HasSubstr("the assembler was 13.4, found 13.5"));
-  EXPECT_THAT(refusal([](TuningRecord& r) { r.gpu = r.assembler = "", r.device = "cpu"; }),
+  EXPECT_THAT(rejection([](TuningRecord& r) { r.assembler = "13.4"; }),
+              HasSubstr("the assembler was 13.4, found 13.5"));
+  EXPECT_THAT(rejection([](TuningRecord& r) { r.gpu = r.assembler = "", r.device = "cpu"; }),
               HasSubstr("the architecture was none, found sm_90"));
-  EXPECT_THAT(refusal([](TuningRecord& r) { r.hash = std::string(64, '0'); }),
+  EXPECT_THAT(rejection([](TuningRecord& r) { r.hash = std::string(64, '0'); }),
               HasSubstr("the kernel's hash was 000000000000"));
-  EXPECT_EQ(refusal([](TuningRecord&) {}), "");
-  EXPECT_EQ(refusal([](TuningRecord& r) { r.date = "yesterday"; }), "");
+  EXPECT_EQ(rejection([](TuningRecord&) {}), "");
+  EXPECT_EQ(rejection([](TuningRecord& r) { r.date = "yesterday"; }), "");
   EXPECT_EQ(host(y).sync()[5], 10.0f);
 }
 

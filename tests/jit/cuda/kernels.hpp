@@ -1,4 +1,4 @@
-// The kernels that the tests of launches on a fake GPU share: plain, with a check, and dealt out.
+// The kernels that the tests of launches on a fake GPU share: plain, with a check, and persistent.
 #pragma once
 #include <tessera/tessera.hpp>
 
@@ -14,7 +14,7 @@ inline void careful(Mut<f32, 64> y, In<f32, dyn> x) {
   y.store(t + t);
 }
 
-inline void dealt(MutTiles<f32, 64> y) {
+inline void persistent(MutTiles<f32, 64> y) {
   for (auto tile : y) tile.store(full<f32, 64>(3.0f));
 }
 

@@ -46,19 +46,19 @@ void run_twice(const fake::Call& call) {
 /// Its check fails in the third block.
 void run_careful(const fake::Call& call) {
   note_call("careful", call);
-  auto* record = reinterpret_cast<std::int32_t*>(call.args[7]);  // behind the launch word
+  auto* record = reinterpret_cast<std::int32_t*>(call.args[7]);  // after the launch flags
   record[0] = 1;
   record[1] = 3;
   record[2] = record[3] = 1;
 }
-void run_dealt(const fake::Call& call) { note_call("dealt", call); }
+void run_persistent(const fake::Call& call) { note_call("persistent", call); }
 
-/// In a process of its own: a GPU, the three kernels, and what became of them as text.
+/// In a process of its own: a GPU, the three kernels, and their results as text.
 std::string launch_all(int length) {
   fake::FakeDriver driver;
   driver.add_kernel("twice", {6, run_twice});
   driver.add_kernel("careful", {8, run_careful});
-  driver.add_kernel("dealt", {3, run_dealt});
+  driver.add_kernel("persistent", {3, run_persistent});
   runtime::cuda::CudaBackend backend(driver.table(), 0);
   set_default_device(Device(backend));
   auto x = from(std::vector<float>(static_cast<std::size_t>(length), 1.5f), {length}).sync();
@@ -70,7 +70,7 @@ std::string launch_all(int length) {
     seen << "no error\n";
   } catch (const DeviceError& error) { seen << error.what() << "\n"; }
   auto many = zeros<f32>({64 * 5000}).sync();
-  kernel<&dealt>(mut(many)).sync();
+  kernel<&persistent>(mut(many)).sync();
   driver.run_all();
   seen << driver.violation();
   return seen.str();
@@ -81,7 +81,7 @@ class WarmStart : public testing::Test {
   WarmStart() {
     setenv("TESSERA_CACHE_DIR", (folder_ + "/cache").c_str(), 1);
     setenv("TESSERA_TILEIRAS", (folder_ + "/tileiras").c_str(), 1);
-    for (const char* name : {"twice", "careful", "dealt"}) {
+    for (const char* name : {"twice", "careful", "persistent"}) {
       const auto image = fake::FakeDriver::image(name);
       const std::string file = folder_ + "/image." + name;
       std::ofstream(file, std::ios::binary)
@@ -95,7 +95,7 @@ class WarmStart : public testing::Test {
   /// An assembler that gives the three kernels, unless `before` ends it.
   void become(const std::string& before) const {
     std::string script = before;
-    for (const char* name : {"twice", "careful", "dealt"})
+    for (const char* name : {"twice", "careful", "persistent"})
       script +=
           std::string("if grep -q ") + name + " \"$in\"; then cp " + folder_ + "/image." + name + " \"$last\"; fi\n";
     jit_rig::write_assembler(folder_ + "/tileiras", script);
@@ -159,8 +159,9 @@ class WarmStart : public testing::Test {
 
 TEST_F(WarmStart, LaunchesWhatTheFirstStartLaunched) {
   const std::string first = start();
-  EXPECT_THAT(first, AllOf(HasSubstr("twice grid 4,1,1 of 6"), HasSubstr("y 3\n"), HasSubstr("x must not be negative"),
-                           HasSubstr("jit/cuda/kernels.hpp:"), HasSubstr("block (2, 0, 0)"), HasSubstr("dealt grid")));
+  EXPECT_THAT(first,
+              AllOf(HasSubstr("twice grid 4,1,1 of 6"), HasSubstr("y 3\n"), HasSubstr("x must not be negative"),
+                    HasSubstr("jit/cuda/kernels.hpp:"), HasSubstr("block (2, 0, 0)"), HasSubstr("persistent grid")));
   EXPECT_EQ(runs(), 3);
   EXPECT_EQ(files(".tsn").size(), 6u) << "per kernel: its conditions and its code";
   make_notes_old();
@@ -215,13 +216,13 @@ TEST_F(WarmStart, EachKindOfNoteComesBackAlone) {
   EXPECT_EQ(runs(), 3);
 }
 
-TEST_F(WarmStart, WhatTheAssemblerRefusesIsNotTriedAgain) {
+TEST_F(WarmStart, WhatTheAssemblerRejectsIsNotTriedAgain) {
   const std::string usual = start();
   fs::remove_all(folder_ + "/cache");
-  become(jit_rig::kRefusesWarps);
+  become(jit_rig::kRejectsWarps);
   int before = runs();
   const std::string first = start();
-  EXPECT_EQ(first.substr(0, first.find("dealt")), usual.substr(0, usual.find("dealt")));
+  EXPECT_EQ(first.substr(0, first.find("persistent")), usual.substr(0, usual.find("persistent")));
   EXPECT_EQ(runs(), before + 6) << "each kernel as chosen, and without hints";
   EXPECT_EQ(files(".tsn").size(), 6u);
   EXPECT_EQ(start(), first);
@@ -229,7 +230,7 @@ TEST_F(WarmStart, WhatTheAssemblerRefusesIsNotTriedAgain) {
   setenv("TESSERA_TUNING", "warps=2", 1);
   before = runs();
   EXPECT_THAT(fails(), HasSubstr("too many warps"));
-  EXPECT_EQ(runs(), before + 1) << "who asks for hints is told at once";
+  EXPECT_EQ(runs(), before + 1) << "a launch with requested hints gets the error at once";
 }
 
 TEST_F(WarmStart, ManyProcessesAtOnce) {

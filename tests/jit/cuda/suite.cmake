@@ -1,11 +1,11 @@
 # Kernels of the public language on a GPU that is not there: the fake driver and an assembler that is a script.
 add_executable(test_jit_cuda ${CMAKE_CURRENT_LIST_DIR}/fake_gpu_test.cpp
-               ${CMAKE_CURRENT_LIST_DIR}/refusal_test.cpp
+               ${CMAKE_CURRENT_LIST_DIR}/rejection_test.cpp
                ${PROJECT_SOURCE_DIR}/tests/runtime/cuda_fake_driver_test.cpp
                ${PROJECT_SOURCE_DIR}/tests/runtime/cuda_fake_functions_test.cpp)
 target_link_libraries(test_jit_cuda PRIVATE tessera_flags tessera::tessera GTest::gmock GTest::gtest_main)
 target_include_directories(test_jit_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-gtest_discover_tests(test_jit_cuda TEST_FILTER "FakeGpu*:Refusal*" PROPERTIES LABELS "unit" DISCOVERY_TIMEOUT 60)
+gtest_discover_tests(test_jit_cuda TEST_FILTER "FakeGpu*:Rejection*" PROPERTIES LABELS "unit" DISCOVERY_TIMEOUT 60)
 
 # Checked mode is a program of its own: its driver runs what the passes make.
 add_executable(test_jit_checked ${CMAKE_CURRENT_LIST_DIR}/checked_gpu_test.cpp

@@ -1,6 +1,6 @@
 // The table of misuse. A row is one legal call of a public entry of the kernel library: the extents of its operands by
-// letters, its numbers, and the call. What can be done wrong follows from that:
-//   - every axis one longer and one shorter: refused where the letter stands elsewhere too, legal where it does not
+// letters, its numbers, and the call. The misuses are derived from that:
+//   - every axis one longer and one shorter: rejected where the letter stands elsewhere too, legal where it does not
 //   - every letter 0, and so large that extents overflow beside a 0
 //   - every operand empty, moved away, written or (where it is given) read by an operation that has not run
 //   - a given operand read by the same call
@@ -21,7 +21,8 @@
 
 namespace tessera::misuse {
 
-/// A letter of the extents. `least` and `most`: what the entry takes. `tied`: no other extent is legal by itself.
+/// A letter of the extents. `least` and `most`: the range that the function accepts. `tied`: no other extent is legal
+/// by itself.
 struct Axis {
   char name;
   int value;
@@ -35,15 +36,15 @@ struct Read {
   const char* axes;
   int limit = 3;
 };
-/// A tensor that is given away and comes back.
+/// A tensor that is given and returned.
 template <Element T, int R>
 struct Given {
   const char* axes;
 };
-/// A number: the usual one, what is refused, what is taken as well.
+/// A number: the usual one, rejected ones, further accepted ones.
 struct Number {
   double usual;
-  std::vector<double> refused, taken;
+  std::vector<double> rejected, taken;
 };
 
 namespace detail {
@@ -81,7 +82,7 @@ View<T, R> inner(const View<T, R>& x) {
     return inner<Axis + 1>(x.template slice<Axis>(1, x.dim(Axis)));
 }
 
-/// What a row's operand is while it is being misused.
+/// The state of a row's operand during a misuse.
 template <class O>
 struct Slot;
 template <Element T, int R>
@@ -223,8 +224,8 @@ class Row {
       }
     }
   }
-  enum class Want { Refused, Legal, Either };
-  /// Runs the call as the slots are now.
+  enum class Want { Rejected, Legal, Either };
+  /// Runs the call with the current slots.
   template <class Expected = Error>
   void attempt(Want want, const std::string& how, std::size_t but = sizeof...(O)) {
     const std::string what = std::string(entry_) + ", " + how;
@@ -241,8 +242,8 @@ class Row {
       ADD_FAILURE() << what << " throws something else: " << e.what();
     }
     if (!thrown) {
-      EXPECT_NE(want, Want::Refused) << what << " was accepted";
-      fill();  // what was given is gone
+      EXPECT_NE(want, Want::Rejected) << what << " was accepted";
+      fill();  // given tensors are gone
     }
     expect_intact(what, thrown ? but : sizeof...(O));
   }
@@ -267,7 +268,7 @@ class Row {
         const bool multiple = a.tied && extent == 0 && a.least == 0 && uses(a.name) == 1;  // 0 is one of any number
         attempt(free       ? Want::Legal
                 : multiple ? Want::Either
-                           : Want::Refused,
+                           : Want::Rejected,
                 "operand " + std::to_string(I + 1) + ", axis " + std::to_string(i) + " of " + std::to_string(a.value) +
                     " made " + std::to_string(extent));
       }
@@ -277,15 +278,15 @@ class Row {
   void check_absent() {
     auto& s = std::get<I>(slots_);
     s.t = {};
-    attempt<BorrowError>(Want::Refused, "operand " + std::to_string(I + 1) + " empty", I);
+    attempt<BorrowError>(Want::Rejected, "operand " + std::to_string(I + 1) + " empty", I);
     const auto elsewhere = std::move(s.t);
-    attempt<BorrowError>(Want::Refused, "operand " + std::to_string(I + 1) + " moved away", I);
+    attempt<BorrowError>(Want::Rejected, "operand " + std::to_string(I + 1) + " moved away", I);
   }
   template <std::size_t I>
   void check_leases() {
     auto& s = std::get<I>(slots_);
     const std::string number = std::to_string(I + 1);
-    const auto refused = [&](const std::string& how) {
+    const auto rejected = [&](const std::string& how) {
       try {
         (void)build();
         ADD_FAILURE() << entry_ << ", operand " << number << how << " was accepted";
@@ -294,21 +295,21 @@ class Row {
     {
       const auto other = clone(s.t).sync();
       const auto writer = copy_into(mut(s.t), other);
-      refused(" being written");
+      rejected(" being written");
     }
     expect_intact("operand " + number + " being written");
     if constexpr (Slot<operand<I>>::given) {
       const auto reader = clone(s.t);
-      refused(" being read");
+      rejected(" being read");
     }
     expect_intact("operand " + number + " being read");
   }
   template <std::size_t I>
   void check_numbers() {
     const Number& spec = std::get<I>(operands_);
-    for (const double bad : spec.refused) {
+    for (const double bad : spec.rejected) {
       std::get<I>(slots_).value = bad;
-      attempt(Want::Refused, "number " + std::to_string(I + 1) + " = " + std::to_string(bad));
+      attempt(Want::Rejected, "number " + std::to_string(I + 1) + " = " + std::to_string(bad));
     }
     for (const double good : spec.taken) {
       std::get<I>(slots_).value = good;
@@ -320,10 +321,10 @@ class Row {
     for (const Axis& a : axes_) {
       overrides_ = {{a.name, 0}};
       fill();
-      attempt(a.least > 0 ? Want::Refused : Want::Either, std::string("axis ") + a.name + " made 0 everywhere");
+      attempt(a.least > 0 ? Want::Rejected : Want::Either, std::string("axis ") + a.name + " made 0 everywhere");
     }
   }
-  /// 2^31 - 1 elements along some axes of operands without elements: what the call makes of them may not exist.
+  /// 2^31 - 1 elements along some axes of operands without elements: the result of the call may be impossible.
   void check_overflow() {
     for (const Axis& zero : axes_) {
       if (!all_have(zero.name)) continue;

@@ -1,4 +1,4 @@
-// Misuse of what works along rows: norms, softmax, reductions, selection, quantisation.
+// Misuse of kernels along rows: norms, softmax, reductions, selection, quantisation.
 #include "kernels/misuse/misuse.hpp"
 #include "tessera/kernels/argmax.hpp"
 #include "tessera/kernels/layer_norm.hpp"

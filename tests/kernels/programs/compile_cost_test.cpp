@@ -42,7 +42,7 @@ TEST(CompileCost, PassesAndBytecodeOfAttention) {
     const double start = now();
     const auto copy = ir::clone(*trace.module);
     passes::apply_claims(*copy, facts.claims_of(*copy), ~std::uint64_t{0});
-    passes::optimize(*copy, {.sm = 90, .multiprocessors = 132});
+    passes::optimize(*copy, {.sm = 90, .num_sms = 132});
     bytes = ir::write_bytecode(*copy).size();
     best = std::min(best, now() - start);
   }

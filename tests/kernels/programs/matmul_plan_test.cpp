@@ -117,7 +117,7 @@ TEST(MatmulPlan, ChoosesWhatWasFastest) {
     ++compared;
     EXPECT_LE(chosen->us, 1.03 * fastest) << what;
   }
-  EXPECT_EQ(compared, 38) << "whose choice nobody measured:\n" << unmeasured;
+  EXPECT_EQ(compared, 38) << "whose choice was not measured:\n" << unmeasured;
 }
 
 }  // namespace

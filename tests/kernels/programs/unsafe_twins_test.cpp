@@ -61,8 +61,8 @@ std::string program(bool fulfilled) {
   const auto facts = analysis::Facts::analyze(*copy, contract);
   passes::apply_claims(*copy, facts, fulfilled ? ~std::uint64_t{0} : 0);
   passes::Tuning tuning;
-  tuning.early_reads = false;  // no launch word, so that every branch is one for bounds
-  passes::optimize(*copy, {.sm = 90, .multiprocessors = 132}, &tuning);
+  tuning.early_reads = false;  // no launch flags, so that every branch is one for bounds
+  passes::optimize(*copy, {.sm = 90, .num_sms = 132}, &tuning);
   std::string text = ir::print(*copy);
   const std::string name = copy->functions[0]->name;
   for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at))
@@ -139,7 +139,7 @@ class OnTheCpu : public testing::Test {
   void SetUp() override { set_default_device(Device::cpu()); }
   void TearDown() override { set_check_mode(false); }
   template <class F>
-  static std::string refusal(F f) {
+  static std::string rejection(F f) {
     try {
       f();
     } catch (const DeviceError& error) { return error.what(); }
@@ -171,10 +171,10 @@ TEST_F(OnTheCpu, CheckedModeReportsAClaimThatIsNotTrue) {
     EXPECT_NE(text.find("unsafe_::assume_inbounds of " + std::string(argument)), std::string::npos) << text;
     EXPECT_NE(text.find("unsafe_twins_test.cpp:"), std::string::npos) << text;
   };
-  expect(refusal([&] { kernel<outside_tile<64>>(mut(y), x, 1).sync(); }), "argument 2");
-  expect(refusal([&] { kernel<outside_tile<64>>(mut(y), x, -1).sync(); }), "argument 2");
-  expect(refusal([&] { kernel<outside_element<64>>(mut(y), x, 37).sync(); }), "argument 2");
-  expect(refusal([&] { kernel<whole_piece<64>>(mut(z)).sync(); }), "argument 1");
+  expect(rejection([&] { kernel<outside_tile<64>>(mut(y), x, 1).sync(); }), "argument 2");
+  expect(rejection([&] { kernel<outside_tile<64>>(mut(y), x, -1).sync(); }), "argument 2");
+  expect(rejection([&] { kernel<outside_element<64>>(mut(y), x, 37).sync(); }), "argument 2");
+  expect(rejection([&] { kernel<whole_piece<64>>(mut(z)).sync(); }), "argument 1");
 }
 
 }  // namespace

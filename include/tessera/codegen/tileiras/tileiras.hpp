@@ -26,7 +26,7 @@ struct Assembler {
 
 /// Looks for an assembler that can compile for `gpu` ("sm_90"), in this order: TESSERA_TILEIRAS, the folder that
 /// scripts/get-tileiras.sh fills, CUDA toolkits of 13.3 or newer (13.1 for Blackwell, 13.2 for Ampere and Ada),
-/// Python's site-packages. Throws CompileError that says what was looked for and the one command that mends it. Answers
+/// Python's site-packages. Throws CompileError that lists the places searched and the command that fixes it. Answers
 /// are kept per executable (path, size, time), also in the user's cache for the next process.
 Assembler find_assembler(const std::string& gpu);
 /// The same without throwing; `why` receives the message.
@@ -50,19 +50,19 @@ struct AssembleResult {
   std::vector<std::byte> cubin;
   std::vector<std::string> warnings;  ///< what it said on stderr although it succeeded, one message each
   bool register_pressure = false;     ///< "High register usage": several times slower than it should be
-  std::string remarks;                ///< YAML, if asked for
+  std::string remarks;                ///< YAML, if requested
   double seconds = 0;                 ///< wall time of the child
 };
 
 /// The assembler does not compile the program: it says so, or crashes over it. Another program for the same kernel may
 /// fare better. (What is killed from outside, is too slow or cannot be started is a plain CompileError.)
-class Refusal : public CompileError {
+class Rejection : public CompileError {
  public:
   using CompileError::CompileError;
 };
 
 /// Runs the assembler on bytecode. Any number of calls may run at once. Throws CompileError, with the user's source
-/// line where the assembler names one: it is missing, refuses the program or crashes (Refusal), runs past the time
+/// line where the assembler names one: it is missing, rejects the program or crashes (Rejection), runs past the time
 /// limit, or gives no valid cubin.
 AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptions& options = {});
 

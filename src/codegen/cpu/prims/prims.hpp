@@ -1,6 +1,5 @@
-// The vectorised tile primitives of the CPU backend: what the evaluator asks for, by operation, and gets as plain
-// function pointers. Knows the IR only to choose a function (once, when a kernel is translated); the functions know
-// nothing of IR.
+// The vectorised tile primitives of the CPU backend: plain function pointers, selected by operation. The IR is used
+// only to select a function (once, when a kernel is translated); the functions do not depend on it.
 //
 // Storage of tile elements ("registers"): contiguous row-major arrays. f16/bf16: 16 bits; tf32: 32 bits (value already
 // rounded); i1: one byte, 0 or 1; fp8 formats: one byte; i4/f4: one byte, the value in the low nibble; pointers: 64
@@ -14,6 +13,9 @@
 
 namespace tessera::cpu::prims {
 
+/// Copies of a value that stand for any number of them: see Operand::uniform.
+inline constexpr std::int64_t kUniformCopies = 256;
+
 /// One source of an elementwise primitive, seen as a rows x cols matrix. Element (r, c) is at
 /// `data + r * row_stride + (splat ? 0 : c * element_size)`. So a full tile has row_stride = cols * size, a splat has
 /// row_stride 0 and splat set, a [1,N] row has row_stride 0, an [M,1] column has row_stride = size and splat set.
@@ -21,6 +23,9 @@ struct Operand {
   const void* data;
   std::int64_t row_stride;  ///< bytes; any value (also 0 or larger than a row)
   bool splat;               ///< one value for the whole row
+  /// One value for the whole matrix, of which `data` holds kUniformCopies (or one for each element, if those
+  /// are fewer); the stride and `splat` mean nothing then.
+  bool uniform = false;
 };
 
 /// dst[r][c] = op(srcs[0][r][c], ...) for r < rows, c < cols; dst is contiguous (row r starts at r * cols elements).
@@ -32,7 +37,7 @@ using ElementwiseFn = void (*)(void* dst, const Operand* srcs, std::int64_t rows
 /// The primitive for an elementwise operation with these element types and attributes: everything that
 /// docs/semantics.md gives a meaning per element, including conversions, comparisons, select, offset (pointer + index *
 /// pointee size), ptr_to_int, int_to_ptr, fpowi. Null for other operations. (bitcast, ptr_to_ptr, assume, reshape,
-/// broadcast cost nothing and are not asked for.)
+/// broadcast cost nothing and need no function.)
 ElementwiseFn elementwise(const ir::Operation&);
 
 /// Reduction of src seen as [outer, n, inner] along n into dst [outer, inner], both contiguous. dst holds initial

@@ -30,6 +30,10 @@ struct Cursor {
   alignas(64) std::uint64_t buffer[kChunk];
 
   void start_row(const Operand& o, int bytes, std::int64_t row, std::int64_t cols) {
+    if (o.uniform) {
+      at = static_cast<const char*>(o.data);
+      return;
+    }
     const char* first = static_cast<const char*>(o.data) + row * o.row_stride;
     if (!o.splat) {
       at = first;
@@ -43,7 +47,7 @@ struct Cursor {
 
 /// True if the operand's rows follow each other without a gap, or it is one value for the whole matrix.
 bool is_flat(const Operand& o, int bytes, std::int64_t cols) {
-  return o.splat ? o.row_stride == 0 : o.row_stride == cols * bytes;
+  return o.uniform || (o.splat ? o.row_stride == 0 : o.row_stride == cols * bytes);
 }
 
 template <int arity>
@@ -62,16 +66,37 @@ void walk_rows(ChunkFn chunk, const Layout& layout, char* out, const Operand* sr
   }
 }
 
+/// One row whose operands are stored, or uniform: nothing needs a buffer.
+void walk_line(ChunkFn chunk, const Layout& layout, char* out, const Operand* srcs, std::int64_t n, bool uniform) {
+  const char* at[3] = {};
+  std::int64_t step[3] = {};  // bytes
+  for (int i = 0; i < layout.arity; ++i) {
+    at[i] = static_cast<const char*>(srcs[i].data);
+    step[i] = srcs[i].uniform ? 0 : layout.bytes[i] * kChunk;
+  }
+  if (layout.any_length && !uniform) return chunk(out, at[0], at[1], at[2], n);
+  for (; n > 0; n -= kChunk) {
+    chunk(out, at[0], at[1], at[2], std::min(n, kChunk));
+    out += kChunk * layout.out_bytes;
+    for (int i = 0; i < 3; ++i) at[i] += step[i];
+  }
+}
+
 }  // namespace
 
 void walk(ChunkFn chunk, const Layout& layout, void* dst, const Operand* srcs, std::int64_t rows, std::int64_t cols) {
-  bool flat = true;
-  for (int i = 0; i < layout.arity; ++i) flat = flat && is_flat(srcs[i], layout.bytes[i], cols);
+  bool flat = true, splat = false, uniform = false;
+  for (int i = 0; i < layout.arity; ++i) {
+    flat = flat && (rows == 1 || is_flat(srcs[i], layout.bytes[i], cols));
+    uniform = uniform || srcs[i].uniform;
+    splat = splat || (srcs[i].splat && !srcs[i].uniform);
+  }
+  auto* out = static_cast<char*>(dst);
   if (flat) {
     cols *= rows;
     rows = 1;
+    if (!splat) return walk_line(chunk, layout, out, srcs, cols, uniform);
   }
-  auto* out = static_cast<char*>(dst);
   switch (layout.arity) {
     case 1: return walk_rows<1>(chunk, layout, out, srcs, rows, cols);
     case 2: return walk_rows<2>(chunk, layout, out, srcs, rows, cols);

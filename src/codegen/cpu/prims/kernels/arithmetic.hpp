@@ -15,6 +15,7 @@ struct FloatKernel {
   using B = std::conditional_t<(arity > 1), A, None>;
   using C = std::conditional_t<(arity > 2), A, None>;
   using Out = std::conditional_t<to_bool, std::uint8_t, A>;
+  static constexpr bool any_length = Fmt::direct;
 
   template <class R>
   static void compute(R* out, const T* a, [[maybe_unused]] const T* b, [[maybe_unused]] const T* c, i64 n) {
@@ -24,6 +25,16 @@ struct FloatKernel {
       if constexpr (arity == 2) out[i] = F::apply(a[i], b[i]);
       if constexpr (arity == 3) out[i] = F::apply(a[i], b[i], c[i]);
     }
+  }
+
+  /// Whether one operand may be one value, kept in a register.
+  static constexpr bool takes_one = Fmt::direct && arity == 2 && !to_bool;
+  /// Operand `one` is one value, the other has n elements.
+  template <int one>
+  static void chunk_with_one(Out* out, const A* a, const A* b, i64 n) {
+    const T value = one == 0 ? *a : *b;
+    TESSERA_INDEPENDENT
+    for (i64 i = 0; i < n; ++i) out[i] = one == 0 ? F::apply(value, b[i]) : F::apply(a[i], value);
   }
 
   static void chunk(Out* out, const A* a, [[maybe_unused]] const B* b, [[maybe_unused]] const C* c, i64 n) {
@@ -111,6 +122,80 @@ struct NarrowFmaOp {
     return to_odd_float(bits_as<double>(inexact ? odd : bits));
   }
 };
+#if defined(__FMA__) || defined(__aarch64__)
+#define TESSERA_PRIMS_DIVIDE_BY_ONE 1
+/// a[i] / d for one divisor. A division takes as long as twenty multiplications. With r = 1 / d rounded once and l what
+/// is missing, a * r + a * l is off by hardly more than half a unit of the last place; correcting it by the remainder
+/// times r gives the quotient rounded once (Markstein 1990, Computation of elementary functions on the IBM RISC
+/// System/6000 processor), if nothing overflows or underflows. That is so for quotients and dividends well inside the
+/// normal numbers, and for a dividend of +0 and a positive divisor; a stretch that has others is divided.
+struct DivideByOne {
+  static void apply(float* out, const float* a, float d, i64 n) {
+    // Biased exponents; what is not a positive normal number far from the ends is left to the division. The remainder's
+    // last place is 47 below the dividend's exponent and must be at least 2^-149.
+    const i64 e = static_cast<i64>(bits_as<std::uint32_t>(d) >> 23);
+    const i64 least = e - 124 > 27 ? e - 124 : 27, largest = e + 124 < 250 ? e + 124 : 250;
+    if (e < 4 || e > 250) return plain(out, a, d, n);
+    const auto low = static_cast<std::uint32_t>(least) << 23;
+    const auto range = (static_cast<std::uint32_t>(largest) << 23) - low;
+    const float r = 1.0f / d, l = fused(-r, d, 1.0f) * r;
+    constexpr i64 stretch = 1024;
+    for (i64 i = 0; i < n; i += stretch) {
+      const i64 count = n - i < stretch ? n - i : stretch;
+      if (outside(a + i, low, range, count))
+        plain(out + i, a + i, d, count);
+      else
+        multiply(out + i, a + i, d, r, l, count);
+    }
+  }
+
+ private:
+  static TESSERA_OUTLINED void plain(float* out, const float* a, float d, i64 n) {
+    TESSERA_INDEPENDENT
+    for (i64 i = 0; i < n; ++i) out[i] = a[i] / d;
+  }
+  /// Whether a magnitude is outside [low, low + range] and the element not +0. Positive numbers are looked at first.
+  static bool outside(const float* a, std::uint32_t low, std::uint32_t range, i64 n) {
+    std::uint32_t farthest = 0;
+    for (i64 i = 0; i < n; ++i) {
+      const std::uint32_t above = bits_as<std::uint32_t>(a[i]) - low;
+      farthest = above > farthest ? above : farthest;
+    }
+    if (farthest <= range) return false;
+    farthest = 0;
+    for (i64 i = 0; i < n; ++i) {
+      const std::uint32_t bits = bits_as<std::uint32_t>(a[i]), above = bits == 0 ? 0 : (bits & 0x7FFFFFFFu) - low;
+      farthest = above > farthest ? above : farthest;
+    }
+    return farthest > range;
+  }
+  static void multiply(float* out, const float* a, float d, float r, float l, i64 n) {
+    TESSERA_INDEPENDENT
+    for (i64 i = 0; i < n; ++i) {
+      const float q = fused(a[i], r, a[i] * l);
+      out[i] = fused(fused(-q, d, a[i]), r, q);
+    }
+  }
+};
+
+/// Division of f32, which looks for a divisor that is one value for a row or for all.
+inline void run_division(void* dst, const Operand* s, i64 rows, i64 cols) {
+  constexpr i64 size = sizeof(float);
+  const bool whole = rows == 1 || s[0].row_stride == cols * size;
+  if (s[0].splat || s[0].uniform || !(s[1].splat || s[1].uniform) || (rows == 1 && cols == 1))
+    return run<FloatKernel<Elem::F32, DivFOp<false>, 2>>(dst, s, rows, cols);
+  const i64 step = s[1].uniform ? 0 : s[1].row_stride;
+  if (whole && step == 0) {
+    cols *= rows;
+    rows = 1;
+  }
+  for (i64 r = 0; r < rows; ++r)
+    DivideByOne::apply(static_cast<float*>(dst) + r * cols,
+                       reinterpret_cast<const float*>(static_cast<const char*>(s[0].data) + r * s[0].row_stride),
+                       *reinterpret_cast<const float*>(static_cast<const char*>(s[1].data) + r * step), cols);
+}
+#endif
+
 template <bool ftz>
 struct SqrtOp {
   template <class T>
@@ -238,7 +323,12 @@ ElementwiseFn arithmetic_with(const ElementOp& x) {
     case Op::AddF: return rounded<e, ftz, AddFOp, Op::AddF, 2>(x);
     case Op::SubF: return rounded<e, ftz, SubFOp, Op::SubF, 2>(x);
     case Op::MulF: return rounded<e, ftz, MulFOp, Op::MulF, 2>(x);
-    case Op::DivF: return rounded<e, ftz, DivFOp, Op::DivF, 2>(x);
+    case Op::DivF:
+#if defined(TESSERA_PRIMS_DIVIDE_BY_ONE)
+      if constexpr (e == Elem::F32 && !ftz)
+        if (!is_directed(x.rounding)) return run_division;
+#endif
+      return rounded<e, ftz, DivFOp, Op::DivF, 2>(x);
     case Op::Sqrt: return rounded<e, ftz, SqrtOp, Op::Sqrt, 1>(x);
     case Op::Fma:
       if (is_directed(x.rounding)) return directed<Op::Fma, e, ftz, 3>(x.rounding);

@@ -14,29 +14,39 @@ struct FToFKernel {
   using B = None;
   using C = None;
 
-  static const float* widened(float* buffer, const A* a, i64 n) {
-    if constexpr (from == Elem::F32) {
-      return reinterpret_cast<const float*>(a);
-    } else if constexpr (from == Elem::F64) {
+  static constexpr bool any_length = from == Elem::F32 || to == Elem::F32;
+
+  static void widen(float* to_floats, const A* a, i64 n) {
+    if constexpr (from == Elem::F64) {
       TESSERA_INDEPENDENT
       for (i64 i = 0; i < n; ++i) {
         const double x = bits_as<double>(a[i]);
-        buffer[i] = to == Elem::F32 ? static_cast<float>(x) : to_odd_float(x);
+        to_floats[i] = to == Elem::F32 ? static_cast<float>(x) : to_odd_float(x);
       }
-      return buffer;
     } else {
-      Float<from>::load(buffer, a, n);
+      Float<from>::load(to_floats, a, n);
+    }
+  }
+  static const float* widened(float* buffer, const A* a, i64 n) {
+    if constexpr (from == Elem::F32) {
+      return reinterpret_cast<const float*>(a);
+    } else {
+      widen(buffer, a, n);
       return buffer;
     }
   }
   static void chunk(Out* out, const A* a, const B*, const C*, i64 n) {
-    alignas(64) float buffer[kChunk];
-    const float* x = widened(buffer, a, n);
-    if constexpr (to == Elem::F32 || to == Elem::F64) {
-      TESSERA_INDEPENDENT
-      for (i64 i = 0; i < n; ++i) out[i] = Float<to>::store_one(x[i]);
+    if constexpr (to == Elem::F32 && from != Elem::F32) {
+      widen(reinterpret_cast<float*>(out), a, n);
     } else {
-      Float<to>::store(out, x, n);
+      alignas(64) float buffer[any_length ? 1 : kChunk];
+      const float* x = widened(buffer, a, n);
+      if constexpr (to == Elem::F32 || to == Elem::F64) {
+        TESSERA_INDEPENDENT
+        for (i64 i = 0; i < n; ++i) out[i] = Float<to>::store_one(x[i]);
+      } else {
+        Float<to>::store(out, x, n);
+      }
     }
   }
 };

@@ -35,7 +35,7 @@ TESSERA_INLINED float scaled(float p, std::int32_t n) {
 struct ExpF {
   static TESSERA_INLINED float apply(float value) {
     const float x = clamped(value, -104.0f, 89.0f);
-    const float n = __builtin_rintf(x * 0x1.715476p+0f);
+    const float n = fused(x, 0x1.715476p+0f, 0x1.8p23f) - 0x1.8p23f;  // 1.5 * 2^23: rounded to an integer
     const float r = fused(n, 0x1.05c610p-29f, fused(n, -0x1.62e430p-1f, x));
     float p = 0x1.9f0816p-13f;
     p = fused(p, r, 0x1.6d8db2p-10f);
@@ -43,29 +43,53 @@ struct ExpF {
     p = fused(p, r, 0x1.55548ep-5f);
     p = fused(p, r, 0x1.555554p-3f);
     p = fused(p, r, 0.5f);
-    const float e = fused(r * r, p, r) + 1.0f;
-    return scaled(e, whole(n));
+    p = fused(p, r, 1.0f);
+    return scaled(fused(p, r, 1.0f), whole(n));
   }
 };
 
 /// ExpF over a stretch. The loop above has its steps one by one for any instruction set; AVX-512 has an instruction for
-/// the last ones (VSCALEFPS: p * 2^n, rounded once), and adding 1.5 * 2^23 rounds to an integer in fewer of them.
+/// the last ones (VSCALEFPS: p * 2^n, rounded once).
+#if defined(__AVX512F__)
+/// `count` vectors step by step together: each step waits for the one before.
+template <int count>
+TESSERA_INLINED void exponential(__m512 (&x)[count]) {
+  const auto c = [](float v) __attribute__((always_inline)) { return _mm512_set1_ps(v); };
+  const auto each = [](auto step) __attribute__((always_inline)) {
+    for (int i = 0; i < count; ++i) step(i);
+  };
+  __m512 k[count], p[count];
+  each([&](int i) { x[i] = _mm512_max_ps(c(-104.0f), x[i]); });  // the second operand where one is NaN
+  each([&](int i) { x[i] = _mm512_min_ps(c(89.0f), x[i]); });
+  each([&](int i) { k[i] = _mm512_fmadd_ps(x[i], c(0x1.715476p+0f), c(0x1.8p23f)); });
+  each([&](int i) { k[i] = _mm512_sub_ps(k[i], c(0x1.8p23f)); });
+  each([&](int i) { x[i] = _mm512_fmadd_ps(k[i], c(-0x1.62e430p-1f), x[i]); });
+  each([&](int i) { x[i] = _mm512_fmadd_ps(k[i], c(0x1.05c610p-29f), x[i]); });
+  each([&](int i) { p[i] = _mm512_fmadd_ps(c(0x1.9f0816p-13f), x[i], c(0x1.6d8db2p-10f)); });
+  each([&](int i) { p[i] = _mm512_fmadd_ps(p[i], x[i], c(0x1.111272p-7f)); });
+  each([&](int i) { p[i] = _mm512_fmadd_ps(p[i], x[i], c(0x1.55548ep-5f)); });
+  each([&](int i) { p[i] = _mm512_fmadd_ps(p[i], x[i], c(0x1.555554p-3f)); });
+  each([&](int i) { p[i] = _mm512_fmadd_ps(p[i], x[i], c(0.5f)); });
+  each([&](int i) { p[i] = _mm512_fmadd_ps(p[i], x[i], c(1.0f)); });
+  each([&](int i) { p[i] = _mm512_fmadd_ps(p[i], x[i], c(1.0f)); });
+  each([&](int i) { x[i] = _mm512_scalef_ps(p[i], k[i]); });
+}
+#endif
 TESSERA_INLINED void exponential(float* out, const float* a, i64 n) {
 #if defined(__AVX512F__)
-  const auto c = [](float v) __attribute__((always_inline)) { return _mm512_set1_ps(v); };
-  for (i64 i = 0; i < n; i += 16) {
-    const __mmask16 lanes = n - i >= 16 ? static_cast<__mmask16>(-1) : static_cast<__mmask16>((1 << (n - i)) - 1);
-    __m512 x = _mm512_maskz_loadu_ps(lanes, a + i);
-    x = _mm512_min_ps(c(89.0f), _mm512_max_ps(c(-104.0f), x));  // the second operand where one is NaN
-    const __m512 k = _mm512_sub_ps(_mm512_add_ps(_mm512_mul_ps(x, c(0x1.715476p+0f)), c(0x1.8p23f)), c(0x1.8p23f));
-    const __m512 r = _mm512_fmadd_ps(k, c(0x1.05c610p-29f), _mm512_fmadd_ps(k, c(-0x1.62e430p-1f), x));
-    __m512 p = _mm512_fmadd_ps(c(0x1.9f0816p-13f), r, c(0x1.6d8db2p-10f));
-    p = _mm512_fmadd_ps(p, r, c(0x1.111272p-7f));
-    p = _mm512_fmadd_ps(p, r, c(0x1.55548ep-5f));
-    p = _mm512_fmadd_ps(p, r, c(0x1.555554p-3f));
-    p = _mm512_fmadd_ps(p, r, c(0.5f));
-    const __m512 e = _mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r), c(1.0f));
-    _mm512_mask_storeu_ps(out + i, lanes, _mm512_scalef_ps(e, k));
+  constexpr i64 lanes = 16, together = 4;
+  i64 at = 0;
+  for (; at + lanes * together <= n; at += lanes * together) {
+    __m512 x[together];
+    for (i64 i = 0; i < together; ++i) x[i] = _mm512_loadu_ps(a + at + lanes * i);
+    exponential(x);
+    for (i64 i = 0; i < together; ++i) _mm512_storeu_ps(out + at + lanes * i, x[i]);
+  }
+  for (; at < n; at += lanes) {
+    const auto mask = static_cast<__mmask16>(n - at >= lanes ? 0xFFFF : (1 << (n - at)) - 1);
+    __m512 x[1] = {_mm512_maskz_loadu_ps(mask, a + at)};
+    exponential(x);
+    _mm512_mask_storeu_ps(out + at, mask, x[0]);
   }
 #else
   TESSERA_INDEPENDENT
@@ -75,6 +99,7 @@ TESSERA_INLINED void exponential(float* out, const float* a, i64 n) {
 template <Elem e>
 struct ExpKernel {
   using Fmt = Float<e>;
+  static constexpr bool any_length = Fmt::direct;
   using A = std::conditional_t<Fmt::direct, float, typename Fmt::U>;
   using Out = A;
   using B = None;

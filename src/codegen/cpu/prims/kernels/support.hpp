@@ -52,12 +52,29 @@ inline constexpr int bytes_of = sizeof(T);
 template <>
 inline constexpr int bytes_of<None> = 0;
 
+/// Whether K::chunk takes stretches of any length, because it keeps nothing in buffers of kChunk elements.
+template <class K>
+inline constexpr bool any_length_of = requires { requires K::any_length; };
+
 /// An elementwise primitive. K has types Out, A, B, C (None where absent) and `static void chunk(Out*, const A*, const
-/// B*, const C*, i64 n)` for n <= kChunk contiguous elements.
+/// B*, const C*, i64 n)` for n contiguous elements, at most kChunk unless K::any_length is true.
 template <class K>
 TESSERA_OUTLINED void run_chunk(void* out, const void* a, const void* b, const void* c, i64 n) {
   K::chunk(static_cast<typename K::Out*>(out), static_cast<const typename K::A*>(a),
            static_cast<const typename K::B*>(b), static_cast<const typename K::C*>(c), n);
+}
+
+/// The same where K has a form for one value in place of an operand: K::chunk_with_one.
+template <class K>
+inline constexpr bool takes_one_of = requires { requires K::takes_one; };
+template <class K, int one>
+TESSERA_OUTLINED void run_with_one(void* out, const void* a, const void* b, i64 n) {
+  K::template chunk_with_one<one>(static_cast<typename K::Out*>(out), static_cast<const typename K::A*>(a),
+                                  static_cast<const typename K::B*>(b), n);
+}
+/// Whether the elements are stored row after row.
+TESSERA_INLINED bool is_stored(const Operand& o, i64 bytes, i64 rows, i64 cols) {
+  return !o.splat && !o.uniform && (rows == 1 || o.row_stride == cols * bytes);
 }
 
 template <class K>
@@ -67,7 +84,14 @@ void run(void* dst, const Operand* s, i64 rows, i64 cols) {
     run_chunk<K>(dst, s[0].data, b ? s[1].data : nullptr, c ? s[2].data : nullptr, 1);
     return;
   }
-  static constexpr Layout layout{1 + (b != 0) + (c != 0), bytes_of<typename K::Out>, {bytes_of<typename K::A>, b, c}};
+  if constexpr (takes_one_of<K>) {
+    if (s[1].uniform && is_stored(s[0], bytes_of<typename K::A>, rows, cols))
+      return run_with_one<K, 1>(dst, s[0].data, s[1].data, rows * cols);
+    if (s[0].uniform && is_stored(s[1], b, rows, cols))
+      return run_with_one<K, 0>(dst, s[0].data, s[1].data, rows * cols);
+  }
+  static constexpr Layout layout{
+      1 + (b != 0) + (c != 0), bytes_of<typename K::Out>, {bytes_of<typename K::A>, b, c}, any_length_of<K>};
   walk(run_chunk<K>, layout, dst, s, rows, cols);
 }
 
@@ -78,6 +102,7 @@ struct Plain {
   using A = AT;
   using B = BT;
   using C = CT;
+  static constexpr bool any_length = true;
   static void chunk(Out* out, const A* a, [[maybe_unused]] const B* b, [[maybe_unused]] const C* c, i64 n) {
     TESSERA_INDEPENDENT
     for (i64 i = 0; i < n; ++i) {

@@ -1,0 +1,138 @@
+// One execution of a flow: which stream its operations go to, how it waits, how it ends. Untyped; the templates of
+// flow.hpp and task.hpp are a thin skin. docs/flows.md explains the design.
+#pragma once
+#include <coroutine>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tessera/host/op.hpp"
+
+namespace tessera {
+
+namespace detail {
+class FlowRun;
+}
+
+/// Continues a flow: what is given to an event loop. Copyable; to be called once, on any thread.
+class FlowStep {
+ public:
+  explicit FlowStep(std::shared_ptr<detail::FlowRun> run) noexcept : run_(std::move(run)) {}
+  void operator()() const;
+
+ private:
+  std::shared_ptr<detail::FlowRun> run_;
+};
+
+/// How an event loop takes a function to run on its thread:
+///   FlowPost([&io](FlowStep step) { boost::asio::post(io, step); })
+class FlowPost {
+ public:
+  FlowPost() noexcept = default;
+  template <class F>
+    requires(std::is_invocable_v<const F&, FlowStep> && !std::is_same_v<F, FlowPost>)
+  FlowPost(F post) : post_(std::make_shared<const Posting<F>>(std::move(post))) {}  // NOLINT: a conversion
+  explicit operator bool() const noexcept { return post_ != nullptr; }
+  void operator()(FlowStep step) const { post_->call(std::move(step)); }
+
+ private:
+  struct Base {
+    virtual ~Base() = default;
+    virtual void call(FlowStep step) const = 0;
+  };
+  template <class F>
+  struct Posting final : Base {
+    F post;
+    explicit Posting(F&& p) : post(std::move(p)) {}
+    void call(FlowStep step) const override { post(std::move(step)); }
+  };
+  std::shared_ptr<const Base> post_;
+};
+
+namespace detail {
+
+/// A sequence of flows that await each other: the flow that was started, or one of a fork.
+struct FlowBranch {
+  FlowRun* run = nullptr;
+  std::optional<Stream> stream;  ///< empty: the default stream of each operation's device
+};
+
+/// What the promises of all flows share.
+struct FlowPromise {
+  FlowBranch* branch = nullptr;          ///< null until the flow is started
+  std::coroutine_handle<> awaiter;       ///< the flow that awaits this one; null for the first of an execution
+  std::size_t* still_running = nullptr;  ///< of a fork: the number of its flows that have not ended, and the awaiter
+  std::exception_ptr error;
+};
+
+/// An execution. Its flows run on one thread at a time, the driver.
+class FlowRun : public std::enable_shared_from_this<FlowRun> {
+ public:
+  enum class Mode { Blocking, Asynchronous };
+  FlowRun(Mode mode, std::optional<Stream> stream, FlowPost post);
+  ~FlowRun();
+  FlowRun(const FlowRun&) = delete;
+  FlowRun& operator=(const FlowRun&) = delete;
+
+  FlowBranch& branch() noexcept { return first_; }
+  /// Resumes `root` for the first time, on this thread. Blocking: until it has ended; else until it waits.
+  void start(std::coroutine_handle<> root);
+
+  // -- for awaiting flows, on the driver --
+  /// The stream for an operation of `branch`. Throws DeviceError if there is no device.
+  static Stream stream_for(const FlowBranch& branch, const OpBase& op, SourceLocation where);
+  /// Resumes `flow` when all of `work` has ended. The caller suspends.
+  void resume_after(std::coroutine_handle<> flow, std::vector<runtime::Ticket> work);
+  /// A stream for another flow of a fork, and its return.
+  Stream take_stream(const FlowBranch& parent);
+  void give_stream(Stream stream) noexcept;
+  /// The first flow has ended; called from its final suspension.
+  void ended() noexcept;
+
+  // -- for any thread --
+  /// `flow` can be resumed: from now on the driver resumes it. Does nothing after cancel(). What the event loop's
+  /// function throws ends the execution: check_posted() throws it.
+  void post(std::coroutine_handle<> flow) noexcept;
+  void check_posted() const;
+  /// What FlowStep does: drives if no thread does and a flow can be resumed.
+  void step();
+  /// True if the first flow has ended and no thread drives.
+  bool done() const;
+  /// Blocks until done(). Throws DeviceError on the thread that would have to drive the flow.
+  void wait(SourceLocation where);
+  /// Blocks until the work that the flows have enqueued has ended. Throws the first failure of it that was not thrown
+  /// yet. After done().
+  void wait_for_work();
+  /// Resumes `flow` of `other` when this execution is done. False if it is done already.
+  bool notify_when_done(FlowRun& other, std::coroutine_handle<> flow);
+  /// Ends a flow that has not ended: no flow of it is resumed any more, and no other thread drives it when this
+  /// returns. `frame` keeps the frame; it is released at once, or, where the driver itself cancels, after the flow has
+  /// suspended.
+  void cancel(std::shared_ptr<void> frame) noexcept;
+
+ private:
+  friend class FlowWaiter;
+  struct Wait;
+  struct State;
+  void drive();
+  void drive_until_done();
+  bool wait_for_first();
+  bool is_driver() const;
+
+  FlowBranch first_;
+  std::unique_ptr<State> state_;
+};
+
+/// True if all of the work is known to have ended, or its device can no longer say.
+bool has_ended(const std::vector<runtime::Ticket>& work) noexcept;
+
+[[noreturn]] void throw_empty_flow(const char* what, SourceLocation where);
+/// A flow is not run while a kernel is recorded.
+std::shared_ptr<FlowRun> make_flow_run(FlowRun::Mode mode, std::optional<Stream> stream, FlowPost post,
+                                       SourceLocation where);
+
+}  // namespace detail
+}  // namespace tessera

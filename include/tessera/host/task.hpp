@@ -1,0 +1,131 @@
+// spawn(flow): runs a flow asynchronously. Task<T>: its result to come. docs/flows.md.
+#pragma once
+#include <memory>
+#include <utility>
+
+#include "tessera/host/flow.hpp"
+#include "tessera/runtime/graph.hpp"
+
+namespace tessera {
+
+/// How a flow is spawned.
+struct SpawnOptions {
+  std::optional<Stream> stream;  ///< of its operations; empty: the default stream of each operation's device
+  /// Continues the flow, after each wait, on the thread of an event loop: called with a function that is to be called
+  /// there once. Empty: on a thread of the library. The loop has to run until the flow has ended.
+  FlowPost post;
+};
+
+namespace detail {
+
+/// A flow and its execution; a reference keeps both.
+template <class T>
+struct TaskState {
+  std::shared_ptr<FlowRun> run;
+  Flow<T> flow;  // ends first: it refers to the execution
+  bool taken = false;
+};
+
+/// Resumes the awaiting flow when the task's flow has ended.
+template <class T>
+class TaskAwaiter {
+ public:
+  TaskAwaiter(TaskState<T>& state, FlowBranch& branch) : state_(state), branch_(branch) {}
+  bool await_ready() const {
+    runtime::check_not_capturing("awaiting a task", "Await it before the capture, and pass its result.");
+    return state_.run->done();
+  }
+  bool await_suspend(std::coroutine_handle<> flow) { return state_.run->notify_when_done(*branch_.run, flow); }
+  T await_resume() {
+    state_.taken = true;
+    state_.run->check_posted();
+    return Reach::coroutine(state_.flow).promise().take();
+  }
+
+ private:
+  TaskState<T>& state_;
+  FlowBranch& branch_;
+};
+
+[[noreturn]] void throw_spent_task(SourceLocation where);
+
+}  // namespace detail
+
+/// A flow that has been started. Move-only. Destroying it before the flow has ended cancels the flow: it is not resumed
+/// any more, what it has enqueued runs to its end. Use by one thread at a time.
+template <class T>
+class [[nodiscard("dropping a task cancels its flow: keep it, and call get()")]] Task {
+ public:
+  using value_type = T;
+  Task(Task&&) noexcept = default;
+  Task& operator=(Task&& other) noexcept {
+    if (this != &other) {
+      cancel();
+      state_ = std::move(other.state_);
+    }
+    return *this;
+  }
+  ~Task() { cancel(); }
+
+  /// True once the flow has ended, by a result or an error. Its work on the device may still run.
+  bool done(SourceLocation where = SourceLocation::current()) const { return live(where).run->done(); }
+  /// Waits for the flow and for the work that it has enqueued, and returns its result, once. Throws what the flow
+  /// threw, and the DeviceError of work that failed.
+  T get(SourceLocation where = SourceLocation::current()) {
+    detail::TaskState<T>& state = live(where);
+    state.run->wait(where);
+    state.taken = true;
+    state.run->check_posted();
+    if constexpr (std::is_void_v<T>) {
+      detail::Reach::coroutine(state.flow).promise().take();
+      state.run->wait_for_work();
+    } else {
+      T out = detail::Reach::coroutine(state.flow).promise().take();
+      state.run->wait_for_work();
+      return out;
+    }
+  }
+
+  // -- for promises and spawn() --
+  detail::TaskAwaiter<T> awaiter(detail::FlowBranch& branch, SourceLocation where) { return {live(where), branch}; }
+  explicit Task(std::shared_ptr<detail::TaskState<T>> state) noexcept : state_(std::move(state)) {}
+
+ private:
+  detail::TaskState<T>& live(SourceLocation where) const {
+    if (!state_ || state_->taken) [[unlikely]] { detail::throw_spent_task(where); }
+    return *state_;
+  }
+  void cancel() noexcept {
+    if (!state_) return;
+    const auto run = state_->run;
+    run->cancel(std::move(state_));
+  }
+  std::shared_ptr<detail::TaskState<T>> state_;
+};
+
+/// Starts a flow: runs it on this thread until it waits for the device for the first time; it goes on without this
+/// thread. What it refers to has to live until the task has ended or is destroyed. Throws DeviceError if no
+/// thread can be created; errors of the flow are thrown by get().
+template <class T>
+Task<T> spawn(Flow<T> flow, SpawnOptions options, SourceLocation where = SourceLocation::current()) {
+  detail::Reach::check_live(flow, where);
+  auto run = detail::make_flow_run(detail::FlowRun::Mode::Asynchronous, std::move(options.stream),
+                                   std::move(options.post), where);
+  auto state = std::make_shared<detail::TaskState<T>>(detail::TaskState<T>{std::move(run), std::move(flow)});
+  const auto handle = detail::Reach::coroutine(state->flow);
+  handle.promise().branch = &state->run->branch();
+  Task<T> task(state);
+  state->run->start(handle);
+  return task;
+}
+template <class T>
+Task<T> spawn(Flow<T> flow, SourceLocation where = SourceLocation::current()) {
+  return spawn(std::move(flow), SpawnOptions{}, where);
+}
+/// The same on a stream of the caller's.
+template <class T>
+Task<T> spawn(Flow<T> flow, const Stream& stream, SourceLocation where = SourceLocation::current()) {
+  return spawn(std::move(flow), SpawnOptions{stream, {}}, where);
+}
+
+}  // namespace tessera

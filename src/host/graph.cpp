@@ -1,0 +1,160 @@
+// Capturing, replaying, retiring.
+#include "tessera/host/graph.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "host/graph_picture.hpp"
+#include "host/whole_file.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/runtime/graph.hpp"
+#include "tessera/runtime/lease.hpp"
+
+namespace tessera::detail {
+
+/// A recording that can be replayed. One replay at a time is built and not enqueued: the leases of others conflict, so
+/// their room is made once.
+class GraphCore {
+ public:
+  explicit GraphCore(Device device) : recording_(std::make_shared<runtime::GraphRecording>(device)) {}
+
+  void record(void (*call)(void*, const Stream&), void* body, SourceLocation where) {
+    {
+      const runtime::CaptureScope scope(*recording_, where);
+      call(body, Stream(scope.stream()));
+    }
+    const auto accesses = recording_->accesses();
+    accesses_.assign(accesses.begin(), accesses.end());
+    leases_ = std::vector<runtime::LeaseLink>(accesses_.size());
+    for (std::size_t i = 0; i < accesses_.size(); ++i) {
+      accesses_[i].lease = &leases_[i];
+      owners_.push_back(accesses_[i].storage->ownership());
+    }
+    work_ = recording_->device().backend().make_graph(recording_);
+  }
+
+  const runtime::GraphRecording& recording() const noexcept { return *recording_; }
+  bool retired() const noexcept { return retired_; }
+  bool pending() const noexcept { return pending_; }
+  void retire() noexcept { retired_ = true; }
+
+  void take_leases(SourceLocation where) {
+    check_owners(where);
+    std::size_t taken = 0;
+    try {
+      for (; taken < accesses_.size(); ++taken)
+        leases_[taken].take(*accesses_[taken].storage, accesses_[taken].mode != runtime::AccessMode::Read,
+                            {"replay of a graph", 0, "", where, this});
+    } catch (...) {
+      release_leases();
+      throw;
+    }
+    pending_ = true;
+  }
+  void release_leases() noexcept {
+    for (runtime::LeaseLink& lease : leases_) lease.release();
+    pending_ = false;
+  }
+  void submit(const Stream& stream, SourceLocation where) {
+    if (stream.device() != recording_->device())
+      throw DeviceError(concat("replay of a graph: it was captured on ", recording_->device().name(),
+                               ", the stream is on ", stream.device().name(),
+                               ".\n  Capture it on that device, or use a stream of ", recording_->device().name(), "."),
+                        where);
+    stream.core()->submit({work_, {}, {}, accesses_, "graph", where});
+    pending_ = false;  // submit() has released the leases
+  }
+
+ private:
+  void check_owners(SourceLocation where) const {
+    for (std::size_t i = 0; i < accesses_.size(); ++i) {
+      if (accesses_[i].mode == runtime::AccessMode::Read || accesses_[i].storage->ownership() == owners_[i]) continue;
+      throw BorrowError(
+          "replay of a graph: a tensor that the graph writes was moved, given or shared since the capture or "
+          "the last replay.\n  Leave what belongs to the graph where it is, use mut(...) to lend it, or "
+          "capture anew.",
+          where);
+    }
+  }
+
+  std::shared_ptr<runtime::GraphRecording> recording_;
+  std::shared_ptr<const runtime::Launchable> work_;
+  std::vector<runtime::Access> accesses_;
+  std::vector<runtime::LeaseLink> leases_;  // as accesses_
+  std::vector<std::uint64_t> owners_;       // as accesses_: Storage::ownership()
+  bool retired_ = false, pending_ = false;
+};
+
+namespace {
+
+class ReplayNode final : public OpNode<void> {
+ public:
+  ReplayNode(std::shared_ptr<GraphCore> core, SourceLocation where) : core_(std::move(core)), where_(where) {
+    core_->take_leases(where);
+    held_ = true;
+  }
+  ~ReplayNode() override {
+    if (held_) core_->release_leases();
+  }
+  runtime::Backend* device() const noexcept override { return &core_->recording().device().backend(); }
+  void run(const Stream& stream) override {
+    core_->submit(stream, where_);
+    held_ = false;
+  }
+
+ private:
+  std::shared_ptr<GraphCore> core_;
+  SourceLocation where_;
+  bool held_ = false;
+};
+
+}  // namespace
+
+GraphHandle::GraphHandle(Device device, void (*call)(void*, const Stream&), void* body, SourceLocation where)
+    : core_(std::make_shared<GraphCore>(device)) {
+  core_->record(call, body, where);
+}
+
+void GraphHandle::check_live(SourceLocation where) const {
+  if (core_ && !core_->retired()) return;
+  throw BorrowError("this graph was released or moved: release() has returned its tensors.", where);
+}
+
+Op<void> GraphHandle::replay(SourceLocation where) const {
+  check_live(where);
+  if (core_->pending())
+    throw BorrowError(
+        "a replay of this graph has been built and not enqueued: run it (.sync(), .on(stream)) or drop it "
+        "before the next one.",
+        where);
+  return Op<void>(std::make_unique<ReplayNode>(core_, where));
+}
+
+void GraphHandle::retire(SourceLocation where) {
+  check_live(where);
+  if (core_->pending())
+    throw BorrowError("release() of a graph of which a replay has been built and not enqueued: run or drop it first.",
+                      where);
+  core_->retire();
+}
+
+std::size_t GraphHandle::work_count() const noexcept { return core_ ? core_->recording().work().size() : 0; }
+std::size_t GraphHandle::storage_count() const noexcept { return core_ ? core_->recording().accesses().size() : 0; }
+Device GraphHandle::device() const noexcept { return core_->recording().device(); }
+std::string GraphHandle::dot() const { return graph_dot(core_->recording()); }
+std::string GraphHandle::svg() const { return graph_svg(core_->recording()); }
+
+void write_graph(const GraphHandle& graph, const std::string& path, SourceLocation where) {
+  graph.check_live(where);
+  const bool svg = path.ends_with(".svg");
+  if (!svg && !path.ends_with(".dot"))
+    throw IoError(concat("save_graph(\"", path, "\"): expected a name that ends with .svg or .dot."), where);
+  const std::string text = svg ? graph.svg() : graph.dot();
+  WholeFile file(path, where);
+  file.write(text.data(), text.size());
+  file.finish();
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,21 @@
+# Configures the preset `install` in a fresh folder with every package of tests, examples and benchmarks out of reach, and holds what
+# it would build against what is installed: the library and the tessera command.
+file(REMOVE_RECURSE ${WORK})
+set(hidden)
+foreach(package GTest benchmark BLAS PNG Python3)
+  list(APPEND hidden -DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON)
+endforeach()
+execute_process(COMMAND ${CMAKE_COMMAND} --preset install -B ${WORK} -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} ${hidden}
+                WORKING_DIRECTORY ${SOURCE} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "the preset `install` cannot be configured without the packages of tests:\n${output}")
+endif()
+execute_process(COMMAND ${CMAKE_COMMAND} --build ${WORK} --target help OUTPUT_VARIABLE targets COMMAND_ERROR_IS_FATAL ANY)
+foreach(wanted tessera_host tessera_command install)
+  if(NOT targets MATCHES "(^|[ \n])${wanted}[:\n]")
+    message(FATAL_ERROR "the preset `install` has no target ${wanted}:\n${targets}")
+  endif()
+endforeach()
+if(targets MATCHES "(^|[ \n])(test_|example_|bench_|gpu_|guide_)[a-z0-9_]+[:\n]")
+  message(FATAL_ERROR "the preset `install` builds ${CMAKE_MATCH_0}, which is not installed")
+endif()

@@ -1,0 +1,256 @@
+// Graphs: capture, replay, ownership, rejected captures.
+#include "tessera/host/graph.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host/expect_error.hpp"
+#include "tessera/tessera.hpp"
+
+namespace {
+
+using namespace tessera;
+
+template <int B>
+void axpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
+  y.store(a * x.load_like(y) + y.load());
+}
+template <int B>
+void add_positive(Mut<f32, B> y, In<f32, dyn> x) {
+  auto t = x.load_like(y);
+  check(t >= 0.0f, "x must be positive");  // outside the tensor it is 0
+  y.store(y.load() + t);
+}
+
+constexpr std::int64_t kSize = 1000;
+std::vector<f32> all_equal(f32 value) { return std::vector<f32>(kSize, value); }
+
+struct Model {
+  Tensor<f32, 1> w;
+};
+struct State {
+  Tensor<f32, 1> x, sum;
+};
+struct Output {
+  Tensor<f32, 1> y;
+};
+
+Flow<Tensor<f32, 1>> scaled(const Tensor<f32, 1>& x, f32 a) {
+  auto y = co_await zeros<f32>(Dims(kSize));
+  co_return co_await kernel<axpy<128>>(std::move(y), a, x);
+}
+/// sum += x + w; y = 2 sum + 3 x
+Flow<Output> step(State& state, const Model& model) {
+  co_await kernel<axpy<128>>(mut(state.sum), 1.0f, state.x);
+  co_await kernel<axpy<128>>(mut(state.sum), 1.0f, model.w);
+  auto [a, b] = co_await fork(scaled(state.sum, 2.0f), scaled(state.x, 3.0f));
+  a = co_await kernel<axpy<128>>(std::move(a), 1.0f, b);
+  co_return Output{std::move(a)};
+}
+
+class Graphs : public testing::Test {
+ protected:
+  Model model{full<f32>({kSize}, 10.0f).sync()};
+  State state() { return {ones<f32>({kSize}).sync(), zeros<f32>({kSize}).sync()}; }
+};
+
+TEST_F(Graphs, ReplayDoesTheWorkOnceMore) {
+  auto graph = capture(step, state(), model);
+  static_assert(std::is_same_v<decltype(graph), Graph<Output, State>>);
+  EXPECT_EQ(graph.work_count(), 7u);
+  EXPECT_EQ(host(graph.input<0>().sum).sync(), all_equal(0)) << "capturing runs nothing";
+  graph.replay().sync();
+  EXPECT_EQ(host(graph.output().y).sync(), all_equal(2 * 11 + 3));
+  copy_into(mut(graph.input<0>().x), full<f32>({kSize}, 2.0f)).sync();
+  const Stream stream;
+  graph.replay().on(stream);
+  EXPECT_EQ(host(graph.output().y).sync(), all_equal(2 * 23 + 6));
+  copy_into(mut(model.w), full<f32>({kSize}, 0.0f)).sync();  // referred to, not owned
+  graph.replay().on(stream);
+  graph.replay().sync();
+  EXPECT_EQ(host(graph.output().y).sync(), all_equal(2 * 27 + 6));
+  auto [back, output] = std::move(graph).release();
+  EXPECT_EQ(host(back.sum).sync(), all_equal(27));
+  EXPECT_EQ(host(output.y).sync(), all_equal(60));
+  output.y = kernel<axpy<128>>(std::move(output.y), 1.0f, back.x).sync();
+  EXPECT_EQ(host(output.y).sync(), all_equal(62));
+}
+
+Flow<f32> replays(const Graph<Output, State>& graph, int n) {
+  f32 last = 0;
+  for (int i = 0; i < n; ++i) {
+    co_await graph.replay();
+    const auto y = co_await host(graph.output().y);
+    last = y.front();
+  }
+  co_return last;
+}
+TEST_F(Graphs, CanBeAwaited) {
+  auto graph = capture(step, state(), model);
+  EXPECT_EQ(replays(graph, 2).sync(), 2 * 22 + 3);
+  const Stream stream;
+  auto task = spawn(replays(graph, 3), stream);
+  EXPECT_EQ(task.get(), 2 * 55 + 3);
+}
+
+TEST_F(Graphs, ReplaysOnManyStreamsAreOrdered) {
+  auto graph = capture(step, state(), model);
+  std::vector<Stream> streams(3);
+  for (int i = 0; i < 60; ++i) graph.replay().on(streams[static_cast<std::size_t>(i) % 3]);
+  EXPECT_EQ(host(graph.input<0>().sum).sync(), all_equal(660));
+}
+
+TEST_F(Graphs, MemoryIsKeptForReplays) {
+  auto w = std::make_unique<Model>(Model{full<f32>({kSize}, 10.0f).sync()});
+  auto graph = capture(step, state(), *w);
+  w.reset();
+  for (int i = 0; i < 10; ++i) {
+    const auto other = full<f32>({kSize}, 1000.0f).sync();  // takes freed memory, if there is any
+    graph.replay().sync();
+  }
+  EXPECT_EQ(host(graph.input<0>().sum).sync(), all_equal(110));
+}
+
+TEST_F(Graphs, OperationsCanBeCapturedToo) {
+  auto y = zeros<f32>({kSize}).sync();
+  auto graph = capture([](Tensor<f32, 1>& t, const Tensor<f32, 1>& x) { return kernel<axpy<128>>(mut(t), 2.0f, x); },
+                       std::move(y), model.w);
+  static_assert(std::is_same_v<decltype(graph), Graph<void, Tensor<f32, 1>>>);
+  for (int i = 0; i < 3; ++i) graph.replay().sync();
+  auto [back] = std::move(graph).release();
+  EXPECT_EQ(host(back).sync(), all_equal(60));
+}
+
+TEST_F(Graphs, InputsAndOutputsAreLeased) {
+  auto graph = capture(step, state(), model);
+  graph.replay().sync();
+  {
+    const auto pending = host(graph.output().y);
+    EXPECT_ERROR(BorrowError, (void)graph.replay(), "replay of a graph");
+  }
+  {
+    const auto replay = graph.replay();
+    EXPECT_ERROR(BorrowError, (void)host(graph.output().y), "replay of a graph");
+    EXPECT_ERROR(BorrowError, (void)graph.replay(), "built and not enqueued");
+    EXPECT_ERROR(BorrowError, (void)std::move(graph).release(), "built and not enqueued");
+    EXPECT_ERROR(BorrowError, (void)kernel<axpy<128>>(mut(model.w), 1.0f, model.w), "same storage");
+  }
+  graph.replay().sync();  // dropped ones have given their leases back
+  EXPECT_EQ(host(graph.input<0>().sum).sync(), all_equal(22));
+}
+
+TEST_F(Graphs, WhatTheyWriteMustStayWithItsTensor) {
+  auto graph = capture(step, state(), model);
+  graph.replay().sync();
+  const auto shared = share(std::move(graph.input<0>().sum));
+  EXPECT_ERROR(BorrowError, graph.replay().sync(), "moved, given or shared");
+  EXPECT_EQ(host(shared).sync(), all_equal(11)) << "what is shared does not change";
+  auto y = zeros<f32>({kSize}).sync();
+  auto writes = capture([&](const Tensor<f32, 1>& x) { return kernel<axpy<128>>(mut(y), 1.0f, x); }, model.w);
+  writes.replay().sync();
+  auto moved = std::move(y);
+  EXPECT_ERROR(BorrowError, writes.replay().sync(), "moved, given or shared");
+  EXPECT_EQ(host(moved).sync(), all_equal(10));
+}
+
+TEST_F(Graphs, AreUsedAfterReleaseOnlyByMistake) {
+  auto graph = capture(step, state(), model);
+  auto other = std::move(graph);
+  auto [back, output] = std::move(other).release();
+  EXPECT_ERROR(BorrowError, (void)other.replay(), "released or moved");
+  EXPECT_ERROR(BorrowError, (void)other.output(), "released or moved");
+  EXPECT_ERROR(BorrowError, (void)other.input<0>(), "released or moved");
+  EXPECT_ERROR(BorrowError, (void)graph.replay(), "released or moved");
+  back.sum = kernel<axpy<128>>(std::move(back.sum), 1.0f, back.x).sync();
+}
+
+Flow<> reads_back(Tensor<f32, 1>& x) {
+  co_await copy_into(mut(x), full<f32>(Dims(kSize), 2.0f));
+  (void)co_await host(x);
+}
+Flow<> waits(Tensor<f32, 1>& x) {
+  copy_into(mut(x), full<f32>(Dims(kSize), 2.0f)).sync();
+  co_return;
+}
+Flow<> uploads(Tensor<f32, 1>& x) {
+  const std::vector<f32> values(kSize, 3.0f);
+  auto t = co_await from(values, Dims(kSize));
+  co_await copy_into(mut(x), t);
+}
+Flow<> other_stream(Tensor<f32, 1>& x, const Stream& stream) {
+  copy_into(mut(x), full<f32>(Dims(kSize), 2.0f)).on(stream);
+  co_return;
+}
+Flow<> synchronizes(Tensor<f32, 1>&, Stream& stream) {
+  stream.synchronize();
+  co_return;
+}
+Flow<> captures(Tensor<f32, 1>& x) {
+  auto inner = capture(reads_back, x);
+  co_return;
+}
+Flow<> awaits_a_task(Tensor<f32, 1>& x, Task<>& task) {
+  co_await task;
+  co_await copy_into(mut(x), full<f32>(Dims(kSize), 2.0f));
+}
+Flow<> nothing() { co_return; }
+TEST_F(Graphs, WhatCannotBeCapturedIsRejectedAndNothingIsLost) {
+  auto x = ones<f32>({kSize}).sync();
+  Stream stream;
+  auto task = spawn(nothing());
+  EXPECT_ERROR(DeviceError, (void)capture(reads_back, x), "reading elements on the host cannot be captured");
+  EXPECT_ERROR(DeviceError, (void)capture(waits, x), "cannot be captured");
+  EXPECT_ERROR(DeviceError, (void)capture(uploads, x), "from() cannot be captured");
+  EXPECT_ERROR(DeviceError, (void)capture(other_stream, x, stream), "work on another stream cannot be captured");
+  EXPECT_ERROR(DeviceError, (void)capture(synchronizes, x, stream), "waiting for a stream cannot be captured");
+  EXPECT_ERROR(DeviceError, (void)capture(captures, x), "capture() inside a flow");
+  EXPECT_ERROR(DeviceError, (void)capture(awaits_a_task, x, task), "awaiting a task cannot be captured");
+  EXPECT_EQ(host(x).sync(), all_equal(1)) << "nothing was run";
+  copy_into(mut(x), full<f32>({kSize}, 5.0f)).sync();
+  auto graph = capture(step, state(), model);
+  graph.replay().sync();
+  EXPECT_EQ(host(graph.output().y).sync(), all_equal(25));
+}
+
+Flow<> adds_checked(Tensor<f32, 1>& y, const Tensor<f32, 1>& x) { co_await kernel<add_positive<128>>(mut(y), x); }
+TEST_F(Graphs, AFailedReplayIsTold) {
+  auto x = full<f32>({kSize}, 2.0f).sync();
+  auto y = zeros<f32>({kSize}).sync();
+  if (y.device().kind() == DeviceKind::Cuda) {
+    EXPECT_ERROR(DeviceError, (void)capture(adds_checked, y, x), "with check(...) cannot be captured");
+    return;
+  }
+  auto graph = capture(adds_checked, y, x);
+  graph.replay().sync();
+  copy_into(mut(x), full<f32>({kSize}, -1.0f)).sync();
+  EXPECT_ERROR(DeviceError, graph.replay().sync(), "x must be positive");
+  copy_into(mut(x), full<f32>({kSize}, 3.0f)).sync();
+  copy_into(mut(y), full<f32>({kSize}, 1.0f)).sync();
+  graph.replay().sync();
+  EXPECT_EQ(host(y).sync(), all_equal(4));
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+TEST_F(Graphs, Pictures) {
+  auto graph = capture(step, state(), model);
+  const std::string dot = testing::TempDir() + "graph.dot", svg = testing::TempDir() + "graph.svg";
+  save_graph(graph, dot);
+  save_graph(graph, svg);
+  EXPECT_NE(contents(dot).find("kernel axpy\\ngraph_test.cpp:"), std::string::npos) << contents(dot);
+  EXPECT_NE(contents(dot).find("n0 -> n1"), std::string::npos) << contents(dot);
+  EXPECT_NE(contents(svg).find("kernel axpy"), std::string::npos);
+  EXPECT_EQ(contents(svg).rfind("</svg>\n"), contents(svg).size() - 7);
+  EXPECT_ERROR(IoError, save_graph(graph, "graph.png"), "ends with .svg or .dot");
+}
+
+}  // namespace

@@ -1,0 +1,115 @@
+// Misuse of flows, tasks and graphs: their operands, and the operations inside.
+#include <cstdio>
+
+#include "misuse/misuse.hpp"
+
+namespace tessera {
+namespace {
+
+using misuse::Outcome;
+
+template <int B>
+void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
+  y.store(a * x.load_like(y) + y.load());
+}
+
+MISUSE(FlowSync, "Flow::sync") {
+  const auto flow = [](View<f32, 1> x) -> Flow<Tensor<f32, 1>> { co_return co_await clone(x); };
+  c.result(flow(c.view<f32, 1>({5})).sync());
+}
+MISUSE(FlowSyncStream, "Flow::sync") {
+  const auto flow = [](Tensor<f32, 1>& y, View<f32, 1> x) -> Flow<> { co_await kernel<saxpy<32>>(mut(y), 2.0f, x); };
+  auto& y = c.out<f32, 1>({100});
+  const auto x = c.view<f32, 1>({100});
+  flow(y, x).sync(c.stream());
+  c.result(y);
+}
+MISUSE(FlowOn, "Flow::on") {
+  const auto flow = [](View<f32, 1> x) -> Flow<Tensor<f32, 1>> { co_return co_await clone(x); };
+  c.result(flow(c.view<f32, 1>({5})).on(c.stream()));
+}
+MISUSE(FlowOfFlows, "fork") {
+  const auto part = [](View<f32, 1> x) -> Flow<Tensor<f32, 1>> { co_return co_await clone(x); };
+  const auto both = [](Flow<Tensor<f32, 1>> a, Flow<Tensor<f32, 1>> b) -> Flow<Tensor<f32, 1>> {
+    auto [p, q] = co_await fork(std::move(a), std::move(b));
+    co_return co_await kernel<saxpy<32>>(std::move(p), 1.0f, q);
+  };
+  const auto x = c.view<f32, 1>({100}), z = c.view<f32, 1>({100});
+  c.result(both(part(x), part(z)).sync());
+}
+MISUSE(TaskGet, "spawn") {
+  const auto flow = [](View<f32, 1> x) -> Flow<Tensor<f32, 1>> {
+    (void)co_await host(x);
+    co_return co_await clone(x);
+  };
+  auto task = spawn(flow(c.view<f32, 1>({5})));
+  c.result(task.get());
+}
+MISUSE(TaskGetStream, "Task::get") {
+  const auto flow = [](Tensor<f32, 1>& y, View<f32, 1> x) -> Flow<> { co_await kernel<saxpy<32>>(mut(y), 2.0f, x); };
+  auto& y = c.out<f32, 1>({100});
+  const auto x = c.view<f32, 1>({100});
+  auto task = spawn(flow(y, x), c.stream());
+  task.get();
+  c.result(y);
+}
+MISUSE(TaskDone, "Task::done") {
+  const auto flow = [](View<f32, 1> x) -> Flow<Tensor<f32, 1>> { co_return co_await clone(x); };
+  auto task = spawn(flow(c.view<f32, 1>({5})));
+  while (!task.done()) {}
+  c.result(task.get());
+}
+
+// ---- graphs --------------------------------------------------------------------------------------------------------
+
+MISUSE(Capture, "capture") {
+  const auto add_twice = [](Tensor<f32, 1>& y, const View<f32, 1>& x) { return kernel<saxpy<32>>(mut(y), 2.0f, x); };
+  auto& y = c.out<f32, 1>({100});
+  const auto x = c.view<f32, 1>({100});
+  const auto graph = capture(add_twice, y, x);
+  graph.replay().sync();
+  c.result(y);
+}
+MISUSE(GraphReplay, "Graph::replay") {
+  const auto add_twice = [](Tensor<f32, 1>& y, const View<f32, 1>& x) { return kernel<saxpy<32>>(mut(y), 2.0f, x); };
+  auto& y = c.out<f32, 1>({100});
+  const auto x = c.view<f32, 1>({100});
+  const auto graph = capture(add_twice, y, x);
+  auto replay = graph.replay();
+  std::move(replay).sync(c.stream(Outcome::Either));
+  c.result(y);
+}
+MISUSE(GraphInput, "Graph::input") {
+  const auto add_twice = [](Tensor<f32, 1>& y, const View<f32, 1>& x) { return kernel<saxpy<32>>(mut(y), 2.0f, x); };
+  const auto x = c.view<f32, 1>({100});
+  auto graph = capture(add_twice, zeros<f32>({100}).sync(), x);
+  graph.replay().sync();
+  c.result(graph.input<0>());
+}
+MISUSE(GraphOutput, "Graph::output") {
+  const auto x = c.view<f32, 1>({100});
+  const auto graph = capture([](const View<f32, 1>& t) { return clone(t); }, x);
+  graph.replay().sync();
+  c.result(graph.output());
+}
+MISUSE(GraphRelease, "Graph::release") {
+  const auto add_twice = [](Tensor<f32, 1>& y, const View<f32, 1>& x) { return kernel<saxpy<32>>(mut(y), 2.0f, x); };
+  const auto x = c.view<f32, 1>({100});
+  auto graph = capture(add_twice, zeros<f32>({100}).sync(), x);
+  graph.replay().sync();
+  auto [y] = std::move(graph).release();
+  c.result(y);
+}
+MISUSE(SaveGraph, "save_graph") {
+  const auto add_twice = [](Tensor<f32, 1>& y, const View<f32, 1>& x) { return kernel<saxpy<32>>(mut(y), 2.0f, x); };
+  const auto x = c.view<f32, 1>({100});
+  auto graph = capture(add_twice, zeros<f32>({100}).sync(), x);
+  const std::string path = testing::TempDir() + "misuse_graph.dot";
+  save_graph(graph, path);
+  std::remove(path.c_str());
+  graph.replay().sync();
+  c.result(graph.input<0>());
+}
+
+}  // namespace
+}  // namespace tessera

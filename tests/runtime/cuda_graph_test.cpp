@@ -1,0 +1,105 @@
+// Recordings as graphs of the CUDA backend, on the fake driver, which runs the branches of a graph in any legal order.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "runtime/cuda_rig.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/runtime/graph.hpp"
+
+namespace tessera::runtime::cuda::fake {
+namespace {
+
+struct Mix {
+  std::size_t y, x;
+  std::uint64_t addend;
+};
+
+/// Captures `program` over `storages`.
+std::shared_ptr<GraphRecording> record(Rig& rig, const std::vector<Mix>& program,
+                                       const std::vector<StorageRef>& storages) {
+  auto recording = std::make_shared<GraphRecording>(rig.device());
+  const CaptureScope scope(*recording, {});
+  const Stream stream(scope.stream());
+  const auto mix = rig.load("mix");
+  for (const Mix& m : program) rig.mix(mix, stream, storages[m.y], storages[m.x], m.addend);
+  return recording;
+}
+void replay(const std::shared_ptr<const Launchable>& graph, const GraphRecording& recording, const Stream& stream) {
+  stream.core()->submit({graph, {}, {}, recording.accesses(), "graph", {}});
+}
+
+TEST(CudaGraph, BranchesRunInAnyOrderAndGiveTheResultsOfTheProgram) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    std::mt19937_64 random(seed);
+    Rig rig;
+    const std::size_t count = 2 + random() % 6;
+    std::vector<StorageRef> storages;
+    std::vector<std::uint64_t> expected;
+    for (std::size_t i = 0; i < count; ++i) {
+      expected.push_back(random() % 1000);
+      storages.push_back(rig.make(expected.back()));
+    }
+    std::vector<Mix> program;
+    for (std::size_t i = 0; i < 1 + random() % 30; ++i) {
+      const std::size_t y = random() % count, x = (y + 1 + random() % (count - 1)) % count;
+      program.push_back({y, x, random() % 100});
+    }
+    const auto recording = record(rig, program, storages);
+    const auto graph = rig.backend.make_graph(recording);
+    const Stream a(rig.device()), b(rig.device());
+    const std::size_t replays = random() % 4;
+    for (std::size_t i = 0; i < replays; ++i) {
+      replay(graph, *recording, i % 2 == 0 ? a : b);
+      for (const Mix& m : program) expected[m.y] = expected[m.y] * 31 + expected[m.x] + m.addend;
+    }
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(rig.read(storages[i]), expected[i]) << seed << ' ' << i;
+    EXPECT_EQ(rig.driver.violation(), "") << seed;
+  }
+}
+
+TEST(CudaGraph, EveryFailingCallOfACaptureLosesNothing) {
+  for (int k = 0;; ++k) {
+    Rig rig;
+    std::vector<StorageRef> storages;
+    for (std::uint64_t i = 0; i < 4; ++i) storages.push_back(rig.make(i));
+    const std::vector<Mix> program{{0, 1, 1}, {2, 3, 2}, {0, 2, 3}, {3, 1, 4}};
+    const auto recording = record(rig, program, storages);
+    const int streams = rig.driver.live_streams();
+    const std::string leaks = rig.driver.leaks();
+    rig.driver.fail_at(k);
+    bool made = false;
+    try {
+      const auto graph = rig.backend.make_graph(recording);
+      made = true;
+    } catch (const DeviceError&) {}
+    const bool failed = rig.driver.fault_happened();
+    rig.driver.heal();
+    EXPECT_EQ(rig.driver.live_streams(), streams) << k;
+    if (!failed) {
+      EXPECT_TRUE(made);
+      break;
+    }
+    const auto graph = rig.backend.make_graph(recording);  // the next one works
+    const Stream stream(rig.device());
+    replay(graph, *recording, stream);
+    EXPECT_EQ(rig.read(storages[0]), (0u * 31 + 1 + 1) * 31 + (2u * 31 + 3 + 2) + 3) << k;
+    EXPECT_EQ(rig.driver.violation(), "") << k;
+  }
+}
+
+TEST(CudaGraph, KernelsWithChecksAreRejected) {
+  Rig rig;
+  const auto y = rig.make(1), x = rig.make(2);
+  auto recording = std::make_shared<GraphRecording>(rig.device());
+  {
+    const CaptureScope scope(*recording, {});
+    rig.mix(rig.load("checked"), Stream(scope.stream()), y, x);
+  }
+  EXPECT_THROW((void)rig.backend.make_graph(recording), DeviceError);
+  EXPECT_EQ(rig.driver.violation(), "");
+}
+
+}  // namespace
+}  // namespace tessera::runtime::cuda::fake

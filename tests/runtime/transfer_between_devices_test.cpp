@@ -1,0 +1,220 @@
+// Copies between devices: GPU and GPU, GPU and CPU, devices that cannot; order, life of both ends, failures.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda_rig.hpp"
+#include "runtime/fake_device.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/runtime/transfer.hpp"
+
+namespace tessera::runtime::cuda::fake {
+namespace {
+
+class BetweenDevices : public testing::Test {
+ protected:
+  Rig rig{2};
+  CudaBackend second{rig.driver.table(), 1};
+  FakeDriver& driver = rig.driver;
+  Device one = rig.device(), two{second};
+
+  ~BetweenDevices() override { EXPECT_EQ(driver.violation(), ""); }
+  static StorageRef make(Device device, std::uint64_t value) {
+    StorageRef storage = Storage::allocate(device, sizeof value);
+    copy_from_host(*storage, 0, &value, sizeof value);
+    return storage;
+  }
+  static void move(const Stream& stream, const StorageRef& to, const StorageRef& from) {
+    transfer(stream, {to}, {from}, 8, "copy_to", {"a.cpp", "", 3});
+  }
+};
+
+TEST_F(BetweenDevices, GpuToGpuIsWorkInTheOrderOfBothEnds) {
+  const auto kernel = rig.load("mix");
+  const Stream a(one), b(two);
+  const StorageRef x = make(one, 1), y = make(one, 2), z = make(two, 0), back = make(one, 0);
+  rig.mix(kernel, a, y, x);  // 63
+  move(b, z, y);
+  rig.mix(kernel, a, y, x);  // behind the copy, which reads y
+  move(a, back, z);
+  EXPECT_EQ(driver.count(Fn::cuMemcpyPeerAsync), 2);
+  EXPECT_EQ(rig.read(z), 63u);
+  EXPECT_EQ(rig.read(back), 63u);
+  EXPECT_EQ(rig.read(y), 63u * 31 + 1);
+  EXPECT_EQ(driver.open_pools(), 4) << "each pool to the other GPU, once for each of the two that copy";
+}
+
+TEST_F(BetweenDevices, WithoutPeerAccessTheDriverStagesTheCopy) {
+  driver.connect_peers(false);
+  const StorageRef x = make(one, 7), y = make(two, 0);
+  move(Stream(two), y, x);
+  EXPECT_EQ(driver.open_pools(), 0);
+  EXPECT_EQ(rig.read(y), 7u);
+}
+
+TEST_F(BetweenDevices, TheSourceEndsBehindTheCopyOnItsOwnDevice) {
+  const Stream b(two);
+  const StorageRef y = make(two, 0);
+  StorageRef x = make(one, 7);
+  move(b, y, x);
+  x.reset();
+  EXPECT_EQ(rig.read(y), 7u);
+  driver.run_all();
+  EXPECT_EQ(driver.live_blocks(), 1);
+}
+
+TEST_F(BetweenDevices, CpuToGpuAndBackIsWorkOfTheGpu) {
+  const auto kernel = rig.load("mix");
+  const Stream a(one);
+  const StorageRef x = make(one, 1), y = make(one, 0);
+  StorageRef host = make(Device::cpu(), 5), out = make(Device::cpu(), 0);
+  const int waits = driver.count(Fn::cuEventSynchronize);
+  move(a, y, host);
+  rig.mix(kernel, a, y, x);
+  move(Stream::default_of(Device::cpu()), out, y);  // on the GPU's default stream
+  EXPECT_EQ(driver.count(Fn::cuEventSynchronize), waits) << "nothing has waited";
+  out->wait_written();
+  std::uint64_t value = 0;
+  std::memcpy(&value, out->data(), 8);
+  EXPECT_EQ(value, 156u);
+}
+
+TEST_F(BetweenDevices, HostMemoryLivesUntilTheGpuHasReadIt) {
+  const Stream a(one);
+  const StorageRef y = make(one, 0);
+  const std::size_t before = memory_stats(Device::cpu()).in_use;
+  bool ended = false;
+  std::uint64_t value = 9;
+  StorageRef borrowed = Storage::adopt(Device::cpu(), &value, 8, std::shared_ptr<void>(&value, [&](void*) {
+                                         ended = true;
+                                         value = 0;
+                                       }));
+  move(a, y, borrowed);
+  borrowed.reset();
+  EXPECT_FALSE(ended);
+  StorageRef own = make(Device::cpu(), 11);
+  move(a, y, own);
+  own.reset();
+  EXPECT_EQ(rig.read(y), 11u);
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(memory_stats(Device::cpu()).in_use, before);
+}
+
+TEST_F(BetweenDevices, TheHostWaitsBeforeItWritesWhatAGpuStillReads) {
+  const Stream a(one);
+  const StorageRef y = make(one, 0), host = make(Device::cpu(), 5);
+  move(a, y, host);
+  EXPECT_GT(driver.pending_steps(), 0);
+  const std::uint64_t later = 6;
+  copy_from_host(*host, 0, &later, 8);
+  EXPECT_EQ(rig.read(y), 5u);
+}
+
+TEST_F(BetweenDevices, AFailureComesAlong) {
+  const auto checked = rig.load("checked");
+  const Stream a(one), b(two);
+  const StorageRef x = make(one, 1), y = make(one, 2), z = make(two, 0), host = make(Device::cpu(), 0);
+  rig.mix(checked, a, y, x, 1, "kernel checked");
+  move(b, z, y);
+  EXPECT_THROW(z->wait_written(), DeviceError);
+  const StorageRef again = make(one, 2);
+  rig.mix(checked, a, again, x, 1, "kernel checked");
+  move(a, host, again);
+  EXPECT_THROW(host->wait_written(), DeviceError) << "known when the copy has ended";
+}
+
+TEST_F(BetweenDevices, DevicesThatCannotAreServedByTheHost) {
+  runtime::fake::FakeDevice far_a(0), far_b(1);
+  const Device a(far_a), b(far_b);
+  const StorageRef x = make(a, 3), y = make(b, 0), host = make(Device::cpu(), 0);
+  move(Stream(b), y, x);
+  move(Stream(b), host, y);
+  std::uint64_t value = 0;
+  copy_to_host(&value, *host, 0, 8);
+  EXPECT_EQ(value, 3u);
+}
+
+TEST_F(BetweenDevices, AStreamOfAThirdDeviceIsAnError) {
+  const StorageRef x = make(one, 7), y = make(two, 0);
+  try {
+    move(Stream(Device::cpu()), y, x);
+    FAIL();
+  } catch (const DeviceError& error) {
+    EXPECT_EQ(error.where().line, 3u);
+    EXPECT_NE(error.message().find("Use a stream of one of the two devices"), std::string::npos) << error.what();
+  }
+  move(Stream(one), y, x);
+  EXPECT_EQ(rig.read(y), 7u);
+}
+
+TEST_F(BetweenDevices, EveryCallMayFailOnce) {
+  for (int k = 0;; ++k) {
+    ASSERT_LT(k, 300);
+    driver.fail_at(k);
+    std::uint64_t got = 0;
+    try {
+      const Stream a(one), b(two);
+      StorageRef x = make(one, 7), y = make(two, 0), host = make(Device::cpu(), 0);
+      move(b, y, x);
+      x.reset();
+      move(b, host, y);
+      y.reset();
+      host->wait_written();
+      std::memcpy(&got, host->data(), 8);
+    } catch (const DeviceError&) { got = 7; }
+    const bool happened = driver.fault_happened();
+    driver.heal();
+    EXPECT_EQ(got, 7u) << "fault " << k;
+    driver.run_all();
+    if (!happened) break;
+  }
+}
+
+/// Random copies and kernels over three devices, tensors that come and go, any legal order of the queues: the values
+/// are those of the same program run in order.
+TEST_F(BetweenDevices, RandomPrograms) {
+  const auto kernel = rig.load("mix");
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    const Device devices[] = {one, two, Device::cpu()};
+    std::vector<Stream> streams;
+    for (int i = 0; i < 2; ++i) streams.emplace_back(one), streams.emplace_back(two);
+    streams.push_back(Stream::default_of(Device::cpu()));
+    struct Value {
+      StorageRef storage;
+      std::uint64_t expected = 0;
+    };
+    std::vector<Value> values;
+    for (std::size_t i = 0; i < 6; ++i) values.push_back({make(devices[i % 3], i), i});
+    for (int step = 0; step < 40; ++step) {
+      Value& to = values[pick(values.size())];
+      Value& from = values[pick(values.size())];
+      if (&to == &from) continue;
+      if (pick(6) == 0) {
+        const Device device = devices[pick(3)];
+        to = {make(device, seed), seed};
+      } else if (to.storage->device() != from.storage->device()) {
+        Stream on = streams[pick(streams.size())];
+        while (on.device() != to.storage->device() && on.device() != from.storage->device())
+          on = streams[pick(streams.size())];
+        move(on, to.storage, from.storage);
+        to.expected = from.expected;
+      } else if (to.storage->device() == one) {
+        rig.mix(kernel, streams[2 * pick(2)], to.storage, from.storage);
+        to.expected = to.expected * 31 + from.expected;
+      }
+      for (std::size_t i = pick(4); i-- > 0;) driver.step(random());
+    }
+    for (const Value& value : values) EXPECT_EQ(rig.read(value.storage), value.expected) << "seed " << seed;
+    values.clear();
+    driver.run_all(random);
+    ASSERT_EQ(driver.violation(), "") << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::runtime::cuda::fake

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Static checks: clang-tidy (checks in .clang-tidy) over the sources that handle ownership (runtime, jit, host, examples and
-# their tests), and a search for `continue` in tile_if and for host variables assigned in recorded regions over everything
-# that records kernels: examples, the library's kernels, the guide, tests.
+# their tests), and searches of the syntax tree with clang-query: for `continue` in tile_if and host variables assigned in
+# recorded regions, over everything that records kernels (examples, the library's kernels, the guide, tests), and for flows
+# that refer to what ends before them.
 #
 #   scripts/lint.sh [--clang VERSION] [--jobs N]
 set -uo pipefail
@@ -36,8 +37,10 @@ echo "clang-tidy: ${#owners[@]} files"
   xargs -0 -n 1 -P "$jobs" "clang-tidy-$clang" -p "$database" --quiet 2>build/lint.log || status=1
 grep -E 'error:|Error while processing' build/lint.log
 
-echo "clang-query: recorded regions"
-regions=(python3 -B tests/structure/regions_lint.py --clang-query "clang-query-$clang")
-"${regions[@]}" --fixtures || status=1
-"${regions[@]}" --database "$database" --jobs "$jobs" || status=1
+for lint in regions flows; do
+  echo "clang-query: $lint"
+  search=(python3 -B "tests/structure/${lint}_lint.py" --clang-query "clang-query-$clang")
+  "${search[@]}" --fixtures || status=1
+  "${search[@]}" --database "$database" --tree --jobs "$jobs" || status=1
+done
 exit $status

@@ -175,7 +175,9 @@ TEST_F(Flows, AreRunOnce) {
   auto flow = add_twice(zero(), x);
   auto moved = std::move(flow);
   EXPECT_EQ(host(std::move(moved).sync()).sync(), all_equal(5));
+  // NOLINTNEXTLINE(bugprone-use-after-move): a moved flow says so
   EXPECT_ERROR(BorrowError, (void)std::move(moved).sync(), "this flow has been run or moved already");
+  // NOLINTNEXTLINE(bugprone-use-after-move): a moved flow says so
   EXPECT_ERROR(BorrowError, (void)spawn(std::move(flow)), "this flow has been run or moved already");
 }
 

@@ -2,6 +2,7 @@
 option(TESSERA_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(TESSERA_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(TESSERA_BUILD_TOOLS "Build the tessera command" ${PROJECT_IS_TOP_LEVEL})
+option(TESSERA_BUILD_MORTAR "Build Mortar, the Qwen3 inference engine (needs nlohmann-json)" ${PROJECT_IS_TOP_LEVEL})
 option(TESSERA_BUILD_BENCH "Build the benchmarks (needs Google Benchmark)" OFF)
 option(TESSERA_BUILD_GPU_CHECK "Build what scripts/gpu-check.sh runs: the tests of tests/gpu and the benchmarks of bench/gpu" OFF)
 option(TESSERA_BUILD_GPU_TESTS "With the tests, also build those that need a GPU (they skip where there is none)" ON)

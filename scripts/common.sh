@@ -43,6 +43,7 @@ need_to_build() {
   need git git
   need python3 python3
   need libpng-dev png.h
+  need nlohmann-json3-dev nlohmann/json.hpp
 }
 
 # libFuzzer and its sanitizers, for clang $1.

@@ -18,6 +18,7 @@ NAV = [  # (title, pages); one page alone is a link of its own
                    "reference/command-line.md", "reference/environment.md", "reference/cmake.md", "reference/errors.md",
                    "language.md", "kernels.md", "host.md", "semantics.md", "glossary.md"]),
     ("Safety", ["safety.md"]),
+    ("Mortar", ["mortar/"]),
     ("Benchmarks", ["benchmarks.md"]),
     ("Internals", ["layers.md", "internals/", "tracing.md", "ir.md", "jit.md", "flows.md", "graphs.md", "runtime.md", "cuda.md", "cpu.md",
                    "tileiras.md", "testing.md", "compiler/"]),

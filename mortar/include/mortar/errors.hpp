@@ -1,0 +1,40 @@
+// The errors of Mortar: what was expected, what was found, and what to do.
+#pragma once
+#include <string>
+
+#include "tessera/base/error.hpp"
+
+namespace mortar {
+
+/// Base of the errors of this library.
+class Error : public tessera::Error {
+ public:
+  using tessera::Error::Error;
+  ~Error() override;
+};
+
+/// A file of a model is missing, damaged, or describes something that is not supported. The message names the file, and
+/// the field or tensor, with what was expected and what was found.
+class ModelError : public Error {
+ public:
+  explicit ModelError(const std::string& message);
+  ~ModelError() override;
+};
+
+/// The model, its context or a batch does not fit into the memory of the device. The message has the bytes that are
+/// needed and available, and the largest context or batch that fits.
+class CapacityError : public Error {
+ public:
+  explicit CapacityError(const std::string& message);
+  ~CapacityError() override;
+};
+
+/// A request that cannot be served: a prompt longer than the context, sampling options out of range, messages that the
+/// chat template rejects.
+class RequestError : public Error {
+ public:
+  explicit RequestError(const std::string& message);
+  ~RequestError() override;
+};
+
+}  // namespace mortar

@@ -1,0 +1,17 @@
+// The errors of Mortar have no place in the user's source: their messages name files, tensors and options instead.
+#include "mortar/errors.hpp"
+
+namespace mortar {
+
+Error::~Error() = default;
+
+ModelError::ModelError(const std::string& message) : Error("ModelError", message, {}) {}
+ModelError::~ModelError() = default;
+
+CapacityError::CapacityError(const std::string& message) : Error("CapacityError", message, {}) {}
+CapacityError::~CapacityError() = default;
+
+RequestError::RequestError(const std::string& message) : Error("RequestError", message, {}) {}
+RequestError::~RequestError() = default;
+
+}  // namespace mortar

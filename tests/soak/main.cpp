@@ -98,7 +98,7 @@ void exhaust_memory(Device device) {
     (void)empty<i32>({1 << 20}).sync();
   } catch (const OutOfMemoryError& error) { thrown = error.sizes().asked >= std::size_t{4} << 20; }
   set_memory_limit(device, kNoMemoryLimit);
-  if (!thrown) throw Wrong{"an allocation above the limit was not refused with its size"};
+  if (!thrown) throw Wrong{"an allocation above the limit was not rejected with its size"};
 }
 
 /// Blocks until the memory in use is back at `before`: work that has ended frees what it kept, at the latest when the

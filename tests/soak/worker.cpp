@@ -161,7 +161,7 @@ void Worker::conflict() {
   one.kind = Kind::Fill, one.to = any_line(), one.from = (one.to + 1) % kLines, one.number = below(random_, 1000);
   AnyOp pending = make_op(one, state_, inputs_);
   try {
-    const auto refused = host(state_.lines[one.to]);
+    const auto rejected = host(state_.lines[one.to]);
     throw Wrong{"a tensor was read beside an operation that writes it"};
   } catch (const BorrowError&) {}
   if (one_in(random_, 2)) return;
@@ -179,7 +179,7 @@ void Worker::fail() {
     expect_failure([&] { (void)host(dependent).sync(); }, "a dependent readback");
   } else if (one_in(random_, 2)) {
     expect_failure([&] { (void)host(state_.lines[line]).sync(own()); }, "a readback");
-  }  // else nobody looks
+  }  // else it is not looked at
   refill(line);
 }
 
@@ -225,7 +225,7 @@ void Worker::share_and_back() {
     const Line copied = clone(other).on(any_stream());
     if (one_in(random_, 2)) check(copied, values_[line], "a copy of a shared tensor");
   }
-  auto back = try_unshare(std::move(shared));  // NOLINT(bugprone-use-after-move): unchanged by the refusal
+  auto back = try_unshare(std::move(shared));  // NOLINT(bugprone-use-after-move): unchanged by the rejection
   if (!back) throw Wrong{"a tensor with one owner was not given back"};
   state_.lines[line] = std::move(*back);
 }
@@ -327,7 +327,7 @@ void Worker::start_task() {
   Interruption interruption = interrupt(program, values);
   const auto what = interruption.what;
   auto made = run_owning(std::move(state), inputs_, std::move(program), std::move(interruption));
-  // A failure is thrown once: nobody else waits for the stream of one.
+  // A failure is thrown once: this stream is waited for by the task alone.
   const Stream stream = what == Interruption::What::Fail ? Stream(device_) : own();
   tasks_.push_back({spawn(std::move(made), stream), std::move(values), what});
 }

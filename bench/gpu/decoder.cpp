@@ -9,6 +9,8 @@
 namespace gpu_bench {
 namespace {
 
+using namespace tessera;
+
 using Row = Tensor<bf16, 2>;
 
 /// Weights of [out, in], filled by seed.
@@ -88,7 +90,7 @@ Accuracy check(const Decoder& d) {
     in = down.view();
   }
   const auto wanted = product(in, d.vocabulary, norm);
-  const auto& found = d.graph ? d.graph->output() : d.y;
+  const Row& found = d.graph ? d.graph->output() : d.y;
   return {values(found) == values(wanted) ? norm.relative() : INFINITY, 4e-3};
 }
 

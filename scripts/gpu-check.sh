@@ -183,7 +183,7 @@ do_build() {
   if wanted tune && ! [[ ,$steps, =~ ,(smoke|tests|generate|sanitize|bench|flight|torch|soak|generality), ]]; then  # the tuner alone
     run_limited 400 ninja -C "$build" -j "$jobs" tessera_command >>"$log" 2>&1
   elif ! [[ ,$steps, =~ ,(smoke|tests|generate|sanitize|generality), ]]; then  # without the tests: the library and these programs
-    local targets=(tessera_kernels)
+    local targets=(tessera_host tessera_measure)
     wanted bench && targets+=(gpu_bench gpu_warm_start)
     wanted flight && targets+=(in_flight_bench)
     wanted soak && targets+=(soak)

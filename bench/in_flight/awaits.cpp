@@ -1,4 +1,8 @@
 // One small kernel that is waited for: by .sync(), in a flow that is run, and in a flow that is spawned.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "in_flight/plain_driver.hpp"
 
 namespace in_flight {

@@ -1,6 +1,11 @@
 // Batches that are uploaded from pinned buffers, computed on and read back, each stage on a stream of its own: the time
 // of all beside that of the longest stage alone. The kernel is given as much work as takes about as long as an upload.
+
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "in_flight/figures.hpp"
 

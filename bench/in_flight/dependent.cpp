@@ -1,6 +1,11 @@
 // A thousand small kernels, each of which reads what the one before has written: on a stream, as a graph, and how long
 // capturing and replaying takes the host. Compared with the driver's own launches of the same kernel, with and without
 // programmatic dependent launch.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "in_flight/plain_driver.hpp"
 
 namespace in_flight {

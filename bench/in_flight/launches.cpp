@@ -1,4 +1,8 @@
 // The host's cost of a cached launch of one to five tensors, compared with cuLaunchKernel for the same kernel.
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "in_flight/plain_driver.hpp"
 
 namespace in_flight {

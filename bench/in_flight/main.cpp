@@ -5,13 +5,18 @@
 //
 // Without a name: all. in_flight_null is the same program with a driver that does nothing: it shows that the program
 // works where there is no GPU.
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "count_allocations.hpp"
 #include "in_flight/figures.hpp"
 #ifdef TESSERA_NULL_DRIVER
-#include "host/null_gpu.hpp"
+#include "null_gpu.hpp"
 #endif
 
 namespace in_flight {

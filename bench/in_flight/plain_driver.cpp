@@ -3,6 +3,10 @@
 
 #include <dlfcn.h>
 
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
 #include "tessera/base/format.hpp"
 
 namespace in_flight {

@@ -1,8 +1,12 @@
 // A timeline of two streams: kernels of a few blocks each, independent of each other, and then each dependent on the
 // one before on the other stream. Marks in the order of each stream give their times; the picture is text, and an SVG.
+
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <memory>
+#include <vector>
 
 #include "in_flight/figures.hpp"
 #include "tessera/runtime/timing.hpp"

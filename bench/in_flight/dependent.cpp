@@ -17,6 +17,9 @@ constexpr unsigned kBlocks = kElements / kBlock;
 
 void accumulate(Mut<f32, kBlock> y, Scalar<f32> s, In<f32, dyn> x) { y.store(s * y.load() + x.load_like(y)); }
 
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wconsumed"  // it takes a tensor that is lent in a loop of a coroutine for moved
+#endif
 Flow<> chain(Tensor<f32, 1>& y, const Tensor<f32, 1>& x, const int& kernels) {
   for (int i = 0; i < kernels; ++i) co_await kernel<accumulate>(mut(y), 0.5f, x);
 }

@@ -9,8 +9,11 @@
 #
 #   --quick         tests and the first benchmarks (the default)
 #   --full          everything
-#   --only STEPS    only the named steps: build, smoke, tests, generate, sanitize, bench, generality, tune (comma-separated);
-#                   generality (bench/generality compared with PyTorch, then by hints; 10 minutes and more) only runs if named
+#   --only STEPS    only the named steps: build, smoke, tests, generate, sanitize, bench, flight, torch, soak, generality,
+#                   tune (comma-separated). flight (bench/in_flight beside the driver's own API), torch (examples/torch_op)
+#                   and soak (tests/soak) run with --full or if named; generality (bench/generality compared with PyTorch,
+#                   then by hints; 10 minutes and more) only if named
+#   --soak N        the step soak takes N seconds (default: 600)
 #   --tune N        after the others, for about N seconds: `tessera tune` of the plan's shapes (docs/tuning.md). Its
 #                   report is tune.txt; its records are in h200.tune, where a second run with the same --out continues.
 #                   Alone: --only build,tune --tune N
@@ -21,7 +24,8 @@
 #   --pack DIR      on a machine with packages: puts into DIR what a machine without them needs (the assembler's
 #                   bundle, GoogleTest, cuTile Python for Python 3.12), prints the options to use there, and exits
 #   --out DIR       where the results go (default: build/gpu-check/out): summary.txt, RESULTS.md, results.jsonl, tests.txt,
-#                   sanitize.txt, generate.txt, smoke.txt, build.txt, machine.txt
+#                   sanitize.txt, generate.txt, smoke.txt, build.txt, machine.txt,
+#                   flight.jsonl, flight.txt, timeline.svg, torch_op.txt, soak.txt
 #   --groups LIST   only these groups of benchmarks (see bench/gpu/plan.py)
 #   --commit ID     the commit in the results, for sources without git (default: git's HEAD)
 #   --device D      cuda (default), or cpu to try this script where there is no GPU
@@ -32,7 +36,7 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-mode=quick steps=build,smoke,tests,generate,sanitize,bench minutes='' bundle='' prefix='' wheels='' pack='' out='' groups='' commit='' device=cuda jobs='' build='' tune=''
+mode=quick steps='' soak=600 minutes='' bundle='' prefix='' wheels='' pack='' out='' groups='' commit='' device=cuda jobs='' build='' tune=''
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) mode=quick ;;
@@ -44,6 +48,7 @@ while [ $# -gt 0 ]; do
     --wheels) wheels=${2:?--wheels needs a folder}; shift ;;
     --pack) pack=${2:?--pack needs a folder}; shift ;;
     --out) out=${2:?--out needs a folder}; shift ;;
+    --soak) soak=${2:?--soak needs a number of seconds}; shift ;;
     --tune) tune=${2:?--tune needs a number of seconds}; shift ;;
     --groups) groups=${2:?--groups needs a list}; shift ;;
     --commit) commit=${2:?--commit needs a name}; shift ;;
@@ -55,8 +60,13 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+if [ -z "$steps" ]; then
+  steps=build,smoke,tests,generate,sanitize,bench
+  [ $mode = quick ] || steps=$steps,flight,torch,soak
+fi
 for step in ${steps//,/ }; do
-  [[ $step =~ ^(build|smoke|tests|generate|sanitize|bench|generality|tune)$ ]] || die "unknown step $step; there are build, smoke, tests, generate, sanitize, bench, generality and tune"
+  [[ $step =~ ^(build|smoke|tests|generate|sanitize|bench|flight|torch|soak|generality|tune)$ ]] ||
+    die "unknown step $step; there are build, smoke, tests, generate, sanitize, bench, flight, torch, soak, generality and tune"
 done
 [ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
 # Seconds: a quick check leaves part of ten minutes for the benchmarks. checker_limit is for one program under one checker:
@@ -64,7 +74,7 @@ done
 # slows the compiler.)
 checker_limit=300
 if [ $mode = quick ]; then tests_limit=150 sanitize_limit=90; else tests_limit=900 sanitize_limit=600; fi
-[ -n "$minutes" ] || { [ $mode = quick ] && minutes=9.5 || minutes=60; }
+[ -n "$minutes" ] || { [ $mode = quick ] && minutes=9.5 || minutes=75; }
 jobs=${jobs:-$(nproc)}
 [ -n "$commit" ] || commit=$(git -C "$root" describe --always --dirty=+changes --exclude '*' 2>/dev/null || echo unknown)
 [ -z "$out" ] || { mkdir -p "$out" && out=$(cd "$out" && pwd); }
@@ -170,8 +180,15 @@ do_build() {
   run_limited 120 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DTESSERA_BUILD_TESTS=OFF \
     -DTESSERA_BUILD_TOOLS="$(wanted tune && echo ON || echo OFF)" -DTESSERA_BUILD_GPU_CHECK=ON ${prefix:+"-DCMAKE_PREFIX_PATH=$prefix"} ${prefix:+"-DTESSERA_GTEST_PREFIX=$prefix"} >"$log" 2>&1 ||
     { tail -n 20 "$log"; record build FAILED $((SECONDS - start)) "cmake could not configure; see build.txt"; return 1; }
-  if wanted tune && ! [[ ,$steps, =~ ,(smoke|tests|generate|sanitize|bench|generality), ]]; then  # the tuner alone
+  if wanted tune && ! [[ ,$steps, =~ ,(smoke|tests|generate|sanitize|bench|flight|torch|soak|generality), ]]; then  # the tuner alone
     run_limited 400 ninja -C "$build" -j "$jobs" tessera_command >>"$log" 2>&1
+  elif ! [[ ,$steps, =~ ,(smoke|tests|generate|sanitize|generality), ]]; then  # without the tests: the library and these programs
+    local targets=(tessera_host tessera_measure)
+    wanted bench && targets+=(gpu_bench gpu_warm_start)
+    wanted flight && targets+=(in_flight_bench)
+    wanted soak && targets+=(soak)
+    wanted tune && targets+=(tessera_command)
+    run_limited 500 ninja -C "$build" -j "$jobs" "${targets[@]}" >>"$log" 2>&1
   else
     run_limited 400 ninja -C "$build" -j "$jobs" gpu_small gpu_bench >>"$log" 2>&1
     run_limited 400 ninja -C "$build" -j "$jobs" -k 0 >>"$log" 2>&1
@@ -352,10 +369,6 @@ do_generate() {
 do_bench() {
   local start=$SECONDS code seconds
   [ -x "$build/bench/gpu/gpu_bench" ] || { record bench FAILED 0 "gpu_bench was not built"; return; }
-  # In addition: the host cost of a launch on this machine.
-  if [ "$device" = cuda ] && [ -x "$build/bench/gpu/gpu_launch" ]; then
-    run_limited 60 "$build/bench/gpu/gpu_launch" 2>&1 | tee -a "$out/machine.txt"
-  fi
   # Twice: the first run fills the cache that the second one starts from.
   if [ "$device" = cuda ] && [ -x "$build/bench/gpu/gpu_warm_start" ]; then
     run_limited 60 "$build/bench/gpu/gpu_warm_start" >"$work/logs/cold_start.txt" 2>&1
@@ -372,6 +385,62 @@ do_bench() {
   else
     tail -n 5 "$work/logs/bench.err"
     record bench FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit' || echo "exit $code"); $(tail -n 1 "$work/logs/report.txt")"
+  fi
+}
+
+# Work in flight beside the driver's own API, and a picture of two streams.
+do_flight() {
+  local start=$SECONDS code program=$build/bench/in_flight/in_flight_bench arguments=() more=(--peers)
+  [ -x "$program" ] || { record flight FAILED 0 "in_flight_bench was not built"; return; }
+  [ "$device" = cuda ] || arguments=(--tiny) more=()
+  run_limited 240 "$program" --device "$device" ${arguments[@]+"${arguments[@]}"} --svg "$out/timeline.svg" >"$out/flight.jsonl" 2>"$out/flight.txt"
+  code=$?
+  cat "$out/flight.txt"
+  run_limited 150 python3 bench/in_flight/table.py "$out/flight.jsonl" ${more[@]+"${more[@]}"} --commit "$commit" --machine "$(machine_name)" \
+    --results "$out/RESULTS.md" >>"$out/flight.txt" 2>&1 || code=1
+  tail -n 1 "$out/flight.txt"
+  if [ $code = 0 ]; then
+    record flight ok $((SECONDS - start)) "$(tail -n 1 "$out/flight.txt")"
+  else
+    record flight FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit' || echo "exit $code"); see flight.txt"
+  fi
+}
+machine_name() {
+  if [ "$device" = cuda ]; then nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1; else echo "the CPU, tiny sizes"; fi
+}
+
+# A kernel as an operator of PyTorch, built against the library as it is installed.
+do_torch() {
+  local start=$SECONDS code folder=$work/torch_op
+  python3 -c 'import torch' 2>/dev/null || { record torch skipped 0 "PyTorch is not here"; return; }
+  {
+    run_limited 60 cmake --install "$build" --prefix "$work/prefix" &&
+      run_limited 60 cmake -S examples/torch_op -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" &&
+      run_limited 240 ninja -C "$folder" &&
+      run_limited 180 python3 examples/torch_op/test_torch_op.py "$folder" --device "$device"
+  } >"$out/torch_op.txt" 2>&1
+  code=$?
+  if [ $code = 0 ]; then
+    record torch ok $((SECONDS - start)) "$(tail -n 1 "$out/torch_op.txt")"
+  else
+    grep -E -m 10 'FAILED|error' "$out/torch_op.txt" | cut -c1-200
+    record torch FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit' || echo "exit $code"); see torch_op.txt"
+  fi
+}
+
+# Random operations in flight, compared with a sequential replay; memory is afterwards where it was.
+do_soak() {
+  local start=$SECONDS code seconds program
+  program=$(find "$build/tests" -name soak -type f -perm -u+x | head -n 1)
+  [ -n "$program" ] || { record soak FAILED 0 "soak was not built"; return; }
+  seconds=$(($(limit $((soak + 30))) - 30))
+  [ $seconds -ge 5 ] || { record soak FAILED 0 "no time was left"; return; }
+  run_limited $((seconds + 30)) "$program" --seconds "$seconds" --seed today --device "$device" >"$out/soak.txt" 2>&1
+  code=$?
+  if [ $code = 0 ]; then
+    record soak ok $((SECONDS - start)) "$(tail -n 1 "$out/soak.txt")"
+  else
+    record soak FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit;') $(tail -n 1 "$out/soak.txt" | cut -c1-200); see soak.txt"
   fi
 }
 
@@ -421,7 +490,7 @@ if wanted bench && [ "$device" = cuda ] && [ $mode = full ] && python3 -c 'impor
   run_limited 300 python3 bench/gpu/peers.py --precompile >"$work/logs/precompile.txt" 2>&1 &
   torch_warm=$!
 fi
-for step in build smoke tests generate sanitize bench generality tune; do
+for step in build smoke tests generate sanitize bench flight torch soak generality tune; do
   wanted $step || continue
   if [ "$(left)" -le 5 ]; then record $step FAILED 0 "no time was left"; continue; fi
   say "$step ($(left) s left)"

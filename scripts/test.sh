@@ -40,6 +40,7 @@ need_to_build
 need libgtest-dev gtest/gtest.h
 need libgmock-dev gmock/gmock.h
 need mold mold
+need libboost-dev boost/asio.hpp
 clang=$(clang_version)
 if wanted clang || wanted lint; then need "clang-$clang" "clang++-$clang"; fi
 if wanted fuzz; then need_to_fuzz "$clang"; fi

@@ -110,8 +110,9 @@ Prepared attention_case(const Args& args) {
       go(a->o, a->q, a->k, a->v, a->scale, on);
     };
   else if (tile.empty())
-    p.launch = [a](int, const Stream& on) {
-      a->o = kernels::attention(a->q, a->k, a->v, {.causal = a->causal}).on(on);
+    p.launch = [a, chain = Chain{args.number("chain", 0) != 0}](int, const Stream& on) mutable {
+      const auto q = chain.begins() ? a->q.view() : a->o.view();  // as many heads, tokens and features
+      a->o = kernels::attention(q, a->k, a->v, {.causal = a->causal}).on(on);
     };
   else
     p.launch = a->causal ? forward_of<true>(a, tile) : forward_of<false>(a, tile);
@@ -208,6 +209,7 @@ Prepared decode_library(const Args& args) {
     Tensor<i32, 1> lengths;
   };
   auto states = std::make_shared<std::vector<State>>();
+  auto chain = std::make_shared<Chain>(Chain{args.number("chain", 0) != 0});
   p.bytes = Cache::bytes(args);
   p.sets = sets_for(args, p.bytes);
   for (int s = 0; s < p.sets; ++s) {
@@ -218,14 +220,17 @@ Prepared decode_library(const Args& args) {
     states->push_back(State{std::move(c), std::move(q), {}, std::move(lengths)});
   }
   const std::int64_t keys = args.number("keys", 128), parts = args.number("parts", 0);
-  p.launch = [states, keys, parts](int s, const Stream& on) {
+  p.launch = [states, chain, keys, parts](int s, const Stream& on) {
     State& t = (*states)[static_cast<std::size_t>(s)];
-    t.y = keys == 64 ? kernels::decode_attention<64>(t.q, t.cache.k, t.cache.v, t.lengths, 0, parts).on(on)
-                     : kernels::decode_attention(t.q, t.cache.k, t.cache.v, t.lengths, 0, parts).on(on);
+    const auto q = chain->begins() ? t.q.view() : (*states)[static_cast<std::size_t>(chain->from)].y.view();
+    t.y = keys == 64 ? kernels::decode_attention<64>(q, t.cache.k, t.cache.v, t.lengths, 0, parts).on(on)
+                     : kernels::decode_attention(q, t.cache.k, t.cache.v, t.lengths, 0, parts).on(on);
+    chain->from = s;
   };
-  p.check = [states] {
+  p.check = [states, chain] {
     State& t = states->front();
     t.cache.y = std::move(t.y).reshape({t.cache.batch, t.cache.kv_heads, kGroup, kDepth});
+    chain->launches = 0;
     return t.cache.check();
   };
   return p;
@@ -251,16 +256,17 @@ Prepared decode_case(const Args& args) {
 }  // namespace
 
 std::vector<Case> attention_cases() {
-  return {
-      {"attention",
-       "batch heads kv_heads length d=64|128|256 causal=0|1 (the library's entry), or library=64x128 ... (its kernel "
-       "with these tiles), or tile=64x128|128x128 (the plain kernel)",
-       attention_case},
-      {"attention_unsafe", "batch heads length causal=0|1 (d=128)", unsafe_attention_case},
-      {"decode",
-       "batch length kv_heads impl=library|naive steps, or keys=64|128 parts (d=128, 8 query heads per key head, "
-       "combining included)",
-       decode_case}};
+  return {{"attention",
+           "batch heads kv_heads length d=64|128|256 causal=0|1 chain=0|1 (the library's entry), or library=64x128 ... "
+           "(its kernel "
+           "with these tiles), or tile=64x128|128x128 (the plain kernel)",
+           attention_case},
+          {"attention_unsafe", "batch heads length causal=0|1 (d=128)", unsafe_attention_case},
+          {"decode",
+           "batch length kv_heads impl=library|naive steps, or keys=64|128 parts chain=0|1 (d=128, 8 query heads per "
+           "key head, "
+           "combining included)",
+           decode_case}};
 }
 
 }  // namespace gpu_bench

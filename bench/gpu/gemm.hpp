@@ -7,6 +7,8 @@
 
 namespace gpu_bench {
 
+using tessera::measure::Action;
+
 Prepared gemm_f16(const Args&);
 Prepared gemm_bf16(const Args&);
 Prepared gemm_f8(const Args&);
@@ -16,6 +18,7 @@ template <class T, class O>
 struct GemmOperands {
   std::int64_t m, n, k;
   bool a_transposed, b_transposed;
+  float scale;  // of b
   std::vector<Tensor<T, 2>> a, b;
   std::vector<Tensor<O, 2>> c;
 
@@ -25,10 +28,11 @@ struct GemmOperands {
     if (layout.size() != 2 || layout.find_first_not_of("NT") != std::string::npos)
       throw std::runtime_error("layout must be NN, NT, TN or TT, found " + layout);
     a_transposed = layout[0] == 'T', b_transposed = layout[1] == 'T';
+    scale = args.number("chain", 0) != 0 ? unit_scale(k) : 1;
     const int sets = sets_for(args, bytes());
     for (int s = 0; s < sets; ++s) {
       a.push_back(normal<T>(a_transposed ? Dims<2>({k, m}) : Dims<2>({m, k}), 1));
-      b.push_back(normal<T>(b_transposed ? Dims<2>({n, k}) : Dims<2>({k, n}), 2));
+      b.push_back(normal<T>(b_transposed ? Dims<2>({n, k}) : Dims<2>({k, n}), 2, scale));
       c.push_back(poisoned<O>(Dims<2>({m, n})));
     }
   }
@@ -47,7 +51,7 @@ struct GemmOperands {
       double wanted = 0;
       for (std::int64_t p = 0; p < k; ++p)
         wanted += normal_input<T>(1, a_transposed ? p * m + i : i * k + p) *
-                  normal_input<T>(2, b_transposed ? j * k + p : p * n + j);
+                  normal_input<T>(2, b_transposed ? j * k + p : p * n + j, scale);
       norm.add(values(c[0].template slice<0>(i, i + 1).template slice<1>(j, j + 1))[0], wanted);
     }
     return {norm.relative(), sizeof(T) == 1 ? 2e-2 : 4e-3};  // f8: accumulated with fewer bits
@@ -55,29 +59,60 @@ struct GemmOperands {
 };
 
 /// The library's host functions, which choose the tile ("row=N": a row of the table; "parts=N": partials of split_k).
+/// Null if there is no such impl.
 template <class T, class O>
-bool library_gemm(const Args& args, const std::string& impl, std::shared_ptr<GemmOperands<T, O>> g, Prepared& p) {
+Action<Tensor<O, 2>(const View<T, 2>&, const View<T, 2>&, const Stream&)> library_product(const Args& args) {
+  const std::string impl = args.text("impl", "library");
+  using Operand = View<T, 2>;
   const kernels::Row row{static_cast<int>(args.number("row", -1))};
-  if (impl == "library") {
-    p.launch = [g, row](int s, const Stream& on) {
-      g->c[s] = kernels::gemm<O>(g->left(s), g->right(s), kernels::Fused<kernels::epilogues::Plain>{}, row).on(on);
+  const kernels::Fused<kernels::epilogues::Plain> plain;
+  if (impl == "library")
+    return [row, plain](const Operand& a, const Operand& b, const Stream& on) {
+      return kernels::gemm<O>(a, b, plain, row).on(on);
     };
-    return true;
-  }
   if constexpr (std::is_same_v<T, bf16>) {
     if (impl == "matmul")
-      p.launch = [g](int s, const Stream& on) { g->c[s] = kernels::matmul(g->left(s), g->right(s)).on(on); };
+      return [](const Operand& a, const Operand& b, const Stream& on) { return kernels::matmul(a, b).on(on); };
     if (impl == "stream_k")
-      p.launch = [g](int s, const Stream& on) { g->c[s] = kernels::gemm_stream_k(g->left(s), g->right(s)).on(on); };
+      return [](const Operand& a, const Operand& b, const Stream& on) { return kernels::gemm_stream_k(a, b).on(on); };
     if (impl == "split_k") {
       const std::int64_t parts = args.number("parts", 0);
-      p.launch = [g, row, parts](int s, const Stream& on) {
-        const kernels::Fused<kernels::epilogues::Plain> plain;
-        g->c[s] = kernels::gemm_split_k(g->left(s), g->right(s), parts, plain, row).on(on);
+      return [row, plain, parts](const Operand& a, const Operand& b, const Stream& on) {
+        return kernels::gemm_split_k(a, b, parts, plain, row).on(on);
       };
     }
   }
-  return static_cast<bool>(p.launch);
+  return {};
+}
+
+/// Products that read each other's result: c's first k columns are the next a. Where c has fewer columns, a launch is
+/// two products, there and back: c times b2 of [n, k], stored as b is.
+template <class T, class F>
+void chain_of(std::shared_ptr<GemmOperands<T, T>> g, F product, Prepared& p) {
+  if (g->a_transposed && (g->m != g->n || g->n != g->k))
+    throw std::runtime_error("a chain of products with a transposed left operand needs m = n = k");
+  struct State {
+    std::vector<Tensor<T, 2>> back;
+    Tensor<T, 2> last;
+    Chain chain{true};
+  };
+  auto state = std::make_shared<State>();
+  for (std::size_t s = 0; g->n < g->k && s < g->b.size(); ++s)
+    state->back.push_back(
+        normal<T>(g->b_transposed ? Dims<2>({g->k, g->n}) : Dims<2>({g->n, g->k}), 3, unit_scale(g->n)));
+  if (!state->back.empty()) p.bytes *= 2, p.flops *= 2;
+  p.launch = [g, state, product](int s, const Stream& on) {
+    View<T, 2> a = g->left(s);
+    if (!state->chain.begins()) {
+      const auto& from = state->back.empty() ? g->c[static_cast<std::size_t>(state->chain.from)] : state->last;
+      a = g->a_transposed ? from.template permute<1, 0>() : from.template slice<1>(0, g->k);
+    }
+    g->c[s] = product(a, g->right(s), on);
+    state->chain.from = s;
+    if (state->back.empty()) return;
+    const auto& back = state->back[s];
+    state->last = product(g->c[s].view(), g->b_transposed ? back.template permute<1, 0>() : back.view(), on);
+  };
 }
 
 template <class T, class O, int BM, int BN, int BK>
@@ -131,7 +166,17 @@ Prepared gemm_of(const Args& args) {
   if constexpr (std::is_same_v<T, bf16>) {
     if (!p.launch && !tile.empty()) p.launch = more_tiles({tile, blocks, parts}, g);
   }
-  if (!p.launch && tile.empty()) library_gemm(args, args.text("impl", "library"), g, p);
+  if (!p.launch && tile.empty()) {
+    if (const auto product = library_product<T, O>(args)) {
+      p.launch = [g, product](int s, const Stream& on) { g->c[s] = product(g->left(s), g->right(s), on); };
+      if (args.number("chain", 0) != 0) {
+        if constexpr (std::is_same_v<T, O>)
+          chain_of<T>(g, product, p);
+        else
+          throw std::runtime_error("a chain needs results of the operands' type");
+      }
+    }
+  }
   if (!p.launch) throw std::runtime_error("there is no kernel for this tile or impl");
   return p;
 }

@@ -71,9 +71,16 @@ def warm_one(program, device, case):
     return problems
 
 
+def chain_case(case):
+    """The same work in launches that read each other's results. One launch may be two (there and back), so its time is
+    compared by the work done."""
+    return case.command() + " chain=1"
+
+
 def own_peers(case):
     """{peer: (command of gpu_bench, TESSERA_TUNING)} of those that are ours."""
-    known = {"read": (read_case, ""), "twin": (twin_case, ""), plan.IN_A_CHAIN: (plan.Case.command, plan.CHAIN_TUNING)}
+    known = {"read": (read_case, ""), "twin": (twin_case, ""), plan.IN_A_CHAIN: (chain_case, "")}
+    known |= {tuning: (plan.Case.command, tuning) for tuning in plan.WITHOUT}
     return {peer: (make(case), tuning) for peer, (make, tuning) in known.items() if peer in case.peers}
 
 
@@ -117,8 +124,8 @@ def orders(count, rounds):
 
 
 def take_turns(benches, case, own, work, timer, notes, rounds):
-    """gpu_bench's last answer for the case, and {who: milliseconds of each round}."""
-    ours, times = {}, {"tessera": []}
+    """gpu_bench's last answer for the case, and {who: milliseconds of each round for as much work}."""
+    ours, times, works = {}, {"tessera": []}, {}
 
     def run_ours():
         ours.update(benches[""].run(case.command()))
@@ -128,6 +135,8 @@ def take_turns(benches, case, own, work, timer, notes, rounds):
         other = benches[tuning].run(command)
         if "failed" in other:
             notes.append(f"{peer}: {other['failed'][:200]}")
+        elif peer == plan.IN_A_CHAIN:
+            works[peer] = other
         return other.get("ms")
 
     turns = [("tessera", run_ours)]
@@ -142,6 +151,9 @@ def take_turns(benches, case, own, work, timer, notes, rounds):
                 times.setdefault(who, []).append(ms)
         if "failed" in ours:
             break
+    for peer, other in works.items():
+        unit = "flops" if ours.get("flops") else "bytes"
+        times[peer] = [ms * ours.get(unit, 1) / other[unit] for ms in times[peer]]
     return ours, times
 
 
@@ -312,7 +324,7 @@ def warm_up(cases, options):
 
 def measure_all(cases, options, deadline, out):
     """Writes a line for each case; the number of those that no time was left for."""
-    tunings = ("", plan.CHAIN_TUNING)
+    tunings = ("", *plan.WITHOUT)
     benches = {tuning: Bench(options.bench, options.ms, options.device, tuning or None) for tuning in tunings}
     torch, torch_peers = load_torch(options.device)
     timer = torch_peers.Timer(options.ms) if torch_peers else None

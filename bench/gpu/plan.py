@@ -8,15 +8,16 @@ none may be faster by more than a hundredth.
 
 The launches of a measurement do not depend on each other, and Tessera uses that: tensors without an in-flight writer are
 read before the predecessor has ended (docs/compiler/overlap_launches.md). In a chain, where each launch reads what the
-one before has written, little is gained by that. So short kernels are also measured without it (IN_A_CHAIN).
-Requirements apply to the independent launches, as for the peer. docs/gpu.md, "Independent launches and chains".
+one before has written, less is gained by that. So short kernels are also measured in a chain (IN_A_CHAIN).
+Requirements apply to the independent launches, as for the peer; a decoder's products are a chain by themselves.
+docs/gpu.md, "Independent launches and chains".
 """
 
 import dataclasses
 
 
 IN_A_CHAIN = "Tessera in a chain"
-CHAIN_TUNING = "early=0"  # TESSERA_TUNING
+WITHOUT = ("early=0", "overlap=0")  # peers that are Tessera with this TESSERA_TUNING, to be read beside it
 
 
 @dataclasses.dataclass
@@ -49,6 +50,7 @@ GROUPS = [
     Group("odd_rows", "odd rows, compared with the better of torch.compile and PyTorch"),
     Group("few_rows", "few rows times weights, bf16, weights beyond L2, compared with cuBLAS"),
     Group("decode", "decode attention, combining included, as a share of a pure read of the same bytes"),
+    Group("decoder", "the products of a decoder's step, each reading the last one's output, compared with cuBLAS in a CUDA graph"),
     Group("short_wave", "matrix products whose last wave is short (bf16, NT), compared with cuBLAS"),
     Group("layers", "matrix products of transformer layers (bf16, NT), compared with cuBLAS", 0.99),
     Group("fp8", "f8e4m3 with fast accumulation, compared with cuBLAS", 0.9),
@@ -162,6 +164,11 @@ def decode():
         )
 
 
+def decoder():
+    for how, least in (("stream", 4.0), ("graph", 4.2)):
+        yield Case("decoder", "decoder", {"how": how}, ["cuBLAS graph", *WITHOUT], ("TB/s", least), quick=True)
+
+
 def short_wave():
     for n in (1536, 3072, 5120):
         yield Case(
@@ -213,7 +220,7 @@ def twins():
 
 
 def all_cases():
-    table = [memory, rows, gemm, attention, sums, odd_rows, few_rows, decode, short_wave, layers, fp8, ragged, twins]
+    table = [memory, rows, gemm, attention, sums, odd_rows, few_rows, decode, decoder, short_wave, layers, fp8, ragged, twins]
     return [case for part in table for case in part()]
 
 
@@ -227,6 +234,8 @@ def tiny(case):
         small["n"] = 4096
     elif case.name == "transpose":
         small["n"] = 128
+    elif case.name == "decoder":
+        small.update({"layers": 2, "hidden": 40})
     elif case.name in ("gemm", "linear"):
         small.update({"n": 256 if case.group == "twins" else 136, "k": 512 if case.name != "gemm" else 128})
         if case.name == "gemm":

@@ -32,8 +32,8 @@ CUTILE = 0.99  # of the fastest kernel of cuTile Python
 
 def is_rival(peer):
     """Whether the ratio to this peer is judged by the plan's requirement. cuTile Python has a requirement of its own;
-    Tessera in a chain is there to be read (docs/gpu.md)."""
-    return not peer.startswith("cuTile") and peer != plan.IN_A_CHAIN
+    Tessera in a chain, or without something, is there to be read (docs/gpu.md)."""
+    return not peer.startswith("cuTile") and peer not in (plan.IN_A_CHAIN, *plan.WITHOUT)
 
 
 def peer_ratios(r):
@@ -164,8 +164,8 @@ def section(results, machine, old_text="", commit=""):
         f"rounds or more, with the peers in turns in the same run{f', PyTorch {torch}' if torch else ''}. "
         "A ratio is the peer's time over ours: above 1 is faster. The machine is that of the last run; the last column "
         "is the commit of the row. The launches of a measurement are independent of each other, and ours use that; "
-        f"\"{plan.IN_A_CHAIN}\" is without, as if each launch needed the one before "
-        "(docs/compiler/overlap_launches.md). Between batches the device rests for 0.3 ms, for every implementation "
+        f"\"{plan.IN_A_CHAIN}\" is the same work in launches that each read what the one before has written (rows before "
+        "that was measured: without early reads). Between batches the device rests for 0.3 ms, for every implementation "
         "(docs/gpu.md, Benchmarks). ~: the rounds differ by more than 5 %; the median is less certain.",
         "",
     ]

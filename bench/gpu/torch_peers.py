@@ -94,6 +94,39 @@ def few_rows(case, compiled):
     return work
 
 
+def decoder(case, compiled):
+    """The same chain by cuBLAS, captured into a CUDA graph."""
+    a = case.arguments
+    hidden = a.get("hidden", 2560)
+
+    def weights(out, into):
+        return normal(out * hidden // 2560, into * hidden // 2560, dtype=torch.bfloat16) / into**0.5
+
+    layers = [
+        (weights(6144, 2560), weights(2560, 4096), weights(19456, 2560), weights(2560, 9728))
+        for _ in range(a.get("layers", 36))
+    ]
+    vocabulary = weights(151936, 2560)
+    x = normal(1, hidden, dtype=torch.bfloat16)
+
+    def step():
+        h = x
+        for layer in layers:
+            for w in layer:
+                h = F.linear(h[:, : w.shape[1]], w)
+        return F.linear(h, vocabulary)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()  # cuBLAS takes its workspace
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return [graph.replay]
+
+
 def attention(case, compiled):
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -129,6 +162,7 @@ MAKERS = {
     "row_sum": rows,
     "gemm": gemm,
     "linear": few_rows,
+    "decoder": decoder,
     "attention": attention,
     "decode": decode,
 }

@@ -1,6 +1,6 @@
 // The cost of a launch on the host, phase by phase, with a driver that does nothing: the driver's own call, the
 // runtime's submission, and the whole of kernel<K>(...).on(stream). Nanoseconds (best of interleaved rounds, because
-// what is measured is instructions and a shared machine only adds to them) and allocations. bench/gpu/launch.cpp
+// what is measured is instructions and a shared machine only adds to them) and allocations. bench/in_flight
 // measures the same on a GPU.
 //
 // usage: bench_launch [TEXT]     only the rows whose name contains TEXT

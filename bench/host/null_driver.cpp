@@ -40,10 +40,16 @@ Result device_attribute(int* value, int attribute, int) {
   return kSuccess;
 }
 
-// -- contexts, streams, events --
+// -- contexts, streams, events, graphs --
 Result context_retain(Handle* context, int) { return *context = &object, kSuccess; }
 Result context_get(Handle* context) { return *context = current, kSuccess; }
 Result context_set(Handle context) { return current = context, kSuccess; }
+Result stream_context(Handle, Handle* context) { return *context = &object, kSuccess; }
+Result stream_id(Handle, unsigned long long* id) { return *id = 1, kSuccess; }
+Result stream_capturing(Handle, int* status) { return *status = 0, kSuccess; }
+Result elapsed(float* milliseconds, Handle, Handle) { return *milliseconds = 0, kSuccess; }
+Result end_capture(Handle, Handle* graph) { return *graph = &object, kSuccess; }
+Result instantiate(Handle* exec, Handle, unsigned long long) { return *exec = &object, kSuccess; }
 Result make(Handle* made, unsigned) { return *made = &object, kSuccess; }
 Result make_pool(Handle* made, const void*) { return *made = &object, kSuccess; }
 Result nothing() { return kSuccess; }  // whatever the arguments: the caller takes them away again
@@ -100,7 +106,13 @@ const Entry kEntries[] = {
     {"cuCtxGetCurrent", any(context_get)},
     {"cuCtxSetCurrent", any(context_set)},
     {"cuStreamCreate", any(make)},
+    {"cuStreamGetCtx", any(stream_context)},
+    {"cuStreamGetId", any(stream_id)},
+    {"cuStreamIsCapturing", any(stream_capturing)},
+    {"cuStreamEndCapture", any(end_capture)},
+    {"cuGraphInstantiateWithFlags", any(instantiate)},
     {"cuEventCreate", any(make)},
+    {"cuEventElapsedTime", any(elapsed)},
     {"cuMemPoolCreate", any(make_pool)},
     {"cuMemAllocFromPoolAsync", any(allocate)},
     {"cuMemFreeAsync", any(release)},

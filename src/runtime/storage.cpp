@@ -182,6 +182,24 @@ void Storage::allocate_from(std::shared_ptr<Allocator> allocator, std::shared_pt
   allocator_ = std::move(allocator);
 }
 
+namespace {
+
+/// A use behind all of `uses`. Streams of other libraries among them may have ended: nothing is enqueued on those.
+Use latest(Device device, std::span<const Use> uses) {
+  Use last = uses.front();
+  bool one_stream = true;
+  for (const Use& use : uses) {
+    one_stream = one_stream && use.stream == last.stream;
+    if (use.stream == last.stream) last.number = std::max(last.number, use.number);
+  }
+  if (one_stream) return last;
+  const std::shared_ptr<StreamCore> stream = device.backend().default_stream();
+  for (const Use& use : uses) stream->wait_for(*use.stream, use.number);
+  return {stream, stream->mark()};
+}
+
+}  // namespace
+
 StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
                           const StorageOptions& options) {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory);
@@ -191,9 +209,11 @@ StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::s
     throw DeviceError(concat("foreign memory of ", bytes, " bytes at a null pointer"), options.where);
   return located(options.where, bytes, [&] {
     if (bytes != 0) device.backend().verify_foreign(memory, bytes);
-    if (options.exclusive) owner = claim_foreign(memory, bytes, std::move(owner), options.label);
+    std::vector<Use> before;
+    if (options.exclusive) owner = claim_foreign(memory, bytes, std::move(owner), options.label, before);
     auto storage = std::make_shared<Storage>(Private(), device, memory, bytes, std::move(owner), options.label);
     storage->foreign_ = true;
+    if (!before.empty()) storage->last_write_ = latest(device, before);
     return storage;
   });
 }
@@ -218,6 +238,7 @@ Storage::~Storage() {
       reads_.push_back(std::move(last_write_));
     } catch (...) { last_write_.stream->host_wait_noexcept(last_write_.number); }
   }
+  if (foreign_) retire_claim(memory.owner, reads_.span());
   retire(device_.backend(), std::move(memory), reads_.span());
 }
 

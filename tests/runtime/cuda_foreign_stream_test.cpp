@@ -120,6 +120,41 @@ TEST_F(ForeignStream, WhileItIsCapturedNothingIsEnqueuedAndNothingIsLost) {
   EXPECT_EQ(rig.read(y), 32u);
 }
 
+/// A library that gives its memory to one operation after the other (an operator of PyTorch).
+TEST_F(ForeignStream, MemoryIsAdoptedAgainBehindTheWorkThatIsStillInFlight) {
+  const auto kernel = rig.load("mix");
+  const CUstream foreign = driver.foreign_stream();
+  const Stream theirs = wrap(foreign), ours(rig.device()), third(rig.device());
+  const StorageRef memory_of_others = rig.make(2), x = rig.make(1);
+  const StorageRef y = rig.make(0), z = rig.make(0);
+  int released = 0;
+  const auto adopt = [&] {
+    return Storage::adopt(rig.device(), memory_of_others->data(), 8,
+                          std::shared_ptr<void>(&released, [](int* count) { ++*count; }));
+  };
+  StorageRef first = adopt();
+  EXPECT_THROW(adopt(), BorrowError) << "a handle is left";
+  released = 0;
+  rig.mix(kernel, theirs, y, first);  // reads 2
+  rig.mix(kernel, third, z, first);   // the same
+  first.reset();
+  EXPECT_EQ(released, 0) << "the work has not run";
+  StorageRef second = adopt();
+  EXPECT_THROW(adopt(), BorrowError);
+  released = 0;
+  cu.cuStreamDestroy(foreign);
+  rig.mix(kernel, ours, second, x);  // writes 2 * 31 + 1, behind both reads
+  second.reset();
+  StorageRef again = adopt();
+  EXPECT_EQ(rig.read(again), 63u);
+  EXPECT_EQ(rig.read(y), 2u);
+  EXPECT_EQ(rig.read(z), 2u);
+  again.reset();
+  driver.run_all();
+  rig.backend.poll();
+  EXPECT_EQ(released, 3);
+}
+
 TEST_F(ForeignStream, WithoutAnOwnerItMayEndBeforeWhatItWasGiven) {
   const auto kernel = rig.load("mix");
   const CUstream foreign = driver.foreign_stream();

@@ -109,7 +109,7 @@ TEST(Storage, ForeignMemoryIsWrappedOnce) {
   EXPECT_THROW(Storage::adopt(Device::cpu(), memory, ~std::size_t{0}, nullptr), DeviceError);
 }
 
-TEST(Storage, ForeignMemoryStaysClaimedWhileWorkUsesIt) {
+TEST(Storage, ForeignMemoryThatWorkStillUsesIsAdoptedBehindThatWork) {
   fake::FakeDevice device;
   const Stream stream{Device(device)};
   alignas(8) std::byte memory[8] = {};
@@ -129,10 +129,14 @@ TEST(Storage, ForeignMemoryStaysClaimedWhileWorkUsesIt) {
                          {}});
   EXPECT_EQ(device.pending_steps(), 1);
   access.storage.reset();
+  EXPECT_THROW(wrap(), BorrowError) << "a handle is left";
   storage.reset();
+  storage = wrap();
+  EXPECT_EQ(storage->last_write().stream, stream.core());
   EXPECT_THROW(wrap(), BorrowError);
+  storage.reset();
   device.run_all();
-  EXPECT_NO_THROW(wrap());
+  EXPECT_EQ(wrap()->last_write().stream, nullptr) << "nothing is in flight";
 }
 
 TEST(Storage, TransfersStayInside) {

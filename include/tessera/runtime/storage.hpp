@@ -63,8 +63,8 @@ class Storage : public std::enable_shared_from_this<Storage> {
   /// after a write.
   static StorageRef allocate(const std::shared_ptr<StreamCore>& stream, std::size_t bytes, const StorageOptions& = {});
   /// Foreign memory; `owner` is kept until the last use has ended and then released. Counts as written. Throws
-  /// BorrowError if a storage over some of the same bytes exists or is still used by work in flight, DeviceError for an
-  /// impossible range.
+  /// BorrowError if a storage over some of the same bytes exists, DeviceError for an impossible range. Comes behind the
+  /// work in flight of one that has ended.
   static StorageRef adopt(Device device, void* memory, std::size_t bytes, std::shared_ptr<void> owner,
                           const StorageOptions& = {});
 

@@ -43,6 +43,8 @@ ControlCapture::ControlCapture(const Stream& stream, const ArgRef& condition, in
 
 ControlCapture::~ControlCapture() = default;
 
+Flow<> flow_of(Op<void> op) { co_await std::move(op); }
+
 void ControlCapture::begin_body() {
   state_->bodies.push_back(std::make_shared<runtime::GraphRecording>(state_->outer->device()));
   state_->scope.emplace(*state_->bodies.back());

@@ -50,6 +50,7 @@ BodyScope::BodyScope(GraphRecording& body) {
 }
 
 BodyScope::~BodyScope() {
+  if (capturing_here == nullptr) return;  // the capture has ended before a flow of it
   capturing_here->recording_ = outer_;
   capturing_here->stream_->end_capture();
   capturing_here->stream_->begin_capture(*outer_);

@@ -171,7 +171,7 @@ class FakeDriver {
     const Graph* launched = nullptr;  // Graph: what was launched
     CUgraphConditionalHandle handle = 0;
     bool loop = false;
-    std::uintptr_t node = 0;  // its handle in a graph, once somebody has asked for it
+    std::uintptr_t node = 0;  // its handle in a graph; 0: it has none yet
   };
   /// What streams had while they were captured together, each in its order.
   struct Graph {

@@ -267,6 +267,13 @@ auto capture(X&& work, SourceLocation where = SourceLocation::current()) {
   return Type::make(std::move(values), std::move(graph));
 }
 
+/// Only reports that an operation that has a name must be moved.
+template <class X>
+  requires(detail::is_op<X> || detail::is_flow<X>)
+void capture(X&) {
+  static_assert(detail::never_true<X>, "capturing an operation or a flow consumes it: write capture(std::move(x))");
+}
+
 namespace detail {
 void write_graph(const GraphHandle& graph, const std::string& path, SourceLocation where);
 }

@@ -57,11 +57,43 @@ constexpr bool check_body() {
   return true;
 }
 
-/// The condition as a function may keep it: the argument's layout, for a coroutine.
+/// An operation as a flow.
+Flow<> flow_of(Op<void> op);
+
+/// The function that makes the flows of a body. Not a template, so that the loop's coroutine does not depend on the
+/// type of a closure: g++ 12 warns of such frames (-Wsubobject-linkage).
+class GraphBody {
+ public:
+  GraphBody() noexcept = default;
+  template <class F>
+  explicit GraphBody(F f) : function_(std::make_unique<Function<F>>(std::move(f))) {}
+  explicit operator bool() const noexcept { return function_ != nullptr; }
+  Flow<> operator()() const { return function_->call(); }
+
+ private:
+  struct Base {
+    virtual ~Base() = default;
+    virtual Flow<> call() = 0;
+  };
+  template <class F>
+  struct Function final : Base {
+    F f;
+    explicit Function(F&& g) : f(std::move(g)) {}
+    Flow<> call() override {
+      if constexpr (is_op<std::invoke_result_t<F&>>) {
+        return flow_of(f());
+      } else {
+        return f();
+      }
+    }
+  };
+  std::unique_ptr<Base> function_;
+};
+
 template <class T, int R>
-Flow<> run_while(Read<T, R> condition, auto body, const char* what, SourceLocation where) {
+Flow<> run_while(Read<T, R> condition, GraphBody body, SourceLocation where) {
   if (const Stream* stream = co_await CapturedStream()) {
-    ControlCapture capture(*stream, condition.arg(), R, what, where);
+    ControlCapture capture(*stream, condition.arg(), R, "graph_while", where);
     for (int call = 0; call < 2; ++call) {  // twice, to see whether it repeats itself
       capture.begin_body();
       co_await body();
@@ -78,15 +110,15 @@ Flow<> run_while(Read<T, R> condition, auto body, const char* what, SourceLocati
   }
 }
 
+/// `else_body` may be empty.
 template <class T, int R>
-Flow<> run_if(Read<T, R> condition, auto then_body, auto else_body, const char* what, SourceLocation where) {
-  constexpr bool has_else = !std::is_null_pointer_v<decltype(else_body)>;
+Flow<> run_if(Read<T, R> condition, GraphBody then_body, GraphBody else_body, SourceLocation where) {
   if (const Stream* stream = co_await CapturedStream()) {
-    ControlCapture capture(*stream, condition.arg(), R, what, where);
+    ControlCapture capture(*stream, condition.arg(), R, "graph_if", where);
     capture.begin_body();
     co_await then_body();
     capture.end_body();
-    if constexpr (has_else) {
+    if (else_body) {
       capture.begin_body();
       co_await else_body();
       capture.end_body();
@@ -97,7 +129,7 @@ Flow<> run_if(Read<T, R> condition, auto then_body, auto else_body, const char* 
   const auto holds = co_await host_op<T, R>(condition, where);
   if (holds[0]) {
     co_await then_body();
-  } else if constexpr (has_else) {
+  } else if (else_body) {
     co_await else_body();
   }
 }
@@ -141,7 +173,7 @@ template <class C, class Body>
 Flow<> graph_while(const C& condition, Body body, SourceLocation where = SourceLocation::current()) {
   if constexpr (detail::check_condition_type<C>() && detail::check_body<Body>()) {
     detail::check_condition(condition.size(where), "graph_while", where);
-    return detail::run_while(detail::condition_read(condition), std::move(body), "graph_while", where);
+    return detail::run_while(detail::condition_read(condition), detail::GraphBody(std::move(body)), where);
   }
 }
 
@@ -151,7 +183,7 @@ template <class C, class Body>
 Flow<> graph_if(const C& condition, Body body, SourceLocation where = SourceLocation::current()) {
   if constexpr (detail::check_condition_type<C>() && detail::check_body<Body>()) {
     detail::check_condition(condition.size(where), "graph_if", where);
-    return detail::run_if(detail::condition_read(condition), std::move(body), nullptr, "graph_if", where);
+    return detail::run_if(detail::condition_read(condition), detail::GraphBody(std::move(body)), {}, where);
   }
 }
 /// The same with a second body for the case that the condition is 0.
@@ -160,8 +192,8 @@ template <class C, class Then, class Else>
 Flow<> graph_if(const C& condition, Then then_body, Else else_body, SourceLocation where = SourceLocation::current()) {
   if constexpr (detail::check_condition_type<C>() && detail::check_body<Then>() && detail::check_body<Else>()) {
     detail::check_condition(condition.size(where), "graph_if", where);
-    return detail::run_if(detail::condition_read(condition), std::move(then_body), std::move(else_body), "graph_if",
-                          where);
+    return detail::run_if(detail::condition_read(condition), detail::GraphBody(std::move(then_body)),
+                          detail::GraphBody(std::move(else_body)), where);
   }
 }
 

@@ -140,7 +140,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   bool has_failure() const noexcept { return has_failure_.load(std::memory_order_acquire); }
 
   // -- for the plan of a graph's temporaries, while nothing but its recording refers to the storage --
-  /// True if the contents may be elsewhere: nobody else knows the address, and no work uses it.
+  /// True if the contents may be elsewhere: the address is known here only, and no work uses it.
   bool movable() const noexcept;
   /// Gives the memory back. data() is not valid until place().
   void leave_memory() noexcept;

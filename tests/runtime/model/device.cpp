@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/model/model_graph.hpp"
 #include "runtime/work_scope.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -39,61 +40,6 @@ class ModelEvent final : public Event {
   ModelDevice& device_;
   int event_;
 };
-
-/// The entries one after the other: of Flavour::Gpu each is a step of the queue, of Flavour::Cpu the graph is one.
-class ModelGraph final : public GraphWork {
- public:
-  ModelGraph(std::shared_ptr<const GraphRecording> recording, std::shared_ptr<const GraphCalls> calls)
-      : recording_(std::move(recording)), calls_(std::move(calls)) {}
-  void launch(const LaunchContext& c) const override {
-    for (const RecordedWork& entry : recording_->work()) {
-      const RecordedCall& call = call_of(entry);
-      call.work->launch({call.grid, call.args, entry.accesses, c.native_queue, c.native_launch});
-    }
-  }
-  std::shared_ptr<const GraphWork> with(std::shared_ptr<const GraphCalls> calls) const override {
-    return std::make_shared<const ModelGraph>(recording_, std::move(calls));
-  }
-  const GraphRecording& recording() const { return *recording_; }
-  Work& work_of(const RecordedWork& entry) const {
-    return *reinterpret_cast<Work*>(static_cast<std::uintptr_t>(call_of(entry).args[0]));
-  }
-  void locate_all(ModelDevice& device) const {
-    for (const RecordedWork& entry : recording_->work()) device.locate(work_of(entry), entry.accesses);
-  }
-  /// All that a replay touches, as one Work.
-  Work& whole(std::span<const Access> accesses) const {
-    whole_.operation = work_of(recording_->work()[0]).operation;
-    whole_.touches.resize(accesses.size());
-    for (std::size_t i = 0; i < accesses.size(); ++i) whole_.touches[i].mode = accesses[i].mode;
-    return whole_;
-  }
-
- private:
-  const RecordedCall& call_of(const RecordedWork& entry) const {
-    return entry.call_number == kNoEntry ? entry.call : (*calls_)[entry.call_number];
-  }
-  std::shared_ptr<const GraphRecording> recording_;
-  std::shared_ptr<const GraphCalls> calls_;
-  mutable Work whole_;
-};
-
-std::shared_ptr<const GraphWork> ModelDevice::make_graph(std::shared_ptr<const GraphRecording> recording) {
-  enter("make a graph");
-  may_fail("make a graph");
-  auto calls = std::make_shared<const GraphCalls>(recording->calls());
-  return std::make_shared<const ModelGraph>(std::move(recording), std::move(calls));
-}
-
-/// Where the memory of work is now.
-void ModelDevice::locate(Work& work, std::span<const Access> accesses) {
-  for (std::size_t i = 0; i < accesses.size(); ++i) {
-    Work::Touch& touch = work.touches[i];
-    touch.memory = accesses[i].storage->data();
-    touch.block = block_at(touch.memory);
-    touch.generation = blocks_[static_cast<std::size_t>(touch.block)].handed_out;
-  }
-}
 
 class ModelQueue final : public Queue {
  public:

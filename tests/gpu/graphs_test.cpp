@@ -5,6 +5,10 @@
 
 #include <vector>
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wconsumed"  // it does not see what co_await returns
+#endif
+
 namespace gpu_test {
 namespace {
 
@@ -128,7 +132,7 @@ TEST_F(GpuGraphs, TemporariesShareMemoryAlsoWhereBranchesRunAtTheSameTime) {
 }
 
 using Inner = Graph<Tensor<f32, 1>>;
-Flow<Tensor<f32, 1>> around(const Inner& inner, const Tensor<f32, 1>& x) {
+Flow<Tensor<f32, 1>> around(const Inner& inner) {
   co_await inner.replay();
   auto y = co_await clone(inner.output());
   co_await inner.replay();
@@ -137,8 +141,8 @@ Flow<Tensor<f32, 1>> around(const Inner& inner, const Tensor<f32, 1>& x) {
 TEST_F(GpuGraphs, GraphsInGraphs) {
   const auto x = arange<f32>(kSize, 0, 0.001).sync();
   auto inner = capture(chains(x));
-  const auto expected = host(around(inner, x).sync()).sync();
-  auto outer = capture(around, inner, x);
+  const auto expected = host(around(inner).sync()).sync();
+  auto outer = capture(around, inner);
   for (int i = 0; i < 10; ++i) outer.replay().sync();
   EXPECT_EQ(exact(expected, host(outer.output()).sync()), "");
 }

@@ -197,7 +197,9 @@ void launch(const Stream& stream, const Job& job, std::span<const Operand> tenso
   const bool wide_grid = pieces > kMostGridAxis;
   key.variant.flags = flag_bits(wide_grid, false, false, lang::Accuracy::Precise);
   std::vector<std::uint64_t> slots;
+  std::vector<std::uint16_t> addresses;
   for (const Operand& t : tensors) {
+    addresses.push_back(static_cast<std::uint16_t>(slots.size()));
     slots.push_back(reinterpret_cast<std::uintptr_t>(t.base));
     for (const std::int64_t d : t.dims) slots.push_back(static_cast<std::uint64_t>(d));
     for (const std::int64_t s : t.strides) slots.push_back(static_cast<std::uint64_t>(s));
@@ -207,7 +209,10 @@ void launch(const Stream& stream, const Job& job, std::span<const Operand> tenso
   grid.y = static_cast<std::uint32_t>(ceil_div(pieces, kMostGridAxis));
   grid.x = static_cast<std::uint32_t>(ceil_div(pieces, std::int64_t{grid.y}));
   const jit::Code& code = kernel_for(key, wide_grid, where).code(stream.device(), slots);
-  stream.core()->submit({code.work, grid, slots, accesses, label, where});
+  runtime::Submission submission{code.work, grid, slots, accesses, label, where};
+  submission.movable = true;
+  submission.addresses = addresses;
+  stream.core()->submit(submission);
 }
 
 /// The kernel twin of a host fill, and its scalar arguments after the base.

@@ -9,6 +9,12 @@
 
 namespace tessera::detail {
 
+/// These know their storages by the accesses.
+static void submit(const Stream& stream, runtime::Submission submission) {
+  submission.movable = true;
+  stream.core()->submit(submission);
+}
+
 bool fill_by_driver(const Stream& stream, const runtime::StorageRef& to, const Recipe& recipe) {
   if (recipe.fill != fill_value || to->bytes() == 0) return false;
   const auto work = to->device().backend().pattern_fill();
@@ -22,7 +28,7 @@ bool fill_by_driver(const Stream& stream, const runtime::StorageRef& to, const R
   if (bits == 0 && to->bytes() % 4 == 0) size = 4;  // the widest memset is the fastest
   const std::array<std::uint64_t, 2> args{bits, size};
   const runtime::Access access{to, runtime::AccessMode::Write};
-  stream.core()->submit({work, {}, args, {&access, 1}, recipe.label, recipe.where});
+  submit(stream, {work, {}, args, {&access, 1}, recipe.label, recipe.where});
   to->host_wrote(0, to->bytes());  // checked mode's map; the storage is new, and carries no failure
   return true;
 }
@@ -37,7 +43,7 @@ bool copy_by_driver(const Stream& stream, const runtime::StorageRef& to, std::si
   const std::array<std::uint64_t, 3> args{to_offset, from_offset, bytes};
   const std::array<runtime::Access, 2> accesses{runtime::Access{to, mode},
                                                 runtime::Access{from, runtime::AccessMode::Read}};
-  stream.core()->submit({work, {}, args, accesses, label, where});
+  submit(stream, {work, {}, args, accesses, label, where});
   return true;
 }
 
@@ -51,7 +57,7 @@ void mark_written(const Stream& stream, const runtime::StorageRef& to, std::size
   const runtime::Storage::Range marks = to->shadow_range(offset, bytes);
   const std::array<std::uint64_t, 3> args{marks.offset, marks.bytes, 0};
   const runtime::Access access{to, runtime::AccessMode::ReadWrite};
-  stream.core()->submit({work, {}, args, {&access, 1}, label, where});
+  submit(stream, {work, {}, args, {&access, 1}, label, where});
 }
 
 }  // namespace tessera::detail

@@ -25,6 +25,7 @@ class GraphCore {
       const runtime::CaptureScope scope(*recording_, where);
       call(body, Stream(scope.stream()));
     }
+    recording_->finish();
     const auto accesses = recording_->accesses();
     accesses_.assign(accesses.begin(), accesses.end());
     leases_ = std::vector<runtime::LeaseLink>(accesses_.size());
@@ -32,6 +33,7 @@ class GraphCore {
       accesses_[i].lease = &leases_[i];
       owners_.push_back(accesses_[i].storage->ownership());
     }
+    calls_ = std::make_shared<const runtime::GraphCalls>(recording_->calls());
     work_ = recording_->device().backend().make_graph(recording_);
   }
 
@@ -63,8 +65,39 @@ class GraphCore {
                                ", the stream is on ", stream.device().name(),
                                ".\n  Capture it on that device, or use a stream of ", recording_->device().name(), "."),
                         where);
+    if (stream.core()->capturing()) {
+      runtime::GraphRecording* const outer = runtime::CaptureScope::innermost();
+      if (outer == nullptr)
+        throw DeviceError("replay of a graph: its stream is being captured by another thread.", where);
+      outer->add_graph(*recording_, *calls_, where);
+      return release_leases();
+    }
     stream.core()->submit({work_, {}, {}, accesses_, "graph", where});
     pending_ = false;  // submit() has released the leases
+  }
+
+  /// All calls are prepared before one is used.
+  void set_scalar(std::uint64_t id, std::uint64_t bits, SourceLocation where) {
+    auto calls = std::make_shared<runtime::GraphCalls>(*calls_);
+    bool used = false;
+    for (std::size_t i = 0; i < calls->size(); ++i) {
+      const runtime::RecordedWork& entry = *recording_->updatable()[i];
+      bool changed = false;
+      for (const runtime::ScalarUse& use : entry.scalars) {
+        if (use.scalar != id) continue;
+        (*calls)[i].args[use.slot] = bits;
+        changed = true;
+      }
+      if (changed) entry.update->update((*calls)[i]);
+      used = used || changed;
+    }
+    if (!used)
+      throw DeviceError(
+          "set() of a GraphScalar that no launch of this graph uses.\n  Pass it to the kernels of the flow while it is "
+          "captured: a copy of it is the same GraphScalar, a number computed from it is not.",
+          where);
+    work_ = work_->with(calls);
+    calls_ = std::move(calls);
   }
 
  private:
@@ -80,7 +113,8 @@ class GraphCore {
   }
 
   std::shared_ptr<runtime::GraphRecording> recording_;
-  std::shared_ptr<const runtime::Launchable> work_;
+  std::shared_ptr<const runtime::GraphCalls> calls_;  // the present ones
+  std::shared_ptr<const runtime::GraphWork> work_;
   std::vector<runtime::Access> accesses_;
   std::vector<runtime::LeaseLink> leases_;  // as accesses_
   std::vector<std::uint64_t> owners_;       // as accesses_: Storage::ownership()
@@ -140,8 +174,18 @@ void GraphHandle::retire(SourceLocation where) {
   core_->retire();
 }
 
-std::size_t GraphHandle::work_count() const noexcept { return core_ ? core_->recording().work().size() : 0; }
-std::size_t GraphHandle::storage_count() const noexcept { return core_ ? core_->recording().accesses().size() : 0; }
+void GraphHandle::set_scalar(std::uint64_t id, std::uint64_t bits, SourceLocation where) {
+  check_live(where);
+  if (core_->pending())
+    throw BorrowError("set() of a graph of which a replay has been built and not enqueued: run or drop it first.",
+                      where);
+  core_->set_scalar(id, bits, where);
+}
+
+std::size_t GraphHandle::work_count() const noexcept { return core_ ? core_->recording().call_count() : 0; }
+runtime::GraphMemory GraphHandle::memory() const noexcept {
+  return core_ ? core_->recording().memory() : runtime::GraphMemory();
+}
 Device GraphHandle::device() const noexcept { return core_->recording().device(); }
 std::string GraphHandle::dot() const { return graph_dot(core_->recording()); }
 std::string GraphHandle::svg() const { return graph_svg(core_->recording()); }

@@ -84,6 +84,7 @@ bool Launch::fill_slots(Arguments args) {
     const Param& p = all[i];
     if (!p.is_tensor) {
       room_.slots[p.slot] = a.number;
+      if (a.scalar != 0) scalars_.push_back({p.slot, a.scalar});
       continue;
     }
     room_.slots[p.slot] = 0;
@@ -265,7 +266,7 @@ void Launch::choose_variant() {
 
 void Launch::check_requirements() const {
   for (const lang::Requirement& r : variant_->trace.requirements) {
-    if (!r.condition.holds(arguments())) throw_requirement(context(), r, *this);
+    if (!r.condition.holds(arguments())) throw_requirement(context(), r, arguments());
   }
   for (const lang::SameExtent& s : variant_->trace.same_extents) {
     if (!s.holds(slots())) throw_regions_differ(context(), s, *this);
@@ -373,20 +374,62 @@ void Launch::count_as_written(std::span<const runtime::Access> accesses) noexcep
   }
 }
 
-void Launch::submit(const Stream& stream) {
-  fill_addresses();
-  const jit::Code& code = code_on(stream.device());
-  const std::uint64_t blocks =
-      persistent_ ? std::min(blocks_, code.persistent_blocks) : (blocks_ + code.pieces - 1) / code.pieces;
+/// `persistent`: `blocks` is only an upper bound.
+static runtime::LaunchGrid grid_of(const jit::Code& code, std::uint64_t blocks, bool persistent) {
+  blocks = persistent ? std::min(blocks, code.persistent_blocks) : (blocks + code.pieces - 1) / code.pieces;
   runtime::LaunchGrid grid;
   if (blocks > kMaxGridAxis) grid.y = static_cast<std::uint32_t>((blocks + kMaxGridAxis - 1) / kMaxGridAxis);
   grid.x =
       grid.y == 1 ? static_cast<std::uint32_t>(blocks) : static_cast<std::uint32_t>((blocks + grid.y - 1) / grid.y);
-  // Code lives as long as the process (variants are never dropped), so its users need not be counted.
-  const std::shared_ptr<const runtime::Launchable> work(std::shared_ptr<void>(), code.work.get());
+  return grid;
+}
+
+/// Code lives as long as the process (variants are never dropped), so its users need not be counted.
+static std::shared_ptr<const runtime::Launchable> work_of(const jit::Code& code) {
+  return {std::shared_ptr<void>(), code.work.get()};
+}
+
+namespace {
+
+/// What a launch with other numbers depends on: the requirements, and which code fits.
+class LaunchUpdate final : public runtime::CallUpdate {
+ public:
+  LaunchUpdate(const LaunchContextText& context, const Variant& variant, Device device, std::uint64_t blocks,
+               bool persistent)
+      : context_(context), variant_(variant), device_(device), blocks_(blocks), persistent_(persistent) {}
+  void update(runtime::RecordedCall& call) const override {
+    for (const lang::Requirement& r : variant_.trace.requirements) {
+      if (!r.condition.holds(call.args)) throw_requirement(context_, r, call.args);
+    }
+    const jit::Code& code = variant_.kernel->code(device_, call.args);
+    call.work = work_of(code);
+    call.grid = grid_of(code, blocks_, persistent_);
+  }
+
+ private:
+  LaunchContextText context_;
+  const Variant& variant_;
+  Device device_;
+  std::uint64_t blocks_;
+  bool persistent_;
+};
+
+}  // namespace
+
+void Launch::submit(const Stream& stream) {
+  fill_addresses();
+  const jit::Code& code = code_on(stream.device());
   const std::span<const runtime::Access> accesses(room_.accesses, tensors_);
   if (!variant_->checked) count_as_written(accesses);
-  runtime::StreamCore::submit(stream.core(), {work, grid, arguments(), accesses, signature_.what.c_str(), where_});
+  runtime::Submission submission{
+      work_of(code), grid_of(code, blocks_, persistent_), arguments(), accesses, signature_.what.c_str(), where_};
+  submission.movable = true;
+  submission.addresses = signature_.address_slots;
+  if (!scalars_.empty() && stream.core()->capturing()) {
+    submission.scalars = scalars_.span();
+    submission.update = std::make_shared<LaunchUpdate>(context(), *variant_, stream.device(), blocks_, persistent_);
+  }
+  runtime::StreamCore::submit(stream.core(), submission);
 }
 
 }  // namespace tessera::detail

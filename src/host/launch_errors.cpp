@@ -161,12 +161,13 @@ void throw_recorded_differently(const KernelRecord::Signature& kernel, const lan
       at.now.known() ? at.now : at.before);
 }
 
-void throw_requirement(Context c, const lang::Requirement& r, const Launch& launch) {
+void throw_requirement(Context c, const lang::Requirement& r, std::span<const std::uint64_t> slots) {
   std::string extents;
   for (std::size_t i = 0; i < c.signature.params.size(); ++i) {
-    if (!c.signature.params[i].is_tensor()) continue;
-    extents += concat(extents.empty() ? "" : ", ", "argument ", i + 1, " has ",
-                      extents_text(launch.dims(static_cast<int>(i))));
+    const KernelRecord::Param& p = c.signature.brief[i];
+    if (!p.is_tensor) continue;
+    const auto* const dims = reinterpret_cast<const std::int64_t*>(slots.data() + p.slot + 1);
+    extents += concat(extents.empty() ? "" : ", ", "argument ", i + 1, " has ", extents_text({dims, p.rank}));
   }
   std::string stated;
   if (r.where.known()) stated = concat(" (stated at ", r.where.file, ":", r.where.line, ")");

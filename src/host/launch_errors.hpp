@@ -29,6 +29,7 @@ using Dimensions = std::span<const std::int64_t>;
 /// A TraceError at the place where the recordings differ.
 [[noreturn]] void throw_recorded_differently(const KernelRecord::Signature&, const lang::Difference&,
                                              SourceLocation launch);
-[[noreturn]] void throw_requirement(Context, const lang::Requirement&, const Launch&);
+/// `slots`: the arguments of the launch.
+[[noreturn]] void throw_requirement(Context, const lang::Requirement&, std::span<const std::uint64_t> slots);
 
 }  // namespace tessera::detail

@@ -126,6 +126,7 @@ const KernelRecord::Signature& KernelRecord::make_signature() {
     s->has_mut_tiles |= p.kind == lang::ParamKind::MutTiles;
     s->slots += p.is_constant();
     s->brief.push_back(brief_of(p, s->arguments));
+    if (p.is_tensor()) s->address_slots.push_back(s->brief.back().slot);
   }
   s->id = kernels.fetch_add(1, std::memory_order_relaxed);
   signature_.store(s.get(), std::memory_order_release);

@@ -31,7 +31,9 @@ void enqueue_fill(const Stream& stream, const runtime::StorageRef& to, const cha
       f(storage.data());
       storage.host_wrote(0, storage.bytes());
     };
-    stream.core()->submit({runtime::host_work(work), {}, {}, {&access, 1}, label, where});
+    runtime::Submission submission{runtime::host_work(work), {}, {}, {&access, 1}, label, where};
+    submission.movable = true;
+    stream.core()->submit(submission);
     return;
   }
   const auto staging = host_buffer(to->bytes(), label, where);
@@ -60,7 +62,9 @@ void enqueue_copy(const Stream& stream, const runtime::StorageRef& from, const r
       f(static_cast<const std::byte*>(c.accesses[1].storage->data()), storage.data());
       storage.host_wrote(written.offset, written.bytes);
     };
-    stream.core()->submit({runtime::host_work(work), {}, {}, accesses, label, where});
+    runtime::Submission submission{runtime::host_work(work), {}, {}, accesses, label, where};
+    submission.movable = true;
+    stream.core()->submit(submission);
     return;
   }
   const auto source = host_buffer(from->bytes(), label, where), target = host_buffer(to->bytes(), label, where);

@@ -1,6 +1,7 @@
 // What all backends share: their default stream, and the destructors of the interfaces.
 #include "tessera/runtime/backend.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <new>
 #include <utility>
@@ -14,6 +15,7 @@
 namespace tessera::runtime {
 
 Launchable::~Launchable() = default;
+CallUpdate::~CallUpdate() = default;
 Event::~Event() = default;
 QueueObserver::~QueueObserver() = default;
 Queue::~Queue() = default;
@@ -73,23 +75,44 @@ class HostTimeMark final : public TimeMark {
 
 namespace {
 
-/// A graph on a device whose queues run work by calling it.
-class GraphInOrder final : public Launchable {
+/// A graph on a device whose queues run work by calling it, and whose memory the host can read.
+class GraphInOrder final : public GraphWork {
  public:
-  explicit GraphInOrder(std::shared_ptr<const GraphRecording> recording) : recording_(std::move(recording)) {}
-  void launch(const LaunchContext& c) const override {
-    for (const RecordedWork& entry : recording_->work())
-      entry.work->launch({entry.grid, entry.args, entry.accesses, c.native_queue, c.native_launch});
+  GraphInOrder(std::shared_ptr<const GraphRecording> recording, std::shared_ptr<const GraphCalls> calls)
+      : recording_(std::move(recording)), calls_(std::move(calls)) {}
+  void launch(const LaunchContext& c) const override { run(*recording_, c); }
+  std::shared_ptr<const GraphWork> with(std::shared_ptr<const GraphCalls> calls) const override {
+    return std::make_shared<const GraphInOrder>(recording_, std::move(calls));
   }
 
  private:
+  static bool holds(const GraphCondition& condition) {
+    const std::byte* const value = condition.storage->data() + condition.offset;
+    return std::any_of(value, value + condition.bytes, [](std::byte b) { return b != std::byte{0}; });
+  }
+  void run(const GraphRecording& recording, const LaunchContext& c) const {
+    for (const RecordedWork& entry : recording.work()) {
+      if (entry.kind == RecordedWork::Kind::While) {
+        while (holds(entry.condition)) run(*entry.bodies[0], c);
+      } else if (entry.kind == RecordedWork::Kind::If) {
+        const std::size_t body = holds(entry.condition) ? 0 : 1;
+        if (body < entry.bodies.size()) run(*entry.bodies[body], c);
+      } else {
+        const RecordedCall& call = entry.call_number == kNoEntry ? entry.call : (*calls_)[entry.call_number];
+        call.work->launch({call.grid, call.args, entry.accesses, c.native_queue, c.native_launch});
+      }
+    }
+  }
+
   std::shared_ptr<const GraphRecording> recording_;
+  std::shared_ptr<const GraphCalls> calls_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Launchable> Backend::make_graph(std::shared_ptr<const GraphRecording> recording) {
-  return std::make_shared<const GraphInOrder>(std::move(recording));
+std::shared_ptr<const GraphWork> Backend::make_graph(std::shared_ptr<const GraphRecording> recording) {
+  auto calls = std::make_shared<const GraphCalls>(recording->calls());
+  return std::make_shared<const GraphInOrder>(std::move(recording), std::move(calls));
 }
 
 std::shared_ptr<const TimeMark> Backend::make_time_mark() { return std::make_shared<const HostTimeMark>(); }

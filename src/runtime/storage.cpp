@@ -56,15 +56,18 @@ StorageRef Storage::make(Device device, const std::shared_ptr<StreamCore>& strea
   if (bytes > kMostBytes) throw_too_large(bytes, options.where);
   return located(options.where, bytes, [&] {
     auto storage = std::make_shared<Storage>(Private(), device, nullptr, bytes, nullptr, options.label);
+    GraphRecording* const capture = CaptureScope::innermost();
     if (options.track_writes && device.backend().host_accessible())
       storage->written_.reset(new std::uint8_t[allocated_size(bytes)]());
     else if (options.track_writes)
       storage->set_shadow(options);
     storage->tracked_.store(options.track_writes, std::memory_order_relaxed);
     const bool shadow = storage->shadow_bytes_ != 0;
-    storage->get_memory(shadow ? nullptr : stream);  // a shadow is written at once
+    // A shadow is written at once; a stream that is captured does nothing now.
+    storage->get_memory(shadow || capture != nullptr ? nullptr : stream);
     if (options.poison) device.backend().fill(storage->memory_, kNeverWritten, bytes);
     if (shadow) device.backend().fill(storage->shadow(), kNeverWritten, storage->shadow_bytes_);
+    if (capture != nullptr) capture->made(storage);
     return storage;
   });
 }
@@ -240,6 +243,26 @@ Storage::~Storage() {
   }
   if (foreign_) retire_claim(memory.owner, reads_.span());
   retire(device_.backend(), std::move(memory), reads_.span());
+}
+
+bool Storage::movable() const noexcept {
+  return !foreign_ && !published_ && !allocator_ && !written_ && shadow_bytes_ == 0 && !last_write_.stream &&
+         reads_.empty();
+}
+
+void Storage::leave_memory() noexcept {
+  left_ = data();
+  Retired memory;
+  memory.memory = std::exchange(memory_, nullptr);
+  memory.bytes = allocated_bytes();
+  device_.backend().account().give_back(memory.bytes);
+  retire(device_.backend(), std::move(memory), {});
+}
+
+void Storage::place(const StorageRef& arena, std::size_t offset) noexcept {
+  memory_ = arena->data() + offset;
+  owner_ = arena;
+  foreign_ = true;
 }
 
 /// The path of most launches takes the mutex once and waits for nothing: only this stream has used the storage, or the

@@ -100,6 +100,31 @@ MISUSE(GraphRelease, "Graph::release") {
   auto [y] = std::move(graph).release();
   c.result(y);
 }
+MISUSE(GraphSet, "Graph::set") {
+  const auto add = [](Tensor<f32, 1>& y, const View<f32, 1>& x, const GraphScalar<f32>& a) {
+    return kernel<saxpy<32>>(mut(y), a, x);
+  };
+  const auto x = c.view<f32, 1>({100});
+  auto graph = capture(add, zeros<f32>({100}).sync(), x, GraphScalar(1.0f));
+  graph.set<1>(2.0f);
+  graph.replay().sync();
+  c.result(graph.input<0>());
+}
+MISUSE(GraphWhile, "graph_while") {
+  auto& y = c.out<f32, 1>({100});
+  const auto x = c.view<f32, 1>({100});
+  const auto none = zeros<bool>({1}).sync();
+  graph_while(none, [&] { return kernel<saxpy<32>>(mut(y), 2.0f, x); }).sync();
+  kernel<saxpy<32>>(mut(y), 2.0f, x).sync();
+  c.result(y);
+}
+MISUSE(GraphIf, "graph_if") {
+  auto& y = c.out<f32, 1>({100});
+  const auto x = c.view<f32, 1>({100});
+  const auto yes = ones<bool>({1}).sync();
+  graph_if(yes, [&] { return kernel<saxpy<32>>(mut(y), 2.0f, x); }).sync();
+  c.result(y);
+}
 MISUSE(SaveGraph, "save_graph") {
   const auto add_twice = [](Tensor<f32, 1>& y, const View<f32, 1>& x) { return kernel<saxpy<32>>(mut(y), 2.0f, x); };
   const auto x = c.view<f32, 1>({100});

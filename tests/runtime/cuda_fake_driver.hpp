@@ -140,6 +140,8 @@ class FakeDriver {
 
  private:
   friend struct Functions;
+  friend struct GraphFunctions;
+  struct Graph;
   /// A record of an event: waits for it are not affected when the event is recorded again.
   struct Moment {
     bool reached = false;
@@ -153,7 +155,8 @@ class FakeDriver {
     bool destroyed = false, timed = false;
   };
   struct Step {
-    enum class Kind : std::uint8_t { Kernel, Record, Wait, Alloc, Free, Copy, Set, Store, Graph } kind = Kind::Kernel;
+    enum class Kind : std::uint8_t { Kernel, Record, Wait, Alloc, Free, Copy, Set, Store, Graph, Conditional };
+    Kind kind = Kind::Kernel;
     KernelFunction run = nullptr;
     void (*early)(Call&) = nullptr;
     bool programmatic = false;  ///< launched so that it may start before its predecessor has ended
@@ -164,15 +167,29 @@ class FakeDriver {
     CUdeviceptr to = 0, from = 0;
     std::size_t bytes = 0;
     unsigned pattern = 0, pattern_bytes = 0;
-    void* graph = nullptr;  // a Graph
+    std::shared_ptr<Graph> graph{};   // Graph: as it was launched; Conditional: the body
+    const Graph* launched = nullptr;  // Graph: what was launched
+    CUgraphConditionalHandle handle = 0;
+    bool loop = false;
+    std::uintptr_t node = 0;  // its handle in a graph; 0: it has none yet
   };
   /// What streams had while they were captured together, each in its order.
   struct Graph {
     std::vector<std::deque<Step>> lanes;
-    bool destroyed = false;
+    bool destroyed = false, executable = false;
+    struct Loose {
+      Step step;
+      std::vector<CUgraphNode> follows;
+    };
+    std::map<CUgraphNode, Loose> loose;  // nodes that were added, and that no stream has taken over
+  };
+  struct Condition {
+    const Graph* graph = nullptr;  // that contains its node
+    bool set = false, value = false, used = false;
   };
   struct Stream {
     std::deque<Step> steps;
+    std::vector<CUgraphNode> position;  // as it was told last (cuStreamGetCaptureInfo)
     bool destroyed = false;
     int device = 0;
     bool kernel_is_last = false;  // allocations, frees and records aside
@@ -205,6 +222,8 @@ class FakeDriver {
   void start_dependents(Stream& stream);
   /// Runs the lanes of a graph beside each other, as its records and waits allow.
   void run_graph(const Graph& graph);
+  void run_conditional(const Step& step);
+  static void set_condition(const Call& call);
   void check_memory(std::uintptr_t address, std::size_t bytes, const char* what);
   CUresult drain(Stream* stream);
   CUresult wait_for(const Record& record);
@@ -219,7 +238,10 @@ class FakeDriver {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::unique_ptr<Module>> modules_;
-  std::vector<std::unique_ptr<Graph>> graphs_;
+  std::vector<std::shared_ptr<Graph>> graphs_;  // of the host: no bodies
+  std::map<CUgraphConditionalHandle, Condition> conditions_;
+  std::deque<CUgraph> body_handles_;
+  std::uintptr_t nodes_ = 0;
   std::map<std::uintptr_t, Block> blocks_;  // device memory
   std::set<void*> pinned_;
   std::size_t memory_limit_ = std::size_t{1} << 30, used_ = 0, hoarded_ = 0;

@@ -34,6 +34,8 @@ bool can_fail(Fn fn) {
     case Fn::cuEventDestroy:
     case Fn::cuMemPoolDestroy:
     case Fn::cuMemFreeHost:
+    case Fn::cuGraphDestroy:
+    case Fn::cuGraphExecDestroy:
     case Fn::cuModuleUnload: return false;
     default: return true;
   }
@@ -54,6 +56,7 @@ FakeDriver::FakeDriver(int devices, int version) : devices_(devices), version_(v
   table_.version = version;
   active = this;
   current = nullptr;
+  add_kernel("tessera_set_condition", {4, set_condition});
 }
 
 FakeDriver::~FakeDriver() {
@@ -209,7 +212,8 @@ void FakeDriver::run(Step& step) {
       step.record->ms = clock_ms_;
       break;
     case Step::Kind::Wait: break;
-    case Step::Kind::Graph: run_graph(*static_cast<Graph*>(step.graph)); break;
+    case Step::Kind::Graph: run_graph(*step.graph); break;
+    case Step::Kind::Conditional: run_conditional(step); break;
     case Step::Kind::Alloc: blocks_[step.to].ready = true; break;
     case Step::Kind::Free: {
       const auto block = blocks_.find(step.to);

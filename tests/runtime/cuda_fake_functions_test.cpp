@@ -2,10 +2,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 #include <utility>
 
-#include "runtime/cuda_fake_driver.hpp"
+#include "runtime/cuda_fake_functions.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::runtime::cuda::fake {
@@ -15,21 +14,11 @@ namespace {
 /// A context's handle is its device's number plus one.
 CUcontext context_of(int device) { return reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(device) + 1); }
 
-template <class Handle, class T>
-Handle handle_of(T* object) {
-  return reinterpret_cast<Handle>(object);
-}
-
 }  // namespace
 
-struct Functions {
+struct Functions : GraphFunctions {
   using Step = FakeDriver::Step;
   using Kind = Step::Kind;
-#define TESSERA_FAKE(fn)                \
-  FakeDriver& d = *FakeDriver::active;  \
-  const std::lock_guard lock(d.mutex_); \
-  if (const CUresult entered = d.enter(Fn::fn); entered != 0) return entered
-
   static CUresult cuInit(unsigned) {
     TESSERA_FAKE(cuInit);
     return 0;
@@ -407,6 +396,14 @@ struct Functions {
     }
     return 0;
   }
+  /// Its one entry is a kernel of the fake driver.
+  static CUresult load_ptx(FakeDriver& d, CUmodule* module, const std::string& text) {
+    const std::size_t entry = text.find(".entry ") + 7;
+    d.modules_.push_back(std::make_unique<FakeDriver::Module>());
+    d.modules_.back()->kernel = text.substr(entry, text.find('(', entry) - entry);
+    *module = handle_of<CUmodule>(d.modules_.back().get());
+    return 0;
+  }
   static CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned options, CUjit_option* names,
                                      void** values) {
     TESSERA_FAKE(cuModuleLoadDataEx);
@@ -414,6 +411,7 @@ struct Functions {
       if (names[i] == CU_JIT_ERROR_LOG_BUFFER) std::strcpy(static_cast<char*>(values[i]), "fake log");
     }
     const auto* bytes = static_cast<const char*>(image);
+    if (std::strncmp(bytes, ".version", 8) == 0) return load_ptx(d, module, bytes);
     const std::string kernel(bytes + FakeDriver::kName);
     if (kernel == "for another GPU") return 209;
     d.modules_.push_back(std::make_unique<FakeDriver::Module>());
@@ -469,64 +467,6 @@ struct Functions {
     stream->steps.push_back(std::move(step));
     stream->kernel_is_last = true;
     d.start_dependents(*stream);
-    return 0;
-  }
-  static CUresult cuStreamBeginCapture(CUstream handle, int mode) {
-    TESSERA_FAKE(cuStreamBeginCapture);
-    auto* stream = d.stream(handle);
-    if (stream == nullptr || stream->capture != nullptr || mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) return 400;
-    d.graphs_.push_back(std::make_unique<FakeDriver::Graph>());
-    stream->capture = d.graphs_.back().get();
-    return 0;
-  }
-  /// Work of other streams that this one has not waited for ends the capture without a graph.
-  static CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
-    TESSERA_FAKE(cuStreamEndCapture);
-    auto* origin = d.stream(handle);
-    if (origin == nullptr || origin->capture == nullptr) return 400;
-    FakeDriver::Graph* const made = origin->capture;
-    std::set<const FakeDriver::Moment*> joined;
-    bool joins = true;
-    for (const Step& step : origin->steps)
-      if (step.kind == Kind::Wait) joined.insert(step.record.get());
-    for (const auto& stream : d.streams_) {
-      if (stream->capture != made) continue;
-      const bool ends_joined = !stream->steps.empty() && stream->steps.back().kind == Kind::Record &&
-                               joined.contains(stream->steps.back().record.get());
-      if (stream.get() != origin && !ends_joined) joins = false;
-      made->lanes.push_back(std::exchange(stream->steps, {}));
-      stream->capture = nullptr;
-    }
-    made->destroyed = !joins;
-    *graph = joins ? handle_of<CUgraph>(made) : nullptr;
-    return joins ? 0 : 904;  // CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-  }
-  static CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long) {
-    TESSERA_FAKE(cuGraphInstantiateWithFlags);
-    d.graphs_.push_back(std::make_unique<FakeDriver::Graph>(*reinterpret_cast<FakeDriver::Graph*>(graph)));
-    *exec = handle_of<CUgraphExec>(d.graphs_.back().get());
-    return 0;
-  }
-  static CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
-    TESSERA_FAKE(cuGraphLaunch);
-    auto* stream = d.stream(handle);
-    if (stream == nullptr) return 400;
-    if (reinterpret_cast<FakeDriver::Graph*>(exec)->destroyed) d.violate("a destroyed graph is launched");
-    Step step;
-    step.kind = Kind::Graph;
-    step.graph = exec;
-    stream->kernel_is_last = false;
-    stream->steps.push_back(std::move(step));
-    return 0;
-  }
-  static CUresult cuGraphExecDestroy(CUgraphExec exec) {
-    TESSERA_FAKE(cuGraphExecDestroy);
-    reinterpret_cast<FakeDriver::Graph*>(exec)->destroyed = true;
-    return 0;
-  }
-  static CUresult cuGraphDestroy(CUgraph graph) {
-    TESSERA_FAKE(cuGraphDestroy);
-    reinterpret_cast<FakeDriver::Graph*>(graph)->destroyed = true;
     return 0;
   }
   static CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,

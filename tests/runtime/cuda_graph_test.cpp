@@ -4,9 +4,8 @@
 #include <random>
 #include <vector>
 
-#include "runtime/cuda_rig.hpp"
+#include "runtime/graph_programs.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/runtime/graph.hpp"
 
 namespace tessera::runtime::cuda::fake {
 namespace {
@@ -25,9 +24,6 @@ std::shared_ptr<GraphRecording> record(Rig& rig, const std::vector<Mix>& program
   const auto mix = rig.load("mix");
   for (const Mix& m : program) rig.mix(mix, stream, storages[m.y], storages[m.x], m.addend);
   return recording;
-}
-void replay(const std::shared_ptr<const Launchable>& graph, const GraphRecording& recording, const Stream& stream) {
-  stream.core()->submit({graph, {}, {}, recording.accesses(), "graph", {}});
 }
 
 TEST(CudaGraph, BranchesRunInAnyOrderAndGiveTheResultsOfTheProgram) {

@@ -90,7 +90,7 @@ struct NumberArgument {
   using T = typename lang::ParamTraits<Parameter>::element;
   static constexpr bool number = std::is_arithmetic_v<A> || (Element<A>);
   static constexpr bool fits() {
-    static_assert(number, "a Scalar<T> parameter takes a host number");
+    static_assert(number, "a Scalar<T> parameter takes a host number, or a GraphScalar<T>");
     static_assert(!number || NumberFor<A, T>,
                   "this number cannot become the Scalar's element type without changing its value (a floating-point "
                   "number is no integer, a bool is no number): convert it first (static_cast)");

@@ -40,6 +40,7 @@ class OpAwaiter {
         where_(where),
         stream_(FlowRun::stream_for(branch, *node_, where)) {}
   bool await_ready() {
+    if (stream_.core()->capturing()) return true;  // run() rejects what would wait
     node_->before_waiting(stream_, work_);
     return work_.empty() || has_ended(work_);
   }
@@ -92,6 +93,17 @@ struct FlowEnd {
   void await_resume() const noexcept {}
 };
 
+/// co_await of it: the stream of the flow if it is being captured into a graph, else null.
+struct CapturedStream {};
+struct CapturedStreamAwaiter {
+  const FlowBranch& branch;
+  bool await_ready() const noexcept { return true; }
+  void await_suspend(std::coroutine_handle<>) const noexcept {}
+  const Stream* await_resume() const noexcept {
+    return branch.stream && branch.stream->core()->capturing() ? &*branch.stream : nullptr;
+  }
+};
+
 template <class X>
 concept Awaitable = is_op<std::remove_cvref_t<X>> || is_flow<std::remove_cvref_t<X>>;
 
@@ -139,6 +151,7 @@ class FlowPromiseBase : public FlowPromise {
     Reach::check_live(flow, where);
     return FlowAwaiter<U>(std::move(flow), *branch);
   }
+  CapturedStreamAwaiter await_transform(CapturedStream) noexcept { return {*branch}; }
   template <class... U>
   auto await_transform(Fork<U...>&& fork) {
     return std::move(fork).awaiter(*branch);

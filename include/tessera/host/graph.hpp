@@ -1,4 +1,4 @@
-// capture(flow function, arguments...) records what a flow enqueues; Graph replays it. docs/graphs.md.
+// capture() records what a flow, an operation or a scope enqueues; Graph replays it. docs/graphs.md.
 #pragma once
 #include <memory>
 #include <optional>
@@ -7,8 +7,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "tessera/host/flow.hpp"
-#include "tessera/host/op.hpp"
+#include "tessera/host/graph_control.hpp"
+#include "tessera/host/graph_scalar.hpp"
+#include "tessera/runtime/graph.hpp"
 
 namespace tessera {
 
@@ -28,9 +29,11 @@ class GraphHandle {
   /// No replay is possible any more. Throws BorrowError if the graph was retired, or a replay waits to be enqueued.
   void retire(SourceLocation where);
   void check_live(SourceLocation where) const;
-  /// Number of entries and of storages.
+  /// Changes a number of the replays that are built from now on. Throws as Graph::set().
+  void set_scalar(std::uint64_t id, std::uint64_t bits, SourceLocation where);
+  /// Number of launches and other pieces of work.
   std::size_t work_count() const noexcept;
-  std::size_t storage_count() const noexcept;
+  runtime::GraphMemory memory() const noexcept;
   Device device() const noexcept;
   std::string dot() const;
   std::string svg() const;
@@ -85,8 +88,20 @@ auto* graph_argument(Inputs& inputs, A& argument) {
     return std::addressof(argument);
   }
 }
+/// A scope: a function that takes the stream before its arguments.
 template <class F, class... A>
-using CapturedFlow = std::invoke_result_t<F&, std::remove_reference_t<A>&...>;
+inline constexpr bool is_scope = std::is_invocable_v<F&, const Stream&, std::remove_reference_t<A>&...>;
+/// What a captured function computes: the result of its flow or its operation; a scope returns it itself.
+template <bool Scope, class F, class... A>
+struct Captured {
+  using type = std::invoke_result_t<F&, const Stream&, std::remove_reference_t<A>&...>;
+};
+template <class F, class... A>
+struct Captured<false, F, A...> {
+  using made = std::invoke_result_t<F&, std::remove_reference_t<A>&...>;
+  static_assert(is_flow<made> || is_op<made>, "capture() takes a function that returns a Flow or an Op");
+  using type = typename made::value_type;
+};
 
 template <class Out, class Inputs>
 struct GraphType;
@@ -126,13 +141,35 @@ class Graph {
       return std::tuple_cat(std::move(values_->inputs), std::tuple<Out>(std::move(*values_->output)));
     }
   }
+  /// Gives a GraphScalar another value, for replays that are enqueued from now on; those in flight keep the old one.
+  /// Nothing is captured anew. `scalar` is one that launches of the flow have used, wherever it is. Throws ShapeError
+  /// if its type does not hold the value or a launch does not allow it (require), DeviceError if no launch uses it,
+  /// BorrowError if a replay has been built and not enqueued; then nothing has changed.
+  template <class T>
+  void set(GraphScalar<T>& scalar, std::type_identity_t<detail::Number<T>> value,
+           SourceLocation where = SourceLocation::current()) {
+    const std::uint64_t bits = detail::graph_scalar_bits(value.arg(), "set", where);
+    graph_.set_scalar(detail::Reach::scalar_id(scalar), bits, where);
+    detail::Reach::set_scalar_bits(scalar, bits);
+  }
+  /// The same for the I-th of what was given to capture() with std::move.
+  template <std::size_t I, class X>
+  void set(X value, SourceLocation where = SourceLocation::current()) {
+    using Input = std::tuple_element_t<I, std::tuple<In..., std::nullptr_t>>;
+    static_assert(detail::is_graph_scalar<Input>,
+                  "set<I>(value) changes a GraphScalar: pass one to capture(), and to the kernels");
+    if constexpr (detail::is_graph_scalar<Input>) set(input<I>(where), value, where);
+  }
+
   Device device() const noexcept { return graph_.device(); }
-  /// Pieces of work of one replay.
+  /// Launches and other pieces of work that were recorded, those in bodies of loops and branches included.
   std::size_t work_count() const noexcept { return graph_.work_count(); }
+  /// The memory of its temporaries.
+  runtime::GraphMemory memory() const noexcept { return graph_.memory(); }
 
  private:
-  template <class F, class... A>
-  friend auto capture(F&& f, A&&... arguments);
+  template <class O, class T>
+  friend struct detail::GraphType;
   template <class O, class... I>
   friend void save_graph(const Graph<O, I...>&, const std::string&, SourceLocation);
   Graph(std::unique_ptr<detail::GraphValues<Out, In...>> values, detail::GraphHandle graph) noexcept
@@ -146,9 +183,12 @@ template <class Out, class... In>
 struct GraphType<Out, std::tuple<In...>> {
   using graph = Graph<Out, In...>;
   using values = GraphValues<Out, In...>;
+  static graph make(std::unique_ptr<values> all, GraphHandle handle) {
+    return graph(std::move(all), std::move(handle));
+  }
 };
 
-/// Runs a flow or an operation on the recording stream, and keeps its result.
+/// Runs what a function has made on the recording stream, and keeps its result.
 template <class Out, class Values, class X>
 void capture_result(X&& captured, Values& values, const Stream& stream) {
   if constexpr (std::is_void_v<Out>) {
@@ -157,36 +197,81 @@ void capture_result(X&& captured, Values& values, const Stream& stream) {
     values.output.emplace(std::move(captured).on(stream));
   }
 }
+/// Runs `call(stream)`, which enqueues itself.
+template <class Out, class Values, class Call>
+void capture_scope(Call&& call, Values& values, const Stream& stream) {
+  if constexpr (std::is_void_v<Out>) {
+    call(stream);
+  } else {
+    values.output.emplace(call(stream));
+  }
+}
 }  // namespace detail
 
-/// Records the flow f(arguments...) on the default device: its body runs once, its work does not. Arguments given with
-/// std::move belong to the graph, and the flow takes them by reference (State&); others are passed as they are, and
-/// must live as long as this call; the memory of their tensors is kept by the graph. Throws what the flow throws, and
-/// DeviceError for what cannot be captured.
+/// Records what f(arguments...) enqueues, on the default device: its body runs once, its work does not. `f` returns a
+/// Flow or an Op; or it is a scope, f(stream, arguments...), that enqueues on the stream (.on(stream)) and returns any
+/// value. Arguments given with std::move belong to the graph, and `f` takes them by reference (State&); others are
+/// passed as they are, and must live as long as this call; the memory of their tensors is kept by the graph. Throws
+/// what `f` throws, and DeviceError for what cannot be captured.
 template <class F, class... A>
+  requires(!detail::is_op<std::remove_cvref_t<F>> && !detail::is_flow<std::remove_cvref_t<F>>)
 auto capture(F&& f, A&&... arguments) {
+  constexpr bool scope = detail::is_scope<F, A...>;
   static_assert(
-      std::is_invocable_v<F&, std::remove_reference_t<A>&...>,
+      scope || std::is_invocable_v<F&, std::remove_reference_t<A>&...>,
       "a captured flow takes its arguments by reference (State&, const Model&): what the graph owns stays in the "
       "graph");
-  using Captured = detail::CapturedFlow<F, A...>;
-  static_assert(detail::is_flow<Captured> || detail::is_op<Captured>,
-                "capture() takes a function that returns a Flow or an Op");
-  using Out = typename Captured::value_type;
+  using Out = typename detail::Captured<scope, F, A...>::type;
   using Type = detail::GraphType<Out, detail::OwnedTuple<A...>>;
   std::unique_ptr<typename Type::values> values(
       new typename Type::values{std::tuple_cat(detail::owned_argument(std::forward<A>(arguments))...), {}});
-  const auto call = [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return f(
-        *detail::graph_argument<detail::graph_owns<A>, detail::owned_before<I, A...>()>(values->inputs, arguments)...);
+  const auto call = [&]<std::size_t... I>(std::index_sequence<I...>, const Stream& stream) -> decltype(auto) {
+    if constexpr (scope) {
+      return f(stream, *detail::graph_argument<detail::graph_owns<A>, detail::owned_before<I, A...>()>(values->inputs,
+                                                                                                       arguments)...);
+    } else {
+      return f(*detail::graph_argument<detail::graph_owns<A>, detail::owned_before<I, A...>()>(values->inputs,
+                                                                                               arguments)...);
+    }
   };
   detail::GraphHandle graph(
       default_device(),
       [&](const Stream& stream) {
-        detail::capture_result<Out>(call(std::index_sequence_for<A...>()), *values, stream);
+        constexpr std::index_sequence_for<A...> numbers;
+        if constexpr (scope) {
+          detail::capture_scope<Out>([&](const Stream& s) -> decltype(auto) { return call(numbers, s); }, *values,
+                                     stream);
+        } else {
+          detail::capture_result<Out>(call(numbers, stream), *values, stream);
+        }
       },
       SourceLocation());
-  return typename Type::graph(std::move(values), std::move(graph));
+  return Type::make(std::move(values), std::move(graph));
+}
+
+/// Records an operation or a flow that exists already: capture(kernel<K>(mut(y), x)).
+template <class X>
+  requires(!std::is_lvalue_reference_v<X> && (detail::is_op<X> || detail::is_flow<X>))
+auto capture(X&& work, SourceLocation where = SourceLocation::current()) {
+  using Out = typename X::value_type;
+  using Type = detail::GraphType<Out, std::tuple<>>;
+  detail::Reach::check_live(work, where);
+  auto values = std::make_unique<typename Type::values>();
+  detail::GraphHandle graph(
+      default_device(),
+      [&](const Stream& stream) {
+        X ends = std::move(work);  // with the recording, and what it holds
+        detail::capture_result<Out>(std::move(ends), *values, stream);
+      },
+      where);
+  return Type::make(std::move(values), std::move(graph));
+}
+
+/// Only reports that an operation that has a name must be moved.
+template <class X>
+  requires(detail::is_op<X> || detail::is_flow<X>)
+void capture(X&) {
+  static_assert(detail::never_true<X>, "capturing an operation or a flow consumes it: write capture(std::move(x))");
 }
 
 namespace detail {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tessera/host/explain.hpp"
+#include "tessera/host/graph_scalar.hpp"
 #include "tessera/host/launch.hpp"
 #include "tessera/host/unsafe_address.hpp"
 #include "tessera/jit/tuning_use.hpp"
@@ -33,10 +34,12 @@ struct HostParameter<P, IsLent, lang::ParamKind::In> {
 };
 template <class P, bool IsLent>
 struct HostParameter<P, IsLent, lang::ParamKind::Scalar> {
-  using type = Number<typename lang::ParamTraits<P>::element>;
+  using type = ScalarNumber<typename lang::ParamTraits<P>::element>;
 };
 template <class P, bool IsLent>
-struct HostParameter<P, IsLent, lang::ParamKind::Constant> : HostParameter<P, IsLent, lang::ParamKind::Scalar> {};
+struct HostParameter<P, IsLent, lang::ParamKind::Constant> {
+  using type = Number<typename lang::ParamTraits<P>::element>;
+};
 template <class P, bool IsLent>
 struct HostParameter<P, IsLent, lang::ParamKind::UnsafePtr> {
   using type = unsafe_::Address<typename lang::ParamTraits<P>::element>;

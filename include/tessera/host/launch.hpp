@@ -10,6 +10,7 @@
 
 #include "tessera/host/operand.hpp"
 #include "tessera/lang/trace.hpp"
+#include "tessera/runtime/small_vector.hpp"
 
 namespace tessera::jit {
 struct Code;
@@ -66,9 +67,10 @@ class KernelRecord {
     std::string name;  ///< "saxpy"
     std::string what;  ///< "kernel saxpy"
     std::vector<lang::ParamInfo> params;
-    std::vector<Param> brief;  ///< the parameters, for launches
-    std::uint32_t id = 0;      ///< number of the kernel
-    int slots = 0;             ///< the entry's arguments, then one for each Constant
+    std::vector<Param> brief;                  ///< the parameters, for launches
+    std::vector<std::uint16_t> address_slots;  ///< of the tensors, in order
+    std::uint32_t id = 0;                      ///< number of the kernel
+    int slots = 0;                             ///< the entry's arguments, then one for each Constant
     int arguments = 0;
     bool has_mut = false;  ///< a Mut or unsafe_::Mut: one block per piece
     bool has_mut_tiles = false;
@@ -184,6 +186,7 @@ class Launch {
   SourceLocation where_;
   Room room_;
   std::size_t tensors_ = 0;
+  runtime::SmallVector<runtime::ScalarUse, 2> scalars_;  ///< the numbers that a graph may change
   Variant* variant_ = nullptr;
   std::uint64_t blocks_ = 0;
   RememberedLaunch* remembered_ = nullptr;  ///< in the memo of the thread that checked the shapes ...

@@ -42,6 +42,7 @@ struct ArgRef {
   void* op = nullptr;                    ///< an Op that makes the tensor, reached by `access`
   const OpAccess* access = nullptr;
   std::uint64_t number = 0;  ///< raw bits of a number
+  std::uint64_t scalar = 0;  ///< of a number: the id of the GraphScalar that it comes from; 0: of none
 };
 
 template <Element T, int R>
@@ -196,7 +197,7 @@ class Number {
   }
   const ArgRef& arg() const noexcept { return arg_; }
 
- private:
+ protected:
   ArgRef arg_;
 };
 

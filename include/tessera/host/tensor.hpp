@@ -53,6 +53,18 @@ struct Reach {
   static H lend(Layout<R>&& layout, std::uint64_t ownership) {
     return H(std::move(layout), ownership);
   }
+  template <class S>
+  static std::uint64_t scalar_bits(const S& scalar) noexcept {
+    return scalar.bits_;
+  }
+  template <class S>
+  static std::uint64_t scalar_id(const S& scalar) noexcept {
+    return scalar.id_;
+  }
+  template <class S>
+  static void set_scalar_bits(S& scalar, std::uint64_t bits) noexcept {
+    scalar.bits_ = bits;
+  }
   template <class H>
   static std::uint64_t ownership(const H& lend) {
     return lend.ownership_;

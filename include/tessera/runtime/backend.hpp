@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tessera/base/source_location.hpp"
 #include "tessera/runtime/device.hpp"
@@ -19,6 +20,7 @@ struct PriorityRange;
 namespace tessera::runtime {
 
 class GraphRecording;
+class GraphWork;
 class Storage;
 using StorageRef = std::shared_ptr<Storage>;
 class StreamCore;
@@ -62,6 +64,8 @@ struct LaunchContext {
   std::span<const Access> accesses;     ///< every storage that the work touches, as given to submit()
   void* native_queue = nullptr;         ///< the driver's stream (CUstream); null on the CPU
   void* native_launch = nullptr;        ///< private to the backend
+  /// Private to the backend: a node of a graph, which is to have these arguments from now on. Nothing is enqueued then.
+  const void* native_node = nullptr;
 };
 
 /// Work that can be enqueued: a compiled kernel, or a host function. Immutable: one object serves any number of
@@ -93,6 +97,27 @@ std::shared_ptr<const Launchable> host_work(F f) {
   return std::make_shared<const Work>(static_cast<F&&>(f));
 }
 
+/// Work with its arguments, as a graph repeats it.
+struct RecordedCall {
+  std::shared_ptr<const Launchable> work;
+  LaunchGrid grid;
+  std::vector<std::uint64_t> args;
+};
+
+/// Prepares a call of a graph whose numbers have changed.
+class CallUpdate {
+ public:
+  virtual ~CallUpdate();
+  /// Chooses the work and the grid for the call's arguments. Throws what a launch with them would throw.
+  virtual void update(RecordedCall& call) const = 0;
+};
+
+/// args[slot] holds the bits of a number that a graph may change later: that of the GraphScalar with this id.
+struct ScalarUse {
+  std::uint16_t slot = 0;
+  std::uint64_t scalar = 0;
+};
+
 /// One piece of work, as submit() takes it. A queue that needs the spans after the call copies them.
 struct Submission {
   std::shared_ptr<const Launchable> work;
@@ -102,6 +127,13 @@ struct Submission {
   const char* label = "work";    ///< static or interned; the name of the work in errors
   SourceLocation where{};        ///< the user's call
   bool between_devices = false;  ///< storages may be on other devices than the queue: work of transfer_copy()
+
+  // -- for graphs, which move temporaries and change numbers --
+  /// The work reaches its storages through `accesses` and `addresses` only.
+  bool movable = false;
+  std::span<const std::uint16_t> addresses{};  ///< args[addresses[i]] is an address in the storage of accesses[i]
+  std::span<const ScalarUse> scalars{};        ///< set while capturing only
+  std::shared_ptr<const CallUpdate> update{};  ///< of work with `scalars`
 };
 
 /// A point in a queue's order that others can wait for.
@@ -252,9 +284,9 @@ class Backend {
   /// A mark that has not been submitted; it uses the host's clock unless the device has one. Throws DeviceError.
   virtual std::shared_ptr<const TimeMark> make_time_mark();
 
-  /// The recorded work as one piece of work, with the accesses of the recording (in its order). By default it runs
-  /// entry after entry where it is launched. Throws DeviceError if something of it cannot be part of a graph here.
-  virtual std::shared_ptr<const Launchable> make_graph(std::shared_ptr<const GraphRecording> recording);
+  /// The recorded work as one piece of work, with the accesses of the recording. By default it runs entry after entry
+  /// where it is launched. Throws DeviceError if something of it cannot be part of a graph here.
+  virtual std::shared_ptr<const GraphWork> make_graph(std::shared_ptr<const GraphRecording> recording);
 
   /// Throws DeviceError if [memory, memory + bytes) is known not to be the device's memory. Returns if it cannot be
   /// known.

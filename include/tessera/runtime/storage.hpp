@@ -139,6 +139,16 @@ class Storage : public std::enable_shared_from_this<Storage> {
   void set_failure(FailureRef failure) noexcept;
   bool has_failure() const noexcept { return has_failure_.load(std::memory_order_acquire); }
 
+  // -- for the plan of a graph's temporaries, while nothing but its recording refers to the storage --
+  /// True if the contents may be elsewhere: the address is known here only, and no work uses it.
+  bool movable() const noexcept;
+  /// Gives the memory back. data() is not valid until place().
+  void leave_memory() noexcept;
+  /// The address before leave_memory().
+  const std::byte* planned_from() const noexcept { return left_; }
+  /// From now on the storage is a part of `arena`, which it keeps alive.
+  void place(const StorageRef& arena, std::size_t offset) noexcept;
+
   // -- for devices that report failures late --
   /// The last work that wrote the contents, while it is unknown whether it failed; empty otherwise. The backend
   /// resolves it, at the latest when the host has waited for that work.
@@ -182,6 +192,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   bool published_ = false;  // guarded by the mutex of foreign_memory.cpp
   std::string label_;
   std::unique_ptr<std::uint8_t[]> written_;
+  const std::byte* left_ = nullptr;                                  // leave_memory()
   std::size_t shadow_at_ = 0, shadow_bytes_ = 0, shadow_grain_ = 0;  // where it begins, from data(); 0 bytes: none
 };
 

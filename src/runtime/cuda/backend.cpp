@@ -21,6 +21,7 @@ CudaBackend::CudaBackend(const Driver& driver, int ordinal)
       outcomes_(context_),
       owners_(context_),
       handed_back_(context_, events_),
+      conditions_(std::make_unique<ConditionKernel>(context_)),
       pattern_fill_(make_pattern_fill(context_)),
       range_copy_(make_range_copy(context_)),
       range_fill_(make_range_fill(context_)),
@@ -37,6 +38,7 @@ CudaBackend::~CudaBackend() {
     return;
   }
   driver().cuCtxSynchronize();
+  conditions_.reset();
   owners_.clear();
   handed_back_.clear();
   memory_.reset();

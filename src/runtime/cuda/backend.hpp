@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/cuda/conditions.hpp"
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/event_pool.hpp"
 #include "runtime/cuda/handed_back.hpp"
@@ -44,7 +45,7 @@ class CudaBackend final : public Backend {
   MemoryFigures memory_figures() override;
   void trim_memory() override;
   std::shared_ptr<const TimeMark> make_time_mark() override;
-  std::shared_ptr<const Launchable> make_graph(std::shared_ptr<const GraphRecording> recording) override;
+  std::shared_ptr<const GraphWork> make_graph(std::shared_ptr<const GraphRecording> recording) override;
   void verify_foreign(const void* memory, std::size_t bytes) override;
   void end_when_idle(HandedBack* memory) noexcept override { handed_back_.add(memory); }
   bool end_handed_back() override { return handed_back_.finish(); }
@@ -57,6 +58,7 @@ class CudaBackend final : public Backend {
   EventPool& events() noexcept { return events_; }
   Outcomes& outcomes() noexcept { return outcomes_; }
   RetiredOwners& owners() noexcept { return owners_; }
+  ConditionKernel& conditions() noexcept { return *conditions_; }
   /// Releases foreign memory that the device no longer uses. The caller holds no lock.
   void poll() noexcept {
     owners_.poll();
@@ -73,6 +75,7 @@ class CudaBackend final : public Backend {
   Outcomes outcomes_;
   RetiredOwners owners_;
   HandedBackMemory handed_back_;
+  std::unique_ptr<ConditionKernel> conditions_;
   std::unique_ptr<DeviceMemory> memory_;
   std::shared_ptr<const Launchable> pattern_fill_, range_copy_, range_fill_;
   PeerCopies peers_;

@@ -19,6 +19,8 @@ using CUfunction = struct CUfunc_st*;
 using CUmemoryPool = struct CUmemPoolHandle_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphExec = struct CUgraphExec_st*;
+using CUgraphNode = struct CUgraphNode_st*;
+using CUgraphConditionalHandle = std::uint64_t;
 
 inline constexpr CUresult CUDA_SUCCESS = 0;
 inline constexpr CUresult CUDA_ERROR_INVALID_VALUE = 1;
@@ -125,6 +127,44 @@ struct CUlaunchConfig {
   unsigned numAttrs = 0;
 };
 static_assert(sizeof(CUlaunchConfig) == 56);
+
+inline constexpr unsigned CU_STREAM_SET_CAPTURE_DEPENDENCIES = 1;  // replaces those of the stream
+inline constexpr int CU_GRAPH_NODE_TYPE_CONDITIONAL = 13;
+inline constexpr int CU_GRAPH_COND_TYPE_IF = 0, CU_GRAPH_COND_TYPE_WHILE = 1;
+
+struct CUgraphNodeParams {
+  int type = CU_GRAPH_NODE_TYPE_CONDITIONAL;  // the only one that is used here; the others have members of their own
+  int reserved0[3] = {};
+  union {
+    long long reserved1[29] = {};
+    struct {  // CUDA_CONDITIONAL_NODE_PARAMS
+      CUgraphConditionalHandle handle;
+      int type;
+      unsigned size;         // number of bodies
+      CUgraph* phGraph_out;  // the driver's array of the bodies
+      CUcontext ctx;
+    } conditional;
+  };
+  long long reserved2 = 0;
+};
+static_assert(sizeof(CUgraphNodeParams) == 256);
+
+struct CUDA_KERNEL_NODE_PARAMS {  // CUDA_KERNEL_NODE_PARAMS_v2
+  CUfunction func = nullptr;
+  unsigned gridDimX = 1, gridDimY = 1, gridDimZ = 1, blockDimX = 1, blockDimY = 1, blockDimZ = 1;
+  unsigned sharedMemBytes = 0;
+  void** kernelParams = nullptr;
+  void** extra = nullptr;
+  void* kern = nullptr;  // instead of func
+  CUcontext ctx = nullptr;
+};
+static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS) == 72);
+
+struct CUgraphExecUpdateResultInfo {
+  int result = 0;
+  CUgraphNode errorNode = nullptr, errorFromNode = nullptr;
+};
+static_assert(sizeof(CUgraphExecUpdateResultInfo) == 24);
 // NOLINTEND(readability-identifier-naming)
 
 }  // namespace tessera::runtime::cuda

@@ -1,13 +1,12 @@
-// A recording as a CUDA graph: its work is enqueued once on streams that are being captured, so that everything that
-// can be enqueued (kernels, copies, fills) needs no second description. Entries that do not depend on each other are
-// captured on different streams, and may run at the same time.
+// A recording as a CUDA graph, and changing the numbers of its kernels.
 #include "tessera/runtime/graph.hpp"
 
-#include <algorithm>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "runtime/cuda/backend.hpp"
+#include "runtime/cuda/graph_capture.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
@@ -15,128 +14,103 @@ namespace tessera::runtime::cuda {
 
 namespace {
 
-constexpr std::size_t kMostLanes = 8;  // streams of a capture; more branches share the first one
-
-class CudaGraph final : public Launchable {
+/// The executable graph of all copies of a CudaGraph, which differ in their calls only.
+class Executable {
  public:
-  CudaGraph(const Context& context, CUgraphExec exec, std::shared_ptr<const GraphRecording> recording)
-      : context_(context), exec_(exec), recording_(std::move(recording)) {}
-  ~CudaGraph() override {
-    const Current current(context_, std::nothrow);
-    if (!current) return;
-    context_.driver().cuCtxSynchronize();  // launches of it may still be queued
-    context_.driver().cuGraphExecDestroy(exec_);
+  Executable(const Context& context, CapturedGraph graph, std::shared_ptr<const GraphRecording> recording)
+      : context_(context),
+        graph_(std::move(graph)),
+        recording_(std::move(recording)),
+        applied_(recording_->calls()),
+        unknown_(applied_.size(), false) {
+    check(driver().cuGraphInstantiateWithFlags(&exec_, graph_.get(), 0), "cuGraphInstantiateWithFlags",
+          "making a graph");
+    if (applied_.empty()) graph_.reset();
   }
-  void launch(const LaunchContext& c) const override {
-    context_.check(context_.driver().cuGraphLaunch(exec_, static_cast<CUstream>(c.native_queue)), "cuGraphLaunch",
-                   "replaying a graph");
+  ~Executable() {
+    const Current current(context_, std::nothrow);
+    if (!current) {
+      graph_.abandon();
+      return;
+    }
+    driver().cuCtxSynchronize();  // launches of it may still be queued
+    driver().cuGraphExecDestroy(exec_);
+    graph_.reset();
+  }
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+
+  /// Enqueues it with these calls. Launches that are enqueued already keep theirs ("Already enqueued or running
+  /// launches are not affected": cuGraphExecKernelNodeSetParams and cuGraphExecUpdate in the driver's reference).
+  void launch(const GraphCalls& calls, CUstream stream) {
+    const std::lock_guard lock(mutex_);
+    apply(calls);
+    check(driver().cuGraphLaunch(exec_, stream), "cuGraphLaunch", "replaying a graph");
   }
 
  private:
+  static bool same(const RecordedCall& a, const RecordedCall& b) {
+    return a.work == b.work && a.args == b.args && a.grid.x == b.grid.x && a.grid.y == b.grid.y && a.grid.z == b.grid.z;
+  }
+  /// A call that fails leaves it unknown which numbers the graph has: then the next launch sets them.
+  void apply(const GraphCalls& calls) {
+    bool in_bodies = false, changed = false;
+    for (const RecordedNode& node : graph_.nodes()) in_bodies = in_bodies || node.in_body;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (!unknown_[i] && same(calls[i], applied_[i])) continue;
+      changed = unknown_[i] = true;
+      const GraphNode node{graph_.nodes()[i].node, in_bodies ? nullptr : exec_};
+      const RecordedCall& call = calls[i];
+      call.work->launch({call.grid, call.args, recording_->updatable()[i]->accesses, nullptr, nullptr, &node});
+      applied_[i] = call;
+      if (!in_bodies) unknown_[i] = false;
+    }
+    if (!changed || !in_bodies) return;
+    // A node of a body cannot be named in the executable graph: all of it takes over what has changed.
+    CUgraphExecUpdateResultInfo result;
+    check(driver().cuGraphExecUpdate(exec_, graph_.get(), &result), "cuGraphExecUpdate",
+          "changing a number of a graph");
+    unknown_.assign(unknown_.size(), false);
+  }
+  const Driver& driver() const noexcept { return context_.driver(); }
+  void check(CUresult result, const char* call, const char* what) const { context_.check(result, call, what); }
+
   const Context& context_;
-  CUgraphExec exec_;
+  CapturedGraph graph_;                              // empty if nothing of it can be changed
   std::shared_ptr<const GraphRecording> recording_;  // arguments and storages
+  CUgraphExec exec_ = nullptr;
+  std::mutex mutex_;
+  GraphCalls applied_;
+  std::vector<bool> unknown_;
 };
 
-/// The streams and events of one capture.
-class Capture {
+class CudaGraph final : public GraphWork {
  public:
-  Capture(CudaBackend& backend, const GraphRecording& recording) : backend_(backend), work_(recording.work()) {
-    assign_lanes();
+  CudaGraph(std::shared_ptr<Executable> executable, std::shared_ptr<const GraphCalls> calls)
+      : executable_(std::move(executable)), calls_(std::move(calls)) {}
+  void launch(const LaunchContext& c) const override {
+    executable_->launch(*calls_, static_cast<CUstream>(c.native_queue));
   }
-  ~Capture() {
-    if (capturing_) {  // after an error: the driver drops what was captured
-      CUgraph partial = nullptr;
-      driver().cuStreamEndCapture(lanes_.front(), &partial);
-      if (partial != nullptr) driver().cuGraphDestroy(partial);
-    }
-    for (const CUstream lane : lanes_) driver().cuStreamDestroy(lane);
-  }
-  Capture(const Capture&) = delete;
-  Capture& operator=(const Capture&) = delete;
-
-  CUgraph run() {
-    for (std::size_t i = 0; i < lane_count_; ++i) {
-      CUstream lane = nullptr;
-      check(driver().cuStreamCreate(&lane, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-      lanes_.push_back(lane);
-    }
-    check(driver().cuStreamBeginCapture(lanes_.front(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture");
-    capturing_ = true;
-    const CUevent begin = record(0);
-    for (std::size_t lane = 1; lane < lanes_.size(); ++lane) wait(lane, begin);
-    std::vector<CUevent> ended(work_.size(), nullptr);
-    for (std::size_t i = 0; i < work_.size(); ++i) {
-      const RecordedWork& entry = work_[i];
-      for (const std::size_t before : entry.after)
-        if (lane_of_[before] != lane_of_[i]) wait(lane_of_[i], ended[before]);
-      entry.work->launch({entry.grid, entry.args, entry.accesses, lanes_[lane_of_[i]], nullptr});
-      if (is_awaited_[i]) ended[i] = record(lane_of_[i]);
-    }
-    for (std::size_t lane = 1; lane < lanes_.size(); ++lane) wait(0, record(lane));
-    CUgraph graph = nullptr;
-    capturing_ = false;
-    check(driver().cuStreamEndCapture(lanes_.front(), &graph), "cuStreamEndCapture");
-    return graph;
+  std::shared_ptr<const GraphWork> with(std::shared_ptr<const GraphCalls> calls) const override {
+    return std::make_shared<const CudaGraph>(executable_, std::move(calls));
   }
 
  private:
-  /// An entry continues the lane of one that it follows, if that one is the last there.
-  void assign_lanes() {
-    std::vector<std::size_t> last;  // of each lane
-    lane_of_.resize(work_.size());
-    is_awaited_.resize(work_.size());
-    for (std::size_t i = 0; i < work_.size(); ++i) {
-      const auto& after = work_[i].after;
-      auto lane = std::find_if(last.begin(), last.end(),
-                               [&](std::size_t n) { return std::find(after.begin(), after.end(), n) != after.end(); });
-      if (lane == last.end() && last.size() < kMostLanes) lane = last.insert(last.end(), i);
-      if (lane == last.end()) lane = last.begin();
-      *lane = i;
-      lane_of_[i] = static_cast<std::size_t>(lane - last.begin());
-      for (const std::size_t before : after)
-        if (lane_of_[before] != lane_of_[i]) is_awaited_[before] = true;
-    }
-    lane_count_ = std::max<std::size_t>(last.size(), 1);
-  }
-  CUevent record(std::size_t lane) {
-    events_.emplace_back(backend_.events());
-    check(driver().cuEventRecord(events_.back().get(), lanes_[lane]), "cuEventRecord");
-    return events_.back().get();
-  }
-  void wait(std::size_t lane, CUevent event) {
-    check(driver().cuStreamWaitEvent(lanes_[lane], event, 0), "cuStreamWaitEvent");
-  }
-  const Driver& driver() const noexcept { return backend_.driver(); }
-  void check(CUresult result, const char* call) const { backend_.context().check(result, call, "capturing a graph"); }
-
-  CudaBackend& backend_;
-  std::span<const RecordedWork> work_;
-  std::vector<std::size_t> lane_of_;
-  std::vector<bool> is_awaited_;  // on another lane
-  std::size_t lane_count_ = 1;
-  std::vector<CUstream> lanes_;
-  std::vector<PooledEvent> events_;
-  bool capturing_ = false;
+  std::shared_ptr<Executable> executable_;
+  std::shared_ptr<const GraphCalls> calls_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Launchable> CudaBackend::make_graph(std::shared_ptr<const GraphRecording> recording) {
+std::shared_ptr<const GraphWork> CudaBackend::make_graph(std::shared_ptr<const GraphRecording> recording) {
   if (driver().cuGraphInstantiateWithFlags == nullptr)
     throw DeviceError(concat(name(), ": this driver has no graphs; they need one of CUDA 11.4 or newer."));
   poll();
   const Current current(context_);
-  CUgraph graph = nullptr;
-  {
-    Capture capture(*this, *recording);
-    graph = capture.run();
-  }
-  CUgraphExec exec = nullptr;
-  const CUresult result = driver().cuGraphInstantiateWithFlags(&exec, graph, 0);
-  driver().cuGraphDestroy(graph);
-  context_.check(result, "cuGraphInstantiateWithFlags", "making a graph");
-  return std::make_shared<const CudaGraph>(context_, exec, std::move(recording));
+  auto calls = std::make_shared<const GraphCalls>(recording->calls());
+  CapturedGraph graph = capture_graph(*this, *recording);
+  auto executable = std::make_shared<Executable>(context_, std::move(graph), std::move(recording));
+  return std::make_shared<const CudaGraph>(std::move(executable), std::move(calls));
 }
 
 }  // namespace tessera::runtime::cuda

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "runtime/cuda/backend.hpp"
+#include "runtime/cuda/graph_node.hpp"
 #include "runtime/cuda/image.hpp"
 #include "runtime/cuda/launch_state.hpp"
 #include "tessera/base/error.hpp"
@@ -157,6 +158,7 @@ class CudaKernel final : public Launchable {
     return reads || is_small(grid);
   }
   void start(const LaunchContext& c, void** arguments, SourceLocation where, bool programmatic) const {
+    if (c.native_node != nullptr) return update_node(c, arguments);
     const auto stream = static_cast<CUstream>(c.native_queue);
     const Driver& driver = context_.driver();
     CUresult result = CUDA_SUCCESS;
@@ -176,6 +178,22 @@ class CudaKernel final : public Launchable {
       result = driver.cuLaunchKernel(function_, c.grid.x, c.grid.y, c.grid.z, 1, 1, 1, 0, stream, arguments, nullptr);
     }
     context_.check(result, programmatic ? "cuLaunchKernelEx" : "cuLaunchKernel", {"launching", label_.c_str(), where});
+  }
+
+  void update_node(const LaunchContext& c, void** arguments) const {
+    const auto& target = *static_cast<const GraphNode*>(c.native_node);
+    CUDA_KERNEL_NODE_PARAMS node;
+    node.func = function_;
+    node.gridDimX = c.grid.x;
+    node.gridDimY = c.grid.y;
+    node.gridDimZ = c.grid.z;
+    node.kernelParams = arguments;
+    const Driver& driver = context_.driver();
+    const char* const what = "changing a number of a graph";
+    if (target.exec == nullptr)
+      return check(driver.cuGraphKernelNodeSetParams(target.node, &node), "cuGraphKernelNodeSetParams", what);
+    check(driver.cuGraphExecKernelNodeSetParams(target.exec, target.node, &node), "cuGraphExecKernelNodeSetParams",
+          what);
   }
 
   void check(CUresult result, const char* call, const char* what) const {

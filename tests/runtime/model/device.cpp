@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/model/model_graph.hpp"
 #include "runtime/work_scope.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -47,14 +48,14 @@ class ModelQueue final : public Queue {
 
   void launch(const Submission& submission, std::uint64_t number) override {
     call("launch");
+    const auto* graph = dynamic_cast<const ModelGraph*>(submission.work.get());
+    if (graph != nullptr && device_.options_.flavour == Flavour::Gpu) return launch_entries(*graph);
+    if (graph != nullptr) graph->locate_all(device_);
     Step step;
-    step.work = reinterpret_cast<Work*>(static_cast<std::uintptr_t>(submission.args[0]));
+    step.work = graph != nullptr ? &graph->whole(submission.accesses)
+                                 : reinterpret_cast<Work*>(static_cast<std::uintptr_t>(submission.args[0]));
     step.number = number;
-    for (std::size_t i = 0; i < submission.accesses.size(); ++i) {
-      Work::Touch& touch = step.work->touches[i];
-      touch.block = device_.block_at(submission.accesses[i].storage->data());
-      touch.generation = device_.blocks_[static_cast<std::size_t>(touch.block)].handed_out;
-    }
+    device_.locate(*step.work, submission.accesses);
     if (device_.options_.flavour == Flavour::Cpu) {
       step.launchable = submission.work;
       step.accesses.assign(submission.accesses.begin(), submission.accesses.end());
@@ -113,6 +114,14 @@ class ModelQueue final : public Queue {
   }
 
  private:
+  void launch_entries(const ModelGraph& graph) {
+    graph.locate_all(device_);
+    for (const RecordedWork& entry : graph.recording().work()) {
+      Step step;
+      step.work = &graph.work_of(entry);
+      state_->steps.push_back(std::move(step));
+    }
+  }
   void call(const char* what, Footprint footprint = {}) {
     device_.enter(what, footprint);
     device_.may_fail(what);
@@ -123,7 +132,7 @@ class ModelQueue final : public Queue {
 };
 
 ModelDevice::ModelDevice(Choices& choices, const Options& options)
-    : choices_(choices), options_(options), arena_(new std::byte[std::size_t{256} * kBlocks]) {}
+    : choices_(choices), options_(options), arena_(new std::byte[kBlockBytes * kBlocks]) {}
 
 ModelDevice::~ModelDevice() { close_default_stream(); }
 
@@ -260,7 +269,7 @@ bool ModelDevice::check_live(const Work& work) {
 
 void ModelDevice::check_contents(const Work& work, const char* when) {
   for (const Work::Touch& touch : work.touches) {
-    if (touch.known && value(address(touch.block)) != touch.before)
+    if (touch.known && value(touch.memory) != touch.before)
       violate(concat("operation ", work.operation, " finds, at its ", when,
                      ", other contents than those of the program's order"));
   }
@@ -303,10 +312,10 @@ void ModelDevice::execute(const Work& work) {
   check_contents(work, "end");
   const Work::Touch& target = work.touches[0];
   if (target.mode == AccessMode::Read) return;
-  std::uint64_t y = value(address(target.block)), sum = 0;
-  for (std::size_t i = 1; i < work.touches.size(); ++i) sum += value(address(work.touches[i].block));
+  std::uint64_t y = value(target.memory), sum = 0;
+  for (std::size_t i = 1; i < work.touches.size(); ++i) sum += value(work.touches[i].memory);
   y = work.fails ? kGarbage : work.overwrites ? work.addend : mixed(y, sum, work.addend);
-  std::memcpy(address(target.block), &y, sizeof y);
+  std::memcpy(target.memory, &y, sizeof y);
 }
 
 void ModelDevice::perform(QueueState& queue) {
@@ -341,7 +350,8 @@ void ModelDevice::perform(QueueState& queue) {
 // -- memory --
 
 int ModelDevice::block_at(const void* address) const {
-  return static_cast<int>((static_cast<const std::byte*>(address) - arena_.get()) / 256);
+  return static_cast<int>(static_cast<std::size_t>(static_cast<const std::byte*>(address) - arena_.get()) /
+                          kBlockBytes);
 }
 Footprint ModelDevice::block_footprint(const void* address) const { return {kPool, block_bit(block_at(address))}; }
 
@@ -357,7 +367,7 @@ void ModelDevice::end_block(int index, unsigned generation, const char* what) {
   if (block.readers > 0 || block.writer >= 0) violate(concat(what, ": a kernel is using it"));
   block.live = false;
   if (block.handed_out == generation) block.free = true, block.free_pending_on = -1;
-  std::memcpy(address(index), &kGarbage, sizeof kGarbage);
+  for (std::size_t at = 0; at < kBlockBytes; at += 256) std::memcpy(address(index) + at, &kGarbage, sizeof kGarbage);
 }
 
 /// What a pool may hand out: what is to be freed on this queue, what was freed, or what was never used.
@@ -386,7 +396,7 @@ void* ModelDevice::hand_out(int index) {
 void* ModelDevice::allocate(std::size_t bytes) {
   enter("allocate", {0, kPool});
   may_fail("allocate");
-  if (bytes > 8) throw InternalError("the model device has small blocks only");
+  if (bytes > kBlockBytes) throw InternalError("the model device has small blocks only");
   const int index = choose_block(-1);
   void* memory = hand_out(index);
   Block& block = blocks_[static_cast<std::size_t>(index)];
@@ -419,7 +429,7 @@ std::unique_ptr<Queue> ModelDevice::make_queue(bool, std::shared_ptr<QueueObserv
 }
 
 void ModelDevice::copy(void* to, const void* from, std::size_t bytes) {
-  const auto inside = [&](const void* p) { return p >= arena_.get() && p < arena_.get() + std::size_t{256} * kBlocks; };
+  const auto inside = [&](const void* p) { return p >= arena_.get() && p < arena_.get() + kBlockBytes * kBlocks; };
   const bool writes = inside(to);
   const int index = block_at(writes ? to : from);
   enter("copy", writes ? Footprint{0, block_bit(index)} : Footprint{block_bit(index), 0});

@@ -11,6 +11,7 @@
 #include "runtime/model/choices.hpp"
 #include "runtime/model/world.hpp"
 #include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/graph.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
 
@@ -105,10 +106,12 @@ class ModelDevice final : public Backend {
   void copy(void* to, const void* from, std::size_t bytes) override;
   void fill(void* to, std::uint8_t value, std::size_t bytes) override;
   bool host_accessible() const noexcept override { return true; }
+  std::shared_ptr<const GraphWork> make_graph(std::shared_ptr<const GraphRecording> recording) override;
 
  private:
   friend class ModelQueue;
   friend class ModelEvent;
+  friend class ModelGraph;
   struct Block {
     bool live = false;         // for the device, with this generation
     unsigned generation = 0;   // of the device
@@ -118,6 +121,7 @@ class ModelDevice final : public Backend {
     int readers = 0, writer = -1;
   };
   static constexpr int kBlocks = 24;
+  static constexpr std::size_t kBlockBytes = 1024;  ///< the memory of a graph's temporaries is one block
 
   template <class Ready>
   bool host_when(const char* what, Footprint footprint, Ready ready);
@@ -134,7 +138,8 @@ class ModelDevice final : public Backend {
   bool check_live(const Work& work);
   void end_block(int block, unsigned generation, const char* what);
   void die();
-  std::byte* address(int block) { return arena_.get() + std::size_t{256} * static_cast<std::size_t>(block); }
+  std::byte* address(int block) { return arena_.get() + kBlockBytes * static_cast<std::size_t>(block); }
+  void locate(Work& work, std::span<const Access> accesses);
   /// For an allocation on a queue, or for any queue (-1).
   int choose_block(int queue);
   void* hand_out(int block);

@@ -27,10 +27,12 @@ int random_programs(double seconds, std::uint64_t seed) {
   for (; elapsed() < seconds; ++seed) {
     std::mt19937_64 random(seed);
     const auto on = static_cast<Setting::On>(random() % 3);
-    const auto kinds = on == Setting::On::Gpu ? kinds_without_failures() : all_kinds();
+    const auto plain = on == Setting::On::Gpu ? kinds_without_failures() : all_kinds();
+    std::vector<Kind> kinds(plain.begin(), plain.end());
+    kinds.insert(kinds.end(), graph_kinds().begin(), graph_kinds().end());
     const auto fault = static_cast<Setting::Fault>(on == Setting::On::Cuda ? random() % 2 : random() % 3);
     const Setting setting{on, fault, on == Setting::On::Gpu && random() % 4 == 0, 0};
-    const Program program = random_program({3, 3, {kinds.begin(), kinds.end()}}, 3 + random() % 12, random);
+    const Program program = random_program({3, 3, kinds}, 3 + random() % 12, random);
     if (const auto found = search_random(program, setting, statistics, 20, random())) {
       std::printf("seed %llu\n%s", static_cast<unsigned long long>(seed), describe(minimised(*found)).c_str());
       return 1;

@@ -137,6 +137,46 @@ TEST(ModelCuda, AtRandom) {
   check_random({3, 3, kinds(all_kinds())}, 4, 12, {Setting::On::Cuda, Setting::Fault::Once}, 300);
 }
 
+// -- graphs --
+
+std::vector<Kind> with_graphs(std::vector<Kind> some) {
+  some.insert(some.end(), graph_kinds().begin(), graph_kinds().end());
+  return some;
+}
+
+TEST(ModelGraphs, OnTwoStreams) {
+  const auto statistics = check_all({2, 2, with_graphs({Kind::Mix, Kind::HostRead})}, 4, kGpu);
+  EXPECT_GT(statistics.programs, 1000u);
+  check_all({2, 2, with_graphs({Kind::Renew})}, 3, kGpu);
+}
+
+TEST(ModelGraphs, LeasesOfPendingOperations) {
+  check_all({1, 2, with_graphs({Kind::Build, Kind::Submit, Kind::Cancel, Kind::HostRead})}, 4, kCpu);
+}
+
+TEST(ModelGraphs, FailuresOfWhatTheyRead) {
+  check_all({2, 2, with_graphs({Kind::Fail, Kind::Fill, Kind::HostRead})}, 3, kCpu);
+}
+
+TEST(ModelGraphs, EachCallFailsOnce) {
+  check_all({1, 2, with_graphs({Kind::HostRead})}, 3, {Setting::On::Gpu, Setting::Fault::Once});
+  check_all({1, 2, with_graphs({Kind::HostRead})}, 3, {Setting::On::Cpu, Setting::Fault::Once});
+  check_all({1, 2, with_graphs({Kind::HostRead})}, 3, {Setting::On::Cuda, Setting::Fault::Once});
+}
+
+/// The driver runs what a graph does not order in any order.
+TEST(ModelGraphs, OnCuda) {
+  check_all({2, 2, with_graphs({Kind::Mix, Kind::HostRead})}, 3, kCuda);
+  check_random({2, 2, with_graphs({Kind::HostRead, Kind::HostWrite, Kind::Renew})}, 5, 10, kCuda, 100);
+  check_random({2, 2, with_graphs({Kind::HostRead})}, 5, 10, {Setting::On::Cuda, Setting::Fault::Once}, 200);
+}
+
+TEST(ModelGraphs, AtRandom) {
+  check_random({3, 3, with_graphs(kinds(kinds_without_failures()))}, 6, 12, kGpu, 500);
+  check_random({3, 3, with_graphs(kinds(all_kinds()))}, 6, 12, kCpu, 500);
+  check_random({2, 3, with_graphs(kinds(all_kinds()))}, 6, 12, kCuda, 100);
+}
+
 // -- the check itself --
 
 TEST(ModelCheck, ProgramsAreEnumeratedUpToRenaming) {

@@ -25,7 +25,11 @@ constexpr std::array<KindInfo, kKinds> kInfo{{{"mix", "syx"},
                                               {"submit", "s"},
                                               {"cancel", ""},
                                               {"sync", "s"},
-                                              {"restart", "s"}}};
+                                              {"restart", "s"},
+                                              {"capture", "yx"},
+                                              {"replay", "s"},
+                                              {"number", ""},
+                                              {"drop_graph", ""}}};
 
 /// Names in the order of their first use: 0, 1, 2. Renaming gives one program of each class that has this form.
 struct Names {
@@ -46,10 +50,21 @@ struct Names {
   }
 };
 
-bool follows(Kind kind, bool& pending) {
-  if (kind == Kind::Build) return !std::exchange(pending, true);
-  if (kind == Kind::Submit || kind == Kind::Cancel) return std::exchange(pending, false);
-  return true;
+/// What exists at a point of a program.
+struct Exists {
+  bool pending = false, graph = false;
+};
+bool follows(const Operation& op, Exists& now) {
+  switch (op.kind) {
+    case Kind::Build: return !std::exchange(now.pending, true);
+    case Kind::Submit:
+    case Kind::Cancel: return std::exchange(now.pending, false);
+    case Kind::Capture: return op.y != op.x && !std::exchange(now.graph, true);
+    case Kind::Replay:
+    case Kind::Number: return now.graph;
+    case Kind::DropGraph: return std::exchange(now.graph, false);
+    default: return true;
+  }
 }
 
 struct Enumeration {
@@ -58,14 +73,14 @@ struct Enumeration {
   const std::function<bool(const Program&)>& f;
   Program program{};
 
-  bool extend(const Names& names, bool pending) {
+  bool extend(const Names& names, Exists exists) {
     if (program.size() == length) return f(program);
     for (const Operation& op : operations) {
       Names extended = names;
-      bool now_pending = pending;
-      if (!extended.add(op) || !follows(op.kind, now_pending)) continue;
+      Exists now = exists;
+      if (!extended.add(op) || !follows(op, now)) continue;
       program.push_back(op);
-      if (!extend(extended, now_pending)) return false;
+      if (!extend(extended, now)) return false;
       program.pop_back();
     }
     return true;
@@ -138,24 +153,29 @@ std::span<const Kind> all_kinds() {
   return kKindsHere;
 }
 
+std::span<const Kind> graph_kinds() {
+  static constexpr std::array kKindsHere{Kind::Capture, Kind::Replay, Kind::Number, Kind::DropGraph};
+  return kKindsHere;
+}
+
 bool makes_sense(const Program& program) {
-  bool pending = false;
-  return std::all_of(program.begin(), program.end(), [&](const Operation& op) { return follows(op.kind, pending); });
+  Exists now;
+  return std::all_of(program.begin(), program.end(), [&](const Operation& op) { return follows(op, now); });
 }
 
 void for_each_program(const Alphabet& alphabet, std::size_t length, const std::function<bool(const Program&)>& f) {
-  Enumeration{alphabet.operations(), length, f}.extend({}, false);
+  Enumeration{alphabet.operations(), length, f}.extend({}, {});
 }
 
 Program random_program(const Alphabet& alphabet, std::size_t length, std::mt19937_64& random) {
   const std::vector<Operation> operations = alphabet.operations();
   Program program;
-  bool pending = false;
+  Exists exists;
   while (program.size() < length) {
     const Operation& op = operations[random() % operations.size()];
-    bool now_pending = pending;
-    if (!follows(op.kind, now_pending)) continue;
-    pending = now_pending;
+    Exists now = exists;
+    if (!follows(op, now)) continue;
+    exists = now;
     program.push_back(op);
   }
   return program;

@@ -24,9 +24,13 @@ enum class Kind : std::uint8_t {
   Submit,
   Cancel,
   Sync,
-  Restart
+  Restart,
+  Capture,
+  Replay,
+  Number,
+  DropGraph
 };
-inline constexpr int kKinds = 14;
+inline constexpr int kKinds = 18;
 
 /// The operands of a kind, in the order of its digits: a stream, storages, and for Renew a second stream.
 struct KindInfo {
@@ -51,11 +55,12 @@ struct Alphabet {
   std::vector<Kind> kinds;
   std::vector<Operation> operations() const;
 };
-/// All kinds that a device without failing work can run, and all kinds.
+/// All kinds that a device without failing work can run, and all kinds; both without those about graphs.
 std::span<const Kind> kinds_without_failures();
 std::span<const Kind> all_kinds();
+std::span<const Kind> graph_kinds();
 
-/// True if a submit or cancel has something pending, and a build has not.
+/// True if a submit or cancel has something pending, and a build has not; the same for graphs.
 bool makes_sense(const Program& program);
 /// Calls `f` with every program of `length` operations that makes sense, once for all programs that differ in the names
 /// of streams and storages only. Stops if `f` returns false.

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "runtime/model/graph_program.hpp"
 #include "runtime/model/world.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -37,6 +38,13 @@ struct Object {
 struct Handle {
   StorageRef storage;
   int object = 0;
+};
+
+/// A graph that has been captured.
+struct CapturedGraph {
+  std::shared_ptr<GraphProgram> program;
+  Handle y, x;
+  int memory = 0;  ///< the object of its temporaries
 };
 
 /// A mix that has been built and not enqueued.
@@ -110,6 +118,7 @@ class Interpreter {
     const bool streams_first = !world_.stopped() && choices_.pick(2) == 1;
     if (streams_first) streams_.clear();
     cancel();
+    drop_graph();
     for (Handle& handle : handles_) drop(handle.storage);
     handles_.clear();
     streams_.clear();
@@ -181,6 +190,12 @@ class Interpreter {
       case Kind::Cancel: cancel(); break;
       case Kind::Sync: sync(op); break;
       case Kind::Restart: restart(op); break;
+      case Kind::Capture: capture(op); break;
+      case Kind::Replay: replay(op); break;
+      case Kind::Number:
+        if (graph_) graph_->program->change_number();
+        break;
+      case Kind::DropGraph: drop_graph(); break;
     }
   }
 
@@ -235,14 +250,19 @@ class Interpreter {
     return result;
   }
 
-  /// What the work does in the sequential program; the failure that it ends with.
-  Failures effect(int stream, std::span<const Access> accesses, std::span<const int> objects, const Work& work) {
+  /// The failure of what is read.
+  Failures inherited(std::span<const Access> accesses, std::span<const int> objects) const {
     Failures failure = kNone;
     for (std::size_t i = accesses.size(); i-- > 0;) {
       const Object& o = objects_[static_cast<std::size_t>(objects[i])];
       if (accesses[i].mode == AccessMode::Write || o.failure == kNone) continue;
       failure = world_.failures_come_late() ? failure | o.failure : o.failure;
     }
+    return failure;
+  }
+  /// What the work does in the sequential program; the failure that it ends with.
+  Failures effect(int stream, std::span<const Access> accesses, std::span<const int> objects, const Work& work) {
+    Failures failure = inherited(accesses, objects);
     if (failure == kNone && work.fails) failure = failure_of(work.operation);
     if (failure != kNone) logs_[static_cast<std::size_t>(stream)].push_back(failure);
     Object& target = objects_[static_cast<std::size_t>(objects[0])];
@@ -327,6 +347,57 @@ class Interpreter {
     reported_ |= all;
   }
 
+  // -- graphs --
+  void capture(const Operation& op) {
+    CapturedGraph made{nullptr, handles_[op.y], handles_[op.x], 0};
+    const Ended ended = attempt(
+        [&] { made.program = std::make_shared<GraphProgram>(world_, made.y.storage, made.x.storage, number_); });
+    if (ended.how != How::Injected) expect(ended, kNone, "capturing");
+    if (!made.program) return;
+    made.memory = add_object({});
+    graph_ = std::move(made);
+  }
+
+  void replay(const Operation& op) {
+    if (!graph_) return;  // capturing it failed
+    const auto recorded = graph_->program->recording().accesses();
+    std::vector<Access> accesses(recorded.begin(), recorded.end());
+    std::vector<LeaseLink> leases(accesses.size());
+    std::vector<int> objects;
+    Failures failure = kNone;
+    for (std::size_t i = 0; i < accesses.size(); ++i) {
+      const bool is_y = accesses[i].storage == graph_->y.storage, is_x = accesses[i].storage == graph_->x.storage;
+      const Handle used{accesses[i].storage, is_y ? graph_->y.object : is_x ? graph_->x.object : graph_->memory};
+      const bool write = accesses[i].mode != AccessMode::Read;
+      if (!take(leases[i], used, write, must_reject(used, write))) return;
+      accesses[i].lease = &leases[i];
+      objects.push_back(used.object);
+    }
+    const auto& core = streams_[op.stream];
+    const Ended ended = attempt([&] { core->submit(graph_->program->replay(accesses)); });
+    for (const LeaseLink& lease : leases) {
+      if ((ended.how == How::Well) == (lease.storage() != nullptr)) violate("the leases of a replay after it");
+    }
+    if (ended.how == How::Injected) return;
+    expect(ended, kNone, "enqueuing a replay");
+    failure = inherited(accesses, objects);
+    if (failure != kNone) logs_[op.stream].push_back(failure);
+    Object &y = object(graph_->y), &x = object(graph_->x);
+    y.failure = x.failure = failure;
+    y.known = y.known && failure == kNone;
+    x.known = x.known && failure == kNone;
+    graph_->program->apply(y.value, x.value);
+  }
+
+  void drop_graph() {
+    if (!graph_) return;
+    if (!world_.stopped()) {
+      for (const Access& access : graph_->program->recording().accesses()) world_.before_drop(*access.storage);
+    }
+    ended_graphs_.push_back(graph_->program->end());
+    graph_.reset();
+  }
+
   void restart(const Operation& op) {
     std::shared_ptr<StreamCore> made;
     const Ended ended = attempt([&] { made = StreamCore::create(world_.device()); });
@@ -348,7 +419,8 @@ class Interpreter {
   }
 
   Choices& choices_;
-  std::vector<std::unique_ptr<Work>> works_;  // longer than the device's steps
+  std::vector<std::unique_ptr<Work>> works_;                      // longer than the device's steps
+  std::vector<std::vector<std::unique_ptr<Work>>> ended_graphs_;  // the same
   World& world_;
   bool foreign_;
   int number_ = 0;
@@ -357,6 +429,7 @@ class Interpreter {
   std::vector<Object> objects_;
   std::vector<Handle> handles_;
   std::unique_ptr<Pending> pending_;
+  std::optional<CapturedGraph> graph_;
   Failures reported_ = kNone;  // thrown at least once
   Failures unsure_ = kNone;    // may have been
 };

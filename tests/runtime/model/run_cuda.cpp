@@ -37,6 +37,11 @@ bool may_fail(Fn fn) {
     case Fn::cuMemAllocFromPoolAsync:
     case Fn::cuMemFreeAsync:
     case Fn::cuMemcpyAsync:
+    case Fn::cuStreamBeginCapture:
+    case Fn::cuStreamEndCapture:
+    case Fn::cuGraphInstantiateWithFlags:
+    case Fn::cuGraphExecKernelNodeSetParams:
+    case Fn::cuGraphLaunch:
     case Fn::cuStreamSynchronize: return true;
     default: return false;
   }
@@ -89,8 +94,13 @@ class CudaWorld final : public World, FakeDriver::Scheduler {
     const std::array<std::uint64_t, 3> args{address(accesses.front()), address(accesses.back()),
                                             reinterpret_cast<std::uintptr_t>(&work)};
     const auto& kernel = work.fails ? checked_ : work.overwrites ? plain_ : early_;
-    return stream.submit({kernel, {}, args, accesses, "work", {}});
+    static constexpr std::uint16_t kAddresses[] = {0, 1};
+    Submission submission{kernel, {}, args, accesses, "work", {}};
+    submission.movable = accesses.size() == 2;
+    submission.addresses = kAddresses;
+    return GraphNotes(work, work_slot()).submit(stream, submission);
   }
+  std::size_t work_slot() const override { return 2; }
   Ended classify() override {
     constexpr const char* kFailed = "assertion failed: operation ";
     try {

@@ -37,8 +37,11 @@ class ModelWorld final : public World {
   }
   Ticket submit(StreamCore& stream, Work& work, std::span<const Access> accesses) override {
     const std::uint64_t arg = reinterpret_cast<std::uintptr_t>(&work);
-    return stream.submit({model_work(), {}, {&arg, 1}, accesses, "work", {}});
+    Submission submission{model_work(), {}, {&arg, 1}, accesses, "work", {}};
+    submission.movable = true;
+    return GraphNotes(work, work_slot()).submit(stream, submission);
   }
+  std::size_t work_slot() const override { return 0; }
   Ended classify() override {
     try {
       throw;

@@ -19,13 +19,15 @@ struct Work {
     int block = -1;
     unsigned generation = 0;
     AccessMode mode = AccessMode::Read;
-    bool known = false;        ///< the contents before it are
-    std::uint64_t before = 0;  ///< these
+    bool known = false;           ///< the contents before it are
+    std::uint64_t before = 0;     ///< these
+    std::byte* memory = nullptr;  ///< on the model device
   };
   int operation = 0;
   bool fails = false, overwrites = false;
   std::vector<Touch> touches;  ///< in the order of the accesses
   std::uint64_t addend = 0;
+  std::uint64_t scalar = 0;  ///< of a graph's work: another Work can take its place (GraphRecording)
 };
 /// y = 31 y + x + addend; what is only read contributes to the sum.
 inline std::uint64_t mixed(std::uint64_t y, std::uint64_t x, std::uint64_t addend) { return y * 31 + x + addend; }
@@ -58,6 +60,8 @@ class World {
   /// What should not be there at the end; empty if nothing.
   virtual std::string left() = 0;
   virtual Ticket submit(StreamCore& stream, Work& work, std::span<const Access> accesses) = 0;
+  /// The argument of submit()'s work that is the address of the Work.
+  virtual std::size_t work_slot() const = 0;
   /// Which of these an exception is. Called in a catch block.
   virtual Ended classify() = 0;
   /// A failed upload may have written.
@@ -65,6 +69,16 @@ class World {
   /// Failures of one stream may become known in another order than that of its work.
   virtual bool failures_come_late() const { return false; }
   virtual std::shared_ptr<void> make_foreign(void** memory) = 0;
+};
+
+/// Adds what a graph needs to know of a Work to its submission.
+class GraphNotes {
+ public:
+  GraphNotes(const Work& work, std::size_t slot) : use_{static_cast<std::uint16_t>(slot), work.scalar} {}
+  Ticket submit(StreamCore& stream, Submission submission) const;
+
+ private:
+  ScalarUse use_;
 };
 
 /// Runs the program in a world. The world outlives nothing of it.

@@ -1,0 +1,81 @@
+// Memory of a graph's temporaries: tensors that are made and end while a flow is captured. Two of them share memory if
+// in every replay one is used only before the other.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "tessera/runtime/graph.hpp"
+
+namespace tessera::runtime {
+
+/// A set of entries of one recording.
+class EntrySet {
+ public:
+  EntrySet() = default;
+  explicit EntrySet(std::size_t entries) : words_((entries + 63) / 64) {}
+  void add(std::size_t entry) { words_[entry / 64] |= std::uint64_t{1} << entry % 64; }
+  bool contains(std::size_t entry) const { return (words_[entry / 64] >> entry % 64 & 1) != 0; }
+  void unite(const EntrySet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  }
+  void intersect(const EntrySet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
+/// The plan of one capture: made after the capture, and applied to the storages and the entries.
+class GraphPlan {
+ public:
+  explicit GraphPlan(GraphRecording& root) : root_(root) {}
+  /// Throws DeviceError if there is no memory for the temporaries.
+  void apply();
+
+ private:
+  /// A recording: the whole capture, or a body of it.
+  struct Level {
+    GraphRecording* recording;
+    const Level* parent;
+    std::size_t entry;  ///< of the parent: the loop or the branch
+    std::size_t depth;
+    std::vector<EntrySet> before;  ///< of each entry: those that end before it starts
+  };
+  struct Temporary {
+    StorageRef storage;
+    const Level* home;              ///< where it is made
+    std::vector<std::size_t> uses;  ///< entries there
+    EntrySet before;                ///< entries that end before each of them starts
+    std::size_t offset = 0;
+  };
+  /// How a temporary is used in a level: by the entries in `uses`, or by one loop or branch around its home.
+  struct Place {
+    const Level* level;
+    const Temporary* temporary;
+    std::size_t entry = kNoEntry;
+    void to_parent() {
+      entry = level->entry;
+      level = level->parent;
+    }
+    bool ends_before(const Place& other) const;
+  };
+
+  void find_levels(GraphRecording& recording, const Level* parent, std::size_t entry);
+  void find_temporaries();
+  void pin(const GraphRecording& recording);
+  static bool may_share(const Temporary& a, const Temporary& b);
+  std::size_t place_all();
+  void move_to(const StorageRef& arena);
+  void patch(GraphRecording& recording, const std::unordered_map<const Storage*, std::uint64_t>& moved);
+
+  GraphRecording& root_;
+  std::deque<Level> levels_;
+  std::vector<Temporary> temporaries_;
+  std::unordered_set<const Storage*> pinned_;  ///< used in ways that do not allow to move them
+};
+
+}  // namespace tessera::runtime

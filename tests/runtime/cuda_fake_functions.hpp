@@ -1,0 +1,52 @@
+// The beginning of every function of the fake driver, and its functions for graphs (cuda_fake_graphs_test.cpp).
+#pragma once
+#include <mutex>
+
+#include "runtime/cuda_fake_driver.hpp"
+
+namespace tessera::runtime::cuda::fake {
+
+#define TESSERA_FAKE(fn)                \
+  FakeDriver& d = *FakeDriver::active;  \
+  const std::lock_guard lock(d.mutex_); \
+  if (const CUresult entered = d.enter(Fn::fn); entered != 0) return entered
+
+template <class Handle, class T>
+Handle handle_of(T* object) {
+  return reinterpret_cast<Handle>(object);
+}
+
+struct GraphFunctions {
+  using Step = FakeDriver::Step;
+  using Kind = Step::Kind;
+  using Graph = FakeDriver::Graph;
+  static CUresult cuStreamBeginCapture(CUstream handle, int mode);
+  static CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode* dependencies,
+                                              const void* edges, std::size_t count, int mode);
+  static CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph);
+  static CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, unsigned long long* id,
+                                         CUgraph* graph, const CUgraphNode** dependencies, std::size_t* count);
+  static CUresult cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* nodes, std::size_t count,
+                                                    unsigned flags);
+  static CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph graph, CUcontext context,
+                                                 unsigned default_value, unsigned flags);
+  static CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+                                 CUgraphNodeParams* parameters);
+  static CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
+  static CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle);
+  static CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* parameters);
+  static CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                 const CUDA_KERNEL_NODE_PARAMS* parameters);
+  static CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* result);
+  static CUresult cuGraphExecDestroy(CUgraphExec exec);
+  static CUresult cuGraphDestroy(CUgraph graph);
+
+ private:
+  static CUresult begin(FakeDriver& d, CUstream handle, std::shared_ptr<Graph> graph, Graph* target, int mode);
+  static std::shared_ptr<Graph> clone(const Graph& graph);
+  static Step* find(Graph& graph, CUgraphNode node, bool bodies);
+  static CUresult set_kernel(FakeDriver& d, Step& step, const CUDA_KERNEL_NODE_PARAMS& parameters);
+  static const std::vector<CUgraphNode>& position(FakeDriver& d, FakeDriver::Stream& stream);
+};
+
+}  // namespace tessera::runtime::cuda::fake

@@ -82,7 +82,9 @@ def gpu(text):
             rows.append({"work": work, "shape": shape, "tessera": rate(ours), "commit": commit,
                          "peers": {n[1]: rate(n[2]) | {"ratio": r} for n, r in zip(named, numbers)}})
         groups.append({"title": title, "rows": rows})
-    return {"command": "scripts/gpu-check.sh --full", "device": measured(section, r"^## GPU: (.*), driver API"),
+    start = {name.replace(" ", "_"): {"first_us": float(first), "second_us": float(second)} for name, first, second in
+             re.findall(r"^  (\w[\w ]*\w) +first launch +([0-9.]+) us .*second +([0-9.]+) us$", section, re.M)}
+    return {"command": "scripts/gpu-check.sh --full", "start": start, "device": measured(section, r"^## GPU: (.*), driver API"),
             "date": measured(section, r"^(\d{4}-\d\d-\d\d) \d\d:\d\d UTC"),
             "driver": measured(section, r"^NVIDIA [^,]*, ([0-9.]+), \d+ MiB"), "tileiras": measured(section, r"^tileiras\s+V(\S+)"),
             "torch": measured(section, r"^torch\s+(\S+)"), "cutile": measured(section, r"^cuda\.tile\s+(\S+)"), "groups": groups}

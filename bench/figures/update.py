@@ -9,7 +9,8 @@ and fills the marked places of the pages.
 A marked place is <!-- figures: NAME -->...<!-- end -->, within a line or around whole ones. NAME is `table GROUP...` (a row for each
 group; `all` stands for those of the overview), `source GROUP...` (lines with device, date, commits and command), GROUP.FIELD (one
 number: mean, without, least, chain, count, most), `rates ROW...` (a table of what was reached in some rows), `rate ROW NAME` (what
-Tessera or the named peer reached in a row) or `start KERNELS first|second` (host time of a launch, in microseconds).
+Tessera or the named peer reached in a row) `start KERNELS first|second` (host time of a launch, in microseconds) or `share
+KERNEL COLUMNS TYPE THREADS` (of the speed of a copy, on the CPU).
 A ROW is GROUP:WORK,shape=value,...
 """
 
@@ -86,6 +87,9 @@ def content(data, name):
         return rates(data, keys)
     if word == "rate":
         return figures.quantity(data, keys[0], " ".join(keys[1:]))
+    if word == "share":
+        found = [r for r in data["cpu"]["shares"] if [r["kernel"], str(r["columns"]), r["dtype"], str(r["threads"])] == keys]
+        return f"{found[0]['share']:.2f}"
     if word == "start":
         return f"{data['gpu']['start'][keys[0]][keys[1] + '_us']:g}"
     if word == "source":

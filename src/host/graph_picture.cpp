@@ -1,4 +1,4 @@
-// The SVG puts each piece of work below all that it follows, level by level.
+// In the SVG each piece of work stands below all that it depends on, level by level.
 #include "host/graph_picture.hpp"
 
 #include <algorithm>

@@ -35,7 +35,7 @@ section = "\n".join([
     f"`bench/run_host.sh` at {os.environ['COMMIT'] or 'an unknown commit'}, {datetime.date.today()}: "
     f"{model[1] if model else 'unknown processor'}, {os.cpu_count()} processors, load {os.environ['LOAD']} when it began; "
     f"{os.environ['COMPILER']}. The driver is one that does nothing, so what is left is Tessera; on a GPU `bench/in_flight` "
-    "measures a launch beside the driver's own. Asked: a launch at most 300 ns above the driver's, without allocation; passes and "
+    "compares a launch with the driver's own. Required: a launch at most 300 ns above the driver's, without allocation; passes and "
     "bytecode of the attention kernel at most 10 ms; a start with a warm cache at most 1 ms a kernel.",
     "",
     "```",

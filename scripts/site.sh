@@ -39,4 +39,4 @@ if [ $serve = yes ]; then
   exec "$venv/bin/mkdocs" serve --dev-addr 127.0.0.1:8000 --watch scripts/docs
 fi
 "$venv/bin/mkdocs" build --strict --clean
-echo "build/site: $(find build/site -name '*.html' | wc -l) pages; open build/site/index.html"
+echo "build/site: $(find build/site -name '*.html' | wc -l) pages; open build/site/index.html, or serve it: its search needs a server"

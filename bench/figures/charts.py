@@ -122,6 +122,29 @@ def of_cases(data, key):
     return d.finished()
 
 
+def shares(data):
+    """Rows on the CPU backend: the share of the speed of a copy, for each kernel and element type."""
+    rows = data["cpu"]["shares"]
+    height, top, left, width = 18, 84, 230, 430
+    bottom = top + height * len(rows)
+    d = svg.Drawing(860, bottom + 66, "Rows on the CPU compared with a copy")
+    d.text(16, 28, "Rows on the CPU, compared with a copy of as many bytes", 16, weight="600")
+    d.text(16, 48, "The copy's processor time over Tessera's: 1 is the speed of memory, which std::memcpy reaches.", 12, svg.SOFT)
+    for tick in (0, 0.25, 0.5, 0.75, 1):
+        d.line(left + width * tick, top, left + width * tick, bottom, svg.INK if tick == 1 else svg.GRID)
+        d.text(left + width * tick, top - 6, f"{tick:g}", 11, svg.SOFT, "middle")
+    for i, r in enumerate(rows):
+        y = top + height * i + height / 2
+        threads = f", {r['threads']} threads" if r["threads"] > 1 else ""
+        d.text(left - 12, y + 4, f"{r['kernel'].replace('_', ' ')}, rows of {r['columns']} {r['dtype']}{threads}", 11, anchor="end")
+        d.rect(left, y - height * 0.3, width * r["share"], height * 0.6, svg.NEUTRAL if r["dtype"] == "f32" else svg.FASTER, opacity="0.75")
+        d.text(left + width * r["share"] + 6, y + 4, f"{r['share']:.2f}", 11, weight="600")
+        d.text(left + width + 16, y + 4, f"{r['tessera']['value']:g} of {r['copy']:g} {r['tessera']['unit']}", 11, svg.SOFT)
+    c = data["cpu"]
+    footer(d, bottom + 24, wrapped(f"Tensors of 256 MiB. Source: {c['machine']}; {c['shares_date'] or c['date']}; bench_cpu, by bench/run_cpu.sh.", 130))
+    return d.finished()
+
+
 def all_charts(data):
     """{file name: SVG text}"""
-    return {"ratios.svg": overview(data)} | {f"cases-{key.replace('_', '-')}.svg": of_cases(data, key) for key in OF_CASES}
+    return {"ratios.svg": overview(data), "cpu-rows.svg": shares(data)} | {f"cases-{key.replace('_', '-')}.svg": of_cases(data, key) for key in OF_CASES}

@@ -28,7 +28,7 @@ def rows_of(text):
     """The cells of every table row below a table's head."""
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if line.startswith("| ") and cells[0] not in ("work", "case"):
+        if line.startswith("| ") and cells[0] not in ("work", "case", "kernel"):
             yield cells
 
 
@@ -51,8 +51,12 @@ def measured(text, pattern):
 def cpu(text):
     section = part(text, "<!-- begin: bench/run_cpu.sh -->", "<!-- end: bench/run_cpu.sh -->")
     rows = [{"work": c[0], "threads": int(c[1]), "tessera": rate(c[2]), "peer": float(c[3]), "ratio": float(c[4]),
-             "ratio_of_processor_time": float(c[5])} for c in rows_of(section) if len(c) == 6]  # the other table: rows
-    return {"command": measured(section, r"`([^`]+)` at "), "commit": measured(section, r"` at ([0-9a-f]+),"),
+             "ratio_of_processor_time": float(c[5])} for c in rows_of(section) if len(c) == 6]
+    shares = [{"kernel": c[0], "columns": int(c[1]), "dtype": c[2], "threads": int(c[3]), "tessera": rate(c[4]), "copy": float(c[5]),
+               "share": float(c[-1])} for c in rows_of(section) if len(c) in (7, 8)]  # of a copy's speed, by processor time
+    note = section.split("\nRows of tensors", 1)[-1].split("\n\n", 1)[0]
+    return {"shares": shares, "shares_date": (re.search(r"\d{4}-\d\d-\d\d", note) or [None])[0],
+            "command": measured(section, r"`([^`]+)` at "), "commit": measured(section, r"` at ([0-9a-f]+),"),
             "date": measured(section, r", (\d{4}-\d\d-\d\d): "), "machine": measured(section, r"-\d\d: (?:[a-z0-9 ,]*, )?(\S.*?), load "),
             "rows": rows}
 
@@ -82,7 +86,9 @@ def gpu(text):
             rows.append({"work": work, "shape": shape, "tessera": rate(ours), "commit": commit,
                          "peers": {n[1]: rate(n[2]) | {"ratio": r} for n, r in zip(named, numbers)}})
         groups.append({"title": title, "rows": rows})
-    return {"command": "scripts/gpu-check.sh --full", "device": measured(section, r"^## GPU: (.*), driver API"),
+    start = {name.replace(" ", "_"): {"first_us": float(first), "second_us": float(second)} for name, first, second in
+             re.findall(r"^  (\w[\w ]*\w) +first launch +([0-9.]+) us .*second +([0-9.]+) us$", section, re.M)}
+    return {"command": "scripts/gpu-check.sh --full", "start": start, "device": measured(section, r"^## GPU: (.*), driver API"),
             "date": measured(section, r"^(\d{4}-\d\d-\d\d) \d\d:\d\d UTC"),
             "driver": measured(section, r"^NVIDIA [^,]*, ([0-9.]+), \d+ MiB"), "tileiras": measured(section, r"^tileiras\s+V(\S+)"),
             "torch": measured(section, r"^torch\s+(\S+)"), "cutile": measured(section, r"^cuda\.tile\s+(\S+)"), "groups": groups}
@@ -109,10 +115,12 @@ def dump(value, depth):
 def selftest():
     assert rate("~4.15 TB/s") == {"value": 4.15, "unit": "TB/s", "unsteady": True}
     data = collect(RESULTS.read_text(encoding="utf-8"))
+    assert data["cpu"]["rows"] and data["cpu"]["shares"] and data["gpu"]["start"], "no table is passed over"
     assert json.loads(as_json(data)) == data, "nothing is lost on the way to the file"
-    for broken in ("| 4.36 TB/s |", "<!-- gpu: begin -->"):
+    text = RESULTS.read_text(encoding="utf-8")
+    for broken in (re.search(r"\| [0-9.]+ TB/s \|", text)[0], "<!-- gpu: begin -->"):
         try:
-            collect(RESULTS.read_text(encoding="utf-8").replace(broken, "| a lot |", 1))
+            collect(text.replace(broken, "| a lot |", 1))
         except ValueError:
             continue
         raise AssertionError(f"damage was not noticed: {broken}")

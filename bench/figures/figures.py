@@ -38,6 +38,7 @@ GROUPS = [
     Group("cpu", "cpu", "CPU, one and two threads", "", "hand-vectorised loops, OpenBLAS"),
 ]
 BY_KEY = {g.key: g for g in GROUPS}
+SHOWN = {"torch": "PyTorch", "cuTile tuned": "tuned cuTile Python"}  # peers of rows for readers, where their names differ
 
 
 class Case(NamedTuple):
@@ -96,6 +97,32 @@ def cases(data, key):
     if len(found) != 1:
         raise ValueError(f"{len(found)} groups of results begin with '{group.title}': bench/figures/figures.py names them")
     return [c for c in (gpu_case(r, group) for r in found[0]["rows"]) if c]
+
+
+def row_of(data, selector):
+    """The one row that a selector names: "rows:softmax,columns=1024" or "naive:column_sums"."""
+    key, _, words = selector.partition(":")
+    name, *pairs = words.split(",")
+    if key == "naive":
+        found = [r for r in data["naive"]["rows"] if r["case"] == name]
+    else:
+        found = [r for g in data["gpu"]["groups"] if g["title"].startswith(BY_KEY[key].title) for r in g["rows"]
+                 if r["work"] == name and set(pairs) <= set(r["shape"].split())]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} rows of results are {selector}")
+    return found[0]
+
+
+def rate_text(rate):
+    return f"{'~' if rate.get('unsteady') else ''}{rate['value']:.2f}" if rate["unit"] == "TB/s" else f"{rate['value']:g}"
+
+
+def quantity(data, selector, who):
+    """What `who` reached in a row: a rate, or for untuned kernels milliseconds; "tessera", or a peer's name."""
+    row = row_of(data, selector)
+    if selector.startswith("naive:"):
+        return f"{row[f'{who}_ms']:.2f}"
+    return rate_text(row["tessera"] if who == "tessera" else row["peers"][who])
 
 
 def mean(ratios):

@@ -7,11 +7,16 @@ and fills the marked places of the pages.
     update.py --selftest
 
 A marked place is <!-- figures: NAME -->...<!-- end -->, within a line or around whole ones. NAME is `table GROUP...` (a row for each
-group; `all` stands for those of the overview), `source GROUP...` (lines with device, date, commits and command) or GROUP.FIELD (one number: mean, without, least, chain, count, most).
+group; `all` stands for those of the overview), `source GROUP...` (lines with device, date, commits and command), GROUP.FIELD (one
+number: mean, without, least, chain, count, most), `rates ROW...` (a table of what was reached in some rows), `rate ROW NAME` (what
+Tessera or the named peer reached in a row) `start KERNELS first|second` (host time of a launch, in microseconds) or `share
+KERNEL COLUMNS TYPE THREADS` (of the speed of a copy, on the CPU).
+A ROW is GROUP:WORK,shape=value,...
 """
 
 import json
 import pathlib
+import posixpath
 import re
 import sys
 import textwrap
@@ -22,6 +27,9 @@ import figures
 import pictures
 
 ROOT = collect.HERE.parents[1]
+sys.path.insert(0, str(ROOT / "scripts" / "docs"))
+import nav  # noqa: E402
+
 IMAGES = pathlib.Path("docs/images")
 DATA = collect.DATA.relative_to(ROOT)
 PLACE = re.compile(r"(<!-- figures: ([^>]+?) -->)(.*?)(<!-- end -->)", re.S)
@@ -30,15 +38,15 @@ QUOTED = re.compile(r"\d(?:[.,]\d+)? ?(?:[TG]B/s|[TG]FLOP/s|ms\b|us\b|ns\b|micro
                     r"|\b\d+\.\d+ (?:of|times|compared with) |\b\d+(?:\.\d+)? ?(?:x|times) (?:as fast|faster|slower)"
                     r"|\d ?% of (?:cu|Py|the (?:memory|peak))")
 
-
-# Every speed that these say comes from the data, and so does every one of a page of docs that has a marked place.
-PAGES = ["README.md", "CHANGELOG.md"] + [
-    f"docs/{name}.md" for name in ("index", "why", "install", "quickstart", "cookbook", "benchmarks", "faq", "stability")]
+SETTING = "<!-- setting -->"  # on a line whose number was chosen, not measured
 
 
+# Every speed that a page for users quotes comes from the data: those of the site but the generated ones and those about its own
+# construction.
 def pages():
-    return [p for p in [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-            if str(p.relative_to(ROOT)) in PAGES or "<!-- figures:" in p.read_text(encoding="utf-8")]
+    inside = [posixpath.normpath(f"docs/{p}") for title, found in nav.resolved(str(ROOT / "docs"))[0] for p in found
+              if title not in ("Reference", "Internals", "Compiler")]
+    return [ROOT / p for p in ["README.md", *inside]]
 
 
 def table(data, keys):
@@ -48,6 +56,18 @@ def table(data, keys):
         chain = f"{s.chain:.2f}" if s.chain else ""
         lines.append(f"| {group.label} | {s.count} | {group.shown} | {s.mean:.2f} | {s.without_best:.2f} | {s.least:.2f} | {chain} |")
     return "\n\n" + "\n".join(lines) + "\n\n"
+
+
+def rates(data, selectors):
+    lines = []
+    for selector in selectors:
+        row = figures.row_of(data, selector)
+        shape = dict(pair.split("=") for pair in row["shape"].split())
+        peers = ", ".join(f"{figures.SHOWN.get(name, name)} {figures.rate_text(peer)}" for name, peer in row["peers"].items()
+                          if name not in (figures.CHAIN, "cuTile"))
+        lines.append(f"| {row['work'].replace('_', ' ')}, {shape['rows']} rows of {shape['columns']} | {figures.rate_text(row['tessera'])} | {peers} |")
+    unit = figures.row_of(data, selectors[0])["tessera"]["unit"]
+    return "\n\n" + "\n".join([f"| work | {unit} | compared with |", "|---|---|---|", *lines]) + "\n\n"
 
 
 def value(data, key, field):
@@ -63,6 +83,15 @@ def content(data, name):
     keys = charts.OVERVIEW + ["safety"] if keys == ["all"] else keys
     if word == "table":
         return table(data, keys)
+    if word == "rates":
+        return rates(data, keys)
+    if word == "rate":
+        return figures.quantity(data, keys[0], " ".join(keys[1:]))
+    if word == "share":
+        found = [r for r in data["cpu"]["shares"] if [r["kernel"], str(r["columns"]), r["dtype"], str(r["threads"])] == keys]
+        return f"{found[0]['share']:.2f}"
+    if word == "start":
+        return f"{data['gpu']['start'][keys[0]][keys[1] + '_us']:g}"
     if word == "source":
         return "\n\n" + textwrap.fill(figures.source_line(data, keys) + ".", 99) + "\n\n"
     return value(data, *name.split("."))
@@ -88,7 +117,7 @@ def strays(path, text):
     blank = lambda m: re.sub(r"[^\n]", " ", m[0])  # noqa: E731  lines keep their numbers
     text = re.sub(r"^```.*?^```", blank, PLACE.sub(blank, text), flags=re.S | re.M)
     return problems + [f"{path}:{n}: a figure outside a marked place: {line.strip()}" for n, line in enumerate(text.split("\n"), 1)
-                       if QUOTED.search(line)]
+                       if QUOTED.search(line) and SETTING not in line]
 
 
 def check():
@@ -114,8 +143,19 @@ def selftest():
     for text in ("It reaches 4.2 TB/s.", "It is 1.05 of cuBLAS.", "It takes 3 ms.", "twice; 12 times slower", "20 % of the memory",
                  "a\n<!-- figures: naive.mean -->1<!-- end -->", "a <!-- figures:\nnaive.mean -->1<!-- end -->"):
         assert strays("p", text), text
-    for text in ("tileiras 13.3 or newer", "```\n4.2 TB/s\n```", "at <!-- figures: a.mean -->1.05<!-- end --> of cuBLAS", "CMake 3.25"):
+    for text in ("tileiras 13.3 or newer", "```\n4.2 TB/s\n```", "at <!-- figures: a.mean -->1.05<!-- end --> of cuBLAS", "CMake 3.25",
+                 "It rests for 3 ms. <!-- setting -->"):
         assert not strays("p", text), text
+    rate = "a <!-- figures: rate naive:column_sums tessera -->0<!-- end --> b"
+    slower = json.loads(json.dumps(data))
+    figures.row_of(slower, "naive:column_sums")["tessera_ms"] = 77.0
+    assert "77.00" in filled(rate, slower) and "77.00" not in filled(rate, data), "so does what was reached in one row"
+    for selector in ("naive:no_such_case", "rows:softmax"):
+        try:
+            figures.row_of(data, selector)
+        except ValueError:
+            continue
+        raise AssertionError(f"{selector} names no single row")
     s = figures.summary(data, "squares")
     assert s.least <= s.without_best <= s.mean <= s.most and len(s.best) == 6
     print("figures follow the data")

@@ -65,7 +65,7 @@ def judge(r):
     return min(ratios.values()) >= least, asked
 
 
-COLUMNS = ["work", "shape", "Tessera", "peers", "ratio", "asked", "met", "commit"]
+COLUMNS = ["work", "shape", "Tessera", "peers", "ratio", "required", "met", "commit"]
 WORK, SHAPE, PEERS, RATIO = 0, 1, 3, 4
 
 

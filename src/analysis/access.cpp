@@ -1,4 +1,4 @@
-// Operand groups of the operations of memory, by their names in ops.def.
+// The operand groups of memory operations, by their names in ops.def.
 #include "tessera/analysis/access.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The lattice of ranges, and what loops and branches say of them; transfer.cpp has the operations.
+// The lattice of ranges, and the effect of loops and branches on them; transfer.cpp has the operations.
 #include "analysis/ranges.hpp"
 
 #include <unordered_set>

@@ -1,4 +1,5 @@
-// What each integer operation makes of its operands' ranges. An operation that is not here gives anything.
+// The range of each integer operation's result, from the ranges of its operands. An operation without a rule here may
+// give any number.
 #include <algorithm>
 #include <bit>
 

@@ -1,4 +1,4 @@
-// The side of NVTX 3 that a program shows to a profiler, as far as Tessera needs it. A profiler names its library in
+// The interface between a program and a profiler (NVTX 3), as far as Tessera needs it. A profiler names its library in
 // NVTX_INJECTION64_PATH; the program loads it and calls InitializeInjectionNvtx2 with a function that hands out tables
 // of slots, which the profiler fills with its own functions. The interface is frozen by NVIDIA (NVTX is ABI-stable;
 // names, numbers and layouts: nvtx3/nvtxDetail/nvtxTypes.h and nvtx3/nvToolsExt.h of CUDA 10 to 13).

@@ -1,4 +1,4 @@
-// Constant bounds of integers, and what sums and products of them have. Private to the layer.
+// Constant bounds of integers, and those of their sums and products. Private to the layer.
 #pragma once
 #include <algorithm>
 #include <array>

@@ -1,4 +1,5 @@
-// Never negative: by the constant bounds of atoms, by subtracting facts that cancel a term, by the cases of a choice.
+// Shows that a polynomial is never negative: by the constant bounds of atoms, by subtracting facts that cancel a term,
+// or by cases of a selection.
 #include "certify/prover.hpp"
 
 #include <algorithm>

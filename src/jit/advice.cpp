@@ -108,8 +108,8 @@ std::vector<std::string> advice(const Prepared& prepared) {
   const ir::Function& entry = entry_of(*prepared.module);
   Advice found(entry);
   if (const SourceLocation walk = walk_of_piece(entry); walk.known())
-    found.add(concat(place(walk), ": a block walks here, so a launch of fewer than ", prepared.persistent_blocks,
-                     " pieces leaves SMs idle; smaller pieces, or split-K partials that are added to an Acc, "
+    found.add(concat(place(walk), ": each block loops over its tiles here, so a launch of fewer than ",
+                     prepared.persistent_blocks, " pieces leaves SMs idle; smaller pieces, or split-K partials that are added to an Acc, "
                      "make more"));
   return found.all;
 }

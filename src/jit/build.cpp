@@ -1,4 +1,4 @@
-// The way of generate.cpp, up to the driver.
+// The same steps as generate.cpp, without loading the code into the driver.
 #include "tessera/jit/build.hpp"
 
 #include <algorithm>

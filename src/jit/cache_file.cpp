@@ -1,4 +1,4 @@
-// Nothing in a file is believed before its checksum has been verified over all of it.
+// Nothing in a file is used before the checksum over all of it has been verified.
 #include "jit/cache_file.hpp"
 
 #include <cstring>

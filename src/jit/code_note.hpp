@@ -13,7 +13,7 @@ namespace tessera::jit {
 /// `cubin` names the code in the disk cache.
 std::vector<std::byte> write_code_note(const CodeShape& shape, const CacheKey& cubin);
 /// False if the bytes are not such a note, or say what no launch could survive. A checksum says that a note is as it
-/// was written, not that it was written by us: nothing in it is believed. The texts of locations live as long as the
+/// was written, not that it was written by us: everything in it is checked. The texts of locations live as long as the
 /// process.
 bool read_code_note(std::span<const std::byte> note, CodeShape& shape, CacheKey& cubin);
 

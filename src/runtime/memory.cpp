@@ -1,4 +1,4 @@
-// The account of a device's memory, and what users ask of it.
+// Counting a device's memory, and the functions through which users read and limit it.
 #include "tessera/runtime/memory.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What is believed of one operation, one comparison or one access, at and around the numbers where it ends to hold.
+// Claims about one operation, one comparison or one access, at and around the numbers at which they stop being true.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Guards that a branch makes needless go, guards of an index that a loop inside the branch moves stay.
+// Guards that a branch makes unnecessary are removed; guards of an index that a loop inside the branch changes are kept.
 #include "analysis/support.hpp"
 #include "api/branch_kernels.hpp"
 

@@ -1,4 +1,4 @@
-// What analysing a recording and evaluating its obligations cost.
+// The time of analysing a recording, and of evaluating its obligations.
 #include <chrono>
 #include <cstdio>
 

@@ -1,4 +1,5 @@
-// Obligations of the API page's kernels: their text, their truth over shapes, and what is left of a kernel.
+// Obligations of the API page's kernels: their text, for which shapes they hold, and the kernel
+// after they are applied.
 #include "tessera/analysis/facts.hpp"
 
 #include <algorithm>

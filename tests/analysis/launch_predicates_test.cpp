@@ -1,4 +1,5 @@
-// Conditions of launches as bytes: what is read again answers as before, and no bytes at all make a launch do harm.
+// Conditions of launches as bytes: predicates that are read again give the same answers, and no bytes make a launch
+// unsafe.
 #include <gtest/gtest.h>
 
 #include "analysis/random_launch.hpp"

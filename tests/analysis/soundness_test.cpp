@@ -1,4 +1,4 @@
-// Nothing is believed that is not so: every claim about a condition that a launch may use becomes an assertion, and the
+// Claims are true: every claim about a condition that a launch may use becomes an assertion, and the
 // program runs on the CPU, for random programs and launches at and around the boundaries.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The checker accepts what the analysis finds out and rejects what is not so, whatever a certificate says.
+// The checker accepts the analysis's claims and rejects false ones, whatever a certificate states.
 #include "certify/support.hpp"
 
 #include "api/branch_kernels.hpp"

@@ -1,4 +1,4 @@
-// What certifying costs beside the passes of a compile: processor time, printed, and held to a generous bound.
+// The cost of certifying compared with the passes of a compile: processor time, printed, with a generous limit.
 #include <cstdio>
 #include <ctime>
 

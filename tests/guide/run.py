@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what a page of the guide shows against its program: what each block prints or throws, what the compiler says of those that must
+"""Compares what a page of the guide shows with its program: what each block prints or throws, what the compiler says of those that must
 not compile, and what `tessera explain` says.
 
 usage: run.py PAGE.md PROGRAM [--update] [--compiler CXX --include DIR] [--tessera COMMAND]

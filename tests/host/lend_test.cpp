@@ -1,4 +1,4 @@
-// A lend is valid for its owner at the time: a later owner of the tensor has not lent it.
+// A lend is valid for the owner that made it: a later owner of the tensor has not lent it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What `tessera explain` advises: each sort of advice at a kernel that earns it, and none at one that does not.
+// What `tessera explain` advises: each kind of advice for a kernel that needs it, and none for one that does not.
 #include "jit/advice.hpp"
 
 #include "analysis/support.hpp"

@@ -1,4 +1,4 @@
-// What the tests of compiling share: folders and variables that come back, assemblers that are scripts, and the
+// What the tests of compiling share: folders and variables that are restored, assemblers that are scripts, and the
 // smallest kernel.
 #pragma once
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// The elementwise kernels against plain C++, for one line, for pieces of rows, in place, and of shapes that do not fit.
+// The elementwise kernels against plain C++, for one axis, for pieces of rows, in place, and with shapes that do not
+// fit.
 #include "tessera/kernels/elementwise.hpp"
 
 #include <algorithm>

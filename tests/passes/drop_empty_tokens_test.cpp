@@ -1,4 +1,4 @@
-// Tokens that stand for nothing go, tokens that order something stay, through loops and branches.
+// Tokens that order nothing are dropped, tokens that order accesses are kept, through loops and branches.
 #include "passes/pass_support.hpp"
 
 using namespace tessera;

@@ -3,8 +3,11 @@
     one_kernel.py TESSERA PROGRAM            compares
     one_kernel.py TESSERA PROGRAM --write    writes the listings into the page
 
-A listing is the code block after a mark `<!-- after: PASS -->`; PASS `recording` is the input of the passes.
+A listing is the code block after a mark `<!-- after: PASS -->`; PASS `recording` is the input of the passes. After
+`<!-- changes: PASS -->` stand only the lines that the pass changes, and after `<!-- passes -->` a table of all passes. A pass that
+changes the kernel has a listing or its changes on the page.
 """
+import difflib
 import os
 import re
 import subprocess
@@ -12,7 +15,8 @@ import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PAGE = os.path.join(ROOT, "docs", "internals", "one-kernel.md")
-BLOCK = re.compile(r"(<!-- after: (\w+) -->\n\n```text\n)(.*?)(```\n)", re.S)
+BLOCK = re.compile(r"(<!-- (after|changes): (\w+) -->\n\n```(?:text|diff)\n)(.*?)(```\n)", re.S)
+TABLE = re.compile(r"(<!-- passes -->\n\n)(.*?)(\n<!-- end -->)", re.S)
 COLUMNS = 100
 
 
@@ -46,15 +50,49 @@ def stages(tessera, program):
     return found
 
 
+def changes_of(found):
+    """Pass -> the lines that it removes and adds, as `- line` and `+ line`."""
+    before, changes = None, {}
+    for name, text in found.items():
+        lines = text.split("\n")
+        changes[name] = [] if before is None else [line for line in difflib.ndiff(before, lines) if line[0] in "+-"]
+        before = lines
+    return changes
+
+
+def table(changes):
+    rows = ["| pass | lines removed | lines added |", "|---|---|---|"]
+    unchanged = []
+    for name, lines in [*changes.items(), ("", ["-"])]:
+        if not lines:
+            unchanged.append(f"`{name}`")
+            continue
+        if unchanged:
+            rows.append(f"| {', '.join(unchanged)} | 0 | 0 |")
+            unchanged = []
+        if name:
+            removed = sum(line[0] == "-" for line in lines)
+            rows.append(f"| `{name}` | {removed} | {len(lines) - removed} |")
+    return "\n".join(rows) + "\n"
+
+
 def main():
     found = stages(*sys.argv[1:3])
+    changes = changes_of(found)
     found["recording"] = next(iter(found.values()))  # the first pass for GPUs leaves this kernel as it was recorded
     page = open(PAGE, encoding="utf-8").read()
-    names = [m.group(2) for m in BLOCK.finditer(page)]
+    names = [m.group(3) for m in BLOCK.finditer(page)]
     missing = [n for n in names if n not in found]
-    if not names or missing:
-        sys.exit(f"{PAGE}: no listings, or passes that did not run: {missing}")
-    made = BLOCK.sub(lambda m: m.group(1) + found[m.group(2)] + m.group(4), page)
+    if not names or missing or not TABLE.search(page):
+        sys.exit(f"{PAGE}: no listings or no table, or passes that did not run: {missing}")
+    unshown = [n for n, lines in changes.items() if lines and n not in names]
+    if unshown:
+        sys.exit(f"{PAGE}: passes that change the kernel and are not shown: {unshown}")
+
+    def text_of(kind, name):
+        return found[name] if kind == "after" else "".join(f"{line}\n" for line in changes[name] if line[1:].strip())
+    made = BLOCK.sub(lambda m: m.group(1) + text_of(m.group(2), m.group(3)) + m.group(5), page)
+    made = TABLE.sub(lambda m: m.group(1) + table(changes) + m.group(3), made)
     if "--write" in sys.argv:
         open(PAGE, "w", encoding="utf-8").write(made)
     elif made != page:

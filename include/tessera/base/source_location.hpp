@@ -1,4 +1,4 @@
-// Where in the user's program something was said. A trimmed std::source_location: copyable, comparable, and
+// A place in the user's program. A trimmed std::source_location: copyable, comparable, and
 // constructible from stored strings, so that locations survive in IR, in caches and in error texts.
 #pragma once
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The way out: accesses without bounds, raw pointers, assumptions and overlapping pieces. A kernel has undefined
+// Opting out: accesses without bounds, raw pointers, assumptions and overlapping pieces. A kernel has undefined
 // behaviour only through what is declared here. On the host two more calls have duties that nothing checks: borrow()
 // (the size of host memory, the lifetime of its owner) and from_dlpack() (finished elements, memory of the stated
 // size).

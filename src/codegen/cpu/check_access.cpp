@@ -1,4 +1,4 @@
-// What checked mode says of a view access before it runs: indices outside the view, false claims of `inbounds`.
+// Checks of a view access before it runs, in checked mode: indices outside the view, false claims of `inbounds`.
 #include "codegen/cpu/check_access.hpp"
 
 #include "codegen/cpu/tile_instr.hpp"

@@ -1,4 +1,4 @@
-// What checked mode has to know about one memory instruction.
+// The data that checked mode needs about one memory instruction.
 #pragma once
 #include <cstdint>
 

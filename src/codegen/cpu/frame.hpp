@@ -1,5 +1,5 @@
-// What runs: a program is a tree of instructions over numbered buffers; a Frame is one thread's view of them while it
-// works through blocks. Independent of the IR.
+// A program is a tree of instructions over numbered buffers; a Frame is one thread's view of them while it runs
+// blocks. Independent of the IR.
 #pragma once
 #include <atomic>
 #include <cstddef>

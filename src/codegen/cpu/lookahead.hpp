@@ -1,5 +1,6 @@
-// Memory that the next block will probably touch, fetched into the cache while this block computes. A tile of few
-// kilobytes is over before the processor's own prefetcher has found its rhythm, and the next begins on another page.
+// Memory that the next block will probably touch, fetched into the cache while this block computes. A tile of a
+// few kilobytes ends before the processor's own prefetcher has detected the stream, and the next tile begins on another
+// page.
 #pragma once
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// cuMemHostAlloc and its end.
+// Allocating and freeing pinned host memory (cuMemHostAlloc).
 #include "runtime/cuda/pinned.hpp"
 
 namespace tessera::runtime::cuda {

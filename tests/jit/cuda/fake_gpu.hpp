@@ -1,4 +1,4 @@
-// A GPU that is not there, for the tests of the whole way of a launch: the runtime's fake driver, whose kernels are
+// A simulated GPU, for the tests of a whole launch: the runtime's fake driver, whose kernels are
 // host functions, and an assembler that is a script and hands out an image that names one of them.
 #pragma once
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The whole way of a launch on a GPU: specialization, passes, assembler or bundle, cubin, driver, failed checks.
+// A whole launch on a GPU: specialization, passes, assembler or bundle, cubin, driver, failed checks.
 #include <gmock/gmock.h>
 
 #include <iterator>

@@ -1,4 +1,4 @@
-// A GPU that is not there, its assembler a script in a folder of its own: what the tests share that launch on the
+// A simulated GPU, its assembler a script in a folder of its own: what the tests share that launch on the
 // runtime's fake driver as a user does.
 #pragma once
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// What the passes and the bytecode of a large kernel cost: asked are 10 ms for attention, bench/run_host.sh measures
+// The time of the passes and the bytecode of a large kernel: at most 10 ms for attention; bench/run_host.sh measures
 // one and a half. The limit here is for unoptimised and instrumented builds on a busy machine; it catches what grows
 // with the square of the kernel.
 #include <gtest/gtest.h>

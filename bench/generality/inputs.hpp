@@ -81,7 +81,7 @@ struct Input {
       kernel<fill_steps<T, kPiece>>(mut(line), static_cast<u32>(seed), static_cast<i32>(high)).sync();
     } else if constexpr (element_class<T> == ElementClass::Float) {
       if (fill == Fill::Normal)
-        kernel<gpu_bench::fill_normal<T, kPiece>>(mut(line), seed).sync();
+        kernel<gpu_bench::fill_normal<T, kPiece>>(mut(line), seed, 1.0f).sync();
       else
         kernel<fill_uniform<T, kPiece>>(mut(line), seed, static_cast<float>(low), static_cast<float>(high)).sync();
     }

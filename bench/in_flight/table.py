@@ -118,6 +118,8 @@ def main():
     text = section(figures, options.machine, options.commit)
     print(text)
     if options.results:
+        if not options.results.exists():
+            options.results.write_text((HERE.parent / "RESULTS.md").read_text())
         subprocess.run([sys.executable, HERE.parent / "put_section.py", options.results], input=text, text=True, check=True)
     print(count(figures))
     return 0 if figures else 1

@@ -140,6 +140,7 @@ void CudaBackend::ended(Track& track, std::uint64_t number) {
 }
 
 void CudaBackend::verify_foreign(const void* memory, std::size_t bytes) {
+  poll();  // a program that allocates nothing here may take foreign memory again and again
   const Current current(context_);
   const auto address = static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(memory));
   unsigned type = 0;

@@ -399,7 +399,7 @@ Flow<> synchronizes(Tensor<f32, 1>&, Stream& stream) {
 Flow<> reads_it(Tensor<f32, 1>& x) { (void)co_await host(x); }
 Flow<> awaits(Tensor<f32, 1>&, Task<>& task) { co_await task; }
 Flow<> nothing() { co_return; }
-TEST_F(GraphControl, RefusalsNameTheLine) {
+TEST_F(GraphControl, RejectedCapturesNameTheLine) {
   auto x = ones<f32>({kSize}).sync();
   Stream stream;
   auto task = spawn(nothing());

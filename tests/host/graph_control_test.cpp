@@ -244,6 +244,30 @@ TEST_F(GraphControl, AGraphKeepsWhatItsPartsNeed) {
   EXPECT_EQ(first(x), 3);
 }
 
+struct Repeated {
+  Tensor<f32, 1> sum;
+  Tensor<i32, 1> left;
+  Tensor<bool, 1> go;
+};
+Flow<> add_inner(const Inner& inner, Repeated& s) {
+  co_await inner.replay();
+  co_await kernel<add_scaled<64>>(mut(s.sum), 1.0f, inner.output());
+  co_await kernel<count_down>(mut(s.left), mut(s.go));
+}
+Flow<> repeat(const Inner& inner, Repeated& s) {
+  co_await graph_while(s.go, [&] { return add_inner(inner, s); });
+  co_await inner.replay();
+  co_await kernel<add_scaled<64>>(mut(s.sum), 100.0f, inner.output());
+}
+TEST_F(GraphControl, AReplayInALoop) {
+  auto inner = capture(doubled, full<f32>({kSize}, 3.0f).sync());
+  auto outer =
+      capture(repeat, inner, Repeated{zeros<f32>({kSize}).sync(), full<i32>({1}, 4).sync(), ones<bool>({1}).sync()});
+  const Stream stream;
+  for (int i = 0; i < 3; ++i) outer.replay().on(stream);
+  EXPECT_EQ(first(outer.input<0>().sum), 4 * 6 + 3 * 600);
+}
+
 // -- numbers ---------------------------------------------------------------------------------------------------------
 
 struct Scaled {
@@ -353,6 +377,49 @@ TEST_F(GraphControl, OperationsFlowsAndScopes) {
   }
   EXPECT_ERROR(DeviceError, (void)capture([&](const Stream&) { (void)host(x).sync(); }), "cannot be captured");
   EXPECT_ERROR(DeviceError, (void)capture(host(x)), "reading elements on the host cannot be captured");
+}
+
+Flow<> uploads(Tensor<f32, 1>& x) {
+  const std::vector<f32> values(kSize, 3.0f);
+  auto t = co_await from(values, Dims(kSize));
+  co_await copy_into(mut(x), t);
+}
+Flow<> waits(Tensor<f32, 1>& x) {
+  copy_into(mut(x), zeros<f32>(Dims(kSize))).sync();
+  co_return;
+}
+Flow<> elsewhere(Tensor<f32, 1>& x, const Stream& stream) {
+  copy_into(mut(x), zeros<f32>(Dims(kSize))).on(stream);
+  co_return;
+}
+Flow<> synchronizes(Tensor<f32, 1>&, Stream& stream) {
+  stream.synchronize();
+  co_return;
+}
+Flow<> reads_it(Tensor<f32, 1>& x) { (void)co_await host(x); }
+Flow<> awaits(Tensor<f32, 1>&, Task<>& task) { co_await task; }
+Flow<> nothing() { co_return; }
+TEST_F(GraphControl, RejectedCapturesNameTheLine) {
+  auto x = ones<f32>({kSize}).sync();
+  Stream stream;
+  auto task = spawn(nothing());
+  const auto line_of = [](auto capture_it) -> unsigned {
+    try {
+      capture_it();
+    } catch (const DeviceError& error) {
+      EXPECT_NE(error.message().find("cannot be captured into a graph.\n  "), std::string::npos) << error.message();
+      return error.where().line;
+    }
+    ADD_FAILURE() << "was captured";
+    return 0;
+  };
+  const unsigned first = line_of([&] { (void)capture(uploads, x); });
+  EXPECT_GT(first, 0u);
+  EXPECT_EQ(line_of([&] { (void)capture(waits, x); }), first + 4);
+  EXPECT_EQ(line_of([&] { (void)capture(elsewhere, x, stream); }), first + 8);
+  EXPECT_EQ(line_of([&] { (void)capture(synchronizes, x, stream); }), first + 12);
+  EXPECT_EQ(line_of([&] { (void)capture(reads_it, x); }), first + 15);
+  EXPECT_EQ(line_of([&] { (void)capture(awaits, x, task); }), first + 16);
 }
 
 std::string contents(const std::string& path) {

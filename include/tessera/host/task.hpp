@@ -30,9 +30,10 @@ struct TaskState {
 template <class T>
 class TaskAwaiter {
  public:
-  TaskAwaiter(TaskState<T>& state, FlowBranch& branch) : state_(state), branch_(branch) {}
+  TaskAwaiter(TaskState<T>& state, FlowBranch& branch, SourceLocation where)
+      : state_(state), branch_(branch), where_(where) {}
   bool await_ready() const {
-    runtime::check_not_capturing("awaiting a task", "Await it before the capture, and pass its result.");
+    runtime::check_not_capturing("awaiting a task", "Await it before the capture, and pass its result.", where_);
     return state_.run->done();
   }
   bool await_suspend(std::coroutine_handle<> flow) { return state_.run->notify_when_done(*branch_.run, flow); }
@@ -45,6 +46,7 @@ class TaskAwaiter {
  private:
   TaskState<T>& state_;
   FlowBranch& branch_;
+  SourceLocation where_;
 };
 
 [[noreturn]] void throw_spent_task(SourceLocation where);
@@ -87,7 +89,9 @@ class [[nodiscard("dropping a task cancels its flow: keep it, and call get()")]]
   }
 
   // -- for promises and spawn() --
-  detail::TaskAwaiter<T> awaiter(detail::FlowBranch& branch, SourceLocation where) { return {live(where), branch}; }
+  detail::TaskAwaiter<T> awaiter(detail::FlowBranch& branch, SourceLocation where) {
+    return {live(where), branch, where};
+  }
   explicit Task(std::shared_ptr<detail::TaskState<T>> state) noexcept : state_(std::move(state)) {}
 
  private:

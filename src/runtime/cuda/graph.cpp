@@ -42,9 +42,13 @@ class Executable {
 
   /// Enqueues it with these calls. Launches that are enqueued already keep theirs ("Already enqueued or running
   /// launches are not affected": cuGraphExecKernelNodeSetParams and cuGraphExecUpdate in the driver's reference).
-  void launch(const GraphCalls& calls, CUstream stream) {
+  void launch(const std::shared_ptr<const GraphCalls>& calls, CUstream stream) {
     const std::lock_guard lock(mutex_);
-    apply(calls);
+    if (calls != current_) {
+      current_ = nullptr;
+      apply(*calls);
+      current_ = calls;
+    }
     check(driver().cuGraphLaunch(exec_, stream), "cuGraphLaunch", "replaying a graph");
   }
 
@@ -80,6 +84,7 @@ class Executable {
   std::shared_ptr<const GraphRecording> recording_;  // arguments and storages
   CUgraphExec exec_ = nullptr;
   std::mutex mutex_;
+  std::shared_ptr<const GraphCalls> current_;  // what the graph has; null: the entries differ in what they have
   GraphCalls applied_;
   std::vector<bool> unknown_;
 };
@@ -89,7 +94,7 @@ class CudaGraph final : public GraphWork {
   CudaGraph(std::shared_ptr<Executable> executable, std::shared_ptr<const GraphCalls> calls)
       : executable_(std::move(executable)), calls_(std::move(calls)) {}
   void launch(const LaunchContext& c) const override {
-    executable_->launch(*calls_, static_cast<CUstream>(c.native_queue));
+    executable_->launch(calls_, static_cast<CUstream>(c.native_queue));
   }
   std::shared_ptr<const GraphWork> with(std::shared_ptr<const GraphCalls> calls) const override {
     return std::make_shared<const CudaGraph>(executable_, std::move(calls));

@@ -142,7 +142,10 @@ void GraphHandle::retire(SourceLocation where) {
 
 std::size_t GraphHandle::work_count() const noexcept { return core_ ? core_->recording().work().size() : 0; }
 std::size_t GraphHandle::storage_count() const noexcept { return core_ ? core_->recording().accesses().size() : 0; }
-Device GraphHandle::device() const noexcept { return core_->recording().device(); }
+Device GraphHandle::device(SourceLocation where) const {
+  check_live(where);
+  return core_->recording().device();
+}
 std::string GraphHandle::dot() const { return graph_dot(core_->recording()); }
 std::string GraphHandle::svg() const { return graph_svg(core_->recording()); }
 

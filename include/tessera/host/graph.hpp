@@ -31,7 +31,7 @@ class GraphHandle {
   /// Number of entries and of storages.
   std::size_t work_count() const noexcept;
   std::size_t storage_count() const noexcept;
-  Device device() const noexcept;
+  Device device(SourceLocation where) const;
   std::string dot() const;
   std::string svg() const;
 
@@ -126,7 +126,7 @@ class Graph {
       return std::tuple_cat(std::move(values_->inputs), std::tuple<Out>(std::move(*values_->output)));
     }
   }
-  Device device() const noexcept { return graph_.device(); }
+  Device device(SourceLocation where = SourceLocation::current()) const { return graph_.device(where); }
   /// Pieces of work of one replay.
   std::size_t work_count() const noexcept { return graph_.work_count(); }
 

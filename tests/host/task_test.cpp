@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -17,44 +19,14 @@
 #include <vector>
 
 #include "host/expect_error.hpp"
-#include "host/far_device.hpp"
+#include "runtime/gate.hpp"
 #include "runtime/in_child.hpp"
 #include "tessera/host/all.hpp"
 
 namespace tessera {
 namespace {
 
-/// A stream of the CPU whose work ends when the gate is opened.
-class Gate {
- public:
-  Gate() {
-    stream.core()->submit({runtime::host_work([state = state_](const runtime::LaunchContext&) {
-                             std::unique_lock lock(state->mutex);
-                             state->changed.wait(lock, [&] { return state->open; });
-                           }),
-                           {},
-                           {},
-                           {},
-                           "gate"});
-  }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-  ~Gate() { open(); }
-  void open() {
-    std::lock_guard lock(state_->mutex);
-    state_->open = true;
-    state_->changed.notify_all();
-  }
-  Stream stream{Device::cpu()};
-
- private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool open = false;
-  };
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-};
+using runtime::Gate;
 
 /// Waits behind the gate of its stream, then ends.
 Flow<float> waits(float value) {

@@ -348,7 +348,6 @@ class [[nodiscard("fork(...) does nothing until it is awaited: write co_await fo
 /// order; flows without a result drop out. Throws the first error in the order of the flows.
 template <class... T>
 Fork<T...> fork(Flow<T>... flows) {
-  static_assert(sizeof...(T) > 0, "fork(...) takes at least one flow");
   return Fork<T...>(std::tuple<Flow<T>...>(std::move(flows)...));
 }
 

@@ -73,7 +73,7 @@ struct FlowPromise {
   std::size_t* still_running = nullptr;  ///< of a fork: the number of its flows that have not ended, and the awaiter
   std::exception_ptr error;
 
-  /// The flow has ended: whoever awaits it can be resumed. From its final suspension.
+  /// The flow has ended: the one that awaits it can be resumed. From its final suspension.
   void at_end() const noexcept;
 };
 

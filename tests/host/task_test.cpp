@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -81,6 +82,26 @@ TEST(Tasks, GiveTheirResultToOneFlowOnly) {
   EXPECT_EQ(first.get(), 3) << "the first one has it";
   EXPECT_ERROR(BorrowError, (void)task.get(), "task_test.cpp", "has been taken");
   EXPECT_ERROR(BorrowError, (void)awaits(task).sync(), "has been taken");
+}
+
+TEST(Tasks, GiveTheirResultOnceToAThreadAndAFlow) {
+  Gate gate;
+  auto task = spawn(waits(3), gate.stream);
+  int results = 0;
+  std::thread thread([&] {
+    try {
+      results += task.get() == 3 ? 1 : 100;
+    } catch (const BorrowError&) {}
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // now the thread waits, most likely
+  auto flow = spawn(awaits(task));
+  gate.open();
+  int of_flow = 0;
+  try {
+    of_flow = flow.get() == 3 ? 1 : 100;
+  } catch (const BorrowError&) {}
+  thread.join();
+  EXPECT_EQ(results + of_flow, 1);
 }
 
 TEST(Tasks, DestroyedWhileAFlowAwaitsThemAreAnErrorThere) {

@@ -42,21 +42,22 @@ struct FlowRun::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::coroutine_handle<>> ready;
-  std::vector<Waiting> waiting;  // for done()
+  std::vector<Waiting> waiting;  // for done(): one at most, because there is one result
   std::shared_ptr<void> frame;   // to be released by the driver
   std::thread::id driver;
   std::exception_ptr abandoned;  // why nothing can continue the flows
   bool driving = false, ended = false, cancelled = false;
   bool taken = false;    // the result
   bool dropped = false;  // the task was destroyed
-  // Under the mutex of all executions:
-  std::vector<const FlowRun*> awaits;  // flows of this execution await these tasks
 
   /// In a child of fork() no other thread drives an execution of the parent, but one may have held the mutex.
   std::unique_lock<std::mutex> lock() {
     return generation == tessera::fork_generation() ? std::unique_lock(mutex)
                                                     : std::unique_lock(mutex, std::defer_lock);
   }
+  static thread_local std::vector<Waiting>* resumed_here;
+  static void resume(std::vector<Waiting> waiting);
+
   /// The caller becomes the driver. Under the mutex.
   void begin_driving() {
     driving = true;
@@ -69,7 +70,7 @@ namespace {
 /// The event loop on whose thread this one continues a flow; null if there is none.
 thread_local const FlowPost* this_loop = nullptr;
 
-/// For which tasks await which.
+/// For adding an edge to the graph of which task awaits which.
 std::mutex& mutex_of_all() {
   static PerProcess<std::mutex> mutex;
   return mutex.get();
@@ -123,11 +124,30 @@ void FlowRun::start(std::coroutine_handle<> root) {
   drive();
 }
 
+/// Flows that can be resumed because a task has ended, of the innermost loop of this thread that resumes such flows: a
+/// chain of tasks that await each other ends in one loop and not in nested calls.
+thread_local std::vector<FlowRun::State::Waiting>* FlowRun::State::resumed_here = nullptr;
+
+void FlowRun::State::resume(std::vector<Waiting> waiting) {
+  if (waiting.empty()) return;
+  if (resumed_here != nullptr) {
+    resumed_here->insert(resumed_here->end(), waiting.begin(), waiting.end());
+    return;
+  }
+  resumed_here = &waiting;
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    const Waiting w = std::move(waiting[i]);
+    w.run->post(w.flow);
+  }
+  resumed_here = nullptr;
+}
+
 /// Resumes what can be resumed. The caller is the driver.
 void FlowRun::drive() {
   const auto self = shared_from_this();  // the task may be dropped meanwhile
   State& s = *state_;
-  std::shared_ptr<void> frame;  // released outside the lock
+  auto* const outer = std::exchange(State::resumed_here, nullptr);  // flows may wait for what ends below them
+  std::shared_ptr<void> frame;                                      // released outside the lock
   std::vector<State::Waiting> waiting;
   for (;;) {
     std::coroutine_handle<> flow;
@@ -149,7 +169,8 @@ void FlowRun::drive() {
     while (s.next != nullptr) std::exchange(s.next, s.next->below)->self.resume();
   }
   if (frame) FlowWaiter::instance().remove(*this);
-  for (const State::Waiting& w : waiting) w.run->post(w.flow);
+  State::resumed_here = outer;
+  State::resume(std::move(waiting));
 }
 
 void FlowRun::drive_until_done() {
@@ -232,7 +253,7 @@ void FlowRun::abandon(const std::exception_ptr& why) noexcept {
     waiting = std::exchange(s.waiting, {});
     s.changed.notify_all();
   }
-  for (const State::Waiting& w : waiting) w.run->post(w.flow);
+  State::resume(std::move(waiting));
 }
 
 void FlowRun::step_lost() noexcept {
@@ -371,10 +392,18 @@ void FlowRun::hand_over_work() {
   if (runtime::SubmissionSink* const outer = runtime::SubmissionSink::innermost()) state_->work.hand_over(*outer);
 }
 
-/// True if flows of this execution await `other`, or tasks whose flows do. Under mutex_of_all().
-bool FlowRun::awaits(const FlowRun& other) const {
-  return this == &other || std::any_of(state_->awaits.begin(), state_->awaits.end(),
-                                       [&](const FlowRun* run) { return run->awaits(other); });
+/// True if this execution awaits `other`, or a task that does. Under mutex_of_all().
+bool FlowRun::awaits(FlowRun& other) {
+  for (auto run = other.shared_from_this(); run != nullptr;) {
+    if (run.get() == this) return true;
+    std::shared_ptr<FlowRun> next;
+    {
+      const auto lock = run->state_->lock();
+      if (!run->state_->waiting.empty()) next = run->state_->waiting.front().run;
+    }
+    run = std::move(next);
+  }
+  return false;
 }
 
 bool FlowRun::notify_when_done(FlowRun& other, std::coroutine_handle<> flow, SourceLocation where) {
@@ -392,15 +421,11 @@ bool FlowRun::notify_when_done(FlowRun& other, std::coroutine_handle<> flow, Sou
   if (state_->ended && !state_->driving) return false;
   if (!state_->waiting.empty())
     throw BorrowError("another flow awaits this task already: a task gives its result once.", where);
-  other.state_->awaits.push_back(this);
   state_->waiting.push_back({other.shared_from_this(), flow});
   return true;
 }
 
-void FlowRun::stop_notifying(FlowRun& other, std::coroutine_handle<> flow) noexcept {
-  std::lock_guard all(mutex_of_all());
-  auto& edges = other.state_->awaits;
-  if (const auto at = std::find(edges.begin(), edges.end(), this); at != edges.end()) edges.erase(at);
+void FlowRun::stop_notifying(std::coroutine_handle<> flow) noexcept {
   const auto lock = state_->lock();
   std::erase_if(state_->waiting, [&](const State::Waiting& w) { return w.flow == flow; });
 }
@@ -425,7 +450,7 @@ void FlowRun::cancel(std::shared_ptr<void> frame) noexcept {
   }
   if (frame) FlowWaiter::instance().remove(*this);
   frame.reset();
-  for (const State::Waiting& w : waiting) w.run->post(w.flow);
+  State::resume(std::move(waiting));
 }
 
 }  // namespace tessera::detail

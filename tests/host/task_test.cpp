@@ -135,6 +135,18 @@ TEST(Tasks, ThatAwaitEachOtherAreAnError) {
   EXPECT_EQ(last.get(), 5) << "a chain without a circle";
 }
 
+Flow<int> counts(Task<int>& before) { co_return 1 + co_await before; }
+Flow<int> first_of_a_chain() { co_return static_cast<int>(co_await waits(1)); }
+TEST(Tasks, AChainOfAnyLengthNeedsNoStack) {
+  Gate gate;
+  std::vector<Task<int>> tasks;
+  tasks.reserve(30000);  // flows refer to them
+  tasks.push_back(spawn(first_of_a_chain(), gate.stream));
+  while (tasks.size() < 30000) tasks.push_back(spawn(counts(tasks.back())));
+  gate.open();
+  EXPECT_EQ(tasks.back().get(), 30000);
+}
+
 // ---- waiting on the thread that continues ---------------------------------------------------------------------------
 
 enum class How { Get, Sync, Await };
@@ -218,6 +230,39 @@ TEST(Tasks, WhoseStepsAreDroppedEndWithAnError) {
   step();  // once more: nothing is left to do
   EXPECT_EQ(task.get(), 4);
   step();
+}
+
+Flow<int> waits_often(const std::shared_ptr<int>& held, int depth) {
+  const std::shared_ptr<int> copy = held;
+  int sum = 0;
+  for (int i = 0; i < 2; ++i) {
+    auto t = co_await zeros<f32>(Dims(4));
+    (void)co_await host(t);
+    if (depth > 0) {
+      auto [a, b] = co_await fork(waits_often(copy, depth - 1), waits_often(copy, 0));
+      sum += a + b;
+    }
+  }
+  co_return sum + 1;
+}
+TEST(Tasks, MayBeDroppedAtEachSuspension) {
+  Loop loop;
+  const auto held = std::make_shared<int>(0);
+  bool ended = false;
+  for (int steps = 0; !ended; ++steps) {
+    ASSERT_LT(steps, 1000);
+    Gate gate;
+    auto task = spawn(waits_often(held, 2), {gate.stream, loop.post});
+    gate.open();
+    for (int i = 0; i < steps && !task.done(); ++i) loop.take()();
+    ended = task.done();
+    const int result = ended ? task.get() : 13;
+    EXPECT_EQ(result, 13);
+    { const auto dropped = std::move(task); }
+    EXPECT_EQ(held.use_count(), 1) << "after " << steps << " steps";
+    const std::lock_guard lock(loop.mutex);
+    loop.work.clear();
+  }
 }
 
 TEST(Tasks, MayGoBeforeTheirSteps) {

@@ -134,7 +134,7 @@ class FlowRun : public std::enable_shared_from_this<FlowRun> {
   /// flow awaits it, DeviceError if it awaits `other`, or if `other` keeps the thread that has to continue it.
   bool notify_when_done(FlowRun& other, std::coroutine_handle<> flow, SourceLocation where);
   /// Undoes it, if `flow` was not resumed.
-  void stop_notifying(FlowRun& other, std::coroutine_handle<> flow) noexcept;
+  void stop_notifying(std::coroutine_handle<> flow) noexcept;
   /// Ends a flow that has not ended: no flow of it is resumed any more, and no other thread drives it when this
   /// returns. `frame` keeps the frame; it is released at once, or, where the driver itself cancels, after the flow has
   /// suspended. Who awaits the task gets a BorrowError.
@@ -148,7 +148,7 @@ class FlowRun : public std::enable_shared_from_this<FlowRun> {
   void drive_until_done();
   bool wait_for_first();
   bool needs_this_thread() const;
-  bool awaits(const FlowRun& other) const;
+  bool awaits(FlowRun& other);
   bool of_parent_process() const noexcept;
 
   FlowBranch first_;

@@ -34,7 +34,7 @@ class TaskAwaiter {
       : state_(state), run_(state.run), branch_(branch), where_(where) {}
   TaskAwaiter(TaskAwaiter&&) = delete;
   ~TaskAwaiter() {
-    if (waiting_) run_->stop_notifying(*branch_.run, flow_);
+    if (waiting_) run_->stop_notifying(flow_);
   }
   bool await_ready() const {
     runtime::check_not_capturing("awaiting a task", "Await it before the capture, and pass its result.", where_);

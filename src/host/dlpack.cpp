@@ -5,6 +5,8 @@
 #include <array>
 #include <atomic>
 #include <iterator>
+#include <mutex>
+#include <unordered_set>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -91,17 +93,41 @@ std::atomic<bool>* taken_back(void* managed) {
 
 // ---- from -----------------------------------------------------------------------------------------------------------
 
+/// The structures that tensors here own. One that is taken twice would have its deleter called twice.
+class TakenStructures {
+ public:
+  static TakenStructures& all() {
+    static TakenStructures& taken = *new TakenStructures;  // never destroyed: tensors in statics may end last
+    return taken;
+  }
+  /// False if it was taken before.
+  bool take(const void* managed) {
+    std::lock_guard lock(mutex_);
+    return taken_.insert(managed).second;
+  }
+  void give_back(const void* managed) noexcept {
+    std::lock_guard lock(mutex_);
+    taken_.erase(managed);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<const void*> taken_;
+};
+
 /// Calls the deleter when the storage has been destroyed. Only once it is armed: before that the caller owns the
 /// tensor.
 struct Guard {
   Exchanged source;
   bool armed = false;
+  bool taken = false;
   std::shared_ptr<char> owners;  ///< read-only: an additional owner, so that no Shared is ever the only one
 
   explicit Guard(Exchanged x) : source(x) {}
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
   ~Guard() {
+    if (taken) TakenStructures::all().give_back(source.managed);
     if (!armed) return;
     const dlpack::Release release;
     if (source.versioned)
@@ -245,6 +271,14 @@ runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<st
         where);
   auto guard = std::make_shared<Guard>(x);
   Guard& held = *guard;
+  if (own == nullptr) {
+    held.taken = TakenStructures::all().take(x.managed);
+    if (!held.taken)
+      throw BorrowError(
+          "from_dlpack: a tensor has been made of this structure already; expected one that is still the caller's.\n  "
+          "Take each structure once: the tensor owns it from then on.",
+          where);
+  }
   if (owners && read_only(x)) held.owners = *owners;
   runtime::StorageRef storage = adopt(device, first, bytes, std::move(guard), where, own == nullptr);
   if (producer != nullptr) record_write_of(*storage, *producer, where);

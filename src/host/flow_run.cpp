@@ -3,6 +3,7 @@
 #include "tessera/host/flow_run.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -13,6 +14,8 @@
 
 #include "host/flow_waiter.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/fork.hpp"
+#include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/work_ranges.hpp"
 
 namespace tessera::detail {
@@ -29,7 +32,9 @@ struct FlowRun::State {
   };
   Mode mode;
   FlowPost post;
+  std::uint32_t generation = tessera::fork_generation();
   // The driver's:
+  FlowPromise* next = nullptr;  // resumed before `ready`
   runtime::WorkRanges work;
   std::vector<Stream> free_streams;
   std::vector<Wait> waits;  // blocking
@@ -37,11 +42,21 @@ struct FlowRun::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::coroutine_handle<>> ready;
-  std::vector<Waiting> waiting;  // for done()
+  std::vector<Waiting> waiting;  // for done(): one at most, because there is one result
   std::shared_ptr<void> frame;   // to be released by the driver
   std::thread::id driver;
-  std::exception_ptr post_error;  // of the event loop's function
+  std::exception_ptr abandoned;  // why nothing can continue the flows
   bool driving = false, ended = false, cancelled = false;
+  bool taken = false;    // the result
+  bool dropped = false;  // the task was destroyed
+
+  /// In a child of fork() no other thread drives an execution of the parent, but one may have held the mutex.
+  std::unique_lock<std::mutex> lock() {
+    return generation == tessera::fork_generation() ? std::unique_lock(mutex)
+                                                    : std::unique_lock(mutex, std::defer_lock);
+  }
+  static thread_local std::vector<Waiting>* resumed_here;
+  static void resume(std::vector<Waiting> waiting);
 
   /// The caller becomes the driver. Under the mutex.
   void begin_driving() {
@@ -49,6 +64,19 @@ struct FlowRun::State {
     driver = std::this_thread::get_id();
   }
 };
+
+namespace {
+
+/// The event loop on whose thread this one continues a flow; null if there is none.
+thread_local const FlowPost* this_loop = nullptr;
+
+/// For adding an edge to the graph of which task awaits which.
+std::mutex& mutex_of_all() {
+  static PerProcess<std::mutex> mutex;
+  return mutex.get();
+}
+
+}  // namespace
 
 bool has_ended(const std::vector<runtime::Ticket>& work) noexcept {
   return std::all_of(work.begin(), work.end(), [](const runtime::Ticket& ticket) {
@@ -96,11 +124,30 @@ void FlowRun::start(std::coroutine_handle<> root) {
   drive();
 }
 
+/// Flows that can be resumed because a task has ended, of the innermost loop of this thread that resumes such flows: a
+/// chain of tasks that await each other ends in one loop and not in nested calls.
+thread_local std::vector<FlowRun::State::Waiting>* FlowRun::State::resumed_here = nullptr;
+
+void FlowRun::State::resume(std::vector<Waiting> waiting) {
+  if (waiting.empty()) return;
+  if (resumed_here != nullptr) {
+    resumed_here->insert(resumed_here->end(), waiting.begin(), waiting.end());
+    return;
+  }
+  resumed_here = &waiting;
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    const Waiting w = std::move(waiting[i]);
+    w.run->post(w.flow);
+  }
+  resumed_here = nullptr;
+}
+
 /// Resumes what can be resumed. The caller is the driver.
 void FlowRun::drive() {
   const auto self = shared_from_this();  // the task may be dropped meanwhile
   State& s = *state_;
-  std::shared_ptr<void> frame;  // released outside the lock
+  auto* const outer = std::exchange(State::resumed_here, nullptr);  // flows may wait for what ends below them
+  std::shared_ptr<void> frame;                                      // released outside the lock
   std::vector<State::Waiting> waiting;
   for (;;) {
     std::coroutine_handle<> flow;
@@ -119,9 +166,11 @@ void FlowRun::drive() {
     }
     const runtime::SinkScope scope(s.work);
     flow.resume();
+    while (s.next != nullptr) std::exchange(s.next, s.next->below)->self.resume();
   }
   if (frame) FlowWaiter::instance().remove(*this);
-  for (const State::Waiting& w : waiting) w.run->post(w.flow);
+  State::resumed_here = outer;
+  State::resume(std::move(waiting));
 }
 
 void FlowRun::drive_until_done() {
@@ -175,30 +224,48 @@ void FlowRun::post(std::coroutine_handle<> flow) noexcept {
   State& s = *state_;
   {
     std::lock_guard lock(s.mutex);
-    if (s.cancelled || s.post_error) return;
+    if (s.cancelled || s.abandoned) return;
     s.ready.push_back(flow);
     if (s.mode == Mode::Blocking) return s.changed.notify_all();
     if (s.driving) return;
     if (!s.post) s.begin_driving();
   }
   if (!s.post) return drive();
-  std::vector<State::Waiting> waiting;
   try {
-    return s.post(FlowStep(shared_from_this()));
-  } catch (...) {  // the loop takes nothing any more, and no other thread may continue the flow
+    const FlowStep step(shared_from_this());  // kept, so that what the loop throws is the reason and not its loss
+    try {
+      s.post(step);
+    } catch (...) {  // the loop takes nothing any more, and no other thread may continue the flow
+      abandon(std::current_exception());
+    }
+  } catch (...) { abandon(std::current_exception()); }  // no memory for the step
+}
+
+void FlowRun::abandon(const std::exception_ptr& why) noexcept {
+  State& s = *state_;
+  std::vector<State::Waiting> waiting;
+  {
     std::lock_guard lock(s.mutex);
-    s.post_error = std::current_exception();
+    if (s.cancelled || s.ended) return;
+    s.abandoned = why;
     s.ended = true;
     s.ready.clear();
     waiting = std::exchange(s.waiting, {});
     s.changed.notify_all();
   }
-  for (const State::Waiting& w : waiting) w.run->post(w.flow);
+  State::resume(std::move(waiting));
 }
 
-void FlowRun::check_posted() const {
-  std::lock_guard lock(state_->mutex);
-  if (state_->post_error) std::rethrow_exception(state_->post_error);
+void FlowRun::step_lost() noexcept {
+  {
+    const auto lock = state_->lock();
+    if (state_->driving || state_->ready.empty() || of_parent_process()) return;
+  }
+  try {
+    throw DeviceError(
+        "the event loop that continues this task has dropped a step of it (a FlowStep) without calling it, so the task "
+        "cannot end.\n  Keep the loop running until the task is done, or destroy the task first.");
+  } catch (...) { abandon(std::current_exception()); }
 }
 
 void FlowRun::step() {
@@ -207,21 +274,34 @@ void FlowRun::step() {
     if (state_->driving || state_->cancelled || state_->ready.empty()) return;
     state_->begin_driving();
   }
+  const FlowPost* const outer = std::exchange(this_loop, &state_->post);
+  const auto self = shared_from_this();  // its `post` is this_loop
   drive();
+  this_loop = outer;
 }
 
 // -- for awaiting flows ----------------------------------------------------------------------------------------------
+
+void FlowPromise::at_end() const noexcept {
+  if (still_running != nullptr && --*still_running != 0) return;
+  if (awaiter != nullptr)
+    branch->run->resume_next(*awaiter);
+  else
+    branch->run->ended();
+}
+
+void FlowRun::resume_next(FlowPromise& flow) noexcept { flow.below = std::exchange(state_->next, &flow); }
 
 Stream FlowRun::stream_for(const FlowBranch& branch, const OpBase& op, SourceLocation where) {
   return branch.stream ? *branch.stream : detail::stream_for(op, where);
 }
 
-void FlowRun::resume_after(std::coroutine_handle<> flow, std::vector<runtime::Ticket> work) {
+void FlowRun::resume_after(std::coroutine_handle<> flow, std::vector<runtime::Ticket> work, SourceLocation where) {
   if (state_->mode == Mode::Blocking) {
     state_->waits.push_back({std::move(work), flow});
     return;
   }
-  FlowWaiter::instance().add(shared_from_this(), flow, std::move(work));
+  runtime::at_line(where, [&] { FlowWaiter::instance().add(shared_from_this(), flow, std::move(work)); });
 }
 
 Stream FlowRun::take_stream(const FlowBranch& parent) {
@@ -252,50 +332,147 @@ void FlowRun::ended() noexcept {
 
 // -- for any thread --------------------------------------------------------------------------------------------------
 
-bool FlowRun::done() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->ended && !state_->driving;
+bool FlowRun::of_parent_process() const noexcept { return state_->generation != tessera::fork_generation(); }
+
+bool FlowRun::done(SourceLocation where) const {
+  const auto lock = state_->lock();
+  const bool done = state_->ended && !state_->driving;
+  if (!done && of_parent_process())
+    throw DeviceError(
+        "this task was started by the process that this one was forked from, and had not ended then: it continues only "
+        "there.\n  Wait for it before fork(), or spawn another one here.",
+        where);
+  return done;
 }
 
-bool FlowRun::is_driver() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->driving && state_->driver == std::this_thread::get_id();
+/// True if this thread continues the flows: if it waited for them, it would wait for itself.
+bool FlowRun::needs_this_thread() const {
+  {
+    const auto lock = state_->lock();
+    if (state_->driving && state_->driver == std::this_thread::get_id()) return true;
+  }
+  if (state_->post) return this_loop != nullptr && this_loop->is(state_->post);
+  return state_->mode == Mode::Asynchronous && FlowWaiter::instance().is_this_thread();
 }
 
 void FlowRun::wait(SourceLocation where) {
-  if (done()) return;
-  const bool own = !state_->post && FlowWaiter::instance().is_this_thread();
-  if (own || is_driver())
+  if (done(where)) return;
+  if (needs_this_thread())
     throw DeviceError(
         "get() of a task, called in a flow on the thread that would have to continue the task, would wait "
         "for ever.\n  Write co_await task.",
         where);
   std::unique_lock lock(state_->mutex);
+  if (!state_->waiting.empty())
+    throw BorrowError("get() of a task that a flow awaits: a task gives its result once.\n  Get it in one place.",
+                      where);
   state_->changed.wait(lock, [&] { return state_->ended && !state_->driving; });
+}
+
+void FlowRun::take_result(SourceLocation where) {
+  const auto lock = state_->lock();
+  if (state_->dropped)
+    throw BorrowError(
+        "the task that this flow awaits was destroyed, and its flow cancelled.\n  Keep a task until it has ended, or "
+        "give it to the flow that awaits it.",
+        where);
+  if (state_->taken) throw_spent_task(where);
+  state_->taken = true;
+  if (state_->abandoned) runtime::at_line(where, [&] { std::rethrow_exception(state_->abandoned); });
+}
+
+bool FlowRun::taken() const {
+  const auto lock = state_->lock();
+  return state_->taken;
 }
 
 void FlowRun::wait_for_work() { state_->work.wait(); }
 
-bool FlowRun::notify_when_done(FlowRun& other, std::coroutine_handle<> flow) {
+void FlowRun::hand_over_work() {
+  if (runtime::SubmissionSink* const outer = runtime::SubmissionSink::innermost()) state_->work.hand_over(*outer);
+}
+
+/// True if this execution awaits `other`, or a task that does. Under mutex_of_all().
+bool FlowRun::awaits(FlowRun& other) {
+  for (auto run = other.shared_from_this(); run != nullptr;) {
+    if (run.get() == this) return true;
+    std::shared_ptr<FlowRun> next;
+    {
+      const auto lock = run->state_->lock();
+      if (!run->state_->waiting.empty()) next = run->state_->waiting.front().run;
+    }
+    run = std::move(next);
+  }
+  return false;
+}
+
+bool FlowRun::notify_when_done(FlowRun& other, std::coroutine_handle<> flow, SourceLocation where) {
+  std::lock_guard all(mutex_of_all());
+  if (awaits(other))
+    throw DeviceError(
+        "co_await of a task that itself waits for this flow: neither could ever end.\n  Let one of them end first.",
+        where);
+  if (other.state_->mode == Mode::Blocking && needs_this_thread() && !done(where))
+    throw DeviceError(
+        "co_await of a task, in a flow that was run with sync() or on() on the thread that has to continue the task, "
+        "would wait for ever.\n  Write co_await for the flow, too.",
+        where);
   std::lock_guard lock(state_->mutex);
   if (state_->ended && !state_->driving) return false;
+  if (!state_->waiting.empty())
+    throw BorrowError("another flow awaits this task already: a task gives its result once.", where);
   state_->waiting.push_back({other.shared_from_this(), flow});
   return true;
 }
 
+void FlowRun::stop_notifying(std::coroutine_handle<> flow) noexcept {
+  const auto lock = state_->lock();
+  std::erase_if(state_->waiting, [&](const State::Waiting& w) { return w.flow == flow; });
+}
+
 void FlowRun::cancel(std::shared_ptr<void> frame) noexcept {
-  {
-    std::unique_lock lock(state_->mutex);
-    if (!state_->ended) state_->cancelled = true;
-    if (state_->driving && state_->driver == std::this_thread::get_id()) {  // a flow that drops its own task
-      state_->frame = std::move(frame);
-      return;
-    }
-    state_->changed.wait(lock, [&] { return !state_->driving; });
+  State& s = *state_;
+  if (of_parent_process()) {  // its thread may have been in the middle of the flow: then the frame cannot be ended
+    static auto& left = *new std::vector<std::shared_ptr<void>>;
+    if (s.driving) left.push_back(std::move(frame));
+    return;
   }
-  FlowWaiter::instance().remove(*this);
+  std::vector<State::Waiting> waiting;
+  {
+    std::unique_lock lock(s.mutex);
+    s.dropped = true;
+    if (!s.ended) s.cancelled = true;
+    waiting = std::exchange(s.waiting, {});
+    if (s.driving && s.driver == std::this_thread::get_id())
+      s.frame = std::move(frame);  // a flow that drops its own task
+    else
+      s.changed.wait(lock, [&] { return !s.driving; });
+  }
+  if (frame) FlowWaiter::instance().remove(*this);
+  frame.reset();
+  State::resume(std::move(waiting));
 }
 
 }  // namespace tessera::detail
 
-void tessera::FlowStep::operator()() const { run_->step(); }
+namespace tessera {
+
+struct FlowStep::Once {
+  std::shared_ptr<detail::FlowRun> run;
+  std::atomic<bool> called{false};
+  explicit Once(std::shared_ptr<detail::FlowRun> r) noexcept : run(std::move(r)) {}
+  Once(const Once&) = delete;
+  Once& operator=(const Once&) = delete;
+  ~Once() {
+    if (!called.load(std::memory_order_acquire)) run->step_lost();
+  }
+};
+
+FlowStep::FlowStep(std::shared_ptr<detail::FlowRun> run) : once_(std::make_shared<Once>(std::move(run))) {}
+
+void FlowStep::operator()() const {
+  once_->called.store(true, std::memory_order_release);
+  once_->run->step();
+}
+
+}  // namespace tessera

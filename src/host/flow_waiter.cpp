@@ -8,6 +8,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/fork.hpp"
@@ -15,6 +16,12 @@
 namespace tessera::detail {
 
 namespace {
+
+DeviceError at_end_of_process() {
+  return DeviceError(
+      "a spawned flow waits for the device while the program's static variables are destroyed: nothing continues flows "
+      "then.\n  Get its result before main() returns, or run it with sync().");
+}
 
 /// The program's statics end after the thread has ended: flows may refer to them. What still waits is not resumed.
 struct StopAtExit {
@@ -59,7 +66,9 @@ struct FlowWaiter::Impl {
     std::lock_guard lock(mutex);
     std::vector<Wait> still;  // a wait that was removed meanwhile is not resumed
     for (Wait& wait : found) {
-      const auto at = std::find_if(waits.begin(), waits.end(), [&](const Wait& w) { return w.flow == wait.flow; });
+      // A frame that was destroyed meanwhile may have given its address to another flow.
+      const auto at = std::find_if(waits.begin(), waits.end(),
+                                   [&](const Wait& w) { return w.run == wait.run && w.flow == wait.flow; });
       if (at == waits.end()) continue;
       still.push_back(std::move(wait));
       waits.erase(at);
@@ -98,6 +107,13 @@ void FlowWaiter::stop() noexcept {
   }
   impl_->changed.notify_all();
   if (impl_->thread.joinable()) impl_->thread.join();
+  std::vector<Impl::Wait> waits;
+  {
+    std::lock_guard lock(impl_->mutex);
+    waits = std::exchange(impl_->waits, {});
+  }
+  const auto ending = std::make_exception_ptr(at_end_of_process());
+  for (const Impl::Wait& wait : waits) wait.run->abandon(ending);
 }
 
 FlowWaiter& FlowWaiter::instance() {
@@ -107,6 +123,7 @@ FlowWaiter& FlowWaiter::instance() {
 
 void FlowWaiter::add(std::shared_ptr<FlowRun> run, std::coroutine_handle<> flow, std::vector<runtime::Ticket> work) {
   std::lock_guard lock(impl_->mutex);
+  if (impl_->stop) throw at_end_of_process();
   if (!impl_->thread.joinable()) {
     try {
       static const StopAtExit at_exit;

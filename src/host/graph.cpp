@@ -186,7 +186,10 @@ std::size_t GraphHandle::work_count() const noexcept { return core_ ? core_->rec
 runtime::GraphMemory GraphHandle::memory() const noexcept {
   return core_ ? core_->recording().memory() : runtime::GraphMemory();
 }
-Device GraphHandle::device() const noexcept { return core_->recording().device(); }
+Device GraphHandle::device(SourceLocation where) const {
+  check_live(where);
+  return core_->recording().device();
+}
 std::string GraphHandle::dot() const { return graph_dot(core_->recording()); }
 std::string GraphHandle::svg() const { return graph_svg(core_->recording()); }
 

@@ -22,6 +22,15 @@ void WorkRanges::add(const Ticket& ticket, const Submission&) noexcept {
   ranges_.push_back({ticket.stream, ticket.number, ticket.number});  // reserve() made room
 }
 
+void WorkRanges::hand_over(SubmissionSink& to) const {
+  for (const Range& range : ranges_) {
+    for (std::uint64_t number = range.first; number <= range.last; ++number) {
+      to.reserve({});
+      to.add({range.stream, number}, {});
+    }
+  }
+}
+
 /// Many ranges mean that other threads use the streams too.
 void WorkRanges::drop_ended() {
   std::erase_if(ranges_, [](const Range& range) {

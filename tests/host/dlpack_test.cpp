@@ -188,6 +188,23 @@ TEST_F(FromDlpack, OneTensorAtATimeOverTheSameMemory) {
   EXPECT_EQ(b.deleted, 1);
 }
 
+TYPED_TEST(BothForms, AStructureThatIsTakenTwiceIsRejectedAndItsDeleterCalledOnce) {
+  for (const std::int64_t rows : {2, 0}) {  // without elements there is no memory that could be recognised
+    Producer<TypeParam> p;
+    p.shape[0] = rows;
+    {
+      const auto t = from_dlpack<f32, 2>(p.get());
+      EXPECT_ERROR(BorrowError, (void)(from_dlpack<f32, 2>(p.get())), "made of this structure already",
+                   "dlpack_test.cpp");
+      EXPECT_ERROR(BorrowError, (void)(shared_from_dlpack<f32, 2>(p.get())), "made of this structure already");
+      EXPECT_EQ(t.size(), 3 * rows);
+    }
+    EXPECT_EQ(p.deleted, 1);
+    { const auto again = from_dlpack<f32, 2>(p.get()); }  // the producer's memory, used for another structure
+    EXPECT_EQ(p.deleted, 2);
+  }
+}
+
 template <int B>
 void twice(Mut<f32, B> y) {
   y.store(y.load() * 2.0f);

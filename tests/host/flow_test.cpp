@@ -286,23 +286,6 @@ TEST_F(Flows, AnEventLoopThatTakesNothingIsAnErrorOfTheTask) {
   EXPECT_EQ(sums(zero(), x, 1).sync(stream), std::vector<f32>{5}) << "the next flow works";
 }
 
-Flow<> gets_another(Task<std::vector<f32>>& task, const Tensor<f32, 1>& x) {
-  (void)co_await host(x);
-  auto y = co_await clone(x);
-  (void)co_await host(y);
-  (void)task.get();
-}
-TEST_F(Flows, GetInAFlowThatWouldHaveToContinueTheTaskIsAnError) {
-  const Stream a, b;
-  auto task = spawn(sums(zero(), x, 2000), a);
-  auto blocked = spawn(gets_another(task, x), b);
-  try {
-    blocked.get();  // the task may have ended before: then there is nothing to wait for
-  } catch (const DeviceError& error) {
-    EXPECT_NE(std::string(error.what()).find("co_await task"), std::string::npos) << error.what();
-  } catch (const BorrowError&) { FAIL(); }
-}
-
 Flow<int> nested(int depth) {
   if (depth == 0) co_return 0;
   co_return 1 + co_await nested(depth - 1);

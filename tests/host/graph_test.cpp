@@ -169,6 +169,8 @@ TEST_F(Graphs, AreUsedAfterReleaseOnlyByMistake) {
   EXPECT_ERROR(BorrowError, (void)other.input<0>(), "released or moved");
   // NOLINTNEXTLINE(bugprone-use-after-move): a released graph says so
   EXPECT_ERROR(BorrowError, (void)graph.replay(), "released or moved");
+  EXPECT_ERROR(BorrowError, (void)graph.device(), "released or moved");
+  EXPECT_EQ(graph.work_count(), 0u);
   back.sum = kernel<axpy<128>>(std::move(back.sum), 1.0f, back.x).sync();
 }
 

@@ -86,6 +86,7 @@ TEST(HostBuffer, WrongSizesAndEmptyBuffersAreErrors) {
   EXPECT_THROW((void)buffer.read(), BorrowError);
   EXPECT_THROW((void)from(buffer, {4}), BorrowError);
   EXPECT_EQ(HostBuffer<f32>(0, Device::cpu()).read().size(), 0u);
+  EXPECT_EQ(HostBuffer<f32>(0).read().size(), 0u) << "0 is a number here and no pointer";
 }
 
 TEST(HostBuffer, AFailureIsThrownWhereItIsRead) {

@@ -1,6 +1,8 @@
 // The misuse harness detects errors: each row here is wrong in one way.
 #include <gtest/gtest-spi.h>
 
+#include <cstdio>
+
 #include "misuse/misuse.hpp"
 
 namespace tessera::misuse {
@@ -92,6 +94,21 @@ TEST(MisuseHarness, NoticesAnotherResultAndOtherExceptions) {
                     c.done();
                   }),
                   "it is rejected"));
+}
+
+/// Flows, streams, memory, graphs, and what is exchanged with other libraries.
+bool about_work_in_flight(const Row& row) {
+  const std::string file = row.file, entry = row.entry;
+  for (const char* name : {"flows", "tasks", "graphs", "streams", "memory"}) {
+    if (file.ends_with(std::string("misuse/") + name + "_test.cpp")) return true;
+  }
+  return entry == "borrow" || entry.find("dlpack") != entry.npos || entry.starts_with("Op::") || entry == "all";
+}
+TEST(MisuseTable, OfWorkInFlightHasAHundredAndTwentyMisusesAtLeast) {
+  const Size size = size_of_table(about_work_in_flight);
+  std::printf("%zu rows with %zu misuses, each followed by the legal call\n", size.rows, size.rejected);
+  EXPECT_GE(size.rows, 75u);
+  EXPECT_GE(size.rejected, 300u);
 }
 
 }  // namespace

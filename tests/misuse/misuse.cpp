@@ -168,6 +168,33 @@ void check_variant(const Row& row, const Call& legal, int site, int number) {
 
 }  // namespace
 
+namespace {
+std::vector<Row>& table() {
+  static std::vector<Row> rows;
+  return rows;
+}
+}  // namespace
+
+bool add(const Row& row) {
+  table().push_back(row);
+  return true;
+}
+
+Size size_of_table(bool (*about)(const Row& row)) {
+  const OnCpu on_cpu;
+  Size size;
+  for (const Row& row : table()) {
+    if (!about(row)) continue;
+    Call legal;
+    row.run(legal);
+    ++size.rows;
+    for (const auto& site : legal.sites())
+      size.rejected += static_cast<std::size_t>(
+          std::count_if(site.begin(), site.end(), [](const Variant& v) { return v.outcome == Outcome::Rejected; }));
+  }
+  return size;
+}
+
 void check(const Row& row) {
   const OnCpu on_cpu;
   Call legal;

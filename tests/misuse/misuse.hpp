@@ -269,11 +269,20 @@ struct Row {
 };
 /// Runs a row in all its variants; failures are reported to GoogleTest.
 void check(const Row& row);
+/// Adds a row to the table. Always true.
+bool add(const Row& row);
+/// How many rows of the table `about` accepts, and how many misuses they make that must be rejected.
+struct Size {
+  std::size_t rows = 0, rejected = 0;
+};
+Size size_of_table(bool (*about)(const Row& row));
 
 /// A row: the public entry that it is about, as tests/structure/misuse.py knows it.
-#define MISUSE(name, entry)                                                                  \
-  static void misuse_##name(tessera::misuse::Call& c);                                       \
-  TEST(Misuse, name) { tessera::misuse::check({entry, __FILE__, __LINE__, misuse_##name}); } \
+#define MISUSE(name, entry)                                                               \
+  static void misuse_##name(tessera::misuse::Call& c);                                    \
+  static const tessera::misuse::Row row_##name{entry, __FILE__, __LINE__, misuse_##name}; \
+  [[maybe_unused]] static const bool added_##name = tessera::misuse::add(row_##name);     \
+  TEST(Misuse, name) { tessera::misuse::check(row_##name); }                              \
   static void misuse_##name([[maybe_unused]] tessera::misuse::Call& c)
 
 // ---- operands ------------------------------------------------------------------------------------------------------

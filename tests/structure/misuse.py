@@ -19,7 +19,7 @@ EXEMPT = {  # why there is no row
     "Candidate::tuned": "called by TuningSpace::tuned",
     "TuningSpace::name": "no operands", "TuningSpace::hints": "no operands", "TuningSpace::candidates": "no operands",
     "TuningSpace::index_of": "takes any text", "name_of": "takes an enumerator",
-    "FlowPost::operator()": "for the library", "FlowStep::operator()": "called once, by the event loop",
+    "FlowPost::operator()": "for the library", "FlowPost::is": "for the library", "FlowStep::operator()": "called once, by the event loop",
     "Fork::awaiter": "for promises", "Task::awaiter": "for promises", "Graph::device": "no operands", "Graph::work_count": "no operands", "Graph::memory": "no operands",
     "GraphScalar::value": "no operands", "GraphScalar": "takes a number: tests/host/graph_control_test.cpp",
     "Stream::wrap": "needs a GPU: tests/runtime/cuda_foreign_stream_test.cpp", "Stream::native": "needs a GPU: the same",

@@ -54,14 +54,14 @@ dlpack::Ptr<M> exported(const Layout<R>& l, bool read_only, std::shared_ptr<char
 /// A tensor over the memory of a DLPack tensor, which it takes over: the deleter is called once, when the last use of
 /// the tensor, its views and the work on them has ended. Verified: layout version, element type, device, ndim, shape,
 /// strides, byte_offset, alignment, and that no two elements share memory (ShapeError, DeviceError; BorrowError if it
-/// is marked read-only or a tensor over the same memory exists, the library's own included, and of each export of
-/// to_dlpack() one tensor is made). If it throws, nothing was taken and the caller still owns `managed`.
-/// The caller's duties, which nothing checks:
+/// is marked read-only, if a tensor of the same structure exists, or one over the same memory, the library's own
+/// included; of each export of to_dlpack() one tensor is made). If it throws, nothing was taken and the caller still
+/// owns `managed`. The caller's duties, which nothing checks:
 ///  - The elements are finished. DLPack's structure names no stream, and Tessera's streams are non-blocking, so work
 ///    that the producer still has in flight races with the kernels that use the tensor, also if it is on the legacy
 ///    default stream. Synchronize the producer's stream first: torch.cuda.current_stream().synchronize() in PyTorch.
 ///  - Host memory is as large as `managed` says.
-///  - `managed` has not been taken before (it may have been deleted).
+///  - `managed` exists: a tensor that was made of it and has gone has deleted it.
 /// Of bool any byte but 0 is true to kernels, host() and cast; the memory keeps the byte that is there.
 template <Element T, int R, dlpack::Managed M>
 [[nodiscard]] Tensor<T, R> from_dlpack(M* managed, SourceLocation where = SourceLocation::current()) {

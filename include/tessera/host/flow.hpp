@@ -44,7 +44,7 @@ class OpAwaiter {
     node_->before_waiting(stream_, work_);
     return work_.empty() || has_ended(work_);
   }
-  void await_suspend(std::coroutine_handle<> flow) { branch_.run->resume_after(flow, std::move(work_)); }
+  void await_suspend(std::coroutine_handle<> flow) { branch_.run->resume_after(flow, std::move(work_), where_); }
   T await_resume() {
     const auto node = std::move(node_);
     try {
@@ -66,11 +66,12 @@ class FlowAwaiter {
  public:
   FlowAwaiter(Flow<T>&& flow, FlowBranch& branch) : flow_(std::move(flow)), branch_(branch) {}
   bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiter) noexcept {
-    const auto handle = Reach::coroutine(flow_);
-    handle.promise().branch = &branch_;
-    handle.promise().awaiter = awaiter;
-    return handle;
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> awaiter) noexcept {
+    FlowPromise& flow = Reach::coroutine(flow_).promise();
+    flow.branch = &branch_;
+    flow.awaiter = &awaiter.promise();
+    branch_.run->resume_next(flow);
   }
   T await_resume() { return Reach::coroutine(flow_).promise().take(); }
 
@@ -83,12 +84,8 @@ class FlowAwaiter {
 struct FlowEnd {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> handle) const noexcept {
-    FlowPromise& promise = handle.promise();
-    if (promise.still_running != nullptr && --*promise.still_running != 0) return std::noop_coroutine();
-    if (promise.awaiter) return promise.awaiter;
-    promise.branch->run->ended();
-    return std::noop_coroutine();
+  void await_suspend(std::coroutine_handle<Promise> handle) const noexcept {
+    handle.promise().at_end();
   }
   void await_resume() const noexcept {}
 };
@@ -153,8 +150,8 @@ class FlowPromiseBase : public FlowPromise {
   }
   CapturedStreamAwaiter await_transform(CapturedStream) noexcept { return {*branch}; }
   template <class... U>
-  auto await_transform(Fork<U...>&& fork) {
-    return std::move(fork).awaiter(*branch);
+  auto await_transform(Fork<U...>&& fork, SourceLocation where = SourceLocation::current()) {
+    return std::move(fork).awaiter(*branch, where);
   }
   template <class U>
   auto await_transform(Task<U>& task, SourceLocation where = SourceLocation::current()) {
@@ -262,7 +259,10 @@ class [[nodiscard("a flow does nothing until it is run: write .sync(), co_await 
     const Flow flow = std::move(*this);  // ends before the execution
     flow.handle_.promise().branch = &run->branch();
     run->start(flow.handle_);
-    if (!wait) return flow.handle_.promise().take();
+    if (!wait) {
+      run->hand_over_work();
+      return flow.handle_.promise().take();
+    }
     if constexpr (std::is_void_v<T>) {
       flow.handle_.promise().take();
       run->wait_for_work();
@@ -279,7 +279,9 @@ namespace detail {
 
 template <class T>
 Flow<T> FlowPromiseBase<T>::get_return_object() noexcept {
-  return Flow<T>(std::coroutine_handle<FlowPromiseOf<T>>::from_promise(static_cast<FlowPromiseOf<T>&>(*this)));
+  const auto handle = std::coroutine_handle<FlowPromiseOf<T>>::from_promise(static_cast<FlowPromiseOf<T>&>(*this));
+  self = handle;
+  return Flow<T>(handle);
 }
 
 /// Flows that run beside each other; the awaiter is resumed by the last that ends.
@@ -292,17 +294,23 @@ class ForkAwaiter {
     for (std::size_t i = 1; i < sizeof...(T); ++i)
       if (branches_[i].stream) parent_.run->give_stream(std::move(*branches_[i].stream));
   }
-  bool await_ready() const noexcept { return sizeof...(T) == 0; }
-  bool await_suspend(std::coroutine_handle<> awaiter) {
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> awaiter) {
     std::size_t i = 0;
     for (FlowBranch& branch : branches_) {
       branch.run = parent_.run;
       branch.stream = i++ == 0 ? parent_.stream : std::optional(parent_.run->take_stream(parent_));
     }
-    i = 0;
-    running_ = sizeof...(T) + 1;
-    std::apply([&](auto&... flow) { (start(flow, branches_[i++], awaiter), ...); }, flows_);
-    return --running_ != 0;
+    std::array<FlowPromise*, sizeof...(T)> flows = std::apply(
+        [](auto&... flow) { return std::array<FlowPromise*, sizeof...(T)>{&Reach::coroutine(flow).promise()...}; },
+        flows_);
+    while (i-- > 0) {  // the first is resumed first
+      flows[i]->branch = &branches_[i];
+      flows[i]->awaiter = &awaiter.promise();
+      flows[i]->still_running = &running_;
+      parent_.run->resume_next(*flows[i]);
+    }
   }
   auto await_resume() {
     std::exception_ptr first;
@@ -318,14 +326,6 @@ class ForkAwaiter {
 
  private:
   template <class U>
-  void start(Flow<U>& flow, FlowBranch& branch, std::coroutine_handle<> awaiter) {
-    const auto handle = Reach::coroutine(flow);
-    handle.promise().branch = &branch;
-    handle.promise().awaiter = awaiter;
-    handle.promise().still_running = &running_;
-    handle.resume();
-  }
-  template <class U>
   static ResultTuple<U> take(Flow<U>& flow) {
     if constexpr (std::is_void_v<U>) {
       Reach::coroutine(flow).promise().take();
@@ -337,7 +337,7 @@ class ForkAwaiter {
   std::tuple<Flow<T>...> flows_;
   FlowBranch& parent_;
   std::array<FlowBranch, sizeof...(T)> branches_;
-  std::size_t running_ = 0;
+  std::size_t running_ = sizeof...(T);
 };
 
 }  // namespace detail
@@ -347,7 +347,10 @@ template <class... T>
 class [[nodiscard("fork(...) does nothing until it is awaited: write co_await fork(...)")]] Fork {
  public:
   explicit Fork(std::tuple<Flow<T>...>&& flows) : flows_(std::move(flows)) {}
-  detail::ForkAwaiter<T...> awaiter(detail::FlowBranch& branch) && { return {std::move(flows_), branch}; }
+  detail::ForkAwaiter<T...> awaiter(detail::FlowBranch& branch, SourceLocation where) && {
+    std::apply([&](const auto&... flow) { (detail::Reach::check_live(flow, where), ...); }, flows_);
+    return {std::move(flows_), branch};
+  }
 
  private:
   std::tuple<Flow<T>...> flows_;
@@ -358,7 +361,6 @@ class [[nodiscard("fork(...) does nothing until it is awaited: write co_await fo
 /// order; flows without a result drop out. Throws the first error in the order of the flows.
 template <class... T>
 Fork<T...> fork(Flow<T>... flows) {
-  (detail::Reach::check_live(flows), ...);
   return Fork<T...>(std::tuple<Flow<T>...>(std::move(flows)...));
 }
 

@@ -17,14 +17,16 @@ namespace detail {
 class FlowRun;
 }
 
-/// Continues a flow: what is given to an event loop. Copyable; to be called once, on any thread.
+/// Continues a flow: what is given to an event loop. Copyable; to be called once, on any thread. If all copies are
+/// destroyed and none was called, the task ends with a DeviceError.
 class FlowStep {
  public:
-  explicit FlowStep(std::shared_ptr<detail::FlowRun> run) noexcept : run_(std::move(run)) {}
+  explicit FlowStep(std::shared_ptr<detail::FlowRun> run);
   void operator()() const;
 
  private:
-  std::shared_ptr<detail::FlowRun> run_;
+  struct Once;
+  std::shared_ptr<Once> once_;
 };
 
 /// How an event loop takes a function to run on its thread:
@@ -37,6 +39,8 @@ class FlowPost {
   FlowPost(F post) : post_(std::make_shared<const Posting<F>>(std::move(post))) {}  // NOLINT: a conversion
   explicit operator bool() const noexcept { return post_ != nullptr; }
   void operator()(FlowStep step) const { post_->call(std::move(step)); }
+  /// True for copies of one object: the same event loop. False says nothing.
+  bool is(const FlowPost& other) const noexcept { return post_ != nullptr && post_ == other.post_; }
 
  private:
   struct Base {
@@ -62,10 +66,15 @@ struct FlowBranch {
 
 /// What the promises of all flows share.
 struct FlowPromise {
+  std::coroutine_handle<> self;
   FlowBranch* branch = nullptr;          ///< null until the flow is started
-  std::coroutine_handle<> awaiter;       ///< the flow that awaits this one; null for the first of an execution
+  FlowPromise* awaiter = nullptr;        ///< the flow that awaits this one; null for the first of an execution
+  FlowPromise* below = nullptr;          ///< in the stack of what is resumed next
   std::size_t* still_running = nullptr;  ///< of a fork: the number of its flows that have not ended, and the awaiter
   std::exception_ptr error;
+
+  /// The flow has ended: the one that awaits it can be resumed. From its final suspension.
+  void at_end() const noexcept;
 };
 
 /// An execution. Its flows run on one thread at a time, the driver.
@@ -84,8 +93,12 @@ class FlowRun : public std::enable_shared_from_this<FlowRun> {
   // -- for awaiting flows, on the driver --
   /// The stream for an operation of `branch`. Throws DeviceError if there is no device.
   static Stream stream_for(const FlowBranch& branch, const OpBase& op, SourceLocation where);
-  /// Resumes `flow` when all of `work` has ended. The caller suspends.
-  void resume_after(std::coroutine_handle<> flow, std::vector<runtime::Ticket> work);
+  /// Resumes a flow as soon as the one that runs now is suspended, before what was given here earlier. A stack of the
+  /// driver's and no transfer from coroutine to coroutine: without optimisation g++ makes that a call, and a loop of
+  /// co_await would fill the thread's stack.
+  void resume_next(FlowPromise& flow) noexcept;
+  /// Resumes `flow` when all of `work` has ended. The caller suspends. Throws DeviceError if nothing can wait for it.
+  void resume_after(std::coroutine_handle<> flow, std::vector<runtime::Ticket> work, SourceLocation where);
   /// A stream for another flow of a fork, and its return.
   Stream take_stream(const FlowBranch& parent);
   void give_stream(Stream stream) noexcept;
@@ -94,23 +107,37 @@ class FlowRun : public std::enable_shared_from_this<FlowRun> {
 
   // -- for any thread --
   /// `flow` can be resumed: from now on the driver resumes it. Does nothing after cancel(). What the event loop's
-  /// function throws ends the execution: check_posted() throws it.
+  /// function throws ends the execution.
   void post(std::coroutine_handle<> flow) noexcept;
-  void check_posted() const;
   /// What FlowStep does: drives if no thread does and a flow can be resumed.
   void step();
-  /// True if the first flow has ended and no thread drives.
-  bool done() const;
-  /// Blocks until done(). Throws DeviceError on the thread that would have to drive the flow.
+  /// A FlowStep was destroyed and not called: the event loop continues nothing any more.
+  void step_lost() noexcept;
+  /// Ends an execution that nothing can continue. take_result() throws `why`.
+  void abandon(const std::exception_ptr& why) noexcept;
+  /// True if the first flow has ended and no thread drives. In a child of fork() throws DeviceError for an execution of
+  /// its parent that has not ended: it never does there.
+  bool done(SourceLocation where) const;
+  /// Blocks until done(). Throws DeviceError on the thread that would have to drive the flow, BorrowError if a flow
+  /// awaits the task.
   void wait(SourceLocation where);
+  /// Gives the result of the first flow to the caller, who takes it from the promise. Once: then BorrowError, and also
+  /// if the task was destroyed. Throws what ended an execution from outside. After done().
+  void take_result(SourceLocation where);
+  bool taken() const;
   /// Blocks until the work that the flows have enqueued has ended. Throws the first failure of it that was not thrown
   /// yet. After done().
   void wait_for_work();
-  /// Resumes `flow` of `other` when this execution is done. False if it is done already.
-  bool notify_when_done(FlowRun& other, std::coroutine_handle<> flow);
+  /// The same work as work of what encloses the caller: a flow, or an operation that waits.
+  void hand_over_work();
+  /// Resumes `flow` of `other` when this execution is done. False if it is done already. Throws BorrowError if another
+  /// flow awaits it, DeviceError if it awaits `other`, or if `other` keeps the thread that has to continue it.
+  bool notify_when_done(FlowRun& other, std::coroutine_handle<> flow, SourceLocation where);
+  /// Undoes it, if `flow` was not resumed.
+  void stop_notifying(std::coroutine_handle<> flow) noexcept;
   /// Ends a flow that has not ended: no flow of it is resumed any more, and no other thread drives it when this
   /// returns. `frame` keeps the frame; it is released at once, or, where the driver itself cancels, after the flow has
-  /// suspended.
+  /// suspended. Who awaits the task gets a BorrowError.
   void cancel(std::shared_ptr<void> frame) noexcept;
 
  private:
@@ -120,7 +147,9 @@ class FlowRun : public std::enable_shared_from_this<FlowRun> {
   void drive();
   void drive_until_done();
   bool wait_for_first();
-  bool is_driver() const;
+  bool needs_this_thread() const;
+  bool awaits(FlowRun& other);
+  bool of_parent_process() const noexcept;
 
   FlowBranch first_;
   std::unique_ptr<State> state_;

@@ -34,7 +34,7 @@ class GraphHandle {
   /// Number of launches and other pieces of work.
   std::size_t work_count() const noexcept;
   runtime::GraphMemory memory() const noexcept;
-  Device device() const noexcept;
+  Device device(SourceLocation where) const;
   std::string dot() const;
   std::string svg() const;
 
@@ -161,7 +161,7 @@ class Graph {
     if constexpr (detail::is_graph_scalar<Input>) set(input<I>(where), value, where);
   }
 
-  Device device() const noexcept { return graph_.device(); }
+  Device device(SourceLocation where = SourceLocation::current()) const { return graph_.device(where); }
   /// Launches and other pieces of work that were recorded, those in bodies of loops and branches included.
   std::size_t work_count() const noexcept { return graph_.work_count(); }
   /// The memory of its temporaries.

@@ -38,7 +38,9 @@ struct BufferReach {
   }
   template <class T>
   static HostBuffer<T> make(runtime::StorageRef storage) {
-    return HostBuffer<T>(std::move(storage));
+    HostBuffer<T> made;
+    made.storage_ = std::move(storage);
+    return made;
   }
 };
 
@@ -48,7 +50,9 @@ class HostAccess {
  public:
   HostAccess(const HostAccess&) = delete;
   HostAccess& operator=(const HostAccess&) = delete;
-  std::span<T> values() const noexcept { return values_; }
+  std::span<T> values() const& noexcept { return values_; }
+  /// The span of a temporary would outlive its lease: give what read() or write() returns a name.
+  std::span<T> values() const&& = delete;
   T* data() const noexcept { return values_.data(); }
   std::size_t size() const noexcept { return values_.size(); }
   auto begin() const noexcept { return values_.begin(); }
@@ -123,7 +127,6 @@ class [[nodiscard]] HostBuffer {
 
  private:
   friend detail::BufferReach;
-  explicit HostBuffer(runtime::StorageRef storage) noexcept : storage_(std::move(storage)) {}
   runtime::StorageRef storage_;
 };
 

@@ -23,30 +23,40 @@ template <class T>
 struct TaskState {
   std::shared_ptr<FlowRun> run;
   Flow<T> flow;  // ends first: it refers to the execution
-  bool taken = false;
 };
 
-/// Resumes the awaiting flow when the task's flow has ended.
+/// Resumes the awaiting flow when the task's flow has ended. Keeps the execution and not the flow, whose frame ends
+/// with the task.
 template <class T>
 class TaskAwaiter {
  public:
   TaskAwaiter(TaskState<T>& state, FlowBranch& branch, SourceLocation where)
-      : state_(state), branch_(branch), where_(where) {}
+      : state_(state), run_(state.run), branch_(branch), where_(where) {}
+  TaskAwaiter(TaskAwaiter&&) = delete;
+  ~TaskAwaiter() {
+    if (waiting_) run_->stop_notifying(flow_);
+  }
   bool await_ready() const {
     runtime::check_not_capturing("awaiting a task", "Await it before the capture, and pass its result.", where_);
-    return state_.run->done();
+    return run_->done(where_);
   }
-  bool await_suspend(std::coroutine_handle<> flow) { return state_.run->notify_when_done(*branch_.run, flow); }
+  bool await_suspend(std::coroutine_handle<> flow) {
+    flow_ = flow;
+    waiting_ = run_->notify_when_done(*branch_.run, flow, where_);
+    return waiting_;
+  }
   T await_resume() {
-    state_.taken = true;
-    state_.run->check_posted();
+    run_->take_result(where_);  // throws if the task, and state_ with it, was destroyed
     return Reach::coroutine(state_.flow).promise().take();
   }
 
  private:
   TaskState<T>& state_;
+  std::shared_ptr<FlowRun> run_;
   FlowBranch& branch_;
   SourceLocation where_;
+  std::coroutine_handle<> flow_;
+  bool waiting_ = false;
 };
 
 [[noreturn]] void throw_spent_task(SourceLocation where);
@@ -70,14 +80,13 @@ class [[nodiscard("dropping a task cancels its flow: keep it, and call get()")]]
   ~Task() { cancel(); }
 
   /// True once the flow has ended, by a result or an error. Its work on the device may still run.
-  bool done(SourceLocation where = SourceLocation::current()) const { return live(where).run->done(); }
+  bool done(SourceLocation where = SourceLocation::current()) const { return live(where).run->done(where); }
   /// Waits for the flow and for the work that it has enqueued, and returns its result, once. Throws what the flow
   /// threw, and the DeviceError of work that failed.
   T get(SourceLocation where = SourceLocation::current()) {
     detail::TaskState<T>& state = live(where);
     state.run->wait(where);
-    state.taken = true;
-    state.run->check_posted();
+    state.run->take_result(where);
     if constexpr (std::is_void_v<T>) {
       detail::Reach::coroutine(state.flow).promise().take();
       state.run->wait_for_work();
@@ -96,7 +105,7 @@ class [[nodiscard("dropping a task cancels its flow: keep it, and call get()")]]
 
  private:
   detail::TaskState<T>& live(SourceLocation where) const {
-    if (!state_ || state_->taken) [[unlikely]] { detail::throw_spent_task(where); }
+    if (!state_ || state_->run->taken()) [[unlikely]] { detail::throw_spent_task(where); }
     return *state_;
   }
   void cancel() noexcept {

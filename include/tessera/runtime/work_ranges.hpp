@@ -16,6 +16,8 @@ class WorkRanges final : public SubmissionSink {
   /// caught it). Empty afterwards. The storages that failed work
   /// was to write keep the failure until they are overwritten.
   void wait();
+  /// Adds all of it to another sink. May throw std::bad_alloc.
+  void hand_over(SubmissionSink& to) const;
   bool empty() const noexcept { return ranges_.empty(); }
 
  private:

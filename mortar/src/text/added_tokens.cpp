@@ -5,7 +5,9 @@
 namespace mortar::text {
 namespace {
 
-constexpr auto kByByte = [](const std::pair<unsigned char, std::uint32_t>& e, unsigned char byte) { return e.first < byte; };
+constexpr auto kByByte = [](const std::pair<unsigned char, std::uint32_t>& e, unsigned char byte) {
+  return e.first < byte;
+};
 
 }  // namespace
 

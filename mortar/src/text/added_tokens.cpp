@@ -1,3 +1,4 @@
+// The tree of names: the first byte by a table, the others by lists in order of bytes.
 #include "text/added_tokens.hpp"
 
 #include <algorithm>

@@ -79,7 +79,7 @@ class BytePairs {
   TokenId byte_[256] = {};
   bool whole_pieces_ = false;
   bool one_merge_each_ = true;  // no two merges make the same token
-  /// Whether the bytes of a token are encoded as that token: found out when it is first asked for.
+  /// Whether the bytes of a token are encoded as that token: found out when it is first needed.
   enum class Whole : std::uint8_t { Unknown, Yes, No };
   mutable std::unique_ptr<std::atomic<Whole>[]> whole_;
 };

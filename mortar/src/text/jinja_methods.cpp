@@ -258,7 +258,7 @@ constexpr Row kList[] = {
            std::count_if(items.begin(), items.end(), [&](const Value& v) { return equal(v, b.need(0)); }));
      }},
 };
-// Methods that would change what they are called on; Python's sandbox refuses them too.
+// Methods that would change what they are called on; the sandbox of jinja2 rejects them too.
 constexpr std::string_view kChanging[] = {"append", "extend", "insert", "remove",     "sort",   "reverse",
                                           "pop",    "clear",  "update", "setdefault", "popitem"};
 

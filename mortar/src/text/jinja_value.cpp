@@ -1,3 +1,4 @@
+// Truth, equality and order of values as in Python, and what limits the nesting and size of lists and dicts.
 #include "text/jinja_value.hpp"
 
 #include <algorithm>

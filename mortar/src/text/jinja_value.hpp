@@ -14,7 +14,7 @@
 
 namespace mortar::text::jinja {
 
-/// What went wrong in a template; whoever runs it adds the line.
+/// What went wrong in a template; the machine that runs it knows the line.
 class TemplateFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

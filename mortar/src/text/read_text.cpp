@@ -1,3 +1,4 @@
+// Reading whole files, with errors that name them.
 #include "text/read_text.hpp"
 
 #include <cerrno>

@@ -1,3 +1,4 @@
+// Whole characters out of bytes, stop strings by automata, thinking by token ids.
 #include "mortar/text_stream.hpp"
 
 #include <algorithm>

@@ -1,6 +1,9 @@
+// Renderings of published templates, errors with their lines, and the limits of templates that run away.
 #include "mortar/chat_template.hpp"
 
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include <filesystem>
 #include <fstream>

@@ -11,6 +11,8 @@
 #include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "mortar/chat_template.hpp"
 #include "mortar/errors.hpp"

@@ -197,8 +197,8 @@ def render(made, cache, request):
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-# What this engine refuses and jinja2 does not, on purpose (docs/mortar/text.md).
-REFUSED = ("is not supported", "not supported", "this version knows", "expected ASCII text", "a value that has a text", "64 bits", "that can be called", "leaves the",
+# What this engine rejects and jinja2 does not, on purpose (docs/mortar/text.md).
+ONLY_HERE = ("is not supported", "not supported", "this version knows", "expected ASCII text", "a value that has a text", "64 bits", "that can be called", "leaves the",
            "values of JSON", "expected at most", "a string to look for", "operands of % that fit", "numbers, found", "JSON, found a",
            "to go over",  # there a generator that is never read
            "to take a slice of")  # of a constant: undefined there
@@ -230,20 +230,20 @@ def main():
     published = [path.read_text() for path in sorted(TEMPLATES.glob("*.jinja"))]
     requests = [{"template": r.choice(published), **conversation(r)} for _ in range(arguments.count)]
     requests += [{"generation_prompt": False, **random_template(r)} for _ in range(arguments.count)]
-    failures, refused, both_fail = Failures(), 0, 0
+    failures, only_here, both_fail = Failures(), 0, 0
     for request, answer in zip(requests, ask(arguments.program, ["template"], requests)):
         expected, found = render(made, cache if request["template"] in published else {}, request), json.loads(answer)
-        if "text" in expected and "error" in found and request["template"] not in published and any(w in found["error"] for w in REFUSED):
-            refused += 1
+        if "text" in expected and "error" in found and request["template"] not in published and any(w in found["error"] for w in ONLY_HERE):
+            only_here += 1
         elif "error" in expected and "error" in found:
             both_fail += 1
         elif "'dict_" in expected.get("error", ""):  # lists here
-            refused += 1
+            only_here += 1
         elif expected != found and "<generator object" not in expected.get("text", ""):  # printed as it is there
             failures.add(request, expected, found)
-    print(f"{both_fail} rejected by both, {refused} refused here only")
-    if refused > len(requests) // 20 or both_fail > len(requests) * 2 // 3:
-        failures.add("the templates that are rendered by both", "a third at least", len(requests) - refused - both_fail)
+    print(f"{both_fail} rejected by both, {only_here} rejected here only")
+    if only_here > len(requests) // 20 or both_fail > len(requests) * 2 // 3:
+        failures.add("the templates that are rendered by both", "a third at least", len(requests) - only_here - both_fail)
     failures.end(f"{len(requests)} templates")
 
 

@@ -1,6 +1,13 @@
+// Streams give the same text however their input is divided, and hold back no more than they must.
 #include "mortar/text_stream.hpp"
 
 #include <gtest/gtest.h>
+
+#include <string>
+
+#include <vector>
+
+#include <algorithm>
 
 #include <random>
 

@@ -1,6 +1,15 @@
+// Tokens as Hugging Face tokenizers makes them, and an error or its accepted twin for every field of the file.
 #include "mortar/tokenizer.hpp"
 
 #include <gtest/gtest.h>
+
+#include <string>
+
+#include <vector>
+
+#include <optional>
+
+#include <algorithm>
 
 #include <nlohmann/json.hpp>
 #include <thread>

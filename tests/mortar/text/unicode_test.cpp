@@ -1,6 +1,11 @@
+// Classes of characters, NFC and damaged UTF-8.
 #include "text/unicode.hpp"
 
 #include <gtest/gtest.h>
+
+#include <string>
+
+#include <array>
 
 #include "text/utf8.hpp"
 

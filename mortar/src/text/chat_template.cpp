@@ -19,6 +19,8 @@ using text::jinja::Value;
 constexpr std::string_view kSpecialTokens[] = {"bos_token", "eos_token", "unk_token",  "sep_token",
                                                "pad_token", "cls_token", "mask_token", "additional_special_tokens"};
 
+constexpr std::size_t kMostMessages = std::size_t{1} << 30;  // bytes
+
 /// A token is written as its name, or as an object with its name as content.
 Value token_name(const Value& v) {
   const text::jinja::Dict* dict = v.dict();
@@ -151,13 +153,15 @@ ChatTemplate ChatTemplate::load(const std::string& folder) {
 std::string ChatTemplate::render(const ChatInputs& inputs) const { return text::render_chat(*state_, inputs, {}); }
 
 std::string messages_json(std::span<const ChatMessage> messages) {
-  text::jinja::Output out(std::size_t{1} << 30);
+  const auto text_of = [](std::string_view text) { return Value(text::replace_invalid_utf8(text)); };
+  text::jinja::Output out(kMostMessages);
   text::jinja::Values all;
-  for (const ChatMessage& m : messages)
-    all.push_back(
-        text::jinja::make_dict({{Value(std::string("role")), Value(text::replace_invalid_utf8(m.role))},
-                                {Value(std::string("content")), Value(text::replace_invalid_utf8(m.content))}}));
-  text::jinja::write_json(text::jinja::make_list(std::move(all)), {}, out);
+  try {
+    for (const ChatMessage& m : messages)
+      all.push_back(
+          text::jinja::make_dict({{text_of("role"), text_of(m.role)}, {text_of("content"), text_of(m.content)}}));
+    text::jinja::write_json(text::jinja::make_list(std::move(all)), {}, out);
+  } catch (const text::jinja::TemplateFailure& e) { throw RequestError(concat("messages: ", e.what())); }
   return out.take();
 }
 

@@ -82,10 +82,10 @@ TEST(MortarTokenizer, ReplacesBytesThatAreNotUtf8) {
 TEST(MortarTokenizer, TakesLongPieces) {
   for (const std::size_t n : {10'000u, 1'000'000u}) {
     std::string text(n, 'e');
-    for (std::size_t i = 1; i < n; i += 2) text[i] = 'r';  // "er" is a token
+    for (std::size_t i = 1; i < n; i += 2) text[i] = 'r';
     const Ids ids = small().encode(text);
     EXPECT_EQ(small().decode(ids), text);
-    EXPECT_EQ(ids.size(), n / 2);
+    EXPECT_EQ(ids.size(), n / 2 + 1);  // "re" comes before "er": an e is left at one end, an r at the other
   }
   const std::string marks = [] {
     std::string s = "a";

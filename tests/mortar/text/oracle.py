@@ -14,7 +14,8 @@ def need(*modules):
         return [importlib.import_module(m) for m in modules]
     except ImportError as error:
         print(f"skipped: {error}. pip install tokenizers==0.23.3 jinja2==3.1.6, and configure with -DTESSERA_PYTHON=<that python>")
-        sys.exit(1 if os.environ.get("TESSERA_REQUIRE_TILEIRAS") else SKIPPED)
+        required = os.environ.get("TESSERA_REQUIRE_TILEIRAS") and sys.executable == os.environ.get("TESSERA_PYTHON")
+        sys.exit(1 if required else SKIPPED)
 
 
 def ask(program, words, requests):

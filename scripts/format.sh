@@ -11,5 +11,5 @@ command -v clang-format-16 >/dev/null || die "clang-format 16 is not installed: 
 if [ $# -gt 0 ]; then
   clang-format-16 -i "$@"
 else
-  find include src tests examples bench tools kernels \( -name '*.hpp' -o -name '*.cpp' \) -print0 2>/dev/null | xargs -0 clang-format-16 -i
+  find include src mortar tests examples bench tools \( -name '*.hpp' -o -name '*.cpp' \) -print0 2>/dev/null | xargs -0 clang-format-16 -i
 fi

@@ -1,4 +1,4 @@
-// The errors of Mortar, as a program catches them.
+// The errors of Mortar as those of Tessera.
 #include "mortar/errors.hpp"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,216 @@
+// Options of commands: parsing, environment variables, help; and the program's dispatch to its commands.
+#include "command.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace mortar::cli {
+namespace {
+
+std::vector<Command>& registered() {
+  static std::vector<Command> commands;
+  return commands;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+[[noreturn]] void wrong_value(std::string_view option, const std::string& expected, std::string_view found) {
+  throw UsageError(std::string(option) + ": expected " + expected + ", found \"" + std::string(found) + "\"");
+}
+
+template <class T>
+T number_of(std::string_view option, std::string_view text, T lowest, T highest, const char* kind) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && value >= lowest && value <= highest) return value;
+  char range[96];
+  if constexpr (std::is_floating_point_v<T>)
+    std::snprintf(range, sizeof range, " from %g to %g", lowest, highest);
+  else
+    std::snprintf(range, sizeof range, " from %lld to %lld", static_cast<long long>(lowest),
+                  static_cast<long long>(highest));
+  wrong_value(option, kind + std::string(range), text);
+}
+
+std::string program_help() {
+  std::string text = "mortar COMMAND [arguments]: runs Qwen3 models\n\n";
+  for (const Command& c : registered()) {
+    std::string name = c.name;
+    name.resize(std::max<std::size_t>(name.size(), 12), ' ');
+    text += "  " + name + " " + c.summary + "\n";
+  }
+  return text + "\nmortar COMMAND --help has the options. Every option is also an environment variable.\n";
+}
+
+int print(std::FILE* out, const std::string& text, int code) {
+  std::fputs(text.c_str(), out);
+  return code;
+}
+
+}  // namespace
+
+Registration::Registration(const Command& command) {
+  auto& commands = registered();
+  const auto after = std::find_if(commands.begin(), commands.end(),
+                                  [&](const Command& other) { return std::string_view(other.name) > command.name; });
+  commands.insert(after, command);
+}
+
+std::vector<Option> all_options(const Command& command) {
+  std::vector<Option> rows(command.options.begin(), command.options.end());
+  if (command.shared == OptionSet::Model) rows.insert(rows.end(), std::begin(kModelOptions), std::end(kModelOptions));
+  rows.insert(rows.end(), std::begin(kCommonOptions), std::end(kCommonOptions));
+  return rows;
+}
+
+std::string environment_name(std::string_view option) {
+  std::string name = "MORTAR_";
+  for (const char c : option.substr(2))
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+std::string help_of(const Command& command) {
+  std::string text =
+      std::string("mortar ") + command.name + " " + command.positional + " [options]: " + command.summary + "\n\n";
+  for (const Option& row : all_options(command)) {
+    std::string left = std::string("  ") + row.name + (row.value != nullptr ? std::string(" ") + row.value : "");
+    if (left.size() < 26)
+      left.resize(26, ' ');
+    else
+      left += "\n" + std::string(26, ' ');
+    text += left + " " + row.help;
+    if (row.fallback != nullptr) text += std::string(" (default: ") + row.fallback + ")";
+    if (row.repeated) text += "; may be repeated";
+    text += "  [" + environment_name(row.name) + "]\n";
+  }
+  return text;
+}
+
+Arguments::Arguments(const Command& command, std::span<const std::string> words) : command_(&command) {
+  const std::vector<Option> rows = all_options(command);
+  bool only_positional = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (only_positional || !word.starts_with("--")) {
+      positional_.push_back(word);
+      continue;
+    }
+    if (word == "--") {
+      only_positional = true;
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Option& o) { return name == o.name; });
+    if (row == rows.end()) throw UsageError("unknown option " + name);
+    std::string value = "1";
+    if (row->value == nullptr) {
+      if (equals != std::string::npos) throw UsageError(name + " takes no value");
+    } else if (equals != std::string::npos) {
+      value = word.substr(equals + 1);
+    } else {
+      if (i + 1 == words.size()) throw UsageError(name + " needs a value: " + name + " " + row->value);
+      value = words[++i];
+    }
+    auto& values = given_[name];
+    if (!values.empty() && !row->repeated) throw UsageError(name + " was given twice");
+    values.push_back(value);
+  }
+  if (given_.contains("--help")) return;
+  const auto names = split(command.positional, ' ');
+  if (positional_.size() < names.size())
+    throw UsageError("expected " + std::string(names[positional_.size()]) + ", found nothing");
+  if (positional_.size() > names.size()) throw UsageError("unexpected argument \"" + positional_[names.size()] + "\"");
+}
+
+const Option& Arguments::declared(std::string_view option) const {
+  for (const auto& rows :
+       {command_->options, std::span<const Option>(kModelOptions), std::span<const Option>(kCommonOptions)}) {
+    if (rows.data() == kModelOptions && command_->shared != OptionSet::Model) continue;
+    for (const Option& row : rows)
+      if (option == row.name) return row;
+  }
+  throw std::logic_error("mortar " + std::string(command_->name) + " does not declare " + std::string(option));
+}
+
+std::optional<std::string> Arguments::find(std::string_view option) const {
+  const Option& row = declared(option);
+  if (const auto found = given_.find(option); found != given_.end()) return found->second.back();
+  if (const char* variable = std::getenv(environment_name(option).c_str())) return variable;
+  if (row.fallback != nullptr) return row.fallback;
+  return std::nullopt;
+}
+
+bool Arguments::flag(std::string_view option) const {
+  const std::string value = find(option).value_or("0");
+  if (value == "1" || value == "true" || value == "on") return true;
+  if (value.empty() || value == "0" || value == "false" || value == "off") return false;
+  wrong_value(environment_name(option), "0 or 1", value);
+}
+
+std::string Arguments::text(std::string_view option) const {
+  if (auto value = find(option)) return *std::move(value);
+  throw UsageError(std::string(option) + " is required");
+}
+
+std::vector<std::string> Arguments::all(std::string_view option) const {
+  declared(option);
+  if (const auto found = given_.find(option); found != given_.end()) return found->second;
+  if (auto value = find(option)) return {*std::move(value)};
+  return {};
+}
+
+std::int64_t Arguments::integer(std::string_view option, std::int64_t lowest, std::int64_t highest) const {
+  return number_of(option, text(option), lowest, highest, "an integer");
+}
+
+double Arguments::number(std::string_view option, double lowest, double highest) const {
+  return number_of(option, text(option), lowest, highest, "a number");
+}
+
+std::vector<std::int64_t> Arguments::integers(std::string_view option, std::int64_t lowest,
+                                              std::int64_t highest) const {
+  const std::string list = text(option);
+  std::vector<std::int64_t> values;
+  for (const std::string_view part : split(list, ','))
+    values.push_back(number_of(option, part, lowest, highest, "integers separated by commas,"));
+  if (values.empty()) wrong_value(option, "integers separated by commas", list);
+  return values;
+}
+
+int run_program(std::span<const std::string> words) {
+  if (words.empty()) return print(stderr, program_help(), kWrongUsage);
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return print(stdout, program_help(), kDone);
+  const auto& commands = registered();
+  const auto command =
+      std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return words[0] == c.name; });
+  if (command == commands.end())
+    return print(stderr, "mortar: unknown command " + words[0] + "\n\n" + program_help(), kWrongUsage);
+  const std::string name = std::string("mortar ") + command->name;
+  try {
+    const Arguments arguments(*command, words.subspan(1));
+    if (arguments.flag("--help")) return print(stdout, help_of(*command), kDone);
+    const int code = command->run(arguments);
+    if (std::fflush(stdout) != 0) return print(stderr, name + ": standard output cannot be written\n", kFailed);
+    return code;
+  } catch (const UsageError& error) {
+    return print(stderr, name + ": " + error.what() + "\n" + name + " --help has the options\n", kWrongUsage);
+  } catch (const Interrupted&) { return kInterrupted; } catch (const std::exception& error) {
+    return print(stderr, name + ": " + error.what() + "\n", kFailed);
+  }
+}
+
+}  // namespace mortar::cli

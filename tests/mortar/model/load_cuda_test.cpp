@@ -9,8 +9,7 @@
 
 #include "mortar/files/model_files.hpp"
 #include "mortar/load.hpp"
-#include "runtime/cuda/backend.hpp"
-#include "runtime/cuda_fake_driver.hpp"
+#include "runtime/cuda_fake_gpu.hpp"
 
 namespace mortar {
 namespace {
@@ -36,8 +35,8 @@ std::vector<std::byte> from_files(const Checkpoint& checkpoint, const std::vecto
 TEST(MortarLoadCuda, ThroughPinnedBuffers) {
   fake::FakeDriver driver;
   {
-    tessera::runtime::cuda::CudaBackend backend(driver.table(), 0);
-    const tessera::Device device(backend);
+    fake::FakeGpu gpu(driver);
+    const tessera::Device device = gpu.device();
     const auto folder = test::test_model("moe");
     const ModelConfig model = read_config(folder);
     const Checkpoint checkpoint(folder);

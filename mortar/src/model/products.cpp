@@ -1,0 +1,66 @@
+#include "model/products.hpp"
+
+#include "model/kernels.hpp"
+#include "tessera/kernels/block_scaled_gemm.hpp"
+#include "tessera/kernels/grouped_gemm.hpp"
+#include "tessera/kernels/moe_combine.hpp"
+#include "tessera/kernels/rms_norm.hpp"
+
+namespace mortar {
+namespace {
+
+/// acc rounded to bf16 before it is added, or stored as f32.
+struct RoundedResidual {
+  template <class T, int... D>
+  auto operator()(const Tile<T, D...>& acc, const auto& out, const auto& r) const {
+    return rounded(acc) + cast<f32>(r.load_like(out));
+  }
+};
+struct Rounded {
+  auto operator()(const auto& acc, const auto&) const { return rounded(acc); }
+};
+
+/// The product by one kernel for any number of rows.
+template <class U, class E = kernels::epilogues::Plain, class... P>
+Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Tensor<bf16, 2>& w, const kernels::Fused<E, P...>& epilogue = {}) {
+  return std::apply(
+      [&](const auto&... p) {
+        return kernel<kernels::few_rows<E, U, bf16, 64, 64, 256, kernels::epilogue_param<P>...>>(
+            empty<U>({x.dim(0), w.dim(0)}), x, w, p...);
+      },
+      epilogue.operands);
+}
+
+}  // namespace
+
+RowsOp linear(const Rows& x, const Matrix& w, const Numerics& numerics) {
+  if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values);
+  return kernels::linear(x, w.values);
+}
+
+RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Numerics& numerics) {
+  if (numerics.strict) return product_in_one_way<bf16>(x, w.values, kernels::fuse(RoundedResidual{}, residual));
+  if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values, kernels::residual(residual));
+  return kernels::linear(x, w.values, kernels::residual(residual));
+}
+
+Op<Tensor<f32, 2>> head_logits(const Rows& x, const Tensor<bf16, 2>& w, const Numerics& numerics) {
+  if (numerics.strict) return product_in_one_way<f32>(x, w, kernels::fuse(Rounded{}));
+  if (numerics.one_way()) return product_in_one_way<f32>(x, w);
+  return kernels::linear<f32>(x, w);
+}
+
+RowsOp norm(const Rows& x, const Tensor<bf16, 1>& weight, float eps, const Numerics& numerics) {
+  if (!numerics.strict) return kernels::rms_norm(x, weight, eps);
+  return kernels::with_extent<1024, 8192>(x.dim(1), [&](auto n) {
+    return kernel<strict_rms_norm<n>>(empty<bf16>(x.dims()), x, weight, eps);
+  });
+}
+
+RowsOp gated(const Rows& gate_up, const Numerics& numerics) {
+  const std::int64_t n = gate_up.dim(1) / 2;
+  return kernel<silu_gate<1024>>(empty<bf16>({gate_up.dim(0), n}), gate_up.slice<1>(0, n), gate_up.slice<1>(n, 2 * n),
+                                 numerics.strict);
+}
+
+}  // namespace mortar

@@ -32,14 +32,19 @@ struct HeadRotation {
   Scalar<f32> eps;
   bool strict;
 
-  HeadRotation(const In<i32, dyn>& positions, const In<f32, dyn>& frequencies, const Scalar<i32>& first_token,
-               const Scalar<i32>& slice_number, const Scalar<f32>& norm_eps, bool strict_rounding)
-      : cosine(zeros<f32, Tokens, 1, 1, S>()), sine(cosine), first(first_token), slice(slice_number), eps(norm_eps),
+  HeadRotation(const In<i32, dyn>& positions, const In<f32, dyn>& frequencies, const Scalar<f32>& factor,
+               const Scalar<i32>& first_token, const Scalar<i32>& slice_number, const Scalar<f32>& norm_eps,
+               bool strict_rounding)
+      : cosine(zeros<f32, Tokens, 1, 1, S>()),
+        sine(cosine),
+        first(first_token),
+        slice(slice_number),
+        eps(norm_eps),
         strict(strict_rounding) {
     auto position = reshape(cast<f32>(positions.load_at(shape<Tokens>, first)), shape<Tokens, 1, 1, 1>);
     auto angle = position * reshape(frequencies.load_at(shape<S>, slice * S), shape<1, 1, 1, S>);
-    cosine = cos(angle, precise);
-    sine = sin(angle, precise);
+    cosine = cos(angle, precise) * factor;
+    sine = sin(angle, precise) * factor;
     if (strict) cosine = rounded(cosine), sine = rounded(sine);
   }
   Tile<bf16, Tokens, 1, 2, S> operator()(const In<bf16, dyn, dyn, dyn, dyn>& qkv, const In<bf16, dyn, dyn>& weight,
@@ -66,8 +71,8 @@ struct HeadRotation {
 template <class C, int Tokens, int S, int Half>
 void place_heads(Mut<bf16, kAll, 1, 64, 2, S> q, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values,
                  In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
-                 In<i32, dyn> positions, In<i32, dyn> slots, In<f32, dyn> frequencies, Scalar<f32> eps,
-                 Constant<bool> strict) {
+                 In<i32, dyn> positions, In<i32, dyn> slots, In<f32, dyn> frequencies, Scalar<f32> rope_factor,
+                 Scalar<f32> eps, Constant<bool> strict) {
   require(qkv.dim(3) <= Half, "half a head must fit the tile");
   require(q.dim(2) <= 64, "at most 64 query heads share a key head");
   require(qkv.dim(1) == keys.dim(0) * (q.dim(2) + 2), "heads of queries, keys and values");
@@ -76,7 +81,7 @@ void place_heads(Mut<bf16, kAll, 1, 64, 2, S> q, Mut<C, 1, kAll, 2, S> keys, Mut
   auto group = q.dim(2), kv_heads = keys.dim(0);
   for (auto t : range(ceil_div(qkv.dim(0), Tokens))) {
     auto first = t * Tokens;
-    const HeadRotation<Tokens, S, Half> rotate(positions, frequencies, first, slice, eps, strict);
+    const HeadRotation<Tokens, S, Half> rotate(positions, frequencies, rope_factor, first, slice, eps, strict);
     for (auto g : range(group))
       Q.store(t, 0, g, 0, 0, reshape(rotate(qkv, q_norm, head * group + g), shape<Tokens, 1, 1, 2, S>));
     auto slot = slots.load_at(shape<Tokens>, first, pad(-1));

@@ -1,9 +1,7 @@
 #include "model/products.hpp"
 
 #include "model/kernels.hpp"
-#include "tessera/kernels/block_scaled_gemm.hpp"
-#include "tessera/kernels/grouped_gemm.hpp"
-#include "tessera/kernels/moe_combine.hpp"
+#include "model/weight_kernels.hpp"
 #include "tessera/kernels/rms_norm.hpp"
 
 namespace mortar {
@@ -22,7 +20,8 @@ struct Rounded {
 
 /// The product by one kernel for any number of rows.
 template <class U, class E = kernels::epilogues::Plain, class... P>
-Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Tensor<bf16, 2>& w, const kernels::Fused<E, P...>& epilogue = {}) {
+Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Tensor<bf16, 2>& w,
+                                    const kernels::Fused<E, P...>& epilogue = {}) {
   return std::apply(
       [&](const auto&... p) {
         return kernel<kernels::few_rows<E, U, bf16, 64, 64, 256, kernels::epilogue_param<P>...>>(
@@ -31,14 +30,36 @@ Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Tensor<bf16, 2>& w, con
       epilogue.operands);
 }
 
+/// The product with FP8 weights.
+template <class E = kernels::epilogues::Plain, class... P>
+RowsOp scaled_product(const Rows& x, const Matrix& w, const Numerics& numerics,
+                      const kernels::Fused<E, P...>& epilogue = {}) {
+  const std::int64_t m = x.dim(0);
+  const int size = numerics.one_way() ? 1 : m <= 16 ? 0 : m <= 64 ? 1 : 2;
+  return std::apply(
+      [&](const auto&... p) {
+        return kernels::with_constant<3>(size, [&](auto number) {
+          constexpr int M = number == 0 ? 16 : number == 1 ? 64 : 128, N = number == 0 ? 32 : number == 1 ? 64 : 128;
+          return kernel<scaled_rows<E, M, N, kernels::epilogue_param<P>...>>(empty<bf16>({m, w.quantized.dim(0)}), x,
+                                                                             w.quantized, w.scales, p...);
+        });
+      },
+      epilogue.operands);
+}
+
 }  // namespace
 
 RowsOp linear(const Rows& x, const Matrix& w, const Numerics& numerics) {
-  if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values);
-  return kernels::linear(x, w.values);
+  return w.is_fp8 ? scaled_product(x, w, numerics) : linear(x, w.values, numerics);
+}
+
+RowsOp linear(const Rows& x, const Tensor<bf16, 2>& w, const Numerics& numerics) {
+  if (numerics.one_way()) return product_in_one_way<bf16>(x, w);
+  return kernels::linear(x, w);
 }
 
 RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Numerics& numerics) {
+  if (w.is_fp8) return scaled_product(x, w, numerics, kernels::residual(residual));
   if (numerics.strict) return product_in_one_way<bf16>(x, w.values, kernels::fuse(RoundedResidual{}, residual));
   if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values, kernels::residual(residual));
   return kernels::linear(x, w.values, kernels::residual(residual));
@@ -52,9 +73,8 @@ Op<Tensor<f32, 2>> head_logits(const Rows& x, const Tensor<bf16, 2>& w, const Nu
 
 RowsOp norm(const Rows& x, const Tensor<bf16, 1>& weight, float eps, const Numerics& numerics) {
   if (!numerics.strict) return kernels::rms_norm(x, weight, eps);
-  return kernels::with_extent<1024, 8192>(x.dim(1), [&](auto n) {
-    return kernel<strict_rms_norm<n>>(empty<bf16>(x.dims()), x, weight, eps);
-  });
+  return kernels::with_extent<1024, 8192>(
+      x.dim(1), [&](auto n) { return kernel<strict_rms_norm<n>>(empty<bf16>(x.dims()), x, weight, eps); });
 }
 
 RowsOp gated(const Rows& gate_up, const Numerics& numerics) {

@@ -1,6 +1,7 @@
-// Products of a step's tokens with the weights, bf16 or FP8. The templates of the kernel library are instantiated in one
-// source file, because each has many kernels.
+// Products of a step's tokens with the weights, bf16 or FP8. The templates of the kernel library are instantiated in
+// one source file, because each has many kernels.
 #pragma once
+#include "mortar/config.hpp"
 #include "mortar/weights.hpp"
 #include "tessera/host/all.hpp"
 
@@ -20,6 +21,7 @@ using RowsOp = tessera::Op<tessera::Tensor<tessera::bf16, 2>>;
 
 /// x w^T, [tokens, outputs].
 RowsOp linear(const Rows& x, const Matrix& w, const Numerics& numerics);
+RowsOp linear(const Rows& x, const tessera::Tensor<tessera::bf16, 2>& w, const Numerics& numerics);
 /// residual + x w^T. Strict: the product is rounded before the sum.
 RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Numerics& numerics);
 /// x w^T of the bf16 weights w as f32; strict: rounded to bf16.
@@ -31,6 +33,6 @@ RowsOp norm(const Rows& x, const tessera::Tensor<tessera::bf16, 1>& weight, floa
 RowsOp gated(const Rows& gate_up, const Numerics& numerics);
 /// residual + the mixture of experts of x.
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> experts(Rows x, const ExpertMlp& w, Rows residual,
-                                                         std::int64_t per_token, bool normalize, Numerics numerics);
+                                                         const ExpertConfig& config, Numerics numerics);
 
 }  // namespace mortar

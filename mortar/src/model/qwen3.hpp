@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "model/products.hpp"
-#include "mortar/config.hpp"
 #include "mortar/weights.hpp"
 
 namespace mortar {
@@ -15,12 +14,12 @@ struct KvCache {
 
 /// What a step computes: the tokens of one or more sequences, on the device. "Rows" are sequences of the step.
 struct Step {
-  tessera::Tensor<tessera::i32, 1> ids, positions;  ///< [tokens]
-  tessera::Tensor<tessera::i32, 1> slots;           ///< [tokens]: where keys and values are written; -1: nowhere
-  tessera::Tensor<tessera::i32, 2> table;           ///< [rows, pages]: the pages of each sequence
-  tessera::Tensor<tessera::i32, 1> lengths;         ///< [rows]: keys in use, those of this step included
+  tessera::View<tessera::i32, 1> ids, positions;  ///< [tokens]
+  tessera::View<tessera::i32, 1> slots;           ///< [tokens]: where keys and values are written; -1: nowhere
+  tessera::View<tessera::i32, 2> table;           ///< [rows, pages]: the pages of each sequence
+  tessera::View<tessera::i32, 1> lengths;         ///< [rows]: keys in use, those of this step included
   // Steps over prompts only: tokens are packed in tiles of kQueryTile that belong to one sequence each.
-  tessera::Tensor<tessera::i32, 1> tile_rows, tile_positions;
+  tessera::View<tessera::i32, 1> tile_rows, tile_positions;
 };
 inline constexpr int kQueryTile = 16;
 
@@ -28,8 +27,10 @@ inline constexpr int kQueryTile = 16;
 struct Network {
   ModelConfig config;
   Weights weights;
-  tessera::Tensor<tessera::f32, 1> frequencies;  ///< [head_dim / 2]: rotation per position
+  tessera::Tensor<tessera::f32, 1> frequencies;  ///< [head_dim / 2]: rotation per position (rope_angles)
+  float rope_factor = 1;
   Numerics numerics;
+  float epsilon() const { return static_cast<float>(config.norm_epsilon); }
 };
 
 /// The hidden states of the step's tokens after the last norm, [tokens, hidden]; writes keys and values into the cache.

@@ -28,13 +28,13 @@ enum class FinishReason : std::uint8_t {
 const char* name_of(FinishReason reason) noexcept;
 
 struct Request {
-  std::vector<TokenId> ids;  ///< the prompt
+  std::vector<TokenId> ids = {};  ///< the prompt
   std::int64_t max_tokens = 128;
-  Sampling sampling;
-  std::vector<std::string> stop;  ///< the text ends before the first of these; needs the model's tokenizer
-  std::vector<TokenId> stop_ids;  ///< end the sequence as the model's end-of-sequence ids do
-  bool ignore_eos = false;        ///< the model's end-of-sequence ids do not end it
-  std::int64_t logprobs = -1;     ///< how many of the most likely tokens to report with each, up to 20; -1: none
+  Sampling sampling = {};
+  std::vector<std::string> stop = {};  ///< the text ends before the first of these; needs the model's tokenizer
+  std::vector<TokenId> stop_ids = {};  ///< end the sequence as the model's end-of-sequence ids do
+  bool ignore_eos = false;             ///< the model's end-of-sequence ids do not end it
+  std::int64_t logprobs = -1;          ///< how many of the most likely tokens to report with each, up to 20; -1: none
 };
 
 struct TokenLogprob {
@@ -81,8 +81,8 @@ class Engine {
   /// Ends a sequence without further calls of its function. False if it has ended already.
   bool cancel(SequenceId id);
   /// One step: tokens of prompts, or one token of each sequence that has its prompt computed. False if there is nothing
-  /// to do. If the device fails, sequences stay as they were before the step. What functions of sequences throw is thrown
-  /// again after all of them were called.
+  /// to do. If the device fails, sequences stay as they were before the step. What functions of sequences throw is
+  /// thrown again after all of them were called.
   bool step();
   /// Steps until all sequences have ended.
   void run();

@@ -26,12 +26,13 @@ struct Model {
 };
 
 struct ModelOptions {
-  std::optional<tessera::Device> device;  ///< none: the default device
-  std::int64_t max_context = 0;           ///< 0: what the model and the memory allow
-  std::int64_t max_batch = 1;             ///< sequences at a time that the memory must suffice for
+  std::optional<tessera::Device> device = std::nullopt;  ///< none: the default device
+  std::int64_t max_context = 0;                          ///< 0: what the model and the memory allow
+  std::int64_t max_batch = 1;                            ///< sequences at a time that the memory must suffice for
   KvType kv_type = KvType::Bf16;
-  std::optional<std::uint64_t> random_weights;  ///< the seed of weights that are made on the device instead of read
-  std::function<void(const LoadProgress&)> progress;  ///< called while weights are loaded
+  std::optional<std::uint64_t> random_weights =
+      std::nullopt;  ///< the seed of weights that are made on the device instead of read
+  std::function<void(const LoadProgress&)> progress = {};  ///< called while weights are loaded
 };
 
 /// Reads the model in `folder`. Throws ModelError for files that are not as they should be, CapacityError if the model

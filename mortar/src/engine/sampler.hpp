@@ -9,7 +9,7 @@ namespace mortar {
 
 /// What sequences with penalties or biases need on the device: a row per slot.
 struct SlotState {
-  tessera::Tensor<tessera::i8, 2> marks;         ///< [slots, vocabulary]: Mark
+  tessera::Tensor<tessera::i8, 2> marks;         ///< [slots, vocabulary]: kUnseen, kInPrompt or kInAnswer
   tessera::Tensor<tessera::i32, 2> bias_tokens;  ///< [slots, kMostBiases]; -1: unused
   tessera::Tensor<tessera::f32, 2> bias_values;
 

@@ -1,6 +1,5 @@
 // The options of sampling as they reach the device.
 #pragma once
-#include <cstdint>
 
 namespace mortar {
 
@@ -20,6 +19,6 @@ enum SamplingField {
 };
 
 /// What a sequence has seen of a token, for penalties.
-enum Mark : std::int8_t { kUnseen, kInPrompt, kInAnswer };
+inline constexpr int kUnseen = 0, kInPrompt = 1, kInAnswer = 2;
 
 }  // namespace mortar

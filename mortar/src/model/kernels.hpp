@@ -5,6 +5,7 @@
 // halves of a head are an axis of their own, so that a block may own both partners of a rotated pair: a block owns a
 // slice of the features of one KV head over all slots, and scatters the rows of the step's tokens into it.
 #pragma once
+#include "model/qwen3.hpp"
 #include "tessera/kernels/attention_state.hpp"
 #include "tessera/kernels/linear.hpp"
 
@@ -12,8 +13,6 @@ namespace mortar {
 
 using namespace tessera;  // NOLINT: the language of kernels
 
-/// Tokens of a page of the KV cache.
-inline constexpr int kPage = 64;
 /// Pieces that are larger than any tensor: "all tokens", "all slots".
 inline constexpr int kAll = 1 << 30;
 

@@ -7,6 +7,11 @@
 
 namespace mortar {
 
+/// Tokens of a page of the KV cache.
+inline constexpr int kPage = 64;
+/// Queries of a tile of prompt attention.
+inline constexpr int kQueryTile = 16;
+
 /// The keys and values of all positions, by page: see model/kernels.hpp. One tensor each per layer.
 struct KvCache {
   std::vector<tessera::Tensor<tessera::bf16, 4>> keys, values;  ///< [kv_heads, slots, 2, head_dim / 2]
@@ -21,7 +26,6 @@ struct Step {
   // Steps over prompts only: tokens are packed in tiles of kQueryTile that belong to one sequence each.
   tessera::View<tessera::i32, 1> tile_rows, tile_positions;
 };
-inline constexpr int kQueryTile = 16;
 
 /// The parts of a model that the forward pass reads.
 struct Network {

@@ -42,6 +42,17 @@ void check_buffer_size(const char* what, std::int64_t count, std::span<const std
                    where);
 }
 
+void check_buffer_range(std::int64_t count, std::int64_t first, std::span<const std::int64_t> dims,
+                        SourceLocation where) {
+  const std::int64_t wanted = element_count(dims, where);
+  if (first >= 0 && wanted <= count && first <= count - wanted) return;
+  throw ShapeError(concat("copy_into: the HostBuffer has ", count, " elements, and the extents ", extents_text(dims),
+                          " need ", wanted, " from element ", first,
+                          " on.\n  Copy into a part with "
+                          "mut(t).slice<axis>(lo, hi)."),
+                   where);
+}
+
 void wait_to_read(runtime::Storage& storage, SourceLocation where) {
   runtime::at_line(where, [&] { storage.wait_written(); });
 }

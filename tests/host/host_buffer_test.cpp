@@ -43,6 +43,26 @@ TEST(HostBuffer, WorksWithADeviceThatTheHostCannotAccess) {
   EXPECT_EQ(values_of(host(t, HostBuffer<f32>(4, device)).sync()), (std::vector<f32>{0, 1, 2, 3}));
 }
 
+TEST(HostBuffer, PartsOfItArriveInPartsOfATensor) {
+  runtime::FarDevice far;
+  for (const Device device : {Device::cpu(), Device(far)}) {
+    const Stream stream = Stream::default_of(device);
+    HostBuffer<f32> buffer = counted(8);
+    auto t = zeros<f32>({3, 2}).sync(stream);
+    copy_into(mut(t).slice<0>(1, 3), buffer, 4).on(stream);
+    copy_into(mut(t).slice<0>(0, 1), buffer).on(stream);
+    { buffer.write()[4] = 100; }  // waits for the uploads
+    EXPECT_EQ(host(t).sync(stream), (std::vector<f32>{0, 1, 4, 5, 6, 7})) << device.name();
+    EXPECT_THROW((void)copy_into(mut(t), buffer, 3), ShapeError);
+    EXPECT_THROW((void)copy_into(mut(t), buffer, -1), ShapeError);
+    EXPECT_THROW((void)copy_into(mut(t), buffer, INT64_MAX), ShapeError);
+    EXPECT_NO_THROW((void)copy_into(mut(t), buffer, 2));
+    const auto pending = copy_into(mut(t), buffer, 2);
+    EXPECT_THROW((void)buffer.write(), BorrowError) << "it has not read the elements yet";
+    EXPECT_THROW((void)copy_into(mut(t), buffer), BorrowError) << "it has not written the tensor yet";
+  }
+}
+
 TEST(HostBuffer, TheHostAndOperationsKeepAwayFromEachOther) {
   HostBuffer<f32> buffer = counted(4);
   {

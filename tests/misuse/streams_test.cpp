@@ -53,6 +53,12 @@ MISUSE(FromBufferOn, "from") {
   Buffer b(c, false, SourceLocation::current());
   c.result(from(b.buffer, Dims{4, 6}).on(Stream(Device::cpu())));
 }
+MISUSE(CopyBufferIntoLent, "copy_into") {
+  Buffer b(c, false, SourceLocation::current());
+  auto& to = c.out<f32, 2>({4, 6});
+  copy_into(mut(to), b.buffer).sync();
+  c.result(to);
+}
 MISUSE(HostIntoBuffer, "host") {
   Buffer b(c, true, SourceLocation::current());
   b.buffer = host(c.in<f32, 2>({4, 6}), std::move(b.buffer)).sync();

@@ -23,6 +23,9 @@ namespace detail {
 /// DeviceError.
 runtime::StorageRef make_host_buffer(std::int64_t count, ElementType element, Device device, SourceLocation where);
 [[noreturn]] void throw_empty_buffer(SourceLocation where);
+/// Throws ShapeError unless the buffer has elements `first` to `first` + the product of `dims` - 1.
+void check_buffer_range(std::int64_t count, std::int64_t first, std::span<const std::int64_t> dims,
+                        SourceLocation where);
 /// Throws ShapeError unless the buffer has as many elements as `dims`.
 void check_buffer_size(const char* what, std::int64_t count, std::span<const std::int64_t> dims, SourceLocation where);
 
@@ -182,6 +185,31 @@ class HostIntoNode final : public OpNode<HostBuffer<T>> {
   SourceLocation where_;
 };
 
+template <Element T, int R>
+class CopyFromBufferNode final : public OpNode<void> {
+ public:
+  CopyFromBufferNode(const ArgRef& to, const HostBuffer<T>& from, std::int64_t first, SourceLocation where)
+      : lease_(BufferReach::storage(from, where), {.what = "copy_into", .where = where}), first_(first), where_(where) {
+    to_.bind(to, R, "copy_into", where);
+    check_buffer_range(from.size(where), first, {to_.dims, static_cast<std::size_t>(R)}, where);
+    to.owner->reset();  // accepted: the lent tensor is in use
+  }
+  runtime::Backend* device() const noexcept override { return to_.device(); }
+  void run(const Stream& stream) override {
+    to_.resolve_anywhere(stream, "copy_into", where_);
+    Layout<R> source{lease_.storage(), first_, {}, {}};
+    for (std::size_t i = 0; i < R; ++i) source.dims[i] = to_.dims[i];
+    set_contiguous(source.dims, source.strides);
+    enqueue_move(stream, ref(source, element_type<T>), to_.layout(), "copy_into", where_);
+  }
+
+ private:
+  ReadOperand to_;
+  runtime::ReadLease lease_;
+  std::int64_t first_;
+  SourceLocation where_;
+};
+
 }  // namespace detail
 
 /// A tensor of the buffer's elements, row-major. Running it enqueues the upload and does not wait; from then on the
@@ -196,6 +224,17 @@ template <Element T, std::size_t N>
 detail::BracedTensor<T, N> from(const HostBuffer<T>& values, BracedDims<N> dims,
                                 SourceLocation where = SourceLocation::current()) {
   return from(values, detail::BracedRank<N>(dims, where), where);
+}
+
+/// Copies elements of the buffer, row-major from element `first` on, into a lent tensor or a part of it:
+/// copy_into(mut(t).slice<0>(0, n), buffer). Running it enqueues the upload and does not wait; from then on the buffer
+/// can be read, and HostBuffer::write() waits for the upload. ShapeError unless the buffer has as many elements from
+/// there on.
+template <Element T, int R>
+Op<void> copy_into(const Lend<T, R>& to, const HostBuffer<T>& from, Extent first = 0,
+                   SourceLocation where = SourceLocation::current()) {
+  return Op<void>(std::make_unique<detail::CopyFromBufferNode<T, R>>(detail::Lent<T, R>(std::move(to)).arg(), from,
+                                                                     first.value, where));
 }
 
 /// The elements, row-major, in a buffer that is given and returned. Running it enqueues the readback and does not wait;

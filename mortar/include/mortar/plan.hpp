@@ -1,0 +1,68 @@
+// What a model needs of a device's memory: weights, KV cache, activations; and the largest context and batch that fit.
+// Computed before anything is allocated.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "mortar/config.hpp"
+
+namespace mortar {
+
+/// Bytes of the weights on the device, by kind; FP8 with its scales.
+struct WeightBytes {
+  std::int64_t embedding = 0, attention = 0, mlp = 0, experts = 0, norms = 0, lm_head = 0;  ///< lm_head: 0 if tied
+  std::int64_t total() const { return embedding + attention + mlp + experts + norms + lm_head; }
+};
+
+struct ModelSize {
+  std::int64_t parameters = 0;         ///< without scales
+  std::int64_t active_parameters = 0;  ///< that one token uses: of the experts those chosen, no embedding if untied
+  WeightBytes bytes;
+  std::int64_t bytes_per_step = 0;  ///< of weights that a decoding step of one sequence reads
+};
+ModelSize model_size(const ModelConfig& model);
+
+enum class KvType : std::uint8_t { Bf16, Fp8 };
+/// Keys and values of all layers.
+std::int64_t kv_bytes_per_token(const ModelConfig& model, KvType type);
+
+/// Device memory in bytes, without what this process uses.
+struct DeviceMemory {
+  std::int64_t available = 0, total = 0;
+};
+
+struct PlanRequest {
+  std::string device = "cpu";  ///< for messages
+  DeviceMemory memory;
+  std::int64_t max_context = 0;       ///< tokens of a sequence; 0: what the model and the memory allow
+  std::int64_t batch = 1;             ///< sequences at a time
+  std::int64_t prefill_tokens = 512;  ///< tokens of a prefill step
+  std::int64_t page_tokens = 64;      ///< sequences take the KV cache in pages of so many tokens
+  KvType kv_type = KvType::Bf16;
+};
+
+/// All in bytes but the last four.
+struct MemoryPlan {
+  WeightBytes weights;
+  std::int64_t kv_per_token = 0;
+  std::int64_t kv_cache = 0;     ///< of `batch` sequences of `max_context` tokens
+  std::int64_t activations = 0;  ///< an upper bound of what a step needs beside weights and KV cache
+  std::int64_t reserve = 0;      ///< left to the driver, compiled kernels and graphs
+  std::int64_t available = 0;    ///< on the device, before anything is allocated
+  std::int64_t max_context = 0;  ///< tokens, as requested or the largest
+  std::int64_t batch = 0;
+  std::int64_t largest_context = 0;  ///< that fits with `batch` sequences, at most the model's
+  std::int64_t largest_batch = 0;    ///< that fits with `max_context` tokens
+  std::int64_t total() const { return weights.total() + kv_cache + activations + reserve; }
+};
+
+/// The plan of what was requested. Throws CapacityError if it does not fit, with the bytes that are needed and
+/// available and the largest context and batch that fit; RequestError for a context beyond the model's.
+MemoryPlan plan_memory(const ModelConfig& model, const PlanRequest& request);
+
+/// "1.19 GB"
+std::string bytes_text(std::int64_t bytes);
+/// The plan as lines, for people.
+std::string plan_text(const MemoryPlan& plan);
+
+}  // namespace mortar

@@ -1,0 +1,159 @@
+// A folder of safetensors files, its index, and whether its tensors are those of the model.
+#include "mortar/checkpoint.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "files/json_file.hpp"
+#include "files/layout.hpp"
+#include "mortar/errors.hpp"
+#include "tessera/base/format.hpp"
+
+namespace mortar {
+namespace {
+
+using files::fail;
+using tessera::concat;
+
+constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 26;
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+/// weight_map of an index: tensor to file.
+std::unordered_map<std::string, std::string> weight_map(const std::filesystem::path& index) {
+  const auto json = files::parse_object(files::read_text(index, kMostIndexBytes), index.string());
+  const auto map = json.find("weight_map");
+  if (map == json.end() || !map->is_object()) fail(index.string(), "weight_map", "an object", "none");
+  std::unordered_map<std::string, std::string> files;
+  for (const auto& [tensor, value] : map->items()) {
+    const std::string file = value.is_string() ? value.get<std::string>() : "";
+    if (file.empty() || file == "." || file == ".." || file.find_first_of(std::string_view("/\0", 2)) != file.npos)
+      fail(index.string(), concat("weight_map.", tensor), "the name of a file in the same folder", files::shown(value));
+    files.emplace(tensor, file);
+  }
+  if (files.empty()) fail(index.string(), "weight_map", "at least one tensor", "none");
+  return files;
+}
+
+std::string type_and_shape(const FileTensor& t) { return concat(name_of(t.type), " [", tessera::join(t.shape), ']'); }
+
+/// What a file must have for a part of a tensor.
+struct Expected {
+  std::vector<FileType> types;
+  std::vector<std::int64_t> shape;
+};
+Expected expected_of(const files::WeightTensor& weight, const files::Part& part) {
+  Expected e;
+  if (weight.stored == files::Stored::Bf16) e.types = {FileType::BF16};
+  if (weight.stored == files::Stored::Fp8) e.types = {FileType::F8_E4M3};
+  if (weight.stored == files::Stored::Scales) e.types = {FileType::F32, FileType::BF16};
+  if (!weight.is_vector()) e.shape.push_back(part.rows);
+  e.shape.push_back(weight.columns);
+  return e;
+}
+
+void check_tensor(const Checkpoint::Entry& entry, const Expected& e) {
+  const FileTensor& t = *entry.tensor;
+  if (t.shape == e.shape && std::find(e.types.begin(), e.types.end(), t.type) != e.types.end()) return;
+  std::string expected;
+  for (const FileType type : e.types) expected += concat(expected.empty() ? "" : " or ", name_of(type));
+  fail(entry.file->path(), t.name, concat(expected, " [", tessera::join(e.shape), "] (from config.json)"),
+       type_and_shape(t));
+}
+
+/// "a, b and 3 more", in order.
+std::string listed(const std::set<std::string>& names) {
+  constexpr std::size_t kShown = 4;
+  std::string text;
+  std::size_t shown = 0;
+  for (const std::string& name : names) {
+    if (shown == kShown) return concat(text, " and ", names.size() - shown, " more");
+    text += concat(shown++ == 0 ? "" : ", ", name);
+  }
+  return text;
+}
+
+/// The least number of tensors that files of the model have.
+std::uint64_t least_tensors(const ModelConfig& model) {
+  std::uint64_t least = 2;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    least += 8 + (model.has_experts(layer) ? 3 * static_cast<std::uint64_t>(model.experts->count) : 3);
+  return least;
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder.string()) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) fail(folder_, "", "a folder with a model", "none");
+  if (std::filesystem::exists(folder / kSingleFile, error)) {
+    open(folder / kSingleFile);
+    return;
+  }
+  if (!std::filesystem::exists(folder / kIndex, error))
+    fail(folder_, "", concat(kSingleFile, " or ", kIndex), "neither");
+  const auto placed = weight_map(folder / kIndex);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : placed) names.insert(file);
+  for (const std::string& name : names) open(folder / name);
+  check_index((folder / kIndex).string(), placed);
+}
+
+void Checkpoint::open(const std::filesystem::path& path) {
+  files_.push_back(std::make_shared<const TensorFile>(path));
+  const TensorFile& file = *files_.back();
+  for (const FileTensor& tensor : file.tensors()) {
+    const auto [other, added] = entries_.emplace(tensor.name, Entry{&file, &tensor});
+    if (!added)
+      fail(file.path(), tensor.name, "each tensor in one file", concat("it in ", other->second.file->path(), " too"));
+  }
+}
+
+void Checkpoint::check_index(const std::string& index,
+                             const std::unordered_map<std::string, std::string>& placed) const {
+  for (const auto& [tensor, file] : placed) {
+    const Entry* entry = find(tensor);
+    const std::string path = (std::filesystem::path(folder_) / file).string();
+    if (entry == nullptr || entry->file->path() != path)
+      fail(index, concat("weight_map.", tensor), concat("the tensor in ", file), entry ? entry->file->path() : "none");
+  }
+  for (const auto& [tensor, entry] : entries_)
+    if (!placed.contains(tensor))
+      fail(entry.file->path(), tensor, concat("a tensor that ", kIndex, " has"), "it here alone");
+}
+
+const Checkpoint::Entry* Checkpoint::find(const std::string& name) const {
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+void Checkpoint::verify(const ModelConfig& model) const {
+  // A config.json may claim many layers and experts: their names are made only if there is a tensor for half of them.
+  if (const std::uint64_t least = least_tensors(model); least / 2 > size())
+    fail(folder_, "", concat("at least ", least, " tensors for the model of config.json"), concat(size()));
+  std::set<std::string> missing, used;
+  for (const files::WeightTensor& weight : files::weight_tensors(model)) {
+    for (const files::Part& part : weight.parts) {
+      const Entry* entry = find(part.name);
+      if (entry == nullptr) {
+        missing.insert(part.name);
+      } else {
+        check_tensor(*entry, expected_of(weight, part));
+        used.insert(part.name);
+      }
+    }
+  }
+  if (const Entry* head = model.tied ? find("lm_head.weight") : nullptr) {
+    check_tensor(*head, {{FileType::BF16}, {model.vocabulary, model.hidden}});
+    used.insert("lm_head.weight");
+  }
+  if (!missing.empty())
+    fail(folder_, "", "the tensors of the model of config.json", concat("that there is no ", listed(missing)));
+  if (used.size() == size()) return;
+  std::set<std::string> unexpected;
+  for (const auto& [name, entry] : entries_)
+    if (!used.contains(name)) unexpected.insert(name);
+  fail(folder_, "", "only tensors of the model of config.json", listed(unexpected));
+}
+
+}  // namespace mortar

@@ -1,0 +1,172 @@
+// Sizes of models, and the memory plan.
+#include "mortar/plan.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "files/layout.hpp"
+#include "mortar/errors.hpp"
+#include "tessera/base/format.hpp"
+
+namespace mortar {
+namespace {
+
+using files::Role;
+using files::Stored;
+using files::WeightTensor;
+using tessera::concat;
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+std::int64_t& kind_of(WeightBytes& bytes, const WeightTensor& w) {
+  if (w.is_vector()) return bytes.norms;
+  switch (w.role) {
+    case Role::Embedding: return bytes.embedding;
+    case Role::LmHead: return bytes.lm_head;
+    case Role::Qkv:
+    case Role::Output: return bytes.attention;
+    case Role::GateUp:
+    case Role::Down: return bytes.mlp;
+    default: return bytes.experts;
+  }
+}
+
+/// The part of a tensor that a decoding step of one sequence reads, of `n`.
+std::int64_t read_of(const ModelConfig& m, const WeightTensor& w, std::int64_t n) {
+  if (w.role == Role::Embedding) return m.tied ? n : 0;  // one row, unless it is lm_head
+  if (w.role == Role::ExpertGateUp || w.role == Role::ExpertDown) return n / m.experts->count * m.experts->per_token;
+  return n;
+}
+
+/// Bytes of intermediate results for each token of a step: the residual stream, norms, projections and the MLP in bf16,
+/// and sums of split products in f32 once more.
+std::int64_t activation_bytes_per_token(const ModelConfig& m) {
+  const std::int64_t attention = (2 * m.heads + 2 * m.kv_heads) * m.head_dim;
+  const std::int64_t chosen = m.experts ? m.experts->per_token * (3 * m.experts->intermediate + m.hidden) : 0;
+  const std::int64_t mlp = std::max(3 * m.intermediate, chosen);
+  return 2 * (4 * m.hidden + attention + mlp) + 4 * (m.hidden + attention);
+}
+
+/// Bytes for each sequence of a step: logits in f32, once more sorted for sampling.
+std::int64_t bytes_per_sequence(const ModelConfig& m) { return 2 * 4 * m.vocabulary; }
+
+/// n * m for amounts from 0, at most kMuch: a quarter of the range, so that a few of them can be added.
+constexpr std::int64_t kMuch = INT64_MAX / 4;
+std::int64_t times(std::int64_t n, std::int64_t m) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(n, m, &product) ? kMuch : std::min(product, kMuch);
+}
+
+std::int64_t round_down(std::int64_t n, std::int64_t to) { return n / to * to; }
+std::int64_t round_up(std::int64_t n, std::int64_t to) { return round_down(n + to - 1, to); }
+
+/// n tokens of the KV cache, in whole pages.
+std::int64_t kv_bytes(const MemoryPlan& p, const PlanRequest& r, std::int64_t context) {
+  return times(round_up(context, r.page_tokens), p.kv_per_token);
+}
+
+std::int64_t largest_context(const ModelConfig& m, const PlanRequest& r, const MemoryPlan& p, std::int64_t free) {
+  const std::int64_t pages = free / r.batch / (p.kv_per_token * r.page_tokens);
+  return std::clamp(pages * r.page_tokens, std::int64_t{0}, m.max_context);
+}
+
+[[noreturn]] void reject(const ModelConfig& m, const PlanRequest& r, const MemoryPlan& p) {
+  std::string text =
+      concat(r.device, " has ", bytes_text(p.available), " of memory available, and ", bytes_text(p.total()),
+             " are needed: weights ", bytes_text(p.weights.total()), ", KV cache ", bytes_text(p.kv_cache), " (",
+             r.batch, " x ", p.max_context, " tokens of ", p.kv_per_token, " bytes), activations ",
+             bytes_text(p.activations), ", reserve ", bytes_text(p.reserve), ".\n  ");
+  if (p.largest_context > 0)
+    text += concat("The largest context with ", r.batch, " sequences is ", p.largest_context, " tokens");
+  if (p.largest_batch > 0)
+    text += concat(p.largest_context > 0 ? "; the" : "The", " largest batch with ", p.max_context, " tokens is ",
+                   p.largest_batch);
+  if (p.largest_context <= 0 && p.largest_batch <= 0) {
+    PlanRequest one = r;
+    one.batch = 1;
+    const std::int64_t free = p.available - p.weights.total() - p.reserve -
+                              r.prefill_tokens * activation_bytes_per_token(m) - bytes_per_sequence(m);
+    const std::int64_t context = largest_context(m, one, p, free);
+    text += context > 0 ? concat("The largest context of one sequence is ", context, " tokens")
+                        : std::string("No context fits: use a smaller model, or one in FP8");
+  }
+  throw CapacityError(text + ".");
+}
+
+}  // namespace
+
+ModelSize model_size(const ModelConfig& model) {
+  ModelSize size;
+  for (const WeightTensor& w : files::weight_tensors(model)) {
+    const auto bytes = static_cast<std::int64_t>(w.bytes());
+    kind_of(size.bytes, w) += bytes;
+    size.bytes_per_step += read_of(model, w, bytes);
+    if (w.stored == Stored::Scales) continue;
+    size.parameters += w.rows * w.columns;
+    size.active_parameters += read_of(model, w, w.rows * w.columns);
+  }
+  return size;
+}
+
+std::int64_t kv_bytes_per_token(const ModelConfig& model, KvType type) {
+  return 2 * model.layers * model.kv_heads * model.head_dim * (type == KvType::Bf16 ? 2 : 1);
+}
+
+MemoryPlan plan_memory(const ModelConfig& model, const PlanRequest& r) {
+  if (r.max_context > model.max_context)
+    throw RequestError(concat("expected a context of at most ", model.max_context,
+                              " tokens (max_position_embeddings of config.json), found ", r.max_context));
+  if (r.max_context < 0 || r.batch < 1 || r.prefill_tokens < 1 || r.page_tokens < 1)
+    throw RequestError("expected a context from 0, and a batch, prefill tokens and page tokens from 1");
+  constexpr std::int64_t kMostBatch = std::int64_t{1} << 20;
+  if (r.batch > kMostBatch || r.prefill_tokens > kMostBatch || r.page_tokens > kMostBatch)
+    throw RequestError(concat("expected a batch, prefill tokens and page tokens of at most ", kMostBatch));
+  MemoryPlan p;
+  p.weights = model_size(model).bytes;
+  p.kv_per_token = kv_bytes_per_token(model, r.kv_type);
+  p.available = r.memory.available;
+  p.reserve = std::min(512 * kMiB, r.memory.total / 64);
+  p.batch = r.batch;
+  const std::int64_t step = std::max(r.prefill_tokens, r.batch) * activation_bytes_per_token(model);
+  p.activations = step + r.batch * bytes_per_sequence(model);
+  const std::int64_t free = p.available - p.weights.total() - p.reserve;
+  p.largest_context = largest_context(model, r, p, free - p.activations);
+  p.max_context = r.max_context > 0 ? r.max_context : std::max<std::int64_t>(p.largest_context, 1);
+  p.kv_cache = times(r.batch, kv_bytes(p, r, p.max_context));
+  // Beyond the tokens of a prefill step, each sequence also adds to a step's activations: counted for all.
+  const std::int64_t each =
+      kv_bytes(p, r, p.max_context) + bytes_per_sequence(model) + activation_bytes_per_token(model);
+  p.largest_batch = std::max<std::int64_t>(0, (free - r.prefill_tokens * activation_bytes_per_token(model)) / each);
+  if (p.total() > p.available) reject(model, r, p);
+  p.largest_batch = std::max(p.largest_batch, p.batch);
+  return p;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  char text[32];
+  const double b = static_cast<double>(bytes);
+  if (bytes < 1'000'000)
+    std::snprintf(text, sizeof text, "%.1f kB", b / 1e3);
+  else if (bytes < 1'000'000'000)
+    std::snprintf(text, sizeof text, "%.1f MB", b / 1e6);
+  else
+    std::snprintf(text, sizeof text, "%.2f GB", b / 1e9);
+  return text;
+}
+
+std::string plan_text(const MemoryPlan& p) {
+  const auto line = [](const char* name, std::int64_t bytes, const std::string& rest = "") {
+    std::string label = name;
+    label.resize(std::max<std::size_t>(label.size(), 14), ' ');
+    std::string size = bytes_text(bytes);
+    size.insert(0, std::max<std::size_t>(size.size(), 10) - size.size(), ' ');
+    return concat("  ", label, size, rest, "\n");
+  };
+  return line("weights", p.weights.total()) +
+         line("KV cache", p.kv_cache,
+              concat("  ", p.batch, " x ", p.max_context, " tokens of ", p.kv_per_token, " bytes")) +
+         line("activations", p.activations) + line("reserve", p.reserve) +
+         line("total", p.total(), concat("  of ", bytes_text(p.available), " available"));
+}
+
+}  // namespace mortar

@@ -1,0 +1,53 @@
+// Chooses how weights get onto a device, and what memory it has.
+#include "mortar/load.hpp"
+
+#include <cstdio>
+
+#include "model/load_paths.hpp"
+#include "mortar/errors.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/runtime/memory.hpp"
+
+namespace mortar {
+namespace {
+
+/// MemAvailable of /proc/meminfo in bytes: unlike what is free it counts cached files, which give way. `fallback` where
+/// the system has no such file.
+std::int64_t available_on_host(std::int64_t fallback) {
+  std::FILE* file = std::fopen("/proc/meminfo", "r");
+  if (file == nullptr) return fallback;
+  char line[128];
+  long long kilobytes = -1;
+  while (kilobytes < 0 && std::fgets(line, sizeof line, file) != nullptr)
+    if (std::sscanf(line, "MemAvailable: %lld kB", &kilobytes) != 1) kilobytes = -1;
+  std::fclose(file);
+  return kilobytes < 0 ? fallback : kilobytes * 1024;
+}
+
+}  // namespace
+
+Weights load_weights(const ModelConfig& model, const Checkpoint& checkpoint, tessera::Device device,
+                     const LoadOptions& options) {
+  try {
+    if (device.kind() == tessera::DeviceKind::Cpu) return model::load_mapped(model, checkpoint, options);
+    return model::load_staged(model, checkpoint, device, options);
+  } catch (const tessera::OutOfMemoryError& error) {
+    throw CapacityError(
+        tessera::concat("the weights do not fit into the memory of ", device.name(), ": ", error.message()));
+  }
+}
+
+DeviceMemory device_memory(tessera::Device device) {
+  const tessera::MemoryStats stats = tessera::memory_stats(device);
+  DeviceMemory memory;
+  memory.total = static_cast<std::int64_t>(stats.total);
+  memory.available = static_cast<std::int64_t>(stats.free + (stats.reserved - stats.in_use));
+  if (device.kind() == tessera::DeviceKind::Cpu) memory.available = available_on_host(memory.available);
+  if (stats.limit != tessera::kNoMemoryLimit) {
+    const std::size_t left = stats.limit > stats.in_use ? stats.limit - stats.in_use : 0;
+    memory.available = std::min(memory.available, static_cast<std::int64_t>(left));
+  }
+  return memory;
+}
+
+}  // namespace mortar

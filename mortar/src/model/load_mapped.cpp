@@ -1,0 +1,109 @@
+// Files to the CPU. A tensor whose parts follow each other in one file, aligned for its elements, is used in the mapped
+// file; the others (projections that are fused, experts that are stacked) are read into memory by several threads.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+#include <unordered_map>
+
+#include "model/load_paths.hpp"
+#include "model/pieces.hpp"
+#include "model/place.hpp"
+#include "mortar/errors.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/host/borrow.hpp"
+
+namespace mortar::model {
+namespace {
+
+constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 22;
+
+/// Where a tensor's elements are, and what keeps them there.
+struct Home {
+  std::byte* data = nullptr;
+  std::shared_ptr<void> owner;
+};
+
+/// The first byte of the tensor if it is in one file as the kernels want it.
+const Checkpoint::Entry* whole_in_file(const Checkpoint& checkpoint, const files::WeightTensor& weight) {
+  const Checkpoint::Entry* first = checkpoint.find(weight.parts[0].name);
+  if (first->tensor->begin % weight.element_bytes() != 0) return nullptr;
+  if (weight.stored == files::Stored::Scales && first->tensor->type != FileType::F32) return nullptr;
+  std::uint64_t end = first->tensor->begin;
+  for (const files::Part& part : weight.parts) {
+    const Checkpoint::Entry* entry = checkpoint.find(part.name);
+    if (entry->file != first->file || entry->tensor->begin != end || entry->tensor->type != first->tensor->type)
+      return nullptr;
+    end += entry->tensor->bytes;
+  }
+  return first;
+}
+
+/// Memory of its own, in large pages where the system has them.
+Home allocate(std::uint64_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    throw CapacityError(tessera::concat("the system has no ", bytes, " bytes of memory for a tensor of the weights."));
+  ::madvise(memory, bytes, MADV_HUGEPAGE);
+  return {static_cast<std::byte*>(memory), {memory, [bytes](void* m) { ::munmap(m, bytes); }}};
+}
+
+void read_all(const std::vector<Piece>& pieces, const std::vector<files::WeightTensor>& layout,
+              const std::vector<Home>& homes, const LoadOptions& options, Meter& meter) {
+  Channel<std::size_t> done;
+  Readers readers(
+      reading_threads(options), pieces.size(),
+      [&](std::size_t i) {
+        const Piece& p = pieces[i];
+        const files::WeightTensor& w = layout[p.weight];
+        const std::uint64_t at = static_cast<std::uint64_t>(p.row * p.columns) * w.element_bytes();
+        read_piece(p, w.stored, homes[p.weight].data + at);
+        meter.add(p.elements() * w.element_bytes());
+        done.push(i);
+        return true;
+      },
+      [&] { done.close(); });
+  for (std::size_t n = 0; n < pieces.size();) {
+    if (done.pop_within(kReportEvery)) ++n;
+    readers.check();
+    meter.report();
+  }
+}
+
+}  // namespace
+
+Weights load_mapped(const ModelConfig& model, const Checkpoint& checkpoint, const LoadOptions& options) {
+  const auto layout = files::weight_tensors(model);
+  std::uint64_t total = 0;
+  for (const auto& w : layout) total += w.bytes();
+  Meter meter(total, options);
+  std::unordered_map<const TensorFile*, std::shared_ptr<std::byte>> maps;
+  std::vector<Home> homes;
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    if (const Checkpoint::Entry* entry = whole_in_file(checkpoint, layout[i])) {
+      auto& map = maps[entry->file];
+      if (!map) map = entry->file->map();
+      homes.push_back({map.get() + entry->tensor->begin, map});
+      meter.add(layout[i].bytes());
+    } else {
+      homes.push_back(allocate(layout[i].bytes()));
+      add_pieces(pieces, checkpoint, layout[i], i, kPieceBytes);
+    }
+  }
+  sort_pieces(pieces);
+  read_all(pieces, layout, homes, options, meter);
+  Weights weights = empty_weights(model);
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    with_element(layout[i].stored, [&]<class T>() {
+      place<T>(weights, model, layout[i],
+               tessera::borrow<T, 2>(reinterpret_cast<T*>(homes[i].data),
+                                     tessera::Dims<2>({layout[i].rows, layout[i].columns}), {layout[i].columns, 1},
+                                     std::move(homes[i].owner)));
+    });
+  }
+  meter.report(true);
+  return weights;
+}
+
+}  // namespace mortar::model

@@ -1,0 +1,66 @@
+// Weights without files, made on the device: the speed of a model does not depend on their values.
+#include <cmath>
+
+#include "model/pieces.hpp"
+#include "model/place.hpp"
+#include "mortar/errors.hpp"
+#include "tessera/tessera.hpp"
+
+namespace mortar {
+namespace {
+
+using namespace tessera;  // NOLINT: kernels
+
+template <class T, int R, int C>
+void normal_values(Mut<T, R, C> w, Scalar<f32> scale, Scalar<u64> seed) {
+  w.store(cast<T>(random::normal<f32>(seed, w.offsets()) * scale));
+}
+
+/// FP8 values are normal with this deviation (the largest FP8 value is 448), their scales make up for it.
+constexpr float kFp8Deviation = 64;
+
+/// Products with normally distributed weights of this deviation keep the variance of what they multiply.
+float deviation(std::int64_t columns) { return 1 / std::sqrt(static_cast<float>(columns)); }
+
+template <class T>
+Tensor<T, 2> made(const files::WeightTensor& w, std::int64_t inputs, std::uint64_t seed, const Stream& stream) {
+  const Dims<2> dims({w.rows, w.columns});
+  if constexpr (std::is_same_v<T, f32>) {
+    return full<f32>(dims, deviation(inputs) / kFp8Deviation).on(stream);
+  } else {
+    if (w.is_vector()) return ones<T>(dims).on(stream);
+    const float scale = std::is_same_v<T, f8e4m3> ? kFp8Deviation : deviation(inputs);
+    return kernel<normal_values<T, 4, 256>>(empty<T>(dims), scale, seed).on(stream);
+  }
+}
+
+}  // namespace
+
+Weights random_weights(const ModelConfig& model, std::uint64_t seed, Device device, const LoadOptions& options) {
+  const auto layout = files::weight_tensors(model);
+  std::uint64_t total = 0;
+  for (const auto& w : layout) total += w.bytes();
+  model::Meter meter(total, options);
+  Weights weights = model::empty_weights(model);
+  Stream stream = Stream::default_of(device);
+  try {
+    std::int64_t inputs = 1;  // of a matrix; its scales follow it
+    for (std::size_t i = 0; i < layout.size(); ++i) {
+      if (layout[i].stored != files::Stored::Scales) inputs = layout[i].columns;
+      // Each tensor has a seed of its own (an odd multiplier: no two are equal).
+      const std::uint64_t own = seed + 0x9E3779B97F4A7C15u * (i + 1);
+      model::with_element(layout[i].stored, [&]<class T>() {
+        model::place<T>(weights, model, layout[i], made<T>(layout[i], inputs, own, stream));
+      });
+      meter.add(layout[i].bytes());
+      meter.report();
+    }
+    stream.synchronize();
+  } catch (const OutOfMemoryError& error) {
+    throw CapacityError(concat("the weights do not fit into the memory of ", device.name(), ": ", error.message()));
+  }
+  meter.report(true);
+  return weights;
+}
+
+}  // namespace mortar

@@ -15,6 +15,7 @@
 
 #include "mortar/model.hpp"
 #include "mortar/sampling.hpp"
+#include "mortar/text_stream.hpp"
 
 namespace mortar {
 
@@ -34,6 +35,7 @@ struct Request {
   std::vector<std::string> stop = {};  ///< the text ends before the first of these; needs the model's tokenizer
   std::vector<TokenId> stop_ids = {};  ///< end the sequence as the model's end-of-sequence ids do
   bool ignore_eos = false;             ///< the model's end-of-sequence ids do not end it
+  bool starts_thinking = false;        ///< the prompt ends within the model's thinking
   std::int64_t logprobs = -1;          ///< how many of the most likely tokens to report with each, up to 20; -1: none
 };
 
@@ -46,7 +48,8 @@ struct TokenLogprob {
 struct Token {
   SequenceId sequence;
   TokenId id;
-  std::string text;  ///< what can be shown now: whole characters, and nothing that may be part of a stop string
+  /// What can be shown now: whole characters, and nothing that may be part of a stop string. Empty without a tokenizer.
+  std::vector<AnswerText> text;
   std::optional<FinishReason> finish;  ///< of the last token
   std::optional<TokenLogprob> chosen;  ///< if logprobs were asked for
   std::vector<TokenLogprob> top;
@@ -89,6 +92,8 @@ class Engine {
 
   /// The logits of all positions of `ids`, computed with nothing else: f32, [ids, vocabulary], row-major.
   std::vector<float> logits(const std::vector<TokenId>& ids);
+  /// The natural logarithm of the probability of each token but the first, given those before it.
+  std::vector<float> log_likelihoods(const std::vector<TokenId>& ids);
 
   std::int64_t running() const noexcept;
   std::int64_t waiting() const noexcept;

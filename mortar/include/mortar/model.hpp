@@ -20,7 +20,7 @@ struct Model {
   GenerationConfig generation;
   std::optional<Tokenizer> tokenizer;  ///< none with random weights in a folder without tokenizer.json
   Weights weights;
-  tessera::Device device;
+  tessera::Device device = tessera::Device::cpu();
   MemoryPlan plan;  ///< the context and batch that were planned for
   KvType kv_type = KvType::Bf16;
 };

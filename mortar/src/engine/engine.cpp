@@ -8,7 +8,6 @@
 #include <random>
 #include <string>
 
-#include "engine/answer_text.hpp"
 #include "engine/runner.hpp"
 #include "mortar/errors.hpp"
 
@@ -39,7 +38,7 @@ struct Sequence {
   std::vector<Contents> contents;  ///< of the full pages that are published
   std::int64_t slot = -1;          ///< while it is being computed
   bool ended = false;
-  AnswerText text;
+  std::optional<AnswerStream> text;  ///< with a tokenizer
 
   std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t prompt() const { return static_cast<std::int64_t>(request.ids.size()); }
@@ -113,6 +112,7 @@ struct Engine::State {
   void compute(const std::vector<SequencePtr>& chosen, const std::vector<RowPlan>& rows, bool decode);
   Token add_token(Sequence& s, TokenId id);
   bool step();
+  void score(const std::vector<TokenId>& ids, const std::function<void(const RowPlan&)>& compute_chunk);
 };
 
 void Engine::State::check_request(const Request& r) const {
@@ -259,12 +259,13 @@ Token Engine::State::add_token(Sequence& s, TokenId id) {
   const bool eos = (!s.request.ignore_eos && ends(model.generation.eos_ids)) || ends(s.request.stop_ids);
   if (eos) {
     token.finish = FinishReason::Stop;
-  } else if (model.tokenizer) {
-    token.text = s.text.add(model.tokenizer->is_special(id) ? std::string_view() : model.tokenizer->bytes(id));
-    if (s.text.stopped()) token.finish = FinishReason::Stop;
+  } else if (s.text) {
+    token.text = s.text->push(id);
+    if (s.text->stopped()) token.finish = FinishReason::Stop;
   }
   if (!token.finish && s.length() - s.prompt() >= s.request.max_tokens) token.finish = FinishReason::Length;
-  if (token.finish) token.text += s.text.finish();
+  if (token.finish && s.text)
+    for (AnswerText& part : s.text->finish()) token.text.push_back(std::move(part));
   return token;
 }
 
@@ -342,7 +343,8 @@ SequenceId Engine::submit(Request request, OnToken on_token) {
   s->id = state_->next_id++;
   s->tokens = request.ids;
   s->seed = request.sampling.seed ? *request.sampling.seed : drawn_seed();
-  s->text = AnswerText(request.stop);
+  if (const auto& tokenizer = state_->model.tokenizer)
+    s->text.emplace(*tokenizer, AnswerOptions{.stop = request.stop, .starts_thinking = request.starts_thinking});
   s->request = std::move(request);
   s->on_token = std::move(on_token);
   state_->waiting.push_back(s);
@@ -370,26 +372,50 @@ void Engine::run() {
   while (step()) {}
 }
 
-std::vector<float> Engine::logits(const std::vector<TokenId>& ids) {
-  State& s = *state_;
-  s.check_request({.ids = ids, .max_tokens = 1});
-  const std::int64_t wanted = pages_for(static_cast<std::int64_t>(ids.size()));
-  if (wanted > s.pages.free())
-    throw CapacityError("logits of " + std::to_string(ids.size()) + " tokens need " + std::to_string(wanted) +
-                        " pages of the KV cache, and " + std::to_string(s.pages.free()) + " are free");
-  std::vector<PageId> held;
-  while (static_cast<std::int64_t>(held.size()) < wanted) held.push_back(*s.pages.take());
-  struct Release {
+void Engine::State::score(const std::vector<TokenId>& ids, const std::function<void(const RowPlan&)>& compute_chunk) {
+  check_request({.ids = ids, .max_tokens = 1});
+  const auto n = static_cast<std::int64_t>(ids.size());
+  if (pages_for(n) > pages.free())
+    throw CapacityError("logits of " + std::to_string(n) + " tokens need " + std::to_string(pages_for(n)) +
+                        " pages of the KV cache, and " + std::to_string(pages.free()) + " are free");
+  struct Held {
     Pages& pages;
-    std::vector<PageId>& held;
-    ~Release() {
-      for (const PageId page : held) pages.release(page);
+    std::vector<PageId> ids;
+    ~Held() {
+      for (const PageId page : ids) pages.release(page);
     }
-  } const release{s.pages, held};
-  RowPlan row;
-  row.ids = ids;
-  row.pages = held;
-  return s.runner.logits(row);
+  } held{pages, {}};
+  while (static_cast<std::int64_t>(held.ids.size()) < pages_for(n)) held.ids.push_back(*pages.take());
+  for (std::int64_t first = 0; first < n; first += options.prefill_tokens) {
+    RowPlan row;
+    row.first = first;
+    row.ids = std::span(ids).subspan(static_cast<std::size_t>(first),
+                                     static_cast<std::size_t>(std::min(options.prefill_tokens, n - first)));
+    row.pages = held.ids;
+    compute_chunk(row);
+  }
+}
+
+std::vector<float> Engine::logits(const std::vector<TokenId>& ids) {
+  std::vector<float> all;
+  state_->score(ids, [&](const RowPlan& row) {
+    const std::vector<float> part = state_->runner.logits(row);
+    all.insert(all.end(), part.begin(), part.end());
+  });
+  return all;
+}
+
+std::vector<float> Engine::log_likelihoods(const std::vector<TokenId>& ids) {
+  std::vector<float> all;
+  state_->score(ids, [&](const RowPlan& row) {
+    // Each token is scored by the logits of the one before it.
+    const auto next = static_cast<std::size_t>(row.first) + 1;
+    const std::size_t count = std::min(row.ids.size(), ids.size() - next);
+    if (count == 0) return;
+    const std::vector<float> part = state_->runner.log_likelihoods(row, std::span(ids).subspan(next, count));
+    all.insert(all.end(), part.begin(), part.end());
+  });
+  return all;
 }
 
 std::int64_t Engine::running() const noexcept { return static_cast<std::int64_t>(state_->running.size()); }

@@ -110,10 +110,21 @@ Runner::Chosen Runner::run(std::span<const RowPlan> rows, bool decode, SlotState
   return finish(graph.output());
 }
 
-std::vector<float> Runner::logits(const RowPlan& row) {
+Tensor<f32, 2> Runner::row_logits(const RowPlan& row) {
   const StepShape shape = shape_of(std::span(&row, 1), false);
   const Tensor<i32, 1> data = on_device(PackedStep(std::span(&row, 1), shape).data(), stream_);
-  return host(all_logits(data, shape, network_, cache_).sync(stream_)).sync(stream_);
+  return all_logits(data, shape, network_, cache_).on(stream_);
+}
+
+std::vector<float> Runner::logits(const RowPlan& row) { return host(row_logits(row)).sync(stream_); }
+
+std::vector<float> Runner::log_likelihoods(const RowPlan& row, std::span<const TokenId> next) {
+  // A last token without a successor is scored too, and left out.
+  std::vector<i32> ids(next.begin(), next.end());
+  ids.resize(row.ids.size());
+  auto scores = score(row_logits(row), on_device(ids, stream_), 0, valid_, stream_).chosen;
+  scores.resize(next.size());
+  return scores;
 }
 
 }  // namespace mortar

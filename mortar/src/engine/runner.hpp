@@ -32,6 +32,8 @@ class Runner {
              std::int64_t scores);
   /// The logits of every token of one row.
   std::vector<float> logits(const RowPlan& row);
+  /// The log-probability of `next[i]` after token i of the row.
+  std::vector<float> log_likelihoods(const RowPlan& row, std::span<const TokenId> next);
 
   const tessera::Stream& stream() const { return stream_; }
   std::int64_t valid_tokens() const { return valid_; }
@@ -43,6 +45,7 @@ class Runner {
     auto operator<=>(const GraphKey&) const = default;
   };
   using DecodeGraph = tessera::Graph<StepResult, tessera::Tensor<tessera::i32, 1>>;
+  tessera::Tensor<tessera::f32, 2> row_logits(const RowPlan& row);
   DecodeGraph& graph_for(const StepShape& shape, SlotState* slots);
 
   tessera::Stream stream_;

@@ -2,6 +2,7 @@
 // the mixture of experts for few tokens.
 #pragma once
 #include "mortar/config.hpp"
+#include "tessera/kernels/functions.hpp"
 #include "tessera/kernels/grouped_gemm.hpp"
 
 namespace mortar {

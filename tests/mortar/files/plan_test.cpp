@@ -1,0 +1,134 @@
+// Sizes of the published models, and what fits into a device's memory.
+#include "mortar/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "host/expect_error.hpp"
+#include "mortar/errors.hpp"
+
+namespace mortar {
+namespace {
+
+ModelConfig model(std::int64_t hidden, std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
+                  std::int64_t intermediate, bool tied) {
+  ModelConfig c;
+  c.vocabulary = 151936;
+  c.hidden = hidden;
+  c.layers = layers;
+  c.heads = heads;
+  c.kv_heads = kv_heads;
+  c.head_dim = 128;
+  c.intermediate = intermediate;
+  c.tied = tied;
+  c.max_context = 40960;
+  c.rope_theta = 1e6;
+  return c;
+}
+ModelConfig small() { return model(1024, 28, 16, 8, 3072, true); }
+ModelConfig large() { return model(4096, 36, 32, 8, 12288, false); }
+ModelConfig mixture() {
+  ModelConfig c = model(2048, 48, 32, 4, 6144, false);
+  c.experts = ExpertConfig{.count = 128, .per_token = 8, .intermediate = 768, .normalize = true, .dense_layers = {}};
+  return c;
+}
+
+TEST(MortarPlan, SizesOfPublishedModels) {
+  const ModelSize s = model_size(small());
+  EXPECT_EQ(s.parameters, 596'049'920);
+  EXPECT_EQ(s.bytes.total(), 2 * s.parameters);
+  EXPECT_EQ(s.bytes.lm_head, 0);
+  EXPECT_EQ(s.bytes_per_step, s.bytes.total()) << "lm_head reads all of the embedding";
+  const ModelSize l = model_size(large());
+  EXPECT_EQ(l.parameters, 8'190'735'360);
+  EXPECT_EQ(l.bytes_per_step, 2 * (8'190'735'360 - 151936LL * 4096));
+  EXPECT_EQ(model_size(model(5120, 64, 64, 8, 25600, false)).parameters, 32'762'123'264);
+  const ModelSize m = model_size(mixture());
+  EXPECT_EQ(m.parameters, 30'532'122'624);
+  EXPECT_NEAR(static_cast<double>(m.bytes_per_step), 6.084e9, 1e6);
+  EXPECT_EQ(m.bytes_per_step, 2 * m.active_parameters);
+}
+
+TEST(MortarPlan, Fp8HalvesTheLinearLayers) {
+  ModelConfig c = large();
+  c.fp8.emplace();
+  const ModelSize wide = model_size(large()), narrow = model_size(c);
+  EXPECT_EQ(narrow.parameters, wide.parameters);
+  EXPECT_EQ(narrow.bytes.embedding, wide.bytes.embedding);
+  EXPECT_EQ(narrow.bytes.mlp, wide.bytes.mlp / 2 + wide.bytes.mlp / 2 / (128 * 128) * 4);
+}
+
+TEST(MortarPlan, BytesOfTheCache) {
+  EXPECT_EQ(kv_bytes_per_token(small(), KvType::Bf16), 114'688);
+  EXPECT_EQ(kv_bytes_per_token(large(), KvType::Bf16), 147'456);
+  EXPECT_EQ(kv_bytes_per_token(large(), KvType::Fp8), 73'728);
+}
+
+PlanRequest on(std::int64_t available) {
+  PlanRequest r;
+  r.device = "cuda:0";
+  r.memory = {available, available};
+  return r;
+}
+
+TEST(MortarPlan, WhatFitsExactlyFits) {
+  PlanRequest r = on(24'000'000'000);
+  r.batch = 4;
+  const MemoryPlan p = plan_memory(large(), r);
+  EXPECT_EQ(p.max_context, p.largest_context) << "as large as fits";
+  EXPECT_EQ(p.max_context % r.page_tokens, 0);
+  EXPECT_LE(p.total(), p.available);
+  EXPECT_GE(p.largest_batch, 4);
+  r.max_context = p.largest_context;
+  EXPECT_EQ(plan_memory(large(), r).kv_cache, 4 * p.max_context * p.kv_per_token);
+  r.max_context += 1;
+  const std::string largest = "largest context with 4 sequences is " + std::to_string(p.largest_context);
+  EXPECT_ERROR(CapacityError, (void)plan_memory(large(), r), "cuda:0", "24.00 GB", "16.38 GB", "147456 bytes",
+               largest.c_str());
+}
+
+TEST(MortarPlan, TheLargestBatchFitsAndOneMoreDoesNot) {
+  PlanRequest r = on(24'000'000'000);
+  r.max_context = 2048;
+  const std::int64_t most = plan_memory(large(), r).largest_batch;
+  EXPECT_GT(most, 4);
+  r.batch = most;
+  EXPECT_NO_THROW((void)plan_memory(large(), r));
+  r.batch = 2 * most;
+  const std::string largest = "largest batch with 2048 tokens is " + std::to_string(most);
+  EXPECT_ERROR(CapacityError, (void)plan_memory(large(), r), largest.c_str());
+}
+
+TEST(MortarPlan, AtMostTheContextOfTheModel) {
+  PlanRequest r = on(80'000'000'000);
+  EXPECT_EQ(plan_memory(small(), r).max_context, 40960);
+  r.max_context = 40961;
+  EXPECT_ERROR(RequestError, (void)plan_memory(small(), r), "40960", "40961");
+}
+
+TEST(MortarPlan, WeightsThatDoNotFit) {
+  EXPECT_ERROR(CapacityError, (void)plan_memory(large(), on(8'000'000'000)), "weights 16.38 GB", "No context fits");
+  PlanRequest r = on(17'500'000'000);
+  r.batch = 4096;
+  r.max_context = 40960;
+  EXPECT_ERROR(CapacityError, (void)plan_memory(large(), r), "The largest context of one sequence is");
+}
+
+TEST(MortarPlan, SizesBeyondAllMemoryAreRejectedToo) {
+  ModelConfig c = model(1 << 18, 512, 1024, 1024, 1 << 18, false);
+  c.max_context = std::int64_t{1} << 30;
+  PlanRequest r = on(std::int64_t{1} << 60);
+  r.max_context = c.max_context;
+  r.batch = 1 << 20;
+  EXPECT_ERROR(CapacityError, (void)plan_memory(c, r), "needed");
+  r.batch = 0;
+  EXPECT_ERROR(RequestError, (void)plan_memory(c, r), "a batch");
+}
+
+TEST(MortarPlan, BytesForPeople) {
+  EXPECT_EQ(bytes_text(999), "1.0 kB");
+  EXPECT_EQ(bytes_text(1'500'000), "1.5 MB");
+  EXPECT_EQ(bytes_text(16'381'470'720), "16.38 GB");
+}
+
+}  // namespace
+}  // namespace mortar

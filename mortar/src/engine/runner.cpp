@@ -17,10 +17,10 @@ Flow<StepResult> run_step(const Tensor<i32, 1>& packed, const StepShape& shape, 
   const auto hidden = co_await forward(network, cache, views.step, shape.decode);
   StepResult result;
   if (shape.wanted == shape.tokens && shape.decode) {
-    result.logits = co_await head_logits(hidden.view(), network.weights.head(), network.numerics);
+    result.logits = co_await logits_of(hidden.view(), network.weights.head(), network.numerics);
   } else {
     const auto last = co_await kernels::embedding(hidden, views.last);
-    result.logits = co_await head_logits(last.view(), network.weights.head(), network.numerics);
+    result.logits = co_await logits_of(last.view(), network.weights.head(), network.numerics);
   }
   result.tokens = co_await choose(result.logits, views.options, slots, valid);
   co_return result;
@@ -30,7 +30,7 @@ Flow<Tensor<f32, 2>> all_logits(const Tensor<i32, 1>& packed, const StepShape& s
                                 KvCache& cache) {
   const StepViews views = views_of(packed, shape);
   const auto hidden = co_await forward(network, cache, views.step, false);
-  co_return co_await head_logits(hidden.view(), network.weights.head(), network.numerics);
+  co_return co_await logits_of(hidden.view(), network.weights.head(), network.numerics);
 }
 
 /// A graph is captured for the default device.

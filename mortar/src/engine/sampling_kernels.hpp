@@ -20,6 +20,11 @@ Tile<i32, D...> order_of(const Tile<f32, D...>& x) {
   return bits ^ ((bits >> 31) & 0x7fffffff);
 }
 
+struct Share {
+  Scalar<i32> count;
+  Scalar<f32> weight;
+};
+
 /// A row of logits, C at a time. Tokens from `valid` on are as unlikely as possible.
 template <int C>
 struct LogitRow {
@@ -45,17 +50,16 @@ struct LogitRow {
     auto token = min(where(most == top, at * C + iota<i32, 1, C>(axis<1>), 0x7fffffff));
     return {top, token};
   }
-  /// How many logits have at least this order.
-  Scalar<i32> count_from(const Scalar<i32>& least) const {
+  /// The logits of at least this order: how many they are, and the sum of exp((x - top) * scale).
+  Share share_from(const Scalar<i32>& least, const Tile<f32, 1, 1>& top, const Scalar<f32>& scale) const {
     auto n = zeros<i32, 1, C>();
-    for (auto step : steps()) n = n + cast<i32>(order_of(load(step)) >= least && columns(step) < valid);
-    return sum(n);
-  }
-  /// The weight exp((x - top) / temperature) of those logits together.
-  Scalar<f32> weight_from(const Scalar<i32>& least, const Tile<f32, 1, 1>& top, const Scalar<f32>& scale) const {
     auto w = zeros<f32, 1, C>();
-    for (auto step : steps()) w = w + weights(load(step), least, top, scale);
-    return sum(w);
+    for (auto step : steps()) {
+      auto t = load(step);
+      n = n + cast<i32>(order_of(t) >= least && columns(step) < valid);
+      w = w + weights(t, least, top, scale);
+    }
+    return {sum(n), sum(w)};
   }
   static Tile<f32, 1, C> weights(const Tile<f32, 1, C>& x, const Scalar<i32>& least, const Tile<f32, 1, 1>& top,
                                  const Scalar<f32>& scale) {
@@ -63,14 +67,23 @@ struct LogitRow {
   }
 };
 
-/// The largest number from `low` on for which `enough` holds; it holds for `low` and not for `high`.
-template <class F>
-Scalar<i32> last_that_holds(Scalar<i32> low, Scalar<i32> high, F enough) {
-  tile_while(low < high - 1) {
-    auto middle = (low & high) + ((low ^ high) >> 1);  // the mean, without overflow
-    auto holds = enough(middle);
-    low = where(holds, middle, low);
+/// The logits from an order on.
+struct Limit {
+  Scalar<i32> order, count;
+};
+/// The highest limit from `low` on whose share is enough; that of `low` is, and there are no logits from `end` on. Ends
+/// early when no logit but one is left between the bounds. `share`: of an order.
+template <class Shares, class Enough>
+Limit last_that_holds(Limit low, const Scalar<i32>& end, Shares share, Enough enough) {
+  auto high = end, count_above = Scalar<i32>(0);
+  tile_while(low.order < high - 1 && low.count > count_above + 1) {
+    auto middle = (low.order & high) + ((low.order ^ high) >> 1);  // the mean, without overflow
+    auto found = share(middle);
+    auto holds = enough(found);
     high = where(holds, high, middle);
+    count_above = where(holds, count_above, found.count);
+    low.order = where(holds, middle, low.order);
+    low.count = where(holds, found.count, low.count);
   }
   return low;
 }
@@ -88,25 +101,27 @@ void choose_tokens(Mut<i32, 1> tokens, In<f32, dyn, dyn> logits, In<i32, dyn, dy
   tile_if (temperature > 0.0f && max(top) > -infinity<f32>) {
     auto scale = 1.0f / temperature;
     auto end = max(order_of(top)) + 1;
-    auto least = max(order_of(full<f32, 1, 1>(std::numeric_limits<f32>::lowest())));
+    auto share = [&](const auto& order) { return x.share_from(order, top, scale); };
+    Limit limit{max(order_of(full<f32, 1, 1>(std::numeric_limits<f32>::lowest()))), valid};
     auto top_k = options.gather(row, static_cast<int>(kTopK));
     tile_if (top_k > 0 && top_k < valid) {
-      tile_if (x.count_from(least) > top_k) {
-        least = last_that_holds(least, end, [&](const auto& order) { return x.count_from(order) >= top_k; });
-      }
+      auto near = max(order_of(top - 64.0f));  // usually far below the limit, and a shorter way to it
+      auto counted = share(near);
+      tile_if (counted.count >= top_k) { limit = Limit{near, counted.count}; }
+      limit = last_that_holds(limit, end, share, [&](const auto& found) { return found.count >= top_k; });
     }
     auto top_p = number_of(options, row, kTopP), min_p = number_of(options, row, kMinP);
     tile_if (top_p < 1.0f) {
-      auto wanted = top_p * x.weight_from(least, top, scale);
-      least =
-          last_that_holds(least, end, [&](const auto& order) { return x.weight_from(order, top, scale) >= wanted; });
+      auto wanted = top_p * share(limit.order).weight;
+      limit = last_that_holds(limit, end, share, [&](const auto& found) { return found.weight >= wanted; });
     }
+    auto least = limit.order;
     tile_if (min_p > 0.0f) { least = max(least, max(order_of(top + log(min_p) * temperature))); }
     least = min(least, end - 1);  // the most likely token always remains
     auto seed = (cast<u64>(cast<u32>(options.gather(row, static_cast<int>(kSeedHigh)))) << 32) |
                 cast<u64>(cast<u32>(options.gather(row, static_cast<int>(kSeedLow))));
     auto position = cast<i64>(options.gather(row, static_cast<int>(kPosition)));
-    auto goal = random::uniform<f32>(seed, position) * x.weight_from(least, top, scale);
+    auto goal = random::uniform<f32>(seed, position) * share(least).weight;
     auto before = Scalar<f32>(0.0f);  // the weight of the steps before
     auto found = Scalar<i32>(0);
     for (auto step : x.steps()) {
@@ -180,7 +195,7 @@ void score_rows(Mut<f32, 1> sums, Mut<f32, 1> chosen, In<f32, dyn, dyn> logits, 
   const LogitRow<C> x{logits, row, valid};
   auto [top, token] = x.best();
   auto least = max(order_of(full<f32, 1, 1>(std::numeric_limits<f32>::lowest())));
-  sums.store(reshape(top, shape<1>) + log(x.weight_from(least, top, 1.0f)));
+  sums.store(reshape(top, shape<1>) + log(x.share_from(least, top, 1.0f).weight));
   chosen.store(full<f32, 1>(logits.gather(row, tokens.gather(row))));
 }
 

@@ -54,7 +54,7 @@ RowsOp grouped(const Rows& x, const ExpertMatrices& w, const Tensor<i32, 1>& pai
 
 Flow<Tensor<bf16, 2>> experts(Rows x, const ExpertMlp& w, Rows residual, const ExpertConfig& config,
                               Numerics numerics) {
-  const auto scores = co_await linear(x, w.router, numerics);
+  const auto scores = co_await logits_of(x, w.router, numerics);  // f32: a rounded score may choose another expert
   const auto [weights, chosen] = co_await kernels::moe_route(scores, config.per_token, config.normalize);
   if (x.dim(0) <= kFewTokens && !numerics.one_way()) {
     const auto h = co_await gates_of_few(x, w.gate_up, chosen);

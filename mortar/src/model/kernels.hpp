@@ -146,6 +146,32 @@ void attend_last(Mut<bf16, 1, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, dyn
   o.store(reshape(cast<bf16>(extract(result, shape<1, D>, 0, 0)), shape<1, 1, D>));
 }
 
+/// The product of one normalised row with weights, w (x * norm) / rms(x), without a launch for the norm. Gated:
+/// silu(gate) * up of weights whose rows are gate and then up.
+template <bool Gated, int N, int K>
+void normed_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<bf16, dyn, dyn> w, Scalar<f32> eps) {
+  require(x.dim(1) == w.dim(1) && x.dim(1) == norm.dim(0), "x, its norm and w must have equally long rows");
+  if constexpr (Gated)
+    require(w.dim(0) == 2 * y.dim(1) && y.dim(1) % N == 0, "rows of gate, then of up, in whole tiles");
+  auto X = x.tiles(shape<1, K>);
+  auto Norm = norm.tiles(shape<K>);
+  auto W = w.tiles(shape<N, K>);
+  auto [zero, j] = y.index();
+  auto squares = zeros<f32, 1, K>();
+  auto acc = zeros<f32, N, K>(), up = acc;
+  for (auto k : range(X.count(1))) {
+    auto row = cast<f32>(X.load(0, k));
+    squares = squares + row * row;
+    row = row * reshape(cast<f32>(Norm.load(k)), shape<1, K>);
+    acc = acc + cast<f32>(W.load(j, k)) * row;
+    if constexpr (Gated) up = up + cast<f32>(W.load(j + y.dim(1) / N, k)) * row;
+  }
+  auto scale = rsqrt(sum(squares, axis<1>) / cast<f32>(x.dim(1)) + eps);
+  auto result = reshape(sum(acc, axis<1>), shape<1, N>) * scale;
+  if constexpr (Gated) result = kernels::functions::Silu{}(result) * (reshape(sum(up, axis<1>), shape<1, N>) * scale);
+  y.store(cast<bf16>(result));
+}
+
 /// y = silu(gate) * up of a matrix whose rows are gate and then up. Strict: silu is rounded before the product.
 template <int N>
 void silu_gate(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> gate, In<bf16, dyn, dyn> up, Constant<bool> strict) {

@@ -18,6 +18,21 @@ struct Rounded {
   auto operator()(const auto& acc, const auto&) const { return rounded(acc); }
 };
 
+/// One row and bf16 weights: the norm is a part of the product.
+bool norms_inside(const Rows& x, const Matrix& w, const Numerics& numerics) {
+  return x.dim(0) == 1 && !w.is_fp8 && !numerics.one_way();
+}
+template <bool Gated>
+RowsOp normed_product(const Rows& x, const Norm& norm, const Matrix& w) {
+  const std::int64_t n = w.values.dim(0), k = w.values.dim(1);
+  constexpr int rows = static_cast<int>(std::size(kernels::kOneRow));
+  return kernels::with_constant<rows>(kernels::one_row_heuristic(n, k, kernels::target_of(x.device())), [&](auto r) {
+    constexpr kernels::LinearTile tile = kernels::kOneRow[r];
+    return kernel<normed_row<Gated, tile.n, tile.k>>(empty<bf16>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
+                                                     w.values, norm.epsilon);
+  });
+}
+
 /// The product by one kernel for any number of rows.
 template <class U, class E = kernels::epilogues::Plain, class... P>
 Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Tensor<bf16, 2>& w,
@@ -47,15 +62,27 @@ RowsOp scaled_product(const Rows& x, const Matrix& w, const Numerics& numerics,
       epilogue.operands);
 }
 
-}  // namespace
-
 RowsOp linear(const Rows& x, const Matrix& w, const Numerics& numerics) {
-  return w.is_fp8 ? scaled_product(x, w, numerics) : linear(x, w.values, numerics);
+  if (w.is_fp8) return scaled_product(x, w, numerics);
+  if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values);
+  return kernels::linear(x, w.values);
 }
 
-RowsOp linear(const Rows& x, const Tensor<bf16, 2>& w, const Numerics& numerics) {
-  if (numerics.one_way()) return product_in_one_way<bf16>(x, w);
-  return kernels::linear(x, w);
+}  // namespace
+
+RowsOp normed_linear(const Rows& x, const Norm& norm, const Matrix& w, const Numerics& numerics) {
+  if (norms_inside(x, w, numerics)) return normed_product<false>(x, norm, w);
+  return normed(x, norm, numerics).then([&w, numerics](const Tensor<bf16, 2>& n) {
+    return linear(n.view(), w, numerics);
+  });
+}
+
+RowsOp normed_gates(const Rows& x, const Norm& norm, const Matrix& gate_up, const Numerics& numerics) {
+  if (norms_inside(x, gate_up, numerics) && gate_up.values.dim(0) % 16 == 0)
+    return normed_product<true>(x, norm, gate_up);
+  return normed_linear(x, norm, gate_up, numerics).then([numerics](const Tensor<bf16, 2>& h) {
+    return gated(h.view(), numerics);
+  });
 }
 
 RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Numerics& numerics) {
@@ -65,16 +92,17 @@ RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Nu
   return kernels::linear(x, w.values, kernels::residual(residual));
 }
 
-Op<Tensor<f32, 2>> head_logits(const Rows& x, const Tensor<bf16, 2>& w, const Numerics& numerics) {
+Op<Tensor<f32, 2>> logits_of(const Rows& x, const Tensor<bf16, 2>& w, const Numerics& numerics) {
   if (numerics.strict) return product_in_one_way<f32>(x, w, kernels::fuse(Rounded{}));
   if (numerics.one_way()) return product_in_one_way<f32>(x, w);
   return kernels::linear<f32>(x, w);
 }
 
-RowsOp norm(const Rows& x, const Tensor<bf16, 1>& weight, float eps, const Numerics& numerics) {
-  if (!numerics.strict) return kernels::rms_norm(x, weight, eps);
-  return kernels::with_extent<1024, 8192>(
-      x.dim(1), [&](auto n) { return kernel<strict_rms_norm<n>>(empty<bf16>(x.dims()), x, weight, eps); });
+RowsOp normed(const Rows& x, const Norm& norm, const Numerics& numerics) {
+  if (!numerics.strict) return kernels::rms_norm(x, norm.weight, norm.epsilon);
+  return kernels::with_extent<1024, 8192>(x.dim(1), [&](auto n) {
+    return kernel<strict_rms_norm<n>>(empty<bf16>(x.dims()), x, norm.weight, norm.epsilon);
+  });
 }
 
 RowsOp gated(const Rows& gate_up, const Numerics& numerics) {

@@ -19,16 +19,23 @@ struct Numerics {
 using Rows = tessera::View<tessera::bf16, 2>;
 using RowsOp = tessera::Op<tessera::Tensor<tessera::bf16, 2>>;
 
-/// x w^T, [tokens, outputs].
-RowsOp linear(const Rows& x, const Matrix& w, const Numerics& numerics);
-RowsOp linear(const Rows& x, const tessera::Tensor<tessera::bf16, 2>& w, const Numerics& numerics);
+/// What stands before a product: RMS norm of the rows.
+struct Norm {
+  const tessera::Tensor<tessera::bf16, 1>& weight;
+  float epsilon;
+};
+
+/// norm(x) w^T, [tokens, outputs].
+RowsOp normed_linear(const Rows& x, const Norm& norm, const Matrix& w, const Numerics& numerics);
+/// silu(gate) * up of norm(x), for weights whose rows are gate and then up.
+RowsOp normed_gates(const Rows& x, const Norm& norm, const Matrix& gate_up, const Numerics& numerics);
 /// residual + x w^T. Strict: the product is rounded before the sum.
 RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Numerics& numerics);
-/// x w^T of the bf16 weights w as f32; strict: rounded to bf16.
-tessera::Op<tessera::Tensor<tessera::f32, 2>> head_logits(const Rows& x, const tessera::Tensor<tessera::bf16, 2>& w,
-                                                          const Numerics& numerics);
+/// x w^T as f32, for the head and for routers; strict: rounded to bf16.
+tessera::Op<tessera::Tensor<tessera::f32, 2>> logits_of(const Rows& x, const tessera::Tensor<tessera::bf16, 2>& w,
+                                                        const Numerics& numerics);
 /// RMS norm of the rows of x.
-RowsOp norm(const Rows& x, const tessera::Tensor<tessera::bf16, 1>& weight, float eps, const Numerics& numerics);
+RowsOp normed(const Rows& x, const Norm& norm, const Numerics& numerics);
 /// silu(gate) * up of [tokens, 2 n]: gate in the first n columns.
 RowsOp gated(const Rows& gate_up, const Numerics& numerics);
 /// residual + the mixture of experts of x.

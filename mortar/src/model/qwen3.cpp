@@ -13,8 +13,8 @@ namespace {
 Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cache, const Step& step, bool decode,
                              Tensor<bf16, 2> x) {
   const LayerWeights& w = net.weights.layers[layer];
-  const auto n = co_await norm(x.view(), w.attention_norm, net.epsilon(), net.numerics);
-  const auto qkv = co_await linear(n.view(), w.qkv, net.numerics);
+  const Norm norm{w.attention_norm, net.epsilon()};
+  const auto qkv = co_await normed_linear(x.view(), norm, w.qkv, net.numerics);
   const auto q = co_await place(net, w, cache.keys[layer], cache.values[layer], step, qkv);
   const auto o = co_await attention(net, cache.keys[layer], cache.values[layer], step, decode, q);
   co_return co_await linear_add(o.view(), w.output, x.view(), net.numerics);
@@ -22,10 +22,12 @@ Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cac
 
 /// x + mlp(norm(x))
 Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, Tensor<bf16, 2> x) {
-  const auto n = co_await norm(x.view(), w.mlp_norm, net.epsilon(), net.numerics);
-  if (w.experts) co_return co_await experts(n.view(), *w.experts, x.view(), *net.config.experts, net.numerics);
-  const auto gate_up = co_await linear(n.view(), w.dense->gate_up, net.numerics);
-  const auto h = co_await gated(gate_up.view(), net.numerics);
+  const Norm norm{w.mlp_norm, net.epsilon()};
+  if (w.experts) {
+    const auto n = co_await normed(x.view(), norm, net.numerics);
+    co_return co_await experts(n.view(), *w.experts, x.view(), *net.config.experts, net.numerics);
+  }
+  const auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, net.numerics);
   co_return co_await linear_add(h.view(), w.dense->down, x.view(), net.numerics);
 }
 
@@ -37,7 +39,8 @@ Flow<Tensor<bf16, 2>> forward(const Network& net, KvCache& cache, const Step& st
     x = co_await attend(net, layer, cache, step, decode, std::move(x));
     x = co_await feed_forward(net, net.weights.layers[layer], std::move(x));
   }
-  co_return co_await norm(x.view(), net.weights.final_norm, net.epsilon(), net.numerics);
+  const Norm norm{net.weights.final_norm, net.epsilon()};
+  co_return co_await normed(x.view(), norm, net.numerics);
 }
 
 }  // namespace mortar

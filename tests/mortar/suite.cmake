@@ -19,6 +19,15 @@ endfunction()
 
 file(GLOB mortar_text_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/text/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/files/*_test.cpp)
 tessera_mortar_test(test_mortar_text LINK mortar_text SOURCES ${mortar_text_tests})
+
+# Differential tests against Hugging Face tokenizers and jinja2: skipped where Python has them not.
+add_executable(mortar_text_oracle ${CMAKE_CURRENT_LIST_DIR}/text/oracle_main.cpp)
+target_link_libraries(mortar_text_oracle PRIVATE tessera_flags mortar_text nlohmann_json::nlohmann_json)
+target_include_directories(mortar_text_oracle PRIVATE ${PROJECT_SOURCE_DIR}/mortar/src)
+foreach(part IN ITEMS tokenizer template)
+  add_test(NAME mortar.${part}_oracle COMMAND $ENV{MORTAR_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/text/${part}_oracle.py $<TARGET_FILE:mortar_text_oracle>)
+endforeach()
+
 if(TARGET mortar_engine)
   file(GLOB mortar_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/engine/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/model/*_test.cpp)
   tessera_mortar_test(test_mortar LINK mortar_engine SOURCES ${mortar_tests})

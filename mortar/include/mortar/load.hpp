@@ -10,20 +10,11 @@
 
 #include "mortar/checkpoint.hpp"
 #include "mortar/plan.hpp"
+#include "mortar/progress.hpp"
 #include "mortar/weights.hpp"
 #include "tessera/runtime/device.hpp"
 
 namespace mortar {
-
-struct LoadProgress {
-  std::uint64_t bytes = 0, total = 0;  ///< of the device's weights
-  double seconds = 0;                  ///< since the beginning
-  double bytes_per_second() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
-  /// 0 if nothing is known yet.
-  double seconds_left() const {
-    return bytes > 0 ? seconds * static_cast<double>(total - bytes) / static_cast<double>(bytes) : 0;
-  }
-};
 
 struct LoadOptions {
   /// Called by the thread that loads, about ten times a second and at the end. What it throws ends the loading and is

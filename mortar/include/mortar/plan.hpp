@@ -54,8 +54,11 @@ struct MemoryPlan {
   std::int64_t largest_context = 0;  ///< that fits with `batch` sequences, at most the model's
   std::int64_t largest_batch = 0;    ///< that fits with `max_context` tokens
   std::int64_t total() const { return weights.total() + kv_cache + activations + reserve; }
+  bool fits() const { return total() <= available; }
 };
 
+/// The plan of what was requested, whether or not it fits. Throws RequestError for a context beyond the model's.
+MemoryPlan estimate_memory(const ModelConfig& model, const PlanRequest& request);
 /// The plan of what was requested. Throws CapacityError if it does not fit, with the bytes that are needed and
 /// available and the largest context and batch that fit; RequestError for a context beyond the model's.
 MemoryPlan plan_memory(const ModelConfig& model, const PlanRequest& request);

@@ -112,7 +112,7 @@ std::int64_t kv_bytes_per_token(const ModelConfig& model, KvType type) {
   return 2 * model.layers * model.kv_heads * model.head_dim * (type == KvType::Bf16 ? 2 : 1);
 }
 
-MemoryPlan plan_memory(const ModelConfig& model, const PlanRequest& r) {
+MemoryPlan estimate_memory(const ModelConfig& model, const PlanRequest& r) {
   if (r.max_context > model.max_context)
     throw RequestError(concat("expected a context of at most ", model.max_context,
                               " tokens (max_position_embeddings of config.json), found ", r.max_context));
@@ -137,9 +137,14 @@ MemoryPlan plan_memory(const ModelConfig& model, const PlanRequest& r) {
   const std::int64_t each =
       kv_bytes(p, r, p.max_context) + bytes_per_sequence(model) + activation_bytes_per_token(model);
   p.largest_batch = std::max<std::int64_t>(0, (free - r.prefill_tokens * activation_bytes_per_token(model)) / each);
-  if (p.total() > p.available) reject(model, r, p);
-  p.largest_batch = std::max(p.largest_batch, p.batch);
+  if (p.fits()) p.largest_batch = std::max(p.largest_batch, p.batch);
   return p;
+}
+
+MemoryPlan plan_memory(const ModelConfig& model, const PlanRequest& request) {
+  MemoryPlan plan = estimate_memory(model, request);
+  if (!plan.fits()) reject(model, request, plan);
+  return plan;
 }
 
 std::string bytes_text(std::int64_t bytes) {

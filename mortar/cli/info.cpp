@@ -1,0 +1,133 @@
+// mortar info: what a model is, how large it is, and what fits into the memory of the device.
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "mortar/load.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/runtime/device.hpp"
+
+namespace mortar::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using tessera::concat;
+
+constexpr Option kOptions[] = {{"--json", nullptr, "the answer as one JSON object"}};
+
+struct Info {
+  std::string name;
+  ModelConfig config;
+  ModelSize size;
+  std::size_t files = 0;
+  std::int64_t file_bytes = 0;
+  std::string device;
+  DeviceMemory memory;
+  KvType kv_type = KvType::Bf16;
+  MemoryPlan plan;
+};
+
+Info gather(const Arguments& arguments) {
+  Info info;
+  const std::filesystem::path folder = arguments.positional(0);
+  info.name = std::filesystem::weakly_canonical(folder).filename().string();
+  info.config = read_config(folder);
+  read_generation_config(folder, info.config);  // an error in it is one of the model
+  if (!arguments.has("--random-weights")) {
+    const Checkpoint checkpoint(folder);
+    checkpoint.verify(info.config);
+    info.files = checkpoint.files().size();
+    for (const auto& file : checkpoint.files()) info.file_bytes += static_cast<std::int64_t>(file->size());
+  }
+  info.size = model_size(info.config);
+  const tessera::Device device = arguments.has("--device") ? tessera::runtime::parse_device(arguments.text("--device"))
+                                                           : tessera::default_device();
+  const std::string type = arguments.text("--kv-dtype");
+  if (type != "bf16" && type != "f8") throw UsageError("--kv-dtype: expected bf16 or f8, found \"" + type + "\"");
+  PlanRequest request;
+  request.device = info.device = device.name();
+  request.memory = info.memory = device_memory(device);
+  request.kv_type = info.kv_type = type == "f8" ? KvType::Fp8 : KvType::Bf16;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (arguments.has("--max-context")) request.max_context = arguments.integer("--max-context", 1, kMost);
+  if (arguments.has("--batch-size")) request.batch = arguments.integer("--batch-size", 1, 1 << 20);
+  info.plan = estimate_memory(info.config, request);
+  return info;
+}
+
+/// Name and bytes of each kind of weights.
+std::vector<std::pair<const char*, std::int64_t>> kinds(const WeightBytes& b) {
+  return {{"embedding", b.embedding}, {"attention", b.attention}, {"mlp", b.mlp},
+          {"experts", b.experts},     {"norms", b.norms},         {"lm_head", b.lm_head}};
+}
+
+ordered_json json_of(const Info& i) {
+  const ModelConfig& c = i.config;
+  ordered_json j = {{"model", i.name}, {"architecture", c.architecture}};
+  j["layers"] = c.layers, j["hidden"] = c.hidden, j["heads"] = c.heads, j["kv_heads"] = c.kv_heads;
+  j["head_dim"] = c.head_dim, j["intermediate"] = c.intermediate, j["vocabulary"] = c.vocabulary;
+  if (c.experts)
+    j["experts"] = {
+        {"count", c.experts->count}, {"per_token", c.experts->per_token}, {"intermediate", c.experts->intermediate}};
+  j["max_context"] = c.max_context, j["tied"] = c.tied, j["weights"] = c.fp8 ? "fp8" : "bf16";
+  j["parameters"] = i.size.parameters, j["active_parameters"] = i.size.active_parameters;
+  for (const auto& [name, bytes] : kinds(i.size.bytes)) j["bytes"][name] = bytes;
+  j["bytes"]["total"] = i.size.bytes.total();
+  j["bytes_per_step"] = i.size.bytes_per_step;
+  j["files"] = {{"count", i.files}, {"bytes", i.file_bytes}};
+  j["kv_bytes_per_token"] = i.plan.kv_per_token;
+  j["device"] = {{"name", i.device}, {"memory", i.memory.total}, {"available", i.memory.available}};
+  const MemoryPlan& p = i.plan;
+  j["plan"] = {{"fits", p.fits()},       {"max_context", p.max_context}, {"batch", p.batch},
+               {"kv_cache", p.kv_cache}, {"activations", p.activations}, {"reserve", p.reserve},
+               {"total", p.total()}};
+  j["largest_context"] = p.largest_context;
+  j["largest_batch"] = p.largest_batch;
+  return j;
+}
+
+void print(const Info& i) {
+  const ModelConfig& c = i.config;
+  std::printf("%s: %s, %s weights\n", i.name.c_str(), c.architecture.c_str(), c.fp8 ? "FP8" : "bf16");
+  std::printf("  %lld layers of %lld, %lld query and %lld key heads of %lld, MLP %lld, vocabulary %lld, context %lld\n",
+              static_cast<long long>(c.layers), static_cast<long long>(c.hidden), static_cast<long long>(c.heads),
+              static_cast<long long>(c.kv_heads), static_cast<long long>(c.head_dim),
+              static_cast<long long>(c.intermediate), static_cast<long long>(c.vocabulary),
+              static_cast<long long>(c.max_context));
+  if (c.experts)
+    std::printf("  %lld experts of %lld, %lld for each token\n", static_cast<long long>(c.experts->count),
+                static_cast<long long>(c.experts->intermediate), static_cast<long long>(c.experts->per_token));
+  std::printf("  %lld parameters, %lld for each token\n", static_cast<long long>(i.size.parameters),
+              static_cast<long long>(i.size.active_parameters));
+  if (i.files != 0)
+    std::printf("  %zu %s, %s\n", i.files, i.files == 1 ? "file" : "files", bytes_text(i.file_bytes).c_str());
+  std::printf("weights: %s, of which a step reads %s\n", bytes_text(i.size.bytes.total()).c_str(),
+              bytes_text(i.size.bytes_per_step).c_str());
+  for (const auto& [name, bytes] : kinds(i.size.bytes))
+    if (bytes != 0) std::printf("  %-12s %10s\n", name, bytes_text(bytes).c_str());
+  std::printf("KV cache: %lld bytes for each token (%s)\n", static_cast<long long>(i.plan.kv_per_token),
+              i.kv_type == KvType::Fp8 ? "f8" : "bf16");
+  std::printf("%s: %s available of %s\n%s", i.device.c_str(), bytes_text(i.memory.available).c_str(),
+              bytes_text(i.memory.total).c_str(), plan_text(i.plan).c_str());
+  std::printf("largest context: %lld tokens with a batch of %lld\nlargest batch: %lld with %lld tokens\n",
+              static_cast<long long>(i.plan.largest_context), static_cast<long long>(i.plan.batch),
+              static_cast<long long>(i.plan.largest_batch), static_cast<long long>(i.plan.max_context));
+  if (!i.plan.fits()) std::printf("this does not fit the device\n");
+}
+
+int run(const Arguments& arguments) {
+  const Info info = gather(arguments);
+  if (arguments.flag("--json"))
+    std::printf("%s\n", json_of(info).dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
+  else
+    print(info);
+  return kDone;
+}
+
+const Registration kRegistration({"info", "MODEL", "architecture, sizes, and what fits into the device's memory",
+                                  kOptions, OptionSet::Model, run});
+
+}  // namespace
+}  // namespace mortar::cli

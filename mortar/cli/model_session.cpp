@@ -1,11 +1,12 @@
 #include "model_session.hpp"
 
-#include <unistd.h>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
+#include <functional>
 #include <limits>
 
+#include "mortar/progress.hpp"
 #include "tessera/runtime/device.hpp"
 
 namespace mortar::cli {
@@ -14,25 +15,6 @@ namespace {
 volatile std::sig_atomic_t interrupts = 0;
 void count_interrupt(int) { interrupts = interrupts + 1; }
 struct sigaction before;
-
-std::string gigabytes(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f GB", bytes / 1e9);
-  return text;
-}
-
-/// One line that is written anew where standard error is a terminal, else a line at the end.
-void show_progress(const LoadProgress& p) {
-  const bool terminal = isatty(STDERR_FILENO) != 0, done = p.bytes >= p.total;
-  if (!terminal && !done) return;
-  std::fprintf(stderr, "%sloading %s of %s, %s/s", terminal ? "\r\033[K" : "", gigabytes(double(p.bytes)).c_str(),
-               gigabytes(double(p.total)).c_str(), gigabytes(p.bytes_per_second()).c_str());
-  if (done)
-    std::fprintf(stderr, ", %.1f s\n", p.seconds);
-  else
-    std::fprintf(stderr, ", %.0f s left", p.seconds_left());
-  std::fflush(stderr);
-}
 
 }  // namespace
 
@@ -66,7 +48,8 @@ Model open_model(const Arguments& arguments, std::int64_t batch) {
   if (arguments.has("--random-weights"))
     options.random_weights =
         static_cast<std::uint64_t>(arguments.integer("--random-weights", 0, std::numeric_limits<std::int64_t>::max()));
-  if (!arguments.quiet()) options.progress = show_progress;
+  ProgressBar bar(stderr, arguments.quiet());
+  options.progress = std::ref(bar);
   Model model = load(arguments.positional(0), options);
   report(arguments, "%s", plan_text(model.plan).c_str());
   return model;

@@ -25,6 +25,9 @@ struct Share {
   Scalar<f32> weight;
 };
 
+/// Logits of a step where their sum is taken token by token.
+inline constexpr int kScanned = 1024;
+
 /// A row of logits, C at a time. Tokens from `valid` on are as unlikely as possible.
 template <int C>
 struct LogitRow {
@@ -67,26 +70,75 @@ struct LogitRow {
   }
 };
 
-/// The logits from an order on.
-struct Limit {
-  Scalar<i32> order, count;
-};
-/// The highest limit from `low` on whose share is enough; that of `low` is, and there are no logits from `end` on. Ends
-/// early when no logit but one is left between the bounds. `share`: of an order.
-template <class Shares, class Enough>
-Limit last_that_holds(Limit low, const Scalar<i32>& end, Shares share, Enough enough) {
-  auto high = end, count_above = Scalar<i32>(0);
-  tile_while(low.order < high - 1 && low.count > count_above + 1) {
-    auto middle = (low.order & high) + ((low.order ^ high) >> 1);  // the mean, without overflow
-    auto found = share(middle);
-    auto holds = enough(found);
-    high = where(holds, high, middle);
-    count_above = where(holds, count_above, found.count);
-    low.order = where(holds, middle, low.order);
-    low.count = where(holds, found.count, low.count);
+/// The logits that a row's options keep are those from some order on. It is found by bisection, first for top_k and
+/// then for top_p; each step reads the row once. One loop does all steps, because each read is much code.
+template <int C>
+class KeptLogits {
+ public:
+  KeptLogits(const LogitRow<C>& row, const Tile<f32, 1, 1>& top, const In<i32, dyn, dyn>& options)
+      : x_(row),
+        top_(top),
+        scale_(1.0f / number_of(options, row.row, kTemperature)),
+        top_k_(options.gather(row.row, static_cast<int>(kTopK))),
+        top_p_(number_of(options, row.row, kTopP)),
+        min_p_(number_of(options, row.row, kMinP)) {
+    auto first = where(top_k_ > 0 && top_k_ < x_.valid, Scalar<i32>(kSearchTopK), after_top_k());
+    enter(first);
+    tile_while(phase_ != kDone) { step(); }
   }
-  return low;
-}
+  Scalar<i32> order() const { return low_; }
+  Scalar<f32> weight() const { return total_; }  ///< of all that are kept, exp((x - top) / temperature) each
+  Scalar<f32> scale() const { return scale_; }
+
+ private:
+  static constexpr int kSearchTopK = 0, kBeginTopP = 1, kSearchTopP = 2, kSum = 3, kDone = 4;  // phases
+  Scalar<i32> after_top_k() const { return where(top_p_ < 1.0f, Scalar<i32>(kBeginTopP), Scalar<i32>(kSum)); }
+  /// Before the sum, min_p; the most likely token always remains.
+  void enter(const Scalar<i32>& phase) {
+    phase_ = phase;
+    tile_if (phase == kSum && min_p_ > 0.0f) { low_ = max(low_, max(order_of(top_ + log(min_p_) / scale_))); }
+    low_ = min(low_, end_ - 1);
+    high_ = end_;
+    above_ = 0;
+  }
+  void step() {
+    auto searching = phase_ == kSearchTopK || phase_ == kSearchTopP;
+    auto middle = (low_ & high_) + ((low_ ^ high_) >> 1);  // the mean, without overflow
+    // The first limit to try is usually far below the one that is looked for, and far above the lowest.
+    auto near = max(order_of(top_ - 64.0f));
+    middle = where(low_ == lowest_ && high_ > near, near, middle);
+    auto order = where(searching, middle, low_);
+    auto found = x_.share_from(order, top_, scale_);
+    tile_if (searching) {
+      auto enough =
+          (phase_ == kSearchTopK && found.count >= top_k_) || (phase_ != kSearchTopK && found.weight >= wanted_);
+      high_ = where(enough, high_, order);
+      above_ = where(enough, above_, found.count);
+      low_ = where(enough, order, low_);
+      count_ = where(enough, found.count, count_);
+      // The end: no order, or no logit but one, is left between the bounds.
+      tile_if (low_ >= high_ - 1 || count_ <= above_ + 1) {
+        enter(where(phase_ == kSearchTopK, after_top_k(), Scalar<i32>(kSum)));
+      }
+    } else tile_if (phase_ == kBeginTopP) {
+      wanted_ = top_p_ * found.weight;
+      phase_ = kSearchTopP;
+    } else {
+      total_ = found.weight;
+      phase_ = kDone;
+    }
+  }
+
+  LogitRow<C> x_;
+  Tile<f32, 1, 1> top_;
+  Scalar<f32> scale_;
+  Scalar<i32> top_k_;
+  Scalar<f32> top_p_, min_p_;
+  Scalar<i32> lowest_ = max(order_of(full<f32, 1, 1>(std::numeric_limits<f32>::lowest())));
+  Scalar<i32> end_ = max(order_of(top_)) + 1;
+  Scalar<i32> phase_ = 0, low_ = lowest_, count_ = x_.valid, high_ = end_, above_ = 0;  ///< count_: logits from low_ on
+  Scalar<f32> wanted_ = 0.0f, total_ = 0.0f;
+};
 
 /// The token of each row of logits, [rows, vocabulary]: the most likely one, or drawn by the options of the row. The
 /// tokens in the order of their ids share the interval from 0 to 1 by their probability; a uniform random number, by
@@ -97,43 +149,25 @@ void choose_tokens(Mut<i32, 1> tokens, In<f32, dyn, dyn> logits, In<i32, dyn, dy
   auto [row] = tokens.index();
   const LogitRow<C> x{logits, row, valid};
   auto [top, token] = x.best();
-  auto temperature = number_of(options, row, kTemperature);
-  tile_if (temperature > 0.0f && max(top) > -infinity<f32>) {
-    auto scale = 1.0f / temperature;
-    auto end = max(order_of(top)) + 1;
-    auto share = [&](const auto& order) { return x.share_from(order, top, scale); };
-    Limit limit{max(order_of(full<f32, 1, 1>(std::numeric_limits<f32>::lowest()))), valid};
-    auto top_k = options.gather(row, static_cast<int>(kTopK));
-    tile_if (top_k > 0 && top_k < valid) {
-      auto near = max(order_of(top - 64.0f));  // usually far below the limit, and a shorter way to it
-      auto counted = share(near);
-      tile_if (counted.count >= top_k) { limit = Limit{near, counted.count}; }
-      limit = last_that_holds(limit, end, share, [&](const auto& found) { return found.count >= top_k; });
-    }
-    auto top_p = number_of(options, row, kTopP), min_p = number_of(options, row, kMinP);
-    tile_if (top_p < 1.0f) {
-      auto wanted = top_p * share(limit.order).weight;
-      limit = last_that_holds(limit, end, share, [&](const auto& found) { return found.weight >= wanted; });
-    }
-    auto least = limit.order;
-    tile_if (min_p > 0.0f) { least = max(least, max(order_of(top + log(min_p) * temperature))); }
-    least = min(least, end - 1);  // the most likely token always remains
+  tile_if (number_of(options, row, kTemperature) > 0.0f && max(top) > -infinity<f32>) {
+    const KeptLogits<C> kept(x, top, options);
     auto seed = (cast<u64>(cast<u32>(options.gather(row, static_cast<int>(kSeedHigh)))) << 32) |
                 cast<u64>(cast<u32>(options.gather(row, static_cast<int>(kSeedLow))));
     auto position = cast<i64>(options.gather(row, static_cast<int>(kPosition)));
-    auto goal = random::uniform<f32>(seed, position) * share(least).weight;
+    auto goal = random::uniform<f32>(seed, position) * kept.weight();
     auto before = Scalar<f32>(0.0f);  // the weight of the steps before
-    auto found = Scalar<i32>(0);
-    for (auto step : x.steps()) {
-      auto w = LogitRow<C>::weights(x.load(step), least, top, scale);
+    const LogitRow<kScanned> scanned{logits, row, valid};
+    auto step = Scalar<i32>(0), last = ceil_div(valid, kScanned);
+    tile_while(step < last) {
+      auto w = LogitRow<kScanned>::weights(scanned.load(step), kept.order(), top, kept.scale());
       auto here = sum(w);
-      tile_if (found == 0 && here > 0.0f) {
-        auto columns = x.columns(step);
+      tile_if (here > 0.0f) {
+        auto columns = scanned.columns(step);
         auto hit = min(where(before + cumsum(w, axis<1>) > goal && w > 0.0f, columns, 0x7fffffff));
-        found = cast<i32>(before + here > goal);
         // Sums in another order may end below the goal: then it is the last token with a weight.
         token = where(hit < 0x7fffffff, hit, max(where(w > 0.0f, columns, 0)));
       }
+      step = where(before + here > goal, last, step + 1);
       before = before + here;
     }
   }

@@ -13,7 +13,7 @@ using namespace tessera;
 
 namespace {
 
-constexpr int kColumns = 4096;  ///< logits of a step of a block
+constexpr int kColumns = 2048;  ///< logits of a step of a block
 constexpr int kBiases = static_cast<int>(kMostBiases);
 constexpr int kWholeRow = kernels::kWholeRow;
 

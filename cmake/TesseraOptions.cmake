@@ -37,6 +37,11 @@ if(PROJECT_IS_TOP_LEVEL)
   if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${TESSERA_CCACHE})
   endif()
+  # Some two hundred programs are linked: mold takes a fifth of the time of GNU ld.
+  find_program(TESSERA_MOLD mold)
+  if(TESSERA_MOLD)
+    add_link_options(-fuse-ld=mold)
+  endif()
 endif()
 
 # Warnings and sanitizers of our own targets (users of the library do not inherit them, except a sanitizer's link flags).

@@ -12,7 +12,7 @@ die() {
 # The options of a script are documented in the comment block at its top: everything from line 2 to the first other line.
 usage() { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$1"; }
 
-# need <package> <probe>...: remembers the package unless all probes are there: a command, a header (x.h), a Python module (py:x), a file
+# need <package> <probe>...: remembers the package unless all probes are there: a command, a header (x.h, x.hpp), a Python module (py:x), a file
 # (by its path).
 missing=()
 has_header() {
@@ -27,7 +27,7 @@ need() {
   shift
   for probe in "$@"; do
     case $probe in
-      *.h) has_header "$probe" ;;
+      *.h | *.hpp) has_header "$probe" ;;
       py:*) python3 -c "import ${probe#py:}" ;;
       /*) [ -e "$probe" ] ;;
       *) command -v "$probe" ;;

@@ -39,6 +39,7 @@ cd "$root" || exit 1
 need_to_build
 need libgtest-dev gtest/gtest.h
 need libgmock-dev gmock/gmock.h
+need mold mold
 clang=$(clang_version)
 if wanted clang || wanted lint; then need "clang-$clang" "clang++-$clang"; fi
 if wanted fuzz; then need_to_fuzz "$clang"; fi

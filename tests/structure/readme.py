@@ -15,7 +15,7 @@ LINES, EXAMPLE = 80, 15
 README, INSTALL = "README.md", "docs/install.md"
 # What the scripts' packages are called in the table of dependencies.
 NAMES = {"ninja-build": "ninja", "libpng-dev": "libpng", "libgtest-dev": "GoogleTest", "libgmock-dev": "GoogleTest", "python3": "Python 3",
-         "python3-venv": "Python 3", "cmake": "CMake", "clang-format-16": "clang-format"}
+         "python3-venv": "Python 3", "nlohmann-json3-dev": "nlohmann-json", "cmake": "CMake", "clang-format-16": "clang-format"}
 
 
 def found(pattern, text, what):

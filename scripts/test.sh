@@ -140,7 +140,19 @@ get_nvidia_packages() {
   # With this setting, tests that need these tools fail instead of being skipped.
   export TESSERA_TILEIRAS TESSERA_PYTHON="$venv/bin/python" TESSERA_REQUIRE_TILEIRAS=1
 }
-[ $full = no ] || get_nvidia_packages
+
+# What the texts of Mortar are compared with, into the same environment; of dashscope only the vocabulary of Qwen is used.
+get_text_packages() {
+  local python=$TESSERA_PYTHON pins=(tokenizers==0.23.3 jinja2==3.1.6) vocabulary=dashscope==2.0.2
+  local done_file=${TESSERA_PYTHON%/bin/python}/text-pins
+  say "Hugging Face tokenizers, Jinja2 and Qwen's vocabulary from PyPI (${pins[*]} $vocabulary)"
+  [ "$(cat "$done_file" 2>/dev/null)" != "${pins[*]} $vocabulary" ] || return 0
+  { "$python" -m pip install -q --disable-pip-version-check --retries 5 "${pins[@]}" &&
+    "$python" -m pip install -q --disable-pip-version-check --retries 5 --no-deps "$vocabulary"; } ||
+    die "pip could not install ${pins[*]} $vocabulary. Is there a network? (a mirror: PIP_INDEX_URL; a proxy: https_proxy)"
+  echo "${pins[*]} $vocabulary" >"$done_file"
+}
+[ $full = no ] || { get_nvidia_packages && get_text_packages; }
 
 do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"}
 # One build for both: clang's diagnostics do not depend on the sanitizers, and the fuzzers and clang-tidy use it too.

@@ -1,8 +1,8 @@
 // Text of tokens as they come: whole characters, stop strings, thinking apart from the answer.
 //
 //   mortar::AnswerStream answer(tokenizer, {.stop = {"\n\n"}, .starts_thinking = false});
-//   for (each token) for (const mortar::AnswerText& part : answer.push(id)) ...;    // answer.stopped(): a stop string came
-//   for (const mortar::AnswerText& part : answer.finish()) ...;
+//   for (each token) for (const mortar::AnswerText& part : answer.push(id)) ...;    // answer.stopped(): a stop string
+//   came for (const mortar::AnswerText& part : answer.finish()) ...;
 #pragma once
 #include <cstdint>
 #include <string>
@@ -57,13 +57,13 @@ struct AnswerText {
 };
 
 struct AnswerOptions {
-  std::vector<std::string> stop = {};   ///< stop strings; they are not part of the text
-  bool starts_thinking = false;         ///< the prompt ended within <think>
-  bool skip_special = true;             ///< special tokens have no text
+  std::vector<std::string> stop = {};  ///< stop strings; they are not part of the text
+  bool starts_thinking = false;        ///< the prompt ended within <think>
+  bool skip_special = true;            ///< special tokens have no text
 };
 
-/// The answer of a model, token by token. Thinking is what stands between the tokens <think> and </think>, found by their
-/// ids; line ends around it belong to neither side.
+/// The answer of a model, token by token. Thinking is what stands between the tokens <think> and </think>, found by
+/// their ids; line ends around it belong to neither side.
 class AnswerStream {
  public:
   AnswerStream(Tokenizer tokenizer, AnswerOptions options);
@@ -83,7 +83,7 @@ class AnswerStream {
   CharacterStream characters_;
   StopFilter stop_;
   Channel channel_;
-  bool at_start_ = true;   // of the channel: line ends are dropped
+  bool at_start_ = true;  // of the channel: line ends are dropped
   bool has_thought_;
   std::string line_ends_;  // of thinking, kept until more text comes
 };

@@ -26,16 +26,16 @@ enum class AddedTokens : std::uint8_t {
 
 class Tokenizer {
  public:
-  /// Reads FOLDER/tokenizer.json. Throws ModelError with the field if the file is missing, damaged, or asks for something
-  /// other than byte-level BPE as the Qwen2, Qwen3 and Qwen3.5 models have it.
+  /// Reads FOLDER/tokenizer.json. Throws ModelError with the field if the file is missing, damaged, or asks for
+  /// something other than byte-level BPE as the Qwen2, Qwen3 and Qwen3.5 models have it.
   static Tokenizer load(const std::string& folder);
   /// The same from the text of such a file; `name` stands for it in messages.
   static Tokenizer parse(std::string_view json, const std::string& name = "tokenizer.json");
 
   /// Bytes that are not UTF-8 count as U+FFFD. Safe to call from several threads.
   std::vector<TokenId> encode(std::string_view text, AddedTokens added = AddedTokens::Parse) const;
-  /// The text of ids. Ids that are no token (the vocabulary of the weights is padded) are left out, special tokens too if
-  /// `skip_special`. Bytes that are not UTF-8 become U+FFFD.
+  /// The text of ids. Ids that are no token (the vocabulary of the weights is padded) are left out, special tokens too
+  /// if `skip_special`. Bytes that are not UTF-8 become U+FFFD.
   std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
 
   /// The bytes of a token, which may be a part of a character; empty if there is no such token. Valid as long as a copy

@@ -1,3 +1,4 @@
+// The tree of names: the first byte by a table, the others by lists in order of bytes.
 #include "text/added_tokens.hpp"
 
 #include <algorithm>
@@ -5,7 +6,9 @@
 namespace mortar::text {
 namespace {
 
-constexpr auto kByByte = [](const std::pair<unsigned char, std::uint32_t>& e, unsigned char byte) { return e.first < byte; };
+constexpr auto kByByte = [](const std::pair<unsigned char, std::uint32_t>& e, unsigned char byte) {
+  return e.first < byte;
+};
 
 }  // namespace
 

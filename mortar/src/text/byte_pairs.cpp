@@ -100,7 +100,8 @@ void BytePairs::add_merge(TokenId left, TokenId right, TokenId merged) {
   if (merges_.size() * 2 / 3 <= pairs_) grow();
   auto& place = const_cast<Merge&>(merge_of(left, right));
   if (place.pair == kFree) ++pairs_;
-  place = {std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right), next_rank_++, merged};
+  place = {std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right), next_rank_++,
+           merged};
 }
 
 int BytePairs::finish(bool whole_pieces) {
@@ -179,10 +180,12 @@ void BytePairs::encode_long(std::string_view piece, std::vector<TokenId>& out) c
   std::vector<Token> tokens(piece.size());
   std::vector<Candidate> first;
   for (std::int64_t i = 0; i < n; ++i)
-    tokens[static_cast<std::size_t>(i)] = {byte_[static_cast<unsigned char>(piece[static_cast<std::size_t>(i)])], i - 1, i + 1 < n ? i + 1 : -1};
+    tokens[static_cast<std::size_t>(i)] = {byte_[static_cast<unsigned char>(piece[static_cast<std::size_t>(i)])], i - 1,
+                                           i + 1 < n ? i + 1 : -1};
   const auto token = [&](std::int64_t i) -> Token& { return tokens[static_cast<std::size_t>(i)]; };
   for (std::int64_t i = 0; i + 1 < n; ++i) {
-    if (const Merge& m = merge_of(token(i).id, token(i + 1).id); m.rank != kNoRank) first.push_back({m.rank, m.merged, i});
+    if (const Merge& m = merge_of(token(i).id, token(i + 1).id); m.rank != kNoRank)
+      first.push_back({m.rank, m.merged, i});
   }
   std::priority_queue<Candidate> queue(std::less<Candidate>(), std::move(first));
   while (!queue.empty()) {

@@ -1,5 +1,5 @@
-// Byte-pair encoding of one piece of text (Sennrich et al. 2016): of all adjacent pairs that have a merge, the one of the
-// lowest rank is merged, the leftmost first, until none is left.
+// Byte-pair encoding of one piece of text (Sennrich et al. 2016): of all adjacent pairs that have a merge, the one of
+// the lowest rank is merged, the leftmost first, until none is left.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -15,13 +15,16 @@ namespace mortar::text {
 /// The tokens of a vocabulary as bytes, by id and by content.
 class Vocabulary {
  public:
-  static constexpr TokenId kMostTokens = 1 << 22;
+  static constexpr TokenId kMostTokens = 1 << 20;
   void reserve(std::size_t tokens, std::size_t bytes);
   /// False if the id is taken. Ids are below kMostTokens.
   bool add(TokenId id, std::string_view bytes);
   /// -1: none. Where two ids have the same bytes, the first that was added.
   TokenId find(std::string_view bytes) const;
-  bool has(TokenId id) const { return id >= 0 && static_cast<std::size_t>(id) < tokens_.size() && tokens_[static_cast<std::size_t>(id)].bytes != kNone; }
+  bool has(TokenId id) const {
+    return id >= 0 && static_cast<std::size_t>(id) < tokens_.size() &&
+           tokens_[static_cast<std::size_t>(id)].bytes != kNone;
+  }
   std::string_view bytes(TokenId id) const {
     const Token& t = tokens_[static_cast<std::size_t>(id)];
     return {bytes_.data() + t.begin, t.bytes};
@@ -76,7 +79,7 @@ class BytePairs {
   TokenId byte_[256] = {};
   bool whole_pieces_ = false;
   bool one_merge_each_ = true;  // no two merges make the same token
-  /// Whether the bytes of a token are encoded as that token: found out when it is first asked for.
+  /// Whether the bytes of a token are encoded as that token: found out when it is first needed.
   enum class Whole : std::uint8_t { Unknown, Yes, No };
   mutable std::unique_ptr<std::atomic<Whole>[]> whole_;
 };

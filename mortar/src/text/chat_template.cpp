@@ -16,7 +16,7 @@ using text::JsonReader;
 using text::jinja::Value;
 
 // As the tokenizers of `transformers` give them to templates.
-constexpr std::string_view kSpecialTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+constexpr std::string_view kSpecialTokens[] = {"bos_token", "eos_token", "unk_token",  "sep_token",
                                                "pad_token", "cls_token", "mask_token", "additional_special_tokens"};
 
 /// A token is written as its name, or as an object with its name as content.
@@ -33,7 +33,8 @@ Value read_value(JsonReader& reader) {
   } catch (const text::jinja::TemplateFailure& e) { reader.wrong("a value within the limits", e.what()); }
 }
 
-Value read_all(std::string_view json, const std::string& name, JsonReader::Kind kind, const char* expected, JsonReader::Errors errors) {
+Value read_all(std::string_view json, const std::string& name, JsonReader::Kind kind, const char* expected,
+               JsonReader::Errors errors) {
   JsonReader reader(json, name, errors);
   if (reader.peek() != kind) reader.wrong(expected);
   Value out = read_value(reader);
@@ -68,7 +69,8 @@ std::string template_of_config(std::string_view config, const std::string& name)
       const jinja::Dict* dict = each.dict();
       const Value* key = dict != nullptr ? dict->find(std::string_view("name")) : nullptr;
       const Value* source = dict != nullptr ? dict->find(std::string_view("template")) : nullptr;
-      if (key == nullptr || source == nullptr || !source->is_string()) reader.wrong("templates with name and template", "one without");
+      if (key == nullptr || source == nullptr || !source->is_string())
+        reader.wrong("templates with name and template", "one without");
       if (key->text() == "default") out = source->text();
     }
   });
@@ -76,7 +78,8 @@ std::string template_of_config(std::string_view config, const std::string& name)
   return out;
 }
 
-void read_chat_template(std::string_view source, const std::string& name, std::string_view tokenizer_config, ChatTemplate::State& state) {
+void read_chat_template(std::string_view source, const std::string& name, std::string_view tokenizer_config,
+                        ChatTemplate::State& state) {
   state.name = name;
   try {
     state.tree = jinja::parse_template(source);
@@ -104,8 +107,9 @@ std::string render_chat(const ChatTemplate::State& state, const ChatInputs& inpu
   jinja::Machine machine(state.tree, limits, inputs.now);
   for (const auto& [name, value] : state.special_tokens) machine.define(name, value);
   machine.define("messages", request(inputs.messages, "messages", JsonReader::Kind::Array, "an array of messages"));
-  machine.define("tools", inputs.tools.empty() ? Value(jinja::None{})
-                                               : request(inputs.tools, "tools", JsonReader::Kind::Array, "an array of tools"));
+  machine.define("tools", inputs.tools.empty()
+                              ? Value(jinja::None{})
+                              : request(inputs.tools, "tools", JsonReader::Kind::Array, "an array of tools"));
   machine.define("documents", jinja::None{});
   machine.define("add_generation_prompt", inputs.generation_prompt);
   if (inputs.thinking) machine.define("enable_thinking", *inputs.thinking);
@@ -116,7 +120,8 @@ std::string render_chat(const ChatTemplate::State& state, const ChatInputs& inpu
   try {
     return machine.run();
   } catch (const jinja::TemplateRejection& e) {
-    throw RequestError(concat(state.name, ", line ", machine.line(), ": the chat template rejects the messages: ", e.what()));
+    throw RequestError(
+        concat(state.name, ", line ", machine.line(), ": the chat template rejects the messages: ", e.what()));
   } catch (const jinja::TemplateFailure& e) {
     throw RequestError(concat(state.name, ", line ", machine.line(), ": the chat template failed: ", e.what()));
   }
@@ -133,11 +138,13 @@ ChatTemplate::ChatTemplate(std::string_view source, const std::string& name, std
 ChatTemplate ChatTemplate::load(const std::string& folder) {
   const std::string file = folder + "/chat_template.jinja", config_file = folder + "/tokenizer_config.json";
   const std::optional<std::string> config = text::read_text_if_there(config_file);
-  if (const std::optional<std::string> source = text::read_text_if_there(file)) return ChatTemplate(*source, file, config.value_or(""));
+  if (const std::optional<std::string> source = text::read_text_if_there(file))
+    return ChatTemplate(*source, file, config.value_or(""));
   const std::string source = config ? text::template_of_config(*config, config_file) : "";
   if (source.empty())
-    throw ModelError(concat(folder, ": expected chat_template.jinja, or chat_template in tokenizer_config.json, found neither. "
-                                    "A base model has none: give it text instead of messages"));
+    throw ModelError(concat(folder,
+                            ": expected chat_template.jinja, or chat_template in tokenizer_config.json, found neither. "
+                            "A base model has none: give it text instead of messages"));
   return ChatTemplate(source, config_file + ": chat_template", *config);
 }
 
@@ -147,8 +154,9 @@ std::string messages_json(std::span<const ChatMessage> messages) {
   text::jinja::Output out(std::size_t{1} << 30);
   text::jinja::Values all;
   for (const ChatMessage& m : messages)
-    all.push_back(text::jinja::make_dict({{Value(std::string("role")), Value(text::replace_invalid_utf8(m.role))},
-                                          {Value(std::string("content")), Value(text::replace_invalid_utf8(m.content))}}));
+    all.push_back(
+        text::jinja::make_dict({{Value(std::string("role")), Value(text::replace_invalid_utf8(m.role))},
+                                {Value(std::string("content")), Value(text::replace_invalid_utf8(m.content))}}));
   text::jinja::write_json(text::jinja::make_list(std::move(all)), {}, out);
   return out.take();
 }

@@ -17,7 +17,8 @@ struct ChatTemplate::State {
 
 namespace text {
 std::string render_chat(const ChatTemplate::State& state, const ChatInputs& inputs, const jinja::Limits& limits);
-void read_chat_template(std::string_view source, const std::string& name, std::string_view tokenizer_config, ChatTemplate::State& state);
+void read_chat_template(std::string_view source, const std::string& name, std::string_view tokenizer_config,
+                        ChatTemplate::State& state);
 /// The template within a tokenizer_config.json; empty: none.
 std::string template_of_config(std::string_view config, const std::string& name);
 }  // namespace text

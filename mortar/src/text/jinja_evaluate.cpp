@@ -20,9 +20,12 @@ namespace {
 
 bool as_double(const Value& v, double& out) {
   std::int64_t storage = 0;
-  if (const std::int64_t* i = v.integer(storage)) out = static_cast<double>(*i);
-  else if (const double* d = v.as<double>()) out = *d;
-  else return false;
+  if (const std::int64_t* i = v.integer(storage))
+    out = static_cast<double>(*i);
+  else if (const double* d = v.as<double>())
+    out = *d;
+  else
+    return false;
   return true;
 }
 
@@ -73,20 +76,29 @@ Value doubles(Op op, double a, double b) {
   }
   if (b == 0) throw TemplateFailure("expected a divisor other than 0");
   if (op == Op::Divide) return a / b;
-  if (op == Op::FloorDivide) return std::floor(a / b);
-  const double rest = std::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  // The quotient goes with the remainder, as in Python.
+  double rest = std::fmod(a, b), quotient = (a - rest) / b;
+  if (rest != 0 && (rest < 0) != (b < 0)) {
+    rest += b;
+    quotient -= 1;
+  }
+  if (op == Op::Modulo) return rest;
+  const double whole = std::floor(quotient);
+  return quotient - whole > 0.5 ? whole + 1 : whole;
 }
 
 /// Characters first, first + step, ... before last.
 std::string slice_text(std::string_view text, std::int64_t first, std::int64_t last, std::int64_t step) {
   std::vector<std::uint32_t> begins;  // of the characters
-  for (std::size_t at = 0; at < text.size(); at += decode_valid(text.data() + at).bytes) begins.push_back(static_cast<std::uint32_t>(at));
+  for (std::size_t at = 0; at < text.size(); at += decode_valid(text.data() + at).bytes)
+    begins.push_back(static_cast<std::uint32_t>(at));
   begins.push_back(static_cast<std::uint32_t>(text.size()));
   const auto begin = [&](std::int64_t i) { return begins[static_cast<std::size_t>(i)]; };
-  if (step == 1) return first < last ? std::string(text.substr(begin(first), begin(last) - begin(first))) : std::string();
+  if (step == 1)
+    return first < last ? std::string(text.substr(begin(first), begin(last) - begin(first))) : std::string();
   std::string out;
-  for (std::int64_t i = first; step > 0 ? i < last : i > last; i += step) out += text.substr(begin(i), begin(i + 1) - begin(i));
+  for (std::int64_t i = first; step > 0 ? i < last : i > last; i += step)
+    out += text.substr(begin(i), begin(i + 1) - begin(i));
   return out;
 }
 
@@ -127,7 +139,8 @@ Value Machine::evaluate(const Expression& e) {
     case Op::Not: return !truth(evaluate(*e.operands[0]));
     case Op::Conditional:
       if (truth(evaluate(*e.operands[0]))) return evaluate(*e.operands[1]);
-      return e.operands[2] != nullptr ? evaluate(*e.operands[2]) : Value::undefined("the condition was false and there is no else");
+      return e.operands[2] != nullptr ? evaluate(*e.operands[2])
+                                      : Value::undefined("the condition was false and there is no else");
     case Op::Compare: return compare_all(e);
     default: return operation(e);
   }
@@ -148,7 +161,8 @@ Value Machine::operation(const Expression& e) {
   if (e.op == Op::Negative || e.op == Op::Positive) {
     const Value v = evaluate(*e.operands[0]);
     std::int64_t storage = 0;
-    if (const std::int64_t* i = v.integer(storage)) return e.op == Op::Positive ? Value(*i) : integers(Op::Subtract, 0, *i);
+    if (const std::int64_t* i = v.integer(storage))
+      return e.op == Op::Positive ? Value(*i) : integers(Op::Subtract, 0, *i);
     if (const double* d = v.as<double>()) return e.op == Op::Positive ? *d : -*d;
     no_operator("a sign", v, v);
   }
@@ -156,10 +170,12 @@ Value Machine::operation(const Expression& e) {
 }
 
 Value Machine::arithmetic(const Expression& e) {
-  const Value a = evaluate(*e.operands[0]), b = evaluate(*e.operands[1]);
+  Value a = evaluate(*e.operands[0]), b = evaluate(*e.operands[1]);
   line_ = e.line;
   if (e.op == Op::Add) return add(a, b);
   std::int64_t i = 0, j = 0;
+  if (e.op == Op::Modulo && a.is_string()) throw TemplateFailure("% after a string is not supported");
+  if (e.op == Op::Multiply && a.integer(i) != nullptr && (b.is_string() || b.list() != nullptr)) std::swap(a, b);
   if (a.integer(i) != nullptr && b.integer(j) != nullptr) return integers(e.op, i, j);
   double x = 0, y = 0;
   if (as_double(a, x) && as_double(b, y)) return doubles(e.op, x, y);
@@ -208,7 +224,8 @@ Value Machine::add(const Value& a, const Value& b) {
 bool Machine::contains(const Value& container, const Value& value) {
   if (container.is_string()) {
     if (value.is_undefined()) undefined_error(value);
-    if (!value.is_string()) throw TemplateFailure(concat("expected a string to look for in a string, found ", type_name(value)));
+    if (!value.is_string())
+      throw TemplateFailure(concat("expected a string to look for in a string, found ", type_name(value)));
     spend(container.text().size() / 16);
     return container.text().find(value.text()) != std::string::npos;
   }
@@ -248,7 +265,8 @@ Value Machine::slice(const Expression& e) {
   const Value of = evaluate(*e.operands[0]);
   if (of.is_undefined()) undefined_error(of);
   const bool is_text = of.is_string();
-  if (!is_text && of.list() == nullptr) throw TemplateFailure(concat("expected a list or string to take a slice of, found ", type_name(of)));
+  if (!is_text && of.list() == nullptr)
+    throw TemplateFailure(concat("expected a list or string to take a slice of, found ", type_name(of)));
   spend(is_text ? of.text().size() / 16 : of.list()->items.size());
   const auto n = static_cast<std::int64_t>(is_text ? length(of.text()) : of.list()->items.size());
   const auto bound = [&](std::size_t operand, std::int64_t otherwise, std::int64_t low, std::int64_t high) {
@@ -256,13 +274,15 @@ Value Machine::slice(const Expression& e) {
     const Value v = evaluate(*e.operands[operand]);
     std::int64_t i = 0;
     if (v.is_none()) return otherwise;
-    if (v.integer(i) == nullptr) throw TemplateFailure(concat("expected whole numbers in a slice, found ", type_name(v)));
+    if (v.integer(i) == nullptr)
+      throw TemplateFailure(concat("expected whole numbers in a slice, found ", type_name(v)));
     return std::clamp(i < 0 ? i + n : i, low, high);
   };
   std::int64_t step = 1;
   if (e.operands[3] != nullptr) {
     const Value v = evaluate(*e.operands[3]);
-    if (!v.is_none() && v.integer(step) == nullptr) throw TemplateFailure(concat("expected a whole number as step, found ", type_name(v)));
+    if (!v.is_none() && v.integer(step) == nullptr)
+      throw TemplateFailure(concat("expected a whole number as step, found ", type_name(v)));
     if (step == 0) throw TemplateFailure("expected a step other than 0");
     step = std::clamp<std::int64_t>(step, -n - 1, n + 1);
   }
@@ -271,7 +291,8 @@ Value Machine::slice(const Expression& e) {
   line_ = e.line;
   if (is_text) return text(slice_text(of.text(), first, last, step));
   Values out;
-  for (std::int64_t i = first; step > 0 ? i < last : i > last; i += step) out.push_back(of.list()->items[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = first; step > 0 ? i < last : i > last; i += step)
+    out.push_back(of.list()->items[static_cast<std::size_t>(i)]);
   return make_list(std::move(out), of.list()->tuple);
 }
 

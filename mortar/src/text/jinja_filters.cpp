@@ -28,7 +28,8 @@ Value with_case(Machine& m, const Value& v, const char* name, const Arguments& a
   no_arguments(name, a);
   std::string out = m.str(v);
   for (char& c : out) {
-    if (static_cast<unsigned char>(c) >= 0x80) throw TemplateFailure(concat(name, ": expected ASCII text (no other is supported), found other characters"));
+    if (static_cast<unsigned char>(c) >= 0x80)
+      throw TemplateFailure(concat(name, ": expected ASCII text (no other is supported), found other characters"));
   }
   bool start = true;
   for (char& c : out) {
@@ -37,7 +38,9 @@ Value with_case(Machine& m, const Value& v, const char* name, const Arguments& a
     if (to > 0 && is_lower) c = static_cast<char>(c - 'a' + 'A');
     if (to < 0 && is_upper) c = static_cast<char>(c - 'A' + 'a');
     start = false;
-    if (std::string_view(name) == "title" && (c == '-' || c == ' ' || c == '(' || c == '{' || c == '[' || c == '<' || (c >= 9 && c <= 13))) start = true;
+    if (std::string_view(name) == "title" &&
+        (c == '-' || c == ' ' || c == '(' || c == '{' || c == '[' || c == '<' || (c >= 9 && c <= 13)))
+      start = true;
   }
   return m.text(std::move(out));
 }
@@ -108,11 +111,13 @@ Value join(Machine& m, const Value& v, const Arguments& a) {
 
 Value indent(Machine& m, const Value& v, const Arguments& a) {
   const Bound b("indent", a, {"width", "first", "blank"});
-  const std::string space = b.get(0) != nullptr && b.get(0)->is_string()
-                                ? b.string(0)
-                                : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(b.integer(0, 4), 0, 256)), ' ');
+  const std::string space =
+      b.get(0) != nullptr && b.get(0)->is_string()
+          ? b.string(0)
+          : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(b.integer(0, 4), 0, 256)), ' ');
   const bool blank = b.flag(2, false);
-  const std::string text = m.str(v);
+  if (!v.is_string()) throw TemplateFailure(concat("indent: expected a string, found ", type_name(v)));
+  const std::string& text = v.text();
   Output out = m.buffer();
   for (std::size_t at = 0, line = 0; at <= text.size(); ++line) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -127,6 +132,7 @@ Value indent(Machine& m, const Value& v, const Arguments& a) {
 
 Value to_int(Machine&, const Value& v, const Arguments& a) {
   const Bound b("int", a, {"default", "base"});
+  if (v.is_undefined()) undefined_error(v);
   std::int64_t i = 0;
   if (v.integer(i) != nullptr) return i;
   double d = 0;
@@ -136,7 +142,8 @@ Value to_int(Machine&, const Value& v, const Arguments& a) {
     const std::string text(strip(v.text(), nullptr, true, true));
     const char *begin = text.data() + (text.starts_with('+') ? 1 : 0), *end = text.data() + text.size();
     const auto base = static_cast<int>(std::clamp<std::int64_t>(b.integer(1, 10), 2, 36));
-    if (const auto r = std::from_chars(begin, end, i, base); r.ec == std::errc{} && r.ptr == end && begin != end) return i;
+    if (const auto r = std::from_chars(begin, end, i, base); r.ec == std::errc{} && r.ptr == end && begin != end)
+      return i;
     const auto r = std::from_chars(begin, end, d);
     if (r.ec == std::errc{} && r.ptr == end && begin != end) number = &d;
   }
@@ -146,6 +153,7 @@ Value to_int(Machine&, const Value& v, const Arguments& a) {
 
 Value to_float(Machine&, const Value& v, const Arguments& a) {
   const Bound b("float", a, {"default"});
+  if (v.is_undefined()) undefined_error(v);
   std::int64_t i = 0;
   if (v.integer(i) != nullptr) return static_cast<double>(i);
   if (v.as<double>() != nullptr) return v;
@@ -175,7 +183,8 @@ Value items(Machine& m, const Value& v, const Arguments& a) {
 Value first_or_last(Machine& m, const Value& v, const Arguments& a, bool first) {
   no_arguments(first ? "first" : "last", a);
   const Values all = m.elements(v);
-  if (all.empty()) return Value::undefined(concat("there is no ", first ? "first" : "last", " item: the sequence is empty"));
+  if (all.empty())
+    return Value::undefined(concat("there is no ", first ? "first" : "last", " item: the sequence is empty"));
   return first ? all.front() : all.back();
 }
 
@@ -220,8 +229,11 @@ Value dictsort(Machine& m, const Value& v, const Arguments& a) {
   const bool by_value = b.get(1) != nullptr && b.string(1) == "value";
   std::vector<std::pair<Value, Value>> keyed;
   if (v.dict() == nullptr) throw TemplateFailure(concat("dictsort: expected a dict, found ", type_name(v)));
-  for (const auto& [key, value] : v.dict()->items) keyed.emplace_back(sort_key(m, by_value ? value : key, b.flag(0, false), nullptr), make_list({key, value}, true));
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& x, const auto& y) { return b.flag(2, false) ? compare(y.first, x.first) < 0 : compare(x.first, y.first) < 0; });
+  for (const auto& [key, value] : v.dict()->items)
+    keyed.emplace_back(sort_key(m, by_value ? value : key, b.flag(0, false), nullptr), make_list({key, value}, true));
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& x, const auto& y) {
+    return b.flag(2, false) ? compare(y.first, x.first) < 0 : compare(x.first, y.first) < 0;
+  });
   Values out;
   for (auto& [key, pair] : keyed) out.push_back(std::move(pair));
   return make_list(std::move(out));
@@ -243,9 +255,11 @@ Value unique(Machine& m, const Value& v, const Arguments& a) {
 /// select, reject, selectattr, rejectattr: by a test, or by truth where none is named.
 Value select(Machine& m, const Value& v, const Arguments& a, bool by_attribute, bool keep) {
   const std::size_t first = by_attribute ? 1 : 0;
-  if (by_attribute && (a.positional.empty() || !a.positional[0].is_string())) throw TemplateFailure("selectattr: expected the name of an attribute");
+  if (by_attribute && (a.positional.empty() || !a.positional[0].is_string()))
+    throw TemplateFailure("selectattr: expected the name of an attribute");
   Arguments rest;
-  if (a.positional.size() > first + 1) rest.positional.assign(a.positional.begin() + static_cast<std::ptrdiff_t>(first) + 1, a.positional.end());
+  if (a.positional.size() > first + 1)
+    rest.positional.assign(a.positional.begin() + static_cast<std::ptrdiff_t>(first) + 1, a.positional.end());
   Values out;
   for (Value& e : m.elements(v)) {
     const Value of = by_attribute ? m.item(e, a.positional[0]) : e;
@@ -260,7 +274,7 @@ Value map(Machine& m, const Value& v, const Arguments& a) {
   if (a.positional.empty()) {
     const Bound b("map", a, {"attribute", "default"});
     for (const Value& e : m.elements(v)) {
-      Value found = b.need(0).is_string() ? m.item(e, b.need(0)) : m.item(e, b.need(0));
+      Value found = m.item(e, b.need(0));
       out.push_back(found.is_undefined() && b.get(1) != nullptr ? *b.get(1) : std::move(found));
     }
     return make_list(std::move(out));
@@ -284,7 +298,8 @@ Value extreme(Machine& m, const Value& v, const Arguments& a, bool largest) {
   if (all.empty()) return Value::undefined("the sequence is empty");
   const Value* best = &all[0];
   for (const Value& e : all) {
-    const int order = compare(sort_key(m, e, b.flag(0, false), b.get(1)), sort_key(m, *best, b.flag(0, false), b.get(1)));
+    const int order =
+        compare(sort_key(m, e, b.flag(0, false), b.get(1)), sort_key(m, *best, b.flag(0, false), b.get(1)));
     if (largest ? order > 0 : order < 0) best = &e;
   }
   return *best;
@@ -298,7 +313,10 @@ Value escape(Machine& m, const Value& v, const Arguments& a) {
 
 constexpr Row kFilters[] = {
     {"abs", absolute},
-    {"capitalize", [](Machine& m, const Value& v, const Arguments& a) { return with_case(m, v, "capitalize", a, [](bool start, char) { return start ? 1 : -1; }); }},
+    {"capitalize",
+     [](Machine& m, const Value& v, const Arguments& a) {
+       return with_case(m, v, "capitalize", a, [](bool start, char) { return start ? 1 : -1; });
+     }},
     {"count", length_of},
     {"d", default_value},
     {"default", default_value},
@@ -313,8 +331,10 @@ constexpr Row kFilters[] = {
     {"join", join},
     {"last", [](Machine& m, const Value& v, const Arguments& a) { return first_or_last(m, v, a, false); }},
     {"length", length_of},
-    {"list", [](Machine& m, const Value& v, const Arguments& a) { return no_arguments("list", a), make_list(m.elements(v)); }},
-    {"lower", [](Machine& m, const Value& v, const Arguments& a) { return with_case(m, v, "lower", a, [](bool, char) { return -1; }); }},
+    {"list",
+     [](Machine& m, const Value& v, const Arguments& a) { return no_arguments("list", a), make_list(m.elements(v)); }},
+    {"lower", [](Machine& m, const Value& v,
+                 const Arguments& a) { return with_case(m, v, "lower", a, [](bool, char) { return -1; }); }},
     {"map", map},
     {"max", [](Machine& m, const Value& v, const Arguments& a) { return extreme(m, v, a, true); }},
     {"min", [](Machine& m, const Value& v, const Arguments& a) { return extreme(m, v, a, false); }},
@@ -322,24 +342,32 @@ constexpr Row kFilters[] = {
     {"rejectattr", [](Machine& m, const Value& v, const Arguments& a) { return select(m, v, a, true, false); }},
     {"replace", replace},
     {"reverse", reverse},
-    {"safe", [](Machine& m, const Value& v, const Arguments& a) { return no_arguments("safe", a), m.text(m.str(v), true); }},
+    {"safe",
+     [](Machine& m, const Value& v, const Arguments& a) { return no_arguments("safe", a), m.text(m.str(v), true); }},
     {"select", [](Machine& m, const Value& v, const Arguments& a) { return select(m, v, a, false, true); }},
     {"selectattr", [](Machine& m, const Value& v, const Arguments& a) { return select(m, v, a, true, true); }},
     {"sort", sort},
-    {"string", [](Machine& m, const Value& v, const Arguments& a) { return no_arguments("string", a), v.is_string() ? v : m.text(m.str(v)); }},
-    {"title", [](Machine& m, const Value& v, const Arguments& a) { return with_case(m, v, "title", a, [](bool start, char) { return start ? 1 : -1; }); }},
+    {"string", [](Machine& m, const Value& v,
+                  const Arguments& a) { return no_arguments("string", a), v.is_string() ? v : m.text(m.str(v)); }},
+    {"title",
+     [](Machine& m, const Value& v, const Arguments& a) {
+       return with_case(m, v, "title", a, [](bool start, char) { return start ? 1 : -1; });
+     }},
     {"tojson", tojson},
-    {"trim", [](Machine& m, const Value& v, const Arguments& a) {
+    {"trim",
+     [](Machine& m, const Value& v, const Arguments& a) {
        const Bound b("trim", a, {"chars"});
        const bool all = b.get(0) == nullptr || b.get(0)->is_none();
        return m.text(std::string(strip(m.str(v), all ? nullptr : &b.string(0), true, true)));
      }},
     {"unique", unique},
-    {"upper", [](Machine& m, const Value& v, const Arguments& a) { return with_case(m, v, "upper", a, [](bool, char) { return 1; }); }},
+    {"upper", [](Machine& m, const Value& v,
+                 const Arguments& a) { return with_case(m, v, "upper", a, [](bool, char) { return 1; }); }},
 };
 
 const Row* find_filter(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kFilters), std::end(kFilters), [&](const Row& r) { return r.name == name; });
+  const auto* found =
+      std::find_if(std::begin(kFilters), std::end(kFilters), [&](const Row& r) { return r.name == name; });
   return found == std::end(kFilters) ? nullptr : found;
 }
 
@@ -357,12 +385,18 @@ Value Machine::filter(const std::string& name, const Value& value, const Argumen
 std::string escape_html(std::string_view text) {
   std::string out;
   for (char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&#34;";
-    else if (c == '\'') out += "&#39;";
-    else out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&#34;";
+    else if (c == '\'')
+      out += "&#39;";
+    else
+      out += c;
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// The rules are those of Jinja 3.1 (jinja2.lexer): what a minus or plus beside a delimiter does, which newlines belong to
-// a tag, how a string is unescaped.
+// The rules are those of Jinja 3.1 (jinja2.lexer): what a minus or plus beside a delimiter does, which newlines belong
+// to a tag, how a string is unescaped.
 #include "text/jinja_lexer.hpp"
 
 #include <algorithm>
@@ -46,7 +46,8 @@ class Lexer {
   bool next_is(std::string_view text) const { return source_.substr(at_, text.size()) == text; }
   [[noreturn]] void fail(std::string message) const { throw SyntaxError{std::move(message), line_}; }
   void advance(std::size_t bytes) {
-    line_ += static_cast<int>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(at_), source_.begin() + static_cast<std::ptrdiff_t>(at_ + bytes), '\n'));
+    line_ += static_cast<int>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(at_),
+                                         source_.begin() + static_cast<std::ptrdiff_t>(at_ + bytes), '\n'));
     at_ += bytes;
     if (bytes != 0) line_starting_ = source_[at_ - 1] == '\n';
   }
@@ -105,8 +106,10 @@ class Lexer {
 
   /// After %} or #}: a minus drops white space, a plus nothing, else one newline goes with the tag.
   void after_block(char sign) {
-    if (sign == '-') advance_space();
-    else if (sign != '+' && next_is("\n")) advance(1);
+    if (sign == '-')
+      advance_space();
+    else if (sign != '+' && next_is("\n"))
+      advance(1);
   }
 
   /// `raw` ... `endraw`, from after the opening {%. False: another block.
@@ -154,8 +157,10 @@ class Lexer {
       if (open.empty() && source_.substr(at_ + (sign != '\0' ? 1 : 0), 2) == close) {
         out_.push_back({variable ? TokenKind::VariableEnd : TokenKind::BlockEnd, "", line_});
         advance(sign != '\0' ? 3 : 2);
-        if (!variable) after_block(sign);
-        else if (sign == '-') advance_space();
+        if (!variable)
+          after_block(sign);
+        else if (sign == '-')
+          advance_space();
         return;
       }
       token(open);
@@ -175,12 +180,19 @@ class Lexer {
     }
     static constexpr std::string_view one = "+-/*%~[](){}<>=.:|,;";
     if (one.find(c) == one.npos)
-      fail(tessera::concat("expected an expression, found '", source_.substr(at_, decode_valid(source_.data() + at_).bytes), "'"));
-    if (c == '(') open += ')';
-    else if (c == '[') open += ']';
-    else if (c == '{') open += '}';
+      fail(tessera::concat("expected an expression, found '",
+                           source_.substr(at_, decode_valid(source_.data() + at_).bytes), "'"));
+    if (c == '(')
+      open += ')';
+    else if (c == '[')
+      open += ']';
+    else if (c == '{')
+      open += '}';
     else if (c == ')' || c == ']' || c == '}') {
-      if (open.empty() || open.back() != c) fail(tessera::concat("expected no '", std::string(1, c), "' here: nothing is open that it closes"));
+      if (!open.empty() && open.back() != c)
+        fail(tessera::concat("expected '", std::string(1, open.back()), "', found '", std::string(1, c), "'"));
+      if (open.empty())
+        fail(tessera::concat("expected no '", std::string(1, c), "' here: nothing is open that it closes"));
       open.pop_back();
     }
     add(TokenKind::Operator, 1);
@@ -194,7 +206,10 @@ class Lexer {
   void number() {
     std::size_t n = 0;
     const auto digits = [&] {
-      while (at_ + n < source_.size() && (is_digit(source_[at_ + n]) || (source_[at_ + n] == '_' && at_ + n + 1 < source_.size() && is_digit(source_[at_ + n + 1])))) ++n;
+      while (at_ + n < source_.size() &&
+             (is_digit(source_[at_ + n]) ||
+              (source_[at_ + n] == '_' && at_ + n + 1 < source_.size() && is_digit(source_[at_ + n + 1]))))
+        ++n;
     };
     const auto char_at = [&](std::size_t i) { return at_ + i < source_.size() ? source_[at_ + i] : '\0'; };
     digits();
@@ -235,14 +250,18 @@ class Lexer {
         continue;
       }
       const char c = text[++i];
-      if (const std::size_t k = letters.find(c); k != letters.npos) out += meanings[k];
-      else if (c == 'x' || c == 'u' || c == 'U') i += numbered(text.substr(i + 1), c == 'x' ? 2 : c == 'u' ? 4 : 8, 16, out);
+      if (const std::size_t k = letters.find(c); k != letters.npos)
+        out += meanings[k];
+      else if (c == 'x' || c == 'u' || c == 'U')
+        i += numbered(text.substr(i + 1), c == 'x' ? 2 : c == 'u' ? 4 : 8, 16, out);
       else if (c >= '0' && c <= '7') {
         std::size_t n = 1;
         while (n < 3 && i + n < text.size() && text[i + n] >= '0' && text[i + n] <= '7') ++n;
         i += numbered(text.substr(i), n, 8, out) - 1;
-      } else if (c == 'N') fail("expected no \\N{...} in a string: it is not supported");
-      else if (c != '\n') (out += '\\') += c;
+      } else if (c == 'N')
+        fail("expected no \\N{...} in a string: it is not supported");
+      else if (c != '\n')
+        (out += '\\') += c;
     }
     return out;
   }
@@ -251,7 +270,8 @@ class Lexer {
     unsigned value = 0;
     const std::string_view number = text.substr(0, digits);
     const auto r = std::from_chars(number.data(), number.data() + number.size(), value, base);
-    if (number.size() != digits || r.ptr != number.data() + digits || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
+    if (number.size() != digits || r.ptr != number.data() + digits || value > 0x10FFFF ||
+        (value >= 0xD800 && value < 0xE000))
       fail("expected the number of a character after the backslash of a string");
     append_utf8(out, value);
     return digits;

@@ -7,7 +7,19 @@
 
 namespace mortar::text::jinja {
 
-enum class TokenKind : std::uint8_t { Data, BlockBegin, BlockEnd, VariableBegin, VariableEnd, Name, String, Integer, Float, Operator, End };
+enum class TokenKind : std::uint8_t {
+  Data,
+  BlockBegin,
+  BlockEnd,
+  VariableBegin,
+  VariableEnd,
+  Name,
+  String,
+  Integer,
+  Float,
+  Operator,
+  End
+};
 
 struct Token {
   TokenKind kind;

@@ -33,7 +33,8 @@ Machine::Machine(const Tree& tree, const Limits& limits, std::optional<std::tm> 
 
 void Machine::define(const std::string& name, Value value) {
   const auto found = std::find(tree_.variables.begin(), tree_.variables.end(), name);
-  if (found != tree_.variables.end()) frames_[0].emplace_back(static_cast<int>(found - tree_.variables.begin()), std::move(value));
+  if (found != tree_.variables.end())
+    frames_[0].emplace_back(static_cast<int>(found - tree_.variables.begin()), std::move(value));
 }
 
 std::string Machine::run() {
@@ -44,16 +45,20 @@ std::string Machine::run() {
 }
 
 void Machine::too_deep() const {
-  throw TemplateFailure(concat("expected at most ", limits_.depth, " expressions, blocks and macros within each other, found more"));
+  throw TemplateFailure(
+      concat("expected at most ", limits_.depth, " expressions, blocks and macros within each other, found more"));
 }
 
 void Machine::spend(std::size_t steps) {
   steps_ += steps;
-  if (steps_ > limits_.steps) throw TemplateFailure(concat("expected a template that ends within ", limits_.steps, " steps, found one that does not"));
+  if (steps_ > limits_.steps)
+    throw TemplateFailure(
+        concat("expected a template that ends within ", limits_.steps, " steps, found one that does not"));
 }
 
 Value Machine::text(std::string made, bool safe) {
-  if (made.size() > limits_.text) throw TemplateFailure(concat("expected at most ", limits_.text, " bytes of text, found ", made.size()));
+  if (made.size() > limits_.text)
+    throw TemplateFailure(concat("expected at most ", limits_.text, " bytes of text, found ", made.size()));
   spend(made.size() / 16);
   return Value(std::move(made), safe);
 }
@@ -97,8 +102,12 @@ void Machine::assign(const Target& target, Value value) {
     const std::string& of = tree_.variables[static_cast<std::size_t>(target.variables[0])];
     const Value found = name(target.variables[0], of);
     const auto* space = found.as<std::shared_ptr<Namespace>>();
-    if (space == nullptr) throw TemplateFailure(concat("expected a namespace to assign ", of, ".", target.attribute, ", found ", type_name(found)));
-    if (value.holds_reference()) throw TemplateFailure("expected a value to keep in a namespace, found a namespace, loop or function: not supported");
+    if (space == nullptr)
+      throw TemplateFailure(
+          concat("expected a namespace to assign ", of, ".", target.attribute, ", found ", type_name(found)));
+    if (value.holds_reference())
+      throw TemplateFailure(
+          "expected a value to keep in a namespace, found a namespace, loop or function: not supported");
     (*space)->attributes[target.attribute] = std::move(value);
     return;
   }
@@ -154,11 +163,14 @@ Machine::Flow Machine::run_statement(const Statement& s) {
       // The chain of filters ends in a constant that stands for the text.
       std::vector<const Expression*> chain;
       if (!s.expressions.empty()) {
-        for (const Expression* e = s.expressions[0].get(); e->op == Op::Filter; e = e->operands[0].get()) chain.push_back(e);
+        for (const Expression* e = s.expressions[0].get(); e->op == Op::Filter; e = e->operands[0].get())
+          chain.push_back(e);
       }
       for (auto it = chain.rbegin(); it != chain.rend(); ++it) made = filter((*it)->name, made, arguments_of(**it, 1));
-      if (s.kind == StatementKind::SetBlock) assign(s.targets[0], std::move(made));
-      else write_str(made, *out_);
+      if (s.kind == StatementKind::SetBlock)
+        assign(s.targets[0], std::move(made));
+      else
+        write_str(made, *out_);
       break;
     }
     case StatementKind::Macro:
@@ -188,24 +200,23 @@ Machine::Flow Machine::run_for(const Statement& s) {
     }
     items = std::move(kept);
   }
-  if (items.empty()) return run_block(s.blocks[1]);
   const Value all = make_list(std::move(items));
-  auto loop = std::make_shared<Loop>();
-  loop->items = *all.as<std::shared_ptr<const List>>();
-  loop->nesting = loops_;
-  const std::size_t count = loop->items->items.size();
+  const std::shared_ptr<const List> list = *all.as<std::shared_ptr<const List>>();
+  const std::size_t count = list->items.size();
+  // The `else` of a loop runs unless one of its iterations reached the end of the body (also after break: Jinja's
+  // rule).
+  bool finished = false;
   for (std::size_t i = 0; i < count; ++i) {
     spend(1);
     const Scope scope(*this);
     // A new object each time, in case the template keeps one.
-    if (loop_variable_ >= 0) set(loop_variable_, std::shared_ptr<const Loop>(std::make_shared<Loop>(Loop{loop->items, i, loops_})));
-    assign(s.targets[0], loop->items->items[i]);
-    ++loops_;
+    if (loop_variable_ >= 0) set(loop_variable_, std::shared_ptr<const Loop>(std::make_shared<Loop>(Loop{list, i})));
+    assign(s.targets[0], list->items[i]);
     const Flow flow = run_block(s.blocks[0]);
-    --loops_;
+    finished |= flow == Flow::Next;
     if (flow == Flow::Break) break;
   }
-  return Flow::Next;
+  return finished ? Flow::Next : run_block(s.blocks[1]);
 }
 
 Arguments Machine::arguments_of(const Expression& e, std::size_t first) {
@@ -236,7 +247,8 @@ Value Machine::call_expression(const Expression& e) {
 Value Machine::call(const Value& callee, const Arguments& arguments) {
   if (callee.is_undefined()) undefined_error(callee);
   const auto* function = callee.as<std::shared_ptr<const Callable>>();
-  if (function == nullptr) throw TemplateFailure(concat("expected something that can be called, found ", type_name(callee)));
+  if (function == nullptr)
+    throw TemplateFailure(concat("expected something that can be called, found ", type_name(callee)));
   if ((*function)->macro != nullptr) return call_macro(*(*function)->macro, arguments);
   if ((*function)->is_method) return call_method(*this, (*function)->self, (*function)->name, arguments);
   return call_function(*this, (*function)->name, arguments);
@@ -244,7 +256,8 @@ Value Machine::call(const Value& callee, const Arguments& arguments) {
 
 Value Machine::call_macro(const MacroNode& macro, const Arguments& arguments) {
   if (arguments.positional.size() > macro.parameters.size())
-    throw TemplateFailure(concat("macro ", macro.name, ": expected at most ", macro.parameters.size(), " arguments, found ", arguments.positional.size()));
+    throw TemplateFailure(concat("macro ", macro.name, ": expected at most ", macro.parameters.size(),
+                                 " arguments, found ", arguments.positional.size()));
   const Deeper deeper(*this);
   const std::size_t visible = std::exchange(visible_from_, frames_.size());
   struct Restore {
@@ -257,7 +270,8 @@ Value Machine::call_macro(const MacroNode& macro, const Arguments& arguments) {
     const auto found = std::find(macro.parameter_names.begin(), macro.parameter_names.end(), name);
     const auto place = static_cast<std::size_t>(found - macro.parameter_names.begin());
     if (found == macro.parameter_names.end() || place < arguments.positional.size())
-      throw TemplateFailure(concat("macro ", macro.name, ": expected each of its parameters at most once, found '", name, "'"));
+      throw TemplateFailure(
+          concat("macro ", macro.name, ": expected each of its parameters at most once, found '", name, "'"));
     set(macro.parameters[place], value);
   }
   for (std::size_t i = 0; i < macro.parameters.size(); ++i) {
@@ -265,20 +279,21 @@ Value Machine::call_macro(const MacroNode& macro, const Arguments& arguments) {
       set(macro.parameters[i], arguments.positional[i]);
       continue;
     }
-    const bool given = std::any_of(arguments.named.begin(), arguments.named.end(), [&](const auto& n) { return n.first == macro.parameter_names[i]; });
+    const bool given = std::any_of(arguments.named.begin(), arguments.named.end(),
+                                   [&](const auto& n) { return n.first == macro.parameter_names[i]; });
     if (given) continue;
-    set(macro.parameters[i], macro.defaults[i] != nullptr ? evaluate(*macro.defaults[i])
-                                                         : Value::undefined(concat("parameter '", macro.parameter_names[i], "' was not provided")));
+    set(macro.parameters[i],
+        macro.defaults[i] != nullptr
+            ? evaluate(*macro.defaults[i])
+            : Value::undefined(concat("parameter '", macro.parameter_names[i], "' was not provided")));
   }
-  const std::int64_t loops = std::exchange(loops_, 0);
-  Value out = text(captured(macro.body));
-  loops_ = loops;
-  return out;
+  return text(captured(macro.body));
 }
 
 Value Machine::attribute(const Value& of, const std::string& name) {
   if (of.is_undefined()) undefined_error(of);
-  if (has_method(of, name)) return std::make_shared<const Callable>(Callable{.name = name, .self = of, .is_method = true});
+  if (has_method(of, name))
+    return std::make_shared<const Callable>(Callable{.name = name, .self = of, .is_method = true});
   if (const Dict* dict = of.dict()) {
     if (const Value* v = dict->find(std::string_view(name))) return *v;
   } else if (const auto* space = of.as<std::shared_ptr<Namespace>>()) {
@@ -286,7 +301,8 @@ Value Machine::attribute(const Value& of, const std::string& name) {
   } else if (const auto* loop = of.as<std::shared_ptr<const Loop>>()) {
     return loop_attribute(**loop, name);
   }
-  return Value::undefined(concat("'", type_name(of), of.dict() != nullptr ? " object" : "", "' has no attribute '", name, "'"));
+  return Value::undefined(
+      concat("'", type_name(of), of.dict() != nullptr ? " object" : "", "' has no attribute '", name, "'"));
 }
 
 Value Machine::item(const Value& of, const Value& key) {
@@ -328,10 +344,12 @@ Value Machine::loop_attribute(const Loop& loop, const std::string& name) {
   if (name == "first") return at == 0;
   if (name == "last") return at + 1 == count;
   if (name == "length") return count;
-  if (name == "depth") return loop.nesting + 1;
-  if (name == "depth0") return loop.nesting;
-  if (name == "previtem") return at > 0 ? loop.items->items[loop.index - 1] : Value::undefined("there is no previous item");
-  if (name == "nextitem") return at + 1 < count ? loop.items->items[loop.index + 1] : Value::undefined("there is no next item");
+  if (name == "depth") return std::int64_t{1};  // more only in recursive loops
+  if (name == "depth0") return std::int64_t{0};
+  if (name == "previtem")
+    return at > 0 ? loop.items->items[loop.index - 1] : Value::undefined("there is no previous item");
+  if (name == "nextitem")
+    return at + 1 < count ? loop.items->items[loop.index + 1] : Value::undefined("there is no next item");
   throw TemplateFailure(concat("expected an attribute of loop that this version knows, found '", name, "'"));
 }
 
@@ -343,7 +361,8 @@ Values Machine::elements(const Value& of) {
     for (const auto& item : dict->items) out.push_back(item.first);
   } else if (of.is_string()) {
     const std::string& text = of.text();
-    if (text.size() > kMostCharacters) throw TemplateFailure(concat("expected at most ", kMostCharacters, " characters to go over, found more"));
+    if (text.size() > kMostCharacters)
+      throw TemplateFailure(concat("expected at most ", kMostCharacters, " characters to go over, found more"));
     spend(text.size());
     for (std::size_t at = 0; at < text.size();) {
       const unsigned bytes = decode_valid(text.data() + at).bytes;

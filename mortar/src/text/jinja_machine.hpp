@@ -11,9 +11,9 @@ namespace mortar::text::jinja {
 
 /// What ends a template that would run away.
 struct Limits {
-  std::uint64_t steps = 20'000'000;               ///< operations, and 16 bytes of text each
-  std::size_t text = std::size_t{16} << 20;       ///< bytes of the result, or of any one string
-  int depth = 400;                                ///< expressions, blocks and macros within each other
+  std::uint64_t steps = 20'000'000;          ///< operations, and 16 bytes of text each
+  std::size_t text = std::size_t{16} << 20;  ///< bytes of the result, or of any one string
+  int depth = 400;                           ///< expressions, blocks and macros within each other
 };
 
 struct Arguments {
@@ -105,10 +105,9 @@ class Machine {
   const Tree& tree_;
   Limits limits_;
   std::optional<std::tm> now_;
-  std::vector<Frame> frames_;  ///< the first two: what is given, what the template sets outside of loops
+  std::vector<Frame> frames_;     ///< the first two: what is given, what the template sets outside of loops
   std::size_t visible_from_ = 2;  ///< of the frames after the first two
   int loop_variable_ = -1;
-  std::int64_t loops_ = 0;
   std::uint64_t steps_ = 0;
   int depth_ = 0, line_ = 0;
   Output* out_ = nullptr;

@@ -117,7 +117,8 @@ template <class Matches>
 Value any_of(const Arguments& a, const char* name, Matches&& matches) {
   const Bound b(name, a, {"prefix"});
   if (const List* list = b.need(0).list(); list != nullptr && list->tuple)
-    return std::any_of(list->items.begin(), list->items.end(), [&](const Value& v) { return v.is_string() && matches(v.text()); });
+    return std::any_of(list->items.begin(), list->items.end(),
+                       [&](const Value& v) { return v.is_string() && matches(v.text()); });
   return matches(b.string(0));
 }
 
@@ -160,7 +161,8 @@ template <class Is>
 Value all_characters(const Value& self, Is&& is) {
   const std::string& text = self.text();
   for (char c : text) {
-    if (static_cast<unsigned char>(c) >= 0x80) throw TemplateFailure("expected ASCII text to ask for its kind of characters: others are not supported");
+    if (static_cast<unsigned char>(c) >= 0x80)
+      throw TemplateFailure("expected ASCII text to ask for its kind of characters: others are not supported");
   }
   return !text.empty() && std::all_of(text.begin(), text.end(), is);
 }
@@ -175,12 +177,21 @@ constexpr const char *kLower = "lower", *kUpper = "upper", *kCapitalize = "capit
 constexpr Row kString[] = {
     {"split", [](Machine& m, const Value& s, const Arguments& a) { return split(m, s, a, false); }},
     {"rsplit", [](Machine& m, const Value& s, const Arguments& a) { return split(m, s, a, true); }},
-    {"strip", [](Machine& m, const Value& s, const Arguments& a) { return strip_method(m, s, a, "strip", true, true); }},
-    {"lstrip", [](Machine& m, const Value& s, const Arguments& a) { return strip_method(m, s, a, "lstrip", true, false); }},
-    {"rstrip", [](Machine& m, const Value& s, const Arguments& a) { return strip_method(m, s, a, "rstrip", false, true); }},
+    {"strip",
+     [](Machine& m, const Value& s, const Arguments& a) { return strip_method(m, s, a, "strip", true, true); }},
+    {"lstrip",
+     [](Machine& m, const Value& s, const Arguments& a) { return strip_method(m, s, a, "lstrip", true, false); }},
+    {"rstrip",
+     [](Machine& m, const Value& s, const Arguments& a) { return strip_method(m, s, a, "rstrip", false, true); }},
     {"splitlines", splitlines},
-    {"startswith", [](Machine&, const Value& s, const Arguments& a) { return any_of(a, "startswith", [&](const std::string& p) { return s.text().starts_with(p); }); }},
-    {"endswith", [](Machine&, const Value& s, const Arguments& a) { return any_of(a, "endswith", [&](const std::string& p) { return s.text().ends_with(p); }); }},
+    {"startswith",
+     [](Machine&, const Value& s, const Arguments& a) {
+       return any_of(a, "startswith", [&](const std::string& p) { return s.text().starts_with(p); });
+     }},
+    {"endswith",
+     [](Machine&, const Value& s, const Arguments& a) {
+       return any_of(a, "endswith", [&](const std::string& p) { return s.text().ends_with(p); });
+     }},
     {"find", [](Machine&, const Value& s, const Arguments& a) { return find(s, a, false); }},
     {"rfind", [](Machine&, const Value& s, const Arguments& a) { return find(s, a, true); }},
     {"count", count},
@@ -191,14 +202,24 @@ constexpr Row kString[] = {
     {"upper", as_filter<kUpper>},
     {"capitalize", as_filter<kCapitalize>},
     {"replace", as_filter<kReplace>},
-    {"isdigit", [](Machine&, const Value& s, const Arguments&) { return all_characters(s, [](unsigned char c) { return std::isdigit(c) != 0; }); }},
-    {"isalpha", [](Machine&, const Value& s, const Arguments&) { return all_characters(s, [](unsigned char c) { return std::isalpha(c) != 0; }); }},
-    {"isalnum", [](Machine&, const Value& s, const Arguments&) { return all_characters(s, [](unsigned char c) { return std::isalnum(c) != 0; }); }},
+    {"isdigit",
+     [](Machine&, const Value& s, const Arguments&) {
+       return all_characters(s, [](unsigned char c) { return std::isdigit(c) != 0; });
+     }},
+    {"isalpha",
+     [](Machine&, const Value& s, const Arguments&) {
+       return all_characters(s, [](unsigned char c) { return std::isalpha(c) != 0; });
+     }},
+    {"isalnum",
+     [](Machine&, const Value& s, const Arguments&) {
+       return all_characters(s, [](unsigned char c) { return std::isalnum(c) != 0; });
+     }},
 };
 
 Value items_of(const Dict& dict, bool keys, bool values) {
   Values out;
-  for (const auto& [key, value] : dict.items) out.push_back(keys && values ? make_list({key, value}, true) : keys ? key : value);
+  for (const auto& [key, value] : dict.items)
+    out.push_back(keys && values ? make_list({key, value}, true) : keys ? key : value);
   return make_list(std::move(out));
 }
 
@@ -228,15 +249,18 @@ Value index(Machine& m, const Value& self, const Arguments& a) {
 
 constexpr Row kList[] = {
     {"index", index},
-    {"count", [](Machine& m, const Value& s, const Arguments& a) -> Value {
+    {"count",
+     [](Machine& m, const Value& s, const Arguments& a) -> Value {
        const Bound b("count", a, {"value"});
        m.spend(s.list()->size);
        const Values& items = s.list()->items;
-       return static_cast<std::int64_t>(std::count_if(items.begin(), items.end(), [&](const Value& v) { return equal(v, b.need(0)); }));
+       return static_cast<std::int64_t>(
+           std::count_if(items.begin(), items.end(), [&](const Value& v) { return equal(v, b.need(0)); }));
      }},
 };
-// Methods that would change what they are called on; Python's sandbox refuses them too.
-constexpr std::string_view kChanging[] = {"append", "extend", "insert", "remove", "sort", "reverse", "pop", "clear", "update", "setdefault", "popitem"};
+// Methods that would change what they are called on; the sandbox of jinja2 rejects them too.
+constexpr std::string_view kChanging[] = {"append", "extend", "insert", "remove",     "sort",   "reverse",
+                                          "pop",    "clear",  "update", "setdefault", "popitem"};
 
 std::span<const Row> rows(const Value& self) {
   if (self.is_string()) return kString;
@@ -246,8 +270,10 @@ std::span<const Row> rows(const Value& self) {
 }
 
 bool is_changing(const Value& self, std::string_view name) {
-  return (self.dict() != nullptr || self.list() != nullptr) && std::find(std::begin(kChanging), std::end(kChanging), name) != std::end(kChanging) &&
-         (self.list() != nullptr || (name != "append" && name != "extend" && name != "insert" && name != "remove" && name != "sort" && name != "reverse"));
+  return (self.dict() != nullptr || self.list() != nullptr) &&
+         std::find(std::begin(kChanging), std::end(kChanging), name) != std::end(kChanging) &&
+         (self.list() != nullptr || (name != "append" && name != "extend" && name != "insert" && name != "remove" &&
+                                     name != "sort" && name != "reverse"));
 }
 
 }  // namespace
@@ -267,7 +293,8 @@ Value call_method(Machine& machine, const Value& self, const std::string& name, 
 Bound::Bound(std::string_view function, const Arguments& arguments, std::initializer_list<std::string_view> parameters)
     : function_(function), parameters_(parameters), values_(parameters.size()) {
   if (arguments.positional.size() > parameters.size())
-    throw TemplateFailure(concat(function, ": expected at most ", parameters.size(), " arguments, found ", arguments.positional.size()));
+    throw TemplateFailure(
+        concat(function, ": expected at most ", parameters.size(), " arguments, found ", arguments.positional.size()));
   for (std::size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.named) {
     const auto found = std::find(parameters.begin(), parameters.end(), name);
@@ -277,22 +304,28 @@ Bound::Bound(std::string_view function, const Arguments& arguments, std::initial
 }
 
 const Value& Bound::need(std::size_t parameter) const {
-  if (values_[parameter] == nullptr) throw TemplateFailure(concat(function_, ": expected the argument ", parameters_[parameter]));
+  if (values_[parameter] == nullptr)
+    throw TemplateFailure(concat(function_, ": expected the argument ", parameters_[parameter]));
   return *values_[parameter];
 }
 const std::string& Bound::string(std::size_t parameter) const {
   const Value& v = need(parameter);
   if (v.is_undefined()) undefined_error(v);
-  if (!v.is_string()) throw TemplateFailure(concat(function_, ": expected a string as ", parameters_[parameter], ", found ", type_name(v)));
+  if (!v.is_string())
+    throw TemplateFailure(
+        concat(function_, ": expected a string as ", parameters_[parameter], ", found ", type_name(v)));
   return v.text();
 }
 std::int64_t Bound::integer(std::size_t parameter, std::int64_t otherwise) const {
   std::int64_t i = 0;
   if (values_[parameter] == nullptr) return otherwise;
   if (values_[parameter]->integer(i) == nullptr)
-    throw TemplateFailure(concat(function_, ": expected a whole number as ", parameters_[parameter], ", found ", type_name(*values_[parameter])));
+    throw TemplateFailure(concat(function_, ": expected a whole number as ", parameters_[parameter], ", found ",
+                                 type_name(*values_[parameter])));
   return i;
 }
-bool Bound::flag(std::size_t parameter, bool otherwise) const { return values_[parameter] != nullptr ? truth(*values_[parameter]) : otherwise; }
+bool Bound::flag(std::size_t parameter, bool otherwise) const {
+  return values_[parameter] != nullptr ? truth(*values_[parameter]) : otherwise;
+}
 
 }  // namespace mortar::text::jinja

@@ -1,5 +1,5 @@
-// Precedence from the loosest: if-else, or, and, not, comparisons, + and -, ~, * / // %, **, signs; filters and tests bind
-// to the operand that they follow.
+// Precedence from the loosest: if-else, or, and, not, comparisons, + and -, ~, * / // %, **, signs; filters and tests
+// bind to the operand that they follow.
 #include "text/jinja_parser.hpp"
 
 #include <charconv>
@@ -27,10 +27,13 @@ std::string shown(const Token& token) {
 }  // namespace
 
 void ExpressionParser::fail(std::string message) const { throw SyntaxError{std::move(message), now().line}; }
-void ExpressionParser::wrong(std::string_view expected) const { fail(tessera::concat("expected ", expected, ", found ", shown(now()))); }
+void ExpressionParser::wrong(std::string_view expected) const {
+  fail(tessera::concat("expected ", expected, ", found ", shown(now())));
+}
 
 void ExpressionParser::deeper() {
-  if (++nesting_ > kMostNested) fail(tessera::concat("expected at most ", kMostNested, " levels of brackets and blocks, found more"));
+  if (++nesting_ > kMostNested)
+    fail(tessera::concat("expected at most ", kMostNested, " levels of brackets and blocks, found more"));
 }
 
 bool ExpressionParser::skip_op(std::string_view text) { return is_op(text) && (++at_, true); }
@@ -56,7 +59,8 @@ ExpressionPtr ExpressionParser::node(Op op, int line, std::vector<ExpressionPtr>
   for (const ExpressionPtr& e : operands) {
     if (e) out->depth = std::max(out->depth, e->depth + 1);
   }
-  if (out->depth > kMostDeep) fail(tessera::concat("expected an expression of at most ", kMostDeep, " operations within each other, found more"));
+  if (out->depth > kMostDeep)
+    fail(tessera::concat("expected an expression of at most ", kMostDeep, " operations within each other, found more"));
   out->operands = std::move(operands);
   return out;
 }
@@ -117,8 +121,8 @@ ExpressionPtr ExpressionParser::negation() {
 
 ExpressionPtr ExpressionParser::comparison() {
   static constexpr std::pair<std::string_view, Comparison> operators[] = {
-      {"==", Comparison::Equal}, {"!=", Comparison::NotEqual}, {"<", Comparison::Less}, {"<=", Comparison::LessEqual},
-      {">", Comparison::Greater}, {">=", Comparison::GreaterEqual}};
+      {"==", Comparison::Equal},     {"!=", Comparison::NotEqual}, {"<", Comparison::Less},
+      {"<=", Comparison::LessEqual}, {">", Comparison::Greater},   {">=", Comparison::GreaterEqual}};
   const int line = now().line;
   std::vector<ExpressionPtr> operands;
   std::vector<Comparison> comparisons;
@@ -129,7 +133,8 @@ ExpressionPtr ExpressionParser::comparison() {
       if (comparisons.size() == before && skip_op(text)) comparisons.push_back(comparison);
     }
     if (comparisons.size() == before && skip_name("in")) comparisons.push_back(Comparison::In);
-    if (comparisons.size() == before && is_name("not") && tokens_[at_ + 1].kind == TokenKind::Name && tokens_[at_ + 1].text == "in") {
+    if (comparisons.size() == before && is_name("not") && tokens_[at_ + 1].kind == TokenKind::Name &&
+        tokens_[at_ + 1].text == "in") {
       at_ += 2;
       comparisons.push_back(Comparison::NotIn);
     }
@@ -163,7 +168,10 @@ ExpressionPtr ExpressionParser::product() {
   ExpressionPtr left = power();
   while (is_op("*") || is_op("/") || is_op("//") || is_op("%")) {
     const Token op = take();
-    const Op kind = op.text == "*" ? Op::Multiply : op.text == "/" ? Op::Divide : op.text == "//" ? Op::FloorDivide : Op::Modulo;
+    const Op kind = op.text == "*"    ? Op::Multiply
+                    : op.text == "/"  ? Op::Divide
+                    : op.text == "//" ? Op::FloorDivide
+                                      : Op::Modulo;
     left = make(kind, op.line, std::move(left), power());
   }
   return left;
@@ -218,7 +226,8 @@ ExpressionPtr ExpressionParser::primary() {
   if (is(TokenKind::Integer)) {
     const std::string& digits = now().text;
     std::int64_t value = 0;
-    if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc{}) wrong("a number of 64 bits");
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc{})
+      wrong("a number of 64 bits");
     ++at_;
     return constant(value);
   }
@@ -285,8 +294,10 @@ ExpressionPtr ExpressionParser::postfix(ExpressionPtr value) {
 ExpressionPtr ExpressionParser::postfix_filters(ExpressionPtr value) {
   for (;;) {
     const int line = now().line;
-    if (is_op("|")) value = filters(std::move(value));
-    else if (is_name("is")) value = test(std::move(value));
+    if (is_op("|"))
+      value = filters(std::move(value));
+    else if (is_name("is"))
+      value = test(std::move(value));
     else if (is_op("(")) {
       value = make(Op::Call, line, std::move(value));
       arguments(*value);
@@ -331,7 +342,8 @@ void ExpressionParser::arguments(Expression& call) {
     }
     if (!skip_op(",")) break;
   }
-  if (call.depth > kMostDeep) fail(tessera::concat("expected an expression of at most ", kMostDeep, " operations within each other, found more"));
+  if (call.depth > kMostDeep)
+    fail(tessera::concat("expected an expression of at most ", kMostDeep, " operations within each other, found more"));
   shallower();
   expect_op(")");
 }
@@ -340,7 +352,8 @@ ExpressionPtr ExpressionParser::filters(ExpressionPtr value) {
   while (is_op("|")) {
     const int line = take().line;
     std::string name = expect_any_name();
-    if (!has_filter(name)) throw SyntaxError{tessera::concat("expected a filter that this version knows, found '", name, "'"), line};
+    if (!has_filter(name))
+      throw SyntaxError{tessera::concat("expected a filter that this version knows, found '", name, "'"), line};
     value = make(Op::Filter, line, std::move(value));
     value->name = std::move(name);
     if (is_op("(")) arguments(*value);
@@ -352,10 +365,12 @@ ExpressionPtr ExpressionParser::test(ExpressionPtr value) {
   const int line = take().line;
   const bool negated = skip_name("not");
   std::string name = expect_any_name();
-  if (!has_test(name)) throw SyntaxError{tessera::concat("expected a test that this version knows, found '", name, "'"), line};
+  if (!has_test(name))
+    throw SyntaxError{tessera::concat("expected a test that this version knows, found '", name, "'"), line};
   value = make(Op::Test, line, std::move(value));
   value->name = std::move(name);
-  const bool value_follows = is(TokenKind::Name) || is(TokenKind::String) || is(TokenKind::Integer) || is(TokenKind::Float) || is_op("[") || is_op("{");
+  const bool value_follows = is(TokenKind::Name) || is(TokenKind::String) || is(TokenKind::Integer) ||
+                             is(TokenKind::Float) || is_op("[") || is_op("{");
   if (is_op("(")) {
     arguments(*value);
   } else if (value_follows && !is_name("else") && !is_name("or") && !is_name("and")) {

@@ -15,7 +15,9 @@ class ExpressionParser {
 
  protected:
   const Token& now() const { return tokens_[at_]; }
-  bool is(TokenKind kind, std::string_view text = {}) const { return now().kind == kind && (text.empty() || now().text == text); }
+  bool is(TokenKind kind, std::string_view text = {}) const {
+    return now().kind == kind && (text.empty() || now().text == text);
+  }
   bool is_op(std::string_view text) const { return is(TokenKind::Operator, text); }
   bool is_name(std::string_view text) const { return is(TokenKind::Name, text); }
   bool skip_op(std::string_view text);

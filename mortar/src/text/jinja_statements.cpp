@@ -17,8 +17,8 @@ class Parser : ExpressionParser {
   }
 
  private:
-  /// Statements up to a block tag that begins with one of the names, which is not taken; the end of the template if there
-  /// are none.
+  /// Statements up to a block tag that begins with one of the names, which is not taken; the end of the template if
+  /// there are none.
   Block block(std::initializer_list<std::string_view> ends) {
     deeper();
     Block out;
@@ -156,7 +156,8 @@ class Parser : ExpressionParser {
   }
 
   void macro_statement(Statement& out) {
-    if (loops_ > 0 || inner_ > 0) fail("expected macros outside of loops and of other macros: those within are not supported");
+    if (loops_ > 0 || inner_ > 0)
+      fail("expected macros outside of loops and of other macros: those within are not supported");
     out.macro = std::make_unique<MacroNode>();
     out.macro->name = expect_any_name();
     out.targets.push_back({{variable(out.macro->name)}, false, {}});
@@ -201,7 +202,8 @@ class Parser : ExpressionParser {
   void filter_statement(Statement& out) {
     const int line = now().line;
     std::string name = expect_any_name();
-    if (!has_filter(name)) throw SyntaxError{tessera::concat("expected a filter that this version knows, found '", name, "'"), line};
+    if (!has_filter(name))
+      throw SyntaxError{tessera::concat("expected a filter that this version knows, found '", name, "'"), line};
     ExpressionPtr filter = make(Op::Filter, line, node(Op::Constant, line));
     filter->name = std::move(name);
     if (is_op("(")) arguments(*filter);

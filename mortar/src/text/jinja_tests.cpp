@@ -22,28 +22,36 @@ bool is_exactly(const Value& v, bool expected) {
   const bool* b = v.as<bool>();
   return b != nullptr && *b == expected;
 }
-bool is_sequence(const Value& v) { return v.is_string() || v.list() != nullptr || v.dict() != nullptr || v.is_undefined(); }
+bool is_sequence(const Value& v) {
+  return v.is_string() || v.list() != nullptr || v.dict() != nullptr || v.is_undefined();
+}
 bool is_integer(const Value& v) { return v.as<std::int64_t>() != nullptr || v.as<Big>() != nullptr; }
 std::int64_t remainder(const Value& v, const Value& by) {
   std::int64_t a = 0, b = 0;
-  if (v.integer(a) == nullptr || by.integer(b) == nullptr || b == 0) throw TemplateFailure("expected whole numbers to divide, the second not 0");
+  if (v.integer(a) == nullptr || by.integer(b) == nullptr || b == 0)
+    throw TemplateFailure("expected whole numbers to divide, the second not 0");
   return b == -1 ? 0 : a % b;
 }
 bool equal_test(Machine& m, const Value& v, const Arguments& a) {
   m.spend(std::min(v.size(), a.positional[0].size()));
   return equal(v, a.positional[0]);
 }
-bool cased(const Value& v, bool upper) {
+bool cased(const std::string& text, bool upper) {
   bool letters = false;
-  for (char c : v.text()) {
-    if (static_cast<unsigned char>(c) >= 0x80) throw TemplateFailure("expected ASCII text to ask for its case: others are not supported");
+  for (char c : text) {
+    if (static_cast<unsigned char>(c) >= 0x80)
+      throw TemplateFailure("expected ASCII text to ask for its case: others are not supported");
     if (upper ? c >= 'a' && c <= 'z' : c >= 'A' && c <= 'Z') return false;
     letters |= (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   }
   return letters;
 }
 
-#define MORTAR_TEST(expression) [](Machine&, const Value& v, const Arguments& a) -> bool { (void)a; return expression; }
+#define MORTAR_TEST(expression)                              \
+  [](Machine&, const Value& v, const Arguments& a) -> bool { \
+    (void)a;                                                 \
+    return expression;                                       \
+  }
 constexpr Row kTests[] = {
     {"defined", 0, MORTAR_TEST(!v.is_undefined())},
     {"undefined", 0, MORTAR_TEST(v.is_undefined())},
@@ -59,8 +67,8 @@ constexpr Row kTests[] = {
     {"sequence", 0, MORTAR_TEST(is_sequence(v))},
     {"iterable", 0, MORTAR_TEST(is_sequence(v))},
     {"callable", 0, MORTAR_TEST(v.as<std::shared_ptr<const Callable>>() != nullptr)},
-    {"lower", 0, MORTAR_TEST(cased(v, false))},
-    {"upper", 0, MORTAR_TEST(cased(v, true))},
+    {"lower", 0, [](Machine& m, const Value& v, const Arguments&) { return cased(m.str(v), false); }},
+    {"upper", 0, [](Machine& m, const Value& v, const Arguments&) { return cased(m.str(v), true); }},
     {"odd", 0, MORTAR_TEST(remainder(v, std::int64_t{2}) != 0)},
     {"even", 0, MORTAR_TEST(remainder(v, std::int64_t{2}) == 0)},
     {"divisibleby", 1, MORTAR_TEST(remainder(v, a.positional[0]) == 0)},
@@ -84,13 +92,15 @@ const Row* find_test(std::string_view name) {
 Value range(Machine& m, const Arguments& a) {
   constexpr std::int64_t most = 100000;  // that of Jinja's sandbox
   const Bound b("range", a, {"start", "stop", "step"});
-  std::int64_t start = b.get(1) == nullptr ? 0 : b.integer(0, 0), stop = b.get(1) == nullptr ? b.integer(0, 0) : b.integer(1, 0);
+  std::int64_t start = b.get(1) == nullptr ? 0 : b.integer(0, 0),
+               stop = b.get(1) == nullptr ? b.integer(0, 0) : b.integer(1, 0);
   (void)b.need(0);
   const std::int64_t step = b.integer(2, 1);
   if (step == 0) throw TemplateFailure("range: expected a step other than 0");
   Values out;
   while (step > 0 ? start < stop : start > stop) {
-    if (static_cast<std::int64_t>(out.size()) == most) throw TemplateFailure(concat("range: expected at most ", most, " numbers, found more"));
+    if (static_cast<std::int64_t>(out.size()) == most)
+      throw TemplateFailure(concat("range: expected at most ", most, " numbers, found more"));
     out.emplace_back(start);
     if (__builtin_add_overflow(start, step, &start)) break;
   }
@@ -103,7 +113,9 @@ Value make_namespace(const Arguments& a) {
   if (a.positional.size() > 1) throw TemplateFailure("namespace: expected at most one dict before the named values");
   if (!a.positional.empty() && a.positional[0].dict() == nullptr) throw TemplateFailure("namespace: expected a dict");
   const auto put = [&](const std::string& name, const Value& v) {
-    if (v.holds_reference()) throw TemplateFailure("expected a value to keep in a namespace, found a namespace, loop or function: not supported");
+    if (v.holds_reference())
+      throw TemplateFailure(
+          "expected a value to keep in a namespace, found a namespace, loop or function: not supported");
     out->attributes[name] = v;
   };
   if (!a.positional.empty()) {
@@ -121,13 +133,15 @@ bool Machine::test(const std::string& name, const Value& value, const Arguments&
   const Row* row = find_test(name);
   if (row == nullptr) throw TemplateFailure(concat("expected a test that this version knows, found '", name, "'"));
   if (static_cast<int>(arguments.positional.size()) != row->arguments || !arguments.named.empty())
-    throw TemplateFailure(concat("is ", name, ": expected ", row->arguments, " arguments, found ", arguments.positional.size() + arguments.named.size()));
+    throw TemplateFailure(concat("is ", name, ": expected ", row->arguments, " arguments, found ",
+                                 arguments.positional.size() + arguments.named.size()));
   spend(1);
   return row->test(*this, value, arguments);
 }
 
 bool has_function(std::string_view name) {
-  return name == "range" || name == "namespace" || name == "dict" || name == "raise_exception" || name == "strftime_now";
+  return name == "range" || name == "namespace" || name == "dict" || name == "raise_exception" ||
+         name == "strftime_now";
 }
 
 Value call_function(Machine& machine, const std::string& name, const Arguments& arguments) {
@@ -160,7 +174,8 @@ Value Machine::now_as(const std::string& format) {
     }
     const char letter = ++i < format.size() ? format[i] : '\0';
     if (letter == '\0' || letters.find(letter) == letters.npos)
-      throw TemplateFailure(concat("strftime_now: expected one of ", letters, " after %, found '", std::string(letter != '\0' ? 1 : 0, letter), "'"));
+      throw TemplateFailure(concat("strftime_now: expected one of ", letters, " after %, found '",
+                                   std::string(letter != '\0' ? 1 : 0, letter), "'"));
     const char one[3] = {'%', letter, '\0'};
     char buffer[128];
     out.append(buffer, std::strftime(buffer, sizeof buffer, one, &now));

@@ -13,13 +13,32 @@ struct Expression;
 using ExpressionPtr = std::unique_ptr<Expression>;
 
 enum class Op : std::uint8_t {
-  Constant, Name, List, Tuple, Dict,       // Dict: keys and values by turns
-  Attribute, Item, Slice,                  // Slice: value, start, stop, step (null where left out)
-  Call, Filter, Test,                      // operands[0]: the callee or the value
-  Not, Negative, Positive, And, Or,
-  Add, Subtract, Multiply, Divide, FloorDivide, Modulo, Power, Concat,
-  Compare,                                 // operands[0], then one for each of `comparisons`
-  Conditional,                             // condition, then, else (may be null)
+  Constant,
+  Name,
+  List,
+  Tuple,
+  Dict,  // Dict: keys and values by turns
+  Attribute,
+  Item,
+  Slice,  // Slice: value, start, stop, step (null where left out)
+  Call,
+  Filter,
+  Test,  // operands[0]: the callee or the value
+  Not,
+  Negative,
+  Positive,
+  And,
+  Or,
+  Add,
+  Subtract,
+  Multiply,
+  Divide,
+  FloorDivide,
+  Modulo,
+  Power,
+  Concat,
+  Compare,      // operands[0], then one for each of `comparisons`
+  Conditional,  // condition, then, else (may be null)
 };
 enum class Comparison : std::uint8_t { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, In, NotIn };
 
@@ -27,7 +46,7 @@ struct Expression {
   Op op;
   int line;
   int depth = 1;
-  std::string name;  ///< of an attribute, a filter, a test, a name
+  std::string name;   ///< of an attribute, a filter, a test, a name
   int variable = -1;  ///< of a name
   Value constant;
   std::vector<ExpressionPtr> operands;
@@ -53,14 +72,26 @@ struct MacroNode {
   Block body;
 };
 
-enum class StatementKind : std::uint8_t { Data, Print, If, For, Set, SetBlock, Macro, With, FilterBlock, Break, Continue };
+enum class StatementKind : std::uint8_t {
+  Data,
+  Print,
+  If,
+  For,
+  Set,
+  SetBlock,
+  Macro,
+  With,
+  FilterBlock,
+  Break,
+  Continue
+};
 
 struct Statement {
   StatementKind kind;
   int line;
-  std::string text = {};                       ///< Data
-  std::vector<ExpressionPtr> expressions = {}; ///< If: conditions; For: what is iterated, and a condition or null
-  std::vector<Block> blocks = {};              ///< If: one per condition and one for else; For: body, else
+  std::string text = {};                        ///< Data
+  std::vector<ExpressionPtr> expressions = {};  ///< If: conditions; For: what is iterated, and a condition or null
+  std::vector<Block> blocks = {};               ///< If: one per condition and one for else; For: body, else
   std::vector<Target> targets = {};
   std::unique_ptr<MacroNode> macro = {};
 };

@@ -1,3 +1,4 @@
+// Truth, equality and order of values as in Python, and what limits the nesting and size of lists and dicts.
 #include "text/jinja_value.hpp"
 
 #include <algorithm>
@@ -33,16 +34,22 @@ void contain(Container& container, const Value& v) {
   container.depth = std::max(container.depth, v.depth() + 1);
   container.holds_reference |= v.holds_reference();
   container.size += v.size();
-  if (container.size > kMostValues) throw TemplateFailure(tessera::concat("expected lists and dicts of at most ", kMostValues, " values, found more"));
-  if (container.depth > kMostNested) throw TemplateFailure(tessera::concat("expected lists and dicts nested at most ", kMostNested, " deep, found more"));
+  if (container.size > kMostValues)
+    throw TemplateFailure(tessera::concat("expected lists and dicts of at most ", kMostValues, " values, found more"));
+  if (container.depth > kMostNested)
+    throw TemplateFailure(
+        tessera::concat("expected lists and dicts nested at most ", kMostNested, " deep, found more"));
 }
 
 /// Numbers of any type as double; null if it is none.
 const double* number(const Value& v, double& storage) {
   std::int64_t i = 0;
-  if (const std::int64_t* whole = v.integer(i)) storage = static_cast<double>(*whole);
-  else if (const double* d = v.as<double>()) storage = *d;
-  else return nullptr;
+  if (const std::int64_t* whole = v.integer(i))
+    storage = static_cast<double>(*whole);
+  else if (const double* d = v.as<double>())
+    storage = *d;
+  else
+    return nullptr;
   return &storage;
 }
 
@@ -68,9 +75,12 @@ const std::string& Value::text() const {
   return t != nullptr ? *t->text : empty;
 }
 const std::int64_t* Value::integer(std::int64_t& storage) const {
-  if (const auto* i = as<std::int64_t>()) storage = *i;
-  else if (const bool* b = as<bool>()) storage = *b ? 1 : 0;
-  else return nullptr;
+  if (const auto* i = as<std::int64_t>())
+    storage = *i;
+  else if (const bool* b = as<bool>())
+    storage = *b ? 1 : 0;
+  else
+    return nullptr;
   return &storage;
 }
 bool Value::holds_reference() const {
@@ -95,8 +105,10 @@ std::size_t Value::size() const {
 void Dict::set(Value key, Value value) {
   contain(*this, value);
   const auto [place, is_new] = places.try_emplace(key_of(key), items.size());
-  if (is_new) items.emplace_back(std::move(key), std::move(value));
-  else items[place->second].second = std::move(value);
+  if (is_new)
+    items.emplace_back(std::move(key), std::move(value));
+  else
+    items[place->second].second = std::move(value);
 }
 const Value* Dict::find(const Value& key) const {
   const auto found = places.find(key_of(key));
@@ -174,7 +186,8 @@ bool equal(const Value& a, const Value& b) {
   if (a.is_string() && b.is_string()) return a.text() == b.text();
   if (const auto *p = a.as<Big>(), *q = b.as<Big>(); p != nullptr && q != nullptr) return *p->digits == *q->digits;
   if (const List *p = a.list(), *q = b.list(); p != nullptr && q != nullptr)
-    return p == q || (p->tuple == q->tuple && std::equal(p->items.begin(), p->items.end(), q->items.begin(), q->items.end(), equal));
+    return p == q || (p->tuple == q->tuple &&
+                      std::equal(p->items.begin(), p->items.end(), q->items.begin(), q->items.end(), equal));
   if (const Dict *p = a.dict(), *q = b.dict(); p != nullptr && q != nullptr) {
     if (p == q) return true;
     if (p->items.size() != q->items.size()) return false;
@@ -183,8 +196,11 @@ bool equal(const Value& a, const Value& b) {
       return other != nullptr && equal(item.second, *other);
     });
   }
-  if (const auto *p = a.as<std::shared_ptr<Namespace>>(), *q = b.as<std::shared_ptr<Namespace>>(); p != nullptr && q != nullptr) return *p == *q;
-  if (const auto *p = a.as<std::shared_ptr<const Callable>>(), *q = b.as<std::shared_ptr<const Callable>>(); p != nullptr && q != nullptr)
+  if (const auto *p = a.as<std::shared_ptr<Namespace>>(), *q = b.as<std::shared_ptr<Namespace>>();
+      p != nullptr && q != nullptr)
+    return *p == *q;
+  if (const auto *p = a.as<std::shared_ptr<const Callable>>(), *q = b.as<std::shared_ptr<const Callable>>();
+      p != nullptr && q != nullptr)
     return *p == *q;
   return (a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined());
 }
@@ -206,7 +222,8 @@ int compare(const Value& a, const Value& b) {
     }
     return p->items.size() < q->items.size() ? -1 : p->items.size() > q->items.size();
   }
-  throw TemplateFailure(tessera::concat("expected values that can be ordered, found ", type_name(a), " and ", type_name(b)));
+  throw TemplateFailure(
+      tessera::concat("expected values that can be ordered, found ", type_name(a), " and ", type_name(b)));
 }
 
 const char* type_name(const Value& v) {

@@ -14,7 +14,7 @@
 
 namespace mortar::text::jinja {
 
-/// What went wrong in a template; whoever runs it adds the line.
+/// What went wrong in a template; the machine that runs it knows the line.
 class TemplateFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -45,8 +45,9 @@ struct Text {
 
 class Value {
  public:
-  using Variant = std::variant<Undefined, None, bool, std::int64_t, Big, double, Text, std::shared_ptr<const List>, std::shared_ptr<const Dict>,
-                               std::shared_ptr<Namespace>, std::shared_ptr<const Loop>, std::shared_ptr<const Callable>>;
+  using Variant = std::variant<Undefined, None, bool, std::int64_t, Big, double, Text, std::shared_ptr<const List>,
+                               std::shared_ptr<const Dict>, std::shared_ptr<Namespace>, std::shared_ptr<const Loop>,
+                               std::shared_ptr<const Callable>>;
   Value() = default;
   Value(bool v) : v_(v) {}
   Value(std::int64_t v) : v_(v) {}
@@ -112,7 +113,6 @@ struct Namespace {
 struct Loop {
   std::shared_ptr<const List> items;
   std::size_t index = 0;
-  std::int64_t nesting = 0;
 };
 struct MacroNode;
 /// A function of the template language, a macro, or a method of a value.

@@ -15,10 +15,11 @@ struct Range {
   char32_t first, last;
 };
 // Format and private-use characters, which repr() escapes as it does white space (general categories Cf and Co).
-constexpr Range kEscaped[] = {{0x7F, 0xA0},       {0xAD, 0xAD},       {0x600, 0x605},     {0x61C, 0x61C},     {0x6DD, 0x6DD},
-                              {0x70F, 0x70F},     {0x890, 0x891},     {0x8E2, 0x8E2},     {0x180E, 0x180E},   {0x200B, 0x200F},
-                              {0x202A, 0x202E},   {0x2060, 0x206F},   {0xE000, 0xF8FF},   {0xFEFF, 0xFEFF},   {0xFFF9, 0xFFFB},
-                              {0x110BD, 0x110BD}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
+constexpr Range kEscaped[] = {{0x7F, 0xA0},       {0xAD, 0xAD},       {0x600, 0x605},     {0x61C, 0x61C},
+                              {0x6DD, 0x6DD},     {0x70F, 0x70F},     {0x890, 0x891},     {0x8E2, 0x8E2},
+                              {0x180E, 0x180E},   {0x200B, 0x200F},   {0x202A, 0x202E},   {0x2060, 0x206F},
+                              {0xE000, 0xF8FF},   {0xFEFF, 0xFEFF},   {0xFFF9, 0xFFFB},   {0x110BD, 0x110BD},
+                              {0x110CD, 0x110CD}, {0x13430, 0x1343F}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
                               {0xE0001, 0xE0001}, {0xE0020, 0xE007F}, {0xF0000, 0x10FFFF}};
 
 bool is_escaped(char32_t c) {
@@ -40,13 +41,20 @@ void repr_text(std::string_view text, Output& out) {
   while (!text.empty()) {
     const Utf8Unit unit = decode_valid(text.data());
     const char32_t c = unit.code_point;
-    if (c == '\n') out.add("\\n");
-    else if (c == '\t') out.add("\\t");
-    else if (c == '\r') out.add("\\r");
-    else if (c == '\\' || c == static_cast<char32_t>(quote)) out.add("\\"), out.add(text.substr(0, 1));
-    else if (!is_escaped(c)) out.add(text.substr(0, unit.bytes));
-    else if (c < 0x100) out.add("\\x" + hex(c, 2));
-    else out.add(c < 0x10000 ? "\\u" + hex(c, 4) : "\\U" + hex(c, 8));
+    if (c == '\n')
+      out.add("\\n");
+    else if (c == '\t')
+      out.add("\\t");
+    else if (c == '\r')
+      out.add("\\r");
+    else if (c == '\\' || c == static_cast<char32_t>(quote))
+      out.add("\\"), out.add(text.substr(0, 1));
+    else if (!is_escaped(c))
+      out.add(text.substr(0, unit.bytes));
+    else if (c < 0x100)
+      out.add("\\x" + hex(c, 2));
+    else
+      out.add(c < 0x10000 ? "\\u" + hex(c, 4) : "\\U" + hex(c, 8));
     text.remove_prefix(unit.bytes);
   }
   out.add({&quote, 1});
@@ -91,7 +99,8 @@ void json_dict(const Dict& dict, const JsonStyle& style, Output& out, int level)
   if (dict.items.empty()) return out.add("{}");
   std::vector<std::pair<std::string, const Value*>> items;
   for (const auto& [key, value] : dict.items) items.emplace_back(json_key(key), &value);
-  if (style.sort_keys) std::stable_sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (style.sort_keys)
+    std::stable_sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   out.add("{");
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i != 0) out.add(style.item);
@@ -128,7 +137,8 @@ void repr_dict(const Dict& dict, Output& out) {
 }  // namespace
 
 void Output::add(std::string_view text) {
-  if (text.size() > most_ - text_.size()) throw TemplateFailure(tessera::concat("expected at most ", most_, " bytes of text, found more"));
+  if (text.size() > most_ - text_.size())
+    throw TemplateFailure(tessera::concat("expected at most ", most_, " bytes of text, found more"));
   text_.append(text);
 }
 
@@ -158,31 +168,49 @@ std::string float_repr(double v) {
 }
 
 void write_repr(const Value& v, Output& out) {
-  if (v.is_string()) repr_text(v.text(), out);
-  else if (v.is_undefined()) out.add("Undefined");
-  else write_str(v, out);
+  if (v.is_string())
+    repr_text(v.text(), out);
+  else if (v.is_undefined())
+    out.add("Undefined");
+  else
+    write_str(v, out);
 }
 
 void write_str(const Value& v, Output& out) {
   if (v.is_undefined()) return;
-  if (v.is_string()) out.add(v.text());
-  else if (v.is_none()) out.add("None");
-  else if (const bool* b = v.as<bool>()) out.add(*b ? "True" : "False");
-  else if (const auto* i = v.as<std::int64_t>()) out.add(tessera::concat(*i));
-  else if (const Big* big = v.as<Big>()) out.add(*big->digits);
-  else if (const double* d = v.as<double>()) out.add(float_repr(*d));
-  else if (v.list() != nullptr) repr_list(*v.list(), out);
-  else if (v.dict() != nullptr) repr_dict(*v.dict(), out);
-  else throw TemplateFailure(tessera::concat("expected a value that has a text, found a ", type_name(v)));
+  if (v.is_string())
+    out.add(v.text());
+  else if (v.is_none())
+    out.add("None");
+  else if (const bool* b = v.as<bool>())
+    out.add(*b ? "True" : "False");
+  else if (const auto* i = v.as<std::int64_t>())
+    out.add(tessera::concat(*i));
+  else if (const Big* big = v.as<Big>())
+    out.add(*big->digits);
+  else if (const double* d = v.as<double>())
+    out.add(float_repr(*d));
+  else if (v.list() != nullptr)
+    repr_list(*v.list(), out);
+  else if (v.dict() != nullptr)
+    repr_dict(*v.dict(), out);
+  else
+    throw TemplateFailure(tessera::concat("expected a value that has a text, found a ", type_name(v)));
 }
 
 void write_json(const Value& v, const JsonStyle& style, Output& out, int level) {
-  if (v.is_string()) json_text(v.text(), style.ascii, out);
-  else if (v.is_none()) out.add("null");
-  else if (const bool* b = v.as<bool>()) out.add(*b ? "true" : "false");
-  else if (const double* d = v.as<double>()) out.add(std::isnan(*d) ? "NaN" : std::isinf(*d) ? (*d < 0 ? "-Infinity" : "Infinity") : float_repr(*d));
-  else if (v.as<std::int64_t>() != nullptr || v.as<Big>() != nullptr) write_str(v, out);
-  else if (const Dict* dict = v.dict()) json_dict(*dict, style, out, level);
+  if (v.is_string())
+    json_text(v.text(), style.ascii, out);
+  else if (v.is_none())
+    out.add("null");
+  else if (const bool* b = v.as<bool>())
+    out.add(*b ? "true" : "false");
+  else if (const double* d = v.as<double>())
+    out.add(std::isnan(*d) ? "NaN" : std::isinf(*d) ? (*d < 0 ? "-Infinity" : "Infinity") : float_repr(*d));
+  else if (v.as<std::int64_t>() != nullptr || v.as<Big>() != nullptr)
+    write_str(v, out);
+  else if (const Dict* dict = v.dict())
+    json_dict(*dict, style, out, level);
   else if (const List* list = v.list()) {
     if (list->items.empty()) return out.add("[]");
     out.add("[");
@@ -194,7 +222,8 @@ void write_json(const Value& v, const JsonStyle& style, Output& out, int level) 
     new_line(style, level, out);
     out.add("]");
   } else
-    throw TemplateFailure(tessera::concat("tojson: expected a value of JSON, found ", v.is_undefined() ? "an " : "a ", type_name(v)));
+    throw TemplateFailure(
+        tessera::concat("tojson: expected a value of JSON, found ", v.is_undefined() ? "an " : "a ", type_name(v)));
 }
 
 std::size_t length(std::string_view text) {

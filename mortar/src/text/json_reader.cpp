@@ -26,11 +26,13 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 JsonReader::JsonReader(std::string_view text, std::string name, Errors errors)
     : text_(text), name_(std::move(name)), errors_(errors) {
   if (const std::size_t valid = valid_utf8(text); valid != text.size())
-    fail(tessera::concat("expected UTF-8, found the byte ", int{static_cast<unsigned char>(text[valid])}, " at offset ", valid));
+    fail(tessera::concat("expected UTF-8, found the byte ", int{static_cast<unsigned char>(text[valid])}, " at offset ",
+                         valid));
 }
 
 void JsonReader::white_space() {
-  while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) ++at_;
+  while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
+    ++at_;
 }
 
 JsonReader::Kind JsonReader::peek() {
@@ -54,7 +56,8 @@ void JsonReader::expect(Kind kind) {
 }
 
 bool JsonReader::enter(char end) {
-  if (++depth_ > kMostNested) fail(tessera::concat("expected at most ", kMostNested, " values within each other, found more"));
+  if (++depth_ > kMostNested)
+    fail(tessera::concat("expected at most ", kMostNested, " values within each other, found more"));
   ++at_;
   white_space();
   if (at_ == text_.size() || text_[at_] != end) return true;
@@ -141,7 +144,8 @@ char32_t JsonReader::hex4() {
   unsigned value = 0;
   const char* begin = text_.data() + std::min(at_ + 1, text_.size());
   const char* end = text_.data() + std::min(at_ + 5, text_.size());
-  if (const auto r = std::from_chars(begin, end, value, 16); end - begin != 4 || r.ptr != end) syntax("four hexadecimal digits");
+  if (const auto r = std::from_chars(begin, end, value, 16); end - begin != 4 || r.ptr != end)
+    syntax("four hexadecimal digits");
   at_ += 4;
   return value;
 }
@@ -173,7 +177,8 @@ std::string_view JsonReader::number() {
     return text_.substr(first, at_ - first);
   };
   if (text_[at_] == '-') ++at_;
-  if (const std::string_view whole = digits(); whole.size() > 1 && whole[0] == '0') syntax("a number without leading zeros");
+  if (const std::string_view whole = digits(); whole.size() > 1 && whole[0] == '0')
+    syntax("a number without leading zeros");
   if (at_ < text_.size() && text_[at_] == '.') {
     ++at_;
     digits();
@@ -249,8 +254,9 @@ void JsonReader::syntax(std::string_view expected) {
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
   const std::string_view found = text_.substr(std::min(at_, text_.size()), kQuoted);
   const std::string field = path();
-  fail(tessera::concat("line ", line, ", offset ", at_, field.empty() ? "" : ", field ", field, ": expected ", expected, ", found ",
-                       at_ >= text_.size() ? std::string("the end of the text") : "'" + replace_invalid_utf8(found) + "'"));
+  fail(tessera::concat(
+      "line ", line, ", offset ", at_, field.empty() ? "" : ", field ", field, ": expected ", expected, ", found ",
+      at_ >= text_.size() ? std::string("the end of the text") : "'" + replace_invalid_utf8(found) + "'"));
 }
 
 void JsonReader::fail(const std::string& message) {

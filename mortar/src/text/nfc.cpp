@@ -76,7 +76,8 @@ void decompose(char32_t c, std::vector<Character>& out) {
     out.push_back({kLeading + index / (kVowelCount * kTrailingCount), 0});
     out.push_back({kVowels + index / kTrailingCount % kVowelCount, 0});
     if (index % kTrailingCount != 0) out.push_back({kTrailing + index % kTrailingCount, 0});
-  } else if (const auto* pair = std::lower_bound(std::begin(kPairs), std::end(kPairs), c, [](const Pair& p, char32_t v) { return p.whole < v; });
+  } else if (const auto* pair = std::lower_bound(std::begin(kPairs), std::end(kPairs), c,
+                                                 [](const Pair& p, char32_t v) { return p.whole < v; });
              pair != std::end(kPairs) && pair->whole == c) {
     decompose(pair->first, out);
     decompose(pair->second, out);
@@ -104,7 +105,8 @@ void compose(std::vector<Character>& text) {
   bool has_starter = false;
   int last = -1;  // the class of what stands between; -1: nothing
   for (const Character& c : text) {
-    const char32_t whole = has_starter && (last < 0 || last < c.combining) ? compose(text[starter].code_point, c.code_point) : 0;
+    const char32_t whole =
+        has_starter && (last < 0 || last < c.combining) ? compose(text[starter].code_point, c.code_point) : 0;
     if (whole != 0) {
       text[starter].code_point = whole;
       continue;
@@ -137,7 +139,8 @@ std::vector<char32_t> changed_in_nfc() {
 }
 
 std::string nfc(std::string_view text) {
-  // What may change goes with the character before it; everything else is copied (the boundaries of UAX 15, section 9.1).
+  // What may change goes with the character before it; everything else is copied (the boundaries of UAX 15,
+  // section 9.1).
   const CharTable& table = CharTable::get();
   std::string out;
   out.reserve(text.size());

@@ -1,3 +1,4 @@
+// Reading whole files, with errors that name them.
 #include "text/read_text.hpp"
 
 #include <cerrno>
@@ -19,7 +20,8 @@ std::optional<std::string> read_text_if_there(const std::string& path) {
 std::string read_text(const std::string& path) {
   std::error_code error;
   if (const auto status = std::filesystem::status(path, error); !std::filesystem::is_regular_file(status))
-    throw ModelError(tessera::concat(path, ": expected a file, found ", std::filesystem::exists(status) ? "something else" : "none",
+    throw ModelError(tessera::concat(path, ": expected a file, found ",
+                                     std::filesystem::exists(status) ? "something else" : "none",
                                      ". Is the folder that of a published model?"));
   std::ifstream in(path, std::ios::binary);
   std::string text;

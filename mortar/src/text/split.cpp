@@ -61,8 +61,8 @@ class Scanner {
     return p;
   }
 
-  /// `\s*[\r\n]+|\s+(?!\S)|\s+`: to the last line end of the white space; else what is before its last character, unless
-  /// the text ends or that is all.
+  /// `\s*[\r\n]+|\s+(?!\S)|\s+`: to the last line end of the white space; else what is before its last character,
+  /// unless the text ends or that is all.
   const char* space(const char* p) const {
     const char *begin = p, *last = p, *line_end = nullptr;
     while (p != end_) {
@@ -79,7 +79,11 @@ class Scanner {
   /// After the apostrophe; null: none. Ignoring case, s is also the long s (U+017F).
   const char* contraction(const char* p) const {
     const auto lower = [&](std::ptrdiff_t i) { return i < end_ - p ? static_cast<char>(p[i] | 0x20) : '\0'; };
-    const auto letter = [&](std::ptrdiff_t i) { return i < end_ - p && static_cast<unsigned char>(p[i]) >= 0x40 && static_cast<unsigned char>(p[i]) < 0x80 ? lower(i) : '\0'; };
+    const auto letter = [&](std::ptrdiff_t i) {
+      return i < end_ - p && static_cast<unsigned char>(p[i]) >= 0x40 && static_cast<unsigned char>(p[i]) < 0x80
+                 ? lower(i)
+                 : '\0';
+    };
     switch (letter(0)) {
       case 's':
       case 't':
@@ -100,6 +104,8 @@ class Scanner {
 
 }  // namespace
 
-const char* end_of_piece(const char* begin, const char* end, const SplitRules& rules) { return Scanner(end, rules).piece(begin); }
+const char* end_of_piece(const char* begin, const char* end, const SplitRules& rules) {
+  return Scanner(end, rules).piece(begin);
+}
 
 }  // namespace mortar::text

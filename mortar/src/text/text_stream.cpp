@@ -1,3 +1,4 @@
+// Whole characters out of bytes, stop strings by automata, thinking by token ids.
 #include "mortar/text_stream.hpp"
 
 #include <algorithm>
@@ -52,7 +53,8 @@ std::string StopFilter::push(std::string_view text) {
   std::size_t begin = held_.npos;
   for (std::size_t at = before; at < held_.size() && begin == held_.npos; ++at) {
     for (Pattern& p : patterns_) {
-      while (p.matched > 0 && (p.matched == p.text.size() || p.text[p.matched] != held_[at])) p.matched = p.fallback[p.matched - 1];
+      while (p.matched > 0 && (p.matched == p.text.size() || p.text[p.matched] != held_[at]))
+        p.matched = p.fallback[p.matched - 1];
       if (p.text[p.matched] == held_[at]) ++p.matched;
       if (p.matched != p.text.size()) continue;
       const std::size_t first = at + 1 - p.matched;

@@ -16,7 +16,8 @@ template <class F>
 void between(const AddedTokenTree& names, std::string_view text, std::vector<TokenId>& out, F&& other) {
   std::size_t at = 0;
   while (at < text.size()) {
-    const AddedTokenTree::Found found = names.empty() ? AddedTokenTree::Found{text.size(), text.size(), -1} : names.find(text, at);
+    const AddedTokenTree::Found found =
+        names.empty() ? AddedTokenTree::Found{text.size(), text.size(), -1} : names.find(text, at);
     if (found.begin > at) other(text.substr(at, found.begin - at));
     if (found.id >= 0) out.push_back(found.id);
     at = found.end;
@@ -63,7 +64,8 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, AddedTokens added)
       normalized = text::nfc(raw);
       raw = normalized;
     }
-    between(parse ? state_->in_normalized_text : none, raw, ids, [&](std::string_view rest) { encode_pieces(*state_, rest, ids); });
+    between(parse ? state_->in_normalized_text : none, raw, ids,
+            [&](std::string_view rest) { encode_pieces(*state_, rest, ids); });
   });
   return ids;
 }
@@ -82,7 +84,8 @@ std::string_view Tokenizer::bytes(TokenId id) const {
 }
 
 bool Tokenizer::is_special(TokenId id) const {
-  return id >= 0 && static_cast<std::size_t>(id) < state_->special.size() && state_->special[static_cast<std::size_t>(id)];
+  return id >= 0 && static_cast<std::size_t>(id) < state_->special.size() &&
+         state_->special[static_cast<std::size_t>(id)];
 }
 
 std::optional<TokenId> Tokenizer::find(std::string_view token) const {

@@ -41,24 +41,32 @@ struct Alphabet {
 class Loader {
  public:
   Loader(std::string_view json, const std::string& name, Tokenizer::State& state)
-      : name_(name), reader_(json, name), state_(state) {}
+      : name_(name), json_bytes_(json.size()), reader_(json, name), state_(state) {}
 
   void load() {
     reader_.object([&](std::string_view field) {
-      if (field == "version") expect_text("1.0");
-      else if (field == "truncation" || field == "padding") expect_null();
-      else if (field == "added_tokens") reader_.array([&] { added_token(); });
-      else if (field == "normalizer") normalizer();
-      else if (field == "pre_tokenizer") pre_tokenizer();
-      else if (field == "post_processor" || field == "decoder") byte_level(field == "decoder");
-      else if (field == "model") model();
-      else unknown_field();
+      if (field == "version")
+        expect_text("1.0");
+      else if (field == "truncation" || field == "padding")
+        expect_null();
+      else if (field == "added_tokens")
+        reader_.array([&] { added_token(); });
+      else if (field == "normalizer")
+        normalizer();
+      else if (field == "pre_tokenizer")
+        pre_tokenizer();
+      else if (field == "post_processor" || field == "decoder")
+        byte_level(field == "decoder");
+      else if (field == "model")
+        model();
+      else
+        unknown_field();
     });
     reader_.end();
     if (!has_decoder_) missing("decoder", "an object of type ByteLevel");
     if (!has_model_) missing("model", "an object");
     if (state_.rules == nullptr || !has_byte_level_) missing("pre_tokenizer", "a sequence of Split and ByteLevel");
-    merges();
+    finish_merges();
     for (const Added& token : added_) add(token);
   }
 
@@ -72,7 +80,8 @@ class Loader {
 
   void expect_text(std::string_view expected) {
     if (reader_.peek() != Kind::String) reader_.wrong(quoted(expected));
-    if (const std::string_view found = reader_.string(); found != expected) reader_.wrong(quoted(expected), quoted(found));
+    if (const std::string_view found = reader_.string(); found != expected)
+      reader_.wrong(quoted(expected), quoted(found));
   }
   void expect_null() {
     if (reader_.peek() != Kind::Null) reader_.wrong("null (nothing else is supported)");
@@ -101,12 +110,18 @@ class Loader {
     Added token;
     token.path = reader_.path();
     reader_.object([&](std::string_view field) {
-      if (field == "id") token.id = static_cast<TokenId>(reader_.count(Vocabulary::kMostTokens - 1));
-      else if (field == "content") token.content = reader_.string();
-      else if (field == "single_word" || field == "lstrip" || field == "rstrip") expect_flag(false);
-      else if (field == "normalized") token.normalized = reader_.boolean();
-      else if (field == "special") token.special = reader_.boolean();
-      else unknown_field();
+      if (field == "id")
+        token.id = static_cast<TokenId>(reader_.count(Vocabulary::kMostTokens - 1));
+      else if (field == "content")
+        token.content = reader_.string();
+      else if (field == "single_word" || field == "lstrip" || field == "rstrip")
+        expect_flag(false);
+      else if (field == "normalized")
+        token.normalized = reader_.boolean();
+      else if (field == "special")
+        token.special = reader_.boolean();
+      else
+        unknown_field();
     });
     if (token.id < 0) missing(token.path + ".id", "a whole number");
     if (token.content.empty()) missing(token.path + ".content", "a text that is not empty", quoted(token.content));
@@ -133,17 +148,22 @@ class Loader {
   void normalizer() {
     if (reader_.peek() == Kind::Null) return reader_.null();
     reader_.object([&](std::string_view field) {
-      if (field == "type") expect_text("NFC");
-      else unknown_field();
+      if (field == "type")
+        expect_text("NFC");
+      else
+        unknown_field();
     });
     state_.nfc = true;
   }
 
   void pre_tokenizer() {
     reader_.object([&](std::string_view field) {
-      if (field == "type") expect_text("Sequence");
-      else if (field == "pretokenizers") reader_.array([&] { pre_tokenizer_step(); });
-      else unknown_field();
+      if (field == "type")
+        expect_text("Sequence");
+      else if (field == "pretokenizers")
+        reader_.array([&] { pre_tokenizer_step(); });
+      else
+        unknown_field();
     });
   }
 
@@ -151,12 +171,18 @@ class Loader {
     std::string type;
     bool splits = false;
     reader_.object([&](std::string_view field) {
-      if (field == "type") type = reader_.string();
-      else if (field == "pattern") pattern(), splits = true;
-      else if (field == "behavior") expect_text("Isolated");
-      else if (field == "invert" || field == "add_prefix_space" || field == "use_regex") expect_flag(false);
-      else if (field == "trim_offsets") (void)reader_.boolean();
-      else unknown_field();
+      if (field == "type")
+        type = reader_.string();
+      else if (field == "pattern")
+        pattern(), splits = true;
+      else if (field == "behavior")
+        expect_text("Isolated");
+      else if (field == "invert" || field == "add_prefix_space" || field == "use_regex")
+        expect_flag(false);
+      else if (field == "trim_offsets")
+        (void)reader_.boolean();
+      else
+        unknown_field();
     });
     // The expression is applied before the bytes are named.
     if (type == "Split" && splits && !has_byte_level_) return;
@@ -184,9 +210,12 @@ class Loader {
   void byte_level(bool decoder) {
     if (!decoder && reader_.peek() == Kind::Null) return reader_.null();
     reader_.object([&](std::string_view field) {
-      if (field == "type") expect_text("ByteLevel");
-      else if (field == "add_prefix_space" || field == "trim_offsets" || field == "use_regex") (void)reader_.boolean();
-      else unknown_field();
+      if (field == "type")
+        expect_text("ByteLevel");
+      else if (field == "add_prefix_space" || field == "trim_offsets" || field == "use_regex")
+        (void)reader_.boolean();
+      else
+        unknown_field();
     });
     has_decoder_ |= decoder;
   }
@@ -194,38 +223,63 @@ class Loader {
   void model() {
     has_model_ = true;
     reader_.object([&](std::string_view field) {
-      if (field == "type") expect_text("BPE");
-      else if (field == "dropout" || field == "unk_token") expect_null();
-      else if (field == "continuing_subword_prefix" || field == "end_of_word_suffix") expect_null_or_empty();
-      else if (field == "fuse_unk") (void)reader_.boolean();  // there are no unknown tokens
-      else if (field == "byte_fallback") expect_flag(false);
-      else if (field == "ignore_merges") whole_pieces_ = reader_.boolean();
-      else if (field == "vocab") vocabulary();
-      else if (field == "merges") merges_text_ = reader_.skip();
-      else unknown_field();
+      if (field == "type")
+        expect_text("BPE");
+      else if (field == "dropout" || field == "unk_token")
+        expect_null();
+      else if (field == "continuing_subword_prefix" || field == "end_of_word_suffix")
+        expect_null_or_empty();
+      else if (field == "fuse_unk")
+        (void)reader_.boolean();  // there are no unknown tokens
+      else if (field == "byte_fallback")
+        expect_flag(false);
+      else if (field == "ignore_merges")
+        whole_pieces_ = reader_.boolean();
+      else if (field == "vocab")
+        vocabulary();
+      else if (field == "merges")
+        merges_field();
+      else
+        unknown_field();
     });
   }
 
   void vocabulary() {
-    const std::string_view text = reader_.skip();
-    JsonReader reader(text, name_);
-    reader.nested_in("model.vocab");
-    // An entry takes about 18 bytes.
-    state_.vocabulary.reserve(text.size() / 18, text.size() / 2);
+    // An entry with its merge takes about 45 bytes.
+    state_.vocabulary.reserve(json_bytes_ / 40, json_bytes_ / 6);
     std::string bytes;
-    reader.object([&](std::string_view token) {
-      if (token.empty() || !alphabet_.decode(token, bytes)) reader.wrong("a token of the byte-level alphabet", quoted(token));
-      if (state_.vocabulary.find(bytes) >= 0) reader.wrong("each token once", "a second entry");
-      const auto id = static_cast<TokenId>(reader.count(Vocabulary::kMostTokens - 1));
-      if (!state_.vocabulary.add(id, bytes)) reader.wrong("an id of its own", tessera::concat(id, ", which is that of another token"));
+    reader_.object([&](std::string_view token) {
+      if (token.empty() || !alphabet_.decode(token, bytes))
+        reader_.wrong("a token of the byte-level alphabet", quoted(token));
+      if (state_.vocabulary.find(bytes) >= 0) reader_.wrong("each token once", "a second entry");
+      const auto id = static_cast<TokenId>(reader_.count(Vocabulary::kMostTokens - 1));
+      if (!state_.vocabulary.add(id, bytes))
+        reader_.wrong("an id of its own", tessera::concat(id, ", which is that of another token"));
     });
   }
 
-  void merges() {
-    if (merges_text_.empty()) missing("model.merges", "an array");
+  /// The merges need the vocabulary, which may stand after them.
+  void merges_field() {
+    if (state_.vocabulary.count() != 0)
+      read_merges(reader_);
+    else
+      merges_text_ = reader_.skip();
+  }
+
+  void finish_merges() {
     if (state_.vocabulary.count() == 0) missing("model.vocab", "an object with the tokens");
-    JsonReader reader(merges_text_, name_);
-    reader.nested_in("model.merges");
+    if (!merges_text_.empty()) {
+      JsonReader reader(merges_text_, name_);
+      reader.nested_in("model.merges");
+      read_merges(reader);
+    }
+    if (!has_merges_) missing("model.merges", "an array");
+    if (const int byte = state_.pairs.finish(whole_pieces_); byte >= 0)
+      missing("model.vocab", "a token for each of the 256 bytes", tessera::concat("none for the byte ", byte));
+  }
+
+  void read_merges(JsonReader& reader) {
+    has_merges_ = true;
     state_.pairs.reserve(state_.vocabulary.count());
     std::string left, right, whole;
     const auto token = [&](std::string_view written, std::string& bytes) {
@@ -239,15 +293,18 @@ class Loader {
       if (reader.peek() == Kind::Array) {
         int n = 0;
         reader.array([&] {
-          if (n == 0) a = token(reader.string(), left);
-          else b = token(reader.string(), right);
+          if (n == 0)
+            a = token(reader.string(), left);
+          else
+            b = token(reader.string(), right);
           if (++n > 2) reader.wrong("two tokens", "more");
         });
         if (n != 2) reader.wrong("two tokens", tessera::concat(n));
       } else {
         const std::string_view pair = reader.string();
         const std::size_t space = pair.find(' ');
-        if (space == pair.npos || pair.find(' ', space + 1) != pair.npos) reader.wrong("two tokens with one space between", quoted(pair));
+        if (space == pair.npos || pair.find(' ', space + 1) != pair.npos)
+          reader.wrong("two tokens with one space between", quoted(pair));
         a = token(pair.substr(0, space), left);
         b = token(pair.substr(space + 1), right);
       }
@@ -256,21 +313,22 @@ class Loader {
       if (merged < 0) reader.wrong("a pair whose bytes are a token of model.vocab", "one that is not");
       state_.pairs.add_merge(a, b, merged);
     });
-    if (const int byte = state_.pairs.finish(whole_pieces_); byte >= 0)
-      missing("model.vocab", "a token for each of the 256 bytes", tessera::concat("none for the byte ", byte));
   }
 
   const std::string& name_;
+  std::size_t json_bytes_;
   JsonReader reader_;
   Tokenizer::State& state_;
   Alphabet alphabet_;
   std::vector<Added> added_;
   std::string_view merges_text_;
-  bool whole_pieces_ = false, has_model_ = false, has_byte_level_ = false, has_decoder_ = false;
+  bool whole_pieces_ = false, has_merges_ = false, has_model_ = false, has_byte_level_ = false, has_decoder_ = false;
 };
 
 }  // namespace
 
-void read_tokenizer(std::string_view json, const std::string& name, Tokenizer::State& state) { Loader(json, name, state).load(); }
+void read_tokenizer(std::string_view json, const std::string& name, Tokenizer::State& state) {
+  Loader(json, name, state).load();
+}
 
 }  // namespace mortar::text

@@ -1,4 +1,5 @@
-// The two-stage table of character classes, made from runs of code points when it is first needed (about a millisecond).
+// The two-stage table of character classes, made from runs of code points when it is first needed (about a
+// millisecond).
 #include "text/unicode.hpp"
 
 #include <algorithm>
@@ -34,7 +35,9 @@ CharTable::CharTable() {
   for (std::size_t b = 0; b < block_.size(); ++b) {
     const std::string_view block(reinterpret_cast<const char*>(flat.data()) + 256 * b, 256);
     const auto [found, is_new] = known.try_emplace(block, static_cast<std::uint8_t>(known.size()));
-    if (is_new) blocks_.insert(blocks_.end(), flat.begin() + static_cast<std::ptrdiff_t>(256 * b), flat.begin() + static_cast<std::ptrdiff_t>(256 * (b + 1)));
+    if (is_new)
+      blocks_.insert(blocks_.end(), flat.begin() + static_cast<std::ptrdiff_t>(256 * b),
+                     flat.begin() + static_cast<std::ptrdiff_t>(256 * (b + 1)));
     block_[b] = found->second;
   }
   if (known.size() > 256) throw tessera::InternalError("the table of character classes needs more than 256 blocks");

@@ -7,8 +7,8 @@ namespace mortar::text {
 namespace {
 
 struct Lead {
-  unsigned bytes;             // 0: nothing begins with it
-  unsigned char low, high;    // of the second byte
+  unsigned bytes;           // 0: nothing begins with it
+  unsigned char low, high;  // of the second byte
 };
 
 Lead lead_of(unsigned char first) {
@@ -45,7 +45,8 @@ std::size_t valid_utf8(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
     std::uint64_t eight = 0;  // ASCII, eight bytes at a time
-    while (at + 8 <= text.size() && (std::memcpy(&eight, text.data() + at, 8), (eight & 0x8080808080808080u) == 0)) at += 8;
+    while (at + 8 <= text.size() && (std::memcpy(&eight, text.data() + at, 8), (eight & 0x8080808080808080u) == 0))
+      at += 8;
     if (at == text.size()) break;
     const Utf8Unit unit = next_utf8(text.substr(at, 4));
     if (unit.state != Utf8::Complete) break;

@@ -2,13 +2,17 @@
 //
 //   mortar_text_oracle tokenize FOLDER [as-text]    {"text": "..."}  ->  ids
 //   mortar_text_oracle decode FOLDER                {"ids": [...], "skip": true}  ->  {"text": "..."}
-//   mortar_text_oracle template                     {"template": "...", "config": "...", "messages": "[...]", "tools": "[...]",
+//   mortar_text_oracle template                     {"template": "...", "config": "...", "messages": "[...]", "tools":
+//   "[...]",
 //                                                    "thinking": true, "generation_prompt": true, "variables": "{...}"}
 //                                                    ->  {"text": "..."} or {"error": "..."}
-//   mortar_text_oracle time FOLDER FILE             seconds (of the processor) to load the tokenizer and to encode the file
+//   mortar_text_oracle time FOLDER FILE             seconds (of the processor) to load the tokenizer and to encode the
+//   file
 #include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "mortar/chat_template.hpp"
 #include "mortar/errors.hpp"
@@ -39,7 +43,8 @@ void render(const ordered_json& request) {
   try {
     const mortar::ChatTemplate chat(text("template"), "template", text("config"));
     mortar::ChatInputs inputs{.messages = text("messages"), .tools = text("tools"), .variables = text("variables")};
-    if (request.contains("thinking") && request["thinking"].is_boolean()) inputs.thinking = request["thinking"].get<bool>();
+    if (request.contains("thinking") && request["thinking"].is_boolean())
+      inputs.thinking = request["thinking"].get<bool>();
     inputs.generation_prompt = request.value("generation_prompt", true);
     answer["text"] = chat.render(inputs);
   } catch (const mortar::Error& e) { answer["error"] = e.what(); }
@@ -56,7 +61,8 @@ void measure(const std::string& folder, const std::string& file) {
     start = std::clock();
     const auto ids = tokenizer.encode(text);
     const double s = seconds();
-    std::cout << "encode " << s << " s, " << static_cast<double>(text.size()) / s / 1e6 << " MB/s, " << ids.size() << " tokens\n";
+    std::cout << "encode " << s << " s, " << static_cast<double>(text.size()) / s / 1e6 << " MB/s, " << ids.size()
+              << " tokens\n";
   }
 }
 

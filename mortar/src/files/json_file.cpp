@@ -42,7 +42,9 @@ json parse_object(std::string_view text, const std::string& file) {
   json parsed;
   try {
     parsed = json::parse(text.begin(), text.end(), notice);
-  } catch (const json::parse_error& error) { fail(file, "", "JSON", concat("an error at byte ", error.byte)); }
+  } catch (const json::parse_error& error) {
+    fail(file, "", "JSON", concat("an error at byte ", error.byte));
+  } catch (const json::out_of_range&) { fail(file, "", "JSON", "a number that is too large"); }
   if (!twice.empty()) fail(file, twice, "each key once in an object", "it twice");
   if (!parsed.is_object()) fail(file, "", "a JSON object", shown(parsed));
   return parsed;

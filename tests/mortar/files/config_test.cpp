@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "host/expect_error.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/files/model_files.hpp"
@@ -203,6 +207,7 @@ TEST(MortarConfig, WhatIsNoJsonObject) {
   EXPECT_ERROR(ModelError, parse("{\"a\": 1,}"), "JSON", "at byte 9");
   EXPECT_ERROR(ModelError, parse("{\"hidden_size\": 1, \"hidden_size\": 2}"), "hidden_size", "twice");
   EXPECT_ERROR(ModelError, parse(std::string(100000, '[')), "JSON");
+  EXPECT_ERROR(ModelError, parse("{\"rope_theta\": 1e999}"), "JSON", "a number that is too large");
   EXPECT_ERROR(ModelError, read_config("/nonexistent"), "/nonexistent/config.json", "a file");
 }
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+
 #include "host/expect_error.hpp"
 #include "mortar/errors.hpp"
 

@@ -6,7 +6,11 @@
 #include <pty.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <memory>
+#include <string>
 
 namespace mortar {
 namespace {

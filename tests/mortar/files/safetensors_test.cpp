@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "host/expect_error.hpp"
 #include "mortar/checkpoint.hpp"

@@ -22,7 +22,7 @@ class Bench {
       : name_(std::filesystem::path(model.folder).lexically_normal().filename().string()),
         size_(model_size(model.config)),
         kv_bytes_(kv_bytes_per_token(model.config, model.kv_type)),
-        roof_(tessera::measure::memory_roofline(model.device).bytes_per_second),
+        bandwidth_(tessera::measure::memory_roofline(model.device).bytes_per_second),
         repetitions_(repetitions),
         engine_(std::move(model), {.max_batch = batch, .prefill_tokens = kPrefill, .prefix_cache = false}) {}
 
@@ -76,7 +76,7 @@ class Bench {
   std::string name_;
   ModelSize size_;
   std::int64_t kv_bytes_;
-  double roof_;
+  double bandwidth_;
   std::int64_t repetitions_;
   Engine engine_;
   std::uint64_t state_ = 1;
@@ -115,7 +115,7 @@ BenchRow Bench::generation(std::int64_t tokens, std::int64_t context, std::int64
   const double kv =
       static_cast<double>(kv_bytes_ * batch) * (static_cast<double>(before) + static_cast<double>(tokens) / 2);
   row.bytes_per_step = static_cast<double>(size_.bytes_per_step) + kv;
-  if (roof_ > 0) row.share_of_read_roof = row.bytes_per_step / (row.ms_per_step * 1e-3) / roof_;
+  if (bandwidth_ > 0) row.share_of_read_roof = row.bytes_per_step / (row.ms_per_step * 1e-3) / bandwidth_;
   return row;
 }
 

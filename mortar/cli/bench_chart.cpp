@@ -1,3 +1,4 @@
+// The chart of `mortar bench`: bars with numbers.
 #include "bench_chart.hpp"
 
 #include <algorithm>
@@ -36,15 +37,15 @@ void write_chart(const std::vector<BenchRow>& rows, const std::string& path) {
     const int y = kTop + kRow * static_cast<int>(i);
     const double width = most > 0 ? kBar * row.tokens_per_s / most : 0;
     char line[512];
-    char roof[64] = "";
+    char share[64] = "";
     if (row.share_of_read_roof > 0)
-      std::snprintf(roof, sizeof roof, " (%.0f %% of the roofline)", 100 * row.share_of_read_roof);
+      std::snprintf(share, sizeof share, " (%.0f %% of the roofline)", 100 * row.share_of_read_roof);
     std::snprintf(
         line, sizeof line,
         "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text><rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"18\" "
         "fill=\"#4878a8\"/><text x=\"%.1f\" y=\"%d\">%.1f%s</text>\n",
         kLeft - 8, y + 14, escaped(row.test).c_str(), kLeft, y, width, kLeft + width + 6, y + 14, row.tokens_per_s,
-        roof);
+        share);
     svg += line;
   }
   std::ofstream file(path, std::ios::binary);

@@ -1,3 +1,4 @@
+// Opening a model, options, Ctrl-C, for the commands that run a model.
 #include "model_session.hpp"
 
 #include <csignal>
@@ -60,7 +61,7 @@ Sampling sampling_from(const Arguments& arguments, const GenerationConfig& gener
   const auto number = [&](const char* option, float& value, double lowest, double highest) {
     if (arguments.has(option)) value = static_cast<float>(arguments.number(option, lowest, highest));
   };
-  // Whoever asks for a kind of sampling wants to sample.
+  // An option of sampling turns greedy off.
   for (const char* option : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed"})
     if (arguments.has(option)) s.greedy = false;
   if (arguments.flag("--greedy")) s.greedy = true;

@@ -51,7 +51,7 @@ struct Token {
   /// What can be shown now: whole characters, and nothing that may be part of a stop string. Empty without a tokenizer.
   std::vector<AnswerText> text;
   std::optional<FinishReason> finish;  ///< of the last token
-  std::optional<TokenLogprob> chosen;  ///< if logprobs were asked for
+  std::optional<TokenLogprob> chosen;  ///< if logprobs were requested
   std::vector<TokenLogprob> top;
 };
 using OnToken = std::function<void(const Token&)>;

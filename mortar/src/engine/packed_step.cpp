@@ -1,3 +1,4 @@
+// Where the parts of a step are in its array, and what they hold.
 #include "engine/packed_step.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Taking, holding, finding pages of the KV cache.
 #include "engine/pages.hpp"
 
 namespace mortar {

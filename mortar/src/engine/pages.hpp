@@ -1,7 +1,7 @@
 // The pages of the KV cache: which are free, who holds them, and what the full ones contain.
 //
 // A full page is known by the tokens in it and the page before it, so a prompt that begins as an earlier sequence finds
-// that sequence's pages. A page that nobody holds keeps its contents until it is needed: the one that was released
+// that sequence's pages. A page that is not held keeps its contents until it is needed: the one that was released
 // first is taken first.
 #pragma once
 #include <cstdint>
@@ -25,7 +25,7 @@ class Pages {
   explicit Pages(std::int64_t count);
 
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(pages_.size()); }
-  /// Pages that nobody holds.
+  /// Pages that are not held.
   std::int64_t free() const noexcept { return static_cast<std::int64_t>(idle_.size()); }
   /// A page with one holder and no contents; none if all are held.
   std::optional<PageId> take();
@@ -58,7 +58,7 @@ class Pages {
   };
   struct Page {
     std::int64_t holders = 0;
-    std::list<PageId>::iterator idle;  ///< if nobody holds it
+    std::list<PageId>::iterator idle;  ///< if it is not held
     const std::pair<const Key, Known>* known = nullptr;
   };
   void forget(Page& page);

@@ -1,3 +1,4 @@
+// Steps as flows: prompts are run at once, decoding is captured and replayed.
 #include "engine/runner.hpp"
 
 #include <string>

@@ -1,3 +1,4 @@
+// Sampling options and their checks, the state of penalties, the launches of the sampling kernels.
 #include "engine/sampler.hpp"
 
 #include <cmath>

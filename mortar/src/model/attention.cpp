@@ -1,3 +1,4 @@
+// Which kernel a step's attention takes, and its extents.
 #include "model/attention.hpp"
 
 #include "model/kernels.hpp"

@@ -1,3 +1,4 @@
+// Which kernel a product takes: by the number of rows, the element type of the weights, and the numerics.
 #include "model/products.hpp"
 
 #include "model/kernels.hpp"
@@ -18,7 +19,7 @@ struct Rounded {
   auto operator()(const auto& acc, const auto&) const { return rounded(acc); }
 };
 
-/// One row and bf16 weights: the norm is a part of the product.
+/// One row and bf16 weights: the product has the norm inside.
 bool norms_inside(const Rows& x, const Matrix& w, const Numerics& numerics) {
   return x.dim(0) == 1 && !w.is_fp8 && !numerics.one_way();
 }

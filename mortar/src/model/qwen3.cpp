@@ -1,3 +1,4 @@
+// Qwen3: the layers, in the order of the paper.
 #include "model/qwen3.hpp"
 
 #include "model/attention.hpp"

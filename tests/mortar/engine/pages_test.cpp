@@ -1,6 +1,9 @@
+// Pages of the KV cache: who has which, and what is found again.
 #include "engine/pages.hpp"
 
 #include <gtest/gtest.h>
+
+#include <vector>
 
 namespace mortar {
 namespace {

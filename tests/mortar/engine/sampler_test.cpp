@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <span>
+#include <vector>
 
 #include "tessera/base/philox.hpp"
 

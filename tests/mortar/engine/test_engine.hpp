@@ -1,6 +1,7 @@
 // Engines over the models of tests/mortar/data, on the CPU.
 #pragma once
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 

@@ -42,14 +42,16 @@ std::int64_t rounded_up(std::int64_t n, std::int64_t least) {
 
 }  // namespace
 
-StepShape shape_of(std::span<const RowPlan> rows, bool decode) {
+StepShape shape_of(std::span<const RowPlan> rows, bool decode, int query_tile) {
   StepShape s;
   s.decode = decode;
+  s.query_tile = query_tile;
   for (const RowPlan& row : rows) {
     s.pages = std::max(s.pages, static_cast<std::int64_t>(row.pages.size()));
     s.wanted += row.wants_token ? 1 : 0;
     // A tile of queries belongs to one sequence: the next one begins at the next tile.
-    if (!decode) s.tokens = ceil_div(s.tokens, kQueryTile) * kQueryTile + static_cast<std::int64_t>(row.ids.size());
+    if (!decode)
+      s.tokens = ceil_div(s.tokens, std::int64_t{query_tile}) * query_tile + static_cast<std::int64_t>(row.ids.size());
   }
   s.rows = static_cast<std::int64_t>(rows.size());
   if (decode) {
@@ -57,7 +59,7 @@ StepShape shape_of(std::span<const RowPlan> rows, bool decode) {
     s.rows = s.tokens = s.wanted = rounded_up(s.rows, 1);
     s.pages = rounded_up(s.pages, kLeastPages);
   } else {
-    s.tiles = ceil_div(s.tokens, kQueryTile);
+    s.tiles = ceil_div(s.tokens, std::int64_t{query_tile});
   }
   return s;
 }
@@ -72,10 +74,11 @@ PackedStep::PackedStep(std::span<const RowPlan> rows, const StepShape& shape)
     const RowPlan& row = rows[r];
     const auto n = static_cast<std::int64_t>(row.ids.size()), index = static_cast<std::int64_t>(r);
     if (!shape.decode) {
-      token = ceil_div(token, kQueryTile) * kQueryTile;
-      for (std::int64_t i = 0; i < n; i += kQueryTile) {
-        *part(at.tile_rows + (token + i) / kQueryTile) = static_cast<i32>(index);
-        *part(at.tile_positions + (token + i) / kQueryTile) = static_cast<i32>(row.first + i);
+      const std::int64_t tile = shape.query_tile;
+      token = ceil_div(token, tile) * tile;
+      for (std::int64_t i = 0; i < n; i += tile) {
+        *part(at.tile_rows + (token + i) / tile) = static_cast<i32>(index);
+        *part(at.tile_positions + (token + i) / tile) = static_cast<i32>(row.first + i);
       }
     }
     std::copy(row.ids.begin(), row.ids.end(), part(at.ids + token));
@@ -107,6 +110,7 @@ StepViews views_of(const Tensor<i32, 1>& data, const StepShape& shape) {
   v.step.slots = line(at.slots, shape.tokens);
   v.step.lengths = line(at.lengths, shape.rows);
   v.step.table = line(at.table, shape.rows * shape.pages).reshape({shape.rows, shape.pages});
+  v.step.query_tile = shape.query_tile;
   v.step.tile_rows = line(at.tile_rows, shape.tiles);
   v.step.tile_positions = line(at.tile_positions, shape.tiles);
   v.last = line(at.last, shape.wanted);

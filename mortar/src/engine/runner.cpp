@@ -63,6 +63,7 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
           .sync(stream_);
   network_.rope_factor = angles.attention_factor;
   network_.numerics = numerics;
+  if (model.device.kind() != DeviceKind::Cpu && !numerics.one_way()) query_tile_ = kQueryTile;
   const Dims<4> dims({model.config.kv_heads, pages * kPage, std::int64_t{2}, model.config.head_dim / 2});
   try {
     for (std::int64_t layer = 0; layer < model.config.layers; ++layer) {
@@ -89,7 +90,7 @@ Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, SlotState* slots)
 
 Runner::Chosen Runner::run(std::span<const RowPlan> rows, bool decode, SlotState* slots,
                            const std::vector<i32>& slot_rows, std::int64_t scores) {
-  const StepShape shape = shape_of(rows, decode);
+  const StepShape shape = shape_of(rows, decode, query_tile_);
   const PackedStep packed(rows, shape);
   const auto finish = [&](const StepResult& result) {
     Chosen chosen;
@@ -112,7 +113,7 @@ Runner::Chosen Runner::run(std::span<const RowPlan> rows, bool decode, SlotState
 }
 
 Tensor<f32, 2> Runner::row_logits(const RowPlan& row) {
-  const StepShape shape = shape_of(std::span(&row, 1), false);
+  const StepShape shape = shape_of(std::span(&row, 1), false, query_tile_);
   const Tensor<i32, 1> data = on_device(PackedStep(std::span(&row, 1), shape).data(), stream_);
   return all_logits(data, shape, network_, cache_).on(stream_);
 }

@@ -52,6 +52,7 @@ class Runner {
   Network network_;
   KvCache cache_;
   std::int64_t valid_;
+  int query_tile_ = kSmallQueryTile;
   std::map<GraphKey, DecodeGraph> graphs_;
 };
 

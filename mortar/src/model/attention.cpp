@@ -63,12 +63,15 @@ Op<Tensor<bf16, 2>> attention(const Network& net, const Tensor<bf16, 4>& keys, c
   if (decode && !net.numerics.one_way()) return reshape(decode_attention(q, k, v, step, scale), rows);
   return kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {
     auto o = empty<bf16>(q.dims());
-    if (decode)
-      return reshape(kernel<attend_last<bf16, kQueryTile, d>>(std::move(o), q, k, v, step.table, step.lengths, scale),
+    if (decode)  // one way of computing: the tile of prompts in that mode
+      return reshape(
+          kernel<attend_last<bf16, kSmallQueryTile, d>>(std::move(o), q, k, v, step.table, step.lengths, scale), rows);
+    return kernels::with_constant<2>(step.query_tile == kQueryTile, [&](auto large) {
+      constexpr int queries = large ? kQueryTile : kSmallQueryTile;
+      return reshape(kernel<attend_chunks<bf16, queries, d>>(std::move(o), q, k, v, step.table, step.lengths,
+                                                             step.tile_rows, step.tile_positions, scale),
                      rows);
-    return reshape(kernel<attend_chunks<bf16, kQueryTile, d>>(std::move(o), q, k, v, step.table, step.lengths,
-                                                              step.tile_rows, step.tile_positions, scale),
-                   rows);
+    });
   });
 }
 

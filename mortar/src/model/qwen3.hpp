@@ -9,8 +9,8 @@ namespace mortar {
 
 /// Tokens of a page of the KV cache.
 inline constexpr int kPage = 64;
-/// Queries of a tile of prompt attention.
-inline constexpr int kQueryTile = 16;
+/// Queries of a tile of prompt attention: on a GPU as many as the tensor cores take at once.
+inline constexpr int kSmallQueryTile = 16, kQueryTile = 64;
 
 /// The keys and values of all positions, by page: see model/kernels.hpp. One tensor each per layer.
 struct KvCache {
@@ -23,7 +23,8 @@ struct Step {
   tessera::View<tessera::i32, 1> slots;           ///< [tokens]: where keys and values are written; -1: nowhere
   tessera::View<tessera::i32, 2> table;           ///< [rows, pages]: the pages of each sequence
   tessera::View<tessera::i32, 1> lengths;         ///< [rows]: keys in use, those of this step included
-  // Steps over prompts only: tokens are packed in tiles of kQueryTile that belong to one sequence each.
+  // Steps over prompts only: tokens are packed in tiles that belong to one sequence each.
+  int query_tile = kSmallQueryTile;  ///< kSmallQueryTile or kQueryTile
   tessera::View<tessera::i32, 1> tile_rows, tile_positions;
 };
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds Tessera and its examples, runs every example and prints a table of what each computed.
+# Builds Tessera and its examples, runs every example and prints a table of what each computed; at last Mortar answers with
+# a small model.
 #
 #   scripts/demo.sh [options]
 #
@@ -64,5 +65,11 @@ printf '%s\n' "example|size|max error|ms|" "${rows[@]}" | awk -F'|' '
     }
   }'
 echo
+# Mortar: a small model with random weights, so the text means nothing.
+say "an answer of the small Qwen3 model of the tests"
+if [ ! -x build/demo/mortar/mortar ] ||
+  ! build/demo/mortar/mortar generate tests/mortar/data/models/dense-untied --prompt "What is a tile?" --max-tokens 40 --max-context 256 --seed 1; then
+  failures+=("mortar")
+fi
 [ ${#failures[@]} -eq 0 ] || die "failed: ${failures[*]}. Their output is in build/demo/<name>.log"
-echo "All examples agree with their references."
+echo "All examples agree with their references, and Mortar answered."

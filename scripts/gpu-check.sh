@@ -9,10 +9,11 @@
 #
 #   --quick         tests and the first benchmarks (the default)
 #   --full          everything
-#   --only STEPS    only the named steps: build, smoke, tests, generate, sanitize, bench, flight, torch, soak, generality,
-#                   tune (comma-separated). flight (bench/in_flight beside the driver's own API), torch (examples/torch_op)
-#                   and soak (tests/soak) run with --full or if named; generality (bench/generality compared with PyTorch,
-#                   then by hints; 10 minutes and more) only if named
+#   --only STEPS    only the named steps: build, smoke, tests, generate, sanitize, bench, flight, torch, soak, mortar,
+#                   generality, tune (comma-separated). flight (bench/in_flight beside the driver's own API), torch
+#                   (examples/torch_op) and soak (tests/soak) run with --full or if named. Only if named: mortar
+#                   (bench/mortar/run.sh: the sizes of Qwen3 with random weights; 15 minutes), generality
+#                   (bench/generality compared with PyTorch, then by hints; 10 minutes and more)
 #   --soak N        the step soak takes N seconds (default: 600)
 #   --tune N        after the others, for about N seconds: `tessera tune` of the plan's shapes (docs/tuning.md). Its
 #                   report is tune.txt; its records are in h200.tune, where a second run with the same --out continues.
@@ -65,8 +66,8 @@ if [ -z "$steps" ]; then
   [ $mode = quick ] || steps=$steps,flight,torch,soak
 fi
 for step in ${steps//,/ }; do
-  [[ $step =~ ^(build|smoke|tests|generate|sanitize|bench|flight|torch|soak|generality|tune)$ ]] ||
-    die "unknown step $step; there are build, smoke, tests, generate, sanitize, bench, flight, torch, soak, generality and tune"
+  [[ $step =~ ^(build|smoke|tests|generate|sanitize|bench|flight|torch|soak|mortar|generality|tune)$ ]] ||
+    die "unknown step $step; there are build, smoke, tests, generate, sanitize, bench, flight, torch, soak, mortar, generality and tune"
 done
 [ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
 # Seconds: a quick check leaves part of ten minutes for the benchmarks. checker_limit is for one program under one checker:
@@ -464,6 +465,20 @@ do_generality() {
   fi
 }
 
+# Mortar's tokens per second with random weights of all published sizes, beside a torch.compile decoder.
+do_mortar() {
+  local start=$SECONDS code program=$build/mortar/mortar
+  [ -x "$program" ] || { record mortar FAILED 0 "the program mortar was not built (nlohmann-json3-dev)"; return; }
+  [ "$device" = cuda ] || export MORTAR_BENCH_DEVICE=cpu
+  run_limited $(($(left) - 10)) bench/mortar/run.sh "$program" "$out/mortar" 2>&1 | tee "$out/mortar_rows.txt"
+  code=${PIPESTATUS[0]}
+  if [ "$code" = 0 ]; then
+    record mortar ok $((SECONDS - start)) "$(wc -l <"$out/mortar_rows.txt") rows; see mortar/"
+  else
+    record mortar FAILED $((SECONDS - start)) "$([ "$code" = 124 ] && echo 'ran past its limit' || echo "exit $code"); see mortar/mortar.txt"
+  fi
+}
+
 # Tunes the plan's shapes and compares the defaults with the best that was found.
 do_tune() {
   local start=$SECONDS code seconds tool=$build/tools/tessera shapes=(--plan)
@@ -490,7 +505,7 @@ if wanted bench && [ "$device" = cuda ] && [ $mode = full ] && python3 -c 'impor
   run_limited 300 python3 bench/gpu/peers.py --precompile >"$work/logs/precompile.txt" 2>&1 &
   torch_warm=$!
 fi
-for step in build smoke tests generate sanitize flight torch bench soak generality tune; do
+for step in build smoke tests generate sanitize flight torch bench mortar soak generality tune; do
   wanted $step || continue
   if [ "$(left)" -le 5 ]; then record $step FAILED 0 "no time was left"; continue; fi
   say "$step ($(left) s left)"

@@ -70,8 +70,10 @@ Registration::Registration(const Command& command) {
 
 std::vector<Option> all_options(const Command& command) {
   std::vector<Option> rows(command.options.begin(), command.options.end());
-  if (command.shared == OptionSet::Model) rows.insert(rows.end(), std::begin(kModelOptions), std::end(kModelOptions));
-  rows.insert(rows.end(), std::begin(kCommonOptions), std::end(kCommonOptions));
+  const auto add = [&](std::span<const Option> more) { rows.insert(rows.end(), more.begin(), more.end()); };
+  if (command.shared == OptionSet::Generation) add(kSamplingOptions);
+  if (command.shared != OptionSet::None) add(kModelOptions);
+  add(kCommonOptions);
   return rows;
 }
 
@@ -99,8 +101,8 @@ std::string help_of(const Command& command) {
   return text;
 }
 
-Arguments::Arguments(const Command& command, std::span<const std::string> words) : command_(&command) {
-  const std::vector<Option> rows = all_options(command);
+Arguments::Arguments(const Command& command, std::span<const std::string> words)
+    : command_(&command), rows_(all_options(command)) {
   bool only_positional = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -114,8 +116,8 @@ Arguments::Arguments(const Command& command, std::span<const std::string> words)
     }
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Option& o) { return name == o.name; });
-    if (row == rows.end()) throw UsageError("unknown option " + name);
+    const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Option& o) { return name == o.name; });
+    if (row == rows_.end()) throw UsageError("unknown option " + name);
     std::string value = "1";
     if (row->value == nullptr) {
       if (equals != std::string::npos) throw UsageError(name + " takes no value");
@@ -137,12 +139,8 @@ Arguments::Arguments(const Command& command, std::span<const std::string> words)
 }
 
 const Option& Arguments::declared(std::string_view option) const {
-  for (const auto& rows :
-       {command_->options, std::span<const Option>(kModelOptions), std::span<const Option>(kCommonOptions)}) {
-    if (rows.data() == kModelOptions && command_->shared != OptionSet::Model) continue;
-    for (const Option& row : rows)
-      if (option == row.name) return row;
-  }
+  for (const Option& row : rows_)
+    if (option == row.name) return row;
   throw std::logic_error("mortar " + std::string(command_->name) + " does not declare " + std::string(option));
 }
 

@@ -33,7 +33,8 @@ struct Option {
 /// Options that several commands share, besides --help and --quiet, which all have.
 enum class OptionSet {
   None,
-  Model,  ///< kModelOptions: the device, sizes, random weights
+  Model,       ///< kModelOptions: the device, sizes, random weights
+  Generation,  ///< these, and kSamplingOptions
 };
 inline constexpr Option kModelOptions[] = {
     {"--device", "NAME", "cuda:0 or cpu (default: the first GPU that kernels can be compiled for, else the CPU)"},
@@ -41,6 +42,23 @@ inline constexpr Option kModelOptions[] = {
     {"--batch-size", "N", "sequences at a time (default: chosen by the command)"},
     {"--kv-dtype", "TYPE", "element type of the KV cache: bf16 or f8", "bf16"},
     {"--random-weights", "SEED", "makes weights on the device instead of reading them; config.json is enough"},
+};
+inline constexpr Option kSamplingOptions[] = {
+    {"--max-tokens", "N", "tokens of an answer"},
+    {"--greedy", nullptr, "the most likely token each time"},
+    {"--temperature", "T", "divides the logits; 0: greedy (default of this and the next five: generation_config.json)"},
+    {"--top-k", "K", "keeps the K most likely tokens; 0: all"},
+    {"--top-p", "P", "keeps the most likely tokens that have the probability P together"},
+    {"--min-p", "P", "keeps tokens with this share of the most likely one's probability"},
+    {"--repetition-penalty", "R", "divides the logits of tokens that occurred"},
+    {"--presence-penalty", "R", "is subtracted from the logits of tokens of the answer"},
+    {"--seed", "N", "the same seed gives the same answer"},
+    {"--stop", "TEXT", "ends the answer before TEXT", nullptr, true},
+    {"--ignore-eos", nullptr, "goes on after the end-of-sequence token"},
+    {"--think", nullptr, "the model thinks before it answers"},
+    {"--no-think", nullptr, "the model answers at once"},
+    {"--system", "TEXT", "the system message"},
+    {"--strict", nullptr, "rounds intermediate results as Hugging Face transformers does in bf16; slower"},
 };
 inline constexpr Option kCommonOptions[] = {
     {"--quiet", nullptr, "prints errors only on standard error"},
@@ -100,6 +118,7 @@ class Arguments {
   const Option& declared(std::string_view option) const;
 
   const Command* command_;
+  std::vector<Option> rows_;
   std::vector<std::string> positional_;
   std::map<std::string, std::vector<std::string>, std::less<>> given_;
 };

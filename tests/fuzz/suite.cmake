@@ -66,8 +66,6 @@ add_executable(fuzzer EXCLUDE_FROM_ALL ${fuzz_sources} ${fuzz}/libfuzzer_main.cp
 foreach(target IN ITEMS fuzzed fuzzer)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Dev>:-O1> -fsanitize=fuzzer-no-link)
   target_link_libraries(${target} PRIVATE tessera_flags)
-  target_include_directories(${target} PRIVATE $<TARGET_PROPERTY:fuzz_mortar,INTERFACE_INCLUDE_DIRECTORIES> ${PROJECT_SOURCE_DIR}/mortar/include)
-  target_compile_definitions(${target} PRIVATE $<TARGET_PROPERTY:fuzz_mortar,INTERFACE_COMPILE_DEFINITIONS>)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
 endforeach()
 target_compile_definitions(fuzzed PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")

@@ -44,4 +44,12 @@ if(TARGET mortar_engine)
       ${PROJECT_SOURCE_DIR}/tests/runtime/cuda_fake_functions_test.cpp)
   tessera_mortar_test(test_mortar LINK mortar_engine SOURCES ${mortar_tests} ${fake_driver})
   target_include_directories(test_mortar PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  find_package(Python3 COMPONENTS Interpreter REQUIRED)
+  add_test(NAME mortar.command COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli_test.py $<TARGET_FILE:mortar_command>
+           ${CMAKE_CURRENT_LIST_DIR}/data/models)
+  set_tests_properties(mortar.command PROPERTIES LABELS unit)
+  add_test(NAME mortar.bench_script COMMAND ${PROJECT_SOURCE_DIR}/bench/mortar/run.sh $<TARGET_FILE:mortar_command>
+           ${CMAKE_CURRENT_BINARY_DIR}/mortar-bench)
+  set_tests_properties(mortar.bench_script PROPERTIES LABELS tools ENVIRONMENT MORTAR_BENCH_DEVICE=cpu
+                       PASS_REGULAR_EXPRESSION "dense-tied +pp64 .* tok/s.*dense-tied +tg16@64 b4")
 endif()

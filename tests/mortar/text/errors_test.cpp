@@ -1,4 +1,4 @@
-// The errors of Mortar as those of Tessera.
+// The errors of Mortar, as a program catches them.
 #include "mortar/errors.hpp"
 
 #include <gtest/gtest.h>

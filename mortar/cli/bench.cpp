@@ -1,0 +1,194 @@
+// mortar bench: prompt and generation speed, in the form of llama-bench, beside the memory roofline.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+
+#include <nlohmann/json.hpp>
+
+#include "bench_chart.hpp"
+#include "model_session.hpp"
+#include "tessera/measure/roofline.hpp"
+
+namespace mortar::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+class Bench {
+ public:
+  Bench(Model model, std::int64_t batch, std::int64_t repetitions)
+      : name_(std::filesystem::path(model.folder).lexically_normal().filename().string()),
+        size_(model_size(model.config)),
+        kv_bytes_(kv_bytes_per_token(model.config, model.kv_type)),
+        bandwidth_(tessera::measure::memory_roofline(model.device).bytes_per_second),
+        repetitions_(repetitions),
+        engine_(std::move(model), {.max_batch = batch, .prefill_tokens = kPrefill, .prefix_cache = false}) {}
+
+  /// A prompt of `tokens`, and its first answer token.
+  BenchRow prompt(std::int64_t tokens);
+  /// `tokens` of each of `batch` sequences with `context` tokens before.
+  BenchRow generation(std::int64_t tokens, std::int64_t context, std::int64_t batch);
+
+ private:
+  static constexpr std::int64_t kPrefill = 2048;
+
+  /// Pseudorandom ids: no part of the measurement depends on them.
+  std::vector<TokenId> ids(std::int64_t n) {
+    std::vector<TokenId> out(static_cast<std::size_t>(n));
+    for (TokenId& id : out) {
+      state_ = state_ * 6364136223846793005U + 1442695040888963407U;  // Knuth's MMIX
+      id = static_cast<TokenId>((state_ >> 33) % static_cast<std::uint64_t>(engine_.model().config.vocabulary));
+    }
+    return out;
+  }
+  void submit(std::int64_t prompt, std::int64_t answer) {
+    Request r;
+    r.ids = ids(prompt);
+    r.max_tokens = answer;
+    r.sampling.greedy = true;
+    r.ignore_eos = true;
+    engine_.submit(std::move(r), {});
+  }
+  /// The median of one warm-up and the repetitions of `once`, which returns seconds.
+  BenchRow measure(const std::string& test, double tokens, double steps, const std::function<double()>& once) {
+    std::vector<double> speeds;
+    (void)once();
+    for (std::int64_t i = 0; i < repetitions_; ++i) {
+      if (CtrlC::count() > 0) throw Interrupted();
+      speeds.push_back(tokens / once());
+    }
+    std::sort(speeds.begin(), speeds.end());
+    const std::size_t n = speeds.size();
+    double mean = 0, squares = 0;
+    for (const double s : speeds) mean += s / static_cast<double>(n);
+    for (const double s : speeds) squares += (s - mean) * (s - mean);
+    BenchRow row;
+    row.model = name_;
+    row.test = test;
+    row.tokens_per_s = (speeds[(n - 1) / 2] + speeds[n / 2]) / 2;
+    row.stddev = n > 1 ? std::sqrt(squares / static_cast<double>(n - 1)) : 0;
+    row.ms_per_step = tokens / row.tokens_per_s / steps * 1e3;
+    return row;
+  }
+
+  std::string name_;
+  ModelSize size_;
+  std::int64_t kv_bytes_;
+  double bandwidth_;
+  std::int64_t repetitions_;
+  Engine engine_;
+  std::uint64_t state_ = 1;
+};
+
+BenchRow Bench::prompt(std::int64_t tokens) {
+  const double steps = std::ceil(static_cast<double>(tokens) / kPrefill);
+  BenchRow row = measure("pp" + std::to_string(tokens), static_cast<double>(tokens), steps, [&] {
+    submit(tokens, 1);
+    const Clock clock;
+    engine_.run();
+    return clock.seconds();
+  });
+  row.batch = 1;
+  return row;
+}
+
+BenchRow Bench::generation(std::int64_t tokens, std::int64_t context, std::int64_t batch) {
+  std::string test = "tg" + std::to_string(tokens);
+  if (context > 0) test += "@" + std::to_string(context);
+  if (batch > 1) test += " b" + std::to_string(batch);
+  const std::int64_t before = std::max<std::int64_t>(context, 1);
+  BenchRow row = measure(test, static_cast<double>(tokens * batch), static_cast<double>(tokens), [&] {
+    const std::int64_t done = engine_.stats().generated_tokens;
+    for (std::int64_t i = 0; i < batch; ++i) submit(before, tokens + 1);
+    while (engine_.stats().generated_tokens < done + batch) engine_.step();
+    const std::int64_t first = engine_.stats().generated_tokens;
+    const Clock clock;
+    engine_.run();
+    // Some may have answered before the last prompt was computed.
+    const double rest = static_cast<double>(done + batch * (tokens + 1) - first);
+    return clock.seconds() * static_cast<double>(tokens * batch) / rest;
+  });
+  row.batch = batch;
+  row.context = context;
+  const double kv =
+      static_cast<double>(kv_bytes_ * batch) * (static_cast<double>(before) + static_cast<double>(tokens) / 2);
+  row.bytes_per_step = static_cast<double>(size_.bytes_per_step) + kv;
+  if (bandwidth_ > 0) row.share_of_read_roof = row.bytes_per_step / (row.ms_per_step * 1e-3) / bandwidth_;
+  return row;
+}
+
+ordered_json json_of(const BenchRow& r) {
+  return {{"model", r.model},
+          {"test", r.test},
+          {"tokens_per_s", r.tokens_per_s},
+          {"stddev", r.stddev},
+          {"ms_per_step", r.ms_per_step},
+          {"bytes_per_step", r.bytes_per_step},
+          {"share_of_read_roof", r.share_of_read_roof},
+          {"batch", r.batch},
+          {"context", r.context}};
+}
+
+void print_row(const BenchRow& r) {
+  std::printf("| %-20s | %16s | %10.2f ± %-8.2f | %10.3f | ", r.model.c_str(), r.test.c_str(), r.tokens_per_s, r.stddev,
+              r.ms_per_step);
+  if (r.share_of_read_roof > 0)
+    std::printf("%8.1f %% |\n", 100 * r.share_of_read_roof);
+  else
+    std::printf("%10s |\n", "-");
+}
+
+int run(const Arguments& arguments) {
+  constexpr std::int64_t kMost = 1 << 24;
+  const auto prompts = arguments.integers("--prompt-tokens", 0, kMost),
+             contexts = arguments.integers("--context", 0, kMost), batches = arguments.integers("--batch", 1, 4096);
+  const std::int64_t tokens = arguments.integer("--generate", 0, kMost);
+  const std::int64_t repetitions = arguments.integer("--repetitions", 1, 1000);
+  const std::int64_t batch = *std::max_element(batches.begin(), batches.end());
+  Model model = open_model(arguments, batch);
+  const bool json = arguments.flag("--json");
+  report(arguments,
+         "tokens/s: median of %lld repetitions after one warm-up, without tokenization; share of the memory "
+         "roofline: bytes of weights and KV cache that a step reads\n",
+         static_cast<long long>(repetitions));
+  Bench bench(std::move(model), batch, repetitions);
+  const CtrlC ctrl_c;
+  std::vector<BenchRow> rows;
+  if (!json) {
+    std::printf("| %-20s | %16s | %21s | %10s | %10s |\n", "model", "test", "tokens/s", "ms/step", "roofline");
+    std::printf("|%s|%s:|%s:|%s:|%s:|\n", std::string(22, '-').c_str(), std::string(17, '-').c_str(),
+                std::string(22, '-').c_str(), std::string(11, '-').c_str(), std::string(11, '-').c_str());
+  }
+  const auto add = [&](const BenchRow& row) {
+    rows.push_back(row);
+    if (json)
+      std::printf("%s\n", json_of(row).dump().c_str());
+    else
+      print_row(row);
+    std::fflush(stdout);
+  };
+  for (const std::int64_t n : prompts)
+    if (n > 0) add(bench.prompt(n));
+  if (tokens > 0)
+    for (const std::int64_t context : contexts)
+      for (const std::int64_t b : batches) add(bench.generation(tokens, context, b));
+  if (arguments.has("--svg")) write_chart(rows, arguments.text("--svg"));
+  return kDone;
+}
+
+const Option kOptions[] = {
+    {"--prompt-tokens", "N,...", "lengths of prompts; 0: none", "512,2048"},
+    {"--generate", "N", "tokens of each answer; 0: none", "128"},
+    {"--context", "N,...", "tokens before the answer", "0"},
+    {"--batch", "N,...", "sequences at a time", "1"},
+    {"--repetitions", "N", "of each row", "5"},
+    {"--json", nullptr, "one JSON object a row"},
+    {"--svg", "FILE", "a chart of the rows"},
+};
+const Registration kRegistration({"bench", "MODEL", "measures prompt and generation speed", kOptions, OptionSet::Model,
+                                  run});
+
+}  // namespace
+}  // namespace mortar::cli

@@ -1,0 +1,141 @@
+// mortar chat: a conversation on the terminal.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "model_session.hpp"
+#include "mortar/chat_template.hpp"
+
+namespace mortar::cli {
+namespace {
+
+/// A message: lines up to one that does not end with a backslash. None at the end of the input.
+std::optional<std::string> read_message(bool terminal) {
+  std::string message, line;
+  bool more = false;
+  do {
+    if (terminal) std::fputs(more ? ". " : "> ", stderr);
+    if (!std::getline(std::cin, line)) {
+      if (message.empty()) return std::nullopt;
+      break;
+    }
+    more = line.ends_with('\\');
+    if (more) line.back() = '\n';
+    message += line;
+  } while (more);
+  return message;
+}
+
+class Chat {
+ public:
+  explicit Chat(const Arguments& arguments)
+      : arguments_(arguments), engine_(open_engine(arguments)), template_(ChatTemplate::load(engine_.model().folder)) {
+    if (arguments.has("--system")) messages_.push_back({"system", arguments.text("--system")});
+    first_ = messages_.size();
+  }
+
+  void clear() { messages_.resize(first_); }
+  /// Prints the answer as it comes. Ctrl-C ends it; what came until then is part of the conversation.
+  void answer(std::string message);
+
+ private:
+  static Engine open_engine(const Arguments& arguments) {
+    Model model = open_model(arguments, 1);
+    if (!model.tokenizer) throw RequestError("chat needs the model's tokenizer.json");
+    return Engine(std::move(model), {.max_batch = 1, .strict = arguments.flag("--strict")});
+  }
+  Request request() const;
+
+  const Arguments& arguments_;
+  Engine engine_;
+  ChatTemplate template_;
+  std::vector<ChatMessage> messages_;
+  std::size_t first_ = 0;
+};
+
+Request Chat::request() const {
+  ChatInputs inputs;
+  inputs.messages = messages_json(messages_);
+  inputs.thinking = thinking_from(arguments_);
+  const std::string text = template_.render(inputs);
+  Request r;
+  r.ids = engine_.model().tokenizer->encode(text);
+  r.starts_thinking = ends_thinking(text);
+  r.sampling = sampling_from(arguments_, engine_.model().generation);
+  r.stop = arguments_.all("--stop");
+  r.ignore_eos = arguments_.flag("--ignore-eos");
+  const std::int64_t left = engine_.model().plan.max_context - std::ssize(r.ids);
+  if (left < 1)
+    throw RequestError("the conversation has " + std::to_string(r.ids.size()) + " tokens, and the context " +
+                       std::to_string(engine_.model().plan.max_context) + ": /clear begins a new one");
+  r.max_tokens = arguments_.has("--max-tokens") ? std::min(left, arguments_.integer("--max-tokens", 1, 1 << 30)) : left;
+  return r;
+}
+
+void Chat::answer(std::string message) {
+  messages_.push_back({"user", std::move(message)});
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  std::string content;
+  std::int64_t tokens = 0;
+  double first = 0;
+  Channel channel = Channel::Content;
+  const Clock clock;
+  SequenceId id = 0;
+  try {
+    id = engine_.submit(request(), [&](const Token& token) {
+      if (tokens++ == 0) first = clock.seconds();
+      for (const AnswerText& part : token.text) {
+        if (terminal && part.channel != channel)
+          std::fputs(part.channel == Channel::Thinking ? "\033[2m" : "\033[0m\n\n", stdout);
+        channel = part.channel;
+        if (part.channel == Channel::Content) content += part.text;
+        if (terminal || part.channel == Channel::Content) std::fputs(part.text.c_str(), stdout);
+      }
+      std::fflush(stdout);
+    });
+  } catch (...) {
+    messages_.pop_back();
+    throw;
+  }
+  CtrlC::reset();
+  while (engine_.step())
+    if (CtrlC::count() > 0) engine_.cancel(id);
+  if (terminal && channel == Channel::Thinking) std::fputs("\033[0m", stdout);
+  std::fputs("\n", stdout);
+  std::fflush(stdout);
+  messages_.push_back({"assistant", content});
+  const double seconds = clock.seconds() - first;
+  report(arguments_, "[%lld tokens, first after %.0f ms, %.1f tok/s%s]\n", static_cast<long long>(tokens), first * 1e3,
+         seconds > 0 && tokens > 1 ? static_cast<double>(tokens - 1) / seconds : 0.0,
+         CtrlC::count() > 0 ? ", stopped" : "");
+  if (CtrlC::count() > 1) throw Interrupted();
+}
+
+int run(const Arguments& arguments) {
+  Chat chat(arguments);
+  const bool terminal = isatty(STDIN_FILENO) != 0 && !arguments.quiet();
+  if (terminal)
+    std::fputs("A line that ends with \\ goes on in the next one. /clear begins a new conversation, /exit ends.\n",
+               stderr);
+  const CtrlC ctrl_c;
+  for (;;) {
+    CtrlC::reset();
+    const auto message = read_message(terminal);
+    if (CtrlC::count() > 0) throw Interrupted();
+    if (!message || *message == "/exit") return kDone;
+    if (*message == "/clear") {
+      chat.clear();
+      continue;
+    }
+    if (message->empty()) continue;
+    try {
+      chat.answer(*message);
+    } catch (const RequestError& error) { std::fprintf(stderr, "%s\n", error.what()); }
+  }
+}
+
+const Registration kRegistration({"chat", "MODEL", "a conversation on the terminal", {}, OptionSet::Generation, run});
+
+}  // namespace
+}  // namespace mortar::cli

@@ -1,0 +1,146 @@
+// mortar generate: one answer to one prompt.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <nlohmann/json.hpp>
+
+#include "model_session.hpp"
+#include "mortar/chat_template.hpp"
+
+namespace mortar::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Prompt {
+  std::vector<TokenId> ids;
+  bool starts_thinking = false;
+};
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file.is_open() || file.bad()) throw RequestError(path + ": the file cannot be read");
+  return text;
+}
+
+Prompt prompt_from(const Arguments& arguments, const Model& model) {
+  int given = 0;
+  for (const char* option : {"--prompt", "--prompt-file", "--prompt-ids"}) given += arguments.has(option) ? 1 : 0;
+  if (given != 1) throw UsageError("expected one of --prompt, --prompt-file and --prompt-ids");
+  Prompt prompt;
+  if (arguments.has("--prompt-ids")) {
+    for (const std::int64_t id : arguments.integers("--prompt-ids", 0, model.config.vocabulary - 1))
+      prompt.ids.push_back(static_cast<TokenId>(id));
+    return prompt;
+  }
+  if (!model.tokenizer) throw RequestError("the model has no tokenizer: give --prompt-ids");
+  std::string text =
+      arguments.has("--prompt") ? arguments.text("--prompt") : read_file(arguments.text("--prompt-file"));
+  if (!arguments.flag("--raw")) {
+    std::vector<ChatMessage> messages;
+    if (arguments.has("--system")) messages.push_back({"system", arguments.text("--system")});
+    messages.push_back({"user", std::move(text)});
+    ChatInputs inputs;
+    inputs.messages = messages_json(messages);
+    inputs.thinking = thinking_from(arguments);
+    text = ChatTemplate::load(model.folder).render(inputs);
+    prompt.starts_thinking = ends_thinking(text);
+  }
+  prompt.ids = model.tokenizer->encode(text);
+  return prompt;
+}
+
+struct Answer {
+  std::string content, thinking;
+  std::vector<TokenId> ids;
+  FinishReason finish = FinishReason::Length;
+  ordered_json logprobs = ordered_json::array();
+  double first = 0, total = 0;  ///< seconds to the first and to the last token
+};
+
+ordered_json logprobs_of(const Token& token) {
+  ordered_json top = ordered_json::array();
+  for (const auto& [id, logprob] : token.top) top.push_back({{"id", id}, {"logprob", logprob}});
+  return {{"id", token.id}, {"logprob", token.chosen->logprob}, {"top_logprobs", top}};
+}
+
+ordered_json json_of(const Answer& a, std::size_t prompt, const EngineStats& stats) {
+  const double decode = a.total - a.first;
+  const auto rest = static_cast<double>(a.ids.size()) - 1;
+  ordered_json out = {{"text", a.content}, {"ids", a.ids}, {"finish_reason", name_of(a.finish)}};
+  if (!a.thinking.empty()) out["thinking"] = a.thinking;
+  out["timings"] = {{"prompt_n", prompt},
+                    {"cache_n", stats.cached_tokens},
+                    {"prompt_ms", a.first * 1e3},
+                    {"prompt_per_second", static_cast<double>(prompt) / a.first},
+                    {"predicted_n", a.ids.size()},
+                    {"predicted_ms", decode * 1e3},
+                    {"predicted_per_second", decode > 0 ? rest / decode : 0.0}};
+  if (!a.logprobs.empty()) out["logprobs"] = a.logprobs;
+  return out;
+}
+
+int run(const Arguments& arguments) {
+  Model model = open_model(arguments, 1);
+  Prompt prompt = prompt_from(arguments, model);
+  Request request;
+  request.sampling = sampling_from(arguments, model.generation);
+  request.max_tokens = std::min(arguments.has("--max-tokens") ? arguments.integer("--max-tokens", 1, 1 << 30) : 128,
+                                std::max<std::int64_t>(1, model.plan.max_context - std::ssize(prompt.ids)));
+  request.stop = arguments.all("--stop");
+  request.ignore_eos = arguments.flag("--ignore-eos");
+  request.starts_thinking = prompt.starts_thinking;
+  if (arguments.has("--logprobs")) request.logprobs = arguments.integer("--logprobs", 0, 20);
+  request.ids = std::move(prompt.ids);
+  const std::size_t prompt_tokens = request.ids.size();
+  const bool json = arguments.flag("--json"), has_text = model.tokenizer.has_value();
+
+  Engine engine(std::move(model), {.max_batch = 1, .strict = arguments.flag("--strict")});
+  Answer answer;
+  const CtrlC ctrl_c;
+  const Clock clock;
+  const auto on_token = [&](const Token& token) {
+    if (answer.ids.empty()) answer.first = clock.seconds();
+    answer.total = clock.seconds();
+    answer.ids.push_back(token.id);
+    if (token.finish) answer.finish = *token.finish;
+    if (token.chosen) answer.logprobs.push_back(logprobs_of(token));
+    for (const AnswerText& part : token.text) {
+      (part.channel == Channel::Thinking ? answer.thinking : answer.content) += part.text;
+      if (!json) std::fputs(part.text.c_str(), stdout);
+    }
+    if (!json && !has_text) std::printf("%s%d", answer.ids.size() > 1 ? "," : "", token.id);
+    if (!json) std::fflush(stdout);
+  };
+  engine.submit(std::move(request), on_token);
+  while (engine.step())
+    if (CtrlC::count() > 0) {
+      if (!json) std::fputs("\n", stdout);
+      throw Interrupted();
+    }
+  if (json)
+    std::printf("%s\n", json_of(answer, prompt_tokens, engine.stats()).dump(-1, ' ', false).c_str());
+  else
+    std::fputs("\n", stdout);
+  const double decode = answer.total - answer.first;
+  report(arguments, "%zu tokens of prompt in %.0f ms, %zu of answer at %.1f tok/s\n", prompt_tokens, answer.first * 1e3,
+         answer.ids.size(), decode > 0 ? (static_cast<double>(answer.ids.size()) - 1) / decode : 0.0);
+  return kDone;
+}
+
+const Option kOptions[] = {
+    {"--prompt", "TEXT", "what the user says"},
+    {"--prompt-file", "FILE", "the same from a file"},
+    {"--prompt-ids", "IDS", "the prompt as token ids, separated by commas"},
+    {"--raw", nullptr, "takes the prompt as it is, without the chat template"},
+    {"--logprobs", "N", "with --json: the log-probability of each token, and of the N most likely ones"},
+    {"--json", nullptr, "one JSON object: text, ids, finish_reason, timings, logprobs"},
+};
+const Registration kRegistration({"generate", "MODEL", "answers one prompt", kOptions, OptionSet::Generation, run});
+
+}  // namespace
+}  // namespace mortar::cli

@@ -1,0 +1,30 @@
+// mortar logits: the logits of every position of a prompt, for checking against other engines.
+#include "model_session.hpp"
+#include "tessera/host/all.hpp"
+
+namespace mortar::cli {
+namespace {
+
+int run(const Arguments& arguments) {
+  const std::string out = arguments.text("--out");
+  const auto given = arguments.integers("--prompt-ids", 0, 1 << 30);
+  Model model = open_model(arguments, 1);
+  Engine engine(std::move(model), {.max_batch = 1, .strict = arguments.flag("--strict")});
+  const std::vector<float> logits = engine.logits({given.begin(), given.end()});
+  const auto tokens = static_cast<std::int64_t>(given.size());
+  tessera::save_npy(out, tessera::from(std::span(logits), {tokens, engine.model().config.vocabulary}).sync());
+  report(arguments, "%s: f32 [%lld, %lld]\n", out.c_str(), static_cast<long long>(tokens),
+         static_cast<long long>(engine.model().config.vocabulary));
+  return kDone;
+}
+
+const Option kOptions[] = {
+    {"--prompt-ids", "IDS", "the prompt as token ids, separated by commas"},
+    {"--out", "FILE", "a .npy file of f32, [tokens, vocabulary]"},
+    {"--strict", nullptr, "rounds intermediate results as Hugging Face transformers does in bf16; slower"},
+};
+const Registration kRegistration({"logits", "MODEL", "the logits of all positions of a prompt", kOptions,
+                                  OptionSet::Model, run});
+
+}  // namespace
+}  // namespace mortar::cli

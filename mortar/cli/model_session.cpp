@@ -1,0 +1,92 @@
+// Opening a model, options, Ctrl-C, for the commands that run a model.
+#include "model_session.hpp"
+
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <functional>
+#include <limits>
+
+#include "mortar/progress.hpp"
+#include "tessera/runtime/device.hpp"
+
+namespace mortar::cli {
+namespace {
+
+volatile std::sig_atomic_t interrupts = 0;
+void count_interrupt(int) { interrupts = interrupts + 1; }
+struct sigaction before;
+
+}  // namespace
+
+void report(const Arguments& arguments, const char* format, ...) {
+  if (arguments.quiet()) return;
+  std::va_list values;
+  va_start(values, format);
+  std::vfprintf(stderr, format, values);
+  va_end(values);
+}
+
+CtrlC::CtrlC() {
+  interrupts = 0;
+  struct sigaction action {};
+  action.sa_handler = count_interrupt;  // without SA_RESTART: a read of standard input ends
+  sigaction(SIGINT, &action, &before);
+}
+CtrlC::~CtrlC() { sigaction(SIGINT, &before, nullptr); }
+int CtrlC::count() { return interrupts; }
+void CtrlC::reset() { interrupts = 0; }
+
+Model open_model(const Arguments& arguments, std::int64_t batch) {
+  ModelOptions options;
+  if (arguments.has("--device")) options.device = tessera::runtime::parse_device(arguments.text("--device"));
+  constexpr std::int64_t kMost = 1 << 30;
+  if (arguments.has("--max-context")) options.max_context = arguments.integer("--max-context", 1, kMost);
+  options.max_batch = arguments.has("--batch-size") ? arguments.integer("--batch-size", 1, 4096) : batch;
+  const std::string type = arguments.text("--kv-dtype");
+  if (type != "bf16" && type != "f8") throw UsageError("--kv-dtype: expected bf16 or f8, found \"" + type + "\"");
+  options.kv_type = type == "f8" ? KvType::Fp8 : KvType::Bf16;
+  if (arguments.has("--random-weights"))
+    options.random_weights =
+        static_cast<std::uint64_t>(arguments.integer("--random-weights", 0, std::numeric_limits<std::int64_t>::max()));
+  ProgressBar bar(stderr, arguments.quiet());
+  options.progress = std::ref(bar);
+  Model model = load(arguments.positional(0), options);
+  report(arguments, "%s", plan_text(model.plan).c_str());
+  return model;
+}
+
+Sampling sampling_from(const Arguments& arguments, const GenerationConfig& generation) {
+  Sampling s = sampling_of(generation);
+  const auto number = [&](const char* option, float& value, double lowest, double highest) {
+    if (arguments.has(option)) value = static_cast<float>(arguments.number(option, lowest, highest));
+  };
+  // An option of sampling turns greedy off.
+  for (const char* option : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed"})
+    if (arguments.has(option)) s.greedy = false;
+  if (arguments.flag("--greedy")) s.greedy = true;
+  number("--temperature", s.temperature, 0, 100);
+  number("--top-p", s.top_p, 0, 1);
+  number("--min-p", s.min_p, 0, 1);
+  number("--repetition-penalty", s.repetition_penalty, 0, 100);
+  number("--presence-penalty", s.presence_penalty, -100, 100);
+  if (arguments.has("--top-k")) s.top_k = arguments.integer("--top-k", 0, 1 << 30);
+  if (arguments.has("--seed"))
+    s.seed = static_cast<std::uint64_t>(arguments.integer("--seed", 0, std::numeric_limits<std::int64_t>::max()));
+  return s;
+}
+
+std::optional<bool> thinking_from(const Arguments& arguments) {
+  const bool on = arguments.flag("--think"), off = arguments.flag("--no-think");
+  if (on && off) throw UsageError("--think and --no-think exclude each other");
+  if (!on && !off) return std::nullopt;
+  return on;
+}
+
+bool ends_thinking(const std::string& prompt) {
+  const std::size_t open = prompt.rfind("<think>"), close = prompt.rfind("</think>");
+  return open != std::string::npos && (close == std::string::npos || close < open) &&
+         prompt.find_first_not_of("\n", open + 7) == std::string::npos;
+}
+
+}  // namespace mortar::cli

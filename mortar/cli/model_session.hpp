@@ -1,0 +1,45 @@
+// What the commands that run a model share: opening it by the common options, sampling options, progress, Ctrl-C.
+#pragma once
+#include <chrono>
+#include <string>
+
+#include "command.hpp"
+#include "mortar/mortar.hpp"
+
+namespace mortar::cli {
+
+/// Loads the model of the first positional argument for `batch` sequences (--batch-size wins) and shows the memory plan
+/// and the progress on standard error.
+Model open_model(const Arguments& arguments, std::int64_t batch);
+
+/// Defaults of `generation`, then the sampling options of the command line (kSamplingOptions).
+Sampling sampling_from(const Arguments& arguments, const GenerationConfig& generation);
+/// --think and --no-think; neither: the template's default.
+std::optional<bool> thinking_from(const Arguments& arguments);
+/// True if the text of a rendered prompt ends within <think>.
+bool ends_thinking(const std::string& prompt);
+
+/// While it exists, Ctrl-C is counted instead of ending the program.
+class CtrlC {
+ public:
+  CtrlC();
+  ~CtrlC();
+  CtrlC(const CtrlC&) = delete;
+  CtrlC& operator=(const CtrlC&) = delete;
+  static int count();
+  static void reset();
+};
+
+/// Seconds since it was made.
+class Clock {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// printf to standard error, unless --quiet.
+[[gnu::format(printf, 2, 3)]] void report(const Arguments& arguments, const char* format, ...);
+
+}  // namespace mortar::cli

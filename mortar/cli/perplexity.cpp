@@ -1,0 +1,63 @@
+// mortar perplexity: how well a model predicts a text, token by token, with the true tokens before each.
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include <nlohmann/json.hpp>
+
+#include "model_session.hpp"
+
+namespace mortar::cli {
+namespace {
+
+int run(const Arguments& arguments) {
+  const std::string path = arguments.text("--file");
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file.is_open() || file.bad()) throw RequestError(path + ": the file cannot be read");
+  Model model = open_model(arguments, 1);
+  if (!model.tokenizer) throw RequestError("perplexity needs the model's tokenizer.json");
+  const std::vector<TokenId> ids = model.tokenizer->encode(text, AddedTokens::AsText);
+  const std::int64_t window = std::min(arguments.integer("--context", 2, 1 << 30), model.plan.max_context - 1);
+  if (ids.size() < 2) throw RequestError(path + ": expected at least two tokens, found " + std::to_string(ids.size()));
+  Engine engine(std::move(model), {.max_batch = 1, .prefix_cache = false, .strict = arguments.flag("--strict")});
+  const CtrlC ctrl_c;
+  double sum = 0;
+  std::int64_t scored = 0;
+  for (std::int64_t first = 0; first + 1 < std::ssize(ids); first += window) {
+    const std::int64_t end = std::min<std::int64_t>(first + window, std::ssize(ids));
+    for (const float logprob : engine.log_likelihoods({ids.begin() + first, ids.begin() + end})) {
+      sum -= logprob;
+      ++scored;
+    }
+    if (CtrlC::count() > 0) throw Interrupted();
+    if (scored > 0)
+      report(arguments, "%lld of %zu tokens, perplexity %.4f\n", static_cast<long long>(end), ids.size(),
+             std::exp(sum / static_cast<double>(scored)));
+  }
+  const double mean = sum / static_cast<double>(scored);
+  if (arguments.flag("--json"))
+    std::printf("%s\n", nlohmann::ordered_json({{"tokens", scored},
+                                                {"context", window},
+                                                {"negative_log_likelihood", mean},
+                                                {"perplexity", std::exp(mean)}})
+                            .dump()
+                            .c_str());
+  else
+    std::printf("%.6f nats per token over %lld tokens, perplexity %.4f\n", mean, static_cast<long long>(scored),
+                std::exp(mean));
+  return kDone;
+}
+
+const Option kOptions[] = {
+    {"--file", "FILE", "the text"},
+    {"--context", "N", "tokens of a window; the first of each is not scored", "2048"},
+    {"--json", nullptr, "the result as one JSON object"},
+    {"--strict", nullptr, "rounds intermediate results as Hugging Face transformers does in bf16; slower"},
+};
+const Registration kRegistration({"perplexity", "MODEL", "the mean negative log-likelihood of a text", kOptions,
+                                  OptionSet::Model, run});
+
+}  // namespace
+}  // namespace mortar::cli

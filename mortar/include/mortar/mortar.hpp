@@ -1,0 +1,7 @@
+// What a program that runs models includes.
+#pragma once
+#include "mortar/engine.hpp"
+#include "mortar/errors.hpp"
+#include "mortar/model.hpp"
+#include "mortar/sampling.hpp"
+#include "mortar/tokenizer.hpp"

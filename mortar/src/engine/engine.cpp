@@ -1,0 +1,428 @@
+// The scheduler: which sequences are computed in a step, who has which pages, who has to wait.
+#include "mortar/engine.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <exception>
+#include <random>
+#include <string>
+
+#include "engine/runner.hpp"
+#include "mortar/errors.hpp"
+
+namespace mortar {
+
+namespace {
+
+std::int64_t pages_for(std::int64_t tokens) { return (tokens + kPage - 1) / kPage; }
+
+bool needs_slot_state(const Sampling& s) {
+  return s.repetition_penalty != 1 || s.presence_penalty != 0 || !s.logit_bias.empty();
+}
+
+std::uint64_t drawn_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+/// A sequence, from submit() to its last token.
+struct Sequence {
+  SequenceId id = 0;
+  Request request;
+  OnToken on_token;
+  std::uint64_t seed = 0;
+  std::vector<TokenId> tokens;  ///< the prompt and the answer
+  std::int64_t computed = 0;    ///< tokens whose keys and values are in the cache
+  std::vector<PageId> pages;
+  std::vector<Contents> contents;  ///< of the full pages that are published
+  std::int64_t slot = -1;          ///< while it is being computed
+  bool ended = false;
+  std::optional<AnswerStream> text;  ///< with a tokenizer
+
+  std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t prompt() const { return static_cast<std::int64_t>(request.ids.size()); }
+  /// Only the last token is not computed, and it is not the prompt's alone.
+  bool decodes() const { return computed + 1 == length() && length() > prompt(); }
+  SamplingRow options() const {
+    const Sampling& s = request.sampling;
+    const auto bits = [](float x) { return std::bit_cast<tessera::i32>(x); };
+    SamplingRow row{};
+    row[kTemperature] = bits(s.greedy ? 0.0f : s.temperature);
+    row[kTopK] = static_cast<tessera::i32>(std::min<std::int64_t>(s.top_k, 1 << 30));
+    row[kTopP] = bits(s.top_p);
+    row[kMinP] = bits(s.min_p);
+    row[kRepetition] = bits(s.repetition_penalty);
+    row[kPresence] = bits(s.presence_penalty);
+    row[kSeedLow] = static_cast<tessera::i32>(static_cast<std::uint32_t>(seed));
+    row[kSeedHigh] = static_cast<tessera::i32>(static_cast<std::uint32_t>(seed >> 32));
+    row[kPosition] = static_cast<tessera::i32>(length());
+    row[kSlot] = static_cast<tessera::i32>(slot);
+    return row;
+  }
+};
+using SequencePtr = std::shared_ptr<Sequence>;
+
+}  // namespace
+
+const char* name_of(FinishReason reason) noexcept { return reason == FinishReason::Stop ? "stop" : "length"; }
+
+struct Engine::State {
+  EngineOptions options;
+  Model model;
+  Pages pages;
+  Runner runner;
+  std::int64_t max_context;
+  std::unique_ptr<SlotState> slots;  ///< made for the first sequence that needs it
+  std::deque<SequencePtr> waiting;   ///< in the order in which they will be computed
+  std::vector<SequencePtr> running;  ///< in the order in which they were admitted
+  std::vector<char> slot_used;
+  SequenceId next_id = 1;
+  bool prompts_last = false;  ///< the last step was over prompts
+  EngineStats stats;
+
+  State(Model&& loaded, const EngineOptions& chosen)
+      : options(checked(chosen)),
+        model(std::move(loaded)),
+        pages(page_count()),
+        runner(model, {options.strict, options.batch_invariant}, pages.count()),
+        max_context(std::min(model.plan.max_context, pages.count() * kPage)),
+        slot_used(static_cast<std::size_t>(options.max_batch)) {}
+
+  static EngineOptions checked(EngineOptions o) {
+    if (o.max_batch < 1) throw RequestError("max_batch: expected at least 1, found " + std::to_string(o.max_batch));
+    if (o.prefill_tokens < 1)
+      throw RequestError("prefill_tokens: expected at least 1, found " + std::to_string(o.prefill_tokens));
+    if (o.kv_tokens < 0) throw RequestError("kv_tokens: expected at least 0, found " + std::to_string(o.kv_tokens));
+    return o;
+  }
+  std::int64_t page_count() const {
+    return pages_for(options.kv_tokens > 0 ? options.kv_tokens : options.max_batch * model.plan.max_context);
+  }
+
+  void check_request(const Request& r) const;
+  void admit();
+  void take_cached_pages(Sequence& s);
+  void release(Sequence& s);
+  void preempt_last();
+  bool grow(Sequence& s);
+  std::vector<RowPlan> plan_prompts(std::vector<SequencePtr>& chosen) const;
+  std::vector<RowPlan> plan_decode(std::vector<SequencePtr>& chosen);
+  void publish(Sequence& s);
+  void compute(const std::vector<SequencePtr>& chosen, const std::vector<RowPlan>& rows, bool decode);
+  Token add_token(Sequence& s, TokenId id);
+  bool step();
+  void score(const std::vector<TokenId>& ids, const std::function<void(const RowPlan&)>& compute_chunk);
+};
+
+void Engine::State::check_request(const Request& r) const {
+  const auto fail = [](const std::string& text) { throw RequestError(text); };
+  const auto prompt = static_cast<std::int64_t>(r.ids.size());
+  if (prompt == 0) fail("the prompt: expected at least one token, found none");
+  for (const TokenId id : r.ids)
+    if (id < 0 || id >= model.config.vocabulary)
+      fail("the prompt: expected ids from 0 to " + std::to_string(model.config.vocabulary - 1) + ", found " +
+           std::to_string(id));
+  if (r.max_tokens < 1) fail("max_tokens: expected at least 1, found " + std::to_string(r.max_tokens));
+  if (prompt > max_context || r.max_tokens > max_context - prompt)
+    fail("expected at most " + std::to_string(max_context) +
+         " tokens of prompt and answer together, found a prompt of " + std::to_string(prompt) + " and max_tokens of " +
+         std::to_string(r.max_tokens) + ": shorten one of them, or load the model with a larger max_context");
+  if (r.logprobs > kMostScores)
+    fail("logprobs: expected at most " + std::to_string(kMostScores) + ", found " + std::to_string(r.logprobs));
+  if (!r.stop.empty() && !model.tokenizer) fail("stop strings need the model's tokenizer, which was not loaded");
+  for (const std::string& stop : r.stop)
+    if (stop.empty()) fail("stop: expected texts, found an empty one");
+  mortar::check(r.sampling, model.config.vocabulary);
+}
+
+/// Pages of earlier sequences that begin in the same way. At least one token is left to compute.
+void Engine::State::take_cached_pages(Sequence& s) {
+  if (!options.prefix_cache) return;
+  while (s.length() - s.computed > kPage) {
+    const auto tokens = std::span(s.tokens).subspan(static_cast<std::size_t>(s.computed), kPage);
+    const auto found = pages.find(s.contents.empty() ? 0 : s.contents.back(), tokens);
+    if (!found) break;
+    s.pages.push_back(found->page);
+    s.contents.push_back(found->contents);
+    s.computed += kPage;
+  }
+}
+
+void Engine::State::release(Sequence& s) {
+  for (auto page = s.pages.rbegin(); page != s.pages.rend(); ++page) pages.release(*page);  // the last is reused first
+  s.pages.clear();
+  s.contents.clear();
+  s.computed = 0;
+  if (s.slot >= 0) slot_used[static_cast<std::size_t>(s.slot)] = 0;
+  s.slot = -1;
+}
+
+/// Sequences that wait start as long as there are slots, and pages for all their tokens.
+void Engine::State::admit() {
+  while (!waiting.empty() && static_cast<std::int64_t>(running.size()) < options.max_batch) {
+    Sequence& s = *waiting.front();
+    take_cached_pages(s);
+    const std::int64_t cached = s.computed;
+    const std::int64_t wanted = pages_for(s.length() + 1) - static_cast<std::int64_t>(s.pages.size());
+    if (wanted > pages.free()) {
+      release(s);
+      return;
+    }
+    for (std::int64_t i = 0; i < wanted; ++i) s.pages.push_back(*pages.take());
+    s.slot = std::find(slot_used.begin(), slot_used.end(), 0) - slot_used.begin();
+    slot_used[static_cast<std::size_t>(s.slot)] = 1;
+    stats.cached_tokens += cached;
+    running.push_back(waiting.front());
+    waiting.pop_front();
+    if (!needs_slot_state(s.request.sampling) && !slots) continue;
+    if (!slots) slots = std::make_unique<SlotState>(options.max_batch, model.config.vocabulary, runner.stream());
+    slots->begin(s.slot, s.tokens, s.prompt(), s.request.sampling, runner.stream());
+  }
+}
+
+/// The sequence that was admitted last waits again, before all others; its tokens will be computed again.
+void Engine::State::preempt_last() {
+  const SequencePtr s = running.back();
+  running.pop_back();
+  release(*s);
+  waiting.push_front(s);
+  ++stats.preemptions;
+}
+
+/// A page for the next token of s. Others, and at last s itself, give way. False if s gave way.
+bool Engine::State::grow(Sequence& s) {
+  while (static_cast<std::int64_t>(s.pages.size()) < pages_for(s.length())) {
+    if (const auto page = pages.take()) {
+      s.pages.push_back(*page);
+      continue;
+    }
+    const bool itself = running.back().get() == &s;
+    preempt_last();
+    if (itself) return false;
+  }
+  return true;
+}
+
+std::vector<RowPlan> Engine::State::plan_prompts(std::vector<SequencePtr>& chosen) const {
+  std::vector<RowPlan> rows;
+  std::int64_t budget = options.prefill_tokens;
+  for (const SequencePtr& s : running) {
+    if (s->decodes() || budget == 0) continue;
+    const std::int64_t n = std::min(s->length() - s->computed, budget);
+    budget -= n;
+    RowPlan row;
+    row.ids = std::span(s->tokens).subspan(static_cast<std::size_t>(s->computed), static_cast<std::size_t>(n));
+    row.first = s->computed;
+    row.pages = std::span(s->pages).first(static_cast<std::size_t>(pages_for(s->computed + n)));
+    row.wants_token = s->computed + n == s->length();
+    row.sampling = s->options();
+    rows.push_back(row);
+    chosen.push_back(s);
+  }
+  return rows;
+}
+
+std::vector<RowPlan> Engine::State::plan_decode(std::vector<SequencePtr>& chosen) {
+  for (std::size_t i = 0; i < running.size(); ++i)
+    if (const SequencePtr s = running[i]; s->decodes() && !grow(*s)) break;  // it was the last
+  std::vector<RowPlan> rows;
+  for (const SequencePtr& s : running) {
+    if (!s->decodes()) continue;
+    RowPlan row;
+    row.ids = std::span(s->tokens).last(1);
+    row.first = s->computed;
+    row.pages = s->pages;
+    row.wants_token = true;
+    row.sampling = s->options();
+    rows.push_back(row);
+    chosen.push_back(s);
+  }
+  return rows;
+}
+
+/// Full pages can be found by others.
+void Engine::State::publish(Sequence& s) {
+  if (!options.prefix_cache) return;
+  while ((static_cast<std::int64_t>(s.contents.size()) + 1) * kPage <= s.computed) {
+    const std::size_t page = s.contents.size();
+    const auto tokens = std::span(s.tokens).subspan(page * kPage, kPage);
+    s.contents.push_back(pages.publish(s.pages[page], page == 0 ? 0 : s.contents.back(), tokens));
+  }
+}
+
+Token Engine::State::add_token(Sequence& s, TokenId id) {
+  s.tokens.push_back(id);
+  ++stats.generated_tokens;
+  Token token{s.id, id, {}, {}, {}, {}};
+  const auto ends = [id](const auto& ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
+  const bool eos = (!s.request.ignore_eos && ends(model.generation.eos_ids)) || ends(s.request.stop_ids);
+  if (eos) {
+    token.finish = FinishReason::Stop;
+  } else if (s.text) {
+    token.text = s.text->push(id);
+    if (s.text->stopped()) token.finish = FinishReason::Stop;
+  }
+  if (!token.finish && s.length() - s.prompt() >= s.request.max_tokens) token.finish = FinishReason::Length;
+  if (token.finish && s.text)
+    for (AnswerText& part : s.text->finish()) token.text.push_back(std::move(part));
+  return token;
+}
+
+void Engine::State::compute(const std::vector<SequencePtr>& chosen, const std::vector<RowPlan>& rows, bool decode) {
+  SlotState* state = nullptr;
+  std::int64_t scores = -1;
+  std::vector<tessera::i32> slot_rows(static_cast<std::size_t>(options.max_batch), -1);
+  tessera::i32 wanted = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].wants_token) continue;
+    scores = std::max(scores, chosen[i]->request.logprobs);
+    if (needs_slot_state(chosen[i]->request.sampling)) state = slots.get();
+    slot_rows[static_cast<std::size_t>(chosen[i]->slot)] = wanted++;
+  }
+  const Runner::Chosen result = runner.run(rows, decode, state, slot_rows, scores);
+  ++stats.steps;
+  std::vector<std::pair<SequencePtr, Token>> tokens;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Sequence& s = *chosen[i];
+    s.computed += static_cast<std::int64_t>(rows[i].ids.size());
+    if (!decode) stats.prompt_tokens += static_cast<std::int64_t>(rows[i].ids.size());
+    publish(s);
+    if (!rows[i].wants_token) continue;
+    Token token = add_token(s, result.tokens[next]);
+    if (s.request.logprobs >= 0) {
+      const RowScores& all = *result.scores;
+      token.chosen = TokenLogprob{token.id, all.chosen[next]};
+      for (std::int64_t k = 0; k < std::min(all.count, s.request.logprobs); ++k) {
+        const std::size_t at = next * static_cast<std::size_t>(all.count) + static_cast<std::size_t>(k);
+        token.top.push_back({all.top_tokens[at], all.top[at]});
+      }
+    }
+    if (token.finish) s.ended = true;
+    ++next;
+    tokens.emplace_back(chosen[i], std::move(token));
+  }
+  std::erase_if(running, [&](const SequencePtr& s) {
+    if (s->ended) release(*s);
+    return s->ended;
+  });
+  std::exception_ptr first;
+  for (const auto& [s, token] : tokens) {
+    if (!s->on_token || (s->ended && !token.finish)) continue;  // an earlier call cancelled it
+    try {
+      s->on_token(token);
+    } catch (...) { first = first ? first : std::current_exception(); }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+bool Engine::State::step() {
+  admit();
+  if (running.empty()) return false;
+  const bool has_prompts = std::any_of(running.begin(), running.end(), [](const auto& s) { return !s->decodes(); });
+  const bool has_answers = std::any_of(running.begin(), running.end(), [](const auto& s) { return s->decodes(); });
+  // In turns, so that long prompts do not hold up the answers of others.
+  const bool prompts = has_prompts && !(has_answers && prompts_last);
+  prompts_last = prompts;
+  std::vector<SequencePtr> chosen;
+  const std::vector<RowPlan> rows = prompts ? plan_prompts(chosen) : plan_decode(chosen);
+  if (!rows.empty()) compute(chosen, rows, !prompts);
+  return true;
+}
+
+Engine::Engine(Model model, const EngineOptions& options)
+    : state_(std::make_unique<State>(std::move(model), options)) {}
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+
+SequenceId Engine::submit(Request request, OnToken on_token) {
+  state_->check_request(request);
+  auto s = std::make_shared<Sequence>();
+  s->id = state_->next_id++;
+  s->tokens = request.ids;
+  s->seed = request.sampling.seed ? *request.sampling.seed : drawn_seed();
+  if (const auto& tokenizer = state_->model.tokenizer)
+    s->text.emplace(*tokenizer, AnswerOptions{.stop = request.stop, .starts_thinking = request.starts_thinking});
+  s->request = std::move(request);
+  s->on_token = std::move(on_token);
+  state_->waiting.push_back(s);
+  return s->id;
+}
+
+bool Engine::cancel(SequenceId id) {
+  const auto is = [id](const SequencePtr& s) { return s->id == id; };
+  if (const auto at = std::find_if(state_->running.begin(), state_->running.end(), is); at != state_->running.end()) {
+    (*at)->ended = true;
+    state_->release(**at);
+    state_->running.erase(at);
+    return true;
+  }
+  const auto at = std::find_if(state_->waiting.begin(), state_->waiting.end(), is);
+  if (at == state_->waiting.end()) return false;
+  (*at)->ended = true;
+  state_->waiting.erase(at);
+  return true;
+}
+
+bool Engine::step() { return state_->step(); }
+
+void Engine::run() {
+  while (step()) {}
+}
+
+void Engine::State::score(const std::vector<TokenId>& ids, const std::function<void(const RowPlan&)>& compute_chunk) {
+  check_request({.ids = ids, .max_tokens = 1});
+  const auto n = static_cast<std::int64_t>(ids.size());
+  if (pages_for(n) > pages.free())
+    throw CapacityError("logits of " + std::to_string(n) + " tokens need " + std::to_string(pages_for(n)) +
+                        " pages of the KV cache, and " + std::to_string(pages.free()) + " are free");
+  struct Held {
+    Pages& pages;
+    std::vector<PageId> ids;
+    ~Held() {
+      for (const PageId page : ids) pages.release(page);
+    }
+  } held{pages, {}};
+  while (static_cast<std::int64_t>(held.ids.size()) < pages_for(n)) held.ids.push_back(*pages.take());
+  for (std::int64_t first = 0; first < n; first += options.prefill_tokens) {
+    RowPlan row;
+    row.first = first;
+    row.ids = std::span(ids).subspan(static_cast<std::size_t>(first),
+                                     static_cast<std::size_t>(std::min(options.prefill_tokens, n - first)));
+    row.pages = held.ids;
+    compute_chunk(row);
+  }
+}
+
+std::vector<float> Engine::logits(const std::vector<TokenId>& ids) {
+  std::vector<float> all;
+  state_->score(ids, [&](const RowPlan& row) {
+    const std::vector<float> part = state_->runner.logits(row);
+    all.insert(all.end(), part.begin(), part.end());
+  });
+  return all;
+}
+
+std::vector<float> Engine::log_likelihoods(const std::vector<TokenId>& ids) {
+  std::vector<float> all;
+  state_->score(ids, [&](const RowPlan& row) {
+    // Each token is scored by the logits of the one before it.
+    const auto next = static_cast<std::size_t>(row.first) + 1;
+    const std::size_t count = std::min(row.ids.size(), ids.size() - next);
+    if (count == 0) return;
+    const std::vector<float> part = state_->runner.log_likelihoods(row, std::span(ids).subspan(next, count));
+    all.insert(all.end(), part.begin(), part.end());
+  });
+  return all;
+}
+
+std::int64_t Engine::running() const noexcept { return static_cast<std::int64_t>(state_->running.size()); }
+std::int64_t Engine::waiting() const noexcept { return static_cast<std::int64_t>(state_->waiting.size()); }
+std::int64_t Engine::free_pages() const noexcept { return state_->pages.free(); }
+std::int64_t Engine::total_pages() const noexcept { return state_->pages.count(); }
+const EngineStats& Engine::stats() const noexcept { return state_->stats; }
+const Model& Engine::model() const noexcept { return state_->model; }
+
+}  // namespace mortar

@@ -1,0 +1,121 @@
+// Where the parts of a step are in its array, and what they hold.
+#include "engine/packed_step.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace mortar {
+
+using namespace tessera;
+
+namespace {
+
+/// Parts begin at multiples of 128 bytes.
+constexpr std::int64_t kAlign = 32;
+
+struct Layout {
+  std::int64_t ids, positions, slots, lengths, table, tile_rows, tile_positions, last, options, end;
+};
+Layout layout_of(const StepShape& s) {
+  Layout at{};
+  std::int64_t next = 0;
+  const auto place = [&](std::int64_t& part, std::int64_t size) {
+    part = next;
+    next += ceil_div(std::max<std::int64_t>(size, 1), kAlign) * kAlign;
+  };
+  place(at.ids, s.tokens);
+  place(at.positions, s.tokens);
+  place(at.slots, s.tokens);
+  place(at.lengths, s.rows);
+  place(at.table, s.rows * s.pages);
+  place(at.tile_rows, s.tiles);
+  place(at.tile_positions, s.tiles);
+  place(at.last, s.wanted);
+  place(at.options, s.wanted * kSamplingFields);
+  at.end = next;
+  return at;
+}
+
+std::int64_t rounded_up(std::int64_t n, std::int64_t least) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(n, least))));
+}
+
+}  // namespace
+
+StepShape shape_of(std::span<const RowPlan> rows, bool decode, int query_tile) {
+  StepShape s;
+  s.decode = decode;
+  s.query_tile = query_tile;
+  for (const RowPlan& row : rows) {
+    s.pages = std::max(s.pages, static_cast<std::int64_t>(row.pages.size()));
+    s.wanted += row.wants_token ? 1 : 0;
+    // A tile of queries belongs to one sequence: the next one begins at the next tile.
+    if (!decode)
+      s.tokens = ceil_div(s.tokens, std::int64_t{query_tile}) * query_tile + static_cast<std::int64_t>(row.ids.size());
+  }
+  s.rows = static_cast<std::int64_t>(rows.size());
+  if (decode) {
+    constexpr std::int64_t kLeastPages = 8;
+    s.rows = s.tokens = s.wanted = rounded_up(s.rows, 1);
+    s.pages = rounded_up(s.pages, kLeastPages);
+  } else {
+    s.tiles = ceil_div(s.tokens, std::int64_t{query_tile});
+  }
+  return s;
+}
+
+PackedStep::PackedStep(std::span<const RowPlan> rows, const StepShape& shape)
+    : data_(static_cast<std::size_t>(packed_size(shape))) {
+  const Layout at = layout_of(shape);
+  const auto part = [&](std::int64_t begin) { return data_.begin() + begin; };
+  std::fill_n(part(at.slots), shape.tokens, -1);
+  std::int64_t token = 0, wanted = 0;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const RowPlan& row = rows[r];
+    const auto n = static_cast<std::int64_t>(row.ids.size()), index = static_cast<std::int64_t>(r);
+    if (!shape.decode) {
+      const std::int64_t tile = shape.query_tile;
+      token = ceil_div(token, tile) * tile;
+      for (std::int64_t i = 0; i < n; i += tile) {
+        *part(at.tile_rows + (token + i) / tile) = static_cast<i32>(index);
+        *part(at.tile_positions + (token + i) / tile) = static_cast<i32>(row.first + i);
+      }
+    }
+    std::copy(row.ids.begin(), row.ids.end(), part(at.ids + token));
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t position = row.first + i;
+      *part(at.positions + token + i) = static_cast<i32>(position);
+      *part(at.slots + token + i) =
+          row.pages[static_cast<std::size_t>(position / kPage)] * kPage + static_cast<i32>(position % kPage);
+    }
+    *part(at.lengths + index) = static_cast<i32>(row.first + n);
+    std::copy(row.pages.begin(), row.pages.end(), part(at.table + index * shape.pages));
+    token += n;
+    if (row.wants_token) {
+      *part(at.last + wanted) = static_cast<i32>(token - 1);
+      std::copy(row.sampling.begin(), row.sampling.end(), part(at.options + wanted * kSamplingFields));
+      ++wanted;
+    }
+  }
+}
+
+std::int64_t packed_size(const StepShape& shape) { return layout_of(shape).end; }
+
+StepViews views_of(const Tensor<i32, 1>& data, const StepShape& shape) {
+  const Layout at = layout_of(shape);
+  const auto line = [&](std::int64_t begin, std::int64_t n) { return data.slice<0>(begin, begin + n); };
+  StepViews v;
+  v.step.ids = line(at.ids, shape.tokens);
+  v.step.positions = line(at.positions, shape.tokens);
+  v.step.slots = line(at.slots, shape.tokens);
+  v.step.lengths = line(at.lengths, shape.rows);
+  v.step.table = line(at.table, shape.rows * shape.pages).reshape({shape.rows, shape.pages});
+  v.step.query_tile = shape.query_tile;
+  v.step.tile_rows = line(at.tile_rows, shape.tiles);
+  v.step.tile_positions = line(at.tile_positions, shape.tiles);
+  v.last = line(at.last, shape.wanted);
+  v.options = line(at.options, shape.wanted * kSamplingFields).reshape({shape.wanted, std::int64_t{kSamplingFields}});
+  return v;
+}
+
+}  // namespace mortar

@@ -1,0 +1,60 @@
+// Taking, holding, finding pages of the KV cache.
+#include "engine/pages.hpp"
+
+namespace mortar {
+
+Pages::Pages(std::int64_t count) : pages_(static_cast<std::size_t>(count)) {
+  for (std::int64_t i = 0; i < count; ++i)
+    pages_[static_cast<std::size_t>(i)].idle = idle_.insert(idle_.end(), static_cast<PageId>(i));
+}
+
+std::size_t Pages::KeyHash::operator()(const Key& key) const noexcept {
+  std::uint64_t h = key.before * 0x9e3779b97f4a7c15U + 1;  // multiplicative hashing (Knuth 6.4), mixed per token
+  for (const TokenId token : key.tokens) {
+    h = (h ^ static_cast<std::uint32_t>(token)) * 0xff51afd7ed558ccdU;
+    h ^= h >> 32;
+  }
+  return static_cast<std::size_t>(h);
+}
+
+void Pages::forget(Page& page) {
+  if (page.known != nullptr) known_.erase(Key(page.known->first));
+  page.known = nullptr;
+}
+
+std::optional<PageId> Pages::take() {
+  if (idle_.empty()) return std::nullopt;
+  const PageId id = idle_.front();
+  Page& page = pages_[static_cast<std::size_t>(id)];
+  forget(page);
+  hold(id);
+  return id;
+}
+
+void Pages::hold(PageId id) {
+  Page& page = pages_[static_cast<std::size_t>(id)];
+  if (page.holders++ == 0) idle_.erase(page.idle);
+}
+
+void Pages::release(PageId id) {
+  Page& page = pages_[static_cast<std::size_t>(id)];
+  if (--page.holders != 0) return;
+  // A page without contents is of no use to anybody: it is taken first.
+  page.idle = idle_.insert(page.known != nullptr ? idle_.end() : idle_.begin(), id);
+}
+
+std::optional<Pages::Found> Pages::find(Contents before, std::span<const TokenId> tokens) {
+  const auto at = known_.find(Key{before, {tokens.begin(), tokens.end()}});
+  if (at == known_.end()) return std::nullopt;
+  hold(at->second.page);
+  return Found{at->second.page, at->second.contents};
+}
+
+Contents Pages::publish(PageId id, Contents before, std::span<const TokenId> tokens) {
+  const auto [at, added] = known_.try_emplace(Key{before, {tokens.begin(), tokens.end()}}, Known{next_, id});
+  if (!added) return at->second.contents;
+  pages_[static_cast<std::size_t>(id)].known = &*at;
+  return next_++;
+}
+
+}  // namespace mortar

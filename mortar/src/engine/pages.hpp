@@ -1,0 +1,72 @@
+// The pages of the KV cache: which are free, who holds them, and what the full ones contain.
+//
+// A full page is known by the tokens in it and the page before it, so a prompt that begins as an earlier sequence finds
+// that sequence's pages. A page that is not held keeps its contents until it is needed: the one that was released
+// first is taken first.
+#pragma once
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "mortar/tokenizer.hpp"
+
+namespace mortar {
+
+using PageId = std::int32_t;
+
+/// Names the contents of a full page and all pages before it; 0: the beginning of a sequence.
+using Contents = std::uint64_t;
+
+class Pages {
+ public:
+  explicit Pages(std::int64_t count);
+
+  std::int64_t count() const noexcept { return static_cast<std::int64_t>(pages_.size()); }
+  /// Pages that are not held.
+  std::int64_t free() const noexcept { return static_cast<std::int64_t>(idle_.size()); }
+  /// A page with one holder and no contents; none if all are held.
+  std::optional<PageId> take();
+  /// Another holder of a page.
+  void hold(PageId page);
+  void release(PageId page);
+
+  struct Found {
+    PageId page;
+    Contents contents;
+  };
+  /// The page with these tokens after `before`, with one holder more.
+  std::optional<Found> find(Contents before, std::span<const TokenId> tokens);
+  /// Says that a held page is complete: `tokens` after `before`. Returns its contents' name. If another page has the
+  /// same contents, this one stays unknown.
+  Contents publish(PageId page, Contents before, std::span<const TokenId> tokens);
+
+ private:
+  struct Key {
+    Contents before;
+    std::vector<TokenId> tokens;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const noexcept;
+  };
+  struct Known {
+    Contents contents;
+    PageId page;
+  };
+  struct Page {
+    std::int64_t holders = 0;
+    std::list<PageId>::iterator idle;  ///< if it is not held
+    const std::pair<const Key, Known>* known = nullptr;
+  };
+  void forget(Page& page);
+
+  std::vector<Page> pages_;
+  std::list<PageId> idle_;  ///< released first is first
+  std::unordered_map<Key, Known, KeyHash> known_;
+  Contents next_ = 1;
+};
+
+}  // namespace mortar

@@ -1,0 +1,132 @@
+// Steps as flows: prompts are run at once, decoding is captured and replayed.
+#include "engine/runner.hpp"
+
+#include <string>
+
+#include "mortar/errors.hpp"
+#include "tessera/kernels/embedding.hpp"
+
+namespace mortar {
+
+using namespace tessera;
+
+namespace {
+
+Flow<StepResult> run_step(const Tensor<i32, 1>& packed, const StepShape& shape, const Network& network, KvCache& cache,
+                          SlotState* const& slots, std::int64_t& valid) {
+  const StepViews views = views_of(packed, shape);
+  const auto hidden = co_await forward(network, cache, views.step, shape.decode);
+  StepResult result;
+  if (shape.wanted == shape.tokens && shape.decode) {
+    result.logits = co_await logits_of(hidden.view(), network.weights.head(), network.numerics);
+  } else {
+    const auto last = co_await kernels::embedding(hidden, views.last);
+    result.logits = co_await logits_of(last.view(), network.weights.head(), network.numerics);
+  }
+  result.tokens = co_await choose(result.logits, views.options, slots, valid);
+  co_return result;
+}
+
+Flow<Tensor<f32, 2>> all_logits(const Tensor<i32, 1>& packed, const StepShape& shape, const Network& network,
+                                KvCache& cache) {
+  const StepViews views = views_of(packed, shape);
+  const auto hidden = co_await forward(network, cache, views.step, false);
+  co_return co_await logits_of(hidden.view(), network.weights.head(), network.numerics);
+}
+
+/// A graph is captured for the default device.
+class DefaultDevice {
+ public:
+  explicit DefaultDevice(Device device) : before_(default_device()) { set_default_device(device); }
+  ~DefaultDevice() { set_default_device(before_); }
+  DefaultDevice(const DefaultDevice&) = delete;
+  DefaultDevice& operator=(const DefaultDevice&) = delete;
+
+ private:
+  Device before_;
+};
+
+Tensor<i32, 1> on_device(const std::vector<i32>& data, const Stream& stream) {
+  return from(std::span(data), {static_cast<std::int64_t>(data.size())}).on(stream);
+}
+
+}  // namespace
+
+Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
+    : stream_(model.device), valid_(model.config.vocabulary) {
+  if (model.tokenizer) valid_ = std::min<std::int64_t>(valid_, model.tokenizer->size());
+  const RopeAngles angles = rope_angles(model.config);
+  network_.config = model.config;
+  network_.weights = std::move(model.weights);
+  network_.frequencies =
+      from(std::span(angles.inverse_frequencies), {static_cast<std::int64_t>(angles.inverse_frequencies.size())})
+          .sync(stream_);
+  network_.rope_factor = angles.attention_factor;
+  network_.numerics = numerics;
+  if (model.device.kind() != DeviceKind::Cpu && !numerics.one_way()) query_tile_ = kQueryTile;
+  const Dims<4> dims({model.config.kv_heads, pages * kPage, std::int64_t{2}, model.config.head_dim / 2});
+  try {
+    for (std::int64_t layer = 0; layer < model.config.layers; ++layer) {
+      cache_.keys.push_back(empty<bf16>(dims).sync(stream_));
+      cache_.values.push_back(empty<bf16>(dims).sync(stream_));
+    }
+  } catch (const DeviceError& error) {
+    throw CapacityError("a KV cache of " + std::to_string(pages * kPage) + " tokens (" +
+                        bytes_text(pages * kPage * kv_bytes_per_token(model.config, KvType::Bf16)) +
+                        ") does not fit beside the weights: take a smaller context or batch\n" + error.what());
+  }
+}
+
+Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, SlotState* slots) {
+  const GraphKey key{shape.rows, shape.pages, slots};
+  if (const auto found = graphs_.find(key); found != graphs_.end()) return found->second;
+  const DefaultDevice device(stream_.device());
+  auto packed = zeros<i32>({packed_size(shape)}).sync(stream_);
+  return graphs_
+      .emplace(key, capture(run_step, std::move(packed), shape, static_cast<const Network&>(network_), cache_, slots,
+                            valid_))
+      .first->second;
+}
+
+Runner::Chosen Runner::run(std::span<const RowPlan> rows, bool decode, SlotState* slots,
+                           const std::vector<i32>& slot_rows, std::int64_t scores) {
+  const StepShape shape = shape_of(rows, decode, query_tile_);
+  const PackedStep packed(rows, shape);
+  const auto finish = [&](const StepResult& result) {
+    Chosen chosen;
+    chosen.tokens = host(result.tokens).sync(stream_);
+    if (slots != nullptr) mark(*slots, result.tokens, slot_rows, stream_);
+    if (scores >= 0) chosen.scores = score(result.logits, result.tokens, scores, valid_, stream_);
+    return chosen;
+  };
+  if (!decode) {
+    const Tensor<i32, 1> data = on_device(packed.data(), stream_);
+    if (shape.wanted > 0) return finish(run_step(data, shape, network_, cache_, slots, valid_).on(stream_));
+    const StepViews views = views_of(data, shape);
+    (void)forward(network_, cache_, views.step, false).sync(stream_);
+    return {};
+  }
+  DecodeGraph& graph = graph_for(shape, slots);
+  copy_into(mut(graph.input<0>()), on_device(packed.data(), stream_)).on(stream_);
+  graph.replay().on(stream_);
+  return finish(graph.output());
+}
+
+Tensor<f32, 2> Runner::row_logits(const RowPlan& row) {
+  const StepShape shape = shape_of(std::span(&row, 1), false, query_tile_);
+  const Tensor<i32, 1> data = on_device(PackedStep(std::span(&row, 1), shape).data(), stream_);
+  return all_logits(data, shape, network_, cache_).on(stream_);
+}
+
+std::vector<float> Runner::logits(const RowPlan& row) { return host(row_logits(row)).sync(stream_); }
+
+std::vector<float> Runner::log_likelihoods(const RowPlan& row, std::span<const TokenId> next) {
+  // A last token without a successor is scored too, and left out.
+  std::vector<i32> ids(next.begin(), next.end());
+  ids.resize(row.ids.size());
+  auto scores = score(row_logits(row), on_device(ids, stream_), 0, valid_, stream_).chosen;
+  scores.resize(next.size());
+  return scores;
+}
+
+}  // namespace mortar

@@ -1,0 +1,59 @@
+// Runs steps on the device: the forward pass, the choice of tokens, captured graphs for decoding.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/packed_step.hpp"
+#include "engine/sampler.hpp"
+#include "mortar/model.hpp"
+
+namespace mortar {
+
+/// What a step computes besides the cache.
+struct StepResult {
+  tessera::Tensor<tessera::i32, 1> tokens;  ///< [wanted]
+  tessera::Tensor<tessera::f32, 2> logits;  ///< [wanted, vocabulary]
+};
+
+class Runner {
+ public:
+  /// Takes the weights of `model` and allocates `pages` pages. Throws CapacityError if they do not fit.
+  Runner(Model& model, const Numerics& numerics, std::int64_t pages);
+
+  struct Chosen {
+    std::vector<TokenId> tokens;  ///< one for each row that wants one
+    std::optional<RowScores> scores;
+  };
+  /// `slots`: the state for penalties and biases, null if no row has any. `scores`: how many log-probabilities to
+  /// compute, -1: none. `slot_rows`: the row of each slot, -1 for none; only with `slots`.
+  Chosen run(std::span<const RowPlan> rows, bool decode, SlotState* slots, const std::vector<tessera::i32>& slot_rows,
+             std::int64_t scores);
+  /// The logits of every token of one row.
+  std::vector<float> logits(const RowPlan& row);
+  /// The log-probability of `next[i]` after token i of the row.
+  std::vector<float> log_likelihoods(const RowPlan& row, std::span<const TokenId> next);
+
+  const tessera::Stream& stream() const { return stream_; }
+  std::int64_t valid_tokens() const { return valid_; }
+
+ private:
+  struct GraphKey {
+    std::int64_t rows, pages;
+    const SlotState* slots;
+    auto operator<=>(const GraphKey&) const = default;
+  };
+  using DecodeGraph = tessera::Graph<StepResult, tessera::Tensor<tessera::i32, 1>>;
+  tessera::Tensor<tessera::f32, 2> row_logits(const RowPlan& row);
+  DecodeGraph& graph_for(const StepShape& shape, SlotState* slots);
+
+  tessera::Stream stream_;
+  Network network_;
+  KvCache cache_;
+  std::int64_t valid_;
+  int query_tile_ = kSmallQueryTile;
+  std::map<GraphKey, DecodeGraph> graphs_;
+};
+
+}  // namespace mortar

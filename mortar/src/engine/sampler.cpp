@@ -1,0 +1,121 @@
+// Sampling options and their checks, the state of penalties, the launches of the sampling kernels.
+#include "engine/sampler.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "engine/sampling_kernels.hpp"
+#include "mortar/errors.hpp"
+#include "tessera/kernels/top_k.hpp"
+
+namespace mortar {
+
+using namespace tessera;
+
+namespace {
+
+constexpr int kColumns = 2048;  ///< logits of a step of a block
+constexpr int kBiases = static_cast<int>(kMostBiases);
+constexpr int kWholeRow = kernels::kWholeRow;
+
+[[noreturn]] void out_of_range(const char* option, const char* expected, double found) {
+  throw RequestError(std::string("sampling: ") + option + ": expected " + expected + ", found " +
+                     std::to_string(found));
+}
+
+}  // namespace
+
+Sampling sampling_of(const GenerationConfig& c) {
+  Sampling s;
+  s.greedy = !c.sample;
+  s.temperature = static_cast<float>(c.temperature);
+  s.top_k = c.top_k;
+  s.top_p = static_cast<float>(c.top_p);
+  s.min_p = static_cast<float>(c.min_p);
+  s.repetition_penalty = static_cast<float>(c.repetition_penalty);
+  s.presence_penalty = static_cast<float>(c.presence_penalty);
+  return s;
+}
+
+void check(const Sampling& s, std::int64_t vocabulary) {
+  if (!(s.temperature >= 0 && s.temperature <= 100)) out_of_range("temperature", "0 to 100", s.temperature);
+  if (s.top_k < 0) out_of_range("top_k", "at least 0", static_cast<double>(s.top_k));
+  if (!(s.top_p > 0 && s.top_p <= 1)) out_of_range("top_p", "more than 0, at most 1", s.top_p);
+  if (!(s.min_p >= 0 && s.min_p <= 1)) out_of_range("min_p", "0 to 1", s.min_p);
+  if (!(s.repetition_penalty > 0 && s.repetition_penalty <= 100))
+    out_of_range("repetition_penalty", "more than 0, at most 100", s.repetition_penalty);
+  if (!(std::abs(s.presence_penalty) <= 100)) out_of_range("presence_penalty", "-100 to 100", s.presence_penalty);
+  if (s.logit_bias.size() > kMostBiases)
+    out_of_range("logit_bias", "at most 512 tokens", static_cast<double>(s.logit_bias.size()));
+  for (const auto& [token, bias] : s.logit_bias) {
+    if (token < 0 || token >= vocabulary) out_of_range("logit_bias", "ids of the vocabulary", token);
+    if (!std::isfinite(bias)) out_of_range("logit_bias", "finite numbers", bias);
+  }
+}
+
+SlotState::SlotState(std::int64_t slots, std::int64_t vocabulary, const Stream& stream)
+    : marks(zeros<i8>({slots, vocabulary}).sync(stream)),
+      bias_tokens(full<i32>({slots, std::int64_t{kBiases}}, -1).sync(stream)),
+      bias_values(zeros<f32>({slots, std::int64_t{kBiases}}).sync(stream)) {}
+
+void SlotState::begin(std::int64_t slot, std::span<const TokenId> ids, std::int64_t prompt, const Sampling& sampling,
+                      const Stream& stream) {
+  const std::vector<i32> all(ids.begin(), ids.end());
+  kernel<mark_sequence<kWholeRow>>(mut(marks).slice<0>(slot, slot + 1),
+                                   from(std::span(all), {static_cast<std::int64_t>(all.size())}),
+                                   static_cast<std::int32_t>(prompt))
+      .sync(stream);
+  std::vector<i32> tokens(kMostBiases, -1);
+  std::vector<f32> values(kMostBiases, 0.0f);
+  for (std::size_t i = 0; i < sampling.logit_bias.size(); ++i)
+    tokens[i] = sampling.logit_bias[i].first, values[i] = sampling.logit_bias[i].second;
+  copy_into(mut(bias_tokens).slice<0>(slot, slot + 1), from(std::span(tokens), {1, kBiases})).sync(stream);
+  copy_into(mut(bias_values).slice<0>(slot, slot + 1), from(std::span(values), {1, kBiases})).sync(stream);
+}
+
+Flow<Tensor<i32, 1>> choose(const Tensor<f32, 2>& logits, View<i32, 2> options, SlotState* slots, std::int64_t valid) {
+  const Dims<1> rows(logits.dim(0));
+  const auto limit = static_cast<std::int32_t>(valid);
+  if (slots == nullptr) co_return co_await kernel<choose_tokens<kColumns>>(empty<i32>(rows), logits, options, limit);
+  auto adjusted = co_await kernel<apply_penalties<kColumns>>(empty<f32>(logits.dims()), logits, slots->marks, options);
+  co_await kernel<add_biases<kBiases>>.blocks(logits.dim(0))(mut(adjusted), slots->bias_tokens, slots->bias_values,
+                                                             options);
+  co_return co_await kernel<choose_tokens<kColumns>>(empty<i32>(rows), adjusted, options, limit);
+}
+
+void mark(SlotState& slots, const Tensor<i32, 1>& tokens, const std::vector<i32>& rows, const Stream& stream) {
+  kernel<mark_chosen<kWholeRow>>(mut(slots.marks), tokens,
+                                 from(std::span(rows), {static_cast<std::int64_t>(rows.size())}))
+      .sync(stream);
+}
+
+RowScores score(const Tensor<f32, 2>& logits, const Tensor<i32, 1>& tokens, std::int64_t count, std::int64_t valid,
+                const Stream& stream) {
+  constexpr int kMost = 32, kChunk = 8192, kCandidates = 1024;
+  const std::int64_t rows = logits.dim(0), chunks = ceil_div(valid, std::int64_t{kChunk});
+  auto [sums, chosen] = kernel<score_rows<kColumns>>(empty<f32>({rows}), empty<f32>({rows}), logits, tokens,
+                                                     static_cast<std::int32_t>(valid))
+                            .sync(stream);
+  RowScores scores;
+  scores.count = std::min(count, valid);
+  const std::vector<f32> total = host(sums).sync(stream);
+  scores.chosen = host(chosen).sync(stream);
+  for (std::size_t r = 0; r < total.size(); ++r) scores.chosen[r] -= total[r];
+  if (scores.count == 0) return scores;
+  const Dims<3> parts({rows, chunks, scores.count});
+  const Dims<2> candidates({rows, chunks * scores.count}), top({rows, scores.count});
+  auto [values, at] =
+      kernel<kernels::top_k_chunk<f32, kMost, kChunk>>(empty<f32>(parts), empty<i32>(parts), logits.slice<1>(0, valid))
+          .sync(stream);
+  auto [best, ids] =
+      kernel<kernels::top_k_merge<f32, kMost, kCandidates>>(
+          empty<f32>(top), empty<i32>(top), reshape(values.view(), candidates), reshape(at.view(), candidates))
+          .sync(stream);
+  scores.top = host(best).sync(stream);
+  scores.top_tokens = host(ids).sync(stream);
+  for (std::size_t i = 0; i < scores.top.size(); ++i)
+    scores.top[i] -= total[i / static_cast<std::size_t>(scores.count)];
+  return scores;
+}
+
+}  // namespace mortar

@@ -1,0 +1,41 @@
+// The launches of the sampling kernels.
+#pragma once
+#include <vector>
+
+#include "engine/packed_step.hpp"
+#include "mortar/sampling.hpp"
+
+namespace mortar {
+
+/// What sequences with penalties or biases need on the device: a row per slot.
+struct SlotState {
+  tessera::Tensor<tessera::i8, 2> marks;         ///< [slots, vocabulary]: kUnseen, kInPrompt or kInAnswer
+  tessera::Tensor<tessera::i32, 2> bias_tokens;  ///< [slots, kMostBiases]; -1: unused
+  tessera::Tensor<tessera::f32, 2> bias_values;
+
+  SlotState(std::int64_t slots, std::int64_t vocabulary, const tessera::Stream& stream);
+  /// A sequence begins in `slot`: `ids`, of which the first `prompt` are its prompt.
+  void begin(std::int64_t slot, std::span<const TokenId> ids, std::int64_t prompt, const Sampling& sampling,
+             const tessera::Stream& stream);
+};
+
+/// The successor of each row of logits, [rows]. `slots`: null if no row has penalties or biases. `valid`: the number of
+/// ids that are tokens.
+tessera::Flow<tessera::Tensor<tessera::i32, 1>> choose(const tessera::Tensor<tessera::f32, 2>& logits,
+                                                       tessera::View<tessera::i32, 2> options, SlotState* slots,
+                                                       std::int64_t valid);
+/// Marks chosen tokens as parts of their answers: row `rows[slot]` of `tokens`.
+void mark(SlotState& slots, const tessera::Tensor<tessera::i32, 1>& tokens, const std::vector<tessera::i32>& rows,
+          const tessera::Stream& stream);
+
+/// Log-probabilities on the host: of the chosen token of each row, and of the `count` most likely ones.
+struct RowScores {
+  std::int64_t count = 0;
+  std::vector<float> chosen, top;        ///< [rows], [rows * count]
+  std::vector<tessera::i32> top_tokens;  ///< [rows * count]
+};
+inline constexpr std::int64_t kMostScores = 20;
+RowScores score(const tessera::Tensor<tessera::f32, 2>& logits, const tessera::Tensor<tessera::i32, 1>& tokens,
+                std::int64_t count, std::int64_t valid, const tessera::Stream& stream);
+
+}  // namespace mortar

@@ -1,0 +1,70 @@
+// The mixture of experts of a layer. Few tokens: each reads the weights of its experts, as a product with one row does.
+// More: tokens are sorted by expert, and each expert's weights are read once.
+#include "model/products.hpp"
+#include "model/weight_kernels.hpp"
+#include "tessera/kernels/moe_route.hpp"
+
+namespace mortar {
+
+using namespace tessera;
+
+namespace {
+
+/// Up to this many tokens of a step, sorting them does not pay.
+constexpr std::int64_t kFewTokens = 8;
+
+/// f(weights) or f(weights, scales)
+template <class F>
+auto with_weights(const ExpertMatrices& w, F f) {
+  return w.is_fp8 ? f(w.quantized, w.scales) : f(w.values);
+}
+
+RowsOp gates_of_few(const Rows& x, const ExpertMatrices& w, const Tensor<i32, 2>& chosen) {
+  const Dims<2> dims({chosen.size(), (w.is_fp8 ? w.quantized.dim(1) : w.values.dim(1)) / 2});
+  return with_weights(w, [&](const auto& values, const auto&... scales) {
+    using T = typename std::remove_cvref_t<decltype(values)>::element;
+    constexpr int K = sizeof...(scales) > 0 ? kScaled : 512;
+    return kernel<expert_gates<T, 4, K, std::conditional_t<true, In<f32, dyn, dyn, dyn>, decltype(scales)>...>>(
+        empty<bf16>(dims), x, values, chosen, scales...);
+  });
+}
+
+RowsOp sums_of_few(const Rows& residual, const Tensor<bf16, 2>& h, const ExpertMatrices& w,
+                   const Tensor<i32, 2>& chosen, const Tensor<f32, 2>& weights) {
+  return with_weights(w, [&](const auto& values, const auto&... scales) {
+    using T = typename std::remove_cvref_t<decltype(values)>::element;
+    constexpr int K = sizeof...(scales) > 0 ? kScaled : 256;
+    return kernel<expert_sums<T, 4, K, std::conditional_t<true, In<f32, dyn, dyn, dyn>, decltype(scales)>...>>(
+        empty<bf16>(residual.dims()), residual, h, values, chosen, weights, scales...);
+  });
+}
+
+/// The rows of x, each times its expert's weights. `slots`: experts of a token; 0: rows are in the order of places.
+RowsOp grouped(const Rows& x, const ExpertMatrices& w, const Tensor<i32, 1>& pairs, const Tensor<i32, 1>& owners,
+               int slots) {
+  if (w.is_fp8)
+    return kernel<scaled_groups<128>>(empty<bf16>({pairs.dim(0), w.quantized.dim(1)}), x, w.quantized, w.scales, pairs,
+                                      owners, slots);
+  const auto transposed = w.values.permute<0, 2, 1>();
+  return slots > 0 ? kernels::grouped_gemm(x, transposed, pairs, owners, slots)
+                   : kernels::grouped_gemm(x, transposed, owners);
+}
+
+}  // namespace
+
+Flow<Tensor<bf16, 2>> experts(Rows x, const ExpertMlp& w, Rows residual, const ExpertConfig& config,
+                              Numerics numerics) {
+  const auto scores = co_await logits_of(x, w.router, numerics);  // f32: a rounded score may choose another expert
+  const auto [weights, chosen] = co_await kernels::moe_route(scores, config.per_token, config.normalize);
+  if (x.dim(0) <= kFewTokens && !numerics.one_way()) {
+    const auto h = co_await gates_of_few(x, w.gate_up, chosen);
+    co_return co_await sums_of_few(residual, h, w.down, chosen, weights);
+  }
+  const auto [pairs, owners, places] = co_await kernels::moe_plan(chosen, config.count);
+  const auto gate_up = co_await grouped(x, w.gate_up, pairs, owners, static_cast<int>(config.per_token));
+  const auto h = co_await gated(gate_up.view(), numerics);
+  const auto placed = co_await grouped(h.view(), w.down, pairs, owners, 0);
+  co_return co_await kernel<add_experts<1024>>(empty<bf16>(residual.dims()), residual, placed, weights, places);
+}
+
+}  // namespace mortar

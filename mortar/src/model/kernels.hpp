@@ -1,0 +1,192 @@
+// The kernels that only Mortar needs, in the public language: normalisation and rotation of queries and keys with the
+// write into the paged KV cache; attention of prompt chunks over pages; the forms of the strict mode.
+//
+// The cache of a layer is [kv_heads, slots, 2, head_dim / 2]: slot page * kPage + i holds position i of a page. The
+// halves of a head are an axis of their own, so that a block may own both partners of a rotated pair: a block owns a
+// slice of the features of one KV head over all slots, and scatters the rows of the step's tokens into it.
+#pragma once
+#include "model/qwen3.hpp"
+#include "tessera/kernels/attention_state.hpp"
+#include "tessera/kernels/linear.hpp"
+
+namespace mortar {
+
+using namespace tessera;  // NOLINT: the language of kernels
+
+/// Pieces that are larger than any tensor: "all tokens", "all slots".
+inline constexpr int kAll = 1 << 30;
+
+/// x rounded to bf16, as f32.
+template <int... D>
+Tile<f32, D...> rounded(const Tile<f32, D...>& x) {
+  return cast<f32>(cast<bf16>(x));
+}
+
+/// Heads of tokens, normalised and rotated: features [slice * S, slice * S + S) of both halves of `head` for the Tokens
+/// tokens from `first` on.
+template <int Tokens, int S, int Half>
+struct HeadRotation {
+  Tile<f32, Tokens, 1, 1, S> cosine, sine;
+  Scalar<i32> first, slice;
+  Scalar<f32> eps;
+  bool strict;
+
+  HeadRotation(const In<i32, dyn>& positions, const In<f32, dyn>& frequencies, const Scalar<f32>& factor,
+               const Scalar<i32>& first_token, const Scalar<i32>& slice_number, const Scalar<f32>& norm_eps,
+               bool strict_rounding)
+      : cosine(zeros<f32, Tokens, 1, 1, S>()),
+        sine(cosine),
+        first(first_token),
+        slice(slice_number),
+        eps(norm_eps),
+        strict(strict_rounding) {
+    auto position = reshape(cast<f32>(positions.load_at(shape<Tokens>, first)), shape<Tokens, 1, 1, 1>);
+    auto angle = position * reshape(frequencies.load_at(shape<S>, slice * S), shape<1, 1, 1, S>);
+    cosine = cos(angle, precise) * factor;
+    sine = sin(angle, precise) * factor;
+    if (strict) cosine = rounded(cosine), sine = rounded(sine);
+  }
+  Tile<bf16, Tokens, 1, 2, S> operator()(const In<bf16, dyn, dyn, dyn, dyn>& qkv, const In<bf16, dyn, dyn>& weight,
+                                         const Scalar<i32>& head) const {
+    auto row = cast<f32>(qkv.load_at(shape<Tokens, 1, 2, Half>, first, head, 0, 0));
+    auto squares = sum(sum(row * row, axis<3>), axis<2>);
+    auto scale = rsqrt(squares / cast<f32>(qkv.dim(3) * 2) + eps);
+    auto w = reshape(cast<f32>(weight.load_at(shape<2, S>, 0, slice * S)), shape<1, 1, 2, S>);
+    auto x = cast<f32>(qkv.load_at(shape<Tokens, 1, 2, S>, first, head, 0, slice * S)) * scale;
+    if (strict)
+      x = rounded(rounded(x) * w);
+    else
+      x = x * w;
+    auto a = extract(x, shape<Tokens, 1, 1, S>, 0, 0, 0, 0), b = extract(x, shape<Tokens, 1, 1, S>, 0, 0, 1, 0);
+    auto ac = a * cosine, bs = b * sine, bc = b * cosine, as = a * sine;
+    if (strict) ac = rounded(ac), bs = rounded(bs), bc = rounded(bc), as = rounded(as);
+    return cast<bf16>(cat(ac - bs, bc + as, axis<2>));
+  }
+};
+
+/// From the projections of a step's tokens, [tokens, heads + 2 kv_heads, 2, head_dim / 2]: normalises and rotates
+/// queries (stored in q, [tokens, kv_heads, group, 2, head_dim / 2]) and keys, and writes keys and values into their
+/// slots of the cache; a slot of -1 is not written.
+template <class C, int Tokens, int S, int Half>
+void place_heads(Mut<bf16, kAll, 1, 64, 2, S> q, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values,
+                 In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
+                 In<i32, dyn> positions, In<i32, dyn> slots, In<f32, dyn> frequencies, Scalar<f32> rope_factor,
+                 Scalar<f32> eps, Constant<bool> strict) {
+  require(qkv.dim(3) <= Half, "half a head must fit the tile");
+  require(q.dim(2) <= 64, "at most 64 query heads share a key head");
+  require(qkv.dim(1) == keys.dim(0) * (q.dim(2) + 2), "heads of queries, keys and values");
+  auto [head, zero, zero1, slice] = keys.index();
+  auto Q = q.sub(shape<Tokens, 1, 1, 2, S>);
+  auto group = q.dim(2), kv_heads = keys.dim(0);
+  for (auto t : range(ceil_div(qkv.dim(0), Tokens))) {
+    auto first = t * Tokens;
+    const HeadRotation<Tokens, S, Half> rotate(positions, frequencies, rope_factor, first, slice, eps, strict);
+    for (auto g : range(group))
+      Q.store(t, 0, g, 0, 0, reshape(rotate(qkv, q_norm, head * group + g), shape<Tokens, 1, 1, 2, S>));
+    auto slot = slots.load_at(shape<Tokens>, first, pad(-1));
+    auto key = rotate(qkv, k_norm, kv_heads * group + head);
+    keys.scatter(axis<1>, slot, reshape(kernels::narrow<C>(key), shape<1, Tokens, 2, S>));
+    auto value = qkv.load_at(shape<Tokens, 1, 2, S>, first, kv_heads * (group + 1) + head, 0, slice * S);
+    values.scatter(axis<1>, slot, reshape(kernels::narrow<C>(value), shape<1, Tokens, 2, S>));
+  }
+}
+
+/// Attention over the pages of one sequence of queries at `positions`, which see the keys up to their own position;
+/// keys and values from `keys_in_use` on do not count. A page number out of range reads some page.
+template <class C, int BM, int D>
+Tile<f32, BM, D> attend(const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& positions, const Scalar<i32>& kv_head,
+                        const Scalar<i32>& row, const In<C, dyn, dyn, dyn, dyn>& k, const In<C, dyn, dyn, dyn, dyn>& v,
+                        const In<i32, dyn, dyn>& table, const Scalar<i32>& keys_in_use, const Scalar<f32>& scale) {
+  auto K = k.tiles(shape<1, 1, kPage, D>);
+  auto V = v.tiles(shape<1, 1, kPage, D>);
+  kernels::OnlineSoftmax<BM, D> state;
+  auto end = min(max(positions) + 1, keys_in_use), first = min(positions);
+  for (auto j : range(min(ceil_div(end, kPage), table.dim(1)))) {
+    auto page = clamp(table.gather(row, j), 0, k.dim(0) - 1);
+    auto keys = kernels::narrow<bf16>(reshape(K.load(page, kv_head, 0, 0), shape<kPage, D>));
+    auto values = kernels::narrow<bf16>(reshape(V.load(page, kv_head, 0, 0), shape<kPage, D>));
+    auto s = mma(q, transpose(keys), zeros<f32, BM, kPage>()) * (scale * log2e<f32>);
+    tile_if ((j + 1) * kPage > first) {
+      s = where(iota<i32, 1, kPage>(axis<1>) + j * kPage <= positions, s, -infinity<f32>);
+      // Slots that are not in use may hold anything, and 0 * NaN is NaN.
+      auto used = iota<i32, kPage, 1>(axis<0>) + j * kPage < keys_in_use;
+      values = where(broadcast(used, shape<kPage, D>), values, zeros<bf16, kPage, D>());
+    }
+    state.add(s, values);
+  }
+  return state.result();
+}
+
+/// Causal attention of chunks of prompts. Tokens are packed in tiles of BM that belong to one sequence each: tile_rows
+/// has its row of `table`, tile_positions the position of its first token. Rows of a tile beyond the end of its chunk
+/// give unspecified numbers.
+template <class C, int BM, int D>
+void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
+                   In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows,
+                   In<i32, dyn> tile_positions, Scalar<f32> scale) {
+  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
+  auto [tile, head, zero] = o.index();
+  auto row = tile_rows.gather(tile);
+  auto positions = iota<i32, BM, 1>(axis<0>) + tile_positions.gather(tile);
+  auto result = attend<C>(reshape(q.load_like(o), shape<BM, D>), positions, head / (q.dim(1) / k.dim(1)), row, k, v,
+                          table, lengths.gather(row), scale);
+  o.store(reshape(cast<bf16>(result), shape<BM, 1, D>));
+}
+
+/// The same for the last token of each sequence, with the same arithmetic.
+template <class C, int BM, int D>
+void attend_last(Mut<bf16, 1, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
+                 In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<f32> scale) {
+  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
+  auto [row, head, zero] = o.index();
+  auto length = lengths.gather(row);
+  auto query = broadcast(reshape(q.load_like(o), shape<1, D>), shape<BM, D>);
+  auto result = attend<C>(query, zeros<i32, BM, 1>() + (length - 1), head / (q.dim(1) / k.dim(1)), row, k, v, table,
+                          length, scale);
+  o.store(reshape(cast<bf16>(extract(result, shape<1, D>, 0, 0)), shape<1, 1, D>));
+}
+
+/// The product of one normalised row with weights, w (x * norm) / rms(x), without a launch for the norm. Gated:
+/// silu(gate) * up of weights whose rows are gate and then up.
+template <bool Gated, int N, int K>
+void normed_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<bf16, dyn, dyn> w, Scalar<f32> eps) {
+  require(x.dim(1) == w.dim(1) && x.dim(1) == norm.dim(0), "x, its norm and w must have equally long rows");
+  if constexpr (Gated)
+    require(w.dim(0) == 2 * y.dim(1) && y.dim(1) % N == 0, "rows of gate, then of up, in whole tiles");
+  auto X = x.tiles(shape<1, K>);
+  auto Norm = norm.tiles(shape<K>);
+  auto W = w.tiles(shape<N, K>);
+  auto [zero, j] = y.index();
+  auto squares = zeros<f32, 1, K>();
+  auto acc = zeros<f32, N, K>(), up = acc;
+  for (auto k : range(X.count(1))) {
+    auto row = cast<f32>(X.load(0, k));
+    squares = squares + row * row;
+    row = row * reshape(cast<f32>(Norm.load(k)), shape<1, K>);
+    acc = acc + cast<f32>(W.load(j, k)) * row;
+    if constexpr (Gated) up = up + cast<f32>(W.load(j + y.dim(1) / N, k)) * row;
+  }
+  auto scale = rsqrt(sum(squares, axis<1>) / cast<f32>(x.dim(1)) + eps);
+  auto result = reshape(sum(acc, axis<1>), shape<1, N>) * scale;
+  if constexpr (Gated) result = kernels::functions::Silu{}(result) * (reshape(sum(up, axis<1>), shape<1, N>) * scale);
+  y.store(cast<bf16>(result));
+}
+
+/// y = silu(gate) * up of a matrix whose rows are gate and then up. Strict: silu is rounded before the product.
+template <int N>
+void silu_gate(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> gate, In<bf16, dyn, dyn> up, Constant<bool> strict) {
+  auto s = kernels::functions::Silu{}(cast<f32>(gate.load_like(y)));
+  if (strict) s = rounded(s);
+  y.store(cast<bf16>(s * cast<f32>(up.load_like(y))));
+}
+
+/// RMS norm with the roundings of the strict mode: x / rms(x) is rounded before the product with the weight.
+template <int N>
+void strict_rms_norm(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> weight, Scalar<f32> eps) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto t = cast<f32>(x.load_like(y));
+  auto scale = rsqrt(sum(t * t, axis<1>) / cast<f32>(x.dim(1)) + eps);
+  y.store(cast<bf16>(rounded(t * scale) * cast<f32>(weight.load_like(y, axes<1>))));
+}
+
+}  // namespace mortar

@@ -1,0 +1,45 @@
+// load(): a folder becomes a Model. Everything is verified, and the memory planned, before anything is allocated.
+#include <filesystem>
+
+#include "model/qwen3.hpp"
+#include "mortar/checkpoint.hpp"
+#include "mortar/errors.hpp"
+#include "mortar/model.hpp"
+
+namespace mortar {
+
+Model load(const std::string& folder, const ModelOptions& options) {
+  Model model;
+  model.folder = folder;
+  model.device = options.device ? *options.device : tessera::default_device();
+  model.config = read_config(folder);
+  model.generation = read_generation_config(folder, model.config);
+  model.kv_type = options.kv_type;
+  if (model.config.head_dim > 128)
+    throw ModelError(folder + "/config.json: head_dim: expected at most 128, found " +
+                     std::to_string(model.config.head_dim));
+  if (options.kv_type != KvType::Bf16)
+    throw RequestError("the KV cache: expected bf16, found f8, which is not supported yet");
+  std::optional<Checkpoint> files;
+  if (!options.random_weights) {
+    files.emplace(folder);
+    files->verify(model.config);
+  }
+  if (!options.random_weights || std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
+    model.tokenizer = Tokenizer::load(folder);
+  PlanRequest request;
+  request.device = model.device.name();
+  request.memory = device_memory(model.device);
+  request.max_context = options.max_context;
+  request.batch = options.max_batch;
+  request.page_tokens = kPage;
+  request.kv_type = options.kv_type;
+  model.plan = plan_memory(model.config, request);
+  LoadOptions how;
+  how.progress = options.progress;
+  model.weights = files ? load_weights(model.config, *files, model.device, how)
+                        : random_weights(model.config, *options.random_weights, model.device, how);
+  return model;
+}
+
+}  // namespace mortar

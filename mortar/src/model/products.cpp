@@ -1,0 +1,115 @@
+// Which kernel a product takes: by the number of rows, the element type of the weights, and the numerics.
+#include "model/products.hpp"
+
+#include "model/kernels.hpp"
+#include "model/weight_kernels.hpp"
+#include "tessera/kernels/rms_norm.hpp"
+
+namespace mortar {
+namespace {
+
+/// acc rounded to bf16 before it is added, or stored as f32.
+struct RoundedResidual {
+  template <class T, int... D>
+  auto operator()(const Tile<T, D...>& acc, const auto& out, const auto& r) const {
+    return rounded(acc) + cast<f32>(r.load_like(out));
+  }
+};
+struct Rounded {
+  auto operator()(const auto& acc, const auto&) const { return rounded(acc); }
+};
+
+/// One row and bf16 weights: the product has the norm inside.
+bool norms_inside(const Rows& x, const Matrix& w, const Numerics& numerics) {
+  return x.dim(0) == 1 && !w.is_fp8 && !numerics.one_way();
+}
+template <bool Gated>
+RowsOp normed_product(const Rows& x, const Norm& norm, const Matrix& w) {
+  const std::int64_t n = w.values.dim(0), k = w.values.dim(1);
+  constexpr int rows = static_cast<int>(std::size(kernels::kOneRow));
+  return kernels::with_constant<rows>(kernels::one_row_heuristic(n, k, kernels::target_of(x.device())), [&](auto r) {
+    constexpr kernels::LinearTile tile = kernels::kOneRow[r];
+    return kernel<normed_row<Gated, tile.n, tile.k>>(empty<bf16>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
+                                                     w.values, norm.epsilon);
+  });
+}
+
+/// The product by one kernel for any number of rows.
+template <class U, class E = kernels::epilogues::Plain, class... P>
+Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Tensor<bf16, 2>& w,
+                                    const kernels::Fused<E, P...>& epilogue = {}) {
+  return std::apply(
+      [&](const auto&... p) {
+        return kernel<kernels::few_rows<E, U, bf16, 64, 64, 256, kernels::epilogue_param<P>...>>(
+            empty<U>({x.dim(0), w.dim(0)}), x, w, p...);
+      },
+      epilogue.operands);
+}
+
+/// The product with FP8 weights.
+template <class E = kernels::epilogues::Plain, class... P>
+RowsOp scaled_product(const Rows& x, const Matrix& w, const Numerics& numerics,
+                      const kernels::Fused<E, P...>& epilogue = {}) {
+  const std::int64_t m = x.dim(0);
+  const int size = numerics.one_way() ? 1 : m <= 16 ? 0 : m <= 64 ? 1 : 2;
+  return std::apply(
+      [&](const auto&... p) {
+        return kernels::with_constant<3>(size, [&](auto number) {
+          constexpr int M = number == 0 ? 16 : number == 1 ? 64 : 128, N = number == 0 ? 32 : number == 1 ? 64 : 128;
+          return kernel<scaled_rows<E, M, N, kernels::epilogue_param<P>...>>(empty<bf16>({m, w.quantized.dim(0)}), x,
+                                                                             w.quantized, w.scales, p...);
+        });
+      },
+      epilogue.operands);
+}
+
+RowsOp linear(const Rows& x, const Matrix& w, const Numerics& numerics) {
+  if (w.is_fp8) return scaled_product(x, w, numerics);
+  if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values);
+  return kernels::linear(x, w.values);
+}
+
+}  // namespace
+
+RowsOp normed_linear(const Rows& x, const Norm& norm, const Matrix& w, const Numerics& numerics) {
+  if (norms_inside(x, w, numerics)) return normed_product<false>(x, norm, w);
+  return normed(x, norm, numerics).then([&w, numerics](const Tensor<bf16, 2>& n) {
+    return linear(n.view(), w, numerics);
+  });
+}
+
+RowsOp normed_gates(const Rows& x, const Norm& norm, const Matrix& gate_up, const Numerics& numerics) {
+  if (norms_inside(x, gate_up, numerics) && gate_up.values.dim(0) % 16 == 0)
+    return normed_product<true>(x, norm, gate_up);
+  return normed_linear(x, norm, gate_up, numerics).then([numerics](const Tensor<bf16, 2>& h) {
+    return gated(h.view(), numerics);
+  });
+}
+
+RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Numerics& numerics) {
+  if (w.is_fp8) return scaled_product(x, w, numerics, kernels::residual(residual));
+  if (numerics.strict) return product_in_one_way<bf16>(x, w.values, kernels::fuse(RoundedResidual{}, residual));
+  if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values, kernels::residual(residual));
+  return kernels::linear(x, w.values, kernels::residual(residual));
+}
+
+Op<Tensor<f32, 2>> logits_of(const Rows& x, const Tensor<bf16, 2>& w, const Numerics& numerics) {
+  if (numerics.strict) return product_in_one_way<f32>(x, w, kernels::fuse(Rounded{}));
+  if (numerics.one_way()) return product_in_one_way<f32>(x, w);
+  return kernels::linear<f32>(x, w);
+}
+
+RowsOp normed(const Rows& x, const Norm& norm, const Numerics& numerics) {
+  if (!numerics.strict) return kernels::rms_norm(x, norm.weight, norm.epsilon);
+  return kernels::with_extent<1024, 8192>(x.dim(1), [&](auto n) {
+    return kernel<strict_rms_norm<n>>(empty<bf16>(x.dims()), x, norm.weight, norm.epsilon);
+  });
+}
+
+RowsOp gated(const Rows& gate_up, const Numerics& numerics) {
+  const std::int64_t n = gate_up.dim(1) / 2;
+  return kernel<silu_gate<1024>>(empty<bf16>({gate_up.dim(0), n}), gate_up.slice<1>(0, n), gate_up.slice<1>(n, 2 * n),
+                                 numerics.strict);
+}
+
+}  // namespace mortar

@@ -1,0 +1,45 @@
+// Products of a step's tokens with the weights, bf16 or FP8. The templates of the kernel library are instantiated in
+// one source file, because each has many kernels.
+#pragma once
+#include "mortar/config.hpp"
+#include "mortar/weights.hpp"
+#include "tessera/host/all.hpp"
+
+namespace mortar {
+
+/// How results are rounded, and on what they may depend.
+struct Numerics {
+  bool strict = false;           ///< the intermediate roundings of transformers in bf16; else one rounding per kernel
+  bool batch_invariant = false;  ///< the result of a token does not depend on the number of tokens of the step
+
+  /// Products run as one kernel for any number of tokens.
+  bool one_way() const { return strict || batch_invariant; }
+};
+
+using Rows = tessera::View<tessera::bf16, 2>;
+using RowsOp = tessera::Op<tessera::Tensor<tessera::bf16, 2>>;
+
+/// What stands before a product: RMS norm of the rows.
+struct Norm {
+  const tessera::Tensor<tessera::bf16, 1>& weight;
+  float epsilon;
+};
+
+/// norm(x) w^T, [tokens, outputs].
+RowsOp normed_linear(const Rows& x, const Norm& norm, const Matrix& w, const Numerics& numerics);
+/// silu(gate) * up of norm(x), for weights whose rows are gate and then up.
+RowsOp normed_gates(const Rows& x, const Norm& norm, const Matrix& gate_up, const Numerics& numerics);
+/// residual + x w^T. Strict: the product is rounded before the sum.
+RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Numerics& numerics);
+/// x w^T as f32, for the head and for routers; strict: rounded to bf16.
+tessera::Op<tessera::Tensor<tessera::f32, 2>> logits_of(const Rows& x, const tessera::Tensor<tessera::bf16, 2>& w,
+                                                        const Numerics& numerics);
+/// RMS norm of the rows of x.
+RowsOp normed(const Rows& x, const Norm& norm, const Numerics& numerics);
+/// silu(gate) * up of [tokens, 2 n]: gate in the first n columns.
+RowsOp gated(const Rows& gate_up, const Numerics& numerics);
+/// residual + the mixture of experts of x.
+tessera::Flow<tessera::Tensor<tessera::bf16, 2>> experts(Rows x, const ExpertMlp& w, Rows residual,
+                                                         const ExpertConfig& config, Numerics numerics);
+
+}  // namespace mortar

@@ -1,0 +1,47 @@
+// Qwen3: the layers, in the order of the paper.
+#include "model/qwen3.hpp"
+
+#include "model/attention.hpp"
+#include "tessera/kernels/embedding.hpp"
+
+namespace mortar {
+
+using namespace tessera;
+
+namespace {
+
+/// x + output(attention(q, k, v)), with q, k, v from the norm of x.
+Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cache, const Step& step, bool decode,
+                             Tensor<bf16, 2> x) {
+  const LayerWeights& w = net.weights.layers[layer];
+  const Norm norm{w.attention_norm, net.epsilon()};
+  const auto qkv = co_await normed_linear(x.view(), norm, w.qkv, net.numerics);
+  const auto q = co_await place(net, w, cache.keys[layer], cache.values[layer], step, qkv);
+  const auto o = co_await attention(net, cache.keys[layer], cache.values[layer], step, decode, q);
+  co_return co_await linear_add(o.view(), w.output, x.view(), net.numerics);
+}
+
+/// x + mlp(norm(x))
+Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, Tensor<bf16, 2> x) {
+  const Norm norm{w.mlp_norm, net.epsilon()};
+  if (w.experts) {
+    const auto n = co_await normed(x.view(), norm, net.numerics);
+    co_return co_await experts(n.view(), *w.experts, x.view(), *net.config.experts, net.numerics);
+  }
+  const auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, net.numerics);
+  co_return co_await linear_add(h.view(), w.dense->down, x.view(), net.numerics);
+}
+
+}  // namespace
+
+Flow<Tensor<bf16, 2>> forward(const Network& net, KvCache& cache, const Step& step, bool decode) {
+  auto x = co_await kernels::embedding(net.weights.embedding, step.ids);
+  for (std::size_t layer = 0; layer < net.weights.layers.size(); ++layer) {
+    x = co_await attend(net, layer, cache, step, decode, std::move(x));
+    x = co_await feed_forward(net, net.weights.layers[layer], std::move(x));
+  }
+  const Norm norm{net.weights.final_norm, net.epsilon()};
+  co_return co_await normed(x.view(), norm, net.numerics);
+}
+
+}  // namespace mortar

@@ -1,0 +1,46 @@
+// Qwen3: the forward pass of one step, as a flow over kernels.
+#pragma once
+#include <vector>
+
+#include "model/products.hpp"
+#include "mortar/weights.hpp"
+
+namespace mortar {
+
+/// Tokens of a page of the KV cache.
+inline constexpr int kPage = 64;
+/// Queries of a tile of prompt attention: on a GPU as many as the tensor cores take at once.
+inline constexpr int kSmallQueryTile = 16, kQueryTile = 64;
+
+/// The keys and values of all positions, by page: see model/kernels.hpp. One tensor each per layer.
+struct KvCache {
+  std::vector<tessera::Tensor<tessera::bf16, 4>> keys, values;  ///< [kv_heads, slots, 2, head_dim / 2]
+};
+
+/// What a step computes: the tokens of one or more sequences, on the device. "Rows" are sequences of the step.
+struct Step {
+  tessera::View<tessera::i32, 1> ids, positions;  ///< [tokens]
+  tessera::View<tessera::i32, 1> slots;           ///< [tokens]: where keys and values are written; -1: nowhere
+  tessera::View<tessera::i32, 2> table;           ///< [rows, pages]: the pages of each sequence
+  tessera::View<tessera::i32, 1> lengths;         ///< [rows]: keys in use, those of this step included
+  // Steps over prompts only: tokens are packed in tiles that belong to one sequence each.
+  int query_tile = kSmallQueryTile;  ///< kSmallQueryTile or kQueryTile
+  tessera::View<tessera::i32, 1> tile_rows, tile_positions;
+};
+
+/// The parts of a model that the forward pass reads.
+struct Network {
+  ModelConfig config;
+  Weights weights;
+  tessera::Tensor<tessera::f32, 1> frequencies;  ///< [head_dim / 2]: rotation per position (rope_angles)
+  float rope_factor = 1;
+  Numerics numerics;
+  float epsilon() const { return static_cast<float>(config.norm_epsilon); }
+};
+
+/// The hidden states of the step's tokens after the last norm, [tokens, hidden]; writes keys and values into the cache.
+/// `decode`: every token is a sequence of its own.
+tessera::Flow<tessera::Tensor<tessera::bf16, 2>> forward(const Network& network, KvCache& cache, const Step& step,
+                                                         bool decode);
+
+}  // namespace mortar

@@ -1,0 +1,127 @@
+// Products with FP8 weights, which are converted to bf16 on the way to the tensor cores (activations stay bf16), and
+// the mixture of experts for few tokens.
+#pragma once
+#include "mortar/config.hpp"
+#include "tessera/kernels/functions.hpp"
+#include "tessera/kernels/grouped_gemm.hpp"
+
+namespace mortar {
+
+using namespace tessera;  // NOLINT: the language of kernels
+
+/// Columns of weights that share a scale, as the number of an extent.
+inline constexpr int kScaled = static_cast<int>(kScaleBlock);
+
+/// x w^T for weights with a scale for each block of 128 x 128, then the epilogue.
+template <class E, int M, int N, class... P>
+void scaled_rows(Mut<bf16, M, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales,
+                 P... operands) {
+  static_assert(kScaled % N == 0, "the rows of a tile share a scale");
+  require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
+  auto X = x.tiles(shape<M, kScaled>);
+  auto W = w.tiles(shape<N, kScaled>);
+  auto [i, j] = y.index();
+  auto acc = zeros<f32, N, M>();
+  for (auto k : range(W.count(1))) {
+    auto part = mma(cast<bf16>(W.load(j, k)), transpose(X.load(i, k)), zeros<f32, N, M>());
+    acc = acc + part * scales.gather(j * N / kScaled, k);
+  }
+  y.store(cast<bf16>(E{}(transpose(acc), y, operands...)));
+}
+
+/// One expert's weights as a matrix, a tile of f32 at a time. `scales`: one tensor for FP8 weights, nothing for bf16.
+template <int N, int K, class T, class... S>
+Tile<f32, N, K> expert_tile(const In<T, dyn, dyn, dyn>& w, const Scalar<i32>& expert, const Scalar<i32>& j,
+                            const Scalar<i32>& k, const S&... scales) {
+  auto tile = reshape(cast<f32>(w.tiles(shape<1, N, K>).load(expert, j, k)), shape<N, K>);
+  if constexpr (sizeof...(S) > 0) {
+    static_assert(K == kScaled && kScaled % N == 0, "a tile has one scale");
+    return tile * (scales.gather(expert, j * N / kScaled, k), ...);
+  } else {
+    return tile;
+  }
+}
+
+/// silu(gate) * up of each pair of a token and one of its experts: y is [tokens * per_token, intermediate].
+template <class T, int N, int K, class... S>
+void expert_gates(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<T, dyn, dyn, dyn> w, In<i32, dyn, dyn> experts,
+                  S... scales) {
+  require(w.dim(1) == 2 * y.dim(1) && y.dim(1) % N == 0, "rows of gate, then of up, in whole tiles");
+  require(x.dim(1) == w.dim(2), "x and w must have equally long rows");
+  auto [pair, j] = y.index();
+  auto token = pair / experts.dim(1);
+  auto expert = clamp(experts.gather(token, pair % experts.dim(1)), 0, w.dim(0) - 1);
+  auto X = x.tiles(shape<1, K>);
+  auto gate = zeros<f32, N, K>(), up = zeros<f32, N, K>();
+  for (auto k : range(X.count(1))) {
+    auto row = cast<f32>(X.load(token, k));
+    gate = gate + expert_tile<N, K>(w, expert, j, k, scales...) * row;
+    up = up + expert_tile<N, K>(w, expert, j + y.dim(1) / N, k, scales...) * row;
+  }
+  auto h = kernels::functions::Silu{}(sum(gate, axis<1>)) * sum(up, axis<1>);
+  y.store(cast<bf16>(reshape(h, shape<1, N>)));
+}
+
+/// residual + the sum over a token's experts of weight * (w h): h is [tokens * per_token, intermediate].
+template <class T, int N, int K, class... S>
+void expert_sums(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> residual, In<bf16, dyn, dyn> h, In<T, dyn, dyn, dyn> w,
+                 In<i32, dyn, dyn> experts, In<f32, dyn, dyn> weights, S... scales) {
+  require(h.dim(1) == w.dim(2), "h and w must have equally long rows");
+  auto [token, j] = y.index();
+  auto H = h.tiles(shape<1, K>);
+  auto acc = zeros<f32, N, K>();
+  for (auto slot : range(experts.dim(1))) {
+    auto expert = clamp(experts.gather(token, slot), 0, w.dim(0) - 1);
+    auto weight = weights.gather(token, slot);
+    for (auto k : range(H.count(1)))
+      acc = acc + expert_tile<N, K>(w, expert, j, k, scales...) *
+                      (cast<f32>(H.load(token * experts.dim(1) + slot, k)) * weight);
+  }
+  y.store(cast<bf16>(reshape(sum(acc, axis<1>), shape<1, N>) + cast<f32>(residual.load_like(y))));
+}
+
+/// kernels::moe_combine, and the residual.
+template <int B>
+void add_experts(Mut<bf16, 1, B> y, In<bf16, dyn, dyn> residual, In<bf16, dyn, dyn> placed, In<f32, dyn, dyn> weights,
+                 In<i32, dyn> places) {
+  auto Placed = placed.tiles(shape<1, B>);
+  auto [token, part] = y.index();
+  auto acc = cast<f32>(residual.load_like(y));
+  for (auto slot : range(weights.dim(1))) {
+    auto place = places.gather(token * weights.dim(1) + slot);
+    auto row = cast<f32>(Placed.load(clamp(place, 0, placed.dim(0) - 1), part));
+    acc = acc + where(place >= 0 && place < placed.dim(0), row * weights.gather(token, slot), zeros<f32, 1, B>());
+  }
+  y.store(cast<bf16>(acc));
+}
+
+/// kernels::grouped_gemm for FP8 weights, [experts, outputs, inputs]; `slots` of 0: the rows of x are in place already.
+template <int N>
+void scaled_groups(MutTiles<bf16, kernels::kMoeRows, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn, dyn> w,
+                   In<f32, dyn, dyn, dyn> scales, In<i32, dyn> pairs, In<i32, dyn> owners, Constant<int> slots) {
+  require(x.dim(1) == w.dim(2), "x and w must have equally long rows");
+  constexpr int M = kernels::kMoeRows;
+  auto W = w.tiles(shape<1, N, kScaled>);
+  for (auto out : y) {
+    auto [i, j] = out.index();
+    auto owner = owners.gather(i);
+    auto expert = clamp(owner, 0, w.dim(0) - 1);
+    auto acc = zeros<f32, M, N>();
+    tile_if (expert == owner) {
+      auto place = iota<i32, M, 1>(axis<0>) + i * M;
+      auto rows = place;
+      if (slots > 0) {
+        auto pair = pairs.gather(place);
+        rows = where(pair < 0, -1, pair / int(slots));
+      }
+      for (auto k : range(W.count(2))) {
+        auto X = x.gather(rows, iota<i32, 1, kScaled>(axis<1>) + k * kScaled);
+        auto tile = cast<bf16>(reshape(W.load(expert, j, k), shape<N, kScaled>));
+        acc = acc + mma(X, transpose(tile), zeros<f32, M, N>()) * scales.gather(expert, j * N / kScaled, k);
+      }
+    }
+    out.store(cast<bf16>(acc));
+  }
+}
+
+}  // namespace mortar

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Runs the program `mortar` with the small models on the CPU: answers, exit codes, what goes to which stream.
+
+usage: cli_test.py MORTAR MODELS
+"""
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.dom.minidom
+
+MORTAR = MODELS = None
+
+
+def run(*words, env=None, text="", code=0, limit=120):
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("MORTAR_")} | {"MORTAR_DEVICE": "cpu"} | (env or {})
+    done = subprocess.run([MORTAR, *map(str, words)], input=text.encode(), capture_output=True, timeout=limit, env=variables, check=False)
+    out, err = done.stdout.decode(), done.stderr.decode()
+    assert done.returncode == code, f"exit code {done.returncode}, expected {code}\n{out}\n{err}"
+    return out, err
+
+
+def golden(model):
+    return json.loads((MODELS / model / "golden/greedy.json").read_text())
+
+
+def ids(numbers):
+    return ",".join(map(str, numbers))
+
+
+class Generate(unittest.TestCase):
+    def generate(self, *words, model="dense-untied", **options):
+        out, _ = run("generate", MODELS / model, "--json", "--max-context", 256, *words, **options)
+        return json.loads(out)
+
+    def test_golden_tokens(self):
+        g = golden("dense-tied")
+        answer = self.generate("--prompt-ids", ids(g["prompt"]), "--greedy", "--ignore-eos", "--max-tokens", 24, model="dense-tied")
+        self.assertEqual(answer["ids"], g["ids"])
+        self.assertEqual(answer["finish_reason"], "length")
+        self.assertEqual(answer["timings"]["prompt_n"], len(g["prompt"]))
+        self.assertEqual(answer["timings"]["predicted_n"], 24)
+
+    def test_text_is_standard_output_and_the_rest_standard_error(self):
+        words = ["generate", MODELS / "dense-untied", "--prompt", "The kernel", "--raw", "--greedy", "--ignore-eos", "--max-tokens", 20, "--max-context", 256]
+        out, err = run(*words)
+        self.assertIn("tok/s", err)
+        self.assertIn("KV cache", err)
+        quiet, nothing = run(*words, "--quiet")
+        self.assertEqual(nothing, "")
+        self.assertEqual(quiet, out)
+        self.assertEqual(out, self.generate("--prompt", "The kernel", "--raw", "--greedy", "--ignore-eos", "--max-tokens", 20)["text"] + "\n")
+
+    def test_chat_template_and_prompt_file(self):
+        raw = self.generate("--prompt", "question", "--raw", "--greedy", "--max-tokens", 2)
+        chat = self.generate("--prompt", "question", "--greedy", "--max-tokens", 2)
+        system = self.generate("--prompt", "question", "--system", "answer", "--greedy", "--max-tokens", 2)
+        self.assertGreater(chat["timings"]["prompt_n"], raw["timings"]["prompt_n"])
+        self.assertGreater(system["timings"]["prompt_n"], chat["timings"]["prompt_n"])
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+            f.write("question")
+            f.flush()
+            self.assertEqual(self.generate("--prompt-file", f.name, "--greedy", "--max-tokens", 2)["ids"], chat["ids"])
+
+    def test_seeds(self):
+        def sampled(seed):
+            return self.generate("--prompt-ids", "1,2,3", "--temperature", 1.5, "--top-k", 0, "--top-p", 1, "--seed", seed, "--ignore-eos", "--max-tokens", 16)["ids"]
+        self.assertEqual(sampled(1), sampled(1))
+        self.assertNotEqual(sampled(1), sampled(2))
+
+    def test_stop_and_logprobs(self):
+        words = ["--prompt-ids", "40,41,42", "--greedy", "--ignore-eos", "--max-tokens", 30]
+        whole = self.generate(*words, "--logprobs", 3)
+        self.assertEqual(len(whole["logprobs"]), 30)
+        for token, entry in zip(whole["ids"], whole["logprobs"]):
+            self.assertEqual(entry["id"], token)
+            self.assertEqual(entry["top_logprobs"][0], {"id": token, "logprob": entry["logprob"]})
+            self.assertLess(entry["logprob"], 0)
+        stop = whole["text"][5:8]
+        cut = self.generate(*words, "--stop", stop)
+        self.assertEqual(cut["text"], whole["text"][:whole["text"].find(stop)])
+        self.assertEqual(cut["finish_reason"], "stop")
+
+    def test_environment(self):
+        words = ["--prompt-ids", "1,2,3", "--greedy", "--ignore-eos"]
+        self.assertEqual(len(self.generate(*words, env={"MORTAR_MAX_TOKENS": "5"})["ids"]), 5)
+        self.assertEqual(len(self.generate(*words, "--max-tokens", 3, env={"MORTAR_MAX_TOKENS": "5"})["ids"]), 3)
+        _, err = run("generate", MODELS / "moe", *words, env={"MORTAR_MAX_TOKENS": "many"}, code=2)
+        self.assertIn('--max-tokens: expected an integer from 1 to 1073741824, found "many"', err)
+
+    def test_random_weights_need_the_config_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "config.json").write_bytes((MODELS / "moe/config.json").read_bytes())
+            words = ["generate", folder, "--prompt-ids", "1,2", "--max-tokens", 4, "--ignore-eos", "--greedy", "--json", "--random-weights"]
+            self.assertEqual(json.loads(run(*words, 3)[0])["ids"], json.loads(run(*words, 3)[0])["ids"])
+
+    def test_ctrl_c(self):
+        process = subprocess.Popen([MORTAR, "generate", MODELS / "dense-untied", "--prompt-ids", "1", "--ignore-eos", "--max-tokens", "1000",
+                                    "--device", "cpu"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.read(10)  # it answers
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+
+
+class Errors(unittest.TestCase):
+    def test_wrong_usage(self):
+        for words, message in [
+            (["generate"], "expected MODEL, found nothing"),
+            (["generate", "x", "y"], 'unexpected argument "y"'),
+            (["generate", "x", "--nothing"], "unknown option --nothing"),
+            (["generate", "x", "--seed"], "--seed needs a value"),
+            (["generate", "x", "--seed", "1", "--seed", "2"], "--seed was given twice"),
+            (["generate", "x", "--greedy=1"], "--greedy takes no value"),
+            (["generate", MODELS / "moe"], "expected one of --prompt, --prompt-file and --prompt-ids"),
+            (["generate", MODELS / "moe", "--prompt", "x", "--think", "--no-think"], "exclude each other"),
+            (["bench", "x", "--prompt-tokens", "1,,2"], "expected integers separated by commas"),
+            (["logits", "x", "--prompt-ids", "1"], "--out is required"),
+            (["nothing"], "unknown command nothing"),
+            ([], "mortar COMMAND"),
+        ]:
+            out, err = run(*words, code=2)
+            self.assertIn(message, err)
+            self.assertEqual(out, "")
+
+    def test_failures(self):
+        _, err = run("generate", "/nowhere", "--prompt-ids", "1", code=1)
+        self.assertIn("ModelError: /nowhere", err)
+        _, err = run("generate", MODELS / "moe", "--prompt-ids", "1", "--max-context", 100000, code=1)
+        self.assertIn("100000", err)
+        _, err = run("generate", MODELS / "moe", "--prompt-ids", ids([1] * 50), "--max-context", 40, code=1)
+        self.assertIn("at most 40 tokens", err)
+
+    def test_help_names_every_variable(self):
+        out, _ = run("--help")
+        commands = [line.split()[0] for line in out.splitlines() if line.startswith("  ")]
+        self.assertTrue({"bench", "chat", "generate", "info", "logits", "perplexity"} <= set(commands))
+        for command in commands:
+            text, _ = run(command, "--help")
+            options = [line.split()[0] for line in text.splitlines() if line.startswith("  --")]
+            self.assertIn("--quiet", options)
+            for option in options:
+                self.assertIn("[MORTAR_" + option[2:].upper().replace("-", "_") + "]", text)
+
+
+class Others(unittest.TestCase):
+    def test_chat(self):
+        words = ["chat", MODELS / "dense-untied", "--greedy", "--max-tokens", 6, "--max-context", 256]
+        out, err = run(*words, text="question\nanswer \\\nthe user\n/exit\n")
+        self.assertEqual(err.count("tok/s"), 2)
+        again, _ = run(*words, text="question\n/clear\nquestion\n")
+        first = again[:len(again) // 2]
+        self.assertEqual(again, first + first, "a new conversation begins as the first")
+        self.assertTrue(out.startswith(first))
+        _, err = run(*words, text="the sum " * 200 + "\nquestion\n")
+        self.assertIn("the context 256", err)
+        self.assertEqual(err.count("tok/s"), 1, "the conversation goes on after a message that is too long")
+
+    def test_ctrl_c_in_chat_stops_the_answer(self):
+        process = subprocess.Popen([MORTAR, "chat", MODELS / "dense-untied", "--ignore-eos", "--device", "cpu", "--max-context", "1000"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdin.write(b"question\n")
+        process.stdin.flush()
+        process.stdout.read(5)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        out, err = process.communicate(b"/exit\n", timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn(b"stopped", err)
+
+    def test_logits(self):
+        g = golden("dense-tied")["prompt"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "logits.npy"
+            run("logits", MODELS / "dense-tied", "--prompt-ids", ids(g), "--out", path)
+            data = path.read_bytes()
+        length = struct.unpack("<H", data[8:10])[0]
+        self.assertIn(f"({len(g)}, 384)", data[10:10 + length].decode())
+        last = struct.unpack("<384f", data[-4 * 384:])
+        self.assertEqual(last.index(max(last)), golden("dense-tied")["ids"][0])
+
+    def test_perplexity(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+            f.write("The kernel reads the weights of the layer and writes the sum. " * 20)
+            f.flush()
+            words = ["perplexity", MODELS / "dense-tied", "--file", f.name, "--json"]
+            one, many = (json.loads(run(*words, "--context", c)[0]) for c in (900, 50))
+        self.assertGreater(one["tokens"], many["tokens"])  # the first of each window is not scored
+        for result in (one, many):
+            self.assertAlmostEqual(2.718281828459045 ** result["negative_log_likelihood"] / result["perplexity"], 1, places=6)
+            self.assertGreater(result["perplexity"], 1)
+
+    def test_bench(self):
+        with tempfile.TemporaryDirectory() as folder:
+            chart = pathlib.Path(folder) / "chart.svg"
+            out, _ = run("bench", MODELS / "dense-tied", "--prompt-tokens", "32", "--generate", 8, "--context", "0,64", "--batch", "1,2",
+                         "--repetitions", 2, "--json", "--svg", chart, "--max-context", 128)
+            xml.dom.minidom.parse(str(chart))
+        rows = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual([r["test"] for r in rows], ["pp32", "tg8", "tg8 b2", "tg8@64", "tg8@64 b2"])
+        for r in rows:
+            self.assertGreater(r["tokens_per_s"], 0)
+            self.assertEqual(r["model"], "dense-tied")
+        # Of each sequence, 2 layers of keys and values of 2 heads of 32, in bf16: 64 tokens and half of the answer.
+        self.assertEqual(rows[3]["bytes_per_step"] - rows[1]["bytes_per_step"], 63 * 2 * 2 * 2 * 32 * 2)
+
+
+if __name__ == "__main__":
+    MORTAR, MODELS = sys.argv[1], pathlib.Path(sys.argv[2])
+    unittest.main(argv=sys.argv[:1], verbosity=1)

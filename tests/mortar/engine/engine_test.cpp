@@ -1,0 +1,230 @@
+// Sequences that join, leave, are cancelled and give way: the tokens of each are those that it has alone.
+#include "mortar/engine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "mortar/engine/test_engine.hpp"
+#include "mortar/errors.hpp"
+
+namespace mortar::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<TokenId> random_ids(std::mt19937& random, std::size_t count) {
+  std::vector<TokenId> ids(count);
+  for (TokenId& id : ids) id = static_cast<TokenId>(random() % 340);
+  return ids;
+}
+
+/// Requests of every kind: greedy and sampled, with and without penalties, prompts of less and more than a page.
+std::vector<Request> random_requests(std::mt19937& random, std::size_t count) {
+  std::vector<Request> requests(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    Request& r = requests[i];
+    r.ids = random_ids(random, 1 + random() % 100);
+    r.max_tokens = 1 + static_cast<std::int64_t>(random() % 60);
+    r.ignore_eos = true;
+    r.sampling.greedy = i % 3 == 0;
+    r.sampling.seed = i;
+    if (i % 3 == 1) r.sampling.top_k = 20, r.sampling.top_p = 0.9F;
+    if (i % 4 == 2) r.sampling.repetition_penalty = 1.3F, r.sampling.presence_penalty = 0.5F;
+    if (i % 5 == 3) r.sampling.logit_bias = {{7, 2.5F}, {11, -50.0F}};
+  }
+  return requests;
+}
+
+std::vector<std::vector<TokenId>> one_by_one(const std::vector<Request>& requests) {
+  Engine engine(load_test_model("dense-tied"), {.prefix_cache = false, .batch_invariant = true});
+  std::vector<std::vector<TokenId>> answers;
+  for (const Request& r : requests) answers.push_back(answer(engine, r).ids);
+  return answers;
+}
+
+TEST(MortarEngine, TokensDoNotDependOnTheOthers) {
+  std::mt19937 random(1);
+  const std::vector<Request> requests = random_requests(random, 12);
+  const auto expected = one_by_one(requests);
+  // 7 pages for up to 5 sequences of up to 3: some give way. Chunks of 24 tokens: prompts take several steps.
+  Engine engine(load_test_model("dense-tied"),
+                {.max_batch = 5, .prefill_tokens = 24, .kv_tokens = 7 * 64, .batch_invariant = true});
+  std::vector<Heard> heard(requests.size());
+  std::size_t submitted = 0;
+  while (submitted < requests.size() || engine.running() + engine.waiting() > 0) {
+    if (submitted < requests.size() && random() % 3 != 0) {
+      engine.submit(requests[submitted], heard[submitted].listener());
+      ++submitted;
+    }
+    engine.step();
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(heard[i].ids, expected[i]) << "request " << i;
+  EXPECT_GT(engine.stats().preemptions, 0);
+  EXPECT_EQ(engine.free_pages(), engine.total_pages());
+}
+
+TEST(MortarEngine, CancellingLeavesNothingBehind) {
+  std::mt19937 random(2);
+  const std::vector<Request> requests = random_requests(random, 10);
+  const auto expected = one_by_one(requests);
+  Engine engine(load_test_model("dense-tied"),
+                {.max_batch = 4, .prefill_tokens = 40, .kv_tokens = 8 * 64, .batch_invariant = true});
+  std::vector<Heard> heard(requests.size());
+  std::map<std::size_t, SequenceId> open;
+  for (std::size_t i = 0; i < requests.size(); ++i) open[i] = engine.submit(requests[i], heard[i].listener());
+  std::map<std::size_t, std::size_t> cancelled;  // tokens until then
+  while (engine.step()) {
+    if (random() % 4 != 0 || cancelled.size() == 5) continue;
+    const std::size_t victim = random() % requests.size();
+    if (cancelled.contains(victim)) continue;
+    if (engine.cancel(open[victim])) cancelled[victim] = heard[victim].ids.size();
+  }
+  EXPECT_EQ(cancelled.size(), 5U);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    std::vector<TokenId> wanted = expected[i];
+    if (cancelled.contains(i)) wanted.resize(cancelled[i]);
+    EXPECT_EQ(heard[i].ids, wanted) << "request " << i;
+    EXPECT_FALSE(engine.cancel(open[i])) << "it has ended";
+  }
+  EXPECT_EQ(engine.free_pages(), engine.total_pages());
+}
+
+TEST(MortarEngine, PrefixCacheGivesTheSameTokens) {
+  std::mt19937 random(3);
+  const std::vector<TokenId> common = random_ids(random, 130);
+  Engine cached(load_test_model("dense-untied"), {.batch_invariant = true});
+  Engine plain(load_test_model("dense-untied"), {.prefix_cache = false, .batch_invariant = true});
+  for (int i = 0; i < 3; ++i) {
+    Request r;
+    r.ids = common;
+    if (i == 1) r.ids[70] = 5;  // only the first page is the same
+    const auto end = random_ids(random, 9);
+    r.ids.insert(r.ids.end(), end.begin(), end.end());
+    r.sampling.greedy = true;
+    r.max_tokens = 12;
+    EXPECT_EQ(answer(cached, r).ids, answer(plain, r).ids);
+    EXPECT_EQ(cached.stats().cached_tokens, i == 0 ? 0 : i == 1 ? 64 : 64 + 128);
+  }
+  EXPECT_EQ(plain.stats().cached_tokens, 0);
+}
+
+// A callback may submit and cancel.
+TEST(MortarEngine, FunctionsOfSequencesUseTheEngine) {
+  Engine engine(load_test_model("dense-tied"), {.max_batch = 2});
+  Heard second;
+  SequenceId first = 0;
+  int calls = 0;
+  Request r;
+  r.ids = {1, 2, 3};
+  r.max_tokens = 50;
+  r.ignore_eos = true;
+  first = engine.submit(r, [&](const Token&) {
+    if (++calls != 3) return;
+    EXPECT_TRUE(engine.cancel(first));
+    engine.submit({.ids = {4, 5}, .max_tokens = 2, .ignore_eos = true}, second.listener());
+  });
+  engine.run();
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(second.ids.size(), 2U);
+  EXPECT_EQ(second.finish, FinishReason::Length);
+  EXPECT_EQ(engine.free_pages(), engine.total_pages());
+}
+
+TEST(MortarEngine, WhatAFunctionThrowsReachesTheCallerAndTheRestGoesOn) {
+  Engine engine(load_test_model("dense-tied"), {.max_batch = 2});
+  Heard heard;
+  engine.submit({.ids = {1, 2}, .max_tokens = 3, .ignore_eos = true},
+                [](const Token&) { throw std::runtime_error("a listener's"); });
+  engine.submit({.ids = {3, 4}, .max_tokens = 3, .ignore_eos = true}, heard.listener());
+  int thrown = 0;
+  while (engine.running() + engine.waiting() > 0) {
+    try {
+      engine.step();
+    } catch (const std::runtime_error&) { ++thrown; }
+  }
+  EXPECT_EQ(thrown, 3);
+  EXPECT_EQ(heard.ids.size(), 3U);
+}
+
+TEST(MortarEngine, StopsAtIdsAndTexts) {
+  Engine engine(load_test_model("dense-untied"), {});
+  Request r;
+  r.ids = {40, 41, 42};
+  r.max_tokens = 30;
+  r.sampling.greedy = true;
+  r.ignore_eos = true;
+  const Heard all = answer(engine, r);
+  ASSERT_EQ(all.finish, FinishReason::Length);
+  r.stop_ids = {all.ids[5]};
+  const auto at = std::find(all.ids.begin(), all.ids.end(), all.ids[5]);
+  const Heard by_id = answer(engine, r);
+  EXPECT_EQ(by_id.finish, FinishReason::Stop);
+  EXPECT_EQ(by_id.ids, std::vector<TokenId>(all.ids.begin(), at + 1));
+  r.stop_ids.clear();
+  ASSERT_GT(all.text.size(), 8U);
+  r.stop = {all.text.substr(4, 3)};
+  const Heard by_text = answer(engine, r);
+  EXPECT_EQ(by_text.finish, FinishReason::Stop);
+  EXPECT_EQ(by_text.text, all.text.substr(0, all.text.find(r.stop[0])));
+  EXPECT_LT(by_text.ids.size(), all.ids.size());
+}
+
+TEST(MortarEngine, LogprobsAreThoseOfTheLogits) {
+  Engine engine(load_test_model("dense-tied"), {.batch_invariant = true});
+  Request r;
+  r.ids = {9, 8, 7, 6};
+  r.max_tokens = 3;
+  r.sampling.greedy = true;
+  r.ignore_eos = true;
+  r.logprobs = 4;
+  const Heard heard = answer(engine, r);
+  std::vector<TokenId> ids = r.ids;
+  ids.insert(ids.end(), heard.ids.begin(), heard.ids.end());
+  const std::vector<float> likelihoods = engine.log_likelihoods(ids);
+  ASSERT_EQ(likelihoods.size(), 6U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Token& token = heard.tokens[i];
+    EXPECT_NEAR(token.chosen->logprob, likelihoods[3 + i], 1e-4);
+    ASSERT_EQ(token.top.size(), 4U);
+    EXPECT_EQ(token.top[0].id, token.id);
+    EXPECT_EQ(token.top[0].logprob, token.chosen->logprob);
+    EXPECT_GE(token.top[2].logprob, token.top[3].logprob);
+  }
+}
+
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) { return error.what(); }
+  return "nothing was thrown";
+}
+
+TEST(MortarEngine, RequestsThatCannotBeServedSayWhy) {
+  Engine engine(load_test_model("dense-tied", 100), {});
+  const auto submit = [&](Request r) { return message_of([&] { engine.submit(std::move(r), {}); }); };
+  EXPECT_THAT(submit({.ids = {}}), HasSubstr("at least one token"));
+  EXPECT_THAT(submit({.ids = {1, 384}}), HasSubstr("ids from 0 to 383, found 384"));
+  EXPECT_THAT(submit({.ids = {1, -1}}), HasSubstr("found -1"));
+  EXPECT_THAT(submit({.ids = std::vector<TokenId>(90, 1), .max_tokens = 11}),
+              HasSubstr("at most 100 tokens of prompt and answer together, found a prompt of 90 and max_tokens of 11"));
+  EXPECT_THAT(submit({.ids = {1}, .max_tokens = 0}), HasSubstr("max_tokens: expected at least 1, found 0"));
+  EXPECT_THAT(submit({.ids = {1}, .max_tokens = 1, .sampling = {.top_p = 0}}), HasSubstr("top_p"));
+  EXPECT_THAT(submit({.ids = {1}, .max_tokens = 1, .sampling = {.temperature = -1}}), HasSubstr("temperature"));
+  EXPECT_THAT(submit({.ids = {1}, .max_tokens = 1, .sampling = {.logit_bias = {{400, 1.0F}}}}),
+              HasSubstr("logit_bias"));
+  EXPECT_THAT(submit({.ids = {1}, .max_tokens = 1, .logprobs = 21}), HasSubstr("logprobs"));
+  EXPECT_FALSE(engine.step());
+  Request good;
+  good.ids = std::vector<TokenId>(90, 1);
+  good.max_tokens = 10;
+  good.ignore_eos = true;
+  EXPECT_EQ(answer(engine, good).ids.size(), 10U);
+}
+
+}  // namespace
+}  // namespace mortar::test

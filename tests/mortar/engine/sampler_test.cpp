@@ -1,0 +1,178 @@
+// Chosen tokens against a reference in f64.
+#include "engine/sampler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "tessera/base/philox.hpp"
+
+namespace mortar {
+namespace {
+
+using namespace tessera;
+
+struct Case {
+  std::vector<float> logits;
+  Sampling sampling;
+  std::uint64_t seed = 0;
+  std::int64_t position = 0;
+};
+
+SamplingRow row_of(const Case& c) {
+  const auto bits = [](float x) { return std::bit_cast<i32>(x); };
+  SamplingRow row{};
+  row[kTemperature] = bits(c.sampling.temperature);
+  row[kTopK] = static_cast<i32>(c.sampling.top_k);
+  row[kTopP] = bits(c.sampling.top_p);
+  row[kMinP] = bits(c.sampling.min_p);
+  row[kRepetition] = bits(c.sampling.repetition_penalty);
+  row[kPresence] = bits(c.sampling.presence_penalty);
+  row[kSeedLow] = static_cast<i32>(static_cast<std::uint32_t>(c.seed));
+  row[kSeedHigh] = static_cast<i32>(static_cast<std::uint32_t>(c.seed >> 32));
+  row[kPosition] = static_cast<i32>(c.position);
+  return row;
+}
+
+/// The probabilities of the tokens that the limits keep. `slack` above 0 widens the limits by that much, below 0
+/// narrows them: where both give the same set, rounding cannot matter.
+std::vector<double> kept(const Case& c, double slack) {
+  const std::size_t n = c.logits.size();
+  const double top = *std::max_element(c.logits.begin(), c.logits.end());
+  std::vector<double> p(n);
+  for (std::size_t i = 0; i < n; ++i) p[i] = std::exp((c.logits[i] - top) / c.sampling.temperature);
+  std::vector<float> sorted = c.logits;
+  std::sort(sorted.rbegin(), sorted.rend());
+  double least = -HUGE_VAL;
+  if (c.sampling.top_k > 0 && c.sampling.top_k < static_cast<std::int64_t>(n))
+    least = sorted[static_cast<std::size_t>(c.sampling.top_k) - 1];
+  if (c.sampling.top_p < 1) {
+    double total = 0, sum = 0;
+    for (std::size_t i = 0; i < n; ++i) total += c.logits[i] >= least ? p[i] : 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      sum += std::exp((sorted[i] - top) / c.sampling.temperature);
+      const bool last_equal = i + 1 == n || sorted[i + 1] != sorted[i];
+      if (last_equal && sum >= (c.sampling.top_p + slack) * total) {
+        least = std::max<double>(least, sorted[i]);
+        break;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < n; ++i)
+    if (c.logits[i] < least || p[i] < c.sampling.min_p * (1 - slack)) p[i] = 0;
+  return p;
+}
+
+/// The token that the random number falls on; none if it falls near a border, or rounding may change the limits.
+std::optional<i32> expected(const Case& c) {
+  constexpr double kNear = 2e-5;
+  const std::vector<double> p = kept(c, 0);
+  if (kept(c, kNear) != p || kept(c, -kNear) != p) return std::nullopt;
+  const double total = std::accumulate(p.begin(), p.end(), 0.0);
+  const double goal = uniform_at<f32>(c.seed, static_cast<std::uint64_t>(c.position)) * total;
+  double sum = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double before = sum;
+    sum += p[i];
+    if (sum <= goal) continue;
+    if (goal - before < kNear * total && before > 0) return std::nullopt;
+    if (sum - goal < kNear * total) return std::nullopt;
+    return static_cast<i32>(i);
+  }
+  return std::nullopt;
+}
+
+std::vector<i32> chosen(const std::vector<Case>& cases, std::int64_t valid) {
+  const auto rows = static_cast<std::int64_t>(cases.size()), n = static_cast<std::int64_t>(cases[0].logits.size());
+  std::vector<float> logits;
+  std::vector<i32> options;
+  for (const Case& c : cases) {
+    const SamplingRow row = row_of(c);
+    logits.insert(logits.end(), c.logits.begin(), c.logits.end());
+    options.insert(options.end(), row.begin(), row.end());
+  }
+  const Stream stream(Device::cpu());
+  const auto x = from(std::span(logits), {rows, n}).sync(stream);
+  const auto o = from(std::span(options), {rows, std::int64_t{kSamplingFields}}).sync(stream);
+  return host(choose(x, o.view(), nullptr, valid).sync(stream)).sync(stream);
+}
+
+TEST(MortarSampler, DrawsAsTheReferenceDoes) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal(0, 3);
+  for (const std::int64_t n : {5, 384, 9001}) {
+    std::vector<Case> cases(60);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      Case& c = cases[i];
+      c.logits.resize(static_cast<std::size_t>(n));
+      for (float& x : c.logits) x = std::round(normal(random) * 16) / 16;  // equal ones occur
+      c.sampling.temperature = i % 4 == 0 ? 1.0F : 0.3F + 0.1F * static_cast<float>(i % 10);
+      if (i % 2 == 1) c.sampling.top_k = 1 + static_cast<std::int64_t>(random() % 40);
+      if (i % 3 == 1) c.sampling.top_p = 0.05F + 0.9F * static_cast<float>(random() % 100) / 100;
+      if (i % 5 == 1) c.sampling.min_p = 0.05F;
+      c.seed = (std::uint64_t{random()} << 32) | random();
+      c.position = static_cast<std::int64_t>(random() % 100000);
+    }
+    const std::vector<i32> found = chosen(cases, n);
+    int compared = 0;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const auto wanted = expected(cases[i]);
+      if (!wanted) continue;
+      ++compared;
+      EXPECT_EQ(found[i], *wanted) << n << " tokens, case " << i;
+    }
+    EXPECT_GT(compared, 45) << n;
+  }
+}
+
+TEST(MortarSampler, GreedyTakesTheFirstOfTheLargest) {
+  std::vector<Case> cases(4);
+  for (Case& c : cases) c.logits.assign(9000, -1.0F), c.sampling.temperature = 0;
+  cases[0].logits[8500] = cases[0].logits[4097] = 3;
+  cases[1].logits[8999] = 3;
+  cases[2].logits[10] = std::nanf("");
+  cases[2].logits[20] = 1;
+  cases[3].logits.assign(9000, -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(chosen(cases, 9000), (std::vector<i32>{4097, 8999, 20, 0}));
+  EXPECT_EQ(chosen(cases, 8999)[1], 0) << "ids that are no tokens are not chosen";
+}
+
+TEST(MortarSampler, PenaltiesAndBiasesChangeTheLogits) {
+  const Stream stream(Device::cpu());
+  SlotState slots(3, 6, stream);
+  Case c{{2.0F, 1.9F, -1.0F, 0.5F, 0, 0}, {}, 0, 0};
+  c.sampling.temperature = 0;
+  c.sampling.repetition_penalty = 2;
+  c.sampling.presence_penalty = 0.75F;
+  const auto pick = [&](const std::vector<TokenId>& ids, std::int64_t prompt, Sampling s) {
+    slots.begin(1, ids, prompt, s, stream);
+    SamplingRow row = row_of(c);
+    row[kSlot] = 1;
+    const auto x = from(std::span(c.logits), {1, 6}).sync(stream);
+    const auto o = from(std::span(row), {1, std::int64_t{kSamplingFields}}).sync(stream);
+    const auto token = choose(x, o.view(), &slots, 6).sync(stream);
+    mark(slots, token, {-1, 0, -1}, stream);
+    return host(token).sync(stream)[0];
+  };
+  EXPECT_EQ(pick({3}, 1, c.sampling), 0);
+  EXPECT_EQ(pick({0}, 1, c.sampling), 1) << "2.0 / 2 < 1.9";
+  EXPECT_EQ(pick({0, 1}, 1, c.sampling), 0) << "1.9 / 2 - 0.75 < 2.0 / 2";
+  Sampling biased = c.sampling;
+  biased.logit_bias = {{4, 5.0F}, {0, -3.0F}};
+  EXPECT_EQ(pick({3}, 1, biased), 4);
+  const std::vector<i8> marks = host(slots.marks).sync(stream);
+  EXPECT_EQ(marks[6 + 3], kInPrompt);
+  EXPECT_EQ(marks[6 + 4], kInAnswer) << "the chosen token is a part of the answer";
+  EXPECT_EQ(marks[6 + 0], kUnseen) << "a new sequence begins without marks";
+}
+
+}  // namespace
+}  // namespace mortar

@@ -1,0 +1,44 @@
+// Engines over the models of tests/mortar/data, on the CPU.
+#pragma once
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mortar/files/model_files.hpp"
+#include "mortar/mortar.hpp"
+
+namespace mortar::test {
+
+inline Model load_test_model(const std::string& name, std::int64_t max_context = 256, std::int64_t max_batch = 1) {
+  ModelOptions options;
+  options.device = tessera::Device::cpu();
+  options.max_context = max_context;
+  options.max_batch = max_batch;
+  return load(test_model(name).string(), options);
+}
+
+/// The answer of one sequence, as its function saw it.
+struct Heard {
+  std::vector<TokenId> ids;
+  std::string text;
+  std::optional<FinishReason> finish;
+  std::vector<Token> tokens;
+  OnToken listener() {
+    return [this](const Token& token) {
+      ids.push_back(token.id);
+      for (const AnswerText& part : token.text) text += part.text;
+      if (token.finish) finish = token.finish;
+      tokens.push_back(token);
+    };
+  }
+};
+
+inline Heard answer(Engine& engine, Request request) {
+  Heard heard;
+  engine.submit(std::move(request), heard.listener());
+  engine.run();
+  return heard;
+}
+
+}  // namespace mortar::test

@@ -415,7 +415,8 @@ do_torch() {
   python3 -c 'import torch' 2>/dev/null || { record torch skipped 0 "PyTorch is not here"; return; }
   {
     run_limited 60 cmake --install "$build" --prefix "$work/prefix" &&
-      run_limited 60 cmake -S examples/torch_op -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" &&
+      run_limited 60 cmake -S examples/torch_op -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" \
+        -DPython3_EXECUTABLE="$(command -v python3)" &&
       run_limited 240 ninja -C "$folder" &&
       run_limited 180 python3 examples/torch_op/test_torch_op.py "$folder" --device "$device"
   } >"$out/torch_op.txt" 2>&1

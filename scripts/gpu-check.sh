@@ -484,8 +484,8 @@ if wanted bench && [ "$device" = cuda ] && [ $mode = full ] && python3 -c 'impor
   torch_warm=$!
 fi
 for step in ${known//|/ }; do
-  wanted $step || continue
-  if [ "$(left)" -le 5 ]; then record $step FAILED 0 "no time was left"; continue; fi
+  wanted "$step" || continue
+  if [ "$(left)" -le 5 ]; then record "$step" FAILED 0 "no time was left"; continue; fi
   say "$step ($(left) s left)"
   [ $step != bench ] || [ -z "$torch_warm" ] || wait "$torch_warm"
   do_$step

@@ -61,14 +61,9 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-if [ -z "$steps" ]; then
-  steps=build,smoke,tests,generate,sanitize,bench
-  [ $mode = quick ] || steps=$steps,flight,torch,soak
-fi
-for step in ${steps//,/ }; do
-  [[ $step =~ ^(build|smoke|tests|generate|sanitize|bench|flight|torch|soak|mortar|generality|tune)$ ]] ||
-    die "unknown step $step; there are build, smoke, tests, generate, sanitize, bench, flight, torch, soak, mortar, generality and tune"
-done
+[ -n "$steps" ] || steps=build,smoke,tests,generate,sanitize,bench$([ $mode = quick ] || echo ,flight,torch,soak)
+known='build|smoke|tests|generate|sanitize|flight|torch|bench|mortar|soak|generality|tune'  # in the order in which they run
+for step in ${steps//,/ }; do [[ $step =~ ^($known)$ ]] || die "unknown step $step; there are ${known//|/, }"; done
 [ -z "$tune" ] || [[ ,$steps, == *,tune,* ]] || steps=$steps,tune
 # Seconds: a quick check leaves part of ten minutes for the benchmarks. checker_limit is for one program under one checker:
 # one that hangs leaves half of the step to the others. (A part of gpu_test_kernels_gemm needs 110 under initcheck, which
@@ -391,13 +386,14 @@ do_bench() {
 
 # Work in flight beside the driver's own API, and a picture of two streams.
 do_flight() {
-  local start=$SECONDS code program=$build/bench/in_flight/in_flight_bench arguments=() more=(--peers)
+  local start=$SECONDS code program=$build/bench/in_flight/in_flight_bench arguments=() more=(--peers) machine
   [ -x "$program" ] || { record flight FAILED 0 "in_flight_bench was not built"; return; }
-  [ "$device" = cuda ] || arguments=(--tiny) more=()
+  machine=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)
+  [ "$device" = cuda ] || arguments=(--tiny) more=() machine="the CPU, tiny sizes"
   run_limited 240 "$program" --device "$device" ${arguments[@]+"${arguments[@]}"} --svg "$out/timeline.svg" >"$out/flight.jsonl" 2>"$out/flight.txt"
   code=$?
   cat "$out/flight.txt"
-  run_limited 150 python3 bench/in_flight/table.py "$out/flight.jsonl" ${more[@]+"${more[@]}"} --commit "$commit" --machine "$(machine_name)" \
+  run_limited 150 python3 bench/in_flight/table.py "$out/flight.jsonl" ${more[@]+"${more[@]}"} --commit "$commit" --machine "$machine" \
     --results "$out/RESULTS.md" >>"$out/flight.txt" 2>&1 || code=1
   tail -n 1 "$out/flight.txt"
   if [ $code = 0 ]; then
@@ -406,9 +402,6 @@ do_flight() {
     record flight FAILED $((SECONDS - start)) "$([ $code = 124 ] && echo 'ran past its limit' || echo "exit $code"); see flight.txt"
   fi
 }
-machine_name() {
-  if [ "$device" = cuda ]; then nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1; else echo "the CPU, tiny sizes"; fi
-}
 
 # A kernel as an operator of PyTorch, built against the library as it is installed.
 do_torch() {
@@ -416,7 +409,8 @@ do_torch() {
   python3 -c 'import torch' 2>/dev/null || { record torch skipped 0 "PyTorch is not here"; return; }
   {
     run_limited 60 cmake --install "$build" --prefix "$work/prefix" &&
-      run_limited 60 cmake -S examples/torch_op -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" &&
+      run_limited 60 cmake -S examples/torch_op -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" \
+        -DPython3_EXECUTABLE="$(command -v python3)" &&
       run_limited 240 ninja -C "$folder" &&
       run_limited 180 python3 examples/torch_op/test_torch_op.py "$folder" --device "$device"
   } >"$out/torch_op.txt" 2>&1
@@ -505,9 +499,9 @@ if wanted bench && [ "$device" = cuda ] && [ $mode = full ] && python3 -c 'impor
   run_limited 300 python3 bench/gpu/peers.py --precompile >"$work/logs/precompile.txt" 2>&1 &
   torch_warm=$!
 fi
-for step in build smoke tests generate sanitize flight torch bench mortar soak generality tune; do
-  wanted $step || continue
-  if [ "$(left)" -le 5 ]; then record $step FAILED 0 "no time was left"; continue; fi
+for step in ${known//|/ }; do
+  wanted "$step" || continue
+  if [ "$(left)" -le 5 ]; then record "$step" FAILED 0 "no time was left"; continue; fi
   say "$step ($(left) s left)"
   [ $step != bench ] || [ -z "$torch_warm" ] || wait "$torch_warm"
   do_$step

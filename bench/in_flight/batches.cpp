@@ -17,7 +17,7 @@ constexpr int kBlock = 1024;
 void iterate(Mut<f32, kBlock> y, In<f32, dyn> x, Scalar<i32> steps) {
   auto t = x.load_like(y);
   for (auto i : range(steps)) t = t * 0.5f + 1.0f + cast<f32>(i - i);
-  y.store(t);
+  y.store(t + x.load_like(y));  // t forgets what it began with
 }
 
 class Pipeline {
@@ -81,6 +81,7 @@ class Pipeline {
     for (int i = 0; i < kDepth; ++i) {
       float wanted = static_cast<float>(i);
       for (i32 s = 0; s < steps_; ++s) wanted = wanted * 0.5f + 1.0f;
+      wanted += static_cast<float>(i);
       const auto values = out_[static_cast<std::size_t>(i)].read();
       for (std::size_t e : {std::size_t{0}, values.size() / 2, values.size() - 1})
         right = right && std::abs(values[e] - wanted) < 1e-4f;

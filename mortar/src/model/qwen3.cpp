@@ -4,6 +4,10 @@
 #include "model/attention.hpp"
 #include "tessera/kernels/embedding.hpp"
 
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wconsumed"  // it does not see what co_await returns
+#endif
+
 namespace mortar {
 
 using namespace tessera;

@@ -1,5 +1,6 @@
 // Jinja's tests ("is defined"), and the functions of chat templates.
 #include <algorithm>
+#include <cmath>
 
 #include "tessera/base/format.hpp"
 #include "text/jinja_machine.hpp"
@@ -26,11 +27,18 @@ bool is_sequence(const Value& v) {
   return v.is_string() || v.list() != nullptr || v.dict() != nullptr || v.is_undefined();
 }
 bool is_integer(const Value& v) { return v.as<std::int64_t>() != nullptr || v.as<Big>() != nullptr; }
-std::int64_t remainder(const Value& v, const Value& by) {
+/// Whether v % by is `rest` (0 or 1), as Python divides.
+bool leaves(const Value& v, const Value& by, int rest) {
   std::int64_t a = 0, b = 0;
-  if (v.integer(a) == nullptr || by.integer(b) == nullptr || b == 0)
-    throw TemplateFailure("expected whole numbers to divide, the second not 0");
-  return b == -1 ? 0 : a % b;
+  if (v.integer(a) != nullptr && by.integer(b) != nullptr && b != 0) {
+    const std::int64_t c = b == -1 ? 0 : a % b;
+    return (c != 0 && (c < 0) != (b < 0) ? c + b : c) == rest;
+  }
+  const double* d = v.as<double>();
+  if (d == nullptr || by.integer(b) == nullptr || b == 0)
+    throw TemplateFailure("expected a number to divide by a whole number other than 0");
+  const double c = std::fmod(*d, static_cast<double>(b));
+  return (c != 0 && (c < 0) != (b < 0) ? c + static_cast<double>(b) : c) == rest;
 }
 bool equal_test(Machine& m, const Value& v, const Arguments& a) {
   m.spend(std::min(v.size(), a.positional[0].size()));
@@ -69,9 +77,9 @@ constexpr Row kTests[] = {
     {"callable", 0, MORTAR_TEST(v.as<std::shared_ptr<const Callable>>() != nullptr)},
     {"lower", 0, [](Machine& m, const Value& v, const Arguments&) { return cased(m.str(v), false); }},
     {"upper", 0, [](Machine& m, const Value& v, const Arguments&) { return cased(m.str(v), true); }},
-    {"odd", 0, MORTAR_TEST(remainder(v, std::int64_t{2}) != 0)},
-    {"even", 0, MORTAR_TEST(remainder(v, std::int64_t{2}) == 0)},
-    {"divisibleby", 1, MORTAR_TEST(remainder(v, a.positional[0]) == 0)},
+    {"odd", 0, MORTAR_TEST(leaves(v, std::int64_t{2}, 1))},
+    {"even", 0, MORTAR_TEST(leaves(v, std::int64_t{2}, 0))},
+    {"divisibleby", 1, MORTAR_TEST(leaves(v, a.positional[0], 0))},
     {"eq", 1, equal_test},
     {"equalto", 1, equal_test},
     {"==", 1, equal_test},

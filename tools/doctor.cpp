@@ -66,7 +66,8 @@ void assembler_report() {
   if (why.empty()) return;
   std::printf("  %s\n", why.c_str());
   // Without a GPU here it is needed for `tessera build` only.
-  problems.push_back(concat("there is no assembler for some GPUs, so kernels cannot be compiled for them.\n    ", fix_of(why)));
+  problems.push_back(
+      concat("there is no assembler for some GPUs, so kernels cannot be compiled for them.\n    ", fix_of(why)));
 }
 
 void gpu_report() {

@@ -109,7 +109,8 @@ std::vector<std::string> advice(const Prepared& prepared) {
   Advice found(entry);
   if (const SourceLocation walk = walk_of_piece(entry); walk.known())
     found.add(concat(place(walk), ": each block loops over its tiles here, so a launch of fewer than ",
-                     prepared.persistent_blocks, " pieces leaves SMs idle; smaller pieces, or split-K partials that are added to an Acc, "
+                     prepared.persistent_blocks,
+                     " pieces leaves SMs idle; smaller pieces, or split-K partials that are added to an Acc, "
                      "make more"));
   return found.all;
 }

@@ -1,4 +1,5 @@
-// Guards that a branch makes unnecessary are removed; guards of an index that a loop inside the branch changes are kept.
+// Guards that a branch makes unnecessary are removed; guards of an index that a loop inside the branch changes are
+// kept.
 #include "analysis/support.hpp"
 #include "api/branch_kernels.hpp"
 

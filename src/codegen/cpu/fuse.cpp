@@ -240,7 +240,9 @@ class Fuser {
         step.source[i] = source_of(*e, i, chain, results);
         if (!step.source[i].in_strip) strip->accesses.push_back({step.source[i].ref.buffer, false});
         step.source[i].ref = place(step.source[i].ref, step.source[i].in_strip);
-        if (!step.source[i].in_strip && is_one_value(step.source[i], chain)) {
+        // Where there is one strip, the primitive spreads the value itself, if it needs to.
+        const bool strips = chain.rows * chain.cols > strip->strip;
+        if (strips && !step.source[i].in_strip && is_one_value(step.source[i], chain)) {
           const Ref at{scratch, slot_bytes * static_cast<std::int64_t>(slots + strip->spreads.size())};
           strip->spreads.push_back({step.source[i].ref, at, step.source[i].elem_bytes});
           step.source[i] = {at, true, true, 0, 0, step.source[i].elem_bytes};

@@ -4,24 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codegen/cpu/copy.hpp"
+
 namespace tessera::cpu::prims {
 namespace {
-
-template <class T>
-void spread(void* to, const void* value, std::int64_t n) {
-  T v;
-  std::memcpy(&v, value, sizeof v);
-  std::fill_n(static_cast<T*>(to), n, v);
-}
-
-void spread(void* to, const void* value, std::int64_t n, int bytes) {
-  switch (bytes) {
-    case 1: spread<std::uint8_t>(to, value, n); break;
-    case 2: spread<std::uint16_t>(to, value, n); break;
-    case 4: spread<std::uint32_t>(to, value, n); break;
-    default: spread<std::uint64_t>(to, value, n); break;
-  }
-}
 
 /// One operand while a matrix is walked: where its row starts, in memory or in the buffer of a splat.
 struct Cursor {
@@ -40,7 +26,11 @@ struct Cursor {
       step = bytes;
       return;
     }
-    if (row == 0 || o.row_stride != 0) spread(buffer, first, std::min(cols, kChunk), bytes);
+    if (row == 0 || o.row_stride != 0) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, first, static_cast<std::size_t>(bytes));  // low bytes first, as fill_elements takes them
+      fill_elements(reinterpret_cast<std::byte*>(buffer), std::min(cols, kChunk), bits, bytes);
+    }
     at = reinterpret_cast<const char*>(buffer);
   }
 };
@@ -67,14 +57,13 @@ void walk_rows(ChunkFn chunk, const Layout& layout, char* out, const Operand* sr
 }
 
 /// One row whose operands are stored, or uniform: nothing needs a buffer.
-void walk_line(ChunkFn chunk, const Layout& layout, char* out, const Operand* srcs, std::int64_t n, bool uniform) {
+void walk_line(ChunkFn chunk, const Layout& layout, char* out, const Operand* srcs, std::int64_t n) {
   const char* at[3] = {};
   std::int64_t step[3] = {};  // bytes
   for (int i = 0; i < layout.arity; ++i) {
     at[i] = static_cast<const char*>(srcs[i].data);
     step[i] = srcs[i].uniform ? 0 : layout.bytes[i] * kChunk;
   }
-  if (layout.any_length && !uniform) return chunk(out, at[0], at[1], at[2], n);
   for (; n > 0; n -= kChunk) {
     chunk(out, at[0], at[1], at[2], std::min(n, kChunk));
     out += kChunk * layout.out_bytes;
@@ -85,17 +74,16 @@ void walk_line(ChunkFn chunk, const Layout& layout, char* out, const Operand* sr
 }  // namespace
 
 void walk(ChunkFn chunk, const Layout& layout, void* dst, const Operand* srcs, std::int64_t rows, std::int64_t cols) {
-  bool flat = true, splat = false, uniform = false;
+  bool flat = true, splat = false;
   for (int i = 0; i < layout.arity; ++i) {
     flat = flat && (rows == 1 || is_flat(srcs[i], layout.bytes[i], cols));
-    uniform = uniform || srcs[i].uniform;
     splat = splat || (srcs[i].splat && !srcs[i].uniform);
   }
   auto* out = static_cast<char*>(dst);
   if (flat) {
     cols *= rows;
     rows = 1;
-    if (!splat) return walk_line(chunk, layout, out, srcs, cols, uniform);
+    if (!splat) return walk_line(chunk, layout, out, srcs, cols);
   }
   switch (layout.arity) {
     case 1: return walk_rows<1>(chunk, layout, out, srcs, rows, cols);

@@ -8,7 +8,7 @@ namespace tessera::cpu::prims {
 /// Elements handled between two looks at the operands: buffers of this length stay in the first-level cache.
 inline constexpr std::int64_t kChunk = kUniformCopies;
 
-/// One stretch of contiguous elements, at most kChunk unless the layout says otherwise; absent operands are null.
+/// One stretch of at most kChunk contiguous elements; absent operands are null.
 using ChunkFn = void (*)(void* out, const void* a, const void* b, const void* c, std::int64_t n);
 
 /// Number and sizes (bytes) of the elements of a primitive.
@@ -16,7 +16,6 @@ struct Layout {
   int arity;
   int out_bytes;
   int bytes[3];
-  bool any_length;  ///< the function takes stretches of more than kChunk elements
 };
 
 void walk(ChunkFn, const Layout&, void* dst, const Operand* srcs, std::int64_t rows, std::int64_t cols);

@@ -72,6 +72,8 @@ TESSERA_OUTLINED void run_with_one(void* out, const void* a, const void* b, i64 
   K::template chunk_with_one<one>(static_cast<typename K::Out*>(out), static_cast<const typename K::A*>(a),
                                   static_cast<const typename K::B*>(b), n);
 }
+/// Whether the operand is one value for the whole matrix.
+TESSERA_INLINED bool is_one(const Operand& o) { return o.uniform || (o.splat && o.row_stride == 0); }
 /// Whether the elements are stored row after row.
 TESSERA_INLINED bool is_stored(const Operand& o, i64 bytes, i64 rows, i64 cols) {
   return !o.splat && !o.uniform && (rows == 1 || o.row_stride == cols * bytes);
@@ -79,19 +81,20 @@ TESSERA_INLINED bool is_stored(const Operand& o, i64 bytes, i64 rows, i64 cols) 
 
 template <class K>
 void run(void* dst, const Operand* s, i64 rows, i64 cols) {
-  constexpr int b = bytes_of<typename K::B>, c = bytes_of<typename K::C>;
-  if (rows == 1 && cols == 1) {
-    run_chunk<K>(dst, s[0].data, b ? s[1].data : nullptr, c ? s[2].data : nullptr, 1);
+  constexpr int a = bytes_of<typename K::A>, b = bytes_of<typename K::B>, c = bytes_of<typename K::C>;
+  const bool whole = any_length_of<K> && is_stored(s[0], a, rows, cols) && (b == 0 || is_stored(s[1], b, rows, cols)) &&
+                     (c == 0 || is_stored(s[2], c, rows, cols));
+  if (whole || (rows == 1 && cols == 1)) {
+    run_chunk<K>(dst, s[0].data, b ? s[1].data : nullptr, c ? s[2].data : nullptr, rows * cols);
     return;
   }
   if constexpr (takes_one_of<K>) {
-    if (s[1].uniform && is_stored(s[0], bytes_of<typename K::A>, rows, cols))
+    if (is_one(s[1]) && is_stored(s[0], a, rows, cols))
       return run_with_one<K, 1>(dst, s[0].data, s[1].data, rows * cols);
-    if (s[0].uniform && is_stored(s[1], b, rows, cols))
+    if (is_one(s[0]) && is_stored(s[1], b, rows, cols))
       return run_with_one<K, 0>(dst, s[0].data, s[1].data, rows * cols);
   }
-  static constexpr Layout layout{
-      1 + (b != 0) + (c != 0), bytes_of<typename K::Out>, {bytes_of<typename K::A>, b, c}, any_length_of<K>};
+  static constexpr Layout layout{1 + (b != 0) + (c != 0), bytes_of<typename K::Out>, {a, b, c}};
   walk(run_chunk<K>, layout, dst, s, rows, cols);
 }
 

@@ -1,5 +1,5 @@
-// Both pictures nest: a loop or a branch contains its bodies, a replayed graph what it recorded. In the SVG each piece of
-// work stands below all that it depends on, level by level.
+// Both pictures nest: a loop or a branch contains its bodies, a replayed graph what it recorded. In the SVG each piece
+// of work stands below all that it depends on, level by level.
 #include "host/graph_picture.hpp"
 
 #include <algorithm>

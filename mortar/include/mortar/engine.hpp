@@ -59,7 +59,7 @@ using OnToken = std::function<void(const Token&)>;
 struct EngineOptions {
   std::int64_t max_batch = 1;         ///< sequences that are computed at a time; others wait
   std::int64_t prefill_tokens = 512;  ///< tokens of a step over prompts; longer prompts take several steps
-  std::int64_t kv_tokens = 0;         ///< size of the KV cache; 0: max_batch sequences of the model's planned context
+  std::int64_t kv_tokens = 0;         ///< size of the KV cache; 0: max_batch planned contexts, or as much as fits
   bool prefix_cache = true;           ///< prompts that begin as an earlier sequence reuse its keys and values
   bool batch_invariant = false;       ///< tokens of a sequence do not depend on what else is computed with it; slower
   bool strict = false;  ///< rounds intermediate results as transformers does in bf16; implies batch_invariant

@@ -96,8 +96,14 @@ struct Engine::State {
     if (o.kv_tokens < 0) throw RequestError("kv_tokens: expected at least 0, found " + std::to_string(o.kv_tokens));
     return o;
   }
+  /// As many sequences of the planned context as the options say, if the memory suffices; else what it suffices for:
+  /// sequences that need more give way to each other.
   std::int64_t page_count() const {
-    return pages_for(options.kv_tokens > 0 ? options.kv_tokens : options.max_batch * model.plan.max_context);
+    if (options.kv_tokens > 0) return pages_for(options.kv_tokens);
+    const MemoryPlan& plan = model.plan;
+    const std::int64_t left = plan.available - plan.weights.total() - plan.activations - plan.reserve;
+    const std::int64_t fit = std::max(left / plan.kv_per_token, plan.max_context);
+    return pages_for(std::min(options.max_batch * plan.max_context, fit));
   }
 
   void check_request(const Request& r) const;

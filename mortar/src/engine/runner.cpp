@@ -63,7 +63,7 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
           .sync(stream_);
   network_.rope_factor = angles.attention_factor;
   network_.numerics = numerics;
-  if (model.device.kind() != DeviceKind::Cpu && !numerics.one_way()) query_tile_ = kQueryTile;
+  if (kernels::target_of(model.device).gpu && !numerics.one_way()) query_tile_ = kQueryTile;
   const Dims<4> dims({model.config.kv_heads, pages * kPage, std::int64_t{2}, model.config.head_dim / 2});
   try {
     for (std::int64_t layer = 0; layer < model.config.layers; ++layer) {

@@ -108,11 +108,13 @@ Tile<f32, BM, D> attend(const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& posi
     auto s = mma(q, transpose(keys), zeros<f32, BM, kPage>()) * (scale * log2e<f32>);
     tile_if ((j + 1) * kPage > first) {
       s = where(iota<i32, 1, kPage>(axis<1>) + j * kPage <= positions, s, -infinity<f32>);
-      // Slots that are not in use may hold anything, and 0 * NaN is NaN.
+      // Slots that are not in use may hold anything, and 0 * NaN is NaN. A branch with its own product, because the
+      // hardware multiplies only unmodified operands directly from where tensor copies put them.
       auto used = iota<i32, kPage, 1>(axis<0>) + j * kPage < keys_in_use;
-      values = where(broadcast(used, shape<kPage, D>), values, zeros<bf16, kPage, D>());
+      state.add(s, where(broadcast(used, shape<kPage, D>), values, zeros<bf16, kPage, D>()));
+    } else {
+      state.add(s, values);
     }
-    state.add(s, values);
   }
   return state.result();
 }

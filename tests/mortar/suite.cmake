@@ -39,10 +39,7 @@ endif()
 
 if(TARGET mortar_engine)
   file(GLOB mortar_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/engine/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/model/*_test.cpp)
-  # The fake CUDA driver is in two tests of the runtime.
-  set(fake_driver ${PROJECT_SOURCE_DIR}/tests/runtime/cuda_fake_driver_test.cpp
-      ${PROJECT_SOURCE_DIR}/tests/runtime/cuda_fake_functions_test.cpp)
-  tessera_mortar_test(test_mortar LINK mortar_engine SOURCES ${mortar_tests} ${fake_driver})
+  tessera_mortar_test(test_mortar LINK mortar_engine SOURCES ${mortar_tests} ${tessera_fake_driver})
   target_include_directories(test_mortar PRIVATE ${PROJECT_SOURCE_DIR}/src)
   find_package(Python3 COMPONENTS Interpreter REQUIRED)
   add_test(NAME mortar.command COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli_test.py $<TARGET_FILE:mortar_command>

@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -19,18 +20,20 @@ constexpr std::size_t padded(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// The build ID among the notes of one segment.
+/// The build ID among the notes of one segment. A note's description and the next note begin at multiples of the
+/// alignment, counted from the note's beginning. GNU ld keeps notes of different alignment apart; mold puts them into
+/// one segment.
 std::span<const std::byte> find_in(std::span<const std::byte> notes, std::size_t alignment) noexcept {
   constexpr std::string_view kOwner("GNU\0", 4);
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) head;
     std::memcpy(&head, notes.data(), sizeof head);
-    notes = notes.subspan(sizeof head);
-    const std::size_t name = padded(head.n_namesz, alignment), bytes = padded(head.n_descsz, alignment);
-    if (name > notes.size() || bytes > notes.size() - name) return {};
-    const std::string_view owner(reinterpret_cast<const char*>(notes.data()), head.n_namesz);
-    if (head.n_type == NT_GNU_BUILD_ID && owner == kOwner) return notes.subspan(name, head.n_descsz);
-    notes = notes.subspan(name + bytes);
+    if (head.n_namesz > notes.size() || head.n_descsz > notes.size()) return {};
+    const std::size_t description = padded(sizeof head + head.n_namesz, alignment), end = description + head.n_descsz;
+    if (end > notes.size()) return {};
+    const std::string_view owner(reinterpret_cast<const char*>(notes.data()) + sizeof head, head.n_namesz);
+    if (head.n_type == NT_GNU_BUILD_ID && owner == kOwner) return notes.subspan(description, head.n_descsz);
+    notes = notes.subspan(std::min(padded(end, alignment), notes.size()));
   }
   return {};
 }

@@ -81,13 +81,14 @@ TEST_F(Asio, FlowsContinueOnTheThreadOfTheLoop) {
   Places places;
   places.loop = std::this_thread::get_id();
   const Stream a, b;
+  // First: a flow may end while it is spawned, and a loop whose work has ended is stopped.
+  int ticks = 0;
+  asio::steady_timer timer(io, std::chrono::milliseconds(0));
+  timer.async_wait([&](const boost::system::error_code&) { ++ticks; });
   f32 first = 0, second = 0;
   auto one = spawn(then_release(sum(zero(), x, 20, places), first, Guard(io.get_executor())), on(a, io.get_executor()));
   auto two =
       spawn(then_release(sum(zero(), x, 30, places), second, Guard(io.get_executor())), on(b, io.get_executor()));
-  int ticks = 0;
-  asio::steady_timer timer(io, std::chrono::milliseconds(0));
-  timer.async_wait([&](const boost::system::error_code&) { ++ticks; });
   io.run();  // returns when both flows have ended
   EXPECT_TRUE(one.done());
   EXPECT_TRUE(two.done());

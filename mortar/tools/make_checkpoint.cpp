@@ -83,7 +83,7 @@ void write_file(const std::filesystem::path& path, std::vector<Tensor> tensors, 
   for (const Tensor& t : tensors) {
     constexpr const char* kTypes[] = {"BF16", "F8_E4M3", "F32"};
     header[t.name] = {{"dtype", kTypes[static_cast<std::size_t>(t.stored)]}, {"shape", t.shape}};
-    header[t.name]["data_offsets"] = {end, end + t.bytes};
+    header[t.name]["data_offsets"] = ordered_json::array({end, end + t.bytes});
     end += t.bytes;
   }
   std::string text = header.dump();

@@ -32,7 +32,8 @@ void change_header(const test::Folder& folder, Change change) {
     if (name == "__metadata__") continue;
     std::uint64_t bytes = tensor["dtype"] == "F32" ? 4 : tensor["dtype"] == "F8_E4M3" ? 1 : 2;
     for (const std::uint64_t extent : tensor["shape"]) bytes *= extent;
-    tensor["data_offsets"] = {end, end + bytes};
+    // clang 16 does not destroy the old value that `= {...}` swaps into its parameter.
+    tensor["data_offsets"] = json::array({end, end + bytes});
     end += bytes;
   }
   folder.write("model.safetensors", test::tensor_file(header.dump(), std::string(end, '\0')));
@@ -49,7 +50,7 @@ TEST(MortarCheckpoint, TiedModelsMayHaveACopyOfTheEmbedding) {
   const json head = {{"dtype", "BF16"}, {"shape", {384, 64}}};
   change_header(folder, [&](json& h) { h["lm_head.weight"] = head; });
   EXPECT_NO_THROW(open_and_verify(folder.path()));
-  change_header(folder, [&](json& h) { h["lm_head.weight"]["shape"] = {383, 64}; });
+  change_header(folder, [&](json& h) { h["lm_head.weight"]["shape"] = json::array({383, 64}); });
   EXPECT_ERROR(ModelError, open_and_verify(folder.path()), "lm_head.weight: expected BF16 [384, 64]",
                "found BF16 [383, 64]");
 }
@@ -70,7 +71,7 @@ TEST(MortarCheckpoint, WrongTensorsAreNamed) {
   EXPECT_ERROR(ModelError,
                broken("dense-tied",
                       [](json& h) {
-                        h["model.norm.weight"]["shape"] = {8, 8};
+                        h["model.norm.weight"]["shape"] = json::array({8, 8});
                       }),
                "model.norm.weight", "found BF16 [8, 8]");
   EXPECT_ERROR(ModelError, broken("fp8", [](json& h) { h.erase("model.layers.0.mlp.up_proj.weight_scale_inv"); }),
@@ -79,7 +80,7 @@ TEST(MortarCheckpoint, WrongTensorsAreNamed) {
   EXPECT_ERROR(ModelError,
                broken("fp8",
                       [](json& h) {
-                        h["model.layers.0.mlp.up_proj.weight_scale_inv"]["shape"] = {1, 2};
+                        h["model.layers.0.mlp.up_proj.weight_scale_inv"]["shape"] = json::array({1, 2});
                       }),
                "expected F32 or BF16 [2, 1]", "F32 [1, 2]");
 }

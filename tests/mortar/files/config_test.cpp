@@ -175,7 +175,7 @@ TEST(MortarConfig, WhatIsNotSupportedIsNamed) {
   expect(with(fp8(), {{"quantization_config", {{"quant_method", "gptq"}}}}), "quantization_config.quant_method", "fp8",
          "gptq");
   json blocks = fp8();
-  blocks["quantization_config"]["weight_block_size"] = {64, 64};
+  blocks["quantization_config"]["weight_block_size"] = json::array({64, 64});
   expect(blocks, "quantization_config.weight_block_size", "[128, 128]", "a list of 2");
   expect(with(fp8(), {{"intermediate_size", 3000}}), "intermediate_size", "a multiple of 128", "3000");
   expect(with(fp8(), {{"head_dim", 10}}), "num_attention_heads", "a multiple of 128", "160");

@@ -46,6 +46,7 @@ struct FlowRun::State {
   std::shared_ptr<void> frame;   // to be released by the driver
   std::thread::id driver;
   std::exception_ptr abandoned;  // why nothing can continue the flows
+  int posting = 0;               // calls of `post` that have not returned
   bool driving = false, ended = false, cancelled = false;
   bool taken = false;    // the result
   bool dropped = false;  // the task was destroyed
@@ -220,6 +221,9 @@ bool FlowRun::wait_for_first() {
   return s.changed.wait_for(lock, std::chrono::microseconds(20), [&] { return !s.ready.empty(); });
 }
 
+/// The execution whose `post` this thread is in.
+static thread_local const FlowRun* posting_here = nullptr;
+
 void FlowRun::post(std::coroutine_handle<> flow) noexcept {
   State& s = *state_;
   {
@@ -229,16 +233,23 @@ void FlowRun::post(std::coroutine_handle<> flow) noexcept {
     if (s.mode == Mode::Blocking) return s.changed.notify_all();
     if (s.driving) return;
     if (!s.post) s.begin_driving();
+    if (s.post) ++s.posting;
   }
   if (!s.post) return drive();
+  const std::shared_ptr<FlowRun> self = shared_from_this();  // the loop may end the last step before it returns
+  const FlowRun* const outer = std::exchange(posting_here, this);
   try {
-    const FlowStep step(shared_from_this());  // kept, so that what the loop throws is the reason and not its loss
+    const FlowStep step(self);  // kept, so that what the loop throws is the reason and not its loss
     try {
       s.post(step);
     } catch (...) {  // the loop takes nothing any more, and no other thread may continue the flow
       abandon(std::current_exception());
     }
   } catch (...) { abandon(std::current_exception()); }  // no memory for the step
+  posting_here = outer;
+  std::lock_guard lock(s.mutex);
+  --s.posting;
+  s.changed.notify_all();
 }
 
 void FlowRun::abandon(const std::exception_ptr& why) noexcept {
@@ -445,8 +456,8 @@ void FlowRun::cancel(std::shared_ptr<void> frame) noexcept {
     waiting = std::exchange(s.waiting, {});
     if (s.driving && s.driver == std::this_thread::get_id())
       s.frame = std::move(frame);  // a flow that drops its own task
-    else
-      s.changed.wait(lock, [&] { return !s.driving; });
+    else                           // the loop may be destroyed next: no other thread may still be inside its `post`
+      s.changed.wait(lock, [&] { return !s.driving && s.posting == (posting_here == this ? 1 : 0); });
   }
   if (frame) FlowWaiter::instance().remove(*this);
   frame.reset();

@@ -219,7 +219,7 @@ class FakeDriver {
   Event* event(CUevent handle);
   bool step_locked(std::uint64_t pick);
   void run(Step& step);
-  void start_dependents(Stream& stream);
+  void start_dependents(std::deque<Step>& steps);
   /// Runs the lanes of a graph beside each other, as its records and waits allow.
   void run_graph(const Graph& graph);
   void run_conditional(const Step& step);

@@ -239,10 +239,9 @@ void FakeDriver::run(Step& step) {
 }
 
 /// Kernels with programmatic dependent launch start as soon as the one before them has started: those at the head of
-/// the stream.
-void FakeDriver::start_dependents(Stream& stream) {
-  if (scheduler_ != nullptr) return;  // an action of its own
-  for (Step& step : stream.steps) {
+/// a stream, or of a lane of a graph.
+void FakeDriver::start_dependents(std::deque<Step>& steps) {
+  for (Step& step : steps) {
     if (step.kind == Step::Kind::Alloc || step.kind == Step::Kind::Free || step.kind == Step::Kind::Record) continue;
     if (step.kind != Step::Kind::Kernel || !step.programmatic) return;
     if (step.early == nullptr) continue;
@@ -273,6 +272,7 @@ void FakeDriver::run_graph(const Graph& graph) {
     if (step.kind == Step::Kind::Record) {
       reached.insert(step.record.get());
     } else {
+      if (step.kind == Step::Kind::Kernel) start_dependents(lane);
       run(step);
     }
   }
@@ -288,7 +288,7 @@ bool FakeDriver::step_locked(std::uint64_t pick) {
     if (front.kind == Step::Kind::Wait && front.record != nullptr && !front.record->reached) continue;
     Step step = std::move(front);
     stream.steps.pop_front();
-    if (step.kind == Step::Kind::Kernel) start_dependents(stream);
+    if (step.kind == Step::Kind::Kernel) start_dependents(stream.steps);
     run(step);
     return true;
   }

@@ -466,7 +466,7 @@ struct Functions : GraphFunctions {
     }
     stream->steps.push_back(std::move(step));
     stream->kernel_is_last = true;
-    d.start_dependents(*stream);
+    if (stream->capture == nullptr && d.scheduler_ == nullptr) d.start_dependents(stream->steps);
     return 0;
   }
   static CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,

@@ -24,8 +24,8 @@ struct Rig {
   std::unique_ptr<CudaBackend> owned;
   CudaBackend& backend;
 
-  explicit Rig(int devices = 1)
-      : driver(devices),
+  explicit Rig(int devices = 1, int version = 13000)
+      : driver(devices, version),
         owned((add_kernels(driver), std::make_unique<CudaBackend>(driver.table(), 0))),
         backend(*owned) {}
   Device device() { return Device(backend); }

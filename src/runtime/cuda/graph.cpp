@@ -7,6 +7,7 @@
 
 #include "runtime/cuda/backend.hpp"
 #include "runtime/cuda/graph_capture.hpp"
+#include "runtime/cuda/graph_chain.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
@@ -65,7 +66,9 @@ class Executable {
       changed = unknown_[i] = true;
       const GraphNode node{graph_.nodes()[i].node, in_bodies ? nullptr : exec_};
       const RecordedCall& call = calls[i];
-      call.work->launch({call.grid, call.args, recording_->updatable()[i]->accesses, nullptr, nullptr, &node});
+      const RecordedWork& entry = *recording_->updatable()[i];
+      UpdateLaunch launch(graph_.nodes()[i].successor_gains, entry.where);
+      call.work->launch({call.grid, call.args, entry.accesses, nullptr, &launch, &node});
       applied_[i] = call;
       if (!in_bodies) unknown_[i] = false;
     }

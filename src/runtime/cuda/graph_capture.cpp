@@ -1,20 +1,24 @@
 // The work of a recording is enqueued once on streams that are being captured, so that everything that can be enqueued
 // (kernels, copies, fills) needs no second description. Entries that do not depend on each other are captured on
-// different streams, and may run at the same time. Bodies of loops and branches are captured after the graph around
-// them, into the graphs that the driver has made for them.
+// different streams, and may run at the same time. Kernels that only come after the kernel before them in their stream
+// are captured as dependent launches (programmatic edges). Bodies of loops and branches are captured after the graph
+// around them, into the graphs that the driver has made for them.
 #include "runtime/cuda/graph_capture.hpp"
 
 #include <algorithm>
 #include <optional>
 
 #include "runtime/cuda/backend.hpp"
+#include "runtime/cuda/graph_chain.hpp"
+#include "runtime/entry_set.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera::runtime::cuda {
 
 namespace {
 
-constexpr std::size_t kMostLanes = 8;  // streams of a capture; more branches share the first one
+constexpr std::size_t kMostLanes = 8;   // streams of a capture; more branches share the first one
+constexpr int kFirstWithEdges = 12030;  // CUDA 12.3: programmatic edges between kernels of a graph
 
 /// A body, which the driver has made empty.
 struct Body {
@@ -27,9 +31,11 @@ struct Body {
 /// The streams and events of one capture: the whole recording, or one body.
 class Capture {
  public:
-  Capture(CudaBackend& backend, const GraphRecording& recording, std::vector<RecordedNode>& nodes)
-      : backend_(backend), work_(recording.work()), nodes_(nodes) {
+  Capture(CudaBackend& backend, const GraphRecording& recording, std::vector<RecordedNode>& nodes, bool in_body)
+      : backend_(backend), work_(recording.work()), nodes_(nodes), in_body_(in_body), entries_(work_.size()) {
     assign_lanes();
+    find_waits();
+    find_dependent_launches();
   }
   ~Capture() {
     if (capturing_) {  // after an error: the driver drops what was captured
@@ -51,7 +57,6 @@ class Capture {
     return end();
   }
   void run_into(const Body& body) {
-    in_body_ = true;
     make_lanes();
     check(driver().cuStreamBeginCaptureToGraph(lanes_.front(), body.graph, nullptr, nullptr, 0,
                                                CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
@@ -64,23 +69,62 @@ class Capture {
   const std::vector<Body>& bodies() const noexcept { return bodies_; }
 
  private:
+  struct Entry {
+    std::size_t lane = 0;
+    std::size_t previous = kNoEntry;         // in the lane
+    std::size_t next = kNoEntry;             // in the lane
+    std::vector<std::size_t> waits;          // for entries of other lanes
+    bool is_awaited = false;                 // by another lane
+    bool is_dependent = false;               // launched with programmatic dependent launch
+    ChainedKernel kernel{nullptr, nullptr};  // if it is one
+  };
+
   /// An entry continues the lane of one that it follows, if that one is the last there.
   void assign_lanes() {
     std::vector<std::size_t> last;  // of each lane
-    lane_of_.resize(work_.size());
-    is_awaited_.resize(work_.size());
     for (std::size_t i = 0; i < work_.size(); ++i) {
       const auto& after = work_[i].after;
       auto lane = std::find_if(last.begin(), last.end(),
                                [&](std::size_t n) { return std::find(after.begin(), after.end(), n) != after.end(); });
-      if (lane == last.end() && last.size() < kMostLanes) lane = last.insert(last.end(), i);
+      if (lane == last.end() && last.size() < kMostLanes) lane = last.insert(last.end(), kNoEntry);
       if (lane == last.end()) lane = last.begin();
-      *lane = i;
-      lane_of_[i] = static_cast<std::size_t>(lane - last.begin());
-      for (const std::size_t before : after)
-        if (lane_of_[before] != lane_of_[i]) is_awaited_[before] = true;
+      entries_[i].previous = std::exchange(*lane, i);
+      entries_[i].lane = static_cast<std::size_t>(lane - last.begin());
+      if (entries_[i].previous != kNoEntry) entries_[entries_[i].previous].next = i;
     }
     lane_count_ = std::max<std::size_t>(last.size(), 1);
+  }
+  /// What an entry follows on other lanes, unless something else that it follows has followed it already.
+  void find_waits() {
+    std::vector<EntrySet> before(work_.size(), EntrySet(work_.size()));
+    for (std::size_t i = 0; i < work_.size(); ++i) {
+      Entry& entry = entries_[i];
+      const auto follow = [&](std::size_t other) {
+        before[i].unite(before[other]);
+        before[i].add(other);
+      };
+      if (entry.previous != kNoEntry) follow(entry.previous);
+      for (auto n = work_[i].after.rbegin(); n != work_[i].after.rend(); ++n) {  // later ones may imply earlier ones
+        if (before[i].contains(*n)) continue;
+        follow(*n);
+        entry.waits.push_back(*n);
+        entries_[*n].is_awaited = true;
+      }
+    }
+  }
+  /// Not in bodies, whose nodes the driver's reference does not promise programmatic edges, and not of kernels whose
+  /// numbers may change: the call that changes them could bring a kernel that does not wait.
+  void find_dependent_launches() {
+    for (std::size_t i = 0; i < work_.size(); ++i) {
+      Entry& entry = entries_[i];
+      if (work_[i].kind != RecordedWork::Kind::Call) continue;
+      const auto* kernel = dynamic_cast<const KernelWork*>(work_[i].call.work.get());
+      if (kernel == nullptr) continue;
+      entry.kernel = {kernel, &work_[i]};
+      const bool follows_kernel = entry.previous != kNoEntry && entries_[entry.previous].kernel.kernel != nullptr;
+      entry.is_dependent = follows_kernel && entry.waits.empty() && kernel->programmatic() && !in_body_ &&
+                           work_[i].call_number == kNoEntry && driver().version >= kFirstWithEdges;
+    }
   }
   void make_lanes() {
     for (std::size_t i = 0; i < lane_count_; ++i) {
@@ -88,6 +132,7 @@ class Capture {
       check(driver().cuStreamCreate(&lane, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
       lanes_.push_back(lane);
     }
+    chains_.resize(lane_count_);
   }
   /// All entries; afterwards the first lane has waited for the others.
   void enqueue_all() {
@@ -98,22 +143,38 @@ class Capture {
     }
     std::vector<CUevent> ended(work_.size(), nullptr);
     for (std::size_t i = 0; i < work_.size(); ++i) {
-      const std::size_t lane = lane_of_[i];
-      for (const std::size_t before : work_[i].after)
-        if (lane_of_[before] != lane) wait(lane, ended[before]);
-      enqueue(work_[i], lanes_[lane]);
-      if (is_awaited_[i]) ended[i] = record(lane);
+      const std::size_t lane = entries_[i].lane;
+      for (const std::size_t before : entries_[i].waits) wait(lane, ended[before]);
+      if (work_[i].kind != RecordedWork::Kind::Call) {
+        enqueue_control(work_[i], lanes_[lane]);
+      } else {
+        enqueue_call(i, lanes_[lane]);
+      }
+      if (entries_[i].is_awaited) ended[i] = record(lane);
     }
     for (std::size_t lane = 1; lane < lanes_.size(); ++lane) wait(0, record(lane));
   }
-  void enqueue(const RecordedWork& entry, CUstream lane) {
-    if (entry.kind != RecordedWork::Kind::Call) return enqueue_control(entry, lane);
-    const RecordedCall& call = entry.call;
-    call.work->launch({call.grid, call.args, entry.accesses, lane, nullptr});
-    if (entry.call_number == kNoEntry) return;
+  void enqueue_call(std::size_t i, CUstream lane) {
+    const Entry& entry = entries_[i];
+    const RecordedWork& work = work_[i];
+    GraphChain& chain = chains_[entry.lane];
+    if (!entry.is_dependent) chain.restart();
+    CaptureLaunch launch(chain, nullptr, work, entry.is_dependent);
+    const bool successor_gains = entry.kernel.kernel != nullptr && this->successor_gains(entry, chain);
+    launch.set_successor_gains(successor_gains);
+    work.call.work->launch({work.call.grid, work.call.args, work.accesses, lane, &launch});
+    if (entry.kernel.kernel != nullptr) chain.add(work.accesses, entry.kernel.kernel->raw_writes());
+    if (work.call_number == kNoEntry) return;
     const Position here = position(lane);
     if (here.count != 1) throw InternalError("a kernel of a graph that is not one node");
-    nodes_[entry.call_number] = {here.nodes[0], in_body_};
+    nodes_[work.call_number] = {here.nodes[0], in_body_, successor_gains};
+  }
+  /// Whether the next kernel of the lane gains if this one triggers early. `chain`: the kernels before this one.
+  bool successor_gains(const Entry& entry, const GraphChain& chain) const {
+    if (entry.next == kNoEntry || !entries_[entry.next].is_dependent) return false;
+    const RecordedWork& next = work_[entry.next];
+    const CaptureLaunch state(chain, &entry.kernel, next, true);
+    return entries_[entry.next].kernel.kernel->gains({next.call.grid, next.call.args, next.accesses}, state);
   }
   /// Nodes of one branch read handles of their own, which are all set before the first body runs: a body may change the
   /// condition.
@@ -178,20 +239,21 @@ class Capture {
   CudaBackend& backend_;
   std::span<const RecordedWork> work_;
   std::vector<RecordedNode>& nodes_;
-  std::vector<std::size_t> lane_of_;
-  std::vector<bool> is_awaited_;  // on another lane
+  bool in_body_;
+  std::vector<Entry> entries_;  // as work_
   std::size_t lane_count_ = 1;
   std::vector<CUstream> lanes_;
   std::vector<PooledEvent> events_;
   std::vector<Body> bodies_;
-  bool capturing_ = false, in_body_ = false;
+  std::vector<GraphChain> chains_;  // of each lane
+  bool capturing_ = false;
 };
 
 void capture_bodies(CudaBackend& backend, const std::vector<Body>& bodies, std::vector<RecordedNode>& nodes) {
   for (const Body& body : bodies) {
     std::vector<Body> inner;
     {
-      Capture capture(backend, *body.recording, nodes);
+      Capture capture(backend, *body.recording, nodes, true);
       capture.run_into(body);
       inner = capture.bodies();
     }
@@ -215,7 +277,7 @@ CapturedGraph capture_graph(CudaBackend& backend, const GraphRecording& recordin
   made.nodes_.resize(recording.calls().size());
   std::vector<Body> bodies;
   {
-    Capture capture(backend, recording, made.nodes_);
+    Capture capture(backend, recording, made.nodes_, false);
     made.graph_ = capture.run();
     bodies = capture.bodies();
   }

@@ -13,7 +13,8 @@ class CudaBackend;
 /// The kernel of an entry with scalars.
 struct RecordedNode {
   CUgraphNode node = nullptr;
-  bool in_body = false;  ///< of a loop or a branch
+  bool in_body = false;          ///< of a loop or a branch
+  bool successor_gains = false;  ///< LaunchState::successor_gains
 };
 
 /// Owns a graph of the driver.

@@ -8,6 +8,7 @@
 #include "runtime/cuda/backend.hpp"
 #include "runtime/cuda/graph_node.hpp"
 #include "runtime/cuda/image.hpp"
+#include "runtime/cuda/kernel.hpp"
 #include "runtime/cuda/launch_state.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -57,7 +58,7 @@ class Module {
   CUmodule module_ = nullptr;
 };
 
-class CudaKernel final : public Launchable {
+class CudaKernel final : public KernelWork {
  public:
   CudaKernel(const Context& context, const KernelImage& image)
       : context_(context),
@@ -80,6 +81,11 @@ class CudaKernel final : public Launchable {
   }
 
   const KernelResources& resources() const noexcept { return resources_; }
+  bool programmatic() const noexcept override { return programmatic_launch_; }
+  bool raw_writes() const noexcept override { return raw_writes_; }
+  bool gains(const LaunchContext& c, const LaunchState& state) const noexcept override {
+    return gains_from_overlap(c.grid, no_writer_bits(c.args, &state));
+  }
 
   /// Allocates nothing, except for a kernel with checks or watched arguments.
   void launch(const LaunchContext& c) const override {
@@ -102,14 +108,15 @@ class CudaKernel final : public Launchable {
       pointers[count++] = &launch_flags;
     }
     if (checks_) {
-      if (state == nullptr)
+      const auto address = state != nullptr ? state->error_record(checks_) : std::nullopt;
+      if (!address)
         throw DeviceError(concat(label_,
                                  ": a kernel with check(...) cannot be captured into a graph on a GPU.\n  Capture a "
                                  "version of it without checks, or run the flow without a graph."));
-      record = state->error_record(checks_);
+      record = *address;
       pointers[count++] = &record;
     }
-    start(c, pointers.data(), state != nullptr ? state->submission().where : SourceLocation(), programmatic);
+    start(c, pointers.data(), state != nullptr ? state->where() : SourceLocation(), programmatic);
     if (state != nullptr)
       state->enqueued_kernel({id_, programmatic, raw_writes_, gains_from_overlap(c.grid, no_writer)});
   }

@@ -1,25 +1,15 @@
-// The interface between a queue and the kernels that it launches: error records of kernels with checks, whether the
-// preceding operation of the stream is a kernel (programmatic dependent launch), which tensors have no in-flight writer
-// (launch flags), and which kernel followed this one the last time (successors.hpp).
+// The interface between what enqueues kernels (a queue, the capture of a graph) and the kernels: whether the preceding
+// operation is a kernel (programmatic dependent launch), which tensors have no in-flight writer (launch flags), whether
+// the kernel that follows gains from an early trigger, and error records of kernels with checks.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "runtime/cuda/outcomes.hpp"
-#include "runtime/cuda/successors.hpp"
-#include "tessera/runtime/storage.hpp"
 
 namespace tessera::runtime::cuda {
-
-/// The state of a queue's stream between two operations.
-struct StreamState {
-  const StreamCore* stream = nullptr;
-  bool kernel_is_last = false;    ///< the last operation is a kernel: no event wait, copy or fill follows it
-  std::uint64_t last_kernel = 0;  ///< its KernelLaunch::id
-  std::uint64_t ended = 0;        ///< all work up to this number has ended when the last kernel starts
-  std::uint64_t raw_writes = 0;   ///< the number of the last kernel that may write outside its tensors
-};
 
 /// The properties of a kernel's launch, set when it has been enqueued.
 struct KernelLaunch {
@@ -29,88 +19,30 @@ struct KernelLaunch {
   bool gains = false;         ///< if programmatic: it gains from running concurrently with its predecessor
 };
 
-/// LaunchContext::native_launch points to one while a CudaQueue launches.
+/// LaunchContext::native_launch points to one while a kernel is enqueued.
 class LaunchState {
  public:
-  LaunchState(Outcomes& outcomes, const Submission& submission, const StreamState& stream, const Successors& successors)
-      : outcomes_(outcomes), submission_(submission), stream_(stream), successors_(successors) {}
-  ~LaunchState() {
-    if (outcome_) outcomes_.abandon(*outcome_);
-  }
+  LaunchState() = default;
   LaunchState(const LaunchState&) = delete;
   LaunchState& operator=(const LaunchState&) = delete;
 
-  const Submission& submission() const noexcept { return submission_; }
-  bool follows_kernel() const noexcept { return stream_.kernel_is_last; }
+  /// True if the kernel may start before its predecessor, a kernel, has ended.
+  virtual bool follows_kernel() const noexcept = 0;
   /// True if the tensor of this launch at `address` has no in-flight writer: no work that may still run when this
   /// launch starts with programmatic dependent launch writes its memory.
-  bool no_writer_in_flight(std::uint64_t address) const noexcept {
-    if (stream_.stream == nullptr || stream_.raw_writes > stream_.ended) return false;
-    bool known = false;
-    for (const Access& access : submission_.accesses) {
-      const std::uint64_t begin = reinterpret_cast<std::uintptr_t>(access.storage->data());
-      if (address < begin || address - begin >= access.storage->bytes()) continue;
-      if (access.storage->may_be_written_after(*stream_.stream, stream_.ended)) return false;
-      known = true;  // go on: borrowed memory of another access may be the same
-    }
-    return known;
-  }
-  /// True if the kernel after `id` is expected to gain from running concurrently with it.
-  bool successor_gains(std::uint64_t id) const noexcept { return successors_.successor_gained(id); }
+  virtual bool no_writer_in_flight(std::uint64_t address) const noexcept = 0;
+  /// True if the kernel after this one, whose id is `id`, is expected to gain from running concurrently with it.
+  virtual bool successor_gains(std::uint64_t id) const noexcept = 0;
+  /// For a kernel with checks: the address of its error record; none where no such kernel can be enqueued. Throws
+  /// DeviceError.
+  virtual std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<Check>>& checks) = 0;
+  /// The user's call; empty if it is not known.
+  virtual SourceLocation where() const noexcept = 0;
   /// Called by the work if it is a kernel, after the driver's launch call.
-  void enqueued_kernel(const KernelLaunch& kernel) noexcept { kernel_ = kernel; }
-  /// The stream's state after the work, which has been enqueued with the number `number`.
-  StreamState after(std::uint64_t number, Successors& successors) const noexcept {
-    StreamState next = stream_;
-    next.kernel_is_last = kernel_.has_value();
-    if (!kernel_) return next;
-    if (stream_.kernel_is_last) successors.record(stream_.last_kernel, kernel_->programmatic && kernel_->gains);
-    next.last_kernel = kernel_->id;
-    if (!kernel_->programmatic) next.ended = number - 1;
-    if (kernel_->raw_writes) next.raw_writes = number;
-    return next;
-  }
-  /// Creates a pending outcome if an input has one. Throws DeviceError.
-  void inherit() {
-    if (!outcomes_.any()) return;
-    auto outcome = outcomes_.depending(submission_.accesses);
-    if (outcome) open(std::move(outcome));
-  }
-  /// For a kernel with checks: the address of its error record. Throws DeviceError.
-  CUdeviceptr error_record(const std::shared_ptr<const std::vector<Check>>& checks) {
-    if (!outcome_) open(std::make_shared<Outcome>());
-    outcome_->checks = checks;
-    return outcomes_.assign_record(*outcome_);
-  }
-  /// The work has been enqueued with the number `number` on the queue of `track`.
-  void enqueued(const std::shared_ptr<Track>& track, std::uint64_t number,
-                const std::shared_ptr<QueueObserver>& observer) noexcept {
-    if (!outcome_ && !outcomes_.any()) return;
-    if (outcome_) {
-      outcome_->track = track;
-      outcome_->number = number;
-      outcome_->observer = observer;
-    }
-    outcomes_.enqueued(std::move(outcome_), submission_.accesses);
-    outcome_ = nullptr;
-  }
+  virtual void enqueued_kernel(const KernelLaunch& kernel) noexcept = 0;
 
- private:
-  void open(std::shared_ptr<Outcome> outcome) {
-    for (const Access& access : submission_.accesses) {
-      if (access.mode != AccessMode::Read) outcome->written.push_back(access.storage);
-    }
-    outcome->label = submission_.label;
-    outcomes_.reserve();
-    outcome_ = std::move(outcome);
-  }
-
-  Outcomes& outcomes_;
-  const Submission& submission_;
-  std::shared_ptr<Outcome> outcome_;  ///< reserved (Outcomes::reserve)
-  const StreamState& stream_;
-  const Successors& successors_;
-  std::optional<KernelLaunch> kernel_;
+ protected:
+  ~LaunchState() = default;
 };
 
 }  // namespace tessera::runtime::cuda

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "runtime/cuda/backend.hpp"
-#include "runtime/cuda/launch_state.hpp"
+#include "runtime/cuda/queue_launch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
@@ -105,7 +105,7 @@ class CudaQueue final : public Queue {
     const Current current(context());
     state_.stream = stream_;
     state_.ended = std::max(state_.ended, track_->log.ended());
-    LaunchState state(backend_.outcomes(), submission, state_, successors_);
+    QueueLaunch state(backend_.outcomes(), submission, state_, successors_);
     state.inherit();
     submission.work->launch({submission.grid, submission.args, submission.accesses, handle_, &state});
     state_ = state.after(number, successors_);

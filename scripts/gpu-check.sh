@@ -20,10 +20,10 @@
 #                   Alone: --only build,tune --tune N
 #   --minutes N     ends after about N minutes (default: 9.5 for --quick, 60 for --full); steps that do not fit are shortened
 #   --bundle FILE   unpacks NVIDIA's assembler from FILE, as scripts/get-tileiras.sh --bundle has packed it
-#   --prefix DIR    looks here first for GoogleTest (CMAKE_PREFIX_PATH)
+#   --prefix DIR    looks here first for GoogleTest and nlohmann-json (CMAKE_PREFIX_PATH); also an archive, as --pack makes
 #   --wheels DIR    installs the wheels in DIR for the peers (cuTile Python)
 #   --pack DIR      on a machine with packages: puts into DIR what a machine without them needs (the assembler's
-#                   bundle, GoogleTest, cuTile Python for Python 3.12), prints the options to use there, and exits
+#                   bundle, GoogleTest and nlohmann-json, cuTile Python for Python 3.12), prints the options to use there, and exits
 #   --out DIR       where the results go (default: build/gpu-check/out): summary.txt, RESULTS.md, results.jsonl, tests.txt,
 #                   sanitize.txt, generate.txt, smoke.txt, build.txt, machine.txt,
 #                   flight.jsonl, flight.txt, timeline.svg, torch_op.txt, soak.txt
@@ -75,11 +75,14 @@ jobs=${jobs:-$(nproc)}
 [ -n "$commit" ] || commit=$(git -C "$root" describe --always --dirty=+changes --exclude '*' 2>/dev/null || echo unknown)
 [ -z "$out" ] || { mkdir -p "$out" && out=$(cd "$out" && pwd); }
 [ -z "$bundle" ] || bundle=$(realpath "$bundle")
-[ -z "$prefix" ] || prefix=$(realpath "$prefix")
 work=$root/build/gpu-check
 out=${out:-$work/out}
 if [ -n "$build" ]; then build=$(realpath "$build") steps=${steps/build,/}; else build=$work/build; fi
 mkdir -p "$work/logs" "$out" "$build"
+if [ -f "$prefix" ]; then
+  mkdir -p "$work/prefix.carried" && tar -xf "$prefix" -C "$work/prefix.carried" && prefix=$work/prefix.carried
+fi
+[ -z "$prefix" ] || prefix=$(realpath "$prefix")
 cd "$root" || exit 1
 wanted() { [[ ,$steps, == *,$1,* ]]; }
 
@@ -108,21 +111,24 @@ record() {  # <step> <outcome> <seconds> <text>
 # -- packing for a machine without packages ----------------------------------------------------------------------------
 
 pack_up() {
-  mkdir -p "$pack/gtest/include" "$pack/gtest/lib"
+  local prefix=$work/packed file
+  rm -rf "$prefix" && mkdir -p "$pack" "$prefix/include" "$prefix/lib" "$prefix/share/cmake"
   scripts/get-tileiras.sh --bundle "$pack/tileiras.tar.xz" || die "the assembler could not be packed"
-  local file
   for file in /usr/lib/*/libgtest.a /usr/lib/*/libgtest_main.a; do
     [ -e "$file" ] || die "libgtest-dev is missing here: apt-get install libgtest-dev"
-    cp "$file" "$pack/gtest/lib/"
+    cp "$file" "$prefix/lib/"
   done
-  cp -r /usr/include/gtest "$pack/gtest/include/"
+  [ -d /usr/share/cmake/nlohmann_json ] || die "nlohmann-json3-dev is missing here: apt-get install nlohmann-json3-dev"
+  cp -r /usr/share/cmake/nlohmann_json "$prefix/share/cmake/"
+  cp -r /usr/include/gtest /usr/include/nlohmann "$prefix/include/"
+  tar -cJf "$pack/prefix.tar.xz" -C "$prefix" . || die "the libraries could not be packed"
   python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp --platform manylinux_2_28_x86_64 \
     --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d "$pack/wheels" cuda-tile==1.7.0 ||
     say "cuTile Python could not be fetched: its figures will be missing"
   du -sh "$pack"/*
   local there
   there=$(basename "$pack")
-  echo "there: scripts/gpu-check.sh --commit $commit --bundle $there/tileiras.tar.xz --prefix $there/gtest --wheels $there/wheels"
+  echo "there: scripts/gpu-check.sh --commit $commit --bundle $there/tileiras.tar.xz --prefix $there/prefix.tar.xz --wheels $there/wheels"
 }
 if [ -n "$pack" ]; then pack_up; exit 0; fi
 

@@ -31,7 +31,7 @@ constexpr const char* kAsked = ".asked";  // an empty file: Collected::asked
 
 /// Changes when bundles of older builds of Tessera must not be used: when the ABI between kernels and the launcher or
 /// the meaning of obligations changes in a way that their texts do not show.
-constexpr std::string_view kGeneration = "tessera bundle 5";
+constexpr std::string_view kGeneration = "tessera bundle 6";
 
 /// The GPUs of TESSERA_COLLECT_GPUS, as numbers.
 std::vector<int> wanted_gpus() {
@@ -94,6 +94,7 @@ bool read_key(std::string_view text, CacheKey& key) {
 void add_arguments(Sha256& hash, const CodeShape& shape) {
   hash.add_number(static_cast<std::uint64_t>(shape.num_args)).add_number(shape.launch_flags);
   hash.add_number(shape.checks.size()).add_number(shape.early_reads.size()).add_number(shape.pieces);
+  hash.add_number(static_cast<std::uint64_t>(shape.early_tiles));
   for (const int argument : shape.early_reads) hash.add_number(static_cast<std::uint64_t>(argument));
 }
 

@@ -119,6 +119,9 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   if (!c.early_reads.empty())
     text += concat("  reads before it waits for the kernel before it: ", c.early_reads.size(),
                    " tensors, if they have no in-flight writer\n");
+  if (c.early_tiles > 0)
+    text += concat("  the tiles of one of them even if others have one: of the loop's first ", c.early_tiles,
+                   c.early_tiles == 1 ? " iteration\n" : " iterations\n");
   if (!prepared.checks.empty()) text += concat("  checks: ", prepared.checks.size(), "\n");
   if (prepared.target.is_gpu())
     for (const std::string& a : advice(prepared)) text += concat("  advice: ", a, "\n");

@@ -17,10 +17,10 @@
 #include "passes/early_reads.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
+#include "passes/early_tiles.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
 #include "tessera/analysis/access.hpp"
@@ -47,26 +47,6 @@ bool orders_memory(const Operation& op) {
 bool is_weak_load(const Operation& op) {
   return analysis::is_load(op) &&
          op.enum_attr<ir::MemoryOrdering>(AttrName::memory_ordering_semantics) == ir::MemoryOrdering::Weak;
-}
-
-/// The entry argument that a view or pointer is derived from; nullopt for pointers that loops carry or branches choose,
-/// and for integers converted to pointers.
-std::optional<int> address_argument(Value v, const Block& entry) {
-  while (const Operation* def = v.def()) {
-    switch (def->op()) {
-      case Op::MakeTensorView:
-      case Op::MakePartitionView:
-      case Op::MakeStridedView:
-      case Op::MakeGatherScatterView:
-      case Op::Assume:
-      case Op::Offset:
-      case Op::Reshape:
-      case Op::Broadcast: v = def->operand(0); break;
-      default: return std::nullopt;
-    }
-  }
-  if (v.argument_block() != &entry) return std::nullopt;
-  return static_cast<int>(v.index());
 }
 
 /// Calls f for an operation and everything in its regions.
@@ -133,29 +113,6 @@ Value carry_through(Operation& loop, Value launch_flags) {
   return loop.add_result(launch_flags.type());
 }
 
-/// Adds an arm that yields `token`, or the result of a wait after it.
-void add_way(Operation& branch, Value token, bool waits) {
-  Builder b(branch.add_region());
-  b.loc = branch.loc;
-  const std::array<std::uint32_t, 1> one{1};
-  const std::array<Type, 1> type{Type::token()};
-  if (waits) token = b.create_grouped(Op::GdcWaitTko, {&token, 1}, one, type)->result();
-  b.create(Op::Yield, {token}, {});
-}
-
-/// The token that early reads depend on: waits unless no tensor has an in-flight writer.
-Value wait_if_in_flight(Operation& before, Value launch_flags, std::size_t tensors) {
-  Builder b = Builder::before(&before);
-  b.loc = before.loc;
-  const Value none = b.create(Op::MakeToken, {}, {Type::token()})->result();
-  const Value all = b.constant_int(Elem::I32, (std::int64_t{1} << tensors) - 1);
-  const Value here = b.create(Op::AndI, {launch_flags, all}, {launch_flags.type()})->result();
-  Operation* branch = b.create(Op::If, {compared(b, ir::ComparisonPredicate::Equal, here, all)}, {Type::token()});
-  add_way(*branch, none, false);
-  add_way(*branch, none, true);
-  return branch->result();
-}
-
 Value wait_behind(Operation& before, Value loop_ended, Value token) {
   Builder b = Builder::before(&before);
   b.loc = before.loc;
@@ -209,16 +166,32 @@ void hang_behind(Value wait, Operation& first, Value earlier) {
 
 }  // namespace
 
-std::vector<int> wait_behind_reads(ir::Function& f) {
+EarlyReads wait_behind_reads(ir::Function& f, int warps, std::optional<int> early_tiles) {
   Block& entry = f.body();
-  const Head head = head_of(entry);
+  Head head = head_of(entry);
   if (!head.loop || head.addresses.size() > kMostEarlyReads) return {};
+  // With a single tensor, all of the loop waits for the same as its first iterations.
+  const auto tiles =
+      head.addresses.size() > 1 ? early_tiles_of(*head.first_read, entry, warps, early_tiles) : std::nullopt;
   const Value launch_flags = entry.add_arg(Type::tile(Elem::I32));
-  const Value early = wait_if_in_flight(*head.first_read, launch_flags, head.addresses.size());
-  hang_behind(early, *head.first_read, {});
-  const Value wait = wait_behind(*head.end, carry_through(*head.loop, launch_flags), early);
-  hang_behind(wait, *head.end, early);
-  return head.addresses;
+  const std::int64_t bits = (std::int64_t{1} << head.addresses.size()) - 1;
+  Value ended = carry_through(*head.loop, launch_flags), early;
+  Operation* behind = head.first_read;
+  if (tiles) {
+    const auto first = std::find(head.addresses.begin(), head.addresses.end(), tiles->address);
+    std::rotate(head.addresses.begin(), first, first + 1);
+    Operation& branch = peel(*tiles, launch_flags, bits);
+    early = branch.result(branch.num_results() - 1);
+    if (head.loop == tiles->loop) ended = branch.result(ended.index());
+    behind = branch.next();
+  } else {
+    Builder b = Builder::before(behind);
+    b.loc = behind->loc;
+    early = wait_unless(b, launch_flags, bits);
+  }
+  hang_behind(early, *behind, {});
+  hang_behind(wait_behind(*head.end, ended, early), *head.end, early);
+  return {head.addresses, tiles ? tiles->iterations : 0};
 }
 
 }  // namespace tessera::passes

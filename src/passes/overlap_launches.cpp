@@ -9,12 +9,16 @@
 //
 // docs/compiler/overlap_launches.md says why this is legal for every kernel.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "passes/early_reads.hpp"
+#include "passes/early_tiles.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/passes.hpp"
 
@@ -144,11 +148,18 @@ void trigger_if_asked(ir::Function& f, Value launch_flags) {
 
 void overlap_launches(ir::Function& f, const Target& target, const Tuning& tuning, Choices& choices) {
   const Overlap how = tuning.overlap;
+  if (tuning.early_tiles && (*tuning.early_tiles < 0 || *tuning.early_tiles > kMostEarlyTiles))
+    throw CompileError(
+        concat("tuning: expected early_tiles from 0 to ", kMostEarlyTiles, ", found ", *tuning.early_tiles));
   if (how == Overlap::Never || target.sm < kFirstSm || target.bytecode_minor < kFirstWaitMinor) return;
   if (!can_wait(f)) return;
   choices.overlaps = true;
   const bool always = how == Overlap::Always || (how == Overlap::WhereItPays && gains_by_trigger(f));
-  if (tuning.early_reads) choices.early_reads = wait_behind_reads(f);
+  if (tuning.early_reads) {
+    EarlyReads early = wait_behind_reads(f, choices.warps, tuning.early_tiles);
+    choices.early_reads = std::move(early.addresses);
+    choices.early_tiles = early.tiles;
+  }
   choices.launch_flags = !choices.early_reads.empty();
   if (choices.early_reads.empty()) wait_first(f);
   if (always) {

@@ -26,6 +26,7 @@ TEST(TuningText, IsReadBackAsWritten) {
   EXPECT_EQ(text_of(parse_tuning("hints=0 ahead=0 pipeline=0")), "ahead=0 pipeline=0 hints=0");
   EXPECT_EQ(text_of(parse_tuning("overlap=1")), "") << "the default";
   EXPECT_EQ(parse_tuning("overlap=2").overlap, Overlap::Always);
+  EXPECT_EQ(parse_tuning("early_tiles=3").early_tiles, 3);
   EXPECT_EQ(parse_tuning(text_of(t)), t);
   EXPECT_EQ(parse_tuning("pipeline=0,stores=view,access=pointer latency=6, ahead=2 overlap=0 warps=8"), t);
 }

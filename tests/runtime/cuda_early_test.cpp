@@ -130,6 +130,16 @@ TEST_F(CudaEarlyReads, TriggersWhereTheSuccessorReadAllEarlyTheLastTime) {
   EXPECT_EQ(triggers(), (std::vector<bool>{true, false, false, false})) << "each reads what the one before wrote";
 }
 
+TEST_F(CudaEarlyReads, TriggersWhereTheSuccessorReadTheFirstTensorEarlyTheLastTime) {
+  for (const bool alone : {false, true}) {
+    const auto x_first = rig.load_eager({1, 0}, false, alone), y_first = rig.load_eager({0, 1}, false, alone);
+    for (int i = 0; i < 4; ++i) mix_large(x_first, y, x);
+    EXPECT_EQ(triggers(), (std::vector<bool>{false, false, alone, alone})) << "y is written by each launch, x is not";
+    for (int i = 0; i < 4; ++i) mix_large(y_first, y, x);
+    EXPECT_EQ(triggers(), std::vector<bool>(4, false)) << "the first tensor is the one that has a writer";
+  }
+}
+
 TEST_F(CudaEarlyReads, SmallKernelsOverlapWithoutReadingEarly) {
   const auto part = rig.load_eager({1}), sum = rig.load_eager({1});
   const auto round = [&](std::uint32_t blocks) {

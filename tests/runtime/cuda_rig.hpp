@@ -34,7 +34,8 @@ struct Rig {
   /// "mix" whose code waits for its predecessor, so it may use programmatic dependent launch.
   std::shared_ptr<const Launchable> load_early();
   /// "eager", which may start before its predecessor has ended, and reads these of its arguments before it waits.
-  std::shared_ptr<const Launchable> load_eager(std::vector<int> early_reads = {1, 0}, bool raw_writes = false);
+  std::shared_ptr<const Launchable> load_eager(std::vector<int> early_reads = {1, 0}, bool raw_writes = false,
+                                               bool first_read_alone = false);
 
   StorageRef make(std::uint64_t value);
   std::uint64_t read(const StorageRef& storage);

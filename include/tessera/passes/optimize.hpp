@@ -35,6 +35,7 @@ struct Tuning {
   std::optional<int> latency;        ///< of loads that feed products, 1 to 10: their prefetch distance
   std::optional<int> ahead;          ///< which loads of loops are prefetched by an iteration: 0 none, 1 narrow, 2 all
   int spread = 1;                    ///< multiplies the chosen number of warps: 1, 2, 4
+  std::optional<int> early_tiles;    ///< iterations of a loop that load tiles before the wait: 0 to 8
   std::optional<int> guards;         ///< 1: unmasked code for blocks that lie inside
   std::optional<int> pieces;         ///< neighbouring pieces per block, where possible: 1, 2, 4, 8, 16, 32
   std::optional<AccessPath> access;  ///< of every load and store that supports it
@@ -74,6 +75,9 @@ struct Choices {
   /// Entry arguments, each the address of a tensor. If the launch flags have the bits of all of them, the entry reads
   /// these tensors before it waits. At most kMostEarlyReads; empty without launch flags.
   std::vector<int> early_reads = {};
+  /// So many iterations of a loop load the tiles of the tensor early_reads[0] before the entry waits if that tensor's
+  /// bit is set, whatever the others' bits. 0: none, the rule above alone.
+  int early_tiles = 0;
   bool operator==(const Choices&) const = default;
 };
 

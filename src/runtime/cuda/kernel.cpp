@@ -70,6 +70,7 @@ class CudaKernel final : public KernelWork {
         raw_writes_(image.raw_writes),
         launch_flags_(image.launch_flags),
         early_reads_(image.early_reads),
+        sufficient_(image.first_read_alone ? 1u : (1u << image.early_reads.size()) - 1),
         checks_(image.error_record ? std::make_shared<const std::vector<Check>>(image.checks) : nullptr) {
     check(context.driver().cuModuleGetFunction(&function_, module_.get(), image.entry.c_str()), "cuModuleGetFunction",
           "finding the kernel");
@@ -161,7 +162,7 @@ class CudaKernel final : public KernelWork {
   /// SMs; blocks that read in the meantime gain, and so does a grid so small that it fits beside the predecessor's
   /// blocks. `no_writer`: no_writer_bits().
   bool gains_from_overlap(const LaunchGrid& grid, std::uint32_t no_writer) const noexcept {
-    const bool reads = !early_reads_.empty() && no_writer == (std::uint32_t{1} << early_reads_.size()) - 1;
+    const bool reads = !early_reads_.empty() && (no_writer & sufficient_) == sufficient_;
     return reads || is_small(grid);
   }
   void start(const LaunchContext& c, void** arguments, SourceLocation where, bool programmatic) const {
@@ -226,6 +227,7 @@ class CudaKernel final : public KernelWork {
   std::vector<WatchedArgument> watched_;
   bool programmatic_launch_, raw_writes_, launch_flags_;
   std::vector<int> early_reads_;
+  std::uint32_t sufficient_;  ///< no_writer_bits() with which it reads something before it waits
   std::shared_ptr<const std::vector<Check>> checks_;
   KernelResources resources_;
 };

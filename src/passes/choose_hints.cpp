@@ -212,15 +212,6 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m) {
     throw CompileError(concat("tuning: expected ahead from 0 to 2, found ", *t.ahead));
 }
 
-void set_entry_hints(ir::Function& f, const Choices& c) {
-  ir::DictAttr hints;
-  if (c.ctas > 1) hints.entries.emplace_back("num_cta_in_cga", ir::IntAttr{ir::Elem::I32, c.ctas});
-  if (c.warps > 0) hints.entries.emplace_back("num_worker_warps_per_cta", ir::IntAttr{ir::Elem::I32, c.warps});
-  if (c.occupancy > 0) hints.entries.emplace_back("occupancy", ir::IntAttr{ir::Elem::I32, c.occupancy});
-  f.hints = {};
-  if (!hints.entries.empty()) f.hints.entries.emplace_back("default", std::move(hints));
-}
-
 }  // namespace
 
 Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before) {

@@ -191,7 +191,7 @@ EarlyReads wait_behind_reads(ir::Function& f, int warps, std::optional<int> earl
   }
   hang_behind(early, *behind, {});
   hang_behind(wait_behind(*head.end, ended, early), *head.end, early);
-  return {head.addresses, tiles ? tiles->iterations : 0};
+  return {head.addresses, tiles ? tiles->iterations : 0, tiles ? tiles->registers : 0};
 }
 
 }  // namespace tessera::passes

@@ -14,6 +14,7 @@ struct EarlyReads {
   /// So many iterations of the loop load their tiles of the first of these tensors before the wait even if others have
   /// an in-flight writer.
   int tiles = 0;
+  int registers = 0;  ///< that a thread of an entry with such tiles needs, about
 };
 
 /// For an entry that reads tensors in a loop before any other access that depends on earlier kernels, and that has no

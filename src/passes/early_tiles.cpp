@@ -39,9 +39,10 @@ using ir::Value;
 
 namespace {
 
-// What the choice depends on; measurements: bench/notes/overlap_launches.md.
-constexpr int kRegisters = 32;  // of a thread, for the tiles that it holds
-constexpr int kMostChosen = 5;  // iterations
+// What the choice depends on. Registers that the assembler takes: bench/notes/overlap_launches.md.
+constexpr int kHeldRegisters = 32;   // of a thread, for the tiles that it holds while it waits
+constexpr int kOtherRegisters = 40;  // of a thread: tiles of the other tensors, addresses
+constexpr int kMostChosen = 5;       // iterations
 constexpr std::int64_t kThreadsAWarp = 32;
 constexpr int kWarpsIfUnknown = 4;
 constexpr std::size_t kMostCopied = 400;  // operations of all peeled iterations
@@ -115,13 +116,10 @@ std::optional<Candidate> largest_tensor(const Block& body, const Block& entry) {
   return *most;
 }
 
-/// The number of iterations whose tiles the threads of a block hold in kRegisters.
-int iterations_held(const std::vector<Operation*>& loads, int warps) {
-  const std::int64_t thread_bytes = 4 * kThreadsAWarp * (warps > 0 ? warps : kWarpsIfUnknown);  // of one register each
-  std::int64_t registers = 0;
-  for (const Operation* load : loads)
-    registers += (analysis::bytes_of(load->result(0).type()) + thread_bytes - 1) / thread_bytes;
-  return static_cast<int>(std::min<std::int64_t>(kMostChosen, kRegisters / std::max<std::int64_t>(1, registers)));
+/// Registers of a thread of a block with `warps` warps (0: unknown) that hold a tile.
+int registers_of(Type tile, int warps) {
+  const std::int64_t bytes = 4 * kThreadsAWarp * (warps > 0 ? warps : kWarpsIfUnknown);  // of one register of each
+  return tile.is_tile() ? static_cast<int>((analysis::bytes_of(tile) + bytes - 1) / bytes) : 0;
 }
 
 /// lo < hi and at least `count` iterations; exact for every type, because hi - lo fits it read as unsigned.
@@ -230,10 +228,14 @@ std::optional<EarlyTiles> early_tiles_of(Operation& loop, const Block& entry, in
   if (!can_peel(loop)) return std::nullopt;
   const auto tensor = largest_tensor(loop.region(0), entry);
   if (!tensor) return std::nullopt;
-  const int iterations = requested ? *requested : iterations_held(tensor->loads, warps);
+  int step = 0, carried = 0;
+  for (const Operation* load : tensor->loads) step += registers_of(load->result(0).type(), warps);
+  for (std::size_t i = 0; i < loop.num_results(); ++i) carried += registers_of(loop.result(i).type(), warps);
+  const int iterations = requested ? *requested : std::min(kMostChosen, kHeldRegisters / std::max(1, step));
   const auto size = static_cast<std::size_t>(std::distance(loop.region(0).begin(), loop.region(0).end()));
   if (iterations < 1 || size * static_cast<std::size_t>(iterations) > kMostCopied) return std::nullopt;
-  return EarlyTiles{&loop, tensor->address, tensor->loads, iterations};
+  const int registers = std::max(iterations * step, carried + step) + kOtherRegisters;
+  return EarlyTiles{&loop, tensor->address, tensor->loads, iterations, registers};
 }
 
 /// Adds an arm that yields `token`, or the result of a wait after it.

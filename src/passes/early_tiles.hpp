@@ -15,6 +15,7 @@ struct EarlyTiles {
   int address = 0;                    ///< argument of the entry: the tensor's address
   std::vector<ir::Operation*> loads;  ///< of that tensor, in the loop's body, in order
   int iterations = 0;                 ///< at least 1
+  int registers = 0;                  ///< that a thread needs, about
 };
 
 inline constexpr int kMostEarlyTiles = 8;  ///< iterations, where a number is requested

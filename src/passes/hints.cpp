@@ -33,4 +33,13 @@ const ir::Attribute* hint(const ir::Operation& access, std::string_view key) {
   return nullptr;
 }
 
+void set_entry_hints(ir::Function& f, const Choices& c) {
+  ir::DictAttr hints;
+  if (c.ctas > 1) hints.entries.emplace_back("num_cta_in_cga", ir::IntAttr{ir::Elem::I32, c.ctas});
+  if (c.warps > 0) hints.entries.emplace_back("num_worker_warps_per_cta", ir::IntAttr{ir::Elem::I32, c.warps});
+  if (c.occupancy > 0) hints.entries.emplace_back("occupancy", ir::IntAttr{ir::Elem::I32, c.occupancy});
+  f.hints = {};
+  if (!hints.entries.empty()) f.hints.entries.emplace_back(kAnyTarget, std::move(hints));
+}
+
 }  // namespace tessera::passes

@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "passes/cost_model.hpp"
 #include "passes/early_reads.hpp"
 #include "passes/early_tiles.hpp"
+#include "passes/hints.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
@@ -144,6 +146,15 @@ void trigger_if_asked(ir::Function& f, Value launch_flags) {
   other.create(Op::Yield, {}, {});
 }
 
+/// Without a limit the assembler interleaves the iterations that are peeled, which takes so many registers that fewer
+/// blocks fit on an SM. The limit that it derives from the occupancy is for blocks of at least four warps.
+void limit_registers(ir::Function& f, int registers, const Tuning& tuning, Choices& choices) {
+  if (!tuning.choose_hints || choices.occupancy > 0 || choices.warps == 0) return;
+  const int threads = 32 * std::max(choices.warps, 4);
+  choices.occupancy = std::max(1, (kRegisters + threads * registers / 2) / (threads * registers));
+  set_entry_hints(f, choices);
+}
+
 }  // namespace
 
 void overlap_launches(ir::Function& f, const Target& target, const Tuning& tuning, Choices& choices) {
@@ -159,6 +170,7 @@ void overlap_launches(ir::Function& f, const Target& target, const Tuning& tunin
     EarlyReads early = wait_behind_reads(f, choices.warps, tuning.early_tiles);
     choices.early_reads = std::move(early.addresses);
     choices.early_tiles = early.tiles;
+    if (early.tiles > 0) limit_registers(f, early.registers, tuning, choices);
   }
   choices.launch_flags = !choices.early_reads.empty();
   if (choices.early_reads.empty()) wait_first(f);

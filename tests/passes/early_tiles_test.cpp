@@ -183,6 +183,23 @@ TEST(EarlyTiles, AsManyAsTheRegistersOfAThreadHold) {
   EXPECT_EQ(chosen(1), 4) << "8 registers";
 }
 
+TEST(EarlyTiles, TheOccupancyLimitsTheRegistersUnlessItIsSet) {
+  const auto occupancy = [](std::optional<int> tiles, int warps, int set = 0) {
+    Sums s;
+    s.choices.occupancy = set;
+    s.peel(tiles, warps);
+    EXPECT_EQ(s.f->hints.entries.empty(), s.choices.occupancy == set) << "the assembler is told";
+    return s.choices.occupancy;
+  };
+  EXPECT_EQ(occupancy(4, 1), 7) << "72 registers of a thread: 32 for four tiles, 40 others; as for four warps";
+  EXPECT_EQ(occupancy(8, 1), 5) << "104";
+  EXPECT_EQ(occupancy(1, 1), 9) << "56: one tile, and the sum that the loop carries";
+  EXPECT_EQ(occupancy(4, 8), 6) << "of 256 threads: 44";
+  EXPECT_EQ(occupancy(4, 0), 0) << "how many threads?";
+  EXPECT_EQ(occupancy(4, 1, 2), 2);
+  EXPECT_EQ(occupancy(0, 1), 0);
+}
+
 TEST(EarlyTiles, AWordSetsTheNumber) {
   for (const int requested : {0, 1, passes::kMostEarlyTiles}) EXPECT_EQ(Sums().peel(requested), requested);
   for (const int requested : {-1, passes::kMostEarlyTiles + 1}) EXPECT_THROW(Sums().peel(requested), CompileError);

@@ -1,4 +1,6 @@
-// The section headers of an ELF file (ELF-64 object file format), and NVIDIA's section of kernel attributes.
+// The section headers of an ELF file (ELF-64 object file format), NVIDIA's sections of kernel attributes, and the
+// instructions of setmaxnreg.
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -26,7 +28,40 @@ void read_info(std::span<const std::byte> info, CubinResources& out) {
   }
 }
 
+/// Section .nv.info.<entry>, of the same records. 0x10: the extents of the block (.reqntid).
+void read_entry_info(std::span<const std::byte> info, CubinResources& out) {
+  for (std::size_t at = 0; at + 4 <= info.size();) {
+    const bool sized = number(info, at, 1) == 4;
+    if (sized && number(info, at + 1, 1) == 0x10)
+      out.threads = static_cast<unsigned>(number(info, at + 4, 4) * number(info, at + 8, 4) * number(info, at + 12, 4));
+    at += 4 + (sized ? static_cast<std::size_t>(number(info, at + 2, 2)) : 0);
+  }
+}
+
+/// setmaxnreg in machine code (instructions of 16 bytes): the lowest 12 bits are 0x9C8, bits 32 to 39 the number of
+/// registers; bits 72 and 73 say whether a thread gets more (2) or releases some (1). Read off what ptxas 13.0 makes of
+/// PTX for sm_90, sm_100 and sm_120.
+void read_code(std::span<const std::byte> code, CubinResources& out) {
+  for (std::size_t at = 0; at + 16 <= code.size(); at += 16) {
+    if ((number(code, at, 2) & 0xFFF) != 0x9C8) continue;
+    const auto registers = static_cast<unsigned>(number(code, at + 4, 1));
+    const auto direction = number(code, at + 9, 1) & 3;
+    if (direction == 2) out.asked_registers = std::max(out.asked_registers, registers);
+    if (direction != 1) continue;
+    out.kept_registers = out.releases == 0 ? registers : std::min(out.kept_registers, registers);
+    ++out.releases;
+  }
+}
+
 }  // namespace
+
+/// The roles of a block's warps have equally many threads. One of them asks for registers; the others release some,
+/// each at least once, and each has at least one group of 128 threads.
+bool waits_for_registers(const CubinResources& r) noexcept {
+  if (r.asked_registers == 0 || r.threads == 0) return false;
+  const unsigned roles = std::min(1 + r.releases, std::max(r.threads / 128, 1u));
+  return r.asked_registers + (roles - 1) * r.kept_registers > roles * r.registers;
+}
 
 CubinResources resources_of(std::span<const std::byte> cubin) {
   CubinResources r;
@@ -38,8 +73,10 @@ CubinResources resources_of(std::span<const std::byte> cubin) {
     if (name >= cubin.size()) continue;
     const std::string text(reinterpret_cast<const char*>(cubin.data() + name),
                            strnlen(reinterpret_cast<const char*>(cubin.data() + name), cubin.size() - name));
-    if (text == ".nv.info" && offset <= cubin.size() && bytes <= cubin.size() - offset)
-      read_info(cubin.subspan(offset, bytes), r);
+    const bool inside = offset <= cubin.size() && bytes <= cubin.size() - offset;
+    if (inside && text == ".nv.info") read_info(cubin.subspan(offset, bytes), r);
+    if (inside && text.starts_with(".nv.info.")) read_entry_info(cubin.subspan(offset, bytes), r);
+    if (inside && text.starts_with(".text.")) read_code(cubin.subspan(offset, bytes), r);
     if (text.starts_with(".nv.shared.") && !text.starts_with(".nv.shared.reserved")) r.shared += bytes;
   }
   return r;

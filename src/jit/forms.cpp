@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tessera/base/env.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
@@ -98,7 +99,19 @@ void detail::run_at_once(std::size_t count, void (*work)(void* data, std::size_t
 }
 
 unsigned spill_cost(const CodeNotes& notes) noexcept {
+  if (waits_for_registers(notes.resources)) return kNeverEnds;
   return notes.resources.stack + (notes.register_pressure ? 1 : 0);
+}
+
+void check_ends(const CodeNotes& notes) {
+  const CubinResources& r = notes.resources;
+  if (!waits_for_registers(r)) return;
+  throw tileiras::Rejection(
+      concat("the assembler's code would wait forever: a block of ", r.threads, " threads has ", r.registers,
+             " registers a thread, and some of its warps wait until they have ", r.asked_registers,
+             " while others keep ", r.kept_registers,
+             ".\n  Without TESSERA_TUNING and records of the tuner another form is chosen where one ends; else "
+             "use other pieces."));
 }
 
 }  // namespace tessera::jit

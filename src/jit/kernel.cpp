@@ -111,6 +111,7 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
   // Threads that need the same new code meet in generate(), where the first one compiles; their entries are equal.
   std::uint64_t made_for = held;
   made->code = make_code(device, made_for);
+  if (made->code.notes) check_ends(*made->code.notes);  // of a bundle, or given hints
   made->code.held = made_for;
   made->next = compiled_.load(std::memory_order_acquire);
   while (!compiled_.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}

@@ -47,8 +47,12 @@ struct Piece {
   std::vector<std::byte> bytecode;
   Form form;
 };
+/// Code whose warps ask for more registers than the block has.
+constexpr CubinResources kStarved{
+    .registers = 80, .threads = 384, .asked_registers = 224, .kept_registers = 32, .releases = 2};
 /// A form, the number that its bytecode is, and what becomes of it: bytes that are spilled, or -1: rejected, -2:
-/// another error.
+/// another error, kStarves: code that never ends.
+constexpr int kStarves = 1000;
 struct Try {
   Form form;
   int code, outcome;
@@ -77,6 +81,7 @@ std::string tried(const std::vector<Try>& forms) {
           return of(p.form).outcome;
         },
         [](int spilled) {
+          if (spilled == kStarves) return CodeNotes{kStarved, "", false};
           return CodeNotes{{0, static_cast<unsigned>(spilled), 0}, "", false};
         });
     EXPECT_EQ(of(best.prepared.form).outcome, best.made);
@@ -127,6 +132,37 @@ TEST(BestForm, AWarningOfRegistersIsAsBadAsASpilledByte) {
   EXPECT_EQ(spill_cost({{255, 0, 0}, "", false}), 0u);
   EXPECT_EQ(spill_cost({{255, 0, 0}, "High register usage", true}), 1u);
   EXPECT_EQ(spill_cost({{255, 16, 0}, "High register usage", true}), 17u);
+}
+
+TEST(BestForm, CodeThatNeverEndsIsNotTaken) {
+  using enum Form;
+  constexpr int no = kStarves;
+  EXPECT_EQ(tried({{Chosen, 1, no}, {PlainStores, 2, 8}, {MoreWarps, 3, no}, {Fallback, 4, 0}}),
+            ";stores;warps; gives stores")
+      << "spilling is better";
+  EXPECT_THAT(tried({{Chosen, 1, no}, {PlainStores, 2, no}, {Fallback, 3, no}, {Bare, 4, 9}}),
+              testing::StartsWith(";stores;fallback;bare; gives bare, the assembler's code would wait forever"));
+  EXPECT_THAT(
+      tried({{Chosen, 1, no}, {Fallback, 2, no}}),
+      testing::StartsWith(";fallback; throws the assembler's code would wait forever: a block of 384 threads has 80"));
+}
+
+TEST(Registers, AreEnoughForThoseThatAskForMore) {
+  const auto waits = [](unsigned threads, unsigned registers, unsigned asked, unsigned kept, unsigned releases) {
+    return waits_for_registers({.registers = registers,
+                                .threads = threads,
+                                .asked_registers = asked,
+                                .kept_registers = kept,
+                                .releases = releases});
+  };
+  EXPECT_TRUE(waits(384, 80, 224, 32, 2)) << "224 + 2 * 32 of 3 * 80";
+  EXPECT_FALSE(waits(384, 80, 176, 32, 2)) << "exactly all";
+  EXPECT_TRUE(waits(384, 80, 184, 32, 2));
+  EXPECT_FALSE(waits(256, 128, 224, 32, 1));
+  EXPECT_FALSE(waits(256, 128, 224, 32, 3)) << "two roles, one of which releases in three places";
+  EXPECT_TRUE(waits(768, 40, 104, 32, 2)) << "roles of 256 threads";
+  EXPECT_FALSE(waits(384, 80, 0, 32, 2)) << "nobody asks";
+  EXPECT_FALSE(waits(384, 80, 0, 0, 0));
 }
 
 /// entry(pointer), with an assembler that rejects kernels with hints.

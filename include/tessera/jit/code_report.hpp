@@ -24,9 +24,15 @@ enum class Form : std::uint8_t {
 struct CubinResources {
   unsigned registers = 0, stack = 0;  ///< per thread; stack in bytes: registers that are spilled
   std::uint64_t shared = 0;           ///< bytes of static shared memory of a block
+  unsigned threads = 0;               ///< of a block
+  /// setmaxnreg, by which warps with different roles trade registers: the most that a thread asks for, the fewest that
+  /// one keeps, and the number of instructions that give some away. 0: none.
+  unsigned asked_registers = 0, kept_registers = 0, releases = 0;
 };
 /// Of the last entry of a cubin; what is not there is 0. Safe on any bytes.
 CubinResources resources_of(std::span<const std::byte> cubin);
+/// True if the block's registers cannot be enough for those that ask for more: they would wait forever.
+bool waits_for_registers(const CubinResources& resources) noexcept;
 
 /// Messages of the assembler about the code.
 struct CodeNotes {

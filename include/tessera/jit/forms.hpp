@@ -32,8 +32,11 @@ std::span<const Form> all_forms() noexcept;
 std::span<const Form> forms_for(const passes::Tuning* tuning);
 
 /// How much a kernel spills: the bytes that a thread spills, and 1 more where the assembler warned of high
-/// register usage. 0: nothing.
+/// register usage. 0: nothing. kNeverEnds: such code waits for registers forever.
 unsigned spill_cost(const CodeNotes& notes) noexcept;
+inline constexpr unsigned kNeverEnds = static_cast<unsigned>(-1);
+/// Throws tileiras::Rejection for code that never ends.
+void check_ends(const CodeNotes& notes);
 
 /// A kernel in the form that was taken. P: the prepared module; M: the compiled code.
 template <class P, class M>
@@ -61,9 +64,9 @@ inline bool has(const std::vector<Bytecode>& seen, const Bytecode& bytecode) {
 }
 
 /// The first fallback form that the assembler accepts. Nothing if it accepts none.
-template <class P, class M, class Forms, class Prepare, class Make>
-std::optional<BestForm<P, M>> first_accepted(const Forms& forms, Prepare& prepare, Make& make, const Bytecode& chosen,
-                                             const std::string& rejection) {
+template <class P, class M, class Forms, class Prepare, class Make, class Notes>
+std::optional<BestForm<P, M>> first_accepted(const Forms& forms, Prepare& prepare, Make& make, Notes& notes_of,
+                                             const Bytecode& chosen, const std::string& rejection) {
   std::vector<Bytecode> rejected{chosen};
   for (auto form = std::next(std::begin(forms)); form != std::end(forms); ++form) {
     if (is_for_spills(form_of(*form))) continue;
@@ -71,6 +74,7 @@ std::optional<BestForm<P, M>> first_accepted(const Forms& forms, Prepare& prepar
     if (has(rejected, fallback.bytecode)) continue;
     try {
       M made = make(std::as_const(fallback));
+      check_ends(notes_of(std::as_const(made)));
       return BestForm<P, M>{std::move(fallback), std::move(made), rejection};
     } catch (const tileiras::Rejection&) { rejected.push_back(std::move(fallback.bytecode)); }
   }
@@ -110,9 +114,10 @@ void take_least_spilling(BestForm<P, M>& best, const Forms& forms, Prepare& prep
 }  // namespace detail
 
 /// Makes a kernel in the first of `forms` (things of which form_of() gives a Form), and looks at the report: where that
-/// says that it spills, the forms for spills are made as well, at the same time, and the least spilling one is taken.
-/// Where the assembler rejects the first form, the fallback ones are tried one after the other; if all are rejected,
-/// the first rejection is thrown. Other errors of the first form end it at once.
+/// says that it spills, or that its code would never end, the forms for spills are made as well, at the same time, and
+/// the least spilling one is taken. Where the assembler rejects the first form, or no form so far ends, the fallback
+/// ones are tried one after the other; if none serves, the first rejection is thrown. Other errors of the first form
+/// end it at once.
 ///
 /// `prepare(form)` gives something with a member `bytecode`; equal bytecode is not made twice. `make(prepared)` makes
 /// code, from several threads. `notes_of(made)` gives its CodeNotes.
@@ -126,9 +131,10 @@ auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes
     BestForm<P, M> best{std::move(chosen), std::move(made)};
     if (spill_cost(notes_of(std::as_const(best.made))) > 0)
       detail::take_least_spilling(best, forms, prepare, make, notes_of);
+    check_ends(notes_of(std::as_const(best.made)));
     return best;
   } catch (const tileiras::Rejection& rejection) {
-    auto other = detail::first_accepted<P, M>(forms, prepare, make, chosen.bytecode, rejection.message());
+    auto other = detail::first_accepted<P, M>(forms, prepare, make, notes_of, chosen.bytecode, rejection.message());
     if (other) return std::move(*other);
     throw;
   }

@@ -170,9 +170,7 @@ EarlyReads wait_behind_reads(ir::Function& f, int warps, std::optional<int> earl
   Block& entry = f.body();
   Head head = head_of(entry);
   if (!head.loop || head.addresses.size() > kMostEarlyReads) return {};
-  // With a single tensor, all of the loop waits for the same as its first iterations.
-  const auto tiles =
-      head.addresses.size() > 1 ? early_tiles_of(*head.first_read, entry, warps, early_tiles) : std::nullopt;
+  const auto tiles = early_tiles_of(*head.first_read, entry, warps, early_tiles);
   const Value launch_flags = entry.add_arg(Type::tile(Elem::I32));
   const std::int64_t bits = (std::int64_t{1} << head.addresses.size()) - 1;
   Value ended = carry_through(*head.loop, launch_flags), early;

@@ -95,7 +95,8 @@ struct Candidate {
   std::int64_t bytes = 0;
 };
 
-/// The candidate with the most bytes; none if the others' loads of an iteration have more.
+/// The candidate with the most bytes; none if the others' loads of an iteration have more, or if there are no others:
+/// then the whole loop depends on one bit of the launch flags.
 std::optional<Candidate> largest_tensor(const Block& body, const Block& entry) {
   std::vector<Candidate> found;
   std::int64_t all = 0;
@@ -112,7 +113,7 @@ std::optional<Candidate> largest_tensor(const Block& body, const Block& entry) {
   });
   const auto most = std::max_element(found.begin(), found.end(),
                                      [](const Candidate& x, const Candidate& y) { return x.bytes < y.bytes; });
-  if (most == found.end() || 2 * most->bytes < all) return std::nullopt;
+  if (most == found.end() || 2 * most->bytes < all || most->bytes == all) return std::nullopt;
   return *most;
 }
 

@@ -18,8 +18,6 @@ struct EarlyTiles {
   int registers = 0;                  ///< that a thread needs, about
 };
 
-inline constexpr int kMostEarlyTiles = 8;  ///< iterations, where a number is requested
-
 /// The argument of `entry` that a view or pointer is derived from; nullopt for pointers that loops carry or branches
 /// choose, and for integers converted to pointers.
 std::optional<int> address_argument(ir::Value v, const ir::Block& entry);

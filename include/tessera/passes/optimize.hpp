@@ -35,7 +35,7 @@ struct Tuning {
   std::optional<int> latency;        ///< of loads that feed products, 1 to 10: their prefetch distance
   std::optional<int> ahead;          ///< which loads of loops are prefetched by an iteration: 0 none, 1 narrow, 2 all
   int spread = 1;                    ///< multiplies the chosen number of warps: 1, 2, 4
-  std::optional<int> early_tiles;    ///< iterations of a loop that load tiles before the wait: 0 to 8
+  std::optional<int> early_tiles;    ///< iterations of a loop that load tiles before the wait: 0 to kMostEarlyTiles
   std::optional<int> guards;         ///< 1: unmasked code for blocks that lie inside
   std::optional<int> pieces;         ///< neighbouring pieces per block, where possible: 1, 2, 4, 8, 16, 32
   std::optional<AccessPath> access;  ///< of every load and store that supports it
@@ -57,6 +57,8 @@ struct Tuning {
 /// tessera/runtime/cuda.hpp has the same numbers for the launcher; src/jit/cuda_work.cpp asserts that they are equal.
 inline constexpr int kTriggerBit = 30;
 inline constexpr std::size_t kMostEarlyReads = kTriggerBit;  ///< the bits below kTriggerBit
+
+inline constexpr int kMostEarlyTiles = 8;  ///< of Tuning::early_tiles
 
 /// What was decided for a kernel.
 struct Choices {

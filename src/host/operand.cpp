@@ -82,17 +82,28 @@ void ReadOperand::bind(const ArgRef& arg, int tensor_rank, const char* what, Sou
   known = true;
 }
 
+void ReadOperand::resolve_pending(const Stream& stream, const char* what, SourceLocation where) {
+  Place place{{}, 0, dims, strides};
+  access->resolve(*pending, stream, place);
+  pending.reset();
+  storage = std::move(place.storage);
+  offset = place.offset;
+  known = true;
+  lease = take_lease(storage, exclusive, {what, 0, "", where, this});
+}
+
 void ReadOperand::resolve_on(const Stream& stream, const char* what, SourceLocation where) {
-  if (pending) {
-    Place place{{}, 0, dims, strides};
-    access->resolve(*pending, stream, place);
-    pending.reset();
-    storage = std::move(place.storage);
-    offset = place.offset;
-    known = true;
-    lease = take_lease(storage, exclusive, {what, 0, "", where, this});
-  }
+  if (pending) resolve_pending(stream, what, where);
   check_stream(stream, *storage, what, where);
+}
+
+void ReadOperand::resolve_for_host(const Stream& stream, const char* what, SourceLocation where) {
+  if (pending) {
+    resolve_pending(stream, what, where);
+    was_operation = true;
+  } else if (!was_operation) {
+    check_stream(stream, *storage, what, where);
+  }
 }
 
 void ReadOperand::resolve_anywhere(const Stream& stream, const char* what, SourceLocation where) {

@@ -44,6 +44,13 @@ TEST(CopyTo, AnOperandThatHasNotRunRunsWhereItsOperandsAre) {
   EXPECT_EQ(host(y).sync(), std::vector<i32>(4, 1));
 }
 
+TEST(CopyTo, TheHostReadsAResultOnAnotherDeviceThanItsStreams) {
+  runtime::FarDevice far;
+  const auto x = copy_to(from(Values{1, 2, 3, 4}, {2, 2}), Device(far)).sync();
+  EXPECT_EQ(host(copy_to(x.permute<1, 0>(), Device::cpu())).sync(), (Values{1, 3, 2, 4}));
+  EXPECT_THROW(host(x).sync(Stream(Device::cpu())), DeviceError);
+}
+
 TEST(CopyTo, ATensorWithoutElements) {
   runtime::FarDevice far;
   const auto y = copy_to(zeros<f32>({0, 3}), Device(far)).sync();

@@ -1,7 +1,11 @@
 // Recordings as graphs of the CUDA backend, on the fake driver, which runs the branches of a graph in any legal order.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
 #include <random>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/graph_programs.hpp"
@@ -83,6 +87,43 @@ TEST(CudaGraph, EveryFailingCallOfACaptureLosesNothing) {
     EXPECT_EQ(rig.read(storages[0]), (0u * 31 + 1 + 1) * 31 + (2u * 31 + 3 + 2) + 3) << k;
     EXPECT_EQ(rig.driver.violation(), "") << k;
   }
+}
+
+/// A kernel during whose capture another thread drops a graph, which waits for the device.
+class DropsAGraph final : public Launchable {
+ public:
+  DropsAGraph(std::shared_ptr<const Launchable> kernel, std::shared_ptr<const GraphWork> graph)
+      : kernel_(std::move(kernel)), graph_(std::move(graph)) {}
+  ~DropsAGraph() override {
+    if (dropper_.joinable()) dropper_.join();
+  }
+  void launch(const LaunchContext& context) const override {
+    if (graph_) {
+      dropper_ = std::thread([graph = std::move(graph_)]() mutable { graph.reset(); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    }
+    kernel_->launch(context);
+  }
+
+ private:
+  std::shared_ptr<const Launchable> kernel_;
+  mutable std::shared_ptr<const GraphWork> graph_;
+  mutable std::thread dropper_;
+};
+
+TEST(CudaGraph, ACaptureIsNotDisturbedByAnotherThreadThatDropsAGraph) {
+  Rig rig;
+  const auto y = rig.make(1), x = rig.make(2);
+  auto old = rig.backend.make_graph(record(rig, {{0, 1, 0}}, {y, x}));
+  auto recording = std::make_shared<GraphRecording>(rig.device());
+  {
+    const CaptureScope scope(*recording, {});
+    rig.mix(std::make_shared<DropsAGraph>(rig.load("mix"), std::move(old)), Stream(scope.stream()), y, x);
+  }
+  const auto graph = rig.backend.make_graph(recording);
+  replay(graph, *recording, Stream(rig.device()));
+  EXPECT_EQ(rig.read(y), 31u + 2);
+  EXPECT_EQ(rig.driver.violation(), "");
 }
 
 TEST(CudaGraph, KernelsWithChecksAreRejected) {

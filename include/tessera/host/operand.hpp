@@ -221,15 +221,21 @@ struct ReadOperand {
   int rank = 0;
   ElementType element{};
   bool exclusive = false;
+  bool was_operation = false;  ///< one that resolve_for_host() has run
 
   /// Takes over the argument. Throws BorrowError if it is empty, has been run, or is being written. `what` is static.
   void bind(const ArgRef&, int rank, const char* what, SourceLocation where);
   /// Runs the operand if it is an operation; afterwards storage, dims and strides are valid.
   void resolve_on(const Stream&, const char* what, SourceLocation where);
+  /// The same where only the host reads the tensor: the result of an operation of this stream may be on another device.
+  void resolve_for_host(const Stream&, const char* what, SourceLocation where);
   /// The same for an operand that may be on another device than `stream`: an operation then runs there.
   void resolve_anywhere(const Stream&, const char* what, SourceLocation where);
   LayoutRef layout() const;
   runtime::Backend* device() const noexcept;
+
+ private:
+  void resolve_pending(const Stream&, const char* what, SourceLocation where);
 };
 
 /// Throws DeviceError unless `stream` belongs to the device that `storage` is on.

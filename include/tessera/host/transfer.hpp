@@ -104,11 +104,11 @@ class HostNode final : public OpNode<std::vector<T>> {
   HostNode(const Read<T, R>& x, SourceLocation where) : where_(where) { x_.bind(x.arg(), R, "host", where); }
   runtime::Backend* device() const noexcept override { return x_.device(); }
   void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work) override {
-    x_.resolve_on(stream, "host", where_);
+    x_.resolve_for_host(stream, "host", where_);
     work.push_back(x_.storage->last_write());
   }
   std::vector<T> run(const Stream& stream) override {
-    x_.resolve_on(stream, "host", where_);
+    x_.resolve_for_host(stream, "host", where_);
     return read_back<T>(x_.layout(), "host", where_);
   }
 

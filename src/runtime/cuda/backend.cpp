@@ -37,7 +37,7 @@ CudaBackend::~CudaBackend() {
     (void)memory_.release();
     return;
   }
-  driver().cuCtxSynchronize();
+  context_.synchronize();
   conditions_.reset();
   owners_.clear();
   handed_back_.clear();

@@ -65,7 +65,7 @@ ConditionKernel::~ConditionKernel() {
   if (module_ == nullptr) return;
   const Current current(context_, std::nothrow);
   if (!current) return;
-  context_.driver().cuCtxSynchronize();
+  context_.synchronize();
   context_.driver().cuModuleUnload(module_);
 }
 

@@ -82,6 +82,11 @@ void Context::fail(CUresult result, const char* call, const Purpose& purpose) co
   throw DeviceError(with_fix(failure_text(driver_, name_, result, call, purpose), result), purpose.where);
 }
 
+CUresult Context::synchronize() const noexcept {
+  const std::lock_guard lock(capture_mutex_);
+  return driver_.cuCtxSynchronize();
+}
+
 Current::Current(const Context& context) : context_(context) {
   if (context.unusable_after_fork()) [[unlikely]] { throw DeviceError(after_fork_text(context.name())); }
   context.check(enter(), "cuCtxSetCurrent", "entering the context");

@@ -51,6 +51,17 @@ class Context {
   /// True after a fault that ended the context.
   bool poisoned() const noexcept { return first_cause_.load(std::memory_order_acquire) != nullptr; }
 
+  /// cuCtxSynchronize, not while this library captures: the driver calls it an error to wait for a context in which a
+  /// stream is being captured, and that capture fails. ("It is also invalid to ... synchronize a broader handle which
+  /// encompasses an active stream capture": CUDA C++ Programming Guide, "Prohibited and Unhandled Operations".)
+  CUresult synchronize() const noexcept;
+  /// While it is held, no thread waits in synchronize(). The holder does not call synchronize().
+  [[nodiscard]] std::unique_lock<std::mutex> begin_capture() const { return std::unique_lock(capture_mutex_); }
+  /// The same without waiting; false if another thread captures or waits.
+  [[nodiscard]] std::unique_lock<std::mutex> try_begin_capture() const {
+    return std::unique_lock(capture_mutex_, std::try_to_lock);
+  }
+
   /// Registers a queue's launch log: the error of a fault lists what was running according to these logs.
   void watch(std::shared_ptr<const Track> track) const;
 
@@ -61,6 +72,7 @@ class Context {
   };
   const Cause& poison(CUresult result, const char* call, const Purpose& purpose) const;
 
+  mutable std::mutex capture_mutex_;
   const Driver& driver_;
   std::string name_;
   std::uint32_t generation_ = tessera::fork_generation();

@@ -34,7 +34,7 @@ class Executable {
       graph_.abandon();
       return;
     }
-    driver().cuCtxSynchronize();  // launches of it may still be queued
+    context_.synchronize();  // launches of it may still be queued
     driver().cuGraphExecDestroy(exec_);
     graph_.reset();
   }

@@ -273,6 +273,7 @@ const RecordedWork* first_control(const GraphRecording& recording) {
 
 CapturedGraph capture_graph(CudaBackend& backend, const GraphRecording& recording) {
   if (const RecordedWork* control = first_control(recording)) backend.conditions().load(*control);
+  const auto lock = backend.context().begin_capture();
   CapturedGraph made(backend.driver());
   made.nodes_.resize(recording.calls().size());
   std::vector<Body> bodies;

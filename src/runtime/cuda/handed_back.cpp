@@ -46,7 +46,9 @@ void HandedBackMemory::record_new() noexcept {
     batches_.reserve(batches_.size() + 1);
     PooledEvent event(events_);
     first = new_.exchange(nullptr, std::memory_order_acquire);
-    if (driver.cuCtxRecordEvent(context_.handle(), event.get()) == CUDA_SUCCESS) {
+    // Recording the context's work would invalidate a capture in it.
+    const auto lock = context_.try_begin_capture();
+    if (lock && driver.cuCtxRecordEvent(context_.handle(), event.get()) == CUDA_SUCCESS) {
       batches_.push_back({first, std::move(event)});
       return;
     }
@@ -93,7 +95,7 @@ bool HandedBackMemory::finish() {
     if (new_.load(std::memory_order_relaxed) == nullptr && batches_.empty()) return false;
     const Current current(context_);
     all = take_all();  // before waiting: entries added later may still be in use
-    const CUresult waited = context_.driver().cuCtxSynchronize();
+    const CUresult waited = context_.synchronize();
     if (waited != CUDA_SUCCESS && !result_info(waited).poison && !context_.poisoned()) {
       add_list(all);
       context_.fail(waited, "cuCtxSynchronize", "waiting for another library's work on a tensor that it returned");

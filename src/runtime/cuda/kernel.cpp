@@ -33,7 +33,7 @@ class Module {
   ~Module() {
     const Current current(context_, std::nothrow);
     if (!current) return;
-    context_.driver().cuCtxSynchronize();
+    context_.synchronize();
     context_.driver().cuModuleUnload(module_);
   }
   Module(const Module&) = delete;

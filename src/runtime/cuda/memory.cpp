@@ -59,7 +59,7 @@ void DeviceMemory::trim() noexcept { context_.driver().cuMemPoolTrimTo(pool_, 0)
 CUresult DeviceMemory::allocate_again(CUdeviceptr& memory, std::size_t bytes, CUstream stream) {
   // Enqueued frees take effect when the work before them has ended. After that, the pool's blocks of other sizes are
   // returned to the system.
-  const CUresult waited = context_.driver().cuCtxSynchronize();
+  const CUresult waited = context_.synchronize();
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   if (waited == CUDA_SUCCESS) result = try_allocate(memory, bytes, stream);
   if (waited == CUDA_SUCCESS && result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -139,7 +139,7 @@ void DeviceMemory::finish(const char* what) {
   const Driver& driver = context_.driver();
   const CUresult result = driver.cuStreamSynchronize(stream_);
   if (result == CUDA_SUCCESS) return;
-  driver.cuCtxSynchronize();
+  context_.synchronize();
   context_.fail(result, "cuStreamSynchronize", what);
 }
 

@@ -155,7 +155,7 @@ void Outcomes::resolve_all() {
     std::lock_guard lock(mutex_);
     now = list_;
   }
-  context_.check(context_.driver().cuCtxSynchronize(), "cuCtxSynchronize", "waiting for kernels with checks");
+  context_.check(context_.synchronize(), "cuCtxSynchronize", "waiting for kernels with checks");
   std::lock_guard lock(mutex_);
   for (const auto& outcome : now) outcome->ended = true;
   resolve_ended(kept_);  // the caller holds its stream's lock, so no storage may be destroyed here

@@ -78,17 +78,12 @@ void SlotState::begin(std::int64_t slot, std::span<const TokenId> ids, std::int6
 
 namespace {
 
-/// f with the number of chunks as a constant, rounded up to one of a few.
+/// f with a number of chunks that suffices as a constant.
 template <class F>
 auto with_chunks(std::int64_t chunks, F&& f) {
-  constexpr int kMost = kMostVocabulary / kChunk;
-  return kernels::with_constant<3>(
-      chunks <= 4    ? 0
-      : chunks <= 64 ? 1
-                     : 2,
-      [&](auto size) {
-        return f(std::integral_constant < int, size == 0 ? 4 : size == 1 ? 64 : kMost > {});
-      });
+  return kernels::with_constant<2>(chunks <= 4 ? 0 : 1, [&](auto size) {
+    return f(std::integral_constant < int, size == 0 ? 4 : kMostVocabulary / kChunk > {});
+  });
 }
 
 Flow<Tensor<i32, 1>> choose_from(const Tensor<f32, 2>& logits, const View<i32, 2>& options, bool greedy,

@@ -12,9 +12,16 @@
 namespace mortar {
 
 /// Groups of a chunk, whose largest logits are known, and the candidates that a chunk can have.
+inline constexpr int kGroups = 64, kGroup = kChunk / kGroups, kCandidates = 64;
 /// Logits of a step where one block reads a row.
 inline constexpr int kScanned = 1024;
-inline constexpr int kGroups = 64, kGroup = kChunk / kGroups, kCandidates = 64;
+
+/// The sums of the first 1, 2, ... N elements, by comparing all places with all: N is small, and a scan would be a
+/// loop.
+template <class T, int N>
+Tile<T, 1, N> running_sums(const Tile<T, N, 1>& x) {
+  return sum(where(iota<i32, N, 1>(axis<0>) <= iota<i32, 1, N>(axis<1>), x, 0), axis<0>);
+}
 
 /// The largest logit of each group and of each chunk, and the first token that has the latter.
 inline void largest_logits(Mut<f32, 1, 1, kGroups> of_groups, Mut<f32, 1, 1> of_chunk, Mut<i32, 1, 1> first,
@@ -77,6 +84,41 @@ inline Scalar<i32> candidates_from(const RowLimits& limits, const auto& groups, 
   return from;
 }
 
+template <int... D>
+Tile<i32, D...> bits_in(Tile<u64, D...> x) {  // Warren, Hacker's Delight, 5-1
+  x = x - ((x >> 1) & 0x5555555555555555U);
+  x = (x & 0x3333333333333333U) + ((x >> 2) & 0x3333333333333333U);
+  x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fU;
+  return cast<i32>((x * 0x0101010101010101U) >> 56);
+}
+/// The place of the bit before which `rank` bits are set.
+template <int... D>
+Tile<i32, D...> place_of_bit(Tile<u64, D...> x, Tile<i32, D...> rank) {
+  auto place = zeros<i32, D...>();
+  for (int width = 32; width > 0; width /= 2) {
+    auto below = bits_in(x & ((std::uint64_t{1} << width) - 1));
+    auto above = rank >= below;
+    x = where(above, x >> width, x);
+    rank = where(above, rank - below, rank);
+    place = where(above, place + width, place);
+  }
+  return place;
+}
+
+/// The places in a chunk of the elements that are true, in order; kChunk if there are no more.
+inline Tile<i32, 1, kCandidates> places_of(const Tile<bool, kGroups, kGroup>& chosen) {
+  auto bit = full<u64, 1, kGroup>(1) << iota<u64, 1, kGroup>(axis<1>);
+  auto bits = sum(where(chosen, bit, 0), axis<1>);
+  auto counts = bits_in(bits);
+  auto ends = reshape(running_sums(counts), shape<kGroups, 1>);
+  auto number = iota<i32, 1, kCandidates>(axis<1>);
+  auto before = ends <= number;
+  auto group = sum(cast<i32>(before), axis<0>);
+  auto rank = number - sum(where(before, counts, 0), axis<0>);
+  auto mine = sum(where(iota<i32, kGroups, 1>(axis<0>) == group, bits, 0), axis<0>);
+  return where(group < kGroups, group * kGroup + place_of_bit(mine, rank), kChunk);
+}
+
 /// The candidates of each chunk in the order of their ids, padded with -infinity; `complete`, the order from which on
 /// they are all that there are; the weight of the chunk's logits: of all from the limit on if that is known, else of
 /// all.
@@ -94,22 +136,11 @@ void find_candidates(Mut<f32, 1, 1, kCandidates> values, Mut<i32, 1, 1, kCandida
     weights.store(full<i64, 1, 1>(sum(limits.weights(x, counted))));
     tile_if (limits.search()) {
       auto least = candidates_from(limits, groups, x);
-      // Candidate i is in the group before whose end there are more than i, and there at the place of its rank.
-      auto of_group = sum(cast<i32>(order_of(reshape(x, shape<kGroups, kGroup>)) >= least), axis<1>);
-      auto before = cumsum(of_group, axis<0>) <= iota<i32, 1, kCandidates>(axis<1>);
-      auto group = reshape(sum(cast<i32>(before), axis<0>), shape<kCandidates, 1>);
-      auto earlier = reshape(sum(where(before, of_group, 0), axis<0>), shape<kCandidates, 1>);
-      auto rank = iota<i32, kCandidates, 1>(axis<0>) - earlier;
-      auto first = group * kGroup + chunk * kChunk;
-      auto column = first + iota<i32, 1, kGroup>(axis<1>);
-      auto y = logits.gather(row, column);
-      y = where(column < valid && y == y, y, -infinity<f32>);
-      auto place = cumsum(cast<i32>(order_of(y) >= least), axis<1>);
-      auto at = sum(cast<i32>(place <= rank), axis<1>);
-      auto value = max(where(order_of(y) >= least && place == rank + 1, y, -infinity<f32>), axis<1>);
-      value = where(group < kGroups, value, -infinity<f32>);
-      values.store(reshape(value, shape<1, 1, kCandidates>));
-      columns.store(reshape(first + at, shape<1, 1, kCandidates>));
+      auto place = places_of(reshape(order_of(x) >= least, shape<kGroups, kGroup>));
+      auto column = place + chunk * kChunk;
+      values.store(
+          reshape(where(place < kChunk, logits.gather(row, column), -infinity<f32>), shape<1, 1, kCandidates>));
+      columns.store(reshape(column, shape<1, 1, kCandidates>));
       complete.store(full<i32, 1, 1>(least));
     }
   }
@@ -123,12 +154,11 @@ inline Scalar<i64> random_part(const In<i32, dyn, dyn>& options, const Scalar<i3
   return cast<i64>(cast<f64>(u) * cast<f64>(total));
 }
 
-/// The part of parts in order on which `goal` falls, and where in it. All: number N and 0 if the parts' sum is too
-/// small.
+/// The part of parts in order on which `goal` falls, and where in it; number N if it falls on none.
 template <int N>
 std::pair<Scalar<i32>, Scalar<i64>> part_at(const Scalar<i64>& goal, const Tile<i64, N, 1>& weights) {
-  auto before = cumsum(weights, axis<0>) <= goal;
-  return {sum(cast<i32>(before)), goal - sum(where(before, weights, 0))};
+  auto ends = running_sums(weights);
+  return {sum(cast<i32>(ends <= goal)), goal - max(where(ends <= goal, ends, 0))};
 }
 /// The weights of rows of a tile.
 template <int N, int M>

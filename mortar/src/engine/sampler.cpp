@@ -101,9 +101,12 @@ Flow<Tensor<i32, 1>> choose_from(const Tensor<f32, 2>& logits, const View<i32, 2
     return kernel<find_candidates<n>>(empty<f32>(found), empty<i32>(found), empty<i32>(parts), empty<i64>(parts),
                                       logits, of_groups, options, valid);
   });
+  auto [tokens, open] = co_await with_chunks(chunks, [&](auto n) {
+    return kernel<draw_from_candidates<n>>(empty<i32>({rows}), empty<i32>({rows}), of_chunk, first, values, columns,
+                                           complete, weights, options, valid);
+  });
   co_return co_await with_chunks(chunks, [&](auto n) {
-    return kernel<draw_tokens<n>>(empty<i32>({rows}), logits, of_chunk, first, values, columns, complete, weights,
-                                  options, valid);
+    return kernel<draw_from_row<n>>(std::move(tokens), open, logits, of_chunk, weights, options, valid);
   });
 }
 

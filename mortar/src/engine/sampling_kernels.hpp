@@ -1,11 +1,11 @@
-// Choosing the next token of each row of logits on the device, in two or three launches.
+// Choosing the next token of each row of logits on the device.
 //
-//   1. largest_logits: a block per chunk of a row finds the largest logits.
-//   2. find_candidates: a block per chunk collects the logits that may be kept, and sums weights. Not for greedy rows.
-//   3. draw_tokens: a block per row finds the limits among the candidates and draws. first_of_largest: greedy rows.
+//   1. largest_logits: a block per chunk of a row finds the largest logits. Greedy rows need first_of_largest alone.
+//   2. find_candidates: a block per chunk collects the logits that may be kept, and sums weights.
+//   3. draw_from_candidates: a block per row finds the limits among the candidates and draws.
+//   4. draw_from_row: the same for rows whose limits are not among the candidates, or that have none.
 //
-// Which logits are candidates is a guess. draw_tokens verifies that they hold all that the limits keep; where they do
-// not, it searches the whole row.
+// Which logits are candidates is a guess: draw_from_candidates verifies that they hold all that the limits keep.
 #pragma once
 #include "engine/logits.hpp"
 
@@ -160,19 +160,13 @@ std::pair<Scalar<i32>, Scalar<i64>> part_at(const Scalar<i64>& goal, const Tile<
   auto ends = running_sums(weights);
   return {sum(cast<i32>(ends <= goal)), goal - max(where(ends <= goal, ends, 0))};
 }
-/// The weights of rows of a tile.
-template <int N, int M>
-Tile<i64, N, 1> row_sums(const Tile<i64, N, M>& weights) {
-  return sum(weights, axis<1>);
-}
-
 /// The token of a row on which `goal` falls, among the logits of at least `limit`; `weights`: theirs of each chunk.
 template <int Chunks>
 Scalar<i32> token_at(const LogitRow<kChunk>& all, const RowLimits& limits, const Scalar<i32>& limit,
                      const Tile<i64, Chunks, 1>& weights, const Scalar<i64>& goal) {
   auto [chunk, in_chunk] = part_at(goal, weights);
   auto [group, in_group] =
-      part_at(in_chunk, row_sums(limits.weights(reshape(all.load(chunk), shape<kGroups, kGroup>), limit)));
+      part_at(in_chunk, sum(limits.weights(reshape(all.load(chunk), shape<kGroups, kGroup>), limit), axis<1>));
   const LogitRow<kGroup> groups{all.logits, all.row, all.valid};
   auto step = chunk * kGroups + group;
   auto [at, rest] = part_at(in_group, reshape(limits.weights(groups.load(step), limit), shape<kGroup, 1>));
@@ -195,59 +189,69 @@ inline Scalar<i32> limit_of_row(const LogitRow<kScanned>& row, const RowLimits& 
 
 /// The token of each row of logits, [rows, vocabulary]: the most likely one, or drawn by the options of the row. The
 /// tokens in the order of their ids share the interval from 0 to 1 by their weight; a uniform random number, by seed
-/// and position, falls on one of them.
+/// and position, falls on one of them. Rows whose token is not among the candidates are `open`, and get their most
+/// likely token.
 template <int Chunks>
-void draw_tokens(Mut<i32, 1> tokens, In<f32, dyn, dyn> logits, In<f32, dyn, dyn> of_chunk, In<i32, dyn, dyn> first,
-                 In<f32, dyn, dyn, dyn> values, In<i32, dyn, dyn, dyn> columns, In<i32, dyn, dyn> complete,
-                 In<i64, dyn, dyn> weights, In<i32, dyn, dyn> options, Scalar<i32> valid) {
+void draw_from_candidates(Mut<i32, 1> tokens, Mut<i32, 1> open, In<f32, dyn, dyn> of_chunk, In<i32, dyn, dyn> first,
+                          In<f32, dyn, dyn, dyn> values, In<i32, dyn, dyn, dyn> columns, In<i32, dyn, dyn> complete,
+                          In<i64, dyn, dyn> weights, In<i32, dyn, dyn> options, Scalar<i32> valid) {
   require(of_chunk.dim(1) <= Chunks, "the chunks must fit in one tile");
   auto [row] = tokens.index();
   auto [top, token] = best_of<Chunks>(of_chunk, first, row);
-  tile_if (number_of(options, row, kTemperature) > 0.0f && top > -infinity<f32> && top < infinity<f32>) {
-    const RowLimits limits(top, options, row, valid);
-    auto chunk_weights = reshape(weights.tiles(shape<1, Chunks>).load(row, 0), shape<Chunks, 1>);
-    auto total = sum(chunk_weights);
-    auto limit = limits.floor;
-    auto drawn = Scalar<i32>(kNoColumn);
-    auto from_row = !limits.search();
-    tile_if (limits.search()) {
-      auto x = reshape(values.tiles(shape<1, Chunks, kCandidates>, pad::neg_inf).load(row, 0, 0),
-                       shape<Chunks, kCandidates>);
-      auto least = max(complete.tiles(shape<1, Chunks>, pad(-kNoColumn)).load(row, 0));
-      auto orders = order_of(x);
-      auto w = limits.weights(x, limits.lowest);
-      const auto share_from = [&](const Scalar<i32>& order) {
-        return Share{sum(cast<i32>(orders >= order)), sum(where(orders >= order, w, 0))};
-      };
-      Share known = share_from(least);
-      tile_if ((limits.by_count && known.count >= limits.top_k) ||
-               (!limits.by_count && known.weight >= limits.wanted_of(total))) {
-        limit = max(limit_from(limits, least, known, total, share_from), limits.floor);
-        auto kept = row_sums(where(orders >= limit, w, 0));
-        auto [chunk, rest] = part_at(random_part(options, row, sum(kept)), kept);
-        auto mine = values.tiles(shape<1, 1, kCandidates>, pad::neg_inf).load(row, chunk, 0);
-        auto [at, nothing] = part_at(rest, reshape(limits.weights(mine, limit), shape<kCandidates, 1>));
-        drawn = where(chunk < Chunks, columns.gather(row, chunk, at), kNoColumn);
-      } else {
-        const LogitRow<kScanned> all{logits, row, valid};
-        limit = max(limit_of_row(all, limits, total), limits.floor);
-        for (auto step : all.steps()) {
-          auto here = sum(limits.weights(all.load(step), limit));
-          auto chunk = iota<i32, Chunks, 1>(axis<0>);
-          // The first part of a chunk replaces what was known of it.
-          auto before = where(step % (kChunk / kScanned) == 0, zeros<i64, Chunks, 1>(), chunk_weights);
-          chunk_weights = where(chunk == step / (kChunk / kScanned), before + here, chunk_weights);
-        }
-        from_row = Scalar<bool>(true);
-      }
+  const RowLimits limits(top, options, row, valid);
+  auto is_open = number_of(options, row, kTemperature) > 0.0f && top > -infinity<f32> && top < infinity<f32>;
+  tile_if (is_open && limits.search()) {
+    auto x =
+        reshape(values.tiles(shape<1, Chunks, kCandidates>, pad::neg_inf).load(row, 0, 0), shape<Chunks, kCandidates>);
+    auto least = max(complete.tiles(shape<1, Chunks>, pad(-kNoColumn)).load(row, 0));
+    auto total = sum(weights.tiles(shape<1, Chunks>).load(row, 0));
+    auto orders = order_of(x);
+    auto w = limits.weights(x, limits.lowest);
+    const auto share_from = [&](const Scalar<i32>& order) {
+      return Share{sum(cast<i32>(orders >= order)), sum(where(orders >= order, w, 0))};
+    };
+    Share known = share_from(least);
+    tile_if ((limits.by_count && known.count >= limits.top_k) ||
+             (!limits.by_count && known.weight >= limits.wanted_of(total))) {
+      auto limit = max(limit_from(limits, least, known, total, share_from), limits.floor);
+      auto kept = sum(where(orders >= limit, w, 0), axis<1>);
+      auto [chunk, rest] = part_at(random_part(options, row, sum(kept)), kept);
+      auto mine = values.tiles(shape<1, 1, kCandidates>, pad::neg_inf).load(row, chunk, 0);
+      auto [at, nothing] = part_at(rest, reshape(limits.weights(mine, limit), shape<kCandidates, 1>));
+      // No weight at all, as at a temperature of 1e-40: the most likely token.
+      token = where(chunk < Chunks, columns.gather(row, chunk, at), token);
+      is_open = Scalar<bool>(false);
     }
-    tile_if (from_row) {
-      drawn = token_at<Chunks>({logits, row, valid}, limits, limit, chunk_weights,
-                               random_part(options, row, sum(chunk_weights)));
-    }
-    token = where(drawn < kNoColumn, drawn, token);  // no weight at all, as at a temperature of 1e-40: the most likely
   }
   tokens.store(full<i32, 1>(token));
+  open.store(full<i32, 1>(where(is_open, 1, 0)));
+}
+
+/// The token of each row that is open. Where the limit has to be searched for, the row is read over and over.
+template <int Chunks>
+void draw_from_row(Mut<i32, 1> tokens, In<i32, dyn> open, In<f32, dyn, dyn> logits, In<f32, dyn, dyn> of_chunk,
+                   In<i64, dyn, dyn> weights, In<i32, dyn, dyn> options, Scalar<i32> valid) {
+  require(of_chunk.dim(1) <= Chunks, "the chunks must fit in one tile");
+  auto [row] = tokens.index();
+  tile_if (open.gather(row) != 0) {
+    const RowLimits limits(max(of_chunk.tiles(shape<1, Chunks>, pad::neg_inf).load(row, 0)), options, row, valid);
+    const LogitRow<kScanned> all{logits, row, valid};
+    auto chunk_weights = reshape(weights.tiles(shape<1, Chunks>).load(row, 0), shape<Chunks, 1>);
+    auto limit = limits.floor;
+    tile_if (limits.search()) {
+      limit = max(limit_of_row(all, limits, sum(chunk_weights)), limits.floor);
+      for (auto step : all.steps()) {
+        auto here = sum(limits.weights(all.load(step), limit));
+        auto chunk = iota<i32, Chunks, 1>(axis<0>);
+        // The first part of a chunk replaces what was known of it.
+        auto before = where(step % (kChunk / kScanned) == 0, zeros<i64, Chunks, 1>(), chunk_weights);
+        chunk_weights = where(chunk == step / (kChunk / kScanned), before + here, chunk_weights);
+      }
+    }
+    auto token = token_at<Chunks>({logits, row, valid}, limits, limit, chunk_weights,
+                                  random_part(options, row, sum(chunk_weights)));
+    tokens.store(where(token < kNoColumn, full<i32, 1>(token), tokens.load()));
+  }
 }
 
 /// log(sum(exp(logits))) of each row, and the logit of one token of it.

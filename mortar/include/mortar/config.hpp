@@ -10,6 +10,9 @@
 
 namespace mortar {
 
+/// The largest vocabulary of a supported model.
+inline constexpr std::int64_t kMostVocabulary = std::int64_t{1} << 18;
+
 /// YaRN (Peng et al. 2023): how RoPE is stretched to contexts longer than the model was trained with.
 struct YarnScaling {
   double factor = 1;

@@ -278,15 +278,12 @@ Token Engine::State::add_token(Sequence& s, TokenId id) {
 void Engine::State::compute(const std::vector<SequencePtr>& chosen, const std::vector<RowPlan>& rows, bool decode) {
   SlotState* state = nullptr;
   std::int64_t scores = -1;
-  std::vector<tessera::i32> slot_rows(static_cast<std::size_t>(options.max_batch), -1);
-  tessera::i32 wanted = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].wants_token) continue;
     scores = std::max(scores, chosen[i]->request.logprobs);
     if (needs_slot_state(chosen[i]->request.sampling)) state = slots.get();
-    slot_rows[static_cast<std::size_t>(chosen[i]->slot)] = wanted++;
   }
-  const Runner::Chosen result = runner.run(rows, decode, state, slot_rows, scores);
+  const Runner::Chosen result = runner.run(rows, decode, state, scores);
   ++stats.steps;
   std::vector<std::pair<SequencePtr, Token>> tokens;
   std::size_t next = 0;

@@ -69,6 +69,7 @@ PackedStep::PackedStep(std::span<const RowPlan> rows, const StepShape& shape)
   const Layout at = layout_of(shape);
   const auto part = [&](std::int64_t begin) { return data_.begin() + begin; };
   std::fill_n(part(at.slots), shape.tokens, -1);
+  for (std::int64_t i = 0; i < shape.wanted; ++i) *part(at.options + i * kSamplingFields + kSlot) = -1;
   std::int64_t token = 0, wanted = 0;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const RowPlan& row = rows[r];

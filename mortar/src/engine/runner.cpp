@@ -1,6 +1,7 @@
 // Steps as flows: prompts are run at once, decoding is captured and replayed.
 #include "engine/runner.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "mortar/errors.hpp"
@@ -13,7 +14,7 @@ using namespace tessera;
 namespace {
 
 Flow<StepResult> run_step(const Tensor<i32, 1>& packed, const StepShape& shape, const Network& network, KvCache& cache,
-                          SlotState* const& slots, std::int64_t& valid) {
+                          SlotState* const& slots, const bool& greedy, std::int64_t& valid) {
   const StepViews views = views_of(packed, shape);
   const auto hidden = co_await forward(network, cache, views.step, shape.decode);
   StepResult result;
@@ -23,7 +24,7 @@ Flow<StepResult> run_step(const Tensor<i32, 1>& packed, const StepShape& shape, 
     const auto last = co_await kernels::embedding(hidden, views.last);
     result.logits = co_await logits_of(last.view(), network.weights.head(), network.numerics);
   }
-  result.tokens = co_await choose(result.logits, views.options, slots, valid);
+  result.tokens = co_await choose(result.logits, views.options, slots, greedy, valid);
   co_return result;
 }
 
@@ -77,36 +78,35 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
   }
 }
 
-Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, SlotState* slots) {
-  const GraphKey key{shape.rows, shape.pages, slots};
+Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, SlotState* slots, bool greedy) {
+  const GraphKey key{shape.rows, shape.pages, slots, greedy};
   if (const auto found = graphs_.find(key); found != graphs_.end()) return found->second;
   const DefaultDevice device(stream_.device());
   auto packed = zeros<i32>({packed_size(shape)}).sync(stream_);
   return graphs_
       .emplace(key, capture(run_step, std::move(packed), shape, static_cast<const Network&>(network_), cache_, slots,
-                            valid_))
+                            greedy, valid_))
       .first->second;
 }
 
-Runner::Chosen Runner::run(std::span<const RowPlan> rows, bool decode, SlotState* slots,
-                           const std::vector<i32>& slot_rows, std::int64_t scores) {
+Runner::Chosen Runner::run(std::span<const RowPlan> rows, bool decode, SlotState* slots, std::int64_t scores) {
   const StepShape shape = shape_of(rows, decode, query_tile_);
   const PackedStep packed(rows, shape);
+  const bool greedy = std::all_of(rows.begin(), rows.end(), [](const RowPlan& r) { return is_greedy(r.sampling); });
   const auto finish = [&](const StepResult& result) {
     Chosen chosen;
     chosen.tokens = host(result.tokens).sync(stream_);
-    if (slots != nullptr) mark(*slots, result.tokens, slot_rows, stream_);
     if (scores >= 0) chosen.scores = score(result.logits, result.tokens, scores, valid_, stream_);
     return chosen;
   };
   if (!decode) {
     const Tensor<i32, 1> data = on_device(packed.data(), stream_);
-    if (shape.wanted > 0) return finish(run_step(data, shape, network_, cache_, slots, valid_).on(stream_));
+    if (shape.wanted > 0) return finish(run_step(data, shape, network_, cache_, slots, greedy, valid_).on(stream_));
     const StepViews views = views_of(data, shape);
     (void)forward(network_, cache_, views.step, false).sync(stream_);
     return {};
   }
-  DecodeGraph& graph = graph_for(shape, slots);
+  DecodeGraph& graph = graph_for(shape, slots, greedy);
   copy_into(mut(graph.input<0>()), on_device(packed.data(), stream_)).on(stream_);
   graph.replay().on(stream_);
   return finish(graph.output());

@@ -27,9 +27,8 @@ class Runner {
     std::optional<RowScores> scores;
   };
   /// `slots`: the state for penalties and biases, null if no row has any. `scores`: how many log-probabilities to
-  /// compute, -1: none. `slot_rows`: the row of each slot, -1 for none; only with `slots`.
-  Chosen run(std::span<const RowPlan> rows, bool decode, SlotState* slots, const std::vector<tessera::i32>& slot_rows,
-             std::int64_t scores);
+  /// compute, -1: none.
+  Chosen run(std::span<const RowPlan> rows, bool decode, SlotState* slots, std::int64_t scores);
   /// The logits of every token of one row.
   std::vector<float> logits(const RowPlan& row);
   /// The log-probability of `next[i]` after token i of the row.
@@ -42,11 +41,12 @@ class Runner {
   struct GraphKey {
     std::int64_t rows, pages;
     const SlotState* slots;
+    bool greedy;  ///< all rows
     auto operator<=>(const GraphKey&) const = default;
   };
   using DecodeGraph = tessera::Graph<StepResult, tessera::Tensor<tessera::i32, 1>>;
   tessera::Tensor<tessera::f32, 2> row_logits(const RowPlan& row);
-  DecodeGraph& graph_for(const StepShape& shape, SlotState* slots);
+  DecodeGraph& graph_for(const StepShape& shape, SlotState* slots, bool greedy);
 
   tessera::Stream stream_;
   Network network_;

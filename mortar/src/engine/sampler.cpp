@@ -1,10 +1,13 @@
 // Sampling options and their checks, the state of penalties, the launches of the sampling kernels.
 #include "engine/sampler.hpp"
 
+#include <bit>
 #include <cmath>
 #include <string>
 
+#include "engine/penalty_kernels.hpp"
 #include "engine/sampling_kernels.hpp"
+#include "mortar/config.hpp"
 #include "mortar/errors.hpp"
 #include "tessera/kernels/top_k.hpp"
 
@@ -14,7 +17,7 @@ using namespace tessera;
 
 namespace {
 
-constexpr int kColumns = 2048;  ///< logits of a step of a block
+constexpr int kColumns = 2048;  ///< logits of a block of penalties
 constexpr int kBiases = static_cast<int>(kMostBiases);
 constexpr int kWholeRow = kernels::kWholeRow;
 
@@ -73,29 +76,63 @@ void SlotState::begin(std::int64_t slot, std::span<const TokenId> ids, std::int6
   copy_into(mut(bias_values).slice<0>(slot, slot + 1), from(std::span(values), {1, kBiases})).sync(stream);
 }
 
-Flow<Tensor<i32, 1>> choose(const Tensor<f32, 2>& logits, View<i32, 2> options, SlotState* slots, std::int64_t valid) {
-  const Dims<1> rows(logits.dim(0));
+namespace {
+
+/// f with a number of chunks that suffices as a constant.
+template <class F>
+auto with_chunks(std::int64_t chunks, F&& f) {
+  return kernels::with_constant<2>(chunks <= 4 ? 0 : 1, [&](auto size) {
+    return f(std::integral_constant < int, size == 0 ? 4 : kMostVocabulary / kChunk > {});
+  });
+}
+
+Flow<Tensor<i32, 1>> choose_from(const Tensor<f32, 2>& logits, const View<i32, 2>& options, bool greedy,
+                                 std::int32_t valid) {
+  const std::int64_t rows = logits.dim(0), chunks = ceil_div(std::int64_t{valid}, std::int64_t{kChunk});
+  const Dims<2> parts({rows, chunks});
+  const Dims<3> groups({rows, chunks, std::int64_t{kGroups}}), found({rows, chunks, std::int64_t{kCandidates}});
+  auto [of_groups, of_chunk, first] =
+      co_await kernel<largest_logits>(empty<f32>(groups), empty<f32>(parts), empty<i32>(parts), logits, valid);
+  if (greedy) {
+    co_return co_await with_chunks(
+        chunks, [&](auto n) { return kernel<first_of_largest<n>>(empty<i32>({rows}), of_chunk, first); });
+  }
+  auto [values, columns, complete, weights] = co_await with_chunks(chunks, [&](auto n) {
+    return kernel<find_candidates<n>>(empty<f32>(found), empty<i32>(found), empty<i32>(parts), empty<i64>(parts),
+                                      logits, of_groups, options, valid);
+  });
+  auto [tokens, open] = co_await with_chunks(chunks, [&](auto n) {
+    return kernel<draw_from_candidates<n>>(empty<i32>({rows}), empty<i32>({rows}), of_chunk, first, values, columns,
+                                           complete, weights, options, valid);
+  });
+  co_return co_await with_chunks(chunks, [&](auto n) {
+    return kernel<draw_from_row<n>>(std::move(tokens), open, logits, of_chunk, weights, options, valid);
+  });
+}
+
+}  // namespace
+
+bool is_greedy(const SamplingRow& row) { return !(std::bit_cast<float>(row[kTemperature]) > 0); }
+
+Flow<Tensor<i32, 1>> choose(const Tensor<f32, 2>& logits, View<i32, 2> options, SlotState* slots, bool greedy,
+                            std::int64_t valid) {
   const auto limit = static_cast<std::int32_t>(valid);
-  if (slots == nullptr) co_return co_await kernel<choose_tokens<kColumns>>(empty<i32>(rows), logits, options, limit);
+  if (slots == nullptr) co_return co_await choose_from(logits, options, greedy, limit);
   auto adjusted = co_await kernel<apply_penalties<kColumns>>(empty<f32>(logits.dims()), logits, slots->marks, options);
   co_await kernel<add_biases<kBiases>>.blocks(logits.dim(0))(mut(adjusted), slots->bias_tokens, slots->bias_values,
                                                              options);
-  co_return co_await kernel<choose_tokens<kColumns>>(empty<i32>(rows), adjusted, options, limit);
-}
-
-void mark(SlotState& slots, const Tensor<i32, 1>& tokens, const std::vector<i32>& rows, const Stream& stream) {
-  kernel<mark_chosen<kWholeRow>>(mut(slots.marks), tokens,
-                                 from(std::span(rows), {static_cast<std::int64_t>(rows.size())}))
-      .sync(stream);
+  auto tokens = co_await choose_from(adjusted, options, greedy, limit);
+  co_await kernel<mark_chosen<kWholeRow>>(mut(slots->marks), tokens, options);
+  co_return tokens;
 }
 
 RowScores score(const Tensor<f32, 2>& logits, const Tensor<i32, 1>& tokens, std::int64_t count, std::int64_t valid,
                 const Stream& stream) {
   constexpr int kMost = 32, kChunk = 8192, kCandidates = 1024;
   const std::int64_t rows = logits.dim(0), chunks = ceil_div(valid, std::int64_t{kChunk});
-  auto [sums, chosen] = kernel<score_rows<kColumns>>(empty<f32>({rows}), empty<f32>({rows}), logits, tokens,
-                                                     static_cast<std::int32_t>(valid))
-                            .sync(stream);
+  auto [sums, chosen] =
+      kernel<score_rows>(empty<f32>({rows}), empty<f32>({rows}), logits, tokens, static_cast<std::int32_t>(valid))
+          .sync(stream);
   RowScores scores;
   scores.count = std::min(count, valid);
   const std::vector<f32> total = host(sums).sync(stream);

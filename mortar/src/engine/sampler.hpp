@@ -19,14 +19,14 @@ struct SlotState {
              const tessera::Stream& stream);
 };
 
-/// The successor of each row of logits, [rows]. `slots`: null if no row has penalties or biases. `valid`: the number of
-/// ids that are tokens.
+/// Whether a row's options take the most likely token.
+bool is_greedy(const SamplingRow& row);
+
+/// The successor of each row of logits, [rows]. `slots`: null if no row has penalties or biases; else the tokens are
+/// marked there as parts of their answers. `greedy`: all rows are. `valid`: the number of ids that are tokens.
 tessera::Flow<tessera::Tensor<tessera::i32, 1>> choose(const tessera::Tensor<tessera::f32, 2>& logits,
                                                        tessera::View<tessera::i32, 2> options, SlotState* slots,
-                                                       std::int64_t valid);
-/// Marks chosen tokens as parts of their answers: row `rows[slot]` of `tokens`.
-void mark(SlotState& slots, const tessera::Tensor<tessera::i32, 1>& tokens, const std::vector<tessera::i32>& rows,
-          const tessera::Stream& stream);
+                                                       bool greedy, std::int64_t valid);
 
 /// Log-probabilities on the host: of the chosen token of each row, and of the `count` most likely ones.
 struct RowScores {

@@ -14,7 +14,7 @@ enum SamplingField {
   kSeedLow,
   kSeedHigh,
   kPosition,  ///< of the token that is chosen: with the seed it determines the random number
-  kSlot,      ///< row of the marks and biases of the sequence
+  kSlot,      ///< row of the marks and biases of the sequence; -1: none
   kSamplingFields = 16
 };
 

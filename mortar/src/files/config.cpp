@@ -14,8 +14,8 @@ using files::Fields;
 using tessera::concat;
 
 // Bounds of what a file may claim, generous for any published model: products of three of them fit 63 bits.
-constexpr std::int64_t kMostVocabulary = std::int64_t{1} << 24, kMostHidden = std::int64_t{1} << 18, kMostLayers = 512,
-                       kMostHeads = 1024, kMostHeadDim = 1024, kMostExperts = 512, kMostContext = std::int64_t{1} << 30;
+constexpr std::int64_t kMostHidden = std::int64_t{1} << 18, kMostLayers = 512, kMostHeads = 1024, kMostHeadDim = 1024,
+                       kMostExperts = 512, kMostContext = std::int64_t{1} << 30;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 24;  // of a file
 
 struct Architecture {

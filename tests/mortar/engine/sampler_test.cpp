@@ -73,7 +73,7 @@ std::vector<double> kept(const Case& c, double slack) {
 
 /// The token that the random number falls on; none if it falls near a border, or rounding may change the limits.
 std::optional<i32> expected(const Case& c) {
-  constexpr double kNear = 2e-5;
+  constexpr double kNear = 2e-6;
   const std::vector<double> p = kept(c, 0);
   if (kept(c, kNear) != p || kept(c, -kNear) != p) return std::nullopt;
   const double total = std::accumulate(p.begin(), p.end(), 0.0);
@@ -90,7 +90,7 @@ std::optional<i32> expected(const Case& c) {
   return std::nullopt;
 }
 
-std::vector<i32> chosen(const std::vector<Case>& cases, std::int64_t valid) {
+std::vector<i32> chosen(const std::vector<Case>& cases, std::int64_t valid, bool greedy = false) {
   const auto rows = static_cast<std::int64_t>(cases.size()), n = static_cast<std::int64_t>(cases[0].logits.size());
   std::vector<float> logits;
   std::vector<i32> options;
@@ -102,14 +102,29 @@ std::vector<i32> chosen(const std::vector<Case>& cases, std::int64_t valid) {
   const Stream stream(Device::cpu());
   const auto x = from(std::span(logits), {rows, n}).sync(stream);
   const auto o = from(std::span(options), {rows, std::int64_t{kSamplingFields}}).sync(stream);
-  return host(choose(x, o.view(), nullptr, valid).sync(stream)).sync(stream);
+  return host(choose(x, o.view(), nullptr, greedy, valid).sync(stream)).sync(stream);
+}
+
+/// Compares the tokens of cases with the reference's, and each of a few with the token that it has alone.
+void expect_as_reference(const std::vector<Case>& cases, int at_least) {
+  const auto n = static_cast<std::int64_t>(cases[0].logits.size());
+  const std::vector<i32> found = chosen(cases, n);
+  int compared = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (i % 8 == 3) { EXPECT_EQ(chosen({cases[i]}, n)[0], found[i]) << n << " tokens, case " << i << " alone"; }
+    const auto wanted = expected(cases[i]);
+    if (!wanted) continue;
+    ++compared;
+    EXPECT_EQ(found[i], *wanted) << n << " tokens, case " << i;
+  }
+  EXPECT_GE(compared, at_least) << n;
 }
 
 TEST(MortarSampler, DrawsAsTheReferenceDoes) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal(0, 3);
-  for (const std::int64_t n : {5, 384, 9001}) {
-    std::vector<Case> cases(60);
+  for (const std::int64_t n : {5, 384, 9001, 151936}) {
+    std::vector<Case> cases(n > 10000 ? 8 : 60);
     for (std::size_t i = 0; i < cases.size(); ++i) {
       Case& c = cases[i];
       c.logits.resize(static_cast<std::size_t>(n));
@@ -121,16 +136,82 @@ TEST(MortarSampler, DrawsAsTheReferenceDoes) {
       c.seed = (std::uint64_t{random()} << 32) | random();
       c.position = static_cast<std::int64_t>(random() % 100000);
     }
-    const std::vector<i32> found = chosen(cases, n);
-    int compared = 0;
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      const auto wanted = expected(cases[i]);
-      if (!wanted) continue;
-      ++compared;
-      EXPECT_EQ(found[i], *wanted) << n << " tokens, case " << i;
-    }
-    EXPECT_GT(compared, 45) << n;
+    expect_as_reference(cases, n > 10000 ? 6 : 54);
   }
+}
+
+// Where nearly all tokens remain, many are equal, or the largest are close together, the candidates of the first pass
+// do not suffice.
+TEST(MortarSampler, DrawsFromDistributionsOfEveryShape) {
+  std::mt19937 random(8);
+  constexpr std::size_t kTokens = 9001;
+  std::vector<Case> cases;
+  const auto add = [&](const std::vector<float>& logits, std::int64_t top_k, float top_p, float min_p) {
+    cases.push_back({logits, {}, random(), static_cast<std::int64_t>(random() % 1000)});
+    cases.back().sampling.temperature = 0.8F;
+    cases.back().sampling.top_k = top_k;
+    cases.back().sampling.top_p = top_p;
+    cases.back().sampling.min_p = min_p;
+  };
+  std::vector<float> nearly_flat(kTokens), clustered(kTokens), steep(kTokens), two_levels(kTokens);
+  for (std::size_t i = 0; i < kTokens; ++i) {
+    nearly_flat[i] = static_cast<float>(random() % 1000) * 1e-4F;
+    clustered[i] = (i >= 5000 && i < 5600 ? 4.0F : -4.0F) + static_cast<float>(random() % 1000) * 1e-3F;
+    steep[i] = static_cast<float>(random() % 100000) * -1e-2F;
+    two_levels[i] = i % 3 == 0 ? 1.0F : -1.0F;
+  }
+  const std::vector<float> extreme = [&] {
+    std::vector<float> x(kTokens, -3e38F);
+    x[77] = 1e-40F, x[78] = -1e-40F, x[8000] = 3e38F, x[8001] = 2.9e38F;
+    return x;
+  }();
+  for (const std::vector<float>& logits : {nearly_flat, clustered, steep, two_levels, extreme}) {
+    add(logits, 0, 0.999F, 0);
+    add(logits, 0, 1, 0);
+    add(logits, 0, 1, 0.3F);
+    add(logits, 1, 1, 0);
+    add(logits, kTokens, 0.5F, 0);
+    add(logits, kTokens - 1, 1, 0);
+    add(logits, 50, 0.9F, 0.01F);
+    add(logits, 400, 0.97F, 0);
+    add(logits, 0, 1e-6F, 0);
+  }
+  expect_as_reference(cases, 40);
+}
+
+// All weights are equal, so the token is known exactly.
+TEST(MortarSampler, EqualLogitsAreAllKept) {
+  constexpr std::int64_t kTokens = 20000;
+  std::vector<Case> cases(6);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    cases[i] = {std::vector<float>(kTokens, 1.5F), {}, 3, static_cast<std::int64_t>(i)};
+    cases[i].sampling.temperature = 1;
+  }
+  cases[1].sampling.top_k = 1;
+  cases[2].sampling.top_p = 0.999F;
+  cases[3].sampling.top_p = 0.001F;
+  cases[4].sampling.min_p = 1;
+  cases[5].sampling.top_k = 7, cases[5].sampling.top_p = 0.5F, cases[5].sampling.min_p = 0.5F;
+  const std::vector<i32> found = chosen(cases, kTokens - 9);
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    EXPECT_EQ(found[i], static_cast<i32>(static_cast<double>(uniform_at<f32>(3, i)) * (kTokens - 9))) << i;
+}
+
+TEST(MortarSampler, LogitsThatAreNoNumbers) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<Case> cases(6);
+  for (Case& c : cases) c.logits.assign(5000, -kInf), c.sampling.temperature = 1, c.seed = 5;
+  cases[1].logits[4321] = -50;
+  cases[1].sampling.top_k = 20;
+  cases[2].logits[4321] = cases[2].logits[4444] = kInf, cases[2].logits[17] = 3;
+  cases[2].sampling.top_p = 0.9F;
+  for (std::size_t i = 0; i < 5000; ++i) cases[3].logits[i] = i == 4500 ? 0.0F : std::nanf("");
+  cases[3].sampling.top_p = 0.9F;
+  cases[4] = cases[3];
+  cases[4].sampling.top_p = 1;
+  cases[5].logits[100] = 1, cases[5].logits[4100] = 1.0001F;
+  cases[5].sampling.temperature = 1e-40F;  // no logit has a weight
+  EXPECT_EQ(chosen(cases, 5000), (std::vector<i32>{0, 4321, 4321, 4500, 4500, 4100}));
 }
 
 TEST(MortarSampler, GreedyTakesTheFirstOfTheLargest) {
@@ -141,8 +222,10 @@ TEST(MortarSampler, GreedyTakesTheFirstOfTheLargest) {
   cases[2].logits[10] = std::nanf("");
   cases[2].logits[20] = 1;
   cases[3].logits.assign(9000, -std::numeric_limits<float>::infinity());
-  EXPECT_EQ(chosen(cases, 9000), (std::vector<i32>{4097, 8999, 20, 0}));
-  EXPECT_EQ(chosen(cases, 8999)[1], 0) << "ids that are no tokens are not chosen";
+  for (const bool all_greedy : {false, true}) {
+    EXPECT_EQ(chosen(cases, 9000, all_greedy), (std::vector<i32>{4097, 8999, 20, 0}));
+    EXPECT_EQ(chosen(cases, 8999, all_greedy)[1], 0) << "ids that are no tokens are not chosen";
+  }
 }
 
 TEST(MortarSampler, PenaltiesAndBiasesChangeTheLogits) {
@@ -158,9 +241,7 @@ TEST(MortarSampler, PenaltiesAndBiasesChangeTheLogits) {
     row[kSlot] = 1;
     const auto x = from(std::span(c.logits), {1, 6}).sync(stream);
     const auto o = from(std::span(row), {1, std::int64_t{kSamplingFields}}).sync(stream);
-    const auto token = choose(x, o.view(), &slots, 6).sync(stream);
-    mark(slots, token, {-1, 0, -1}, stream);
-    return host(token).sync(stream)[0];
+    return host(choose(x, o.view(), &slots, true, 6).sync(stream)).sync(stream)[0];
   };
   EXPECT_EQ(pick({3}, 1, c.sampling), 0);
   EXPECT_EQ(pick({0}, 1, c.sampling), 1) << "2.0 / 2 < 1.9";

@@ -1,4 +1,5 @@
 // The functions of the fake driver's table: each enters (counts, may fail), then does its work under the lock.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

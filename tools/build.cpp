@@ -73,7 +73,7 @@ Entry compiled(const jit::Collected& kernel, std::string& note) {
   if (!best.rejection.empty())
     note = concat("  fallback form (", jit::text_of(form), "): the assembler rejects the chosen one");
   else if (form != jit::Form::Chosen)
-    note = concat("  form that spills less (", jit::text_of(form), ")");
+    note = concat("  form chosen by the report (", jit::text_of(form), ")");
   return {jit::form_key(kernel.key, form), std::move(best.made)};
 }
 

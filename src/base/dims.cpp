@@ -14,8 +14,8 @@ void check_extents(std::span<const std::int64_t> extents, SourceLocation where) 
     if (n >= 0 && n <= kMaxExtent) continue;
     throw ShapeError(concat("extent ", n, " of axis ", axis, " in shape ", extents_text(extents), " is ",
                             n < 0 ? "negative" : "too large", "; an axis holds 0 to ", kMaxExtent,
-                            n < 0 ? " elements. Was it computed from unsigned numbers or left unset?"
-                                  : " elements. Spread the data over more axes."),
+                            n < 0 ? " elements.\n  Was it computed from unsigned numbers or left unset?"
+                                  : " elements.\n  Spread the data over more axes."),
                      where);
   }
 }

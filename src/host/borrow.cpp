@@ -15,9 +15,13 @@ std::size_t check_borrowed(const char* what, const void* pointer, std::span<cons
                            std::span<const std::int64_t> strides, ElementType element, SourceLocation where) {
   const auto size = static_cast<std::int64_t>(size_of(element));
   if (element_count(dims, where) == 0) return 0;
-  if (!pointer) throw ShapeError(concat(what, " of ", extents_text(dims), " elements got a null pointer."), where);
+  if (!pointer)
+    throw ShapeError(concat(what, " of ", extents_text(dims),
+                            " elements got a null pointer.\n  Pass the address of the first element."),
+                     where);
   if (reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(size) != 0) {
-    throw ShapeError(concat(what, " got an address that is not a multiple of the element size, ", size, " bytes."),
+    throw ShapeError(concat(what, " got an address that is not a multiple of the element size, ", size,
+                            " bytes.\n  Pass the address of an element; for a part of it, borrow all and take a view."),
                      where);
   }
   // From the innermost axis outwards, each stride must exceed the range that the inner axes cover.
@@ -31,20 +35,22 @@ std::size_t check_borrowed(const char* what, const void* pointer, std::span<cons
     if (dims[axis] == 1) continue;
     if (strides[axis] <= reach) {
       throw ShapeError(concat(what, ": with the strides ", extents_text(strides), " over ", extents_text(dims),
-                              " several elements share memory (axis ", axis, "): a tensor's elements are distinct."),
+                              " several elements share memory (axis ", axis,
+                              "): a tensor's elements are distinct.\n  Give strides (in elements) that are larger than "
+                              "what the inner axes cover."),
                        where);
     }
     std::int64_t step = 0;
     if (__builtin_mul_overflow(dims[axis] - 1, strides[axis], &step) || __builtin_add_overflow(reach, step, &reach)) {
-      throw ShapeError(
-          concat(what, ": the strides ", extents_text(strides), " over ", extents_text(dims), " reach past 2^63 - 1."),
-          where);
+      throw ShapeError(concat(what, ": the strides ", extents_text(strides), " over ", extents_text(dims),
+                              " reach past 2^63 - 1.\n  Strides are numbers of elements, not of bytes."),
+                       where);
     }
   }
   std::int64_t bytes = 0;
   if (reach == INT64_MAX || __builtin_mul_overflow(reach + 1, size, &bytes)) {
     throw ShapeError(concat(what, ": the strides ", extents_text(strides), " over ", extents_text(dims),
-                            " reach past 2^63 - 1 bytes."),
+                            " reach past 2^63 - 1 bytes.\n  Strides are numbers of elements, not of bytes."),
                      where);
   }
   return static_cast<std::size_t>(bytes);

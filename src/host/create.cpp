@@ -45,7 +45,7 @@ void check_bytes(std::int64_t count, const Recipe& r) {
 std::uint64_t fitting(const ArgRef& number, const char* label, SourceLocation where) {
   if (number.fits) return number.number;
   throw ShapeError(concat(label, ": the number given does not fit in ", range_text(number.layout.element),
-                          "; choose a wider element type."),
+                          ".\n  Choose a wider element type."),
                    where);
 }
 
@@ -64,7 +64,7 @@ Recipe arange_recipe(const ArgRef& start, const ArgRef& step, std::int64_t count
                            : std::isfinite(element == ElementType::f32 ? static_cast<float>(last) : last);
   if (fits) return r;
   throw ShapeError(concat("arange: element ", count - 1, " would be ", last, ", which does not fit in ",
-                          range_text(element), "; choose a wider element type or a smaller step."),
+                          range_text(element), ".\n  Choose a wider element type or a smaller step."),
                    where);
 }
 
@@ -96,7 +96,9 @@ runtime::StorageRef make_storage(const Recipe& r, std::int64_t count, const Stre
   const bool done =
       !r.fill || (!on_host && (fill_by_driver(stream, storage, r) || fill_by_kernel(stream, storage, r, count)));
   if (!done) {
-    enqueue_fill(stream, storage, r.label, r.where, [r, count](std::byte* to) { r.fill(r, to, count); });
+    const std::uint64_t numbers[] = {reinterpret_cast<std::uintptr_t>(r.fill), static_cast<std::uint64_t>(r.element),
+                                     r.first, r.second, r.seed};
+    enqueue_fill(stream, storage, r.label, r.where, numbers, [r, count](std::byte* to) { r.fill(r, to, count); });
   }
   return storage;
 }

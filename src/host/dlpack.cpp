@@ -165,14 +165,16 @@ void check_type(const dlpack::Tensor& t, ElementType element, std::size_t rank, 
     const std::size_t seen = readable ? std::min(static_cast<std::size_t>(t.ndim), rank) : 0;
     std::string extents = seen == 0 ? "" : concat(", with the extents ", extents_text({t.shape, seen}));
     if (seen != 0 && static_cast<std::size_t>(t.ndim) > seen) extents.insert(extents.size() - 1, ", ...");
-    throw ShapeError(concat("from_dlpack<", info(element).name, ", ", rank, ">: the tensor has ", t.ndim, " axes",
-                            extents, "; expected ", rank, " (ndim)."),
-                     where);
+    throw ShapeError(
+        concat("from_dlpack<", info(element).name, ", ", rank, ">: the tensor has ", t.ndim, " axes", extents,
+               "; expected ", rank, " (ndim).\n  Use from_dlpack with that rank, or reshape it there."),
+        where);
   }
   if (!t.shape) {
-    throw ShapeError(concat("from_dlpack<", info(element).name, ", ", rank,
-                            ">: shape is a null pointer, and ndim says ", t.ndim, " axes."),
-                     where);
+    throw ShapeError(
+        concat("from_dlpack<", info(element).name, ", ", rank, ">: shape is a null pointer, and ndim says ", t.ndim,
+               " axes.\n  The producer has to set it."),
+        where);
   }
 }
 
@@ -186,7 +188,9 @@ bool inside_address_space(const void* from, std::uint64_t bytes) {
 
 /// The address of element (0, ..., 0): data + byte_offset.
 std::byte* first_element(const dlpack::Tensor& t, SourceLocation where) {
-  if (!t.data) throw ShapeError("from_dlpack: data is a null pointer, but the tensor has elements.", where);
+  if (!t.data)
+    throw ShapeError("from_dlpack: data is a null pointer, but the tensor has elements.\n  The producer has to set it.",
+                     where);
   if (!inside_address_space(t.data, t.byte_offset)) {
     throw ShapeError(
         concat("from_dlpack: byte_offset is ", t.byte_offset,
@@ -218,7 +222,9 @@ bool read_only(Exchanged x) {
 }
 
 const dlpack::Tensor& tensor_of(Exchanged x, bool shared, SourceLocation where) {
-  if (!x.managed) throw BorrowError("from_dlpack got a null pointer; was the tensor taken over already?", where);
+  if (!x.managed)
+    throw BorrowError(
+        "from_dlpack got a null pointer.\n  Was the tensor taken over already? Each export makes one tensor.", where);
   if (!x.versioned) return static_cast<const dlpack::ManagedTensor*>(x.managed)->dl_tensor;
   const auto& m = *static_cast<const dlpack::ManagedTensorVersioned*>(x.managed);
   if (m.version.major != dlpack::kVersion.major) {
@@ -246,11 +252,13 @@ runtime::StorageRef import_dlpack(Exchanged x, ElementType element, std::span<st
   std::copy_n(t.shape, dims.size(), dims.begin());
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 0)
-      throw ShapeError(concat("from_dlpack: shape[", i, "] is ", dims[i], ": an extent is not negative."), where);
+      throw ShapeError(concat("from_dlpack: shape[", i, "] is ", dims[i],
+                              ": an extent is not negative.\n  The producer has to correct it."),
+                       where);
     if (dims[i] > kMaxExtent)
-      throw ShapeError(
-          concat("from_dlpack: shape[", i, "] is ", dims[i], ", which is too large: an axis holds ", kMaxExtent, "."),
-          where);
+      throw ShapeError(concat("from_dlpack: shape[", i, "] is ", dims[i], ", which is too large: an axis holds ",
+                              kMaxExtent, ".\n  Spread the data over more axes."),
+                       where);
   }
   const bool none = element_count(dims, where) == 0;
   set_contiguous(dims, strides);

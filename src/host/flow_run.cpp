@@ -95,8 +95,10 @@ void throw_empty_flow(const char* what, SourceLocation where) {
 }
 
 void throw_spent_task(SourceLocation where) {
-  throw BorrowError("the result of this task has been taken, or the task was moved: a task gives its result once.",
-                    where);
+  throw BorrowError(
+      "the result of this task has been taken, or the task was moved: a task gives its result once.\n  Keep what get() "
+      "or co_await returned.",
+      where);
 }
 
 std::shared_ptr<FlowRun> make_flow_run(FlowRun::Mode mode, std::optional<Stream> stream, FlowPost post,
@@ -431,7 +433,10 @@ bool FlowRun::notify_when_done(FlowRun& other, std::coroutine_handle<> flow, Sou
   std::lock_guard lock(state_->mutex);
   if (state_->ended && !state_->driving) return false;
   if (!state_->waiting.empty())
-    throw BorrowError("another flow awaits this task already: a task gives its result once.", where);
+    throw BorrowError(
+        "another flow awaits this task already: a task gives its result once.\n  Await it in one flow, which passes "
+        "the result on.",
+        where);
   state_->waiting.push_back({other.shared_from_this(), flow});
   return true;
 }

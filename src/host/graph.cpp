@@ -68,7 +68,10 @@ class GraphCore {
     if (stream.core()->capturing()) {
       runtime::GraphRecording* const outer = runtime::CaptureScope::innermost();
       if (outer == nullptr)
-        throw DeviceError("replay of a graph: its stream is being captured by another thread.", where);
+        throw DeviceError(
+            "replay of a graph: its stream is being captured into a graph by another thread.\n  Use another stream, or "
+            "replay it after the capture.",
+            where);
       outer->add_graph(*recording_, *calls_, where);
       return release_leases();
     }
@@ -105,7 +108,7 @@ class GraphCore {
     for (std::size_t i = 0; i < accesses_.size(); ++i) {
       if (accesses_[i].mode == runtime::AccessMode::Read || accesses_[i].storage->ownership() == owners_[i]) continue;
       throw BorrowError(
-          "replay of a graph: a tensor that the graph writes was moved, given or shared since the capture or "
+          "replay of a graph: a tensor that the graph writes was moved, given, shared or replaced since the capture or "
           "the last replay.\n  Leave what belongs to the graph where it is, use mut(...) to lend it, or "
           "capture anew.",
           where);
@@ -153,15 +156,18 @@ GraphHandle::GraphHandle(Device device, void (*call)(void*, const Stream&), void
 
 void GraphHandle::check_live(SourceLocation where) const {
   if (core_ && !core_->retired()) return;
-  throw BorrowError("this graph was released or moved: release() has returned its tensors.", where);
+  throw BorrowError(
+      "this graph was released or moved: release() has returned its tensors.\n  Use what release() returned, or "
+      "capture anew.",
+      where);
 }
 
 Op<void> GraphHandle::replay(SourceLocation where) const {
   check_live(where);
   if (core_->pending())
     throw BorrowError(
-        "a replay of this graph has been built and not enqueued: run it (.sync(), .on(stream)) or drop it "
-        "before the next one.",
+        "a replay of this graph has been built and not enqueued.\n  Run it (.sync(), .on(stream)) or drop it before "
+        "the next one.",
         where);
   return Op<void>(std::make_unique<ReplayNode>(core_, where));
 }
@@ -169,15 +175,15 @@ Op<void> GraphHandle::replay(SourceLocation where) const {
 void GraphHandle::retire(SourceLocation where) {
   check_live(where);
   if (core_->pending())
-    throw BorrowError("release() of a graph of which a replay has been built and not enqueued: run or drop it first.",
-                      where);
+    throw BorrowError(
+        "release() of a graph of which a replay has been built and not enqueued.\n  Run or drop it first.", where);
   core_->retire();
 }
 
 void GraphHandle::set_scalar(std::uint64_t id, std::uint64_t bits, SourceLocation where) {
   check_live(where);
   if (core_->pending())
-    throw BorrowError("set() of a graph of which a replay has been built and not enqueued: run or drop it first.",
+    throw BorrowError("set() of a graph of which a replay has been built and not enqueued.\n  Run or drop it first.",
                       where);
   core_->set_scalar(id, bits, where);
 }
@@ -197,7 +203,9 @@ void write_graph(const GraphHandle& graph, const std::string& path, SourceLocati
   graph.check_live(where);
   const bool svg = path.ends_with(".svg");
   if (!svg && !path.ends_with(".dot"))
-    throw IoError(concat("save_graph(\"", path, "\"): expected a name that ends with .svg or .dot."), where);
+    throw IoError(
+        concat("save_graph(\"", path, "\"): expected a name that ends with .svg or .dot.\n  Add one of the two."),
+        where);
   const std::string text = svg ? graph.svg() : graph.dot();
   WholeFile file(path, where);
   file.write(text.data(), text.size());

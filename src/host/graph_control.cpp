@@ -33,7 +33,10 @@ ControlCapture::ControlCapture(const Stream& stream, const ArgRef& condition, in
   state_->what = what;
   state_->where = where;
   if (state_->outer == nullptr)
-    throw DeviceError(concat(what, ": the stream of this flow is captured by another thread."), where);
+    throw DeviceError(
+        concat(what,
+               ": the stream of this flow is being captured into a graph by another thread.\n  Use another stream."),
+        where);
   ReadOperand operand;  // its lease ends here: the body may write the condition
   operand.bind(condition, rank, what, where);
   check_stream(stream, *operand.storage, what, where);
@@ -43,7 +46,7 @@ ControlCapture::ControlCapture(const Stream& stream, const ArgRef& condition, in
 
 ControlCapture::~ControlCapture() = default;
 
-Flow<> flow_of(Op<void> op) { co_await std::move(op); }
+Flow<> flow_of(Op<void> op, SourceLocation where) { co_await OpAt{std::move(op), where}; }
 
 void ControlCapture::begin_body() {
   state_->bodies.push_back(std::make_shared<runtime::GraphRecording>(state_->outer->device()));

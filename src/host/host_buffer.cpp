@@ -14,7 +14,9 @@ runtime::StorageRef make_host_buffer(std::int64_t count, ElementType element, De
   std::int64_t bytes = 0;
   const auto size = static_cast<std::int64_t>(size_of(element));
   if (count < 0 || __builtin_mul_overflow(count, size, &bytes)) {
-    throw ShapeError(concat("a HostBuffer of ", count, " elements: expected 0 or more, and at most 2^63 - 1 bytes."),
+    throw ShapeError(concat("a HostBuffer of ", count,
+                            " elements: expected 0 or more, and at most 2^63 - 1 bytes.\n  Was the number computed "
+                            "from unsigned ones?"),
                      where);
   }
   return runtime::at_line(where, [&] {
@@ -37,9 +39,11 @@ void throw_empty_buffer(SourceLocation where) {
 void check_buffer_size(const char* what, std::int64_t count, std::span<const std::int64_t> dims, SourceLocation where) {
   const std::int64_t wanted = element_count(dims, where);
   if (count == wanted) return;
-  throw ShapeError(concat(what, ": the HostBuffer has ", count, " elements, and the extents ", extents_text(dims),
-                          " have ", wanted, ": the numbers must be equal."),
-                   where);
+  throw ShapeError(
+      concat(what, ": the HostBuffer has ", count, " elements, and the extents ", extents_text(dims), " have ", wanted,
+             ": the numbers must be equal.\n  Use a buffer of that size, or copy_into(mut(t).slice<axis>(lo, hi), "
+             "buffer)."),
+      where);
 }
 
 void check_buffer_range(std::int64_t count, std::int64_t first, std::span<const std::int64_t> dims,

@@ -89,7 +89,8 @@ void throw_wrong_extent(Context c, int param, int axis, Dimensions found) {
 
 void throw_wrong_device(Context c, int param, const std::string& expected, const std::string& found) {
   throw DeviceError(concat(argument(c, param), " is on ", found, " but the launch runs on ", expected,
-                           ": all tensors of a launch live on its device."),
+                           ": all tensors of a launch live on its device.\n  Launch on a stream of that device, or "
+                           "copy the tensor: copy_to(t, device)."),
                     c.where);
 }
 

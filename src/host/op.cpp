@@ -20,6 +20,13 @@ void throw_spent_op(SourceLocation where) {
       where);
 }
 
+void throw_null_function(const char* what, SourceLocation where) {
+  throw BorrowError(concat(what,
+                           ": expected a function, found a null function pointer or an empty std::function.\n  "
+                           "Assign it before this call."),
+                    where);
+}
+
 bool recording_a_kernel() noexcept { return lang::Tracer::maybe() != nullptr; }
 
 void throw_while_recording(const char* what, SourceLocation where) {
@@ -36,6 +43,15 @@ void throw_while_recording(const char* what, SourceLocation where) {
 void throw_no_memory_to_run(SourceLocation where) {
   throw DeviceError("out of host memory while this operation was compiled and enqueued.\n  Free what is not needed.",
                     where);
+}
+
+void check_can_wait(const Stream& stream, SourceLocation where) {
+  if (!stream.core()->capturing()) [[likely]]
+    return;
+  throw DeviceError(
+      "sync() on a stream that is being captured into a graph: the work does not run now, so nothing can wait for it.\n"
+      "  Write .on(stream), and wait for the replay.",
+      where);
 }
 
 Stream stream_for(const OpBase& op, SourceLocation where) {

@@ -29,7 +29,9 @@ bool narrow_number(ElementType element, double x, std::uint64_t& bits) noexcept 
 void check_stream(const Stream& stream, const runtime::Storage& storage, const char* what, SourceLocation where) {
   if (stream.device() == storage.device()) return;
   throw DeviceError(concat(what, " was put on a stream of ", stream.device().name(), " but its tensor is on ",
-                           storage.device().name(), ": a stream runs work on the tensors of its own device."),
+                           storage.device().name(),
+                           ": a stream runs work on the tensors of its own device.\n  Use a stream of that device, or "
+                           "copy the tensor: copy_to(t, device)."),
                     where);
 }
 

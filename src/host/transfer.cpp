@@ -22,9 +22,10 @@ runtime::StorageRef stage(const void* from, std::int64_t count, std::int64_t wan
       "from()", "Its values would be copied once, not in each replay: make the tensor before the capture, and pass it.",
       where);
   if (count != wanted) {
-    throw ShapeError(concat("from() got ", count, " values for the extents ", extents_text(dims), ", which have ",
-                            wanted, " elements: the numbers must be equal."),
-                     where);
+    throw ShapeError(
+        concat("from() got ", count, " values for the extents ", extents_text(dims), ", which have ", wanted,
+               " elements: the numbers must be equal.\n  Pass as many values as the extents have elements."),
+        where);
   }
   const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(element));
   runtime::StorageOptions options;
@@ -72,6 +73,15 @@ struct Strided {
     return {element, base + offset, {dims.data(), rank}, {strides.data(), rank}};
   }
   TargetArray target(std::byte* base) const { return {element, base + offset, {strides.data(), rank}}; }
+  /// All of it as numbers.
+  static constexpr std::size_t kNumbers = 2 * kMaxRank + 3;
+  void write(std::span<std::uint64_t, kNumbers> to) const {
+    to[0] = rank, to[1] = offset, to[2] = static_cast<std::uint64_t>(element);
+    for (std::size_t i = 0; i < kMaxRank; ++i) {
+      to[3 + 2 * i] = static_cast<std::uint64_t>(dims[i]);
+      to[4 + 2 * i] = static_cast<std::uint64_t>(strides[i]);
+    }
+  }
 };
 
 }  // namespace
@@ -132,7 +142,10 @@ void enqueue_convert(const Stream& stream, const LayoutRef& from, const LayoutRe
   }
   if (on_device && convert_by_kernel(stream, from, to, label, where)) return;
   const Strided source(from), target(to);
-  enqueue_copy(stream, *from.storage, *to.storage, range, label, where,
+  std::array<std::uint64_t, 2 * Strided::kNumbers> numbers{};
+  source.write(std::span(numbers).first<Strided::kNumbers>());
+  target.write(std::span(numbers).last<Strided::kNumbers>());
+  enqueue_copy(stream, *from.storage, *to.storage, range, label, where, numbers,
                [source, target](const std::byte* p, std::byte* q) { convert(source.source(p), target.target(q)); });
 }
 

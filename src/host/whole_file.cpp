@@ -130,7 +130,9 @@ WholeFile::~WholeFile() {
 }
 
 void WholeFile::fail(const char* what, int error) const {
-  throw IoError(concat("cannot ", what, " '", path_, "': ", std::strerror(error), "."), where_);
+  throw IoError(concat("cannot ", what, " '", path_, "': ", std::strerror(error),
+                       ".\n  Check the name, the folder and its rights, and the room on the disk."),
+                where_);
 }
 
 }  // namespace tessera::detail

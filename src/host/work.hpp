@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <new>
+#include <span>
 
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/storage.hpp"
@@ -20,9 +21,10 @@ using StagingMemory = std::unique_ptr<std::byte[], FreeBuffer>;
 /// Uninitialised host memory for a copy. Throws DeviceError if there is none.
 StagingMemory host_buffer(std::size_t bytes, const char* what, SourceLocation where);
 
-/// Runs f(to), which overwrites all of `to`.
+/// Runs f(to), which overwrites all of `to`. `numbers` tell it apart from other functions of its type.
 template <class F>
-void enqueue_fill(const Stream& stream, const runtime::StorageRef& to, const char* label, SourceLocation where, F f) {
+void enqueue_fill(const Stream& stream, const runtime::StorageRef& to, const char* label, SourceLocation where,
+                  std::span<const std::uint64_t> numbers, F f) {
   if (to->bytes() == 0) return;
   if (to->device().backend().host_accessible()) {
     const runtime::Access access{to, runtime::AccessMode::Write};
@@ -31,7 +33,7 @@ void enqueue_fill(const Stream& stream, const runtime::StorageRef& to, const cha
       f(storage.data());
       storage.host_wrote(0, storage.bytes());
     };
-    runtime::Submission submission{runtime::host_work(work), {}, {}, {&access, 1}, label, where};
+    runtime::Submission submission{runtime::host_work(work), {}, numbers, {&access, 1}, label, where};
     submission.movable = true;
     stream.core()->submit(submission);
     return;
@@ -47,10 +49,11 @@ struct ByteRange {
 };
 
 /// Runs f(from, to) on two different storages. `f` gets the address of the first byte of each, and writes only bytes of
-/// `written`.
+/// `written`. `numbers` tell it apart from other functions of its type.
 template <class F>
 void enqueue_copy(const Stream& stream, const runtime::StorageRef& from, const runtime::StorageRef& to,
-                  ByteRange written, const char* label, SourceLocation where, F f) {
+                  ByteRange written, const char* label, SourceLocation where, std::span<const std::uint64_t> numbers,
+                  F f) {
   if (written.bytes == 0) return;
   const auto mode =
       written.dense && written.bytes == to->bytes() ? runtime::AccessMode::Write : runtime::AccessMode::ReadWrite;
@@ -62,7 +65,7 @@ void enqueue_copy(const Stream& stream, const runtime::StorageRef& from, const r
       f(static_cast<const std::byte*>(c.accesses[1].storage->data()), storage.data());
       storage.host_wrote(written.offset, written.bytes);
     };
-    runtime::Submission submission{runtime::host_work(work), {}, {}, accesses, label, where};
+    runtime::Submission submission{runtime::host_work(work), {}, numbers, accesses, label, where};
     submission.movable = true;
     stream.core()->submit(submission);
     return;

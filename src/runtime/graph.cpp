@@ -254,6 +254,9 @@ bool GraphRecording::is_held_outside(SourceLocation& first_use) const {
 namespace {
 
 bool same_calls(const RecordedWork& a, const RecordedWork& b) {
+  const Launchable *const work = a.call.work.get(), *const other = b.call.work.get();
+  if (work != other && (work == nullptr || other == nullptr || !work->same_as(*other))) return false;
+  if (a.scalars != b.scalars) return false;
   if (a.call.grid.x != b.call.grid.x || a.call.grid.y != b.call.grid.y || a.call.grid.z != b.call.grid.z) return false;
   if (a.call.args.size() != b.call.args.size() || a.addresses != b.addresses) return false;
   const auto from = [](const RecordedWork& entry, std::size_t slot) {  // addresses: from the begin of their storages

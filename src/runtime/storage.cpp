@@ -36,7 +36,8 @@ auto located(SourceLocation where, std::size_t bytes, F make) {
   try {
     return at_line(where, make);
   } catch (const std::bad_alloc&) {
-    throw DeviceError(concat("out of host memory while making a storage of ", bytes, " bytes"), where);
+    throw DeviceError(
+        concat("out of host memory while making a storage of ", bytes, " bytes.\n  Free what is not needed."), where);
   }
 }
 
@@ -158,17 +159,31 @@ void Storage::allocate_from(std::shared_ptr<Allocator> allocator, std::shared_pt
                             std::size_t bytes) {
   const bool wait = stream == nullptr;
   if (wait) stream = device_.backend().default_stream();
+  static thread_local bool inside = false;
+  if (inside) {
+    throw DeviceError(concat("the allocator of ", device_.name(),
+                             " makes a tensor in allocate(), which would call it again without end.\n  Take its memory "
+                             "from somewhere else, such as one large tensor that was made before set_allocator()."));
+  }
+  struct Inside {
+    Inside() noexcept { inside = true; }
+    ~Inside() { inside = false; }
+  };
   void* const queue = stream->native_handle();
-  void* memory = allocator->allocate(bytes, queue);
-  if (memory == nullptr) {
-    allocator->trim();
+  void* memory = nullptr;
+  {
+    const Inside scope;
     memory = allocator->allocate(bytes, queue);
+    if (memory == nullptr) {
+      allocator->trim();
+      memory = allocator->allocate(bytes, queue);
+    }
   }
   if (memory == nullptr) return;
   try {
     if (reinterpret_cast<std::uintptr_t>(memory) % kStorageAlignment != 0) {
       throw DeviceError(concat("the allocator of ", device_.name(), " gave an address that is not a multiple of ",
-                               kStorageAlignment, "."));
+                               kStorageAlignment, ".\n  Allocator::allocate() returns memory that is aligned to it."));
     }
     if (queue != nullptr) {
       const std::uint64_t number = stream->mark();

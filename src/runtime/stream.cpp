@@ -116,9 +116,9 @@ class Orders {
 
 void check_submission(const Submission& submission, Device device) {
   if (inside_work())
-    throw DeviceError(
-        concat(submission.label, ": work that runs on a stream may not enqueue more work; enqueue it before or after"),
-        submission.where);
+    throw DeviceError(concat(submission.label,
+                             ": work that runs on a stream may not enqueue more work.\n  Enqueue it before or after."),
+                      submission.where);
   if (!submission.work) throw InternalError(concat(submission.label, ": a submission without work"));
   for (const Access& access : submission.accesses) {
     if (!access.storage) throw InternalError(concat(submission.label, ": a submission names an empty storage"));
@@ -140,6 +140,24 @@ static std::shared_ptr<StreamCore> making(Device device, F f) {
   } catch (const std::bad_alloc&) {
     throw DeviceError(concat("out of host memory while making a stream on ", device.name()));
   }
+}
+
+/// A name of the calling thread.
+static const void* this_thread() noexcept {
+  static thread_local const char here = 0;
+  return &here;
+}
+
+[[noreturn]] static void throw_wait_inside_work() {
+  throw DeviceError(
+      "work that runs on a stream may not wait for other work: it could wait for itself.\n  Wait on a thread of the "
+      "program's own.");
+}
+
+[[noreturn]] static void throw_wait_in_capture() {
+  throw DeviceError(
+      "the host cannot wait for a stream that is being captured into a graph.\n  Wait for the replay instead, or read "
+      "before the capture.");
 }
 
 std::shared_ptr<StreamCore> StreamCore::create(Device device, bool is_default) {
@@ -227,6 +245,11 @@ std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const
   const ProfileRange range(ProfileTopic::Launch, submission.label, submission.where);
   try {
     if (CaptureSink* sink = capture_.load(std::memory_order_acquire); sink != nullptr) [[unlikely]] {
+      if (capturing_thread_ != this_thread())
+        throw DeviceError(concat(submission.label,
+                                 ": its stream is being captured into a graph by another thread.\n  Use another "
+                                 "stream, or enqueue it after the capture."),
+                          submission.where);
       sink->add(submission);
       return 0;
     }
@@ -278,7 +301,9 @@ EventRef StreamCore::record_behind_wrapped() noexcept {
 
 std::uint64_t StreamCore::mark() {
   if (unusable_after_fork()) throw_after_fork("recording a use");
-  if (capturing()) throw DeviceError("a use of a stream that is being captured into a graph cannot be recorded");
+  if (capturing())
+    throw DeviceError(
+        "a use of a stream that is being captured into a graph cannot be recorded.\n  Record it after the capture.");
   EventRef old;  // ends outside the lock
   std::lock_guard lock(mutex_);
   if (wrapped()) {  // the handle is valid now, and what others enqueue later is not meant
@@ -292,10 +317,17 @@ void* StreamCore::expose() {
   if (unusable_after_fork()) throw_after_fork("using a stream's native handle");
   void* handle = queue_->native_handle();
   if (handle == nullptr) {
-    throw DeviceError(
-        concat("a stream of ", device_.name(), " has no native handle: only streams of GPUs are streams of a driver."));
+    throw DeviceError(concat(
+        "a stream of ", device_.name(),
+        " has no native handle: only streams of GPUs are streams of a driver.\n  Use a stream of a GPU, or order "
+        "the host's own work with synchronize()."));
   }
   if (wrapped()) return handle;
+  if (capturing())
+    throw DeviceError(
+        "the native handle of a stream that is being captured into a graph: work of others on it would run at once, "
+        "and "
+        "not be part of the graph.\n  Enqueue their work before the capture or after the replay, on another stream.");
   const NativeStream known = device_.backend().examine_stream(handle);
   KnownStreams::all().find_or(device_.backend(), known.id, [&] { return shared_from_this(); });
   std::lock_guard lock(mutex_);
@@ -351,9 +383,8 @@ void StreamCore::remember_wait(const StreamCore& other, std::uint64_t number) no
 void StreamCore::host_wait(std::uint64_t number) {
   if (number == 0 || queue_->immediate()) return;
   if (unusable_after_fork()) return check_ended_before_fork(number);
-  if (inside_work())
-    throw DeviceError("work that runs on a stream may not wait for other work: it could wait for itself");
-  if (capturing()) throw DeviceError("the host cannot wait for a stream that is being captured into a graph");
+  if (inside_work()) throw_wait_inside_work();
+  if (capturing()) throw_wait_in_capture();
   const ProfileRange range(ProfileTopic::Synchronize, device_.name().c_str(), {});
   event_after(number)->wait();
 }
@@ -381,10 +412,10 @@ bool StreamCore::has_ended(std::uint64_t number) {
 void StreamCore::synchronize() {
   check_not_capturing("waiting for a stream", "Wait for the replay instead.");
   if (unusable_after_fork()) throw_after_fork("synchronizing");
-  if (inside_work())
-    throw DeviceError("work that runs on a stream may not wait for other work: it could wait for itself");
+  if (inside_work()) throw_wait_inside_work();
+  if (capturing()) throw_wait_in_capture();
   std::uint64_t last = 0;
-  if (wrapped() && !capturing()) {
+  if (wrapped()) {
     last = mark();  // with what its owner has enqueued
   } else {
     std::lock_guard lock(mutex_);
@@ -411,6 +442,7 @@ void StreamCore::release(Retired& memory) {
 void StreamCore::begin_capture(CaptureSink& sink) {
   std::lock_guard lock(mutex_);
   if (capture_ != nullptr) throw DeviceError("this stream is already being captured into a graph");
+  capturing_thread_ = this_thread();
   capture_ = &sink;
 }
 

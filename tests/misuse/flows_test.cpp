@@ -1,5 +1,6 @@
 // Misuse of flows, tasks and graphs: their operands, and the operations inside.
 #include <cstdio>
+#include <functional>
 
 #include "misuse/misuse.hpp"
 
@@ -134,6 +135,50 @@ MISUSE(SaveGraph, "save_graph") {
   std::remove(path.c_str());
   graph.replay().sync();
   c.result(graph.input<0>());
+}
+
+// ---- in the body of a kernel ---------------------------------------------------------------------------------------
+
+/// What the body of `hooked` calls while it is recorded, once for each number.
+std::function<void()>* hook = nullptr;
+void hooked(Mut<f32, 32> y, Constant<int> n) {
+  if (hook != nullptr) (*hook)();
+  y.store(y.load() + static_cast<float>(n));
+}
+MISUSE(WorkInTheBodyOfAKernel, "Kernel::operator()") {
+  const std::vector<std::string> says{"TraceError", "while kernel hooked is being recorded"};
+  const int wrong = c.other({{"Op::sync", Outcome::Rejected, says},
+                             {"Op::on", Outcome::Rejected, says},
+                             {"Flow::sync", Outcome::Rejected, says},
+                             {"spawn", Outcome::Rejected, says},
+                             {"capture", Outcome::Rejected, says},
+                             {"Graph::replay", Outcome::Rejected, says},
+                             {"graph_while", Outcome::Rejected, says},
+                             {"Op::then", Outcome::Rejected, says}});
+  auto y = zeros<f32>({5}).sync();
+  auto z = zeros<f32>({5}).sync();
+  const auto flow = [](Tensor<f32, 1>& t) -> Flow<> { co_await copy_into(mut(t), ones<f32>(Dims(5))); };
+  Stream stream(Device::cpu());
+  const auto no = zeros<i32>({1}).sync();
+  const auto graph = capture(flow, z);
+  std::function<void()> calls = [&] {
+    if (wrong == 0) (void)clone(z).sync();
+    if (wrong == 1) (void)clone(z).on(stream);
+    if (wrong == 2) flow(z).sync();
+    if (wrong == 3) spawn(flow(z)).get();
+    if (wrong == 4) (void)capture(flow(z));
+    if (wrong == 5) graph.replay().sync();
+    if (wrong == 6) graph_while(no, [&] { return flow(z); }).sync();
+    if (wrong == 7) (void)clone(z).then([](const Tensor<f32, 1>& t) { return clone(t); }).sync();
+  };
+  static int number = 0;
+  struct Restore {
+    ~Restore() { hook = nullptr; }
+  } restore;
+  hook = &calls;
+  kernel<hooked>(mut(y), ++number).sync();
+  kernel<hooked>(mut(y), -number).sync();
+  c.result(y);
 }
 
 }  // namespace

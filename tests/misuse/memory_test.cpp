@@ -68,7 +68,7 @@ class Stubborn final : public Allocator {
 MISUSE(AllocatorThatFails, "set_allocator") {
   const auto x = c.view<f32, 1>({5});
   const int wrong = c.other({{"it has none", Outcome::Rejected},
-                             {"it throws", Outcome::Rejected},
+                             {"it throws", Outcome::Rejected, {"no room"}},
                              {"it throws std::bad_alloc", Outcome::Rejected},
                              {"it gives what is not aligned", Outcome::Rejected},
                              {"it is replaced while its memory is used", Outcome::Same}});
@@ -212,6 +212,135 @@ MISUSE(ExportedTensor, "to_dlpack") {
   if (wrong == 3) (void)host(v).sync();
   if (wrong == 4) Stream(Device::cpu()).record_write(mut(t));
   c.result(t);
+}
+
+MISUSE(LendOfWhatEnds, "mut") {
+  const int wrong = c.other({{"the lent tensor was destroyed", Outcome::Either},
+                             {"the lent tensor was assigned another", Outcome::Rejected, {"BorrowError", "mut"}},
+                             {"it was used for an operation that has not run", Outcome::Rejected, {"BorrowError"}},
+                             {"a part of it was", Outcome::Rejected, {"BorrowError"}},
+                             {"it was used before", Outcome::Same}});
+  std::optional y(ones<f32>({5}).sync());
+  auto lent = mut(*y);
+  std::optional<Op<void>> writer;
+  if (wrong == 0) y.reset();
+  if (wrong == 1) y = zeros<f32>({5}).sync();
+  if (wrong == 2) writer = copy_into(lent, zeros<f32>({5}));
+  if (wrong == 3) writer = copy_into(mut(*y).slice<0>(1, 3), zeros<f32>({2}));
+  if (wrong == 4) copy_into(lent, zeros<f32>({5})).sync();
+  copy_into(lent, full<f32>({5}, 2.0f)).sync();
+  if (y) c.result(*y);
+}
+MISUSE(TensorThatEnds, "copy_into") {
+  const auto& x = c.in<f32, 1>({5});
+  const int wrong = c.other({{"before an operation that reads it is run", Outcome::Same},
+                             {"it is assigned another before that", Outcome::Same},
+                             {"before an operation that writes it is run", Outcome::Same},
+                             {"it is given while an operation reads it", Outcome::Rejected, {"BorrowError"}},
+                             {"it is shared while an operation writes it", Outcome::Rejected, {"BorrowError"}},
+                             {"an operation is replaced by another on it", Outcome::Rejected, {"BorrowError"}}});
+  std::optional from(clone(x).sync()), other(clone(x).sync());
+  auto to = zeros<f32>({5}).sync();
+  auto op = copy_into(mut(to), *from);
+  std::optional<Op<void>> writer;
+  if (wrong == 0) from.reset();
+  if (wrong == 1) from = zeros<f32>({5}).sync();
+  if (wrong == 2 || wrong == 4) writer = copy_into(mut(*other), zeros<f32>({5}));
+  if (wrong == 2) other.reset();
+  if (wrong == 2) std::move(*writer).sync();
+  if (wrong == 3) (void)to_dlpack(std::move(*from));
+  if (wrong == 4) (void)share(std::move(*other));
+  if (wrong == 5) op = copy_into(mut(to), zeros<f32>({5}));
+  std::move(op).sync();
+  c.result(to);
+}
+MISUSE(OperationsThatConflict, "all") {
+  auto& y = c.out<f32, 1>({5});
+  const int wrong = c.other({{"both write one tensor", Outcome::Rejected, {"BorrowError", "being written"}},
+                             {"one reads what the other writes", Outcome::Rejected, {"BorrowError", "being"}},
+                             {"one operation twice", Outcome::Rejected, {"BorrowError", "run or moved already"}},
+                             {"the second fails when it is run", Outcome::Rejected, {"ShapeError"}}});
+  auto z = zeros<f32>({5}).sync();
+  const auto fill = [](Tensor<f32, 1>& t, f32 value) { return copy_into(mut(t), full<f32>({5}, value)); };
+  const auto grows = [](Tensor<f32, 1>& t) {  // whose extents are not known before
+    return copy_into(mut(t), ones<f32>({3}).then([](const Tensor<f32, 1>&) { return ones<f32>({7}); }));
+  };
+  if (wrong == 0) all(fill(y, 1), fill(y, 2)).sync();
+  if (wrong == 1) all(fill(y, 1), copy_into(mut(z), y)).sync();
+  auto op = fill(y, 1);
+  std::optional<Op<void>> first;
+  if (wrong == 2) first = std::move(op);
+  if (wrong == 3) all(grows(z), std::move(op)).sync();
+  all(std::move(op), fill(z, 2)).sync();
+  c.result(y);
+}
+
+/// Memory for the CPU, and a call of the library first.
+class Reentrant final : public Allocator {
+ public:
+  Reentrant(int how, SourceLocation where) : how_(how), where_(where) {}
+  void* allocate(std::size_t bytes, void*) override {
+    if (how_ == 0) (void)zeros<f32>({5}, where_).sync(where_);
+    if (how_ == 1) (void)HostBuffer<f32>(5, Device::cpu());
+    if (how_ == 2) (void)memory_stats(Device::cpu());
+    if (how_ == 3) trim_memory(Device::cpu());
+    if (how_ == 4) set_allocator(Device::cpu(), nullptr);
+    return std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  }
+  void deallocate(void* memory, std::size_t, void*) noexcept override { std::free(memory); }
+
+ private:
+  int how_;
+  SourceLocation where_;
+};
+MISUSE(AllocatorThatCallsTheLibrary, "set_allocator") {
+  const auto x = c.view<f32, 1>({5});
+  const int wrong = c.other({{"it makes a tensor", Outcome::Rejected, {"DeviceError", "allocator of cpu", "tensor"}},
+                             {"it makes a pinned buffer", Outcome::Same},
+                             {"it asks for figures", Outcome::Same},
+                             {"it trims", Outcome::Same},
+                             {"it removes itself", Outcome::Same}});
+  const auto where = SourceLocation::current();
+  struct Restore {
+    ~Restore() { set_allocator(Device::cpu(), nullptr); }
+  };
+  std::optional<Tensor<f32, 1>> copy;
+  {
+    const Restore restore;
+    if (wrong >= 0) set_allocator(Device::cpu(), std::make_shared<Reentrant>(wrong, where));
+    copy = clone(x).sync();
+  }
+  c.result(*copy);
+}
+MISUSE(MemoryLimitInTheMiddle, "set_memory_limit") {
+  auto& y = c.out<f32, 1>({5});
+  const int wrong = c.other({{"the second of two operations", Outcome::Rejected, {"out of memory on cpu", "limit"}},
+                             {"the operation of then()", Outcome::Rejected, {"out of memory on cpu", "limit"}},
+                             {"a part of a fork", Outcome::Rejected, {"out of memory on cpu", "limit"}},
+                             {"a task after its first readback", Outcome::Rejected, {"out of memory on cpu", "limit"}},
+                             {"the body of a loop", Outcome::Rejected, {"out of memory on cpu", "limit"}},
+                             {"the body of a captured loop", Outcome::Rejected, {"out of memory on cpu", "limit"}},
+                             {"a replay, whose memory is its graph's", Outcome::Same}});
+  const auto small = ones<f32>({5}).sync();
+  const auto n = ones<i32>({1}).sync();
+  const auto large = [](bool reads) -> Flow<> {
+    auto t = co_await zeros<f32>(Dims(4));
+    if (reads) (void)co_await host(t);
+    (void)co_await zeros<f32>(Dims(100000));
+  };
+  const auto graph = capture(large, false);
+  {
+    const Limit limit(wrong >= 0);
+    if (wrong == 0) (void)all(clone(small), zeros<f32>({100000})).sync();
+    if (wrong == 1) (void)clone(small).then([](const Tensor<f32, 1>&) { return zeros<f32>({100000}); }).sync();
+    if (wrong == 2) [](auto part) -> Flow<> { co_await fork(part(false), part(true)); }(large).sync();
+    if (wrong == 3) spawn(large(true)).get();
+    if (wrong == 4) graph_while(n, [&] { return large(false); }).sync();
+    if (wrong == 5) (void)capture([&] { return graph_while(n, [&] { return large(false); }); });
+    if (wrong == 6) graph.replay().sync();
+    copy_into(mut(y), small).sync();
+  }
+  c.result(y);
 }
 
 }  // namespace

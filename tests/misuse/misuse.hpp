@@ -10,7 +10,8 @@
 // wrong or unusual: empty, in use by an operation that has not run, the storage of another operand, an axis longer or
 // without elements, elements that are not neighbours, extents and numbers out of range, a stream of another device.
 // Each must have the outcome of its kind of change: a tessera::Error with the row's own file and line, or the legal
-// call's result. After an error every operand is as it was, and the legal call with these operands succeeds.
+// call's result. After an error every operand is as it was, and the legal call with these operands succeeds. The errors
+// of work in flight also say what to do (a second line), as all errors should.
 // docs/testing.md.
 #pragma once
 #include <gtest/gtest.h>
@@ -38,6 +39,9 @@ enum class Outcome : std::uint8_t {
 struct Variant {
   std::string what;
   Outcome outcome;
+  /// What the error says, its class included ("BorrowError"). Of an error that the row itself throws, the whole
+  /// message.
+  std::vector<std::string> says = {};
 };
 
 /// The contents of operands: element i, row-major.
@@ -267,6 +271,8 @@ struct Row {
   std::uint32_t line;
   void (*run)(Call&);
 };
+/// True for rows about flows, streams, graphs, memory, and what is exchanged with other libraries.
+bool about_work_in_flight(const Row& row);
 /// Runs a row in all its variants; failures are reported to GoogleTest.
 void check(const Row& row);
 /// Adds a row to the table. Always true.

@@ -2,7 +2,9 @@
 #include <memory>
 #include <numeric>
 
+#include "host/far_device.hpp"
 #include "misuse/misuse.hpp"
+#include "runtime/null_device.hpp"
 
 namespace tessera {
 namespace {
@@ -153,6 +155,90 @@ MISUSE(ToDlpackForAStream, "to_dlpack") {
   const Stream s(Device::cpu());
   const auto p = to_dlpack(x, s);
   c.result(x);
+}
+
+MISUSE(CopyBufferPart, "copy_into") {
+  HostBuffer<f32> buffer(24, Device::cpu());
+  {
+    const auto values = buffer.write();
+    std::iota(values.begin(), values.end(), 0.0f);
+  }
+  auto& to = c.out<f32, 2>({2, 6});
+  copy_into(mut(to), buffer, c.bound(12, 12)).sync();
+  c.result(to);
+}
+MISUSE(FromBufferExtents, "from") {
+  const HostBuffer<f32> buffer(24, Device::cpu());
+  c.result(from(buffer, Dims<2>({c.extent(4), c.extent(6)}, SourceLocation::current())).sync().size());
+}
+MISUSE(HostIntoBufferOn, "host") {
+  const auto x = c.view<f32, 1>({24});
+  HostBuffer<f32> buffer(24, Device::cpu());
+  const Stream stream = c.stream();
+  auto pending = host(x, std::move(buffer));
+  buffer = std::move(pending).on(stream);
+  c.result(from(buffer, {24}).sync());
+}
+
+// ---- streams of other devices, and of no driver --------------------------------------------------------------------
+
+MISUSE(StreamOfAnotherDevice, "Stream::record_read") {
+  auto y = ones<f32>({5}).sync();
+  const std::vector<std::string> says{"DeviceError", "far", "cpu", "copy_to"};
+  const int wrong = c.other({{"its reads are recorded", Outcome::Same},
+                             {"its writes are recorded", Outcome::Same},
+                             {"it waits for a tensor", Outcome::Same},
+                             {"it consumes an export", Outcome::Same},
+                             {"it has produced an import", Outcome::Same},
+                             {"what it has produced is memory of its device", Outcome::Rejected, says}});
+  static runtime::FarDevice& device = *new runtime::FarDevice;
+  Stream far{Device(device)};
+  Stream near(Device::cpu());
+  static f32 memory[5];
+  auto exported = to_dlpack(ones<f32>({5}).sync());
+  if (wrong == 0) far.record_read(y);
+  if (wrong == 1) far.record_write(mut(y));
+  if (wrong == 2) far.wait_for(y);
+  if (wrong == 3) (void)to_dlpack(y.view(), far);
+  if (wrong == 4) (void)from_dlpack<f32, 1>(std::move(exported), far);
+  if (wrong == 5) {
+    auto t = borrow<f32, 1>(memory, {5}, {1}, nullptr, far);
+    (void)clone(t).sync(near);
+  }
+  near.record_read(y);
+  c.result(y);
+}
+MISUSE(StreamOfNoDriver, "Stream::native") {
+  auto& y = c.out<f32, 1>({5});
+  int handle = 0;
+  const std::vector<std::string> no_handle{"DeviceError", "cpu", "no native handle"};
+  const std::vector<std::string> no_wrap{"DeviceError", "cpu", "only GPUs have such streams"};
+  const int wrong = c.other({{"its handle is taken", Outcome::Rejected, no_handle},
+                             {"the default stream's handle is taken", Outcome::Rejected, no_handle},
+                             {"a handle is wrapped for the CPU", Outcome::Rejected, no_wrap},
+                             {"null is wrapped for the CPU", Outcome::Rejected, no_wrap},
+                             {"a handle is wrapped for the default device", Outcome::Rejected, no_wrap}});
+  const Stream stream(Device::cpu());
+  if (wrong == 0) (void)stream.native();
+  if (wrong == 1) (void)Stream::default_of(Device::cpu()).native();
+  if (wrong == 2) (void)Stream::wrap(&handle, Device::cpu());
+  if (wrong == 3) (void)Stream::wrap(nullptr, Device::cpu(), std::make_shared<int>());
+  if (wrong == 4) (void)Stream::wrap(&handle);
+  copy_into(mut(y), full<f32>({5}, 2.0f)).sync(stream);
+  c.result(y);
+}
+MISUSE(CopyToAThirdDevice, "copy_to") {
+  const auto& x = c.in<f32, 1>({5});
+  const int wrong = c.other({{"on a stream of neither", Outcome::Rejected, {"DeviceError", "cpu", "far", "null"}},
+                             {"on a stream of its source", Outcome::Same},
+                             {"captured", Outcome::Rejected, {"DeviceError", "a copy between devices"}}});
+  static runtime::FarDevice& far = *new runtime::FarDevice;
+  static runtime::NullDevice& third = *new runtime::NullDevice;
+  const Device to(far);
+  if (wrong == 2) (void)capture(copy_to(x, to));
+  const auto there =
+      wrong < 0 ? copy_to(x, to).sync() : copy_to(x, to).on(wrong == 0 ? Stream(Device(third)) : Stream(Device::cpu()));
+  c.result(host(there).sync());
 }
 
 }  // namespace

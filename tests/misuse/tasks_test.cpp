@@ -1,7 +1,11 @@
 // Misuse of flows and tasks that are under way, and of operations that are kept: run twice, awaited twice, dropped,
 // leaked, waited for where they could never end. Each variant of a row is one misuse.
+#include <functional>
+#include <mutex>
 #include <optional>
+#include <thread>
 
+#include "host/far_device.hpp"
 #include "misuse/misuse.hpp"
 #include "runtime/gate.hpp"
 
@@ -94,7 +98,7 @@ MISUSE(OpRunTwice, "Op::sync") {
 }
 MISUSE(ThenThatThrows, "Op::then") {
   const auto x = c.view<f32, 1>({5});
-  const int wrong = c.other({{"its function throws", Outcome::Rejected},
+  const int wrong = c.other({{"its function throws", Outcome::Rejected, {"no such step"}},
                              {"its function returns an operation that was run", Outcome::Rejected},
                              {"its function uses the given tensor again", Outcome::Rejected}});
   const auto where = SourceLocation::current();
@@ -237,7 +241,7 @@ MISUSE(TaskWaitedForOnItsThread, "Task::get") {
 }
 MISUSE(TaskWhoseStepsAreDropped, "spawn") {
   const int wrong = c.other({{"its event loop drops a step", Outcome::Rejected},
-                             {"its event loop throws an error", Outcome::Rejected},
+                             {"its event loop throws an error", Outcome::Rejected, {"the loop has ended"}},
                              {"its event loop calls a step twice", Outcome::Same}});
   const auto where = SourceLocation::current();
   Gate gate;
@@ -290,6 +294,144 @@ MISUSE(TaskThatFails, "Task::get") {
   };
   auto task = spawn(flow(x, wrong), Stream(Device::cpu()));
   c.result(task.get());
+}
+
+MISUSE(ForkThatWasAwaited, "fork") {
+  const std::vector<std::string> says{"BorrowError", "has been run or moved already"};
+  const int wrong = c.other({{"it is awaited again", Outcome::Rejected, says},
+                             {"it was moved", Outcome::Rejected, says},
+                             {"it has one flow twice", Outcome::Rejected, says}});
+  const auto outer = [](View<f32, 1> x, int n) -> Flow<Tensor<f32, 1>> {
+    auto both = fork(copied(x), copied(x));
+    auto flow = copied(x);
+    std::optional<decltype(both)> other;
+    if (n == 0) (void)co_await std::move(both);
+    if (n == 1) other = std::move(both);
+    if (n == 2) {
+      auto one = fork(std::move(flow), copied(x));
+      auto two = co_await fork(std::move(flow), copied(x));
+    }
+    auto [a, b] = co_await std::move(both);
+    co_return std::move(a);
+  };
+  const auto tensor = arange<f32>({5}).sync();
+  c.result(outer(tensor.view(), wrong).sync());
+}
+MISUSE(TaskOfTwoForks, "fork") {
+  const int wrong = c.other({{"two flows of a fork await one task", Outcome::Rejected, {"BorrowError", "result once"}},
+                             {"one awaits it, one gets it", Outcome::Rejected, {"BorrowError", "a flow awaits"}}});
+  const auto waits = [](Task<f32>& t, bool gets) -> Flow<f32> {
+    if (gets) co_return t.get();
+    co_return co_await t;
+  };
+  const auto both = [waits](Task<f32>& t, Task<f32>& u, int n) {
+    return [](auto part, Task<f32>& a, Task<f32>& b, int how) -> Flow<f32> {
+      auto [p, q] = co_await fork(part(a, false), part(how < 0 ? b : a, how == 1));
+      co_return p + q;
+    }(waits, t, u, n);
+  };
+  Gate gate;
+  auto task = spawn(gated(3), gate.stream), second = spawn(gated(4), gate.stream);
+  auto flow = spawn(both(task, second, wrong));
+  gate.open();
+  c.result(flow.get());
+}
+MISUSE(TaskThatEndsItself, "spawn") {
+  const int wrong = c.other({{"its flow destroys it", Outcome::Rejected, {"BorrowError", "was destroyed"}},
+                             {"its flow assigns another", Outcome::Rejected, {"BorrowError", "was destroyed"}}});
+  using Own = std::shared_ptr<std::optional<Task<f32>>>;  // which another thread changes
+  const auto flow = [](Own own, int n) -> Flow<f32> {
+    auto t = co_await zeros<f32>(Dims(4));
+    (void)co_await host(t);
+    if (n == 0) own->reset();
+    if (n == 1) *own = spawn(gated(5));
+    co_return 3;
+  };
+  const auto awaits = [](Task<f32>& t) -> Flow<f32> { co_return co_await t; };
+  const auto task = std::make_shared<std::optional<Task<f32>>>();
+  Gate gate;
+  *task = spawn(flow(task, wrong), gate.stream);
+  auto waiting = spawn(awaits(**task));
+  gate.open();
+  c.result(waiting.get());
+  task->reset();
+}
+MISUSE(EventLoopThatIsNone, "spawn") {
+  const std::vector<std::string> says{"BorrowError", "FlowPost", "null function"};
+  const int wrong = c.other({{"a null pointer", Outcome::Rejected, says},
+                             {"an empty std::function", Outcome::Rejected, says},
+                             {"no FlowPost", Outcome::Same}});
+  void (*const pointer)(FlowStep) = nullptr;
+  const std::function<void(FlowStep)> empty, inline_loop = [](const FlowStep& step) { step(); };
+  SpawnOptions options;
+  options.post = wrong == 0 ? FlowPost(pointer) : wrong == 1 ? FlowPost(empty) : FlowPost(inline_loop);
+  if (wrong == 2) options.post = FlowPost();
+  auto task = spawn(gated(3), std::move(options));
+  c.result(task.get());
+}
+MISUSE(StepThatComesLate, "spawn") {
+  const int wrong =
+      c.other({{"after the task has ended", Outcome::Same},
+               {"after the task was destroyed", Outcome::Same},
+               {"its copies are called on two threads", Outcome::Same},
+               {"the loop has ended before", Outcome::Rejected, {"DeviceError", "event loop", "running"}}});
+  std::vector<FlowStep> steps;
+  std::mutex mutex;
+  const auto post = [&](const FlowStep& step) {
+    const std::lock_guard lock(mutex);
+    steps.push_back(step);
+  };
+  const auto take = [&] {
+    for (;;) {
+      const std::lock_guard lock(mutex);
+      if (!steps.empty()) return steps.back();
+    }
+  };
+  Gate gate, next;
+  std::optional task(spawn(gated(3), SpawnOptions{gate.stream, post}));
+  gate.open();
+  auto step = std::optional(take());
+  if (wrong == 1) {
+    task.reset();
+    (*step)();
+    steps.clear();
+    task = spawn(gated(3), SpawnOptions{next.stream, post});
+    next.open();
+    step = take();
+  }
+  if (wrong == 3) {
+    steps.clear();
+    step.reset();
+  } else if (wrong == 2) {
+    std::thread other([copy = *step] { copy(); });
+    (*step)();
+    other.join();
+  } else {
+    (*step)();
+  }
+  while (wrong != 3 && !task->done()) {}
+  if (wrong == 0) (*step)();
+  c.result(task->get());
+}
+MISUSE(FlowOfAnotherDevice, "Flow::on") {
+  const std::vector<std::string> says{"DeviceError", "far", "cpu"};
+  const int wrong = c.other({{"its stream is of another device", Outcome::Rejected, says},
+                             {"a part of a fork is", Outcome::Rejected, says},
+                             {"the condition of its loop is", Outcome::Rejected, says},
+                             {"an operation of then() is", Outcome::Rejected, says}});
+  static runtime::FarDevice& device = *new runtime::FarDevice;
+  const Stream far{Device(device)}, near(Device::cpu());
+  const auto there = zeros<f32>({5}).sync(far);
+  const auto no = zeros<i32>({1}).sync(far);
+  const auto tensor = arange<f32>({5}).sync();
+  const auto flow = [](View<f32, 1> x, View<f32, 1> y, const Tensor<i32, 1>& n, int how) -> Flow<Tensor<f32, 1>> {
+    constexpr auto part = [](View<f32, 1> v) -> Flow<Tensor<f32, 1>> { co_return co_await clone(v); };
+    if (how == 1) auto both = co_await fork(part(x), part(y));
+    if (how == 2) co_await graph_while(n, [] { return []() -> Flow<> { co_return; }(); });
+    if (how == 3) (void)co_await clone(x).then([y](const Tensor<f32, 1>&) { return clone(y); });
+    co_return co_await clone(x);
+  };
+  c.result(flow(tensor.view(), there.view(), no, wrong).on(wrong == 0 ? far : near));
 }
 
 }  // namespace

@@ -21,6 +21,10 @@ void add_positive(Mut<i32, kBlock> y, Scalar<i32> number) {
   y.store(y.load() + number);
 }
 
+/// n = 1 if an element is odd, else 0.
+void is_odd(Mut<i32, 1> n, In<i32, dyn> x, Scalar<i32> element) { n.store(x.tiles(shape<1>).load(element) & 1); }
+void set(Mut<i32, 1> n, Scalar<i32> number) { n.store(full<i32, 1>(number)); }
+
 }  // namespace
 
 Op<void> add_checked(Line& y, i32 number) { return kernel<add_positive>(mut(y), number); }
@@ -46,7 +50,11 @@ AnyOp make_op(const Step& step, State& state, const Inputs& inputs) {
         return kernel<mix>(std::move(line), input, delay);
       });
     case Kind::Temporary: return copy_into(mut(to), kernel<combine>(empty_like(from), from, input));
-    case Kind::count: break;
+    case Kind::AddNumber: return kernel<add>(mut(to), step.of_graph->scalar);
+    case Kind::simple:
+    case Kind::Loop:
+    case Kind::Branch:
+    case Kind::Inner: break;
   }
   throw Wrong{"there is no such step"};
 }
@@ -69,6 +77,39 @@ void compare(const Numbers& found, const Value& expected, const char* where) {
   }
 }
 
+namespace {
+
+Flow<> run_loop(State& state, const Inputs& inputs, const Step& step) {
+  Line& left = state.counters[step.counter];
+  if (step.of_graph)
+    co_await kernel<set>(mut(left), step.of_graph->scalar);
+  else
+    co_await copy_into(mut(left), full<i32>(Dims(1), step.number));
+  co_await graph_while(left, [&]() -> Flow<> {
+    return [](State& s, const Inputs& in, const Step& loop) -> Flow<> {
+      co_await recorded(s, in, loop.body);
+      co_await kernel<add>(mut(s.counters[loop.counter]), -1);
+    }(state, inputs, step);
+  });
+}
+Flow<> run_branch(State& state, const Inputs& inputs, const Step& step) {
+  Line& taken = state.counters[step.counter];
+  co_await kernel<is_odd>(mut(taken), state.lines[step.from], static_cast<i32>(step.low));
+  const auto body = [&] { return recorded(state, inputs, step.body); };
+  if (step.other.empty())
+    co_await graph_if(taken, body);
+  else
+    co_await graph_if(taken, body, [&] { return recorded(state, inputs, step.other); });
+}
+Flow<> run_inner(State& state, const Step& step) {
+  Line& inside = step.inner->graph.input<0>().lines[step.from];
+  co_await copy_into(mut(inside), state.lines[step.to]);
+  co_await step.inner->graph.replay();
+  co_await copy_into(mut(state.lines[step.to]), inside);
+}
+
+}  // namespace
+
 Flow<> run_on(State& state, const Inputs& inputs, Program program, Interruption interruption) {
   using What = Interruption::What;
   for (std::size_t i = 0; i < program.size(); ++i) {
@@ -82,6 +123,12 @@ Flow<> run_on(State& state, const Inputs& inputs, Program program, Interruption 
       }
     }
     const Step& step = program[i];
+    if (step.kind > Kind::AddNumber) {
+      if (step.kind == Kind::Loop) co_await run_loop(state, inputs, step);
+      if (step.kind == Kind::Branch) co_await run_branch(state, inputs, step);
+      if (step.kind == Kind::Inner) co_await run_inner(state, step);
+      continue;
+    }
     AnyOp op = make_op(step, state, inputs);
     if (auto* in_place = std::get_if<Op<void>>(&op))
       co_await std::move(*in_place);

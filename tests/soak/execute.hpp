@@ -48,5 +48,11 @@ Flow<State> wait_for(Task<State>& task);
 /// For capture().
 Flow<> recorded(State& state, const Inputs& inputs, const Program& program);
 using Recording = Graph<void, State>;
+/// A graph that others contain, and what its tensors should be.
+struct InnerGraph {
+  Recording graph;
+  Program program;
+  Values values;
+};
 
 }  // namespace soak

@@ -117,7 +117,7 @@ void expect_memory(Device device, std::size_t before) {
   }
 }
 
-void round(std::uint64_t seed, Device device, const Options& options, Counts& counts) {
+void round(std::uint64_t seed, Device device, const Options& options, Counts& counts, Controls& all) {
   const std::size_t before = memory_stats(device).in_use;
   {
     Random random(seed);
@@ -133,6 +133,10 @@ void round(std::uint64_t seed, Device device, const Options& options, Counts& co
           worker.run(options.actions);
           const std::lock_guard lock(mutex);
           for (std::size_t a = 0; a < kActions; ++a) counts[a] += worker.counts()[a];
+          const Controls ran = Worker::ran();
+          all.runs_of_loops += ran.runs_of_loops;
+          all.branches += ran.branches;
+          all.inner_graphs += ran.inner_graphs;
         } catch (...) {
           const std::lock_guard lock(mutex);
           if (!first) first = std::current_exception();
@@ -159,6 +163,7 @@ int main_of(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   Counts counts{};
+  Controls ran;
   std::uint64_t done = 0;
   const auto failed = [&](const std::string& why) {
     std::printf("WRONG in the round of seed %llu: %s\n", static_cast<unsigned long long>(options.seed + done),
@@ -167,7 +172,7 @@ int main_of(const Options& options) {
   };
   try {
     for (; done < options.rounds && (done == 0 || seconds() < options.seconds); ++done)
-      round(options.seed + done, device, options, counts);
+      round(options.seed + done, device, options, counts, ran);
   } catch (const Wrong& wrong) { return failed(wrong.what); } catch (const std::exception& e) {
     return failed(e.what());
   }
@@ -176,6 +181,11 @@ int main_of(const Options& options) {
     std::printf("%-14s %llu\n", name(static_cast<Action>(a)), static_cast<unsigned long long>(counts[a]));
     all += counts[a];
   }
+  std::printf("runs of loops %llu, branches %llu, inner graphs %llu\n",
+              static_cast<unsigned long long>(ran.runs_of_loops), static_cast<unsigned long long>(ran.branches),
+              static_cast<unsigned long long>(ran.inner_graphs));
+  if (done > 20 && (ran.runs_of_loops == 0 || ran.branches == 0 || ran.inner_graphs == 0))
+    return failed("loops, branches or inner graphs did not come up");
   std::printf("RESULT ok: %llu rounds, %llu actions in %.0f s on %s, memory in use as before\n",
               static_cast<unsigned long long>(done), static_cast<unsigned long long>(all), seconds(),
               device.name().c_str());

@@ -11,7 +11,7 @@ Step random_step(Random& random, std::size_t first, std::size_t last, const Inpu
                  bool in_place) {
   const auto any = [&](std::size_t n) { return static_cast<std::size_t>(below(random, static_cast<int>(n))); };
   Step step;
-  do step.kind = static_cast<Kind>(below(random, static_cast<int>(Kind::count)));
+  do step.kind = static_cast<Kind>(below(random, static_cast<int>(Kind::simple)));
   while (in_place && (step.kind == Kind::Combine || step.kind == Kind::Replace || step.kind == Kind::Clone));
   const std::size_t count = last - first;
   const std::size_t to = any(count);
@@ -25,12 +25,50 @@ Step random_step(Random& random, std::size_t first, std::size_t last, const Inpu
   return step;
 }
 
+namespace {
+
+/// Makes programs over the same tensors, whose loops and branches have different counters.
+struct Generator {
+  Random& random;
+  std::size_t first, last;
+  const Inputs& inputs;
+  std::int64_t size;
+  bool in_place;
+  Structure structure;
+
+  Program program(int steps, int depth) {
+    Program made;
+    for (int i = 0; i < steps; ++i) made.push_back(step(depth));
+    return made;
+  }
+  Step step(int depth) {
+    const int kind = below(random, 10);
+    // Tensors that are replaced in a body would end with it: its steps are in place.
+    Step made = random_step(random, first, last, inputs, size, in_place || depth > 0);
+    if (kind == 0 && structure.of_graph) {
+      made.kind = Kind::AddNumber, made.of_graph = structure.of_graph;
+    } else if (kind == 1 && structure.inner) {
+      made.kind = Kind::Inner, made.inner = structure.inner;
+    } else if (kind <= 4 && depth < 2 && structure.counters > 0) {
+      made.counter = structure.first_counter + --structure.counters;
+      made.kind = one_in(random, 2) ? Kind::Loop : Kind::Branch;
+      made.body = program(1 + below(random, 3), depth + 1);
+      if (made.kind == Kind::Branch) made.other = program(below(random, 3), depth + 1);
+      made.number = below(random, kMostRuns + 1);
+      if (one_in(random, 2)) made.of_graph = structure.of_graph;
+    }
+    return made;
+  }
+};
+
+}  // namespace
+
 Program random_program(Random& random, int steps, std::size_t first, std::size_t last, const Inputs& inputs,
-                       std::int64_t size, bool in_place) {
-  Program program;
-  for (int i = 0; i < steps; ++i) program.push_back(random_step(random, first, last, inputs, size, in_place));
-  return program;
+                       std::int64_t size, bool in_place, Structure structure) {
+  return Generator{random, first, last, inputs, size, in_place, std::move(structure)}.program(steps, 0);
 }
+
+thread_local Controls controls;
 
 namespace {
 
@@ -88,8 +126,28 @@ void apply(const Step& step, Values& values, const Inputs& inputs) {
       add(to.numbers, step.number, 0, size);
       mix(to.numbers, input, step.delay);
       break;
-    case Kind::count: break;
+    case Kind::AddNumber: add(to.numbers, step.of_graph->value, 0, size); break;
+    case Kind::Loop:
+      for (i32 i = step.of_graph ? step.of_graph->value : step.number; i > 0; --i) {
+        apply(step.body, values, inputs);
+        ++controls.runs_of_loops;
+      }
+      break;
+    case Kind::Branch:
+      apply(from.numbers[static_cast<std::size_t>(step.low)] & 1 ? step.body : step.other, values, inputs);
+      ++controls.branches;
+      break;
+    case Kind::Inner:
+      step.inner->values[step.from] = to;
+      apply(step.inner->program, step.inner->values, inputs);
+      to = step.inner->values[step.from];
+      ++controls.inner_graphs;
+      break;
+    case Kind::simple: break;
   }
+}
+void apply(const Program& program, Values& values, const Inputs& inputs) {
+  for (const Step& step : program) apply(step, values, inputs);
 }
 
 }  // namespace soak

@@ -8,14 +8,14 @@ namespace {
 
 constexpr std::size_t kLines = 5, kTaskLines = 3, kMostTasks = 3, kMostGraphs = 2;
 
-constexpr const char* kNames[] = {"steps",     "readbacks", "dropped",  "conflicts", "failures",
-                                  "flows",     "forks",     "spawned",  "finished",  "cancelled",
-                                  "captures",  "replays",   "releases", "uploads",   "downloads",
-                                  "exchanges", "shares",    "copies",   "streams",   "synchronized"};
+constexpr const char* kNames[] = {"steps",    "readbacks", "dropped",     "conflicts", "failures",  "flows",
+                                  "forks",    "spawned",   "finished",    "cancelled", "captures",  "replays",
+                                  "releases", "numbers",   "uploads",     "downloads", "exchanges", "shares",
+                                  "copies",   "streams",   "synchronized"};
 static_assert(std::size(kNames) == kActions);
 
 /// How often each action is chosen, among all.
-constexpr int kWeights[] = {40, 10, 3, 3, 2, 8, 4, 6, 6, 2, 2, 8, 2, 3, 3, 2, 2, 2, 2, 2};
+constexpr int kWeights[] = {40, 10, 3, 3, 2, 8, 4, 6, 6, 2, 3, 9, 2, 3, 3, 3, 2, 2, 2, 2, 2};
 static_assert(std::size(kWeights) == kActions);
 
 Action random_action(Random& random) {
@@ -100,6 +100,7 @@ void Worker::act(Action action) {
     case Action::Capture: return record();
     case Action::Replay: return replay();
     case Action::Release: return release();
+    case Action::Set: return set_number();
     case Action::Upload: return upload();
     case Action::Download: return download();
     case Action::Exchange: return exchange();
@@ -121,6 +122,7 @@ State Worker::make_state(std::size_t lines, Values& values) {
     state.lines.push_back(full<i32>({size_}, number).on(any_stream()));
     values.push_back({Numbers(static_cast<std::size_t>(size_), number), true});
   }
+  for (std::size_t i = 0; i < kCounters; ++i) state.counters.push_back(zeros<i32>({1}).on(any_stream()));
   return state;
 }
 
@@ -253,10 +255,11 @@ void Worker::end() {
 
 // -- flows -----------------------------------------------------------------------------------------------------------
 
-Interruption Worker::interrupt(const Program& program, Values& values) {
+Interruption Worker::interrupt(const Program& program, Values& values, bool fails) {
   using What = Interruption::What;
   Interruption interruption;
-  interruption.what = static_cast<What>(below(random_, 4));
+  do interruption.what = fails ? What::Fail : static_cast<What>(below(random_, 4));
+  while (!fails && interruption.what == What::Fail);
   const std::size_t at = static_cast<std::size_t>(below(random_, static_cast<int>(program.size())));
   interruption.line = static_cast<std::size_t>(below(random_, static_cast<int>(values.size())));
   if (interruption.what != What::Nothing) interruption.at = at;
@@ -282,10 +285,12 @@ Interruption Worker::interrupt(const Program& program, Values& values) {
 
 void Worker::flow() {
   using What = Interruption::What;
-  Program program = random_program(random_, 1 + below(random_, 8), 0, kLines, inputs_, size_);
   bool all_known = true;  // what has failed may fail again where it is waited for
   for (const Value& value : values_) all_known = all_known && value.known;
-  Interruption interruption = interrupt(program, values_);
+  const bool fails = one_in(random_, 4);  // then it has no branches, whose conditions could be what has failed
+  Program program = random_program(random_, 1 + below(random_, 8), 0, kLines, inputs_, size_, false,
+                                   {0, all_known && !fails ? kCounters : 0});
+  Interruption interruption = interrupt(program, values_, fails);
   const What what = interruption.what;
   const bool wait = one_in(random_, 2);
   auto made = run_on(state_, inputs_, std::move(program), std::move(interruption));
@@ -323,8 +328,10 @@ void Worker::start_task() {
   if (tasks_.size() >= kMostTasks) return finish_task();
   Values values;
   State state = make_state(kTaskLines, values);
-  Program program = random_program(random_, 1 + below(random_, 8), 0, kTaskLines, inputs_, size_);
-  Interruption interruption = interrupt(program, values);
+  const bool fails = one_in(random_, 4);
+  Program program =
+      random_program(random_, 1 + below(random_, 8), 0, kTaskLines, inputs_, size_, false, {0, fails ? 0 : kCounters});
+  Interruption interruption = interrupt(program, values, fails);
   const auto what = interruption.what;
   auto made = run_owning(std::move(state), inputs_, std::move(program), std::move(interruption));
   // A failure is thrown once: this stream is waited for by the task alone.
@@ -369,9 +376,34 @@ void Worker::record() {
   if (graphs_.size() >= kMostGraphs) return release();
   Values values;
   State state = make_state(kTaskLines, values);
-  Program program = random_program(random_, 1 + below(random_, 6), 0, kTaskLines, inputs_, size_, true);
+  Structure structure{0, kCounters, std::make_shared<Number>(below(random_, kMostRuns + 1)), nullptr};
+  if (one_in(random_, 3)) structure.inner = inner_graph();
+  Program program = random_program(random_, 1 + below(random_, 6), 0, kTaskLines, inputs_, size_, true, structure);
   Recording graph = capture(recorded, std::move(state), inputs_, program);
-  graphs_.push_back({std::move(graph), std::move(program), std::move(values)});
+  graphs_.push_back({std::move(graph), std::move(program), std::move(values), structure.of_graph, structure.inner});
+}
+
+/// With loops and branches of its own, and no number that changes: in another graph it would keep the first one.
+std::shared_ptr<InnerGraph> Worker::inner_graph() {
+  Values values;
+  State state = make_state(kTaskLines, values);
+  Program program = random_program(random_, 1 + below(random_, 3), 0, kTaskLines, inputs_, size_, true, {0, kCounters});
+  Recording graph = capture(recorded, std::move(state), inputs_, program);
+  return std::make_shared<InnerGraph>(InnerGraph{std::move(graph), std::move(program), std::move(values)});
+}
+
+/// Another number for the replays from now on; those in flight keep theirs.
+void Worker::set_number() {
+  if (graphs_.empty()) return record();
+  Recorded& recorded = graphs_[static_cast<std::size_t>(below(random_, static_cast<int>(graphs_.size())))];
+  const i32 number = below(random_, kMostRuns + 1);
+  try {
+    recorded.graph.set(recorded.number->scalar, number);
+    recorded.number->value = number;
+  } catch (const DeviceError& error) {  // the program has no step with it
+    if (std::string_view(error.what()).find("no launch of this graph uses") == std::string_view::npos) throw;
+  }
+  if (one_in(random_, 2)) replay();
 }
 
 void Worker::replay() {
@@ -389,6 +421,13 @@ void Worker::replay() {
   }
   const std::size_t line = static_cast<std::size_t>(below(random_, kTaskLines));
   if (one_in(random_, 2)) check(recorded.graph.input<0>().lines[line], recorded.values[line], "a tensor of a graph");
+  if (!recorded.inner) return;
+  InnerGraph& inner = *recorded.inner;
+  if (one_in(random_, 3)) {  // by itself, between replays of the graph that contains it
+    inner.graph.replay().on(any_stream());
+    apply(inner.program, inner.values, inputs_);
+  }
+  if (one_in(random_, 2)) check(inner.graph.input<0>().lines[line], inner.values[line], "a tensor of an inner graph");
 }
 
 void Worker::release() {

@@ -25,6 +25,7 @@ enum class Action : std::uint8_t {
   Capture,
   Replay,
   Release,
+  Set,
   Upload,
   Download,
   Exchange,
@@ -45,6 +46,8 @@ class Worker {
   /// Does `actions` random ones, then ends what is in flight and compares everything. Throws Wrong.
   void run(int actions);
   const Counts& counts() const noexcept { return counts_; }
+  /// What the programs of this worker have run. On its thread.
+  static Controls ran() noexcept { return controls; }
 
  private:
   struct Running {
@@ -56,6 +59,8 @@ class Worker {
     Recording graph;
     Program program;
     Values values;
+    std::shared_ptr<Number> number;
+    std::shared_ptr<InnerGraph> inner;  ///< null if there is none
   };
 
   void act(Action);
@@ -72,6 +77,7 @@ class Worker {
   void record();
   void replay();
   void release();
+  void set_number();
   void upload();
   void download();
   void check_download();
@@ -84,8 +90,10 @@ class Worker {
   State make_state(std::size_t lines, Values& values);
   void refill(std::size_t line);
   void check(const Line& line, const Value& expected, const char* where);
-  /// An interruption at a random step of `program` (or none), and what the state should be afterwards.
-  Interruption interrupt(const Program& program, Values& values);
+  /// An interruption at a random step of `program` (or none; a failure if `fails`), and what the state should be
+  /// afterwards.
+  Interruption interrupt(const Program& program, Values& values, bool fails);
+  std::shared_ptr<InnerGraph> inner_graph();
   std::size_t any_line() { return static_cast<std::size_t>(below(random_, static_cast<int>(values_.size()))); }
   const Stream& own() { return own_[static_cast<std::size_t>(below(random_, static_cast<int>(own_.size())))]; }
   const Stream& any_stream();

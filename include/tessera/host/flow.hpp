@@ -60,6 +60,14 @@ class OpAwaiter {
   std::vector<runtime::Ticket> work_;
 };
 
+/// An operation that the library's own flows await on behalf of the user's line.
+template <class T>
+struct OpAt {
+  Op<T> op;
+  SourceLocation where;
+  OpAt(Op<T>&& o, SourceLocation w) noexcept : op(std::move(o)), where(w) {}  // g++ 12 destroys aggregates twice
+};
+
 /// A flow that another flow awaits: it runs as a part of that one.
 template <class T>
 class FlowAwaiter {
@@ -142,6 +150,10 @@ class FlowPromiseBase : public FlowPromise {
   template <class U>
   OpAwaiter<U> await_transform(Op<U>&& op, SourceLocation where = SourceLocation::current()) {
     return OpAwaiter<U>(std::move(op), *branch, where);
+  }
+  template <class U>
+  OpAwaiter<U> await_transform(OpAt<U>&& op) {
+    return OpAwaiter<U>(std::move(op.op), *branch, op.where);
   }
   template <class U>
   FlowAwaiter<U> await_transform(Flow<U>&& flow, SourceLocation where = SourceLocation::current()) {
@@ -255,6 +267,7 @@ class [[nodiscard("a flow does nothing until it is run: write .sync(), co_await 
   }
   T run(std::optional<Stream> stream, bool wait, SourceLocation where) {
     live(where);
+    if (wait && stream) detail::check_can_wait(*stream, where);
     const auto run = detail::make_flow_run(detail::FlowRun::Mode::Blocking, std::move(stream), {}, where);
     const Flow flow = std::move(*this);  // ends before the execution
     flow.handle_.promise().branch = &run->branch();

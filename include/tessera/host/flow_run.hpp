@@ -31,12 +31,16 @@ class FlowStep {
 
 /// How an event loop takes a function to run on its thread:
 ///   FlowPost([&io](FlowStep step) { boost::asio::post(io, step); })
+/// Throws BorrowError for a null function.
 class FlowPost {
  public:
   FlowPost() noexcept = default;
   template <class F>
     requires(std::is_invocable_v<const F&, FlowStep> && !std::is_same_v<F, FlowPost>)
-  FlowPost(F post) : post_(std::make_shared<const Posting<F>>(std::move(post))) {}  // NOLINT: a conversion
+  FlowPost(F post, SourceLocation where = SourceLocation::current()) {  // NOLINT: a conversion
+    detail::check_function(post, "FlowPost", where);
+    post_ = std::make_shared<const Posting<F>>(std::move(post));
+  }
   explicit operator bool() const noexcept { return post_ != nullptr; }
   void operator()(FlowStep step) const { post_->call(std::move(step)); }
   /// True for copies of one object: the same event loop. False says nothing.

@@ -115,7 +115,7 @@ class Graph {
  public:
   /// An operation that does all of the recorded work once more. It takes leases on everything that the graph uses:
   /// BorrowError if another operation that has not been enqueued does, or if a tensor that the graph writes has been
-  /// moved, given or shared since.
+  /// moved, given, shared or assigned another since.
   Op<void> replay(SourceLocation where = SourceLocation::current()) const { return graph_.replay(where); }
 
   /// What was given to capture() with std::move, in order. Tensors in it may be read and lent (mut) between replays.
@@ -190,11 +190,11 @@ struct GraphType<Out, std::tuple<In...>> {
 
 /// Runs what a function has made on the recording stream, and keeps its result.
 template <class Out, class Values, class X>
-void capture_result(X&& captured, Values& values, const Stream& stream) {
+void capture_result(X&& captured, Values& values, const Stream& stream, SourceLocation where) {
   if constexpr (std::is_void_v<Out>) {
-    std::move(captured).on(stream);
+    std::move(captured).on(stream, where);
   } else {
-    values.output.emplace(std::move(captured).on(stream));
+    values.output.emplace(std::move(captured).on(stream, where));
   }
 }
 /// Runs `call(stream)`, which enqueues itself.
@@ -223,6 +223,7 @@ auto capture(F&& f, A&&... arguments) {
       "graph");
   using Out = typename detail::Captured<scope, F, A...>::type;
   using Type = detail::GraphType<Out, detail::OwnedTuple<A...>>;
+  detail::check_function(f, "capture()", {});
   std::unique_ptr<typename Type::values> values(
       new typename Type::values{std::tuple_cat(detail::owned_argument(std::forward<A>(arguments))...), {}});
   const auto call = [&]<std::size_t... I>(std::index_sequence<I...>, const Stream& stream) -> decltype(auto) {
@@ -242,7 +243,7 @@ auto capture(F&& f, A&&... arguments) {
           detail::capture_scope<Out>([&](const Stream& s) -> decltype(auto) { return call(numbers, s); }, *values,
                                      stream);
         } else {
-          detail::capture_result<Out>(call(numbers, stream), *values, stream);
+          detail::capture_result<Out>(call(numbers, stream), *values, stream, SourceLocation());
         }
       },
       SourceLocation());
@@ -261,7 +262,7 @@ auto capture(X&& work, SourceLocation where = SourceLocation::current()) {
       default_device(),
       [&](const Stream& stream) {
         X ends = std::move(work);  // with the recording, and what it holds
-        detail::capture_result<Out>(std::move(ends), *values, stream);
+        detail::capture_result<Out>(std::move(ends), *values, stream, where);
       },
       where);
   return Type::make(std::move(values), std::move(graph));

@@ -57,8 +57,8 @@ constexpr bool check_body() {
   return true;
 }
 
-/// An operation as a flow.
-Flow<> flow_of(Op<void> op);
+/// An operation as a flow; `where` is the line that awaits it.
+Flow<> flow_of(Op<void> op, SourceLocation where);
 
 /// The function that makes the flows of a body. Not a template, so that the loop's coroutine does not depend on the
 /// type of a closure: g++ 12 warns of such frames (-Wsubobject-linkage).
@@ -68,22 +68,25 @@ class GraphBody {
   template <class F>
   explicit GraphBody(F f) : function_(std::make_unique<Function<F>>(std::move(f))) {}
   explicit operator bool() const noexcept { return function_ != nullptr; }
-  Flow<> operator()() const { return function_->call(); }
+  /// The flow of one run. Throws what the function throws, and BorrowError if its flow or operation was run before.
+  Flow<> operator()(SourceLocation where) const { return function_->call(where); }
 
  private:
   struct Base {
     virtual ~Base() = default;
-    virtual Flow<> call() = 0;
+    virtual Flow<> call(SourceLocation where) = 0;
   };
   template <class F>
   struct Function final : Base {
     F f;
     explicit Function(F&& g) : f(std::move(g)) {}
-    Flow<> call() override {
-      if constexpr (is_op<std::invoke_result_t<F&>>) {
-        return flow_of(f());
+    Flow<> call(SourceLocation where) override {
+      auto made = f();
+      Reach::check_live(made, where);
+      if constexpr (is_op<decltype(made)>) {
+        return flow_of(std::move(made), where);
       } else {
-        return f();
+        return made;
       }
     }
   };
@@ -96,7 +99,7 @@ Flow<> run_while(Read<T, R> condition, GraphBody body, SourceLocation where) {
     ControlCapture capture(*stream, condition.arg(), R, "graph_while", where);
     for (int call = 0; call < 2; ++call) {  // twice, to see whether it repeats itself
       capture.begin_body();
-      co_await body();
+      co_await body(where);
       capture.end_body();
     }
     capture.check_repeats();
@@ -104,9 +107,9 @@ Flow<> run_while(Read<T, R> condition, GraphBody body, SourceLocation where) {
     co_return;
   }
   for (;;) {
-    const auto holds = co_await host_op<T, R>(condition, where);
+    const auto holds = co_await OpAt{host_op<T, R>(condition, where), where};
     if (!holds[0]) co_return;
-    co_await body();
+    co_await body(where);
   }
 }
 
@@ -116,21 +119,21 @@ Flow<> run_if(Read<T, R> condition, GraphBody then_body, GraphBody else_body, So
   if (const Stream* stream = co_await CapturedStream()) {
     ControlCapture capture(*stream, condition.arg(), R, "graph_if", where);
     capture.begin_body();
-    co_await then_body();
+    co_await then_body(where);
     capture.end_body();
     if (else_body) {
       capture.begin_body();
-      co_await else_body();
+      co_await else_body(where);
       capture.end_body();
     }
     capture.record(false);
     co_return;
   }
-  const auto holds = co_await host_op<T, R>(condition, where);
+  const auto holds = co_await OpAt{host_op<T, R>(condition, where), where};
   if (holds[0]) {
-    co_await then_body();
+    co_await then_body(where);
   } else if (else_body) {
-    co_await else_body();
+    co_await else_body(where);
   }
 }
 
@@ -160,40 +163,70 @@ auto condition_read(const C& condition) {
   return Read<typename ConditionArg<C>::element, ConditionArg<C>::rank>(condition);
 }
 
+/// With a condition that is a temporary, which the flow keeps.
+template <class C>
+Flow<> run_while_owning(C condition, GraphBody body, SourceLocation where) {
+  co_await run_while(condition_read(condition), std::move(body), where);
+}
+template <class C>
+Flow<> run_if_owning(C condition, GraphBody then_body, GraphBody else_body, SourceLocation where) {
+  co_await run_if(condition_read(condition), std::move(then_body), std::move(else_body), where);
+}
+template <class C>
+Flow<> make_while(C&& condition, GraphBody body, SourceLocation where) {
+  check_condition(condition.size(where), "graph_while", where);
+  if constexpr (std::is_lvalue_reference_v<C>) {
+    return run_while(condition_read(condition), std::move(body), where);
+  } else {
+    return run_while_owning<C>(std::move(condition), std::move(body), where);
+  }
+}
+template <class C>
+Flow<> make_if(C&& condition, GraphBody then_body, GraphBody else_body, SourceLocation where) {
+  check_condition(condition.size(where), "graph_if", where);
+  if constexpr (std::is_lvalue_reference_v<C>) {
+    return run_if(condition_read(condition), std::move(then_body), std::move(else_body), where);
+  } else {
+    return run_if_owning<C>(std::move(condition), std::move(then_body), std::move(else_body), where);
+  }
+}
+
 }  // namespace detail
 
 /// Runs `body` as long as the condition, read before each run, is not 0. The condition is a tensor of one element, bool
 /// or i32, on the flow's device; the body has to change it. The body is a function that returns a Flow<> or an
 /// Op<void>. It is called for each run, and the host reads the condition before, and waits for it. While a graph is
 /// captured it is called twice, whatever the condition is; the graph then loops on the device. The tensors that
-/// `condition` and `body` refer to must live until the flow has ended. Throws ShapeError if the condition has not one
-/// element, DeviceError in a capture if a tensor that is made in the body is kept outside, if the two calls differ in
-/// what they do, or if the driver has no loops in graphs.
+/// `condition` and `body` refer to must live until the flow has ended; a condition that is a temporary is kept. Throws
+/// ShapeError if the condition has not one element, DeviceError in a capture if a tensor that is made in the body is
+/// kept outside, if the two calls differ in what they do, or if the driver has no loops in graphs.
 template <class C, class Body>
-Flow<> graph_while(const C& condition, Body body, SourceLocation where = SourceLocation::current()) {
-  if constexpr (detail::check_condition_type<C>() && detail::check_body<Body>()) {
-    detail::check_condition(condition.size(where), "graph_while", where);
-    return detail::run_while(detail::condition_read(condition), detail::GraphBody(std::move(body)), where);
+Flow<> graph_while(C&& condition, Body body, SourceLocation where = SourceLocation::current()) {
+  if constexpr (detail::check_condition_type<std::remove_cvref_t<C>>() && detail::check_body<Body>()) {
+    detail::check_function(body, "graph_while", where);
+    return detail::make_while(std::forward<C>(condition), detail::GraphBody(std::move(body)), where);
   }
 }
 
 /// Runs `body` if the condition is not 0. Conditions and bodies are those of graph_while(); while a graph is captured,
 /// each body is called once.
 template <class C, class Body>
-Flow<> graph_if(const C& condition, Body body, SourceLocation where = SourceLocation::current()) {
-  if constexpr (detail::check_condition_type<C>() && detail::check_body<Body>()) {
-    detail::check_condition(condition.size(where), "graph_if", where);
-    return detail::run_if(detail::condition_read(condition), detail::GraphBody(std::move(body)), {}, where);
+Flow<> graph_if(C&& condition, Body body, SourceLocation where = SourceLocation::current()) {
+  if constexpr (detail::check_condition_type<std::remove_cvref_t<C>>() && detail::check_body<Body>()) {
+    detail::check_function(body, "graph_if", where);
+    return detail::make_if(std::forward<C>(condition), detail::GraphBody(std::move(body)), {}, where);
   }
 }
 /// The same with a second body for the case that the condition is 0.
 template <class C, class Then, class Else>
   requires(!std::is_convertible_v<Else, SourceLocation>)
-Flow<> graph_if(const C& condition, Then then_body, Else else_body, SourceLocation where = SourceLocation::current()) {
-  if constexpr (detail::check_condition_type<C>() && detail::check_body<Then>() && detail::check_body<Else>()) {
-    detail::check_condition(condition.size(where), "graph_if", where);
-    return detail::run_if(detail::condition_read(condition), detail::GraphBody(std::move(then_body)),
-                          detail::GraphBody(std::move(else_body)), where);
+Flow<> graph_if(C&& condition, Then then_body, Else else_body, SourceLocation where = SourceLocation::current()) {
+  if constexpr (detail::check_condition_type<std::remove_cvref_t<C>>() && detail::check_body<Then>() &&
+                detail::check_body<Else>()) {
+    detail::check_function(then_body, "graph_if", where);
+    detail::check_function(else_body, "graph_if", where);
+    return detail::make_if(std::forward<C>(condition), detail::GraphBody(std::move(then_body)),
+                           detail::GraphBody(std::move(else_body)), where);
   }
 }
 

@@ -1,6 +1,7 @@
 // Op<T>: one lazy operation on a device. Building it checks arguments and takes leases; running it enqueues its work
 // and returns the result at once.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -64,6 +65,14 @@ class OpNode : public OpBase {
 };
 
 [[noreturn]] void throw_spent_op(SourceLocation where);
+[[noreturn]] void throw_null_function(const char* what, SourceLocation where);
+/// Throws BorrowError for a null pointer to a function, or an empty std::function.
+template <class F>
+void check_function(const F& f, const char* what, SourceLocation where) {
+  if constexpr (std::is_constructible_v<F, std::nullptr_t> && std::is_constructible_v<bool, const F&>) {
+    if (!static_cast<bool>(f)) [[unlikely]] { throw_null_function(what, where); }
+  }
+}
 bool recording_a_kernel() noexcept;
 [[noreturn]] void throw_while_recording(const char* what, SourceLocation where);
 /// A kernel's body runs once, while it is recorded: an operation that it runs would run then, and not in the kernel.
@@ -73,6 +82,8 @@ inline void check_not_recording(const char* what, SourceLocation where) {
 }
 /// Throws the DeviceError for host memory that ran out while recording, compiling or enqueuing.
 [[noreturn]] void throw_no_memory_to_run(SourceLocation where);
+/// Throws DeviceError for a stream that is being captured: the work does not run now, so nothing can wait for it.
+void check_can_wait(const Stream& stream, SourceLocation where);
 /// The stream that sync() uses: the default one of the operation's device.
 Stream stream_for(const OpBase& op, SourceLocation where);
 
@@ -144,6 +155,7 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
   }
   T run_and_wait(const Stream& stream, SourceLocation where) {
     const auto node = take_to_run(where);
+    detail::check_can_wait(stream, where);
     runtime::SyncScope scope;  // this operation's work only: the stream may be shared with other threads
     try {
       if constexpr (std::is_void_v<T>) {
@@ -251,6 +263,7 @@ auto Op<T>::then(F f, SourceLocation where) && {
   static_assert(detail::is_op<Next>,
                 "the function given to then() takes the result and returns the next operation, an Op");
   using U = typename Next::value_type;
+  detail::check_function(f, "then()", where);
   return Op<U>(std::make_unique<detail::ThenNode<T, F, U>>(take(where), std::move(f), where));
 }
 

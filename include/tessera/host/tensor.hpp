@@ -165,7 +165,9 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
   TESSERA_RETURNS_LIVE Tensor(Tensor&& other) noexcept : layout_(std::move(other.layout_)) {
     detail::change_owner(layout_);
   }
+  /// Lends of the tensor that was here, and replays that write it, are invalid from now on.
   TESSERA_BECOMES_LIVE Tensor& operator=(Tensor&& other) noexcept {
+    detail::change_owner(layout_);
     layout_ = std::move(other.layout_);
     detail::change_owner(layout_);
     return *this;

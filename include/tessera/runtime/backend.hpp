@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "tessera/base/source_location.hpp"
@@ -75,6 +76,8 @@ class Launchable {
  public:
   virtual ~Launchable();
   virtual void launch(const LaunchContext&) const = 0;
+  /// True if `other`, called with the same arguments, does the same.
+  virtual bool same_as(const Launchable& other) const noexcept { return this == &other; }
 };
 
 /// A point in a queue's order with a time stamp: work to be submitted once. (Events for waiting have no time stamp,
@@ -86,13 +89,15 @@ class TimeMark : public Launchable {
   virtual double seconds_since(const TimeMark& start) const = 0;
 };
 
-/// A host function as a Launchable; `f` takes a const LaunchContext& and may be called several times.
+/// A host function as a Launchable; `f` takes a const LaunchContext& and may be called several times. What tells two
+/// functions of one type apart has to be in the arguments of their submissions.
 template <class F>
 std::shared_ptr<const Launchable> host_work(F f) {
   struct Work final : Launchable {
     F f;
     explicit Work(F&& g) : f(static_cast<F&&>(g)) {}
     void launch(const LaunchContext& context) const override { f(context); }
+    bool same_as(const Launchable& other) const noexcept override { return typeid(other) == typeid(Work); }
   };
   return std::make_shared<const Work>(static_cast<F&&>(f));
 }
@@ -116,6 +121,7 @@ class CallUpdate {
 struct ScalarUse {
   std::uint16_t slot = 0;
   std::uint64_t scalar = 0;
+  bool operator==(const ScalarUse&) const = default;
 };
 
 /// One piece of work, as submit() takes it. A queue that needs the spans after the call copies them.

@@ -79,8 +79,8 @@ class Storage : public std::enable_shared_from_this<Storage> {
   const std::string& label() const noexcept { return label_; }
 
   // -- ownership and published addresses --
-  /// Changes whenever the owner does: a tensor was moved, shared, or created from it. Lends made before are invalid
-  /// then.
+  /// Changes whenever the owner does: a tensor was moved, shared, assigned another, or created from it. Lends made
+  /// before are invalid then.
   std::uint64_t ownership() const noexcept { return ownership_.load(std::memory_order_relaxed); }
   /// Called by the only owner.
   void change_owner() noexcept { ownership_.store(ownership() + 1, std::memory_order_relaxed); }

@@ -206,6 +206,7 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   std::array<Waited, 8> waited_;    // the streams last waited for, and up to where
   unsigned next_waited_ = 0;
   std::atomic<CaptureSink*> capture_{nullptr};  // changed under the mutex
+  const void* capturing_thread_ = nullptr;      // which alone may submit to it; read while capture_ is set
 };
 
 /// Blocks until the work has ended; throws its failure. After that the storages that it wrote are usable (contents

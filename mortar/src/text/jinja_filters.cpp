@@ -116,6 +116,7 @@ Value indent(Machine& m, const Value& v, const Arguments& a) {
           ? b.string(0)
           : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(b.integer(0, 4), 0, 256)), ' ');
   const bool blank = b.flag(2, false);
+  if (v.is_undefined()) undefined_error(v);
   if (!v.is_string()) throw TemplateFailure(concat("indent: expected a string, found ", type_name(v)));
   const std::string& text = v.text();
   Output out = m.buffer();
@@ -228,6 +229,7 @@ Value dictsort(Machine& m, const Value& v, const Arguments& a) {
   const Bound b("dictsort", a, {"case_sensitive", "by", "reverse"});
   const bool by_value = b.get(1) != nullptr && b.string(1) == "value";
   std::vector<std::pair<Value, Value>> keyed;
+  if (v.is_undefined()) undefined_error(v);
   if (v.dict() == nullptr) throw TemplateFailure(concat("dictsort: expected a dict, found ", type_name(v)));
   for (const auto& [key, value] : v.dict()->items)
     keyed.emplace_back(sort_key(m, by_value ? value : key, b.flag(0, false), nullptr), make_list({key, value}, true));

@@ -36,7 +36,9 @@ class Lexer {
   explicit Lexer(std::string_view source) : source_(source) {}
 
   std::vector<Token> run() {
-    while (at_ < source_.size()) data();
+    try {
+      while (at_ < source_.size()) data();
+    } catch (SyntaxError& error) { out_.push_back({TokenKind::Error, std::move(error.message), error.line}); }
     out_.push_back({TokenKind::End, "", line_});
     return std::move(out_);
   }

@@ -18,6 +18,7 @@ enum class TokenKind : std::uint8_t {
   Integer,
   Float,
   Operator,
+  Error,  ///< what follows cannot be read; the text says why. No token comes after it but End
   End
 };
 
@@ -33,7 +34,7 @@ struct SyntaxError {
   int line;
 };
 
-/// Throws SyntaxError.
+/// Throws SyntaxError for what is not UTF-8. Other errors are tokens: those of the parser before them come first.
 std::vector<Token> tokenize_template(std::string_view source);
 
 }  // namespace mortar::text::jinja

@@ -322,8 +322,9 @@ Value Machine::item(const Value& of, const Value& key) {
       for (std::int64_t i = 0; i < at; ++i) p += decode_valid(p).bytes;
       return std::string(p, decode_valid(p).bytes);
     }
-  } else if (const Dict* dict = of.dict()) {
-    if (const Value* v = dict->find(key)) return *v;
+  } else if (const Dict* dict = of.dict(); dict != nullptr && key.dict() == nullptr) {
+    const bool is_list = key.list() != nullptr && !key.list()->tuple;  // no key: then the item is undefined
+    if (const Value* v = is_list ? nullptr : dict->find(key)) return *v;
   }
   if (key.is_string()) {
     const Value found = attribute(of, key.text());

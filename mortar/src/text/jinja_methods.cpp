@@ -128,6 +128,15 @@ Value find(const Value& self, const Arguments& a, bool last) {
   const std::size_t at = last ? text.rfind(b.string(0)) : text.find(b.string(0));
   return at == text.npos ? std::int64_t{-1} : static_cast<std::int64_t>(length(std::string_view(text).substr(0, at)));
 }
+/// As find(), but the text has to be there.
+Value index_in_text(const Value& self, const Arguments& a, bool last) {
+  const Bound b(last ? "rindex" : "index", a, {"sub"});
+  const Value found = find(self, a, last);
+  if (*found.as<std::int64_t>() < 0)
+    throw TemplateFailure(
+        concat(last ? "rindex" : "index", ": expected a part of the string, found '", b.string(0), "'"));
+  return found;
+}
 
 Value join(Machine& m, const Value& self, const Arguments& a) {
   const Bound b("join", a, {"iterable"});
@@ -194,6 +203,8 @@ constexpr Row kString[] = {
      }},
     {"find", [](Machine&, const Value& s, const Arguments& a) { return find(s, a, false); }},
     {"rfind", [](Machine&, const Value& s, const Arguments& a) { return find(s, a, true); }},
+    {"index", [](Machine&, const Value& s, const Arguments& a) { return index_in_text(s, a, false); }},
+    {"rindex", [](Machine&, const Value& s, const Arguments& a) { return index_in_text(s, a, true); }},
     {"count", count},
     {"join", join},
     {"removeprefix", [](Machine& m, const Value& s, const Arguments& a) { return without(m, s, a, true); }},

@@ -26,7 +26,9 @@ std::string shown(const Token& token) {
 
 }  // namespace
 
-void ExpressionParser::fail(std::string message) const { throw SyntaxError{std::move(message), now().line}; }
+void ExpressionParser::fail(std::string message) const {
+  throw SyntaxError{is(TokenKind::Error) ? now().text : std::move(message), now().line};
+}
 void ExpressionParser::wrong(std::string_view expected) const {
   fail(tessera::concat("expected ", expected, ", found ", shown(now())));
 }
@@ -319,6 +321,7 @@ ExpressionPtr ExpressionParser::subscript(ExpressionPtr value) {
     part();
   }
   if (!slice && parts[1] == nullptr) wrong("an index");
+  if (is_op(",")) fail("expected one index in the brackets, found a comma: several are not supported");
   expect_op("]");
   shallower();
   parts.resize(slice ? 4 : 2);

@@ -24,6 +24,7 @@ class Parser : ExpressionParser {
     Block out;
     for (;;) {
       const int line = now().line;
+      if (is(TokenKind::Error)) fail("");
       if (is(TokenKind::End)) {
         if (ends.size() != 0) wrong(tessera::concat("{% ", *ends.begin(), " %}"));
         break;
@@ -56,6 +57,11 @@ class Parser : ExpressionParser {
     if (!is(TokenKind::BlockEnd)) wrong("%}");
     take();
   }
+  /// Of a statement with a body: as in Python a colon may stand there.
+  void begin_body() {
+    skip_op(":");
+    end_of_tag();
+  }
   void end_tag(std::string_view name) {
     if (!skip_name(name)) wrong(name);
     end_of_tag();
@@ -83,11 +89,11 @@ class Parser : ExpressionParser {
   void if_statement(Statement& out) {
     for (;;) {
       out.expressions.push_back(tuple(false));
-      end_of_tag();
+      begin_body();
       out.blocks.push_back(block({"endif", "elif", "else"}));
       if (skip_name("elif")) continue;
       if (skip_name("else")) {
-        end_of_tag();
+        begin_body();
         out.blocks.push_back(block({"endif"}));
       } else {
         out.blocks.emplace_back();
@@ -102,12 +108,12 @@ class Parser : ExpressionParser {
     out.expressions.push_back(tuple(false));
     out.expressions.push_back(skip_name("if") ? conditional() : nullptr);
     if (is_name("recursive")) wrong("%} (recursive loops are not supported)");
-    end_of_tag();
+    begin_body();
     ++loops_;
     out.blocks.push_back(block({"endfor", "else"}));
     --loops_;
     if (skip_name("else")) {
-      end_of_tag();
+      begin_body();
       out.blocks.push_back(block({"endfor"}));
     } else {
       out.blocks.emplace_back();
@@ -115,7 +121,8 @@ class Parser : ExpressionParser {
     end_tag("endfor");
   }
 
-  /// Names with commas between, brackets or not; where `attributes`, also namespace.attribute.
+  /// Names with commas between, in brackets (then a comma may come last) or not; where `attributes`, also
+  /// namespace.attribute.
   Target target(bool attributes) {
     Target out;
     const bool bracket = skip_op("(");
@@ -133,7 +140,7 @@ class Parser : ExpressionParser {
     }
     while (skip_op(",")) {
       out.several = true;
-      if (!is(TokenKind::Name) || is_name("in")) break;
+      if (bracket && is_op(")")) break;
       one();
     }
     if (bracket) expect_op(")");
@@ -150,7 +157,7 @@ class Parser : ExpressionParser {
     }
     set.kind = StatementKind::SetBlock;
     if (is_op("|")) set.expressions.push_back(filters(node(Op::Constant, line)));
-    end_of_tag();
+    begin_body();
     set.blocks.push_back(block({"endset"}));
     end_tag("endset");
   }
@@ -169,7 +176,7 @@ class Parser : ExpressionParser {
       if (!skip_op(",")) break;
     }
     expect_op(")");
-    end_of_tag();
+    begin_body();
     ++inner_;
     out.macro->body = block({"endmacro"});
     --inner_;
@@ -185,7 +192,7 @@ class Parser : ExpressionParser {
       out.expressions.push_back(conditional());
       if (!skip_op(",")) break;
     }
-    end_of_tag();
+    begin_body();
     ++inner_;
     out.blocks.push_back(block({"endwith"}));
     --inner_;
@@ -194,7 +201,7 @@ class Parser : ExpressionParser {
 
   /// What an assistant says, for training: printed like anything else.
   void generation(Statement& out) {
-    end_of_tag();
+    begin_body();
     out.blocks.push_back(block({"endgeneration"}));
     end_tag("endgeneration");
   }
@@ -208,7 +215,7 @@ class Parser : ExpressionParser {
     filter->name = std::move(name);
     if (is_op("(")) arguments(*filter);
     out.expressions.push_back(filters(std::move(filter)));
-    end_of_tag();
+    begin_body();
     out.blocks.push_back(block({"endfilter"}));
     end_tag("endfilter");
   }

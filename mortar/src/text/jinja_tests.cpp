@@ -35,8 +35,14 @@ bool leaves(const Value& v, const Value& by, int rest) {
     return (c != 0 && (c < 0) != (b < 0) ? c + b : c) == rest;
   }
   const double* d = v.as<double>();
-  if (d == nullptr || by.integer(b) == nullptr || b == 0)
-    throw TemplateFailure("expected a number to divide by a whole number other than 0");
+  for (const Value* operand : {&v, &by}) {
+    if (operand->is_undefined()) undefined_error(*operand);
+  }
+  if (v.integer(a) == nullptr && d == nullptr)
+    throw TemplateFailure(concat("expected a number to divide, found ", type_name(v)));
+  if (by.integer(b) == nullptr)
+    throw TemplateFailure(concat("expected a whole number to divide by, found ", type_name(by)));
+  if (b == 0) throw TemplateFailure("expected a divisor other than 0");
   const double c = std::fmod(*d, static_cast<double>(b));
   return (c != 0 && (c < 0) != (b < 0) ? c + static_cast<double>(b) : c) == rest;
 }
@@ -74,7 +80,7 @@ constexpr Row kTests[] = {
     {"mapping", 0, MORTAR_TEST(v.dict() != nullptr)},
     {"sequence", 0, MORTAR_TEST(is_sequence(v))},
     {"iterable", 0, MORTAR_TEST(is_sequence(v))},
-    {"callable", 0, MORTAR_TEST(v.as<std::shared_ptr<const Callable>>() != nullptr)},
+    {"callable", 0, MORTAR_TEST(v.as<std::shared_ptr<const Callable>>() != nullptr || v.is_undefined())},
     {"lower", 0, [](Machine& m, const Value& v, const Arguments&) { return cased(m.str(v), false); }},
     {"upper", 0, [](Machine& m, const Value& v, const Arguments&) { return cased(m.str(v), true); }},
     {"odd", 0, MORTAR_TEST(leaves(v, std::int64_t{2}, 1))},
@@ -119,6 +125,7 @@ Value range(Machine& m, const Arguments& a) {
 Value make_namespace(const Arguments& a) {
   auto out = std::make_shared<Namespace>();
   if (a.positional.size() > 1) throw TemplateFailure("namespace: expected at most one dict before the named values");
+  if (!a.positional.empty() && a.positional[0].is_undefined()) undefined_error(a.positional[0]);
   if (!a.positional.empty() && a.positional[0].dict() == nullptr) throw TemplateFailure("namespace: expected a dict");
   const auto put = [&](const std::string& name, const Value& v) {
     if (v.holds_reference())
@@ -156,6 +163,8 @@ Value call_function(Machine& machine, const std::string& name, const Arguments& 
   if (name == "range") return range(machine, arguments);
   if (name == "namespace") return make_namespace(arguments);
   if (name == "dict") {
+    if (!arguments.positional.empty() && arguments.positional[0].is_undefined())
+      undefined_error(arguments.positional[0]);
     if (!arguments.positional.empty()) throw TemplateFailure("dict: expected named values only");
     std::vector<std::pair<Value, Value>> items;
     for (const auto& [key, value] : arguments.named) items.emplace_back(key, value);

@@ -111,6 +111,7 @@ void Dict::set(Value key, Value value) {
     items[place->second].second = std::move(value);
 }
 const Value* Dict::find(const Value& key) const {
+  if (key.is_undefined() || (key.list() != nullptr && key.list()->tuple)) return nullptr;  // no dict has such a key
   const auto found = places.find(key_of(key));
   return found == places.end() ? nullptr : &items[found->second].second;
 }
@@ -230,7 +231,8 @@ const char* type_name(const Value& v) {
   if (v.is_undefined()) return "undefined";
   if (v.is_none()) return "None";
   if (v.as<bool>() != nullptr) return "bool";
-  if (v.as<std::int64_t>() != nullptr || v.as<Big>() != nullptr) return "int";
+  if (v.as<Big>() != nullptr) return "int of more than 64 bits";
+  if (v.as<std::int64_t>() != nullptr) return "int";
   if (v.as<double>() != nullptr) return "float";
   if (v.is_string()) return "str";
   if (v.list() != nullptr) return v.list()->tuple ? "tuple" : "list";

@@ -156,7 +156,8 @@ void CudaBackend::verify_foreign(const void* memory, std::size_t bytes) {
   context_.check(driver().cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address),
                  "cuPointerGetAttribute", "examining borrowed memory");
   if (device != ordinal_)
-    throw DeviceError(concat("this address is memory of cuda:", device, ", not of ", name(), "."));
+    throw DeviceError(concat("this address is memory of cuda:", device, ", not of ", name(),
+                             ".\n  Pass the device whose memory it is."));
   CUdeviceptr begin = 0;
   std::size_t size = 0;
   context_.check(driver().cuPointerGetAttribute(&begin, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address),
@@ -165,8 +166,9 @@ void CudaBackend::verify_foreign(const void* memory, std::size_t bytes) {
                  "cuPointerGetAttribute", "examining borrowed memory");
   const std::size_t left = static_cast<std::size_t>(begin + size - address);
   if (bytes <= left) return;
-  throw DeviceError(concat("the borrowed tensor has ", bytes, " bytes, but only ", left,
-                           " bytes of its allocation follow this address: check the shape and the strides."));
+  throw DeviceError(
+      concat("the borrowed tensor has ", bytes, " bytes, but only ", left,
+             " bytes of its allocation follow this address.\n  Check the shape and the strides (in elements)."));
 }
 
 }  // namespace tessera::runtime::cuda

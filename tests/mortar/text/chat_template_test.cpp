@@ -45,6 +45,13 @@ TEST(MortarChatTemplate, EqualsJinja2OnThePublishedTemplates) {
       EXPECT_EQ(chat.render(inputs), c["text"].get<std::string>()) << c["template"] << inputs.messages;
     else
       EXPECT_THROW((void)chat.render(inputs), RequestError) << c["template"] << inputs.messages;
+    if (!c.contains("raised")) continue;
+    try {
+      (void)chat.render(inputs);
+    } catch (const RequestError& e) {
+      EXPECT_TRUE(e.message().ends_with(": the chat template rejects the messages: " + c["raised"].get<std::string>()))
+          << e.message();
+    }
   }
 }
 
@@ -83,7 +90,17 @@ TEST(MortarChatTemplate, SyntaxErrorsNameTheLine) {
             "chat_template, line 1: expected a statement that this version knows, found 'break' outside a loop");
   EXPECT_EQ(message("{% set true = 1 %}"), "chat_template, line 1: expected a name that can be assigned, found 'true'");
   EXPECT_EQ(message("{{ ? }}"), "chat_template, line 1: expected an expression, found '?'");
-  EXPECT_NE(message("{{ " + std::string(1000, '(')).find("found the end"), std::string::npos);
+  EXPECT_NE(message("{{ " + std::string(50, '(')).find("found the end"), std::string::npos);
+  EXPECT_EQ(message("{{ x[1, 2] }}"),
+            "chat_template, line 1: expected one index in the brackets, found a comma: several are not supported");
+  EXPECT_EQ(message("{% set p, = x %}"), "chat_template, line 1: expected a name, found '='");
+  EXPECT_EQ(message("{% for k, in x %}{% endfor %}"),
+            "chat_template, line 1: expected 'in', found 'x'");  // `in` is the name
+  EXPECT_EQ(render("{% for (k,) in [[1], [2]]: %}{{ k }}{% else: %}{% endfor %}{% if 0: %}{% elif 1: %}3{% endif %}"),
+            "123");
+  // The first error, although what comes after it cannot even be read.
+  EXPECT_EQ(message("{% if %}\n{{ ? }}"), "chat_template, line 1: expected an expression, found %}");
+  EXPECT_EQ(message("{{ x }}\n{{ ? }}\n{% if %}"), "chat_template, line 2: expected an expression, found '?'");
   EXPECT_NE(message("{{ " + std::string(1000, '(') + std::string(1000, ')') + "}}").find("at most 60 levels"),
             std::string::npos);
   std::string sum = "{{ 1";
@@ -113,6 +130,21 @@ TEST(MortarChatTemplate, FailuresNameTheLine) {
   EXPECT_NE(message("{{ '\xC3\xA9'|upper }}").find("expected ASCII text"), std::string::npos);
   EXPECT_NE(message("{{ strftime_now('%Q') }}").find("after %, found 'Q'"), std::string::npos);
   EXPECT_NE(message("{{ 1 // 0 }}").find("a divisor other than 0"), std::string::npos);
+  EXPECT_NE(message("{{ 2 is divisibleby 0 }}").find("a divisor other than 0"), std::string::npos);
+  EXPECT_NE(message("{{ 'a' is divisibleby 2 }}").find("a number to divide, found str"), std::string::npos);
+  for (const char* use : {"x is odd", "2 is divisibleby x", "x.y|dictsort", "x.y|indent"})
+    EXPECT_NE(message("{{ " + std::string(use) + " }}").find("'x' is undefined"), std::string::npos) << use;
+  EXPECT_NE(message("{{ 'abc'.index('d') }}").find("a part of the string, found 'd'"), std::string::npos);
+}
+
+// What has no key is looked for and not found; a list cannot be a key.
+TEST(MortarChatTemplate, KeysThatNoDictHas) {
+  const char* const variables = R"({"d": {"b": 1}})";
+  EXPECT_EQ(render("{{ x in d }}{{ d.get(x) }}{{ d[x] }}{{ (1, 2) in d }}{{ d[(1,)] }}{{ d[[1]] }}", variables),
+            "FalseNoneFalse");
+  EXPECT_NE(message_of<RequestError>("{{ [1] in d }}", variables).find("a key of a dict"), std::string::npos);
+  EXPECT_EQ(render("{{ 'hello'.index('l') }}{{ 'hello'.rindex('l') }}"), "23");
+  EXPECT_EQ(render("{{ x is callable }}{{ 1 is callable }}"), "TrueFalse") << "undefined: its call names it";
 }
 
 TEST(MortarChatTemplate, RunawayTemplatesEnd) {

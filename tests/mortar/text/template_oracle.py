@@ -5,9 +5,12 @@ templates made of random expressions and statements.
     python3 tests/mortar/text/template_oracle.py build/dev/tests/mortar_text_oracle --count 20000
 """
 import argparse
+import collections
 import json
 import pathlib
 import random
+import re
+import traceback
 import warnings
 
 from oracle import Failures, ask, need
@@ -136,6 +139,8 @@ def expression(r, depth=0):
         return f"{e()}[{r.choice(['0', '-1', '1:', ':2', '::-1', '1:3', '::2', '-2:', repr('a'), '5', ':-1', '3:0:-1'])}]"
     if kind == 14:
         return f"{r.choice(NAMES)}.{r.choice(['a', 'b', 'items', 'role', 'x'])}"
+    if kind == 15 and r.random() < 0.15:
+        return r.choice([f"{e()}|no_such_filter", f"({e()} is no_such_test)", f"raise_exception('no ' ~ {e()})", "missing.a.b", "l[99].a", "no_such_function(1)"])
     return r.choice(["range(3)|list", "range(5, 1, -2)|join", "range(1, 4)|list", "dict(a=1)", "f(1)", "f('a', b=m)", "f()", "ns.v", "(-2)|abs", "-2|abs", "2 < 3 < 4", "l|map('tojson')|join"])
 
 
@@ -182,6 +187,64 @@ def random_template(r):
     return {"template": head + block(r) + r.choice(["", "\n", "\n\n"]), "messages": "[]", "variables": json.dumps(variables, ensure_ascii=False)}
 
 
+def damaged(r, source):
+    """The same with one piece taken out, doubled, or put elsewhere: most are no templates."""
+    pieces = re.findall(r"\w+|\s+|[{}%#|()\[\]]|.", source)
+    at = r.randrange(len(pieces))
+    kind = r.randrange(3)
+    if kind == 0:
+        del pieces[at]
+    elif kind == 1:
+        pieces.insert(at, pieces[at])
+    else:
+        pieces.insert(r.randrange(len(pieces)), pieces.pop(at))
+    return "".join(pieces)
+
+
+class Reason(collections.namedtuple("Reason", "kind, line, text")):
+    """Why a template or its messages were rejected: what kind of error, on which line, and with which text."""
+
+
+def reason_of(error):
+    """Of an error of jinja2."""
+    line = getattr(error, "lineno", None)
+    if line is None:
+        line = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == "<template>"), None)
+    if isinstance(error, jinja2.exceptions.TemplateAssertionError):
+        unknown = re.match(r"No (filter|test) named '(.*)'", str(error))
+        return Reason(f"unknown {unknown[1]}" if unknown else "syntax", line, unknown[2] if unknown else "")
+    if isinstance(error, jinja2.exceptions.TemplateSyntaxError):
+        return Reason("syntax", line, "")
+    if isinstance(error, jinja2.exceptions.UndefinedError):
+        return Reason("undefined", line, str(error).removeprefix("'").split("'")[0] if str(error).endswith("is undefined") else "")
+    if type(error) is jinja2.exceptions.TemplateError:
+        return Reason("raised", line, str(error))
+    if isinstance(error, (ZeroDivisionError, ValueError)):
+        return Reason("value", line, "")
+    return Reason("type", line, "")
+
+
+def reason_here(text):
+    """Of an error of this engine, by its message."""
+    line, what = re.match(r"\w+: template, line (\d+): (.*)", text, re.S).groups()
+    line = int(line)
+    unknown = re.match(r"expected a (filter|test) that this version knows, found '(.*)'", what.removeprefix("the chat template failed: "))
+    if unknown:
+        return Reason(f"unknown {unknown[1]}", line, unknown[2])
+    if what.startswith("the chat template rejects the messages: "):
+        return Reason("raised", line, what.split(": ", 1)[1])
+    if not what.startswith("the chat template failed: "):
+        return Reason("syntax", line, "")
+    what = what.split(": ", 1)[1]
+    if what.endswith("is undefined"):
+        return Reason("undefined", line, what.removeprefix("'").split("'")[0])
+    if re.search(r"has no (attribute|element) |found an undefined one|there is no (else|first|last)|the sequence is empty", what):
+        return Reason("undefined", line, "")
+    if re.search(r"other than 0|values to assign|that is not empty|a value of the list|a part of the string", what):
+        return Reason("value", line, "")
+    return Reason("type", line, "")
+
+
 def render(made, cache, request):
     source = request["template"]
     try:
@@ -194,14 +257,15 @@ def render(made, cache, request):
         return {"text": cache[source].render(messages=json.loads(request["messages"]), tools=tools, documents=None,
                                              add_generation_prompt=request["generation_prompt"], **variables)}
     except Exception as error:  # noqa: BLE001: whatever it is, the other side must fail too
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": f"{type(error).__name__}: {error}", "reason": reason_of(error)}
 
 
 # What this engine rejects and jinja2 does not, on purpose (docs/mortar/text.md).
 ONLY_HERE = ("is not supported", "not supported", "this version knows", "expected ASCII text", "a value that has a text", "64 bits", "that can be called", "leaves the",
            "values of JSON", "expected at most", "a string to look for", "operands of % that fit", "numbers, found", "JSON, found a",
            "to go over",  # there a generator that is never read
-           "to take a slice of")  # of a constant: undefined there
+           "to take a slice of",  # of a constant: undefined there
+             "expected an index, found ']'")  # x[]: an item of an empty tuple there
 
 
 def write(path):
@@ -211,8 +275,27 @@ def write(path):
         for _ in range(25):
             request = conversation(r)
             expected = render(made, {}, {"template": template.read_text(), **request})
-            cases.append({"template": template.name, **request, **({"text": expected["text"]} if "text" in expected else {})})
+            result = {"text": expected["text"]} if "text" in expected else {"raised": expected["reason"].text} if expected["reason"].kind == "raised" else {}
+            cases.append({"template": template.name, **request, **result})
     path.write_text(json.dumps(cases, indent=0) + "\n")
+
+
+def other_reason(template, expected, found):
+    """How the reasons of two errors differ; empty if they do not, or for a reason that docs/mortar/text.md has."""
+    a, b = expected["reason"], reason_here(found["error"])
+    if any(w in found["error"] for w in ONLY_HERE) and not b.kind.startswith("unknown"):
+        return ""
+    if b.kind.startswith("unknown") and a.kind != b.kind:
+        # Here the parser looks for filters and tests; jinja2 does after it, and for those of a branch when it is taken.
+        return "" if re.search(r"\b" + re.escape(b.text) + r"\b", template) else "no such name"
+    if a.kind != b.kind:
+        of_undefined = b.kind == "undefined" and "Undefined" in expected["error"]  # here it is named
+        return "" if of_undefined else "kind"
+    if a.text != b.text:
+        return "text"
+    # The end of a template has no line of its own; lines of what jinja2 finds later are those of some statement nearby.
+    of_end = "the end of the template" in found["error"]
+    return "line" if a.kind == "syntax" and not of_end and a.line != b.line else ""
 
 
 # Printed as lists here.
@@ -234,18 +317,28 @@ def main():
     published = [path.read_text() for path in sorted(TEMPLATES.glob("*.jinja"))]
     requests = [{"template": r.choice(published), **conversation(r)} for _ in range(arguments.count)]
     requests += [{"generation_prompt": False, **random_template(r)} for _ in range(arguments.count)]
-    failures, only_here, both_fail = Failures(), 0, 0
+    for _ in range(arguments.count // 2):
+        whole = random_template(r)
+        requests.append({"generation_prompt": False, **whole, "template": damaged(r, whole["template"])})
+    failures, only_here, reasons = Failures(), 0, collections.Counter()
     for request, answer in zip(requests, ask(arguments.program, ["template"], requests)):
         expected, found = render(made, cache if request["template"] in published else {}, request), json.loads(answer)
         if "text" in expected and "error" in found and request["template"] not in published and any(w in found["error"] for w in ONLY_HERE):
             only_here += 1
         elif "error" in expected and "error" in found:
-            both_fail += 1
+            reasons[expected["reason"].kind] += 1
+            different = other_reason(request["template"], expected, found)
+            if different:
+                failures.add((different, request), expected, found)
         elif "'dict_" in expected.get("error", ""):  # lists here
             only_here += 1
         elif expected != found and not any(w in expected.get("text", "") for w in OBJECTS):
             failures.add(request, expected, found)
-    print(f"{both_fail} rejected by both, {only_here} rejected here only")
+    both_fail = sum(reasons.values())
+    print(f"{both_fail} rejected by both ({', '.join(f'{n} {kind}' for kind, n in reasons.most_common())}), {only_here} rejected here only")
+    missing = {"syntax", "unknown filter", "unknown test", "undefined", "type", "value", "raised"} - set(reasons)
+    if missing:
+        failures.add("the kinds of reasons that came up", "all", f"none of {sorted(missing)}")
     if only_here > len(requests) // 20 or both_fail > len(requests) * 2 // 3:
         failures.add("the templates that are rendered by both", "a third at least", len(requests) - only_here - both_fail)
     failures.end(f"{len(requests)} templates")

@@ -110,9 +110,41 @@ KnownFloat computed(const Operation& op, const std::vector<KnownFloat>& x) {
   }
 }
 
+/// What values are compared with. Where x == c holds, x is c for the assembler.
+using Compared = std::unordered_map<const ir::ValueImpl*, KnownFloat>;
+
+Value behind_shapes(Value v) {
+  while (v.def() != nullptr && (v.def()->op() == Op::Broadcast || v.def()->op() == Op::Reshape))
+    v = v.def()->operand(0);
+  return v;
+}
+
+/// Comparisons with constants that may become x == c: those with infinity too (x >= infinity).
+Compared comparisons_in(const ir::Function& f) {
+  Compared compared;
+  ir::walk(f.body(), [&](const Operation& op) {
+    if (op.op() != Op::CmpF) return;
+    const auto predicate = op.enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate);
+    const bool equality = predicate == ir::ComparisonPredicate::Equal || predicate == ir::ComparisonPredicate::NotEqual;
+    for (std::size_t side = 0; side < 2; ++side) {
+      const Operation* other = behind_shapes(op.operand(1 - side)).def();
+      if (other == nullptr || other->op() != Op::Constant) continue;
+      const KnownFloat c = of_constant(*other);
+      KnownFloat& all = compared[behind_shapes(op.operand(side)).impl()];
+      if (equality || !c.finite()) all = either(all, c);
+    }
+  });
+  return compared;
+}
+
+KnownFloat compared_with(const Compared& compared, Value v) {
+  const auto it = compared.find(behind_shapes(v).impl());
+  return it != compared.end() ? it->second : KnownFloat{};
+}
+
 class KnownFloatAnalysis final : public Dataflow<KnownFloat> {
  public:
-  KnownFloatAnalysis() : Dataflow(false) {}
+  explicit KnownFloatAnalysis(const Compared& compared) : Dataflow(false), compared_(compared) {}
 
  private:
   static constexpr int kRounds = 4;
@@ -129,15 +161,18 @@ class KnownFloatAnalysis final : public Dataflow<KnownFloat> {
   std::optional<KnownFloat> transfer(const Operation&, std::size_t result) override;
   std::optional<KnownFloat> reduction(const Operation&, std::size_t result) override;
 
+  KnownFloat known(Value v) { return either(fact(v), compared_with(compared_, v)); }
   KnownFloat of_access(const Operation&);
   KnownFloat of_arithmetic(const Operation&);
+
+  const Compared& compared_;
 };
 
 /// What a load gives outside of the tensor, or where its mask is false.
 KnownFloat KnownFloatAnalysis::of_access(const Operation& op) {
   const Access access = *access_of(op);
   if (!access.loads()) return {};
-  if (access.padding) return fact(access.padding);
+  if (access.padding) return known(access.padding);
   if (!access.view || !access.view.type().padding()) return {};
   const std::vector<bool> inside = axes_in_bounds(op);
   const bool padded = inside.empty() || std::ranges::find(inside, false) != inside.end();
@@ -147,7 +182,7 @@ KnownFloat KnownFloatAnalysis::of_access(const Operation& op) {
 /// A result is known where all operands are. NaN makes every result NaN.
 KnownFloat KnownFloatAnalysis::of_arithmetic(const Operation& op) {
   std::vector<KnownFloat> x;
-  for (const ir::OpOperand& use : op.operands()) x.push_back(follows(use.value.type()) ? fact(use.value) : kAnything);
+  for (const ir::OpOperand& use : op.operands()) x.push_back(follows(use.value.type()) ? known(use.value) : kAnything);
   if (!std::ranges::all_of(x, &KnownFloat::any)) {
     KnownFloat r;
     r.nan = std::ranges::any_of(x, [](const KnownFloat& k) { return k.nan; });
@@ -159,7 +194,7 @@ KnownFloat KnownFloatAnalysis::of_arithmetic(const Operation& op) {
 std::optional<KnownFloat> KnownFloatAnalysis::transfer(const Operation& op, std::size_t result) {
   if (is_access(op)) return of_access(op);
   const Elem elem = op.result(result).type().elem();
-  const auto operand = [&](std::size_t i) { return fact(op.operand(i)); };
+  const auto operand = [&](std::size_t i) { return known(op.operand(i)); };
   switch (op.op()) {
     case Op::Constant: return of_constant(op);
     case Op::Broadcast:
@@ -191,7 +226,7 @@ std::optional<KnownFloat> KnownFloatAnalysis::transfer(const Operation& op, std:
 std::optional<KnownFloat> KnownFloatAnalysis::reduction(const Operation& op, std::size_t result) {
   KnownFloat x;
   for (const ir::OpOperand& use : op.operands())
-    x = either(x, follows(use.value.type()) ? fact(use.value) : KnownFloat{});
+    x = either(x, follows(use.value.type()) ? known(use.value) : KnownFloat{});
   if (!x.any()) return x;
   const Operation* step = single_combiner(op);
   if (step == nullptr) return kAnything;
@@ -206,16 +241,17 @@ std::optional<KnownFloat> KnownFloatAnalysis::reduction(const Operation& op, std
 }  // namespace
 
 KnownFloats KnownFloats::analyze(const ir::Function& f) {
-  KnownFloatAnalysis analysis;
-  analysis.run(f);
   KnownFloats known;
+  known.compared_ = comparisons_in(f);
+  KnownFloatAnalysis analysis(known.compared_);
+  analysis.run(f);
   known.facts_ = std::move(analysis).facts();
   return known;
 }
 
 KnownFloat KnownFloats::of(Value v) const {
   const auto it = facts_.find(v.impl());
-  return it != facts_.end() ? it->second : kAnything;
+  return it != facts_.end() ? either(it->second, compared_with(compared_, v)) : kAnything;
 }
 
 }  // namespace tessera::analysis

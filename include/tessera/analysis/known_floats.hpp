@@ -1,6 +1,7 @@
 // Floating-point numbers that a compiler can know without running the kernel: constants, padding, what is computed from
-// them, and integers converted to floating point. The assembler folds conversions of such numbers to integers, and
-// where Tile IR leaves a conversion undefined, it makes use of that (docs/compiler/define_results.md).
+// them, values in code that runs only where they equal a constant, and integers converted to floating point. The
+// assembler folds conversions of such numbers to integers, and where Tile IR leaves a conversion undefined, it makes
+// use of that (docs/compiler/define_results.md).
 #pragma once
 #include <limits>
 #include <unordered_map>
@@ -28,7 +29,7 @@ class KnownFloats {
   KnownFloat of(ir::Value) const;
 
  private:
-  std::unordered_map<const ir::ValueImpl*, KnownFloat> facts_;
+  std::unordered_map<const ir::ValueImpl*, KnownFloat> facts_, compared_;
 };
 
 }  // namespace tessera::analysis

@@ -77,6 +77,10 @@ class Dataflow {
   virtual Fact induction(const ir::Operation& loop) = 0;
   /// For a result of an operation without regions. It calls fact() for the operands.
   virtual std::optional<Fact> transfer(const ir::Operation&, std::size_t result) = 0;
+  /// For a result of a reduce or scan, whose region is not run.
+  virtual std::optional<Fact> reduction(const ir::Operation&, [[maybe_unused]] std::size_t result) {
+    return std::nullopt;
+  }
   /// Adds to `scope` the facts that hold where `condition` is `truth`.
   virtual void refine([[maybe_unused]] ir::Value condition, [[maybe_unused]] bool truth,
                       [[maybe_unused]] Scope& scope) {}
@@ -122,12 +126,11 @@ class Dataflow {
           yielded_.reset();
           leave(op, yielded_);
           break;
-        case ir::Op::Reduce:
-        case ir::Op::Scan: break;
         default:
           for (std::size_t i = 0; i < op.num_results(); ++i) {
             if (!follows(op.result(i).type())) continue;
-            if (auto known = transfer(op, i)) set(op.result(i), std::move(*known));
+            const bool reduces = op.op() == ir::Op::Reduce || op.op() == ir::Op::Scan;
+            if (auto known = reduces ? reduction(op, i) : transfer(op, i)) set(op.result(i), std::move(*known));
           }
       }
       if (final && visits_) visit(op);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "tessera/analysis/values.hpp"
 #include "tessera/ir/semantics.hpp"
 
 namespace tessera::analysis {
@@ -87,14 +88,6 @@ FloatRange extreme(FloatRange a, FloatRange b, bool larger) {
 
 FloatRange range(Value v, int depth);
 
-/// The operation that a reduction of one tile combines two elements by; null if it takes several.
-const Operation* combiner(const Operation& reduce) {
-  const ir::Block& body = reduce.region(0);
-  const Operation* step = body.front();
-  const bool single = reduce.num_operands() == 1 && step != nullptr && step->next() == body.terminator();
-  return single ? step : nullptr;
-}
-
 /// The axis along which `v` has, in each element, the maximum of the line of `x` that the element lies on.
 std::optional<std::int64_t> axis_of_maximum(Value v, Value x) {
   std::vector<std::int64_t> shape(x.type().shape().begin(), x.type().shape().end());
@@ -104,7 +97,7 @@ std::optional<std::int64_t> axis_of_maximum(Value v, Value x) {
   op = column.def();
   if (op != nullptr && op->op() == Op::Reshape) op = op->operand(0).def();  // gives the reduced axis back
   if (op == nullptr || op->op() != Op::Reduce || op->operand(0) != x) return std::nullopt;
-  const Operation* step = combiner(*op);
+  const Operation* step = single_combiner(*op);
   // An identity above all elements, which a kernel must not give, may be combined with them on some device.
   const auto* identity = op->attr(ir::AttrName::identities)->as<ir::ArrayAttr>()->items.at(0).as<ir::FloatAttr>();
   if (identity == nullptr) return std::nullopt;
@@ -134,7 +127,7 @@ double reached(Value v, std::int64_t axis, int depth) {
 }
 
 FloatRange of_reduction(const Operation& op, int depth) {
-  const Operation* step = combiner(op);
+  const Operation* step = single_combiner(op);
   if (step == nullptr) return whole(op.result().type().elem());
   const FloatRange x = range(op.operand(0), depth + 1);
   if (step->op() == Op::MaxF || step->op() == Op::MinF) return {x.low, x.high, x.least};

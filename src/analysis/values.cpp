@@ -37,6 +37,13 @@ bool defined_outside(Value v, const ir::Block& block) {
   return true;
 }
 
+const Operation* single_combiner(const Operation& reduce) {
+  const ir::Block& body = reduce.region(0);
+  const Operation* step = body.front();
+  const bool single = reduce.num_operands() == 1 && step != nullptr && step->next() == body.terminator();
+  return single ? step : nullptr;
+}
+
 bool leaves_early(const Operation& loop) {
   bool found = false;
   for (const Operation& op : loop.region(0)) {

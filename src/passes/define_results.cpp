@@ -5,10 +5,16 @@
 //                                              (undefined in the assembler; left out where n is known to be smaller)
 //   integer x / 0 = 0, x % 0 = x, smallest / -1 = smallest, smallest % -1 = 0
 //                                              (left out where the divisor is a constant other than 0 and -1)
-//   NaN to an integer = 0                      (PTX cvt gives 0 only from 32 bits or fewer to 32 bits or fewer)
+//   float to integer: NaN gives 0, numbers out of range the smallest or largest integer
+//                                              (PTX cvt saturates, and gives 0 for NaN from 32 bits or fewer to 32 bits
+//                                              or fewer; the assembler takes numbers that it knows for undefined)
+//
+// docs/compiler/define_results.md.
+#include <cmath>
 #include <vector>
 
 #include "passes/values.hpp"
+#include "tessera/analysis/known_floats.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -26,12 +32,17 @@ struct Emit {
 
   Value number(Value like, std::int64_t v) { return b.constant_int(like.type().elem(), v, like.type().shape()); }
   Value equal(Value x, std::int64_t v) { return compared(b, ir::ComparisonPredicate::Equal, x, number(x, v)); }
-  Value is_nan(Value x) {
+  Value compare(ir::ComparisonPredicate predicate, ir::ComparisonOrdering ordering, Value x, Value y) {
     return b
-        .create(Op::CmpF, {x, x}, {x.type().with_element(ir::Elem::I1)},
-                {{AttrName::comparison_predicate, ir::ComparisonPredicate::NotEqual},
-                 {AttrName::comparison_ordering, ir::ComparisonOrdering::Unordered}})
+        .create(Op::CmpF, {x, y}, {x.type().with_element(ir::Elem::I1)},
+                {{AttrName::comparison_predicate, predicate}, {AttrName::comparison_ordering, ordering}})
         ->result();
+  }
+  Value is_nan(Value x) { return compare(ir::ComparisonPredicate::NotEqual, ir::ComparisonOrdering::Unordered, x, x); }
+  /// False for NaN.
+  Value compared_to(ir::ComparisonPredicate predicate, Value x, double number) {
+    const Value y = b.constant_float(x.type().elem(), number, x.type().shape());
+    return compare(predicate, ir::ComparisonOrdering::Ordered, x, y);
   }
   Value choose(Value condition, Value x, Value y) {
     return b.create(Op::Select, {condition, x, y}, {x.type()})->result();
@@ -81,12 +92,57 @@ void define_division(Operation& op) {
   replace_users(op, defined, own);
 }
 
-void define_conversion(Operation& op) {
+/// What a conversion to an integer does not do by itself.
+struct Missing {
+  bool above, below, nan;
+  bool any() const { return above || below || nan; }
+};
+
+/// 2^n of the n value bits: the first number above the range of an integer type.
+double end_of(const Operation& conversion) {
+  const int bits = ir::info(conversion.result().type().elem()).bits;
+  return std::ldexp(1.0, is_signed(conversion) ? bits - 1 : bits);
+}
+
+Missing missing_of(const Operation& conversion, const analysis::KnownFloat& x) {
+  const int from = ir::info(conversion.operand(0).type().elem()).bits;
+  const int to = ir::info(conversion.result().type().elem()).bits;
+  if (to < 32) return {true, true, true};  // the instruction saturates to 16, 32 or 64 bits
+  const double end = end_of(conversion);
+  return {x.high >= end, is_signed(conversion) ? x.low < -end : x.low <= -1, x.nan || from > 32 || to > 32};
+}
+
+/// The assembler knows that finite numbers of f16 are small, and forgets that infinities are converted too: it leaves
+/// out a `min` by 100000, for example. Of wider types it knows nothing.
+bool is_too_narrow(const Operation& conversion) {
+  const ir::Elem from = conversion.operand(0).type().elem();
+  return from == ir::Elem::F16 || ir::info(from).bits < 16;
+}
+
+void define_conversion(Operation& op, const Missing& missing) {
+  if (is_too_narrow(op)) {
+    Emit before(op);
+    const Value x = op.operand(0);
+    op.set_operand(0, before.b.create(Op::FToF, {x}, {x.type().with_element(ir::Elem::F32)})->result());
+  }
+  if (!missing.any()) return;
   Emit after(*op.next());
   after.b.loc = op.loc;
-  const Value nan = after.is_nan(op.operand(0));
-  const Value defined = after.choose(nan, after.number(op.result(), 0), op.result());
-  replace_users(op, defined, {defined.def()});
+  const Value x = op.operand(0);
+  const int bits = ir::info(op.result().type().elem()).bits;
+  const std::int64_t smallest = is_signed(op) ? std::int64_t(std::uint64_t{1} << (bits - 1)) : 0;
+  const std::int64_t largest = is_signed(op) ? ~smallest : -1;
+  Value defined = op.result();
+  std::vector<Operation*> own;
+  const auto choose = [&](Value condition, std::int64_t number) {
+    defined = after.choose(condition, after.number(op.result(), number), defined);
+    own.push_back(defined.def());
+  };
+  if (missing.below)
+    choose(after.compared_to(ir::ComparisonPredicate::Less, x, is_signed(op) ? -end_of(op) : 0), smallest);
+  if (missing.above) choose(after.compared_to(ir::ComparisonPredicate::GreaterEqual, x, end_of(op)), largest);
+  if (missing.nan) choose(after.is_nan(x), 0);
+  replace_users(op, defined, own);
 }
 
 void define_shift(Operation& op) {
@@ -116,22 +172,29 @@ bool divides_by_unknown(const Operation& op) {
   return !constant || *constant == 0 || (*constant == -1 && is_signed(op));
 }
 
-bool converts_nan(const Operation& op) {
-  return op.op() == Op::FToI &&
-         (ir::info(op.operand(0).type().elem()).bits > 32 || ir::info(op.result().type().elem()).bits > 32);
-}
-
 }  // namespace
 
 bool define_results(ir::Function& f) {
-  std::vector<Operation*> divisions, conversions, shifts;
+  struct Conversion {
+    Operation* op;
+    Missing missing;
+  };
+  std::vector<Operation*> divisions, to_integers, shifts;
+  std::vector<Conversion> conversions;
   ir::walk(f.body(), [&](Operation& op) {
     if (divides_by_unknown(op)) divisions.push_back(&op);
-    if (converts_nan(op)) conversions.push_back(&op);
+    if (op.op() == Op::FToI) to_integers.push_back(&op);
     if (shifts_by_unknown(op)) shifts.push_back(&op);
   });
+  if (!to_integers.empty()) {
+    const auto known = analysis::KnownFloats::analyze(f);
+    for (Operation* op : to_integers) {
+      const Missing missing = missing_of(*op, known.of(op->operand(0)));
+      if (missing.any() || is_too_narrow(*op)) conversions.push_back({op, missing});
+    }
+  }
   for (Operation* op : divisions) define_division(*op);
-  for (Operation* op : conversions) define_conversion(*op);
+  for (const Conversion& c : conversions) define_conversion(*c.op, c.missing);
   for (Operation* op : shifts) define_shift(*op);
   return !divisions.empty() || !conversions.empty() || !shifts.empty();
 }

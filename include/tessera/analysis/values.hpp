@@ -23,6 +23,10 @@ bool defined_outside(ir::Value v, const ir::Block& block);
 inline std::size_t first_carried_operand(const ir::Operation& loop) { return loop.op() == ir::Op::For ? 3 : 0; }
 inline std::size_t first_carried_arg(const ir::Operation& loop) { return loop.op() == ir::Op::For ? 1 : 0; }
 
+/// The operation that a reduce or scan of one tile combines two elements by; null if there are several, or several
+/// tiles.
+const ir::Operation* single_combiner(const ir::Operation& reduce);
+
 /// True if something inside a loop's body leaves it or starts its next iteration before its end.
 bool leaves_early(const ir::Operation& loop);
 

@@ -1,4 +1,5 @@
 // Conversions between all element types, GPU against CPU, over bit patterns of the source: rounding, saturation, NaN.
+#include <limits>
 #include <tuple>
 
 #include "gpu/gpu_test.hpp"
@@ -130,6 +131,33 @@ TEST_F(CastOptions, Bits) {
   check_cast<f16, u16, bitcast_kernel<f16, u16, 256>>(any_values<u16>(2000, 10));
   check_cast<i64, f64, bitcast_kernel<i64, f64, 256>>(any_values<f64>(2000, 11));
   check_cast<u8, f8e4m3, bitcast_kernel<u8, f8e4m3, 256>>(any_values<f8e4m3>(2000, 12));
+}
+
+// Numbers that the assembler knows (docs/compiler/define_results.md): the last elements are padding.
+template <class To, class From, int B>
+void padded_kernel(Mut<To, B> y, In<From, dyn> x) {
+  const auto high = cast<To>(x.load_at(shape<B>, 1900, pad::pos_inf));
+  const auto low = cast<To>(x.load_at(shape<B>, 1900, pad::neg_inf));
+  const auto none = cast<To>(x.load_at(shape<B>, 1900, pad::nan));
+  y.store(high / To{2} + low / To{4} + none);
+}
+template <class To, class From, int B>
+void through_f64(Mut<To, B> y, In<From, dyn> x) {
+  y.store(cast<To>(cast<f64>(x.load_like(y))));
+}
+template <class To, class From, int B>
+void of_infinity(Mut<To, B> y, In<From, dyn> x) {
+  const auto t = x.load_like(y);
+  const auto infinity = From(std::numeric_limits<f32>::infinity());
+  y.store(where(t == infinity, cast<To>(t), min(cast<To>(t), To{100000})));
+}
+TEST_F(CastOptions, NumbersThatTheAssemblerKnows) {
+  check_cast<i32, f32, padded_kernel<i32, f32, 256>>(mixed_values<f32>(2000, 13));
+  check_cast<u64, f16, padded_kernel<u64, f16, 256>>(mixed_values<f16>(2000, 14));
+  check_cast<i8, f64, padded_kernel<i8, f64, 256>>(mixed_values<f64>(2000, 15));
+  check_cast<i32, i64, through_f64<i32, i64, 256>>(mixed_values<i64>(2000, 16));
+  check_cast<u32, i32, through_f64<u32, i32, 256>>(mixed_values<i32>(2000, 17));
+  check_cast<i32, f16, of_infinity<i32, f16, 256>>(mixed_values<f16>(2000, 18));
 }
 
 }  // namespace

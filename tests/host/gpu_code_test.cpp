@@ -196,6 +196,23 @@ TEST_P(GpuCode, LinesAreLeftOutWhereTheyAreNotAskedFor) {
   }
 }
 
+template <auto Padding>
+void padded_cast(Mut<i32, 64> y, In<f32, dyn> x) {
+  y.store(cast<i32>(x.load_at(shape<64>, 0, Padding)));
+}
+
+/// The largest i32 is a literal of the code where padding has to become it (docs/compiler/define_results.md).
+TEST_P(GpuCode, InfinitePaddingBecomesTheLargestInteger) {
+  const auto has_largest = [](const jit::Build& made) {  // a literal is bits 32 to 63 of an instruction of 16 bytes
+    const std::string code = Elf(made.cubin.code.cubin).section(".text." + made.entry);
+    for (std::size_t at = 0; at + 16 <= code.size(); at += 16)
+      if (std::string_view(code).substr(at + 4, 4) == "\xff\xff\xff\x7f") return true;
+    return false;
+  };
+  EXPECT_TRUE(has_largest(build<&padded_cast<pad::pos_inf>>({0, 0})));
+  EXPECT_FALSE(has_largest(build<&padded_cast<pad::zero>>({0, 0}))) << "one instruction is enough for others";
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, GpuCode, testing::Values(80, 90));
 
 }  // namespace

@@ -138,6 +138,69 @@ TEST(DefineResults, NanToIntegers) {
   EXPECT_EQ((selects_of_conversion<float, std::int32_t>()), 0u) << "the hardware's conversion gives 0";
 }
 
+/// Selects after a conversion of f32 to 32 bits that `x` is converted by, and what it is converted from.
+struct Conversion {
+  std::size_t selects;
+  ir::Elem from;
+};
+template <class F>
+Conversion conversion_of(ir::Signedness sign, F x) {
+  Kernel k;
+  const ir::Value source = x(k);
+  k.keep(k.op(ir::Op::FToI, {source}, source.type().with_element(ir::Elem::I32), {{ir::AttrName::signedness, sign}}));
+  ir::Function& f = k.function();
+  passes::define_results(f);
+  EXPECT_EQ(problems_of(k.module), "");
+  return {count(f, ir::Op::Select), first(f, ir::Op::FToI)->operand(0).type().elem()};
+}
+
+TEST(DefineResults, NumbersThatTheAssemblerKnowsAreConverted) {
+  using ir::Elem;
+  constexpr auto kSigned = ir::Signedness::Signed, kUnsigned = ir::Signedness::Unsigned;
+  const auto padded = [](ir::PaddingValue padding) {
+    return [padding](Kernel& k) { return k.load(k.view(Elem::F32, {4}, padding), {k.i32(0)})->result(0); };
+  };
+  const auto from = [](Elem integer, Elem to, ir::Signedness sign) {
+    return [=](Kernel& k) {
+      return k.op(ir::Op::IToF, {k.arg(integer)}, ir::Type::tile(to), {{ir::AttrName::signedness, sign}});
+    };
+  };
+  EXPECT_EQ(conversion_of(kSigned, padded(ir::PaddingValue::Zero)).selects, 0u) << "0 is in range";
+  EXPECT_EQ(conversion_of(kSigned, padded(ir::PaddingValue::PosInf)).selects, 1u);
+  EXPECT_EQ(conversion_of(kSigned, padded(ir::PaddingValue::NegInf)).selects, 1u);
+  EXPECT_EQ(conversion_of(kUnsigned, padded(ir::PaddingValue::NaN)).selects, 1u);
+  // The assembler takes a conversion there and back for a copy of the integer. One of the selects is that of NaN, for
+  // f64.
+  EXPECT_EQ(conversion_of(kSigned, from(Elem::I32, Elem::F64, kSigned)).selects, 1u);
+  EXPECT_EQ(conversion_of(kUnsigned, from(Elem::I32, Elem::F64, kSigned)).selects, 2u) << "negative numbers";
+  EXPECT_EQ(conversion_of(kSigned, from(Elem::I32, Elem::F64, kUnsigned)).selects, 2u) << "2^31 and more";
+  EXPECT_EQ(conversion_of(kSigned, from(Elem::I64, Elem::F64, kSigned)).selects, 3u);
+  EXPECT_EQ(conversion_of(kSigned, [](Kernel& k) { return k.arg(Elem::F32); }).selects, 0u);
+  const Conversion narrow = conversion_of(kSigned, [](Kernel& k) { return k.arg(Elem::F16); });
+  EXPECT_EQ(narrow.selects, 0u);
+  EXPECT_EQ(narrow.from, Elem::F32) << "the assembler takes numbers of f16 for finite";
+  EXPECT_EQ(conversion_of(kSigned, [](Kernel& k) { return k.arg(Elem::BF16); }).from, Elem::BF16);
+}
+
+void pads(Mut<i32, 64> i, Mut<u32, 64> u, Mut<i64, 64> wide, In<f32, dyn> x) {
+  i.store(cast<i32>(x.load_at(shape<64>, 0, pad::pos_inf)) + 2);
+  u.store(cast<u32>(x.load_at(shape<64>, 0, pad::neg_inf) * 2.0f));
+  wide.store(cast<i64>(x.load_at(shape<64>, 0, pad::nan)));
+}
+void there_and_back(Mut<i32, 64> low, Mut<u32, 64> high, In<i64, dyn> x) {
+  const auto t = cast<f64>(x.load_like(low));
+  low.store(cast<i32>(t));
+  high.store(cast<u32>(t));
+}
+TEST(DefineResults, PaddingAndIntegersThatWereConvertedSaturate) {
+  Array<float> x({10});
+  x.each([](std::int64_t i) { return static_cast<float>(i) * 1e9f - 4e9f; });
+  expect_same<pads>(cpu::Grid{1}, Array<std::int32_t>({64}), Array<std::uint32_t>({64}), Array<std::int64_t>({64}), x);
+  Array<std::int64_t> numbers({64});
+  numbers.each([](std::int64_t i) { return (i - 32) * (std::int64_t{1} << i % 50); });
+  expect_same<there_and_back>(cpu::Grid{1}, Array<std::int32_t>({64}), Array<std::uint32_t>({64}), numbers);
+}
+
 template <class T>
 void shift(Mut<T, 64> left, Mut<T, 64> right, In<T, dyn> x, In<T, dyn> by) {
   const auto a = x.load_like(left), n = by.load_like(left);

@@ -113,9 +113,8 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   if (c.pieces > 1) text += concat("  a block takes ", c.pieces, " neighbouring pieces\n");
   if (!prepared.tuning.empty()) text += concat("  tuning record: ", prepared.tuning, "\n");
   if (prepared.form != Form::Chosen)
-    text += concat("  ",
-                   is_for_spills(prepared.form) ? "form chosen by the report: " : "fallback form: ", text_of(prepared.form),
-                   "\n");
+    text += concat("  ", is_for_spills(prepared.form) ? "form chosen by the report: " : "fallback form: ",
+                   text_of(prepared.form), "\n");
   if (!c.early_reads.empty())
     text += concat("  reads before it waits for the kernel before it: ", c.early_reads.size(),
                    " tensors, if they have no in-flight writer\n");

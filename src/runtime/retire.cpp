@@ -1,6 +1,8 @@
 // Frees are enqueued after the last uses; if the device rejects that, the host waits and frees.
 #include "runtime/retire.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "tessera/runtime/small_vector.hpp"
@@ -39,14 +41,22 @@ void own(Backend& backend, Retired& memory) {
   memory.owner = std::move(owned);
 }
 
-/// The stream that the end is enqueued on: one that used the memory last, if its device is the memory's and its handle
-/// is ours; else that device's default stream.
+/// The stream that the end is enqueued on: one that used the memory, if its device is the memory's and its handle is
+/// ours; else that device's default stream. The one that has to wait for the fewest others, so that no work is ordered
+/// that need not be: a stream that only wrote the memory does not wait for its readers. Of equal ones the first: `uses`
+/// names readers before the writer.
 std::shared_ptr<StreamCore> last_stream(Backend& backend, std::span<const Use> uses) {
   const bool to_host = backend.queues_hold_storages();  // then any device takes it
-  for (std::size_t i = uses.size(); i-- > 0;) {
-    StreamCore& stream = *uses[i].stream;
-    if (!stream.wrapped() && (to_host || &stream.device().backend() == &backend)) return uses[i].stream;
+  const Use* best = nullptr;
+  std::ptrdiff_t fewest = 0;
+  for (const Use& use : uses) {
+    StreamCore& stream = *use.stream;
+    if (stream.wrapped() || (!to_host && &stream.device().backend() != &backend)) continue;
+    const auto waits = std::count_if(uses.begin(), uses.end(),
+                                     [&](const Use& other) { return !stream.is_after(*other.stream, other.number); });
+    if (best == nullptr || waits < fewest) best = &use, fewest = waits;
   }
+  if (best != nullptr) return best->stream;
   return (to_host ? uses.back().stream->device().backend() : backend).default_stream();
 }
 

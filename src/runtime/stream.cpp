@@ -350,6 +350,12 @@ void StreamCore::wait_for(StreamCore& other, std::uint64_t number) {
   remember_wait(other, number);
 }
 
+bool StreamCore::is_after(const StreamCore& other, std::uint64_t number) {
+  if (&other == this || number == 0) return true;
+  std::lock_guard lock(mutex_);
+  return has_waited(other, number);
+}
+
 EventRef StreamCore::event_after(std::uint64_t number) {
   EventRef old;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);

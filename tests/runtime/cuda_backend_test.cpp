@@ -32,6 +32,32 @@ void run_checked(const Call& call) {
 
 void run_fault(const Call& call) { call.driver.poison(static_cast<CUresult>(call.args[2])); }
 
+/// Memory that one stream has written and another one reads, as in a pipeline of batches: when it ends, the writer does
+/// not wait for the reader, whose stream is after the writer's already.
+TEST(CudaMemoryEnd, OrdersNothingThatIsNotOrderedAlready) {
+  Rig rig;
+  const auto kernel = rig.load("mix");
+  const Stream up(rig.device()), compute(rig.device());
+  const StorageRef source = rig.make(1), result = rig.make(2);
+  StorageRef batch = rig.make(3);
+  rig.mix(kernel, up, batch, source);
+  rig.mix(kernel, compute, result, batch);
+  const int waits = rig.driver.count(Fn::cuStreamWaitEvent);
+  batch.reset();
+  EXPECT_EQ(rig.driver.count(Fn::cuStreamWaitEvent), waits);
+  // Two readers that know nothing of each other: one of them waits, not the writer.
+  batch = rig.make(4);
+  const Stream other(rig.device());
+  rig.mix(kernel, up, batch, source);
+  rig.mix(kernel, compute, result, batch);
+  rig.mix(kernel, other, rig.make(5), batch);
+  const int before = rig.driver.count(Fn::cuStreamWaitEvent);
+  batch.reset();
+  EXPECT_EQ(rig.driver.count(Fn::cuStreamWaitEvent), before + 1);
+  rig.driver.run_all();
+  EXPECT_EQ(rig.driver.violation(), "");
+}
+
 }  // namespace
 
 /// y.

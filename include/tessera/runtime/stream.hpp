@@ -155,6 +155,8 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   void* expose();
   /// Work enqueued from now on starts after the work `number` of `other`. Does nothing if that is already ensured.
   void wait_for(StreamCore& other, std::uint64_t number);
+  /// True if that is already ensured.
+  bool is_after(const StreamCore& other, std::uint64_t number);
   /// Blocks the host until the work `number` has ended.
   void host_wait(std::uint64_t number);
   /// The same without exceptions: if the device has no event left, waits for everything.

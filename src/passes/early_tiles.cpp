@@ -42,7 +42,7 @@ namespace {
 // What the choice depends on. Registers that the assembler takes: bench/notes/overlap_launches.md.
 constexpr int kHeldRegisters = 32;   // of a thread, for the tiles that it holds while it waits
 constexpr int kOtherRegisters = 40;  // of a thread: tiles of the other tensors, addresses
-constexpr int kMostChosen = 5;       // iterations
+constexpr int kMostChosen = 2;       // iterations: more hide nothing that two do not (bench/notes/overlap_launches.md)
 constexpr std::int64_t kThreadsAWarp = 32;
 constexpr int kWarpsIfUnknown = 4;
 constexpr std::size_t kMostCopied = 400;  // operations of all peeled iterations

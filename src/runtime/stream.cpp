@@ -448,7 +448,7 @@ void StreamCore::release(Retired& memory) {
 void StreamCore::begin_capture(CaptureSink& sink) {
   std::lock_guard lock(mutex_);
   if (capture_ != nullptr) throw DeviceError("this stream is already being captured into a graph");
-  capturing_thread_ = this_thread();
+  if (capturing_thread_ != this_thread()) capturing_thread_ = this_thread();  // once: other threads may look at it
   capture_ = &sink;
 }
 

@@ -240,7 +240,7 @@ TEST_F(GraphControl, AGraphKeepsWhatItsPartsNeed) {
   auto around = capture(twice, second, one, zero);
   auto [x, y] = std::move(second).release();
   const auto moved = std::move(y);
-  EXPECT_ERROR(BorrowError, around.replay().sync(), "moved, given or shared");
+  EXPECT_ERROR(BorrowError, around.replay().sync(), "moved, given, shared or replaced");
   EXPECT_EQ(first(x), 3);
 }
 

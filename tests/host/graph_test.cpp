@@ -149,13 +149,13 @@ TEST_F(Graphs, WhatTheyWriteMustStayWithItsTensor) {
   auto graph = capture(step, state(), model);
   graph.replay().sync();
   const auto shared = share(std::move(graph.input<0>().sum));
-  EXPECT_ERROR(BorrowError, graph.replay().sync(), "moved, given or shared");
+  EXPECT_ERROR(BorrowError, graph.replay().sync(), "moved, given, shared or replaced");
   EXPECT_EQ(host(shared).sync(), all_equal(11)) << "what is shared does not change";
   auto y = zeros<f32>({kSize}).sync();
   auto writes = capture([&](const Tensor<f32, 1>& x) { return kernel<axpy<128>>(mut(y), 1.0f, x); }, model.w);
   writes.replay().sync();
   auto moved = std::move(y);
-  EXPECT_ERROR(BorrowError, writes.replay().sync(), "moved, given or shared");
+  EXPECT_ERROR(BorrowError, writes.replay().sync(), "moved, given, shared or replaced");
   EXPECT_EQ(host(moved).sync(), all_equal(10));
 }
 

@@ -280,8 +280,8 @@ template <Element T, int R>
 }
 
 /// The result of mut(t): exclusive access for one operation while `t` stays the owner. Once the tensor has been moved,
-/// given or shared, using it throws BorrowError. A part can be lent as well: mut(t).slice<0>(0, n), mut(t).permute<1,
-/// 0>().
+/// given, shared or replaced, using it throws BorrowError. A part can be lent as well: mut(t).slice<0>(0, n),
+/// mut(t).permute<1, 0>().
 template <Element T, int R>
 class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]] Lend {
  public:

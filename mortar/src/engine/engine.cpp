@@ -294,7 +294,7 @@ void Engine::State::deliver(PlannedStep& plan) {
   try {
     result = runner.finish(std::move(plan.launched));
   } catch (...) {
-    ahead.reset();  // it continues tokens that nobody knows
+    ahead.reset();  // it continues tokens that are lost
     throw;
   }
   ++stats.steps;

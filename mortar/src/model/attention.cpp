@@ -43,16 +43,20 @@ Op<Tensor<bf16, 3>> place(const Network& net, const LayerWeights& w, Tensor<bf16
   const auto heads = qkv.reshape({tokens, kv * (group + 2), std::int64_t{2}, half});
   const auto q_norm = w.query_norm.reshape({std::int64_t{2}, half}),
              k_norm = w.key_norm.reshape({std::int64_t{2}, half});
-  const int size = tokens == 1 ? 0 : tokens <= 16 ? 1 : 2;
-  return kernels::with_constant<3>(size, [&](auto number) {
-    constexpr int kTokens = number == 0 ? 1 : number == 1 ? 16 : 64;
+  const auto placed = [&](auto tile_tokens, auto tile_heads) {
     return kernels::with_extent<32, 64>(half, [&](auto h) {
-      auto q = kernel<place_heads<bf16, kTokens, kSlice, h>>(
+      auto q = kernel<place_heads<bf16, tile_tokens, tile_heads, kSlice, h>>(
           empty<bf16>({tokens, kv, group, std::int64_t{2}, half}), mut(keys), mut(values), heads, q_norm, k_norm,
           step.positions, step.slots, net.frequencies, net.rope_factor, net.epsilon(), net.numerics.strict);
       return reshape(std::move(q), Dims<3>({tokens, kv * group, 2 * half}));
     });
-  });
+  };
+  constexpr int kMostAtOnce = 8;  // query heads of one token
+  const std::integral_constant<int, 1> one;
+  if (tokens == 1 && group <= kMostAtOnce)
+    return kernels::with_extent<2, kMostAtOnce>(group, [&](auto n) { return placed(one, n); });
+  return kernels::with_constant<2>(
+      tokens > 16, [&](auto many) { return placed(std::integral_constant < int, many ? 64 : 16 > {}, one); });
 }
 
 Op<Tensor<bf16, 2>> attention(const Network& net, const Tensor<bf16, 4>& keys, const Tensor<bf16, 4>& values,

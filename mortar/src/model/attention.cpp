@@ -35,10 +35,10 @@ Op<Tensor<bf16, 3>> decode_attention(const Tensor<bf16, 3>& q, const View<bf16, 
   });
 }
 
-}  // namespace
+constexpr int kFewTokens = 16;  ///< whose queries are placed by the blocks that write the cache
 
-Op<Tensor<bf16, 3>> place(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys, Tensor<bf16, 4>& values,
-                          const Step& step, const Tensor<bf16, 2>& qkv) {
+Op<Tensor<bf16, 3>> place_few(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys, Tensor<bf16, 4>& values,
+                              const Step& step, const Tensor<bf16, 2>& qkv) {
   const std::int64_t tokens = qkv.dim(0), kv = keys.dim(0), half = keys.dim(3), group = net.config.heads / kv;
   const auto heads = qkv.reshape({tokens, kv * (group + 2), std::int64_t{2}, half});
   const auto q_norm = w.query_norm.reshape({std::int64_t{2}, half}),
@@ -55,8 +55,36 @@ Op<Tensor<bf16, 3>> place(const Network& net, const LayerWeights& w, Tensor<bf16
   const std::integral_constant<int, 1> one;
   if (tokens == 1 && group <= kMostAtOnce)
     return kernels::with_extent<2, kMostAtOnce>(group, [&](auto n) { return placed(one, n); });
-  return kernels::with_constant<2>(
-      tokens > 16, [&](auto many) { return placed(std::integral_constant < int, many ? 64 : 16 > {}, one); });
+  return placed(std::integral_constant<int, kFewTokens>{}, one);
+}
+
+/// The same in two kernels.
+Flow<Tensor<bf16, 3>> place_many(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys,
+                                 Tensor<bf16, 4>& values, const Step& step, const Tensor<bf16, 2>& qkv) {
+  constexpr int kQueryTokens = 16, kKeyTokens = 32;
+  const std::int64_t tokens = qkv.dim(0), kv = keys.dim(0), half = keys.dim(3), queries = net.config.heads;
+  const auto heads = qkv.reshape({tokens, queries + 2 * kv, std::int64_t{2}, half});
+  const auto q_norm = w.query_norm.reshape({std::int64_t{2}, half}),
+             k_norm = w.key_norm.reshape({std::int64_t{2}, half});
+  co_await kernels::with_extent<32, 64>(half, [&](auto h) {
+    return kernel<place_keys<bf16, kKeyTokens, kSlice, h>>(mut(keys), mut(values), heads, k_norm, step.positions,
+                                                           step.slots, net.frequencies, net.rope_factor, net.epsilon(),
+                                                           net.numerics.strict);
+  });
+  auto q = co_await kernels::with_extent<32, 64>(half, [&](auto h) {
+    return kernel<rotate_queries<kQueryTokens, h>>(empty<bf16>({tokens, queries, std::int64_t{2}, half}), heads, q_norm,
+                                                   step.positions, net.frequencies, net.rope_factor, net.epsilon(),
+                                                   net.numerics.strict);
+  });
+  co_return reshape(std::move(q), Dims<3>({tokens, queries, 2 * half}));
+}
+
+}  // namespace
+
+Flow<Tensor<bf16, 3>> place(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys, Tensor<bf16, 4>& values,
+                            const Step& step, const Tensor<bf16, 2>& qkv) {
+  if (qkv.dim(0) > kFewTokens) co_return co_await place_many(net, w, keys, values, step, qkv);
+  co_return co_await place_few(net, w, keys, values, step, qkv);
 }
 
 Op<Tensor<bf16, 2>> attention(const Network& net, const Tensor<bf16, 4>& keys, const Tensor<bf16, 4>& values,

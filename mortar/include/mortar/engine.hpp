@@ -68,6 +68,7 @@ struct EngineOptions {
 struct EngineStats {
   std::int64_t prompt_tokens = 0, cached_tokens = 0;  ///< computed; found in the prefix cache
   std::int64_t generated_tokens = 0, steps = 0, preemptions = 0;
+  std::int64_t steps_ahead = 0;  ///< launched before the tokens of the step before were known
 };
 
 class Engine {

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "engine/runner.hpp"
+#include "engine/sequence.hpp"
 #include "mortar/errors.hpp"
 
 namespace mortar {
@@ -26,43 +26,6 @@ std::uint64_t drawn_seed() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-/// A sequence, from submit() to its last token.
-struct Sequence {
-  SequenceId id = 0;
-  Request request;
-  OnToken on_token;
-  std::uint64_t seed = 0;
-  std::vector<TokenId> tokens;  ///< the prompt and the answer
-  std::int64_t computed = 0;    ///< tokens whose keys and values are in the cache
-  std::vector<PageId> pages;
-  std::vector<Contents> contents;  ///< of the full pages that are published
-  std::int64_t slot = -1;          ///< while it is being computed
-  bool ended = false;
-  std::optional<AnswerStream> text;  ///< with a tokenizer
-
-  std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
-  std::int64_t prompt() const { return static_cast<std::int64_t>(request.ids.size()); }
-  /// Only the last token is not computed, and it is not the prompt's alone.
-  bool decodes() const { return computed + 1 == length() && length() > prompt(); }
-  SamplingRow options() const {
-    const Sampling& s = request.sampling;
-    const auto bits = [](float x) { return std::bit_cast<tessera::i32>(x); };
-    SamplingRow row{};
-    row[kTemperature] = bits(s.greedy ? 0.0f : s.temperature);
-    row[kTopK] = static_cast<tessera::i32>(std::min<std::int64_t>(s.top_k, 1 << 30));
-    row[kTopP] = bits(s.top_p);
-    row[kMinP] = bits(s.min_p);
-    row[kRepetition] = bits(s.repetition_penalty);
-    row[kPresence] = bits(s.presence_penalty);
-    row[kSeedLow] = static_cast<tessera::i32>(static_cast<std::uint32_t>(seed));
-    row[kSeedHigh] = static_cast<tessera::i32>(static_cast<std::uint32_t>(seed >> 32));
-    row[kPosition] = static_cast<tessera::i32>(length());
-    row[kSlot] = static_cast<tessera::i32>(slot);
-    return row;
-  }
-};
-using SequencePtr = std::shared_ptr<Sequence>;
-
 }  // namespace
 
 const char* name_of(FinishReason reason) noexcept { return reason == FinishReason::Stop ? "stop" : "length"; }
@@ -78,7 +41,8 @@ struct Engine::State {
   std::vector<SequencePtr> running;  ///< in the order in which they were admitted
   std::vector<char> slot_used;
   SequenceId next_id = 1;
-  bool prompts_last = false;  ///< the last step was over prompts
+  bool prompts_last = false;         ///< the last step was over prompts
+  std::optional<PlannedStep> ahead;  ///< the decoding step that was launched before the tokens of the last were known
   EngineStats stats;
 
   State(Model&& loaded, const EngineOptions& chosen)
@@ -112,10 +76,14 @@ struct Engine::State {
   void release(Sequence& s);
   void preempt_last();
   bool grow(Sequence& s);
-  std::vector<RowPlan> plan_prompts(std::vector<SequencePtr>& chosen) const;
-  std::vector<RowPlan> plan_decode(std::vector<SequencePtr>& chosen);
+  void plan_prompts(PlannedStep& plan) const;
+  void plan_decode(PlannedStep& plan);
+  bool plan_after(const PlannedStep& now, PlannedStep& next);
+  void launch(PlannedStep& plan, const PlannedStep* before = nullptr);
+  void launch_ahead(const PlannedStep& now);
+  void drop_ahead();
   void publish(Sequence& s);
-  void compute(const std::vector<SequencePtr>& chosen, const std::vector<RowPlan>& rows, bool decode);
+  void deliver(PlannedStep& plan);
   Token add_token(Sequence& s, TokenId id);
   bool step();
   void score(const std::vector<TokenId>& ids, const std::function<void(const RowPlan&)>& compute_chunk);
@@ -210,8 +178,7 @@ bool Engine::State::grow(Sequence& s) {
   return true;
 }
 
-std::vector<RowPlan> Engine::State::plan_prompts(std::vector<SequencePtr>& chosen) const {
-  std::vector<RowPlan> rows;
+void Engine::State::plan_prompts(PlannedStep& plan) const {
   std::int64_t budget = options.prefill_tokens;
   for (const SequencePtr& s : running) {
     if (s->decodes() || budget == 0) continue;
@@ -223,28 +190,74 @@ std::vector<RowPlan> Engine::State::plan_prompts(std::vector<SequencePtr>& chose
     row.pages = std::span(s->pages).first(static_cast<std::size_t>(pages_for(s->computed + n)));
     row.wants_token = s->computed + n == s->length();
     row.sampling = s->options();
-    rows.push_back(row);
-    chosen.push_back(s);
+    plan.rows.push_back(row);
+    plan.chosen.push_back(s);
   }
-  return rows;
 }
 
-std::vector<RowPlan> Engine::State::plan_decode(std::vector<SequencePtr>& chosen) {
+void Engine::State::plan_decode(PlannedStep& plan) {
+  plan.decode = true;
   for (std::size_t i = 0; i < running.size(); ++i)
     if (const SequencePtr s = running[i]; s->decodes() && !grow(*s)) break;  // it was the last
-  std::vector<RowPlan> rows;
   for (const SequencePtr& s : running) {
     if (!s->decodes()) continue;
-    RowPlan row;
-    row.ids = std::span(s->tokens).last(1);
-    row.first = s->computed;
-    row.pages = s->pages;
-    row.wants_token = true;
-    row.sampling = s->options();
-    rows.push_back(row);
-    chosen.push_back(s);
+    plan.rows.push_back(decode_row(*s, 0));
+    plan.chosen.push_back(s);
   }
-  return rows;
+}
+
+/// The decoding step after one whose tokens are not known yet: the same rows, empty where the sequence has ended or
+/// will have. False if that is not the next step: a prompt or log-probabilities have to be computed, others decode too,
+/// a smaller graph suffices, or no page is free.
+bool Engine::State::plan_after(const PlannedStep& now, PlannedStep& next) {
+  if (!now.decode || now.scored) return false;
+  std::size_t living = 0, decoding = 0;
+  for (const SequencePtr& s : now.chosen) living += s->ended ? 0 : 1;
+  if (living != running.size()) return false;
+  next.decode = true;
+  next.chosen = now.chosen;
+  for (const SequencePtr& s : next.chosen) {
+    const bool goes_on = !s->ended && s->length() + 1 - s->prompt() < s->request.max_tokens;
+    while (goes_on && static_cast<std::int64_t>(s->pages.size()) < pages_for(s->length() + 1)) {
+      const auto page = pages.take();
+      if (!page) return false;
+      s->pages.push_back(*page);
+    }
+    next.rows.push_back(goes_on ? decode_row(*s, 1) : RowPlan{});
+    decoding += goes_on ? 1 : 0;
+  }
+  return decoding > 0 && std::bit_ceil(decoding) == std::bit_ceil(next.rows.size());
+}
+
+void Engine::State::launch(PlannedStep& plan, const PlannedStep* before) {
+  SlotState* state = nullptr;
+  std::int64_t scores = -1;
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    if (!plan.rows[i].wants_token) continue;
+    scores = std::max(scores, plan.chosen[i]->request.logprobs);
+    if (needs_slot_state(plan.chosen[i]->request.sampling)) state = slots.get();
+  }
+  plan.scored = scores >= 0;
+  plan.launched = runner.launch(plan.rows, plan.decode, state, scores, before == nullptr ? nullptr : &before->launched);
+}
+
+/// Launches the step after `now` before the tokens of `now` are read, so that the device does not wait for the host.
+/// Tokens of sequences that turn out to have ended are dropped.
+void Engine::State::launch_ahead(const PlannedStep& now) {
+  try {
+    PlannedStep next;
+    if (!plan_after(now, next)) return;
+    launch(next, &now);
+    ahead = std::move(next);
+    ++stats.steps_ahead;
+  } catch (const tessera::Error&) {
+    ahead.reset();  // the next step meets the same error, when the tokens of this one have been delivered
+  }
+}
+
+void Engine::State::drop_ahead() {
+  runner.drop(std::move(ahead->launched));
+  ahead.reset();
 }
 
 /// Full pages can be found by others.
@@ -275,24 +288,27 @@ Token Engine::State::add_token(Sequence& s, TokenId id) {
   return token;
 }
 
-void Engine::State::compute(const std::vector<SequencePtr>& chosen, const std::vector<RowPlan>& rows, bool decode) {
-  SlotState* state = nullptr;
-  std::int64_t scores = -1;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].wants_token) continue;
-    scores = std::max(scores, chosen[i]->request.logprobs);
-    if (needs_slot_state(chosen[i]->request.sampling)) state = slots.get();
+/// Waits for the step's tokens and tells the sequences' functions.
+void Engine::State::deliver(PlannedStep& plan) {
+  Runner::Chosen result;
+  try {
+    result = runner.finish(std::move(plan.launched));
+  } catch (...) {
+    ahead.reset();  // it continues tokens that are lost
+    throw;
   }
-  const Runner::Chosen result = runner.run(rows, decode, state, scores);
   ++stats.steps;
   std::vector<std::pair<SequencePtr, Token>> tokens;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    Sequence& s = *chosen[i];
-    s.computed += static_cast<std::int64_t>(rows[i].ids.size());
-    if (!decode) stats.prompt_tokens += static_cast<std::int64_t>(rows[i].ids.size());
+  std::size_t wanted = 0;
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    const RowPlan& row = plan.rows[i];
+    Sequence& s = *plan.chosen[i];
+    if (s.ended) continue;  // since the step was launched
+    s.computed += static_cast<std::int64_t>(row.ids.size());
+    if (!plan.decode) stats.prompt_tokens += static_cast<std::int64_t>(row.ids.size());
     publish(s);
-    if (!rows[i].wants_token) continue;
+    if (!row.wants_token) continue;
+    const std::size_t next = plan.decode ? i : wanted++;
     Token token = add_token(s, result.tokens[next]);
     if (s.request.logprobs >= 0) {
       const RowScores& all = *result.scores;
@@ -303,8 +319,7 @@ void Engine::State::compute(const std::vector<SequencePtr>& chosen, const std::v
       }
     }
     if (token.finish) s.ended = true;
-    ++next;
-    tokens.emplace_back(chosen[i], std::move(token));
+    tokens.emplace_back(plan.chosen[i], std::move(token));
   }
   std::erase_if(running, [&](const SequencePtr& s) {
     if (s->ended) release(*s);
@@ -321,16 +336,29 @@ void Engine::State::compute(const std::vector<SequencePtr>& chosen, const std::v
 }
 
 bool Engine::State::step() {
+  if (ahead && std::ranges::all_of(ahead->chosen, [](const auto& s) { return s->ended; })) drop_ahead();
   admit();
-  if (running.empty()) return false;
-  const bool has_prompts = std::any_of(running.begin(), running.end(), [](const auto& s) { return !s->decodes(); });
-  const bool has_answers = std::any_of(running.begin(), running.end(), [](const auto& s) { return s->decodes(); });
-  // In turns, so that long prompts do not hold up the answers of others.
-  const bool prompts = has_prompts && !(has_answers && prompts_last);
-  prompts_last = prompts;
-  std::vector<SequencePtr> chosen;
-  const std::vector<RowPlan> rows = prompts ? plan_prompts(chosen) : plan_decode(chosen);
-  if (!rows.empty()) compute(chosen, rows, !prompts);
+  PlannedStep now;
+  if (ahead) {
+    now = std::move(*ahead);
+    ahead.reset();
+    prompts_last = false;
+  } else {
+    if (running.empty()) return false;
+    const bool has_prompts = std::any_of(running.begin(), running.end(), [](const auto& s) { return !s->decodes(); });
+    const bool has_answers = std::any_of(running.begin(), running.end(), [](const auto& s) { return s->decodes(); });
+    // In turns, so that long prompts do not hold up the answers of others.
+    const bool prompts = has_prompts && !(has_answers && prompts_last);
+    prompts_last = prompts;
+    if (prompts)
+      plan_prompts(now);
+    else
+      plan_decode(now);
+    if (now.rows.empty()) return true;
+    launch(now);
+  }
+  launch_ahead(now);
+  deliver(now);
   return true;
 }
 

@@ -18,7 +18,7 @@ struct Layout {
 };
 Layout layout_of(const StepShape& s) {
   Layout at{};
-  std::int64_t next = 0;
+  std::int64_t next = kIdsBegin;
   const auto place = [&](std::int64_t& part, std::int64_t size) {
     part = next;
     next += ceil_div(std::max<std::int64_t>(size, 1), kAlign) * kAlign;
@@ -74,7 +74,10 @@ PackedStep::PackedStep(std::span<const RowPlan> rows, const StepShape& shape)
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const RowPlan& row = rows[r];
     const auto n = static_cast<std::int64_t>(row.ids.size()), index = static_cast<std::int64_t>(r);
-    if (!shape.decode) {
+    if (shape.decode) {
+      if (n == 0) continue;
+      token = wanted = index;
+    } else {
       const std::int64_t tile = shape.query_tile;
       token = ceil_div(token, tile) * tile;
       for (std::int64_t i = 0; i < n; i += tile) {

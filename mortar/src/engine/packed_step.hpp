@@ -12,7 +12,7 @@ namespace mortar {
 
 using SamplingRow = std::array<tessera::i32, kSamplingFields>;
 
-/// One sequence of a step.
+/// One sequence of a step. In decoding, a row without tokens keeps its place and computes nothing.
 struct RowPlan {
   std::span<const TokenId> ids;  ///< the tokens to compute
   std::int64_t first = 0;        ///< position of the first of them
@@ -47,6 +47,8 @@ struct StepViews {
   tessera::View<tessera::i32, 2> options;  ///< [wanted, kSamplingFields]
 };
 StepViews views_of(const tessera::Tensor<tessera::i32, 1>& data, const StepShape& shape);
+/// Where the ids begin in the array.
+inline constexpr std::int64_t kIdsBegin = 0;
 /// Elements of the array.
 std::int64_t packed_size(const StepShape& shape);
 

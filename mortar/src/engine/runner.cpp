@@ -83,33 +83,75 @@ Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, SlotState* slots,
   if (const auto found = graphs_.find(key); found != graphs_.end()) return found->second;
   const DefaultDevice device(stream_.device());
   auto packed = zeros<i32>({packed_size(shape)}).sync(stream_);
-  return graphs_
-      .emplace(key, capture(run_step, std::move(packed), shape, static_cast<const Network&>(network_), cache_, slots,
-                            greedy, valid_))
-      .first->second;
+  auto graph =
+      capture(run_step, std::move(packed), shape, static_cast<const Network&>(network_), cache_, slots, greedy, valid_);
+  return graphs_.emplace(key, DecodeGraph{std::move(graph), {}, {}}).first->second;
 }
 
-Runner::Chosen Runner::run(std::span<const RowPlan> rows, bool decode, SlotState* slots, std::int64_t scores) {
-  const StepShape shape = shape_of(rows, decode, query_tile_);
-  const PackedStep packed(rows, shape);
-  const bool greedy = std::all_of(rows.begin(), rows.end(), [](const RowPlan& r) { return is_greedy(r.sampling); });
-  const auto finish = [&](const StepResult& result) {
-    Chosen chosen;
-    chosen.tokens = host(result.tokens).sync(stream_);
-    if (scores >= 0) chosen.scores = score(result.logits, result.tokens, scores, valid_, stream_);
-    return chosen;
-  };
-  if (!decode) {
-    const Tensor<i32, 1> data = on_device(packed.data(), stream_);
-    if (shape.wanted > 0) return finish(run_step(data, shape, network_, cache_, slots, greedy, valid_).on(stream_));
+Runner::Launched Runner::launch_prompts(std::span<const RowPlan> rows, const StepShape& shape, SlotState* slots,
+                                        bool greedy) {
+  Launched step;
+  const Tensor<i32, 1> data = on_device(PackedStep(rows, shape).data(), stream_);
+  if (shape.wanted > 0) {
+    step.result_ = run_step(data, shape, network_, cache_, slots, greedy, valid_).on(stream_);
+  } else {
     const StepViews views = views_of(data, shape);
-    (void)forward(network_, cache_, views.step, false).sync(stream_);
-    return {};
+    (void)forward(network_, cache_, views.step, false).on(stream_);
   }
-  DecodeGraph& graph = graph_for(shape, slots, greedy);
-  copy_into(mut(graph.input<0>()), on_device(packed.data(), stream_)).on(stream_);
-  graph.replay().on(stream_);
-  return finish(graph.output());
+  return step;
+}
+
+Runner::Launched Runner::replay(DecodeGraph& decode, std::span<const RowPlan> rows, const StepShape& shape,
+                                const Launched* before) {
+  const auto free_or_new = [&](std::deque<HostBuffer<i32>>& free, std::int64_t size) {
+    if (free.empty()) return HostBuffer<i32>(size, stream_.device());
+    HostBuffer<i32> buffer = std::move(free.front());
+    free.pop_front();
+    return buffer;
+  };
+  const PackedStep packed(rows, shape);
+  HostBuffer<i32> input = free_or_new(decode.inputs, packed_size(shape));
+  std::ranges::copy(packed.data(), input.write().begin());
+  copy_into(mut(decode.graph.input<0>()), input).on(stream_);
+  decode.inputs.push_back(std::move(input));
+  if (before != nullptr)
+    copy_into(mut(decode.graph.input<0>()).slice<0>(kIdsBegin, kIdsBegin + shape.rows),
+              before->graph_->graph.output().tokens)
+        .on(stream_);
+  decode.graph.replay().on(stream_);
+  Launched step;
+  step.graph_ = &decode;
+  step.tokens_ = host(decode.graph.output().tokens, free_or_new(decode.tokens, shape.rows)).on(stream_);
+  return step;
+}
+
+Runner::Launched Runner::launch(std::span<const RowPlan> rows, bool decode, SlotState* slots, std::int64_t scores,
+                                const Launched* before) {
+  const StepShape shape = shape_of(rows, decode, query_tile_);
+  const bool greedy = std::ranges::all_of(rows, [](const RowPlan& r) { return is_greedy(r.sampling); });
+  Launched step = decode ? replay(graph_for(shape, slots, greedy), rows, shape, before)
+                         : launch_prompts(rows, shape, slots, greedy);
+  step.scores_ = scores;
+  return step;
+}
+
+Runner::Chosen Runner::finish(Launched&& step) {
+  Chosen chosen;
+  if (step.graph_ == nullptr && !step.result_) return chosen;
+  const StepResult& result = step.result_ ? *step.result_ : step.graph_->graph.output();
+  if (step.graph_ != nullptr) {
+    const auto tokens = step.tokens_.read();
+    chosen.tokens.assign(tokens.begin(), tokens.end());
+  } else {
+    chosen.tokens = host(result.tokens).sync(stream_);
+  }
+  if (step.scores_ >= 0) chosen.scores = score(result.logits, result.tokens, step.scores_, valid_, stream_);
+  drop(std::move(step));
+  return chosen;
+}
+
+void Runner::drop(Launched&& step) {
+  if (step.graph_ != nullptr) step.graph_->tokens.push_back(std::move(step.tokens_));
 }
 
 Tensor<f32, 2> Runner::row_logits(const RowPlan& row) {

@@ -1,5 +1,6 @@
 // Runs steps on the device: the forward pass, the choice of tokens, captured graphs for decoding.
 #pragma once
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,12 +24,19 @@ class Runner {
   Runner(Model& model, const Numerics& numerics, std::int64_t pages);
 
   struct Chosen {
-    std::vector<TokenId> tokens;  ///< one for each row that wants one
+    std::vector<TokenId> tokens;  ///< in decoding one for each row, else one for each that wants one
     std::optional<RowScores> scores;
   };
-  /// `slots`: the state for penalties and biases, null if no row has any. `scores`: how many log-probabilities to
-  /// compute, -1: none.
-  Chosen run(std::span<const RowPlan> rows, bool decode, SlotState* slots, std::int64_t scores);
+  class Launched;
+  /// Enqueues a step. `slots`: the state for penalties and biases, null if no row has any. `scores`: how many
+  /// log-probabilities to compute, -1: none. `before`: a decoding step of as many rows, whose tokens are those of this
+  /// step; the rows' ids are not read then.
+  Launched launch(std::span<const RowPlan> rows, bool decode, SlotState* slots, std::int64_t scores,
+                  const Launched* before = nullptr);
+  /// Waits for the tokens of a step. Log-probabilities need that no step was launched since.
+  Chosen finish(Launched&& step);
+  /// Gives up a step whose tokens are not needed.
+  void drop(Launched&& step);
   /// The logits of every token of one row.
   std::vector<float> logits(const RowPlan& row);
   /// The log-probability of `next[i]` after token i of the row.
@@ -44,9 +52,15 @@ class Runner {
     bool greedy;  ///< all rows
     auto operator<=>(const GraphKey&) const = default;
   };
-  using DecodeGraph = tessera::Graph<StepResult, tessera::Tensor<tessera::i32, 1>>;
+  struct DecodeGraph {
+    tessera::Graph<StepResult, tessera::Tensor<tessera::i32, 1>> graph;
+    std::deque<tessera::HostBuffer<tessera::i32>> inputs, tokens;  ///< that no step holds, the longest first
+  };
   tessera::Tensor<tessera::f32, 2> row_logits(const RowPlan& row);
   DecodeGraph& graph_for(const StepShape& shape, SlotState* slots, bool greedy);
+
+  Launched launch_prompts(std::span<const RowPlan> rows, const StepShape& shape, SlotState* slots, bool greedy);
+  Launched replay(DecodeGraph& graph, std::span<const RowPlan> rows, const StepShape& shape, const Launched* before);
 
   tessera::Stream stream_;
   Network network_;
@@ -54,6 +68,15 @@ class Runner {
   std::int64_t valid_;
   int query_tile_ = kSmallQueryTile;
   std::map<GraphKey, DecodeGraph> graphs_;
+};
+
+/// A step that has been enqueued.
+class Runner::Launched {
+  friend Runner;
+  DecodeGraph* graph_ = nullptr;              ///< of a decoding step
+  tessera::HostBuffer<tessera::i32> tokens_;  ///< the same: on their way
+  std::optional<StepResult> result_;          ///< of a step over prompts, unless no row wants a token
+  std::int64_t scores_ = -1;
 };
 
 }  // namespace mortar

@@ -22,8 +22,8 @@ Tile<f32, D...> rounded(const Tile<f32, D...>& x) {
   return cast<f32>(cast<bf16>(x));
 }
 
-/// Heads of tokens, normalised and rotated: features [slice * S, slice * S + S) of both halves of `head` for the Tokens
-/// tokens from `first` on.
+/// Heads of tokens, normalised and rotated: features [slice * S, slice * S + S) of both halves of Heads heads from
+/// `head` on, for the Tokens tokens from `first` on.
 template <int Tokens, int S, int Half>
 struct HeadRotation {
   Tile<f32, Tokens, 1, 1, S> cosine, sine;
@@ -46,28 +46,42 @@ struct HeadRotation {
     sine = sin(angle, precise) * factor;
     if (strict) cosine = rounded(cosine), sine = rounded(sine);
   }
-  Tile<bf16, Tokens, 1, 2, S> operator()(const In<bf16, dyn, dyn, dyn, dyn>& qkv, const In<bf16, dyn, dyn>& weight,
-                                         const Scalar<i32>& head) const {
-    auto row = cast<f32>(qkv.load_at(shape<Tokens, 1, 2, Half>, first, head, 0, 0));
+  template <int Heads>
+  Tile<bf16, Tokens, Heads, 2, S> heads(const In<bf16, dyn, dyn, dyn, dyn>& qkv, const In<bf16, dyn, dyn>& weight,
+                                        const Scalar<i32>& head) const {
+    auto row = cast<f32>(qkv.load_at(shape<Tokens, Heads, 2, Half>, first, head, 0, 0));
     auto squares = sum(sum(row * row, axis<3>), axis<2>);
     auto scale = rsqrt(squares / cast<f32>(qkv.dim(3) * 2) + eps);
     auto w = reshape(cast<f32>(weight.load_at(shape<2, S>, 0, slice * S)), shape<1, 1, 2, S>);
-    auto x = cast<f32>(qkv.load_at(shape<Tokens, 1, 2, S>, first, head, 0, slice * S)) * scale;
+    auto x = cast<f32>(qkv.load_at(shape<Tokens, Heads, 2, S>, first, head, 0, slice * S)) * scale;
     if (strict)
       x = rounded(rounded(x) * w);
     else
       x = x * w;
-    auto a = extract(x, shape<Tokens, 1, 1, S>, 0, 0, 0, 0), b = extract(x, shape<Tokens, 1, 1, S>, 0, 0, 1, 0);
+    auto a = extract(x, shape<Tokens, Heads, 1, S>, 0, 0, 0, 0), b = extract(x, shape<Tokens, Heads, 1, S>, 0, 0, 1, 0);
     auto ac = a * cosine, bs = b * sine, bc = b * cosine, as = a * sine;
     if (strict) ac = rounded(ac), bs = rounded(bs), bc = rounded(bc), as = rounded(as);
     return cast<bf16>(cat(ac - bs, bc + as, axis<2>));
   }
 };
 
+/// Writes the keys, normalised and rotated, and the values of `rotate`'s tokens into their slots of the cache.
+template <class C, int Tokens, int S, int Half>
+void write_keys(Mut<C, 1, kAll, 2, S>& keys, Mut<C, 1, kAll, 2, S>& values, const HeadRotation<Tokens, S, Half>& rotate,
+                const In<bf16, dyn, dyn, dyn, dyn>& qkv, const In<bf16, dyn, dyn>& k_norm, const In<i32, dyn>& slots) {
+  auto kv_heads = keys.dim(0), key_head = qkv.dim(1) - 2 * kv_heads + keys.index()[0];
+  auto slot = slots.load_at(shape<Tokens>, rotate.first, pad(-1));
+  auto key = rotate.template heads<1>(qkv, k_norm, key_head);
+  keys.scatter(axis<1>, slot, reshape(kernels::narrow<C>(key), shape<1, Tokens, 2, S>));
+  auto value = qkv.load_at(shape<Tokens, 1, 2, S>, rotate.first, key_head + kv_heads, 0, rotate.slice * S);
+  values.scatter(axis<1>, slot, reshape(kernels::narrow<C>(value), shape<1, Tokens, 2, S>));
+}
+
 /// From the projections of a step's tokens, [tokens, heads + 2 kv_heads, 2, head_dim / 2]: normalises and rotates
 /// queries (stored in q, [tokens, kv_heads, group, 2, head_dim / 2]) and keys, and writes keys and values into their
-/// slots of the cache; a slot of -1 is not written.
-template <class C, int Tokens, int S, int Half>
+/// slots of the cache; a slot of -1 is not written. Heads of a group are computed at a time. For one token that is the
+/// whole group, so that there is no loop whose steps wait for memory one after the other.
+template <class C, int Tokens, int Heads, int S, int Half>
 void place_heads(Mut<bf16, kAll, 1, 64, 2, S> q, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values,
                  In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
                  In<i32, dyn> positions, In<i32, dyn> slots, In<f32, dyn> frequencies, Scalar<f32> rope_factor,
@@ -76,19 +90,52 @@ void place_heads(Mut<bf16, kAll, 1, 64, 2, S> q, Mut<C, 1, kAll, 2, S> keys, Mut
   require(q.dim(2) <= 64, "at most 64 query heads share a key head");
   require(qkv.dim(1) == keys.dim(0) * (q.dim(2) + 2), "heads of queries, keys and values");
   auto [head, zero, zero1, slice] = keys.index();
-  auto Q = q.sub(shape<Tokens, 1, 1, 2, S>);
-  auto group = q.dim(2), kv_heads = keys.dim(0);
-  for (auto t : range(ceil_div(qkv.dim(0), Tokens))) {
-    auto first = t * Tokens;
-    const HeadRotation<Tokens, S, Half> rotate(positions, frequencies, rope_factor, first, slice, eps, strict);
-    for (auto g : range(group))
-      Q.store(t, 0, g, 0, 0, reshape(rotate(qkv, q_norm, head * group + g), shape<Tokens, 1, 1, 2, S>));
-    auto slot = slots.load_at(shape<Tokens>, first, pad(-1));
-    auto key = rotate(qkv, k_norm, kv_heads * group + head);
-    keys.scatter(axis<1>, slot, reshape(kernels::narrow<C>(key), shape<1, Tokens, 2, S>));
-    auto value = qkv.load_at(shape<Tokens, 1, 2, S>, first, kv_heads * (group + 1) + head, 0, slice * S);
-    values.scatter(axis<1>, slot, reshape(kernels::narrow<C>(value), shape<1, Tokens, 2, S>));
+  auto Q = q.sub(shape<Tokens, 1, Heads, 2, S>);
+  auto group = q.dim(2), first_query = head * group;
+  const auto place = [&](const Scalar<i32>& t) {
+    const HeadRotation<Tokens, S, Half> rotate(positions, frequencies, rope_factor, t * Tokens, slice, eps, strict);
+    const auto place_queries = [&](const Scalar<i32>& part) {
+      auto query = rotate.template heads<Heads>(qkv, q_norm, first_query + part * Heads);
+      Q.store(t, 0, part, 0, 0, reshape(query, shape<Tokens, 1, Heads, 2, S>));
+    };
+    if constexpr (Tokens == 1) {
+      place_queries(0);
+    } else {
+      for (auto part : range(ceil_div(group, Heads))) place_queries(part);
+    }
+    write_keys(keys, values, rotate, qkv, k_norm, slots);
+  };
+  if constexpr (Tokens == 1) {
+    require(qkv.dim(0) == 1 && q.dim(2) <= Heads, "one token, whose group is a tile");
+    place(0);
+  } else {
+    for (auto t : range(ceil_div(qkv.dim(0), Tokens))) place(t);
   }
+}
+
+/// The same in two kernels for many tokens. Queries by blocks of Tokens and heads: only the cache has to be written by
+/// few blocks.
+template <int Tokens, int Half>
+void rotate_queries(Mut<bf16, Tokens, 1, 2, Half> q, In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm,
+                    In<i32, dyn> positions, In<f32, dyn> frequencies, Scalar<f32> rope_factor, Scalar<f32> eps,
+                    Constant<bool> strict) {
+  require(qkv.dim(3) <= Half && qkv.dim(3) == q.dim(3), "half a head must fit the tile");
+  require(qkv.dim(0) == q.dim(0) && qkv.dim(1) > q.dim(1), "heads of queries, then of keys and values");
+  auto [t, head, zero, zero1] = q.index();
+  const HeadRotation<Tokens, Half, Half> rotate(positions, frequencies, rope_factor, t * Tokens, 0, eps, strict);
+  q.store(rotate.template heads<1>(qkv, q_norm, head));
+}
+template <class C, int Tokens, int S, int Half>
+void place_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> qkv,
+                In<bf16, dyn, dyn> k_norm, In<i32, dyn> positions, In<i32, dyn> slots, In<f32, dyn> frequencies,
+                Scalar<f32> rope_factor, Scalar<f32> eps, Constant<bool> strict) {
+  require(qkv.dim(3) <= Half, "half a head must fit the tile");
+  require(qkv.dim(1) > 2 * keys.dim(0), "heads of queries, then of keys and values");
+  auto [head, zero, zero1, slice] = keys.index();
+  for (auto t : range(ceil_div(qkv.dim(0), Tokens)))
+    write_keys(keys, values,
+               HeadRotation<Tokens, S, Half>(positions, frequencies, rope_factor, t * Tokens, slice, eps, strict), qkv,
+               k_norm, slots);
 }
 
 /// Attention over the pages of one sequence of queries at `positions`, which see the keys up to their own position;

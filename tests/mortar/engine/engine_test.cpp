@@ -112,6 +112,44 @@ TEST(MortarEngine, PrefixCacheGivesTheSameTokens) {
   EXPECT_EQ(plain.stats().cached_tokens, 0);
 }
 
+// Steps with log-probabilities are launched one after the other, others before the tokens of the last are known.
+TEST(MortarEngine, StepsThatAreLaunchedAheadChangeNothing) {
+  std::mt19937 random(5);
+  std::vector<Request> requests = random_requests(random, 9);
+  for (std::size_t i = 0; i < requests.size(); i += 2) {
+    requests[i].max_tokens = 60;
+    for (TokenId id = static_cast<TokenId>(i); id < 340; id += 16) requests[i].stop_ids.push_back(id);
+  }
+  const auto answers = [&](std::int64_t logprobs, std::int64_t batch, EngineStats& stats) {
+    Engine engine(load_test_model("dense-tied"),
+                  {.max_batch = batch, .prefill_tokens = 64, .kv_tokens = 10 * 64, .batch_invariant = true});
+    std::vector<Heard> heard(requests.size());
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      Request r = requests[i];
+      r.logprobs = logprobs;
+      engine.submit(r, heard[i].listener());
+    }
+    engine.run();
+    stats = engine.stats();
+    EXPECT_EQ(engine.free_pages(), engine.total_pages());
+    EXPECT_FALSE(engine.step());
+    std::vector<std::vector<TokenId>> ids;
+    for (const Heard& h : heard) ids.push_back(h.ids);
+    return ids;
+  };
+  EngineStats in_turn, ahead, alone;
+  const auto expected = answers(0, 4, in_turn);
+  EXPECT_EQ(answers(-1, 4, ahead), expected);
+  EXPECT_EQ(answers(-1, 1, alone), expected);
+  EXPECT_EQ(in_turn.steps_ahead, 0);
+  EXPECT_GT(ahead.steps_ahead, ahead.steps / 4);
+  EXPECT_GT(alone.steps_ahead, alone.steps / 2);
+  EXPECT_EQ(ahead.generated_tokens, in_turn.generated_tokens) << "tokens after the end are not counted";
+  std::size_t stopped = 0;
+  for (std::size_t i = 0; i < requests.size(); i += 2) stopped += expected[i].size() < 60 ? 1U : 0U;
+  EXPECT_GT(stopped, 2U) << "steps ahead of an end that was not foreseen";
+}
+
 // A callback may submit and cancel.
 TEST(MortarEngine, FunctionsOfSequencesUseTheEngine) {
   Engine engine(load_test_model("dense-tied"), {.max_batch = 2});

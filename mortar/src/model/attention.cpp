@@ -35,46 +35,40 @@ Op<Tensor<bf16, 3>> decode_attention(const Tensor<bf16, 3>& q, const View<bf16, 
   });
 }
 
-constexpr int kFewTokens = 16;  ///< whose queries are placed by the blocks that write the cache
+constexpr int kGroup = 8;  ///< the most query heads of a key head that place_heads takes
 
-Op<Tensor<bf16, 3>> place_few(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys, Tensor<bf16, 4>& values,
-                              const Step& step, const Tensor<bf16, 2>& qkv) {
-  const std::int64_t tokens = qkv.dim(0), kv = keys.dim(0), half = keys.dim(3), group = net.config.heads / kv;
-  const auto heads = qkv.reshape({tokens, kv * (group + 2), std::int64_t{2}, half});
+Op<Tensor<bf16, 3>> place_one(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys, Tensor<bf16, 4>& values,
+                              const Step& step, const View<bf16, 4>& heads) {
+  const std::int64_t kv = keys.dim(0), half = keys.dim(3), group = net.config.heads / kv;
   const auto q_norm = w.query_norm.reshape({std::int64_t{2}, half}),
              k_norm = w.key_norm.reshape({std::int64_t{2}, half});
-  const auto placed = [&](auto tile_tokens, auto tile_heads) {
+  return kernels::with_extent<2, kGroup>(group, [&](auto n) {
     return kernels::with_extent<32, 64>(half, [&](auto h) {
-      auto q = kernel<place_heads<bf16, tile_tokens, tile_heads, kSlice, h>>(
-          empty<bf16>({tokens, kv, group, std::int64_t{2}, half}), mut(keys), mut(values), heads, q_norm, k_norm,
-          step.positions, step.slots, net.frequencies, net.rope_factor, net.epsilon(), net.numerics.strict);
-      return reshape(std::move(q), Dims<3>({tokens, kv * group, 2 * half}));
+      auto q = kernel<place_heads<bf16, n, kSlice, h>>(
+          empty<bf16>({std::int64_t{1}, kv, group, std::int64_t{2}, half}), mut(keys), mut(values), heads, q_norm,
+          k_norm, step.positions, step.slots, net.frequencies, net.rope_factor, net.epsilon(), net.numerics.strict);
+      return reshape(std::move(q), Dims<3>({std::int64_t{1}, kv * group, 2 * half}));
     });
-  };
-  constexpr int kMostAtOnce = 8;  // query heads of one token
-  const std::integral_constant<int, 1> one;
-  if (tokens == 1 && group <= kMostAtOnce)
-    return kernels::with_extent<2, kMostAtOnce>(group, [&](auto n) { return placed(one, n); });
-  return placed(std::integral_constant<int, kFewTokens>{}, one);
+  });
 }
 
-/// The same in two kernels.
 Flow<Tensor<bf16, 3>> place_many(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys,
-                                 Tensor<bf16, 4>& values, const Step& step, const Tensor<bf16, 2>& qkv) {
-  constexpr int kQueryTokens = 16, kKeyTokens = 32;
-  const std::int64_t tokens = qkv.dim(0), kv = keys.dim(0), half = keys.dim(3), queries = net.config.heads;
-  const auto heads = qkv.reshape({tokens, queries + 2 * kv, std::int64_t{2}, half});
+                                 Tensor<bf16, 4>& values, const Step& step, const View<bf16, 4>& heads) {
+  constexpr int kFew = 16, kMany = 32;  // tokens of a tile
+  const std::int64_t tokens = heads.dim(0), half = keys.dim(3), queries = net.config.heads;
   const auto q_norm = w.query_norm.reshape({std::int64_t{2}, half}),
              k_norm = w.key_norm.reshape({std::int64_t{2}, half});
   co_await kernels::with_extent<32, 64>(half, [&](auto h) {
-    return kernel<place_keys<bf16, kKeyTokens, kSlice, h>>(mut(keys), mut(values), heads, k_norm, step.positions,
-                                                           step.slots, net.frequencies, net.rope_factor, net.epsilon(),
-                                                           net.numerics.strict);
+    return kernels::with_constant<2>(tokens > kFew && !net.numerics.one_way(), [&](auto many) {
+      return kernel<place_keys<bf16, (many ? kMany : kFew), kSlice, h>>(
+          mut(keys), mut(values), heads, k_norm, step.positions, step.slots, net.frequencies, net.rope_factor,
+          net.epsilon(), net.numerics.strict);
+    });
   });
   auto q = co_await kernels::with_extent<32, 64>(half, [&](auto h) {
-    return kernel<rotate_queries<kQueryTokens, h>>(empty<bf16>({tokens, queries, std::int64_t{2}, half}), heads, q_norm,
-                                                   step.positions, net.frequencies, net.rope_factor, net.epsilon(),
-                                                   net.numerics.strict);
+    return kernel<rotate_queries<kFew, h>>(empty<bf16>({tokens, queries, std::int64_t{2}, half}), heads, q_norm,
+                                           step.positions, net.frequencies, net.rope_factor, net.epsilon(),
+                                           net.numerics.strict);
   });
   co_return reshape(std::move(q), Dims<3>({tokens, queries, 2 * half}));
 }
@@ -83,8 +77,11 @@ Flow<Tensor<bf16, 3>> place_many(const Network& net, const LayerWeights& w, Tens
 
 Flow<Tensor<bf16, 3>> place(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys, Tensor<bf16, 4>& values,
                             const Step& step, const Tensor<bf16, 2>& qkv) {
-  if (qkv.dim(0) > kFewTokens) co_return co_await place_many(net, w, keys, values, step, qkv);
-  co_return co_await place_few(net, w, keys, values, step, qkv);
+  const std::int64_t kv = keys.dim(0), queries = net.config.heads;
+  const View<bf16, 4> heads = qkv.reshape({qkv.dim(0), queries + 2 * kv, std::int64_t{2}, keys.dim(3)});
+  if (qkv.dim(0) == 1 && queries <= kGroup * kv && !net.numerics.one_way())
+    co_return co_await place_one(net, w, keys, values, step, heads);
+  co_return co_await place_many(net, w, keys, values, step, heads);
 }
 
 Op<Tensor<bf16, 2>> attention(const Network& net, const Tensor<bf16, 4>& keys, const Tensor<bf16, 4>& values,

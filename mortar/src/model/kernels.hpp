@@ -77,44 +77,26 @@ void write_keys(Mut<C, 1, kAll, 2, S>& keys, Mut<C, 1, kAll, 2, S>& values, cons
   values.scatter(axis<1>, slot, reshape(kernels::narrow<C>(value), shape<1, Tokens, 2, S>));
 }
 
-/// From the projections of a step's tokens, [tokens, heads + 2 kv_heads, 2, head_dim / 2]: normalises and rotates
-/// queries (stored in q, [tokens, kv_heads, group, 2, head_dim / 2]) and keys, and writes keys and values into their
-/// slots of the cache; a slot of -1 is not written. Heads of a group are computed at a time. For one token that is the
-/// whole group, so that there is no loop whose steps wait for memory one after the other.
-template <class C, int Tokens, int Heads, int S, int Half>
-void place_heads(Mut<bf16, kAll, 1, 64, 2, S> q, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values,
+/// From the projections of one token, [1, heads + 2 kv_heads, 2, head_dim / 2]: normalises and rotates queries (stored
+/// in q, [1, kv_heads, group, 2, head_dim / 2]) and keys, and writes keys and values into their slot of the cache; a
+/// slot of -1 is not written. A group of heads is a tile: a loop over them would wait for memory at each step.
+template <class C, int Heads, int S, int Half>
+void place_heads(Mut<bf16, 1, 1, Heads, 2, S> q, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values,
                  In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
                  In<i32, dyn> positions, In<i32, dyn> slots, In<f32, dyn> frequencies, Scalar<f32> rope_factor,
                  Scalar<f32> eps, Constant<bool> strict) {
   require(qkv.dim(3) <= Half, "half a head must fit the tile");
-  require(q.dim(2) <= 64, "at most 64 query heads share a key head");
+  require(qkv.dim(0) == 1 && q.dim(2) <= Heads, "one token, whose query heads of a group are a tile");
   require(qkv.dim(1) == keys.dim(0) * (q.dim(2) + 2), "heads of queries, keys and values");
   auto [head, zero, zero1, slice] = keys.index();
-  auto Q = q.sub(shape<Tokens, 1, Heads, 2, S>);
-  auto group = q.dim(2), first_query = head * group;
-  const auto place = [&](const Scalar<i32>& t) {
-    const HeadRotation<Tokens, S, Half> rotate(positions, frequencies, rope_factor, t * Tokens, slice, eps, strict);
-    const auto place_queries = [&](const Scalar<i32>& part) {
-      auto query = rotate.template heads<Heads>(qkv, q_norm, first_query + part * Heads);
-      Q.store(t, 0, part, 0, 0, reshape(query, shape<Tokens, 1, Heads, 2, S>));
-    };
-    if constexpr (Tokens == 1) {
-      place_queries(0);
-    } else {
-      for (auto part : range(ceil_div(group, Heads))) place_queries(part);
-    }
-    write_keys(keys, values, rotate, qkv, k_norm, slots);
-  };
-  if constexpr (Tokens == 1) {
-    require(qkv.dim(0) == 1 && q.dim(2) <= Heads, "one token, whose group is a tile");
-    place(0);
-  } else {
-    for (auto t : range(ceil_div(qkv.dim(0), Tokens))) place(t);
-  }
+  const HeadRotation<1, S, Half> rotate(positions, frequencies, rope_factor, 0, slice, eps, strict);
+  auto query = rotate.template heads<Heads>(qkv, q_norm, head * q.dim(2));
+  q.store(reshape(query, shape<1, 1, Heads, 2, S>));
+  write_keys(keys, values, rotate, qkv, k_norm, slots);
 }
 
-/// The same in two kernels for many tokens. Queries by blocks of Tokens and heads: only the cache has to be written by
-/// few blocks.
+/// The same for any number of tokens, in two kernels. Queries by blocks of Tokens and heads: only the cache has to be
+/// written by few blocks.
 template <int Tokens, int Half>
 void rotate_queries(Mut<bf16, Tokens, 1, 2, Half> q, In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm,
                     In<i32, dyn> positions, In<f32, dyn> frequencies, Scalar<f32> rope_factor, Scalar<f32> eps,

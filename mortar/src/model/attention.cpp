@@ -65,12 +65,12 @@ Flow<Tensor<bf16, 3>> place_many(const Network& net, const LayerWeights& w, Tens
           net.epsilon(), net.numerics.strict);
     });
   });
-  auto q = co_await kernels::with_extent<32, 64>(half, [&](auto h) {
-    return kernel<rotate_queries<kFew, h>>(empty<bf16>({tokens, queries, std::int64_t{2}, half}), heads, q_norm,
-                                           step.positions, net.frequencies, net.rope_factor, net.epsilon(),
-                                           net.numerics.strict);
+  co_return co_await kernels::with_extent<32, 64>(half, [&](auto h) {
+    auto q = kernel<rotate_queries<kFew, h>>(empty<bf16>({tokens, queries, std::int64_t{2}, half}), heads, q_norm,
+                                             step.positions, net.frequencies, net.rope_factor, net.epsilon(),
+                                             net.numerics.strict);
+    return reshape(std::move(q), Dims<3>({tokens, queries, 2 * half}));
   });
-  co_return reshape(std::move(q), Dims<3>({tokens, queries, 2 * half}));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "jit/tuning_choice.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/folders.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/jit/build.hpp"
@@ -127,8 +127,7 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
              std::uint64_t held, const std::string& label, TuningId tuning, bool asked) {
   const char* folder = env(Env::COLLECT);
   if (!folder) return;
-  std::error_code ignored;  // writing says what is wrong with the folder
-  std::filesystem::create_directories(folder, ignored);
+  make_folders(folder);
   for (const int sm : wanted_gpus()) {
     const std::string gpu = concat("sm_", sm);
     const passes::Target target = target_for(sm);
@@ -163,9 +162,7 @@ passes::Target collected_target() { return env(Env::COLLECT) ? target_for(wanted
 
 std::vector<Collected> collected(const std::string& folder) {
   std::vector<Collected> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in(folder)) {
     if (!name.ends_with(kSuffix)) continue;
     const std::size_t first = name.find('-'), second = name.find('-', first + 1);
     Collected c;
@@ -173,13 +170,12 @@ std::vector<Collected> collected(const std::string& folder) {
     c.gpu = name.substr(first + 1, second - first - 1);
     c.label = name.substr(second + 1, name.size() - second - 1 - kSuffix.size());
     if (c.label.find('.') != std::string::npos) continue;  // a fallback form, found with the chosen one
-    const std::string path = entry.path().string(), stem = path.substr(0, path.size() - kSuffix.size());
+    const std::string path = concat(folder, "/", name), stem = path.substr(0, path.size() - kSuffix.size());
     for (const Form form : all_forms()) {
       const std::string of_form = stem + suffix_of(form);
-      if (std::filesystem::exists(concat(of_form, kSuffix), error))
-        c.forms.push_back({form, concat(of_form, kSuffix), of_form + ".txt"});
+      if (path_exists(concat(of_form, kSuffix))) c.forms.push_back({form, concat(of_form, kSuffix), of_form + ".txt"});
     }
-    c.asked = std::filesystem::exists(stem + kAsked, error);
+    c.asked = path_exists(stem + kAsked);
     found.push_back(std::move(c));
   }
   std::sort(found.begin(), found.end(),

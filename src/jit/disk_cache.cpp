@@ -16,6 +16,7 @@
 #include "jit/cache_file.hpp"
 #include "jit/sha256.hpp"
 #include "tessera/base/env.hpp"
+#include "tessera/base/folders.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/codegen/tileiras/tileiras.hpp"
 
@@ -64,14 +65,6 @@ bool write_whole(int fd, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
   return true;
-}
-
-/// Like mkdir -p; what goes wrong shows when the folder is used. Only the user may read compiled code.
-void make_folders(const std::string& folder) {
-  for (std::size_t at = folder.find('/', 1); at != std::string::npos; at = folder.find('/', at + 1)) {
-    mkdir(folder.substr(0, at).c_str(), 0755);
-  }
-  mkdir(folder.c_str(), 0700);
 }
 
 struct Found {
@@ -173,7 +166,7 @@ bool DiskCache::store_file(const std::string& path, std::span<const std::byte> b
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   File file(open(temporary.c_str(), kFlags, 0600));
   if (file.fd < 0 && errno == ENOENT) {
-    make_folders(folder_);
+    make_folders(folder_, 0700);  // only the user may read compiled code
     file.fd = open(temporary.c_str(), kFlags, 0600);
   }
   if (file.fd < 0) return false;

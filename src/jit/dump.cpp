@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "jit/hash.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/folders.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/printer.hpp"
@@ -91,8 +91,7 @@ bool is_chosen(const std::string& label) {
 }
 
 std::string stem_of(const Wanted& w, const std::string& label, std::uint64_t hash) {
-  std::error_code ignored;  // writing says what is wrong with the folder
-  std::filesystem::create_directories(w.folder, ignored);
+  make_folders(w.folder);
   return concat(w.folder, "/", file_label(label), "-", hash_text(hash));
 }
 

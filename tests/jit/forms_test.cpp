@@ -161,7 +161,7 @@ TEST(Registers, AreEnoughForThoseThatAskForMore) {
   EXPECT_FALSE(waits(256, 128, 224, 32, 1));
   EXPECT_FALSE(waits(256, 128, 224, 32, 3)) << "two roles, one of which releases in three places";
   EXPECT_TRUE(waits(768, 40, 104, 32, 2)) << "roles of 256 threads";
-  EXPECT_FALSE(waits(384, 80, 0, 32, 2)) << "nobody asks";
+  EXPECT_FALSE(waits(384, 80, 0, 32, 2)) << "no warp asks";
   EXPECT_FALSE(waits(384, 80, 0, 0, 0));
 }
 

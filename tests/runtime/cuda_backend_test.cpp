@@ -45,7 +45,7 @@ TEST(CudaMemoryEnd, OrdersNothingThatIsNotOrderedAlready) {
   const int waits = rig.driver.count(Fn::cuStreamWaitEvent);
   batch.reset();
   EXPECT_EQ(rig.driver.count(Fn::cuStreamWaitEvent), waits);
-  // Two readers that know nothing of each other: one of them waits, not the writer.
+  // Two readers that do not depend on each other: one of them waits, not the writer.
   batch = rig.make(4);
   const Stream other(rig.device());
   rig.mix(kernel, up, batch, source);

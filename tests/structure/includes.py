@@ -63,6 +63,8 @@ for source in tree.files(".hpp", ".cpp"):
     text = strip(tree.read(source))
     headers = standard_headers(source)
     for header, pattern in NEEDS.items():
+        if header == "filesystem" and source.startswith(("src/", "include/")) and re.search(pattern, text):
+            problems.append(f"{source}: std::filesystem in the library: use tessera/base/folders.hpp, which says why")
         if not headers & ALSO.get(header, {header}) and (match := re.search(pattern, text)):
             problems.append(f"{source}: {match.group(0).strip('( ')} needs <{header}>")
 tree.finish(problems, "Include the header; g++ 13 and 14 do not supply it by accident.")

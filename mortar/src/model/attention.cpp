@@ -35,7 +35,9 @@ Op<Tensor<bf16, 3>> decode_attention(const Tensor<bf16, 3>& q, const View<bf16, 
   });
 }
 
-constexpr int kGroup = 8;  ///< the most query heads of a key head that place_heads takes
+constexpr int kFew = 16;    ///< tokens of a tile that is rotated
+constexpr int kMany = 128;  ///< tokens of a tile that is copied; with fewer tokens one launch less is faster
+constexpr int kGroup = 8;   ///< the most query heads of a key head that place_heads takes
 
 Op<Tensor<bf16, 3>> place_one(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys, Tensor<bf16, 4>& values,
                               const Step& step, const View<bf16, 4>& heads) {
@@ -52,25 +54,32 @@ Op<Tensor<bf16, 3>> place_one(const Network& net, const LayerWeights& w, Tensor<
   });
 }
 
+/// Heads [first, first + count) of the projections, normalised and rotated: [tokens, count, 2, head_dim / 2].
+Op<Tensor<bf16, 4>> rotated(const Network& net, const Tensor<bf16, 1>& norm, const Step& step,
+                            const View<bf16, 4>& heads, std::int64_t first, std::int64_t count) {
+  const std::int64_t half = heads.dim(3);
+  return kernels::with_extent<32, 64>(half, [&](auto h) {
+    return kernel<rotate_rows<kFew, h>>(empty<bf16>({heads.dim(0), count, std::int64_t{2}, half}), heads,
+                                        norm.reshape({std::int64_t{2}, half}), step.positions, net.frequencies,
+                                        static_cast<i32>(first), net.rope_factor, net.epsilon(), net.numerics.strict);
+  });
+}
+
 Flow<Tensor<bf16, 3>> place_many(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys,
                                  Tensor<bf16, 4>& values, const Step& step, const View<bf16, 4>& heads) {
-  constexpr int kFew = 16, kMany = 32;  // tokens of a tile
-  const std::int64_t tokens = heads.dim(0), half = keys.dim(3), queries = net.config.heads;
-  const auto q_norm = w.query_norm.reshape({std::int64_t{2}, half}),
-             k_norm = w.key_norm.reshape({std::int64_t{2}, half});
-  co_await kernels::with_extent<32, 64>(half, [&](auto h) {
-    return kernels::with_constant<2>(tokens > kFew && !net.numerics.one_way(), [&](auto many) {
-      return kernel<place_keys<bf16, (many ? kMany : kFew), kSlice, h>>(
-          mut(keys), mut(values), heads, k_norm, step.positions, step.slots, net.frequencies, net.rope_factor,
-          net.epsilon(), net.numerics.strict);
+  const std::int64_t tokens = heads.dim(0), half = keys.dim(3), queries = net.config.heads, kv = keys.dim(0);
+  if (tokens >= kMany && !net.numerics.one_way()) {
+    const auto rows = co_await rotated(net, w.key_norm, step, heads, queries, kv);
+    co_await kernel<copy_keys<bf16, kMany, kSlice>>(mut(keys), mut(values), rows, heads, step.slots);
+  } else {
+    co_await kernels::with_extent<32, 64>(half, [&](auto h) {
+      return kernel<place_keys<bf16, kFew, kSlice, h>>(
+          mut(keys), mut(values), heads, w.key_norm.reshape({std::int64_t{2}, half}), step.positions, step.slots,
+          net.frequencies, net.rope_factor, net.epsilon(), net.numerics.strict);
     });
-  });
-  co_return co_await kernels::with_extent<32, 64>(half, [&](auto h) {
-    auto q = kernel<rotate_queries<kFew, h>>(empty<bf16>({tokens, queries, std::int64_t{2}, half}), heads, q_norm,
-                                             step.positions, net.frequencies, net.rope_factor, net.epsilon(),
-                                             net.numerics.strict);
-    return reshape(std::move(q), Dims<3>({tokens, queries, 2 * half}));
-  });
+  }
+  auto q = co_await rotated(net, w.query_norm, step, heads, 0, queries);
+  co_return std::move(q).reshape({tokens, queries, 2 * half});
 }
 
 }  // namespace

@@ -95,18 +95,19 @@ void place_heads(Mut<bf16, 1, 1, Heads, 2, S> q, Mut<C, 1, kAll, 2, S> keys, Mut
   write_keys(keys, values, rotate, qkv, k_norm, slots);
 }
 
-/// The same for any number of tokens, in two kernels. Queries by blocks of Tokens and heads: only the cache has to be
-/// written by few blocks.
+/// The same for any number of tokens, in several kernels. Heads from `first_head` on, queries or keys, by blocks of
+/// Tokens and heads: only the cache has to be written by few blocks.
 template <int Tokens, int Half>
-void rotate_queries(Mut<bf16, Tokens, 1, 2, Half> q, In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm,
-                    In<i32, dyn> positions, In<f32, dyn> frequencies, Scalar<f32> rope_factor, Scalar<f32> eps,
-                    Constant<bool> strict) {
-  require(qkv.dim(3) <= Half && qkv.dim(3) == q.dim(3), "half a head must fit the tile");
-  require(qkv.dim(0) == q.dim(0) && qkv.dim(1) > q.dim(1), "heads of queries, then of keys and values");
-  auto [t, head, zero, zero1] = q.index();
+void rotate_rows(Mut<bf16, Tokens, 1, 2, Half> rows, In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> norm,
+                 In<i32, dyn> positions, In<f32, dyn> frequencies, Scalar<i32> first_head, Scalar<f32> rope_factor,
+                 Scalar<f32> eps, Constant<bool> strict) {
+  require(qkv.dim(3) <= Half && qkv.dim(3) == rows.dim(3), "half a head must fit the tile");
+  require(qkv.dim(0) == rows.dim(0) && qkv.dim(1) > rows.dim(1), "heads of queries, then of keys and values");
+  auto [t, head, zero, zero1] = rows.index();
   const HeadRotation<Tokens, Half, Half> rotate(positions, frequencies, rope_factor, t * Tokens, 0, eps, strict);
-  q.store(rotate.template heads<1>(qkv, q_norm, head));
+  rows.store(rotate.template heads<1>(qkv, norm, first_head + head));
 }
+/// Few tokens: keys are rotated by the blocks that write them, each the features of its slice.
 template <class C, int Tokens, int S, int Half>
 void place_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> qkv,
                 In<bf16, dyn, dyn> k_norm, In<i32, dyn> positions, In<i32, dyn> slots, In<f32, dyn> frequencies,
@@ -120,16 +121,36 @@ void place_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf1
                k_norm, slots);
 }
 
-/// Attention over the pages of one sequence of queries at `positions`, which see the keys up to their own position;
-/// keys and values from `keys_in_use` on do not count. A page number out of range reads some page.
+/// Many tokens: copies keys, which have been rotated, and values into their slots. Blocks of the cache go through all
+/// tokens, so this does nothing but copy.
+template <class C, int Tokens, int S>
+void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> rotated,
+               In<bf16, dyn, dyn, dyn, dyn> qkv, In<i32, dyn> slots) {
+  require(rotated.dim(0) == qkv.dim(0) && rotated.dim(1) == keys.dim(0), "rotated keys of all tokens and key heads");
+  require(qkv.dim(1) > 2 * keys.dim(0), "heads of queries, then of keys and values");
+  auto [head, zero, zero1, slice] = keys.index();
+  for (auto t : range(ceil_div(qkv.dim(0), Tokens))) {
+    auto slot = slots.load_at(shape<Tokens>, t * Tokens, pad(-1));
+    auto copied = [&](const auto& from, const auto& from_head) {
+      auto rows = from.load_at(shape<Tokens, 1, 2, S>, t * Tokens, from_head, 0, slice * S);
+      return reshape(kernels::narrow<C>(rows), shape<1, Tokens, 2, S>);
+    };
+    keys.scatter(axis<1>, slot, copied(rotated, head));
+    values.scatter(axis<1>, slot, copied(qkv, qkv.dim(1) - keys.dim(0) + head));
+  }
+}
+
+/// Attention over the pages of one sequence of queries at `positions`, from `first` to `last`, which see the keys up to
+/// their own position; keys and values from `keys_in_use` on do not count. A page number out of range reads some page.
 template <class C, int BM, int D>
-Tile<f32, BM, D> attend(const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& positions, const Scalar<i32>& kv_head,
-                        const Scalar<i32>& row, const In<C, dyn, dyn, dyn, dyn>& k, const In<C, dyn, dyn, dyn, dyn>& v,
+Tile<f32, BM, D> attend(const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& positions, const Scalar<i32>& first,
+                        const Scalar<i32>& last, const Scalar<i32>& kv_head, const Scalar<i32>& row,
+                        const In<C, dyn, dyn, dyn, dyn>& k, const In<C, dyn, dyn, dyn, dyn>& v,
                         const In<i32, dyn, dyn>& table, const Scalar<i32>& keys_in_use, const Scalar<f32>& scale) {
   auto K = k.tiles(shape<1, 1, kPage, D>);
   auto V = v.tiles(shape<1, 1, kPage, D>);
   kernels::OnlineSoftmax<BM, D> state;
-  auto end = min(max(positions) + 1, keys_in_use), first = min(positions);
+  auto end = min(last + 1, keys_in_use);
   for (auto j : range(min(ceil_div(end, kPage), table.dim(1)))) {
     auto page = clamp(table.gather(row, j), 0, k.dim(0) - 1);
     auto keys = kernels::narrow<bf16>(reshape(K.load(page, kv_head, 0, 0), shape<kPage, D>));
@@ -158,9 +179,10 @@ void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, 
   require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
   auto [tile, head, zero] = o.index();
   auto row = tile_rows.gather(tile);
-  auto positions = iota<i32, BM, 1>(axis<0>) + tile_positions.gather(tile);
-  auto result = attend<C>(reshape(q.load_like(o), shape<BM, D>), positions, head / (q.dim(1) / k.dim(1)), row, k, v,
-                          table, lengths.gather(row), scale);
+  auto first = tile_positions.gather(tile);
+  auto positions = iota<i32, BM, 1>(axis<0>) + first;
+  auto result = attend<C>(reshape(q.load_like(o), shape<BM, D>), positions, first, first + BM - 1,
+                          head / (q.dim(1) / k.dim(1)), row, k, v, table, lengths.gather(row), scale);
   o.store(reshape(cast<bf16>(result), shape<BM, 1, D>));
 }
 
@@ -172,8 +194,9 @@ void attend_last(Mut<bf16, 1, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, dyn
   auto [row, head, zero] = o.index();
   auto length = lengths.gather(row);
   auto query = broadcast(reshape(q.load_like(o), shape<1, D>), shape<BM, D>);
-  auto result = attend<C>(query, zeros<i32, BM, 1>() + (length - 1), head / (q.dim(1) / k.dim(1)), row, k, v, table,
-                          length, scale);
+  auto position = length - 1;
+  auto result = attend<C>(query, zeros<i32, BM, 1>() + position, position, position, head / (q.dim(1) / k.dim(1)), row,
+                          k, v, table, length, scale);
   o.store(reshape(cast<bf16>(extract(result, shape<1, D>, 0, 0)), shape<1, 1, D>));
 }
 

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/folders.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::tileiras {
@@ -44,10 +44,7 @@ TempFolder::TempFolder() {
   path_ = pattern;
 }
 
-TempFolder::~TempFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
+TempFolder::~TempFolder() { remove_folder(path_); }
 
 void write_file(const std::string& path, std::span<const std::byte> bytes) {
   auto fail = [&path] {

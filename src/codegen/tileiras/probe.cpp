@@ -15,6 +15,7 @@
 #include "codegen/tileiras/process.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/folders.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::tileiras {
@@ -117,10 +118,7 @@ void keep(const Assembler& a) {
     return ++lines > kMostLines;
   });
   const std::string temporary = concat(folder, kFile, ".tmp-", getpid());
-  for (std::size_t at = folder.find('/', 1); at != std::string::npos; at = folder.find('/', at + 1)) {
-    mkdir(folder.substr(0, at).c_str(), 0755);
-  }
-  mkdir(folder.c_str(), 0755);
+  make_folders(folder);
   try {
     write_file(temporary, std::as_bytes(std::span(text)));
     if (rename(temporary.c_str(), (folder + std::string(kFile)).c_str()) != 0) unlink(temporary.c_str());

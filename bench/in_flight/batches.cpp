@@ -1,5 +1,6 @@
 // Batches that are uploaded from pinned buffers, computed on and read back, each stage on a stream of its own: the time
-// of all beside that of the longest stage alone. The kernel is given as much work as takes about as long as an upload.
+// of all compared with that of the longest stage alone, and with that of the copies alone, which the driver makes in
+// both directions at once: they share the link. The kernel is given as much work as takes about as long as an upload.
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "in_flight/figures.hpp"
+#include "in_flight/plain_driver.hpp"
 
 namespace in_flight {
 namespace {
@@ -65,6 +67,25 @@ class Pipeline {
       down_.synchronize();
     });
   }
+  /// The copies of all batches by the driver's own calls, in both directions at once.
+  double copies() {
+    const PlainDriver& driver = PlainDriver::get();
+    const auto x = zeros<f32>({size_}).sync(), y = zeros<f32>({size_}).sync();
+    const Stream up(x.device()), down(x.device());
+    const auto address = [](const void* memory) {
+      return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(memory));
+    };
+    const auto size = static_cast<std::size_t>(bytes());
+    return seconds_of([&] {
+      for (int i = 0; i < batches_; ++i) {
+        check(driver.copy(tensor_args(x)[0], address(in_[slot(i)].read().data()), size, up.native()), "cuMemcpyAsync");
+        check(driver.copy(address(out_[slot(i)].write().data()), tensor_args(y)[0], size, down.native()),
+              "cuMemcpyAsync");
+      }
+      check(driver.synchronize(up.native()), "cuStreamSynchronize");
+      check(driver.synchronize(down.native()), "cuStreamSynchronize");
+    });
+  }
   double all() {
     return seconds_of([&] {
       for (int i = 0; i < batches_; ++i) {
@@ -115,11 +136,12 @@ void measure_batches(const Options& options) {
   pipeline.uploads();
   pipeline.calibrate(pipeline.uploads() / pipeline.batches());
   pipeline.all();
-  std::vector<double> up, work, down, all;
+  std::vector<double> up, work, down, copies, all;
   for (int i = 0; i < options.count(5, 1); ++i) {
     up.push_back(pipeline.uploads());
     work.push_back(pipeline.kernels());
     down.push_back(pipeline.readbacks());
+    if (options.has_driver()) copies.push_back(pipeline.copies());
     all.push_back(pipeline.all());
   }
   if (options.executes && !pipeline.is_right()) throw DeviceError("the batches come back with wrong numbers");
@@ -134,6 +156,9 @@ void measure_batches(const Options& options) {
   Figure share{"the longest stage's share of that time", "", longest / median(all), {}};
   if (options.has_driver()) share.asked = least(0.9);
   print(share);
+  if (copies.empty()) return;
+  print({"uploads, kernels and readbacks, compared with the copies alone", "ms", median(all) * 1e3,
+         "cuMemcpyAsync in both directions at once", median(copies) * 1e3});
 }
 
 }  // namespace in_flight

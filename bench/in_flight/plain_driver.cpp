@@ -28,6 +28,7 @@ const PlainDriver& PlainDriver::get() {
     get(d.launch, "cuLaunchKernel", 4000);
     get(d.launch_ex, "cuLaunchKernelEx", 11060);
     get(d.synchronize, "cuStreamSynchronize", 2000);
+    get(d.copy, "cuMemcpyAsync", 4000);
     get(d.load, "cuModuleLoadDataEx", 2010);
     get(d.find, "cuModuleGetFunction", 2000);
     get(d.begin_capture, "cuStreamBeginCapture", 10010);

@@ -40,6 +40,7 @@ struct PlainDriver {
                 void**) = nullptr;
   int (*launch_ex)(const LaunchConfig*, Handle, void**, void**) = nullptr;
   int (*synchronize)(Handle) = nullptr;
+  int (*copy)(std::uint64_t, std::uint64_t, std::size_t, Handle) = nullptr;
   int (*load)(Handle*, const void*, unsigned, int*, void**) = nullptr;
   int (*find)(Handle*, Handle, const char*) = nullptr;
   int (*begin_capture)(Handle, int) = nullptr;

@@ -10,9 +10,10 @@
 namespace tessera {
 
 void make_folders(const std::string& folder, unsigned mode) noexcept try {
-  for (std::size_t at = folder.find('/', 1); at != std::string::npos; at = folder.find('/', at + 1))
-    mkdir(folder.substr(0, at).c_str(), 0755);
-  mkdir(folder.c_str(), mode);
+  const std::string path = folder.substr(0, folder.find_last_not_of('/') + 1);
+  for (std::size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
+    mkdir(path.substr(0, at).c_str(), 0755);
+  mkdir(path.c_str(), mode);
 } catch (...) {}  // no memory for a name
 
 std::vector<std::string> names_in(const std::string& folder) {
@@ -28,14 +29,13 @@ std::vector<std::string> names_in(const std::string& folder) {
 }
 
 void remove_folder(const std::string& folder) noexcept try {
-  for (const std::string& name : names_in(folder)) {
-    const std::string path = folder + "/" + name;
-    struct stat info {};
-    if (lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode))
-      remove_folder(path);
-    else
-      unlink(path.c_str());
+  struct stat info {};
+  if (lstat(folder.c_str(), &info) != 0) return;
+  if (!S_ISDIR(info.st_mode)) {
+    unlink(folder.c_str());
+    return;
   }
+  for (const std::string& name : names_in(folder)) remove_folder(folder + "/" + name);
   rmdir(folder.c_str());
 } catch (...) {}  // no memory for a name
 

@@ -45,15 +45,13 @@ BodyScope::BodyScope(GraphRecording& body) {
   if (capturing_here == nullptr)
     throw InternalError("the body of a loop or a branch on a thread that does not capture");
   outer_ = std::exchange(capturing_here->recording_, &body);
-  capturing_here->stream_->end_capture();
-  capturing_here->stream_->begin_capture(body);
+  capturing_here->stream_->change_capture(body);
 }
 
 BodyScope::~BodyScope() {
   if (capturing_here == nullptr) return;  // the capture has ended before a flow of it
   capturing_here->recording_ = outer_;
-  capturing_here->stream_->end_capture();
-  capturing_here->stream_->begin_capture(*outer_);
+  capturing_here->stream_->change_capture(*outer_);
 }
 
 // -- entries ---------------------------------------------------------------------------------------------------------

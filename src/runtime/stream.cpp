@@ -452,6 +452,11 @@ void StreamCore::begin_capture(CaptureSink& sink) {
   capture_ = &sink;
 }
 
+void StreamCore::change_capture(CaptureSink& sink) noexcept {
+  std::lock_guard lock(mutex_);
+  capture_ = &sink;
+}
+
 void StreamCore::end_capture() noexcept {
   std::lock_guard lock(mutex_);
   capture_ = nullptr;

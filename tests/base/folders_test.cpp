@@ -40,6 +40,8 @@ TEST_F(Folders, AreMadeWithTheirParents) {
   EXPECT_EQ(mode_of(root + "/a/b") & 0700u, 0700u);
   make_folders(root + "/a/b/c");  // again
   EXPECT_EQ(mode_of(root + "/a/b/c"), 0700u);
+  make_folders(root + "/d//", 0700);
+  EXPECT_EQ(mode_of(root + "/d"), 0700u) << "a slash at the end names no other folder";
 }
 
 TEST_F(Folders, NameWhatIsInThem) {
@@ -61,6 +63,10 @@ TEST_F(Folders, AreRemovedWithAllThatIsInThemAndNothingElse) {
   remove_folder(root + "/gone");
   EXPECT_FALSE(path_exists(root + "/gone"));
   EXPECT_TRUE(path_exists(root + "/kept/file")) << "links are not followed";
+  ASSERT_EQ(symlink((root + "/kept").c_str(), (root + "/link").c_str()), 0);
+  remove_folder(root + "/link");
+  EXPECT_EQ(names(root), std::vector<std::string>{"kept"});
+  EXPECT_TRUE(path_exists(root + "/kept/file")) << "nor is a link in its place";
   remove_folder(root + "/none");
 }
 

@@ -92,8 +92,12 @@ TEST_F(GpuGraphs, NumbersChangeInBodiesWhileReplaysAreInFlight) {
   EXPECT_EQ(exact(host(eager.y).sync(), host(graph.input<0>().y).sync()), "");
 }
 
+/// Kernels with the number, each before one without, which may start before it has ended (a programmatic edge).
 Flow<> straight(State& s, const GraphScalar<f32>& a) {
-  for (int i = 0; i < 50; ++i) co_await kernel<advance<256>>(mut(s.y), a, s.x);
+  for (int i = 0; i < 25; ++i) {
+    co_await kernel<advance<256>>(mut(s.y), a, s.x);
+    co_await kernel<advance<256>>(mut(s.y), 0.5f, s.x);
+  }
 }
 TEST_F(GpuGraphs, NumbersChangeWhileReplaysAreInFlight) {
   auto graph = capture(straight, state(0), GraphScalar(1.0f));

@@ -145,6 +145,8 @@ TEST(BestForm, CodeThatNeverEndsIsNotTaken) {
   EXPECT_THAT(
       tried({{Chosen, 1, no}, {Fallback, 2, no}}),
       testing::StartsWith(";fallback; throws the assembler's code would wait forever: a block of 384 threads has 80"));
+  EXPECT_THAT(tried({{Chosen, 1, no}, {Fallback, 1, 0}, {Bare, 2, 0}}), testing::StartsWith(";bare; gives bare, "))
+      << "the same code is made once";
 }
 
 TEST(Registers, AreEnoughForThoseThatAskForMore) {

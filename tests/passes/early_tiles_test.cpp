@@ -19,7 +19,7 @@ using ir::Value;
 namespace {
 
 const passes::Target kHopper{90, 132};
-constexpr std::int64_t kRows = 4, kTile = 64;
+constexpr int kRows = 4, kTile = 64;
 
 /// What differs from a loop that can be peeled.
 enum class Odd {
@@ -38,15 +38,16 @@ enum class Odd {
 
 /// y = for i in (low to n): acc = acc / 2 + w[i] * x[i]; then, with `tail`, the same for i in (n to n + 1).
 struct Sums {
+  const int rows;
   Kernel k;
-  Value x = k.view(Elem::F32, {1, kTile}), w = k.view(Elem::F32, {kRows, kTile}), y = k.view(Elem::F32, {kRows, kTile});
+  Value x = k.view(Elem::F32, {1, kTile}), w = k.view(Elem::F32, {rows, kTile}), y = k.view(Elem::F32, {rows, kTile});
   Value low = k.arg(Elem::I32), n = k.arg(Elem::I32), zero = k.i32(0), one = k.i32(1);
-  const Type sum = Type::tile(Elem::F32, {kRows, kTile});
+  const Type sum = Type::tile(Elem::F32, {rows, kTile});
   Operation* loop = nullptr;
   ir::Function* f = nullptr;
   passes::Choices choices;
 
-  explicit Sums(Odd odd = Odd::None, bool tail = false) {
+  explicit Sums(Odd odd = Odd::None, bool tail = false, int rows_of_w = kRows) : rows(rows_of_w) {
     Value first = k.b.constant_float(Elem::F32, 0, sum.shape());
     if (odd == Odd::ReadBefore) first = k.op(Op::Broadcast, {k.load(x, {zero, zero})->result()}, sum);
     loop = add_loop(odd, low, n, first);
@@ -176,11 +177,14 @@ TEST(EarlyTiles, OtherLoopsAreReadEarlyAllOrNothing) {
   }
 }
 
-TEST(EarlyTiles, AsManyAsTheRegistersOfAThreadHold) {
-  const auto chosen = [](int warps) { return Sums().peel({}, warps); };
-  EXPECT_EQ(chosen(4), 5) << "2 registers an iteration: 1 KB over 128 threads";
-  EXPECT_EQ(chosen(0), 5) << "four warps if it is not known";
-  EXPECT_EQ(chosen(1), 4) << "8 registers";
+TEST(EarlyTiles, AtMostTwoAndAsManyAsTheRegistersOfAThreadHold) {
+  const auto chosen = [](int rows, int warps) { return Sums(Odd::None, false, rows).peel({}, warps); };
+  EXPECT_EQ(chosen(4, 4), 2) << "2 registers an iteration: 1 KB over 128 threads";
+  EXPECT_EQ(chosen(32, 4), 2) << "16 registers";
+  EXPECT_EQ(chosen(64, 4), 1) << "32 registers";
+  EXPECT_EQ(chosen(64, 0), 1) << "four warps if it is not known";
+  EXPECT_EQ(chosen(64, 8), 2) << "16 registers";
+  EXPECT_EQ(chosen(128, 4), 0) << "64 registers: a thread does not hold one tile";
 }
 
 TEST(EarlyTiles, TheOccupancyLimitsTheRegistersUnlessItIsSet) {

@@ -3,11 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "runtime/fake_device.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/runtime/graph.hpp"
 #include "tessera/runtime/transfer.hpp"
 
 namespace tessera::runtime {
@@ -156,6 +161,25 @@ TEST_F(Ordering, CaptureTakesWorkUnordered) {
   a.core()->end_capture();
   mix(a, y, x);
   EXPECT_EQ(waits(), 1);
+}
+
+/// Between two recordings its work would run at once, and be missing in the graph.
+TEST_F(Ordering, AStreamIsCapturedThroughoutWhenTheBodyOfALoopBeginsAndEnds) {
+  GraphRecording outer(b.device()), body(b.device());
+  const CaptureScope scope(outer, {});
+  const std::shared_ptr<StreamCore> stream = scope.stream();
+  std::atomic<bool> ready{false}, end{false}, seen_open{false};
+  std::thread other([&] {
+    for (ready = true; !end;) {
+      if (!stream->capturing()) seen_open = true;
+    }
+  });
+  while (!ready) std::this_thread::yield();
+  const auto last = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  while (!seen_open && std::chrono::steady_clock::now() < last) const BodyScope inside(body);
+  end = true;
+  other.join();
+  EXPECT_FALSE(seen_open);
 }
 
 /// Random programs over a few storages and streams, which are created and destroyed in flight.

@@ -126,6 +126,7 @@ auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes
   using P = std::decay_t<decltype(prepare(*std::begin(forms)))>;
   using M = std::decay_t<decltype(make(std::declval<const P&>()))>;
   P chosen = prepare(*std::begin(forms));
+  const detail::Bytecode bytecode = chosen.bytecode;  // a form that never ends is rejected after it has been moved
   try {
     M made = make(std::as_const(chosen));
     BestForm<P, M> best{std::move(chosen), std::move(made)};
@@ -134,7 +135,7 @@ auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes
     check_ends(notes_of(std::as_const(best.made)));
     return best;
   } catch (const tileiras::Rejection& rejection) {
-    auto other = detail::first_accepted<P, M>(forms, prepare, make, notes_of, chosen.bytecode, rejection.message());
+    auto other = detail::first_accepted<P, M>(forms, prepare, make, notes_of, bytecode, rejection.message());
     if (other) return std::move(*other);
     throw;
   }

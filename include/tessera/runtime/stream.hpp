@@ -177,6 +177,8 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
 
   /// While capturing, submissions go to the sink, unordered, and waiting for this stream is an error.
   void begin_capture(CaptureSink& sink);
+  /// While capturing: submissions go to another sink from now on.
+  void change_capture(CaptureSink& sink) noexcept;
   void end_capture() noexcept;
   bool capturing() const noexcept;
 

@@ -68,7 +68,7 @@ class Executable {
       const RecordedCall& call = calls[i];
       const RecordedWork& entry = *recording_->updatable()[i];
       UpdateLaunch launch(graph_.nodes()[i].successor_gains, entry.where);
-      call.work->launch({call.grid, call.args, entry.accesses, nullptr, &launch, &node});
+      call.work->launch({call.grid, call.args, entry.accesses, nullptr, static_cast<LaunchState*>(&launch), &node});
       applied_[i] = call;
       if (!in_bodies) unknown_[i] = false;
     }

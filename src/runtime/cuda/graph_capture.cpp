@@ -162,7 +162,7 @@ class Capture {
     CaptureLaunch launch(chain, nullptr, work, entry.is_dependent);
     const bool successor_gains = entry.kernel.kernel != nullptr && this->successor_gains(entry, chain);
     launch.set_successor_gains(successor_gains);
-    work.call.work->launch({work.call.grid, work.call.args, work.accesses, lane, &launch});
+    work.call.work->launch({work.call.grid, work.call.args, work.accesses, lane, static_cast<LaunchState*>(&launch)});
     if (entry.kernel.kernel != nullptr) chain.add(work.accesses, entry.kernel.kernel->raw_writes());
     if (work.call_number == kNoEntry) return;
     const Position here = position(lane);

@@ -107,7 +107,8 @@ class CudaQueue final : public Queue {
     state_.ended = std::max(state_.ended, track_->log.ended());
     QueueLaunch state(backend_.outcomes(), submission, state_, successors_);
     state.inherit();
-    submission.work->launch({submission.grid, submission.args, submission.accesses, handle_, &state});
+    submission.work->launch(
+        {submission.grid, submission.args, submission.accesses, handle_, static_cast<LaunchState*>(&state)});
     state_ = state.after(number, successors_);
     if (others_enqueue_) state_.kernel_is_last = false;
     state.enqueued(track_, number, observer_);

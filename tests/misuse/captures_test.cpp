@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "host/far_device.hpp"
+#include "misuse/kernels.hpp"
 #include "misuse/misuse.hpp"
 
 #ifdef __clang__
@@ -15,11 +16,7 @@ namespace tessera {
 namespace {
 
 using misuse::Outcome;
-
-template <int B>
-void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
-  y.store(a * x.load_like(y) + y.load());
-}
+using misuse::saxpy;
 void add_some(Mut<i32, 32> y, Scalar<i32> n) {
   require(n > 0, "n must be positive");
   y.store(y.load() + n);

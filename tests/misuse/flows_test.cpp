@@ -2,17 +2,14 @@
 #include <cstdio>
 #include <functional>
 
+#include "misuse/kernels.hpp"
 #include "misuse/misuse.hpp"
 
 namespace tessera {
 namespace {
 
 using misuse::Outcome;
-
-template <int B>
-void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
-  y.store(a * x.load_like(y) + y.load());
-}
+using misuse::saxpy;
 
 MISUSE(FlowSync, "Flow::sync") {
   const auto flow = [](View<f32, 1> x) -> Flow<Tensor<f32, 1>> { co_return co_await clone(x); };

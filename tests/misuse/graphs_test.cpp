@@ -3,6 +3,7 @@
 #include <optional>
 #include <thread>
 
+#include "misuse/kernels.hpp"
 #include "misuse/misuse.hpp"
 
 #ifdef __clang__
@@ -13,11 +14,7 @@ namespace tessera {
 namespace {
 
 using misuse::Outcome;
-
-template <int B>
-void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
-  y.store(a * x.load_like(y) + y.load());
-}
+using misuse::saxpy;
 
 MISUSE(CaptureOfAReadback, "capture") {
   auto& y = c.out<f32, 1>({5});

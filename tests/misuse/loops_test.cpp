@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "host/far_device.hpp"
+#include "misuse/kernels.hpp"
 #include "misuse/misuse.hpp"
 
 #ifdef __clang__
@@ -14,11 +15,7 @@ namespace tessera {
 namespace {
 
 using misuse::Outcome;
-
-template <int B>
-void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
-  y.store(a * x.load_like(y) + y.load());
-}
+using misuse::saxpy;
 /// Two kernels of one name.
 template <int Factor>
 void scale(Mut<f32, 32> y) {

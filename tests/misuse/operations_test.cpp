@@ -1,4 +1,5 @@
 // Misuse of operations and launches: running, combining, kernels with their options, tuning.
+#include "misuse/kernels.hpp"
 #include "misuse/misuse.hpp"
 
 namespace tessera {
@@ -33,10 +34,7 @@ MISUSE(All, "all") {
 
 // ---- launches ------------------------------------------------------------------------------------------------------
 
-template <int B>
-void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
-  y.store(a * x.load_like(y) + y.load());
-}
+using misuse::saxpy;
 template <int B>
 void add_both(Mut<f32, B> y, Mut<f32, B> z, In<f32, dyn> x, Scalar<i32> n) {
   require(n >= 0, "n must not be negative");

@@ -223,6 +223,9 @@ class FakeDriver {
   /// Runs the lanes of a graph beside each other, as its records and waits allow.
   void run_graph(const Graph& graph);
   void run_conditional(const Step& step);
+  /// Work of the whole context cannot be waited for while a stream of it is captured: the capture fails.
+  bool invalidates_capture();
+  static constexpr CUresult kCaptureUnsupported = 900;  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
   static void set_condition(const Call& call);
   void check_memory(std::uintptr_t address, std::size_t bytes, const char* what);
   CUresult drain(Stream* stream);

@@ -1,5 +1,4 @@
 // The functions of the fake driver's table: each enters (counts, may fail), then does its work under the lock.
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -93,23 +92,15 @@ struct Functions : GraphFunctions {
     FakeDriver::current = context;
     return 0;
   }
-  /// Work of the whole context cannot be waited for while a stream of it is captured (900:
-  /// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED), and the capture fails.
-  static bool invalidates_capture(FakeDriver& d) {
-    const bool captures =
-        std::any_of(d.streams_.begin(), d.streams_.end(), [](const auto& s) { return s->capture != nullptr; });
-    if (captures) d.violate("a context is waited for while a stream is captured");
-    return captures;
-  }
   static CUresult cuCtxSynchronize() {
     TESSERA_FAKE(cuCtxSynchronize);
-    if (invalidates_capture(d)) return 900;
+    if (d.invalidates_capture()) return FakeDriver::kCaptureUnsupported;
     d.run_all();
     return d.poisoned_;
   }
   static CUresult cuCtxRecordEvent(CUcontext, CUevent recorded) {
     TESSERA_FAKE(cuCtxRecordEvent);
-    if (invalidates_capture(d)) return 900;
+    if (d.invalidates_capture()) return FakeDriver::kCaptureUnsupported;
     auto* event = d.event(recorded);
     if (event == nullptr) return 400;
     event->last = std::make_shared<FakeDriver::Moment>();

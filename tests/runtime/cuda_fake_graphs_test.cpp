@@ -40,6 +40,13 @@ CUresult GraphFunctions::cuStreamBeginCaptureToGraph(CUstream handle, CUgraph gr
   return begin(d, handle, nullptr, target, mode);
 }
 
+bool FakeDriver::invalidates_capture() {
+  const bool captures =
+      std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->capture != nullptr; });
+  if (captures) violate("a context is waited for while a stream is captured");
+  return captures;
+}
+
 /// Work of other streams that this one has not waited for ends the capture without a graph.
 CUresult GraphFunctions::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   TESSERA_FAKE(cuStreamEndCapture);

@@ -89,8 +89,8 @@ class TimeMark : public Launchable {
   virtual double seconds_since(const TimeMark& start) const = 0;
 };
 
-/// A host function as a Launchable; `f` takes a const LaunchContext& and may be called several times. What tells two
-/// functions of one type apart has to be in the arguments of their submissions.
+/// A host function as a Launchable; `f` takes a const LaunchContext& and may be called several times. Functions
+/// of one type that behave differently have to differ in the arguments of their submissions.
 template <class F>
 std::shared_ptr<const Launchable> host_work(F f) {
   struct Work final : Launchable {

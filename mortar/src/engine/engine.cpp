@@ -288,7 +288,7 @@ Token Engine::State::add_token(Sequence& s, TokenId id) {
   return token;
 }
 
-/// Waits for the step's tokens and tells the sequences' functions.
+/// Waits for the step's tokens and calls the sequences' functions with them.
 void Engine::State::deliver(PlannedStep& plan) {
   Runner::Chosen result;
   try {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "mortar/errors.hpp"
 #include "tessera/kernels/embedding.hpp"
@@ -110,6 +111,9 @@ Runner::Launched Runner::replay(DecodeGraph& decode, std::span<const RowPlan> ro
     return buffer;
   };
   const PackedStep packed(rows, shape);
+  // Taken first: a step that has been replayed has marked its tokens as chosen, and must not be lost for want of
+  // memory.
+  HostBuffer<i32> tokens = free_or_new(decode.tokens, shape.rows);
   HostBuffer<i32> input = free_or_new(decode.inputs, packed_size(shape));
   std::ranges::copy(packed.data(), input.write().begin());
   copy_into(mut(decode.graph.input<0>()), input).on(stream_);
@@ -121,7 +125,7 @@ Runner::Launched Runner::replay(DecodeGraph& decode, std::span<const RowPlan> ro
   decode.graph.replay().on(stream_);
   Launched step;
   step.graph_ = &decode;
-  step.tokens_ = host(decode.graph.output().tokens, free_or_new(decode.tokens, shape.rows)).on(stream_);
+  step.tokens_ = host(decode.graph.output().tokens, std::move(tokens)).on(stream_);
   return step;
 }
 

@@ -221,6 +221,19 @@ namespace {
 
 constexpr std::int64_t kAcrossThreads = 256;  // elements
 
+/// The loads that a row comes from, through shape operations, conversions and arithmetic of rows as long as it.
+std::vector<const Operation*> loads_of_row(Value row) {
+  std::vector<const Operation*> found;
+  const std::int64_t length = row.type().num_elements();
+  const auto visit = [&](const Operation& op) {
+    if (op.result(0).type().num_elements() != length) return false;
+    if (is_load(op)) found.push_back(&op);
+    return op.num_regions() == 0 && op.info().has(ir::traits::Pure);
+  };
+  Backwards(visit).run(row);
+  return found;
+}
+
 /// Bytes of the smallest tile that `stretch`, a broadcast, repeats and that is loaded in the loop around it; 0 if it is
 /// too small to matter, or there is none.
 std::int64_t bytes_repeated_by(const Operation& stretch) {
@@ -229,7 +242,7 @@ std::int64_t bytes_repeated_by(const Operation& stretch) {
       stretch.result().type().num_elements() <= from.type().num_elements())
     return 0;
   std::int64_t least = 0;
-  for (const Operation* load : loads_of(from)) {
+  for (const Operation* load : loads_of_row(from)) {
     if (load->parent_op() != stretch.parent_op()) continue;
     const std::int64_t bytes = bytes_of(load->result().type());
     least = least == 0 ? bytes : std::min(least, bytes);

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <span>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace tessera::passes {
@@ -33,6 +34,22 @@ bool goes_on_with_another(const analysis::Product& p, const analysis::KernelFact
          });
 }
 
+/// Accumulators that are live at once of the products among these operations: those of the arms of a branch are not
+/// live together. `own` has the products and what each adds.
+std::int64_t live_accumulators(const ir::Block& body,
+                               const std::unordered_map<const ir::Operation*, std::int64_t>& own) {
+  std::int64_t live = 0;
+  for (const ir::Operation& op : body) {
+    if (const auto found = own.find(&op); found != own.end()) live += found->second;
+    if (op.op() != ir::Op::If) continue;
+    std::int64_t most = 0;
+    for (std::size_t arm = 0; arm < op.num_regions(); ++arm)
+      most = std::max(most, live_accumulators(op.region(arm), own));
+    live += most;
+  }
+  return live;
+}
+
 }  // namespace
 
 const Machine& machine_of(int sm) {
@@ -50,10 +67,11 @@ StepLoad step_load(const analysis::KernelFacts& facts) {
     if (first.loops != deepest) continue;
     StepLoad l;
     std::unordered_set<const ir::Operation*> counted;
+    std::unordered_map<const ir::Operation*, std::int64_t> own;
     for (const analysis::Product& p : facts.products) {
       if (p.loop != first.loop) continue;
       ++l.products;
-      if (!goes_on_with_another(p, facts)) l.accumulators += p.accumulators;
+      if (!goes_on_with_another(p, facts)) own.emplace(p.op, p.accumulators);
       const std::span<const std::int64_t> left = p.op->operand(0).type().shape();
       l.rows = std::max(l.rows, left[left.size() - 2]);
       for (const ir::Operation* load : p.step_loads) {
@@ -66,6 +84,7 @@ StepLoad step_load(const analysis::KernelFacts& facts) {
       const bool in_place = p.op->has_attr(ir::AttrName::fast_acc) && !p.op->operand(2).def();
       l.kept_twice = l.kept_twice || (eight_bit && !in_place);
     }
+    l.accumulators = live_accumulators(first.loop ? first.loop->region(0) : first.op->function()->body(), own);
     if (l.accumulators > most.accumulators) most = l;
   }
   return most;

@@ -25,8 +25,8 @@ inline constexpr int kRegistersAThread = 255;  // the most a thread can have
 inline constexpr int kOtherRegisters = 96;     // of a thread in addition to its accumulators: addresses, fragments
 
 /// Live accumulators, and bytes that a step loads: summed over the products of one loop (in a chain of products several
-/// results are live; a load that feeds two products counts once). Of the innermost loops, the one with most
-/// accumulators.
+/// results are live; of the arms of a branch, those of one; a load that feeds two products counts once). Of the
+/// innermost loops, the one with most accumulators.
 struct StepLoad {
   std::int64_t accumulators = 0, bytes = 0;
   std::int64_t rows = 0;        ///< of the results

@@ -93,7 +93,7 @@ TEST(Hints, MayBeSpreadOverMoreWarps) {
 struct RowTimesWeights {
   Kernel k;
   ir::Function* f = nullptr;
-  RowTimesWeights(std::int32_t rows, std::int32_t n, bool in_loop) {
+  RowTimesWeights(std::int32_t rows, std::int32_t n, bool in_loop, bool computed = false) {
     const Value weights = k.view(Elem::BF16, {rows, n}), x = k.view(Elem::BF16, {1, n}), zero = k.i32(0);
     const Type tile = weights.type().view_tile();
     Operation* loop = k.b.create(
@@ -105,7 +105,12 @@ struct RowTimesWeights {
     const ir::Builder outside = k.b;
     if (in_loop) row.def()->operand(0).def()->move_to_end(body), row.def()->move_to_end(body);
     k.b.set_to_end(body);
-    const Value product = k.binary(Op::MulF, k.load(weights, {zero, i})->result(), row);
+    Value times = row;
+    if (computed) {  // the row is the product of two loaded rows
+      const Value loaded = k.load(x, {zero, zero})->result(), other = k.load(x, {zero, i})->result();
+      times = k.op(Op::Broadcast, {k.binary(Op::MulF, loaded, other)}, tile);
+    }
+    const Value product = k.binary(Op::MulF, k.load(weights, {zero, i})->result(), times);
     k.b.create(Op::Continue, {k.binary(Op::AddF, sum, product)}, {});
     k.b = outside;
     k.keep(loop->result());
@@ -120,6 +125,8 @@ TEST(Hints, ARowThatIsRepeatedInALoopHasAVectorForEachThread) {
     EXPECT_EQ(choose(*in_loop.f).warps, warps) << rows << " x " << n;
     RowTimesWeights before(rows, n, false);
     EXPECT_EQ(choose(*before.f).warps, std::min(rows * n / 512, 8)) << "once is not worth fewer warps";
+    RowTimesWeights computed(rows, n, false, true);
+    EXPECT_EQ(choose(*computed.f).warps, warps) << "a product of rows of " << n << " is as long as they are";
   }
 }
 
@@ -286,6 +293,32 @@ TEST(Hints, ChainsOfProducts) {
   EXPECT_EQ(c.warps, 8);
   EXPECT_EQ(c.occupancy, 1);
   EXPECT_EQ(c.ctas, 1);
+}
+
+/// The second product of each step in both arms of a branch.
+void put_last_product_into_branch(ProductLoop& l) {
+  const Operation* end = l.loop->region(0).terminator();
+  Operation* product = end->operand(0).def();
+  ir::Builder b = ir::Builder::before(product);
+  Operation* branch = b.create(Op::If, {l.k.arg(Elem::I1)}, {product->result().type()});
+  for (int arm = 0; arm < 2; ++arm) {
+    b.set_to_end(branch->add_region());
+    const Value again = b.create(Op::MmaF, product->operand_values(), {product->result().type()})->result();
+    b.create(Op::Yield, {again}, {});
+  }
+  product->result().replace_all_uses_with(branch->result());
+  product->erase();
+}
+
+TEST(Hints, ArmsOfABranchDoNotHoldTheirAccumulatorsTogether) {
+  // 64 x 64 and 64 x 128 elements fit four warps; with the second product counted twice they would not.
+  ProductLoop plain(64, 64, 128, Elem::BF16, 128), branch(64, 64, 128, Elem::BF16, 128);
+  put_last_product_into_branch(branch);
+  ASSERT_EQ(problems_of(branch.k.module), "");
+  const passes::Choices expected = choose(*plain.f), found = choose(*branch.f);
+  EXPECT_EQ(expected.warps, 4);
+  EXPECT_EQ(found.warps, expected.warps);
+  EXPECT_EQ(found.occupancy, expected.occupancy);
 }
 
 TEST(Hints, LatencyIsSetOnTheLoadsOfTheLoopOnly) {

@@ -69,8 +69,9 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
   const Dims<4> dims({model.config.kv_heads, pages * kPage, std::int64_t{2}, model.config.head_dim / 2});
   try {
     for (std::int64_t layer = 0; layer < model.config.layers; ++layer) {
-      cache_.keys.push_back(empty<bf16>(dims).sync(stream_));
-      cache_.values.push_back(empty<bf16>(dims).sync(stream_));
+      // Numbers, so that attention over a page that is not full need not look at what it ignores.
+      cache_.keys.push_back(zeros<bf16>(dims).sync(stream_));
+      cache_.values.push_back(zeros<bf16>(dims).sync(stream_));
     }
   } catch (const DeviceError& error) {
     throw CapacityError("a KV cache of " + std::to_string(pages * kPage) + " tokens (" +

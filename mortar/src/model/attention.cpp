@@ -1,6 +1,7 @@
 // Which kernel a step's attention takes, and its extents.
 #include "model/attention.hpp"
 
+#include "model/attention_kernels.hpp"
 #include "model/kernels.hpp"
 #include "tessera/kernels/paged_attention.hpp"
 
@@ -13,7 +14,7 @@ View<bf16, 4> pages_of(const Tensor<bf16, 4>& cache) {
   return cache.reshape({heads, pages, std::int64_t{kPage}, d}).permute<1, 0, 2, 3>();
 }
 
-constexpr int kSlice = 8;  ///< features of each half of a head that a block of place_heads owns
+constexpr int kSlice = 8;  ///< features of each half of a head that a block of place_keys or copy_heads owns
 
 Op<Tensor<bf16, 3>> decode_attention(const Tensor<bf16, 3>& q, const View<bf16, 4>& keys, const View<bf16, 4>& values,
                                      const Step& step, float scale) {
@@ -46,7 +47,7 @@ Op<Tensor<bf16, 3>> place_one(const Network& net, const LayerWeights& w, Tensor<
              k_norm = w.key_norm.reshape({std::int64_t{2}, half});
   return kernels::with_extent<2, kGroup>(group, [&](auto n) {
     return kernels::with_extent<32, 64>(half, [&](auto h) {
-      auto q = kernel<place_heads<bf16, n, kSlice, h>>(
+      auto q = kernel<place_heads<bf16, n, h>>(
           empty<bf16>({std::int64_t{1}, kv, group, std::int64_t{2}, half}), mut(keys), mut(values), heads, q_norm,
           k_norm, step.positions, step.slots, net.frequencies, net.rope_factor, net.epsilon(), net.numerics.strict);
       return reshape(std::move(q), Dims<3>({std::int64_t{1}, kv * group, 2 * half}));
@@ -70,7 +71,9 @@ Flow<Tensor<bf16, 3>> place_many(const Network& net, const LayerWeights& w, Tens
   const std::int64_t tokens = heads.dim(0), half = keys.dim(3), queries = net.config.heads, kv = keys.dim(0);
   if (tokens >= kMany && !net.numerics.one_way()) {
     const auto rows = co_await rotated(net, w.key_norm, step, heads, queries, kv);
-    co_await kernel<copy_keys<bf16, kMany, kSlice>>(mut(keys), mut(values), rows, heads, step.slots);
+    const auto copy = kernel<copy_heads<bf16, kMany, kSlice>>;
+    co_await copy(mut(keys), rows, step.slots, 0);
+    co_await copy(mut(values), heads, step.slots, static_cast<i32>(queries + kv));
   } else {
     co_await kernels::with_extent<32, 64>(half, [&](auto h) {
       return kernel<place_keys<bf16, kFew, kSlice, h>>(

@@ -1,12 +1,12 @@
 // The kernels that only Mortar needs, in the public language: normalisation and rotation of queries and keys with the
-// write into the paged KV cache; attention of prompt chunks over pages; the forms of the strict mode.
+// write into the paged KV cache; products of a normalised row; the forms of the strict mode. Attention of prompts is in
+// attention_kernels.hpp.
 //
 // The cache of a layer is [kv_heads, slots, 2, head_dim / 2]: slot page * kPage + i holds position i of a page. The
 // halves of a head are an axis of their own, so that a block may own both partners of a rotated pair: a block owns a
 // slice of the features of one KV head over all slots, and scatters the rows of the step's tokens into it.
 #pragma once
 #include "model/qwen3.hpp"
-#include "tessera/kernels/attention_state.hpp"
 #include "tessera/kernels/linear.hpp"
 
 namespace mortar {
@@ -79,9 +79,10 @@ void write_keys(Mut<C, 1, kAll, 2, S>& keys, Mut<C, 1, kAll, 2, S>& values, cons
 
 /// From the projections of one token, [1, heads + 2 kv_heads, 2, head_dim / 2]: normalises and rotates queries (stored
 /// in q, [1, kv_heads, group, 2, head_dim / 2]) and keys, and writes keys and values into their slot of the cache; a
-/// slot of -1 is not written. A group of heads is a tile: a loop over them would wait for memory at each step.
-template <class C, int Heads, int S, int Half>
-void place_heads(Mut<bf16, 1, 1, Heads, 2, S> q, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values,
+/// slot of -1 is not written. A group of heads is a tile: a loop over them would wait for memory at each step. A block
+/// takes whole heads: what it does is too little to be divided.
+template <class C, int Heads, int Half>
+void place_heads(Mut<bf16, 1, 1, Heads, 2, Half> q, Mut<C, 1, kAll, 2, Half> keys, Mut<C, 1, kAll, 2, Half> values,
                  In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
                  In<i32, dyn> positions, In<i32, dyn> slots, In<f32, dyn> frequencies, Scalar<f32> rope_factor,
                  Scalar<f32> eps, Constant<bool> strict) {
@@ -89,9 +90,9 @@ void place_heads(Mut<bf16, 1, 1, Heads, 2, S> q, Mut<C, 1, kAll, 2, S> keys, Mut
   require(qkv.dim(0) == 1 && q.dim(2) <= Heads, "one token, whose query heads of a group are a tile");
   require(qkv.dim(1) == keys.dim(0) * (q.dim(2) + 2), "heads of queries, keys and values");
   auto [head, zero, zero1, slice] = keys.index();
-  const HeadRotation<1, S, Half> rotate(positions, frequencies, rope_factor, 0, slice, eps, strict);
+  const HeadRotation<1, Half, Half> rotate(positions, frequencies, rope_factor, 0, slice, eps, strict);
   auto query = rotate.template heads<Heads>(qkv, q_norm, head * q.dim(2));
-  q.store(reshape(query, shape<1, 1, Heads, 2, S>));
+  q.store(reshape(query, shape<1, 1, Heads, 2, Half>));
   write_keys(keys, values, rotate, qkv, k_norm, slots);
 }
 
@@ -121,83 +122,19 @@ void place_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf1
                k_norm, slots);
 }
 
-/// Many tokens: copies keys, which have been rotated, and values into their slots. Blocks of the cache go through all
-/// tokens, so this does nothing but copy.
+/// Many tokens: copies rows of heads from `first_head` on, keys that have been rotated or values, into their slots.
+/// Blocks of the cache go through all tokens, so this does nothing but copy; keys and values are two launches, which
+/// overlap.
 template <class C, int Tokens, int S>
-void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> rotated,
-               In<bf16, dyn, dyn, dyn, dyn> qkv, In<i32, dyn> slots) {
-  require(rotated.dim(0) == qkv.dim(0) && rotated.dim(1) == keys.dim(0), "rotated keys of all tokens and key heads");
-  require(qkv.dim(1) > 2 * keys.dim(0), "heads of queries, then of keys and values");
-  auto [head, zero, zero1, slice] = keys.index();
-  for (auto t : range(ceil_div(qkv.dim(0), Tokens))) {
+void copy_heads(Mut<C, 1, kAll, 2, S> cache, In<bf16, dyn, dyn, dyn, dyn> heads, In<i32, dyn> slots,
+                Scalar<i32> first_head) {
+  require(heads.dim(1) >= cache.dim(0), "a row of heads for each token");
+  auto [head, zero, zero1, slice] = cache.index();
+  for (auto t : range(ceil_div(heads.dim(0), Tokens))) {
+    auto rows = heads.load_at(shape<Tokens, 1, 2, S>, t * Tokens, first_head + head, 0, slice * S);
     auto slot = slots.load_at(shape<Tokens>, t * Tokens, pad(-1));
-    auto copied = [&](const auto& from, const auto& from_head) {
-      auto rows = from.load_at(shape<Tokens, 1, 2, S>, t * Tokens, from_head, 0, slice * S);
-      return reshape(kernels::narrow<C>(rows), shape<1, Tokens, 2, S>);
-    };
-    keys.scatter(axis<1>, slot, copied(rotated, head));
-    values.scatter(axis<1>, slot, copied(qkv, qkv.dim(1) - keys.dim(0) + head));
+    cache.scatter(axis<1>, slot, reshape(kernels::narrow<C>(rows), shape<1, Tokens, 2, S>));
   }
-}
-
-/// Attention over the pages of one sequence of queries at `positions`, from `first` to `last`, which see the keys up to
-/// their own position; keys and values from `keys_in_use` on do not count. A page number out of range reads some page.
-template <class C, int BM, int D>
-Tile<f32, BM, D> attend(const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& positions, const Scalar<i32>& first,
-                        const Scalar<i32>& last, const Scalar<i32>& kv_head, const Scalar<i32>& row,
-                        const In<C, dyn, dyn, dyn, dyn>& k, const In<C, dyn, dyn, dyn, dyn>& v,
-                        const In<i32, dyn, dyn>& table, const Scalar<i32>& keys_in_use, const Scalar<f32>& scale) {
-  auto K = k.tiles(shape<1, 1, kPage, D>);
-  auto V = v.tiles(shape<1, 1, kPage, D>);
-  kernels::OnlineSoftmax<BM, D> state;
-  auto end = min(last + 1, keys_in_use);
-  for (auto j : range(min(ceil_div(end, kPage), table.dim(1)))) {
-    auto page = clamp(table.gather(row, j), 0, k.dim(0) - 1);
-    auto keys = kernels::narrow<bf16>(reshape(K.load(page, kv_head, 0, 0), shape<kPage, D>));
-    auto values = kernels::narrow<bf16>(reshape(V.load(page, kv_head, 0, 0), shape<kPage, D>));
-    auto s = mma(q, transpose(keys), zeros<f32, BM, kPage>()) * (scale * log2e<f32>);
-    tile_if ((j + 1) * kPage > first) {
-      s = where(iota<i32, 1, kPage>(axis<1>) + j * kPage <= positions, s, -infinity<f32>);
-      // Slots that are not in use may hold anything, and 0 * NaN is NaN. A branch with its own product, because the
-      // hardware multiplies only unmodified operands directly from where tensor copies put them.
-      auto used = iota<i32, kPage, 1>(axis<0>) + j * kPage < keys_in_use;
-      state.add(s, where(broadcast(used, shape<kPage, D>), values, zeros<bf16, kPage, D>()));
-    } else {
-      state.add(s, values);
-    }
-  }
-  return state.result();
-}
-
-/// Causal attention of chunks of prompts. Tokens are packed in tiles of BM that belong to one sequence each: tile_rows
-/// has its row of `table`, tile_positions the position of its first token. Rows of a tile beyond the end of its chunk
-/// give unspecified numbers.
-template <class C, int BM, int D>
-void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
-                   In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows,
-                   In<i32, dyn> tile_positions, Scalar<f32> scale) {
-  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
-  auto [tile, head, zero] = o.index();
-  auto row = tile_rows.gather(tile);
-  auto first = tile_positions.gather(tile);
-  auto positions = iota<i32, BM, 1>(axis<0>) + first;
-  auto result = attend<C>(reshape(q.load_like(o), shape<BM, D>), positions, first, first + BM - 1,
-                          head / (q.dim(1) / k.dim(1)), row, k, v, table, lengths.gather(row), scale);
-  o.store(reshape(cast<bf16>(result), shape<BM, 1, D>));
-}
-
-/// The same for the last token of each sequence, with the same arithmetic.
-template <class C, int BM, int D>
-void attend_last(Mut<bf16, 1, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
-                 In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<f32> scale) {
-  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
-  auto [row, head, zero] = o.index();
-  auto length = lengths.gather(row);
-  auto query = broadcast(reshape(q.load_like(o), shape<1, D>), shape<BM, D>);
-  auto position = length - 1;
-  auto result = attend<C>(query, zeros<i32, BM, 1>() + position, position, position, head / (q.dim(1) / k.dim(1)), row,
-                          k, v, table, length, scale);
-  o.store(reshape(cast<bf16>(extract(result, shape<1, D>, 0, 0)), shape<1, 1, D>));
 }
 
 /// The product of one normalised row with weights, w (x * norm) / rms(x), without a launch for the norm. Gated:

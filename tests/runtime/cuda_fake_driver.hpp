@@ -176,7 +176,7 @@ class FakeDriver {
   /// What streams had while they were captured together, each in its order.
   struct Graph {
     std::vector<std::deque<Step>> lanes;
-    bool destroyed = false, executable = false;
+    bool destroyed = false, executable = false, is_body = false;
     struct Loose {
       Step step;
       std::vector<CUgraphNode> follows;

@@ -37,6 +37,7 @@ CUresult GraphFunctions::cuStreamBeginCaptureToGraph(CUstream handle, CUgraph gr
   TESSERA_FAKE(cuStreamBeginCaptureToGraph);
   auto* target = reinterpret_cast<Graph*>(graph);
   if (count != 0 || !target->lanes.empty()) return 1;
+  target->is_body = true;
   return begin(d, handle, nullptr, target, mode);
 }
 
@@ -65,6 +66,11 @@ CUresult GraphFunctions::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     made->lanes.push_back(std::exchange(stream->steps, {}));
     stream->capture = nullptr;
   }
+  const bool has_conditional = std::any_of(made->lanes.begin(), made->lanes.end(), [](const auto& lane) {
+    return std::any_of(lane.begin(), lane.end(), [](const Step& step) { return step.kind == Kind::Conditional; });
+  });
+  if (made->is_body && has_conditional && made->lanes.size() > 1)  // drivers hang
+    d.violate("a body has a conditional node and parallel branches");
   made->destroyed = !joins;
   *graph = joins ? handle_of<CUgraph>(made) : nullptr;
   return joins ? 0 : kUnjoined;

@@ -17,7 +17,10 @@ namespace tessera::runtime::cuda {
 
 namespace {
 
-constexpr std::size_t kMostLanes = 8;   // streams of a capture; more branches share the first one
+constexpr std::size_t kMostLanes = 8;  // streams of a capture; more branches share the first one
+// In a body that has loops or branches itself, everything is in one line: with work beside them that does not depend on
+// them, graphs hung, or cuStreamDestroy crashed (driver 580.159, H200; tests/soak found it).
+constexpr std::size_t kLanesBesideControl = 1;
 constexpr int kFirstWithEdges = 12030;  // CUDA 12.3: programmatic edges between kernels of a graph
 
 /// A body, which the driver has made empty.
@@ -27,6 +30,13 @@ struct Body {
   const GraphCondition* condition = nullptr;  ///< of a loop: set again at the end of the body
   CUgraphConditionalHandle handle = 0;
 };
+
+/// The first loop or branch; null if there is none.
+const RecordedWork* first_control(std::span<const RecordedWork> work) {
+  const auto found = std::find_if(work.begin(), work.end(),
+                                  [](const RecordedWork& entry) { return entry.kind != RecordedWork::Kind::Call; });
+  return found == work.end() ? nullptr : &*found;
+}
 
 /// The streams and events of one capture: the whole recording, or one body.
 class Capture {
@@ -81,12 +91,13 @@ class Capture {
 
   /// An entry continues the lane of one that it follows, if that one is the last there.
   void assign_lanes() {
+    const std::size_t most = in_body_ && first_control(work_) != nullptr ? kLanesBesideControl : kMostLanes;
     std::vector<std::size_t> last;  // of each lane
     for (std::size_t i = 0; i < work_.size(); ++i) {
       const auto& after = work_[i].after;
       auto lane = std::find_if(last.begin(), last.end(),
                                [&](std::size_t n) { return std::find(after.begin(), after.end(), n) != after.end(); });
-      if (lane == last.end() && last.size() < kMostLanes) lane = last.insert(last.end(), kNoEntry);
+      if (lane == last.end() && last.size() < most) lane = last.insert(last.end(), kNoEntry);
       if (lane == last.end()) lane = last.begin();
       entries_[i].previous = std::exchange(*lane, i);
       entries_[i].lane = static_cast<std::size_t>(lane - last.begin());
@@ -261,18 +272,10 @@ void capture_bodies(CudaBackend& backend, const std::vector<Body>& bodies, std::
   }
 }
 
-/// The first loop or branch; null if there is none.
-const RecordedWork* first_control(const GraphRecording& recording) {
-  for (const RecordedWork& entry : recording.work()) {
-    if (entry.kind != RecordedWork::Kind::Call) return &entry;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 CapturedGraph capture_graph(CudaBackend& backend, const GraphRecording& recording) {
-  if (const RecordedWork* control = first_control(recording)) backend.conditions().load(*control);
+  if (const RecordedWork* control = first_control(recording.work())) backend.conditions().load(*control);
   const auto lock = backend.context().begin_capture();
   CapturedGraph made(backend.driver());
   made.nodes_.resize(recording.calls().size());

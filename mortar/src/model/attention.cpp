@@ -5,6 +5,10 @@
 #include "model/kernels.hpp"
 #include "tessera/kernels/paged_attention.hpp"
 
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wconsumed"  // it does not see what co_await returns
+#endif
+
 namespace mortar {
 namespace {
 
@@ -16,12 +20,12 @@ View<bf16, 4> pages_of(const Tensor<bf16, 4>& cache) {
 
 constexpr int kSlice = 8;  ///< features of each half of a head that a block of place_keys or copy_heads owns
 
-Op<Tensor<bf16, 3>> decode_attention(const Tensor<bf16, 3>& q, const View<bf16, 4>& keys, const View<bf16, 4>& values,
+Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>& keys, const View<bf16, 4>& values,
                                      const Step& step, float scale) {
   const auto s =
       kernels::decode_shape(q, keys.dim(1), ceil_div(step.table.dim(1) * kPage, std::int64_t{kernels::kDecodeKeys}), 0,
                             SourceLocation::current());
-  const View<bf16, 4> groups = reshape(q.view(), s.result_dims());
+  const View<bf16, 4> groups = reshape(q, s.result_dims());
   return kernels::with_constant<2>(s.group > 8, [&](auto wide) {
     return kernels::with_extent<64, 128>(s.d, [&](auto d) {
       constexpr int G = wide ? 16 : 8;
@@ -37,83 +41,121 @@ Op<Tensor<bf16, 3>> decode_attention(const Tensor<bf16, 3>& q, const View<bf16, 
 }
 
 constexpr int kFew = 16;    ///< tokens of a tile that is rotated
-constexpr int kMany = 128;  ///< tokens of a tile that is copied; with fewer tokens one launch less is faster
+constexpr int kMany = 128;  ///< tokens of a tile that is copied; with fewer tokens one launch fewer is faster
 constexpr int kGroup = 8;   ///< the most query heads of a key head that place_heads takes
 
-Op<Tensor<bf16, 3>> place_one(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys, Tensor<bf16, 4>& values,
-                              const Step& step, const View<bf16, 4>& heads) {
-  const std::int64_t kv = keys.dim(0), half = keys.dim(3), group = net.config.heads / kv;
-  const auto q_norm = w.query_norm.reshape({std::int64_t{2}, half}),
-             k_norm = w.key_norm.reshape({std::int64_t{2}, half});
+/// What the kernels of a layer read and write.
+struct Layer {
+  const Network& net;
+  const LayerWeights& w;
+  Tensor<bf16, 4>&keys, &values;
+  const Step& step;
+  const Tensor<f32, 3>& rotation;
+  View<bf16, 4> heads;  ///< the projections, [tokens, heads + 2 kv_heads, 2, head_dim / 2]
+
+  std::int64_t tokens() const { return heads.dim(0); }
+  std::int64_t queries() const { return net.config.heads; }
+  std::int64_t kv() const { return keys.dim(0); }
+  std::int64_t half() const { return heads.dim(3); }
+  bool one_way() const { return net.numerics.one_way(); }
+  View<bf16, 2> query_norm() const { return w.query_norm.reshape({std::int64_t{2}, half()}); }
+  View<bf16, 2> key_norm() const { return w.key_norm.reshape({std::int64_t{2}, half()}); }
+};
+
+Op<Tensor<bf16, 3>> place_one(const Layer& l) {
+  const std::int64_t kv = l.kv(), half = l.half(), group = l.queries() / kv;
   return kernels::with_extent<2, kGroup>(group, [&](auto n) {
     return kernels::with_extent<32, 64>(half, [&](auto h) {
-      auto q = kernel<place_heads<bf16, n, h>>(
-          empty<bf16>({std::int64_t{1}, kv, group, std::int64_t{2}, half}), mut(keys), mut(values), heads, q_norm,
-          k_norm, step.positions, step.slots, net.frequencies, net.rope_factor, net.epsilon(), net.numerics.strict);
+      auto q = kernel<place_heads<bf16, n, h>>(empty<bf16>({std::int64_t{1}, kv, group, std::int64_t{2}, half}),
+                                               mut(l.keys), mut(l.values), l.heads, l.query_norm(), l.key_norm(),
+                                               l.rotation, l.step.slots, l.net.epsilon(), l.net.numerics.strict);
       return reshape(std::move(q), Dims<3>({std::int64_t{1}, kv * group, 2 * half}));
     });
   });
 }
 
 /// Heads [first, first + count) of the projections, normalised and rotated: [tokens, count, 2, head_dim / 2].
-Op<Tensor<bf16, 4>> rotated(const Network& net, const Tensor<bf16, 1>& norm, const Step& step,
-                            const View<bf16, 4>& heads, std::int64_t first, std::int64_t count) {
-  const std::int64_t half = heads.dim(3);
-  return kernels::with_extent<32, 64>(half, [&](auto h) {
-    return kernel<rotate_rows<kFew, h>>(empty<bf16>({heads.dim(0), count, std::int64_t{2}, half}), heads,
-                                        norm.reshape({std::int64_t{2}, half}), step.positions, net.frequencies,
-                                        static_cast<i32>(first), net.rope_factor, net.epsilon(), net.numerics.strict);
+Op<Tensor<bf16, 4>> rotated(const Layer& l, const View<bf16, 2>& norm, std::int64_t first, std::int64_t count) {
+  return kernels::with_extent<32, 64>(l.half(), [&](auto h) {
+    return kernel<rotate_rows<kFew, h>>(empty<bf16>({l.tokens(), count, std::int64_t{2}, l.half()}), l.heads, norm,
+                                        l.rotation, static_cast<i32>(first), l.net.epsilon(), l.net.numerics.strict);
   });
 }
 
-Flow<Tensor<bf16, 3>> place_many(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys,
-                                 Tensor<bf16, 4>& values, const Step& step, const View<bf16, 4>& heads) {
-  const std::int64_t tokens = heads.dim(0), half = keys.dim(3), queries = net.config.heads, kv = keys.dim(0);
-  if (tokens >= kMany && !net.numerics.one_way()) {
-    const auto rows = co_await rotated(net, w.key_norm, step, heads, queries, kv);
+Flow<> write_cache(const Layer& l) {
+  if (l.tokens() >= kMany && !l.one_way()) {
+    const auto rows = co_await rotated(l, l.key_norm(), l.queries(), l.kv());
     const auto copy = kernel<copy_heads<bf16, kMany, kSlice>>;
-    co_await copy(mut(keys), rows, step.slots, 0);
-    co_await copy(mut(values), heads, step.slots, static_cast<i32>(queries + kv));
-  } else {
-    co_await kernels::with_extent<32, 64>(half, [&](auto h) {
-      return kernel<place_keys<bf16, kFew, kSlice, h>>(
-          mut(keys), mut(values), heads, w.key_norm.reshape({std::int64_t{2}, half}), step.positions, step.slots,
-          net.frequencies, net.rope_factor, net.epsilon(), net.numerics.strict);
-    });
+    co_await copy(mut(l.keys), rows, l.step.slots, 0);
+    co_await copy(mut(l.values), l.heads, l.step.slots, static_cast<i32>(l.queries() + l.kv()));
+    co_return;
   }
-  auto q = co_await rotated(net, w.query_norm, step, heads, 0, queries);
-  co_return std::move(q).reshape({tokens, queries, 2 * half});
+  co_await kernels::with_extent<32, 64>(l.half(), [&](auto h) {
+    return kernel<place_keys<bf16, kFew, kSlice, h>>(mut(l.keys), mut(l.values), l.heads, l.key_norm(), l.rotation,
+                                                     l.step.slots, l.net.epsilon(), l.net.numerics.strict);
+  });
+}
+
+/// Attention of queries that have been rotated, [tokens, heads, head_dim].
+Op<Tensor<bf16, 3>> attend_rotated(const Layer& l, bool decode, const View<bf16, 3>& q) {
+  const auto k = pages_of(l.keys), v = pages_of(l.values);
+  const float scale = 1 / std::sqrt(static_cast<float>(q.dim(2)));
+  if (decode && !l.one_way()) return decode_attention(q, k, v, l.step, scale);
+  return kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {
+    auto o = empty<bf16>(q.dims());
+    if (decode)  // one way of computing: the tile of prompts in that mode
+      return kernel<attend_last<bf16, kSmallQueryTile, d>>(std::move(o), q, k, v, l.step.table, l.step.lengths, scale);
+    return kernels::with_constant<2>(l.step.query_tile == kQueryTile, [&](auto large) {
+      constexpr int queries = large ? kQueryTile : kSmallQueryTile;
+      return kernel<attend_chunks<bf16, queries, d>>(std::move(o), q, k, v, l.step.table, l.step.lengths,
+                                                     l.step.tile_rows, l.step.tile_positions, scale);
+    });
+  });
+}
+
+/// Attention of prompts from the projections; heads of 64 or 128 features.
+Op<Tensor<bf16, 3>> attend_prompts(const Layer& l) {
+  const auto k = pages_of(l.keys), v = pages_of(l.values);
+  return kernels::with_constant<2>(l.half() == 64, [&](auto wide) {
+    constexpr int d = wide ? 128 : 64;
+    return kernel<attend_projected<bf16, kQueryTile, d>>(empty<bf16>({l.tokens(), l.queries(), std::int64_t{d}}),
+                                                         l.heads, l.query_norm(), l.rotation, k, v, l.step.table,
+                                                         l.step.lengths, l.step.tile_rows, l.step.tile_positions,
+                                                         1 / std::sqrt(static_cast<float>(d)), l.net.epsilon());
+  });
+}
+
+Flow<Tensor<bf16, 3>> attend_all(const Layer& l, bool decode) {
+  if (l.tokens() == 1 && l.queries() <= kGroup * l.kv() && !l.one_way()) {
+    const auto q = co_await place_one(l);
+    co_return co_await attend_rotated(l, decode, q.view());
+  }
+  co_await write_cache(l);
+  if (!decode && l.step.query_tile == kQueryTile && !l.one_way() && (l.half() == 32 || l.half() == 64))
+    co_return co_await attend_prompts(l);
+  const auto rows = co_await rotated(l, l.query_norm(), 0, l.queries());
+  const auto q = rows.reshape({l.tokens(), l.queries(), 2 * l.half()});
+  co_return co_await attend_rotated(l, decode, q);
 }
 
 }  // namespace
 
-Flow<Tensor<bf16, 3>> place(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys, Tensor<bf16, 4>& values,
-                            const Step& step, const Tensor<bf16, 2>& qkv) {
-  const std::int64_t kv = keys.dim(0), queries = net.config.heads;
-  const View<bf16, 4> heads = qkv.reshape({qkv.dim(0), queries + 2 * kv, std::int64_t{2}, keys.dim(3)});
-  if (qkv.dim(0) == 1 && queries <= kGroup * kv && !net.numerics.one_way())
-    co_return co_await place_one(net, w, keys, values, step, heads);
-  co_return co_await place_many(net, w, keys, values, step, heads);
+Op<Tensor<f32, 3>> rotation_of(const Network& net, const Step& step) {
+  const std::int64_t half = net.config.head_dim / 2;
+  return kernels::with_extent<32, 64>(half, [&](auto h) {
+    return kernel<rotation_angles<kFew, h>>(empty<f32>({step.positions.dim(0), std::int64_t{2}, half}), step.positions,
+                                            net.frequencies, net.rope_factor, net.numerics.strict);
+  });
 }
 
-Op<Tensor<bf16, 2>> attention(const Network& net, const Tensor<bf16, 4>& keys, const Tensor<bf16, 4>& values,
-                              const Step& step, bool decode, const Tensor<bf16, 3>& q) {
-  const auto k = pages_of(keys), v = pages_of(values);
-  const float scale = 1 / std::sqrt(static_cast<float>(q.dim(2)));
-  const Dims<2> rows({q.dim(0), q.dim(1) * q.dim(2)});
-  if (decode && !net.numerics.one_way()) return reshape(decode_attention(q, k, v, step, scale), rows);
-  return kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {
-    auto o = empty<bf16>(q.dims());
-    if (decode)  // one way of computing: the tile of prompts in that mode
-      return reshape(
-          kernel<attend_last<bf16, kSmallQueryTile, d>>(std::move(o), q, k, v, step.table, step.lengths, scale), rows);
-    return kernels::with_constant<2>(step.query_tile == kQueryTile, [&](auto large) {
-      constexpr int queries = large ? kQueryTile : kSmallQueryTile;
-      return reshape(kernel<attend_chunks<bf16, queries, d>>(std::move(o), q, k, v, step.table, step.lengths,
-                                                             step.tile_rows, step.tile_positions, scale),
-                     rows);
-    });
-  });
+Flow<Tensor<bf16, 2>> attention(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys,
+                                Tensor<bf16, 4>& values, const Step& step, bool decode, const Tensor<f32, 3>& rotation,
+                                const Tensor<bf16, 2>& qkv) {
+  const std::int64_t tokens = qkv.dim(0), half = keys.dim(3), heads = net.config.heads;
+  const Layer layer{
+      net, w, keys, values, step, rotation, qkv.reshape({tokens, heads + 2 * keys.dim(0), std::int64_t{2}, half})};
+  auto o = co_await attend_all(layer, decode);
+  co_return std::move(o).reshape({tokens, heads * 2 * half});
 }
 
 }  // namespace mortar

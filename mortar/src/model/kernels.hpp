@@ -6,7 +6,7 @@
 // halves of a head are an axis of their own, so that a block may own both partners of a rotated pair: a block owns a
 // slice of the features of one KV head over all slots, and scatters the rows of the step's tokens into it.
 #pragma once
-#include "model/qwen3.hpp"
+#include "model/rotation.hpp"
 #include "tessera/kernels/linear.hpp"
 
 namespace mortar {
@@ -15,55 +15,6 @@ using namespace tessera;  // NOLINT: the language of kernels
 
 /// Pieces that are larger than any tensor: "all tokens", "all slots".
 inline constexpr int kAll = 1 << 30;
-
-/// x rounded to bf16, as f32.
-template <int... D>
-Tile<f32, D...> rounded(const Tile<f32, D...>& x) {
-  return cast<f32>(cast<bf16>(x));
-}
-
-/// Heads of tokens, normalised and rotated: features [slice * S, slice * S + S) of both halves of Heads heads from
-/// `head` on, for the Tokens tokens from `first` on.
-template <int Tokens, int S, int Half>
-struct HeadRotation {
-  Tile<f32, Tokens, 1, 1, S> cosine, sine;
-  Scalar<i32> first, slice;
-  Scalar<f32> eps;
-  bool strict;
-
-  HeadRotation(const In<i32, dyn>& positions, const In<f32, dyn>& frequencies, const Scalar<f32>& factor,
-               const Scalar<i32>& first_token, const Scalar<i32>& slice_number, const Scalar<f32>& norm_eps,
-               bool strict_rounding)
-      : cosine(zeros<f32, Tokens, 1, 1, S>()),
-        sine(cosine),
-        first(first_token),
-        slice(slice_number),
-        eps(norm_eps),
-        strict(strict_rounding) {
-    auto position = reshape(cast<f32>(positions.load_at(shape<Tokens>, first)), shape<Tokens, 1, 1, 1>);
-    auto angle = position * reshape(frequencies.load_at(shape<S>, slice * S), shape<1, 1, 1, S>);
-    cosine = cos(angle, precise) * factor;
-    sine = sin(angle, precise) * factor;
-    if (strict) cosine = rounded(cosine), sine = rounded(sine);
-  }
-  template <int Heads>
-  Tile<bf16, Tokens, Heads, 2, S> heads(const In<bf16, dyn, dyn, dyn, dyn>& qkv, const In<bf16, dyn, dyn>& weight,
-                                        const Scalar<i32>& head) const {
-    auto row = cast<f32>(qkv.load_at(shape<Tokens, Heads, 2, Half>, first, head, 0, 0));
-    auto squares = sum(sum(row * row, axis<3>), axis<2>);
-    auto scale = rsqrt(squares / cast<f32>(qkv.dim(3) * 2) + eps);
-    auto w = reshape(cast<f32>(weight.load_at(shape<2, S>, 0, slice * S)), shape<1, 1, 2, S>);
-    auto x = cast<f32>(qkv.load_at(shape<Tokens, Heads, 2, S>, first, head, 0, slice * S)) * scale;
-    if (strict)
-      x = rounded(rounded(x) * w);
-    else
-      x = x * w;
-    auto a = extract(x, shape<Tokens, Heads, 1, S>, 0, 0, 0, 0), b = extract(x, shape<Tokens, Heads, 1, S>, 0, 0, 1, 0);
-    auto ac = a * cosine, bs = b * sine, bc = b * cosine, as = a * sine;
-    if (strict) ac = rounded(ac), bs = rounded(bs), bc = rounded(bc), as = rounded(as);
-    return cast<bf16>(cat(ac - bs, bc + as, axis<2>));
-  }
-};
 
 /// Writes the keys, normalised and rotated, and the values of `rotate`'s tokens into their slots of the cache.
 template <class C, int Tokens, int S, int Half>
@@ -84,13 +35,12 @@ void write_keys(Mut<C, 1, kAll, 2, S>& keys, Mut<C, 1, kAll, 2, S>& values, cons
 template <class C, int Heads, int Half>
 void place_heads(Mut<bf16, 1, 1, Heads, 2, Half> q, Mut<C, 1, kAll, 2, Half> keys, Mut<C, 1, kAll, 2, Half> values,
                  In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
-                 In<i32, dyn> positions, In<i32, dyn> slots, In<f32, dyn> frequencies, Scalar<f32> rope_factor,
-                 Scalar<f32> eps, Constant<bool> strict) {
+                 In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, Scalar<f32> eps, Constant<bool> strict) {
   require(qkv.dim(3) <= Half, "half a head must fit the tile");
   require(qkv.dim(0) == 1 && q.dim(2) <= Heads, "one token, whose query heads of a group are a tile");
   require(qkv.dim(1) == keys.dim(0) * (q.dim(2) + 2), "heads of queries, keys and values");
   auto [head, zero, zero1, slice] = keys.index();
-  const HeadRotation<1, Half, Half> rotate(positions, frequencies, rope_factor, 0, slice, eps, strict);
+  const HeadRotation<1, Half, Half> rotate(angles, 0, slice, eps, strict);
   auto query = rotate.template heads<Heads>(qkv, q_norm, head * q.dim(2));
   q.store(reshape(query, shape<1, 1, Heads, 2, Half>));
   write_keys(keys, values, rotate, qkv, k_norm, slots);
@@ -100,40 +50,47 @@ void place_heads(Mut<bf16, 1, 1, Heads, 2, Half> q, Mut<C, 1, kAll, 2, Half> key
 /// Tokens and heads: only the cache has to be written by few blocks.
 template <int Tokens, int Half>
 void rotate_rows(Mut<bf16, Tokens, 1, 2, Half> rows, In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> norm,
-                 In<i32, dyn> positions, In<f32, dyn> frequencies, Scalar<i32> first_head, Scalar<f32> rope_factor,
-                 Scalar<f32> eps, Constant<bool> strict) {
+                 In<f32, dyn, dyn, dyn> angles, Scalar<i32> first_head, Scalar<f32> eps, Constant<bool> strict) {
   require(qkv.dim(3) <= Half && qkv.dim(3) == rows.dim(3), "half a head must fit the tile");
   require(qkv.dim(0) == rows.dim(0) && qkv.dim(1) > rows.dim(1), "heads of queries, then of keys and values");
   auto [t, head, zero, zero1] = rows.index();
-  const HeadRotation<Tokens, Half, Half> rotate(positions, frequencies, rope_factor, t * Tokens, 0, eps, strict);
+  const HeadRotation<Tokens, Half, Half> rotate(angles, t * Tokens, 0, eps, strict);
   rows.store(rotate.template heads<1>(qkv, norm, first_head + head));
 }
 /// Few tokens: keys are rotated by the blocks that write them, each the features of its slice.
 template <class C, int Tokens, int S, int Half>
 void place_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> qkv,
-                In<bf16, dyn, dyn> k_norm, In<i32, dyn> positions, In<i32, dyn> slots, In<f32, dyn> frequencies,
-                Scalar<f32> rope_factor, Scalar<f32> eps, Constant<bool> strict) {
+                In<bf16, dyn, dyn> k_norm, In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, Scalar<f32> eps,
+                Constant<bool> strict) {
   require(qkv.dim(3) <= Half, "half a head must fit the tile");
   require(qkv.dim(1) > 2 * keys.dim(0), "heads of queries, then of keys and values");
   auto [head, zero, zero1, slice] = keys.index();
   for (auto t : range(ceil_div(qkv.dim(0), Tokens)))
-    write_keys(keys, values,
-               HeadRotation<Tokens, S, Half>(positions, frequencies, rope_factor, t * Tokens, slice, eps, strict), qkv,
-               k_norm, slots);
+    write_keys(keys, values, HeadRotation<Tokens, S, Half>(angles, t * Tokens, slice, eps, strict), qkv, k_norm, slots);
 }
 
 /// Many tokens: copies rows of heads from `first_head` on, keys that have been rotated or values, into their slots.
-/// Blocks of the cache go through all tokens, so this does nothing but copy; keys and values are two launches, which
-/// overlap.
+/// Blocks of the cache go through all tokens, so this does nothing but copy, with the loads of several tiles in flight;
+/// keys and values are two launches, which overlap.
 template <class C, int Tokens, int S>
 void copy_heads(Mut<C, 1, kAll, 2, S> cache, In<bf16, dyn, dyn, dyn, dyn> heads, In<i32, dyn> slots,
                 Scalar<i32> first_head) {
+  constexpr int kInFlight = 4;
   require(heads.dim(1) >= cache.dim(0), "a row of heads for each token");
   auto [head, zero, zero1, slice] = cache.index();
-  for (auto t : range(ceil_div(heads.dim(0), Tokens))) {
-    auto rows = heads.load_at(shape<Tokens, 1, 2, S>, t * Tokens, first_head + head, 0, slice * S);
-    auto slot = slots.load_at(shape<Tokens>, t * Tokens, pad(-1));
-    cache.scatter(axis<1>, slot, reshape(kernels::narrow<C>(rows), shape<1, Tokens, 2, S>));
+  const auto rows = [&](const Scalar<i32>& t) {
+    auto tile = heads.load_at(shape<Tokens, 1, 2, S>, t * Tokens, first_head + head, 0, slice * S);
+    return reshape(kernels::narrow<C>(tile), shape<1, Tokens, 2, S>);
+  };
+  const auto slot = [&](const Scalar<i32>& t) { return slots.load_at(shape<Tokens>, t * Tokens, pad(-1)); };
+  for (auto i : range(ceil_div(heads.dim(0), kInFlight * Tokens))) {
+    auto t = i * kInFlight;
+    auto rows0 = rows(t), rows1 = rows(t + 1), rows2 = rows(t + 2), rows3 = rows(t + 3);
+    auto slot0 = slot(t), slot1 = slot(t + 1), slot2 = slot(t + 2), slot3 = slot(t + 3);
+    cache.scatter(axis<1>, slot0, rows0);
+    cache.scatter(axis<1>, slot1, rows1);
+    cache.scatter(axis<1>, slot2, rows2);
+    cache.scatter(axis<1>, slot3, rows3);
   }
 }
 
@@ -161,6 +118,26 @@ void normed_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<
   auto result = reshape(sum(acc, axis<1>), shape<1, N>) * scale;
   if constexpr (Gated) result = kernels::functions::Silu{}(result) * (reshape(sum(up, axis<1>), shape<1, N>) * scale);
   y.store(cast<bf16>(result));
+}
+
+/// silu(x gate^T) * (x up^T) of many rows, for weights whose rows are gate and then up: both products of a piece are
+/// accumulated together, so neither is written.
+template <int BM, int BN, int BK>
+void gated_tiles(MutTiles<bf16, BM, BN> y, In<bf16, dyn, dyn> x, In<bf16, dyn, dyn> w) {
+  require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
+  require(w.dim(0) == 2 * y.dim(1) && y.dim(1) % BN == 0, "rows of gate, then of up, in whole tiles");
+  auto X = x.tiles(shape<BM, BK>);
+  auto W = w.tiles(shape<BN, BK>);
+  for (auto out : y.grouped(8)) {
+    auto [i, j] = out.index();
+    auto gate = zeros<f32, BM, BN>(), up = gate;
+    for (auto k : range(W.count(1))) {
+      auto rows = X.load(i, k);
+      gate = mma(rows, transpose(W.load(j, k)), gate);
+      up = mma(rows, transpose(W.load(j + y.dim(1) / BN, k)), up);
+    }
+    out.store(cast<bf16>(kernels::functions::Silu{}(gate)*up));
+  }
 }
 
 /// y = silu(gate) * up of a matrix whose rows are gate and then up. Strict: silu is rounded before the product.

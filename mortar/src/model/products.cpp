@@ -63,6 +63,20 @@ RowsOp scaled_product(const Rows& x, const Matrix& w, const Numerics& numerics,
       epilogue.operands);
 }
 
+constexpr int kGatedTile = 128;  ///< rows and columns of a piece of gated_tiles
+
+/// Many rows of bf16 on a GPU, in whole pieces of which every SM has several.
+bool gates_inside(const Rows& x, const Matrix& w, const Numerics& numerics) {
+  const kernels::Target target = kernels::target_of(x.device());
+  if (!target.gpu || w.is_fp8 || numerics.one_way()) return false;
+  const std::int64_t n = w.values.dim(0) / 2, pieces = ceil_div(x.dim(0), std::int64_t{kGatedTile}) * (n / kGatedTile);
+  return n % kGatedTile == 0 && pieces >= 2 * target.num_sms;
+}
+RowsOp gated_product(const Rows& x, const Matrix& w) {
+  constexpr int kDepth = 64;
+  return kernel<gated_tiles<kGatedTile, kGatedTile, kDepth>>(empty<bf16>({x.dim(0), w.values.dim(0) / 2}), x, w.values);
+}
+
 RowsOp linear(const Rows& x, const Matrix& w, const Numerics& numerics) {
   if (w.is_fp8) return scaled_product(x, w, numerics);
   if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values);
@@ -81,6 +95,10 @@ RowsOp normed_linear(const Rows& x, const Norm& norm, const Matrix& w, const Num
 RowsOp normed_gates(const Rows& x, const Norm& norm, const Matrix& gate_up, const Numerics& numerics) {
   if (norms_inside(x, gate_up, numerics) && gate_up.values.dim(0) % 16 == 0)
     return normed_product<true>(x, norm, gate_up);
+  if (gates_inside(x, gate_up, numerics))
+    return normed(x, norm, numerics).then([&gate_up](const Tensor<bf16, 2>& n) {
+      return gated_product(n.view(), gate_up);
+    });
   return normed_linear(x, norm, gate_up, numerics).then([numerics](const Tensor<bf16, 2>& h) {
     return gated(h.view(), numerics);
   });

@@ -16,12 +16,11 @@ namespace {
 
 /// x + output(attention(q, k, v)), with q, k, v from the norm of x.
 Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cache, const Step& step, bool decode,
-                             Tensor<bf16, 2> x) {
+                             const Tensor<f32, 3>& rotation, Tensor<bf16, 2> x) {
   const LayerWeights& w = net.weights.layers[layer];
   const Norm norm{w.attention_norm, net.epsilon()};
   const auto qkv = co_await normed_linear(x.view(), norm, w.qkv, net.numerics);
-  const auto q = co_await place(net, w, cache.keys[layer], cache.values[layer], step, qkv);
-  const auto o = co_await attention(net, cache.keys[layer], cache.values[layer], step, decode, q);
+  const auto o = co_await attention(net, w, cache.keys[layer], cache.values[layer], step, decode, rotation, qkv);
   co_return co_await linear_add(o.view(), w.output, x.view(), net.numerics);
 }
 
@@ -40,8 +39,9 @@ Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, Te
 
 Flow<Tensor<bf16, 2>> forward(const Network& net, KvCache& cache, const Step& step, bool decode) {
   auto x = co_await kernels::embedding(net.weights.embedding, step.ids);
+  const auto rotation = co_await rotation_of(net, step);
   for (std::size_t layer = 0; layer < net.weights.layers.size(); ++layer) {
-    x = co_await attend(net, layer, cache, step, decode, std::move(x));
+    x = co_await attend(net, layer, cache, step, decode, rotation, std::move(x));
     x = co_await feed_forward(net, net.weights.layers[layer], std::move(x));
   }
   const Norm norm{net.weights.final_norm, net.epsilon()};

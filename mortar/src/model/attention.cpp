@@ -18,7 +18,7 @@ View<bf16, 4> pages_of(const Tensor<bf16, 4>& cache) {
   return cache.reshape({heads, pages, std::int64_t{kPage}, d}).permute<1, 0, 2, 3>();
 }
 
-constexpr int kSlice = 8;  ///< features of each half of a head that a block of place_keys or copy_heads owns
+constexpr int kSlice = 8;  ///< features of each half of a head that a block of place_keys or copy_keys owns
 
 Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>& keys, const View<bf16, 4>& values,
                                      const Step& step, float scale) {
@@ -85,9 +85,7 @@ Op<Tensor<bf16, 4>> rotated(const Layer& l, const View<bf16, 2>& norm, std::int6
 Flow<> write_cache(const Layer& l) {
   if (l.tokens() >= kMany && !l.one_way()) {
     const auto rows = co_await rotated(l, l.key_norm(), l.queries(), l.kv());
-    const auto copy = kernel<copy_heads<bf16, kMany, kSlice>>;
-    co_await copy(mut(l.keys), rows, l.step.slots, 0);
-    co_await copy(mut(l.values), l.heads, l.step.slots, static_cast<i32>(l.queries() + l.kv()));
+    co_await kernel<copy_keys<bf16, kMany, kSlice>>(mut(l.keys), mut(l.values), rows, l.heads, l.step.slots);
     co_return;
   }
   co_await kernels::with_extent<32, 64>(l.half(), [&](auto h) {
@@ -113,26 +111,12 @@ Op<Tensor<bf16, 3>> attend_rotated(const Layer& l, bool decode, const View<bf16,
   });
 }
 
-/// Attention of prompts from the projections; heads of 64 or 128 features.
-Op<Tensor<bf16, 3>> attend_prompts(const Layer& l) {
-  const auto k = pages_of(l.keys), v = pages_of(l.values);
-  return kernels::with_constant<2>(l.half() == 64, [&](auto wide) {
-    constexpr int d = wide ? 128 : 64;
-    return kernel<attend_projected<bf16, kQueryTile, d>>(empty<bf16>({l.tokens(), l.queries(), std::int64_t{d}}),
-                                                         l.heads, l.query_norm(), l.rotation, k, v, l.step.table,
-                                                         l.step.lengths, l.step.tile_rows, l.step.tile_positions,
-                                                         1 / std::sqrt(static_cast<float>(d)), l.net.epsilon());
-  });
-}
-
 Flow<Tensor<bf16, 3>> attend_all(const Layer& l, bool decode) {
   if (l.tokens() == 1 && l.queries() <= kGroup * l.kv() && !l.one_way()) {
     const auto q = co_await place_one(l);
     co_return co_await attend_rotated(l, decode, q.view());
   }
   co_await write_cache(l);
-  if (!decode && l.step.query_tile == kQueryTile && !l.one_way() && (l.half() == 32 || l.half() == 64))
-    co_return co_await attend_prompts(l);
   const auto rows = co_await rotated(l, l.query_norm(), 0, l.queries());
   const auto q = rows.reshape({l.tokens(), l.queries(), 2 * l.half()});
   co_return co_await attend_rotated(l, decode, q);

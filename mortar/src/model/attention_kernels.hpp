@@ -3,7 +3,7 @@
 // Tokens are packed in tiles of BM that belong to one sequence each. The cache of a layer is [pages, kv_heads, kPage,
 // head_dim]; a row of `table` lists the pages of a sequence. A page number out of range reads some page.
 #pragma once
-#include "model/rotation.hpp"
+#include "model/qwen3.hpp"
 #include "tessera/kernels/attention_state.hpp"
 
 namespace mortar {
@@ -94,27 +94,13 @@ void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, 
   auto row = tile_rows.gather(tile);
   auto first = tile_positions.gather(tile);
   const PagedKeys<C, D> cache{k, v, table, row, head / (q.dim(1) / k.dim(1)), lengths.gather(row)};
-  auto positions = iota<i32, BM, 1>(axis<0>) + first;
-  auto result = attend(reshape(q.load_like(o), shape<BM, D>), positions, first, first + BM - 1, cache, scale);
-  o.store(reshape(cast<bf16>(result), shape<BM, 1, D>));
-}
-
-/// The same from the projections, [tokens, heads + 2 kv_heads, 2, head_dim / 2], faster: the queries are normalised and
-/// rotated by the block that needs them, and queries of a tile may affect each other's rounding.
-template <class C, int BM, int D>
-void attend_projected(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm,
-                      In<f32, dyn, dyn, dyn> angles, In<C, dyn, dyn, dyn, dyn> k, In<C, dyn, dyn, dyn, dyn> v,
-                      In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows,
-                      In<i32, dyn> tile_positions, Scalar<f32> scale, Scalar<f32> eps) {
-  require(o.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
-  require(qkv.dim(0) == o.dim(0) && qkv.dim(1) == o.dim(1) + 2 * k.dim(1), "heads of queries, keys and values");
-  require(2 * qkv.dim(3) == D, "a head must be as long as the tile");
-  auto [tile, head, zero] = o.index();
-  auto row = tile_rows.gather(tile);
-  const PagedKeys<C, D> cache{k, v, table, row, head / (o.dim(1) / k.dim(1)), lengths.gather(row)};
-  const HeadRotation<BM, D / 2, D / 2> rotate(angles, tile * BM, 0, eps, false);
-  auto queries = reshape(rotate.template heads<1>(qkv, q_norm, head), shape<BM, D>);
-  auto result = attend_fast(queries, tile_positions.gather(tile), cache, scale);
+  auto queries = reshape(q.load_like(o), shape<BM, D>);
+  auto result = zeros<f32, BM, D>();
+  // Small tiles are those of the mode with one way of computing, in which queries do not affect each other.
+  if constexpr (BM == kQueryTile)
+    result = attend_fast(queries, first, cache, scale);
+  else
+    result = attend(queries, iota<i32, BM, 1>(axis<0>) + first, first, first + BM - 1, cache, scale);
   o.store(reshape(cast<bf16>(result), shape<BM, 1, D>));
 }
 

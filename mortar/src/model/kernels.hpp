@@ -69,28 +69,23 @@ void place_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf1
     write_keys(keys, values, HeadRotation<Tokens, S, Half>(angles, t * Tokens, slice, eps, strict), qkv, k_norm, slots);
 }
 
-/// Many tokens: copies rows of heads from `first_head` on, keys that have been rotated or values, into their slots.
-/// Blocks of the cache go through all tokens, so this does nothing but copy, with the loads of several tiles in flight;
-/// keys and values are two launches, which overlap.
+/// Many tokens: copies keys, which have been rotated, and values into their slots. Blocks of the cache go through all
+/// tokens, so this does nothing but copy. (Launches of their own for keys and for values took half as long again, and
+/// so did several tiles a step: the addresses of a tile pass through shared memory.)
 template <class C, int Tokens, int S>
-void copy_heads(Mut<C, 1, kAll, 2, S> cache, In<bf16, dyn, dyn, dyn, dyn> heads, In<i32, dyn> slots,
-                Scalar<i32> first_head) {
-  constexpr int kInFlight = 4;
-  require(heads.dim(1) >= cache.dim(0), "a row of heads for each token");
-  auto [head, zero, zero1, slice] = cache.index();
-  const auto rows = [&](const Scalar<i32>& t) {
-    auto tile = heads.load_at(shape<Tokens, 1, 2, S>, t * Tokens, first_head + head, 0, slice * S);
-    return reshape(kernels::narrow<C>(tile), shape<1, Tokens, 2, S>);
-  };
-  const auto slot = [&](const Scalar<i32>& t) { return slots.load_at(shape<Tokens>, t * Tokens, pad(-1)); };
-  for (auto i : range(ceil_div(heads.dim(0), kInFlight * Tokens))) {
-    auto t = i * kInFlight;
-    auto rows0 = rows(t), rows1 = rows(t + 1), rows2 = rows(t + 2), rows3 = rows(t + 3);
-    auto slot0 = slot(t), slot1 = slot(t + 1), slot2 = slot(t + 2), slot3 = slot(t + 3);
-    cache.scatter(axis<1>, slot0, rows0);
-    cache.scatter(axis<1>, slot1, rows1);
-    cache.scatter(axis<1>, slot2, rows2);
-    cache.scatter(axis<1>, slot3, rows3);
+void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> rotated,
+               In<bf16, dyn, dyn, dyn, dyn> qkv, In<i32, dyn> slots) {
+  require(rotated.dim(0) == qkv.dim(0) && rotated.dim(1) == keys.dim(0), "rotated keys of all tokens and key heads");
+  require(qkv.dim(1) > 2 * keys.dim(0), "heads of queries, then of keys and values");
+  auto [head, zero, zero1, slice] = keys.index();
+  for (auto t : range(ceil_div(qkv.dim(0), Tokens))) {
+    auto slot = slots.load_at(shape<Tokens>, t * Tokens, pad(-1));
+    auto copied = [&](const auto& from, const auto& from_head) {
+      auto rows = from.load_at(shape<Tokens, 1, 2, S>, t * Tokens, from_head, 0, slice * S);
+      return reshape(kernels::narrow<C>(rows), shape<1, Tokens, 2, S>);
+    };
+    keys.scatter(axis<1>, slot, copied(rotated, head));
+    values.scatter(axis<1>, slot, copied(qkv, qkv.dim(1) - keys.dim(0) + head));
   }
 }
 

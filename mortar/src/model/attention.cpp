@@ -3,7 +3,6 @@
 
 #include "model/attention_kernels.hpp"
 #include "model/kernels.hpp"
-#include "model/one_token_kernels.hpp"
 #include "tessera/kernels/paged_attention.hpp"
 
 #if defined(__clang__)
@@ -21,14 +20,11 @@ View<bf16, 4> pages_of(const Tensor<bf16, 4>& cache) {
 
 constexpr int kSlice = 8;  ///< features of each half of a head that a block of place_keys or copy_keys owns
 
-/// The steps over all keys that the library's choice of KV splits counts.
-std::int64_t steps_of(const Step& step) {
-  return ceil_div(step.table.dim(1) * kPage, std::int64_t{kernels::kDecodeKeys});
-}
-
 Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>& keys, const View<bf16, 4>& values,
                                      const Step& step, float scale) {
-  const auto s = kernels::decode_shape(q, keys.dim(1), steps_of(step), 0, SourceLocation::current());
+  const auto s =
+      kernels::decode_shape(q, keys.dim(1), ceil_div(step.table.dim(1) * kPage, std::int64_t{kernels::kDecodeKeys}), 0,
+                            SourceLocation::current());
   const View<bf16, 4> groups = reshape(q, s.result_dims());
   return kernels::with_constant<2>(s.group > 8, [&](auto wide) {
     return kernels::with_extent<64, 128>(s.d, [&](auto d) {
@@ -46,7 +42,7 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>
 
 constexpr int kFew = 16;    ///< tokens of a tile that is rotated
 constexpr int kMany = 128;  ///< tokens of a tile that is copied; with fewer tokens one launch fewer is faster
-constexpr int kGroup = 8;   ///< the most query heads of a key head that attend_one takes
+constexpr int kGroup = 8;   ///< the most query heads of a key head that place_heads takes
 
 /// What the kernels of a layer read and write.
 struct Layer {
@@ -66,30 +62,15 @@ struct Layer {
   View<bf16, 2> key_norm() const { return w.key_norm.reshape({std::int64_t{2}, half()}); }
 };
 
-/// One token of one sequence, with heads of 64 or 128 features.
-bool is_one_token(const Layer& l, bool decode) {
-  return decode && l.tokens() == 1 && l.queries() <= kGroup * l.kv() && !l.one_way() &&
-         (l.half() == 32 || l.half() == 64);
-}
-Op<Tensor<bf16, 3>> attend_one(const Layer& l) {
-  const std::int64_t kv = l.kv(), group = l.queries() / kv, d = 2 * l.half();
-  const float scale = 1 / std::sqrt(static_cast<float>(d)), eps = l.net.epsilon();
-  const auto q = l.heads.slice<1>(0, l.queries()).reshape({std::int64_t{1}, l.queries(), d});
-  const auto s = kernels::decode_shape(q, kv, steps_of(l.step), 0, SourceLocation::current());
-  return kernels::with_constant<2>(l.half() == 64, [&](auto wide) {
-    constexpr int half = wide ? 64 : 32;
-    auto result = empty<bf16>({kv, group, d});
-    auto partial = kernel<attend_split<bf16, kGroup, half>>(
-        empty<f32>({kv, s.parts, group, d}), empty<f32>({kv, s.parts, group}), l.heads, l.query_norm(), l.rotation,
-        pages_of(l.keys), pages_of(l.values), l.step.table, l.step.lengths, scale, eps);
-    // The result is allocated first, so that the second kernel follows the first one directly.
-    auto finished = all(std::move(result), std::move(partial)).then([&l, scale, eps](auto made) {
-      auto& [o, splits] = made;
-      const auto& [parts, sums] = splits;
-      return kernel<finish_one<bf16, kGroup, half>>(std::move(o), mut(l.keys), mut(l.values), l.heads, l.query_norm(),
-                                                    l.key_norm(), l.rotation, l.step.slots, parts, sums, scale, eps);
+Op<Tensor<bf16, 3>> place_one(const Layer& l) {
+  const std::int64_t kv = l.kv(), half = l.half(), group = l.queries() / kv;
+  return kernels::with_extent<2, kGroup>(group, [&](auto n) {
+    return kernels::with_extent<32, 64>(half, [&](auto h) {
+      auto q = kernel<place_heads<bf16, n, h>>(empty<bf16>({std::int64_t{1}, kv, group, std::int64_t{2}, half}),
+                                               mut(l.keys), mut(l.values), l.heads, l.query_norm(), l.key_norm(),
+                                               l.rotation, l.step.slots, l.net.epsilon(), l.net.numerics.strict);
+      return reshape(std::move(q), Dims<3>({std::int64_t{1}, kv * group, 2 * half}));
     });
-    return reshape(std::move(finished), Dims<3>({std::int64_t{1}, kv * group, d}));
   });
 }
 
@@ -131,7 +112,10 @@ Op<Tensor<bf16, 3>> attend_rotated(const Layer& l, bool decode, const View<bf16,
 }
 
 Flow<Tensor<bf16, 3>> attend_all(const Layer& l, bool decode) {
-  if (is_one_token(l, decode)) co_return co_await attend_one(l);
+  if (l.tokens() == 1 && l.queries() <= kGroup * l.kv() && !l.one_way()) {
+    const auto q = co_await place_one(l);
+    co_return co_await attend_rotated(l, decode, q.view());
+  }
   co_await write_cache(l);
   const auto rows = co_await rotated(l, l.query_norm(), 0, l.queries());
   const auto q = rows.reshape({l.tokens(), l.queries(), 2 * l.half()});

@@ -13,6 +13,9 @@ namespace mortar {
 
 using namespace tessera;  // NOLINT: the language of kernels
 
+/// Pieces that are larger than any tensor: "all tokens", "all slots".
+inline constexpr int kAll = 1 << 30;
+
 /// Writes the keys, normalised and rotated, and the values of `rotate`'s tokens into their slots of the cache.
 template <class C, int Tokens, int S, int Half>
 void write_keys(Mut<C, 1, kAll, 2, S>& keys, Mut<C, 1, kAll, 2, S>& values, const HeadRotation<Tokens, S, Half>& rotate,
@@ -25,8 +28,26 @@ void write_keys(Mut<C, 1, kAll, 2, S>& keys, Mut<C, 1, kAll, 2, S>& values, cons
   values.scatter(axis<1>, slot, reshape(kernels::narrow<C>(value), shape<1, Tokens, 2, S>));
 }
 
-/// Heads from `first_head` on of the projections, queries or keys, normalised and rotated, by blocks of Tokens and
-/// heads: only the cache has to be written by few blocks.
+/// From the projections of one token, [1, heads + 2 kv_heads, 2, head_dim / 2]: normalises and rotates queries (stored
+/// in q, [1, kv_heads, group, 2, head_dim / 2]) and keys, and writes keys and values into their slot of the cache; a
+/// slot of -1 is not written. A group of heads is a tile: a loop over them would wait for memory at each step. A block
+/// takes whole heads: what it does is too little to be divided.
+template <class C, int Heads, int Half>
+void place_heads(Mut<bf16, 1, 1, Heads, 2, Half> q, Mut<C, 1, kAll, 2, Half> keys, Mut<C, 1, kAll, 2, Half> values,
+                 In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
+                 In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, Scalar<f32> eps, Constant<bool> strict) {
+  require(qkv.dim(3) <= Half, "half a head must fit the tile");
+  require(qkv.dim(0) == 1 && q.dim(2) <= Heads, "one token, whose query heads of a group are a tile");
+  require(qkv.dim(1) == keys.dim(0) * (q.dim(2) + 2), "heads of queries, keys and values");
+  auto [head, zero, zero1, slice] = keys.index();
+  const HeadRotation<1, Half, Half> rotate(angles, 0, slice, eps, strict);
+  auto query = rotate.template heads<Heads>(qkv, q_norm, head * q.dim(2));
+  q.store(reshape(query, shape<1, 1, Heads, 2, Half>));
+  write_keys(keys, values, rotate, qkv, k_norm, slots);
+}
+
+/// The same for any number of tokens, in several kernels. Heads from `first_head` on, queries or keys, by blocks of
+/// Tokens and heads: only the cache has to be written by few blocks.
 template <int Tokens, int Half>
 void rotate_rows(Mut<bf16, Tokens, 1, 2, Half> rows, In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> norm,
                  In<f32, dyn, dyn, dyn> angles, Scalar<i32> first_head, Scalar<f32> eps, Constant<bool> strict) {

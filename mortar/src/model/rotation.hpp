@@ -7,9 +7,6 @@ namespace mortar {
 
 using namespace tessera;  // NOLINT: the language of kernels
 
-/// Pieces that are larger than any tensor: "all tokens", "all slots".
-inline constexpr int kAll = 1 << 30;
-
 /// x rounded to bf16, as f32.
 template <int... D>
 Tile<f32, D...> rounded(const Tile<f32, D...>& x) {

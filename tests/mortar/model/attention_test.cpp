@@ -1,6 +1,5 @@
 // Attention of prompt chunks over pages, against float64: several sequences that share the pool of pages, chunks that
-// begin anywhere, slots that are not in use, scores far above those of the first page. Attention of one token from
-// the projections, and gates of many rows.
+// begin anywhere, slots that are not in use, scores far above those of the first page. And gates of many rows.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +10,6 @@
 
 #include "model/attention_kernels.hpp"
 #include "model/kernels.hpp"
-#include "model/one_token_kernels.hpp"
 
 namespace mortar {
 namespace {
@@ -157,78 +155,6 @@ TEST(ChunkAttention, ScoresFarAboveThoseOfTheFirstPage) {
     c.at(c.k, c.chunks[0], 0, 80, d) = static_cast<float>(bf16(40 * q));
   }
   EXPECT_LT(c.error(c.run<kQueryTile>()), kTolerance);
-}
-
-/// One token at position c.chunks[0].first, without rotation: its query, key and value come with the projections.
-void expect_one_token(Case& c, std::int64_t splits) {
-  constexpr int kGroup = kHeads / kKvHeads, kHalf = kDepth / 2;
-  const Chunk& chunk = c.chunks[0];
-  const i32 slot =
-      chunk.pages[static_cast<std::size_t>(chunk.first / kPage)] * kPage + static_cast<i32>(chunk.first % kPage);
-  std::vector<float> heads = c.q;
-  std::mt19937 random(11);
-  const auto own = Case::normals(random, 2 * kKvHeads * kDepth);
-  heads.insert(heads.end(), own.begin(), own.end());
-  std::vector<float> angles(kHalf, 1.0f);
-  angles.resize(kDepth, 0.0f);
-  const auto qkv = Case::tensor(
-      heads, Dims<4>({std::int64_t{1}, std::int64_t{kHeads + 2 * kKvHeads}, std::int64_t{2}, std::int64_t{kHalf}}));
-  const Dims<4> dims({std::int64_t{kKvHeads}, std::int64_t{kPages * kPage}, std::int64_t{2}, std::int64_t{kHalf}});
-  auto keys = Case::tensor(c.k, dims), values = Case::tensor(c.v, dims);
-  const auto pages = [](const Tensor<bf16, 4>& cache) {
-    return cache.reshape({kKvHeads, kPages, kPage, kDepth}).permute<1, 0, 2, 3>();
-  };
-  const auto norm = full<bf16>({2, kHalf}, bf16(1.0f)).sync();
-  const auto rotation = from(angles, {1, 2, kHalf}).sync();
-  const auto lengths = Case::numbers({static_cast<i32>(chunk.first + 1)}), slots = Case::numbers({slot});
-  const auto table = Case::numbers(chunk.pages);
-  const auto [parts, sums] =
-      kernel<attend_split<bf16, 8, kHalf>>(
-          full<f32>({kKvHeads, splits, kGroup, kDepth}, 777.0f), full<f32>({kKvHeads, splits, kGroup}, 777.0f), qkv,
-          norm, rotation, pages(keys), pages(values), table.reshape({1, static_cast<std::int64_t>(chunk.pages.size())}),
-          lengths, kScale, 0.0f)
-          .sync();
-  const auto o =
-      kernel<finish_one<bf16, 8, kHalf>>(full<bf16>({kKvHeads, kGroup, kDepth}, bf16(777.0f)), mut(keys), mut(values),
-                                         qkv, norm, norm, rotation, slots, parts, sums, kScale, 0.0f)
-          .sync();
-  // The reference reads the token's key and value from the cache, where they have to be now; nothing else has changed.
-  const auto normalised = [](const float* row) {
-    double squares = 0;
-    for (int d = 0; d < kDepth; ++d) squares += double{row[d]} * double{row[d]};
-    std::vector<float> made;
-    for (int d = 0; d < kDepth; ++d)
-      made.push_back(static_cast<float>(bf16(static_cast<float>(row[d] / std::sqrt(squares / kDepth)))));
-    return made;
-  };
-  for (int head = 0; head < kKvHeads; ++head) {
-    const auto key = normalised(&own[static_cast<std::size_t>(head * kDepth)]);
-    for (int d = 0; d < kDepth; ++d) {
-      c.at(c.k, chunk, head, chunk.first, d) = key[static_cast<std::size_t>(d)];
-      c.at(c.v, chunk, head, chunk.first, d) = own[static_cast<std::size_t>((kKvHeads + head) * kDepth + d)];
-    }
-  }
-  const auto same = [](const Tensor<bf16, 4>& found, const std::vector<float>& expected) {
-    const auto elements = host(found).sync();
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      ASSERT_NEAR(static_cast<float>(elements[i]), expected[i], std::abs(expected[i]) / 100) << i;
-  };
-  same(keys, c.k);
-  same(values, c.v);
-  for (int head = 0; head < kHeads; ++head) {
-    const auto query = normalised(&c.q[static_cast<std::size_t>(head * kDepth)]);
-    std::copy(query.begin(), query.end(), c.q.begin() + head * kDepth);
-  }
-  const auto found = host(o).sync();
-  EXPECT_LT(c.error({found.begin(), found.end()}), kTolerance) << chunk.first << ' ' << splits;
-}
-
-TEST(OneToken, EqualsFloat64AndWritesItsSlot) {
-  for (const auto& [first, splits] : std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {0, 1}, {1, 2}, {63, 1}, {64, 2}, {130, 1}, {191, 16}, {255, 4}}) {
-    Case c({{first, 1, {6, 2, 9, 4}}}, static_cast<unsigned>(first) + 20);
-    expect_one_token(c, splits);
-  }
 }
 
 struct Gates {

@@ -6,6 +6,7 @@ usage: cli_test.py MORTAR MODELS
 import json
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -163,16 +164,21 @@ class Others(unittest.TestCase):
         self.assertEqual(err.count("tok/s"), 1, "the conversation goes on after a message that is too long")
 
     def test_ctrl_c_in_chat_stops_the_answer(self):
-        process = subprocess.Popen([MORTAR, "chat", MODELS / "dense-untied", "--ignore-eos", "--device", "cpu", "--max-context", "1000"],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        process.stdin.write(b"question\n")
-        process.stdin.flush()
-        process.stdout.read(5)
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.3)
-        out, err = process.communicate(b"/exit\n", timeout=60)
-        self.assertEqual(process.returncode, 0, err)
-        self.assertIn(b"stopped", err)
+        with tempfile.TemporaryDirectory() as folder:  # a context that an answer does not fill before the signal comes
+            model = pathlib.Path(folder) / "model"
+            shutil.copytree(MODELS / "dense-untied", model)
+            config = json.loads((model / "config.json").read_text())
+            (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 100000}))
+            process = subprocess.Popen([MORTAR, "chat", model, "--ignore-eos", "--device", "cpu", "--max-context", "50000"],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            process.stdin.write(b"question\n")
+            process.stdin.flush()
+            process.stdout.read(5)
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            out, err = process.communicate(b"/exit\n", timeout=60)
+            self.assertEqual(process.returncode, 0, err)
+            self.assertIn(b"stopped", err)
 
     def test_logits(self):
         g = golden("dense-tied")["prompt"]

@@ -303,7 +303,9 @@ void put_last_product_into_branch(ProductLoop& l) {
   Operation* branch = b.create(Op::If, {l.k.arg(Elem::I1)}, {product->result().type()});
   for (int arm = 0; arm < 2; ++arm) {
     b.set_to_end(branch->add_region());
-    const Value again = b.create(Op::MmaF, product->operand_values(), {product->result().type()})->result();
+    const Value again =
+        b.create(Op::MmaF, {product->operand(0), product->operand(1), product->operand(2)}, {product->result().type()})
+            ->result();
     b.create(Op::Yield, {again}, {});
   }
   product->result().replace_all_uses_with(branch->result());

@@ -2,10 +2,10 @@
 // that are spawned, forked, cancelled and that throw, graphs, pinned buffers and failures. Every result equals a
 // sequential replay on the host, and after every round the device's memory is where it was. docs/testing.md.
 //
-//   soak [--seconds N] [--rounds N] [--seed N|today] [--workers N] [--actions N] [--device cpu|cuda]
+//   soak [--seconds N] [--rounds N] [--seed N|today] [--workers N] [--actions N] [--limit N] [--device cpu|cuda]
 //
 // Ends after N seconds (default 10) or N rounds. A failure names the seed of its round: --seed N --rounds 1 repeats it,
-// as far as the order of threads does.
+// as far as the order of threads does. A hang, --limit seconds (default 60) without a new action, does so too.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "soak/watchdog.hpp"
 #include "soak/worker.hpp"
 #include "tessera/runtime/memory.hpp"
 
@@ -23,7 +24,7 @@ namespace soak {
 namespace {
 
 struct Options {
-  double seconds = 10;
+  double seconds = 10, limit = 60;
   std::uint64_t rounds = ~std::uint64_t{0}, seed = 1;
   int workers = 3, actions = 150;
   std::string device;
@@ -31,7 +32,7 @@ struct Options {
 
 [[noreturn]] void usage() {
   std::fprintf(stderr,
-               "usage: soak [--seconds N] [--rounds N] [--seed N|today] [--workers N] [--actions N] "
+               "usage: soak [--seconds N] [--rounds N] [--seed N|today] [--workers N] [--actions N] [--limit N] "
                "[--device cpu|cuda]\n");
   std::exit(2);
 }
@@ -61,12 +62,14 @@ Options parsed(int argc, char** argv) {
       o.workers = static_cast<int>(number(value));
     else if (key == "--actions")
       o.actions = static_cast<int>(number(value));
+    else if (key == "--limit")
+      o.limit = static_cast<double>(number(value));
     else if (key == "--device")
       o.device = value;
     else
       usage();
   }
-  if (o.workers < 1 || o.actions < 1) usage();
+  if (o.workers < 1 || o.actions < 1 || o.limit < 1) usage();
   return o;
 }
 
@@ -117,8 +120,10 @@ void expect_memory(Device device, std::size_t before) {
   }
 }
 
-void round(std::uint64_t seed, Device device, const Options& options, Counts& counts, Controls& all) {
+void round(std::uint64_t seed, Device device, const Options& options, Watchdog& watchdog, Counts& counts,
+           Controls& all) {
   const std::size_t before = memory_stats(device).in_use;
+  watchdog.begin_round(seed);
   {
     Random random(seed);
     const Inputs inputs = make_inputs(random);
@@ -127,9 +132,9 @@ void round(std::uint64_t seed, Device device, const Options& options, Counts& co
     std::exception_ptr first;
     std::vector<std::thread> threads;
     for (int i = 0; i < options.workers; ++i) {
-      threads.emplace_back([&, worker_seed = random()] {
+      threads.emplace_back([&, i, worker_seed = random()] {
         try {
-          Worker worker(worker_seed, device, inputs, shared);
+          Worker worker(worker_seed, device, inputs, shared, watchdog.worker(i));
           worker.run(options.actions);
           const std::lock_guard lock(mutex);
           for (std::size_t a = 0; a < kActions; ++a) counts[a] += worker.counts()[a];
@@ -162,6 +167,7 @@ int main_of(const Options& options) {
   set_default_device(device);
   const auto start = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  Watchdog watchdog(options.workers, options.limit);
   Counts counts{};
   Controls ran;
   std::uint64_t done = 0;
@@ -172,7 +178,7 @@ int main_of(const Options& options) {
   };
   try {
     for (; done < options.rounds && (done == 0 || seconds() < options.seconds); ++done)
-      round(options.seed + done, device, options, counts, ran);
+      round(options.seed + done, device, options, watchdog, counts, ran);
   } catch (const Wrong& wrong) { return failed(wrong.what); } catch (const std::exception& e) {
     return failed(e.what());
   }

@@ -55,8 +55,9 @@ void allow_failure(F&& f) {
 
 const char* name(Action action) noexcept { return kNames[static_cast<std::size_t>(action)]; }
 
-Worker::Worker(std::uint64_t seed, Device device, const Inputs& inputs, std::vector<Stream> shared)
-    : random_(seed),
+Worker::Worker(std::uint64_t seed, Device device, const Inputs& inputs, std::vector<Stream> shared, Progress& progress)
+    : progress_(progress),
+      random_(seed),
       device_(device),
       inputs_(inputs),
       size_(static_cast<std::int64_t>(inputs.numbers.front().size())),
@@ -81,11 +82,14 @@ void Worker::run(int actions) {
     const Action action = random_action(random_);
     named(name(action), [&] { act(action); });
   }
+  progress_.action = kActions;
   named("the end", [&] { end(); });
 }
 
 void Worker::act(Action action) {
   ++counts_[static_cast<std::size_t>(action)];
+  progress_.action = static_cast<std::size_t>(action);
+  ++progress_.actions;
   switch (action) {
     case Action::Step: return step();
     case Action::Readback: return readback();

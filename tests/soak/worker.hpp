@@ -1,6 +1,7 @@
 // A thread of the soak program: random actions on tensors of its own, on streams of its own and of all threads.
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -39,10 +40,16 @@ inline constexpr std::size_t kActions = static_cast<std::size_t>(Action::count);
 const char* name(Action) noexcept;
 using Counts = std::array<std::uint64_t, kActions>;
 
+/// What a worker is doing, for another thread.
+struct Progress {
+  std::atomic<std::uint64_t> actions{0};
+  std::atomic<std::size_t> action{kActions};  ///< an Action; kActions: the end of its round, or nothing yet
+};
+
 class Worker {
  public:
   /// `shared`: streams that other workers use too.
-  Worker(std::uint64_t seed, Device device, const Inputs& inputs, std::vector<Stream> shared);
+  Worker(std::uint64_t seed, Device device, const Inputs& inputs, std::vector<Stream> shared, Progress& progress);
   /// Does `actions` random ones, then ends what is in flight and compares everything. Throws Wrong.
   void run(int actions);
   const Counts& counts() const noexcept { return counts_; }
@@ -98,6 +105,7 @@ class Worker {
   const Stream& own() { return own_[static_cast<std::size_t>(below(random_, static_cast<int>(own_.size())))]; }
   const Stream& any_stream();
 
+  Progress& progress_;
   Random random_;
   Device device_;
   const Inputs& inputs_;

@@ -67,11 +67,15 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
   network_.numerics = numerics;
   if (kernels::target_of(model.device).gpu && !numerics.one_way()) query_tile_ = kQueryTile;
   const Dims<4> dims({model.config.kv_heads, pages * kPage, std::int64_t{2}, model.config.head_dim / 2});
+  // Numbers where large tiles of queries are taken: their attention is computed again where it finds something else. On
+  // the CPU, memory that is never written costs nothing.
+  const auto empty_cache = [&] {
+    return query_tile_ == kQueryTile ? zeros<bf16>(dims).sync(stream_) : empty<bf16>(dims).sync(stream_);
+  };
   try {
     for (std::int64_t layer = 0; layer < model.config.layers; ++layer) {
-      // Numbers, so that attention over a page that is not full need not look at what it ignores.
-      cache_.keys.push_back(zeros<bf16>(dims).sync(stream_));
-      cache_.values.push_back(zeros<bf16>(dims).sync(stream_));
+      cache_.keys.push_back(empty_cache());
+      cache_.values.push_back(empty_cache());
     }
   } catch (const DeviceError& error) {
     throw CapacityError("a KV cache of " + std::to_string(pages * kPage) + " tokens (" +

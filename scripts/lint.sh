@@ -2,7 +2,7 @@
 # Static checks: clang-tidy (checks in .clang-tidy) over the sources that handle ownership (runtime, jit, host, examples and
 # their tests), and searches of the syntax tree with clang-query: for `continue` in tile_if and host variables assigned in
 # recorded regions, over everything that records kernels (examples, the library's kernels, the guide, tests), and for flows
-# that refer to what ends before them.
+# that refer to what ends before them. All look at several files at a time (tests/structure/batches.py).
 #
 #   scripts/lint.sh [--clang VERSION] [--jobs N]
 set -uo pipefail
@@ -32,10 +32,10 @@ ninja -C "$database" guide_sources >build/lint.log || { cat build/lint.log; exit
 
 status=0
 mapfile -t owners < <(find src/runtime src/jit src/host tests/runtime tests/host tests/api examples kernels -name '*.cpp' -not -path 'examples/torch_op/*' 2>/dev/null | sort)  # torch_op needs PyTorch's headers
-echo "clang-tidy: ${#owners[@]} files"
-[ ${#owners[@]} -eq 0 ] || printf '%s\0' "${owners[@]}" |
-  xargs -0 -n 1 -P "$jobs" "clang-tidy-$clang" -p "$database" --quiet 2>build/lint.log || status=1
-grep -E 'error:|Error while processing' build/lint.log
+echo "clang-tidy: use after move"
+moves=(python3 -B tests/structure/moves_lint.py --clang-tidy "clang-tidy-$clang")
+"${moves[@]}" --fixtures || status=1
+"${moves[@]}" --database "$database" --jobs "$jobs" "${owners[@]}" || status=1
 
 for lint in regions flows; do
   echo "clang-query: $lint"

@@ -8,20 +8,19 @@ NOLINT(name of the check).
     X_lint.py --database BUILD --tree  the same for this project: it fails where a part of the project is missing
 
 The files of the library itself (its src, tests, ...) are looked at with --tree only, so a project that builds Tessera as a part of itself is
-checked without them. Exit codes: 0 nothing was found, 1 something was, or a file could not be parsed, 77 there is no clang-query.
+checked without them; these files are looked at several at a time (batches.py), those of other projects each alone. Exit codes: 0 nothing was found, 1 something was, or a file could not be parsed, 77 there is no clang-query.
 """
 import argparse
 import functools
-import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import batches
 import tree
 
 
@@ -50,17 +49,25 @@ def commands(lint):
     return [word for text in lets + [q for q, _ in lint.queries.values()] for word in ("-c", " ".join(text.split()))]
 
 
-def findings(lint, program, arguments):
-    """{(check, file, line)} of what the queries find; exits if clang-query could not parse the file."""
-    run = subprocess.run([program, *commands(lint), *arguments], capture_output=True, text=True, cwd=tree.ROOT)
+def findings(lint, program, source, flags, directory):
+    """{(check, file, line)} of what the queries find, and "", or, if clang-query could not parse the source, its output."""
+    run = subprocess.run([program, *commands(lint), source, "--", *flags, "-w"], capture_output=True, text=True, cwd=directory)
     # Each query ends with a line "3 matches."; a query that could not be read has none.
     parts = re.split(r"^\d+ match(?:es)?\.$", run.stdout, flags=re.M)
     if run.returncode != 0 or re.search(r"\berror:", run.stdout + run.stderr) or len(parts) != len(lint.queries) + 1:
-        print(arguments, run.stdout[-4000:], run.stderr[-4000:])
-        sys.exit(1)
-    return {(check, os.path.normpath(os.path.join(tree.ROOT, path)), int(line))
+        return set(), f"{source}\n{run.stdout}\n{run.stderr}"
+    return {(check, os.path.normpath(os.path.join(directory, path)), int(line))
             for check, part in zip(lint.queries, parts)
-            for path, line in re.findall(r'^(\S+?):(\d+):\d+: note: "root" binds here', part, re.M)}
+            for path, line in re.findall(r'^(\S+?):(\d+):\d+: note: "root" binds here', part, re.M)}, ""
+
+
+def all_of(results):
+    """The findings of all results together; exits if a file could not be parsed."""
+    for _, errors in results:
+        if errors:
+            print(errors[-8000:])
+            sys.exit(1)
+    return set().union(*(found for found, _ in results))
 
 
 def fixtures(lint, program):
@@ -68,8 +75,8 @@ def fixtures(lint, program):
     for check in lint.queries:
         path = f"tests/structure/fixtures/{check}_in_{lint.place}.cpp"
         expected = {n for n, line in enumerate(tree.read(path).split("\n"), 1) if "// found" in line}
-        found = {n for c, _, n in findings(lint, program, [path, "--", "-std=c++20", "-w", "-I" + os.path.join(tree.ROOT, "include")])
-                 if c == check}
+        flags = ["-std=c++20", "-I" + os.path.join(tree.ROOT, "include")]
+        found = {n for c, _, n in all_of([findings(lint, program, path, flags, tree.ROOT)]) if c == check}
         problems += [f"{path}:{n}: not found" for n in sorted(expected - found)]
         problems += [f"{path}:{n}: found, but it is legal" for n in sorted(found - expected)]
         problems += [] if expected else [f"{path}: no line is marked"]
@@ -111,8 +118,7 @@ def has_code(lint, path, folders, library, seen):
 
 def chosen(lint, database, of_tree):
     """The files to look at. The library's kernels are seen where they are made: in their own tests."""
-    with open(os.path.join(database, "compile_commands.json"), encoding="utf-8") as f:
-        entries = {os.path.realpath(os.path.join(e["directory"], e["file"])): e for e in json.load(f)}
+    entries = batches.entries(database)
     missing = [f for f in entries if not os.path.isfile(f)]
     if missing:
         sys.exit(f"not generated yet: {missing[0]} (build the project first; in Tessera's own tree: ninja -C {database} guide_sources)")
@@ -129,9 +135,10 @@ def whole_database(lint, program, database, jobs, of_tree):
         if not any(f"/{folder}/" in f or folder == "tests/guide" and "/guide_" in f for f in files):
             sys.exit(f"no file of {folder} is looked at: the compile database is not whole")
     print(f"{len(files)} files to check")
-    arguments = ["-p", database, "--extra-arg=-w", "--extra-arg=-DTESSERA_LINT"]  # without what the guide shows as wrong
-    with ThreadPoolExecutor(jobs) as pool:
-        found = set().union(*pool.map(lambda f: findings(lint, program, [*arguments, f]), files))
+
+    def look(source, flags, directory):  # without what the guide shows as wrong
+        return findings(lint, program, source, (*flags, "-DTESSERA_LINT"), directory)
+    found = all_of(batches.run(files, database, jobs, look, batches.SIZE if of_tree else 1))
     base = tree.ROOT if of_tree else os.getcwd()
     # A snippet of the guide calls itself app.cpp, which is no file.
     return [f"{os.path.relpath(p, base)}:{n}: {lint.queries[check][1]} [{check}]" for check, p, n in sorted(found)

@@ -1,0 +1,67 @@
+"""Looks at several source files as one program: what they include is parsed and searched once for all of them.
+
+Files with the same compile command and folder form a batch, a source that includes them one after the other. Where they cannot stand together
+(two of them define the same name), those that the errors name are taken out and looked at again, at last each alone. Only the error of a file
+alone is an error.
+"""
+import collections
+import json
+import os
+import re
+import shlex
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+SIZE = 8
+# A macro would hold for the files behind it, and a program has one main().
+ALONE = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)\b|^int main\(", re.M)
+
+
+def entries(database):
+    """path -> entry of the compile database in the folder `database`; the last one where a file is compiled more than once."""
+    with open(os.path.join(database, "compile_commands.json"), encoding="utf-8") as f:
+        return {os.path.realpath(os.path.join(e["directory"], e["file"])): e for e in json.load(f)}
+
+
+def flags(entry):
+    """The options of the entry's command: without the compiler, the source and the output."""
+    words = entry.get("arguments") or shlex.split(entry["command"])
+    left_out = {i + 1 for i, w in enumerate(words) if w == "-o"}
+    return tuple(w for i, w in enumerate(words) if i and i not in left_out and w not in ("-o", "-c", "--", entry["file"]))
+
+
+def formed(files, commands, size):
+    """The batches [(entry, [file])], the ones with most text first, so that processes beside each other end at about the same time."""
+    groups = collections.defaultdict(list)
+    for path in sorted(files):
+        with open(path, encoding="utf-8", errors="replace") as f:
+            alone = path if ALONE.search(f.read()) else ""
+        groups[commands[path]["directory"], flags(commands[path]), os.path.dirname(path), alone].append(path)
+    batches = [(commands[group[0]], group[i:i + size]) for group in groups.values() for i in range(0, len(group), size)]
+    return sorted(batches, key=lambda b: -sum(map(os.path.getsize, b[1])))
+
+
+def parts(batch, errors):
+    """A batch that could not be parsed, as smaller ones: the files that the errors name apart from the others."""
+    named = [f for f in batch if re.search("^" + re.escape(f) + r":\d+:\d+: (?:fatal )?error:", errors, re.M)]
+    if 0 < len(named) < len(batch):
+        return [f for f in batch if f not in named], named
+    return batch[:len(batch) // 2], batch[len(batch) // 2:]
+
+
+def run(files, database, jobs, look, size=SIZE):
+    """The results of look(source, flags, directory) for all files: it returns (result, "") or, if it could not parse the source, (output of the
+    compiler, its errors)."""
+    commands = entries(database)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        def looked_at(entry, batch):
+            source = batch[0]
+            if len(batch) > 1:
+                handle, source = tempfile.mkstemp(".cpp", dir=folder)
+                with os.fdopen(handle, "w", encoding="utf-8") as f:
+                    f.write("".join(f'#include "{path}"\n' for path in batch))
+            result, errors = look(source, flags(entry), entry["directory"])
+            if errors and len(batch) > 1:
+                return [r for part in parts(batch, errors) for r in looked_at(entry, part)]
+            return [(result, errors)]
+        return [r for results in pool.map(lambda b: looked_at(*b), formed(files, commands, size)) for r in results]

@@ -34,12 +34,12 @@ class Lint:
     advice: str
 
 
-def find_program(wanted):
+def find_program(wanted, program="clang-query", package="clang-tools-16"):
     # By version first: older ones cannot read C++20's captured bindings.
-    for name in [wanted] if wanted else [f"clang-query-{v}" for v in range(20, 15, -1)] + ["clang-query"]:
+    for name in [wanted] if wanted else [f"{program}-{v}" for v in range(20, 15, -1)] + [program]:
         if path := shutil.which(name):
             return path
-    print("skipped: clang-query is not installed (apt-get install clang-tools-16)")
+    print(f"skipped: {program} is not installed (apt-get install {package})")
     sys.exit(tree.SKIPPED)
 
 

@@ -1,7 +1,9 @@
 """Runs clang-tidy (the checks in .clang-tidy: use after move) over files of this project, several at a time (batches.py).
 
-    moves_lint.py --fixtures --clang-tidy PROGRAM                      check that a marked line is found, in a batch too
-    moves_lint.py --database BUILD --clang-tidy PROGRAM FILE...        check the files, with their commands in the compile database of BUILD
+    moves_lint.py --fixtures                      check that a marked line is found, in a batch too
+    moves_lint.py --database BUILD FILE...        check the files, with their commands in the compile database of BUILD
+
+Exit codes as in clang_query.py.
 """
 import argparse
 import json
@@ -11,6 +13,7 @@ import subprocess
 import tempfile
 
 import batches
+import clang_query
 import tree
 
 # What a batch includes are headers to clang-tidy; of other headers those of the library are looked at (HeaderFilterRegex).
@@ -54,15 +57,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fixtures", action="store_true")
     parser.add_argument("--database", default="build/clang")
-    parser.add_argument("--clang-tidy", default="clang-tidy-16")
+    parser.add_argument("--clang-tidy")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("files", nargs="*")
     options = parser.parse_args()
+    program = clang_query.find_program(options.clang_tidy, "clang-tidy", "clang-tidy-16")
     if options.fixtures:
-        tree.finish(fixtures(options.clang_tidy), "clang-tidy no longer finds what it did, or batches.py leaves files out.")
+        tree.finish(fixtures(program), "clang-tidy no longer finds what it did, or batches.py leaves files out.")
     files = [os.path.realpath(f) for f in options.files]
     print(f"{len(files)} files to check")
-    tree.finish(problems_of(batches.run(files, os.path.abspath(options.database), options.jobs, looker(options.clang_tidy))),
+    tree.finish(problems_of(batches.run(files, os.path.abspath(options.database), options.jobs, looker(program))),
                 "Name what is used after the move, or assign it anew first.")
 
 

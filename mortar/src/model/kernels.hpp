@@ -70,8 +70,7 @@ void place_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf1
 }
 
 /// Many tokens: copies keys, which have been rotated, and values into their slots. Blocks of the cache go through all
-/// tokens, so this does nothing but copy. (Launches of their own for keys and for values took half as long again, and
-/// so did several tiles per iteration: the addresses of a tile pass through shared memory.)
+/// tokens, so this does nothing but copy. One launch for both is faster than two (bench/notes/mortar.md).
 template <class C, int Tokens, int S>
 void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> rotated,
                In<bf16, dyn, dyn, dyn, dyn> qkv, In<i32, dyn> slots) {

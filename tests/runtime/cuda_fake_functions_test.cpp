@@ -117,13 +117,13 @@ struct Functions : GraphFunctions {
     return 0;
   }
   static CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
-    TESSERA_FAKE(cuStreamCreate);
+    TESSERA_FAKE_ALONE(cuStreamCreate);
     if (flags != CU_STREAM_NON_BLOCKING) d.violate("a stream that is ordered with the legacy default stream");
     *stream = handle_of<CUstream>(d.make_stream());
     return 0;
   }
   static CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
-    TESSERA_FAKE(cuStreamCreateWithPriority);
+    TESSERA_FAKE_ALONE(cuStreamCreateWithPriority);
     if (flags != CU_STREAM_NON_BLOCKING) d.violate("a stream that is ordered with the legacy default stream");
     if (priority > 0 || priority < -5) d.violate("a priority that the driver would clamp");
     auto* made = d.make_stream();
@@ -163,7 +163,7 @@ struct Functions : GraphFunctions {
     return 0;
   }
   static CUresult cuStreamDestroy(CUstream handle) {
-    TESSERA_FAKE(cuStreamDestroy);
+    TESSERA_FAKE_ALONE(cuStreamDestroy);
     if (auto* stream = d.stream(handle)) stream->destroyed = true;  // its steps still run
     return 0;
   }

@@ -53,6 +53,7 @@ class Capture {
       driver().cuStreamEndCapture(lanes_.front(), &partial);
       if (partial != nullptr && !in_body_) driver().cuGraphDestroy(partial);
     }
+    const auto streams = backend_.context().lock_streams();
     for (const CUstream lane : lanes_) driver().cuStreamDestroy(lane);
   }
   Capture(const Capture&) = delete;
@@ -138,6 +139,7 @@ class Capture {
     }
   }
   void make_lanes() {
+    const auto streams = backend_.context().lock_streams();
     for (std::size_t i = 0; i < lane_count_; ++i) {
       CUstream lane = nullptr;
       check(driver().cuStreamCreate(&lane, CU_STREAM_NON_BLOCKING), "cuStreamCreate");

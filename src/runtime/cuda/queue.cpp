@@ -61,6 +61,7 @@ class CudaQueue final : public Queue {
       : backend_(backend), observer_(std::move(observer)), track_(std::make_shared<Track>()) {
     backend_.context().watch(track_);
     const Current current(context());
+    const auto streams = context().lock_streams();
     if (priority == 0) {
       context().check(driver().cuStreamCreate(&handle_, CU_STREAM_NON_BLOCKING), "cuStreamCreate", "making a stream");
     } else {
@@ -90,6 +91,7 @@ class CudaQueue final : public Queue {
     const Current current(context(), std::nothrow);
     if (!current) return;
     if (backend_.outcomes().any()) resolve_noexcept();
+    const auto streams = context().lock_streams();
     driver().cuStreamDestroy(handle_);
   }
 

@@ -105,6 +105,8 @@ TEST(DecodeAttention, PartsFillTheDeviceOnce) {
   EXPECT_EQ(decode_heuristic(64, 256, h200), 2);
   EXPECT_EQ(decode_heuristic(256, 64, h200), 1) << "nothing to split, nothing to combine";
   EXPECT_EQ(decode_heuristic(1024, 64, h200), 1);
+  EXPECT_EQ(decode_heuristic(8, 516, h200, 2), 32) << "256 blocks of 17 pages, two on an SM";
+  EXPECT_EQ(decode_heuristic(256, 8, h200, 2), 1);
   EXPECT_EQ(decode_heuristic(1, 1, h200), 1);
   EXPECT_EQ(decode_heuristic(0, 0, h200), 1);
 }

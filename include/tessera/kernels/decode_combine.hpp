@@ -19,14 +19,16 @@ struct DecodeShape {
   Dims<4> sums_dims() const { return {batch, kv_heads, parts, group}; }
   Dims<4> result_dims() const { return {batch, kv_heads, group, d}; }
 };
-/// The number of KV splits, a power of two, for `rows` key heads: the fewest with the least estimated time. One block
-/// reads as fast as an SM can; each further block costs about half a step to begin and end (measured:
-/// bench/notes/attention.md).
-inline std::int64_t decode_heuristic(std::int64_t rows, std::int64_t steps, const Target& target) {
+/// The number of KV splits, a power of two, for `rows` key heads: the fewest with the least estimated time. As many
+/// blocks as an SM takes at a time read as fast as it can; each further block costs about half a step to begin and end
+/// (measured: bench/notes/attention.md).
+inline std::int64_t decode_heuristic(std::int64_t rows, std::int64_t steps, const Target& target,
+                                     std::int64_t blocks_per_sm = 1) {
   if (!target.gpu) return steps >= 64 ? 8 : steps >= 16 ? 2 : 1;
   std::int64_t best = 1, least = 0;
   for (std::int64_t parts = 1; parts <= std::min(std::max<std::int64_t>(steps, 1), kMostParts); parts *= 2) {
-    const std::int64_t time = ceil_div(rows * parts, std::int64_t{target.num_sms}) * (2 * ceil_div(steps, parts) + 1);
+    const std::int64_t waves = ceil_div(rows * parts, blocks_per_sm * target.num_sms);
+    const std::int64_t time = waves * (2 * ceil_div(steps, parts) + 1);
     if (parts == 1 || time < least) best = parts, least = time;
   }
   return best;
@@ -34,12 +36,19 @@ inline std::int64_t decode_heuristic(std::int64_t rows, std::int64_t steps, cons
 /// `parts`: 0 for the heuristics; other numbers are rounded up to a power of two, at most 1024.
 template <Operand Q>
 DecodeShape decode_shape(const Q& q, std::int64_t kv_heads, std::int64_t steps, std::int64_t parts,
-                         SourceLocation where) {
+                         SourceLocation where, std::int64_t blocks_per_sm = 1) {
   const std::int64_t batch = q.dim(0, where), group = q.dim(1, where) / kv_heads;
   expect_shape(group <= 64, "decode_attention", "q", q, "at most 64 query heads share a key head", where);
-  if (parts <= 0) parts = decode_heuristic(batch * kv_heads, steps, target_of(q.device(where)));
+  if (parts <= 0) parts = decode_heuristic(batch * kv_heads, steps, target_of(q.device(where)), blocks_per_sm);
   parts = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min(parts, kMostParts))));
   return {batch, kv_heads, parts, group, q.dim(2, where)};
+}
+/// For a table of `pages` pages for each sequence. A block takes a page at a time: with short ones it waits for its
+/// products rather than for memory, so that an SM needs two.
+template <Operand Q>
+DecodeShape paged_decode_shape(const Q& q, std::int64_t kv_heads, std::int64_t pages, std::int64_t page_size,
+                               std::int64_t parts, SourceLocation where) {
+  return decode_shape(q, kv_heads, pages, parts, where, page_size < kDecodeKeys ? 2 : 1);
 }
 
 /// f(G, D) with the queries of a tile (8, 16 or 64) and its depth (64, 128 or 256) as constants.

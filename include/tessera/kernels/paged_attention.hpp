@@ -68,8 +68,7 @@ Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const
   const std::int64_t page = k_pages.dim(2, where);
   expect_shape(page == 16 || page == 32 || page == 64 || page == 128, "paged_attention", "k_pages", k_pages,
                "a page holds 16, 32, 64 or 128 keys", where);
-  const DecodeShape s = decode_shape(q, k_pages.dim(1, where),
-                                     ceil_div(table.dim(1, where) * page, std::int64_t{kDecodeKeys}), parts, where);
+  const DecodeShape s = paged_decode_shape(q, k_pages.dim(1, where), table.dim(1, where), page, parts, where);
   const View<T, 4> groups = tessera::reshape(q.view(where), Dims<4>({s.batch, s.kv_heads, s.group, s.d}, where), where);
   const float factor = AttentionOptions{scale}.scale_for(s.d, "paged_attention", where);
   return with_decode_tile(s, [&](auto g, auto d) {

@@ -22,9 +22,7 @@ constexpr int kSlice = 8;  ///< features of each half of a head that a block of 
 
 Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>& keys, const View<bf16, 4>& values,
                                      const Step& step, float scale) {
-  const auto s =
-      kernels::decode_shape(q, keys.dim(1), ceil_div(step.table.dim(1) * kPage, std::int64_t{kernels::kDecodeKeys}), 0,
-                            SourceLocation::current());
+  const auto s = kernels::paged_decode_shape(q, keys.dim(1), step.table.dim(1), kPage, 0, SourceLocation::current());
   const View<bf16, 4> groups = reshape(q, s.result_dims());
   return kernels::with_constant<2>(s.group > 8, [&](auto wide) {
     return kernels::with_extent<64, 128>(s.d, [&](auto d) {

@@ -19,13 +19,16 @@ auto with_weights(const ExpertMatrices& w, F f) {
   return w.is_fp8 ? f(w.quantized, w.scales) : f(w.values);
 }
 
-RowsOp gates_of_few(const Rows& x, const ExpertMatrices& w, const Tensor<i32, 2>& chosen) {
+/// The kernel parameter of the scales of FP8 weights.
+template <class Scales>
+using ScalesParam = In<f32, dyn, dyn, dyn>;
+
+RowsOp gates_of_few(const Rows& x, const Norm& norm, const ExpertMatrices& w, const Tensor<i32, 2>& chosen) {
   const Dims<2> dims({chosen.size(), (w.is_fp8 ? w.quantized.dim(1) : w.values.dim(1)) / 2});
   return with_weights(w, [&](const auto& values, const auto&... scales) {
     using T = typename std::remove_cvref_t<decltype(values)>::element;
-    constexpr int K = sizeof...(scales) > 0 ? kScaled : 512;
-    return kernel<expert_gates<T, 4, K, std::conditional_t<true, In<f32, dyn, dyn, dyn>, decltype(scales)>...>>(
-        empty<bf16>(dims), x, values, chosen, scales...);
+    return kernel<expert_gates<T, 4, 512, ScalesParam<decltype(scales)>...>>(empty<bf16>(dims), x, norm.weight, values,
+                                                                             chosen, norm.epsilon, scales...);
   });
 }
 
@@ -33,9 +36,8 @@ RowsOp sums_of_few(const Rows& residual, const Tensor<bf16, 2>& h, const ExpertM
                    const Tensor<i32, 2>& chosen, const Tensor<f32, 2>& weights) {
   return with_weights(w, [&](const auto& values, const auto&... scales) {
     using T = typename std::remove_cvref_t<decltype(values)>::element;
-    constexpr int K = sizeof...(scales) > 0 ? kScaled : 256;
-    return kernel<expert_sums<T, 4, K, std::conditional_t<true, In<f32, dyn, dyn, dyn>, decltype(scales)>...>>(
-        empty<bf16>(residual.dims()), residual, h, values, chosen, weights, scales...);
+    return kernel<expert_sums<T, 2, 256, ScalesParam<decltype(scales)>...>>(
+        empty<bf16>(residual.dims()), residual, h, values, chosen, weights, static_cast<int>(chosen.dim(1)), scales...);
   });
 }
 
@@ -50,21 +52,37 @@ RowsOp grouped(const Rows& x, const ExpertMatrices& w, const Tensor<i32, 1>& pai
                    : kernels::grouped_gemm(x, transposed, owners);
 }
 
-}  // namespace
+auto routed(const Tensor<f32, 2>& scores, const ExpertConfig& config) {
+  return kernels::moe_route(scores, config.per_token, config.normalize);
+}
 
-Flow<Tensor<bf16, 2>> experts(Rows x, const ExpertMlp& w, Rows residual, const ExpertConfig& config,
-                              Numerics numerics) {
-  const auto scores = co_await logits_of(x, w.router, numerics);  // f32: a rounded score may choose another expert
-  const auto [weights, chosen] = co_await kernels::moe_route(scores, config.per_token, config.normalize);
-  if (x.dim(0) <= kFewTokens && !numerics.one_way()) {
-    const auto h = co_await gates_of_few(x, w.gate_up, chosen);
-    co_return co_await sums_of_few(residual, h, w.down, chosen, weights);
-  }
+// Scores are f32: a rounded score may choose another expert.
+
+Flow<Tensor<bf16, 2>> experts_of_few(Rows x, Norm norm, const ExpertMlp& w, const ExpertConfig& config,
+                                     Numerics numerics) {
+  const auto scores = co_await normed_logits(x, norm, w.router, numerics);
+  const auto [weights, chosen] = co_await routed(scores, config);
+  const auto h = co_await gates_of_few(x, norm, w.gate_up, chosen);
+  co_return co_await sums_of_few(x, h, w.down, chosen, weights);
+}
+
+Flow<Tensor<bf16, 2>> experts_of_many(Rows x, Norm norm, const ExpertMlp& w, const ExpertConfig& config,
+                                      Numerics numerics) {
+  const auto n = co_await normed(x, norm, numerics);
+  const auto scores = co_await logits_of(n.view(), w.router, numerics);
+  const auto [weights, chosen] = co_await routed(scores, config);
   const auto [pairs, owners, places] = co_await kernels::moe_plan(chosen, config.count);
-  const auto gate_up = co_await grouped(x, w.gate_up, pairs, owners, static_cast<int>(config.per_token));
+  const auto gate_up = co_await grouped(n.view(), w.gate_up, pairs, owners, static_cast<int>(config.per_token));
   const auto h = co_await gated(gate_up.view(), numerics);
   const auto placed = co_await grouped(h.view(), w.down, pairs, owners, 0);
-  co_return co_await kernel<add_experts<1024>>(empty<bf16>(residual.dims()), residual, placed, weights, places);
+  co_return co_await kernel<add_experts<1024>>(empty<bf16>(x.dims()), x, placed, weights, places);
+}
+
+}  // namespace
+
+Flow<Tensor<bf16, 2>> experts(Rows x, Norm norm, const ExpertMlp& w, const ExpertConfig& config, Numerics numerics) {
+  if (x.dim(0) <= kFewTokens && !numerics.one_way()) co_return co_await experts_of_few(x, norm, w, config, numerics);
+  co_return co_await experts_of_many(x, norm, w, config, numerics);
 }
 
 }  // namespace mortar

@@ -90,8 +90,8 @@ void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16
 
 /// The product of one normalised row with weights, w (x * norm) / rms(x), without a launch for the norm. Gated:
 /// silu(gate) * up of weights whose rows are gate and then up.
-template <bool Gated, int N, int K>
-void normed_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<bf16, dyn, dyn> w, Scalar<f32> eps) {
+template <bool Gated, class U, int N, int K>
+void normed_row(Mut<U, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<bf16, dyn, dyn> w, Scalar<f32> eps) {
   require(x.dim(1) == w.dim(1) && x.dim(1) == norm.dim(0), "x, its norm and w must have equally long rows");
   if constexpr (Gated)
     require(w.dim(0) == 2 * y.dim(1) && y.dim(1) % N == 0, "rows of gate, then of up, in whole tiles");
@@ -111,7 +111,7 @@ void normed_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<
   auto scale = rsqrt(sum(squares, axis<1>) / cast<f32>(x.dim(1)) + eps);
   auto result = reshape(sum(acc, axis<1>), shape<1, N>) * scale;
   if constexpr (Gated) result = kernels::functions::Silu{}(result) * (reshape(sum(up, axis<1>), shape<1, N>) * scale);
-  y.store(cast<bf16>(result));
+  y.store(kernels::narrow<U>(result));
 }
 
 /// silu(x gate^T) * (x up^T) of many rows, for weights whose rows are gate and then up: both products of a piece are

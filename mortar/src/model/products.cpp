@@ -19,18 +19,17 @@ struct Rounded {
   auto operator()(const auto& acc, const auto&) const { return rounded(acc); }
 };
 
-/// One row and bf16 weights: the product has the norm inside.
-bool norms_inside(const Rows& x, const Matrix& w, const Numerics& numerics) {
-  return x.dim(0) == 1 && !w.is_fp8 && !numerics.one_way();
-}
-template <bool Gated>
-RowsOp normed_product(const Rows& x, const Norm& norm, const Matrix& w) {
-  const std::int64_t n = w.values.dim(0), k = w.values.dim(1);
+/// One row: products with bf16 weights have the norm inside.
+bool norms_inside(const Rows& x, const Numerics& numerics) { return x.dim(0) == 1 && !numerics.one_way(); }
+/// The product of one row, normalised inside. U: the element type of the result.
+template <bool Gated, class U>
+Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf16, 2>& w) {
+  const std::int64_t n = w.dim(0), k = w.dim(1);
   constexpr int rows = static_cast<int>(std::size(kernels::kOneRow));
   return kernels::with_constant<rows>(kernels::one_row_heuristic(n, k, kernels::target_of(x.device())), [&](auto r) {
     constexpr kernels::LinearTile tile = kernels::kOneRow[r];
-    return kernel<normed_row<Gated, tile.n, tile.k>>(empty<bf16>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
-                                                     w.values, norm.epsilon);
+    return kernel<normed_row<Gated, U, tile.n, tile.k>>(empty<U>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
+                                                        w, norm.epsilon);
   });
 }
 
@@ -86,15 +85,15 @@ RowsOp linear(const Rows& x, const Matrix& w, const Numerics& numerics) {
 }  // namespace
 
 RowsOp normed_linear(const Rows& x, const Norm& norm, const Matrix& w, const Numerics& numerics) {
-  if (norms_inside(x, w, numerics)) return normed_product<false>(x, norm, w);
+  if (!w.is_fp8 && norms_inside(x, numerics)) return normed_product<false, bf16>(x, norm, w.values);
   return normed(x, norm, numerics).then([&w, numerics](const Tensor<bf16, 2>& n) {
     return linear(n.view(), w, numerics);
   });
 }
 
 RowsOp normed_gates(const Rows& x, const Norm& norm, const Matrix& gate_up, const Numerics& numerics) {
-  if (norms_inside(x, gate_up, numerics) && gate_up.values.dim(0) % 16 == 0)
-    return normed_product<true>(x, norm, gate_up);
+  if (!gate_up.is_fp8 && norms_inside(x, numerics) && gate_up.values.dim(0) % 16 == 0)
+    return normed_product<true, bf16>(x, norm, gate_up.values);
   if (gates_inside(x, gate_up, numerics))
     return normed(x, norm, numerics).then([&gate_up](const Tensor<bf16, 2>& n) {
       return gated_product(n.view(), gate_up);
@@ -109,6 +108,13 @@ RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Nu
   if (numerics.strict) return product_in_one_way<bf16>(x, w.values, kernels::fuse(RoundedResidual{}, residual));
   if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values, kernels::residual(residual));
   return kernels::linear(x, w.values, kernels::residual(residual));
+}
+
+Op<Tensor<f32, 2>> normed_logits(const Rows& x, const Norm& norm, const Tensor<bf16, 2>& w, const Numerics& numerics) {
+  if (norms_inside(x, numerics)) return normed_product<false, f32>(x, norm, w);
+  return normed(x, norm, numerics).then([&w, numerics](const Tensor<bf16, 2>& n) {
+    return logits_of(n.view(), w, numerics);
+  });
 }
 
 Op<Tensor<f32, 2>> logits_of(const Rows& x, const Tensor<bf16, 2>& w, const Numerics& numerics) {

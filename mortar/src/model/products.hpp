@@ -34,12 +34,16 @@ RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Nu
 /// x w^T as f32, for the head and for routers; strict: rounded to bf16.
 tessera::Op<tessera::Tensor<tessera::f32, 2>> logits_of(const Rows& x, const tessera::Tensor<tessera::bf16, 2>& w,
                                                         const Numerics& numerics);
+/// The same of norm(x).
+tessera::Op<tessera::Tensor<tessera::f32, 2>> normed_logits(const Rows& x, const Norm& norm,
+                                                            const tessera::Tensor<tessera::bf16, 2>& w,
+                                                            const Numerics& numerics);
 /// RMS norm of the rows of x.
 RowsOp normed(const Rows& x, const Norm& norm, const Numerics& numerics);
 /// silu(gate) * up of [tokens, 2 n]: gate in the first n columns.
 RowsOp gated(const Rows& gate_up, const Numerics& numerics);
-/// residual + the mixture of experts of x.
-tessera::Flow<tessera::Tensor<tessera::bf16, 2>> experts(Rows x, const ExpertMlp& w, Rows residual,
+/// x + the mixture of experts of norm(x).
+tessera::Flow<tessera::Tensor<tessera::bf16, 2>> experts(Rows x, Norm norm, const ExpertMlp& w,
                                                          const ExpertConfig& config, Numerics numerics);
 
 }  // namespace mortar

@@ -27,10 +27,7 @@ Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cac
 /// x + mlp(norm(x))
 Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, Tensor<bf16, 2> x) {
   const Norm norm{w.mlp_norm, net.epsilon()};
-  if (w.experts) {
-    const auto n = co_await normed(x.view(), norm, net.numerics);
-    co_return co_await experts(n.view(), *w.experts, x.view(), *net.config.experts, net.numerics);
-  }
+  if (w.experts) co_return co_await experts(x.view(), norm, *w.experts, *net.config.experts, net.numerics);
   const auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, net.numerics);
   co_return co_await linear_add(h.view(), w.dense->down, x.view(), net.numerics);
 }

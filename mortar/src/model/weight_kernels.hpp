@@ -1,6 +1,8 @@
 // Products with FP8 weights, which are converted to bf16 on the way to the tensor cores (activations stay bf16), and
 // the mixture of experts for few tokens.
 #pragma once
+#include <vector>
+
 #include "mortar/config.hpp"
 #include "tessera/kernels/functions.hpp"
 #include "tessera/kernels/grouped_gemm.hpp"
@@ -29,53 +31,75 @@ void scaled_rows(Mut<bf16, M, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w
   y.store(cast<bf16>(E{}(transpose(acc), y, operands...)));
 }
 
-/// One expert's weights as a matrix, a tile of f32 at a time. `scales`: one tensor for FP8 weights, nothing for bf16.
-template <int N, int K, class T, class... S>
-Tile<f32, N, K> expert_tile(const In<T, dyn, dyn, dyn>& w, const Scalar<i32>& expert, const Scalar<i32>& j,
-                            const Scalar<i32>& k, const S&... scales) {
-  auto tile = reshape(cast<f32>(w.tiles(shape<1, N, K>).load(expert, j, k)), shape<N, K>);
-  if constexpr (sizeof...(S) > 0) {
-    static_assert(K == kScaled && kScaled % N == 0, "a tile has one scale");
-    return tile * (scales.gather(expert, j * N / kScaled, k), ...);
+/// `row` times the scales of the weights that tile (j, k) of one expert is multiplied with. `scales`: one tensor for
+/// FP8 weights, nothing for bf16.
+template <int N, int K, class... S>
+Tile<f32, 1, K> row_for_expert(const Tile<f32, 1, K>& row, const Scalar<i32>& expert, const Scalar<i32>& j,
+                               const Scalar<i32>& k, const S&... scales) {
+  if constexpr (sizeof...(S) == 0) {
+    return row;
   } else {
-    return tile;
+    static_assert(kScaled % N == 0 && K % kScaled == 0, "the rows of a tile share their scales, one for each block");
+    constexpr int B = K / kScaled;
+    auto factors = reshape(scales.tiles(shape<1, 1, B>).load(expert, j * N / kScaled, k)..., shape<1, B, 1>);
+    return reshape(reshape(row, shape<1, B, kScaled>) * factors, shape<1, K>);
   }
 }
 
-/// silu(gate) * up of each pair of a token and one of its experts: y is [tokens * per_token, intermediate].
+/// silu(gate) * up of norm(x) for each pair of a token and one of its experts: y is [tokens * per_token, intermediate].
 template <class T, int N, int K, class... S>
-void expert_gates(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<T, dyn, dyn, dyn> w, In<i32, dyn, dyn> experts,
-                  S... scales) {
+void expert_gates(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<T, dyn, dyn, dyn> w,
+                  In<i32, dyn, dyn> experts, Scalar<f32> eps, S... scales) {
   require(w.dim(1) == 2 * y.dim(1) && y.dim(1) % N == 0, "rows of gate, then of up, in whole tiles");
-  require(x.dim(1) == w.dim(2), "x and w must have equally long rows");
+  require(x.dim(1) == w.dim(2) && norm.dim(0) == x.dim(1), "x, norm and w must have equally long rows");
   auto [pair, j] = y.index();
   auto token = pair / experts.dim(1);
   auto expert = clamp(experts.gather(token, pair % experts.dim(1)), 0, w.dim(0) - 1);
   auto X = x.tiles(shape<1, K>);
-  auto gate = zeros<f32, N, K>(), up = zeros<f32, N, K>();
+  auto Norm = norm.tiles(shape<K>);
+  auto W = w.tiles(shape<1, N, K>);
+  auto squares = zeros<f32, 1, K>();
+  auto gate = zeros<f32, N, K>(), up = gate;
+  auto weights = [&](const auto& rows, const auto& k) {
+    return reshape(cast<f32>(W.load(expert, rows, k)), shape<N, K>);
+  };
   for (auto k : range(X.count(1))) {
     auto row = cast<f32>(X.load(token, k));
-    gate = gate + expert_tile<N, K>(w, expert, j, k, scales...) * row;
-    up = up + expert_tile<N, K>(w, expert, j + y.dim(1) / N, k, scales...) * row;
+    squares = squares + row * row;
+    row = row * reshape(cast<f32>(Norm.load(k)), shape<1, K>);
+    auto of_up = j + y.dim(1) / N;
+    gate = gate + weights(j, k) * row_for_expert<N>(row, expert, j, k, scales...);
+    up = up + weights(of_up, k) * row_for_expert<N>(row, expert, of_up, k, scales...);
   }
-  auto h = kernels::functions::Silu{}(sum(gate, axis<1>)) * sum(up, axis<1>);
-  y.store(cast<bf16>(reshape(h, shape<1, N>)));
+  auto scale = rsqrt(sum(squares, axis<1>) / cast<f32>(x.dim(1)) + eps);
+  auto sums = [&](const auto& acc) { return reshape(sum(acc, axis<1>), shape<1, N>) * scale; };
+  y.store(cast<bf16>(kernels::functions::Silu{}(sums(gate)) * sums(up)));
 }
 
-/// residual + the sum over a token's experts of weight * (w h): h is [tokens * per_token, intermediate].
+/// residual + the sum over a token's experts of weight * (w h): h is [tokens * per_token, intermediate]. The loop over
+/// the experts is the host's, so that their weights are loaded at the same time.
 template <class T, int N, int K, class... S>
 void expert_sums(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> residual, In<bf16, dyn, dyn> h, In<T, dyn, dyn, dyn> w,
-                 In<i32, dyn, dyn> experts, In<f32, dyn, dyn> weights, S... scales) {
+                 In<i32, dyn, dyn> experts, In<f32, dyn, dyn> weights, Constant<int> per_token, S... scales) {
   require(h.dim(1) == w.dim(2), "h and w must have equally long rows");
+  require(experts.dim(1) == int(per_token) && weights.dim(1) == int(per_token), "the experts of a token");
   auto [token, j] = y.index();
   auto H = h.tiles(shape<1, K>);
+  auto W = w.tiles(shape<1, N, K>);
+  std::vector<Scalar<i32>> chosen;
+  std::vector<Scalar<f32>> shares;
+  for (int slot = 0; slot < per_token; ++slot) {
+    chosen.push_back(clamp(experts.gather(token, slot), 0, w.dim(0) - 1));
+    shares.push_back(weights.gather(token, slot));
+  }
   auto acc = zeros<f32, N, K>();
-  for (auto slot : range(experts.dim(1))) {
-    auto expert = clamp(experts.gather(token, slot), 0, w.dim(0) - 1);
-    auto weight = weights.gather(token, slot);
-    for (auto k : range(H.count(1)))
-      acc = acc + expert_tile<N, K>(w, expert, j, k, scales...) *
-                      (cast<f32>(H.load(token * experts.dim(1) + slot, k)) * weight);
+  for (auto k : range(H.count(1))) {
+    for (int slot = 0; slot < per_token; ++slot) {
+      const auto& expert = chosen[static_cast<std::size_t>(slot)];
+      auto row = cast<f32>(H.load(token * int(per_token) + slot, k)) * shares[static_cast<std::size_t>(slot)];
+      acc =
+          acc + reshape(cast<f32>(W.load(expert, j, k)), shape<N, K>) * row_for_expert<N>(row, expert, j, k, scales...);
+    }
   }
   y.store(cast<bf16>(reshape(sum(acc, axis<1>), shape<1, N>) + cast<f32>(residual.load_like(y))));
 }

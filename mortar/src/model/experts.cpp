@@ -52,11 +52,10 @@ RowsOp grouped(const Rows& x, const ExpertMatrices& w, const Tensor<i32, 1>& pai
                    : kernels::grouped_gemm(x, transposed, owners);
 }
 
+/// The experts of each token and their weights. Scores are f32: a rounded score may choose another expert.
 auto routed(const Tensor<f32, 2>& scores, const ExpertConfig& config) {
   return kernels::moe_route(scores, config.per_token, config.normalize);
 }
-
-// Scores are f32: a rounded score may choose another expert.
 
 Flow<Tensor<bf16, 2>> experts_of_few(Rows x, Norm norm, const ExpertMlp& w, const ExpertConfig& config,
                                      Numerics numerics) {

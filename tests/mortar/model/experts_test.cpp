@@ -102,6 +102,70 @@ TEST_F(FewTokens, SumsOverExpertsEqualFloat64) {
   }
 }
 
+/// FP8 weights [kExperts, rows, columns] with a scale for each block of 128 x 128.
+struct Fp8Experts {
+  Fp8Experts(std::mt19937& random, std::int64_t rows, std::int64_t columns) : n(rows), k(columns) {
+    std::uniform_real_distribution<float> number(-2, 2), scale(0.01f, 0.05f);
+    for (std::int64_t i = 0; i < kExperts * n * k; ++i) values.push_back(f8e4m3(number(random)));
+    for (std::int64_t i = 0; i < kExperts * blocks(n) * blocks(k); ++i) scales.push_back(scale(random));
+  }
+  static std::int64_t blocks(std::int64_t extent) { return ceil_div(extent, std::int64_t{kScaled}); }
+  double at(std::int64_t expert, std::int64_t i, std::int64_t j) const {
+    const auto block = static_cast<std::size_t>((expert * blocks(n) + i / kScaled) * blocks(k) + j / kScaled);
+    return double{static_cast<float>(values[static_cast<std::size_t>((expert * n + i) * k + j)])} *
+           double{scales[block]};
+  }
+  Tensor<f8e4m3, 3> tensor() const { return from(values, {kExperts, n, k}).sync(); }
+  Tensor<f32, 3> scale_tensor() const { return from(scales, {kExperts, blocks(n), blocks(k)}).sync(); }
+  std::int64_t n, k;
+  std::vector<f8e4m3> values;
+  std::vector<float> scales;
+};
+
+TEST_F(FewTokens, Fp8WeightsAreScaledByBlocks) {
+  constexpr std::int64_t kWide = 256;  // whole blocks of gate and of up
+  const Fp8Experts gate_up(random_, 2 * kWide, kHidden), down(random_, kHidden, kWide);
+  const auto h = kernel<expert_gates<f8e4m3, 4, 512, In<f32, dyn, dyn, dyn>>>(
+                     full<bf16>({kTokens * kPerToken, kWide}, bf16(777.0f)), tensor<2>(x_, {kTokens, kHidden}),
+                     tensor<1>(norm_, {kHidden}), gate_up.tensor(), experts(), kEpsilon, gate_up.scale_tensor())
+                     .sync();
+  const std::vector<float> weights{0.25f, 0.75f, 0.5f, 0.5f, 1.0f, 0.0f};
+  const auto y =
+      kernel<expert_sums<f8e4m3, 2, 256, In<f32, dyn, dyn, dyn>>>(
+          full<bf16>({kTokens, kHidden}, bf16(777.0f)), tensor<2>(x_, {kTokens, kHidden}), h, down.tensor(), experts(),
+          from(weights, {kTokens, std::int64_t{kPerToken}}).sync(), kPerToken, down.scale_tensor())
+          .sync();
+  const auto found_h = host(h).sync();
+  const auto found = host(y).sync();
+  for (std::int64_t pair = 0; pair < kTokens * kPerToken; ++pair) {
+    const auto row = normed(pair / kPerToken);
+    const auto dot = [&](std::int64_t output) {
+      double sum = 0;
+      for (std::int64_t j = 0; j < kHidden; ++j)
+        sum += row[static_cast<std::size_t>(j)] * gate_up.at(expert_of(pair), output, j);
+      return sum;
+    };
+    for (std::int64_t i = 0; i < kWide; ++i) {
+      const double gate = dot(i), wanted = gate / (1 + std::exp(-gate)) * dot(kWide + i);
+      ASSERT_NEAR(static_cast<float>(found_h[static_cast<std::size_t>(pair * kWide + i)]), wanted,
+                  std::abs(wanted) / 256 + 1e-3)
+          << pair << ' ' << i;
+    }
+  }
+  for (std::int64_t token = 0; token < kTokens; ++token) {
+    for (std::int64_t i = 0; i < kHidden; ++i) {
+      double sum = element(x_, token * kHidden + i);
+      for (std::int64_t pair = token * kPerToken; pair < (token + 1) * kPerToken; ++pair)
+        for (std::int64_t j = 0; j < kWide; ++j)
+          sum += element(weights, pair) * down.at(expert_of(pair), i, j) *
+                 double{static_cast<float>(found_h[static_cast<std::size_t>(pair * kWide + j)])};
+      ASSERT_NEAR(static_cast<float>(found[static_cast<std::size_t>(token * kHidden + i)]), sum,
+                  std::abs(sum) / 256 + 1e-3)
+          << token << ' ' << i;
+    }
+  }
+}
+
 TEST_F(FewTokens, AnotherNumberOfExpertsIsAnError) {
   const auto y = [&](int per_token) {
     return kernel<expert_sums<bf16, 2, 256>>(full<bf16>({kTokens, kHidden}, bf16(777.0f)),

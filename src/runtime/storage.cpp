@@ -466,6 +466,15 @@ void Storage::set_pending_outcome(std::shared_ptr<void> outcome) noexcept {
   pending_outcome_.swap(outcome);
 }
 
+void Storage::set_overwritten(std::shared_ptr<void> outcome) noexcept {
+  FailureRef ended;  // destroyed after the lock is released, as the old outcome
+  std::lock_guard lock(mutex_);
+  pending_outcome_.swap(outcome);
+  ended = std::move(failure_);
+  failure_ = nullptr;
+  has_failure_.store(false, std::memory_order_release);
+}
+
 void Storage::resolve_outcome(const void* outcome, FailureRef failure) noexcept {
   std::shared_ptr<void> resolved;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
+#include <utility>
 
 #include "runtime/cuda_rig.hpp"
+#include "runtime/failure_log.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/sync_scope.hpp"
 #include "tessera/runtime/transfer.hpp"
@@ -153,6 +156,65 @@ TEST_F(CudaCheck, AFailedLaunchLeavesNoOutcome) {
   EXPECT_NE(failure([&] { rig.mix(checked, a, y, x, kFailsFirst); }), "");
   EXPECT_FALSE(rig.backend.outcomes().any());
   EXPECT_EQ(rig.read(y), 2u);
+}
+
+/// A stream's log, and what another thread does meanwhile.
+class Interleaved final : public QueueObserver {
+ public:
+  std::function<void()> after_may_run, before_finished;
+
+  bool may_run(std::uint64_t number, std::span<const Access> accesses) noexcept override {
+    const bool may = log_.may_run(number, accesses);
+    if (after_may_run) std::exchange(after_may_run, nullptr)();
+    return may;
+  }
+  void finished(std::uint64_t number, std::span<const Access> accesses, bool failed) noexcept override {
+    if (before_finished) std::exchange(before_finished, nullptr)();
+    log_.finished(number, accesses, failed);
+  }
+  void found_failed(std::uint64_t number, const FailureRef& failure) noexcept override {
+    log_.found_failed(number, failure);
+  }
+
+ private:
+  FailureLog log_;
+};
+
+struct CudaCheckBeside : CudaCheck {
+  std::shared_ptr<Interleaved> observer = std::make_shared<Interleaved>();
+  std::unique_ptr<Queue> queue = rig.backend.make_queue(false, observer);
+
+  /// to = 31 to + from + addend on `queue`, and then what `storage` carries once the queue's work has ended.
+  std::string failure_after(const std::shared_ptr<const Launchable>& kernel, const StorageRef& to,
+                            const StorageRef& from, AccessMode mode, std::uint64_t addend = 0) {
+    const std::array<std::uint64_t, 3> args{reinterpret_cast<std::uintptr_t>(to->data()),
+                                            reinterpret_cast<std::uintptr_t>(from->data()), addend};
+    const std::array<Access, 2> accesses{{{to, mode}, {from, AccessMode::Read}}};
+    queue->launch({kernel, {}, args, accesses, "kernel mix", {"user.cpp", "", 7}}, 1);
+    queue->synchronize();
+    const FailureRef carried = to->failure();
+    return carried ? failure([&] { std::rethrow_exception(carried->error); }) : std::string();
+  }
+};
+
+/// A failure that another thread finds while work that depends on it is enqueued is not lost.
+TEST_F(CudaCheckBeside, FoundBetweenTheLookAtInputsAndTheLaunch) {
+  rig.mix(checked, a, y, x, kFailsFirst);
+  observer->after_may_run = [&] { EXPECT_EQ(read_failure(y), kFirst); };
+  EXPECT_EQ(failure_after(mix, z, y, AccessMode::ReadWrite), kFirst);
+}
+/// Nor is that of the work itself, where it overwrites what carried a failure.
+TEST_F(CudaCheckBeside, TheFailureOfAnOverwriteIsItsOwn) {
+  rig.mix(checked, a, y, x, kFailsFirst);
+  EXPECT_EQ(read_failure(y), kFirst);
+  EXPECT_EQ(failure_after(checked, y, x, AccessMode::Write, kFailsSecond),
+            "b.cpp:20: DeviceError: kernel mix: assertion failed: second");
+}
+/// A failure of what is overwritten that is found meanwhile does not come back.
+TEST_F(CudaCheckBeside, FoundWhileItIsOverwritten) {
+  rig.mix(checked, a, y, x, kFailsFirst);
+  observer->before_finished = [&] { rig.driver.run_all(), failure([&] { a.synchronize(); }); };
+  EXPECT_EQ(failure_after(mix, y, x, AccessMode::Write), "");
 }
 
 }  // namespace

@@ -209,19 +209,6 @@ class FakeDriver {
     bool unloaded = false, waits = false;
   };
 
-  /// A call that drivers do not survive beside another such call for the same device (Context::lock_streams).
-  class Alone {
-   public:
-    explicit Alone(FakeDriver& driver);
-    ~Alone();
-    Alone(const Alone&) = delete;
-    Alone& operator=(const Alone&) = delete;
-
-   private:
-    std::atomic<int>* calls_ = nullptr;
-  };
-  std::array<std::atomic<int>, 8> alone_{};  // calls of each device that have begun
-
   static inline FakeDriver* active = nullptr;
   static inline thread_local CUcontext current = nullptr;
   static int current_device() { return static_cast<int>(reinterpret_cast<std::uintptr_t>(current)) - 1; }

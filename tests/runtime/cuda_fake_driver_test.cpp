@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "runtime/cuda/image.hpp"
@@ -52,20 +50,6 @@ bool needs_context(Fn fn) {
 }
 
 }  // namespace
-
-FakeDriver::Alone::Alone(FakeDriver& driver) {
-  const int device = current_device();
-  if (device < 0) return;
-  calls_ = &driver.alone_[static_cast<std::size_t>(device)];
-  if (calls_->fetch_add(1) != 0) {
-    const std::lock_guard lock(driver.mutex_);
-    driver.violate("streams or executable graphs are made, launched or destroyed by two threads at the same time");
-  }
-  std::this_thread::yield();  // to others that do not wait
-}
-FakeDriver::Alone::~Alone() {
-  if (calls_ != nullptr) calls_->fetch_sub(1);
-}
 
 FakeDriver::FakeDriver(int devices, int version) : devices_(devices), version_(version) {
   fill_table(table_);

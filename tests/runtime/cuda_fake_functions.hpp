@@ -11,10 +11,6 @@ namespace tessera::runtime::cuda::fake {
   const std::lock_guard lock(d.mutex_); \
   if (const CUresult entered = d.enter(Fn::fn); entered != 0) return entered
 
-#define TESSERA_FAKE_ALONE(fn)                        \
-  const FakeDriver::Alone alone(*FakeDriver::active); \
-  TESSERA_FAKE(fn)
-
 template <class Handle, class T>
 Handle handle_of(T* object) {
   return reinterpret_cast<Handle>(object);

@@ -1,4 +1,5 @@
 // The functions of the fake driver's table: each enters (counts, may fail), then does its work under the lock.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -117,13 +118,13 @@ struct Functions : GraphFunctions {
     return 0;
   }
   static CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
-    TESSERA_FAKE_ALONE(cuStreamCreate);
+    TESSERA_FAKE(cuStreamCreate);
     if (flags != CU_STREAM_NON_BLOCKING) d.violate("a stream that is ordered with the legacy default stream");
     *stream = handle_of<CUstream>(d.make_stream());
     return 0;
   }
   static CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
-    TESSERA_FAKE_ALONE(cuStreamCreateWithPriority);
+    TESSERA_FAKE(cuStreamCreateWithPriority);
     if (flags != CU_STREAM_NON_BLOCKING) d.violate("a stream that is ordered with the legacy default stream");
     if (priority > 0 || priority < -5) d.violate("a priority that the driver would clamp");
     auto* made = d.make_stream();
@@ -163,9 +164,20 @@ struct Functions : GraphFunctions {
     return 0;
   }
   static CUresult cuStreamDestroy(CUstream handle) {
-    TESSERA_FAKE_ALONE(cuStreamDestroy);
+    TESSERA_FAKE(cuStreamDestroy);
+    // Drivers crash later, in cuGraphExecDestroy or cuStreamDestroy (StreamPool).
+    const bool has_graphs = std::any_of(d.graphs_.begin(), d.graphs_.end(),
+                                        [](const auto& graph) { return graph->executable && !graph->destroyed; });
+    if (has_graphs) d.violate("a stream is destroyed while there are executable graphs");
     if (auto* stream = d.stream(handle)) stream->destroyed = true;  // its steps still run
     return 0;
+  }
+  static CUresult cuStreamQuery(CUstream handle) {
+    TESSERA_FAKE(cuStreamQuery);
+    const auto* stream = d.stream(handle);
+    if (stream == nullptr) return 400;
+    if (stream->capturing || stream->capture != nullptr) return 900;
+    return stream->steps.empty() ? 0 : CUDA_ERROR_NOT_READY;
   }
   static CUresult cuStreamSynchronize(CUstream handle) {
     TESSERA_FAKE(cuStreamSynchronize);

@@ -189,7 +189,7 @@ std::shared_ptr<FakeDriver::Graph> GraphFunctions::clone(const Graph& graph) {
 }
 
 CUresult GraphFunctions::cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long) {
-  TESSERA_FAKE_ALONE(cuGraphInstantiateWithFlags);
+  TESSERA_FAKE(cuGraphInstantiateWithFlags);
   if (!reinterpret_cast<Graph*>(graph)->loose.empty())
     d.violate("a node that was added to a graph is not in the order of a stream");
   auto copy = clone(*reinterpret_cast<Graph*>(graph));
@@ -201,7 +201,7 @@ CUresult GraphFunctions::cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph 
 
 /// Changes of the executable graph do not reach what is enqueued already.
 CUresult GraphFunctions::cuGraphLaunch(CUgraphExec exec, CUstream handle) {
-  TESSERA_FAKE_ALONE(cuGraphLaunch);
+  TESSERA_FAKE(cuGraphLaunch);
   auto* stream = d.stream(handle);
   if (stream == nullptr) return 400;
   auto* graph = reinterpret_cast<Graph*>(exec);
@@ -251,7 +251,7 @@ CUresult GraphFunctions::cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA
 /// Only nodes that are directly in the graph, which is the cautious reading of the reference.
 CUresult GraphFunctions::cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                         const CUDA_KERNEL_NODE_PARAMS* parameters) {
-  TESSERA_FAKE_ALONE(cuGraphExecKernelNodeSetParams);
+  TESSERA_FAKE(cuGraphExecKernelNodeSetParams);
   auto* graph = reinterpret_cast<Graph*>(exec);
   if (graph->destroyed) d.violate("a destroyed graph is changed");
   const bool origin_lives = std::any_of(d.graphs_.begin(), d.graphs_.end(), [&](const auto& other) {
@@ -263,7 +263,7 @@ CUresult GraphFunctions::cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgrap
 }
 
 CUresult GraphFunctions::cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo*) {
-  TESSERA_FAKE_ALONE(cuGraphExecUpdate);
+  TESSERA_FAKE(cuGraphExecUpdate);
   auto* target = reinterpret_cast<Graph*>(exec);
   auto* source = reinterpret_cast<Graph*>(graph);
   if (target->destroyed || source->destroyed) d.violate("a destroyed graph is changed");
@@ -273,7 +273,7 @@ CUresult GraphFunctions::cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgr
 }
 
 CUresult GraphFunctions::cuGraphExecDestroy(CUgraphExec exec) {
-  TESSERA_FAKE_ALONE(cuGraphExecDestroy);
+  TESSERA_FAKE(cuGraphExecDestroy);
   if (std::exchange(reinterpret_cast<Graph*>(exec)->destroyed, true)) d.violate("a graph was destroyed twice");
   for (const auto& stream : d.streams_) {
     for (const Step& step : stream->steps) {

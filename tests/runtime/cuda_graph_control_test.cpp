@@ -2,8 +2,6 @@
 // order.
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "runtime/graph_programs.hpp"
 #include "tessera/base/error.hpp"
 
@@ -144,30 +142,6 @@ TEST(CudaGraphControl, DroppedGraphsLeaveNothing) {
   rig.driver.run_all();
   EXPECT_EQ(rig.driver.violation(), "");
   EXPECT_EQ(rig.driver.leaks(), before);
-}
-
-/// Drivers crash otherwise (Context::lock_streams); the fake one reports it.
-TEST(CudaGraphControl, ThreadsNeverMakeLaunchOrDestroyGraphsAndStreamsAtTheSameTime) {
-  ControlRig rig;
-  ProgramRecorder recorder(rig);
-  const auto recording_of = [&](std::uint64_t runs) {
-    const std::vector<StorageRef> v{rig.make(1), rig.make(2), rig.make(runs)};
-    return recorder.record({{Kind::While, 2, 0, 0, 0, {{{Kind::Mix, 0, 1, 4}, {Kind::Down, 2}}}}}, v, 3);
-  };
-  const auto replayed = recording_of(2), dropped = recording_of(1);
-  constexpr int kTimes = 200;
-  std::thread replays([&, graph = rig.backend.make_graph(replayed)] {
-    const Stream stream(rig.device());
-    for (int i = 0; i < kTimes; ++i) replay(graph, *replayed, stream);
-  });
-  std::thread makes([&] {
-    for (int i = 0; i < kTimes; ++i) (void)rig.backend.make_graph(dropped);
-  });
-  for (int i = 0; i < kTimes; ++i) const Stream stream(rig.device());
-  replays.join();
-  makes.join();
-  rig.driver.run_all();
-  EXPECT_EQ(rig.driver.violation(), "");
 }
 
 TEST(CudaGraphControl, AnOldDriverIsNamedWithTheLineOfTheLoop) {

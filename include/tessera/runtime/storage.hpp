@@ -154,6 +154,8 @@ class Storage : public std::enable_shared_from_this<Storage> {
   /// resolves it, at the latest when the host has waited for that work.
   std::shared_ptr<void> pending_outcome() const noexcept;
   void set_pending_outcome(std::shared_ptr<void> outcome) noexcept;
+  /// The same of work that overwrites the contents completely: a failure that they carry ends.
+  void set_overwritten(std::shared_ptr<void> outcome) noexcept;
   /// The work of `outcome` has ended: if it is still the last writer, the contents carry `failure` (or none) from now
   /// on.
   void resolve_outcome(const void* outcome, FailureRef failure) noexcept;

@@ -18,6 +18,7 @@ CudaBackend::CudaBackend(const Driver& driver, int ordinal)
       context_(driver, ordinal),
       info_(describe(driver, ordinal)),
       events_(context_),
+      streams_(context_),
       outcomes_(context_),
       owners_(context_),
       handed_back_(context_, events_),

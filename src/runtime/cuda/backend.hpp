@@ -11,6 +11,7 @@
 #include "runtime/cuda/outcomes.hpp"
 #include "runtime/cuda/peer.hpp"
 #include "runtime/cuda/retired_owners.hpp"
+#include "runtime/cuda/stream_pool.hpp"
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/cuda.hpp"
 
@@ -56,6 +57,7 @@ class CudaBackend final : public Backend {
   const DeviceInfo& info() const noexcept { return info_; }
   DeviceMemory& memory() noexcept { return *memory_; }
   EventPool& events() noexcept { return events_; }
+  StreamPool& streams() noexcept { return streams_; }
   Outcomes& outcomes() noexcept { return outcomes_; }
   RetiredOwners& owners() noexcept { return owners_; }
   ConditionKernel& conditions() noexcept { return *conditions_; }
@@ -72,6 +74,7 @@ class CudaBackend final : public Backend {
   Context context_;
   DeviceInfo info_;
   EventPool events_;
+  StreamPool streams_;
   Outcomes outcomes_;
   RetiredOwners owners_;
   HandedBackMemory handed_back_;

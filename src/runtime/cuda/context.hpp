@@ -62,12 +62,6 @@ class Context {
     return std::unique_lock(capture_mutex_, std::try_to_lock);
   }
 
-  /// Held by every call that makes or destroys a stream (but that of DeviceMemory, which is as old as the context), or
-  /// instantiates, changes, launches or destroys an executable graph. Drivers crash in cuStreamDestroy or
-  /// cuGraphExecDestroy where threads do these at the same time and some of the graphs have loops or branches, whose
-  /// bodies run on streams of their own (580.159, H200; tests/soak found it).
-  [[nodiscard]] std::unique_lock<std::mutex> lock_streams() const { return std::unique_lock(streams_mutex_); }
-
   /// Registers a queue's launch log: the error of a fault lists what was running according to these logs.
   void watch(std::shared_ptr<const Track> track) const;
 
@@ -78,7 +72,7 @@ class Context {
   };
   const Cause& poison(CUresult result, const char* call, const Purpose& purpose) const;
 
-  mutable std::mutex capture_mutex_, streams_mutex_;
+  mutable std::mutex capture_mutex_;
   const Driver& driver_;
   std::string name_;
   std::uint32_t generation_ = tessera::fork_generation();

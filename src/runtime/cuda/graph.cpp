@@ -24,7 +24,6 @@ class Executable {
         recording_(std::move(recording)),
         applied_(recording_->calls()),
         unknown_(applied_.size(), false) {
-    const auto streams = context_.lock_streams();
     check(driver().cuGraphInstantiateWithFlags(&exec_, graph_.get(), 0), "cuGraphInstantiateWithFlags",
           "making a graph");
     if (applied_.empty()) graph_.reset();
@@ -36,7 +35,6 @@ class Executable {
       return;
     }
     context_.synchronize();  // launches of it may still be queued
-    const auto streams = context_.lock_streams();
     driver().cuGraphExecDestroy(exec_);
     graph_.reset();
   }
@@ -47,7 +45,6 @@ class Executable {
   /// launches are not affected": cuGraphExecKernelNodeSetParams and cuGraphExecUpdate in the driver's reference).
   void launch(const std::shared_ptr<const GraphCalls>& calls, CUstream stream) {
     const std::lock_guard lock(mutex_);
-    const auto streams = context_.lock_streams();
     if (calls != current_) {
       current_ = nullptr;
       apply(*calls);

@@ -50,11 +50,9 @@ class Capture {
   ~Capture() {
     if (capturing_) {  // after an error: the driver drops what was captured
       CUgraph partial = nullptr;
-      driver().cuStreamEndCapture(lanes_.front(), &partial);
+      driver().cuStreamEndCapture(lanes_.front().get(), &partial);
       if (partial != nullptr && !in_body_) driver().cuGraphDestroy(partial);
     }
-    const auto streams = backend_.context().lock_streams();
-    for (const CUstream lane : lanes_) driver().cuStreamDestroy(lane);
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -62,19 +60,20 @@ class Capture {
   /// A graph of the caller's. Its bodies() are still empty.
   CUgraph run() {
     make_lanes();
-    check(driver().cuStreamBeginCapture(lanes_.front(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture");
+    check(driver().cuStreamBeginCapture(lanes_.front().get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+          "cuStreamBeginCapture");
     capturing_ = true;
     enqueue_all();
     return end();
   }
   void run_into(const Body& body) {
     make_lanes();
-    check(driver().cuStreamBeginCaptureToGraph(lanes_.front(), body.graph, nullptr, nullptr, 0,
+    check(driver().cuStreamBeginCaptureToGraph(lanes_.front().get(), body.graph, nullptr, nullptr, 0,
                                                CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
           "cuStreamBeginCaptureToGraph");
     capturing_ = true;
     enqueue_all();
-    if (body.condition != nullptr) backend_.conditions().set(body.handle, *body.condition, false, lanes_.front());
+    if (body.condition != nullptr) backend_.conditions().set(body.handle, *body.condition, false, lanes_.front().get());
     end();
   }
   const std::vector<Body>& bodies() const noexcept { return bodies_; }
@@ -139,12 +138,7 @@ class Capture {
     }
   }
   void make_lanes() {
-    const auto streams = backend_.context().lock_streams();
-    for (std::size_t i = 0; i < lane_count_; ++i) {
-      CUstream lane = nullptr;
-      check(driver().cuStreamCreate(&lane, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-      lanes_.push_back(lane);
-    }
+    for (std::size_t i = 0; i < lane_count_; ++i) lanes_.emplace_back(backend_.streams(), 0);
     chains_.resize(lane_count_);
   }
   /// All entries; afterwards the first lane has waited for the others.
@@ -159,9 +153,9 @@ class Capture {
       const std::size_t lane = entries_[i].lane;
       for (const std::size_t before : entries_[i].waits) wait(lane, ended[before]);
       if (work_[i].kind != RecordedWork::Kind::Call) {
-        enqueue_control(work_[i], lanes_[lane]);
+        enqueue_control(work_[i], lanes_[lane].get());
       } else {
-        enqueue_call(i, lanes_[lane]);
+        enqueue_call(i, lanes_[lane].get());
       }
       if (entries_[i].is_awaited) ended[i] = record(lane);
     }
@@ -234,17 +228,17 @@ class Capture {
   }
   CUgraph end() {
     CUgraph graph = nullptr;
-    check(driver().cuStreamEndCapture(lanes_.front(), &graph), "cuStreamEndCapture");
+    check(driver().cuStreamEndCapture(lanes_.front().get(), &graph), "cuStreamEndCapture");
     capturing_ = false;
     return graph;
   }
   CUevent record(std::size_t lane) {
     events_.emplace_back(backend_.events());
-    check(driver().cuEventRecord(events_.back().get(), lanes_[lane]), "cuEventRecord");
+    check(driver().cuEventRecord(events_.back().get(), lanes_[lane].get()), "cuEventRecord");
     return events_.back().get();
   }
   void wait(std::size_t lane, CUevent event) {
-    check(driver().cuStreamWaitEvent(lanes_[lane], event, 0), "cuStreamWaitEvent");
+    check(driver().cuStreamWaitEvent(lanes_[lane].get(), event, 0), "cuStreamWaitEvent");
   }
   const Driver& driver() const noexcept { return backend_.driver(); }
   void check(CUresult result, const char* call) const { backend_.context().check(result, call, "capturing a graph"); }
@@ -255,7 +249,7 @@ class Capture {
   bool in_body_;
   std::vector<Entry> entries_;  // as work_
   std::size_t lane_count_ = 1;
-  std::vector<CUstream> lanes_;
+  std::vector<PooledStream> lanes_;
   std::vector<PooledEvent> events_;
   std::vector<Body> bodies_;
   std::vector<GraphChain> chains_;  // of each lane

@@ -78,12 +78,19 @@ CUdeviceptr Outcomes::assign_record(Outcome& outcome) {
 void Outcomes::enqueued(std::shared_ptr<Outcome> outcome, std::span<const Access> accesses) noexcept {
   std::lock_guard lock(mutex_);
   for (const Access& access : accesses) {
-    if (access.mode != AccessMode::Read) access.storage->set_pending_outcome(outcome);
+    if (access.mode == AccessMode::Write) access.storage->set_overwritten(outcome);
+    if (access.mode == AccessMode::ReadWrite) access.storage->set_pending_outcome(outcome);
   }
   if (!outcome) return;
   --reserved_;
   list_.push_back(std::move(outcome));
   pending_.store(static_cast<int>(list_.size()), std::memory_order_release);
+}
+
+void Outcomes::skipped(std::span<const Access> accesses) noexcept {
+  for (const Access& access : accesses) {
+    if (access.mode != AccessMode::Read) access.storage->set_pending_outcome(nullptr);
+  }
 }
 
 void Outcomes::ended(const Track& track, std::uint64_t number) {

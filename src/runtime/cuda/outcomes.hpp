@@ -49,6 +49,9 @@ class Outcomes {
   /// The work has been enqueued: with a reserved outcome, or, if null, without one.
   void enqueued(std::shared_ptr<Outcome> outcome, std::span<const Access> accesses) noexcept;
 
+  /// The work is not enqueued, because an input carries a failure: what it was to write does, too.
+  static void skipped(std::span<const Access> accesses) noexcept;
+
   /// The work of the queue up to `number` has ended: resolves its outcomes and those that it depended on.
   void ended(const Track& track, std::uint64_t number);
   /// Drops the outcomes of a queue whose device is dead: they cannot be resolved.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "runtime/cuda/backend.hpp"
@@ -61,13 +62,8 @@ class CudaQueue final : public Queue {
       : backend_(backend), observer_(std::move(observer)), track_(std::make_shared<Track>()) {
     backend_.context().watch(track_);
     const Current current(context());
-    const auto streams = context().lock_streams();
-    if (priority == 0) {
-      context().check(driver().cuStreamCreate(&handle_, CU_STREAM_NON_BLOCKING), "cuStreamCreate", "making a stream");
-    } else {
-      context().check(driver().cuStreamCreateWithPriority(&handle_, CU_STREAM_NON_BLOCKING, priority),
-                      "cuStreamCreateWithPriority", "making a stream");
-    }
+    own_.emplace(backend_.streams(), priority);
+    handle_ = own_->get();
   }
   /// Another library's stream.
   CudaQueue(CudaBackend& backend, std::shared_ptr<QueueObserver> observer, const NativeStream& native)
@@ -91,32 +87,31 @@ class CudaQueue final : public Queue {
     const Current current(context(), std::nothrow);
     if (!current) return;
     if (backend_.outcomes().any()) resolve_noexcept();
-    const auto streams = context().lock_streams();
-    driver().cuStreamDestroy(handle_);
   }
 
   void launch(const Submission& submission, std::uint64_t number) override {
     if (wrapped_) check_not_capturing(submission.label, submission.where);
-    if (observer_ && !observer_->may_run(number, submission.accesses)) {
-      // What it was to write carries its failure now, whatever becomes of the work that wrote it before.
-      if (backend_.outcomes().any()) backend_.outcomes().enqueued(nullptr, submission.accesses);
-      track_->log.add(nullptr, {}, number);
-      last_ = number;
-      return;
-    }
     const Current current(context());
     state_.stream = stream_;
     state_.ended = std::max(state_.ended, track_->log.ended());
     QueueLaunch state(backend_.outcomes(), submission, state_, successors_);
+    // First the outcomes that are pending, then the failures that are known: another thread may resolve one in between.
     state.inherit();
+    if (observer_ && !observer_->may_run(number, submission.accesses)) {
+      // What it was to write carries its failure now, whatever becomes of the work that wrote it before.
+      if (backend_.outcomes().any()) Outcomes::skipped(submission.accesses);
+      track_->log.add(nullptr, {}, number);
+      last_ = number;
+      return;
+    }
     submission.work->launch(
         {submission.grid, submission.args, submission.accesses, handle_, static_cast<LaunchState*>(&state)});
     state_ = state.after(number, successors_);
     if (others_enqueue_) state_.kernel_is_last = false;
-    state.enqueued(track_, number, observer_);
+    if (observer_) observer_->finished(number, submission.accesses, false);
+    state.enqueued(track_, number, observer_);  // from now on its failure may be found
     track_->log.add(submission.label, submission.where, number);
     last_ = number;
-    if (observer_) observer_->finished(number, submission.accesses, false);
   }
 
   void* allocate(std::size_t bytes, std::uint64_t number) override {
@@ -199,6 +194,7 @@ class CudaQueue final : public Queue {
   CudaBackend& backend_;
   std::shared_ptr<QueueObserver> observer_;
   std::shared_ptr<Track> track_;
+  std::optional<PooledStream> own_;  // none for another library's
   CUstream handle_ = nullptr;
   bool wrapped_ = false;                   ///< another library's: it is never destroyed here
   bool others_enqueue_ = false;            ///< what comes before a kernel may be work that is not known here

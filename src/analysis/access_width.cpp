@@ -76,6 +76,14 @@ struct Least {
   }
 };
 
+/// The cause of what is known of an address. The pass match_widths adds a zero that is not recognised as one.
+WidthLimit limit_of_base(Value base) {
+  const Operation* assume = base.def();
+  const Operation* sum = assume && assume->op() == Op::Assume ? assume->operand(0).def() : nullptr;
+  const Operation* zero = sum && sum->op() == Op::Offset ? sum->operand(1).def() : nullptr;
+  return zero && zero->op() == Op::Select ? WidthLimit::Matched : WidthLimit::Base;
+}
+
 /// For pointer tiles: aligned offsets are those of rows; exactly one other term may count elements.
 AccessWidth pointer_width(const Access& access, const Divisibility& known) {
   Value p = access.pointers;
@@ -96,7 +104,7 @@ AccessWidth pointer_width(const Access& access, const Divisibility& known) {
     p = def->operand(0);
   }
   if (counting > 1 || p.type().rank() > 0) return {bytes, WidthLimit::Scattered};
-  least.take(known.of(p).zeros(), WidthLimit::Base);
+  least.take(known.of(p).zeros(), limit_of_base(p));
   if (access.mask) least.take(mask_zeros(access.mask, known) + element, WidthLimit::Mask);
   return {std::int64_t{1} << std::max(least.zeros, element), least.limit};
 }
@@ -115,7 +123,8 @@ AccessWidth view_width(const Operation& op, const Access& access, const Operatio
   const std::vector<TensorAxis> axes = axes_of(tensor);
   const std::vector<bool> inside = axes_in_bounds(op);
   Least least{kVectorZeros - element};
-  least.take(known.of(tensor.single("base")).zeros() - element, WidthLimit::Base);
+  const Value base = tensor.single("base");
+  least.take(known.of(base).zeros() - element, limit_of_base(base));
   for (std::size_t a = 0; a < tile.size(); ++a) {
     const TensorAxis& axis = axes[axis_of(a)];
     if (a == contiguous) {

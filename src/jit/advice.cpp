@@ -36,6 +36,7 @@ std::string what_widens(WidthLimit limit, std::int64_t element_bytes) {
     case WidthLimit::Scattered:
       return "its elements are no neighbours, or are not known to be: whole rows at an index, or an order of axes in "
              "which the tile follows the axis of stride 1, make them wide";
+    case WidthLimit::Matched:
     case WidthLimit::None: break;
   }
   return "";

@@ -34,6 +34,7 @@ class Divisibility {
 enum class WidthLimit {
   None,       ///< nothing: they are 16 bytes wide
   Base,       ///< where the tile begins
+  Matched,    ///< the pass match_widths: tiles of wider elements are combined with this one
   Stride,     ///< how far its rows are from each other
   Mask,       ///< where the tensor ends along the contiguous axis
   Tile,       ///< how long the tile is along that axis

@@ -70,6 +70,10 @@ bool define_results(ir::Function&);
 /// mode on GPUs, before anything else. True if anything changed.
 bool check_index_arithmetic(ir::Function&);
 
+/// Lowers the known alignment of accesses, so that a thread moves equally many elements at a time of all tiles that
+/// elementwise operations combine. True if anything changed.
+bool match_widths(ir::Function&);
+
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 

@@ -1,0 +1,106 @@
+// A thread moves equally many elements of all tiles that are combined, and every element stays what it was.
+#include <map>
+#include <set>
+
+#include "passes/passed.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/divisibility.hpp"
+
+namespace tessera::test {
+namespace {
+
+float number(std::int64_t i) { return static_cast<float>((i * 37) % 101 - 50) / 8.0f; }
+
+template <class T>
+Array<T> numbers(std::vector<std::int64_t> dims) {
+  return Array<T>(std::move(dims)).each([](std::int64_t i) { return T(number(i)); });
+}
+
+/// Bytes that a thread moves at a time, of each load and store, by the bytes of an element.
+std::map<std::int64_t, std::set<std::int64_t>> widths(const Passed& p) {
+  std::map<std::int64_t, std::set<std::int64_t>> found;
+  const ir::Function& f = *p.module->functions.front();
+  const analysis::Divisibility known(f);
+  ir::walk(f.body(), [&](const ir::Operation& op) {
+    if (const auto access = analysis::access_of(op))
+      found[ir::info(access->tile.elem()).bytes].insert(analysis::vector_bytes(op, known));
+  });
+  return found;
+}
+using Widths = std::map<std::int64_t, std::set<std::int64_t>>;
+
+passes::Tuning without() { return passes::parse_tuning("widths=0"); }
+
+void add_mixed(Mut<bf16, 4, 512> y, In<bf16, dyn, dyn> x, In<f32, dyn, dyn> z) {
+  y.store(cast<bf16>(cast<f32>(x.load_like(y)) + z.load_like(y)));
+}
+void add_equal(Mut<f32, 4, 512> y, In<f32, dyn, dyn> x, In<f32, dyn, dyn> z) {
+  y.store(x.load_like(y) + z.load_like(y));
+}
+void add_small(Mut<f32, 2, 64> y, In<f32, dyn, dyn> x, In<bf16, dyn, dyn> z) {
+  y.store(x.load_like(y) + cast<f32>(z.load_like(y)));
+}
+/// Through a loop's carried tile, a reshape and a broadcast.
+void scaled_sums(Mut<f32, 4> y, In<bf16, dyn> row, In<f8e4m3, dyn, dyn> w) {
+  auto W = w.tiles(shape<4, 512>);
+  auto Row = row.tiles(shape<512>);
+  auto [j] = y.index();
+  auto acc = zeros<f32, 4, 512>();
+  for (auto k : range(W.count(1))) acc += cast<f32>(W.load(j, k)) * reshape(cast<f32>(Row.load(k)), shape<1, 512>);
+  y.store(reshape(sum(acc, axis<1>), shape<4>));
+}
+/// A column that is repeated along the rows does not decide how a thread reads rows.
+void times_column(Mut<bf16, 4, 512> y, In<bf16, dyn, dyn> x, In<f32, dyn> column) {
+  auto [i, j] = y.index();
+  auto c = reshape(column.tiles(shape<4>).load(i), shape<4, 1>);
+  y.store(cast<bf16>(cast<f32>(x.load_like(y)) * c));
+}
+/// Rows are summed before they meet the others.
+void minus_means(Mut<f32, 4> y, In<bf16, dyn, dyn> x, In<f32, dyn> z) {
+  auto [i] = y.index();
+  y.store(z.load_like(y) - reshape(sum(cast<f32>(x.tiles(shape<4, 512>).load(i, 0)), axis<1>), shape<4>));
+}
+
+TEST(MatchWidths, TheWidestElementDecides) {
+  const auto y = Array<bf16>({16, 1024}), x = numbers<bf16>({16, 1024});
+  const auto z = numbers<f32>({16, 1024});
+  EXPECT_EQ(widths(expect_same<&add_mixed>({}, 8, y, x, z)), (Widths{{2, {8}}, {4, {16}}}));
+  EXPECT_EQ(widths(expect_same<&add_mixed>(without(), 8, y, x, z)), (Widths{{2, {16}}, {4, {16}}}));
+}
+TEST(MatchWidths, ThroughLoopsReshapesAndBroadcasts) {
+  const auto y = Array<f32>({8});
+  const auto row = numbers<bf16>({1024});
+  const auto w = numbers<f8e4m3>({8, 1024});
+  const Widths found = widths(expect_same<&scaled_sums>({}, 2, y, row, w));
+  EXPECT_EQ(found.at(1), (std::set<std::int64_t>{8}));
+  EXPECT_EQ(found.at(2), (std::set<std::int64_t>{16}));
+}
+TEST(MatchWidths, EqualElementsAreLeftAlone) {
+  const auto x = numbers<f32>({16, 1024});
+  EXPECT_EQ(widths(expect_same<&add_equal>({}, 8, Array<f32>({16, 1024}), x, x)), (Widths{{4, {16}}}));
+}
+TEST(MatchWidths, SmallTilesTakeTheLayoutOfOthers) {
+  const auto found =
+      widths(expect_same<&add_small>({}, 16, Array<f32>({4, 512}), numbers<f32>({4, 512}), numbers<bf16>({4, 512})));
+  EXPECT_EQ(found.at(2), (std::set<std::int64_t>{16}));
+}
+TEST(MatchWidths, WhatIsRepeatedAlongRowsDoesNotCount) {
+  const auto found =
+      widths(expect_same<&times_column>({}, 8, Array<bf16>({16, 1024}), numbers<bf16>({16, 1024}), numbers<f32>({16})));
+  EXPECT_EQ(found.at(2), (std::set<std::int64_t>{16}));
+}
+TEST(MatchWidths, WhatIsReducedDoesNotCount) {
+  const auto found =
+      widths(expect_same<&minus_means>({}, 4, Array<f32>({16}), numbers<bf16>({16, 512}), numbers<f32>({16})));
+  EXPECT_EQ(found.at(2), (std::set<std::int64_t>{16}));
+}
+/// Rows that begin anywhere are narrow anyway: the others stay wide.
+TEST(MatchWidths, NarrowAccessesDoNotMakeOthersNarrow) {
+  const auto found = widths(
+      expect_same<&add_mixed>({}, 12, Array<bf16>({16, 1023}), numbers<bf16>({16, 1023}), numbers<f32>({16, 1023})));
+  EXPECT_EQ(found.at(2), (std::set<std::int64_t>{2}));
+  EXPECT_EQ(found.at(4), (std::set<std::int64_t>{4}));
+}
+
+}  // namespace
+}  // namespace tessera::test

@@ -13,6 +13,15 @@
 
 namespace tessera::kernels {
 
+/// acc + a * b, rounded once if floating.
+template <class A, int... D>
+Tile<A, D...> multiply_add(const auto& a, const auto& b, const Tile<A, D...>& acc) {
+  if constexpr (std::is_integral_v<A>)
+    return acc + a * b;
+  else
+    return fma(a, b, acc);
+}
+
 template <class E, class U, class T, int N, int K, class... P>
 void one_row(Mut<U, 1, N> y, In<T, dyn, dyn> x, In<T, dyn, dyn> w, P... operands) {
   require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
@@ -21,7 +30,7 @@ void one_row(Mut<U, 1, N> y, In<T, dyn, dyn> x, In<T, dyn, dyn> w, P... operands
   auto [zero, j] = y.index();
   using A = acc_t<T>;
   auto acc = zeros<A, N, K>();
-  for (auto k : range(W.count(1))) acc = acc + narrow<A>(W.load(j, k)) * narrow<A>(X.load(0, k));
+  for (auto k : range(W.count(1))) acc = multiply_add(narrow<A>(W.load(j, k)), narrow<A>(X.load(0, k)), acc);
   y.store(narrow<U>(E{}(reshape(sum(acc, axis<1>), shape<1, N>), y, operands...)));
 }
 

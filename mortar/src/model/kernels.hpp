@@ -7,6 +7,7 @@
 // slice of the features of one KV head over all slots, and scatters the rows of the step's tokens into it.
 #pragma once
 #include "model/rotation.hpp"
+#include "model/weight_kernels.hpp"
 #include "tessera/kernels/linear.hpp"
 
 namespace mortar {
@@ -89,9 +90,10 @@ void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16
 }
 
 /// The product of one normalised row with weights, w (x * norm) / rms(x), without a launch for the norm. Gated:
-/// silu(gate) * up of weights whose rows are gate and then up.
-template <bool Gated, class U, int N, int K>
-void normed_row(Mut<U, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<bf16, dyn, dyn> w, Scalar<f32> eps) {
+/// silu(gate) * up of weights whose rows are gate and then up. `scales`: of FP8 weights.
+template <bool Gated, class U, class T, int N, int K, class... S>
+void normed_row(Mut<U, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<T, dyn, dyn> w, Scalar<f32> eps,
+                S... scales) {
   require(x.dim(1) == w.dim(1) && x.dim(1) == norm.dim(0), "x, its norm and w must have equally long rows");
   if constexpr (Gated)
     require(w.dim(0) == 2 * y.dim(1) && y.dim(1) % N == 0, "rows of gate, then of up, in whole tiles");
@@ -103,10 +105,13 @@ void normed_row(Mut<U, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<bf1
   auto acc = zeros<f32, N, K>(), up = acc;
   for (auto k : range(X.count(1))) {
     auto row = cast<f32>(X.load(0, k));
-    squares = squares + row * row;
+    squares = fma(row, row, squares);
     row = row * reshape(cast<f32>(Norm.load(k)), shape<1, K>);
-    acc = acc + cast<f32>(W.load(j, k)) * row;
-    if constexpr (Gated) up = up + cast<f32>(W.load(j + y.dim(1) / N, k)) * row;
+    acc = fma(cast<f32>(W.load(j, k)), row_for<N>(std::tie(scales...), row, j, k), acc);
+    if constexpr (Gated) {
+      auto of_up = j + y.dim(1) / N;
+      up = fma(cast<f32>(W.load(of_up, k)), row_for<N>(std::tie(scales...), row, of_up, k), up);
+    }
   }
   auto scale = rsqrt(sum(squares, axis<1>) / cast<f32>(x.dim(1)) + eps);
   auto result = reshape(sum(acc, axis<1>), shape<1, N>) * scale;

@@ -19,7 +19,7 @@ struct Rounded {
   auto operator()(const auto& acc, const auto&) const { return rounded(acc); }
 };
 
-/// One row: products with bf16 weights have the norm inside.
+/// One row: products have the norm inside.
 bool norms_inside(const Rows& x, const Numerics& numerics) { return x.dim(0) == 1 && !numerics.one_way(); }
 /// The product of one row, normalised inside. U: the element type of the result.
 template <bool Gated, class U>
@@ -28,9 +28,30 @@ Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf
   constexpr int rows = static_cast<int>(std::size(kernels::kOneRow));
   return kernels::with_constant<rows>(kernels::one_row_heuristic(n, k, kernels::target_of(x.device())), [&](auto r) {
     constexpr kernels::LinearTile tile = kernels::kOneRow[r];
-    return kernel<normed_row<Gated, U, tile.n, tile.k>>(empty<U>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
-                                                        w, norm.epsilon);
+    return kernel<normed_row<Gated, U, bf16, tile.n, tile.k>>(empty<U>({std::int64_t{1}, Gated ? n / 2 : n}), x,
+                                                              norm.weight, w, norm.epsilon);
   });
+}
+
+/// A block of the products of one row with FP8 weights, and its hints (bench/notes/mortar.md).
+constexpr kernels::LinearTile kScaledRow = {4, 1024};
+const TuningRecord& scaled_row_hints() {
+  static const TuningRecord hints = [] {
+    TuningRecord record;
+    record.hints = "warps=2";
+    return record;
+  }();
+  return hints;
+}
+
+/// The same for weights of either type.
+template <bool Gated>
+RowsOp normed_product(const Rows& x, const Norm& norm, const Matrix& w) {
+  if (!w.is_fp8) return normed_product<Gated, bf16>(x, norm, w.values);
+  const std::int64_t n = w.quantized.dim(0);
+  constexpr auto& product = kernel<normed_row<Gated, bf16, f8e4m3, kScaledRow.n, kScaledRow.k, In<f32, dyn, dyn>>>;
+  return product.tuned(scaled_row_hints())(empty<bf16>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
+                                           w.quantized, norm.epsilon, w.scales);
 }
 
 /// The product by one kernel for any number of rows.
@@ -50,6 +71,14 @@ template <class E = kernels::epilogues::Plain, class... P>
 RowsOp scaled_product(const Rows& x, const Matrix& w, const Numerics& numerics,
                       const kernels::Fused<E, P...>& epilogue = {}) {
   const std::int64_t m = x.dim(0);
+  if (m == 1 && !numerics.one_way())
+    return std::apply(
+        [&](const auto&... p) {
+          constexpr auto& product = kernel<scaled_row<E, kScaledRow.n, kScaledRow.k, kernels::epilogue_param<P>...>>;
+          return product.tuned(scaled_row_hints())(empty<bf16>({m, w.quantized.dim(0)}), x, w.quantized, w.scales,
+                                                   p...);
+        },
+        epilogue.operands);
   const int size = numerics.one_way() ? 1 : m <= 16 ? 0 : m <= 64 ? 1 : 2;
   return std::apply(
       [&](const auto&... p) {
@@ -85,15 +114,15 @@ RowsOp linear(const Rows& x, const Matrix& w, const Numerics& numerics) {
 }  // namespace
 
 RowsOp normed_linear(const Rows& x, const Norm& norm, const Matrix& w, const Numerics& numerics) {
-  if (!w.is_fp8 && norms_inside(x, numerics)) return normed_product<false, bf16>(x, norm, w.values);
+  if (norms_inside(x, numerics)) return normed_product<false>(x, norm, w);
   return normed(x, norm, numerics).then([&w, numerics](const Tensor<bf16, 2>& n) {
     return linear(n.view(), w, numerics);
   });
 }
 
 RowsOp normed_gates(const Rows& x, const Norm& norm, const Matrix& gate_up, const Numerics& numerics) {
-  if (!gate_up.is_fp8 && norms_inside(x, numerics) && gate_up.values.dim(0) % 16 == 0)
-    return normed_product<true, bf16>(x, norm, gate_up.values);
+  const std::int64_t outputs = gate_up.is_fp8 ? gate_up.quantized.dim(0) : gate_up.values.dim(0);
+  if (norms_inside(x, numerics) && outputs % 16 == 0) return normed_product<true>(x, norm, gate_up);
   if (gates_inside(x, gate_up, numerics))
     return normed(x, norm, numerics).then([&gate_up](const Tensor<bf16, 2>& n) {
       return gated_product(n.view(), gate_up);

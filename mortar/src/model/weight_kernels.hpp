@@ -1,6 +1,7 @@
 // Products with FP8 weights, which are converted to bf16 on the way to the tensor cores (activations stay bf16), and
 // the mixture of experts for few tokens.
 #pragma once
+#include <tuple>
 #include <vector>
 
 #include "mortar/config.hpp"
@@ -31,19 +32,40 @@ void scaled_rows(Mut<bf16, M, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w
   y.store(cast<bf16>(E{}(transpose(acc), y, operands...)));
 }
 
-/// `row` times the scales of the weights that tile (j, k) of one expert is multiplied with. `scales`: one tensor for
-/// FP8 weights, nothing for bf16.
+/// `row` times the scales of tile (lead..., j, k) of FP8 weights, a tile of N rows and K columns.
+template <int N, int K, class S, class... Lead>
+Tile<f32, 1, K> times_scales(const Tile<f32, 1, K>& row, const S& scales, const Scalar<i32>& j, const Scalar<i32>& k,
+                             const Lead&... lead) {
+  static_assert(kScaled % N == 0 && K % kScaled == 0, "the rows of a tile share their scales, one for each block");
+  constexpr int B = K / kScaled;
+  auto tile = scales.tiles(shape<(sizeof(Lead) > 0 ? 1 : 1)..., 1, B>).load(lead..., j * N / kScaled, k);
+  return reshape(reshape(row, shape<1, B, kScaled>) * reshape(tile, shape<1, B, 1>), shape<1, K>);
+}
+
+/// The row that tile (lead..., j, k) of the weights is multiplied with. `scales`: one tensor for FP8 weights, nothing
+/// for bf16.
 template <int N, int K, class... S>
-Tile<f32, 1, K> row_for_expert(const Tile<f32, 1, K>& row, const Scalar<i32>& expert, const Scalar<i32>& j,
-                               const Scalar<i32>& k, const S&... scales) {
-  if constexpr (sizeof...(S) == 0) {
+Tile<f32, 1, K> row_for(const std::tuple<S...>& scales, const Tile<f32, 1, K>& row, const Scalar<i32>& j,
+                        const Scalar<i32>& k, const auto&... lead) {
+  if constexpr (sizeof...(S) == 0)
     return row;
-  } else {
-    static_assert(kScaled % N == 0 && K % kScaled == 0, "the rows of a tile share their scales, one for each block");
-    constexpr int B = K / kScaled;
-    auto factors = reshape(scales.tiles(shape<1, 1, B>).load(expert, j * N / kScaled, k)..., shape<1, B, 1>);
-    return reshape(reshape(row, shape<1, B, kScaled>) * factors, shape<1, K>);
-  }
+  else
+    return times_scales<N>(row, std::get<0>(scales), j, k, lead...);
+}
+
+/// One row times w^T for weights with scales, then the epilogue: by sums, because one row would fill a sixteenth of
+/// mma.
+template <class E, int N, int K, class... P>
+void scaled_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales,
+                P... operands) {
+  require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
+  auto X = x.tiles(shape<1, K>);
+  auto W = w.tiles(shape<N, K>);
+  auto [zero, j] = y.index();
+  auto acc = zeros<f32, N, K>();
+  for (auto k : range(X.count(1)))
+    acc = fma(cast<f32>(W.load(j, k)), times_scales<N>(cast<f32>(X.load(0, k)), scales, j, k), acc);
+  y.store(cast<bf16>(E{}(reshape(sum(acc, axis<1>), shape<1, N>), y, operands...)));
 }
 
 /// silu(gate) * up of norm(x) for each pair of a token and one of its experts: y is [tokens * per_token, intermediate].
@@ -65,11 +87,11 @@ void expert_gates(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, I
   };
   for (auto k : range(X.count(1))) {
     auto row = cast<f32>(X.load(token, k));
-    squares = squares + row * row;
+    squares = fma(row, row, squares);
     row = row * reshape(cast<f32>(Norm.load(k)), shape<1, K>);
     auto of_up = j + y.dim(1) / N;
-    gate = gate + weights(j, k) * row_for_expert<N>(row, expert, j, k, scales...);
-    up = up + weights(of_up, k) * row_for_expert<N>(row, expert, of_up, k, scales...);
+    gate = fma(weights(j, k), row_for<N>(std::tie(scales...), row, j, k, expert), gate);
+    up = fma(weights(of_up, k), row_for<N>(std::tie(scales...), row, of_up, k, expert), up);
   }
   auto scale = rsqrt(sum(squares, axis<1>) / cast<f32>(x.dim(1)) + eps);
   auto sums = [&](const auto& acc) { return reshape(sum(acc, axis<1>), shape<1, N>) * scale; };
@@ -97,8 +119,8 @@ void expert_sums(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> residual, In<bf16, dyn, d
     for (int slot = 0; slot < per_token; ++slot) {
       const auto& expert = chosen[static_cast<std::size_t>(slot)];
       auto row = cast<f32>(H.load(token * int(per_token) + slot, k)) * shares[static_cast<std::size_t>(slot)];
-      acc =
-          acc + reshape(cast<f32>(W.load(expert, j, k)), shape<N, K>) * row_for_expert<N>(row, expert, j, k, scales...);
+      auto weights = reshape(cast<f32>(W.load(expert, j, k)), shape<N, K>);
+      acc = fma(weights, row_for<N>(std::tie(scales...), row, j, k, expert), acc);
     }
   }
   y.store(cast<bf16>(reshape(sum(acc, axis<1>), shape<1, N>) + cast<f32>(residual.load_like(y))));

@@ -3,8 +3,10 @@
 #include "tessera/certify/certify.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <ranges>
+#include <unordered_set>
 
 #include "certify/values.hpp"
 
@@ -17,6 +19,10 @@ using analysis::Invariant;
 using ir::AttrName;
 using ir::Op;
 using ir::Operation;
+
+bool names_an_obligation(const Claim& c) {
+  return c.obligation >= analysis::kHoldsAlways && c.obligation < analysis::kMaxObligations;
+}
 
 class Judge {
  public:
@@ -31,7 +37,8 @@ class Judge {
         certified_(claims.size(), false) {
     take_invariants(dropped);
     for (std::size_t i = 0; i < claims.size(); ++i)
-      if (claims[i].holds(held)) asked_.emplace_back(claims[i].op, i);
+      if (names_an_obligation(claims[i]) && claims[i].holds(held) && is_well_formed(claims[i]))
+        asked_.emplace_back(claims[i].op, i);
     std::stable_sort(asked_.begin(), asked_.end(), before);
   }
 
@@ -104,6 +111,7 @@ class Judge {
       for (std::size_t i = 0; i < op.num_results() && op.num_regions() == 0; ++i)
         if (is_integer(op.result(i).type())) values_.of(op.result(i));
       judge(&op);
+      if (is_of_tiles(op)) walked_.insert(&op);
       switch (op.op()) {
         case Op::For: run_for(op); break;
         case Op::Loop: run_loop(op); break;
@@ -230,6 +238,48 @@ class Judge {
     for (const auto& [_, i] : about(asked_, op)) certified_[i] = proves(claims_[i]);
   }
 
+  /// An entry argument that is a whole slot of the launch: of a narrower one the slot's other bits are anything.
+  bool is_slot(std::size_t argument, bool may_be_pointer) const {
+    if (argument >= entry_.body().num_args()) return false;
+    const ir::Type type = entry_.body().arg(argument).type();
+    if (!type.is_tile() || type.rank() != 0) return false;
+    return type.is_pointer() ? may_be_pointer : type.elem() == ir::Elem::I64;
+  }
+  /// Tiles of a partitioned or strided view.
+  static bool has_axis(const Operation& access, std::size_t axis) {
+    if (access.info().operand_group("view") < 0 || access.info().operand_group("index") < 0) return false;
+    const ir::Type type = access.single("view").type();
+    const bool strided = type.kind() == ir::TypeKind::StridedView;
+    if (type.kind() != ir::TypeKind::PartitionView && !strided) return false;
+    return axis < access.group("index").size() && axis < type.tile_shape().size() && axis < type.dim_map().size();
+  }
+  /// The claim says something that its kind can say: it names an operation, argument, result or operand that there is.
+  /// (That the operation is one of this entry shows in the walk.)
+  bool is_well_formed(const Claim& c) const {
+    const auto index = static_cast<std::size_t>(c.index);
+    if (c.index < 0) return false;
+    switch (c.kind) {  // about the entry: true at its beginning, not at some operation
+      case ClaimKind::ArgDivisible: return !c.op && is_slot(index, true) && std::has_single_bit(c.divisor);
+      case ClaimKind::ArgBounded: return !c.op && is_slot(index, false);
+      case ClaimKind::ManyPieces: return !c.op;
+      default: break;
+    }
+    if (c.op == nullptr) return false;
+    switch (c.kind) {
+      case ClaimKind::Condition: return index < c.op->num_results() && is_condition(c.op->result(index).type());
+      case ClaimKind::Inbounds: return has_axis(*c.op, index);
+      case ClaimKind::DivisorIsOne: return c.op->op() == Op::DivI || c.op->op() == Op::RemI;
+      case ClaimKind::StepFits: return c.op->op() == Op::For;
+      case ClaimKind::AtLeast: return index < c.op->num_operands() && is_integer(c.op->operand(index).type());
+      case ClaimKind::Disjoint: return c.other != nullptr;
+      case ClaimKind::DisjointIterations: return true;
+      default: return false;
+    }
+  }
+  static bool is_condition(ir::Type type) {
+    return type.is_tile() && !type.is_pointer() && type.elem() == ir::Elem::I1;
+  }
+
   bool proves(const Claim& c) {
     Prover& p = values_.prover();
     const auto index = static_cast<std::size_t>(c.index);
@@ -259,7 +309,7 @@ class Judge {
     const ir::Value view = access.single("view");
     const ir::Type type = view.type();
     const bool strided = type.kind() == ir::TypeKind::StridedView;
-    if ((type.kind() != ir::TypeKind::PartitionView && !strided) || view.def() == nullptr) return false;
+    if (view.def() == nullptr) return false;
     const Int tile = type.tile_shape()[axis], step = strided ? type.traversal_strides()[axis] : type.tile_shape()[axis];
     const Poly at = values_.of(access.group("index").at(axis));
     const Poly extent = values_.extent(view.def()->operand(0), static_cast<std::size_t>(type.dim_map()[axis]));
@@ -292,7 +342,7 @@ class Judge {
   Poly place(const Operation& access, std::size_t axis) { return values_.of(access.group("index").at(axis)); }
 
   bool is_apart(const Operation& later, const Operation* earlier) {
-    if (earlier == nullptr || earlier->block() != later.block()) return false;
+    if (!walked_.contains(earlier) || earlier->block() != later.block()) return false;
     if (!is_of_tiles(*earlier) || !is_of_tiles(later)) return false;
     const ir::Value x = earlier->single("view"), y = later.single("view");
     const bool same_tiles = std::ranges::equal(x.type().tile_shape(), y.type().tile_shape()) &&
@@ -335,6 +385,7 @@ class Judge {
   Values values_;
   std::vector<About> invariants_, asked_;  ///< in the order of `before`
   std::vector<Frame> frames_;
+  std::unordered_set<const Operation*> walked_;  ///< accesses of tiles
   std::vector<bool> refuted_, certified_;
 };
 
@@ -360,7 +411,7 @@ Verdict check(const ir::Function& entry, const analysis::LaunchContract& contrac
   }
   verdict.bad_invariants = static_cast<std::size_t>(std::count(dropped.begin(), dropped.end(), true));
   for (std::size_t i = 0; i < claims.size(); ++i)
-    verdict.refuted += claims[i].holds(held) && !verdict.certified[i] ? 1 : 0;
+    verdict.unproven += (!names_an_obligation(claims[i]) || claims[i].holds(held)) && !verdict.certified[i] ? 1 : 0;
   return verdict;
 }
 
@@ -369,7 +420,7 @@ Verdict check(const ir::Function& entry, const analysis::LaunchContract& contrac
 Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
               const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t held) {
   const Verdict quick = check(entry, contract, certificate, claims, held, Prover::Effort::Little);
-  if (quick.refuted == 0 && quick.bad_invariants == 0) return quick;
+  if (quick.unproven == 0 && quick.bad_invariants == 0) return quick;
   return check(entry, contract, certificate, claims, held, Prover::Effort::Full);
 }
 

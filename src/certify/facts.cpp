@@ -80,6 +80,7 @@ void Prover::take_parts(const PolyView& fact, bool is_news) {
   const Poly bound = at_least ? Poly(-fact.constant()) : Poly(fact.constant());
   const auto holds = [&](const PolyView& p) { take(at_least ? p - bound : bound - p, is_news); };
   if (part.kind == Kind::Quotient) {
+    if (!part.divides) return;
     take(at_least ? part.a - part.b * bound : part.b * bound + part.b - Poly(1) - part.a, is_news);
   } else if (part.kind == Kind::Choice && part.larger && *part.larger != at_least) {
     holds(part.a);
@@ -95,6 +96,7 @@ void Prover::take_parts(const PolyView& fact, bool is_news) {
 }
 
 void Prover::know_multiple(const PolyView& p, Int divisor) {
+  if (divisor < 1) return;
   // Only single atoms: obligations about multiples are about dimensions, strides and addresses.
   if (p.bad() || p.terms().size() != 1 || p.terms()[0].coefficient != 1 || degree(p.terms()[0].product) != 1) return;
   Int& known = atoms_[factor(p.terms()[0].product, 0)].divisor;
@@ -116,10 +118,12 @@ void Prover::release(std::size_t mark) {
   while (!news_.empty() && news_.back() >= mark) news_.pop_back();
   for (; !tightened_.empty() && tightened_.back().facts > mark; tightened_.pop_back())
     now_[tightened_.back().atom] = tightened_.back().before;
+  for (; !divides_.empty() && divides_.back().facts > mark; divides_.pop_back())
+    atoms_[divides_.back().quotient].divides = false;
 }
 
 bool Prover::multiple(const PolyView& p, Int divisor) const {
-  if (p.bad()) return false;
+  if (p.bad() || exhausted_) return false;
   for (const PolyTerm& t : p.terms()) {
     Int left = divisor / gcd(divisor, t.coefficient);
     for (Product f = t.product; f != 0 && left != 1; f >>= 16) left /= gcd(left, atoms_[factor(f, 0)].divisor);

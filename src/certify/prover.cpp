@@ -56,6 +56,7 @@ Prover::Prover(Effort effort, std::pmr::memory_resource* memory)
       facts_(memory),
       news_(memory),
       tightened_(memory),
+      divides_(memory),
       effort_(effort),
       tried_(kTried, memory) {
   constexpr std::size_t kUsual = 64;
@@ -174,6 +175,7 @@ Poly Prover::quotient(const PolyView& a, const PolyView& b) {
   info.b = b;
   bool is_new = false;
   const Atom q = intern(info, range, is_new);
+  know_divisor(q);
   if (is_new && b.is_constant()) know_quotient(q, inside, b);
   // Not again where nothing has changed since.
   const auto same = [&] { return atoms_[q].bounded == facts_.size() && atoms_[q].releases == releases_; };
@@ -194,7 +196,7 @@ Poly Prover::remainder(const PolyView& a, const PolyView& b) {
   Info info;
   info.kind = Kind::Remainder;
   info.varying = varies(a) || varies(b);
-  const Int most = range_of(b).hi;
+  const Int most = std::max<Int>(range_of(b).hi, 1);  // the range is for every scope, also where b is less
   info.a = a;
   info.b = b;
   bool is_new = false;
@@ -215,6 +217,15 @@ Poly Prover::remainder(const PolyView& a, const PolyView& b) {
     }
   }
   return r;
+}
+
+/// The caller of quotient() has shown it from the present facts: as long as these hold.
+void Prover::know_divisor(Atom q) {
+  Info& quotient = atoms_[q];
+  if (quotient.divides) return;
+  quotient.divides = true;
+  const bool always = range_of(quotient.b).lo >= 1;
+  if (!always) divides_.push_back({facts_.size(), q});
 }
 
 /// c * q <= a <= c * q + c - 1; where c divides all of a but a rest, c * q is a less the rest.
@@ -246,7 +257,7 @@ void Prover::bound_quotient(Atom q, const PolyView& a, const PolyView& b) {
   for (const PolyView& p : bounds) define(p);
   // Of two numbers divided by the same, the larger one has the larger quotient.
   for (Atom other = 1; other < q; ++other) {
-    if (atoms_[other].kind != Kind::Quotient || !(atoms_[other].b == b)) continue;
+    if (atoms_[other].kind != Kind::Quotient || !atoms_[other].divides || !(atoms_[other].b == b)) continue;
     const PolyView x = atoms_[other].a;
     if (never_negative(x - a, effort_))
       define(Poly::of(other) - Poly::of(q));
@@ -434,10 +445,10 @@ bool Prover::is_done(const PolyView& goal, Int of_goal, const PolyView& fact, In
   return false;
 }
 
-/// For q = floor(a / b), b >= 1: q <= r is a <= b * r + b - 1, and q >= r is a >= b * r.
+/// For q = floor(a / b), where b >= 1 is known: q <= r is a <= b * r + b - 1, and q >= r is a >= b * r.
 bool Prover::by_division(const PolyView& goal, const PolyTerm& term, int depth) {
   const Info& q = atoms_[factor(term.product, 0)];
-  if (degree(term.product) != 1 || q.kind != Kind::Quotient) return false;
+  if (degree(term.product) != 1 || q.kind != Kind::Quotient || !q.divides) return false;
   if (term.coefficient != 1 && term.coefficient != -1) return false;
   const Poly rest = goal.without(term.product);
   if (rest.mentions(factor(term.product, 0))) return false;

@@ -24,7 +24,8 @@ class Prover {
   /// An unknown integer in `range`; `varying`: it may differ between the elements of a tile.
   Atom make(Range range, bool varying = false);
   /// floor(a / b) for any a and b >= 1. The caller has shown b >= 1 in the present scope. Polynomials that divide
-  /// without a rest give their quotient.
+  /// without a rest give their quotient. The atom stands for floor(a / max(b, 1)), so that it has a value everywhere;
+  /// what defines a quotient is used only while b >= 1 is known (Info::divides).
   Poly quotient(const PolyView& a, const PolyView& b);
   /// a - b * floor(a / b), for b >= 1 likewise.
   Poly remainder(const PolyView& a, const PolyView& b);
@@ -101,12 +102,14 @@ class Prover {
     PolyView a, b;
     std::optional<bool> larger;
     Int divisor = 1;                        ///< known to divide it
+    bool divides = false;                   ///< a quotient: b >= 1 is known in the present scope
     std::size_t bounded = 0, releases = 0;  ///< a quotient: how many facts and releases there were when it was bounded
   };
   Info choice_of(const PolyView& a, const PolyView& b, bool varying) const;
   Atom add(Info info, Range range);
   Atom intern(const Info& info, Range range, bool& is_new);
   void know_quotient(Atom q, const PolyView& a, const PolyView& b);
+  void know_divisor(Atom q);
   void take(const PolyView& p, bool is_news);
   void take_parts(const PolyView& fact, bool is_news);
   void bound_quotient(Atom q, const PolyView& a, const PolyView& b);
@@ -137,7 +140,12 @@ class Prover {
     Range before;
   };
   std::pmr::vector<Tightened> tightened_;  ///< ranges to restore when the facts are released
-  Effort effort_;                          ///< for facts that are looked for beside what is asked
+  struct Divides {
+    std::size_t facts;  ///< how many there were when the divisor was shown
+    Atom quotient;
+  };
+  std::pmr::vector<Divides> divides_;  ///< quotients whose divisor is unknown again when the facts are released
+  Effort effort_;                      ///< for facts that are looked for beside what is asked
   /// Which terms of a polynomial a proof starts from: the newest alone, which is quick and mostly enough, or any.
   enum class Order : std::uint8_t { NewestOnly, Any };
   Order order_ = Order::Any;

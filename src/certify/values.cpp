@@ -23,6 +23,22 @@ int bits_of(ir::Type type) { return ir::info(type.elem()).bits; }
 
 Range integers(int bits) { return {-(Int{1} << (bits - 1)), (Int{1} << (bits - 1)) - 1}; }
 
+namespace {
+
+/// One operand further from where a question began.
+class Deeper {
+ public:
+  explicit Deeper(int& depth) : depth_(depth) { ++depth_; }
+  ~Deeper() { --depth_; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+
+ private:
+  int& depth_;
+};
+
+}  // namespace
+
 Values::Values(const ir::Function& entry, const analysis::LaunchContract& contract,
                const analysis::Certificate& certificate, const std::vector<bool>& held, Prover::Effort effort)
     : contract_(&contract),
@@ -95,11 +111,13 @@ Poly Values::argument(std::size_t number, int bits, bool is_signed) {
 
 // ---- scopes ---------------------------------------------------------------------------------------------------------
 
-void Values::open() { scopes_.push_back({prover_.mark(), found_.size()}); }
+void Values::open() { scopes_.push_back({prover_.mark(), found_.size(), found_terms_.size()}); }
 
 void Values::close() {
   prover_.release(scopes_.back().facts);
   forget(scopes_.back().values);
+  for (; found_terms_.size() > scopes_.back().terms; found_terms_.pop_back())
+    terms_[found_terms_.back().number] = found_terms_.back().before;
   scopes_.pop_back();
 }
 
@@ -111,11 +129,12 @@ PolyView Values::of(ir::Value v) { return known(v).poly; }
 
 Values::Known Values::known(ir::Value v) {
   const std::size_t number = innermost_[v.impl()];
-  if (number != 0) {
-    const Known before = found_[number - 1].known;
-    if (!before.weak || number > scopes_.back().values) return before;
-    if (!may_be_better(v, before.facts)) return keep(v, before);
-  }
+  const bool is_new = number == 0;
+  const Known before = is_new ? Known{PolyView(nullptr, 0, true), true, 0} : found_[number - 1].known;
+  if (!is_new && (!before.weak || number > scopes_.back().values)) return before;
+  if (depth_ == kDeepest) return is_new ? before : keep(v, before);
+  const Deeper deeper(depth_);
+  if (!is_new && !may_be_better(v, before.facts)) return keep(v, before);
   const Derived d = derive(v);
   return keep(v, {certify::keep(d.poly, memory_), d.weak, prover_.mark()});
 }
@@ -187,10 +206,14 @@ bool Values::fits(const PolyView& p, int bits) {
 
 Poly Values::term(std::uint32_t number) {
   if (number >= terms_.size()) return Poly::invalid();
-  if (terms_[number]) return *terms_[number];
+  const KnownTerm before = terms_[number];
+  if (before.is_known && (!before.poly.bad() || before.facts == prover_.mark())) return before.poly;
+  if (depth_ == kDeepest) return Poly::invalid();
+  const Deeper deeper(depth_);
   const Poly p = term_anew(number);
-  // What a quotient says of its operands is known as long as the scope in which it is made.
-  if (scopes_.size() == 1 && !p.bad()) terms_[number] = certify::keep(p, memory_);
+  // For this scope only: what a quotient says of its operands is known as long as the scope in which it is made.
+  found_terms_.push_back({number, before});
+  terms_[number] = {certify::keep(p, memory_), prover_.mark(), true};
   return p;
 }
 
@@ -199,10 +222,14 @@ Poly Values::term_anew(std::uint32_t number) {
   const analysis::Term& t = certificate_->terms[number];
   switch (t.kind) {
     case ExprKind::Const: return Poly(t.value);
-    case ExprKind::Arg: return argument(static_cast<std::size_t>(t.value), t.bits, t.is_signed);
+    case ExprKind::Arg: {
+      const bool is_slot = t.value >= 0 && static_cast<std::uint64_t>(t.value) < entry_->num_args();
+      if (!is_slot || t.bits < 1 || t.bits > 64) return Poly::invalid();
+      return argument(static_cast<std::size_t>(t.value), t.bits, t.is_signed);
+    }
     default: break;
   }
-  if (t.lhs >= number || t.rhs >= number) return Poly::invalid();
+  if (t.lhs >= number || t.rhs >= number || t.kind > ExprKind::Max) return Poly::invalid();
   const Poly a = term(t.lhs), b = term(t.rhs);
   switch (t.kind) {
     case ExprKind::Add: return a + b;
@@ -219,14 +246,14 @@ Poly Values::term_anew(std::uint32_t number) {
 }
 
 /// A launch finds a value for every operation of a condition, so what it divides by is at least 1.
-void Values::assume_divisors(std::uint32_t number) {
+void Values::assume_divisors(std::uint32_t number, int depth) {
   using enum analysis::ExprKind;
-  if (number >= terms_.size()) return;
+  if (number >= terms_.size() || depth == kDeepest) return;
   const analysis::Term& t = certificate_->terms[number];
   if (t.kind == Const || t.kind == Arg || t.lhs >= number || t.rhs >= number || divisors_assumed_[number]) return;
   divisors_assumed_[number] = true;
-  assume_divisors(t.lhs);
-  assume_divisors(t.rhs);
+  assume_divisors(t.lhs, depth + 1);
+  assume_divisors(t.rhs, depth + 1);
   if (t.kind == FloorDiv || t.kind == CeilDiv || t.kind == Mod) prover_.know(term(t.rhs) - Poly(1));
 }
 
@@ -286,9 +313,21 @@ bool Values::compares(const ir::Operation& compare, bool truth) {
 }
 
 bool Values::proves(ir::Value condition, bool truth) {
+  Answers known;
+  return proves(condition, truth, known, 0);
+}
+
+bool Values::proves(ir::Value condition, bool truth, Answers& known, int depth) {
   const ir::Operation* op = condition.def();
-  if (op == nullptr) return false;
-  const auto side = [&](std::size_t i, bool t) { return proves(op->operand(i), t); };
+  if (op == nullptr || depth == kDeepest) return false;
+  const auto side = [&](std::size_t i, bool t) {
+    const ir::Value v = op->operand(i);
+    const std::uintptr_t key = reinterpret_cast<std::uintptr_t>(v.impl()) | (t ? 1u : 0u);  // no value is at an odd one
+    if (const auto it = known.find(key); it != known.end()) return it->second;
+    const bool proven = proves(v, t, known, depth + 1);
+    known.emplace(key, proven);
+    return proven;
+  };
   switch (op->op()) {
     case Op::Constant: return constant_truth(*op) == truth;
     case Op::CmpI: return compares(*op, truth);
@@ -329,10 +368,11 @@ void Values::assume(ir::Value condition, bool truth) {
   // Twice: what the condition says may show that a value in it does not wrap, which is then known by its parts.
   for (int round = 0; round < 2; ++round) {
     std::vector<ir::Value> work{condition};
+    std::unordered_set<const ir::Operation*> seen;  // one may be an operand of many others
     while (!work.empty()) {
       const ir::Operation* op = work.back().def();
       work.pop_back();
-      if (op == nullptr) continue;
+      if (op == nullptr || !seen.insert(op).second) continue;
       if (op->op() == (truth ? Op::AndI : Op::OrI)) {
         work.push_back(op->operand(0));
         work.push_back(op->operand(1));

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory_resource>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "certify/prover.hpp"
@@ -45,6 +46,7 @@ class Values {
 
  private:
   static constexpr std::size_t kMemory = 64 << 10;  ///< bytes that a kernel of ordinary size needs
+  static constexpr int kDeepest = 200;              ///< operands of operands that are followed: the stack is finite
   struct Derived {
     Poly poly;
     bool weak = false;  ///< something in it could not be shown: an inner scope may find more
@@ -56,7 +58,7 @@ class Values {
     operator Derived() const { return {poly, weak}; }  // NOLINT: of another value, the same
   };
   struct Scope {
-    std::size_t facts = 0, values = 0;  ///< how many there were
+    std::size_t facts = 0, values = 0, terms = 0;  ///< how many there were
   };
   /// What a scope has found out of a value.
   struct Found {
@@ -64,10 +66,23 @@ class Values {
     std::size_t outer;  ///< number + 1 of what the scopes around it had found out; 0: nothing
     Known known;
   };
+  /// A launch expression; one that is bad is so as long as there are no other facts.
+  struct KnownTerm {
+    PolyView poly;
+    std::size_t facts = 0;  ///< how many there were
+    bool is_known = false;
+  };
+  /// What was known of a launch expression before a scope found it.
+  struct FoundTerm {
+    std::uint32_t number;
+    KnownTerm before;
+  };
+  /// Whether conditions are proven, by their values and what is asked of them: one is an operand of many others.
+  using Answers = std::unordered_map<std::uintptr_t, bool>;
 
   // values.cpp
   void assume(const analysis::CertificateCondition& condition);
-  void assume_divisors(std::uint32_t number);
+  void assume_divisors(std::uint32_t number, int depth = 0);
   Poly term_anew(std::uint32_t number);
   void identify_arguments();
   void take_dimensions();
@@ -80,6 +95,7 @@ class Values {
   Poly renamed(const PolyView& p);
   bool fits(const PolyView& p, int bits);
   bool forget_weak();
+  bool proves(ir::Value condition, bool truth, Answers& known, int depth);
   bool compares(const ir::Operation& compare, bool truth);
   void assume_compare(const ir::Operation& compare, bool truth);
 
@@ -114,9 +130,11 @@ class Values {
   std::pmr::unordered_map<std::uint64_t, Atom> arguments_{&memory_};
   std::vector<std::size_t> same_as_;  ///< of each entry argument: the lowest that is equal in every launch
   const ir::Block* entry_;
-  std::pmr::vector<std::optional<PolyView>> terms_;  ///< launch expressions of which a value is known in every scope
-  std::vector<bool> divisors_assumed_;               ///< of launch expressions
-  Poly pieces_;                                      ///< how many the launch has; bad if the contract says nothing
+  std::pmr::vector<KnownTerm> terms_;   ///< launch expressions, as the present scope knows them
+  std::vector<FoundTerm> found_terms_;  ///< in the order of scopes
+  int depth_ = 0;                       ///< of the operands that are followed at present
+  std::vector<bool> divisors_assumed_;  ///< of launch expressions
+  Poly pieces_;                         ///< how many the launch has; bad if the contract says nothing
 };
 
 }  // namespace tessera::certify

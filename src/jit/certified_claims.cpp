@@ -75,7 +75,7 @@ std::vector<bool> CertifierOfPasses::judge(const ir::Function& f, std::span<cons
   analysis::Certificate certificate = facts_.certificate();
   certificate.invariants.clear();  // the operations have other numbers by now
   const certify::Verdict verdict = certify::check(f, facts_.contract(), certificate, claims, held_);
-  if (verdict.refuted != 0 && is_strict()) {
+  if (verdict.unproven != 0 && is_strict()) {
     const auto first = std::find(verdict.certified.begin(), verdict.certified.end(), false);
     reject(f, claims[static_cast<std::size_t>(first - verdict.certified.begin())], facts_, 0);
   }

@@ -224,6 +224,7 @@ class Coarsening {
     for (const std::size_t arm : {0, 1}) {
       if (arm == op.num_regions() || op.region(arm).empty()) continue;
       valid_ = b.create(Op::AndI, {all, arm == 0 ? taken : other}, {all.type()})->result();
+      drop_assumptions(op.region(arm));
       rewrite_from(op.region(arm).front());
       of_arm[arm] = op.region(arm).terminator()->operand_values();
       move_body_before(op.region(arm), op);
@@ -245,6 +246,21 @@ class Coarsening {
     varying_.forget(op);
     replace(op, results);
     for (const Value v : results) varying_.add(v);
+  }
+
+  /// What an arm assumes may hold only for pieces that take it, and not every block has one that does.
+  void drop_assumptions(Block& arm) {
+    std::vector<Operation*> found;
+    ir::walk(arm, [&](Operation& op) {
+      if (op.op() == Op::Assume) found.push_back(&op);
+    });
+    for (Operation* op : found) drop_assumption(*op);
+  }
+  void drop_assumption(Operation& op) {
+    const Value known = op.operand(0);
+    varying_.forget(op);
+    op.result().replace_all_uses_with(known);
+    op.erase();
   }
 
   void rewrite_loop(Operation& op) {
@@ -307,13 +323,7 @@ class Coarsening {
   }
 
   void rewrite_pure(Operation& op) {
-    if (op.op() == Op::Assume) {  // about one number
-      const Value known = op.operand(0);
-      varying_.forget(op);
-      op.result().replace_all_uses_with(known);
-      op.erase();
-      return;
-    }
+    if (op.op() == Op::Assume) return drop_assumption(op);  // about one number
     const std::size_t tiles = op.op() == Op::Extract ? 1 : op.num_operands();
     for (std::size_t i = 0; i < tiles; ++i) expand(op, i);
     if (op.op() == Op::Extract) prepend_index(op);

@@ -47,7 +47,7 @@ bool sums_from_zero(const Operation& loop, std::size_t c) {
 /// Wraps `loop` and everything after it in a loop that runs once: as in a persistent kernel with as many tiles as
 /// blocks. (From 2^30 blocks on, block + blocks may overflow. From bounds that cannot overflow the assembler would
 /// deduce that the loop runs once: docs/compiler/prevent_peeling.md.)
-void deal_one(Operation& loop, Opaque& opaque) {
+void run_once(Operation& loop, Opaque& opaque) {
   ir::Builder b = ir::Builder::before(&loop);
   b.loc = loop.loc;
   Operation* once = b.create(Op::For, {opaque.block(), opaque.blocks(), opaque.blocks()}, {});
@@ -74,7 +74,7 @@ bool prevent_peeling(ir::Function& f, const Target& target) {
     for (std::size_t c = 0; c < loop->num_results(); ++c)
       if (sums_from_zero(*loop, c)) sums.push_back(c);
     if (sums.size() < 2) continue;
-    if (!loop->parent_op()) deal_one(*loop, opaque);
+    if (!loop->parent_op()) run_once(*loop, opaque);
     ir::Builder b = ir::Builder::before(loop);
     b.loc = loop->loc;
     for (const std::size_t c : sums) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/support.hpp"
+#include "passes/accepting.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/ir/dead_code.hpp"
 #include "tessera/passes/passes.hpp"
@@ -238,7 +239,7 @@ TEST(Facts, PassesUnmaskWhatIsKnown) {
   const auto optimized = [&](std::int64_t columns, const char* tuning) {
     auto module = r.claimed({{8, columns}, {8, columns}});
     const passes::Tuning t = passes::parse_tuning(tuning);
-    passes::optimize(*module, passes::Target{90, 132}, &t);
+    optimize_with_claims(*module, passes::Target{90, 132}, &t);
     return module;
   };
   const auto wide = [](const ir::Module& m) {

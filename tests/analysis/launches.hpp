@@ -5,6 +5,7 @@
 #include <random>
 
 #include "analysis/support.hpp"
+#include "passes/accepting.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/float_types.hpp"
 #include "tessera/base/format.hpp"
@@ -142,7 +143,7 @@ inline bool through_pointers(ir::Module& module) {
   passes::Tuning pointers;
   pointers.access = passes::AccessPath::Pointer;
   passes::choose_access_paths(entry, passes::Target{90, 132}, pointers);
-  const bool unmasked = passes::unmask(entry);
+  const bool unmasked = passes::unmask(entry, &kAcceptAll);
   EXPECT_EQ(problems(module), "");
   return unmasked;
 }

@@ -1,5 +1,6 @@
 // Random integer programs over a kernel's arguments and block numbers: arithmetic, comparisons, branches, loops, small
-// tiles. Nothing is loaded or stored; what matters is which comparisons the analysis believes to be decided.
+// tiles. Nothing is loaded or stored; what matters is which comparisons the analysis believes to be decided. For the
+// checker also with accesses, and with divisions in arms that exclude each other.
 #pragma once
 #include <random>
 #include <vector>
@@ -29,9 +30,12 @@ inline analysis::LaunchContract random_contract(std::mt19937_64& rng) {
   return c;
 }
 
+/// With accesses the program can be judged, but not run: its tensors are nowhere.
+enum class Accesses : std::uint8_t { None, Some };
+
 class RandomProgram {
  public:
-  RandomProgram(std::mt19937_64& rng, const analysis::LaunchContract& contract)
+  RandomProgram(std::mt19937_64& rng, const analysis::LaunchContract& contract, Accesses accesses = Accesses::None)
       : rng_(rng),
         module_(std::make_unique<ir::Module>()),
         entry_(module_->add_function("program")),
@@ -44,6 +48,7 @@ class RandomProgram {
       entry_.body().add_arg(base ? pointer : narrow ? i32 : i64);
     }
     start(contract);
+    if (accesses == Accesses::Some) make_views(contract);
     statements(18, 0);
     b_.create(ir::Op::Return, {}, {});
   }
@@ -165,7 +170,100 @@ class RandomProgram {
     b_.create(Op::Select, {mask, at, splat(i32(0))}, {t});
   }
 
+  // ---- accesses ---------------------------------------------------------------------------------------------------
+
+  /// Tiles of each tensor, of which a row-major one has elements at distance 1, the other one at any distance.
+  void make_views(const analysis::LaunchContract& contract) {
+    const ir::Block& body = entry_.body();
+    for (const analysis::TensorContract& t : contract.tensors) {
+      const auto base = static_cast<std::size_t>(t.base_arg);
+      const bool fixed = below(3) == 0;
+      const std::vector<std::int64_t> shape(2, ir::kDynamic), strides{fixed ? 64 : ir::kDynamic, 1};
+      std::vector<Value> operands{body.arg(base), body.arg(base + 1), body.arg(base + 2)};
+      if (!fixed) operands.push_back(body.arg(base + 3));
+      const std::vector<std::uint32_t> groups{1, 2, fixed ? 0u : 1u};
+      const std::vector<ir::Type> type{ir::Type::tensor_view(ir::Elem::F32, shape, strides)};
+      const Value tensor = b_.create_grouped(Op::MakeTensorView, operands, groups, type)->result();
+      const std::int32_t extents[][2] = {{1, 4}, {1, 1}, {4, 1}, {2, 4}, {1, 16}};
+      for (int i = 0; i < 2; ++i) {
+        const auto& e = extents[below(std::size(extents))];
+        const std::vector<std::int32_t> tile{e[0], e[1]};
+        const ir::Type view = ir::Type::partition_view(tensor.type(), tile, {}, {});
+        views_.push_back(b_.create(Op::MakePartitionView, {tensor}, {view})->result());
+      }
+    }
+  }
+  /// Near the place of an access before, so that they often share no element, and often do.
+  Value index() {
+    if (last_.empty() || below(3) == 0) last_ = {below(2) == 0 ? interesting() : pick(ints_)};
+    const auto number = [&](std::uint64_t n) { return i32(static_cast<std::int64_t>(n)); };
+    Value at = last_.front();
+    if (below(4) == 0) at = b_.create(Op::MulI, {at, number(1 + below(3))}, {at.type()})->result();
+    if (below(2) == 0) at = b_.create(Op::AddI, {at, number(1 + below(3))}, {at.type()})->result();
+    if (below(4) == 0) at = b_.create(Op::SubI, {number(below(9)), at}, {at.type()})->result();
+    return at;
+  }
+  void access() {
+    const Value view = pick(views_), row = below(2) == 0 ? i32(0) : index(), column = index();
+    const ir::Type tile = view.type().view_tile();
+    const std::vector<std::uint32_t> groups{1, 1, 2, 0};
+    const Value line = b_.create(Op::Iota, {}, {ir::Type::tile(ir::Elem::I32, {tile.num_elements()})})->result();
+    const Value value =
+        b_.create(Op::IToF, {b_.create(Op::Reshape, {line}, {tile.with_element(ir::Elem::I32)})->result()}, {tile},
+                  {{AttrName::signedness, ir::Signedness::Signed}})
+            ->result();
+    const std::vector<Value> operands{value, view, row, column};
+    const std::vector<ir::Type> token{ir::Type::token()};
+    b_.create_grouped(Op::StoreViewTko, operands, groups, token,
+                      {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Weak}});
+  }
+
+  /// Two arms that exclude each other divide by one number; the divisor of the first dividend is known to be positive
+  /// in its arm alone.
+  void divided_arms(int depth) {
+    const ir::Type t = ir::Type::tile(ir::Elem::I32);
+    const auto decided = [&](Value x, ir::ComparisonPredicate p, Value y) {
+      return b_
+          .create(Op::CmpI, {x, y}, {ir::Type::tile(ir::Elem::I1)},
+                  {{AttrName::comparison_predicate, p}, {AttrName::signedness, ir::Signedness::Signed}})
+          ->result();
+    };
+    const Value v = pick(ints_), a = pick(ints_), few = i32(static_cast<std::int64_t>(1 + below(9)));
+    const Value n = below(2) == 0 ? b_.create(Op::GetNumTileBlocks, {}, {t, t, t})->result(0)
+                                  : b_.create(Op::MaxI, {pick(ints_), i32(1)}, {t},
+                                              {{AttrName::signedness, ir::Signedness::Signed}})
+                                        ->result();
+    const auto part = [&](Value x, Value y) {
+      const bool rest = below(4) == 0;
+      return rest ? b_.create(Op::RemI, {x, y}, {t}, {{AttrName::signedness, ir::Signedness::Signed}})->result()
+                  : divide(x, y, ir::Signedness::Signed, ir::Rounding::Zero);
+    };
+    ir::Operation* op = b_.create(Op::If, {decided(v, ir::ComparisonPredicate::GreaterEqual, i32(1))}, {});
+    for (int arm = 0; arm < 2; ++arm) {
+      inside(op->add_region(), [&] {
+        if (arm == 0) {
+          Value y = divide(few, v, ir::Signedness::Signed, ir::Rounding::Zero);
+          if (below(3) == 0)
+            y = b_.create(Op::MinI, {y, divide(few, v, ir::Signedness::Signed, ir::Rounding::PositiveInf)}, {t},
+                          {{AttrName::signedness, ir::Signedness::Signed}})
+                    ->result();
+          ints_.push_back(part(y, n));
+        } else {
+          ir::Operation* positive = b_.create(Op::If, {decided(a, ir::ComparisonPredicate::GreaterEqual, i32(0))}, {});
+          inside(positive->add_region(), [&] {
+            (void)decided(part(a, n), ir::ComparisonPredicate::LessEqual, few);
+            b_.create(Op::Yield, {}, {});
+          });
+          inside(positive->add_region(), [&] { b_.create(Op::Yield, {}, {}); });
+        }
+        if (depth < 3) statements(static_cast<int>(below(2)), depth + 1);
+        b_.create(Op::Yield, {}, {});
+      });
+    }
+  }
+
   void statement(int depth) {
+    if (!views_.empty() && below(3) == 0) return below(4) == 0 ? divided_arms(depth) : access();
     const std::uint64_t kind = below(depth < 3 ? 14 : 10);
     if (kind < 6) {
       ints_.push_back(binary(operand(), operand()));
@@ -194,12 +292,14 @@ class RandomProgram {
   template <class F>
   void inside(ir::Block& region, F body) {
     const std::size_t narrow = ints_.size(), wide = wide_.size();
+    const std::vector<Value> last = last_;
     const ir::Builder outer = b_;
     b_ = ir::Builder(region);
     body();
     b_ = outer;
     ints_.resize(narrow);
     wide_.resize(wide);
+    last_ = last;
   }
 
   void branch(Value c, int depth) {
@@ -240,6 +340,10 @@ class RandomProgram {
     inside(region, [&] {
       ints_.push_back(argument);
       ints_.push_back(induction);
+      if (!views_.empty() && below(2) == 0) {
+        last_ = {induction};
+        access();
+      }
       statements(static_cast<int>(1 + below(4)), depth + 1);
       b_.create(Op::Continue, {below(2) == 0 ? binary(argument, operand()) : operand()}, {});
     });
@@ -275,6 +379,8 @@ class RandomProgram {
   ir::Function& entry_;
   ir::Builder b_;
   std::vector<Value> ints_, wide_;
+  std::vector<Value> views_;  ///< of tiles; none: nothing is accessed
+  std::vector<Value> last_;   ///< the index that other accesses are near to, if any
 };
 
 }  // namespace tessera::test

@@ -24,7 +24,7 @@ std::size_t count_certified(const certify::Verdict& v) {
 TEST(Certify, TheGuardOfAMovedIndexIsNotProvenToHold) {
   const Recorded r = recorded<branch_kernels::store_parts>();
   const std::uint64_t held = r.held({{256}});
-  EXPECT_EQ(judge(*r.trace.module, r.facts, held).refuted, 0u);
+  EXPECT_EQ(judge(*r.trace.module, r.facts, held).unproven, 0u);
   // The comparison in the inner loop is the guard of the store. Claimed by force, it is rejected.
   std::vector<analysis::Claim> guards;
   ir::walk(entry_of(*r.trace.module).body(), [&](ir::Operation& op) {
@@ -36,14 +36,14 @@ TEST(Certify, TheGuardOfAMovedIndexIsNotProvenToHold) {
   ASSERT_FALSE(guards.empty());
   const auto verdict = certify::check(entry_of(*r.trace.module), r.contract, r.facts.certificate(), guards, held);
   EXPECT_EQ(count_certified(verdict), 0u);
-  EXPECT_EQ(verdict.refuted, guards.size());
+  EXPECT_EQ(verdict.unproven, guards.size());
 }
 
 TEST(Certify, TheGuardOfABoundedIndexIsProvenToHold) {
   const Recorded r = recorded<branch_kernels::store_bounded_part>();
   const std::uint64_t held = r.held({{256}});
   const auto verdict = judge(*r.trace.module, r.facts, held);
-  EXPECT_EQ(verdict.refuted, 0u);
+  EXPECT_EQ(verdict.unproven, 0u);
   EXPECT_GT(count_certified(verdict), 0u);
 }
 

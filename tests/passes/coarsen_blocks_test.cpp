@@ -120,6 +120,45 @@ TEST(CoarsenBlocks, BranchesThatSomePiecesTake) {
                                             Array<float>({rows / 4}).each(number));
 }
 
+/// Assumes that n is at least 1 where the piece's number, or another number, is below it; `Inner`: in a branch there.
+template <bool OfPieces, bool Inner>
+void assumes_in_a_branch(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x, Scalar<i32> n, Scalar<i32> m) {
+  auto t = x.load_like(y);
+  auto [row, column] = y.index();
+  auto factor = Tile<i32>(0);
+  tile_if ((OfPieces ? row : max(m, 0)) < n) {
+    if constexpr (Inner) {
+      tile_if (m > 3) { factor = max(unsafe_::assume(n, unsafe_::bounded(1, 1000)), 1); }
+    } else {
+      factor = max(unsafe_::assume(n, unsafe_::bounded(1, 1000)), 1);
+    }
+  }
+  y.store(t * cast<f32>(factor));
+}
+template <auto K>
+int assumptions_in_pieces() {
+  const Passed c = coarsened<K>({{64, 8}, {64, 8}}, 4, "coarsen_blocks");
+  EXPECT_EQ(c.choices.pieces, 4);
+  int n = 0;
+  ir::walk(c.module->functions[0]->body(), [&](const ir::Operation& op) {
+    const auto* bounds = op.op() == ir::Op::Assume ? op.attr(ir::AttrName::predicate)->as<ir::BoundedAttr>() : nullptr;
+    n += bounds != nullptr && bounds->upper == 1000 ? 1 : 0;
+  });
+  return n;
+}
+TEST(CoarsenBlocks, WhatAnArmAssumesDoesNotLeaveIt) {
+  EXPECT_EQ((assumptions_in_pieces<&assumes_in_a_branch<false, false>>()), 1) << "all pieces take it, or none";
+  EXPECT_EQ((assumptions_in_pieces<&assumes_in_a_branch<false, true>>()), 1);
+  EXPECT_EQ((assumptions_in_pieces<&assumes_in_a_branch<true, false>>()), 0);
+  EXPECT_EQ((assumptions_in_pieces<&assumes_in_a_branch<true, true>>()), 0);
+  for (const std::int32_t n : {-3, 0, 5, 100}) {
+    expect_same_in_pieces<&assumes_in_a_branch<true, false>>(21, Array<float>({21, 8}, 5),
+                                                             Array<float>({21, 8}).each(number), n, 7);
+    expect_same_in_pieces<&assumes_in_a_branch<true, true>>(21, Array<float>({21, 8}, 5),
+                                                            Array<float>({21, 8}).each(number), n, 7);
+  }
+}
+
 void count_rows(Mut<i32, 1, 4> y, Acc<i32, dyn> sums, In<i32, dyn, dyn> x) {
   const auto t = x.load_like(y);
   sums.add(iota<i32, 4>(), reshape(t, shape<4>));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lang/run_kernel.hpp"
+#include "passes/accepting.hpp"
 #include "passes/pass_support.hpp"
 
 using namespace tessera;
@@ -55,7 +56,7 @@ std::unique_ptr<ir::Module> expect_same(cpu::Grid grid, const A&... arguments) {
   };
   const auto expected = run(*t.module);
   auto optimized = ir::clone(*t.module);
-  const bool launch_flags = passes::optimize(*optimized, {90, 132}).launch_flags;
+  const bool launch_flags = optimize_with_claims(*optimized, {90, 132}).launch_flags;
   EXPECT_EQ(problems(*optimized), "");
   const auto found = run(*optimized, launch_flags);
   [&]<std::size_t... I>(std::index_sequence<I...>) {

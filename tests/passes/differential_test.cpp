@@ -8,6 +8,7 @@
 
 #include "api/kernels.hpp"
 #include "lang/run_kernel.hpp"
+#include "passes/accepting.hpp"
 #include "passes/values.hpp"
 #include "tessera/passes/passes.hpp"
 
@@ -114,7 +115,7 @@ void compare(cpu::Grid grid, bool aligned, const A&... arguments) {
     if (v.aligned_only && !aligned) continue;
     const auto module = ir::clone(*reference.module);
     if (v.aligned_only) claim_everything(*module);
-    const bool launch_flags = passes::optimize(*module, v.target, &v.tuning).launch_flags;
+    const bool launch_flags = optimize_with_claims(*module, v.target, &v.tuning).launch_flags;
     ASSERT_EQ(problems(*module), "") << v.name;
     std::tuple<A...> found{arguments...};
     std::apply(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "passes/accepting.hpp"
 #include "passes/pass_support.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
@@ -271,7 +272,7 @@ TEST(EarlyReads, OptimizeDoesSoUnlessItIsAskedNotTo) {
     walk.function();
     passes::Tuning tuning;
     tuning.early_reads = asked;
-    const passes::Choices choices = passes::optimize(walk.k.module, kHopper, &tuning);
+    const passes::Choices choices = optimize_with_claims(walk.k.module, kHopper, &tuning);
     EXPECT_EQ(problems_of(walk.k.module), "");
     EXPECT_TRUE(choices.overlaps);
     EXPECT_EQ(choices.early_reads.size(), asked ? 3u : 0u);

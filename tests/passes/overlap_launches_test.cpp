@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <tuple>
 
+#include "passes/accepting.hpp"
 #include "passes/pass_support.hpp"
 
 using namespace tessera;
@@ -114,7 +115,7 @@ TEST(OverlapLaunches, OptimizeWaitsAndTriggersAsRequested) {
       passes::Tuning tuning;
       tuning.overlap = wanted;
       tuning.early_reads = early;
-      const passes::Choices choices = passes::optimize(a.k.module, kHopper, &tuning);
+      const passes::Choices choices = optimize_with_claims(a.k.module, kHopper, &tuning);
       EXPECT_EQ(problems_of(a.k.module), "");
       EXPECT_EQ(choices.overlaps, waits > 0);
       EXPECT_EQ(choices.launch_flags, early && wanted == Overlap::WhereItPays);
@@ -168,7 +169,7 @@ TEST(OverlapLaunches, LongBlocksWithoutALoopAlwaysTrigger) {
     const ir::Function& f = tiles(k, elements, loop);
     passes::Tuning tuning;
     tuning.early_reads = false;
-    EXPECT_TRUE(passes::optimize(k.module, kHopper, &tuning).overlaps) << elements;
+    EXPECT_TRUE(optimize_with_claims(k.module, kHopper, &tuning).overlaps) << elements;
     EXPECT_EQ(count(f, Op::GdcWaitTko), 1u) << elements;
     EXPECT_EQ(count(f, Op::GdcLaunchDependentsTko), triggers) << elements << (loop ? " in a loop" : "");
   }

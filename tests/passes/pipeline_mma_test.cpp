@@ -1,4 +1,5 @@
 // Software pipelining of a product that feeds a product; other products are unchanged.
+#include "passes/accepting.hpp"
 #include "passes/product_loop.hpp"
 
 using namespace tessera;
@@ -114,7 +115,7 @@ TEST(PipelineMma, StepsThatNeedNoBranchGetALoopOfTheirOwn) {
     double_sometimes(l, l.scores, user, late);
     passes::Tuning tuning;
     if (!split) tuning.split_loops = false;
-    passes::optimize(l.k.module, kHopper, &tuning);
+    optimize_with_claims(l.k.module, kHopper, &tuning);
     EXPECT_EQ(problems_of(l.k.module), "");
     EXPECT_EQ(count(*l.f, Op::For), split ? 2u : 1u);
     const std::vector<Op> plain{Op::MmaF, Op::Exp2, Op::MmaF}, branching{Op::If, Op::MmaF, Op::Exp2, Op::MmaF};

@@ -1,4 +1,5 @@
 // Sums of a loop with several start from zeros that are no constants; all others stay.
+#include "passes/accepting.hpp"
 #include "passes/product_loop.hpp"
 
 using namespace tessera;
@@ -101,7 +102,7 @@ TEST(PreventPeeling, OptimizeLeavesThemHidden) {
       ProductsOfParts parts(256, 128, 64);
       passes::Tuning tuning;
       tuning.early_reads = early;
-      passes::optimize(parts.k.module, passes::Target{sm, 132}, &tuning);
+      optimize_with_claims(parts.k.module, passes::Target{sm, 132}, &tuning);
       EXPECT_EQ(problems_of(parts.k.module), "");
       const Operation* loop = first(*parts.f, Op::MmaF)->parent_op();
       ASSERT_EQ(loop->num_results(), early ? 3u : 2u) << "the launch flags is carried through, too";

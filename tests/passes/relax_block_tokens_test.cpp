@@ -3,6 +3,7 @@
 #include <random>
 #include <set>
 
+#include "passes/accepting.hpp"
 #include "passes/pass_support.hpp"
 
 using namespace tessera;
@@ -39,7 +40,7 @@ struct Chain {
   }
   bool relaxed() {
     ir::Function& f = k.function();
-    const bool changed = passes::relax_block_tokens(f);
+    const bool changed = passes::relax_block_tokens(f, &kAcceptAll);
     EXPECT_EQ(problems_of(k.module), "");
     return changed;
   }

@@ -1,6 +1,7 @@
 // Split loops compute what the whole loop computed, wherever its bounds lie and whether or not its arithmetic wraps.
 #include <random>
 
+#include "passes/accepting.hpp"
 #include "passes/product_loop.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
@@ -103,7 +104,7 @@ TEST(SplitLoops, ComputeTheSameForAllBoundsAndLimits) {
     const Compared first = random_comparison(), second = random_comparison();
     const bool two = rng() % 2 == 0, both = rng() % 2 == 0;
     Branching whole(first, two ? &second : nullptr, both), parts(first, two ? &second : nullptr, both);
-    split += passes::split_loops(*parts.f, {}) ? 1 : 0;
+    split += passes::split_loops(*parts.f, {}, &kAcceptAll) ? 1 : 0;
     passes::clean_up(*parts.f);
     ASSERT_EQ(problems_of(parts.k.module), "");
     for (int launch = 0; launch < 12; ++launch) {
@@ -134,7 +135,7 @@ TEST(SplitLoops, WhereAConditionIsTrueAndNotWhereItMayBeFalse) {
       for (const bool swapped : {false, true}) {
         const Compared first{coefficient, 0, predicate, swapped};
         Branching whole(first, &equal, false), parts(first, &equal, false);
-        ASSERT_TRUE(passes::split_loops(*parts.f, {}));
+        ASSERT_TRUE(passes::split_loops(*parts.f, {}, &kAcceptAll));
         passes::clean_up(*parts.f);
         ASSERT_EQ(problems_of(parts.k.module), "");
         for (std::int32_t limit = -5; limit <= 9; ++limit)
@@ -148,7 +149,7 @@ const Compared kAbove{64, 0, ComparisonPredicate::Greater, false};
 
 TEST(SplitLoops, TheMiddleHasNoBranch) {
   Branching b(kAbove, nullptr, false);
-  EXPECT_TRUE(passes::split_loops(*b.f, {}));
+  EXPECT_TRUE(passes::split_loops(*b.f, {}, &kAcceptAll));
   passes::clean_up(*b.f);
   EXPECT_EQ(count(*b.f, Op::For), 2u);
   EXPECT_EQ(count(*b.f, Op::If), 1u);
@@ -157,7 +158,7 @@ TEST(SplitLoops, TheMiddleHasNoBranch) {
 TEST(SplitLoops, ThreePartsForAWindow) {
   const Compared below{1, 0, ComparisonPredicate::Less, false};
   Branching b(kAbove, &below, false);
-  EXPECT_TRUE(passes::split_loops(*b.f, {}));
+  EXPECT_TRUE(passes::split_loops(*b.f, {}, &kAcceptAll));
   passes::clean_up(*b.f);
   EXPECT_EQ(count(*b.f, Op::For), 3u);
   EXPECT_EQ(count(*b.f, Op::If), 2u);
@@ -165,17 +166,17 @@ TEST(SplitLoops, ThreePartsForAWindow) {
 
 TEST(SplitLoops, NotForEquality) {
   Branching b({1, 0, ComparisonPredicate::Equal, false}, nullptr, false);
-  EXPECT_FALSE(passes::split_loops(*b.f, {}));
+  EXPECT_FALSE(passes::split_loops(*b.f, {}, &kAcceptAll));
 }
 
 TEST(SplitLoops, NotForUnsignedComparisons) {
   Branching b(kAbove, nullptr, false, kSide, ir::Signedness::Unsigned);
-  EXPECT_FALSE(passes::split_loops(*b.f, {}));
+  EXPECT_FALSE(passes::split_loops(*b.f, {}, &kAcceptAll));
 }
 
 TEST(SplitLoops, NotForLittleWork) {
   Branching b(kAbove, nullptr, false, 8);
-  EXPECT_FALSE(passes::split_loops(*b.f, {}));
+  EXPECT_FALSE(passes::split_loops(*b.f, {}, &kAcceptAll));
 }
 
 /// A row walked in chunks of 256: every chunk is added up.
@@ -201,7 +202,7 @@ struct Chunks {
 TEST(SplitLoops, OnlyTheLastChunkIsMasked) {
   for (const int direction : {1, 2}) {  // the induction variable itself, and from a first chunk on
     Chunks c(direction);
-    EXPECT_TRUE(passes::split_loops(*c.f, {}));
+    EXPECT_TRUE(passes::split_loops(*c.f, {}, &kAcceptAll));
     passes::choose_access_paths(*c.f, {90, 132});
     EXPECT_EQ(problems_of(c.k.module), "");
     EXPECT_EQ(count(*c.f, Op::For), 2u);
@@ -213,8 +214,8 @@ TEST(SplitLoops, OnlyTheLastChunkIsMasked) {
 
 TEST(SplitLoops, NotWhereEverythingIsInBoundsOrTheIndexIsAnother) {
   Chunks known(1, {true, true}), backwards(-1);
-  EXPECT_FALSE(passes::split_loops(*known.f, {}));
-  EXPECT_FALSE(passes::split_loops(*backwards.f, {}));
+  EXPECT_FALSE(passes::split_loops(*known.f, {}, &kAcceptAll));
+  EXPECT_FALSE(passes::split_loops(*backwards.f, {}, &kAcceptAll));
 }
 
 /// A chain of two products, as in attention, whose result is doubled in the steps from a limit on.
@@ -236,7 +237,7 @@ bool splits_chain(std::int32_t keys, std::int32_t depth, const passes::Target& t
   l.k.b.create(Op::Yield, {out}, {});
   l.k.b = outside;
   end->set_operand(0, branch->result());
-  const bool split = passes::split_loops(*l.f, target);
+  const bool split = passes::split_loops(*l.f, target, &kAcceptAll);
   EXPECT_EQ(problems_of(l.k.module), "");
   EXPECT_EQ(count(*l.f, Op::For), split ? 2u : 1u);
   return split;
@@ -254,7 +255,7 @@ TEST(SplitLoops, NotWhereSharedMemoryHoldsOneStepOfTheOperands) {
 
 TEST(SplitLoops, NotForOperandsOfProducts) {
   ProductLoop l(64, 64, 64);
-  EXPECT_FALSE(passes::split_loops(*l.f, {}));
+  EXPECT_FALSE(passes::split_loops(*l.f, {}, &kAcceptAll));
 }
 
 }  // namespace

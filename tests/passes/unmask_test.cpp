@@ -2,6 +2,7 @@
 // sure does not depend on the number.
 #include <random>
 
+#include "passes/accepting.hpp"
 #include "passes/pass_support.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
@@ -47,7 +48,7 @@ struct Masked : Kernel {
   /// True if the pass has changed something; what it leaves is legal.
   bool unmasked() {
     const std::string before = text();
-    const bool changed = passes::unmask(*f);
+    const bool changed = passes::unmask(*f, &kAcceptAll);
     EXPECT_EQ(problems_of(module), "");
     EXPECT_EQ(changed, text() != before);
     return changed;

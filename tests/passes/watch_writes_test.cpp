@@ -6,6 +6,7 @@
 #include <random>
 
 #include "lang/run_kernel.hpp"
+#include "passes/accepting.hpp"
 #include "passes/pass_support.hpp"
 #include "tessera/base/error.hpp"
 
@@ -157,7 +158,7 @@ Outcome run(const lang::Trace& trace, Form form, std::vector<Placed> tensors, st
   if (form != Form::Recorded) passes::watch_writes(f, tensors_of(trace));
   passes::Tuning tuning;
   tuning.early_reads = false;  // as the pipeline does in checked mode
-  if (form == Form::Optimized) passes::optimize(*module, {90, 132}, &tuning);
+  if (form == Form::Optimized) optimize_with_claims(*module, {90, 132}, &tuning);
   EXPECT_EQ(problems_of(*module), "");
   std::vector<std::uint64_t> slots, shadows;
   std::vector<std::vector<std::uint8_t>> maps, marks;

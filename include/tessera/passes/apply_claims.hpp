@@ -27,6 +27,6 @@ bool count_loops(ir::Function& entry, std::span<const analysis::Claim> claims = 
 /// iterations whose loads are in flight: the upper bound becomes max(upper, lower), or, where the lower bound may be
 /// that small too, the iterations are counted. Bounds that the operations do not show are certified by `certifier`.
 /// True if anything changed.
-bool bound_loops(ir::Function& entry, const Certifier* certifier = nullptr);
+bool bound_loops(ir::Function& entry, const Certifier* certifier);
 
 }  // namespace tessera::passes

@@ -84,7 +84,8 @@ struct Choices {
   bool operator==(const Choices&) const = default;
 };
 
-/// Optimizes every entry of `module` for `target`, after apply_claims; for the CPU that is clean-up alone. It verifies
+/// Optimizes every entry of `module` for `target`, after apply_claims; for the CPU that is clean-up alone. Nothing is
+/// known of the launch, so what passes would have to claim is not used (Work::certifier). The module verifies
 /// afterwards and computes the same numbers (in approximate arithmetic: within its bounds); operations of bytecode 13.4
 /// come in only if `target` reads them. `tuning` null: defaults. Throws CompileError if an override is out of range.
 Choices optimize(ir::Module& module, const Target& target, const Tuning* tuning = nullptr);

@@ -1,6 +1,6 @@
 // The passes as functions; tessera/passes/pipeline.hpp has the order in which they run. Each leaves a module that
 // verifies, and has a page in docs/compiler that says why it exists and when it applies. A pass that takes a Certifier
-// (null: none) has its claims verified before it removes a guard, a mask or an order between accesses.
+// has its claims verified before it removes a guard, a mask or an order between accesses; null rejects all claims.
 #pragma once
 #include <vector>
 
@@ -28,10 +28,10 @@ bool drop_empty_tokens(ir::Function&);
 
 /// Removes the token order between iterations of a loop that access different elements of a tensor. True if anything
 /// changed.
-bool relax_loop_tokens(ir::Function&, const Certifier* = nullptr);
+bool relax_loop_tokens(ir::Function&, const Certifier*);
 
 /// Makes accesses of a block wait only for earlier accesses that may touch the same elements. True if anything changed.
-bool relax_block_tokens(ir::Function&, const Certifier* = nullptr);
+bool relax_block_tokens(ir::Function&, const Certifier*);
 
 /// Sorts the loads of a loop into the order in which its products need them. True if anything changed.
 bool order_loads(ir::Function&);
@@ -43,7 +43,7 @@ bool pipeline_mma(ir::Function&, const Target&);
 /// Splits a loop into iterations in which a branch on the induction variable is decided, or in which accesses stay
 /// inside their tensor, and the rest; on GPUs with clusters not where shared memory holds only one step of the loop's
 /// products. True if anything changed.
-bool split_loops(ir::Function&, const Target&, const Certifier* = nullptr);
+bool split_loops(ir::Function&, const Target&, const Certifier*);
 
 /// Prefetches loads of a loop by one iteration: those that move an element or two at a time (rows at odd addresses),
 /// or, with `wide`, all. True if anything changed.
@@ -91,7 +91,7 @@ void regions_to_views(ir::Function&, const Target&, const Tuning& = {});
 
 /// Narrows masks: comparisons of tile indices with a scalar of known range become constant where the range decides
 /// them. True if anything changed.
-bool unmask(ir::Function&, const Certifier* = nullptr);
+bool unmask(ir::Function&, const Certifier*);
 
 /// Prepares the kernel for programmatic dependent launch: it waits itself before its first access of memory that may
 /// have an in-flight writer. Needs sm_90 and bytecode 13.4. Follows Tuning::overlap and early_reads; sets

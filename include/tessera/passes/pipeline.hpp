@@ -55,7 +55,7 @@ struct Work {
   std::optional<std::span<const analysis::Claim>> claims = {};  ///< about the module's own operations
   std::uint64_t held = 0;                                       ///< obligations that hold
   const analysis::LaunchContract* contract = nullptr;           ///< of the first entry; null: no guarantees
-  const Certifier* certifier = nullptr;                         ///< for the claims of passes; null: all are used
+  const Certifier* certifier = nullptr;                         ///< for the claims of passes; null: none is used
   bool checked = false;                                         ///< checked mode on a GPU, instead of claims
   std::span<const WatchedTensor> watched = {};                  ///< of checked mode
   bool lower = false;                ///< the module is for code generation: checks are lowered

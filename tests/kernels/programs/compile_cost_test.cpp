@@ -7,12 +7,12 @@
 #include <cstdio>
 #include <ctime>
 
+#include "passes/accepting.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/host/contract.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/kernels/attention.hpp"
 #include "tessera/passes/apply_claims.hpp"
-#include "tessera/passes/optimize.hpp"
 
 namespace tessera {
 namespace {
@@ -42,7 +42,7 @@ TEST(CompileCost, PassesAndBytecodeOfAttention) {
     const double start = now();
     const auto copy = ir::clone(*trace.module);
     passes::apply_claims(*copy, facts.claims_of(*copy), ~std::uint64_t{0});
-    passes::optimize(*copy, {.sm = 90, .num_sms = 132});
+    test::optimize_with_claims(*copy, {.sm = 90, .num_sms = 132});
     bytes = ir::write_bytecode(*copy).size();
     best = std::min(best, now() - start);
   }

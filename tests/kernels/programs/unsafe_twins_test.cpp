@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "passes/accepting.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/host/contract.hpp"
@@ -12,7 +13,6 @@
 #include "tessera/kernels/gemm.hpp"
 #include "tessera/kernels/softmax.hpp"
 #include "tessera/passes/apply_claims.hpp"
-#include "tessera/passes/optimize.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera {
@@ -62,7 +62,7 @@ std::string program(bool fulfilled) {
   passes::apply_claims(*copy, facts, fulfilled ? ~std::uint64_t{0} : 0);
   passes::Tuning tuning;
   tuning.early_reads = false;  // no launch flags, so that every branch is one for bounds
-  passes::optimize(*copy, {.sm = 90, .num_sms = 132}, &tuning);
+  test::optimize_with_claims(*copy, {.sm = 90, .num_sms = 132}, &tuning);
   std::string text = ir::print(*copy);
   const std::string name = copy->functions[0]->name;
   for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at))

@@ -31,7 +31,7 @@ constexpr const char* kAsked = ".asked";  // an empty file: Collected::asked
 
 /// Changes when bundles of older builds of Tessera must not be used: when the ABI between kernels and the launcher or
 /// the meaning of obligations changes in a way that their texts do not show.
-constexpr std::string_view kGeneration = "tessera bundle 6";
+constexpr std::string_view kGeneration = "tessera bundle 7";
 
 /// The GPUs of TESSERA_COLLECT_GPUS, as numbers.
 std::vector<int> wanted_gpus() {

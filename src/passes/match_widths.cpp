@@ -1,8 +1,10 @@
 // Lets a thread move equally many elements of every tile that elementwise operations combine.
 // docs/compiler/match_widths.md.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "passes/opaque.hpp"

@@ -97,7 +97,7 @@ TEST(MatchWidths, WhatIsReducedDoesNotCount) {
 /// Rows that begin anywhere are narrow anyway: the others stay wide.
 TEST(MatchWidths, NarrowAccessesDoNotMakeOthersNarrow) {
   const auto found = widths(
-      expect_same<&add_mixed>({}, 12, Array<bf16>({16, 1023}), numbers<bf16>({16, 1023}), numbers<f32>({16, 1023})));
+      expect_same<&add_mixed>({}, 8, Array<bf16>({16, 1023}), numbers<bf16>({16, 1023}), numbers<f32>({16, 1023})));
   EXPECT_EQ(found.at(2), (std::set<std::int64_t>{2}));
   EXPECT_EQ(found.at(4), (std::set<std::int64_t>{4}));
 }

@@ -191,7 +191,7 @@ struct CudaCheckBeside : CudaCheck {
                                             reinterpret_cast<std::uintptr_t>(from->data()), addend};
     const std::array<Access, 2> accesses{{{to, mode}, {from, AccessMode::Read}}};
     queue->launch({kernel, {}, args, accesses, "kernel mix", {"user.cpp", "", 7}}, 1);
-    queue->synchronize();
+    queue->record()->wait();
     const FailureRef carried = to->failure();
     return carried ? failure([&] { std::rethrow_exception(carried->error); }) : std::string();
   }

@@ -42,4 +42,9 @@ void StreamPool::give(CUstream stream, int priority) noexcept {
   free_.push_back({stream, priority});
 }
 
+std::size_t StreamPool::in_use() noexcept {
+  std::lock_guard lock(mutex_);
+  return made_ - free_.size();
+}
+
 }  // namespace tessera::runtime::cuda

@@ -20,6 +20,8 @@ class StreamPool {
   CUstream take(int priority);
   /// Returns a stream, which still executes what is queued on it.
   void give(CUstream stream, int priority) noexcept;
+  /// Streams that were taken and not returned.
+  std::size_t in_use() noexcept;
 
  private:
   struct Free {

@@ -91,25 +91,11 @@ Values::Derived Values::derive(ir::Value v) {
       const bool as_is = last <= integers(bits_of(v.type())).hi;  // else it counts on from the smallest number
       return {as_is ? Poly::of(prover_.make({0, last}, last > 0)) : unknown(v), false};
     }
-    case Op::Assume: {
-      const Known k = known(op->operand(0));
-      if (const auto* bounds = op->attr(AttrName::predicate)->as<ir::BoundedAttr>()) {
-        if (bounds->lower) prover_.know(k.poly - Poly(*bounds->lower));
-        if (bounds->upper) prover_.know(Poly(*bounds->upper) - k.poly);
-      }
-      return k;
-    }
+    case Op::Assume: return assumed(*op);
     case Op::GetTileBlockId:
     case Op::GetNumTileBlocks: return {block_number(*op, v.index()), false};
     case Op::GetTensorShape: return wrapped_extent(v, extent(op->operand(0), v.index()));
-    case Op::GetIndexSpaceShape: {
-      const ir::Value view = op->operand(0);
-      const ir::Type t = view.type();
-      if (t.kind() != ir::TypeKind::PartitionView || view.def() == nullptr) return {unknown(v), false};
-      const Int tile = t.tile_shape()[v.index()];
-      const Poly dim = extent(view.def()->operand(0), static_cast<std::size_t>(t.dim_map()[v.index()]));
-      return wrapped_extent(v, prover_.quotient(dim + Poly(tile - 1), Poly(tile)));
-    }
+    case Op::GetIndexSpaceShape: return number_of_tiles(v, op->operand(0));
     case Op::Select: {
       const Known a = known(op->operand(1)), b = known(op->operand(2));
       const bool by_element = op->operand(0).type().num_elements() > 1;
@@ -138,6 +124,24 @@ Values::Derived Values::derive(ir::Value v) {
   if (op->num_operands() != 2 || op->num_regions() != 0 || !is_integer(op->operand(0).type()))
     return {unknown(v), false};
   return derive_arithmetic(*op, known(op->operand(0)), known(op->operand(1)));
+}
+
+Values::Derived Values::assumed(const ir::Operation& op) {
+  const Known k = known(op.operand(0));
+  if (const auto* bounds = op.attr(AttrName::predicate)->as<ir::BoundedAttr>()) {
+    if (bounds->lower) prover_.know(k.poly - Poly(*bounds->lower));
+    if (bounds->upper) prover_.know(Poly(*bounds->upper) - k.poly);
+  }
+  return k;
+}
+
+/// `v`, a result of get_index_space_shape, is the number of tiles of `view` along one axis.
+Values::Derived Values::number_of_tiles(ir::Value v, ir::Value view) {
+  const ir::Type t = view.type();
+  if (t.kind() != ir::TypeKind::PartitionView || view.def() == nullptr) return {unknown(v), false};
+  const Int tile = t.tile_shape()[v.index()];
+  const Poly dim = extent(view.def()->operand(0), static_cast<std::size_t>(t.dim_map()[v.index()]));
+  return wrapped_extent(v, prover_.quotient(dim + Poly(tile - 1), Poly(tile)));
 }
 
 Values::Derived Values::wrapped_extent(ir::Value v, Poly exact) {

@@ -109,6 +109,8 @@ class Values {
   Derived shifted(const ir::Operation& op, const Known& a, const Known& b);
   Derived masked(const ir::Operation& op, const Known& a, const Known& b);
   Derived resized(const ir::Operation& op);
+  Derived assumed(const ir::Operation& op);
+  Derived number_of_tiles(ir::Value v, ir::Value view);
   Derived wrapped_extent(ir::Value v, Poly exact);
   Derived absolute(const ir::Operation& op, const Known& a);
   Poly constant(const ir::Operation& op);

@@ -129,6 +129,12 @@ TEST_F(OfProver, WhatAnImpossibleDivisorLeavesIsANumber) {
   EXPECT_TRUE(p.never_negative(other));
 }
 
+TEST_F(OfProver, RemaindersAreNotAboveNumbersThatAreNotNegative) {
+  const Poly a = number(-10, 10), b = number(1, 5), c = number(0, 10);
+  EXPECT_FALSE(p.never_negative(a - p.remainder(a, b))) << "-3 mod 5 is 2";
+  EXPECT_TRUE(p.never_negative(c - p.remainder(c, b)));
+}
+
 TEST_F(OfProver, NothingIsProvenOnceAtomsHaveNoNumbersLeft) {
   const Poly first = number(0, 1000);
   p.know_multiple(first, 16);

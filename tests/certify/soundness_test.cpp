@@ -70,6 +70,8 @@ TEST(CertifySoundness, WhatTheAnalysisClaimsOfRandomProgramsIsCertified) {
   }
   RecordProperty("unproven", static_cast<int>(unproven));
   std::printf("%zu of %zu claims are not certified\n", unproven, claims);
+  // The checker searches within limits, and these programs have long chains of arithmetic that no kernel has: a few
+  // proofs are longer. A claim without a proof costs a guard. The kernels of tests, examples and library have none.
   EXPECT_LE(unproven, claims / 100);
 }
 

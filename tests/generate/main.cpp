@@ -192,9 +192,11 @@ class Crew {
       failed.insert(failed.end(), workers_[w].failed, workers_[w].failed + workers_[w].failures);
     }
     const bool enough = all.runs > 0 && (all.programs < 100 || all.runs >= all.programs);
-    // The checker cannot prove a few claims; more would mean that the analysis no longer gives it what it needs.
-    const bool certified = all.uncertified * 50 <= all.judged;
-    if (!certified) std::printf("more than 2 %% of the claims are not certified\n");
+    // A claim that is not certified costs a guard and is no error: the checker searches within limits, and random
+    // programs exceed them in fewer than 0.1 % of the claims. (So these programs run without TESSERA_VERIFY=claims.)
+    // More would mean that the analysis no longer gives it what it needs.
+    const bool certified = all.uncertified * 200 <= all.judged;
+    if (!certified) std::printf("more than 0.5 %% of the claims are not certified\n");
     if (!enough) std::printf("almost nothing was run: most launches are not made or rejected\n");
     say_totals(all, last, busy, failed.size());
     for (const std::uint64_t seed : failed) report(random_program(seed), a_.reduce, a_.device);

@@ -284,6 +284,22 @@ class Reducer {
       if (v.param == number) return false;
       v.param -= v.param > number ? 1 : 0;
     }
+    if (renumber_params(p, number)) return false;
+    std::size_t before_tensors = 0, before_scalars = 0;
+    for (int i = 0; i < number; ++i)
+      ++(p.params[static_cast<std::size_t>(i)].is_tensor() ? before_tensors : before_scalars);
+    for (Launch& l : p.launches) {
+      if (p.params[static_cast<std::size_t>(number)].is_tensor()) {
+        l.tensors.erase(l.tensors.begin() + static_cast<std::ptrdiff_t>(before_tensors));
+      } else {
+        l.scalars.erase(l.scalars.begin() + static_cast<std::ptrdiff_t>(before_scalars));
+      }
+    }
+    p.params.erase(p.params.begin() + number);
+    return true;
+  }
+  /// Counts the parameters behind this one from one less. True if a statement names it, and it must stay.
+  static bool renumber_params(Program& p, int number) {
     bool named = false;
     const auto tensor = [&](std::int64_t& n) {
       named = named || n == number;
@@ -329,19 +345,7 @@ class Reducer {
         default: break;
       }
     }
-    if (named) return false;
-    std::size_t before_tensors = 0, before_scalars = 0;
-    for (int i = 0; i < number; ++i)
-      ++(p.params[static_cast<std::size_t>(i)].is_tensor() ? before_tensors : before_scalars);
-    for (Launch& l : p.launches) {
-      if (p.params[static_cast<std::size_t>(number)].is_tensor()) {
-        l.tensors.erase(l.tensors.begin() + static_cast<std::ptrdiff_t>(before_tensors));
-      } else {
-        l.scalars.erase(l.scalars.begin() + static_cast<std::ptrdiff_t>(before_scalars));
-      }
-    }
-    p.params.erase(p.params.begin() + number);
-    return true;
+    return named;
   }
 
   Program best_;

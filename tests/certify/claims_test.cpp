@@ -192,6 +192,23 @@ struct Conditioned : Program {
     return certifies(c);
   }
 };
+TEST(CertifyClaims, NoNumberOfBitsIsAnotherArgument) {
+  using enum analysis::ExprKind;
+  for (const bool right : {true, false}) {
+    Program k;
+    k.arg(Elem::I64);
+    const Value c = k.compare(k.arg(Elem::I64), ir::ComparisonPredicate::LessEqual, k.b.constant_int(Elem::I64, 100));
+    k.contract.args.resize(2);
+    const std::uint32_t limit = k.constant(100);
+    // 192 bits of slot 0 must not be taken for 64 bits of slot 1: a key of both has 8 bits for this number and the
+    // sign.
+    const std::uint32_t read = right ? k.slot(1) : k.term({Arg, 192, true, 0, 0, 0});
+    k.holds({false, read, limit, 1});
+    k.end();
+    EXPECT_EQ(k.certifies(c), right);
+  }
+}
+
 TEST(CertifyClaims, LaunchExpressionsReadWhatThereIs) {
   using enum analysis::ExprKind;
   Conditioned k;

@@ -62,6 +62,10 @@ TEST(CertifyOperations, Divisions) {
     k.yes(to_zero, LessEqual, k.i32(4));
     k.no(to_zero, GreaterEqual, k.i32(-2));
     k.no(to_zero, LessEqual, k.i32(2));
+    k.no(k.binary(Op::AddI, to_zero, to_zero), LessEqual, v);  // of -7 it is -6
+    const Value down = k.divide(v, two, Rounding::NegativeInf);
+    k.yes(k.binary(Op::AddI, down, down), LessEqual, v);
+    k.no(to_zero, Equal, down);
     k.unknown(k.divide(v, two, Rounding::Zero, Signedness::Unsigned));
     k.unknown(k.divide(v, w));
     k.unknown(k.divide(v, k.i32(-2)));
@@ -173,7 +177,11 @@ TEST(CertifyOperations, Shifts) {
     k.within(k.with_sign(Op::ShRI, v, k.i32(30)), -1, 0);
     k.unknown(k.with_sign(Op::ShRI, v, k.i32(31)));  // -1 or 0: such a shift is not looked at
   });
-  k.where(v, 0, 10, [&] { k.within(k.with_sign(Op::ShRI, v, k.i32(2), Signedness::Unsigned), 0, 2); });
+  k.where(v, 0, 10, [&] {
+    k.within(k.with_sign(Op::ShRI, v, k.i32(2), Signedness::Unsigned), 0, 2);
+    k.yes(k.binary(Op::ShLI, v, k.i32(3)), GreaterEqual, v);
+  });
+  k.where(v, 0, INT32_MAX, [&] { k.no(k.binary(Op::ShLI, v, k.i32(3)), GreaterEqual, v); });  // it wraps
   k.no(k.binary(Op::ShLI, one, k.i32(31)), Greater, k.i32(0));
   k.judge();
 }

@@ -161,7 +161,7 @@ TEST_F(CudaCheck, AFailedLaunchLeavesNoOutcome) {
 /// A stream's log, and what another thread does meanwhile.
 class Interleaved final : public QueueObserver {
  public:
-  std::function<void()> after_may_run, before_finished;
+  std::function<void()> after_may_run, before_finished, after_finished;
 
   bool may_run(std::uint64_t number, std::span<const Access> accesses) noexcept override {
     const bool may = log_.may_run(number, accesses);
@@ -171,6 +171,7 @@ class Interleaved final : public QueueObserver {
   void finished(std::uint64_t number, std::span<const Access> accesses, bool failed) noexcept override {
     if (before_finished) std::exchange(before_finished, nullptr)();
     log_.finished(number, accesses, failed);
+    if (after_finished) std::exchange(after_finished, nullptr)();
   }
   void found_failed(std::uint64_t number, const FailureRef& failure) noexcept override {
     log_.found_failed(number, failure);
@@ -203,17 +204,18 @@ TEST_F(CudaCheckBeside, FoundBetweenTheLookAtInputsAndTheLaunch) {
   observer->after_may_run = [&] { EXPECT_EQ(read_failure(y), kFirst); };
   EXPECT_EQ(failure_after(mix, z, y, AccessMode::ReadWrite), kFirst);
 }
-/// Nor is that of the work itself, where it overwrites what carried a failure.
+/// Nor is that of the work itself, where it overwrites what carried a failure, however early it is found.
 TEST_F(CudaCheckBeside, TheFailureOfAnOverwriteIsItsOwn) {
   rig.mix(checked, a, y, x, kFailsFirst);
   EXPECT_EQ(read_failure(y), kFirst);
+  observer->before_finished = [&] { queue->record()->wait(); };
   EXPECT_EQ(failure_after(checked, y, x, AccessMode::Write, kFailsSecond),
             "b.cpp:20: DeviceError: kernel mix: assertion failed: second");
 }
 /// A failure of what is overwritten that is found meanwhile does not come back.
 TEST_F(CudaCheckBeside, FoundWhileItIsOverwritten) {
   rig.mix(checked, a, y, x, kFailsFirst);
-  observer->before_finished = [&] { rig.driver.run_all(), failure([&] { a.synchronize(); }); };
+  observer->after_finished = [&] { failure([&] { a.synchronize(); }); };
   EXPECT_EQ(failure_after(mix, y, x, AccessMode::Write), "");
 }
 

@@ -20,6 +20,8 @@ struct GraphFunctions {
   using Step = FakeDriver::Step;
   using Kind = Step::Kind;
   using Graph = FakeDriver::Graph;
+  static CUresult cuStreamDestroy(CUstream handle);
+  static CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status);
   static CUresult cuStreamBeginCapture(CUstream handle, int mode);
   static CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode* dependencies,
                                               const void* edges, std::size_t count, int mode);

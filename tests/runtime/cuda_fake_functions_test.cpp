@@ -1,5 +1,4 @@
 // The functions of the fake driver's table: each enters (counts, may fail), then does its work under the lock.
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -154,22 +153,6 @@ struct Functions : GraphFunctions {
     const auto* stream = d.stream(handle);
     if (stream == nullptr) return 400;
     *id = stream->id;
-    return 0;
-  }
-  static CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
-    TESSERA_FAKE(cuStreamIsCapturing);
-    const auto* stream = d.stream(handle);
-    if (stream == nullptr) return 400;
-    *status = stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
-    return 0;
-  }
-  static CUresult cuStreamDestroy(CUstream handle) {
-    TESSERA_FAKE(cuStreamDestroy);
-    // Drivers crash later, in cuGraphExecDestroy or cuStreamDestroy (StreamPool).
-    const bool has_graphs = std::any_of(d.graphs_.begin(), d.graphs_.end(),
-                                        [](const auto& graph) { return graph->executable && !graph->destroyed; });
-    if (has_graphs) d.violate("a stream is destroyed while there are executable graphs");
-    if (auto* stream = d.stream(handle)) stream->destroyed = true;  // its steps still run
     return 0;
   }
   static CUresult cuStreamQuery(CUstream handle) {

@@ -284,6 +284,24 @@ CUresult GraphFunctions::cuGraphExecDestroy(CUgraphExec exec) {
   return 0;
 }
 
+/// Drivers crash later, in cuGraphExecDestroy or cuStreamDestroy, if there are graphs (StreamPool).
+CUresult GraphFunctions::cuStreamDestroy(CUstream handle) {
+  TESSERA_FAKE(cuStreamDestroy);
+  const bool has_graphs = std::any_of(d.graphs_.begin(), d.graphs_.end(),
+                                      [](const auto& graph) { return graph->executable && !graph->destroyed; });
+  if (has_graphs) d.violate("a stream is destroyed while there are executable graphs");
+  if (auto* stream = d.stream(handle)) stream->destroyed = true;  // its steps still run
+  return 0;
+}
+
+CUresult GraphFunctions::cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  TESSERA_FAKE(cuStreamIsCapturing);
+  const auto* stream = d.stream(handle);
+  if (stream == nullptr) return 400;
+  *status = stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return 0;
+}
+
 CUresult GraphFunctions::cuGraphDestroy(CUgraph graph) {
   TESSERA_FAKE(cuGraphDestroy);
   if (std::exchange(reinterpret_cast<Graph*>(graph)->destroyed, true)) d.violate("a graph was destroyed twice");

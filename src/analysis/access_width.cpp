@@ -16,8 +16,6 @@ using ir::Value;
 
 namespace {
 
-constexpr int kVectorZeros = 4;  // 16 bytes, the widest load and store of a thread (PTX ISA, ld.global.v4.b32)
-
 /// log2 of the largest known power of two that divides an extent or stride.
 int zeros_of(const ViewNumber& n, const Divisibility& known) {
   if (!n.is_fixed()) return known.of(n.value).zeros();

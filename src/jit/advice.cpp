@@ -12,11 +12,11 @@
 namespace tessera::jit {
 namespace {
 
+using analysis::kVectorBytes;
 using analysis::WidthLimit;
 using ir::Op;
 using ir::Operation;
 
-constexpr std::int64_t kVectorBytes = 16;
 constexpr std::int64_t kWorthVectors = 512;    // bytes of a tile: one vector for each thread of a warp
 constexpr std::int64_t kWorthCombining = 512;  // elements of an atomic operation
 

@@ -5,6 +5,7 @@
 
 #include "passes/cost_model.hpp"
 #include "passes/hints.hpp"
+#include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -45,8 +46,7 @@ constexpr int kOneWarpChunk = 1024, kManyWarpsChunk = 4096, kMostWalkWarps = 16;
 constexpr int kRowRegisters = 16;  // of a thread, in addition to the row that it holds
 // The same for blocks of one warp. The assembler rounds a block up to four warps when it divides the registers.
 constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4;
-constexpr int kVectorBytes = 16;  // of one load of a thread
-constexpr int kBytesAWarp = 32 * kVectorBytes;
+constexpr int kBytesAWarp = 32 * analysis::kVectorBytes;
 constexpr int kElementsAWarp = 512;  // 16 elements a thread
 constexpr int kElementsAWarpReduced = 1024;
 

@@ -1,7 +1,7 @@
 // Lets a thread move equally many elements of every tile that elementwise operations combine.
 // docs/compiler/match_widths.md.
 #include <algorithm>
-#include <functional>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +16,7 @@
 
 namespace tessera::passes {
 
+using analysis::kVectorBytes;
 using ir::AttrName;
 using ir::Builder;
 using ir::Op;
@@ -24,7 +25,6 @@ using ir::Value;
 
 namespace {
 
-constexpr std::int64_t kVectorBytes = 16;      // the widest load and store of a thread (PTX ISA, ld.global.v4.b32)
 constexpr std::int64_t kWorthMatching = 1024;  // elements of a group's largest tile: it would go through shared memory
 /// Smaller tiles have no layout of their own: the assembler loads them in the layout of the tile they are combined
 /// with.
@@ -131,13 +131,8 @@ class LessAligned {
     return copier.copy(of_view, b)->result();
   }
 
-  struct Hash {
-    std::size_t operator()(const std::pair<const ir::ValueImpl*, std::int64_t>& x) const {
-      return std::hash<const void*>()(x.first) + static_cast<std::size_t>(x.second);
-    }
-  };
   Opaque opaque_;
-  std::unordered_map<std::pair<const ir::ValueImpl*, std::int64_t>, Value, Hash> made_;
+  std::map<std::pair<const ir::ValueImpl*, std::int64_t>, Value> made_;
 };
 
 }  // namespace

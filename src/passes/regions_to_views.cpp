@@ -25,7 +25,6 @@ namespace {
 
 // Larger tiles are loaded in whole vectors through pointers too, and need no layout conversion there.
 constexpr std::int64_t kFewElements = 256;
-constexpr int kVectorZeros = 4;  // 16 bytes, the widest load of a thread
 
 /// Elements from one place of an axis to the next.
 struct Steps {
@@ -100,7 +99,7 @@ std::optional<Region> region_of(Value pointers) {
 
 /// The assembler does not derive the alignment of an address from the operations that compute it.
 Value told_alignment(Builder& b, Value base, const analysis::Divisibility& known) {
-  const int zeros = std::min(known.of(base).zeros(), kVectorZeros);
+  const int zeros = std::min(known.of(base).zeros(), analysis::kVectorZeros);
   if (zeros <= 0) return base;
   return b
       .create(Op::Assume, {base}, {base.type()},

@@ -120,15 +120,16 @@ TEST(CoarsenBlocks, BranchesThatSomePiecesTake) {
                                             Array<float>({rows / 4}).each(number));
 }
 
-/// Assumes that n is at least 1 where the piece's number is below it; `Inner`: in a branch there.
-template <bool Inner>
+/// Assumes that n is at least 1 in a branch that no claim decides, on the piece's number or on another one. `Inner`: in
+/// a branch there.
+template <bool OfPieces, bool Inner>
 void assumes_in_a_branch(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x, Scalar<i32> n, Scalar<i32> m) {
   auto t = x.load_like(y);
   auto [row, column] = y.index();
   auto factor = Tile<i32>(0);
-  tile_if (row < n) {
+  tile_if (((OfPieces ? row : m) ^ 1) < n) {
     if constexpr (Inner) {
-      tile_if (m > 3) { factor = max(unsafe_::assume(n, unsafe_::bounded(1, 1000)), 1); }
+      tile_if ((m ^ 1) > 3) { factor = max(unsafe_::assume(n, unsafe_::bounded(1, 1000)), 1); }
     } else {
       factor = max(unsafe_::assume(n, unsafe_::bounded(1, 1000)), 1);
     }
@@ -146,15 +147,18 @@ int assumptions_after(const char* pass) {
   return n;
 }
 TEST(CoarsenBlocks, WhatAnArmAssumesDoesNotLeaveIt) {
-  EXPECT_EQ((assumptions_after<&assumes_in_a_branch<false>>("bound_loops")), 1);
-  EXPECT_EQ((assumptions_after<&assumes_in_a_branch<false>>("coarsen_blocks")), 0);
-  EXPECT_EQ((assumptions_after<&assumes_in_a_branch<true>>("bound_loops")), 1);
-  EXPECT_EQ((assumptions_after<&assumes_in_a_branch<true>>("coarsen_blocks")), 0);
+  EXPECT_EQ((assumptions_after<&assumes_in_a_branch<true, false>>("bound_loops")), 1);
+  EXPECT_EQ((assumptions_after<&assumes_in_a_branch<true, false>>("coarsen_blocks")), 0);
+  EXPECT_EQ((assumptions_after<&assumes_in_a_branch<true, true>>("bound_loops")), 1);
+  EXPECT_EQ((assumptions_after<&assumes_in_a_branch<true, true>>("coarsen_blocks")), 0);
+  EXPECT_EQ((assumptions_after<&assumes_in_a_branch<false, false>>("coarsen_blocks")), 1)
+      << "all pieces take it, or none";
+  EXPECT_EQ((assumptions_after<&assumes_in_a_branch<false, true>>("coarsen_blocks")), 1);
   for (const std::int32_t n : {-3, 0, 5, 100}) {
-    expect_same_in_pieces<&assumes_in_a_branch<false>>(21, Array<float>({21, 8}, 5), Array<float>({21, 8}).each(number),
-                                                       n, 7);
-    expect_same_in_pieces<&assumes_in_a_branch<true>>(21, Array<float>({21, 8}, 5), Array<float>({21, 8}).each(number),
-                                                      n, 7);
+    expect_same_in_pieces<&assumes_in_a_branch<true, false>>(21, Array<float>({21, 8}, 5),
+                                                             Array<float>({21, 8}).each(number), n, 7);
+    expect_same_in_pieces<&assumes_in_a_branch<true, true>>(21, Array<float>({21, 8}, 5),
+                                                            Array<float>({21, 8}).each(number), n, 7);
   }
 }
 

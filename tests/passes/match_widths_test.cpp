@@ -27,6 +27,17 @@ std::map<std::int64_t, std::set<std::int64_t>> widths(const Passed& p) {
   });
   return found;
 }
+/// Why accesses of elements of so many bytes are narrow.
+std::set<analysis::WidthLimit> limits(const Passed& p, int bytes) {
+  std::set<analysis::WidthLimit> found;
+  const ir::Function& f = *p.module->functions.front();
+  const analysis::Divisibility known(f);
+  ir::walk(f.body(), [&](const ir::Operation& op) {
+    const auto access = analysis::access_of(op);
+    if (access && ir::info(access->tile.elem()).bytes == bytes) found.insert(analysis::width_of(op, known).limit);
+  });
+  return found;
+}
 using Widths = std::map<std::int64_t, std::set<std::int64_t>>;
 
 passes::Tuning without() { return passes::parse_tuning("widths=0"); }
@@ -66,6 +77,14 @@ TEST(MatchWidths, TheWidestElementDecides) {
   const auto z = numbers<f32>({16, 1024});
   EXPECT_EQ(widths(expect_same<&add_mixed>({}, 8, y, x, z)), (Widths{{2, {8}}, {4, {16}}}));
   EXPECT_EQ(widths(expect_same<&add_mixed>(without(), 8, y, x, z)), (Widths{{2, {16}}, {4, {16}}}));
+}
+/// `tessera explain` advises to widen accesses by their limit, and has nothing to say of these.
+TEST(MatchWidths, TheLimitOfAnAccessSaysWhy) {
+  const auto y = Array<bf16>({16, 1024}), x = numbers<bf16>({16, 1024});
+  const auto z = numbers<f32>({16, 1024});
+  using analysis::WidthLimit;
+  EXPECT_EQ(limits(expect_same<&add_mixed>({}, 8, y, x, z), 2), (std::set{WidthLimit::Matched}));
+  EXPECT_EQ(limits(expect_same<&add_mixed>(without(), 8, y, x, z), 2), (std::set{WidthLimit::None}));
 }
 TEST(MatchWidths, ThroughLoopsReshapesAndBroadcasts) {
   const auto y = Array<f32>({8});

@@ -30,6 +30,9 @@ class Divisibility {
   std::unordered_map<const ir::ValueImpl*, LowBits> known_;
 };
 
+/// Bytes of the widest load and store of a thread (PTX ISA, ld.global.v4.b32), and their log2.
+inline constexpr int kVectorBytes = 16, kVectorZeros = 4;
+
 /// What keeps a thread's accesses narrow.
 enum class WidthLimit {
   None,       ///< nothing: they are 16 bytes wide

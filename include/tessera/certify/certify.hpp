@@ -18,10 +18,9 @@ struct Verdict {
 };
 
 /// Judges `claims` (about operations of `entry`) for launches that keep `contract` and hold the obligations `held`. A
-/// claim is certified only if it follows for every such launch; an ill-formed one (about an operand that does not
-/// exist,
-/// ...) never is. Deterministic; keeps nothing between calls. Never throws for wrong claims or a wrong certificate;
-/// `entry` is valid IR, and `contract` that of its launches.
+/// claim is certified only if it follows for every such launch; an ill-formed one (about an operand that there is not,
+/// for example) never is. Deterministic; keeps nothing between calls. Never throws for wrong claims or a wrong
+/// certificate; `entry` is valid IR, and `contract` that of its launches.
 Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
               const analysis::Certificate& certificate, std::span<const analysis::Claim> claims, std::uint64_t held);
 

@@ -1,5 +1,5 @@
-// Products with FP8 weights, which are converted to bf16 on the way to the tensor cores (activations stay bf16), and
-// the mixture of experts for few tokens.
+// Products with FP8 weights, which are converted to bf16 on the way to the tensor cores (activations stay bf16) or, for
+// one row, to f32; and the mixture of experts for few tokens.
 #pragma once
 #include <tuple>
 #include <vector>
@@ -32,13 +32,16 @@ void scaled_rows(Mut<bf16, M, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w
   y.store(cast<bf16>(E{}(transpose(acc), y, operands...)));
 }
 
+template <class>
+inline constexpr int kOnePlace = 1;  ///< along each leading axis of a tile
+
 /// `row` times the scales of tile (lead..., j, k) of FP8 weights, a tile of N rows and K columns.
 template <int N, int K, class S, class... Lead>
 Tile<f32, 1, K> times_scales(const Tile<f32, 1, K>& row, const S& scales, const Scalar<i32>& j, const Scalar<i32>& k,
                              const Lead&... lead) {
   static_assert(kScaled % N == 0 && K % kScaled == 0, "the rows of a tile share their scales, one for each block");
   constexpr int B = K / kScaled;
-  auto tile = scales.tiles(shape<(sizeof(Lead) > 0 ? 1 : 1)..., 1, B>).load(lead..., j * N / kScaled, k);
+  auto tile = scales.tiles(shape<kOnePlace<Lead>..., 1, B>).load(lead..., j * N / kScaled, k);
   return reshape(reshape(row, shape<1, B, kScaled>) * reshape(tile, shape<1, B, 1>), shape<1, K>);
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Measures two builds of gpu_bench in alternation: what has become slower, or faster, between two commits.
 
+    compare.py --selftest
     compare.py --before PROGRAM --after PROGRAM --out FILE [--quick | --full] [--groups a,b] [--cases word+word,...]
                [--rounds N] [--seconds N] [--jobs N] [--ms N] [--limit SHARE] [--warm-up only|no]
 
@@ -27,9 +28,10 @@ from coprocess import Bench
 
 def parsed_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", required=True)
-    parser.add_argument("--after", required=True)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--selftest", action="store_true")
+    parser.add_argument("--before")
+    parser.add_argument("--after")
+    parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--groups", default="")
@@ -41,7 +43,10 @@ def parsed_options():
     parser.add_argument("--limit", type=float, default=0.02)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--warm-up", choices=("yes", "no", "only"), default="yes")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not options.selftest and not (options.before and options.after and options.out):
+        parser.error("--before, --after and --out are needed")
+    return options
 
 
 def warm(cases, options):
@@ -91,8 +96,41 @@ def compare(cases, options, deadline, out):
     return found
 
 
+class Scripted:
+    """Answers as a gpu_bench would, and writes down the order of all calls."""
+
+    def __init__(self, who, answers, order):
+        self.who, self.answers, self.order = who, list(answers), order
+
+    def run(self, _):
+        self.order.append(self.who)
+        return self.answers.pop(0)
+
+
+def selftest():
+    """Neither build is always the first of a round; what fails or is wrong has no ratio; medians count."""
+    order = []
+
+    def rounds(before, after):
+        order.clear()
+        times = {"before": [], "after": []}
+        benches = {"before": Scripted("before", before, order), "after": Scripted("after", after, order)}
+        return take_rounds(benches, "case", 3, times), times
+
+    right = [{"ms": ms, "correct": True} for ms in (2.0, 9.0, 4.0)]
+    problem, times = rounds(right, [{"ms": ms, "correct": True} for ms in (2.0, 1.0, 8.0)])
+    assert not problem and order == ["before", "after", "after", "before", "before", "after"], order
+    assert ratio_of(times) == 2.0, times
+    assert "after: WRONG" in rounds(right, [{"ms": 1.0, "correct": False, "error": 0.5}])[0]
+    assert rounds([{"failed": "gone"}], right)[0] == "before: gone"
+    print("the order of builds is fair, and what is wrong is no figure")
+    return 0
+
+
 def main():
     options = parsed_options()
+    if options.selftest:
+        return selftest()
     cases = [dataclasses.replace(c, peers=[]) for c in peers.chosen_cases(options)]  # no peers in the warm-up
     deadline = time.monotonic() + options.seconds
     if options.warm_up != "no":

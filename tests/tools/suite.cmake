@@ -48,9 +48,10 @@ set_tests_properties(tools.bench PROPERTIES LABELS tools)
 # How scripts/gpu-check.sh and bench/run_*.sh merge the figures of several runs.
 add_test(NAME tools.report COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/gpu/report.py --selftest)
 add_test(NAME tools.peers COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/gpu/peers.py --selftest)
+add_test(NAME tools.compare COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/gpu/compare.py --selftest)
 add_test(NAME tools.flight_table COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/in_flight/table.py --selftest)
 add_test(NAME tools.put_section COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/put_section.py --selftest)
-set_tests_properties(tools.report tools.peers tools.flight_table tools.put_section PROPERTIES LABELS tools)
+set_tests_properties(tools.report tools.peers tools.compare tools.flight_table tools.put_section PROPERTIES LABELS tools)
 # tessera doctor: every section, and its report on a machine where something is missing or misspelt.
 add_test(NAME tools.doctor COMMAND tessera_command doctor)
 set_tests_properties(tools.doctor PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION

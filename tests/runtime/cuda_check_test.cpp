@@ -212,11 +212,14 @@ TEST_F(CudaCheckBeside, TheFailureOfAnOverwriteIsItsOwn) {
   EXPECT_EQ(failure_after(checked, y, x, AccessMode::Write, kFailsSecond),
             "b.cpp:20: DeviceError: kernel mix: assertion failed: second");
 }
-/// A failure of what is overwritten that is found meanwhile does not come back.
+/// A failure of what is overwritten that is found meanwhile does not come back, whether the work has checks or not.
 TEST_F(CudaCheckBeside, FoundWhileItIsOverwritten) {
-  rig.mix(checked, a, y, x, kFailsFirst);
-  observer->after_finished = [&] { failure([&] { a.synchronize(); }); };
-  EXPECT_EQ(failure_after(mix, y, x, AccessMode::Write), "");
+  for (const auto& kernel : {mix, checked})
+    for (const bool before : {true, false}) {
+      rig.mix(checked, a, y, x, kFailsFirst);
+      (before ? observer->before_finished : observer->after_finished) = [&] { failure([&] { a.synchronize(); }); };
+      EXPECT_EQ(failure_after(kernel, y, x, AccessMode::Write, kPasses), "") << (kernel == checked) << before;
+    }
 }
 
 }  // namespace

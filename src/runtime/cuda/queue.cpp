@@ -108,8 +108,12 @@ class CudaQueue final : public Queue {
         {submission.grid, submission.args, submission.accesses, handle_, static_cast<LaunchState*>(&state)});
     state_ = state.after(number, successors_);
     if (others_enqueue_) state_.kernel_is_last = false;
-    if (observer_) observer_->finished(number, submission.accesses, false);
-    state.enqueued(track_, number, observer_);  // from now on its failure may be found
+    // A failure of what is overwritten ends. That of work with an outcome may be found as soon as it is enqueued; work
+    // without one cannot fail, but the failure that it ends may be found until then.
+    const bool may_fail = state.has_outcome();
+    if (observer_ && may_fail) observer_->finished(number, submission.accesses, false);
+    state.enqueued(track_, number, observer_);
+    if (observer_ && !may_fail) observer_->finished(number, submission.accesses, false);
     track_->log.add(submission.label, submission.where, number);
     last_ = number;
   }

@@ -65,6 +65,8 @@ class QueueLaunch final : public LaunchState {
     auto outcome = outcomes_.depending(submission_.accesses);
     if (outcome) open(std::move(outcome));
   }
+  /// Whether the work itself, or what it depends on, may be found to have failed.
+  bool has_outcome() const noexcept { return outcome_ != nullptr; }
   std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<Check>>& checks) override {
     if (!outcome_) open(std::make_shared<Outcome>());
     outcome_->checks = checks;

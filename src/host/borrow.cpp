@@ -33,6 +33,13 @@ std::size_t check_borrowed(const char* what, const void* pointer, std::span<cons
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const std::size_t axis = order[i];
     if (dims[axis] == 1) continue;
+    if (strides[axis] < 0) {
+      throw ShapeError(concat(what, ": the strides ", extents_text(strides), " over ", extents_text(dims),
+                              " contain a negative one (axis ", axis,
+                              "): elements lie at growing addresses along each axis.\n  Copy the elements into that "
+                              "order first."),
+                       where);
+    }
     if (strides[axis] <= reach) {
       throw ShapeError(concat(what, ": with the strides ", extents_text(strides), " over ", extents_text(dims),
                               " several elements share memory (axis ", axis,

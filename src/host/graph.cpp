@@ -26,6 +26,7 @@ class GraphCore {
       call(body, Stream(scope.stream()));
     }
     recording_->finish();
+    check_not_shared();
     const auto accesses = recording_->accesses();
     accesses_.assign(accesses.begin(), accesses.end());
     leases_ = std::vector<runtime::LeaseLink>(accesses_.size());
@@ -104,6 +105,21 @@ class GraphCore {
   }
 
  private:
+  /// Owners that change later are noticed by check_owners(); what the body itself has shared has its owner already.
+  void check_not_shared() const {
+    for (const runtime::RecordedWork& entry : recording_->work()) {
+      for (const runtime::Access& access : entry.accesses) {
+        if (access.mode == runtime::AccessMode::Read || !access.storage->is_shared()) continue;
+        throw BorrowError(
+            "capture: a tensor that this work writes is shared when the capture ends, so every replay would change "
+            "what "
+            "its owners may only read.\n  Return the tensor itself, and share a copy (clone) or what release() gives "
+            "back.",
+            entry.where);
+      }
+    }
+  }
+
   void check_owners(SourceLocation where) const {
     for (std::size_t i = 0; i < accesses_.size(); ++i) {
       if (accesses_[i].mode == runtime::AccessMode::Read || accesses_[i].storage->ownership() == owners_[i]) continue;

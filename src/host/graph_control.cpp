@@ -38,7 +38,7 @@ ControlCapture::ControlCapture(const Stream& stream, const ArgRef& condition, in
                ": the stream of this flow is being captured into a graph by another thread.\n  Use another stream."),
         where);
   ReadOperand operand;  // its lease ends here: the body may write the condition
-  operand.bind(condition, rank, what, where);
+  operand.bind(nullptr, condition, rank, what, where);
   check_stream(stream, *operand.storage, what, where);
   const auto bytes = static_cast<std::size_t>(size_of(operand.element));
   state_->condition = {operand.storage, static_cast<std::size_t>(operand.offset) * bytes, bytes};
@@ -69,12 +69,12 @@ void ControlCapture::check_repeats() {
   state_->bodies.pop_back();
   SourceLocation found;
   if (state_->bodies.back()->repeats_as(*again, found)) return;
-  throw DeviceError(
-      concat(state_->what, ": the body does something else when it is called again",
-             found.known() ? concat(", first at ", found.file, ":", found.line) : std::string(),
-             ": other tensors or other numbers. A graph would repeat the first run.\n  Leave tensors where they are "
-             "(no std::swap), and keep what changes from run to run in tensors."),
-      state_->where);
+  throw DeviceError(concat(state_->what, ": the body does something else when it is called again",
+                           found.known() ? concat(", first at ", found.file, ":", found.line) : std::string(),
+                           ": other tensors or other numbers. A graph does what the first call did, however often it "
+                           "runs.\n  Leave tensors where they are "
+                           "(no std::swap), and keep what changes from run to run in tensors."),
+                    state_->where);
 }
 
 void ControlCapture::record(bool loop) {

@@ -21,11 +21,11 @@ constexpr std::uint64_t kMaxGridAxis = (1u << 24) - 1;  // blocks along one axis
 
 // -- building ------------------------------------------------------------------------------------------------------
 
-void Launch::bind(Arguments args) {
+void Launch::bind(OpBase& self, Arguments args) {
   check_present(args);
   check_aliases(args);
   take_leases(args);
-  if (fill_slots(args)) check_shapes();
+  if (fill_slots(self, args)) check_shapes();
   accept(args);
 }
 
@@ -75,7 +75,7 @@ void Launch::take_leases(Arguments args) {
 }
 
 /// True if all extents are known.
-bool Launch::fill_slots(Arguments args) {
+bool Launch::fill_slots(OpBase& self, Arguments args) {
   const auto all = brief();
   LaunchOperand* operand = room_.operands;
   bool known = true;
@@ -90,7 +90,9 @@ bool Launch::fill_slots(Arguments args) {
     room_.slots[p.slot] = 0;
     if (a.op) {
       pending_ = true;
-      operand->known = a.access->peek(a.op)->promise(dims(p), strides(p));
+      const OpBase& op = *a.access->peek(a.op);
+      self.nest(op, where_);
+      operand->known = op.promise(dims(p), strides(p));
     } else {
       operand->offset = a.layout.offset;
       std::int64_t* const to = numbers(p);

@@ -456,6 +456,17 @@ FailureRef Storage::failure() const noexcept {
   return failure_;
 }
 
+void Storage::set_shared(const std::shared_ptr<void>& owners) noexcept {
+  std::weak_ptr<void> held = owners;
+  std::lock_guard lock(mutex_);
+  shared_.swap(held);  // what was there ends after the lock
+}
+
+bool Storage::is_shared() const noexcept {
+  std::lock_guard lock(mutex_);
+  return !shared_.expired();
+}
+
 std::shared_ptr<void> Storage::pending_outcome() const noexcept {
   std::lock_guard lock(mutex_);
   return pending_outcome_;

@@ -34,7 +34,7 @@ TEST(Borrow, RejectsOverlapNullAndMisalignment) {
   alignas(8) f32 data[8] = {};
   EXPECT_ERROR(ShapeError, (void)(borrow<f32, 2>(data, {2, 3}, {2, 1}, nullptr)), "share memory", "borrow_test.cpp");
   EXPECT_ERROR(ShapeError, (void)(borrow<f32, 2>(data, {2, 3}, {0, 1}, nullptr)), "share memory");
-  EXPECT_ERROR(ShapeError, (void)(borrow<f32, 1>(data, {2}, {-1}, nullptr)), "share memory");
+  EXPECT_ERROR(ShapeError, (void)(borrow<f32, 1>(data, {2}, {-1}, nullptr)), "negative one (axis 0)");
   EXPECT_ERROR(ShapeError, (void)(borrow<f32, 1>(nullptr, {2}, {1}, nullptr)), "null");
   EXPECT_ERROR(ShapeError,
                (void)(borrow<f32, 1>(reinterpret_cast<f32*>(reinterpret_cast<char*>(data) + 1), {1}, {1}, nullptr)),

@@ -148,7 +148,7 @@ TEST_F(FromDlpack, RejectsWhatItCannotBeAndTakesNothing) {
   reject([](auto& p) { p.shape[0] = -1; }, shape, "shape[0] is -1", "negative");
   reject([](auto& p) { p.shape[1] = INT64_MIN; }, shape, "shape[1] is -9223372036854775808");
   reject([](auto& p) { p.shape[0] = p.shape[1] = INT32_MAX, p.strides[0] = INT64_MAX / 2; }, shape, "2^63");
-  reject([](auto& p) { p.strides[1] = INT64_MIN; }, shape, "share memory");
+  reject([](auto& p) { p.strides[1] = INT64_MIN; }, shape, "contain a negative one");
   reject([](auto& p) { p.strides[0] = INT64_MAX / 4; }, shape, "2^63");
   reject([](auto& p) { p.strides[0] = INT64_MAX / 4 - 8; }, shape, "leave the address space");
   reject([](auto& p) { p->byte_offset = ~std::uint64_t{3}; }, shape, "byte_offset is 18446744073709551612");
@@ -162,7 +162,7 @@ TEST_F(FromDlpack, RejectsWhatItCannotBeAndTakesNothing) {
   reject([](auto& p) { p->device = {dlpack::kCuda, -1}; }, device, "CUDA device -1");
   reject([](auto& p) { p.shape[0] = std::int64_t{1} << 40; }, shape, "too large");
   reject([](auto& p) { p.strides[0] = 0; }, shape, "share memory");
-  reject([](auto& p) { p.strides[0] = -4; }, shape, "share memory");
+  reject([](auto& p) { p.strides[0] = -4; }, shape, "contain a negative one");
   reject([](auto& p) { p.strides[0] = 2; }, shape, "share memory");
   reject([](auto& p) { p.strides[0] = INT64_MAX; }, shape, "2^63");
   reject([](auto& p) { p->byte_offset = 2; }, shape, "multiple of the element size");

@@ -159,6 +159,83 @@ TEST_F(Graphs, WhatTheyWriteMustStayWithItsTensor) {
   EXPECT_EQ(host(moved).sync(), all_equal(10));
 }
 
+TEST_F(Graphs, DoNotWriteWhatTheirBodyShares) {
+  Shared<f32, 1> kept;
+  auto x = ones<f32>({kSize}).sync();
+  const auto shares = [&](const Stream& stream, Tensor<f32, 1>& t) {
+    kernel<axpy<128>>(mut(t), 1.0f, model.w).on(stream);
+    kept = share(std::move(t));
+  };
+  EXPECT_ERROR(BorrowError, (void)capture(shares, x), "is shared when the capture ends");
+  EXPECT_EQ(host(kept).sync(), all_equal(1)) << "nothing was run";
+  const auto returns = [](Tensor<f32, 1>& t, const Model& m) -> Flow<Shared<f32, 1>> {
+    t = co_await kernel<axpy<128>>(std::move(t), 1.0f, m.w);
+    co_return share(std::move(t));
+  };
+  EXPECT_ERROR(BorrowError, (void)capture(returns, zeros<f32>({kSize}).sync(), model),
+               "is shared when the capture ends");
+
+  // What ends in the body has no owner, and what nothing writes may be shared.
+  auto out = zeros<f32>({kSize}).sync();
+  const auto reads = [&](const Stream& stream, const Shared<f32, 1>& s, Tensor<f32, 1>& y) {
+    const auto passing = share(kernel<axpy<128>>(full<f32>({kSize}, 2.0f), 1.0f, s).on(stream));
+    kernel<axpy<128>>(mut(y), 1.0f, passing).on(stream);
+    return s;
+  };
+  auto graph = capture(reads, std::move(kept), std::move(out));
+  graph.replay().sync();
+  graph.replay().sync();
+  EXPECT_EQ(host(graph.input<1>()).sync(), all_equal(6));
+  EXPECT_EQ(host(graph.output()).sync(), all_equal(1));
+  // A handle that is the last one becomes a tensor again, which a graph may write.
+  auto back = share(ones<f32>({kSize}).sync());
+  const auto unshares = [&](const Stream& stream, Shared<f32, 1>& s) {
+    return kernel<axpy<128>>(*try_unshare(std::move(s)), 1.0f, model.w).on(stream);
+  };
+  auto writes = capture(unshares, std::move(back));
+  writes.replay().sync();
+  EXPECT_EQ(host(writes.output()).sync(), all_equal(11));
+}
+
+TEST_F(Graphs, DoNotWriteABufferThatHasLeftThem) {
+  struct Readback {
+    Tensor<f32, 1> x;
+    HostBuffer<f32> values;
+  };
+  const auto adds = [&](const Stream& stream, Readback& state) {
+    kernel<axpy<128>>(mut(state.x), 1.0f, model.w).on(stream);
+    state.values = host(state.x, std::move(state.values)).on(stream);
+  };
+  const auto fresh = [] { return Readback{zeros<f32>({kSize}).sync(), HostBuffer<f32>(kSize)}; };
+  auto graph = capture(adds, fresh());
+  graph.replay().sync();
+  EXPECT_EQ(graph.input<0>().values.read()[0], 10.0f);
+  graph.replay().sync();
+  EXPECT_EQ(graph.input<0>().values.read()[kSize - 1], 20.0f);
+  auto moved = std::move(graph.input<0>().values);
+  EXPECT_ERROR(BorrowError, graph.replay().sync(), "moved, given, shared or replaced");
+  EXPECT_EQ(moved.read()[0], 20.0f);
+  auto other = capture(adds, fresh());
+  other.input<0>().values = HostBuffer<f32>(kSize);
+  EXPECT_ERROR(BorrowError, other.replay().sync(), "moved, given, shared or replaced");
+}
+
+TEST_F(Graphs, ARejectedCaptureReturnsWhatItWasGiven) {
+  State kept = state();
+  const auto waits_for_it = [](State& s, const Model& m) -> Flow<> {
+    co_await kernel<axpy<128>>(mut(s.sum), 1.0f, m.w);
+    (void)co_await host(s.sum);
+  };
+  auto number = std::make_unique<int>(7);
+  const auto call = [&](State& s, const std::unique_ptr<int>&) { return waits_for_it(s, model); };
+  EXPECT_ERROR(DeviceError, (void)capture(call, std::move(kept), std::move(number)), "cannot be captured");
+  // NOLINTNEXTLINE(bugprone-use-after-move): given back
+  EXPECT_EQ(*number, 7);
+  auto graph = capture(step, std::move(kept), model);
+  graph.replay().sync();
+  EXPECT_EQ(host(graph.output().y).sync(), all_equal(25));
+}
+
 TEST_F(Graphs, AreUsedAfterReleaseOnlyByMistake) {
   auto graph = capture(step, state(), model);
   auto other = std::move(graph);

@@ -194,6 +194,26 @@ MISUSE(BodyThatDiffers, "graph_while") {
   run(true, [&] { return graph_while(n, body); });
   c.result(y);
 }
+MISUSE(BranchThatDiffers, "graph_if") {
+  auto& y = c.out<f32, 1>({5});
+  const std::vector<std::string> says{"DeviceError", "graph_if", "something else when it is called again", "std::swap"};
+  const int wrong = c.other({{"the first body swaps tensors that it uses", Outcome::Rejected, says},
+                             {"the second body swaps tensors that it uses", Outcome::Rejected, says},
+                             {"the first body counts its runs", Outcome::Rejected, says},
+                             {"the second body counts its runs", Outcome::Rejected, says}});
+  const auto yes = ones<i32>({1}).sync();
+  auto x = ones<f32>({5}).sync(), z = ones<f32>({5}).sync();
+  int runs = 0;
+  const auto body = [&](bool swaps, bool counts) {
+    if (swaps) std::swap(x, z);
+    return kernel<saxpy<32>>(mut(y), counts ? static_cast<f32>(++runs) : 2.0f, x);
+  };
+  run(true, [&] {
+    return graph_if(
+        yes, [&] { return body(wrong == 0, wrong == 2); }, [&] { return body(wrong == 1, wrong == 3); });
+  });
+  c.result(y);
+}
 MISUSE(BodyThatWaits, "graph_while") {
   auto& y = c.out<f32, 1>({5});
   const int wrong = c.other({{"co_await host(...)", Outcome::Rejected, {"DeviceError", "cannot be captured"}},

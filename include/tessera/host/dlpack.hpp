@@ -80,6 +80,7 @@ template <Element T, int R, dlpack::Managed M>
   auto owners = std::make_shared<char>();
   auto s =
       detail::Reach::make<Shared<T, R>>(detail::imported<T, R>(detail::exchanged(managed), &owners, nullptr, where));
+  detail::set_shared(detail::Reach::layout(s), owners);
   detail::Reach::owners(s) = std::move(owners);
   return s;
 }
@@ -113,6 +114,7 @@ template <Element T, int R, dlpack::Managed M>
   auto owners = std::make_shared<char>();
   auto s =
       detail::Reach::make<Shared<T, R>>(detail::imported<T, R>(detail::exchanged(managed), &owners, &producer, where));
+  detail::set_shared(detail::Reach::layout(s), owners);
   detail::Reach::owners(s) = std::move(owners);
   return s;
 }

@@ -88,6 +88,11 @@ auto* graph_argument(Inputs& inputs, A& argument) {
     return std::addressof(argument);
   }
 }
+/// After a capture that failed: what the graph would own is the caller's again, unless its type cannot be assigned.
+template <bool Owned, std::size_t I, class Inputs, class A>
+void give_back(Inputs& inputs, A& argument) {
+  if constexpr (Owned && std::is_move_assignable_v<A>) argument = std::move(std::get<I>(inputs));
+}
 /// A scope: a function that takes the stream before its arguments.
 template <class F, class... A>
 inline constexpr bool is_scope = std::is_invocable_v<F&, const Stream&, std::remove_reference_t<A>&...>;
@@ -212,7 +217,8 @@ void capture_scope(Call&& call, Values& values, const Stream& stream) {
 /// Flow or an Op; or it is a scope, f(stream, arguments...), that enqueues on the stream (.on(stream)) and returns any
 /// value. Arguments given with std::move belong to the graph, and `f` takes them by reference (State&); others are
 /// passed as they are, and must live as long as this call; the memory of their tensors is kept by the graph. Throws
-/// what `f` throws, and DeviceError for what cannot be captured.
+/// what `f` throws, DeviceError for what cannot be captured, and BorrowError if a tensor that the work writes is shared
+/// when the capture ends. Arguments given with std::move are the caller's again then.
 template <class F, class... A>
   requires(!detail::is_op<std::remove_cvref_t<F>> && !detail::is_flow<std::remove_cvref_t<F>>)
 auto capture(F&& f, A&&... arguments) {
@@ -235,19 +241,23 @@ auto capture(F&& f, A&&... arguments) {
                                                                                                arguments)...);
     }
   };
-  detail::GraphHandle graph(
-      default_device(),
-      [&](const Stream& stream) {
-        constexpr std::index_sequence_for<A...> numbers;
-        if constexpr (scope) {
-          detail::capture_scope<Out>([&](const Stream& s) -> decltype(auto) { return call(numbers, s); }, *values,
-                                     stream);
-        } else {
-          detail::capture_result<Out>(call(numbers, stream), *values, stream, SourceLocation());
-        }
-      },
-      SourceLocation());
-  return Type::make(std::move(values), std::move(graph));
+  constexpr std::index_sequence_for<A...> numbers;
+  const auto body = [&](const Stream& stream) {
+    if constexpr (scope) {
+      detail::capture_scope<Out>([&](const Stream& s) -> decltype(auto) { return call(numbers, s); }, *values, stream);
+    } else {
+      detail::capture_result<Out>(call(numbers, stream), *values, stream, SourceLocation());
+    }
+  };
+  try {
+    detail::GraphHandle graph(default_device(), body, SourceLocation());
+    return Type::make(std::move(values), std::move(graph));
+  } catch (...) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (detail::give_back<detail::graph_owns<A>, detail::owned_before<I, A...>()>(values->inputs, arguments), ...);
+    }(numbers);
+    throw;
+  }
 }
 
 /// Records an operation or a flow that exists already: capture(kernel<K>(mut(y), x)).

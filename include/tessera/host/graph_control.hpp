@@ -57,6 +57,8 @@ constexpr bool check_body() {
   return true;
 }
 
+/// In a capture each body is called so often, to see whether it repeats itself.
+inline constexpr int kCallsOfBodies = 2;
 /// An operation as a flow; `where` is the line that awaits it.
 Flow<> flow_of(Op<void> op, SourceLocation where);
 
@@ -97,7 +99,7 @@ template <class T, int R>
 Flow<> run_while(Read<T, R> condition, GraphBody body, SourceLocation where) {
   if (const Stream* stream = co_await CapturedStream()) {
     ControlCapture capture(*stream, condition.arg(), R, "graph_while", where);
-    for (int call = 0; call < 2; ++call) {  // twice, to see whether it repeats itself
+    for (int call = 0; call < kCallsOfBodies; ++call) {
       capture.begin_body();
       co_await body(where);
       capture.end_body();
@@ -118,13 +120,14 @@ template <class T, int R>
 Flow<> run_if(Read<T, R> condition, GraphBody then_body, GraphBody else_body, SourceLocation where) {
   if (const Stream* stream = co_await CapturedStream()) {
     ControlCapture capture(*stream, condition.arg(), R, "graph_if", where);
-    capture.begin_body();
-    co_await then_body(where);
-    capture.end_body();
-    if (else_body) {
-      capture.begin_body();
-      co_await else_body(where);
-      capture.end_body();
+    const GraphBody* const bodies[] = {&then_body, &else_body};
+    for (int i = 0; i < (else_body ? 2 : 1); ++i) {
+      for (int call = 0; call < kCallsOfBodies; ++call) {
+        capture.begin_body();
+        co_await (*bodies[i])(where);
+        capture.end_body();
+      }
+      capture.check_repeats();
     }
     capture.record(false);
     co_return;
@@ -208,8 +211,8 @@ Flow<> graph_while(C&& condition, Body body, SourceLocation where = SourceLocati
   }
 }
 
-/// Runs `body` if the condition is not 0. Conditions and bodies are those of graph_while(); while a graph is captured,
-/// each body is called once.
+/// Runs `body` if the condition is not 0. Conditions and bodies are those of graph_while(): while a graph is captured,
+/// each body is called twice, too.
 template <class C, class Body>
 Flow<> graph_if(C&& condition, Body body, SourceLocation where = SourceLocation::current()) {
   if constexpr (detail::check_condition_type<std::remove_cvref_t<C>>() && detail::check_body<Body>()) {

@@ -43,6 +43,7 @@ struct BufferReach {
   static HostBuffer<T> make(runtime::StorageRef storage) {
     HostBuffer<T> made;
     made.storage_ = std::move(storage);
+    made.change_owner();
     return made;
   }
 };
@@ -107,8 +108,14 @@ class [[nodiscard]] HostBuffer {
   /// The same for default_device().
   explicit HostBuffer(Extent count, SourceLocation where = SourceLocation::current())
       : HostBuffer(count, default_device(where), where) {}
-  HostBuffer(HostBuffer&&) noexcept = default;
-  HostBuffer& operator=(HostBuffer&&) noexcept = default;
+  HostBuffer(HostBuffer&& other) noexcept : storage_(std::move(other.storage_)) { change_owner(); }
+  /// Replays that write the buffer that was here are invalid from now on.
+  HostBuffer& operator=(HostBuffer&& other) noexcept {
+    change_owner();
+    storage_ = std::move(other.storage_);
+    change_owner();
+    return *this;
+  }
   HostBuffer(const HostBuffer&) = delete;
   HostBuffer& operator=(const HostBuffer&) = delete;
   ~HostBuffer() = default;
@@ -130,6 +137,9 @@ class [[nodiscard]] HostBuffer {
 
  private:
   friend detail::BufferReach;
+  void change_owner() noexcept {
+    if (storage_) storage_->change_owner();
+  }
   runtime::StorageRef storage_;
 };
 
@@ -165,7 +175,7 @@ template <Element T, int R>
 class HostIntoNode final : public OpNode<HostBuffer<T>> {
  public:
   HostIntoNode(const Read<T, R>& x, HostBuffer<T>& into, SourceLocation where) : where_(where) {
-    x_.bind(x.arg(), R, "host", where);
+    x_.bind(this, x.arg(), R, "host", where);
     lease_ = runtime::WriteLease(BufferReach::storage(std::as_const(into), where), {.what = "host", .where = where});
     if (x_.known) check_buffer_size("host", into.size(where), {x_.dims, static_cast<std::size_t>(R)}, where);
     BufferReach::storage(into).reset();  // accepted: the buffer changes hands
@@ -193,7 +203,7 @@ class CopyFromBufferNode final : public OpNode<void> {
  public:
   CopyFromBufferNode(const ArgRef& to, const HostBuffer<T>& from, std::int64_t first, SourceLocation where)
       : lease_(BufferReach::storage(from, where), {.what = "copy_into", .where = where}), first_(first), where_(where) {
-    to_.bind(to, R, "copy_into", where);
+    to_.bind(this, to, R, "copy_into", where);
     check_buffer_range(from.size(where), first, {to_.dims, static_cast<std::size_t>(R)}, where);
     to.owner->reset();  // accepted: the lent tensor is in use
   }

@@ -50,11 +50,20 @@ class OpBase {
   /// before it. A flow calls it before run(), to be suspended meanwhile. Nothing for operations that only enqueue.
   virtual void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work);
 
+  /// Operations that have not run may be operands of each other this deep: each runs on the stack of the next.
+  static constexpr int kMaxDepth = 1000;
+  /// `operand` is an operand of this operation. Throws DeviceError if that is too deep; call it before taking the
+  /// operand.
+  void nest(const OpBase& operand, SourceLocation where);
+
   // The memory of operations is reused, so a launch that was made before allocates nothing (op_memory.cpp).
   static void* operator new(std::size_t bytes);
   static void operator delete(void* memory, std::size_t bytes) noexcept;
   static void* operator new(std::size_t bytes, std::align_val_t alignment);
   static void operator delete(void* memory, std::size_t bytes, std::align_val_t alignment) noexcept;
+
+ private:
+  int depth_ = 1;
 };
 
 template <class T>
@@ -125,7 +134,8 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
     } catch (const std::bad_alloc&) { detail::throw_no_memory_to_run(where); }
   }
 
-  /// An operation that runs this, then the operation that `f(result)` returns, on the same stream.
+  /// An operation that runs this, then the operation that `f(result)` returns, on the same stream. What `f` gets ends
+  /// with it if it throws. Throws DeviceError if this is the end of a chain of 1000 operations.
   template <class F>
   auto then(F f, SourceLocation where = SourceLocation::current()) &&;
 
@@ -188,8 +198,11 @@ struct ThenTraits<void, F> {
 template <class T, class F, class U>
 class ThenNode final : public OpNode<U> {
  public:
-  ThenNode(std::unique_ptr<OpNode<T>> first, F&& f, SourceLocation where)
-      : first_(std::move(first)), f_(std::move(f)), where_(where) {}
+  /// Takes `first` if it does not throw.
+  ThenNode(std::unique_ptr<OpNode<T>>& first, F&& f, SourceLocation where) : f_(std::move(f)), where_(where) {
+    this->nest(*first, where);
+    first_ = std::move(first);
+  }
   runtime::Backend* device() const noexcept override { return first_->device(); }
   void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work) override {
     first_->before_waiting(stream, work);
@@ -230,7 +243,9 @@ using TupleOrVoid = std::conditional_t<std::tuple_size_v<Tuple> == 0, void, Tupl
 template <class... T>
 class AllNode final : public OpNode<TupleOrVoid<JoinedTuple<T...>>> {
  public:
-  explicit AllNode(Op<T>&&... ops) : ops_(std::move(ops)...) {}
+  explicit AllNode(SourceLocation where, Op<T>&&... ops) : ops_(std::move(ops)...) {
+    std::apply([&](const auto&... op) { (this->nest(*Reach::node(op), where), ...); }, ops_);
+  }
   runtime::Backend* device() const noexcept override {
     runtime::Backend* found = nullptr;
     std::apply([&](const auto&... op) { ((found = found ? found : Reach::node(op)->device()), ...); }, ops_);
@@ -264,7 +279,8 @@ auto Op<T>::then(F f, SourceLocation where) && {
                 "the function given to then() takes the result and returns the next operation, an Op");
   using U = typename Next::value_type;
   detail::check_function(f, "then()", where);
-  return Op<U>(std::make_unique<detail::ThenNode<T, F, U>>(take(where), std::move(f), where));
+  live(where);
+  return Op<U>(std::make_unique<detail::ThenNode<T, F, U>>(node_, std::move(f), where));
 }
 
 namespace detail {
@@ -274,7 +290,7 @@ using AllOf = Op<TupleOrVoid<JoinedTuple<T...>>>;
 template <class... T>
 AllOf<T...> all_of(SourceLocation where, Op<T>&... ops) {
   (Reach::check_live(ops, where), ...);
-  return AllOf<T...>(std::make_unique<AllNode<T...>>(std::move(ops)...));
+  return AllOf<T...>(std::make_unique<AllNode<T...>>(where, std::move(ops)...));
 }
 }  // namespace detail
 

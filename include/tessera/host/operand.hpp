@@ -223,8 +223,9 @@ struct ReadOperand {
   bool exclusive = false;
   bool was_operation = false;  ///< one that resolve_for_host() has run
 
-  /// Takes over the argument. Throws BorrowError if it is empty, has been run, or is being written. `what` is static.
-  void bind(const ArgRef&, int rank, const char* what, SourceLocation where);
+  /// Takes over the argument. Throws BorrowError if it is empty, has been run, or is being written, and as
+  /// OpBase::nest(); `self` is the operation, null if it runs at once. `what` is static.
+  void bind(OpBase* self, const ArgRef&, int rank, const char* what, SourceLocation where);
   /// Runs the operand if it is an operation; afterwards storage, dims and strides are valid.
   void resolve_on(const Stream&, const char* what, SourceLocation where);
   /// The same where only the host reads the tensor: the result of an operation of this stream may be on another device.

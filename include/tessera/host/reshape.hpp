@@ -14,8 +14,12 @@ namespace detail {
 template <Element T, int R, int N>
 class ReshapeNode final : public OpNode<Tensor<T, N>> {
  public:
-  ReshapeNode(std::unique_ptr<OpNode<Tensor<T, R>>> first, const Dims<N>& dims, SourceLocation where)
-      : first_(std::move(first)), dims_(dims), where_(where) {}
+  /// Takes `first` if it does not throw.
+  ReshapeNode(std::unique_ptr<OpNode<Tensor<T, R>>>& first, const Dims<N>& dims, SourceLocation where)
+      : dims_(dims), where_(where) {
+    this->nest(*first, where);
+    first_ = std::move(first);
+  }
   runtime::Backend* device() const noexcept override { return first_->device(); }
   bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
     for (std::size_t i = 0; i < N; ++i) dims[i] = dims_.array()[i];
@@ -55,8 +59,7 @@ template <Element T, int R, int N>
 template <Element T, int R, int N>
 Op<Tensor<T, N>> reshape(Op<Tensor<T, R>>&& op, const Dims<N>& dims, SourceLocation where = SourceLocation::current()) {
   detail::Reach::check_live(op, where);
-  return Op<Tensor<T, N>>(
-      std::make_unique<detail::ReshapeNode<T, R, N>>(std::move(detail::Reach::node(op)), dims, where));
+  return Op<Tensor<T, N>>(std::make_unique<detail::ReshapeNode<T, R, N>>(detail::Reach::node(op), dims, where));
 }
 
 }  // namespace tessera

@@ -76,6 +76,11 @@ template <int R>
 void change_owner(const Layout<R>& l) noexcept {
   if (l.storage) l.storage->change_owner();
 }
+/// `owners` counts the handles of a tensor that is shared; a replay that would write it asks (src/host/graph.cpp).
+template <int R>
+void set_shared(const Layout<R>& l, const std::shared_ptr<char>& owners) noexcept {
+  if (l.storage) l.storage->set_shared(owners);
+}
 /// For share(): throws BorrowError if an operation that has not run yet will write it.
 void check_unwritten(const LayoutRef& l, SourceLocation where);
 /// True if there is no other owner, including libraries that a tensor was exported to.
@@ -251,6 +256,7 @@ class Shared : public detail::Queries<Shared<T, R>, T, R> {
   explicit Shared(detail::Layout<R>&& layout) : owners_(std::make_shared<char>()) {  // first: it may throw
     layout_ = std::move(layout);
     detail::change_owner(layout_);
+    detail::set_shared(layout_, owners_);
   }
   detail::Layout<R> layout_;
   std::shared_ptr<char> owners_;  ///< counts the Shared handles; views and operations in flight are not owners

@@ -84,6 +84,10 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::uint64_t ownership() const noexcept { return ownership_.load(std::memory_order_relaxed); }
   /// Called by the only owner.
   void change_owner() noexcept { ownership_.store(ownership() + 1, std::memory_order_relaxed); }
+  /// The storage belongs to several read-only handles, which all hold `owners`.
+  void set_shared(const std::shared_ptr<void>& owners) noexcept;
+  /// True while such handles exist: nothing may write the contents.
+  bool is_shared() const noexcept;
   /// The address is passed outside the library: from now on adopt() rejects this memory. Throws BorrowError if it is
   /// part of an adopted storage already.
   void publish_address(SourceLocation where);
@@ -178,7 +182,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   Device device_;
   std::atomic<bool> has_failure_{false};
   std::atomic<bool> tracked_{false};  // there is a map or a shadow, and it is used
-  mutable SpinMutex mutex_;           // everything down to pending_outcome_
+  mutable SpinMutex mutex_;           // everything down to shared_
   std::atomic<std::uint64_t> ownership_{0};
   LeaseLink* leases_ = nullptr;  // the holders: any number of readers or one writer
   Use last_write_;
@@ -186,6 +190,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   SmallVector<Use, kInlineReads> reads_;  // since the last write, one per stream
   FailureRef failure_;
   std::shared_ptr<void> pending_outcome_;
+  std::weak_ptr<void> shared_;
 
   std::size_t bytes_;
   std::shared_ptr<void> owner_;

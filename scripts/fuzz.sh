@@ -53,9 +53,10 @@ fi
 # A finding ends the program, so does an allocation far above the input's size (MiB).
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=0:${ASAN_OPTIONS:-}" UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 [ ! -w /dev/shm ] || export TMPDIR=/dev/shm  # inputs that are files: in memory
-limits=(-timeout=10 -malloc_limit_mb=64 -rss_limit_mb=3000)
+# The timeout is wall time, which a busy machine stretches.
+limits=(-timeout=60 -malloc_limit_mb=64 -rss_limit_mb=3000)
 
-failed=no
+failed=()
 for target in "${targets[@]}"; do
   program=build/clang/tests/fuzz_$target corpus=build/fuzz/$target log=build/fuzz/$target.log
   mkdir -p "$corpus" build/fuzz/findings
@@ -72,7 +73,7 @@ for target in "${targets[@]}"; do
   else
     printf '%-16s FAILED\n' "$target"
     grep -vE '^#[0-9]+	' "$log" | tail -40
-    failed=yes
+    failed+=("$target")
   fi
 done
-[ $failed = no ]
+[ ${#failed[@]} = 0 ] || { printf 'failed: %s\n' "${failed[*]}"; exit 1; }

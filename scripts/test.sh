@@ -97,10 +97,10 @@ do_fuzz() {
   local start=$SECONDS
   wanted fuzz || return 0
   say "fuzzing every input (build/clang, $jobs jobs)"
-  if scripts/fuzz.sh --seconds 2 --jobs "$jobs"; then
+  if scripts/fuzz.sh --seconds 2 --jobs "$jobs" | tee build/fuzz.log; then
     record fuzz ok $((SECONDS - start)) ''
   else
-    record fuzz FAILED $((SECONDS - start)) 'see above; scripts/fuzz.sh says what to do with a finding'
+    record fuzz FAILED $((SECONDS - start)) "$(tail -1 build/fuzz.log); scripts/fuzz.sh says what to do with a finding"
   fi
 }
 

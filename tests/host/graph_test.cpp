@@ -230,6 +230,7 @@ TEST_F(Graphs, ARejectedCaptureReturnsWhatItWasGiven) {
   const auto call = [&](State& s, const std::unique_ptr<int>&) { return waits_for_it(s, model); };
   EXPECT_ERROR(DeviceError, (void)capture(call, std::move(kept), std::move(number)), "cannot be captured");
   // NOLINTNEXTLINE(bugprone-use-after-move): given back
+  ASSERT_NE(number, nullptr);
   EXPECT_EQ(*number, 7);
   auto graph = capture(step, std::move(kept), model);
   graph.replay().sync();

@@ -250,7 +250,7 @@ void Engine::State::launch_ahead(const PlannedStep& now) {
     launch(next, &now);
     ahead = std::move(next);
     ++stats.steps_ahead;
-  } catch (const tessera::Error&) {
+  } catch (const std::exception&) {
     ahead.reset();  // the next step meets the same error, when the tokens of this one have been delivered
   }
 }

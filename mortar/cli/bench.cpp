@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 class Bench {
  public:
   Bench(Model model, std::int64_t batch, std::int64_t repetitions)
-      : name_(std::filesystem::path(model.folder).lexically_normal().filename().string()),
+      : name_(std::filesystem::weakly_canonical(model.folder).filename().string()),
         size_(model_size(model.config)),
         kv_bytes_(kv_bytes_per_token(model.config, model.kv_type)),
         bandwidth_(tessera::measure::memory_roofline(model.device).bytes_per_second),
@@ -55,10 +55,7 @@ class Bench {
   BenchRow measure(const std::string& test, double tokens, double steps, const std::function<double()>& once) {
     std::vector<double> speeds;
     (void)once();
-    for (std::int64_t i = 0; i < repetitions_; ++i) {
-      if (CtrlC::count() > 0) throw Interrupted();
-      speeds.push_back(tokens / once());
-    }
+    for (std::int64_t i = 0; i < repetitions_; ++i) speeds.push_back(tokens / once());
     std::sort(speeds.begin(), speeds.end());
     const std::size_t n = speeds.size();
     double mean = 0, squares = 0;
@@ -140,6 +137,14 @@ void print_row(const BenchRow& r) {
     std::printf("%10s |\n", "-");
 }
 
+/// `before` tokens and `answer` tokens of one sequence. Before anything is measured.
+void check_room(const char* option, std::int64_t before, std::int64_t answer, std::int64_t context) {
+  if (before <= context - answer) return;
+  throw RequestError(std::string(option) + ": " + std::to_string(before) + " tokens and " + std::to_string(answer) +
+                     " after them need a context of " + std::to_string(before + answer) + " tokens, found " +
+                     std::to_string(context) + ": take a larger --max-context, or smaller numbers");
+}
+
 int run(const Arguments& arguments) {
   constexpr std::int64_t kMost = 1 << 24;
   const auto prompts = arguments.integers("--prompt-tokens", 0, kMost),
@@ -147,14 +152,20 @@ int run(const Arguments& arguments) {
   const std::int64_t tokens = arguments.integer("--generate", 0, kMost);
   const std::int64_t repetitions = arguments.integer("--repetitions", 1, 1000);
   const std::int64_t batch = *std::max_element(batches.begin(), batches.end());
+  const std::int64_t longest_prompt = *std::max_element(prompts.begin(), prompts.end());
+  const std::int64_t longest_context = *std::max_element(contexts.begin(), contexts.end());
+  if (longest_prompt == 0 && tokens == 0) throw UsageError("expected --prompt-tokens or --generate above 0");
+  if (arguments.has("--svg")) check_chart_path(arguments.text("--svg"));
   Model model = open_model(arguments, batch);
+  check_room("--prompt-tokens", longest_prompt, 1, model.plan.max_context);
+  if (tokens > 0)
+    check_room("--context", std::max<std::int64_t>(longest_context, 1), tokens + 1, model.plan.max_context);
   const bool json = arguments.flag("--json");
   report(arguments,
          "tokens/s: median of %lld repetitions after one warm-up, without tokenization; share of the memory "
          "roofline: bytes of weights and KV cache that a step reads\n",
          static_cast<long long>(repetitions));
   Bench bench(std::move(model), batch, repetitions);
-  const CtrlC ctrl_c;
   std::vector<BenchRow> rows;
   if (!json) {
     std::printf("| %-20s | %16s | %21s | %10s | %10s |\n", "model", "test", "tokens/s", "ms/step", "roofline");

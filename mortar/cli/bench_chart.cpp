@@ -20,7 +20,13 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
+[[noreturn]] void cannot_write(const std::string& path) { throw RequestError(path + ": the chart cannot be written"); }
+
 }  // namespace
+
+void check_chart_path(const std::string& path) {
+  if (!std::ofstream(path, std::ios::binary | std::ios::app)) cannot_write(path);
+}
 
 void write_chart(const std::vector<BenchRow>& rows, const std::string& path) {
   constexpr int kRow = 26, kLeft = 170, kBar = 420, kWidth = 780, kTop = 44;
@@ -50,7 +56,7 @@ void write_chart(const std::vector<BenchRow>& rows, const std::string& path) {
   }
   std::ofstream file(path, std::ios::binary);
   file << svg << "</svg>\n";
-  if (!file.flush()) throw RequestError(path + ": the chart cannot be written");
+  if (!file.flush()) cannot_write(path);
 }
 
 }  // namespace mortar::cli

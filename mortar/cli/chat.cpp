@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "interrupt.hpp"
 #include "model_session.hpp"
 #include "mortar/chat_template.hpp"
 
@@ -20,6 +21,7 @@ std::optional<std::string> read_message(bool terminal) {
       if (message.empty()) return std::nullopt;
       break;
     }
+    if (line.ends_with('\r')) line.pop_back();
     more = line.ends_with('\\');
     if (more) line.back() = '\n';
     message += line;
@@ -69,7 +71,7 @@ Request Chat::request() const {
   if (left < 1)
     throw RequestError("the conversation has " + std::to_string(r.ids.size()) + " tokens, and the context " +
                        std::to_string(engine_.model().plan.max_context) + ": /clear begins a new one");
-  r.max_tokens = arguments_.has("--max-tokens") ? std::min(left, arguments_.integer("--max-tokens", 1, 1 << 30)) : left;
+  r.max_tokens = std::min(left, max_tokens_from(arguments_).value_or(left));
   return r;
 }
 
@@ -99,8 +101,10 @@ void Chat::answer(std::string message) {
     throw;
   }
   CtrlC::reset();
+  set_closing(terminal ? "\033[0m\n" : "\n");
   while (engine_.step())
     if (CtrlC::count() > 0) engine_.cancel(id);
+  set_closing(nullptr);
   if (terminal && channel == Channel::Thinking) std::fputs("\033[0m", stdout);
   std::fputs("\n", stdout);
   std::fflush(stdout);
@@ -109,21 +113,23 @@ void Chat::answer(std::string message) {
   report(arguments_, "[%lld tokens, first after %.0f ms, %.1f tok/s%s]\n", static_cast<long long>(tokens), first * 1e3,
          seconds > 0 && tokens > 1 ? static_cast<double>(tokens - 1) / seconds : 0.0,
          CtrlC::count() > 0 ? ", stopped" : "");
-  if (CtrlC::count() > 1) throw Interrupted();
+  if (std::ferror(stdout) != 0) throw std::runtime_error("standard output cannot be written");
 }
 
 int run(const Arguments& arguments) {
+  check_generation_options(arguments);
   Chat chat(arguments);
   const bool terminal = isatty(STDIN_FILENO) != 0 && !arguments.quiet();
   if (terminal)
     std::fputs("A line that ends with \\ goes on in the next one. /clear begins a new conversation, /exit ends.\n",
                stderr);
-  const CtrlC ctrl_c;
+  const CtrlC counted(1);  // a second one ends the program
+  bool failed = false;
   for (;;) {
     CtrlC::reset();
     const auto message = read_message(terminal);
     if (CtrlC::count() > 0) throw Interrupted();
-    if (!message || *message == "/exit") return kDone;
+    if (!message || *message == "/exit") return failed && !terminal ? kFailed : kDone;
     if (*message == "/clear") {
       chat.clear();
       continue;
@@ -131,7 +137,10 @@ int run(const Arguments& arguments) {
     if (message->empty()) continue;
     try {
       chat.answer(*message);
-    } catch (const RequestError& error) { std::fprintf(stderr, "%s\n", error.what()); }
+    } catch (const RequestError& error) {
+      std::fprintf(stderr, "mortar chat: %s\n", error.what());
+      failed = true;
+    }
   }
 }
 

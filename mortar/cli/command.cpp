@@ -7,6 +7,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 
 namespace mortar::cli {
 namespace {
@@ -59,6 +63,22 @@ int print(std::FILE* out, const std::string& text, int code) {
   return code;
 }
 
+/// `code`, or kFailed if something that was written to standard output did not get there.
+int finish(const std::string& program, int code) {
+  std::cout.flush();
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  return written ? code : print(stderr, program + ": standard output cannot be written\n", kFailed);
+}
+
+/// Without the place in the program's source, which an error that is thrown through Tessera has.
+std::string message_of(const std::exception& error) {
+  const auto* known = dynamic_cast<const tessera::Error*>(&error);
+  const std::string all = error.what();
+  if (known == nullptr || !known->where().known()) return all;
+  const std::string place = tessera::concat(known->where().file, ":", known->where().line, ": ");
+  return all.starts_with(place) ? all.substr(place.size()) : all;
+}
+
 }  // namespace
 
 Registration::Registration(const Command& command) {
@@ -106,6 +126,10 @@ Arguments::Arguments(const Command& command, std::span<const std::string> words)
   bool only_positional = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
+    if (word == "-h" && !only_positional) {
+      given_["--help"] = {"1"};
+      continue;
+    }
     if (only_positional || !word.starts_with("--")) {
       positional_.push_back(word);
       continue;
@@ -191,7 +215,10 @@ std::vector<std::int64_t> Arguments::integers(std::string_view option, std::int6
 
 int run_program(std::span<const std::string> words) {
   if (words.empty()) return print(stderr, program_help(), kWrongUsage);
-  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return print(stdout, program_help(), kDone);
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    std::fputs(program_help().c_str(), stdout);
+    return finish("mortar", kDone);
+  }
   const auto& commands = registered();
   const auto command =
       std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return words[0] == c.name; });
@@ -200,14 +227,12 @@ int run_program(std::span<const std::string> words) {
   const std::string name = std::string("mortar ") + command->name;
   try {
     const Arguments arguments(*command, words.subspan(1));
-    if (arguments.flag("--help")) return print(stdout, help_of(*command), kDone);
-    const int code = command->run(arguments);
-    if (std::fflush(stdout) != 0) return print(stderr, name + ": standard output cannot be written\n", kFailed);
-    return code;
+    if (arguments.flag("--help")) std::fputs(help_of(*command).c_str(), stdout);
+    return finish(name, arguments.flag("--help") ? kDone : command->run(arguments));
   } catch (const UsageError& error) {
     return print(stderr, name + ": " + error.what() + "\n" + name + " --help has the options\n", kWrongUsage);
   } catch (const Interrupted&) { return kInterrupted; } catch (const std::exception& error) {
-    return print(stderr, name + ": " + error.what() + "\n", kFailed);
+    return print(stderr, name + ": " + message_of(error) + "\n", kFailed);
   }
 }
 

@@ -44,7 +44,7 @@ inline constexpr Option kModelOptions[] = {
     {"--random-weights", "SEED", "makes weights on the device instead of reading them; config.json is enough"},
 };
 inline constexpr Option kSamplingOptions[] = {
-    {"--max-tokens", "N", "tokens of an answer"},
+    {"--max-tokens", "N", "tokens of an answer (default: 128 in generate, what the context leaves in chat)"},
     {"--greedy", nullptr, "the most likely token each time"},
     {"--temperature", "T", "divides the logits; 0: greedy (default of this and the next five: generation_config.json)"},
     {"--top-k", "K", "keeps the K most likely tokens; 0: all"},
@@ -87,7 +87,8 @@ class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-/// The user pressed Ctrl-C: the program ends with kInterrupted and prints nothing more.
+/// The user pressed Ctrl-C while it was counted (interrupt.hpp): the program ends with kInterrupted and prints nothing
+/// more.
 class Interrupted : public std::exception {
  public:
   const char* what() const noexcept override { return "interrupted"; }
@@ -103,6 +104,8 @@ class Arguments {
   const std::string& positional(std::size_t index) const { return positional_.at(index); }
   bool flag(std::string_view option) const;
   bool has(std::string_view option) const { return find(option).has_value(); }
+  /// True if it is on the command line itself.
+  bool given(std::string_view option) const { return given_.contains(option); }
   /// The text of an option with a default, or one that was checked with has(); UsageError if it has no value.
   std::string text(std::string_view option) const;
   std::vector<std::string> all(std::string_view option) const;

@@ -1,14 +1,13 @@
 // mortar generate: one answer to one prompt.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include <nlohmann/json.hpp>
 
+#include "interrupt.hpp"
 #include "model_session.hpp"
 #include "mortar/chat_template.hpp"
+#include "read_input.hpp"
 
 namespace mortar::cli {
 namespace {
@@ -20,26 +19,28 @@ struct Prompt {
   bool starts_thinking = false;
 };
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open() || file.bad()) throw RequestError(path + ": the file cannot be read");
-  return text;
+/// The option that has the prompt: of those on the command line, else of those in the environment.
+std::string prompt_option(const Arguments& arguments) {
+  std::vector<std::string> given, set;
+  for (const char* option : {"--prompt", "--prompt-file", "--prompt-ids"}) {
+    if (arguments.given(option)) given.emplace_back(option);
+    if (arguments.has(option)) set.emplace_back(option);
+  }
+  const auto& found = given.empty() ? set : given;
+  if (found.size() != 1) throw UsageError("expected one of --prompt, --prompt-file and --prompt-ids");
+  return found[0];
 }
 
 Prompt prompt_from(const Arguments& arguments, const Model& model) {
-  int given = 0;
-  for (const char* option : {"--prompt", "--prompt-file", "--prompt-ids"}) given += arguments.has(option) ? 1 : 0;
-  if (given != 1) throw UsageError("expected one of --prompt, --prompt-file and --prompt-ids");
+  const std::string option = prompt_option(arguments);
   Prompt prompt;
-  if (arguments.has("--prompt-ids")) {
+  if (option == "--prompt-ids") {
     for (const std::int64_t id : arguments.integers("--prompt-ids", 0, model.config.vocabulary - 1))
       prompt.ids.push_back(static_cast<TokenId>(id));
     return prompt;
   }
   if (!model.tokenizer) throw RequestError("the model has no tokenizer: give --prompt-ids");
-  std::string text =
-      arguments.has("--prompt") ? arguments.text("--prompt") : read_file(arguments.text("--prompt-file"));
+  std::string text = option == "--prompt" ? arguments.text(option) : read_input(arguments.text(option));
   if (!arguments.flag("--raw")) {
     std::vector<ChatMessage> messages;
     if (arguments.has("--system")) messages.push_back({"system", arguments.text("--system")});
@@ -72,7 +73,7 @@ ordered_json json_of(const Answer& a, std::size_t prompt, const EngineStats& sta
   const double decode = a.total - a.first;
   const auto rest = static_cast<double>(a.ids.size()) - 1;
   ordered_json out = {{"text", a.content}, {"ids", a.ids}, {"finish_reason", name_of(a.finish)}};
-  if (!a.thinking.empty()) out["thinking"] = a.thinking;
+  out["thinking"] = a.thinking;
   out["timings"] = {{"prompt_n", prompt},
                     {"cache_n", stats.cached_tokens},
                     {"prompt_ms", a.first * 1e3},
@@ -84,13 +85,26 @@ ordered_json json_of(const Answer& a, std::size_t prompt, const EngineStats& sta
   return out;
 }
 
+/// The tokens of the answer: the number requested, as far as the context has room after the prompt.
+std::int64_t answer_tokens(const Arguments& arguments, std::int64_t prompt, std::int64_t context) {
+  const std::int64_t wanted = max_tokens_from(arguments).value_or(128), room = context - prompt;
+  if (room < 1)
+    throw RequestError("the prompt has " + std::to_string(prompt) + " tokens, and prompt and answer together at most " +
+                       std::to_string(context) + " tokens: shorten it, or take a larger --max-context");
+  if (room < wanted && max_tokens_from(arguments))
+    report(arguments, "the context of %lld tokens leaves %lld for the answer\n", static_cast<long long>(context),
+           static_cast<long long>(room));
+  return std::min(wanted, room);
+}
+
 int run(const Arguments& arguments) {
+  check_generation_options(arguments);
+  (void)prompt_option(arguments);
   Model model = open_model(arguments, 1);
   Prompt prompt = prompt_from(arguments, model);
   Request request;
   request.sampling = sampling_from(arguments, model.generation);
-  request.max_tokens = std::min(arguments.has("--max-tokens") ? arguments.integer("--max-tokens", 1, 1 << 30) : 128,
-                                std::max<std::int64_t>(1, model.plan.max_context - std::ssize(prompt.ids)));
+  request.max_tokens = answer_tokens(arguments, std::ssize(prompt.ids), model.plan.max_context);
   request.stop = arguments.all("--stop");
   request.ignore_eos = arguments.flag("--ignore-eos");
   request.starts_thinking = prompt.starts_thinking;
@@ -101,7 +115,7 @@ int run(const Arguments& arguments) {
 
   Engine engine(std::move(model), {.max_batch = 1, .strict = arguments.flag("--strict")});
   Answer answer;
-  const CtrlC ctrl_c;
+  if (!json) set_closing("\n");
   const Clock clock;
   const auto on_token = [&](const Token& token) {
     if (answer.ids.empty()) answer.first = clock.seconds();
@@ -111,19 +125,17 @@ int run(const Arguments& arguments) {
     if (token.chosen) answer.logprobs.push_back(logprobs_of(token));
     for (const AnswerText& part : token.text) {
       (part.channel == Channel::Thinking ? answer.thinking : answer.content) += part.text;
-      if (!json) std::fputs(part.text.c_str(), stdout);
+      if (!json && part.channel == Channel::Content) std::fputs(part.text.c_str(), stdout);
+      if (!json && part.channel == Channel::Thinking) report(arguments, "%s", part.text.c_str());
     }
     if (!json && !has_text) std::printf("%s%d", answer.ids.size() > 1 ? "," : "", token.id);
     if (!json) std::fflush(stdout);
   };
   engine.submit(std::move(request), on_token);
-  while (engine.step())
-    if (CtrlC::count() > 0) {
-      if (!json) std::fputs("\n", stdout);
-      throw Interrupted();
-    }
+  engine.run();
+  set_closing(nullptr);
   if (json)
-    std::printf("%s\n", json_of(answer, prompt_tokens, engine.stats()).dump(-1, ' ', false).c_str());
+    std::printf("%s\n", json_of(answer, prompt_tokens, engine.stats()).dump().c_str());
   else
     std::fputs("\n", stdout);
   const double decode = answer.total - answer.first;

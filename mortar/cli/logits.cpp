@@ -1,4 +1,7 @@
 // mortar logits: the logits of every position of a prompt, for checking against other engines.
+#include <limits>
+
+#include "interrupt.hpp"
 #include "model_session.hpp"
 #include "tessera/host/all.hpp"
 
@@ -12,9 +15,11 @@ int run(const Arguments& arguments) {
   Engine engine(std::move(model), {.max_batch = 1, .strict = arguments.flag("--strict")});
   const std::vector<float> logits = engine.logits({given.begin(), given.end()});
   const auto tokens = static_cast<std::int64_t>(given.size());
+  const CtrlC held(std::numeric_limits<int>::max());  // until the file is complete
   tessera::save_npy(out, tessera::from(std::span(logits), {tokens, engine.model().config.vocabulary}).sync());
   report(arguments, "%s: f32 [%lld, %lld]\n", out.c_str(), static_cast<long long>(tokens),
          static_cast<long long>(engine.model().config.vocabulary));
+  if (CtrlC::count() > 0) throw Interrupted();
   return kDone;
 }
 

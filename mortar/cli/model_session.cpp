@@ -1,7 +1,6 @@
-// Opening a model, options, Ctrl-C, for the commands that run a model.
+// Opening a model, and options, for the commands that run a model.
 #include "model_session.hpp"
 
-#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <functional>
@@ -11,14 +10,6 @@
 #include "tessera/runtime/device.hpp"
 
 namespace mortar::cli {
-namespace {
-
-volatile std::sig_atomic_t interrupts = 0;
-void count_interrupt(int) { interrupts = interrupts + 1; }
-struct sigaction before;
-
-}  // namespace
-
 void report(const Arguments& arguments, const char* format, ...) {
   if (arguments.quiet()) return;
   std::va_list values;
@@ -27,19 +18,19 @@ void report(const Arguments& arguments, const char* format, ...) {
   va_end(values);
 }
 
-CtrlC::CtrlC() {
-  interrupts = 0;
-  struct sigaction action {};
-  action.sa_handler = count_interrupt;  // without SA_RESTART: a read of standard input ends
-  sigaction(SIGINT, &action, &before);
+namespace {
+
+tessera::Device device_from(const std::string& name) {
+  const bool cpu = name == "cpu", gpu = name == "cuda" || name.starts_with("cuda:");
+  if (!cpu && !gpu) throw UsageError("--device: expected cpu, cuda or cuda:N, found \"" + name + "\"");
+  return tessera::runtime::parse_device(name);
 }
-CtrlC::~CtrlC() { sigaction(SIGINT, &before, nullptr); }
-int CtrlC::count() { return interrupts; }
-void CtrlC::reset() { interrupts = 0; }
+
+}  // namespace
 
 Model open_model(const Arguments& arguments, std::int64_t batch) {
   ModelOptions options;
-  if (arguments.has("--device")) options.device = tessera::runtime::parse_device(arguments.text("--device"));
+  if (arguments.has("--device")) options.device = device_from(arguments.text("--device"));
   constexpr std::int64_t kMost = 1 << 30;
   if (arguments.has("--max-context")) options.max_context = arguments.integer("--max-context", 1, kMost);
   options.max_batch = arguments.has("--batch-size") ? arguments.integer("--batch-size", 1, 4096) : batch;
@@ -61,14 +52,18 @@ Sampling sampling_from(const Arguments& arguments, const GenerationConfig& gener
   const auto number = [&](const char* option, float& value, double lowest, double highest) {
     if (arguments.has(option)) value = static_cast<float>(arguments.number(option, lowest, highest));
   };
-  // An option of sampling turns greedy off.
-  for (const char* option : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed"})
+  // An option of sampling turns greedy off; on the command line also that of the environment.
+  bool given = false;
+  for (const char* option : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed"}) {
     if (arguments.has(option)) s.greedy = false;
-  if (arguments.flag("--greedy")) s.greedy = true;
+    given = given || arguments.given(option);
+  }
+  if (arguments.flag("--greedy") && (arguments.given("--greedy") || !given)) s.greedy = true;
+  constexpr double kAboveZero = std::numeric_limits<float>::min();
   number("--temperature", s.temperature, 0, 100);
-  number("--top-p", s.top_p, 0, 1);
+  number("--top-p", s.top_p, kAboveZero, 1);
   number("--min-p", s.min_p, 0, 1);
-  number("--repetition-penalty", s.repetition_penalty, 0, 100);
+  number("--repetition-penalty", s.repetition_penalty, kAboveZero, 100);
   number("--presence-penalty", s.presence_penalty, -100, 100);
   if (arguments.has("--top-k")) s.top_k = arguments.integer("--top-k", 0, 1 << 30);
   if (arguments.has("--seed"))
@@ -78,9 +73,24 @@ Sampling sampling_from(const Arguments& arguments, const GenerationConfig& gener
 
 std::optional<bool> thinking_from(const Arguments& arguments) {
   const bool on = arguments.flag("--think"), off = arguments.flag("--no-think");
-  if (on && off) throw UsageError("--think and --no-think exclude each other");
   if (!on && !off) return std::nullopt;
-  return on;
+  if (on && off && arguments.given("--think") == arguments.given("--no-think"))
+    throw UsageError("--think and --no-think exclude each other");
+  return on && (!off || arguments.given("--think"));
+}
+
+std::optional<std::int64_t> max_tokens_from(const Arguments& arguments) {
+  if (!arguments.has("--max-tokens")) return std::nullopt;
+  return arguments.integer("--max-tokens", 1, 1 << 30);
+}
+
+void check_generation_options(const Arguments& arguments) {
+  (void)sampling_from(arguments, {});
+  (void)thinking_from(arguments);
+  (void)max_tokens_from(arguments);
+  for (const char* flag : {"--ignore-eos", "--strict"}) (void)arguments.flag(flag);
+  for (const std::string& stop : arguments.all("--stop"))
+    if (stop.empty()) throw UsageError("--stop: expected a text, found an empty one");
 }
 
 bool ends_thinking(const std::string& prompt) {

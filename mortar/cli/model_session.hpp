@@ -1,6 +1,7 @@
-// What the commands that run a model share: opening it by the common options, sampling options, progress, Ctrl-C.
+// What the commands that run a model share: opening it by the common options, sampling options, progress.
 #pragma once
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "command.hpp"
@@ -12,23 +13,16 @@ namespace mortar::cli {
 /// and the progress on standard error.
 Model open_model(const Arguments& arguments, std::int64_t batch);
 
+/// Throws UsageError for values of kSamplingOptions that are wrong for every model: before one is loaded.
+void check_generation_options(const Arguments& arguments);
+/// --max-tokens; none: not given.
+std::optional<std::int64_t> max_tokens_from(const Arguments& arguments);
 /// Defaults of `generation`, then the sampling options of the command line (kSamplingOptions).
 Sampling sampling_from(const Arguments& arguments, const GenerationConfig& generation);
 /// --think and --no-think; neither: the template's default.
 std::optional<bool> thinking_from(const Arguments& arguments);
 /// True if the text of a rendered prompt ends within <think>.
 bool ends_thinking(const std::string& prompt);
-
-/// While it exists, Ctrl-C is counted instead of ending the program.
-class CtrlC {
- public:
-  CtrlC();
-  ~CtrlC();
-  CtrlC(const CtrlC&) = delete;
-  CtrlC& operator=(const CtrlC&) = delete;
-  static int count();
-  static void reset();
-};
 
 /// Seconds since it was made.
 class Clock {

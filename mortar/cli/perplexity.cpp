@@ -1,28 +1,26 @@
 // mortar perplexity: how well a model predicts a text, token by token, with the true tokens before each.
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
 #include <nlohmann/json.hpp>
 
 #include "model_session.hpp"
+#include "read_input.hpp"
 
 namespace mortar::cli {
 namespace {
 
 int run(const Arguments& arguments) {
   const std::string path = arguments.text("--file");
-  std::ifstream file(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open() || file.bad()) throw RequestError(path + ": the file cannot be read");
+  const std::int64_t context = arguments.integer("--context", 2, 1 << 30);
+  const std::string text = read_input(path);
   Model model = open_model(arguments, 1);
   if (!model.tokenizer) throw RequestError("perplexity needs the model's tokenizer.json");
   const std::vector<TokenId> ids = model.tokenizer->encode(text, AddedTokens::AsText);
-  const std::int64_t window = std::min(arguments.integer("--context", 2, 1 << 30), model.plan.max_context - 1);
+  const std::int64_t window = std::min(context, model.plan.max_context);
+  if (window < 2) throw RequestError("perplexity needs a context of at least two tokens: take a larger --max-context");
   if (ids.size() < 2) throw RequestError(path + ": expected at least two tokens, found " + std::to_string(ids.size()));
   Engine engine(std::move(model), {.max_batch = 1, .prefix_cache = false, .strict = arguments.flag("--strict")});
-  const CtrlC ctrl_c;
   double sum = 0;
   std::int64_t scored = 0;
   for (std::int64_t first = 0; first + 1 < std::ssize(ids); first += window) {
@@ -31,7 +29,9 @@ int run(const Arguments& arguments) {
       sum -= logprob;
       ++scored;
     }
-    if (CtrlC::count() > 0) throw Interrupted();
+    if (!std::isfinite(sum))
+      throw RequestError("the log-probabilities of tokens " + std::to_string(first) + " to " + std::to_string(end - 1) +
+                         " are not finite: the weights are damaged, or no weights of this configuration");
     if (scored > 0)
       report(arguments, "%lld of %zu tokens, perplexity %.4f\n", static_cast<long long>(end), ids.size(),
              std::exp(sum / static_cast<double>(scored)));

@@ -1,29 +1,22 @@
 // mortar template: the text that messages become.
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 #include "command.hpp"
 #include "mortar/chat_template.hpp"
-#include "mortar/errors.hpp"
+#include "read_input.hpp"
 
 namespace mortar::cli {
 namespace {
-
-std::string file_text(const std::string& path) {
-  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw RequestError(path + ": expected a file that can be read");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 int run(const Arguments& arguments) {
   if (!arguments.has("--messages")) throw UsageError("expected --messages with a JSON file (- for standard input)");
   if (arguments.flag("--think") && arguments.flag("--no-think"))
     throw UsageError("expected one of --think and --no-think, found both");
+  if (arguments.text("--messages") == "-" && arguments.has("--tools") && arguments.text("--tools") == "-")
+    throw UsageError("--messages and --tools: expected at most one of them from standard input");
   const ChatTemplate chat = ChatTemplate::load(arguments.positional(0));
-  ChatInputs inputs{.messages = file_text(arguments.text("--messages"))};
-  if (arguments.has("--tools")) inputs.tools = file_text(arguments.text("--tools"));
+  ChatInputs inputs{.messages = read_input(arguments.text("--messages"))};
+  if (arguments.has("--tools")) inputs.tools = read_input(arguments.text("--tools"));
   if (arguments.flag("--think") || arguments.flag("--no-think")) inputs.thinking = arguments.flag("--think");
   inputs.generation_prompt = !arguments.flag("--no-generation-prompt");
   std::cout << chat.render(inputs);

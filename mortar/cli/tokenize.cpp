@@ -1,28 +1,20 @@
 // mortar tokenize: ids of a text, or with --decode the text of ids.
 #include <charconv>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/tokenizer.hpp"
+#include "read_input.hpp"
 #include "tessera/base/format.hpp"
 
 namespace mortar::cli {
 namespace {
 
-std::string input(const Arguments& arguments) {
-  if (!arguments.has("--file")) return {std::istreambuf_iterator<char>(std::cin), {}};
-  const std::string path = arguments.text("--file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw RequestError(path + ": expected a file that can be read");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// Numbers with anything of white space, commas and brackets between, so that the output of this command is read too.
-std::vector<TokenId> ids_of(const std::string& text) {
+/// Numbers with anything of white space, commas and brackets between, so that the output of this command (without
+/// --json) is read too.
+std::vector<TokenId> ids_of(const std::string& text, std::int64_t vocabulary) {
   std::vector<TokenId> ids;
   const char *at = text.data(), *end = at + text.size();
   while (at != end) {
@@ -35,6 +27,8 @@ std::vector<TokenId> ids_of(const std::string& text) {
     if (r.ec != std::errc{} || id < 0)
       throw RequestError(tessera::concat("expected ids with commas or spaces between, found '",
                                          std::string(at, std::min(end, at + 20)), "'"));
+    if (id >= vocabulary)
+      throw RequestError(tessera::concat("expected ids from 0 to ", vocabulary - 1, ", found ", id));
     ids.push_back(id);
     at = r.ptr;
   }
@@ -43,9 +37,9 @@ std::vector<TokenId> ids_of(const std::string& text) {
 
 int run(const Arguments& arguments) {
   const Tokenizer tokenizer = Tokenizer::load(arguments.positional(0));
-  const std::string text = input(arguments);
+  const std::string text = read_input(arguments.has("--file") ? arguments.text("--file") : "-");
   if (arguments.flag("--decode")) {
-    const std::string decoded = tokenizer.decode(ids_of(text), arguments.flag("--skip-special"));
+    const std::string decoded = tokenizer.decode(ids_of(text, tokenizer.size()), arguments.flag("--skip-special"));
     if (arguments.flag("--json"))
       std::cout << nlohmann::ordered_json{{"text", decoded}} << '\n';
     else

@@ -109,6 +109,38 @@ class Generate(unittest.TestCase):
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)
 
+    def test_ctrl_c_while_the_prompt_is_computed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = json.loads((MODELS / "dense-untied/config.json").read_text())
+            config |= {"max_position_embeddings": 100000, "hidden_size": 512, "intermediate_size": 2048}
+            (pathlib.Path(folder) / "config.json").write_text(json.dumps(config))
+            words = [MORTAR, "generate", folder, "--random-weights", "1", "--prompt-ids", ids([5] * 30000), "--max-tokens", "1", "--device", "cpu"]
+            process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            while b"KV cache" not in process.stderr.readline():  # the plan, before the prompt
+                pass
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=20)
+            self.assertEqual(process.returncode, 130)
+            self.assertEqual(out, b"\n")
+
+    def test_the_command_line_wins(self):
+        words = ["--max-tokens", 3, "--ignore-eos"]
+        greedy = self.generate("--prompt-ids", "1,2,3", *words, "--greedy")
+        self.assertEqual(self.generate("--prompt-ids", "1,2,3", *words, "--greedy", env={"MORTAR_PROMPT": "x"})["ids"], greedy["ids"])
+        sampling = ["--prompt-ids", "1,2,3", *words, "--temperature", 100, "--top-k", 0, "--top-p", 1, "--seed", 3]
+        self.assertEqual(self.generate(*sampling, env={"MORTAR_GREEDY": "1"})["ids"], self.generate(*sampling)["ids"])
+        template = ["--prompt", "x", "--no-think", "--greedy", "--max-tokens", 1]
+        self.generate(*template, env={"MORTAR_THINK": "1"})
+
+    def test_thinking_is_not_a_part_of_the_answer(self):
+        words = ["--prompt", "hi", "--temperature", 100, "--top-k", 0, "--top-p", 1, "--seed", 0, "--ignore-eos", "--max-tokens", 800]
+        answer = json.loads(run("generate", MODELS / "dense-tied", "--json", *words)[0])
+        self.assertTrue(answer["thinking"], "the seed is one whose answer has thinking")
+        out, err = run("generate", MODELS / "dense-tied", *words)
+        self.assertEqual(out, answer["text"] + "\n")
+        self.assertIn(answer["thinking"], err)
+
 
 class Errors(unittest.TestCase):
     def test_wrong_usage(self):
@@ -119,7 +151,15 @@ class Errors(unittest.TestCase):
             (["generate", "x", "--seed"], "--seed needs a value"),
             (["generate", "x", "--seed", "1", "--seed", "2"], "--seed was given twice"),
             (["generate", "x", "--greedy=1"], "--greedy takes no value"),
-            (["generate", MODELS / "moe"], "expected one of --prompt, --prompt-file and --prompt-ids"),
+            (["generate", "/nowhere"], "expected one of --prompt, --prompt-file and --prompt-ids"),
+            (["generate", "/nowhere", "--prompt", "x", "--max-tokens", "abc"], "--max-tokens: expected an integer"),
+            (["generate", "/nowhere", "--prompt", "x", "--top-p", "0"], "--top-p: expected a number"),
+            (["generate", "/nowhere", "--prompt", "x", "--repetition-penalty", "0"], "--repetition-penalty: expected a number"),
+            (["generate", "/nowhere", "--prompt", "x", "--stop", ""], "--stop: expected a text"),
+            (["generate", MODELS / "moe", "--prompt-ids", "1", "--device", "gpu"], "--device: expected cpu"),
+            (["chat", "/nowhere", "--temperature", "abc"], "--temperature: expected a number"),
+            (["template", MODELS / "dense-tied", "--messages", "-", "--tools", "-"], "at most one"),
+            (["bench", MODELS / "moe", "--prompt-tokens", "0", "--generate", "0"], "above 0"),
             (["generate", MODELS / "moe", "--prompt", "x", "--think", "--no-think"], "exclude each other"),
             (["bench", "x", "--prompt-tokens", "1,,2"], "expected integers separated by commas"),
             (["logits", "x", "--prompt-ids", "1"], "--out is required"),
@@ -137,6 +177,45 @@ class Errors(unittest.TestCase):
         self.assertIn("100000", err)
         _, err = run("generate", MODELS / "moe", "--prompt-ids", ids([1] * 50), "--max-context", 40, code=1)
         self.assertIn("at most 40 tokens", err)
+
+    def test_what_cannot_be_written(self):
+        with open("/dev/full", "wb") as full, tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+            f.write("the sum " * 10000)
+            f.flush()
+            for words in (["--help"], ["generate", "--help"], ["tokenize", MODELS / "dense-tied", "--file", f.name],
+                          ["generate", MODELS / "moe", "--prompt-ids", "1", "--max-tokens", "2"],
+                          ["chat", MODELS / "dense-untied", "--max-tokens", "2"]):
+                done = subprocess.run([MORTAR, *words], input=b"question\n", stdout=full, stderr=subprocess.PIPE, check=False,
+                                      env=os.environ | {"MORTAR_DEVICE": "cpu"})
+                self.assertEqual(done.returncode, 1, words)
+                self.assertIn(b"standard output cannot be written", done.stderr)
+
+    def test_what_cannot_be_read(self):
+        for words in (["generate", MODELS / "dense-tied", "--prompt-file"], ["perplexity", MODELS / "dense-tied", "--file"],
+                      ["tokenize", MODELS / "dense-tied", "--file"], ["template", MODELS / "dense-tied", "--messages"]):
+            self.assertIn("Is a directory", run(*words, "/tmp", code=1)[1])
+        self.assertIn("expected ids from 0", run("tokenize", MODELS / "dense-tied", "--decode", text="5 999999", code=1)[1])
+
+    def test_stop_texts_are_whole_characters(self):
+        words = [MORTAR, "generate", MODELS / "dense-tied", "--device", "cpu", "--prompt", "a", "--json", "--max-tokens", "1", "--stop", b"\xbf"]
+        done = subprocess.run(words, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"stop: expected texts in UTF-8", done.stderr)
+
+    def test_files_that_become_shorter(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "model"
+            shutil.copytree(MODELS / "dense-untied", model)
+            process = subprocess.Popen([MORTAR, "chat", model, "--max-tokens", "3", "--device", "cpu", "--max-context", "256"],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            process.stdin.write(b"question\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            os.truncate(model / "model.safetensors", 0)
+            _, err = process.communicate(b"question\n", timeout=60)
+            if process.returncode != 0:  # 0: nothing of the file is in use any more
+                self.assertEqual(process.returncode, 1, err)
+                self.assertIn(b"became shorter", err)
 
     def test_help_names_every_variable(self):
         out, _ = run("--help")
@@ -159,26 +238,49 @@ class Others(unittest.TestCase):
         first = again[:len(again) // 2]
         self.assertEqual(again, first + first, "a new conversation begins as the first")
         self.assertTrue(out.startswith(first))
-        _, err = run(*words, text="the sum " * 200 + "\nquestion\n")
+        _, err = run(*words, text="the sum " * 200 + "\nquestion\n", code=1)
         self.assertIn("the context 256", err)
         self.assertEqual(err.count("tok/s"), 1, "the conversation goes on after a message that is too long")
 
+    def chat_that_answers(self, folder):
+        model = pathlib.Path(folder) / "model"  # with a context that an answer does not fill before the signal comes
+        shutil.copytree(MODELS / "dense-untied", model)
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 100000}))
+        process = subprocess.Popen([MORTAR, "chat", model, "--ignore-eos", "--device", "cpu", "--max-context", "50000"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdin.write(b"question\n")
+        process.stdin.flush()
+        process.stdout.read(5)
+        return process
+
     def test_ctrl_c_in_chat_stops_the_answer(self):
-        with tempfile.TemporaryDirectory() as folder:  # a context that an answer does not fill before the signal comes
-            model = pathlib.Path(folder) / "model"
-            shutil.copytree(MODELS / "dense-untied", model)
-            config = json.loads((model / "config.json").read_text())
-            (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 100000}))
-            process = subprocess.Popen([MORTAR, "chat", model, "--ignore-eos", "--device", "cpu", "--max-context", "50000"],
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            process.stdin.write(b"question\n")
-            process.stdin.flush()
-            process.stdout.read(5)
+        with tempfile.TemporaryDirectory() as folder:
+            process = self.chat_that_answers(folder)
             process.send_signal(signal.SIGINT)
             time.sleep(0.3)
             out, err = process.communicate(b"/exit\n", timeout=60)
             self.assertEqual(process.returncode, 0, err)
             self.assertIn(b"stopped", err)
+
+    def test_a_second_ctrl_c_ends_chat(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = self.chat_that_answers(folder)
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)  # or the two are one
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130)
+
+    def test_the_whole_context_is_scored(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("logits", MODELS / "dense-tied", "--prompt-ids", "1,2,3", "--max-context", 3, "--out", pathlib.Path(folder) / "l.npy")
+            text = pathlib.Path(folder) / "text"
+            text.write_text("The kernel reads the weights. " * 3)
+            result = json.loads(run("perplexity", MODELS / "dense-tied", "--file", text, "--max-context", 2, "--json")[0])
+            self.assertEqual(result["context"], 2)
+            self.assertGreater(result["perplexity"], 1)
+            self.assertIn("at least two tokens", run("perplexity", MODELS / "dense-tied", "--file", text, "--max-context", 1, code=1)[1])
 
     def test_logits(self):
         g = golden("dense-tied")["prompt"]
@@ -208,6 +310,9 @@ class Others(unittest.TestCase):
             out, _ = run("bench", MODELS / "dense-tied", "--prompt-tokens", "32", "--generate", 8, "--context", "0,64", "--batch", "1,2",
                          "--repetitions", 2, "--json", "--svg", chart, "--max-context", 128)
             xml.dom.minidom.parse(str(chart))
+        out_of_room, err = run("bench", str(MODELS / "dense-tied") + "/", "--prompt-tokens", "4,2000", "--generate", 0, "--max-context", 128, code=1)
+        self.assertEqual(out_of_room, "", "nothing is measured before")
+        self.assertIn("--prompt-tokens: 2000 tokens and 1 after them need a context of 2001", err)
         rows = [json.loads(line) for line in out.splitlines()]
         self.assertEqual([r["test"] for r in rows], ["pp32", "tg8", "tg8 b2", "tg8@64", "tg8@64 b2"])
         for r in rows:

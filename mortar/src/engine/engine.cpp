@@ -10,10 +10,13 @@
 
 #include "engine/sequence.hpp"
 #include "mortar/errors.hpp"
+#include "text/utf8.hpp"
 
 namespace mortar {
 
 namespace {
+
+constexpr std::int64_t kMostSequences = 65536;
 
 std::int64_t pages_for(std::int64_t tokens) { return (tokens + kPage - 1) / kPage; }
 
@@ -54,7 +57,9 @@ struct Engine::State {
         slot_used(static_cast<std::size_t>(options.max_batch)) {}
 
   static EngineOptions checked(EngineOptions o) {
-    if (o.max_batch < 1) throw RequestError("max_batch: expected at least 1, found " + std::to_string(o.max_batch));
+    if (o.max_batch < 1 || o.max_batch > kMostSequences)
+      throw RequestError("max_batch: expected 1 to " + std::to_string(kMostSequences) + ", found " +
+                         std::to_string(o.max_batch));
     if (o.prefill_tokens < 1)
       throw RequestError("prefill_tokens: expected at least 1, found " + std::to_string(o.prefill_tokens));
     if (o.kv_tokens < 0) throw RequestError("kv_tokens: expected at least 0, found " + std::to_string(o.kv_tokens));
@@ -63,13 +68,19 @@ struct Engine::State {
   /// As many sequences of the planned context as the options say, if the memory suffices; else what it suffices for:
   /// sequences that need more give way to each other.
   std::int64_t page_count() const {
-    if (options.kv_tokens > 0) return pages_for(options.kv_tokens);
     const MemoryPlan& plan = model.plan;
     const std::int64_t left = plan.available - plan.weights.total() - plan.activations - plan.reserve;
     const std::int64_t fit = std::max(left / plan.kv_per_token, plan.max_context);
+    if (options.kv_tokens > fit)
+      throw CapacityError("kv_tokens: a KV cache of " + std::to_string(options.kv_tokens) + " tokens, each of " +
+                          std::to_string(plan.kv_per_token) + " bytes, does not fit: " + std::to_string(left) +
+                          " bytes are left beside the weights, and the largest cache that fits has " +
+                          std::to_string(fit) + " tokens");
+    if (options.kv_tokens > 0) return pages_for(options.kv_tokens);
     return pages_for(std::min(options.max_batch * plan.max_context, fit));
   }
 
+  void check_ids(const std::vector<TokenId>& ids) const;
   void check_request(const Request& r) const;
   void admit();
   void take_cached_pages(Sequence& s);
@@ -89,14 +100,21 @@ struct Engine::State {
   void score(const std::vector<TokenId>& ids, const std::function<void(const RowPlan&)>& compute_chunk);
 };
 
-void Engine::State::check_request(const Request& r) const {
-  const auto fail = [](const std::string& text) { throw RequestError(text); };
-  const auto prompt = static_cast<std::int64_t>(r.ids.size());
-  if (prompt == 0) fail("the prompt: expected at least one token, found none");
-  for (const TokenId id : r.ids)
+namespace {
+[[noreturn]] void fail(const std::string& text) { throw RequestError(text); }
+}  // namespace
+
+void Engine::State::check_ids(const std::vector<TokenId>& ids) const {
+  if (ids.empty()) fail("the prompt: expected at least one token, found none");
+  for (const TokenId id : ids)
     if (id < 0 || id >= model.config.vocabulary)
       fail("the prompt: expected ids from 0 to " + std::to_string(model.config.vocabulary - 1) + ", found " +
            std::to_string(id));
+}
+
+void Engine::State::check_request(const Request& r) const {
+  const auto prompt = static_cast<std::int64_t>(r.ids.size());
+  check_ids(r.ids);
   if (r.max_tokens < 1) fail("max_tokens: expected at least 1, found " + std::to_string(r.max_tokens));
   if (prompt > max_context || r.max_tokens > max_context - prompt)
     fail("expected at most " + std::to_string(max_context) +
@@ -105,8 +123,10 @@ void Engine::State::check_request(const Request& r) const {
   if (r.logprobs > kMostScores)
     fail("logprobs: expected at most " + std::to_string(kMostScores) + ", found " + std::to_string(r.logprobs));
   if (!r.stop.empty() && !model.tokenizer) fail("stop strings need the model's tokenizer, which was not loaded");
-  for (const std::string& stop : r.stop)
+  for (const std::string& stop : r.stop) {
     if (stop.empty()) fail("stop: expected texts, found an empty one");
+    if (text::valid_utf8(stop) != stop.size()) fail("stop: expected texts in UTF-8, found one with other bytes");
+  }
   mortar::check(r.sampling, model.config.vocabulary);
 }
 
@@ -404,8 +424,11 @@ void Engine::run() {
 }
 
 void Engine::State::score(const std::vector<TokenId>& ids, const std::function<void(const RowPlan&)>& compute_chunk) {
-  check_request({.ids = ids, .max_tokens = 1});
+  check_ids(ids);
   const auto n = static_cast<std::int64_t>(ids.size());
+  if (n > max_context)
+    fail("expected at most " + std::to_string(max_context) + " tokens, found " + std::to_string(n) +
+         ": load the model with a larger max_context");
   if (pages_for(n) > pages.free())
     throw CapacityError("logits of " + std::to_string(n) + " tokens need " + std::to_string(pages_for(n)) +
                         " pages of the KV cache, and " + std::to_string(pages.free()) + " are free");

@@ -102,7 +102,9 @@ Runner::Launched Runner::launch_prompts(std::span<const RowPlan> rows, const Ste
     step.result_ = run_step(data, shape, network_, cache_, slots, greedy, valid_).on(stream_);
   } else {
     const StepViews views = views_of(data, shape);
-    (void)forward(network_, cache_, views.step, false).on(stream_);
+    const Tensor<bf16, 2> hidden = forward(network_, cache_, views.step, false).on(stream_);
+    HostBuffer<bf16> end = spare_ ? *std::exchange(spare_, std::nullopt) : HostBuffer<bf16>(1, stream_.device());
+    step.end_ = host(hidden.slice<0>(0, 1).slice<1>(0, 1), std::move(end)).on(stream_);
   }
   return step;
 }
@@ -146,7 +148,12 @@ Runner::Launched Runner::launch(std::span<const RowPlan> rows, bool decode, Slot
 
 Runner::Chosen Runner::finish(Launched&& step) {
   Chosen chosen;
-  if (step.graph_ == nullptr && !step.result_) return chosen;
+  if (step.graph_ == nullptr && !step.result_) {
+    spare_ = std::exchange(running_, std::move(step.end_));
+    if (spare_) (void)spare_->read();
+    return chosen;
+  }
+  running_.reset();
   const StepResult& result = step.result_ ? *step.result_ : step.graph_->graph.output();
   if (step.graph_ != nullptr) {
     const auto tokens = step.tokens_.read();

@@ -33,7 +33,9 @@ class Runner {
   /// step; the rows' ids are not read then.
   Launched launch(std::span<const RowPlan> rows, bool decode, SlotState* slots, std::int64_t scores,
                   const Launched* before = nullptr);
-  /// Waits for the tokens of a step. Log-probabilities need that no step was launched since.
+  /// Waits for the tokens of a step. Of steps that have none, one may still run when the next is launched: so the
+  /// device is not idle in between, and the host is not far ahead of it, where it could not be stopped. Log-probabilities
+  /// need that no step was launched since.
   Chosen finish(Launched&& step);
   /// Gives up a step whose tokens are not needed.
   void drop(Launched&& step);
@@ -67,15 +69,18 @@ class Runner {
   KvCache cache_;
   std::int64_t valid_;
   int query_tile_ = kSmallQueryTile;
+  std::optional<tessera::HostBuffer<tessera::bf16>> running_;  ///< the end of the last step, if it has no tokens
+  std::optional<tessera::HostBuffer<tessera::bf16>> spare_;    ///< for the next such step
   std::map<GraphKey, DecodeGraph> graphs_;
 };
 
 /// A step that has been enqueued.
 class Runner::Launched {
   friend Runner;
-  DecodeGraph* graph_ = nullptr;              ///< of a decoding step
-  tessera::HostBuffer<tessera::i32> tokens_;  ///< the same: on their way
-  std::optional<StepResult> result_;          ///< of a step over prompts, unless no row wants a token
+  DecodeGraph* graph_ = nullptr;                           ///< of a decoding step
+  tessera::HostBuffer<tessera::i32> tokens_;               ///< the same: on their way
+  std::optional<tessera::HostBuffer<tessera::bf16>> end_;  ///< of prompts without tokens: arrives when it has ended
+  std::optional<StepResult> result_;                       ///< of a step over prompts, unless no row wants a token
   std::int64_t scores_ = -1;
 };
 

@@ -196,7 +196,7 @@ std::vector<FileTensor> parse_safetensors_header(std::string_view header, std::u
 }
 
 TensorFile::TensorFile(std::filesystem::path path) : path_(std::move(path).string()) {
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is rejected below
   if (descriptor_ < 0) fail(path_, "", "a file", error_text());
   try {
     struct stat info {};
@@ -232,7 +232,8 @@ void TensorFile::read(std::uint64_t begin, std::span<std::byte> to) const {
 }
 
 std::shared_ptr<std::byte> TensorFile::map() const {
-  // Private and writable, so that a tensor over it can never change the file or fault. No swap is set aside for it.
+  // Private and writable: a tensor over it does not change the file, and writing to one does not fault. Reading does
+  // (SIGBUS) where the file has become shorter since. No swap is set aside for it.
   void* memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor_, 0);
   if (memory == MAP_FAILED) fail(path_, "", "a file that can be mapped into memory", error_text());
   return {static_cast<std::byte*>(memory), [size = size_](std::byte* mapped) { ::munmap(mapped, size); }};

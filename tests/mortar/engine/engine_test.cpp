@@ -256,12 +256,42 @@ TEST(MortarEngine, RequestsThatCannotBeServedSayWhy) {
   EXPECT_THAT(submit({.ids = {1}, .max_tokens = 1, .sampling = {.logit_bias = {{400, 1.0F}}}}),
               HasSubstr("logit_bias"));
   EXPECT_THAT(submit({.ids = {1}, .max_tokens = 1, .logprobs = 21}), HasSubstr("logprobs"));
+  EXPECT_THAT(submit({.ids = {1}, .max_tokens = 1, .stop = {"\xbf"}}), HasSubstr("UTF-8"));
+  EXPECT_THAT(message_of([&] { (void)engine.logits(std::vector<TokenId>(101, 1)); }), HasSubstr("at most 100 tokens"));
+  EXPECT_EQ(engine.logits(std::vector<TokenId>(100, 1)).size(), 100U * 384) << "the whole context can be scored";
   EXPECT_FALSE(engine.step());
   Request good;
   good.ids = std::vector<TokenId>(90, 1);
   good.max_tokens = 10;
   good.ignore_eos = true;
   EXPECT_EQ(answer(engine, good).ids.size(), 10U);
+}
+
+TEST(MortarEngine, SizesThatDoNotFitSayWhy) {
+  const auto made = [](const EngineOptions& options) {
+    return message_of([&] { const Engine engine(load_test_model("dense-tied", 100), options); });
+  };
+  EXPECT_THAT(made({.kv_tokens = INT64_MAX}), HasSubstr("the largest cache that fits has"));
+  EXPECT_THAT(made({.kv_tokens = std::int64_t{1} << 50}), HasSubstr("CapacityError"));
+  EXPECT_THAT(made({.max_batch = std::int64_t{1} << 40}), HasSubstr("max_batch: expected 1 to 65536"));
+  EXPECT_THAT(made({.max_batch = 0}), HasSubstr("max_batch"));
+}
+
+/// Long prompts take several steps, of which two are on the device at a time.
+TEST(MortarEngine, StepsWithoutTokensAreWaitedFor) {
+  Engine whole(load_test_model("dense-tied", 200),
+               {.prefill_tokens = 200, .prefix_cache = false, .batch_invariant = true});
+  Engine parts(load_test_model("dense-tied", 200),
+               {.prefill_tokens = 7, .prefix_cache = false, .batch_invariant = true});
+  Request request;
+  for (TokenId id = 0; id < 150; ++id) request.ids.push_back(id);
+  request.max_tokens = 20;
+  request.ignore_eos = true;
+  request.sampling.greedy = true;
+  EXPECT_EQ(answer(parts, request).ids, answer(whole, request).ids);
+  const SequenceId dropped = parts.submit(request, {});
+  EXPECT_TRUE(parts.step() && parts.step() && parts.cancel(dropped));
+  EXPECT_EQ(answer(parts, request).ids, answer(whole, request).ids);
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+// The handlers use nothing but write, _exit and lock-free atomics, which are safe in a signal handler.
+#include "interrupt.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <string_view>
+
+#include "command.hpp"
+
+namespace mortar::cli {
+namespace {
+
+std::atomic<int> presses{0}, most_counted{0};
+std::atomic<const char*> closing{nullptr};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
+
+void print(int file, std::string_view text) {
+  [[maybe_unused]] const auto written = write(file, text.data(), text.size());
+}
+
+void on_interrupt(int) {
+  if (presses < most_counted) {
+    ++presses;
+    return;
+  }
+  if (const char* text = closing) print(STDOUT_FILENO, {text, std::strlen(text)});
+  _exit(kInterrupted);
+}
+
+void on_bus_error(int) {
+  print(
+      STDERR_FILENO,
+      "mortar: a file of the model became shorter while it was in use.\n  Replace a model's files (write beside them, "
+      "then rename) instead of changing them, and start again.\n");
+  _exit(kFailed);
+}
+
+void handle(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;  // without SA_RESTART: a read of standard input ends
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void handle_signals() {
+  struct sigaction before {};
+  sigaction(SIGINT, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) handle(SIGINT, on_interrupt);
+  handle(SIGBUS, on_bus_error);
+}
+
+void set_closing(const char* text) noexcept { closing = text; }
+
+CtrlC::CtrlC(int most) noexcept {
+  presses = 0;
+  most_counted = most;
+}
+CtrlC::~CtrlC() { most_counted = 0; }
+int CtrlC::count() noexcept { return presses; }
+void CtrlC::reset() noexcept { presses = 0; }
+
+}  // namespace mortar::cli

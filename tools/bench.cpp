@@ -152,7 +152,7 @@ std::string default_sweep(const Options& o) {
   }
   if (const int code = program.finish(); code != 0)
     throw Error("ConfigError", concat("the benchmark program ended with code ", code), {});
-  if (!any && !o.list) throw Error("ConfigError", concat("there is no kernel ", o.kernel, "; --list prints them"), {});
+  if (!any && !o.list) throw UsageError(concat("there is no kernel ", o.kernel, "; tessera bench --list prints them"));
   return found;
 }
 
@@ -235,7 +235,7 @@ bool run_series(const Options& o, Coprocess& program, bool quiet, Measured& m) {
     program.send(concat("run ", o.kernel, " ", words));
     const auto answer = program.receive();
     if (!answer) return false;
-    if (const std::string why = field(*answer, "rejected"); !why.empty()) throw std::runtime_error(why);
+    if (const std::string why = field(*answer, "rejected"); !why.empty()) throw UsageError(why);
     m.runs.push_back(read_run(*answer, m.series.at[i]));
     if (!quiet) print_run(words, m.runs.back());
     if (m.runs.back().ms <= o.most_ms || i + 1 == m.series.words.size()) continue;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "commands.hpp"
 #include "tessera/base/format.hpp"
@@ -30,6 +31,8 @@ double number_of(const std::string& option, const std::string& text, double leas
   throw UsageError(concat(option, " takes a number of at least ", least, ", found ", text));
 }
 
+constexpr int kOldestGpu = 80;  // the oldest that NVIDIA's assembler compiles Tile IR for (docs/install.md)
+
 void check_gpus(const std::string& text) {
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
@@ -37,6 +40,8 @@ void check_gpus(const std::string& text) {
     const bool digits = word.size() > 3 && word.find_first_not_of("0123456789", 3) == std::string::npos;
     if (!word.starts_with("sm_") || !digits || word.size() > 6)
       throw UsageError(concat("--gpu takes a list such as sm_90,sm_100, found ", text));
+    if (std::stoi(word.substr(3)) < kOldestGpu)
+      throw UsageError(concat("--gpu: kernels are compiled for sm_", kOldestGpu, " and newer GPUs, found ", word));
     at = end + 1;
   }
 }

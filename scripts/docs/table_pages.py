@@ -57,8 +57,9 @@ def code_cell(text):
 def environment(read):
     rows = rows_of(read(ENV), "TESSERA_ENV", 3, ENV)
     text = wrapped(f"Made from `{ENV}`, the one list that the library reads its variables by. A value that a variable does not "
-                   "take is an `Error` of the kind `ConfigError` ([errors.md](errors.md)); a misspelt name is reported by "
-                   "`tessera doctor`.")
+                   "take is an `Error` of the kind `ConfigError` ([errors.md](errors.md)), for `TESSERA_DEVICE` a `DeviceError`; "
+                   "a misspelt name is reported by `tessera doctor`. Instead of `0` and `1`, `no` and `yes`, `off` and `on`, "
+                   "`false` and `true` are taken as well.")
     return "# Reference: environment variables\n\n" + text + "\n\n" + table(
         ["variable", "value", "what it does"],
         [[f"`TESSERA_{name}`", code_cell(value), cell(doc[0].upper() + doc[1:])] for name, value, doc in rows])

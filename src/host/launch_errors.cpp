@@ -139,8 +139,8 @@ void throw_regions_differ(Context c, const lang::SameExtent& s, const Launch& la
              argument(c, s.piece.param), " has ", extents_text(extents(s.piece)), ": load_like", at, " needs axis ",
              s.loaded.axis, " of the first to be as long as axis ", s.piece.axis, " of the second, or 1; found ",
              found(s.loaded), " and ", found(s.piece),
-             ".\n  Pass tensors of the same extents. If what lies outside is to read as padding, the kernel says so: "
-             "load_like(y, partial)."),
+             ".\n  Pass arguments whose extents agree. If what lies outside is to read as padding, the kernel says so "
+             "with `partial`: load_like(y, partial)."),
       c.where);
 }
 

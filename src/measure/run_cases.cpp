@@ -87,7 +87,7 @@ class Bench {
   }
 
   void prepare(const std::string& command) {
-    if (command == prepared_) return;
+    if (!command.empty() && command == prepared_) return;
     prepared_.clear();
     p_ = {};  // frees what the last case held
     std::istringstream words(command);
@@ -104,8 +104,10 @@ class Bench {
       if (name_ != c.name) continue;
       args.number("one_set", 0);  // valid for every case
       p_ = c.prepare(args);
-      if (const std::string wrong = args.unread(); strict_ && !wrong.empty())
-        throw std::invalid_argument(concat(name_, " has no argument ", wrong));
+      if (const std::string wrong = args.unread(); !wrong.empty()) {
+        if (strict_) throw std::invalid_argument(concat(name_, " has no argument ", wrong));
+        std::fprintf(stderr, "warning: %s does not read the argument %s\n", name_.c_str(), wrong.c_str());
+      }
       p_.launch(0, stream_);
       stream_.synchronize();
       if (!checked_) p_.check = {};
@@ -168,6 +170,14 @@ int serve(Bench& bench) {
   return 0;
 }
 
+int usage(const char* program) {
+  std::fprintf(stderr,
+               "usage: %s [--device cuda|cpu] [--ms N] [--strict] [--unchecked] --list | --serve | run NAME key=value "
+               "...\n",
+               program);
+  return 2;
+}
+
 int run(int argc, char** argv, const std::vector<Case>& cases) {
   std::string device, command;
   double ms = 150;
@@ -193,13 +203,10 @@ int run(int argc, char** argv, const std::vector<Case>& cases) {
     } else if (a == "run" && i + 1 < argc) {
       while (++i < argc) command += (command.empty() ? "" : " ") + std::string(argv[i]);
     } else {
-      std::fprintf(
-          stderr,
-          "usage: %s [--device cuda|cpu] [--ms N] [--strict] [--unchecked] --list | --serve | run NAME key=value ...\n",
-          argv[0]);
-      return 2;
+      return usage(argv[0]);
     }
   }
+  if (!serving && command.empty()) return usage(argv[0]);
   if (!device.empty()) set_default_device(runtime::parse_device(device));
   Bench bench(default_device({}), ms, strict, checked, cases);
   if (serving) {

@@ -176,5 +176,37 @@ TEST(Fork, NoDriverFollows) {
   EXPECT_EQ(rig.driver.violation(), "");
 }
 
+/// Another thread is inside the pool while the process forks: in the child that thread does not exist.
+TEST(Fork, NoChildWaitsForThePoolOfEvents) {
+  using namespace cuda;
+  struct InsideThePool final : fake::FakeDriver::Scheduler {
+    std::atomic<bool> inside{false}, go{false};
+    void before_call(fake::Fn fn) override {
+      if (fn != fake::Fn::cuEventCreate) return;
+      inside = true;
+      while (!go) std::this_thread::yield();
+    }
+    bool run_one() override { return false; }
+  };
+  fake::Rig rig;
+  const Current current(rig.backend.context());
+  PooledEvent event(rig.backend.events()), other = std::move(event);
+  InsideThePool scheduler;
+  rig.driver.set_scheduler(&scheduler);
+  std::thread thread([&] {
+    const Current here(rig.backend.context());
+    const PooledEvent another(rig.backend.events());
+  });
+  while (!scheduler.inside) std::this_thread::yield();
+  EXPECT_EQ(in_child([&] {
+              { const PooledEvent last = std::move(other); }
+              return std::string("ok");
+            }),
+            "ok");
+  scheduler.go = true;
+  thread.join();
+  rig.driver.set_scheduler(nullptr);
+}
+
 }  // namespace
 }  // namespace tessera::runtime

@@ -75,9 +75,16 @@ expect(" TFLOP/s" in quick("gemm", "n=64", "dtype=f32"), "gemm")
 expect(" GB/s" in quick("linear", "n=64", "k=64", "m=1"), "linear")
 expect(" TFLOP/s" in quick("attention", "length=64", "heads=1", "d=64"), "attention")
 expect("--most-ms" in quick("add", "n=1024,2048", "dtype=f32", "--most-ms", "0"), "a slow series ends early")
-expect("no kernel nothing" in quick("nothing", code=1), "an unknown kernel")
+expect("no kernel nothing" in quick("nothing", code=2), "an unknown kernel")
 expect("whole number" in quick("add", "n=many", "dtype=f32", code=1), "a size that is no number")
-expect("gemm has no argument N" in quick("gemm", "N=64", code=1), "a misspelt argument of the library's")
+expect("gemm has no argument N" in quick("gemm", "N=64", code=2), "a misspelt argument of the library's")
+unread = quick("saxpy", "n=1024", "spare=1", "--", OWN)
+expect("warning: saxpy does not read the argument spare" in unread, "an argument that a program's case does not read")
+for words in ([], ["--device", "cpu"], ["--ms", "5"]):
+    alone = subprocess.run([OWN, *words], capture_output=True, text=True)
+    expect(alone.returncode == 2 and "usage:" in alone.stderr, "a program without a command", str(alone))
+served = subprocess.run([OWN, "--serve"], input="run \nquit\n", capture_output=True, text=True)
+expect(served.returncode == 0 and "there is no case" in served.stdout, "a command without a name", str(served))
 expect("wrong=2" in quick("saxpy", "n=1024", "wrong=2", "spare=1", "--", OWN, code=1), "a program's own may be any")
 for words, what in (
     (("--ms", "x"), "--ms takes a number"),

@@ -123,12 +123,18 @@ class Graph {
   /// moved, given, shared or assigned another since.
   Op<void> replay(SourceLocation where = SourceLocation::current()) const { return graph_.replay(where); }
 
-  /// What was given to capture() with std::move, in order. Tensors in it may be read and lent (mut) between replays.
+  /// What was given to capture() with std::move or as a temporary, in order: the arguments that are not lvalues, from
+  /// 0. Tensors in it may be read and lent (mut) between replays.
   template <std::size_t I>
   auto& input(SourceLocation where = SourceLocation::current()) {
-    static_assert(I < sizeof...(In), "the graph owns fewer arguments: input<I>() counts those given with std::move");
+    static_assert(I < sizeof...(In),
+                  "the graph owns fewer arguments: input<I>() counts those that are not lvalues, from 0");
     graph_.check_live(where);
-    return std::get<I>(values_->inputs);
+    if constexpr (I < sizeof...(In)) {
+      return std::get<I>(values_->inputs);
+    } else {
+      return *this;
+    }
   }
   /// What the flow returned. Its tensors have contents after the first replay.
   const auto& output(SourceLocation where = SourceLocation::current()) const {
@@ -157,13 +163,16 @@ class Graph {
     graph_.set_scalar(detail::Reach::scalar_id(scalar), bits, where);
     detail::Reach::set_scalar_bits(scalar, bits);
   }
-  /// The same for the I-th of what was given to capture() with std::move.
+  /// The same for the I-th of the arguments that the graph owns, as input<I>() counts them.
   template <std::size_t I, class X>
   void set(X value, SourceLocation where = SourceLocation::current()) {
-    using Input = std::tuple_element_t<I, std::tuple<In..., std::nullptr_t>>;
-    static_assert(detail::is_graph_scalar<Input>,
-                  "set<I>(value) changes a GraphScalar: pass one to capture(), and to the kernels");
-    if constexpr (detail::is_graph_scalar<Input>) set(input<I>(where), value, where);
+    static_assert(I < sizeof...(In),
+                  "the graph owns fewer arguments: set<I>(value) counts those that are not lvalues, from 0");
+    if constexpr (I < sizeof...(In)) {
+      constexpr bool number = detail::is_graph_scalar<std::tuple_element_t<I, std::tuple<In...>>>;
+      static_assert(number, "set<I>(value) changes a GraphScalar: pass one to capture(), and to the kernels");
+      if constexpr (number) set(input<I>(where), value, where);
+    }
   }
 
   Device device(SourceLocation where = SourceLocation::current()) const { return graph_.device(where); }

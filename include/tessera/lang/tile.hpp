@@ -135,7 +135,7 @@ class Tile {
   operator long long() const {  // NOLINT(google-explicit-constructor)
     static_assert(detail::never<T>,
                   "this value lives on the device: the host cannot use it as a number while the kernel is traced. Use "
-                  "tile_if, tile_while, range or tile operations instead");
+                  "tile_if, tile_while, range or tile operations instead; a function of the C library takes no tile");
     return 0;
   }
 

@@ -24,6 +24,7 @@ CUevent EventPool::take() {
 }
 
 void EventPool::give(CUevent event) noexcept {
+  if (context_.unusable_after_fork()) return;  // another thread of the parent may have held the lock
   std::lock_guard lock(mutex_);
   free_.push_back(event);
 }

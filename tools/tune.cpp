@@ -191,11 +191,11 @@ TuningReport run(const std::string& asked, const TuneOptions& options) {
   for (const TuneCase& c : all_cases()) {
     if (name != c.name) continue;
     for (const std::string& key : keys) {
-      if (!has_key(c, key)) throw UsageError(concat(name, " has no argument ", key, ", only ", c.arguments));
+      if (!has_key(c, key)) throw std::runtime_error(concat(name, " has no argument ", key, ", only ", c.arguments));
     }
     return c.run(args, options);
   }
-  throw UsageError(concat("there is no kernel \"", name, "\" to tune; tessera tune --list prints them"));
+  throw std::runtime_error(concat("there is no kernel \"", name, "\" to tune; tessera tune --list prints them"));
 }
 
 void print_trial(const TuningTrial& t) {

@@ -92,7 +92,7 @@ void Chat::answer(std::string message) {
           std::fputs(part.channel == Channel::Thinking ? "\033[2m" : "\033[0m\n\n", stdout);
         channel = part.channel;
         if (part.channel == Channel::Content) content += part.text;
-        if (terminal || part.channel == Channel::Content) std::fputs(part.text.c_str(), stdout);
+        if (terminal || part.channel == Channel::Content) put(stdout, part.text);
       }
       std::fflush(stdout);
     });

@@ -125,8 +125,11 @@ int run(const Arguments& arguments) {
     if (token.chosen) answer.logprobs.push_back(logprobs_of(token));
     for (const AnswerText& part : token.text) {
       (part.channel == Channel::Thinking ? answer.thinking : answer.content) += part.text;
-      if (!json && part.channel == Channel::Content) std::fputs(part.text.c_str(), stdout);
-      if (!json && part.channel == Channel::Thinking) report(arguments, "%s", part.text.c_str());
+      if (json) continue;
+      if (part.channel == Channel::Content)
+        put(stdout, part.text);
+      else if (!arguments.quiet())
+        put(stderr, part.text);
     }
     if (!json && !has_text) std::printf("%s%d", answer.ids.size() > 1 ? "," : "", token.id);
     if (!json) std::fflush(stdout);

@@ -10,6 +10,8 @@
 #include "tessera/runtime/device.hpp"
 
 namespace mortar::cli {
+void put(std::FILE* file, std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), file); }
+
 void report(const Arguments& arguments, const char* format, ...) {
   if (arguments.quiet()) return;
   std::va_list values;

@@ -1,6 +1,7 @@
 // What the commands that run a model share: opening it by the common options, sampling options, progress.
 #pragma once
 #include <chrono>
+#include <cstdio>
 #include <optional>
 #include <string>
 
@@ -33,6 +34,8 @@ class Clock {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+/// All of the text, also after a NUL.
+void put(std::FILE* file, std::string_view text);
 /// printf to standard error, unless --quiet.
 [[gnu::format(printf, 2, 3)]] void report(const Arguments& arguments, const char* format, ...);
 

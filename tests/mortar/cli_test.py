@@ -27,6 +27,12 @@ def run(*words, env=None, text="", code=0, limit=120):
     return out, err
 
 
+def start(*words):
+    """Starts the program. Ctrl-C is not ignored, as it is in a child of a shell's background job."""
+    return subprocess.Popen([MORTAR, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+
+
 def golden(model):
     return json.loads((MODELS / model / "golden/greedy.json").read_text())
 
@@ -102,8 +108,7 @@ class Generate(unittest.TestCase):
             self.assertEqual(json.loads(run(*words, 3)[0])["ids"], json.loads(run(*words, 3)[0])["ids"])
 
     def test_ctrl_c(self):
-        process = subprocess.Popen([MORTAR, "generate", MODELS / "dense-untied", "--prompt-ids", "1", "--ignore-eos", "--max-tokens", "1000",
-                                    "--device", "cpu"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = start("generate", MODELS / "dense-untied", "--prompt-ids", "1", "--ignore-eos", "--max-tokens", "1000", "--device", "cpu")
         process.stdout.read(10)  # it answers
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
@@ -114,10 +119,10 @@ class Generate(unittest.TestCase):
             config = json.loads((MODELS / "dense-untied/config.json").read_text())
             config |= {"max_position_embeddings": 100000, "hidden_size": 512, "intermediate_size": 2048}
             (pathlib.Path(folder) / "config.json").write_text(json.dumps(config))
-            words = [MORTAR, "generate", folder, "--random-weights", "1", "--prompt-ids", ids([5] * 30000), "--max-tokens", "1", "--device", "cpu"]
-            process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            while b"KV cache" not in process.stderr.readline():  # the plan, before the prompt
-                pass
+            process = start("generate", folder, "--random-weights", "1", "--prompt-ids", ids([5] * 30000), "--max-tokens", "1", "--device", "cpu")
+            for line in iter(process.stderr.readline, b""):
+                if b"KV cache" in line:  # of the plan, before the prompt
+                    break
             time.sleep(1)
             process.send_signal(signal.SIGINT)
             out, _ = process.communicate(timeout=20)
@@ -140,6 +145,7 @@ class Generate(unittest.TestCase):
         out, err = run("generate", MODELS / "dense-tied", *words)
         self.assertEqual(out, answer["text"] + "\n")
         self.assertIn(answer["thinking"], err)
+        self.assertIn("\0", out + err, "a character like any other")
 
 
 class Errors(unittest.TestCase):
@@ -206,12 +212,12 @@ class Errors(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             model = pathlib.Path(folder) / "model"
             shutil.copytree(MODELS / "dense-untied", model)
-            process = subprocess.Popen([MORTAR, "chat", model, "--max-tokens", "3", "--device", "cpu", "--max-context", "256"],
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            process = start("chat", model, "--max-tokens", "3", "--device", "cpu", "--max-context", "256")
             process.stdin.write(b"question\n")
             process.stdin.flush()
             process.stdout.readline()
-            os.truncate(model / "model.safetensors", 0)
+            for file in model.glob("*.safetensors"):
+                os.truncate(file, 0)
             _, err = process.communicate(b"question\n", timeout=60)
             if process.returncode != 0:  # 0: nothing of the file is in use any more
                 self.assertEqual(process.returncode, 1, err)
@@ -247,8 +253,7 @@ class Others(unittest.TestCase):
         shutil.copytree(MODELS / "dense-untied", model)
         config = json.loads((model / "config.json").read_text())
         (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 100000}))
-        process = subprocess.Popen([MORTAR, "chat", model, "--ignore-eos", "--device", "cpu", "--max-context", "50000"],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = start("chat", model, "--ignore-eos", "--device", "cpu", "--max-context", "50000")
         process.stdin.write(b"question\n")
         process.stdin.flush()
         process.stdout.read(5)

@@ -34,8 +34,8 @@ class Runner {
   Launched launch(std::span<const RowPlan> rows, bool decode, SlotState* slots, std::int64_t scores,
                   const Launched* before = nullptr);
   /// Waits for the tokens of a step. Of steps that have none, one may still run when the next is launched: so the
-  /// device is not idle in between, and the host is not far ahead of it, where it could not be stopped. Log-probabilities
-  /// need that no step was launched since.
+  /// device is not idle in between, and the host is not far ahead of it, where it could not be stopped.
+  /// Log-probabilities need that no step was launched since.
   Chosen finish(Launched&& step);
   /// Gives up a step whose tokens are not needed.
   void drop(Launched&& step);

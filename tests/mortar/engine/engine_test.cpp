@@ -10,6 +10,7 @@
 
 #include "mortar/engine/test_engine.hpp"
 #include "mortar/errors.hpp"
+#include "text/utf8.hpp"
 
 namespace mortar::test {
 namespace {
@@ -204,7 +205,11 @@ TEST(MortarEngine, StopsAtIdsAndTexts) {
   EXPECT_EQ(by_id.ids, std::vector<TokenId>(all.ids.begin(), at + 1));
   r.stop_ids.clear();
   ASSERT_GT(all.text.size(), 8U);
-  r.stop = {all.text.substr(4, 3)};
+  std::size_t begin = 4;  // of a character
+  while (begin < all.text.size() && text::valid_utf8(all.text.substr(0, begin)) != begin) ++begin;
+  std::size_t end = begin + 3;
+  while (end < all.text.size() && text::valid_utf8(all.text.substr(begin, end - begin)) != end - begin) ++end;
+  r.stop = {all.text.substr(begin, end - begin)};
   const Heard by_text = answer(engine, r);
   EXPECT_EQ(by_text.finish, FinishReason::Stop);
   EXPECT_EQ(by_text.text, all.text.substr(0, all.text.find(r.stop[0])));

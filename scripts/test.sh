@@ -97,6 +97,7 @@ do_fuzz() {
   local start=$SECONDS
   wanted fuzz || return 0
   say "fuzzing every input (build/clang, $jobs jobs)"
+  mkdir -p build
   if scripts/fuzz.sh --seconds 2 --jobs "$jobs" | tee build/fuzz.log; then
     record fuzz ok $((SECONDS - start)) ''
   else

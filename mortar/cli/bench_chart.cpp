@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "mortar/errors.hpp"
@@ -25,7 +26,9 @@ std::string escaped(const std::string& text) {
 }  // namespace
 
 void check_chart_path(const std::string& path) {
+  const bool there = std::filesystem::exists(path);
   if (!std::ofstream(path, std::ios::binary | std::ios::app)) cannot_write(path);
+  if (!there) std::filesystem::remove(path);
 }
 
 void write_chart(const std::vector<BenchRow>& rows, const std::string& path) {

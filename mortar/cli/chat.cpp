@@ -100,7 +100,6 @@ void Chat::answer(std::string message) {
     messages_.pop_back();
     throw;
   }
-  CtrlC::reset();
   set_closing(terminal ? "\033[0m\n" : "\n");
   while (engine_.step())
     if (CtrlC::count() > 0) engine_.cancel(id);
@@ -129,7 +128,7 @@ int run(const Arguments& arguments) {
     CtrlC::reset();
     const auto message = read_message(terminal);
     if (CtrlC::count() > 0) throw Interrupted();
-    if (!message || *message == "/exit") return failed && !terminal ? kFailed : kDone;
+    if (!message || *message == "/exit") return failed && isatty(STDIN_FILENO) == 0 ? kFailed : kDone;
     if (*message == "/clear") {
       chat.clear();
       continue;
@@ -138,6 +137,7 @@ int run(const Arguments& arguments) {
     try {
       chat.answer(*message);
     } catch (const RequestError& error) {
+      set_closing(nullptr);
       std::fprintf(stderr, "mortar chat: %s\n", error.what());
       failed = true;
     }

@@ -74,7 +74,7 @@ int finish(const std::string& program, int code) {
 std::string message_of(const std::exception& error) {
   const auto* known = dynamic_cast<const tessera::Error*>(&error);
   const std::string all = error.what();
-  if (known == nullptr || !known->where().known()) return all;
+  if (known == nullptr || !known->where().known() || dynamic_cast<const tessera::InternalError*>(&error)) return all;
   const std::string place = tessera::concat(known->where().file, ":", known->where().line, ": ");
   return all.starts_with(place) ? all.substr(place.size()) : all;
 }

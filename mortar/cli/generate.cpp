@@ -116,6 +116,7 @@ int run(const Arguments& arguments) {
   Engine engine(std::move(model), {.max_batch = 1, .strict = arguments.flag("--strict")});
   Answer answer;
   if (!json) set_closing("\n");
+  Channel channel = Channel::Content;
   const Clock clock;
   const auto on_token = [&](const Token& token) {
     if (answer.ids.empty()) answer.first = clock.seconds();
@@ -126,7 +127,9 @@ int run(const Arguments& arguments) {
     for (const AnswerText& part : token.text) {
       (part.channel == Channel::Thinking ? answer.thinking : answer.content) += part.text;
       if (json) continue;
-      if (part.channel == Channel::Content)
+      if (part.channel != channel) report(arguments, "\n");
+      channel = part.channel;
+      if (channel == Channel::Content)
         put(stdout, part.text);
       else if (!arguments.quiet())
         put(stderr, part.text);
@@ -153,7 +156,7 @@ const Option kOptions[] = {
     {"--prompt-ids", "IDS", "the prompt as token ids, separated by commas"},
     {"--raw", nullptr, "takes the prompt as it is, without the chat template"},
     {"--logprobs", "N", "with --json: the log-probability of each token, and of the N most likely ones"},
-    {"--json", nullptr, "one JSON object: text, ids, finish_reason, timings, logprobs"},
+    {"--json", nullptr, "one JSON object: text, thinking, ids, finish_reason, timings, logprobs"},
 };
 const Registration kRegistration({"generate", "MODEL", "answers one prompt", kOptions, OptionSet::Generation, run});
 

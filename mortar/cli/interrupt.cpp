@@ -1,4 +1,4 @@
-// The handlers use nothing but write, _exit and lock-free atomics, which are safe in a signal handler.
+// The handlers use nothing but strlen, write, _exit and lock-free atomics, which are safe in a signal handler.
 #include "interrupt.hpp"
 
 #include <signal.h>
@@ -22,19 +22,16 @@ void print(int file, std::string_view text) {
 }
 
 void on_interrupt(int) {
-  if (presses < most_counted) {
-    ++presses;
-    return;
-  }
+  if (presses.fetch_add(1) < most_counted) return;
   if (const char* text = closing) print(STDOUT_FILENO, {text, std::strlen(text)});
   _exit(kInterrupted);
 }
 
 void on_bus_error(int) {
-  print(
-      STDERR_FILENO,
-      "mortar: a file of the model became shorter while it was in use.\n  Replace a model's files (write beside them, "
-      "then rename) instead of changing them, and start again.\n");
+  print(STDERR_FILENO,
+        "mortar: a bus error: probably a file of the model became shorter while it was in use.\n  Replace a model's "
+        "files (write beside them, "
+        "then rename) instead of changing them, and start again.\n");
   _exit(kFailed);
 }
 

@@ -1,7 +1,7 @@
 // mortar template: the text that messages become.
 #include <iostream>
 
-#include "command.hpp"
+#include "model_session.hpp"
 #include "mortar/chat_template.hpp"
 #include "read_input.hpp"
 
@@ -10,14 +10,13 @@ namespace {
 
 int run(const Arguments& arguments) {
   if (!arguments.has("--messages")) throw UsageError("expected --messages with a JSON file (- for standard input)");
-  if (arguments.flag("--think") && arguments.flag("--no-think"))
-    throw UsageError("expected one of --think and --no-think, found both");
+  const std::optional<bool> thinking = thinking_from(arguments);
   if (arguments.text("--messages") == "-" && arguments.has("--tools") && arguments.text("--tools") == "-")
     throw UsageError("--messages and --tools: expected at most one of them from standard input");
   const ChatTemplate chat = ChatTemplate::load(arguments.positional(0));
   ChatInputs inputs{.messages = read_input(arguments.text("--messages"))};
   if (arguments.has("--tools")) inputs.tools = read_input(arguments.text("--tools"));
-  if (arguments.flag("--think") || arguments.flag("--no-think")) inputs.thinking = arguments.flag("--think");
+  inputs.thinking = thinking;
   inputs.generation_prompt = !arguments.flag("--no-generation-prompt");
   std::cout << chat.render(inputs);
   return kDone;

@@ -48,8 +48,11 @@ ControlCapture::~ControlCapture() = default;
 
 Flow<> flow_of(Op<void> op, SourceLocation where) { co_await OpAt{std::move(op), where}; }
 
-void ControlCapture::begin_body() {
+int ControlCapture::calls() const noexcept { return state_->outer->is_second_call() ? 1 : 2; }
+
+void ControlCapture::begin_body(bool second_call) {
   state_->bodies.push_back(std::make_shared<runtime::GraphRecording>(state_->outer->device()));
+  if (second_call || state_->outer->is_second_call()) state_->bodies.back()->set_second_call();
   state_->scope.emplace(*state_->bodies.back());
 }
 
@@ -65,6 +68,7 @@ void ControlCapture::end_body() {
 }
 
 void ControlCapture::check_repeats() {
+  if (calls() == 1) return;
   const auto again = std::move(state_->bodies.back());
   state_->bodies.pop_back();
   SourceLocation found;

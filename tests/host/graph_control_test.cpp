@@ -194,6 +194,27 @@ TEST_F(GraphControl, WhatAGraphCouldNotRepeatIsRejected) {
   EXPECT_EQ(first(graph.input<0>().y), 4);
 }
 
+Flow<> deep(Loop& s, int depth, int& innermost) {
+  if (depth == 0) {
+    ++innermost;
+    co_await kernel<add_scaled<64>>(mut(s.y), 2.0f, s.x);
+    co_return;
+  }
+  co_await graph_if(s.go, [&s, depth, &innermost] { return deep(s, depth - 1, innermost); });
+}
+TEST_F(GraphControl, NestedBodiesAreCalledOnceMoreForEachLevel) {
+  int innermost = 0;
+  auto graph = capture([&](Loop& s) { return deep(s, 12, innermost); }, loop_of(1));
+  EXPECT_EQ(innermost, 13) << "not 2^12";
+  EXPECT_EQ(graph.work_count(), 1u);
+  graph.replay().sync();
+  EXPECT_EQ(first(graph.input<0>().y), 2);
+  auto s = loop_of(1);
+  int run = 0;
+  const auto counts_inside = [&](Loop& t) { return deep(t, 3, run); };
+  EXPECT_NO_THROW((void)capture(counts_inside, std::move(s))) << "the count is not used";
+}
+
 // -- graphs in graphs ------------------------------------------------------------------------------------------------
 
 using Inner = Graph<Tensor<f32, 1>, Tensor<f32, 1>>;

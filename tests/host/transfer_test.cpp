@@ -166,8 +166,11 @@ TEST(Op, ChainsOfOperationsEndBeforeTheStackDoes) {
   auto part = std::move(chain).on(stream);
   EXPECT_EQ(host(kernel<add_one<8>>(std::move(part))).sync(stream), std::vector<i32>(8, length + 1));
   Op<Tensor<i32, 1>> mixed = zeros<i32>({8});
-  EXPECT_THROW(for (int i = 0; i < 2000; ++i) mixed = longer(std::move(mixed), length++), DeviceError)
+  EXPECT_THROW(for (int i = 0; i < 2000; ++i) mixed = longer(std::move(mixed), i), DeviceError)
       << "any operation counts";
+  mixed = zeros<i32>({8});
+  for (int i = 0; i < 600; ++i) mixed = longer(std::move(mixed), i);  // about 900 operations deep
+  EXPECT_EQ(host(std::move(mixed).on(stream)).sync(stream), std::vector<i32>(8, 600)) << "and there is enough stack";
 }
 
 TEST(Op, ResultsOfOneStreamAreUsableOnAnother) {

@@ -133,7 +133,7 @@ class Graph {
     if constexpr (I < sizeof...(In)) {
       return std::get<I>(values_->inputs);
     } else {
-      return *this;
+      return *this;  // only so that the message above is the only one
     }
   }
   /// What the flow returned. Its tensors have contents after the first replay.

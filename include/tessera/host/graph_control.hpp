@@ -24,11 +24,15 @@ class ControlCapture {
   ~ControlCapture();
   ControlCapture(const ControlCapture&) = delete;
   ControlCapture& operator=(const ControlCapture&) = delete;
+  /// How often each body is called: twice, to see whether it repeats itself; once within the second call of a body
+  /// around it, which is compared as a whole. So nested bodies are not called 2^depth times.
+  int calls() const noexcept;
   /// What is captured from now on goes to a body, until end_body() or the destructor.
-  void begin_body();
+  void begin_body(bool second_call);
   /// Throws DeviceError if a tensor that was made in the body is held outside of it.
   void end_body();
   /// Throws DeviceError unless the last two bodies, of two calls of one function, did the same; drops the second one.
+  /// Nothing if each is called once.
   void check_repeats();
   void record(bool loop);
 
@@ -57,8 +61,6 @@ constexpr bool check_body() {
   return true;
 }
 
-/// In a capture each body is called so often, to see whether it repeats itself.
-inline constexpr int kCallsOfBodies = 2;
 /// An operation as a flow; `where` is the line that awaits it.
 Flow<> flow_of(Op<void> op, SourceLocation where);
 
@@ -99,8 +101,8 @@ template <class T, int R>
 Flow<> run_while(Read<T, R> condition, GraphBody body, SourceLocation where) {
   if (const Stream* stream = co_await CapturedStream()) {
     ControlCapture capture(*stream, condition.arg(), R, "graph_while", where);
-    for (int call = 0; call < kCallsOfBodies; ++call) {
-      capture.begin_body();
+    for (int call = 0; call < capture.calls(); ++call) {
+      capture.begin_body(call == 1);
       co_await body(where);
       capture.end_body();
     }
@@ -122,8 +124,8 @@ Flow<> run_if(Read<T, R> condition, GraphBody then_body, GraphBody else_body, So
     ControlCapture capture(*stream, condition.arg(), R, "graph_if", where);
     const GraphBody* const bodies[] = {&then_body, &else_body};
     for (int i = 0; i < (else_body ? 2 : 1); ++i) {
-      for (int call = 0; call < kCallsOfBodies; ++call) {
-        capture.begin_body();
+      for (int call = 0; call < capture.calls(); ++call) {
+        capture.begin_body(call == 1);
         co_await (*bodies[i])(where);
         capture.end_body();
       }
@@ -199,7 +201,8 @@ Flow<> make_if(C&& condition, GraphBody then_body, GraphBody else_body, SourceLo
 /// Runs `body` as long as the condition, read before each run, is not 0. The condition is a tensor of one element, bool
 /// or i32, on the flow's device; the body has to change it. The body is a function that returns a Flow<> or an
 /// Op<void>. It is called for each run, and the host reads the condition before, and waits for it. While a graph is
-/// captured it is called twice, whatever the condition is; the graph then loops on the device. The tensors that
+/// captured it is called twice (within another body up to depth + 1 times), whatever the condition is; the graph then
+/// loops on the device. The tensors that
 /// `condition` and `body` refer to must live until the flow has ended; a condition that is a temporary is kept. Throws
 /// ShapeError if the condition has not one element, DeviceError in a capture if a tensor that is made in the body is
 /// kept outside, if the two calls differ in what they do, or if the driver has no loops in graphs.

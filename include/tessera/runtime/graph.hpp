@@ -80,6 +80,10 @@ class GraphRecording final : public CaptureSink {
   /// Ends the recording of a whole capture: temporaries are given memory that they share. Throws DeviceError.
   void finish();
 
+  /// This is the recording of a second call of a body, to be compared with that of the first.
+  void set_second_call() noexcept { second_call_ = true; }
+  bool is_second_call() const noexcept { return second_call_; }
+
   Device device() const noexcept { return device_; }
   std::span<const RecordedWork> work() const noexcept { return work_; }
   /// Each storage once, with what all entries together do with it. After finish() the memory of the temporaries is one
@@ -111,6 +115,7 @@ class GraphRecording final : public CaptureSink {
   std::shared_ptr<GraphRecording> with_calls(const GraphCalls& calls) const;
 
   Device device_;
+  bool second_call_ = false;
   std::vector<RecordedWork> work_;
   std::vector<Access> accesses_;
   std::vector<Uses> uses_;                                   // as accesses_

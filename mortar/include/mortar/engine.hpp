@@ -32,7 +32,8 @@ struct Request {
   std::vector<TokenId> ids = {};  ///< the prompt
   std::int64_t max_tokens = 128;
   Sampling sampling = {};
-  std::vector<std::string> stop = {};  ///< the text ends before the first of these; needs the model's tokenizer
+  std::vector<std::string> stop =
+      {};  ///< the text ends before the first of these, in UTF-8; needs the model's tokenizer
   std::vector<TokenId> stop_ids = {};  ///< end the sequence as the model's end-of-sequence ids do
   bool ignore_eos = false;             ///< the model's end-of-sequence ids do not end it
   bool starts_thinking = false;        ///< the prompt ends within the model's thinking
@@ -57,7 +58,7 @@ struct Token {
 using OnToken = std::function<void(const Token&)>;
 
 struct EngineOptions {
-  std::int64_t max_batch = 1;         ///< sequences that are computed at a time; others wait
+  std::int64_t max_batch = 1;         ///< sequences that are computed at a time, up to 65536; others wait
   std::int64_t prefill_tokens = 512;  ///< tokens of a step over prompts; longer prompts take several steps
   std::int64_t kv_tokens = 0;         ///< size of the KV cache; 0: max_batch planned contexts, or as much as fits
   bool prefix_cache = true;           ///< prompts that begin as an earlier sequence reuse its keys and values
@@ -85,8 +86,9 @@ class Engine {
   /// Ends a sequence without further calls of its function. False if it has ended already.
   bool cancel(SequenceId id);
   /// One step: tokens of prompts, or one token of each sequence that has its prompt computed. False if there is nothing
-  /// to do. If the device fails, sequences stay as they were before the step. What functions of sequences throw is
-  /// thrown again after all of them were called.
+  /// to do. If the device fails, sequences stay as they were before the step, and prompts that have given no token yet
+  /// are computed again; the failure of a step that gives no token may be thrown by the next one. What functions of
+  /// sequences throw is thrown again after all of them were called.
   bool step();
   /// Steps until all sequences have ended.
   void run();

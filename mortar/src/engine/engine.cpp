@@ -315,6 +315,9 @@ void Engine::State::deliver(PlannedStep& plan) {
     result = runner.finish(std::move(plan.launched));
   } catch (...) {
     ahead.reset();  // it continues tokens that are lost
+    // It may be the failure of an earlier step of a prompt: such prompts are computed again, from what others can find.
+    for (const SequencePtr& s : running)
+      if (!s->decodes()) s->computed = std::ssize(s->contents) * kPage;
     throw;
   }
   ++stats.steps;
@@ -326,8 +329,8 @@ void Engine::State::deliver(PlannedStep& plan) {
     if (s.ended) continue;  // since the step was launched
     s.computed += static_cast<std::int64_t>(row.ids.size());
     if (!plan.decode) stats.prompt_tokens += static_cast<std::int64_t>(row.ids.size());
+    if (!row.wants_token) continue;  // nor is it known yet whether it failed
     publish(s);
-    if (!row.wants_token) continue;
     const std::size_t next = plan.decode ? i : wanted++;
     Token token = add_token(s, result.tokens[next]);
     if (s.request.logprobs >= 0) {

@@ -80,7 +80,7 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
   } catch (const DeviceError& error) {
     throw CapacityError("a KV cache of " + std::to_string(pages * kPage) + " tokens (" +
                         bytes_text(pages * kPage * kv_bytes_per_token(model.config, KvType::Bf16)) +
-                        ") does not fit beside the weights: take a smaller context or batch\n" + error.what());
+                        ") does not fit beside the weights: take a smaller context or batch\n" + error.message());
   }
 }
 
@@ -153,7 +153,7 @@ Runner::Chosen Runner::finish(Launched&& step) {
     if (spare_) (void)spare_->read();
     return chosen;
   }
-  running_.reset();
+  if (running_) spare_ = std::exchange(running_, std::nullopt);  // it was before this step
   const StepResult& result = step.result_ ? *step.result_ : step.graph_->graph.output();
   if (step.graph_ != nullptr) {
     const auto tokens = step.tokens_.read();

@@ -1,6 +1,7 @@
 // Sampling options and their checks, the state of penalties, the launches of the sampling kernels.
 #include "engine/sampler.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
@@ -17,7 +18,8 @@ using namespace tessera;
 
 namespace {
 
-constexpr int kColumns = 2048;  ///< logits of a block of penalties
+constexpr float kLeastTopP = 1e-6F;  ///< for 0 in a file: no more than the most likely token
+constexpr int kColumns = 2048;       ///< logits of a block of penalties
 constexpr int kBiases = static_cast<int>(kMostBiases);
 constexpr int kWholeRow = kernels::kWholeRow;
 
@@ -33,7 +35,7 @@ Sampling sampling_of(const GenerationConfig& c) {
   s.greedy = !c.sample;
   s.temperature = static_cast<float>(c.temperature);
   s.top_k = c.top_k;
-  s.top_p = static_cast<float>(c.top_p);
+  s.top_p = std::max(static_cast<float>(c.top_p), kLeastTopP);
   s.min_p = static_cast<float>(c.min_p);
   s.repetition_penalty = static_cast<float>(c.repetition_penalty);
   s.presence_penalty = static_cast<float>(c.presence_penalty);

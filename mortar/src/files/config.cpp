@@ -194,7 +194,7 @@ GenerationConfig parse_generation_config(std::string_view text, const std::strin
   g.sample = f.flag_or("do_sample", false);
   g.temperature = f.number_or("temperature", 0, 100, 1);
   g.top_k = f.integer_or("top_k", 0, INT32_MAX, 0);
-  g.top_p = f.number_or("top_p", 1e-6, 1, 1);
+  g.top_p = f.number_or("top_p", 0, 1, 1);
   g.min_p = f.number_or("min_p", 0, 1, 0);
   g.repetition_penalty = f.number_or("repetition_penalty", 0.01, 100, 1);
   g.presence_penalty = f.number_or("presence_penalty", -100, 100, 0);

@@ -282,8 +282,7 @@ TEST(MortarEngine, SizesThatDoNotFitSayWhy) {
   EXPECT_THAT(made({.max_batch = 0}), HasSubstr("max_batch"));
 }
 
-/// Long prompts take several steps, of which two are on the device at a time.
-TEST(MortarEngine, StepsWithoutTokensAreWaitedFor) {
+TEST(MortarEngine, LongPromptsInSmallStepsGiveTheSameTokens) {
   Engine whole(load_test_model("dense-tied", 200),
                {.prefill_tokens = 200, .prefix_cache = false, .batch_invariant = true});
   Engine parts(load_test_model("dense-tied", 200),

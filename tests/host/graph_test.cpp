@@ -230,8 +230,8 @@ TEST_F(Graphs, ARejectedCaptureReturnsWhatItWasGiven) {
   const auto call = [&](State& s, const std::unique_ptr<int>&) { return waits_for_it(s, model); };
   EXPECT_ERROR(DeviceError, (void)capture(call, std::move(kept), std::move(number)), "cannot be captured");
   // NOLINTNEXTLINE(bugprone-use-after-move): given back
-  ASSERT_NE(number, nullptr);
-  EXPECT_EQ(*number, 7);
+  EXPECT_EQ(number ? *number : 0, 7);
+  // NOLINTNEXTLINE(bugprone-use-after-move): given back
   auto graph = capture(step, std::move(kept), model);
   graph.replay().sync();
   EXPECT_EQ(host(graph.output().y).sync(), all_equal(25));

@@ -160,10 +160,11 @@ TEST(Op, ChainsOfOperationsEndBeforeTheStackDoes) {
                "chain of 1000 operations that have not been run");
   EXPECT_EQ(length, detail::OpBase::kMaxDepth - 1) << "zeros() is the first";
   EXPECT_ERROR(DeviceError, (void)std::move(chain).then([](Tensor<i32, 1> t) { return clone(t); }), "in parts");
+  // NOLINTBEGIN(bugprone-use-after-move): a rejected operation takes nothing
   EXPECT_ERROR(DeviceError, (void)host(std::move(chain)), "in parts");
   EXPECT_ERROR(DeviceError, (void)reshape(std::move(chain), Dims(2, 4)), "in parts");
-  // NOLINTNEXTLINE(bugprone-use-after-move): a rejected operation takes nothing
   auto part = std::move(chain).on(stream);
+  // NOLINTEND(bugprone-use-after-move)
   EXPECT_EQ(host(kernel<add_one<8>>(std::move(part))).sync(stream), std::vector<i32>(8, length + 1));
   Op<Tensor<i32, 1>> mixed = zeros<i32>({8});
   EXPECT_THROW(for (int i = 0; i < 2000; ++i) mixed = longer(std::move(mixed), i), DeviceError)

@@ -29,9 +29,8 @@ void on_interrupt(int) {
 
 void on_bus_error(int) {
   print(STDERR_FILENO,
-        "mortar: a bus error: probably a file of the model became shorter while it was in use.\n  Replace a model's "
-        "files (write beside them, "
-        "then rename) instead of changing them, and start again.\n");
+        "mortar: a bus error: probably a file of the model became shorter while it was in use.\n"
+        "  Replace a model's files (write beside them, then rename) instead of changing them, and start again.\n");
   _exit(kFailed);
 }
 

@@ -107,17 +107,23 @@ class GraphCore {
  private:
   /// Owners that change later are noticed by check_owners(); what the body itself has shared has its owner already.
   void check_not_shared() const {
+    for (const runtime::Access& access : recording_->accesses()) {
+      if (access.mode == runtime::AccessMode::Read || !access.storage->is_shared()) continue;
+      const runtime::RecordedWork* const writer = first_writer(access.storage);
+      if (writer == nullptr) continue;  // made here, and only read
+      throw BorrowError(
+          "capture: a tensor that this work writes is shared when the capture ends. Every replay would change what its "
+          "owners may only read.\n  Return the tensor itself, and share a copy (clone) or what release() returns.",
+          writer->where);
+    }
+  }
+  const runtime::RecordedWork* first_writer(const runtime::StorageRef& storage) const {
     for (const runtime::RecordedWork& entry : recording_->work()) {
       for (const runtime::Access& access : entry.accesses) {
-        if (access.mode == runtime::AccessMode::Read || !access.storage->is_shared()) continue;
-        throw BorrowError(
-            "capture: a tensor that this work writes is shared when the capture ends, so every replay would change "
-            "what "
-            "its owners may only read.\n  Return the tensor itself, and share a copy (clone) or what release() gives "
-            "back.",
-            entry.where);
+        if (access.storage == storage && access.mode != runtime::AccessMode::Read) return &entry;
       }
     }
+    return nullptr;
   }
 
   void check_owners(SourceLocation where) const {

@@ -73,12 +73,12 @@ void ControlCapture::check_repeats() {
   state_->bodies.pop_back();
   SourceLocation found;
   if (state_->bodies.back()->repeats_as(*again, found)) return;
-  throw DeviceError(concat(state_->what, ": the body does something else when it is called again",
-                           found.known() ? concat(", first at ", found.file, ":", found.line) : std::string(),
-                           ": other tensors or other numbers. A graph does what the first call did, however often it "
-                           "runs.\n  Leave tensors where they are "
-                           "(no std::swap), and keep what changes from run to run in tensors."),
-                    state_->where);
+  throw DeviceError(
+      concat(state_->what, ": the body does something else when it is called again",
+             found.known() ? concat(", first at ", found.file, ":", found.line) : std::string(),
+             ": other tensors or other numbers. A graph does what the first call did, however often it "
+             "runs.\n  Leave tensors where they are (no std::swap), and keep what changes from run to run in tensors."),
+      state_->where);
 }
 
 void ControlCapture::record(bool loop) {

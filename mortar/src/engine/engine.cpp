@@ -271,7 +271,7 @@ void Engine::State::launch_ahead(const PlannedStep& now) {
     ahead = std::move(next);
     ++stats.steps_ahead;
   } catch (const std::exception&) {
-    ahead.reset();  // the next step meets the same error, when the tokens of this one have been delivered
+    ahead.reset();  // the next step is launched alone, and meets the error if it lasts
   }
 }
 

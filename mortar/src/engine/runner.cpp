@@ -148,12 +148,15 @@ Runner::Launched Runner::launch(std::span<const RowPlan> rows, bool decode, Slot
 
 Runner::Chosen Runner::finish(Launched&& step) {
   Chosen chosen;
+  // If this step turns out to have failed, so has what came before it: nothing of that is to be thrown once more.
+  auto before = std::exchange(running_, std::nullopt);
   if (step.graph_ == nullptr && !step.result_) {
-    spare_ = std::exchange(running_, std::move(step.end_));
-    if (spare_) (void)spare_->read();
+    if (before) (void)before->read();
+    running_ = std::move(step.end_);
+    spare_ = std::move(before);
     return chosen;
   }
-  if (running_) spare_ = std::exchange(running_, std::nullopt);  // it was before this step
+  if (before) spare_ = std::move(before);  // the next step writes it behind this one
   const StepResult& result = step.result_ ? *step.result_ : step.graph_->graph.output();
   if (step.graph_ != nullptr) {
     const auto tokens = step.tokens_.read();

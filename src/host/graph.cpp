@@ -9,6 +9,7 @@
 #include "host/whole_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/graph.hpp"
 #include "tessera/runtime/lease.hpp"
 
@@ -76,7 +77,9 @@ class GraphCore {
       outer->add_graph(*recording_, *calls_, where);
       return release_leases();
     }
-    stream.core()->submit({work_, {}, {}, accesses_, "graph", where});
+    runtime::Submission submission{work_, {}, {}, accesses_, "graph", where};
+    submission.between_devices = wait_for_host_memory(where);
+    stream.core()->submit(submission);
     pending_ = false;  // submit() has released the leases
   }
 
@@ -116,6 +119,17 @@ class GraphCore {
           "owners may only read.\n  Return the tensor itself, and share a copy (clone) or what release() returns.",
           writer->where);
     }
+  }
+  /// Waits until work that other devices do with the host memory that the graph copies has an outcome. Whether there is
+  /// such memory.
+  bool wait_for_host_memory(SourceLocation where) const {
+    bool any = false;
+    for (const runtime::Access& access : accesses_) {
+      if (access.storage->device() == recording_->device()) continue;
+      any = true;
+      runtime::at_line(where, [&] { access.storage->wait_outcome(); });
+    }
+    return any;
   }
   const runtime::RecordedWork* first_writer(const runtime::StorageRef& storage) const {
     for (const runtime::RecordedWork& entry : recording_->work()) {

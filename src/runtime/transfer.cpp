@@ -54,6 +54,15 @@ Route route_of(const Stream& stream, Device to, Device from) {
   return {stream, nullptr};
 }
 
+bool copies_host_memory(const Route& route, const Stream& stream, const Storage& to, const Storage& from) {
+  const auto is_host = [](const Storage& storage) { return storage.device().kind() == DeviceKind::Cpu; };
+  return route.work && route.stream == stream && (is_host(to) || is_host(from));
+}
+
+constexpr const char* kCopy = "a copy between devices";
+constexpr const char* kCopyElsewhere =
+    "Only copies between the graph's own GPU and host memory can: copy before the capture or after the replay.";
+
 /// Neither device copies from or to the other: the host does.
 void move_by_host(Storage& to, std::size_t to_offset, Storage& from, std::size_t from_offset, std::size_t bytes,
                   SourceLocation where) {
@@ -71,7 +80,8 @@ void move_by_host(Storage& to, std::size_t to_offset, Storage& from, std::size_t
 
 void transfer(const Stream& stream, const TransferEnd& to, const TransferEnd& from, std::size_t bytes,
               const char* label, SourceLocation where) {
-  check_not_capturing("a copy between devices", "Copy before the capture or after the replay.", where);
+  const bool captured = stream.core()->capturing();
+  if (!captured) check_not_capturing(kCopy, kCopyElsewhere, where);
   Storage &target = *to.storage, &source = *from.storage;
   check_range(target, to.offset, bytes);
   check_range(source, from.offset, bytes);
@@ -81,13 +91,15 @@ void transfer(const Stream& stream, const TransferEnd& to, const TransferEnd& fr
                " was put on a stream of ", stream.device().name(), ".\n  Use a stream of one of the two devices."),
         where);
   }
-  if (bytes == 0) return at_line(where, [&] { source.wait_written(); });
+  if (bytes == 0) return captured ? void() : at_line(where, [&] { source.wait_written(); });
   const Route route = at_line(where, [&] { return route_of(stream, target.device(), source.device()); });
+  // In a graph: what the stream's own device does with host memory. Each replay waits for what this does not wait for.
+  if (captured && !copies_host_memory(route, stream, target, source)) check_not_capturing(kCopy, kCopyElsewhere, where);
   if (!route.work) {
     return at_line(where, [&] { move_by_host(target, to.offset, source, from.offset, bytes, where); });
   }
   for (Storage* storage : {&target, &source}) {
-    if (storage->device() != route.stream.device()) at_line(where, [&] { storage->wait_outcome(); });
+    if (!captured && storage->device() != route.stream.device()) at_line(where, [&] { storage->wait_outcome(); });
   }
   if (bytes == target.bytes() || target.device().backend().host_accessible()) target.count_as_written();
   const auto mode = bytes == target.bytes() ? AccessMode::Write : AccessMode::ReadWrite;

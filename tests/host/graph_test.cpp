@@ -197,6 +197,26 @@ TEST_F(Graphs, DoNotWriteWhatTheirBodyShares) {
   EXPECT_EQ(host(writes.output()).sync(), all_equal(11));
 }
 
+TEST_F(Graphs, CopyHostMemoryInEachReplay) {
+  struct Buffers {
+    HostBuffer<f32> in, out;
+    Tensor<f32, 1> sum;
+  };
+  const auto adds = [](const Stream& stream, Buffers& state) {
+    const Tensor<f32, 1> x = from(state.in, {kSize}).on(stream);
+    kernel<axpy<128>>(mut(state.sum), 1.0f, x).on(stream);
+    state.out = host(state.sum, std::move(state.out)).on(stream);
+  };
+  auto graph = capture(adds, Buffers{HostBuffer<f32>(kSize), HostBuffer<f32>(kSize), zeros<f32>({kSize}).sync()});
+  const Stream stream;
+  for (const float sum : {1.0f, 3.0f, 6.0f}) {
+    Buffers& state = graph.input<0>();
+    for (float& value : state.in.write()) value = sum - (sum > 3 ? 3 : sum > 1 ? 1 : 0);
+    graph.replay().on(stream);
+    for (const float value : state.out.read()) ASSERT_EQ(value, sum);
+  }
+}
+
 TEST_F(Graphs, DoNotWriteABufferThatHasLeftThem) {
   struct Readback {
     Tensor<f32, 1> x;

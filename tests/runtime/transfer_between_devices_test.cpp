@@ -66,6 +66,32 @@ TEST_F(BetweenDevices, TheSourceEndsBehindTheCopyOnItsOwnDevice) {
   EXPECT_EQ(driver.live_blocks(), 1);
 }
 
+TEST_F(BetweenDevices, CopiesOfHostMemoryAreCapturedAndReplayed) {
+  const auto kernel = rig.load("mix");
+  const StorageRef x = make(one, 0), y = make(one, 0);
+  const StorageRef in = make(Device::cpu(), 0), out = make(Device::cpu(), 0);
+  auto recording = std::make_shared<GraphRecording>(one);
+  {
+    const CaptureScope scope(*recording, {});
+    const Stream stream(scope.stream());
+    move(stream, x, in);
+    rig.mix(kernel, stream, y, x);
+    move(stream, out, y);
+    EXPECT_THROW(move(Stream(one), x, in), DeviceError) << "on another stream";
+    EXPECT_THROW(move(stream, make(two, 0), x), DeviceError) << "to another GPU";
+  }
+  const auto graph = rig.backend.make_graph(recording);
+  std::uint64_t expected = 0;
+  for (const std::uint64_t value : {5u, 7u}) {
+    copy_from_host(*in, 0, &value, sizeof value);  // waits until the replay before has read it
+    Stream(one).core()->submit({graph, {}, {}, recording->accesses(), "graph", {}, true});
+    expected = expected * 31 + value;
+    std::uint64_t found = 0;
+    copy_to_host(&found, *out, 0, sizeof found);
+    EXPECT_EQ(found, expected);
+  }
+}
+
 TEST_F(BetweenDevices, CpuToGpuAndBackIsWorkOfTheGpu) {
   const auto kernel = rig.load("mix");
   const Stream a(one);

@@ -47,6 +47,21 @@ std::int64_t activation_bytes_per_token(const ModelConfig& m) {
   return 2 * (4 * m.hidden + attention + mlp) + 4 * (m.hidden + attention);
 }
 
+/// Bytes of the largest FP8 matrix in bf16: prompts widen one after the other (model/products.cpp).
+std::int64_t widened_bytes(const ModelConfig& m) {
+  std::int64_t largest = 0;
+  for (const WeightTensor& w : files::weight_tensors(m)) {
+    const bool is_expert = w.role == Role::ExpertGateUp || w.role == Role::ExpertDown;
+    if (w.stored == Stored::Fp8 && !is_expert) largest = std::max(largest, 2 * w.rows * w.columns);
+  }
+  return largest;
+}
+
+/// Bytes of the intermediate results of a step of so many tokens.
+std::int64_t step_bytes(const ModelConfig& m, std::int64_t tokens) {
+  return tokens * activation_bytes_per_token(m) + widened_bytes(m);
+}
+
 /// Bytes for each sequence of a step: logits in f32, once more sorted for sampling.
 std::int64_t bytes_per_sequence(const ModelConfig& m) { return 2 * 4 * m.vocabulary; }
 
@@ -84,8 +99,8 @@ std::int64_t largest_context(const ModelConfig& m, const PlanRequest& r, const M
   if (p.largest_context <= 0 && p.largest_batch <= 0) {
     PlanRequest one = r;
     one.batch = 1;
-    const std::int64_t free = p.available - p.weights.total() - p.reserve -
-                              r.prefill_tokens * activation_bytes_per_token(m) - bytes_per_sequence(m);
+    const std::int64_t free =
+        p.available - p.weights.total() - p.reserve - step_bytes(m, r.prefill_tokens) - bytes_per_sequence(m);
     const std::int64_t context = largest_context(m, one, p, free);
     text += context > 0 ? concat("The largest context of one sequence is ", context, " tokens")
                         : std::string("No context fits: use a smaller model, or one in FP8");
@@ -127,8 +142,7 @@ MemoryPlan estimate_memory(const ModelConfig& model, const PlanRequest& r) {
   p.available = r.memory.available;
   p.reserve = std::min(512 * kMiB, r.memory.total / 64);
   p.batch = r.batch;
-  const std::int64_t step = std::max(r.prefill_tokens, r.batch) * activation_bytes_per_token(model);
-  p.activations = step + r.batch * bytes_per_sequence(model);
+  p.activations = step_bytes(model, std::max(r.prefill_tokens, r.batch)) + r.batch * bytes_per_sequence(model);
   const std::int64_t free = p.available - p.weights.total() - p.reserve;
   p.largest_context = largest_context(model, r, p, free - p.activations);
   p.max_context = r.max_context > 0 ? r.max_context : std::max<std::int64_t>(p.largest_context, 1);
@@ -136,7 +150,7 @@ MemoryPlan estimate_memory(const ModelConfig& model, const PlanRequest& r) {
   // Beyond the tokens of a prefill step, each sequence also adds to a step's activations: counted for all.
   const std::int64_t each =
       kv_bytes(p, r, p.max_context) + bytes_per_sequence(model) + activation_bytes_per_token(model);
-  p.largest_batch = std::max<std::int64_t>(0, (free - r.prefill_tokens * activation_bytes_per_token(model)) / each);
+  p.largest_batch = std::max<std::int64_t>(0, (free - step_bytes(model, r.prefill_tokens)) / each);
   if (p.fits()) p.largest_batch = std::max(p.largest_batch, p.batch);
   return p;
 }

@@ -90,8 +90,8 @@ void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16
 }
 
 /// The product of one normalised row with weights, w (x * norm) / rms(x), without a launch for the norm. Gated:
-/// silu(gate) * up of weights whose rows are gate and then up. `scales`: of FP8 weights.
-template <bool Gated, class U, class T, int N, int K, class... S>
+/// silu(gate) * up of weights whose rows are gate and then up. `scales`: of FP8 weights. Fold: as in add_products.
+template <bool Gated, class U, class T, int N, int K, int Fold, class... S>
 void normed_row(Mut<U, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<T, dyn, dyn> w, Scalar<f32> eps,
                 S... scales) {
   require(x.dim(1) == w.dim(1) && x.dim(1) == norm.dim(0), "x, its norm and w must have equally long rows");
@@ -101,16 +101,16 @@ void normed_row(Mut<U, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<T, 
   auto Norm = norm.tiles(shape<K>);
   auto W = w.tiles(shape<N, K>);
   auto [zero, j] = y.index();
-  auto squares = zeros<f32, 1, K>();
-  auto acc = zeros<f32, N, K>(), up = acc;
+  auto squares = zeros<f32, 1, K / Fold>();
+  auto acc = zeros<f32, N, K / Fold>(), up = acc;
   for (auto k : range(X.count(1))) {
     auto row = cast<f32>(X.load(0, k));
-    squares = fma(row, row, squares);
+    squares = add_products<Fold>(row, row, squares);
     row = row * reshape(cast<f32>(Norm.load(k)), shape<1, K>);
-    acc = fma(cast<f32>(W.load(j, k)), row_for<N>(std::tie(scales...), row, j, k), acc);
+    acc = add_products<Fold>(cast<f32>(W.load(j, k)), row_for<N>(std::tie(scales...), row, j, k), acc);
     if constexpr (Gated) {
       auto of_up = j + y.dim(1) / N;
-      up = fma(cast<f32>(W.load(of_up, k)), row_for<N>(std::tie(scales...), row, of_up, k), up);
+      up = add_products<Fold>(cast<f32>(W.load(of_up, k)), row_for<N>(std::tie(scales...), row, of_up, k), up);
     }
   }
   auto scale = rsqrt(sum(squares, axis<1>) / cast<f32>(x.dim(1)) + eps);

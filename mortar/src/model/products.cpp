@@ -5,6 +5,10 @@
 #include "model/weight_kernels.hpp"
 #include "tessera/kernels/rms_norm.hpp"
 
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wconsumed"  // it does not see what co_await returns
+#endif
+
 namespace mortar {
 namespace {
 
@@ -28,13 +32,21 @@ Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf
   constexpr int rows = static_cast<int>(std::size(kernels::kOneRow));
   return kernels::with_constant<rows>(kernels::one_row_heuristic(n, k, kernels::target_of(x.device())), [&](auto r) {
     constexpr kernels::LinearTile tile = kernels::kOneRow[r];
-    return kernel<normed_row<Gated, U, bf16, tile.n, tile.k>>(empty<U>({std::int64_t{1}, Gated ? n / 2 : n}), x,
-                                                              norm.weight, w, norm.epsilon);
+    return kernel<normed_row<Gated, U, bf16, tile.n, tile.k, 1>>(empty<U>({std::int64_t{1}, Gated ? n / 2 : n}), x,
+                                                                 norm.weight, w, norm.epsilon);
   });
 }
 
-/// A block of the products of one row with FP8 weights, and its hints (bench/notes/mortar.md).
+bool on_gpu(const Rows& x) { return kernels::target_of(x.device()).gpu; }
+
+/// A block of the products of one row with FP8 weights, its sums on a GPU and its hints (bench/notes/mortar.md).
 constexpr kernels::LinearTile kScaledRow = {4, 1024};
+constexpr int kFold = 8;  ///< as many as a thread loads at a time beside bf16
+/// f(the number of products that are added before the sum of a place) for the rows of x.
+auto with_fold(const Rows& x, auto f) {
+  return kernels::with_constant<2>(on_gpu(x) ? 1 : 0,
+                                   [&](auto gpu) { return f(std::integral_constant < int, gpu ? kFold : 1 > ()); });
+}
 const TuningRecord& scaled_row_hints() {
   static const TuningRecord hints = [] {
     TuningRecord record;
@@ -49,9 +61,12 @@ template <bool Gated>
 RowsOp normed_product(const Rows& x, const Norm& norm, const Matrix& w) {
   if (!w.is_fp8) return normed_product<Gated, bf16>(x, norm, w.values);
   const std::int64_t n = w.quantized.dim(0);
-  constexpr auto& product = kernel<normed_row<Gated, bf16, f8e4m3, kScaledRow.n, kScaledRow.k, In<f32, dyn, dyn>>>;
-  return product.tuned(scaled_row_hints())(empty<bf16>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
-                                           w.quantized, norm.epsilon, w.scales);
+  return with_fold(x, [&](auto fold) {
+    constexpr auto& product =
+        kernel<normed_row<Gated, bf16, f8e4m3, kScaledRow.n, kScaledRow.k, fold, In<f32, dyn, dyn>>>;
+    return product.tuned(scaled_row_hints())(empty<bf16>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
+                                             w.quantized, norm.epsilon, w.scales);
+  });
 }
 
 /// The product by one kernel for any number of rows.
@@ -66,77 +81,116 @@ Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Tensor<bf16, 2>& w,
       epilogue.operands);
 }
 
-/// The product with FP8 weights.
-template <class E = kernels::epilogues::Plain, class... P>
-RowsOp scaled_product(const Rows& x, const Matrix& w, const Numerics& numerics,
-                      const kernels::Fused<E, P...>& epilogue = {}) {
-  const std::int64_t m = x.dim(0);
-  if (m == 1 && !numerics.one_way())
+/// The product with FP8 weights of one row.
+template <class E, class... P>
+RowsOp scaled_row_product(const Rows& x, const Matrix& w, const kernels::Fused<E, P...>& epilogue) {
+  return with_fold(x, [&](auto fold) {
     return std::apply(
         [&](const auto&... p) {
-          constexpr auto& product = kernel<scaled_row<E, kScaledRow.n, kScaledRow.k, kernels::epilogue_param<P>...>>;
-          return product.tuned(scaled_row_hints())(empty<bf16>({m, w.quantized.dim(0)}), x, w.quantized, w.scales,
-                                                   p...);
+          constexpr auto& product =
+              kernel<scaled_row<E, kScaledRow.n, kScaledRow.k, fold, kernels::epilogue_param<P>...>>;
+          return product.tuned(scaled_row_hints())(empty<bf16>({std::int64_t{1}, w.quantized.dim(0)}), x, w.quantized,
+                                                   w.scales, p...);
         },
         epilogue.operands);
-  const int size = numerics.one_way() ? 1 : m <= 16 ? 0 : m <= 64 ? 1 : 2;
-  return std::apply(
-      [&](const auto&... p) {
-        return kernels::with_constant<3>(size, [&](auto number) {
-          constexpr int M = number == 0 ? 16 : number == 1 ? 64 : 128, N = number == 0 ? 32 : number == 1 ? 64 : 128;
-          return kernel<scaled_rows<E, M, N, kernels::epilogue_param<P>...>>(empty<bf16>({m, w.quantized.dim(0)}), x,
-                                                                             w.quantized, w.scales, p...);
-        });
-      },
-      epilogue.operands);
+  });
+}
+
+/// A block of the products of several rows with FP8 weights: rows of x, rows of w, and the order of columns.
+struct ScaledTile {
+  int m, n;
+  bool ordered;
+};
+constexpr ScaledTile kScaledRows[] = {{16, 128, true}, {64, 128, true}, {16, 32, false}, {64, 64, false}};
+/// Which of them; in one way, the number of rows does not matter.
+int scaled_rows_heuristic(const Rows& x, const Numerics& numerics) {
+  return (on_gpu(x) ? 0 : 2) + (numerics.one_way() || x.dim(0) > 16 ? 1 : 0);
+}
+/// The product with FP8 weights of several rows.
+template <class E, class... P>
+RowsOp scaled_rows_product(const Rows& x, const Matrix& w, const Numerics& numerics,
+                           const kernels::Fused<E, P...>& epilogue) {
+  constexpr int tiles = static_cast<int>(std::size(kScaledRows));
+  return kernels::with_constant<tiles>(scaled_rows_heuristic(x, numerics), [&](auto number) {
+    constexpr ScaledTile t = kScaledRows[number];
+    return std::apply(
+        [&](const auto&... p) {
+          return kernel<scaled_rows<E, t.ordered, t.m, t.n, kernels::epilogue_param<P>...>>(
+              empty<bf16>({x.dim(0), w.quantized.dim(0)}), x, w.quantized, w.scales, p...);
+        },
+        epilogue.operands);
+  });
+}
+
+constexpr std::int64_t kWorthWidening = 256;  ///< rows from which on weights are widened first (bench/notes/mortar.md)
+bool worth_widening(const Rows& x, const Numerics& numerics) {
+  return x.dim(0) >= kWorthWidening && !numerics.one_way();
+}
+RowsOp widened(const Matrix& w) {
+  return kernel<widen<4, 1024>>(empty<bf16>(w.quantized.dims()), w.quantized, w.scales);
+}
+
+/// The product with FP8 weights.
+template <class E = kernels::epilogues::Plain, class... P>
+Flow<Tensor<bf16, 2>> scaled_product(Rows x, const Matrix& w, Numerics numerics,
+                                     kernels::Fused<E, P...> epilogue = {}) {
+  if (worth_widening(x, numerics)) {
+    const auto wide = co_await widened(w);
+    co_return co_await kernels::linear(x, wide, epilogue);
+  }
+  if (x.dim(0) == 1 && !numerics.one_way()) co_return co_await scaled_row_product(x, w, epilogue);
+  co_return co_await scaled_rows_product(x, w, numerics, epilogue);
 }
 
 constexpr int kGatedTile = 128;  ///< rows and columns of a piece of gated_tiles
 
-/// Many rows of bf16 on a GPU, in whole pieces of which every SM has several.
+std::int64_t outputs(const Matrix& w) { return w.is_fp8 ? w.quantized.dim(0) : w.values.dim(0); }
+
+/// Many rows on a GPU, in whole pieces of which every SM has several, and weights in bf16.
 bool gates_inside(const Rows& x, const Matrix& w, const Numerics& numerics) {
   const kernels::Target target = kernels::target_of(x.device());
-  if (!target.gpu || w.is_fp8 || numerics.one_way()) return false;
-  const std::int64_t n = w.values.dim(0) / 2, pieces = ceil_div(x.dim(0), std::int64_t{kGatedTile}) * (n / kGatedTile);
+  if (!target.gpu || numerics.one_way() || (w.is_fp8 && !worth_widening(x, numerics))) return false;
+  const std::int64_t n = outputs(w) / 2, pieces = ceil_div(x.dim(0), std::int64_t{kGatedTile}) * (n / kGatedTile);
   return n % kGatedTile == 0 && pieces >= 2 * target.num_sms;
 }
-RowsOp gated_product(const Rows& x, const Matrix& w) {
+RowsOp gated_product(const Rows& x, const Tensor<bf16, 2>& w) {
   constexpr int kDepth = 64;
-  return kernel<gated_tiles<kGatedTile, kGatedTile, kDepth>>(empty<bf16>({x.dim(0), w.values.dim(0) / 2}), x, w.values);
+  return kernel<gated_tiles<kGatedTile, kGatedTile, kDepth>>(empty<bf16>({x.dim(0), w.dim(0) / 2}), x, w);
 }
 
-RowsOp linear(const Rows& x, const Matrix& w, const Numerics& numerics) {
-  if (w.is_fp8) return scaled_product(x, w, numerics);
-  if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values);
-  return kernels::linear(x, w.values);
+Flow<Tensor<bf16, 2>> linear(Rows x, const Matrix& w, Numerics numerics) {
+  if (w.is_fp8) co_return co_await scaled_product(x, w, numerics);
+  if (numerics.one_way()) co_return co_await product_in_one_way<bf16>(x, w.values);
+  co_return co_await kernels::linear(x, w.values);
 }
 
 }  // namespace
 
-RowsOp normed_linear(const Rows& x, const Norm& norm, const Matrix& w, const Numerics& numerics) {
-  if (norms_inside(x, numerics)) return normed_product<false>(x, norm, w);
-  return normed(x, norm, numerics).then([&w, numerics](const Tensor<bf16, 2>& n) {
-    return linear(n.view(), w, numerics);
-  });
+Flow<Tensor<bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics numerics) {
+  if (norms_inside(x, numerics)) co_return co_await normed_product<false>(x, norm, w);
+  const auto n = co_await normed(x, norm, numerics);
+  co_return co_await linear(n.view(), w, numerics);
 }
 
-RowsOp normed_gates(const Rows& x, const Norm& norm, const Matrix& gate_up, const Numerics& numerics) {
-  const std::int64_t outputs = gate_up.is_fp8 ? gate_up.quantized.dim(0) : gate_up.values.dim(0);
-  if (norms_inside(x, numerics) && outputs % 16 == 0) return normed_product<true>(x, norm, gate_up);
-  if (gates_inside(x, gate_up, numerics))
-    return normed(x, norm, numerics).then([&gate_up](const Tensor<bf16, 2>& n) {
-      return gated_product(n.view(), gate_up);
-    });
-  return normed_linear(x, norm, gate_up, numerics).then([numerics](const Tensor<bf16, 2>& h) {
-    return gated(h.view(), numerics);
-  });
+Flow<Tensor<bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up, Numerics numerics) {
+  if (norms_inside(x, numerics) && outputs(gate_up) % 16 == 0)
+    co_return co_await normed_product<true>(x, norm, gate_up);
+  if (!gates_inside(x, gate_up, numerics)) {
+    const auto h = co_await normed_linear(x, norm, gate_up, numerics);
+    co_return co_await gated(h.view(), numerics);
+  }
+  const auto n = co_await normed(x, norm, numerics);
+  if (!gate_up.is_fp8) co_return co_await gated_product(n.view(), gate_up.values);
+  const auto wide = co_await widened(gate_up);
+  co_return co_await gated_product(n.view(), wide);
 }
 
-RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Numerics& numerics) {
-  if (w.is_fp8) return scaled_product(x, w, numerics, kernels::residual(residual));
-  if (numerics.strict) return product_in_one_way<bf16>(x, w.values, kernels::fuse(RoundedResidual{}, residual));
-  if (numerics.one_way()) return product_in_one_way<bf16>(x, w.values, kernels::residual(residual));
-  return kernels::linear(x, w.values, kernels::residual(residual));
+Flow<Tensor<bf16, 2>> linear_add(Rows x, const Matrix& w, Rows residual, Numerics numerics) {
+  if (w.is_fp8) co_return co_await scaled_product(x, w, numerics, kernels::residual(residual));
+  if (numerics.strict)
+    co_return co_await product_in_one_way<bf16>(x, w.values, kernels::fuse(RoundedResidual{}, residual));
+  if (numerics.one_way()) co_return co_await product_in_one_way<bf16>(x, w.values, kernels::residual(residual));
+  co_return co_await kernels::linear(x, w.values, kernels::residual(residual));
 }
 
 Op<Tensor<f32, 2>> normed_logits(const Rows& x, const Norm& norm, const Tensor<bf16, 2>& w, const Numerics& numerics) {

@@ -26,11 +26,12 @@ struct Norm {
 };
 
 /// norm(x) w^T, [tokens, outputs].
-RowsOp normed_linear(const Rows& x, const Norm& norm, const Matrix& w, const Numerics& numerics);
+tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics numerics);
 /// silu(gate) * up of norm(x), for weights whose rows are gate and then up.
-RowsOp normed_gates(const Rows& x, const Norm& norm, const Matrix& gate_up, const Numerics& numerics);
+tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up,
+                                                              Numerics numerics);
 /// residual + x w^T. Strict: the product is rounded before the sum.
-RowsOp linear_add(const Rows& x, const Matrix& w, const Rows& residual, const Numerics& numerics);
+tessera::Flow<tessera::Tensor<tessera::bf16, 2>> linear_add(Rows x, const Matrix& w, Rows residual, Numerics numerics);
 /// x w^T as f32, for the head and for routers; strict: rounded to bf16.
 tessera::Op<tessera::Tensor<tessera::f32, 2>> logits_of(const Rows& x, const tessera::Tensor<tessera::bf16, 2>& w,
                                                         const Numerics& numerics);

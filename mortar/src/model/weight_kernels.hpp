@@ -15,8 +15,30 @@ using namespace tessera;  // NOLINT: the language of kernels
 /// Columns of weights that share a scale, as the number of an extent.
 inline constexpr int kScaled = static_cast<int>(kScaleBlock);
 
-/// x w^T for weights with a scale for each block of 128 x 128, then the epilogue.
-template <class E, int M, int N, class... P>
+/// The columns in another order, as both operands of a product may have theirs. A thread of mma holds four numbers of
+/// each 16 columns, two of them in either half (PTX, mma.m16n8k16 and wgmma.m64nNk16, operand A). In this order a
+/// thread's numbers are neighbours in memory: FP8 weights are read by words, not two bytes at a time.
+template <class T, int R, int K>
+Tile<T, R, K> in_mma_order(const Tile<T, R, K>& tile) {
+  constexpr int kThreads = 4, kHalves = 2, kPair = 2, kColumns = kThreads * kHalves * kPair;
+  auto parts = reshape(tile, shape<R, kThreads, K / kColumns, kHalves, kPair>);
+  return reshape(permute(parts, order<0, 2, 3, 1, 4>), shape<R, K>);
+}
+
+/// The weights in bf16, rounded once: for products of many rows, which read them many times.
+template <int R, int C>
+void widen(Mut<bf16, R, C> y, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales) {
+  static_assert(kScaled % R == 0 && C % kScaled == 0, "the rows of a tile share their scales, one for each block");
+  constexpr int B = C / kScaled;
+  auto [i, j] = y.index();
+  auto tile = reshape(scales.tiles(shape<1, B>).load(i * R / kScaled, j), shape<1, B, 1>);
+  auto values = reshape(cast<f32>(w.load_like(y)), shape<R, B, kScaled>) * tile;
+  y.store(cast<bf16>(reshape(values, shape<R, C>)));
+}
+
+/// x w^T for weights with a scale for each block of 128 x 128, then the epilogue. Ordered: by in_mma_order, which gains
+/// where there is mma.
+template <class E, bool Ordered, int M, int N, class... P>
 void scaled_rows(Mut<bf16, M, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales,
                  P... operands) {
   static_assert(kScaled % N == 0, "the rows of a tile share a scale");
@@ -24,9 +46,15 @@ void scaled_rows(Mut<bf16, M, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w
   auto X = x.tiles(shape<M, kScaled>);
   auto W = w.tiles(shape<N, kScaled>);
   auto [i, j] = y.index();
+  auto ordered = [](const auto& tile) {
+    if constexpr (Ordered)
+      return in_mma_order(tile);
+    else
+      return tile;
+  };
   auto acc = zeros<f32, N, M>();
   for (auto k : range(W.count(1))) {
-    auto part = mma(cast<bf16>(W.load(j, k)), transpose(X.load(i, k)), zeros<f32, N, M>());
+    auto part = mma(ordered(cast<bf16>(W.load(j, k))), transpose(ordered(X.load(i, k))), zeros<f32, N, M>());
     acc = acc + part * scales.gather(j * N / kScaled, k);
   }
   y.store(cast<bf16>(E{}(transpose(acc), y, operands...)));
@@ -56,18 +84,31 @@ Tile<f32, 1, K> row_for(const std::tuple<S...>& scales, const Tile<f32, 1, K>& r
     return times_scales<N>(row, std::get<0>(scales), j, k, lead...);
 }
 
+/// acc + a b, with one sum for each Fold neighbours: where acc has an element for each product (Fold of 1), its
+/// registers limit how many blocks run at a time.
+template <int Fold, int N, int K>
+Tile<f32, N, K / Fold> add_products(const Tile<f32, N, K>& a, const Tile<f32, 1, K>& b,
+                                    const Tile<f32, N, K / Fold>& acc) {
+  if constexpr (Fold == 1)
+    return fma(a, b, acc);
+  else
+    return acc + reshape(sum(reshape(a * b, shape<N, K / Fold, Fold>), axis<2>), shape<N, K / Fold>);
+}
+
 /// One row times w^T for weights with scales, then the epilogue: by sums, because one row would fill a sixteenth of
 /// mma.
-template <class E, int N, int K, class... P>
+template <class E, int N, int K, int Fold, class... P>
 void scaled_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales,
                 P... operands) {
   require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
   auto X = x.tiles(shape<1, K>);
   auto W = w.tiles(shape<N, K>);
   auto [zero, j] = y.index();
-  auto acc = zeros<f32, N, K>();
-  for (auto k : range(X.count(1)))
-    acc = fma(cast<f32>(W.load(j, k)), times_scales<N>(cast<f32>(X.load(0, k)), scales, j, k), acc);
+  auto acc = zeros<f32, N, K / Fold>();
+  for (auto k : range(X.count(1))) {
+    auto row = times_scales<N>(cast<f32>(X.load(0, k)), scales, j, k);
+    acc = add_products<Fold>(cast<f32>(W.load(j, k)), row, acc);
+  }
   y.store(cast<bf16>(E{}(reshape(sum(acc, axis<1>), shape<1, N>), y, operands...)));
 }
 

@@ -1,0 +1,233 @@
+// Products of one row with bf16 and FP8 weights, with and without the norm inside, and of several rows with FP8
+// weights, against float64.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <tessera/tessera.hpp>
+#include <vector>
+
+#include "model/kernels.hpp"
+#include "model/products.hpp"
+#include "tessera/kernels/linear.hpp"
+
+namespace mortar {
+namespace {
+
+constexpr float kEpsilon = 1e-6f;
+constexpr int kFold = 8;
+using Scales = In<f32, dyn, dyn>;
+
+/// FP8 weights [rows, columns] with a scale for each block of 128 x 128.
+struct Weights {
+  Weights(std::int64_t rows, std::int64_t columns) : n(rows), k(columns) {
+    std::mt19937 random(7);
+    std::uniform_real_distribution<float> number(-2, 2), scale(0.01f, 0.05f);
+    for (std::int64_t i = 0; i < n * k; ++i) values.push_back(f8e4m3(number(random)));
+    for (std::int64_t i = 0; i < blocks(n) * blocks(k); ++i) scales.push_back(scale(random));
+  }
+  static std::int64_t blocks(std::int64_t extent) { return ceil_div(extent, std::int64_t{kScaled}); }
+  double at(std::int64_t i, std::int64_t j) const {
+    return double{static_cast<float>(values[static_cast<std::size_t>(i * k + j)])} *
+           double{scales[static_cast<std::size_t>(i / kScaled * blocks(k) + j / kScaled)]};
+  }
+  /// Of each row, the product with `row`.
+  std::vector<double> times(const std::vector<double>& row) const {
+    std::vector<double> sums;
+    for (std::int64_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (std::int64_t j = 0; j < k; ++j) sum += at(i, j) * row[static_cast<std::size_t>(j)];
+      sums.push_back(sum);
+    }
+    return sums;
+  }
+  Tensor<f8e4m3, 2> tensor() const { return from(values, {n, k}).sync(); }
+  Matrix matrix() const {
+    Matrix made;
+    made.quantized = tensor(), made.scales = scale_tensor(), made.is_fp8 = true;
+    return made;
+  }
+  Tensor<f32, 2> scale_tensor() const { return from(scales, {blocks(n), blocks(k)}).sync(); }
+  std::int64_t n, k;
+  std::vector<f8e4m3> values;
+  std::vector<float> scales;
+};
+
+struct Row {
+  explicit Row(std::int64_t k, unsigned seed = 9) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (std::int64_t i = 0; i < k; ++i) x.push_back(bf16(normal(random))), norm.push_back(bf16(normal(random)));
+    double squares = 0;
+    for (const bf16 v : x) squares += std::pow(double{static_cast<float>(v)}, 2);
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(k) + double{kEpsilon});
+    for (std::size_t i = 0; i < x.size(); ++i) normed.push_back(at(i) * scale * double{static_cast<float>(norm[i])});
+  }
+  double at(std::size_t i) const { return double{static_cast<float>(x[i])}; }
+  std::vector<double> values() const {
+    std::vector<double> all;
+    for (std::size_t i = 0; i < x.size(); ++i) all.push_back(at(i));
+    return all;
+  }
+  Tensor<bf16, 2> tensor() const { return from(x, {std::int64_t{1}, static_cast<std::int64_t>(x.size())}).sync(); }
+  Tensor<bf16, 1> norm_tensor() const { return from(norm, {static_cast<std::int64_t>(norm.size())}).sync(); }
+  std::vector<bf16> x, norm;
+  std::vector<double> normed;
+};
+
+void expect_near(const Tensor<bf16, 2>& y, const std::vector<double>& wanted) {
+  const auto found = host(y).sync();
+  ASSERT_EQ(static_cast<std::size_t>(y.dim(1)), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    ASSERT_NEAR(static_cast<float>(found[i]), wanted[i], std::abs(wanted[i]) / 256 + 1e-3) << i;
+}
+
+/// 1160 and 1032 are no multiples of a tile nor of a block of scales.
+TEST(OneRow, Fp8WeightsOfANormedRow) {
+  const Row row(1160);
+  const Weights w(1032, 1160);
+  expect_near(kernel<normed_row<false, bf16, f8e4m3, 4, 1024, kFold, Scales>>(
+                  full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
+                  kEpsilon, w.scale_tensor())
+                  .sync(),
+              w.times(row.normed));
+}
+
+/// Gate and up have scales of their own.
+TEST(OneRow, Fp8GatesOfANormedRow) {
+  const Row row(1160);
+  const Weights w(512, 1160);
+  const std::vector<double> both = w.times(row.normed);
+  std::vector<double> wanted;
+  for (std::size_t i = 0; i < both.size() / 2; ++i)
+    wanted.push_back(both[i] / (1 + std::exp(-both[i])) * both[both.size() / 2 + i]);
+  expect_near(kernel<normed_row<true, bf16, f8e4m3, 4, 1024, kFold, Scales>>(
+                  full<bf16>({std::int64_t{1}, w.n / 2}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
+                  kEpsilon, w.scale_tensor())
+                  .sync(),
+              wanted);
+}
+
+TEST(OneRow, Fp8WeightsAndAResidual) {
+  const Row row(1160);
+  const Weights w(1032, 1160);
+  const Row residual(w.n);
+  std::vector<double> wanted = w.times(row.values());
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += residual.at(i);
+  expect_near(kernel<scaled_row<kernels::epilogues::Residual, 4, 1024, kFold, In<bf16, dyn, dyn>>>(
+                  full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(),
+                  residual.tensor())
+                  .sync(),
+              wanted);
+}
+
+TEST(OneRow, Bf16WeightsOfANormedRow) {
+  const Row row(1160);
+  Weights w(36, 1160);
+  std::fill(w.scales.begin(), w.scales.end(), 1.0f);
+  std::vector<bf16> values;
+  for (const f8e4m3 v : w.values) values.push_back(bf16(static_cast<float>(v)));
+  expect_near(
+      kernel<normed_row<false, bf16, bf16, 2, 512, 1>>(full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(),
+                                                       row.norm_tensor(), from(values, {w.n, w.k}).sync(), kEpsilon)
+          .sync(),
+      w.times(row.normed));
+}
+
+TEST(OneRow, Fp8WeightsWithoutFolding) {
+  const Row row(1160);
+  const Weights w(1032, 1160);
+  expect_near(kernel<scaled_row<kernels::epilogues::Plain, 4, 1024, 1>>(
+                  full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor())
+                  .sync(),
+              w.times(row.values()));
+}
+
+/// Rows of x, each a Row.
+struct SeveralRows {
+  SeveralRows(std::int64_t m, std::int64_t k) {
+    for (std::int64_t i = 0; i < m; ++i) rows.emplace_back(k, static_cast<unsigned>(i));
+  }
+  Tensor<bf16, 2> tensor() const {
+    std::vector<bf16> all;
+    for (const Row& row : rows) all.insert(all.end(), row.x.begin(), row.x.end());
+    return from(all, {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(rows[0].x.size())}).sync();
+  }
+  std::vector<Row> rows;
+};
+
+/// Every so many rows. `error`: of what is rounded to bf16 before the last sum.
+void expect_rows_near(const Tensor<bf16, 2>& y, std::int64_t every, const std::vector<std::vector<double>>& wanted,
+                      double error) {
+  const auto found = host(y).sync();
+  for (std::size_t r = 0; r < wanted.size(); ++r) {
+    for (std::size_t j = 0; j < wanted[r].size(); ++j) {
+      const auto i = r * static_cast<std::size_t>(every) * wanted[r].size() + j;
+      ASSERT_NEAR(static_cast<float>(found[i]), wanted[r][j], std::abs(wanted[r][j]) / 256 + error) << r << ' ' << j;
+    }
+  }
+}
+
+/// As many rows as each way to multiply them takes, and one more or less than a tile has.
+TEST(SeveralFp8Rows, AreMultipliedAsFloat64Does) {
+  const Weights w(264, 1160);
+  const Matrix matrix = w.matrix();
+  for (const bool one_way : {false, true}) {
+    for (const std::int64_t m : {1, 5, 16, 17, 70, 255, 256, 300}) {
+      const SeveralRows x(m, w.k), residual(m, w.n);
+      const Numerics numerics{.batch_invariant = one_way};
+      const auto given = x.tensor(), added = residual.tensor();
+      const auto y = linear_add(given.view(), matrix, added.view(), numerics).sync();
+      const std::int64_t every = std::max<std::int64_t>(1, m / 4);
+      std::vector<std::vector<double>> wanted;
+      for (std::int64_t i = 0; i < m; i += every) {
+        wanted.push_back(w.times(x.rows[static_cast<std::size_t>(i)].values()));
+        for (std::size_t j = 0; j < wanted.back().size(); ++j)
+          wanted.back()[j] += residual.rows[static_cast<std::size_t>(i)].at(j);
+      }
+      SCOPED_TRACE(testing::Message() << m << " rows, one way: " << one_way);
+      expect_rows_near(y, every, wanted, m < 256 ? 1e-3 : 0.02);  // widened weights are rounded
+    }
+  }
+}
+
+TEST(SeveralFp8Rows, HaveGatesOfTheirNorm) {
+  const Weights w(512, 1160);
+  const Matrix matrix = w.matrix();
+  for (const std::int64_t m : {1, 5, 300}) {
+    const SeveralRows x(m, w.k);
+    const auto given = x.tensor();
+    const auto weight = ones<bf16>({w.k}).sync();
+    const auto y = normed_gates(given.view(), Norm{weight, kEpsilon}, matrix, {}).sync();
+    const std::int64_t every = std::max<std::int64_t>(1, m / 4);
+    std::vector<std::vector<double>> wanted;
+    for (std::int64_t i = 0; i < m; i += every) {
+      std::vector<double> row = x.rows[static_cast<std::size_t>(i)].values();
+      double squares = 0;
+      for (const double v : row) squares += v * v;
+      for (double& v : row) v /= std::sqrt(squares / static_cast<double>(w.k) + double{kEpsilon});
+      const std::vector<double> both = w.times(row);
+      wanted.emplace_back();
+      for (std::size_t j = 0; j < both.size() / 2; ++j)
+        wanted.back().push_back(both[j] / (1 + std::exp(-both[j])) * both[both.size() / 2 + j]);
+    }
+    SCOPED_TRACE(testing::Message() << m << " rows");
+    expect_rows_near(y, every, wanted, 0.06);  // the normalised row, gate and up are rounded
+  }
+}
+
+TEST(SeveralFp8Rows, MayHaveTheirColumnsInTheOrderOfMma) {
+  const Weights w(264, 1160);
+  const SeveralRows x(5, w.k);
+  const auto given = x.tensor();
+  const auto y = kernel<scaled_rows<kernels::epilogues::Plain, true, 16, 128>>(
+                     full<bf16>({std::int64_t{5}, w.n}, bf16(777.0f)), given, w.tensor(), w.scale_tensor())
+                     .sync();
+  std::vector<std::vector<double>> wanted;
+  for (const Row& row : x.rows) wanted.push_back(w.times(row.values()));
+  expect_rows_near(y, 1, wanted, 1e-3);
+}
+
+}  // namespace
+}  // namespace mortar

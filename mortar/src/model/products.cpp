@@ -101,17 +101,25 @@ struct ScaledTile {
   int m, n;
   bool ordered;
 };
-constexpr ScaledTile kScaledRows[] = {{16, 128, true}, {64, 128, true}, {16, 32, false}, {64, 64, false}};
-/// Which of them; in one way, the number of rows does not matter.
-int scaled_rows_heuristic(const Rows& x, const Numerics& numerics) {
-  return (on_gpu(x) ? 0 : 2) + (numerics.one_way() || x.dim(0) > 16 ? 1 : 0);
+constexpr ScaledTile kScaledRows[] = {
+    {16, 128, true}, {16, 32, true}, {64, 128, true}, {64, 64, false}, {16, 32, false}};
+/// Which of them (bench/notes/mortar.md): the wide tile if every SM has one. In one way, the number of rows does not
+/// matter; on the CPU, the order of columns only costs.
+int scaled_rows_heuristic(const Rows& x, const Matrix& w, const Numerics& numerics) {
+  const kernels::Target target = kernels::target_of(x.device());
+  const bool few = x.dim(0) <= kScaledRows[0].m;
+  if (numerics.one_way() || !target.gpu) return few && !numerics.one_way() ? 4 : 3;
+  const ScaledTile& wide = kScaledRows[few ? 0 : 2];
+  const std::int64_t tiles =
+      ceil_div(x.dim(0), std::int64_t{wide.m}) * ceil_div(w.quantized.dim(0), std::int64_t{wide.n});
+  return (few ? 0 : 2) + (tiles >= target.num_sms ? 0 : 1);
 }
 /// The product with FP8 weights of several rows.
 template <class E, class... P>
 RowsOp scaled_rows_product(const Rows& x, const Matrix& w, const Numerics& numerics,
                            const kernels::Fused<E, P...>& epilogue) {
   constexpr int tiles = static_cast<int>(std::size(kScaledRows));
-  return kernels::with_constant<tiles>(scaled_rows_heuristic(x, numerics), [&](auto number) {
+  return kernels::with_constant<tiles>(scaled_rows_heuristic(x, w, numerics), [&](auto number) {
     constexpr ScaledTile t = kScaledRows[number];
     return std::apply(
         [&](const auto&... p) {

@@ -1,6 +1,7 @@
 // Capturing, replaying, retiring.
 #include "tessera/host/graph.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -9,7 +10,6 @@
 #include "host/whole_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/graph.hpp"
 #include "tessera/runtime/lease.hpp"
 
@@ -78,7 +78,7 @@ class GraphCore {
       return release_leases();
     }
     runtime::Submission submission{work_, {}, {}, accesses_, "graph", where};
-    submission.between_devices = wait_for_host_memory(where);
+    submission.between_devices = copies_host_memory();
     stream.core()->submit(submission);
     pending_ = false;  // submit() has released the leases
   }
@@ -120,16 +120,9 @@ class GraphCore {
           writer->where);
     }
   }
-  /// Waits until work that other devices do with the host memory that the graph copies has an outcome. Whether there is
-  /// such memory.
-  bool wait_for_host_memory(SourceLocation where) const {
-    bool any = false;
-    for (const runtime::Access& access : accesses_) {
-      if (access.storage->device() == recording_->device()) continue;
-      any = true;
-      runtime::at_line(where, [&] { access.storage->wait_outcome(); });
-    }
-    return any;
+  bool copies_host_memory() const {
+    return std::any_of(accesses_.begin(), accesses_.end(),
+                       [&](const runtime::Access& access) { return access.storage->device() != recording_->device(); });
   }
   const runtime::RecordedWork* first_writer(const runtime::StorageRef& storage) const {
     for (const runtime::RecordedWork& entry : recording_->work()) {

@@ -130,6 +130,13 @@ void check_submission(const Submission& submission, Device device) {
   }
 }
 
+/// What other devices write has an outcome before work of `device` uses it: their failures are not known to its queue.
+void wait_for_outcomes(const Submission& submission, Device device) {
+  for (const Access& access : submission.accesses) {
+    if (access.storage->device() != device) access.storage->wait_outcome();
+  }
+}
+
 }  // namespace
 
 /// f(), with host memory that ran out as a DeviceError.
@@ -256,6 +263,7 @@ std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const
     check_not_capturing("work on another stream", "Leave the stream out: operations of the flow go to its own.",
                         submission.where);
     return at_line(submission.where, [&] {
+      if (submission.between_devices) [[unlikely]] { wait_for_outcomes(submission, device_); }
       SubmissionSink* sink = SubmissionSink::innermost();
       if (sink != nullptr) sink->reserve(submission.accesses);
       Orders orders(self, submission.accesses);

@@ -93,13 +93,10 @@ void transfer(const Stream& stream, const TransferEnd& to, const TransferEnd& fr
   }
   if (bytes == 0) return captured ? void() : at_line(where, [&] { source.wait_written(); });
   const Route route = at_line(where, [&] { return route_of(stream, target.device(), source.device()); });
-  // In a graph: what the stream's own device does with host memory. Each replay waits for what this does not wait for.
+  // In a graph: what the stream's own device does with host memory.
   if (captured && !copies_host_memory(route, stream, target, source)) check_not_capturing(kCopy, kCopyElsewhere, where);
   if (!route.work) {
     return at_line(where, [&] { move_by_host(target, to.offset, source, from.offset, bytes, where); });
-  }
-  for (Storage* storage : {&target, &source}) {
-    if (!captured && storage->device() != route.stream.device()) at_line(where, [&] { storage->wait_outcome(); });
   }
   if (bytes == target.bytes() || target.device().backend().host_accessible()) target.count_as_written();
   const auto mode = bytes == target.bytes() ? AccessMode::Write : AccessMode::ReadWrite;

@@ -4,6 +4,7 @@
 
 #include "runtime/graph_programs.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/runtime/transfer.hpp"
 
 namespace tessera::runtime::cuda::fake {
 namespace {
@@ -48,6 +49,32 @@ TEST(CudaGraphControl, ABranchTakesOneOfItsBodiesAlsoIfTheFirstChangesTheConditi
     replay(graph, *recording, stream);
     compute(program, expected);
     for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(rig.read(v[k]), expected[k]) << i << ' ' << k;
+  }
+  EXPECT_EQ(rig.driver.violation(), "");
+}
+
+/// The driver restricts what a body may copy.
+TEST(CudaGraphControl, BodiesCopyNoHostMemory) {
+  ControlRig rig;
+  const StorageRef x = rig.make(1), counter = rig.make(2);
+  const StorageRef in = Storage::allocate(Device::cpu(), 8);
+  write(in, 5);
+  auto recording = std::make_shared<GraphRecording>(rig.device());
+  {
+    const CaptureScope scope(*recording, {});
+    auto body = std::make_shared<GraphRecording>(rig.device());
+    {
+      const BodyScope inner(*body);
+      transfer(Stream(scope.stream()), {x}, {in}, 8, "copy_into", {"a.cpp", "", 3});
+    }
+    recording->add_control(RecordedWork::Kind::While, {counter, 0, 4}, {body}, "graph_while", {"a.cpp", "", 2});
+  }
+  try {
+    (void)rig.backend.make_graph(recording);
+    FAIL();
+  } catch (const DeviceError& error) {
+    EXPECT_EQ(error.where().line, 3u);
+    EXPECT_NE(error.message().find("in the body of a loop"), std::string::npos) << error.what();
   }
   EXPECT_EQ(rig.driver.violation(), "");
 }

@@ -69,7 +69,7 @@ TEST_F(BetweenDevices, TheSourceEndsBehindTheCopyOnItsOwnDevice) {
 TEST_F(BetweenDevices, CopiesOfHostMemoryAreCapturedAndReplayed) {
   const auto kernel = rig.load("mix");
   const StorageRef x = make(one, 0), y = make(one, 0);
-  const StorageRef in = make(Device::cpu(), 0), out = make(Device::cpu(), 0);
+  const StorageRef in = make(Device::cpu(), 0), out = make(Device::cpu(), 0), far = make(two, 0);
   auto recording = std::make_shared<GraphRecording>(one);
   {
     const CaptureScope scope(*recording, {});
@@ -78,7 +78,7 @@ TEST_F(BetweenDevices, CopiesOfHostMemoryAreCapturedAndReplayed) {
     rig.mix(kernel, stream, y, x);
     move(stream, out, y);
     EXPECT_THROW(move(Stream(one), x, in), DeviceError) << "on another stream";
-    EXPECT_THROW(move(stream, make(two, 0), x), DeviceError) << "to another GPU";
+    EXPECT_THROW(move(stream, far, x), DeviceError) << "to another GPU";
   }
   const auto graph = rig.backend.make_graph(recording);
   std::uint64_t expected = 0;
@@ -150,6 +150,24 @@ TEST_F(BetweenDevices, AFailureComesAlong) {
   rig.mix(checked, a, again, x, 1, "kernel checked");
   move(a, host, again);
   EXPECT_THROW(host->wait_written(), DeviceError) << "known when the copy has ended";
+}
+
+/// Work of another GPU has no outcome that the graph's queue knows.
+TEST_F(BetweenDevices, AReplayWaitsForTheOutcomeOfTheHostMemoryThatItReads) {
+  const auto checked = rig.load("checked");
+  const StorageRef in = make(Device::cpu(), 0), y = make(two, 0);
+  auto recording = std::make_shared<GraphRecording>(two);
+  {
+    const CaptureScope scope(*recording, {});
+    move(Stream(scope.stream()), y, in);
+  }
+  const auto graph = second.make_graph(recording);
+  const StorageRef x = make(one, 1), failed = make(one, 2);
+  const Stream a(one);
+  rig.mix(checked, a, failed, x, 1, "kernel checked");
+  move(a, in, failed);
+  Stream(two).core()->submit({graph, {}, {}, recording->accesses(), "graph", {}, true});
+  EXPECT_THROW(y->wait_written(), DeviceError);
 }
 
 TEST_F(BetweenDevices, DevicesThatCannotAreServedByTheHost) {

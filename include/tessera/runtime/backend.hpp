@@ -130,9 +130,10 @@ struct Submission {
   LaunchGrid grid;
   std::span<const std::uint64_t> args;
   std::span<const Access> accesses;
-  const char* label = "work";    ///< static or interned; the name of the work in errors
-  SourceLocation where{};        ///< the user's call
-  bool between_devices = false;  ///< storages may be on other devices than the queue: work of transfer_copy()
+  const char* label = "work";  ///< static or interned; the name of the work in errors
+  SourceLocation where{};      ///< the user's call
+  /// Storages may be on other devices than the queue: work of transfer_copy(), and graphs with such work.
+  bool between_devices = false;
 
   // -- for graphs, which move temporaries and change numbers --
   /// The work reaches its storages through `accesses` and `addresses` only.

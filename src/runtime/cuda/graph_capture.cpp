@@ -12,6 +12,7 @@
 #include "runtime/cuda/graph_chain.hpp"
 #include "runtime/entry_set.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 
 namespace tessera::runtime::cuda {
 
@@ -67,6 +68,7 @@ class Capture {
     return end();
   }
   void run_into(const Body& body) {
+    check_body();
     make_lanes();
     check(driver().cuStreamBeginCaptureToGraph(lanes_.front().get(), body.graph, nullptr, nullptr, 0,
                                                CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
@@ -89,6 +91,18 @@ class Capture {
     ChainedKernel kernel{nullptr, nullptr};  // if it is one
   };
 
+  /// Host memory in bodies has not been tried with the driver, which restricts what a body may copy.
+  void check_body() const {
+    for (const RecordedWork& entry : work_) {
+      for (const Access& access : entry.accesses) {
+        if (&access.storage->device().backend() == &backend_) continue;
+        throw DeviceError(concat(entry.label,
+                                 ": a copy of host memory in the body of a loop or a branch cannot be "
+                                 "captured into a graph.\n  Copy before the loop, or after it."),
+                          entry.where);
+      }
+    }
+  }
   /// An entry continues the lane of one that it follows, if that one is the last there.
   void assign_lanes() {
     const std::size_t most = in_body_ && first_control(work_) != nullptr ? kLanesBesideControl : kMostLanes;

@@ -33,6 +33,7 @@ llama() {  # <model> <options of llama-bench>; its rows in the form of mortar's
   local model=$1 file
   file=${LLAMA_MODELS:-/dev/shm}/$(basename "$model").gguf
   shift
+  trap 'rm -f "$file"; exit 130' INT TERM
   python3 bench/mortar/random_gguf.py "$model" "$file" 2>>"$out/mortar.txt" &&
     "$LLAMA_BENCH" -m "$file" -fa 1 -r 3 -o jsonl "$@" 2>>"$out/mortar.txt" | python3 -c '
 import json, sys

@@ -1,7 +1,6 @@
 // Capturing, replaying, retiring.
 #include "tessera/host/graph.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -34,6 +33,7 @@ class GraphCore {
     for (std::size_t i = 0; i < accesses_.size(); ++i) {
       accesses_[i].lease = &leases_[i];
       owners_.push_back(accesses_[i].storage->ownership());
+      copies_host_memory_ = copies_host_memory_ || accesses_[i].storage->device() != recording_->device();
     }
     calls_ = std::make_shared<const runtime::GraphCalls>(recording_->calls());
     work_ = recording_->device().backend().make_graph(recording_);
@@ -78,7 +78,7 @@ class GraphCore {
       return release_leases();
     }
     runtime::Submission submission{work_, {}, {}, accesses_, "graph", where};
-    submission.between_devices = copies_host_memory();
+    submission.between_devices = copies_host_memory_;
     stream.core()->submit(submission);
     pending_ = false;  // submit() has released the leases
   }
@@ -120,10 +120,6 @@ class GraphCore {
           writer->where);
     }
   }
-  bool copies_host_memory() const {
-    return std::any_of(accesses_.begin(), accesses_.end(),
-                       [&](const runtime::Access& access) { return access.storage->device() != recording_->device(); });
-  }
   const runtime::RecordedWork* first_writer(const runtime::StorageRef& storage) const {
     for (const runtime::RecordedWork& entry : recording_->work()) {
       for (const runtime::Access& access : entry.accesses) {
@@ -150,7 +146,7 @@ class GraphCore {
   std::vector<runtime::Access> accesses_;
   std::vector<runtime::LeaseLink> leases_;  // as accesses_
   std::vector<std::uint64_t> owners_;       // as accesses_: Storage::ownership()
-  bool retired_ = false, pending_ = false;
+  bool copies_host_memory_ = false, retired_ = false, pending_ = false;
 };
 
 namespace {

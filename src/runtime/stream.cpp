@@ -130,10 +130,10 @@ void check_submission(const Submission& submission, Device device) {
   }
 }
 
-/// What other devices write has an outcome before work of `device` uses it: their failures are not known to its queue.
+/// What other devices write has an outcome before work of `device` reads it: their failures are not known to its queue.
 void wait_for_outcomes(const Submission& submission, Device device) {
   for (const Access& access : submission.accesses) {
-    if (access.storage->device() != device) access.storage->wait_outcome();
+    if (access.mode != AccessMode::Write && access.storage->device() != device) access.storage->wait_outcome();
   }
 }
 

@@ -91,10 +91,11 @@ void transfer(const Stream& stream, const TransferEnd& to, const TransferEnd& fr
                " was put on a stream of ", stream.device().name(), ".\n  Use a stream of one of the two devices."),
         where);
   }
-  if (bytes == 0) return captured ? void() : at_line(where, [&] { source.wait_written(); });
   const Route route = at_line(where, [&] { return route_of(stream, target.device(), source.device()); });
   // In a graph: what the stream's own device does with host memory.
   if (captured && !copies_host_memory(route, stream, target, source)) check_not_capturing(kCopy, kCopyElsewhere, where);
+  if (bytes == 0 && captured) return;  // nothing to replay
+  if (bytes == 0) return at_line(where, [&] { source.wait_written(); });
   if (!route.work) {
     return at_line(where, [&] { move_by_host(target, to.offset, source, from.offset, bytes, where); });
   }
@@ -102,7 +103,9 @@ void transfer(const Stream& stream, const TransferEnd& to, const TransferEnd& fr
   const auto mode = bytes == target.bytes() ? AccessMode::Write : AccessMode::ReadWrite;
   const std::array<std::uint64_t, 3> args{to.offset, from.offset, bytes};
   const std::array<Access, 2> accesses{Access{to.storage, mode}, Access{from.storage, AccessMode::Read}};
-  route.stream.core()->submit({route.work, {}, args, accesses, label, where, true});
+  Submission submission{route.work, {}, args, accesses, label, where, true};
+  submission.movable = true;
+  route.stream.core()->submit(submission);
 }
 
 }  // namespace tessera::runtime

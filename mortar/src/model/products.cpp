@@ -41,11 +41,13 @@ bool on_gpu(const Rows& x) { return kernels::target_of(x.device()).gpu; }
 
 /// A block of the products of one row with FP8 weights, its sums on a GPU and its hints (bench/notes/mortar.md).
 constexpr kernels::LinearTile kScaledRow = {4, 1024};
-constexpr int kFold = 8;  ///< as many as a thread loads at a time beside bf16
+constexpr int kFold = 8;  ///< products that are added before a sum: the elements of one load of a thread
 /// f(the number of products that are added before the sum of a place) for the rows of x.
 auto with_fold(const Rows& x, auto f) {
-  return kernels::with_constant<2>(on_gpu(x) ? 1 : 0,
-                                   [&](auto gpu) { return f(std::integral_constant < int, gpu ? kFold : 1 > ()); });
+  return kernels::with_constant<2>(on_gpu(x) ? 1 : 0, [&](auto gpu) {
+    constexpr int fold = gpu ? kFold : 1;
+    return f(std::integral_constant<int, fold>());
+  });
 }
 const TuningRecord& scaled_row_hints() {
   static const TuningRecord hints = [] {
@@ -103,16 +105,19 @@ struct ScaledTile {
 };
 constexpr ScaledTile kScaledRows[] = {
     {16, 128, true}, {16, 32, true}, {64, 128, true}, {64, 64, false}, {16, 32, false}};
+constexpr int kFewWide = 0, kFewNarrow = 1, kManyWide = 2, kOneWay = 3, kFewOnCpu = 4;  ///< their rows
 /// Which of them (bench/notes/mortar.md): the wide tile if every SM has one. In one way, the number of rows does not
-/// matter; on the CPU, the order of columns only costs.
+/// matter. On the CPU the order of columns only costs.
 int scaled_rows_heuristic(const Rows& x, const Matrix& w, const Numerics& numerics) {
   const kernels::Target target = kernels::target_of(x.device());
   const bool few = x.dim(0) <= kScaledRows[0].m;
-  if (numerics.one_way() || !target.gpu) return few && !numerics.one_way() ? 4 : 3;
-  const ScaledTile& wide = kScaledRows[few ? 0 : 2];
+  if (numerics.one_way()) return kOneWay;
+  if (!target.gpu) return few ? kFewOnCpu : kOneWay;
+  const ScaledTile& wide = kScaledRows[few ? kFewWide : kManyWide];
   const std::int64_t tiles =
       ceil_div(x.dim(0), std::int64_t{wide.m}) * ceil_div(w.quantized.dim(0), std::int64_t{wide.n});
-  return (few ? 0 : 2) + (tiles >= target.num_sms ? 0 : 1);
+  if (tiles >= target.num_sms) return few ? kFewWide : kManyWide;
+  return few ? kFewNarrow : kOneWay;
 }
 /// The product with FP8 weights of several rows.
 template <class E, class... P>
@@ -132,7 +137,7 @@ RowsOp scaled_rows_product(const Rows& x, const Matrix& w, const Numerics& numer
 
 constexpr std::int64_t kWorthWidening = 256;  ///< rows from which on weights are widened first (bench/notes/mortar.md)
 bool worth_widening(const Rows& x, const Numerics& numerics) {
-  return x.dim(0) >= kWorthWidening && !numerics.one_way();
+  return x.dim(0) >= kWorthWidening && numerics.may_widen && !numerics.one_way();
 }
 RowsOp widened(const Matrix& w) {
   return kernel<widen<4, 1024>>(empty<bf16>(w.quantized.dims()), w.quantized, w.scales);
@@ -154,7 +159,7 @@ constexpr int kGatedTile = 128;  ///< rows and columns of a piece of gated_tiles
 
 std::int64_t outputs(const Matrix& w) { return w.is_fp8 ? w.quantized.dim(0) : w.values.dim(0); }
 
-/// Many rows on a GPU, in whole pieces of which every SM has several, and weights in bf16.
+/// Many rows on a GPU, in whole pieces of which every SM has several, and weights that are or will be in bf16.
 bool gates_inside(const Rows& x, const Matrix& w, const Numerics& numerics) {
   const kernels::Target target = kernels::target_of(x.device());
   if (!target.gpu || numerics.one_way() || (w.is_fp8 && !worth_widening(x, numerics))) return false;

@@ -11,6 +11,9 @@ namespace mortar {
 struct Numerics {
   bool strict = false;           ///< the intermediate roundings of transformers in bf16; else one rounding per kernel
   bool batch_invariant = false;  ///< the result of a token does not depend on the number of tokens of the step
+  /// Products of many rows may have a copy of their FP8 weights in bf16 while they run: not in a graph, whose memory
+  /// would hold the copies of all layers at once.
+  bool may_widen = false;
 
   /// Products run as one kernel for any number of tokens.
   bool one_way() const { return strict || batch_invariant; }
@@ -24,6 +27,8 @@ struct Norm {
   const tessera::Tensor<tessera::bf16, 1>& weight;
   float epsilon;
 };
+
+// The flows below refer to the tensors of their views, to `w` and to the norm's weight, which must outlive them.
 
 /// norm(x) w^T, [tokens, outputs].
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics numerics);

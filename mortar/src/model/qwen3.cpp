@@ -14,22 +14,31 @@ using namespace tessera;
 
 namespace {
 
+/// A decoding step is captured into a graph.
+Numerics numerics_of(const Network& net, bool decode) {
+  Numerics numerics = net.numerics;
+  numerics.may_widen = !decode;
+  return numerics;
+}
+
 /// x + output(attention(q, k, v)), with q, k, v from the norm of x.
 Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cache, const Step& step, bool decode,
                              const Tensor<f32, 3>& rotation, Tensor<bf16, 2> x) {
   const LayerWeights& w = net.weights.layers[layer];
   const Norm norm{w.attention_norm, net.epsilon()};
-  const auto qkv = co_await normed_linear(x.view(), norm, w.qkv, net.numerics);
+  const Numerics numerics = numerics_of(net, decode);
+  const auto qkv = co_await normed_linear(x.view(), norm, w.qkv, numerics);
   const auto o = co_await attention(net, w, cache.keys[layer], cache.values[layer], step, decode, rotation, qkv);
-  co_return co_await linear_add(o.view(), w.output, x.view(), net.numerics);
+  co_return co_await linear_add(o.view(), w.output, x.view(), numerics);
 }
 
 /// x + mlp(norm(x))
-Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, Tensor<bf16, 2> x) {
+Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, bool decode, Tensor<bf16, 2> x) {
   const Norm norm{w.mlp_norm, net.epsilon()};
-  if (w.experts) co_return co_await experts(x.view(), norm, *w.experts, *net.config.experts, net.numerics);
-  const auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, net.numerics);
-  co_return co_await linear_add(h.view(), w.dense->down, x.view(), net.numerics);
+  const Numerics numerics = numerics_of(net, decode);
+  if (w.experts) co_return co_await experts(x.view(), norm, *w.experts, *net.config.experts, numerics);
+  const auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, numerics);
+  co_return co_await linear_add(h.view(), w.dense->down, x.view(), numerics);
 }
 
 }  // namespace
@@ -39,7 +48,7 @@ Flow<Tensor<bf16, 2>> forward(const Network& net, KvCache& cache, const Step& st
   const auto rotation = co_await rotation_of(net, step);
   for (std::size_t layer = 0; layer < net.weights.layers.size(); ++layer) {
     x = co_await attend(net, layer, cache, step, decode, rotation, std::move(x));
-    x = co_await feed_forward(net, net.weights.layers[layer], std::move(x));
+    x = co_await feed_forward(net, net.weights.layers[layer], decode, std::move(x));
   }
   const Norm norm{net.weights.final_norm, net.epsilon()};
   co_return co_await normed(x.view(), norm, net.numerics);

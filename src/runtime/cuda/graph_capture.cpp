@@ -94,6 +94,7 @@ class Capture {
   /// Host memory in bodies has not been tried with the driver, which restricts what a body may copy.
   void check_body() const {
     for (const RecordedWork& entry : work_) {
+      if (entry.kind != RecordedWork::Kind::Call) continue;  // has bodies of its own
       for (const Access& access : entry.accesses) {
         if (&access.storage->device().backend() == &backend_) continue;
         throw DeviceError(concat(entry.label,

@@ -60,17 +60,31 @@ TEST(MortarPlan, Fp8HalvesTheLinearLayers) {
   EXPECT_EQ(narrow.bytes.mlp, wide.bytes.mlp / 2 + wide.bytes.mlp / 2 / (128 * 128) * 4);
 }
 
-TEST(MortarPlan, BytesOfTheCache) {
-  EXPECT_EQ(kv_bytes_per_token(small(), KvType::Bf16), 114'688);
-  EXPECT_EQ(kv_bytes_per_token(large(), KvType::Bf16), 147'456);
-  EXPECT_EQ(kv_bytes_per_token(large(), KvType::Fp8), 73'728);
-}
-
 PlanRequest on(std::int64_t available) {
   PlanRequest r;
   r.device = "cuda:0";
   r.memory = {available, available};
   return r;
+}
+
+/// A prompt's step widens one matrix after the other: gate and up is the largest.
+TEST(MortarPlan, Fp8StepsHoldOneMatrixInBf16) {
+  ModelConfig c = large();
+  c.fp8.emplace();
+  const std::int64_t widened = 2 * (2 * 12288) * 4096;
+  EXPECT_EQ(estimate_memory(c, on(80'000'000'000)).activations,
+            estimate_memory(large(), on(80'000'000'000)).activations + widened);
+  ModelConfig experts = mixture();
+  experts.fp8.emplace();
+  const std::int64_t qkv = 2 * (32 + 2 * 4) * 128 * 2048;
+  EXPECT_EQ(estimate_memory(experts, on(80'000'000'000)).activations,
+            estimate_memory(mixture(), on(80'000'000'000)).activations + qkv);
+}
+
+TEST(MortarPlan, BytesOfTheCache) {
+  EXPECT_EQ(kv_bytes_per_token(small(), KvType::Bf16), 114'688);
+  EXPECT_EQ(kv_bytes_per_token(large(), KvType::Bf16), 147'456);
+  EXPECT_EQ(kv_bytes_per_token(large(), KvType::Fp8), 73'728);
 }
 
 TEST(MortarPlan, WhatFitsExactlyFits) {

@@ -157,6 +157,18 @@ struct SeveralRows {
   std::vector<Row> rows;
 };
 
+/// silu(gate) * up of a row's norm without a weight.
+std::vector<double> gates_of(const Weights& w, const Row& given) {
+  std::vector<double> row = given.values(), gates;
+  double squares = 0;
+  for (const double v : row) squares += v * v;
+  for (double& v : row) v /= std::sqrt(squares / static_cast<double>(w.k) + double{kEpsilon});
+  const std::vector<double> both = w.times(row);
+  for (std::size_t j = 0; j < both.size() / 2; ++j)
+    gates.push_back(both[j] / (1 + std::exp(-both[j])) * both[both.size() / 2 + j]);
+  return gates;
+}
+
 /// Every so many rows. `error`: of what is rounded to bf16 before the last sum.
 void expect_rows_near(const Tensor<bf16, 2>& y, std::int64_t every, const std::vector<std::vector<double>>& wanted,
                       double error) {
@@ -169,16 +181,23 @@ void expect_rows_near(const Tensor<bf16, 2>& y, std::int64_t every, const std::v
   }
 }
 
-/// As many rows as each way to multiply them takes, and one more or less than a tile has.
+/// Products with and without the rounding of widened weights, in one way for any number of rows, by few and by many.
+enum class Way { Widened, NotWidened, OneWay };
+
+Tensor<bf16, 2> product_with(const SeveralRows& x, const Matrix& matrix, const SeveralRows& residual, Way way) {
+  Numerics numerics;
+  numerics.may_widen = way != Way::NotWidened, numerics.batch_invariant = way == Way::OneWay;
+  const auto given = x.tensor(), added = residual.tensor();
+  return linear_add(given.view(), matrix, added.view(), numerics).sync();
+}
+
 TEST(SeveralFp8Rows, AreMultipliedAsFloat64Does) {
   const Weights w(264, 1160);
   const Matrix matrix = w.matrix();
-  for (const bool one_way : {false, true}) {
+  for (const Way way : {Way::Widened, Way::NotWidened, Way::OneWay}) {
     for (const std::int64_t m : {1, 5, 16, 17, 70, 255, 256, 300}) {
       const SeveralRows x(m, w.k), residual(m, w.n);
-      const Numerics numerics{.batch_invariant = one_way};
-      const auto given = x.tensor(), added = residual.tensor();
-      const auto y = linear_add(given.view(), matrix, added.view(), numerics).sync();
+      const auto y = product_with(x, matrix, residual, way);
       const std::int64_t every = std::max<std::int64_t>(1, m / 4);
       std::vector<std::vector<double>> wanted;
       for (std::int64_t i = 0; i < m; i += every) {
@@ -186,10 +205,35 @@ TEST(SeveralFp8Rows, AreMultipliedAsFloat64Does) {
         for (std::size_t j = 0; j < wanted.back().size(); ++j)
           wanted.back()[j] += residual.rows[static_cast<std::size_t>(i)].at(j);
       }
-      SCOPED_TRACE(testing::Message() << m << " rows, one way: " << one_way);
-      expect_rows_near(y, every, wanted, m < 256 ? 1e-3 : 0.02);  // widened weights are rounded
+      SCOPED_TRACE(testing::Message() << m << " rows, way " << static_cast<int>(way));
+      expect_rows_near(y, every, wanted, way == Way::Widened && m >= 256 ? 0.02 : 1e-3);
     }
   }
+}
+
+TEST(SeveralFp8Rows, DoNotDependOnEachOtherInOneWay) {
+  const Weights w(264, 1160);
+  const Matrix matrix = w.matrix();
+  const auto rows = [&](std::int64_t m) {
+    const auto y = product_with(SeveralRows(m, w.k), matrix, SeveralRows(m, w.n), Way::OneWay);
+    const auto found = host(y.slice<0>(0, 1)).sync();
+    return std::vector<bf16>(found.begin(), found.end());
+  };
+  const std::vector<bf16> alone = rows(1);
+  for (const std::int64_t m : {2, 17, 300}) EXPECT_EQ(rows(m), alone) << m;
+}
+
+/// Wide enough for a GPU to accumulate gate and up together, from widened weights.
+TEST(SeveralFp8Rows, HaveGatesOfManyColumns) {
+  const Weights w(std::int64_t{2} * 128 * 90, 256);
+  const Matrix matrix = w.matrix();
+  const SeveralRows x(300, w.k);
+  const auto given = x.tensor();
+  const auto weight = ones<bf16>({w.k}).sync();
+  Numerics numerics;
+  numerics.may_widen = true;
+  const auto y = normed_gates(given.view(), Norm{weight, kEpsilon}, matrix, numerics).sync();
+  expect_rows_near(y, 299, {gates_of(w, x.rows[0]), gates_of(w, x.rows[299])}, 0.06);
 }
 
 TEST(SeveralFp8Rows, HaveGatesOfTheirNorm) {
@@ -199,34 +243,36 @@ TEST(SeveralFp8Rows, HaveGatesOfTheirNorm) {
     const SeveralRows x(m, w.k);
     const auto given = x.tensor();
     const auto weight = ones<bf16>({w.k}).sync();
-    const auto y = normed_gates(given.view(), Norm{weight, kEpsilon}, matrix, {}).sync();
+    Numerics numerics;
+    numerics.may_widen = true;
+    const auto y = normed_gates(given.view(), Norm{weight, kEpsilon}, matrix, numerics).sync();
     const std::int64_t every = std::max<std::int64_t>(1, m / 4);
     std::vector<std::vector<double>> wanted;
-    for (std::int64_t i = 0; i < m; i += every) {
-      std::vector<double> row = x.rows[static_cast<std::size_t>(i)].values();
-      double squares = 0;
-      for (const double v : row) squares += v * v;
-      for (double& v : row) v /= std::sqrt(squares / static_cast<double>(w.k) + double{kEpsilon});
-      const std::vector<double> both = w.times(row);
-      wanted.emplace_back();
-      for (std::size_t j = 0; j < both.size() / 2; ++j)
-        wanted.back().push_back(both[j] / (1 + std::exp(-both[j])) * both[both.size() / 2 + j]);
-    }
+    for (std::int64_t i = 0; i < m; i += every) wanted.push_back(gates_of(w, x.rows[static_cast<std::size_t>(i)]));
     SCOPED_TRACE(testing::Message() << m << " rows");
     expect_rows_near(y, every, wanted, 0.06);  // the normalised row, gate and up are rounded
   }
 }
 
+/// The tiles that only a GPU takes.
 TEST(SeveralFp8Rows, MayHaveTheirColumnsInTheOrderOfMma) {
   const Weights w(264, 1160);
-  const SeveralRows x(5, w.k);
-  const auto given = x.tensor();
-  const auto y = kernel<scaled_rows<kernels::epilogues::Plain, true, 16, 128>>(
-                     full<bf16>({std::int64_t{5}, w.n}, bf16(777.0f)), given, w.tensor(), w.scale_tensor())
-                     .sync();
+  const SeveralRows x(70, w.k), residual(70, w.n);
+  const auto given = x.tensor(), added = residual.tensor();
   std::vector<std::vector<double>> wanted;
-  for (const Row& row : x.rows) wanted.push_back(w.times(row.values()));
-  expect_rows_near(y, 1, wanted, 1e-3);
+  for (std::size_t i = 0; i < x.rows.size(); i += 23) {
+    wanted.push_back(w.times(x.rows[i].values()));
+    for (std::size_t j = 0; j < wanted.back().size(); ++j) wanted.back()[j] += residual.rows[i].at(j);
+  }
+  using E = kernels::epilogues::Residual;
+  const auto expect_right = [&](const auto& product) {
+    const auto y =
+        product(full<bf16>({std::int64_t{70}, w.n}, bf16(777.0f)), given, w.tensor(), w.scale_tensor(), added).sync();
+    expect_rows_near(y, 23, wanted, 1e-3);
+  };
+  expect_right(kernel<scaled_rows<E, true, 16, 128, In<bf16, dyn, dyn>>>);
+  expect_right(kernel<scaled_rows<E, true, 16, 32, In<bf16, dyn, dyn>>>);
+  expect_right(kernel<scaled_rows<E, true, 64, 128, In<bf16, dyn, dyn>>>);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "doctor.hpp"
 #include "library_cases.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/jit/tuning_record.hpp"
 
 namespace {
 
@@ -21,7 +22,8 @@ int usage(std::FILE* out) {
       "remarks\n"
       "  bench     measures the library's or your own kernels over sizes: tables and charts\n"
       "  tune      measures tiles and hints of the library's kernels for given shapes, and records the best\n"
-      "  help      this text\n",
+      "  help      this text\n"
+      "tessera --version prints the library's version\n",
       out);
   return out == stdout ? 0 : 2;
 }
@@ -51,6 +53,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "tessera %s: %s\n", argv[1], error.what());
     return 1;
   }
+  if (is("--version")) return std::printf("tessera %s\n", tessera::jit::library_version()) < 0;
   const bool doctor_help = is("doctor") && tessera::asks_for_help(words);
   if (doctor_help || is("help") || is("--help") || is("-h")) return usage(stdout);
   if (is("doctor"))

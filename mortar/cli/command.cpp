@@ -11,6 +11,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/jit/tuning_record.hpp"
 
 namespace mortar::cli {
 namespace {
@@ -55,7 +56,9 @@ std::string program_help() {
     name.resize(std::max<std::size_t>(name.size(), 12), ' ');
     text += "  " + name + " " + c.summary + "\n";
   }
-  return text + "\nmortar COMMAND --help has the options. Every option is also an environment variable.\n";
+  return text +
+         "\nmortar COMMAND --help has the options. Every option is also an environment variable.\n"
+         "mortar --version prints the version.\n";
 }
 
 int print(std::FILE* out, const std::string& text, int code) {
@@ -217,6 +220,10 @@ int run_program(std::span<const std::string> words) {
   if (words.empty()) return print(stderr, program_help(), kWrongUsage);
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     std::fputs(program_help().c_str(), stdout);
+    return finish("mortar", kDone);
+  }
+  if (words[0] == "--version") {
+    std::printf("mortar %s\n", tessera::jit::library_version());
     return finish("mortar", kDone);
   }
   const auto& commands = registered();

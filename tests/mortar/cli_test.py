@@ -223,6 +223,9 @@ class Errors(unittest.TestCase):
                 self.assertEqual(process.returncode, 1, err)
                 self.assertIn(b"became shorter", err)
 
+    def test_the_version(self):
+        self.assertRegex(run("--version")[0], r"^mortar \d+\.\d+\.\d+\n$")
+
     def test_help_names_every_variable(self):
         out, _ = run("--help")
         commands = [line.split()[0] for line in out.splitlines() if line.startswith("  ")]

@@ -52,6 +52,9 @@ add_test(NAME tools.compare COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/
 add_test(NAME tools.flight_table COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/in_flight/table.py --selftest)
 add_test(NAME tools.put_section COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/put_section.py --selftest)
 set_tests_properties(tools.report tools.peers tools.compare tools.flight_table tools.put_section PROPERTIES LABELS tools)
+add_test(NAME tools.version COMMAND tessera_command --version)
+set_tests_properties(tools.version PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "^tessera ${PROJECT_VERSION}\n$")
+
 # tessera doctor: every section, and its report on a machine where something is missing or misspelt.
 add_test(NAME tools.doctor COMMAND tessera_command doctor)
 set_tests_properties(tools.doctor PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION

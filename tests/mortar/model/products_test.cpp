@@ -192,7 +192,7 @@ Tensor<bf16, 2> product_with(const SeveralRows& x, const Matrix& matrix, const S
 }
 
 TEST(SeveralFp8Rows, AreMultipliedAsFloat64Does) {
-  const Weights w(264, 1160);
+  const Weights w(264, 648);
   const Matrix matrix = w.matrix();
   for (const Way way : {Way::Widened, Way::NotWidened, Way::OneWay}) {
     for (const std::int64_t m : {1, 5, 16, 17, 70, 255, 256, 300}) {

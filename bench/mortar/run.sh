@@ -43,6 +43,7 @@ for r in map(json.loads, sys.stdin):
     print(json.dumps({"peer": "llama.cpp", "model": sys.argv[1], "test": test, "tokens_per_s": r["avg_ts"]}))
 ' "$(basename "$model")" >>"$out/peers.jsonl" || failed=1
   rm -f "$file"
+  trap - INT TERM
 }
 
 : >"$out/mortar.jsonl"

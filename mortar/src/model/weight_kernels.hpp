@@ -1,5 +1,6 @@
-// Products with FP8 weights, which are converted to bf16 on the way to the tensor cores (activations stay bf16) or, for
-// one row, to f32; and the mixture of experts for few tokens.
+// Products with FP8 weights (activations stay bf16): one row by sums in f32, several rows with weights that are
+// converted to bf16 on the way to the tensor cores, and the weights in bf16 for many rows; and the mixture of experts
+// for few tokens. docs/mortar/design.md has the rule.
 #pragma once
 #include <tuple>
 #include <vector>

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/cuda_rig.hpp"
@@ -150,6 +151,61 @@ TEST_F(BetweenDevices, AFailureComesAlong) {
   rig.mix(checked, a, again, x, 1, "kernel checked");
   move(a, host, again);
   EXPECT_THROW(host->wait_written(), DeviceError) << "known when the copy has ended";
+}
+
+/// Random copies and kernels over a GPU and the host, captured and replayed on two streams, while the host writes and
+/// other work changes the same memory: the values are those of the same work in order.
+TEST_F(BetweenDevices, RandomProgramsWithHostMemoryAreReplayed) {
+  const auto kernel = rig.load("mix");
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    constexpr std::size_t kCount = 6, kOnGpu = 3;  // the first ones
+    std::vector<StorageRef> values;
+    std::vector<std::uint64_t> expected;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      expected.push_back(seed + i);
+      values.push_back(make(i < kOnGpu ? one : Device::cpu(), expected.back()));
+    }
+    std::vector<std::pair<std::size_t, std::size_t>> program;  // target, source
+    while (program.size() < 1 + seed % 20) {
+      const std::size_t to = pick(kCount), from = pick(kCount);
+      if (to != from && (to < kOnGpu || from < kOnGpu)) program.emplace_back(to, from);
+    }
+    auto recording = std::make_shared<GraphRecording>(one);
+    {
+      const CaptureScope scope(*recording, {});
+      const Stream stream(scope.stream());
+      for (const auto& [to, from] : program) {
+        if (to < kOnGpu && from < kOnGpu)
+          rig.mix(kernel, stream, values[to], values[from]);
+        else
+          move(stream, values[to], values[from]);
+      }
+    }
+    const auto graph = rig.backend.make_graph(recording);
+    const Stream streams[] = {Stream(one), Stream(one)};
+    for (int step = 0; step < 6; ++step) {
+      const std::size_t on_host = kOnGpu + pick(kCount - kOnGpu), on_gpu = pick(kOnGpu);
+      if (pick(2) == 0) {
+        expected[on_host] = random() % 1000;
+        copy_from_host(*values[on_host], 0, &expected[on_host], 8);
+      }
+      if (pick(2) == 0) {
+        move(streams[pick(2)], values[on_gpu], values[on_host]);
+        expected[on_gpu] = expected[on_host];
+      }
+      streams[pick(2)].core()->submit({graph, {}, {}, recording->accesses(), "graph", {}, true});
+      for (const auto& [to, from] : program)
+        expected[to] = to < kOnGpu && from < kOnGpu ? expected[to] * 31 + expected[from] : expected[from];
+    }
+    for (std::size_t i = 0; i < kCount; ++i) {
+      std::uint64_t found = 0;
+      copy_to_host(&found, *values[i], 0, 8);
+      EXPECT_EQ(found, expected[i]) << seed << ' ' << i;
+    }
+    ASSERT_EQ(driver.violation(), "") << seed;
+  }
 }
 
 /// Work of another GPU has no outcome that the graph's queue knows.

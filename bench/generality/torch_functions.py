@@ -178,6 +178,10 @@ def jacobi(x, f):
     return 0.25 * (f + p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:])
 
 
+def box_blur(x):
+    return F.avg_pool2d(x[None, None], 3, stride=1, padding=1)[0, 0]
+
+
 def add_rows(case, device):
     rows = case["arguments"]["rows"]
     return {"index_add": lambda x, ids: torch.zeros(rows, x.shape[1], device=x.device).index_add_(0, ids, x)}
@@ -282,6 +286,7 @@ FUNCTIONS = {
     "upsample": lambda x: F.interpolate(x[None], scale_factor=2, mode="bilinear", align_corners=False)[0],
     "seven_point_stencil": seven_point_stencil,
     "jacobi": jacobi,
+    "box_blur": box_blur,
     "convolution_3x3": lambda x, w: F.conv2d(x, w, padding=1),
     "max_pool": lambda x: F.max_pool2d(x[:, None], 2)[:, 0],
     "average_pool": lambda x: F.avg_pool2d(x[:, None], 3, 1, 1)[:, 0],

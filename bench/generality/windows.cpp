@@ -41,6 +41,16 @@ void jacobi(Mut<f32, BM, BN> y, In<f32, dyn, dyn> x, In<f32, dyn, dyn> f) {
   y.store(0.25f * s);
 }
 
+/// Means of 3x3 neighbours; zeros around the image.
+template <int BM, int BN>
+void box_blur(Mut<bf16, BM, BN> y, In<bf16, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  auto s = zeros<f32, BM, BN>();
+  for (int di = -1; di <= 1; ++di)
+    for (int dj = -1; dj <= 1; ++dj) s += cast<f32>(x.load_at(shape<BM, BN>, i + di, j + dj));
+  y.store(cast<bf16>(s * (1.0f / 9.0f)));
+}
+
 /// Images as batch, channel, height, width; zeros around them.
 template <int BH, int BW>
 void convolution_3x3(Mut<f32, 1, 1, BH, BW> y, In<f32, dyn, kFrom, dyn, dyn> x, In<f32, dyn, kFrom, 3, 3> w) {
@@ -100,6 +110,19 @@ Plan jacobi_plan(const Args& args) {
               [](const Stream& on, auto& y, const auto&... in) { kernel<jacobi<32, 64>>(mut(y), in...).on(on); });
 }
 
+Plan box_blur_plan(const Args& args) {
+  const Size m = size_of_case(args, "m"), n = size_of_case(args, "n");
+  const auto x = normal<bf16>(1, m, n);
+  const auto wanted = [=](Size at) {
+    const Size i = at / n, j = at % n;
+    double s = 0;
+    for (Size d = 0; d < 9; ++d) s += x(i + d / 3 - 1, j + d % 3 - 1);
+    return s / 9;
+  };
+  return plan({2 * bytes_of<bf16>(m * n)}, outputs(by_offset<bf16>(wanted, m, n)), inputs(x),
+              [](const Stream& on, auto& y, const auto& from) { kernel<box_blur<32, 64>>(mut(y), from).on(on); });
+}
+
 Plan convolution_3x3_plan(const Args& args) {
   const Size batch = size_of_case(args, "batch"), n = size_of_case(args, "n");
   const auto x = normal<f32>(1, batch, kFrom, n, n), w = normal<f32>(2, kTo, kFrom, 3, 3);
@@ -123,6 +146,7 @@ std::vector<Entry> window_entries() {
                                          "batch=2 length=32 channels=256; batch=2 length=21 channels=200"),
           entry<seven_point_stencil_plan>("seven_point_stencil", "depth=640 n=640", "depth=8 n=128; depth=7 n=70"),
           entry<jacobi_plan>("jacobi", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
+          entry<box_blur_plan>("box_blur", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
           entry<convolution_3x3_plan>("convolution_3x3", "batch=64 n=512", "batch=1 n=128; batch=2 n=50")};
 }
 

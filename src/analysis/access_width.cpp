@@ -7,6 +7,7 @@
 
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
+#include "tessera/analysis/values.hpp"
 
 namespace tessera::analysis {
 
@@ -74,12 +75,28 @@ struct Least {
   }
 };
 
-/// The cause of what is known of an address. The pass match_widths adds a zero that is not recognised as one.
+/// The cause of what is known of a sum of an address and `offset`. The pass match_widths adds a zero that is not
+/// recognised as one (passes/opaque.hpp).
+WidthLimit limit_of_offset(Value offset) {
+  const Operation* zero = offset.def();
+  const bool added =
+      zero && zero->op() == Op::Select && constant_int(zero->operand(1)) == 0 && constant_int(zero->operand(2)) == 1;
+  return added ? WidthLimit::Matched : WidthLimit::Base;
+}
 WidthLimit limit_of_base(Value base) {
   const Operation* assume = base.def();
   const Operation* sum = assume && assume->op() == Op::Assume ? assume->operand(0).def() : nullptr;
-  const Operation* zero = sum && sum->op() == Op::Offset ? sum->operand(1).def() : nullptr;
-  return zero && zero->op() == Op::Select ? WidthLimit::Matched : WidthLimit::Base;
+  return sum && sum->op() == Op::Offset ? limit_of_offset(sum->operand(1)) : WidthLimit::Base;
+}
+
+/// The scalar that is repeated in a tile; null if its elements may differ.
+Value repeated_scalar(Value tile) {
+  while (tile.type().rank() > 0) {
+    const Operation* def = tile.def();
+    if (def == nullptr || (def->op() != Op::Broadcast && def->op() != Op::Reshape)) return {};
+    tile = def->operand(0);
+  }
+  return tile;
 }
 
 /// For pointer tiles: aligned offsets are those of rows; exactly one other term may count elements.
@@ -92,7 +109,9 @@ AccessWidth pointer_width(const Access& access, const Divisibility& known) {
   while (const Operation* def = p.def()) {
     if (def->op() == Op::Offset && p.type().rank() > 0) {
       const int of_offset = known.of(def->operand(1)).zeros();
-      if (of_offset > 0)
+      if (const Value scalar = repeated_scalar(def->operand(1)))
+        least.take(known.of(scalar).zeros() + element, limit_of_offset(scalar));
+      else if (of_offset > 0)
         least.take(of_offset + element, WidthLimit::Stride);
       else
         counting += picks_elements(def->operand(1)) ? 2 : 1;

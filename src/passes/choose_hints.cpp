@@ -18,7 +18,7 @@ using ir::Operation;
 
 namespace {
 
-// All constants were measured on an H200 with tileiras 13.5.37; bench/notes/choose_hints.md has the runs.
+// All constants were measured on an H200 or H100 with tileiras 13.5.37; bench/notes/choose_hints.md has the runs.
 // Accumulators of a tile up to which one block per SM is best, with as many loads in flight as two blocks would have.
 constexpr std::int64_t kSmallTile = 64 * 128, kMediumTile = 128 * 96;
 constexpr int kSmallSteps = 4;
@@ -48,6 +48,10 @@ constexpr int kRowRegisters = 16;  // of a thread, in addition to the row that i
 constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4;
 constexpr int kBytesAWarp = 32 * analysis::kVectorBytes;
 constexpr int kElementsAWarp = 512;  // 16 elements a thread
+// Where tiles are only moved, a thread has one vector. Where a kernel takes more instructions for each byte than the
+// GPU issues while memory moves it, a thread has several: they share its address arithmetic and the rows that are
+// repeated.
+constexpr int kVectorsComputeBound = 4;
 constexpr int kElementsAWarpReduced = 1024;
 
 /// The largest power of two that is at most n; 1 where n is less than 1.
@@ -59,7 +63,7 @@ int power_of_two_below(std::int64_t n) {
 /// neighbouring addresses. Otherwise 16 elements a thread; 64 where one reduction depends on another, because each is a
 /// barrier for all warps of the block. Not after a loop over chunks: there the reductions run once a row, and the
 /// loop's accumulators have to fit into registers together with what it loads.
-Choices choose_for_rows(const analysis::KernelFacts& facts) {
+Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m) {
   Choices c;
   // Where a tile has several rows of at most one vector per thread of a warp, each row belongs to one warp, and no
   // reduction needs a barrier.
@@ -72,7 +76,11 @@ Choices choose_for_rows(const analysis::KernelFacts& facts) {
                        : facts.reduces_across_rows ? kElementsAWarpChained
                        : facts.longest_row > 0 && !facts.reduces_after_loop ? kElementsAWarpReduced
                                                                             : kElementsAWarp;
-  const std::int64_t warps = facts.moved_bytes > 0 ? facts.moved_bytes / kBytesAWarp : facts.largest_tile / elements;
+  std::int64_t warps = facts.largest_tile / elements;
+  if (facts.moved_bytes > 0) {
+    const bool computes = analysis::instructions_per_byte(f) > m.instructions_a_byte;
+    warps = facts.moved_bytes / ((computes ? kVectorsComputeBound : 1) * kBytesAWarp);
+  }
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
   const std::int64_t fewest = facts.largest_tile / (32 * kMostElementsAThread);
   c.warps = std::max(c.warps, std::min(power_of_two_below(fewest), kMostWideRowWarps));
@@ -218,7 +226,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
   Choices c;
-  if (tuning.choose_hints) c = facts.products.empty() ? choose_for_rows(facts) : choose_for_products(facts, m);
+  if (tuning.choose_hints) c = facts.products.empty() ? choose_for_rows(f, facts, m) : choose_for_products(facts, m);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
   override_choices(c, tuning, m);

@@ -14,16 +14,16 @@ namespace {
 
 constexpr std::int64_t kAccumulatorsOfMma = 16 * 8;  // of mma.sync.m16n8 (PTX ISA), the least that a warp multiplies
 constexpr std::array<Machine, 10> kMachines{{
-    {80, 164, 128, false},
-    {86, 100, 128, false},
-    {87, 164, 128, false},
-    {88, 100, 128, false},
-    {89, 100, 128, false},
-    {90, 228, 128, true},
-    {100, 228, 256, true},  // accumulators are in tensor memory: the limit is what a thread moves
-    {103, 228, 256, true},
-    {110, 228, 256, true},
-    {120, 100, 128, false},
+    {80, 164, 128, false, 9.6},
+    {86, 100, 128, false, 19},
+    {87, 164, 128, false, 13},
+    {88, 100, 128, false, 13},
+    {89, 100, 128, false, 53},
+    {90, 228, 128, true, 6.2},
+    {100, 228, 256, true, 4.7},  // accumulators are in tensor memory: the limit is what a thread moves
+    {103, 228, 256, true, 4.7},
+    {110, 228, 256, true, 15},
+    {120, 100, 128, false, 29},
 }};
 
 /// True if `p` accumulates into the result of another product of its loop that has no other use: they share registers.

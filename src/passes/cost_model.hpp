@@ -7,13 +7,15 @@
 
 namespace tessera::passes {
 
-/// Resources of one SM of a generation (CUDA C++ Programming Guide, table of technical specifications), and the number
-/// of accumulators from which more warps are better.
+/// Resources of one SM of a generation (CUDA C++ Programming Guide, table of technical specifications), the number of
+/// accumulators from which more warps are better, and the balance of its best known GPU: SMs, 128 lanes, boost clock
+/// and bandwidth of NVIDIA's data sheets (A100, RTX 3090, Orin, H200, L40S, B200, B300, Thor, RTX 5090).
 struct Machine {
   int sm;
   int shared_kib;             ///< of an SM
   int accumulators_a_thread;  ///< elements a thread holds
   bool clusters;
+  double instructions_a_byte;  ///< of a thread, that are issued while memory moves a byte
 };
 const Machine& machine_of(int sm);
 

@@ -9,6 +9,7 @@
 
 #include "passes/opaque.hpp"
 #include "passes/rewriter.hpp"
+#include "passes/values.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
@@ -29,6 +30,7 @@ constexpr std::int64_t kWorthMatching = 1024;  // elements of a group's largest 
 /// Smaller tiles have no layout of their own: the assembler loads them in the layout of the tile they are combined
 /// with.
 constexpr std::int64_t kOwnLayout = 256;
+constexpr double kRepeats = 8;  // of a loop's body, where what it contains is compared with what does not repeat
 
 /// Values that have one layout: sets of values, joined by the operations between them (union-find).
 class Layouts {
@@ -75,12 +77,14 @@ void join_by(const Operation& op, Layouts& layouts) {
   }
 }
 
-/// A load or store of which a thread moves whole vectors of the tile's last axis.
-struct Wide {
+/// A load or store of which a thread moves whole vectors along the tile's last axis, or single elements because the
+/// tile begins between two vectors.
+struct Contiguous {
   Operation* op = nullptr;
-  Value tile;              ///< what is loaded or stored
-  std::int64_t bytes = 0;  ///< of an element
-  std::int64_t elements() const { return kVectorBytes / bytes; }
+  Value tile;                 ///< what is loaded or stored
+  std::int64_t bytes = 0;     ///< of an element
+  std::int64_t elements = 0;  ///< that a thread moves at a time
+  bool by_view = false;
 };
 
 bool follows_last_axis(const analysis::Access& access) {
@@ -91,36 +95,85 @@ bool follows_last_axis(const analysis::Access& access) {
   return tensor->result().type().strides()[axis] == 1;
 }
 
-std::vector<Wide> wide_accesses(ir::Function& f) {
+std::vector<Contiguous> contiguous_accesses(ir::Function& f) {
   const analysis::Divisibility known(f);
-  std::vector<Wide> found;
+  std::vector<Contiguous> found;
   ir::walk(f.body(), [&](Operation& op) {
-    const auto access = analysis::view_access_of(op);
-    if (!access || access->tile.num_elements() < kOwnLayout || !follows_last_axis(*access)) return;
-    if (analysis::vector_bytes(op, known) != kVectorBytes) return;
-    found.push_back({&op, access->loads() ? op.result(0) : access->value, ir::info(access->tile.elem()).bytes});
+    const auto access = analysis::access_of(op);
+    if (!access || access->kind == analysis::AccessKind::Atomic || access->tile.num_elements() < kOwnLayout) return;
+    if (access->view ? !follows_last_axis(*access) : access->tile.shape().back() <= 1) return;
+    const std::int64_t bytes = ir::info(access->tile.elem()).bytes;
+    const analysis::AccessWidth width = analysis::width_of(op, known);
+    const bool single = width.bytes == bytes && width.limit == analysis::WidthLimit::Base;
+    if (!single && width.bytes != kVectorBytes) return;
+    found.push_back({&op, access->loads() ? op.result(0) : access->value, bytes, width.bytes / bytes,
+                     access->view.impl() != nullptr});
   });
   return found;
 }
 
-/// Views of a tensor whose address is known to be a multiple of so many bytes only, each made once.
+/// Values of one layout, and their accesses.
+struct Group {
+  std::int64_t largest = 0;              ///< elements of a tile
+  std::int64_t elements = kVectorBytes;  ///< that a thread moves at a time, by whole vectors
+  /// Instructions, up to a common factor: of the single elements' way through shared memory, and of moving single
+  /// elements instead of vectors.
+  double through_shared = 0, instead_of_vectors = 0;
+
+  void add(const Contiguous& a) {
+    largest = std::max(largest, a.tile.type().num_elements());
+    double moved = static_cast<double>(a.tile.type().num_elements());
+    for (const Operation* loop = a.op->parent_op(); loop; loop = loop->parent_op())
+      if (loop->op() == Op::For || loop->op() == Op::Loop) moved *= kRepeats;
+    const double vectors = moved / static_cast<double>(kVectorBytes / a.bytes);
+    if (a.elements == 1) {
+      through_shared += moved + vectors;  // stored as they were loaded, loaded by vectors
+    } else {
+      instead_of_vectors += moved - vectors;
+      if (a.by_view) elements = std::min(elements, a.elements);
+    }
+  }
+  /// How many elements a thread is to move at a time in `a`. Pointers: a vector, or single ones.
+  std::int64_t chosen(const Contiguous& a) const {
+    if (largest < kWorthMatching) return a.elements;
+    if (through_shared > instead_of_vectors) return 1;
+    return a.by_view ? std::min(elements, a.elements) : a.elements;
+  }
+};
+
+/// Accesses whose address is known to be a multiple of so many bytes only. The assembler derives no alignment of a sum
+/// with an unknown number, so what is assumed of it is all that it knows.
 class LessAligned {
  public:
   explicit LessAligned(ir::Function& f) : opaque_(f) {}
 
+  /// Makes the address of a load or store one.
+  void lower(Operation& op, std::int64_t bytes) {
+    const analysis::Access access = *analysis::access_of(op);
+    const Value before = access.reached_through();
+    const Value after = access.view ? view(before, bytes) : pointers(op, before);
+    for (std::size_t i = 0; i < op.num_operands(); ++i)
+      if (op.operand(i) == before) op.set_operand(i, after);
+  }
+
+ private:
+  /// A view is made once.
   Value view(Value view, std::int64_t bytes) {
     Value& made = made_[{view.impl(), bytes}];
     return made ? made : made = make(view, bytes);
   }
-
- private:
+  /// Of pointers nothing is assumed but that they point to elements.
+  Value pointers(Operation& op, Value pointers) {
+    Builder b = Builder::before(&op);
+    b.loc = op.loc;
+    const Value zeros = splat(b, opaque_.zero(ir::Elem::I32), pointers.type().shape());
+    return b.create(Op::Offset, {pointers, zeros}, {pointers.type()})->result();
+  }
   Value make(Value view, std::int64_t bytes) {
     Operation& of_view = *view.def();
     const Operation& of_tensor = *analysis::tensor_behind(view);
     Builder b = Builder::before(&of_view);
     b.loc = of_view.loc;
-    // The assembler derives no alignment of a sum with an unknown number, so what is assumed of it is all that it
-    // knows.
     const Value base = of_tensor.single("base");
     const Value moved = b.create(Op::Offset, {base, opaque_.zero(ir::Elem::I32)}, {base.type()})->result();
     const ir::DivByAttr multiple{static_cast<std::uint64_t>(bytes), {}, {}};
@@ -146,25 +199,15 @@ bool match_widths(ir::Function& f) {
   });
   if (has_products) return false;  // their operands and results have layouts of their own
 
-  std::vector<Wide> accesses = wide_accesses(f);
-  struct Group {
-    std::int64_t largest = 0;              // elements of a tile
-    std::int64_t elements = kVectorBytes;  // that a thread moves at a time
-  };
+  const std::vector<Contiguous> accesses = contiguous_accesses(f);
   std::unordered_map<const ir::ValueImpl*, Group> groups;
-  for (const Wide& a : accesses) {
-    Group& g = groups[layouts.root(a.tile.impl())];
-    g.largest = std::max(g.largest, a.tile.type().num_elements());
-    g.elements = std::min(g.elements, a.elements());
-  }
+  for (const Contiguous& a : accesses) groups[layouts.root(a.tile.impl())].add(a);
   std::optional<LessAligned> less;
-  for (const Wide& a : accesses) {
-    const Group& g = groups[layouts.root(a.tile.impl())];
-    if (g.largest < kWorthMatching || a.elements() <= g.elements) continue;
+  for (const Contiguous& a : accesses) {
+    const std::int64_t elements = groups[layouts.root(a.tile.impl())].chosen(a);
+    if (a.elements == elements) continue;
     if (!less) less.emplace(f);
-    const Value view = a.op->single("view");
-    for (std::size_t i = 0; i < a.op->num_operands(); ++i)
-      if (a.op->operand(i) == view) a.op->set_operand(i, less->view(view, g.elements * a.bytes));
+    less->lower(*a.op, elements * a.bytes);
   }
   return less.has_value();
 }

@@ -56,6 +56,43 @@ TEST(Hints, WhatIsOnlyMovedHasAVectorForEachThread) {
   }
 }
 
+/// Each element of a row is multiplied with itself so many times. bench/notes/choose_hints.md has the measurements.
+TEST(Hints, WhatComputesMuchHasSeveralVectorsForEachThread) {
+  struct Case {
+    int operations;
+    Elem elem;
+    int warps;
+  };
+  for (const Case& c : {Case{0, Elem::F32, 8}, Case{16, Elem::F32, 8}, Case{64, Elem::F32, 2}, Case{8, Elem::BF16, 4},
+                        Case{32, Elem::BF16, 1}}) {
+    Kernel k;
+    const Value from = k.view(c.elem, {1, 1024}), to = k.view(c.elem, {1, 1024}), zero = k.i32(0);
+    Value tile = k.load(from, {zero, zero})->result();
+    for (int i = 0; i < c.operations; ++i) tile = k.op(Op::MulF, {tile, tile}, tile.type());
+    k.store(tile, to, {zero, zero});
+    EXPECT_EQ(choose(k.function()).warps, c.warps)
+        << c.operations << " operations on elements of " << ir::info(c.elem).bytes << " bytes";
+  }
+}
+
+/// Two halves of a tensor are two tiles; neighbours at constant distances are the same bytes.
+TEST(Hints, BytesAreThoseOfDifferentTiles) {
+  const auto estimate = [](bool halves, int operations) {
+    Kernel k;
+    const Value from = k.view(Elem::F32, {1, 1024}), to = k.view(Elem::F32, {1, 1024}), zero = k.i32(0);
+    const Value block = k.b.create(Op::GetTileBlockId, {}, {zero.type(), zero.type(), zero.type()})->result(0);
+    const Value other = k.op(Op::AddI, {block, halves ? block : k.i32(1)}, zero.type());
+    Value tile = k.load(from, {zero, block})->result();
+    tile = k.op(Op::AddF, {tile, k.load(from, {zero, other})->result()}, tile.type());
+    for (int i = 1; i < operations; ++i) tile = k.op(Op::MulF, {tile, tile}, tile.type());
+    k.store(tile, to, {zero, zero});
+    return analysis::instructions_per_byte(k.function());
+  };
+  const double instructions = 24 + 3 * 4;  // three accesses of single elements
+  EXPECT_NEAR(estimate(false, 24), instructions / 8, 0.01);
+  EXPECT_NEAR(estimate(true, 24), instructions / 12, 0.01);
+}
+
 TEST(Hints, MayBeLeftToTheAssembler) {
   Row row(4096);
   passes::Tuning tuning;

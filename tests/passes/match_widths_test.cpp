@@ -40,6 +40,36 @@ std::set<analysis::WidthLimit> limits(const Passed& p, int bytes) {
 }
 using Widths = std::map<std::int64_t, std::set<std::int64_t>>;
 
+/// Nearly all neighbours along rows begin between two vectors.
+template <class T, int From, int To>
+void sum_of_neighbours(Mut<T, 16, 128> y, In<T, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  auto s = zeros<f32, 16, 128>();
+  for (int d = From; d <= To; ++d) s += cast<f32>(x.load_at(shape<16, 128>, i, j + d));
+  y.store(cast<T>(s));
+}
+/// Most are rows above and below, which begin where vectors do.
+void mostly_aligned(Mut<f32, 16, 128> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  auto s = x.load_at(shape<16, 128>, i, j + 1);
+  for (int d = -2; d <= 2; ++d) s += x.load_at(shape<16, 128>, i + d, j);
+  y.store(s);
+}
+/// One narrow access before a loop over aligned ones.
+void narrow_start(Mut<f32, 16, 128> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  auto s = x.load_at(shape<16, 128>, i, j + 1);
+  for (auto d : range(x.dim(0))) s += x.load_at(shape<16, 128>, i - d, j);
+  y.store(s);
+}
+/// The loop has the narrow accesses.
+void narrow_loop(Mut<f32, 16, 128> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  auto s = x.load_at(shape<16, 128>, i - 1, j) + x.load_at(shape<16, 128>, i + 1, j) + x.load_like(y);
+  for (auto d : range(x.dim(0))) s += x.load_at(shape<16, 128>, i, j + 2 * d + 1);
+  y.store(s);
+}
+
 passes::Tuning without() { return passes::parse_tuning("widths=0"); }
 
 void add_mixed(Mut<bf16, 4, 512> y, In<bf16, dyn, dyn> x, In<f32, dyn, dyn> z) {
@@ -119,6 +149,31 @@ TEST(MatchWidths, NarrowAccessesDoNotMakeOthersNarrow) {
       expect_same<&add_mixed>({}, 8, Array<bf16>({16, 1023}), numbers<bf16>({16, 1023}), numbers<f32>({16, 1023})));
   EXPECT_EQ(found.at(2), (std::set<std::int64_t>{2}));
   EXPECT_EQ(found.at(4), (std::set<std::int64_t>{4}));
+}
+
+/// Where most accesses move single elements, the others do as well: nothing passes through shared memory.
+TEST(MatchWidths, NeighboursAlongRowsMakeAllSingle) {
+  const auto x = numbers<f32>({32, 256});
+  EXPECT_EQ(widths(expect_same<&sum_of_neighbours<f32, -1, 1>>({}, 4, Array<f32>({32, 256}), x)), (Widths{{4, {4}}}));
+  EXPECT_EQ(widths(expect_same<&sum_of_neighbours<f32, -1, 1>>(without(), 4, Array<f32>({32, 256}), x)),
+            (Widths{{4, {4, 16}}}));
+  const auto half = numbers<bf16>({32, 256});
+  EXPECT_EQ(widths(expect_same<&sum_of_neighbours<bf16, -1, 1>>({}, 4, Array<bf16>({32, 256}), half)),
+            (Widths{{2, {2}}}));
+}
+TEST(MatchWidths, TheLimitOfWhatIsMadeSingleSaysWhy) {
+  const auto x = numbers<f32>({32, 256});
+  EXPECT_EQ(limits(expect_same<&sum_of_neighbours<f32, -1, 1>>({}, 4, Array<f32>({32, 256}), x), 4),
+            (std::set{analysis::WidthLimit::Base, analysis::WidthLimit::Matched}));
+}
+TEST(MatchWidths, FewNeighboursAlongRowsPassThroughSharedMemory) {
+  const auto x = numbers<f32>({32, 256});
+  EXPECT_EQ(widths(expect_same<&mostly_aligned>({}, 4, Array<f32>({32, 256}), x)), (Widths{{4, {4, 16}}}));
+}
+TEST(MatchWidths, WhatALoopRepeatsCountsMore) {
+  const auto x = numbers<f32>({32, 256});
+  EXPECT_EQ(widths(expect_same<&narrow_start>({}, 4, Array<f32>({32, 256}), x)), (Widths{{4, {4, 16}}}));
+  EXPECT_EQ(widths(expect_same<&narrow_loop>({}, 4, Array<f32>({32, 256}), x)), (Widths{{4, {4}}}));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ inline constexpr int kVectorBytes = 16, kVectorZeros = 4;
 enum class WidthLimit {
   None,       ///< nothing: they are 16 bytes wide
   Base,       ///< where the tile begins
-  Matched,    ///< the pass match_widths: tiles of wider elements are combined with this one
+  Matched,    ///< the pass match_widths: it is combined with tiles of wider elements, or with narrow accesses
   Stride,     ///< how far its rows are from each other
   Mask,       ///< where the tensor ends along the contiguous axis
   Tile,       ///< how long the tile is along that axis

@@ -38,6 +38,8 @@ struct KernelFacts {
   bool is_persistent = false;        ///< uses the number of blocks: any grid works, one full wave is best
 };
 KernelFacts kernel_facts(const ir::Function&);
+/// Instructions of a thread for each byte of the tensors that a block moves, estimated.
+double instructions_per_byte(const ir::Function&);
 
 /// A GPU starts about one block per clock. Blocks that load and store fewer bytes than this end before enough others
 /// have started to saturate the memory (docs/compiler/coarsen_blocks.md).

@@ -1,0 +1,153 @@
+// How many instructions a kernel takes for each byte that it moves, from its operations on tiles. An estimate: what is
+// the same for all elements of a tile, and what finds addresses, is counted with the accesses.
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/divisibility.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
+#include "tessera/analysis/values.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera::analysis {
+
+using ir::Op;
+using ir::Operation;
+using ir::Value;
+
+namespace {
+
+constexpr double kAccess = 4;    // address, its part in the mask, predicate, the access itself
+constexpr double kFunction = 8;  // exponentials, divisions: several instructions, some at a quarter of the rate
+constexpr double kRepeats = 8;   // of a loop's body: trip counts are mostly unknown
+
+double instructions_of(Op op) {
+  switch (op) {
+    case Op::Assume:
+    case Op::Bitcast:
+    case Op::Broadcast:
+    case Op::Constant:
+    case Op::Extract:
+    case Op::Iota:
+    case Op::Reshape: return 0;
+    case Op::Atan2:
+    case Op::Cos:
+    case Op::CosH:
+    case Op::DivF:
+    case Op::DivI:
+    case Op::Exp:
+    case Op::Exp2:
+    case Op::FPowI:
+    case Op::Log:
+    case Op::Log2:
+    case Op::Pow:
+    case Op::RemF:
+    case Op::RemI:
+    case Op::Rsqrt:
+    case Op::Sin:
+    case Op::SinH:
+    case Op::Sqrt:
+    case Op::Tan:
+    case Op::TanH: return kFunction;
+    default: return 1;
+  }
+}
+
+/// A text of what a number or an address is computed from, without the constants that are added to it: equal for the
+/// neighbours in a stencil, which are the same bytes for most blocks.
+void describe(Value v, int depth, std::string& text) {
+  constexpr int kDeepest = 12;
+  const Operation* def = v.def();
+  const auto is_constant = [&](std::size_t i) { return constant_int(def->operand(i)).has_value(); };
+  if (def != nullptr && depth < kDeepest) {
+    switch (def->op()) {
+      case Op::Assume:
+      case Op::Broadcast:
+      case Op::Reshape: return describe(def->operand(0), depth + 1, text);
+      case Op::Offset:
+      case Op::AddI:
+      case Op::SubI:
+        if (is_constant(1)) return describe(def->operand(0), depth + 1, text);
+        if (def->op() == Op::AddI && is_constant(0)) return describe(def->operand(1), depth + 1, text);
+        [[fallthrough]];
+      case Op::ExtI:
+      case Op::MulI:
+        text += concat(static_cast<int>(def->op()), "(");
+        for (const Value operand : def->operand_values()) describe(operand, depth + 1, text), text += ",";
+        text += ")";
+        return;
+      default: break;
+    }
+  }
+  text += concat(reinterpret_cast<std::uintptr_t>(v.impl()));
+}
+
+class Estimate {
+ public:
+  explicit Estimate(const ir::Function& f) : known_(f) {
+    ir::walk(f.body(), [&](const Operation& op) {
+      if (const auto access = access_of(op)) add_address(*access);
+    });
+    instructions_ = of(f.body());
+  }
+  double per_byte() const {
+    std::int64_t bytes = 0;
+    for (const auto& [part, most] : moved_) bytes += most;
+    return bytes == 0 ? 0 : instructions_ / static_cast<double>(bytes);
+  }
+
+ private:
+  /// What an access's pointers and mask are computed from.
+  void add_address(const Access& access) {
+    std::vector<Value> work{access.pointers, access.mask};
+    work.insert(work.end(), access.index.begin(), access.index.end());
+    while (!work.empty()) {
+      const Value v = work.back();
+      work.pop_back();
+      if (!v || v.def() == nullptr || !is_pure(*v.def()) || !addresses_.insert(v.def()).second) continue;
+      for (const Value operand : v.def()->operand_values()) work.push_back(operand);
+    }
+  }
+  double of(const ir::Block& block) {
+    double all = 0;
+    for (const Operation& op : block) all += of(op);
+    return all;
+  }
+  double of(const Operation& op) {
+    if (const auto access = access_of(op)) return of(*access);
+    if (op.op() == Op::For || op.op() == Op::Loop) return kRepeats * of(op.region(0));
+    if (op.op() == Op::If) {
+      double most = 0;  // one of the arms runs
+      for (std::size_t r = 0; r < op.num_regions(); ++r) most = std::max(most, of(op.region(r)));
+      return most;
+    }
+    if (op.num_results() == 0 || !op.result(0).type().is_tile() || addresses_.contains(&op)) return 0;
+    return static_cast<double>(op.result(0).type().num_elements()) * instructions_of(op.op());
+  }
+  double of(const Access& access) {
+    const std::int64_t elements = access.tile.num_elements(), bytes = ir::info(access.tile.elem()).bytes;
+    const Operation* tensor = access.view ? tensor_behind(access.view) : nullptr;
+    std::string part;
+    describe(tensor ? tensor->single("base") : access.reached_through(), 0, part);
+    for (const Value index : access.index) part += ";", describe(index, 0, part);
+    std::int64_t& most = moved_[part];
+    most = std::max(most, elements * bytes);
+    const std::int64_t at_a_time =
+        std::max(vector_bytes(*access.op, known_) / std::max<std::int64_t>(bytes, 1), std::int64_t{1});
+    return kAccess * static_cast<double>(elements) / static_cast<double>(at_a_time);
+  }
+
+  Divisibility known_;
+  std::unordered_set<const Operation*> addresses_;
+  std::unordered_map<std::string, std::int64_t> moved_;  // of each part of a tensor, the bytes of its largest tile
+  double instructions_ = 0;
+};
+
+}  // namespace
+
+double instructions_per_byte(const ir::Function& f) { return Estimate(f).per_byte(); }
+
+}  // namespace tessera::analysis

@@ -303,7 +303,7 @@ failed_output() {
 # One program under one of NVIDIA's checkers; the error exit code is 9. Before 2025.4 initcheck does not know bulk copies and
 # reports memory that tensor copies (TMA) have stored as uninitialized. So its programs store without them.
 check_memory() {  # <tool> <program> <log> <seconds> <part> <of parts of its tests>
-  local start=$SECONDS code arguments=() settings=(GTEST_TOTAL_SHARDS="$6" GTEST_SHARD_INDEX=$(($5 - 1)))
+  local start=$SECONDS code arguments=() settings=(GTEST_TOTAL_SHARDS="$6" GTEST_SHARD_INDEX=$(($5 - 1)) TESSERA_KEEP_MEMORY=0)
   [ "$(basename "$2")" != gpu_small ] || arguments=(--tiny)
   [ "$1" != initcheck ] || settings+=(TESSERA_TUNING=stores=view)
   timeout -k 5 "$4" env "${settings[@]}" compute-sanitizer --tool "$1" --target-processes application-only --error-exitcode 9 --print-limit 20 "$2" "${arguments[@]}" >"$3" 2>&1

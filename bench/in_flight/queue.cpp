@@ -1,5 +1,7 @@
-// A queue of independent matrix products of two sizes, most of them too small to fill a GPU, on one stream and on
-// several: four fifths of 512 cubed, one fifth of 2048 cubed. A unit of work is a product of 512 cubed.
+// Queues of independent matrix products on one stream and on several. Of two sizes: four fifths of 512 cubed, one fifth
+// of 2048 cubed, each of which fills a GPU of 132 SMs and takes 64 times as long as a small one would on a full GPU: so
+// one stream is nearly as fast as the GPU. And of 512 cubed alone, which leave most of the GPU to others. A unit of
+// work is a product of 512 cubed.
 #include <random>
 
 #include "in_flight/figures.hpp"
@@ -14,10 +16,10 @@ struct Products {
   Tensor<bf16, 2> small_a, small_b, large_a, large_b;
   double units = 0;
 
-  explicit Products(const Options& options) : small(options.count(512, 32)), large(4 * small) {
+  Products(const Options& options, bool mixed) : small(options.count(512, 32)), large(4 * small) {
     std::mt19937 random(7);
     for (int i = 0; i < options.count(2000, 20); ++i) {
-      is_large.push_back(random() % 5 == 0);
+      is_large.push_back(mixed && random() % 5 == 0);
       units += is_large.back() ? 64 : 1;
     }
     const auto make = [](std::int64_t n, std::uint64_t seed) {
@@ -38,34 +40,65 @@ struct Products {
   }
 };
 
-}  // namespace
+/// Compute-bound, in as many blocks as x has pieces.
+void iterate(Mut<f32, 1024> y, In<f32, dyn> x, Scalar<i32> steps) {
+  auto t = x.load_like(y);
+  for (auto i : range(steps)) t = t * 0.5f + 1.0f + cast<f32>(i - i);
+  y.store(t);
+}
 
-void measure_queue(const Options& options) {
-  const Products products(options);
+/// Kernels of 16 blocks.
+struct FewBlocks {
+  int kernels;
+  i32 steps;
+  Tensor<f32, 1> x;
+  double units;
+
+  explicit FewBlocks(const Options& options)
+      : kernels(options.count(2000, 20)),
+        steps(options.tiny ? 4 : 2000),
+        x(ones<f32>({16 * 1024}).sync()),
+        units(kernels) {}
+  double run(std::vector<Stream>& streams) const {
+    std::vector<Tensor<f32, 1>> results(streams.size());
+    return seconds_of([&] {
+      for (int i = 0; i < kernels; ++i) {
+        const std::size_t at = static_cast<std::size_t>(i) % streams.size();
+        results[at] = kernel<iterate>(empty_like(x), x, steps).on(streams[at]);
+      }
+      for (Stream& stream : streams) stream.synchronize();
+    });
+  }
+};
+
+template <class Queue>
+void measure(const Options& options, const Queue& queue, const std::string& name) {
   constexpr int kCounts[] = {1, 2, 4, 8, 16, 32};
-  std::vector<std::vector<Stream>> streams;
   std::vector<std::vector<double>> seconds(std::size(kCounts));
-  for (const int count : kCounts) {
-    streams.emplace_back();
-    for (int i = 0; i < count; ++i) streams.back().emplace_back(options.device);
+  for (std::size_t i = 0; i < std::size(kCounts); ++i) {
+    std::vector<Stream> streams;
+    for (int k = 0; k < kCounts[i]; ++k) streams.emplace_back(options.device);
+    queue.run(streams);  // compiles, and takes memory
+    for (int round = 0; round < options.count(7, 1); ++round) seconds[i].push_back(queue.run(streams));
   }
-  for (std::vector<Stream>& some : streams) products.run(some);  // compiles, and takes memory
-  for (int round = 0; round < options.count(7, 1); ++round) {
-    for (std::size_t i = 0; i < streams.size(); ++i) seconds[i].push_back(products.run(streams[i]));
-  }
-  const auto rate = [&](std::size_t i) { return products.units / median(seconds[i]); };
+  const auto rate = [&](std::size_t i) { return queue.units / median(seconds[i]); };
   std::size_t best = 0;
-  for (std::size_t i = 0; i < streams.size(); ++i) best = rate(i) > rate(best) ? i : best;
-  for (std::size_t i = 0; i < streams.size(); ++i) {
+  for (std::size_t i = 0; i < std::size(kCounts); ++i) best = rate(i) > rate(best) ? i : best;
+  for (std::size_t i = 0; i < std::size(kCounts); ++i) {
     const int count = kCounts[i];
-    Figure f{"queue of small and large products, " + std::to_string(count) + (count == 1 ? " stream" : " streams"),
-             "units/s",
-             rate(i),
-             {}};
+    Figure f{name + ", " + std::to_string(count) + (count == 1 ? " stream" : " streams"), "units/s", rate(i), {}};
     if (i > 0) f.peer = "one stream", f.peer_value = rate(0);
     if (i > 0 && i == best && options.has_driver()) f.asked = faster(2);
     print(f);
   }
+}
+
+}  // namespace
+
+void measure_queue(const Options& options) {
+  measure(options, Products(options, true), "queue of small and large products");
+  measure(options, Products(options, false), "queue of small products");
+  measure(options, FewBlocks(options), "queue of kernels of 16 blocks");
 }
 
 }  // namespace in_flight

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The queue of small and large products of queue.cpp by PyTorch (cuBLAS) on as many streams; prints {figure: {peer: units/s}}."""
+"""The queues of queue.cpp by PyTorch (cuBLAS) on as many streams; prints {figure: {peer: units/s}}."""
 
 import json
 import random
@@ -15,13 +15,10 @@ COUNTS = (1, 2, 4, 8, 16, 32)
 def main():
     if not torch.cuda.is_available():
         sys.exit("PyTorch sees no GPU")
-    chooser = random.Random(7)
-    is_large = [chooser.randrange(5) == 0 for _ in range(2000)]
-    units = sum(64 if large else 1 for large in is_large)
     operands = {n: [torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2)] for n in (512, 2048)}
     streams = [torch.cuda.Stream() for _ in range(max(COUNTS))]
 
-    def run(count):
+    def run(is_large, count):
         torch.cuda.synchronize()
         start = time.perf_counter()
         for i, large in enumerate(is_large):
@@ -30,17 +27,22 @@ def main():
         torch.cuda.synchronize()
         return time.perf_counter() - start
 
-    for count in COUNTS:
-        run(count)
-    seconds = {count: [] for count in COUNTS}
-    for _ in range(7):
+    chooser = random.Random(7)
+    queues = {"queue of small and large products": [chooser.randrange(5) == 0 for _ in range(2000)],
+              "queue of small products": [False] * 2000}
+    figures = {}
+    for name, is_large in queues.items():
+        units = sum(64 if large else 1 for large in is_large)
         for count in COUNTS:
-            seconds[count].append(run(count))
-    name = "queue of small and large products, {} stream{}"
-    print(json.dumps({
-        name.format(count, "" if count == 1 else "s"): {"PyTorch": units / statistics.median(seconds[count])}
-        for count in COUNTS
-    }))
+            run(is_large, count)
+        seconds = {count: [] for count in COUNTS}
+        for _ in range(7):
+            for count in COUNTS:
+                seconds[count].append(run(is_large, count))
+        for count in COUNTS:
+            figures[f"{name}, {count} stream{'' if count == 1 else 's'}"] = {
+                "PyTorch": units / statistics.median(seconds[count])}
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ void Storage::allocate_memory(const std::shared_ptr<StreamCore>& stream, std::si
   if (stream) {
     const StreamCore::Allocation memory = stream->allocate(bytes);
     memory_ = memory.memory;
-    if (memory.memory != nullptr) last_write_ = {stream, memory.number};
+    if (memory.memory != nullptr) last_write_ = {stream, memory.number}, of_queue_ = true;
   }
   if (memory_ == nullptr) memory_ = backend.allocate(bytes);
 }
@@ -248,6 +248,7 @@ Storage::~Storage() {
   if (!foreign_ && memory_ != nullptr) {
     memory.memory = memory_;
     memory.bytes = allocated_bytes();
+    memory.of_queue = of_queue_;
     memory.allocator = std::move(allocator_);
     device_.backend().account().give_back(memory.bytes);
   }
@@ -293,7 +294,7 @@ void Storage::order(const std::shared_ptr<StreamCore>& stream, AccessMode mode) 
     } else {
       const bool known = !std::all_of(reads_.begin(), reads_.end(), other);
       wait = wait && !known;
-      if (!known && reads_.size() + reserved_reads_ >= kInlineReads) {
+      if (!known && reads_.size() + reserved_reads_ >= most_reads_) {
         lock.unlock();
         drop_ended_reads();
         lock.lock();
@@ -375,14 +376,17 @@ void Storage::record(const std::shared_ptr<StreamCore>& stream, AccessMode mode)
   note(stream, number, mode);
 }
 
-/// Removes reads that have ended: a storage that many streams read and none writes (weights) would keep them all.
+/// Removes reads of dropped streams that have ended: a storage that many streams read and none writes (weights) would
+/// keep them all. To ask takes an event of each, so the next time is when many more readers are there: as many as have
+/// a handle, or half as many as still run without one.
 void Storage::drop_ended_reads() {
-  SmallVector<Use, kInlineReads> reads, ended;
+  SmallVector<Use, kInlineReads> dropped, ended;
   {
     std::lock_guard lock(mutex_);
-    reads.assign(reads_.span());
+    for (const Use& use : reads_)
+      if (use.stream->dropped()) dropped.push_back(use);
   }
-  for (const Use& use : reads) {
+  for (const Use& use : dropped) {
     if (use.stream->has_ended(use.number)) ended.push_back(use);
   }
   std::lock_guard lock(mutex_);
@@ -392,6 +396,8 @@ void Storage::drop_ended_reads() {
     });
     reads_.truncate(static_cast<std::size_t>(end - reads_.begin()));
   }
+  const std::size_t running = dropped.size() - ended.size(), others = reads_.size() - std::min(running, reads_.size());
+  most_reads_ = reads_.size() + std::max({kInlineReads, others, running / 2});
 }
 
 void Storage::wait_written() {

@@ -21,11 +21,19 @@
 
 namespace tessera {
 
+Stream::Stream(std::shared_ptr<runtime::StreamCore> core) noexcept : core_(std::move(core)) { core_->add_handle(); }
+Stream::Stream(const Stream& other) noexcept : Stream(other.core_) {}
+Stream& Stream::operator=(const Stream& other) noexcept {
+  Stream copy(other);
+  core_.swap(copy.core_);
+  return *this;
+}
+Stream::~Stream() { core_->drop_handle(); }
 Stream::Stream(SourceLocation where) : Stream(default_device(where), where) {}
 Stream::Stream(Device device, SourceLocation where)
-    : core_(runtime::at_line(where, [&] { return runtime::StreamCore::create(device); })) {}
+    : Stream(runtime::at_line(where, [&] { return runtime::StreamCore::create(device); })) {}
 Stream::Stream(Device device, const StreamOptions& options, SourceLocation where)
-    : core_(runtime::at_line(where, [&] { return runtime::StreamCore::create(device, options); })) {}
+    : Stream(runtime::at_line(where, [&] { return runtime::StreamCore::create(device, options); })) {}
 Stream Stream::default_of(Device device) { return Stream(device.backend().default_stream()); }
 PriorityRange Stream::priorities(Device device, SourceLocation where) {
   return runtime::at_line(where, [&] { return device.backend().priorities(); });
@@ -212,9 +220,14 @@ StreamCore::StreamCore(Private, Device device, Origin origin)
       log_(std::make_shared<FailureLog>()),
       queue_(queue_for(device.backend(), origin, log_)) {
   queue_->attach(*this);
+  if (origin.is_default) add_handle();  // the device's: the program's come and go
 }
 
 StreamCore::~StreamCore() = default;
+
+void StreamCore::drop_handle() noexcept {
+  if (handles_.fetch_sub(1, std::memory_order_relaxed) == 1) queue_->dropped();
+}
 
 bool StreamCore::unusable_after_fork() const noexcept {
   return generation_ != tessera::fork_generation() && !queue_->immediate();
@@ -274,7 +287,9 @@ std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const
         number = enqueued_ + 1;
         queue_->launch(submission, number);
         enqueued_ = number;
-        if (wrapped()) [[unlikely]] { old = record_behind_wrapped(); }
+        // The handle of another library's stream may be gone when this work is waited for. And the host, which waits
+        // for copies of its memory, need not wait for what comes after them.
+        if (wrapped() || (submission.between_devices && !queue_->immediate())) [[unlikely]] { old = record_noexcept(); }
       }
       orders.note(self, number);
       if (sink != nullptr) sink->add({self, number}, submission);
@@ -293,17 +308,22 @@ StreamCore::Allocation StreamCore::allocate(std::size_t bytes) {
   void* memory = queue_->allocate(bytes, enqueued_ + 1);
   if (memory == nullptr) return {};
   ++enqueued_;
-  if (wrapped()) old = record_behind_wrapped();
+  if (wrapped()) old = record_noexcept();
   return {memory, enqueued_};
 }
 
-/// Under the mutex. The handle of another library's stream may be gone when this work is waited for: the event is
-/// recorded while the handle is known to be valid. If that fails, the next one who needs it tries again.
-EventRef StreamCore::record_behind_wrapped() noexcept {
+/// Under the mutex: records an event behind everything. Returns the event that is forgotten, which ends outside the
+/// lock.
+EventRef StreamCore::record(std::uint64_t number) {
+  Recorded made{queue_->record(), number};
+  next_recorded_ = (next_recorded_ + 1) % recorded_.size();
+  return std::exchange(recorded_[next_recorded_], std::move(made)).event;
+}
+
+/// The same for what was enqueued last. If it fails, the next one who needs an event tries again.
+EventRef StreamCore::record_noexcept() noexcept {
   try {
-    EventRef old = std::exchange(event_, queue_->record());
-    event_number_ = enqueued_;
-    return old;
+    return record(enqueued_);
   } catch (...) { return nullptr; }
 }
 
@@ -314,9 +334,8 @@ std::uint64_t StreamCore::mark() {
         "a use of a stream that is being captured into a graph cannot be recorded.\n  Record it after the capture.");
   EventRef old;  // ends outside the lock
   std::lock_guard lock(mutex_);
-  if (wrapped()) {  // the handle is valid now, and what others enqueue later is not meant
-    old = std::exchange(event_, queue_->record());
-    event_number_ = enqueued_ + 1;
+  if (wrapped() || exposed_) {  // the handle is valid now, and what others enqueue later is not meant
+    old = record(enqueued_ + 1);
   }
   return ++enqueued_;
 }
@@ -339,6 +358,7 @@ void* StreamCore::expose() {
   const NativeStream known = device_.backend().examine_stream(handle);
   KnownStreams::all().find_or(device_.backend(), known.id, [&] { return shared_from_this(); });
   std::lock_guard lock(mutex_);
+  exposed_ = true;
   queue_->expose();
   return handle;
 }
@@ -364,17 +384,20 @@ bool StreamCore::is_after(const StreamCore& other, std::uint64_t number) {
   return has_waited(other, number);
 }
 
+/// The earliest event behind the work `number`: a later one would be waited for longer.
 EventRef StreamCore::event_after(std::uint64_t number) {
   EventRef old;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
-  if (event_ && event_number_ >= number) return event_;
+  const Recorded* best = nullptr;
+  for (const Recorded& r : recorded_)
+    if (r.event && r.number >= number && (best == nullptr || r.number < best->number)) best = &r;
+  if (best != nullptr) return best->event;
   try {
-    old = std::exchange(event_, queue_->record());
+    old = record(enqueued_);
   } catch (const std::bad_alloc&) {
     throw DeviceError(concat("out of host memory while recording an event on ", device_.name()));
   }
-  event_number_ = enqueued_;
-  return event_;
+  return recorded_[next_recorded_].event;
 }
 
 bool StreamCore::has_waited(const StreamCore& other, std::uint64_t number) const noexcept {
@@ -429,13 +452,13 @@ void StreamCore::synchronize() {
   if (inside_work()) throw_wait_inside_work();
   if (capturing()) throw_wait_in_capture();
   std::uint64_t last = 0;
-  if (wrapped()) {
-    last = mark();  // with what its owner has enqueued
-  } else {
+  bool others = wrapped();
+  {
     std::lock_guard lock(mutex_);
     last = enqueued_;
+    others = others || exposed_;
   }
-  host_wait(last);
+  host_wait(others ? mark() : last);  // with what others have enqueued
   if (const FailureRef failure = log_->deliver()) std::rethrow_exception(failure->error);
 }
 

@@ -1,7 +1,10 @@
 // The cached launch path on one stream allocates nothing: every operator new of the process is counted.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <memory>
+#include <vector>
 
 #include "base/count_allocations.hpp"
 #include "runtime/cuda_rig.hpp"
@@ -63,6 +66,68 @@ TEST(Cost, ALaunchOnAGpuAllocatesNothing) {
   for (int i = 0; i < 1000; ++i) rig.mix(kernel, stream, y, x);
   EXPECT_EQ(allocations - before, 0);
   EXPECT_EQ(driver_launches, 1001);
+}
+
+/// What many streams read (weights) is not asked again and again whether it has been read.
+TEST(Cost, ManyReadersOfOneStorageTakeNoEvents) {
+  cuda::fake::Rig rig;
+  const auto kernel = rig.load("mix");
+  const StorageRef weights = rig.make(3);
+  std::vector<Stream> streams;
+  std::vector<StorageRef> results;
+  for (int i = 0; i < 24; ++i) {
+    streams.emplace_back(rig.device());
+    results.push_back(rig.make(1));
+  }
+  const auto round = [&] {
+    for (std::size_t i = 0; i < streams.size(); ++i) rig.mix(kernel, streams[i], results[i], weights);
+    rig.driver.run_all();  // the streams are idle when they read again
+  };
+  for (int i = 0; i < 8; ++i) round();
+  const int records = rig.driver.count(cuda::fake::Fn::cuEventRecord);
+  const int queries = rig.driver.count(cuda::fake::Fn::cuEventQuery);
+  for (int i = 0; i < 50; ++i) round();
+  EXPECT_EQ(rig.driver.count(cuda::fake::Fn::cuEventRecord), records);
+  EXPECT_EQ(rig.driver.count(cuda::fake::Fn::cuEventQuery), queries);
+  rig.driver.run_all();
+  EXPECT_EQ(rig.driver.violation(), "");
+}
+
+/// Streams that have ended are not kept for having read it.
+TEST(Cost, ReadersThatHaveEndedAreDropped) {
+  cuda::fake::Rig rig;
+  const auto kernel = rig.load("mix");
+  const StorageRef weights = rig.make(3);
+  std::vector<std::weak_ptr<StreamCore>> cores;
+  for (int i = 0; i < 500; ++i) {
+    const StorageRef result = rig.make(1);
+    const Stream stream(rig.device());
+    cores.push_back(stream.core());
+    rig.mix(kernel, stream, result, weights);
+    rig.driver.run_all();
+    const auto alive = std::count_if(cores.begin(), cores.end(), [](const auto& core) { return !core.expired(); });
+    ASSERT_LE(alive, 12) << "after " << i + 1 << " streams";
+  }
+}
+
+/// The same beside streams that go on reading it.
+TEST(Cost, ReadersThatHaveEndedAreDroppedBesideOthers) {
+  cuda::fake::Rig rig;
+  const auto kernel = rig.load("mix");
+  const StorageRef weights = rig.make(3);
+  std::vector<Stream> workers;
+  for (int i = 0; i < 16; ++i) workers.emplace_back(rig.device());
+  std::vector<std::weak_ptr<StreamCore>> cores;
+  const StorageRef result = rig.make(1);
+  for (int i = 0; i < 1000; ++i) {
+    const Stream stream(rig.device());
+    cores.push_back(stream.core());
+    rig.mix(kernel, stream, rig.make(1), weights);
+    rig.mix(kernel, workers[static_cast<std::size_t>(i) % workers.size()], rig.make(1), weights);
+    rig.driver.run_all();
+  }
+  const auto alive = std::count_if(cores.begin(), cores.end(), [](const auto& core) { return !core.expired(); });
+  EXPECT_LE(alive, 64);
 }
 
 TEST(Cost, SubmissionsThatFailReserveNothingForGood) {

@@ -220,7 +220,7 @@ TEST_F(CudaBackendTest, EventsAreUsedAgain) {
     rig.mix(kernel, stream, y, x);
     EXPECT_EQ(rig.read(y), 1u);
   }
-  EXPECT_LE(driver.count(Fn::cuEventCreate), 3);
+  EXPECT_LE(driver.count(Fn::cuEventCreate), 10) << "a stream remembers eight";
   EXPECT_GE(driver.count(Fn::cuEventRecord), 50);
 }
 
@@ -233,8 +233,7 @@ TEST_F(CudaBackendTest, MemoryEndsBehindItsLastUse) {
   x.reset();
   y.reset();
   EXPECT_EQ(driver.live_blocks(), 3) << "nothing has run yet";
-  driver.run_all();
-  EXPECT_EQ(driver.live_blocks(), 1);
+  EXPECT_EQ(rig.blocks_in_use(), 1);
   EXPECT_EQ(rig.read(z), 94u);
 }
 
@@ -258,8 +257,7 @@ TEST_F(CudaBackendTest, MemoryOfAStreamIsReadyThereAtOnceAndElsewhereInOrder) {
   EXPECT_EQ(rig.read(y), 9u);
   y = Storage::allocate(a.core(), 8);
   y.reset();
-  driver.run_all();
-  EXPECT_EQ(driver.live_blocks(), 2) << "x, and what `access` holds";
+  EXPECT_EQ(rig.blocks_in_use(), 2) << "x, and what `access` holds";
 }
 
 TEST_F(CudaBackendTest, MemoryThatRunsOutIsWaitedForAndThenAnErrorWithFigures) {

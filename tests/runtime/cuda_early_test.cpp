@@ -270,5 +270,26 @@ TEST_F(CudaDependentLaunch, NotAfterCopiesAndWaits) {
   rig.read(y);
 }
 
+/// Kernels of many streams that wait for their predecessors would hold each other back.
+TEST_F(CudaDependentLaunch, NotWhereMoreThanTwoStreamsTakeTurns) {
+  const auto kernel = rig.load_early();
+  std::vector<Stream> streams;
+  std::vector<StorageRef> results;
+  const StorageRef x = rig.make(1);
+  for (int i = 0; i < 3; ++i) {
+    streams.emplace_back(rig.device());
+    results.push_back(rig.make(2));
+  }
+  const auto take_turns = [&](std::size_t count) {
+    const int before = driver.count(Fn::cuLaunchKernelEx);
+    for (std::size_t i = 0; i < 10 * count; ++i) rig.mix(kernel, streams[i % count], results[i % count], x);
+    return driver.count(Fn::cuLaunchKernelEx) - before;
+  };
+  EXPECT_EQ(take_turns(2), 18) << "all but the first of each stream";
+  EXPECT_EQ(take_turns(3), 2) << "before the third stream begins";
+  EXPECT_EQ(take_turns(1), 10 - 1) << "the third stream was the last";
+  rig.read(results[0]);
+}
+
 }  // namespace
 }  // namespace tessera::runtime::cuda::fake

@@ -37,6 +37,12 @@ struct Rig {
   std::shared_ptr<const Launchable> load_eager(std::vector<int> early_reads = {1, 0}, bool raw_writes = false,
                                                bool first_read_alone = false);
 
+  /// The driver's blocks in use after all work, without what streams keep to use again.
+  int blocks_in_use() {
+    backend.trim_memory();
+    driver.run_all();
+    return driver.live_blocks();
+  }
   StorageRef make(std::uint64_t value);
   std::uint64_t read(const StorageRef& storage);
   /// y = 31 y + x + addend, by the kernel given (see add_kernels).

@@ -154,8 +154,7 @@ TEST_F(CudaShadow, LivesAndDiesWithItsStorage) {
   accesses = {};
   y.reset();
   x.reset();  // before the kernel has run, which reads both shadows
-  rig.driver.run_all();
-  EXPECT_EQ(rig.driver.live_blocks(), before);
+  EXPECT_EQ(rig.blocks_in_use(), before);
 }
 
 TEST_F(CudaShadow, MemoryThatRunsOutSaysWhatItWasFor) {

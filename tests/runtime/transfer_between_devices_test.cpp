@@ -63,8 +63,42 @@ TEST_F(BetweenDevices, TheSourceEndsBehindTheCopyOnItsOwnDevice) {
   move(b, y, x);
   x.reset();
   EXPECT_EQ(rig.read(y), 7u);
+  EXPECT_EQ(rig.blocks_in_use(), 1);
+}
+
+/// A pipeline of batches: the host waits for the copy of a buffer, not for those that were enqueued after it.
+TEST_F(BetweenDevices, TheHostWaitsForACopyOfItsMemoryAlone) {
+  const Stream up(one), down(one);
+  const StorageRef x = make(one, 1), y = make(one, 2), late = make(one, 3);
+  const StorageRef in = make(Device::cpu(), 7), out = make(Device::cpu(), 0), later = make(Device::cpu(), 0);
+  const auto kernel = rig.load("mix");
+  move(up, x, in);
+  for (int i = 0; i < 5; ++i) rig.mix(kernel, up, y, x);
+  in->wait_unused();
+  EXPECT_EQ(driver.pending_steps(), 5) << "the kernels have not run";
   driver.run_all();
-  EXPECT_EQ(driver.live_blocks(), 1);
+  move(down, out, x);
+  move(down, later, late);
+  rig.mix(kernel, down, y, late);
+  out->wait_written();
+  EXPECT_GE(driver.pending_steps(), 2);
+  EXPECT_EQ(std::memcmp(out->data(), in->data(), 8), 0);
+}
+
+/// A stream that waits for another one waits for the event behind what it needs, if there is one.
+TEST_F(BetweenDevices, AStreamWaitsForTheEarliestEvent) {
+  const Stream up(one), first(one), second(one);
+  const StorageRef x = make(one, 1), y = make(one, 2), a = make(one, 0), b = make(one, 0);
+  const StorageRef in = make(Device::cpu(), 7);
+  const auto kernel = rig.load("mix");
+  move(up, x, in);
+  move(up, y, in);
+  rig.mix(kernel, first, a, x);
+  const int records = driver.count(Fn::cuEventRecord);
+  rig.mix(kernel, second, b, x);
+  EXPECT_EQ(driver.count(Fn::cuEventRecord), records);
+  second.core()->host_wait(1);
+  EXPECT_GT(driver.pending_steps(), 0) << "the second copy";
 }
 
 TEST_F(BetweenDevices, CopiesOfHostMemoryAreCapturedAndReplayed) {

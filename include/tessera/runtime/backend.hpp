@@ -171,6 +171,7 @@ class QueueObserver {
 struct Retired {
   void* memory = nullptr;
   std::size_t bytes = 0;
+  bool of_queue = false;                   ///< Queue::allocate gave it: more of this size may be needed on a queue
   std::shared_ptr<void> owner;             ///< foreign memory: its owner
   std::shared_ptr<Allocator> allocator{};  ///< gave the memory, if the backend did not; queues never see it
 };
@@ -218,6 +219,9 @@ class Queue {
   virtual bool immediate() const noexcept { return false; }
   /// The driver's stream, null if there is none.
   virtual void* native_handle() const noexcept;
+  /// No handle of the stream is left: what is kept for later work may be released. Any thread calls it, also while
+  /// another call on the queue runs.
+  virtual void dropped() noexcept {}
   /// From now on others may enqueue work on native_handle().
   virtual void expose() noexcept;
   /// Sets the stream that owns this queue; called before its first work.

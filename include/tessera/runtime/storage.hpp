@@ -186,8 +186,9 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::atomic<std::uint64_t> ownership_{0};
   LeaseLink* leases_ = nullptr;  // the holders: any number of readers or one writer
   Use last_write_;
-  std::size_t reserved_reads_ = 0;        // reads between order() and note(): capacity is reserved for them
-  SmallVector<Use, kInlineReads> reads_;  // since the last write, one per stream
+  std::uint32_t reserved_reads_ = 0;       // reads between order() and note(): capacity is reserved for them
+  std::size_t most_reads_ = kInlineReads;  // with so many readers, those that have ended are looked for
+  SmallVector<Use, kInlineReads> reads_;   // since the last write, one per stream
   FailureRef failure_;
   std::shared_ptr<void> pending_outcome_;
   std::weak_ptr<void> shared_;
@@ -196,6 +197,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::shared_ptr<void> owner_;
   std::shared_ptr<Allocator> allocator_;  // gave the memory; null: the backend did
   bool foreign_;
+  bool of_queue_ = false;   // a queue gave the memory
   bool published_ = false;  // guarded by the mutex of foreign_memory.cpp
   std::string label_;
   std::unique_ptr<std::uint8_t[]> written_;

@@ -85,11 +85,12 @@ class Stream {
   void synchronize(SourceLocation where = SourceLocation::current());
   bool operator==(const Stream& other) const noexcept { return core_ == other.core_; }
 
-  explicit Stream(std::shared_ptr<runtime::StreamCore> core) noexcept : core_(static_cast<decltype(core)&&>(core)) {}
+  explicit Stream(std::shared_ptr<runtime::StreamCore> core) noexcept;
   const std::shared_ptr<runtime::StreamCore>& core() const noexcept { return core_; }
   // No move operations: a stream handle is never empty.
-  Stream(const Stream&) = default;
-  Stream& operator=(const Stream&) = default;
+  Stream(const Stream& other) noexcept;
+  Stream& operator=(const Stream& other) noexcept;
+  ~Stream();
 
  private:
   std::shared_ptr<runtime::StreamCore> core_;
@@ -165,6 +166,11 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   bool has_ended(std::uint64_t number);
   /// Blocks until everything has ended; throws the first failure not thrown yet.
   void synchronize();
+  /// Counts the handles (Stream) of the program.
+  void add_handle() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
+  void drop_handle() noexcept;
+  /// True if no handle is left: no work follows, except on a stream of another library that is wrapped again.
+  bool dropped() const noexcept { return handles_.load(std::memory_order_relaxed) == 0; }
   /// The failure of the work `number`, which has ended; empty if it succeeded.
   FailureRef failure_of(std::uint64_t number) noexcept;
   /// The first failure of the work from `first` to `last`, which has ended, that has not been thrown yet; empty if
@@ -186,13 +192,18 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   struct Waited {
     std::uint64_t stream = 0, number = 0;
   };
+  struct Recorded {
+    EventRef event;
+    std::uint64_t number = 0;  ///< it is done when the work up to here has ended
+  };
   std::uint64_t enqueue(const std::shared_ptr<StreamCore>& self, const Submission&);
   /// True in a fork()ed child of the process that the queue's thread, or its driver, belongs to.
   bool unusable_after_fork() const noexcept;
   [[noreturn]] void throw_after_fork(const char* what, SourceLocation where = {}) const;
   void check_ended_before_fork(std::uint64_t number) const;
   EventRef event_after(std::uint64_t number);
-  EventRef record_behind_wrapped() noexcept;
+  EventRef record(std::uint64_t number);
+  EventRef record_noexcept() noexcept;
   bool has_waited(const StreamCore& other, std::uint64_t number) const noexcept;
   void remember_wait(const StreamCore& other, std::uint64_t number) noexcept;
 
@@ -203,12 +214,14 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   std::shared_ptr<void> owner_;  // of that one; ends after the queue
   std::shared_ptr<FailureLog> log_;
   std::unique_ptr<Queue> queue_;
-  mutable std::mutex mutex_;        // everything below, and the calls on queue_
-  std::uint64_t enqueued_ = 0;      // the number of the last piece of work
-  EventRef event_;                  // the last recorded event ...
-  std::uint64_t event_number_ = 0;  // ... which covers the work up to here
-  std::array<Waited, 8> waited_;    // the streams last waited for, and up to where
+  mutable std::mutex mutex_;          // everything below, and the calls on queue_
+  std::uint64_t enqueued_ = 0;        // the number of the last piece of work
+  std::array<Recorded, 8> recorded_;  // the last events
+  unsigned next_recorded_ = 0;
+  std::array<Waited, 8> waited_;  // the streams last waited for, and up to where
   unsigned next_waited_ = 0;
+  std::atomic<int> handles_{0};
+  bool exposed_ = false;                        // others may enqueue work
   std::atomic<CaptureSink*> capture_{nullptr};  // changed under the mutex
   const void* capturing_thread_ = nullptr;      // which alone may submit to it; read while capture_ is set
 };

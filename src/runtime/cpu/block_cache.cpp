@@ -1,4 +1,4 @@
-// Freed blocks, ordered by age and reused by exact size; large ones use huge pages where the system grants them.
+// Freed blocks are used again by exact size; large ones use huge pages where the system grants them.
 #include "runtime/cpu/block_cache.hpp"
 
 #include <sys/mman.h>
@@ -41,13 +41,7 @@ void* BlockCache::take(std::size_t bytes) noexcept {
   const std::size_t size = block_size(bytes);
   if (size >= kSmallest) {
     std::lock_guard lock(mutex_);
-    for (std::size_t i = blocks_.size(); i-- > 0;) {  // the youngest first: it is the likeliest to be in a cache
-      if (blocks_[i].size != size) continue;
-      void* memory = blocks_[i].memory;
-      blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
-      kept_ -= size;
-      return memory;
-    }
+    if (void* memory = blocks_.take(size)) return memory;
   }
   if (void* memory = from_system(size)) return memory;
   trim();
@@ -56,30 +50,19 @@ void* BlockCache::take(std::size_t bytes) noexcept {
 
 void BlockCache::give(void* memory, std::size_t bytes) noexcept {
   const std::size_t size = block_size(bytes);
-  if (size < kSmallest || size > limit_) return to_system(memory, size);
+  if (size < kSmallest || size > blocks_.most_bytes()) return to_system(memory, size);
   std::lock_guard lock(mutex_);
-  std::size_t evicted = 0;
-  while (blocks_.size() - evicted >= kMostBlocks || kept_ + size > limit_) {
-    to_system(blocks_[evicted].memory, blocks_[evicted].size);
-    kept_ -= blocks_[evicted++].size;
-  }
-  blocks_.erase(blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(evicted));
-  try {
-    blocks_.push_back({memory, size});
-    kept_ += size;
-  } catch (const std::bad_alloc&) { to_system(memory, size); }
+  blocks_.give(memory, size, to_system);
 }
 
 void BlockCache::trim() noexcept {
   std::lock_guard lock(mutex_);
-  for (const Block& block : blocks_) to_system(block.memory, block.size);
-  blocks_.clear();
-  kept_ = 0;
+  blocks_.clear(to_system);
 }
 
 std::size_t BlockCache::kept() const noexcept {
   std::lock_guard lock(mutex_);
-  return kept_;
+  return blocks_.bytes();
 }
 
 }  // namespace tessera::runtime

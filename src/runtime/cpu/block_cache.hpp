@@ -4,14 +4,15 @@
 #pragma once
 #include <cstddef>
 #include <mutex>
-#include <vector>
+
+#include "runtime/free_blocks.hpp"
 
 namespace tessera::runtime {
 
 class BlockCache {
  public:
   /// Keeps at most `limit` bytes of freed blocks; 0 keeps none.
-  explicit BlockCache(std::size_t limit) : limit_(limit) {}
+  explicit BlockCache(std::size_t limit) : blocks_(limit, kMostBlocks) {}
   ~BlockCache() { trim(); }
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
@@ -29,16 +30,10 @@ class BlockCache {
   static std::size_t block_size(std::size_t bytes) noexcept;
 
  private:
-  struct Block {
-    void* memory;
-    std::size_t size;
-  };
   static constexpr std::size_t kMostBlocks = 64;
 
-  std::size_t limit_;
   mutable std::mutex mutex_;
-  std::vector<Block> blocks_;  // oldest first
-  std::size_t kept_ = 0;
+  FreeBlocks blocks_;
 };
 
 }  // namespace tessera::runtime

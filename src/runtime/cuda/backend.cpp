@@ -42,6 +42,7 @@ CudaBackend::~CudaBackend() {
   conditions_.reset();
   owners_.clear();
   handed_back_.clear();
+  context_.synchronize();  // streams that only those owners knew have ended, and freed what they kept
   memory_.reset();
 }
 

@@ -1,5 +1,6 @@
 // A GPU as a Backend: its context, memory, events and queues.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -60,6 +61,18 @@ class CudaBackend final : public Backend {
   StreamPool& streams() noexcept { return streams_; }
   Outcomes& outcomes() noexcept { return outcomes_; }
   RetiredOwners& owners() noexcept { return owners_; }
+  /// Whether kernels of at most one other queue were launched since this queue's last one. With more streams, kernels
+  /// that wait for their predecessors hold back those of other streams (bench/notes/streams.md).
+  bool launches_among_two(const Queue& queue) const noexcept {
+    return last_.load(std::memory_order_relaxed) == &queue || before_.load(std::memory_order_relaxed) == &queue;
+  }
+  /// A kernel was launched by this queue.
+  void launched(const Queue& queue) noexcept {
+    const Queue* last = last_.load(std::memory_order_relaxed);
+    if (last == &queue) return;
+    before_.store(last, std::memory_order_relaxed);
+    last_.store(&queue, std::memory_order_relaxed);
+  }
   ConditionKernel& conditions() noexcept { return *conditions_; }
   /// Releases foreign memory that the device no longer uses. The caller holds no lock.
   void poll() noexcept {
@@ -82,6 +95,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<DeviceMemory> memory_;
   std::shared_ptr<const Launchable> pattern_fill_, range_copy_, range_fill_;
   PeerCopies peers_;
+  // Queues that have launched kernels: the last one, and the last other one. Only compared; threads may mix them up.
+  std::atomic<const Queue*> last_{nullptr}, before_{nullptr};
 };
 
 /// The properties of GPU `ordinal`, without creating a context. Throws DeviceError.

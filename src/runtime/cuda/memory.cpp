@@ -1,8 +1,10 @@
 // Allocation from the driver's pool, and synchronous copies.
 #include "runtime/cuda/memory.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
+#include "runtime/cuda/stream_memory.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
@@ -57,6 +59,7 @@ void DeviceMemory::trim() noexcept { context_.driver().cuMemPoolTrimTo(pool_, 0)
 /// Retries an allocation that ran out of memory. A failed attempt leaves in the pool what it got before it failed: all
 /// memory that was free, which other processes and the driver itself may need. So the pool is trimmed in any case.
 CUresult DeviceMemory::allocate_again(CUdeviceptr& memory, std::size_t bytes, CUstream stream) {
+  release_kept();
   // Enqueued frees take effect when the work before them has ended. After that, the pool's blocks of other sizes are
   // returned to the system.
   const CUresult waited = context_.synchronize();
@@ -110,6 +113,8 @@ Backend::MemoryFigures DeviceMemory::figures() const {
 }
 
 void DeviceMemory::give_back() {
+  release_kept();
+  finish("freeing memory");
   context_.check(context_.driver().cuMemPoolTrimTo(pool_, 0), "cuMemPoolTrimTo", "giving memory back");
 }
 
@@ -127,6 +132,21 @@ void DeviceMemory::retry_frees() noexcept {
   std::lock_guard lock(mutex_);
   std::erase_if(unfreed_,
                 [&](CUdeviceptr memory) { return context_.driver().cuMemFreeAsync(memory, stream_) == CUDA_SUCCESS; });
+}
+
+void DeviceMemory::add_kept(StreamMemory& kept) {
+  std::lock_guard lock(kept_mutex_);
+  kept_.push_back(&kept);
+}
+
+void DeviceMemory::remove_kept(StreamMemory& kept) noexcept {
+  std::lock_guard lock(kept_mutex_);
+  std::erase(kept_, &kept);
+}
+
+void DeviceMemory::release_kept() noexcept {
+  std::lock_guard lock(kept_mutex_);
+  for (StreamMemory* kept : kept_) kept->release();
 }
 
 void DeviceMemory::free_after(void* memory, CUstream stream) {

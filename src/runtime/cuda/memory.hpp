@@ -9,6 +9,8 @@
 
 namespace tessera::runtime::cuda {
 
+class StreamMemory;
+
 /// Frees are enqueued after the last use. The same stream can reuse the memory at once, other streams when the device
 /// has executed the free: allocations do not wait for work (REUSE_ALLOW_INTERNAL_DEPENDENCIES is off). Only when memory
 /// runs out does an allocation wait for pending frees.
@@ -29,8 +31,13 @@ class DeviceMemory {
   void free_after(void* memory, CUstream stream);         ///< frees it in the stream's order; throws DeviceError
   void copy(void* to, const void* from, std::size_t n);   ///< host or device memory; done on return; throws DeviceError
   void fill(void* to, std::uint8_t value, std::size_t n);  ///< done on return; throws DeviceError
+  const Context& context() const noexcept { return context_; }
+  /// What a stream keeps, which is released when memory runs out and by give_back(). Throws std::bad_alloc.
+  void add_kept(StreamMemory& kept);
+  void remove_kept(StreamMemory& kept) noexcept;
 
  private:
+  void release_kept() noexcept;
   CUresult try_allocate(CUdeviceptr& memory, std::size_t bytes, CUstream stream) const noexcept;
   void retry_frees() noexcept;
   void finish(const char* what);
@@ -44,6 +51,8 @@ class DeviceMemory {
   std::size_t total_ = 0;  // bytes of the device
   std::mutex mutex_;
   std::vector<CUdeviceptr> unfreed_;  // frees that failed: retried at the next allocation
+  std::mutex kept_mutex_;             // held while the streams' memory is locked
+  std::vector<StreamMemory*> kept_;
 };
 
 }  // namespace tessera::runtime::cuda

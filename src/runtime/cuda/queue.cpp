@@ -8,6 +8,7 @@
 
 #include "runtime/cuda/backend.hpp"
 #include "runtime/cuda/queue_launch.hpp"
+#include "runtime/cuda/stream_memory.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
@@ -64,6 +65,7 @@ class CudaQueue final : public Queue {
     const Current current(context());
     own_.emplace(backend_.streams(), priority);
     handle_ = own_->get();
+    kept_.emplace(backend_.memory(), handle_);
   }
   /// Another library's stream.
   CudaQueue(CudaBackend& backend, std::shared_ptr<QueueObserver> observer, const NativeStream& native)
@@ -94,7 +96,7 @@ class CudaQueue final : public Queue {
     const Current current(context());
     state_.stream = stream_;
     state_.ended = std::max(state_.ended, track_->log.ended());
-    QueueLaunch state(backend_.outcomes(), submission, state_, successors_);
+    QueueLaunch state(backend_.outcomes(), submission, state_, successors_, backend_.launches_among_two(*this));
     // First the outcomes that are pending, then the failures that are known: another thread may resolve one in between.
     state.inherit();
     if (observer_ && !observer_->may_run(number, submission.accesses)) {
@@ -107,6 +109,7 @@ class CudaQueue final : public Queue {
     submission.work->launch(
         {submission.grid, submission.args, submission.accesses, handle_, static_cast<LaunchState*>(&state)});
     state_ = state.after(number, successors_);
+    if (state_.kernel_is_last) backend_.launched(*this);
     if (others_enqueue_) state_.kernel_is_last = false;
     // A failure of what is overwritten ends. That of work with an outcome may be found as soon as it is enqueued; work
     // without one cannot fail, but the failure that it ends may be found until then.
@@ -121,7 +124,8 @@ class CudaQueue final : public Queue {
   void* allocate(std::size_t bytes, std::uint64_t number) override {
     if (wrapped_) check_not_capturing("making a tensor", {});
     const Current current(context());
-    void* memory = backend_.memory().allocate_on(handle_, bytes);
+    void* memory = kept_ && !context().poisoned() ? kept_->take(bytes) : nullptr;
+    if (memory == nullptr) memory = backend_.memory().allocate_on(handle_, bytes);
     track_->log.add(nullptr, {}, number);
     last_ = number;
     return memory;
@@ -148,7 +152,8 @@ class CudaQueue final : public Queue {
   void release(Retired& memory) override {
     const Current current(context());
     if (memory.memory != nullptr) {
-      backend_.memory().free_after(memory.memory, handle_);
+      const bool kept = memory.of_queue && kept_ && kept_->keep(memory.memory, memory.bytes);
+      if (!kept) backend_.memory().free_after(memory.memory, handle_);
       memory.memory = nullptr;
     }
     if (!memory.owner) return;
@@ -159,8 +164,15 @@ class CudaQueue final : public Queue {
 
   void* native_handle() const noexcept override { return handle_; }
   void expose() noexcept override {
+    if (kept_) kept_->close();  // others may capture the stream: frees would become part of their graph
     others_enqueue_ = true;
     state_.kernel_is_last = false;
+  }
+
+  void dropped() noexcept override {
+    if (!kept_) return;
+    const Current current(context(), std::nothrow);
+    if (current) kept_->release();
   }
 
   /// Resolves no outcome: the caller may hold a lock (StreamCore::host_wait_noexcept). Outcomes are resolved when an
@@ -200,6 +212,7 @@ class CudaQueue final : public Queue {
   std::shared_ptr<Track> track_;
   std::optional<PooledStream> own_;  // none for another library's
   CUstream handle_ = nullptr;
+  std::optional<StreamMemory> kept_;       // none for another library's
   bool wrapped_ = false;                   ///< another library's: it is never destroyed here
   bool others_enqueue_ = false;            ///< what comes before a kernel may be work that is not known here
   std::shared_ptr<const Event> recorded_;  ///< of another library's stream: the last event

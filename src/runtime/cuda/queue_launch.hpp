@@ -25,8 +25,9 @@ struct StreamState {
 /// Of one piece of work that a CudaQueue launches.
 class QueueLaunch final : public LaunchState {
  public:
-  QueueLaunch(Outcomes& outcomes, const Submission& submission, const StreamState& stream, const Successors& successors)
-      : outcomes_(outcomes), submission_(submission), stream_(stream), successors_(successors) {}
+  QueueLaunch(Outcomes& outcomes, const Submission& submission, const StreamState& stream, const Successors& successors,
+              bool among_two)
+      : outcomes_(outcomes), submission_(submission), stream_(stream), successors_(successors), among_two_(among_two) {}
   ~QueueLaunch() {
     if (outcome_) outcomes_.abandon(*outcome_);
   }
@@ -34,7 +35,7 @@ class QueueLaunch final : public LaunchState {
   QueueLaunch& operator=(const QueueLaunch&) = delete;
 
   SourceLocation where() const noexcept override { return submission_.where; }
-  bool follows_kernel() const noexcept override { return stream_.kernel_is_last; }
+  bool follows_kernel() const noexcept override { return among_two_ && stream_.kernel_is_last; }
   bool no_writer_in_flight(std::uint64_t address) const noexcept override {
     if (stream_.stream == nullptr || stream_.raw_writes > stream_.ended) return false;
     bool known = false;
@@ -100,6 +101,7 @@ class QueueLaunch final : public LaunchState {
   std::shared_ptr<Outcome> outcome_;  ///< reserved (Outcomes::reserve)
   const StreamState& stream_;
   const Successors& successors_;
+  const bool among_two_;  ///< CudaBackend::launches_among_two
   std::optional<KernelLaunch> kernel_;
 };
 

@@ -1,8 +1,7 @@
 // How many instructions a kernel takes for each byte that it moves, from its operations on tiles. An estimate: what is
 // the same for all elements of a tile, and what finds addresses, is counted with the accesses.
 #include <algorithm>
-#include <string>
-#include <unordered_map>
+#include <map>
 #include <unordered_set>
 #include <vector>
 
@@ -10,7 +9,6 @@
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/analysis/values.hpp"
-#include "tessera/base/format.hpp"
 
 namespace tessera::analysis {
 
@@ -56,33 +54,24 @@ double instructions_of(Op op) {
   }
 }
 
-/// A text of what a number or an address is computed from, without the constants that are added to it: equal for the
-/// neighbours in a stencil, which are the same bytes for most blocks.
-void describe(Value v, int depth, std::string& text) {
-  constexpr int kDeepest = 12;
-  const Operation* def = v.def();
-  const auto is_constant = [&](std::size_t i) { return constant_int(def->operand(i)).has_value(); };
-  if (def != nullptr && depth < kDeepest) {
-    switch (def->op()) {
-      case Op::Assume:
-      case Op::Broadcast:
-      case Op::Reshape: return describe(def->operand(0), depth + 1, text);
-      case Op::Offset:
-      case Op::AddI:
-      case Op::SubI:
-        if (is_constant(1)) return describe(def->operand(0), depth + 1, text);
-        if (def->op() == Op::AddI && is_constant(0)) return describe(def->operand(1), depth + 1, text);
-        [[fallthrough]];
-      case Op::ExtI:
-      case Op::MulI:
-        text += concat(static_cast<int>(def->op()), "(");
-        for (const Value operand : def->operand_values()) describe(operand, depth + 1, text), text += ",";
-        text += ")";
-        return;
-      default: break;
-    }
+/// The address that pointers, or the base of a tensor, were made from.
+Value base_of(Value pointers) {
+  for (const Operation* def = pointers.def(); def != nullptr; def = pointers.def()) {
+    if (def->op() != Op::Offset && def->op() != Op::Broadcast && def->op() != Op::Reshape && def->op() != Op::Assume)
+      break;
+    pointers = def->operand(0);
   }
-  text += concat(reinterpret_cast<std::uintptr_t>(v.impl()));
+  return pointers;
+}
+
+/// What an access moves: a tile of a partition of a tensor, or for pointers the surroundings of a place in it, which
+/// neighbours in a stencil share.
+using Part = std::vector<const ir::ValueImpl*>;
+Part part_of(const Access& access) {
+  const Operation* tensor = access.view ? tensor_behind(access.view) : nullptr;
+  Part part{base_of(tensor ? tensor->single("base") : access.reached_through()).impl()};
+  for (const Value index : access.index) part.push_back(index.impl());
+  return part;
 }
 
 class Estimate {
@@ -129,11 +118,7 @@ class Estimate {
   }
   double of(const Access& access) {
     const std::int64_t elements = access.tile.num_elements(), bytes = ir::info(access.tile.elem()).bytes;
-    const Operation* tensor = access.view ? tensor_behind(access.view) : nullptr;
-    std::string part;
-    describe(tensor ? tensor->single("base") : access.reached_through(), 0, part);
-    for (const Value index : access.index) part += ";", describe(index, 0, part);
-    std::int64_t& most = moved_[part];
+    std::int64_t& most = moved_[part_of(access)];
     most = std::max(most, elements * bytes);
     const std::int64_t at_a_time =
         std::max(vector_bytes(*access.op, known_) / std::max<std::int64_t>(bytes, 1), std::int64_t{1});
@@ -142,7 +127,7 @@ class Estimate {
 
   Divisibility known_;
   std::unordered_set<const Operation*> addresses_;
-  std::unordered_map<std::string, std::int64_t> moved_;  // of each part of a tensor, the bytes of its largest tile
+  std::map<Part, std::int64_t> moved_;  // of each part of a tensor, the bytes of its largest tile
   double instructions_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include "passes/accepting.hpp"
 #include "passes/hints.hpp"
+#include "passes/passed.hpp"
 #include "passes/product_loop.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
@@ -75,13 +76,14 @@ TEST(Hints, WhatComputesMuchHasSeveralVectorsForEachThread) {
   }
 }
 
-/// Two halves of a tensor are two tiles; neighbours at constant distances are the same bytes.
+/// Two halves of a tensor are two tiles, also where they lie in one partition; neighbours in a stencil are the same
+/// bytes.
 TEST(Hints, BytesAreThoseOfDifferentTiles) {
   const auto estimate = [](bool halves, int operations) {
     Kernel k;
     const Value from = k.view(Elem::F32, {1, 1024}), to = k.view(Elem::F32, {1, 1024}), zero = k.i32(0);
     const Value block = k.b.create(Op::GetTileBlockId, {}, {zero.type(), zero.type(), zero.type()})->result(0);
-    const Value other = k.op(Op::AddI, {block, halves ? block : k.i32(1)}, zero.type());
+    const Value other = halves ? k.op(Op::AddI, {block, block}, zero.type()) : block;
     Value tile = k.load(from, {zero, block})->result();
     tile = k.op(Op::AddF, {tile, k.load(from, {zero, other})->result()}, tile.type());
     for (int i = 1; i < operations; ++i) tile = k.op(Op::MulF, {tile, tile}, tile.type());
@@ -91,6 +93,18 @@ TEST(Hints, BytesAreThoseOfDifferentTiles) {
   const double instructions = 24 + 3 * 4;  // three accesses of single elements
   EXPECT_NEAR(estimate(false, 24), instructions / 8, 0.01);
   EXPECT_NEAR(estimate(true, 24), instructions / 12, 0.01);
+}
+/// Rows above and below and columns beside, as the passes before have made them.
+void mean_of_nine(Mut<f32, 16, 64> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  auto s = zeros<f32, 16, 64>();
+  for (int d : {-1, 0, 1})
+    for (int e : {-1, 0, 1}) s += x.load_at(shape<16, 64>, i + d, j + e);
+  y.store(s * (1.0f / 9.0f));
+}
+TEST(Hints, StencilsComputeMuchForEachByte) {
+  const auto passed = expect_same<&mean_of_nine>({}, 4, Array<f32>({32, 128}), Array<f32>({32, 128}));
+  EXPECT_GT(analysis::instructions_per_byte(*passed.module->functions.front()), 6.2);
 }
 
 TEST(Hints, MayBeLeftToTheAssembler) {

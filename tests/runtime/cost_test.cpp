@@ -80,8 +80,10 @@ TEST(Cost, ManyReadersOfOneStorageTakeNoEvents) {
     results.push_back(rig.make(1));
   }
   const auto round = [&] {
-    for (std::size_t i = 0; i < streams.size(); ++i) rig.mix(kernel, streams[i], results[i], weights);
-    rig.driver.run_all();  // the streams are idle when they read again
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      rig.mix(kernel, streams[i], results[i], weights);
+      rig.driver.run_all();  // the streams are idle when they read again
+    }
   };
   for (int i = 0; i < 8; ++i) round();
   const int records = rig.driver.count(cuda::fake::Fn::cuEventRecord);

@@ -146,6 +146,35 @@ TEST_F(StreamMemoryTest, ItReturnsWhenTheStreamEnds) {
   EXPECT_EQ(rig.driver.live_blocks(), 0);
 }
 
+/// The handle may be dropped while another thread gives it memory.
+TEST_F(StreamMemoryTest, ItsEndReturnsWhatItKeeps) {
+  const Stream stream(rig.device());
+  const auto handle = static_cast<CUstream>(stream.core()->native_handle());
+  {
+    StreamMemory kept(rig.backend.memory(), handle);
+    EXPECT_TRUE(kept.keep(rig.backend.memory().allocate_on(handle, 64), 64));
+  }
+  rig.driver.run_all();
+  EXPECT_EQ(rig.driver.live_blocks(), 0);
+}
+
+TEST_F(StreamMemoryTest, NothingIsKeptForAStreamWithoutHandle) {
+  const auto kernel = rig.load("mix");
+  const StorageRef x = rig.make(1), y = rig.make(2);
+  StorageRef late;
+  std::weak_ptr<StreamCore> core;
+  {
+    const Stream stream(rig.device());
+    core = stream.core();
+    late = Storage::allocate(stream.core(), 64);
+    rig.mix(kernel, stream, y, x);
+  }
+  const int freed = frees();
+  late.reset();
+  EXPECT_EQ(frees(), freed + 1);
+  EXPECT_FALSE(core.expired()) << "y and x remember it";
+}
+
 /// If it cannot be enqueued behind the stream's work, the host waits for that.
 TEST_F(StreamMemoryTest, AFreeThatFailsWaitsForTheStream) {
   const auto kernel = rig.load("mix");

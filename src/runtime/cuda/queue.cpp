@@ -152,7 +152,8 @@ class CudaQueue final : public Queue {
   void release(Retired& memory) override {
     const Current current(context());
     if (memory.memory != nullptr) {
-      const bool kept = memory.of_queue && kept_ && kept_->keep(memory.memory, memory.bytes);
+      const bool used_again = memory.of_queue && kept_ && (stream_ == nullptr || !stream_->dropped());
+      const bool kept = used_again && kept_->keep(memory.memory, memory.bytes);
       if (!kept) backend_.memory().free_after(memory.memory, handle_);
       memory.memory = nullptr;
     }

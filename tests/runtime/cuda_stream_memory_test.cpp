@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "runtime/cuda_rig.hpp"
@@ -203,6 +205,28 @@ TEST_F(StreamMemoryTest, AStreamWithoutHandleKeepsNothing) {
   EXPECT_FALSE(core.expired());
   rig.driver.run_all();
   EXPECT_EQ(rig.driver.live_blocks(), 2);
+}
+
+/// Streams of several threads, some dropped meanwhile, while another thread trims.
+TEST_F(StreamMemoryTest, ThreadsMayTrimMeanwhile) {
+  std::atomic<bool> end{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 20; ++round) {
+        const Stream stream(rig.device());
+        StorageRef last;
+        for (std::size_t i = 0; i < 20; ++i) last = Storage::allocate(stream.core(), 64 + i % 3);
+      }
+    });
+  }
+  std::thread trimmer([&] {
+    while (!end) rig.backend.trim_memory();
+  });
+  for (std::thread& thread : threads) thread.join();
+  end = true;
+  trimmer.join();
+  EXPECT_EQ(rig.blocks_in_use(), 0);
 }
 
 TEST_F(StreamMemoryTest, ADeadDeviceGivesNoMemory) {

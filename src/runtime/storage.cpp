@@ -296,7 +296,11 @@ void Storage::order(const std::shared_ptr<StreamCore>& stream, AccessMode mode) 
       wait = wait && !known;
       if (!known && reads_.size() + reserved_reads_ >= most_reads_) {
         lock.unlock();
-        drop_ended_reads();
+        try {
+          drop_ended_reads();
+        } catch (...) {
+          // The device has no event, or the host no memory: all readers stay for now.
+        }
         lock.lock();
       }
       reads_.reserve(reads_.size() + reserved_reads_ + 1);

@@ -112,6 +112,21 @@ TEST(Cost, ReadersThatHaveEndedAreDropped) {
   }
 }
 
+/// Looking for them may fail without failing the launch.
+TEST(Cost, ReadersThatCannotBeAskedStay) {
+  cuda::fake::Rig rig;
+  const auto kernel = rig.load("mix");
+  const StorageRef weights = rig.make(3);
+  for (int i = 0; i < 60; ++i) {
+    const Stream stream(rig.device());
+    const StorageRef result = rig.make(1);
+    rig.driver.fail_next(cuda::fake::Fn::cuEventRecord, 1);
+    EXPECT_NO_THROW(rig.mix(kernel, stream, result, weights)) << i;
+    rig.driver.heal();
+    rig.driver.run_all();
+  }
+}
+
 /// The same beside streams that go on reading it.
 TEST(Cost, ReadersThatHaveEndedAreDroppedBesideOthers) {
   cuda::fake::Rig rig;

@@ -311,6 +311,24 @@ TEST_F(CudaBackendTest, WhatNoDeviceOfItsSizeHoldsIsNotTried) {
   EXPECT_NE(Storage::allocate(rig.device(), std::size_t{1} << 20), nullptr) << "the next one works";
 }
 
+/// The driver does not say whether an event is done: then the work is taken to run.
+TEST_F(CudaBackendTest, AQueryThatFailsReleasesNoOwner) {
+  const auto kernel = rig.load("mix");
+  Stream stream(rig.device());
+  const StorageRef memory = rig.make(5), y = rig.make(0);
+  bool released = false;
+  StorageRef foreign = Storage::adopt(rig.device(), memory->data(), 8,
+                                      std::shared_ptr<void>(memory->data(), [&](void*) { released = true; }));
+  rig.mix(kernel, stream, y, foreign);
+  foreign.reset();
+  driver.fail_next(Fn::cuEventQuery, 1);
+  Storage::allocate(rig.device(), 8);
+  EXPECT_FALSE(released);
+  EXPECT_EQ(rig.read(y), 5u);
+  Storage::allocate(rig.device(), 8);
+  EXPECT_TRUE(released);
+}
+
 TEST_F(CudaBackendTest, ForeignMemoryIsVerifiedAndItsOwnerReleasedAfterTheLastUse) {
   const auto kernel = rig.load("mix");
   Stream stream(rig.device());

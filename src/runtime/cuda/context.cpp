@@ -82,6 +82,11 @@ void Context::fail(CUresult result, const char* call, const Purpose& purpose) co
   throw DeviceError(with_fix(failure_text(driver_, name_, result, call, purpose), result), purpose.where);
 }
 
+bool Context::has_ended(CUevent event) const noexcept {
+  const CUresult result = driver_.cuEventQuery(event);
+  return result == CUDA_SUCCESS || poisoned() || (result != CUDA_ERROR_NOT_READY && result_info(result).poison);
+}
+
 CUresult Context::synchronize() const noexcept {
   const std::lock_guard lock(capture_mutex_);
   return driver_.cuCtxSynchronize();

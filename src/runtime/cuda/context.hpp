@@ -51,6 +51,9 @@ class Context {
   /// True after a fault that ended the context.
   bool poisoned() const noexcept { return first_cause_.load(std::memory_order_acquire) != nullptr; }
 
+  /// True if an event is done, or the device is dead and runs nothing any more. False also if the driver does not say.
+  bool has_ended(CUevent event) const noexcept;
+
   /// cuCtxSynchronize, not while this library captures: the driver calls it an error to wait for a context in which a
   /// stream is being captured, and that capture fails. ("It is also invalid to ... synchronize a broader handle which
   /// encompasses an active stream capture": CUDA C++ Programming Guide, "Prohibited and Unhandled Operations".)

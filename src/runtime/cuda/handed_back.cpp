@@ -66,7 +66,7 @@ void HandedBackMemory::look() noexcept {
     std::lock_guard lock(mutex_);
     record_new();
     for (std::size_t i = 0; i < batches_.size();) {
-      if (context_.driver().cuEventQuery(batches_[i].event.get()) == CUDA_ERROR_NOT_READY) {
+      if (!context_.has_ended(batches_[i].event.get())) {
         ++i;
         continue;
       }

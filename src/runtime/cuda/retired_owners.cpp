@@ -18,9 +18,7 @@ void RetiredOwners::release(bool all) noexcept {
     std::shared_ptr<void> owner;  // released after the lock: its destructor may run any code
     std::lock_guard lock(mutex_);
     std::size_t i = 0;
-    while (i < waiting_.size() && !all &&
-           context_.driver().cuEventQuery(waiting_[i].event.get()) == CUDA_ERROR_NOT_READY)
-      ++i;
+    while (i < waiting_.size() && !all && !context_.has_ended(waiting_[i].event.get())) ++i;
     if (i == waiting_.size()) return;
     owner = std::move(waiting_[i].owner);
     if (i + 1 != waiting_.size()) std::swap(waiting_[i], waiting_.back());

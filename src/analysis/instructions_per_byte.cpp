@@ -20,7 +20,6 @@ namespace {
 
 constexpr double kAccess = 4;    // address, its part in the mask, predicate, the access itself
 constexpr double kFunction = 8;  // exponentials, divisions: several instructions, some at a quarter of the rate
-constexpr double kRepeats = 8;   // of a loop's body: trip counts are mostly unknown
 
 double instructions_of(Op op) {
   switch (op) {
@@ -107,7 +106,7 @@ class Estimate {
   }
   double of(const Operation& op) {
     if (const auto access = access_of(op)) return of(*access);
-    if (op.op() == Op::For || op.op() == Op::Loop) return kRepeats * of(op.region(0));
+    if (op.op() == Op::For || op.op() == Op::Loop) return kAssumedTrips * of(op.region(0));
     if (op.op() == Op::If) {
       double most = 0;  // one of the arms runs
       for (std::size_t r = 0; r < op.num_regions(); ++r) most = std::max(most, of(op.region(r)));

@@ -30,7 +30,6 @@ constexpr std::int64_t kWorthMatching = 1024;  // elements of a group's largest 
 /// Smaller tiles have no layout of their own: the assembler loads them in the layout of the tile they are combined
 /// with.
 constexpr std::int64_t kOwnLayout = 256;
-constexpr double kRepeats = 8;  // of a loop's body, where what it contains is compared with what does not repeat
 
 /// Values that have one layout: sets of values, joined by the operations between them (union-find).
 class Layouts {
@@ -124,7 +123,7 @@ struct Group {
     largest = std::max(largest, a.tile.type().num_elements());
     double moved = static_cast<double>(a.tile.type().num_elements());
     for (const Operation* loop = a.op->parent_op(); loop; loop = loop->parent_op())
-      if (loop->op() == Op::For || loop->op() == Op::Loop) moved *= kRepeats;
+      if (loop->op() == Op::For || loop->op() == Op::Loop) moved *= analysis::kAssumedTrips;
     const double vectors = moved / static_cast<double>(kVectorBytes / a.bytes);
     if (a.elements == 1) {
       through_shared += moved + vectors;  // stored as they were loaded, loaded by vectors

@@ -299,7 +299,7 @@ void Storage::order(const std::shared_ptr<StreamCore>& stream, AccessMode mode) 
         try {
           drop_ended_reads();
         } catch (...) {
-          // The device has no event, or the host no memory: all readers stay for now.
+          // The device has no event, or the host no memory: no reader is dropped, and the launch goes on.
         }
         lock.lock();
       }

@@ -271,8 +271,12 @@ TEST_F(StreamMemoryTest, AnothersStreamKeepsNothing) {
   const Stream wrapped = Stream::wrap(rig.driver.foreign_stream(), rig.device());
   const int freed = frees();
   use(wrapped, 64);
+  const int allocated = allocations();
+  use(wrapped, 64);
+  EXPECT_EQ(allocations(), allocated + 1) << "nothing was kept there";
   rig.driver.run_all();
-  EXPECT_EQ(frees() - freed + rig.driver.live_blocks(), 1) << "it ends on a stream of the library";
+  EXPECT_EQ(frees() - freed + rig.driver.live_blocks(), 2) << "they end on a stream of the library";
+  EXPECT_EQ(rig.blocks_in_use(), 0);
 }
 
 TEST(StreamMemoryOff, EveryTensorIsTheDrivers) {

@@ -38,6 +38,9 @@ struct KernelFacts {
   bool is_persistent = false;        ///< uses the number of blocks: any grid works, one full wave is best
 };
 KernelFacts kernel_facts(const ir::Function&);
+/// How often a loop's body is assumed to run, where what it contains is compared with what does not repeat: trip counts
+/// are mostly unknown.
+inline constexpr double kAssumedTrips = 8;
 /// Instructions of a thread for each byte of the tensors that a block moves, estimated.
 double instructions_per_byte(const ir::Function&);
 

@@ -51,7 +51,7 @@ class DeviceMemory {
   std::size_t total_ = 0;  // bytes of the device
   std::mutex mutex_;
   std::vector<CUdeviceptr> unfreed_;  // frees that failed: retried at the next allocation
-  std::mutex kept_mutex_;             // held while the streams' memory is locked
+  std::mutex kept_mutex_;             // locked before the mutex of a StreamMemory
   std::vector<StreamMemory*> kept_;
 };
 

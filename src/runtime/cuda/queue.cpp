@@ -152,9 +152,10 @@ class CudaQueue final : public Queue {
   void release(Retired& memory) override {
     const Current current(context());
     if (memory.memory != nullptr) {
-      const bool used_again = memory.of_queue && kept_ && (stream_ == nullptr || !stream_->dropped());
-      const bool kept = used_again && kept_->keep(memory.memory, memory.bytes);
+      const bool kept = memory.of_queue && kept_ && kept_->keep(memory.memory, memory.bytes);
       if (!kept) backend_.memory().free_after(memory.memory, handle_);
+      // Asked behind keep(): the last handle may go at any moment, and what is kept then is released by one of both.
+      if (kept && stream_ != nullptr && stream_->dropped()) kept_->release();
       memory.memory = nullptr;
     }
     if (!memory.owner) return;

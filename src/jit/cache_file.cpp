@@ -11,7 +11,7 @@ namespace tessera::jit {
 namespace {
 
 constexpr std::string_view kCubin = "TSRCUBIN", kNote = "TSRNOTES";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kHeader = 56, kChecksum = sizeof(Digest);
 constexpr std::uint64_t kMostMicroseconds = 365 * 86400 * std::uint64_t{1000000};  // of compiling one kernel
 

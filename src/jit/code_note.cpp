@@ -35,8 +35,8 @@ bool can_be(const CodeShape& shape) {
   constexpr std::uint64_t kMostBlocks = 0x7FFFFFFF;  // of a grid along x
   const auto is_argument = [&](int n) { return n >= 0 && n < shape.num_args; };
   if (shape.early_reads.size() > runtime::cuda::kMostEarlyReads ||
-      (!shape.launch_flags && !shape.early_reads.empty()) || shape.early_tiles < 0 ||
-      (shape.early_tiles > 0 && shape.early_reads.empty()) ||
+      (!shape.launch_flags && !shape.early_reads.empty()) || shape.early_alone < 0 ||
+      static_cast<std::size_t>(shape.early_alone) > shape.early_reads.size() ||
       !std::all_of(shape.early_reads.begin(), shape.early_reads.end(), is_argument))
     return false;
   return !shape.entry.empty() && shape.num_args >= 0 && shape.num_args <= runtime::cuda::kMaxArguments &&
@@ -57,7 +57,7 @@ std::vector<std::byte> write_code_note(const CodeShape& shape, const CacheKey& c
   out.number(static_cast<std::uint32_t>(shape.launch_flags));
   out.number(static_cast<std::uint32_t>(shape.early_reads.size()));
   for (const int argument : shape.early_reads) out.number(static_cast<std::uint32_t>(argument));
-  out.number(static_cast<std::uint32_t>(shape.early_tiles));
+  out.number(static_cast<std::uint32_t>(shape.early_alone));
   out.number(shape.persistent_blocks);
   out.number(shape.pieces);
   out.number(static_cast<std::uint32_t>(shape.checks.size()));
@@ -83,7 +83,7 @@ bool read_code_note(std::span<const std::byte> note, CodeShape& shape, CacheKey&
   shape.launch_flags = in.number<std::uint32_t>() != 0;
   for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left)
     shape.early_reads.push_back(static_cast<int>(in.number<std::uint32_t>()));
-  shape.early_tiles = static_cast<int>(in.number<std::uint32_t>());
+  shape.early_alone = static_cast<int>(in.number<std::uint32_t>());
   shape.persistent_blocks = in.number<std::uint64_t>();
   shape.pieces = in.number<std::uint64_t>();
   std::vector<std::array<std::string, 2>> places;  // of the checks: file and function

@@ -94,7 +94,7 @@ bool read_key(std::string_view text, CacheKey& key) {
 void add_arguments(Sha256& hash, const CodeShape& shape) {
   hash.add_number(static_cast<std::uint64_t>(shape.num_args)).add_number(shape.launch_flags);
   hash.add_number(shape.checks.size()).add_number(shape.early_reads.size()).add_number(shape.pieces);
-  hash.add_number(static_cast<std::uint64_t>(shape.early_tiles));
+  hash.add_number(static_cast<std::uint64_t>(shape.early_alone));
   for (const int argument : shape.early_reads) hash.add_number(static_cast<std::uint64_t>(argument));
 }
 

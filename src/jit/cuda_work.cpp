@@ -47,7 +47,7 @@ std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape
   static_assert(runtime::Storage::kNeverWritten == passes::kNeverWritten);
   image.launch_flags = shape.launch_flags;
   image.early_reads = shape.early_reads;
-  image.first_read_alone = shape.early_tiles > 0;
+  image.early_alone = shape.early_alone;
   image.raw_writes = options.raw_writes;
   for (const passes::LoweredCheck& check : shape.checks) image.checks.push_back({check.message, check.where});
   return runtime::cuda::load_kernel(device, image);

@@ -91,7 +91,7 @@ CodeShape shape_of(const Prepared& prepared) {
   s.programmatic_launch = prepared.choices.overlaps;
   s.launch_flags = prepared.choices.launch_flags;
   s.early_reads = prepared.choices.early_reads;
-  s.early_tiles = prepared.choices.early_tiles;
+  s.early_alone = prepared.choices.early_alone;
   s.persistent_blocks = prepared.persistent_blocks;
   s.pieces = static_cast<std::uint64_t>(prepared.choices.pieces);
   s.checks = prepared.checks;

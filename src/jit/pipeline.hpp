@@ -45,7 +45,7 @@ struct CodeShape {
   bool launch_flags = false;         ///< it takes one (passes::Choices)
   std::uint64_t pieces = 1;          ///< of the launch, for each block (passes::Choices)
   std::vector<int> early_reads;      ///< arguments: addresses of tensors that it may read before it waits
-  int early_tiles = 0;               ///< of the first of those, whatever the others are (passes::Choices)
+  int early_alone = 0;               ///< the first so many of those, whatever the others are (passes::Choices)
   std::uint64_t persistent_blocks = 1;
   std::vector<passes::LoweredCheck> checks;
   std::vector<WatchedTensor> watched;  ///< in the order of the launch's accesses

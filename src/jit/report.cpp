@@ -115,9 +115,11 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   if (prepared.form != Form::Chosen)
     text += concat("  ", is_for_spills(prepared.form) ? "form chosen by the report: " : "fallback form: ",
                    text_of(prepared.form), "\n");
+  const bool one_by_one = c.early_alone > 0 && c.early_tiles == 0;
   if (!c.early_reads.empty())
     text += concat("  reads before it waits for the kernel before it: ", c.early_reads.size(),
-                   " tensors, if they have no in-flight writer\n");
+                   one_by_one ? " tensors, up to the first that has an in-flight writer\n"
+                              : " tensors, if they have no in-flight writer\n");
   if (c.early_tiles > 0)
     text += concat("  the tiles of one of them even if others have one: of the loop's first ", c.early_tiles,
                    c.early_tiles == 1 ? " iteration\n" : " iterations\n");

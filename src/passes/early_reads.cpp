@@ -13,7 +13,9 @@
 // as the token allows, here before the loop. The condition depends on the loop, and the assembler cannot know that the
 // flags are never negative, so the wait stays after the loop.
 //
-// docs/compiler/overlap_launches.md, "Reads before the wait".
+// An entry without such a loop that looks an address up waits before the first load of each tensor by itself.
+//
+// docs/compiler/overlap_launches.md, "Reads before the wait" and "One wait for each tensor".
 #include "passes/early_reads.hpp"
 
 #include <algorithm>
@@ -164,12 +166,65 @@ void hang_behind(Value wait, Operation& first, Value earlier) {
   }
 }
 
+/// The loads of a head without loops, in order, if the address of one follows from what another one loads; else none.
+/// `index_tensors` becomes the number of tensors (of head.addresses) that are read before the first such load.
+std::vector<Operation*> chained_loads(const Head& head, const Block& entry, std::size_t& index_tensors) {
+  std::vector<Operation*> loads;
+  std::vector<int> seen;
+  bool chained = false;
+  for (Operation* op = head.first_read; op != head.end; op = op->next()) {
+    bool reads = false;
+    walk_whole(*op, [&](const Operation& inner) { reads = reads || orders_memory(inner); });
+    if (!reads) continue;
+    if (!analysis::is_unordered_load(*op)) return {};
+    const auto follows = [&](const Operation* earlier) {
+      return std::any_of(op->operands().begin(), op->operands().end(),
+                         [&](const ir::OpOperand& use) { return analysis::depends_on(use.value, earlier->result(0)); });
+    };
+    if (!chained && std::any_of(loads.begin(), loads.end(), follows)) chained = true, index_tensors = seen.size();
+    const int address = *address_argument(op->operand(0), entry);
+    if (std::find(seen.begin(), seen.end(), address) == seen.end()) seen.push_back(address);
+    loads.push_back(op);
+  }
+  return chained ? loads : std::vector<Operation*>();
+}
+
+/// Before the first load of each tensor, waits unless that tensor has no in-flight writer.
+EarlyReads wait_in_stages(Block& entry, const Head& head) {
+  EarlyReads made;
+  std::size_t index_tensors = 0;
+  const std::vector<Operation*> loads = chained_loads(head, entry, index_tensors);
+  if (loads.empty()) return made;
+  const Value launch_flags = entry.add_arg(Type::tile(Elem::I32));
+  std::vector<Value> issued;
+  Value token;
+  for (Operation* load : loads) {
+    const int address = *address_argument(load->operand(0), entry);
+    if (std::find(made.addresses.begin(), made.addresses.end(), address) == made.addresses.end()) {
+      Builder b = Builder::before(load);
+      b.loc = load->loc;
+      if (token) token = join(b, issued);
+      token = wait_unless(b, launch_flags, std::int64_t{1} << made.addresses.size(), token);
+      issued = {token};
+      made.addresses.push_back(address);
+    }
+    set_token(*load, token);
+    issued.push_back(load->result(1));
+  }
+  Builder b = Builder::before(head.end);
+  b.loc = head.end->loc;
+  hang_behind(wait_after(issued, b), *head.end, token);
+  made.alone = static_cast<int>(index_tensors);
+  return made;
+}
+
 }  // namespace
 
 EarlyReads wait_behind_reads(ir::Function& f, int warps, std::optional<int> early_tiles) {
   Block& entry = f.body();
   Head head = head_of(entry);
-  if (!head.loop || head.addresses.size() > kMostEarlyReads) return {};
+  if (head.addresses.size() > kMostEarlyReads) return {};
+  if (!head.loop) return head.first_read ? wait_in_stages(entry, head) : EarlyReads();
   const auto tiles = early_tiles_of(*head.first_read, entry, warps, early_tiles);
   const Value launch_flags = entry.add_arg(Type::tile(Elem::I32));
   const std::int64_t bits = (std::int64_t{1} << head.addresses.size()) - 1;
@@ -189,7 +244,7 @@ EarlyReads wait_behind_reads(ir::Function& f, int warps, std::optional<int> earl
   }
   hang_behind(early, *behind, {});
   hang_behind(wait_behind(*head.end, ended, early), *head.end, early);
-  return {head.addresses, tiles ? tiles->iterations : 0, tiles ? tiles->registers : 0};
+  return {head.addresses, tiles ? 1 : 0, tiles ? tiles->iterations : 0, tiles ? tiles->registers : 0};
 }
 
 }  // namespace tessera::passes

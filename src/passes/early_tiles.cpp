@@ -42,6 +42,7 @@ namespace {
 // What the choice depends on. Registers that the assembler takes: bench/notes/overlap_launches.md.
 constexpr int kHeldRegisters = 32;   // of a thread, for the tiles that it holds while it waits
 constexpr int kOtherRegisters = 40;  // of a thread: tiles of the other tensors, addresses
+constexpr int kInterleaved = 2;      // further iterations whose tiles a loop of a known length has in flight
 constexpr int kMostChosen = 2;       // iterations: more hide nothing that two do not (bench/notes/overlap_launches.md)
 constexpr std::int64_t kThreadsAWarp = 32;
 constexpr int kWarpsIfUnknown = 4;
@@ -171,15 +172,6 @@ void make_loads_wait(Operation& op, Value token) {
   for (std::size_t r = 0; r < op.num_regions(); ++r) ir::walk(op.region(r), wait);
 }
 
-/// A wait that the assembler places behind the loads that made these tokens. It only orders instructions: nothing waits
-/// for the loaded values.
-Value wait_after(const std::vector<Value>& issued, Builder& b) {
-  const std::vector<Type> token{Type::token()};
-  const std::vector<std::uint32_t> one{1};
-  const std::vector<Value> joined{issued.size() == 1 ? issued[0] : b.create(Op::JoinTokens, issued, token)->result()};
-  return b.create_grouped(Op::GdcWaitTko, joined, one, token)->result();
-}
-
 /// The loop's loads depend on `token`; the arm yields its results and the token.
 void end_arm(Operation& loop, Value token, Builder& b) {
   make_loads_wait(loop, token);
@@ -235,8 +227,21 @@ std::optional<EarlyTiles> early_tiles_of(Operation& loop, const Block& entry, in
   const int iterations = requested ? *requested : std::min(kMostChosen, kHeldRegisters / std::max(1, step));
   const auto size = static_cast<std::size_t>(std::distance(loop.region(0).begin(), loop.region(0).end()));
   if (iterations < 1 || size * static_cast<std::size_t>(iterations) > kMostCopied) return std::nullopt;
-  const int registers = std::max(iterations * step, carried + step) + kOtherRegisters;
+  const int interleaved = constant_int(loop.operand(1)) ? kInterleaved * step : 0;
+  const int registers = std::max(iterations * step, carried + step) + kOtherRegisters + interleaved;
   return EarlyTiles{&loop, tensor->address, tensor->loads, iterations, registers};
+}
+
+Value join(Builder& b, const std::vector<Value>& tokens) {
+  const std::vector<Type> token{Type::token()};
+  return tokens.size() == 1 ? tokens[0] : b.create(Op::JoinTokens, tokens, token)->result();
+}
+
+Value wait_after(const std::vector<Value>& issued, Builder& b) {
+  const std::vector<Type> token{Type::token()};
+  const std::vector<std::uint32_t> one{1};
+  const std::vector<Value> joined{join(b, issued)};
+  return b.create_grouped(Op::GdcWaitTko, joined, one, token)->result();
 }
 
 /// Adds an arm that yields `token`, or the result of a wait after it.

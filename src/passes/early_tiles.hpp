@@ -28,6 +28,13 @@ std::optional<int> address_argument(ir::Value v, const ir::Block& entry);
 std::optional<EarlyTiles> early_tiles_of(ir::Operation& loop, const ir::Block& entry, int warps,
                                          std::optional<int> requested);
 
+/// A token after all of these.
+ir::Value join(ir::Builder&, const std::vector<ir::Value>& tokens);
+
+/// A wait that the assembler places behind the loads that made these tokens. It only orders instructions: nothing waits
+/// for the loaded values.
+ir::Value wait_after(const std::vector<ir::Value>& issued, ir::Builder& b);
+
 /// Adds an arm to `branch` that yields `token`, or the result of a wait after it.
 void add_way(ir::Operation& branch, ir::Value token, bool waits);
 

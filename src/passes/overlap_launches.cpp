@@ -169,6 +169,7 @@ void overlap_launches(ir::Function& f, const Target& target, const Tuning& tunin
   if (tuning.early_reads) {
     EarlyReads early = wait_behind_reads(f, choices.warps, tuning.early_tiles);
     choices.early_reads = std::move(early.addresses);
+    choices.early_alone = early.alone;
     choices.early_tiles = early.tiles;
     if (early.tiles > 0) limit_registers(f, early.registers, tuning, choices);
   }

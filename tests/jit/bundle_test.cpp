@@ -195,7 +195,7 @@ TEST_F(BundleTest, CodeThatTakesOtherArgumentsIsNotFound) {
   reads.choices.early_reads = {0};
   EXPECT_NE(key(reads), key(newest)) << "its launch flags says more";
   const auto key_of_reads = key(reads);
-  reads.choices.early_tiles = 2;
+  reads.choices.early_alone = 1;
   EXPECT_NE(key(reads), key_of_reads) << "the first bit of its launch flags is enough to read early";
   target = {90, 78};
   EXPECT_EQ(key(prepare(*module, facts, 0, target)), key(newest)) << "a smaller GPU";

@@ -165,7 +165,7 @@ class RecordingNotesTest : public testing::Test {
     s.programmatic_launch = true;
     s.launch_flags = true;
     s.early_reads = {2, 0};
-    s.early_tiles = 3;
+    s.early_alone = 1;
     s.persistent_blocks = 264;
     s.form = Form::Fallback;
     s.checks = {{"x must not be negative", {"kernel.cpp", "careful", 12, 5}}, {"", {}}};
@@ -215,7 +215,7 @@ TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
   EXPECT_TRUE(known->shape.programmatic_launch);
   EXPECT_TRUE(known->shape.launch_flags);
   EXPECT_EQ(known->shape.early_reads, (std::vector<int>{2, 0}));
-  EXPECT_EQ(known->shape.early_tiles, 3);
+  EXPECT_EQ(known->shape.early_alone, 1);
   EXPECT_EQ(known->shape.persistent_blocks, 264u);
   EXPECT_EQ(known->shape.form, Form::Fallback);
   ASSERT_EQ(known->shape.checks.size(), 2u);
@@ -311,8 +311,9 @@ TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
   EXPECT_FALSE(kept([](CodeShape& s) { s.launch_flags = false; }))
       << "which tensors have a writer in flight is only known from the launch flags";
   EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads.assign(passes::kMostEarlyReads + 1, 0); }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.early_tiles = -1; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads.clear(); })) << "of which tensor are the early tiles?";
+  EXPECT_FALSE(kept([](CodeShape& s) { s.early_alone = -1; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.early_alone = 3; })) << "of two early reads";
+  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads.clear(); })) << "which one is read alone?";
   EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = 1 << 20; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.entry.clear(); }));
 }

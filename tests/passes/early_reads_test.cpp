@@ -208,6 +208,123 @@ TEST(EarlyReads, WaitsFirstWithoutALoop) {
   EXPECT_EQ(waited(*store), Waited::Everything);
 }
 
+/// rows[index[0]] + x: loads of `index`, of `rows` at what it says, and of `x`; then a store.
+struct Lookup {
+  Kernel k;
+  Value index = k.view(Elem::I32, {1}), rows = k.view(Elem::F32, {64}), x = k.view(Elem::F32, {64});
+  Value y = k.view(Elem::F32, {64}), zero = k.i32(0);
+  Operation *number = nullptr, *row = nullptr, *other = nullptr, *store = nullptr;
+
+  /// `chained`: false for a row whose number is not loaded.
+  ir::Function& function(bool chained = true) {
+    number = k.load(index, {zero});
+    const Value loaded = k.op(Op::Reshape, {number->result()}, Type::tile(Elem::I32));
+    row = k.load(rows, {chained ? loaded : zero});
+    other = k.load(x, {zero});
+    store = k.store(k.binary(Op::AddF, row->result(), other->result()), y, {zero});
+    if (!chained) k.keep(loaded);
+    return k.function();
+  }
+};
+
+TEST(EarlyReads, AChainOfLoadsWaitsForEachTensorByItself) {
+  Lookup lookup;
+  ir::Function& f = lookup.function();
+  passes::Tuning tuning;
+  tuning.overlap = passes::Overlap::WaitOnly;
+  passes::Choices choices;
+  passes::overlap_launches(f, kHopper, tuning, choices);
+  EXPECT_EQ(problems_of(lookup.k.module), "");
+  EXPECT_EQ(choices.early_reads, (std::vector<int>{0, 2, 4}));
+  EXPECT_EQ(choices.early_alone, 1) << "the number is read before the first address that depends on one";
+  EXPECT_EQ(choices.early_tiles, 0);
+  for (const Operation* load : {lookup.number, lookup.row, lookup.other})
+    EXPECT_EQ(waited(*load), Waited::Writers) << "which writers: the next test";
+  EXPECT_EQ(waited(*lookup.store), Waited::Everything);
+  EXPECT_EQ(count(f, Op::GdcWaitTko), 4u) << "one for each tensor, and one before the store";
+  const Operation* last = lookup.store->single("token").def();
+  ASSERT_TRUE(last && last->op() == Op::GdcWaitTko);
+  std::vector<Value> before = last->single("token").def()->operand_values();
+  EXPECT_NE(std::find(before.begin(), before.end(), lookup.other->result(1)), before.end())
+      << "the assembler would place a wait that nothing precedes before the loads";
+}
+
+/// The ways without a wait that are taken if the launch says this of the tensors: bit n for the n-th.
+std::uint32_t goes_without_wait(std::uint32_t launch_flags) {
+  Lookup lookup;
+  ir::Function& f = lookup.function();
+  EXPECT_EQ(early_reads(lookup.k, f).size(), 3u);
+  for (const Operation* load : {lookup.number, lookup.row, lookup.other}) {
+    lookup.k.b = ir::Builder::before(load->single("token").def()->region(0).terminator());
+    lookup.k.keep(lookup.k.i32(1));
+  }
+  EXPECT_EQ(problems_of(lookup.k.module), "");
+  std::int32_t index = 0, went[3] = {};
+  std::vector<float> rows(64), x(64), y(64);
+  std::vector<std::uint64_t> slots;
+  for (const auto& [data, size] :
+       std::vector<std::pair<void*, std::uint64_t>>{{&index, 1}, {rows.data(), 64}, {x.data(), 64}, {y.data(), 64}}) {
+    slots.push_back(reinterpret_cast<std::uintptr_t>(data));
+    slots.push_back(size);
+  }
+  slots.push_back(launch_flags);
+  for (std::int32_t& way : went) slots.push_back(reinterpret_cast<std::uintptr_t>(&way));
+  cpu::Program::compile(lookup.k.module)->run({}, slots, {});
+  return static_cast<std::uint32_t>(went[0] + 2 * went[1] + 4 * went[2]);
+}
+
+TEST(EarlyReads, EachLoadOfAChainDependsOnTheBitOfItsTensor) {
+  for (std::uint32_t word = 0; word < 8; ++word) EXPECT_EQ(goes_without_wait(word), word);
+  EXPECT_EQ(goes_without_wait(1u << passes::kTriggerBit | 2), 2u);
+}
+
+TEST(EarlyReads, AChainCountsTheTensorsThatAreReadBeforeTheFirstLookedUpAddress) {
+  Lookup lookup;
+  Kernel& k = lookup.k;
+  const Value other = k.view(Elem::I32, {1});
+  lookup.function();
+  k.b = ir::Builder::before(lookup.number);
+  const Operation* first = k.load(other, {lookup.zero});  // read before the number, which it does not decide
+  k.b = ir::Builder::before(lookup.store);
+  const Operation* again = k.load(lookup.x, {lookup.zero});
+  ir::Function& f = *lookup.store->function();
+  passes::Tuning tuning;
+  tuning.overlap = passes::Overlap::WaitOnly;
+  passes::Choices choices;
+  passes::overlap_launches(f, kHopper, tuning, choices);
+  EXPECT_EQ(problems_of(k.module), "");
+  EXPECT_EQ(choices.early_reads, (std::vector<int>{8, 0, 2, 4}));
+  EXPECT_EQ(choices.early_alone, 2);
+  EXPECT_EQ(count(f, Op::GdcWaitTko), 5u) << "one for each of four tensors, and one before the store";
+  EXPECT_EQ(again->single("token"), lookup.other->single("token")) << "its tensor has been waited for";
+  EXPECT_EQ(waited(*first), Waited::Writers);
+}
+
+TEST(EarlyReads, LoadsThatDoNotDependOnEachOtherWaitFirst) {
+  Lookup lookup;
+  EXPECT_EQ(early_reads(lookup.k, lookup.function(false)), std::vector<int>{});
+  EXPECT_EQ(waited(*lookup.row), Waited::Everything);
+}
+
+TEST(EarlyReads, AChainWithALoadInABranchWaitsFirst) {
+  Lookup lookup;
+  lookup.function();
+  Kernel& k = lookup.k;
+  k.b = ir::Builder::before(lookup.store);
+  const Value some = k.op(Op::CmpI, {k.arg(Elem::I32), lookup.zero}, Type::tile(Elem::I1),
+                          {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
+                           {ir::AttrName::signedness, ir::Signedness::Signed}});
+  Operation* branch = k.b.create(Op::If, {some}, {lookup.other->result().type()});
+  for (const Value view : {lookup.x, lookup.rows}) {
+    k.b = ir::Builder(branch->add_region());
+    const Value loaded = k.load(view, {lookup.zero})->result();
+    k.b.create(Op::Yield, {loaded}, {});
+  }
+  lookup.store->set_operand(0, branch->result());
+  EXPECT_EQ(early_reads(k, *branch->function()), std::vector<int>{}) << "nothing after it would come behind its loads";
+  EXPECT_EQ(waited(*lookup.number), Waited::Everything);
+}
+
 TEST(EarlyReads, AStoreAfterALoadOfItsTensorWaitsForBoth) {
   Walk walk;
   walk.y = walk.x;  // y = y + ...: the load before the loop, the store after it

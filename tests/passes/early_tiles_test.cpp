@@ -188,9 +188,10 @@ TEST(EarlyTiles, AtMostTwoAndAsManyAsTheRegistersOfAThreadHold) {
 }
 
 TEST(EarlyTiles, TheOccupancyLimitsTheRegistersUnlessItIsSet) {
-  const auto occupancy = [](std::optional<int> tiles, int warps, int set = 0) {
+  const auto occupancy = [](std::optional<int> tiles, int warps, int set = 0, bool length_is_known = false) {
     Sums s;
     s.choices.occupancy = set;
+    if (length_is_known) s.loop->set_operand(1, ir::Builder::before(s.loop).constant_int(Elem::I32, 5));
     s.peel(tiles, warps);
     EXPECT_EQ(s.f->hints.entries.empty(), s.choices.occupancy == set) << "the assembler is told";
     return s.choices.occupancy;
@@ -198,6 +199,7 @@ TEST(EarlyTiles, TheOccupancyLimitsTheRegistersUnlessItIsSet) {
   EXPECT_EQ(occupancy(4, 1), 7) << "72 registers of a thread: 32 for four tiles, 40 others; as for four warps";
   EXPECT_EQ(occupancy(8, 1), 5) << "104";
   EXPECT_EQ(occupancy(1, 1), 9) << "56: one tile, and the sum that the loop carries";
+  EXPECT_EQ(occupancy(1, 1, 0, true), 7) << "72: and the tiles of two iterations more, for a loop that is unrolled";
   EXPECT_EQ(occupancy(4, 8), 6) << "of 256 threads: 44";
   EXPECT_EQ(occupancy(4, 0), 0) << "how many threads?";
   EXPECT_EQ(occupancy(4, 1, 2), 2);

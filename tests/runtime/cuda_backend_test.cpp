@@ -105,8 +105,7 @@ std::shared_ptr<const Launchable> Rig::load_early() {
   return load_kernel(device(), {bytes, "mix", "kernel mix", 3, false, {}, true});
 }
 
-std::shared_ptr<const Launchable> Rig::load_eager(std::vector<int> early_reads, bool raw_writes,
-                                                  bool first_read_alone) {
+std::shared_ptr<const Launchable> Rig::load_eager(std::vector<int> early_reads, bool raw_writes, int early_alone) {
   const auto bytes = FakeDriver::image("eager", true);
   KernelImage image;
   image.cubin = bytes;
@@ -117,7 +116,7 @@ std::shared_ptr<const Launchable> Rig::load_eager(std::vector<int> early_reads, 
   image.launch_flags = true;
   image.early_reads = std::move(early_reads);
   image.raw_writes = raw_writes;
-  image.first_read_alone = first_read_alone;
+  image.early_alone = early_alone;
   return load_kernel(device(), image);
 }
 

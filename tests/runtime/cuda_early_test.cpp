@@ -132,7 +132,8 @@ TEST_F(CudaEarlyReads, TriggersWhereTheSuccessorReadAllEarlyTheLastTime) {
 
 TEST_F(CudaEarlyReads, TriggersWhereTheSuccessorReadTheFirstTensorEarlyTheLastTime) {
   for (const bool alone : {false, true}) {
-    const auto x_first = rig.load_eager({1, 0}, false, alone), y_first = rig.load_eager({0, 1}, false, alone);
+    const int count = alone ? 1 : 0;
+    const auto x_first = rig.load_eager({1, 0}, false, count), y_first = rig.load_eager({0, 1}, false, count);
     for (int i = 0; i < 4; ++i) mix_large(x_first, y, x);
     EXPECT_EQ(triggers(), (std::vector<bool>{false, false, alone, alone})) << "y is written by each launch, x is not";
     for (int i = 0; i < 4; ++i) mix_large(y_first, y, x);
@@ -220,6 +221,8 @@ TEST_F(CudaEarlyReads, ArgumentsThatAreNone) {
   for (const int slot : {-1, 3}) EXPECT_THROW(rig.load_eager({slot}), CompileError);
   EXPECT_NO_THROW(rig.load_eager({2}));
   EXPECT_THROW(rig.load_eager(std::vector<int>(kMostEarlyReads + 1, 0)), CompileError);
+  for (const int alone : {-1, 3}) EXPECT_THROW(rig.load_eager({1, 0}, false, alone), CompileError);
+  EXPECT_NO_THROW(rig.load_eager({1, 0}, false, 2));
 }
 
 TEST_F(CudaDependentLaunch, AKernelRightAfterAnother) {

@@ -35,7 +35,7 @@ struct Rig {
   std::shared_ptr<const Launchable> load_early();
   /// "eager", which may start before its predecessor has ended, and reads these of its arguments before it waits.
   std::shared_ptr<const Launchable> load_eager(std::vector<int> early_reads = {1, 0}, bool raw_writes = false,
-                                               bool first_read_alone = false);
+                                               int early_alone = 0);
 
   /// The driver's blocks in use after all work, without what streams keep to use again.
   int blocks_in_use() {

@@ -76,10 +76,13 @@ struct Choices {
   /// The entry has one more argument, the launch flags.
   bool launch_flags = false;
   /// Entry arguments, each the address of a tensor. If the launch flags have the bits of all of them, the entry reads
-  /// these tensors before it waits. At most kMostEarlyReads; empty without launch flags.
+  /// these tensors before it waits; one that looks addresses up reads each tensor before it waits if those read up to
+  /// it have their bits. At most kMostEarlyReads; empty without launch flags.
   std::vector<int> early_reads = {};
-  /// So many iterations of a loop load the tiles of the tensor early_reads[0] before the entry waits if that tensor's
-  /// bit is set, whatever the others' bits. 0: none, the rule above alone.
+  /// The entry reads the first so many of them before it waits if it finds their bits set, whatever the others' bits.
+  /// 0: none, the rule above alone.
+  int early_alone = 0;
+  /// Of the tensor early_reads[0] the tiles of so many iterations of a loop are read like that. 0: no loop is peeled.
   int early_tiles = 0;
   bool operator==(const Choices&) const = default;
 };

@@ -93,9 +93,9 @@ struct KernelImage {
   /// Arguments that are addresses of tensors. The kernel may read such a tensor before griddepcontrol.wait
   /// (programmatic_launch) if its bit of the launch flags is set. At most kMostEarlyReads; none without launch flags.
   std::vector<int> early_reads = {};
-  /// The kernel reads the tensor early_reads[0] before griddepcontrol.wait if that tensor's bit is set, whatever the
-  /// others' bits. If not set, it reads before it only if all bits are set.
-  bool first_read_alone = false;
+  /// The kernel reads the first so many of early_reads before griddepcontrol.wait if their bits are set, whatever the
+  /// others' bits. 0: it reads before it only if all bits are set.
+  int early_alone = 0;
   /// The kernel may write memory outside the tensors it is launched with (raw pointers).
   bool raw_writes = false;
 };

@@ -70,7 +70,9 @@ class CudaKernel final : public KernelWork {
         raw_writes_(image.raw_writes),
         launch_flags_(image.launch_flags),
         early_reads_(image.early_reads),
-        sufficient_(image.first_read_alone ? 1u : (1u << image.early_reads.size()) - 1),
+        sufficient_(
+            (1u << (image.early_alone > 0 ? static_cast<std::size_t>(image.early_alone) : image.early_reads.size())) -
+            1),
         checks_(image.error_record ? std::make_shared<const std::vector<Check>>(image.checks) : nullptr) {
     check(context.driver().cuModuleGetFunction(&function_, module_.get(), image.entry.c_str()), "cuModuleGetFunction",
           "finding the kernel");
@@ -241,6 +243,8 @@ void check_early_reads(const KernelImage& image) {
   const std::size_t count = image.early_reads.size();
   if (count > kMostEarlyReads) reject(concat("at most ", kMostEarlyReads, " early reads"), concat(count));
   if (count != 0 && !image.launch_flags) reject("launch flags for its early reads", "none");
+  if (image.early_alone < 0 || static_cast<std::size_t>(image.early_alone) > count)
+    reject(concat("at most its ", count, " early reads to be read alone"), concat(image.early_alone));
   for (const int slot : image.early_reads) {
     if (slot < 0 || slot >= image.num_args)
       reject(concat("early reads of its ", image.num_args, " arguments, numbered from 0"), concat("argument ", slot));

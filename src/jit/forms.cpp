@@ -103,6 +103,14 @@ unsigned spill_cost(const CodeNotes& notes) noexcept {
   return notes.resources.stack + (notes.register_pressure ? 1 : 0);
 }
 
+bool spills_too_much(const CodeNotes& notes) noexcept {
+  constexpr unsigned kManyThreads = 16 * 32, kRegistersOfTwo = 64, kRegisterBytes = 4, kShare = 4;
+  const CubinResources& r = notes.resources;
+  if (notes.register_pressure || waits_for_registers(r)) return true;
+  const bool large = r.threads >= kManyThreads && r.registers <= kRegistersOfTwo;
+  return r.stack > (large ? r.registers * kRegisterBytes / kShare : 0);
+}
+
 void check_ends(const CodeNotes& notes) {
   const CubinResources& r = notes.resources;
   if (!waits_for_registers(r)) return;

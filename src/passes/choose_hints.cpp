@@ -5,6 +5,7 @@
 
 #include "passes/cost_model.hpp"
 #include "passes/hints.hpp"
+#include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
@@ -44,6 +45,7 @@ constexpr int kMostElementsAThread = 64, kMostWideRowWarps = 16;
 // Chunks of odd rows: up to the first size one warp, from the second on kMostWalkWarps.
 constexpr int kOneWarpChunk = 1024, kManyWarpsChunk = 4096, kMostWalkWarps = 16;
 constexpr int kRowRegisters = 16;  // of a thread, in addition to the row that it holds
+constexpr int kRegisterBytes = 4;
 // The same for blocks of one warp. The assembler rounds a block up to four warps when it divides the registers.
 constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4;
 constexpr int kBytesAWarp = 32 * analysis::kVectorBytes;
@@ -57,6 +59,17 @@ constexpr int kElementsAWarpReduced = 1024;
 /// The largest power of two that is at most n; 1 where n is less than 1.
 int power_of_two_below(std::int64_t n) {
   return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+}
+
+/// Bytes of all tiles that the kernel loads; elements of 8 bits count as 16, which is what was measured.
+std::int64_t loaded_bytes(const ir::Function& f) {
+  std::int64_t bytes = 0;
+  ir::walk(f.body(), [&](const Operation& op) {
+    if (!analysis::is_load(op)) return;
+    const ir::Type tile = op.result(0).type();
+    bytes += analysis::bytes_of(tile) * (ir::info(tile.elem()).bits < 16 ? 2 : 1);
+  });
+  return bytes;
 }
 
 /// Row and elementwise kernels. Where tiles are only moved, each thread gets one vector, so neighbouring threads access
@@ -105,6 +118,13 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
     const std::int64_t registers = held / threads + (c.warps == kMostRowWarps ? kRowRegisters : kLoneWarpRegisters);
     const std::int64_t blocks = kRegisters / (std::max(threads, std::int64_t{kFewestSharingWarps} * 32) * registers);
     if (blocks > 1) c.occupancy = static_cast<int>(blocks);
+  }
+  if (!facts.narrow && waits && c.warps > kMostRowWarps) {
+    // One block of 32-bit numbers fits on an SM. Of rows that are loaded as 16 bits the assembler keeps what it has
+    // loaded, and converts it once more, if two are to fit.
+    const std::int64_t threads = std::int64_t{c.warps} * 32;
+    const std::int64_t registers = loaded_bytes(f) / (kRegisterBytes * threads) + kRowRegisters;
+    if (2 * threads * registers <= kRegisters) c.occupancy = 2;
   }
   return c;
 }

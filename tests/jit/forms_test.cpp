@@ -92,6 +92,19 @@ std::string tried(const std::vector<Try>& forms) {
   return log + " " + end;
 }
 
+TEST(BestForm, AQuarterOfTheRegistersOfLargeBlocksMaySpill) {
+  const auto too_much = [](unsigned threads, unsigned stack, bool pressure = false, unsigned registers = 64) {
+    return spills_too_much({CubinResources{.registers = registers, .stack = stack, .threads = threads}, "", pressure});
+  };
+  EXPECT_TRUE(too_much(512, 4, false, 128)) << "one block on an SM";
+  EXPECT_FALSE(too_much(512, 64));
+  EXPECT_TRUE(too_much(512, 68));
+  EXPECT_FALSE(too_much(256, 0));
+  EXPECT_TRUE(too_much(256, 4));
+  EXPECT_TRUE(too_much(512, 0, true)) << "the assembler warned";
+  EXPECT_TRUE(spills_too_much({kStarved, "", false})) << "it would never end";
+}
+
 TEST(BestForm, TriesPlainerFormsOneAfterTheOtherWhereTheChosenOneIsRejected) {
   using enum Form;
   EXPECT_EQ(tried({{Chosen, 1, 0}, {Fallback, 2, 0}, {Bare, 3, 0}}), "; gives ");

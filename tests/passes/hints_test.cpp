@@ -186,8 +186,8 @@ TEST(Hints, ARowThatIsRepeatedInALoopHasAVectorForEachThread) {
 struct ChainOfSums {
   Kernel k;
   ir::Function* f = nullptr;
-  ChainOfSums(std::int32_t n, bool in_chunks, std::uint64_t aligned = 16, bool chained = true) {
-    const Value from = k.view(Elem::F32, {n}), zero = k.i32(0);
+  ChainOfSums(std::int32_t n, bool in_chunks, std::uint64_t aligned = 16, bool chained = true, Elem elem = Elem::F32) {
+    const Value from = k.view(elem, {n}), zero = k.i32(0);
     Operation* tensor = from.def()->operand(0).def();
     const Value base = tensor->operand(0);
     tensor->set_operand(
@@ -195,6 +195,7 @@ struct ChainOfSums {
                .create(Op::Assume, {base}, {base.type()}, {{ir::AttrName::predicate, ir::DivByAttr{aligned, {}, {}}}})
                ->result());
     Value tile = in_chunks ? added_up(from) : k.load(from, {zero}, {true})->result();
+    if (elem != Elem::F32) tile = k.op(Op::FToF, {tile}, Type::tile(Elem::F32, {n}));
     if (chained) tile = k.binary(Op::SubF, tile, broadcast(sum(tile), tile.type()));
     k.keep(sum(tile));
     f = &k.function();
@@ -228,6 +229,18 @@ struct ChainOfSums {
     return loop->result();
   }
 };
+
+TEST(Hints, TwoBlocksOfSixteenWarpsWhoseRowsFitTwiceAsTheyAreLoaded) {
+  for (const auto& [n, elem, occupancy] :
+       {std::tuple{32768, Elem::BF16, 2}, {32768, Elem::F32, 0}, {65536, Elem::BF16, 0}}) {
+    ChainOfSums row(n, false, 16, true, elem);
+    const passes::Choices found = choose(*row.f);
+    EXPECT_EQ(found.warps, 16) << n;
+    EXPECT_EQ(found.occupancy, occupancy) << n << ": 65536 registers, 16 of a thread beside its row";
+  }
+  ChainOfSums odd(32768, false, 2, true, Elem::BF16);
+  EXPECT_EQ(choose(*odd.f).occupancy, 0) << "narrow accesses take a register for each element";
+}
 
 TEST(Hints, ASumHasThirtyTwoElementsAThread) {
   for (const auto& [n, warps] : {std::pair{512, 1}, {1024, 1}, {2048, 2}, {4096, 4}, {16384, 8}}) {

@@ -34,6 +34,9 @@ std::span<const Form> forms_for(const passes::Tuning* tuning);
 /// How much a kernel spills: the bytes that a thread spills, and 1 more where the assembler warned of high
 /// register usage. 0: nothing. kNeverEnds: such code waits for registers forever.
 unsigned spill_cost(const CodeNotes& notes) noexcept;
+/// True if other forms may be better: if it spills. In blocks of 16 warps with so few registers that two fit on an SM:
+/// if it spills more than a quarter of them, because the second block gains more than a few spilled registers cost.
+bool spills_too_much(const CodeNotes& notes) noexcept;
 inline constexpr unsigned kNeverEnds = static_cast<unsigned>(-1);
 /// Throws tileiras::Rejection for code that never ends.
 void check_ends(const CodeNotes& notes);
@@ -130,7 +133,7 @@ auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes
   try {
     M made = make(std::as_const(chosen));
     BestForm<P, M> best{std::move(chosen), std::move(made)};
-    if (spill_cost(notes_of(std::as_const(best.made))) > 0)
+    if (spills_too_much(notes_of(std::as_const(best.made))))
       detail::take_least_spilling(best, forms, prepare, make, notes_of);
     check_ends(notes_of(std::as_const(best.made)));
     return best;

@@ -24,6 +24,8 @@ constexpr auto gemm_kernel() {
   using C = product_t<void, T>;
   if constexpr (t.persistent)
     return kernel<gemm_tiles<Plain, T, BK, C, T, t.m, t.n>>;
+  else if constexpr (t.order == Operands::Swapped)
+    return kernel<gemm_tile_swapped<Plain, T, BK, C, T, t.m, t.n>>;
   else
     return kernel<gemm_tile<Plain, T, BK, C, T, t.m, t.n>>;
 }
@@ -72,7 +74,9 @@ TuningReport tune_linear(const measure::Args& args, TuneOptions o) {
   if (o.first.empty()) o.first = concat("row ", chosen);
   if (m == 1) {
     constexpr int kRows = static_cast<int>(std::size(kOneRow));
-    return tune(one_row_space(std::make_integer_sequence<int, kRows>()), o, mut(y), x, w);
+    // The same for all rows of the table, as they take the same arguments.
+    const std::int32_t length = constant_length(n, k, chosen, target);
+    return tune(one_row_space(std::make_integer_sequence<int, kRows>()), o, mut(y), x, w, length);
   }
   return with_extent<8, 64>(m, [&](auto rows) {
     constexpr int kRows = static_cast<int>(std::size(kFewRows));

@@ -33,7 +33,7 @@ TEST(Gemm, RowsBeyondTheTable) {
   const auto a = random_tensor<bf16>({30, 10}, 5), b = random_tensor<bf16>({10, 27}, 6);
   const auto x = random_tensor<f32>({30, 10}, 7), y = random_tensor<f32>({10, 27}, 8);
   EXPECT_ERROR(ShapeError, (void)gemm(a, b, {}, Row{kGemmRows}),
-               "kernels::gemm: row 13 of the table: rows are 0 to 12");
+               "kernels::gemm: row 14 of the table: rows are 0 to 13");
   EXPECT_ERROR(ShapeError, (void)gemm(x, y, {}, Row{kPlainGemmRows}),
                "kernels::gemm: row 6 of the table: rows are 0 to 5");
   EXPECT_ERROR(ShapeError, (void)gemm(a, b, {}, Row{-2}), "row -2 of the table");
@@ -59,6 +59,20 @@ TEST_P(GemmOfParts, AtEveryEdge) {
   for (std::size_t i = 0; i < want.size(); ++i) want[i] += hv[i % static_cast<std::size_t>(n)];
   expect_close(gemm(a, b, bias(v.view()), Row{7}).sync(), want, tolerance<bf16>(), "with a bias");
 }
+TEST_P(GemmOfParts, SwappedAtEveryEdge) {
+  const int m = GetParam();
+  const auto a = random_tensor<bf16>({m, 100}, 5), b = random_tensor<bf16>({100, 130}, 6);
+  const auto v = random_tensor<bf16>({130}, 8);
+  const auto r = random_tensor<bf16>({m, 130}, 9);
+  const auto hv = doubles(v), hr = doubles(r);
+  auto want = product(doubles(a), doubles(b), m, 130);
+  expect_close(gemm(a, b, {}, Row{13}).sync(), want, tolerance<bf16>(), "plain");
+  auto with_rest = want;
+  for (std::size_t i = 0; i < want.size(); ++i) with_rest[i] += hr[i];
+  expect_close(gemm(a, b, residual(r.view()), Row{13}).sync(), with_rest, tolerance<bf16>(), "with a residual");
+  for (std::size_t i = 0; i < want.size(); ++i) want[i] += hv[i % 130];
+  expect_close(gemm(a, b, bias(v.view()), Row{13}).sync(), want, tolerance<bf16>(), "with a bias");
+}
 INSTANTIATE_TEST_SUITE_P(Columns, GemmOfParts, testing::Values(1, 79, 80, 81, 128, 160, 161, 320, 330, 500));
 
 TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
@@ -77,10 +91,12 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   EXPECT_EQ(chosen({2048, 5120, 8192}), Tile(128, 320)) << "256 tiles";
   EXPECT_EQ(chosen({512, 2560, 4096}), Tile(128, 80)) << "128 tiles";
   EXPECT_EQ(chosen({256, 6144, 2560}), Tile(128, 96)) << "128 tiles";
-  EXPECT_EQ(chosen({8184, 1048, 2056, 2, false}), Tile(256, 288)) << "128 tiles on 66 pairs of SMs";
-  EXPECT_EQ(chosen({4104, 4088, 4120, 2, false}), Tile(256, 288)) << "255 tiles";
+  EXPECT_EQ(chosen({8184, 1048, 2056, 2, false, false}), Tile(256, 288)) << "128 tiles on 66 pairs of SMs";
+  EXPECT_EQ(chosen({4104, 4088, 4120, 2, false, false}), Tile(256, 288)) << "255 tiles";
+  EXPECT_EQ(chosen({300, 7000, 2048, 2, true, false}), Tile(160, 128)) << "110 tiles";
+  EXPECT_EQ(chosen({1024, 4096, 2056, 2, false, true}), Tile(256, 256)) << "64 tiles on 66 pairs of SMs";
   EXPECT_EQ(chosen({3072, 3072, 3072, 4}).second % 128, 0) << "parts are for 16 bits";
-  EXPECT_NE(chosen({2048, 2048, 2048, 2, false}), Tile(128, 128)) << "rows between lines: large tiles load less";
+  EXPECT_NE(chosen({2048, 2048, 2048, 2, false, false}), Tile(128, 128)) << "rows between lines: large tiles load less";
   EXPECT_EQ(chosen({4096, 4096, 4096, 1}).first, 256) << "8-bit floats are slower in small tiles";
   const Target without_clusters{true, 108, false};
   for (const int n : {1536, 4096}) EXPECT_LT(gemm_heuristic({n, n, n}, without_clusters), 5) << "timed with clusters";
@@ -88,9 +104,10 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
 
 TEST(Gemm, RowsBetweenLinesAreSeen) {
   const auto a = random_tensor<bf16>({64, 128}, 1), b = random_tensor<bf16>({128, 72}, 2);
-  EXPECT_TRUE(product_size(a, a.permute<1, 0>()).aligned);
-  EXPECT_FALSE(product_size(a, b).aligned);
-  EXPECT_FALSE(product_size(b.permute<1, 0>(), a.permute<1, 0>()).aligned);
+  const auto aligned = [](const ProductSize& s) { return std::pair(s.a_aligned, s.b_aligned); };
+  EXPECT_EQ(aligned(product_size(a, a.permute<1, 0>())), std::pair(true, true));
+  EXPECT_EQ(aligned(product_size(a, b)), std::pair(true, false));
+  EXPECT_EQ(aligned(product_size(b.permute<1, 0>(), a.permute<1, 0>())), std::pair(false, true));
   EXPECT_EQ(product_size(a, b).steps(), 2);
 }
 

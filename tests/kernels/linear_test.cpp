@@ -58,7 +58,10 @@ TEST(Linear, TheRowFollowsFromBlocksAndBytesInFlight) {
   Target h200;
   h200.gpu = true;
   h200.num_sms = 132;
-  EXPECT_EQ(one_row_heuristic(2560, 4096, h200), 3);
+  EXPECT_EQ(one_row_heuristic(2560, 4096, h200), 2) << "four long steps: short ones have more in flight";
+  EXPECT_EQ(one_row_heuristic(1024, 2048, h200), 3);
+  EXPECT_EQ(one_row_heuristic(1024, 3072, h200), 3);
+  EXPECT_EQ(one_row_heuristic(3072, 1024, h200), 2) << "one long step would leave nothing to load early";
   EXPECT_EQ(one_row_heuristic(2560, 9728, h200), 2);
   EXPECT_EQ(one_row_heuristic(6144, 2560, h200), 1);
   EXPECT_EQ(one_row_heuristic(19456, 2560, h200), 2);
@@ -73,6 +76,26 @@ TEST(Linear, TheRowFollowsFromBlocksAndBytesInFlight) {
   EXPECT_EQ(few_rows_heuristic(64, 51200, h200), 4);
   EXPECT_EQ(few_rows_heuristic(64, 151936, h200), 4);
 }
+TEST(Linear, TheLengthIsConstantWhereFewerBlocksOfAnSmDoNotMatter) {
+  const Target h200{true, 132};
+  EXPECT_EQ(constant_length(2560, 9728, 2, h200), 9728) << "1280 blocks run at once, 12 to an SM";
+  EXPECT_EQ(constant_length(4096, 4096, 2, h200), 0) << "2048 run at once only if an SM holds 16";
+  EXPECT_EQ(constant_length(10240, 5120, 2, h200), 0);
+  EXPECT_EQ(constant_length(19456, 2560, 2, h200), 2560) << "many one after the other";
+  EXPECT_EQ(constant_length(2560, 25600, 2, h200), 0) << "a loop too long to be unrolled";
+  EXPECT_EQ(constant_length(6144, 2560, 1, h200), 0) << "not measured to pay";
+  EXPECT_EQ(constant_length(2560, 9728, 2, Target{}), 0) << "the CPU";
+}
+TEST(Linear, ARowOfConstantLength) {
+  const auto w = random_tensor<f32>({33, 1100}, 4), x = random_tensor<f32>({1, 1100}, 5);
+  constexpr auto& of_length = kernel<one_row<epilogues::Plain, f32, f32, 2, 512>>;
+  const auto want = product(doubles(x), turned(doubles(w), 1100), 1, 33);
+  for (const i32 length : {0, 1100})
+    expect_close(of_length(full<f32>({1, 33}, 777.0f), x, w, length).sync(), want, 1e-5, std::to_string(length));
+  EXPECT_ERROR(ShapeError, (void)of_length(full<f32>({1, 33}, 777.0f), x, w, 1024).sync(),
+               "the row must be as long as the code is for");
+}
+
 TEST(Linear, ShapesThatDoNotFit) {
   const auto w = random_tensor<f32>({33, 10}, 4), x = random_tensor<f32>({3, 11}, 5);
   EXPECT_ERROR(ShapeError, (void)linear(x, w), "argument w has the extents [33, 10]: axis 1 must be 11");

@@ -29,7 +29,8 @@ TEST(Matmul, TheWayFollowsFromTheWaves) {
   EXPECT_EQ(way({256, 2560, 9728}), MatmulWay::SplitK);
   EXPECT_EQ(way({256, 2560, 64}), MatmulWay::Whole) << "there is nothing to split";
   EXPECT_EQ(way({1664, 1280, 16384, 4}), MatmulWay::Whole) << "130 tiles";
-  EXPECT_EQ(way({640, 3584, 16384}), MatmulWay::SplitK) << "140 tiles; 60 of 128 x 320, each in two parts, fill a wave";
+  EXPECT_EQ(way({640, 3584, 16384}), MatmulWay::Whole) << "140 tiles of 128 x 128, but 112 of 160 x 128";
+  EXPECT_EQ(way({640, 3584, 16384, 4}), MatmulWay::SplitK) << "of 32 bits there are no tiles of 160 rows";
   EXPECT_EQ(way({640, 128, 32768}), MatmulWay::StreamK) << "5 tiles, in more parts than split-K makes";
   const auto a = random_tensor<bf16>({70, 90}, 6), b = random_tensor<bf16>({90, 50}, 7);
   expect_close(matmul(a, b).sync(), product(doubles(a), doubles(b), 70, 50), tolerance<bf16>(), "");

@@ -23,6 +23,13 @@ void gemm_tile(Mut<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P... oper
   product_piece<E, M, BK>(c, a, b, operands...);
 }
 
+/// The same by columns of b times rows of a (Operands::Swapped), for pieces whose rows are made of sub-tiles.
+template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
+void gemm_tile_swapped(Mut<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P... operands) {
+  require(a.dim(1) == b.dim(0), "a's columns must be b's rows");
+  product_piece<E, M, BK, Operands::Swapped>(c, a, b, operands...);
+}
+
 /// a b, then the epilogue: [m, n]. U: the element type of the result (void: product_t); M: the element type that is
 /// multiplied (void: a's). `row`: one of the first gemm_rows rows of kGemmTiles. Throws ShapeError for other rows, and
 /// for extents that do not fit.
@@ -50,6 +57,9 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
           if constexpr (t.persistent)
             return kernel<gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a.view(where),
                                                                                       b.view(where), p..., where);
+          else if constexpr (t.order == Operands::Swapped)
+            return kernel<gemm_tile_swapped<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
+                std::move(c), a.view(where), b.view(where), p..., where);
           else
             return kernel<gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a.view(where),
                                                                                      b.view(where), p..., where);

@@ -1,5 +1,6 @@
 // The tile that a product is computed in: a table, and the choice by shape and device.
 #pragma once
+#include <algorithm>
 #include <iterator>
 #include <string>
 
@@ -40,7 +41,7 @@ auto multiply(const Tile<T, A...>& a, const Tile<T, B...>& b, const Tile<C, D...
 struct ProductSize {
   std::int64_t m, n, k;   ///< elements: [m, k] times [k, n]; m is that of all products of a batch together
   int element_bytes = 2;  ///< of an operand's element
-  bool aligned = true;    ///< rows of both operands start at multiples of 128 bytes
+  bool a_aligned = true, b_aligned = true;  ///< its rows in memory start at multiples of 128 bytes
 
   /// Steps along k, of 128 bytes each.
   std::int64_t steps() const { return ceil_div(k * element_bytes, std::int64_t{128}); }
@@ -54,8 +55,13 @@ ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1) {
     const std::int64_t row = x.stride(r - 1) == 1 ? x.stride(r - 2) : x.stride(r - 1);
     return row * size % 128 == 0;
   };
-  return {a.dim(A::rank - 2) * batch, b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a) && aligned(b)};
+  return {a.dim(A::rank - 2) * batch, b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a), aligned(b)};
 }
+
+/// The operand on the left of the instruction, which takes multiples of 64 rows of it and of 8 columns of the other. In
+/// order: rows of a, times the columns of b of each part of the output. Swapped: columns of b, times the rows of a of
+/// each part, so that sums are transposed; then rows may be divided finely.
+enum class Operands { InOrder, Swapped };
 
 /// One configuration.
 struct GemmTile {
@@ -65,6 +71,7 @@ struct GemmTile {
   double step = 0;  ///< nanoseconds of a wave per 128 bytes of k
   double edge = 0;  ///< nanoseconds of a wave that do not overlap with other waves: the first loads, the stores
   int wave = 2;     ///< tiles of a wave per two SMs
+  Operands order = Operands::InOrder;
 };
 /// How the times were measured: bench/notes/matrix_products.md.
 inline constexpr GemmTile kGemmTiles[] = {
@@ -77,10 +84,11 @@ inline constexpr GemmTile kGemmTiles[] = {
     {128, 192, 128, true, 488, 1800},  // from here: pieces made of sub-tiles, for shapes that leave the last wave empty
     {128, 160, 128, true, 460, 1100},  // 512 x 5120 x 8192: 128 tiles
     {128, 320, 128, true, 785, 3300},  // 5120 cubed: 640 tiles
-    {256, 192, 128, false, 560, 1500, 1},  // ragged columns
-    {128, 80, 128, false, 285, 1400},      // 512 x 2560 x 4096: 128 tiles
-    {128, 96, 128, false, 290, 1500},      // 256 x 6144 x 2560: 128 tiles
-    {256, 288, 128, true, 750, 3500, 1},   // mostly ragged: 4104 x 4088 x 4120 in four waves
+    {256, 192, 128, false, 560, 1500, 1},                    // ragged columns
+    {128, 80, 128, false, 285, 1400},                        // 512 x 2560 x 4096: 128 tiles
+    {128, 96, 128, false, 290, 1500},                        // 256 x 6144 x 2560: 128 tiles
+    {256, 288, 128, true, 750, 3500, 1},                     // mostly ragged: 4104 x 4088 x 4120 in four waves
+    {160, 128, 128, false, 440, 800, 2, Operands::Swapped},  // 1536 cubed, 300 x 7000 x 2048: 120 and 110 tiles
 };
 inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
 inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces made of sub-tiles
@@ -113,9 +121,9 @@ inline constexpr double kLaunch = 1500;  ///< nanoseconds before the first load 
 /// The factor of a step for 8-bit elements in small tiles: their products take half the time, but loads become the
 /// bound.
 inline constexpr double kSmall8BitStep = 1.05;
-/// Bytes per nanosecond and SM where rows start between lines of 128 bytes and take two requests each (4104 x 4088 x
-/// 4120).
-inline constexpr double kBetweenLines = 52;
+/// Nanoseconds of an SM for the request of a line of 128 bytes. Rows that start between lines take two for each 128
+/// bytes (4104 x 4088 x 4120).
+inline constexpr double kRequest = 1.23;
 /// Bytes per nanosecond at which operands are read from memory, and the share of that time that is not hidden.
 inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
 
@@ -125,13 +133,15 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.num_sms);
   const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * t.step : t.step;
-  const double loads = size.aligned ? 0 : (t.m + t.n) * 128.0 * t.wave / 2 / kBetweenLines;
+  const double requests = t.m * (size.a_aligned ? 1 : 2) + t.n * (size.b_aligned ? 1 : 2);
+  const double loads = requests * kRequest * t.wave / 2;
   const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
   const double memory = static_cast<double>((size.m + size.n) * size.k * size.element_bytes) / kMemory;
   return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + kMemorySeen * memory + kLaunch;
 }
 
-/// The number of a row of kGemmTiles, one of the first `rows`: on a GPU the one with the least gemm_time().
+/// The number of a row of kGemmTiles, one of the first `rows`: on a GPU the one with the least gemm_time(), to within 3
+/// %.
 inline int gemm_heuristic(const ProductSize& size, const Target& target, int rows) {
   // On the CPU a small product pads the large tile and uses one thread. The bound is from `tessera tune gemm`: 128
   // cubed takes 5 times as long in the large tile, 192 cubed 1.4 times; 128 x 512 and 192 x 256 are faster in it.
@@ -140,15 +150,23 @@ inline int gemm_heuristic(const ProductSize& size, const Target& target, int row
   // Pieces made of sub-tiles must have an estimated gain above the error of the estimate: in long runs, where power is
   // the limit, large tiles need less power.
   constexpr double kWorth = 0.97;
-  int best = kFirstGpuGemm;
-  double least = gemm_time(kGemmTiles[best], size, target);
-  for (int i = kFirstGpuGemm + 1; i < rows; ++i) {
-    if (!suits(i, target)) continue;
-    const double time = gemm_time(kGemmTiles[i], size, target);
-    const double worth = best < kPlainGemmRows && i >= kPlainGemmRows ? kWorth * least : least;
-    if (time < worth) best = i, least = time;
-  }
-  return best;
+  // Of those, where a block has one tile the next launch begins on SMs that are left without one, if it needs no
+  // result.
+  constexpr double kOverlaps = 0.97;
+  const auto time = [&](int row) { return gemm_time(kGemmTiles[row], size, target); };
+  const auto cost = [&](int row) {
+    return time(row) * (row >= kPlainGemmRows && !kGemmTiles[row].persistent ? kOverlaps : 1);
+  };
+  const auto cheapest = [&](int first, int end) {
+    int best = first;
+    for (int i = first + 1; i < end; ++i)
+      if (suits(i, target) && cost(i) < cost(best)) best = i;
+    return best;
+  };
+  const int plain = cheapest(kFirstGpuGemm, std::min(rows, kPlainGemmRows));
+  if (rows <= kPlainGemmRows || !suits(kPlainGemmRows, target)) return plain;
+  const int parts = cheapest(kPlainGemmRows, rows);
+  return time(parts) < kWorth * time(plain) ? parts : plain;
 }
 inline int gemm_heuristic(const ProductSize& size, const Target& target) {
   return gemm_heuristic(size, target, gemm_rows(size.element_bytes));

@@ -13,6 +13,14 @@
 
 namespace tessera::kernels {
 
+/// The steps of K along a row of x: a constant of the code if `length` is not 0, else counted from the row.
+template <int K>
+Scalar<i32> steps_of_row(const auto& x, const Constant<i32>& length) {
+  if (length == 0) return x.tiles(shape<1, K>).count(1);
+  require(x.dim(1) == static_cast<i32>(length), "the row must be as long as the code is for");
+  return Scalar<i32>(ceil_div(static_cast<i32>(length), K));
+}
+
 /// acc + a * b, rounded once if floating.
 template <class A, int... D>
 Tile<A, D...> multiply_add(const auto& a, const auto& b, const Tile<A, D...>& acc) {
@@ -22,15 +30,17 @@ Tile<A, D...> multiply_add(const auto& a, const auto& b, const Tile<A, D...>& ac
     return fma(a, b, acc);
 }
 
+/// `length`: of the rows, if it is to be a constant of the code, else 0.
 template <class E, class U, class T, int N, int K, class... P>
-void one_row(Mut<U, 1, N> y, In<T, dyn, dyn> x, In<T, dyn, dyn> w, P... operands) {
+void one_row(Mut<U, 1, N> y, In<T, dyn, dyn> x, In<T, dyn, dyn> w, Constant<i32> length, P... operands) {
   require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
   auto X = x.tiles(shape<1, K>);
   auto W = w.tiles(shape<N, K>);
   auto [zero, j] = y.index();
   using A = acc_t<T>;
   auto acc = zeros<A, N, K>();
-  for (auto k : range(W.count(1))) acc = multiply_add(narrow<A>(W.load(j, k)), narrow<A>(X.load(0, k)), acc);
+  for (auto k : range(steps_of_row<K>(x, length)))
+    acc = multiply_add(narrow<A>(W.load(j, k)), narrow<A>(X.load(0, k)), acc);
   y.store(narrow<U>(E{}(reshape(sum(acc, axis<1>), shape<1, N>), y, operands...)));
 }
 
@@ -65,10 +75,10 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
   if (m > 64) return gemm<U>(x, w.template permute<1, 0>(where), epilogue, row, where);
   check_epilogue(epilogue, "linear", Dims<2>({m, n}, where), where);
   const Target target = target_of(x.device(where));
-  const auto call = [&](const auto& entry) {
+  const auto call = [&](const auto& entry, auto... length) {
     return std::apply(
         [&](const auto&... p) {
-          return entry(empty<C>(Dims<2>({m, n}, where), where), x.view(where), w.view(where), p..., where);
+          return entry(empty<C>(Dims<2>({m, n}, where), where), x.view(where), w.view(where), length..., p..., where);
         },
         epilogue.operands);
   };
@@ -76,7 +86,8 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
   const int asked = row_of_table(row, m == 1 ? one : few, "linear", where);
   if (m == 1)
     return with_constant<one>(asked >= 0 ? asked : one_row_heuristic(n, k, target), [&](auto r) {
-      return call(kernel<one_row<E, C, T, kOneRow[r].n, kOneRow[r].k, epilogue_param<P>...>>);
+      return call(kernel<one_row<E, C, T, kOneRow[r].n, kOneRow[r].k, epilogue_param<P>...>>,
+                  constant_length(n, k, r, target));
     });
   return with_constant<few>(asked >= 0 ? asked : few_rows_heuristic(m, n, target), [&](auto r) {
     return with_extent<8, 64>(m, [&](auto rows) {

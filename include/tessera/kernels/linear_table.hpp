@@ -12,15 +12,27 @@ struct LinearTile {
 };
 /// For one row of x: products and sums, no mma.
 inline constexpr LinearTile kOneRow[] = {{8, 512}, {4, 512}, {2, 512}, {2, 1024}, {4, 1024}};
-/// If all blocks run at once, steps of 4 KB are needed in flight, in the tile that leaves every SM at least eight
-/// blocks, if the step divides k (otherwise all steps are clipped). If blocks run one after the other, many small ones
-/// hide each other's ends.
+/// If blocks run one after the other, many small ones hide each other's ends. If all run at once, steps of 4 KB are
+/// needed in flight: in the tile that leaves every SM at least eight blocks, or, where a row has two or three of them,
+/// in one step of a long tile (a step that does not divide k is clipped).
 inline int one_row_heuristic(std::int64_t n, std::int64_t k, const Target& target) {
   if (!target.gpu) return 0;
   constexpr std::int64_t kFewBlocks = 8, kManyBlocks = 32;  // an SM holds about 12 blocks of 4 rows
   if (n >= kOneRow[2].n * kManyBlocks * target.num_sms) return 2;
   if (n >= kOneRow[1].n * kFewBlocks * target.num_sms) return 1;
-  return k % kOneRow[3].k == 0 ? 3 : 2;
+  const std::int64_t long_steps = k / kOneRow[3].k;
+  return k % kOneRow[3].k == 0 && (long_steps == 2 || long_steps == 3) ? 3 : 2;
+}
+inline constexpr std::int64_t kMostUnrolled = 24;  ///< steps of a loop of a known length that are to be unrolled
+/// The length k of one row of x, if it is to be a constant of the code in row `row` of kOneRow, else 0. The assembler
+/// unrolls a short loop of a known length, so that more loads are in flight; an SM then holds 12 blocks of two rows
+/// instead of 16. That pays if they all run at once, or many one after the other.
+inline std::int32_t constant_length(std::int64_t n, std::int64_t k, int row, const Target& target) {
+  constexpr std::int64_t kBlocks = 12, kManyWaves = 5;
+  const std::int64_t blocks = ceil_div(n, std::int64_t{kOneRow[row].n}), wave = kBlocks * target.num_sms;
+  const bool pays = row == 2 && (blocks <= wave || blocks >= kManyWaves * wave);
+  const bool is_short = ceil_div(k, std::int64_t{kOneRow[row].k}) <= kMostUnrolled;
+  return target.gpu && pays && is_short ? static_cast<std::int32_t>(k) : 0;
 }
 /// For 2 to 64 rows of x: mma.
 inline constexpr LinearTile kFewRows[] = {{64, 256}, {64, 128}, {64, 512}, {32, 256}, {128, 128}};

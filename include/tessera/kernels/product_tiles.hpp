@@ -1,5 +1,6 @@
 // The main loop of a matrix product: a block computes a b over steps along k, for every part of its piece of the
-// output. A piece of 128 x 160 is computed as 128 x 128 and 128 x 32 in one loop, which loads the rows of a once.
+// output. A piece of 128 x 160 is computed as 128 x 128 and 128 x 32 in one loop, which loads the rows of a once; one
+// of 160 x 128 as their transposes.
 #pragma once
 #include <tuple>
 
@@ -25,39 +26,66 @@ auto parts_of(const Out& out) {
     return std::tuple(out);
 }
 
-/// The tiles of b that belong to a part of the output: its columns, BK rows per step.
-template <int BK, class T, class Part>
-class ColumnsOf {
-  static constexpr int kAxis = Part::rank - 1, kExtent = kExtentOf<Part, kAxis>;
+/// The tiles of an operand that belong to a part of the output, BK of k per step, as right operands: [BK, extent].
+template <int BK, Operands Order, class T, class Part>
+class OperandOf {
+  static constexpr bool kSwapped = Order == Operands::Swapped;
+  static constexpr int kAxis = Part::rank - (kSwapped ? 2 : 1), kExtent = kExtentOf<Part, kAxis>;
+  static auto tiles_of(const In<T, dyn, dyn>& x) {
+    if constexpr (kSwapped)
+      return x.tiles(shape<kExtent, BK>);
+    else
+      return x.tiles(shape<BK, kExtent>);
+  }
 
  public:
-  /// A part beyond the last column computes the last tile again; it is not stored.
-  ColumnsOf(const In<T, dyn, dyn>& b, const Part& part, bool first)
-      : tiles_(b.tiles(shape<BK, kExtent>)), j_(part.index()[kAxis]) {
-    if (!first) j_ = min(j_, tiles_.count(1) - 1);
+  /// A part beyond the last row or column computes the last tile again; it is not stored.
+  OperandOf(const In<T, dyn, dyn>& x, const Part& part, bool first) : tiles_(tiles_of(x)), at_(part.index()[kAxis]) {
+    if (!first) at_ = min(at_, tiles_.count(kSwapped ? 0 : 1) - 1);
   }
-  auto load(const Scalar<i32>& k) const { return tiles_.load(k, j_); }
-  template <class S, int BM>
+  auto load(const Scalar<i32>& k) const {
+    if constexpr (kSwapped)
+      return transpose(tiles_.load(at_, k));
+    else
+      return tiles_.load(k, at_);
+  }
+  template <class S, int Rows>
   static auto zero() {
-    return zeros<S, BM, kExtent>();
+    return zeros<S, Rows, kExtent>();
   }
 
  private:
-  decltype(std::declval<const In<T, dyn, dyn>&>().tiles(shape<BK, kExtent>)) tiles_;
-  Scalar<i32> j_;
+  decltype(tiles_of(std::declval<const In<T, dyn, dyn>&>())) tiles_;
+  Scalar<i32> at_;
 };
 
-/// One accumulator per part: rows i of a times the part's columns of b, over `steps` along k.
-template <class M, int BM, int BK, class T, class... Part>
+/// The tiles of the left operand: of B rows or, swapped, columns.
+template <int B, int BK, Operands Order, class T>
+auto left_tiles(const In<T, dyn, dyn>& a, const In<T, dyn, dyn>& b) {
+  if constexpr (Order == Operands::Swapped)
+    return b.tiles(shape<BK, B>);
+  else
+    return a.tiles(shape<B, BK>);
+}
+
+/// One accumulator per part: rows i of a times the part's columns of b, over `steps` along k. Swapped: columns i of b
+/// times the part's rows of a, transposed. B: the extent of the tile of that operand.
+template <class M, int B, int BK, Operands Order = Operands::InOrder, class T, class... Part>
 auto products(const In<T, dyn, dyn>& a, const In<T, dyn, dyn>& b, const Scalar<i32>& i,
               const std::tuple<Part...>& parts, const auto& steps) {
+  constexpr bool swapped = Order == Operands::Swapped;
   return [&]<std::size_t... N>(std::index_sequence<N...>) {
-    auto A = a.tiles(shape<BM, BK>);
-    const std::tuple columns{ColumnsOf<BK, T, Part>(b, std::get<N>(parts), N == 0)...};
-    std::tuple sums{ColumnsOf<BK, T, Part>::template zero<acc_t<M>, BM>()...};
+    const auto left = left_tiles<B, BK, Order>(a, b);
+    const std::tuple right{OperandOf<BK, Order, T, Part>(swapped ? a : b, std::get<N>(parts), N == 0)...};
+    std::tuple sums{OperandOf<BK, Order, T, Part>::template zero<acc_t<M>, B>()...};
     for (auto k : steps) {
-      auto rows = A.load(i, k);
-      ((std::get<N>(sums) = multiply<M>(rows, std::get<N>(columns).load(k), std::get<N>(sums))), ...);
+      auto rows = [&] {
+        if constexpr (swapped)
+          return transpose(left.load(k, i));
+        else
+          return left.load(i, k);
+      }();
+      ((std::get<N>(sums) = multiply<M>(rows, std::get<N>(right).load(k), std::get<N>(sums))), ...);
     }
     return sums;
   }(std::index_sequence_for<Part...>{});
@@ -72,13 +100,18 @@ void for_parts(const std::tuple<Part...>& parts, const std::tuple<Sum...>& sums,
 }
 
 /// a b over all of k for one piece, then the epilogue.
-template <class E, class M, int BK, class Out, class T, class... P>
+template <class E, class M, int BK, Operands Order = Operands::InOrder, class Out, class T, class... P>
 void product_piece(const Out& out, const In<T, dyn, dyn>& a, const In<T, dyn, dyn>& b, const P&... operands) {
-  constexpr int BM = kExtentOf<Out, 0>;
+  constexpr bool swapped = Order == Operands::Swapped;
+  constexpr int kLeft = swapped ? 1 : 0, B = kExtentOf<Out, kLeft>;
   const auto parts = parts_of(out);
-  const auto sums = products<M, BM, BK>(a, b, out.index()[0], parts, range(a.tiles(shape<BM, BK>).count(1)));
+  const auto steps = range(left_tiles<B, BK, Order>(a, b).count(swapped ? 0 : 1));
+  const auto sums = products<M, B, BK, Order>(a, b, out.index()[kLeft], parts, steps);
   for_parts(parts, sums, [&](auto part, const auto& sum) {
-    part.store(narrow<typename Out::element>(E{}(sum, part, operands...)));
+    if constexpr (swapped)
+      part.store(narrow<typename Out::element>(E{}(transpose(sum), part, operands...)));
+    else
+      part.store(narrow<typename Out::element>(E{}(sum, part, operands...)));
   });
 }
 

@@ -76,10 +76,11 @@ constexpr Measured kMeasured[] = {
     {8192, 6144, 2560, kAligned, 12, 1, 356.9},  {2048, 5120, 25600, kAligned, 8, 1, 656.1},
     {256, 5120, 25600, kAligned, 8, 4, 104.6},   {512, 5120, 25600, kAligned, 8, 2, 183.9},
     {512, 2560, 9728, kAligned, 8, 4, 43.5},     {256, 5120, 8192, kAligned, 10, 1, 44.0},
+    {1536, 1536, 1536, kAligned, 13, 1, 13.2},
 };
 
 double estimate(const Measured& x, const Target& target) {
-  const ProductSize size{x.m, x.n, x.k, 2, x.aligned};
+  const ProductSize size{x.m, x.n, x.k, 2, x.aligned, x.aligned};
   const double ns =
       x.parts > 1 ? split_time({x.row, x.parts}, size, target) : gemm_time(kGemmTiles[x.row], size, target);
   return ns / 1000;
@@ -104,7 +105,7 @@ TEST(MatmulPlan, ChoosesWhatWasFastest) {
   std::string unmeasured;
   for (const auto& [shape, fastest] : best) {
     const auto [m, n, k, aligned] = shape;
-    const MatmulPlan plan = matmul_heuristic({m, n, k, 2, aligned}, h200);
+    const MatmulPlan plan = matmul_heuristic({m, n, k, 2, aligned, aligned}, h200);
     EXPECT_NE(plan.way, MatmulWay::StreamK);
     const auto chosen = std::find_if(std::begin(kMeasured), std::end(kMeasured), [&, key = shape](const Measured& x) {
       return Shape(x.m, x.n, x.k, x.aligned) == key && x.row == plan.row && x.parts == plan.parts;

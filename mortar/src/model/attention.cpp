@@ -1,8 +1,11 @@
 // Which kernel a step's attention takes, and its extents.
 #include "model/attention.hpp"
 
+#include <bit>
+
 #include "model/attention_kernels.hpp"
 #include "model/kernels.hpp"
+#include "model/one_token_kernels.hpp"
 #include "tessera/kernels/paged_attention.hpp"
 
 #if defined(__clang__)
@@ -40,7 +43,7 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>
 
 constexpr int kFew = 16;    ///< tokens of a tile that is rotated
 constexpr int kMany = 128;  ///< tokens of a tile that is copied; with fewer tokens one launch fewer is faster
-constexpr int kGroup = 8;   ///< the most query heads of a key head that place_heads takes
+constexpr int kGroup = 8;   ///< the most query heads of a key head that one token's kernels take
 
 /// What the kernels of a layer read and write.
 struct Layer {
@@ -68,6 +71,43 @@ Op<Tensor<bf16, 3>> place_one(const Layer& l) {
                                                mut(l.keys), mut(l.values), l.heads, l.query_norm(), l.key_norm(),
                                                l.rotation, l.step.slots, l.net.epsilon(), l.net.numerics.strict);
       return reshape(std::move(q), Dims<3>({std::int64_t{1}, kv * group, 2 * half}));
+    });
+  });
+}
+
+constexpr int kSliceKeys = 32;            ///< keys of a block of attend_slice (bench/notes/mortar.md)
+constexpr std::int64_t kMostSlices = 64;  ///< that finish_one combines at once
+std::int64_t slices_of(const Step& step) { return step.table.dim(1) * (kPage / kSliceKeys); }
+
+/// One token of one sequence over few pages on a GPU; the blocks of a group share the writing of a key, in whole
+/// slices. (On the CPU there is nothing to overlap, and each slice rotates its query.)
+bool is_short_and_single(const Layer& l, bool decode) {
+  const std::int64_t group = l.queries() / l.kv();
+  return decode && kernels::target_of(l.keys.device()).gpu && l.tokens() == 1 && !l.one_way() &&
+         (l.half() == 32 || l.half() == 64) && group <= kGroup &&
+         std::has_single_bit(static_cast<std::uint64_t>(group)) && slices_of(l.step) <= kMostSlices;
+}
+Op<Tensor<bf16, 3>> attend_one(const Layer& l) {
+  const std::int64_t kv = l.kv(), group = l.queries() / kv, slices = slices_of(l.step), half_extent = l.half();
+  const float scale = 1 / std::sqrt(static_cast<float>(2 * half_extent)), eps = l.net.epsilon();
+  const float own_scale = scale * l.net.rope_factor * l.net.rope_factor;
+  return kernels::with_extent<32, 64>(half_extent, [&](auto half) {
+    return kernels::with_extent<1, kGroup>(group, [&](auto members) {
+      return kernels::with_extent<16, kMostSlices>(slices, [&](auto most) {
+        constexpr auto& finish = kernel<finish_one<bf16, most, half / members / 2, half>>;
+        auto result = empty<bf16>({kv, group, std::int64_t{2}, half_extent});
+        auto partial = kernel<attend_slice<bf16, kSliceKeys, half>>(
+            empty<f32>({kv, slices, group, 2 * half_extent}), empty<f32>({kv, slices, group}), l.heads, l.query_norm(),
+            l.rotation, pages_of(l.keys), pages_of(l.values), l.step.table, l.step.lengths, scale, eps);
+        // The result is allocated first, so that the second kernel follows the first one directly.
+        auto finished = all(std::move(result), std::move(partial)).then([&l, own_scale, eps](auto made) {
+          auto& [o, splits] = made;
+          const auto& [parts, sums] = splits;
+          return finish(std::move(o), mut(l.keys), mut(l.values), l.heads, l.query_norm(), l.key_norm(), l.rotation,
+                        l.step.slots, parts, sums, own_scale, eps);
+        });
+        return reshape(std::move(finished), Dims<3>({std::int64_t{1}, kv * group, 2 * half_extent}));
+      });
     });
   });
 }
@@ -110,6 +150,7 @@ Op<Tensor<bf16, 3>> attend_rotated(const Layer& l, bool decode, const View<bf16,
 }
 
 Flow<Tensor<bf16, 3>> attend_all(const Layer& l, bool decode) {
+  if (is_short_and_single(l, decode)) co_return co_await attend_one(l);
   if (l.tokens() == 1 && l.queries() <= kGroup * l.kv() && !l.one_way()) {
     const auto q = co_await place_one(l);
     co_return co_await attend_rotated(l, decode, q.view());

@@ -91,9 +91,10 @@ void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16
 
 /// The product of one normalised row with weights, w (x * norm) / rms(x), without a launch for the norm. Gated:
 /// silu(gate) * up of weights whose rows are gate and then up. `scales`: of FP8 weights. Fold: as in add_products.
+/// `length`: of the row, as in kernels::one_row.
 template <bool Gated, class U, class T, int N, int K, int Fold, class... S>
 void normed_row(Mut<U, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<T, dyn, dyn> w, Scalar<f32> eps,
-                S... scales) {
+                Constant<i32> length, S... scales) {
   require(x.dim(1) == w.dim(1) && x.dim(1) == norm.dim(0), "x, its norm and w must have equally long rows");
   if constexpr (Gated)
     require(w.dim(0) == 2 * y.dim(1) && y.dim(1) % N == 0, "rows of gate, then of up, in whole tiles");
@@ -103,7 +104,7 @@ void normed_row(Mut<U, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<T, 
   auto [zero, j] = y.index();
   auto squares = zeros<f32, 1, K / Fold>();
   auto acc = zeros<f32, N, K / Fold>(), up = acc;
-  for (auto k : range(X.count(1))) {
+  for (auto k : range(kernels::steps_of_row<K>(x, length))) {
     auto row = cast<f32>(X.load(0, k));
     squares = add_products<Fold>(row, row, squares);
     row = row * reshape(cast<f32>(Norm.load(k)), shape<1, K>);

@@ -1,6 +1,8 @@
 // Which kernel a product takes: by the number of rows, the element type of the weights, and the numerics.
 #include "model/products.hpp"
 
+#include <string>
+
 #include "model/kernels.hpp"
 #include "model/weight_kernels.hpp"
 #include "tessera/kernels/rms_norm.hpp"
@@ -23,21 +25,43 @@ struct Rounded {
   auto operator()(const auto& acc, const auto&) const { return rounded(acc); }
 };
 
+bool on_gpu(const Rows& x) { return kernels::target_of(x.device()).gpu; }
+
 /// One row: products have the norm inside.
 bool norms_inside(const Rows& x, const Numerics& numerics) { return x.dim(0) == 1 && !numerics.one_way(); }
+/// How these products are computed on a GPU (bench/notes/mortar.md), and on the CPU.
+struct NormedTile {
+  int n, k;       ///< rows of weights of a block (gated: of each half), elements of a step
+  bool constant;  ///< the row's length is a constant of the code
+};
+constexpr NormedTile kNormedRows[] = {{8, 512, false}, {4, 512, false}, {2, 512, false}, {1, 512, true}};
+constexpr int kOnCpu = 0, kPlain = 1, kFewGated = 2, kManyGated = 3;  ///< their rows
+int normed_heuristic(bool gated, std::int64_t results, std::int64_t k, const kernels::Target& target) {
+  constexpr std::int64_t kManyBlocks = 64;  // of an SM, with one row
+  if (!target.gpu) return kOnCpu;
+  if (!gated) return kPlain;
+  const bool many = results >= kManyBlocks * target.num_sms && k <= kernels::kMostUnrolled * kNormedRows[kManyGated].k;
+  return many ? kManyGated : kFewGated;
+}
+TuningRecord warps(int n) {
+  TuningRecord record;
+  record.hints = "warps=" + std::to_string(n);
+  return record;
+}
 /// The product of one row, normalised inside. U: the element type of the result.
 template <bool Gated, class U>
 Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf16, 2>& w) {
-  const std::int64_t n = w.dim(0), k = w.dim(1);
-  constexpr int rows = static_cast<int>(std::size(kernels::kOneRow));
-  return kernels::with_constant<rows>(kernels::one_row_heuristic(n, k, kernels::target_of(x.device())), [&](auto r) {
-    constexpr kernels::LinearTile tile = kernels::kOneRow[r];
-    return kernel<normed_row<Gated, U, bf16, tile.n, tile.k, 1>>(empty<U>({std::int64_t{1}, Gated ? n / 2 : n}), x,
-                                                                 norm.weight, w, norm.epsilon);
+  constexpr int tiles = static_cast<int>(std::size(kNormedRows));
+  const std::int64_t results = Gated ? w.dim(0) / 2 : w.dim(0);
+  const int chosen = normed_heuristic(Gated, results, w.dim(1), kernels::target_of(x.device()));
+  return kernels::with_constant<tiles>(chosen, [&](auto number) {
+    constexpr NormedTile tile = kNormedRows[number];
+    constexpr auto& product = kernel<normed_row<Gated, U, bf16, tile.n, tile.k, 1>>;
+    static const TuningRecord hints = warps(1);
+    return product.tuned(hints)(empty<U>({std::int64_t{1}, results}), x, norm.weight, w, norm.epsilon,
+                                tile.constant ? static_cast<i32>(w.dim(1)) : 0);
   });
 }
-
-bool on_gpu(const Rows& x) { return kernels::target_of(x.device()).gpu; }
 
 /// A block of the products of one row with FP8 weights, its sums on a GPU and its hints (bench/notes/mortar.md).
 constexpr kernels::LinearTile kScaledRow = {4, 1024};
@@ -50,11 +74,7 @@ auto with_fold(const Rows& x, auto f) {
   });
 }
 const TuningRecord& scaled_row_hints() {
-  static const TuningRecord hints = [] {
-    TuningRecord record;
-    record.hints = "warps=2";
-    return record;
-  }();
+  static const TuningRecord hints = warps(2);
   return hints;
 }
 
@@ -67,7 +87,7 @@ RowsOp normed_product(const Rows& x, const Norm& norm, const Matrix& w) {
     constexpr auto& product =
         kernel<normed_row<Gated, bf16, f8e4m3, kScaledRow.n, kScaledRow.k, fold, In<f32, dyn, dyn>>>;
     return product.tuned(scaled_row_hints())(empty<bf16>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
-                                             w.quantized, norm.epsilon, w.scales);
+                                             w.quantized, norm.epsilon, 0, w.scales);
   });
 }
 

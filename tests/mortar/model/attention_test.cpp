@@ -10,6 +10,7 @@
 
 #include "model/attention_kernels.hpp"
 #include "model/kernels.hpp"
+#include "model/one_token_kernels.hpp"
 
 namespace mortar {
 namespace {
@@ -155,6 +156,120 @@ TEST(ChunkAttention, ScoresFarAboveThoseOfTheFirstPage) {
     c.at(c.k, c.chunks[0], 0, 80, d) = static_cast<float>(bf16(40 * q));
   }
   EXPECT_LT(c.error(c.run<kQueryTile>()), kTolerance);
+}
+
+/// A head, [2, kDepth / 2], divided by its root mean square, times `norm`, and rotated by `angle` radians per pair with
+/// the factor of YaRN; rounded once.
+constexpr double kRopeFactor = 1.25;
+std::vector<float> rotated_head(const float* head, const std::vector<float>& norm, const std::vector<double>& angle) {
+  constexpr std::size_t kHalf = kDepth / 2;
+  double squares = 0;
+  for (int d = 0; d < kDepth; ++d) squares += double{head[d]} * double{head[d]};
+  const double scale = 1 / std::sqrt(squares / kDepth);
+  std::vector<float> made(kDepth);
+  for (std::size_t i = 0; i < kHalf; ++i) {
+    const double a = head[i] * scale * norm[i], b = head[kHalf + i] * scale * norm[kHalf + i];
+    const double c = kRopeFactor * std::cos(angle[i]), s = kRopeFactor * std::sin(angle[i]);
+    made[i] = static_cast<float>(bf16(static_cast<float>(a * c - b * s)));
+    made[kHalf + i] = static_cast<float>(bf16(static_cast<float>(b * c + a * s)));
+  }
+  return made;
+}
+
+/// One token at position c.chunks[0].first: its query, key and value come with the projections, of which the last two
+/// have to be in the cache afterwards, where nothing else changes. `written`: false for a token without a slot.
+/// Combined: slices that finish_one takes at once, of which the last may not exist.
+template <int Combined = 8>
+void expect_one_token(Case& c, bool written = true) {
+  constexpr int kGroup = kHeads / kKvHeads, kHalf = kDepth / 2, kKeys = 32, kSlices = 8;
+  const Chunk& chunk = c.chunks[0];
+  const i32 slot =
+      chunk.pages[static_cast<std::size_t>(chunk.first / kPage)] * kPage + static_cast<i32>(chunk.first % kPage);
+  std::vector<float> heads = c.q;
+  std::mt19937 random(11);
+  const auto own = Case::normals(random, 2 * kKvHeads * kDepth);
+  heads.insert(heads.end(), own.begin(), own.end());
+  std::vector<double> angle;
+  std::vector<float> angles(kDepth);
+  for (std::size_t i = 0; i < kHalf; ++i) {
+    angle.push_back(static_cast<double>(chunk.first) * std::pow(100.0, -static_cast<double>(i) / kHalf));
+    angles[i] = static_cast<float>(kRopeFactor * std::cos(angle[i]));
+    angles[kHalf + i] = static_cast<float>(kRopeFactor * std::sin(angle[i]));
+  }
+  const auto qkv = Case::tensor(
+      heads, Dims<4>({std::int64_t{1}, std::int64_t{kHeads + 2 * kKvHeads}, std::int64_t{2}, std::int64_t{kHalf}}));
+  const Dims<4> dims({std::int64_t{kKvHeads}, std::int64_t{kPages * kPage}, std::int64_t{2}, std::int64_t{kHalf}});
+  auto keys = Case::tensor(c.k, dims), values = Case::tensor(c.v, dims);
+  const auto pages = [](const Tensor<bf16, 4>& cache) {
+    return cache.reshape({kKvHeads, kPages, kPage, kDepth}).permute<1, 0, 2, 3>();
+  };
+  const auto q_weights = Case::normals(random, kDepth), k_weights = Case::normals(random, kDepth);
+  const Dims<2> halves({std::int64_t{2}, std::int64_t{kHalf}});
+  const auto q_norm = Case::tensor(q_weights, halves), k_norm = Case::tensor(k_weights, halves);
+  const auto rotation = from(angles, {1, 2, kHalf}).sync();
+  const auto lengths = Case::numbers({static_cast<i32>(chunk.first + 1)}), slots = Case::numbers({written ? slot : -1});
+  const auto table = Case::numbers(chunk.pages);
+  ASSERT_EQ(chunk.pages.size() * kPage / kKeys, std::size_t{kSlices});
+  const auto [parts, sums] =
+      kernel<attend_slice<bf16, kKeys, kHalf>>(
+          full<f32>({kKvHeads, kSlices, kGroup, kDepth}, 777.0f), full<f32>({kKvHeads, kSlices, kGroup}, 777.0f), qkv,
+          q_norm, rotation, pages(keys), pages(values),
+          table.reshape({1, static_cast<std::int64_t>(chunk.pages.size())}), lengths, kScale, 0.0f)
+          .sync();
+  const auto o = kernel<finish_one<bf16, Combined, kHalf / kGroup / 2, kHalf>>(
+                     full<bf16>({kKvHeads, kGroup, 2, kHalf}, bf16(777.0f)), mut(keys), mut(values), qkv, q_norm,
+                     k_norm, rotation, slots, parts, sums, static_cast<float>(kScale * kRopeFactor * kRopeFactor), 0.0f)
+                     .sync();
+  const std::vector<float> k_before = c.k, v_before = c.v;
+  for (int head = 0; head < kKvHeads; ++head) {
+    const auto key = rotated_head(&own[static_cast<std::size_t>(head * kDepth)], k_weights, angle);
+    for (int d = 0; d < kDepth; ++d) {
+      c.at(c.k, chunk, head, chunk.first, d) = key[static_cast<std::size_t>(d)];
+      c.at(c.v, chunk, head, chunk.first, d) = own[static_cast<std::size_t>((kKvHeads + head) * kDepth + d)];
+    }
+  }
+  const auto same = [](const Tensor<bf16, 4>& found, const std::vector<float>& expected) {
+    const auto elements = host(found).sync();
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto element = static_cast<float>(elements[i]);
+      if (std::isnan(expected[i]))
+        ASSERT_TRUE(std::isnan(element)) << i;
+      else
+        ASSERT_NEAR(element, expected[i], std::abs(expected[i]) / 100) << i;
+    }
+  };
+  same(keys, written ? c.k : k_before);
+  same(values, written ? c.v : v_before);
+  for (int head = 0; head < kHeads; ++head) {
+    const auto query = rotated_head(&c.q[static_cast<std::size_t>(head * kDepth)], q_weights, angle);
+    std::copy(query.begin(), query.end(), c.q.begin() + head * kDepth);
+  }
+  const auto found = host(o).sync();
+  EXPECT_LT(c.error({found.begin(), found.end()}), kTolerance) << chunk.first;
+}
+
+TEST(OneToken, EqualsFloat64AndWritesItsSlot) {
+  for (const std::int64_t first : {0, 1, 31, 32, 63, 64, 130, 191, 255}) {
+    Case c({{first, 1, {6, 2, 9, 4}}}, static_cast<unsigned>(first) + 20);
+    expect_one_token(c);
+  }
+}
+TEST(OneToken, FewerSlicesThanAreCombinedAtOnce) {
+  Case c({{130, 1, {6, 2, 9, 4}}}, 9);
+  expect_one_token<16>(c);
+}
+TEST(OneToken, WithoutASlotWritesNothing) {
+  Case c({{77, 1, {6, 2, 9, 4}}}, 3);
+  expect_one_token(c, false);
+}
+TEST(OneToken, SlotsThatAreNotInUseMayHoldAnything) {
+  Case c({{77, 1, {6, 2, 9, 4}}}, 5);
+  for (std::int64_t position = 78; position < 256; ++position)
+    for (int head = 0; head < kKvHeads; ++head)
+      for (int d = 0; d < kDepth; ++d)
+        c.at(c.k, c.chunks[0], head, position, d) = c.at(c.v, c.chunks[0], head, position, d) =
+            std::numeric_limits<float>::quiet_NaN();
+  expect_one_token(c);
 }
 
 struct Gates {

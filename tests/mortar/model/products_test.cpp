@@ -89,7 +89,7 @@ TEST(OneRow, Fp8WeightsOfANormedRow) {
   const Weights w(1032, 1160);
   expect_near(kernel<normed_row<false, bf16, f8e4m3, 4, 1024, kFold, Scales>>(
                   full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
-                  kEpsilon, w.scale_tensor())
+                  kEpsilon, 0, w.scale_tensor())
                   .sync(),
               w.times(row.normed));
 }
@@ -104,7 +104,7 @@ TEST(OneRow, Fp8GatesOfANormedRow) {
     wanted.push_back(both[i] / (1 + std::exp(-both[i])) * both[both.size() / 2 + i]);
   expect_near(kernel<normed_row<true, bf16, f8e4m3, 4, 1024, kFold, Scales>>(
                   full<bf16>({std::int64_t{1}, w.n / 2}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
-                  kEpsilon, w.scale_tensor())
+                  kEpsilon, 0, w.scale_tensor())
                   .sync(),
               wanted);
 }
@@ -128,11 +128,12 @@ TEST(OneRow, Bf16WeightsOfANormedRow) {
   std::fill(w.scales.begin(), w.scales.end(), 1.0f);
   std::vector<bf16> values;
   for (const f8e4m3 v : w.values) values.push_back(bf16(static_cast<float>(v)));
-  expect_near(
-      kernel<normed_row<false, bf16, bf16, 2, 512, 1>>(full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(),
-                                                       row.norm_tensor(), from(values, {w.n, w.k}).sync(), kEpsilon)
-          .sync(),
-      w.times(row.normed));
+  for (const i32 length : {0, 1160})
+    expect_near(kernel<normed_row<false, bf16, bf16, 2, 512, 1>>(full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)),
+                                                                 row.tensor(), row.norm_tensor(),
+                                                                 from(values, {w.n, w.k}).sync(), kEpsilon, length)
+                    .sync(),
+                w.times(row.normed));
 }
 
 TEST(OneRow, Fp8WeightsWithoutFolding) {

@@ -1,0 +1,84 @@
+// Attention of one token of one sequence over few pages, from the projections to the result and the KV cache:
+//
+//   attend_slice  some keys before the token, for the query heads of a key head
+//   finish_one    adds the token's own key, combines, and writes that key and its value into their slot
+//
+// The cache is written behind attention, not before it: so nothing that runs at the same time writes the pages, and
+// they are read while the kernel before still computes the projections (docs/compiler/overlap_launches.md). Both
+// kernels normalise and rotate the few heads that they need.
+#pragma once
+#include <limits>
+
+#include "model/kernels.hpp"
+
+namespace mortar {
+
+using namespace tessera;  // NOLINT: the language of kernels
+
+/// The attention of a query head over N keys of a page before the token: parts [kv_heads, slices, group, head_dim] and
+/// the logarithms (base 2) of their sums of weights, [kv_heads, slices, group]. qkv: the projections, [1, heads + 2
+/// kv_heads, 2, head_dim / 2]; `lengths` counts the token itself. Keys and values are read before qkv.
+template <class C, int N, int Half>
+void attend_slice(Mut<f32, 1, 1, 1, 2 * Half> parts, Mut<f32, 1, 1, 1> sums, In<bf16, dyn, dyn, dyn, dyn> qkv,
+                  In<bf16, dyn, dyn> q_norm, In<f32, dyn, dyn, dyn> angles, In<C, dyn, dyn, dyn, dyn> k,
+                  In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<f32> scale,
+                  Scalar<f32> eps) {
+  constexpr int D = 2 * Half, kSlices = kPage / N;
+  require(qkv.dim(0) == 1 && 2 * qkv.dim(3) == D, "one token, with heads as long as the tile");
+  require(qkv.dim(1) == k.dim(1) * (sums.dim(2) + 2), "heads of queries, keys and values");
+  require(sums.dim(1) == table.dim(1) * kSlices, "the slices of each page");
+  auto [head, slice, member] = sums.index();
+  auto length = clamp(lengths.gather(0) - 1, 0, table.dim(1) * kPage);
+  auto named = table.gather(0, slice / kSlices);
+  auto page = clamp(named, 0, k.dim(0) - 1);
+  auto keys = reshape(k.tiles(shape<1, 1, N, D>).load(page, head, slice % kSlices, 0), shape<N, D>);
+  auto values = reshape(v.tiles(shape<1, 1, N, D>).load(page, head, slice % kSlices, 0), shape<N, D>);
+  const HeadRotation<1, Half, Half> rotate(angles, 0, 0, eps, false);
+  auto query = reshape(cast<f32>(rotate.template heads<1>(qkv, q_norm, head * sums.dim(2) + member)), shape<1, D>);
+  auto used = iota<i32, N, 1>(axis<0>) + slice * N < where(named == page, length, 0);
+  auto s = where(used, sum(cast<f32>(keys) * query, axis<1>) * (scale * log2e<f32>), -infinity<f32>);
+  auto top = max(max(s, axis<0>), std::numeric_limits<f32>::lowest());
+  auto weights = exp2(s - top);
+  auto total = sum(weights, axis<0>);
+  // Slots that are not in use may hold anything, and 0 * NaN is NaN.
+  auto seen = where(broadcast(used, shape<N, D>), cast<f32>(values), zeros<f32, N, D>());
+  parts.store(reshape(sum(seen * weights, axis<0>) / max(total, 1e-30f), shape<1, 1, 1, D>));
+  sums.store(reshape(top + log2(total), shape<1, 1, 1>));
+}
+
+/// Half of a query head of the token: the attention over the P slices at most of attend_slice and over the token's own
+/// key, o [kv_heads, group, 2, head_dim / 2]. Each block writes S features of both halves of the token's key and value
+/// into slot slots[0] (-1: nowhere): the blocks of a group share that. `own_scale`: of the score of the token's own
+/// key, which is computed without the rotation, so that it includes the square of the factor of the angles.
+template <class C, int P, int S, int Half>
+void finish_one(Mut<bf16, 1, 1, 1, Half> o, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values,
+                In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
+                In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, In<f32, dyn, dyn, dyn, dyn> parts,
+                In<f32, dyn, dyn, dyn> sums, Scalar<f32> own_scale, Scalar<f32> eps) {
+  require(qkv.dim(0) == 1 && qkv.dim(3) == Half, "one token, with heads as long as the tile");
+  require(qkv.dim(1) == o.dim(0) * (o.dim(1) + 2), "heads of queries, keys and values");
+  require(sums.dim(1) <= P, "all slices are combined at once");
+  auto [head, member, half, zero] = o.index();
+  auto kv_heads = o.dim(0), key_head = qkv.dim(1) - 2 * kv_heads + head;
+  auto row = [&](const Scalar<i32>& of) {
+    return reshape(cast<f32>(qkv.load_at(shape<1, 1, 2, Half>, 0, of, 0, 0)), shape<1, 2 * Half>);
+  };
+  auto weight = [](const In<bf16, dyn, dyn>& norm) {
+    return reshape(cast<f32>(norm.load_at(shape<2, Half>, 0, 0)), shape<1, 2 * Half>);
+  };
+  // The product of a query and a key of one position is the same before and after the rotation.
+  auto q = row(head * o.dim(1) + member), k = row(key_head);
+  auto product = sum(q * weight(q_norm) * k * weight(k_norm), axis<1>);
+  auto rms = [&](const auto& x) { return rsqrt(sum(x * x, axis<1>) / (2.0f * Half) + eps); };
+  auto own = product * rms(q) * rms(k) * (own_scale * log2e<f32>);
+  auto value = cast<f32>(reshape(qkv.load_at(shape<1, 1, 1, Half>, 0, key_head + kv_heads, half, 0), shape<1, Half>));
+  auto logs = reshape(sums.tiles(shape<1, P, 1>, pad::neg_inf).load(head, 0, member), shape<P, 1>);
+  auto outputs = reshape(parts.tiles(shape<1, P, 1, Half>).load(head, 0, member, half), shape<P, Half>);
+  auto top = max(own, max(logs, axis<0>));
+  auto weights = exp2(logs - top), own_weight = exp2(own - top);
+  auto acc = sum(outputs * weights, axis<0>) + value * own_weight;
+  o.store(reshape(cast<bf16>(acc / (sum(weights, axis<0>) + own_weight)), shape<1, 1, 1, Half>));
+  write_keys(keys, values, HeadRotation<1, S, Half>(angles, 0, keys.index()[3], eps, false), qkv, k_norm, slots);
+}
+
+}  // namespace mortar

@@ -54,6 +54,19 @@ class Generate(unittest.TestCase):
         self.assertEqual(answer["timings"]["prompt_n"], len(g["prompt"]))
         self.assertEqual(answer["timings"]["predicted_n"], 24)
 
+    def test_the_kernels_of_a_gpu_give_the_same_answer(self):
+        """While kernels are collected for a GPU, the CPU runs those that the GPU would run."""
+        prompt = ids((37 * i + 11) % 300 + 5 for i in range(3))
+        for model in ("dense-yarn", "fp8"):
+            words = ["--prompt-ids", prompt, "--greedy", "--ignore-eos", "--max-tokens", 16, "--logprobs", 1]
+            own = self.generate(*words, model=model)
+            with tempfile.TemporaryDirectory() as folder:
+                other = self.generate(*words, model=model, env={"TESSERA_COLLECT": folder, "TESSERA_COLLECT_GPUS": "sm_90"})
+                self.assertTrue(list(pathlib.Path(folder).glob("*attend_slice*")))
+            self.assertEqual(own["ids"], other["ids"])
+            for a, b in zip(own["logprobs"], other["logprobs"]):
+                self.assertAlmostEqual(a["logprob"], b["logprob"], delta=0.04)
+
     def test_text_is_standard_output_and_the_rest_standard_error(self):
         words = ["generate", MODELS / "dense-untied", "--prompt", "The kernel", "--raw", "--greedy", "--ignore-eos", "--max-tokens", 20, "--max-context", 256]
         out, err = run(*words)

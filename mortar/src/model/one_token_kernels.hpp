@@ -75,7 +75,8 @@ void finish_one(Mut<bf16, 1, 1, 1, Half> o, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1
   auto logs = reshape(sums.tiles(shape<1, P, 1>, pad::neg_inf).load(head, 0, member), shape<P, 1>);
   auto outputs = reshape(parts.tiles(shape<1, P, 1, Half>).load(head, 0, member, half), shape<P, Half>);
   auto top = max(own, max(logs, axis<0>));
-  auto weights = exp2(logs - top), own_weight = exp2(own - top);
+  auto weights = exp2(logs - top);
+  auto own_weight = exp2(own - top);
   auto acc = sum(outputs * weights, axis<0>) + value * own_weight;
   o.store(reshape(cast<bf16>(acc / (sum(weights, axis<0>) + own_weight)), shape<1, 1, 1, Half>));
   write_keys(keys, values, HeadRotation<1, S, Half>(angles, 0, keys.index()[3], eps, false), qkv, k_norm, slots);

@@ -19,8 +19,8 @@ namespace {
 
 const passes::Target kHopper{90, 132};
 
-/// The arguments that are read early; the module stays legal.
-std::vector<int> early_reads(Kernel& k, ir::Function& f) {
+/// What the pass decides; the module stays legal.
+passes::Choices choices_of(Kernel& k, ir::Function& f) {
   passes::Tuning tuning;
   tuning.overlap = passes::Overlap::WaitOnly;
   passes::Choices choices;
@@ -28,7 +28,15 @@ std::vector<int> early_reads(Kernel& k, ir::Function& f) {
   EXPECT_TRUE(choices.overlaps);
   EXPECT_EQ(choices.launch_flags, !choices.early_reads.empty());
   EXPECT_EQ(problems_of(k.module), "");
-  return choices.early_reads;
+  return choices;
+}
+/// The arguments that are read early.
+std::vector<int> early_reads(Kernel& k, ir::Function& f) { return choices_of(k, f).early_reads; }
+
+Value equal(Kernel& k, Value x, Value y) {
+  return k.op(Op::CmpI, {x, y}, Type::tile(Elem::I1),
+              {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
+               {ir::AttrName::signedness, ir::Signedness::Signed}});
 }
 
 /// What `token` has waited for: nothing, the writers of tensors that have one in flight, or all earlier work.
@@ -185,9 +193,7 @@ TEST(EarlyReads, WhereABlockMayEndItHasWaited) {
     walk.function();
     Kernel& k = walk.k;
     k.b = ir::Builder::before(walk.late);
-    const Value none = k.op(Op::CmpI, {walk.n, walk.zero}, Type::tile(Elem::I1),
-                            {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
-                             {ir::AttrName::signedness, ir::Signedness::Signed}});
+    const Value none = equal(k, walk.n, walk.zero);
     Operation* branch = k.b.create(Op::If, {none}, {});
     ir::Builder(branch->add_region()).create(ends ? Op::Return : Op::Yield, {}, {});
     ir::Builder(branch->add_region()).create(Op::Yield, {}, {});
@@ -230,11 +236,7 @@ struct Lookup {
 TEST(EarlyReads, AChainOfLoadsWaitsForEachTensorByItself) {
   Lookup lookup;
   ir::Function& f = lookup.function();
-  passes::Tuning tuning;
-  tuning.overlap = passes::Overlap::WaitOnly;
-  passes::Choices choices;
-  passes::overlap_launches(f, kHopper, tuning, choices);
-  EXPECT_EQ(problems_of(lookup.k.module), "");
+  const passes::Choices choices = choices_of(lookup.k, f);
   EXPECT_EQ(choices.early_reads, (std::vector<int>{0, 2, 4}));
   EXPECT_EQ(choices.early_alone, 1) << "the number is read before the first address that depends on one";
   EXPECT_EQ(choices.early_tiles, 0);
@@ -288,11 +290,7 @@ TEST(EarlyReads, AChainCountsTheTensorsThatAreReadBeforeTheFirstLookedUpAddress)
   k.b = ir::Builder::before(lookup.store);
   const Operation* again = k.load(lookup.x, {lookup.zero});
   ir::Function& f = *lookup.store->function();
-  passes::Tuning tuning;
-  tuning.overlap = passes::Overlap::WaitOnly;
-  passes::Choices choices;
-  passes::overlap_launches(f, kHopper, tuning, choices);
-  EXPECT_EQ(problems_of(k.module), "");
+  const passes::Choices choices = choices_of(k, f);
   EXPECT_EQ(choices.early_reads, (std::vector<int>{8, 0, 2, 4}));
   EXPECT_EQ(choices.early_alone, 2);
   EXPECT_EQ(count(f, Op::GdcWaitTko), 5u) << "one for each of four tensors, and one before the store";
@@ -311,9 +309,7 @@ TEST(EarlyReads, AChainWithALoadInABranchWaitsFirst) {
   lookup.function();
   Kernel& k = lookup.k;
   k.b = ir::Builder::before(lookup.store);
-  const Value some = k.op(Op::CmpI, {k.arg(Elem::I32), lookup.zero}, Type::tile(Elem::I1),
-                          {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
-                           {ir::AttrName::signedness, ir::Signedness::Signed}});
+  const Value some = equal(k, k.arg(Elem::I32), lookup.zero);
   Operation* branch = k.b.create(Op::If, {some}, {lookup.other->result().type()});
   for (const Value view : {lookup.x, lookup.rows}) {
     k.b = ir::Builder(branch->add_region());

@@ -140,8 +140,8 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + kMemorySeen * memory + kLaunch;
 }
 
-/// The number of a row of kGemmTiles, one of the first `rows`: on a GPU the one with the least gemm_time(), to within 3
-/// %.
+/// The number of a row of kGemmTiles, one of the first `rows`: on a GPU the one with the least gemm_time(), but for the
+/// preferences below.
 inline int gemm_heuristic(const ProductSize& size, const Target& target, int rows) {
   // On the CPU a small product pads the large tile and uses one thread. The bound is from `tessera tune gemm`: 128
   // cubed takes 5 times as long in the large tile, 192 cubed 1.4 times; 128 x 512 and 192 x 256 are faster in it.

@@ -83,6 +83,7 @@ TEST(Linear, TheLengthIsConstantWhereFewerBlocksOfAnSmDoNotMatter) {
   EXPECT_EQ(constant_length(10240, 5120, 2, h200), 0);
   EXPECT_EQ(constant_length(19456, 2560, 2, h200), 2560) << "many one after the other";
   EXPECT_EQ(constant_length(2560, 25600, 2, h200), 0) << "a loop too long to be unrolled";
+  EXPECT_EQ(constant_length(2560, 9727, 2, h200), 0) << "rows that grow are not compiled for each length";
   EXPECT_EQ(constant_length(6144, 2560, 1, h200), 0) << "not measured to pay";
   EXPECT_EQ(constant_length(2560, 9728, 2, Target{}), 0) << "the CPU";
 }

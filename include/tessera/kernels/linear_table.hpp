@@ -26,12 +26,14 @@ inline int one_row_heuristic(std::int64_t n, std::int64_t k, const Target& targe
 inline constexpr std::int64_t kMostUnrolled = 24;  ///< steps of a loop of a known length that are to be unrolled
 /// The length k of one row of x, if it is to be a constant of the code in row `row` of kOneRow, else 0. The assembler
 /// unrolls a short loop of a known length, so that more loads are in flight; an SM then holds 12 blocks of two rows
-/// instead of 16. That pays if they all run at once, or many one after the other.
+/// instead of 16. That pays if they all run at once, or many one after the other. Only whole steps: a program whose
+/// rows grow by one element at a time would compile the kernel for each length.
 inline std::int32_t constant_length(std::int64_t n, std::int64_t k, int row, const Target& target) {
   constexpr std::int64_t kBlocks = 12, kManyWaves = 5;
   const std::int64_t blocks = ceil_div(n, std::int64_t{kOneRow[row].n}), wave = kBlocks * target.num_sms;
   const bool pays = row == 2 && (blocks <= wave || blocks >= kManyWaves * wave);
-  const bool is_short = ceil_div(k, std::int64_t{kOneRow[row].k}) <= kMostUnrolled;
+  const std::int64_t step = kOneRow[row].k;
+  const bool is_short = k % step == 0 && k / step <= kMostUnrolled;
   return target.gpu && pays && is_short ? static_cast<std::int32_t>(k) : 0;
 }
 /// For 2 to 64 rows of x: mma.

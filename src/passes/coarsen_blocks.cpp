@@ -15,6 +15,7 @@
 #include "passes/values.hpp"
 #include "passes/varying.hpp"
 #include "tessera/analysis/access.hpp"
+#include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -376,22 +377,30 @@ std::int64_t bytes_inside(const analysis::Access& access) {
 /// What a block does for one piece.
 struct Piece {
   std::int64_t moved = 0;    ///< bytes that it loads and stores
+  std::int64_t shared = 0;   ///< bytes that it loads like every other piece
   std::int64_t largest = 0;  ///< bytes of its largest tile in memory
   bool reduces = false;
+  bool narrow = false;  ///< a thread moves four bytes or less at a time somewhere
 };
 
 /// Zero where several pieces per block do not pay: blocks that load in a loop run long enough by themselves, and a scan
 /// next to a reduction of several rows would become a loop (scans_to_loops).
 Piece piece_of(const ir::Function& f, const Varying& varying) {
+  const analysis::Divisibility known(f);
   Piece piece;
   bool never = false;
   ir::walk(f.body(), [&](const Operation& op) {
     never = never || op.op() == Op::Scan;
     piece.reduces = piece.reduces || op.op() == Op::Reduce;
     const auto access = analysis::access_of(op);
-    if (!access || !varying.any(op)) return;
+    if (!access) return;
+    if (!varying.any(op)) {
+      piece.shared += bytes_inside(*access);
+      return;
+    }
     never = never || analysis::loops_around(op) > 0;
     piece.moved += bytes_inside(*access);
+    piece.narrow = piece.narrow || analysis::is_narrow(op, known);
     piece.largest = std::max(piece.largest, analysis::bytes_of(access->tile));
   });
   if (never) piece.moved = 0;
@@ -402,10 +411,14 @@ Piece piece_of(const ir::Function& f, const Varying& varying) {
 constexpr std::int64_t kBytesOfBlock = 8192, kBytesOfLongRows = 4096;
 constexpr std::int64_t kBytesOfWarp = 512;  // one vector for each thread
 constexpr int kMostPieces = 32;
+/// Pieces that load a part of what they move like all others, such as the weights of a norm, do so once in a block.
+constexpr std::int64_t kWorthSharing = 4;
 
 int pieces_that_pay(const ir::Function& f, const Varying& varying) {
   const Piece piece = piece_of(f, varying);
-  if (piece.moved == 0 || piece.moved >= analysis::kSmallPieceBytes) return 1;
+  const bool shares = piece.reduces && kWorthSharing * piece.shared >= piece.moved && !piece.narrow;
+  const std::int64_t limit = shares ? kBytesOfLongRows : analysis::kSmallPieceBytes;
+  if (piece.moved == 0 || piece.moved >= limit) return 1;
   const bool long_rows = piece.reduces && piece.largest > kBytesOfWarp;
   const std::int64_t wanted = ((long_rows ? kBytesOfLongRows : kBytesOfBlock) + piece.moved - 1) / piece.moved;
   return static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(wanted)), kMostPieces));

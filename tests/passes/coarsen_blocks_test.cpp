@@ -275,5 +275,31 @@ TEST(CoarsenBlocks, IsDoneWherePiecesAreSmallAndMany) {
   EXPECT_NE(r.obligations().find("16384 <= "), std::string::npos) << r.obligations();
 }
 
+void norm_row(Mut<bf16, 1, 1024> y, In<bf16, dyn, dyn> x, In<bf16, dyn> weight) {
+  auto t = cast<f32>(x.load_like(y));
+  auto w = cast<f32>(reshape(weight.tiles(shape<1024>).load(0), shape<1, 1024>));
+  y.store(cast<bf16>(t * rsqrt(sum(t * t, axis<1>)) * w));
+}
+void norm_row_without_weights(Mut<bf16, 1, 1024> y, In<bf16, dyn, dyn> x) {
+  auto t = cast<f32>(x.load_like(y));
+  y.store(cast<bf16>(t * rsqrt(sum(t * t, axis<1>))));
+}
+void scale_row(Mut<bf16, 1, 1024> y, In<bf16, dyn, dyn> x, In<bf16, dyn> weight) {
+  y.store(x.load_like(y) * reshape(weight.tiles(shape<1024>).load(0), shape<1, 1024>));
+}
+TEST(CoarsenBlocks, LongerRowsAreTakenTwoByTwoIfTheyShareWeights) {
+  const auto chosen = [](auto kernel, std::int64_t n) {
+    return pieces_of<kernel()>({{100000, n}, {100000, n}, {n}}, std::nullopt);
+  };
+  const auto norm = [] { return &norm_row; };
+  const auto scaled = [] { return &scale_row; };
+  EXPECT_EQ(chosen(norm, 640), 2);
+  EXPECT_EQ(chosen(norm, 1016), 2);
+  EXPECT_EQ(chosen(norm, 641), 1) << "narrow accesses";
+  EXPECT_EQ(chosen(norm, 1024), 1) << "4096 bytes keep the memory busy";
+  EXPECT_EQ(chosen(scaled, 640), 1) << "nothing is reduced";
+  EXPECT_EQ((pieces_of<&norm_row_without_weights>({{100000, 640}, {100000, 640}}, std::nullopt)), 1);
+}
+
 }  // namespace
 }  // namespace tessera::test

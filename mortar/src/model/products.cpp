@@ -43,21 +43,28 @@ int normed_heuristic(bool gated, std::int64_t results, std::int64_t k, const ker
   const bool many = results >= kManyBlocks * target.num_sms && k <= kernels::kMostUnrolled * kNormedRows[kManyGated].k;
   return many ? kManyGated : kFewGated;
 }
-TuningRecord warps(int n) {
+TuningRecord hinted(const char* word, std::int64_t n) {
   TuningRecord record;
-  record.hints = "warps=" + std::to_string(n);
+  record.hints = word + std::to_string(n);
   return record;
+}
+/// Two warps for each block where an SM has few blocks, else one; gates are faster with one in either case.
+const TuningRecord& normed_hints(bool gated, std::int64_t blocks, const kernels::Target& target) {
+  constexpr std::int64_t kFewBlocks = 8;  // of an SM
+  static const TuningRecord one = hinted("warps=", 1), two = hinted("warps=", 2);
+  return !gated && blocks <= kFewBlocks * target.num_sms ? two : one;
 }
 /// The product of one row, normalised inside. U: the element type of the result.
 template <bool Gated, class U>
 Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf16, 2>& w) {
   constexpr int tiles = static_cast<int>(std::size(kNormedRows));
   const std::int64_t results = Gated ? w.dim(0) / 2 : w.dim(0);
-  const int chosen = normed_heuristic(Gated, results, w.dim(1), kernels::target_of(x.device()));
+  const kernels::Target target = kernels::target_of(x.device());
+  const int chosen = normed_heuristic(Gated, results, w.dim(1), target);
   return kernels::with_constant<tiles>(chosen, [&](auto number) {
     constexpr NormedTile tile = kNormedRows[number];
     constexpr auto& product = kernel<normed_row<Gated, U, bf16, tile.n, tile.k, 1>>;
-    static const TuningRecord hints = warps(1);
+    const TuningRecord& hints = normed_hints(Gated, ceil_div(results, std::int64_t{tile.n}), target);
     return product.tuned(hints)(empty<U>({std::int64_t{1}, results}), x, norm.weight, w, norm.epsilon,
                                 tile.constant ? static_cast<i32>(w.dim(1)) : 0);
   });
@@ -74,7 +81,7 @@ auto with_fold(const Rows& x, auto f) {
   });
 }
 const TuningRecord& scaled_row_hints() {
-  static const TuningRecord hints = warps(2);
+  static const TuningRecord hints = hinted("warps=", 2);
   return hints;
 }
 
@@ -197,6 +204,29 @@ Flow<Tensor<bf16, 2>> linear(Rows x, const Matrix& w, Numerics numerics) {
   co_return co_await kernels::linear(x, w.values);
 }
 
+/// One row times weights with few and short rows: all blocks run at once, and each has the registers to load its whole
+/// rows before it waits for the row (bench/notes/mortar.md).
+constexpr kernels::LinearTile kShortRows = {2, 512};
+constexpr std::int64_t kMostShortSteps = 6;
+bool has_short_rows(const Rows& x, const Tensor<bf16, 2>& w) {
+  constexpr std::int64_t kFewBlocks = 6;  // of an SM, which holds twice as many
+  const kernels::Target target = kernels::target_of(x.device());
+  const std::int64_t blocks = ceil_div(w.dim(0), std::int64_t{kShortRows.n}), k = w.dim(1);
+  return target.gpu && x.dim(0) == 1 && blocks <= kFewBlocks * target.num_sms && k % kShortRows.k == 0 &&
+         k / kShortRows.k <= kMostShortSteps;
+}
+template <class E, class... P>
+RowsOp short_rows_product(const Rows& x, const Tensor<bf16, 2>& w, const kernels::Fused<E, P...>& epilogue) {
+  constexpr auto& product =
+      kernel<kernels::one_row<E, bf16, bf16, kShortRows.n, kShortRows.k, kernels::epilogue_param<P>...>>;
+  const TuningRecord hints = hinted("early_tiles=", w.dim(1) / kShortRows.k);
+  return std::apply(
+      [&](const auto&... p) {
+        return product.tuned(hints)(empty<bf16>({x.dim(0), w.dim(0)}), x, w, static_cast<i32>(w.dim(1)), p...);
+      },
+      epilogue.operands);
+}
+
 }  // namespace
 
 Flow<Tensor<bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics numerics) {
@@ -223,6 +253,7 @@ Flow<Tensor<bf16, 2>> linear_add(Rows x, const Matrix& w, Rows residual, Numeric
   if (numerics.strict)
     co_return co_await product_in_one_way<bf16>(x, w.values, kernels::fuse(RoundedResidual{}, residual));
   if (numerics.one_way()) co_return co_await product_in_one_way<bf16>(x, w.values, kernels::residual(residual));
+  if (has_short_rows(x, w.values)) co_return co_await short_rows_product(x, w.values, kernels::residual(residual));
   co_return co_await kernels::linear(x, w.values, kernels::residual(residual));
 }
 

@@ -60,6 +60,8 @@ FloatRange either(const FloatRange& a, const FloatRange& b) {
 /// Away from zero by its bounds alone.
 FloatRange bounded(double low, double high) { return {low, high, std::max({0.0, low, -high})}; }
 
+FloatRange sum(const FloatRange& a, const FloatRange& b) { return bounded(a.low + b.low, a.high + b.high); }
+
 FloatRange product(const FloatRange& a, const FloatRange& b, bool square) {
   if (square) {
     const double most = std::max(std::abs(a.low), std::abs(a.high));
@@ -161,10 +163,8 @@ FloatRange of_operation(const Operation& op, int depth) {
     case Op::MinF:
       if (op.has_attr(ir::AttrName::propagate_nan)) return either(operand(0), operand(1));
       return extreme(operand(0), operand(1), op.op() == Op::MaxF);
-    case Op::AddF: {
-      const FloatRange x = operand(0), y = operand(1);
-      return bounded(x.low + y.low, x.high + y.high);
-    }
+    case Op::AddF: return sum(operand(0), operand(1));
+    case Op::Fma: return sum(product(operand(0), operand(1), op.operand(0) == op.operand(1)), operand(2));
     case Op::SubF: {
       const FloatRange x = operand(0), y = operand(1);
       const bool below = axis_of_maximum(op.operand(1), op.operand(0)).has_value();

@@ -1,5 +1,6 @@
-// How many instructions a kernel takes for each byte that it moves, from its operations on tiles. An estimate: what is
-// the same for all elements of a tile, and what finds addresses, is counted with the accesses.
+// How many instructions a kernel takes for each byte that it moves, from its operations on tiles, and whether it loads
+// neighbours. An estimate: what is the same for all elements of a tile, and what finds addresses, is counted with the
+// accesses.
 #include <algorithm>
 #include <map>
 #include <unordered_set>
@@ -18,8 +19,9 @@ using ir::Value;
 
 namespace {
 
-constexpr double kAccess = 4;    // address, its part in the mask, predicate, the access itself
-constexpr double kFunction = 8;  // exponentials, divisions: several instructions, some at a quarter of the rate
+constexpr double kAccess = 4;      // address, its part in the mask, predicate, the access itself
+constexpr double kFunction = 8;    // exponentials, divisions: several instructions, some at a quarter of the rate
+constexpr double kReciprocal = 5;  // a division of 1, with whose result relax_math multiplies
 
 double instructions_of(Op op) {
   switch (op) {
@@ -113,7 +115,9 @@ class Estimate {
       return most;
     }
     if (op.num_results() == 0 || !op.result(0).type().is_tile() || addresses_.contains(&op)) return 0;
-    return static_cast<double>(op.result(0).type().num_elements()) * instructions_of(op.op());
+    const bool reciprocal = op.op() == Op::DivF && splat_bits(op.operand(0)).has_value();
+    return static_cast<double>(op.result(0).type().num_elements()) *
+           (reciprocal ? kReciprocal : instructions_of(op.op()));
   }
   double of(const Access& access) {
     const std::int64_t elements = access.tile.num_elements(), bytes = ir::info(access.tile.elem()).bytes;
@@ -133,5 +137,26 @@ class Estimate {
 }  // namespace
 
 double instructions_per_byte(const ir::Function& f) { return Estimate(f).per_byte(); }
+
+bool loads_neighbours(const ir::Function& f) {
+  constexpr int kFewest = 3;
+  struct Loads {
+    int single = 0, whole = 0;
+  };
+  const Divisibility known(f);
+  std::map<Part, Loads> of_part;
+  ir::walk(f.body(), [&](const Operation& op) {
+    const auto access = access_of(op);
+    if (!access || !access->loads()) return;
+    const std::int64_t bytes = vector_bytes(op, known);
+    Loads& loads = of_part[part_of(*access)];
+    loads.single += bytes == ir::info(access->tile.elem()).bytes ? 1 : 0;
+    loads.whole += bytes == kVectorBytes ? 1 : 0;
+  });
+  return std::ranges::any_of(of_part, [](const auto& part) {
+    const Loads& loads = part.second;
+    return loads.single > 0 && loads.whole > 0 && loads.single + loads.whole >= kFewest;
+  });
+}
 
 }  // namespace tessera::analysis

@@ -1,8 +1,8 @@
-// The table of forms. Those for spills need fewer registers per thread: stores from registers avoid the copy of the
-// tile that a store through shared memory needs, a load by tensor copy keeps its tile in shared memory until it is
-// used, twice the warps hold half of a tile each, and one piece per block is less than several. The fallback forms
-// first leave out software pipelining, which increases the state that a loop keeps, and narrowed masks; then the hints
-// as well.
+// The table of forms. Those for spills leave out a limit of registers, or need fewer per thread: stores from registers
+// avoid the copy of the tile that a store through shared memory needs, a load by tensor copy keeps its tile in shared
+// memory until it is used, twice the warps hold half of a tile each, and one piece per block is less than several. The
+// fallback forms first leave out software pipelining, which increases the state that a loop keeps, and narrowed masks;
+// then the hints as well.
 #include "tessera/jit/forms.hpp"
 
 #include <array>
@@ -31,6 +31,12 @@ constexpr Tuning tensor_copies() {
   return t;
 }
 
+constexpr Tuning no_limit() {
+  Tuning t;
+  t.limit_registers = false;
+  return t;
+}
+
 constexpr Tuning one_piece() {
   Tuning t;
   t.pieces = 1;
@@ -54,6 +60,7 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {Form::Chosen, "", false, {}},
+    {Form::Unlimited, "unlimited", true, no_limit()},
     {Form::PlainStores, "stores", true, spread(1, true)},
     {Form::TensorCopies, "copies", true, tensor_copies()},
     {Form::MoreWarps, "warps", true, spread(2, false)},

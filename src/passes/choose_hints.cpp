@@ -47,13 +47,16 @@ constexpr int kOneWarpChunk = 1024, kManyWarpsChunk = 4096, kMostWalkWarps = 16;
 constexpr int kRowRegisters = 16;  // of a thread, in addition to the row that it holds
 constexpr int kRegisterBytes = 4;
 // The same for blocks of one warp. The assembler rounds a block up to four warps when it divides the registers.
-constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4;
+constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4, kThreadsAWarp = 32;
 constexpr int kBytesAWarp = 32 * analysis::kVectorBytes;
 constexpr int kElementsAWarp = 512;  // 16 elements a thread
 // Where tiles are only moved, a thread has one vector. Where a kernel takes more instructions for each byte than the
 // GPU issues while memory moves it, a thread has several: they share its address arithmetic and the rows that are
-// repeated.
+// repeated. The same in stencils, which read each byte several times through L1.
 constexpr int kVectorsComputeBound = 4;
+// Registers of a thread there. Without a limit the assembler takes more than it needs, and too few warps are left to
+// issue instructions while others wait for their results. What spills then gets a form without the limit.
+constexpr int kRegistersComputeBound = 72;
 constexpr int kElementsAWarpReduced = 1024;
 
 /// The largest power of two that is at most n; 1 where n is less than 1.
@@ -76,7 +79,7 @@ std::int64_t loaded_bytes(const ir::Function& f) {
 /// neighbouring addresses. Otherwise 16 elements a thread; 64 where one reduction depends on another, because each is a
 /// barrier for all warps of the block. Not after a loop over chunks: there the reductions run once a row, and the
 /// loop's accumulators have to fit into registers together with what it loads.
-Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m) {
+Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m, bool limit) {
   Choices c;
   // Where a tile has several rows of at most one vector per thread of a warp, each row belongs to one warp, and no
   // reduction needs a barrier.
@@ -90,8 +93,9 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
                        : facts.longest_row > 0 && !facts.reduces_after_loop ? kElementsAWarpReduced
                                                                             : kElementsAWarp;
   std::int64_t warps = facts.largest_tile / elements;
+  bool computes = false;
   if (facts.moved_bytes > 0) {
-    const bool computes = analysis::instructions_per_byte(f) > m.instructions_a_byte;
+    computes = analysis::instructions_per_byte(f) > m.instructions_a_byte || analysis::loads_neighbours(f);
     warps = facts.moved_bytes / ((computes ? kVectorsComputeBound : 1) * kBytesAWarp);
   }
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
@@ -108,6 +112,8 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
   }
   // While a block waits at the barriers after its loop, a second block has to keep loading.
   if (facts.reduces_after_loop && c.warps >= kMostRowWarps) c.occupancy = 2;
+  if (computes && limit)
+    c.occupancy = kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * kRegistersComputeBound);
   const bool waits = facts.longest_row > 0 && !facts.reduces_after_loop;
   if (!facts.narrow && waits && (c.warps == kMostRowWarps || (chained && (c.warps == 1 || c.warps >= kManyRowWarps)))) {
     // Few blocks share an SM, and while they wait at a barrier they load nothing. One more block is worth more than the
@@ -246,7 +252,8 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
   Choices c;
-  if (tuning.choose_hints) c = facts.products.empty() ? choose_for_rows(f, facts, m) : choose_for_products(facts, m);
+  if (tuning.choose_hints)
+    c = facts.products.empty() ? choose_for_rows(f, facts, m, tuning.limit_registers) : choose_for_products(facts, m);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
   override_choices(c, tuning, m);

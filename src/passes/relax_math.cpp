@@ -2,10 +2,13 @@
 // compute a / b as a * rcp(b), and a square root and exp2 in one instruction each. Without flush_to_zero the assembler
 // adds a comparison and two multiplications to each, for denormal operands and results; and rcp of more than 2^126 is
 // zero (PTX ISA, div.approx).
+#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "passes/values.hpp"
 #include "tessera/analysis/float_range.hpp"
+#include "tessera/ir/semantics.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -86,6 +89,43 @@ void scale_division(Operation& op, Operation& broadcast) {
   flush(op);
 }
 
+std::optional<double> float_constant(Value v) {
+  const auto bits = splat_bits(v);
+  return bits ? std::optional(ir::to_double(v.type().elem(), *bits)) : std::nullopt;
+}
+
+/// b / 4, exactly, for numbers that are never denormal; a sum of a number and a constant without another operation.
+Value quarter(ir::Builder& b, Value divisor) {
+  const ir::Type t = divisor.type();
+  const Value fourth = b.constant_float(ir::Elem::F32, 0.25, t.shape());
+  const Operation* sum = divisor.def();
+  if (sum != nullptr && sum->op() == Op::AddF && divisor.has_one_use())
+    for (const std::size_t i : {0, 1})
+      if (const auto c = float_constant(sum->operand(i)); c && std::abs(*c) >= kLeast)
+        return b
+            .create(Op::Fma, {sum->operand(1 - i), fourth, b.constant_float(ir::Elem::F32, *c / 4, t.shape())}, {t})
+            ->result();
+  return b.create(Op::MulF, {divisor, fourth}, {t})->result();
+}
+
+/// a / b = a * (rcp(b / 4) / 4) for a divisor that may be huge but not denormal: b / 4 is at most 2^126, whose
+/// reciprocal is not flushed, and the products keep denormal numbers.
+void divide_by_quarter(Operation& op) {
+  ir::Builder b = ir::Builder::before(&op);
+  b.loc = op.loc;
+  const ir::Type t = op.result().type();
+  const auto number = [&](double x) { return b.constant_float(ir::Elem::F32, x, t.shape()); };
+  const Value reciprocal =
+      b.create(Op::DivF, {number(1), quarter(b, op.operand(1))}, {t},
+               {{AttrName::rounding_mode, Rounding::Approx}, {AttrName::flush_to_zero, ir::UnitAttr{}}})
+          ->result();
+  const Value scaled = b.create(Op::MulF, {reciprocal, number(0.25)}, {t})->result();
+  const bool is_one = float_constant(op.operand(0)) == 1.0;
+  const Value quotient = is_one ? scaled : b.create(Op::MulF, {op.operand(0), scaled}, {t})->result();
+  op.result().replace_all_uses_with(quotient);
+  op.erase();
+}
+
 bool relax_division(Operation& op) {
   if (op.has_attr(AttrName::flush_to_zero)) return false;
   const FloatRange divisor = float_range(op.operand(1));
@@ -97,9 +137,12 @@ bool relax_division(Operation& op) {
     scale_division(op, *broadcast);
     return true;
   }
-  if (normal) flush(op);
+  if (normal) {
+    divide_by_quarter(op);
+    return true;
+  }
   if (!moderate) op.set_attr(AttrName::rounding_mode, Rounding::Full);
-  return normal || !moderate;
+  return !moderate;
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ namespace {
 TEST(Forms, AreWhatTheirTextsSay) {
   EXPECT_EQ(tuning_of(Form::Chosen), nullptr);
   EXPECT_EQ(text_of(Form::Chosen), "");
+  EXPECT_EQ(text_of(Form::Unlimited), "limit=0");
   EXPECT_EQ(text_of(Form::PlainStores), "stores=view");
   EXPECT_EQ(text_of(Form::MoreWarps), "spread=2");
   EXPECT_EQ(text_of(Form::MoreWarpsPlainStores), "spread=2 stores=view");

@@ -7,10 +7,11 @@
 
 namespace tessera::jit {
 
-/// What a kernel is compiled as (forms.hpp). Those from PlainStores on are for kernels whose registers spill, those
+/// What a kernel is compiled as (forms.hpp). Those from Unlimited on are for kernels whose registers spill, those
 /// from Fallback on for kernels that the assembler rejects. The numbers are kept on disk.
 enum class Form : std::uint8_t {
   Chosen,                ///< as the passes choose
+  Unlimited,             ///< registers are not limited for the sake of more warps
   PlainStores,           ///< tiles are stored from registers, not through shared memory
   TensorCopies,          ///< every load and store is a tensor copy through shared memory
   MoreWarps,             ///< twice as many warps

@@ -46,6 +46,7 @@ struct Tuning {
   bool combine_atomics = true;  ///< equal indices of a tile, where few are likely
   bool unmask = true;           ///< of rows that nearly fill their tile
   bool match_widths = true;     ///< of accesses whose tiles are combined
+  bool limit_registers = true;  ///< of kernels bound by instructions, so that more of their warps are resident
   bool choose_hints = true;     ///< false: warps, CTAs, occupancy and latency are left to the assembler unless set here
   Overlap overlap = Overlap::WhereItPays;
   bool early_reads = true;  ///< with overlap: launch flags say what may be read before the wait, and whether to trigger

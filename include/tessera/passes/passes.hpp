@@ -59,6 +59,9 @@ void coarsen_blocks(ir::Function&, const analysis::LaunchContract* contract, boo
 /// Cheaper forms of operations that are marked approximate. True if anything changed.
 bool relax_math(ir::Function&);
 
+/// Sums of exact products of f32 become fma in kernels that are bound by instructions. True if anything changed.
+bool contract_products(ir::Function&, const Target& target);
+
 /// Scans along any axis but the last become loops over slices. True if anything changed.
 bool scans_to_loops(ir::Function&);
 

@@ -110,6 +110,7 @@ const Entry kEntries[] = {
     {"cuStreamGetId", any(stream_id)},
     {"cuStreamIsCapturing", any(stream_capturing)},
     {"cuStreamEndCapture", any(end_capture)},
+    {"cuGraphCreate", any(make)},
     {"cuGraphInstantiateWithFlags", any(instantiate)},
     {"cuEventCreate", any(make)},
     {"cuEventElapsedTime", any(elapsed)},

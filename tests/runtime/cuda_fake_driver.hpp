@@ -132,6 +132,9 @@ class FakeDriver {
   std::string violation() const;
   /// "2 streams, 1 event": objects that were created and not destroyed; empty if there are none.
   std::string leaks() const;
+  /// The nodes of the graph that was instantiated last: k(ernel), c(opy), s(et), g(raph), ?(conditional) with its body.
+  /// Each with the numbers of those that it follows: "k k0 k1*", where * is a programmatic edge.
+  std::string last_graph() const;
   int live_blocks() const;
   int live_streams() const;
   int pending_steps() const;
@@ -146,7 +149,7 @@ class FakeDriver {
   struct Moment {
     bool reached = false;
     double ms = 0;          // of the driver's clock
-    void* graph = nullptr;  // recorded on a stream that was captured: the Graph
+    bool captured = false;  // recorded on a stream that was captured
     int streams = 1;        // streams that have not reached it
   };
   using Record = std::shared_ptr<Moment>;
@@ -167,21 +170,25 @@ class FakeDriver {
     CUdeviceptr to = 0, from = 0;
     std::size_t bytes = 0;
     unsigned pattern = 0, pattern_bytes = 0;
-    std::shared_ptr<Graph> graph{};   // Graph: as it was launched; Conditional: the body
+    std::shared_ptr<Graph> graph{};   // Graph: as it was launched or added; Conditional: the body
     const Graph* launched = nullptr;  // Graph: what was launched
     CUgraphConditionalHandle handle = 0;
     bool loop = false;
-    std::uintptr_t node = 0;  // its handle in a graph; 0: it has none yet
+    bool waits = false;  // a kernel whose code waits for its predecessors
   };
-  /// What streams had while they were captured together, each in its order.
-  struct Graph {
-    std::vector<std::deque<Step>> lanes;
-    bool destroyed = false, executable = false, is_body = false;
-    struct Loose {
-      Step step;
-      std::vector<CUgraphNode> follows;
+  struct Node {
+    Step step;
+    std::uintptr_t handle = 0;  // the same in copies of its graph
+    struct Edge {
+      std::size_t from = 0;  // of the graph's nodes
+      bool programmatic = false;
     };
-    std::map<CUgraphNode, Loose> loose;  // nodes that were added, and that no stream has taken over
+    std::vector<Edge> follows;
+  };
+  struct Graph {
+    std::vector<Node> nodes;  // each behind those that it follows
+    bool destroyed = false, executable = false, is_body = false;
+    int captures = 0;  // streams that capture into it
   };
   struct Condition {
     const Graph* graph = nullptr;  // that contains its node
@@ -189,11 +196,12 @@ class FakeDriver {
   };
   struct Stream {
     std::deque<Step> steps;
-    std::vector<CUgraphNode> position;  // as it was told last (cuStreamGetCaptureInfo)
+    std::vector<CUgraphNode> position;  // what the next node of a capture follows
     bool destroyed = false;
     int device = 0;
     bool kernel_is_last = false;  // allocations, frees and records aside
     Graph* capture = nullptr;     // its steps are captured, not run
+    bool invalid = false;         // the capture: it ends without a graph
     bool capturing = false;
     int priority = 0;
     std::uint64_t id = 0;
@@ -220,7 +228,8 @@ class FakeDriver {
   bool step_locked(std::uint64_t pick);
   void run(Step& step);
   void start_dependents(std::deque<Step>& steps);
-  /// Runs the lanes of a graph beside each other, as its records and waits allow.
+  void start_early(Step& step);
+  /// Runs the nodes of a graph in any order that its edges allow.
   void run_graph(const Graph& graph);
   void run_conditional(const Step& step);
   /// Work of the whole context cannot be waited for while a stream of it is captured: the capture fails.

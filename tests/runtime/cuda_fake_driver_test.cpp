@@ -238,43 +238,20 @@ void FakeDriver::run(Step& step) {
   }
 }
 
+void FakeDriver::start_early(Step& step) {
+  if (step.early == nullptr) return;
+  Call call{*this, step.grid, step.args};
+  std::exchange(step.early, nullptr)(call);
+  step.kept = std::move(call.kept);
+}
+
 /// Kernels with programmatic dependent launch start as soon as the one before them has started: those at the head of
-/// a stream, or of a lane of a graph.
+/// a stream.
 void FakeDriver::start_dependents(std::deque<Step>& steps) {
   for (Step& step : steps) {
     if (step.kind == Step::Kind::Alloc || step.kind == Step::Kind::Free || step.kind == Step::Kind::Record) continue;
     if (step.kind != Step::Kind::Kernel || !step.programmatic) return;
-    if (step.early == nullptr) continue;
-    Call call{*this, step.grid, step.args};
-    std::exchange(step.early, nullptr)(call);
-    step.kept = std::move(call.kept);
-  }
-}
-
-void FakeDriver::run_graph(const Graph& graph) {
-  auto lanes = graph.lanes;
-  std::set<const Moment*> reached;  // in this launch
-  std::mt19937_64 random(static_cast<std::uint64_t>(calls_.load()));
-  std::size_t left = 0;
-  for (const auto& lane : lanes) left += lane.size();
-  for (std::size_t idle = 0; left != 0;) {
-    auto& lane = lanes[random() % lanes.size()];
-    const bool blocked = lane.empty() || (lane.front().kind == Step::Kind::Wait && lane.front().record != nullptr &&
-                                          !reached.contains(lane.front().record.get()));
-    if (blocked) {
-      if (++idle > 10000) return violate("a graph whose parts wait for each other");
-      continue;
-    }
-    idle = 0;
-    Step step = lane.front();
-    lane.pop_front();
-    --left;
-    if (step.kind == Step::Kind::Record) {
-      reached.insert(step.record.get());
-    } else {
-      if (step.kind == Step::Kind::Kernel) start_dependents(lane);
-      run(step);
-    }
+    start_early(step);
   }
 }
 

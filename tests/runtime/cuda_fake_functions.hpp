@@ -24,16 +24,19 @@ struct GraphFunctions {
   static CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status);
   static CUresult cuStreamBeginCapture(CUstream handle, int mode);
   static CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode* dependencies,
-                                              const void* edges, std::size_t count, int mode);
+                                              const CUgraphEdgeData* edges, std::size_t count, int mode);
   static CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph);
   static CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, unsigned long long* id,
                                          CUgraph* graph, const CUgraphNode** dependencies, std::size_t* count);
-  static CUresult cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* nodes, std::size_t count,
-                                                    unsigned flags);
+  static CUresult cuGraphCreate(CUgraph* graph, unsigned flags);
   static CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph graph, CUcontext context,
                                                  unsigned default_value, unsigned flags);
-  static CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
-                                 CUgraphNodeParams* parameters);
+  static CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                       std::size_t count, const CUDA_KERNEL_NODE_PARAMS* parameters);
+  static CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                           std::size_t count, CUgraph child);
+  static CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                 const CUgraphEdgeData* edges, std::size_t count, CUgraphNodeParams* parameters);
   static CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
   static CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle);
   static CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* parameters);
@@ -44,11 +47,16 @@ struct GraphFunctions {
   static CUresult cuGraphDestroy(CUgraph graph);
 
  private:
-  static CUresult begin(FakeDriver& d, CUstream handle, std::shared_ptr<Graph> graph, Graph* target, int mode);
+  struct Place;
+  static CUresult begin(FakeDriver& d, CUstream handle, Graph& graph, std::vector<CUgraphNode> position, int mode);
+  static void settle(FakeDriver& d, FakeDriver::Stream& stream);
+  static CUresult add(FakeDriver& d, const Place& place, Step step, CUgraphNode* node);
+  static CUresult add_conditional(FakeDriver& d, const Place& place, CUgraphNodeParams& parameters, CUgraphNode* node);
   static std::shared_ptr<Graph> clone(const Graph& graph);
   static Step* find(Graph& graph, CUgraphNode node, bool bodies);
   static CUresult set_kernel(FakeDriver& d, Step& step, const CUDA_KERNEL_NODE_PARAMS& parameters);
-  static const std::vector<CUgraphNode>& position(FakeDriver& d, FakeDriver::Stream& stream);
+  static void check_instantiable(FakeDriver& d, const Graph& graph);
+  static bool same_shape(const Graph& a, const Graph& b);
 };
 
 }  // namespace tessera::runtime::cuda::fake

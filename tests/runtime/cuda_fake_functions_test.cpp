@@ -165,7 +165,12 @@ struct Functions : GraphFunctions {
   static CUresult cuStreamSynchronize(CUstream handle) {
     TESSERA_FAKE(cuStreamSynchronize);
     auto* stream = d.stream(handle);
-    return stream == nullptr ? 400 : d.drain(stream);
+    if (stream == nullptr) return 400;
+    if (stream->capture != nullptr) {
+      stream->invalid = true;
+      return FakeDriver::kCaptureUnsupported;
+    }
+    return d.drain(stream);
   }
   static CUresult cuStreamWaitEvent(CUstream handle, CUevent waited, unsigned) {
     TESSERA_FAKE(cuStreamWaitEvent);
@@ -176,11 +181,7 @@ struct Functions : GraphFunctions {
     step.kind = Kind::Wait;
     step.record = event->last;
     stream->kernel_is_last = false;
-    if (event->last != nullptr && event->last->graph != nullptr) {
-      auto* graph = static_cast<FakeDriver::Graph*>(event->last->graph);
-      if (stream->capture == nullptr && !stream->steps.empty()) d.violate("a stream with work joins a capture");
-      stream->capture = graph;
-    }
+    if (event->last != nullptr && event->last->captured) d.violate("a stream waits for an event of a capture");
     stream->steps.push_back(std::move(step));
     return 0;
   }
@@ -199,7 +200,7 @@ struct Functions : GraphFunctions {
     Step step;
     step.kind = Kind::Record;
     step.record = event->last = std::make_shared<FakeDriver::Moment>();
-    event->last->graph = stream->capture;
+    event->last->captured = stream->capture != nullptr;
     stream->steps.push_back(std::move(step));
     return 0;
   }
@@ -454,6 +455,7 @@ struct Functions : GraphFunctions {
     Step step;
     step.run = kernel.run;
     step.early = kernel.early;
+    step.waits = module->waits;
     step.programmatic = programmatic;
     step.grid = grid;
     for (std::size_t i = 0; i < kernel.parameters; ++i) {

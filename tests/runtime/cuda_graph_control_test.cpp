@@ -12,7 +12,7 @@ namespace {
 using Kind = Statement::Kind;
 
 struct ControlRig : Rig {
-  ControlRig() { add_program_kernels(driver); }
+  explicit ControlRig(int version = 13000) : Rig(1, version) { add_program_kernels(driver); }
 };
 
 void write(const StorageRef& storage, std::uint64_t value) { copy_from_host(*storage, 0, &value, sizeof value); }
@@ -51,6 +51,24 @@ TEST(CudaGraphControl, ABranchTakesOneOfItsBodiesAlsoIfTheFirstChangesTheConditi
     for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(rig.read(v[k]), expected[k]) << i << ' ' << k;
   }
   EXPECT_EQ(rig.driver.violation(), "");
+}
+
+/// A body waits for its last work before the condition of a loop is set again; the nodes of a branch are in line.
+TEST(CudaGraphControl, NodesOfLoopsAndBranches) {
+  const auto shape = [](const Block& program) {
+    ControlRig rig;
+    ProgramRecorder recorder(rig);
+    const std::vector<StorageRef> v{rig.make(2), rig.make(3), rig.make(1)};
+    (void)rig.backend.make_graph(recorder.record(program, v, 3));
+    EXPECT_EQ(rig.driver.violation(), "");
+    return rig.driver.last_graph();
+  };
+  const Block body{{Kind::Mix, 0, 1, 4}, {Kind::Down, 2}};
+  EXPECT_EQ(shape({{Kind::While, 2, 0, 0, 0, {body}}, {Kind::Mix, 1, 0, 1}}), "k ?0{k k k0,1} k1");
+  EXPECT_EQ(shape({{Kind::If, 2, 0, 0, 0, {body, {{Kind::Mix, 1, 0, 1}}}}}), "k k0 ?1{k k} ?2{k}");
+  EXPECT_EQ(shape({{Kind::If, 2, 0, 0, 0, {{{Kind::Mix, 0, 1, 4}, {Kind::If, 1, 0, 0, 0, {body}}}}}}),
+            "k ?0{k k0 ?1{k k}}")
+      << "beside a branch, a body is in one line";
 }
 
 /// The driver restricts what a body may copy.
@@ -223,10 +241,10 @@ std::shared_ptr<const GraphCalls> with_number(const GraphRecording& recording, s
   return calls;
 }
 
-/// 1: top level alone. 2: also in a loop.
-void check_numbers(bool in_loop) {
+/// At the top level, and perhaps also in a loop.
+void check_numbers(bool in_loop, int version = 13000) {
   for (int k = -1; k < 12; ++k) {
-    ControlRig rig;
+    ControlRig rig(version);
     ProgramRecorder recorder(rig);
     const std::vector<StorageRef> v{rig.make(2), rig.make(3), rig.make(0)};
     const auto program = [&](std::uint64_t addend) {
@@ -266,6 +284,7 @@ void check_numbers(bool in_loop) {
 
 TEST(CudaGraphNumbers, AreChangedForLaterReplaysOnly) { check_numbers(false); }
 TEST(CudaGraphNumbers, AreChangedInBodiesToo) { check_numbers(true); }
+TEST(CudaGraphNumbers, AreChangedByOldDrivers) { check_numbers(false, 12020); }
 
 // -- temporaries -----------------------------------------------------------------------------------------------------
 

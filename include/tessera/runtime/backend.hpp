@@ -65,8 +65,7 @@ struct LaunchContext {
   std::span<const Access> accesses;     ///< every storage that the work touches, as given to submit()
   void* native_queue = nullptr;         ///< the driver's stream (CUstream); null on the CPU
   void* native_launch = nullptr;        ///< private to the backend
-  /// Private to the backend: a node of a graph, which is to have these arguments from now on. Nothing is enqueued then.
-  const void* native_node = nullptr;
+  void* native_node = nullptr;  ///< private to the backend: a node of a graph gets the work, and nothing is enqueued
 };
 
 /// Work that can be enqueued: a compiled kernel, or a host function. Immutable: one object serves any number of

@@ -97,13 +97,16 @@ void ConditionKernel::load(const RecordedWork& entry) {
   context_.fail(found, "cuModuleGetFunction", kPurpose);
 }
 
-void ConditionKernel::set(CUgraphConditionalHandle handle, const GraphCondition& condition, bool inverted,
-                          CUstream stream) const {
+void ConditionKernel::set(CUgraphConditionalHandle handle, const RecordedWork& entry, bool inverted,
+                          KernelNode& node) const {
+  const GraphCondition& condition = entry.condition;
   std::uint64_t address = reinterpret_cast<std::uintptr_t>(condition.storage->data()) + condition.offset;
   std::uint64_t bytes = condition.bytes, flip = inverted ? 1 : 0;
   void* arguments[] = {&handle, &address, &bytes, &flip};
-  context_.check(context_.driver().cuLaunchKernel(function_, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr),
-                 "cuLaunchKernel", kPurpose);
+  CUDA_KERNEL_NODE_PARAMS kernel;
+  kernel.func = function_;
+  kernel.kernelParams = arguments;
+  node.set(kernel, entry.label, entry.where);
 }
 
 }  // namespace tessera::runtime::cuda

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "runtime/cuda/context.hpp"
+#include "runtime/cuda/graph_node.hpp"
 #include "tessera/runtime/graph.hpp"
 
 namespace tessera::runtime::cuda {
@@ -18,8 +19,8 @@ class ConditionKernel {
   /// Not while a stream of this thread is being captured. Throws DeviceError if the driver has no such nodes; `entry`
   /// is the loop or the branch that needs one.
   void load(const RecordedWork& entry);
-  /// Enqueues it. `inverted`: the handle gets the opposite.
-  void set(CUgraphConditionalHandle handle, const GraphCondition& condition, bool inverted, CUstream stream) const;
+  /// Adds it as `node`. `inverted`: the handle gets the opposite. `entry` is the loop or the branch.
+  void set(CUgraphConditionalHandle handle, const RecordedWork& entry, bool inverted, KernelNode& node) const;
 
  private:
   const Context& context_;

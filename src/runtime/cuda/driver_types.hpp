@@ -128,15 +128,27 @@ struct CUlaunchConfig {
 };
 static_assert(sizeof(CUlaunchConfig) == 56);
 
-inline constexpr unsigned CU_STREAM_SET_CAPTURE_DEPENDENCIES = 1;  // replaces those of the stream
-inline constexpr int CU_GRAPH_NODE_TYPE_CONDITIONAL = 13;
+struct CUDA_KERNEL_NODE_PARAMS {  // CUDA_KERNEL_NODE_PARAMS_v2 and _v3
+  CUfunction func = nullptr;
+  unsigned gridDimX = 1, gridDimY = 1, gridDimZ = 1, blockDimX = 1, blockDimY = 1, blockDimZ = 1;
+  unsigned sharedMemBytes = 0;
+  void** kernelParams = nullptr;
+  void** extra = nullptr;
+  void* kern = nullptr;  // instead of func
+  CUcontext ctx = nullptr;
+};
+static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS) == 72);
+
+inline constexpr int CU_GRAPH_NODE_TYPE_KERNEL = 0, CU_GRAPH_NODE_TYPE_CONDITIONAL = 13;
 inline constexpr int CU_GRAPH_COND_TYPE_IF = 0, CU_GRAPH_COND_TYPE_WHILE = 1;
 
 struct CUgraphNodeParams {
-  int type = CU_GRAPH_NODE_TYPE_CONDITIONAL;  // the only one that is used here; the others have members of their own
+  CUgraphNodeParams() noexcept : reserved1() {}
+  int type = CU_GRAPH_NODE_TYPE_KERNEL;
   int reserved0[3] = {};
-  union {
-    long long reserved1[29] = {};
+  union {  // of the types that are used here
+    long long reserved1[29];
+    CUDA_KERNEL_NODE_PARAMS kernel;
     struct {  // CUDA_CONDITIONAL_NODE_PARAMS
       CUgraphConditionalHandle handle;
       int type;
@@ -149,16 +161,15 @@ struct CUgraphNodeParams {
 };
 static_assert(sizeof(CUgraphNodeParams) == 256);
 
-struct CUDA_KERNEL_NODE_PARAMS {  // CUDA_KERNEL_NODE_PARAMS_v2
-  CUfunction func = nullptr;
-  unsigned gridDimX = 1, gridDimY = 1, gridDimZ = 1, blockDimX = 1, blockDimY = 1, blockDimZ = 1;
-  unsigned sharedMemBytes = 0;
-  void** kernelParams = nullptr;
-  void** extra = nullptr;
-  void* kern = nullptr;  // instead of func
-  CUcontext ctx = nullptr;
+// A programmatic edge leaves a kernel where all its blocks have triggered or ended.
+inline constexpr unsigned char CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1;
+inline constexpr unsigned char CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1;
+
+struct CUgraphEdgeData {
+  unsigned char from_port = 0, to_port = 0, type = 0;
+  unsigned char reserved[5] = {};
 };
-static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS) == 72);
+static_assert(sizeof(CUgraphEdgeData) == 8);
 
 struct CUgraphExecUpdateResultInfo {
   int result = 0;

@@ -8,12 +8,33 @@
 #include "runtime/cuda/backend.hpp"
 #include "runtime/cuda/graph_capture.hpp"
 #include "runtime/cuda/graph_chain.hpp"
+#include "runtime/cuda/graph_node.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::runtime::cuda {
 
 namespace {
+
+/// A node whose kernel is changed: in an executable graph, or without one in the graph that it belongs to.
+class ChangedNode final : public KernelNode {
+ public:
+  ChangedNode(const Context& context, CUgraphNode node, CUgraphExec exec) noexcept
+      : context_(context), node_(node), exec_(exec) {}
+  void set(const CUDA_KERNEL_NODE_PARAMS& kernel, const char* label, SourceLocation where) override {
+    const Driver& driver = context_.driver();
+    const Purpose purpose{"changing a number of a graph", label, where};
+    if (exec_ == nullptr)
+      return context_.check(driver.cuGraphKernelNodeSetParams(node_, &kernel), "cuGraphKernelNodeSetParams", purpose);
+    context_.check(driver.cuGraphExecKernelNodeSetParams(exec_, node_, &kernel), "cuGraphExecKernelNodeSetParams",
+                   purpose);
+  }
+
+ private:
+  const Context& context_;
+  CUgraphNode node_;
+  CUgraphExec exec_;
+};
 
 /// The executable graph of all copies of a CudaGraph, which differ in their calls only.
 class Executable {
@@ -64,11 +85,12 @@ class Executable {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       if (!unknown_[i] && same(calls[i], applied_[i])) continue;
       changed = unknown_[i] = true;
-      const GraphNode node{graph_.nodes()[i].node, in_bodies ? nullptr : exec_};
+      ChangedNode node(context_, graph_.nodes()[i].node, in_bodies ? nullptr : exec_);
       const RecordedCall& call = calls[i];
       const RecordedWork& entry = *recording_->updatable()[i];
       UpdateLaunch launch(graph_.nodes()[i].successor_gains, entry.where);
-      call.work->launch({call.grid, call.args, entry.accesses, nullptr, static_cast<LaunchState*>(&launch), &node});
+      call.work->launch({call.grid, call.args, entry.accesses, nullptr, static_cast<LaunchState*>(&launch),
+                         static_cast<KernelNode*>(&node)});
       applied_[i] = call;
       if (!in_bodies) unknown_[i] = false;
     }

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/cuda/graph_node.hpp"
+#include "runtime/cuda/driver.hpp"
 #include "tessera/runtime/graph.hpp"
 
 namespace tessera::runtime::cuda {
@@ -33,7 +33,7 @@ class CapturedGraph {
     if (graph_ != nullptr) driver_->cuGraphDestroy(graph_);
     graph_ = nullptr;
   }
-  /// Makes no call: in a child of fork().
+  /// Makes no call: in a child of fork(), or if the driver has destroyed the graph.
   void abandon() noexcept { graph_ = nullptr; }
 
  private:

@@ -168,7 +168,7 @@ class CudaKernel final : public KernelWork {
     return reads || is_small(grid);
   }
   void start(const LaunchContext& c, void** arguments, SourceLocation where, bool programmatic) const {
-    if (c.native_node != nullptr) return update_node(c, arguments);
+    if (c.native_node != nullptr) return set_node(c, arguments, where);
     const auto stream = static_cast<CUstream>(c.native_queue);
     const Driver& driver = context_.driver();
     CUresult result = CUDA_SUCCESS;
@@ -190,20 +190,14 @@ class CudaKernel final : public KernelWork {
     context_.check(result, programmatic ? "cuLaunchKernelEx" : "cuLaunchKernel", {"launching", label_.c_str(), where});
   }
 
-  void update_node(const LaunchContext& c, void** arguments) const {
-    const auto& target = *static_cast<const GraphNode*>(c.native_node);
-    CUDA_KERNEL_NODE_PARAMS node;
-    node.func = function_;
-    node.gridDimX = c.grid.x;
-    node.gridDimY = c.grid.y;
-    node.gridDimZ = c.grid.z;
-    node.kernelParams = arguments;
-    const Driver& driver = context_.driver();
-    const char* const what = "changing a number of a graph";
-    if (target.exec == nullptr)
-      return check(driver.cuGraphKernelNodeSetParams(target.node, &node), "cuGraphKernelNodeSetParams", what);
-    check(driver.cuGraphExecKernelNodeSetParams(target.exec, target.node, &node), "cuGraphExecKernelNodeSetParams",
-          what);
+  void set_node(const LaunchContext& c, void** arguments, SourceLocation where) const {
+    CUDA_KERNEL_NODE_PARAMS kernel;
+    kernel.func = function_;
+    kernel.gridDimX = c.grid.x;
+    kernel.gridDimY = c.grid.y;
+    kernel.gridDimZ = c.grid.z;
+    kernel.kernelParams = arguments;
+    static_cast<KernelNode*>(c.native_node)->set(kernel, label_.c_str(), where);
   }
 
   void check(CUresult result, const char* call, const char* what) const {

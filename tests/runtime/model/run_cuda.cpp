@@ -37,8 +37,9 @@ bool may_fail(Fn fn) {
     case Fn::cuMemAllocFromPoolAsync:
     case Fn::cuMemFreeAsync:
     case Fn::cuMemcpyAsync:
-    case Fn::cuStreamBeginCapture:
-    case Fn::cuStreamEndCapture:
+    case Fn::cuGraphCreate:
+    case Fn::cuGraphAddKernelNode:
+    case Fn::cuGraphAddNode:
     case Fn::cuGraphInstantiateWithFlags:
     case Fn::cuGraphExecKernelNodeSetParams:
     case Fn::cuGraphLaunch:

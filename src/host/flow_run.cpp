@@ -305,10 +305,6 @@ void FlowPromise::at_end() const noexcept {
 
 void FlowRun::resume_next(FlowPromise& flow) noexcept { flow.below = std::exchange(state_->next, &flow); }
 
-Stream FlowRun::stream_for(const FlowBranch& branch, const OpBase& op, SourceLocation where) {
-  return branch.stream ? *branch.stream : detail::stream_for(op, where);
-}
-
 void FlowRun::resume_after(std::coroutine_handle<> flow, std::vector<runtime::Ticket> work, SourceLocation where) {
   if (state_->mode == Mode::Blocking) {
     state_->waits.push_back({std::move(work), flow});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/graph_plan.hpp"
+#include "runtime/recording_memory.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
@@ -54,6 +55,8 @@ BodyScope::~BodyScope() {
   capturing_here->stream_->change_capture(*outer_);
 }
 
+GraphRecording::GraphRecording(Device device) : device_(device), memory_of_work_(make_recording_memory()) {}
+
 // -- entries ---------------------------------------------------------------------------------------------------------
 
 GraphRecording::Uses& GraphRecording::uses_of(const Access& access) {
@@ -82,31 +85,37 @@ void GraphRecording::use(RecordedWork& entry, const Access& access, std::size_t 
 }
 
 /// Sorts `after`, and leaves out what another of them follows already.
-void GraphRecording::order(RecordedWork& entry) const {
-  std::vector<std::size_t>& after = entry.after;
+void GraphRecording::order(std::size_t number) {
+  auto& after = work_[number].after;
+  std::erase(after, number);  // a storage that one submission reads and writes
+  if (after.size() < 2) return;
   std::sort(after.begin(), after.end());
   after.erase(std::unique(after.begin(), after.end()), after.end());
-  std::erase(after, work_.size());  // a storage that one submission reads and writes
-  std::vector<std::size_t> implied;
+  implied_.clear();
   for (const std::size_t other : after) {
     const auto& before = work_[other].after;
-    implied.insert(implied.end(), before.begin(), before.end());
+    implied_.insert(implied_.end(), before.begin(), before.end());
   }
-  std::erase_if(after, [&](std::size_t n) { return std::find(implied.begin(), implied.end(), n) != implied.end(); });
+  std::sort(implied_.begin(), implied_.end());
+  std::erase_if(after, [&](std::size_t n) { return std::binary_search(implied_.begin(), implied_.end(), n); });
 }
 
-void GraphRecording::append(RecordedWork&& entry) {
+/// The last entry, which append() has made, is complete.
+void GraphRecording::appended() {
+  const std::size_t number = work_.size() - 1;
+  RecordedWork& entry = work_.back();
   for (Access& access : entry.accesses) {
     access.lease = nullptr;
-    use(entry, access, work_.size());
+    use(entry, access, number);
   }
-  order(entry);
-  work_.push_back(std::move(entry));
+  order(number);
 }
 
 void GraphRecording::add(const Submission& submission) {
-  RecordedWork entry;
-  entry.call = {submission.work, submission.grid, {submission.args.begin(), submission.args.end()}};
+  RecordedWork& entry = append();
+  entry.call.work = submission.work;
+  entry.call.grid = submission.grid;
+  entry.call.args.assign(submission.args.begin(), submission.args.end());
   entry.accesses.assign(submission.accesses.begin(), submission.accesses.end());
   entry.label = submission.label;
   entry.where = submission.where;
@@ -114,7 +123,7 @@ void GraphRecording::add(const Submission& submission) {
   entry.addresses.assign(submission.addresses.begin(), submission.addresses.end());
   entry.scalars.assign(submission.scalars.begin(), submission.scalars.end());
   entry.update = submission.update;
-  append(std::move(entry));
+  appended();
 }
 
 /// A body may run any number of times, or not at all: what it overwrites may also stay as it was, except what is made
@@ -122,7 +131,7 @@ void GraphRecording::add(const Submission& submission) {
 void GraphRecording::add_control(RecordedWork::Kind kind, const GraphCondition& condition,
                                  std::vector<std::shared_ptr<GraphRecording>> bodies, const char* label,
                                  SourceLocation where) {
-  RecordedWork entry;
+  RecordedWork& entry = append();
   entry.kind = kind;
   entry.condition = condition;
   entry.label = label;
@@ -149,7 +158,7 @@ void GraphRecording::add_control(RecordedWork::Kind kind, const GraphCondition& 
     arenas_.insert(arenas_.end(), body->arenas_.begin(), body->arenas_.end());
     entry.bodies.push_back(body);
   }
-  append(std::move(entry));
+  appended();
 }
 
 /// The order among the entries is that of `graph`; with the entries before them it follows from the storages, as for
@@ -164,7 +173,8 @@ void GraphRecording::add_graph(const GraphRecording& graph, const GraphCalls& ca
   std::vector<bool> followed(graph.work_.size());
   std::unordered_set<const Storage*> known;  // before this graph
   for (const Access& access : accesses_) known.insert(access.storage.get());
-  for (RecordedWork& entry : resolved->work_) {
+  for (RecordedWork& added : resolved->work_) {
+    RecordedWork& entry = work_.emplace_back(std::move(added));
     for (std::size_t& before : entry.after) {
       followed[before] = true;
       before += first;
@@ -180,10 +190,9 @@ void GraphRecording::add_graph(const GraphRecording& graph, const GraphCalls& ca
       }
     }
     for (const Access& access : entry.accesses) {
-      if (!graph.planned_.contains(access.storage.get())) use(entry, access, work_.size());
+      if (!graph.planned_.contains(access.storage.get())) use(entry, access, work_.size() - 1);
     }
-    order(entry);
-    work_.push_back(std::move(entry));
+    order(work_.size() - 1);
   }
   for (const StorageRef& arena : graph.arenas_) {
     Uses& uses = uses_of({arena, AccessMode::Write, nullptr});

@@ -14,7 +14,7 @@ std::size_t aligned(std::size_t bytes) {
 
 /// A fill of new memory follows nothing, so it might run at any time before its result is used, and its memory could
 /// not be shared with anything. It is ordered like the first entry that follows it.
-void delay_fills(std::vector<RecordedWork>& work, const std::unordered_set<const Storage*>& made) {
+void delay_fills(GraphRecording::Work& work, const std::unordered_set<const Storage*>& made) {
   std::vector<std::size_t> follower(work.size(), kNoEntry);
   for (std::size_t i = work.size(); i-- > 0;) {
     for (const std::size_t before : work[i].after) follower[before] = i;
@@ -34,18 +34,22 @@ void delay_fills(std::vector<RecordedWork>& work, const std::unordered_set<const
 }  // namespace
 
 void GraphPlan::find_levels(GraphRecording& recording, const Level* parent, std::size_t entry) {
-  std::unordered_set<const Storage*> made;
-  for (const StorageRef& storage : recording.made_) made.insert(storage.get());
-  delay_fills(recording.work_, made);
-  Level& level = levels_.emplace_back(Level{&recording, parent, entry, parent == nullptr ? 0 : parent->depth + 1, {}});
-  const std::size_t count = recording.work_.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    EntrySet& before = level.before.emplace_back(count);
-    for (const std::size_t other : recording.work_[i].after) {
+  const std::size_t depth = parent == nullptr ? 0 : parent->depth + 1;
+  Level& level = levels_.emplace_back(Level{&recording, parent, entry, depth});
+  for (std::size_t i = 0; i < recording.work_.size(); ++i) {
+    for (const auto& body : recording.work_[i].bodies) find_levels(*body, &level, i);
+  }
+}
+
+void GraphPlan::find_order(Level& level) {
+  const GraphRecording::Work& work = level.recording->work_;
+  level.before.reserve(work.size());
+  for (const RecordedWork& entry : work) {
+    EntrySet& before = level.before.emplace_back(work.size());
+    for (const std::size_t other : entry.after) {
       before.unite(level.before[other]);
       before.add(other);
     }
-    for (const auto& body : recording.work_[i].bodies) find_levels(*body, &level, i);
   }
 }
 
@@ -59,24 +63,37 @@ void GraphPlan::pin(const GraphRecording& recording) {
 }
 
 void GraphPlan::find_temporaries() {
+  const bool any =
+      std::any_of(levels_.begin(), levels_.end(), [](const Level& level) { return !level.recording->made_.empty(); });
+  if (!any) return;
   std::unordered_map<const Storage*, long> references;
   root_.count_references(references);
   pin(root_);
-  for (const Level& level : levels_) {
-    std::unordered_map<const Storage*, std::size_t> here;
+  for (Level& level : levels_) {
+    std::unordered_set<const Storage*> made;
+    for (const StorageRef& storage : level.recording->made_) made.insert(storage.get());
+    delay_fills(level.recording->work_, made);
     for (StorageRef& storage : level.recording->made_) {
       const Storage* const key = storage.get();
       const bool held = storage.use_count() != references[key];
       if (held || pinned_.contains(key) || !storage->movable() || storage->bytes() == 0) continue;
-      here.emplace(key, temporaries_.size());
       temporaries_.push_back({std::move(storage), &level, {}, {}, 0});
     }
     level.recording->made_.clear();
+  }
+  find_uses();
+}
+
+void GraphPlan::find_uses() {
+  std::unordered_map<const Storage*, Temporary*> known;
+  for (Temporary& temporary : temporaries_) known.emplace(temporary.storage.get(), &temporary);
+  for (Level& level : levels_) {
+    if (!known.empty()) find_order(level);
     for (std::size_t i = 0; i < level.before.size(); ++i) {
       for (const Access& access : level.recording->work_[i].accesses) {
-        const auto at = here.find(access.storage.get());
-        if (at == here.end()) continue;
-        Temporary& temporary = temporaries_[at->second];
+        const auto at = known.find(access.storage.get());
+        if (at == known.end() || at->second->home != &level) continue;
+        Temporary& temporary = *at->second;
         if (temporary.uses.empty()) temporary.before = level.before[i];
         temporary.before.intersect(level.before[i]);
         temporary.uses.push_back(i);

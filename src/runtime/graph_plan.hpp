@@ -26,7 +26,7 @@ class GraphPlan {
     const Level* parent;
     std::size_t entry;  ///< of the parent: the loop or the branch
     std::size_t depth;
-    std::vector<EntrySet> before;  ///< of each entry: those that end before it starts
+    std::vector<EntrySet> before{};  ///< of each entry: those that end before it starts
   };
   struct Temporary {
     StorageRef storage;
@@ -49,6 +49,8 @@ class GraphPlan {
 
   void find_levels(GraphRecording& recording, const Level* parent, std::size_t entry);
   void find_temporaries();
+  void find_uses();
+  static void find_order(Level& level);
   void pin(const GraphRecording& recording);
   static bool may_share(const Temporary& a, const Temporary& b);
   std::size_t place_all();

@@ -28,8 +28,8 @@ Before closure(std::size_t count, F follows) {
   return before;
 }
 
-std::vector<RecordedWork> random_work(std::mt19937_64& random) {
-  std::vector<RecordedWork> work(1 + random() % 40);
+GraphRecording::Work random_work(std::mt19937_64& random) {
+  GraphRecording::Work work(1 + random() % 40);
   const std::size_t one_in = 1 + random() % 8;
   for (std::size_t i = 0; i < work.size(); ++i) {
     for (std::size_t other = 0; other < i; ++other)
@@ -41,12 +41,12 @@ std::vector<RecordedWork> random_work(std::mt19937_64& random) {
 TEST(CudaGraphOrder, OrdersWhatConflictsAndWhatSharesALaneAndNothingTwice) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     std::mt19937_64 random(seed);
-    const std::vector<RecordedWork> work = random_work(random);
+    const GraphRecording::Work work = random_work(random);
     const std::size_t count = work.size(), most = seed % 3 == 0 ? 1 : GraphOrder::kMostLanes;
     const GraphOrder order(work, most);
     EXPECT_LE(order.lanes(), most);
     const Before expected = closure(count, [&](std::size_t i) {
-      std::vector<std::size_t> follows = work[i].after;
+      std::vector<std::size_t> follows(work[i].after.begin(), work[i].after.end());
       if (order.previous(i) != kNoEntry) follows.push_back(order.previous(i));
       return follows;
     });
@@ -63,7 +63,7 @@ TEST(CudaGraphOrder, OrdersWhatConflictsAndWhatSharesALaneAndNothingTwice) {
 TEST(CudaGraphOrder, ALaneIsALineAndIsLeftForNothingElseToFollow) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     std::mt19937_64 random(seed);
-    const std::vector<RecordedWork> work = random_work(random);
+    const GraphRecording::Work work = random_work(random);
     const GraphOrder order(work, GraphOrder::kMostLanes);
     std::vector<std::size_t> last(order.lanes(), kNoEntry);
     for (std::size_t i = 0; i < work.size(); ++i) {
@@ -80,7 +80,7 @@ TEST(CudaGraphOrder, ALaneIsALineAndIsLeftForNothingElseToFollow) {
 }
 
 TEST(CudaGraphOrder, IndependentEntriesHaveLanesOfTheirOwnWhileThereAreAny) {
-  const std::vector<RecordedWork> work(10);
+  const GraphRecording::Work work(10);
   const GraphOrder order(work, GraphOrder::kMostLanes);
   EXPECT_EQ(order.lanes(), GraphOrder::kMostLanes);
   for (std::size_t i = 0; i < 8; ++i) EXPECT_TRUE(order.follows(i).empty());

@@ -38,7 +38,9 @@ class OpAwaiter {
       : node_(Reach::take(op, where)),
         branch_(branch),
         where_(where),
-        stream_(FlowRun::stream_for(branch, *node_, where)) {}
+        stream_(branch.stream ? *branch.stream : own_.emplace(stream_for(*node_, where))) {}
+  OpAwaiter(const OpAwaiter&) = delete;
+  OpAwaiter& operator=(const OpAwaiter&) = delete;
   bool await_ready() {
     if (stream_.core()->capturing()) return true;  // run() rejects what would wait
     node_->before_waiting(stream_, work_);
@@ -56,7 +58,8 @@ class OpAwaiter {
   std::unique_ptr<OpNode<T>> node_;
   FlowBranch& branch_;
   SourceLocation where_;
-  Stream stream_;
+  std::optional<Stream> own_;  // if the branch has none
+  const Stream& stream_;
   std::vector<runtime::Ticket> work_;
 };
 

@@ -95,8 +95,6 @@ class FlowRun : public std::enable_shared_from_this<FlowRun> {
   void start(std::coroutine_handle<> root);
 
   // -- for awaiting flows, on the driver --
-  /// The stream for an operation of `branch`. Throws DeviceError if there is no device.
-  static Stream stream_for(const FlowBranch& branch, const OpBase& op, SourceLocation where);
   /// Resumes a flow as soon as the one that runs now is suspended, before what was given here earlier. A stack of the
   /// driver's and no transfer from coroutine to coroutine: without optimisation g++ makes that a call, and a loop of
   /// co_await would fill the thread's stack.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <span>
 #include <string>
@@ -77,6 +78,8 @@ class Launchable {
   virtual void launch(const LaunchContext&) const = 0;
   /// True if `other`, called with the same arguments, does the same.
   virtual bool same_as(const Launchable& other) const noexcept { return this == &other; }
+  /// Private to the backend: not null if it is one of its kernels.
+  virtual const void* native_kernel() const noexcept { return nullptr; }
 };
 
 /// A point in a queue's order with a time stamp: work to be submitted once. (Events for waiting have no time stamp,
@@ -105,7 +108,7 @@ std::shared_ptr<const Launchable> host_work(F f) {
 struct RecordedCall {
   std::shared_ptr<const Launchable> work;
   LaunchGrid grid;
-  std::vector<std::uint64_t> args;
+  std::pmr::vector<std::uint64_t> args{};
 };
 
 /// Prepares a call of a graph whose numbers have changed.

@@ -1,7 +1,9 @@
 // What a captured flow submits, recorded for replay. docs/graphs.md.
 #pragma once
 #include <cstddef>
+#include <deque>
 #include <memory>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -24,21 +26,30 @@ inline constexpr std::size_t kNoEntry = static_cast<std::size_t>(-1);
 /// An entry of a recording: a submission, or the loop or the branch of a captured flow.
 struct RecordedWork {
   enum class Kind : std::uint8_t { Call, While, If };
+  RecordedWork() = default;
+  /// Its lists are in `memory`, those of copies are not.
+  explicit RecordedWork(std::pmr::memory_resource& memory)
+      : call{nullptr, {}, std::pmr::vector<std::uint64_t>(&memory)},
+        accesses(&memory),
+        after(&memory),
+        addresses(&memory) {}
+
   Kind kind = Kind::Call;
   RecordedCall call;
   /// Without leases. Of a loop or a branch: its condition, and what its bodies use.
-  std::vector<Access> accesses;
-  const char* label = "work";      ///< static or interned
-  SourceLocation where{};          ///< the user's call
-  std::vector<std::size_t> after;  ///< earlier entries that it conflicts with and that no other of them follows
+  std::pmr::vector<Access> accesses;
+  const char* label = "work";  ///< static or interned
+  SourceLocation where{};      ///< the user's call
+  /// Earlier entries that it conflicts with and that no other of them follows, in their order.
+  std::pmr::vector<std::size_t> after;
 
   GraphCondition condition;                             ///< of a loop or a branch
   std::vector<std::shared_ptr<GraphRecording>> bodies;  ///< 1 of While; of If: then, and else if there is one
   std::size_t group = kNoEntry;                         ///< the graph whose replay it is part of: groups()
 
-  bool movable = false;                  ///< as of Submission
-  std::vector<std::uint16_t> addresses;  ///< as of Submission
-  std::vector<ScalarUse> scalars;        ///< as of Submission
+  bool movable = false;                       ///< as of Submission
+  std::pmr::vector<std::uint16_t> addresses;  ///< as of Submission
+  std::vector<ScalarUse> scalars;             ///< as of Submission
   std::shared_ptr<const CallUpdate> update;
   std::size_t call_number = kNoEntry;  ///< of an entry with scalars: its call in GraphCalls
 };
@@ -62,7 +73,8 @@ struct GraphMemory {
 /// Records submissions. One thread at a time. finish() ends the recording, which does not change afterwards.
 class GraphRecording final : public CaptureSink {
  public:
-  explicit GraphRecording(Device device) : device_(device) {}
+  using Work = std::pmr::deque<RecordedWork>;
+  explicit GraphRecording(Device device);
   void add(const Submission& submission) override;
   /// A loop (one body) or a branch (one or two), whose bodies have been recorded.
   void add_control(RecordedWork::Kind kind, const GraphCondition& condition,
@@ -85,7 +97,7 @@ class GraphRecording final : public CaptureSink {
   bool is_second_call() const noexcept { return second_call_; }
 
   Device device() const noexcept { return device_; }
-  std::span<const RecordedWork> work() const noexcept { return work_; }
+  const Work& work() const noexcept { return work_; }
   /// Each storage once, with what all entries together do with it. After finish() the memory of the temporaries is one
   /// of them.
   std::span<const Access> accesses() const noexcept { return accesses_; }
@@ -106,8 +118,9 @@ class GraphRecording final : public CaptureSink {
   };
   Uses& uses_of(const Access& access);
   void use(RecordedWork& entry, const Access& access, std::size_t number);
-  void order(RecordedWork& entry) const;
-  void append(RecordedWork&& entry);
+  void order(std::size_t number);
+  RecordedWork& append() { return work_.emplace_back(*memory_of_work_); }
+  void appended();
   void number_calls(GraphRecording& root);
   struct Comparison;
   bool repeats_as(const GraphRecording& other, Comparison& all, SourceLocation& found) const;
@@ -116,9 +129,11 @@ class GraphRecording final : public CaptureSink {
 
   Device device_;
   bool second_call_ = false;
-  std::vector<RecordedWork> work_;
+  std::shared_ptr<std::pmr::memory_resource> memory_of_work_;  // of the entries and their lists; not of copies of them
+  Work work_{memory_of_work_.get()};
   std::vector<Access> accesses_;
   std::vector<Uses> uses_;                                   // as accesses_
+  std::vector<std::size_t> implied_;                         // of order(), kept for its memory
   std::unordered_map<const Storage*, std::size_t> numbers_;  // of the storages in accesses_
   std::vector<RecordedGroup> groups_;
   std::vector<StorageRef> made_;                // while recording

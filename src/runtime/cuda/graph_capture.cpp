@@ -5,6 +5,7 @@
 #include "runtime/cuda/graph_capture.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 
 #include "runtime/cuda/backend.hpp"
@@ -31,13 +32,13 @@ struct Body {
 };
 
 /// The first loop or branch; null if there is none.
-const RecordedWork* first_control(std::span<const RecordedWork> work) {
+const RecordedWork* first_control(const GraphRecording::Work& work) {
   const auto found = std::find_if(work.begin(), work.end(),
                                   [](const RecordedWork& entry) { return entry.kind != RecordedWork::Kind::Call; });
   return found == work.end() ? nullptr : &*found;
 }
 
-std::size_t most_lanes(std::span<const RecordedWork> work, bool in_body) {
+std::size_t most_lanes(const GraphRecording::Work& work, bool in_body) {
   return in_body && first_control(work) != nullptr ? kLanesBesideControl : GraphOrder::kMostLanes;
 }
 
@@ -63,9 +64,9 @@ class Capture {
     ends_.reserve(work_.size());
     for (std::size_t i = 0; i < work_.size(); ++i) {
       find_nodes_of(order_.follows(i));
-      entries_[i].first_end = ends_.size();
+      entries_[i].ends = static_cast<std::uint32_t>(ends_.size());
       work_[i].kind == RecordedWork::Kind::Call ? add_call(i) : add_control(work_[i]);
-      entries_[i].end_count = ends_.size() - entries_[i].first_end;
+      entries_[i].end_count = static_cast<std::uint32_t>(ends_.size()) - entries_[i].ends;
     }
   }
   void fill(const Body& body) {
@@ -79,9 +80,9 @@ class Capture {
 
  private:
   struct Entry {
-    ChainedKernel kernel{nullptr, nullptr};    // if it is one
-    bool is_dependent = false;                 // a kernel with a programmatic edge from the one before it in its lane
-    std::size_t first_end = 0, end_count = 0;  // in ends_: the nodes after which it has ended
+    const KernelWork* kernel = nullptr;     // null if it is none
+    bool is_dependent = false;              // a kernel with a programmatic edge from the one before it in its lane
+    std::uint32_t ends = 0, end_count = 0;  // in ends_: the nodes after which it has ended
   };
 
   /// Host memory in bodies has not been tried with the driver, which restricts what a body may copy.
@@ -104,11 +105,11 @@ class Capture {
     for (std::size_t i = 0; i < work_.size(); ++i) {
       Entry& entry = entries_[i];
       if (work_[i].kind != RecordedWork::Kind::Call) continue;
-      const auto* kernel = dynamic_cast<const KernelWork*>(work_[i].call.work.get());
+      const KernelWork* const kernel = KernelWork::of(*work_[i].call.work);
       if (kernel == nullptr) continue;
-      entry.kernel = {kernel, &work_[i]};
+      entry.kernel = kernel;
       const std::size_t previous = order_.previous(i);
-      const bool follows_kernel = previous != kNoEntry && entries_[previous].kernel.kernel != nullptr;
+      const bool follows_kernel = previous != kNoEntry && entries_[previous].kernel != nullptr;
       entry.is_dependent = follows_kernel && order_.follows_previous_alone(i) && kernel->programmatic() && has_edges &&
                            work_[i].call_number == kNoEntry;
     }
@@ -117,8 +118,8 @@ class Capture {
   void find_nodes_of(std::span<const std::size_t> entries) {
     after_.clear();
     for (const std::size_t n : entries) {
-      const auto first = ends_.begin() + static_cast<std::ptrdiff_t>(entries_[n].first_end);
-      after_.insert(after_.end(), first, first + static_cast<std::ptrdiff_t>(entries_[n].end_count));
+      const auto ends = std::span(ends_).subspan(entries_[n].ends, entries_[n].end_count);
+      after_.insert(after_.end(), ends.begin(), ends.end());
     }
     if (after_.size() < 2) return;
     std::sort(after_.begin(), after_.end());  // work that has enqueued nothing ends with what it follows
@@ -130,28 +131,30 @@ class Capture {
     GraphChain& chain = chains_[order_.lane(i)];
     if (!entry.is_dependent) chain.restart();
     CaptureLaunch launch(chain, nullptr, work, entry.is_dependent);
-    const bool gains = entry.kernel.kernel != nullptr && successor_gains(i, chain);
+    const std::size_t next = order_.next(i);
+    const bool is_followed = next != kNoEntry && entries_[next].is_dependent;  // only a kernel can be
+    const bool gains = is_followed && successor_gains(i, next, chain);
     launch.set_successor_gains(gains);
-    if (entry.kernel.kernel != nullptr) {
+    if (entry.kernel != nullptr) {
       GraphBuilder::Kernel node(builder_, after_, entry.is_dependent);
       work.call.work->launch({work.call.grid, work.call.args, work.accesses, nullptr,
                               static_cast<LaunchState*>(&launch), static_cast<KernelNode*>(&node)});
       ends_.push_back(node.get());
-      chain.add(work.accesses, entry.kernel.kernel->raw_writes());
+      if (is_followed) chain.add(work.accesses, entry.kernel->raw_writes());
     } else {
       builder_.capture(work, launch, after_, ends_);
     }
     if (work.call_number == kNoEntry) return;
-    if (ends_.size() != entry.first_end + 1) throw InternalError("a kernel of a graph that is not one node");
+    if (ends_.size() != entry.ends + 1) throw InternalError("a kernel of a graph that is not one node");
     nodes_[work.call_number] = {ends_.back(), in_body_, gains};
   }
-  /// Whether the next kernel of the lane gains if this one triggers early. `chain`: the kernels before this one.
-  bool successor_gains(std::size_t i, const GraphChain& chain) const {
-    const std::size_t next = order_.next(i);
-    if (next == kNoEntry || !entries_[next].is_dependent) return false;
+  /// Whether the kernel `next`, which may start before this one has ended, gains if this one triggers early. `chain`: the
+  /// kernels before this one.
+  bool successor_gains(std::size_t i, std::size_t next, const GraphChain& chain) const {
     const RecordedWork& work = work_[next];
-    const CaptureLaunch state(chain, &entries_[i].kernel, work, true);
-    return entries_[next].kernel.kernel->gains({work.call.grid, work.call.args, work.accesses}, state);
+    const ChainedKernel before{entries_[i].kernel, &work_[i]};
+    const CaptureLaunch state(chain, &before, work, true);
+    return entries_[next].kernel->gains({work.call.grid, work.call.args, work.accesses}, state);
   }
   /// Nodes of one branch read handles of their own, which are all set before the first body runs: a body may change the
   /// condition.
@@ -178,7 +181,7 @@ class Capture {
   }
 
   CudaBackend& backend_;
-  std::span<const RecordedWork> work_;
+  const GraphRecording::Work& work_;
   std::vector<RecordedNode>& nodes_;
   bool in_body_;
   GraphOrder order_;

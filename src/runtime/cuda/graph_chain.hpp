@@ -51,6 +51,7 @@ class GraphChain {
     if (range.begin == range.end) return;
     auto next = written_.upper_bound(range.begin);
     if (next != written_.begin() && std::prev(next)->second >= range.begin) --next;
+    if (next != written_.end() && next->first <= range.begin && next->second >= range.end) return;  // known
     while (next != written_.end() && next->first <= range.end) {  // what it touches becomes part of it
       range.begin = std::min(range.begin, next->first);
       range.end = std::max(range.end, next->second);

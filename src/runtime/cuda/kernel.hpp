@@ -9,6 +9,11 @@ class LaunchState;
 /// A loaded kernel.
 class KernelWork : public Launchable {
  public:
+  const void* native_kernel() const noexcept final { return this; }
+  /// Null if `work` is none.
+  static const KernelWork* of(const Launchable& work) noexcept {
+    return static_cast<const KernelWork*>(work.native_kernel());
+  }
   /// True if its code waits for its predecessor, so that it may use programmatic dependent launch.
   virtual bool programmatic() const noexcept = 0;
   /// True if it may write outside its tensors.

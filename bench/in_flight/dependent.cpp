@@ -24,12 +24,13 @@ Flow<> chain(Tensor<f32, 1>& y, const Tensor<f32, 1>& x, const int& kernels) {
   for (int i = 0; i < kernels; ++i) co_await kernel<accumulate>(mut(y), 0.5f, x);
 }
 
-/// The driver's four ways.
+/// The driver's ways.
 struct Plain {
   PlainKernel kernel;
   Stream stream;
   Handle native;
-  Timing launched = {}, programmatic = {}, graph = {}, programmatic_graph = {}, captured = {}, replayed = {};
+  Timing launched = {}, programmatic = {}, graph = {}, programmatic_graph = {}, captured = {}, added = {},
+         replayed = {};
 
   Plain(const Options& options, const Tensor<f32, 1>& y, const Tensor<f32, 1>& x)
       : kernel(PlainKernel::make<accumulate>(options, "accumulate", kBlocks, args_of(y, x))),
@@ -46,6 +47,10 @@ struct Plain {
   }
   void all_programmatic(int kernels) {
     for (int i = 0; i < kernels; ++i) kernel.waits() ? kernel.launch_programmatic(native) : kernel.launch(native);
+  }
+  void add_all(Handle graph, int kernels) {
+    Handle last = nullptr;
+    for (int i = 0; i < kernels; ++i) last = kernel.add_to(graph, last);
   }
   void wait() const { check(PlainDriver::get().synchronize(native), "cuStreamSynchronize"); }
 };
@@ -72,14 +77,17 @@ void print_rows(const Ours& ours, const Plain* plain, int kernels) {
   row("the same as a graph, beside programmatic edges", ours.graph, "cuGraphLaunch, programmatic",
       of(&Plain::programmatic_graph), most(0.75));
   Figure capture{"capture of " + n + " kernels", "ms", ours.captured.seconds() * 1e3, {}};
+  Figure beside_nodes{"the same beside nodes with programmatic edges", "ms", capture.value, {}};
   Figure replay{"replay of the graph, the call alone", "us", ours.replayed.seconds() * 1e6, {}};
   if (plain != nullptr) {
     capture.peer = "capture and instantiation", capture.peer_value = plain->captured.seconds() * 1e3;
     capture.asked = most(2);
+    beside_nodes.peer = "cuGraphAddNode and instantiation", beside_nodes.peer_value = plain->added.seconds() * 1e3;
     replay.peer = "cuGraphLaunch", replay.peer_value = plain->replayed.seconds() * 1e6;
     replay.allocations = ours.replayed.allocations();
   }
   print(capture);
+  print(beside_nodes);
   print(replay);
 }
 
@@ -107,8 +115,10 @@ void round(Ours& ours, Plain* plain, const Stream& stream, Tensor<f32, 1>& y, co
       1, true, [&] { plain->all_programmatic(kernels); }, wait_plain);
   std::optional<PlainGraph> own, early;
   plain->captured.round(
-      1, false, [&] { own.emplace(plain->native, [&] { plain->all(kernels); }); }, wait_plain);
-  early.emplace(plain->native, [&] { plain->all_programmatic(kernels); });
+      1, false, [&] { own.emplace(PlainGraph::captured(plain->native, [&] { plain->all(kernels); })); }, wait_plain);
+  plain->added.round(
+      1, false, [&] { early.emplace(PlainGraph::added([&](Handle graph) { plain->add_all(graph, kernels); })); },
+      wait_plain);
   const auto launch = [&](PlainGraph& g) {
     g.launch(plain->native);  // the first launch uploads it
     plain->wait();

@@ -33,6 +33,8 @@ const PlainDriver& PlainDriver::get() {
     get(d.find, "cuModuleGetFunction", 2000);
     get(d.begin_capture, "cuStreamBeginCapture", 10010);
     get(d.end_capture, "cuStreamEndCapture", 10000);
+    get(d.create_graph, "cuGraphCreate", 10000);
+    get(d.add_node, "cuGraphAddNode", 12030);
     get(d.instantiate, "cuGraphInstantiateWithFlags", 11040);
     get(d.launch_graph, "cuGraphLaunch", 10000);
     get(d.destroy_exec, "cuGraphExecDestroy", 10000);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "in_flight/figures.hpp"
@@ -34,6 +35,21 @@ struct LaunchConfig {
 };
 static_assert(sizeof(LaunchConfig) == 56);
 
+/// CUgraphNodeParams of a kernel (CUDA_KERNEL_NODE_PARAMS_v3), and CUgraphEdgeData.
+struct KernelNode {
+  int type = 0, reserved[3] = {};  // CU_GRAPH_NODE_TYPE_KERNEL
+  Handle function = nullptr;
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared_bytes = 0;
+  void** arguments = nullptr;
+  Handle others[3] = {};
+  char rest[168] = {};
+};
+static_assert(sizeof(KernelNode) == 256);
+struct Edge {
+  unsigned char from_port = 0, to_port = 0, type = 0, reserved[5] = {};
+};
+inline constexpr Edge kProgrammatic = {1, 0, 1};
+
 /// The functions of the driver that the library has loaded. Throws DeviceError where one is missing.
 struct PlainDriver {
   int (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**,
@@ -45,6 +61,8 @@ struct PlainDriver {
   int (*find)(Handle*, Handle, const char*) = nullptr;
   int (*begin_capture)(Handle, int) = nullptr;
   int (*end_capture)(Handle, Handle*) = nullptr;
+  int (*create_graph)(Handle*, unsigned) = nullptr;
+  int (*add_node)(Handle*, Handle, const Handle*, const Edge*, std::size_t, KernelNode*) = nullptr;
   int (*instantiate)(Handle*, Handle, unsigned long long) = nullptr;
   int (*launch_graph)(Handle, Handle) = nullptr;
   int (*destroy_exec)(Handle) = nullptr;
@@ -82,6 +100,18 @@ class PlainKernel {
     config.attribute_count = 1;
     check(driver_.launch_ex(&config, function_, pointers_.data(), nullptr), "cuLaunchKernelEx");
   }
+  /// As a node of `graph` behind `previous`, if that is not null; the edge is programmatic if the code waits.
+  Handle add_to(Handle graph, Handle previous) {
+    KernelNode parameters;
+    parameters.function = function_;
+    parameters.grid[0] = blocks_;
+    parameters.arguments = pointers_.data();
+    Handle node = nullptr;
+    check(driver_.add_node(&node, graph, &previous, waits_ ? &kProgrammatic : nullptr, previous == nullptr ? 0 : 1,
+                           &parameters),
+          "cuGraphAddNode");
+    return node;
+  }
   /// Without the instruction that waits it must start after its predecessor has ended.
   bool waits() const { return waits_; }
 
@@ -107,26 +137,41 @@ inline std::uint64_t number_arg(float v) {
   return bits;
 }
 
-/// A CUDA graph of what `enqueue` enqueues on a stream that captures.
+/// An executable CUDA graph.
 class PlainGraph {
  public:
+  /// What `enqueue` enqueues on a stream that captures.
   template <class F>
-  PlainGraph(Handle stream, F&& enqueue) {
+  static PlainGraph captured(Handle stream, F&& enqueue) {
+    const PlainDriver& driver = PlainDriver::get();
     constexpr int kThreadLocal = 1;
-    check(driver_.begin_capture(stream, kThreadLocal), "cuStreamBeginCapture");
+    check(driver.begin_capture(stream, kThreadLocal), "cuStreamBeginCapture");
     enqueue();
     Handle graph = nullptr;
-    check(driver_.end_capture(stream, &graph), "cuStreamEndCapture");
+    check(driver.end_capture(stream, &graph), "cuStreamEndCapture");
+    return PlainGraph(graph);
+  }
+  /// The nodes that `add` adds to an empty graph.
+  template <class F>
+  static PlainGraph added(F&& add) {
+    Handle graph = nullptr;
+    check(PlainDriver::get().create_graph(&graph, 0), "cuGraphCreate");
+    add(graph);
+    return PlainGraph(graph);
+  }
+  ~PlainGraph() {
+    if (exec_ != nullptr) driver_.destroy_exec(exec_);
+  }
+  PlainGraph(PlainGraph&& other) noexcept : exec_(std::exchange(other.exec_, nullptr)) {}
+  PlainGraph& operator=(PlainGraph&&) = delete;
+  void launch(Handle stream) { check(driver_.launch_graph(exec_, stream), "cuGraphLaunch"); }
+
+ private:
+  explicit PlainGraph(Handle graph) {
     const int result = driver_.instantiate(&exec_, graph, 0);
     driver_.destroy_graph(graph);
     check(result, "cuGraphInstantiateWithFlags");
   }
-  ~PlainGraph() { driver_.destroy_exec(exec_); }
-  PlainGraph(const PlainGraph&) = delete;
-  PlainGraph& operator=(const PlainGraph&) = delete;
-  void launch(Handle stream) { check(driver_.launch_graph(exec_, stream), "cuGraphLaunch"); }
-
- private:
   const PlainDriver& driver_ = PlainDriver::get();
   Handle exec_ = nullptr;
 };

@@ -96,6 +96,7 @@ void GraphPlan::find_uses() {
         Temporary& temporary = *at->second;
         if (temporary.uses.empty()) temporary.before = level.before[i];
         temporary.before.intersect(level.before[i]);
+        std::erase_if(temporary.uses, [&](std::size_t use) { return level.before[i].contains(use); });
         temporary.uses.push_back(i);
       }
     }
@@ -134,8 +135,8 @@ std::size_t GraphPlan::place_all() {
     const std::size_t bytes = aligned(temporary.storage->bytes());
     for (const Temporary* other : placed) {
       const std::size_t end = other->offset + aligned(other->storage->bytes());
-      if (end <= temporary.offset || may_share(temporary, *other)) continue;
       if (other->offset >= temporary.offset + bytes) break;
+      if (end <= temporary.offset || may_share(temporary, *other)) continue;
       temporary.offset = end;
     }
     placed.insert(std::upper_bound(placed.begin(), placed.end(), &temporary,

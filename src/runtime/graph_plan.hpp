@@ -31,7 +31,7 @@ class GraphPlan {
   struct Temporary {
     StorageRef storage;
     const Level* home;              ///< where it is made
-    std::vector<std::size_t> uses;  ///< entries there
+    std::vector<std::size_t> uses;  ///< the last entries there: when they have ended, so have all that use it
     EntrySet before;                ///< entries that end before each of them starts
     std::size_t offset = 0;
   };

@@ -228,7 +228,7 @@ class FakeDriver {
   bool step_locked(std::uint64_t pick);
   void run(Step& step);
   void start_dependents(std::deque<Step>& steps);
-  void start_early(Step& step);
+  void read_early(Step& step);
   /// Runs the nodes of a graph in any order that its edges allow.
   void run_graph(const Graph& graph);
   void run_conditional(const Step& step);

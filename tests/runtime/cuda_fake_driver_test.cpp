@@ -238,7 +238,7 @@ void FakeDriver::run(Step& step) {
   }
 }
 
-void FakeDriver::start_early(Step& step) {
+void FakeDriver::read_early(Step& step) {
   if (step.early == nullptr) return;
   Call call{*this, step.grid, step.args};
   std::exchange(step.early, nullptr)(call);
@@ -251,7 +251,7 @@ void FakeDriver::start_dependents(std::deque<Step>& steps) {
   for (Step& step : steps) {
     if (step.kind == Step::Kind::Alloc || step.kind == Step::Kind::Free || step.kind == Step::Kind::Record) continue;
     if (step.kind != Step::Kind::Kernel || !step.programmatic) return;
-    start_early(step);
+    read_early(step);
   }
 }
 

@@ -314,7 +314,7 @@ void FakeDriver::run_graph(const Graph& graph) {
                                      [](const Node::Edge& edge) { return edge.programmatic; });
       if (states[k] != State::Waits || !early || !may_start(nodes[k])) continue;
       states[k] = State::Started;
-      start_early(nodes[k].step);
+      read_early(nodes[k].step);
     }
     run(nodes[i].step);
     states[i] = State::Ended;

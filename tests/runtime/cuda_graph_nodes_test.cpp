@@ -139,9 +139,9 @@ TEST_F(CudaGraphNodes, EveryCallThatFailsIsNamedWithItsLineAndLosesNothing) {
   for (const Case& c : {Case{Fn::cuGraphCreate, 13000, 0}, Case{Fn::cuGraphAddKernelNode, 13000, 1},
                         Case{Fn::cuGraphAddNode, 13000, 2}, Case{Fn::cuStreamBeginCaptureToGraph, 13000, 3},
                         Case{Fn::cuStreamGetCaptureInfo, 13000, 3}, Case{Fn::cuStreamEndCapture, 13000, 3},
-                        Case{Fn::cuMemcpyAsync, 13000, 0}, Case{Fn::cuGraphInstantiateWithFlags, 13000, 0},
+                        Case{Fn::cuMemcpyAsync, 13000, 3}, Case{Fn::cuGraphInstantiateWithFlags, 13000, 0},
                         Case{Fn::cuStreamBeginCapture, 12020, 3}, Case{Fn::cuGraphAddChildGraphNode, 12020, 3},
-                        Case{Fn::cuStreamEndCapture, 12020, 3}, Case{Fn::cuMemcpyAsync, 12020, 0}}) {
+                        Case{Fn::cuStreamEndCapture, 12020, 3}, Case{Fn::cuMemcpyAsync, 12020, 3}}) {
     start(c.version);
     const auto kernel = rig->load_eager();
     const auto recording = record([&](const Stream& s) {
@@ -172,6 +172,20 @@ TEST_F(CudaGraphNodes, EveryCallThatFailsIsNamedWithItsLineAndLosesNothing) {
     replay(graph, *recording, Stream(rig->device()));
     EXPECT_EQ(rig->read(v[3]), 0u * 31 * 31 + 31 + 1) << name(c.fn);
     EXPECT_EQ(rig->driver.violation(), "") << name(c.fn);
+  }
+}
+
+TEST_F(CudaGraphNodes, AKernelThatCannotBeCapturedIsNamedWithItsLine) {
+  start();
+  const auto recording = record([&](const Stream& s) {
+    submit(s, rig->load("checked"), 0, 1, AccessMode::ReadWrite, {"a.cpp", "", 7});
+  });
+  try {
+    (void)rig->backend.make_graph(recording);
+    FAIL();
+  } catch (const DeviceError& error) {
+    EXPECT_NE(error.message().find("cannot be captured"), std::string::npos) << error.message();
+    EXPECT_EQ(error.where().line, 7u);
   }
 }
 

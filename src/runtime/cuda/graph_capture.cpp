@@ -1,5 +1,5 @@
 // A recording becomes a graph node by node. Kernels are added with the nodes that they follow, which takes the driver
-// half the time of capturing them from a stream. What can only be enqueued (copies, fills) is captured from a stream,
+// less time than capturing them from a stream. What can only be enqueued (copies, fills) is captured from a stream,
 // so it needs no second description. A kernel that follows nothing but the kernel before it in its lane gets a
 // programmatic edge. Bodies of loops and branches are filled after the graph around them.
 #include "runtime/cuda/graph_capture.hpp"
@@ -14,6 +14,7 @@
 #include "runtime/cuda/graph_order.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/runtime/at_line.hpp"
 
 namespace tessera::runtime::cuda {
 
@@ -65,7 +66,7 @@ class Capture {
     for (std::size_t i = 0; i < work_.size(); ++i) {
       find_nodes_of(order_.follows(i));
       entries_[i].ends = static_cast<std::uint32_t>(ends_.size());
-      work_[i].kind == RecordedWork::Kind::Call ? add_call(i) : add_control(work_[i]);
+      at_line(work_[i].where, [&] { work_[i].kind == RecordedWork::Kind::Call ? add_call(i) : add_control(work_[i]); });
       entries_[i].end_count = static_cast<std::uint32_t>(ends_.size()) - entries_[i].ends;
     }
   }
@@ -148,8 +149,8 @@ class Capture {
     if (ends_.size() != entry.ends + 1) throw InternalError("a kernel of a graph that is not one node");
     nodes_[work.call_number] = {ends_.back(), in_body_, gains};
   }
-  /// Whether the kernel `next`, which may start before this one has ended, gains if this one triggers early. `chain`: the
-  /// kernels before this one.
+  /// Whether the kernel `next`, which may start before this one has ended, gains if this one triggers early. `chain`:
+  /// the kernels before this one.
   bool successor_gains(std::size_t i, std::size_t next, const GraphChain& chain) const {
     const RecordedWork& work = work_[next];
     const ChainedKernel before{entries_[i].kernel, &work_[i]};

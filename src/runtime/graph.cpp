@@ -100,30 +100,37 @@ void GraphRecording::order(std::size_t number) {
   std::erase_if(after, [&](std::size_t n) { return std::binary_search(implied_.begin(), implied_.end(), n); });
 }
 
-/// The last entry, which append() has made, is complete.
-void GraphRecording::appended() {
-  const std::size_t number = work_.size() - 1;
-  RecordedWork& entry = work_.back();
-  for (Access& access : entry.accesses) {
-    access.lease = nullptr;
-    use(entry, access, number);
+/// Adds an entry, of which fill(entry) sets everything but the order.
+template <class F>
+void GraphRecording::append(F&& fill) {
+  const std::size_t number = work_.size();
+  RecordedWork& entry = work_.emplace_back(*memory_of_work_);
+  try {
+    fill(entry);
+    for (Access& access : entry.accesses) {
+      access.lease = nullptr;
+      use(entry, access, number);
+    }
+    order(number);
+  } catch (...) {
+    work_.pop_back();
+    throw;
   }
-  order(number);
 }
 
 void GraphRecording::add(const Submission& submission) {
-  RecordedWork& entry = append();
-  entry.call.work = submission.work;
-  entry.call.grid = submission.grid;
-  entry.call.args.assign(submission.args.begin(), submission.args.end());
-  entry.accesses.assign(submission.accesses.begin(), submission.accesses.end());
-  entry.label = submission.label;
-  entry.where = submission.where;
-  entry.movable = submission.movable;
-  entry.addresses.assign(submission.addresses.begin(), submission.addresses.end());
-  entry.scalars.assign(submission.scalars.begin(), submission.scalars.end());
-  entry.update = submission.update;
-  appended();
+  append([&](RecordedWork& entry) {
+    entry.call.work = submission.work;
+    entry.call.grid = submission.grid;
+    entry.call.args.assign(submission.args.begin(), submission.args.end());
+    entry.accesses.assign(submission.accesses.begin(), submission.accesses.end());
+    entry.label = submission.label;
+    entry.where = submission.where;
+    entry.movable = submission.movable;
+    entry.addresses.assign(submission.addresses.begin(), submission.addresses.end());
+    entry.scalars.assign(submission.scalars.begin(), submission.scalars.end());
+    entry.update = submission.update;
+  });
 }
 
 /// A body may run any number of times, or not at all: what it overwrites may also stay as it was, except what is made
@@ -131,34 +138,34 @@ void GraphRecording::add(const Submission& submission) {
 void GraphRecording::add_control(RecordedWork::Kind kind, const GraphCondition& condition,
                                  std::vector<std::shared_ptr<GraphRecording>> bodies, const char* label,
                                  SourceLocation where) {
-  RecordedWork& entry = append();
-  entry.kind = kind;
-  entry.condition = condition;
-  entry.label = label;
-  entry.where = where;
-  entry.movable = true;
-  const auto merge = [&](const Access& access) {
-    const auto known = std::find_if(entry.accesses.begin(), entry.accesses.end(),
-                                    [&](const Access& other) { return other.storage == access.storage; });
-    if (known == entry.accesses.end()) {
-      entry.accesses.push_back(access);
-    } else if (known->mode != access.mode) {
-      known->mode = AccessMode::ReadWrite;
+  append([&](RecordedWork& entry) {
+    entry.kind = kind;
+    entry.condition = condition;
+    entry.label = label;
+    entry.where = where;
+    entry.movable = true;
+    const auto merge = [&](const Access& access) {
+      const auto known = std::find_if(entry.accesses.begin(), entry.accesses.end(),
+                                      [&](const Access& other) { return other.storage == access.storage; });
+      if (known == entry.accesses.end()) {
+        entry.accesses.push_back(access);
+      } else if (known->mode != access.mode) {
+        known->mode = AccessMode::ReadWrite;
+      }
+    };
+    merge({condition.storage, AccessMode::Read, nullptr});
+    for (const auto& body : bodies) {
+      for (Access access : body->accesses_) {
+        const bool scratch = body->scratch_.contains(access.storage.get());
+        if (access.mode == AccessMode::Write && !scratch) access.mode = AccessMode::ReadWrite;
+        merge(access);
+      }
+      scratch_.insert(body->scratch_.begin(), body->scratch_.end());
+      planned_.insert(body->planned_.begin(), body->planned_.end());
+      arenas_.insert(arenas_.end(), body->arenas_.begin(), body->arenas_.end());
+      entry.bodies.push_back(body);
     }
-  };
-  merge({condition.storage, AccessMode::Read, nullptr});
-  for (const auto& body : bodies) {
-    for (Access access : body->accesses_) {
-      const bool scratch = body->scratch_.contains(access.storage.get());
-      if (access.mode == AccessMode::Write && !scratch) access.mode = AccessMode::ReadWrite;
-      merge(access);
-    }
-    scratch_.insert(body->scratch_.begin(), body->scratch_.end());
-    planned_.insert(body->planned_.begin(), body->planned_.end());
-    arenas_.insert(arenas_.end(), body->arenas_.begin(), body->arenas_.end());
-    entry.bodies.push_back(body);
-  }
-  appended();
+  });
 }
 
 /// The order among the entries is that of `graph`; with the entries before them it follows from the storages, as for

@@ -119,8 +119,8 @@ class GraphRecording final : public CaptureSink {
   Uses& uses_of(const Access& access);
   void use(RecordedWork& entry, const Access& access, std::size_t number);
   void order(std::size_t number);
-  RecordedWork& append() { return work_.emplace_back(*memory_of_work_); }
-  void appended();
+  template <class F>
+  void append(F&& fill);
   void number_calls(GraphRecording& root);
   struct Comparison;
   bool repeats_as(const GraphRecording& other, Comparison& all, SourceLocation& found) const;

@@ -10,6 +10,7 @@
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/analysis/values.hpp"
+#include "tessera/ir/semantics.hpp"
 
 namespace tessera::analysis {
 
@@ -53,6 +54,13 @@ double instructions_of(Op op) {
     case Op::TanH: return kFunction;
     default: return 1;
   }
+}
+
+/// 1 / x by one instruction of the GPU, as relax_math writes it.
+bool is_reciprocal(const Operation& op) {
+  if (op.op() != Op::DivF || !op.has_attr(ir::AttrName::flush_to_zero)) return false;
+  const auto bits = splat_bits(op.operand(0));
+  return bits && *bits == ir::from_double(op.result(0).type().elem(), 1);
 }
 
 /// The address that pointers, or the base of a tensor, were made from.
@@ -115,9 +123,8 @@ class Estimate {
       return most;
     }
     if (op.num_results() == 0 || !op.result(0).type().is_tile() || addresses_.contains(&op)) return 0;
-    const bool reciprocal = op.op() == Op::DivF && splat_bits(op.operand(0)).has_value();
     return static_cast<double>(op.result(0).type().num_elements()) *
-           (reciprocal ? kReciprocal : instructions_of(op.op()));
+           (is_reciprocal(op) ? kReciprocal : instructions_of(op.op()));
   }
   double of(const Access& access) {
     const std::int64_t elements = access.tile.num_elements(), bytes = ir::info(access.tile.elem()).bytes;

@@ -1,8 +1,8 @@
-// The table of forms. Those for spills leave out a limit of registers, or need fewer per thread: stores from registers
-// avoid the copy of the tile that a store through shared memory needs, a load by tensor copy keeps its tile in shared
-// memory until it is used, twice the warps hold half of a tile each, and one piece per block is less than several. The
-// fallback forms first leave out software pipelining, which increases the state that a loop keeps, and narrowed masks;
-// then the hints as well.
+// The table of forms. Those for spills leave out the limit of registers, and need fewer per thread: stores from
+// registers avoid the copy of the tile that a store through shared memory needs, a load by tensor copy keeps its tile
+// in shared memory until it is used, twice the warps hold half of a tile each, and one piece per block is less than
+// several. The fallback forms first leave out software pipelining, which increases the state that a loop keeps, and
+// narrowed masks; then the hints as well.
 #include "tessera/jit/forms.hpp"
 
 #include <array>
@@ -18,27 +18,27 @@ namespace {
 
 using passes::Tuning;
 
-constexpr Tuning spread(int times, bool plain_stores) {
-  Tuning t;
-  t.spread = times;
-  if (plain_stores) t.stores = passes::AccessPath::View;
-  return t;
-}
-
-constexpr Tuning tensor_copies() {
-  Tuning t;
-  t.access = passes::AccessPath::Tma;
-  return t;
-}
-
 constexpr Tuning no_limit() {
   Tuning t;
   t.limit_registers = false;
   return t;
 }
 
+constexpr Tuning spread(int times, bool plain_stores) {
+  Tuning t = no_limit();
+  t.spread = times;
+  if (plain_stores) t.stores = passes::AccessPath::View;
+  return t;
+}
+
+constexpr Tuning tensor_copies() {
+  Tuning t = no_limit();
+  t.access = passes::AccessPath::Tma;
+  return t;
+}
+
 constexpr Tuning one_piece() {
-  Tuning t;
+  Tuning t = no_limit();
   t.pieces = 1;
   return t;
 }

@@ -53,15 +53,21 @@ constexpr int kElementsAWarp = 512;  // 16 elements a thread
 // Where tiles are only moved, a thread has one vector. Where a kernel takes more instructions for each byte than the
 // GPU issues while memory moves it, a thread has several: they share its address arithmetic and the rows that are
 // repeated. The same in stencils, which read each byte several times through L1.
-constexpr int kVectorsComputeBound = 4;
+constexpr int kManyVectors = 4;
 // Registers of a thread there. Without a limit the assembler takes more than it needs, and too few warps are left to
 // issue instructions while others wait for their results. What spills then gets a form without the limit.
-constexpr int kRegistersComputeBound = 72;
+constexpr int kRegistersOfMany = 72;
 constexpr int kElementsAWarpReduced = 1024;
 
 /// The largest power of two that is at most n; 1 where n is less than 1.
 int power_of_two_below(std::int64_t n) {
   return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+}
+
+/// True if a thread of a kernel without reductions and loops over loads is to have several vectors.
+bool has_many_vectors(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m) {
+  return facts.products.empty() && facts.moved_bytes > 0 &&
+         (is_bound_by_instructions(f, facts, m) || analysis::loads_neighbours(f));
 }
 
 /// Bytes of all tiles that the kernel loads; elements of 8 bits count as 16, which is what was measured.
@@ -79,7 +85,7 @@ std::int64_t loaded_bytes(const ir::Function& f) {
 /// neighbouring addresses. Otherwise 16 elements a thread; 64 where one reduction depends on another, because each is a
 /// barrier for all warps of the block. Not after a loop over chunks: there the reductions run once a row, and the
 /// loop's accumulators have to fit into registers together with what it loads.
-Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m, bool limit) {
+Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m) {
   Choices c;
   // Where a tile has several rows of at most one vector per thread of a warp, each row belongs to one warp, and no
   // reduction needs a barrier.
@@ -93,11 +99,8 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
                        : facts.longest_row > 0 && !facts.reduces_after_loop ? kElementsAWarpReduced
                                                                             : kElementsAWarp;
   std::int64_t warps = facts.largest_tile / elements;
-  bool computes = false;
-  if (facts.moved_bytes > 0) {
-    computes = analysis::instructions_per_byte(f) > m.instructions_a_byte || analysis::loads_neighbours(f);
-    warps = facts.moved_bytes / ((computes ? kVectorsComputeBound : 1) * kBytesAWarp);
-  }
+  if (facts.moved_bytes > 0)
+    warps = facts.moved_bytes / ((has_many_vectors(f, facts, m) ? kManyVectors : 1) * kBytesAWarp);
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
   const std::int64_t fewest = facts.largest_tile / (32 * kMostElementsAThread);
   c.warps = std::max(c.warps, std::min(power_of_two_below(fewest), kMostWideRowWarps));
@@ -112,8 +115,6 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
   }
   // While a block waits at the barriers after its loop, a second block has to keep loading.
   if (facts.reduces_after_loop && c.warps >= kMostRowWarps) c.occupancy = 2;
-  if (computes && limit)
-    c.occupancy = kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * kRegistersComputeBound);
   const bool waits = facts.longest_row > 0 && !facts.reduces_after_loop;
   if (!facts.narrow && waits && (c.warps == kMostRowWarps || (chained && (c.warps == 1 || c.warps >= kManyRowWarps)))) {
     // Few blocks share an SM, and while they wait at a barrier they load nothing. One more block is worth more than the
@@ -251,12 +252,15 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m) {
 Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before) {
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
+  const bool limited =
+      tuning.choose_hints && tuning.limit_registers && !tuning.occupancy && has_many_vectors(f, facts, m);
   Choices c;
-  if (tuning.choose_hints)
-    c = facts.products.empty() ? choose_for_rows(f, facts, m, tuning.limit_registers) : choose_for_products(facts, m);
+  if (tuning.choose_hints) c = facts.products.empty() ? choose_for_rows(f, facts, m) : choose_for_products(facts, m);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
   override_choices(c, tuning, m);
+  if (limited)
+    c.occupancy = std::max(1, kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * kRegistersOfMany));
   set_entry_hints(f, c);
   if (c.latency > 0)
     for (const analysis::Product& p : facts.products)

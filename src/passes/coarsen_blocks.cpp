@@ -395,7 +395,7 @@ Piece piece_of(const ir::Function& f, const Varying& varying) {
     const auto access = analysis::access_of(op);
     if (!access) return;
     if (!varying.any(op)) {
-      piece.shared += bytes_inside(*access);
+      if (access->loads()) piece.shared += bytes_inside(*access);
       return;
     }
     never = never || analysis::loops_around(op) > 0;
@@ -419,7 +419,7 @@ int pieces_that_pay(const ir::Function& f, const Varying& varying) {
   const bool shares = piece.reduces && kWorthSharing * piece.shared >= piece.moved && !piece.narrow;
   const std::int64_t limit = shares ? kBytesOfLongRows : analysis::kSmallPieceBytes;
   if (piece.moved == 0 || piece.moved >= limit) return 1;
-  const bool long_rows = piece.reduces && piece.largest > kBytesOfWarp;
+  const bool long_rows = piece.reduces && (piece.largest > kBytesOfWarp || piece.moved >= analysis::kSmallPieceBytes);
   const std::int64_t wanted = ((long_rows ? kBytesOfLongRows : kBytesOfBlock) + piece.moved - 1) / piece.moved;
   return static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(wanted)), kMostPieces));
 }

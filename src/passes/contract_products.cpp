@@ -1,6 +1,6 @@
-// a * b + c becomes one fma where that cannot be seen: the product of two numbers that were widened from at most 16
-// bits is exact in f32. Only in kernels that are bound by instructions: in the others it gains nothing, and the
-// assembler needs more registers for it (bench/notes/choose_hints.md).
+// a * b + c becomes one fma: the product of two numbers that were widened from at most 16 bits is exact in f32, except
+// for products of bf16 beyond its normal numbers (docs/semantics.md). Only in kernels that are bound by instructions:
+// in the others it gains nothing, and the assembler needs more registers for it (bench/notes/choose_hints.md).
 #include <vector>
 
 #include "passes/cost_model.hpp"
@@ -43,10 +43,17 @@ int significant_bits(Value v) {
   return kBits;
 }
 
+/// Rounds to nearest and keeps denormal numbers, as the fma will.
+bool is_plain(const Operation& op) {
+  return op.enum_attr<ir::Rounding>(ir::AttrName::rounding_mode, ir::Rounding::NearestEven) ==
+             ir::Rounding::NearestEven &&
+         !op.has_attr(ir::AttrName::flush_to_zero);
+}
+
 /// The exact product that an operand of a sum is, if the sum is all that it is used for.
 Operation* exact_product(Value term) {
   Operation* op = term.def();
-  if (op == nullptr || op->op() != Op::MulF || !term.has_one_use()) return nullptr;
+  if (op == nullptr || op->op() != Op::MulF || !is_plain(*op) || !term.has_one_use()) return nullptr;
   return significant_bits(op->operand(0)) + significant_bits(op->operand(1)) <= kBits ? op : nullptr;
 }
 
@@ -70,10 +77,10 @@ bool contract(Operation& sum) {
 }  // namespace
 
 bool contract_products(ir::Function& f, const Target& target) {
-  if (analysis::instructions_per_byte(f) <= machine_of(target.sm).instructions_a_byte) return false;
+  if (!is_bound_by_instructions(f, analysis::kernel_facts(f), machine_of(target.sm))) return false;
   std::vector<Operation*> sums;
   ir::walk(f.body(), [&](Operation& op) {
-    if (op.op() == Op::AddF && op.result().type().elem() == Elem::F32) sums.push_back(&op);
+    if (op.op() == Op::AddF && is_plain(op) && op.result().type().elem() == Elem::F32) sums.push_back(&op);
   });
   bool changed = false;
   for (Operation* sum : sums) changed |= contract(*sum);

@@ -96,6 +96,10 @@ bool waits_for_memory(const analysis::Product& p) {
   return 2 * p.accumulators * left.back() < kOperationsAByte * p.loaded_bytes;
 }
 
+bool is_bound_by_instructions(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m) {
+  return facts.products.empty() && facts.moved_bytes > 0 && analysis::instructions_per_byte(f) > m.instructions_a_byte;
+}
+
 int warps_for(const StepLoad& load, const Machine& m) {
   // Sums of 8-bit floats take twice the registers, unless they accumulate fast and in place
   // (bench/notes/choose_hints.md).

@@ -43,6 +43,10 @@ StepLoad step_load(const analysis::KernelFacts&);
 /// 16 operations a byte; attention over tiles of 64 queries: 64; the ridge of an H200: about 200).
 bool waits_for_memory(const analysis::Product&);
 
+/// True if a kernel that only moves tiles and computes with their elements takes more instructions for each byte than
+/// the GPU issues while memory moves it.
+bool is_bound_by_instructions(const ir::Function&, const analysis::KernelFacts&, const Machine&);
+
 /// Warps a CTA: 4, the smallest group that issues a warpgroup's product, or 8.
 int warps_for(const StepLoad&, const Machine&);
 

@@ -27,6 +27,7 @@ constexpr double kLog2E = 1.44269504088896340736;
 // Between these bounds (with room for the rounding that float_range ignores) neither an operand nor its reciprocal is
 // denormal.
 constexpr double kLeast = 0x1p-120, kMost = 0x1p120;
+constexpr double kMostTerm = 0x1p100;
 /// A divisor shared by at least this many quotients is scaled before it is broadcast.
 constexpr std::int64_t kShared = 4;
 
@@ -94,32 +95,35 @@ std::optional<double> float_constant(Value v) {
   return bits ? std::optional(ir::to_double(v.type().elem(), *bits)) : std::nullopt;
 }
 
-/// b / 4, exactly, for numbers that are never denormal; a sum of a number and a constant without another operation.
-Value quarter(ir::Builder& b, Value divisor) {
+// b / 16 is at most 2^124, whose reciprocal is a normal number whatever its last bit.
+constexpr double kSixteenth = 0x1p-4;
+
+/// b / 16, exactly, for numbers that are never denormal; a sum of a number and a constant without another operation.
+Value sixteenth(ir::Builder& b, Value divisor) {
   const ir::Type t = divisor.type();
-  const Value fourth = b.constant_float(ir::Elem::F32, 0.25, t.shape());
+  const auto number = [&](double x) { return b.constant_float(ir::Elem::F32, x, t.shape()); };
   const Operation* sum = divisor.def();
-  if (sum != nullptr && sum->op() == Op::AddF && divisor.has_one_use())
-    for (const std::size_t i : {0, 1})
-      if (const auto c = float_constant(sum->operand(i)); c && std::abs(*c) >= kLeast)
-        return b
-            .create(Op::Fma, {sum->operand(1 - i), fourth, b.constant_float(ir::Elem::F32, *c / 4, t.shape())}, {t})
-            ->result();
-  return b.create(Op::MulF, {divisor, fourth}, {t})->result();
+  if (sum != nullptr && sum->op() == Op::AddF && divisor.has_one_use() && !sum->has_attr(AttrName::flush_to_zero) &&
+      sum->enum_attr<Rounding>(AttrName::rounding_mode, Rounding::NearestEven) == Rounding::NearestEven)
+    for (const std::size_t i : {0, 1}) {
+      const auto c = float_constant(sum->operand(i));  // so small that a sum with a finite number is finite
+      if (c && std::abs(*c) >= kLeast && std::abs(*c) <= kMostTerm)
+        return b.create(Op::Fma, {sum->operand(1 - i), number(kSixteenth), number(*c * kSixteenth)}, {t})->result();
+    }
+  return b.create(Op::MulF, {divisor, number(kSixteenth)}, {t})->result();
 }
 
-/// a / b = a * (rcp(b / 4) / 4) for a divisor that may be huge but not denormal: b / 4 is at most 2^126, whose
-/// reciprocal is not flushed, and the products keep denormal numbers.
-void divide_by_quarter(Operation& op) {
+/// a / b = a * (rcp(b / 16) / 16) for a divisor that may be huge but not denormal; the products keep denormal numbers.
+void divide_by_scaled(Operation& op) {
   ir::Builder b = ir::Builder::before(&op);
   b.loc = op.loc;
   const ir::Type t = op.result().type();
   const auto number = [&](double x) { return b.constant_float(ir::Elem::F32, x, t.shape()); };
   const Value reciprocal =
-      b.create(Op::DivF, {number(1), quarter(b, op.operand(1))}, {t},
+      b.create(Op::DivF, {number(1), sixteenth(b, op.operand(1))}, {t},
                {{AttrName::rounding_mode, Rounding::Approx}, {AttrName::flush_to_zero, ir::UnitAttr{}}})
           ->result();
-  const Value scaled = b.create(Op::MulF, {reciprocal, number(0.25)}, {t})->result();
+  const Value scaled = b.create(Op::MulF, {reciprocal, number(kSixteenth)}, {t})->result();
   const bool is_one = float_constant(op.operand(0)) == 1.0;
   const Value quotient = is_one ? scaled : b.create(Op::MulF, {op.operand(0), scaled}, {t})->result();
   op.result().replace_all_uses_with(quotient);
@@ -138,7 +142,7 @@ bool relax_division(Operation& op) {
     return true;
   }
   if (normal) {
-    divide_by_quarter(op);
+    divide_by_scaled(op);
     return true;
   }
   if (!moderate) op.set_attr(AttrName::rounding_mode, Rounding::Full);

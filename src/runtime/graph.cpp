@@ -2,6 +2,7 @@
 #include "tessera/runtime/graph.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "runtime/graph_plan.hpp"
@@ -100,22 +101,29 @@ void GraphRecording::order(std::size_t number) {
   std::erase_if(after, [&](std::size_t n) { return std::binary_search(implied_.begin(), implied_.end(), n); });
 }
 
+/// From here on the recording is incomplete, until `incomplete_` is reset: an exception leaves it like that, and
+/// nothing can be added to it or made of it any more. Only memory can run out.
+void GraphRecording::begin_adding() {
+  check_complete();
+  incomplete_ = true;
+}
+void GraphRecording::check_complete() const {
+  if (incomplete_) throw std::bad_alloc();
+}
+
 /// Adds an entry, of which fill(entry) sets everything but the order.
 template <class F>
 void GraphRecording::append(F&& fill) {
+  begin_adding();
   const std::size_t number = work_.size();
   RecordedWork& entry = work_.emplace_back(*memory_of_work_);
-  try {
-    fill(entry);
-    for (Access& access : entry.accesses) {
-      access.lease = nullptr;
-      use(entry, access, number);
-    }
-    order(number);
-  } catch (...) {
-    work_.pop_back();
-    throw;
+  fill(entry);
+  for (Access& access : entry.accesses) {
+    access.lease = nullptr;
+    use(entry, access, number);
   }
+  order(number);
+  incomplete_ = false;
 }
 
 void GraphRecording::add(const Submission& submission) {
@@ -138,6 +146,7 @@ void GraphRecording::add(const Submission& submission) {
 void GraphRecording::add_control(RecordedWork::Kind kind, const GraphCondition& condition,
                                  std::vector<std::shared_ptr<GraphRecording>> bodies, const char* label,
                                  SourceLocation where) {
+  for (const auto& body : bodies) body->check_complete();
   append([&](RecordedWork& entry) {
     entry.kind = kind;
     entry.condition = condition;
@@ -172,6 +181,7 @@ void GraphRecording::add_control(RecordedWork::Kind kind, const GraphCondition& 
 /// single submissions. Temporaries of `graph` are known to it alone: instead of each of them their memory is ordered,
 /// which other replays of `graph` use too.
 void GraphRecording::add_graph(const GraphRecording& graph, const GraphCalls& calls, SourceLocation where) {
+  begin_adding();
   const std::size_t first = work_.size(), first_group = groups_.size();
   groups_.push_back({where, kNoEntry});
   for (const RecordedGroup& group : graph.groups_)
@@ -215,6 +225,7 @@ void GraphRecording::add_graph(const GraphRecording& graph, const GraphCalls& ca
     if (access.mode == AccessMode::Write && !known.contains(access.storage.get()))
       accesses_[numbers_.at(access.storage.get())].mode = AccessMode::Write;
   }
+  incomplete_ = false;
 }
 
 /// A copy whose entries have the present calls for good: their numbers do not change any more.
@@ -334,6 +345,7 @@ void GraphRecording::number_calls(GraphRecording& root) {
 }
 
 void GraphRecording::finish() {
+  check_complete();
   GraphPlan(*this).apply();
   for (Access& access : accesses_) {
     if (scratch_.contains(access.storage.get())) access.mode = AccessMode::Write;

@@ -26,12 +26,13 @@ TEST(Forms, AreWhatTheirTextsSay) {
   EXPECT_EQ(tuning_of(Form::Chosen), nullptr);
   EXPECT_EQ(text_of(Form::Chosen), "");
   EXPECT_EQ(text_of(Form::Unlimited), "limit=0");
-  EXPECT_EQ(text_of(Form::PlainStores), "stores=view");
-  EXPECT_EQ(text_of(Form::MoreWarps), "spread=2");
-  EXPECT_EQ(text_of(Form::MoreWarpsPlainStores), "spread=2 stores=view");
-  EXPECT_EQ(text_of(Form::OnePiece), "pieces=1");
-  EXPECT_EQ(text_of(Form::Fallback), "ahead=0 pieces=1 pipeline=0 unmask=0");
-  EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 pipeline=0 unmask=0 hints=0");
+  EXPECT_EQ(text_of(Form::PlainStores), "stores=view limit=0");
+  EXPECT_EQ(text_of(Form::TensorCopies), "access=tma limit=0");
+  EXPECT_EQ(text_of(Form::MoreWarps), "spread=2 limit=0");
+  EXPECT_EQ(text_of(Form::MoreWarpsPlainStores), "spread=2 stores=view limit=0");
+  EXPECT_EQ(text_of(Form::OnePiece), "pieces=1 limit=0");
+  EXPECT_EQ(text_of(Form::Fallback), "ahead=0 pieces=1 pipeline=0 unmask=0 limit=0");
+  EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 pipeline=0 unmask=0 limit=0 hints=0");
   for (const Form form : all_forms().subspan(1)) EXPECT_EQ(*tuning_of(form), passes::parse_tuning(text_of(form)));
 }
 

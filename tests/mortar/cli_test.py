@@ -67,6 +67,21 @@ class Generate(unittest.TestCase):
             for a, b in zip(own["logprobs"], other["logprobs"]):
                 self.assertAlmostEqual(a["logprob"], b["logprob"], delta=0.04)
 
+    def test_short_rows_are_loaded_before_the_wait(self):
+        """A model whose products of one row are those of few, short rows of weights (products.cpp)."""
+        config = json.loads((MODELS / "dense-tied" / "config.json").read_text())
+        config |= {"hidden_size": 512, "intermediate_size": 1536, "num_attention_heads": 8, "head_dim": 64}
+        words = ["--random-weights", 3, "--prompt-ids", ids([5, 42, 79]), "--greedy", "--ignore-eos", "--max-tokens", 8, "--logprobs", 1]
+        with tempfile.TemporaryDirectory() as model, tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(model) / "config.json").write_text(json.dumps(config))
+            own = self.generate(*words, model=model)
+            other = self.generate(*words, model=model, env={"TESSERA_COLLECT": folder, "TESSERA_COLLECT_GPUS": "sm_90"})
+            reports = [f.read_text() for f in pathlib.Path(folder).glob("*-one_row_1536_.txt")]
+        self.assertTrue(any("of the loop's first 3 iterations" in r for r in reports), reports)
+        self.assertEqual(own["ids"], other["ids"])
+        for a, b in zip(own["logprobs"], other["logprobs"]):
+            self.assertAlmostEqual(a["logprob"], b["logprob"], delta=0.04)
+
     def test_text_is_standard_output_and_the_rest_standard_error(self):
         words = ["generate", MODELS / "dense-untied", "--prompt", "The kernel", "--raw", "--greedy", "--ignore-eos", "--max-tokens", 20, "--max-context", 256]
         out, err = run(*words)

@@ -287,6 +287,14 @@ void norm_row_without_weights(Mut<bf16, 1, 1024> y, In<bf16, dyn, dyn> x) {
 void scale_row(Mut<bf16, 1, 1024> y, In<bf16, dyn, dyn> x, In<bf16, dyn> weight) {
   y.store(x.load_like(y) * reshape(weight.tiles(shape<1024>).load(0), shape<1, 1024>));
 }
+/// Seven tensors of 512 bytes for each row.
+void many_short_rows(Mut<bf16, 1, 256> y, In<bf16, dyn, dyn> a, In<bf16, dyn, dyn> b, In<bf16, dyn, dyn> c,
+                     In<bf16, dyn, dyn> d, In<bf16, dyn, dyn> e, In<bf16, dyn, dyn> weights) {
+  auto t = cast<f32>(a.load_like(y)) + cast<f32>(b.load_like(y)) + cast<f32>(c.load_like(y)) +
+           cast<f32>(d.load_like(y)) + cast<f32>(e.load_like(y));
+  for (int i = 0; i < 2; ++i) t = t * cast<f32>(weights.load_at(shape<1, 256>, i, 0));
+  y.store(cast<bf16>(t * rsqrt(sum(t * t, axis<1>))));
+}
 TEST(CoarsenBlocks, LongerRowsAreTakenTwoByTwoIfTheyShareWeights) {
   const auto chosen = [](auto kernel, std::int64_t n) {
     return pieces_of<kernel()>({{100000, n}, {100000, n}, {n}}, std::nullopt);
@@ -297,6 +305,8 @@ TEST(CoarsenBlocks, LongerRowsAreTakenTwoByTwoIfTheyShareWeights) {
   EXPECT_EQ(chosen(norm, 1016), 2);
   EXPECT_EQ(chosen(norm, 641), 1) << "narrow accesses";
   EXPECT_EQ(chosen(norm, 1024), 1) << "4096 bytes keep the memory busy";
+  const std::vector<std::int64_t> row{100000, 256};
+  EXPECT_EQ((pieces_of<&many_short_rows>({row, row, row, row, row, row, {2, 256}}, std::nullopt)), 2);
   EXPECT_EQ(chosen(scaled, 640), 1) << "nothing is reduced";
   EXPECT_EQ((pieces_of<&norm_row_without_weights>({{100000, 640}, {100000, 640}}, std::nullopt)), 1);
 }

@@ -1,14 +1,21 @@
 // Sums of exact products become fma where instructions are the limit, and every element stays what it was.
+#include <cmath>
+#include <random>
+
 #include "passes/passed.hpp"
+#include "tessera/passes/passes.hpp"
 
 namespace tessera::test {
 namespace {
 
-float number(std::int64_t i) { return static_cast<float>((i * 37) % 101 - 50) / 8.0f; }
-
+/// Any significands, and exponents from which no product is beyond the normal numbers of f32 (or of f16).
 template <class T>
 Array<T> numbers(std::vector<std::int64_t> dims) {
-  return Array<T>(std::move(dims)).each([](std::int64_t i) { return T(number(i)); });
+  std::mt19937 random(static_cast<std::uint32_t>(dims[0]));
+  std::uniform_real_distribution<float> significand(-2, 2);
+  return Array<T>(std::move(dims)).each([&](std::int64_t i) {
+    return T(std::ldexp(significand(random), static_cast<int>(i % 15) - 7));
+  });
 }
 int count(const Passed& p, ir::Op op) {
   int n = 0;
@@ -37,6 +44,14 @@ void squares_of_products(Mut<bf16, 16, 128> y, In<bf16, dyn, dyn> x, In<bf16, dy
   }
   y.store(cast<bf16>(acc));
 }
+/// Bound by memory, though each byte takes as many instructions as above.
+void in_a_loop(Mut<bf16, 16, 128> y, In<bf16, dyn, dyn> x, In<bf16, dyn, dyn> w) {
+  auto [t, c] = y.origin();
+  auto acc = zeros<f32, 16, 128>();
+  for (auto tap : range(kTaps))
+    acc += cast<f32>(x.load_at(shape<16, 128>, t - tap, c)) * cast<f32>(w.load_at(shape<1, 128>, tap, c));
+  y.store(cast<bf16>(acc));
+}
 void one_product(Mut<bf16, 16, 128> y, In<bf16, dyn, dyn> x, In<bf16, dyn, dyn> w) {
   auto [t, c] = y.origin();
   auto acc = cast<f32>(x.load_like(y)) * cast<f32>(w.load_at(shape<1, 128>, 0, c));
@@ -63,7 +78,31 @@ TEST(ContractProducts, OtherUsesOfTheProductAndKernelsBoundByMemoryStay) {
   const auto x = numbers<bf16>({32, 256}), w = numbers<bf16>({kTaps, 256});
   const Array<bf16> y({32, 256});
   EXPECT_EQ(count(expect_same<&squares_of_products>({}, 4, y, x, w), ir::Op::Fma), 0);
+  EXPECT_EQ(count(expect_same<&in_a_loop>({}, 4, y, x, w), ir::Op::Fma), 0);
   EXPECT_EQ(count(expect_same<&one_product>({}, 4, y, x, w), ir::Op::Fma), 0);
+}
+
+/// Attributes that a sum or its product may have in IR that was not recorded.
+TEST(ContractProducts, OtherRoundingsAndFlushedNumbersStay) {
+  using Change = void (*)(ir::Operation& product, ir::Operation& sum);
+  const auto fused = [](Change change) {
+    const Recorded r = recorded<&convolution<bf16, bf16>>();
+    const auto module = ir::clone(*r.trace.module);
+    ir::walk(module->functions.front()->body(), [&](ir::Operation& op) {
+      if (op.op() == ir::Op::AddF) change(*op.operand(1).def(), op);
+    });
+    passes::contract_products(*module->functions.front(), {90, 132});
+    return count({ir::clone(*module), {}}, ir::Op::Fma);
+  };
+  EXPECT_EQ(fused([](ir::Operation&, ir::Operation&) {}), kTaps);
+  EXPECT_EQ(fused([](ir::Operation& p, ir::Operation&) { p.set_attr(ir::AttrName::flush_to_zero, ir::UnitAttr{}); }),
+            0);
+  EXPECT_EQ(fused([](ir::Operation&, ir::Operation& s) { s.set_attr(ir::AttrName::flush_to_zero, ir::UnitAttr{}); }),
+            0);
+  EXPECT_EQ(
+      fused([](ir::Operation& p, ir::Operation&) { p.set_attr(ir::AttrName::rounding_mode, ir::Rounding::Zero); }), 0);
+  EXPECT_EQ(
+      fused([](ir::Operation&, ir::Operation& s) { s.set_attr(ir::AttrName::rounding_mode, ir::Rounding::Zero); }), 0);
 }
 
 }  // namespace

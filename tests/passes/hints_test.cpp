@@ -78,31 +78,6 @@ TEST(Hints, WhatComputesMuchHasSeveralVectorsForEachThread) {
   }
 }
 
-void five_points(Mut<f32, 32, 64> y, In<f32, dyn, dyn> x) {
-  auto [i, j] = y.origin();
-  auto s = x.load_like(y);
-  for (int d : {-1, 1}) s += x.load_at(shape<32, 64>, i + d, j) + x.load_at(shape<32, 64>, i, j + d);
-  y.store(s);
-}
-void rows_around(Mut<f32, 32, 64> y, In<f32, dyn, dyn> x) {
-  auto [i, j] = y.origin();
-  auto s = x.load_like(y);
-  for (int d : {-1, 1}) s += x.load_at(shape<32, 64>, i + d, j);
-  y.store(s);
-}
-TEST(Hints, StencilsAreTreatedAsIfTheyComputedMuch) {
-  const std::vector<std::vector<std::int64_t>> dims{{1024, 1024}, {1024, 1024}};
-  const auto chosen = [&](auto kernel, bool limit) {
-    passes::Tuning tuning;
-    tuning.limit_registers = limit;
-    const passes::Choices c = passed<kernel()>(dims, tuning).choices;
-    return std::pair(c.warps, c.occupancy);
-  };
-  EXPECT_EQ(chosen([] { return &five_points; }, true), std::pair(4, 7));
-  EXPECT_EQ(chosen([] { return &five_points; }, false), std::pair(4, 0)) << "the form without the limit";
-  EXPECT_EQ(chosen([] { return &rows_around; }, true), std::pair(8, 0)) << "whole vectors only";
-}
-
 /// Two halves of a tensor are two tiles, also where they lie in one partition; neighbours in a stencil are the same
 /// bytes.
 TEST(Hints, BytesAreThoseOfDifferentTiles) {

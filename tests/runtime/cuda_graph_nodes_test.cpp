@@ -195,12 +195,12 @@ TEST_F(CudaGraphNodes, AnInvalidatedCaptureHasNoGraph) {
   const Driver& driver = rig->driver.table();
   const auto wait = host_work(
       [&driver](const LaunchContext& c) { (void)driver.cuStreamSynchronize(static_cast<CUstream>(c.native_queue)); });
-  const std::string leaks = rig->driver.leaks();
   const auto recording = record([&](const Stream& s) { submit(s, wait, 0, 1, AccessMode::Write, {"a.cpp", "", 5}); });
   try {
     (void)rig->backend.make_graph(recording);
     FAIL();
   } catch (const DeviceError& error) { EXPECT_EQ(error.where().line, 5); }
+  EXPECT_EQ(rig->driver.leaks().find("graphs"), std::string::npos) << rig->driver.leaks();
   EXPECT_EQ(shape([&](const Stream& s) { copy(s, 0, 1); }), "c");
 }
 

@@ -66,15 +66,17 @@ struct Target {
   bool gpu = false;
   int num_sms = 1;       ///< of a GPU
   bool clusters = true;  ///< a tile may be computed by two SMs (sm_90 to sm_110)
+  bool overlaps = true;  ///< kernels may start before those before them have ended (sm_90 and newer)
 };
+inline constexpr int kFirstOverlaps = 90;
 inline bool has_clusters(int sm) { return sm >= 90 && sm < 120; }
 inline Target target_of(const Device& device) {
   if (device.kind() != DeviceKind::Cuda) {
     const CollectedGpu gpu = collected_gpu();
-    return {gpu.sm > 0, gpu.num_sms, gpu.sm == 0 || has_clusters(gpu.sm)};
+    return {gpu.sm > 0, gpu.num_sms, gpu.sm == 0 || has_clusters(gpu.sm), gpu.sm >= kFirstOverlaps};
   }
   const runtime::cuda::DeviceInfo& info = runtime::cuda::device_info(device);
-  return {true, info.num_sms, has_clusters(info.sm())};
+  return {true, info.num_sms, has_clusters(info.sm()), info.sm() >= kFirstOverlaps};
 }
 
 /// A configuration chosen by its number instead of by the heuristics. A tuner sets it.

@@ -78,7 +78,7 @@ class Launchable {
   virtual void launch(const LaunchContext&) const = 0;
   /// True if `other`, called with the same arguments, does the same.
   virtual bool same_as(const Launchable& other) const noexcept { return this == &other; }
-  /// Private to the backend: not null if it is one of its kernels.
+  /// Private to the CUDA backend, the only one that overrides it: its KernelWork, null if it is none.
   virtual const void* native_kernel() const noexcept { return nullptr; }
 };
 

@@ -75,6 +75,8 @@ class GraphRecording final : public CaptureSink {
  public:
   using Work = std::pmr::deque<RecordedWork>;
   explicit GraphRecording(Device device);
+  GraphRecording(const GraphRecording&) = default;
+  GraphRecording& operator=(const GraphRecording&) = delete;  // entries are in memory of their recording
   void add(const Submission& submission) override;
   /// A loop (one body) or a branch (one or two), whose bodies have been recorded.
   void add_control(RecordedWork::Kind kind, const GraphCondition& condition,
@@ -119,6 +121,8 @@ class GraphRecording final : public CaptureSink {
   Uses& uses_of(const Access& access);
   void use(RecordedWork& entry, const Access& access, std::size_t number);
   void order(std::size_t number);
+  void begin_adding();
+  void check_complete() const;
   template <class F>
   void append(F&& fill);
   void number_calls(GraphRecording& root);
@@ -129,6 +133,7 @@ class GraphRecording final : public CaptureSink {
 
   Device device_;
   bool second_call_ = false;
+  bool incomplete_ = false;
   std::shared_ptr<std::pmr::memory_resource> memory_of_work_;  // of the entries and their lists; not of copies of them
   Work work_{memory_of_work_.get()};
   std::vector<Access> accesses_;

@@ -1,6 +1,7 @@
 // Which kernel a product takes: by the number of rows, the element type of the weights, and the numerics.
 #include "model/products.hpp"
 
+#include <array>
 #include <string>
 
 #include "model/kernels.hpp"
@@ -206,23 +207,32 @@ Flow<Tensor<bf16, 2>> linear(Rows x, const Matrix& w, Numerics numerics) {
 
 /// One row times weights with few and short rows: all blocks run at once, and each has the registers to load its whole
 /// rows before it waits for the row (bench/notes/mortar.md).
-constexpr kernels::LinearTile kShortRows = {2, 512};
+constexpr kernels::LinearTile kShortRows = kernels::kOneRow[2];
 constexpr std::int64_t kMostShortSteps = 6;
 bool has_short_rows(const Rows& x, const Tensor<bf16, 2>& w) {
   constexpr std::int64_t kFewBlocks = 6;  // of an SM, which holds twice as many
   const kernels::Target target = kernels::target_of(x.device());
   const std::int64_t blocks = ceil_div(w.dim(0), std::int64_t{kShortRows.n}), k = w.dim(1);
-  return target.gpu && x.dim(0) == 1 && blocks <= kFewBlocks * target.num_sms && k % kShortRows.k == 0 &&
-         k / kShortRows.k <= kMostShortSteps;
+  return target.gpu && target.overlaps && x.dim(0) == 1 && blocks <= kFewBlocks * target.num_sms && k > 0 &&
+         k % kShortRows.k == 0 && k / kShortRows.k <= kMostShortSteps;
+}
+/// All of `steps` steps before the wait.
+const TuningRecord& short_rows_hints(std::int64_t steps) {
+  static const auto hints = [] {
+    std::array<TuningRecord, kMostShortSteps + 1> all;
+    for (std::size_t n = 1; n < all.size(); ++n) all[n] = hinted("early_tiles=", static_cast<std::int64_t>(n));
+    return all;
+  }();
+  return hints.at(static_cast<std::size_t>(steps));
 }
 template <class E, class... P>
 RowsOp short_rows_product(const Rows& x, const Tensor<bf16, 2>& w, const kernels::Fused<E, P...>& epilogue) {
   constexpr auto& product =
       kernel<kernels::one_row<E, bf16, bf16, kShortRows.n, kShortRows.k, kernels::epilogue_param<P>...>>;
-  const TuningRecord hints = hinted("early_tiles=", w.dim(1) / kShortRows.k);
   return std::apply(
       [&](const auto&... p) {
-        return product.tuned(hints)(empty<bf16>({x.dim(0), w.dim(0)}), x, w, static_cast<i32>(w.dim(1)), p...);
+        return product.tuned(short_rows_hints(w.dim(1) / kShortRows.k))(empty<bf16>({x.dim(0), w.dim(0)}), x, w,
+                                                                        static_cast<i32>(w.dim(1)), p...);
       },
       epilogue.operands);
 }

@@ -133,8 +133,8 @@ class CudaGraph final : public GraphWork {
 }  // namespace
 
 std::shared_ptr<const GraphWork> CudaBackend::make_graph(std::shared_ptr<const GraphRecording> recording) {
-  if (driver().cuGraphInstantiateWithFlags == nullptr)
-    throw DeviceError(concat(name(), ": this driver has no graphs; they need one of CUDA 11.4 or newer."));
+  if (driver().cuGraphAddKernelNode == nullptr)
+    throw DeviceError(concat(name(), ": this driver has no graphs; they need one of CUDA 12.0 or newer."));
   poll();
   const Current current(context_);
   auto calls = std::make_shared<const GraphCalls>(recording->calls());

@@ -1,6 +1,8 @@
 // The driver's calls that add nodes.
 #include "runtime/cuda/graph_builder.hpp"
 
+#include <memory>
+
 #include "runtime/cuda/launch_state.hpp"
 
 namespace tessera::runtime::cuda {
@@ -17,7 +19,7 @@ void GraphBuilder::Kernel::set(const CUDA_KERNEL_NODE_PARAMS& kernel, const char
   edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
   CUgraphNodeParams parameters;
   parameters.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  parameters.kernel = kernel;
+  std::construct_at(&parameters.kernel, kernel);
   builder_.check(driver.cuGraphAddNode(&node_, builder_.graph_, after_.data(), &edge, 1, &parameters), "cuGraphAddNode",
                  label, where);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "runtime/cuda/backend.hpp"
@@ -123,7 +124,7 @@ class Capture {
       after_.insert(after_.end(), ends.begin(), ends.end());
     }
     if (after_.size() < 2) return;
-    std::sort(after_.begin(), after_.end());  // work that has enqueued nothing ends with what it follows
+    std::sort(after_.begin(), after_.end(), std::less<>());  // work that has enqueued nothing ends with what it follows
     after_.erase(std::unique(after_.begin(), after_.end()), after_.end());
   }
   void add_call(std::size_t i) {

@@ -71,6 +71,7 @@ TEST(ContractProducts, SumsOfExactProductsAreRoundedOnce) {
   EXPECT_EQ(fused([] { return &convolution<f16, f16>; }, half, half_w), all);
   EXPECT_EQ(fused([] { return &convolution<bf16, f16>; }, bf, half_w), all);
   EXPECT_EQ(fused([] { return &convolution<f32, bf16>; }, single, bf_w), none) << "24 + 8 bits";
+  EXPECT_EQ(fused([] { return &convolution<bf16, f32>; }, bf, single_w), none);
   EXPECT_EQ(fused([] { return &convolution<f32, f32>; }, single, single_w), none);
 }
 

@@ -1,7 +1,7 @@
 // A recording becomes a graph node by node. Kernels are added with the nodes that they follow, which needs no streams
-// and events. What can only be enqueued (copies, fills) is captured from a stream,
-// so it needs no second description. A kernel that follows nothing but the kernel before it in its lane gets a
-// programmatic edge. Bodies of loops and branches are filled after the graph around them.
+// and events. What can only be enqueued (copies, fills) is captured from a stream, so it needs no second description. A
+// kernel that follows nothing but the kernel before it in its lane gets a programmatic edge. Bodies of loops and
+// branches are filled after the graph around them.
 #include "runtime/cuda/graph_capture.hpp"
 
 #include <algorithm>

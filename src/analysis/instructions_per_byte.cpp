@@ -10,7 +10,6 @@
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/analysis/values.hpp"
-#include "tessera/ir/semantics.hpp"
 
 namespace tessera::analysis {
 
@@ -58,9 +57,7 @@ double instructions_of(Op op) {
 
 /// 1 / x by one instruction of the GPU, as relax_math writes it.
 bool is_reciprocal(const Operation& op) {
-  if (op.op() != Op::DivF || !op.has_attr(ir::AttrName::flush_to_zero)) return false;
-  const auto bits = splat_bits(op.operand(0));
-  return bits && *bits == ir::from_double(op.result(0).type().elem(), 1);
+  return op.op() == Op::DivF && op.has_attr(ir::AttrName::flush_to_zero) && constant_float(op.operand(0)) == 1.0;
 }
 
 /// The address that pointers, or the base of a tensor, were made from.

@@ -28,6 +28,12 @@ std::optional<std::int64_t> constant_int(Value v) {
   return ir::to_signed(v.type().elem(), *bits);
 }
 
+std::optional<double> constant_float(Value v) {
+  if (!v.type().is_float()) return std::nullopt;
+  const auto bits = splat_bits(v);
+  return bits ? std::optional(ir::to_double(v.type().elem(), *bits)) : std::nullopt;
+}
+
 bool is_pure(const ir::Operation& op) { return op.info().has(ir::traits::Pure); }
 
 bool defined_outside(Value v, const ir::Block& block) {

@@ -85,7 +85,7 @@ std::int64_t loaded_bytes(const ir::Function& f) {
 /// neighbouring addresses. Otherwise 16 elements a thread; 64 where one reduction depends on another, because each is a
 /// barrier for all warps of the block. Not after a loop over chunks: there the reductions run once a row, and the
 /// loop's accumulators have to fit into registers together with what it loads.
-Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m) {
+Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& facts, bool many) {
   Choices c;
   // Where a tile has several rows of at most one vector per thread of a warp, each row belongs to one warp, and no
   // reduction needs a barrier.
@@ -99,8 +99,7 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
                        : facts.longest_row > 0 && !facts.reduces_after_loop ? kElementsAWarpReduced
                                                                             : kElementsAWarp;
   std::int64_t warps = facts.largest_tile / elements;
-  if (facts.moved_bytes > 0)
-    warps = facts.moved_bytes / ((has_many_vectors(f, facts, m) ? kManyVectors : 1) * kBytesAWarp);
+  if (facts.moved_bytes > 0) warps = facts.moved_bytes / ((many ? kManyVectors : 1) * kBytesAWarp);
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
   const std::int64_t fewest = facts.largest_tile / (32 * kMostElementsAThread);
   c.warps = std::max(c.warps, std::min(power_of_two_below(fewest), kMostWideRowWarps));
@@ -252,10 +251,10 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m) {
 Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before) {
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
-  const bool limited =
-      tuning.choose_hints && tuning.limit_registers && !tuning.occupancy && has_many_vectors(f, facts, m);
+  const bool many = tuning.choose_hints && has_many_vectors(f, facts, m);
+  const bool limited = many && tuning.limit_registers && !tuning.occupancy;
   Choices c;
-  if (tuning.choose_hints) c = facts.products.empty() ? choose_for_rows(f, facts, m) : choose_for_products(facts, m);
+  if (tuning.choose_hints) c = facts.products.empty() ? choose_for_rows(f, facts, many) : choose_for_products(facts, m);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
   override_choices(c, tuning, m);

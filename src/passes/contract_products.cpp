@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "passes/cost_model.hpp"
+#include "passes/values.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 
@@ -43,17 +44,10 @@ int significant_bits(Value v) {
   return kBits;
 }
 
-/// Rounds to nearest and keeps denormal numbers, as the fma will.
-bool is_plain(const Operation& op) {
-  return op.enum_attr<ir::Rounding>(ir::AttrName::rounding_mode, ir::Rounding::NearestEven) ==
-             ir::Rounding::NearestEven &&
-         !op.has_attr(ir::AttrName::flush_to_zero);
-}
-
 /// The exact product that an operand of a sum is, if the sum is all that it is used for.
 Operation* exact_product(Value term) {
   Operation* op = term.def();
-  if (op == nullptr || op->op() != Op::MulF || !is_plain(*op) || !term.has_one_use()) return nullptr;
+  if (op == nullptr || op->op() != Op::MulF || !rounds_plainly(*op) || !term.has_one_use()) return nullptr;
   return significant_bits(op->operand(0)) + significant_bits(op->operand(1)) <= kBits ? op : nullptr;
 }
 
@@ -80,7 +74,7 @@ bool contract_products(ir::Function& f, const Target& target) {
   if (!is_bound_by_instructions(f, analysis::kernel_facts(f), machine_of(target.sm))) return false;
   std::vector<Operation*> sums;
   ir::walk(f.body(), [&](Operation& op) {
-    if (op.op() == Op::AddF && is_plain(op) && op.result().type().elem() == Elem::F32) sums.push_back(&op);
+    if (op.op() == Op::AddF && rounds_plainly(op) && op.result().type().elem() == Elem::F32) sums.push_back(&op);
   });
   bool changed = false;
   for (Operation* sum : sums) changed |= contract(*sum);

@@ -3,12 +3,10 @@
 // adds a comparison and two multiplications to each, for denormal operands and results; and rcp of more than 2^126 is
 // zero (PTX ISA, div.approx).
 #include <cmath>
-#include <optional>
 #include <vector>
 
 #include "passes/values.hpp"
 #include "tessera/analysis/float_range.hpp"
-#include "tessera/ir/semantics.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -27,7 +25,7 @@ constexpr double kLog2E = 1.44269504088896340736;
 // Between these bounds (with room for the rounding that float_range ignores) neither an operand nor its reciprocal is
 // denormal.
 constexpr double kLeast = 0x1p-120, kMost = 0x1p120;
-constexpr double kMostTerm = 0x1p100;
+constexpr double kMostTerm = 0x1p100;  // added to any finite number, it gives a finite one
 /// A divisor shared by at least this many quotients is scaled before it is broadcast.
 constexpr std::int64_t kShared = 4;
 
@@ -90,11 +88,6 @@ void scale_division(Operation& op, Operation& broadcast) {
   flush(op);
 }
 
-std::optional<double> float_constant(Value v) {
-  const auto bits = splat_bits(v);
-  return bits ? std::optional(ir::to_double(v.type().elem(), *bits)) : std::nullopt;
-}
-
 // b / 16 is at most 2^124, whose reciprocal is a normal number whatever its last bit.
 constexpr double kSixteenth = 0x1p-4;
 
@@ -103,10 +96,9 @@ Value sixteenth(ir::Builder& b, Value divisor) {
   const ir::Type t = divisor.type();
   const auto number = [&](double x) { return b.constant_float(ir::Elem::F32, x, t.shape()); };
   const Operation* sum = divisor.def();
-  if (sum != nullptr && sum->op() == Op::AddF && divisor.has_one_use() && !sum->has_attr(AttrName::flush_to_zero) &&
-      sum->enum_attr<Rounding>(AttrName::rounding_mode, Rounding::NearestEven) == Rounding::NearestEven)
+  if (sum != nullptr && sum->op() == Op::AddF && divisor.has_one_use() && rounds_plainly(*sum))
     for (const std::size_t i : {0, 1}) {
-      const auto c = float_constant(sum->operand(i));  // so small that a sum with a finite number is finite
+      const auto c = constant_float(sum->operand(i));
       if (c && std::abs(*c) >= kLeast && std::abs(*c) <= kMostTerm)
         return b.create(Op::Fma, {sum->operand(1 - i), number(kSixteenth), number(*c * kSixteenth)}, {t})->result();
     }
@@ -124,7 +116,7 @@ void divide_by_scaled(Operation& op) {
                {{AttrName::rounding_mode, Rounding::Approx}, {AttrName::flush_to_zero, ir::UnitAttr{}}})
           ->result();
   const Value scaled = b.create(Op::MulF, {reciprocal, number(kSixteenth)}, {t})->result();
-  const bool is_one = float_constant(op.operand(0)) == 1.0;
+  const bool is_one = constant_float(op.operand(0)) == 1.0;
   const Value quotient = is_one ? scaled : b.create(Op::MulF, {op.operand(0), scaled}, {t})->result();
   op.result().replace_all_uses_with(quotient);
   op.erase();

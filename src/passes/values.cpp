@@ -90,6 +90,12 @@ std::optional<std::uint64_t> unsigned_most(Value v, int depth) {
   }
 }
 
+bool rounds_plainly(const ir::Operation& op) {
+  return op.enum_attr<ir::Rounding>(ir::AttrName::rounding_mode, ir::Rounding::NearestEven) ==
+             ir::Rounding::NearestEven &&
+         !op.has_attr(ir::AttrName::flush_to_zero);
+}
+
 Value behind_shapes(Value v) {
   for (const ir::Operation* op = v.def(); op && (op->op() == Op::Broadcast || op->op() == Op::Reshape); op = v.def())
     v = op->operand(0);

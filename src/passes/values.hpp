@@ -9,6 +9,7 @@
 
 namespace tessera::passes {
 
+using analysis::constant_float;
 using analysis::constant_int;
 using analysis::defined_outside;
 using analysis::is_pure;
@@ -16,6 +17,9 @@ using analysis::splat_bits;
 
 /// An upper bound of all elements of an integer tile, read as unsigned, derived from the operations that compute it.
 std::optional<std::uint64_t> unsigned_most(ir::Value v, int depth = 12);
+
+/// True if a floating-point operation rounds to nearest (even) and keeps denormal numbers.
+bool rounds_plainly(const ir::Operation&);
 
 /// The value that `v` broadcasts, through broadcasts and reshapes.
 ir::Value behind_shapes(ir::Value v);

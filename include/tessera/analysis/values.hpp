@@ -11,6 +11,8 @@ namespace tessera::analysis {
 std::optional<std::uint64_t> splat_bits(ir::Value);
 /// The number of an integer splat constant, read as signed (i1: 0 or 1).
 std::optional<std::int64_t> constant_int(ir::Value);
+/// The number of a floating-point splat constant.
+std::optional<double> constant_float(ir::Value);
 
 /// True if `op` has no effect and reads no memory: it may be erased, copied and moved to where its operands
 /// are available. Of operations with regions only reduce and scan are pure.

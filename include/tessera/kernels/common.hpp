@@ -68,7 +68,7 @@ struct Target {
   bool clusters = true;  ///< a tile may be computed by two SMs (sm_90 to sm_110)
   bool overlaps = true;  ///< kernels may start before those before them have ended (sm_90 and newer)
 };
-inline constexpr int kFirstOverlaps = 90;
+inline constexpr int kFirstOverlaps = 90;  // PTX ISA, griddepcontrol: requires sm_90
 inline bool has_clusters(int sm) { return sm >= 90 && sm < 120; }
 inline Target target_of(const Device& device) {
   if (device.kind() != DeviceKind::Cuda) {

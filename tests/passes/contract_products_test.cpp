@@ -26,12 +26,14 @@ int count(const Passed& p, ir::Op op) {
 constexpr int kTaps = 8;
 
 /// Weights of neighbours in time: enough instructions for each byte of bf16.
-template <class X, class W>
+template <class X, class W, bool ProductFirst = false>
 void convolution(Mut<bf16, 16, 128> y, In<X, dyn, dyn> x, In<W, dyn, dyn> w) {
   auto [t, c] = y.origin();
   auto acc = zeros<f32, 16, 128>();
-  for (int tap = 0; tap < kTaps; ++tap)
-    acc += cast<f32>(x.load_at(shape<16, 128>, t - tap, c)) * cast<f32>(w.load_at(shape<1, 128>, tap, c));
+  for (int tap = 0; tap < kTaps; ++tap) {
+    auto p = cast<f32>(x.load_at(shape<16, 128>, t - tap, c)) * cast<f32>(w.load_at(shape<1, 128>, tap, c));
+    acc = ProductFirst ? p + acc : acc + p;
+  }
   y.store(cast<bf16>(acc));
 }
 /// The same with a product that is used twice, and one operation on few bytes.
@@ -70,6 +72,9 @@ TEST(ContractProducts, SumsOfExactProductsAreRoundedOnce) {
   EXPECT_EQ(fused([] { return &convolution<bf16, bf16>; }, bf, bf_w), all);
   EXPECT_EQ(fused([] { return &convolution<f16, f16>; }, half, half_w), all);
   EXPECT_EQ(fused([] { return &convolution<bf16, f16>; }, bf, half_w), all);
+  EXPECT_EQ(fused([] { return &convolution<f16, bf16, true>; }, half, bf_w), all) << "the product is the first operand";
+  EXPECT_EQ(fused([] { return &convolution<f8e4m3, bf16>; }, numbers<f8e4m3>({32, 256}), bf_w), all);
+  EXPECT_EQ(fused([] { return &convolution<f8e5m2, f16>; }, numbers<f8e5m2>({32, 256}), half_w), all);
   EXPECT_EQ(fused([] { return &convolution<f32, bf16>; }, single, bf_w), none) << "24 + 8 bits";
   EXPECT_EQ(fused([] { return &convolution<bf16, f32>; }, bf, single_w), none);
   EXPECT_EQ(fused([] { return &convolution<f32, f32>; }, single, single_w), none);

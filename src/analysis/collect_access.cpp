@@ -215,6 +215,26 @@ void Collector::claim_many_pieces(const ir::Function& function) {
   found_.push_back(f);
 }
 
+/// A grid of several axes numbers the pieces without divisions (passes::use_grid_axes).
+void Collector::claim_grid_fits() {
+  if (!launch().pieces() || !division_) return;
+  ExprPool& e = math().exprs();
+  const Expr most = e.constant(kMostBlocksAlongYOrZ);
+  const int rank = static_cast<int>(contract_->piece.size());
+  FoundClaim f;
+  f.claim.kind = ClaimKind::GridFits;
+  f.use = ObligationUse::Division;
+  f.where = division_->loc;
+  f.when = kAlways;
+  Expr others = e.constant(1);
+  for (int a = 0; a < rank; ++a) {
+    f.when = conditions_->both(f.when, conditions_->less_equal(launch().pieces_along(a), most));
+    if (a < rank - 2) others = e.mul(others, launch().pieces_along(a));
+  }
+  f.when = conditions_->both(f.when, conditions_->less_equal(others, most));
+  found_.push_back(f);
+}
+
 /// Conditions on strides for wide accesses: positive (tensor maps have no stride of 0), 32 bits, multiples of vectors.
 Conditions Collector::stride_condition(Expr stride, std::uint64_t bytes) {
   ExprPool& e = math().exprs();
@@ -292,6 +312,7 @@ void Collector::claim_arguments(const ir::Function& function) {
   }
   claim_row_extents(body);
   claim_many_pieces(function);
+  claim_grid_fits();
 }
 
 }  // namespace tessera::analysis

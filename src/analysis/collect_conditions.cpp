@@ -151,6 +151,7 @@ int Collector::want(ir::Value condition, const ir::Operation& user) {
 /// out: their blocks run too long for a second variant to pay.
 void Collector::want_division(ir::Operation& op) {
   if (has_products_ || op.result().type().rank() != 0 || math().exact(range(op.operand(1)))) return;
+  if (!division_) division_ = &op;
   const IntRange by = range(op.operand(1));
   const Expr one = math().exprs().constant(1);
   const Conditions when = conditions_->both(math().ge(by.lo, one), math().le(by.hi, one));

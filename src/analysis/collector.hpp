@@ -69,6 +69,7 @@ class Collector final : public RangeAnalysis {
   void claim_nearly_full(int arg, std::int64_t tile, Conditions also);
   void claim_row_extents(const ir::Block& entry);
   void claim_many_pieces(const ir::Function& function);
+  void claim_grid_fits();
   Conditions stride_condition(Expr stride, std::uint64_t bytes);
 
   const LaunchContract* contract_;
@@ -81,7 +82,8 @@ class Collector final : public RangeAnalysis {
   std::vector<CutAxis> divisors_, taken_once_, walked_;  ///< all; where a block takes one tile; where a loop walks
   std::unordered_map<const ir::ValueImpl*, bool> is_the_blocks_;
   std::vector<FoundClaim> found_;
-  bool has_products_ = false;  ///< matrix products
+  bool has_products_ = false;                ///< matrix products
+  const ir::Operation* division_ = nullptr;  ///< the first that want_division considers
 };
 
 }  // namespace tessera::analysis

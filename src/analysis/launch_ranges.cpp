@@ -23,14 +23,16 @@ LaunchRanges::LaunchRanges(const LaunchContract& contract, const RangeMath& math
   if (contract.pieces_of_tensor >= 0) count_pieces();
 }
 
-void LaunchRanges::count_pieces() {
+Expr LaunchRanges::pieces_along(int axis) const {
   ExprPool& e = math_.exprs();
   const TensorContract& t = contract_->tensors[static_cast<std::size_t>(contract_->pieces_of_tensor)];
+  return e.ceil_div(e.arg(t.base_arg + 1 + axis), e.constant(contract_->piece[static_cast<std::size_t>(axis)]));
+}
+
+void LaunchRanges::count_pieces() {
+  ExprPool& e = math_.exprs();
   Expr total = e.constant(1);
-  for (int a = 0; a < t.rank; ++a) {
-    const Expr extent = e.constant(contract_->piece[static_cast<std::size_t>(a)]);
-    total = e.mul(total, e.ceil_div(e.arg(t.base_arg + 1 + a), extent));
-  }
+  for (std::size_t a = 0; a < contract_->piece.size(); ++a) total = e.mul(total, pieces_along(static_cast<int>(a)));
   e.promise(total, {1, kMaxDim});  // the launch rejects more pieces
   pieces_ = total;
 }

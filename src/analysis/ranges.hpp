@@ -20,6 +20,8 @@ class LaunchRanges {
   IntRange grid_size(int axis) const;
   /// How many pieces a launch has; none where its blocks are not numbered by pieces, or one number does not do.
   std::optional<Expr> pieces() const { return contract_->wide_grid ? std::nullopt : pieces_; }
+  /// The same along one axis, where pieces() is known.
+  Expr pieces_along(int axis) const;
 
  private:
   void count_pieces();

@@ -261,13 +261,15 @@ class Judge {
     switch (c.kind) {  // about the entry: true at its beginning, not at some operation
       case ClaimKind::ArgDivisible: return !c.op && is_slot(index, true) && std::has_single_bit(c.divisor);
       case ClaimKind::ArgBounded: return !c.op && is_slot(index, false);
-      case ClaimKind::ManyPieces: return !c.op;
+      case ClaimKind::ManyPieces:
+      case ClaimKind::GridFits: return !c.op;
       default: break;
     }
     if (c.op == nullptr) return false;
     switch (c.kind) {
       case ClaimKind::Condition: return index < c.op->num_results() && is_condition(c.op->result(index).type());
       case ClaimKind::Inbounds: return has_axis(*c.op, index);
+      case ClaimKind::CountsPieces:
       case ClaimKind::DivisorIsOne: return c.op->op() == Op::DivI || c.op->op() == Op::RemI;
       case ClaimKind::StepFits: return c.op->op() == Op::For;
       case ClaimKind::AtLeast: return index < c.op->num_operands() && is_integer(c.op->operand(index).type());
@@ -297,11 +299,28 @@ class Judge {
       }
       case ClaimKind::StepFits: return step_fits(*c.op);
       case ClaimKind::ManyPieces: return p.at_most(Poly(c.lower), values_.pieces());
+      case ClaimKind::GridFits: return grid_fits();
+      case ClaimKind::CountsPieces: {
+        if (index >= values_.pieces_along().size()) return false;
+        const Poly by = values_.of(c.op->operand(1)), pieces = values_.pieces_along()[index];
+        return p.at_most(by, pieces) && p.at_most(pieces, by);
+      }
       case ClaimKind::AtLeast: return p.at_most(Poly(c.lower), values_.of(c.op->operand(index)));
       case ClaimKind::Disjoint: return is_apart(*c.op, c.other);
       case ClaimKind::DisjointIterations: return is_apart_across_iterations(*c.op);
     }
     return false;
+  }
+
+  bool grid_fits() {
+    const std::vector<Poly>& along = values_.pieces_along();
+    const Poly most(analysis::kMostBlocksAlongYOrZ);
+    Poly others(1);
+    for (std::size_t a = 0; a < along.size(); ++a) {
+      if (!values_.prover().at_most(along[a], most)) return false;
+      if (a + 2 < along.size()) others = others * along[a];
+    }
+    return !along.empty() && values_.prover().at_most(others, most);
   }
 
   /// [index * step, index * step + tile) is a part of [0, extent).

@@ -95,7 +95,9 @@ void Values::count_pieces() {
   for (int a = 0; a < t.rank; ++a) {
     const Int extent = contract_->piece[static_cast<std::size_t>(a)];
     const Poly dim = argument(static_cast<std::size_t>(t.base_arg + 1 + a), 64, true);
-    pieces_ = pieces_ * prover_.quotient(dim + Poly(extent - 1), Poly(extent));
+    const Poly along = prover_.quotient(dim + Poly(extent - 1), Poly(extent));
+    pieces_ = pieces_ * along;
+    if (!contract_->wide_grid) pieces_along_.push_back(along);
   }
   prover_.know(pieces_ - Poly(1));
   prover_.know(Poly(kMaxDim) - pieces_);

@@ -31,6 +31,8 @@ class Values {
   Prover& prover() { return prover_; }
   /// How many pieces the launch has; bad if the contract says nothing.
   const Poly& pieces() const { return pieces_; }
+  /// The same along each axis; empty if the contract says nothing, or if one number for the blocks does not do.
+  const std::vector<Poly>& pieces_along() const { return pieces_along_; }
   void open();
   void close();
 
@@ -136,6 +138,7 @@ class Values {
   std::vector<FoundTerm> found_terms_;  ///< in the order of scopes
   int depth_ = 0;                       ///< of the operands that are followed at present
   std::vector<bool> divisors_assumed_;  ///< of launch expressions
+  std::vector<Poly> pieces_along_;      ///< along each axis
   Poly pieces_;                         ///< how many the launch has; bad if the contract says nothing
 };
 

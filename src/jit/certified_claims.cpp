@@ -24,6 +24,8 @@ const char* name_of(analysis::ClaimKind kind) {
     case DivisorIsOne: return "a divisor that is 1";
     case StepFits: return "a loop whose steps do not wrap";
     case ManyPieces: return "a launch of many pieces";
+    case GridFits: return "a launch whose pieces fit a grid of several axes";
+    case CountsPieces: return "a divisor that is a number of pieces";
     case AtLeast: return "a number that is not below another";
     case Disjoint: return "two accesses that share no element";
     case DisjointIterations: return "an access that iterations share no element of";

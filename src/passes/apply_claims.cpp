@@ -106,6 +106,8 @@ void apply(const Claim& c) {
     case ClaimKind::ArgBounded: break;  // all of an argument's at once, below
     case ClaimKind::StepFits: break;    // used by count_loops
     case ClaimKind::ManyPieces: break;  // used by coarsen_blocks
+    case ClaimKind::GridFits: break;    // used by use_grid_axes
+    case ClaimKind::CountsPieces:
     case ClaimKind::AtLeast:
     case ClaimKind::Disjoint:
     case ClaimKind::DisjointIterations: break;  // passes make and use them

@@ -23,6 +23,7 @@ class Random {
   Random(const ir::Module& module, std::mt19937_64& rng) : rng_(rng) {
     const ir::Function& entry = entry_of(module);
     for (std::size_t i = 0; i < entry.body().num_args(); ++i) of_argument(static_cast<int>(i));
+    claims.push_back({.kind = ClaimKind::GridFits});
     ir::walk(entry.body(), [&](Operation& op) { of_operation(op); });
   }
   std::vector<Claim> claims;
@@ -51,7 +52,11 @@ class Random {
     for (std::size_t i = 0; i < op.num_operands(); ++i)
       if (is_number(op.operand(i).type()) && below(3) == 0)
         claims.push_back({.kind = ClaimKind::AtLeast, .op = &op, .index = static_cast<int>(i), .lower = number()});
-    if (op.op() == Op::DivI || op.op() == Op::RemI) claims.push_back({.kind = ClaimKind::DivisorIsOne, .op = &op});
+    if (op.op() == Op::DivI || op.op() == Op::RemI) {
+      claims.push_back({.kind = ClaimKind::DivisorIsOne, .op = &op});
+      for (int axis = 0; axis < 2; ++axis)
+        claims.push_back({.kind = ClaimKind::CountsPieces, .op = &op, .index = axis});
+    }
     if (op.op() == Op::For) claims.push_back({.kind = ClaimKind::StepFits, .op = &op});
     if (op.op() == Op::StoreViewTko) of_access(op);
   }
@@ -78,8 +83,8 @@ std::string text_of(const Claim& c) {
 
 std::vector<Claim> random_claims(const ir::Module& module, std::mt19937_64& rng) { return Random(module, rng).claims; }
 
-Observed::Observed(ir::Module& module, std::vector<Claim> certified)
-    : claims_(std::move(certified)), cells_(2 + kRows * kColumns, 0) {
+Observed::Observed(ir::Module& module, std::vector<Claim> certified, std::vector<std::int64_t> pieces)
+    : claims_(std::move(certified)), pieces_(std::move(pieces)), cells_(2 + kRows * kColumns, 0) {
   const ir::Function& entry = entry_of(module);
   for (std::size_t i = 0; i < entry.body().num_args(); ++i) arguments_.push_back(entry.body().arg(i).type());
   ir::walk(entry.body(), [&](const Operation& op) {
@@ -94,8 +99,8 @@ Observed::Observed(ir::Module& module, std::vector<Claim> certified)
 
 /// An assertion where the claim is one about numbers.
 void Observed::assert_number(const Claim& c) {
-  const bool loop = c.kind == ClaimKind::StepFits, divisor = c.kind == ClaimKind::DivisorIsOne;
-  const bool condition = c.kind == ClaimKind::Condition;
+  const bool loop = c.kind == ClaimKind::StepFits, counts = c.kind == ClaimKind::CountsPieces;
+  const bool divisor = c.kind == ClaimKind::DivisorIsOne || counts, condition = c.kind == ClaimKind::Condition;
   if (!loop && !divisor && !condition && c.kind != ClaimKind::AtLeast) return;
   Operation* const next = loop ? c.op->region(0).front() : condition ? c.op->next() : c.op;
   ir::Builder b = next ? ir::Builder::before(next) : ir::Builder(*c.op->block());
@@ -109,7 +114,7 @@ void Observed::assert_number(const Claim& c) {
         ->result();
   };
   Value v = loop        ? generate::step_fits(b, *c.op)
-            : divisor   ? generate::divides_by_one(b, *c.op)
+            : divisor   ? generate::divides_by(b, *c.op, counts ? pieces_.at(index) : 1)
             : condition ? c.op->result(index)
                         : Value();
   if (c.kind == ClaimKind::AtLeast) {
@@ -213,7 +218,9 @@ std::string Observed::refuted(const std::vector<std::uint64_t>& slots) const {
   const std::vector<Row> all = rows();
   std::string text;
   for (const Claim& c : claims_) {
-    const std::string found = c.op == nullptr ? refuted_argument(c, slots) : refuted_access(c, slots, all);
+    const std::string found = c.kind == ClaimKind::GridFits ? refuted_grid()
+                              : c.op == nullptr             ? refuted_argument(c, slots)
+                                                            : refuted_access(c, slots, all);
     if (!found.empty()) text += text_of(c) + ": " + found + "\n";
   }
   return text;
@@ -228,6 +235,16 @@ std::string Observed::refuted_argument(const Claim& c, const std::vector<std::ui
   if (c.kind == ClaimKind::ArgDivisible && static_cast<std::uint64_t>(value) % c.divisor != 0)
     return std::to_string(value) + " is no multiple of " + std::to_string(c.divisor);
   return "";
+}
+
+std::string Observed::refuted_grid() const {
+  std::int64_t others = 1;
+  for (std::size_t a = 0; a < pieces_.size(); ++a) {
+    if (a + 2 < pieces_.size()) others *= pieces_[a];
+    if (std::max(pieces_[a], others) > analysis::kMostBlocksAlongYOrZ)
+      return std::to_string(pieces_[a]) + " pieces along axis " + std::to_string(a);
+  }
+  return pieces_.empty() ? "the launch has no pieces" : "";
 }
 
 /// Whether two tiles share no element, whatever the strides are that only the launch knows.

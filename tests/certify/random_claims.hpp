@@ -16,8 +16,8 @@ std::vector<analysis::Claim> random_claims(const ir::Module& module, std::mt1993
 /// nowhere.
 class Observed {
  public:
-  /// `certified`: claims about operations of `module`, which is changed.
-  Observed(ir::Module& module, std::vector<analysis::Claim> certified);
+  /// `certified`: claims about operations of `module`, which is changed; `pieces`: of the launch, along each axis.
+  Observed(ir::Module& module, std::vector<analysis::Claim> certified, std::vector<std::int64_t> pieces);
   /// After a run with these argument slots: the claims that it has refuted, in words, or nothing. (A false claim about
   /// numbers ends the run with an error instead.)
   std::string refuted(const std::vector<std::uint64_t>& slots) const;
@@ -42,11 +42,13 @@ class Observed {
   std::size_t number_of(const ir::Operation* op) const;
   std::vector<Row> rows() const;
   std::string refuted_argument(const analysis::Claim& c, const std::vector<std::uint64_t>& slots) const;
+  std::string refuted_grid() const;
   std::string refuted_access(const analysis::Claim& c, const std::vector<std::uint64_t>& slots,
                              const std::vector<Row>& rows) const;
   static bool are_apart(const Access& a, const Row& x, const Access& b, const Row& y);
 
   std::vector<analysis::Claim> claims_;
+  std::vector<std::int64_t> pieces_;
   std::vector<Access> accesses_;
   std::vector<ir::Type> arguments_;
   std::vector<std::int64_t> cells_;  ///< two counters, and the rows

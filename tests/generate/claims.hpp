@@ -6,11 +6,11 @@
 
 namespace tessera::generate {
 
-/// i1: the divisor of `op` is 1.
-inline ir::Value divides_by_one(ir::Builder& b, const ir::Operation& op) {
-  const ir::Value by = op.operand(1), one = b.constant_int(by.type().elem(), 1, by.type().shape());
+/// i1: the divisor of `op` is `n`, a number of its type.
+inline ir::Value divides_by(ir::Builder& b, const ir::Operation& op, std::int64_t n) {
+  const ir::Value by = op.operand(1), number = b.constant_int(by.type().elem(), n, by.type().shape());
   return b
-      .create(ir::Op::CmpI, {by, one}, {by.type().with_element(ir::Elem::I1)},
+      .create(ir::Op::CmpI, {by, number}, {by.type().with_element(ir::Elem::I1)},
               {{ir::AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
                {ir::AttrName::signedness, ir::Signedness::Signed}})
       ->result();
@@ -43,7 +43,7 @@ inline int assert_claims(const ir::Module& copy, const analysis::Facts& facts, s
     ir::Operation* next = loop ? op->region(0).front() : op->next();
     ir::Builder b = next ? ir::Builder::before(next) : ir::Builder(*op->block());
     ir::Value v = loop      ? step_fits(b, *op)
-                  : divisor ? divides_by_one(b, *op)
+                  : divisor ? divides_by(b, *op, 1)
                             : op->result(static_cast<std::size_t>(c.index));
     if (!c.truth) {
       const ir::Value one = b.constant_int(ir::Elem::I1, 1, v.type().shape());

@@ -28,6 +28,9 @@ struct TensorContract {
   bool nonempty = false;   ///< no block runs if one of its extents is 0
 };
 
+/// Blocks along y or z of a grid (CUDA C++ Programming Guide, technical specifications: 65535).
+inline constexpr std::int64_t kMostBlocksAlongYOrZ = 65535;
+
 struct LaunchContract {
   std::vector<ArgContract> args;  ///< one per entry argument
   std::vector<TensorContract> tensors;

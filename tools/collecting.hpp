@@ -32,6 +32,7 @@ struct StoredForm {
   jit::Form form;
   std::string report;  ///< path
   std::vector<std::byte> bytecode;
+  bool limited = false;  ///< jit::CollectedForm::limited
 };
 /// Throws IoError.
 StoredForm stored_form(const jit::CollectedForm& form);

@@ -142,10 +142,10 @@ class Estimate {
 
 double instructions_per_byte(const ir::Function& f) { return Estimate(f).per_byte(); }
 
-bool loads_neighbours(const ir::Function& f) {
+Neighbours neighbours_of(const ir::Function& f) {
   constexpr int kFewest = 3;
   struct Loads {
-    int single = 0, whole = 0;
+    int single = 0, whole = 0, other = 0;
   };
   const Divisibility known(f);
   std::map<Part, Loads> of_part;
@@ -154,13 +154,16 @@ bool loads_neighbours(const ir::Function& f) {
     if (!access || !access->loads()) return;
     const std::int64_t bytes = vector_bytes(op, known);
     Loads& loads = of_part[part_of(*access)];
-    loads.single += bytes == ir::info(access->tile.elem()).bytes ? 1 : 0;
-    loads.whole += bytes == kVectorBytes ? 1 : 0;
+    const bool single = bytes == ir::info(access->tile.elem()).bytes, whole = bytes == kVectorBytes;
+    ++(single ? loads.single : whole ? loads.whole : loads.other);
   });
-  return std::ranges::any_of(of_part, [](const auto& part) {
-    const Loads& loads = part.second;
-    return loads.single > 0 && loads.whole > 0 && loads.single + loads.whole >= kFewest;
-  });
+  Neighbours found = Neighbours::None;
+  for (const auto& [_, loads] : of_part) {
+    if (loads.single + loads.whole < kFewest) continue;
+    if (loads.single > 0 && loads.whole > 0) return Neighbours::Mixed;
+    if (loads.single == 0 && loads.other == 0) found = Neighbours::Whole;
+  }
+  return found;
 }
 
 }  // namespace tessera::analysis

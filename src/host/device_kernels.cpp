@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "host/convert.hpp"
+#include "host/launch_grid.hpp"
 #include "host/variant.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/host/contract.hpp"
@@ -36,7 +37,6 @@ constexpr int kMaxAxes = 4;
 constexpr int kLine = 1024;
 // Pieces by number of axes. Square for two axes, because either one may be contiguous.
 constexpr int kPieces[kMaxAxes][kMaxAxes] = {{kLine}, {64, 64}, {1, 64, 64}, {1, 1, 64, 64}};
-constexpr std::int64_t kMostGridAxis = (1 << 24) - 1;
 constexpr std::int64_t kMostPieces = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // of one launch over an array of rank 1
 
@@ -194,7 +194,7 @@ void launch(const Stream& stream, const Job& job, std::span<const Operand> tenso
   Key key{job, {}};
   for (std::size_t i = 0; i < tensors.size(); ++i)
     key.variant.tensors[i] = tensor_bits(tensors[i].dims, tensors[i].strides);
-  const bool wide_grid = pieces > kMostGridAxis;
+  const bool wide_grid = pieces > static_cast<std::int64_t>(kMaxGridAxis);
   key.variant.flags = flag_bits(wide_grid, false, false, lang::Accuracy::Precise);
   std::vector<std::uint64_t> slots;
   std::vector<std::uint16_t> addresses;
@@ -205,10 +205,8 @@ void launch(const Stream& stream, const Job& job, std::span<const Operand> tenso
     for (const std::int64_t s : t.strides) slots.push_back(static_cast<std::uint64_t>(s));
   }
   slots.insert(slots.end(), numbers.begin(), numbers.end());
-  runtime::LaunchGrid grid;
-  grid.y = static_cast<std::uint32_t>(ceil_div(pieces, kMostGridAxis));
-  grid.x = static_cast<std::uint32_t>(ceil_div(pieces, std::int64_t{grid.y}));
   const jit::Code& code = kernel_for(key, wide_grid, where).code(stream.device(), slots);
+  const runtime::LaunchGrid grid = launch_grid(code, static_cast<std::uint64_t>(pieces), false, slots);
   runtime::Submission submission{code.work, grid, slots, accesses, label, where};
   submission.movable = true;
   submission.addresses = addresses;

@@ -6,6 +6,7 @@
 #include <typeinfo>
 
 #include "host/launch_errors.hpp"
+#include "host/launch_grid.hpp"
 #include "host/launch_memo.hpp"
 #include "host/variant.hpp"
 #include "tessera/base/error.hpp"
@@ -13,11 +14,7 @@
 #include "tessera/jit/build.hpp"
 
 namespace tessera::detail {
-namespace {
-
-constexpr std::uint64_t kMaxGridAxis = (1u << 24) - 1;  // blocks along one axis (tile-ir: get_num_tile_blocks)
-
-}  // namespace
+namespace {}  // namespace
 
 // -- building ------------------------------------------------------------------------------------------------------
 
@@ -376,16 +373,6 @@ void Launch::count_as_written(std::span<const runtime::Access> accesses) noexcep
   }
 }
 
-/// `persistent`: `blocks` is only an upper bound.
-static runtime::LaunchGrid grid_of(const jit::Code& code, std::uint64_t blocks, bool persistent) {
-  blocks = persistent ? std::min(blocks, code.persistent_blocks) : (blocks + code.pieces - 1) / code.pieces;
-  runtime::LaunchGrid grid;
-  if (blocks > kMaxGridAxis) grid.y = static_cast<std::uint32_t>((blocks + kMaxGridAxis - 1) / kMaxGridAxis);
-  grid.x =
-      grid.y == 1 ? static_cast<std::uint32_t>(blocks) : static_cast<std::uint32_t>((blocks + grid.y - 1) / grid.y);
-  return grid;
-}
-
 /// Code lives as long as the process (variants are never dropped), so its users need not be counted.
 static std::shared_ptr<const runtime::Launchable> work_of(const jit::Code& code) {
   return {std::shared_ptr<void>(), code.work.get()};
@@ -405,7 +392,7 @@ class LaunchUpdate final : public runtime::CallUpdate {
     }
     const jit::Code& code = variant_.kernel->code(device_, call.args);
     call.work = work_of(code);
-    call.grid = grid_of(code, blocks_, persistent_);
+    call.grid = launch_grid(code, blocks_, persistent_, call.args);
   }
 
  private:
@@ -423,8 +410,12 @@ void Launch::submit(const Stream& stream) {
   const jit::Code& code = code_on(stream.device());
   const std::span<const runtime::Access> accesses(room_.accesses, tensors_);
   if (!variant_->checked) count_as_written(accesses);
-  runtime::Submission submission{
-      work_of(code), grid_of(code, blocks_, persistent_), arguments(), accesses, signature_.what.c_str(), where_};
+  runtime::Submission submission{work_of(code),
+                                 launch_grid(code, blocks_, persistent_, arguments()),
+                                 arguments(),
+                                 accesses,
+                                 signature_.what.c_str(),
+                                 where_};
   submission.movable = true;
   submission.addresses = signature_.address_slots;
   if (!scalars_.empty() && stream.core()->capturing()) {

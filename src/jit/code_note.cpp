@@ -39,9 +39,12 @@ bool can_be(const CodeShape& shape) {
       static_cast<std::size_t>(shape.early_alone) > shape.early_reads.size() ||
       !std::all_of(shape.early_reads.begin(), shape.early_reads.end(), is_argument))
     return false;
+  const auto can_be = [&](const passes::GridAxis& a) {
+    return a.argument < shape.num_args && a.argument >= -1 && a.extent >= 1;
+  };
   return !shape.entry.empty() && shape.num_args >= 0 && shape.num_args <= runtime::cuda::kMaxArguments &&
          shape.persistent_blocks >= 1 && shape.persistent_blocks <= kMostBlocks && shape.pieces >= 1 &&
-         shape.pieces <= kMostBlocks;
+         shape.pieces <= kMostBlocks && can_be(shape.grid.x) && can_be(shape.grid.y);
 }
 
 }  // namespace
@@ -60,6 +63,11 @@ std::vector<std::byte> write_code_note(const CodeShape& shape, const CacheKey& c
   out.number(static_cast<std::uint32_t>(shape.early_alone));
   out.number(shape.persistent_blocks);
   out.number(shape.pieces);
+  out.number(static_cast<std::uint32_t>(shape.grid.used));
+  for (const passes::GridAxis& axis : {shape.grid.x, shape.grid.y}) {
+    out.number(static_cast<std::uint32_t>(axis.argument));
+    out.number(static_cast<std::uint64_t>(axis.extent));
+  }
   out.number(static_cast<std::uint32_t>(shape.checks.size()));
   for (const passes::LoweredCheck& check : shape.checks) {
     out.text(check.message);
@@ -86,6 +94,11 @@ bool read_code_note(std::span<const std::byte> note, CodeShape& shape, CacheKey&
   shape.early_alone = static_cast<int>(in.number<std::uint32_t>());
   shape.persistent_blocks = in.number<std::uint64_t>();
   shape.pieces = in.number<std::uint64_t>();
+  shape.grid.used = in.number<std::uint32_t>() != 0;
+  for (passes::GridAxis* axis : {&shape.grid.x, &shape.grid.y}) {
+    axis->argument = static_cast<int>(in.number<std::uint32_t>());
+    axis->extent = static_cast<std::int64_t>(in.number<std::uint64_t>());
+  }
   std::vector<std::array<std::string, 2>> places;  // of the checks: file and function
   for (auto left = in.number<std::uint32_t>(); left != 0 && in.good(); --left) {
     passes::LoweredCheck check;

@@ -27,11 +27,12 @@ namespace tessera::jit {
 namespace {
 
 constexpr std::string_view kSuffix = ".tilebc";
-constexpr const char* kAsked = ".asked";  // an empty file: Collected::asked
+constexpr const char *kAsked = ".asked",
+                     *kLimited = ".limited";  // empty files: Collected::asked, CollectedForm::limited
 
 /// Changes when bundles of older builds of Tessera must not be used: when the ABI between kernels and the launcher or
 /// the meaning of obligations changes in a way that their texts do not show.
-constexpr std::string_view kGeneration = "tessera bundle 7";
+constexpr std::string_view kGeneration = "tessera bundle 8";
 
 /// The GPUs of TESSERA_COLLECT_GPUS, as numbers.
 std::vector<int> wanted_gpus() {
@@ -95,6 +96,9 @@ void add_arguments(Sha256& hash, const CodeShape& shape) {
   hash.add_number(static_cast<std::uint64_t>(shape.num_args)).add_number(shape.launch_flags);
   hash.add_number(shape.checks.size()).add_number(shape.early_reads.size()).add_number(shape.pieces);
   hash.add_number(static_cast<std::uint64_t>(shape.early_alone));
+  hash.add_number(shape.grid.used);
+  for (const passes::GridAxis& a : {shape.grid.x, shape.grid.y})
+    hash.add_number(static_cast<std::uint64_t>(a.argument)).add_number(static_cast<std::uint64_t>(a.extent));
   for (const int argument : shape.early_reads) hash.add_number(static_cast<std::uint64_t>(argument));
 }
 
@@ -138,6 +142,7 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
     const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
     if (asked) write(stem + kAsked, {});
+    if (chosen.limited) write(stem + kLimited, {});
     std::vector<Digest> written;  // forms may be the same code
     for (const Form form : forms_for(hints)) {
       std::optional<Prepared> other;
@@ -173,7 +178,8 @@ std::vector<Collected> collected(const std::string& folder) {
     const std::string path = concat(folder, "/", name), stem = path.substr(0, path.size() - kSuffix.size());
     for (const Form form : all_forms()) {
       const std::string of_form = stem + suffix_of(form);
-      if (path_exists(concat(of_form, kSuffix))) c.forms.push_back({form, concat(of_form, kSuffix), of_form + ".txt"});
+      if (path_exists(concat(of_form, kSuffix)))
+        c.forms.push_back({form, concat(of_form, kSuffix), of_form + ".txt", path_exists(stem + kLimited)});
     }
     c.asked = path_exists(stem + kAsked);
     found.push_back(std::move(c));

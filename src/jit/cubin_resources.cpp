@@ -41,7 +41,7 @@ void read_entry_info(std::span<const std::byte> info, CubinResources& out) {
 /// setmaxnreg in machine code (instructions of 16 bytes): the lowest 12 bits are 0x9C8, bits 32 to 39 the number of
 /// registers; bits 72 and 73 say whether a thread gets more (2) or releases some (1). Read off what ptxas 13.0 makes of
 /// PTX for sm_90, sm_100 and sm_120.
-void read_code(std::span<const std::byte> code, CubinResources& out) {
+void read_setmaxnreg(std::span<const std::byte> code, CubinResources& out) {
   for (std::size_t at = 0; at + 16 <= code.size(); at += 16) {
     if ((number(code, at, 2) & 0xFFF) != 0x9C8) continue;
     const auto registers = static_cast<unsigned>(number(code, at + 4, 1));
@@ -51,6 +51,22 @@ void read_code(std::span<const std::byte> code, CubinResources& out) {
     out.kept_registers = out.releases == 0 ? registers : std::min(out.kept_registers, registers);
     ++out.releases;
   }
+}
+
+/// Of the same encoding: 0x983 loads from local memory (LDL), 0x387 stores to it (STL), 0x947 and 0x547 branch (BRA,
+/// BRA.U); bits 64 to 79 of a branch are the upper ones of its distance. Each entry ends with a branch to itself. Read
+/// off nvdisasm 13.0 -hex for sm_80, sm_90, sm_100 and sm_120.
+void count_instructions(std::span<const std::byte> code, CubinResources& out) {
+  out.instructions = code.size() / 16;
+  out.local_accesses = 0;
+  unsigned backward = 0;
+  for (std::size_t at = 0; at + 16 <= code.size(); at += 16) {
+    const auto opcode = number(code, at, 2) & 0xFFF;
+    out.local_accesses += opcode == 0x983 || opcode == 0x387 ? 1 : 0;
+    const bool branches = opcode == 0x947 || opcode == 0x547;
+    backward += branches && number(code, at + 8, 2) == 0xFFFF ? 1 : 0;
+  }
+  out.loops = backward > 1;
 }
 
 }  // namespace
@@ -76,7 +92,10 @@ CubinResources resources_of(std::span<const std::byte> cubin) {
     const bool inside = offset <= cubin.size() && bytes <= cubin.size() - offset;
     if (inside && text == ".nv.info") read_info(cubin.subspan(offset, bytes), r);
     if (inside && text.starts_with(".nv.info.")) read_entry_info(cubin.subspan(offset, bytes), r);
-    if (inside && text.starts_with(".text.")) read_code(cubin.subspan(offset, bytes), r);
+    if (inside && text.starts_with(".text.")) {
+      read_setmaxnreg(cubin.subspan(offset, bytes), r);
+      count_instructions(cubin.subspan(offset, bytes), r);
+    }
     if (text.starts_with(".nv.shared.") && !text.starts_with(".nv.shared.reserved")) r.shared += bytes;
   }
   return r;

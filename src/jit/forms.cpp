@@ -5,7 +5,9 @@
 // narrowed masks; then the hints as well.
 #include "tessera/jit/forms.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <system_error>
 #include <thread>
 
@@ -21,6 +23,18 @@ using passes::Tuning;
 constexpr Tuning no_limit() {
   Tuning t;
   t.limit_registers = false;
+  return t;
+}
+
+constexpr Tuning more_registers(int most) {
+  Tuning t;
+  t.registers = most;
+  return t;
+}
+
+constexpr Tuning fewer_vectors(int most) {
+  Tuning t;
+  t.vectors = most;
   return t;
 }
 
@@ -46,6 +60,7 @@ constexpr Tuning one_piece() {
 constexpr Tuning plain(bool with_hints) {
   Tuning t = one_piece();
   t.ahead = 0;
+  t.guards = 0;
   t.pipeline_mma = false;
   t.unmask = false;
   t.choose_hints = with_hints;
@@ -60,6 +75,10 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {Form::Chosen, "", false, {}},
+    {Form::Registers96, "registers_96", true, more_registers(96)},
+    {Form::Registers128, "registers_128", true, more_registers(128)},
+    {Form::TwoVectors, "two_vectors", true, fewer_vectors(2)},
+    {Form::OneVector, "one_vector", true, fewer_vectors(1)},
     {Form::Unlimited, "unlimited", true, no_limit()},
     {Form::PlainStores, "stores", true, spread(1, true)},
     {Form::TensorCopies, "copies", true, tensor_copies()},
@@ -105,17 +124,53 @@ void detail::run_at_once(std::size_t count, void (*work)(void* data, std::size_t
   for (std::thread& t : threads) t.join();
 }
 
+namespace {
+
+// bench/notes/choose_hints.md has the measurements behind these constants (H200, tileiras 13.5.37).
+constexpr unsigned kRegisterBytes = 4;
+/// A spilled register costs that many instructions each time it is stored or loaded.
+constexpr double kLocalAccess = 8;
+/// With fewer resident warps an SM issues proportionally fewer instructions; more help little.
+constexpr double kEnoughWarps = 16, kGainOfMore = 1.0 / 6;
+
+/// Bytes that a thread may spill for the sake of another resident block.
+unsigned bearable_spill(const CubinResources& r, bool limited) noexcept {
+  constexpr unsigned kManyThreads = 16 * 32, kRegistersOfTwo = 64;
+  if (r.threads >= kManyThreads && r.registers <= kRegistersOfTwo) return r.registers * kRegisterBytes / 4;
+  return limited ? r.registers * kRegisterBytes / 8 : 0;
+}
+
+/// Warps on an SM (CUDA C++ Programming Guide, technical specifications; registers are allocated eight at a time).
+double resident_warps(const CubinResources& r) noexcept {
+  constexpr unsigned kRegisters = 65536, kMostWarps = 64, kMostBlocks = 32, kWarp = 32;
+  const unsigned warps = std::max(r.threads / kWarp, 1U), registers = std::max((r.registers + 7) / 8 * 8, 8U);
+  return warps * std::max(std::min({kRegisters / (registers * kWarp * warps), kMostWarps / warps, kMostBlocks}), 1U);
+}
+
+}  // namespace
+
+double issue_time(const CubinResources& r) noexcept {
+  const double warps = resident_warps(r) / kEnoughWarps;
+  const double rate = warps < 1 ? warps : std::pow(warps, kGainOfMore);
+  const double of_a_warp = static_cast<double>(r.instructions) + kLocalAccess * static_cast<double>(r.local_accesses);
+  return of_a_warp * std::max(r.threads / 32, 1U) / rate;
+}
+
 unsigned spill_cost(const CodeNotes& notes) noexcept {
   if (waits_for_registers(notes.resources)) return kNeverEnds;
   return notes.resources.stack + (notes.register_pressure ? 1 : 0);
 }
 
-bool spills_too_much(const CodeNotes& notes) noexcept {
-  constexpr unsigned kManyThreads = 16 * 32, kRegistersOfTwo = 64, kRegisterBytes = 4, kShare = 4;
-  const CubinResources& r = notes.resources;
-  if (notes.register_pressure || waits_for_registers(r)) return true;
-  const bool large = r.threads >= kManyThreads && r.registers <= kRegistersOfTwo;
-  return r.stack > (large ? r.registers * kRegisterBytes / kShare : 0);
+bool spills_too_much(const CodeNotes& notes, bool limited) noexcept {
+  return spill_cost(notes) == kNeverEnds || notes.register_pressure ||
+         notes.resources.stack > bearable_spill(notes.resources, limited);
+}
+
+bool is_better(const CodeNotes& a, const CodeNotes& b, bool limited) noexcept {
+  const bool comparable = !a.resources.loops && !b.resources.loops && a.resources.instructions != 0 &&
+                          b.resources.instructions != 0 && !waits_for_registers(a.resources) &&
+                          !waits_for_registers(b.resources);
+  return limited && comparable ? issue_time(a.resources) < issue_time(b.resources) : spill_cost(a) < spill_cost(b);
 }
 
 void check_ends(const CodeNotes& notes) {

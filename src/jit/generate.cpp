@@ -58,7 +58,7 @@ Code in_memory(const CodeShape& shape, Device device, const CompileOptions& opti
   static auto* const code = new SingleFlight<Generated>(Keep::Yes);
   const auto made =
       code->get(key_of(shape, device, options), [&] { return std::make_shared<const Generated>(make()); });
-  return {made->work, shape.persistent_blocks, shape.pieces, made->notes, shape.form};
+  return {made->work, shape.persistent_blocks, shape.pieces, shape.grid, made->notes, shape.form};
 }
 
 }  // namespace

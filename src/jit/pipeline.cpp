@@ -39,6 +39,7 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
     work.observer = dump.get();
     passes::Passed made = passes::run_passes(*p.module, target, &asked, work);
     p.choices = std::move(made.choices);
+    p.limited = p.choices.limits_registers;
     p.checks = std::move(made.checks);
     for (std::size_t i = 0; i < made.watched_bytes.size(); ++i)
       p.watched.push_back({work.watched[i].arg, made.watched_bytes[i]});
@@ -94,6 +95,7 @@ CodeShape shape_of(const Prepared& prepared) {
   s.early_alone = prepared.choices.early_alone;
   s.persistent_blocks = prepared.persistent_blocks;
   s.pieces = static_cast<std::uint64_t>(prepared.choices.pieces);
+  s.grid = prepared.choices.grid;
   s.checks = prepared.checks;
   s.form = prepared.form;
   // The bytecode is with locations, which errors name; what lowered checks say is not in it.

@@ -30,6 +30,7 @@ struct Prepared {
   passes::Choices choices;
   std::string tuning;  ///< hints that a record gave, as text
   Form form = Form::Chosen;
+  bool limited = false;                      ///< registers are limited for the sake of more warps (passes::Choices)
   std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
   std::vector<WatchedTensor> watched;        ///< GPUs: one argument each, after those that a launch passes
   /// Blocks that fill the device once: the grid of persistent kernels.
@@ -44,6 +45,7 @@ struct CodeShape {
   bool programmatic_launch = false;  ///< may be launched with PDL: it waits itself
   bool launch_flags = false;         ///< it takes one (passes::Choices)
   std::uint64_t pieces = 1;          ///< of the launch, for each block (passes::Choices)
+  passes::GridAxes grid;             ///< of the launch (passes::Choices)
   std::vector<int> early_reads;      ///< arguments: addresses of tensors that it may read before it waits
   int early_alone = 0;               ///< the first so many of those, whatever the others are (passes::Choices)
   std::uint64_t persistent_blocks = 1;

@@ -111,6 +111,7 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
       concat("  hints: warps ", or_left(c.warps), ", CTAs per cluster ", c.ctas, ", occupancy ", or_left(c.occupancy),
              ", latency ", or_left(c.latency), "; ", prepared.persistent_blocks, " blocks fill the GPU\n");
   if (c.pieces > 1) text += concat("  a block takes ", c.pieces, " neighbouring pieces\n");
+  if (c.grid.used) text += "  the grid has an axis for each axis of the pieces\n";
   if (!prepared.tuning.empty()) text += concat("  tuning record: ", prepared.tuning, "\n");
   if (prepared.form != Form::Chosen)
     text += concat("  ", is_for_spills(prepared.form) ? "form chosen by the report: " : "fallback form: ",

@@ -54,6 +54,9 @@ constexpr int kElementsAWarp = 512;  // 16 elements a thread
 // GPU issues while memory moves it, a thread has several: they share its address arithmetic and the rows that are
 // repeated. The same in stencils, which read each byte several times through L1.
 constexpr int kManyVectors = 4;
+/// Where tiles around one place are loaded in whole vectors, a thread computes its vectors one after the other, and
+/// holds no more registers for more of them.
+constexpr int kMostVectors = 8;
 // Registers of a thread there. Without a limit the assembler takes more than it needs, and too few warps are left to
 // issue instructions while others wait for their results. What spills then gets a form without the limit.
 constexpr int kRegistersOfMany = 72;
@@ -64,10 +67,12 @@ int power_of_two_below(std::int64_t n) {
   return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
 }
 
-/// True if a thread of a kernel without reductions and loops over loads is to have several vectors.
-bool has_many_vectors(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m) {
-  return facts.products.empty() && facts.moved_bytes > 0 &&
-         (is_bound_by_instructions(f, facts, m) || analysis::loads_neighbours(f));
+/// How many vectors a thread of a kernel without reductions and loops over loads is to have.
+int vectors_of_a_thread(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m) {
+  if (!facts.products.empty() || facts.moved_bytes == 0) return 1;
+  const analysis::Neighbours neighbours = analysis::neighbours_of(f);
+  if (!is_bound_by_instructions(f, facts, m)) return neighbours == analysis::Neighbours::None ? 1 : kManyVectors;
+  return neighbours == analysis::Neighbours::Whole ? kMostVectors : kManyVectors;
 }
 
 /// Bytes of all tiles that the kernel loads; elements of 8 bits count as 16, which is what was measured.
@@ -85,7 +90,7 @@ std::int64_t loaded_bytes(const ir::Function& f) {
 /// neighbouring addresses. Otherwise 16 elements a thread; 64 where one reduction depends on another, because each is a
 /// barrier for all warps of the block. Not after a loop over chunks: there the reductions run once a row, and the
 /// loop's accumulators have to fit into registers together with what it loads.
-Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& facts, bool many) {
+Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& facts, int vectors) {
   Choices c;
   // Where a tile has several rows of at most one vector per thread of a warp, each row belongs to one warp, and no
   // reduction needs a barrier.
@@ -99,7 +104,7 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
                        : facts.longest_row > 0 && !facts.reduces_after_loop ? kElementsAWarpReduced
                                                                             : kElementsAWarp;
   std::int64_t warps = facts.largest_tile / elements;
-  if (facts.moved_bytes > 0) warps = facts.moved_bytes / ((many ? kManyVectors : 1) * kBytesAWarp);
+  if (facts.moved_bytes > 0) warps = facts.moved_bytes / (vectors * kBytesAWarp);
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
   const std::int64_t fewest = facts.largest_tile / (32 * kMostElementsAThread);
   c.warps = std::max(c.warps, std::min(power_of_two_below(fewest), kMostWideRowWarps));
@@ -235,6 +240,18 @@ void require_range(const char* what, int value, int most) {
   throw CompileError(concat("tuning: expected ", what, " from 1 to ", most, ", found ", value));
 }
 
+/// The limit of a thread's registers, where there is one.
+int registers_of(const Tuning& t) {
+  require_range("registers", t.registers.value_or(kRegistersOfMany), kRegistersAThread);
+  return t.registers.value_or(kRegistersOfMany);
+}
+
+int most_vectors(const Tuning& t) {
+  const int most = t.vectors.value_or(kMostVectors);
+  require_power_of_two("vectors", most, kMostVectors);
+  return most;
+}
+
 void override_choices(Choices& c, const Tuning& t, const Machine& m) {
   require_power_of_two("spread", t.spread, 4);
   if (c.warps > 0) c.warps = std::min(c.warps * t.spread, kMostWarps);
@@ -251,15 +268,19 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m) {
 Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before) {
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
-  const bool many = tuning.choose_hints && has_many_vectors(f, facts, m);
-  const bool limited = many && tuning.limit_registers && !tuning.occupancy;
+  const int wanted = tuning.choose_hints ? vectors_of_a_thread(f, facts, m) : 1;
+  const int vectors = std::min(wanted, most_vectors(tuning));
+  const bool limited = wanted > 1 && tuning.limit_registers && !tuning.occupancy;
   Choices c;
-  if (tuning.choose_hints) c = facts.products.empty() ? choose_for_rows(f, facts, many) : choose_for_products(facts, m);
+  if (tuning.choose_hints)
+    c = facts.products.empty() ? choose_for_rows(f, facts, vectors) : choose_for_products(facts, m);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
   override_choices(c, tuning, m);
   if (limited)
-    c.occupancy = std::max(1, kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * kRegistersOfMany));
+    c.occupancy =
+        std::max(1, kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * registers_of(tuning)));
+  c.limits_registers = limited;
   set_entry_hints(f, c);
   if (c.latency > 0)
     for (const analysis::Product& p : facts.products)
@@ -267,6 +288,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
         // Loads in a branch that corrects results get one step: more would take shared memory from the main loop.
         set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, analysis::corrects_products(*load) ? 1 : c.latency});
   c.pieces = before.pieces;
+  c.grid = before.grid;
   c.persistent_blocks = std::max(1, target.num_sms * std::max(c.occupancy, 1) / c.ctas);
   return c;
 }

@@ -4,7 +4,8 @@
 //   x << n = 0, unsigned x >> n = 0, signed x >> n = copies of the sign, for n of at least the type's bits
 //                                              (undefined in the assembler; left out where n is known to be smaller)
 //   integer x / 0 = 0, x % 0 = x, smallest / -1 = smallest, smallest % -1 = 0
-//                                              (left out where the divisor is a constant other than 0 and -1)
+//                                              (left out where the divisor is positive, or a constant other than 0 and
+//                                              -1)
 //   float to integer: NaN gives 0, numbers out of range the smallest or largest integer
 //                                              (PTX cvt saturates, and gives 0 for NaN from 32 bits or fewer to 32 bits
 //                                              or fewer; the assembler takes numbers that it knows for undefined)
@@ -172,9 +173,30 @@ bool divides_by_unknown(const Operation& op) {
   return !constant || *constant == 0 || (*constant == -1 && is_signed(op));
 }
 
+/// The divisor counts the tiles along an axis of a tensor that is not empty where a block runs.
+bool divides_by_tiles(const Operation& op, const analysis::LaunchContract& contract) {
+  const auto counted = tiles_counted(op.operand(1));
+  if (!counted || counted->argument >= contract.args.size()) return false;
+  const analysis::ArgContract& arg = contract.args[counted->argument];
+  return arg.role == analysis::ArgRole::Dim &&
+         (arg.tensor == contract.pieces_of_tensor || contract.tensors[static_cast<std::size_t>(arg.tensor)].nonempty);
+}
+
+/// Such a number is at least 1, so every quotient by it is defined.
+void drop_positive_divisors(std::vector<Operation*>& divisions, const ir::Function& f,
+                            const analysis::LaunchContract* contract, const Certifier* certifier) {
+  std::vector<analysis::Claim> claims;
+  for (Operation* op : divisions)
+    if (contract && divides_by_tiles(*op, *contract))
+      claims.push_back({.kind = analysis::ClaimKind::AtLeast, .op = op, .index = 1, .lower = 1});
+  const std::vector<bool> positive = certified(certifier, f, claims);
+  for (std::size_t i = 0; i < claims.size(); ++i)
+    if (positive[i]) std::erase(divisions, claims[i].op);
+}
+
 }  // namespace
 
-bool define_results(ir::Function& f) {
+bool define_results(ir::Function& f, const analysis::LaunchContract* contract, const Certifier* certifier) {
   struct Conversion {
     Operation* op;
     Missing missing;
@@ -193,6 +215,7 @@ bool define_results(ir::Function& f) {
       if (missing.any() || is_too_narrow(*op)) conversions.push_back({op, missing});
     }
   }
+  drop_positive_divisors(divisions, f, contract, certifier);
   for (Operation* op : divisions) define_division(*op);
   for (const Conversion& c : conversions) define_conversion(*c.op, c.missing);
   for (Operation* op : shifts) define_shift(*op);

@@ -58,12 +58,11 @@ Operation* create(Builder& b, Op op) {
 constexpr double kTriggerBlockTime = 1.21;
 constexpr double kBytesANanosecond = 4500;  // memory bandwidth of an H200, reads only
 
-/// The block's number in x, or null. Large grids are numbered in x, so y and z are ignored: accesses that depend on
-/// them alone are not counted, and the kernel does not trigger.
-Value block_number(const ir::Function& f) {
-  Value found;
+/// What a block knows of its place in the grid.
+std::vector<Value> block_numbers(const ir::Function& f) {
+  std::vector<Value> found;
   ir::walk(f.body(), [&](const Operation& op) {
-    if (op.op() == Op::GetTileBlockId && !found) found = op.result(0);
+    for (std::size_t r = 0; op.op() == Op::GetTileBlockId && r < 3; ++r) found.push_back(op.result(r));
   });
   return found;
 }
@@ -75,20 +74,21 @@ struct Moved {
 
 /// Bytes that the accesses of `block` move, if the address depends on the block's number: data that all blocks read
 /// comes from the caches.
-Moved moved_by_a_block(const ir::Block& block, Value id, bool in_loop = false) {
+Moved moved_by_a_block(const ir::Block& block, const std::vector<Value>& ids, bool in_loop = false) {
   Moved sum;
   for (const Operation& op : block) {
     if (accesses_memory(op)) {
       sum.in_loop = sum.in_loop || in_loop;
       bool own = false;
-      for (const ir::OpOperand& use : op.operands()) own = own || analysis::depends_on(use.value, id);
+      for (const ir::OpOperand& use : op.operands())
+        own = own || std::ranges::any_of(ids, [&](Value id) { return analysis::depends_on(use.value, id); });
       const Type tile = analysis::moved_tile(op);
       if (own && tile) sum.bytes += analysis::bytes_of(tile);
     }
     const bool loops = op.op() == Op::For || op.op() == Op::Loop;
     Moved most;
     for (std::size_t r = 0; r < op.num_regions(); ++r) {
-      const Moved inside = moved_by_a_block(op.region(r), id, in_loop || loops);
+      const Moved inside = moved_by_a_block(op.region(r), ids, in_loop || loops);
       most = {std::max(most.bytes, inside.bytes), most.in_loop || inside.in_loop};
     }
     sum = {sum.bytes + most.bytes, sum.in_loop || most.in_loop};
@@ -98,9 +98,7 @@ Moved moved_by_a_block(const ir::Block& block, Value id, bool in_loop = false) {
 
 /// True for blocks without loops that run at least twice as long as it takes to start a block that triggers.
 bool gains_by_trigger(const ir::Function& f) {
-  const Value id = block_number(f);
-  if (!id) return false;
-  const Moved moved = moved_by_a_block(f.body(), id);
+  const Moved moved = moved_by_a_block(f.body(), block_numbers(f));
   return !moved.in_loop && static_cast<double>(moved.bytes) >= 2 * kTriggerBlockTime * kBytesANanosecond;
 }
 

@@ -34,9 +34,10 @@ void append(std::vector<LoweredCheck>& all, std::vector<LoweredCheck> more) {
   if (!more.empty()) throw InternalError("checks are lowered for one entry of a module, found two with checks");
 }
 
-bool many_pieces(const Work& work) {
+/// A claim about the launch holds.
+bool has_claim(const Work& work, analysis::ClaimKind kind) {
   return work.claims && std::ranges::any_of(*work.claims, [&](const analysis::Claim& c) {
-           return c.kind == analysis::ClaimKind::ManyPieces && c.holds(work.held);
+           return c.kind == kind && c.holds(work.held);
          });
 }
 

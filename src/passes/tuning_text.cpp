@@ -18,7 +18,8 @@ struct NumberKey {
 constexpr NumberKey kNumbers[] = {{"warps", &Tuning::warps},         {"ctas", &Tuning::ctas},
                                   {"occupancy", &Tuning::occupancy}, {"latency", &Tuning::latency},
                                   {"ahead", &Tuning::ahead},         {"pieces", &Tuning::pieces},
-                                  {"guards", &Tuning::guards},       {"early_tiles", &Tuning::early_tiles}};
+                                  {"guards", &Tuning::guards},       {"vectors", &Tuning::vectors},
+                                  {"registers", &Tuning::registers}, {"early_tiles", &Tuning::early_tiles}};
 struct SwitchKey {
   const char* name;
   bool Tuning::*member;

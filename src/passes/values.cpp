@@ -107,6 +107,28 @@ Value broadcast_to(ir::Builder& b, Value v, std::span<const std::int64_t> shape)
   return v.type() == wanted ? v : b.create(Op::Broadcast, {v}, {wanted})->result();
 }
 
+std::optional<TileCount> tiles_counted(Value v) {
+  const auto source = [](Value from) {
+    while (const ir::Operation* op = from.def()) {
+      if (op->op() != Op::TruncI && op->op() != Op::ExtI && op->op() != Op::Assume) break;
+      from = op->operand(0);
+    }
+    return from;
+  };
+  TileCount count;
+  v = source(v);
+  if (v.def() && v.def()->op() == Op::DivI) {
+    const auto tile = constant_int(v.def()->operand(1));
+    if (!tile || *tile < 1 || v.def()->enum_attr<ir::Rounding>(ir::AttrName::rounding) != ir::Rounding::PositiveInf)
+      return std::nullopt;
+    count.tile = *tile;
+    v = source(v.def()->operand(0));
+  }
+  if (v.def() || v.argument_block()->parent()) return std::nullopt;
+  count.argument = v.index();
+  return count;
+}
+
 Value splat(ir::Builder& b, Value scalar, std::span<const std::int64_t> shape) {
   if (shape.empty()) return scalar;
   const std::vector<std::int64_t> ones(shape.size(), 1);

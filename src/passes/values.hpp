@@ -24,6 +24,14 @@ bool rounds_plainly(const ir::Operation&);
 /// The value that `v` broadcasts, through broadcasts and reshapes.
 ir::Value behind_shapes(ir::Value v);
 
+/// ceil(extent / tile) of an entry argument `extent`, as kernels count their tiles along an axis.
+struct TileCount {
+  std::size_t argument = 0;
+  std::int64_t tile = 1;
+};
+/// What `v` seems to count; nothing if it is something else. The operations between are conversions and assumptions.
+std::optional<TileCount> tiles_counted(ir::Value v);
+
 /// `scalar` in every element of a tile of this shape.
 ir::Value splat(ir::Builder&, ir::Value scalar, std::span<const std::int64_t> shape);
 /// 0, 1, ... along `axis` of a tile whose other extents are 1 (i32).

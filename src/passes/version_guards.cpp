@@ -17,6 +17,7 @@
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
 #include "tessera/analysis/access.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/passes/passes.hpp"
@@ -34,6 +35,8 @@ using ir::Value;
 namespace {
 
 constexpr std::size_t kMostOperations = 600;  // that are duplicated
+/// Masked loads from which on two versions are faster by themselves (bench/notes/choose_hints.md).
+constexpr std::size_t kWorthVersions = 3;
 
 /// The indices start, start + 1, ..., last of one axis are below `extent`, all read as unsigned 32-bit numbers.
 struct Bound {
@@ -80,14 +83,14 @@ class Versions {
     for (Operation& op : block) place_[&op] = place_.size();
   }
 
-  /// True if there is a mask to decide for whole blocks.
-  bool make() {
+  /// True if there are that many masks to decide for whole blocks.
+  bool make(std::size_t fewest) {
     // From the first access on: tiles loaded before the branch would need the layouts of both versions.
     Operation* first = block_.front();
     while (first && !analysis::is_access(*first) && first->num_regions() == 0) first = first->next();
     if (!first) return false;
     find_masks(*first);
-    if (masked_.empty() || size_behind(*first) > kMostOperations) return false;
+    if (masked_.size() < fewest || size_behind(*first) > kMostOperations) return false;
     Builder b = Builder::before(first);
     b.loc = first->loc;
     Value inside;
@@ -196,10 +199,11 @@ bool ends_empty(const Block& block) {
 bool version_guards(ir::Function& f, const Tuning& tuning) {
   if (tuning.guards && *tuning.guards != 0 && *tuning.guards != 1)
     throw CompileError(concat("tuning: expected guards as 0 or 1, found ", *tuning.guards));
-  if (tuning.guards != 1) return false;
+  if (tuning.guards == 0 || (!tuning.guards && analysis::neighbours_of(f) != analysis::Neighbours::Whole)) return false;
+  const std::size_t fewest = tuning.guards ? 1 : kWorthVersions;
   std::vector<Block*> blocks{&f.body()};
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (ends_empty(*blocks[i]) && Versions(*blocks[i]).make()) return true;
+    if (ends_empty(*blocks[i]) && Versions(*blocks[i]).make(fewest)) return true;
     for (Operation& op : *blocks[i])
       if (op.op() == Op::If)
         for (std::size_t r = 0; r < op.num_regions(); ++r) blocks.push_back(&op.region(r));

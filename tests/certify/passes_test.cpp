@@ -27,6 +27,7 @@ struct Cleaned final : passes::Certifier {
     work.held = held;
     work.stop_after = stop_after;
     work.certifier = this;
+    work.contract = &r.contract;
     passes::run_passes(*module, passes::Target{.sm = 90, .num_sms = 132}, nullptr, work);
   }
   std::vector<bool> judge(const ir::Function& f, std::span<const Claim> of_passes) const override {
@@ -34,6 +35,10 @@ struct Cleaned final : passes::Certifier {
     const certify::Verdict v = judged(f, of_passes);
     rejected += v.unproven;
     for (Claim forged : of_passes) {  // while its operation is there
+      if (forged.kind == ClaimKind::CountsPieces) {
+        forged.index = forged.index == 0 ? 1 : 0;
+        EXPECT_FALSE(judged(f, {&forged, 1}).certified[0]) << "the pieces along axis " << forged.index;
+      }
       if (forged.kind != ClaimKind::AtLeast) continue;
       const bool of_loop = forged.op->op() == ir::Op::For;  // bound_loops claims far less than is so
       forged.lower = of_loop ? 100000 : forged.lower;
@@ -184,6 +189,7 @@ void doubled(Mut<f32, 1, kWholeRow> y, In<f32, dyn, dyn> x) {
   auto [row, zero] = y.index();
   for (auto i : range(X.count(1))) parts.store(0, i, X.load(row, i) * 2.0f);
 }
+void doubled_matrix(Mut<f32, 8, 64> y, In<f32, dyn, dyn> x) { y.store(x.load_like(y) * 2.0f); }
 void doubled_in_parts(Mut<f32, 128> y) {
   auto parts = y.sub(shape<32>);
   for (int i = 0; i < 4; ++i) parts.store(i, parts.load(i) * 2.0f);
@@ -200,7 +206,11 @@ TEST(CertifyPasses, EveryPassAsksForWhatItTakesAway) {
   const Recorded ragged = recorded<api_kernels::softmax<1024>>();
   const Cleaned masks(ragged, {{64, 1000}, {64, 1000}}, "");
   EXPECT_GT(masks.count(ClaimKind::AtLeast), 0u) << "unmask";
-  EXPECT_EQ(all.rejected + some.rejected + masks.rejected, 0u);
+  const Recorded matrix = recorded<doubled_matrix>();
+  const Cleaned grid(matrix, {{64, 1000}, {64, 1000}}, "");
+  EXPECT_GT(grid.count(ClaimKind::CountsPieces), 0u) << "use_grid_axes";
+  EXPECT_GT(grid.count(ClaimKind::AtLeast), 0u) << "define_results";
+  EXPECT_EQ(all.rejected + some.rejected + masks.rejected + grid.rejected, 0u);
 }
 
 /// The tokens that accesses wait for.

@@ -1,6 +1,7 @@
 // One launch on the default device; all its tensors lie in one allocation.
 #include "generate/device.hpp"
 
+#include "host/launch_grid.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera::generate {
@@ -16,6 +17,10 @@ std::vector<std::byte> run_on_device(jit::Kernel& kernel, std::span<const std::b
   const jit::Code& code = kernel.code(device, slots);
   const Stream stream(device);
   grid.x = static_cast<std::uint32_t>((grid.x + code.pieces - 1) / code.pieces);
+  if (code.grid.used) {
+    const runtime::LaunchGrid axes = detail::launch_grid(code.grid, grid.x, slots);
+    grid = {axes.x, axes.y, axes.z};
+  }
   {
     runtime::LeaseLink lease;
     lease.take(*storage, true, {});

@@ -14,6 +14,7 @@
 #include "generate/record.hpp"
 #include "generate/reference.hpp"
 #include "generate/reorder.hpp"
+#include "host/launch_grid.hpp"
 #include "host/variant.hpp"
 #include "jit/certified_claims.hpp"
 #include "passes/accepting.hpp"
@@ -39,14 +40,15 @@ Counts& Counts::operator+=(const Counts& o) {
   judged += o.judged;
   uncertified += o.uncertified;
   coarsened += o.coarsened;
+  of_axes += o.of_axes;
   return *this;
 }
 std::string to_text(const Counts& c) {
   return std::to_string(c.programs) + " programs, " + std::to_string(c.launches) + " launches (" +
          std::to_string(c.rejected) + " rejected, " + std::to_string(c.too_long) + " too long), " +
-         std::to_string(c.runs) + " runs (" + std::to_string(c.coarsened) + " with several pieces a block), " +
-         std::to_string(c.claims) + " claims asserted, " + std::to_string(c.uncertified) + " of " +
-         std::to_string(c.judged) + " not certified";
+         std::to_string(c.runs) + " runs (" + std::to_string(c.coarsened) + " with several pieces a block, " +
+         std::to_string(c.of_axes) + " with a grid of several axes), " + std::to_string(c.claims) +
+         " claims asserted, " + std::to_string(c.uncertified) + " of " + std::to_string(c.judged) + " not certified";
 }
 
 namespace {
@@ -75,6 +77,7 @@ struct Made {
   std::shared_ptr<const cpu::Program> program;
   bool launch_flags = false;
   std::uint32_t pieces = 1;  ///< for each block
+  passes::GridAxes grid = {};
 };
 
 /// One recording: launches whose extents and strides say the same of unit axes share it.
@@ -100,6 +103,7 @@ passes::Tuning random_tuning(Random& r) {
   t.unmask = r.chance(85);
   t.combine_atomics = r.chance(85);
   t.choose_hints = r.chance(80);
+  t.grid_axes = r.chance(85);
   t.early_reads = r.chance(80);
   t.overlap = static_cast<passes::Overlap>(r.below(4));
   if (r.chance(40)) t.pieces = r.pick({1, 2, 4, 8, 32});
@@ -248,6 +252,7 @@ struct Runner::Impl {
     const passes::Choices choices = passes::run_passes(module, target, &tuning, work).choices;
     made.launch_flags = choices.launch_flags;
     made.pieces = static_cast<std::uint32_t>(choices.pieces);
+    made.grid = choices.grid;
     if (moved) reorder(module, random);
     ir::verify_or_throw(module);
   }
@@ -312,6 +317,11 @@ struct Runner::Impl {
     const bool launch_flags = made.launch_flags;
     cpu::Grid blocks_of_run = grid();
     blocks_of_run.x = (blocks_of_run.x + made.pieces - 1) / made.pieces;
+    if (made.grid.used) {
+      const runtime::LaunchGrid axes = detail::launch_grid(made.grid, blocks_of_run.x, slots);
+      blocks_of_run = {axes.x, axes.y, axes.z};
+      ++counts->of_axes;
+    }
     ++counts->runs;
     counts->coarsened += made.pieces > 1;
     std::memcpy(arena.data(), memory.initial.data(), memory.initial.size());

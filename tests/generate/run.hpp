@@ -28,6 +28,7 @@ struct Counts {
   std::int64_t programs = 0, launches = 0, rejected = 0, too_long = 0, runs = 0, claims = 0, held = 0;
   std::int64_t judged = 0, uncertified = 0;  ///< claims that the checker was asked about, and rejected
   std::int64_t coarsened = 0;                ///< runs in which a block takes several pieces
+  std::int64_t of_axes = 0;                  ///< runs over a grid of several axes
   Counts& operator+=(const Counts&);
 };
 std::string to_text(const Counts&);

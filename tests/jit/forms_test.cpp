@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -25,14 +27,18 @@ namespace {
 TEST(Forms, AreWhatTheirTextsSay) {
   EXPECT_EQ(tuning_of(Form::Chosen), nullptr);
   EXPECT_EQ(text_of(Form::Chosen), "");
+  EXPECT_EQ(text_of(Form::Registers96), "registers=96");
+  EXPECT_EQ(text_of(Form::Registers128), "registers=128");
+  EXPECT_EQ(text_of(Form::TwoVectors), "vectors=2");
+  EXPECT_EQ(text_of(Form::OneVector), "vectors=1");
   EXPECT_EQ(text_of(Form::Unlimited), "limit=0");
   EXPECT_EQ(text_of(Form::PlainStores), "stores=view limit=0");
   EXPECT_EQ(text_of(Form::TensorCopies), "access=tma limit=0");
   EXPECT_EQ(text_of(Form::MoreWarps), "spread=2 limit=0");
   EXPECT_EQ(text_of(Form::MoreWarpsPlainStores), "spread=2 stores=view limit=0");
   EXPECT_EQ(text_of(Form::OnePiece), "pieces=1 limit=0");
-  EXPECT_EQ(text_of(Form::Fallback), "ahead=0 pieces=1 pipeline=0 unmask=0 limit=0");
-  EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 pipeline=0 unmask=0 limit=0 hints=0");
+  EXPECT_EQ(text_of(Form::Fallback), "ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 limit=0");
+  EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 limit=0 hints=0");
   for (const Form form : all_forms().subspan(1)) EXPECT_EQ(*tuning_of(form), passes::parse_tuning(text_of(form)));
 }
 
@@ -48,6 +54,7 @@ TEST(Forms, AreForThoseWhoAskForNothing) {
 struct Piece {
   std::vector<std::byte> bytecode;
   Form form;
+  bool limited = false;
 };
 /// Code whose warps ask for more registers than the block has.
 constexpr CubinResources kStarved{
@@ -96,7 +103,8 @@ std::string tried(const std::vector<Try>& forms) {
 
 TEST(BestForm, AQuarterOfTheRegistersOfLargeBlocksMaySpill) {
   const auto too_much = [](unsigned threads, unsigned stack, bool pressure = false, unsigned registers = 64) {
-    return spills_too_much({CubinResources{.registers = registers, .stack = stack, .threads = threads}, "", pressure});
+    return spills_too_much({CubinResources{.registers = registers, .stack = stack, .threads = threads}, "", pressure},
+                           false);
   };
   EXPECT_TRUE(too_much(512, 4, false, 128)) << "one block on an SM";
   EXPECT_FALSE(too_much(512, 64));
@@ -104,7 +112,54 @@ TEST(BestForm, AQuarterOfTheRegistersOfLargeBlocksMaySpill) {
   EXPECT_FALSE(too_much(256, 0));
   EXPECT_TRUE(too_much(256, 4));
   EXPECT_TRUE(too_much(512, 0, true)) << "the assembler warned";
-  EXPECT_TRUE(spills_too_much({kStarved, "", false})) << "it would never end";
+  EXPECT_TRUE(spills_too_much({kStarved, "", false}, false)) << "it would never end";
+}
+
+TEST(BestForm, AnEighthOfTheRegistersMaySpillWhereTheyAreLimited) {
+  const auto too_much = [](unsigned stack, bool limited, bool pressure = false) {
+    return spills_too_much({CubinResources{.registers = 72, .stack = stack, .threads = 128}, "", pressure}, limited);
+  };
+  EXPECT_FALSE(too_much(36, true));
+  EXPECT_TRUE(too_much(40, true));
+  EXPECT_TRUE(too_much(4, false));
+  EXPECT_TRUE(too_much(0, true, true)) << "the assembler warned";
+  EXPECT_TRUE(spills_too_much({kStarved, "", false}, true));
+}
+
+/// Code of a block of `warps` warps.
+CodeNotes code_of(unsigned warps, unsigned registers, std::uint64_t instructions, std::uint64_t local = 0) {
+  CodeNotes notes;
+  notes.resources = {.registers = registers, .stack = static_cast<unsigned>(4 * local), .threads = 32 * warps};
+  notes.resources.instructions = instructions;
+  notes.resources.local_accesses = local;
+  return notes;
+}
+
+TEST(BestForm, UnderARegisterLimitTheFewestInstructionsAreBest) {
+  const auto better = [](const CodeNotes& a, const CodeNotes& b, bool limited = true) {
+    EXPECT_FALSE(is_better(a, b, limited) && is_better(b, a, limited));
+    return is_better(a, b, limited);
+  };
+  EXPECT_TRUE(better(code_of(1, 72, 900), code_of(1, 72, 1000)));
+  EXPECT_TRUE(better(code_of(1, 72, 1500), code_of(2, 72, 800))) << "of all warps of a block";
+  // A depthwise convolution of 3x3: 0.72 ms, and 1.12 ms (H200).
+  EXPECT_TRUE(better(code_of(1, 128, 3152, 107), code_of(1, 214, 2752))) << "nine resident warps issue too little";
+  EXPECT_TRUE(better(code_of(1, 214, 2752), code_of(1, 128, 3152, 107), false)) << "what does not spill";
+  EXPECT_TRUE(better(code_of(1, 128, 1000), code_of(1, 96, 1000, 20))) << "four more warps gain less than spills cost";
+  EXPECT_TRUE(better(code_of(1, 72, 1000), code_of(1, 128, 990))) << "more warps gain a little";
+}
+
+TEST(BestForm, CodeWithLoopsIsJudgedByWhatItSpills) {
+  CodeNotes few = code_of(1, 128, 500, 10), none = code_of(1, 255, 5000);
+  EXPECT_TRUE(is_better(few, none, true));
+  few.resources.loops = true;
+  EXPECT_TRUE(is_better(none, few, true)) << "how often the loop runs is not known";
+  CodeNotes unread = code_of(1, 128, 0, 10);
+  EXPECT_TRUE(is_better(none, unread, true)) << "no code was found in the cubin";
+  CodeNotes starved = few;
+  starved.resources = kStarved;
+  EXPECT_TRUE(is_better(none, starved, true));
+  EXPECT_FALSE(is_better(starved, none, true));
 }
 
 TEST(BestForm, TriesPlainerFormsOneAfterTheOtherWhereTheChosenOneIsRejected) {
@@ -162,6 +217,38 @@ TEST(BestForm, CodeThatNeverEndsIsNotTaken) {
       testing::StartsWith(";fallback; throws the assembler's code would wait forever: a block of 384 threads has 80"));
   EXPECT_THAT(tried({{Chosen, 1, no}, {Fallback, 1, 0}, {Bare, 2, 0}}), testing::StartsWith(";bare; gives bare, "))
       << "the same code is made once";
+}
+
+/// An ELF file with one section of code: as much of the format as resources_of() reads.
+std::vector<std::byte> file_with(const std::vector<std::array<std::uint64_t, 2>>& instructions) {
+  constexpr std::size_t kSections = 64, kSectionSize = 64, kNames = kSections + 2 * kSectionSize;
+  const std::string names(".text.k\0", 8);
+  const std::size_t code = kNames + 16;
+  std::vector<std::byte> file(code + 16 * instructions.size());
+  const auto put = [&](std::size_t at, std::uint64_t value, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) file[at + i] = static_cast<std::byte>(value >> (8 * i));
+  };
+  put(40, kSections, 8), put(58, kSectionSize, 2), put(60, 2, 2), put(62, 1, 2);
+  put(kSections, 0, 4), put(kSections + 24, code, 8), put(kSections + 32, 16 * instructions.size(), 8);
+  put(kSections + kSectionSize, 7, 4), put(kSections + kSectionSize + 24, kNames, 8);
+  for (std::size_t i = 0; i < names.size(); ++i) file[kNames + i] = static_cast<std::byte>(names[i]);
+  for (std::size_t i = 0; i < instructions.size(); ++i)
+    put(code + 16 * i, instructions[i][0], 8), put(code + 16 * i + 8, instructions[i][1], 8);
+  return file;
+}
+
+/// Words of nvdisasm -hex: LDL, STL, a branch forward, one back, and the branch to itself that ends each entry.
+TEST(Registers, ThatAreSpilledAreCountedInMachineCode) {
+  using Word = std::array<std::uint64_t, 2>;
+  constexpr Word kLoad{0x00009800015a7983, 0x000f680000300a00}, kStore{0x00007c6801007387, 0x000fe20000100800};
+  constexpr Word kAhead{0x0000004800e40947, 0x000ff40003800000}, kBack{0xfffffff800b80947, 0x000fec000383ffff};
+  constexpr Word kItself{0xfffffffc00fc7947, 0x000fc0000383ffff}, kAdd{0x0000000a0b0c7221, 0x000fe20000000000};
+  const CubinResources straight = resources_of(file_with({kAdd, kLoad, kAhead, kStore, kStore, kItself}));
+  EXPECT_EQ(straight.instructions, 6u);
+  EXPECT_EQ(straight.local_accesses, 3u);
+  EXPECT_FALSE(straight.loops);
+  EXPECT_TRUE(resources_of(file_with({kAdd, kBack, kItself})).loops);
+  EXPECT_EQ(resources_of(file_with({})).instructions, 0u);
 }
 
 TEST(Registers, AreEnoughForThoseThatAskForMore) {

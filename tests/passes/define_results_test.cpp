@@ -1,11 +1,11 @@
 // Division by zero and by -1, NaN to integers and scans along any axis compute the same after the passes for a GPU as
 // before, on the CPU, whose semantics are the definition; and where nothing is undefined nothing is added.
+#include <algorithm>
 #include <limits>
 #include <tuple>
 #include <vector>
 
 #include "lang/run_kernel.hpp"
-#include "passes/accepting.hpp"
 #include "passes/pass_support.hpp"
 
 using namespace tessera;
@@ -42,7 +42,8 @@ void expect_equal(const std::vector<T>& expected, const std::vector<T>& found) {
   ASSERT_EQ(std::memcmp(expected.data(), found.data(), expected.size() * sizeof(T)), 0);
 }
 
-/// The kernel as recorded and after the passes; both run over copies of the same arguments.
+/// The kernel as recorded and after the passes, of whose claims none is certified; both run over copies of the same
+/// arguments.
 template <auto K, class... A>
 std::unique_ptr<ir::Module> expect_same(cpu::Grid grid, const A&... arguments) {
   lang::Trace t = lang::trace<K>();
@@ -56,7 +57,7 @@ std::unique_ptr<ir::Module> expect_same(cpu::Grid grid, const A&... arguments) {
   };
   const auto expected = run(*t.module);
   auto optimized = ir::clone(*t.module);
-  const bool launch_flags = optimize_with_claims(*optimized, {90, 132}).launch_flags;
+  const bool launch_flags = passes::optimize(*optimized, {90, 132}).launch_flags;
   EXPECT_EQ(problems(*optimized), "");
   const auto found = run(*optimized, launch_flags);
   [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -99,7 +100,7 @@ std::int32_t divisor_for(ir::Op division, ir::Signedness sign, std::int32_t y) {
   k.keep(k.op(division, {x, by}, x.type(), {{ir::AttrName::signedness, sign}}));
   k.b.create(ir::Op::Return, {}, {});
   ir::Function& f = *k.module.functions[0];
-  passes::define_results(f);
+  passes::define_results(f, nullptr, nullptr);
   ir::Operation* divided = first(f, division);
   k.b = ir::Builder::before(divided->next());
   k.keep(divided->operand(1));
@@ -121,6 +122,122 @@ TEST(DefineResults, NothingIsDividedByZeroOrSignedMinusOne) {
     EXPECT_EQ(divisor_for(division, ir::Signedness::Signed, -1), 1) << "and the smallest number divided by -1";
     EXPECT_EQ(divisor_for(division, ir::Signedness::Unsigned, -1), -1);
   }
+}
+
+/// Certifies that the divisors of some divisions are positive.
+struct PositiveDivisors final : passes::Certifier {
+  std::vector<const ir::Operation*> of;
+  mutable std::vector<const ir::Operation*> asked;
+  std::vector<bool> judge(const ir::Function&, std::span<const analysis::Claim> claims) const override {
+    std::vector<bool> all;
+    for (const analysis::Claim& c : claims) {
+      EXPECT_EQ(c.kind, analysis::ClaimKind::AtLeast);
+      EXPECT_EQ(c.index, 1) << "the divisor";
+      EXPECT_EQ(c.lower, 1) << "not 0, and not -1";
+      asked.push_back(c.op);
+      all.push_back(std::ranges::count(of, c.op) != 0);
+    }
+    return all;
+  }
+};
+
+/// Quotients and remainders by a count of tiles of a tensor, by an argument, and by 7.
+struct Divisions {
+  Kernel k;
+  analysis::LaunchContract contract;
+  std::vector<ir::Operation*> by_count;
+  ir::Value count;
+
+  Divisions() {
+    using analysis::ArgRole;
+    k.pointer(ir::Elem::F32);
+    const ir::Type i32 = ir::Type::tile(ir::Elem::I32);
+    const ir::Value dim = k.op(ir::Op::TruncI, {k.arg(ir::Elem::I64)}, i32);
+    const ir::Value x = k.arg(ir::Elem::I32), y = k.arg(ir::Elem::I32);
+    contract.args = {{ArgRole::Base, 0, -1}, {ArgRole::Dim, 0, 0}, {}, {}};
+    contract.tensors = {{0, 1, true, true, true}};
+    contract.pieces_of_tensor = 0;
+    contract.piece = {16};
+    count = k.op(
+        ir::Op::DivI, {dim, k.i32(16)}, i32,
+        {{ir::AttrName::signedness, ir::Signedness::Unsigned}, {ir::AttrName::rounding, ir::Rounding::PositiveInf}});
+    for (const ir::Op division : {ir::Op::DivI, ir::Op::RemI})
+      for (const auto sign : {ir::Signedness::Signed, ir::Signedness::Unsigned}) {
+        const auto divided = [&](ir::Value by) {
+          const ir::Value v = k.op(division, {x, by}, i32, {{ir::AttrName::signedness, sign}});
+          k.keep(v);
+          return v.def();
+        };
+        by_count.push_back(divided(count));
+        divided(y);
+        divided(k.i32(7));
+      }
+    k.function();
+    for (std::size_t a = contract.args.size(); a < k.module.functions[0]->body().num_args(); ++a)
+      contract.args.push_back({});  // addresses of what is kept
+  }
+  /// A bit for each division by the count: nothing was added.
+  int kept_after(const passes::Certifier* certifier, bool with_contract = true) {
+    ir::Function& f = *k.module.functions[0];
+    passes::define_results(f, with_contract ? &contract : nullptr, certifier);
+    EXPECT_EQ(problems_of(k.module), "");
+    // Each guard chooses a divisor and a result, of signed numbers another one for -1.
+    constexpr std::size_t kSelects[] = {3, 2, 3, 2};
+    std::size_t selects = 0;
+    int kept = 0;
+    for (std::size_t i = 0; i < by_count.size(); ++i) {
+      const bool is_kept = by_count[i]->operand(1) == count;
+      EXPECT_EQ(by_count[i]->operand(1).def()->op(), is_kept ? ir::Op::DivI : ir::Op::Select);
+      kept |= is_kept ? 1 << i : 0;
+      selects += kSelects[i] * (is_kept ? 1 : 2);
+    }
+    EXPECT_EQ(tessera::test::count(f, ir::Op::Select), selects) << "quotients by an argument are guarded, by 7 not";
+    return kept;
+  }
+};
+
+TEST(DefineResults, DivisorsThatArePositiveNeedNoGuard) {
+  for (int kept = 0; kept < 16; ++kept) {
+    Divisions d;
+    PositiveDivisors certifier;
+    for (std::size_t i = 0; i < 4; ++i)
+      if ((kept >> i & 1) != 0) certifier.of.push_back(d.by_count[i]);
+    EXPECT_EQ(d.kept_after(&certifier), kept);
+    EXPECT_EQ(certifier.asked, std::vector<const ir::Operation*>(d.by_count.begin(), d.by_count.end()));
+  }
+}
+
+/// What is asked about divisors of a kernel whose contract `change` changes; certified is all.
+template <class F>
+std::size_t asked_of(F change) {
+  Divisions d;
+  PositiveDivisors certifier;
+  certifier.of.assign(d.by_count.begin(), d.by_count.end());
+  const bool with_contract = change(d.contract);
+  const int kept = d.kept_after(&certifier, with_contract);
+  EXPECT_EQ(kept, certifier.asked.empty() ? 0 : 15);
+  return certifier.asked.size();
+}
+TEST(DefineResults, NothingIsAskedOfWhatMayBeZero) {
+  using analysis::LaunchContract;
+  EXPECT_EQ(Divisions().kept_after(nullptr), 0) << "no certifier";
+  EXPECT_EQ(asked_of([](LaunchContract&) { return true; }), 4u) << "the twin";
+  EXPECT_EQ(asked_of([](LaunchContract&) { return false; }), 0u) << "no contract";
+  const auto of_other = [](bool nonempty) {
+    return asked_of([nonempty](LaunchContract& c) {
+      c.pieces_of_tensor = -1;
+      c.tensors[0].nonempty = nonempty;
+      return true;
+    });
+  };
+  EXPECT_EQ(of_other(true), 4u);
+  EXPECT_EQ(of_other(false), 0u) << "a tensor that may be empty";
+  EXPECT_EQ(asked_of([](LaunchContract& c) {
+              c.args[1].role = analysis::ArgRole::Value;
+              return true;
+            }),
+            0u)
+      << "any number";
 }
 
 template <class From, class To>
@@ -150,7 +267,7 @@ Conversion conversion_of(ir::Signedness sign, F x) {
   const ir::Value source = x(k);
   k.keep(k.op(ir::Op::FToI, {source}, source.type().with_element(ir::Elem::I32), {{ir::AttrName::signedness, sign}}));
   ir::Function& f = k.function();
-  passes::define_results(f);
+  passes::define_results(f, nullptr, nullptr);
   EXPECT_EQ(problems_of(k.module), "");
   return {count(f, ir::Op::Select), first(f, ir::Op::FToI)->operand(0).type().elem()};
 }

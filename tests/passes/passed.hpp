@@ -1,9 +1,10 @@
 // A recorded kernel after all passes for sm_90, and that it computes what it computed before, on the CPU.
 #pragma once
 #include <cstring>
+#include <tuple>
 
 #include "analysis/support.hpp"
-#include "passes/accepting.hpp"
+#include "tessera/certify/certify.hpp"
 #include "tessera/passes/pipeline.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
@@ -14,52 +15,103 @@ struct Passed {
   passes::Choices choices;
 };
 
-/// `K` after all passes for sm_90, for launches with tensors of these extents.
-template <auto K>
-Passed passed(const std::vector<std::vector<std::int64_t>>& dims, const passes::Tuning& tuning,
-              const char* stop_after = "") {
-  const Recorded r = recorded<K>();
+/// Verifies the claims of passes as a compile does, for launches that hold `held`. One that is rejected fails the test,
+/// as it does a compile with TESSERA_VERIFY=claims; but not those about loops, which a compile gives other bounds first
+/// (count_loops).
+struct Certifying final : passes::Certifier {
+  const Recorded& recorded;
+  std::uint64_t held;
+  Certifying(const Recorded& r, std::uint64_t h) : recorded(r), held(h) {}
+  std::vector<bool> judge(const ir::Function& f, std::span<const analysis::Claim> claims) const override {
+    analysis::Certificate certificate = recorded.facts.certificate();
+    certificate.invariants.clear();  // the operations have other numbers by now
+    std::vector<bool> all = certify::check(f, recorded.contract, certificate, claims, held).certified;
+    for (std::size_t i = 0; i < claims.size(); ++i)
+      EXPECT_TRUE(all[i] || claims[i].op->op() == ir::Op::For) << "kind " << static_cast<int>(claims[i].kind) << "\n"
+                                                               << ir::print(f);
+    return all;
+  }
+};
+
+/// `r` after all passes for sm_90, for launches with tensors of these extents.
+inline Passed passed(const Recorded& r, const std::vector<std::vector<std::int64_t>>& dims,
+                     const passes::Tuning& tuning, const char* stop_after = "") {
   Passed p{ir::clone(*r.trace.module), {}};
   const auto claims = r.facts.claims_of(*p.module);
+  const Certifying certifier(r, r.held(dims));
   passes::Work work;
   work.claims = claims;
-  work.held = r.held(dims);
+  work.held = certifier.held;
   work.contract = &r.contract;
-  work.certifier = &kAcceptAll;
+  work.certifier = &certifier;
   work.stop_after = stop_after;
   p.choices = passes::run_passes(*p.module, {90, 132}, &tuning, work).choices;
   EXPECT_EQ(problems(*p.module), "");
   return p;
 }
+template <auto K>
+Passed passed(const std::vector<std::vector<std::int64_t>>& dims, const passes::Tuning& tuning,
+              const char* stop_after = "") {
+  return passed(recorded<K>(), dims, tuning, stop_after);
+}
 
-/// Runs `K` as it was recorded and after the passes; `arguments` by value, the first is written. Expects the same
-/// bits. Returns what the passes made.
-template <auto K, class Y, class... A>
-Passed expect_same(const passes::Tuning& tuning, int blocks, Y y, A... arguments) {
-  const auto slots_of = [&](Y& out) {
-    Slots slots;
-    slots.add(out);
-    (slots.add(arguments), ...);
-    return slots.values();
+/// The grid of a launch of so many pieces: what the launcher makes (tests/host/launch_grid_test.cpp compares them).
+inline cpu::Grid grid_of(const passes::Choices& choices, std::uint64_t pieces,
+                         const std::vector<std::uint64_t>& slots) {
+  const auto per_block = static_cast<std::uint64_t>(choices.pieces);
+  const auto blocks = static_cast<std::uint32_t>((pieces + per_block - 1) / per_block);
+  if (!choices.grid.used) return {blocks, 1, 1};
+  const auto along = [&](const passes::GridAxis& axis) {
+    if (axis.argument < 0) return std::uint32_t{1};
+    const auto extent = static_cast<std::uint64_t>(axis.extent);
+    return static_cast<std::uint32_t>((slots.at(static_cast<std::size_t>(axis.argument)) + extent - 1) / extent);
   };
+  const std::uint32_t x = along(choices.grid.x), y = along(choices.grid.y);
+  EXPECT_EQ(blocks % (x * y), 0u) << "z has what x and y leave";
+  return {x, y, blocks / (x * y)};
+}
+
+/// Runs `r` as it was recorded and after the passes; `arguments` by value, some of them written. Expects the same bits
+/// in all tensors. Returns what the passes made.
+template <class... A>
+Passed expect_same(const Recorded& r, const passes::Tuning& tuning, int blocks, const A&... arguments) {
   cpu::RunOptions options;
   options.threads = 1;
-  Y expected = y;
-  const Recorded r = recorded<K>();
-  cpu::Program::compile(*r.trace.module)->run({static_cast<std::uint32_t>(blocks), 1, 1}, slots_of(expected), options);
-  std::vector<std::vector<std::int64_t>> dims{y.dims};
+  const auto run = [&](const ir::Module& module, const passes::Choices& choices) {
+    std::tuple<A...> copies(arguments...);
+    Slots slots;
+    std::apply([&](const auto&... a) { (slots.add(a), ...); }, copies);
+    auto values = slots.values();
+    const cpu::Grid grid = grid_of(choices, static_cast<std::uint64_t>(blocks), values);
+    if (choices.launch_flags) values.push_back(0);
+    cpu::Program::compile(module)->run(grid, values, options);
+    return copies;
+  };
+  std::vector<std::vector<std::int64_t>> dims;
   const auto add_dims = [&](const auto& a) {
     if constexpr (requires { a.dims; }) dims.push_back(a.dims);
   };
   (add_dims(arguments), ...);
-  Passed p = passed<K>(dims, tuning);
-  auto slots = slots_of(y);
-  if (p.choices.launch_flags) slots.push_back(0);
-  const auto grid = static_cast<std::uint32_t>((blocks + p.choices.pieces - 1) / p.choices.pieces);
-  cpu::Program::compile(*p.module)->run({grid, 1, 1}, slots, options);
-  EXPECT_EQ(std::memcmp(y.data.data(), expected.data.data(), y.data.size() * sizeof y.data[0]), 0)
-      << passes::text_of(tuning);
+  const std::tuple<A...> expected = run(*r.trace.module, {});
+  Passed p = passed(r, dims, tuning);
+  const std::tuple<A...> found = run(*p.module, p.choices);
+  int number = 0;
+  const auto compare = [&](const auto& e, const auto& f) {
+    if constexpr (requires { e.dims; }) {
+      const std::size_t bytes = e.data.size() * sizeof e.data[0];
+      EXPECT_EQ(std::memcmp(e.data.data(), f.data.data(), bytes), 0)
+          << "argument " << number << ", " << passes::text_of(tuning);
+    }
+    ++number;
+  };
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (compare(std::get<I>(expected), std::get<I>(found)), ...);
+  }(std::index_sequence_for<A...>{});
   return p;
+}
+template <auto K, class... A>
+Passed expect_same(const passes::Tuning& tuning, int blocks, const A&... arguments) {
+  return expect_same(recorded<K>(), tuning, blocks, arguments...);
 }
 
 }  // namespace tessera::test

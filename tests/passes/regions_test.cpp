@@ -69,7 +69,28 @@ TEST(VersionGuards, WhatIsReadFromMemoryIsNotWaitedFor) {
   EXPECT_EQ(count(*p.module, ir::Op::If), 1) << ir::print(*p.module);
 }
 
-TEST(VersionGuards, OnlyWhereTheyAreAskedFor) {
+/// Rows above and below, all in whole vectors.
+template <int Rows>
+void rows_above(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  auto s = x.load_like(y);
+  for (int d = 1; d <= Rows; ++d) s += x.load_at(shape<4, 8>, i - d, j);
+  y.store(s);
+}
+
+TEST(VersionGuards, ByThemselvesWhereSeveralMasksAreOfWholeVectors) {
+  const auto branches = [](const Passed& p) { return count(*p.module, ir::Op::If); };
+  const std::vector<std::vector<std::int64_t>> dims{{64, 64}, {64, 64}};
+  EXPECT_EQ(branches(passed<&rows_above<2>>(dims, {}, "version_guards")), 0) << "two masks";
+  EXPECT_EQ(branches(passed<&rows_above<3>>(dims, {}, "version_guards")), 1);
+  EXPECT_EQ(branches(passed<&rows_above<3>>(dims, guards(0), "version_guards")), 0);
+  EXPECT_EQ(branches(passed<&rows_above<2>>(dims, guards(1), "version_guards")), 1);
+  for (const std::int64_t rows : {1, 4, 7, 12})
+    expect_same<&rows_above<3>>({}, static_cast<int>((rows + 3) / 4 * 3), Array<float>({rows, 24}, 5),
+                                Array<float>({rows, 24}).each(number));
+}
+
+TEST(VersionGuards, OnlyWhereTheyAreAskedForOfSingleElements) {
   const auto branches = [](std::optional<int> asked) {
     return count(*passed<&five_points>({{64, 64}, {64, 64}}, guards(asked), "version_guards").module, ir::Op::If);
   };

@@ -16,6 +16,10 @@ void rows_around(Mut<f32, 32, 64> y, In<f32, dyn, dyn> x) {
   for (int d : {-1, 1}) s += x.load_at(shape<32, 64>, i + d, j);
   y.store(s);
 }
+void one_row_beside(Mut<f32, 32, 64> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  y.store(x.load_like(y) + x.load_at(shape<32, 64>, i + 1, j));
+}
 TEST(StencilHints, AreThoseOfKernelsThatComputeMuch) {
   const std::vector<std::vector<std::int64_t>> dims{{1024, 1024}, {1024, 1024}};
   const auto chosen = [&](auto kernel, bool limit) {
@@ -33,7 +37,8 @@ TEST(StencilHints, AreThoseOfKernelsThatComputeMuch) {
   }
   given.occupancy = 5;
   EXPECT_EQ(passed<&five_points>(dims, given).choices.occupancy, 5);
-  EXPECT_EQ(chosen([] { return &rows_around; }, true), std::pair(8, 0)) << "whole vectors only";
+  EXPECT_EQ(chosen([] { return &rows_around; }, true), std::pair(4, 7)) << "whole vectors only";
+  EXPECT_EQ(chosen([] { return &one_row_beside; }, true), std::pair(8, 0)) << "two loads";
 }
 
 }  // namespace

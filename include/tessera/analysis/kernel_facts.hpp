@@ -43,9 +43,13 @@ KernelFacts kernel_facts(const ir::Function&);
 inline constexpr double kAssumedTrips = 8;
 /// Instructions of a thread for each byte of the tensors that a block moves, estimated.
 double instructions_per_byte(const ir::Function&);
-/// True for stencils: at least three loads around one place of a tensor, some of whole vectors and some of single
-/// elements.
-bool loads_neighbours(const ir::Function&);
+/// At least three loads around one place of a tensor.
+enum class Neighbours : std::uint8_t {
+  None,
+  Whole,  ///< all of whole vectors: neighbours along other axes than the last
+  Mixed,  ///< some of whole vectors, some of single elements, as in most stencils
+};
+Neighbours neighbours_of(const ir::Function&);
 
 /// A GPU starts about one block per clock. Blocks that load and store fewer bytes than this end before enough others
 /// have started to saturate the memory (docs/compiler/coarsen_blocks.md).

@@ -55,8 +55,9 @@ CacheKey form_key(const CacheKey& key, Form form);
 /// A kernel in one of its forms, as bytecode.
 struct CollectedForm {
   Form form;
-  std::string file;    ///< path of the bytecode
-  std::string report;  ///< path of what the compiler says about it (`tessera explain`)
+  std::string file;      ///< path of the bytecode
+  std::string report;    ///< path of what the compiler says about it (`tessera explain`)
+  bool limited = false;  ///< registers of the chosen form are limited (is_better)
 };
 /// What a program that ran with TESSERA_COLLECT left in `folder`: per kernel, specialization and GPU.
 struct Collected {

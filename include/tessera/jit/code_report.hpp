@@ -11,6 +11,10 @@ namespace tessera::jit {
 /// from Fallback on for kernels that the assembler rejects. The numbers are kept on disk.
 enum class Form : std::uint8_t {
   Chosen,                ///< as the passes choose
+  Registers96,           ///< where registers are limited for the sake of more warps: at most 96 of a thread
+  Registers128,          ///< at most 128
+  TwoVectors,            ///< where a thread is to have several vectors: at most two, in more warps
+  OneVector,             ///< one
   Unlimited,             ///< registers are not limited for the sake of more warps
   PlainStores,           ///< tiles are stored from registers, not through shared memory
   TensorCopies,          ///< every load and store is a tensor copy through shared memory
@@ -29,6 +33,9 @@ struct CubinResources {
   /// setmaxnreg, by which warps with different roles trade registers: the most that a thread asks for, the fewest that
   /// one keeps, and the number of instructions that give some away. 0: none.
   unsigned asked_registers = 0, kept_registers = 0, releases = 0;
+  std::uint64_t instructions = 0;    ///< of the code; without loops each warp executes at most these
+  std::uint64_t local_accesses = 0;  ///< loads and stores of spilled registers among them
+  bool loops = false;
 };
 /// Of the last entry of a cubin; what is not there is 0. Safe on any bytes.
 CubinResources resources_of(std::span<const std::byte> cubin);

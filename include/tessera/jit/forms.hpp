@@ -34,9 +34,16 @@ std::span<const Form> forms_for(const passes::Tuning* tuning);
 /// How much a kernel spills: the bytes that a thread spills, and 1 more where the assembler warned of high
 /// register usage. 0: nothing. kNeverEnds: such code waits for registers forever.
 unsigned spill_cost(const CodeNotes& notes) noexcept;
-/// True if other forms may be better: if it spills. In blocks of 16 warps with so few registers that two fit on an SM:
-/// if it spills more than a quarter of them, because the second block gains more than a few spilled registers cost.
-bool spills_too_much(const CodeNotes& notes) noexcept;
+/// True if other forms may be better: if it spills. In blocks of 16 warps with so few registers that two fit on an SM a
+/// quarter of them may spill, and an eighth where registers are `limited` for the sake of more warps: another resident
+/// block gains more than a few spilled registers cost.
+bool spills_too_much(const CodeNotes& notes, bool limited) noexcept;
+/// Instructions that a block issues, in relation to how many an SM issues with the warps that it can hold: an estimate
+/// of the time of code without loops, comparable between forms of one kernel.
+double issue_time(const CubinResources& resources) noexcept;
+/// True if form `a` of a kernel is better than form `b`: by issue_time() for code without loops whose registers are
+/// `limited`, because that is bound by instructions or loads neighbours; else by what it spills.
+bool is_better(const CodeNotes& a, const CodeNotes& b, bool limited) noexcept;
 inline constexpr unsigned kNeverEnds = static_cast<unsigned>(-1);
 /// Throws tileiras::Rejection for code that never ends.
 void check_ends(const CodeNotes& notes);
@@ -84,9 +91,9 @@ std::optional<BestForm<P, M>> first_accepted(const Forms& forms, Prepare& prepar
   return std::nullopt;
 }
 
-/// Makes the forms for spills, all at the same time; the one that spills least replaces `best` if it spills less.
+/// Makes the forms for spills, all at the same time; the best of them replaces `best` if it is better.
 template <class P, class M, class Forms, class Prepare, class Make, class Notes>
-void take_least_spilling(BestForm<P, M>& best, const Forms& forms, Prepare& prepare, Make& make, Notes& notes_of) {
+void take_best_of_forms(BestForm<P, M>& best, const Forms& forms, Prepare& prepare, Make& make, Notes& notes_of) {
   std::vector<Bytecode> seen{best.prepared.bytecode};
   std::vector<P> others;
   for (auto form = std::next(std::begin(forms)); form != std::end(forms); ++form) {
@@ -104,13 +111,10 @@ void take_least_spilling(BestForm<P, M>& best, const Forms& forms, Prepare& prep
   };
   run_at_once(
       others.size(), [](void* f, std::size_t i) { (*static_cast<decltype(run)*>(f))(i); }, &run);
-  unsigned least = spill_cost(notes_of(std::as_const(best.made)));
+  const bool limited = best.prepared.limited;
   for (std::size_t i = 0; i < others.size(); ++i) {
-    if (!made[i]) continue;
-    const unsigned cost = spill_cost(notes_of(std::as_const(*made[i])));
-    if (cost >= least) continue;
-    least = cost;
-    best = {std::move(others[i]), std::move(*made[i])};
+    if (made[i] && is_better(notes_of(std::as_const(*made[i])), notes_of(std::as_const(best.made)), limited))
+      best = {std::move(others[i]), std::move(*made[i])};
   }
 }
 
@@ -118,11 +122,12 @@ void take_least_spilling(BestForm<P, M>& best, const Forms& forms, Prepare& prep
 
 /// Makes a kernel in the first of `forms` (things of which form_of() gives a Form), and looks at the report: where that
 /// says that it spills, or that its code would never end, the forms for spills are made as well, at the same time, and
-/// the least spilling one is taken. Where the assembler rejects the first form, or no form so far ends, the fallback
+/// the best one is taken. Where the assembler rejects the first form, or no form so far ends, the fallback
 /// ones are tried one after the other; if none serves, the first rejection is thrown. Other errors of the first form
 /// end it at once.
 ///
-/// `prepare(form)` gives something with a member `bytecode`; equal bytecode is not made twice. `make(prepared)` makes
+/// `prepare(form)` gives something with the members `bytecode` (equal bytecode is not made twice) and `limited` (as
+/// is_better has it). `make(prepared)` makes
 /// code, from several threads. `notes_of(made)` gives its CodeNotes.
 template <class Forms, class Prepare, class Make, class Notes>
 auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes_of) {
@@ -133,8 +138,8 @@ auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes
   try {
     M made = make(std::as_const(chosen));
     BestForm<P, M> best{std::move(chosen), std::move(made)};
-    if (spills_too_much(notes_of(std::as_const(best.made))))
-      detail::take_least_spilling(best, forms, prepare, make, notes_of);
+    if (spills_too_much(notes_of(std::as_const(best.made)), best.prepared.limited))
+      detail::take_best_of_forms(best, forms, prepare, make, notes_of);
     check_ends(notes_of(std::as_const(best.made)));
     return best;
   } catch (const tileiras::Rejection& rejection) {

@@ -32,6 +32,7 @@ struct Code {
   /// Blocks that fill the device once: the grid of a persistent kernel.
   std::uint64_t persistent_blocks = 1;
   std::uint64_t pieces = 1;                ///< neighbouring pieces per block
+  passes::GridAxes grid;                   ///< of the launch (passes::Choices)
   std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
   Form form = Form::Chosen;                ///< a fallback one if the assembler rejected what was chosen
   std::uint64_t held = 0;                  ///< the obligations that it was made for; launches may fulfil more

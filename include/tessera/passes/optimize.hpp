@@ -35,6 +35,8 @@ struct Tuning {
   std::optional<int> latency;        ///< of loads that feed products, 1 to 10: their prefetch distance
   std::optional<int> ahead;          ///< which loads of loops are prefetched by an iteration: 0 none, 1 narrow, 2 all
   int spread = 1;                    ///< multiplies the chosen number of warps: 1, 2, 4
+  std::optional<int> registers;      ///< of a thread at most, where it has several vectors: 1 to 255
+  std::optional<int> vectors;        ///< most vectors of a thread where it is to have several: 1, 2, 4, 8
   std::optional<int> early_tiles;    ///< iterations of a loop that load tiles before the wait: 0 to kMostEarlyTiles
   std::optional<int> guards;         ///< 1: unmasked code for blocks that lie inside
   std::optional<int> pieces;         ///< neighbouring pieces per block, where possible: 1, 2, 4, 8, 16, 32
@@ -46,6 +48,7 @@ struct Tuning {
   bool combine_atomics = true;  ///< equal indices of a tile, where few are likely
   bool unmask = true;           ///< of rows that nearly fill their tile
   bool match_widths = true;     ///< of accesses whose tiles are combined
+  bool grid_axes = true;        ///< a grid of several axes instead of divisions
   bool limit_registers = true;  ///< of kernels bound by instructions, so that more of their warps are resident
   bool choose_hints = true;     ///< false: warps, CTAs, occupancy and latency are left to the assembler unless set here
   Overlap overlap = Overlap::WhereItPays;
@@ -62,14 +65,30 @@ inline constexpr std::size_t kMostEarlyReads = kTriggerBit;  ///< the bits below
 
 inline constexpr int kMostEarlyTiles = 8;  ///< of Tuning::early_tiles
 
+/// An axis of a launch's grid: ceil(n / extent) blocks, where n is the number of an entry argument.
+struct GridAxis {
+  int argument = -1;  ///< -1: one block
+  std::int64_t extent = 1;
+  bool operator==(const GridAxis&) const = default;
+};
+/// A grid whose blocks lie along x, y and z; z has what x and y leave. Not `used`: all lie along x.
+struct GridAxes {
+  bool used = false;
+  GridAxis x, y;
+  bool operator==(const GridAxes&) const = default;
+};
+
 /// What was decided for a kernel.
 struct Choices {
-  int warps = 0;      ///< per CTA; 0: left to the assembler
-  int ctas = 1;       ///< per cluster: one tile block runs on that many
-  int occupancy = 0;  ///< CTAs per SM to compile for; 0: left to the assembler
-  int latency = 0;    ///< of the loads that feed products; 0: left to the assembler
+  int warps = 0;                  ///< per CTA; 0: left to the assembler
+  int ctas = 1;                   ///< per cluster: one tile block runs on that many
+  int occupancy = 0;              ///< CTAs per SM to compile for; 0: left to the assembler
+  int latency = 0;                ///< of the loads that feed products; 0: left to the assembler
+  bool limits_registers = false;  ///< the occupancy limits registers, so that more warps are resident
   /// Neighbouring pieces per block (coarsen_blocks): block n takes those from n * pieces on.
   int pieces = 1;
+  /// The grid (use_grid_axes): blocks are counted along x first, then y, then z.
+  GridAxes grid = {};
   /// Tile blocks that fill the device once: the grid of persistent kernels. At least 1.
   int persistent_blocks = 1;
   /// The kernel waits itself for what precedes it in the stream, so it may be launched with PDL.

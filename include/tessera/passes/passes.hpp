@@ -56,6 +56,11 @@ bool prefetch_where_it_pays(ir::Function&, const Tuning&);
 /// CompileError if Tuning::pieces is out of range.
 void coarsen_blocks(ir::Function&, const analysis::LaunchContract* contract, bool many_pieces, const Tuning&, Choices&);
 
+/// Numbers the pieces by a grid of several axes where a block would divide its number by the pieces along an axis; sets
+/// Choices::grid. `fits`: ClaimKind::GridFits holds; `contract` null: the grid is not known, and nothing is done. Runs
+/// after all passes that reason about the block's number. True if anything changed.
+bool use_grid_axes(ir::Function&, const analysis::LaunchContract* contract, bool fits, const Certifier*, Choices&);
+
 /// Cheaper forms of operations that are marked approximate. True if anything changed.
 bool relax_math(ir::Function&);
 
@@ -67,7 +72,7 @@ bool scans_to_loops(ir::Function&);
 
 /// Gives operations the results that docs/semantics.md defines where the assembler leaves them open. True if anything
 /// changed.
-bool define_results(ir::Function&);
+bool define_results(ir::Function&, const analysis::LaunchContract* contract, const Certifier*);
 
 /// Asserts after each operation of up to 32 bits that an access depends on that its exact result fits: for checked
 /// mode on GPUs, before anything else. True if anything changed.

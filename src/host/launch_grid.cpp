@@ -1,0 +1,40 @@
+// More blocks than fit along x lie in two axes; code with a grid of its own says which extents they follow.
+#include "host/launch_grid.hpp"
+
+#include <algorithm>
+
+namespace tessera::detail {
+namespace {
+
+/// At least 1, and no more than a grid has along x, whatever the slots hold: the blocks of a launch are divided by x
+/// and y. (A note of the cache may name any argument.)
+std::uint64_t blocks_along(const passes::GridAxis& axis, std::span<const std::uint64_t> slots) {
+  if (axis.argument < 0) return 1;
+  const auto extent = static_cast<std::uint64_t>(axis.extent);
+  const std::uint64_t n = slots[static_cast<std::size_t>(axis.argument)];
+  return std::clamp<std::uint64_t>(n / extent + (n % extent != 0 ? 1 : 0), 1, 0x7FFFFFFF);
+}
+
+}  // namespace
+
+runtime::LaunchGrid launch_grid(const passes::GridAxes& grid, std::uint64_t blocks,
+                                std::span<const std::uint64_t> slots) {
+  std::uint64_t x = blocks, y = 1, z = 1;
+  if (grid.used) {
+    x = blocks_along(grid.x, slots);
+    y = blocks_along(grid.y, slots);
+    z = blocks / (x * y);
+  } else if (blocks > kMaxGridAxis) {
+    y = (blocks + kMaxGridAxis - 1) / kMaxGridAxis;
+    x = (blocks + y - 1) / y;
+  }
+  return {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), static_cast<std::uint32_t>(z)};
+}
+
+runtime::LaunchGrid launch_grid(const jit::Code& code, std::uint64_t blocks, bool persistent,
+                                std::span<const std::uint64_t> slots) {
+  blocks = persistent ? std::min(blocks, code.persistent_blocks) : (blocks + code.pieces - 1) / code.pieces;
+  return launch_grid(code.grid, blocks, slots);
+}
+
+}  // namespace tessera::detail

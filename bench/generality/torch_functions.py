@@ -16,7 +16,13 @@ BF16, F32 = torch.bfloat16, torch.float32
 EPS, BATCH_EPS = 1e-6, 1e-5  # of rows and group norm; of batch norm
 RANDOM = {"dropout"}  # results are PyTorch's own
 # How far results may be from ours, as a relative norm, where inner results are rounded (to bf16; tf32 in convolutions).
-ROUNDED = {"cosine_similarity": 2e-2, "causal_convolution": 2e-2, "convolution_3x3": 1e-2, "mandelbrot": 5e-2}
+ROUNDED = {
+    "cosine_similarity": 2e-2,
+    "causal_convolution": 2e-2,
+    "convolution_3x3": 1e-2,
+    "filter": 2e-2,
+    "mandelbrot": 5e-2,
+}
 TOLERANCE = 1e-2
 
 
@@ -167,6 +173,26 @@ def convolution_by_conv1d(x, w):
     return F.silu(y[:, :, : x.shape[1]]).transpose(1, 2).contiguous()
 
 
+def depthwise_3x3(x, w):
+    y = F.conv2d(x.permute(0, 3, 1, 2), w.permute(2, 0, 1)[:, None], padding=1, groups=x.shape[3])
+    return y.permute(0, 2, 3, 1).contiguous()
+
+
+def depthwise_by_shifts(x, w):
+    p, n = F.pad(x, (0, 0, 1, 1, 1, 1)), x.shape[1]
+    return sum(p[:, i : i + n, j : j + n].float() * w[i, j].float() for i in range(3) for j in range(3)).bfloat16()
+
+
+def filter_by_shifts(x, w):
+    padded, length = F.pad(x, (0, 0, 7, 0)), x.shape[1]
+    return sum(padded[:, tap : tap + length].float() * w[tap] for tap in range(8)).bfloat16()
+
+
+def filter_by_conv1d(x, w):
+    y = F.conv1d(x.transpose(1, 2), w.t()[:, None, :].bfloat16(), padding=7, groups=x.shape[2])
+    return y[:, :, : x.shape[1]].transpose(1, 2).contiguous()
+
+
 def seven_point_stencil(x):
     p = F.pad(x, (1,) * 6)
     sums = p[:-2, 1:-1, 1:-1] + p[2:, 1:-1, 1:-1] + p[1:-1, :-2, 1:-1] + p[1:-1, 2:, 1:-1]
@@ -299,6 +325,8 @@ FUNCTIONS = {
 WAYS = {  # several, of which the fastest counts
     "convolution_1x1": {"matmul": lambda x, w: torch.matmul(w, x), "conv1d": lambda x, w: F.conv1d(x, w[:, :, None])},
     "causal_convolution": {"shifts": convolution_by_shifts, "conv1d": convolution_by_conv1d},
+    "depthwise_3x3": {"shifts": depthwise_by_shifts, "conv2d": depthwise_3x3},
+    "filter": {"shifts": filter_by_shifts, "conv1d": filter_by_conv1d},
 }
 MAKERS = {
     "window_attention": window_attention,

@@ -6,7 +6,8 @@
 namespace generality {
 namespace {
 
-constexpr int kTaps = 4;           // of the causal convolution
+constexpr int kTaps = 4;  // of the causal convolution
+constexpr int kFilterTaps = 8;
 constexpr int kFrom = 4, kTo = 8;  // channels of the 3x3 convolution
 
 /// Depthwise along the time, causal, with SiLU: batch, time, channel.
@@ -19,6 +20,32 @@ void causal_convolution(Mut<bf16, 1, T, C> y, In<bf16, dyn, dyn, dyn> x, In<bf16
     acc += cast<f32>(x.load_at(shape<1, T, C>, b, t - 3 + tap, c)) * cast<f32>(weight);
   }
   y.store(cast<bf16>(acc / (1.0f + exp(-acc))));
+}
+
+/// Depthwise 3x3 over images with the channels last: batch, row, column, channel; zeros around them.
+template <int W, int C>
+void depthwise_3x3(Mut<bf16, 1, 1, W, C> y, In<bf16, dyn, dyn, dyn, dyn> x, In<bf16, 3, 3, dyn> w) {
+  auto [b, i, j, c] = y.origin();
+  auto acc = zeros<f32, 1, 1, W, C>();
+  for (int di = 0; di < 3; ++di) {
+    for (int dj = 0; dj < 3; ++dj) {
+      auto weight = reshape(w.load_at(shape<1, 1, C>, di, dj, c), shape<1, 1, 1, C>);
+      acc += cast<f32>(x.load_at(shape<1, 1, W, C>, b, i + di - 1, j + dj - 1, c)) * cast<f32>(weight);
+    }
+  }
+  y.store(cast<bf16>(acc));
+}
+
+/// A filter of 8 taps along the time, one for each channel: batch, time, channel.
+template <int T, int C>
+void filter_8(Mut<bf16, 1, T, C> y, In<bf16, dyn, dyn, dyn> x, In<f32, kFilterTaps, dyn> w) {
+  auto [b, t, c] = y.origin();
+  auto acc = zeros<f32, 1, T, C>();
+  for (int tap = 0; tap < kFilterTaps; ++tap) {
+    auto weight = reshape(w.load_at(shape<1, C>, tap, c), shape<1, 1, C>);
+    acc += cast<f32>(x.load_at(shape<1, T, C>, b, t - (kFilterTaps - 1) + tap, c)) * weight;
+  }
+  y.store(cast<bf16>(acc));
 }
 
 template <int A, int B, int C>
@@ -86,6 +113,39 @@ Plan causal_convolution_plan(const Args& args) {
       [](const Stream& on, auto& y, const auto&... in) { kernel<causal_convolution<16, 128>>(mut(y), in...).on(on); });
 }
 
+Plan depthwise_3x3_plan(const Args& args) {
+  const Size batch = size_of_case(args, "batch"), n = size_of_case(args, "n"),
+             channels = size_of_case(args, "channels");
+  const auto x = normal<bf16>(1, batch, n, n, channels);
+  const auto w = normal<bf16>(2, 3, 3, channels);
+  const auto wanted = [=](Size at) {
+    const Size c = at % channels, j = at / channels % n, i = at / channels / n % n, b = at / channels / n / n;
+    double s = 0;
+    for (Size d = 0; d < 9; ++d) s += x(b, i + d / 3 - 1, j + d % 3 - 1, c) * w(d / 3, d % 3, c);
+    return s;
+  };
+  return plan({2 * bytes_of<bf16>(batch * n * n * channels)}, outputs(by_offset<bf16>(wanted, batch, n, n, channels)),
+              inputs(x, w), [](const Stream& on, auto& y, const auto&... in) {
+                kernel<depthwise_3x3<16, 64>>(mut(y), in...).on(on);
+              });
+}
+
+Plan filter_8_plan(const Args& args) {
+  const Size batch = size_of_case(args, "batch"), length = size_of_case(args, "length"),
+             channels = size_of_case(args, "channels");
+  const auto x = normal<bf16>(1, batch, length, channels);
+  const auto w = normal<f32>(2, kFilterTaps, channels);
+  const auto wanted = [=](Size at) {
+    const Size c = at % channels, t = at / channels % length, b = at / channels / length;
+    double s = 0;
+    for (Size tap = 0; tap < kFilterTaps; ++tap) s += x(b, t - (kFilterTaps - 1) + tap, c) * w(tap, c);
+    return s;
+  };
+  return plan({2 * bytes_of<bf16>(batch * length * channels)},
+              outputs(by_offset<bf16>(wanted, batch, length, channels)), inputs(x, w),
+              [](const Stream& on, auto& y, const auto&... in) { kernel<filter_8<32, 64>>(mut(y), in...).on(on); });
+}
+
 Plan seven_point_stencil_plan(const Args& args) {
   const Size n = size_of_case(args, "n"), depth = size_of_case(args, "depth");
   const auto x = normal<f32>(1, depth, n, n);
@@ -144,6 +204,10 @@ Plan convolution_3x3_plan(const Args& args) {
 std::vector<Entry> window_entries() {
   return {entry<causal_convolution_plan>("causal_convolution", "batch=16 length=4096 channels=4096",
                                          "batch=2 length=32 channels=256; batch=2 length=21 channels=200"),
+          entry<depthwise_3x3_plan>("depthwise_3x3", "batch=32 n=128 channels=512",
+                                    "batch=2 n=32 channels=128; batch=1 n=13 channels=72"),
+          entry<filter_8_plan>("filter_8", "batch=16 length=4096 channels=4096",
+                               "batch=2 length=64 channels=256; batch=2 length=21 channels=200"),
           entry<seven_point_stencil_plan>("seven_point_stencil", "depth=640 n=640", "depth=8 n=128; depth=7 n=70"),
           entry<jacobi_plan>("jacobi", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
           entry<box_blur_plan>("box_blur", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),

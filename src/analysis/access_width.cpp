@@ -48,7 +48,23 @@ int mask_zeros(Value mask, const Divisibility& known) {
   return zeros;
 }
 
-/// True if elements along the last axis of `offsets` were loaded, each by itself: a gather of elements.
+/// Operations on offsets that count: neighbours along the last axis stay neighbours.
+bool keeps_neighbours(Op op) {
+  switch (op) {
+    case Op::Iota:
+    case Op::Constant:
+    case Op::AddI:
+    case Op::SubI:
+    case Op::ExtI:
+    case Op::TruncI:
+    case Op::Broadcast:
+    case Op::Reshape:
+    case Op::Assume: return true;
+    default: return false;
+  }
+}
+
+/// True if elements along the last axis of `offsets` are computed or loaded, each by itself: a gather of elements.
 bool picks_elements(Value offsets) {
   std::unordered_set<const ir::ValueImpl*> seen;
   std::vector<Value> work{offsets};
@@ -59,9 +75,8 @@ bool picks_elements(Value offsets) {
     if (def == nullptr || !v.type().is_tile() || v.type().rank() == 0 || v.type().shape().back() == 1 ||
         !seen.insert(v.impl()).second)
       continue;
-    if (is_load(*def)) return true;
-    if (def->info().has(ir::traits::Pure))
-      for (const Value operand : def->operand_values()) work.push_back(operand);
+    if (!keeps_neighbours(def->op())) return true;
+    for (const Value operand : def->operand_values()) work.push_back(operand);
   }
   return false;
 }

@@ -109,43 +109,6 @@ TEST(Hints, StencilsComputeMuchForEachByte) {
   EXPECT_GT(analysis::instructions_per_byte(*passed.module->functions.front()), 6.2);
 }
 
-template <int Rows, bool Sideways, bool Much>
-void rows_around(Mut<f32, 16, 128> y, In<f32, dyn, dyn> x) {
-  auto [i, j] = y.origin();
-  auto s = x.load_like(y);
-  for (int d = 1; d <= Rows; ++d) s += x.load_at(shape<16, 128>, i - d, j);
-  if constexpr (Sideways) s += x.load_at(shape<16, 128>, i, j + 1);
-  if constexpr (Much)
-    for (int n = 0; n < 40; ++n) s = s * s + s;
-  y.store(s);
-}
-
-/// Pieces of 8 KiB: 512 vectors.
-TEST(Hints, NeighboursInWholeVectorsHaveMoreVectorsForEachThread) {
-  const auto choices = []<auto K>(const char* tuning) {
-    return passed<K>({{160, 1280}, {160, 1280}}, passes::parse_tuning(tuning)).choices;
-  };
-  const auto warps = [&]<auto K>(const char* tuning = "") { return choices.template operator()<K>(tuning).warps; };
-  EXPECT_EQ((warps.template operator()<&rows_around<1, false, false>>()), 8) << "two loads";
-  EXPECT_EQ((warps.template operator()<&rows_around<3, false, false>>()), 4);
-  EXPECT_EQ((warps.template operator()<&rows_around<3, false, true>>()), 2) << "bound by instructions";
-  EXPECT_EQ((warps.template operator()<&rows_around<3, true, true>>()), 4) << "some in single elements";
-  EXPECT_EQ((warps.template operator()<&rows_around<1, false, true>>()), 4) << "bound, without neighbours";
-  EXPECT_EQ((warps.template operator()<&rows_around<3, false, true>>("vectors=4")), 4);
-  EXPECT_EQ((warps.template operator()<&rows_around<3, false, true>>("vectors=1")), 8);
-  EXPECT_THROW((warps.template operator()<&rows_around<3, false, true>>("vectors=3")), CompileError);
-  EXPECT_THROW((warps.template operator()<&rows_around<3, false, true>>("registers=0")), CompileError);
-  const auto occupancy = [&](const char* tuning) {
-    const auto c = choices.template operator()<&rows_around<3, false, true>>(tuning);
-    EXPECT_EQ(c.limits_registers, c.occupancy != 0) << tuning;
-    return c.occupancy;
-  };
-  EXPECT_EQ(occupancy(""), 7) << "72 registers for each of four warps";
-  EXPECT_EQ(occupancy("registers=128"), 4);
-  EXPECT_EQ(occupancy("vectors=1"), 3) << "the limit stays";
-  EXPECT_EQ(occupancy("limit=0"), 0);
-}
-
 TEST(Hints, MayBeLeftToTheAssembler) {
   Row row(4096);
   passes::Tuning tuning;

@@ -48,6 +48,7 @@ struct Tuning {
   bool combine_atomics = true;  ///< equal indices of a tile, where few are likely
   bool unmask = true;           ///< of rows that nearly fill their tile
   bool match_widths = true;     ///< of accesses whose tiles are combined
+  bool order_gathers = true;    ///< along the last axis, where nothing is known of their addresses
   bool grid_axes = true;        ///< a grid of several axes instead of divisions
   bool limit_registers = true;  ///< of kernels bound by instructions, so that more of their warps are resident
   bool choose_hints = true;     ///< false: warps, CTAs, occupancy and latency are left to the assembler unless set here

@@ -101,6 +101,10 @@ void regions_to_views(ir::Function&, const Target&, const Tuning& = {});
 /// them. True if anything changed.
 bool unmask(ir::Function&, const Certifier*);
 
+/// Permutes gathers, of whose addresses nothing is known, so that neighbouring threads load along the last axis. Runs
+/// after choose_hints, which counts on the tiles as they were. True if anything changed.
+bool order_gathers(ir::Function&);
+
 /// Prepares the kernel for programmatic dependent launch: it waits itself before its first access of memory that may
 /// have an in-flight writer. Needs sm_90 and bytecode 13.4. Follows Tuning::overlap and early_reads; sets
 /// Choices::overlaps, launch_flags and early_reads.

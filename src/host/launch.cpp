@@ -14,7 +14,6 @@
 #include "tessera/jit/build.hpp"
 
 namespace tessera::detail {
-namespace {}  // namespace
 
 // -- building ------------------------------------------------------------------------------------------------------
 

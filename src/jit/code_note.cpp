@@ -39,12 +39,12 @@ bool can_be(const CodeShape& shape) {
       static_cast<std::size_t>(shape.early_alone) > shape.early_reads.size() ||
       !std::all_of(shape.early_reads.begin(), shape.early_reads.end(), is_argument))
     return false;
-  const auto can_be = [&](const passes::GridAxis& a) {
+  const auto is_axis = [&](const passes::GridAxis& a) {
     return a.argument < shape.num_args && a.argument >= -1 && a.extent >= 1;
   };
   return !shape.entry.empty() && shape.num_args >= 0 && shape.num_args <= runtime::cuda::kMaxArguments &&
          shape.persistent_blocks >= 1 && shape.persistent_blocks <= kMostBlocks && shape.pieces >= 1 &&
-         shape.pieces <= kMostBlocks && can_be(shape.grid.x) && can_be(shape.grid.y);
+         shape.pieces <= kMostBlocks && is_axis(shape.grid.x) && is_axis(shape.grid.y);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// The table of forms. Those for spills leave out the limit of registers, and need fewer per thread: stores from
-// registers avoid the copy of the tile that a store through shared memory needs, a load by tensor copy keeps its tile
-// in shared memory until it is used, twice the warps hold half of a tile each, and one piece per block is less than
-// several. The fallback forms first leave out software pipelining, which increases the state that a loop keeps, and
-// narrowed masks; then the hints as well.
+// The table of forms. Those for spills first raise the limit of registers, where there is one, or give a thread fewer
+// vectors; the others leave out the limit and need fewer registers: stores from registers avoid the copy of the tile
+// that a store through shared memory needs, a load by tensor copy keeps its tile in shared memory until it is used,
+// twice the warps hold half of a tile each, and one piece per block is less than several. The fallback forms first
+// leave out software pipelining, which increases the state that a loop keeps, and narrowed masks; then the hints as
+// well.
 #include "tessera/jit/forms.hpp"
 
 #include <algorithm>

@@ -45,7 +45,7 @@ class GridRewrite {
   GridRewrite(ir::Function& f, const analysis::LaunchContract& contract)
       : f_(f), contract_(contract), rank_(static_cast<int>(contract.piece.size())) {}
 
-  /// False if the kernel shows its blocks' numbers, or if later passes may reorder its blocks.
+  /// False if the kernel reports the number of a block whose check fails.
   bool allows() {
     bool allowed = true;
     ir::walk(f_.body(), [&](Operation& op) {

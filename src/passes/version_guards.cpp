@@ -1,6 +1,6 @@
-// Loop versioning without a loop: a stencil's mask is false at the border of its tensor only. If tuning asks for it,
-// the code from the block's first access on is emitted twice, with and without masks, and one scalar comparison
-// selects:
+// Loop versioning without a loop: a stencil's mask is false at the border of its tensor only. Where it pays, or tuning
+// asks for it, the code from the block's first access on is emitted twice, with and without masks, and one scalar
+// comparison selects:
 //
 //   m = (start + iota) < extent            inside = start + (n - 1) < extent
 //   x = load p, m                    =>    if inside { x = load p; ... } else { x = load p, m; ... }

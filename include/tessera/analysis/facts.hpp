@@ -29,8 +29,8 @@ enum class ClaimKind : std::uint8_t {
   /// wrap.
   StepFits,
   ManyPieces,  ///< the launch has at least `lower` pieces (LaunchContract::pieces_of_tensor); about no operation
-  /// The launch's pieces can be numbered by a grid whose x and y are two of their axes, z the others: along no axis are
-  /// there more than kMostBlocksAlongYOrZ, and along all but the last two together neither. About no operation.
+  /// The launch's pieces can be numbered by a grid of several axes: along no axis are there more than
+  /// kMostBlocksAlongYOrZ, and along all but the last two together neither. About no operation.
   GridFits,
   // The kinds below are claimed by passes, about a kernel that other passes have changed (passes::Certifier).
   /// Operand 1 of `op`, a division or remainder of integers, is the launch's number of pieces along axis `index`.

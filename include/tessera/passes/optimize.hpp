@@ -38,7 +38,7 @@ struct Tuning {
   std::optional<int> registers;      ///< of a thread at most, where it has several vectors: 1 to 255
   std::optional<int> vectors;        ///< most vectors of a thread where it is to have several: 1, 2, 4, 8
   std::optional<int> early_tiles;    ///< iterations of a loop that load tiles before the wait: 0 to kMostEarlyTiles
-  std::optional<int> guards;         ///< 1: unmasked code for blocks that lie inside
+  std::optional<int> guards;         ///< 1: unmasked code for blocks that lie inside; 0: never
   std::optional<int> pieces;         ///< neighbouring pieces per block, where possible: 1, 2, 4, 8, 16, 32
   std::optional<AccessPath> access;  ///< of every load and store that supports it
   std::optional<AccessPath> stores;  ///< of every store that supports it; overrides access

@@ -89,9 +89,9 @@ void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
 /// changed.
 bool combine_atomics(ir::Function&);
 
-/// With Tuning::guards: emits the block's code twice, with and without the masks of its regions, and selects by one
-/// comparison whether the block lies inside. True if anything changed. Throws CompileError for other values than 0
-/// and 1.
+/// Emits the block's code twice, with and without the masks of its regions, and selects by one comparison whether the
+/// block lies inside: where several masks are of loads around one place that move whole vectors, or as Tuning::guards
+/// asks. True if anything changed. Throws CompileError for other values of it than 0 and 1.
 bool version_guards(ir::Function&, const Tuning& = {});
 
 /// Loads of regions through pointers, where no element is masked, become loads through views. Follows Tuning::access.

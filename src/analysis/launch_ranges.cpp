@@ -4,8 +4,7 @@
 namespace tessera::analysis {
 namespace {
 
-constexpr std::int64_t kMaxDim = 0x7FFFFFFF;          // LaunchContract: a dimension is at most 2^31 - 1
-constexpr std::int64_t kMaxGridAxis = (1 << 24) - 1;  // Tile IR: blocks along one axis of the grid
+constexpr std::int64_t kMaxDim = 0x7FFFFFFF;  // LaunchContract: a dimension is at most 2^31 - 1
 
 }  // namespace
 

@@ -272,7 +272,8 @@ class Judge {
       case ClaimKind::CountsPieces:
       case ClaimKind::DivisorIsOne: return c.op->op() == Op::DivI || c.op->op() == Op::RemI;
       case ClaimKind::StepFits: return c.op->op() == Op::For;
-      case ClaimKind::AtLeast: return index < c.op->num_operands() && is_integer(c.op->operand(index).type());
+      case ClaimKind::AtLeast:
+      case ClaimKind::AtMost: return index < c.op->num_operands() && is_integer(c.op->operand(index).type());
       case ClaimKind::Disjoint: return c.other != nullptr;
       case ClaimKind::DisjointIterations: return true;
       default: return false;
@@ -306,6 +307,7 @@ class Judge {
         return p.at_most(by, pieces) && p.at_most(pieces, by);
       }
       case ClaimKind::AtLeast: return p.at_most(Poly(c.lower), values_.of(c.op->operand(index)));
+      case ClaimKind::AtMost: return p.at_most(values_.of(c.op->operand(index)), Poly(c.upper));
       case ClaimKind::Disjoint: return is_apart(*c.op, c.other);
       case ClaimKind::DisjointIterations: return is_apart_across_iterations(*c.op);
     }

@@ -12,8 +12,8 @@ using ir::Op;
 
 namespace {
 
-constexpr Int kMaxGridAxis = (1 << 24) - 1;  // Tile IR: blocks along one axis of the grid
-constexpr Int kMostPieces = 0x7FFFFFFF;      // LaunchContract
+constexpr Int kMaxGridAxis = analysis::kMaxGridAxis;
+constexpr Int kMostPieces = 0x7FFFFFFF;  // LaunchContract
 
 bool is_signed(const ir::Operation& op) {
   return op.enum_attr<ir::Signedness>(AttrName::signedness) == ir::Signedness::Signed;

@@ -27,6 +27,7 @@ const char* name_of(analysis::ClaimKind kind) {
     case GridFits: return "a launch whose pieces fit a grid of several axes";
     case CountsPieces: return "a divisor that is a number of pieces";
     case AtLeast: return "a number that is not below another";
+    case AtMost: return "a number that is not above another";
     case Disjoint: return "two accesses that share no element";
     case DisjointIterations: return "an access that iterations share no element of";
   }

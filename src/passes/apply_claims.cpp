@@ -109,6 +109,7 @@ void apply(const Claim& c) {
     case ClaimKind::GridFits: break;    // used by use_grid_axes
     case ClaimKind::CountsPieces:
     case ClaimKind::AtLeast:
+    case ClaimKind::AtMost:
     case ClaimKind::Disjoint:
     case ClaimKind::DisjointIterations: break;  // passes make and use them
   }

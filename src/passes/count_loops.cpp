@@ -1,5 +1,5 @@
 // Rewrites loops whose induction variable may overflow, and loops that compare as unsigned, to count their iterations
-// as signed numbers; and keeps upper bounds away from the smallest number of the type. docs/compiler/count_loops.md.
+// as signed numbers; and keeps bounds away from the ends of the type. docs/compiler/count_loops.md.
 //
 // A `for` is defined by its exact number of iterations (docs/semantics.md). The assembler's code adds the step until
 // the comparison fails. Where that sum wraps around, the loop continues: this one never ends:
@@ -108,63 +108,132 @@ bool count_loops(ir::Function& f, std::span<const Claim> claims, std::uint64_t h
 
 namespace {
 
-/// True if the steps that the assembler has in flight (31 at most, in what was observed) add up to less than a quarter
-/// of the type's range, which is the distance to the lowest bound that is left unchanged: the step is the number of
-/// blocks of a persistent kernel (at most 2^24 - 1), or small.
+std::int64_t quarter_of(ir::Type type) { return std::int64_t{1} << (ir::info(type.elem()).bits - 2); }
+
+/// True if the steps that the assembler has in flight (54 at most, in what was observed) add up to less than a quarter
+/// of the type's range, which is the distance from the bounds that are left unchanged to the ends of the type: the step
+/// is the number of blocks of a persistent kernel (at most 2^24 - 1), or small.
 bool steps_are_short(const Operation& loop) {
-  const Value step = loop.operand(2);
-  if (step.def() != nullptr && step.def()->op() == Op::GetNumTileBlocks) return true;
-  constexpr std::uint64_t kInFlight = 64;
-  const std::uint64_t positive = (std::uint64_t{1} << (ir::info(step.type().elem()).bits - 1)) - 1;
-  const auto most = unsigned_most(step);
-  return most && *most <= positive / kInFlight;
+  constexpr std::int64_t kInFlight = 64;
+  const auto most = unsigned_most(loop.operand(2));
+  return most && *most <= static_cast<std::uint64_t>(quarter_of(loop.operand(2).type()) / kInFlight);
+}
+
+/// What is known of a bound of a loop.
+struct Bound {
+  bool low = false;   ///< it is at least minus a quarter of the type's range
+  bool high = false;  ///< it is at most a quarter of it
+};
+
+/// Finds out what is known of bounds: by the operations that compute them, or from a certifier.
+class Bounds {
+ public:
+  /// Asks for `bound.low` or `bound.high` of operand `index` of `loop`, if its operations do not tell. `bound` must
+  /// live until answer().
+  void find(Operation& loop, int index, Bound& bound, bool Bound::*side) {
+    const Value v = loop.operand(static_cast<std::size_t>(index));
+    const int bits = ir::info(v.type().elem()).bits;
+    const std::int64_t quarter = quarter_of(v.type());
+    const bool low = side == &Bound::low;
+    const auto constant = constant_int(v);
+    const auto most = unsigned_most(v);
+    const auto limit = static_cast<std::uint64_t>(low ? INT64_MAX >> (64 - bits) : quarter);
+    bound.*side = constant ? (low ? *constant >= -quarter : *constant <= quarter) : most && *most <= limit;
+    if (bound.*side || constant) return;
+    claims_.push_back({.kind = low ? ClaimKind::AtLeast : ClaimKind::AtMost,
+                       .op = &loop,
+                       .index = index,
+                       .lower = low ? -quarter : 0,
+                       .upper = low ? 0 : quarter});
+    answers_.push_back(&(bound.*side));
+  }
+  /// Asks the certifier for all that was not known, at once: it walks over the kernel.
+  void answer(const ir::Function& f, const Certifier* certifier) {
+    const std::vector<bool> may = certified(certifier, f, claims_);
+    for (std::size_t i = 0; i < answers_.size(); ++i) *answers_[i] = may[i];
+    claims_.clear();
+    answers_.clear();
+  }
+
+ private:
+  std::vector<Claim> claims_;
+  std::vector<bool*> answers_;
+};
+
+struct BoundedLoop {
+  Operation* loop;
+  Bound lower = {}, upper = {};
+  bool counted = false;
+
+  bool stays() const { return !counted && lower.high && upper.low; }
+};
+
+/// `index`: of the bound that becomes the maximum or minimum (`op`) of both.
+void clamp(Operation& loop, std::size_t index, Op op) {
+  ir::Builder b = ir::Builder::before(&loop);
+  b.loc = loop.loc;
+  const Value lower = loop.operand(0), upper = loop.operand(1);
+  loop.set_operand(
+      index, b.create(op, {upper, lower}, {upper.type()}, {{AttrName::signedness, ir::Signedness::Signed}})->result());
+}
+
+/// for i in (lower to upper)  =>  for n in (lower - s to max(upper, lower) - s) { i = n + s; ... }, where s is a
+/// quarter of the type's range if lower is above it, and 0 otherwise.
+void shift(Operation& loop) {
+  clamp(loop, 1, Op::MaxI);
+  ir::Builder b = ir::Builder::before(&loop);
+  b.loc = loop.loc;
+  const Value lower = loop.operand(0), upper = loop.operand(1);
+  const ir::Type type = lower.type();
+  const Value quarter = b.constant_int(type.elem(), quarter_of(type)), zero = b.constant_int(type.elem(), 0);
+  const Value above = compared(b, ir::ComparisonPredicate::Greater, lower, quarter, ir::Signedness::Signed);
+  const Value s = b.create(Op::Select, {above, quarter, zero}, {type})->result();
+  loop.set_operand(0, b.create(Op::SubI, {lower, s}, {type})->result());
+  loop.set_operand(1, b.create(Op::SubI, {upper, s}, {type})->result());
+  ir::Block& body = loop.region(0);
+  ir::Builder inside = ir::Builder::before(body.front());
+  inside.loc = loop.loc;
+  const Value i = inside.create(Op::AddI, {s, s}, {type})->result();  // one operand becomes the induction variable
+  body.arg(0).replace_all_uses_with(i);
+  i.def()->set_operand(0, body.arg(0));
 }
 
 }  // namespace
 
 bool bound_loops(ir::Function& f, const Certifier* certifier) {
-  struct Ends {
-    Operation* loop;
-    bool lower = false, upper = false;  ///< known to be far from the smallest number
-  };
-  std::vector<Ends> loops;
-  std::vector<Claim> claims;
-  std::vector<bool*> answers;
+  std::vector<BoundedLoop> loops;
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::For && !op.has_attr(AttrName::unsignedCmp)) loops.push_back({&op});
   });
-  for (Ends& e : loops) {
-    const int bits = ir::info(e.loop->operand(1).type().elem()).bits;
-    const std::int64_t least = INT64_MIN >> (65 - bits), positive = INT64_MAX >> (64 - bits);
-    const auto is_far = [&](int operand, bool& known) {
-      const Value v = e.loop->operand(static_cast<std::size_t>(operand));
-      const auto constant = constant_int(v);
-      const auto most = unsigned_most(v);
-      known = constant ? *constant >= least : most && *most <= static_cast<std::uint64_t>(positive);
-      if (known) return;
-      claims.push_back({.kind = ClaimKind::AtLeast, .op = e.loop, .index = operand, .lower = least});
-      answers.push_back(&known);
-    };
-    if (!steps_are_short(*e.loop)) continue;
-    is_far(1, e.upper);
-    if (!e.upper) is_far(0, e.lower);
+  Bounds bounds;
+  for (BoundedLoop& l : loops) {
+    l.counted = !steps_are_short(*l.loop);
+    if (l.counted) continue;
+    bounds.find(*l.loop, 0, l.lower, &Bound::high);
+    bounds.find(*l.loop, 1, l.upper, &Bound::low);
   }
-  const std::vector<bool> may = certified(certifier, f, claims);
-  for (std::size_t i = 0; i < answers.size(); ++i) *answers[i] = may[i];
+  bounds.answer(f, certifier);
+  for (BoundedLoop& l : loops) {  // what the forms below need
+    if (l.counted || l.stays()) continue;
+    if (l.upper.low)
+      bounds.find(*l.loop, 1, l.upper, &Bound::high);
+    else
+      bounds.find(*l.loop, 0, l.lower, &Bound::low);
+  }
+  bounds.answer(f, certifier);
   bool changed = false;
-  for (const Ends& e : loops) {
-    if (e.upper) continue;
+  for (const BoundedLoop& l : loops) {
+    if (l.stays()) continue;
     changed = true;
-    if (!e.lower) {
-      count_iterations(*e.loop);
-      continue;
+    if (l.counted || !(l.lower.low || l.upper.low)) {
+      count_iterations(*l.loop);
+    } else if (l.lower.high) {
+      clamp(*l.loop, 1, Op::MaxI);
+    } else if (l.upper.high) {
+      clamp(*l.loop, 0, Op::MinI);
+    } else {
+      shift(*l.loop);
     }
-    ir::Builder b = ir::Builder::before(e.loop);
-    b.loc = e.loop->loc;
-    const Value lower = e.loop->operand(0), upper = e.loop->operand(1);
-    e.loop->set_operand(
-        1,
-        b.create(Op::MaxI, {upper, lower}, {upper.type()}, {{AttrName::signedness, ir::Signedness::Signed}})->result());
   }
   return changed;
 }

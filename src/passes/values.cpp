@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "tessera/analysis/launch_contract.hpp"
+
 namespace tessera::passes {
 
 using ir::Op;
@@ -53,7 +55,7 @@ std::optional<std::uint64_t> unsigned_most(Value v, int depth) {
     case Op::Constant: return splat_bits(v);
     case Op::Iota: return fits(static_cast<std::uint64_t>(v.type().num_elements() - 1));
     case Op::GetTileBlockId:
-    case Op::GetNumTileBlocks:
+    case Op::GetNumTileBlocks: return analysis::kMaxGridAxis;
     case Op::GetTensorShape:
     case Op::GetIndexSpaceShape: return std::min<std::uint64_t>(positive, 0x7FFFFFFF);  // LaunchContract
     case Op::Assume: return most_assumed(*op, of(0));
@@ -80,7 +82,9 @@ std::optional<std::uint64_t> unsigned_most(Value v, int depth) {
     }
     case Op::DivI: {  // x / 0 is 0
       const auto a = of(0), b = is_signed(*op) ? of(1) : Most(0);
-      return a && b && (!is_signed(*op) || (*a <= positive && *b <= positive)) ? a : std::nullopt;
+      if (!a || !b || (is_signed(*op) && (*a > positive || *b > positive))) return std::nullopt;
+      const auto by = constant_int(op->operand(1));
+      return by && *by > 0 ? std::min(*a, *a / static_cast<std::uint64_t>(*by) + 1) : a;  // of any rounding
     }
     case Op::RemI: {
       const auto by = constant_int(op->operand(1));

@@ -119,6 +119,7 @@ TEST(CertifyClaims, WhatAClaimNamesExists) {
       {.kind = ClaimKind::DivisorIsOne, .op = k.divide_op},
       {.kind = ClaimKind::StepFits, .op = k.loop_op},
       {.kind = ClaimKind::AtLeast, .op = k.compare_op, .index = 1, .lower = 2},
+      {.kind = ClaimKind::AtMost, .op = k.compare_op, .index = 1, .upper = 2},
       {.kind = ClaimKind::DisjointIterations, .op = k.store_op},
   };
   for (const Claim& c : good) {
@@ -139,13 +140,16 @@ TEST(CertifyClaims, WhatAClaimNamesExists) {
       bad.op = op;
       bad.index = 0;
       const bool also = op == c.op || (c.kind == ClaimKind::Inbounds && op == k.store_op);
-      if (c.kind == ClaimKind::AtLeast || also) continue;  // other operands may be at least 2
+      if (c.kind == ClaimKind::AtLeast || c.kind == ClaimKind::AtMost || also) continue;  // others may be so as well
       EXPECT_FALSE(k.certifies(bad)) << kind << ": of another operation";
     }
   }
   EXPECT_FALSE(k.certifies({.kind = static_cast<ClaimKind>(200), .op = k.compare_op}));
   EXPECT_FALSE(k.certifies({.kind = ClaimKind::ManyPieces, .op = k.compare_op, .lower = -5}));
   EXPECT_FALSE(k.certifies({.kind = ClaimKind::AtLeast, .op = k.load_op, .index = 0})) << "a view";
+  EXPECT_FALSE(k.certifies({.kind = ClaimKind::AtMost, .op = k.load_op, .index = 0})) << "a view";
+  EXPECT_FALSE(k.certifies({.kind = ClaimKind::AtMost, .op = k.compare_op, .index = 1, .upper = 1}));
+  EXPECT_FALSE(k.certifies({.kind = ClaimKind::AtLeast, .op = k.compare_op, .index = 1, .lower = 3}));
   EXPECT_FALSE(k.certifies({.kind = ClaimKind::Condition, .op = k.divide_op})) << "an i32";
 }
 

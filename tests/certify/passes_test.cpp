@@ -39,6 +39,10 @@ struct Cleaned final : passes::Certifier {
         forged.index = forged.index == 0 ? 1 : 0;
         EXPECT_FALSE(judged(f, {&forged, 1}).certified[0]) << "the pieces along axis " << forged.index;
       }
+      if (forged.kind == ClaimKind::AtMost) {  // bound_loops, far more than is so
+        forged.upper = -1;
+        EXPECT_FALSE(judged(f, {&forged, 1}).certified[0]) << "operand " << forged.index << " is below 0";
+      }
       if (forged.kind != ClaimKind::AtLeast) continue;
       const bool of_loop = forged.op->op() == ir::Op::For;  // bound_loops claims far less than is so
       forged.lower = of_loop ? 100000 : forged.lower;

@@ -50,8 +50,11 @@ class Random {
         claims.push_back({.op = &op, .index = static_cast<int>(i), .truth = truth});
     }
     for (std::size_t i = 0; i < op.num_operands(); ++i)
-      if (is_number(op.operand(i).type()) && below(3) == 0)
-        claims.push_back({.kind = ClaimKind::AtLeast, .op = &op, .index = static_cast<int>(i), .lower = number()});
+      if (is_number(op.operand(i).type()) && below(3) == 0) {
+        const int index = static_cast<int>(i);
+        claims.push_back({.kind = ClaimKind::AtLeast, .op = &op, .index = index, .lower = number()});
+        claims.push_back({.kind = ClaimKind::AtMost, .op = &op, .index = index, .upper = number()});
+      }
     if (op.op() == Op::DivI || op.op() == Op::RemI) {
       claims.push_back({.kind = ClaimKind::DivisorIsOne, .op = &op});
       for (int axis = 0; axis < 2; ++axis)
@@ -101,27 +104,29 @@ Observed::Observed(ir::Module& module, std::vector<Claim> certified, std::vector
 void Observed::assert_number(const Claim& c) {
   const bool loop = c.kind == ClaimKind::StepFits, counts = c.kind == ClaimKind::CountsPieces;
   const bool divisor = c.kind == ClaimKind::DivisorIsOne || counts, condition = c.kind == ClaimKind::Condition;
-  if (!loop && !divisor && !condition && c.kind != ClaimKind::AtLeast) return;
+  const bool least = c.kind == ClaimKind::AtLeast, compared = least || c.kind == ClaimKind::AtMost;
+  if (!loop && !divisor && !condition && !compared) return;
   Operation* const next = loop ? c.op->region(0).front() : condition ? c.op->next() : c.op;
   ir::Builder b = next ? ir::Builder::before(next) : ir::Builder(*c.op->block());
   const auto index = static_cast<std::size_t>(c.index);
-  const auto at_least = [&](Value v) {
+  const auto is_so = [&](Value v, std::int64_t limit) {
+    const auto predicate = least ? ir::ComparisonPredicate::GreaterEqual : ir::ComparisonPredicate::LessEqual;
     return b
-        .create(Op::CmpI, {v, b.constant_int(v.type().elem(), c.lower, v.type().shape())},
+        .create(Op::CmpI, {v, b.constant_int(v.type().elem(), limit, v.type().shape())},
                 {v.type().with_element(ir::Elem::I1)},
-                {{AttrName::comparison_predicate, ir::ComparisonPredicate::GreaterEqual},
-                 {AttrName::signedness, ir::Signedness::Signed}})
+                {{AttrName::comparison_predicate, predicate}, {AttrName::signedness, ir::Signedness::Signed}})
         ->result();
   };
   Value v = loop        ? generate::step_fits(b, *c.op)
             : divisor   ? generate::divides_by(b, *c.op, counts ? pieces_.at(index) : 1)
             : condition ? c.op->result(index)
                         : Value();
-  if (c.kind == ClaimKind::AtLeast) {
+  if (compared) {
     const Value number = c.op->operand(index);
     const int bits = ir::info(number.type().elem()).bits;
-    if (c.lower <= INT64_MIN >> (64 - bits)) return;  // so is every number of the type
-    v = at_least(number);
+    const std::int64_t limit = least ? c.lower : c.upper;
+    if (least ? limit <= INT64_MIN >> (64 - bits) : limit >= INT64_MAX >> (64 - bits)) return;  // so is every number
+    v = is_so(number, limit);
   }
   if (!c.truth) {
     const Value one = b.constant_int(ir::Elem::I1, 1, v.type().shape());

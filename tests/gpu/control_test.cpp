@@ -159,6 +159,31 @@ TEST_F(Control, WhatVariablesHeldAnIterationAgo) {
   check(kernel<held_before<18>>, 18);
 }
 
+/// Loops that begin near the largest number, with a body so short that 50 loads are in flight.
+void from_the_largest(Mut<i32, 2> y, In<i32, dyn> x, Scalar<i32> lower, Scalar<i32> upper, Scalar<i32> step) {
+  auto sum = full<i32, 2>(0), last = full<i32, 2>(7);
+  for (auto i : range(lower, upper)) { last = where(iota<i32, 2>() < x.dim(0), x.load_at(shape<2>, i & 7), 0); }
+  for (auto i : range(lower, upper, step)) sum = sum * 3 + x.load_at(shape<2>, i & 7);
+  y.store(sum * 1000 + last);
+}
+TEST_F(Control, LoopsFromTheLargestNumbers) {
+  const auto values = any_values<i32>(9, 1);
+  constexpr i32 low = std::numeric_limits<i32>::min(), high = std::numeric_limits<i32>::max();
+  const i32 cases[][3] = {{high - 3, 0, 1},      {high, low, 1},         {high - 3, low + 1, 1},
+                          {high - 40, 5, 1},     {high - 9, high, 1},    {high - 9, high, 3},
+                          {high, high, 1},       {high - 1, high, high}, {high - 9, high - 8, 1},
+                          {high - 200, high, 1}, {1 << 30, 0, 1 << 24},  {2, 5, 1}};
+  for (const auto& c : cases) {
+    const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+      auto x = side.input(values, {9});
+      auto y = side.output<i32>({2});
+      kernel<from_the_largest>(y.lend(), x.view(), c[0], c[1], c[2]).sync();
+      return y.take();
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << c[0] << " " << c[1] << " " << c[2];
+  }
+}
+
 /// Loads of a loop that compares as unsigned are in flight for more iterations than it has.
 void unsigned_sums(Mut<f32, 1, 64> y, In<f32, dyn, dyn> x, Scalar<u32> n) {
   auto X = x.tiles(shape<1, 64>);

@@ -36,6 +36,7 @@ enum class ClaimKind : std::uint8_t {
   /// Operand 1 of `op`, a division or remainder of integers, is the launch's number of pieces along axis `index`.
   CountsPieces,
   AtLeast,  ///< operand `index` of `op`, an integer, is at least `lower` in every element, read as signed
+  AtMost,   ///< operand `index` of `op`, an integer, is at most `upper` in every element, read as signed
   // Of accesses through partition views of one tensor: each pair of tiles lies on one line of the
   // tensor, at different places, so that they share no element even where the tensor overlaps itself.
   Disjoint,           ///< `op` and `other`, earlier in the same block, whenever both run there

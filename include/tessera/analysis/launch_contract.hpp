@@ -28,6 +28,8 @@ struct TensorContract {
   bool nonempty = false;   ///< no block runs if one of its extents is 0
 };
 
+/// Blocks along any axis of a grid (Tile IR, get_num_tile_blocks: 2^24 - 1).
+inline constexpr std::int64_t kMaxGridAxis = (std::int64_t{1} << 24) - 1;
 /// Blocks along y or z of a grid (CUDA C++ Programming Guide, technical specifications: 65535).
 inline constexpr std::int64_t kMostBlocksAlongYOrZ = 65535;
 

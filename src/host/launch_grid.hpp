@@ -3,13 +3,12 @@
 #include <cstdint>
 #include <span>
 
-#include "tessera/analysis/launch_contract.hpp"
 #include "tessera/jit/kernel.hpp"
 #include "tessera/runtime/backend.hpp"
 
 namespace tessera::detail {
 
-inline constexpr std::uint64_t kMaxGridAxis = analysis::kMaxGridAxis;  ///< blocks along one axis
+inline constexpr std::uint64_t kMaxGridAxis = jit::kMaxGridAxis;  ///< blocks along one axis
 
 /// `blocks` blocks along the axes of `grid`, for these argument slots.
 runtime::LaunchGrid launch_grid(const passes::GridAxes& grid, std::uint64_t blocks,

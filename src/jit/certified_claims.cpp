@@ -75,14 +75,17 @@ std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const anal
 }
 
 std::vector<bool> CertifierOfPasses::judge(const ir::Function& f, std::span<const analysis::Claim> claims) const {
+  std::vector<bool> certified = answer(f, claims);
+  const auto first = std::find(certified.begin(), certified.end(), false);
+  if (first != certified.end() && is_strict())
+    reject(f, claims[static_cast<std::size_t>(first - certified.begin())], facts_, 0);
+  return certified;
+}
+
+std::vector<bool> CertifierOfPasses::answer(const ir::Function& f, std::span<const analysis::Claim> questions) const {
   analysis::Certificate certificate = facts_.certificate();
   certificate.invariants.clear();  // the operations have other numbers by now
-  const certify::Verdict verdict = certify::check(f, facts_.contract(), certificate, claims, held_);
-  if (verdict.unproven != 0 && is_strict()) {
-    const auto first = std::find(verdict.certified.begin(), verdict.certified.end(), false);
-    reject(f, claims[static_cast<std::size_t>(first - verdict.certified.begin())], facts_, 0);
-  }
-  return verdict.certified;
+  return certify::check(f, facts_.contract(), certificate, questions, held_).certified;
 }
 
 }  // namespace tessera::jit

@@ -18,6 +18,7 @@ class CertifierOfPasses final : public passes::Certifier {
  public:
   CertifierOfPasses(const analysis::Facts& facts, std::uint64_t held) : facts_(facts), held_(held) {}
   std::vector<bool> judge(const ir::Function& f, std::span<const analysis::Claim> claims) const override;
+  std::vector<bool> answer(const ir::Function& f, std::span<const analysis::Claim> questions) const override;
 
  private:
   const analysis::Facts& facts_;

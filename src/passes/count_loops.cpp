@@ -128,8 +128,8 @@ struct Bound {
 /// Finds out what is known of bounds: by the operations that compute them, or from a certifier.
 class Bounds {
  public:
-  /// Asks for `bound.low` or `bound.high` of operand `index` of `loop`, if its operations do not tell. `bound` must
-  /// live until answer().
+  /// Asks for `bound.low` or `bound.high` of operand `index` of `loop`, if the operations that compute it say nothing.
+  /// `bound` must live until answer().
   void find(Operation& loop, int index, Bound& bound, bool Bound::*side) {
     const Value v = loop.operand(static_cast<std::size_t>(index));
     const int bits = ir::info(v.type().elem()).bits;
@@ -149,7 +149,7 @@ class Bounds {
   }
   /// Asks the certifier for all that was not known, at once: it walks over the kernel.
   void answer(const ir::Function& f, const Certifier* certifier) {
-    const std::vector<bool> may = certified(certifier, f, claims_);
+    const std::vector<bool> may = answered(certifier, f, claims_);
     for (std::size_t i = 0; i < answers_.size(); ++i) *answers_[i] = may[i];
     claims_.clear();
     answers_.clear();

@@ -80,7 +80,7 @@ bool bounds_of(Value mask, std::vector<Bound>& bounds, int depth = kDeepestMask)
 class Versions {
  public:
   explicit Versions(Block& block) : block_(block) {
-    for (Operation& op : block) place_[&op] = place_.size();
+    for (Operation& op : block) place_[&op] = place_.size() + 1;  // 0: before all of them, moved there
   }
 
   /// True if there are that many masks to decide for whole blocks.

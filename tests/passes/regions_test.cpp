@@ -69,6 +69,22 @@ TEST(VersionGuards, WhatIsReadFromMemoryIsNotWaitedFor) {
   EXPECT_EQ(count(*p.module, ir::Op::If), 1) << ir::print(*p.module);
 }
 
+/// A branch that begins with an access; the place of two masks is computed behind it.
+void in_a_branch(Mut<f32, 8> y, In<f32, dyn> x, Scalar<i32> n) {
+  tile_if (n > 0) {
+    const auto own = y.load();
+    const auto from = n - 3;
+    y.store(own + x.load_at(shape<8>, from) * x.load_at(shape<8>, from + 1));
+  }
+}
+
+TEST(VersionGuards, BranchesThatBeginWithAnAccess) {
+  for (const int n : {0, 1, 3, 20, 25, 40})
+    expect_same<&in_a_branch>(guards(1), 2, Array<float>({13}, 5), Array<float>({30}).each(number), n);
+  const Passed p = passed<&in_a_branch>({{13}, {30}}, guards(1), "version_guards");
+  EXPECT_EQ(count(*p.module, ir::Op::If), 2) << ir::print(*p.module);
+}
+
 /// Rows above and below, all in whole vectors.
 template <int Rows>
 void rows_above(Mut<f32, 4, 8> y, In<f32, dyn, dyn> x) {

@@ -21,6 +21,7 @@ namespace tessera::jit {
 // What the host says about the arguments of a recording.
 using analysis::ArgContract;
 using analysis::ArgRole;
+using analysis::kMaxGridAxis;
 using analysis::LaunchContract;
 using analysis::TensorContract;
 

@@ -37,5 +37,6 @@ std::vector<Entry> window_entries();
 std::vector<Entry> pool_entries();
 std::vector<Entry> shared_entries();
 std::vector<Entry> time_entries();
+std::vector<Entry> novel_entries();
 
 }  // namespace generality

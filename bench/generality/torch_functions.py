@@ -259,6 +259,160 @@ def recurrence(a, x):
     return y
 
 
+# -- images ----------------------------------------------------------------------------------------------------------
+
+
+def periodic_laplacian(x):
+    return x.roll(1, 0) + x.roll(-1, 0) + x.roll(1, 1) + x.roll(-1, 1) - 4 * x
+
+
+def laplacian_by_padding(x):
+    p = F.pad(x[None, None], (1,) * 4, mode="circular")[0, 0]
+    return p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4 * x
+
+
+def sobel_by_conv2d(x):
+    gx = torch.tensor([[-1.0, 0, 1], [-2, 0, 2], [-1, 0, 1]], device=x.device)
+    g = F.conv2d(x[None, None].float(), torch.stack((gx, gx.t()))[:, None], padding=1)[0]
+    return g.square().sum(0).sqrt().clamp(max=255).to(torch.uint8)
+
+
+def sobel_by_shifts(x):
+    p, (m, n) = F.pad(x.float(), (1,) * 4), x.shape
+
+    def at(i, j):
+        return p[1 + i : 1 + i + m, 1 + j : 1 + j + n]
+
+    gx = at(-1, 1) + 2 * at(0, 1) + at(1, 1) - at(-1, -1) - 2 * at(0, -1) - at(1, -1)
+    gy = at(1, -1) + 2 * at(1, 0) + at(1, 1) - at(-1, -1) - 2 * at(-1, 0) - at(-1, 1)
+    return (gx * gx + gy * gy).sqrt().clamp(max=255).to(torch.uint8)
+
+
+def shifted_3x3(x):
+    p, (m, n) = F.pad(x, (1,) * 4), x.shape
+    return [p[i : i + m, j : j + n] for i in range(3) for j in range(3)]
+
+
+def median_by_stack(x):
+    return torch.stack(shifted_3x3(x)).median(0).values
+
+
+def median_by_exchanges(x):
+    v = shifted_3x3(x)
+    for last in range(8, 3, -1):  # the largest ones move to the end
+        for k in range(last):
+            v[k], v[k + 1] = torch.minimum(v[k], v[k + 1]), torch.maximum(v[k], v[k + 1])
+    return v[4]
+
+
+def grey_by_planes(x):
+    r, g, b = x.float().unbind(-1)
+    return (0.299 * r + 0.587 * g + 0.114 * b) / 255
+
+
+def grey_by_product(x):
+    return x.float() @ (torch.tensor([0.299, 0.587, 0.114], device=x.device) / 255)
+
+
+def reflect_pad(x):
+    return F.pad(x[:, None], (3,) * 4, mode="reflect")[:, 0]
+
+
+# -- along the first axis, rows --------------------------------------------------------------------------------------
+
+
+def channel_norm(x, w, b):
+    return F.layer_norm(x.permute(0, 2, 3, 1), (x.shape[1],), w, b, EPS).permute(0, 3, 1, 2).contiguous()
+
+
+def channel_norm_by_means(x, w, b):
+    variance, mean = torch.var_mean(x, dim=1, correction=0, keepdim=True)
+    return (x - mean) * torch.rsqrt(variance + EPS) * w[:, None, None] + b[:, None, None]
+
+
+def triplet_loss(a, p, n):
+    return F.triplet_margin_loss(a, p, n, margin=1.0, reduction="none")
+
+
+def triplet_by_norms(a, p, n):
+    return torch.relu((a - p).norm(dim=1) - (a - n).norm(dim=1) + 1)
+
+
+def kl_divergence(p, q):
+    log_p, log_q = F.log_softmax(p.float(), -1), F.log_softmax(q.float(), -1)
+    return F.kl_div(log_q, log_p, reduction="none", log_target=True).sum(-1)
+
+
+def prefix_softmax(x, prefix):
+    place = torch.arange(x.shape[1], device=x.device)
+    seen = (place[None, :] <= place[:, None]) | (place[None, None, :] < prefix[:, None, None])
+    return F.softmax(x.masked_fill(~seen, NEG_INF), dim=-1)
+
+
+def sparse_by_rows(columns, values, x):
+    """As a CSR matrix whose rows are equally long."""
+    n, k = columns.shape
+    rows = torch.arange(n + 1, device=x.device, dtype=torch.int32) * k
+    return torch.mv(torch.sparse_csr_tensor(rows, columns.view(-1), values.view(-1), (n, n)), x)
+
+
+def pack_bits(x):
+    place = torch.arange(32, device=x.device, dtype=torch.int32)
+    return (x.int() << place).sum(1, dtype=torch.int32)
+
+
+def rotate_points(q, p):
+    w, v = q[:, :1], q[:, 1:]
+    t = 2 * torch.linalg.cross(v, p)
+    return p + w * t + torch.linalg.cross(v, t)
+
+
+# -- products, steps, searches ---------------------------------------------------------------------------------------
+
+
+def int8_product(a, w, scale):
+    return (torch._int_mm(a, w.t()).float() * scale[:, None]).to(BF16)
+
+
+def decode_attention(q, k, v):
+    return F.scaled_dot_product_attention(q[:, :, None], k, v, enable_gqa=True)[:, :, 0]
+
+
+def decode_by_products(q, k, v):
+    batch, heads, depth = q.shape
+    grouped = q.view(batch, k.shape[1], heads // k.shape[1], depth)
+    p = F.softmax(grouped @ k.transpose(2, 3) * depth**-0.5, dim=-1, dtype=F32).to(q.dtype)
+    return (p @ v).view(batch, heads, depth)
+
+
+def adam_step(p, m, v, gradient):
+    g = gradient.float()
+    m2 = 0.9 * m + 0.1 * g
+    v2 = 0.999 * v + 0.001 * g * g
+    return p - 0.01 * (m2 / 0.5) / ((v2 / 0.01).sqrt() + 1e-8), m2, v2
+
+
+def huber_gradient(x, target):
+    d = x.float() - target.float()
+    return torch.where(d.abs() < 0.1, 0.0, d.clamp(-1, 1)).half()
+
+
+def butterfly(re, im, w_re, w_im):
+    (ar, br), (ai, bi) = re.unbind(1), im.unbind(1)
+    tr, ti = br * w_re - bi * w_im, br * w_im + bi * w_re
+    return torch.stack((ar + tr, ar - tr), 1), torch.stack((ai + ti, ai - ti), 1)
+
+
+def accuracy_count(x, labels):
+    chosen = x.gather(1, labels[:, None].long())[:, 0]
+    return (chosen == x.amax(1)).sum()[None]
+
+
+def min_max(x):
+    least, most = torch.aminmax(x)
+    return least[None], most[None]
+
+
 # -- the table -------------------------------------------------------------------------------------------------------
 
 NEG_INF = -math.inf
@@ -321,12 +475,49 @@ FUNCTIONS = {
     "byte_histogram": lambda x: torch.bincount(x, minlength=256),
     "moving_average": moving_average,
     "recurrence": recurrence,
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
+    "im2col": lambda x: F.unfold(x, 3, padding=1),
+    "reflect_pad": reflect_pad,
+    "nearest_3d": lambda x: F.interpolate(x[None, None], scale_factor=1.5, mode="nearest")[0, 0],
+    "max_pool_1d": lambda x: F.max_pool1d(x[:, None], 5, 3)[:, 0],
+    "column_argmin": lambda x: x.argmin(0),
+    "column_variance": lambda x: x.var(0, correction=0),
+    "softmax_columns": lambda x: F.softmax(x, dim=0),
+    "kl_divergence": kl_divergence,
+    "cumulative_product": lambda x: torch.cumprod(x, 1),
+    "take_along": lambda x, ids: torch.take_along_dim(x, ids.long(), 1),
+    "prefix_softmax": prefix_softmax,
+    "pack_bits": pack_bits,
+    "rotate_points": rotate_points,
+    "int8_product": int8_product,
+    "transposed_product": lambda a, b: a.t() @ b,
+    "l1_distances": lambda x, y: torch.cdist(x, y, p=1.0),
+    "adam_step": adam_step,
+    "huber_gradient": huber_gradient,
+    "interleave": lambda a, b: torch.stack((a, b), -1),
+    "bucketize": lambda x, limits: torch.bucketize(x, limits, right=True, out_int32=True),
+    "butterfly": butterfly,
+    "accuracy_count": accuracy_count,
+    "sum_of_squares": lambda x: x.square().sum()[None],
+    "min_max": min_max,
 }
 WAYS = {  # several, of which the fastest counts
     "convolution_1x1": {"matmul": lambda x, w: torch.matmul(w, x), "conv1d": lambda x, w: F.conv1d(x, w[:, :, None])},
     "causal_convolution": {"shifts": convolution_by_shifts, "conv1d": convolution_by_conv1d},
     "depthwise_3x3": {"shifts": depthwise_by_shifts, "conv2d": depthwise_3x3},
     "filter": {"shifts": filter_by_shifts, "conv1d": filter_by_conv1d},
+    "periodic_laplacian": {"roll": periodic_laplacian, "pad": laplacian_by_padding},
+    "sobel": {"conv2d": sobel_by_conv2d, "shifts": sobel_by_shifts},
+    "median_filter": {"exchanges": median_by_exchanges, "median": median_by_stack},
+    "rgb_to_grey": {"planes": grey_by_planes, "matmul": grey_by_product},
+    "channel_norm": {"layer_norm": channel_norm, "var_mean": channel_norm_by_means},
+    "triplet_loss": {"triplet_margin_loss": triplet_loss, "norm": triplet_by_norms},
+    "sparse_product": {"gather": lambda c, a, x: (a * x[c]).sum(1), "sparse_csr": sparse_by_rows},
+    "decode_attention": {"scaled_dot_product_attention": decode_attention, "matmul": decode_by_products},
+    "weighted_histogram": {
+        "index_add": lambda ids, w: torch.zeros(1000, device=w.device).index_add_(0, ids, w),
+        "bincount": lambda ids, w: torch.bincount(ids, weights=w, minlength=1000),
+    },
 }
 MAKERS = {
     "window_attention": window_attention,
@@ -338,6 +529,7 @@ COMPILED = {  # loops over the time take the compiler hours
     "window_attention": window_attention_compiled,
     "moving_average": lambda case, device: {"associative_scan": moving_average_scanned},
     "recurrence": lambda case, device: {"associative_scan": scanned},
+    "sparse_product": lambda case, device: {"gather": WAYS["sparse_product"]["gather"]},
 }
 
 

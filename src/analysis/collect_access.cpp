@@ -215,6 +215,20 @@ void Collector::claim_many_pieces(const ir::Function& function) {
   found_.push_back(f);
 }
 
+/// Where few blocks share the SMs, loops load by tensor copies (passes::choose_access_paths).
+void Collector::claim_few_pieces(const ir::Function& function) {
+  const std::optional<Expr> pieces = launch().pieces();
+  bool gains = false;
+  ir::walk(function.body(), [&](const ir::Operation& op) { gains = gains || reduces_in_loop(op); });
+  if (!pieces || has_products_ || !gains) return;
+  FoundClaim f;
+  f.claim.kind = ClaimKind::FewPieces;
+  f.claim.upper = kFewPieces;
+  f.use = ObligationUse::Copies;
+  f.when = conditions_->less_equal(*pieces, math().exprs().constant(kFewPieces));
+  found_.push_back(f);
+}
+
 /// A grid of several axes numbers the pieces without divisions (passes::use_grid_axes).
 void Collector::claim_grid_fits() {
   if (!launch().pieces() || !division_) return;
@@ -312,6 +326,7 @@ void Collector::claim_arguments(const ir::Function& function) {
   }
   claim_row_extents(body);
   claim_many_pieces(function);
+  claim_few_pieces(function);
   claim_grid_fits();
 }
 

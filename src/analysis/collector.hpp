@@ -69,6 +69,7 @@ class Collector final : public RangeAnalysis {
   void claim_nearly_full(int arg, std::int64_t tile, Conditions also);
   void claim_row_extents(const ir::Block& entry);
   void claim_many_pieces(const ir::Function& function);
+  void claim_few_pieces(const ir::Function& function);
   void claim_grid_fits();
   Conditions stride_condition(Expr stride, std::uint64_t bytes);
 

@@ -15,6 +15,7 @@ using ir::Operation;
 using ir::Value;
 
 bool is_product(const Operation& op) { return op.op() == Op::MmaF || op.op() == Op::MmaI || op.op() == Op::MmaFScaled; }
+bool uses_tensor_cores(const Operation& product) { return product.operand(0).type().elem() != ir::Elem::F32; }
 std::int64_t bytes_of(ir::Type tile) {
   return tile.num_elements() * std::max<int>(ir::info(tile.elem()).bits, 8) / 8;  // a bool is a byte in memory
 }
@@ -22,6 +23,19 @@ std::int64_t bytes_of(ir::Type tile) {
 ir::Type moved_tile(const Operation& op) {
   const auto access = access_of(op);
   return access && access->kind != AccessKind::Atomic ? access->tile : ir::Type();
+}
+
+bool reduces_in_loop(const Operation& load) {
+  const Operation* loop = load.parent_op();
+  while (loop != nullptr && loop->op() == Op::If) loop = loop->parent_op();  // a guard
+  if (load.op() != Op::LoadViewTko || loop == nullptr || loop->op() != Op::For) return false;
+  const ir::Type tile = load.result(0).type();
+  if (tile.rank() < 2 || bytes_of(tile) < kBoxBytes || tile.num_elements() == tile.shape().back()) return false;
+  for (std::size_t i = 0; i < loop->num_results(); ++i) {
+    const ir::Type carried = loop->result(i).type();
+    if (carried.is_tile() && carried.num_elements() >= tile.num_elements()) return false;
+  }
+  return true;
 }
 
 int loops_around(const Operation& op) {

@@ -262,6 +262,7 @@ class Judge {
       case ClaimKind::ArgDivisible: return !c.op && is_slot(index, true) && std::has_single_bit(c.divisor);
       case ClaimKind::ArgBounded: return !c.op && is_slot(index, false);
       case ClaimKind::ManyPieces:
+      case ClaimKind::FewPieces:
       case ClaimKind::GridFits: return !c.op;
       default: break;
     }
@@ -300,6 +301,7 @@ class Judge {
       }
       case ClaimKind::StepFits: return step_fits(*c.op);
       case ClaimKind::ManyPieces: return p.at_most(Poly(c.lower), values_.pieces());
+      case ClaimKind::FewPieces: return p.at_most(values_.pieces(), Poly(c.upper));
       case ClaimKind::GridFits: return grid_fits();
       case ClaimKind::CountsPieces: {
         if (index >= values_.pieces_along().size()) return false;

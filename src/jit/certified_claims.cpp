@@ -24,6 +24,7 @@ const char* name_of(analysis::ClaimKind kind) {
     case DivisorIsOne: return "a divisor that is 1";
     case StepFits: return "a loop whose steps do not wrap";
     case ManyPieces: return "a launch of many pieces";
+    case FewPieces: return "a launch of few pieces";
     case GridFits: return "a launch whose pieces fit a grid of several axes";
     case CountsPieces: return "a divisor that is a number of pieces";
     case AtLeast: return "a number that is not below another";

@@ -29,6 +29,7 @@ const char* purpose(analysis::ObligationUse use) {
     case analysis::ObligationUse::Division: return "every block divides to find its piece";
     case analysis::ObligationUse::Mask: return "more of the tile of such a row is masked";
     case analysis::ObligationUse::Pieces: return "a block takes one piece";
+    case analysis::ObligationUse::Copies: return "loops load without tensor copies";
   }
   return "";
 }

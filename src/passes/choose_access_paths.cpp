@@ -1,10 +1,12 @@
 // Chooses how each load and store through a view reaches memory: TMA, plain view access, or a pointer tile. For kernels
 // that move data this decides the speed on a GPU. docs/compiler/choose_access_paths.md.
 #include <algorithm>
+#include <optional>
 
 #include "passes/hints.hpp"
 #include "passes/pointer_tiles.hpp"
 #include "tessera/analysis/access.hpp"
+#include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/passes.hpp"
 
@@ -12,6 +14,7 @@ namespace tessera::passes {
 
 using ir::Op;
 using ir::Operation;
+using ir::Value;
 
 namespace {
 
@@ -19,17 +22,21 @@ namespace {
 /// operand from shared memory anyway, or leaves its result in a layout that other stores would have to shuffle.
 constexpr std::int64_t kSmallestTensorCopy = 1024;  // elements; below that, a descriptor costs more than it saves
 
+constexpr int kTensorCopies = 90;  // the first generation that has them
+
 constexpr std::int64_t kWorthOneLayout = 1024;  // elements that would go through shared memory otherwise
 
 /// What else the kernel loads.
 struct Others {
   std::vector<const Operation*> operand_loads;  ///< loads whose tiles are operands of products
+  std::vector<const Operation*> rows_of_k;      ///< of those: threads read them from shared memory with conflicts
   std::vector<ir::Type> by_pointers;            ///< tiles that the kernel itself loads through pointers
 };
 
 struct Uses {
-  bool product_operand = false, product_result = false;
+  bool product_operand = false, product_result = false, rows_of_k = false;
   bool meets_pointers = false;  ///< tiles of the same shape are loaded through pointers
+  bool copied_ahead = false;    ///< in the loop of a launch of few blocks
 };
 
 bool same_shape(ir::Type x, ir::Type y) {
@@ -44,9 +51,30 @@ Uses uses_of(const Operation& access, const Others& others) {
   u.meets_pointers = others.operand_loads.empty() && tile.num_elements() >= kWorthOneLayout &&
                      std::any_of(others.by_pointers.begin(), others.by_pointers.end(),
                                  [&](ir::Type t) { return same_shape(t, tile); });
-  for (const Operation* load : others.operand_loads) u.product_operand = u.product_operand || load == &access;
+  const auto is_one_of = [&](const auto& loads) {
+    return std::find(loads.begin(), loads.end(), &access) != loads.end();
+  };
+  u.product_operand = is_one_of(others.operand_loads);
+  u.rows_of_k = is_one_of(others.rows_of_k);
   u.product_result = access.op() == Op::StoreViewTko && analysis::comes_from_product(access.single("tile"));
   return u;
+}
+
+/// False if `tile`, an operand of a product, is a loaded tile whose neighbours in memory are not neighbours along
+/// `axis`.
+bool may_be_contiguous_along(Value tile, std::size_t axis) {
+  for (const Operation* op = tile.def(); op != nullptr; op = op->operand(0).def()) {
+    if (op->op() == Op::Permute) {
+      const auto& order = op->attr(ir::AttrName::permutation)->as<ir::I32ArrayAttr>()->values;
+      axis = static_cast<std::size_t>(order[axis]);
+    } else if (op->op() == Op::LoadViewTko) {
+      const ir::Type view = op->single("view").type();
+      return view.tensor().strides()[static_cast<std::size_t>(view.dim_map()[axis])] == 1;
+    } else {
+      return true;
+    }
+  }
+  return true;
 }
 
 bool all(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), false) == flags.end(); }
@@ -58,6 +86,8 @@ AccessPath decide(const Operation& access, const Uses& uses, const Target& targe
   const bool own = access.op() == Op::StoreViewTko && tuning.stores;
   if (const std::optional<AccessPath>& asked = own ? tuning.stores : tuning.access)
     return *asked == AccessPath::Pointer && !pointers ? AccessPath::View : *asked;
+  if (uses.rows_of_k) return AccessPath::View;
+  if (uses.copied_ahead) return AccessPath::Tma;
   if ((uses.product_operand || uses.product_result) &&
       access.single("view").type().view_tile().num_elements() >= kSmallestTensorCopy)
     return AccessPath::Tma;
@@ -83,7 +113,7 @@ void apply(Operation& access, AccessPath path, const Target& target) {
 
 }  // namespace
 
-void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tuning) {
+void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tuning, bool few_pieces) {
   if (!target.is_gpu()) return;
   std::vector<Operation*> accesses;
   Others others;
@@ -91,11 +121,25 @@ void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tu
     if (analysis::is_view_access(op)) accesses.push_back(&op);
     if (op.op() == Op::LoadPtrTko) others.by_pointers.push_back(op.result(0).type());
     if (!analysis::is_product(op)) return;
-    for (std::size_t i = 0; i < 2; ++i)
-      for (const Operation* load : analysis::loads_of(op.operand(i))) others.operand_loads.push_back(load);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Value operand = op.operand(i);
+      const std::size_t axis_of_k = static_cast<std::size_t>(operand.type().rank()) - 1 - i;
+      const bool conflicts = !analysis::uses_tensor_cores(op) && may_be_contiguous_along(operand, axis_of_k);
+      for (const Operation* load : analysis::loads_of(operand)) {
+        others.operand_loads.push_back(load);
+        if (conflicts) others.rows_of_k.push_back(load);
+      }
+    }
   });
+  const bool ahead = few_pieces && target.sm >= kTensorCopies && tuning.choose_hints && others.operand_loads.empty();
+  const auto known = ahead ? std::optional<analysis::Divisibility>(f) : std::nullopt;
   std::vector<AccessPath> paths;
-  for (const Operation* access : accesses) paths.push_back(decide(*access, uses_of(*access, others), target, tuning));
+  for (const Operation* access : accesses) {
+    Uses uses = uses_of(*access, others);
+    uses.copied_ahead = ahead && analysis::reduces_in_loop(*access) && access->parent_op()->op() == Op::For &&
+                        analysis::vector_bytes(*access, *known) == analysis::kVectorBytes;
+    paths.push_back(decide(*access, uses, target, tuning));
+  }
   for (std::size_t i = 0; i < accesses.size(); ++i) apply(*accesses[i], paths[i], target);
 }
 

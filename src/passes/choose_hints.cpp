@@ -2,6 +2,7 @@
 // docs/compiler/choose_hints.md has the rules, bench/notes/choose_hints.md the measurements behind the constants.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "passes/cost_model.hpp"
 #include "passes/hints.hpp"
@@ -33,6 +34,8 @@ constexpr std::int64_t kFewestSteps = 3;  // where fewer would fit, the assemble
 constexpr int kReservedShared = 1024;     // bytes of each CTA, by CUDA
 constexpr int kMostBlocksWithoutLoop = 4;
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;
+// Of a kernel with products by fused multiply-add: blocks of an SM, and sums of a thread.
+constexpr int kMostBlocksOfFma = 3, kMostSumsOfFma = 64;
 // Elements of a row that a warp takes: where one reduction depends on another, where a thread's accesses are narrow
 // (an element or two at a time), and for a single reduction with narrow accesses.
 constexpr int kElementsAWarpChained = 2048;
@@ -170,11 +173,29 @@ int latency_beside(std::int64_t copied, const analysis::KernelFacts& facts, cons
   return static_cast<int>(std::clamp<std::int64_t>(steps_that_fit(step_load(facts), all, c, m), 2, c.latency));
 }
 
+/// Kernels with products by fused multiply-add. A thread holds its sums and slices of both operands, which cover a part
+/// of the tile that is as long as it is wide. Blocks take turns at loading and computing.
+Choices choose_for_fma(const StepLoad& load, const Machine& m) {
+  Choices c;
+  c.warps =
+      load.accumulators > kMostSumsOfFma * kWarpsOfProduct * kThreadsAWarp ? 2 * kWarpsOfProduct : warps_for(load, m);
+  const std::int64_t threads = c.warps * kThreadsAWarp, held = std::max<std::int64_t>(load.accumulators / threads, 1);
+  const auto edge = static_cast<std::int64_t>(std::sqrt(static_cast<double>(held)));
+  const std::int64_t registers = held + 2 * edge * slice_of_product(held) + kOtherRegisters;
+  const std::int64_t blocks = kRegisters / (std::min<std::int64_t>(registers, kRegistersAThread) * threads);
+  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, kMostBlocksOfFma));
+  if (load.bytes > 0) c.latency = kThinSteps;
+  return c;
+}
+
 /// Kernels with products.
 Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m) {
   const StepLoad load = step_load(facts);
   const bool chained = std::any_of(facts.products.begin(), facts.products.end(),
                                    [](const analysis::Product& p) { return p.fed_by_product; });
+  if (std::none_of(facts.products.begin(), facts.products.end(),
+                   [](const analysis::Product& p) { return analysis::uses_tensor_cores(*p.op); }))
+    return choose_for_fma(load, m);
   Choices c;
   c.warps = warps_for(load, m);
   // CTAs split a tile by rows, and each needs the 128 rows that its two warpgroups multiply at once.

@@ -50,6 +50,12 @@ bool is_bound_by_instructions(const ir::Function&, const analysis::KernelFacts&,
 /// Warps a CTA: 4, the smallest group that issues a warpgroup's product, or 8.
 int warps_for(const StepLoad&, const Machine&);
 
+/// Warps of a block with products where nothing is chosen, as the assembler's.
+inline constexpr int kWarpsOfProduct = 4;
+/// How much of k a thread holds of both operands of a product by fused multiply-add, of which it holds `sums` results
+/// (bench/notes/matrix_products.md).
+inline std::int64_t slice_of_product(std::int64_t sums) { return sums < 64 ? 8 : 4; }
+
 /// True if the kernel's threads can hold `elements` more accumulators.
 bool fits_one_more(const analysis::KernelFacts&, std::int64_t elements, const Target&);
 

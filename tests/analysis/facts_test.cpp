@@ -201,7 +201,8 @@ bool asks_how_full() {
     return std::ranges::any_of(r.facts.obligations(), [&](const auto& o) { return o.use == use; });
   };
   const bool how_full = asks(analysis::ObligationUse::Mask);
-  EXPECT_EQ(how_full || asks(analysis::ObligationUse::Pieces), r.facts.predicates().refinements() != 0);
+  EXPECT_EQ(how_full || asks(analysis::ObligationUse::Pieces) || asks(analysis::ObligationUse::Copies),
+            r.facts.predicates().refinements() != 0);
   return how_full;
 }
 TEST(Facts, NoVariantsForWhatHasFewMasks) {

@@ -108,6 +108,17 @@ TEST(CertifyPieces, NoAxisOfTheGridIsTooLong) {
   EXPECT_TRUE(fits({kMost, kMost, kMost})) << "one axis lies along z";
 }
 
+TEST(CertifyPieces, ALaunchOfFewPieces) {
+  OfPieces k({16, 64});
+  k.end();
+  const auto few = [&](std::int64_t most) { return k.certifies({.kind = ClaimKind::FewPieces, .upper = most}); };
+  EXPECT_FALSE(few(256)) << "nothing is known of the launch";
+  k.at_most(k.combined(analysis::ExprKind::Mul, k.pieces(0), k.pieces(1)), 256);
+  EXPECT_TRUE(few(256));
+  EXPECT_TRUE(few(257));
+  EXPECT_FALSE(few(255));
+}
+
 TEST(CertifyPieces, WhatIsNotTheLastTwoAxesSharesOne) {
   EXPECT_TRUE(fits({255, 257, 3, 3}));
   EXPECT_FALSE(fits({256, 256, 3, 3}));

@@ -29,6 +29,7 @@ enum class ClaimKind : std::uint8_t {
   /// wrap.
   StepFits,
   ManyPieces,  ///< the launch has at least `lower` pieces (LaunchContract::pieces_of_tensor); about no operation
+  FewPieces,   ///< the launch has at most `upper` pieces; about no operation
   /// The launch's pieces can be numbered by a grid of several axes: along no axis are there more than
   /// kMostBlocksAlongYOrZ, and along all but the last two together neither. About no operation.
   GridFits,
@@ -59,8 +60,8 @@ struct Claim {
   }
 };
 
-/// What an obligation enables; the most valuable come first. Mask and Pieces, which only refine, come last.
-enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Mask, Pieces };
+/// What an obligation enables; the most valuable come first. Those from Mask on only refine.
+enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Mask, Pieces, Copies };
 
 struct Obligation {
   ObligationUse use = ObligationUse::Guard;
@@ -86,8 +87,8 @@ class LaunchPredicates {
   /// The bits of argument slot `slot` that evaluate() depends on: launches that differ only in other bits fulfil
   /// the same obligations. For an address that must be a multiple of 16, these are the lowest four.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
-  /// The bits of obligations that only refine (of use Mask and Pieces): they make code faster for rows of some lengths,
-  /// or for many small pieces.
+  /// The bits of obligations that only refine (of use Mask, Pieces and Copies): they make code faster for rows of some
+  /// lengths, or for many small pieces.
   std::uint64_t refinements() const noexcept;
   /// `held` without refinements. Code for it serves all launches that differ only in those.
   std::uint64_t common_part(std::uint64_t held) const noexcept { return held & ~refinements(); }

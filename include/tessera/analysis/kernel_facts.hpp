@@ -60,7 +60,14 @@ inline constexpr std::int64_t kSmallTileBytes = 2048;
 /// Below this number of pieces coarsening does not pay: starting the blocks takes no longer than the launch itself.
 inline constexpr std::int64_t kManyPieces = 16384;
 
+/// Up to this number of pieces an SM has one or two blocks, whose loads alone keep the memory busy (docs/compiler/
+/// choose_access_paths.md).
+inline constexpr std::int64_t kFewPieces = 256;
+
 bool is_product(const ir::Operation&);
+/// False for products of f32 by f32, which are computed by fused multiply-add: no tensor core multiplies f32 (PTX ISA,
+/// mma: tf32 is its nearest type).
+bool uses_tensor_cores(const ir::Operation& product);
 std::int64_t bytes_of(ir::Type tile);
 /// The tile that a load gives or a store takes; null for other operations, atomics too.
 ir::Type moved_tile(const ir::Operation&);
@@ -71,6 +78,10 @@ bool is_narrow(const ir::Operation& access, const Divisibility&);
 
 /// The loads that `v` comes from, through shape operations, conversions and the branches that guard loads.
 std::vector<ir::Operation*> loads_of(ir::Value v);
+/// True for a load of a tile of several rows, at least kBoxBytes, in a loop whose variables are all smaller than the
+/// tile: what is loaded is reduced in the same iteration.
+bool reduces_in_loop(const ir::Operation& load);
+inline constexpr std::int64_t kBoxBytes = 4096;
 /// True if `v` depends on a loaded value.
 bool depends_on_memory(ir::Value v);
 /// True if `v` is computed, element by element or through loops and branches, from the result of a product.

@@ -83,7 +83,7 @@ bool check_index_arithmetic(ir::Function&);
 bool match_widths(ir::Function&);
 
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
-void choose_access_paths(ir::Function&, const Target&, const Tuning& = {});
+void choose_access_paths(ir::Function&, const Target&, const Tuning& = {}, bool few_pieces = false);
 
 /// Combines atomic additions of an integer to equal indices of a tile, by counting them first. True if anything
 /// changed.
@@ -116,6 +116,9 @@ bool order_blocks(ir::Function&);
 /// Keeps the assembler from merging loop results that are equal after an iteration but not before the first. Runs after
 /// all passes that merge equal values. True if anything changed.
 bool separate_results(ir::Function&);
+/// Products that are computed by fused multiply-add become chains of products over slices of k. Runs after
+/// choose_hints, which counts on the products as they were. True if anything changed.
+bool slice_products(ir::Function&, const Choices&);
 
 /// Prevents the assembler from peeling loops with several sums: they start from zeros that it cannot recognise. Runs
 /// last, because it uses the number of blocks. True if anything changed.

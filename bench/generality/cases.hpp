@@ -29,14 +29,17 @@ std::vector<Entry> row_entries();
 std::vector<Entry> library_row_entries();
 std::vector<Entry> row_loss_entries();
 std::vector<Entry> row_gradient_entries();
+std::vector<Entry> column_entries();
 std::vector<Entry> elementwise_entries();
 std::vector<Entry> activation_entries();
 std::vector<Entry> number_entries();
+std::vector<Entry> training_entries();
 std::vector<Entry> move_entries();
+std::vector<Entry> lookup_entries();
+std::vector<Entry> image_entries();
 std::vector<Entry> window_entries();
 std::vector<Entry> pool_entries();
 std::vector<Entry> shared_entries();
 std::vector<Entry> time_entries();
-std::vector<Entry> novel_entries();
 
 }  // namespace generality

@@ -24,9 +24,10 @@ namespace {
 std::vector<Entry> all_entries() {
   std::vector<Entry> all;
   for (auto some :
-       {product_entries, library_product_entries, attention_entries, vector_entries, row_entries, library_row_entries,
-        row_loss_entries, row_gradient_entries, elementwise_entries, activation_entries, number_entries, move_entries,
-        window_entries, pool_entries, shared_entries, time_entries, novel_entries}) {
+       {product_entries,     library_product_entries, attention_entries,    vector_entries, row_entries,
+        library_row_entries, row_loss_entries,        row_gradient_entries, column_entries, elementwise_entries,
+        activation_entries,  number_entries,          training_entries,     move_entries,   lookup_entries,
+        image_entries,       window_entries,          pool_entries,         shared_entries, time_entries}) {
     const auto entries = some();
     all.insert(all.end(), entries.begin(), entries.end());
   }

@@ -1,4 +1,4 @@
-// Kernels that move elements: transposes, gathers of rows, interpolation.
+// Kernels that move elements: transposes, gathers of rows, interpolation, two vectors in turns.
 #include <algorithm>
 #include <cmath>
 
@@ -8,6 +8,7 @@ namespace generality {
 namespace {
 
 constexpr int kWidth = 1024;  // of an embedding
+constexpr int kPiece = 1024;  // of interleave
 
 template <int B>
 void transposed(Mut<f32, B, B> y, In<f32, dyn, dyn> x) {
@@ -42,6 +43,14 @@ void upsample(Mut<f32, 1, BM, BN> y, In<f32, dyn, dyn, dyn> x) {
   auto upper = x.gather(image, h0, w0) * (1.0f - b) + x.gather(image, h0, w1) * b;
   auto lower = x.gather(image, h1, w0) * (1.0f - b) + x.gather(image, h1, w1) * b;
   y.store(upper * (1.0f - a) + lower * a);
+}
+
+template <int B>
+void interleave(Mut<f16, B, 2> y, In<f16, dyn> a, In<f16, dyn> b) {
+  auto [i, zero] = y.index();
+  auto left = reshape(a.tiles(shape<B>).load(i), shape<B, 1>);
+  auto right = reshape(b.tiles(shape<B>).load(i), shape<B, 1>);
+  y.store(cat(left, right, axis<1>));
 }
 
 // -- the cases --------------------------------------------------------------------------------------------------------
@@ -94,6 +103,14 @@ Plan upsample_plan(const Args& args) {
               [](const Stream& on, auto& y, const auto& from) { kernel<upsample<16, 64>>(mut(y), from).on(on); });
 }
 
+Plan interleave_plan(const Args& args) {
+  const Size n = size_of_case(args, "n");
+  const auto a = normal<f16>(1, n), b = normal<f16>(2, n);
+  const auto wanted = [=](Size at) { return at % 2 == 0 ? a.at(at / 2) : b.at(at / 2); };
+  return plan({4 * bytes_of<f16>(n)}, outputs(by_offset<f16>(wanted, n, 2).within(0)), inputs(a, b),
+              [](const Stream& on, auto& y, const auto&... in) { kernel<interleave<kPiece>>(mut(y), in...).on(on); });
+}
+
 }  // namespace
 
 std::vector<Entry> move_entries() {
@@ -101,7 +118,8 @@ std::vector<Entry> move_entries() {
           entry<heads_last_plan>("heads_last", "batch=8 heads=32 length=4096 depth=128",
                                  "batch=2 heads=32 length=16 depth=128; batch=2 heads=20 length=3 depth=40"),
           entry<embed_plan>("embedding", "n=131072 words=50257", "n=64 words=57; n=13 words=57"),
-          entry<upsample_plan>("upsample", "images=256 m=256 n=256", "images=2 m=16 n=64; images=2 m=11 n=21")};
+          entry<upsample_plan>("upsample", "images=256 m=256 n=256", "images=2 m=16 n=64; images=2 m=11 n=21"),
+          entry<interleave_plan>("interleave", "n=67108864", "n=8192; n=5001")};
 }
 
 }  // namespace generality

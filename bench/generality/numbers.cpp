@@ -1,4 +1,5 @@
-// Arithmetic, element by element: polynomials, f64, complex numbers, integers, loops until the values have diverged.
+// Arithmetic, element by element: polynomials, f64, complex numbers, quaternions, integers, bits, loops until the
+// values have diverged.
 #include <cmath>
 #include <cstdint>
 
@@ -65,6 +66,41 @@ void mandelbrot(Mut<i32, BM, BN> y) {
     step += 1;
   }
   y.store(count);
+}
+
+/// A step of an FFT: row, half, place.
+template <int B>
+void butterfly(Mut<f32, 1, 2, B> re, Mut<f32, 1, 2, B> im, In<f32, dyn, 2, dyn> x_re, In<f32, dyn, 2, dyn> x_im,
+               In<f32, dyn> w_re, In<f32, dyn> w_im) {
+  auto [row, zero, k] = re.origin();
+  auto ar = x_re.load_at(shape<1, 1, B>, row, 0, k), ai = x_im.load_at(shape<1, 1, B>, row, 0, k);
+  auto br = x_re.load_at(shape<1, 1, B>, row, 1, k), bi = x_im.load_at(shape<1, 1, B>, row, 1, k);
+  auto wr = w_re.load_like(re, axes<2>), wi = w_im.load_like(re, axes<2>);
+  auto tr = br * wr - bi * wi, ti = br * wi + bi * wr;
+  re.store(cat(ar + tr, ar - tr, axis<1>));
+  im.store(cat(ai + ti, ai - ti, axis<1>));
+}
+
+/// Points turned by unit quaternions (w, x, y, z).
+template <int B>
+void rotate_points(Mut<f32, B, 4> y, In<f32, dyn, 4> q, In<f32, dyn, 3> p) {
+  auto [first, zero] = y.origin();
+  auto i = iota<i32, B, 1>(axis<0>) + first;
+  auto w = q.gather(i, 0), a = q.gather(i, 1), b = q.gather(i, 2), c = q.gather(i, 3);
+  auto px = p.gather(i, 0), py = p.gather(i, 1), pz = p.gather(i, 2);
+  auto tx = 2.0f * (b * pz - c * py), ty = 2.0f * (c * px - a * pz), tz = 2.0f * (a * py - b * px);
+  auto x_ = px + w * tx + b * tz - c * ty;
+  auto y_ = py + w * ty + c * tx - a * tz;
+  auto z_ = pz + w * tz + a * ty - b * tx;
+  y.store(cat(cat(x_, y_, axis<1>), cat(z_, zeros<f32, B, 1>(), axis<1>), axis<1>));
+}
+
+/// 32 booleans become the bits of a word, the first one the lowest.
+template <int B>
+void pack_bits(Mut<i32, B> y, In<bool, dyn, 32> x) {
+  auto [i] = y.index();
+  auto bits = cast<i32>(x.tiles(shape<B, 32>).load(i, 0));
+  y.store(reshape(sum(bits << iota<i32, 1, 32>(axis<1>), axis<1>), shape<B>));
 }
 
 // -- the cases --------------------------------------------------------------------------------------------------------
@@ -141,6 +177,53 @@ Plan mandelbrot_plan(const Args& args) {
               [](const Stream& on, auto& y) { kernel<mandelbrot<16, 64>>(mut(y)).on(on); });
 }
 
+Plan butterfly_plan(const Args& args) {
+  const Size rows = size_of_case(args, "rows"), half = size_of_case(args, "half");
+  const auto re = normal<f32>(1, rows, 2, half), im = normal<f32>(2, rows, 2, half);
+  const auto w_re = normal<f32>(3, half), w_im = normal<f32>(4, half);
+  const auto wanted = [=](Size at, bool real) {
+    const Size k = at % half, row = at / half / 2;
+    const double sign = at / half % 2 == 0 ? 1 : -1;
+    const double br = re(row, 1, k), bi = im(row, 1, k);
+    return real ? re(row, 0, k) + sign * (br * w_re(k) - bi * w_im(k))
+                : im(row, 0, k) + sign * (br * w_im(k) + bi * w_re(k));
+  };
+  return plan({4 * bytes_of<f32>(rows * 2 * half)},
+              outputs(by_offset<f32>([=](Size at) { return wanted(at, true); }, rows, 2, half),
+                      by_offset<f32>([=](Size at) { return wanted(at, false); }, rows, 2, half)),
+              inputs(re, im, w_re, w_im), [](const Stream& on, auto& y_re, auto& y_im, const auto&... in) {
+                kernel<butterfly<512>>(mut(y_re), mut(y_im), in...).on(on);
+              });
+}
+
+Plan rotate_points_plan(const Args& args) {
+  const Size n = size_of_case(args, "n");
+  const auto q = uniform<f32>(1, -1, 1, n, 4);
+  const auto p = normal<f32>(2, n, 3);
+  const auto wanted = [=](Size at) {  // p + w t + v x t, t = 2 v x p
+    const Size i = at / 3;
+    const double w = q(i, 0), v[3] = {q(i, 1), q(i, 2), q(i, 3)}, u[3] = {p(i, 0), p(i, 1), p(i, 2)};
+    double t[3];
+    for (int k = 0; k < 3; ++k) t[k] = 2 * (v[(k + 1) % 3] * u[(k + 2) % 3] - v[(k + 2) % 3] * u[(k + 1) % 3]);
+    const Size k = at % 3, k1 = (k + 1) % 3, k2 = (k + 2) % 3;
+    return u[k] + w * t[k] + v[k1] * t[k2] - v[k2] * t[k1];
+  };
+  return plan({bytes_of<f32>(10 * n)}, outputs(by_offset<f32>(wanted, n, 3)), inputs(q, p),
+              [](const Stream& on, auto& y, const auto&... in) { kernel<rotate_points<256>>(mut(y), in...).on(on); });
+}
+
+Plan pack_bits_plan(const Args& args) {
+  const Size n = size_of_case(args, "n");
+  const auto x = whole<bool>(1, 0, 2, n, 32);
+  const auto wanted = [=](Size i) {
+    std::uint32_t word = 0;
+    for (Size k = 0; k < 32; ++k) word |= static_cast<std::uint32_t>(x(i, k)) << k;
+    return static_cast<double>(static_cast<std::int32_t>(word));
+  };
+  return plan({36.0 * static_cast<double>(n)}, outputs(by_offset<i32>(wanted, n)), inputs(x),
+              [](const Stream& on, auto& y, const auto& from) { kernel<pack_bits<128>>(mut(y), from).on(on); });
+}
+
 }  // namespace
 
 std::vector<Entry> number_entries() {
@@ -148,7 +231,10 @@ std::vector<Entry> number_entries() {
           entry<hypotenuse_plan>("f64_hypotenuse", "n=67108864", "n=8192; n=5000"),
           entry<complex_product_plan>("complex_product", "n=67108864", "n=8192; n=5000"),
           entry<hash_bits_plan>("hash_bits", "n=134217728", "n=8192; n=5000"),
-          entry<mandelbrot_plan>("mandelbrot", "m=8192 n=8192", "m=64 n=128; m=50 n=70")};
+          entry<mandelbrot_plan>("mandelbrot", "m=8192 n=8192", "m=64 n=128; m=50 n=70"),
+          entry<butterfly_plan>("butterfly", "rows=8192 half=2048", "rows=4 half=1024; rows=3 half=333"),
+          entry<rotate_points_plan>("rotate_points", "n=10000000", "n=640; n=501"),
+          entry<pack_bits_plan>("pack_bits", "n=16777216", "n=1024; n=501")};
 }
 
 }  // namespace generality

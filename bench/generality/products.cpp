@@ -1,5 +1,5 @@
-// Matrix products with a prologue or epilogue, many small ones, and kernels based on products: distances, assignments
-// to clusters, two layers at once.
+// Matrix products with a prologue or epilogue, of 8-bit integers, of a transposed matrix, many small ones, and kernels
+// of the same form: distances, assignments to clusters, two layers at once.
 #include <algorithm>
 #include <cmath>
 
@@ -11,6 +11,7 @@ namespace {
 constexpr int kBatch = 64;                 // extents of a batched product
 constexpr int kInner = 64, kHidden = 256;  // of the two layers
 constexpr int kFeatures = 64;              // of k-means
+constexpr int kDepth = 32;                 // of l1_distances
 
 /// x sigmoid(1.702 x) of a b + bias.
 template <int BM, int BN, int BK>
@@ -101,6 +102,43 @@ void nearest_centre(Mut<i32, BM> y, In<bf16, dyn, D> x, In<bf16, dyn, D> centres
     best = min(best, value);
   }
   y.store(reshape(place, shape<BM>));
+}
+
+/// a times the transposed w; each row has a scale.
+template <int BM, int BN, int BK>
+void int8_product(MutTiles<bf16, BM, BN> c, In<i8, dyn, dyn> a, In<i8, dyn, dyn> w, In<f32, dyn> scale) {
+  auto A = a.tiles(shape<BM, BK>);
+  auto B = w.permuted(order<1, 0>).tiles(shape<BK, BN>);
+  for (auto out : c.grouped(8)) {
+    auto [i, j] = out.index();
+    auto acc = zeros<i32, BM, BN>();
+    for (auto k : range(A.count(1))) acc = mma(A.load(i, k), B.load(k, j), acc);
+    out.store(cast<bf16>(cast<f32>(acc) * scale.load_like(out, axes<0>)));
+  }
+}
+
+template <int BM, int BN, int BK>
+void transposed_product(MutTiles<f32, BM, BN> c, In<f32, dyn, dyn> a, In<f32, dyn, dyn> b) {
+  auto A = a.permuted(order<1, 0>).tiles(shape<BM, BK>);
+  auto B = b.tiles(shape<BK, BN>);
+  for (auto out : c.grouped(8)) {
+    auto [i, j] = out.index();
+    auto acc = zeros<f32, BM, BN>();
+    for (auto k : range(A.count(1))) acc = mma(A.load(i, k), B.load(k, j), acc);
+    out.store(acc);
+  }
+}
+
+template <int BM, int BN>
+void l1_distances(Mut<f32, BM, BN> d, In<f32, dyn, dyn> x, In<f32, dyn, dyn> y) {
+  auto [i, j] = d.origin();
+  auto total = zeros<f32, BM, BN>();
+  for (auto k : range(x.dim(1))) {
+    auto a = x.load_at(shape<BM, 1>, i, k);
+    auto b = y.load_at(shape<BN, 1>, j, k);
+    total += abs(a - transpose(b));
+  }
+  d.store(total);
 }
 
 // -- the cases --------------------------------------------------------------------------------------------------------
@@ -242,6 +280,49 @@ Plan nearest_centre_plan(const Args& args) {
               });
 }
 
+Plan int8_product_plan(const Args& args) {
+  const Size m = size_of_case(args, "m"), n = size_of_case(args, "n"), inner = size_of_case(args, "k");
+  const auto a = whole<i8>(1, -100, 100, m, inner), w = whole<i8>(2, -100, 100, n, inner);
+  const auto scale = uniform<f32>(3, 0.001, 0.002, m);
+  const auto wanted = [=](Size at) {
+    double s = 0;
+    for (Size k = 0; k < inner; ++k) s += a(at / n, k) * w(at % n, k);
+    return s * scale(at / n);
+  };
+  return plan(
+      {bytes_of<i8>((m + n) * inner) + bytes_of<bf16>(m * n),
+       2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(inner), "i8"},
+      outputs(by_offset<bf16>(wanted, m, n)), inputs(a, w, scale),
+      [](const Stream& on, auto& y, const auto&... in) { kernel<int8_product<128, 128, 64>>(mut(y), in...).on(on); });
+}
+
+Plan transposed_product_plan(const Args& args) {
+  const Size n = size_of_case(args, "n");
+  const auto a = normal<f32>(1, n, n), b = normal<f32>(2, n, n);
+  const auto wanted = [=](Size at) {
+    double s = 0;
+    for (Size k = 0; k < n; ++k) s += a(k, at / n) * b(k, at % n);
+    return s;
+  };
+  return plan({3 * bytes_of<f32>(n * n), 2 * std::pow(static_cast<double>(n), 3), "f32"},
+              outputs(by_offset<f32>(wanted, n, n).within(1e-4)), inputs(a, b),
+              [](const Stream& on, auto& y, const auto&... in) {
+                kernel<transposed_product<64, 64, 32>>(mut(y), in...).on(on);
+              });
+}
+
+Plan l1_distances_plan(const Args& args) {
+  const Size m = size_of_case(args, "m"), n = size_of_case(args, "n");
+  const auto x = normal<f32>(1, m, kDepth), y = normal<f32>(2, n, kDepth);
+  const auto wanted = [=](Size at) {
+    double s = 0;
+    for (Size k = 0; k < kDepth; ++k) s += std::abs(x(at / n, k) - y(at % n, k));
+    return s;
+  };
+  return plan({bytes_of<f32>(m * n + (m + n) * kDepth)}, outputs(by_offset<f32>(wanted, m, n)), inputs(x, y),
+              [](const Stream& on, auto& d, const auto&... in) { kernel<l1_distances<64, 64>>(mut(d), in...).on(on); });
+}
+
 }  // namespace
 
 std::vector<Entry> product_entries() {
@@ -254,7 +335,10 @@ std::vector<Entry> product_entries() {
                                   "batch=2 from=128 to=256 places=256; batch=2 from=40 to=24 places=72"),
       entry<two_layers_plan>("two_layers", "m=524288", "m=256; m=100"),
       entry<distances_plan>("pairwise_distances", "m=16384 n=16384", "m=256 n=256; m=100 n=70"),
-      entry<nearest_centre_plan>("nearest_centre", "m=1048576 centres=1024", "m=256 centres=256; m=100 centres=128")};
+      entry<nearest_centre_plan>("nearest_centre", "m=1048576 centres=1024", "m=256 centres=256; m=100 centres=128"),
+      entry<int8_product_plan>("int8_product", "m=8192 n=8192 k=8192", "m=128 n=256 k=128; m=100 n=70 k=90"),
+      entry<transposed_product_plan>("transposed_product", "n=4000", "n=96; n=75"),
+      entry<l1_distances_plan>("l1_distances", "m=8000 n=8000", "m=128 n=64; m=50 n=70")};
 }
 
 }  // namespace generality

@@ -1,4 +1,5 @@
 // More of rows: gradients of softmax and layer norm, masks, a residual before a norm, group norm, scans.
+#include <algorithm>
 #include <cmath>
 
 #include "cases.hpp"
@@ -67,6 +68,24 @@ template <int N>
 void running_max(Mut<f32, 1, N> y, In<f32, dyn, dyn> x) {
   require(x.dim(1) <= N, "a row must fit in one piece");
   y.store(scan(x.load_like(y), axis<1>, -infinity<f32>, [](auto a, auto b) { return max(a, b); }));
+}
+
+/// A token sees those before it, itself, and the prefix of its sequence.
+template <int N>
+void prefix_softmax(Mut<bf16, 1, 1, N> y, In<bf16, dyn, dyn, dyn> x, In<i32, dyn> prefix) {
+  require(x.dim(2) <= N, "a row must fit in one piece");
+  auto [batch, row, zero] = y.index();
+  auto column = iota<i32, 1, 1, N>(axis<2>);
+  auto seen = column <= row || column < prefix.gather(batch);
+  auto t = where(seen, cast<f32>(x.load_like(y, pad::neg_inf)), -infinity<f32>);
+  t = exp(t - max(t, axis<2>));
+  y.store(cast<bf16>(t / sum(t, axis<2>)));
+}
+
+template <int N>
+void cumulative_product(Mut<f32, 1, N> y, In<f32, dyn, dyn> x) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  y.store(cumprod(x.load_like(y), axis<1>));
 }
 
 // -- the cases --------------------------------------------------------------------------------------------------------
@@ -191,6 +210,33 @@ Plan running_max_plan(const Args& args) {
               [](const Stream& on, auto& y, const auto& from) { kernel<running_max<4096>>(mut(y), from).on(on); });
 }
 
+Plan prefix_softmax_plan(const Args& args) {
+  const Size batch = size_of_case(args, "batch"), n = size_of_case(args, "n");
+  const auto x = normal<bf16>(1, batch, n, n);
+  const auto prefix = whole<i32>(2, 0, n, batch);
+  const auto wanted = [=](Size line) {
+    const Size b = line / n, seen = std::max(line % n + 1, static_cast<Size>(prefix(b)));
+    std::vector<double> v;
+    for (Size j = 0; j < n; ++j) v.push_back(j < seen ? x(b, line % n, j) : -INFINITY);
+    return softmax_of(v);
+  };
+  return plan({2 * bytes_of<bf16>(batch * n * n)}, outputs(by_line<bf16>(wanted, batch, n, n)), inputs(x, prefix),
+              [](const Stream& on, auto& y, const auto&... in) { kernel<prefix_softmax<2048>>(mut(y), in...).on(on); });
+}
+
+Plan cumulative_product_plan(const Args& args) {
+  const Size rows = size_of_case(args, "rows"), columns = size_of_case(args, "columns");
+  const auto x = uniform<f32>(1, 0.9, 1.1, rows, columns);
+  const auto wanted = [=](Size i) {
+    auto v = row_of(x, i);
+    for (std::size_t j = 1; j < v.size(); ++j) v[j] *= v[j - 1];
+    return v;
+  };
+  return plan(
+      {2 * bytes_of<f32>(rows * columns)}, outputs(by_line<f32>(wanted, rows, columns).within(1e-4)), inputs(x),
+      [](const Stream& on, auto& y, const auto& from) { kernel<cumulative_product<1024>>(mut(y), from).on(on); });
+}
+
 }  // namespace
 
 std::vector<Entry> row_gradient_entries() {
@@ -204,7 +250,10 @@ std::vector<Entry> row_gradient_entries() {
       entry<add_rms_norm_plan>("add_rms_norm", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
       entry<group_norm_plan>("group_norm", "batch=256 groups=32", "batch=2 groups=16"),
       entry<prefix_sum_plan>("prefix_sum", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
-      entry<running_max_plan>("running_max", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001")};
+      entry<running_max_plan>("running_max", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
+      entry<prefix_softmax_plan>("prefix_softmax", "batch=32 n=2000", "batch=2 n=112; batch=3 n=37"),
+      entry<cumulative_product_plan>("cumulative_product", "rows=65536 columns=1000",
+                                     "rows=16 columns=1000; rows=3 columns=333")};
 }
 
 }  // namespace generality

@@ -81,6 +81,30 @@ void quantise(Mut<i8, 1, N> q, Mut<f32, 1> scales, In<bf16, dyn, dyn> x) {
   scales.store(reshape(scale, shape<1>));
 }
 
+template <int N>
+void triplet_loss(Mut<f32, 1> y, In<f32, dyn, dyn> anchor, In<f32, dyn, dyn> positive, In<f32, dyn, dyn> negative) {
+  require(anchor.dim(1) <= N, "a row must fit in one piece");
+  auto [row] = y.index();
+  auto a = anchor.tiles(shape<1, N>).load(row, 0);
+  auto near = a - positive.tiles(shape<1, N>).load(row, 0);
+  auto far = a - negative.tiles(shape<1, N>).load(row, 0);
+  auto loss = max(sqrt(sum(near * near)) - sqrt(sum(far * far)) + 1.0f, 0.0f);
+  y.store(full<f32, 1>(loss));
+}
+
+/// sum of p (log p - log q), of the softmax of two rows.
+template <int N>
+void kl_divergence(Mut<f32, 1> y, In<bf16, dyn, dyn> p_logits, In<bf16, dyn, dyn> q_logits) {
+  require(p_logits.dim(1) <= N, "a row must fit in one piece");
+  auto [row] = y.index();
+  auto p = cast<f32>(p_logits.tiles(shape<1, N>, pad::neg_inf).load(row, 0));
+  auto q = cast<f32>(q_logits.tiles(shape<1, N>, pad::neg_inf).load(row, 0));
+  auto log_p = p - max(p) - log(sum(exp(p - max(p))));
+  auto log_q = q - max(q) - log(sum(exp(q - max(q))));
+  auto inside = iota<i32, 1, N>(axis<1>) < p_logits.dim(1);
+  y.store(full<f32, 1>(sum(where(inside, exp(log_p) * (log_p - log_q), 0.0f))));
+}
+
 // -- the cases --------------------------------------------------------------------------------------------------------
 
 double log_sum_exp_of(const std::vector<double>& v) {
@@ -191,6 +215,34 @@ Plan quantise_plan(const Args& args) {
               });
 }
 
+Plan triplet_loss_plan(const Args& args) {
+  const Size rows = size_of_case(args, "rows"), columns = size_of_case(args, "columns");
+  const auto a = normal<f32>(1, rows, columns), p = normal<f32>(2, rows, columns), n = normal<f32>(3, rows, columns);
+  const auto wanted = [=](Size i) {
+    double near = 0, far = 0;
+    for (Size j = 0; j < columns; ++j) {
+      near += std::pow(a(i, j) - p(i, j), 2);
+      far += std::pow(a(i, j) - n(i, j), 2);
+    }
+    return std::max(std::sqrt(near) - std::sqrt(far) + 1, 0.0);
+  };
+  return plan({3 * bytes_of<f32>(rows * columns)}, outputs(by_offset<f32>(wanted, rows).within(1e-4)), inputs(a, p, n),
+              [](const Stream& on, auto& y, const auto&... in) { kernel<triplet_loss<256>>(mut(y), in...).on(on); });
+}
+
+Plan kl_divergence_plan(const Args& args) {
+  const Size rows = size_of_case(args, "rows"), columns = size_of_case(args, "columns");
+  const auto p = normal<bf16>(1, rows, columns), q = normal<bf16>(2, rows, columns);
+  const auto wanted = [=](Size i) {
+    const auto a = softmax_of(row_of(p, i)), b = softmax_of(row_of(q, i));
+    double s = 0;
+    for (std::size_t j = 0; j < a.size(); ++j) s += a[j] * std::log(a[j] / b[j]);
+    return s;
+  };
+  return plan({2 * bytes_of<bf16>(rows * columns)}, outputs(by_offset<f32>(wanted, rows)), inputs(p, q),
+              [](const Stream& on, auto& y, const auto&... in) { kernel<kl_divergence<1024>>(mut(y), in...).on(on); });
+}
+
 }  // namespace
 
 std::vector<Entry> row_loss_entries() {
@@ -203,7 +255,10 @@ std::vector<Entry> row_loss_entries() {
                                 "rows=16 columns=4096; rows=5 columns=1001"),
       entry<cosine_similarity_plan>("cosine_similarity", "rows=131072 columns=1024",
                                     "rows=16 columns=1024; rows=5 columns=777"),
-      entry<quantise_plan>("quantise", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001")};
+      entry<quantise_plan>("quantise", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
+      entry<triplet_loss_plan>("triplet_loss", "rows=300000 columns=200", "rows=16 columns=200; rows=5 columns=77"),
+      entry<kl_divergence_plan>("kl_divergence", "rows=131072 columns=1000",
+                                "rows=16 columns=1000; rows=3 columns=333")};
 }
 
 }  // namespace generality

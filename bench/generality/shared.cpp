@@ -1,11 +1,17 @@
-// Results that many rows add to: sums of columns, histograms, rows added at indices, sums of segments. The tensors that
-// blocks add into (Acc) start with zeros in every launch, as PyTorch's results do.
+// Results that many blocks share: sums of columns, histograms, rows added at indices, sums of segments, counts,
+// extremes. The tensors that blocks add into (Acc) get their first values in every launch, as PyTorch's results do.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "cases.hpp"
 
 namespace generality {
 namespace {
 
+constexpr int kPiece = 1024;
 constexpr int kWidth = 128;  // of scattered rows and of segments
+constexpr int kBins = 1000;  // of weighted_histogram
 
 template <int BM, int BN>
 void column_sums_added(Acc<f32, dyn> y, In<f32, dyn, dyn> x) {
@@ -46,6 +52,36 @@ void segment_sums(Mut<f32, 1, kWidth> y, In<f32, dyn, kWidth> x, In<i32, dyn> li
   auto total = zeros<f32, 1, kWidth>();
   for (auto r : range(first, last)) total += x.load_at(shape<1, kWidth>, r, 0);
   y.store(total);
+}
+
+template <int B>
+void weighted_histogram(Acc<f32, dyn> y, In<i32, dyn> bins, In<f32, dyn> weights) {
+  auto [i] = block_id<1>();
+  y.add(bins.tiles(shape<B>, pad(-1)).load(i), weights.tiles(shape<B>).load(i));
+}
+
+/// Rows whose label has the largest number.
+template <int N>
+void accuracy_count(Acc<i32, dyn> count, In<f16, dyn, dyn> x, In<i32, dyn> labels) {
+  require(x.dim(1) <= N, "a row must fit in one piece");
+  auto [row] = block_id<1>();
+  auto largest = max(x.tiles(shape<1, N>, pad::neg_inf).load(row, 0));
+  auto chosen = x.gather(row, labels.gather(row));
+  count.add(0, where(chosen == largest, 1, 0));
+}
+
+template <int B>
+void sum_of_squares(Acc<f32, dyn> y, In<f32, dyn> x) {
+  auto [i] = block_id<1>();
+  auto t = x.tiles(shape<B>).load(i);
+  y.add(0, sum(t * t));
+}
+
+template <int B>
+void min_max(Acc<i32, dyn> least, Acc<i32, dyn> most, In<i32, dyn> x) {
+  auto [i] = block_id<1>();
+  least.min(0, min(x.tiles(shape<B>, pad(std::numeric_limits<i32>::max())).load(i)));
+  most.max(0, max(x.tiles(shape<B>, pad(std::numeric_limits<i32>::min())).load(i)));
 }
 
 // -- the cases --------------------------------------------------------------------------------------------------------
@@ -127,6 +163,79 @@ Plan segment_sums_plan(const Args& args) {
               [](const Stream& on, auto& y, const auto&... in) { kernel<segment_sums>(mut(y), in...).on(on); });
 }
 
+Plan weighted_histogram_plan(const Args& args) {
+  const Size n = size_of_case(args, "n");
+  const auto bins = whole<i32>(1, 0, kBins, n);
+  const auto weights = uniform<f32>(2, 0, 1, n);
+  const auto wanted = [=](Size) {
+    std::vector<double> sums(kBins, 0.0);
+    for (Size i = 0; i < n; ++i) sums[static_cast<std::size_t>(bins.at(i))] += weights.at(i);
+    return sums;
+  };
+  return plan({2 * bytes_of<f32>(n)}, outputs(by_line<f32>(wanted, kBins).within(1e-3)), inputs(bins, weights),
+              [=](const Stream& on, auto& y, const auto&... in) {
+                y = zeros<f32>({kBins}).on(on);
+                kernel<weighted_histogram<kPiece>>.blocks(ceil_div(n, kPiece))(mut(y), in...).on(on);
+              });
+}
+
+Plan accuracy_count_plan(const Args& args) {
+  const Size rows = size_of_case(args, "rows"), columns = size_of_case(args, "columns");
+  const auto x = whole<f16>(1, -1000, 1000, rows, columns);
+  const auto labels = whole<i32>(2, 0, columns, rows);
+  const auto wanted = [=](Size) {
+    double count = 0;
+    for (Size i = 0; i < rows; ++i) {
+      const double chosen = x(i, static_cast<Size>(labels(i)));
+      bool largest = true;
+      for (Size j = 0; j < columns && largest; ++j) largest = x(i, j) <= chosen;
+      count += largest ? 1 : 0;
+    }
+    return count;
+  };
+  return plan({bytes_of<f16>(rows * columns)}, outputs(by_offset<i32>(wanted, 1)), inputs(x, labels),
+              [=](const Stream& on, auto& y, const auto&... in) {
+                y = zeros<i32>({1}).on(on);
+                kernel<accuracy_count<1024>>.blocks(rows)(mut(y), in...).on(on);
+              });
+}
+
+Plan sum_of_squares_plan(const Args& args) {
+  const Size n = size_of_case(args, "n");
+  const auto x = whole<f32>(1, -100, 100, n);
+  const auto wanted = [=](Size) {
+    double s = 0;
+    for (Size i = 0; i < n; ++i) s += x.at(i) * x.at(i);
+    return s;
+  };
+  return plan({bytes_of<f32>(n)}, outputs(by_offset<f32>(wanted, 1).within(1e-3)), inputs(x),
+              [=](const Stream& on, auto& y, const auto& from) {
+                y = zeros<f32>({1}).on(on);
+                kernel<sum_of_squares<kPiece>>.blocks(ceil_div(n, kPiece))(mut(y), from).on(on);
+              });
+}
+
+Plan min_max_plan(const Args& args) {
+  const Size n = size_of_case(args, "n");
+  const auto x = whole<i32>(1, -1000000, 1000000, n);
+  const auto least = [=](Size) {
+    double s = INFINITY;
+    for (Size i = 0; i < n; ++i) s = std::min(s, x.at(i));
+    return s;
+  };
+  const auto most = [=](Size) {
+    double s = -INFINITY;
+    for (Size i = 0; i < n; ++i) s = std::max(s, x.at(i));
+    return s;
+  };
+  return plan({bytes_of<i32>(n)}, outputs(by_offset<i32>(least, 1), by_offset<i32>(most, 1)), inputs(x),
+              [=](const Stream& on, auto& low, auto& high, const auto& from) {
+                low = full<i32>({1}, std::numeric_limits<i32>::max()).on(on);
+                high = full<i32>({1}, std::numeric_limits<i32>::min()).on(on);
+                kernel<min_max<kPiece>>.blocks(ceil_div(n, kPiece))(mut(low), mut(high), from).on(on);
+              });
+}
+
 }  // namespace
 
 std::vector<Entry> shared_entries() {
@@ -137,7 +246,11 @@ std::vector<Entry> shared_entries() {
       entry<byte_histogram_plan>("byte_histogram", "n=536870912", "n=8192; n=5000"),
       entry<add_rows_plan>("add_rows", "n=1048576 rows=65536", "n=256 rows=64; n=250 rows=50"),
       entry<segment_sums_plan>("segment_sums", "segments=65536 length=16",
-                               "segments=16 length=16; segments=21 length=5")};
+                               "segments=16 length=16; segments=21 length=5"),
+      entry<weighted_histogram_plan>("weighted_histogram", "n=67108864", "n=16384; n=5001"),
+      entry<accuracy_count_plan>("accuracy_count", "rows=131072 columns=1000", "rows=96 columns=8; rows=50 columns=7"),
+      entry<sum_of_squares_plan>("sum_of_squares", "n=134217728", "n=16384; n=5001"),
+      entry<min_max_plan>("min_max", "n=134217728", "n=16384; n=5001")};
 }
 
 }  // namespace generality

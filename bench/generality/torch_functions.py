@@ -6,14 +6,13 @@ compiled_of(case, device) those that are given to torch.compile, where they are 
 a tuple, in the order of the case's outputs; integers may be of other widths.
 """
 
-import math
 import re
 
 import torch
 import torch.nn.functional as F
+import torch_operations as ops
 
-BF16, F32 = torch.bfloat16, torch.float32
-EPS, BATCH_EPS = 1e-6, 1e-5  # of rows and group norm; of batch norm
+BATCH_EPS = 1e-5  # of batch norm
 RANDOM = {"dropout"}  # results are PyTorch's own
 # How far results may be from ours, as a relative norm, where inner results are rounded (to bf16; tf32 in convolutions).
 ROUNDED = {
@@ -31,504 +30,119 @@ def work_of(name):
     return re.sub(r"_[0-9]+$", "", name.removeprefix("library_"))
 
 
-def product_f32(a, b):
-    """a b of 16-bit operands as f32, rounded once."""
-    if a.is_cuda:
-        return torch.mm(a, b, out_dtype=F32)
-    return a.float() @ b.float()
-
-
-# -- products --------------------------------------------------------------------------------------------------------
-
-
-def product_gelu(a, b, bias):
-    t = torch.addmm(bias, a, b)
-    return t * torch.sigmoid(1.702 * t)
-
-
-def pairwise_distances(x, y):
-    xx, yy = x.float().square().sum(1), y.float().square().sum(1)
-    return xx[:, None] + yy - 2 * product_f32(x, y.t())
-
-
-def nearest_centre(x, centres):
-    return (centres.float().square().sum(1) - 2 * product_f32(x, centres.t())).argmin(1)
-
-
-def in_window(window):
-    return lambda b, h, q, k: (q >= k) & (q - k < window)
-
-
-def window_attention(case, device):
-    length, window = case["arguments"]["length"], case["arguments"]["window"]
-    place = torch.arange(length, device=device)
-    mask = in_window(window)(0, 0, place[:, None], place[None, :])
-    return {"scaled_dot_product_attention": lambda q, k, v: F.scaled_dot_product_attention(
-        q[None], k[None], v[None], attn_mask=mask)[0]}
-
-
-def window_attention_compiled(case, device):
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-    length, window = case["arguments"]["length"], case["arguments"]["window"]
-    blocks = create_block_mask(in_window(window), None, None, length, length, device=device)
-    return {"flex_attention": lambda q, k, v: flex_attention(q[None], k[None], v[None], block_mask=blocks)[0]}
-
-
-# -- rows ------------------------------------------------------------------------------------------------------------
-
-
-def mean_variance(x):
-    variance, mean = torch.var_mean(x, dim=1, correction=0)
-    return mean, variance
-
-
-def quantise(x):
-    scale = x.float().abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
-    return torch.clamp(torch.floor(x / scale + 0.5), -127, 127).to(torch.int8), scale[:, 0]
-
-
-def layer_norm_gradient(x, dy, weight, mean, rstd):
-    if not x.is_cuda:  # where all must be of one type
-        mean, rstd = mean.to(x.dtype), rstd.to(x.dtype)
-    return torch.ops.aten.native_layer_norm_backward(
-        dy, x, [x.shape[1]], mean[:, None], rstd[:, None], weight, None, [True, False, False]
-    )[0]
-
-
-def add_rms_norm(x, residual, weight):
-    h = x + residual
-    return F.rms_norm(h, (x.shape[1],), weight, EPS), h
-
-
-def group_norm(x, weight, bias):
-    batch, groups, channels, places = x.shape
-    y = F.group_norm(x.view(batch, groups * channels, places), groups, weight.view(-1), bias.view(-1), EPS)
-    return y.view(x.shape)
-
-
-# -- element by element ----------------------------------------------------------------------------------------------
-
-
-def swiglu(x):
-    gate, value = x.chunk(2, -1)
-    return F.silu(gate) * value
-
-
-def rope(x, cosines, sines):
-    a, b = x.chunk(2, -1)
-    c, s = cosines[None, :, None, :], sines[None, :, None, :]
-    return torch.cat([a * c - b * s, b * c + a * s], -1).to(BF16)
-
-
-def polynomial(x):
-    s = torch.zeros_like(x)
-    for k in range(64, -1, -1):
-        s = s * x + 1.0 / (k + 1)
-    return s
-
-
-def complex_product(ar, ai, br, bi):
-    return ar * br - ai * bi, ar * bi + ai * br
-
-
-def hash_bits(x):
-    h = (x ^ ((x >> 16) & 0xFFFF)) * 0x45D9F3B
-    h = (h ^ ((h >> 16) & 0xFFFF)) * 0x45D9F3B
-    h = h ^ ((h >> 16) & 0xFFFF)
-    h = h - ((h >> 1) & 0x55555555)
-    h = (h & 0x33333333) + ((h >> 2) & 0x33333333)
-    h = (h + (h >> 4)) & 0x0F0F0F0F
-    return (h * 0x01010101) >> 24
-
-
-def mandelbrot(case, device):
-    m, n = case["arguments"]["m"], case["arguments"]["n"]
-
-    def steps():
-        ci = (torch.arange(m, device=device, dtype=F32) * 3.0 / m - 1.5)[:, None]
-        cr = (torch.arange(n, device=device, dtype=F32) * 3.0 / n - 2.0)[None, :]
-        zr, zi = torch.zeros(m, n, device=device), torch.zeros(m, n, device=device)
-        count = torch.zeros(m, n, device=device, dtype=torch.int32)
-        inside = torch.ones(m, n, device=device, dtype=torch.bool)
-        for _ in range(64):
-            zr, zi = zr * zr - zi * zi + cr, 2.0 * zr * zi + ci
-            count = count + inside
-            inside = inside & (zr * zr + zi * zi <= 4.0)
-        return count
-
-    return {"loop": steps}
-
-
-# -- neighbours, shared results, recurrences -------------------------------------------------------------------------
-
-
-def convolution_by_shifts(x, w):
-    padded, length = F.pad(x, (0, 0, 3, 0)), x.shape[1]
-    return F.silu(sum(padded[:, tap : tap + length] * w[tap] for tap in range(4)))
-
-
-def convolution_by_conv1d(x, w):
-    y = F.conv1d(x.transpose(1, 2), w.t()[:, None, :], padding=3, groups=x.shape[2])
-    return F.silu(y[:, :, : x.shape[1]]).transpose(1, 2).contiguous()
-
-
-def depthwise_3x3(x, w):
-    y = F.conv2d(x.permute(0, 3, 1, 2), w.permute(2, 0, 1)[:, None], padding=1, groups=x.shape[3])
-    return y.permute(0, 2, 3, 1).contiguous()
-
-
-def depthwise_by_shifts(x, w):
-    p, n = F.pad(x, (0, 0, 1, 1, 1, 1)), x.shape[1]
-    return sum(p[:, i : i + n, j : j + n].float() * w[i, j].float() for i in range(3) for j in range(3)).bfloat16()
-
-
-def filter_by_shifts(x, w):
-    padded, length = F.pad(x, (0, 0, 7, 0)), x.shape[1]
-    return sum(padded[:, tap : tap + length].float() * w[tap] for tap in range(8)).bfloat16()
-
-
-def filter_by_conv1d(x, w):
-    y = F.conv1d(x.transpose(1, 2), w.t()[:, None, :].bfloat16(), padding=7, groups=x.shape[2])
-    return y[:, :, : x.shape[1]].transpose(1, 2).contiguous()
-
-
-def seven_point_stencil(x):
-    p = F.pad(x, (1,) * 6)
-    sums = p[:-2, 1:-1, 1:-1] + p[2:, 1:-1, 1:-1] + p[1:-1, :-2, 1:-1] + p[1:-1, 2:, 1:-1]
-    return sums + p[1:-1, 1:-1, :-2] + p[1:-1, 1:-1, 2:] - 6 * x
-
-
-def jacobi(x, f):
-    p = F.pad(x, (1,) * 4)
-    return 0.25 * (f + p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:])
-
-
-def box_blur(x):
-    return F.avg_pool2d(x[None, None], 3, stride=1, padding=1)[0, 0]
-
-
-def add_rows(case, device):
-    rows = case["arguments"]["rows"]
-    return {"index_add": lambda x, ids: torch.zeros(rows, x.shape[1], device=x.device).index_add_(0, ids, x)}
-
-
-def segment_sums(case, device):
-    segments = case["arguments"]["segments"]
-
-    def by_index(x, limits):  # what lies outside goes into one more row
-        ids = torch.bucketize(torch.arange(x.shape[0], device=x.device), limits, right=True) - 1
-        ids = torch.where(ids < 0, segments, ids)
-        return torch.zeros(segments + 1, x.shape[1], device=x.device).index_add_(0, ids, x)[:segments]
-
-    def by_segment(x, limits):
-        return torch.segment_reduce(x, "sum", offsets=limits, unsafe=True)
-
-    return {"segment_reduce": by_segment, "index_add": by_index}
-
-
-def combine(left, right):
-    return left[0] * right[0], right[0] * left[1] + right[1]
-
-
-def scanned(a, b):
-    """h = a h + b along the time."""
-    from torch._higher_order_ops.associative_scan import associative_scan
-
-    return associative_scan(combine, (a, b), dim=1)[1]
-
-
-def moving_average_scanned(x):
-    first = torch.arange(x.shape[1], device=x.device)[None, :, None] == 0
-    return scanned(torch.full_like(x, 0.9), torch.where(first, x, 0.1 * x))
-
-
-def moving_average(x):
-    s, y = x[:, 0], torch.empty_like(x)
-    for t in range(x.shape[1]):
-        s = torch.lerp(s, x[:, t], 0.1)
-        y[:, t] = s
-    return y
-
-
-def recurrence(a, x):
-    h, y = torch.zeros_like(x[:, 0]), torch.empty_like(x)
-    for t in range(x.shape[1]):
-        h = torch.addcmul(x[:, t], a[:, t], h)
-        y[:, t] = h
-    return y
-
-
-# -- images ----------------------------------------------------------------------------------------------------------
-
-
-def periodic_laplacian(x):
-    return x.roll(1, 0) + x.roll(-1, 0) + x.roll(1, 1) + x.roll(-1, 1) - 4 * x
-
-
-def laplacian_by_padding(x):
-    p = F.pad(x[None, None], (1,) * 4, mode="circular")[0, 0]
-    return p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4 * x
-
-
-def sobel_by_conv2d(x):
-    gx = torch.tensor([[-1.0, 0, 1], [-2, 0, 2], [-1, 0, 1]], device=x.device)
-    g = F.conv2d(x[None, None].float(), torch.stack((gx, gx.t()))[:, None], padding=1)[0]
-    return g.square().sum(0).sqrt().clamp(max=255).to(torch.uint8)
-
-
-def sobel_by_shifts(x):
-    p, (m, n) = F.pad(x.float(), (1,) * 4), x.shape
-
-    def at(i, j):
-        return p[1 + i : 1 + i + m, 1 + j : 1 + j + n]
-
-    gx = at(-1, 1) + 2 * at(0, 1) + at(1, 1) - at(-1, -1) - 2 * at(0, -1) - at(1, -1)
-    gy = at(1, -1) + 2 * at(1, 0) + at(1, 1) - at(-1, -1) - 2 * at(-1, 0) - at(-1, 1)
-    return (gx * gx + gy * gy).sqrt().clamp(max=255).to(torch.uint8)
-
-
-def shifted_3x3(x):
-    p, (m, n) = F.pad(x, (1,) * 4), x.shape
-    return [p[i : i + m, j : j + n] for i in range(3) for j in range(3)]
-
-
-def median_by_stack(x):
-    return torch.stack(shifted_3x3(x)).median(0).values
-
-
-def median_by_exchanges(x):
-    v = shifted_3x3(x)
-    for last in range(8, 3, -1):  # the largest ones move to the end
-        for k in range(last):
-            v[k], v[k + 1] = torch.minimum(v[k], v[k + 1]), torch.maximum(v[k], v[k + 1])
-    return v[4]
-
-
-def grey_by_planes(x):
-    r, g, b = x.float().unbind(-1)
-    return (0.299 * r + 0.587 * g + 0.114 * b) / 255
-
-
-def grey_by_product(x):
-    return x.float() @ (torch.tensor([0.299, 0.587, 0.114], device=x.device) / 255)
-
-
-def reflect_pad(x):
-    return F.pad(x[:, None], (3,) * 4, mode="reflect")[:, 0]
-
-
-# -- along the first axis, rows --------------------------------------------------------------------------------------
-
-
-def channel_norm(x, w, b):
-    return F.layer_norm(x.permute(0, 2, 3, 1), (x.shape[1],), w, b, EPS).permute(0, 3, 1, 2).contiguous()
-
-
-def channel_norm_by_means(x, w, b):
-    variance, mean = torch.var_mean(x, dim=1, correction=0, keepdim=True)
-    return (x - mean) * torch.rsqrt(variance + EPS) * w[:, None, None] + b[:, None, None]
-
-
-def triplet_loss(a, p, n):
-    return F.triplet_margin_loss(a, p, n, margin=1.0, reduction="none")
-
-
-def triplet_by_norms(a, p, n):
-    return torch.relu((a - p).norm(dim=1) - (a - n).norm(dim=1) + 1)
-
-
-def kl_divergence(p, q):
-    log_p, log_q = F.log_softmax(p.float(), -1), F.log_softmax(q.float(), -1)
-    return F.kl_div(log_q, log_p, reduction="none", log_target=True).sum(-1)
-
-
-def prefix_softmax(x, prefix):
-    place = torch.arange(x.shape[1], device=x.device)
-    seen = (place[None, :] <= place[:, None]) | (place[None, None, :] < prefix[:, None, None])
-    return F.softmax(x.masked_fill(~seen, NEG_INF), dim=-1)
-
-
-def sparse_by_rows(columns, values, x):
-    """As a CSR matrix whose rows are equally long."""
-    n, k = columns.shape
-    rows = torch.arange(n + 1, device=x.device, dtype=torch.int32) * k
-    return torch.mv(torch.sparse_csr_tensor(rows, columns.view(-1), values.view(-1), (n, n)), x)
-
-
-def pack_bits(x):
-    place = torch.arange(32, device=x.device, dtype=torch.int32)
-    return (x.int() << place).sum(1, dtype=torch.int32)
-
-
-def rotate_points(q, p):
-    w, v = q[:, :1], q[:, 1:]
-    t = 2 * torch.linalg.cross(v, p)
-    return p + w * t + torch.linalg.cross(v, t)
-
-
-# -- products, steps, searches ---------------------------------------------------------------------------------------
-
-
-def int8_product(a, w, scale):
-    return (torch._int_mm(a, w.t()).float() * scale[:, None]).to(BF16)
-
-
-def decode_attention(q, k, v):
-    return F.scaled_dot_product_attention(q[:, :, None], k, v, enable_gqa=True)[:, :, 0]
-
-
-def decode_by_products(q, k, v):
-    batch, heads, depth = q.shape
-    grouped = q.view(batch, k.shape[1], heads // k.shape[1], depth)
-    p = F.softmax(grouped @ k.transpose(2, 3) * depth**-0.5, dim=-1, dtype=F32).to(q.dtype)
-    return (p @ v).view(batch, heads, depth)
-
-
-def adam_step(p, m, v, gradient):
-    g = gradient.float()
-    m2 = 0.9 * m + 0.1 * g
-    v2 = 0.999 * v + 0.001 * g * g
-    return p - 0.01 * (m2 / 0.5) / ((v2 / 0.01).sqrt() + 1e-8), m2, v2
-
-
-def huber_gradient(x, target):
-    d = x.float() - target.float()
-    return torch.where(d.abs() < 0.1, 0.0, d.clamp(-1, 1)).half()
-
-
-def butterfly(re, im, w_re, w_im):
-    (ar, br), (ai, bi) = re.unbind(1), im.unbind(1)
-    tr, ti = br * w_re - bi * w_im, br * w_im + bi * w_re
-    return torch.stack((ar + tr, ar - tr), 1), torch.stack((ai + ti, ai - ti), 1)
-
-
-def accuracy_count(x, labels):
-    chosen = x.gather(1, labels[:, None].long())[:, 0]
-    return (chosen == x.amax(1)).sum()[None]
-
-
-def min_max(x):
-    least, most = torch.aminmax(x)
-    return least[None], most[None]
-
-
-# -- the table -------------------------------------------------------------------------------------------------------
-
-NEG_INF = -math.inf
 FUNCTIONS = {
-    "product_gelu": product_gelu,
+    "product_gelu": ops.product_gelu,
     "product_relu_residual": lambda a, b, r: torch.relu(a @ b) + r,
     "batched_product": torch.bmm,
-    "gram": lambda x: product_f32(x.t(), x),
+    "gram": lambda x: ops.product_f32(x.t(), x),
     "two_layers": lambda x, a, b: torch.relu(x @ a) @ b,
-    "pairwise_distances": pairwise_distances,
-    "nearest_centre": nearest_centre,
+    "pairwise_distances": ops.pairwise_distances,
+    "nearest_centre": ops.nearest_centre,
     "gemm": torch.matmul,
     "matmul": torch.matmul,
     "matrix_vector": torch.mv,
     "batched_matrix_vector": lambda a, x: torch.bmm(a, x[:, :, None])[:, :, 0],
     "softmax": lambda x: F.softmax(x, dim=-1),
-    "rms_norm": lambda x, w: F.rms_norm(x, (x.shape[1],), w, EPS),
-    "layer_norm": lambda x, w, b: F.layer_norm(x, (x.shape[1],), w, b, EPS),
+    "rms_norm": lambda x, w: F.rms_norm(x, (x.shape[1],), w, ops.EPS),
+    "layer_norm": lambda x, w, b: F.layer_norm(x, (x.shape[1],), w, b, ops.EPS),
     "cross_entropy": lambda x, t: F.cross_entropy(x, t.long(), reduction="none"),
     "log_sum_exp": lambda x: torch.logsumexp(x, dim=1),
     "argmax": lambda x: x.argmax(1),
     "top_one": lambda x: tuple(torch.max(x, dim=1)),
-    "mean_variance": mean_variance,
+    "mean_variance": ops.mean_variance,
     "cosine_similarity": lambda a, b: F.cosine_similarity(a, b, dim=1),
-    "quantise": quantise,
+    "quantise": ops.quantise,
     "softmax_gradient": lambda y, dy: torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype),
-    "layer_norm_gradient": layer_norm_gradient,
-    "masked_softmax": lambda x, mask: F.softmax(torch.where(mask, x, NEG_INF), dim=-1),
-    "add_rms_norm": add_rms_norm,
-    "group_norm": group_norm,
+    "layer_norm_gradient": ops.layer_norm_gradient,
+    "masked_softmax": lambda x, mask: F.softmax(torch.where(mask, x, ops.NEG_INF), dim=-1),
+    "add_rms_norm": ops.add_rms_norm,
+    "group_norm": ops.group_norm,
     "prefix_sum": lambda x: torch.cumsum(x, 1),
     "running_max": lambda x: torch.cummax(x, 1).values,
     "channel_bias": lambda x, b: x + b[:, None],
     "batch_norm": lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b, False, 0.0, BATCH_EPS),
-    "dequantise": lambda x, s: (x * s[:, None]).to(BF16),
+    "dequantise": lambda x, s: (x * s[:, None]).to(ops.BF16),
     "one_hot": lambda ids: (ids[:, None] == torch.arange(128, device=ids.device, dtype=ids.dtype)).float(),
     "upper_triangle": torch.triu,
     "outer_product": torch.outer,
     "gelu": lambda x: F.gelu(x, approximate="tanh"),
     "gelu_gradient": lambda x, dy: torch.ops.aten.gelu_backward(dy, x, approximate="tanh"),
-    "swiglu": swiglu,
+    "swiglu": ops.swiglu,
     "dropout": lambda x: F.dropout(x, 0.25, training=True),
-    "rope": rope,
-    "polynomial": polynomial,
+    "rope": ops.rope,
+    "polynomial": ops.polynomial,
     "f64_hypotenuse": torch.hypot,
-    "complex_product": complex_product,
-    "hash_bits": hash_bits,
+    "complex_product": ops.complex_product,
+    "hash_bits": ops.hash_bits,
     "transpose": lambda x: x.t().contiguous(),
     "heads_last": lambda x: x.transpose(1, 2).contiguous(),
     "embedding": lambda table, ids: F.embedding(ids, table),
     "upsample": lambda x: F.interpolate(x[None], scale_factor=2, mode="bilinear", align_corners=False)[0],
-    "seven_point_stencil": seven_point_stencil,
-    "jacobi": jacobi,
-    "box_blur": box_blur,
+    "seven_point_stencil": ops.seven_point_stencil,
+    "jacobi": ops.jacobi,
+    "box_blur": ops.box_blur,
     "convolution_3x3": lambda x, w: F.conv2d(x, w, padding=1),
     "max_pool": lambda x: F.max_pool2d(x[:, None], 2)[:, 0],
     "average_pool": lambda x: F.avg_pool2d(x[:, None], 3, 1, 1)[:, 0],
     "column_sums_added": lambda x: x.sum(0),
     "column_sums": lambda x: x.sum(0),
     "byte_histogram": lambda x: torch.bincount(x, minlength=256),
-    "moving_average": moving_average,
-    "recurrence": recurrence,
+    "moving_average": ops.moving_average,
+    "recurrence": ops.recurrence,
     "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
     "im2col": lambda x: F.unfold(x, 3, padding=1),
-    "reflect_pad": reflect_pad,
+    "reflect_pad": ops.reflect_pad,
     "nearest_3d": lambda x: F.interpolate(x[None, None], scale_factor=1.5, mode="nearest")[0, 0],
     "max_pool_1d": lambda x: F.max_pool1d(x[:, None], 5, 3)[:, 0],
     "column_argmin": lambda x: x.argmin(0),
     "column_variance": lambda x: x.var(0, correction=0),
     "softmax_columns": lambda x: F.softmax(x, dim=0),
-    "kl_divergence": kl_divergence,
+    "kl_divergence": ops.kl_divergence,
     "cumulative_product": lambda x: torch.cumprod(x, 1),
     "take_along": lambda x, ids: torch.take_along_dim(x, ids.long(), 1),
-    "prefix_softmax": prefix_softmax,
-    "pack_bits": pack_bits,
-    "rotate_points": rotate_points,
-    "int8_product": int8_product,
+    "prefix_softmax": ops.prefix_softmax,
+    "pack_bits": ops.pack_bits,
+    "rotate_points": ops.rotate_points,
+    "int8_product": ops.int8_product,
     "transposed_product": lambda a, b: a.t() @ b,
     "l1_distances": lambda x, y: torch.cdist(x, y, p=1.0),
-    "adam_step": adam_step,
-    "huber_gradient": huber_gradient,
+    "adam_step": ops.adam_step,
+    "huber_gradient": ops.huber_gradient,
     "interleave": lambda a, b: torch.stack((a, b), -1),
     "bucketize": lambda x, limits: torch.bucketize(x, limits, right=True, out_int32=True),
-    "butterfly": butterfly,
-    "accuracy_count": accuracy_count,
+    "butterfly": ops.butterfly,
+    "accuracy_count": ops.accuracy_count,
     "sum_of_squares": lambda x: x.square().sum()[None],
-    "min_max": min_max,
+    "min_max": ops.min_max,
 }
 WAYS = {  # several, of which the fastest counts
     "convolution_1x1": {"matmul": lambda x, w: torch.matmul(w, x), "conv1d": lambda x, w: F.conv1d(x, w[:, :, None])},
-    "causal_convolution": {"shifts": convolution_by_shifts, "conv1d": convolution_by_conv1d},
-    "depthwise_3x3": {"shifts": depthwise_by_shifts, "conv2d": depthwise_3x3},
-    "filter": {"shifts": filter_by_shifts, "conv1d": filter_by_conv1d},
-    "periodic_laplacian": {"roll": periodic_laplacian, "pad": laplacian_by_padding},
-    "sobel": {"conv2d": sobel_by_conv2d, "shifts": sobel_by_shifts},
-    "median_filter": {"exchanges": median_by_exchanges, "median": median_by_stack},
-    "rgb_to_grey": {"planes": grey_by_planes, "matmul": grey_by_product},
-    "channel_norm": {"layer_norm": channel_norm, "var_mean": channel_norm_by_means},
-    "triplet_loss": {"triplet_margin_loss": triplet_loss, "norm": triplet_by_norms},
-    "sparse_product": {"gather": lambda c, a, x: (a * x[c]).sum(1), "sparse_csr": sparse_by_rows},
-    "decode_attention": {"scaled_dot_product_attention": decode_attention, "matmul": decode_by_products},
+    "causal_convolution": {"shifts": ops.convolution_by_shifts, "conv1d": ops.convolution_by_conv1d},
+    "depthwise_3x3": {"shifts": ops.depthwise_by_shifts, "conv2d": ops.depthwise_3x3},
+    "filter": {"shifts": ops.filter_by_shifts, "conv1d": ops.filter_by_conv1d},
+    "periodic_laplacian": {"roll": ops.periodic_laplacian, "pad": ops.laplacian_by_padding},
+    "sobel": {"conv2d": ops.sobel_by_conv2d, "shifts": ops.sobel_by_shifts},
+    "median_filter": {"exchanges": ops.median_by_exchanges, "median": ops.median_by_stack},
+    "rgb_to_grey": {"planes": ops.grey_by_planes, "matmul": ops.grey_by_product},
+    "channel_norm": {"layer_norm": ops.channel_norm, "var_mean": ops.channel_norm_by_means},
+    "triplet_loss": {"triplet_margin_loss": ops.triplet_loss, "norm": ops.triplet_by_norms},
+    "sparse_product": {"gather": lambda c, a, x: (a * x[c]).sum(1), "sparse_csr": ops.sparse_by_rows},
+    "decode_attention": {"scaled_dot_product_attention": ops.decode_attention, "matmul": ops.decode_by_products},
     "weighted_histogram": {
         "index_add": lambda ids, w: torch.zeros(1000, device=w.device).index_add_(0, ids, w),
         "bincount": lambda ids, w: torch.bincount(ids, weights=w, minlength=1000),
     },
 }
 MAKERS = {
-    "window_attention": window_attention,
-    "mandelbrot": mandelbrot,
-    "add_rows": add_rows,
-    "segment_sums": segment_sums,
+    "window_attention": ops.window_attention,
+    "mandelbrot": ops.mandelbrot,
+    "add_rows": ops.add_rows,
+    "segment_sums": ops.segment_sums,
 }
 COMPILED = {  # loops over the time take the compiler hours
-    "window_attention": window_attention_compiled,
-    "moving_average": lambda case, device: {"associative_scan": moving_average_scanned},
-    "recurrence": lambda case, device: {"associative_scan": scanned},
+    "window_attention": ops.window_attention_compiled,
+    "moving_average": lambda case, device: {"associative_scan": ops.moving_average_scanned},
+    "recurrence": lambda case, device: {"associative_scan": ops.scanned},
     "sparse_product": lambda case, device: {"gather": WAYS["sparse_product"]["gather"]},
 }
 

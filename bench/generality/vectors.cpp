@@ -1,8 +1,10 @@
-// A matrix, or a batch of them, times a vector.
+// A matrix, a batch of them, or a sparse one, times a vector.
 #include "cases.hpp"
 
 namespace generality {
 namespace {
+
+constexpr int kNeighbours = 27;  // elements of a sparse row
 
 template <int R, int C>
 void matrix_vector(Mut<f32, R> y, In<bf16, dyn, dyn> a, In<bf16, dyn> x) {
@@ -22,6 +24,16 @@ void batched_matrix_vector(Mut<f32, 1, R> y, In<bf16, dyn, dyn, dyn> a, In<bf16,
   auto acc = zeros<f32, R, C>();
   for (auto k : range(A.count(2))) acc += cast<f32>(reshape(A.load(b, i, k), shape<R, C>)) * cast<f32>(X.load(b, k));
   y.store(reshape(sum(acc, axis<1>), shape<1, R>));
+}
+
+/// Rows with few elements, each with its column; y = A x.
+template <int B>
+void sparse_product(Mut<f32, B> y, In<i32, dyn, kNeighbours> columns, In<f32, dyn, kNeighbours> values,
+                    In<f32, dyn> x) {
+  auto [i] = y.index();
+  auto column = columns.tiles(shape<B, 32>, pad(-1)).load(i, 0);
+  auto value = values.tiles(shape<B, 32>).load(i, 0);
+  y.store(reshape(sum(value * x.gather(column), axis<1>), shape<B>));
 }
 
 Plan matrix_vector_plan(const Args& args) {
@@ -53,12 +65,28 @@ Plan batched_matrix_vector_plan(const Args& args) {
               });
 }
 
+Plan sparse_product_plan(const Args& args) {
+  const Size n = size_of_case(args, "n");
+  const auto columns = whole<i32>(1, 0, n, n, kNeighbours);
+  const auto values = normal<f32>(2, n, kNeighbours);
+  const auto x = normal<f32>(3, n);
+  const auto wanted = [=](Size i) {
+    double s = 0;
+    for (Size k = 0; k < kNeighbours; ++k) s += values(i, k) * x(static_cast<Size>(columns(i, k)));
+    return s;
+  };
+  return plan({bytes_of<f32>(2 * n * (kNeighbours + 1))}, outputs(by_offset<f32>(wanted, n)),
+              inputs(columns, values, x),
+              [](const Stream& on, auto& y, const auto&... in) { kernel<sparse_product<64>>(mut(y), in...).on(on); });
+}
+
 }  // namespace
 
 std::vector<Entry> vector_entries() {
   return {entry<matrix_vector_plan>("matrix_vector", "n=16384 k=16384", "n=64 k=512; n=50 k=300"),
           entry<batched_matrix_vector_plan>("batched_matrix_vector", "batch=512 n=512 k=1024",
-                                            "batch=2 n=64 k=512; batch=2 n=50 k=300")};
+                                            "batch=2 n=64 k=512; batch=2 n=50 k=300"),
+          entry<sparse_product_plan>("sparse_product", "n=2000000", "n=640; n=501")};
 }
 
 }  // namespace generality

@@ -94,6 +94,18 @@ void convolution_3x3(Mut<f32, 1, 1, BH, BW> y, In<f32, dyn, kFrom, dyn, dyn> x, 
   y.store(acc);
 }
 
+/// The neighbours of the last row are the first one and the last but one.
+template <int BM, int BN>
+void periodic_laplacian(Mut<f32, BM, BN> y, In<f32, dyn, dyn> x) {
+  auto m = x.dim(0), n = x.dim(1);
+  auto [row, column] = y.origin();
+  auto i = iota<i32, BM, 1>(axis<0>) + row;
+  auto j = iota<i32, 1, BN>(axis<1>) + column;
+  auto vertical = x.gather((i + m - 1) % m, j) + x.gather((i + 1) % m, j);
+  auto horizontal = x.gather(i, (j + n - 1) % n) + x.gather(i, (j + 1) % n);
+  y.store(vertical + horizontal - 4.0f * x.load_like(y));
+}
+
 // -- the cases --------------------------------------------------------------------------------------------------------
 
 Plan causal_convolution_plan(const Args& args) {
@@ -199,6 +211,18 @@ Plan convolution_3x3_plan(const Args& args) {
       [](const Stream& on, auto& y, const auto&... in) { kernel<convolution_3x3<16, 64>>(mut(y), in...).on(on); });
 }
 
+Plan periodic_laplacian_plan(const Args& args) {
+  const Size m = size_of_case(args, "m"), n = size_of_case(args, "n");
+  const auto x = normal<f32>(1, m, n);
+  const auto wanted = [=](Size at) {
+    const Size i = at / n, j = at % n;
+    return x((i + m - 1) % m, j) + x((i + 1) % m, j) + x(i, (j + n - 1) % n) + x(i, (j + 1) % n) - 4 * x(i, j);
+  };
+  return plan(
+      {2 * bytes_of<f32>(m * n)}, outputs(by_offset<f32>(wanted, m, n)), inputs(x),
+      [](const Stream& on, auto& y, const auto& from) { kernel<periodic_laplacian<32, 64>>(mut(y), from).on(on); });
+}
+
 }  // namespace
 
 std::vector<Entry> window_entries() {
@@ -211,7 +235,8 @@ std::vector<Entry> window_entries() {
           entry<seven_point_stencil_plan>("seven_point_stencil", "depth=640 n=640", "depth=8 n=128; depth=7 n=70"),
           entry<jacobi_plan>("jacobi", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
           entry<box_blur_plan>("box_blur", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
-          entry<convolution_3x3_plan>("convolution_3x3", "batch=64 n=512", "batch=1 n=128; batch=2 n=50")};
+          entry<convolution_3x3_plan>("convolution_3x3", "batch=64 n=512", "batch=1 n=128; batch=2 n=50"),
+          entry<periodic_laplacian_plan>("periodic_laplacian", "m=10000 n=10000", "m=40 n=80; m=37 n=71")};
 }
 
 }  // namespace generality

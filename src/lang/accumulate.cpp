@@ -25,6 +25,45 @@ AtomicMode mode_of(AccOp op, bool is_float, bool is_signed) {
   throw InternalError("accumulation without an atomic mode");
 }
 
+void update(ir::Builder& b, Value pointers, Value value, Value mask, AtomicMode mode) {
+  std::vector<Value> operands{pointers, value};
+  if (mask) operands.push_back(mask);
+  const std::uint32_t groups[] = {1, 1, mask ? 1U : 0U, 0};
+  const Type types[] = {value.type(), Type::token()};
+  b.create_grouped(Op::AtomicRMWTko, operands, groups, types,
+                   {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Relaxed},
+                    {AttrName::memory_scope, ir::MemoryScope::Device},
+                    {AttrName::mode, mode}});
+}
+
+/// Tile IR has no atomic extremes of floats. As integers, floats without the sign bit are in their order when read as
+/// signed, and above all others; those with it are in the opposite order when read as unsigned, and above all others.
+/// So the maximum is that of signed numbers for values without the sign bit, and the minimum of unsigned ones for
+/// values with it; the minimum the other way round. A NaN is left out, as in maxf and minf.
+void update_extreme(ir::Builder& b, AccOp op, Value pointers, Value value, Value mask) {
+  const bool is_double = ir::info(value.type().elem()).bits == 64;
+  const Type bits_type = value.type().with_element(is_double ? ir::Elem::I64 : ir::Elem::I32);
+  const Type truth = value.type().with_element(ir::Elem::I1);
+  const Value bits = b.create(Op::Bitcast, {value}, {bits_type})->result();
+  const Type pointer = Type::tile(Type::pointer(Type::element(bits_type.elem())), pointers.type().shape());
+  const Value places = b.create(Op::PtrToPtr, {pointers}, {pointer})->result();
+  const Value zero = b.constant_int(bits_type.elem(), 0, bits_type.shape());
+  const Value plain = b.create(Op::CmpF, {value, value}, {truth},
+                               {{AttrName::comparison_predicate, ir::ComparisonPredicate::Equal},
+                                {AttrName::comparison_ordering, ir::ComparisonOrdering::Ordered}})
+                          ->result();
+  const Value counts = mask ? b.create(Op::AndI, {mask, plain}, {truth})->result() : plain;
+  const auto where = [&](ir::ComparisonPredicate sign) {
+    const Value has = b.create(Op::CmpI, {bits, zero}, {truth},
+                               {{AttrName::comparison_predicate, sign}, {AttrName::signedness, ir::Signedness::Signed}})
+                          ->result();
+    return b.create(Op::AndI, {counts, has}, {truth})->result();
+  };
+  const bool most = op == AccOp::Max;
+  update(b, places, bits, where(ir::ComparisonPredicate::GreaterEqual), most ? AtomicMode::Max : AtomicMode::Min);
+  update(b, places, bits, where(ir::ComparisonPredicate::Less), most ? AtomicMode::UMin : AtomicMode::UMax);
+}
+
 }  // namespace
 
 void accumulate(TensorRef ref, AccOp op, bool is_signed, Values positions, Extents shape, Value value,
@@ -33,14 +72,10 @@ void accumulate(TensorRef ref, AccOp op, bool is_signed, Values positions, Exten
   TensorState& t = s.tensor(ref, ParamKind::Acc);
   ir::Builder& b = s.tracer.at(loc);
   const Elements at = elements_at(b, t, positions, shape);
-  std::vector<Value> operands{at.pointers, ints::expand(b, value, wide(shape))};
-  if (at.mask) operands.push_back(at.mask);
-  const std::uint32_t groups[] = {1, 1, at.mask ? 1U : 0U, 0};
-  const Type types[] = {operands[1].type(), Type::token()};
-  b.create_grouped(Op::AtomicRMWTko, operands, groups, types,
-                   {{AttrName::memory_ordering_semantics, ir::MemoryOrdering::Relaxed},
-                    {AttrName::memory_scope, ir::MemoryScope::Device},
-                    {AttrName::mode, mode_of(op, ir::info(t.elem).is_float, is_signed)}});
+  const Value whole = ints::expand(b, value, wide(shape));
+  const bool is_float = ir::info(t.elem).is_float;
+  if (is_float && op != AccOp::Add) return update_extreme(b, op, at.pointers, whole, at.mask);
+  update(b, at.pointers, whole, at.mask, mode_of(op, is_float, is_signed));
 }
 
 void accumulate_tile(TensorRef ref, AccOp op, bool is_signed, Extents tile, Values index, Value value,

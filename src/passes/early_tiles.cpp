@@ -209,6 +209,7 @@ std::optional<int> address_argument(Value v, const Block& entry) {
       case Op::Assume:
       case Op::Offset:
       case Op::Reshape:
+      case Op::PtrToPtr:
       case Op::Broadcast: v = def->operand(0); break;
       default: return std::nullopt;
     }

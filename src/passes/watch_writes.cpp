@@ -118,13 +118,19 @@ class Watch {
       case Op::MakePartitionView:
       case Op::MakeStridedView:
       case Op::MakeGatherScatterView: return 0;
+      case Op::PtrToPtr: return has_same_elements(def) ? std::optional<std::size_t>(0) : std::nullopt;
       default: return std::nullopt;
     }
   }
+  /// The result points to elements of the same size.
+  static bool has_same_elements(const Operation& cast) {
+    const auto bits = [](Value v) { return ir::info(v.type().pointee().elem()).bits; };
+    return bits(cast.operand(0)) == bits(cast.result());
+  }
   /// A copy of `def` with `from` as its first operand. Offsets and strides count elements, so they are unchanged.
   static Value beside(Operation& def, Value from) {
-    if (def.op() == Op::Assume)
-      return from;  // an assumption about the tensor's address says nothing about the shadow's
+    // An assumption about the tensor's address says nothing about the shadow's, whose elements have one type.
+    if (def.op() == Op::Assume || def.op() == Op::PtrToPtr) return from;
     Builder b = Builder::before(def.next());
     b.loc = def.loc;
     std::vector<Value> operands = def.operand_values();

@@ -425,6 +425,34 @@ TEST_F(Accumulators, ExtremesAndBitsU32) { check_extremes<u32>(); }
 TEST_F(Accumulators, ExtremesAndBitsI64) { check_extremes<i64>(); }
 TEST_F(Accumulators, ExtremesAndBitsU64) { check_extremes<u64>(); }
 
+template <class T>
+void extremes_alone(Acc<T, dyn> most, Acc<T, dyn> least, In<T, dyn> x) {
+  auto [b] = block_id<1>();
+  auto v = x.tiles(shape<64>).load(b);
+  most.max(iota<i32, 64>() % 7, v);
+  least.min(iota<i32, 64>() % 7, v);
+  most.max(6, max(v));
+  least.min(6, min(v));
+}
+template <class T>
+void check_float_extremes() {
+  for (const T start : {T(-1e30), T(-0.0), T(0.5)}) {
+    const auto x = any_values<T>(640, 1);
+    const auto results = on_both(Placement::Aligned, [&](const Side& side) {
+      auto in = side.input(x, {640});
+      const std::vector<T> from(7, start);
+      auto most = side.input(from, {7}), least = side.input(from, {7});
+      kernel<extremes_alone<T>>.blocks(10)(most.lend(), least.lend(), in.view()).sync();
+      std::vector<T> all = most.take();
+      for (const T v : least.take()) all.push_back(v);
+      return all;
+    });
+    EXPECT_EQ(exact(results.cpu, results.gpu), "") << type_name<T>() << " from " << start;
+  }
+}
+TEST_F(Accumulators, ExtremesF32) { check_float_extremes<f32>(); }
+TEST_F(Accumulators, ExtremesF64) { check_float_extremes<f64>(); }
+
 // -- scheduled tiles
 // -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,8 @@
 // Accumulation, random numbers, checks and printing, run on the CPU.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
 #include "api/kernels.hpp"
 #include "lang/run_kernel.hpp"
 #include "tessera/base/error.hpp"
@@ -91,6 +95,60 @@ void split_sum(Acc<f32, dyn, dyn> total, In<f32, dyn, dyn, dyn> x) {
   T.add(-1, 0, full<f32, 4, 8>(1000.0f));
   T.add(1 << 30, 0, full<f32, 4, 8>(1000.0f));  // times 4 would wrap to row 0
 }
+template <class T>
+void float_extremes(Acc<T, dyn> hi, Acc<T, dyn> lo, In<i32, dyn> at, In<T, dyn> x) {
+  auto i = at.tiles(shape<16>, pad(-1)).load(block_id<1>());
+  auto t = x.tiles(shape<16>).load(block_id<1>());
+  hi.max(i, t);
+  lo.min(i, t);
+}
+/// Numbers of both signs in every order, zeros of both, infinities, denormals and NaN; places outside are dropped.
+template <class T>
+void expect_float_extremes() {
+  constexpr T inf = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+  const T values[] = {T(-2),
+                      T(3),
+                      T(-0.0),
+                      T(0.0),
+                      inf,
+                      -inf,
+                      nan,
+                      -nan,
+                      std::numeric_limits<T>::denorm_min(),
+                      -std::numeric_limits<T>::denorm_min(),
+                      T(1e30),
+                      T(-1e30),
+                      T(-1),
+                      T(1)};
+  constexpr std::int64_t count = std::int64_t{std::size(values)} * std::int64_t{std::size(values)};
+  // Place p has values p % n and p / n, in this order; NaN are no numbers, and -0 is less than 0.
+  const auto less = [](T a, T b) { return a < b || (a == b && std::signbit(a) && !std::signbit(b)); };
+  for (const T start : {T(-5), T(-0.0), T(0.0), T(5)}) {
+    Array<T> hi({count}, start), lo({count}, start), x({2 * count});
+    Array<std::int32_t> at({2 * count});
+    std::vector<T> most(count, start), least(count, start);
+    for (std::int64_t p = 0; p < count; ++p)
+      for (const std::int64_t second : {0, 1}) {
+        const auto e = static_cast<std::size_t>(2 * p + second);
+        const auto n = static_cast<std::int64_t>(std::size(values));
+        x.data[e] = values[second == 0 ? p % n : p / n];
+        at.data[e] = static_cast<std::int32_t>(p == 7 ? count + second : p == 9 ? -1 - second : p);
+        auto& high = most[static_cast<std::size_t>(p)];
+        auto& low = least[static_cast<std::size_t>(p)];
+        if (p == 7 || p == 9 || std::isnan(x.data[e])) continue;
+        if (less(high, x.data[e])) high = x.data[e];
+        if (less(x.data[e], low)) low = x.data[e];
+      }
+    run<float_extremes<T>>({static_cast<std::uint32_t>((2 * count + 15) / 16)}, {}, hi, lo, at, x);
+    EXPECT_EQ(std::memcmp(hi.data.data(), most.data(), most.size() * sizeof(T)), 0) << start;
+    EXPECT_EQ(std::memcmp(lo.data.data(), least.data(), least.size() * sizeof(T)), 0) << start;
+  }
+}
+TEST(Acc, ExtremesOfFloats) {
+  expect_float_extremes<f32>();
+  expect_float_extremes<f64>();
+}
+
 TEST(Acc, WholeTilesAtATileIndex) {
   Array<float> total({6, 11}), x({3, 6, 11});
   x.each([](std::int64_t i) { return static_cast<float>(i); });

@@ -17,9 +17,12 @@ struct AccCheck {
       std::is_same_v<T, f64> || std::is_same_v<T, f32> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
   static_assert(Op != lang::AccOp::Add || wide_int || addable,
                 "Acc::add works on i32, i64, u32, u64, f16, bf16, f32 and f64: the hardware has no narrower atomics");
-  static_assert(Op == lang::AccOp::Add || wide_int,
-                "Acc::max, min, bit_and, bit_or and bit_xor work on i32, i64, u32 and u64");
-  static constexpr bool ok = Op == lang::AccOp::Add ? wide_int || addable : wide_int;
+  static constexpr bool extreme = Op == lang::AccOp::Max || Op == lang::AccOp::Min;
+  static constexpr bool ordered = wide_int || std::is_same_v<T, f64> || std::is_same_v<T, f32>;
+  static_assert(!extreme || ordered, "Acc::max and min work on i32, i64, u32, u64, f32 and f64");
+  static_assert(Op == lang::AccOp::Add || extreme || wide_int,
+                "Acc::bit_and, bit_or and bit_xor work on i32, i64, u32 and u64");
+  static constexpr bool ok = Op == lang::AccOp::Add ? wide_int || addable : extreme ? ordered : wide_int;
 };
 
 /// The value of an accumulation: a tile or a number, of the tensor's element type.
@@ -92,7 +95,8 @@ class Acc {
   Tile<i32> dim(detail::AxisOf<kRank> axis) const { return Tile<i32>(lang::tensor_dim(tensor_, axis.value)); }
 
   // add(i, value), add(i, j, value), ...: one integer tile or number per axis and the value, which broadcast to one
-  // shape. An index outside the tensor is dropped. The same for max, min and the bit operations.
+  // shape. An index outside the tensor is dropped. The same for max and min, of floats f32 and f64 (a NaN of the values
+  // is left out, -0 is less than 0), and for the bit operations, of integers.
 #define TESSERA_ACC_OP(name, Op)                                                                                \
   template <class I, class V>                                                                                   \
     requires(kRank == 1)                                                                                        \

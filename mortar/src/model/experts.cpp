@@ -25,10 +25,19 @@ using ScalesParam = In<f32, dyn, dyn, dyn>;
 
 RowsOp gates_of_few(const Rows& x, const Norm& norm, const ExpertMatrices& w, const Tensor<i32, 2>& chosen) {
   const Dims<2> dims({chosen.size(), (w.is_fp8 ? w.quantized.dim(1) : w.values.dim(1)) / 2});
+  if (!w.is_fp8 && kernels::target_of(x.device()).gpu) {  // bench/notes/mortar.md
+    constexpr auto& gates = kernel<expert_gates<bf16, 4, 256, 8>>;
+    static const TuningRecord one_warp = [] {
+      TuningRecord record;
+      record.hints = "warps=1";
+      return record;
+    }();
+    return gates.tuned(one_warp)(empty<bf16>(dims), x, norm.weight, w.values, chosen, norm.epsilon);
+  }
   return with_weights(w, [&](const auto& values, const auto&... scales) {
     using T = typename std::remove_cvref_t<decltype(values)>::element;
-    return kernel<expert_gates<T, 4, 512, ScalesParam<decltype(scales)>...>>(empty<bf16>(dims), x, norm.weight, values,
-                                                                             chosen, norm.epsilon, scales...);
+    return kernel<expert_gates<T, 4, 512, 1, ScalesParam<decltype(scales)>...>>(
+        empty<bf16>(dims), x, norm.weight, values, chosen, norm.epsilon, scales...);
   });
 }
 

@@ -114,13 +114,14 @@ Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Tensor<bf16, 2>& w,
 /// The product with FP8 weights of one row.
 template <class E, class... P>
 RowsOp scaled_row_product(const Rows& x, const Matrix& w, const kernels::Fused<E, P...>& epilogue) {
+  const i32 length = on_gpu(x) ? static_cast<i32>(x.dim(1)) : 0;  // a constant of the code (bench/notes/mortar.md)
   return with_fold(x, [&](auto fold) {
     return std::apply(
         [&](const auto&... p) {
           constexpr auto& product =
               kernel<scaled_row<E, kScaledRow.n, kScaledRow.k, fold, kernels::epilogue_param<P>...>>;
           return product.tuned(scaled_row_hints())(empty<bf16>({std::int64_t{1}, w.quantized.dim(0)}), x, w.quantized,
-                                                   w.scales, p...);
+                                                   w.scales, length, p...);
         },
         epilogue.operands);
   });

@@ -8,6 +8,7 @@
 #include "mortar/config.hpp"
 #include "tessera/kernels/functions.hpp"
 #include "tessera/kernels/grouped_gemm.hpp"
+#include "tessera/kernels/linear.hpp"
 
 namespace mortar {
 
@@ -96,17 +97,33 @@ Tile<f32, N, K / Fold> add_products(const Tile<f32, N, K>& a, const Tile<f32, 1,
     return acc + reshape(sum(reshape(a * b, shape<N, K / Fold, Fold>), axis<2>), shape<N, K / Fold>);
 }
 
+/// acc + a b, with one sum for each Fold neighbours, by Fold multiply-adds. For bf16, of which a thread
+/// loads eight neighbours at a time: fewer registers than one sum for each place (bench/notes/mortar.md).
+template <int Fold, int N, int K>
+Tile<f32, N, K / Fold> fold_products(const Tile<f32, N, K>& a, const Tile<f32, 1, K>& b, Tile<f32, N, K / Fold> acc) {
+  if constexpr (Fold == 1) {
+    return fma(a, b, acc);
+  } else {
+    const auto nth = []<int R>(const Tile<f32, R, K>& tile, int e) {  // of each Fold neighbours
+      auto parts = reshape(tile, shape<R, K / Fold, Fold>);
+      return reshape(extract(parts, shape<R, K / Fold, 1>, 0, 0, e), shape<R, K / Fold>);
+    };
+    for (int e = 0; e < Fold; ++e) acc = fma(nth(a, e), nth(b, e), acc);
+    return acc;
+  }
+}
+
 /// One row times w^T for weights with scales, then the epilogue: by sums, because one row would fill a sixteenth of
-/// mma.
+/// mma. `length`: of the row, as in kernels::one_row.
 template <class E, int N, int K, int Fold, class... P>
 void scaled_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales,
-                P... operands) {
+                Constant<i32> length, P... operands) {
   require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
   auto X = x.tiles(shape<1, K>);
   auto W = w.tiles(shape<N, K>);
   auto [zero, j] = y.index();
   auto acc = zeros<f32, N, K / Fold>();
-  for (auto k : range(X.count(1))) {
+  for (auto k : range(kernels::steps_of_row<K>(x, length))) {
     auto row = times_scales<N>(cast<f32>(X.load(0, k)), scales, j, k);
     acc = add_products<Fold>(cast<f32>(W.load(j, k)), row, acc);
   }
@@ -114,7 +131,7 @@ void scaled_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w,
 }
 
 /// silu(gate) * up of norm(x) for each pair of a token and one of its experts: y is [tokens * per_token, intermediate].
-template <class T, int N, int K, class... S>
+template <class T, int N, int K, int Fold, class... S>
 void expert_gates(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<T, dyn, dyn, dyn> w,
                   In<i32, dyn, dyn> experts, Scalar<f32> eps, S... scales) {
   require(w.dim(1) == 2 * y.dim(1) && y.dim(1) % N == 0, "rows of gate, then of up, in whole tiles");
@@ -125,18 +142,18 @@ void expert_gates(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, I
   auto X = x.tiles(shape<1, K>);
   auto Norm = norm.tiles(shape<K>);
   auto W = w.tiles(shape<1, N, K>);
-  auto squares = zeros<f32, 1, K>();
-  auto gate = zeros<f32, N, K>(), up = gate;
+  auto squares = zeros<f32, 1, K / Fold>();
+  auto gate = zeros<f32, N, K / Fold>(), up = gate;
   auto weights = [&](const auto& rows, const auto& k) {
     return reshape(cast<f32>(W.load(expert, rows, k)), shape<N, K>);
   };
   for (auto k : range(X.count(1))) {
     auto row = cast<f32>(X.load(token, k));
-    squares = fma(row, row, squares);
+    squares = fold_products<Fold>(row, row, squares);
     row = row * reshape(cast<f32>(Norm.load(k)), shape<1, K>);
     auto of_up = j + y.dim(1) / N;
-    gate = fma(weights(j, k), row_for<N>(std::tie(scales...), row, j, k, expert), gate);
-    up = fma(weights(of_up, k), row_for<N>(std::tie(scales...), row, of_up, k, expert), up);
+    gate = fold_products<Fold>(weights(j, k), row_for<N>(std::tie(scales...), row, j, k, expert), gate);
+    up = fold_products<Fold>(weights(of_up, k), row_for<N>(std::tie(scales...), row, of_up, k, expert), up);
   }
   auto scale = rsqrt(sum(squares, axis<1>) / cast<f32>(x.dim(1)) + eps);
   auto sums = [&](const auto& acc) { return reshape(sum(acc, axis<1>), shape<1, N>) * scale; };

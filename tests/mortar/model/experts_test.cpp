@@ -47,34 +47,38 @@ class FewTokens : public ::testing::Test {
       row.push_back(element(x_, token * kHidden + j) * scale * element(norm_, j));
     return row;
   }
+  /// `gates`: a kernel<expert_gates<bf16, ...>>.
+  void expect_gates(const auto& gates) {
+    const auto gate_up = normals(kExperts * 2 * kIntermediate * kHidden, 0.05f);
+    const auto h = gates(full<bf16>({kTokens * kPerToken, kIntermediate}, bf16(777.0f)),
+                         tensor<2>(x_, {kTokens, kHidden}), tensor<1>(norm_, {kHidden}),
+                         tensor<3>(gate_up, {kExperts, 2 * kIntermediate, kHidden}), experts(), kEpsilon)
+                       .sync();
+    const auto found = host(h).sync();
+    for (std::int64_t pair = 0; pair < kTokens * kPerToken; ++pair) {
+      const auto row = normed(pair / kPerToken);
+      const auto dot = [&](std::int64_t output) {
+        double sum = 0;
+        for (std::int64_t j = 0; j < kHidden; ++j)
+          sum += row[static_cast<std::size_t>(j)] *
+                 element(gate_up, (expert_of(pair) * 2 * kIntermediate + output) * kHidden + j);
+        return sum;
+      };
+      for (std::int64_t i = 0; i < kIntermediate; ++i) {
+        const double gate = dot(i), wanted = gate / (1 + std::exp(-gate)) * dot(kIntermediate + i);
+        ASSERT_NEAR(static_cast<float>(found[static_cast<std::size_t>(pair * kIntermediate + i)]), wanted,
+                    std::abs(wanted) / 256 + 1e-3)
+            << pair << ' ' << i;
+      }
+    }
+  }
   std::mt19937 random_{5};
   std::vector<float> x_ = normals(kTokens * kHidden), norm_ = normals(kHidden);
 };
 
 TEST_F(FewTokens, GatesOfANormEqualFloat64) {
-  const auto gate_up = normals(kExperts * 2 * kIntermediate * kHidden, 0.05f);
-  const auto h = kernel<expert_gates<bf16, 4, 512>>(full<bf16>({kTokens * kPerToken, kIntermediate}, bf16(777.0f)),
-                                                    tensor<2>(x_, {kTokens, kHidden}), tensor<1>(norm_, {kHidden}),
-                                                    tensor<3>(gate_up, {kExperts, 2 * kIntermediate, kHidden}),
-                                                    experts(), kEpsilon)
-                     .sync();
-  const auto found = host(h).sync();
-  for (std::int64_t pair = 0; pair < kTokens * kPerToken; ++pair) {
-    const auto row = normed(pair / kPerToken);
-    const auto dot = [&](std::int64_t output) {
-      double sum = 0;
-      for (std::int64_t j = 0; j < kHidden; ++j)
-        sum += row[static_cast<std::size_t>(j)] *
-               element(gate_up, (expert_of(pair) * 2 * kIntermediate + output) * kHidden + j);
-      return sum;
-    };
-    for (std::int64_t i = 0; i < kIntermediate; ++i) {
-      const double gate = dot(i), wanted = gate / (1 + std::exp(-gate)) * dot(kIntermediate + i);
-      ASSERT_NEAR(static_cast<float>(found[static_cast<std::size_t>(pair * kIntermediate + i)]), wanted,
-                  std::abs(wanted) / 256 + 1e-3)
-          << pair << ' ' << i;
-    }
-  }
+  expect_gates(kernel<expert_gates<bf16, 4, 512, 1>>);
+  expect_gates(kernel<expert_gates<bf16, 4, 256, 8>>);
 }
 
 TEST_F(FewTokens, SumsOverExpertsEqualFloat64) {
@@ -125,7 +129,7 @@ struct Fp8Experts {
 TEST_F(FewTokens, Fp8WeightsAreScaledByBlocks) {
   constexpr std::int64_t kWide = 256;  // whole blocks of gate and of up
   const Fp8Experts gate_up(random_, 2 * kWide, kHidden), down(random_, kHidden, kWide);
-  const auto h = kernel<expert_gates<f8e4m3, 4, 512, In<f32, dyn, dyn, dyn>>>(
+  const auto h = kernel<expert_gates<f8e4m3, 4, 512, 1, In<f32, dyn, dyn, dyn>>>(
                      full<bf16>({kTokens * kPerToken, kWide}, bf16(777.0f)), tensor<2>(x_, {kTokens, kHidden}),
                      tensor<1>(norm_, {kHidden}), gate_up.tensor(), experts(), kEpsilon, gate_up.scale_tensor())
                      .sync();

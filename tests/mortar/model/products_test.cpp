@@ -115,11 +115,12 @@ TEST(OneRow, Fp8WeightsAndAResidual) {
   const Row residual(w.n);
   std::vector<double> wanted = w.times(row.values());
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += residual.at(i);
-  expect_near(kernel<scaled_row<kernels::epilogues::Residual, 4, 1024, kFold, In<bf16, dyn, dyn>>>(
-                  full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(),
-                  residual.tensor())
-                  .sync(),
-              wanted);
+  for (const i32 length : {0, 1160})
+    expect_near(kernel<scaled_row<kernels::epilogues::Residual, 4, 1024, kFold, In<bf16, dyn, dyn>>>(
+                    full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(),
+                    length, residual.tensor())
+                    .sync(),
+                wanted);
 }
 
 TEST(OneRow, Bf16WeightsOfANormedRow) {
@@ -140,7 +141,7 @@ TEST(OneRow, Fp8WeightsWithoutFolding) {
   const Row row(1160);
   const Weights w(1032, 1160);
   expect_near(kernel<scaled_row<kernels::epilogues::Plain, 4, 1024, 1>>(
-                  full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor())
+                  full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(), 0)
                   .sync(),
               w.times(row.values()));
 }

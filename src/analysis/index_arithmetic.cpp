@@ -48,6 +48,7 @@ class Slice {
       case Op::MaxI:
       case Op::MinI:
       case Op::Offset:
+      case Op::PtrToPtr:
       case Op::Cat:
       case Op::Extract:
       case Op::Assume:

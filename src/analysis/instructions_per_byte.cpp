@@ -63,7 +63,8 @@ bool is_reciprocal(const Operation& op) {
 /// The address that pointers, or the base of a tensor, were made from.
 Value base_of(Value pointers) {
   for (const Operation* def = pointers.def(); def != nullptr; def = pointers.def()) {
-    if (def->op() != Op::Offset && def->op() != Op::Broadcast && def->op() != Op::Reshape && def->op() != Op::Assume)
+    if (def->op() != Op::Offset && def->op() != Op::Broadcast && def->op() != Op::Reshape && def->op() != Op::Assume &&
+        def->op() != Op::PtrToPtr)
       break;
     pointers = def->operand(0);
   }

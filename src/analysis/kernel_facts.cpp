@@ -33,9 +33,13 @@ bool reduces_in_loop(const Operation& load) {
   if (tile.rank() < 2 || bytes_of(tile) < kBoxBytes || tile.num_elements() == tile.shape().back()) return false;
   for (std::size_t i = 0; i < loop->num_results(); ++i) {
     const ir::Type carried = loop->result(i).type();
-    if (carried.is_tile() && carried.num_elements() >= tile.num_elements()) return false;
+    if (carried.is_tile() && carried.num_elements() * kLeastReduction > tile.num_elements()) return false;
   }
-  return true;
+  bool reduced = false;
+  ir::walk(loop->region(0), [&](const Operation& op) {
+    reduced = reduced || (op.op() == Op::Reduce && op.operand(0).type().num_elements() >= tile.num_elements());
+  });
+  return reduced;
 }
 
 int loops_around(const Operation& op) {

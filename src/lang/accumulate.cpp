@@ -38,8 +38,9 @@ void update(ir::Builder& b, Value pointers, Value value, Value mask, AtomicMode 
 
 /// Tile IR has no atomic extremes of floats. As integers, floats without the sign bit are in their order when read as
 /// signed, and above all others; those with it are in the opposite order when read as unsigned, and above all others.
-/// So the maximum is that of signed numbers for values without the sign bit, and the minimum of unsigned ones for
-/// values with it; the minimum the other way round. A NaN is left out, as in maxf and minf.
+/// So the maximum is the signed maximum for values without the sign bit and the unsigned minimum for those with it; the
+/// minimum is the signed minimum for values without the sign bit and the unsigned maximum for those with it. Values
+/// that are NaN are ignored, as in maxf and minf.
 void update_extreme(ir::Builder& b, AccOp op, Value pointers, Value value, Value mask) {
   const bool is_double = ir::info(value.type().elem()).bits == 64;
   const Type bits_type = value.type().with_element(is_double ? ir::Elem::I64 : ir::Elem::I32);

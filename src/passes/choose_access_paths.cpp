@@ -67,6 +67,8 @@ bool may_be_contiguous_along(Value tile, std::size_t axis) {
     if (op->op() == Op::Permute) {
       const auto& order = op->attr(ir::AttrName::permutation)->as<ir::I32ArrayAttr>()->values;
       axis = static_cast<std::size_t>(order[axis]);
+    } else if (op->op() == Op::FToF || op->op() == Op::IToF) {
+      continue;
     } else if (op->op() == Op::LoadViewTko) {
       const ir::Type view = op->single("view").type();
       return view.tensor().strides()[static_cast<std::size_t>(view.dim_map()[axis])] == 1;

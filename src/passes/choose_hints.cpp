@@ -175,7 +175,7 @@ int latency_beside(std::int64_t copied, const analysis::KernelFacts& facts, cons
 
 /// Kernels with products by fused multiply-add. A thread holds its sums and slices of both operands, which cover a part
 /// of the tile that is as long as it is wide. Blocks take turns at loading and computing.
-Choices choose_for_fma(const StepLoad& load, const Machine& m) {
+Choices choose_for_fma(const StepLoad& load, const analysis::KernelFacts& facts, const Machine& m) {
   Choices c;
   c.warps =
       load.accumulators > kMostSumsOfFma * kWarpsOfProduct * kThreadsAWarp ? 2 * kWarpsOfProduct : warps_for(load, m);
@@ -184,7 +184,9 @@ Choices choose_for_fma(const StepLoad& load, const Machine& m) {
   const std::int64_t registers = held + 2 * edge * slice_of_product(held) + kOtherRegisters;
   const std::int64_t blocks = kRegisters / (std::min<std::int64_t>(registers, kRegistersAThread) * threads);
   c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, kMostBlocksOfFma));
-  if (load.bytes > 0) c.latency = kThinSteps;
+  if (load.bytes == 0) return c;
+  while (c.occupancy > 1 && steps_that_fit(load, facts, c, m) < 2) --c.occupancy;
+  c.latency = static_cast<int>(std::clamp<std::int64_t>(steps_that_fit(load, facts, c, m), 2, kThinSteps));
   return c;
 }
 
@@ -195,7 +197,7 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
                                    [](const analysis::Product& p) { return p.fed_by_product; });
   if (std::none_of(facts.products.begin(), facts.products.end(),
                    [](const analysis::Product& p) { return analysis::uses_tensor_cores(*p.op); }))
-    return choose_for_fma(load, m);
+    return choose_for_fma(load, facts, m);
   Choices c;
   c.warps = warps_for(load, m);
   // CTAs split a tile by rows, and each needs the 128 rows that its two warpgroups multiply at once.

@@ -50,7 +50,8 @@ bool is_bound_by_instructions(const ir::Function&, const analysis::KernelFacts&,
 /// Warps a CTA: 4, the smallest group that issues a warpgroup's product, or 8.
 int warps_for(const StepLoad&, const Machine&);
 
-/// Warps of a block with products where nothing is chosen, as the assembler's.
+/// Warps of a block with products: the smallest number with all of an SM's schedulers, and what the assembler takes if
+/// nothing is chosen.
 inline constexpr int kWarpsOfProduct = 4;
 /// How much of k a thread holds of both operands of a product by fused multiply-add, of which it holds `sums` results
 /// (bench/notes/matrix_products.md).

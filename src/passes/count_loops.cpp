@@ -110,7 +110,7 @@ namespace {
 
 std::int64_t quarter_of(ir::Type type) { return std::int64_t{1} << (ir::info(type.elem()).bits - 2); }
 
-/// True if the steps that the assembler has in flight (54 at most, in what was observed) add up to less than a quarter
+/// True if the steps that the assembler has in flight (50 at most, in what was observed) add up to less than a quarter
 /// of the type's range, which is the distance from the bounds that are left unchanged to the ends of the type: the step
 /// is the number of blocks of a persistent kernel (at most 2^24 - 1), or small.
 bool steps_are_short(const Operation& loop) {

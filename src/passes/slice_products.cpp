@@ -3,7 +3,6 @@
 // becomes a chain of products over slices of k. docs/compiler/slice_products.md.
 //
 //   c = mma(a, b, c)       =>     c = mma(a[:, 0:8], b[0:8, :], c); c = mma(a[:, 8:16], b[8:16, :], c); ...
-#include <algorithm>
 #include <vector>
 
 #include "passes/cost_model.hpp"
@@ -47,7 +46,7 @@ void slice_product(Operation& product, std::int64_t length) {
 }  // namespace
 
 bool slice_products(ir::Function& f, const Choices& choices) {
-  const std::int64_t threads = std::int64_t{32} * std::max(choices.warps, kWarpsOfProduct);
+  const std::int64_t threads = std::int64_t{32} * (choices.warps > 0 ? choices.warps : kWarpsOfProduct);
   std::vector<Operation*> products;
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::MmaF && !analysis::uses_tensor_cores(op)) products.push_back(&op);

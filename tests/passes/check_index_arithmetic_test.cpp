@@ -30,6 +30,12 @@ void data_beside_an_index(Mut<i32, 16> y, In<i32, dyn> x, Scalar<i32> n) {
   y.store(x.tiles(shape<16>).load(n - 46340) * (n * n));
 }
 
+/// Extremes of floats reach memory through pointers to integers.
+void of_an_extreme(Mut<i32, 16> y, Acc<f32, dyn> x, Scalar<i32> n) {
+  x.max((iota<i32, 16>() + 1) * n, 1.0f);
+  y.store(y.load());
+}
+
 std::size_t count(const ir::Module& module, ir::Op op) {
   std::size_t n = 0;
   for (const auto& f : module.functions) ir::walk(f->body(), [&](const ir::Operation& o) { n += o.op() == op; });
@@ -61,6 +67,11 @@ std::string run(std::int32_t n) {
     cpu::Program::compile(*module)->run({1, 1, 1}, slots);
   } catch (const DeviceError& e) { return e.what(); }
   return "";
+}
+
+TEST(CheckIndexArithmetic, IndicesOfAnExtremeOfFloats) {
+  EXPECT_NE(run<&of_an_extreme>(1 << 30).find("index arithmetic overflows i32"), std::string::npos);
+  EXPECT_EQ(run<&of_an_extreme>(2), "");
 }
 
 TEST(CheckIndexArithmetic, AProductThatWraps) {

@@ -34,6 +34,22 @@ void column_maxima(Mut<f32, 128> y, In<f32, dyn, dyn> x) {
   y.store(reshape(max(s, axis<0>), shape<128>));
 }
 
+/// Eight columns are added in each iteration, the rest after the loop.
+void folded_sums(Mut<f32, 4> y, In<f32, dyn, dyn> x) {
+  auto X = x.tiles(shape<4, 1024>);
+  auto [i] = y.index();
+  auto s = zeros<f32, 4, 128>();
+  for (auto k : range(X.count(1))) s += reshape(sum(reshape(X.load(i, k), shape<4, 128, 8>), axis<2>), shape<4, 128>);
+  y.store(reshape(sum(s, axis<1>), shape<4>));
+}
+/// A second pass over the rows, which reduces nothing.
+void halved(Mut<f32, 16, 4096> y, In<f32, dyn, dyn> x) {
+  auto X = x.tiles(shape<16, 256>);
+  auto Y = y.sub(shape<16, 256>);
+  auto [i, zero] = y.index();
+  for (auto k : range(X.count(1))) Y.store(0, k, X.load(i, k) * 0.5f);
+}
+
 TEST(CopiesOfFewBlocks, WhereTilesOfALoopAreReducedInIt) {
   const auto of = [](std::int64_t columns) {
     return std::vector<std::vector<std::int64_t>>{{columns}, {4096, columns}};
@@ -44,6 +60,8 @@ TEST(CopiesOfFewBlocks, WhereTilesOfALoopAreReducedInIt) {
   EXPECT_FALSE(copied(passed<&column_sums<f32, 4, 128>>(of(16000), {}, "choose_hints"))) << "2 KiB";
   EXPECT_TRUE(copied(passed<&column_sums<bf16, 32, 128>>(of(16000), {}, "choose_hints")));
   EXPECT_FALSE(copied(passed<&column_maxima>(of(16000), {}, "choose_hints"))) << "the assembler crashes";
+  EXPECT_FALSE(copied(passed<&folded_sums>({{128}, {128, 65536}}, {}, "choose_hints"))) << "not much smaller";
+  EXPECT_FALSE(copied(passed<&halved>({{1024, 4096}, {1024, 4096}}, {}, "choose_hints"))) << "moved only";
   passes::Tuning none;
   none.choose_hints = false;
   EXPECT_FALSE(copied(passed<&column_sums<f32, 32, 128>>(of(16000), none, "choose_hints"))) << "the fallback form";

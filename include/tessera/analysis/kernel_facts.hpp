@@ -78,10 +78,10 @@ bool is_narrow(const ir::Operation& access, const Divisibility&);
 
 /// The loads that `v` comes from, through shape operations, conversions and the branches that guard loads.
 std::vector<ir::Operation*> loads_of(ir::Value v);
-/// True for a load of a tile of several rows, at least kBoxBytes, in a loop whose variables are all smaller than the
-/// tile: what is loaded is reduced in the same iteration.
+/// True for a load of a tile of several rows, at least kBoxBytes, in a loop that reduces a tile of that size, and whose
+/// variables are all smaller by a factor of kLeastReduction: what is loaded is reduced in the same iteration.
 bool reduces_in_loop(const ir::Operation& load);
-inline constexpr std::int64_t kBoxBytes = 4096;
+inline constexpr std::int64_t kBoxBytes = 4096, kLeastReduction = 16;
 /// True if `v` depends on a loaded value.
 bool depends_on_memory(ir::Value v);
 /// True if `v` is computed, element by element or through loops and branches, from the result of a product.

@@ -1,6 +1,6 @@
-// Acc<T, extents...>: a kernel parameter, a shared tensor that blocks can only add into, atomically. It cannot be read
-// in the kernel, so no order can be observed: integer results do not depend on it, floating-point sums round in any
-// order.
+// Acc<T, extents...>: a kernel parameter, a shared tensor that blocks can only update, atomically, by sums, extremes
+// and bit operations. It cannot be read in the kernel, so no order can be observed: integer results do not depend on
+// it, floating-point sums round in any order.
 #pragma once
 #include "tessera/lang/gather.hpp"
 #include "tessera/lang/pad.hpp"
@@ -95,8 +95,8 @@ class Acc {
   Tile<i32> dim(detail::AxisOf<kRank> axis) const { return Tile<i32>(lang::tensor_dim(tensor_, axis.value)); }
 
   // add(i, value), add(i, j, value), ...: one integer tile or number per axis and the value, which broadcast to one
-  // shape. An index outside the tensor is dropped. The same for max and min, of floats f32 and f64 (a NaN of the values
-  // is left out, -0 is less than 0), and for the bit operations, of integers.
+  // shape. An index outside the tensor is dropped. The same for max and min, of floats f32 and f64 (values that are
+  // NaN are ignored, -0 is less than 0), and for the bit operations, of integers.
 #define TESSERA_ACC_OP(name, Op)                                                                                \
   template <class I, class V>                                                                                   \
     requires(kRank == 1)                                                                                        \

@@ -8,8 +8,9 @@
 
 namespace tessera {
 
-/// The block's coordinates in the launch's grid: auto [i, j] = block_id<2>(). block_id<1>() is one index, the block's
-/// number, 0 to num_blocks() - 1; in kernels with a Mut it is that of the block's piece (row-major).
+/// block_id<1>() is one index, the block's number, 0 to num_blocks() - 1; in kernels with a Mut it is that of the
+/// block's piece (row-major). auto [i, j] = block_id<2>() gives coordinates in a grid of that rank; launches number
+/// their blocks along one axis, so all but the first are 0. The place of a piece along each axis is y.index().
 template <int R>
 auto block_id() {
   static_assert(R >= 1 && R <= 3, "a grid has one to three axes: block_id<1>(), block_id<2>() or block_id<3>()");

@@ -36,7 +36,7 @@ struct Others {
 struct Uses {
   bool product_operand = false, product_result = false, rows_of_k = false;
   bool meets_pointers = false;  ///< tiles of the same shape are loaded through pointers
-  bool copied_ahead = false;    ///< in the loop of a launch of few blocks
+  bool copied_ahead = false;    ///< reduced in the loop of a launch of few blocks
 };
 
 bool same_shape(ir::Type x, ir::Type y) {

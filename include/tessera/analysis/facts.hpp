@@ -88,7 +88,7 @@ class LaunchPredicates {
   /// the same obligations. For an address that must be a multiple of 16, these are the lowest four.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
   /// The bits of obligations that only refine (of use Mask, Pieces and Copies): they make code faster for rows of some
-  /// lengths, or for many small pieces.
+  /// lengths, for many small pieces, or for few pieces.
   std::uint64_t refinements() const noexcept;
   /// `held` without refinements. Code for it serves all launches that differ only in those.
   std::uint64_t common_part(std::uint64_t held) const noexcept { return held & ~refinements(); }

@@ -25,6 +25,7 @@ inline std::vector<bool> certified(const Certifier* certifier, const ir::Functio
                                    std::span<const analysis::Claim> claims) {
   return certifier && !claims.empty() ? certifier->judge(f, claims) : std::vector<bool>(claims.size(), false);
 }
+/// Without a certifier no question is answered with yes.
 inline std::vector<bool> answered(const Certifier* certifier, const ir::Function& f,
                                   std::span<const analysis::Claim> questions) {
   return certifier && !questions.empty() ? certifier->answer(f, questions) : std::vector<bool>(questions.size(), false);

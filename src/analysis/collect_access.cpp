@@ -1,5 +1,6 @@
 // Claims about accesses through views and about entry arguments, and the walk that collects all claims.
 #include <algorithm>
+#include <unordered_set>
 
 #include "analysis/collector.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
@@ -105,6 +106,16 @@ std::vector<int> extent_args(const ir::Operation& make_view) {
   return of_tile;
 }
 
+/// Computed from arguments and constants alone. `seen`: values that are, or are being looked at.
+bool is_same_in_all_blocks(ir::Value v, std::unordered_set<const ir::ValueImpl*>& seen) {
+  const ir::Operation* op = v.def();
+  if (op == nullptr) return v.argument_block()->parent() == nullptr;
+  if (!seen.insert(v.impl()).second) return true;
+  if (op->op() == Op::GetTileBlockId || op->num_regions() != 0 || !op->info().has(ir::traits::Pure)) return false;
+  return std::ranges::all_of(op->operands(),
+                             [&](const ir::OpOperand& o) { return is_same_in_all_blocks(o.value, seen); });
+}
+
 }  // namespace
 
 /// True if `v` is constant within a block: it depends on the block's number and the arguments only.
@@ -203,10 +214,16 @@ void Collector::claim_many_pieces(const ir::Function& function) {
   const std::optional<Expr> pieces = launch().pieces();
   if (!pieces || has_products_) return;
   std::int64_t most = 0;
+  bool shares_places = false;
   ir::walk(function.body(), [&](const ir::Operation& op) {
-    if (const auto access = access_of(op)) most = std::max(most, bytes_of(access->tile));
+    if (op.op() == Op::AtomicRMWTko) {
+      std::unordered_set<const ir::ValueImpl*> seen;
+      shares_places = shares_places || is_same_in_all_blocks(op.operand(0), seen);
+    } else if (const auto access = access_of(op)) {
+      most = std::max(most, bytes_of(access->tile));
+    }
   });
-  if (most == 0 || most > kSmallTileBytes) return;
+  if (most == 0 || most > (shares_places ? kSharedPlacesTileBytes : kSmallTileBytes)) return;
   FoundClaim f;
   f.claim.kind = ClaimKind::ManyPieces;
   f.claim.lower = kManyPieces;
@@ -231,7 +248,7 @@ void Collector::claim_few_pieces(const ir::Function& function) {
 
 /// A grid of several axes numbers the pieces without divisions (passes::use_grid_axes).
 void Collector::claim_grid_fits() {
-  if (!launch().pieces() || !division_) return;
+  if (contract_->pieces_of_tensor < 0 || !launch().pieces() || !division_) return;
   ExprPool& e = math().exprs();
   const Expr most = e.constant(kMostBlocksAlongYOrZ);
   const int rank = static_cast<int>(contract_->piece.size());

@@ -33,6 +33,7 @@ std::vector<std::string> argument_names(const LaunchContract& contract) {
       case ArgRole::Dim: names.push_back(concat("arg", parameter, ".dim(", a.axis, ")")); break;
       case ArgRole::Stride: names.push_back(concat("arg", parameter, ".stride(", a.axis, ")")); break;
       case ArgRole::Value: names.push_back(concat("arg", parameter)); break;
+      case ArgRole::Blocks: names.push_back("blocks"); break;
     }
   }
   return names;

@@ -20,6 +20,10 @@ LaunchRanges::LaunchRanges(const LaunchContract& contract, const RangeMath& math
     e.promise(e.arg(static_cast<int>(i)), {pieces ? 1 : 0, kMaxDim});
   }
   if (contract.pieces_of_tensor >= 0) count_pieces();
+  if (contract.blocks_arg >= 0) {
+    pieces_ = e.arg(contract.blocks_arg, 32);
+    e.promise(*pieces_, {1, kMaxGridAxis});
+  }
 }
 
 Expr LaunchRanges::pieces_along(int axis) const {

@@ -89,6 +89,12 @@ void Values::take_dimensions() {
 }
 
 void Values::count_pieces() {
+  if (contract_->blocks_arg >= 0) {
+    pieces_ = argument(static_cast<std::size_t>(contract_->blocks_arg), 32, true);
+    prover_.know(pieces_ - Poly(1));
+    prover_.know(Poly(analysis::kMaxGridAxis) - pieces_);
+    return;
+  }
   if (contract_->pieces_of_tensor < 0) return;
   const analysis::TensorContract& t = contract_->tensors[static_cast<std::size_t>(contract_->pieces_of_tensor)];
   pieces_ = Poly(1);

@@ -52,6 +52,10 @@ jit::LaunchContract launch_contract(std::span<const lang::ParamInfo> params, boo
       c.piece = p.extents;
     }
   }
+  if (lang::counts_blocks(params)) {
+    c.blocks_arg = static_cast<int>(c.args.size());
+    c.args.push_back({jit::ArgRole::Blocks, -1, -1});
+  }
   for (const lang::SameExtent& s : same) {
     if (!s.or_one) c.equal_args.push_back({s.loaded.slot, s.piece.slot});
   }

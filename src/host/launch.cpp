@@ -142,6 +142,8 @@ runtime::Backend* Launch::device() const noexcept {
 
 void Launch::check_shapes() {
   checked_shapes_ = true;
+  if (signature_.counts_blocks)
+    room_.slots[signature_.arguments - 1] = static_cast<std::uint64_t>(options_.blocks);  // checked by choose_grid
   if (recall()) return check_devices();
   check_extents();
   check_devices();

@@ -46,7 +46,8 @@ void set_masks(Variant& v, std::span<const lang::ParamInfo> params) {
     v.shape_masks.resize(first + static_cast<std::size_t>(p.num_args()), ~std::uint64_t{0});
     v.address_masks.resize(v.shape_masks.size(), 0);
   }
-  v.shape_masks.resize(v.shape_masks.size() + v.constants.size(), ~std::uint64_t{0});
+  const std::size_t more = v.constants.size() + (lang::counts_blocks(params) ? 1 : 0);
+  v.shape_masks.resize(v.shape_masks.size() + more, ~std::uint64_t{0});
   v.address_masks.resize(v.shape_masks.size(), 0);
 }
 
@@ -121,6 +122,7 @@ const KernelRecord::Signature& KernelRecord::make_signature() {
   s->what = "kernel " + s->name;
   s->params = infos_();
   s->slots = s->arguments = lang::lay_out(s->params);
+  s->counts_blocks = lang::counts_blocks(s->params);
   for (const lang::ParamInfo& p : s->params) {
     s->has_mut |= p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
     s->has_mut_tiles |= p.kind == lang::ParamKind::MutTiles;

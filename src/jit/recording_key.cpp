@@ -187,6 +187,7 @@ void write(Stream& s, const analysis::LaunchContract& c) {
     s.number(std::uint64_t{t.written} | std::uint64_t{t.exclusive} << 1 | std::uint64_t{t.nonempty} << 2);
   }
   s.signed_number(c.pieces_of_tensor);
+  s.signed_number(c.blocks_arg);
   s.ints(c.piece);
   s.number(std::uint64_t{c.wide_grid});
   s.number(c.equal_args.size());

@@ -1,4 +1,5 @@
 // Starting and ending a recording: entry arguments, block number, requirements.
+#include <algorithm>
 #include <atomic>
 
 #include "lang/recording_impl.hpp"
@@ -40,6 +41,12 @@ std::string symbol(std::string name) {
 
 }  // namespace
 
+bool counts_blocks(std::span<const ParamInfo> params) {
+  return std::ranges::none_of(params, [](const ParamInfo& p) {
+    return p.kind == ParamKind::Mut || p.kind == ParamKind::UnsafeMut || p.kind == ParamKind::MutTiles;
+  });
+}
+
 int lay_out(std::vector<ParamInfo>& params) {
   int slot = 0, constant = 0;
   for (ParamInfo& p : params) {
@@ -47,7 +54,7 @@ int lay_out(std::vector<ParamInfo>& params) {
     p.first_arg = p.is_constant() ? constant++ : slot;
     slot += p.num_args();
   }
-  return slot;
+  return slot + (counts_blocks(params) ? 1 : 0);
 }
 
 std::string kernel_label(const char* pretty_function) {
@@ -109,6 +116,7 @@ Recording::Recording(std::string name, std::vector<ParamInfo> params, const Spec
       s.arguments.back() = s.tracer.add_param(Type::tile(type, {}));
     }
   }
+  if (counts_blocks(s.trace.params)) s.tracer.add_param(Type::tile(Elem::I32));
   outer_ = innermost;
   innermost = this;
   prepare();

@@ -148,6 +148,7 @@ class Coarsening {
 
   /// The number of pieces of the launch, an i32: a grid has at most 2^24 - 1 blocks along x (LaunchContract).
   Value count_of_pieces(Builder& b) {
+    if (contract_.blocks_arg >= 0) return f_.body().arg(static_cast<std::size_t>(contract_.blocks_arg));
     const auto& tensor = contract_.tensors[static_cast<std::size_t>(contract_.pieces_of_tensor)];
     const auto i64 = [&](Op op, Value x, Value y) {
       Operation* made = b.create(op, {x, y}, {x.type()});
@@ -374,6 +375,11 @@ std::int64_t bytes_inside(const analysis::Access& access) {
   return bytes;
 }
 
+// Tuned on an H200: bench/notes/coarsen_blocks.md. With more pieces a tile no longer fits the registers of a few warps.
+constexpr std::int64_t kBytesOfBlock = 8192, kBytesOfLongRows = 4096, kBytesOfSharedPlaces = 16384;
+constexpr std::int64_t kBytesOfWarp = 512;  // one vector for each thread
+constexpr int kMostPieces = 32;
+
 /// What a block does for one piece.
 struct Piece {
   std::int64_t moved = 0;    ///< bytes that it loads and stores
@@ -381,6 +387,10 @@ struct Piece {
   std::int64_t largest = 0;  ///< bytes of its largest tile in memory
   bool reduces = false;
   bool narrow = false;  ///< a thread moves four bytes or less at a time somewhere
+  /// It adds to the places to which all others add: a block does so once for all its pieces (reduce_atomics,
+  /// combine_atomics).
+  bool shares_places = false;
+  std::int64_t most = kMostPieces;  ///< pieces of a block
 };
 
 /// Zero where several pieces per block do not pay: blocks that load in a loop run long enough by themselves, and a scan
@@ -394,6 +404,13 @@ Piece piece_of(const ir::Function& f, const Varying& varying) {
     piece.reduces = piece.reduces || op.op() == Op::Reduce;
     const auto access = analysis::access_of(op);
     if (!access) return;
+    const std::int64_t combined = pieces_combined(op);
+    if (combined > 0) piece.most = std::min(piece.most, combined);
+    if (combined > 0 || (op.op() == Op::AtomicRMWTko && !varying.has(access->pointers))) {
+      piece.shares_places = true;
+      never = never || analysis::loops_around(op) > 0;
+      return;
+    }
     if (!varying.any(op)) {
       if (access->loads()) piece.shared += bytes_inside(*access);
       return;
@@ -407,21 +424,20 @@ Piece piece_of(const ir::Function& f, const Varying& varying) {
   return piece;
 }
 
-// Tuned on an H200: bench/notes/coarsen_blocks.md. With more pieces a tile no longer fits the registers of a few warps.
-constexpr std::int64_t kBytesOfBlock = 8192, kBytesOfLongRows = 4096;
-constexpr std::int64_t kBytesOfWarp = 512;  // one vector for each thread
-constexpr int kMostPieces = 32;
 /// Pieces that load a part of what they move like all others, such as the weights of a norm, do so once in a block.
 constexpr std::int64_t kWorthSharing = 4;
 
 int pieces_that_pay(const ir::Function& f, const Varying& varying) {
   const Piece piece = piece_of(f, varying);
   const bool shares = piece.reduces && kWorthSharing * piece.shared >= piece.moved && !piece.narrow;
-  const std::int64_t limit = shares ? kBytesOfLongRows : analysis::kSmallPieceBytes;
+  const std::int64_t limit = piece.shares_places ? kBytesOfSharedPlaces
+                             : shares            ? kBytesOfLongRows
+                                                 : analysis::kSmallPieceBytes;
   if (piece.moved == 0 || piece.moved >= limit) return 1;
   const bool long_rows = piece.reduces && (piece.largest > kBytesOfWarp || piece.moved >= analysis::kSmallPieceBytes);
-  const std::int64_t wanted = ((long_rows ? kBytesOfLongRows : kBytesOfBlock) + piece.moved - 1) / piece.moved;
-  return static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(wanted)), kMostPieces));
+  const std::int64_t bytes = piece.shares_places ? kBytesOfSharedPlaces : long_rows ? kBytesOfLongRows : kBytesOfBlock;
+  const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((bytes + piece.moved - 1) / piece.moved));
+  return static_cast<int>(std::min(wanted, std::bit_floor(static_cast<std::uint64_t>(piece.most))));
 }
 
 }  // namespace
@@ -431,7 +447,8 @@ void coarsen_blocks(ir::Function& f, const analysis::LaunchContract* contract, b
   if (tuning.pieces && (*tuning.pieces < 1 || *tuning.pieces > kMostPieces || (*tuning.pieces & (*tuning.pieces - 1))))
     throw CompileError(
         concat("tuning: expected pieces as a power of two from 1 to ", kMostPieces, ", found ", *tuning.pieces));
-  if (contract == nullptr || contract->pieces_of_tensor < 0 || contract->wide_grid) return;
+  if (contract == nullptr || contract->wide_grid) return;
+  if (contract->pieces_of_tensor < 0 && contract->blocks_arg < 0) return;
   if (tuning.pieces ? *tuning.pieces == 1 : !many_pieces) return;
   Varying varying(f);
   const Rules rules(varying);

@@ -32,7 +32,6 @@ constexpr std::int64_t kFewest = 2 * kPlaces, kMost = 32 * kStep;  // elements o
 
 /// An integer added to elements of one tensor of one axis.
 struct Update {
-  Operation* op;
   Value base, stride;  ///< stride: null for 1
   Value index;         ///< i32, any shape that repeats to the tile's
   Value number;        ///< the same at every place
@@ -56,13 +55,12 @@ std::optional<std::uint64_t> likely_most(Value v, int depth = kDeepestChoice) {
   return most;
 }
 
-std::optional<Update> update_of(Operation& op) {
+std::optional<Update> update_of(const Operation& op) {
   if (op.op() != Op::AtomicRMWTko || op.enum_attr<ir::AtomicMode>(AttrName::mode) != ir::AtomicMode::Add ||
       op.result(0).has_uses() || op.result(1).has_uses() || !op.group("token").empty())
     return std::nullopt;
   const std::int64_t elements = op.operand(1).type().num_elements();
-  if (elements < kFewest || elements > kMost) return std::nullopt;
-  Update u{&op, {}, {}, {}, behind_shapes(op.operand(1))};
+  Update u{{}, {}, {}, behind_shapes(op.operand(1))};
   if (u.number.type().num_elements() != 1 && !constant_int(u.number)) return std::nullopt;
   const Operation* pointers = op.operand(0).def();
   if (!pointers || pointers->op() != Op::Offset) return std::nullopt;
@@ -86,20 +84,20 @@ std::optional<Update> update_of(Operation& op) {
 
 class Combination {
  public:
-  explicit Combination(const Update& u) : u_(u), b_(Builder::before(u.op)) { b_.loc = u.op->loc; }
+  Combination(Operation& op, const Update& u) : op_(op), u_(u), b_(Builder::before(&op)) { b_.loc = op.loc; }
 
   void run() {
     const Type tile = u_.index.type();
     const std::vector<std::int64_t> shape(tile.shape().begin(), tile.shape().end());
     Value below = compared(b_, ir::ComparisonPredicate::Less, u_.index, number(kPlaces, shape), Signedness::Unsigned);
-    const auto given = u_.op->group("mask");
+    const auto given = op_.group("mask");
     const Value mask = given.empty() ? Value() : reshaped(given[0], shape);
     // The high part of an invalid index matches no row of the product.
     const Value counted = mask ? binary(Op::AndI, mask, below) : below;
     const Value index = b_.create(Op::Select, {counted, u_.index, number(kPlaces, shape)}, {tile})->result();
     add(counts(reshaped(index, {tile.num_elements()})));
     const Value others = b_.create(Op::XOrI, {below, truth(shape)}, {below.type()})->result();
-    keep(reshaped(mask ? binary(Op::AndI, mask, others) : others, u_.op->operand(0).type().shape()));
+    keep(reshaped(mask ? binary(Op::AndI, mask, others) : others, op_.operand(0).type().shape()));
   }
 
  private:
@@ -164,7 +162,7 @@ class Combination {
     const Value operands[] = {pointers, amount, some};
     const Type types[] = {amount.type(), Type::token()};
     Operation* made = b_.create_grouped(Op::AtomicRMWTko, operands, groups, types);
-    for (const ir::NamedAttr& a : u_.op->attrs()) made->set_attr(a.name, a.value);
+    for (const ir::NamedAttr& a : op_.attrs()) made->set_attr(a.name, a.value);
   }
   Value scalar(Value v) {
     if (const auto c = constant_int(v)) return b_.constant_int(v.type().elem(), *c);
@@ -173,23 +171,31 @@ class Combination {
 
   /// Masks the original operation to the elements that were not counted.
   void keep(Value mask) {
-    const Value operands[] = {u_.op->operand(0), u_.op->operand(1), mask};
+    const Value operands[] = {op_.operand(0), op_.operand(1), mask};
     const std::vector<std::uint32_t> groups{1, 1, 1, 0};
-    u_.op->set_operands(std::vector<Value>(std::begin(operands), std::end(operands)), groups);
+    op_.set_operands(std::vector<Value>(std::begin(operands), std::end(operands)), groups);
   }
 
+  Operation& op_;
   const Update& u_;
   Builder b_;
 };
 
 }  // namespace
 
+std::int64_t pieces_combined(const Operation& atomic) {
+  return update_of(atomic) ? std::max<std::int64_t>(kMost / atomic.operand(1).type().num_elements(), 1) : 0;
+}
+
 bool combine_atomics(ir::Function& f) {
-  std::vector<Update> updates;
+  std::vector<std::pair<Operation*, Update>> updates;
   ir::walk(f.body(), [&](Operation& op) {
-    if (auto u = update_of(op)) updates.push_back(*u);
+    if (op.op() != Op::AtomicRMWTko) return;
+    const std::int64_t elements = op.operand(1).type().num_elements();
+    if (elements < kFewest || elements > kMost) return;
+    if (const auto u = update_of(op)) updates.push_back({&op, *u});
   });
-  for (const Update& u : updates) Combination(u).run();
+  for (const auto& [op, u] : updates) Combination(*op, u).run();
   return !updates.empty();
 }
 

@@ -32,6 +32,7 @@ LaunchContract contract() {
            {Role::Stride, 1, 1}},
           {{0, 1, true, true}, {3, 2, false, false}},
           0,
+          -1,
           {64},
           false,
           {}};

@@ -29,6 +29,7 @@ inline std::vector<std::uint64_t> random_launch(std::mt19937_64& rng, const anal
           slots.push_back(static_cast<std::uint64_t>(rng() % 6 == 0 ? large[rng() % 4] : near(rng, 16)));
         }
         break;
+      case analysis::ArgRole::Blocks: slots.push_back(1 + rng() % 5); break;
       default: slots.push_back(static_cast<std::uint64_t>(rng() % 3 == 0 ? odd[rng() % 7] : near(rng, 16)));
     }
   }
@@ -36,6 +37,7 @@ inline std::vector<std::uint64_t> random_launch(std::mt19937_64& rng, const anal
 }
 
 inline cpu::Grid grid_of(const analysis::LaunchContract& c, const std::vector<std::uint64_t>& slots) {
+  if (c.blocks_arg >= 0) return {static_cast<std::uint32_t>(slots[static_cast<std::size_t>(c.blocks_arg)]), 1, 1};
   if (c.pieces_of_tensor < 0) return {3, 1, 1};
   std::uint64_t n = 1;
   for (std::size_t a = 0; a < c.piece.size(); ++a) {

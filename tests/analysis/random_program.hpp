@@ -10,7 +10,8 @@
 
 namespace tessera::test {
 
-/// A contract with a tensor of pieces (rank 2), another tensor (rank 2) and two values (i32, i64).
+/// A contract with two tensors (rank 2) and two values (i32, i64). The first tensor has pieces, or the number of blocks
+/// is a last argument, or neither.
 inline analysis::LaunchContract random_contract(std::mt19937_64& rng) {
   using analysis::ArgRole;
   analysis::LaunchContract c;
@@ -26,6 +27,9 @@ inline analysis::LaunchContract random_contract(std::mt19937_64& rng) {
   if (rng() % 4 != 0) {
     c.pieces_of_tensor = 0;
     c.piece = {extents[rng() % 2], extents[rng() % 4]};
+  } else if (rng() % 2 != 0) {
+    c.blocks_arg = static_cast<int>(c.args.size());
+    c.args.push_back({ArgRole::Blocks, -1, -1});
   }
   return c;
 }
@@ -44,7 +48,7 @@ class RandomProgram {
     const ir::Type i64 = ir::Type::tile(ir::Elem::I64), i32 = ir::Type::tile(ir::Elem::I32);
     for (std::size_t i = 0; i < contract.args.size(); ++i) {
       const bool base = contract.args[i].role == analysis::ArgRole::Base;
-      const bool narrow = i + 2 == contract.args.size();
+      const bool narrow = i == 10 || contract.args[i].role == analysis::ArgRole::Blocks;  // after two tensors
       entry_.body().add_arg(base ? pointer : narrow ? i32 : i64);
     }
     start(contract);

@@ -39,6 +39,10 @@ inline analysis::LaunchContract contract_of(const std::vector<lang::ParamInfo>& 
       c.piece = p.extents;
     }
   }
+  if (lang::counts_blocks(params)) {
+    c.blocks_arg = static_cast<int>(c.args.size());
+    c.args.push_back({analysis::ArgRole::Blocks, -1, -1});
+  }
   return c;
 }
 
@@ -58,8 +62,8 @@ struct Recorded {
   analysis::Facts facts;
 
   /// Argument slots of tensors with these extents (row-major, addresses multiples of 256), in the order of the
-  /// parameters; values are 0.
-  std::vector<std::uint64_t> slots(const std::vector<std::vector<std::int64_t>>& dims) const {
+  /// parameters; values are 0. `blocks`: of kernels that are launched with their number.
+  std::vector<std::uint64_t> slots(const std::vector<std::vector<std::int64_t>>& dims, std::uint64_t blocks = 1) const {
     std::vector<std::uint64_t> out;
     std::size_t tensor = 0;
     for (const lang::ParamInfo& p : trace.params) {
@@ -76,9 +80,12 @@ struct Recorded {
         out.push_back(static_cast<std::uint64_t>(stride));
       }
     }
+    if (lang::counts_blocks(trace.params)) out.push_back(blocks);
     return out;
   }
-  std::uint64_t held(const std::vector<std::vector<std::int64_t>>& dims) const { return facts.evaluate(slots(dims)); }
+  std::uint64_t held(const std::vector<std::vector<std::int64_t>>& dims, std::uint64_t blocks = 1) const {
+    return facts.evaluate(slots(dims, blocks));
+  }
 
   /// The module of launches that hold these obligations.
   std::unique_ptr<ir::Module> claimed(std::uint64_t bits) const {

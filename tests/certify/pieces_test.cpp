@@ -108,6 +108,54 @@ TEST(CertifyPieces, NoAxisOfTheGridIsTooLong) {
   EXPECT_TRUE(fits({kMost, kMost, kMost})) << "one axis lies along z";
 }
 
+/// A launch with a number of blocks, the last argument.
+struct OfBlocks : Program {
+  Value blocks;
+
+  OfBlocks() {
+    arg(Elem::I64);
+    contract.args.push_back({});
+    contract.blocks_arg = 1;
+    contract.args.push_back({ArgRole::Blocks, -1, -1});
+    blocks = arg(Elem::I32);
+  }
+  std::uint32_t number() { return term({ExprKind::Arg, 32, true, contract.blocks_arg, 0, 0}); }
+  bool is(Value comparison, bool truth = true) {
+    return certifies({.kind = ClaimKind::Condition, .op = comparison.def(), .index = 0, .truth = truth});
+  }
+};
+
+TEST(CertifyPieces, TheNumberOfBlocksIsAnArgument) {
+  using P = ir::ComparisonPredicate;
+  OfBlocks k;
+  const Value block = k.number_of_block();
+  const Value below = k.compare(block, P::Less, k.blocks), last = k.compare(block, P::LessEqual, k.i32(100)),
+              same = k.compare(k.number_of_blocks(), P::Equal, k.blocks),
+              most = k.compare(k.blocks, P::LessEqual, k.i32((1 << 24) - 1)),
+              least = k.compare(k.blocks, P::GreaterEqual, k.i32(1)),
+              two = k.compare(k.blocks, P::GreaterEqual, k.i32(2));
+  k.end();
+  EXPECT_TRUE(k.is(below));
+  EXPECT_TRUE(k.is(same));
+  EXPECT_TRUE(k.is(most));
+  EXPECT_TRUE(k.is(least));
+  EXPECT_FALSE(k.is(two));
+  EXPECT_FALSE(k.is(last)) << "nothing is known of the launch";
+  k.holds({false, k.number(), k.constant(101), 1});
+  EXPECT_TRUE(k.is(last));
+}
+
+TEST(CertifyPieces, ALaunchOfSoManyBlocks) {
+  OfBlocks k;
+  k.end();
+  const auto many = [&] { return k.certifies({.kind = ClaimKind::ManyPieces, .lower = 16384}); };
+  EXPECT_FALSE(many());
+  k.holds({false, k.constant(16384), k.number(), 1});
+  EXPECT_TRUE(many());
+  EXPECT_FALSE(k.certifies({.kind = ClaimKind::ManyPieces, .lower = 16385}));
+  EXPECT_FALSE(k.certifies({.kind = ClaimKind::GridFits})) << "there are no pieces";
+}
+
 TEST(CertifyPieces, ALaunchOfFewPieces) {
   OfPieces k({16, 64});
   k.end();

@@ -21,6 +21,7 @@ constexpr std::size_t kKinds = static_cast<std::size_t>(ClaimKind::DisjointItera
 /// How many pieces the launch has along each axis; empty: it has none.
 std::vector<std::int64_t> pieces_of(const analysis::LaunchContract& c, const std::vector<std::uint64_t>& slots) {
   std::vector<std::int64_t> pieces;
+  if (c.blocks_arg >= 0) pieces.push_back(static_cast<std::int64_t>(slots[static_cast<std::size_t>(c.blocks_arg)]));
   if (c.pieces_of_tensor < 0) return pieces;
   const int first = c.tensors[static_cast<std::size_t>(c.pieces_of_tensor)].base_arg + 1;
   for (const std::int64_t piece : c.piece) {

@@ -278,6 +278,7 @@ struct Runner::Impl {
       for (const std::int64_t d : placed.layout->dims) slots.push_back(static_cast<std::uint64_t>(d));
       for (const std::int64_t s : placed.layout->strides) slots.push_back(static_cast<std::uint64_t>(s));
     }
+    if (lang::counts_blocks(param_infos(*program))) slots.push_back(static_cast<std::uint64_t>(blocks.count));
   }
 
   Recorded& recording() {

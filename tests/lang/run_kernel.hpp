@@ -72,6 +72,7 @@ void run(cpu::Grid grid, const lang::Specialization& specialization, A&... argum
   ASSERT_EQ(problems(*trace.module), "");
   Slots slots;
   (slots.add(arguments), ...);
+  if (lang::counts_blocks(trace.params)) slots.add(static_cast<std::int32_t>(grid.x));
   for (const auto& r : trace.requirements) ASSERT_TRUE(r.condition.holds(slots.values())) << r.message;
   for (const auto& s : trace.same_extents) ASSERT_TRUE(s.holds(slots.values())) << "line " << s.where.line;
   cpu::RunOptions options;

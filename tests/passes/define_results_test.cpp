@@ -51,6 +51,7 @@ std::unique_ptr<ir::Module> expect_same(cpu::Grid grid, const A&... arguments) {
     std::tuple<A...> copies{arguments...};
     Slots slots;
     std::apply([&](auto&... a) { (slots.add(a), ...); }, copies);
+    if (lang::counts_blocks(t.params)) slots.add(static_cast<std::int32_t>(grid.x));
     if (launch_flags) slots.add(0);
     cpu::Program::compile(module)->run(grid, slots.values());
     return copies;

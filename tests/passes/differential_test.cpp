@@ -108,6 +108,7 @@ void compare(cpu::Grid grid, bool aligned, const A&... arguments) {
       [&](auto&... a) {
         Slots slots;
         (slots.add(a), ...);
+        if (lang::counts_blocks(reference.params)) slots.add(static_cast<std::int32_t>(grid.x));
         run_module(*reference.module, grid, slots);
       },
       expected);
@@ -122,6 +123,7 @@ void compare(cpu::Grid grid, bool aligned, const A&... arguments) {
         [&](auto&... a) {
           Slots slots;
           (slots.add(a), ...);
+          if (lang::counts_blocks(reference.params)) slots.add(static_cast<std::int32_t>(grid.x));
           if (launch_flags)
             slots.add((std::int32_t{1} << passes::kTriggerBit) + 1);  // some tensors have a writer in flight
           run_module(*module, grid, slots);

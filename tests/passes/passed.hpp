@@ -34,12 +34,13 @@ struct Certifying final : passes::Certifier {
   }
 };
 
-/// `r` after all passes for sm_90, for launches with tensors of these extents.
+/// `r` after all passes for sm_90, for launches with tensors of these extents and, where the call says it, so many
+/// blocks.
 inline Passed passed(const Recorded& r, const std::vector<std::vector<std::int64_t>>& dims,
-                     const passes::Tuning& tuning, const char* stop_after = "") {
+                     const passes::Tuning& tuning, const char* stop_after = "", std::uint64_t blocks = 1) {
   Passed p{ir::clone(*r.trace.module), {}};
   const auto claims = r.facts.claims_of(*p.module);
-  const Certifying certifier(r, r.held(dims));
+  const Certifying certifier(r, r.held(dims, blocks));
   passes::Work work;
   work.claims = claims;
   work.held = certifier.held;
@@ -52,8 +53,8 @@ inline Passed passed(const Recorded& r, const std::vector<std::vector<std::int64
 }
 template <auto K>
 Passed passed(const std::vector<std::vector<std::int64_t>>& dims, const passes::Tuning& tuning,
-              const char* stop_after = "") {
-  return passed(recorded<K>(), dims, tuning, stop_after);
+              const char* stop_after = "", std::uint64_t blocks = 1) {
+  return passed(recorded<K>(), dims, tuning, stop_after, blocks);
 }
 
 /// The grid of a launch of so many pieces: what the launcher makes (tests/host/launch_grid_test.cpp compares them).
@@ -84,6 +85,7 @@ Passed expect_same(const Recorded& r, const passes::Tuning& tuning, int blocks, 
     std::apply([&](const auto&... a) { (slots.add(a), ...); }, copies);
     auto values = slots.values();
     const cpu::Grid grid = grid_of(choices, static_cast<std::uint64_t>(blocks), values);
+    if (lang::counts_blocks(r.trace.params)) values.push_back(static_cast<std::uint64_t>(blocks));
     if (choices.launch_flags) values.push_back(0);
     cpu::Program::compile(module)->run(grid, values, options);
     return copies;
@@ -94,7 +96,7 @@ Passed expect_same(const Recorded& r, const passes::Tuning& tuning, int blocks, 
   };
   (add_dims(arguments), ...);
   const std::tuple<A...> expected = run(*r.trace.module, {});
-  Passed p = passed(r, dims, tuning);
+  Passed p = passed(r, dims, tuning, "", static_cast<std::uint64_t>(blocks));
   const std::tuple<A...> found = run(*p.module, p.choices);
   int number = 0;
   const auto compare = [&](const auto& e, const auto& f) {

@@ -182,6 +182,7 @@ Outcome run(const lang::Trace& trace, Form form, std::vector<Placed> tensors, st
       regions.push_back({reinterpret_cast<std::byte*>(marks[i].data()), marks[i].size(), "a shadow", nullptr});
   }
   slots.insert(slots.end(), numbers.begin(), numbers.end());
+  if (lang::counts_blocks(trace.params)) slots.push_back(blocks);
   if (form != Form::Recorded) slots.insert(slots.end(), shadows.begin(), shadows.end());
   Outcome outcome;
   try {

@@ -57,6 +57,8 @@ inline constexpr std::int64_t kSmallPieceBytes = 3072;
 /// Kernels whose tiles all have at most this many bytes get an obligation about the number of pieces. (Larger than the
 /// bound above, because a part of a tile may lie outside its tensor.)
 inline constexpr std::int64_t kSmallTileBytes = 2048;
+/// The same where all blocks add to the same places.
+inline constexpr std::int64_t kSharedPlacesTileBytes = 8192;
 /// Below this number of pieces coarsening does not pay: starting the blocks takes no longer than the launch itself.
 inline constexpr std::int64_t kManyPieces = 16384;
 

@@ -11,12 +11,13 @@ enum class ArgRole : std::uint8_t {
   Dim,     ///< an extent, in [0, 2^31 - 1]
   Stride,  ///< distance of neighbours along an axis, in elements; any 64-bit integer
   Value,   ///< a number or a raw pointer: no guarantee
+  Blocks,  ///< the number of blocks, an i32 (LaunchContract::blocks_arg)
 };
 
 /// One entry argument (one 8-byte slot of the launch).
 struct ArgContract {
   ArgRole role = ArgRole::Value;
-  int tensor = -1;  ///< number of the tensor parameter it belongs to; -1 for Value
+  int tensor = -1;  ///< number of the tensor parameter it belongs to; -1 for Value and Blocks
   int axis = -1;    ///< of Dim and Stride
 };
 
@@ -37,8 +38,12 @@ struct LaunchContract {
   std::vector<ArgContract> args;  ///< one per entry argument
   std::vector<TensorContract> tensors;
   /// Kernels with one block per piece: blockIdx.x (with wide_grid: y * gridDim.x + x, guarded by the kernel itself)
-  /// counts the pieces of this tensor. -1: any grid of at most 2^24 - 1 blocks along each axis (Tile IR).
+  /// counts the pieces of this tensor. -1: see blocks_arg.
   int pieces_of_tensor = -1;
+  /// Kernels without pieces: the argument that holds how many blocks there are, all along x; from 1 to 2^24 - 1. A
+  /// block counts as a piece. -1, where there are no pieces either: any grid of at most 2^24 - 1 blocks along each axis
+  /// (Tile IR).
+  int blocks_arg = -1;
   std::vector<std::int64_t> piece;  ///< its piece extents, one per axis
   bool wide_grid = false;
   /// Arguments that are equal in every launch: extents that a kernel requires to be the same.

@@ -74,6 +74,7 @@ class KernelRecord {
     int arguments = 0;
     bool has_mut = false;  ///< a Mut or unsafe_::Mut: one block per piece
     bool has_mut_tiles = false;
+    bool counts_blocks = false;  ///< the last argument is the number of blocks
   };
   const Signature& signature() {
     const Signature* s = signature_.load(std::memory_order_acquire);

@@ -6,6 +6,7 @@
 //   - Scalar<T>: one T
 //   - unsafe_::Ptr<T>: one ptr<T>
 //   - Constant<T>: none. Its value is part of the recording (Specialization::constants)
+//   - after those of the parameters, where the call says the number of blocks (counts_blocks): that number, one i32
 // Every argument occupies one 8-byte slot of the launch's argument array (little-endian, low bytes).
 //
 // The grid that a recording expects:
@@ -44,6 +45,9 @@ struct ParamInfo {
   bool is_tensor() const { return kind != ParamKind::Scalar && kind != ParamKind::UnsafePtr && !is_constant(); }
   int num_args() const { return is_tensor() ? 1 + 2 * rank : is_constant() ? 0 : 1; }  ///< slots
 };
+/// Whether the call says how many blocks there are, `.blocks(n)`: no parameter has pieces that would determine it. The
+/// entry's last argument, an i32, then holds that number.
+bool counts_blocks(std::span<const ParamInfo> params);
 /// Fills in `first_arg`, and `spelling` where there is none; returns the number of argument slots.
 int lay_out(std::vector<ParamInfo>& params);
 /// "true, 4": the values of the Constants among the parameters, from their bits (one word each, in order).

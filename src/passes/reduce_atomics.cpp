@@ -112,6 +112,7 @@ class SameAlong {
     shape[axis] = 1;
     const Type results[] = {wide.with_shape(shape)};
     if (op.op() == Op::Broadcast) return broadcast_to(b, first(b, op.operand(0), axis), shape);
+    if (op.op() == Op::Assume) return first(b, op.operand(0), axis);  // it may be about places along the axis
     const std::size_t before = op.op() == Op::Reshape ? *axis_before(op, axis) : axis;
     std::vector<Value> operands;
     for (const ir::OpOperand& o : op.operands()) operands.push_back(first(b, o.value, before));
@@ -159,10 +160,11 @@ Operation* with_one_along(Operation& op, std::size_t axis, SameAlong& same, cons
   b.loc = op.loc;
   Value value = op.operand(1), mask;
   const auto masks = op.group("mask");
-  if (!masks.empty()) {
+  if (!masks.empty() && same.has(masks[0], axis)) {
+    mask = same.first(b, masks[0], axis);
+  } else if (!masks.empty()) {
     value = b.create(Op::Select, {masks[0], value, filled(b, value.type(), how.identity)}, {value.type()})->result();
-    mask = same.has(masks[0], axis) ? same.first(b, masks[0], axis)
-                                    : reduced(b, masks[0], axis, *combiner_of(AtomicMode::Or, Elem::I1));
+    mask = reduced(b, masks[0], axis, *combiner_of(AtomicMode::Or, Elem::I1));
   }
   std::vector<Value> operands{same.first(b, op.operand(0), axis), reduced(b, value, axis, how)};
   if (mask) operands.push_back(mask);

@@ -137,6 +137,10 @@ void some_places(Acc<i32, dyn> y, In<i32, dyn> x) {
   y.tiles(shape<32>).add(i / 2, t);
   tile_if (i % 3 == 0) { y.add(1, t); }
 }
+void numbers_of_blocks(Acc<i32, dyn> y) {
+  auto [i] = block_id<1>();
+  y.add(0, i + 1);
+}
 void counts_blocks(Acc<i32, dyn> y, In<i32, dyn> x) {
   auto [i] = block_id<1>();
   y.add(0, sum(x.tiles(shape<32>).load(i)) + num_blocks());
@@ -159,6 +163,7 @@ TEST(ReduceAtomics, PiecesOfABlockAddOnce) {
                                                  Array<std::int32_t>({n / 2}).each(any));
       EXPECT_EQ(s.choices.pieces, pieces);
       EXPECT_EQ(atomics(s), 32 * pieces + 1);
+      EXPECT_EQ(atomics(expect_same<&numbers_of_blocks>(tuned(true, pieces), blocks, Array<std::int32_t>({2}, 7))), 1);
     }
 }
 

@@ -318,7 +318,7 @@ do_sanitize() {
   if ! command -v compute-sanitizer >/dev/null; then record sanitize skipped 0 "compute-sanitizer is not here"; return; fi
   [ -x "$small" ] || { record sanitize FAILED 0 "gpu_small was not built"; return; }
   local programs=("$small")
-  [ $mode = quick ] || programs+=("$build"/tests/gpu/gpu_test_kernels_* "$build/tests/gpu/gpu_test_access" "$build/tests/gpu/gpu_test_control")
+  [ $mode = quick ] || programs+=("$build"/tests/gpu/gpu_test_kernels_* "$build"/tests/gpu/gpu_test_{access,accumulators,control})
   rm -f "$work"/logs/sanitize-* "$list"
   # initcheck first: its programs are not in the compiler's cache. Those of many tests in parts (products take minutes).
   for tool in initcheck memcheck racecheck synccheck; do

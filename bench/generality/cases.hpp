@@ -41,5 +41,9 @@ std::vector<Entry> window_entries();
 std::vector<Entry> pool_entries();
 std::vector<Entry> shared_entries();
 std::vector<Entry> time_entries();
+std::vector<Entry> science_entries();
+std::vector<Entry> signal_entries();
+std::vector<Entry> network_entries();
+std::vector<Entry> table_entries();
 
 }  // namespace generality

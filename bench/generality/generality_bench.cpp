@@ -27,7 +27,8 @@ std::vector<Entry> all_entries() {
        {product_entries,     library_product_entries, attention_entries,    vector_entries, row_entries,
         library_row_entries, row_loss_entries,        row_gradient_entries, column_entries, elementwise_entries,
         activation_entries,  number_entries,          training_entries,     move_entries,   lookup_entries,
-        image_entries,       window_entries,          pool_entries,         shared_entries, time_entries}) {
+        image_entries,       window_entries,          pool_entries,         shared_entries, time_entries,
+        science_entries,     signal_entries,          network_entries,      table_entries}) {
     const auto entries = some();
     all.insert(all.end(), entries.begin(), entries.end());
   }

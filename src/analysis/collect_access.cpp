@@ -148,13 +148,13 @@ void Collector::note_partition(const ir::Operation& make_view) {
   }
 }
 
-void Collector::claim_divisible(int arg, std::uint64_t divisor, Conditions when) {
+void Collector::claim_divisible(int arg, std::uint64_t divisor, Conditions when, ObligationUse use) {
   if (!is_power_of_two(divisor) || divisor == 1) return;
   FoundClaim f;
   f.claim.kind = ClaimKind::ArgDivisible;
   f.claim.index = arg;
   f.claim.divisor = divisor;
-  f.use = ObligationUse::Divisibility;
+  f.use = use;
   f.when = when;
   found_.push_back(f);
 }
@@ -319,6 +319,43 @@ int Collector::claim_strides(const TensorContract& t, const ir::Block& entry, st
   return unit_axis;
 }
 
+/// True if `axis` of the tensor has an extent that every launch shares, a multiple of `divisor`.
+bool is_cut_statically(ir::Value base, int axis, std::uint64_t divisor) {
+  for (const ir::OpOperand* use = base.first_use(); use != nullptr; use = use->next) {
+    if (use->owner->op() != Op::MakeTensorView) continue;
+    const auto shape = use->owner->result().type().shape();
+    const auto a = static_cast<std::size_t>(axis);
+    if (a < shape.size() && shape[a] != ir::kDynamic && static_cast<std::uint64_t>(shape[a]) % divisor == 0)
+      return true;
+  }
+  return false;
+}
+
+/// Where not all rows are multiples of a whole vector, many are of a half or a quarter of one: one obligation for each,
+/// for the address, the strides and the extent along the contiguous axis. Those of whole vectors include them.
+void Collector::claim_parts_of_vectors(const TensorContract& t, const ir::Block& entry, int unit_axis) {
+  const ir::Value base = entry.arg(static_cast<std::size_t>(t.base_arg));
+  const std::uint64_t bytes = ir::info(base.type().pointee().elem()).bytes;
+  for (const std::uint64_t part : {kVectorBytes / 2, kVectorBytes / 4}) {
+    const std::uint64_t elements = part / bytes;
+    const int extent = t.base_arg + 1 + unit_axis;
+    if (elements < 2 || !base.has_uses()) continue;
+    if (!is_vectorised(extent, base, elements - 1) && !is_cut_statically(base, unit_axis, elements)) continue;
+    std::vector<std::pair<int, std::uint64_t>> divisors{{t.base_arg, part}, {extent, elements}};
+    for (int a = 0; a < t.rank; ++a)
+      if (a != unit_axis) divisors.push_back({t.base_arg + 1 + t.rank + a, elements});
+    Conditions all = kAlways;
+    for (const auto& [arg, divisor] : divisors) {
+      if (!entry.arg(static_cast<std::size_t>(arg)).has_uses()) continue;
+      all = conditions_->both(all, conditions_->divides(divisor, math().exprs().arg(arg)));
+    }
+    for (const auto& [arg, divisor] : divisors) {
+      if (entry.arg(static_cast<std::size_t>(arg)).has_uses())
+        claim_divisible(arg, divisor, all, ObligationUse::Vectors);
+    }
+  }
+}
+
 /// One obligation for the address of a tensor, one for all its strides, one for each way its dimensions are cut; of
 /// rows two for how much of a tile they fill.
 void Collector::claim_arguments(const ir::Function& function) {
@@ -340,6 +377,7 @@ void Collector::claim_arguments(const ir::Function& function) {
       if (a == unit_axis && is_vectorised(arg, base, vector))
         claim_divisible(arg, vector, conditions_->divides(vector, e.arg(arg)));
     }
+    if (unit_axis >= 0) claim_parts_of_vectors(t, body, unit_axis);
   }
   claim_row_extents(body);
   claim_many_pieces(function);

@@ -64,7 +64,9 @@ class Collector final : public RangeAnalysis {
   void claim_arguments(const ir::Function& function);
   int claim_strides(const TensorContract& t, const ir::Block& entry, std::uint64_t bytes);
   bool is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector) const;
-  void claim_divisible(int arg, std::uint64_t divisor, Conditions when);
+  void claim_divisible(int arg, std::uint64_t divisor, Conditions when,
+                       ObligationUse use = ObligationUse::Divisibility);
+  void claim_parts_of_vectors(const TensorContract& t, const ir::Block& entry, int unit_axis);
   void claim_bounded(int arg, std::int64_t lower, std::int64_t upper, ObligationUse use, Conditions when);
   void claim_nearly_full(int arg, std::int64_t tile, Conditions also);
   void claim_row_extents(const ir::Block& entry);

@@ -72,7 +72,7 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
   std::vector<Conditions> numbered;
   for (const ObligationUse use :
        {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility, ObligationUse::Division,
-        ObligationUse::Mask, ObligationUse::Pieces, ObligationUse::Copies}) {
+        ObligationUse::Vectors, ObligationUse::Mask, ObligationUse::Pieces, ObligationUse::Copies}) {
     if (use == ObligationUse::Mask) program->begin_refinements();
     for (const FoundClaim& f : found) {
       if (f.use != use || f.when.always() || f.when.never() || number.contains(f.when.id)) continue;

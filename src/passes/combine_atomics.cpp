@@ -29,6 +29,7 @@ namespace {
 constexpr std::int64_t kSide = 16, kPlaces = kSide * kSide;
 constexpr std::int64_t kStep = 128;                                // elements that one product counts
 constexpr std::int64_t kFewest = 2 * kPlaces, kMost = 32 * kStep;  // elements of a tile; the products are unrolled
+constexpr std::int64_t kEnough = 8 * kStep;  // more elements take longer to compile and no shorter to run
 
 /// An integer added to elements of one tensor of one axis.
 struct Update {
@@ -184,7 +185,7 @@ class Combination {
 }  // namespace
 
 std::int64_t pieces_combined(const Operation& atomic) {
-  return update_of(atomic) ? std::max<std::int64_t>(kMost / atomic.operand(1).type().num_elements(), 1) : 0;
+  return update_of(atomic) ? std::max<std::int64_t>(kEnough / atomic.operand(1).type().num_elements(), 1) : 0;
 }
 
 bool combine_atomics(ir::Function& f) {

@@ -3,9 +3,11 @@
 #include "tessera/analysis/facts.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "analysis/support.hpp"
 #include "passes/accepting.hpp"
+#include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/ir/dead_code.hpp"
 #include "tessera/passes/passes.hpp"
@@ -55,7 +57,9 @@ TEST(Facts, GuardsComeBeforeInboundsBeforeDivisibility) {
   for (const auto& o : r.facts.obligations()) {
     EXPECT_LE(last, o.use);
     last = o.use;
-    EXPECT_TRUE(o.use == analysis::ObligationUse::Divisibility || o.where.known());
+    const bool of_arguments =
+        o.use == analysis::ObligationUse::Divisibility || o.use == analysis::ObligationUse::Vectors;
+    EXPECT_TRUE(of_arguments || o.where.known());
   }
   EXPECT_LE(r.facts.obligations().size(), 64u);
 }
@@ -109,13 +113,15 @@ TEST(Facts, OddAddressesAndStridesAreNotAssumed) {
 TEST(Facts, AStrideIsBelievedToBeOneOfWholeVectorsIfItIsPositiveAndIn32Bits) {
   const Recorded r = recorded<softmax<1024>>();
   constexpr std::size_t kStride = 3;
+  constexpr std::uint64_t kWhole = 8;  // f16
   const auto believed = [&](std::int64_t stride) {
     auto slots = r.slots({{8, 1024}, {8, 1024}});
     slots[kStride] = static_cast<std::uint64_t>(stride);
     const std::uint64_t held = r.facts.evaluate(slots);
     const auto& claims = r.facts.claims();
     return std::any_of(claims.begin(), claims.end(), [&](const analysis::Claim& c) {
-      const bool about = c.kind == analysis::ClaimKind::ArgBounded || c.kind == analysis::ClaimKind::ArgDivisible;
+      const bool about = c.kind == analysis::ClaimKind::ArgBounded ||
+                         (c.kind == analysis::ClaimKind::ArgDivisible && c.divisor == kWhole);
       return about && c.index == kStride && c.holds(held);
     });
   };
@@ -257,6 +263,47 @@ TEST(Facts, PassesUnmaskWhatIsKnown) {
   EXPECT_EQ(count(*off, ir::Op::OrI), 0);
   EXPECT_EQ(wide(*nearly), 16);
   EXPECT_EQ(wide(*half), 16);
+}
+
+template <class T, int R, int C>
+void copy_part(Mut<T, R, C> y, In<T, dyn, dyn> x) {
+  y.store(x.load_like(y, partial));
+}
+template <class T>
+void copy_pixels(Mut<T, 1, 256, 4> y, In<T, dyn, dyn, 4> x) {
+  y.store(x.load_like(y, partial));
+}
+/// Bytes that a thread loads and stores at a time.
+template <auto K>
+std::set<std::int64_t> widths(const std::vector<std::int64_t>& dims, std::uint64_t moved = 0) {
+  const Recorded r = recorded<K>();
+  auto slots = r.slots({dims, dims});
+  slots[0] += moved;
+  auto module = r.claimed(r.facts.evaluate(slots));
+  const passes::Tuning t;
+  optimize_with_claims(*module, passes::Target{90, 132}, &t);
+  const analysis::Divisibility known(*module->functions[0]);
+  std::set<std::int64_t> found;
+  ir::walk(module->functions[0]->body(), [&](const ir::Operation& op) {
+    if (analysis::access_of(op)) found.insert(analysis::vector_bytes(op, known));
+  });
+  return found;
+}
+// Rows that are no multiples of 16 bytes are moved by what divides them.
+TEST(Facts, PartsOfVectors) {
+  using Widths = std::set<std::int64_t>;
+  EXPECT_EQ((widths<copy_part<f32, 4, 64>>({100, 752})), Widths{16});
+  EXPECT_EQ((widths<copy_part<f32, 4, 64>>({100, 750})), Widths{8});
+  EXPECT_EQ((widths<copy_part<f32, 4, 64>>({100, 751})), Widths{4});
+  EXPECT_EQ((widths<copy_part<f32, 4, 64>>({100, 752}, 8)), (Widths{8, 16})) << "y begins between two vectors";
+  EXPECT_EQ((widths<copy_part<f32, 4, 64>>({100, 752}, 4)), (Widths{4, 16}));
+  EXPECT_EQ((widths<copy_part<f16, 4, 64>>({100, 1004})), Widths{8});
+  EXPECT_EQ((widths<copy_part<f16, 4, 64>>({100, 1002})), Widths{4});
+  EXPECT_EQ((widths<copy_part<f16, 4, 64>>({100, 1001})), Widths{2});
+  EXPECT_EQ((widths<copy_part<f64, 4, 64>>({100, 751})), Widths{8});
+  EXPECT_EQ((widths<copy_part<u8, 4, 64>>({100, 1004})), Widths{4});
+  EXPECT_EQ((widths<copy_part<u8, 4, 64>>({100, 1002})), Widths{1}) << "pairs of bytes have no obligation";
+  EXPECT_EQ((widths<copy_pixels<u8>>({100, 500, 4})), Widths{4}) << "a pixel at a time";
 }
 
 TEST(Facts, ACausalLoopNeverLeavesItsTensor) {

@@ -61,7 +61,7 @@ struct Claim {
 };
 
 /// What an obligation enables; the most valuable come first. Those from Mask on only refine.
-enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Mask, Pieces, Copies };
+enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Vectors, Mask, Pieces, Copies };
 
 struct Obligation {
   ObligationUse use = ObligationUse::Guard;

@@ -88,8 +88,8 @@ void choose_access_paths(ir::Function&, const Target&, const Tuning& = {}, bool 
 /// Combines atomic additions of an integer to equal indices of a tile, by counting them first. True if anything
 /// changed.
 bool combine_atomics(ir::Function&);
-/// The most pieces of a block whose elements of this atomic operation, one tile for each piece, combine_atomics would
-/// combine; 0 if it combines none.
+/// The pieces of a block whose elements of this atomic operation, one tile for each piece, are enough for
+/// combine_atomics; 0 if it combines none, whatever their number.
 std::int64_t pieces_combined(const ir::Operation& atomic);
 
 /// Reduces the elements of atomic operations along axes along which they access one place. True if anything changed.

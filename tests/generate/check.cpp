@@ -192,7 +192,9 @@ class Checker : ValueChecker {
   }
   static bool can_accumulate(ElementType e, lang::AccOp op) {
     const bool wide = is_integer(e) && tessera::info(e).bits >= 32;
-    return wide || (op == lang::AccOp::Add && is_float(e) && computes(e));
+    const bool extreme = op == lang::AccOp::Max || op == lang::AccOp::Min;
+    return wide || (op == lang::AccOp::Add && is_float(e) && computes(e)) ||
+           (extreme && (e == ElementType::f32 || e == ElementType::f64));
   }
   /// Different operations on an element happen in any order: such a program has several outcomes.
   void one_operation(std::int64_t parameter, lang::AccOp op) {

@@ -314,7 +314,9 @@ void Generator::accumulate(std::vector<Node>& out) {
     const Param& param = p_.params[i];
     if (param.kind != ParamKind::Acc) continue;
     // One operation for each parameter: different ones on an element happen in any order.
-    const int op = operations_.try_emplace(i, is_float(param.elem) ? 0 : random_.below(6)).first->second;
+    const bool ordered = !is_float(param.elem) || param.elem == ElementType::f32 || param.elem == ElementType::f64;
+    const int of_floats = ordered ? random_.pick({0, 0, 1, 2}) : 0;  // sums, extremes
+    const int op = operations_.try_emplace(i, is_float(param.elem) ? of_floats : random_.below(6)).first->second;
     const bool whole = op == static_cast<int>(lang::AccOp::Add) && random_.chance(40);
     const auto number = static_cast<std::int64_t>(i);
     Type t = Type::scalar(param.elem);

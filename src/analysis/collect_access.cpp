@@ -218,7 +218,10 @@ void Collector::claim_many_pieces(const ir::Function& function) {
   ir::walk(function.body(), [&](const ir::Operation& op) {
     if (op.op() == Op::AtomicRMWTko) {
       std::unordered_set<const ir::ValueImpl*> seen;
-      shares_places = shares_places || is_same_in_all_blocks(op.operand(0), seen);
+      // Sums of f16 and bf16 are added one by one (passes::reduce_atomics).
+      const ir::Elem elem = op.operand(1).type().elem();
+      const bool one_by_one = ir::info(elem).is_float && ir::info(elem).bits < 32;
+      shares_places = shares_places || (!one_by_one && is_same_in_all_blocks(op.operand(0), seen));
     } else if (const auto access = access_of(op)) {
       most = std::max(most, bytes_of(access->tile));
     }
@@ -275,16 +278,14 @@ Conditions Collector::stride_condition(Expr stride, std::uint64_t bytes) {
   return conditions_->both(in_range, conditions_->divides(kVectorBytes / bytes, stride));
 }
 
-/// True if some access moves more than a vector at a time along this dimension; through pointers, along any.
-bool Collector::is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector) const {
-  for (const auto& [dim, tile] : divisors_) {
-    if (dim == dim_arg && tile > vector) return true;
-  }
+/// f(p) for the base and all pointers that are computed from it.
+template <class F>
+void each_pointer_tile(ir::Value base, F&& f) {
   std::vector<ir::Value> pointers{base};
   while (!pointers.empty()) {
     const ir::Value p = pointers.back();
     pointers.pop_back();
-    if (static_cast<std::uint64_t>(p.type().num_elements()) > vector) return true;
+    f(p);
     for (const ir::OpOperand* use = p.first_use(); use != nullptr; use = use->next) {
       const ir::Operation& user = *use->owner;
       for (std::size_t i = 0; i < user.num_results(); ++i) {
@@ -294,7 +295,34 @@ bool Collector::is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector)
       }
     }
   }
-  return false;
+}
+
+/// True if some access moves more than a vector at a time along this dimension; through pointers, along any.
+bool Collector::is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector) const {
+  for (const auto& [dim, tile] : divisors_) {
+    if (dim == dim_arg && tile > vector) return true;
+  }
+  bool found = false;
+  each_pointer_tile(
+      base, [&](ir::Value p) { found = found || static_cast<std::uint64_t>(p.type().num_elements()) > vector; });
+  return found;
+}
+
+/// True if some load or store moves so many elements or more along this dimension, the contiguous one; through
+/// pointers, along any. Gathers, scatters and atomic operations do not: theirs are single elements.
+bool Collector::is_moved_in_rows(int dim_arg, ir::Value base, std::uint64_t elements) const {
+  for (const auto& [dim, tile] : divisors_) {
+    if (dim == dim_arg && tile >= elements) return true;
+  }
+  bool found = false;
+  each_pointer_tile(base, [&](ir::Value p) {
+    for (const ir::OpOperand* use = p.first_use(); use != nullptr && !found; use = use->next) {
+      const auto access = access_of(*use->owner);
+      found = access && access->kind != AccessKind::Atomic && access->pointers == p && !depends_on_memory(p) &&
+              static_cast<std::uint64_t>(p.type().num_elements()) >= elements;
+    }
+  });
+  return found;
 }
 
 /// One obligation for all strides of a tensor. Returns the axis whose stride the recording knows to be 1, or -1.
@@ -340,7 +368,7 @@ void Collector::claim_parts_of_vectors(const TensorContract& t, const ir::Block&
     const std::uint64_t elements = part / bytes;
     const int extent = t.base_arg + 1 + unit_axis;
     if (elements < 2 || !base.has_uses()) continue;
-    if (!is_vectorised(extent, base, elements - 1) && !is_cut_statically(base, unit_axis, elements)) continue;
+    if (!is_moved_in_rows(extent, base, elements) && !is_cut_statically(base, unit_axis, elements)) continue;
     std::vector<std::pair<int, std::uint64_t>> divisors{{t.base_arg, part}, {extent, elements}};
     for (int a = 0; a < t.rank; ++a)
       if (a != unit_axis) divisors.push_back({t.base_arg + 1 + t.rank + a, elements});

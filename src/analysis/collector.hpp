@@ -64,6 +64,7 @@ class Collector final : public RangeAnalysis {
   void claim_arguments(const ir::Function& function);
   int claim_strides(const TensorContract& t, const ir::Block& entry, std::uint64_t bytes);
   bool is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector) const;
+  bool is_moved_in_rows(int dim_arg, ir::Value base, std::uint64_t elements) const;
   void claim_divisible(int arg, std::uint64_t divisor, Conditions when,
                        ObligationUse use = ObligationUse::Divisibility);
   void claim_parts_of_vectors(const TensorContract& t, const ir::Block& entry, int unit_axis);

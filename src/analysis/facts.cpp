@@ -72,8 +72,9 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
   std::vector<Conditions> numbered;
   for (const ObligationUse use :
        {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility, ObligationUse::Division,
-        ObligationUse::Vectors, ObligationUse::Mask, ObligationUse::Pieces, ObligationUse::Copies}) {
+        ObligationUse::Mask, ObligationUse::Pieces, ObligationUse::Copies, ObligationUse::Vectors}) {
     if (use == ObligationUse::Mask) program->begin_refinements();
+    if (use == ObligationUse::Vectors) program->end_refinements();
     for (const FoundClaim& f : found) {
       if (f.use != use || f.when.always() || f.when.never() || number.contains(f.when.id)) continue;
       const bool added = program->add(conditions, exprs, f.when);

@@ -165,7 +165,7 @@ void LaunchProgram::seal() {
 
 std::uint64_t LaunchProgram::refinements() const noexcept {
   std::uint64_t bits = 0;
-  for (std::size_t i = refinements_from_; i < wanted_.size(); ++i) bits |= std::uint64_t{1} << i;
+  for (std::size_t i = refinements_from_; i < refinements_to_; ++i) bits |= std::uint64_t{1} << i;
   return bits;
 }
 

@@ -22,8 +22,9 @@ class LaunchProgram {
 
   /// Adds the conjunction as the next obligation. False if it does not fit.
   bool add(const ConditionPool& pool, const ExprPool& exprs, Conditions conditions);
-  /// What is added from here on only refines: see LaunchPredicates::refinements().
+  /// What is added between these only refines: see LaunchPredicates::refinements().
   void begin_refinements() noexcept { refinements_from_ = wanted_.size(); }
+  void end_refinements() noexcept { refinements_to_ = wanted_.size(); }
   /// Ends building: sorts the steps by kind, so that evaluation needs no branches.
   void seal();
 
@@ -31,7 +32,7 @@ class LaunchProgram {
   std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
   /// The bits of a slot that the result depends on: of an address only those below its largest divisor.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
-  /// The bits of the obligations added after begin_refinements().
+  /// The bits of the obligations added between begin_refinements() and end_refinements().
   std::uint64_t refinements() const noexcept;
 
   /// A sealed program as bytes, and back; empty if they are not those of a program that can be run.
@@ -76,7 +77,7 @@ class LaunchProgram {
   std::vector<Test> tests_;
   std::size_t less_equal_ = 0, aligned_ = 0;
   std::vector<TestBits> wanted_;                               // by obligation
-  std::size_t refinements_from_ = kMaxObligations;             // the first obligation that only refines
+  std::size_t refinements_from_ = 0, refinements_to_ = 0;      // the obligations that only refine
   std::unordered_map<std::uint32_t, std::uint16_t> register_;  // of an expression, while building
   std::unordered_map<std::uint32_t, std::uint16_t> test_;      // of a condition, while building
 };

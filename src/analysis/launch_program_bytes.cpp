@@ -29,6 +29,7 @@ void LaunchProgram::write(BytesOut& out) const {
     for (const std::uint64_t word : bits) out.number(word);
   }
   out.number(static_cast<std::uint32_t>(refinements_from_));
+  out.number(static_cast<std::uint32_t>(refinements_to_));
 }
 
 std::optional<LaunchProgram> LaunchProgram::read(BytesIn& in) {
@@ -55,6 +56,7 @@ std::optional<LaunchProgram> LaunchProgram::read(BytesIn& in) {
     for (std::uint64_t& word : bits) word = in.number<std::uint64_t>();
   }
   p.refinements_from_ = in.number<std::uint32_t>();
+  p.refinements_to_ = in.number<std::uint32_t>();
   if (!in.good() || !p.can_run()) return std::nullopt;
   p.find_ranges();
   return p;
@@ -63,6 +65,7 @@ std::optional<LaunchProgram> LaunchProgram::read(BytesIn& in) {
 /// Sizes within the limits, known codes, registers that are written before they are read, and the order of seal().
 bool LaunchProgram::can_run() const noexcept {
   if (steps_.size() > kMaxRegisters || tests_.size() > kMaxTests || wanted_.size() > kMaxObligations) return false;
+  if (refinements_to_ > wanted_.size()) return false;
   int place = 0;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Step& s = steps_[i];

@@ -27,10 +27,10 @@ const char* purpose(analysis::ObligationUse use) {
     case analysis::ObligationUse::Inbounds: return "accesses are masked or clipped";
     case analysis::ObligationUse::Divisibility: return "no vector or tensor copies along it";
     case analysis::ObligationUse::Division: return "every block divides to find its piece";
-    case analysis::ObligationUse::Vectors: return "accesses are no wider than what divides its rows";
     case analysis::ObligationUse::Mask: return "more of the tile of such a row is masked";
     case analysis::ObligationUse::Pieces: return "a block takes one piece";
     case analysis::ObligationUse::Copies: return "loops load without tensor copies";
+    case analysis::ObligationUse::Vectors: return "accesses are no wider than what divides its rows";
   }
   return "";
 }

@@ -387,9 +387,10 @@ struct Piece {
   std::int64_t largest = 0;  ///< bytes of its largest tile in memory
   bool reduces = false;
   bool narrow = false;  ///< a thread moves four bytes or less at a time somewhere
-  /// It adds to the places to which all others add: a block does so once for all its pieces (reduce_atomics,
-  /// combine_atomics).
+  /// It adds to the places to which all others add: a block does so once for all its pieces (reduce_atomics).
   bool shares_places = false;
+  /// It adds to few places: a block of at least so many pieces counts first (combine_atomics); 0: it does not.
+  std::int64_t fewest_counted = 0;
   std::int64_t most = kMostPieces;  ///< pieces of a block
 };
 
@@ -404,10 +405,14 @@ Piece piece_of(const ir::Function& f, const Varying& varying) {
     piece.reduces = piece.reduces || op.op() == Op::Reduce;
     const auto access = analysis::access_of(op);
     if (!access) return;
-    const std::int64_t combined = pieces_combined(op);
-    if (combined > 0) piece.most = std::min(piece.most, combined);
-    if (combined > 0 || (op.op() == Op::AtomicRMWTko && !varying.has(access->pointers))) {
-      piece.shares_places = true;
+    const CombinedPieces counted = op.op() == Op::AtomicRMWTko ? pieces_combined(op) : CombinedPieces();
+    if (counted.fewest > 0 && counted.fewest <= kMostPieces) {
+      piece.fewest_counted = std::max(piece.fewest_counted, counted.fewest);
+      piece.most = std::min(piece.most, counted.enough);
+    }
+    const bool shared = op.op() == Op::AtomicRMWTko && !varying.has(access->pointers) && is_reduced(op);
+    piece.shares_places = piece.shares_places || shared;
+    if (shared || (counted.fewest > 0 && counted.fewest <= kMostPieces)) {
       never = never || analysis::loops_around(op) > 0;
       return;
     }
@@ -427,17 +432,22 @@ Piece piece_of(const ir::Function& f, const Varying& varying) {
 /// Pieces that load a part of what they move like all others, such as the weights of a norm, do so once in a block.
 constexpr std::int64_t kWorthSharing = 4;
 
+/// So many pieces that a block moves `bytes`; one if a piece moves `limit` or more.
+std::int64_t pieces_for(const Piece& piece, std::int64_t bytes, std::int64_t limit) {
+  if (piece.moved == 0 || piece.moved >= limit) return 1;
+  const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((bytes + piece.moved - 1) / piece.moved));
+  return static_cast<std::int64_t>(std::min(wanted, std::bit_floor(static_cast<std::uint64_t>(piece.most))));
+}
+
 int pieces_that_pay(const ir::Function& f, const Varying& varying) {
   const Piece piece = piece_of(f, varying);
+  const std::int64_t adding = pieces_for(piece, kBytesOfSharedPlaces, kBytesOfSharedPlaces);
+  if (piece.shares_places || (piece.fewest_counted > 0 && adding >= piece.fewest_counted))
+    return static_cast<int>(adding);
   const bool shares = piece.reduces && kWorthSharing * piece.shared >= piece.moved && !piece.narrow;
-  const std::int64_t limit = piece.shares_places ? kBytesOfSharedPlaces
-                             : shares            ? kBytesOfLongRows
-                                                 : analysis::kSmallPieceBytes;
-  if (piece.moved == 0 || piece.moved >= limit) return 1;
   const bool long_rows = piece.reduces && (piece.largest > kBytesOfWarp || piece.moved >= analysis::kSmallPieceBytes);
-  const std::int64_t bytes = piece.shares_places ? kBytesOfSharedPlaces : long_rows ? kBytesOfLongRows : kBytesOfBlock;
-  const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((bytes + piece.moved - 1) / piece.moved));
-  return static_cast<int>(std::min(wanted, std::bit_floor(static_cast<std::uint64_t>(piece.most))));
+  return static_cast<int>(pieces_for(piece, long_rows ? kBytesOfLongRows : kBytesOfBlock,
+                                     shares ? kBytesOfLongRows : analysis::kSmallPieceBytes));
 }
 
 }  // namespace

@@ -184,8 +184,11 @@ class Combination {
 
 }  // namespace
 
-std::int64_t pieces_combined(const Operation& atomic) {
-  return update_of(atomic) ? std::max<std::int64_t>(kEnough / atomic.operand(1).type().num_elements(), 1) : 0;
+CombinedPieces pieces_combined(const Operation& atomic) {
+  if (!update_of(atomic)) return {};
+  const std::int64_t elements = atomic.operand(1).type().num_elements();
+  const std::int64_t fewest = (kFewest + elements - 1) / elements;
+  return {fewest, std::max(fewest, kEnough / elements)};
 }
 
 bool combine_atomics(ir::Function& f) {

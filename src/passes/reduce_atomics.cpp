@@ -199,11 +199,16 @@ bool reduce(Operation* op) {
 
 }  // namespace
 
+bool is_reduced(const Operation& atomic) { return combiner_of(atomic).has_value(); }
+
 bool reduce_atomics(ir::Function& f) {
   std::vector<Operation*> all;
+  bool scans = false;
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::AtomicRMWTko) all.push_back(&op);
+    scans = scans || op.op() == Op::Scan;
   });
+  if (scans) return false;  // beside a reduction of several rows they would become loops (scans_to_loops)
   bool changed = false;
   for (Operation* op : all) changed = reduce(op) || changed;
   return changed;

@@ -223,11 +223,14 @@ TEST(Facts, NoVariantsForWhatHasFewMasks) {
 }
 
 // What such obligations say is never needed: the word without them has code for all launches that share the rest.
-TEST(Facts, RefinementsAreTheLastObligations) {
+TEST(Facts, RefinementsAreAskedBeforePartsOfVectors) {
+  const auto refining = [](analysis::ObligationUse use) {
+    return use >= analysis::ObligationUse::Mask && use <= analysis::ObligationUse::Copies;
+  };
   const Recorded r = recorded<softmax<1024>>();
   const std::uint64_t refines = r.facts.predicates().refinements();
   for (std::size_t i = 0; i < r.facts.obligations().size(); ++i)
-    EXPECT_EQ((refines >> i) & 1, r.facts.obligations()[i].use >= analysis::ObligationUse::Mask ? 1u : 0u) << i;
+    EXPECT_EQ((refines >> i) & 1, refining(r.facts.obligations()[i].use) ? 1u : 0u) << i;
   EXPECT_NE(r.held({{8, 1000}, {8, 1000}}), r.held({{8, 600}, {8, 600}}));
   EXPECT_EQ(r.held({{8, 1000}, {8, 1000}}) & ~refines, r.held({{8, 600}, {8, 600}}) & ~refines);
   const auto again = analysis::LaunchPredicates::read(r.facts.predicates().bytes());
@@ -289,6 +292,10 @@ std::set<std::int64_t> widths(const std::vector<std::int64_t>& dims, std::uint64
   });
   return found;
 }
+void places_and_gathers(Acc<f32, dyn> y, In<f32, dyn> table, In<i32, dyn> index) {
+  auto [i] = block_id<1>();
+  y.add(index.tiles(shape<128>).load(i), table.gather(index.tiles(shape<128>).load(i)));
+}
 // Rows that are no multiples of 16 bytes are moved by what divides them.
 TEST(Facts, PartsOfVectors) {
   using Widths = std::set<std::int64_t>;
@@ -304,6 +311,9 @@ TEST(Facts, PartsOfVectors) {
   EXPECT_EQ((widths<copy_part<u8, 4, 64>>({100, 1004})), Widths{4});
   EXPECT_EQ((widths<copy_part<u8, 4, 64>>({100, 1002})), Widths{1}) << "pairs of bytes have no obligation";
   EXPECT_EQ((widths<copy_pixels<u8>>({100, 500, 4})), Widths{4}) << "a pixel at a time";
+  const Recorded r = recorded<&places_and_gathers>();
+  const auto of_vectors = [](const auto& o) { return o.use == analysis::ObligationUse::Vectors; };
+  EXPECT_EQ(std::ranges::count_if(r.facts.obligations(), of_vectors), 1) << "of the index alone";
 }
 
 TEST(Facts, ACausalLoopNeverLeavesItsTensor) {

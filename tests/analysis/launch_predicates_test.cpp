@@ -84,6 +84,7 @@ std::vector<std::byte> rounding_up(std::uint8_t shift, std::int64_t divisor) {
   out.number(std::uint64_t{8});
   out.number(std::uint32_t{1});  // obligations
   for (const std::uint64_t word : {1, 0, 0}) out.number(word);
+  out.number(std::uint32_t{1});  // refinements: from, to
   out.number(std::uint32_t{1});
   return out.take();
 }
@@ -114,6 +115,7 @@ std::vector<std::byte> many_tests(int with_eight) {
   }
   out.number(std::uint32_t{1});
   for (int word = 0; word < 3; ++word) out.number(~std::uint64_t{0});
+  out.number(std::uint32_t{1});
   out.number(std::uint32_t{1});
   return out.take();
 }

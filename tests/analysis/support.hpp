@@ -18,6 +18,7 @@ namespace tessera::test {
 inline analysis::LaunchContract contract_of(const std::vector<lang::ParamInfo>& params) {
   analysis::LaunchContract c;
   for (const lang::ParamInfo& p : params) {
+    if (p.is_constant()) continue;
     if (!p.is_tensor()) {
       c.args.push_back({});
       continue;
@@ -67,6 +68,7 @@ struct Recorded {
     std::vector<std::uint64_t> out;
     std::size_t tensor = 0;
     for (const lang::ParamInfo& p : trace.params) {
+      if (p.is_constant()) continue;
       if (!p.is_tensor()) {
         out.push_back(0);
         continue;

@@ -243,6 +243,7 @@ Seeds seeds_conditions() {
       program.add(pool, e, pool.both(pool.less_equal(e.ceil_div(b, e.constant(64)), c), pool.divides(7, b)));
     program.begin_refinements();
     if (kind > 1) program.add(pool, e, pool.less_equal(e.max(e.mul(a, b), e.mod(a, c)), e.floor_div(b, c)));
+    program.end_refinements();
     program.seal();
     BytesOut out;
     program.write(out);

@@ -34,13 +34,12 @@ struct Certifying final : passes::Certifier {
   }
 };
 
-/// `r` after all passes for sm_90, for launches with tensors of these extents and, where the call says it, so many
-/// blocks.
-inline Passed passed(const Recorded& r, const std::vector<std::vector<std::int64_t>>& dims,
-                     const passes::Tuning& tuning, const char* stop_after = "", std::uint64_t blocks = 1) {
+/// `r` after all passes for sm_90, for launches with these arguments.
+inline Passed passed(const Recorded& r, const std::vector<std::uint64_t>& slots, const passes::Tuning& tuning,
+                     const char* stop_after = "") {
   Passed p{ir::clone(*r.trace.module), {}};
   const auto claims = r.facts.claims_of(*p.module);
-  const Certifying certifier(r, r.held(dims, blocks));
+  const Certifying certifier(r, r.facts.evaluate(slots));
   passes::Work work;
   work.claims = claims;
   work.held = certifier.held;
@@ -50,6 +49,11 @@ inline Passed passed(const Recorded& r, const std::vector<std::vector<std::int64
   p.choices = passes::run_passes(*p.module, {90, 132}, &tuning, work).choices;
   EXPECT_EQ(problems(*p.module), "");
   return p;
+}
+/// For launches with tensors of these extents and, where the call says it, so many blocks.
+inline Passed passed(const Recorded& r, const std::vector<std::vector<std::int64_t>>& dims,
+                     const passes::Tuning& tuning, const char* stop_after = "", std::uint64_t blocks = 1) {
+  return passed(r, r.slots(dims, blocks), tuning, stop_after);
 }
 template <auto K>
 Passed passed(const std::vector<std::vector<std::int64_t>>& dims, const passes::Tuning& tuning,
@@ -79,24 +83,24 @@ template <class... A>
 Passed expect_same(const Recorded& r, const passes::Tuning& tuning, int blocks, const A&... arguments) {
   cpu::RunOptions options;
   options.threads = 1;
-  const auto run = [&](const ir::Module& module, const passes::Choices& choices) {
-    std::tuple<A...> copies(arguments...);
+  const auto slots_of = [&](std::tuple<A...>& copies) {
     Slots slots;
     std::apply([&](const auto&... a) { (slots.add(a), ...); }, copies);
     auto values = slots.values();
-    const cpu::Grid grid = grid_of(choices, static_cast<std::uint64_t>(blocks), values);
     if (lang::counts_blocks(r.trace.params)) values.push_back(static_cast<std::uint64_t>(blocks));
+    return values;
+  };
+  const auto run = [&](const ir::Module& module, const passes::Choices& choices) {
+    std::tuple<A...> copies(arguments...);
+    auto values = slots_of(copies);
+    const cpu::Grid grid = grid_of(choices, static_cast<std::uint64_t>(blocks), values);
     if (choices.launch_flags) values.push_back(0);
     cpu::Program::compile(module)->run(grid, values, options);
     return copies;
   };
-  std::vector<std::vector<std::int64_t>> dims;
-  const auto add_dims = [&](const auto& a) {
-    if constexpr (requires { a.dims; }) dims.push_back(a.dims);
-  };
-  (add_dims(arguments), ...);
   const std::tuple<A...> expected = run(*r.trace.module, {});
-  Passed p = passed(r, dims, tuning, "", static_cast<std::uint64_t>(blocks));
+  std::tuple<A...> copies(arguments...);
+  Passed p = passed(r, slots_of(copies), tuning);
   const std::tuple<A...> found = run(*p.module, p.choices);
   int number = 0;
   const auto compare = [&](const auto& e, const auto& f) {

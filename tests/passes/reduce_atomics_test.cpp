@@ -167,11 +167,38 @@ TEST(ReduceAtomics, PiecesOfABlockAddOnce) {
     }
 }
 
+/// A scan beside a reduction of several rows would become a loop (scans_to_loops).
+void beside_a_scan(Mut<i32, 8, 64> y, Acc<i32, dyn> totals, In<i32, dyn, dyn> x) {
+  auto t = x.load_like(y);
+  totals.add(iota<i32, 1, 64>(axis<1>), t);
+  y.store(cumsum(t, axis<1>));
+}
+/// Rows of 4 KB, whose sums are not reduced, and one byte a piece, which is too little to be counted first.
+void wide_halves(Acc<f16, dyn> y, In<f16, dyn, dyn> x) {
+  auto [i] = block_id<1>();
+  y.add(iota<i32, 1, 2048>(axis<1>), x.tiles(shape<1, 2048>).load(i, 0));
+}
+void one_byte(Acc<i32, dyn> counts, Acc<i32, dyn> most, In<i32, dyn, dyn> x, In<u8, dyn> label) {
+  auto [i] = block_id<1>();
+  auto of_label = cast<i32>(label.tiles(shape<1>).load(i));
+  counts.add(of_label, 1);
+  most.max(i, max(x.tiles(shape<1, 1024>).load(i, 0)));
+}
+
+TEST(ReduceAtomics, NotBesideScans) {
+  const Passed p = expect_same<&beside_a_scan>(tuned(true), 3, Array<std::int32_t>({20, 60}, 1),
+                                               Array<std::int32_t>({60}, 4), Array<std::int32_t>({20, 60}).each(any));
+  EXPECT_EQ(count(*p.module, ir::Op::Scan), 1);
+  EXPECT_EQ(atomics(p), 8 * 64);
+}
+
 TEST(ReduceAtomics, WithoutBeingAskedWhereManyBlocksShareAPlace) {
   const auto pieces = [](const Passed& p) { return p.choices.pieces; };
   EXPECT_GT(pieces(passed<&extremes>({{1}, {1}, {1 << 26}}, {}, "", 1 << 20)), 8);
   EXPECT_EQ(pieces(passed<&extremes>({{1}, {1}, {1 << 16}}, {}, "", 1 << 10)), 1) << "few blocks";
   EXPECT_EQ(pieces(passed<&counts_blocks>({{1}, {1 << 26}}, {}, "", 1 << 20)), 1) << "the number of blocks is visible";
+  EXPECT_EQ(pieces(passed<&wide_halves>({{2048}, {1 << 20, 2048}}, {}, "", 1 << 20)), 1);
+  EXPECT_EQ(pieces(passed<&one_byte>({{256}, {1 << 20}, {1 << 20, 1024}, {1 << 20}}, {}, "", 1 << 20)), 1);
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ enum class ClaimKind : std::uint8_t {
   /// step fits their type, all read as signed. So the loop also ends if its variable is computed by additions that
   /// wrap.
   StepFits,
-  ManyPieces,  ///< the launch has at least `lower` pieces (LaunchContract::pieces_of_tensor); about no operation
+  ManyPieces,  ///< the launch has at least `lower` pieces (LaunchContract::pieces_of_tensor, blocks_arg); about no
+               ///< operation
   FewPieces,   ///< the launch has at most `upper` pieces; about no operation
   /// The launch's pieces can be numbered by a grid of several axes: along no axis are there more than
   /// kMostBlocksAlongYOrZ, and along all but the last two together neither. About no operation.
@@ -60,8 +61,8 @@ struct Claim {
   }
 };
 
-/// What an obligation enables; the most valuable come first. Those from Mask on only refine.
-enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Vectors, Mask, Pieces, Copies };
+/// What an obligation enables; the most valuable come first. Those of Mask, Pieces and Copies only refine.
+enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Mask, Pieces, Copies, Vectors };
 
 struct Obligation {
   ObligationUse use = ObligationUse::Guard;

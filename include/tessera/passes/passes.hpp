@@ -88,12 +88,17 @@ void choose_access_paths(ir::Function&, const Target&, const Tuning& = {}, bool 
 /// Combines atomic additions of an integer to equal indices of a tile, by counting them first. True if anything
 /// changed.
 bool combine_atomics(ir::Function&);
-/// The pieces of a block whose elements of this atomic operation, one tile for each piece, are enough for
-/// combine_atomics; 0 if it combines none, whatever their number.
-std::int64_t pieces_combined(const ir::Operation& atomic);
+/// The pieces of a block whose elements of an atomic operation, one tile for each piece, combine_atomics combines: the
+/// fewest, and those that are enough. Zeros if it combines none, whatever their number.
+struct CombinedPieces {
+  std::int64_t fewest = 0, enough = 0;
+};
+CombinedPieces pieces_combined(const ir::Operation& atomic);
 
 /// Reduces the elements of atomic operations along axes along which they access one place. True if anything changed.
 bool reduce_atomics(ir::Function&);
+/// True if elements of this atomic operation that access one place can be reduced.
+bool is_reduced(const ir::Operation& atomic);
 
 /// Emits the block's code twice, with and without the masks of its regions, and selects by one comparison whether the
 /// block lies inside: where several masks are of loads around one place that move whole vectors, or as Tuning::guards

@@ -6,18 +6,12 @@
 namespace tessera::detail {
 namespace {
 
-bool has_own_piece(const lang::ParamInfo& p) {
-  return p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
-}
-
 /// One block runs per piece, and all Mut parameters of a launch have equally many pieces. A kernel without Mut runs for
 /// the tiles of its MutTiles, if it has only one.
 bool has_every_block(const lang::ParamInfo& p, std::span<const lang::ParamInfo> params) {
-  if (has_own_piece(p)) return true;
+  if (lang::has_own_piece(p.kind)) return true;
   if (p.kind != lang::ParamKind::MutTiles) return false;
-  const auto other = [&](const lang::ParamInfo& q) {
-    return &q != &p && (has_own_piece(q) || q.kind == lang::ParamKind::MutTiles);
-  };
+  const auto other = [&](const lang::ParamInfo& q) { return &q != &p && lang::has_pieces(q.kind); };
   return std::none_of(params.begin(), params.end(), other);
 }
 
@@ -47,7 +41,7 @@ jit::LaunchContract launch_contract(std::span<const lang::ParamInfo> params, boo
     for (int a = 0; a < p.rank; ++a) c.args.push_back({jit::ArgRole::Stride, tensor, a});
     c.tensors.push_back({p.first_arg, p.rank, p.kind != lang::ParamKind::In, is_exclusive(p, raw_pointers),
                          has_every_block(p, params)});
-    if (c.pieces_of_tensor < 0 && has_own_piece(p)) {
+    if (c.pieces_of_tensor < 0 && lang::has_own_piece(p.kind)) {
       c.pieces_of_tensor = tensor;
       c.piece = p.extents;
     }

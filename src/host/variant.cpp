@@ -56,7 +56,7 @@ KernelRecord::Param brief_of(const lang::ParamInfo& p, int arguments) {
   b.is_tensor = p.is_tensor();
   b.writes = p.kind != lang::ParamKind::In;
   b.is_mut_tiles = p.kind == lang::ParamKind::MutTiles;
-  b.has_pieces = b.is_mut_tiles || p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
+  b.has_pieces = lang::has_pieces(p.kind);
   b.rank = static_cast<std::uint8_t>(p.rank);
   b.element_bytes = static_cast<std::uint8_t>(size_of(p.element));
   b.slot = static_cast<std::uint16_t>(p.is_constant() ? arguments + p.first_arg : p.first_arg);
@@ -124,7 +124,7 @@ const KernelRecord::Signature& KernelRecord::make_signature() {
   s->slots = s->arguments = lang::lay_out(s->params);
   s->counts_blocks = lang::counts_blocks(s->params);
   for (const lang::ParamInfo& p : s->params) {
-    s->has_mut |= p.kind == lang::ParamKind::Mut || p.kind == lang::ParamKind::UnsafeMut;
+    s->has_mut |= lang::has_own_piece(p.kind);
     s->has_mut_tiles |= p.kind == lang::ParamKind::MutTiles;
     s->slots += p.is_constant();
     s->brief.push_back(brief_of(p, s->arguments));

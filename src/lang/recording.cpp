@@ -42,9 +42,7 @@ std::string symbol(std::string name) {
 }  // namespace
 
 bool counts_blocks(std::span<const ParamInfo> params) {
-  return std::ranges::none_of(params, [](const ParamInfo& p) {
-    return p.kind == ParamKind::Mut || p.kind == ParamKind::UnsafeMut || p.kind == ParamKind::MutTiles;
-  });
+  return std::ranges::none_of(params, [](const ParamInfo& p) { return has_pieces(p.kind); });
 }
 
 int lay_out(std::vector<ParamInfo>& params) {
@@ -228,8 +226,8 @@ void Recording::prepare() {
   for (std::size_t i = 0; i < s.trace.params.size(); ++i) {
     const ParamInfo& p = s.trace.params[i];
     if (p.kind == ParamKind::UnsafePtr && !s.raw.used) s.raw = s.fresh_order();
-    const bool piece = p.kind == ParamKind::Mut || p.kind == ParamKind::UnsafeMut;
-    if (!piece && p.kind != ParamKind::MutTiles) continue;
+    const bool piece = has_own_piece(p.kind);
+    if (!has_pieces(p.kind)) continue;
     TensorState& t = *s.tensors[static_cast<std::size_t>(s.tensor_of_param[i])];
     t.order = s.fresh_order();
     if (!piece) continue;

@@ -41,13 +41,6 @@ Shape with_pieces(std::span<const std::int64_t> shape, std::int64_t pieces) {
   return s;
 }
 
-/// True for elementwise operations on tiles of one shape.
-bool is_elementwise(const Operation& op) {
-  const ir::OpInfo& info = op.info();
-  return info.has(ir::traits::Pure) && (info.has(ir::traits::SameType) || info.has(ir::traits::SameShape) ||
-                                        op.op() == Op::Select || op.op() == Op::FPowI);
-}
-
 bool combines_elements(Op op) { return op == Op::Reduce || op == Op::Scan; }
 
 /// Whether a kernel can be rewritten, operation by operation.

@@ -60,12 +60,6 @@ std::optional<Combiner> combiner_of(AtomicMode mode, Elem elem) {
   }
 }
 
-bool is_elementwise(const Operation& op) {
-  return op.info().has(ir::traits::Pure) && op.num_results() == 1 && op.num_regions() == 0 &&
-         (op.info().has(ir::traits::SameType) || op.info().has(ir::traits::SameShape) || op.op() == Op::Select ||
-          op.op() == Op::Offset);
-}
-
 /// The axis of a reshaped tile's operand that `axis` of its result is, where only axes of extent 1 come and go.
 std::optional<std::size_t> axis_before(const Operation& reshape, std::size_t axis) {
   const auto from = reshape.operand(0).type().shape(), to = reshape.result().type().shape();

@@ -100,6 +100,13 @@ bool rounds_plainly(const ir::Operation& op) {
          !op.has_attr(ir::AttrName::flush_to_zero);
 }
 
+bool is_elementwise(const ir::Operation& op) {
+  const ir::OpInfo& info = op.info();
+  return op.num_regions() == 0 && info.has(ir::traits::Pure) &&
+         (info.has(ir::traits::SameType) || info.has(ir::traits::SameShape) || op.op() == Op::Select ||
+          op.op() == Op::FPowI);
+}
+
 Value behind_shapes(Value v) {
   for (const ir::Operation* op = v.def(); op && (op->op() == Op::Broadcast || op->op() == Op::Reshape); op = v.def())
     v = op->operand(0);

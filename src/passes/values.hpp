@@ -21,6 +21,9 @@ std::optional<std::uint64_t> unsigned_most(ir::Value v, int depth = 12);
 /// True if a floating-point operation rounds to nearest (even) and keeps denormal numbers.
 bool rounds_plainly(const ir::Operation&);
 
+/// True for elementwise operations on tiles of one shape.
+bool is_elementwise(const ir::Operation&);
+
 /// The value that `v` broadcasts, through broadcasts and reshapes.
 ir::Value behind_shapes(ir::Value v);
 

@@ -53,12 +53,6 @@ constexpr bool is_mutable_param() {
   constexpr lang::ParamKind kind = lang::ParamTraits<lang::param_t<P>>::kind;
   return kind != In && kind != Scalar && kind != UnsafePtr && kind != Constant;
 }
-template <class P>
-constexpr bool has_pieces_param() {
-  using enum lang::ParamKind;
-  constexpr lang::ParamKind kind = lang::ParamTraits<lang::param_t<P>>::kind;
-  return kind == Mut || kind == UnsafeMut || kind == MutTiles;
-}
 /// Slots of the entry's arguments. The values of Constants follow after them.
 template <class P>
 constexpr int slots_of() {
@@ -150,7 +144,7 @@ struct ParameterList {
   static constexpr std::array<int, count + 1> slot_counts{slots_of<P>()..., 0};
   static constexpr std::size_t mutables = (std::size_t{0} + ... + (is_mutable_param<P>() ? 1u : 0u));
   static constexpr int constants = (0 + ... + (lang::ParamTraits<lang::param_t<P>>::kind == lang::ParamKind::Constant));
-  static constexpr bool counts_blocks = !(false || ... || has_pieces_param<P>());  ///< as lang::counts_blocks
+  static constexpr bool counts_blocks = !(false || ... || lang::has_pieces(lang::ParamTraits<lang::param_t<P>>::kind));
   static constexpr int slots = ((constants + (counts_blocks ? 1 : 0)) + ... + slots_of<P>());
   static constexpr int tensors = (0 + ... + (slots_of<P>() > 1 ? 1 : 0));
 

@@ -30,6 +30,11 @@ namespace tessera::lang {
 
 enum class ParamKind : std::uint8_t { Mut, MutTiles, In, Scalar, Acc, UnsafeMut, UnsafePtr, Constant };
 
+/// A block owns one piece of such a parameter.
+constexpr bool has_own_piece(ParamKind k) { return k == ParamKind::Mut || k == ParamKind::UnsafeMut; }
+/// Such a parameter determines how many blocks there are, or what they share.
+constexpr bool has_pieces(ParamKind k) { return has_own_piece(k) || k == ParamKind::MutTiles; }
+
 inline constexpr std::int64_t kDyn = -1;
 
 /// One kernel parameter, from its C++ type.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -72,6 +71,7 @@ StepLoad step_load(const analysis::KernelFacts& facts) {
       if (p.loop != first.loop) continue;
       ++l.products;
       if (!goes_on_with_another(p, facts)) own.emplace(p.op, p.accumulators);
+      l.largest = std::max(l.largest, p.accumulators);
       const std::span<const std::int64_t> left = p.op->operand(0).type().shape();
       l.rows = std::max(l.rows, left[left.size() - 2]);
       for (const ir::Operation* load : p.step_loads) {
@@ -105,10 +105,9 @@ int warps_for(const StepLoad& load, const Machine& m) {
   // (bench/notes/choose_hints.md).
   const std::int64_t held = load.kept_twice ? load.accumulators * 2 : load.accumulators;
   if (held > std::int64_t{4} * 32 * m.accumulators_a_thread) return 8;
-  // A warp computes at least 16 rows by 8 columns (mma.sync). Warps beyond the number of such parts repeat work. Two
-  // products of different sizes may have any number of parts.
-  const auto parts = static_cast<std::uint64_t>(std::clamp<std::int64_t>(load.accumulators / kAccumulatorsOfMma, 1, 4));
-  return static_cast<int>(std::bit_floor(parts));
+  // A warp computes at least 16 rows by 8 columns (mma.sync). Warps beyond the number of such parts repeat work, for
+  // each product.
+  return static_cast<int>(std::clamp<std::int64_t>(load.largest / kAccumulatorsOfMma, 1, 4));
 }
 
 bool fits_one_more(const analysis::KernelFacts& facts, std::int64_t elements, const Target& target) {

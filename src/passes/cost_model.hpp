@@ -31,6 +31,7 @@ inline constexpr int kOtherRegisters = 96;     // of a thread in addition to its
 /// innermost loops, the one with most accumulators.
 struct StepLoad {
   std::int64_t accumulators = 0, bytes = 0;
+  std::int64_t largest = 0;     ///< accumulators of the largest product
   std::int64_t rows = 0;        ///< of the results
   std::int64_t left_bytes = 0;  ///< of `bytes`: the left operands, which the CTAs of a cluster divide
   int products = 0;

@@ -145,7 +145,8 @@ template <class T>
 void check_one_place() {
   for (const std::int64_t blocks : {kManyBlocks, kFewBlocks}) {
     const std::int64_t n = blocks * 64 - 37;
-    const auto x = values_in<T>(n, 1, 0, 9);  // whole numbers: their sums are exact in any order
+    const auto whole = values_in<i32>(n, 1, 0, 9);
+    const std::vector<T> x(whole.begin(), whole.end());  // whole numbers: their sums are exact in any order
     const auto both = on_both(Placement::Aligned, [&](const Side& side) {
       auto in = side.input(x, {n});
       auto y = side.input(std::vector<T>(5, T(3)), {5});

@@ -85,8 +85,7 @@ bool match_widths(ir::Function&);
 /// Chooses how each load and store reaches memory; loads and stores that become pointer tiles are rewritten.
 void choose_access_paths(ir::Function&, const Target&, const Tuning& = {}, bool few_pieces = false);
 
-/// Combines atomic additions of an integer to equal indices of a tile, by counting them first. True if anything
-/// changed.
+/// Combines atomic additions of an integer, or of values of f32, to equal indices of a tile. True if anything changed.
 bool combine_atomics(ir::Function&);
 /// The pieces of a block whose elements of an atomic operation, one tile for each piece, combine_atomics combines: the
 /// fewest, and those that are enough. Zeros if it combines none, whatever their number.

@@ -45,6 +45,38 @@ void histograms(Acc<i32, dyn> counts, Acc<i64, dyn> sums, In<u8, dyn> x, Scalar<
   counts.add(where(iota<i32, 512>() + b * 512 < x.dim(0), bins, -1), 1);
   sums.add(bins & 63, number);
 }
+/// The same with values of f32, and a count at the same index.
+void group_sums(Acc<i32, dyn> counts, Acc<f32, dyn> sums, In<i32, dyn> keys, In<f32, dyn> v) {
+  auto [b] = block_id<1>();
+  auto group = keys.tiles(shape<1024>).load(b) & 255;
+  counts.add(where(iota<i32, 1024>() + b * 1024 < keys.dim(0), group, -1), 1);
+  sums.add(where(iota<i32, 1024>() + b * 1024 < keys.dim(0), group, -1), v.tiles(shape<1024>).load(b));
+}
+TEST_F(Accumulators, SumsOfFloatsAtFewPlaces) {
+  // 256 places with one value each, of all bits of the significand and all exponents; then whole numbers at 100 places,
+  // whose sums are exact in any order.
+  const std::int64_t n = 30001;
+  const auto any = any_values<f32>(256, 5);
+  const auto whole = values_in<i32>(n, 6, -2000, 2000);
+  std::vector<i32> keys(static_cast<std::size_t>(n));
+  std::vector<f32> v(whole.begin(), whole.end());
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<i32>(i < 256 ? i : 256 * i + 7 * i % 100);
+  for (const bool bits : {true, false}) {
+    const std::int64_t elements = bits ? 256 : n;
+    std::vector<f32> values(bits ? any : v);
+    const auto both = on_both(Placement::Aligned, [&](const Side& side) {
+      auto k = side.input(std::vector<i32>(keys.begin(), keys.begin() + elements), {elements});
+      auto x = side.input(values, {elements});
+      auto counts = side.input(std::vector<i32>(250, 1), {250});
+      auto sums = side.input(std::vector<f32>(240, 0.0f), {240});
+      kernel<group_sums>.blocks(ceil_div(elements, 1024))(counts.lend(), sums.lend(), k.view(), x.view()).sync();
+      auto all = sums.take();
+      for (const i32 count : counts.take()) all.push_back(static_cast<f32>(count));
+      return all;
+    });
+    EXPECT_EQ(exact(both.cpu, both.gpu), "") << (bits ? "all bits" : "whole numbers");
+  }
+}
 TEST_F(Accumulators, FewPlaces) {
   const auto x = values_in<u8>(3000, 1, 0, 255);
   for (const std::int64_t places : {256, 100, 300}) {

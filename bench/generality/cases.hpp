@@ -45,5 +45,9 @@ std::vector<Entry> science_entries();
 std::vector<Entry> signal_entries();
 std::vector<Entry> network_entries();
 std::vector<Entry> table_entries();
+std::vector<Entry> transformer_entries();
+std::vector<Entry> vision_entries();
+std::vector<Entry> dataset_entries();
+std::vector<Entry> physics_entries();
 
 }  // namespace generality

@@ -33,7 +33,7 @@ import plan  # noqa: E402
 from coprocess import Bench  # noqa: E402
 
 DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32", "i8": "int8"}
-DTYPES |= {"u8": "uint8", "bool": "bool"}
+DTYPES |= {"u8": "uint8", "bool": "bool", "i16": "int16", "i64": "int64"}
 # Of TESSERA_TUNING: what a user could hint.
 WORDS = [f"warps={n}" for n in (1, 2, 4, 8, 16)] + [f"occupancy={n}" for n in (1, 2, 4, 8)] + ["ctas=2"]
 WORDS += [f"latency={n}" for n in (1, 3, 5, 8)] + [f"access={w}" for w in ("view", "pointer", "tma")]

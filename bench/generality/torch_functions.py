@@ -10,6 +10,7 @@ import re
 
 import torch
 import torch.nn.functional as F
+import torch_more as more
 import torch_operations as ops
 import torch_programs as programs
 
@@ -22,7 +23,7 @@ ROUNDED = {
     "convolution_3x3": 1e-2,
     "filter": 2e-2,
     "mandelbrot": 5e-2,
-} | programs.ROUNDED
+} | programs.ROUNDED | more.ROUNDED
 TOLERANCE = 1e-2
 
 
@@ -115,7 +116,7 @@ FUNCTIONS = {
     "accuracy_count": ops.accuracy_count,
     "sum_of_squares": lambda x: x.square().sum()[None],
     "min_max": ops.min_max,
-} | programs.FUNCTIONS
+} | programs.FUNCTIONS | more.FUNCTIONS
 WAYS = {  # several, of which the fastest counts
     "convolution_1x1": {"matmul": lambda x, w: torch.matmul(w, x), "conv1d": lambda x, w: F.conv1d(x, w[:, :, None])},
     "causal_convolution": {"shifts": ops.convolution_by_shifts, "conv1d": ops.convolution_by_conv1d},
@@ -133,19 +134,19 @@ WAYS = {  # several, of which the fastest counts
         "index_add": lambda ids, w: torch.zeros(1000, device=w.device).index_add_(0, ids, w),
         "bincount": lambda ids, w: torch.bincount(ids, weights=w, minlength=1000),
     },
-} | programs.WAYS
+} | programs.WAYS | more.WAYS
 MAKERS = {
     "window_attention": ops.window_attention,
     "mandelbrot": ops.mandelbrot,
     "add_rows": ops.add_rows,
     "segment_sums": ops.segment_sums,
-} | programs.MAKERS
+} | programs.MAKERS | more.MAKERS
 COMPILED = {  # loops over the time take the compiler hours
     "window_attention": ops.window_attention_compiled,
     "moving_average": lambda case, device: {"associative_scan": ops.moving_average_scanned},
     "recurrence": lambda case, device: {"associative_scan": ops.scanned},
     "sparse_product": lambda case, device: {"gather": WAYS["sparse_product"]["gather"]},
-} | programs.COMPILED
+} | programs.COMPILED | more.COMPILED
 
 
 def functions_of(case, device):

@@ -56,7 +56,7 @@ TuningReport tune_gemm(const measure::Args& args, TuneOptions o) {
 template <int... I>
 auto one_row_space(std::integer_sequence<int, I...>) {
   return space("one_row", kOneRowHints,
-               candidate<one_row<epilogues::Plain, bf16, bf16, kOneRow[I].n, kOneRow[I].k>>(row_name<I>())...);
+               candidate<summed_rows<epilogues::Plain, bf16, bf16, 1, kOneRow[I].n, kOneRow[I].k>>(row_name<I>())...);
 }
 template <int M, int... I>
 auto few_rows_space(std::integer_sequence<int, I...>) {

@@ -36,6 +36,13 @@ TEST(Linear, EveryRowOfTheTables) {
   for (int row = 0; row < rows_of_table(kFewRows); ++row)
     expect_close(linear(many, w, {}, Row{row}).sync(), product(doubles(many), columns, 50, 33), 1e-5, "many");
 }
+/// The kernel of two rows on a GPU, with rows and columns that fill no tile.
+TEST(Linear, TwoRowsBySums) {
+  const auto w = random_tensor<bf16>({101, 1100}, 4), x = random_tensor<bf16>({2, 1100}, 5);
+  constexpr auto& two = kernel<summed_rows<epilogues::Plain, f32, bf16, 2, kSummedRows.n, kSummedRows.k>>;
+  expect_close(two(empty<f32>({2, 101}), x, w, i32{0}).sync(), product(doubles(x), turned(doubles(w), 1100), 2, 101),
+               1e-5, "two rows");
+}
 TEST(Linear, RowsBeyondTheTables) {
   const auto w = random_tensor<f32>({33, 40}, 4), x = random_tensor<f32>({70, 40}, 5);
   const auto by_row = [&](int m, int row) { return linear(x.slice<0>(0, m), w, {}, Row{row}); };
@@ -89,7 +96,7 @@ TEST(Linear, TheLengthIsConstantWhereFewerBlocksOfAnSmDoNotMatter) {
 }
 TEST(Linear, ARowOfConstantLength) {
   const auto w = random_tensor<f32>({33, 1100}, 4), x = random_tensor<f32>({1, 1100}, 5);
-  constexpr auto& of_length = kernel<one_row<epilogues::Plain, f32, f32, 2, 512>>;
+  constexpr auto& of_length = kernel<summed_rows<epilogues::Plain, f32, f32, 1, 2, 512>>;
   const auto want = product(doubles(x), turned(doubles(w), 1100), 1, 33);
   for (const i32 length : {0, 1100})
     expect_close(of_length(full<f32>({1, 33}, 777.0f), x, w, length).sync(), want, 1e-5, std::to_string(length));

@@ -2,11 +2,14 @@
 //
 //   auto y = kernels::linear(x, w).sync();               // bias, activation, residual as for gemm
 //
-// It is bound by reading the weights once. One row: a block owns some rows of weights and loops over k with one
-// accumulator tile, which is summed at the end. Up to 64 rows: the longer of both tiles, usually the weights, is the
-// left operand of mma, so that no rows of the instruction are empty. More rows: gemm.
+// It is bound by reading the weights once. One row, and on a GPU two: a block owns some rows of weights and loops
+// over k with one accumulator tile for each row of x, which is summed at the end. Up to 64 rows: the longer of both
+// tiles, usually the weights, is the left operand of mma, so that no rows of the instruction are empty. More rows:
+// gemm.
 #pragma once
+#include <array>
 #include <iterator>
+#include <utility>
 
 #include "tessera/kernels/gemm.hpp"
 #include "tessera/kernels/linear_table.hpp"
@@ -30,18 +33,41 @@ Tile<A, D...> multiply_add(const auto& a, const auto& b, const Tile<A, D...>& ac
     return fma(a, b, acc);
 }
 
-/// `length`: of the rows, if it is to be a constant of the code, else 0.
-template <class E, class U, class T, int N, int K, class... P>
-void one_row(Mut<U, 1, N> y, In<T, dyn, dyn> x, In<T, dyn, dyn> w, Constant<i32> length, P... operands) {
+/// f(0), ..., f(M - 1), which are tiles of one type.
+template <int M>
+auto each_row(const auto& f) {
+  return [&]<int... I>(std::integer_sequence<int, I...>) {
+    return std::array{f(I)...};
+  }(std::make_integer_sequence<int, M>());
+}
+/// The rows, M tiles of one row each from `first` on, as one tile.
+template <int M, class T, int N, std::size_t R>
+Tile<T, M, N> as_one_tile(const std::array<Tile<T, 1, N>, R>& rows, std::size_t first = 0) {
+  if constexpr (M == 1)
+    return rows[first];
+  else
+    return cat(as_one_tile<M / 2>(rows, first), as_one_tile<M / 2>(rows, first + M / 2), axis<0>);
+}
+
+/// For up to M rows of x, a power of two. `length`: of the rows, if it is to be a constant of the code, else 0.
+template <class E, class U, class T, int M, int N, int K, class... P>
+void summed_rows(Mut<U, M, N> y, In<T, dyn, dyn> x, In<T, dyn, dyn> w, Constant<i32> length, P... operands) {
   require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
   auto X = x.tiles(shape<1, K>);
   auto W = w.tiles(shape<N, K>);
-  auto [zero, j] = y.index();
+  auto [i, j] = y.index();
   using A = acc_t<T>;
-  auto acc = zeros<A, N, K>();
-  for (auto k : range(steps_of_row<K>(x, length)))
-    acc = multiply_add(narrow<A>(W.load(j, k)), narrow<A>(X.load(0, k)), acc);
-  y.store(narrow<U>(E{}(reshape(sum(acc, axis<1>), shape<1, N>), y, operands...)));
+  auto acc = each_row<M>([](int) { return zeros<A, N, K>(); });
+  for (auto k : range(steps_of_row<K>(x, length))) {
+    auto weights = narrow<A>(W.load(j, k));
+    for (int m = 0; m < M; ++m) {
+      auto& sums = acc[static_cast<std::size_t>(m)];
+      sums = multiply_add(weights, narrow<A>(X.load(M == 1 ? Scalar<i32>(0) : i * M + m, k)), sums);
+    }
+  }
+  const auto results =
+      each_row<M>([&](int m) { return reshape(sum(acc[static_cast<std::size_t>(m)], axis<1>), shape<1, N>); });
+  y.store(narrow<U>(E{}(as_one_tile<M>(results), y, operands...)));
 }
 
 template <class E, class U, class T, int M, int N, int K, class... P>
@@ -61,8 +87,8 @@ void few_rows(Mut<U, M, N> y, In<T, dyn, dyn> x, In<T, dyn, dyn> w, P... operand
   }
 }
 
-/// x w^T, then the epilogue: [m, n]. `row`: a row of kOneRow for one row of x, of kFewRows up to 64 rows, of gemm's
-/// table beyond. Throws ShapeError for other rows, and for extents that do not fit.
+/// x w^T, then the epilogue: [m, n]. `row`: a row of kOneRow for one row of x, of kFewRows (mma) up to 64 rows, of
+/// gemm's table beyond. Throws ShapeError for other rows, and for extents that do not fit.
 template <class U = void, Operand X, Operand W, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
                                                   const Fused<E, P...>& epilogue = Fused<E, P...>{}, Row row = {},
@@ -86,9 +112,11 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
   const int asked = row_of_table(row, m == 1 ? one : few, "linear", where);
   if (m == 1)
     return with_constant<one>(asked >= 0 ? asked : one_row_heuristic(n, k, target), [&](auto r) {
-      return call(kernel<one_row<E, C, T, kOneRow[r].n, kOneRow[r].k, epilogue_param<P>...>>,
+      return call(kernel<summed_rows<E, C, T, 1, kOneRow[r].n, kOneRow[r].k, epilogue_param<P>...>>,
                   constant_length(n, k, r, target));
     });
+  if (asked < 0 && sizeof(T) > 1 && are_summed(m, target))  // of 8 bits: not measured
+    return call(kernel<summed_rows<E, C, T, kMostSummed, kSummedRows.n, kSummedRows.k, epilogue_param<P>...>>, i32{0});
   return with_constant<few>(asked >= 0 ? asked : few_rows_heuristic(m, n, target), [&](auto r) {
     return with_extent<8, 64>(m, [&](auto rows) {
       return call(kernel<few_rows<E, C, T, rows, kFewRows[r].n, kFewRows[r].k, epilogue_param<P>...>>);

@@ -36,6 +36,11 @@ inline std::int32_t constant_length(std::int64_t n, std::int64_t k, int row, con
   const bool is_short = k % step == 0 && k / step <= kMostUnrolled;
   return target.gpu && pays && is_short ? static_cast<std::int32_t>(k) : 0;
 }
+/// For two rows of x on a GPU, a sum for each of them and each row of weights: mma has fewer loads in flight. With four
+/// rows mma is faster (bench/notes/linear.md).
+inline constexpr LinearTile kSummedRows = {2, 512};
+inline constexpr int kMostSummed = 2;
+inline bool are_summed(std::int64_t m, const Target& target) { return target.gpu && m >= 1 && m <= kMostSummed; }
 /// For 2 to 64 rows of x: mma.
 inline constexpr LinearTile kFewRows[] = {{64, 256}, {64, 128}, {64, 512}, {32, 256}, {128, 128}};
 /// With few blocks, the loads that one block has in flight decide. Up to 8 rows of x, three steps of 256 are enough if

@@ -89,35 +89,42 @@ void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16
   }
 }
 
-/// The product of one normalised row with weights, w (x * norm) / rms(x), without a launch for the norm. Gated:
+/// The product of up to M normalised rows with weights, w (x * norm) / rms(x), without a launch for the norm. Gated:
 /// silu(gate) * up of weights whose rows are gate and then up. `scales`: of FP8 weights. Fold: as in add_products.
-/// `length`: of the row, as in kernels::one_row.
-template <bool Gated, class U, class T, int N, int K, int Fold, class... S>
-void normed_row(Mut<U, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<T, dyn, dyn> w, Scalar<f32> eps,
-                Constant<i32> length, S... scales) {
+/// `length`: of the rows, as in kernels::summed_rows.
+template <bool Gated, class U, class T, int M, int N, int K, int Fold, class... S>
+void normed_rows(Mut<U, M, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<T, dyn, dyn> w, Scalar<f32> eps,
+                 Constant<i32> length, S... scales) {
   require(x.dim(1) == w.dim(1) && x.dim(1) == norm.dim(0), "x, its norm and w must have equally long rows");
   if constexpr (Gated)
     require(w.dim(0) == 2 * y.dim(1) && y.dim(1) % N == 0, "rows of gate, then of up, in whole tiles");
   auto X = x.tiles(shape<1, K>);
   auto Norm = norm.tiles(shape<K>);
   auto W = w.tiles(shape<N, K>);
-  auto [zero, j] = y.index();
-  auto squares = zeros<f32, 1, K / Fold>();
-  auto acc = zeros<f32, N, K / Fold>(), up = acc;
+  auto [i, j] = y.index();
+  auto squares = kernels::each_row<M>([](int) { return zeros<f32, 1, K / Fold>(); });
+  auto acc = kernels::each_row<M>([](int) { return zeros<f32, N, K / Fold>(); }), up = acc;
   for (auto k : range(kernels::steps_of_row<K>(x, length))) {
-    auto row = cast<f32>(X.load(0, k));
-    squares = add_products<Fold>(row, row, squares);
-    row = row * reshape(cast<f32>(Norm.load(k)), shape<1, K>);
-    acc = add_products<Fold>(cast<f32>(W.load(j, k)), row_for<N>(std::tie(scales...), row, j, k), acc);
-    if constexpr (Gated) {
-      auto of_up = j + y.dim(1) / N;
-      up = add_products<Fold>(cast<f32>(W.load(of_up, k)), row_for<N>(std::tie(scales...), row, of_up, k), up);
+    auto weight = reshape(cast<f32>(Norm.load(k)), shape<1, K>);
+    auto of_up = j + y.dim(1) / N;
+    auto gates = cast<f32>(W.load(j, k)), ups = Gated ? cast<f32>(W.load(of_up, k)) : gates;
+    for (std::size_t m = 0; m < M; ++m) {
+      auto row = cast<f32>(X.load(M == 1 ? Scalar<i32>(0) : i * M + static_cast<i32>(m), k));
+      squares[m] = add_products<Fold>(row, row, squares[m]);
+      row = row * weight;
+      acc[m] = add_products<Fold>(gates, row_for<N>(std::tie(scales...), row, j, k), acc[m]);
+      if constexpr (Gated) up[m] = add_products<Fold>(ups, row_for<N>(std::tie(scales...), row, of_up, k), up[m]);
     }
   }
-  auto scale = rsqrt(sum(squares, axis<1>) / cast<f32>(x.dim(1)) + eps);
-  auto result = reshape(sum(acc, axis<1>), shape<1, N>) * scale;
-  if constexpr (Gated) result = kernels::functions::Silu{}(result) * (reshape(sum(up, axis<1>), shape<1, N>) * scale);
-  y.store(kernels::narrow<U>(result));
+  const auto results = kernels::each_row<M>([&](int number) {
+    const auto m = static_cast<std::size_t>(number);
+    auto scale = rsqrt(sum(squares[m], axis<1>) / cast<f32>(x.dim(1)) + eps);
+    auto result = reshape(sum(acc[m], axis<1>), shape<1, N>) * scale;
+    if constexpr (Gated)
+      result = kernels::functions::Silu{}(result) * (reshape(sum(up[m], axis<1>), shape<1, N>) * scale);
+    return result;
+  });
+  y.store(kernels::narrow<U>(kernels::as_one_tile<M>(results)));
 }
 
 /// silu(x gate^T) * (x up^T) of many rows, for weights whose rows are gate and then up: both products of a piece are

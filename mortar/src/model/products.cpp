@@ -28,8 +28,11 @@ struct Rounded {
 
 bool on_gpu(const Rows& x) { return kernels::target_of(x.device()).gpu; }
 
-/// One row: products have the norm inside.
-bool norms_inside(const Rows& x, const Numerics& numerics) { return x.dim(0) == 1 && !numerics.one_way(); }
+/// One row, and on a GPU two of bf16 weights: products are sums, with the norm inside.
+bool are_summed(const Rows& x, bool fp8, const Numerics& numerics) {
+  if (numerics.one_way()) return false;
+  return x.dim(0) == 1 || (!fp8 && kernels::are_summed(x.dim(0), kernels::target_of(x.device())));
+}
 /// How these products are computed on a GPU (bench/notes/mortar.md), and on the CPU.
 struct NormedTile {
   int n, k;       ///< rows of weights of a block (gated: of each half), elements of a step
@@ -55,16 +58,22 @@ const TuningRecord& normed_hints(bool gated, std::int64_t blocks, const kernels:
   static const TuningRecord one = hinted("warps=", 1), two = hinted("warps=", 2);
   return !gated && blocks <= kFewBlocks * target.num_sms ? two : one;
 }
-/// The product of one row, normalised inside. U: the element type of the result.
+/// The products of a few rows, normalised inside. U: the element type of the result.
 template <bool Gated, class U>
 Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf16, 2>& w) {
   constexpr int tiles = static_cast<int>(std::size(kNormedRows));
   const std::int64_t results = Gated ? w.dim(0) / 2 : w.dim(0);
   const kernels::Target target = kernels::target_of(x.device());
+  if (x.dim(0) == kernels::kMostSummed) {
+    constexpr NormedTile tile = kNormedRows[Gated ? kFewGated : kPlain];
+    static const TuningRecord two = hinted("warps=", 2);
+    return kernel<normed_rows<Gated, U, bf16, kernels::kMostSummed, tile.n, tile.k, 1>>.tuned(two)(
+        empty<U>({x.dim(0), results}), x, norm.weight, w, norm.epsilon, i32{0});
+  }
   const int chosen = normed_heuristic(Gated, results, w.dim(1), target);
   return kernels::with_constant<tiles>(chosen, [&](auto number) {
     constexpr NormedTile tile = kNormedRows[number];
-    constexpr auto& product = kernel<normed_row<Gated, U, bf16, tile.n, tile.k, 1>>;
+    constexpr auto& product = kernel<normed_rows<Gated, U, bf16, 1, tile.n, tile.k, 1>>;
     const TuningRecord& hints = normed_hints(Gated, ceil_div(results, std::int64_t{tile.n}), target);
     return product.tuned(hints)(empty<U>({std::int64_t{1}, results}), x, norm.weight, w, norm.epsilon,
                                 tile.constant ? static_cast<i32>(w.dim(1)) : 0);
@@ -93,7 +102,7 @@ RowsOp normed_product(const Rows& x, const Norm& norm, const Matrix& w) {
   const std::int64_t n = w.quantized.dim(0);
   return with_fold(x, [&](auto fold) {
     constexpr auto& product =
-        kernel<normed_row<Gated, bf16, f8e4m3, kScaledRow.n, kScaledRow.k, fold, In<f32, dyn, dyn>>>;
+        kernel<normed_rows<Gated, bf16, f8e4m3, 1, kScaledRow.n, kScaledRow.k, fold, In<f32, dyn, dyn>>>;
     return product.tuned(scaled_row_hints())(empty<bf16>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
                                              w.quantized, norm.epsilon, 0, w.scales);
   });
@@ -229,7 +238,7 @@ const TuningRecord& short_rows_hints(std::int64_t steps) {
 template <class E, class... P>
 RowsOp short_rows_product(const Rows& x, const Tensor<bf16, 2>& w, const kernels::Fused<E, P...>& epilogue) {
   constexpr auto& product =
-      kernel<kernels::one_row<E, bf16, bf16, kShortRows.n, kShortRows.k, kernels::epilogue_param<P>...>>;
+      kernel<kernels::summed_rows<E, bf16, bf16, 1, kShortRows.n, kShortRows.k, kernels::epilogue_param<P>...>>;
   return std::apply(
       [&](const auto&... p) {
         return product.tuned(short_rows_hints(w.dim(1) / kShortRows.k))(empty<bf16>({x.dim(0), w.dim(0)}), x, w,
@@ -241,13 +250,13 @@ RowsOp short_rows_product(const Rows& x, const Tensor<bf16, 2>& w, const kernels
 }  // namespace
 
 Flow<Tensor<bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics numerics) {
-  if (norms_inside(x, numerics)) co_return co_await normed_product<false>(x, norm, w);
+  if (are_summed(x, w.is_fp8, numerics)) co_return co_await normed_product<false>(x, norm, w);
   const auto n = co_await normed(x, norm, numerics);
   co_return co_await linear(n.view(), w, numerics);
 }
 
 Flow<Tensor<bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up, Numerics numerics) {
-  if (norms_inside(x, numerics) && outputs(gate_up) % 16 == 0)
+  if (are_summed(x, gate_up.is_fp8, numerics) && outputs(gate_up) % 16 == 0)
     co_return co_await normed_product<true>(x, norm, gate_up);
   if (!gates_inside(x, gate_up, numerics)) {
     const auto h = co_await normed_linear(x, norm, gate_up, numerics);
@@ -269,7 +278,7 @@ Flow<Tensor<bf16, 2>> linear_add(Rows x, const Matrix& w, Rows residual, Numeric
 }
 
 Op<Tensor<f32, 2>> normed_logits(const Rows& x, const Norm& norm, const Tensor<bf16, 2>& w, const Numerics& numerics) {
-  if (norms_inside(x, numerics)) return normed_product<false, f32>(x, norm, w);
+  if (are_summed(x, false, numerics)) return normed_product<false, f32>(x, norm, w);
   return normed(x, norm, numerics).then([&w, numerics](const Tensor<bf16, 2>& n) {
     return logits_of(n.view(), w, numerics);
   });

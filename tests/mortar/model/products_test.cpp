@@ -76,7 +76,7 @@ struct Row {
   std::vector<double> normed;
 };
 
-void expect_near(const Tensor<bf16, 2>& y, const std::vector<double>& wanted) {
+void expect_near(const auto& y, const std::vector<double>& wanted) {
   const auto found = host(y).sync();
   ASSERT_EQ(static_cast<std::size_t>(y.dim(1)), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i)
@@ -87,7 +87,7 @@ void expect_near(const Tensor<bf16, 2>& y, const std::vector<double>& wanted) {
 TEST(OneRow, Fp8WeightsOfANormedRow) {
   const Row row(1160);
   const Weights w(1032, 1160);
-  expect_near(kernel<normed_row<false, bf16, f8e4m3, 4, 1024, kFold, Scales>>(
+  expect_near(kernel<normed_rows<false, bf16, f8e4m3, 1, 4, 1024, kFold, Scales>>(
                   full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
                   kEpsilon, 0, w.scale_tensor())
                   .sync(),
@@ -102,7 +102,7 @@ TEST(OneRow, Fp8GatesOfANormedRow) {
   std::vector<double> wanted;
   for (std::size_t i = 0; i < both.size() / 2; ++i)
     wanted.push_back(both[i] / (1 + std::exp(-both[i])) * both[both.size() / 2 + i]);
-  expect_near(kernel<normed_row<true, bf16, f8e4m3, 4, 1024, kFold, Scales>>(
+  expect_near(kernel<normed_rows<true, bf16, f8e4m3, 1, 4, 1024, kFold, Scales>>(
                   full<bf16>({std::int64_t{1}, w.n / 2}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
                   kEpsilon, 0, w.scale_tensor())
                   .sync(),
@@ -130,12 +130,43 @@ TEST(OneRow, Bf16WeightsOfANormedRow) {
   std::vector<bf16> values;
   for (const f8e4m3 v : w.values) values.push_back(bf16(static_cast<float>(v)));
   for (const i32 length : {0, 1160})
-    expect_near(kernel<normed_row<false, bf16, bf16, 2, 512, 1>>(full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)),
-                                                                 row.tensor(), row.norm_tensor(),
-                                                                 from(values, {w.n, w.k}).sync(), kEpsilon, length)
+    expect_near(kernel<normed_rows<false, bf16, bf16, 1, 2, 512, 1>>(full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)),
+                                                                     row.tensor(), row.norm_tensor(),
+                                                                     from(values, {w.n, w.k}).sync(), kEpsilon, length)
                     .sync(),
                 w.times(row.normed));
 }
+
+/// Two rows share the loads of the weights, and each has a norm of its own.
+template <bool Gated>
+void check_two_rows() {
+  const Row row(1160), other(1160, 3);
+  Weights w(64, 1160);
+  std::fill(w.scales.begin(), w.scales.end(), 1.0f);
+  std::vector<bf16> values, rows(row.x);
+  for (const f8e4m3 v : w.values) values.push_back(bf16(static_cast<float>(v)));
+  rows.insert(rows.end(), other.x.begin(), other.x.end());
+  const std::int64_t results = Gated ? w.n / 2 : w.n;
+  const Tensor<bf16, 2> y =
+      kernel<normed_rows<Gated, bf16, bf16, 2, 2, 512, 1>>(full<bf16>({std::int64_t{2}, results}, bf16(777.0f)),
+                                                           from(rows, {std::int64_t{2}, w.k}).sync(), row.norm_tensor(),
+                                                           from(values, {w.n, w.k}).sync(), kEpsilon, 0)
+          .sync();
+  for (std::int64_t m = 0; m < 2; ++m) {
+    std::vector<double> normed;  // the second row by its own norm, but with the weights of the first
+    for (std::size_t i = 0; i < row.x.size(); ++i)
+      normed.push_back(m == 0 ? row.normed[i]
+                              : other.normed[i] / static_cast<float>(other.norm[i]) * static_cast<float>(row.norm[i]));
+    std::vector<double> wanted = w.times(normed);
+    if (Gated)
+      for (std::size_t i = 0; i < wanted.size() / 2; ++i)
+        wanted[i] = wanted[i] / (1 + std::exp(-wanted[i])) * wanted[i + wanted.size() / 2];
+    wanted.resize(static_cast<std::size_t>(results));
+    expect_near(y.template slice<0>(m, m + 1), wanted);
+  }
+}
+TEST(TwoRows, Bf16Weights) { check_two_rows<false>(); }
+TEST(TwoRows, Bf16Gates) { check_two_rows<true>(); }
 
 TEST(OneRow, Fp8WeightsWithoutFolding) {
   const Row row(1160);

@@ -64,6 +64,21 @@ bool keeps_neighbours(Op op) {
   }
 }
 
+/// What a loop carries as argument `arg` of its body: the initial and the next values.
+std::vector<Value> carried_as(Value arg) {
+  const Operation* loop = arg.argument_block()->parent();
+  if (!loop || (loop->op() != Op::For && loop->op() != Op::Loop)) return {};
+  const std::size_t carried = arg.index() - first_carried_arg(*loop);
+  std::vector<Value> values{loop->operand(first_carried_operand(*loop) + carried)};
+  ir::walk(loop->region(0), [&](const Operation& op) {
+    if (op.op() != Op::Continue) return;
+    const Operation* of = op.parent_op();
+    while (of && of->op() != Op::For && of->op() != Op::Loop) of = of->parent_op();
+    if (of == loop) values.push_back(op.operand(carried));
+  });
+  return values;
+}
+
 /// True if elements along the last axis of `offsets` are computed or loaded, each by itself: a gather of elements.
 bool picks_elements(Value offsets) {
   std::unordered_set<const ir::ValueImpl*> seen;
@@ -72,11 +87,13 @@ bool picks_elements(Value offsets) {
     const Value v = work.back();
     work.pop_back();
     const Operation* def = v.def();
-    if (def == nullptr || !v.type().is_tile() || v.type().rank() == 0 || v.type().shape().back() == 1 ||
-        !seen.insert(v.impl()).second)
+    if (!v.type().is_tile() || v.type().rank() == 0 || v.type().shape().back() == 1 || !seen.insert(v.impl()).second)
       continue;
-    if (!keeps_neighbours(def->op())) return true;
-    for (const Value operand : def->operand_values()) work.push_back(operand);
+    if (def != nullptr && !keeps_neighbours(def->op())) return true;
+    if (def == nullptr)
+      for (const Value value : carried_as(v)) work.push_back(value);
+    else
+      for (const Value operand : def->operand_values()) work.push_back(operand);
   }
   return false;
 }

@@ -285,6 +285,13 @@ bool loads_narrowly(const ir::Function& f, std::int64_t elements) {
   return narrow;
 }
 
+/// True for an elementwise operation that computes numbers.
+bool computes_numbers(const Operation& op) {
+  return op.num_results() == 1 && op.num_operands() > 0 && op.info().has(ir::traits::Pure) &&
+         op.info().has(ir::traits::SameShape | ir::traits::SameType) && op.result(0).type().is_tile() &&
+         !op.result(0).type().is_pointer() && op.result(0).type().elem() != ir::Elem::I1;
+}
+
 }  // namespace
 
 KernelFacts kernel_facts(const ir::Function& f) {
@@ -310,6 +317,8 @@ KernelFacts kernel_facts(const ir::Function& f) {
       facts.kept_for_later = std::max(facts.kept_for_later, kept_across(op));
       reduction_depth = std::min(reduction_depth, loops_around(op));
     }
+    if (computes_numbers(op))
+      facts.largest_computed = std::max(facts.largest_computed, op.result(0).type().num_elements());
     scans = scans || (op.op() == Op::Scan && op.operand(0).type().num_elements() >= kAcrossThreads);
     const ir::Type tile = moved_tile(op);
     if (is_load(op) && tile.num_elements() >= kAcrossThreads) load_depth = std::max(load_depth, loops_around(op));

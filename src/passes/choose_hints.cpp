@@ -109,7 +109,9 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
   std::int64_t warps = facts.largest_tile / elements;
   if (facts.moved_bytes > 0) warps = facts.moved_bytes / (vectors * kBytesAWarp);
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
-  const std::int64_t fewest = facts.largest_tile / (32 * kMostElementsAThread);
+  // What a kernel computes for each pair of elements of two rows is larger than what it loads.
+  const std::int64_t fewest =
+      std::max(facts.largest_tile, facts.largest_computed) / (kThreadsAWarp * kMostElementsAThread);
   c.warps = std::max(c.warps, std::min(power_of_two_below(fewest), kMostWideRowWarps));
   // A row that is multiplied with each row of a tile: with less than one vector per thread its layout differs from the
   // tile's, and every step converts it through shared memory, with four barriers.
@@ -275,9 +277,19 @@ int most_vectors(const Tuning& t) {
   return most;
 }
 
-void override_choices(Choices& c, const Tuning& t, const Machine& m) {
+/// The most warps that have tiles of their own of the largest product on tensor cores; with more, the assembler
+/// computes it without them.
+int most_warps(const analysis::KernelFacts& facts) {
+  const bool by_tensor_cores =
+      std::any_of(facts.products.begin(), facts.products.end(),
+                  [](const analysis::Product& p) { return analysis::uses_tensor_cores(*p.op); });
+  const std::int64_t most = by_tensor_cores ? tiles_of_mma(step_load(facts)) : kMostWarps;
+  return static_cast<int>(std::min<std::int64_t>(most, kMostWarps));
+}
+
+void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {
   require_power_of_two("spread", t.spread, 4);
-  if (c.warps > 0) c.warps = std::min(c.warps * t.spread, kMostWarps);
+  if (c.warps > 0) c.warps = std::max(c.warps, std::min(c.warps * t.spread, most));
   if (t.warps) require_power_of_two("warps", c.warps = *t.warps, kMostWarps);
   if (t.ctas) require_power_of_two("CTAs per cluster", c.ctas = *t.ctas, m.clusters ? 16 : 1);
   if (t.occupancy) require_range("occupancy", c.occupancy = *t.occupancy, 32);
@@ -299,7 +311,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
     c = facts.products.empty() ? choose_for_rows(f, facts, vectors) : choose_for_products(facts, m);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
-  override_choices(c, tuning, m);
+  override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMostWarps);
   if (limited)
     c.occupancy =
         std::max(1, kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * registers_of(tuning)));

@@ -100,6 +100,8 @@ bool is_bound_by_instructions(const ir::Function& f, const analysis::KernelFacts
   return facts.products.empty() && facts.moved_bytes > 0 && analysis::instructions_per_byte(f) > m.instructions_a_byte;
 }
 
+std::int64_t tiles_of_mma(const StepLoad& load) { return std::max<std::int64_t>(load.largest / kAccumulatorsOfMma, 1); }
+
 int warps_for(const StepLoad& load, const Machine& m) {
   // Sums of 8-bit floats take twice the registers, unless they accumulate fast and in place
   // (bench/notes/choose_hints.md).
@@ -107,7 +109,7 @@ int warps_for(const StepLoad& load, const Machine& m) {
   if (held > std::int64_t{4} * 32 * m.accumulators_a_thread) return 8;
   // A warp computes at least 16 rows by 8 columns (mma.sync). Warps beyond the number of such parts repeat work, for
   // each product.
-  return static_cast<int>(std::clamp<std::int64_t>(load.largest / kAccumulatorsOfMma, 1, 4));
+  return static_cast<int>(std::min<std::int64_t>(tiles_of_mma(load), 4));
 }
 
 bool fits_one_more(const analysis::KernelFacts& facts, std::int64_t elements, const Target& target) {

@@ -48,6 +48,8 @@ bool waits_for_memory(const analysis::Product&);
 /// the GPU issues while memory moves it.
 bool is_bound_by_instructions(const ir::Function&, const analysis::KernelFacts&, const Machine&);
 
+/// Tiles of 16x8, which mma.sync computes at once, in the largest product. (A power of two, as extents of tiles are.)
+std::int64_t tiles_of_mma(const StepLoad&);
 /// Warps a CTA: 4, the smallest group that issues a warpgroup's product, or 8.
 int warps_for(const StepLoad&, const Machine&);
 

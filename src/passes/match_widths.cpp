@@ -64,6 +64,14 @@ void join_by(const Operation& op, Layouts& layouts) {
       layouts.join(op.result(i), carried);
       if (end && end->op() == Op::Continue) layouts.join(end->operand(i), carried);
     }
+  } else if (op.op() == Op::Loop) {
+    for (std::size_t i = 0; i < op.num_operands(); ++i) layouts.join(op.operand(i), op.region(0).arg(i));
+  } else if (op.op() == Op::Continue || op.op() == Op::Break) {
+    const Operation* loop = op.parent_op();
+    while (loop && loop->op() != Op::Loop && loop->op() != Op::For) loop = loop->parent_op();
+    if (!loop || loop->op() != Op::Loop) return;
+    for (std::size_t i = 0; i < op.num_operands(); ++i)
+      layouts.join(op.operand(i), op.op() == Op::Break ? loop->result(i) : loop->region(0).arg(i));
   } else if (op.op() == Op::If) {
     for (std::size_t r = 0; r < op.num_regions(); ++r) {
       const Operation* end = op.region(r).terminator();
@@ -77,13 +85,14 @@ void join_by(const Operation& op, Layouts& layouts) {
 }
 
 /// A load or store of which a thread moves whole vectors along the tile's last axis, or single elements because the
-/// tile begins between two vectors.
-struct Contiguous {
+/// tile begins between two vectors; or a load in a loop that gathers.
+struct Moved {
   Operation* op = nullptr;
   Value tile;                 ///< what is loaded or stored
   std::int64_t bytes = 0;     ///< of an element
   std::int64_t elements = 0;  ///< that a thread moves at a time
   bool by_view = false;
+  bool gathers = false;  ///< its indices are laid out as its result
 };
 
 bool follows_last_axis(const analysis::Access& access) {
@@ -94,17 +103,23 @@ bool follows_last_axis(const analysis::Access& access) {
   return tensor->result().type().strides()[axis] == 1;
 }
 
-std::vector<Contiguous> contiguous_accesses(ir::Function& f) {
+std::vector<Moved> moved_tiles(ir::Function& f) {
   const analysis::Divisibility known(f);
-  std::vector<Contiguous> found;
+  std::vector<Moved> found;
   ir::walk(f.body(), [&](Operation& op) {
     const auto access = analysis::access_of(op);
     if (!access || access->kind == analysis::AccessKind::Atomic || access->tile.num_elements() < kOwnLayout) return;
-    if (access->view ? !follows_last_axis(*access) : access->tile.shape().back() <= 1) return;
     const std::int64_t bytes = ir::info(access->tile.elem()).bytes;
     const analysis::AccessWidth width = analysis::width_of(op, known);
-    const bool single = width.bytes == bytes && width.limit == analysis::WidthLimit::Base;
-    if (!single && width.bytes != kVectorBytes) return;
+    if (width.limit == analysis::WidthLimit::Scattered) {
+      if (access->loads() && !access->view && analysis::loops_around(op) > 0)
+        found.push_back({&op, op.result(0), bytes, 1, false, true});
+      return;
+    }
+    if (access->view ? !follows_last_axis(*access) : access->tile.shape().back() <= 1) return;
+    // Between two vectors: single elements, and of pointer tiles parts of vectors.
+    const bool between = width.limit == analysis::WidthLimit::Base && (width.bytes == bytes || !access->view);
+    if (!between && width.bytes != kVectorBytes) return;
     found.push_back({&op, access->loads() ? op.result(0) : access->value, bytes, width.bytes / bytes,
                      access->view.impl() != nullptr});
   });
@@ -113,28 +128,33 @@ std::vector<Contiguous> contiguous_accesses(ir::Function& f) {
 
 /// Values of one layout, and their accesses.
 struct Group {
-  std::int64_t largest = 0;              ///< elements of a tile
-  std::int64_t elements = kVectorBytes;  ///< that a thread moves at a time, by whole vectors
+  std::int64_t largest = 0;                      ///< elements of a tile
+  std::int64_t elements = kVectorBytes;          ///< that a thread moves at a time, by whole vectors
+  std::int64_t fewest = kVectorBytes, most = 1;  ///< that a thread moves at a time
   /// Instructions, up to a common factor: of the single elements' way through shared memory, and of moving single
   /// elements instead of vectors.
   double through_shared = 0, instead_of_vectors = 0;
 
-  void add(const Contiguous& a) {
+  void add(const Moved& a) {
     largest = std::max(largest, a.tile.type().num_elements());
+    fewest = std::min(fewest, a.elements), most = std::max(most, a.elements);
     double moved = static_cast<double>(a.tile.type().num_elements());
     for (const Operation* loop = a.op->parent_op(); loop; loop = loop->parent_op())
       if (loop->op() == Op::For || loop->op() == Op::Loop) moved *= analysis::kAssumedTrips;
     const double vectors = moved / static_cast<double>(kVectorBytes / a.bytes);
-    if (a.elements == 1) {
-      through_shared += moved + vectors;  // stored as they were loaded, loaded by vectors
+    const double own = moved / static_cast<double>(a.elements);
+    if (own > vectors) {
+      // Stored as they were loaded, loaded by vectors; and indices the other way.
+      through_shared += (own + vectors) * (a.gathers ? 2 : 1);
+      instead_of_vectors += moved - own;
     } else {
       instead_of_vectors += moved - vectors;
       if (a.by_view) elements = std::min(elements, a.elements);
     }
   }
   /// How many elements a thread is to move at a time in `a`. Pointers: a vector, or single ones.
-  std::int64_t chosen(const Contiguous& a) const {
-    if (largest < kWorthMatching) return a.elements;
+  std::int64_t chosen(const Moved& a) const {
+    if (largest < kWorthMatching || fewest == most) return a.elements;
     if (through_shared > instead_of_vectors) return 1;
     return a.by_view ? std::min(elements, a.elements) : a.elements;
   }
@@ -198,11 +218,13 @@ bool match_widths(ir::Function& f) {
   });
   if (has_products) return false;  // their operands and results have layouts of their own
 
-  const std::vector<Contiguous> accesses = contiguous_accesses(f);
+  const std::vector<Moved> accesses = moved_tiles(f);
+  for (const Moved& a : accesses)
+    if (a.gathers) layouts.join(analysis::access_of(*a.op)->pointers, a.tile);
   std::unordered_map<const ir::ValueImpl*, Group> groups;
-  for (const Contiguous& a : accesses) groups[layouts.root(a.tile.impl())].add(a);
+  for (const Moved& a : accesses) groups[layouts.root(a.tile.impl())].add(a);
   std::optional<LessAligned> less;
-  for (const Contiguous& a : accesses) {
+  for (const Moved& a : accesses) {
     const std::int64_t elements = groups[layouts.root(a.tile.impl())].chosen(a);
     if (a.elements == elements) continue;
     if (!less) less.emplace(f);

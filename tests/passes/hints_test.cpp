@@ -337,6 +337,34 @@ TEST(Hints, PartsCountTogether) {
   EXPECT_EQ(hints(256, 128, 64), std::tuple(8, 2, 1, 6));
 }
 
+/// More warps than parts of 16x8 would repeat each product, without tensor cores.
+TEST(Hints, WarpsFollowFromTheLargestProduct) {
+  const auto warps = [](std::int32_t n, std::int32_t n2, int spread) {
+    ProductsOfParts p(16, n, n2);
+    passes::Tuning tuning;
+    tuning.spread = spread;
+    return choose(*p.f, kHopper, tuning).warps;
+  };
+  EXPECT_EQ(warps(16, 16, 1), 2) << "not 4 for two products";
+  EXPECT_EQ(warps(16, 16, 2), 2);
+  EXPECT_EQ(warps(64, 8, 1), 4);
+  EXPECT_EQ(warps(64, 8, 2), 8) << "the larger one has eight parts";
+  EXPECT_EQ(warps(8, 8, 4), 1);
+}
+
+/// What is computed for all pairs of two rows, which are loaded.
+void sums_over_pairs(Mut<f32, 64> y, In<f32, dyn> x) {
+  auto here = reshape(x.load_like(y), shape<64, 1>);
+  auto X = x.tiles(shape<64>);
+  auto total = zeros<f32, 64, 1>();
+  for (auto k : range(X.count(0))) total += sum(abs(reshape(X.load(k), shape<1, 64>) - here), axis<1>);
+  y.store(reshape(total, shape<64>));
+}
+TEST(Hints, AThreadComputesSixtyFourElementsAtMost) {
+  const Passed p = passed<&sums_over_pairs>({{640}, {640}}, {});
+  EXPECT_EQ(choose(*p.module->functions.front()).warps, 2);
+}
+
 TEST(Hints, ProductsOfAnySizesHaveAPowerOfTwoOfWarps) {
   for (const std::int32_t n : {8, 16, 32})
     for (const std::int32_t n2 : {8, 16, 32, 64}) {

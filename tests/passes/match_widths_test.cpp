@@ -70,6 +70,22 @@ void narrow_loop(Mut<f32, 16, 128> y, In<f32, dyn, dyn> x) {
   y.store(s);
 }
 
+/// Gathers in a loop, whose places follow from what they loaded before; or one gather.
+template <bool Loops>
+void follow_links(Mut<i32, 1, 1024> y, In<i32, dyn, dyn> x, In<i32, dyn> next) {
+  auto at = x.load_like(y);
+  if constexpr (Loops) {
+    auto steps = zeros<i32, 1, 1024>();
+    tile_while(any(at >= 0)) {
+      steps += where(at >= 0, 1, 0);
+      at = where(at >= 0, next.gather(at), at);
+    }
+    y.store(steps);
+  } else {
+    y.store(next.gather(at));
+  }
+}
+
 passes::Tuning without() { return passes::parse_tuning("widths=0"); }
 
 void add_mixed(Mut<bf16, 4, 512> y, In<bf16, dyn, dyn> x, In<f32, dyn, dyn> z) {
@@ -161,6 +177,18 @@ TEST(MatchWidths, NeighboursAlongRowsMakeAllSingle) {
   EXPECT_EQ(widths(expect_same<&sum_of_neighbours<bf16, -1, 1>>({}, 4, Array<bf16>({32, 256}), half)),
             (Widths{{2, {2}}}));
 }
+/// Two columns further is half a vector of f32: such accesses become single with the others, not half of them.
+TEST(MatchWidths, NeighboursHalfAVectorAwayToo) {
+  const auto x = numbers<f32>({32, 256});
+  EXPECT_EQ(widths(expect_same<&sum_of_neighbours<f32, -2, 2>>({}, 4, Array<f32>({32, 256}), x)), (Widths{{4, {4}}}));
+  EXPECT_EQ(widths(expect_same<&sum_of_neighbours<f32, -2, 2>>(without(), 4, Array<f32>({32, 256}), x)),
+            (Widths{{4, {4, 8, 16}}}));
+}
+/// Rows that all begin at half a vector have one layout as they are.
+TEST(MatchWidths, HalfVectorsEverywhereAreLeftAlone) {
+  const auto x = numbers<f32>({16, 1022});
+  EXPECT_EQ(widths(expect_same<&add_equal>({}, 8, Array<f32>({16, 1022}), x, x)), (Widths{{4, {8}}}));
+}
 TEST(MatchWidths, TheLimitOfWhatIsMadeSingleSaysWhy) {
   const auto x = numbers<f32>({32, 256});
   EXPECT_EQ(limits(expect_same<&sum_of_neighbours<f32, -1, 1>>({}, 4, Array<f32>({32, 256}), x), 4),
@@ -169,6 +197,16 @@ TEST(MatchWidths, TheLimitOfWhatIsMadeSingleSaysWhy) {
 TEST(MatchWidths, FewNeighboursAlongRowsPassThroughSharedMemory) {
   const auto x = numbers<f32>({32, 256});
   EXPECT_EQ(widths(expect_same<&mostly_aligned>({}, 4, Array<f32>({32, 256}), x)), (Widths{{4, {4, 16}}}));
+}
+/// What a loop gathers would be converted in each iteration.
+TEST(MatchWidths, WhatALoopGathersMakesAllSingle) {
+  const Array<std::int32_t> y({2, 1024});
+  const auto x = Array<std::int32_t>({2, 1024}).each([](std::int64_t i) { return static_cast<std::int32_t>(i % 300); });
+  const auto next =
+      Array<std::int32_t>({300}).each([](std::int64_t i) { return static_cast<std::int32_t>(i / 2 - 1); });
+  EXPECT_EQ(widths(expect_same<&follow_links<true>>({}, 2, y, x, next)), (Widths{{4, {4}}}));
+  EXPECT_EQ(widths(expect_same<&follow_links<true>>(without(), 2, y, x, next)), (Widths{{4, {4, 16}}}));
+  EXPECT_EQ(widths(expect_same<&follow_links<false>>({}, 2, y, x, next)), (Widths{{4, {4, 16}}}));
 }
 TEST(MatchWidths, WhatALoopRepeatsCountsMore) {
   const auto x = numbers<f32>({32, 256});

@@ -331,6 +331,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
   });
   facts.largest_bytes = facts.moved_bytes;
   if (!reductions.empty() || scans || load_depth > 0) facts.moved_bytes = 0;
+  facts.reduces_in_loop = !reductions.empty() && load_depth > 0 && reduction_depth >= load_depth;
   facts.reduces_after_loop = reduction_depth < load_depth;
   facts.narrow = !reductions.empty() && loads_narrowly(f, facts.largest_tile);
   return facts;

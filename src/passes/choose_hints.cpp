@@ -101,9 +101,9 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
                              facts.longest_row * facts.largest_bytes <= kBytesAWarp * facts.largest_tile;
   const bool chained = facts.chained_reductions && !facts.reduces_after_loop && !row_of_a_warp;
   const bool narrow = facts.narrow && !facts.reduces_after_loop;
-  const int elements = chained                     ? narrow ? kElementsAWarpNarrow : kElementsAWarpChained
-                       : narrow                    ? kElementsAWarpNarrowAlone
-                       : facts.reduces_across_rows ? kElementsAWarpChained
+  const int elements = chained  ? narrow ? kElementsAWarpNarrow : kElementsAWarpChained
+                       : narrow ? kElementsAWarpNarrowAlone
+                       : facts.reduces_across_rows || facts.reduces_in_loop ? kElementsAWarpChained
                        : facts.longest_row > 0 && !facts.reduces_after_loop ? kElementsAWarpReduced
                                                                             : kElementsAWarp;
   std::int64_t warps = facts.largest_tile / elements;

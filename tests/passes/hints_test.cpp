@@ -360,6 +360,18 @@ void sums_over_pairs(Mut<f32, 64> y, In<f32, dyn> x) {
   for (auto k : range(X.count(0))) total += sum(abs(reshape(X.load(k), shape<1, 64>) - here), axis<1>);
   y.store(reshape(total, shape<64>));
 }
+/// Each step of a loop reduces what it loads.
+void sums_of_steps(Mut<f32, 8> y, In<f32, dyn, dyn> x) {
+  auto [i] = y.index();
+  auto X = x.tiles(shape<8, 512>);
+  auto total = zeros<f32, 8, 1>();
+  for (auto k : range(X.count(1))) total += sum(X.load(i, k), axis<1>);
+  y.store(reshape(total, shape<8>));
+}
+TEST(Hints, ReductionsInALoopThatLoadsTakeFewerWarps) {
+  const Passed p = passed<&sums_of_steps>({{640}, {640, 4096}}, {});
+  EXPECT_EQ(choose(*p.module->functions.front()).warps, 2);
+}
 TEST(Hints, AThreadComputesSixtyFourElementsAtMost) {
   const Passed p = passed<&sums_over_pairs>({{640}, {640}}, {});
   EXPECT_EQ(choose(*p.module->functions.front()).warps, 2);

@@ -34,6 +34,7 @@ struct KernelFacts {
   std::int64_t longest_row = 0;      ///< most elements that a large reduction combines
   std::int64_t kept_for_later = 0;   ///< most 32-bit elements that are live across a large reduction
   bool narrow = false;               ///< large reductions over tiles that are loaded an element or two at a time
+  bool reduces_in_loop = false;      ///< all reductions of large tiles are in loops that load
   bool reduces_after_loop = false;   ///< large tiles are accumulated in a loop and reduced after it
   std::int64_t repeated_bytes = 0;   ///< smallest large tile that a loop loads and broadcasts to a larger one; 0: none
   std::int64_t stored_bytes = 0;     ///< of all tiles that are stored through views

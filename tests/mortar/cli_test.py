@@ -76,7 +76,7 @@ class Generate(unittest.TestCase):
             (pathlib.Path(model) / "config.json").write_text(json.dumps(config))
             own = self.generate(*words, model=model)
             other = self.generate(*words, model=model, env={"TESSERA_COLLECT": folder, "TESSERA_COLLECT_GPUS": "sm_90"})
-            reports = [f.read_text() for f in pathlib.Path(folder).glob("*-one_row_1536_.txt")]
+            reports = [f.read_text() for f in pathlib.Path(folder).glob("*-summed_rows_1536_.txt")]
         self.assertTrue(any("of the loop's first 3 iterations" in r for r in reports), reports)
         self.assertEqual(own["ids"], other["ids"])
         for a, b in zip(own["logprobs"], other["logprobs"]):

@@ -114,7 +114,7 @@ Tile<f32, N, K / Fold> fold_products(const Tile<f32, N, K>& a, const Tile<f32, 1
 }
 
 /// One row times w^T for weights with scales, then the epilogue: by sums, because one row would fill a sixteenth of
-/// mma. `length`: of the row, as in kernels::one_row.
+/// mma. `length`: of the row, as in kernels::summed_rows.
 template <class E, int N, int K, int Fold, class... P>
 void scaled_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales,
                 Constant<i32> length, P... operands) {

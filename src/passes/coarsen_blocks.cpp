@@ -382,8 +382,8 @@ struct Piece {
   bool narrow = false;  ///< a thread moves four bytes or less at a time somewhere
   /// It adds to the places to which all others add: a block does so once for all its pieces (reduce_atomics).
   bool shares_places = false;
-  /// It adds to few places: a block of at least so many pieces counts first (combine_atomics); 0: it does not.
-  std::int64_t fewest_counted = 0;
+  /// It adds to few places: combine_atomics combines what a block of at least so many pieces adds; 0: nothing.
+  std::int64_t fewest_combined = 0;
   std::int64_t most = kMostPieces;  ///< pieces of a block
 };
 
@@ -398,14 +398,14 @@ Piece piece_of(const ir::Function& f, const Varying& varying) {
     piece.reduces = piece.reduces || op.op() == Op::Reduce;
     const auto access = analysis::access_of(op);
     if (!access) return;
-    const CombinedPieces counted = op.op() == Op::AtomicRMWTko ? pieces_combined(op) : CombinedPieces();
-    if (counted.fewest > 0 && counted.fewest <= kMostPieces) {
-      piece.fewest_counted = std::max(piece.fewest_counted, counted.fewest);
-      piece.most = std::min(piece.most, counted.enough);
+    const CombinedPieces combined = op.op() == Op::AtomicRMWTko ? pieces_combined(op) : CombinedPieces();
+    if (combined.fewest > 0 && combined.fewest <= kMostPieces) {
+      piece.fewest_combined = std::max(piece.fewest_combined, combined.fewest);
+      piece.most = std::min(piece.most, combined.enough);
     }
     const bool shared = op.op() == Op::AtomicRMWTko && !varying.has(access->pointers) && is_reduced(op);
     piece.shares_places = piece.shares_places || shared;
-    if (shared || (counted.fewest > 0 && counted.fewest <= kMostPieces)) {
+    if (shared || (combined.fewest > 0 && combined.fewest <= kMostPieces)) {
       never = never || analysis::loops_around(op) > 0;
       return;
     }
@@ -435,7 +435,7 @@ std::int64_t pieces_for(const Piece& piece, std::int64_t bytes, std::int64_t lim
 int pieces_that_pay(const ir::Function& f, const Varying& varying) {
   const Piece piece = piece_of(f, varying);
   const std::int64_t adding = pieces_for(piece, kBytesOfSharedPlaces, kBytesOfSharedPlaces);
-  if (piece.shares_places || (piece.fewest_counted > 0 && adding >= piece.fewest_counted))
+  if (piece.shares_places || (piece.fewest_combined > 0 && adding >= piece.fewest_combined))
     return static_cast<int>(adding);
   const bool shares = piece.reduces && kWorthSharing * piece.shared >= piece.moved && !piece.narrow;
   const bool long_rows = piece.reduces && (piece.largest > kBytesOfWarp || piece.moved >= analysis::kSmallPieceBytes);

@@ -29,7 +29,7 @@ using ir::Value;
 namespace {
 
 constexpr std::int64_t kSideBits = 4, kSide = 1 << kSideBits, kPlaces = kSide * kSide;
-constexpr std::int64_t kStep = 128;                                // elements that one product counts
+constexpr std::int64_t kStep = 128;                                // elements of one product
 constexpr std::int64_t kFewest = 2 * kPlaces, kMost = 32 * kStep;  // elements of a tile; the products are unrolled
 constexpr std::int64_t kEnough = 8 * kStep;  // more elements take longer to compile and no shorter to run
 
@@ -115,7 +115,7 @@ class Combination {
     const auto loc = all_.back().op->loc;
     at(*all_.back().op->next());
     b_.loc = loc;
-    const std::vector<Value> totals = products(line(masked_index(mask)), summands);
+    const std::vector<Value> totals = products(flattened(masked_index(mask)), summands);
     for (std::size_t i = 0; i < all_.size(); ++i) add(all_[i], totals[i]);
     for (const Update& u : all_) {
       at(*u.op);
@@ -152,7 +152,7 @@ class Combination {
     const Type type = v.type().with_shape(shape);
     return type == v.type() ? v : b_.create(Op::Reshape, {v}, {type})->result();
   }
-  Value line(Value v) { return reshaped(v, {v.type().num_elements()}); }
+  Value flattened(Value v) { return reshaped(v, {v.type().num_elements()}); }
 
   static Value mask_of(const Update& u) {
     const auto mask = u.op->group("mask");
@@ -177,12 +177,12 @@ class Combination {
     return binary(Op::OrI, inside, compared_to(ir::ComparisonPredicate::Equal, values, 0));
   }
 
-  /// A line of what the products add up: values in f32, or ones in bf16; zero where `mask` is false. Null for ones
+  /// What the products add up, in one axis: values in f32, or ones in bf16; zero where `mask` is false. Null for ones
   /// without a mask.
   Value summand_of(const Update& u, Value mask) {
-    if (!u.values) return mask ? line(ones_where(mask)) : Value();
+    if (!u.values) return mask ? flattened(ones_where(mask)) : Value();
     const Value summed = is_summed(u.values);
-    return line(chosen(mask ? binary(Op::AndI, mask, summed) : summed, u.values));
+    return flattened(chosen(mask ? binary(Op::AndI, mask, summed) : summed, u.values));
   }
 
   /// Elements k kStep to (k + 1) kStep.

@@ -26,8 +26,8 @@ struct KernelFacts {
   /// Bytes of the smallest tile with largest_tile elements; 0 where large tiles are reduced, scanned, or loaded in a
   /// loop.
   std::int64_t moved_bytes = 0;
-  std::int64_t largest_computed =
-      1;                             ///< elements of the largest tile of numbers that an elementwise operation computes
+  /// Elements of the largest tile of numbers that an elementwise operation computes.
+  std::int64_t largest_computed = 1;
   std::int64_t largest_bytes = 0;    ///< bytes of the smallest of the tiles of `largest_tile` elements
   bool reduces_across_rows = false;  ///< a large reduction runs along another axis than the last
   bool chained_reductions = false;   ///< a reduction of a large tile depends on another

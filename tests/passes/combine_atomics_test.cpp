@@ -139,6 +139,32 @@ TEST(CombineAtomics, NonFiniteFloatsStayAtTheirPlace) {
   }
 }
 
+/// Whole numbers, whose squares add up exactly, and values that are not finite, of any lengths, at any places, inside
+/// and outside of each tensor.
+TEST(CombineAtomics, AnyPlacesAndValues) {
+  for (std::int64_t seed = 1; seed <= 40; ++seed) {
+    const auto random = [seed](std::int64_t i) {
+      auto bits = static_cast<std::uint64_t>(i * 1000003 + seed) * 0x9e3779b97f4a7c15u;
+      bits ^= bits >> 29;
+      return static_cast<std::int64_t>((bits * 0xbf58476d1ce4e5b9u) >> 33);
+    };
+    const std::int64_t n = 1 + random(-1) % 2000, few = 1 + random(-2) % 127, spread = 1 + random(-3) % 128;
+    const int blocks = static_cast<int>((n + kTile - 1) / kTile);
+    const auto x = Array<std::int32_t>({n}).each(
+        [&](std::int64_t i) { return static_cast<std::int32_t>(random(i) / 2000 % spread); });
+    const auto v = Array<float>({n}).each([&](std::int64_t i) {
+      const std::int64_t kind = random(i + 5000) % 400;
+      return kind == 0   ? HUGE_VALF
+             : kind == 1 ? -HUGE_VALF
+             : kind == 2 ? std::numeric_limits<float>::quiet_NaN()
+                         : static_cast<float>(random(i + 9000) % 121 - 60);
+    });
+    const Passed p = expect_same<&several>(combine(true), blocks, Array<std::int32_t>({few}, 3), Array<float>({128}, 1),
+                                           Array<float>({few}, 2), x, v);
+    EXPECT_GT(products(p), 0) << seed;
+  }
+}
+
 TEST(CombineAtomics, LeftAlone) {
   const auto x = Array<std::uint8_t>({1024}).each(byte);
   const Array<std::int32_t> sums({256}, 1);

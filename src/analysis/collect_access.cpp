@@ -170,17 +170,24 @@ void Collector::claim_bounded(int arg, std::int64_t lower, std::int64_t upper, O
   found_.push_back(f);
 }
 
-/// Obligations that a row which is shorter than its tile fills more than half, or more than three quarters of it.
-void Collector::claim_nearly_full(int arg, std::int64_t tile, Conditions also) {
+/// Obligations that a row which is shorter than its tile fills more than half, or more than three quarters of it, and
+/// that it fills no more than five or six eighths.
+void Collector::claim_row_length(int arg, std::int64_t tile, Conditions also) {
   ExprPool& e = math().exprs();
-  const Conditions fits = conditions_->both(conditions_->less_equal(e.arg(arg), e.constant(tile - 1)), also);
-  for (const std::int64_t full : {tile / 2, tile / 4 * 3}) {
-    const Conditions more = conditions_->less_equal(e.constant(full + 1), e.arg(arg));
-    claim_bounded(arg, full + 1, tile - 1, ObligationUse::Mask, conditions_->both(more, fits));
+  const std::int64_t half = tile / 2, eighth = tile / 8;
+  struct Length {
+    std::int64_t least, most;
+  };
+  for (const auto [least, most] : {Length{half + 1, tile - 1}, Length{half + 2 * eighth + 1, tile - 1},
+                                   Length{half + 1, half + eighth}, Length{half + 1, half + 2 * eighth}}) {
+    const Conditions fits = conditions_->both(conditions_->less_equal(e.arg(arg), e.constant(most)), also);
+    const Conditions fills = conditions_->less_equal(e.constant(least), e.arg(arg));
+    claim_bounded(arg, least, most, ObligationUse::Mask, conditions_->both(fills, fits));
   }
 }
 
-/// That part of the row needs no mask (docs/compiler/unmask.md). For tensors of rows, and vectors as long as a row.
+/// That part of the row needs no mask (docs/compiler/unmask.md), or that the rest of the tile is empty
+/// (docs/compiler/split_tiles.md). For tensors of rows, and vectors as long as a row.
 /// Products load tiles by tensor copies, which have no masks.
 void Collector::claim_row_extents(const ir::Block& entry) {
   if (has_products_) return;
@@ -198,14 +205,14 @@ void Collector::claim_row_extents(const ir::Block& entry) {
     }
   }
   ExprPool& e = math().exprs();
-  for (const auto& [arg, tile] : rows) claim_nearly_full(arg, static_cast<std::int64_t>(tile), kAlways);
+  for (const auto& [arg, tile] : rows) claim_row_length(arg, static_cast<std::int64_t>(tile), kAlways);
   for (const auto& [arg, tile] : vectors) {
     const auto like = std::find_if(rows.begin(), rows.end(), [t = tile](const auto& r) { return r.second == t; });
     if (like == rows.end()) continue;
     const Expr vector = e.arg(arg), row = e.arg(like->first);
     const Conditions equal =
         conditions_->both(conditions_->less_equal(vector, row), conditions_->less_equal(row, vector));
-    claim_nearly_full(arg, static_cast<std::int64_t>(tile), equal);
+    claim_row_length(arg, static_cast<std::int64_t>(tile), equal);
   }
 }
 

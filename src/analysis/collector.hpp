@@ -69,7 +69,7 @@ class Collector final : public RangeAnalysis {
                        ObligationUse use = ObligationUse::Divisibility);
   void claim_parts_of_vectors(const TensorContract& t, const ir::Block& entry, int unit_axis);
   void claim_bounded(int arg, std::int64_t lower, std::int64_t upper, ObligationUse use, Conditions when);
-  void claim_nearly_full(int arg, std::int64_t tile, Conditions also);
+  void claim_row_length(int arg, std::int64_t tile, Conditions also);
   void claim_row_extents(const ir::Block& entry);
   void claim_many_pieces(const ir::Function& function);
   void claim_few_pieces(const ir::Function& function);

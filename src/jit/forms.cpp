@@ -64,6 +64,7 @@ constexpr Tuning plain(bool with_hints) {
   t.guards = 0;
   t.pipeline_mma = false;
   t.unmask = false;
+  t.split_tiles = false;
   t.choose_hints = with_hints;
   return t;
 }

@@ -138,12 +138,12 @@ class PointerTile {
   Value valid_;
 };
 
-Value padding_tile(Builder& b, Type tile, ir::PaddingValue padding) {
-  if (!tile.is_float()) return b.constant_int(tile.elem(), 0, tile.shape());
-  return b.constant_float(tile.elem(), ir::padding_number(padding), tile.shape());
-}
-
 }  // namespace
+
+Value padding_tile(Builder& b, Type tile, std::optional<ir::PaddingValue> padding) {
+  if (!padding || !tile.is_float()) return b.constant_int(tile.elem(), 0, tile.shape());
+  return b.constant_float(tile.elem(), ir::padding_number(*padding), tile.shape());
+}
 
 void copy_ordering(const Operation& from, Operation& to) {
   for (const AttrName name : {AttrName::memory_ordering_semantics, AttrName::memory_scope})
@@ -179,7 +179,7 @@ Operation* use_pointers(Operation& op, Value valid) {
   add(mask);
   if (access.loads()) {
     const auto padding = access.view.type().padding();
-    add(mask && padding ? padding_tile(b, access.tile, *padding) : Value());
+    add(mask && padding ? padding_tile(b, access.tile, padding) : Value());
   }
   add(access.token);
   std::vector<Type> results;

@@ -1,5 +1,7 @@
 // A load or store through a view, written as one through a tile of pointers.
 #pragma once
+#include <optional>
+
 #include "tessera/ir/operation.hpp"
 
 namespace tessera::passes {
@@ -19,6 +21,9 @@ ir::Operation* use_pointers(ir::Operation& access, ir::Value valid = {});
 /// them as if they were contiguous, 8 or 16 bytes at once, also from unaligned addresses. Through pointers it loads
 /// single ones. Threads are at most 1024. docs/compiler/choose_access_paths.md.
 bool views_misread(ir::Type tile);
+
+/// What a load gives for elements outside of a tensor: zeros if the padding is not specified, or not of floats.
+ir::Value padding_tile(ir::Builder&, ir::Type tile, std::optional<ir::PaddingValue> padding);
 
 /// Memory order and scope.
 void copy_ordering(const ir::Operation& from, ir::Operation& to);

@@ -1,6 +1,8 @@
 // Copying and inlining operations (see rewriter.hpp).
 #include "passes/rewriter.hpp"
 
+#include "passes/values.hpp"
+
 namespace tessera::passes {
 
 using ir::Block;
@@ -39,6 +41,36 @@ void Copier::copy_block(const Block& from, Block& to) {
 void Copier::copy_body(const Block& block, Builder& at) {
   for (const Operation& op : block)
     if (!op.info().has(ir::traits::Terminator)) copy(op, at);
+}
+
+std::vector<Value> combined_elementwise(Builder& b, const Operation& aggregate, const std::vector<Value>& arguments,
+                                        std::span<const std::int64_t> shape) {
+  const Block& region = aggregate.region(0);
+  std::unordered_map<const ir::ValueImpl*, Value> of;
+  for (std::size_t i = 0; i < arguments.size(); ++i) of[region.arg(i).impl()] = arguments[i];
+  const auto mapped = [&](Value v) {
+    const auto found = of.find(v.impl());
+    return found != of.end() ? found->second : of[v.impl()] = splat(b, v, shape);  // from outside: a scalar
+  };
+  std::vector<Value> operands;
+  for (const Operation& op : region) {
+    operands.clear();
+    for (const ir::OpOperand& use : op.operands()) operands.push_back(mapped(use.value));
+    if (op.op() == ir::Op::Yield) break;
+    std::vector<ir::Type> types;
+    for (std::size_t r = 0; r < op.num_results(); ++r) types.push_back(op.result(r).type().with_shape(shape));
+    if (op.op() == ir::Op::Constant) {
+      ir::DenseAttr dense = *op.attr(ir::AttrName::value)->as<ir::DenseAttr>();
+      dense.type = types[0];
+      dense.splat = true;
+      of[op.result().impl()] = b.constant(dense.type, dense);
+      continue;
+    }
+    Operation* copy = b.create_grouped(op.op(), operands, op.group_sizes(), types);
+    for (const ir::NamedAttr& a : op.attrs()) copy->set_attr(a.name, a.value);
+    for (std::size_t r = 0; r < op.num_results(); ++r) of[op.result(r).impl()] = copy->result(r);
+  }
+  return operands;
 }
 
 void set_token(Operation& access, Value token) {

@@ -1,5 +1,6 @@
 // Copying and inlining operations, shared by passes that change control flow.
 #pragma once
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -27,6 +28,12 @@ class Copier {
 using analysis::first_carried_arg;
 using analysis::first_carried_operand;
 using analysis::leaves_early;
+
+/// Combines tiles of one shape element by element as the region of `aggregate`, a reduction or scan, combines two
+/// elements: `arguments` are those of the region. Returns what it yields. The region's operations are elementwise.
+std::vector<ir::Value> combined_elementwise(ir::Builder&, const ir::Operation& aggregate,
+                                            const std::vector<ir::Value>& arguments,
+                                            std::span<const std::int64_t> shape);
 
 /// Replaces the token operand of `access`; a null token removes it.
 void set_token(ir::Operation& access, ir::Value token);

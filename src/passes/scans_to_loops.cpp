@@ -12,12 +12,12 @@
 //   }
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <set>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "passes/rewriter.hpp"
 #include "passes/values.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
@@ -91,7 +91,7 @@ class SliceLoop {
       arguments.push_back(slice_at(b, scan_.operand(k), at));
       arguments.push_back(body.arg(1 + k));
     }
-    std::vector<Value> results = combined(b, arguments);
+    std::vector<Value> results = combined_elementwise(b, scan_, arguments, slice_);
     const Value places = iota_along(b, shape_[axis_], axis_, shape_.size());
     const Value here =
         b.create(Op::CmpI, {places, splat(b, at, line_shape())}, {places.type().with_element(ir::Elem::I1)},
@@ -118,39 +118,6 @@ class SliceLoop {
       operands.push_back(a == axis_ ? at : b.constant_int(ir::Elem::I32, 0));
     const std::vector<Type> types{tile.type().with_shape(slice_)};
     return b.create(Op::Extract, operands, types)->result();
-  }
-
-  /// Clones the scan's region for slices instead of single elements: its operations are pure and elementwise.
-  std::vector<Value> combined(Builder& b, const std::vector<Value>& arguments) {
-    Block& region = scan_.region(0);
-    std::map<const ir::ValueImpl*, Value> of;
-    for (std::size_t i = 0; i < arguments.size(); ++i) of[region.arg(i).impl()] = arguments[i];
-    const auto mapped = [&](Value v) {
-      const auto found = of.find(v.impl());
-      return found != of.end() ? found->second : of[v.impl()] = splat(b, v, slice_);  // from outside: a scalar
-    };
-    std::vector<Value> operands;
-    for (Operation& op : region) {
-      operands.clear();
-      for (const ir::OpOperand& use : op.operands()) operands.push_back(mapped(use.value));
-      if (op.op() == Op::Yield) break;
-      if (op.op() == Op::Constant) {
-        of[op.result().impl()] = constant_slice(b, op);
-        continue;
-      }
-      std::vector<Type> types;
-      for (std::size_t r = 0; r < op.num_results(); ++r) types.push_back(op.result(r).type().with_shape(slice_));
-      Operation* copy = b.create_grouped(op.op(), operands, op.group_sizes(), types);
-      for (const ir::NamedAttr& a : op.attrs()) copy->set_attr(a.name, a.value);
-      for (std::size_t r = 0; r < op.num_results(); ++r) of[op.result(r).impl()] = copy->result(r);
-    }
-    return operands;
-  }
-  Value constant_slice(Builder& b, const Operation& op) {
-    ir::DenseAttr dense = *op.attr(AttrName::value)->as<ir::DenseAttr>();
-    dense.type = op.result().type().with_shape(slice_);
-    dense.splat = true;
-    return b.constant(dense.type, dense);
   }
 
   Operation& scan_;

@@ -47,6 +47,7 @@ struct Tuning {
   bool order_blocks = true;
   bool combine_atomics = true;  ///< equal indices of a tile, where few are likely
   bool unmask = true;           ///< of rows that nearly fill their tile
+  bool split_tiles = true;      ///< of rows that end within five or six eighths of their tile
   bool match_widths = true;     ///< of accesses whose tiles are combined
   bool order_gathers = true;    ///< along the last axis, where nothing is known of their addresses
   bool grid_axes = true;        ///< a grid of several axes instead of divisions

@@ -111,6 +111,10 @@ void regions_to_views(ir::Function&, const Target&, const Tuning& = {});
 /// them. True if anything changed.
 bool unmask(ir::Function&, const Certifier*);
 
+/// Where rows are known to end within five or six eighths of their tile, all tiles with that axis become two, whose
+/// extents are powers of two. True if anything changed.
+bool split_tiles(ir::Function&, const Certifier*);
+
 /// Permutes gathers, of whose addresses nothing is known, so that neighbouring threads load along the last axis. Runs
 /// after choose_hints, which counts on the tiles as they were. True if anything changed.
 bool order_gathers(ir::Function&);

@@ -294,6 +294,21 @@ bool computes_numbers(const Operation& op) {
 
 }  // namespace
 
+namespace {
+
+/// Elements that are reduced by the reductions behind `v`, results that are combined; 0 for anything else.
+std::int64_t reduced_elements(Value v, int depth = 4) {
+  const Operation* op = v.def();
+  if (op == nullptr || depth == 0) return 0;
+  if (op->op() == Op::Reduce) return op->operand(0).type().num_elements();
+  if (op->num_operands() != 2 || !computes_numbers(*op)) return 0;
+  const std::int64_t left = reduced_elements(op->operand(0), depth - 1);
+  const std::int64_t right = reduced_elements(op->operand(1), depth - 1);
+  return left > 0 && right > 0 ? left + right : 0;
+}
+
+}  // namespace
+
 KernelFacts kernel_facts(const ir::Function& f) {
   constexpr int kNone = 1 << 20;
   KernelFacts facts;
@@ -317,6 +332,8 @@ KernelFacts kernel_facts(const ir::Function& f) {
       facts.kept_for_later = std::max(facts.kept_for_later, kept_across(op));
       reduction_depth = std::min(reduction_depth, loops_around(op));
     }
+    if (computes_numbers(op) && op.num_operands() == 2)
+      facts.combined_rows = std::max(facts.combined_rows, reduced_elements(op.result()));
     if (computes_numbers(op))
       facts.largest_computed = std::max(facts.largest_computed, op.result(0).type().num_elements());
     scans = scans || (op.op() == Op::Scan && op.operand(0).type().num_elements() >= kAcrossThreads);

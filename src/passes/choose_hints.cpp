@@ -64,6 +64,9 @@ constexpr int kMostVectors = 8;
 // issue instructions while others wait for their results. What spills then gets a form without the limit.
 constexpr int kRegistersOfMany = 72;
 constexpr int kElementsAWarpReduced = 1024;
+// Of rows in two tiles (split_tiles), where one reduction depends on another: one warp, which needs no barrier, holds
+// up to 96 elements a thread; several hold at most 64.
+constexpr int kElementsOfOneWarp = 3072;
 
 /// The largest power of two that is at most n; 1 where n is less than 1.
 int power_of_two_below(std::int64_t n) {
@@ -106,7 +109,12 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
                        : facts.reduces_across_rows || facts.reduces_in_loop ? kElementsAWarpChained
                        : facts.longest_row > 0 && !facts.reduces_after_loop ? kElementsAWarpReduced
                                                                             : kElementsAWarp;
+  const std::int64_t row = std::max(facts.largest_tile, facts.combined_rows);
   std::int64_t warps = facts.largest_tile / elements;
+  if (chained && row > facts.largest_tile)
+    warps = row <= kElementsOfOneWarp
+                ? 1
+                : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>((row + elements - 1) / elements)));
   if (facts.moved_bytes > 0) warps = facts.moved_bytes / (vectors * kBytesAWarp);
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
   // What a kernel computes for each pair of elements of two rows is larger than what it loads.
@@ -130,7 +138,7 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
     // registers that the assembler would use without a limit.
     const std::int64_t threads = std::int64_t{c.warps} * 32;
     // A plain sum keeps nothing for later, but holds its row while it adds.
-    const std::int64_t held = std::max(c.warps == 1 ? 0 : facts.kept_for_later, facts.largest_tile);
+    const std::int64_t held = std::max(c.warps == 1 ? 0 : facts.kept_for_later, row);
     const std::int64_t registers = held / threads + (c.warps == kMostRowWarps ? kRowRegisters : kLoneWarpRegisters);
     const std::int64_t blocks = kRegisters / (std::max(threads, std::int64_t{kFewestSharingWarps} * 32) * registers);
     if (blocks > 1) c.occupancy = static_cast<int>(blocks);

@@ -62,7 +62,7 @@ std::int64_t counts_to(Value v) {
 std::optional<IndexMask> index_mask(const Operation& op) {
   if (op.op() != Op::CmpI) return std::nullopt;
   IndexMask m{op.operand(0), op.operand(1), op.enum_attr<ComparisonPredicate>(AttrName::comparison_predicate),
-         op.enum_attr<ir::Signedness>(AttrName::signedness)};
+              op.enum_attr<ir::Signedness>(AttrName::signedness)};
   if (counts_to(m.places) == 0) {
     std::swap(m.places, m.number);
     switch (m.how) {

@@ -15,11 +15,13 @@
 
 #include "passes/fold_rules.hpp"
 #include "passes/index_masks.hpp"
+#include "passes/opaque.hpp"
 #include "passes/pointer_tiles.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/tile_axis.hpp"
 #include "passes/values.hpp"
 #include "tessera/analysis/access.hpp"
+#include "tessera/analysis/divisibility.hpp"
 #include "tessera/ir/dead_code.hpp"
 #include "tessera/passes/certifier.hpp"
 #include "tessera/passes/passes.hpp"
@@ -40,7 +42,8 @@ using analysis::Claim;
 using analysis::ClaimKind;
 using Shape = std::vector<std::int64_t>;
 
-constexpr std::int64_t kLeastPart = 32;  // elements: one for each thread of a warp
+constexpr std::int64_t kLanes = 32;
+constexpr std::int64_t kLeastPart = kLanes;  // elements: one for each thread of a warp
 
 /// A part of the axis.
 struct Part {
@@ -75,6 +78,7 @@ struct Plan {
   std::vector<Operation*> operations;  ///< with the axis, in program order
   std::vector<Part> parts;
   std::vector<Needed> needed;
+  bool has_rows = false;  ///< an access has more elements than there are along the axis
   /// Comparisons that have one outcome for all places from the end of the parts on.
   std::unordered_map<const Operation*, bool> outcome;
 
@@ -98,7 +102,10 @@ class Planner {
   std::optional<Plan> plan() {
     bool accesses = false;
     for (Operation* op : plan_.operations) {
-      accesses = accesses || analysis::is_access(*op);
+      if (const auto access = analysis::access_of(*op)) {
+        accesses = true;
+        plan_.has_rows = plan_.has_rows || access->tile.num_elements() > axis_.extent();
+      }
       if (analysis::is_view_access(*op) && !limit_view(*op)) return std::nullopt;
       limit_mask(*op);
     }
@@ -155,8 +162,7 @@ class Planner {
 bool holds(const Plan& plan, const ir::Function& f, const Certifier* certifier) {
   std::vector<Claim> claims;
   for (const Needed& n : plan.needed)
-    claims.push_back(
-        {.kind = ClaimKind::AtMost, .op = n.op, .index = static_cast<int>(n.operand), .upper = n.most});
+    claims.push_back({.kind = ClaimKind::AtMost, .op = n.op, .index = static_cast<int>(n.operand), .upper = n.most});
   const std::vector<bool> may = certified(certifier, f, claims);
   return std::ranges::all_of(may, [](bool b) { return b; });
 }
@@ -169,7 +175,8 @@ Operation* copy_with_extent(const Operation& op, const TileAxis& axis, std::int6
     if (const auto at = axis.of(op.result(r))) made->result(r).set_type(with_extent(op.result(r).type(), *at, extent));
   if (op.op() == Op::Constant) {
     ir::DenseAttr data = *op.attr(AttrName::value)->as<ir::DenseAttr>();
-    data = {made->result().type(), std::vector(data.bytes.begin(), data.bytes.begin() + ir::info(made->result().type().elem()).bytes), true};
+    data = {made->result().type(),
+            std::vector(data.bytes.begin(), data.bytes.begin() + ir::info(made->result().type().elem()).bytes), true};
     made->set_attr(AttrName::value, data);
   }
   return made;
@@ -334,12 +341,24 @@ class Splitter {
     const Part part = plan_.parts[p];
     Operation* made = copy_with_extent(op, axis_, part.extent, copiers_[p], b);
     if (op.op() == Op::Iota && part.start > 0) {
-      const Value places = made->result();
-      const Value start = b.constant_int(places.type().elem(), part.start, places.type().shape());
+      const Value places = made->result(), start = splat(b, start_of(part, places.type(), b), places.type().shape());
       copiers_[p].map(op.result(), b.create(Op::AddI, {places, start}, {places.type()})->result());
     }
+    if (op.op() == Op::Assume) copiers_[p].map(op.result(), made->operand(0));  // it may be about other places
     if (analysis::is_view_access(op)) cut(op, *made, part);
     return made;
+  }
+  /// Of several rows, the lanes of a warp shall share each, as they do in the other part: if the assembler gave a lane
+  /// a whole vector, a warp would load two or more short parts at once, and every result would go through shared
+  /// memory. So it knows no more of the alignment than that.
+  Value start_of(const Part& part, Type places, Builder& b) const {
+    const Value start = b.constant_int(places.elem(), part.start);
+    const std::int64_t of_lane = part.extent / kLanes;
+    if (!plan_.has_rows || of_lane >= analysis::kVectorBytes) return start;
+    const Value zero = Opaque(*b.block().function()).zero(places.elem());
+    const Value moved = b.create(Op::AddI, {start, zero}, {start.type()})->result();
+    const ir::DivByAttr multiple{static_cast<std::uint64_t>(of_lane), {}, {}};
+    return b.create(Op::Assume, {moved}, {moved.type()}, {{AttrName::predicate, multiple}})->result();
   }
   /// Makes `made`, a copy of the view access `op`, access this part.
   void cut(const Operation& op, Operation& made, const Part& part) const {

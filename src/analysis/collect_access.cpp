@@ -171,15 +171,21 @@ void Collector::claim_bounded(int arg, std::int64_t lower, std::int64_t upper, O
 }
 
 /// Obligations that a row which is shorter than its tile fills more than half, or more than three quarters of it, and
-/// that it fills no more than five or six eighths.
+/// that it ends within five or six eighths of it, or of half or a quarter of it, or within these.
 void Collector::claim_row_length(int arg, std::int64_t tile, Conditions also) {
-  ExprPool& e = math().exprs();
-  const std::int64_t half = tile / 2, eighth = tile / 8;
   struct Length {
     std::int64_t least, most;
   };
-  for (const auto [least, most] : {Length{half + 1, tile - 1}, Length{half + 2 * eighth + 1, tile - 1},
-                                   Length{half + 1, half + eighth}, Length{half + 1, half + 2 * eighth}}) {
+  std::vector<Length> lengths{{tile / 2 + 1, tile - 1}, {tile / 4 * 3 + 1, tile - 1}};
+  const std::int64_t smallest = tile / 4;
+  for (std::int64_t part = tile; part >= smallest; part /= 2) {
+    const std::int64_t half = part / 2;
+    for (const std::int64_t more : {part / 8, part / 4})
+      if (more >= kLeastPartOfRow) lengths.push_back({half + 1, half + more});
+    if (part < tile) lengths.push_back({part > smallest ? half + 1 : 1, part});
+  }
+  ExprPool& e = math().exprs();
+  for (const auto [least, most] : lengths) {
     const Conditions fits = conditions_->both(conditions_->less_equal(e.arg(arg), e.constant(most)), also);
     const Conditions fills = conditions_->less_equal(e.constant(least), e.arg(arg));
     claim_bounded(arg, least, most, ObligationUse::Mask, conditions_->both(fills, fits));

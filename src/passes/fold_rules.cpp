@@ -167,8 +167,17 @@ bool is_below_bound(const Operation& less) {
          less.enum_attr<ir::Signedness>(AttrName::signedness) == ir::Signedness::Signed;
 }
 
+/// largest < x and x > largest, of unsigned numbers: the index -1, which is outside of every tensor.
+bool is_above_largest(const Operation& op) {
+  if (op.enum_attr<ir::Signedness>(AttrName::signedness) != ir::Signedness::Unsigned) return false;
+  const auto how = op.enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate);
+  return (how == ir::ComparisonPredicate::Less && constant_int(op.operand(0)) == -1) ||
+         (how == ir::ComparisonPredicate::Greater && constant_int(op.operand(1)) == -1);
+}
+
 Value fold_compare(Operation& op) {
   if (is_below_bound(op)) return constant_like(op, 1);
+  if (is_above_largest(op)) return constant_like(op, 0);
   if (op.operand(0) != op.operand(1)) return {};
   switch (op.enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate)) {
     case ir::ComparisonPredicate::Equal:

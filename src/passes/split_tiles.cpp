@@ -1,5 +1,6 @@
 // A row of 640 in a tile of 1024 is done as 512 + 128 elements: where the launch guarantees that a row ends within five
-// or six eighths of its tile, every tile with that axis becomes two, and a reduction along it combines theirs.
+// or six eighths of its tile, every tile with that axis becomes two, and a reduction along it combines theirs. The same
+// of a half or a quarter of the tile, which become one smaller tile where the row fills them.
 //
 //   x: tile<1024> = load, i < n        =>      x0: tile<512> = load, i < n      x1: tile<128> = load, 512 + i < n
 //   sum(x)                                     sum(x0) + sum(x1)
@@ -22,6 +23,7 @@
 #include "passes/values.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/ir/dead_code.hpp"
 #include "tessera/passes/certifier.hpp"
 #include "tessera/passes/passes.hpp"
@@ -43,19 +45,19 @@ using analysis::ClaimKind;
 using Shape = std::vector<std::int64_t>;
 
 constexpr std::int64_t kLanes = 32;
-constexpr std::int64_t kLeastPart = kLanes;  // elements: one for each thread of a warp
+using analysis::kLeastPartOfRow;
 
 /// A part of the axis.
 struct Part {
   std::int64_t start, extent;
 };
 
-/// Powers of two that together cover [0, most), and start at multiples of their extents: half of the tile, and an
-/// eighth or a quarter. One part if more would not be less work.
+/// Powers of two that together cover [0, most), and start at multiples of their extents: half of the smallest tile that
+/// holds them, and an eighth or a quarter of it. One part if two would not be less work.
 std::vector<Part> parts_for(std::int64_t extent, std::int64_t most) {
-  while (most <= extent / 2) extent /= 2;
+  while (most <= extent / 2 && extent > kLeastPartOfRow) extent /= 2;
   for (const std::int64_t second : {extent / 8, extent / 4})
-    if (most <= extent / 2 + second && second >= kLeastPart) return {{0, extent / 2}, {extent / 2, second}};
+    if (most <= extent / 2 + second && second >= kLeastPartOfRow) return {{0, extent / 2}, {extent / 2, second}};
   return {{0, extent}};
 }
 
@@ -438,7 +440,7 @@ std::vector<Seed> seeds_of(ir::Function& f) {
 bool split_one(ir::Function& f, const Certifier* certifier) {
   std::unordered_set<const Operation*> tried;
   for (const Seed& seed : seeds_of(f)) {
-    if (seed.tile.type().shape()[seed.axis] < 2 * kLeastPart || tried.contains(seed.tile.def())) continue;
+    if (seed.tile.type().shape()[seed.axis] < 2 * kLeastPartOfRow || tried.contains(seed.tile.def())) continue;
     const TileAxis axis(seed.tile, seed.axis);
     if (!axis.ok()) continue;
     const auto plan = Planner(f, axis).plan();

@@ -125,7 +125,7 @@ void fuzz_tuning_text(Bytes bytes) {
 
 Seeds seeds_tuning_text() {
   return {"warps=4 ctas=2, occupancy=1\tlatency=6 ahead=2", "access=tma stores=view",
-          "split=0 pipeline=0 order=0 unmask=0 hints=0 early=0 overlap=2"};
+          "split=0 pipeline=0 order=0 unmask=0 tiles=0 hints=0 early=0 overlap=2"};
 }
 
 void fuzz_hint_space(Bytes bytes) {

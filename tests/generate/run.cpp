@@ -101,6 +101,7 @@ passes::Tuning random_tuning(Random& r) {
   t.split_loops = r.chance(85);
   t.order_blocks = r.chance(80);
   t.unmask = r.chance(85);
+  t.split_tiles = r.chance(85);
   t.combine_atomics = r.chance(85);
   t.choose_hints = r.chance(80);
   t.grid_axes = r.chance(85);

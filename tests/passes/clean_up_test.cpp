@@ -207,13 +207,34 @@ TEST(Fold, ANumberBelowWhatIsAssumed) {
   };
   for (const Case& c :
        {Case{0, 1, Less, ir::Signedness::Signed, true}, Case{1, 1, Less, ir::Signedness::Signed, false},
-        Case{0, 1, Greater, ir::Signedness::Signed, false}, Case{-1, 1, Less, ir::Signedness::Unsigned, false}}) {
+        Case{0, 1, Greater, ir::Signedness::Signed, false}, Case{-2, 1, Less, ir::Signedness::Unsigned, false}}) {
     Kernel k;
     const Value x = k.arg(Elem::I32);
     const Value known = k.op(Op::Assume, {x}, x.type(), {{AttrName::predicate, ir::BoundedAttr{c.lower, {}}}});
     const Value less = k.op(Op::CmpI, {k.i32(c.number), known}, Type::tile(Elem::I1),
                             {{AttrName::comparison_predicate, c.predicate}, {AttrName::signedness, c.signedness}});
     EXPECT_EQ(folded(k, less).def()->op() == Op::Constant, c.folds) << c.number << " and at least " << c.lower;
+  }
+}
+
+TEST(Fold, NothingIsAboveTheLargestUnsignedNumber) {
+  using enum ir::ComparisonPredicate;
+  for (const Elem elem : {Elem::I8, Elem::I32, Elem::I64}) {
+    for (const auto how : {Less, LessEqual, Greater, GreaterEqual}) {
+      for (const auto sign : {ir::Signedness::Signed, ir::Signedness::Unsigned}) {
+        for (const bool first : {false, true}) {
+          for (const std::int64_t number : {-1, -2, 127}) {
+            Kernel k;
+            const Value x = k.arg(elem), n = k.b.constant_int(elem, number);
+            const Value compared = k.op(Op::CmpI, {first ? n : x, first ? x : n}, Type::tile(Elem::I1),
+                                        {{AttrName::comparison_predicate, how}, {AttrName::signedness, sign}});
+            const bool folds = number == -1 && sign == ir::Signedness::Unsigned && how == (first ? Less : Greater);
+            const Value v = folded(k, compared);
+            EXPECT_EQ(v.def()->op() == Op::Constant, folds) << number << " " << first << " " << static_cast<int>(how);
+          }
+        }
+      }
+    }
   }
 }
 

@@ -307,8 +307,10 @@ TEST(CoarsenBlocks, LongerRowsAreTakenTwoByTwoIfTheyShareWeights) {
   EXPECT_EQ(chosen(norm, 1024), 1) << "4096 bytes keep the memory busy";
   const std::vector<std::int64_t> row{100000, 256};
   EXPECT_EQ((pieces_of<&many_short_rows>({row, row, row, row, row, row, {2, 256}}, std::nullopt)), 2);
-  EXPECT_EQ(chosen(scaled, 640), 1) << "nothing is reduced";
-  EXPECT_EQ((pieces_of<&norm_row_without_weights>({{100000, 640}, {100000, 640}}, std::nullopt)), 1);
+  EXPECT_EQ(chosen(scaled, 768), 1) << "nothing is reduced";
+  EXPECT_EQ(chosen(scaled, 640), 4) << "2560 bytes, as far as the launch knows";
+  EXPECT_EQ((pieces_of<&norm_row_without_weights>({{100000, 768}, {100000, 768}}, std::nullopt)), 1);
+  EXPECT_EQ((pieces_of<&norm_row_without_weights>({{100000, 640}, {100000, 640}}, std::nullopt)), 2);
 }
 
 }  // namespace

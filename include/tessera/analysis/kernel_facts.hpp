@@ -70,6 +70,10 @@ inline constexpr std::int64_t kManyPieces = 16384;
 /// choose_access_paths.md).
 inline constexpr std::int64_t kFewPieces = 256;
 
+/// Elements of the shortest tile that a row is divided into: one for each thread of a warp (docs/compiler/
+/// split_tiles.md).
+inline constexpr std::int64_t kLeastPartOfRow = 32;
+
 bool is_product(const ir::Operation&);
 /// False for products of f32 by f32, which are computed by fused multiply-add: no tensor core multiplies f32 (PTX ISA,
 /// mma: tf32 is its nearest type).

@@ -170,6 +170,9 @@ void Collector::claim_bounded(int arg, std::int64_t lower, std::int64_t upper, O
   found_.push_back(f);
 }
 
+// The tile of a row that is known to be short is at most this factor smaller than the kernel's.
+constexpr std::int64_t kTileOverSmallest = 4;
+
 /// Obligations that a row which is shorter than its tile fills more than half, or more than three quarters of it, and
 /// that it ends within five or six eighths of it, or of half or a quarter of it, or within these.
 void Collector::claim_row_length(int arg, std::int64_t tile, Conditions also) {
@@ -177,7 +180,8 @@ void Collector::claim_row_length(int arg, std::int64_t tile, Conditions also) {
     std::int64_t least, most;
   };
   std::vector<Length> lengths{{tile / 2 + 1, tile - 1}, {tile / 4 * 3 + 1, tile - 1}};
-  const std::int64_t smallest = tile / 4;
+  has_row_lengths_ = true;
+  const std::int64_t smallest = tile / kTileOverSmallest;
   for (std::int64_t part = tile; part >= smallest; part /= 2) {
     const std::int64_t half = part / 2;
     for (const std::int64_t more : {part / 8, part / 4})
@@ -239,7 +243,8 @@ void Collector::claim_many_pieces(const ir::Function& function) {
       most = std::max(most, bytes_of(access->tile));
     }
   });
-  if (most == 0 || most > (shares_places ? kSharedPlacesTileBytes : kSmallTileBytes)) return;
+  const std::int64_t small = has_row_lengths_ ? kSmallTileBytes * kTileOverSmallest : kSmallTileBytes;
+  if (most == 0 || most > (shares_places ? kSharedPlacesTileBytes : small)) return;
   FoundClaim f;
   f.claim.kind = ClaimKind::ManyPieces;
   f.claim.lower = kManyPieces;

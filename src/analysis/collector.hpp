@@ -87,6 +87,7 @@ class Collector final : public RangeAnalysis {
   std::unordered_map<const ir::ValueImpl*, bool> is_the_blocks_;
   std::vector<FoundClaim> found_;
   bool has_products_ = false;                ///< matrix products
+  bool has_row_lengths_ = false;             ///< obligations say how long rows are
   const ir::Operation* division_ = nullptr;  ///< the first that want_division considers
 };
 

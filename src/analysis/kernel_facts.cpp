@@ -296,7 +296,8 @@ bool computes_numbers(const Operation& op) {
 
 namespace {
 
-/// Elements that are reduced by the reductions behind `v`, results that are combined; 0 for anything else.
+/// Elements that are reduced by the reductions behind `v`, which combines those of tiles of different sizes, the parts
+/// of a row; 0 for anything else.
 std::int64_t reduced_elements(Value v, int depth = 4) {
   const Operation* op = v.def();
   if (op == nullptr || depth == 0) return 0;
@@ -304,7 +305,7 @@ std::int64_t reduced_elements(Value v, int depth = 4) {
   if (op->num_operands() != 2 || !computes_numbers(*op)) return 0;
   const std::int64_t left = reduced_elements(op->operand(0), depth - 1);
   const std::int64_t right = reduced_elements(op->operand(1), depth - 1);
-  return left > 0 && right > 0 ? left + right : 0;
+  return left > 0 && right > 0 && left != right ? left + right : 0;
 }
 
 }  // namespace

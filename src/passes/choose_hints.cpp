@@ -65,7 +65,7 @@ constexpr int kMostVectors = 8;
 constexpr int kRegistersOfMany = 72;
 constexpr int kElementsAWarpReduced = 1024;
 // Of rows in two tiles (split_tiles), where one reduction depends on another: one warp, which needs no barrier, holds
-// up to 96 elements a thread; several hold at most 64.
+// up to 96 elements a thread.
 constexpr int kElementsOfOneWarp = 3072;
 
 /// The largest power of two that is at most n; 1 where n is less than 1.
@@ -92,6 +92,15 @@ std::int64_t loaded_bytes(const ir::Function& f) {
   return bytes;
 }
 
+/// Warps for rows in tiles of different lengths whose reductions are combined, `elements` for each: a power of two, the
+/// next one where one reduction depends on another, otherwise the nearest.
+std::int64_t warps_of_parts(std::int64_t row, std::int64_t elements, bool chained) {
+  if (chained && row <= kElementsOfOneWarp) return 1;
+  const std::int64_t below = power_of_two_below(row / elements);
+  const bool up = chained ? row > below * elements : 2 * row >= 3 * below * elements;
+  return up ? 2 * below : below;
+}
+
 /// Row and elementwise kernels. Where tiles are only moved, each thread gets one vector, so neighbouring threads access
 /// neighbouring addresses. Otherwise 16 elements a thread; 64 where one reduction depends on another, because each is a
 /// barrier for all warps of the block. Not after a loop over chunks: there the reductions run once a row, and the
@@ -111,10 +120,7 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
                                                                             : kElementsAWarp;
   const std::int64_t row = std::max(facts.largest_tile, facts.combined_rows);
   std::int64_t warps = facts.largest_tile / elements;
-  if (chained && row > facts.largest_tile)
-    warps = row <= kElementsOfOneWarp
-                ? 1
-                : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>((row + elements - 1) / elements)));
+  if (row > facts.largest_tile) warps = warps_of_parts(row, elements, chained);
   if (facts.moved_bytes > 0) warps = facts.moved_bytes / (vectors * kBytesAWarp);
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
   // What a kernel computes for each pair of elements of two rows is larger than what it loads.

@@ -32,7 +32,7 @@ struct KernelFacts {
   bool reduces_across_rows = false;  ///< a large reduction runs along another axis than the last
   bool chained_reductions = false;   ///< a reduction of a large tile depends on another
   std::int64_t longest_row = 0;      ///< most elements that a large reduction combines
-  std::int64_t combined_rows = 0;    ///< most elements of tiles whose reductions are combined; 0: none are
+  std::int64_t combined_rows = 0;    ///< most elements of tiles of different sizes whose reductions are combined, or 0
   std::int64_t kept_for_later = 0;   ///< most 32-bit elements that are live across a large reduction
   bool narrow = false;               ///< large reductions over tiles that are loaded an element or two at a time
   bool reduces_in_loop = false;      ///< all reductions of large tiles are in loops that load

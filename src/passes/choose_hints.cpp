@@ -93,11 +93,11 @@ std::int64_t loaded_bytes(const ir::Function& f) {
 }
 
 /// Warps for rows in tiles of different lengths whose reductions are combined, `elements` for each: a power of two, the
-/// next one where one reduction depends on another, otherwise the nearest.
+/// next one where one reduction depends on another, otherwise the nearest, but one as long as that is enough.
 std::int64_t warps_of_parts(std::int64_t row, std::int64_t elements, bool chained) {
   if (chained && row <= kElementsOfOneWarp) return 1;
   const std::int64_t below = power_of_two_below(row / elements);
-  const bool up = chained ? row > below * elements : 2 * row >= 3 * below * elements;
+  const bool up = chained ? row > below * elements : below > 1 && 2 * row >= 3 * below * elements;
   return up ? 2 * below : below;
 }
 
@@ -291,6 +291,14 @@ int most_vectors(const Tuning& t) {
   return most;
 }
 
+/// Blocks of an SM whose threads have no fewer registers than the limit; of eight warps, without a limit by tuning, as
+/// many as come nearest to it: three blocks would leave a sixth of the registers unused.
+int blocks_within_limit(const Tuning& tuning, int warps) {
+  const int of_block = std::max(warps, kFewestSharingWarps) * kThreadsAWarp * registers_of(tuning);
+  const int more = warps == kMostRowWarps && !tuning.registers ? of_block / 2 : 0;
+  return std::max(1, static_cast<int>((kRegisters + more) / of_block));
+}
+
 /// The most warps that have tiles of their own of the largest product on tensor cores; with more, the assembler
 /// computes it without them.
 int most_warps(const analysis::KernelFacts& facts) {
@@ -326,9 +334,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
   override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMostWarps);
-  if (limited)
-    c.occupancy =
-        std::max(1, kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * registers_of(tuning)));
+  if (limited) c.occupancy = blocks_within_limit(tuning, c.warps);
   c.limits_registers = limited;
   set_entry_hints(f, c);
   if (c.latency > 0)

@@ -37,8 +37,8 @@ TEST(Forms, AreWhatTheirTextsSay) {
   EXPECT_EQ(text_of(Form::MoreWarps), "spread=2 limit=0");
   EXPECT_EQ(text_of(Form::MoreWarpsPlainStores), "spread=2 stores=view limit=0");
   EXPECT_EQ(text_of(Form::OnePiece), "pieces=1 limit=0");
-  EXPECT_EQ(text_of(Form::Fallback), "ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 limit=0");
-  EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 limit=0 hints=0");
+  EXPECT_EQ(text_of(Form::Fallback), "ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 tiles=0 limit=0");
+  EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 tiles=0 limit=0 hints=0");
   for (const Form form : all_forms().subspan(1)) EXPECT_EQ(*tuning_of(form), passes::parse_tuning(text_of(form)));
 }
 

@@ -212,6 +212,39 @@ TEST(SplitTiles, LoopsAndTransposes) {
   expect_same_rows<&transposed>(&whole);
 }
 
+// ---- hints ----------------------------------------------------------------------------------------------------------
+
+template <int N>
+void centred_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x) {
+  auto t = cast<f32>(x.load_like(y));
+  auto d = where(iota<i32, 1, N>(axis<1>) < x.dim(1), t - sum(t, axis<1>), 0.0f);
+  y.store(cast<bf16>(d * sum(d * d, axis<1>)));
+}
+template <int N>
+void scaled_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x) {
+  auto t = cast<f32>(x.load_like(y));
+  y.store(cast<bf16>(t * sum(t * t, axis<1>)));
+}
+/// Warps and blocks of an SM.
+template <auto K>
+std::pair<int, int> hints(std::int64_t columns) {
+  const passes::Choices c = passed<K>({{3, columns}, {3, columns}}, {}).choices;
+  return {c.warps, c.occupancy};
+}
+TEST(SplitTiles, HintsCountBothTiles) {
+  EXPECT_EQ(hints<&centred_row<1024>>(640), std::pair(1, 9)) << "20 elements a thread and 32 other registers";
+  EXPECT_EQ(hints<&centred_row<4096>>(2560), std::pair(1, 4)) << "one warp needs no barrier";
+  EXPECT_EQ(hints<&centred_row<4096>>(3072), std::pair(1, 4));
+  EXPECT_EQ(hints<&centred_row<8192>>(5120), std::pair(4, 7)) << "more than two warps hold";
+  EXPECT_EQ(hints<&centred_row<8192>>(6144), std::pair(4, 6));
+  EXPECT_EQ(hints<&scaled_row<1024>>(768).first, 1);
+  EXPECT_EQ(hints<&scaled_row<2048>>(1536).first, 1) << "one warp needs no barrier";
+  EXPECT_EQ(hints<&scaled_row<4096>>(2560).first, 2) << "the nearest";
+  EXPECT_EQ(hints<&scaled_row<4096>>(3072).first, 4);
+  EXPECT_EQ(hints<&scaled_row<8192>>(5120).first, 4);
+  EXPECT_EQ(hints<&scaled_row<8192>>(6144).first, 8);
+}
+
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
 /// A row is read at other places than it is written: all of it has to be read first.

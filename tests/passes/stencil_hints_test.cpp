@@ -33,9 +33,14 @@ TEST(StencilHints, AreThoseOfKernelsThatComputeMuch) {
   EXPECT_EQ(chosen([] { return &five_points; }, true), std::pair(4, 7));
   EXPECT_EQ(chosen([] { return &five_points; }, false), std::pair(4, 0)) << "the form without the limit";
   passes::Tuning given;
-  for (const auto& [warps, occupancy] : {std::pair(2, 7), {8, 3}, {16, 1}, {32, 1}}) {
+  for (const auto& [warps, occupancy] : {std::pair(2, 7), {8, 4}, {16, 1}, {32, 1}}) {
     given.warps = warps;
     EXPECT_EQ(passed<&five_points>(dims, given).choices.occupancy, occupancy) << "72 registers, with " << warps;
+  }
+  for (const auto& [registers, occupancy] : {std::pair(64, 4), {72, 3}, {80, 3}, {96, 2}, {128, 2}}) {
+    given.warps = 8;
+    given.registers = registers;
+    EXPECT_EQ(passed<&five_points>(dims, given).choices.occupancy, occupancy) << registers << " as asked";
   }
   given.occupancy = 5;
   EXPECT_EQ(passed<&five_points>(dims, given).choices.occupancy, 5);
@@ -76,7 +81,7 @@ TEST(StencilHints, NeighboursInWholeVectorsHaveMoreVectorsForEachThread) {
   };
   EXPECT_EQ(occupancy(""), 7) << "72 registers for each of four warps";
   EXPECT_EQ(occupancy("registers=128"), 4);
-  EXPECT_EQ(occupancy("vectors=1"), 3) << "the limit stays";
+  EXPECT_EQ(occupancy("vectors=1"), 4) << "the limit stays";
   EXPECT_EQ(occupancy("limit=0"), 0);
 }
 

@@ -81,6 +81,31 @@ Part part_of(const Access& access) {
   return part;
 }
 
+/// How often the loops around an access move it to another place of its tensor.
+std::int64_t times_elsewhere(const Access& access) {
+  std::unordered_set<const ir::ValueImpl*> reached;
+  std::vector<Value> work{access.reached_through()};
+  work.insert(work.end(), access.index.begin(), access.index.end());
+  while (!work.empty()) {
+    const Value v = work.back();
+    work.pop_back();
+    if (!v || !reached.insert(v.impl()).second || v.def() == nullptr || !is_pure(*v.def())) continue;
+    for (const Value operand : v.def()->operand_values()) work.push_back(operand);
+  }
+  std::int64_t times = 1;
+  for (const Operation* loop = access.op->parent_op(); loop != nullptr; loop = loop->parent_op())
+    if (loop->op() == Op::For && reached.contains(loop->region(0).arg(0).impl()))
+      times *= static_cast<std::int64_t>(kAssumedTrips);
+  return times;
+}
+
+/// True for the load of a tile that a loop takes as an initial value, and nothing else: that of its first iteration.
+bool is_prefetched(const Operation& load) {
+  for (const ir::OpOperand* use = load.result(0).first_use(); use != nullptr; use = use->next)
+    if (use->owner->op() != Op::For) return false;
+  return load.result(0).has_uses();
+}
+
 class Estimate {
  public:
   explicit Estimate(const ir::Function& f) : known_(f) {
@@ -127,7 +152,7 @@ class Estimate {
   double of(const Access& access) {
     const std::int64_t elements = access.tile.num_elements(), bytes = ir::info(access.tile.elem()).bytes;
     std::int64_t& most = moved_[part_of(access)];
-    most = std::max(most, elements * bytes);
+    most = std::max(most, elements * bytes * times_elsewhere(access));
     const std::int64_t at_a_time =
         std::max(vector_bytes(*access.op, known_) / std::max<std::int64_t>(bytes, 1), std::int64_t{1});
     return kAccess * static_cast<double>(elements) / static_cast<double>(at_a_time);
@@ -152,7 +177,7 @@ Neighbours neighbours_of(const ir::Function& f) {
   std::map<Part, Loads> of_part;
   ir::walk(f.body(), [&](const Operation& op) {
     const auto access = access_of(op);
-    if (!access || !access->loads()) return;
+    if (!access || !access->loads() || times_elsewhere(*access) > 1 || is_prefetched(op)) return;
     const std::int64_t bytes = vector_bytes(op, known);
     Loads& loads = of_part[part_of(*access)];
     const bool single = bytes == ir::info(access->tile.elem()).bytes, whole = bytes == kVectorBytes;

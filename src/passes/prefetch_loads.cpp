@@ -10,6 +10,15 @@
 //                                               } else carried
 //
 // i + 1 is an iteration of the original loop, so nothing is read that the original loop would not read.
+//
+// Where the loop also stores, the assembler starts no load before the last store, so the distance stays one. Small
+// tiles are then loaded for several iterations at once, and the loop is unrolled by as many:
+//
+//   end = hi - (hi - lo) % 4
+//   x0, x1, x2, x3, c = for i in (lo to end, step 4) with load lo .. load lo + 3, carried {
+//     next k = load min(i + 4 + k, hi - 1); c = rest(i + k, xk, c), for k = 0 to 3; x = next
+//   }
+//   for i in (end to hi) { ... }
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
@@ -35,6 +44,11 @@ using ir::Value;
 namespace {
 
 constexpr std::int64_t kWorthIt = 256;  // elements
+/// For loads of several iterations at once: bytes that an iteration loads at most, and elements that it computes (128
+/// for each thread of a warp: with more it does not wait for memory); bytes that are loaded at once, and as many
+/// iterations and operations of the unrolled body at most (bench/notes/prefetch_loads.md).
+constexpr std::int64_t kSmallStep = 1024, kMostComputed = 4096;
+constexpr std::int64_t kBytesAhead = 4096, kMostIterations = 8, kMostUnrolled = 400;
 
 /// True for loops with step 1 and no early exit, without loops and products inside.
 bool is_simple(const Operation& loop) {
@@ -51,13 +65,11 @@ bool is_simple(const Operation& loop) {
 /// The loads of a loop that are prefetched, and the operations that compute their indices.
 class Ahead {
  public:
-  Ahead(Operation& loop, const analysis::Divisibility& known, bool wide) : body_(loop.region(0)) {
+  Ahead(Operation& loop, const analysis::Divisibility& known, bool wide, bool every) : body_(loop.region(0)) {
     for (Operation& op : body_) {
-      if (op.op() != Op::LoadViewTko || !analysis::is_unordered_load(op)) continue;
-      if (op.result(0).type().num_elements() < kWorthIt || (!wide && !analysis::is_narrow(op, known))) continue;
-      const std::vector<bool> inside = analysis::axes_in_bounds(op);
-      if (inside.empty() || std::find(inside.begin(), inside.end(), false) != inside.end()) continue;
-      if (computed_from_induction(op)) loads_.push_back(&op);
+      if (!analysis::is_unordered_load(op) || (op.op() == Op::LoadViewTko && !lies_inside(op))) continue;
+      if (every || is_worth_it(op, known, wide))
+        if (computed_from_induction(op)) loads_.push_back(&op);
     }
   }
   const std::vector<Operation*>& loads() const { return loads_; }
@@ -73,6 +85,14 @@ class Ahead {
   }
 
  private:
+  static bool is_worth_it(const Operation& load, const analysis::Divisibility& known, bool wide) {
+    return load.op() == Op::LoadViewTko && load.result(0).type().num_elements() >= kWorthIt &&
+           (wide || analysis::is_narrow(load, known));
+  }
+  static bool lies_inside(const Operation& load) {
+    const std::vector<bool> inside = analysis::axes_in_bounds(load);
+    return !inside.empty() && std::find(inside.begin(), inside.end(), false) == inside.end();
+  }
   /// Adds the operations that `op` depends on; false if that includes a carried value or an impure operation.
   bool computed_from_induction(const Operation& op) {
     for (const ir::OpOperand& use : op.operands()) {
@@ -150,19 +170,104 @@ void rotate(Operation& loop, const Ahead& ahead) {
   replace(loop, results);
 }
 
+/// Iterations whose tiles a loop that stores is to load at once; 1 where it does not store, or loads much.
+std::int64_t iterations_at_once(const Operation& loop) {
+  bool stores = false;
+  std::int64_t bytes = 0, operations = 0, computed = 0;
+  ir::walk(loop.region(0), [&](const Operation& op) {
+    const auto access = analysis::access_of(op);
+    stores = stores || (access && access->stores());
+    if (access && access->loads()) bytes += analysis::bytes_of(access->tile);
+    if (!access && op.num_results() > 0 && op.result(0).type().is_tile() && !op.result(0).type().is_pointer())
+      computed += op.result(0).type().num_elements();
+    ++operations;
+  });
+  const auto low = constant_int(loop.operand(0));
+  if (!stores || bytes == 0 || bytes > kSmallStep || computed > kMostComputed || !low || *low < 0) return 1;
+  std::int64_t n = kMostIterations;
+  while (n > 1 && (n * bytes > kBytesAhead || n * operations > kMostUnrolled)) n /= 2;
+  return n;
+}
+
+/// Unrolls the loop by `n`, a power of two, with the loads of the next n iterations before those n. What is left of the
+/// iterations stays in the loop. `low` is not negative, so nothing here wraps.
+void unroll(Operation& loop, const Ahead& ahead, std::int64_t n) {
+  Builder b = Builder::before(&loop);
+  b.loc = loop.loc;
+  const Value low = loop.operand(0), high = loop.operand(1);
+  const ir::Elem elem = low.type().elem();
+  const auto number = [&](std::int64_t v) { return b.constant_int(elem, v); };
+  const auto made = [&](Op op, Value x, Value y) { return b.create(op, {x, y}, {x.type()})->result(); };
+  const std::vector<Value> inits = loop.group("initValues");
+  std::vector<ir::Type> types;
+  for (const Value v : inits) types.push_back(v.type());
+
+  const Value left = made(Op::AndI, made(Op::SubI, high, low), number(n - 1));
+  const Value end = made(Op::SubI, high, left);
+  const Value any = compared(b, ir::ComparisonPredicate::Less, low, end);
+  Operation* branch = b.create(Op::If, std::vector<Value>{any}, types);
+  loop.set_operand(0, b.create(Op::Select, {any, end, low}, {low.type()})->result());
+  for (std::size_t c = 0; c < inits.size(); ++c) loop.set_operand(3 + c, branch->result(c));
+  Block& run = branch->add_region();
+  b.set_to_end(branch->add_region());
+  b.create(Op::Yield, inits, {});
+
+  b.set_to_end(run);
+  std::vector<Value> operands{low, end, number(n)};
+  operands.insert(operands.end(), inits.begin(), inits.end());
+  for (std::int64_t k = 0; k < n; ++k)
+    for (const Value v : ahead.copy(made(Op::AddI, low, number(k)), b)) operands.push_back(v);
+  const Value last = made(Op::SubI, high, number(n + 1));
+  for (std::size_t o = 3 + inits.size(); o < operands.size(); ++o) types.push_back(operands[o].type());
+  Operation* main = b.create(Op::For, operands, types);
+  Block& body = main->add_region();
+  const Value i = body.add_arg(low.type());
+  std::vector<Value> carried, now, next;
+  for (std::size_t c = 0; c < types.size(); ++c) (c < inits.size() ? carried : now).push_back(body.add_arg(types[c]));
+  b.set_to_end(body);
+  std::vector<Value> places;
+  for (std::int64_t k = 0; k < n; ++k) places.push_back(made(Op::AddI, i, number(k)));
+  for (const Value place : places) {
+    Operation* least = b.create(Op::MinI, {place, last}, {place.type()});
+    least->set_attr(AttrName::signedness, ir::Signedness::Signed);
+    for (const Value v : ahead.copy(made(Op::AddI, least->result(), number(n)), b)) next.push_back(v);
+  }
+  const std::size_t loads = ahead.loads().size();
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    const auto first = now.begin() + static_cast<std::ptrdiff_t>(k * loads);
+    carried = run_body(loop, ahead, places[k], carried, {first, first + static_cast<std::ptrdiff_t>(loads)}, b);
+  }
+  carried.insert(carried.end(), next.begin(), next.end());
+  b.create(Op::Continue, carried, {});
+
+  b.set_to_end(run);
+  std::vector<Value> results;
+  for (std::size_t c = 0; c < inits.size(); ++c) results.push_back(main->result(c));
+  b.create(Op::Yield, results, {});
+}
+
 }  // namespace
 
 bool prefetch_loads(ir::Function& f, bool wide) {
-  std::vector<std::pair<Operation*, Ahead>>
-      loops;  // found before any is changed: the analysis is about these operations
+  struct Found {
+    Operation* loop;
+    Ahead ahead;
+    std::int64_t iterations;  ///< whose tiles are loaded at once
+  };
+  std::vector<Found> loops;  // found before any is changed: the analysis is about these operations
   const analysis::Divisibility known(f);
   ir::walk(f.body(), [&](Operation& op) {
-    if (is_simple(op)) loops.emplace_back(&op, Ahead(op, known, wide));
+    if (!is_simple(op)) return;
+    const std::int64_t several = iterations_at_once(op);
+    loops.push_back({&op, Ahead(op, known, wide, several > 1), several});
   });
   bool changed = false;
-  for (const auto& [loop, ahead] : loops) {
+  for (const auto& [loop, ahead, iterations] : loops) {
     if (ahead.loads().empty()) continue;
-    rotate(*loop, ahead);
+    if (iterations > 1)
+      unroll(*loop, ahead, iterations);
+    else
+      rotate(*loop, ahead);
     changed = true;
   }
   return changed;

@@ -9,6 +9,7 @@
 // extent of 1, stands for the rest where a reduction needs it. docs/compiler/split_tiles.md.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -68,11 +69,12 @@ Type with_extent(Type t, std::size_t axis, std::int64_t extent) {
   return t.with_shape(shape);
 }
 
-/// A bound of an operand that the plan relies on.
+/// Bounds of an operand that the plan relies on.
 struct Needed {
   Operation* op;
   std::size_t operand;
   std::int64_t most;
+  bool extent;  ///< of a tensor, all of whose parts have to exist
 };
 
 /// What is known along an axis.
@@ -113,6 +115,8 @@ class Planner {
     }
     if (!accesses || most_ == 0) return std::nullopt;
     plan_.parts = parts_for(axis_.extent(), most_);
+    // Tile IR leaves undefined what an access does at a tile index beyond the tensor.
+    if (plan_.parts.size() > 1 && plan_.parts.back().start >= least_) return std::nullopt;
     return plan_.end() < axis_.extent() ? std::optional(plan_) : std::nullopt;
   }
 
@@ -121,15 +125,16 @@ class Planner {
   void limit_mask(Operation& op) {
     const auto m = index_mask(op);
     if (!m || m->sign != ir::Signedness::Signed || axis_counted(m->places) != axis_.of(m->places)) return;
-    if (axis_.extent() > std::int64_t{1} << (ir::info(m->places.type().elem()).bits - 1)) return;
+    const int bits = ir::info(m->places.type().elem()).bits;
+    if (bits < 32 && axis_.extent() > std::int64_t{1} << (bits - 1)) return;  // some places are negative
     const auto number = known_range(m->number);
-    if (!number || number->high < 0) return;
+    if (!number || number->high < 0 || number->high > axis_.extent()) return;
     const bool equal_counts =
         m->how == ir::ComparisonPredicate::LessEqual || m->how == ir::ComparisonPredicate::Greater;
     const std::int64_t most = number->high + (equal_counts ? 1 : 0);
     if (most > axis_.extent() / 4 * 3) return;
     plan_.outcome[&op] = is_true_beyond(*m);
-    need(op, op.operand(0) == m->number ? 0 : 1, number->high, most);
+    need({&op, op.operand(0) == m->number ? 0U : 1U, number->high, false}, most);
   }
   /// Tile 0 along the axis, of a tensor whose extent is known.
   bool limit_view(Operation& op) {
@@ -142,29 +147,37 @@ class Planner {
     const std::vector<analysis::TensorAxis> axes = analysis::axes_of(tensor);
     if (axes[dim].extent.is_fixed()) {
       most_ = std::max(most_, axes[dim].extent.fixed);
+      least_ = std::min(least_, axes[dim].extent.fixed);
       return most_ <= axis_.extent() / 4 * 3;
     }
     const auto range = known_range(axes[dim].extent.value);
     if (!range || range->high < 1 || range->high > axis_.extent() / 4 * 3) return false;
     std::size_t operand = 1;
     for (std::size_t a = 0; a < dim; ++a) operand += axes[a].extent.is_fixed() ? 0 : 1;
-    need(tensor, operand, range->high, range->high);
+    need({&tensor, operand, range->high, true}, range->high);
+    least_ = std::min(least_, range->low);
     return true;
   }
-  void need(Operation& op, std::size_t operand, std::int64_t number, std::int64_t end) {
-    plan_.needed.push_back({&op, operand, number});
+  void need(const Needed& n, std::int64_t end) {
+    plan_.needed.push_back(n);
     most_ = std::max(most_, end);
   }
 
   const TileAxis& axis_;
   Plan plan_;
-  std::int64_t most_ = 0;  ///< places from here on are beyond all rows
+  std::int64_t most_ = 0;                                          ///< places from here on are beyond all rows
+  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();  ///< places below are in all tensors
 };
 
 bool holds(const Plan& plan, const ir::Function& f, const Certifier* certifier) {
   std::vector<Claim> claims;
-  for (const Needed& n : plan.needed)
-    claims.push_back({.kind = ClaimKind::AtMost, .op = n.op, .index = static_cast<int>(n.operand), .upper = n.most});
+  const std::int64_t last = plan.parts.back().start;
+  for (const Needed& n : plan.needed) {
+    const int operand = static_cast<int>(n.operand);
+    claims.push_back({.kind = ClaimKind::AtMost, .op = n.op, .index = operand, .upper = n.most});
+    if (n.extent && last > 0)
+      claims.push_back({.kind = ClaimKind::AtLeast, .op = n.op, .index = operand, .lower = last + 1});
+  }
   const std::vector<bool> may = certified(certifier, f, claims);
   return std::ranges::all_of(may, [](bool b) { return b; });
 }
@@ -386,7 +399,8 @@ class Splitter {
     for (std::size_t k = 0; k < n; ++k) sums.push_back(made[0]->result(k));
     const auto add = [&](const std::vector<Value>& more) {
       std::vector<Value> pairs;
-      for (std::size_t k = 0; k < n; ++k) pairs.insert(pairs.end(), {sums[k], more[k]});
+      // The function takes an element and what was combined of those before it.
+      for (std::size_t k = 0; k < n; ++k) pairs.insert(pairs.end(), {more[k], sums[k]});
       sums = combined_elementwise(b, op, pairs, shape);
     };
     for (std::size_t p = 1; p < made.size(); ++p) {

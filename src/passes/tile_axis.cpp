@@ -28,7 +28,11 @@ std::optional<std::size_t> axis_counted(Value v) {
   if (op->op() == Op::Iota) return 0;
   if (op->op() != Op::Broadcast && op->op() != Op::Reshape) return std::nullopt;
   const auto axis = axis_counted(op->operand(0));
-  if (!axis || op->op() == Op::Broadcast) return axis;
+  if (!axis) return axis;
+  if (op->op() == Op::Broadcast) {  // of a single 0: does not count
+    const bool kept = op->operand(0).type().shape()[*axis] == op->result().type().shape()[*axis];
+    return kept ? axis : std::nullopt;
+  }
   return reshaped_axis(op->operand(0).type(), *axis, op->result().type());
 }
 

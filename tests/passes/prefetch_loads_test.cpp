@@ -1,5 +1,7 @@
 // Loads of loops go one iteration ahead where their places are known then, and nowhere else.
 #include "passes/pass_support.hpp"
+#include "passes/passed.hpp"
+#include "passes/values.hpp"
 #include "tessera/base/float_types.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
@@ -107,6 +109,93 @@ TEST(PrefetchLoads, NotWhereThePlaceIsNotKnownOrMayBeOutside) {
   EXPECT_FALSE(Walk(Place::Induction, false).ahead());
   EXPECT_FALSE(Walk(Place::Induction, true, false, 2).ahead());
   EXPECT_TRUE(Walk(Place::Induction, true, false, 1, false).ahead());
+}
+
+// ---- several iterations at once -------------------------------------------------------------------------------------
+
+constexpr int kSteps = 64, kColumns = 64;
+
+void recurrence(Mut<i32, kSteps, kColumns> y, In<i32, dyn, dyn> a, In<i32, dyn, dyn> x) {
+  auto [zero, c] = y.origin();
+  auto Y = y.sub(shape<1, kColumns>);
+  auto h = full<i32, 1, kColumns>(1);
+  for (auto t : range(x.dim(0))) {
+    h = a.load_at(shape<1, kColumns>, t, c) * h + x.load_at(shape<1, kColumns>, t, c);
+    Y.store(t, 0, h);
+  }
+}
+/// With a state besides, and rows of the iteration before and the one after.
+void neighbours(Mut<i32, kSteps, kColumns> y, In<i32, dyn, dyn> a, In<i32, dyn, dyn> x) {
+  auto [zero, c] = y.origin();
+  auto Y = y.sub(shape<1, kColumns>);
+  Scalar<i32> even = 0;
+  for (auto t : range(1, x.dim(0))) {
+    auto row = x.load_at(shape<1, kColumns>, t - 1, c) + x.load_at(shape<1, kColumns>, t + 1, c);
+    Y.store(t, 0, row * even + a.load_at(shape<1, kColumns>, t, c));
+    even = 1 - even;
+  }
+}
+void without_stores(Mut<i32, kSteps, kColumns> y, In<i32, dyn, dyn> a, In<i32, dyn, dyn> x) {
+  auto [zero, c] = y.origin();
+  auto h = full<i32, 1, kColumns>(1);
+  for (auto t : range(x.dim(0))) h = a.load_at(shape<1, kColumns>, t, c) * h + x.load_at(shape<1, kColumns>, t, c);
+  y.sub(shape<1, kColumns>).store(0, 0, h);
+}
+/// What an iteration stores, the next one loads.
+void through_memory(Mut<i32, kSteps, kColumns> y, In<i32, dyn, dyn> a, In<i32, dyn, dyn> x) {
+  auto [zero, c] = y.origin();
+  auto Y = y.sub(shape<1, kColumns>);
+  Y.store(0, 0, x.load_at(shape<1, kColumns>, 0, c));
+  for (auto t : range(1, x.dim(0))) Y.store(t, 0, Y.load(t - 1, 0) * 3 + a.load_at(shape<1, kColumns>, t, c));
+}
+void much_work(Mut<i32, kSteps, kColumns> y, In<i32, dyn, dyn> a, In<i32, dyn, dyn> x) {
+  auto [zero, c] = y.origin();
+  auto Y = y.sub(shape<1, kColumns>);
+  auto h = full<i32, 1, kColumns>(1);
+  for (auto t : range(x.dim(0))) {
+    for (int n = 0; n < 100; ++n) h = h * 5 + a.load_at(shape<1, kColumns>, t, c);
+    Y.store(t, 0, h);
+  }
+}
+
+/// Loads and stores in the bodies of loops with this step.
+template <auto K>
+std::pair<std::size_t, std::size_t> accesses_by_step(std::int64_t step) {
+  const Passed p = passed<K>({{30, 64}, {30, 64}, {30, 64}}, {}, "prefetch_loads");
+  std::size_t loads = 0, stores = 0;
+  ir::walk(p.module->functions[0]->body(), [&](const Operation& loop) {
+    if (loop.op() != Op::For || passes::constant_int(loop.operand(2)) != step) return;
+    ir::walk(loop.region(0), [&](const Operation& op) {
+      loads += op.op() == Op::LoadPtrTko || op.op() == Op::LoadViewTko ? 1 : 0;
+      stores += op.op() == Op::StorePtrTko || op.op() == Op::StoreViewTko ? 1 : 0;
+    });
+  });
+  return {loads, stores};
+}
+
+TEST(LoadsOfSeveralIterations, AreThoseOfSmallTilesInLoopsThatStore) {
+  using Count = std::pair<std::size_t, std::size_t>;
+  EXPECT_EQ(accesses_by_step<&recurrence>(8), Count(16, 8)) << "two tiles of 256 bytes: 4 KiB of eight iterations";
+  EXPECT_EQ(accesses_by_step<&recurrence>(1), Count(2, 1)) << "what is left";
+  EXPECT_EQ(accesses_by_step<&neighbours>(4), Count(12, 4));
+  EXPECT_EQ(accesses_by_step<&without_stores>(1).first, 2u);
+  EXPECT_EQ(accesses_by_step<&much_work>(1).second, 1u);
+}
+TEST(LoadsOfSeveralIterations, AnyNumberOfIterationsComputesTheSame) {
+  const auto number = [](std::int64_t i) { return static_cast<std::int32_t>((i * 7919) % 1009 - 504); };
+  const auto expect = [&]<auto K>(std::int64_t steps, std::int64_t columns) {
+    SCOPED_TRACE(std::to_string(steps) + " steps");
+    expect_same<K>({}, static_cast<int>((columns + kColumns - 1) / kColumns), Array<std::int32_t>({steps, columns}, 5),
+                   Array<std::int32_t>({steps, columns}).each(number),
+                   Array<std::int32_t>({steps, columns}, 3).each(number));
+  };
+  for (const std::int64_t columns : {64, 100}) {
+    for (const std::int64_t steps : {1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 15, 16, 17, 31, 64}) {
+      expect.template operator()<&recurrence>(steps, columns);
+      expect.template operator()<&neighbours>(steps, columns);
+      expect.template operator()<&through_memory>(steps, columns);
+    }
+  }
 }
 
 }  // namespace

@@ -68,6 +68,9 @@ constexpr int kElementsAWarpReduced = 1024;
 // up to 96 elements a thread.
 constexpr int kElementsOfOneWarp = 3072;
 
+// Warps of an SM in persistent kernels without products (bench/notes/choose_hints.md).
+constexpr int kPersistentWarps = 32;
+
 /// The largest power of two that is at most n; 1 where n is less than 1.
 int power_of_two_below(std::int64_t n) {
   return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
@@ -299,6 +302,14 @@ int blocks_within_limit(const Tuning& tuning, int warps) {
   return std::max(1, static_cast<int>((kRegisters + more) / of_block));
 }
 
+/// Blocks of a persistent kernel for each SM. Without products nothing is in flight while a block computes and stores,
+/// so there are several: kPersistentWarps in all, and more blocks than fit do no harm.
+int persistent_blocks_of_sm(const analysis::KernelFacts& facts, const Choices& c) {
+  const int least = std::max(c.occupancy, 1);
+  return facts.products.empty() && c.warps > 0 && c.occupancy == 0 ? std::max(least, kPersistentWarps / c.warps)
+                                                                   : least;
+}
+
 /// The most warps that have tiles of their own of the largest product on tensor cores; with more, the assembler
 /// computes it without them.
 int most_warps(const analysis::KernelFacts& facts) {
@@ -344,7 +355,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
         set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, analysis::corrects_products(*load) ? 1 : c.latency});
   c.pieces = before.pieces;
   c.grid = before.grid;
-  c.persistent_blocks = std::max(1, target.num_sms * std::max(c.occupancy, 1) / c.ctas);
+  c.persistent_blocks = std::max(1, target.num_sms * persistent_blocks_of_sm(facts, c) / c.ctas);
   return c;
 }
 

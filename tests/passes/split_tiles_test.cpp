@@ -2,7 +2,9 @@
 // alone. Numbers whose sums are exact: the order of a sum changes.
 #include <algorithm>
 
+#include "passes/pass_support.hpp"
 #include "passes/passed.hpp"
+#include "passes/tile_axis.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/passes/passes.hpp"
 
@@ -122,6 +124,29 @@ TEST(SplitTiles, VectorsAsLongAsRows) {
                            Array<float>({weights}).each(small));
 }
 
+/// An access at a tile index beyond its tensor is undefined on a GPU: every part has to exist in every tensor.
+void with_a_few(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x, In<i32, 64> few) {
+  y.store(x.load_like(y) + reshape(few.tiles(shape<kTile>).load(0), shape<1, kTile>));
+}
+void two_lengths(Mut<i32, 1, kTile> y, Mut<i32, 1, kTile> z, In<i32, dyn, dyn> x, In<i32, dyn, dyn> w) {
+  auto t = x.load_like(y) + w.load_like(z);
+  y.store(t);
+  z.store(t * 2);
+}
+TEST(SplitTiles, NoPartLiesBeyondATensor) {
+  const auto few = [](std::int64_t n) {
+    return lengths(*passed<&with_a_few>({{3, n}, {3, n}, {64}}, {}, "split_tiles").module);
+  };
+  EXPECT_EQ(few(60), (std::vector<std::int64_t>{64, 64, 64}));
+  EXPECT_EQ(few(90), (std::vector<std::int64_t>{256, 256, 256})) << "the second part would begin at 64";
+  EXPECT_EQ(few(150), (std::vector<std::int64_t>{256, 256, 256}));
+  const auto two = [](std::int64_t n, std::int64_t m) {
+    return lengths(*passed<&two_lengths>({{3, n}, {3, m}, {3, n}, {3, m}}, {}, "split_tiles").module);
+  };
+  EXPECT_EQ(two(150, 140), (std::vector<std::int64_t>{128, 32, 128, 32, 128, 32, 128, 32}));
+  EXPECT_EQ(two(150, 90), (std::vector<std::int64_t>{256, 256, 256, 256}));
+}
+
 // ---- reductions and what lies beyond the row ------------------------------------------------------------------------
 
 void statistics(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
@@ -129,6 +154,12 @@ void statistics(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
   y.store(t * 3 - sum(t, axis<1>) + max(t, axis<1>) * 5 - min(t, axis<1>) * 7);
 }
 TEST(SplitTiles, SumsAndExtremes) { expect_same_rows<&statistics>(&whole); }
+
+void last_of_a_row(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
+  auto t = x.load_like(y);
+  y.store(t + reduce(t % 3, axis<1>, 0, [](auto before, auto here) { return where(here != 0, here, before); }));
+}
+TEST(SplitTiles, PartsAreCombinedInTheirOrder) { expect_same_rows<&last_of_a_row>(&whole); }
 
 void sums_of_what_is_beyond(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
   auto t = x.load_like(y);
@@ -181,6 +212,13 @@ TEST(SplitTiles, WhereTheRestIsMasked) {
 }
 
 // ---- what is left alone ---------------------------------------------------------------------------------------------
+
+TEST(SplitTiles, ASingleIndexThatIsBroadcastDoesNotCount) {
+  Kernel k;
+  const ir::Type row = ir::Type::tile(ir::Elem::I32, {kTile}), one = ir::Type::tile(ir::Elem::I32, {1});
+  EXPECT_EQ(passes::axis_counted(k.op(ir::Op::Iota, {}, row)), 0u);
+  EXPECT_EQ(passes::axis_counted(k.op(ir::Op::Broadcast, {k.op(ir::Op::Iota, {}, one)}, row)), std::nullopt);
+}
 
 void scanned(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) { y.store(cumsum(x.load_like(y), axis<1>)); }
 void folded(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {

@@ -110,7 +110,7 @@ std::vector<std::string> advice(const Prepared& prepared) {
   Advice found(entry);
   if (const SourceLocation walk = walk_of_piece(entry); walk.known())
     found.add(concat(place(walk), ": each block loops over its tiles here, so a launch of fewer than ",
-                     prepared.persistent_blocks,
+                     prepared.target.num_sms,
                      " pieces leaves SMs idle; smaller pieces, or split-K partials that are added to an Acc, "
                      "make more"));
   return found.all;

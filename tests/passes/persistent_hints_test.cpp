@@ -35,8 +35,8 @@ passes::Choices chosen(const std::vector<std::vector<std::int64_t>>& dims, const
 TEST(PersistentHints, WithoutProductsAnSmHas32Warps) {
   const std::vector<std::vector<std::int64_t>> vectors(3, {1 << 20}), rows(2, {1000, 1000});
   const passes::Choices large = chosen<&add<1024>>(vectors), small = chosen<&add<256>>(vectors);
-  EXPECT_EQ(large.warps, 8);
-  EXPECT_EQ(large.persistent_blocks, 132 * 4);
+  EXPECT_EQ(large.warps, 2);
+  EXPECT_EQ(large.persistent_blocks, 132 * 16);
   EXPECT_EQ(small.warps, 1);
   EXPECT_EQ(small.persistent_blocks, 132 * 32);
   EXPECT_EQ(chosen<&row_sums<1024>>(rows).persistent_blocks, 132 * 32);

@@ -170,11 +170,13 @@ void Collector::claim_bounded(int arg, std::int64_t lower, std::int64_t upper, O
   found_.push_back(f);
 }
 
-// The tile of a row that is known to be short is at most this factor smaller than the kernel's.
+// The shortest tile that obligations ask a row's length for is the kernel's divided by this. So claim_many_pieces
+// counts a tile as small that split_tiles may make small.
 constexpr std::int64_t kTileOverSmallest = 4;
 
-/// Obligations that a row which is shorter than its tile fills more than half, or more than three quarters of it, and
-/// that it ends within five or six eighths of it, or of half or a quarter of it, or within these.
+/// Obligations that a row which is shorter than its tile fills more than half, or more than three quarters of it; that
+/// it ends within half or a quarter of it; and that it ends within five or six eighths of the tile, its half or its
+/// quarter.
 void Collector::claim_row_length(int arg, std::int64_t tile, Conditions also) {
   struct Length {
     std::int64_t least, most;

@@ -72,9 +72,8 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
   std::vector<Conditions> numbered;
   for (const ObligationUse use :
        {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility, ObligationUse::Division,
-        ObligationUse::Mask, ObligationUse::Pieces, ObligationUse::Copies, ObligationUse::Vectors}) {
-    if (use == ObligationUse::Mask) program->begin_refinements();
-    if (use == ObligationUse::Vectors) program->end_refinements();
+        ObligationUse::Vectors, ObligationUse::Pieces, ObligationUse::Copies, ObligationUse::Mask}) {
+    if (use == ObligationUse::Pieces) program->begin_refinements();
     for (const FoundClaim& f : found) {
       if (f.use != use || f.when.always() || f.when.never() || number.contains(f.when.id)) continue;
       const bool added = program->add(conditions, exprs, f.when);
@@ -84,6 +83,7 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
       impl->obligations.push_back({use, conditions.text(f.when, names), f.where});
     }
   }
+  program->end_refinements();
   program->seal();
   impl->conditions = LaunchPredicates(program);
   impl->certificate = collector.certificate(*entry, numbered);

@@ -81,8 +81,8 @@ Part part_of(const Access& access) {
   return part;
 }
 
-/// How often the loops around an access move it to another place of its tensor.
-std::int64_t times_elsewhere(const Access& access) {
+/// Iterations, estimated, of the loops around an access that move it to another place of its tensor.
+std::int64_t moving_iterations(const Access& access) {
   std::unordered_set<const ir::ValueImpl*> reached;
   std::vector<Value> work{access.reached_through()};
   work.insert(work.end(), access.index.begin(), access.index.end());
@@ -99,8 +99,9 @@ std::int64_t times_elsewhere(const Access& access) {
   return times;
 }
 
-/// True for the load of a tile that a loop takes as an initial value, and nothing else: that of its first iteration.
-bool is_prefetched(const Operation& load) {
+/// True for a load in the prologue of a software-pipelined loop (prefetch_loads): only loops use its tile, as an
+/// initial value.
+bool is_prologue_load(const Operation& load) {
   for (const ir::OpOperand* use = load.result(0).first_use(); use != nullptr; use = use->next)
     if (use->owner->op() != Op::For) return false;
   return load.result(0).has_uses();
@@ -139,7 +140,7 @@ class Estimate {
   }
   double of(const Operation& op) {
     if (const auto access = access_of(op)) return of(*access);
-    if (op.op() == Op::For || op.op() == Op::Loop) return kAssumedTrips * of(op.region(0));
+    if (op.op() == Op::For || op.op() == Op::Loop) return trips(op) * of(op.region(0));
     if (op.op() == Op::If) {
       double most = 0;  // one of the arms runs
       for (std::size_t r = 0; r < op.num_regions(); ++r) most = std::max(most, of(op.region(r)));
@@ -149,10 +150,15 @@ class Estimate {
     return static_cast<double>(op.result(0).type().num_elements()) *
            (is_reciprocal(op) ? kReciprocal : instructions_of(op.op()));
   }
+  /// A loop with a step of n, such as one that prefetch_loads has unrolled, has as many iterations less.
+  static double trips(const Operation& loop) {
+    const auto step = loop.op() == Op::For ? constant_int(loop.operand(2)) : std::nullopt;
+    return std::max(kAssumedTrips / static_cast<double>(std::max<std::int64_t>(step.value_or(1), 1)), 1.0);
+  }
   double of(const Access& access) {
     const std::int64_t elements = access.tile.num_elements(), bytes = ir::info(access.tile.elem()).bytes;
     std::int64_t& most = moved_[part_of(access)];
-    most = std::max(most, elements * bytes * times_elsewhere(access));
+    most = std::max(most, elements * bytes * moving_iterations(access));
     const std::int64_t at_a_time =
         std::max(vector_bytes(*access.op, known_) / std::max<std::int64_t>(bytes, 1), std::int64_t{1});
     return kAccess * static_cast<double>(elements) / static_cast<double>(at_a_time);
@@ -160,7 +166,7 @@ class Estimate {
 
   Divisibility known_;
   std::unordered_set<const Operation*> addresses_;
-  std::map<Part, std::int64_t> moved_;  // of each part of a tensor, the bytes of its largest tile
+  std::map<Part, std::int64_t> moved_;  // of each part of a tensor, the bytes of its largest tile in all iterations
   double instructions_ = 0;
 };
 
@@ -168,6 +174,8 @@ class Estimate {
 
 double instructions_per_byte(const ir::Function& f) { return Estimate(f).per_byte(); }
 
+// What a loop loads in its iterations are other places of a tensor, not neighbours around one, also where
+// prefetch_loads has unrolled it.
 Neighbours neighbours_of(const ir::Function& f) {
   constexpr int kFewest = 3;
   struct Loads {
@@ -177,7 +185,7 @@ Neighbours neighbours_of(const ir::Function& f) {
   std::map<Part, Loads> of_part;
   ir::walk(f.body(), [&](const Operation& op) {
     const auto access = access_of(op);
-    if (!access || !access->loads() || times_elsewhere(*access) > 1 || is_prefetched(op)) return;
+    if (!access || !access->loads() || moving_iterations(*access) > 1 || is_prologue_load(op)) return;
     const std::int64_t bytes = vector_bytes(op, known);
     Loads& loads = of_part[part_of(*access)];
     const bool single = bytes == ir::info(access->tile.elem()).bytes, whole = bytes == kVectorBytes;

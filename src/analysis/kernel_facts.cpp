@@ -292,10 +292,6 @@ bool computes_numbers(const Operation& op) {
          !op.result(0).type().is_pointer() && op.result(0).type().elem() != ir::Elem::I1;
 }
 
-}  // namespace
-
-namespace {
-
 /// Elements that are reduced by the reductions behind `v`, which combines those of tiles of different sizes, the parts
 /// of a row; 0 for anything else.
 std::int64_t reduced_elements(Value v, int depth = 4) {
@@ -305,7 +301,8 @@ std::int64_t reduced_elements(Value v, int depth = 4) {
   if (op->num_operands() != 2 || !computes_numbers(*op)) return 0;
   const std::int64_t left = reduced_elements(op->operand(0), depth - 1);
   const std::int64_t right = reduced_elements(op->operand(1), depth - 1);
-  return left > 0 && right > 0 && left != right ? left + right : 0;
+  const auto [small, large] = std::minmax(left, right);
+  return small > 0 && small < large && large <= 4 * small ? left + right : 0;
 }
 
 }  // namespace

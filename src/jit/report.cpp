@@ -93,6 +93,7 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   for (const analysis::Obligation& o : facts.obligations()) {
     const bool holds = (bits & 1) != 0;
     bits >>= 1;
+    if (!holds && o.use == analysis::ObligationUse::Mask) continue;  // a row has one length: most of these never hold
     text += concat("    ", holds ? "+ " : "- ", padded(place(o.where), 28), " ", o.text);
     text += holds ? std::string("\n") : concat("\n        so ", purpose(o.use), "\n");
   }

@@ -65,7 +65,7 @@ constexpr int kMostVectors = 8;
 constexpr int kRegistersOfMany = 72;
 constexpr int kElementsAWarpReduced = 1024;
 // Of rows in two tiles (split_tiles), where one reduction depends on another: one warp, which needs no barrier, holds
-// up to 96 elements a thread.
+// up to 96 elements a thread (bench/notes/odd_rows.md).
 constexpr int kElementsOfOneWarp = 3072;
 
 // Warps of an SM in persistent kernels without products (bench/notes/choose_hints.md).
@@ -95,8 +95,9 @@ std::int64_t loaded_bytes(const ir::Function& f) {
   return bytes;
 }
 
-/// Warps for rows in tiles of different lengths whose reductions are combined, `elements` for each: a power of two, the
-/// next one where one reduction depends on another, otherwise the nearest, but one as long as that is enough.
+/// Warps for rows in tiles of different lengths whose reductions are combined, `elements` for each warp: a power of
+/// two. Rounded up where one reduction depends on another (above kElementsOfOneWarp), otherwise to the nearest, but
+/// down to one below the elements of two.
 std::int64_t warps_of_parts(std::int64_t row, std::int64_t elements, bool chained) {
   if (chained && row <= kElementsOfOneWarp) return 1;
   const std::int64_t below = power_of_two_below(row / elements);

@@ -44,10 +44,10 @@ using ir::Value;
 namespace {
 
 constexpr std::int64_t kWorthIt = 256;  // elements
-/// For loads of several iterations at once: bytes that an iteration loads at most, and elements that it computes (128
-/// for each thread of a warp: with more it does not wait for memory); bytes that are loaded at once, and as many
-/// iterations and operations of the unrolled body at most (bench/notes/prefetch_loads.md).
+/// Limits of loads of several iterations at once (bench/notes/prefetch_loads.md). Of an iteration: the bytes that it
+/// loads, and the elements that it computes (128 for each thread of a warp: with more it does not wait for memory).
 constexpr std::int64_t kSmallStep = 1024, kMostComputed = 4096;
+/// Of the unrolled body: the bytes that it loads, its iterations and its operations.
 constexpr std::int64_t kBytesAhead = 4096, kMostIterations = 8, kMostUnrolled = 400;
 
 /// True for loops with step 1 and no early exit, without loops and products inside.
@@ -190,7 +190,7 @@ std::int64_t iterations_at_once(const Operation& loop) {
 }
 
 /// Unrolls the loop by `n`, a power of two, with the loads of the next n iterations before those n. What is left of the
-/// iterations stays in the loop. `low` is not negative, so nothing here wraps.
+/// iterations stays in the loop. `low` is not negative, and `top` not below it, so nothing here wraps.
 void unroll(Operation& loop, const Ahead& ahead, std::int64_t n) {
   Builder b = Builder::before(&loop);
   b.loc = loop.loc;
@@ -202,8 +202,9 @@ void unroll(Operation& loop, const Ahead& ahead, std::int64_t n) {
   std::vector<ir::Type> types;
   for (const Value v : inits) types.push_back(v.type());
 
-  const Value left = made(Op::AndI, made(Op::SubI, high, low), number(n - 1));
-  const Value end = made(Op::SubI, high, left);
+  Operation* top = b.create(Op::MaxI, {low, high}, {low.type()}, {{AttrName::signedness, ir::Signedness::Signed}});
+  const Value left = made(Op::AndI, made(Op::SubI, top->result(), low), number(n - 1));
+  const Value end = made(Op::SubI, top->result(), left);
   const Value any = compared(b, ir::ComparisonPredicate::Less, low, end);
   Operation* branch = b.create(Op::If, std::vector<Value>{any}, types);
   loop.set_operand(0, b.create(Op::Select, {any, end, low}, {low.type()})->result());

@@ -1,6 +1,6 @@
 // A row of 640 in a tile of 1024 is done as 512 + 128 elements: where the launch guarantees that a row ends within five
-// or six eighths of its tile, every tile with that axis becomes two, and a reduction along it combines theirs. The same
-// of a half or a quarter of the tile, which become one smaller tile where the row fills them.
+// or six eighths of its tile, every tile with that axis becomes two, and a reduction along it combines theirs. Where a
+// row ends within half or a quarter of its tile, that is taken for its tile, and stays one or becomes two likewise.
 //
 //   x: tile<1024> = load, i < n        =>      x0: tile<512> = load, i < n      x1: tile<128> = load, 512 + i < n
 //   sum(x)                                     sum(x0) + sum(x1)
@@ -12,7 +12,6 @@
 #include <limits>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "passes/fold_rules.hpp"
@@ -291,12 +290,12 @@ Share share_of_rest(const Operation& reduce, const Rest& rest) {
     all = all && is_identity(v, identities[i]);
   }
   if (all) return Share::None;
+  const Operation* how = analysis::single_combiner(reduce);
+  if (how == nullptr || how->num_operands() != 2) return Share::Unknown;
   const ir::Block& body = reduce.region(0);
-  const Operation* how = body.front();
-  const bool plain = reduce.num_operands() == 1 && how->num_operands() == 2 && how->next() == body.terminator() &&
-                     how->operand(0) != how->operand(1) && !how->operand(0).def() && !how->operand(1).def() &&
-                     how->num_results() == 1 && body.terminator()->operand(0) == how->result();
-  if (!plain) return Share::Unknown;
+  const bool of_both = (how->operand(0) == body.arg(0) && how->operand(1) == body.arg(1)) ||
+                       (how->operand(0) == body.arg(1) && how->operand(1) == body.arg(0));
+  if (!of_both || body.terminator()->operand(0) != how->result()) return Share::Unknown;
   switch (how->op()) {
     case Op::MaxF:
     case Op::MinF:
@@ -365,12 +364,14 @@ class Splitter {
   }
   /// Of several rows, the lanes of a warp shall share each, as they do in the other part: if the assembler gave a lane
   /// a whole vector, a warp would load two or more short parts at once, and every result would go through shared
-  /// memory. So it knows no more of the alignment than that.
-  Value start_of(const Part& part, Type places, Builder& b) const {
+  /// memory. So it knows no more of the alignment than that. (Elements have a byte at least: with kVectorBytes of them
+  /// a lane has a whole vector anyway.)
+  Value start_of(const Part& part, Type places, Builder& b) {
     const Value start = b.constant_int(places.elem(), part.start);
     const std::int64_t of_lane = part.extent / kLanes;
     if (!plan_.has_rows || of_lane >= analysis::kVectorBytes) return start;
-    const Value zero = Opaque(*b.block().function()).zero(places.elem());
+    if (!opaque_) opaque_.emplace(*b.block().function());
+    const Value zero = opaque_->zero(places.elem());
     const Value moved = b.create(Op::AddI, {start, zero}, {start.type()})->result();
     const ir::DivByAttr multiple{static_cast<std::uint64_t>(of_lane), {}, {}};
     return b.create(Op::Assume, {moved}, {moved.type()}, {{AttrName::predicate, multiple}})->result();
@@ -428,6 +429,7 @@ class Splitter {
   const Plan& plan_;
   Rest rest_;
   std::vector<Copier> copiers_;  ///< one for each part
+  std::optional<Opaque> opaque_;
 };
 
 /// A tile and its axis along which a row may end early.
@@ -452,19 +454,19 @@ std::vector<Seed> seeds_of(ir::Function& f) {
 
 /// Splits the first axis for which it is possible.
 bool split_one(ir::Function& f, const Certifier* certifier) {
-  std::unordered_set<const Operation*> tried;
+  std::vector<TileAxis> tried;
   for (const Seed& seed : seeds_of(f)) {
-    if (seed.tile.type().shape()[seed.axis] < 2 * kLeastPartOfRow || tried.contains(seed.tile.def())) continue;
-    const TileAxis axis(seed.tile, seed.axis);
+    if (seed.tile.type().shape()[seed.axis] < 2 * kLeastPartOfRow) continue;
+    if (std::ranges::any_of(tried, [&](const TileAxis& t) { return t.of(seed.tile) == seed.axis; })) continue;
+    const TileAxis& axis = tried.emplace_back(seed.tile, seed.axis);
     if (!axis.ok()) continue;
     const auto plan = Planner(f, axis).plan();
-    if (!plan || !holds(*plan, f, certifier)) continue;
-    if (Splitter(axis, *plan).run()) return true;
-    tried.insert(plan->operations.begin(), plan->operations.end());
+    if (plan && holds(*plan, f, certifier) && Splitter(axis, *plan).run()) return true;
   }
   return false;
 }
 
+// Bounds the time of compiling: each axis takes walks over the kernel. Kernels have one or two such axes.
 constexpr int kMostAxes = 8;
 
 }  // namespace

@@ -12,6 +12,10 @@ using ir::Operation;
 using ir::Type;
 using ir::Value;
 
+namespace {
+
+/// The axis of `to` that has the place of `axis` in `from`, a reshape of the same elements; nothing if the reshape
+/// merges or splits it.
 std::optional<std::size_t> reshaped_axis(Type from, std::size_t axis, Type to) {
   std::int64_t before = 1, at = 1;
   for (std::size_t a = 0; a < axis; ++a) before *= from.shape()[a];
@@ -21,6 +25,8 @@ std::optional<std::size_t> reshaped_axis(Type from, std::size_t axis, Type to) {
   }
   return std::nullopt;
 }
+
+}  // namespace
 
 std::optional<std::size_t> axis_counted(Value v) {
   const Operation* op = v.def();

@@ -27,7 +27,6 @@ class TileAxis {
   std::optional<std::size_t> of(ir::Value v) const;
   /// Operations with such an operand or result.
   bool has(const ir::Operation& op) const { return operations_.contains(&op); }
-  std::size_t size() const { return operations_.size(); }
 
  private:
   void add(ir::Value v, std::optional<std::size_t> axis);
@@ -44,9 +43,5 @@ class TileAxis {
   std::unordered_set<const ir::Operation*> operations_;
   std::vector<ir::Value> work_;
 };
-
-/// The axis of `to` that has the place of `axis` in `from`, a reshape of the same elements; nothing if the reshape
-/// merges or splits it.
-std::optional<std::size_t> reshaped_axis(ir::Type from, std::size_t axis, ir::Type to);
 
 }  // namespace tessera::passes

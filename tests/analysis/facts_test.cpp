@@ -229,10 +229,8 @@ TEST(Facts, NoVariantsForWhatHasFewMasks) {
 }
 
 // What such obligations say is never needed: the word without them has code for all launches that share the rest.
-TEST(Facts, RefinementsAreAskedBeforePartsOfVectors) {
-  const auto refining = [](analysis::ObligationUse use) {
-    return use >= analysis::ObligationUse::Mask && use <= analysis::ObligationUse::Copies;
-  };
+TEST(Facts, RefinementsAreAskedLast) {
+  const auto refining = [](analysis::ObligationUse use) { return use >= analysis::ObligationUse::Pieces; };
   const Recorded r = recorded<softmax<1024>>();
   const std::uint64_t refines = r.facts.predicates().refinements();
   for (std::size_t i = 0; i < r.facts.obligations().size(); ++i)

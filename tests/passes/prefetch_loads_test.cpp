@@ -1,4 +1,6 @@
 // Loads of loops go one iteration ahead where their places are known then, and nowhere else.
+#include <limits>
+
 #include "passes/pass_support.hpp"
 #include "passes/passed.hpp"
 #include "passes/values.hpp"
@@ -141,6 +143,16 @@ void without_stores(Mut<i32, kSteps, kColumns> y, In<i32, dyn, dyn> a, In<i32, d
   for (auto t : range(x.dim(0))) h = a.load_at(shape<1, kColumns>, t, c) * h + x.load_at(shape<1, kColumns>, t, c);
   y.sub(shape<1, kColumns>).store(0, 0, h);
 }
+/// Up to any number: the loop does not run where it is below its start.
+void up_to(Mut<i32, kSteps, kColumns> y, In<i32, dyn, dyn> a, In<i32, dyn, dyn> x, Scalar<i32> end) {
+  auto [zero, c] = y.origin();
+  auto Y = y.sub(shape<1, kColumns>);
+  auto h = full<i32, 1, kColumns>(1);
+  for (auto t : range(1, end)) {
+    h = a.load_at(shape<1, kColumns>, t, c) * h + x.load_at(shape<1, kColumns>, t, c);
+    Y.store(t, 0, h);
+  }
+}
 /// What an iteration stores, the next one loads.
 void through_memory(Mut<i32, kSteps, kColumns> y, In<i32, dyn, dyn> a, In<i32, dyn, dyn> x) {
   auto [zero, c] = y.origin();
@@ -173,6 +185,13 @@ std::pair<std::size_t, std::size_t> accesses_by_step(std::int64_t step) {
   return {loads, stores};
 }
 
+/// Warps, and blocks of an SM.
+template <auto K>
+std::pair<int, int> hints() {
+  const passes::Choices c = passed<K>({{30, 64}, {30, 64}, {30, 64}}, {}).choices;
+  return {c.warps, c.occupancy};
+}
+
 TEST(LoadsOfSeveralIterations, AreThoseOfSmallTilesInLoopsThatStore) {
   using Count = std::pair<std::size_t, std::size_t>;
   EXPECT_EQ(accesses_by_step<&recurrence>(8), Count(16, 8)) << "two tiles of 256 bytes: 4 KiB of eight iterations";
@@ -180,6 +199,15 @@ TEST(LoadsOfSeveralIterations, AreThoseOfSmallTilesInLoopsThatStore) {
   EXPECT_EQ(accesses_by_step<&neighbours>(4), Count(12, 4));
   EXPECT_EQ(accesses_by_step<&without_stores>(1).first, 2u);
   EXPECT_EQ(accesses_by_step<&much_work>(1).second, 1u);
+  EXPECT_EQ(hints<&recurrence>(), std::pair(1, 0)) << "neither neighbours nor bound by instructions";
+  EXPECT_EQ(hints<&neighbours>(), std::pair(1, 0));
+}
+TEST(LoadsOfSeveralIterations, LoopsThatDoNotRunLoadNothing) {
+  const std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
+  const auto number = [](std::int64_t i) { return static_cast<std::int32_t>((i * 7919) % 1009 - 504); };
+  for (const std::int32_t end : {lowest, lowest + 1, lowest + 6, lowest + 8, -9, -1, 0, 1, 2, 8, 9, 10, 17, 30})
+    expect_same<&up_to>({}, 1, Array<std::int32_t>({30, 64}, 5), Array<std::int32_t>({30, 64}).each(number),
+                        Array<std::int32_t>({30, 64}, 3).each(number), end);
 }
 TEST(LoadsOfSeveralIterations, AnyNumberOfIterationsComputesTheSame) {
   const auto number = [](std::int64_t i) { return static_cast<std::int32_t>((i * 7919) % 1009 - 504); };

@@ -184,6 +184,11 @@ void largest_place(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
   auto t = x.load_like(y);
   y.store(t + argmax(t, axis<1>).index);
 }
+/// One addition, but not of both elements.
+void doubled(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
+  auto t = x.load_like(y);
+  y.store(t + reduce(t + 5, axis<1>, 0, [](auto, auto b) { return b + b; }));
+}
 void products(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
   auto t = x.load_like(y);
   y.store(t + prod(t + 2, axis<1>));
@@ -195,6 +200,7 @@ void places(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
 TEST(SplitTiles, WhereTheRestIsNotKnown) {
   expect_same_rows<&largest_place>(&whole, false);
   expect_same_rows<&products>(&whole, false);
+  EXPECT_FALSE(splits<&doubled>(150));
 }
 void products_inside(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
   auto t = x.load_like(y);

@@ -1,5 +1,6 @@
 // Folding, merging, hoisting: each rule beside a case where it must not fire.
 #include "passes/pass_support.hpp"
+#include "tessera/analysis/values.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -231,6 +232,7 @@ TEST(Fold, NothingIsAboveTheLargestUnsignedNumber) {
             const bool folds = number == -1 && sign == ir::Signedness::Unsigned && how == (first ? Less : Greater);
             const Value v = folded(k, compared);
             EXPECT_EQ(v.def()->op() == Op::Constant, folds) << number << " " << first << " " << static_cast<int>(how);
+            EXPECT_EQ(analysis::constant_int(v), folds ? std::optional<std::int64_t>(0) : std::nullopt);
           }
         }
       }

@@ -1,6 +1,7 @@
 // Loads of loops go one iteration ahead where their places are known then, and nowhere else.
 #include <limits>
 
+#include "analysis/launches.hpp"
 #include "passes/pass_support.hpp"
 #include "passes/passed.hpp"
 #include "passes/values.hpp"
@@ -198,9 +199,20 @@ TEST(LoadsOfSeveralIterations, AreThoseOfSmallTilesInLoopsThatStore) {
   EXPECT_EQ(accesses_by_step<&recurrence>(1), Count(2, 1)) << "what is left";
   EXPECT_EQ(accesses_by_step<&neighbours>(4), Count(12, 4));
   EXPECT_EQ(accesses_by_step<&without_stores>(1).first, 2u);
+  EXPECT_EQ(accesses_by_step<&without_stores>(8), Count(0, 0));
   EXPECT_EQ(accesses_by_step<&much_work>(1).second, 1u);
   EXPECT_EQ(hints<&recurrence>(), std::pair(1, 0)) << "neither neighbours nor bound by instructions";
   EXPECT_EQ(hints<&neighbours>(), std::pair(1, 0));
+}
+TEST(LoadsOfSeveralIterations, NothingIsLoadedThatTheLoopWouldNotLoad) {
+  std::mt19937_64 rng(3);
+  for (const std::int64_t steps : {8, 9, 16, 31}) {
+    const Extents2 dims(3, {steps, kColumns});
+    const Recorded r = recorded<&recurrence>();
+    const RandomLaunch launch(r.trace, dims, rng);
+    const Passed p = passed(r, dims, {}, "prefetch_loads");
+    EXPECT_NO_THROW(launch.run(*p.module, {1, 1, 1})) << steps << " in checked mode";
+  }
 }
 TEST(LoadsOfSeveralIterations, LoopsThatDoNotRunLoadNothing) {
   const std::int32_t lowest = std::numeric_limits<std::int32_t>::min();

@@ -197,9 +197,14 @@ void places(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
   auto t = x.load_like(y);
   y.store(t + sum(where(t > 3, iota<i32, 1, kTile>(axis<1>), 0) + 1, axis<1>));
 }
+void places_and_numbers(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
+  auto t = x.load_like(y);
+  y.store(t + sum(t + iota<i32, 1, kTile>(axis<1>), axis<1>));
+}
 TEST(SplitTiles, WhereTheRestIsNotKnown) {
   expect_same_rows<&largest_place>(&whole, false);
   expect_same_rows<&products>(&whole, false);
+  expect_same_rows<&places_and_numbers>(&whole, false);
   EXPECT_FALSE(splits<&doubled>(150));
 }
 void products_inside(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
@@ -296,11 +301,25 @@ void reversed_in_place(Mut<i32, 1, kTile> y, In<i32, dyn, dyn> x) {
   auto place = where(inside(x), x.dim(1) - 1 - iota<i32, 1, kTile>(axis<1>), -1);
   y.store(y.gather(zeros<i32, 1, kTile>(), place) * 2 + x.load_like(y));
 }
+/// Every store waits for the parts of a load: the CPU runs in program order, so only the tokens show it.
+bool stores_wait_for_all_loads(const ir::Module& module, std::size_t parts) {
+  bool wait = true;
+  ir::walk(module.functions[0]->body(), [&](const ir::Operation& op) {
+    const auto access = analysis::access_of(op);
+    if (!access || !access->stores()) return;
+    const ir::Operation* join = access->token ? access->token.def() : nullptr;
+    wait =
+        wait && join != nullptr && (parts == 1 || (join->op() == ir::Op::JoinTokens && join->num_operands() >= parts));
+  });
+  return wait;
+}
 TEST(SplitTiles, ARowIsReadBeforeAPartOfItIsWritten) {
   for (const std::int64_t columns : {129, 150, 160, 190, 250}) {
     passes::Tuning one;
     one.pieces = 1;
     EXPECT_EQ(splits<&reversed_in_place>(columns), columns <= 192);
+    EXPECT_TRUE(stores_wait_for_all_loads(
+        *passed<&reversed_in_place>({{5, columns}, {5, columns}}, one, "split_tiles").module, columns <= 192 ? 2 : 1));
     expect_same<&reversed_in_place>(one, 5, Array<std::int32_t>({5, columns}).each(whole),
                                     Array<std::int32_t>({5, columns}, 3));
   }
@@ -312,7 +331,17 @@ void added(Acc<i32, dyn> sums, In<i32, dyn, dyn> x) {
   auto column = iota<i32, 1, kTile>(axis<1>);
   sums.add(where(column < x.dim(1), column, -1), t);
 }
+/// Rows of one element more than 128 and 32.
+void added_of_161(Acc<i32, dyn> sums, In<i32, dyn, 161> x) {
+  auto [row] = block_id<1>();
+  auto column = iota<i32, 1, kTile>(axis<1>);
+  sums.add(where(column < x.dim(1), column, -1), x.tiles(shape<1, kTile>).load(row, 0));
+}
 TEST(SplitTiles, AtomicAdditionsOfWhatIsInside) {
+  EXPECT_EQ(lengths(*passed<&added_of_161>({{161}, {5, 161}}, {}, "split_tiles", 5).module),
+            (std::vector<std::int64_t>{128, 64, 128, 64}));
+  expect_same<&added_of_161>({}, 5, Array<std::int32_t>({161}, 5), Array<std::int32_t>({5, 161}).each(whole));
+
   EXPECT_FALSE(has_tile(*passed<&added>({{150}, {5, 150}}, {}, "split_tiles", 5).module, kTile));
   for (const std::int64_t columns : {50, 100, 150, 180, 250})
     expect_same<&added>({}, 5, Array<std::int32_t>({columns}, 5), Array<std::int32_t>({5, columns}).each(whole));

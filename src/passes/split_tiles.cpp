@@ -131,7 +131,7 @@ class Planner {
     const bool equal_counts =
         m->how == ir::ComparisonPredicate::LessEqual || m->how == ir::ComparisonPredicate::Greater;
     const std::int64_t most = number->high + (equal_counts ? 1 : 0);
-    if (most > axis_.extent() / 4 * 3) return;
+    if (most > longest()) return;
     plan_.outcome[&op] = is_true_beyond(*m);
     need({&op, op.operand(0) == m->number ? 0U : 1U, number->high, false}, most);
   }
@@ -147,16 +147,18 @@ class Planner {
     if (axes[dim].extent.is_fixed()) {
       most_ = std::max(most_, axes[dim].extent.fixed);
       least_ = std::min(least_, axes[dim].extent.fixed);
-      return most_ <= axis_.extent() / 4 * 3;
+      return most_ <= longest();
     }
     const auto range = known_range(axes[dim].extent.value);
-    if (!range || range->high < 1 || range->high > axis_.extent() / 4 * 3) return false;
+    if (!range || range->high < 1 || range->high > longest()) return false;
     std::size_t operand = 1;
     for (std::size_t a = 0; a < dim; ++a) operand += axes[a].extent.is_fixed() ? 0 : 1;
     need({&tensor, operand, range->high, true}, range->high);
     least_ = std::min(least_, range->low);
     return true;
   }
+  /// Longer rows stay in one tile: the longest that parts_for makes shorter than a tile.
+  std::int64_t longest() const { return axis_.extent() / 4 * 3; }
   void need(const Needed& n, std::int64_t end) {
     plan_.needed.push_back(n);
     most_ = std::max(most_, end);

@@ -96,18 +96,6 @@ TEST(Hints, BytesAreThoseOfDifferentTiles) {
   EXPECT_NEAR(estimate(false, 24), instructions / 8, 0.01);
   EXPECT_NEAR(estimate(true, 24), instructions / 12, 0.01);
 }
-/// Rows above and below and columns beside, as the passes before have made them.
-void mean_of_nine(Mut<f32, 16, 64> y, In<f32, dyn, dyn> x) {
-  auto [i, j] = y.origin();
-  auto s = zeros<f32, 16, 64>();
-  for (int d : {-1, 0, 1})
-    for (int e : {-1, 0, 1}) s += x.load_at(shape<16, 64>, i + d, j + e);
-  y.store(s * (1.0f / 9.0f));
-}
-TEST(Hints, StencilsComputeMuchForEachByte) {
-  const auto passed = expect_same<&mean_of_nine>({}, 4, Array<f32>({32, 128}), Array<f32>({32, 128}));
-  EXPECT_GT(analysis::instructions_per_byte(*passed.module->functions.front()), 6.2);
-}
 
 TEST(Hints, MayBeLeftToTheAssembler) {
   Row row(4096);

@@ -238,4 +238,47 @@ TEST(LoadsOfSeveralIterations, AnyNumberOfIterationsComputesTheSame) {
   }
 }
 
+unsigned dice = 0;  // of the loop that is recorded next; every recording of it throws the same
+
+/// A loop with random bounds, places, states and stores, some of them in a branch.
+void random_walk(Mut<i32, kSteps, kColumns> y, Mut<i32, kSteps, kColumns> z, In<i32, dyn, dyn> a, In<i32, dyn, dyn> x) {
+  std::mt19937 random(dice);
+  const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
+  auto [zero, c] = y.origin();
+  auto Y = y.sub(shape<1, kColumns>), Z = z.sub(shape<1, kColumns>);
+  auto h = full<i32, 1, kColumns>(1), g = full<i32, 1, kColumns>(2);
+  for (auto t : range(below(3), x.dim(0) - below(3))) {
+    auto v = h * 3 + g;
+    for (int n = 1 + below(3); n > 0; --n) {
+      auto row = below(2) ? t + (below(5) - 2) : x.dim(0) - 1 - t;
+      auto loaded = below(2) ? a.load_at(shape<1, kColumns>, row, c) : x.load_at(shape<1, kColumns>, row, c + below(2));
+      v = below(2) ? v + loaded : v ^ (loaded * (1 + below(7)));
+    }
+    if (below(2)) h = v;
+    if (below(2)) g = g + v * t;
+    Y.store(t, 0, v);
+    if (below(2)) {
+      tile_if (t % 3 == below(3)) { Z.store(t, 0, h + g); }
+    }
+  }
+}
+TEST(LoadsOfSeveralIterations, RandomLoopsComputeTheSame) {
+  const auto number = [](std::int64_t i) { return static_cast<std::int32_t>((i * 7919) % 1009 - 504); };
+  int unrolled = 0;
+  for (dice = 0; dice < 40; ++dice) {
+    SCOPED_TRACE("dice " + std::to_string(dice));
+    const Recorded r = recorded<&random_walk>();
+    for (const std::int64_t steps : {3 + dice % 5, 8 + dice % 9, 40 + dice % 24}) {
+      const Array<std::int32_t> out({steps, 100}, 5);
+      const auto in = Array<std::int32_t>({steps, 100}).each(number);
+      const Passed p = expect_same(r, passes::Tuning(), 2, out, out, in, in);
+      ir::walk(p.module->functions[0]->body(), [&](const Operation& op) {
+        const auto step = op.op() == Op::For ? passes::constant_int(op.operand(2)) : std::nullopt;
+        unrolled += step && *step > 1 ? 1 : 0;
+      });
+    }
+  }
+  EXPECT_GT(unrolled, 60) << "of 120 launches";
+}
+
 }  // namespace

@@ -1,5 +1,6 @@
 // Warps and registers of kernels that load neighbours, after all passes. bench/notes/choose_hints.md has the times.
 #include "passes/passed.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
@@ -83,6 +84,19 @@ TEST(StencilHints, NeighboursInWholeVectorsHaveMoreVectorsForEachThread) {
   EXPECT_EQ(occupancy("registers=128"), 4);
   EXPECT_EQ(occupancy("vectors=1"), 4) << "the limit stays";
   EXPECT_EQ(occupancy("limit=0"), 0);
+}
+
+/// Rows above and below and columns beside, as the passes before have made them.
+void mean_of_nine(Mut<f32, 16, 64> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  auto s = zeros<f32, 16, 64>();
+  for (int d : {-1, 0, 1})
+    for (int e : {-1, 0, 1}) s += x.load_at(shape<16, 64>, i + d, j + e);
+  y.store(s * (1.0f / 9.0f));
+}
+TEST(StencilHints, ComputeMuchForEachByte) {
+  const auto passed = expect_same<&mean_of_nine>({}, 4, Array<f32>({32, 128}), Array<f32>({32, 128}));
+  EXPECT_GT(analysis::instructions_per_byte(*passed.module->functions.front()), 6.2);
 }
 
 }  // namespace

@@ -98,8 +98,27 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   EXPECT_EQ(chosen({3072, 3072, 3072, 4}).second % 128, 0) << "parts are for 16 bits";
   EXPECT_NE(chosen({2048, 2048, 2048, 2, false, false}), Tile(128, 128)) << "rows between lines: large tiles load less";
   EXPECT_EQ(chosen({4096, 4096, 4096, 1}).first, 256) << "8-bit floats are slower in small tiles";
+  const auto with_residual = [&](ProductSize size) {
+    size.loads_tile = true;
+    return chosen(size);
+  };
+  for (const int k : {4096, 12288}) {
+    EXPECT_EQ(chosen({2048, 4096, k}), Tile(256, 256)) << k;
+    EXPECT_EQ(with_residual({2048, 4096, k}), Tile(128, 128)) << "large tiles have too few stages: k " << k;
+  }
+  EXPECT_EQ(with_residual({2048, 2560, 9728}), Tile(128, 320)) << "128 tiles";
+  EXPECT_EQ(with_residual({256, 2560, 9728}), Tile(128, 80)) << "64 tiles";
   const Target without_clusters{true, 108, false};
   for (const int n : {1536, 4096}) EXPECT_LT(gemm_heuristic({n, n, n}, without_clusters), 5) << "timed with clusters";
+}
+
+TEST(Gemm, EpiloguesThatLoadTilesAreSeen) {
+  const auto v = random_tensor<bf16>({8}, 1);
+  const auto r = random_tensor<bf16>({8, 8}, 2);
+  EXPECT_TRUE(loads_tile<2>(residual(r)));
+  EXPECT_FALSE(loads_tile<2>(bias(v)));
+  EXPECT_FALSE(loads_tile<2>(fuse(epilogues::Plain{})));
+  EXPECT_FALSE(loads_tile<3>(residual(r))) << "one for the whole batch, of other extents";
 }
 
 TEST(Gemm, RowsBetweenLinesAreSeen) {

@@ -44,8 +44,8 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
   check_epilogue(epilogue, "batched_gemm", Dims<3>({batch, m, n}, where), where);
   // For the heuristics the batch multiplies the number of rows.
   const int asked = row_of_table(row, kPlainGemmRows, "batched_gemm", where);
-  const int chosen =
-      asked >= 0 ? asked : gemm_heuristic(product_size(a, b, batch), target_of(a.device(where)), kPlainGemmRows);
+  const ProductSize size = product_size(a, b, batch, loads_tile<3>(epilogue));
+  const int chosen = asked >= 0 ? asked : gemm_heuristic(size, target_of(a.device(where)), kPlainGemmRows);
   return with_constant<kPlainGemmRows>(chosen, [&](auto number) {
     constexpr GemmTile t = kGemmTiles[number];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));

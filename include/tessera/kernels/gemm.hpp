@@ -47,7 +47,8 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
   check_epilogue(epilogue, "gemm", Dims<2>({m, n}, where), where);
   constexpr int rows = gemm_rows(sizeof(T));
   const int asked = row_of_table(row, rows, "gemm", where);
-  const int chosen = asked >= 0 ? asked : gemm_heuristic(product_size(a, b), target_of(a.device(where)));
+  const ProductSize size = product_size(a, b, 1, loads_tile<2>(epilogue));
+  const int chosen = asked >= 0 ? asked : gemm_heuristic(size, target_of(a.device(where)));
   return with_constant<rows>(chosen, [&](auto number) {
     constexpr GemmTile t = kGemmTiles[number];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));

@@ -42,20 +42,21 @@ struct ProductSize {
   std::int64_t m, n, k;   ///< elements: [m, k] times [k, n]; m is that of all products of a batch together
   int element_bytes = 2;  ///< of an operand's element
   bool a_aligned = true, b_aligned = true;  ///< its rows in memory start at multiples of 128 bytes
+  bool loads_tile = false;  ///< the epilogue loads a tile of the result's extents for each tile, such as a residual
 
   /// Steps along k, of 128 bytes each.
   std::int64_t steps() const { return ceil_div(k * element_bytes, std::int64_t{128}); }
 };
 /// The size of a times b (the last two axes are the matrices), `batch` times.
 template <Operand A, Operand B>
-ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1) {
+ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1, bool loads_tile = false) {
   constexpr int size = static_cast<int>(sizeof(element_of<A>));
   const auto aligned = [](const auto& x) {
     constexpr int r = std::remove_cvref_t<decltype(x)>::rank;
     const std::int64_t row = x.stride(r - 1) == 1 ? x.stride(r - 2) : x.stride(r - 1);
     return row * size % 128 == 0;
   };
-  return {a.dim(A::rank - 2) * batch, b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a), aligned(b)};
+  return {a.dim(A::rank - 2) * batch, b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a), aligned(b), loads_tile};
 }
 
 /// The operand on the left of the instruction, which takes multiples of 64 rows of it and of 8 columns of the other. In
@@ -63,32 +64,41 @@ ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1) {
 /// each part, so that sums are transposed; then rows may be divided finely.
 enum class Operands { InOrder, Swapped };
 
+/// The time of a wave of tiles, in nanoseconds.
+struct WaveTime {
+  double step = 0;  ///< for each 128 bytes of k
+  double edge = 0;  ///< what does not overlap with other waves: the first loads, the epilogue, the stores
+};
 /// One configuration.
 struct GemmTile {
   int m, n;         ///< extents of the output tile, in elements
   int k_bytes;      ///< bytes of a step along k
   bool persistent;  ///< persistent tile scheduling: a block computes several tiles
-  double step = 0;  ///< nanoseconds of a wave per 128 bytes of k
-  double edge = 0;  ///< nanoseconds of a wave that do not overlap with other waves: the first loads, the stores
-  int wave = 2;     ///< tiles of a wave per two SMs
+  WaveTime plain = {};
+  /// Where the epilogue loads a tile (ProductSize::loads_tile). Large tiles take much longer then: what is loaded waits
+  /// in shared memory, which leaves fewer stages for the operands.
+  WaveTime with_tile = {};
+  int wave = 2;  ///< tiles of a wave per two SMs
   Operands order = Operands::InOrder;
 };
 /// How the times were measured: bench/notes/matrix_products.md.
 inline constexpr GemmTile kGemmTiles[] = {
-    {64, 64, 256, false},                 // CPU, small
-    {256, 256, 1024, true},               // CPU, large
-    {64, 128, 128, false, 250, 800},      // 1024 cubed
-    {128, 128, 128, true, 345, 500},      // the usual choice if the last wave is full
-    {256, 128, 128, true, 650, 2500},     // few tiles per block, long k
-    {256, 256, 128, true, 640, 2700, 1},  // from 4096: two CTAs per tile
-    {128, 192, 128, true, 488, 1800},  // from here: pieces made of sub-tiles, for shapes that leave the last wave empty
-    {128, 160, 128, true, 460, 1100},  // 512 x 5120 x 8192: 128 tiles
-    {128, 320, 128, true, 785, 3300},  // 5120 cubed: 640 tiles
-    {256, 192, 128, false, 560, 1500, 1},                    // ragged columns
-    {128, 80, 128, false, 285, 1400},                        // 512 x 2560 x 4096: 128 tiles
-    {128, 96, 128, false, 290, 1500},                        // 256 x 6144 x 2560: 128 tiles
-    {256, 288, 128, true, 750, 3500, 1},                     // mostly ragged: 4104 x 4088 x 4120 in four waves
-    {160, 128, 128, false, 440, 800, 2, Operands::Swapped},  // 1536 cubed, 300 x 7000 x 2048: 120 and 110 tiles
+    {64, 64, 256, false},                                 // CPU, small
+    {256, 256, 1024, true},                               // CPU, large
+    {64, 128, 128, false, {250, 800}, {350, 0}},          // 1024 cubed
+    {128, 128, 128, true, {345, 500}, {330, 4000}},       // the usual choice if the last wave is full
+    {256, 128, 128, true, {650, 2500}, {1290, 4000}},     // few tiles per block, long k
+    {256, 256, 128, true, {640, 2700}, {1020, 5000}, 1},  // from 4096: two CTAs per tile
+    // From here: pieces made of sub-tiles, for shapes that leave the last wave empty.
+    {128, 192, 128, true, {488, 1800}, {630, 5000}},
+    {128, 160, 128, true, {460, 1100}, {520, 5000}},      // 512 x 5120 x 8192: 128 tiles
+    {128, 320, 128, true, {785, 3300}, {880, 11000}},     // 5120 cubed: 640 tiles
+    {256, 192, 128, false, {560, 1500}, {520, 5500}, 1},  // ragged columns
+    {128, 80, 128, false, {285, 1400}, {300, 1400}},      // 512 x 2560 x 4096: 128 tiles
+    {128, 96, 128, false, {290, 1500}, {840, 0}},         // 256 x 6144 x 2560: 128 tiles
+    {256, 288, 128, true, {750, 3500}, {1340, 5000}, 1},  // mostly ragged: 4104 x 4088 x 4120 in four waves
+    {160, 128, 128, false, {440, 800}, {575, 0}, 2, Operands::Swapped},  // 1536 cubed, 300 x 7000 x 2048: 120, 110
+                                                                         // tiles
 };
 inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
 inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces made of sub-tiles
@@ -132,12 +142,13 @@ inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
 inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.num_sms);
-  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * t.step : t.step;
+  const WaveTime& time = size.loads_tile && parts == 1 ? t.with_tile : t.plain;  // partials have no epilogue
+  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * time.step : time.step;
   const double requests = t.m * (size.a_aligned ? 1 : 2) + t.n * (size.b_aligned ? 1 : 2);
   const double loads = requests * kRequest * t.wave / 2;
   const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
   const double memory = static_cast<double>((size.m + size.n) * size.k * size.element_bytes) / kMemory;
-  return static_cast<double>(waves) * (steps * std::max(step, loads) + t.edge) + kMemorySeen * memory + kLaunch;
+  return static_cast<double>(waves) * (steps * std::max(step, loads) + time.edge) + kMemorySeen * memory + kLaunch;
 }
 
 /// The number of a row of kGemmTiles, one of the first `rows`: on a GPU the one with the least gemm_time(), but for the

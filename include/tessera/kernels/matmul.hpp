@@ -16,7 +16,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> matmul(const A& a, const B& b,
                                                   const Fused<E, P...>& epilogue = Fused<E, P...>{},
                                                   SourceLocation where = SourceLocation::current()) {
   expect_dim("matmul", "b", b, 0, a.dim(1, where), where);
-  const MatmulPlan plan = matmul_heuristic(product_size(a, b), target_of(a.device(where)));
+  const MatmulPlan plan = matmul_heuristic(product_size(a, b, 1, loads_tile<2>(epilogue)), target_of(a.device(where)));
   switch (plan.way) {
     case MatmulWay::SplitK: return gemm_split_k<U, M>(a, b, plan.parts, epilogue, Row{plan.row}, where);
     case MatmulWay::StreamK: return gemm_stream_k<U, M>(a, b, epilogue, 0, where);

@@ -97,14 +97,15 @@ Op<Tensor<bf16, 3>> attend_one(const Layer& l) {
         constexpr auto& finish = kernel<finish_one<bf16, most, half / members / 2, half>>;
         auto result = empty<bf16>({kv, group, std::int64_t{2}, half_extent});
         auto partial = kernel<attend_slice<bf16, kSliceKeys, half>>(
-            empty<f32>({kv, slices, group, 2 * half_extent}), empty<f32>({kv, slices, group}), l.heads, l.query_norm(),
-            l.rotation, pages_of(l.keys), pages_of(l.values), l.step.table, l.step.lengths, scale, eps);
+            empty<f32>({kv, slices, group, 2 * half_extent}), empty<f32>({kv, slices, group}),
+            empty<f32>({kv, slices, group}), l.heads, l.query_norm(), l.rotation, pages_of(l.keys), pages_of(l.values),
+            l.step.table, l.step.lengths, scale, eps);
         // The result is allocated first, so that the second kernel follows the first one directly.
         auto finished = all(std::move(result), std::move(partial)).then([&l, own_scale, eps](auto made) {
           auto& [o, splits] = made;
-          const auto& [parts, sums] = splits;
+          const auto& [parts, tops, shares] = splits;
           return finish(std::move(o), mut(l.keys), mut(l.values), l.heads, l.query_norm(), l.key_norm(), l.rotation,
-                        l.step.slots, parts, sums, own_scale, eps);
+                        l.step.slots, parts, tops, shares, own_scale, eps);
         });
         return reshape(std::move(finished), Dims<3>({std::int64_t{1}, kv * group, 2 * half_extent}));
       });
@@ -120,10 +121,22 @@ Op<Tensor<bf16, 4>> rotated(const Layer& l, const View<bf16, 2>& norm, std::int6
   });
 }
 
+/// Keys that have been rotated, and values, into their slots. Few blocks, which compare the slots of a tile with one
+/// another: many warps (bench/notes/mortar.md).
+auto copied(const Layer& l, const Tensor<bf16, 4>& rotated_keys) {
+  static const TuningRecord many_warps = [] {
+    TuningRecord record;
+    record.hints = "warps=8";
+    return record;
+  }();
+  constexpr auto& copy = kernel<copy_keys<bf16, kMany, kSlice>>;
+  return copy.tuned(many_warps)(mut(l.keys), mut(l.values), rotated_keys, l.heads, l.step.slots);
+}
+
 Flow<> write_cache(const Layer& l) {
   if (l.tokens() >= kMany && !l.one_way()) {
     const auto rows = co_await rotated(l, l.key_norm(), l.queries(), l.kv());
-    co_await kernel<copy_keys<bf16, kMany, kSlice>>(mut(l.keys), mut(l.values), rows, l.heads, l.step.slots);
+    co_await copied(l, rows);
     co_return;
   }
   co_await kernels::with_extent<32, 64>(l.half(), [&](auto h) {

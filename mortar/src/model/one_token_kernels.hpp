@@ -15,35 +15,62 @@ namespace mortar {
 
 using namespace tessera;  // NOLINT: the language of kernels
 
-/// The attention of a query head over N keys of a page before the token: parts [kv_heads, slices, group, head_dim] and
-/// the logarithms (base 2) of their sums of weights, [kv_heads, slices, group]. qkv: the projections, [1, heads + 2
-/// kv_heads, 2, head_dim / 2]; `lengths` counts the token itself. Keys and values are read before qkv.
+/// The attention of a query head over N keys of a page before the token: the sums of values times weights, parts
+/// [kv_heads, slices, group, head_dim], the weights being relative to the largest score: its logarithms (base 2) are
+/// tops, the sums of weights shares, both [kv_heads, slices, group]. qkv: the projections, [1, heads + 2 kv_heads, 2,
+/// head_dim / 2]; `lengths` counts the token itself. Keys and values are read before qkv.
+///
+/// A step waits for all that is computed after qkv, so it is little: halves of heads have tiles of their own, so that a
+/// rotation moves nothing between threads; the scores are normalised, not the query; a slice without keys computes
+/// nothing, and only a slice that is not full masks its values.
 template <class C, int N, int Half>
-void attend_slice(Mut<f32, 1, 1, 1, 2 * Half> parts, Mut<f32, 1, 1, 1> sums, In<bf16, dyn, dyn, dyn, dyn> qkv,
-                  In<bf16, dyn, dyn> q_norm, In<f32, dyn, dyn, dyn> angles, In<C, dyn, dyn, dyn, dyn> k,
-                  In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<f32> scale,
-                  Scalar<f32> eps) {
+void attend_slice(Mut<f32, 1, 1, 1, 2 * Half> parts, Mut<f32, 1, 1, 1> tops, Mut<f32, 1, 1, 1> shares,
+                  In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<f32, dyn, dyn, dyn> angles,
+                  In<C, dyn, dyn, dyn, dyn> k, In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table,
+                  In<i32, dyn> lengths, Scalar<f32> scale, Scalar<f32> eps) {
   constexpr int D = 2 * Half, kSlices = kPage / N;
-  require(qkv.dim(0) == 1 && 2 * qkv.dim(3) == D, "one token, with heads as long as the tile");
-  require(qkv.dim(1) == k.dim(1) * (sums.dim(2) + 2), "heads of queries, keys and values");
-  require(sums.dim(1) == table.dim(1) * kSlices, "the slices of each page");
-  auto [head, slice, member] = sums.index();
+  require(qkv.dim(0) == 1 && qkv.dim(3) == Half, "one token, with heads as long as the tile");
+  require(qkv.dim(1) == k.dim(1) * (tops.dim(2) + 2), "heads of queries, keys and values");
+  require(tops.dim(1) == table.dim(1) * kSlices, "the slices of each page");
+  auto [head, slice, member] = tops.index();
   auto length = clamp(lengths.gather(0) - 1, 0, table.dim(1) * kPage);
   auto named = table.gather(0, slice / kSlices);
   auto page = clamp(named, 0, k.dim(0) - 1);
-  auto keys = reshape(k.tiles(shape<1, 1, N, D>).load(page, head, slice % kSlices, 0), shape<N, D>);
+  auto used = where(named == page, length - slice * N, 0);  // keys of this slice, if not more than N
+  auto K = k.tiles(shape<1, 1, N, Half>);
+  auto low = reshape(K.load(page, head, slice % kSlices, 0), shape<N, Half>);
+  auto high = reshape(K.load(page, head, slice % kSlices, 1), shape<N, Half>);
   auto values = reshape(v.tiles(shape<1, 1, N, D>).load(page, head, slice % kSlices, 0), shape<N, D>);
-  const HeadRotation<1, Half, Half> rotate(angles, 0, 0, eps, false);
-  auto query = reshape(cast<f32>(rotate.template heads<1>(qkv, q_norm, head * sums.dim(2) + member)), shape<1, D>);
-  auto used = iota<i32, N, 1>(axis<0>) + slice * N < where(named == page, length, 0);
-  auto s = where(used, sum(cast<f32>(keys) * query, axis<1>) * (scale * log2e<f32>), -infinity<f32>);
-  auto top = max(max(s, axis<0>), std::numeric_limits<f32>::lowest());
-  auto weights = exp2(s - top);
-  auto total = sum(weights, axis<0>);
-  // Slots that are not in use may hold anything, and 0 * NaN is NaN.
-  auto seen = where(broadcast(used, shape<N, D>), cast<f32>(values), zeros<f32, N, D>());
-  parts.store(reshape(sum(seen * weights, axis<0>) / max(total, 1e-30f), shape<1, 1, 1, D>));
-  sums.store(reshape(top + log2(total), shape<1, 1, 1>));
+  auto half_of = [](const auto& tile) { return reshape(cast<f32>(tile), shape<1, Half>); };
+  auto w0 = half_of(q_norm.load_at(shape<1, Half>, 0, 0)), w1 = half_of(q_norm.load_at(shape<1, Half>, 1, 0));
+  auto cosine = half_of(angles.load_at(shape<1, 1, Half>, 0, 0, 0));
+  auto sine = half_of(angles.load_at(shape<1, 1, Half>, 0, 1, 0));
+  auto query = head * tops.dim(2) + member;
+  auto whole = reshape(cast<f32>(qkv.load_at(shape<1, 1, 2, Half>, 0, query, 0, 0)), shape<1, D>);
+  auto q0 = half_of(qkv.load_at(shape<1, 1, 1, Half>, 0, query, 0, 0)) * w0;
+  auto q1 = half_of(qkv.load_at(shape<1, 1, 1, Half>, 0, query, 1, 0)) * w1;
+  auto result = zeros<f32, 1, D>();
+  auto top = full<f32, 1, 1>(-infinity<f32>), share = zeros<f32, 1, 1>();
+  tile_if (used > 0) {
+    auto norm = rsqrt(sum(whole * whole, axis<1>) * (1.0f / D) + eps) * (scale * log2e<f32>);
+    auto r0 = q0 * cosine - q1 * sine, r1 = q1 * cosine + q0 * sine;
+    auto products = fma(cast<f32>(low), r0, cast<f32>(high) * r1);
+    auto there = iota<i32, N, 1>(axis<0>) < used;
+    auto scores = where(there, sum(products, axis<1>) * norm, -infinity<f32>);
+    top = max(max(scores, axis<0>), std::numeric_limits<f32>::lowest());
+    auto weights = exp2(scores - top);
+    share = sum(weights, axis<0>);
+    tile_if (used >= N) {
+      result = sum(cast<f32>(values) * weights, axis<0>);
+    } else {
+      // Slots that are not in use may hold anything, and 0 * NaN is NaN.
+      auto seen = where(broadcast(there, shape<N, D>), cast<f32>(values), zeros<f32, N, D>());
+      result = sum(seen * weights, axis<0>);
+    }
+  }
+  parts.store(reshape(result, shape<1, 1, 1, D>));
+  tops.store(reshape(top, shape<1, 1, 1>));
+  shares.store(reshape(share, shape<1, 1, 1>));
 }
 
 /// Half of a query head of the token: the attention over the P slices at most of attend_slice and over the token's own
@@ -54,12 +81,15 @@ template <class C, int P, int S, int Half>
 void finish_one(Mut<bf16, 1, 1, 1, Half> o, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values,
                 In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
                 In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, In<f32, dyn, dyn, dyn, dyn> parts,
-                In<f32, dyn, dyn, dyn> sums, Scalar<f32> own_scale, Scalar<f32> eps) {
+                In<f32, dyn, dyn, dyn> tops, In<f32, dyn, dyn, dyn> shares, Scalar<f32> own_scale, Scalar<f32> eps) {
   require(qkv.dim(0) == 1 && qkv.dim(3) == Half, "one token, with heads as long as the tile");
   require(qkv.dim(1) == o.dim(0) * (o.dim(1) + 2), "heads of queries, keys and values");
-  require(sums.dim(1) <= P, "all slices are combined at once");
+  require(tops.dim(1) <= P, "all slices are combined at once");
   auto [head, member, half, zero] = o.index();
   auto kv_heads = o.dim(0), key_head = qkv.dim(1) - 2 * kv_heads + head;
+  auto most = reshape(tops.tiles(shape<1, P, 1>, pad::neg_inf).load(head, 0, member), shape<P, 1>);
+  auto share = reshape(shares.tiles(shape<1, P, 1>).load(head, 0, member), shape<P, 1>);
+  auto outputs = reshape(parts.tiles(shape<1, P, 1, Half>).load(head, 0, member, half), shape<P, Half>);
   auto row = [&](const Scalar<i32>& of) {
     return reshape(cast<f32>(qkv.load_at(shape<1, 1, 2, Half>, 0, of, 0, 0)), shape<1, 2 * Half>);
   };
@@ -69,16 +99,14 @@ void finish_one(Mut<bf16, 1, 1, 1, Half> o, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1
   // The product of a query and a key of one position is the same before and after the rotation.
   auto q = row(head * o.dim(1) + member), k = row(key_head);
   auto product = sum(q * weight(q_norm) * k * weight(k_norm), axis<1>);
-  auto rms = [&](const auto& x) { return rsqrt(sum(x * x, axis<1>) / (2.0f * Half) + eps); };
+  auto rms = [&](const auto& x) { return rsqrt(sum(x * x, axis<1>) * (0.5f / Half) + eps); };
   auto own = product * rms(q) * rms(k) * (own_scale * log2e<f32>);
   auto value = cast<f32>(reshape(qkv.load_at(shape<1, 1, 1, Half>, 0, key_head + kv_heads, half, 0), shape<1, Half>));
-  auto logs = reshape(sums.tiles(shape<1, P, 1>, pad::neg_inf).load(head, 0, member), shape<P, 1>);
-  auto outputs = reshape(parts.tiles(shape<1, P, 1, Half>).load(head, 0, member, half), shape<P, Half>);
-  auto top = max(own, max(logs, axis<0>));
-  auto weights = exp2(logs - top);
+  auto top = max(own, max(most, axis<0>));
+  auto weights = exp2(most - top);
   auto own_weight = exp2(own - top);
   auto acc = sum(outputs * weights, axis<0>) + value * own_weight;
-  o.store(reshape(cast<bf16>(acc / (sum(weights, axis<0>) + own_weight)), shape<1, 1, 1, Half>));
+  o.store(reshape(cast<bf16>(acc / (sum(share * weights, axis<0>) + own_weight)), shape<1, 1, 1, Half>));
   write_keys(keys, values, HeadRotation<1, S, Half>(angles, 0, keys.index()[3], eps, false), qkv, k_norm, slots);
 }
 

@@ -210,16 +210,17 @@ void expect_one_token(Case& c, bool written = true) {
   const auto lengths = Case::numbers({static_cast<i32>(chunk.first + 1)}), slots = Case::numbers({written ? slot : -1});
   const auto table = Case::numbers(chunk.pages);
   ASSERT_EQ(chunk.pages.size() * kPage / kKeys, std::size_t{kSlices});
-  const auto [parts, sums] =
+  const auto [parts, tops, shares] =
       kernel<attend_slice<bf16, kKeys, kHalf>>(
-          full<f32>({kKvHeads, kSlices, kGroup, kDepth}, 777.0f), full<f32>({kKvHeads, kSlices, kGroup}, 777.0f), qkv,
-          q_norm, rotation, pages(keys), pages(values),
+          full<f32>({kKvHeads, kSlices, kGroup, kDepth}, 777.0f), full<f32>({kKvHeads, kSlices, kGroup}, 777.0f),
+          full<f32>({kKvHeads, kSlices, kGroup}, 777.0f), qkv, q_norm, rotation, pages(keys), pages(values),
           table.reshape({1, static_cast<std::int64_t>(chunk.pages.size())}), lengths, kScale, 0.0f)
           .sync();
-  const auto o = kernel<finish_one<bf16, Combined, kHalf / kGroup / 2, kHalf>>(
-                     full<bf16>({kKvHeads, kGroup, 2, kHalf}, bf16(777.0f)), mut(keys), mut(values), qkv, q_norm,
-                     k_norm, rotation, slots, parts, sums, static_cast<float>(kScale * kRopeFactor * kRopeFactor), 0.0f)
-                     .sync();
+  const auto o =
+      kernel<finish_one<bf16, Combined, kHalf / kGroup / 2, kHalf>>(
+          full<bf16>({kKvHeads, kGroup, 2, kHalf}, bf16(777.0f)), mut(keys), mut(values), qkv, q_norm, k_norm, rotation,
+          slots, parts, tops, shares, static_cast<float>(kScale * kRopeFactor * kRopeFactor), 0.0f)
+          .sync();
   const std::vector<float> k_before = c.k, v_before = c.v;
   for (int head = 0; head < kKvHeads; ++head) {
     const auto key = rotated_head(&own[static_cast<std::size_t>(head * kDepth)], k_weights, angle);

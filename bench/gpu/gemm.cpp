@@ -37,7 +37,7 @@ Prepared unsafe_gemm_case(const Args& given) {
 std::vector<Case> gemm_cases() {
   return {{"gemm",
            "m n k dtype=f16|bf16|f8e4m3 layout=NN|NT|TN|TT impl=library|matmul|stream_k|split_k row=N parts=N "
-           "chain=0|1, or "
+           "chain=0|1 residual=0|1, or "
            "tile=128x128x64|... form=persistent|blocks parts=N",
            gemm_case},
           {"gemm_unsafe", "m n k (bf16, NT)", unsafe_gemm_case}};

@@ -13,14 +13,17 @@ Prepared gemm_f16(const Args&);
 Prepared gemm_bf16(const Args&);
 Prepared gemm_f8(const Args&);
 
-/// Operands of c[m, n] = a b. A letter T means that the operand is stored transposed and seen through a permuted view.
+/// Operands of c[m, n] = a b, plus a residual with "residual=1". A letter T means that the operand is stored transposed
+/// and seen through a permuted view.
 template <class T, class O>
 struct GemmOperands {
+  static constexpr int kResidualSeed = 4;
   std::int64_t m, n, k;
   bool a_transposed, b_transposed;
   float scale;  // of b
+  bool has_residual;
   std::vector<Tensor<T, 2>> a, b;
-  std::vector<Tensor<O, 2>> c;
+  std::vector<Tensor<O, 2>> c, residual;
 
   explicit GemmOperands(const Args& args) {
     m = args.number("m", 128), n = args.number("n", 128), k = args.number("k", 128);
@@ -29,16 +32,18 @@ struct GemmOperands {
       throw std::runtime_error("layout must be NN, NT, TN or TT, found " + layout);
     a_transposed = layout[0] == 'T', b_transposed = layout[1] == 'T';
     scale = args.number("chain", 0) != 0 ? unit_scale(k) : 1;
+    has_residual = args.number("residual", 0) != 0;
     const int sets = sets_for(args, bytes());
     for (int s = 0; s < sets; ++s) {
       a.push_back(normal<T>(a_transposed ? Dims<2>({k, m}) : Dims<2>({m, k}), 1));
       b.push_back(normal<T>(b_transposed ? Dims<2>({n, k}) : Dims<2>({k, n}), 2, scale));
       c.push_back(poisoned<O>(Dims<2>({m, n})));
+      if (has_residual) residual.push_back(normal<O>(Dims<2>({m, n}), kResidualSeed));
     }
   }
   double bytes() const {
     const double M = static_cast<double>(m), N = static_cast<double>(n), K = static_cast<double>(k);
-    return (M * K + K * N) * sizeof(T) + M * N * sizeof(O);
+    return (M * K + K * N) * sizeof(T) + (has_residual ? 2 : 1) * M * N * sizeof(O);
   }
   View<T, 2> left(int s) const { return a_transposed ? a[s].template permute<1, 0>() : a[s].view(); }
   View<T, 2> right(int s) const { return b_transposed ? b[s].template permute<1, 0>() : b[s].view(); }
@@ -48,7 +53,7 @@ struct GemmOperands {
     Norm norm;
     for (std::int64_t s = 0; s < 64; ++s) {
       const std::int64_t i = s == 63 ? m - 1 : m * s / 63, j = s == 0 ? n - 1 : (s * 7919 + 5) % n;
-      double wanted = 0;
+      double wanted = has_residual ? normal_input<O>(kResidualSeed, i * n + j) : 0;
       for (std::int64_t p = 0; p < k; ++p)
         wanted += normal_input<T>(1, a_transposed ? p * m + i : i * k + p) *
                   normal_input<T>(2, b_transposed ? j * k + p : p * n + j, scale);
@@ -165,6 +170,14 @@ Prepared gemm_of(const Args& args) {
   }
   if constexpr (std::is_same_v<T, bf16>) {
     if (!p.launch && !tile.empty()) p.launch = more_tiles({tile, blocks, parts}, g);
+  }
+  if (g->has_residual) {
+    if (!tile.empty() || args.text("impl", "library") != "library" || args.number("chain", 0) != 0)
+      throw std::runtime_error("residual=1 is for impl=library, and not for a chain");
+    const kernels::Row row{static_cast<int>(args.number("row", -1))};
+    p.launch = [g, row](int s, const Stream& on) {
+      g->c[s] = kernels::gemm<O>(g->left(s), g->right(s), kernels::residual(g->residual[s]), row).on(on);
+    };
   }
   if (!p.launch && tile.empty()) {
     if (const auto product = library_product<T, O>(args)) {

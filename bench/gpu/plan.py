@@ -53,6 +53,7 @@ GROUPS = [
     Group("decoder", "the products of a decoder's step, each reading the last one's output, compared with cuBLAS in a CUDA graph"),
     Group("short_wave", "matrix products whose last wave is short (bf16, NT), compared with cuBLAS"),
     Group("layers", "matrix products of transformer layers (bf16, NT), compared with cuBLAS", 0.99),
+    Group("residual", "matrix products with a residual (bf16, NT), compared with PyTorch's addmm"),
     Group("fp8", "f8e4m3 with fast accumulation, compared with cuBLAS", 0.9),
     Group("ragged", "ragged matrix products (bf16, NN), multiples of 8, compared with cuBLAS"),
     Group("twins", "the price of safety: unsafe twins that opt out of bounds"),
@@ -187,6 +188,13 @@ def layers():
             yield Case("layers", "gemm", arguments, ["cuBLAS", IN_A_CHAIN])
 
 
+def residual():
+    """The output and down projections of Qwen3-4B and 8B."""
+    for m, k, n in ((2048, 4096, 4096), (2048, 12288, 4096), (8192, 4096, 4096), (2048, 9728, 2560), (512, 12288, 4096), (256, 4096, 4096)):
+        arguments = {"m": m, "n": n, "k": k, "dtype": "bf16", "layout": "NT", "residual": 1}
+        yield Case("residual", "gemm", arguments, ["cuBLAS"])
+
+
 def fp8():
     for n in (2048, 4096, 8192):
         yield Case(
@@ -220,7 +228,7 @@ def twins():
 
 
 def all_cases():
-    table = [memory, rows, gemm, attention, sums, odd_rows, few_rows, decode, decoder, short_wave, layers, fp8, ragged, twins]
+    table = [memory, rows, gemm, attention, sums, odd_rows, few_rows, decode, decoder, short_wave, layers, residual, fp8, ragged, twins]
     return [case for part in table for case in part()]
 
 

@@ -97,8 +97,7 @@ inline constexpr GemmTile kGemmTiles[] = {
     {128, 80, 128, false, {285, 1400}, {300, 1400}},      // 512 x 2560 x 4096: 128 tiles
     {128, 96, 128, false, {290, 1500}, {840, 0}},         // 256 x 6144 x 2560: 128 tiles
     {256, 288, 128, true, {750, 3500}, {1340, 5000}, 1},  // mostly ragged: 4104 x 4088 x 4120 in four waves
-    {160, 128, 128, false, {440, 800}, {575, 0}, 2, Operands::Swapped},  // 1536 cubed, 300 x 7000 x 2048: 120, 110
-                                                                         // tiles
+    {160, 128, 128, false, {440, 800}, {575, 0}, 2, Operands::Swapped},  // 1536 cubed: 120 tiles
 };
 inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
 inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces made of sub-tiles

@@ -15,10 +15,10 @@ namespace mortar {
 
 using namespace tessera;  // NOLINT: the language of kernels
 
-/// The attention of a query head over N keys of a page before the token: the sums of values times weights, parts
-/// [kv_heads, slices, group, head_dim], the weights being relative to the largest score: its logarithms (base 2) are
-/// tops, the sums of weights shares, both [kv_heads, slices, group]. qkv: the projections, [1, heads + 2 kv_heads, 2,
-/// head_dim / 2]; `lengths` counts the token itself. Keys and values are read before qkv.
+/// The attention of a query head over N keys of a page before the token. tops: the largest score, as a logarithm to
+/// base 2 (-infinity without keys); shares: the sum of the weights, which are relative to it; both [kv_heads, slices,
+/// group]. parts: the sum of the values times their weights, [kv_heads, slices, group, head_dim]. qkv: the projections,
+/// [1, heads + 2 kv_heads, 2, head_dim / 2]; `lengths` counts the token itself. Keys and values are read before qkv.
 ///
 /// A step waits for all that is computed after qkv, so it is little: halves of heads have tiles of their own, so that a
 /// rotation moves nothing between threads; the scores are normalised, not the query; a slice without keys computes

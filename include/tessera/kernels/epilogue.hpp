@@ -122,16 +122,18 @@ auto scaled(const V& row_scales, const W& column_scales) {
   return fuse(epilogues::Scaled{}, row_scales, column_scales);
 }
 
+/// True for views of so many axes.
+template <int Rank, class V>
+consteval bool has_rank() {
+  if constexpr (requires { V::rank; })
+    return V::rank == Rank;
+  else
+    return false;
+}
 /// True if the epilogue loads a tile of the result's extents for each tile: an operand has as many axes as the result.
 template <int Rank, class E, class... P>
 constexpr bool loads_tile(const Fused<E, P...>&) {
-  const auto is_whole = []<class V>(const V*) {
-    if constexpr (requires { V::rank; })
-      return V::rank == Rank;
-    else
-      return false;
-  };
-  return (is_whole(static_cast<const P*>(nullptr)) || ...);
+  return (has_rank<Rank, P>() || ...);
 }
 
 /// Throws ShapeError if an operand of the epilogue does not fit an output of these extents. Operands of a caller's own

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "model/attention_kernels.hpp"
+#include "model/hints.hpp"
 #include "model/kernels.hpp"
 #include "model/one_token_kernels.hpp"
 #include "tessera/kernels/paged_attention.hpp"
@@ -124,11 +125,7 @@ Op<Tensor<bf16, 4>> rotated(const Layer& l, const View<bf16, 2>& norm, std::int6
 /// Keys that have been rotated, and values, into their slots. Few blocks, which compare the slots of a tile with one
 /// another: many warps (bench/notes/mortar.md).
 auto copied(const Layer& l, const Tensor<bf16, 4>& rotated_keys) {
-  static const TuningRecord many_warps = [] {
-    TuningRecord record;
-    record.hints = "warps=8";
-    return record;
-  }();
+  static const TuningRecord many_warps = hinted("warps=", 8);
   constexpr auto& copy = kernel<copy_keys<bf16, kMany, kSlice>>;
   return copy.tuned(many_warps)(mut(l.keys), mut(l.values), rotated_keys, l.heads, l.step.slots);
 }

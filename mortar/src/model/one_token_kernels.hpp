@@ -20,9 +20,10 @@ using namespace tessera;  // NOLINT: the language of kernels
 /// group]. parts: the sum of the values times their weights, [kv_heads, slices, group, head_dim]. qkv: the projections,
 /// [1, heads + 2 kv_heads, 2, head_dim / 2]; `lengths` counts the token itself. Keys and values are read before qkv.
 ///
-/// A step waits for all that is computed after qkv, so it is little: halves of heads have tiles of their own, so that a
-/// rotation moves nothing between threads; the scores are normalised, not the query; a slice without keys computes
-/// nothing, and only a slice that is not full masks its values.
+/// A step waits for all that is computed after qkv, so it is little: halves of heads have tiles of their own, so that
+/// the rotation is elementwise; the scores are normalised, not the query; a slice without keys computes nothing, and
+/// only a slice that is not full masks its values. The query is loaded twice, so that neither the norm nor the rotation
+/// waits for an exchange between the threads of the other.
 template <class C, int N, int Half>
 void attend_slice(Mut<f32, 1, 1, 1, 2 * Half> parts, Mut<f32, 1, 1, 1> tops, Mut<f32, 1, 1, 1> shares,
                   In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<f32, dyn, dyn, dyn> angles,
@@ -99,7 +100,7 @@ void finish_one(Mut<bf16, 1, 1, 1, Half> o, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1
   // The product of a query and a key of one position is the same before and after the rotation.
   auto q = row(head * o.dim(1) + member), k = row(key_head);
   auto product = sum(q * weight(q_norm) * k * weight(k_norm), axis<1>);
-  auto rms = [&](const auto& x) { return rsqrt(sum(x * x, axis<1>) * (0.5f / Half) + eps); };
+  auto rms = [&](const auto& x) { return rsqrt(sum(x * x, axis<1>) * (1.0f / (2 * Half)) + eps); };
   auto own = product * rms(q) * rms(k) * (own_scale * log2e<f32>);
   auto value = cast<f32>(reshape(qkv.load_at(shape<1, 1, 1, Half>, 0, key_head + kv_heads, half, 0), shape<1, Half>));
   auto top = max(own, max(most, axis<0>));

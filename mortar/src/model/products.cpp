@@ -2,8 +2,8 @@
 #include "model/products.hpp"
 
 #include <array>
-#include <string>
 
+#include "model/hints.hpp"
 #include "model/kernels.hpp"
 #include "model/weight_kernels.hpp"
 #include "tessera/kernels/rms_norm.hpp"
@@ -46,11 +46,6 @@ int normed_heuristic(bool gated, std::int64_t results, std::int64_t k, const ker
   if (!gated) return kPlain;
   const bool many = results >= kManyBlocks * target.num_sms && k <= kernels::kMostUnrolled * kNormedRows[kManyGated].k;
   return many ? kManyGated : kFewGated;
-}
-TuningRecord hinted(const char* word, std::int64_t n) {
-  TuningRecord record;
-  record.hints = word + std::to_string(n);
-  return record;
 }
 /// Two warps for each block where an SM has few blocks, else one; gates are faster with one in either case.
 const TuningRecord& normed_hints(bool gated, std::int64_t blocks, const kernels::Target& target) {

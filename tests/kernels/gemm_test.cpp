@@ -109,7 +109,9 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   EXPECT_EQ(with_residual({2048, 2560, 9728}), Tile(128, 320)) << "128 tiles";
   EXPECT_EQ(with_residual({256, 2560, 9728}), Tile(128, 80)) << "64 tiles";
   const Target without_clusters{true, 108, false};
-  for (const int n : {1536, 4096}) EXPECT_LT(gemm_heuristic({n, n, n}, without_clusters), 5) << "timed with clusters";
+  for (const int n : {1536, 4096})
+    for (const bool loads_tile : {false, true})
+      EXPECT_LT(gemm_heuristic({n, n, n, 2, true, true, loads_tile}, without_clusters), 5) << "timed with clusters";
 }
 
 TEST(Gemm, EpiloguesThatLoadTilesAreSeen) {

@@ -2,8 +2,10 @@
 // begin anywhere, slots that are not in use, scores far above those of the first page. And gates of many rows.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <tessera/tessera.hpp>
 #include <vector>
@@ -252,6 +254,19 @@ void expect_one_token(Case& c, bool written = true) {
 TEST(OneToken, EqualsFloat64AndWritesItsSlot) {
   for (const std::int64_t first : {0, 1, 31, 32, 63, 64, 130, 191, 255}) {
     Case c({{first, 1, {6, 2, 9, 4}}}, static_cast<unsigned>(first) + 20);
+    expect_one_token(c);
+  }
+}
+TEST(OneToken, EqualsFloat64AtRandomPositionsInRandomPages) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<i32> pages(kPages);
+    std::iota(pages.begin(), pages.end(), 0);
+    std::shuffle(pages.begin(), pages.end(), random);
+    pages.resize(4);
+    const auto first = static_cast<std::int64_t>(random() % (4 * kPage));
+    SCOPED_TRACE(seed);
+    Case c({{first, 1, pages}}, seed + 300);
     expect_one_token(c);
   }
 }

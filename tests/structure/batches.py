@@ -23,11 +23,15 @@ def entries(database):
         return {os.path.realpath(os.path.join(e["directory"], e["file"])): e for e in json.load(f)}
 
 
+# Options whose argument names something that the build makes: the object, and (all that follows -Xclang) a precompiled header.
+MADE = ("-o", "-Xclang")
+
+
 def flags(entry):
-    """The options of the entry's command: without the compiler, the source and the output."""
+    """The options of the entry's command: without the compiler, the source, the output and a precompiled header."""
     words = entry.get("arguments") or shlex.split(entry["command"])
-    left_out = {i + 1 for i, w in enumerate(words) if w == "-o"}
-    return tuple(w for i, w in enumerate(words) if i and i not in left_out and w not in ("-o", "-c", "--", entry["file"]))
+    left_out = {i + 1 for i, w in enumerate(words) if w in MADE}
+    return tuple(w for i, w in enumerate(words) if i and i not in left_out and w not in (*MADE, "-c", "--", entry["file"]))
 
 
 def formed(files, commands, size):

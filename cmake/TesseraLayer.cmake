@@ -17,7 +17,9 @@ function(tessera_layer folder)
     # Private headers of a layer are included as "folder/file.hpp".
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_features(${target} PUBLIC cxx_std_20)
-    tessera_precompile(${target} library)
+    if(TESSERA_SANITIZE)  # without: objects that ccache hands to the projects of tests/consumer, which precompile nothing
+      tessera_precompile(${target} library)
+    endif()
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)

@@ -10,7 +10,8 @@ set(tessera_standard_headers <algorithm> <array> <atomic> <bit> <charconv> <chro
 # tessera_precompile(<target> <set> [<header>...]): the targets of one set share a precompiled header, which the first of
 # them makes from the standard headers and <header>...; all of a set must have the same options, the same position
 # independence (programs are compiled with -fPIE, libraries with -fPIC) and the same definitions that those headers read.
-# The compiler warns if they differ (-Winvalid-pch).
+# The compiler warns if they differ (-Winvalid-pch). CMake builds the first target before it compiles a file of another, so
+# the first should be one that needs little; a target with many files can have a set of its own.
 function(tessera_precompile target set)
   if(NOT TESSERA_PRECOMPILE)
     return()

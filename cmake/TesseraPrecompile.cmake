@@ -1,6 +1,7 @@
 # Precompiled headers for builds of the whole project from nothing: the standard library's headers, and GoogleTest's for the
-# tests, are more than half of what an average source file parses. Only headers from outside the project are in them: an
-# edit of ours recompiles no more than before, and tests/structure/includes.py still tells what a file forgot to include.
+# tests, are more than half of what an average source file parses. Only headers from outside the project are in them, so
+# that an edit of the project's headers recompiles no more than without. A source file still has to include what it uses:
+# tests/structure/includes.py checks that, and builds without this option need it.
 option(TESSERA_PRECOMPILE "Precompile the headers of the standard library and of GoogleTest" OFF)
 
 set(tessera_standard_headers <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <condition_variable> <cstdint> <cstdio>
@@ -10,7 +11,7 @@ set(tessera_standard_headers <algorithm> <array> <atomic> <bit> <charconv> <chro
 # tessera_precompile(<target> <set> [<header>...]): the targets of one set share a precompiled header, which the first of
 # them makes from the standard headers and <header>...; all of a set must have the same options, the same position
 # independence (programs are compiled with -fPIE, libraries with -fPIC) and the same definitions that those headers read.
-# The compiler warns if they differ (-Winvalid-pch). CMake builds the first target before it compiles a file of another, so
+# The compiler warns if they differ (-Winvalid-pch; an error in the presets, which all have TESSERA_WERROR). CMake builds the first target before it compiles a file of another, so
 # the first should be one that needs little; a target with many files can have a set of its own.
 function(tessera_precompile target set)
   if(NOT TESSERA_PRECOMPILE)

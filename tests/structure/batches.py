@@ -23,7 +23,7 @@ def entries(database):
         return {os.path.realpath(os.path.join(e["directory"], e["file"])): e for e in json.load(f)}
 
 
-# Options whose argument names something that the build makes: the object, and (all that follows -Xclang) a precompiled header.
+# Options left out with their arguments: they concern files that the build makes, the object and (the only use of -Xclang) a precompiled header.
 MADE = ("-o", "-Xclang")
 
 

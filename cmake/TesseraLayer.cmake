@@ -17,11 +17,6 @@ function(tessera_layer folder)
     # Private headers of a layer are included as "folder/file.hpp".
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_features(${target} PUBLIC cxx_std_20)
-    # Without a sanitizer the same objects are needed by tests/consumer/subdirectory, which precompiles nothing: compiled
-    # alike, ccache has them already.
-    if(TESSERA_SANITIZE)
-      tessera_precompile(${target} library)
-    endif()
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)

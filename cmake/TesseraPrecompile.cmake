@@ -1,28 +1,25 @@
-# Precompiled headers for builds of the whole project from nothing: the standard library's headers, and GoogleTest's for the
-# tests, are more than half of what an average source file parses. Only headers from outside the project are in them, so
-# that an edit of the project's headers recompiles no more than without. A source file still has to include what it uses:
-# tests/structure/includes.py checks that, and builds without this option need it.
-option(TESSERA_PRECOMPILE "Precompile the headers of the standard library and of GoogleTest" OFF)
+# A precompiled header for the tests: the standard library's headers and GoogleTest's are more than half of what an average
+# test parses. Only headers from outside the project are in it, so that an edit of the project's headers recompiles no more
+# than without. A source file still has to include what it uses: tests/structure/includes.py checks that.
+option(TESSERA_PRECOMPILE "Precompile the headers of the standard library and of GoogleTest for the tests" OFF)
 
-set(tessera_standard_headers <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <condition_variable> <cstdint> <cstdio>
-    <cstdlib> <cstring> <deque> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <optional> <random> <set> <span>
-    <sstream> <string> <thread> <tuple> <unordered_map> <unordered_set> <variant> <vector>)
-
-# tessera_precompile(<target> <set> [<header>...]): the targets of one set share a precompiled header, which the first of
-# them makes from the standard headers and <header>...; all of a set must have the same options, the same position
-# independence (programs are compiled with -fPIE, libraries with -fPIC) and the same definitions that those headers read.
-# The compiler warns if they differ (-Winvalid-pch; an error in the presets, which all have TESSERA_WERROR). CMake builds the first target before it compiles a file of another, so
-# the first should be one that needs little; a target with many files can have a set of its own.
-function(tessera_precompile target set)
+# tessera_precompile(<target>): all targets share the header, which the first of them makes, so all must be programs with
+# the same options that link GoogleTest (-Winvalid-pch warns of others). CMake builds the first target before it compiles a
+# file of another: the first should need little.
+function(tessera_precompile target)
   if(NOT TESSERA_PRECOMPILE)
     return()
   endif()
-  get_property(first GLOBAL PROPERTY TESSERA_PRECOMPILED_${set})
+  get_property(first GLOBAL PROPERTY TESSERA_PRECOMPILED)
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
   else()
-    set_property(GLOBAL PROPERTY TESSERA_PRECOMPILED_${set} ${target})
-    target_precompile_headers(${target} PRIVATE ${tessera_standard_headers} ${ARGN})
+    set_property(GLOBAL PROPERTY TESSERA_PRECOMPILED ${target})
+    target_precompile_headers(
+      ${target} PRIVATE <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <condition_variable> <cstdint> <cstdio>
+      <cstdlib> <cstring> <deque> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <optional> <random> <set>
+      <span> <sstream> <string> <thread> <tuple> <unordered_map> <unordered_set> <variant> <vector> <gmock/gmock.h>
+      <gtest/gtest.h>)
   endif()
   # What ccache needs to keep files that use a precompiled header (its manual, "Precompiled headers").
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>

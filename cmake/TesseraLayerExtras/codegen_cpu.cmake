@@ -34,8 +34,8 @@ if(sources)
       file(CONFIGURE OUTPUT ${unit} CONTENT
            "#define TESSERA_PRIMS_ISA ${isa}\n#include \"codegen/cpu/prims/kernels/${stem}.inl\"\n")
       target_sources(${target} PRIVATE ${unit})
-      set_source_files_properties(${unit} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-                                  COMPILE_OPTIONS "${prims_flags};${prims_flags_${isa}};${prims_flags_${stem}}")
+      set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS
+                                  "${prims_flags};${prims_flags_${isa}};${prims_flags_${stem}}")
     endforeach()
   endforeach()
 endif()

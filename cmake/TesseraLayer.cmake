@@ -14,6 +14,9 @@ function(tessera_layer folder)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:tessera_flags>)
+    # Builds of the type Dev (CMakePresets.json) optimise the library, which the tests wait for, and not what stands on it:
+    # optimising that took most of a build's time.
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Dev>:-O1>)
     # Private headers of a layer are included as "folder/file.hpp".
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_features(${target} PUBLIC cxx_std_20)
@@ -27,6 +30,17 @@ function(tessera_layer folder)
     string(REPLACE "/" "_" dep ${dep})
     target_link_libraries(${target} ${scope} tessera_${dep})
   endforeach()
+  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/tessera/${folder}/*.hpp)
+  foreach(dep IN LISTS ARG_DEPENDS)
+    string(REPLACE "/" "_" dep ${dep})
+    get_target_property(of_dep tessera_${dep} TESSERA_HEADERS)
+    list(APPEND headers ${of_dep})
+  endforeach()
+  list(REMOVE_DUPLICATES headers)
+  set_target_properties(${target} PROPERTIES TESSERA_HEADERS "${headers}")  # that its sources may include
+  if(sources)
+    tessera_precompile_layer(${target} ${headers})
+  endif()
   # Installed and exported as tessera::<name>.
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   set_property(GLOBAL APPEND PROPERTY TESSERA_LAYERS ${target})

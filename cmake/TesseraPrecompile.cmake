@@ -1,27 +1,71 @@
-# A precompiled header for the tests: the standard library's headers and GoogleTest's are more than half of what an average
-# test parses. Only headers from outside the project are in it, so that an edit of the project's headers recompiles no more
-# than without. A source file still has to include what it uses: tests/structure/includes.py checks that.
-option(TESSERA_PRECOMPILE "Precompile the headers of the standard library and of GoogleTest for the tests" OFF)
+# Precompiled headers: more than half of what an average file here parses.
+#   OFF       none: what projects that use Tessera get
+#   PROGRAMS  for what is built on the library (tests, Mortar, benchmarks, the command): headers from outside and, for what
+#             includes it anyway, tessera.hpp. An edit of the project's headers recompiles no more than without.
+#   ALL       also for the layers of the library: the public headers that each may include. For builds that are made once:
+#             an edit of such a header recompiles every layer above.
+# A source file still has to include what it uses: tests/structure/includes.py checks that of the standard library's
+# headers, a build with OFF that of the project's.
+set(TESSERA_PRECOMPILE OFF CACHE STRING "Precompiled headers: OFF, PROGRAMS (of what is built on the library) or ALL")
+set_property(CACHE TESSERA_PRECOMPILE PROPERTY STRINGS OFF PROGRAMS ALL)
+if(NOT TESSERA_PRECOMPILE MATCHES "^(OFF|PROGRAMS|ALL)$")
+  message(FATAL_ERROR "TESSERA_PRECOMPILE is '${TESSERA_PRECOMPILE}'; it can be OFF, PROGRAMS or ALL.")
+endif()
+set(TESSERA_STANDARD_HEADERS
+    <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <condition_variable> <cstdint> <cstdio> <cstdlib> <cstring>
+    <deque> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <optional> <random> <set> <span> <sstream>
+    <string> <thread> <tuple> <unordered_map> <unordered_set> <variant> <vector>)
 
-# tessera_precompile(<target>): all targets share the header, which the first of them makes, so all must be programs with
-# the same options that link GoogleTest (-Winvalid-pch warns of others). CMake builds the first target before it compiles a
-# file of another: the first should need little.
-function(tessera_precompile target)
-  if(NOT TESSERA_PRECOMPILE)
-    return()
-  endif()
-  get_property(first GLOBAL PROPERTY TESSERA_PRECOMPILED)
-  if(first)
-    target_precompile_headers(${target} REUSE_FROM ${first})
-  else()
-    set_property(GLOBAL PROPERTY TESSERA_PRECOMPILED ${target})
-    target_precompile_headers(
-      ${target} PRIVATE <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <condition_variable> <cstdint> <cstdio>
-      <cstdlib> <cstring> <deque> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <optional> <random> <set>
-      <span> <sstream> <string> <thread> <tuple> <unordered_map> <unordered_set> <variant> <vector> <gmock/gmock.h>
-      <gtest/gtest.h>)
-  endif()
-  # What ccache needs to keep files that use a precompiled header (its manual, "Precompiled headers").
+# What ccache needs to keep files that use a precompiled header (its manual, "Precompiled headers").
+function(tessera_keep_precompiled target)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
                          "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+endfunction()
+
+# tessera_precompile(<target> <header>...): the standard library's headers and those named, for a target of many files.
+function(tessera_precompile target)
+  if(NOT TESSERA_PRECOMPILE STREQUAL "OFF")
+    target_precompile_headers(${target} PRIVATE ${TESSERA_STANDARD_HEADERS} ${ARGN})
+    tessera_keep_precompiled(${target})
+  endif()
+endfunction()
+
+# tessera_precompile_layer(<target> <header>...): the same for a layer of the library.
+function(tessera_precompile_layer target)
+  if(TESSERA_PRECOMPILE STREQUAL "ALL")
+    tessera_precompile(${target} ${ARGN})
+  endif()
+endfunction()
+
+# tessera_precompile_test(<target> [options]): for programs with GoogleTest, which share a header: one those that link
+# tessera::tessera, one the others, and for other options than the folder's another. (-Winvalid-pch warns of a program that
+# cannot use it.)
+function(tessera_precompile_test target)
+  if(TESSERA_PRECOMPILE STREQUAL "OFF")
+    return()
+  endif()
+  set(owner precompiled_for_tests)
+  set(headers <gtest/gtest.h>)
+  set(libraries tessera_flags GTest::gtest_main)
+  get_target_property(linked ${target} LINK_LIBRARIES)
+  if("GTest::gmock" IN_LIST linked)
+    string(APPEND owner _with_mocks)
+    list(APPEND headers <gmock/gmock.h>)
+    list(APPEND libraries GTest::gmock)
+  endif()
+  if("tessera::tessera" IN_LIST linked)
+    string(APPEND owner _of_users)
+    list(APPEND headers <tessera/tessera.hpp>)
+    list(APPEND libraries tessera::tessera)
+  endif()
+  string(MAKE_C_IDENTIFIER "${owner}${ARGN}" owner)
+  if(NOT TARGET ${owner})  # a program of nothing else, so that no test waits for another to be linked
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${owner}.cpp CONTENT "int main() {}\n")
+    add_executable(${owner} EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/${owner}.cpp)
+    target_link_libraries(${owner} PRIVATE ${libraries})
+    target_compile_options(${owner} PRIVATE ${ARGN})
+    tessera_precompile(${owner} ${headers})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+  tessera_keep_precompiled(${target})
 endfunction()

@@ -45,7 +45,7 @@ if [ $build = yes ]; then
   need_to_fuzz "$clang"
   install_missing
   mkdir -p build
-  cmake --preset clang "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_FUZZERS=ON >build/fuzz.configure.log 2>&1 ||
+  cmake --preset clang "-DCMAKE_CXX_COMPILER=clang++-$clang" >build/fuzz.configure.log 2>&1 ||
     { cat build/fuzz.configure.log; die "the configuration failed"; }
   ninja -C build/clang -j "${jobs:-$(default_jobs)}" fuzzers || die "the build failed"
 fi

@@ -33,7 +33,7 @@ std::vector<std::string> values_of(const std::string& text) {
   return values;
 }
 
-bool numeric(const Axis& axis) {
+bool numeric(const SweepAxis& axis) {
   long long ignored = 0;
   for (const std::string& v : axis.values) {
     if (!read_number(v, ignored)) return false;
@@ -52,11 +52,11 @@ Sweep::Sweep(const std::string& text) {
 
 void Sweep::set(const std::string& word) {
   const std::size_t equals = word.find('=');
-  Axis axis{word.substr(0, equals), values_of(word.substr(equals + 1))};
+  SweepAxis axis{word.substr(0, equals), values_of(word.substr(equals + 1))};
   bool whole = !axis.key.empty() && !axis.values.empty() && word.back() != ',';
   for (const std::string& value : axis.values) whole = whole && !value.empty();
   if (!whole) throw UsageError(concat("expected key=value,value... or key=low..high, found ", word));
-  for (Axis& a : axes_) {
+  for (SweepAxis& a : axes_) {
     if (a.key != axis.key) continue;
     a = std::move(axis);
     return;
@@ -65,7 +65,7 @@ void Sweep::set(const std::string& word) {
 }
 
 void Sweep::keep_first() {
-  for (Axis& a : axes_) a.values.resize(1);
+  for (SweepAxis& a : axes_) a.values.resize(1);
 }
 
 int Sweep::main_axis() const {
@@ -80,7 +80,7 @@ int Sweep::main_axis() const {
 }
 
 std::vector<SweepSeries> series_of(const Sweep& sweep) {
-  const std::vector<Axis>& axes = sweep.axes();
+  const std::vector<SweepAxis>& axes = sweep.axes();
   const int main = sweep.main_axis();
   std::vector<SweepSeries> all;
   std::vector<std::size_t> at(axes.size(), 0);

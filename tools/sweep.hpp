@@ -7,7 +7,7 @@
 namespace tessera {
 
 /// A key with its values, in order.
-struct Axis {
+struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
 };
@@ -22,12 +22,12 @@ class Sweep {
   /// Keeps only the first value of each axis.
   void keep_first();
 
-  const std::vector<Axis>& axes() const noexcept { return axes_; }
+  const std::vector<SweepAxis>& axes() const noexcept { return axes_; }
   /// The axis for a chart's x: the numeric axis with the most values; -1 if none has several.
   int main_axis() const;
 
  private:
-  std::vector<Axis> axes_;
+  std::vector<SweepAxis> axes_;
 };
 
 /// One series of a sweep: runs that differ only along the main axis.

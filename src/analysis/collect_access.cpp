@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "analysis/collector.hpp"
+#include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 
 namespace tessera::analysis {
@@ -11,9 +12,9 @@ using ir::Op;
 
 namespace {
 
-constexpr std::uint64_t kVectorBytes = 16;  // the widest access of a thread, and what TMA asks of bases and strides
-constexpr std::uint64_t kManyVectors = 2 * 32 * kVectorBytes;  // two for each thread of a warp
-constexpr std::int64_t kMaxDim = 0x7FFFFFFF;                   // LaunchContract
+constexpr std::uint64_t kWidest = kVectorBytes;           // also what TMA asks of bases and strides
+constexpr std::uint64_t kManyVectors = 2 * 32 * kWidest;  // two for each thread of a warp
+constexpr std::int64_t kMaxDim = 0x7FFFFFFF;              // LaunchContract
 
 bool is_power_of_two(std::uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
@@ -294,8 +295,8 @@ Conditions Collector::stride_condition(Expr stride, std::uint64_t bytes) {
   ExprPool& e = math().exprs();
   const Conditions in_range = conditions_->both(conditions_->less_equal(e.constant(1), stride),
                                                 conditions_->less_equal(stride, e.constant(kMaxDim)));
-  if (bytes >= kVectorBytes) return in_range;
-  return conditions_->both(in_range, conditions_->divides(kVectorBytes / bytes, stride));
+  if (bytes >= kWidest) return in_range;
+  return conditions_->both(in_range, conditions_->divides(kWidest / bytes, stride));
 }
 
 /// f(p) for the base and all pointers that are computed from it.
@@ -362,7 +363,7 @@ int Collector::claim_strides(const TensorContract& t, const ir::Block& entry, st
   for (const int arg : used) {
     // Tensor copies of the hardware take strides only if they are known to fit.
     claim_bounded(arg, 0, kMaxDim, ObligationUse::Divisibility, strides);
-    if (bytes < kVectorBytes) claim_divisible(arg, kVectorBytes / bytes, strides);
+    if (bytes < kWidest) claim_divisible(arg, kWidest / bytes, strides);
   }
   return unit_axis;
 }
@@ -384,7 +385,7 @@ bool is_cut_statically(ir::Value base, int axis, std::uint64_t divisor) {
 void Collector::claim_parts_of_vectors(const TensorContract& t, const ir::Block& entry, int unit_axis) {
   const ir::Value base = entry.arg(static_cast<std::size_t>(t.base_arg));
   const std::uint64_t bytes = ir::info(base.type().pointee().elem()).bytes;
-  for (const std::uint64_t part : {kVectorBytes / 2, kVectorBytes / 4}) {
+  for (const std::uint64_t part : {kWidest / 2, kWidest / 4}) {
     const std::uint64_t elements = part / bytes;
     const int extent = t.base_arg + 1 + unit_axis;
     if (elements < 2 || !base.has_uses()) continue;
@@ -411,9 +412,8 @@ void Collector::claim_arguments(const ir::Function& function) {
   ExprPool& e = math().exprs();
   for (const TensorContract& t : contract_->tensors) {
     const ir::Value base = body.arg(static_cast<std::size_t>(t.base_arg));
-    if (base.has_uses())
-      claim_divisible(t.base_arg, kVectorBytes, conditions_->divides(kVectorBytes, e.arg(t.base_arg)));
-    const std::uint64_t bytes = ir::info(base.type().pointee().elem()).bytes, vector = kVectorBytes / bytes;
+    if (base.has_uses()) claim_divisible(t.base_arg, kWidest, conditions_->divides(kWidest, e.arg(t.base_arg)));
+    const std::uint64_t bytes = ir::info(base.type().pointee().elem()).bytes, vector = kWidest / bytes;
     const int unit_axis = claim_strides(t, body, bytes);
     for (int a = 0; a < t.rank; ++a) {
       const int arg = t.base_arg + 1 + a;

@@ -228,6 +228,10 @@ std::unique_ptr<Operation> Block::unlink(Operation* op) {
 Function::Function(std::string function_name, bool is_entry) : name(std::move(function_name)), entry(is_entry) {
   body_.function_ = this;
 }
+Function::~Function() = default;
+
+Module::Module() = default;
+Module::~Module() = default;
 
 Function& Module::add_function(std::string function_name, bool is_entry) {
   functions.push_back(std::make_unique<Function>(std::move(function_name), is_entry));

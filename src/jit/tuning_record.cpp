@@ -38,7 +38,7 @@ constexpr std::string_view kSumField = ",\"sum\":\"", kEnd = "\"}";
 
 std::string sum_of(std::string_view text) { return hex(sha256(std::as_bytes(std::span(text)))).substr(0, kSumDigits); }
 
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto code = static_cast<unsigned char>(c);
@@ -117,8 +117,8 @@ const char* library_version() { return TESSERA_VERSION; }
 std::string line_of(const TuningRecord& record) {
   std::string line = "{";
   for (const TextField& f : kTexts)
-    line += concat(line.size() > 1 ? "," : "", quoted(f.name), ":", quoted(record.*f.member));
-  for (const NumberField& f : kNumbers) line += concat(",", quoted(f.name), ":", record.*f.member);
+    line += concat(line.size() > 1 ? "," : "", json_text(f.name), ":", json_text(record.*f.member));
+  for (const NumberField& f : kNumbers) line += concat(",", json_text(f.name), ":", record.*f.member);
   const std::string sum = sum_of(line);
   return concat(line, kSumField, sum, kEnd);
 }
@@ -138,12 +138,12 @@ TuningRecord record_of(std::string_view line) {
   in.expect("{");
   bool first = true;
   for (const TextField& f : kTexts) {
-    in.expect(concat(first ? "" : ",", quoted(f.name), ":"));
+    in.expect(concat(first ? "" : ",", json_text(f.name), ":"));
     r.*f.member = in.string();
     first = false;
   }
   for (const NumberField& f : kNumbers) {
-    in.expect(concat(",", quoted(f.name), ":"));
+    in.expect(concat(",", json_text(f.name), ":"));
     r.*f.member = in.number();
   }
   if (!in.at_end()) fail("more fields than this version of Tessera knows");

@@ -21,8 +21,8 @@ std::string text_of(const HostValue& v) {
 }
 
 [[noreturn]] void does_not_fit(ElementType element, const HostValue& value, SourceLocation loc) {
-  throw TraceError(concat("the number ", text_of(value), " does not fit a tile of ", detail::range_text(element),
-                          ": widen the tile with cast, or change the number"),
+  throw TraceError(concat("the number ", text_of(value), " does not fit a tile of ",
+                          tessera::detail::range_text(element), ": widen the tile with cast, or change the number"),
                    loc.known() ? loc : Tracer::current().location());
 }
 
@@ -49,7 +49,7 @@ bool holds_integer(ElementType element, const HostValue& v) {
 
 double fitting_float(ElementType element, const HostValue& value, SourceLocation loc) {
   const double number = rounded_once(element, value);
-  if (!detail::holds(element, number)) does_not_fit(element, value, loc);
+  if (!tessera::detail::holds(element, number)) does_not_fit(element, value, loc);
   return number;
 }
 

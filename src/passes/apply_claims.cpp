@@ -129,7 +129,7 @@ void fold_logical(Operation& op, bool absorbs) {
   }
 }
 
-void fold(Operation& op) {
+void fold_condition(Operation& op) {
   switch (op.op()) {
     case Op::AndI:
     case Op::OrI:
@@ -266,7 +266,7 @@ void apply_claims(ir::Function& f, std::span<const analysis::Claim> claims, std:
     apply(c);
     if (c.op == nullptr) note(c, args);
   }
-  ir::walk(f.body(), fold);
+  ir::walk(f.body(), fold_condition);
   open_decided(f);
   assume(f, args);
 }

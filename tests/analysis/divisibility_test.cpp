@@ -1,6 +1,7 @@
 // The low bits of integers: single rules on small modules, then random programs in which every claim becomes an
 // assertion; and how wide accesses are.
 #include "tessera/analysis/divisibility.hpp"
+#include "base/rounds.hpp"
 
 #include <gtest/gtest.h>
 
@@ -170,7 +171,7 @@ void assert_low_bits(ir::Builder b, Value v, LowBits bits) {
 
 TEST(Divisibility, LowBitsOfRandomPrograms) {
   int claims = 0;
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(400); ++seed) {
     std::mt19937_64 rng(seed);
     const analysis::LaunchContract contract = random_contract(rng);
     const auto module = RandomProgram(rng, contract).take();
@@ -199,7 +200,7 @@ TEST(Divisibility, LowBitsOfRandomPrograms) {
       } catch (const Error& e) { FAIL() << "seed " << seed << ": " << e.what() << "\n" << ir::print(*module); }
     }
   }
-  EXPECT_GT(claims, 2000);  // otherwise this test has seen nothing
+  EXPECT_GT(claims, static_cast<int>(rounds(2000)));  // otherwise this test has seen nothing
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/random_launch.hpp"
+#include "base/rounds.hpp"
 #include "generate/claims.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/base/error.hpp"
@@ -33,7 +34,7 @@ void expect_arguments(const analysis::Facts& facts, const std::vector<std::uint6
 
 TEST(Soundness, ConditionsOfRandomPrograms) {
   std::uint64_t claims = 0;
-  for (std::uint64_t seed = 0; seed < 800; ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(800); ++seed) {
     std::mt19937_64 rng(seed);
     const analysis::LaunchContract contract = random_contract(rng);
     const auto module = RandomProgram(rng, contract).take();
@@ -58,11 +59,11 @@ TEST(Soundness, ConditionsOfRandomPrograms) {
       }
     }
   }
-  EXPECT_GT(claims, 3000u);  // otherwise this test has seen nothing
+  EXPECT_GT(claims, rounds(3000));  // otherwise this test has seen nothing
 }
 
 TEST(Soundness, RandomProgramsStayWellFormed) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(300); ++seed) {
     std::mt19937_64 rng(seed);
     const analysis::LaunchContract contract = random_contract(rng);
     const auto module = RandomProgram(rng, contract).take();

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "analysis/random_launch.hpp"
+#include "base/rounds.hpp"
 #include "certify/random_claims.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/codegen/cpu/program.hpp"
@@ -73,7 +74,7 @@ TEST(CertifySoundness, WhatIsCertifiedOfRandomProgramsHolds) {
 
 TEST(CertifySoundness, WhatTheAnalysisClaimsOfRandomProgramsIsCertified) {
   std::size_t unproven = 0, claims = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(200); ++seed) {
     std::mt19937_64 rng(seed);
     const analysis::LaunchContract contract = random_contract(rng);
     const auto module = RandomProgram(rng, contract).take();

@@ -1,5 +1,5 @@
 # Fuzzing. Every build runs each target on its seeds and on their neighbours (fuzz_seeds); `ninja fuzzers`, with
-# -DTESSERA_BUILD_FUZZERS=ON and clang, makes the programs that scripts/fuzz.sh runs.
+# -DTESSERA_BUILD_FUZZERS=ON (as in the preset clang), makes the programs that scripts/fuzz.sh runs.
 set(fuzz ${PROJECT_SOURCE_DIR}/tests/fuzz)
 file(STRINGS ${fuzz}/targets.def fuzz_rows REGEX "^TESSERA_FUZZ\\(")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${fuzz}/targets.def)
@@ -14,19 +14,21 @@ endforeach()
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${fuzz}/*.cpp)
 list(FILTER fuzz_sources EXCLUDE REGEX "_main\\.cpp$")
-add_library(fuzz_inputs INTERFACE)  # what the programs of the targets are compiled and linked with
-target_link_libraries(fuzz_inputs INTERFACE tessera_flags)
-target_include_directories(fuzz_inputs INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-if(TARGET mortar_text)
-  target_link_libraries(fuzz_inputs INTERFACE mortar_text)
-  target_include_directories(fuzz_inputs INTERFACE ${PROJECT_SOURCE_DIR}/mortar/src)
-  target_compile_definitions(fuzz_inputs INTERFACE TESSERA_FUZZ_MORTAR)
-else()
+if(NOT TARGET mortar_text)
   list(FILTER fuzz_sources EXCLUDE REGEX "/mortar_")
 endif()
+# What all programs of the targets are made of.
+add_library(fuzz_inputs OBJECT ${fuzz_sources})
+target_link_libraries(fuzz_inputs PUBLIC tessera_flags tessera::tessera)
+target_include_directories(fuzz_inputs PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+if(TARGET mortar_text)
+  target_link_libraries(fuzz_inputs PUBLIC mortar_text)
+  target_include_directories(fuzz_inputs PUBLIC ${PROJECT_SOURCE_DIR}/mortar/src)
+  target_compile_definitions(fuzz_inputs PUBLIC TESSERA_FUZZ_MORTAR)
+endif()
 
-add_executable(fuzz_seeds ${fuzz_sources} ${fuzz}/seeds_main.cpp)
-target_link_libraries(fuzz_seeds PRIVATE fuzz_inputs tessera::tessera)
+add_executable(fuzz_seeds ${fuzz}/seeds_main.cpp)
+target_link_libraries(fuzz_seeds PRIVATE fuzz_inputs)
 foreach(name IN LISTS fuzz_names)
   add_test(NAME fuzz.${name} COMMAND fuzz_seeds ${name} ${fuzz}/seeds/${name})
   set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz)
@@ -38,13 +40,12 @@ endif()
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "TESSERA_BUILD_FUZZERS needs clang (libFuzzer is part of it): -DCMAKE_CXX_COMPILER=clang++-16")
 endif()
-
 if(NOT TESSERA_SANITIZE MATCHES "address")
   message(FATAL_ERROR "TESSERA_BUILD_FUZZERS needs -DTESSERA_SANITIZE=address,undefined: without them a finding goes unseen")
 endif()
 
-# What is fuzzed is compiled once more, for coverage; the rest of the library is the build's own. Of two definitions the
-# first is linked, and a library's object is taken only for what is not defined yet.
+# What is fuzzed reports its coverage, which libFuzzer reads; in other programs the sanitizer ignores it.
+target_compile_options(fuzz_inputs PRIVATE $<$<CONFIG:Dev>:-O1> -fsanitize=fuzzer-no-link)
 file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.cpp)
 foreach(file IN ITEMS
         analysis/launch_program analysis/launch_program_bytes analysis/facts
@@ -57,26 +58,16 @@ foreach(file IN ITEMS
         runtime/device runtime/foreign_memory runtime/lease runtime/storage)
   list(APPEND fuzzed ${PROJECT_SOURCE_DIR}/src/${file}.cpp)
 endforeach()
+# (A header that is precompiled without this option cannot be used with it.)
+set_source_files_properties(${fuzzed} DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTIES COMPILE_OPTIONS -fsanitize=fuzzer-no-link
+                            SKIP_PRECOMPILE_HEADERS ON)
 if(TARGET mortar_text)
-  get_target_property(mortar_sources mortar_text SOURCES)
-  list(APPEND fuzzed ${mortar_sources})
+  target_compile_options(mortar_text PRIVATE -fsanitize=fuzzer-no-link)
 endif()
-add_library(fuzzed STATIC EXCLUDE_FROM_ALL ${fuzzed})
-add_executable(fuzzer EXCLUDE_FROM_ALL ${fuzz_sources} ${fuzz}/libfuzzer_main.cpp)
-foreach(target IN ITEMS fuzzed fuzzer)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Dev>:-O1> -fsanitize=fuzzer-no-link)
-  target_link_libraries(${target} PRIVATE tessera_flags)
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-endforeach()
-target_compile_definitions(fuzzed PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")
+
+add_executable(fuzzer EXCLUDE_FROM_ALL ${fuzz}/libfuzzer_main.cpp)
 target_link_options(fuzzer PRIVATE -fsanitize=fuzzer)
-target_link_libraries(fuzzer PRIVATE fuzzed fuzz_inputs tessera::tessera)
-if(TARGET mortar_text)
-  target_link_libraries(fuzzed PRIVATE nlohmann_json::nlohmann_json)
-  foreach(target IN ITEMS fuzzed fuzzer)
-    target_include_directories(${target} PRIVATE $<TARGET_PROPERTY:mortar_text,INCLUDE_DIRECTORIES>)
-  endforeach()
-endif()
+target_link_libraries(fuzzer PRIVATE fuzz_inputs)
 # One program, started by the names of its targets.
 set(links)
 foreach(name IN LISTS fuzz_names)

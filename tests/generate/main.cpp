@@ -61,7 +61,7 @@ std::string isolated(F f) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
   std::fflush(nullptr);
-  const pid_t child = fork();
+  const pid_t child = ::fork();
   if (child == 0) {
     limit_time();
     const std::string answer = f();
@@ -148,7 +148,7 @@ class Crew {
   }
   void start(int w, std::uint64_t seed) {
     std::fflush(nullptr);
-    const pid_t child = fork();
+    const pid_t child = ::fork();
     if (child != 0) {
       children_[child] = w;
       return;

@@ -4,6 +4,7 @@ add_executable(test_generate ${sources})
 target_link_libraries(test_generate PRIVATE tessera_flags tessera::tessera)
 target_include_directories(test_generate PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
 target_compile_options(test_generate PRIVATE $<$<CONFIG:Dev>:-O1>)  # how many programs a minute tries
+tessera_precompile(test_generate <tessera/tessera.hpp>)
 add_test(NAME generate.found COMMAND test_generate --files ${CMAKE_CURRENT_LIST_DIR}/found)
 set_tests_properties(generate.found PROPERTIES LABELS unit TIMEOUT 300)
 add_test(NAME generate.today COMMAND test_generate --seed today --minutes 1)

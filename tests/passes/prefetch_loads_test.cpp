@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "analysis/launches.hpp"
+#include "base/rounds.hpp"
 #include "passes/pass_support.hpp"
 #include "passes/passed.hpp"
 #include "passes/values.hpp"
@@ -265,7 +266,7 @@ void random_walk(Mut<i32, kSteps, kColumns> y, Mut<i32, kSteps, kColumns> z, In<
 TEST(LoadsOfSeveralIterations, RandomLoopsComputeTheSame) {
   const auto number = [](std::int64_t i) { return static_cast<std::int32_t>((i * 7919) % 1009 - 504); };
   int unrolled = 0;
-  for (dice = 0; dice < 40; ++dice) {
+  for (dice = 0; dice < rounds(40); ++dice) {
     SCOPED_TRACE("dice " + std::to_string(dice));
     const Recorded r = recorded<&random_walk>();
     for (const std::int64_t steps : {3 + dice % 5, 8 + dice % 9, 40 + dice % 24}) {
@@ -278,7 +279,7 @@ TEST(LoadsOfSeveralIterations, RandomLoopsComputeTheSame) {
       });
     }
   }
-  EXPECT_GT(unrolled, 60) << "of 120 launches";
+  EXPECT_GT(unrolled, static_cast<int>(rounds(60))) << "of " << rounds(120) << " launches";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // order.
 #include <gtest/gtest.h>
 
+#include "base/rounds.hpp"
 #include "runtime/graph_programs.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/transfer.hpp"
@@ -99,7 +100,7 @@ TEST(CudaGraphControl, BodiesCopyNoHostMemory) {
 
 TEST(CudaGraphControl, RandomProgramsGiveTheResultsOfTheHost) {
   std::size_t shared = 0, loops = 0;
-  for (std::uint64_t seed = 0; seed < 250; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::rounds(250); ++seed) {
     ControlRig rig;
     ProgramRecorder recorder(rig);
     constexpr std::size_t kVariables = 3, kCounters = 3;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/rounds.hpp"
 #include "runtime/cuda/graph_chain.hpp"
 #include "runtime/graph_programs.hpp"
 #include "tessera/base/error.hpp"
@@ -166,7 +167,7 @@ TEST(CudaGraphChain, KnowsEveryByteThatItWrites) {
   Rig rig;
   const StorageRef memory = Storage::allocate(rig.device(), 64, {});
   auto* const begin = static_cast<std::byte*>(memory->data());
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::rounds(200); ++seed) {
     std::mt19937_64 random(seed);
     GraphChain chain;
     std::vector<bool> written(64, false);
@@ -190,7 +191,7 @@ TEST(CudaGraphChain, KnowsEveryByteThatItWrites) {
 /// Random chains and branches of kernels that wait and of others, with storages that share memory.
 TEST(CudaGraphEarlyRandom, GivesTheResultsOfTheProgram) {
   std::ptrdiff_t edges = 0;
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::rounds(150); ++seed) {
     std::mt19937_64 random(seed);
     Rig rig;
     const std::array kernels{rig.load_eager(), rig.load_eager({1}), rig.load_early(), rig.load("mix"),

@@ -1,4 +1,5 @@
 // The order of a graph's nodes, compared with all pairs of entries that a recording orders.
+#include "base/rounds.hpp"
 #include "runtime/cuda/graph_order.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ GraphRecording::Work random_work(std::mt19937_64& random) {
 }
 
 TEST(CudaGraphOrder, OrdersWhatConflictsAndWhatSharesALaneAndNothingTwice) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::rounds(300); ++seed) {
     std::mt19937_64 random(seed);
     const GraphRecording::Work work = random_work(random);
     const std::size_t count = work.size(), most = seed % 3 == 0 ? 1 : GraphOrder::kMostLanes;
@@ -61,7 +62,7 @@ TEST(CudaGraphOrder, OrdersWhatConflictsAndWhatSharesALaneAndNothingTwice) {
 }
 
 TEST(CudaGraphOrder, ALaneIsALineAndIsLeftForNothingElseToFollow) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::rounds(100); ++seed) {
     std::mt19937_64 random(seed);
     const GraphRecording::Work work = random_work(random);
     const GraphOrder order(work, GraphOrder::kMostLanes);

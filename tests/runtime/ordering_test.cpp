@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/rounds.hpp"
 #include "runtime/fake_device.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/graph.hpp"
@@ -214,7 +215,7 @@ struct RandomProgram {
 };
 
 TEST(OrderingAtRandom, EveryInterleavingGivesTheProgramsOrder) {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::rounds(200); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     FakeDevice device;

@@ -1,10 +1,12 @@
 // Attributes of operations. Names are the ODS names of NVIDIA's op definitions (Ops.td), declared once in
 // attributes.def.
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -118,18 +120,39 @@ struct UnitAttr {
   bool operator==(const UnitAttr&) const = default;
 };
 
+/// One of the attributes above. Its members are defined in attributes.cpp: compiled in every file that includes this,
+/// those of the variant took a tenth of the time of a user's file.
 class Attribute {
  public:
   using Storage = std::variant<UnitAttr, bool, IntAttr, FloatAttr, EnumAttr, std::string, Type, DenseAttr, DivByAttr,
                                SameElementsAttr, BoundedAttr, DictAttr, ArrayAttr, I32ArrayAttr, BoolArrayAttr>;
-  Attribute() = default;
-  template <class T>
-    requires std::is_constructible_v<Storage, T&&> && (!std::is_same_v<std::remove_cvref_t<T>, Attribute>)
-  Attribute(T&& value) : value_(std::forward<T>(value)) {}  // NOLINT: implicit on purpose
-  Attribute(const char* s) : value_(std::string(s)) {}
+  Attribute();  ///< a UnitAttr
+  // Implicit on purpose, from every alternative: NOLINTBEGIN
+  Attribute(UnitAttr);
+  Attribute(std::same_as<bool> auto value) : Attribute(Bool{value}) {}  // and from nothing that converts to bool
+  Attribute(IntAttr);
+  Attribute(FloatAttr);
+  Attribute(EnumAttr);
+  Attribute(std::string);
+  Attribute(const char*);
+  Attribute(Type);
+  Attribute(DenseAttr);
+  Attribute(DivByAttr);
+  Attribute(SameElementsAttr);
+  Attribute(BoundedAttr);
+  Attribute(DictAttr);
+  Attribute(ArrayAttr);
+  Attribute(I32ArrayAttr);
+  Attribute(BoolArrayAttr);
   template <class E>
     requires std::is_enum_v<E>
-  Attribute(E e) : value_(EnumAttr{static_cast<std::uint8_t>(e)}) {}
+  Attribute(E e) : Attribute(EnumAttr{static_cast<std::uint8_t>(e)}) {}
+  // NOLINTEND
+  Attribute(const Attribute&);
+  Attribute(Attribute&&) noexcept;
+  Attribute& operator=(const Attribute&);
+  Attribute& operator=(Attribute&&) noexcept;
+  ~Attribute();
 
   template <class T>
   const T* as() const {
@@ -140,13 +163,14 @@ class Attribute {
     return static_cast<E>(std::get<EnumAttr>(value_).value);
   }
   const Storage& storage() const { return value_; }
-  bool operator==(const Attribute&) const = default;
+  bool operator==(const Attribute&) const;
 
  private:
+  struct Bool {
+    bool value;
+  };
+  explicit Attribute(Bool);
   Storage value_;
 };
-
-inline bool DictAttr::operator==(const DictAttr& o) const { return entries == o.entries; }
-inline bool ArrayAttr::operator==(const ArrayAttr& o) const { return items == o.items; }
 
 }  // namespace tessera::ir

@@ -198,6 +198,7 @@ class Block {
 class Function {
  public:
   explicit Function(std::string name, bool entry = true);
+  ~Function();
   std::string name;
   bool entry;
   DictAttr hints;  ///< optimization_hints: arch ("sm_90", "default") -> dictionary
@@ -218,6 +219,8 @@ struct Global {
 };
 
 struct Module {
+  Module();
+  ~Module();
   std::string name = "kernels";
   std::string producer;  ///< written from 13.3 on; empty: none
   std::vector<Global> globals;

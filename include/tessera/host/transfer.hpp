@@ -117,12 +117,11 @@ class HostNode final : public OpNode<std::vector<T>> {
   SourceLocation where_;
 };
 
-template <Element U, Element T, int R>
+/// cast and clone: one class for all types that are converted to U.
+template <Element U, int R>
 class CastNode final : public OpNode<Tensor<U, R>> {
  public:
-  CastNode(const Read<T, R>& x, const Recipe& recipe) : recipe_(recipe) {
-    x_.bind(this, x.arg(), R, recipe.label, recipe.where);
-  }
+  CastNode(const ArgRef& x, const Recipe& recipe) : recipe_(recipe) { x_.bind(this, x, R, recipe.label, recipe.where); }
   runtime::Backend* device() const noexcept override { return x_.device(); }
   bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
     if (!x_.known) return false;
@@ -209,7 +208,7 @@ Op<std::vector<T>> host_op(const Read<T, R>& x, SourceLocation where) {
 }
 template <Element U, Element T, int R>
 Op<Tensor<U, R>> cast_op(const Read<T, R>& x, const char* label, SourceLocation where) {
-  return Op<Tensor<U, R>>(std::make_unique<CastNode<U, T, R>>(x, recipe<U>(label, nullptr, where)));
+  return Op<Tensor<U, R>>(std::make_unique<CastNode<U, R>>(x.arg(), recipe<U>(label, nullptr, where)));
 }
 template <Element T, int R>
 Op<Tensor<T, R>> from_op(const void* data, std::size_t count, const Dims<R>& dims, SourceLocation where) {

@@ -1,11 +1,11 @@
 # Precompiled headers: more than half of what an average file here parses.
 #   OFF       none: what projects that use Tessera get
-#   PROGRAMS  for what is built on the library (tests, Mortar, benchmarks, the command): headers from outside and, for what
-#             includes it anyway, tessera.hpp. An edit of the project's headers recompiles no more than without.
-#   ALL       also for the layers of the library: the public headers that each may include. For builds that are made once:
-#             an edit of such a header recompiles every layer above.
-# A source file still has to include what it uses: tests/structure/includes.py checks that of the standard library's
-# headers, a build with OFF that of the project's.
+#   PROGRAMS  for what is built on the library (tests, Mortar, benchmarks): headers from outside and, for what includes it
+#             anyway, tessera.hpp. An edit of the project's headers recompiles no more than without.
+#   ALL       also for the layers of the library, the public headers that each may include, and for the command. For
+#             builds that are made once: an edit of such a header recompiles every layer above.
+# A source file still has to include what it uses. tests/structure/includes.py checks that of the standard library's
+# headers and that programs include Tessera's at all; a build that precompiles less finds the other headers.
 set(TESSERA_PRECOMPILE OFF CACHE STRING "Precompiled headers: OFF, PROGRAMS (of what is built on the library) or ALL")
 set_property(CACHE TESSERA_PRECOMPILE PROPERTY STRINGS OFF PROGRAMS ALL)
 if(NOT TESSERA_PRECOMPILE MATCHES "^(OFF|PROGRAMS|ALL)$")
@@ -30,7 +30,8 @@ function(tessera_precompile target)
   endif()
 endfunction()
 
-# tessera_precompile_layer(<target> <header>...): the same for a layer of the library.
+# tessera_precompile_layer(<target> <header>...): the same with ALL only: for a layer of the library, and for a program
+# whose files include single headers of it.
 function(tessera_precompile_layer target)
   if(TESSERA_PRECOMPILE STREQUAL "ALL")
     tessera_precompile(${target} ${ARGN})

@@ -18,7 +18,7 @@ if(sources)
   set(prims_flags_matmul -ffp-contract=fast)
   set(prims_isas baseline)
   set(prims_flags_baseline "")
-  # Threads do not depend on the set: the thread sanitizer's build, the slowest, has one.
+  # Races between threads do not depend on the instruction set: the thread sanitizer's build has the baseline only.
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND NOT TESSERA_SANITIZE STREQUAL "thread")
     list(APPEND prims_isas avx2 avx512)
     set(prims_flags_baseline -msse4.2)

@@ -1,5 +1,6 @@
 """Files that use parts of the standard library include the header that declares them, themselves or through the project's headers.
-What libstdc++ 12 happens to include on the way, libstdc++ 13 and 14 do not (their porting guides name these headers)."""
+What libstdc++ 12 happens to include on the way, libstdc++ 13 and 14 do not (their porting guides name these headers). Programs that use
+Tessera include a header of it: where tessera.hpp is precompiled (cmake/TesseraPrecompile.cmake) the compiler does not notice."""
 import functools
 import os
 import re
@@ -56,12 +57,21 @@ def standard_headers(path):
     return frozenset(found)
 
 
+@functools.lru_cache(maxsize=None)
+def includes_tessera(path):
+    """True if `path` includes a header of the library, itself or through headers of the project."""
+    inner = {resolve(path, i) for i in re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', tree.read(path), re.M)} - {None, path}
+    return any(i.startswith(("include/tessera/", "src/")) or includes_tessera(i) for i in inner)
+
+
 problems = []
 for source in tree.files(".hpp", ".cpp"):
     if source.split("/")[0] not in ("src", "include", "tests", "examples", "bench", "tools", "kernels"):
         continue
     text = strip(tree.read(source))
     headers = standard_headers(source)
+    if source.endswith(".cpp") and re.search(r"\busing namespace tessera;|\btessera::\w+[<(]", text) and not includes_tessera(source):
+        problems.append(f"{source}: no header of Tessera is included")
     for header, pattern in NEEDS.items():
         if header == "filesystem" and source.startswith(("src/", "include/")) and re.search(pattern, text):
             problems.append(f"{source}: std::filesystem in the library: use tessera/base/folders.hpp, which says why")

@@ -35,8 +35,7 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
   find_program(TESSERA_CCACHE ccache)
   if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # Files that use a precompiled header are kept too (ccache's manual, "Precompiled headers").
-    set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${TESSERA_CCACHE})
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/compile_with_ccache.sh ${TESSERA_CCACHE} ${PROJECT_SOURCE_DIR})
   endif()
   # Some two hundred programs are linked: mold takes a fifth of the time of GNU ld.
   find_program(TESSERA_MOLD mold)

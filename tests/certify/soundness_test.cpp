@@ -34,7 +34,7 @@ std::vector<std::int64_t> pieces_of(const analysis::LaunchContract& c, const std
 
 TEST(CertifySoundness, WhatIsCertifiedOfRandomProgramsHolds) {
   std::array<std::size_t, kKinds> certified{}, asked{};  // by kinds
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(60); ++seed) {
     std::mt19937_64 rng(seed * 7 + 3);
     const analysis::LaunchContract contract = random_contract(rng);
     const auto module = RandomProgram(rng, contract, Accesses::Some).take();
@@ -67,8 +67,8 @@ TEST(CertifySoundness, WhatIsCertifiedOfRandomProgramsHolds) {
     std::printf("kind %zu: %zu of %zu claims certified\n", kind, certified[kind], asked[kind]);
     const auto of = static_cast<ClaimKind>(kind);
     const bool is_made = of != ClaimKind::ManyPieces && of != ClaimKind::FewPieces;
-    EXPECT_GE(certified[kind], is_made ? 5u : 0u) << "this test has seen nothing of kind " << kind;
-    EXPECT_GE(asked[kind] - certified[kind], is_made ? 5u : 0u) << "all are true, of kind " << kind;
+    EXPECT_GE(certified[kind], is_made ? rounds(5) : 0u) << "this test has seen nothing of kind " << kind;
+    EXPECT_GE(asked[kind] - certified[kind], is_made ? rounds(5) : 0u) << "all are true, of kind " << kind;
   }
 }
 

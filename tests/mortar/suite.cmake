@@ -31,9 +31,15 @@ if(NOT mortar_python)
   set(mortar_python ${Python3_EXECUTABLE})
 endif()
 if(mortar_python)
+  set(cases_of_tokenizer 20000)
+  set(cases_of_template 3000)
   foreach(part IN ITEMS tokenizer template)
-    add_test(NAME mortar.${part}_oracle
-             COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/text/${part}_oracle.py $<TARGET_FILE:mortar_text_oracle>)
+    set(cases ${cases_of_${part}})
+    if(TESSERA_SANITIZE)
+      math(EXPR cases "${cases} / 4")  # as tests/base/rounds.hpp
+    endif()
+    add_test(NAME mortar.${part}_oracle COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/text/${part}_oracle.py
+                                                $<TARGET_FILE:mortar_text_oracle> --count ${cases})
     set_tests_properties(mortar.${part}_oracle PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
   endforeach()
 endif()

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "base/rounds.hpp"
 #include "codegen/cpu/naive.hpp"
 
 namespace tessera::test {
@@ -203,7 +204,7 @@ void compare(Kernel& k, std::int64_t side, std::int32_t seed) {
 }
 
 TEST(Sharing, RandomControlFlowMeansWhatItsValuesMean) {
-  for (unsigned seed = 0; seed < 800; ++seed) {
+  for (unsigned seed = 0; seed < rounds(800); ++seed) {
     const std::int64_t side = seed % 4 == 0 ? 4 : 16;  // tiles of 4x4 are too small for chains
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Writer w(seed, side);

@@ -15,7 +15,7 @@ export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=true
 
 case " $* " in
   *" c++-header "*) ;;
-  *) exec "$ccache" "${@/#$PWD\//}" ;;  # ccache leaves the paths behind clang's -Xclang absolute
+  *) exec "$ccache" "${@/#"$PWD"\//}" ;;  # ccache leaves the paths behind clang's -Xclang absolute
 esac
 "$@"
 output='' rule='' previous=''
@@ -26,8 +26,13 @@ for argument in "$@"; do
   esac
   previous=$argument
 done
-# The dependencies are a rule of make: "output: file file \".
-files=$(sed -e 's/^[^ ]*: *//' -e 's/\\$//' "$rule")
-# shellcheck disable=SC2086
-sum=$({ "$1" --version && echo "$@" && cat $files; } | sed "s|$root/||g" | sha256sum)
-echo "$sum" >"$output.sum"
+# The dependencies are a rule of make: "output: file file \". Names with spaces are not understood: then ccache takes the
+# bytes, as without a checksum.
+checksum() {
+  local files prefix
+  files=$(sed -e 's/^[^ ]*: *//' -e 's/\\$//' "$rule")
+  prefix=$(printf '%s/' "$root" | sed 's/[][\.*^$|]/\\&/g')
+  # shellcheck disable=SC2086
+  { "$1" --version && echo "$@" && cat $files; } | sed "s|$prefix||g" | sha256sum
+}
+if sum=$(checksum "$@" 2>/dev/null); then echo "$sum" >"$output.sum"; else rm -f "$output.sum"; fi

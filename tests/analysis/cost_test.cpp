@@ -35,14 +35,16 @@ TEST(Cost, EvaluatingAllocatesNothing) {
     for (int i = 0; i < 1000; ++i) sink = sink + r.facts.evaluate(slots);
   });
   std::printf("softmax: %.1f ns per evaluation of %zu obligations\n", ns / 1000, r.facts.obligations().size());
-  if (!kSanitizer) EXPECT_LT(ns / 1000, 2000);  // far above what it takes on an idle machine
+  if (!kSanitizer) {
+    EXPECT_LT(ns / 1000, 2000);  // far above what it takes on an idle machine
+  }
 }
 
 TEST(Cost, AnalysingAttentionIsQuick) {
   const Recorded r = recorded<api_kernels::attention<64, 64, 64>>();
   const double ns = least_nanoseconds(20, [&] { analysis::Facts::analyze(*r.trace.module, r.contract); });
   std::printf("attention: %.3f ms per analysis\n", ns / 1e6);
-  if (!kSanitizer) EXPECT_LT(ns / 1e6, 10);
+  if (!kSanitizer) { EXPECT_LT(ns / 1e6, 10); }
 }
 
 template <int Depth>

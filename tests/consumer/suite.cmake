@@ -2,9 +2,9 @@
 #   find_package   against an installed tree          subdirectory   by FetchContent (add_subdirectory underneath)
 #   ir_only        installed tree, links tessera::ir alone
 function(tessera_consumer_test name expect)
-  set(launcher "${CMAKE_CXX_COMPILER_LAUNCHER}")
-  if(launcher)
-    list(GET launcher -1 launcher)  # ccache itself: these projects precompile no headers
+  set(launcher "")
+  if(TESSERA_CCACHE)
+    set(launcher ${TESSERA_CCACHE})  # alone: these projects precompile no headers
   endif()
   add_test(NAME consumer.${name}
            COMMAND ${CMAKE_COMMAND} -DNAME=${name} "-DEXPECT=${expect}" -DSOURCE=${PROJECT_SOURCE_DIR} -DBUILD=${PROJECT_BINARY_DIR}

@@ -39,7 +39,7 @@ function(tessera_layer folder)
   list(REMOVE_DUPLICATES headers)
   set_target_properties(${target} PROPERTIES TESSERA_HEADERS "${headers}")  # that its sources may include
   if(sources)
-    # As sources include them: a path would tell clones apart (compile_with_ccache.sh).
+    # Named as in #include, without the path of this clone: that would be a part of the cache key (compile_with_ccache.sh).
     list(TRANSFORM headers REPLACE "^${PROJECT_SOURCE_DIR}/include/(.*)" "<\\1>")
     tessera_precompile_layer(${target} ${headers})
   endif()

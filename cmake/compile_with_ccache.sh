@@ -3,11 +3,12 @@
 #
 #   compile_with_ccache.sh <ccache> <top source folder> <compiler> <argument>...
 #
-# ccache tells a precompiled header by its bytes, and these hold the folder it was made in: a clone elsewhere would find
-# none of the objects made with one. So a precompiled header is compiled here, never fetched (its paths are this clone's),
-# and beside it comes a file .sum with a checksum of all it was made from, names relative to the source folder. ccache
-# takes that for the header's contents (its manual: pch_external_checksum, and "Precompiled headers" for the two kinds of
-# sloppiness that these need).
+# The bytes of a precompiled header are a part of the cache key of every object that uses it, and they contain the path
+# of the folder where it was compiled. So a clone in another folder would get no cache hit for these objects. Therefore a
+# precompiled header is always compiled, not taken from the cache, and a file .sum is written beside it: a checksum of the
+# compiler's version, its arguments and the contents of all included files, without the path of the source folder. ccache
+# hashes that file instead of the header (its manual: pch_external_checksum, and "Precompiled headers" for the two
+# settings of sloppiness that these need).
 set -euo pipefail
 ccache=$1 root=$2
 shift 2
@@ -26,8 +27,8 @@ for argument in "$@"; do
   esac
   previous=$argument
 done
-# The dependencies are a rule of make: "output: file file \". Names with spaces are not understood: then ccache takes the
-# bytes, as without a checksum.
+# The dependency file is a rule of make: "output: file file \". Escaped spaces in names are not handled: then there is no
+# checksum, and ccache hashes the bytes of the header.
 checksum() {
   local files prefix
   files=$(sed -e 's/^[^ ]*: *//' -e 's/\\$//' "$rule")

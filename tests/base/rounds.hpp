@@ -1,4 +1,4 @@
-// What tests ask for less of in builds with a sanitizer: rounds at random, and speed.
+// What tests do differently in builds with a sanitizer: fewer random rounds, no limits of time.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace tessera::test {
 
-/// Whether a sanitizer is compiled in: nothing is to be said of speed then.
+/// Whether the program is built with a sanitizer: limits of time do not hold then.
 inline constexpr bool kSanitizer = TESSERA_ASAN || TESSERA_TSAN;
 
 /// `n`, and a quarter of it with a sanitizer: those builds, several times slower, look for misuse of memory and races,

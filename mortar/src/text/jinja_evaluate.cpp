@@ -112,7 +112,8 @@ Value Machine::evaluate(const Expression& e) {
     case Op::Constant: return e.constant;
     case Op::Name: return name(e.variable, e.name);
     case Op::List:
-    case Op::Tuple: return make_list(arguments_of(e, 0).positional, e.op == Op::Tuple);
+    case Op::Tuple:
+      return make_list(arguments_of(e, 0).positional, e.op == Op::Tuple ? Sequence::Tuple : Sequence::List);
     case Op::Dict: {
       std::vector<std::pair<Value, Value>> items;
       for (std::size_t i = 0; i < e.operands.size(); i += 2) {
@@ -188,13 +189,13 @@ Value Machine::arithmetic(const Expression& e) {
     for (std::size_t k = 0; k < count && !a.text().empty(); ++k) out.add(a.text());
     return text(out.take());
   }
-  if (times && a.list() != nullptr) {
+  if (times && a.list() != nullptr && a.list()->has_index()) {
     Values out;
     for (std::size_t k = 0; k < count && !a.list()->items.empty(); ++k) {
       spend(a.list()->items.size());
       out.insert(out.end(), a.list()->items.begin(), a.list()->items.end());
     }
-    return make_list(std::move(out), a.list()->tuple);
+    return make_list(std::move(out), a.list()->kind);
   }
   no_operator(name, a, b);
 }
@@ -212,11 +213,11 @@ Value Machine::add(const Value& a, const Value& b) {
     if (s->safe == t->safe) return text(*s->text + *t->text, s->safe);
     return text(s->safe ? *s->text + escape_html(*t->text) : escape_html(*s->text) + *t->text, true);
   }
-  if (const List *s = a.list(), *t = b.list(); s != nullptr && t != nullptr && s->tuple == t->tuple) {
+  if (const List *s = a.list(), *t = b.list(); s != nullptr && t != nullptr && s->kind == t->kind && s->has_index()) {
     Values out = s->items;
     out.insert(out.end(), t->items.begin(), t->items.end());
     spend(out.size());
-    return make_list(std::move(out), s->tuple);
+    return make_list(std::move(out), s->kind);
   }
   no_operator("+", a, b);
 }
@@ -231,6 +232,7 @@ bool Machine::contains(const Value& container, const Value& value) {
   }
   if (const Dict* dict = container.dict()) return dict->find(value) != nullptr;
   if (const List* list = container.list()) {
+    if (list->kind == Sequence::Keys) Dict().find(value);  // throws where the value can be no key
     spend(std::min(list->size, list->items.size() * value.size()));
     return std::any_of(list->items.begin(), list->items.end(), [&](const Value& v) { return equal(v, value); });
   }
@@ -265,7 +267,7 @@ Value Machine::slice(const Expression& e) {
   const Value of = evaluate(*e.operands[0]);
   if (of.is_undefined()) undefined_error(of);
   const bool is_text = of.is_string();
-  if (!is_text && of.list() == nullptr)
+  if (!is_text && (of.list() == nullptr || !of.list()->has_index()))
     throw TemplateFailure(concat("expected a list or string to take a slice of, found ", type_name(of)));
   spend(is_text ? of.text().size() / 16 : of.list()->items.size());
   const auto n = static_cast<std::int64_t>(is_text ? length(of.text()) : of.list()->items.size());
@@ -293,7 +295,7 @@ Value Machine::slice(const Expression& e) {
   Values out;
   for (std::int64_t i = first; step > 0 ? i < last : i > last; i += step)
     out.push_back(of.list()->items[static_cast<std::size_t>(i)]);
-  return make_list(std::move(out), of.list()->tuple);
+  return make_list(std::move(out), of.list()->kind);
 }
 
 }  // namespace mortar::text::jinja

@@ -118,15 +118,14 @@ Value indent(Machine& m, const Value& v, const Arguments& a) {
   const bool blank = b.flag(2, false);
   if (v.is_undefined()) undefined_error(v);
   if (!v.is_string()) throw TemplateFailure(concat("indent: expected a string, found ", type_name(v)));
-  const std::string& text = v.text();
+  const std::string text = v.text() + "\n";  // an empty text has a line, and the last line end of another ends one more
   Output out = m.buffer();
-  for (std::size_t at = 0, line = 0; at <= text.size(); ++line) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view part = std::string_view(text).substr(at, end - at);
-    if (line == 0 ? b.flag(1, false) : blank || !part.empty()) out.add(space);
-    out.add(part);
-    if (end < text.size()) out.add("\n");
-    at = end + 1;
+  bool is_first = true;
+  for (const std::string_view line : lines_of(text, false)) {
+    if (!is_first) out.add("\n");
+    if (is_first ? b.flag(1, false) : blank || !line.empty()) out.add(space);
+    out.add(line);
+    is_first = false;
   }
   return m.text(out.take());
 }
@@ -232,7 +231,8 @@ Value dictsort(Machine& m, const Value& v, const Arguments& a) {
   if (v.is_undefined()) undefined_error(v);
   if (v.dict() == nullptr) throw TemplateFailure(concat("dictsort: expected a dict, found ", type_name(v)));
   for (const auto& [key, value] : v.dict()->items)
-    keyed.emplace_back(sort_key(m, by_value ? value : key, b.flag(0, false), nullptr), make_list({key, value}, true));
+    keyed.emplace_back(sort_key(m, by_value ? value : key, b.flag(0, false), nullptr),
+                       make_list({key, value}, Sequence::Tuple));
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& x, const auto& y) {
     return b.flag(2, false) ? compare(y.first, x.first) < 0 : compare(x.first, y.first) < 0;
   });

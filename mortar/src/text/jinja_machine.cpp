@@ -309,7 +309,7 @@ Value Machine::item(const Value& of, const Value& key) {
   if (of.is_undefined()) undefined_error(of);
   std::int64_t storage = 0;
   const std::int64_t* index = key.integer(storage);
-  if (const List* list = of.list(); list != nullptr && index != nullptr) {
+  if (const List* list = of.list(); list != nullptr && list->has_index() && index != nullptr) {
     const auto n = static_cast<std::int64_t>(list->items.size());
     const std::int64_t at = *index < 0 ? *index + n : *index;
     if (at >= 0 && at < n) return list->items[static_cast<std::size_t>(at)];
@@ -323,8 +323,9 @@ Value Machine::item(const Value& of, const Value& key) {
       return std::string(p, decode_valid(p).bytes);
     }
   } else if (const Dict* dict = of.dict(); dict != nullptr && key.dict() == nullptr) {
-    const bool is_list = key.list() != nullptr && !key.list()->tuple;  // no key: then the item is undefined
-    if (const Value* v = is_list ? nullptr : dict->find(key)) return *v;
+    spend(key.text().size() / 16);
+    const bool no_key = key.list() != nullptr && key.list()->kind != Sequence::Tuple;  // then the item is undefined
+    if (const Value* v = no_key ? nullptr : dict->find(key)) return *v;
   }
   if (key.is_string()) {
     const Value found = attribute(of, key.text());

@@ -95,28 +95,14 @@ Value strip_method(Machine& m, const Value& self, const Arguments& a, const char
 
 Value splitlines(Machine& m, const Value& self, const Arguments& a) {
   const Bound b("splitlines", a, {"keepends"});
-  const bool keep = b.flag(0, false);
-  const std::string_view text = self.text();
-  std::vector<std::string_view> out;
-  std::size_t begin = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Unit unit = decode_valid(text.data() + at);
-    const char32_t c = unit.code_point;
-    std::size_t end = at + unit.bytes;
-    if (c == '\r' && end < text.size() && text[end] == '\n') ++end;
-    const bool ends = (c >= 0xA && c <= 0xD) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
-    if (ends) out.push_back(text.substr(begin, (keep ? end : at) - begin)), begin = end;
-    at = end;
-  }
-  if (begin < text.size()) out.push_back(text.substr(begin));
-  return strings(m, out);
+  return strings(m, lines_of(self.text(), b.flag(0, false)));
 }
 
 /// startswith and endswith take one text or a tuple of them.
 template <class Matches>
 Value any_of(const Arguments& a, const char* name, Matches&& matches) {
   const Bound b(name, a, {"prefix"});
-  if (const List* list = b.need(0).list(); list != nullptr && list->tuple)
+  if (const List* list = b.need(0).list(); list != nullptr && list->kind == Sequence::Tuple)
     return std::any_of(list->items.begin(), list->items.end(),
                        [&](const Value& v) { return v.is_string() && matches(v.text()); });
   return matches(b.string(0));
@@ -227,11 +213,13 @@ constexpr Row kString[] = {
      }},
 };
 
-Value items_of(const Dict& dict, bool keys, bool values) {
+Value view(const Value& self, Sequence kind) {
   Values out;
-  for (const auto& [key, value] : dict.items)
-    out.push_back(keys && values ? make_list({key, value}, true) : keys ? key : value);
-  return make_list(std::move(out));
+  for (const auto& [key, value] : self.dict()->items)
+    out.push_back(kind == Sequence::Items  ? make_list({key, value}, Sequence::Tuple)
+                  : kind == Sequence::Keys ? key
+                                           : value);
+  return make_list(std::move(out), kind);
 }
 
 Value get(Machine&, const Value& self, const Arguments& a) {
@@ -243,9 +231,9 @@ Value get(Machine&, const Value& self, const Arguments& a) {
 
 constexpr Row kDict[] = {
     {"get", get},
-    {"keys", [](Machine&, const Value& s, const Arguments&) { return items_of(*s.dict(), true, false); }},
-    {"values", [](Machine&, const Value& s, const Arguments&) { return items_of(*s.dict(), false, true); }},
-    {"items", [](Machine&, const Value& s, const Arguments&) { return items_of(*s.dict(), true, true); }},
+    {"keys", [](Machine&, const Value& s, const Arguments&) { return view(s, Sequence::Keys); }},
+    {"values", [](Machine&, const Value& s, const Arguments&) { return view(s, Sequence::Values); }},
+    {"items", [](Machine&, const Value& s, const Arguments&) { return view(s, Sequence::Items); }},
     {"copy", [](Machine&, const Value& s, const Arguments&) { return s; }},
 };
 
@@ -276,15 +264,16 @@ constexpr std::string_view kChanging[] = {"append", "extend", "insert", "remove"
 std::span<const Row> rows(const Value& self) {
   if (self.is_string()) return kString;
   if (self.dict() != nullptr) return kDict;
-  if (self.list() != nullptr) return kList;
+  if (self.list() != nullptr && self.list()->has_index()) return kList;
   return {};
 }
 
 bool is_changing(const Value& self, std::string_view name) {
-  return (self.dict() != nullptr || self.list() != nullptr) &&
+  const bool is_list = self.list() != nullptr && self.list()->has_index();
+  return (self.dict() != nullptr || is_list) &&
          std::find(std::begin(kChanging), std::end(kChanging), name) != std::end(kChanging) &&
-         (self.list() != nullptr || (name != "append" && name != "extend" && name != "insert" && name != "remove" &&
-                                     name != "sort" && name != "reverse"));
+         (is_list || (name != "append" && name != "extend" && name != "insert" && name != "remove" && name != "sort" &&
+                      name != "reverse"));
 }
 
 }  // namespace

@@ -24,8 +24,9 @@ bool is_exactly(const Value& v, bool expected) {
   return b != nullptr && *b == expected;
 }
 bool is_sequence(const Value& v) {
-  return v.is_string() || v.list() != nullptr || v.dict() != nullptr || v.is_undefined();
+  return v.is_string() || (v.list() != nullptr && v.list()->has_index()) || v.dict() != nullptr || v.is_undefined();
 }
+bool is_iterable(const Value& v) { return is_sequence(v) || v.list() != nullptr; }
 bool is_integer(const Value& v) { return v.as<std::int64_t>() != nullptr || v.as<Big>() != nullptr; }
 /// Whether v % by is `rest` (0 or 1), as Python divides.
 bool leaves(const Value& v, const Value& by, int rest) {
@@ -79,7 +80,7 @@ constexpr Row kTests[] = {
     {"false", 0, MORTAR_TEST(is_exactly(v, false))},
     {"mapping", 0, MORTAR_TEST(v.dict() != nullptr)},
     {"sequence", 0, MORTAR_TEST(is_sequence(v))},
-    {"iterable", 0, MORTAR_TEST(is_sequence(v))},
+    {"iterable", 0, MORTAR_TEST(is_iterable(v))},
     {"callable", 0, MORTAR_TEST(v.as<std::shared_ptr<const Callable>>() != nullptr || v.is_undefined())},
     {"lower", 0, [](Machine& m, const Value& v, const Arguments&) { return cased(m.str(v), false); }},
     {"upper", 0, [](Machine& m, const Value& v, const Arguments&) { return cased(m.str(v), true); }},

@@ -13,19 +13,33 @@ namespace mortar::text::jinja {
 namespace {
 
 constexpr int kMostNested = 120;
+constexpr std::size_t kMostKey = std::size_t{1} << 20;     // of a tuple, with the text in it
 constexpr std::size_t kMostValues = std::size_t{1} << 20;  // in one list or dict, with all that is within it
 
-/// What two keys that are equal in Python have in common: 1, 1.0 and True are one key.
+/// What two keys that are equal in Python have in common: 1, 1.0 and True are one key, and so are undefined values.
 std::string key_of(const Value& key) {
   std::int64_t storage = 0;
   if (key.is_string()) return "s" + key.text();
   if (key.is_none()) return "n";
+  if (key.is_undefined()) return "u";
   if (const std::int64_t* i = key.integer(storage)) return tessera::concat("i", *i);
   if (const double* d = key.as<double>()) {
     if (*d == std::floor(*d) && std::abs(*d) < 9e15) return tessera::concat("i", static_cast<std::int64_t>(*d));
     return tessera::concat("f", *d);
   }
-  throw TemplateFailure(tessera::concat("expected a key of a dict that is a string or number, found ", type_name(key)));
+  if (const Big* big = key.as<Big>()) return "i" + *big->digits;
+  if (const List* tuple = key.list(); tuple != nullptr && tuple->kind == Sequence::Tuple) {
+    std::string out = tessera::concat("t", tuple->items.size());
+    for (const Value& each : tuple->items) {
+      const std::string part = key_of(each);
+      out += tessera::concat(":", part.size(), ":", part);
+      if (out.size() > kMostKey)
+        throw TemplateFailure(tessera::concat("expected tuples of at most ", kMostKey, " bytes as keys, found more"));
+    }
+    return out;
+  }
+  throw TemplateFailure(
+      tessera::concat("expected a key of a dict that is a string, number or tuple of such, found ", type_name(key)));
 }
 
 /// Depth and references of a container whose value this is.
@@ -39,6 +53,23 @@ void contain(Container& container, const Value& v) {
   if (container.depth > kMostNested)
     throw TemplateFailure(
         tessera::concat("expected lists and dicts nested at most ", kMostNested, " deep, found more"));
+}
+
+/// Equality of views of dicts: of keys and of items without their order; values are equal to nothing but themselves.
+bool equal_views(const List& a, const List& b) {
+  if (a.kind == Sequence::Values || b.kind == Sequence::Values || a.items.size() != b.items.size()) return false;
+  if (a.kind != b.kind) return a.items.empty();
+  const auto as_dict = [](const List& view) {
+    std::vector<std::pair<Value, Value>> items;
+    for (const Value& v : view.items) {
+      if (view.kind == Sequence::Keys)
+        items.emplace_back(v, true);
+      else
+        items.emplace_back(v.list()->items[0], v.list()->items[1]);
+    }
+    return make_dict(std::move(items));
+  };
+  return equal(as_dict(a), as_dict(b));
 }
 
 /// Numbers of any type as double; null if it is none.
@@ -104,6 +135,7 @@ std::size_t Value::size() const {
 
 void Dict::set(Value key, Value value) {
   contain(*this, value);
+  if (key.list() != nullptr) contain(*this, key);
   const auto [place, is_new] = places.try_emplace(key_of(key), items.size());
   if (is_new)
     items.emplace_back(std::move(key), std::move(value));
@@ -111,7 +143,6 @@ void Dict::set(Value key, Value value) {
     items[place->second].second = std::move(value);
 }
 const Value* Dict::find(const Value& key) const {
-  if (key.is_undefined() || (key.list() != nullptr && key.list()->tuple)) return nullptr;  // no dict has such a key
   const auto found = places.find(key_of(key));
   return found == places.end() ? nullptr : &items[found->second].second;
 }
@@ -120,9 +151,9 @@ const Value* Dict::find(std::string_view key) const {
   return found == places.end() ? nullptr : &items[found->second].second;
 }
 
-Value make_list(Values items, bool tuple) {
+Value make_list(Values items, Sequence kind) {
   auto list = std::make_shared<List>();
-  list->tuple = tuple;
+  list->kind = kind;
   for (const Value& v : items) contain(*list, v);
   list->items = std::move(items);
   return Value(std::shared_ptr<const List>(std::move(list)));
@@ -187,8 +218,9 @@ bool equal(const Value& a, const Value& b) {
   if (a.is_string() && b.is_string()) return a.text() == b.text();
   if (const auto *p = a.as<Big>(), *q = b.as<Big>(); p != nullptr && q != nullptr) return *p->digits == *q->digits;
   if (const List *p = a.list(), *q = b.list(); p != nullptr && q != nullptr)
-    return p == q || (p->tuple == q->tuple &&
-                      std::equal(p->items.begin(), p->items.end(), q->items.begin(), q->items.end(), equal));
+    return p == q || (!p->has_index() && !q->has_index() && equal_views(*p, *q)) ||
+           (p->has_index() && p->kind == q->kind &&
+            std::equal(p->items.begin(), p->items.end(), q->items.begin(), q->items.end(), equal));
   if (const Dict *p = a.dict(), *q = b.dict(); p != nullptr && q != nullptr) {
     if (p == q) return true;
     if (p->items.size() != q->items.size()) return false;
@@ -217,7 +249,8 @@ int compare(const Value& a, const Value& b) {
     const int order = a.text().compare(b.text());  // code points have the order of their bytes
     return order < 0 ? -1 : order > 0;
   }
-  if (const List *p = a.list(), *q = b.list(); p != nullptr && q != nullptr && p->tuple == q->tuple) {
+  if (const List *p = a.list(), *q = b.list(); p != nullptr && q != nullptr && p->kind == q->kind) {
+    if (!p->has_index()) throw TemplateFailure("the order of views of dicts is not supported");
     for (std::size_t k = 0; k < std::min(p->items.size(), q->items.size()); ++k) {
       if (!equal(p->items[k], q->items[k])) return compare(p->items[k], q->items[k]);
     }
@@ -235,7 +268,10 @@ const char* type_name(const Value& v) {
   if (v.as<std::int64_t>() != nullptr) return "int";
   if (v.as<double>() != nullptr) return "float";
   if (v.is_string()) return "str";
-  if (v.list() != nullptr) return v.list()->tuple ? "tuple" : "list";
+  if (v.list() != nullptr) {
+    static constexpr const char* names[] = {"list", "tuple", "dict_keys", "dict_values", "dict_items"};
+    return names[static_cast<int>(v.list()->kind)];
+  }
   if (v.dict() != nullptr) return "dict";
   if (v.as<std::shared_ptr<Namespace>>() != nullptr) return "namespace";
   return v.as<std::shared_ptr<const Loop>>() != nullptr ? "loop" : "function";

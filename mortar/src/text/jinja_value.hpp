@@ -89,9 +89,13 @@ class Value {
 
 using Values = std::vector<Value>;
 
+/// What a List is in Python. The views of a dict (what keys(), values() and items() give) have no index.
+enum class Sequence : std::uint8_t { List, Tuple, Keys, Values, Items };
 struct List {
   Values items;
-  bool tuple = false, holds_reference = false;
+  Sequence kind = Sequence::List;
+  bool holds_reference = false;
+  bool has_index() const { return kind == Sequence::List || kind == Sequence::Tuple; }
   int depth = 1;
   std::size_t size = 1;
 };
@@ -123,7 +127,7 @@ struct Callable {
   bool is_method = false;
 };
 
-Value make_list(Values items, bool tuple = false);
+Value make_list(Values items, Sequence kind = Sequence::List);
 Value make_dict(std::vector<std::pair<Value, Value>> items);
 Value read_json(JsonReader& reader);
 
@@ -160,6 +164,8 @@ std::string float_repr(double v);
 
 // Characters of valid UTF-8.
 std::size_t length(std::string_view text);
+/// The lines of a text as Python's str.splitlines(): \r, \v, \f, U+2028 and others end one too.
+std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends);
 bool is_space(char32_t c);  ///< as Python's str.isspace
 std::string_view strip(std::string_view text, const std::string* characters, bool left, bool right);
 

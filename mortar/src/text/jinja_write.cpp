@@ -114,13 +114,19 @@ void json_dict(const Dict& dict, const JsonStyle& style, Output& out, int level)
 }
 
 void repr_list(const List& list, Output& out) {
-  out.add(list.tuple ? "(" : "[");
+  const bool is_view = !list.has_index(), is_tuple = list.kind == Sequence::Tuple;
+  if (is_view) {
+    static constexpr const char* names[] = {"dict_keys(", "dict_values(", "dict_items("};
+    out.add(names[static_cast<int>(list.kind) - static_cast<int>(Sequence::Keys)]);
+  }
+  out.add(is_tuple ? "(" : "[");
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     if (i != 0) out.add(", ");
     write_repr(list.items[i], out);
   }
-  if (list.tuple && list.items.size() == 1) out.add(",");
-  out.add(list.tuple ? ")" : "]");
+  if (is_tuple && list.items.size() == 1) out.add(",");
+  out.add(is_tuple ? ")" : "]");
+  if (is_view) out.add(")");
 }
 
 void repr_dict(const Dict& dict, Output& out) {
@@ -211,7 +217,7 @@ void write_json(const Value& v, const JsonStyle& style, Output& out, int level) 
     write_str(v, out);
   else if (const Dict* dict = v.dict())
     json_dict(*dict, style, out, level);
-  else if (const List* list = v.list()) {
+  else if (const List* list = v.list(); list != nullptr && list->has_index()) {
     if (list->items.empty()) return out.add("[]");
     out.add("[");
     for (std::size_t i = 0; i < list->items.size(); ++i) {
@@ -228,6 +234,22 @@ void write_json(const Value& v, const JsonStyle& style, Output& out, int level) 
 
 std::size_t length(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
+  std::vector<std::string_view> out;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Unit unit = decode_valid(text.data() + at);
+    const char32_t c = unit.code_point;
+    std::size_t end = at + unit.bytes;
+    if (c == '\r' && end < text.size() && text[end] == '\n') ++end;
+    const bool ends = (c >= 0xA && c <= 0xD) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+    if (ends) out.push_back(text.substr(begin, (keep_ends ? end : at) - begin)), begin = end;
+    at = end;
+  }
+  if (begin < text.size()) out.push_back(text.substr(begin));
+  return out;
 }
 
 bool is_space(char32_t c) { return (c >= 0x1C && c <= 0x1F) || CharTable::get().class_of(c) == CharClass::Space; }

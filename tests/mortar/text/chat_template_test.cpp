@@ -70,6 +70,44 @@ TEST(MortarChatTemplate, ThinkingIsOnOffOrUnset) {
   EXPECT_EQ(chat.render(inputs), expected.substr(0, expected.find("<|im_start|>assistant")));
 }
 
+// Each was found by template_oracle.py with another seed; what is expected is what jinja2 renders.
+TEST(MortarChatTemplate, ViewsOfDictsHaveNoIndex) {
+  const auto with_d = [](std::string_view source) { return render(source, R"({"d": {"a": 1, "b": 2}})"); };
+  EXPECT_EQ(with_d("[{{ d.keys()[0] }}{{ d.items()[-1] }}] {{ d.keys()|first }} {{ (d.keys()|list)[0] }}"), "[] a a");
+  EXPECT_EQ(with_d("{{ d.keys() }} {{ d.values() }} {{ d.items() }}"),
+            "dict_keys(['a', 'b']) dict_values([1, 2]) dict_items([('a', 1), ('b', 2)])");
+  EXPECT_EQ(with_d("{{ d.keys() is sequence }} {{ d.keys() is iterable }} {{ d.keys()|length }} {{ 'a' in d.keys() }}"),
+            "False True 2 True");
+  EXPECT_EQ(with_d("{% for k, v in d.items() %}{{ k }}{{ v }}{% endfor %}{{ ('b', 2) in d.items() }}"), "a1b2True");
+  EXPECT_EQ(
+      with_d("{{ d.keys() == {'b': 0, 'a': 1}.keys() }} {{ d.items() == {'b': 2, 'a': 1}.items() }} "
+             "{{ d.items() == {'b': 2, 'a': 2}.items() }} {{ d.values() == d.values() }} {{ d.keys() == ['a', 'b'] }}"),
+      "True True False False False");
+  for (const char* use : {"d.keys()[1:]", "d.keys() + d.keys()", "d.keys() * 2", "d.keys()|tojson",
+                          "d.keys().index('a')", "[] in d.keys()"})
+    EXPECT_THROW((void)with_d("{{ " + std::string(use) + " }}"), RequestError) << use;
+}
+
+TEST(MortarChatTemplate, IndentEndsLinesAsPythonDoes) {
+  const auto with_s = [](std::string_view source) { return render(source, R"({"s": "a\r\nb\rc\n\n\u2028d\n"})"); };
+  EXPECT_EQ(with_s("{{ s|indent(2) }}|"), "a\n  b\n  c\n\n\n  d\n|");
+  EXPECT_EQ(with_s("{{ s|indent(2, true, true) }}|"), "  a\n  b\n  c\n  \n  \n  d\n  |");
+  EXPECT_EQ(with_s("[{{ ''|indent }}][{{ ''|indent(2, first=true) }}]"), "[][  ]");
+}
+
+TEST(MortarChatTemplate, KeysAreWhatPythonCanHash) {
+  EXPECT_EQ(render("{{ [{'a': 1}, {}, {}, {'a': 2}]|map(attribute='a')|unique|list|length }}"), "3");
+  EXPECT_EQ(render("{% set d = {('a', 1): 'x', missing: 'y', none: 'z'} %}{{ d[('a', 1.0)] }}{{ d[no] }}{{ d[none] }}"),
+            "xyz");
+  EXPECT_EQ(render("{{ [('a', 'b'), ('ab', ''), ('a', 'b')]|unique|list }}"), "[('a', 'b'), ('ab', '')]");
+  EXPECT_EQ(message_of<RequestError>("{{ {[1]: 2} }}"),
+            "chat_template, line 1: the chat template failed: expected a key of a dict that is a string, number or "
+            "tuple of such, found list");
+  EXPECT_EQ(
+      message_of<RequestError>("{{ {('x' * 2000000, 1): 2} }}"),
+      "chat_template, line 1: the chat template failed: expected tuples of at most 1048576 bytes as keys, found more");
+}
+
 TEST(MortarChatTemplate, SyntaxErrorsNameTheLine) {
   const auto message = [](std::string_view source) { return message_of<ModelError>(source); };
   EXPECT_EQ(message("a\n{% if x %}"), "chat_template, line 2: expected {% endif %}, found the end of the template");

@@ -34,6 +34,11 @@ std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   return a % b != 0 && (a % b < 0) != (b < 0) ? q - 1 : q;
 }
 
+std::int64_t floor_modulo(std::int64_t a, std::int64_t b) {
+  const std::int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 [[noreturn]] void overflow() { throw TemplateFailure("expected whole numbers of 64 bits, found a larger result"); }
 
 std::int64_t power(std::int64_t base, std::int64_t exponent) {
@@ -42,6 +47,17 @@ std::int64_t power(std::int64_t base, std::int64_t exponent) {
     if ((exponent & 1) != 0 && __builtin_mul_overflow(out, base, &out)) overflow();
     if (exponent > 1 && __builtin_mul_overflow(base, base, &base)) overflow();
   }
+  return out;
+}
+
+/// As Python's float.__pow__, which rejects what C's pow() answers with an infinity or a NaN.
+double power(double base, double exponent) {
+  if (base == 0 && exponent < 0 && std::isfinite(exponent))
+    throw TemplateFailure("expected a base other than 0 for a negative exponent");
+  const double out = std::pow(base, exponent);
+  if (!std::isfinite(base) || !std::isfinite(exponent)) return out;
+  if (std::isnan(out)) throw TemplateFailure("a power that is a complex number is not supported");
+  if (std::isinf(out)) throw TemplateFailure("expected a power within the range of float, found a larger one");
   return out;
 }
 
@@ -54,7 +70,7 @@ Value integers(Op op, std::int64_t a, std::int64_t b) {
     case Op::Multiply:
       if (__builtin_mul_overflow(a, b, &out)) overflow();
       return out;
-    case Op::Power: return b < 0 ? Value(std::pow(static_cast<double>(a), static_cast<double>(b))) : Value(power(a, b));
+    case Op::Power: return b < 0 ? Value(power(static_cast<double>(a), static_cast<double>(b))) : Value(power(a, b));
     default: break;
   }
   if (b == 0) throw TemplateFailure("expected a divisor other than 0");
@@ -64,14 +80,14 @@ Value integers(Op op, std::int64_t a, std::int64_t b) {
     if (__builtin_sub_overflow(std::int64_t{0}, a, &out)) overflow();
     return out;
   }
-  return op == Op::FloorDivide ? floor_divide(a, b) : a - floor_divide(a, b) * b;
+  return op == Op::FloorDivide ? floor_divide(a, b) : floor_modulo(a, b);
 }
 
 Value doubles(Op op, double a, double b) {
   switch (op) {
     case Op::Subtract: return a - b;
     case Op::Multiply: return a * b;
-    case Op::Power: return std::pow(a, b);
+    case Op::Power: return power(a, b);
     default: break;
   }
   if (b == 0) throw TemplateFailure("expected a divisor other than 0");

@@ -95,6 +95,14 @@ TEST(MortarChatTemplate, IndentEndsLinesAsPythonDoes) {
   EXPECT_EQ(with_s("[{{ ''|indent }}][{{ ''|indent(2, first=true) }}]"), "[][  ]");
 }
 
+TEST(MortarChatTemplate, PowersAndRemaindersAreThoseOfPython) {
+  EXPECT_EQ(render("{{ 2 ** -1 }} {{ 0 ** 0 }} {{ 0.0 ** 2 }} {{ 2 ** 0.5 }} {{ (-8) ** -1 }}"),
+            "0.5 1 0.0 1.4142135623730951 -0.125");
+  EXPECT_EQ(render("{{ 7 % -3 }} {{ -7 % 3 }} {{ 9223372036854775807 % (-9223372036854775807 - 1) }}"), "-2 2 -1");
+  for (const char* use : {"0 ** -3", "0.0 ** -0.5", "1e300 ** 2", "(-8) ** 0.5", "10 ** 19"})
+    EXPECT_THROW((void)render("{{ " + std::string(use) + " }}"), RequestError) << use;
+}
+
 TEST(MortarChatTemplate, KeysAreWhatPythonCanHash) {
   EXPECT_EQ(render("{{ [{'a': 1}, {}, {}, {'a': 2}]|map(attribute='a')|unique|list|length }}"), "3");
   EXPECT_EQ(render("{% set d = {('a', 1): 'x', missing: 'y', none: 'z'} %}{{ d[('a', 1.0)] }}{{ d[no] }}{{ d[none] }}"),

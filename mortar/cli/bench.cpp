@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench_chart.hpp"
+#include "json_text.hpp"
 #include "model_session.hpp"
 #include "tessera/measure/roofline.hpp"
 
@@ -16,15 +17,17 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr std::int64_t kPrefill = 2048;  ///< tokens of a step over prompts
+
 class Bench {
  public:
   Bench(Model model, std::int64_t batch, std::int64_t repetitions)
       : name_(std::filesystem::weakly_canonical(model.folder).filename().string()),
-        size_(model_size(model.config)),
         kv_bytes_(kv_bytes_per_token(model.config, model.kv_type)),
         bandwidth_(tessera::measure::memory_roofline(model.device).bytes_per_second),
         repetitions_(repetitions),
-        engine_(std::move(model), {.max_batch = batch, .prefill_tokens = kPrefill, .prefix_cache = false}) {}
+        engine_(std::move(model),
+                {.max_batch = batch, .prefill_tokens = kPrefill, .prompts_first = true, .prefix_cache = false}) {}
 
   /// A prompt of `tokens`, and its first answer token.
   BenchRow prompt(std::int64_t tokens);
@@ -32,8 +35,6 @@ class Bench {
   BenchRow generation(std::int64_t tokens, std::int64_t context, std::int64_t batch);
 
  private:
-  static constexpr std::int64_t kPrefill = 2048;
-
   /// Pseudorandom ids: no part of the measurement depends on them.
   std::vector<TokenId> ids(std::int64_t n) {
     std::vector<TokenId> out(static_cast<std::size_t>(n));
@@ -71,7 +72,6 @@ class Bench {
   }
 
   std::string name_;
-  ModelSize size_;
   std::int64_t kv_bytes_;
   double bandwidth_;
   std::int64_t repetitions_;
@@ -103,7 +103,7 @@ BenchRow Bench::generation(std::int64_t tokens, std::int64_t context, std::int64
     const std::int64_t first = engine_.stats().generated_tokens;
     const Clock clock;
     engine_.run();
-    // Some may have answered before the last prompt was computed.
+    // Some may have answered before the last prompt was computed, if not all have room at the same time.
     const double rest = static_cast<double>(done + batch * (tokens + 1) - first);
     return clock.seconds() * static_cast<double>(tokens * batch) / rest;
   });
@@ -111,7 +111,7 @@ BenchRow Bench::generation(std::int64_t tokens, std::int64_t context, std::int64
   row.context = context;
   const double kv =
       static_cast<double>(kv_bytes_ * batch) * (static_cast<double>(before) + static_cast<double>(tokens) / 2);
-  row.bytes_per_step = static_cast<double>(size_.bytes_per_step) + kv;
+  row.bytes_per_step = static_cast<double>(bytes_per_step(engine_.model().config, batch)) + kv;
   if (bandwidth_ > 0) row.share_of_read_roof = row.bytes_per_step / (row.ms_per_step * 1e-3) / bandwidth_;
   return row;
 }
@@ -156,7 +156,7 @@ int run(const Arguments& arguments) {
   const std::int64_t longest_context = *std::max_element(contexts.begin(), contexts.end());
   if (longest_prompt == 0 && tokens == 0) throw UsageError("expected --prompt-tokens or --generate above 0");
   if (arguments.has("--svg")) check_chart_path(arguments.text("--svg"));
-  Model model = open_model(arguments, batch);
+  Model model = open_model(arguments, batch, kPrefill);
   check_room("--prompt-tokens", longest_prompt, 1, model.plan.max_context);
   if (tokens > 0)
     check_room("--context", std::max<std::int64_t>(longest_context, 1), tokens + 1, model.plan.max_context);
@@ -175,7 +175,7 @@ int run(const Arguments& arguments) {
   const auto add = [&](const BenchRow& row) {
     rows.push_back(row);
     if (json)
-      std::printf("%s\n", json_of(row).dump().c_str());
+      std::printf("%s\n", json_text(json_of(row)).c_str());
     else
       print_row(row);
     std::fflush(stdout);

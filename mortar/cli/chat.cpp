@@ -88,13 +88,18 @@ void Chat::answer(std::string message) {
     id = engine_.submit(request(), [&](const Token& token) {
       if (tokens++ == 0) first = clock.seconds();
       for (const AnswerText& part : token.text) {
-        if (terminal && part.channel != channel)
-          std::fputs(part.channel == Channel::Thinking ? "\033[2m" : "\033[0m\n\n", stdout);
+        const bool thinking = part.channel == Channel::Thinking;
+        if (part.channel != channel && terminal)
+          put(stdout, thinking ? "\033[2m" : "\033[0m\n\n");
+        else if (part.channel != channel)
+          report(arguments_, "\n");
         channel = part.channel;
-        if (part.channel == Channel::Content) content += part.text;
-        if (terminal || part.channel == Channel::Content) put(stdout, part.text);
+        if (!thinking) content += part.text;
+        if (terminal || !thinking)
+          put(stdout, part.text);
+        else if (!arguments_.quiet())
+          put(stderr, part.text);
       }
-      std::fflush(stdout);
     });
   } catch (...) {
     messages_.pop_back();
@@ -104,15 +109,12 @@ void Chat::answer(std::string message) {
   while (engine_.step())
     if (CtrlC::count() > 0) engine_.cancel(id);
   set_closing(nullptr);
-  if (terminal && channel == Channel::Thinking) std::fputs("\033[0m", stdout);
-  std::fputs("\n", stdout);
-  std::fflush(stdout);
+  put(stdout, terminal && channel == Channel::Thinking ? "\033[0m\n" : "\n");
   messages_.push_back({"assistant", content});
   const double seconds = clock.seconds() - first;
   report(arguments_, "[%lld tokens, first after %.0f ms, %.1f tok/s%s]\n", static_cast<long long>(tokens), first * 1e3,
          seconds > 0 && tokens > 1 ? static_cast<double>(tokens - 1) / seconds : 0.0,
          CtrlC::count() > 0 ? ", stopped" : "");
-  if (std::ferror(stdout) != 0) throw std::runtime_error("standard output cannot be written");
 }
 
 int run(const Arguments& arguments) {

@@ -36,6 +36,8 @@ enum class OptionSet {
   Model,       ///< kModelOptions: the device, sizes, random weights
   Generation,  ///< these, and kSamplingOptions
 };
+inline constexpr Option kStrictOption = {
+    "--strict", nullptr, "rounds intermediate results as Hugging Face transformers does in bf16; slower"};
 inline constexpr Option kModelOptions[] = {
     {"--device", "NAME", "cuda:0 or cpu (default: the first GPU that kernels can be compiled for, else the CPU)"},
     {"--max-context", "N", "tokens of the longest sequence (default: what the model and the memory allow)"},
@@ -58,7 +60,7 @@ inline constexpr Option kSamplingOptions[] = {
     {"--think", nullptr, "the model thinks before it answers"},
     {"--no-think", nullptr, "the model answers at once"},
     {"--system", "TEXT", "the system message"},
-    {"--strict", nullptr, "rounds intermediate results as Hugging Face transformers does in bf16; slower"},
+    kStrictOption,
 };
 inline constexpr Option kCommonOptions[] = {
     {"--quiet", nullptr, "prints errors only on standard error"},

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "interrupt.hpp"
+#include "json_text.hpp"
 #include "model_session.hpp"
 #include "mortar/chat_template.hpp"
 #include "read_input.hpp"
@@ -14,13 +15,18 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// A prompt as it was given: a text or ids.
+struct GivenPrompt {
+  std::optional<std::string> text;
+  std::vector<std::int64_t> ids;
+};
 struct Prompt {
   std::vector<TokenId> ids;
   bool starts_thinking = false;
 };
 
-/// The option that has the prompt: of those on the command line, else of those in the environment.
-std::string prompt_option(const Arguments& arguments) {
+/// The prompt of the option on the command line that has one, else of the environment's.
+GivenPrompt given_prompt(const Arguments& arguments) {
   std::vector<std::string> given, set;
   for (const char* option : {"--prompt", "--prompt-file", "--prompt-ids"}) {
     if (arguments.given(option)) given.emplace_back(option);
@@ -28,19 +34,22 @@ std::string prompt_option(const Arguments& arguments) {
   }
   const auto& found = given.empty() ? set : given;
   if (found.size() != 1) throw UsageError("expected one of --prompt, --prompt-file and --prompt-ids");
-  return found[0];
+  GivenPrompt prompt;
+  if (found[0] == "--prompt-ids")
+    prompt.ids = arguments.integers("--prompt-ids", 0, kMostVocabulary - 1);
+  else
+    prompt.text = found[0] == "--prompt" ? arguments.text(found[0]) : read_input(arguments.text(found[0]));
+  return prompt;
 }
 
-Prompt prompt_from(const Arguments& arguments, const Model& model) {
-  const std::string option = prompt_option(arguments);
+Prompt prompt_from(const Arguments& arguments, GivenPrompt given, const Model& model) {
   Prompt prompt;
-  if (option == "--prompt-ids") {
-    for (const std::int64_t id : arguments.integers("--prompt-ids", 0, model.config.vocabulary - 1))
-      prompt.ids.push_back(static_cast<TokenId>(id));
+  if (!given.text) {
+    prompt.ids.assign(given.ids.begin(), given.ids.end());  // submit() rejects those beyond the model's vocabulary
     return prompt;
   }
   if (!model.tokenizer) throw RequestError("the model has no tokenizer: give --prompt-ids");
-  std::string text = option == "--prompt" ? arguments.text(option) : read_input(arguments.text(option));
+  std::string text = std::move(*given.text);
   if (!arguments.flag("--raw")) {
     std::vector<ChatMessage> messages;
     if (arguments.has("--system")) messages.push_back({"system", arguments.text("--system")});
@@ -86,11 +95,13 @@ ordered_json json_of(const Answer& a, std::size_t prompt, const EngineStats& sta
 }
 
 /// The tokens of the answer: the number requested, as far as the context has room after the prompt.
-std::int64_t answer_tokens(const Arguments& arguments, std::int64_t prompt, std::int64_t context) {
+std::int64_t answer_tokens(const Arguments& arguments, std::int64_t prompt, const Model& model) {
+  const std::int64_t context = model.plan.max_context;
   const std::int64_t wanted = max_tokens_from(arguments).value_or(128), room = context - prompt;
   if (room < 1)
     throw RequestError("the prompt has " + std::to_string(prompt) + " tokens, and prompt and answer together at most " +
-                       std::to_string(context) + " tokens: shorten it, or take a larger --max-context");
+                       std::to_string(context) + " tokens: shorten it" +
+                       (context < model.config.max_context ? ", or take a larger --max-context" : ""));
   if (room < wanted && max_tokens_from(arguments))
     report(arguments, "the context of %lld tokens leaves %lld for the answer\n", static_cast<long long>(context),
            static_cast<long long>(room));
@@ -99,19 +110,21 @@ std::int64_t answer_tokens(const Arguments& arguments, std::int64_t prompt, std:
 
 int run(const Arguments& arguments) {
   check_generation_options(arguments);
-  (void)prompt_option(arguments);
-  Model model = open_model(arguments, 1);
-  Prompt prompt = prompt_from(arguments, model);
+  GivenPrompt given = given_prompt(arguments);
+  const bool json = arguments.flag("--json");
+  (void)arguments.flag("--raw");
   Request request;
+  if (arguments.has("--logprobs")) request.logprobs = arguments.integer("--logprobs", 0, kMostLogprobs);
+  Model model = open_model(arguments, 1);
+  Prompt prompt = prompt_from(arguments, std::move(given), model);
   request.sampling = sampling_from(arguments, model.generation);
-  request.max_tokens = answer_tokens(arguments, std::ssize(prompt.ids), model.plan.max_context);
+  request.max_tokens = answer_tokens(arguments, std::ssize(prompt.ids), model);
   request.stop = arguments.all("--stop");
   request.ignore_eos = arguments.flag("--ignore-eos");
   request.starts_thinking = prompt.starts_thinking;
-  if (arguments.has("--logprobs")) request.logprobs = arguments.integer("--logprobs", 0, 20);
   request.ids = std::move(prompt.ids);
   const std::size_t prompt_tokens = request.ids.size();
-  const bool json = arguments.flag("--json"), has_text = model.tokenizer.has_value();
+  const bool has_text = model.tokenizer.has_value();
 
   Engine engine(std::move(model), {.max_batch = 1, .strict = arguments.flag("--strict")});
   Answer answer;
@@ -134,14 +147,13 @@ int run(const Arguments& arguments) {
       else if (!arguments.quiet())
         put(stderr, part.text);
     }
-    if (!json && !has_text) std::printf("%s%d", answer.ids.size() > 1 ? "," : "", token.id);
-    if (!json) std::fflush(stdout);
+    if (!json && !has_text) put(stdout, (answer.ids.size() > 1 ? "," : "") + std::to_string(token.id));
   };
   engine.submit(std::move(request), on_token);
   engine.run();
   set_closing(nullptr);
   if (json)
-    std::printf("%s\n", json_of(answer, prompt_tokens, engine.stats()).dump().c_str());
+    std::printf("%s\n", json_text(json_of(answer, prompt_tokens, engine.stats())).c_str());
   else
     std::fputs("\n", stdout);
   const double decode = answer.total - answer.first;

@@ -1,13 +1,12 @@
 // mortar info: what a model is, how large it is, and what fits into the memory of the device.
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 
-#include "command.hpp"
+#include "json_text.hpp"
+#include "model_session.hpp"
 #include "mortar/load.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/runtime/device.hpp"
 
 namespace mortar::cli {
 namespace {
@@ -30,29 +29,26 @@ struct Info {
 };
 
 Info gather(const Arguments& arguments) {
+  const ModelOptions options = model_options(arguments, 1);
   Info info;
   const std::filesystem::path folder = arguments.positional(0);
   info.name = std::filesystem::weakly_canonical(folder).filename().string();
   info.config = read_config(folder);
   read_generation_config(folder, info.config);  // an error in it is one of the model
-  if (!arguments.has("--random-weights")) {
+  if (!options.random_weights) {
     const Checkpoint checkpoint(folder);
     checkpoint.verify(info.config);
     info.files = checkpoint.files().size();
     for (const auto& file : checkpoint.files()) info.file_bytes += static_cast<std::int64_t>(file->size());
   }
   info.size = model_size(info.config);
-  const tessera::Device device = arguments.has("--device") ? tessera::runtime::parse_device(arguments.text("--device"))
-                                                           : tessera::default_device();
-  const std::string type = arguments.text("--kv-dtype");
-  if (type != "bf16" && type != "f8") throw UsageError("--kv-dtype: expected bf16 or f8, found \"" + type + "\"");
+  const tessera::Device device = options.device ? *options.device : tessera::default_device();
   PlanRequest request;
   request.device = info.device = device.name();
   request.memory = info.memory = device_memory(device);
-  request.kv_type = info.kv_type = type == "f8" ? KvType::Fp8 : KvType::Bf16;
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (arguments.has("--max-context")) request.max_context = arguments.integer("--max-context", 1, kMost);
-  if (arguments.has("--batch-size")) request.batch = arguments.integer("--batch-size", 1, 1 << 20);
+  request.kv_type = info.kv_type = options.kv_type;
+  request.max_context = options.max_context;
+  request.batch = options.max_batch;
   info.plan = estimate_memory(info.config, request);
   return info;
 }
@@ -120,7 +116,7 @@ void print(const Info& i) {
 int run(const Arguments& arguments) {
   const Info info = gather(arguments);
   if (arguments.flag("--json"))
-    std::printf("%s\n", json_of(info).dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
+    std::printf("%s\n", json_text(json_of(info), 2).c_str());
   else
     print(info);
   return kDone;

@@ -1,8 +1,12 @@
 // Opening a model, and options, for the commands that run a model.
 #include "model_session.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <limits>
 
@@ -10,7 +14,19 @@
 #include "tessera/runtime/device.hpp"
 
 namespace mortar::cli {
-void put(std::FILE* file, std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), file); }
+void put(std::FILE* file, std::string_view text) {
+  (void)std::fflush(file);
+  while (!text.empty()) {
+    // Not by stdio: a Ctrl-C that is counted interrupts a write, and stdio would lose the rest.
+    const ssize_t written = ::write(::fileno(file), text.data(), text.size());
+    if (written >= 0)
+      text.remove_prefix(static_cast<std::size_t>(written));
+    else if (errno != EINTR && file == stdout)
+      throw std::runtime_error(std::string("standard output cannot be written: ") + std::strerror(errno));
+    else if (errno != EINTR)
+      return;
+  }
+}
 
 void report(const Arguments& arguments, const char* format, ...) {
   if (arguments.quiet()) return;
@@ -24,13 +40,15 @@ namespace {
 
 tessera::Device device_from(const std::string& name) {
   const bool cpu = name == "cpu", gpu = name == "cuda" || name.starts_with("cuda:");
-  if (!cpu && !gpu) throw UsageError("--device: expected cpu, cuda or cuda:N, found \"" + name + "\"");
+  const bool numbered = name.size() > 5 && name.find_first_not_of("0123456789", 5) == std::string::npos;
+  if (!cpu && (!gpu || (name.size() > 4 && !numbered)))
+    throw UsageError("--device: expected cpu, cuda or cuda:N, found \"" + name + "\"");
   return tessera::runtime::parse_device(name);
 }
 
 }  // namespace
 
-Model open_model(const Arguments& arguments, std::int64_t batch) {
+ModelOptions model_options(const Arguments& arguments, std::int64_t batch) {
   ModelOptions options;
   if (arguments.has("--device")) options.device = device_from(arguments.text("--device"));
   constexpr std::int64_t kMost = 1 << 30;
@@ -42,6 +60,13 @@ Model open_model(const Arguments& arguments, std::int64_t batch) {
   if (arguments.has("--random-weights"))
     options.random_weights =
         static_cast<std::uint64_t>(arguments.integer("--random-weights", 0, std::numeric_limits<std::int64_t>::max()));
+  return options;
+}
+
+Model open_model(const Arguments& arguments, std::int64_t batch, std::int64_t prefill_tokens) {
+  ModelOptions options = model_options(arguments, batch);
+  if (options.device) tessera::set_default_device(*options.device);  // so that nothing asks for another one
+  options.prefill_tokens = prefill_tokens;
   ProgressBar bar(stderr, arguments.quiet());
   options.progress = std::ref(bar);
   Model model = load(arguments.positional(0), options);
@@ -58,6 +83,8 @@ Sampling sampling_from(const Arguments& arguments, const GenerationConfig& gener
   bool given = false;
   for (const char* option : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed"}) {
     if (arguments.has(option)) s.greedy = false;
+    if (arguments.given(option) && arguments.given("--greedy"))
+      throw UsageError(std::string("--greedy and ") + option + " exclude each other");
     given = given || arguments.given(option);
   }
   if (arguments.flag("--greedy") && (arguments.given("--greedy") || !given)) s.greedy = true;
@@ -91,8 +118,10 @@ void check_generation_options(const Arguments& arguments) {
   (void)thinking_from(arguments);
   (void)max_tokens_from(arguments);
   for (const char* flag : {"--ignore-eos", "--strict"}) (void)arguments.flag(flag);
-  for (const std::string& stop : arguments.all("--stop"))
+  for (const std::string& stop : arguments.all("--stop")) {
     if (stop.empty()) throw UsageError("--stop: expected a text, found an empty one");
+    if (!is_utf8(stop)) throw UsageError("--stop: expected a text in UTF-8, found other bytes");
+  }
 }
 
 bool ends_thinking(const std::string& prompt) {

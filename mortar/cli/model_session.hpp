@@ -12,7 +12,9 @@ namespace mortar::cli {
 
 /// Loads the model of the first positional argument for `batch` sequences (--batch-size wins) and shows the memory plan
 /// and the progress on standard error.
-Model open_model(const Arguments& arguments, std::int64_t batch);
+Model open_model(const Arguments& arguments, std::int64_t batch, std::int64_t prefill_tokens = kDefaultPrefill);
+/// What the common options say. Throws UsageError for wrong values.
+ModelOptions model_options(const Arguments& arguments, std::int64_t batch);
 
 /// Throws UsageError for values of kSamplingOptions that are wrong for every model: before one is loaded.
 void check_generation_options(const Arguments& arguments);
@@ -34,7 +36,7 @@ class Clock {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// All of the text, also after a NUL.
+/// All of the text at once, also after a NUL. Throws std::runtime_error if standard output cannot be written.
 void put(std::FILE* file, std::string_view text);
 /// printf to standard error, unless --quiet.
 [[gnu::format(printf, 2, 3)]] void report(const Arguments& arguments, const char* format, ...);

@@ -2,8 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include <nlohmann/json.hpp>
-
+#include "json_text.hpp"
 #include "model_session.hpp"
 #include "read_input.hpp"
 
@@ -38,11 +37,10 @@ int run(const Arguments& arguments) {
   }
   const double mean = sum / static_cast<double>(scored);
   if (arguments.flag("--json"))
-    std::printf("%s\n", nlohmann::ordered_json({{"tokens", scored},
-                                                {"context", window},
-                                                {"negative_log_likelihood", mean},
-                                                {"perplexity", std::exp(mean)}})
-                            .dump()
+    std::printf("%s\n", json_text({{"tokens", scored},
+                                   {"context", window},
+                                   {"negative_log_likelihood", mean},
+                                   {"perplexity", std::exp(mean)}})
                             .c_str());
   else
     std::printf("%.6f nats per token over %lld tokens, perplexity %.4f\n", mean, static_cast<long long>(scored),
@@ -54,7 +52,7 @@ const Option kOptions[] = {
     {"--file", "FILE", "the text"},
     {"--context", "N", "tokens of a window; the first of each is not scored", "2048"},
     {"--json", nullptr, "the result as one JSON object"},
-    {"--strict", nullptr, "rounds intermediate results as Hugging Face transformers does in bf16; slower"},
+    kStrictOption,
 };
 const Registration kRegistration({"perplexity", "MODEL", "the mean negative log-likelihood of a text", kOptions,
                                   OptionSet::Model, run});

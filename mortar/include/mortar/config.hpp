@@ -57,7 +57,6 @@ struct ModelConfig {
   std::optional<ExpertConfig> experts;
   std::optional<Fp8Config> fp8;
   std::vector<std::int64_t> eos_ids;  ///< may be empty
-  std::optional<std::int64_t> bos_id, pad_id;
 
   bool has_experts(std::int64_t layer) const;
   /// True if the weights of `module` ("model.layers.0.mlp.up_proj") are FP8.

@@ -32,13 +32,14 @@ struct Request {
   std::vector<TokenId> ids = {};  ///< the prompt
   std::int64_t max_tokens = 128;
   Sampling sampling = {};
-  std::vector<std::string> stop =
-      {};  ///< the text ends before the first of these, in UTF-8; needs the model's tokenizer
+  /// The text ends before the first of these, which are UTF-8; needs the model's tokenizer.
+  std::vector<std::string> stop = {};
   std::vector<TokenId> stop_ids = {};  ///< end the sequence as the model's end-of-sequence ids do
   bool ignore_eos = false;             ///< the model's end-of-sequence ids do not end it
   bool starts_thinking = false;        ///< the prompt ends within the model's thinking
-  std::int64_t logprobs = -1;          ///< how many of the most likely tokens to report with each, up to 20; -1: none
+  std::int64_t logprobs = -1;  ///< how many of the most likely tokens to report with each, to kMostLogprobs; -1: none
 };
+inline constexpr std::int64_t kMostLogprobs = 20;
 
 struct TokenLogprob {
   TokenId id;
@@ -58,12 +59,13 @@ struct Token {
 using OnToken = std::function<void(const Token&)>;
 
 struct EngineOptions {
-  std::int64_t max_batch = 1;         ///< sequences that are computed at a time, up to 65536; others wait
-  std::int64_t prefill_tokens = 512;  ///< tokens of a step over prompts; longer prompts take several steps
-  std::int64_t kv_tokens = 0;         ///< size of the KV cache; 0: max_batch planned contexts, or as much as fits
-  bool prefix_cache = true;           ///< prompts that begin as an earlier sequence reuse its keys and values
-  bool batch_invariant = false;       ///< tokens of a sequence do not depend on what else is computed with it; slower
-  bool strict = false;  ///< rounds intermediate results as transformers does in bf16; implies batch_invariant
+  std::int64_t max_batch = 1;                     ///< sequences that are computed at a time, up to 65536; others wait
+  std::int64_t prefill_tokens = kDefaultPrefill;  ///< tokens of a step over prompts; longer ones take several steps
+  bool prompts_first = false;    ///< answers go on when no prompt is left to compute, not in turns with prompts
+  std::int64_t kv_tokens = 0;    ///< size of the KV cache; 0: max_batch planned contexts, or as much as fits
+  bool prefix_cache = true;      ///< prompts that begin as an earlier sequence reuse its keys and values
+  bool batch_invariant = false;  ///< tokens of a sequence do not depend on what else is computed with it; slower
+  bool strict = false;           ///< rounds intermediate results as transformers does in bf16; implies batch_invariant
 };
 
 struct EngineStats {
@@ -74,7 +76,7 @@ struct EngineStats {
 
 class Engine {
  public:
-  /// Allocates the KV cache. Throws CapacityError if it does not fit.
+  /// Allocates the KV cache. Throws CapacityError if it does not fit, RequestError for options out of range.
   Engine(Model model, const EngineOptions& options);
   ~Engine();
   Engine(Engine&&) noexcept;
@@ -88,14 +90,18 @@ class Engine {
   /// One step: tokens of prompts, or one token of each sequence that has its prompt computed. False if there is nothing
   /// to do. If the device fails, sequences stay as they were before the step, and prompts that have given no token yet
   /// are computed again; the failure of a step that gives no token may be thrown by the next one. What functions of
-  /// sequences throw is thrown again after all of them were called.
+  /// sequences throw is thrown again after all of them were called. Throws ModelError for a sequence whose logits are
+  /// not finite, as damaged weights give; it has ended then.
   bool step();
   /// Steps until all sequences have ended.
   void run();
 
+  // Both compute the keys and values of `ids` in pages that no sequence holds. They throw RequestError for no ids, ids
+  // beyond the vocabulary and more than the context, CapacityError if too few pages are free.
+
   /// The logits of all positions of `ids`, computed with nothing else: f32, [ids, vocabulary], row-major.
   std::vector<float> logits(const std::vector<TokenId>& ids);
-  /// The natural logarithm of the probability of each token but the first, given those before it.
+  /// The natural logarithm of the probability of each token but the first, given those before it: [ids - 1].
   std::vector<float> log_likelihoods(const std::vector<TokenId>& ids);
 
   std::int64_t running() const noexcept;

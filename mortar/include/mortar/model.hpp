@@ -29,6 +29,7 @@ struct ModelOptions {
   std::optional<tessera::Device> device = std::nullopt;  ///< none: the default device
   std::int64_t max_context = 0;                          ///< 0: what the model and the memory allow
   std::int64_t max_batch = 1;                            ///< sequences at a time that the memory must suffice for
+  std::int64_t prefill_tokens = kDefaultPrefill;         ///< of EngineOptions, which the memory must suffice for
   KvType kv_type = KvType::Bf16;
   std::optional<std::uint64_t> random_weights =
       std::nullopt;  ///< the seed of weights that are made on the device instead of read
@@ -36,7 +37,8 @@ struct ModelOptions {
 };
 
 /// Reads the model in `folder`. Throws ModelError for files that are not as they should be, CapacityError if the model
-/// does not fit the device; both before anything is allocated on it.
+/// does not fit the device, RequestError for options that it cannot have (a context beyond the model's, an FP8 cache);
+/// all before anything is allocated on it.
 Model load(const std::string& folder, const ModelOptions& options = {});
 
 }  // namespace mortar

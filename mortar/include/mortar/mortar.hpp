@@ -1,5 +1,6 @@
 // What a program that runs models includes.
 #pragma once
+#include "mortar/chat_template.hpp"
 #include "mortar/engine.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/model.hpp"

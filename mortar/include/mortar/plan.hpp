@@ -20,11 +20,23 @@ struct ModelSize {
   WeightBytes bytes;
   std::int64_t bytes_per_step = 0;  ///< of weights that a decoding step of one sequence reads
 };
+/// Bytes of weights that a decoding step of `batch` sequences reads: of experts the number that is expected if each
+/// token chooses any of them equally often.
+std::int64_t bytes_per_step(const ModelConfig& model, std::int64_t batch);
 ModelSize model_size(const ModelConfig& model);
 
 enum class KvType : std::uint8_t { Bf16, Fp8 };
 /// Keys and values of all layers.
 std::int64_t kv_bytes_per_token(const ModelConfig& model, KvType type);
+
+/// An upper bound of the bytes that steps of an engine need beside weights and KV cache: with at most `prefill_tokens`
+/// tokens of prompts in a step, and `batch` sequences.
+std::int64_t activation_bytes(const ModelConfig& model, std::int64_t prefill_tokens, std::int64_t batch);
+
+/// Sequences take the KV cache in pages of so many tokens.
+inline constexpr int kPage = 64;
+/// Tokens of a step over prompts, if nothing else is chosen.
+inline constexpr std::int64_t kDefaultPrefill = 512;
 
 /// Device memory in bytes, without what this process uses.
 struct DeviceMemory {
@@ -34,10 +46,10 @@ struct DeviceMemory {
 struct PlanRequest {
   std::string device = "cpu";  ///< for messages
   DeviceMemory memory;
-  std::int64_t max_context = 0;       ///< tokens of a sequence; 0: what the model and the memory allow
-  std::int64_t batch = 1;             ///< sequences at a time
-  std::int64_t prefill_tokens = 512;  ///< tokens of a prefill step
-  std::int64_t page_tokens = 64;      ///< sequences take the KV cache in pages of so many tokens
+  std::int64_t max_context = 0;                   ///< tokens of a sequence; 0: what the model and the memory allow
+  std::int64_t batch = 1;                         ///< sequences at a time
+  std::int64_t prefill_tokens = kDefaultPrefill;  ///< tokens of a step over prompts
+  std::int64_t page_tokens = kPage;
   KvType kv_type = KvType::Bf16;
 };
 
@@ -46,7 +58,7 @@ struct MemoryPlan {
   WeightBytes weights;
   std::int64_t kv_per_token = 0;
   std::int64_t kv_cache = 0;     ///< of `batch` sequences of `max_context` tokens
-  std::int64_t activations = 0;  ///< an upper bound of what a step needs beside weights and KV cache
+  std::int64_t activations = 0;  ///< activation_bytes()
   std::int64_t reserve = 0;      ///< left to the driver, compiled kernels and graphs
   std::int64_t available = 0;    ///< on the device, before anything is allocated
   std::int64_t max_context = 0;  ///< tokens, as requested or the largest

@@ -1,8 +1,8 @@
 // Text of tokens as they come: whole characters, stop strings, thinking apart from the answer.
 //
 //   mortar::AnswerStream answer(tokenizer, {.stop = {"\n\n"}, .starts_thinking = false});
-//   for (each token) for (const mortar::AnswerText& part : answer.push(id)) ...;    // answer.stopped(): a stop string
-//   came for (const mortar::AnswerText& part : answer.finish()) ...;
+//   for (const mortar::AnswerText& part : answer.push(id)) ...    // for each token, until answer.stopped()
+//   for (const mortar::AnswerText& part : answer.finish()) ...
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,6 +12,9 @@
 #include "mortar/tokenizer.hpp"
 
 namespace mortar {
+
+/// Whether all of `text` is UTF-8, as stop strings must be.
+bool is_utf8(std::string_view text) noexcept;
 
 /// Bytes to text: returns the longest beginning that is whole characters and keeps the rest. Bytes that are not UTF-8
 /// become U+FFFD. All that is returned, one after the other, is the text of all bytes.

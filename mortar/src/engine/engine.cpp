@@ -10,13 +10,13 @@
 
 #include "engine/sequence.hpp"
 #include "mortar/errors.hpp"
-#include "text/utf8.hpp"
 
 namespace mortar {
 
 namespace {
 
 constexpr std::int64_t kMostSequences = 65536;
+constexpr std::int64_t kMostKvTokens = INT32_MAX / kPage * kPage;  ///< places in the KV cache are i32
 
 std::int64_t pages_for(std::int64_t tokens) { return (tokens + kPage - 1) / kPage; }
 
@@ -49,14 +49,17 @@ struct Engine::State {
   EngineStats stats;
 
   State(Model&& loaded, const EngineOptions& chosen)
-      : options(checked(chosen)),
+      : options(checked(chosen, loaded.config)),
         model(std::move(loaded)),
         pages(page_count()),
         runner(model, {options.strict, options.batch_invariant}, pages.count()),
         max_context(std::min(model.plan.max_context, pages.count() * kPage)),
         slot_used(static_cast<std::size_t>(options.max_batch)) {}
 
-  static EngineOptions checked(EngineOptions o) {
+  static EngineOptions checked(EngineOptions o, const ModelConfig& model) {
+    if (o.strict && model.hidden > kMostStrictHidden)
+      throw RequestError("strict: expected a model with a hidden size of at most " + std::to_string(kMostStrictHidden) +
+                         ", found " + std::to_string(model.hidden));
     if (o.max_batch < 1 || o.max_batch > kMostSequences)
       throw RequestError("max_batch: expected 1 to " + std::to_string(kMostSequences) + ", found " +
                          std::to_string(o.max_batch));
@@ -69,19 +72,30 @@ struct Engine::State {
   /// sequences that need more give way to each other.
   std::int64_t page_count() const {
     const MemoryPlan& plan = model.plan;
-    const std::int64_t left = plan.available - plan.weights.total() - plan.activations - plan.reserve;
-    const std::int64_t fit = std::max(left / plan.kv_per_token, plan.max_context);
-    if (options.kv_tokens > fit)
-      throw CapacityError("kv_tokens: a KV cache of " + std::to_string(options.kv_tokens) + " tokens, each of " +
-                          std::to_string(plan.kv_per_token) + " bytes, does not fit: " + std::to_string(left) +
-                          " bytes are left beside the weights, and the largest cache that fits has " +
-                          std::to_string(fit) + " tokens");
+    const std::int64_t activations = activation_bytes(model.config, options.prefill_tokens, options.max_batch);
+    const std::int64_t left =
+        std::max<std::int64_t>(0, plan.available - plan.weights.total() - activations - plan.reserve);
+    const std::int64_t fit = std::min(left / plan.kv_per_token / kPage * kPage, kMostKvTokens);
+    if (options.kv_tokens > fit || fit == 0)
+      throw CapacityError("a KV cache of " + std::to_string(std::max<std::int64_t>(options.kv_tokens, kPage)) +
+                          " tokens, each of " + std::to_string(plan.kv_per_token) + " bytes, does not fit: " +
+                          bytes_text(left) + " are left beside the weights and " + bytes_text(activations) +
+                          " for steps of " + std::to_string(options.prefill_tokens) + " tokens of prompts and " +
+                          std::to_string(options.max_batch) + " sequences, and the largest cache has " +
+                          std::to_string(fit) + " tokens: take smaller kv_tokens, prefill_tokens or max_batch");
     if (options.kv_tokens > 0) return pages_for(options.kv_tokens);
     return pages_for(std::min(options.max_batch * plan.max_context, fit));
   }
 
+  /// What to do for a larger context.
+  std::string larger_context() const {
+    if (max_context < model.plan.max_context) return "let the KV cache have more tokens (kv_tokens)";
+    return max_context < model.config.max_context ? "load the model with a larger max_context"
+                                                  : "the model has no larger context";
+  }
   void check_ids(const std::vector<TokenId>& ids) const;
   void check_request(const Request& r) const;
+  bool start(Sequence& s);
   void admit();
   void take_cached_pages(Sequence& s);
   void release(Sequence& s);
@@ -119,13 +133,13 @@ void Engine::State::check_request(const Request& r) const {
   if (prompt > max_context || r.max_tokens > max_context - prompt)
     fail("expected at most " + std::to_string(max_context) +
          " tokens of prompt and answer together, found a prompt of " + std::to_string(prompt) + " and max_tokens of " +
-         std::to_string(r.max_tokens) + ": shorten one of them, or load the model with a larger max_context");
-  if (r.logprobs > kMostScores)
-    fail("logprobs: expected at most " + std::to_string(kMostScores) + ", found " + std::to_string(r.logprobs));
+         std::to_string(r.max_tokens) + ": shorten one of them, or " + larger_context());
+  if (r.logprobs > kMostLogprobs)
+    fail("logprobs: expected at most " + std::to_string(kMostLogprobs) + ", found " + std::to_string(r.logprobs));
   if (!r.stop.empty() && !model.tokenizer) fail("stop strings need the model's tokenizer, which was not loaded");
   for (const std::string& stop : r.stop) {
     if (stop.empty()) fail("stop: expected texts, found an empty one");
-    if (text::valid_utf8(stop) != stop.size()) fail("stop: expected texts in UTF-8, found one with other bytes");
+    if (!is_utf8(stop)) fail("stop: expected texts in UTF-8, found one with other bytes");
   }
   mortar::check(r.sampling, model.config.vocabulary);
 }
@@ -152,26 +166,39 @@ void Engine::State::release(Sequence& s) {
   s.slot = -1;
 }
 
-/// Sequences that wait start as long as there are slots, and pages for all their tokens.
-void Engine::State::admit() {
-  while (!waiting.empty() && static_cast<std::int64_t>(running.size()) < options.max_batch) {
-    Sequence& s = *waiting.front();
-    take_cached_pages(s);
-    const std::int64_t cached = s.computed;
-    const std::int64_t wanted = pages_for(s.length() + 1) - static_cast<std::int64_t>(s.pages.size());
-    if (wanted > pages.free()) {
-      release(s);
-      return;
-    }
-    for (std::int64_t i = 0; i < wanted; ++i) s.pages.push_back(*pages.take());
-    s.slot = std::find(slot_used.begin(), slot_used.end(), 0) - slot_used.begin();
-    slot_used[static_cast<std::size_t>(s.slot)] = 1;
-    stats.cached_tokens += cached;
-    running.push_back(waiting.front());
-    waiting.pop_front();
-    if (!needs_slot_state(s.request.sampling) && !slots) continue;
+/// Gives a sequence its pages and its slot. False if there are not enough pages for all its tokens.
+bool Engine::State::start(Sequence& s) {
+  take_cached_pages(s);
+  const std::int64_t cached = s.computed;
+  const std::int64_t wanted = pages_for(s.length() + 1) - static_cast<std::int64_t>(s.pages.size());
+  if (wanted > pages.free()) return false;
+  for (std::int64_t i = 0; i < wanted; ++i) s.pages.push_back(*pages.take());
+  s.slot = std::find(slot_used.begin(), slot_used.end(), 0) - slot_used.begin();
+  slot_used[static_cast<std::size_t>(s.slot)] = 1;
+  if (needs_slot_state(s.request.sampling) || slots) {
     if (!slots) slots = std::make_unique<SlotState>(options.max_batch, model.config.vocabulary, runner.stream());
     slots->begin(s.slot, s.tokens, s.prompt(), s.request.sampling, runner.stream());
+  }
+  stats.cached_tokens += cached;
+  return true;
+}
+
+/// Sequences that wait start as long as there are slots, and pages for all their tokens. One that fails to start waits
+/// as before.
+void Engine::State::admit() {
+  running.reserve(static_cast<std::size_t>(options.max_batch));
+  while (!waiting.empty() && static_cast<std::int64_t>(running.size()) < options.max_batch) {
+    const SequencePtr s = waiting.front();
+    bool started = false;
+    try {
+      started = start(*s);
+    } catch (...) {
+      release(*s);
+      throw;
+    }
+    if (!started) return release(*s);
+    running.push_back(s);
+    waiting.pop_front();
   }
 }
 
@@ -201,9 +228,9 @@ bool Engine::State::grow(Sequence& s) {
 void Engine::State::plan_prompts(PlannedStep& plan) const {
   std::int64_t budget = options.prefill_tokens;
   for (const SequencePtr& s : running) {
-    if (s->decodes() || budget == 0) continue;
-    const std::int64_t n = std::min(s->length() - s->computed, budget);
-    budget -= n;
+    if (s->decodes() || budget <= 0) continue;
+    const std::int64_t n = std::min(s->length() - s->computed, budget), tile = runner.query_tile();
+    budget -= (n + tile - 1) / tile * tile;  // which its last tokens do not fill
     RowPlan row;
     row.ids = std::span(s->tokens).subspan(static_cast<std::size_t>(s->computed), static_cast<std::size_t>(n));
     row.first = s->computed;
@@ -303,8 +330,10 @@ Token Engine::State::add_token(Sequence& s, TokenId id) {
     if (s.text->stopped()) token.finish = FinishReason::Stop;
   }
   if (!token.finish && s.length() - s.prompt() >= s.request.max_tokens) token.finish = FinishReason::Length;
-  if (token.finish && s.text)
+  if (token.finish && s.text) {
     for (AnswerText& part : s.text->finish()) token.text.push_back(std::move(part));
+    if (s.text->stopped()) token.finish = FinishReason::Stop;  // what was held back completed a stop string
+  }
   return token;
 }
 
@@ -317,11 +346,15 @@ void Engine::State::deliver(PlannedStep& plan) {
     ahead.reset();  // it continues tokens that are lost
     // It may be the failure of an earlier step of a prompt: such prompts are computed again, from what others can find.
     for (const SequencePtr& s : running)
-      if (!s->decodes()) s->computed = std::ssize(s->contents) * kPage;
+      if (!s->decodes() || !s->confirmed) s->computed = std::ssize(s->contents) * kPage;
     throw;
   }
   ++stats.steps;
+  // The host has seen the end of the steps before, and of this one if it read tokens.
+  for (const SequencePtr& s : running) s->confirmed = true;
+  const bool has_tokens = std::ranges::any_of(plan.rows, &RowPlan::wants_token);
   std::vector<std::pair<SequencePtr, Token>> tokens;
+  std::optional<SequenceId> without_token;
   std::size_t wanted = 0;
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const RowPlan& row = plan.rows[i];
@@ -329,9 +362,15 @@ void Engine::State::deliver(PlannedStep& plan) {
     if (s.ended) continue;  // since the step was launched
     s.computed += static_cast<std::int64_t>(row.ids.size());
     if (!plan.decode) stats.prompt_tokens += static_cast<std::int64_t>(row.ids.size());
-    if (!row.wants_token) continue;  // nor is it known yet whether it failed
+    s.confirmed = has_tokens;
+    if (!row.wants_token) continue;
     publish(s);
     const std::size_t next = plan.decode ? i : wanted++;
+    if (result.tokens[next] < 0) {
+      s.ended = true;
+      without_token = s.id;
+      continue;
+    }
     Token token = add_token(s, result.tokens[next]);
     if (s.request.logprobs >= 0) {
       const RowScores& all = *result.scores;
@@ -356,6 +395,9 @@ void Engine::State::deliver(PlannedStep& plan) {
     } catch (...) { first = first ? first : std::current_exception(); }
   }
   if (first) std::rethrow_exception(first);
+  if (without_token)
+    throw ModelError(model.folder + ": expected logits that are finite, found others for sequence " +
+                     std::to_string(*without_token) + ", which ends here: are the weights damaged?");
 }
 
 bool Engine::State::step() {
@@ -370,8 +412,8 @@ bool Engine::State::step() {
     if (running.empty()) return false;
     const bool has_prompts = std::any_of(running.begin(), running.end(), [](const auto& s) { return !s->decodes(); });
     const bool has_answers = std::any_of(running.begin(), running.end(), [](const auto& s) { return s->decodes(); });
-    // In turns, so that long prompts do not hold up the answers of others.
-    const bool prompts = has_prompts && !(has_answers && prompts_last);
+    // In turns if nothing else is asked for, so that long prompts do not hold up the answers of others.
+    const bool prompts = has_prompts && (options.prompts_first || !(has_answers && prompts_last));
     prompts_last = prompts;
     if (prompts)
       plan_prompts(now);
@@ -430,8 +472,8 @@ void Engine::State::score(const std::vector<TokenId>& ids, const std::function<v
   check_ids(ids);
   const auto n = static_cast<std::int64_t>(ids.size());
   if (n > max_context)
-    fail("expected at most " + std::to_string(max_context) + " tokens, found " + std::to_string(n) +
-         ": load the model with a larger max_context");
+    fail("expected at most " + std::to_string(max_context) + " tokens, found " + std::to_string(n) + ": " +
+         larger_context());
   if (pages_for(n) > pages.free())
     throw CapacityError("logits of " + std::to_string(n) + " tokens need " + std::to_string(pages_for(n)) +
                         " pages of the KV cache, and " + std::to_string(pages.free()) + " are free");

@@ -26,7 +26,6 @@ struct StepShape {
   bool decode = false;
   int query_tile = kSmallQueryTile;
   std::int64_t tokens = 0, rows = 0, pages = 0, tiles = 0, wanted = 0;
-  bool operator==(const StepShape&) const = default;
 };
 /// The extents for `rows`; in decoding, with rows and pages rounded up, so that few graphs serve all steps.
 StepShape shape_of(std::span<const RowPlan> rows, bool decode, int query_tile);

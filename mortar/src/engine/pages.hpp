@@ -1,8 +1,8 @@
 // The pages of the KV cache: which are free, who holds them, and what the full ones contain.
 //
 // A full page is known by the tokens in it and the page before it, so a prompt that begins as an earlier sequence finds
-// that sequence's pages. A page that is not held keeps its contents until it is needed: the one that was released
-// first is taken first.
+// that sequence's pages. A page that is not held keeps its contents until it is needed. Pages without contents are
+// taken first, then the one that was released first.
 #pragma once
 #include <cstdint>
 #include <list>
@@ -64,7 +64,7 @@ class Pages {
   void forget(Page& page);
 
   std::vector<Page> pages_;
-  std::list<PageId> idle_;  ///< released first is first
+  std::list<PageId> idle_;  ///< in the order in which they are taken
   std::unordered_map<Key, Known, KeyHash> known_;
   Contents next_ = 1;
 };

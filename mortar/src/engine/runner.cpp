@@ -29,12 +29,8 @@ Flow<StepResult> run_step(const Tensor<i32, 1>& packed, const StepShape& shape, 
   co_return result;
 }
 
-Flow<Tensor<f32, 2>> all_logits(const Tensor<i32, 1>& packed, const StepShape& shape, const Network& network,
-                                KvCache& cache) {
-  const StepViews views = views_of(packed, shape);
-  const auto hidden = co_await forward(network, cache, views.step, false);
-  co_return co_await logits_of(hidden.view(), network.weights.head(), network.numerics);
-}
+/// Rows of logits that are computed at a time: those of a large vocabulary take 39 MB.
+constexpr std::int64_t kLogitRows = 64;
 
 /// A graph is captured for the default device.
 class DefaultDevice {
@@ -67,10 +63,11 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
   network_.numerics = numerics;
   if (kernels::target_of(model.device).gpu && !numerics.one_way()) query_tile_ = kQueryTile;
   const Dims<4> dims({model.config.kv_heads, pages * kPage, std::int64_t{2}, model.config.head_dim / 2});
-  // Numbers where large tiles of queries are taken: their attention is computed again where it finds something else. On
-  // the CPU, memory that is never written costs nothing.
+  // Numbers where large tiles of queries are taken: their attention is computed again where it finds something else;
+  // and where reading what nothing has written is an error. On the CPU, memory that is never written costs nothing.
   const auto empty_cache = [&] {
-    return query_tile_ == kQueryTile ? zeros<bf16>(dims).sync(stream_) : empty<bf16>(dims).sync(stream_);
+    return query_tile_ == kQueryTile || check_mode() ? zeros<bf16>(dims).sync(stream_)
+                                                     : empty<bf16>(dims).sync(stream_);
   };
   try {
     for (std::int64_t layer = 0; layer < model.config.layers; ++layer) {
@@ -84,14 +81,27 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
   }
 }
 
-Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, SlotState* slots, bool greedy) {
+Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, SlotState* slots, bool greedy,
+                                       const DecodeGraph* in_use) {
   const GraphKey key{shape.rows, shape.pages, slots, greedy};
   if (const auto found = graphs_.find(key); found != graphs_.end()) return found->second;
   const DefaultDevice device(stream_.device());
-  auto packed = zeros<i32>({packed_size(shape)}).sync(stream_);
-  auto graph =
-      capture(run_step, std::move(packed), shape, static_cast<const Network&>(network_), cache_, slots, greedy, valid_);
-  return graphs_.emplace(key, DecodeGraph{std::move(graph), {}, {}}).first->second;
+  const auto captured = [&] {
+    auto packed = zeros<i32>({packed_size(shape)}).sync(stream_);
+    return capture(run_step, std::move(packed), shape, static_cast<const Network&>(network_), cache_, slots, greedy,
+                   valid_);
+  };
+  const auto keep = [&](auto graph) -> DecodeGraph& {
+    return graphs_.emplace(key, DecodeGraph{std::move(graph), {}, {}}).first->second;
+  };
+  try {
+    return keep(captured());
+  } catch (const OutOfMemoryError&) {
+    // The memory of the graphs for other steps may suffice. A step that still runs needs its own.
+    const std::size_t others = std::erase_if(graphs_, [&](const auto& graph) { return &graph.second != in_use; });
+    if (others == 0) throw;
+  }
+  return keep(captured());
 }
 
 Runner::Launched Runner::launch_prompts(std::span<const RowPlan> rows, const StepShape& shape, SlotState* slots,
@@ -140,7 +150,8 @@ Runner::Launched Runner::launch(std::span<const RowPlan> rows, bool decode, Slot
                                 const Launched* before) {
   const StepShape shape = shape_of(rows, decode, query_tile_);
   const bool greedy = std::ranges::all_of(rows, [](const RowPlan& r) { return is_greedy(r.sampling); });
-  Launched step = decode ? replay(graph_for(shape, slots, greedy), rows, shape, before)
+  Launched step = decode ? replay(graph_for(shape, slots, greedy, before == nullptr ? nullptr : before->graph_), rows,
+                                  shape, before)
                          : launch_prompts(rows, shape, slots, greedy);
   step.scores_ = scores;
   return step;
@@ -173,21 +184,36 @@ void Runner::drop(Launched&& step) {
   if (step.graph_ != nullptr) step.graph_->tokens.push_back(std::move(step.tokens_));
 }
 
-Tensor<f32, 2> Runner::row_logits(const RowPlan& row) {
+void Runner::row_logits(const RowPlan& row, std::int64_t tokens,
+                        const std::function<void(std::int64_t first, const Tensor<f32, 2>& logits)>& use) {
   const StepShape shape = shape_of(std::span(&row, 1), false, query_tile_);
   const Tensor<i32, 1> data = on_device(PackedStep(std::span(&row, 1), shape).data(), stream_);
-  return all_logits(data, shape, network_, cache_).on(stream_);
+  const StepViews views = views_of(data, shape);
+  const Tensor<bf16, 2> hidden = forward(network_, cache_, views.step, false).on(stream_);
+  for (std::int64_t first = 0; first < tokens; first += kLogitRows) {
+    const auto rows = hidden.slice<0>(first, std::min(first + kLogitRows, tokens));
+    use(first, logits_of(rows, network_.weights.head(), network_.numerics).on(stream_));
+  }
 }
 
-std::vector<float> Runner::logits(const RowPlan& row) { return host(row_logits(row)).sync(stream_); }
+std::vector<float> Runner::logits(const RowPlan& row) {
+  std::vector<float> all;
+  row_logits(row, std::ssize(row.ids), [&](std::int64_t, const Tensor<f32, 2>& logits) {
+    const std::vector<float> part = host(logits).sync(stream_);
+    all.insert(all.end(), part.begin(), part.end());
+  });
+  return all;
+}
 
 std::vector<float> Runner::log_likelihoods(const RowPlan& row, std::span<const TokenId> next) {
-  // A last token without a successor is scored too, and left out.
-  std::vector<i32> ids(next.begin(), next.end());
-  ids.resize(row.ids.size());
-  auto scores = score(row_logits(row), on_device(ids, stream_), 0, valid_, stream_).chosen;
-  scores.resize(next.size());
-  return scores;
+  std::vector<float> all;
+  row_logits(row, std::ssize(next), [&](std::int64_t first, const Tensor<f32, 2>& logits) {
+    const auto rows = next.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(logits.dim(0)));
+    const std::vector<i32> ids(rows.begin(), rows.end());
+    const auto part = score(logits, on_device(ids, stream_), 0, valid_, stream_).chosen;
+    all.insert(all.end(), part.begin(), part.end());
+  });
+  return all;
 }
 
 }  // namespace mortar

@@ -1,6 +1,7 @@
 // Runs steps on the device: the forward pass, the choice of tokens, captured graphs for decoding.
 #pragma once
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,11 +42,12 @@ class Runner {
   void drop(Launched&& step);
   /// The logits of every token of one row.
   std::vector<float> logits(const RowPlan& row);
-  /// The log-probability of `next[i]` after token i of the row.
+  /// The log-probability of `next[i]` after token i of the row, of which there are at least as many.
   std::vector<float> log_likelihoods(const RowPlan& row, std::span<const TokenId> next);
 
   const tessera::Stream& stream() const { return stream_; }
-  std::int64_t valid_tokens() const { return valid_; }
+  /// Tokens of a tile of queries: prompts begin at multiples of it.
+  int query_tile() const { return query_tile_; }
 
  private:
   struct GraphKey {
@@ -58,8 +60,11 @@ class Runner {
     tessera::Graph<StepResult, tessera::Tensor<tessera::i32, 1>> graph;
     std::deque<tessera::HostBuffer<tessera::i32>> inputs, tokens;  ///< that no step holds, the longest first
   };
-  tessera::Tensor<tessera::f32, 2> row_logits(const RowPlan& row);
-  DecodeGraph& graph_for(const StepShape& shape, SlotState* slots, bool greedy);
+  /// Calls `use` with the logits of the first `tokens` tokens of a row, some rows at a time.
+  void row_logits(const RowPlan& row, std::int64_t tokens,
+                  const std::function<void(std::int64_t first, const tessera::Tensor<tessera::f32, 2>& logits)>& use);
+  /// The graph for such steps, captured if it is the first. Without memory for it, graphs other than `in_use` go.
+  DecodeGraph& graph_for(const StepShape& shape, SlotState* slots, bool greedy, const DecodeGraph* in_use);
 
   Launched launch_prompts(std::span<const RowPlan> rows, const StepShape& shape, SlotState* slots, bool greedy);
   Launched replay(DecodeGraph& graph, std::span<const RowPlan> rows, const StepShape& shape, const Launched* before);

@@ -51,7 +51,8 @@ void check(const Sampling& s, std::int64_t vocabulary) {
     out_of_range("repetition_penalty", "more than 0, at most 100", s.repetition_penalty);
   if (!(std::abs(s.presence_penalty) <= 100)) out_of_range("presence_penalty", "-100 to 100", s.presence_penalty);
   if (s.logit_bias.size() > kMostBiases)
-    out_of_range("logit_bias", "at most 512 tokens", static_cast<double>(s.logit_bias.size()));
+    out_of_range("logit_bias", ("at most " + std::to_string(kMostBiases) + " tokens").c_str(),
+                 static_cast<double>(s.logit_bias.size()));
   for (const auto& [token, bias] : s.logit_bias) {
     if (token < 0 || token >= vocabulary) out_of_range("logit_bias", "ids of the vocabulary", token);
     if (!std::isfinite(bias)) out_of_range("logit_bias", "finite numbers", bias);
@@ -132,9 +133,9 @@ RowScores score(const Tensor<f32, 2>& logits, const Tensor<i32, 1>& tokens, std:
                 const Stream& stream) {
   constexpr int kMost = 32, kChunk = 8192, kCandidates = 1024;
   const std::int64_t rows = logits.dim(0), chunks = ceil_div(valid, std::int64_t{kChunk});
-  auto [sums, chosen] =
-      kernel<score_rows>(empty<f32>({rows}), empty<f32>({rows}), logits, tokens, static_cast<std::int32_t>(valid))
-          .sync(stream);
+  auto [sums, chosen] = kernel<score_rows>(empty<f32>({rows}), empty<f32>({rows}), logits, tokens,
+                                           static_cast<std::int32_t>(logits.dim(1)))
+                            .sync(stream);
   RowScores scores;
   scores.count = std::min(count, valid);
   const std::vector<f32> total = host(sums).sync(stream);

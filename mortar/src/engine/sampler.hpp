@@ -22,8 +22,9 @@ struct SlotState {
 /// Whether a row's options take the most likely token.
 bool is_greedy(const SamplingRow& row);
 
-/// The successor of each row of logits, [rows]. `slots`: null if no row has penalties or biases; else the tokens are
-/// marked there as parts of their answers. `greedy`: all rows are. `valid`: the number of ids that are tokens.
+/// The successor of each row of logits, [rows]; -1 if its largest logit is not finite. `slots`: null if no row has
+/// penalties or biases; else the tokens are marked there as parts of their answers. `greedy`: all rows are. `valid`:
+/// the number of ids that are tokens.
 tessera::Flow<tessera::Tensor<tessera::i32, 1>> choose(const tessera::Tensor<tessera::f32, 2>& logits,
                                                        tessera::View<tessera::i32, 2> options, SlotState* slots,
                                                        bool greedy, std::int64_t valid);
@@ -34,7 +35,6 @@ struct RowScores {
   std::vector<float> chosen, top;        ///< [rows], [rows * count]
   std::vector<tessera::i32> top_tokens;  ///< [rows * count]
 };
-inline constexpr std::int64_t kMostScores = 20;
 RowScores score(const tessera::Tensor<tessera::f32, 2>& logits, const tessera::Tensor<tessera::i32, 1>& tokens,
                 std::int64_t count, std::int64_t valid, const tessera::Stream& stream);
 

@@ -16,6 +16,10 @@ inline constexpr int kGroups = 64, kGroup = kChunk / kGroups, kCandidates = 64;
 /// Logits of a step where one block reads a row.
 inline constexpr int kScanned = 1024;
 
+/// What is chosen of a row without a largest finite logit.
+inline constexpr int kNoToken = -1;
+inline Scalar<bool> is_finite(const Scalar<f32>& top) { return top > -infinity<f32> && top < infinity<f32>; }
+
 /// The sums of the first 1, 2, ... N elements, by comparing all places with all: N is small, and a scan would be a
 /// loop.
 template <class T, int N>
@@ -51,7 +55,7 @@ void first_of_largest(Mut<i32, 1> tokens, In<f32, dyn, dyn> of_chunk, In<i32, dy
   require(of_chunk.dim(1) <= Chunks, "the chunks must fit in one tile");
   auto [row] = tokens.index();
   auto [top, token] = best_of<Chunks>(of_chunk, first, row);
-  tokens.store(full<i32, 1>(token));
+  tokens.store(full<i32, 1>(where(is_finite(top), token, kNoToken)));
 }
 
 /// The order from which on the logits of a chunk are candidates, where the limit has to be searched for: a little more
@@ -199,7 +203,8 @@ void draw_from_candidates(Mut<i32, 1> tokens, Mut<i32, 1> open, In<f32, dyn, dyn
   auto [row] = tokens.index();
   auto [top, token] = best_of<Chunks>(of_chunk, first, row);
   const RowLimits limits(top, options, row, valid);
-  auto is_open = number_of(options, row, kTemperature) > 0.0f && top > -infinity<f32> && top < infinity<f32>;
+  token = where(is_finite(top), token, kNoToken);
+  auto is_open = number_of(options, row, kTemperature) > 0.0f && is_finite(top);
   tile_if (is_open && limits.search()) {
     auto x =
         reshape(values.tiles(shape<1, Chunks, kCandidates>, pad::neg_inf).load(row, 0, 0), shape<Chunks, kCandidates>);

@@ -19,6 +19,7 @@ struct Sequence {
   std::uint64_t seed = 0;
   std::vector<TokenId> tokens;  ///< the prompt and the answer
   std::int64_t computed = 0;    ///< tokens whose keys and values are in the cache
+  bool confirmed = true;        ///< it is known that no step over its prompt has failed
   std::vector<PageId> pages;
   std::vector<Contents> contents;  ///< of the full pages that are published
   std::int64_t slot = -1;          ///< while it is being computed

@@ -8,6 +8,7 @@
 #include "files/layout.hpp"
 #include "mortar/errors.hpp"
 #include "tessera/base/format.hpp"
+#include "text/read_text.hpp"
 
 namespace mortar {
 namespace {
@@ -21,7 +22,7 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 
 /// weight_map of an index: tensor to file.
 std::unordered_map<std::string, std::string> weight_map(const std::filesystem::path& index) {
-  const auto json = files::parse_object(files::read_text(index, kMostIndexBytes), index.string());
+  const auto json = files::parse_object(text::read_text(index.string(), kMostIndexBytes), index.string());
   const auto map = json.find("weight_map");
   if (map == json.end() || !map->is_object()) fail(index.string(), "weight_map", "an object", "none");
   std::unordered_map<std::string, std::string> files;

@@ -6,6 +6,7 @@
 
 #include "files/json_file.hpp"
 #include "tessera/base/format.hpp"
+#include "text/read_text.hpp"
 
 namespace mortar {
 namespace {
@@ -14,8 +15,10 @@ using files::Fields;
 using tessera::concat;
 
 // Bounds of what a file may claim, generous for any published model: products of three of them fit 63 bits.
-constexpr std::int64_t kMostHidden = std::int64_t{1} << 18, kMostLayers = 512, kMostHeads = 1024, kMostHeadDim = 1024,
-                       kMostExperts = 512, kMostContext = std::int64_t{1} << 30;
+constexpr std::int64_t kMostHidden = std::int64_t{1} << 18, kMostLayers = 512, kMostHeads = 1024, kMostExperts = 512,
+                       kMostContext = std::int64_t{1} << 30;  // positions are i32
+// Bounds of the kernels: of attention, with its tiles, and of tessera::kernels::moe_route.
+constexpr std::int64_t kMostHeadDim = 128, kMostGroup = 64, kMostChosen = 16;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 24;  // of a file
 
 struct Architecture {
@@ -90,8 +93,8 @@ void read_rope(const Fields& f, ModelConfig& c) {
   if (type == "default") return;
   if (type != "yarn") rope->fail(name, "\"default\" or \"yarn\"");
   c.yarn = yarn_of(*rope, c.max_context);
-  c.max_context = std::max(c.max_context,
-                           static_cast<std::int64_t>(c.yarn->factor * static_cast<double>(c.yarn->original_context)));
+  const auto stretched = static_cast<std::int64_t>(c.yarn->factor * static_cast<double>(c.yarn->original_context));
+  c.max_context = std::clamp(stretched, c.max_context, kMostContext);
 }
 
 ExpertConfig experts_of(const Fields& f, std::int64_t layers) {
@@ -99,7 +102,7 @@ ExpertConfig experts_of(const Fields& f, std::int64_t layers) {
   e.count = f.integer(f.has("num_local_experts") ? "num_local_experts" : "num_experts", 1, kMostExperts);
   if (f.integer_or("num_experts", 1, kMostExperts, e.count) != e.count)
     f.fail("num_experts", concat(e.count, ", as num_local_experts"));
-  e.per_token = f.integer("num_experts_per_tok", 1, e.count);
+  e.per_token = f.integer("num_experts_per_tok", 1, std::min(e.count, kMostChosen));
   e.intermediate = f.integer("moe_intermediate_size", 1, kMostHidden);
   e.normalize = f.flag_or("norm_topk_prob", false);
   e.sparse_step = f.integer_or("decoder_sparse_step", 1, kMostLayers, 1);
@@ -165,6 +168,9 @@ ModelConfig parse_config(std::string_view text, const std::string& file) {
   c.kv_heads = f.integer("num_key_value_heads", 1, kMostHeads);
   if (c.heads % c.kv_heads != 0)
     f.fail("num_key_value_heads", concat("a divisor of num_attention_heads, which is ", c.heads));
+  if (c.heads / c.kv_heads > kMostGroup)
+    f.fail("num_key_value_heads",
+           concat("at least one key head for ", kMostGroup, " query heads, of which there are ", c.heads));
   c.head_dim = f.integer("head_dim", 2, kMostHeadDim);
   if (c.head_dim % 2 != 0) f.fail("head_dim", "an even number");
   c.max_context = f.integer("max_position_embeddings", 1, kMostContext);
@@ -177,14 +183,12 @@ ModelConfig parse_config(std::string_view text, const std::string& file) {
     check_blocks(f, c);
   }
   c.eos_ids = f.integers("eos_token_id", 0, c.vocabulary - 1);
-  if (f.has("bos_token_id")) c.bos_id = f.integer("bos_token_id", 0, c.vocabulary - 1);
-  if (f.has("pad_token_id")) c.pad_id = f.integer("pad_token_id", 0, c.vocabulary - 1);
   return c;
 }
 
 ModelConfig read_config(const std::filesystem::path& folder) {
   const auto file = folder / "config.json";
-  return parse_config(files::read_text(file, kMostBytes), file.string());
+  return parse_config(text::read_text(file.string(), kMostBytes), file.string());
 }
 
 GenerationConfig parse_generation_config(std::string_view text, const std::string& file, const ModelConfig& model) {
@@ -207,7 +211,7 @@ GenerationConfig read_generation_config(const std::filesystem::path& folder, con
   const auto file = folder / "generation_config.json";
   std::error_code error;
   if (!std::filesystem::exists(file, error)) return {.eos_ids = model.eos_ids};
-  return parse_generation_config(files::read_text(file, kMostBytes), file.string(), model);
+  return parse_generation_config(text::read_text(file.string(), kMostBytes), file.string(), model);
 }
 
 }  // namespace mortar

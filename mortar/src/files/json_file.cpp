@@ -2,7 +2,6 @@
 #include "files/json_file.hpp"
 
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 #include "mortar/errors.hpp"
@@ -15,18 +14,6 @@ using tessera::concat;
 
 void fail(const std::string& file, const std::string& where, const std::string& expected, const std::string& found) {
   throw ModelError(concat(file, ": ", where, where.empty() ? "" : ": ", "expected ", expected, ", found ", found));
-}
-
-std::string read_text(const std::filesystem::path& file, std::uint64_t most) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  if (error) fail(file.string(), "", "a file", error.message());
-  if (size > most) fail(file.string(), "", concat("at most ", most, " bytes"), concat(size));
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rb"), std::fclose);
-  std::string text(size, '\0');
-  if (stream == nullptr || std::fread(text.data(), 1, text.size(), stream.get()) != text.size())
-    fail(file.string(), "", "a readable file", "an error of the file system");
-  return text;
 }
 
 json parse_object(std::string_view text, const std::string& file) {

@@ -15,8 +15,6 @@ namespace mortar::files {
 [[noreturn]] void fail(const std::string& file, const std::string& where, const std::string& expected,
                        const std::string& found);
 
-/// The contents of a file of at most `most` bytes.
-std::string read_text(const std::filesystem::path& file, std::uint64_t most);
 /// The object that `text` is. Throws ModelError for anything else, and for keys that occur twice.
 nlohmann::json parse_object(std::string_view text, const std::string& file);
 /// A value for messages, shortened.

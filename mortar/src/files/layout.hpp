@@ -11,13 +11,16 @@ namespace mortar::files {
 
 /// The members of Weights and LayerWeights.
 enum class Role : std::uint8_t {
+  // Of the model.
   Embedding,
   FinalNorm,
-  LmHead,  // of the model
+  LmHead,
+  // Of a layer: vectors,
   AttentionNorm,
   MlpNorm,
   QueryNorm,
-  KeyNorm,  // of a layer, [columns]
+  KeyNorm,
+  // and matrices.
   Qkv,
   Output,
   GateUp,

@@ -2,6 +2,7 @@
 #include "mortar/plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "files/layout.hpp"
@@ -31,11 +32,18 @@ std::int64_t& kind_of(WeightBytes& bytes, const WeightTensor& w) {
   }
 }
 
-/// The part of a tensor that a decoding step of one sequence reads, of `n`.
-std::int64_t read_of(const ModelConfig& m, const WeightTensor& w, std::int64_t n) {
+/// The part of a tensor that a decoding step reads, of `n`, if `chosen` experts of a layer are.
+std::int64_t read_of(const ModelConfig& m, const WeightTensor& w, std::int64_t n, double chosen) {
   if (w.role == Role::Embedding) return m.tied ? n : 0;  // one row, unless it is lm_head
-  if (w.role == Role::ExpertGateUp || w.role == Role::ExpertDown) return n / m.experts->count * m.experts->per_token;
+  if (w.role == Role::ExpertGateUp || w.role == Role::ExpertDown)
+    return static_cast<std::int64_t>(static_cast<double>(n / m.experts->count) * chosen);
   return n;
+}
+/// The expected number of different experts that `tokens` tokens choose.
+double experts_chosen(const ModelConfig& m, std::int64_t tokens) {
+  if (!m.experts) return 0;
+  const auto count = static_cast<double>(m.experts->count), each = static_cast<double>(m.experts->per_token);
+  return tokens == 1 ? each : count * (1 - std::pow(1 - each / count, static_cast<double>(tokens)));
 }
 
 /// Bytes of intermediate results for each token of a step: the residual stream, norms, projections and the MLP in bf16,
@@ -47,8 +55,8 @@ std::int64_t activation_bytes_per_token(const ModelConfig& m) {
   return 2 * (4 * m.hidden + attention + mlp) + 4 * (m.hidden + attention);
 }
 
-/// Bytes of the largest FP8 matrix in bf16: prompts widen one after the other (model/products.cpp).
-std::int64_t widened_bytes(const ModelConfig& m) {
+/// Bytes of the largest FP8 matrix in bf16: prompts dequantize one after the other (model/products.cpp).
+std::int64_t dequantized_bytes(const ModelConfig& m) {
   std::int64_t largest = 0;
   for (const WeightTensor& w : files::weight_tensors(m)) {
     const bool is_expert = w.role == Role::ExpertGateUp || w.role == Role::ExpertDown;
@@ -59,11 +67,14 @@ std::int64_t widened_bytes(const ModelConfig& m) {
 
 /// Bytes of the intermediate results of a step of so many tokens.
 std::int64_t step_bytes(const ModelConfig& m, std::int64_t tokens) {
-  return tokens * activation_bytes_per_token(m) + widened_bytes(m);
+  return tokens * activation_bytes_per_token(m) + dequantized_bytes(m);
 }
 
-/// Bytes for each sequence of a step: logits in f32, once more sorted for sampling.
-std::int64_t bytes_per_sequence(const ModelConfig& m) { return 2 * 4 * m.vocabulary; }
+/// Bytes for each sequence of a step: logits in f32, once more sorted for sampling; and the intermediate results of all
+/// layers, which do not share memory while a graph is captured (docs/graphs.md).
+std::int64_t bytes_per_sequence(const ModelConfig& m) {
+  return 2 * 4 * m.vocabulary + m.layers * activation_bytes_per_token(m);
+}
 
 /// n * m for amounts from 0, at most kMuch: a quarter of the range, so that a few of them can be added.
 constexpr std::int64_t kMuch = INT64_MAX / 4;
@@ -115,12 +126,24 @@ ModelSize model_size(const ModelConfig& model) {
   for (const WeightTensor& w : files::weight_tensors(model)) {
     const auto bytes = static_cast<std::int64_t>(w.bytes());
     kind_of(size.bytes, w) += bytes;
-    size.bytes_per_step += read_of(model, w, bytes);
+    const double chosen = experts_chosen(model, 1);
+    size.bytes_per_step += read_of(model, w, bytes, chosen);
     if (w.stored == Stored::Scales) continue;
     size.parameters += w.rows * w.columns;
-    size.active_parameters += read_of(model, w, w.rows * w.columns);
+    size.active_parameters += read_of(model, w, w.rows * w.columns, chosen);
   }
   return size;
+}
+
+std::int64_t bytes_per_step(const ModelConfig& model, std::int64_t batch) {
+  std::int64_t bytes = 0;
+  for (const WeightTensor& w : files::weight_tensors(model))
+    bytes += read_of(model, w, static_cast<std::int64_t>(w.bytes()), experts_chosen(model, batch));
+  return bytes;
+}
+
+std::int64_t activation_bytes(const ModelConfig& model, std::int64_t prefill_tokens, std::int64_t batch) {
+  return step_bytes(model, std::max(prefill_tokens, batch)) + batch * bytes_per_sequence(model);
 }
 
 std::int64_t kv_bytes_per_token(const ModelConfig& model, KvType type) {
@@ -142,7 +165,7 @@ MemoryPlan estimate_memory(const ModelConfig& model, const PlanRequest& r) {
   p.available = r.memory.available;
   p.reserve = std::min(512 * kMiB, r.memory.total / 64);
   p.batch = r.batch;
-  p.activations = step_bytes(model, std::max(r.prefill_tokens, r.batch)) + r.batch * bytes_per_sequence(model);
+  p.activations = activation_bytes(model, r.prefill_tokens, r.batch);
   const std::int64_t free = p.available - p.weights.total() - p.reserve;
   p.largest_context = largest_context(model, r, p, free - p.activations);
   p.max_context = r.max_context > 0 ? r.max_context : std::max<std::int64_t>(p.largest_context, 1);

@@ -28,17 +28,14 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>
                                      const Step& step, float scale) {
   const auto s = kernels::paged_decode_shape(q, keys.dim(1), step.table.dim(1), kPage, 0, SourceLocation::current());
   const View<bf16, 4> groups = reshape(q, s.result_dims());
-  return kernels::with_constant<2>(s.group > 8, [&](auto wide) {
-    return kernels::with_extent<64, 128>(s.d, [&](auto d) {
-      constexpr int G = wide ? 16 : 8;
-      if (s.parts == 1)
-        return reshape(kernel<kernels::paged_whole<bf16, G, kPage, d>>(empty<bf16>(s.result_dims()), groups, keys,
-                                                                       values, step.table, step.lengths, scale),
-                       q.dims());
-      auto partial = kernel<kernels::paged_split<bf16, G, kPage, d>>(
-          empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups, keys, values, step.table, step.lengths, scale);
-      return reshape(kernels::combine_splits<bf16, d>(std::move(partial), s, SourceLocation::current()), q.dims());
-    });
+  return kernels::with_decode_tile(s, [&](auto group, auto d) {
+    if (s.parts == 1)
+      return reshape(kernel<kernels::paged_whole<bf16, group, kPage, d>>(empty<bf16>(s.result_dims()), groups, keys,
+                                                                         values, step.table, step.lengths, scale),
+                     q.dims());
+    auto partial = kernel<kernels::paged_split<bf16, group, kPage, d>>(
+        empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups, keys, values, step.table, step.lengths, scale);
+    return reshape(kernels::combine_splits<bf16, d>(std::move(partial), s, SourceLocation::current()), q.dims());
   });
 }
 

@@ -96,7 +96,8 @@ void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, 
   const PagedKeys<C, D> cache{k, v, table, row, head / (q.dim(1) / k.dim(1)), lengths.gather(row)};
   auto queries = reshape(q.load_like(o), shape<BM, D>);
   auto result = zeros<f32, BM, D>();
-  // Small tiles are those of the mode with one way of computing, in which queries do not affect each other.
+  // Small tiles are those of the CPU and of the modes with one way of computing, in which queries do not affect each
+  // other.
   if constexpr (BM == kQueryTile)
     result = attend_fast(queries, first, cache, scale);
   else

@@ -14,6 +14,9 @@ namespace {
 /// Up to this many tokens of a step, sorting them does not pay.
 constexpr std::int64_t kFewTokens = 8;
 
+/// Rows of gate, and of up, of a block of expert_gates: whole blocks, because up follows gate.
+constexpr int kGateRows = 4;
+
 /// f(weights) or f(weights, scales)
 template <class F>
 auto with_weights(const ExpertMatrices& w, F f) {
@@ -27,13 +30,13 @@ using ScalesParam = In<f32, dyn, dyn, dyn>;
 RowsOp gates_of_few(const Rows& x, const Norm& norm, const ExpertMatrices& w, const Tensor<i32, 2>& chosen) {
   const Dims<2> dims({chosen.size(), (w.is_fp8 ? w.quantized.dim(1) : w.values.dim(1)) / 2});
   if (!w.is_fp8 && kernels::target_of(x.device()).gpu) {  // bench/notes/mortar.md
-    constexpr auto& gates = kernel<expert_gates<bf16, 4, 256, 8>>;
+    constexpr auto& gates = kernel<expert_gates<bf16, kGateRows, 256, 8>>;
     static const TuningRecord one_warp = hinted("warps=", 1);
     return gates.tuned(one_warp)(empty<bf16>(dims), x, norm.weight, w.values, chosen, norm.epsilon);
   }
   return with_weights(w, [&](const auto& values, const auto&... scales) {
     using T = typename std::remove_cvref_t<decltype(values)>::element;
-    return kernel<expert_gates<T, 4, 512, 1, ScalesParam<decltype(scales)>...>>(
+    return kernel<expert_gates<T, kGateRows, 512, 1, ScalesParam<decltype(scales)>...>>(
         empty<bf16>(dims), x, norm.weight, values, chosen, norm.epsilon, scales...);
   });
 }
@@ -86,7 +89,9 @@ Flow<Tensor<bf16, 2>> experts_of_many(Rows x, Norm norm, const ExpertMlp& w, con
 }  // namespace
 
 Flow<Tensor<bf16, 2>> experts(Rows x, Norm norm, const ExpertMlp& w, const ExpertConfig& config, Numerics numerics) {
-  if (x.dim(0) <= kFewTokens && !numerics.one_way()) co_return co_await experts_of_few(x, norm, w, config, numerics);
+  const bool whole = config.intermediate % kGateRows == 0;
+  if (x.dim(0) <= kFewTokens && whole && !numerics.one_way())
+    co_return co_await experts_of_few(x, norm, w, config, numerics);
   co_return co_await experts_of_many(x, norm, w, config, numerics);
 }
 

@@ -15,9 +15,6 @@ Model load(const std::string& folder, const ModelOptions& options) {
   model.config = read_config(folder);
   model.generation = read_generation_config(folder, model.config);
   model.kv_type = options.kv_type;
-  if (model.config.head_dim > 128)
-    throw ModelError(folder + "/config.json: head_dim: expected at most 128, found " +
-                     std::to_string(model.config.head_dim));
   if (options.kv_type != KvType::Bf16)
     throw RequestError("the KV cache: expected bf16, found f8, which is not supported yet");
   std::optional<Checkpoint> files;
@@ -32,6 +29,7 @@ Model load(const std::string& folder, const ModelOptions& options) {
   request.memory = device_memory(model.device);
   request.max_context = options.max_context;
   request.batch = options.max_batch;
+  request.prefill_tokens = options.prefill_tokens;
   request.page_tokens = kPage;
   request.kv_type = options.kv_type;
   model.plan = plan_memory(model.config, request);

@@ -52,11 +52,13 @@ int reading_threads(const LoadOptions& options) {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kChosen);
 }
 
-void Meter::report(bool always) {
+void Meter::report(bool at_end) {
   const Clock::time_point now = Clock::now();
-  if (!options_.progress || (!always && now - last_ < kReportEvery)) return;
+  const std::uint64_t bytes = bytes_.load();
+  // All bytes are reported once, when they have arrived.
+  if (!options_.progress || (!at_end && (now - last_ < kReportEvery || bytes >= total_))) return;
   last_ = now;
-  options_.progress({bytes_.load(), total_, std::chrono::duration<double>(now - start_).count()});
+  options_.progress({bytes, total_, std::chrono::duration<double>(now - start_).count()});
 }
 
 }  // namespace mortar::model

@@ -125,7 +125,6 @@ class Readers {
       std::rethrow_exception(error_);
     }
   }
-  bool failed() const noexcept { return failed_.load(); }
 
  private:
   template <class Work>

@@ -168,20 +168,21 @@ RowsOp scaled_rows_product(const Rows& x, const Matrix& w, const Numerics& numer
   });
 }
 
-constexpr std::int64_t kWorthWidening = 256;  ///< rows from which on weights are widened first (bench/notes/mortar.md)
-bool worth_widening(const Rows& x, const Numerics& numerics) {
-  return x.dim(0) >= kWorthWidening && numerics.may_widen && !numerics.one_way();
+constexpr std::int64_t kWorthDequantizing =
+    256;  ///< rows from which on weights are dequantized first (bench/notes/mortar.md)
+bool worth_dequantizing(const Rows& x, const Numerics& numerics) {
+  return x.dim(0) >= kWorthDequantizing && numerics.may_dequantize && !numerics.one_way();
 }
-RowsOp widened(const Matrix& w) {
-  return kernel<widen<4, 1024>>(empty<bf16>(w.quantized.dims()), w.quantized, w.scales);
+RowsOp dequantized(const Matrix& w) {
+  return kernel<dequantize<4, 1024>>(empty<bf16>(w.quantized.dims()), w.quantized, w.scales);
 }
 
 /// The product with FP8 weights.
 template <class E = kernels::epilogues::Plain, class... P>
 Flow<Tensor<bf16, 2>> scaled_product(Rows x, const Matrix& w, Numerics numerics,
                                      kernels::Fused<E, P...> epilogue = {}) {
-  if (worth_widening(x, numerics)) {
-    const auto wide = co_await widened(w);
+  if (worth_dequantizing(x, numerics)) {
+    const auto wide = co_await dequantized(w);
     co_return co_await kernels::linear(x, wide, epilogue);
   }
   if (x.dim(0) == 1 && !numerics.one_way()) co_return co_await scaled_row_product(x, w, epilogue);
@@ -195,7 +196,7 @@ std::int64_t outputs(const Matrix& w) { return w.is_fp8 ? w.quantized.dim(0) : w
 /// Many rows on a GPU, in whole pieces of which every SM has several, and weights that are or will be in bf16.
 bool gates_inside(const Rows& x, const Matrix& w, const Numerics& numerics) {
   const kernels::Target target = kernels::target_of(x.device());
-  if (!target.gpu || numerics.one_way() || (w.is_fp8 && !worth_widening(x, numerics))) return false;
+  if (!target.gpu || numerics.one_way() || (w.is_fp8 && !worth_dequantizing(x, numerics))) return false;
   const std::int64_t n = outputs(w) / 2, pieces = ceil_div(x.dim(0), std::int64_t{kGatedTile}) * (n / kGatedTile);
   return n % kGatedTile == 0 && pieces >= 2 * target.num_sms;
 }
@@ -259,7 +260,7 @@ Flow<Tensor<bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up, Num
   }
   const auto n = co_await normed(x, norm, numerics);
   if (!gate_up.is_fp8) co_return co_await gated_product(n.view(), gate_up.values);
-  const auto wide = co_await widened(gate_up);
+  const auto wide = co_await dequantized(gate_up);
   co_return co_await gated_product(n.view(), wide);
 }
 
@@ -287,7 +288,7 @@ Op<Tensor<f32, 2>> logits_of(const Rows& x, const Tensor<bf16, 2>& w, const Nume
 
 RowsOp normed(const Rows& x, const Norm& norm, const Numerics& numerics) {
   if (!numerics.strict) return kernels::rms_norm(x, norm.weight, norm.epsilon);
-  return kernels::with_extent<1024, 8192>(x.dim(1), [&](auto n) {
+  return kernels::with_extent<1024, kMostStrictHidden>(x.dim(1), [&](auto n) {
     return kernel<strict_rms_norm<n>>(empty<bf16>(x.dims()), x, norm.weight, norm.epsilon);
   });
 }

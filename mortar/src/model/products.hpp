@@ -13,11 +13,14 @@ struct Numerics {
   bool batch_invariant = false;  ///< the result of a token does not depend on the number of tokens of the step
   /// Products of many rows may have a copy of their FP8 weights in bf16 while they run: not in a graph, whose memory
   /// would hold the copies of all layers at once.
-  bool may_widen = false;
+  bool may_dequantize = false;
 
   /// Products run as one kernel for any number of tokens.
   bool one_way() const { return strict || batch_invariant; }
 };
+
+/// The largest hidden size in the strict mode, whose norm has a row in one tile.
+inline constexpr std::int64_t kMostStrictHidden = 8192;
 
 using Rows = tessera::View<tessera::bf16, 2>;
 using RowsOp = tessera::Op<tessera::Tensor<tessera::bf16, 2>>;

@@ -17,7 +17,7 @@ namespace {
 /// A decoding step is captured into a graph.
 Numerics numerics_of(const Network& net, bool decode) {
   Numerics numerics = net.numerics;
-  numerics.may_widen = !decode;
+  numerics.may_dequantize = !decode;
   return numerics;
 }
 

@@ -3,12 +3,11 @@
 #include <vector>
 
 #include "model/products.hpp"
+#include "mortar/plan.hpp"
 #include "mortar/weights.hpp"
 
 namespace mortar {
 
-/// Tokens of a page of the KV cache.
-inline constexpr int kPage = 64;
 /// Queries of a tile of prompt attention: on a GPU as many as the tensor cores take at once.
 inline constexpr int kSmallQueryTile = 16, kQueryTile = 64;
 

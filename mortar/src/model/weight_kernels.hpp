@@ -29,7 +29,7 @@ Tile<T, R, K> in_mma_order(const Tile<T, R, K>& tile) {
 
 /// The weights in bf16, rounded once: for products of many rows, which read them many times.
 template <int R, int C>
-void widen(Mut<bf16, R, C> y, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales) {
+void dequantize(Mut<bf16, R, C> y, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales) {
   static_assert(kScaled % R == 0 && C % kScaled == 0, "the rows of a tile share their scales, one for each block");
   constexpr int B = C / kScaled;
   auto [i, j] = y.index();

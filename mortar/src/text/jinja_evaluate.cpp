@@ -246,10 +246,13 @@ bool Machine::contains(const Value& container, const Value& value) {
     spend(container.text().size() / 16);
     return container.text().find(value.text()) != std::string::npos;
   }
-  if (const Dict* dict = container.dict()) return dict->find(value) != nullptr;
+  if (const Dict* dict = container.dict()) {
+    spend(value.work());
+    return dict->find(value) != nullptr;
+  }
   if (const List* list = container.list()) {
     if (list->kind == Sequence::Keys) Dict().find(value);  // throws where the value can be no key
-    spend(std::min(list->size, list->items.size() * value.size()));
+    spend(std::min(list->work, list->items.size() * value.work()));
     return std::any_of(list->items.begin(), list->items.end(), [&](const Value& v) { return equal(v, value); });
   }
   if (container.is_undefined()) return false;
@@ -261,7 +264,7 @@ Value Machine::compare_all(const Expression& e) {
   for (std::size_t i = 0; i < e.comparisons.size(); ++i) {
     Value right = evaluate(*e.operands[i + 1]);
     line_ = e.line;
-    spend(std::min(left.size(), right.size()));
+    spend(std::min(left.work(), right.work()));
     bool holds = false;
     switch (e.comparisons[i]) {
       case Comparison::Equal: holds = equal(left, right); break;

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <span>
 
 #include "tessera/base/format.hpp"
 #include "text/jinja_machine.hpp"
@@ -204,16 +205,23 @@ Value sort_key(Machine& m, const Value& v, bool case_sensitive, const Value* att
   return !case_sensitive && key.is_string() ? m.filter("lower", key, {}) : key;
 }
 
+int compared(Machine& m, const Value& a, const Value& b) {
+  m.spend(std::min(a.work(), b.work()));
+  return compare(a, b);
+}
+void sort_by_key(Machine& m, std::vector<std::pair<Value, Value>>& keyed, bool reverse) {
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& x, const auto& y) {
+    return reverse ? compared(m, y.first, x.first) < 0 : compared(m, x.first, y.first) < 0;
+  });
+}
+
 Values sorted(Machine& m, Values all, bool reverse, bool case_sensitive, const Value* attribute) {
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& v : all) {
     Value key = sort_key(m, v, case_sensitive, attribute);
     keyed.emplace_back(std::move(key), std::move(v));
   }
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& x, const auto& y) {
-    m.spend(1);
-    return reverse ? compare(y.first, x.first) < 0 : compare(x.first, y.first) < 0;
-  });
+  sort_by_key(m, keyed, reverse);
   Values out;
   for (auto& [key, v] : keyed) out.push_back(std::move(v));
   return out;
@@ -233,9 +241,7 @@ Value dictsort(Machine& m, const Value& v, const Arguments& a) {
   for (const auto& [key, value] : v.dict()->items)
     keyed.emplace_back(sort_key(m, by_value ? value : key, b.flag(0, false), nullptr),
                        make_list({key, value}, Sequence::Tuple));
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& x, const auto& y) {
-    return b.flag(2, false) ? compare(y.first, x.first) < 0 : compare(x.first, y.first) < 0;
-  });
+  sort_by_key(m, keyed, b.flag(2, false));
   Values out;
   for (auto& [key, pair] : keyed) out.push_back(std::move(pair));
   return make_list(std::move(out));
@@ -247,6 +253,7 @@ Value unique(Machine& m, const Value& v, const Arguments& a) {
   Values out;
   for (Value& e : m.elements(v)) {
     Value key = sort_key(m, e, b.flag(0, false), b.get(1));
+    m.spend(key.work());
     if (seen.find(key) != nullptr) continue;
     seen.set(std::move(key), true);
     out.push_back(std::move(e));
@@ -299,9 +306,9 @@ Value extreme(Machine& m, const Value& v, const Arguments& a, bool largest) {
   const Values all = m.elements(v);
   if (all.empty()) return Value::undefined("the sequence is empty");
   const Value* best = &all[0];
-  for (const Value& e : all) {
+  for (const Value& e : std::span(all).subspan(1)) {
     const int order =
-        compare(sort_key(m, e, b.flag(0, false), b.get(1)), sort_key(m, *best, b.flag(0, false), b.get(1)));
+        compared(m, sort_key(m, e, b.flag(0, false), b.get(1)), sort_key(m, *best, b.flag(0, false), b.get(1)));
     if (largest ? order > 0 : order < 0) best = &e;
   }
   return *best;

@@ -97,18 +97,22 @@ void Machine::set(int variable, Value value) {
   frames_.back().emplace_back(variable, std::move(value));
 }
 
+/// The namespace of a target that is an attribute.
+std::shared_ptr<Namespace> Machine::space_of(const Target& target) {
+  const std::string& of = tree_.variables[static_cast<std::size_t>(target.variables[0])];
+  const Value found = name(target.variables[0], of);
+  if (const auto* space = found.as<std::shared_ptr<Namespace>>()) return *space;
+  throw TemplateFailure(
+      concat("expected a namespace to assign ", of, ".", target.attribute, ", found ", type_name(found)));
+}
+
 void Machine::assign(const Target& target, Value value) {
   if (!target.attribute.empty()) {
-    const std::string& of = tree_.variables[static_cast<std::size_t>(target.variables[0])];
-    const Value found = name(target.variables[0], of);
-    const auto* space = found.as<std::shared_ptr<Namespace>>();
-    if (space == nullptr)
-      throw TemplateFailure(
-          concat("expected a namespace to assign ", of, ".", target.attribute, ", found ", type_name(found)));
+    const auto space = space_of(target);
     if (value.holds_reference())
       throw TemplateFailure(
           "expected a value to keep in a namespace, found a namespace, loop or function: not supported");
-    (*space)->attributes[target.attribute] = std::move(value);
+    space->attributes[target.attribute] = std::move(value);
     return;
   }
   if (!target.several) return set(target.variables[0], std::move(value));
@@ -156,7 +160,10 @@ Machine::Flow Machine::run_statement(const Statement& s) {
       }
       return run_block(s.blocks.back());
     case StatementKind::For: return run_for(s);
-    case StatementKind::Set: assign(s.targets[0], evaluate(*s.expressions[0])); break;
+    case StatementKind::Set:
+      if (!s.targets[0].attribute.empty()) (void)space_of(s.targets[0]);  // an error in it comes first
+      assign(s.targets[0], evaluate(*s.expressions[0]));
+      break;
     case StatementKind::SetBlock:
     case StatementKind::FilterBlock: {
       Value made = text(captured(s.blocks[0]));

@@ -99,6 +99,7 @@ class Machine {
   Flow run_statement(const Statement& s);
   Flow run_for(const Statement& s);
   std::string captured(const Block& block);
+  std::shared_ptr<Namespace> space_of(const Target& target);
   void assign(const Target& target, Value value);
   void set(int variable, Value value);
 

@@ -80,7 +80,6 @@ Value strings(Machine& m, const std::vector<std::string_view>& parts) {
 Value split(Machine& m, const Value& self, const Arguments& a, bool from_end) {
   const Bound b(from_end ? "rsplit" : "split", a, {"sep", "maxsplit"});
   const std::int64_t most = b.integer(1, -1);
-  m.spend(self.text().size() / 16);
   if (b.get(0) == nullptr || b.get(0)->is_none()) return strings(m, split_at_space(self.text(), most, from_end));
   const std::string& separator = b.string(0);
   if (separator.empty()) throw TemplateFailure("split: expected a separator that is not empty");
@@ -137,10 +136,9 @@ Value join(Machine& m, const Value& self, const Arguments& a) {
   return m.text(out.take());
 }
 
-Value count(Machine& m, const Value& self, const Arguments& a) {
+Value count(Machine&, const Value& self, const Arguments& a) {
   const Bound b("count", a, {"sub"});
   const std::string& sub = b.string(0);
-  m.spend(self.text().size() / 16);
   if (sub.empty()) return static_cast<std::int64_t>(length(self.text())) + 1;
   return static_cast<std::int64_t>(split_at(self.text(), sub, -1).size()) - 1;
 }
@@ -240,7 +238,7 @@ constexpr Row kDict[] = {
 Value index(Machine& m, const Value& self, const Arguments& a) {
   const Bound b("index", a, {"value"});
   const Values& items = self.list()->items;
-  m.spend(items.size());
+  m.spend(std::min(self.list()->work, items.size() * b.need(0).work()));
   const auto found = std::find_if(items.begin(), items.end(), [&](const Value& v) { return equal(v, b.need(0)); });
   if (found == items.end()) throw TemplateFailure("index: expected a value of the list, found another one");
   return static_cast<std::int64_t>(found - items.begin());
@@ -251,8 +249,8 @@ constexpr Row kList[] = {
     {"count",
      [](Machine& m, const Value& s, const Arguments& a) -> Value {
        const Bound b("count", a, {"value"});
-       m.spend(s.list()->size);
        const Values& items = s.list()->items;
+       m.spend(std::min(s.list()->work, items.size() * b.need(0).work()));
        return static_cast<std::int64_t>(
            std::count_if(items.begin(), items.end(), [&](const Value& v) { return equal(v, b.need(0)); }));
      }},
@@ -285,7 +283,12 @@ bool has_method(const Value& self, std::string_view name) {
 
 Value call_method(Machine& machine, const Value& self, const std::string& name, const Arguments& arguments) {
   for (const Row& row : rows(self)) {
-    if (row.name == name) return row.method(machine, self, arguments);
+    if (row.name != name) continue;
+    // Most methods go over the whole text; those that look at one end of it, over what they look for.
+    const bool at_end = name == "startswith" || name == "endswith";
+    if (self.is_string() && !at_end) machine.spend(self.work());
+    for (const Value& argument : arguments.positional) machine.spend(argument.work());
+    return row.method(machine, self, arguments);
   }
   throw TemplateFailure(concat("expected a method that leaves the ", type_name(self), " as it is, found ", name));
 }

@@ -140,7 +140,7 @@ class Parser : ExpressionParser {
     }
     while (skip_op(",")) {
       out.several = true;
-      if (bracket && is_op(")")) break;
+      if (bracket ? is_op(")") : is(TokenKind::BlockEnd)) break;  // a tuple all the same
       one();
     }
     if (bracket) expect_op(")");

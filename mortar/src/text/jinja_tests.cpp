@@ -48,7 +48,7 @@ bool leaves(const Value& v, const Value& by, int rest) {
   return (c != 0 && (c < 0) != (b < 0) ? c + static_cast<double>(b) : c) == rest;
 }
 bool equal_test(Machine& m, const Value& v, const Arguments& a) {
-  m.spend(std::min(v.size(), a.positional[0].size()));
+  m.spend(std::min(v.work(), a.positional[0].work()));
   return equal(v, a.positional[0]);
 }
 bool cased(const std::string& text, bool upper) {

@@ -17,13 +17,15 @@ enum class Op : std::uint8_t {
   Name,
   List,
   Tuple,
-  Dict,  // Dict: keys and values by turns
+  Dict,  // keys and values by turns
   Attribute,
   Item,
-  Slice,  // Slice: value, start, stop, step (null where left out)
+  Slice,  // value, start, stop, step (null where left out)
+  // operands[0]: the callee, or the value.
   Call,
   Filter,
-  Test,  // operands[0]: the callee or the value
+  Test,
+  // Operators.
   Not,
   Negative,
   Positive,

@@ -48,6 +48,7 @@ void contain(Container& container, const Value& v) {
   container.depth = std::max(container.depth, v.depth() + 1);
   container.holds_reference |= v.holds_reference();
   container.size += v.size();
+  container.work += v.work();
   if (container.size > kMostValues)
     throw TemplateFailure(tessera::concat("expected lists and dicts of at most ", kMostValues, " values, found more"));
   if (container.depth > kMostNested)
@@ -131,6 +132,12 @@ std::size_t Value::size() const {
   if (const List* l = list()) return l->size;
   const Dict* d = dict();
   return d != nullptr ? d->size : 1;
+}
+
+std::size_t Value::work() const {
+  if (const List* l = list()) return l->work;
+  if (const Dict* d = dict()) return d->work;
+  return 1 + text().size() / 16;
 }
 
 void Dict::set(Value key, Value value) {

@@ -82,6 +82,8 @@ class Value {
   int depth() const;
   /// The number of values within, counted as often as they are reached, and itself.
   std::size_t size() const;
+  /// Steps that a comparison with it takes at most: one for each value within, and for 16 bytes of text.
+  std::size_t work() const;
 
  private:
   Variant v_;
@@ -97,7 +99,7 @@ struct List {
   bool holds_reference = false;
   bool has_index() const { return kind == Sequence::List || kind == Sequence::Tuple; }
   int depth = 1;
-  std::size_t size = 1;
+  std::size_t size = 1, work = 1;
 };
 /// In the order of insertion.
 struct Dict {
@@ -105,7 +107,7 @@ struct Dict {
   std::unordered_map<std::string, std::size_t> places;  // by key_of
   bool holds_reference = false;
   int depth = 1;
-  std::size_t size = 1;
+  std::size_t size = 1, work = 1;
   /// Sets or replaces. Throws if the key can be none.
   void set(Value key, Value value);
   const Value* find(const Value& key) const;

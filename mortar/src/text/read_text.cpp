@@ -17,7 +17,7 @@ std::optional<std::string> read_text_if_there(const std::string& path) {
   return read_text(path);
 }
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, std::uint64_t most) {
   std::error_code error;
   if (const auto status = std::filesystem::status(path, error); !std::filesystem::is_regular_file(status))
     throw ModelError(tessera::concat(path, ": expected a file, found ",
@@ -26,6 +26,8 @@ std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::string text;
   const auto bytes = std::filesystem::file_size(path, error);
+  if (!error && bytes > most)
+    throw ModelError(tessera::concat(path, ": expected at most ", most, " bytes, found ", bytes));
   if (!error) text.resize(bytes);
   if (error || !in.read(text.data(), static_cast<std::streamsize>(bytes)))
     throw ModelError(tessera::concat(path, ": expected a file that can be read, found: ", std::strerror(errno)));

@@ -8,6 +8,8 @@
 
 namespace mortar {
 
+bool is_utf8(std::string_view text) noexcept { return text::valid_utf8(text) == text.size(); }
+
 std::string CharacterStream::push(std::string_view bytes) {
   rest_ += bytes;
   std::string out;

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <random>
+
+#include <nlohmann/json.hpp>
 
 #include "mortar/engine/test_engine.hpp"
 #include "mortar/errors.hpp"
@@ -276,10 +279,99 @@ TEST(MortarEngine, SizesThatDoNotFitSayWhy) {
   const auto made = [](const EngineOptions& options) {
     return message_of([&] { const Engine engine(load_test_model("dense-tied", 100), options); });
   };
-  EXPECT_THAT(made({.kv_tokens = INT64_MAX}), HasSubstr("the largest cache that fits has"));
+  EXPECT_THAT(made({.kv_tokens = INT64_MAX}), HasSubstr("the largest cache has"));
   EXPECT_THAT(made({.kv_tokens = std::int64_t{1} << 50}), HasSubstr("CapacityError"));
   EXPECT_THAT(made({.max_batch = std::int64_t{1} << 40}), HasSubstr("max_batch: expected 1 to 65536"));
   EXPECT_THAT(made({.max_batch = 0}), HasSubstr("max_batch"));
+}
+
+// A test model with other fields, in a folder of its own, with random weights.
+Model random_model(const nlohmann::json& fields) {
+  const Folder folder;
+  nlohmann::json config = nlohmann::json::parse(std::ifstream(test_model("dense-tied") / "config.json"));
+  config.update(fields);
+  folder.write("config.json", config.dump());
+  ModelOptions options;
+  options.device = tessera::Device::cpu();
+  options.max_context = 256;
+  options.random_weights = 1;
+  return load(folder.path().string(), options);
+}
+
+// What decoding computes, token by token, is what a prompt of the same tokens gives.
+TEST(MortarEngine, AnyNumberOfQueryHeadsForAKeyHead) {
+  for (const int heads : {1, 8, 9, 16, 17, 32, 64}) {
+    Engine engine(random_model({{"num_attention_heads", heads}, {"num_key_value_heads", 1}}), {});
+    Request r;
+    for (TokenId id = 0; id < 70; ++id) r.ids.push_back(id);
+    r.max_tokens = 4;
+    r.sampling.greedy = true;
+    r.ignore_eos = true;
+    r.logprobs = 0;
+    const Heard heard = answer(engine, r);
+    std::vector<TokenId> ids = r.ids;
+    ids.insert(ids.end(), heard.ids.begin(), heard.ids.end());
+    const std::vector<float> expected = engine.log_likelihoods(ids);
+    for (std::size_t i = 0; i < heard.ids.size(); ++i)
+      EXPECT_NEAR(heard.tokens[i].chosen->logprob, expected[r.ids.size() - 1 + i], 0.03)
+          << heads << " heads, token " << i;
+  }
+}
+
+TEST(MortarEngine, ASequenceThatFailsToStartWaitsWithItsPenalties) {
+  Request r;
+  r.ids = {1, 2, 3};
+  r.max_tokens = 12;
+  r.sampling.greedy = true;
+  r.sampling.repetition_penalty = 100;
+  r.sampling.logit_bias = {{7, -50.0F}};
+  r.ignore_eos = true;
+  Engine undisturbed(load_test_model("dense-tied"), {}), engine(load_test_model("dense-tied"), {});
+  const std::vector<TokenId> expected = answer(undisturbed, r).ids;
+  Heard heard;
+  engine.submit(r, heard.listener());
+  const tessera::Device cpu = tessera::Device::cpu();
+  tessera::trim_memory(cpu);
+  tessera::set_memory_limit(cpu, tessera::memory_stats(cpu).in_use);  // no state for penalties can be made
+  EXPECT_THROW(engine.step(), tessera::DeviceError);
+  tessera::set_memory_limit(cpu, tessera::kNoMemoryLimit);
+  EXPECT_EQ(engine.waiting(), 1);
+  EXPECT_EQ(engine.free_pages(), engine.total_pages());
+  engine.run();
+  EXPECT_EQ(heard.ids, expected);
+}
+
+TEST(MortarEngine, PromptsInTurnsOrFirst) {
+  for (const bool first : {false, true}) {
+    Engine engine(load_test_model("dense-tied"), {.max_batch = 2, .prefill_tokens = 16, .prompts_first = first});
+    std::vector<int> order;
+    Request r;
+    r.ids = {1};
+    r.max_tokens = 8;
+    r.ignore_eos = true;
+    engine.submit(r, [&](const Token&) { order.push_back(0); });
+    engine.step();
+    r.ids.assign(64, 1);  // four steps
+    engine.submit(r, [&](const Token&) { order.push_back(1); });
+    engine.run();
+    const auto others = std::find(order.begin(), order.end(), 1) - order.begin();
+    EXPECT_EQ(order.size(), 16U);
+    if (first)
+      EXPECT_LE(others, 2) << "the step that was launched ahead";
+    else
+      EXPECT_GE(others, 4);
+  }
+}
+
+// Prompts begin at multiples of a tile of queries, so short ones take more of a step than their tokens.
+TEST(MortarEngine, StepsOverPromptsAreAsLargeAsPlanned) {
+  Engine engine(load_test_model("dense-tied"), {.max_batch = 8, .prefill_tokens = 32});
+  Request r;
+  r.ids = {1};
+  r.max_tokens = 1;
+  for (int i = 0; i < 8; ++i) engine.submit(r, {});
+  engine.run();
+  EXPECT_EQ(engine.stats().steps, 4);
 }
 
 TEST(MortarEngine, LongPromptsInSmallStepsGiveTheSameTokens) {

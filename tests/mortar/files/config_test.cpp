@@ -95,8 +95,6 @@ TEST(MortarConfig, OlderSpelling) {
   EXPECT_TRUE(c.tied);
   EXPECT_FALSE(c.yarn || c.experts || c.fp8);
   EXPECT_THAT(c.eos_ids, ElementsAre(151645));
-  EXPECT_EQ(c.bos_id, 151643);
-  EXPECT_EQ(c.pad_id, std::nullopt);
 }
 
 TEST(MortarConfig, NewerSpelling) {
@@ -192,11 +190,16 @@ TEST(MortarConfig, WrongValuesAreNamed) {
   expect(with(dense(), {{"hidden_size", std::uint64_t{1} << 63}}), "hidden_size", "an integer", "9223372036854775808");
   expect(with(dense(), {{"num_key_value_heads", 5}}), "num_key_value_heads", "a divisor", "5");
   expect(with(dense(), {{"head_dim", 127}}), "head_dim", "even", "127");
+  expect(with(dense(), {{"head_dim", 256}}), "head_dim", "to 128", "256");
+  expect(with(dense(), {{"num_attention_heads", 130}, {"num_key_value_heads", 2}}), "num_key_value_heads",
+         "at least one key head for 64 query heads", "2");
+  EXPECT_NO_THROW(
+      parsed(with(dense(), {{"num_attention_heads", 128}, {"num_key_value_heads", 2}, {"pad_token_id", -1}})));
   expect(with(dense(), {{"rms_norm_eps", "1e-6"}}), "rms_norm_eps", "a number", "1e-6");
   expect(with(dense(), {{"tie_word_embeddings", 1}}), "tie_word_embeddings", "true or false", "1");
   expect(with(dense(), {{"eos_token_id", {1, 151936}}}), "eos_token_id", "151935", "151936");
   expect(with(dense(), {{"rope_parameters", {{"rope_theta", 1e4}}}}), "rope_theta", "10000", "1000000");
-  expect(with(experts(), {{"num_experts_per_tok", 129}}), "num_experts_per_tok", "to 128", "129");
+  expect(with(experts(), {{"num_experts_per_tok", 129}}), "num_experts_per_tok", "to 16", "129");
   expect(with(experts(), {{"num_local_experts", 64}}), "num_experts", "64", "128");
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -67,13 +68,13 @@ PlanRequest on(std::int64_t available) {
   return r;
 }
 
-/// A prompt's step widens one matrix after the other: gate and up is the largest.
+/// A prompt's step dequantizes one matrix after the other: gate and up is the largest.
 TEST(MortarPlan, Fp8StepsHoldOneMatrixInBf16) {
   ModelConfig c = large();
   c.fp8.emplace();
-  const std::int64_t widened = 2 * (2 * 12288) * 4096;
+  const std::int64_t dequantized = 2 * (2 * 12288) * 4096;
   EXPECT_EQ(estimate_memory(c, on(80'000'000'000)).activations,
-            estimate_memory(large(), on(80'000'000'000)).activations + widened);
+            estimate_memory(large(), on(80'000'000'000)).activations + dequantized);
   ModelConfig experts = mixture();
   experts.fp8.emplace();
   const std::int64_t qkv = 2 * (32 + 2 * 4) * 128 * 2048;
@@ -85,6 +86,18 @@ TEST(MortarPlan, BytesOfTheCache) {
   EXPECT_EQ(kv_bytes_per_token(small(), KvType::Bf16), 114'688);
   EXPECT_EQ(kv_bytes_per_token(large(), KvType::Bf16), 147'456);
   EXPECT_EQ(kv_bytes_per_token(large(), KvType::Fp8), 73'728);
+}
+
+TEST(MortarPlan, MoreTokensReadMoreExperts) {
+  const ModelConfig c = mixture();
+  const ModelSize size = model_size(c);
+  EXPECT_EQ(bytes_per_step(c, 1), size.bytes_per_step);
+  const std::int64_t rest = size.bytes_per_step - size.bytes.experts * c.experts->per_token / c.experts->count;
+  const double chosen = static_cast<double>(bytes_per_step(c, 8) - rest) / static_cast<double>(size.bytes.experts);
+  EXPECT_NEAR(chosen, 1 - std::pow(1 - 8.0 / 128, 8), 0.01);
+  EXPECT_NEAR(static_cast<double>(bytes_per_step(c, 4096)), static_cast<double>(rest + size.bytes.experts), 3e7)
+      << "the routers, which are no experts, are counted in both";
+  EXPECT_EQ(bytes_per_step(large(), 64), model_size(large()).bytes_per_step);
 }
 
 TEST(MortarPlan, WhatFitsExactlyFits) {

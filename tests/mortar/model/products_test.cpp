@@ -214,12 +214,13 @@ void expect_rows_near(const Tensor<bf16, 2>& y, std::int64_t every, const std::v
   }
 }
 
-/// Products with and without the rounding of widened weights, in one way for any number of rows, by few and by many.
-enum class Way { Widened, NotWidened, OneWay };
+/// Products with and without the rounding of dequantized weights, in one way for any number of rows, by few and by
+/// many.
+enum class Way { Dequantized, NotDequantized, OneWay };
 
 Tensor<bf16, 2> product_with(const SeveralRows& x, const Matrix& matrix, const SeveralRows& residual, Way way) {
   Numerics numerics;
-  numerics.may_widen = way != Way::NotWidened, numerics.batch_invariant = way == Way::OneWay;
+  numerics.may_dequantize = way != Way::NotDequantized, numerics.batch_invariant = way == Way::OneWay;
   const auto given = x.tensor(), added = residual.tensor();
   return linear_add(given.view(), matrix, added.view(), numerics).sync();
 }
@@ -227,7 +228,7 @@ Tensor<bf16, 2> product_with(const SeveralRows& x, const Matrix& matrix, const S
 TEST(SeveralFp8Rows, AreMultipliedAsFloat64Does) {
   const Weights w(264, 648);
   const Matrix matrix = w.matrix();
-  for (const Way way : {Way::Widened, Way::NotWidened, Way::OneWay}) {
+  for (const Way way : {Way::Dequantized, Way::NotDequantized, Way::OneWay}) {
     for (const std::int64_t m : {1, 5, 16, 17, 70, 255, 256, 300}) {
       const SeveralRows x(m, w.k), residual(m, w.n);
       const auto y = product_with(x, matrix, residual, way);
@@ -239,7 +240,7 @@ TEST(SeveralFp8Rows, AreMultipliedAsFloat64Does) {
           wanted.back()[j] += residual.rows[static_cast<std::size_t>(i)].at(j);
       }
       SCOPED_TRACE(testing::Message() << m << " rows, way " << static_cast<int>(way));
-      expect_rows_near(y, every, wanted, way == Way::Widened && m >= 256 ? 0.02 : 1e-3);
+      expect_rows_near(y, every, wanted, way == Way::Dequantized && m >= 256 ? 0.02 : 1e-3);
     }
   }
 }
@@ -256,7 +257,7 @@ TEST(SeveralFp8Rows, DoNotDependOnEachOtherInOneWay) {
   for (const std::int64_t m : {2, 17, 300}) EXPECT_EQ(rows(m), alone) << m;
 }
 
-/// Wide enough for a GPU to accumulate gate and up together, from widened weights.
+/// Wide enough for a GPU to accumulate gate and up together, from dequantized weights.
 TEST(SeveralFp8Rows, HaveGatesOfManyColumns) {
   const Weights w(std::int64_t{2} * 128 * 90, 256);
   const Matrix matrix = w.matrix();
@@ -264,7 +265,7 @@ TEST(SeveralFp8Rows, HaveGatesOfManyColumns) {
   const auto given = x.tensor();
   const auto weight = ones<bf16>({w.k}).sync();
   Numerics numerics;
-  numerics.may_widen = true;
+  numerics.may_dequantize = true;
   const auto y = normed_gates(given.view(), Norm{weight, kEpsilon}, matrix, numerics).sync();
   expect_rows_near(y, 299, {gates_of(w, x.rows[0]), gates_of(w, x.rows[299])}, 0.06);
 }
@@ -277,7 +278,7 @@ TEST(SeveralFp8Rows, HaveGatesOfTheirNorm) {
     const auto given = x.tensor();
     const auto weight = ones<bf16>({w.k}).sync();
     Numerics numerics;
-    numerics.may_widen = true;
+    numerics.may_dequantize = true;
     const auto y = normed_gates(given.view(), Norm{weight, kEpsilon}, matrix, numerics).sync();
     const std::int64_t every = std::max<std::int64_t>(1, m / 4);
     std::vector<std::vector<double>> wanted;

@@ -116,6 +116,16 @@ TEST(MortarChatTemplate, KeysAreWhatPythonCanHash) {
       "chat_template, line 1: the chat template failed: expected tuples of at most 1048576 bytes as keys, found more");
 }
 
+TEST(MortarChatTemplate, TuplesOfOneNameAndListsOfOneDict) {
+  EXPECT_EQ(render("{% set (a,) = [7] %}{{ a }}{% set c, %}x{% endset %}{{ c }}"), "7x");
+  EXPECT_EQ(render("{{ [{'a': 1}]|min }}{{ [none]|max }}"), "{'a': 1}None");
+  EXPECT_EQ(message_of<RequestError>("{% set ns.v = no.thing %}"),
+            "chat_template, line 1: the chat template failed: expected a namespace to assign ns.v, found undefined");
+  EXPECT_THROW((void)render("{% set (a,) = [1, 2] %}"), RequestError);
+  EXPECT_THROW((void)ChatTemplate("{% set a, = [1] %}"), ModelError);
+  EXPECT_THROW((void)ChatTemplate("{% set , = [1] %}"), ModelError);
+}
+
 TEST(MortarChatTemplate, SyntaxErrorsNameTheLine) {
   const auto message = [](std::string_view source) { return message_of<ModelError>(source); };
   EXPECT_EQ(message("a\n{% if x %}"), "chat_template, line 2: expected {% endif %}, found the end of the template");
@@ -214,6 +224,18 @@ TEST(MortarChatTemplate, RunawayTemplatesEnd) {
   EXPECT_EQ(
       message("{% set ns = namespace(x=1) %}{% for i in range(1000) %}{% set ns.x = ns.x + i %}{% endfor %}{{ ns.x }}"),
       "rendered: 499501");
+}
+
+TEST(MortarChatTemplate, TextIsPartOfTheSteps) {
+  const std::string texts =
+      "{% set s = 'a' * 4000 * 2000 %}{% set t = 'a' * 4000 * 2000 %}{% for i in range(1000) %}{% if ";
+  for (const char* use : {"s == t", "s.find('xy') > 0", "s.startswith(t)", "s in [t]", "[t].index(s)",
+                          "[s, t]|sort(case_sensitive=true)", "s in {'a': 1}"})
+    EXPECT_NE(message_of<RequestError>(texts + use + " %}{% endif %}{% endfor %}").find("ends within 20000000 steps"),
+              std::string::npos)
+        << use;
+  EXPECT_EQ(render(texts + "s.startswith('a') and s|length and s != 'b' and 'b' != s %}{% endif %}{% endfor %}ok"),
+            "ok");
 }
 
 TEST(MortarChatTemplate, InputsAreChecked) {

@@ -83,6 +83,7 @@ TEST(MortarStopFilter, EqualsASearchOfTheWhole) {
       }
     }
     EXPECT_EQ(filter.stopped(), end != whole.npos);
+    if (filter.stopped()) { EXPECT_EQ(whole.find(filter.found()) + filter.found().size(), end); }
     if (!filter.stopped()) out += filter.finish();
     EXPECT_EQ(out, whole.substr(0, begin));
     if (filter.stopped()) { EXPECT_EQ(filter.push("a"), ""); }

@@ -3,6 +3,7 @@
 
 usage: cli_test.py MORTAR MODELS
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 import xml.dom.minidom
@@ -191,6 +193,12 @@ class Errors(unittest.TestCase):
             (["generate", "/nowhere", "--prompt", "x", "--repetition-penalty", "0"], "--repetition-penalty: expected a number"),
             (["generate", "/nowhere", "--prompt", "x", "--stop", ""], "--stop: expected a text"),
             (["generate", MODELS / "moe", "--prompt-ids", "1", "--device", "gpu"], "--device: expected cpu"),
+            (["generate", MODELS / "moe", "--prompt-ids", "1", "--device", "cuda:x"], "--device: expected cpu"),
+            (["info", MODELS / "moe", "--device", "gpu"], "--device: expected cpu"),
+            (["info", MODELS / "moe", "--random-weights", "abc"], "--random-weights: expected an integer"),
+            (["generate", "/nowhere", "--prompt", "x", "--greedy", "--temperature", "1"], "--greedy and --temperature exclude each other"),
+            (["generate", "/nowhere", "--prompt-ids", "1,a"], "expected integers separated by commas"),
+            (["generate", "/nowhere", "--prompt", "x", "--logprobs", "21"], "--logprobs: expected an integer"),
             (["chat", "/nowhere", "--temperature", "abc"], "--temperature: expected a number"),
             (["template", MODELS / "dense-tied", "--messages", "-", "--tools", "-"], "at most one"),
             (["bench", MODELS / "moe", "--prompt-tokens", "0", "--generate", "0"], "above 0"),
@@ -233,8 +241,37 @@ class Errors(unittest.TestCase):
     def test_stop_texts_are_whole_characters(self):
         words = [MORTAR, "generate", MODELS / "dense-tied", "--device", "cpu", "--prompt", "a", "--json", "--max-tokens", "1", "--stop", b"\xbf"]
         done = subprocess.run(words, capture_output=True, check=False)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn(b"stop: expected texts in UTF-8", done.stderr)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"--stop: expected a text in UTF-8", done.stderr)
+
+    def test_damaged_weights(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "model"
+            shutil.copytree(MODELS / "dense-untied", model)
+            for file in model.glob("*.safetensors"):
+                data = file.read_bytes()
+                header = 8 + struct.unpack("<Q", data[:8])[0]
+                file.write_bytes(data[:header] + b"\xff" * (len(data) - header))  # NaN everywhere
+            for words in (["generate", model, "--prompt-ids", "1,2"], ["generate", model, "--prompt-ids", "1", "--temperature", 1]):
+                _, err = run(*words, "--max-tokens", 3, code=1)
+                self.assertIn("are the weights damaged?", err)
+            _, err = run("chat", model, "--max-tokens", 3, text="question\n", code=1)
+            self.assertIn("are the weights damaged?", err)
+
+    def test_experts_of_any_size(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = json.loads((MODELS / "moe" / "config.json").read_text())
+            (pathlib.Path(folder) / "config.json").write_text(json.dumps(config | {"moe_intermediate_size": 17}))
+            words = ["generate", folder, "--random-weights", 1, "--prompt-ids", "1,2", "--max-tokens", 3, "--ignore-eos", "--json"]
+            self.assertEqual(len(json.loads(run(*words)[0])["ids"]), 3)
+
+    def test_checked_mode_finds_nothing(self):
+        words = ["generate", MODELS / "dense-tied", "--prompt-ids", "1,2,3", "--max-tokens", 3, "--ignore-eos", "--greedy", "--json"]
+        self.assertEqual(json.loads(run(*words, env={"TESSERA_CHECK": "1"})[0])["ids"], json.loads(run(*words)[0])["ids"])
+
+    def test_the_device_is_the_one_that_was_named(self):
+        words = ["generate", MODELS / "dense-tied", "--prompt-ids", "1", "--max-tokens", 3, "--device", "cpu"]
+        run(*words, env={"TESSERA_DEVICE": "cuda:77"})
 
     def test_files_that_become_shorter(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -298,6 +335,48 @@ class Others(unittest.TestCase):
             out, err = process.communicate(b"/exit\n", timeout=60)
             self.assertEqual(process.returncode, 0, err)
             self.assertIn(b"stopped", err)
+
+    def test_ctrl_c_while_output_waits_for_its_reader(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = self.chat_that_answers(folder)
+            fcntl.fcntl(process.stdout.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+            process.stdin.write(b"/exit\n")
+            process.stdin.flush()
+            waiting, before = 0, -1
+            while waiting != before or waiting < 4000:  # the answer goes on until the pipe is full
+                time.sleep(0.5)
+                waiting, before = struct.unpack("i", fcntl.ioctl(process.stdout.fileno(), termios.FIONREAD, bytes(4)))[0], waiting
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, err)
+            self.assertIn(b"stopped", err)
+            self.assertGreater(len(out), 4000)
+
+    def test_thinking_beside_redirected_output(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "model"
+            shutil.copytree(MODELS / "dense-tied", model)
+            (model / "chat_template.jinja").write_text("{{ messages[-1].content }}<think>\n")
+            words = ["chat", model, "--greedy", "--max-tokens", 5, "--ignore-eos"]
+            out, err = run(*words, text="hi\n")
+            _, quiet = run(*words, "--quiet", text="hi\n")
+            generated, thinking = run("generate", model, "--prompt", "hi", *words[2:])
+            self.assertEqual(out, generated)
+            self.assertEqual(quiet, "")
+            self.assertIn(err[err.rindex("available\n") + 10:err.rindex("\n[") if "\n[" in err else err.rindex("[")].strip(), thinking)
+
+    def test_a_chart_behind_a_link(self):
+        with tempfile.TemporaryDirectory() as folder:
+            link, chart = pathlib.Path(folder) / "link.svg", pathlib.Path(folder) / "chart.svg"
+            link.symlink_to("chart.svg")
+            run("bench", "/nowhere", "--svg", link, code=1)
+            self.assertTrue(link.is_symlink() and not chart.exists(), "nothing has changed")
+            run("bench", MODELS / "dense-tied", "--prompt-tokens", 4, "--generate", 2, "--repetitions", 1, "--svg", link)
+            self.assertTrue(link.is_symlink())
+            xml.dom.minidom.parse(str(chart))
+            self.assertIn("cannot be written", run("bench", MODELS / "dense-tied", "--svg", folder, code=1)[1])
+            self.assertEqual(sorted(p.name for p in pathlib.Path(folder).iterdir()), ["chart.svg", "link.svg"])
 
     def test_a_second_ctrl_c_ends_chat(self):
         with tempfile.TemporaryDirectory() as folder:

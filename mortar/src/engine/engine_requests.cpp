@@ -1,4 +1,4 @@
-// What an engine is asked for: checks of options and requests, sequences that come and go, scores of whole texts.
+// What is requested of an engine: checks of options and requests, sequences that come and go, scores of whole texts.
 #include <algorithm>
 #include <random>
 

@@ -13,6 +13,7 @@
 
 #include "mortar/engine/test_engine.hpp"
 #include "mortar/errors.hpp"
+#include "tessera/runtime/memory.hpp"
 #include "text/utf8.hpp"
 
 namespace mortar::test {

@@ -21,7 +21,7 @@ import xml.dom.minidom
 MORTAR = MODELS = None
 
 
-def run(*words, env=None, text="", code=0, limit=120):
+def run(*words, env=None, text="", code=0, limit=300):
     variables = {k: v for k, v in os.environ.items() if not k.startswith("MORTAR_")} | {"MORTAR_DEVICE": "cpu"} | (env or {})
     done = subprocess.run([MORTAR, *map(str, words)], input=text.encode(), capture_output=True, timeout=limit, env=variables, check=False)
     out, err = done.stdout.decode(), done.stderr.decode()

@@ -49,8 +49,10 @@ std::int64_t left_by_cgroups(std::int64_t available) {
     if (most && used) {
       std::int64_t files = 0, number = 0;
       std::ifstream statistics(group / "memory.stat");
-      for (std::string name; statistics >> name >> number;)
-        if (name == "file") files = number;
+      for (std::string name; statistics >> name >> number;) {
+        if (name == "file") files += number;
+        if (name == "shmem") files -= number;  // files of tmpfs, which are among them, do not give way
+      }
       available = std::min(available, std::max<std::int64_t>(0, *most - *used + files));
     }
     if (group == root || !group.has_relative_path()) return available;

@@ -1,4 +1,4 @@
-// What an engine knows, for the two files that implement it: requests, and steps.
+// The state of an engine. engine.cpp has its steps, engine_requests.cpp what is requested of it.
 #pragma once
 #include <deque>
 #include <functional>

@@ -168,8 +168,8 @@ RowsOp scaled_rows_product(const Rows& x, const Matrix& w, const Numerics& numer
   });
 }
 
-constexpr std::int64_t kWorthDequantizing =
-    256;  ///< rows from which on weights are dequantized first (bench/notes/mortar.md)
+/// Rows from which on weights are dequantized first (bench/notes/mortar.md).
+constexpr std::int64_t kWorthDequantizing = 256;
 bool worth_dequantizing(const Rows& x, const Numerics& numerics) {
   return x.dim(0) >= kWorthDequantizing && numerics.may_dequantize && !numerics.one_way();
 }

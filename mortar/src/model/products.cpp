@@ -5,6 +5,7 @@
 
 #include "model/hints.hpp"
 #include "model/kernels.hpp"
+#include "model/scaled_row_kernels.hpp"
 #include "model/weight_kernels.hpp"
 #include "tessera/kernels/rms_norm.hpp"
 
@@ -75,32 +76,61 @@ Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf
   });
 }
 
-/// A block of the products of one row with FP8 weights, its sums on a GPU and its hints (bench/notes/mortar.md).
-constexpr kernels::LinearTile kScaledRow = {4, 1024};
-constexpr int kFold = 8;  ///< products that are added before a sum: the elements of one load of a thread
-/// f(the number of products that are added before the sum of a place) for the rows of x.
-auto with_fold(const Rows& x, auto f) {
-  return kernels::with_constant<2>(on_gpu(x) ? 1 : 0, [&](auto gpu) {
-    constexpr int fold = gpu ? kFold : 1;
-    return f(std::integral_constant<int, fold>());
+/// A block of the products of one row with FP8 weights: rows of weights, columns of a term, how long the loop is known
+/// to be, and on a GPU the warps (bench/notes/mortar.md).
+struct ScaledRowTile {
+  int n, k;
+  bool counted;
+  int warps;
+};
+constexpr ScaledRowTile kScaledRow[] = {{8, 512, false, 4}, {4, 512, false, 2}, {4, 512, true, 2}, {4, 512, true, 0}};
+constexpr int kShortRow = 0, kLongRow = 1, kLongestRow = 2, kRowOnCpu = 3;  ///< their rows
+int scaled_row_heuristic(const Rows& x) {
+  constexpr std::int64_t kMostUnrolled =
+      48 << 10;  // weights of a block: with more, what is in flight takes too many registers
+  const std::int64_t k = x.dim(1);
+  if (!on_gpu(x)) return kRowOnCpu;
+  if (kScaledRow[kShortRow].n * k <= kMostUnrolled) return kShortRow;
+  return kScaledRow[kLongRow].n * k <= kMostUnrolled ? kLongRow : kLongestRow;
+}
+/// f(the type of products, the tile, its hints) for the row x.
+auto with_scaled_row(const Rows& x, const auto& f) {
+  constexpr int tiles = static_cast<int>(std::size(kScaledRow));
+  return kernels::with_constant<tiles>(scaled_row_heuristic(x), [&](auto number) {
+    constexpr int warps = kScaledRow[number].warps;
+    using H = std::conditional_t<number == kRowOnCpu, f32, f16>;
+    static const TuningRecord hints = warps == 0 ? TuningRecord() : hinted("warps=", warps);
+    return f(H(), number, hints);
   });
 }
-const TuningRecord& scaled_row_hints() {
+
+/// The gates of one row with FP8 weights: a block, its sums on a GPU and its hints (bench/notes/mortar.md).
+constexpr kernels::LinearTile kScaledGates = {4, 1024};
+constexpr int kFold = 8;  ///< products that are added before a sum: the elements of one load of a thread
+RowsOp scaled_gates(const Rows& x, const Norm& norm, const Matrix& w) {
   static const TuningRecord hints = hinted("warps=", 2);
-  return hints;
+  return kernels::with_constant<2>(on_gpu(x) ? 1 : 0, [&](auto gpu) {
+    constexpr int fold = gpu ? kFold : 1;
+    constexpr auto& product =
+        kernel<normed_rows<true, bf16, f8e4m3, 1, kScaledGates.n, kScaledGates.k, fold, In<f32, dyn, dyn>>>;
+    return product.tuned(hints)(empty<bf16>({std::int64_t{1}, w.quantized.dim(0) / 2}), x, norm.weight, w.quantized,
+                                norm.epsilon, 0, w.scales);
+  });
+}
+RowsOp normed_scaled_product(const Rows& x, const Norm& norm, const Matrix& w) {
+  return with_scaled_row(x, [&]<class H>(H, auto number, const TuningRecord& hints) {
+    constexpr ScaledRowTile t = kScaledRow[number];
+    constexpr auto& product = kernel<normed_scaled_row<H, t.counted, t.n, t.k>>;
+    return product.tuned(hints)(empty<bf16>({std::int64_t{1}, w.quantized.dim(0)}), x, norm.weight, w.quantized,
+                                w.scales, norm.epsilon, static_cast<i32>(x.dim(1)));
+  });
 }
 
 /// The same for weights of either type.
 template <bool Gated>
 RowsOp normed_product(const Rows& x, const Norm& norm, const Matrix& w) {
   if (!w.is_fp8) return normed_product<Gated, bf16>(x, norm, w.values);
-  const std::int64_t n = w.quantized.dim(0);
-  return with_fold(x, [&](auto fold) {
-    constexpr auto& product =
-        kernel<normed_rows<Gated, bf16, f8e4m3, 1, kScaledRow.n, kScaledRow.k, fold, In<f32, dyn, dyn>>>;
-    return product.tuned(scaled_row_hints())(empty<bf16>({std::int64_t{1}, Gated ? n / 2 : n}), x, norm.weight,
-                                             w.quantized, norm.epsilon, 0, w.scales);
-  });
+  return Gated ? scaled_gates(x, norm, w) : normed_scaled_product(x, norm, w);
 }
 
 /// The product by one kernel for any number of rows.
@@ -118,14 +148,13 @@ Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Tensor<bf16, 2>& w,
 /// The product with FP8 weights of one row.
 template <class E, class... P>
 RowsOp scaled_row_product(const Rows& x, const Matrix& w, const kernels::Fused<E, P...>& epilogue) {
-  const i32 length = on_gpu(x) ? static_cast<i32>(x.dim(1)) : 0;  // a constant of the code (bench/notes/mortar.md)
-  return with_fold(x, [&](auto fold) {
+  return with_scaled_row(x, [&]<class H>(H, auto number, const TuningRecord& hints) {
+    constexpr ScaledRowTile t = kScaledRow[number];
+    constexpr auto& product = kernel<scaled_row<E, H, t.counted, t.n, t.k, kernels::epilogue_param<P>...>>;
     return std::apply(
         [&](const auto&... p) {
-          constexpr auto& product =
-              kernel<scaled_row<E, kScaledRow.n, kScaledRow.k, fold, kernels::epilogue_param<P>...>>;
-          return product.tuned(scaled_row_hints())(empty<bf16>({std::int64_t{1}, w.quantized.dim(0)}), x, w.quantized,
-                                                   w.scales, length, p...);
+          return product.tuned(hints)(empty<bf16>({std::int64_t{1}, w.quantized.dim(0)}), x, w.quantized, w.scales,
+                                      static_cast<i32>(x.dim(1)), p...);
         },
         epilogue.operands);
   });

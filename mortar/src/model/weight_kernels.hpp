@@ -1,6 +1,6 @@
-// Products with FP8 weights (activations stay bf16): one row by sums in f32, several rows with weights that are
-// converted to bf16 on the way to the tensor cores, and the weights in bf16 for many rows; and the mixture of experts
-// for few tokens. docs/mortar/design.md has the rule.
+// Products with FP8 weights (activations stay bf16): several rows with weights that are converted to bf16 on the way to
+// the tensor cores, and the weights in bf16 for many rows; and the mixture of experts for few tokens. One row is in
+// scaled_row_kernels.hpp and in normed_rows. docs/mortar/design.md has the rule.
 #pragma once
 #include <tuple>
 #include <vector>
@@ -111,23 +111,6 @@ Tile<f32, N, K / Fold> fold_products(const Tile<f32, N, K>& a, const Tile<f32, 1
     for (int e = 0; e < Fold; ++e) acc = fma(nth(a, e), nth(b, e), acc);
     return acc;
   }
-}
-
-/// One row times w^T for weights with scales, then the epilogue: by sums, because one row would fill a sixteenth of
-/// mma. `length`: of the row, as in kernels::summed_rows.
-template <class E, int N, int K, int Fold, class... P>
-void scaled_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales,
-                Constant<i32> length, P... operands) {
-  require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
-  auto X = x.tiles(shape<1, K>);
-  auto W = w.tiles(shape<N, K>);
-  auto [zero, j] = y.index();
-  auto acc = zeros<f32, N, K / Fold>();
-  for (auto k : range(kernels::steps_of_row<K>(x, length))) {
-    auto row = times_scales<N>(cast<f32>(X.load(0, k)), scales, j, k);
-    acc = add_products<Fold>(cast<f32>(W.load(j, k)), row, acc);
-  }
-  y.store(cast<bf16>(E{}(reshape(sum(acc, axis<1>), shape<1, N>), y, operands...)));
 }
 
 /// silu(gate) * up of norm(x) for each pair of a token and one of its experts: y is [tokens * per_token, intermediate].

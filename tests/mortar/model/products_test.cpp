@@ -4,20 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <tessera/tessera.hpp>
 #include <vector>
 
 #include "model/kernels.hpp"
 #include "model/products.hpp"
+#include "model/scaled_row_kernels.hpp"
 #include "tessera/kernels/linear.hpp"
 
 namespace mortar {
 namespace {
 
 constexpr float kEpsilon = 1e-6f;
-constexpr int kFold = 8;
-using Scales = In<f32, dyn, dyn>;
 
 /// FP8 weights [rows, columns] with a scale for each block of 128 x 128.
 struct Weights {
@@ -41,6 +41,16 @@ struct Weights {
       sums.push_back(sum);
     }
     return sums;
+  }
+  /// Of each row, the root of the sum of squares of its products with `row`.
+  std::vector<double> sizes(const std::vector<double>& row) const {
+    std::vector<double> roots;
+    for (std::int64_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (std::int64_t j = 0; j < k; ++j) sum += std::pow(at(i, j) * row[static_cast<std::size_t>(j)], 2);
+      roots.push_back(std::sqrt(sum));
+    }
+    return roots;
   }
   Tensor<f8e4m3, 2> tensor() const { return from(values, {n, k}).sync(); }
   Matrix matrix() const {
@@ -76,22 +86,41 @@ struct Row {
   std::vector<double> normed;
 };
 
-void expect_near(const auto& y, const std::vector<double>& wanted) {
+/// Products and sums in f16 are wrong by some 2^-11.4 of the root of the sum of squares, a quarter of what the rounding
+/// of x to bf16 makes: x and each of four partial sums are rounded to 11 bits. Five times that.
+template <class H>
+constexpr double kRounding = std::is_same_v<H, f16> ? 0x1p-9 : 0;
+
+/// `errors`: beside the rounding of the result to bf16, and of sums in f32.
+void expect_near(const auto& y, const std::vector<double>& wanted, const std::vector<double>& errors = {},
+                 double times = 0) {
   const auto found = host(y).sync();
   ASSERT_EQ(static_cast<std::size_t>(y.dim(1)), wanted.size());
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    ASSERT_NEAR(static_cast<float>(found[i]), wanted[i], std::abs(wanted[i]) / 256 + 1e-3) << i;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const double error = std::abs(wanted[i]) / 256 + (errors.empty() ? 1e-3 : 1e-4 + errors[i] * times);
+    ASSERT_NEAR(static_cast<float>(found[i]), wanted[i], error) << i;
+  }
 }
 
-/// 1160 and 1032 are no multiples of a tile nor of a block of scales.
+/// f(the type of products, whether the steps are counted), for a kernel's template arguments.
+void for_forms(const auto& f) {
+  f(f16(), std::true_type());
+  f(f16(), std::false_type());
+  f(f32(), std::true_type());
+}
+constexpr int kRows = 4, kColumns = 256;  // of a tile of weights
+
+/// 1160 and 1032 are no multiples of a tile nor of a block of scales, and 1160 not of the tiles that are added in f16.
 TEST(OneRow, Fp8WeightsOfANormedRow) {
   const Row row(1160);
   const Weights w(1032, 1160);
-  expect_near(kernel<normed_rows<false, bf16, f8e4m3, 1, 4, 1024, kFold, Scales>>(
-                  full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
-                  kEpsilon, 0, w.scale_tensor())
-                  .sync(),
-              w.times(row.normed));
+  for_forms([&]<class H, class C>(H, C) {
+    expect_near(kernel<normed_scaled_row<H, C::value, kRows, kColumns>>(
+                    full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
+                    w.scale_tensor(), kEpsilon, i32{1160})
+                    .sync(),
+                w.times(row.normed), w.sizes(row.normed), kRounding<H>);
+  });
 }
 
 /// Gate and up have scales of their own.
@@ -102,7 +131,7 @@ TEST(OneRow, Fp8GatesOfANormedRow) {
   std::vector<double> wanted;
   for (std::size_t i = 0; i < both.size() / 2; ++i)
     wanted.push_back(both[i] / (1 + std::exp(-both[i])) * both[both.size() / 2 + i]);
-  expect_near(kernel<normed_rows<true, bf16, f8e4m3, 1, 4, 1024, kFold, Scales>>(
+  expect_near(kernel<normed_rows<true, bf16, f8e4m3, 1, 4, 1024, 8, In<f32, dyn, dyn>>>(
                   full<bf16>({std::int64_t{1}, w.n / 2}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
                   kEpsilon, 0, w.scale_tensor())
                   .sync(),
@@ -115,12 +144,77 @@ TEST(OneRow, Fp8WeightsAndAResidual) {
   const Row residual(w.n);
   std::vector<double> wanted = w.times(row.values());
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += residual.at(i);
-  for (const i32 length : {0, 1160})
-    expect_near(kernel<scaled_row<kernels::epilogues::Residual, 4, 1024, kFold, In<bf16, dyn, dyn>>>(
+  for_forms([&]<class H, class C>(H, C) {
+    expect_near(kernel<scaled_row<kernels::epilogues::Residual, H, C::value, kRows, kColumns, In<bf16, dyn, dyn>>>(
                     full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(),
-                    length, residual.tensor())
+                    i32{1160}, residual.tensor())
                     .sync(),
-                wanted);
+                wanted, w.sizes(row.values()), kRounding<H>);
+  });
+}
+
+/// Rows shorter than one tile, than the tiles that are added in f16, and of a whole number of them.
+TEST(OneRow, Fp8WeightsOfAnyLength) {
+  for (const i32 k : {1, 8, 128, 256, 264, 768, 1024, 1792, 2048}) {
+    SCOPED_TRACE(k);
+    const Row row(k);
+    const Weights w(16, k);
+    for_forms([&]<class H, class C>(H, C) {
+      expect_near(kernel<scaled_row<kernels::epilogues::Plain, H, C::value, kRows, kColumns>>(
+                      full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(), k)
+                      .sync(),
+                  w.times(row.values()), w.sizes(row.values()), kRounding<H>);
+    });
+  }
+}
+
+/// Each element alone: the largest weight, and elements and scales as large and as small as bf16 and f32 have.
+TEST(OneRow, Fp8WeightsOfLargeAndSmallNumbers) {
+  constexpr i32 k = 1536;
+  for (const float size : {0x1p-120f, 0x1p-80f, 0x1p-20f, 1.0f, 0x1p20f, 0x1p80f, 0x1p115f}) {
+    for (const float scale : {0x1p-100f, 1.0f, 0x1p100f}) {
+      SCOPED_TRACE(testing::Message() << size << " times " << scale);
+      if (!(std::abs(std::log2(size) + std::log2(scale)) < 110)) continue;
+      Row row(k);
+      Weights w(8, k);
+      for (std::size_t i = 0; i < row.x.size(); ++i) row.x[i] = bf16(static_cast<float>(row.x[i]) * size);
+      for (std::size_t i = 0; i < w.values.size(); i += 3) w.values[i] = f8e4m3(i % 2 == 0 ? 448.0f : -448.0f);
+      for (float& s : w.scales) s *= scale;
+      const std::vector<double> wanted = w.times(row.values()), sizes = w.sizes(row.values());
+      for_forms([&]<class H, class C>(H, C) {
+        const auto y =
+            kernel<scaled_row<kernels::epilogues::Plain, H, C::value, kRows, kColumns>>(
+                full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(), k)
+                .sync();
+        const auto found = host(y).sync();
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+          ASSERT_NEAR(static_cast<float>(found[i]), wanted[i],
+                      std::abs(wanted[i]) / 256 + sizes[i] * std::max(kRounding<H>, 0x1p-18))
+              << i;
+      });
+    }
+  }
+}
+
+/// Numbers that are not finite stay so, in their results only; a row of zeros gives zeros.
+TEST(OneRow, Fp8WeightsOfARowThatIsNotFinite) {
+  constexpr i32 k = 1100;
+  const Weights w(8, k);
+  for_forms([&]<class H, class C>(H, C) {
+    const auto times = [&](const Row& row) {
+      return host(kernel<scaled_row<kernels::epilogues::Plain, H, C::value, kRows, kColumns>>(
+                      full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(), k)
+                      .sync())
+          .sync();
+    };
+    Row row(k);
+    row.x[700] = bf16(std::numeric_limits<float>::quiet_NaN());
+    for (const bf16 v : times(row)) EXPECT_TRUE(std::isnan(static_cast<float>(v)));
+    row.x[700] = bf16(std::numeric_limits<float>::infinity());
+    for (const bf16 v : times(row)) EXPECT_FALSE(std::isfinite(static_cast<float>(v)));
+    std::fill(row.x.begin(), row.x.end(), bf16(0.0f));
+    for (const bf16 v : times(row)) EXPECT_EQ(static_cast<float>(v), 0.0f);
+  });
 }
 
 TEST(OneRow, Bf16WeightsOfANormedRow) {
@@ -167,15 +261,6 @@ void check_two_rows() {
 }
 TEST(TwoRows, Bf16Weights) { check_two_rows<false>(); }
 TEST(TwoRows, Bf16Gates) { check_two_rows<true>(); }
-
-TEST(OneRow, Fp8WeightsWithoutFolding) {
-  const Row row(1160);
-  const Weights w(1032, 1160);
-  expect_near(kernel<scaled_row<kernels::epilogues::Plain, 4, 1024, 1>>(
-                  full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(), 0)
-                  .sync(),
-              w.times(row.values()));
-}
 
 /// Rows of x, each a Row.
 struct SeveralRows {

@@ -1,4 +1,4 @@
-// Engines over the models of tests/mortar/data, on the CPU.
+// Engines over the models of tests/mortar/data, on the CPU unless a test names another device.
 #pragma once
 #include <cmath>
 #include <optional>
@@ -10,9 +10,10 @@
 
 namespace mortar::test {
 
-inline Model load_test_model(const std::string& name, std::int64_t max_context = 256, std::int64_t max_batch = 1) {
+inline Model load_test_model(const std::string& name, std::int64_t max_context = 256, std::int64_t max_batch = 1,
+                             tessera::Device device = tessera::Device::cpu()) {
   ModelOptions options;
-  options.device = tessera::Device::cpu();
+  options.device = device;
   options.max_context = max_context;
   options.max_batch = max_batch;
   return load(test_model(name).string(), options);

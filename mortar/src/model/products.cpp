@@ -2,6 +2,7 @@
 #include "model/products.hpp"
 
 #include <array>
+#include <type_traits>
 
 #include "model/hints.hpp"
 #include "model/kernels.hpp"
@@ -76,31 +77,31 @@ Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf
   });
 }
 
-/// A block of the products of one row with FP8 weights: rows of weights, columns of a term, how long the loop is known
-/// to be, and on a GPU the warps (bench/notes/mortar.md).
+/// A tile of the products of one row with FP8 weights (bench/notes/mortar.md).
 struct ScaledRowTile {
-  int n, k;
-  bool counted;
+  int n, k;      ///< rows and columns of weights
+  bool counted;  ///< the trip count is read at run time, so that the loop is not unrolled
+  bool half;     ///< products in f16
   int warps;
 };
-constexpr ScaledRowTile kScaledRow[] = {{8, 512, false, 4}, {4, 512, false, 2}, {4, 512, true, 2}, {4, 512, true, 0}};
+constexpr ScaledRowTile kScaledRow[] = {
+    {8, 512, false, true, 4}, {4, 512, false, true, 2}, {4, 512, true, true, 2}, {4, 512, true, false, 2}};
 constexpr int kShortRow = 0, kLongRow = 1, kLongestRow = 2, kRowOnCpu = 3;  ///< their rows
 int scaled_row_heuristic(const Rows& x) {
-  constexpr std::int64_t kMostUnrolled =
-      48 << 10;  // weights of a block: with more, what is in flight takes too many registers
+  // Bytes of weights of a block whose loop is unrolled: with more it was slower.
+  constexpr std::int64_t kMostUnrolled = 48 << 10;
   const std::int64_t k = x.dim(1);
   if (!on_gpu(x)) return kRowOnCpu;
   if (kScaledRow[kShortRow].n * k <= kMostUnrolled) return kShortRow;
   return kScaledRow[kLongRow].n * k <= kMostUnrolled ? kLongRow : kLongestRow;
 }
-/// f(the type of products, the tile, its hints) for the row x.
+/// f(the type of products, the number of the tile, its hints) for the row x.
 auto with_scaled_row(const Rows& x, const auto& f) {
   constexpr int tiles = static_cast<int>(std::size(kScaledRow));
   return kernels::with_constant<tiles>(scaled_row_heuristic(x), [&](auto number) {
-    constexpr int warps = kScaledRow[number].warps;
-    using H = std::conditional_t<number == kRowOnCpu, f32, f16>;
-    static const TuningRecord hints = warps == 0 ? TuningRecord() : hinted("warps=", warps);
-    return f(H(), number, hints);
+    constexpr ScaledRowTile t = kScaledRow[number];
+    static const TuningRecord hints = hinted("warps=", t.warps);
+    return f(std::conditional_t<t.half, f16, f32>(), number, hints);
   });
 }
 
@@ -117,6 +118,7 @@ RowsOp scaled_gates(const Rows& x, const Norm& norm, const Matrix& w) {
                                 norm.epsilon, 0, w.scales);
   });
 }
+/// The product of one normalised row with FP8 weights.
 RowsOp normed_scaled_product(const Rows& x, const Norm& norm, const Matrix& w) {
   return with_scaled_row(x, [&]<class H>(H, auto number, const TuningRecord& hints) {
     constexpr ScaledRowTile t = kScaledRow[number];
@@ -126,7 +128,7 @@ RowsOp normed_scaled_product(const Rows& x, const Norm& norm, const Matrix& w) {
   });
 }
 
-/// The same for weights of either type.
+/// The product of a normalised row, or the gates, for weights of either type.
 template <bool Gated>
 RowsOp normed_product(const Rows& x, const Norm& norm, const Matrix& w) {
   if (!w.is_fp8) return normed_product<Gated, bf16>(x, norm, w.values);

@@ -102,24 +102,38 @@ void expect_near(const auto& y, const std::vector<double>& wanted, const std::ve
   }
 }
 
-/// f(the type of products, whether the steps are counted), for a kernel's template arguments.
+/// Template arguments of the kernels of one row: those of products.cpp.
+template <class Type, bool IsCounted, int Rows, int Columns>
+struct Form {
+  using H = Type;
+  static constexpr bool kCounted = IsCounted;
+  static constexpr int kN = Rows, kK = Columns;
+};
 void for_forms(const auto& f) {
-  f(f16(), std::true_type());
-  f(f16(), std::false_type());
-  f(f32(), std::true_type());
+  f(Form<f16, false, 8, 512>());
+  f(Form<f16, false, 4, 512>());
+  f(Form<f16, true, 4, 512>());
+  f(Form<f32, true, 4, 512>());
 }
-constexpr int kRows = 4, kColumns = 256;  // of a tile of weights
+/// The product without an epilogue.
+template <class F>
+Tensor<bf16, 2> scaled(const Row& row, const Weights& w) {
+  return kernel<scaled_row<kernels::epilogues::Plain, typename F::H, F::kCounted, F::kN, F::kK>>(
+             full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(),
+             static_cast<i32>(w.k))
+      .sync();
+}
 
-/// 1160 and 1032 are no multiples of a tile nor of a block of scales, and 1160 not of the tiles that are added in f16.
+/// 1160 and 1030 are no multiples of a tile nor of a block of scales, and 1160 not of the tiles that are added in f16.
 TEST(OneRow, Fp8WeightsOfANormedRow) {
   const Row row(1160);
-  const Weights w(1032, 1160);
-  for_forms([&]<class H, class C>(H, C) {
-    expect_near(kernel<normed_scaled_row<H, C::value, kRows, kColumns>>(
+  const Weights w(1030, 1160);
+  for_forms([&]<class F>(F) {
+    expect_near(kernel<normed_scaled_row<typename F::H, F::kCounted, F::kN, F::kK>>(
                     full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
                     w.scale_tensor(), kEpsilon, i32{1160})
                     .sync(),
-                w.times(row.normed), w.sizes(row.normed), kRounding<H>);
+                w.times(row.normed), w.sizes(row.normed), kRounding<typename F::H>);
   });
 }
 
@@ -144,76 +158,103 @@ TEST(OneRow, Fp8WeightsAndAResidual) {
   const Row residual(w.n);
   std::vector<double> wanted = w.times(row.values());
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += residual.at(i);
-  for_forms([&]<class H, class C>(H, C) {
-    expect_near(kernel<scaled_row<kernels::epilogues::Residual, H, C::value, kRows, kColumns, In<bf16, dyn, dyn>>>(
-                    full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(),
-                    i32{1160}, residual.tensor())
-                    .sync(),
-                wanted, w.sizes(row.values()), kRounding<H>);
+  for_forms([&]<class F>(F) {
+    expect_near(
+        kernel<scaled_row<kernels::epilogues::Residual, typename F::H, F::kCounted, F::kN, F::kK, In<bf16, dyn, dyn>>>(
+            full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(), i32{1160},
+            residual.tensor())
+            .sync(),
+        wanted, w.sizes(row.values()), kRounding<typename F::H>);
   });
 }
 
 /// Rows shorter than one tile, than the tiles that are added in f16, and of a whole number of them.
 TEST(OneRow, Fp8WeightsOfAnyLength) {
-  for (const i32 k : {1, 8, 128, 256, 264, 768, 1024, 1792, 2048}) {
+  for (const i32 k : {1, 8, 128, 512, 520, 1536, 2048, 3584, 4096}) {
     SCOPED_TRACE(k);
     const Row row(k);
-    const Weights w(16, k);
-    for_forms([&]<class H, class C>(H, C) {
-      expect_near(kernel<scaled_row<kernels::epilogues::Plain, H, C::value, kRows, kColumns>>(
-                      full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(), k)
-                      .sync(),
-                  w.times(row.values()), w.sizes(row.values()), kRounding<H>);
+    const Weights w(9, k);
+    for_forms([&]<class F>(F) {
+      expect_near(scaled<F>(row, w), w.times(row.values()), w.sizes(row.values()), kRounding<typename F::H>);
     });
   }
 }
 
-/// Each element alone: the largest weight, and elements and scales as large and as small as bf16 and f32 have.
+/// As expect_near, with errors relative to the size of the products alone.
+template <class F>
+void expect_scaled(const Row& row, const Weights& w) {
+  const std::vector<double> wanted = w.times(row.values()), sizes = w.sizes(row.values());
+  const auto found = host(scaled<F>(row, w)).sync();
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    ASSERT_NEAR(static_cast<float>(found[i]), wanted[i],
+                std::abs(wanted[i]) / 256 + sizes[i] * std::max(kRounding<typename F::H>, 0x1p-18))
+        << i;
+}
+
+/// Elements and scales of very different sizes, and the largest weights.
 TEST(OneRow, Fp8WeightsOfLargeAndSmallNumbers) {
-  constexpr i32 k = 1536;
-  for (const float size : {0x1p-120f, 0x1p-80f, 0x1p-20f, 1.0f, 0x1p20f, 0x1p80f, 0x1p115f}) {
-    for (const float scale : {0x1p-100f, 1.0f, 0x1p100f}) {
-      SCOPED_TRACE(testing::Message() << size << " times " << scale);
-      if (!(std::abs(std::log2(size) + std::log2(scale)) < 110)) continue;
-      Row row(k);
-      Weights w(8, k);
-      for (std::size_t i = 0; i < row.x.size(); ++i) row.x[i] = bf16(static_cast<float>(row.x[i]) * size);
-      for (std::size_t i = 0; i < w.values.size(); i += 3) w.values[i] = f8e4m3(i % 2 == 0 ? 448.0f : -448.0f);
-      for (float& s : w.scales) s *= scale;
-      const std::vector<double> wanted = w.times(row.values()), sizes = w.sizes(row.values());
-      for_forms([&]<class H, class C>(H, C) {
-        const auto y =
-            kernel<scaled_row<kernels::epilogues::Plain, H, C::value, kRows, kColumns>>(
-                full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(), k)
-                .sync();
-        const auto found = host(y).sync();
-        for (std::size_t i = 0; i < wanted.size(); ++i)
-          ASSERT_NEAR(static_cast<float>(found[i]), wanted[i],
-                      std::abs(wanted[i]) / 256 + sizes[i] * std::max(kRounding<H>, 0x1p-18))
-              << i;
-      });
-    }
+  constexpr i32 k = 2600;
+  for (const auto& [size, scale] : {std::pair{0x1p-120f, 1.0f},
+                                    {0x1p-80f, 0x1p100f},
+                                    {0x1p-20f, 0x1p-91f},
+                                    {1.0f, 0x1p-113f},
+                                    {1.0f, 0x1p100f},
+                                    {0x1p80f, 1.0f},
+                                    {0x1p115f, 0x1p-100f}}) {
+    SCOPED_TRACE(testing::Message() << size << " times " << scale);
+    Row row(k);
+    Weights w(8, k);
+    for (std::size_t i = 0; i < row.x.size(); ++i) row.x[i] = bf16(static_cast<float>(row.x[i]) * size);
+    for (std::size_t i = 0; i < w.values.size(); i += 3) w.values[i] = f8e4m3(i % 2 == 0 ? 448.0f : -448.0f);
+    for (float& s : w.scales) s *= scale;
+    for_forms([&]<class F>(F) { expect_scaled<F>(row, w); });
   }
 }
 
-/// Numbers that are not finite stay so, in their results only; a row of zeros gives zeros.
-TEST(OneRow, Fp8WeightsOfARowThatIsNotFinite) {
+/// The largest sums in f16: all elements just below a power of two, all weights 448.
+TEST(OneRow, Fp8WeightsWhoseSumsAreTheLargest) {
+  constexpr i32 k = 4096;
+  Row row(k);
+  Weights w(8, k);
+  std::fill(row.x.begin(), row.x.end(), bf16(31.875f));
+  std::fill(w.values.begin(), w.values.end(), f8e4m3(448.0f));
+  std::fill(w.scales.begin(), w.scales.end(), 1.0f);
+  for_forms([&]<class F>(F) { expect_scaled<F>(row, w); });
+}
+
+/// Elements beside others, with weights of 0, that are 2^19 times as large: they are scaled together, and keep enough
+/// bits.
+TEST(OneRow, Fp8WeightsBesideLargeElementsThatDoNotCount) {
+  constexpr i32 k = 4096;
+  Row row(k);
+  Weights w(8, k);
+  for (i32 i = 0; i < k; ++i) {
+    if (i / 512 % 4 != 0) continue;
+    row.x[static_cast<std::size_t>(i)] = bf16(0x1p19f);
+    for (std::int64_t r = 0; r < w.n; ++r) w.values[static_cast<std::size_t>(r * k + i)] = f8e4m3(0.0f);
+  }
+  for_forms([&]<class F>(F) { expect_scaled<F>(row, w); });
+}
+
+/// What is not finite stays so, in its results only; a row of zeros gives zeros.
+TEST(OneRow, Fp8WeightsThatAreNotFinite) {
   constexpr i32 k = 1100;
-  const Weights w(8, k);
-  for_forms([&]<class H, class C>(H, C) {
-    const auto times = [&](const Row& row) {
-      return host(kernel<scaled_row<kernels::epilogues::Plain, H, C::value, kRows, kColumns>>(
-                      full<bf16>({std::int64_t{1}, w.n}, bf16(777.0f)), row.tensor(), w.tensor(), w.scale_tensor(), k)
-                      .sync())
-          .sync();
-    };
+  const Weights w(9, k);
+  for_forms([&]<class F>(F) {
+    const auto times = [](const Row& row, const Weights& weights) { return host(scaled<F>(row, weights)).sync(); };
     Row row(k);
     row.x[700] = bf16(std::numeric_limits<float>::quiet_NaN());
-    for (const bf16 v : times(row)) EXPECT_TRUE(std::isnan(static_cast<float>(v)));
+    for (const bf16 v : times(row, w)) EXPECT_TRUE(std::isnan(static_cast<float>(v)));
     row.x[700] = bf16(std::numeric_limits<float>::infinity());
-    for (const bf16 v : times(row)) EXPECT_FALSE(std::isfinite(static_cast<float>(v)));
+    const auto infinite = times(row, w);
+    for (std::size_t i = 0; i < infinite.size(); ++i)
+      EXPECT_EQ(static_cast<float>(infinite[i]), w.at(static_cast<std::int64_t>(i), 700) > 0 ? HUGE_VALF : -HUGE_VALF);
+    Weights one(9, k);
+    one.values[2 * k + 700] = f8e4m3(std::numeric_limits<float>::quiet_NaN());
+    const auto found = times(Row(k), one);
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(std::isnan(static_cast<float>(found[i])), i == 2) << i;
     std::fill(row.x.begin(), row.x.end(), bf16(0.0f));
-    for (const bf16 v : times(row)) EXPECT_EQ(static_cast<float>(v), 0.0f);
+    for (const bf16 v : times(row, w)) EXPECT_EQ(static_cast<float>(v), 0.0f);
   });
 }
 

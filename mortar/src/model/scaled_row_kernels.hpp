@@ -62,6 +62,7 @@ Tile<f32, 1, N> sum_terms(const In<f8e4m3, dyn, dyn>& w, const In<f32, dyn, dyn>
   return reshape(sum(acc, axis<1>), shape<1, N>);
 }
 
+/// What both kernels below require of their tensors: y [1, n], x [1, k], w [n, k], a scale for each block of w.
 void check_row(const auto& y, const auto& x, const auto& w, const auto& scales, const Constant<i32>& length) {
   require(x.dim(0) == 1 && y.dim(0) == 1, "x and y must be one row");
   require(y.dim(1) == w.dim(0), "y must have an element for each row of w");

@@ -9,6 +9,7 @@
 #include <tessera/tessera.hpp>
 #include <vector>
 
+#include "base/rounds.hpp"
 #include "model/kernels.hpp"
 #include "model/products.hpp"
 #include "model/scaled_row_kernels.hpp"
@@ -86,12 +87,12 @@ struct Row {
   std::vector<double> normed;
 };
 
-/// Products and sums in f16 are wrong by some 2^-11.4 of the root of the sum of squares, a quarter of what the rounding
-/// of x to bf16 makes: x and each of four partial sums are rounded to 11 bits. Five times that.
+/// Rounding to f16 (11 bits, of x and of each of four partial sums) makes an error of some 2^-11.4 of the root of the
+/// sum of squared products, a quarter of what the rounding of x to bf16 makes. The tests allow five times that.
 template <class H>
 constexpr double kRounding = std::is_same_v<H, f16> ? 0x1p-9 : 0;
 
-/// `errors`: beside the rounding of the result to bf16, and of sums in f32.
+/// Allows the rounding of the result to bf16, that of sums in f32, and `times` the `errors`.
 void expect_near(const auto& y, const std::vector<double>& wanted, const std::vector<double>& errors = {},
                  double times = 0) {
   const auto found = host(y).sync();
@@ -256,6 +257,40 @@ TEST(OneRow, Fp8WeightsThatAreNotFinite) {
     std::fill(row.x.begin(), row.x.end(), bf16(0.0f));
     for (const bf16 v : times(row, w)) EXPECT_EQ(static_cast<float>(v), 0.0f);
   });
+}
+
+/// Random shapes; elements and scales of random magnitudes, so that those which are added in f16 differ by up to 2^36.
+TEST(OneRow, Fp8WeightsOfRandomRows) {
+  std::mt19937 random(11);
+  const auto number = [&](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
+  for (unsigned i = 0; i < tessera::test::rounds(12); ++i) {
+    const i32 k = number(1, i % 2 == 0 ? 600 : 5000), n = number(1, 40);
+    const int spread = number(0, 9);
+    SCOPED_TRACE(testing::Message() << "round " << i << ": " << n << " x " << k << ", spread " << spread);
+    Row row(k, i);
+    Weights w(n, k);
+    const auto scaled_by = [&](float x) { return std::ldexp(x, number(-spread, spread)); };
+    for (bf16& x : row.x) x = bf16(scaled_by(static_cast<float>(x)));
+    for (float& s : w.scales) s = scaled_by(s);
+    for_forms([&]<class F>(F) { expect_scaled<F>(row, w); });
+  }
+}
+
+/// Each of what the kernels require, and the same call with nothing wrong.
+TEST(OneRow, Fp8WeightsThatDoNotFitAreErrors) {
+  constexpr std::int64_t n = 9, k = 640;
+  const auto call = [](std::int64_t rows, std::int64_t results, std::int64_t columns, std::int64_t blocks, i32 length) {
+    return kernel<scaled_row<kernels::epilogues::Plain, f16, false, 8, 512>>(
+               full<bf16>({rows, results}, bf16(777.0f)), full<bf16>({rows, columns}, bf16(1.0f)),
+               full<f8e4m3>({n, k}, f8e4m3(1.0f)), full<f32>({std::int64_t{1}, blocks}, 1.0f), length)
+        .sync();
+  };
+  EXPECT_THROW((void)call(2, n, k, 5, k), ShapeError);
+  EXPECT_THROW((void)call(1, n + 1, k, 5, k), ShapeError);
+  EXPECT_THROW((void)call(1, n, k - 1, 5, k - 1), ShapeError);
+  EXPECT_THROW((void)call(1, n, k, 5, k - 1), ShapeError);
+  EXPECT_THROW((void)call(1, n, k, 4, k), ShapeError);
+  for (const bf16 v : host(call(1, n, k, 5, k)).sync()) EXPECT_EQ(static_cast<float>(v), 640.0f);
 }
 
 TEST(OneRow, Bf16WeightsOfANormedRow) {

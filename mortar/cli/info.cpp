@@ -37,7 +37,7 @@ Info gather(const Arguments& arguments) {
   read_generation_config(folder, info.config);  // an error in it is one of the model
   if (!options.random_weights) {
     const Checkpoint checkpoint(folder);
-    checkpoint.verify(info.config);
+    info.config = checkpoint.verify(info.config, options.warning);
     info.files = checkpoint.files().size();
     for (const auto& file : checkpoint.files()) info.file_bytes += static_cast<std::int64_t>(file->size());
   }

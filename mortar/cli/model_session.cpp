@@ -50,6 +50,7 @@ tessera::Device device_from(const std::string& name) {
 
 ModelOptions model_options(const Arguments& arguments, std::int64_t batch) {
   ModelOptions options;
+  options.warning = [&arguments](const std::string& text) { report(arguments, "mortar: warning: %s\n", text.c_str()); };
   if (arguments.has("--device")) options.device = device_from(arguments.text("--device"));
   constexpr std::int64_t kMost = 1 << 30;
   if (arguments.has("--max-context")) options.max_context = arguments.integer("--max-context", 1, kMost);

@@ -13,7 +13,8 @@ namespace mortar::cli {
 /// Loads the model of the first positional argument for `batch` sequences (--batch-size wins) and shows the memory plan
 /// and the progress on standard error.
 Model open_model(const Arguments& arguments, std::int64_t batch, std::int64_t prefill_tokens = kDefaultPrefill);
-/// What the common options say. Throws UsageError for wrong values.
+/// What the common options say; warnings go to standard error. Throws UsageError for wrong values. `arguments` must
+/// outlive the result.
 ModelOptions model_options(const Arguments& arguments, std::int64_t batch);
 
 /// Throws UsageError for values of kSamplingOptions that are wrong for every model: before one is loaded.

@@ -71,9 +71,8 @@ int run(const std::vector<std::string>& words) {
               device_name.c_str(), threads, staged_too ? "   through buffers s" : "");
   for (int i = -1; i < repetitions; ++i) {
     auto start = std::chrono::steady_clock::now();
-    const ModelConfig config = read_config(folder);
     const Checkpoint checkpoint(folder);
-    checkpoint.verify(config);
+    const ModelConfig config = checkpoint.verify(read_config(folder));
     const double opened = seconds_since(start), read = read_files(checkpoint, threads);
     const double gigabytes = static_cast<double>(model_size(config).bytes.total()) / 1e9;
     start = std::chrono::steady_clock::now();

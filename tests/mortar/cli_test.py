@@ -288,6 +288,28 @@ class Errors(unittest.TestCase):
                 self.assertEqual(process.returncode, 1, err)
                 self.assertIn(b"became shorter", err)
 
+    def test_a_head_that_is_not_the_embedding(self):
+        """config.json says that it is: the head of the files is used, with a warning."""
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "model"
+            shutil.copytree(MODELS / "dense-untied", model)
+            config = json.loads((model / "config.json").read_text())
+            (model / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
+            warning = "mortar: warning: .*tie_word_embeddings is true, but lm_head.weight in .* differs"
+            g = golden("dense-untied")
+            words = ["generate", model, "--prompt-ids", ids(g["prompt"]), "--greedy", "--ignore-eos", "--max-tokens", 8, "--json"]
+            out, err = run(*words)
+            self.assertEqual(json.loads(out)["ids"], g["ids"][:8])
+            self.assertRegex(err, warning)
+            self.assertEqual(run(*words, "--quiet")[1], "")
+            out, err = run("info", model, "--json")
+            self.assertRegex(err, warning)
+            untied = json.loads(run("info", MODELS / "dense-untied", "--json")[0])
+            for field in ("tied", "parameters", "active_parameters", "bytes", "bytes_per_step", "plan"):
+                self.assertEqual(json.loads(out)[field], untied[field])
+            self.assertEqual(run("info", model, "--quiet")[1], "")
+            self.assertEqual(run("info", MODELS / "dense-untied")[1], "")
+
     def test_the_version(self):
         self.assertRegex(run("--version")[0], r"^mortar \d+\.\d+\.\d+\n$")
 

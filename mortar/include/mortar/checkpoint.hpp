@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,6 +67,9 @@ class TensorFile {
   std::vector<FileTensor> tensors_;
 };
 
+/// Gets a sentence about files of a model that can be loaded, but may not be what their author meant.
+using OnWarning = std::function<void(const std::string&)>;
+
 /// All tensors of a folder.
 class Checkpoint {
  public:
@@ -79,13 +84,20 @@ class Checkpoint {
   /// Null if there is none of this name.
   const Entry* find(const std::string& name) const;
   std::size_t size() const noexcept { return entries_.size(); }
-  /// Throws ModelError unless the tensors are those of the model, with the right shapes and element types. An lm_head
-  /// of a model whose lm_head is the embedding may be there; it is not used.
-  void verify(const ModelConfig& model) const;
+  /// The model that the files hold: `model`, or `model` with an lm_head of its own. Throws ModelError unless the
+  /// tensors are those of the model, with the right shapes and element types.
+  ///
+  /// The files of a tied model may have an lm_head. If it has the bits of the embedding, it is not used. If it differs,
+  /// config.json is wrong: the result is not tied, and `warn` is called, as Hugging Face transformers does. To find
+  /// out, both tensors are read up to the first difference. `warn` is also called for safetensors files of the folder
+  /// that are not read.
+  [[nodiscard]] ModelConfig verify(const ModelConfig& model, const OnWarning& warn = {}) const;
 
  private:
   void open(const std::filesystem::path& file);
   void check_index(const std::string& index, const std::unordered_map<std::string, std::string>& files) const;
+  void check_tensors(const ModelConfig& model) const;
+  std::set<std::string> unread_files() const;
 
   std::string folder_;
   std::vector<std::shared_ptr<const TensorFile>> files_;

@@ -23,8 +23,8 @@ struct LoadOptions {
   int threads = 0;  ///< that read files; 0: chosen
 };
 
-/// The checkpoint must have been verified. Throws ModelError if a file cannot be read, CapacityError if the device has
-/// too little memory.
+/// `model` is what Checkpoint::verify has returned. Throws ModelError if a file cannot be read, CapacityError if the
+/// device has too little memory.
 Weights load_weights(const ModelConfig& model, const Checkpoint& checkpoint, tessera::Device device,
                      const LoadOptions& options = {});
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "mortar/checkpoint.hpp"
 #include "mortar/config.hpp"
 #include "mortar/load.hpp"
 #include "mortar/plan.hpp"
@@ -16,7 +17,7 @@ namespace mortar {
 
 struct Model {
   std::string folder;
-  ModelConfig config;
+  ModelConfig config;  ///< as the files have the model (Checkpoint::verify)
   GenerationConfig generation;
   std::optional<Tokenizer> tokenizer;  ///< none with random weights in a folder without tokenizer.json
   Weights weights;
@@ -34,6 +35,7 @@ struct ModelOptions {
   std::optional<std::uint64_t> random_weights =
       std::nullopt;  ///< the seed of weights that are made on the device instead of read
   std::function<void(const LoadProgress&)> progress = {};  ///< called while weights are loaded
+  OnWarning warning = {};  ///< called before weights are loaded, for each warning of Checkpoint::verify
 };
 
 /// Reads the model in `folder`. Throws ModelError for files that are not as they should be, CapacityError if the model

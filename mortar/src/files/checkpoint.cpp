@@ -2,7 +2,7 @@
 #include "mortar/checkpoint.hpp"
 
 #include <algorithm>
-#include <set>
+#include <cstring>
 
 #include "files/json_file.hpp"
 #include "files/layout.hpp"
@@ -19,6 +19,8 @@ using tessera::concat;
 constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 26;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
 
 /// weight_map of an index: tensor to file.
 std::unordered_map<std::string, std::string> weight_map(const std::filesystem::path& index) {
@@ -60,6 +62,20 @@ void check_tensor(const Checkpoint::Entry& entry, const Expected& e) {
   for (const FileType type : e.types) expected += concat(expected.empty() ? "" : " or ", name_of(type));
   fail(entry.file->path(), t.name, concat(expected, " [", tessera::join(e.shape), "] (from config.json)"),
        type_and_shape(t));
+}
+
+/// Whether two tensors of equally many bytes have the same bits. Reads both up to the first difference.
+bool have_same_bits(const Checkpoint::Entry& a, const Checkpoint::Entry& b) {
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
+  const std::uint64_t bytes = a.tensor->bytes;
+  std::vector<std::byte> of_a(std::min(kStep, bytes)), of_b(of_a.size());
+  for (std::uint64_t done = 0; done < bytes; done += kStep) {
+    const std::size_t n = std::min(kStep, bytes - done);
+    a.file->read(a.tensor->begin + done, std::span(of_a).first(n));
+    b.file->read(b.tensor->begin + done, std::span(of_b).first(n));
+    if (std::memcmp(of_a.data(), of_b.data(), n) != 0) return false;
+  }
+  return true;
 }
 
 /// "a, b and 3 more", in order.
@@ -128,7 +144,34 @@ const Checkpoint::Entry* Checkpoint::find(const std::string& name) const {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-void Checkpoint::verify(const ModelConfig& model) const {
+/// The files of the folder that have tensors, but none that are looked at.
+std::set<std::string> Checkpoint::unread_files() const {
+  std::set<std::string> unread;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".safetensors") unread.insert(at->path().filename().string());
+  for (const auto& file : files_) unread.erase(std::filesystem::path(file->path()).filename().string());
+  return unread;
+}
+
+ModelConfig Checkpoint::verify(const ModelConfig& model, const OnWarning& warn) const {
+  check_tensors(model);
+  ModelConfig found = model;
+  const Entry* head = model.tied ? find(kHead) : nullptr;
+  found.tied = model.tied && (head == nullptr || have_same_bits(*head, *find(kEmbedding)));
+  if (!warn) return found;
+  if (found.tied != model.tied)
+    warn(concat((std::filesystem::path(folder_) / "config.json").string(), ": tie_word_embeddings is true, but ", kHead,
+                " in ", head->file->path(), " differs from ", kEmbedding, ": ", kHead,
+                " is used, as by Hugging Face transformers. If that is what you want, set tie_word_embeddings to "
+                "false; if not, remove the tensor."));
+  if (const auto unread = unread_files(); !unread.empty())
+    warn(concat(folder_, ": safetensors files that are not read: ", listed(unread), ". The weights are those of ",
+                std::filesystem::path(files_[0]->path()).filename() == kSingleFile ? kSingleFile : kIndex, '.'));
+  return found;
+}
+
+void Checkpoint::check_tensors(const ModelConfig& model) const {
   // A config.json may claim many layers and experts: their names are made only if there is a tensor for half of them.
   if (const std::uint64_t least = least_tensors(model); least / 2 > size())
     fail(folder_, "", concat("at least ", least, " tensors for the model of config.json"), concat(size()));
@@ -144,9 +187,9 @@ void Checkpoint::verify(const ModelConfig& model) const {
       }
     }
   }
-  if (const Entry* head = model.tied ? find("lm_head.weight") : nullptr) {
+  if (const Entry* head = model.tied ? find(kHead) : nullptr) {
     check_tensor(*head, {{FileType::BF16}, {model.vocabulary, model.hidden}});
-    used.insert("lm_head.weight");
+    used.insert(kHead);
   }
   if (!missing.empty())
     fail(folder_, "", "the tensors of the model of config.json", concat("that there is no ", listed(missing)));

@@ -20,7 +20,7 @@ Model load(const std::string& folder, const ModelOptions& options) {
   std::optional<Checkpoint> files;
   if (!options.random_weights) {
     files.emplace(folder);
-    files->verify(model.config);
+    model.config = files->verify(model.config, options.warning);
   }
   if (!options.random_weights || std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
     model.tokenizer = Tokenizer::load(folder);

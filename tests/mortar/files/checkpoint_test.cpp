@@ -4,9 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+#include <vector>
+
 #include "host/expect_error.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/files/model_files.hpp"
+#include "mortar/plan.hpp"
 
 namespace mortar {
 namespace {
@@ -14,52 +19,170 @@ namespace {
 using nlohmann::json;
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-void open_and_verify(const std::filesystem::path& folder) {
-  const ModelConfig config = read_config(folder);
-  Checkpoint(folder).verify(config);
+using test::change_header;
+
+ModelConfig open_and_verify(const std::filesystem::path& folder, const OnWarning& warn = {}) {
+  return Checkpoint(folder).verify(read_config(folder), warn);
 }
 
-/// Changes the header of model.safetensors and lays its tensors out anew, filled with zeros.
-template <class Change>
-void change_header(const test::Folder& folder, Change change) {
-  const std::string file = folder.read("model.safetensors");
-  std::uint64_t length = 0;
-  for (std::size_t i = 8; i-- > 0;) length = length << 8 | static_cast<unsigned char>(file[i]);
-  json header = json::parse(file.substr(8, length));
-  change(header);
-  std::uint64_t end = 0;
-  for (auto& [name, tensor] : header.items()) {
-    if (name == "__metadata__") continue;
-    std::uint64_t bytes = tensor["dtype"] == "F32" ? 4 : tensor["dtype"] == "F8_E4M3" ? 1 : 2;
-    for (const std::uint64_t extent : tensor["shape"]) bytes *= extent;
-    // clang 16 does not destroy the old value that `= {...}` swaps into its parameter.
-    tensor["data_offsets"] = json::array({end, end + bytes});
-    end += bytes;
+/// What verify() makes of a folder.
+struct Verified {
+  explicit Verified(const std::filesystem::path& folder) {
+    model = open_and_verify(folder, [&](const std::string& text) { warnings.push_back(text); });
   }
-  folder.write("model.safetensors", test::tensor_file(header.dump(), std::string(end, '\0')));
-}
+  ModelConfig model;
+  std::vector<std::string> warnings;
+};
 
 TEST(MortarCheckpoint, TheTestModelsAreVerified) {
   for (const char* name : {"dense-tied", "dense-untied", "dense-yarn", "moe", "fp8", "moe-fp8"})
-    EXPECT_NO_THROW(open_and_verify(test::test_model(name))) << name;
+    EXPECT_NO_THROW((void)open_and_verify(test::test_model(name))) << name;
   EXPECT_GT(Checkpoint(test::test_model("moe")).files().size(), 1u);
 }
 
-TEST(MortarCheckpoint, TiedModelsMayHaveACopyOfTheEmbedding) {
-  const test::Folder folder("dense-tied");
-  const json head = {{"dtype", "BF16"}, {"shape", {384, 64}}};
-  change_header(folder, [&](json& h) { h["lm_head.weight"] = head; });
-  EXPECT_NO_THROW(open_and_verify(folder.path()));
-  change_header(folder, [&](json& h) { h["lm_head.weight"]["shape"] = json::array({383, 64}); });
-  EXPECT_ERROR(ModelError, open_and_verify(folder.path()), "lm_head.weight: expected BF16 [384, 64]",
-               "found BF16 [383, 64]");
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
+
+/// A tied model whose files have an lm_head: the embedding's bytes are 1, those of lm_head too, but for `other`, which
+/// counts from the end if it is negative.
+Verified tied_with_head(const char* model, std::int64_t vocabulary, std::optional<std::int64_t> other) {
+  const test::Folder folder(model);
+  test::change_config(folder, {{"vocab_size", vocabulary}, {"tie_word_embeddings", true}});
+  change_header(
+      folder,
+      [&](json& h) {
+        h[kEmbedding]["shape"][0] = vocabulary;
+        h[kHead] = h[kEmbedding];
+      },
+      [&](const std::string& name, std::string& data) {
+        if (name != kEmbedding && name != kHead) return;
+        std::fill(data.begin(), data.end(), '\1');
+        if (name == kHead && other)
+          data[static_cast<std::size_t>(*other < 0 ? std::ssize(data) + *other : *other)] = '\2';
+      });
+  return Verified(folder.path());
+}
+
+TEST(MortarCheckpoint, ACopyOfTheEmbeddingIsNotUsed) {
+  for (const char* model : {"dense-tied", "fp8", "moe-fp8"}) {
+    SCOPED_TRACE(model);
+    const Verified copy = tied_with_head(model, 384, std::nullopt);
+    EXPECT_TRUE(copy.model.tied);
+    EXPECT_EQ(model_size(copy.model).bytes.lm_head, 0);
+    EXPECT_THAT(copy.warnings, testing::IsEmpty());
+  }
+}
+
+TEST(MortarCheckpoint, AnotherHeadThanTheEmbeddingIsUsed) {
+  for (const char* model : {"dense-tied", "fp8", "moe-fp8"}) {
+    for (const std::int64_t other : {0, 20001, -1}) {
+      SCOPED_TRACE(testing::Message() << model << ' ' << other);
+      const Verified v = tied_with_head(model, 384, other);
+      EXPECT_FALSE(v.model.tied);
+      EXPECT_EQ(model_size(v.model).bytes.lm_head, model_size(v.model).bytes.embedding);
+      ModelConfig tied = v.model;
+      tied.tied = true;
+      EXPECT_EQ(model_size(v.model).parameters, model_size(tied).parameters + tied.vocabulary * tied.hidden);
+      ASSERT_EQ(v.warnings.size(), 1u);
+      EXPECT_THAT(v.warnings[0],
+                  testing::AllOf(testing::HasSubstr("config.json: tie_word_embeddings is true, but lm_head.weight in "),
+                                 testing::HasSubstr("model.safetensors differs from model.embed_tokens.weight")));
+    }
+  }
+}
+
+/// Tensors of some megabytes, which are read in parts: a difference may be in any of them.
+TEST(MortarCheckpoint, LargeHeadsAreComparedToTheEnd) {
+  constexpr std::int64_t kVocabulary = 20000;
+  EXPECT_TRUE(tied_with_head("dense-tied", kVocabulary, std::nullopt).model.tied);
+  for (const std::int64_t other : {std::int64_t{1} << 20, (std::int64_t{2} << 20) - 1, std::int64_t{-1}})
+    EXPECT_FALSE(tied_with_head("dense-tied", kVocabulary, other).model.tied) << other;
+}
+
+TEST(MortarCheckpoint, AnotherHeadInAShardOfItsOwn) {
+  for (const char* model : {"dense-untied", "moe"}) {
+    const test::Folder folder(model);
+    EXPECT_THAT(Verified(folder.path()).warnings, testing::IsEmpty());
+    test::change_config(folder, {{"tie_word_embeddings", true}});
+    const Verified v(folder.path());
+    EXPECT_FALSE(v.model.tied);
+    ASSERT_EQ(v.warnings.size(), 1u);
+    EXPECT_THAT(v.warnings[0], testing::ContainsRegex("lm_head.weight in .*model-0000[1-3]-of-00003.safetensors"));
+    EXPECT_FALSE(open_and_verify(folder.path()).tied) << "also if nobody wants warnings";
+  }
+}
+
+TEST(MortarCheckpoint, HeadsOfTiedModelsAreVerified) {
+  const auto with = [](const char* model, auto change) {
+    const test::Folder folder(model);
+    change_header(folder, [&](json& h) {
+      h[kHead] = h[kEmbedding];
+      change(h);
+    });
+    return open_and_verify(folder.path());
+  };
+  EXPECT_TRUE(with("dense-tied", [](json&) {}).tied);
+  EXPECT_ERROR(ModelError, (void)with("dense-tied", [](json& h) { h[kHead]["shape"][0] = 383; }),
+               "model.safetensors: lm_head.weight: expected BF16 [384, 64]", "found BF16 [383, 64]");
+  EXPECT_ERROR(ModelError, (void)with("fp8", [](json& h) { h[kHead]["dtype"] = "F8_E4M3"; }),
+               "model.safetensors: lm_head.weight: expected BF16 [384", "found F8_E4M3 [384");
+  EXPECT_ERROR(ModelError, (void)with("fp8", [](json& h) { h["lm_head.weight_scale_inv"] = h["model.norm.weight"]; }),
+               "only tensors of the model", "lm_head.weight_scale_inv");
+  EXPECT_ERROR(ModelError, (void)with("dense-tied", [](json& h) { h.erase(kEmbedding); }),
+               "there is no model.embed_tokens.weight");
+}
+
+/// Tensors that other models have: nothing is left out of the computation without a word.
+TEST(MortarCheckpoint, NoTensorIsIgnored) {
+  const auto with = [](const char* model, const std::string& name) {
+    const test::Folder folder(model);
+    change_header(folder, [&](json& h) { h[name] = h["model.norm.weight"]; });
+    return open_and_verify(folder.path());
+  };
+  const auto expect_named = [&](const char* model, const std::string& name) {
+    EXPECT_ERROR(ModelError, (void)with(model, name), "only tensors of the model of config.json", name.c_str());
+  };
+  EXPECT_NO_THROW((void)with("dense-tied", "model.norm.weight"));
+  const std::string layer = "model.layers.0.";
+  for (const char* name : {"self_attn.q_proj.bias", "self_attn.o_proj.bias", "self_attn.rotary_emb.inv_freq",
+                           "self_attn.sinks", "mlp.up_proj.bias", "mlp.up_proj.weight_scale_inv", "mlp.gate.weight",
+                           "mlp.experts.0.up_proj.weight", "input_layernorm.bias", "self_attn.k_scale"})
+    expect_named("dense-tied", layer + name);
+  for (const char* name : {"model.layers.2.input_layernorm.weight", "model.rotary_emb.inv_freq", "lm_head.bias",
+                           "score.weight", "model.norm.bias", "embed_tokens.weight"})
+    expect_named("dense-tied", name);
+  for (const char* name :
+       {"self_attn.q_proj.input_scale", "mlp.up_proj.weight_scale", "input_layernorm.weight_scale_inv"})
+    expect_named("fp8", layer + name);
+  for (const char* name : {"mlp.experts.8.up_proj.weight", "mlp.up_proj.weight", "mlp.gate.e_score_correction_bias",
+                           "mlp.shared_expert.up_proj.weight", "mlp.gate.weight_scale_inv"})
+    expect_named("moe-fp8", layer + name);
+}
+
+TEST(MortarCheckpoint, FilesThatAreNotReadAreNamed) {
+  const test::Folder one("dense-tied");
+  one.write("model-00001-of-00002.safetensors", "");
+  one.write("adapter_model.safetensors", "");
+  one.write("pytorch_model.bin", "");
+  one.write(kIndex, "{}");
+  const Verified v(one.path());
+  ASSERT_EQ(v.warnings.size(), 1u);
+  EXPECT_THAT(v.warnings[0],
+              testing::HasSubstr("not read: adapter_model.safetensors, model-00001-of-00002.safetensors. "
+                                 "The weights are those of model.safetensors."));
+  const test::Folder shards("moe");
+  shards.write("model-00004-of-00004.safetensors", "");
+  const Verified w(shards.path());
+  ASSERT_EQ(w.warnings.size(), 1u);
+  EXPECT_THAT(w.warnings[0], testing::HasSubstr("not read: model-00004-of-00004.safetensors. The weights are those of "
+                                                "model.safetensors.index.json."));
 }
 
 TEST(MortarCheckpoint, WrongTensorsAreNamed) {
   const auto broken = [](const char* model, auto change) {
     const test::Folder folder(model);
     change_header(folder, change);
-    open_and_verify(folder.path());
+    (void)open_and_verify(folder.path());
   };
   EXPECT_NO_THROW(broken("fp8", [](json&) {}));
   EXPECT_ERROR(ModelError, broken("dense-tied", [](json& h) { h.erase("model.layers.1.mlp.up_proj.weight"); }),
@@ -88,10 +211,8 @@ TEST(MortarCheckpoint, WrongTensorsAreNamed) {
 TEST(MortarCheckpoint, ConfigAndFilesThatDisagree) {
   const auto with = [](const char* model, const json& changes) {
     const test::Folder folder(model);
-    json config = json::parse(folder.read("config.json"));
-    config.update(changes);
-    folder.write("config.json", config.dump());
-    open_and_verify(folder.path());
+    test::change_config(folder, changes);
+    (void)open_and_verify(folder.path());
   };
   EXPECT_NO_THROW(with("dense-tied", json::object()));
   EXPECT_ERROR(ModelError, with("dense-tied", {{"tie_word_embeddings", false}}), "there is no lm_head.weight");

@@ -61,4 +61,38 @@ class Folder {
   std::filesystem::path path_;
 };
 
+/// Changes the header of the folder's model.safetensors and lays its tensors out anew. `fill(name, data)` writes the
+/// data of a tensor, which is zeros.
+template <class Change, class Fill>
+void change_header(const Folder& folder, Change change, Fill fill) {
+  const std::string file = folder.read("model.safetensors");
+  std::uint64_t length = 0;
+  for (std::size_t i = 8; i-- > 0;) length = length << 8 | static_cast<unsigned char>(file[i]);
+  nlohmann::json header = nlohmann::json::parse(file.substr(8, length));
+  change(header);
+  std::string data;
+  for (auto& [name, tensor] : header.items()) {
+    if (name == "__metadata__") continue;
+    std::uint64_t bytes = tensor["dtype"] == "F32" ? 4 : tensor["dtype"] == "F8_E4M3" ? 1 : 2;
+    for (const std::uint64_t extent : tensor["shape"]) bytes *= extent;
+    std::string own(bytes, '\0');
+    fill(name, own);
+    // clang 16 does not destroy the old value that `= {...}` swaps into its parameter.
+    tensor["data_offsets"] = nlohmann::json::array({data.size(), data.size() + bytes});
+    data += own;
+  }
+  folder.write("model.safetensors", tensor_file(header.dump(), data));
+}
+template <class Change>
+void change_header(const Folder& folder, Change change) {
+  change_header(folder, change, [](const std::string&, std::string&) {});
+}
+
+/// Changes fields of the folder's config.json.
+inline void change_config(const Folder& folder, const nlohmann::json& changes) {
+  nlohmann::json config = nlohmann::json::parse(folder.read("config.json"));
+  config.update(changes);
+  folder.write("config.json", config.dump());
+}
+
 }  // namespace mortar::test

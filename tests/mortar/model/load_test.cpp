@@ -14,6 +14,7 @@
 #include "model/load_paths.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/files/model_files.hpp"
+#include "mortar/mortar.hpp"
 
 namespace mortar {
 namespace {
@@ -112,7 +113,7 @@ TEST_P(MortarLoad, EveryElementArrives) {
   Weights mapped;
   {
     const Checkpoint checkpoint(folder);
-    checkpoint.verify(model);
+    EXPECT_EQ(checkpoint.verify(model).tied, model.tied);
     mapped = load_weights(model, checkpoint, Device::cpu());
   }  // tensors in mapped files outlive the checkpoint
   const Checkpoint checkpoint(folder);
@@ -121,6 +122,30 @@ TEST_P(MortarLoad, EveryElementArrives) {
     const Weights staged = model::load_staged(model, checkpoint, Device::cpu(), {.progress = {}, .threads = threads});
     expect_weights(staged, model, checkpoint);
   }
+}
+
+/// config.json says that lm_head is the embedding, but the files have another one.
+TEST(MortarLoad, AnotherHeadThanTheEmbeddingIsUsed) {
+  const test::Folder folder("dense-untied");
+  test::change_config(folder, {{"tie_word_embeddings", true}});
+  std::vector<std::string> warnings;
+  ModelOptions options;
+  options.device = Device::cpu(), options.max_context = 256;
+  options.warning = [&](const std::string& text) { warnings.push_back(text); };
+  Model model = load(folder.path().string(), options);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_THAT(warnings[0], testing::HasSubstr("lm_head.weight is used"));
+  EXPECT_FALSE(model.config.tied);
+  Model untied = load(test::test_model("dense-untied").string(), options);
+  EXPECT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(model.plan.weights.lm_head, untied.plan.weights.lm_head);
+  EXPECT_EQ(model.plan.total(), untied.plan.total());
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_EQ(values_of(model.weights.head()), from_file(checkpoint, "lm_head.weight"));
+  const std::vector<TokenId> ids{5, 42, 79, 3};
+  EXPECT_EQ(Engine(std::move(model), {}).logits(ids), Engine(std::move(untied), {}).logits(ids));
+  options.random_weights = 1;
+  EXPECT_TRUE(load(folder.path().string(), options).config.tied) << "without files, config.json decides";
 }
 
 TEST(MortarLoad, ADeviceWithMemoryOfItsOwn) {

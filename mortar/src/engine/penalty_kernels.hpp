@@ -19,7 +19,7 @@ void apply_penalties(Mut<f32, 1, C> adjusted, In<f32, dyn, dyn> logits, In<i8, d
   adjusted.store(x);
 }
 
-/// Adds the biases of each row's slot; unused places have the token -1.
+/// Adds the biases of each row's slot, in which no token is twice; unused places have the token -1.
 template <int N>
 void add_biases(Acc<f32, dyn, dyn> logits, In<i32, dyn, dyn> tokens, In<f32, dyn, dyn> biases,
                 In<i32, dyn, dyn> options) {
@@ -43,7 +43,9 @@ void mark_chosen(Mut<i8, 1, Whole> marks, In<i32, dyn> tokens, In<i32, dyn, dyn>
   marks.scatter(0, token, full<i8>(kInAnswer));
 }
 
-/// The marks of a sequence that begins: `ids`, of which the first `prompt` are its prompt.
+/// The marks of a sequence that begins: `ids`, of which the first `prompt` are its prompt. After it gave way to another
+/// sequence, an id may be in the prompt and in the answer, which comes after it: of equal indices the last one is
+/// stored, and a later scatter comes after an earlier one (docs/language.md).
 template <int Whole>
 void mark_sequence(Mut<i8, 1, Whole> marks, In<i32, dyn> ids, Scalar<i32> prompt) {
   constexpr int kClear = 4096, kIds = 64;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <string>
 
 #include "engine/penalty_kernels.hpp"
@@ -73,8 +74,10 @@ void SlotState::begin(std::int64_t slot, std::span<const TokenId> ids, std::int6
       .sync(stream);
   std::vector<i32> tokens(kMostBiases, -1);
   std::vector<f32> values(kMostBiases, 0.0f);
-  for (std::size_t i = 0; i < sampling.logit_bias.size(); ++i)
-    tokens[i] = sampling.logit_bias[i].first, values[i] = sampling.logit_bias[i].second;
+  std::map<i32, f32> biases;  // one for each token: a kernel would add those of one token in any order
+  for (const auto& [token, bias] : sampling.logit_bias) biases[token] += bias;
+  std::size_t used = 0;
+  for (const auto& [token, bias] : biases) tokens[used] = token, values[used++] = bias;
   copy_into(mut(bias_tokens).slice<0>(slot, slot + 1), from(std::span(tokens), {1, kBiases})).sync(stream);
   copy_into(mut(bias_values).slice<0>(slot, slot + 1), from(std::span(values), {1, kBiases})).sync(stream);
 }

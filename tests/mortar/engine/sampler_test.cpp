@@ -255,5 +255,44 @@ TEST(MortarSampler, PenaltiesAndBiasesChangeTheLogits) {
   EXPECT_EQ(marks[6 + 0], kUnseen) << "a new sequence begins without marks";
 }
 
+/// A sequence that gave way begins again with a prompt and an answer, which have tokens in common: within the ids that
+/// are marked at the same time, and beyond.
+TEST(MortarSampler, TokensOfPromptAndAnswerAreMarkedAsTheAnswers) {
+  const Stream stream(default_device());
+  constexpr std::int64_t kVocabulary = 40, kIds = 150;
+  SlotState slots(2, kVocabulary, stream);
+  std::mt19937 random(3);
+  std::vector<TokenId> ids;
+  for (std::int64_t i = 0; i < kIds; ++i) ids.push_back(static_cast<TokenId>(random() % (kVocabulary - 1)));
+  for (const std::vector<TokenId>& all : {ids, std::vector<TokenId>{5, 9, 5}, std::vector<TokenId>{5, 5}}) {
+    const std::int64_t n = std::ssize(all);
+    for (const std::int64_t prompt : {std::int64_t{0}, std::int64_t{1}, n / 2, n - 1, n}) {
+      slots.begin(1, all, prompt, {}, stream);
+      std::vector<i8> expected(kVocabulary, kUnseen);
+      for (std::int64_t i = 0; i < n; ++i)
+        expected[static_cast<std::size_t>(all[static_cast<std::size_t>(i)])] = i < prompt ? kInPrompt : kInAnswer;
+      const std::vector<i8> marks = host(slots.marks.slice<0>(1, 2)).sync(stream);
+      EXPECT_EQ(marks, expected) << n << " ids, of which the first " << prompt << " are the prompt";
+    }
+  }
+}
+
+/// Sums of three numbers of f32 that depend on the order: the biases of one token are added in theirs.
+TEST(MortarSampler, BiasesOfOneTokenAreAddedInTheirOrder) {
+  const Stream stream(default_device());
+  SlotState slots(1, 4, stream);
+  const auto sum_of = [&](const std::vector<float>& biases) {
+    Sampling s;
+    for (const float bias : biases) s.logit_bias.emplace_back(2, bias);
+    slots.begin(0, std::vector<TokenId>{1}, 1, s, stream);
+    const std::vector<i32> tokens = host(slots.bias_tokens).sync(stream);
+    const std::vector<f32> values = host(slots.bias_values).sync(stream);
+    EXPECT_EQ(std::ranges::count(tokens, 2), 1);
+    return values[static_cast<std::size_t>(std::ranges::find(tokens, 2) - tokens.begin())];
+  };
+  EXPECT_EQ(sum_of({1e9F, -1e9F, 1}), 1);
+  EXPECT_EQ(sum_of({1e9F, 1, -1e9F}), 0);
+}
+
 }  // namespace
 }  // namespace mortar

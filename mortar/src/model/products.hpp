@@ -31,6 +31,21 @@ struct Norm {
   float epsilon;
 };
 
+/// What a router decides for the tokens of a step.
+struct Routing {
+  tessera::Tensor<tessera::f32, 2> weights;  ///< [tokens, experts per token]
+  tessera::Tensor<tessera::i32, 2> chosen;   ///< the experts that have these weights
+};
+/// Sees what a router decides, and may decide something else, before its experts are computed. For tests, which compute
+/// with equal decisions in different ways: where two scores are nearly equal, rounding decides otherwise. Not for steps
+/// that are captured.
+class RouterObserver {
+ public:
+  virtual ~RouterObserver() = default;
+  /// `scores`: [tokens, experts].
+  virtual void routed(const tessera::Tensor<tessera::f32, 2>& scores, Routing& routing) = 0;
+};
+
 // The flows below refer to the tensors of their views, to `w` and to the norm's weight, which must outlive them.
 
 /// norm(x) w^T, [tokens, outputs].
@@ -51,8 +66,9 @@ tessera::Op<tessera::Tensor<tessera::f32, 2>> normed_logits(const Rows& x, const
 RowsOp normed(const Rows& x, const Norm& norm, const Numerics& numerics);
 /// silu(gate) * up of [tokens, 2 n]: gate in the first n columns.
 RowsOp gated(const Rows& gate_up, const Numerics& numerics);
-/// x + the mixture of experts of norm(x).
+/// x + the mixture of experts of norm(x). `observer` may be null.
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> experts(Rows x, Norm norm, const ExpertMlp& w,
-                                                         const ExpertConfig& config, Numerics numerics);
+                                                         const ExpertConfig& config, Numerics numerics,
+                                                         RouterObserver* observer);
 
 }  // namespace mortar

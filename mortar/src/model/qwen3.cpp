@@ -36,7 +36,7 @@ Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cac
 Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, bool decode, Tensor<bf16, 2> x) {
   const Norm norm{w.mlp_norm, net.epsilon()};
   const Numerics numerics = numerics_of(net, decode);
-  if (w.experts) co_return co_await experts(x.view(), norm, *w.experts, *net.config.experts, numerics);
+  if (w.experts) co_return co_await experts(x.view(), norm, *w.experts, *net.config.experts, numerics, net.observer);
   const auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, numerics);
   co_return co_await linear_add(h.view(), w.dense->down, x.view(), numerics);
 }

@@ -34,6 +34,7 @@ struct Network {
   tessera::Tensor<tessera::f32, 1> frequencies;  ///< [head_dim / 2]: rotation per position (rope_angles)
   float rope_factor = 1;
   Numerics numerics;
+  RouterObserver* observer = nullptr;  ///< of every layer with experts
   float epsilon() const { return static_cast<float>(config.norm_epsilon); }
 };
 

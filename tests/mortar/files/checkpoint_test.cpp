@@ -108,7 +108,7 @@ TEST(MortarCheckpoint, AnotherHeadInAShardOfItsOwn) {
     EXPECT_FALSE(v.model.tied);
     ASSERT_EQ(v.warnings.size(), 1u);
     EXPECT_THAT(v.warnings[0], testing::ContainsRegex("lm_head.weight in .*model-0000[1-3]-of-00003.safetensors"));
-    EXPECT_FALSE(open_and_verify(folder.path()).tied) << "also if nobody wants warnings";
+    EXPECT_FALSE(open_and_verify(folder.path()).tied) << "also without a function for warnings";
   }
 }
 

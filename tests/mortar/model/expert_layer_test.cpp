@@ -5,10 +5,13 @@
 // On a GPU the layer is that of Qwen3-30B-A3B; on the CPU it has as many experts, but they are smaller.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <vector>
 
 #include "mortar/files/model_files.hpp"
 #include "mortar/load.hpp"

@@ -208,12 +208,12 @@ TEST_P(PublishedSizes, DecodingComputesWhatAPromptDoes) {
   }
 }
 
-/// Changes every other element of the router's weights by up to `units` in the last place of bf16, so that it nearly
-/// decides as before: scores change by about units / 512.
-void disturb_router(Model& model, int units) {
+/// Changes the last bits of the router's weights, by up to `units` units in the last place of bf16. With one unit,
+/// scores change by about 0.004, so the router nearly decides as before.
+void disturb_router(Model& model, int units, unsigned seed) {
   auto& router = model.weights.layers[0].experts->router;
   std::vector<tessera::bf16> values = host(router).sync();
-  std::mt19937 random(5);
+  std::mt19937 random(seed);
   for (tessera::bf16& value : values) {
     const auto bits = std::bit_cast<std::uint16_t>(value);
     value =
@@ -222,15 +222,20 @@ void disturb_router(Model& model, int units) {
   router = tessera::from(values, router.dims()).sync();
 }
 
+/// Some tokens have the other expert: with most seeds, with one of these almost surely.
 TEST(NearTies, OfARouterAreAccepted) {
-  const Comparison found(one_layer(kSmallExperts), 5, [](Model& model) { disturb_router(model, 1); });
-  for (const std::string& text : found.wrong) ADD_FAILURE() << text;
-  EXPECT_FALSE(found.accepted.empty());
-  std::printf("%zu of %d tokens have the other expert\n", found.accepted.size(), found.tokens);
+  std::size_t accepted = 0;
+  for (unsigned seed = 5; seed < 13 && accepted == 0; ++seed) {
+    const Comparison found(one_layer(kSmallExperts), 5, [&](Model& model) { disturb_router(model, 1, seed); });
+    for (const std::string& text : found.wrong) ADD_FAILURE() << text;
+    accepted = found.accepted.size();
+    std::printf("%zu of %d tokens have the other expert\n", accepted, found.tokens);
+  }
+  EXPECT_GT(accepted, 0u);
 }
 
 TEST(NearTies, OtherDecisionsAreNot) {
-  const Comparison found(one_layer(kSmallExperts), 5, [](Model& model) { disturb_router(model, 127); });
+  const Comparison found(one_layer(kSmallExperts), 5, [](Model& model) { disturb_router(model, 127, 5); });
   EXPECT_FALSE(found.wrong.empty());
 }
 

@@ -6,9 +6,10 @@
 //
 // The variance is that of the differences from the mean (two passes over the tile, which stays in registers), in f32.
 // Rows longer than one tile are read twice in chunks: first the differences from the mean of the first chunk are
-// summed, which is so near the row's mean that nothing cancels, then the row is read again.
+// summed, which is so near the row's mean that nothing cancels, then the row is read again. Few long rows are split
+// into parts, whose means and variances are combined (Chan, Golub and LeVeque 1983).
 #pragma once
-#include "tessera/kernels/rows.hpp"
+#include "tessera/kernels/row_parts.hpp"
 
 namespace tessera::kernels {
 
@@ -96,6 +97,68 @@ void layer_norm_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> wh
   }
 }
 
+/// The mean of a part of a row, and the sum of the squared differences from it, in the same way: [rows, 2, parts].
+template <class T, int C>
+void layer_norm_part(Mut<f32, 1, 2, 1> moments, In<T, dyn, dyn> x, Scalar<i32> steps) {
+  auto X = x.tiles(shape<1, C>);
+  auto [row, zero, part] = moments.index();
+  auto n = x.dim(1), first = part * steps;
+  auto near = sum(cast<f32>(X.load(row, first)), axis<1>) / cast<f32>(min(n - first * C, C));
+  auto sums = zeros<f32, 1, C>(), squares = zeros<f32, 1, C>();
+  for (auto c : steps_of_row_part(part, steps, X.count(1))) {
+    auto d = where(iota<i32, 1, C>(axis<1>) + c * C < n, cast<f32>(X.load(row, c)) - near, 0.0f);
+    sums = sums + d;
+    squares = squares + d * d;
+  }
+  auto count = cast<f32>(min(n - first * C, steps * C));
+  auto off = sum(sums, axis<1>) / count;
+  auto rest = sum(squares, axis<1>) - count * off * off;
+  rest = where(rest < 0.0f, 0.0f, rest);  // a NaN stays
+  moments.store(reshape(cat(near + off, rest, axis<1>), shape<1, 2, 1>));
+}
+struct Moments {
+  Tile<f32, 1, 1> mean, variance;
+};
+/// Of a row of n elements in parts of `length`, the last of which may be shorter. Means are added as differences from
+/// the first one: with a large mean nothing is lost to the rounding of the weights.
+template <int P>
+Moments combined_moments(const In<f32, dyn, dyn, dyn>& moments, const Scalar<i32>& row, const Scalar<i32>& n,
+                         const Scalar<i32>& length) {
+  auto Parts = moments.tiles(shape<1, 1, P>);
+  auto means = reshape(Parts.load(row, 0, 0), shape<1, P>), rests = reshape(Parts.load(row, 1, 0), shape<1, P>);
+  auto first = reshape(moments.load_at(shape<1, 1, 1>, row, 0, 0), shape<1, 1>);
+  auto part = iota<i32, 1, P>(axis<1>);
+  auto last = moments.dim(2) - 1;
+  auto counts = cast<f32>(where(part < last, length, where(part == last, n - last * length, 0)));
+  auto total = cast<f32>(n);
+  auto mean = first + sum(counts * (means - first), axis<1>) / total;
+  auto d = means - mean;
+  return {mean, sum(fma(counts * d, d, rests), axis<1>) / total};
+}
+/// Neighbouring blocks take one place of several rows, where they share the weights.
+template <class T, class W, int C, int P>
+void layer_norm_apply(MutTiles<T, 1, C> y, In<f32, dyn, dyn, dyn> moments, In<T, dyn, dyn> x, In<W, dyn> weight,
+                      In<W, dyn> bias, Scalar<i32> steps, Scalar<f32> eps) {
+  require(moments.dim(2) <= P, "the parts of a row must fit in one tile");
+  for (auto out : y.column_order()) {
+    auto [row, c] = out.index();
+    auto t = cast<f32>(x.load_like(out));
+    auto w = cast<f32>(weight.load_like(out, axes<1>)), b = cast<f32>(bias.load_like(out, axes<1>));
+    auto m = combined_moments<P>(moments, row, x.dim(1), steps * C);
+    out.store(cast<T>(fma((t - m.mean) * rsqrt(m.variance + eps), w, b)));
+  }
+}
+template <Element T, Element W>
+Op<Tensor<T, 2>> layer_norm_in_parts(const RowSplit& split, const View<T, 2>& x, const View<W, 1>& weight,
+                                     const View<W, 1>& bias, float eps, SourceLocation where) {
+  return with_parts_tile(split, [&](auto tile) {
+    auto moments = kernel<layer_norm_part<T, kRowChunk>>(empty<f32>(Dims<3>({x.dim(0), 2, split.parts}, where), where),
+                                                         x, split.steps, where);
+    return kernel<layer_norm_apply<T, W, kRowChunk, tile>>(empty<T>(x.dims(where), where), std::move(moments), x,
+                                                           weight, bias, split.steps, eps, where);
+  });
+}
+
 template <Operand X, Operand W, Operand B>
 void check_layer_norm(const char* name, const X& x, const W& weight, const B& bias, SourceLocation where) {
   const std::int64_t n = x.dim(X::rank - 1, where);
@@ -103,17 +166,20 @@ void check_layer_norm(const char* name, const X& x, const W& weight, const B& bi
   expect_dim(name, "bias", bias, 0, n, where);
 }
 
-/// (x - mean) / sqrt(variance + eps) * weight + bias over each row. Throws ShapeError if weight or bias have another
-/// length than a row.
+/// (x - mean) / sqrt(variance + eps) * weight + bias over each row. `parts`: of each row, if there are few long rows.
+/// Throws ShapeError if weight or bias have another length than a row.
 template <Operand X, Operand W, Operand B>
 Op<Tensor<element_of<X>, X::rank>> layer_norm(const X& x, const W& weight, const B& bias, float eps = 1e-5f,
-                                              SourceLocation where = SourceLocation::current()) {
+                                              RowParts parts = {}, SourceLocation where = SourceLocation::current()) {
   using T = element_of<X>;
   check_layer_norm("layer_norm", x, weight, bias, where);
   using E = element_of<W>;
   constexpr int kOddRowsInParts = 8192;  // elements of a tile: rows.hpp
   const View<T, 2> rows = rows_of(x, where);
+  const RowSplit split = chosen_split("layer_norm", rows, parts, normalizing(sizeof(T)), where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
+    if (split.parts > 1)
+      return layer_norm_in_parts<T, E>(split, rows, weight.view(where), bias.view(where), eps, where);
     auto y = empty<T>(rows.dims(where), where);
     if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {
       return with_odd_row_chunk<kOddRowsInParts>(chunk, [&](auto n) {

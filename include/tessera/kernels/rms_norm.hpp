@@ -3,9 +3,10 @@
 //   auto y = kernels::rms_norm(x, weight, 1e-6f).sync();                                // x * weight / rms(x)
 //   auto [y, sum] = kernels::add_rms_norm(x, std::move(h), weight, 1e-6f).sync();       // sum = h + x, then y from it
 //
-// weight has one element for each of a row, of x's type or another float. Sums are f32.
+// weight has one element for each of a row, of x's type or another float. Sums are f32. Few long rows are split into
+// parts.
 #pragma once
-#include "tessera/kernels/rows.hpp"
+#include "tessera/kernels/row_parts.hpp"
 
 namespace tessera::kernels {
 
@@ -71,16 +72,55 @@ void rms_norm_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whol
   }
 }
 
-/// x * weight / sqrt(mean of x^2 over the row + eps). Throws ShapeError if weight has another length than a row.
+/// The sum of the squares of a part of a row: [rows, parts].
+template <class T, int C>
+void rms_norm_part(Mut<f32, 1, 1> sums, In<T, dyn, dyn> x, Scalar<i32> steps) {
+  auto X = x.tiles(shape<1, C>);
+  auto [row, part] = sums.index();
+  auto squares = zeros<f32, 1, C>();
+  for (auto c : steps_of_row_part(part, steps, X.count(1))) {
+    auto t = cast<f32>(X.load(row, c));
+    squares = squares + t * t;
+  }
+  sums.store(sum(squares, axis<1>));
+}
+/// Neighbouring blocks take one place of several rows, where they share the weights.
+template <class T, class W, int C, int P>
+void rms_norm_apply(MutTiles<T, 1, C> y, In<f32, dyn, dyn> sums, In<T, dyn, dyn> x, In<W, dyn> weight,
+                    Scalar<f32> eps) {
+  require(sums.dim(1) <= P, "the parts of a row must fit in one tile");
+  auto Sums = sums.tiles(shape<1, P>);
+  for (auto out : y.column_order()) {
+    auto [row, c] = out.index();
+    auto t = cast<f32>(x.load_like(out)), w = cast<f32>(weight.load_like(out, axes<1>));
+    auto scale = rsqrt(sum(Sums.load(row, 0), axis<1>) / cast<f32>(x.dim(1)) + eps);
+    out.store(cast<T>(t * scale * w));
+  }
+}
+template <Element T, Element W>
+Op<Tensor<T, 2>> rms_norm_in_parts(const RowSplit& split, const View<T, 2>& x, const View<W, 1>& weight, float eps,
+                                   SourceLocation where) {
+  return with_parts_tile(split, [&](auto tile) {
+    auto sums = kernel<rms_norm_part<T, kRowChunk>>(empty<f32>(Dims<2>({x.dim(0), split.parts}, where), where), x,
+                                                    split.steps, where);
+    return kernel<rms_norm_apply<T, W, kRowChunk, tile>>(empty<T>(x.dims(where), where), std::move(sums), x, weight,
+                                                         eps, where);
+  });
+}
+
+/// x * weight / sqrt(mean of x^2 over the row + eps). `parts`: of each row, if there are few long rows. Throws
+/// ShapeError if weight has another length than a row.
 template <Operand X, Operand W>
-Op<Tensor<element_of<X>, X::rank>> rms_norm(const X& x, const W& weight, float eps = 1e-6f,
+Op<Tensor<element_of<X>, X::rank>> rms_norm(const X& x, const W& weight, float eps = 1e-6f, RowParts parts = {},
                                             SourceLocation where = SourceLocation::current()) {
   using T = element_of<X>;
   using E = element_of<W>;
   constexpr int kOddRowsInParts = 2 * kLongestTile;  // in one tile as long as a row fits one
   const View<T, 2> rows = rows_of(x, where);
   expect_dim("rms_norm", "weight", weight, 0, rows.dim(1), where);
+  const RowSplit split = chosen_split("rms_norm", rows, parts, normalizing(sizeof(T)), where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
+    if (split.parts > 1) return rms_norm_in_parts<T, E>(split, rows, weight.view(where), eps, where);
     auto y = empty<T>(rows.dims(where), where);
     if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {
       return with_odd_row_chunk<kOddRowsInParts>(chunk, [&](auto n) {

@@ -3,10 +3,11 @@
 //   auto p = kernels::softmax(x).sync();        auto q = kernels::log_softmax(x).sync();
 //
 // Rows of up to 16384 elements are one tile; longer ones are read twice in chunks, with the online recurrence of
-// Milakov and Gimelshein (2018) at each position of a chunk, so that the loop contains no reduction. Sums and
-// exponentials are f32 (f64 for f64). A row of only -infinity gives NaN; a NaN makes its row NaN.
+// Milakov and Gimelshein (2018) at each position of a chunk, so that the loop contains no reduction. Few long
+// rows are split into parts. Sums and exponentials are f32 (f64 for f64). A row of only -infinity gives NaN; a NaN
+// makes its row NaN.
 #pragma once
-#include "tessera/kernels/rows.hpp"
+#include "tessera/kernels/row_parts.hpp"
 
 namespace tessera::kernels {
 
@@ -93,12 +94,53 @@ void softmax_odd_row(Mut<T, 1, kWholeRow> y, In<T, dyn, dyn> x, In<T, dyn> whole
   store_softmax<Log, T>(X, Y, row, top, total);
 }
 
+/// The maximum of a part of a row (at least the lowest finite number) and the sum of exponentials relative to it:
+/// [rows, 2, parts].
+template <class T, class F, int C>
+void softmax_part(Mut<F, 1, 2, 1> states, In<T, dyn, dyn> x, Scalar<i32> steps) {
+  auto X = x.tiles(shape<1, C>, pad::neg_inf);
+  auto [row, zero, part] = states.index();
+  LanesSoftmax<F, C> seen;
+  for (auto c : steps_of_row_part(part, steps, X.count(1))) {
+    auto t = widen(X.load(row, c));
+    seen.add(t);
+  }
+  auto top = seen.top();
+  states.store(reshape(cat(top, seen.total(top), axis<1>), shape<1, 2, 1>));
+}
+template <bool Log, class T, class F, int C, int P>
+void softmax_apply(Mut<T, 1, C> y, In<F, dyn, dyn, dyn> states, In<T, dyn, dyn> x) {
+  require(states.dim(2) <= P, "the parts of a row must fit in one tile");
+  auto [row, chunk] = y.index();
+  auto t = widen(x.load_like(y));
+  auto tops = reshape(states.tiles(shape<1, 1, P>, pad::neg_inf).load(row, 0, 0), shape<1, P>);
+  auto totals = reshape(states.tiles(shape<1, 1, P>).load(row, 1, 0), shape<1, P>);
+  auto top = max(tops, axis<1>);
+  auto total = sum(totals * exp(tops - top), axis<1>);
+  if constexpr (Log)
+    y.store(narrow<T>(t - top - log(total)));
+  else
+    y.store(narrow<T>(exp(t - top) / total));
+}
+template <bool Log, Element T>
+Op<Tensor<T, 2>> softmax_in_parts(const RowSplit& split, const View<T, 2>& x, SourceLocation where) {
+  using F = compute_t<T>;
+  return with_parts_tile(split, [&](auto tile) {
+    auto states = kernel<softmax_part<T, F, kRowChunk>>(empty<F>(Dims<3>({x.dim(0), 2, split.parts}, where), where), x,
+                                                        split.steps, where);
+    return kernel<softmax_apply<Log, T, F, kRowChunk, tile>>(empty<T>(x.dims(where), where), std::move(states), x,
+                                                             where);
+  });
+}
+
 template <bool Log, Operand X>
-auto softmax_of(const X& x, SourceLocation where) {
+auto softmax_of(const X& x, RowParts parts, SourceLocation where) {
   using T = element_of<X>;
   constexpr int kOddRowsInParts = 16384;  // elements of a tile: rows.hpp
   const View<T, 2> rows = rows_of(x, where);
+  const RowSplit split = chosen_split("softmax", rows, parts, normalizing(sizeof(T)), where);
   const auto run = [&]() -> Op<Tensor<T, 2>> {
+    if (split.parts > 1) return softmax_in_parts<Log>(split, rows, where);
     if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {
       return with_odd_row_chunk<kOddRowsInParts>(chunk, [&](auto n) {
         const FlatRows<T> flat(rows, n, where);
@@ -115,16 +157,18 @@ auto softmax_of(const X& x, SourceLocation where) {
   return as_rank_of(run(), x, where);
 }
 
-/// e^x / sum of e^x over each row of the last axis, with x's extents and element type. Throws ShapeError if x has more
-/// than two axes and is not contiguous.
+/// e^x / sum of e^x over each row of the last axis, with x's extents and element type. `parts`: of each row, if
+/// there are few long rows. Throws ShapeError if x has more than two axes and is not contiguous.
 template <Operand X>
-Op<Tensor<element_of<X>, X::rank>> softmax(const X& x, SourceLocation where = SourceLocation::current()) {
-  return softmax_of<false>(x, where);
+Op<Tensor<element_of<X>, X::rank>> softmax(const X& x, RowParts parts = {},
+                                           SourceLocation where = SourceLocation::current()) {
+  return softmax_of<false>(x, parts, where);
 }
 /// The logarithm of softmax(x), computed without underflow.
 template <Operand X>
-Op<Tensor<element_of<X>, X::rank>> log_softmax(const X& x, SourceLocation where = SourceLocation::current()) {
-  return softmax_of<true>(x, where);
+Op<Tensor<element_of<X>, X::rank>> log_softmax(const X& x, RowParts parts = {},
+                                               SourceLocation where = SourceLocation::current()) {
+  return softmax_of<true>(x, parts, where);
 }
 
 }  // namespace tessera::kernels

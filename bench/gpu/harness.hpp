@@ -24,6 +24,7 @@ std::vector<Case> elementwise_cases();
 std::vector<Case> row_cases();
 std::vector<Case> gemm_cases();
 std::vector<Case> few_row_cases();
+std::vector<Case> long_row_cases();
 std::vector<Case> attention_cases();
 std::vector<Case> decoder_cases();
 

@@ -48,6 +48,7 @@ GROUPS = [
     Group("attention", "attention forward, bf16, compared with cuDNN", 1.00),
     Group("sums", "row sums over 2^29 elements and a transpose, compared with PyTorch"),
     Group("odd_rows", "odd rows, compared with the better of torch.compile and PyTorch"),
+    Group("long_rows", "few long rows, compared with the better of torch.compile and PyTorch"),
     Group("few_rows", "few rows times weights, bf16, weights beyond L2, compared with cuBLAS"),
     Group("decode", "decode attention, combining included, as a share of a pure read of the same bytes"),
     Group("decoder", "the products of a decoder's step, each reading the last one's output, compared with cuBLAS in a CUDA graph"),
@@ -104,6 +105,14 @@ def odd_rows():
                 ["torch", "torch.compile"],
                 ("ratio", 1.0),
             )
+
+
+def long_rows():
+    for rows, columns in ((16, 4194304), (64, 262144), (4, 1000003), (1, 16777216)):
+        for name in ("long_layer_norm", "long_rms_norm", "long_softmax", "long_row_sum", "long_argmax"):
+            for dtype in ("bf16", "f32"):
+                arguments = {"rows": rows, "columns": columns, "dtype": dtype}
+                yield Case("long_rows", name, arguments, ["torch", "torch.compile"], ("ratio", 1.0))
 
 
 def sums():
@@ -228,7 +237,7 @@ def twins():
 
 
 def all_cases():
-    table = [memory, rows, gemm, attention, sums, odd_rows, few_rows, decode, decoder, short_wave, layers, residual, fp8, ragged, twins]
+    table = [memory, rows, gemm, attention, sums, odd_rows, long_rows, few_rows, decode, decoder, short_wave, layers, residual, fp8, ragged, twins]
     return [case for part in table for case in part()]
 
 
@@ -238,6 +247,8 @@ def tiny(case):
     for key, size in (("rows", 3), ("batch", 1), ("heads", 1), ("length", 256)):
         if key in small:
             small[key] = size
+    if case.group == "long_rows":
+        small.update({"columns": 20001, "parts": 3})
     if case.name in ("copy", "add", "saxpy"):
         small["n"] = 4096
     elif case.name == "transpose":

@@ -40,19 +40,20 @@ def transpose(case, compiled):
     return [lambda: y.copy_(x.t())]
 
 
-def row_function(name, columns):
-    w, b = (normal(columns, dtype=torch.bfloat16) for _ in range(2))
+def row_function(name, columns, dtype=torch.bfloat16):
+    w, b = (normal(columns, dtype=dtype) for _ in range(2))
     return {
         "softmax": lambda x: F.softmax(x, dim=-1),
         "rms_norm": lambda x: F.rms_norm(x, (columns,), w, 1e-6),
         "layer_norm": lambda x: F.layer_norm(x, (columns,), w, b, 1e-6),
         "row_sum": lambda x: x.sum(dim=-1, dtype=torch.float32),
+        "argmax": lambda x: x.max(dim=-1),  # values and indices
     }[name]
 
 
-def compiled_rows(name, columns):
+def compiled_rows(name, columns, dtype=torch.bfloat16):
     torch._dynamo.reset()
-    return torch.compile(row_function(name, columns), mode="max-autotune-no-cudagraphs", dynamic=False)
+    return torch.compile(row_function(name, columns, dtype), mode="max-autotune-no-cudagraphs", dynamic=False)
 
 
 def rows(case, compiled):
@@ -60,6 +61,16 @@ def rows(case, compiled):
     f = compiled_rows(case.name, a["columns"]) if compiled else row_function(case.name, a["columns"])
     x = normal(a["rows"], a["columns"], dtype=torch.bfloat16)
     return [lambda: f(x)]
+
+
+def long_rows(case, compiled):
+    a = case.arguments
+    make = compiled_rows if compiled else row_function
+    f = make(case.name.removeprefix("long_"), a["columns"], DTYPES[a["dtype"]])
+    accesses = 1 if case.name in ("long_row_sum", "long_argmax") else 2
+    size = accesses * a["rows"] * a["columns"] * torch.empty(0, dtype=DTYPES[a["dtype"]]).element_size()
+    inputs = [normal(a["rows"], a["columns"], dtype=DTYPES[a["dtype"]]) for _ in range(sets_for(size))]
+    return [lambda x=x: f(x) for x in inputs]
 
 
 def gemm(case, compiled):
@@ -163,6 +174,11 @@ MAKERS = {
     "rms_norm": rows,
     "layer_norm": rows,
     "row_sum": rows,
+    "long_softmax": long_rows,
+    "long_rms_norm": long_rows,
+    "long_layer_norm": long_rows,
+    "long_row_sum": long_rows,
+    "long_argmax": long_rows,
     "gemm": gemm,
     "linear": few_rows,
     "decoder": decoder,
@@ -224,7 +240,6 @@ def precompile(cases):
     """Fills the compiler's cache on disk, so that later processes find what they ask for."""
     for case in cases:
         if "torch.compile" in case.peers:
-            f = compiled_rows(case.name, case.arguments["columns"])
-            f(normal(case.arguments["rows"], case.arguments["columns"], dtype=torch.bfloat16))
+            MAKERS[case.name](case, True)[0]()
             torch.cuda.synchronize()
             print("compiled", case.command(), flush=True)

@@ -52,6 +52,19 @@ constexpr const char* kCases[] = {
     "layer_norm rows=5 columns=1000 impl=library",
     "rms_norm rows=3 columns=4099 impl=library",
     "layer_norm rows=3 columns=4099 impl=library",
+    "long_softmax rows=3 columns=50257 parts=5",
+    "long_softmax rows=2 columns=8193 parts=100 dtype=f32",
+    "long_softmax rows=1 columns=400000 parts=100",
+    "long_rms_norm rows=3 columns=50257 parts=5",
+    "long_rms_norm rows=2 columns=8192 parts=100 dtype=f32",
+    "long_rms_norm rows=1 columns=400000 parts=100",
+    "long_layer_norm rows=3 columns=50257 parts=5",
+    "long_layer_norm rows=2 columns=8193 parts=100 dtype=f32",
+    "long_layer_norm rows=1 columns=400000 parts=100",
+    "long_row_sum rows=3 columns=50257 parts=5",
+    "long_row_sum rows=2 columns=8192 parts=100 dtype=f32",
+    "long_argmax rows=3 columns=50257 parts=5",
+    "long_argmax rows=2 columns=400000 dtype=f32",
     "gemm m=256 n=256 k=256 dtype=bf16 layout=NT tile=128x128x64",
     "gemm m=256 n=256 k=128 dtype=bf16 layout=NN tile=128x128x64",
     "gemm m=200 n=136 k=104 dtype=bf16 layout=TN tile=64x128x64",
@@ -281,7 +294,7 @@ int run_all(bool tiny, const std::string& only) {
   for (const Program& p : kPrograms) attempt(p.name, only, count, p.run);
   std::vector<gpu_bench::Case> cases;
   for (auto some : {gpu_bench::elementwise_cases, gpu_bench::row_cases, gpu_bench::gemm_cases, gpu_bench::few_row_cases,
-                    gpu_bench::attention_cases}) {
+                    gpu_bench::long_row_cases, gpu_bench::attention_cases}) {
     for (const auto& c : some()) cases.push_back(c);
   }
   for (const char* text : kCases) {

@@ -1,4 +1,4 @@
-// Few long rows in parts: the choice by shape and device, and every function with parts that are asked for, against f64
+// Few long rows in parts: the choice by shape and device, and every function with requested parts, against f64
 // and against rows that are not split.
 #include "tessera/kernels/row_parts.hpp"
 

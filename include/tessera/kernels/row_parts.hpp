@@ -8,7 +8,7 @@
 namespace tessera::kernels {
 
 /// How many parts each row is split into. 0: chosen by shape and device; 1: rows are not split. A part is a whole
-/// number of chunks of 4096 elements, so that there may be fewer parts than asked for.
+/// number of chunks of 4096 elements, so that there may be fewer parts than requested.
 struct RowParts {
   std::int64_t parts = 0;
 };
@@ -67,7 +67,7 @@ inline RowSplit row_split_heuristic(std::int64_t rows, std::int64_t n, const Row
   const double whole = rows_time(rows, n, 1, traffic, target);
   return rows_time(rows, n, split.parts, traffic, target) + kSecondKernel < kGain * whole ? split : RowSplit{};
 }
-/// The parts that were asked for, or those of the heuristics. Throws ShapeError for a negative number.
+/// The requested parts, or those of the heuristics. Throws ShapeError for a negative number.
 template <Element T>
 RowSplit chosen_split(const char* name, const View<T, 2>& rows, RowParts asked, const RowTraffic& traffic,
                       SourceLocation where) {

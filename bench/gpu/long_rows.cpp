@@ -12,6 +12,8 @@
 namespace gpu_bench {
 namespace {
 
+using namespace tessera;
+
 constexpr float kEps = 1e-6f;
 enum class Function { Softmax, RmsNorm, LayerNorm, Sum, Argmax };
 

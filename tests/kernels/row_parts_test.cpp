@@ -155,18 +155,20 @@ TEST(RowParts, Reductions) {
 TEST(RowParts, IntegersAreExact) {
   const int n = 70001;
   std::vector<i8> v(2 * n, -128);
-  v[5] = v[60000] = 3;  // the lowest index of equals, in different parts
+  v[5] = v[4101] = v[60000] = 3;  // the lowest index of equals: at one position of two chunks, in different parts
   v[n + n - 1] = 127;
   const auto x = from(v, {2, n}).sync();
-  const i64 first = -128 * (n - 2) + 6, second = -128 * (n - 1) + 127;
+  const i64 first = -128 * (n - 3) + 9, second = -128 * (n - 1) + 127;
   EXPECT_EQ(host(row_sum(x, kSplit).sync()).sync(), (std::vector<i64>{first, second}));
   EXPECT_EQ(host(row_mean(x, kSplit).sync()).sync(),
             (std::vector<i8>{static_cast<i8>(first / n), static_cast<i8>(second / n)}));
-  const auto [value, index] = argmax(x, kSplit).sync();
-  EXPECT_EQ(host(index).sync(), (std::vector<i32>{5, n - 1}));
-  EXPECT_EQ(host(value).sync(), (std::vector<i8>{3, 127}));
   const auto lowest_only = full<i32>({1, n}, std::numeric_limits<i32>::lowest()).sync();
-  EXPECT_EQ(host(std::get<1>(argmax(lowest_only, kSplit).sync())).sync()[0], 0);
+  for (const RowParts parts : {kSplit, RowParts{2}}) {
+    const auto [value, index] = argmax(x, parts).sync();
+    EXPECT_EQ(host(index).sync(), (std::vector<i32>{5, n - 1}));
+    EXPECT_EQ(host(value).sync(), (std::vector<i8>{3, 127}));
+    EXPECT_EQ(host(std::get<1>(argmax(lowest_only, parts).sync())).sync()[0], 0);
+  }
 }
 
 TEST(RowParts, LargeMeanKeepsItsVariance) {

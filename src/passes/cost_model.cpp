@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "passes/values.hpp"
+
 namespace tessera::passes {
 
 namespace {
@@ -77,7 +79,8 @@ StepLoad step_load(const analysis::KernelFacts& facts) {
       for (const ir::Operation* load : p.step_loads) {
         if (!counted.insert(load).second) continue;
         l.bytes += analysis::bytes_of(load->result(0).type());
-        if (load->result(0) == p.op->operand(0)) l.left_bytes += analysis::bytes_of(load->result(0).type());
+        if (load->result(0) == behind_shapes(p.op->operand(0)))
+          l.left_bytes += analysis::bytes_of(load->result(0).type());
       }
       const ir::Type operand = p.op->operand(0).type();
       const bool eight_bit = operand.is_float() && ir::info(operand.elem()).bits == 8;

@@ -9,21 +9,30 @@
 
 namespace tessera::kernels {
 
+/// The product of the matrices that belong to one piece of c.
+template <class E, class M, int BK, Operands Order = Operands::InOrder, class Out, class T, class... P>
+void batched_piece(const Out& out, const In<T, dyn, dyn, dyn>& a, const In<T, dyn, dyn, dyn>& b, const P&... operands) {
+  const Scalar<i32> batch = out.index()[0];
+  product_piece<E, M, BK, Order>(out, MatrixOf<T>(a, batch), MatrixOf<T>(b, batch), operands...);
+}
 template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
 void batched_gemm_tiles(MutTiles<U, 1, BM, BN> c, In<T, dyn, dyn, dyn> a, In<T, dyn, dyn, dyn> b, P... operands) {
   require(a.dim(2) == b.dim(1), "a's columns must be b's rows");
-  auto A = a.tiles(shape<1, BM, BK>);
-  auto B = b.tiles(shape<1, BK, BN>);
-  for (auto out : c.grouped(8)) {
-    auto [batch, i, j] = out.index();
-    auto x = min(batch, a.dim(0) - 1), y = min(batch, b.dim(0) - 1);  // 0 for a batch of 1
-    auto acc = zeros<acc_t<M>, 1, BM, BN>();
-    for (auto k : range(A.count(2))) acc = multiply<M>(A.load(x, i, k), B.load(y, k, j), acc);
-    out.store(narrow<U>(E{}(acc, out, operands...)));
-  }
+  for (auto out : c.grouped(8)) batched_piece<E, M, BK>(out, a, b, operands...);
+}
+template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
+void batched_gemm_tile(Mut<U, 1, BM, BN> c, In<T, dyn, dyn, dyn> a, In<T, dyn, dyn, dyn> b, P... operands) {
+  require(a.dim(2) == b.dim(1), "a's columns must be b's rows");
+  batched_piece<E, M, BK>(c, a, b, operands...);
+}
+/// Columns of b times rows of a (Operands::Swapped), for pieces whose rows are made of sub-tiles.
+template <class E, class M, int BK, class U, class T, int BM, int BN, class... P>
+void batched_gemm_tile_swapped(Mut<U, 1, BM, BN> c, In<T, dyn, dyn, dyn> a, In<T, dyn, dyn, dyn> b, P... operands) {
+  require(a.dim(2) == b.dim(1), "a's columns must be b's rows");
+  batched_piece<E, M, BK, Operands::Swapped>(c, a, b, operands...);
 }
 
-/// a[i] b[i], then the epilogue (whose operands follow the axes of c). `row`: one of the first kPlainGemmRows rows of
+/// a[i] b[i], then the epilogue (whose operands follow the axes of c). `row`: one of the first gemm_rows rows of
 /// kGemmTiles. Throws ShapeError for other rows, and for extents that do not fit.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
@@ -42,17 +51,25 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
   expect_shape(b.dim(0, where) == batch || b.dim(0, where) == 1, "batched_gemm", "b", b, "its batch must be a's, or 1",
                where);
   check_epilogue(epilogue, "batched_gemm", Dims<3>({batch, m, n}, where), where);
-  // For the heuristics the batch multiplies the number of rows.
-  const int asked = row_of_table(row, kPlainGemmRows, "batched_gemm", where);
+  constexpr int rows = gemm_rows(sizeof(T));
+  const int asked = row_of_table(row, rows, "batched_gemm", where);
   const ProductSize size = product_size(a, b, batch, loads_tile<3>(epilogue));
-  const int chosen = asked >= 0 ? asked : gemm_heuristic(size, target_of(a.device(where)), kPlainGemmRows);
-  return with_constant<kPlainGemmRows>(chosen, [&](auto number) {
+  const int chosen = asked >= 0 ? asked : gemm_heuristic(size, target_of(a.device(where)));
+  return with_constant<rows>(chosen, [&](auto number) {
     constexpr GemmTile t = kGemmTiles[number];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
     return std::apply(
         [&](const auto&... p) {
-          return kernel<batched_gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
-              empty<C>(Dims<3>({batch, m, n}, where), where), a.view(where), b.view(where), p..., where);
+          auto c = empty<C>(Dims<3>({batch, m, n}, where), where);
+          if constexpr (t.persistent)
+            return kernel<batched_gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
+                std::move(c), a.view(where), b.view(where), p..., where);
+          else if constexpr (t.order == Operands::Swapped)
+            return kernel<batched_gemm_tile_swapped<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
+                std::move(c), a.view(where), b.view(where), p..., where);
+          else
+            return kernel<batched_gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
+                std::move(c), a.view(where), b.view(where), p..., where);
         },
         epilogue.operands);
   });

@@ -39,10 +39,11 @@ auto multiply(const Tile<T, A...>& a, const Tile<T, B...>& b, const Tile<C, D...
 
 /// The properties of a product that decide its configuration.
 struct ProductSize {
-  std::int64_t m, n, k;   ///< elements: [m, k] times [k, n]; m is that of all products of a batch together
-  int element_bytes = 2;  ///< of an operand's element
+  std::int64_t m, n, k;                     ///< elements: [m, k] times [k, n]
+  int element_bytes = 2;                    ///< of an operand's element
   bool a_aligned = true, b_aligned = true;  ///< its rows in memory start at multiples of 128 bytes
   bool loads_tile = false;  ///< the epilogue loads a tile of the result's extents for each tile, such as a residual
+  std::int64_t batch = 1;   ///< products of that size
 
   /// Steps along k, of 128 bytes each.
   std::int64_t steps() const { return ceil_div(k * element_bytes, std::int64_t{128}); }
@@ -56,7 +57,7 @@ ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1, bool lo
     const std::int64_t row = x.stride(r - 1) == 1 ? x.stride(r - 2) : x.stride(r - 1);
     return row * size % 128 == 0;
   };
-  return {a.dim(A::rank - 2) * batch, b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a), aligned(b), loads_tile};
+  return {a.dim(A::rank - 2), b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a), aligned(b), loads_tile, batch};
 }
 
 /// The operand on the left of the instruction, which takes multiples of 64 rows of it and of 8 columns of the other. In
@@ -139,14 +140,15 @@ inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
 /// Estimated nanoseconds of a product in this tile on a GPU: whole waves of tiles, and the parts that do not overlap.
 /// `parts`: split-K partials per tile; adding them is not included (parts_time()).
 inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
-  const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts;
+  const std::int64_t tiles =
+      ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts * size.batch;
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.num_sms);
   const WaveTime& time = size.loads_tile && parts == 1 ? t.with_tile : t.plain;  // partials have no epilogue
   const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * time.step : time.step;
   const double requests = t.m * (size.a_aligned ? 1 : 2) + t.n * (size.b_aligned ? 1 : 2);
   const double loads = requests * kRequest * t.wave / 2;
   const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
-  const double memory = static_cast<double>((size.m + size.n) * size.k * size.element_bytes) / kMemory;
+  const double memory = static_cast<double>(size.batch * (size.m + size.n) * size.k * size.element_bytes) / kMemory;
   return static_cast<double>(waves) * (steps * std::max(step, loads) + time.edge) + kMemorySeen * memory + kLaunch;
 }
 

@@ -26,6 +26,10 @@ void clean_up(ir::Function&);
 /// if anything changed.
 bool drop_empty_tokens(ir::Function&);
 
+/// Drops axes of extent 1 from the tiles of products of three axes, and from all tiles that operations combine with
+/// them. True if anything changed.
+bool drop_unit_axes(ir::Function&);
+
 /// Removes the token order between iterations of a loop that access different elements of a tensor. True if anything
 /// changed.
 bool relax_loop_tokens(ir::Function&, const Certifier*);

@@ -23,6 +23,7 @@ using tessera::measure::sets_for;
 std::vector<Case> elementwise_cases();
 std::vector<Case> row_cases();
 std::vector<Case> gemm_cases();
+std::vector<Case> batched_cases();
 std::vector<Case> few_row_cases();
 std::vector<Case> long_row_cases();
 std::vector<Case> attention_cases();

@@ -57,6 +57,7 @@ GROUPS = [
     Group("residual", "matrix products with a residual (bf16, NT), compared with PyTorch's addmm"),
     Group("fp8", "f8e4m3 with fast accumulation, compared with cuBLAS", 0.9),
     Group("ragged", "ragged matrix products (bf16, NN), multiples of 8, compared with cuBLAS"),
+    Group("batched", "products of many matrices, compared with cuBLAS (torch.bmm)", 0.97),
     Group("twins", "the price of safety: unsafe twins that opt out of bounds"),
 ]
 
@@ -217,6 +218,16 @@ def ragged():
         yield Case("ragged", "gemm", arguments, ["cuBLAS"], ("ratio", 0.85))
 
 
+def batched():
+    """Squares, scores and values of attention heads, few large matrices, and ragged ones."""
+    shapes = ((32, 512, 512, 512), (16, 1024, 1024, 64), (64, 128, 4096, 128), (8, 2048, 2048, 2048), (12, 777, 1000, 640))
+    for batch, m, n, k in shapes:
+        for layout in ("NN", "NT"):
+            for dtype in ("bf16", "f16"):
+                arguments = {"batch": batch, "m": m, "n": n, "k": k, "dtype": dtype, "layout": layout}
+                yield Case("batched", "batched_gemm", arguments, ["cuBLAS"], ("ratio", 0.95), quick=dtype == "bf16")
+
+
 def twins():
     yield Case("twins", "softmax", {"rows": 1 << 16, "columns": 4096}, ["twin"], ("ratio", 0.997), quick=True)
     yield Case(
@@ -238,6 +249,7 @@ def twins():
 
 def all_cases():
     table = [memory, rows, gemm, attention, sums, odd_rows, long_rows, few_rows, decode, decoder, short_wave, layers, residual, fp8, ragged, twins]
+    table = [memory, rows, gemm, attention, sums, odd_rows, few_rows, decode, decoder, short_wave, layers, residual, fp8, ragged, batched, twins]
     return [case for part in table for case in part()]
 
 
@@ -255,6 +267,8 @@ def tiny(case):
         small["n"] = 128
     elif case.name == "decoder":
         small.update({"layers": 2, "hidden": 40})
+    elif case.name == "batched_gemm":
+        small.update({"batch": 2, "m": 72, "n": 136, "k": 64})
     elif case.name in ("gemm", "linear"):
         small.update({"n": 256 if case.group == "twins" else 136, "k": 512 if case.name != "gemm" else 128})
         if case.name == "gemm":

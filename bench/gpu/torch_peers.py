@@ -97,6 +97,18 @@ def gemm(case, compiled):
     return work
 
 
+def batched_gemm(case, compiled):
+    a = case.arguments
+    batch, m, n, k, dtype = a["batch"], a["m"], a["n"], a["k"], DTYPES[a["dtype"]]
+    work = []
+    for _ in range(sets_for(2 * batch * (m * k + k * n + m * n))):
+        left = normal(batch, m, k, dtype=dtype)
+        right = normal(batch, n, k, dtype=dtype).transpose(1, 2) if a["layout"] == "NT" else normal(batch, k, n, dtype=dtype)
+        out = torch.empty(batch, m, n, device="cuda", dtype=dtype)
+        work.append(lambda l=left, r=right, o=out: torch.bmm(l, r, out=o))
+    return work
+
+
 def few_rows(case, compiled):
     a = case.arguments
     m, n, k = a["m"], a["n"], a["k"]
@@ -180,6 +192,7 @@ MAKERS = {
     "long_row_sum": long_rows,
     "long_argmax": long_rows,
     "gemm": gemm,
+    "batched_gemm": batched_gemm,
     "linear": few_rows,
     "decoder": decoder,
     "attention": attention,

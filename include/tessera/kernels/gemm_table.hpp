@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <string>
 
 #include "tessera/kernels/common.hpp"
@@ -44,6 +45,7 @@ struct ProductSize {
   bool a_aligned = true, b_aligned = true;  ///< its rows in memory start at multiples of 128 bytes
   bool loads_tile = false;  ///< the epilogue loads a tile of the result's extents for each tile, such as a residual
   std::int64_t batch = 1;   ///< products of that size
+  bool copied = true;       ///< both operands can be loaded by tensor copies: their rows are multiples of 16 bytes
 
   /// Steps along k, of 128 bytes each.
   std::int64_t steps() const { return ceil_div(k * element_bytes, std::int64_t{128}); }
@@ -57,7 +59,18 @@ ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1, bool lo
     const std::int64_t row = x.stride(r - 1) == 1 ? x.stride(r - 2) : x.stride(r - 1);
     return row * size % 128 == 0;
   };
-  return {a.dim(A::rank - 2), b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a), aligned(b), loads_tile, batch};
+  const auto copied = [](const auto& x) {
+    constexpr int r = std::remove_cvref_t<decltype(x)>::rank;
+    const bool rows = x.stride(r - 1) == 1;
+    for (int axis = 0; axis < r; ++axis) {
+      const bool contiguous = axis == (rows ? r - 1 : r - 2);
+      if (contiguous ? x.stride(axis) != 1 : x.stride(axis) * size % 16 != 0 && x.dim(axis) > 1) return false;
+    }
+    return true;
+  };
+  return {
+      a.dim(A::rank - 2),    b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a), aligned(b), loads_tile, batch,
+      copied(a) && copied(b)};
 }
 
 /// The operand on the left of the instruction, which takes multiples of 64 rows of it and of 8 columns of the other. In
@@ -123,6 +136,12 @@ inline bool suits(int row, const Target& target) {
   return target.clusters || (row < kPlainGemmRows && kGemmTiles[row].wave == 2);
 }
 
+/// The largest tile, in elements, for operands that no tensor copy can load: they pass through registers, beside the
+/// sums, and larger tiles spill.
+inline constexpr int kMostWithoutCopies = 128 * 128;
+/// True if a block of this tile keeps its sums in registers.
+inline bool fits(const GemmTile& t, const ProductSize& size) { return size.copied || t.m * t.n <= kMostWithoutCopies; }
+
 // The model's constants, of one H200. They were fitted together with kGemmTiles to the products in
 // tests/kernels/programs/matmul_plan_test.cpp, which checks that the estimate is within 12 % of each (bf16, bursts of
 // 12 ms); kSmall8BitStep to 2048 cubed of f8e4m3.
@@ -165,7 +184,10 @@ inline int gemm_heuristic(const ProductSize& size, const Target& target, int row
   // Of those, where a block has one tile the next launch begins on SMs that are left without one, if it needs no
   // result.
   constexpr double kOverlaps = 0.97;
-  const auto time = [&](int row) { return gemm_time(kGemmTiles[row], size, target); };
+  const auto time = [&](int row) {
+    const GemmTile& t = kGemmTiles[row];
+    return fits(t, size) ? gemm_time(t, size, target) : std::numeric_limits<double>::infinity();
+  };
   const auto cost = [&](int row) {
     return time(row) * (row >= kPlainGemmRows && !kGemmTiles[row].persistent ? kOverlaps : 1);
   };

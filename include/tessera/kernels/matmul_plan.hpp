@@ -28,7 +28,7 @@ inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) 
   if (!target.gpu) return {0, 2};
   SplitPlan best{kSplitRows[0], 1};
   for (const int row : kSplitRows) {
-    if (row >= gemm_rows(size.element_bytes) || !suits(row, target)) continue;
+    if (row >= gemm_rows(size.element_bytes) || !suits(row, target) || !fits(kGemmTiles[row], size)) continue;
     for (std::int64_t parts = 2; parts <= kMostSplits && size.steps() >= 8 * parts; ++parts)
       if (best.parts == 1 || split_time({row, parts}, size, target) < split_time(best, size, target))
         best = {row, parts};

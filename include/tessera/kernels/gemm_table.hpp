@@ -138,7 +138,7 @@ inline bool suits(int row, const Target& target) {
 
 /// The largest tile, in elements, for operands that no tensor copy can load: they pass through registers, beside the
 /// sums, and larger tiles spill.
-inline constexpr int kMostWithoutCopies = 128 * 128;
+inline constexpr int kMostWithoutCopies = 64 * 128;
 /// True if a block of this tile keeps its sums in registers.
 inline bool fits(const GemmTile& t, const ProductSize& size) { return size.copied || t.m * t.n <= kMostWithoutCopies; }
 

@@ -80,7 +80,8 @@ inline MatmulPlan matmul_heuristic(const ProductSize& size, const Target& target
   const SplitPlan split = split_heuristic(size, target);
   const double in_parts = split_time(split, size, target), in_streams = stream_time(size, target);
   if (split.parts > 1 && in_parts < 0.97 * plan.time) plan = {MatmulWay::SplitK, split.row, split.parts, in_parts};
-  if (in_streams < 0.94 * plan.time) plan = {MatmulWay::StreamK, kStreamRow, 1, in_streams};
+  if (fits(kGemmTiles[kStreamRow], size) && in_streams < 0.94 * plan.time)
+    plan = {MatmulWay::StreamK, kStreamRow, 1, in_streams};
   return plan;
 }
 

@@ -150,7 +150,7 @@ std::unique_ptr<Kernel> product_of(std::initializer_list<std::int64_t> shape, Ma
   EXPECT_TRUE(passes::drop_unit_axes(f));
   EXPECT_EQ(problems_of(k->module), "");
   ir::walk(f.body(), [](const ir::Operation& op) {
-    if (analysis::is_product(op)) EXPECT_EQ(op.result().type().rank(), 2);
+    if (analysis::is_product(op)) { EXPECT_EQ(op.result().type().rank(), 2); }
   });
   return k;
 }

@@ -5,10 +5,8 @@
 int main(int argc, char** argv) {
   std::vector<gpu_bench::Case> all;
   for (auto cases :
-       {gpu_bench::elementwise_cases, gpu_bench::row_cases, gpu_bench::gemm_cases, gpu_bench::few_row_cases,
-        gpu_bench::long_row_cases, gpu_bench::attention_cases, gpu_bench::decoder_cases}) {
        {gpu_bench::elementwise_cases, gpu_bench::row_cases, gpu_bench::gemm_cases, gpu_bench::batched_cases,
-        gpu_bench::few_row_cases, gpu_bench::attention_cases, gpu_bench::decoder_cases}) {
+        gpu_bench::few_row_cases, gpu_bench::long_row_cases, gpu_bench::attention_cases, gpu_bench::decoder_cases}) {
     const auto some = cases();
     all.insert(all.end(), some.begin(), some.end());
   }

@@ -248,8 +248,7 @@ def twins():
 
 
 def all_cases():
-    table = [memory, rows, gemm, attention, sums, odd_rows, long_rows, few_rows, decode, decoder, short_wave, layers, residual, fp8, ragged, twins]
-    table = [memory, rows, gemm, attention, sums, odd_rows, few_rows, decode, decoder, short_wave, layers, residual, fp8, ragged, batched, twins]
+    table = [memory, rows, gemm, attention, sums, odd_rows, long_rows, few_rows, decode, decoder, short_wave, layers, residual, fp8, ragged, batched, twins]
     return [case for part in table for case in part()]
 
 

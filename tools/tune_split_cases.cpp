@@ -37,7 +37,7 @@ TuningReport tune_split_k(const measure::Args& args, TuneOptions o) {
   auto parts = empty<f32>(Dims<3>(number, f.m, f.n)).sync();
   if (o.first.empty()) o.first = concat("row ", plan.row);
   if (!target.gpu) return tune_split_in<0>(f, o, parts);
-  return tune_split_in<2, kSplitRows[0], kSplitRows[1], kSplitRows[2], 10, 11>(f, o, parts);
+  return tune_split_in<2, kSplitRows[0], kSplitRows[1], kSplitRows[2], kSplitRows[3], 10, 11>(f, o, parts);
 }
 
 /// The two kernels that multiply use the tile of kStreamRow, because the division into waves is in these tiles: only

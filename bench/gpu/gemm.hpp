@@ -140,6 +140,7 @@ struct MoreTiles {
   std::string tile;
   bool blocks = false;     ///< one tile per block; otherwise persistent
   std::int64_t parts = 1;  ///< split-K partials
+  bool swapped = false;    ///< operands are swapped
 };
 /// Null if there is no such tile.
 Launch more_tiles(const MoreTiles& how, std::shared_ptr<GemmOperands<bf16, bf16>> g);
@@ -155,21 +156,21 @@ Prepared gemm_of(const Args& args) {
   p.flops = 2.0 * static_cast<double>(g->m) * static_cast<double>(g->n) * static_cast<double>(g->k);
   p.check = [g] { return g->check(); };
   const std::string tile = args.text("tile", "");
-  const bool blocks = args.text("form", "persistent") == "blocks";
+  const bool blocks = args.text("form", "persistent") == "blocks", swapped = args.text("form", "") == "swapped";
   const std::int64_t parts = args.number("parts", 1);
   const auto take = [&]<int BM, int BN, int BK>(std::integer_sequence<int, BM, BN, BK>) {
     if (tile == std::to_string(BM) + "x" + std::to_string(BN) + "x" + std::to_string(BK))
       p.launch = naive_gemm<T, O, BM, BN, BK>(g, blocks);
   };
   take(std::integer_sequence<int, 32, 32, 32>{});  // for tiny sizes on the CPU
-  if (parts == 1) {
+  if (parts == 1 && !swapped) {
     take(std::integer_sequence<int, 64, 128, 64>{});
     take(std::integer_sequence<int, 128, 128, 64>{});
     take(std::integer_sequence<int, 256, 128, 64>{});
     take(std::integer_sequence<int, 256, 256, 64>{});
   }
   if constexpr (std::is_same_v<T, bf16>) {
-    if (!p.launch && !tile.empty()) p.launch = more_tiles({tile, blocks, parts}, g);
+    if (!p.launch && !tile.empty()) p.launch = more_tiles({tile, blocks, parts, swapped}, g);
   }
   if (g->has_residual) {
     if (!tile.empty() || args.text("impl", "library") != "library" || args.number("chain", 0) != 0)

@@ -1,4 +1,4 @@
-// Further tiles of bf16 products, for sweeps: persistent, one tile per block, and split-K.
+// Further tiles of bf16 products, for sweeps: persistent, one tile per block, swapped operands, and split-K.
 #include "gemm.hpp"
 
 namespace gpu_bench {
@@ -27,6 +27,22 @@ Launch launch_of(const MoreTiles& how, const Operands& g) {
   };
 }
 
+/// Rows of the piece are made of sub-tiles, and columns of b are on the left of the instruction (Operands::Swapped).
+template <int BM, int BN>
+Launch swapped_launch_of(const Operands& g) {
+  return [g](int s, const Stream& on) {
+    kernel<kernels::gemm_tile_swapped<Plain, bf16, 64, bf16, bf16, BM, BN>>(mut(g->c[s]), g->left(s), g->right(s))
+        .on(on);
+  };
+}
+template <int BN, int... BM>
+void add_swapped(Launch& launch, const MoreTiles& how, const Operands& g) {
+  const auto take = [&]<int M>(std::integral_constant<int, M>) {
+    if (how.tile == std::to_string(M) + "x" + std::to_string(BN) + "x64") launch = swapped_launch_of<M, BN>(g);
+  };
+  (take(std::integral_constant<int, BM>{}), ...);
+}
+
 template <int BM, int... BN>
 void add(Launch& launch, const MoreTiles& how, const Operands& g) {
   const auto take = [&]<int N>(std::integral_constant<int, N>) {
@@ -39,6 +55,11 @@ void add(Launch& launch, const MoreTiles& how, const Operands& g) {
 
 Launch more_tiles(const MoreTiles& how, Operands g) {
   Launch launch;
+  if (how.swapped) {
+    add_swapped<128, 96, 144, 176, 192, 208, 224, 256>(launch, how, g);
+    add_swapped<256, 96, 128, 160, 192, 208>(launch, how, g);
+    return launch;
+  }
   add<64, 64, 80, 96, 128, 160, 192, 256>(launch, how, g);
   add<128, 64, 80, 96, 128, 144, 160, 192, 224, 256, 288, 320>(launch, how, g);
   add<256, 80, 96, 128, 160, 192, 224, 256, 272, 288, 320>(launch, how, g);

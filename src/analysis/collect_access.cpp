@@ -256,17 +256,24 @@ void Collector::claim_many_pieces(const ir::Function& function) {
   found_.push_back(f);
 }
 
-/// Where few blocks share the SMs, loops load by tensor copies (passes::choose_access_paths).
+/// Where few blocks share the SMs, loops load by tensor copies (passes::choose_access_paths), and a block with products
+/// has an SM alone (passes::choose_hints).
 void Collector::claim_few_pieces(const ir::Function& function) {
   const std::optional<Expr> pieces = launch().pieces();
-  bool gains = false;
-  ir::walk(function.body(), [&](const ir::Operation& op) { gains = gains || reduces_in_loop(op); });
-  if (!pieces || has_products_ || !gains) return;
+  bool reduces = false, large = false;
+  int products = 0;
+  ir::walk(function.body(), [&](const ir::Operation& op) {
+    reduces = reduces || reduces_in_loop(op);
+    if (!is_product(op)) return;
+    ++products;
+    large = uses_tensor_cores(op) && loops_around(op) > 0 && op.result().type().num_elements() >= kLargeProduct;
+  });
+  if (!pieces || !(has_products_ ? products == 1 && large : reduces)) return;
   FoundClaim f;
   f.claim.kind = ClaimKind::FewPieces;
-  f.claim.upper = kFewPieces;
-  f.use = ObligationUse::Copies;
-  f.when = conditions_->less_equal(*pieces, math().exprs().constant(kFewPieces));
+  f.claim.upper = has_products_ ? kOneWaveOfPieces : kFewPieces;
+  f.use = has_products_ ? ObligationUse::Waves : ObligationUse::Copies;
+  f.when = conditions_->less_equal(*pieces, math().exprs().constant(f.claim.upper));
   found_.push_back(f);
 }
 

@@ -70,9 +70,9 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
   const auto program = std::make_shared<LaunchProgram>();
   std::unordered_map<std::uint32_t, int> number;
   std::vector<Conditions> numbered;
-  for (const ObligationUse use :
-       {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility, ObligationUse::Division,
-        ObligationUse::Vectors, ObligationUse::Pieces, ObligationUse::Copies, ObligationUse::Mask}) {
+  for (const ObligationUse use : {ObligationUse::Guard, ObligationUse::Inbounds, ObligationUse::Divisibility,
+                                  ObligationUse::Division, ObligationUse::Vectors, ObligationUse::Pieces,
+                                  ObligationUse::Copies, ObligationUse::Waves, ObligationUse::Mask}) {
     if (use == ObligationUse::Pieces) program->begin_refinements();
     for (const FoundClaim& f : found) {
       if (f.use != use || f.when.always() || f.when.never() || number.contains(f.when.id)) continue;

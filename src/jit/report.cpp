@@ -30,6 +30,7 @@ const char* purpose(analysis::ObligationUse use) {
     case analysis::ObligationUse::Mask: return "more of the tile of such a row is masked";
     case analysis::ObligationUse::Pieces: return "a block takes one piece";
     case analysis::ObligationUse::Copies: return "loops load without tensor copies";
+    case analysis::ObligationUse::Waves: return "two blocks share an SM";
     case analysis::ObligationUse::Vectors: return "accesses are no wider than what divides its rows";
   }
   return "";

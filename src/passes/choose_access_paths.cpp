@@ -37,6 +37,7 @@ struct Uses {
   bool product_operand = false, product_result = false, rows_of_k = false;
   bool meets_pointers = false;  ///< tiles of the same shape are loaded through pointers
   bool copied_ahead = false;    ///< reduced in the loop of a launch of few blocks
+  bool beside_copies = false;   ///< the kernel's products load their operands by tensor copies
 };
 
 bool same_shape(ir::Type x, ir::Type y) {
@@ -95,6 +96,11 @@ AccessPath decide(const Operation& access, const Uses& uses, const Target& targe
     return AccessPath::Tma;
   if (!pointers) return AccessPath::View;
   if (uses.meets_pointers) return AccessPath::Pointer;
+  // A large load through masked pointers makes the assembler give up the warps that issue tensor copies, for the whole
+  // kernel: every product then waits for its operands. A view with bounds checks does not.
+  if (uses.beside_copies && access.op() == Op::LoadViewTko &&
+      analysis::moved_tile(access).num_elements() >= kSmallestTensorCopy)
+    return AccessPath::View;
   // Older assemblers have no `inbounds` attribute; pointer tiles without masks are as fast.
   const bool can_say_inbounds = target.bytecode_minor >= kFirstInboundsMinor;
   return can_say_inbounds && all(analysis::axes_in_bounds(access)) ? AccessPath::View : AccessPath::Pointer;
@@ -134,12 +140,14 @@ void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tu
     }
   });
   const bool ahead = few_pieces && target.sm >= kTensorCopies && tuning.choose_hints && others.operand_loads.empty();
+  const bool copies = target.sm >= kTensorCopies && tuning.choose_hints && !others.operand_loads.empty();
   const auto known = ahead ? std::optional<analysis::Divisibility>(f) : std::nullopt;
   std::vector<AccessPath> paths;
   for (const Operation* access : accesses) {
     Uses uses = uses_of(*access, others);
     uses.copied_ahead = ahead && analysis::reduces_in_loop(*access) && access->parent_op()->op() == Op::For &&
                         analysis::vector_bytes(*access, *known) == analysis::kVectorBytes;
+    uses.beside_copies = copies;
     paths.push_back(decide(*access, uses, target, tuning));
   }
   for (std::size_t i = 0; i < accesses.size(); ++i) apply(*accesses[i], paths[i], target);

@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kSmallTile = 64 * 128, kMediumTile = 128 * 96;
 constexpr int kSmallSteps = 4;
 // From this size on one block of a persistent kernel keeps the tensor cores busy by itself.
-constexpr std::int64_t kLargeTile = 128 * 128;
+constexpr std::int64_t kLargeTile = analysis::kLargeProduct;
 constexpr int kMostLatency = 6;
 // With more the assembler splits the loop of the loads and gains no further step.
 constexpr int kClusterLatency = 4;
@@ -211,7 +211,7 @@ Choices choose_for_fma(const StepLoad& load, const analysis::KernelFacts& facts,
 }
 
 /// Kernels with products.
-Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m) {
+Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m, bool one_wave) {
   const StepLoad load = step_load(facts);
   const bool chained = std::any_of(facts.products.begin(), facts.products.end(),
                                    [](const analysis::Product& p) { return p.fed_by_product; });
@@ -241,7 +241,9 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
   // Small tiles mean that the problem hardly fills the device: one block per SM, with a larger prefetch distance. The
   // same for warpgroup products from 128 x 128 on, where one block keeps an SM busy.
   const bool small = !facts.is_persistent && !chained && load.accumulators <= kMediumTile;
-  const bool alone = m.sm == kWarpgroupProducts && !chained && load.accumulators >= kLargeTile && facts.is_persistent;
+  // In a launch of one wave a block is alone on its SM anyway, so all loads in flight have to be its own.
+  const bool alone =
+      m.sm == kWarpgroupProducts && !chained && load.accumulators >= kLargeTile && (facts.is_persistent || one_wave);
   if (small || alone) c.occupancy = 1;
   if (small) {
     c.latency = load.accumulators <= kSmallTile ? kSmallSteps : kMostLatency;
@@ -334,7 +336,8 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {
 
 }  // namespace
 
-Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before) {
+Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before,
+                     bool few_pieces) {
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
   const int wanted = tuning.choose_hints ? vectors_of_a_thread(f, facts, m) : 1;
@@ -342,7 +345,9 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   const bool limited = wanted > 1 && tuning.limit_registers && !tuning.occupancy;
   Choices c;
   if (tuning.choose_hints)
-    c = facts.products.empty() ? choose_for_rows(f, facts, vectors) : choose_for_products(facts, m);
+    c = facts.products.empty()
+            ? choose_for_rows(f, facts, vectors)
+            : choose_for_products(facts, m, few_pieces && target.num_sms >= analysis::kOneWaveOfPieces);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
   override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMostWarps);

@@ -213,7 +213,8 @@ bool asks_how_full() {
     return std::ranges::any_of(r.facts.obligations(), [&](const auto& o) { return o.use == use; });
   };
   const bool how_full = asks(analysis::ObligationUse::Mask);
-  EXPECT_EQ(how_full || asks(analysis::ObligationUse::Pieces) || asks(analysis::ObligationUse::Copies),
+  EXPECT_EQ(how_full || asks(analysis::ObligationUse::Pieces) || asks(analysis::ObligationUse::Copies) ||
+                asks(analysis::ObligationUse::Waves),
             r.facts.predicates().refinements() != 0);
   return how_full;
 }

@@ -77,6 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Columns, GemmOfParts, testing::Values(1, 79, 80, 81, 12
 
 TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   const Target h200{true, 132};
+  constexpr auto kLines = RowStarts::At64, kBetween = RowStarts::At16;
   using Tile = std::pair<int, int>;
   const auto chosen = [&](const ProductSize& size) {
     const GemmTile& t = kGemmTiles[gemm_heuristic(size, h200)];
@@ -91,12 +92,13 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   EXPECT_EQ(chosen({2048, 5120, 8192}), Tile(128, 320)) << "256 tiles";
   EXPECT_EQ(chosen({512, 2560, 4096}), Tile(128, 80)) << "128 tiles";
   EXPECT_EQ(chosen({256, 6144, 2560}), Tile(128, 96)) << "128 tiles";
-  EXPECT_EQ(chosen({8184, 1048, 2056, 2, false, false}), Tile(256, 288)) << "128 tiles on 66 pairs of SMs";
-  EXPECT_EQ(chosen({4104, 4088, 4120, 2, false, false}), Tile(256, 288)) << "255 tiles";
-  EXPECT_EQ(chosen({300, 7000, 2048, 2, true, false}), Tile(160, 128)) << "110 tiles";
-  EXPECT_EQ(chosen({1024, 4096, 2056, 2, false, true}), Tile(256, 256)) << "64 tiles on 66 pairs of SMs";
+  EXPECT_EQ(chosen({8184, 1048, 2056, 2, kBetween, kBetween}), Tile(256, 288)) << "128 tiles on 66 pairs of SMs";
+  EXPECT_EQ(chosen({4104, 4088, 4120, 2, kBetween, kBetween}), Tile(256, 288)) << "255 tiles";
+  EXPECT_EQ(chosen({300, 7000, 2048, 2, kLines, kBetween}), Tile(160, 128)) << "110 tiles";
+  EXPECT_EQ(chosen({1024, 4096, 2056, 2, kBetween, kLines}), Tile(256, 256)) << "64 tiles on 66 pairs of SMs";
   EXPECT_EQ(chosen({3072, 3072, 3072, 4}).second % 128, 0) << "parts are for 16 bits";
-  EXPECT_NE(chosen({2048, 2048, 2048, 2, false, false}), Tile(128, 128)) << "rows between lines: large tiles load less";
+  EXPECT_NE(chosen({2048, 2048, 2048, 2, kBetween, kBetween}), Tile(128, 128))
+      << "rows between lines: large tiles load less";
   EXPECT_EQ(chosen({4096, 4096, 4096, 1}).first, 256) << "8-bit floats are slower in small tiles";
   const auto with_residual = [&](ProductSize size) {
     size.loads_tile = true;
@@ -111,7 +113,8 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   const Target without_clusters{true, 108, false};
   for (const int n : {1536, 4096})
     for (const bool loads_tile : {false, true})
-      EXPECT_LT(gemm_heuristic({n, n, n, 2, true, true, loads_tile}, without_clusters), 5) << "timed with clusters";
+      EXPECT_LT(gemm_heuristic({n, n, n, 2, RowStarts::At64, RowStarts::At64, loads_tile}, without_clusters), 5)
+          << "timed with clusters";
 }
 
 TEST(Gemm, EpiloguesThatLoadTilesAreSeen) {
@@ -123,12 +126,19 @@ TEST(Gemm, EpiloguesThatLoadTilesAreSeen) {
   EXPECT_FALSE(loads_tile<3>(residual(r))) << "one for the whole batch, of other extents";
 }
 
-TEST(Gemm, RowsBetweenLinesAreSeen) {
+TEST(Gemm, WhereRowsStartIsSeen) {
   const auto a = random_tensor<bf16>({64, 128}, 1), b = random_tensor<bf16>({128, 72}, 2);
-  const auto aligned = [](const ProductSize& s) { return std::pair(s.a_aligned, s.b_aligned); };
-  EXPECT_EQ(aligned(product_size(a, a.permute<1, 0>())), std::pair(true, true));
-  EXPECT_EQ(aligned(product_size(a, b)), std::pair(true, false));
-  EXPECT_EQ(aligned(product_size(b.permute<1, 0>(), a.permute<1, 0>())), std::pair(false, true));
+  const auto starts = [](const ProductSize& s) { return std::pair(s.a, s.b); };
+  const auto at64 = RowStarts::At64, at32 = RowStarts::At32, at16 = RowStarts::At16, anywhere = RowStarts::Anywhere;
+  EXPECT_EQ(starts(product_size(a, a.permute<1, 0>())), std::pair(at64, at64));
+  EXPECT_EQ(starts(product_size(a, b)), std::pair(at64, at16)) << "rows of 144 bytes";
+  EXPECT_EQ(starts(product_size(b.permute<1, 0>(), a.permute<1, 0>())), std::pair(at16, at64));
+  EXPECT_EQ(row_starts(random_tensor<bf16>({8, 48}, 3)), at32) << "96 bytes";
+  EXPECT_EQ(row_starts(random_tensor<bf16>({8, 47}, 4)), anywhere);
+  EXPECT_EQ(row_starts(random_tensor<bf16>({1, 47}, 5)), at64) << "one row";
+  EXPECT_EQ(row_starts(random_tensor<f32>({3, 5, 8}, 6)), at32) << "32 bytes, and matrices of 160";
+  EXPECT_FALSE(product_size(a, random_tensor<bf16>({128, 71}, 7)).copied());
+  EXPECT_TRUE(product_size(a, b).copied());
   EXPECT_EQ(product_size(a, b).steps(), 2);
 }
 

@@ -145,7 +145,7 @@ TEST(SplitK, SumsAreSplit) {
   expect_close(gemm_split_k<f32>(a, b, std::int64_t{1} << 40).sync(), want, 1e-5, "more parts than there are products");
   EXPECT_ERROR(ShapeError, (void)gemm_split_k(a, r, 3), "argument b has the extents [70, 90]: axis 0 must be 1000");
   const auto by_row = [&](int row) { return gemm_split_k<f32>(a, b, 3, Fused<epilogues::Plain>(), Row{row}); };
-  for (const int row : {0, kSplitRows[0], kSplitRows[1], kSplitRows[2]})
+  for (const int row : {0, kSplitRows[0], kSplitRows[1], kSplitRows[2], kSplitRows[3]})
     expect_close(by_row(row).sync(), want, 1e-5, "a row");
   EXPECT_ERROR(ShapeError, (void)by_row(1), "row 1 of the table");
 }

@@ -61,9 +61,19 @@ struct Claim {
   }
 };
 
-/// What an obligation enables; the most valuable come first. Those of Pieces, Copies and Mask only refine; of Mask
-/// there are many for each row.
-enum class ObligationUse : std::uint8_t { Guard, Inbounds, Divisibility, Division, Vectors, Pieces, Copies, Mask };
+/// What an obligation enables; the most valuable come first. Those from Pieces on only refine; of Mask there are many
+/// for each row.
+enum class ObligationUse : std::uint8_t {
+  Guard,
+  Inbounds,
+  Divisibility,
+  Division,
+  Vectors,
+  Pieces,
+  Copies,
+  Waves,
+  Mask
+};
 
 struct Obligation {
   ObligationUse use = ObligationUse::Guard;
@@ -89,7 +99,7 @@ class LaunchPredicates {
   /// The bits of argument slot `slot` that evaluate() depends on: launches that differ only in other bits fulfil
   /// the same obligations. For an address that must be a multiple of 16, these are the lowest four.
   std::uint64_t slot_mask(std::size_t slot) const noexcept;
-  /// The bits of obligations that only refine (of use Pieces, Copies and Mask): they make code faster for rows of some
+  /// The bits of obligations that only refine (of the uses from Pieces on): they make code faster for rows of some
   /// lengths, for many small pieces, or for few pieces.
   std::uint64_t refinements() const noexcept;
   /// `held` without refinements. Code for it serves all launches that differ only in those.

@@ -69,6 +69,12 @@ inline constexpr std::int64_t kManyPieces = 16384;
 /// Up to this number of pieces an SM has one or two blocks, whose loads alone keep the memory busy (docs/compiler/
 /// choose_access_paths.md).
 inline constexpr std::int64_t kFewPieces = 256;
+/// Up to this number of pieces, each block of a kernel with products has an SM of its own (docs/compiler/
+/// choose_hints.md). Less than the number of SMs of the GPUs with warpgroup products that have most of them (132), and
+/// a power of two, because grids often are.
+inline constexpr std::int64_t kOneWaveOfPieces = 128;
+/// Sums of a product, in elements, from which on two blocks on an SM and one block alone are compiled differently.
+inline constexpr std::int64_t kLargeProduct = 128 * 128;
 
 /// Elements of the shortest tile that a row is divided into: one for each thread of a warp (docs/compiler/
 /// split_tiles.md).

@@ -1,6 +1,7 @@
 // The tile that a product is computed in: a table, and the choice by shape and device.
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -38,39 +39,44 @@ auto multiply(const Tile<T, A...>& a, const Tile<T, B...>& b, const Tile<C, D...
     return mma(narrow<M>(a), narrow<M>(b), acc);
 }
 
+/// Where the rows of an operand start in memory: at multiples of that many bytes. Tensor copies need 16.
+enum class RowStarts : std::uint8_t { Anywhere, At16, At32, At64 };
+
 /// The properties of a product that decide its configuration.
 struct ProductSize {
-  std::int64_t m, n, k;                     ///< elements: [m, k] times [k, n]
-  int element_bytes = 2;                    ///< of an operand's element
-  bool a_aligned = true, b_aligned = true;  ///< its rows in memory start at multiples of 128 bytes
+  std::int64_t m, n, k;   ///< elements: [m, k] times [k, n]
+  int element_bytes = 2;  ///< of an operand's element
+  RowStarts a = RowStarts::At64, b = RowStarts::At64;
   bool loads_tile = false;  ///< the epilogue loads a tile of the result's extents for each tile, such as a residual
   std::int64_t batch = 1;   ///< products of that size
-  bool copied = true;       ///< both operands can be loaded by tensor copies: their rows are multiples of 16 bytes
+
+  /// Both operands can be loaded by tensor copies.
+  bool copied() const { return a != RowStarts::Anywhere && b != RowStarts::Anywhere; }
 
   /// Steps along k, of 128 bytes each.
   std::int64_t steps() const { return ceil_div(k * element_bytes, std::int64_t{128}); }
 };
+/// Where the rows of matrices start (the last two axes), from the distances between them.
+template <Operand X>
+RowStarts row_starts(const X& x) {
+  constexpr int r = X::rank;
+  const int contiguous = x.stride(r - 1) == 1 ? r - 1 : r - 2;
+  if (x.stride(contiguous) != 1) return RowStarts::Anywhere;
+  std::int64_t bits = 0;
+  for (int axis = 0; axis < r; ++axis)
+    if (axis != contiguous && x.dim(axis) > 1)
+      bits |= x.stride(axis) * static_cast<std::int64_t>(sizeof(element_of<X>));
+  return bits % 64 == 0   ? RowStarts::At64
+         : bits % 32 == 0 ? RowStarts::At32
+         : bits % 16 == 0 ? RowStarts::At16
+                          : RowStarts::Anywhere;
+}
 /// The size of a times b (the last two axes are the matrices), `batch` times.
 template <Operand A, Operand B>
 ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1, bool loads_tile = false) {
   constexpr int size = static_cast<int>(sizeof(element_of<A>));
-  const auto aligned = [](const auto& x) {
-    constexpr int r = std::remove_cvref_t<decltype(x)>::rank;
-    const std::int64_t row = x.stride(r - 1) == 1 ? x.stride(r - 2) : x.stride(r - 1);
-    return row * size % 128 == 0;
-  };
-  const auto copied = [](const auto& x) {
-    constexpr int r = std::remove_cvref_t<decltype(x)>::rank;
-    const bool rows = x.stride(r - 1) == 1;
-    for (int axis = 0; axis < r; ++axis) {
-      const bool contiguous = axis == (rows ? r - 1 : r - 2);
-      if (contiguous ? x.stride(axis) != 1 : x.stride(axis) * size % 16 != 0 && x.dim(axis) > 1) return false;
-    }
-    return true;
-  };
-  return {
-      a.dim(A::rank - 2),    b.dim(B::rank - 1), a.dim(A::rank - 1), size, aligned(a), aligned(b), loads_tile, batch,
-      copied(a) && copied(b)};
+  return {a.dim(A::rank - 2), b.dim(B::rank - 1), a.dim(A::rank - 1), size,
+          row_starts(a),      row_starts(b),      loads_tile,         batch};
 }
 
 /// The operand on the left of the instruction, which takes multiples of 64 rows of it and of 8 columns of the other. In
@@ -95,6 +101,8 @@ struct GemmTile {
   int wave = 2;  ///< tiles of a wave per two SMs
   Operands order = Operands::InOrder;
 };
+/// Of tiles that were not timed with such epilogues: never chosen for them.
+inline constexpr WaveTime kNotTimed{1e9, 0};
 /// How the times were measured: bench/notes/matrix_products.md.
 inline constexpr GemmTile kGemmTiles[] = {
     {64, 64, 256, false},                                 // CPU, small
@@ -111,7 +119,10 @@ inline constexpr GemmTile kGemmTiles[] = {
     {128, 80, 128, false, {285, 1400}, {300, 1400}},      // 512 x 2560 x 4096: 128 tiles
     {128, 96, 128, false, {290, 1500}, {840, 0}},         // 256 x 6144 x 2560: 128 tiles
     {256, 288, 128, true, {750, 3500}, {1340, 5000}, 1},  // mostly ragged: 4104 x 4088 x 4120 in four waves
-    {160, 128, 128, false, {440, 800}, {575, 0}, 2, Operands::Swapped},  // 1536 cubed: 120 tiles
+    {160, 128, 128, false, {440, 800}, {575, 0}, 2, Operands::Swapped},    // 1536 cubed: 120 tiles
+    {192, 128, 128, false, {460, 2800}, kNotTimed, 2, Operands::Swapped},  // 192 x 12288 x 4096: 96 tiles
+    {208, 128, 128, false, {530, 2800}, kNotTimed, 2, Operands::Swapped},  // 770 x 7936 x 5136: 248 tiles
+    {128, 256, 128, true, {624, 2000}, kNotTimed},                         // 976 x 3520 x 2160: 112 tiles
 };
 inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
 inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces made of sub-tiles
@@ -140,7 +151,9 @@ inline bool suits(int row, const Target& target) {
 /// sums, and larger tiles spill.
 inline constexpr int kMostWithoutCopies = 64 * 128;
 /// True if a block of this tile keeps its sums in registers.
-inline bool fits(const GemmTile& t, const ProductSize& size) { return size.copied || t.m * t.n <= kMostWithoutCopies; }
+inline bool fits(const GemmTile& t, const ProductSize& size) {
+  return size.copied() || t.m * t.n <= kMostWithoutCopies;
+}
 
 // The model's constants, of one H200. They were fitted together with kGemmTiles to the products in
 // tests/kernels/programs/matmul_plan_test.cpp, which checks that the estimate is within 12 % of each (bf16, bursts of
@@ -150,10 +163,16 @@ inline constexpr double kLaunch = 1500;  ///< nanoseconds before the first load 
 /// The factor of a step for 8-bit elements in small tiles: their products take half the time, but loads become the
 /// bound.
 inline constexpr double kSmall8BitStep = 1.05;
-/// Nanoseconds of an SM for the request of a line of 128 bytes. Rows that start between lines take two for each 128
-/// bytes (4104 x 4088 x 4120).
+/// Nanoseconds of an SM for the request of a line of 128 bytes.
 inline constexpr double kRequest = 1.23;
-/// Bytes per nanosecond at which operands are read from memory, and the share of that time that is not hidden.
+/// Requests for each 128 bytes of a row. L2 is read in sectors of 32 bytes, and halves of lines cost no more than
+/// lines; rows that start within a sector need one more sector of another line. Fitted to the 36 products of
+/// 2026-11-28 in bench/notes/matrix_products.md.
+inline double requests_of(RowStarts starts) {
+  return starts == RowStarts::At64 ? 1 : starts == RowStarts::At32 ? 1.4 : 2;
+}
+/// Bytes per nanosecond at which operands are read from memory, and the share of the shorter time, of computing or of
+/// reading, that the longer one does not hide.
 inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
 
 /// Estimated nanoseconds of a product in this tile on a GPU: whole waves of tiles, and the parts that do not overlap.
@@ -164,11 +183,12 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.num_sms);
   const WaveTime& time = size.loads_tile && parts == 1 ? t.with_tile : t.plain;  // partials have no epilogue
   const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * time.step : time.step;
-  const double requests = t.m * (size.a_aligned ? 1 : 2) + t.n * (size.b_aligned ? 1 : 2);
+  const double requests = t.m * requests_of(size.a) + t.n * requests_of(size.b);
   const double loads = requests * kRequest * t.wave / 2;
   const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
   const double memory = static_cast<double>(size.batch * (size.m + size.n) * size.k * size.element_bytes) / kMemory;
-  return static_cast<double>(waves) * (steps * std::max(step, loads) + time.edge) + kMemorySeen * memory + kLaunch;
+  const double computing = static_cast<double>(waves) * (steps * std::max(step, loads) + time.edge);
+  return std::max(computing, memory) + kMemorySeen * std::min(computing, memory) + kLaunch;
 }
 
 /// The number of a row of kGemmTiles, one of the first `rows`: on a GPU the one with the least gemm_time(), but for the

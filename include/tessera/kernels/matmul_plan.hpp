@@ -6,7 +6,7 @@
 namespace tessera::kernels {
 
 /// The rows of kGemmTiles that split-K uses on a GPU, and the row of stream-K.
-inline constexpr int kSplitRows[] = {3, 7, 8}, kStreamRow = 3;
+inline constexpr int kSplitRows[] = {3, 7, 8, 6}, kStreamRow = 3;
 inline constexpr int kMostSplits = 8;  ///< split-K partials of a tile
 
 /// A split-K configuration: the row of kGemmTiles, and the number of partials.

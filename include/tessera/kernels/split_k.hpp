@@ -42,10 +42,9 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, 
   const int asked = row_of_table(row, gemm_rows(sizeof(T)), "gemm_split_k", where);
   if (asked >= 0) plan.row = asked;
   if (parts > 0) plan.parts = std::min(parts, std::max<std::int64_t>(a.dim(1, where), 1));  // more would be empty
-  static_assert(kSplitRows[0] < kPlainGemmRows && kSplitRows[1] >= kPlainGemmRows && kSplitRows[2] >= kPlainGemmRows);
-  constexpr int rows[] = {0, kSplitRows[0], kSplitRows[1], kSplitRows[2]};
-  constexpr int count =
-      kSplitRows[1] < gemm_rows(sizeof(T)) ? 4 : 2;  // plain rows, or pieces made of sub-tiles as well
+  static_assert(std::size(kSplitRows) == 4 && kSplitRows[0] < kPlainGemmRows);
+  constexpr int rows[] = {0, kSplitRows[0], kSplitRows[1], kSplitRows[2], kSplitRows[3]};
+  constexpr int count = kPlainGemmRows < gemm_rows(sizeof(T)) ? 5 : 2;  // pieces made of sub-tiles as well, or none
   const auto which = static_cast<int>(std::find(rows, rows + count, plan.row) - rows);
   if (which == count)
     throw ShapeError("kernels::gemm_split_k: row " + std::to_string(plan.row) +

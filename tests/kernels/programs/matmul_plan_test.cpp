@@ -15,13 +15,13 @@
 namespace tessera::kernels {
 namespace {
 
-constexpr bool kAligned = true, kRagged = false;
+constexpr auto kAligned = RowStarts::At64, kHalf = RowStarts::At32, kRagged = RowStarts::At16;
 
 /// Microseconds of one product of bf16 on an H200, in bursts of 12 ms over operands beyond L2 (bench/gpu/sweep.py), in
 /// tiles that fill the device: of these it changes little whether the launches overlap.
 struct Measured {
   std::int64_t m, n, k;
-  bool aligned;
+  RowStarts starts;
   int row;  ///< of kGemmTiles
   std::int64_t parts;
   double us;
@@ -80,7 +80,7 @@ constexpr Measured kMeasured[] = {
 };
 
 double estimate(const Measured& x, const Target& target) {
-  const ProductSize size{x.m, x.n, x.k, 2, x.aligned, x.aligned};
+  const ProductSize size{x.m, x.n, x.k, 2, x.starts, x.starts};
   const double ns =
       x.parts > 1 ? split_time({x.row, x.parts}, size, target) : gemm_time(kGemmTiles[x.row], size, target);
   return ns / 1000;
@@ -95,20 +95,20 @@ TEST(MatmulPlan, EstimatesWhatWasMeasured) {
 
 TEST(MatmulPlan, ChoosesWhatWasFastest) {
   const Target h200{true, 132};
-  using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>;
+  using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, RowStarts>;
   std::map<Shape, double> best;
   for (const Measured& x : kMeasured) {
-    const auto at = best.try_emplace({x.m, x.n, x.k, x.aligned}, x.us).first;
+    const auto at = best.try_emplace({x.m, x.n, x.k, x.starts}, x.us).first;
     at->second = std::min(at->second, x.us);
   }
   int compared = 0;
   std::string unmeasured;
   for (const auto& [shape, fastest] : best) {
-    const auto [m, n, k, aligned] = shape;
-    const MatmulPlan plan = matmul_heuristic({m, n, k, 2, aligned, aligned}, h200);
+    const auto [m, n, k, starts] = shape;
+    const MatmulPlan plan = matmul_heuristic({m, n, k, 2, starts, starts}, h200);
     EXPECT_NE(plan.way, MatmulWay::StreamK);
     const auto chosen = std::find_if(std::begin(kMeasured), std::end(kMeasured), [&, key = shape](const Measured& x) {
-      return Shape(x.m, x.n, x.k, x.aligned) == key && x.row == plan.row && x.parts == plan.parts;
+      return Shape(x.m, x.n, x.k, x.starts) == key && x.row == plan.row && x.parts == plan.parts;
     });
     const std::string what = concat(m, " x ", n, " x ", k, " row ", plan.row, " parts ", plan.parts);
     if (chosen == std::end(kMeasured)) {

@@ -80,9 +80,14 @@ struct Product {
     constexpr int bytes = static_cast<int>(sizeof(T));
     ProductSize s{m, n, k, bytes};
     const std::int64_t a = a_transposed ? m : k, b = b_transposed ? k : n;
-    s.a_aligned = a * bytes % 128 == 0, s.b_aligned = b * bytes % 128 == 0;
+    const auto starts = [](std::int64_t row) {
+      return row % 64 == 0   ? RowStarts::At64
+             : row % 32 == 0 ? RowStarts::At32
+             : row % 16 == 0 ? RowStarts::At16
+                             : RowStarts::Anywhere;
+    };
+    s.a = starts(a * bytes), s.b = starts(b * bytes);
     s.batch = batch;
-    s.copied = a * bytes % 16 == 0 && b * bytes % 16 == 0;
     return s;
   }
   std::vector<Matrix> matrices() const { return {{{m, n}}, {{m, k}, a_transposed}, {{k, n}, b_transposed}}; }
@@ -158,8 +163,9 @@ Type type_of(const char* name, int first_sm = 80) {
   }(std::make_index_sequence<gemm_rows(sizeof(T))>{});
   type.split = {{"split_k", split<T, M, kSplitRows[0]>}};
   if constexpr (kSplitRows[1] < gemm_rows(sizeof(T)))
-    type.split.insert(type.split.end(),
-                      {{"split_k", split<T, M, kSplitRows[1]>}, {"split_k", split<T, M, kSplitRows[2]>}});
+    type.split.insert(type.split.end(), {{"split_k", split<T, M, kSplitRows[1]>},
+                                         {"split_k", split<T, M, kSplitRows[2]>},
+                                         {"split_k", split<T, M, kSplitRows[3]>}});
   return type;
 }
 
@@ -221,7 +227,7 @@ TEST_F(Spills, NoFormThatAPlanChoosesSpills) {
     const auto [form, number] = planned(type, p, {true, 132, sm == 90 || sm == 100, sm >= 90});
     const ProductSize size = type.size(p);
     if (sm < type.first_sm) continue;
-    if (!seen.insert(concat(sm, type.name, number, size.copied)).second) continue;
+    if (!seen.insert(concat(sm, type.name, number, size.copied())).second) continue;
     const std::string what =
         concat(form.name, " of ", type.name, ", ", p.text(), ", sm_", sm, ", form ", number, ", seed ", seed);
     const jit::CodeReport r = form.report(sm, p);
@@ -240,7 +246,7 @@ TEST(ProductPlans, RowsOfOddLengthHaveSmallTiles) {
     const Target h200{true, 132, true, true};
     const GemmTile& copied = kGemmTiles[gemm_heuristic(size, h200)];
     EXPECT_GT(copied.m * copied.n, kMostWithoutCopies) << bytes;
-    size.copied = false;
+    size.a = RowStarts::Anywhere;
     const GemmTile& t = kGemmTiles[matmul_heuristic(size, h200).row];
     EXPECT_LE(t.m * t.n, kMostWithoutCopies) << bytes;
   }

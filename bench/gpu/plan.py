@@ -19,6 +19,8 @@ import dataclasses
 IN_A_CHAIN = "Tessera in a chain"
 WITHOUT = ("early=0", "overlap=0")  # peers that are Tessera with this TESSERA_TUNING, to be read beside it
 
+RANDOM = "random_shapes"  # measured by bench/compare/against_torch.py: its cases differ from day to day
+
 
 @dataclasses.dataclass
 class Case:
@@ -59,6 +61,7 @@ GROUPS = [
     Group("ragged", "ragged matrix products (bf16, NN), multiples of 8, compared with cuBLAS"),
     Group("batched", "products of many matrices, compared with cuBLAS (torch.bmm)", 0.97),
     Group("twins", "the price of safety: unsafe twins that opt out of bounds"),
+    Group(RANDOM, "library at random shapes, compared with PyTorch (`shapes` is the seed; bench/compare)"),
 ]
 
 ROW_OPS = ["softmax", "rms_norm", "layer_norm"]

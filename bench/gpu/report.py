@@ -142,6 +142,8 @@ def old_rows(text, device):
 
 def merged(group, results, old, commit):
     """The rows of a group, in the plan's order: of this run, or what an earlier one has left."""
+    if group.name == plan.RANDOM and not results:
+        return list(old.values())  # other shapes replace all of them
     rows = {(c[WORK], c[SHAPE]): c for c in (row(r, commit) for r in results)}
     order = []
     for case in plan.all_cases():
@@ -177,9 +179,11 @@ def section(results, machine, old_text="", commit=""):
             continue
         lines += [f"### {group.title}", "", text_of(COLUMNS), "|---" * len(COLUMNS) + "|"]
         lines += [text_of(cells) for cells in rows]
-        mean = mean_of([x for x in map(least_ratio, rows) if x])
-        if mean:
-            lines += ["", f"Geometric mean {mean:.3f}" + (f", required {group.mean}." if group.mean else ".")]
+        ratios = [x for x in map(least_ratio, rows) if x]
+        if ratios:
+            lines += ["", f"Geometric mean {mean_of(ratios):.3f}" + (f", required {group.mean}." if group.mean else ".")]
+        if ratios and group.name == plan.RANDOM:
+            lines[-1] += f" Least {min(ratios):.3f}."
         lines.append("")
     lines[4] = textwrap.fill(lines[4], 99, break_long_words=False, break_on_hyphens=False)  # the prose at the top
     return "\n".join(lines + [END, ""])

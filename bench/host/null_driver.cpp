@@ -1,7 +1,8 @@
-// A libcuda.so.1 that does nothing: one GPU of compute capability 9.0 whose memory is the host's, whose work has always
-// ended, and whose kernels never run. With it, a program measures the host cost of Tessera alone; no GPU is needed. Not
-// for tests (they have a driver that reports misuse): it checks nothing. Signatures: "CUDA Driver API" reference, 13.0;
-// tessera's own list of them is src/runtime/cuda/driver.def.
+// A libcuda.so.1 that does nothing: one GPU of compute capability 9.0 (or as NULL_DRIVER_SM says: 100 is 10.0), an H200
+// in all other attributes, whose memory is the host's, whose work has always ended, and whose kernels never run. With
+// it, a program measures the host cost of Tessera alone; no GPU is needed. Not for tests (they have a driver that
+// reports misuse): it checks nothing. Signatures: "CUDA Driver API" reference, 13.0; tessera's own list of them is
+// src/runtime/cuda/driver.def.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -27,12 +28,16 @@ Result device_name(char* name, int size, int) {
   return std::strncpy(name, "null driver", static_cast<std::size_t>(size)), kSuccess;
 }
 Result device_memory(std::size_t* bytes, int) { return *bytes = std::size_t{1} << 34, kSuccess; }
+int capability() {
+  const char* named = std::getenv("NULL_DRIVER_SM");
+  return named != nullptr && std::atoi(named) > 0 ? std::atoi(named) : 90;
+}
 Result device_attribute(int* value, int attribute, int) {
   switch (attribute) {                  // an H200's
     case 16: *value = 132; break;       // SMs
     case 38: *value = 60 << 20; break;  // L2
-    case 75: *value = 9; break;         // compute capability
-    case 76: *value = 0; break;
+    case 75: *value = capability() / 10; break;
+    case 76: *value = capability() % 10; break;
     case 81: *value = 233472; break;  // shared memory per SM
     case 97: *value = 232448; break;  // of a block
     default: *value = 1; break;

@@ -1,0 +1,87 @@
+"""One side of a comparison as a process: a command is a line, its answer is a line of JSON."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+
+
+class Side:
+    """Starts at the first use, and again after it has ended or did not answer in time."""
+
+    def __init__(self, command, environment=None):
+        self.command = command
+        self.environment = dict(os.environ, **(environment or {}))
+        for word in ("TESSERA_TUNING", "TESSERA_RECORDS", "TESSERA_BUNDLE", "TESSERA_DUMP"):  # the compiler chooses
+            self.environment.pop(word, None)
+        self.process = None
+        self.rest = b""
+        self.description = ""
+
+    def ask(self, line, seconds=120):
+        """The answer, a dictionary; "failed" has the reason if there is none."""
+        if self.process is None:
+            pipe = subprocess.PIPE
+            self.process = subprocess.Popen(self.command, env=self.environment, stdin=pipe, stdout=pipe, stderr=sys.stderr)
+            self.rest = b""
+            hello = self._answer(120)
+            if "failed" in hello:
+                return hello
+            self.description = hello.get("device", "")
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError:
+            pass  # it has died: there is no answer either
+        return self._answer(seconds)
+
+    def send(self, line):
+        """Sends a command to a process that runs already; take() waits for the answer."""
+        if self.process is None:
+            return self.ask("free")
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError:
+            pass
+        return None
+
+    def take(self, seconds=120):
+        if self.process is None:
+            return {"failed": f"{self.command[0]} has ended"}
+        return self._answer(seconds)
+
+    def close(self):
+        if self.process is None:
+            return
+        try:
+            self.process.stdin.close()
+            self.process.wait(10)
+        except (OSError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def _answer(self, seconds):
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self.rest:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                return self._ended(f"did not answer within {seconds} s")
+            some = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not some:
+                return self._ended("ended")
+            self.rest += some
+        line, self.rest = self.rest.split(b"\n", 1)
+        try:
+            return json.loads(line)
+        except json.JSONDecodeError:
+            return self._ended(f"answered {line[:80]!r}")
+
+    def _ended(self, how):
+        self.process.kill()
+        code = self.process.wait()
+        self.process = None
+        return {"failed": f"{os.path.basename(self.command[0])} {how} (exit status {code})"}

@@ -6,7 +6,7 @@
 
 Each program launches each case once with a driver that runs nothing (bench/host/null_driver.cpp), so that kernels are
 recorded and specialized as on the GPU; what Tessera then compiles stays in the folder's cache, which both builds share.
-A second call continues where the first one has ended. The folder needs no assembler afterwards: a stand-in reports the
+A second call continues where the first one has ended. The folder needs no assembler afterwards: a substitute reports the
 version of the one that was used. With --assembler "" nothing is compiled (for a comparison on the CPU).
 """
 
@@ -26,8 +26,8 @@ import cases as table
 from run import environment_of
 from side import Side
 
-STAND_IN = """#!/bin/sh
-# Stands in for NVIDIA's assembler where there is none: the cache's keys depend on it.
+SUBSTITUTE = """#!/bin/sh
+# Reports the version of NVIDIA's assembler where there is none: the cache's kernels are found by it.
 here=$(dirname "$0")
 case "$1" in
   --version) exec cat "$here/tileiras.version" ;;
@@ -37,11 +37,11 @@ esac
 echo "this kernel was not compiled beforehand, and there is no assembler here" >&2
 exit 1
 """
-MOMENT = 1700000000  # any fixed time: the stand-in's time is part of the keys
+MOMENT = 1700000000  # any fixed time: kernels are found by the time of the substitute, too
 
 
 def take_program(program, folder):
-    """A stripped copy; its build ID, which is part of keys, stays."""
+    """A stripped copy; it keeps its build ID, by which cached facts are found."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / "compare_bench"
     if subprocess.run(["strip", "-o", target, program], capture_output=True).returncode != 0:
@@ -49,12 +49,12 @@ def take_program(program, folder):
     target.chmod(0o755)
 
 
-def stand_in(folder, assembler):
+def write_substitute(folder, assembler):
     for name, option in (("tileiras.version", "--version"), ("tileiras.versions", "--list-versions")):
         answer = subprocess.run([assembler, option], capture_output=True, text=True, check=True).stdout
         (folder / name).write_text(answer)
     path = folder / "tileiras"
-    path.write_text(STAND_IN)
+    path.write_text(SUBSTITUTE)
     path.chmod(0o755)
     os.utime(path, (MOMENT, MOMENT))
     (folder / "tileiras.time").write_text(str(MOMENT))
@@ -150,7 +150,7 @@ def main():
     commands = table.generate(options.seed, options.count, options.tiny)
     left = []
     if options.assembler:
-        stand_in(folder, options.assembler)
+        write_substitute(folder, options.assembler)
         deadline = time.monotonic() + options.seconds
         done = [compile_side(folder, build, commands, options, deadline) for build in ("new", "old")]
         left = [c for c in commands if any(c not in d for d in done)]

@@ -51,13 +51,13 @@ class Case:
 
 def environment_of(folder):
     """So that what prepare.py has compiled is found."""
-    stand_in = folder / "tileiras"
+    substitute = folder / "tileiras"
     values = {"TESSERA_CACHE_DIR": str(folder / "cache"), "TESSERA_CACHE_MB": "16384"}
-    if stand_in.exists():
+    if substitute.exists():
         moment = int((folder / "tileiras.time").read_text())
-        if int(stand_in.stat().st_mtime) != moment:
-            os.utime(stand_in, (moment, moment))  # part of the key of the kernels; some copies lose it
-        values["TESSERA_TILEIRAS"] = str(stand_in)
+        if int(substitute.stat().st_mtime) != moment:
+            os.utime(substitute, (moment, moment))  # kernels are found by it; some copies lose it
+        values["TESSERA_TILEIRAS"] = str(substitute)
     return values
 
 

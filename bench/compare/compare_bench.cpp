@@ -106,7 +106,7 @@ class Side {
     ready_.emplace(case_->prepare(args_));
     if (const std::string unread = args_.unread(); !unread.empty())
       throw std::runtime_error(name + " has no argument " + unread);
-    if (checked) ready_->poison();
+    ready_->poison();
     const auto start = std::chrono::steady_clock::now();
     ready_->launch(0, stream_);
     const double first = milliseconds_since(start);

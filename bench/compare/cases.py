@@ -36,15 +36,15 @@ class Shapes:
             low, high = min(low, 24), min(high, 24 + 2 * int(math.log2(high)))
         return int(math.exp(self.random.uniform(math.log(low), math.log(high + 1))))
 
-    def extent(self, low, high, regular=False):
-        """Half of the extents are multiples of 128 (all, if `regular`), a quarter are multiples of 8, the others are odd."""
+    def extent(self, low, high, kind=""):
+        """Unless told: half of the extents are multiples of 128, a quarter are multiples of 8, the others are odd."""
         n = self.number(low, high)
-        if self.tiny:
-            return n | 1 if self.random.random() < 0.5 else max(8, n // 8 * 8)
-        kind = 0 if regular else self.random.random()
-        if kind < 0.5:
-            return max(128, (n + 64) // 128 * 128)
-        return max(8, n // 8 * 8 + 8 * (n // 8 % 16 == 0)) if kind < 0.75 else n | 1
+        kind = kind or self.one_of("regular", "regular", "aligned", "ragged")
+        if kind == "ragged":
+            return n | 1
+        if kind == "aligned" or self.tiny:
+            return max(8, n // 8 * 8 + 8 * (n // 8 % 16 == 0))
+        return max(128, (n + 64) // 128 * 128)
 
     def matrix(self, longest=16384, shortest=64, least=1 << 20, most=1 << 26):
         """{rows, columns} of between `least` and `most` elements."""
@@ -54,11 +54,16 @@ class Shapes:
         elements = self.number(least, most)
         return {"rows": max(1, min(elements // columns, 1 << 20)), "columns": columns}
 
-    def product(self, most_flops, least=256, longest=8192):
-        """{m, n, k}: a third of the products have three regular extents."""
-        regular = self.random.random() < 1 / 3
+    def product(self, most_flops, least=256, longest=8192, ragged=0.25):
+        """{m, n, k}: a third of the products have three regular extents; in the share `ragged`, one or more extents are odd.
+        (Kernels for those often spill registers: ten forms of them are compiled, which takes a minute of a processor.)"""
+        kinds = ["aligned"] * 3
+        if self.random.random() < 1 / 3:
+            kinds = ["regular"] * 3
+        if self.random.random() < ragged:
+            kinds = self.one_of(["ragged"] * 3, ["regular", "ragged", "aligned"], ["ragged", "regular", "aligned"])
         while True:
-            m, n, k = (self.extent(least, longest, regular) for _ in range(3))
+            m, n, k = (self.extent(least, longest, kind) for kind in kinds)
             if self.tiny or 2 * m * n * k <= most_flops and m * n + n * k + m * k <= 1 << 27:
                 return {"m": m, "n": n, "k": k}
 
@@ -70,12 +75,15 @@ def gemm(s, type=None, epilogue=None):
     type = type or s.one_of("bf16", "bf16", "bf16", *PRODUCT_TYPES)
     epilogue = epilogue or (s.one_of("none", "none", "bias_silu", "residual") if type == "bf16" else "none")
     most = {"f32": 3e10, "f64": 3e10, "tf32": 2e11}.get(type, 5e11)
-    layout = "NT" if type in ("f8e4m3", "i8") else s.one_of("NN", "NT", "TN")
-    return {"type": type, "epilogue": epilogue, "layout": layout} | s.product(most, longest=4096 if most < 1e11 else 8192)
+    usual = type == "bf16" and epilogue == "none"
+    layout = s.one_of("NN", "NT", "TN") if usual else "NT"
+    least, longest = (256, 4096) if most < 1e11 else (s.one_of(256, 1024), 8192)
+    size = s.product(most, least, longest, ragged=0.25 if usual else 0.1)
+    return {"type": type, "epilogue": epilogue, "layout": layout} | size
 
 
 def matmul(s):
-    return {"type": s.one_of(*SIXTEEN_BITS), "layout": s.one_of("NN", "NT", "TN")} | s.product(5e11)
+    return {"type": s.one_of("bf16", "bf16", "f16"), "layout": s.one_of("NN", "NT")} | s.product(5e11, least=s.one_of(256, 1024))
 
 
 def gemm_split_k(s):

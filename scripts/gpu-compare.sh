@@ -18,13 +18,13 @@
 #   --jobs N          compilations at a time (default: the processors)
 #   --seconds N       the time for compiling kernels (7200), or for measuring (450)
 #   --device D        cuda (default), or cpu to try this script where there is no GPU; then shapes are tiny
-#   --cmake FLAGS     more flags for cmake, in one word
+#   --cmake FLAG      one more flag for cmake; may be repeated
 #   --help            this text
 set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-mode=both out='' pack='' seed=() count=(--count 200) target=sm_90 jobs=$(nproc) seconds=() device=cuda flags='' places=()
+mode=both out='' pack='' seed=() count=(--count 200) target=sm_90 jobs=$(nproc) seconds=() device=cuda flags=() places=()
 while [ $# -gt 0 ]; do
   case $1 in
     --prepare) mode=prepare ;;
@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     --seconds) seconds=(--seconds "${2:?--seconds needs a number}"); shift ;;
     --device) device=${2:?--device needs cuda or cpu}; shift ;;
-    --cmake) flags=${2:?--cmake needs flags}; shift ;;
+    --cmake) flags+=("${2:?--cmake needs a flag}"); shift ;;
     -h | --help) usage "$0"; exit 0 ;;
     -*) echo "unknown option $1; see scripts/gpu-compare.sh --help" >&2; exit 2 ;;
     *) places+=("$1") ;;
@@ -94,10 +94,9 @@ program_of() {
   # compile alike; ccache makes them relative to the sources.
   local paths=()
   command -v ccache >/dev/null || paths=("-DCMAKE_CXX_FLAGS=-fmacro-prefix-map=$folder/=../../")
-  # shellcheck disable=SC2086
   CCACHE_BASEDIR=$folder CCACHE_NOHASHDIR=1 cmake -S "$folder" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DTESSERA_BUILD_TESTS=OFF -DTESSERA_BUILD_EXAMPLES=OFF -DTESSERA_BUILD_TOOLS=OFF \
-    -DTESSERA_BUILD_MORTAR=OFF -DTESSERA_BUILD_GPU_CHECK=OFF -DTESSERA_BUILD_BENCH=OFF -DTESSERA_BUILD_COMPARE=ON ${paths[@]+"${paths[@]}"} $flags \
+    -DTESSERA_BUILD_MORTAR=OFF -DTESSERA_BUILD_GPU_CHECK=OFF -DTESSERA_BUILD_BENCH=OFF -DTESSERA_BUILD_COMPARE=ON ${paths[@]+"${paths[@]}"} ${flags[@]+"${flags[@]}"} \
     >"$folder/configure.txt" 2>&1 || { tail -n 20 "$folder/configure.txt" >&2; return 1; }
   CCACHE_BASEDIR=$folder CCACHE_NOHASHDIR=1 ninja -C "$build" -j "$jobs" compare_bench null_driver >"$folder/build.txt" 2>&1 ||
     { grep -E -A 8 'error|FAILED' "$folder/build.txt" | head -n 40 >&2; return 1; }

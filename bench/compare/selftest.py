@@ -11,8 +11,12 @@ import subprocess
 import sys
 import tempfile
 
+import against_torch
 import decision
 import run
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "gpu"))
+import report
 
 
 class Scripted:
@@ -75,6 +79,21 @@ def test_rules():
     assert status == 1 and "PROBLEM case n=5: new: WRONG, error 0.5" in text, text
 
 
+def test_peers():
+    """The report of a comparison with PyTorch, and its place among the benchmarks."""
+    case = run.Case("matmul type=bf16 layout=NN m=1024 n=1024 k=4096 seed=7", microseconds=100.0, screen=[1.25], bytes=1e7, flops=8.6e9)
+    short = run.Case("softmax type=bf16 rows=64 columns=64 seed=8", microseconds=10.0, screen=[0.5], bytes=1e4)
+    text = "\n".join(against_torch.summary([case, short], 5))
+    assert text.index("0.800") < text.index("2.000") and "1 of 1 products of more than 20 us are below 0.9" in text, text
+    assert "products: 1 cases, geometric mean 0.800, least 0.800: matmul" in text and "seed 5" in text, text
+    lines = [against_torch.line_of(c, "GPU A", 5) for c in (case, short)]
+    assert [report.judge(line) for line in lines] == [(False, "0.9 of the best"), (None, "")], lines
+    section = report.section(lines, "")
+    assert "library at random shapes" in section and "shapes=5" in section and "Least 0.800." in section, section
+    kept = report.section([lines[0] | {"group": "gemm"}], "", section)
+    assert "m=1024 n=1024 k=4096 shapes=5" in kept.split("library at random shapes")[1], "rows stay until others replace them"
+
+
 def test_program(program):
     """One program on both sides. Its times on a busy processor say nothing, so its verdict does not count here."""
     scripts = pathlib.Path(__file__).resolve().parent
@@ -92,6 +111,7 @@ def test_program(program):
 
 def main():
     test_rules()
+    test_peers()
     test_program(sys.argv[1])
     print("what is slower is found, what is equal is not, what is wrong fails")
     return 0

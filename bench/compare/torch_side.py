@@ -6,6 +6,7 @@ import sys
 import time
 
 import torch
+import torch.nn.attention
 import torch.nn.functional as F
 
 from cases import arguments_of, name_of

@@ -198,6 +198,7 @@ def judge(cases, suspects, limits):
             continue
         if len(case.sessions) < limits.sessions:
             undecided.append(case)
+            lines.append(f"undecided {case.ratio:.3f} {case.microseconds:9.1f} us  {case.command}")
             continue
         verdict = decision.decide(case.sessions, case.margin, len(cases))
         text = f"{verdict.ratio:.3f} [{verdict.low:.3f}, {verdict.high:.3f}] {case.microseconds:9.1f} us  {case.command}"

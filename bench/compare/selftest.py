@@ -47,18 +47,18 @@ class Scripted:
         self.order.append("closed")
 
 
-def scripted_run(factor, wrong="", sessions=decision.SESSIONS):
+def scripted_run(factor, wrong="", seconds=60):
     """(exit status, report, order) of 40 cases of which the new build's times are multiplied by factor(command)."""
     order = []
     pair = run.Pair.__new__(run.Pair)
     pair.sides = {"A": Scripted("A", lambda _: 1.0, order), "B": Scripted("B", factor, order, wrong)}
     pair.random = run.random.Random(1)
     cases = [run.Case(f"case n={n}") for n in range(40)]
-    limits = run.Limits(batch_ms=1.0, screen=2, sessions=sessions)
+    limits = run.Limits(batch_ms=1.0, screen=2)
     run.REST_SECONDS = 0
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        suspects = run.measure(pair, cases, limits, run.time.monotonic() + 60)
+        suspects = run.measure(pair, cases, limits, run.time.monotonic() + seconds)
         status = run.report(cases, suspects, limits)
     return status, text.getvalue(), order
 
@@ -75,6 +75,8 @@ def test_rules():
     assert status == 0, "a loss below the margin"
     status, text, _ = scripted_run(lambda c: 0.8 if c == "case n=3" else 1.0)
     assert status == 0 and "faster 0.800" in text, text
+    status, text, _ = scripted_run(lambda _: 1.0, seconds=0)
+    assert status == 3 and "no time was left for 40 cases" in text, text
     status, text, _ = scripted_run(lambda _: 1.0, wrong="case n=5")
     assert status == 1 and "PROBLEM case n=5: new: WRONG, error 0.5" in text, text
 

@@ -94,9 +94,11 @@ program_of() {
   # compile alike; ccache makes them relative to the sources.
   local paths=()
   command -v ccache >/dev/null || paths=("-DCMAKE_CXX_FLAGS=-fmacro-prefix-map=$folder/=../../")
-  CCACHE_BASEDIR=$folder CCACHE_NOHASHDIR=1 cmake -S "$folder" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DTESSERA_BUILD_TESTS=OFF -DTESSERA_BUILD_EXAMPLES=OFF -DTESSERA_BUILD_TOOLS=OFF \
-    -DTESSERA_BUILD_MORTAR=OFF -DTESSERA_BUILD_GPU_CHECK=OFF -DTESSERA_BUILD_BENCH=OFF -DTESSERA_BUILD_COMPARE=ON ${paths[@]+"${paths[@]}"} ${flags[@]+"${flags[@]}"} \
+  # The library is built as by the preset dev, which ccache may have: the host's speed is not measured.
+  CCACHE_BASEDIR=$folder CCACHE_NOHASHDIR=1 cmake -S "$folder" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Dev \
+    "-DCMAKE_CXX_FLAGS_DEV=-O0 -g1" -DTESSERA_WERROR=ON "-DTESSERA_COMPARE_FLAGS=-O1;-Wno-error" -DTESSERA_BUILD_TESTS=OFF \
+    -DTESSERA_BUILD_EXAMPLES=OFF -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_MORTAR=OFF -DTESSERA_BUILD_GPU_CHECK=OFF \
+    -DTESSERA_BUILD_BENCH=OFF -DTESSERA_BUILD_COMPARE=ON ${paths[@]+"${paths[@]}"} ${flags[@]+"${flags[@]}"} \
     >"$folder/configure.txt" 2>&1 || { tail -n 20 "$folder/configure.txt" >&2; return 1; }
   CCACHE_BASEDIR=$folder CCACHE_NOHASHDIR=1 ninja -C "$build" -j "$jobs" compare_bench null_driver >"$folder/build.txt" 2>&1 ||
     { grep -E -A 8 'error|FAILED' "$folder/build.txt" | head -n 40 >&2; return 1; }

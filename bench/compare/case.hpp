@@ -3,6 +3,7 @@
 // the program is also built with the library of an older commit (docs/gpu.md, "Two builds compared").
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <random>

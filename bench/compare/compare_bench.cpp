@@ -12,6 +12,7 @@
 //   compare_bench --list          the names of all cases
 //   compare_bench [--device cuda|cpu]
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -10,6 +10,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/stack.hpp"
 #include "tessera/host/borrow.hpp"
 #include "tessera/runtime/at_line.hpp"
 
@@ -129,11 +130,15 @@ struct Guard {
   ~Guard() {
     if (taken) TakenStructures::all().give_back(source.managed);
     if (!armed) return;
-    const dlpack::Release release;
-    if (source.versioned)
-      release(static_cast<dlpack::ManagedTensorVersioned*>(source.managed));
-    else
-      release(static_cast<dlpack::ManagedTensor*>(source.managed));
+    // The structure may be an export of ours, of a tensor that was itself imported, and so on: as deep as users make
+    // it.
+    try_with_stack([&] {
+      const dlpack::Release release;
+      if (source.versioned)
+        release(static_cast<dlpack::ManagedTensorVersioned*>(source.managed));
+      else
+        release(static_cast<dlpack::ManagedTensor*>(source.managed));
+    });
   }
 };
 

@@ -15,6 +15,7 @@
 #include "host/flow_waiter.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/fork.hpp"
+#include "tessera/base/stack.hpp"
 #include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/work_ranges.hpp"
 
@@ -43,12 +44,13 @@ struct FlowRun::State {
   std::condition_variable changed;
   std::deque<std::coroutine_handle<>> ready;
   std::vector<Waiting> waiting;  // for done(): one at most, because there is one result
-  std::shared_ptr<void> frame;   // to be released by the driver
-  std::thread::id driver;
+  std::shared_ptr<void> frame;   // to be released by the driver, or by who takes the result
+  std::thread::id driver, taker;
   std::exception_ptr abandoned;  // why nothing can continue the flows
   int posting = 0;               // calls of `post` that have not returned
   bool driving = false, ended = false, cancelled = false;
-  bool taken = false;    // the result
+  bool taken = false;    // the result is claimed ...
+  bool taking = false;   // ... and being moved out of the frame
   bool dropped = false;  // the task was destroyed
 
   /// In a child of fork() no other thread drives an execution of the parent, but one may have held the mutex.
@@ -254,12 +256,15 @@ void FlowRun::post(std::coroutine_handle<> flow) noexcept {
   s.changed.notify_all();
 }
 
-void FlowRun::abandon(const std::exception_ptr& why) noexcept {
+void FlowRun::abandon(const std::exception_ptr& why) noexcept { abandon_if(why, false); }
+
+/// `only_if_lost`: unless another thread continues the flows, or there is none to continue.
+void FlowRun::abandon_if(const std::exception_ptr& why, bool only_if_lost) noexcept {
   State& s = *state_;
   std::vector<State::Waiting> waiting;
   {
     std::lock_guard lock(s.mutex);
-    if (s.cancelled || s.ended) return;
+    if (s.cancelled || s.ended || (only_if_lost && (s.driving || s.ready.empty()))) return;
     s.abandoned = why;
     s.ended = true;
     s.ready.clear();
@@ -270,15 +275,12 @@ void FlowRun::abandon(const std::exception_ptr& why) noexcept {
 }
 
 void FlowRun::step_lost() noexcept {
-  {
-    const auto lock = state_->lock();
-    if (state_->driving || state_->ready.empty() || of_parent_process()) return;
-  }
+  if (of_parent_process()) return;
   try {
     throw DeviceError(
         "the event loop that continues this task has dropped a step of it (a FlowStep) without calling it, so the task "
         "cannot end.\n  Keep the loop running until the task is done, or destroy the task first.");
-  } catch (...) { abandon(std::current_exception()); }
+  } catch (...) { abandon_if(std::current_exception(), true); }
 }
 
 void FlowRun::step() {
@@ -291,6 +293,10 @@ void FlowRun::step() {
   const auto self = shared_from_this();  // its `post` is this_loop
   drive();
   this_loop = outer;
+}
+
+void end_frame(std::coroutine_handle<> frame) noexcept {
+  if (frame) try_with_stack([&] { frame.destroy(); });
 }
 
 // -- for awaiting flows ----------------------------------------------------------------------------------------------
@@ -378,7 +384,7 @@ void FlowRun::wait(SourceLocation where) {
   state_->changed.wait(lock, [&] { return state_->ended && !state_->driving; });
 }
 
-void FlowRun::take_result(SourceLocation where) {
+void FlowRun::claim_result(SourceLocation where) {
   const auto lock = state_->lock();
   if (state_->dropped)
     throw BorrowError(
@@ -388,6 +394,16 @@ void FlowRun::take_result(SourceLocation where) {
   if (state_->taken) throw_spent_task(where);
   state_->taken = true;
   if (state_->abandoned) runtime::at_line(where, [&] { std::rethrow_exception(state_->abandoned); });
+  state_->taking = true;
+  state_->taker = std::this_thread::get_id();
+}
+
+void FlowRun::end_claim() noexcept {
+  std::shared_ptr<void> frame;  // ends outside the lock
+  const auto lock = state_->lock();
+  state_->taking = false;
+  frame = std::move(state_->frame);
+  state_->changed.notify_all();
 }
 
 bool FlowRun::taken() const {
@@ -427,7 +443,7 @@ bool FlowRun::notify_when_done(FlowRun& other, std::coroutine_handle<> flow, Sou
         "would wait for ever.\n  Write co_await for the flow, too.",
         where);
   std::lock_guard lock(state_->mutex);
-  if (state_->ended && !state_->driving) return false;
+  if (state_->dropped || (state_->ended && !state_->driving)) return false;  // claim_result() says which
   if (!state_->waiting.empty())
     throw BorrowError(
         "another flow awaits this task already: a task gives its result once.\n  Await it in one flow, which passes "
@@ -446,7 +462,7 @@ void FlowRun::cancel(std::shared_ptr<void> frame) noexcept {
   State& s = *state_;
   if (of_parent_process()) {  // its thread may have been in the middle of the flow: then the frame cannot be ended
     static auto& left = *new std::vector<std::shared_ptr<void>>;
-    if (s.driving) left.push_back(std::move(frame));
+    if (s.driving || s.taking) left.push_back(std::move(frame));
     return;
   }
   std::vector<State::Waiting> waiting;
@@ -455,10 +471,13 @@ void FlowRun::cancel(std::shared_ptr<void> frame) noexcept {
     s.dropped = true;
     if (!s.ended) s.cancelled = true;
     waiting = std::exchange(s.waiting, {});
-    if (s.driving && s.driver == std::this_thread::get_id())
-      s.frame = std::move(frame);  // a flow that drops its own task
-    else                           // the loop may be destroyed next: no other thread may still be inside its `post`
-      s.changed.wait(lock, [&] { return !s.driving && s.posting == (posting_here == this ? 1 : 0); });
+    const auto here = std::this_thread::get_id();
+    if ((s.driving && s.driver == here) || (s.taking && s.taker == here)) {
+      s.frame = std::move(frame);  // a flow, or a result that is being moved, drops its own task
+    } else {                       // the loop may be destroyed next: no other thread may still be inside its `post`
+      const int inside = posting_here == this ? 1 : 0;
+      s.changed.wait(lock, [&] { return !s.driving && !s.taking && s.posting == inside; });
+    }
   }
   if (frame) FlowWaiter::instance().remove(*this);
   frame.reset();

@@ -1,6 +1,7 @@
 // Capturing, replaying, retiring.
 #include "tessera/host/graph.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -41,7 +42,8 @@ class GraphCore {
 
   const runtime::GraphRecording& recording() const noexcept { return *recording_; }
   bool retired() const noexcept { return retired_; }
-  bool pending() const noexcept { return pending_; }
+  /// False: the thread that ran or dropped the last replay uses nothing of this any more.
+  bool pending() const noexcept { return pending_.load(std::memory_order_acquire); }
   void retire() noexcept { retired_ = true; }
 
   void take_leases(SourceLocation where) {
@@ -55,11 +57,11 @@ class GraphCore {
       release_leases();
       throw;
     }
-    pending_ = true;
+    pending_.store(true, std::memory_order_relaxed);
   }
   void release_leases() noexcept {
     for (runtime::LeaseLink& lease : leases_) lease.release();
-    pending_ = false;
+    pending_.store(false, std::memory_order_release);
   }
   void submit(const Stream& stream, SourceLocation where) {
     if (stream.device() != recording_->device())
@@ -80,7 +82,7 @@ class GraphCore {
     runtime::Submission submission{work_, {}, {}, accesses_, "graph", where};
     submission.between_devices = copies_host_memory_;
     stream.core()->submit(submission);
-    pending_ = false;  // submit() has released the leases
+    pending_.store(false, std::memory_order_release);  // submit() has released the leases
   }
 
   /// All calls are prepared before one is used.
@@ -146,7 +148,8 @@ class GraphCore {
   std::vector<runtime::Access> accesses_;
   std::vector<runtime::LeaseLink> leases_;  // as accesses_
   std::vector<std::uint64_t> owners_;       // as accesses_: Storage::ownership()
-  bool copies_host_memory_ = false, retired_ = false, pending_ = false;
+  bool copies_host_memory_ = false, retired_ = false;
+  std::atomic<bool> pending_{false};  // a replay may be built by one thread and enqueued by another
 };
 
 namespace {

@@ -38,7 +38,7 @@ ControlCapture::ControlCapture(const Stream& stream, const ArgRef& condition, in
                ": the stream of this flow is being captured into a graph by another thread.\n  Use another stream."),
         where);
   ReadOperand operand;  // its lease ends here: the body may write the condition
-  operand.bind(nullptr, condition, rank, what, where);
+  operand.bind(condition, rank, what, where);
   check_stream(stream, *operand.storage, what, where);
   const auto bytes = static_cast<std::size_t>(size_of(operand.element));
   state_->condition = {operand.storage, static_cast<std::size_t>(operand.offset) * bytes, bytes};
@@ -48,10 +48,19 @@ ControlCapture::~ControlCapture() = default;
 
 Flow<> flow_of(Op<void> op, SourceLocation where) { co_await OpAt{std::move(op), where}; }
 
+/// Recording, planning and drawing a graph recur along its bodies.
+constexpr int kMostNested = 64;
+
 int ControlCapture::calls() const noexcept { return state_->outer->is_second_call() ? 1 : 2; }
 
 void ControlCapture::begin_body(bool second_call) {
+  if (state_->outer->depth() >= kMostNested)
+    throw DeviceError(concat(state_->what, ": more than ", kMostNested,
+                             " loops and branches of a graph are inside each other: does the flow of a body call "
+                             "itself?\n  Use a loop instead."),
+                      state_->where);
   state_->bodies.push_back(std::make_shared<runtime::GraphRecording>(state_->outer->device()));
+  state_->bodies.back()->set_depth(state_->outer->depth() + 1);
   if (second_call || state_->outer->is_second_call()) state_->bodies.back()->set_second_call();
   state_->scope.emplace(*state_->bodies.back());
 }

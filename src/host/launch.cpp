@@ -17,11 +17,11 @@ namespace tessera::detail {
 
 // -- building ------------------------------------------------------------------------------------------------------
 
-void Launch::bind(OpBase& self, Arguments args) {
+void Launch::bind(Arguments args) {
   check_present(args);
   check_aliases(args);
   take_leases(args);
-  if (fill_slots(self, args)) check_shapes();
+  if (fill_slots(args)) check_shapes();
   accept(args);
 }
 
@@ -71,7 +71,7 @@ void Launch::take_leases(Arguments args) {
 }
 
 /// True if all extents are known.
-bool Launch::fill_slots(OpBase& self, Arguments args) {
+bool Launch::fill_slots(Arguments args) {
   const auto all = brief();
   LaunchOperand* operand = room_.operands;
   bool known = true;
@@ -87,7 +87,6 @@ bool Launch::fill_slots(OpBase& self, Arguments args) {
     if (a.op) {
       pending_ = true;
       const OpBase& op = *a.access->peek(a.op);
-      self.nest(op, where_);
       operand->known = op.promise(dims(p), strides(p));
     } else {
       operand->offset = a.layout.offset;
@@ -135,7 +134,7 @@ runtime::Backend* Launch::device() const noexcept {
     const LaunchOperand& o = room_.operands[i];
     if (const runtime::Storage* storage = o.lease.storage()) return &storage->device().backend();
     if (!o.pending) continue;
-    if (runtime::Backend* device = o.pending->device()) return device;
+    if (runtime::Backend* device = device_of(*o.pending)) return device;
   }
   return nullptr;
 }

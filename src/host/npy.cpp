@@ -111,7 +111,7 @@ runtime::StorageRef NpyFile::read(ElementType element, std::int64_t count, const
 
 void save(const std::string& path, const ArgRef& x, int rank, SourceLocation where) {
   ReadOperand operand;
-  operand.bind(nullptr, x, rank, "save_npy", where);
+  operand.bind(x, rank, "save_npy", where);
   WholeFile file(path, where);  // before the operand runs: if the file cannot be written, nothing is computed
   runtime::Backend* device = operand.device();
   operand.resolve_on(Stream::default_of(device ? Device(*device) : default_device(where)), "save_npy", where);

@@ -1,8 +1,6 @@
 // The parts of operations that do not depend on template parameters.
 #include "tessera/host/op.hpp"
 
-#include <algorithm>
-
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/lang/tracer.hpp"
@@ -14,17 +12,6 @@ void OpBase::before_waiting(const Stream&, std::vector<runtime::Ticket>&) {}
 bool OpBase::compile(const CompileRequest&, jit::CodeReport&) { return false; }
 runtime::Backend* OpBase::device() const noexcept { return nullptr; }
 bool OpBase::promise(std::span<std::int64_t>, std::span<std::int64_t>) const noexcept { return false; }
-
-void OpBase::nest(const OpBase& operand, SourceLocation where) {
-  if (operand.depth_ >= kMaxDepth) [[unlikely]] {
-    throw DeviceError(concat("this operation has an operand that is the end of a chain of ", kMaxDepth,
-                             " operations that have not been run: each of them would run on the stack of the next.\n  "
-                             "Enqueue the chain in parts: .on(stream) waits for nothing, and its result is an operand, "
-                             "too."),
-                      where);
-  }
-  depth_ = std::max(depth_, operand.depth_ + 1);
-}
 
 void throw_spent_op(SourceLocation where) {
   throw BorrowError(

@@ -61,14 +61,13 @@ runtime::Lease take_lease(const runtime::StorageRef& storage, bool exclusive, co
 }
 }  // namespace
 
-void ReadOperand::bind(OpBase* self, const ArgRef& arg, int tensor_rank, const char* what, SourceLocation where) {
+void ReadOperand::bind(const ArgRef& arg, int tensor_rank, const char* what, SourceLocation where) {
   rank = tensor_rank;
   element = arg.layout.element;
   exclusive = arg.how != ArgRef::How::Read;
   if (arg.op) {
     const OpBase* op = arg.access->peek(arg.op);
     if (!op) throw_spent_op(where);
-    if (self != nullptr) self->nest(*op, where);
     const auto n = static_cast<std::size_t>(rank);
     known = op->promise({dims, n}, {strides, n});
     pending = arg.access->take(arg.op);
@@ -121,7 +120,7 @@ LayoutRef ReadOperand::layout() const {
 }
 
 runtime::Backend* ReadOperand::device() const noexcept {
-  if (pending) return pending->device();
+  if (pending) return device_of(*pending);
   return storage ? &storage->device().backend() : nullptr;
 }
 

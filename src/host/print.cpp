@@ -12,7 +12,7 @@ namespace tessera::detail {
 
 std::string describe(const ArgRef& x, int rank, const char* type, SourceLocation where) {
   ReadOperand operand;
-  operand.bind(nullptr, x, rank, "print", where);
+  operand.bind(x, rank, "print", where);
   const LayoutRef l = operand.layout();
   const Device device = (*l.storage)->device();
   const std::string head =

@@ -6,6 +6,7 @@
 #include "host/launch_errors.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
+#include "tessera/base/stack.hpp"
 #include "tessera/host/contract.hpp"
 #include "tessera/lang/difference.hpp"
 
@@ -154,10 +155,12 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
   v->key = key;
   v->key.constants = v->constants;
   v->checked = (key.flags & kChecked) != 0;
-  v->trace = record_(specialization(key, s.params), where);
-  v->kernel = std::make_unique<jit::Kernel>(std::move(v->trace.module),
-                                            launch_contract(s.params, (key.flags & kWide) != 0, v->trace.same_extents),
-                                            options_of(s, key));
+  const auto record = [&] {
+    v->trace = record_(specialization(key, s.params), where);
+    const auto contract = launch_contract(s.params, (key.flags & kWide) != 0, v->trace.same_extents);
+    v->kernel = std::make_unique<jit::Kernel>(std::move(v->trace.module), contract, options_of(s, key));
+  };
+  with_stack(record, kStackOfRegions);
   set_masks(*v, s.params);
   v->next = variants_.load(std::memory_order_relaxed);
   variants_.store(v.get(), std::memory_order_release);
@@ -168,7 +171,8 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
 void KernelRecord::check_recorded_alike(const Variant& first, SourceLocation where) {
   const Signature& s = signature();
   const std::lock_guard lock(mutex_);
-  const lang::Trace again = record_(specialization(first.key, s.params), where);
+  const auto record = [&] { return record_(specialization(first.key, s.params), where); };
+  const lang::Trace again = with_stack(record, kStackOfRegions);
   const auto difference = lang::first_difference(first.kernel->module(), first.trace, again);
   if (difference) throw_recorded_differently(s, *difference, where);
 }

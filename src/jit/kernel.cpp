@@ -15,6 +15,7 @@
 #include "tessera/base/env.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
+#include "tessera/base/stack.hpp"
 #include "tessera/ir/verifier.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/forms.hpp"
@@ -110,7 +111,7 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
   made->held = held;
   // Threads that need the same new code meet in generate(), where the first one compiles; their entries are equal.
   std::uint64_t made_for = held;
-  made->code = make_code(device, made_for);
+  made->code = with_stack([&] { return make_code(device, made_for); }, kStackOfRegions);
   if (made->code.notes) check_ends(*made->code.notes);  // of a bundle, or given hints
   made->code.held = made_for;
   made->next = compiled_.load(std::memory_order_acquire);

@@ -1,12 +1,6 @@
 // Recording: the insertion point, variables across regions, and the structured operations that regions become.
 #include "tessera/lang/tracer.hpp"
 
-#include <pthread.h>
-#include <sys/auxv.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <optional>
@@ -17,6 +11,7 @@
 #include "lang/variables.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/stack.hpp"
 #include "tessera/ir/dead_code.hpp"
 #include "tessera/ir/op_info.hpp"
 
@@ -41,36 +36,6 @@ std::atomic<std::uint32_t> next_serial{0};
 constexpr std::size_t kMaxDepth = 256;          // regions inside each other
 constexpr int kMaxNesting = 8;                  // kernels traced inside each other
 constexpr std::size_t kStackReserve = 1 << 18;  // bytes that unwinding and reporting an error may need
-
-/// The full extent that the main thread's stack may grow to; empty on other threads, or if there is no limit.
-/// pthread_getattr_np gives the same, but reads /proc/self/maps, which takes a quarter of the time of recording a
-/// kernel.
-std::span<const char> first_stack() {
-  const auto* top =
-      reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // the program's path is at the end of the stack
-  const auto* here = static_cast<const char*>(__builtin_frame_address(0));
-  rlimit limit{};
-  if (top == nullptr || here > top || getpid() != static_cast<pid_t>(syscall(SYS_gettid))) return {};
-  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
-  if (static_cast<rlim_t>(top - here) >= limit.rlim_cur) return {};
-  return {top - limit.rlim_cur, static_cast<std::size_t>(limit.rlim_cur)};
-}
-
-/// The lowest address that this thread's stack may reach before a trace gives up. Asked once per thread.
-const char* stack_floor() {
-  thread_local const char* floor = [] {
-    std::span<const char> stack = first_stack();
-    if (pthread_attr_t attributes; stack.empty() && pthread_getattr_np(pthread_self(), &attributes) == 0) {
-      void* low = nullptr;
-      std::size_t size = 0;
-      pthread_attr_getstack(&attributes, &low, &size);
-      pthread_attr_destroy(&attributes);
-      stack = {static_cast<const char*>(low), size};
-    }
-    return stack.data() + std::min(kStackReserve, stack.size() / 4);
-  }();
-  return floor;
-}
 
 enum class RegionKind : std::uint8_t { Kernel, For, Loop, Then, Else, Combiner };
 
@@ -138,7 +103,7 @@ struct Tracer::Impl {
     return *b;
   }
   void check_stack() const {
-    if (static_cast<const char*>(__builtin_frame_address(0)) < stack_floor())
+    if (stack_left() < std::min(kStackReserve, stack_size() / 4))
       error(
           "the stack is nearly exhausted: does a kernel or a helper function call itself? Helpers are inlined while "
           "the kernel "

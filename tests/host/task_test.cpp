@@ -117,6 +117,78 @@ TEST(Tasks, DestroyedWhileAFlowAwaitsThemAreAnErrorThere) {
   EXPECT_EQ(kept.get(), 4);
 }
 
+/// A result whose move out of the frame goes on until the task has been destroyed, or for a moment.
+struct SlowResult {
+  struct Move {
+    std::atomic<bool> begun{false}, destroyed{false};
+    std::atomic<int> frames{0};  // objects in frames of flows
+  };
+  Move* move = nullptr;
+  int moves = 0;
+  explicit SlowResult(Move& m) : move(&m) {}
+  SlowResult(SlowResult&& other) noexcept : move(other.move), moves(other.moves + 1) {
+    if (moves == 1) ++move->frames;
+    if (moves != 2) return;
+    move->begun = true;
+    for (int i = 0; i < 50 && !move->destroyed; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    in_time = move->frames == 1;
+  }
+  ~SlowResult() {
+    if (moves == 1) --move->frames;
+  }
+  bool in_time = false;
+};
+Flow<SlowResult> makes_slowly(SlowResult::Move& move) {
+  auto t = co_await zeros<f32>(Dims(4));
+  (void)co_await host(t);
+  co_return SlowResult(move);
+}
+Flow<bool> takes(Task<SlowResult>& task) { co_return (co_await task).in_time; }
+TEST(Tasks, AreDestroyedAfterTheirResultHasBeenTaken) {
+  SlowResult::Move move;
+  Gate gate;
+  std::optional task(spawn(makes_slowly(move), gate.stream));
+  auto taking = spawn(takes(*task));
+  gate.open();
+  while (!move.begun) std::this_thread::yield();
+  task.reset();
+  move.destroyed = true;
+  EXPECT_TRUE(taking.get()) << "the frame ended while its result was moved";
+  EXPECT_EQ(move.frames, 0);
+}
+
+/// A result that destroys its own task while it is moved.
+struct Ends {
+  std::optional<Task<Ends>>* task = nullptr;
+  int moves = 0;
+  explicit Ends(std::optional<Task<Ends>>& t) : task(&t) {}
+  Ends(Ends&& other) noexcept : task(other.task), moves(other.moves + 1) {
+    if (moves == 2) task->reset();
+  }
+};
+Flow<Ends> ends_itself(std::optional<Task<Ends>>& task) {
+  auto t = co_await zeros<f32>(Dims(4));
+  (void)co_await host(t);
+  co_return Ends(task);
+}
+Flow<int> takes_end(Task<Ends>& task) { co_return (co_await task).moves; }
+TEST(Tasks, MayBeDestroyedByTheMoveOfTheirResult) {
+  for (const bool by_flow : {true, false}) {
+    std::optional<Task<Ends>> task;
+    Gate gate;
+    task.emplace(spawn(ends_itself(task), gate.stream));
+    if (by_flow) {
+      auto taking = spawn(takes_end(*task));
+      gate.open();
+      EXPECT_EQ(taking.get(), 2);
+    } else {
+      gate.open();
+      EXPECT_EQ(task->get().moves, 2);
+    }
+    EXPECT_FALSE(task);
+  }
+}
+
 Flow<float> awaits_later(Task<float>*& task) {
   auto t = co_await zeros<f32>(Dims(4));
   (void)co_await host(t);

@@ -143,46 +143,6 @@ TEST(Op, ThenAndAllCompose) {
   EXPECT_EQ(host(target).sync(), (std::vector<i32>{0, 0}));
 }
 
-template <int B>
-void add_one(Mut<i32, B> y) {
-  y.store(y.load() + 1);
-}
-TEST(Op, ChainsOfOperationsEndBeforeTheStackDoes) {
-  const Stream stream(Device::cpu());
-  const auto longer = [](Op<Tensor<i32, 1>> op, int i) {
-    if (i % 4 == 0) return std::move(op).then([](Tensor<i32, 1> t) { return kernel<add_one<8>>(std::move(t)); });
-    if (i % 4 == 1) {
-      return all(std::move(op)).then([](std::tuple<Tensor<i32, 1>> t) {
-        return kernel<add_one<8>>(std::move(std::get<0>(t)));
-      });
-    }
-    if (i % 4 == 2) return reshape(kernel<add_one<8>>(std::move(op)), Dims(8));
-    return kernel<add_one<8>>(std::move(op));
-  };
-  Op<Tensor<i32, 1>> chain = zeros<i32>({8});
-  int length = 0;
-  const auto lengthen = [&] {
-    chain = kernel<add_one<8>>(std::move(chain));
-    ++length;
-  };
-  EXPECT_ERROR(DeviceError, for (int i = 0; i < 2000; ++i) lengthen(),
-               "chain of 1000 operations that have not been run");
-  EXPECT_EQ(length, detail::OpBase::kMaxDepth - 1) << "zeros() is the first";
-  EXPECT_ERROR(DeviceError, (void)std::move(chain).then([](Tensor<i32, 1> t) { return clone(t); }), "in parts");
-  // NOLINTBEGIN(bugprone-use-after-move): a rejected operation takes nothing
-  EXPECT_ERROR(DeviceError, (void)host(std::move(chain)), "in parts");
-  EXPECT_ERROR(DeviceError, (void)reshape(std::move(chain), Dims(2, 4)), "in parts");
-  auto part = std::move(chain).on(stream);
-  // NOLINTEND(bugprone-use-after-move)
-  EXPECT_EQ(host(kernel<add_one<8>>(std::move(part))).sync(stream), std::vector<i32>(8, length + 1));
-  Op<Tensor<i32, 1>> mixed = zeros<i32>({8});
-  EXPECT_THROW(for (int i = 0; i < 2000; ++i) mixed = longer(std::move(mixed), i), DeviceError)
-      << "any operation counts";
-  mixed = zeros<i32>({8});
-  for (int i = 0; i < 600; ++i) mixed = longer(std::move(mixed), i);  // about 900 operations deep
-  EXPECT_EQ(host(std::move(mixed).on(stream)).sync(stream), std::vector<i32>(8, 600)) << "and there is enough stack";
-}
-
 TEST(Op, ResultsOfOneStreamAreUsableOnAnother) {
   Stream a, b;
   for (int round = 0; round < 20; ++round) {

@@ -43,19 +43,19 @@ class OpAwaiter {
   OpAwaiter& operator=(const OpAwaiter&) = delete;
   bool await_ready() {
     if (stream_.core()->capturing()) return true;  // run() rejects what would wait
-    node_->before_waiting(stream_, work_);
+    before_waiting_for(*node_, stream_, work_);
     return work_.empty() || has_ended(work_);
   }
   void await_suspend(std::coroutine_handle<> flow) { branch_.run->resume_after(flow, std::move(work_), where_); }
   T await_resume() {
     const auto node = std::move(node_);
     try {
-      return node->run(stream_);
+      return run_node(*node, stream_);
     } catch (const std::bad_alloc&) { throw_no_memory_to_run(where_); }
   }
 
  private:
-  std::unique_ptr<OpNode<T>> node_;
+  OwnedOp<OpNode<T>> node_;
   FlowBranch& branch_;
   SourceLocation where_;
   std::optional<Stream> own_;  // if the branch has none
@@ -226,14 +226,12 @@ class [[nodiscard("a flow does nothing until it is run: write .sync(), co_await 
   Flow(Flow&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Flow& operator=(Flow&& other) noexcept {
     if (this != &other) {
-      if (handle_) handle_.destroy();
+      detail::end_frame(handle_);
       handle_ = std::exchange(other.handle_, nullptr);
     }
     return *this;
   }
-  ~Flow() {
-    if (handle_) handle_.destroy();
-  }
+  ~Flow() { detail::end_frame(handle_); }
 
   /// Runs the flow and waits for all work that it enqueues. Throws what the flow throws, and the DeviceError of work
   /// that failed. Operations run on the default stream of their device.

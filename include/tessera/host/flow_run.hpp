@@ -123,9 +123,7 @@ class FlowRun : public std::enable_shared_from_this<FlowRun> {
   /// Blocks until done(). Throws DeviceError on the thread that would have to drive the flow, BorrowError if a flow
   /// awaits the task.
   void wait(SourceLocation where);
-  /// Gives the result of the first flow to the caller, who takes it from the promise. Once: then BorrowError, and also
-  /// if the task was destroyed. Throws what ended an execution from outside. After done().
-  void take_result(SourceLocation where);
+  /// True once there is a ResultClaim.
   bool taken() const;
   /// Blocks until the work that the flows have enqueued has ended. Throws the first failure of it that was not thrown
   /// yet. After done().
@@ -137,13 +135,14 @@ class FlowRun : public std::enable_shared_from_this<FlowRun> {
   bool notify_when_done(FlowRun& other, std::coroutine_handle<> flow, SourceLocation where);
   /// Undoes it, if `flow` was not resumed.
   void stop_notifying(std::coroutine_handle<> flow) noexcept;
-  /// Ends a flow that has not ended: no flow of it is resumed any more, and no other thread drives it when this
-  /// returns. `frame` keeps the frame; it is released at once, or, where the driver itself cancels, after the flow has
-  /// suspended. Who awaits the task gets a BorrowError.
+  /// Ends a flow that has not ended: no flow of it is resumed any more, and no other thread drives it or takes its
+  /// result when this returns. `frame` keeps the frame; it is released at once, or, where the thread that does one of
+  /// the two cancels, after that. Who awaits the task gets a BorrowError.
   void cancel(std::shared_ptr<void> frame) noexcept;
 
  private:
   friend class FlowWaiter;
+  friend class ResultClaim;
   struct Wait;
   struct State;
   void drive();
@@ -151,11 +150,34 @@ class FlowRun : public std::enable_shared_from_this<FlowRun> {
   bool wait_for_first();
   bool needs_this_thread() const;
   bool awaits(FlowRun& other);
+  void claim_result(SourceLocation where);
+  void end_claim() noexcept;
+  void abandon_if(const std::exception_ptr& why, bool only_if_lost) noexcept;
   bool of_parent_process() const noexcept;
 
   FlowBranch first_;
   std::unique_ptr<State> state_;
 };
+
+/// The right to take the result of an execution from the promise of its first flow. FlowRun::cancel(), on another
+/// thread, waits until the claim has ended, so the frame stays while its result is being moved. For one use after
+/// done().
+class ResultClaim {
+ public:
+  /// Throws BorrowError if the result was claimed before or the task was destroyed, and what ended an execution from
+  /// outside.
+  ResultClaim(std::shared_ptr<FlowRun> run, SourceLocation where) : run_(std::move(run)) { run_->claim_result(where); }
+  ResultClaim(const ResultClaim&) = delete;
+  ResultClaim& operator=(const ResultClaim&) = delete;
+  ~ResultClaim() { run_->end_claim(); }
+
+ private:
+  std::shared_ptr<FlowRun> run_;
+};
+
+/// Destroys the frame of a flow, if there is one, with the flows inside it, however deep they are. Without memory for
+/// the stack that this needs it is leaked.
+void end_frame(std::coroutine_handle<> frame) noexcept;
 
 /// True if all of the work is known to have ended, or its device can no longer say.
 bool has_ended(const std::vector<runtime::Ticket>& work) noexcept;

@@ -205,7 +205,8 @@ Flow<> make_if(C&& condition, GraphBody then_body, GraphBody else_body, SourceLo
 /// loops on the device. The tensors that
 /// `condition` and `body` refer to must live until the flow has ended; a condition that is a temporary is kept. Throws
 /// ShapeError if the condition has not one element, DeviceError in a capture if a tensor that is made in the body is
-/// kept outside, if the two calls differ in what they do, or if the driver has no loops in graphs.
+/// kept outside, if the two calls differ in what they do, if more than 64 loops and branches are inside each other, or
+/// if the driver has no loops in graphs.
 template <class C, class Body>
 Flow<> graph_while(C&& condition, Body body, SourceLocation where = SourceLocation::current()) {
   if constexpr (detail::check_condition_type<std::remove_cvref_t<C>>() && detail::check_body<Body>()) {

@@ -175,7 +175,7 @@ template <Element T, int R>
 class HostIntoNode final : public OpNode<HostBuffer<T>> {
  public:
   HostIntoNode(const Read<T, R>& x, HostBuffer<T>& into, SourceLocation where) : where_(where) {
-    x_.bind(this, x.arg(), R, "host", where);
+    x_.bind(x.arg(), R, "host", where);
     lease_ = runtime::WriteLease(BufferReach::storage(std::as_const(into), where), {.what = "host", .where = where});
     if (x_.known) check_buffer_size("host", into.size(where), {x_.dims, static_cast<std::size_t>(R)}, where);
     BufferReach::storage(into).reset();  // accepted: the buffer changes hands
@@ -203,7 +203,7 @@ class CopyFromBufferNode final : public OpNode<void> {
  public:
   CopyFromBufferNode(const ArgRef& to, const HostBuffer<T>& from, std::int64_t first, SourceLocation where)
       : lease_(BufferReach::storage(from, where), {.what = "copy_into", .where = where}), first_(first), where_(where) {
-    to_.bind(this, to, R, "copy_into", where);
+    to_.bind(to, R, "copy_into", where);
     check_buffer_range(from.size(where), first, {to_.dims, static_cast<std::size_t>(R)}, where);
     to.owner->reset();  // accepted: the lent tensor is in use
   }

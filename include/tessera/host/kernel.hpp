@@ -102,7 +102,7 @@ class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
   using Result = typename ResultOf<R...>::type;
   LaunchNode(KernelRecord& record, const LaunchOptions& options, SourceLocation where, Launch::Arguments args)
       : launch_(record, options, where, {operands_, accesses_, slots_}) {
-    launch_.bind(*this, args);
+    launch_.bind(args);
   }
   runtime::Backend* device() const noexcept override { return launch_.device(); }
   bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {

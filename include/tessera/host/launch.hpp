@@ -107,7 +107,7 @@ struct LaunchOperand {
   std::int64_t offset = 0;   ///< elements
   bool known = false;        ///< its extents and strides are known
   const OpAccess* access = nullptr;
-  std::unique_ptr<OpBase> pending;  ///< an operation that makes the tensor and has not run
+  OwnedOp<OpBase> pending;  ///< an operation that makes the tensor and has not run
 };
 
 struct RememberedLaunch;  // launch_memo.hpp
@@ -128,8 +128,8 @@ class Launch {
   Launch& operator=(const Launch&) = delete;
 
   /// Checks presence and aliasing, takes the leases, then checks shapes if all extents are known. Takes nothing from
-  /// the caller if it throws. `self` is the operation that it is part of.
-  void bind(OpBase& self, Arguments args);
+  /// the caller if it throws.
+  void bind(Arguments args);
   /// Runs the operations among the arguments, compiles, enqueues, releases the leases.
   void enqueue(const Stream& stream);
   /// Compiles only; false if an argument is an operation that has not run.
@@ -160,7 +160,7 @@ class Launch {
   void check_aliases(Arguments args) const;
   void take_leases(Arguments args);
   void take_lease(std::size_t param, LaunchOperand& operand, runtime::Storage& storage);
-  bool fill_slots(OpBase& self, Arguments args);
+  bool fill_slots(Arguments args);
   void accept(Arguments args) noexcept;
 
   void check_shapes();

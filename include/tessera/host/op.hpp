@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/stack.hpp"
 #include "tessera/host/tensor.hpp"
 #include "tessera/runtime/stream.hpp"
 #include "tessera/runtime/sync_scope.hpp"
@@ -50,20 +51,11 @@ class OpBase {
   /// before it. A flow calls it before run(), to be suspended meanwhile. Nothing for operations that only enqueue.
   virtual void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work);
 
-  /// Operations that have not run may be operands of each other this deep: each runs on the stack of the next.
-  static constexpr int kMaxDepth = 1000;
-  /// `operand` is an operand of this operation. Throws DeviceError if that is too deep; call it before taking the
-  /// operand.
-  void nest(const OpBase& operand, SourceLocation where);
-
   // The memory of operations is reused, so a launch that was made before allocates nothing (op_memory.cpp).
   static void* operator new(std::size_t bytes);
   static void operator delete(void* memory, std::size_t bytes) noexcept;
   static void* operator new(std::size_t bytes, std::align_val_t alignment);
   static void operator delete(void* memory, std::size_t bytes, std::align_val_t alignment) noexcept;
-
- private:
-  int depth_ = 1;
 };
 
 template <class T>
@@ -72,6 +64,38 @@ class OpNode : public OpBase {
   /// Enqueues; called once.
   virtual T run(const Stream& stream) = 0;
 };
+
+// Operations are operands of each other as deep as users make them, so each is run, asked and destroyed where the stack
+// suffices for the next (tessera/base/stack.hpp).
+
+/// Destroys an operation. One whose operands need more stack, for which there is no memory, is leaked.
+struct OpDeleter {
+  OpDeleter() noexcept = default;
+  template <class Node>
+  OpDeleter(std::default_delete<Node>) noexcept {}  // NOLINT: a conversion, of what std::make_unique returns
+  void operator()(OpBase* op) const noexcept {
+    try_with_stack([&] { delete op; });
+  }
+};
+/// The owner of an operation that has not run.
+template <class Node>
+using OwnedOp = std::unique_ptr<Node, OpDeleter>;
+
+/// node.run(stream)
+template <class T>
+T run_node(OpNode<T>& node, const Stream& stream) {
+  return with_stack([&]() -> T { return node.run(stream); });
+}
+/// op.before_waiting(stream, work)
+inline void before_waiting_for(OpBase& op, const Stream& stream, std::vector<runtime::Ticket>& work) {
+  with_stack([&] { op.before_waiting(stream, work); });
+}
+/// op.device(); null, too, if there is no memory for a stack.
+inline runtime::Backend* device_of(const OpBase& op) noexcept {
+  runtime::Backend* device = nullptr;
+  try_with_stack([&] { device = op.device(); });
+  return device;
+}
 
 [[noreturn]] void throw_spent_op(SourceLocation where);
 [[noreturn]] void throw_null_function(const char* what, SourceLocation where);
@@ -107,7 +131,7 @@ template <class T>
 class [[nodiscard("an operation does nothing until it is run: write .sync() or .on(stream)")]] Op {
  public:
   using value_type = T;
-  explicit Op(std::unique_ptr<detail::OpNode<T>> node) noexcept : node_(std::move(node)) {}
+  explicit Op(detail::OwnedOp<detail::OpNode<T>> node) noexcept : node_(std::move(node)) {}
   Op(Op&&) noexcept = default;
   Op& operator=(Op&&) noexcept = default;
 
@@ -130,12 +154,12 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
       const Stream& stream, SourceLocation where = SourceLocation::current()) && {
     const auto node = take_to_run(where);
     try {
-      return node->run(stream);
+      return detail::run_node(*node, stream);
     } catch (const std::bad_alloc&) { detail::throw_no_memory_to_run(where); }
   }
 
   /// An operation that runs this, then the operation that `f(result)` returns, on the same stream. What `f` gets ends
-  /// with it if it throws. Throws DeviceError if this is the end of a chain of 1000 operations.
+  /// with it if it throws.
   template <class F>
   auto then(F f, SourceLocation where = SourceLocation::current()) &&;
 
@@ -155,11 +179,11 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
     if (!node_) [[unlikely]] { detail::throw_spent_op(where); }
     return *node_;
   }
-  std::unique_ptr<detail::OpNode<T>> take(SourceLocation where) {
+  detail::OwnedOp<detail::OpNode<T>> take(SourceLocation where) {
     live(where);
     return std::move(node_);
   }
-  std::unique_ptr<detail::OpNode<T>> take_to_run(SourceLocation where) {
+  detail::OwnedOp<detail::OpNode<T>> take_to_run(SourceLocation where) {
     detail::check_not_recording(nullptr, where);
     return take(where);
   }
@@ -169,16 +193,16 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
     runtime::SyncScope scope;  // this operation's work only: the stream may be shared with other threads
     try {
       if constexpr (std::is_void_v<T>) {
-        node->run(stream);
+        detail::run_node(*node, stream);
         scope.wait();
       } else {
-        T result = node->run(stream);
+        T result = detail::run_node(*node, stream);
         scope.wait();
         return result;
       }
     } catch (const std::bad_alloc&) { detail::throw_no_memory_to_run(where); }
   }
-  std::unique_ptr<detail::OpNode<T>> node_;
+  detail::OwnedOp<detail::OpNode<T>> node_;
 };
 
 namespace detail {
@@ -199,26 +223,25 @@ template <class T, class F, class U>
 class ThenNode final : public OpNode<U> {
  public:
   /// Takes `first` if it does not throw.
-  ThenNode(std::unique_ptr<OpNode<T>>& first, F&& f, SourceLocation where) : f_(std::move(f)), where_(where) {
-    this->nest(*first, where);
+  ThenNode(OwnedOp<OpNode<T>>& first, F&& f, SourceLocation where) : f_(std::move(f)), where_(where) {
     first_ = std::move(first);
   }
-  runtime::Backend* device() const noexcept override { return first_->device(); }
+  runtime::Backend* device() const noexcept override { return device_of(*first_); }
   void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work) override {
-    first_->before_waiting(stream, work);
+    before_waiting_for(*first_, stream, work);
   }
   U run(const Stream& stream) override {
     const auto first = std::move(first_);
     if constexpr (std::is_void_v<T>) {
-      first->run(stream);
+      run_node(*first, stream);
       return f_().on(stream, where_);
     } else {
-      return f_(first->run(stream)).on(stream, where_);
+      return f_(run_node(*first, stream)).on(stream, where_);
     }
   }
 
  private:
-  std::unique_ptr<OpNode<T>> first_;
+  OwnedOp<OpNode<T>> first_;
   F f_;
   SourceLocation where_;  ///< of the call of then()
 };
@@ -243,16 +266,14 @@ using TupleOrVoid = std::conditional_t<std::tuple_size_v<Tuple> == 0, void, Tupl
 template <class... T>
 class AllNode final : public OpNode<TupleOrVoid<JoinedTuple<T...>>> {
  public:
-  explicit AllNode(SourceLocation where, Op<T>&&... ops) : ops_(std::move(ops)...) {
-    std::apply([&](const auto&... op) { (this->nest(*Reach::node(op), where), ...); }, ops_);
-  }
+  explicit AllNode(Op<T>&&... ops) : ops_(std::move(ops)...) {}
   runtime::Backend* device() const noexcept override {
     runtime::Backend* found = nullptr;
-    std::apply([&](const auto&... op) { ((found = found ? found : Reach::node(op)->device()), ...); }, ops_);
+    std::apply([&](const auto&... op) { ((found = found ? found : device_of(*Reach::node(op))), ...); }, ops_);
     return found;
   }
   void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work) override {
-    std::apply([&](const auto&... op) { (Reach::node(op)->before_waiting(stream, work), ...); }, ops_);
+    std::apply([&](const auto&... op) { (before_waiting_for(*Reach::node(op), stream, work), ...); }, ops_);
   }
   TupleOrVoid<JoinedTuple<T...>> run(const Stream& stream) override {
     return std::apply(
@@ -290,13 +311,13 @@ using AllOf = Op<TupleOrVoid<JoinedTuple<T...>>>;
 template <class... T>
 AllOf<T...> all_of(SourceLocation where, Op<T>&... ops) {
   (Reach::check_live(ops, where), ...);
-  return AllOf<T...>(std::make_unique<AllNode<T...>>(where, std::move(ops)...));
+  return AllOf<T...>(std::make_unique<AllNode<T...>>(std::move(ops)...));
 }
 }  // namespace detail
 
 /// Combines operations into one, which runs them in order on one stream. Its result is the tuple of the results in
 /// order, without operations that have no result (void if none has one). Throws BorrowError if one of them has been run
-/// or moved already, DeviceError if one is the end of a chain of 1000 operations.
+/// or moved already.
 template <class A>
 detail::AllOf<A> all(Op<A> a, SourceLocation where = SourceLocation::current()) {
   return detail::all_of(where, a);

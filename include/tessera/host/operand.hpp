@@ -27,7 +27,7 @@ struct Place {
 /// Access to an argument that is an operation: one function table per type of operation.
 struct OpAccess {
   OpBase* (*peek)(void* op);  ///< null if the operation has been run
-  std::unique_ptr<OpBase> (*take)(void* op);
+  OwnedOp<OpBase> (*take)(void* op);
   void (*resolve)(OpBase&, const Stream&, Place&);
 };
 
@@ -50,12 +50,12 @@ OpBase* peek_op(void* op) {
   return Reach::node(*static_cast<Op<Tensor<T, R>>*>(op)).get();
 }
 template <Element T, int R>
-std::unique_ptr<OpBase> take_op(void* op) {
+OwnedOp<OpBase> take_op(void* op) {
   return std::move(Reach::node(*static_cast<Op<Tensor<T, R>>*>(op)));
 }
 template <Element T, int R>
 void resolve_op(OpBase& op, const Stream& stream, Place& place) {
-  Tensor<T, R> made = static_cast<OpNode<Tensor<T, R>>&>(op).run(stream);
+  Tensor<T, R> made = run_node(static_cast<OpNode<Tensor<T, R>>&>(op), stream);
   Layout<R>& l = Reach::layout(made);
   place.storage = std::move(l.storage);
   place.offset = l.offset;
@@ -214,7 +214,7 @@ struct ReadOperand {
   runtime::StorageRef storage;  ///< null while the operand is an operation that has not run
   bool known = false;           ///< its extents and strides are known
   std::int64_t offset = 0;      ///< elements
-  std::unique_ptr<OpBase> pending;
+  OwnedOp<OpBase> pending;
   const OpAccess* access = nullptr;  ///< of `pending`
   std::int64_t dims[kMaxRank] = {};
   std::int64_t strides[kMaxRank] = {};
@@ -223,9 +223,8 @@ struct ReadOperand {
   bool exclusive = false;
   bool was_operation = false;  ///< one that resolve_for_host() has run
 
-  /// Takes over the argument. Throws BorrowError if it is empty, has been run, or is being written, and as
-  /// OpBase::nest(); `self` is the operation, null if it runs at once. `what` is static.
-  void bind(OpBase* self, const ArgRef&, int rank, const char* what, SourceLocation where);
+  /// Takes over the argument. Throws BorrowError if it is empty, has been run, or is being written. `what` is static.
+  void bind(const ArgRef&, int rank, const char* what, SourceLocation where);
   /// Runs the operand if it is an operation; afterwards storage, dims and strides are valid.
   void resolve_on(const Stream&, const char* what, SourceLocation where);
   /// The same where only the host reads the tensor: the result of an operation of this stream may be on another device.

@@ -14,25 +14,22 @@ namespace detail {
 template <Element T, int R, int N>
 class ReshapeNode final : public OpNode<Tensor<T, N>> {
  public:
-  /// Takes `first` if it does not throw.
-  ReshapeNode(std::unique_ptr<OpNode<Tensor<T, R>>>& first, const Dims<N>& dims, SourceLocation where)
-      : dims_(dims), where_(where) {
-    this->nest(*first, where);
-    first_ = std::move(first);
-  }
-  runtime::Backend* device() const noexcept override { return first_->device(); }
+  /// Takes `first`.
+  ReshapeNode(OwnedOp<OpNode<Tensor<T, R>>>& first, const Dims<N>& dims, SourceLocation where)
+      : first_(std::move(first)), dims_(dims), where_(where) {}
+  runtime::Backend* device() const noexcept override { return device_of(*first_); }
   bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
     for (std::size_t i = 0; i < N; ++i) dims[i] = dims_.array()[i];
     set_contiguous(dims, strides);
     return true;
   }
   Tensor<T, N> run(const Stream& stream) override {
-    Tensor<T, R> made = first_->run(stream);
+    Tensor<T, R> made = run_node(*first_, stream);
     return Reach::make<Tensor<T, N>>(reshaped(std::move(Reach::layout(made)), element_type<T>, dims_, where_));
   }
 
  private:
-  std::unique_ptr<OpNode<Tensor<T, R>>> first_;
+  OwnedOp<OpNode<Tensor<T, R>>> first_;
   Dims<N> dims_;
   SourceLocation where_;
 };

@@ -46,7 +46,7 @@ class TaskAwaiter {
     return waiting_;
   }
   T await_resume() {
-    run_->take_result(where_);  // throws if the task, and state_ with it, was destroyed
+    const ResultClaim claim(run_, where_);  // throws if the task, and state_ with it, was destroyed
     return Reach::coroutine(state_.flow).promise().take();
   }
 
@@ -85,14 +85,18 @@ class [[nodiscard("dropping a task cancels its flow: keep it, and call get()")]]
   /// threw, and the DeviceError of work that failed.
   T get(SourceLocation where = SourceLocation::current()) {
     detail::TaskState<T>& state = live(where);
-    state.run->wait(where);
-    state.run->take_result(where);
+    const std::shared_ptr<detail::FlowRun> run = state.run;
+    run->wait(where);
+    const auto take = [&] {
+      const detail::ResultClaim claim(run, where);
+      return detail::Reach::coroutine(state.flow).promise().take();
+    };
     if constexpr (std::is_void_v<T>) {
-      detail::Reach::coroutine(state.flow).promise().take();
-      state.run->wait_for_work();
+      take();
+      run->wait_for_work();
     } else {
-      T out = detail::Reach::coroutine(state.flow).promise().take();
-      state.run->wait_for_work();
+      T out = take();
+      run->wait_for_work();
       return out;
     }
   }

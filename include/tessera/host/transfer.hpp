@@ -101,7 +101,7 @@ class FromNode final : public OpNode<Tensor<T, R>> {
 template <Element T, int R>
 class HostNode final : public OpNode<std::vector<T>> {
  public:
-  HostNode(const Read<T, R>& x, SourceLocation where) : where_(where) { x_.bind(this, x.arg(), R, "host", where); }
+  HostNode(const Read<T, R>& x, SourceLocation where) : where_(where) { x_.bind(x.arg(), R, "host", where); }
   runtime::Backend* device() const noexcept override { return x_.device(); }
   void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work) override {
     x_.resolve_for_host(stream, "host", where_);
@@ -121,7 +121,7 @@ class HostNode final : public OpNode<std::vector<T>> {
 template <Element U, int R>
 class CastNode final : public OpNode<Tensor<U, R>> {
  public:
-  CastNode(const ArgRef& x, const Recipe& recipe) : recipe_(recipe) { x_.bind(this, x, R, recipe.label, recipe.where); }
+  CastNode(const ArgRef& x, const Recipe& recipe) : recipe_(recipe) { x_.bind(x, R, recipe.label, recipe.where); }
   runtime::Backend* device() const noexcept override { return x_.device(); }
   bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
     if (!x_.known) return false;
@@ -148,7 +148,7 @@ template <Element T, int R>
 class CopyToNode final : public OpNode<Tensor<T, R>> {
  public:
   CopyToNode(const Read<T, R>& x, Device device, SourceLocation where) : device_(device), where_(where) {
-    x_.bind(this, x.arg(), R, "copy_to", where);
+    x_.bind(x.arg(), R, "copy_to", where);
   }
   runtime::Backend* device() const noexcept override {
     runtime::Backend* source = x_.device();
@@ -179,8 +179,8 @@ template <class Result, Element T, int R>
 class CopyNode final : public OpNode<Result> {
  public:
   CopyNode(const ArgRef& to, const ArgRef& from, SourceLocation where) : where_(where) {
-    to_.bind(this, to, R, "copy_into", where);
-    from_.bind(this, from, R, "copy_into", where);
+    to_.bind(to, R, "copy_into", where);
+    from_.bind(from, R, "copy_into", where);
     if (to_.known && from_.known) check_same_dims(to_, from_, "copy_into", where);
     if (to.owner) to.owner->reset();  // accepted: the tensor changes hands
   }

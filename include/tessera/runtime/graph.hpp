@@ -97,6 +97,9 @@ class GraphRecording final : public CaptureSink {
   /// This is the recording of a second call of a body, to be compared with that of the first.
   void set_second_call() noexcept { second_call_ = true; }
   bool is_second_call() const noexcept { return second_call_; }
+  /// How many loops and branches it is inside of.
+  void set_depth(int depth) noexcept { depth_ = depth; }
+  int depth() const noexcept { return depth_; }
 
   Device device() const noexcept { return device_; }
   const Work& work() const noexcept { return work_; }
@@ -133,6 +136,7 @@ class GraphRecording final : public CaptureSink {
 
   Device device_;
   bool second_call_ = false;
+  int depth_ = 0;
   bool incomplete_ = false;
   std::shared_ptr<std::pmr::memory_resource> memory_of_work_;  // of the entries and their lists; not of copies of them
   Work work_{memory_of_work_.get()};

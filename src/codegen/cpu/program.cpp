@@ -15,6 +15,7 @@
 #include "codegen/cpu/translate.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/stack.hpp"
 
 namespace tessera::cpu {
 namespace {
@@ -143,7 +144,7 @@ struct ProgramImpl::Launch final : Job {
     Arena& arena = shared.in_use ? own : shared;
     arena.in_use = true;
     try {
-      go(arena);
+      with_stack([&] { go(arena); }, kStackOfRegions);
     } catch (...) {
       std::lock_guard lock(mutex);
       if (!error) error = std::current_exception();
@@ -226,7 +227,7 @@ std::shared_ptr<const Program> Program::compile(const ir::Module& module) {
   }
   if (entry == nullptr) throw CompileError("the CPU backend runs modules with one entry, found none");
   Translator translator(module);
-  translator.translate(*entry);
+  with_stack([&] { translator.translate(*entry); }, kStackOfRegions);
   return std::make_shared<ProgramImpl>(entry->name, std::move(translator));
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/gate.hpp"
 #include "tessera/base/sanitizers.hpp"
 #include "tessera/host/all.hpp"
+#include "tessera/host/reshape.hpp"
 
 namespace tessera {
 namespace {

@@ -180,6 +180,10 @@ class World {
   /// The first promise that was broken; empty if none.
   std::string run() {
     for (;;) {
+      if (awaiter_ && suspended_ && !resumed_ && takers_.empty() && (made_ || has_ended(destroying_))) {
+        broken_ = "the flow that awaits is never resumed";
+        return finish();
+      }
       const auto steps = possible();
       if (steps.empty()) break;
       const Step& step = steps[choices_.pick(static_cast<unsigned>(steps.size()))];
@@ -187,7 +191,6 @@ class World {
       step.make();
       if (!broken_.empty()) return finish();
     }
-    if (!awaiter_ended_) broken_ = "the flow that awaits is never resumed";
     return finish();
   }
 
@@ -211,11 +214,14 @@ class World {
     }
     if (objects_.moving()) add("moved", [this] { finish_move(); });
     if (owner_ == Owner::Gets && !getting_.started() && !destroyed_) add("get", [this] { get(); });
-    const bool gets = getting_.started() && !getting_.ends_within(std::chrono::milliseconds(0));
+    const bool gets = getting_.started() && !has_ended(getting_);
     if (!destroyed_ && !gets) add("destroy", [this] { destroy(); });
     return steps;
   }
 
+  static bool has_ended(Running& running) {
+    return running.started() && running.ends_within(std::chrono::milliseconds(0));
+  }
   void end_flow() {
     gate_.open();
     makers_.take()();

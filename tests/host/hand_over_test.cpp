@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/gate.hpp"
-#include "tessera/host/all.hpp"
+#include "tessera/tessera.hpp"
 
 namespace tessera {
 namespace {
@@ -97,7 +97,7 @@ Flow<> counts(Tensor<i32, 1>& y) { co_await kernel<add_one<8>>(mut(y)); }
 /// Under the thread sanitizer this finds what the two threads use without order.
 TEST(HandOver, AReplayIsEnqueuedByAnotherThread) {
   auto graph = capture(counts, zeros<i32>({8}).sync());
-  const Stream stream(Device::cpu());
+  Stream stream(Device::cpu());
   constexpr int kRounds = 200;
   int rejected = 0;
   for (int i = 0; i < kRounds; ++i) {

@@ -22,7 +22,7 @@ namespace {
 using runtime::Gate;
 
 /// More than any stack has room for. The thread sanitizer keeps at most 65536 calls.
-constexpr int kDepth = TESSERA_TSAN ? 2000 : TESSERA_ASAN ? 30000 : 200000;
+constexpr int kDepth = TESSERA_TSAN ? 2000 : TESSERA_ASAN ? 20000 : 100000;
 constexpr int kStacks[] = {64, 128, 256, 512, 8192};  // KiB
 
 template <int B>

@@ -186,7 +186,9 @@ class World {
       }
       const auto steps = possible();
       if (steps.empty()) break;
-      const Step& step = steps[choices_.pick(static_cast<unsigned>(steps.size()))];
+      const unsigned choice = choices_.pick(static_cast<unsigned>(steps.size()));
+      if (choice >= steps.size()) return concat("what can happen next depends on timing:", trace_);
+      const Step& step = steps[choice];
       trace_ += concat(" ", step.name);
       step.make();
       if (!broken_.empty()) return finish();
@@ -207,14 +209,15 @@ class World {
     if (!made_ && !destroyed_) add("end", [this] { end_flow(); });
     if (!awaiter_ && !awaiter_ended_ && !destroyed_ && !getting_.started()) add("await", [this] { make_awaiter(); });
     if (awaiter_ && !taking_.started()) {
-      if (!ready_ && !suspended_ && !resumed_) add("suspend", [this] { suspend(); });
+      // Whether get() has begun to wait by then would depend on timing.
+      if (!ready_ && !suspended_ && !resumed_ && !get_waits_) add("suspend", [this] { suspend(); });
       if (suspended_ && !takers_.empty()) add("resume", [this] { resume(); });
       if (ready_ || resumed_) add("take", [this] { take(); });
       if (!taking_.started()) add("drop", [this] { drop(); });
     }
     if (objects_.moving()) add("moved", [this] { finish_move(); });
     if (owner_ == Owner::Gets && !getting_.started() && !destroyed_) add("get", [this] { get(); });
-    const bool gets = getting_.started() && !has_ended(getting_);
+    const bool gets = getting_.started() && (get_waits_ || !has_ended(getting_));
     if (!destroyed_ && !gets) add("destroy", [this] { destroy(); });
     return steps;
   }
@@ -226,7 +229,8 @@ class World {
     gate_.open();
     makers_.take()();
     made_ = true;
-    settle(getting_);
+    if (get_waits_) settle(getting_);
+    get_waits_ = false;
   }
   void make_awaiter() {
     try {
@@ -248,14 +252,14 @@ class World {
     if (!resumed_) broken_ = "a step of the flow that awaits does not resume it";
   }
   void take() {
-    const bool was_destroyed = destroyed_ || destroying_.started();
+    const bool was_destroyed = destroyed_, moving = objects_.moving();
     taking_.start([this] {
       try {
         const Result result = awaiter_->await_resume();
         taken_ = true;
       } catch (const BorrowError&) { taken_ = false; }
     });
-    settle(taking_);
+    moving ? end_taking() : settle(taking_);
     if (was_destroyed && objects_.moving()) broken_ = "a flow takes the result of a task that was destroyed";
     if (!objects_.moving()) end_taking();
   }
@@ -269,13 +273,16 @@ class World {
     awaiter_ended_ = true;
   }
   void get() {
+    const bool moving = objects_.moving();
+    get_waits_ = !made_ && !suspended_;
     getting_.start([this] {
       try {
         const Result result = task_->get();
         got_ = true;
       } catch (const BorrowError&) { got_ = false; }
     });
-    settle(getting_);
+    if (moving && !getting_.ends_within(kForever)) broken_ = "get() waits for a result that is taken";
+    if (!moving && !get_waits_) settle(getting_);
   }
   void destroy() {
     destroying_.start([this] {
@@ -296,12 +303,10 @@ class World {
     if (getting_.started() && !getting_.ends_within(kForever)) broken_ = "get() waits for ever";
     if (destroying_.started() && !destroying_.ends_within(kForever)) broken_ = "the destructor waits for ever";
   }
-  /// Lets a thread go on until it has ended, moves the result, or waits for the flow to end.
+  /// Lets a thread go on until it has ended or moves the result.
   void settle(Running& running) {
-    if (!running.started()) return;
-    const bool waits = &running == &getting_ && !made_;
-    for (int i = 0; i < 10000 && !objects_.moving(); ++i) {
-      if (running.ends_within(std::chrono::milliseconds(waits ? 3 : 1)) || waits) return;
+    for (int i = 0; i < kForever.count() && !objects_.moving(); ++i) {
+      if (running.ends_within(std::chrono::milliseconds(1))) return;
     }
   }
 
@@ -328,7 +333,7 @@ class World {
   Resumable frame_;
   std::unique_ptr<Awaiter> awaiter_;
   bool made_ = false, destroyed_ = false, ready_ = false, suspended_ = false, resumed_ = false;
-  bool awaiter_ended_ = false, taken_ = false, got_ = false;
+  bool awaiter_ended_ = false, get_waits_ = false, taken_ = false, got_ = false;
   std::string broken_, trace_;
   Running taking_, getting_, destroying_;
 };

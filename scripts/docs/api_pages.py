@@ -69,8 +69,8 @@ HOST = Page(
 KERNELS = Page(
     "kernels", "Reference: the kernel library",
     "The functions of `include/tessera/kernels`, namespace `tessera::kernels`, from their comments. [kernels.md](../kernels.md) says how "
-    "they are configured, how accurate and how fast they are. Each header is included by its own name: "
-    "`#include <tessera/kernels/softmax.hpp>`. Operands that are read may be a `Tensor`, `View` or `Shared` (`Operand`); a tensor "
+    "they are configured, how accurate and how fast they are. `#include <tessera/kernels.hpp>` has all headers, "
+    "`#include <tessera/kernels/softmax.hpp>` one. Operands that are read may be a `Tensor`, `View` or `Shared` (`Operand`); a tensor "
     "taken as `Tensor<T, R>&&` is given and comes back as the result.\n\n" + LOCATION,
     ["kernels"],
     first=["elementwise.hpp", "reduce.hpp", "argmax.hpp", "top_k.hpp", "softmax.hpp", "rms_norm.hpp", "layer_norm.hpp", "rope.hpp",

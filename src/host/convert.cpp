@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "tessera/base/float_format.hpp"
+#include "tessera/base/float_types.hpp"
 
 namespace tessera::detail {
 namespace {
@@ -145,7 +145,6 @@ Store storer_of(ElementType t) {
   switch (t) {
 #define TESSERA_ELEMENT(name, host, ir, bits, cls) \
   case ElementType::name: return store<host, W>;
-#include "tessera/base/element_types.def"
   }
   return nullptr;
 }

@@ -12,6 +12,8 @@
 #include "tessera/base/format.hpp"
 #include "tessera/host/borrow.hpp"
 #include "tessera/runtime/at_line.hpp"
+#include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/storage.hpp"
 
 namespace tessera::detail {
 namespace {

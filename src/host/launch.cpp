@@ -1,8 +1,10 @@
 // Launches: leases, aliasing, shapes, the grid, the specialization, submission. Strings are built only for errors, and
 // the results of an equal launch that the thread remembers are reused.
-#include "tessera/host/launch.hpp"
+#include "host/launch.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <new>
 #include <typeinfo>
 
 #include "host/launch_errors.hpp"
@@ -10,12 +12,94 @@
 #include "host/launch_memo.hpp"
 #include "host/variant.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/host/checking.hpp"
+#include "tessera/host/kernel.hpp"
 #include "tessera/jit/build.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::detail {
 
 // -- building ------------------------------------------------------------------------------------------------------
+
+namespace {
+/// Where the arrays of a launch are in its block, in bytes.
+struct Places {
+  std::size_t accesses, operands, slots, end;
+  explicit Places(const KernelState::Signature& s) noexcept {
+    static_assert(sizeof(Launch) % alignof(runtime::Access) == 0 &&
+                  sizeof(runtime::Access) % alignof(LaunchOperand) == 0);
+    const std::size_t tensors = s.address_slots.size();
+    accesses = sizeof(Launch);
+    operands = accesses + tensors * sizeof(runtime::Access);
+    slots = operands + tensors * sizeof(LaunchOperand);
+    end = slots + static_cast<std::size_t>(s.slots) * sizeof(std::uint64_t);
+  }
+};
+}  // namespace
+
+Launch* Launch::make(KernelRecord& record, const LaunchOptions& options, SourceLocation where) {
+  KernelState& state = KernelState::of(record);
+  const KernelState::Signature& s = state.signature();
+  const Places at(s);
+  auto* const block = static_cast<std::byte*>(OpBase::operator new(at.end));
+  auto* const accesses = reinterpret_cast<runtime::Access*>(block + at.accesses);
+  auto* const operands = reinterpret_cast<LaunchOperand*>(block + at.operands);
+  auto* const slots = reinterpret_cast<std::uint64_t*>(block + at.slots);
+  std::uninitialized_value_construct_n(accesses, s.address_slots.size());
+  std::uninitialized_value_construct_n(operands, s.address_slots.size());
+  std::uninitialized_default_construct_n(slots, s.slots);
+  return new (block) Launch(state, options, where, {operands, accesses, slots});
+}
+
+void Launch::destroy(Launch* launch) noexcept {
+  const KernelState::Signature& s = launch->signature_;
+  const Room room = launch->room_;
+  launch->~Launch();
+  std::destroy_n(room.operands, s.address_slots.size());  // leases end before the references that keep the storages
+  std::destroy_n(room.accesses, s.address_slots.size());
+  OpBase::operator delete(launch, Places(s).end);
+}
+
+LaunchHandle::LaunchHandle(KernelRecord& record, const LaunchOptions& options, SourceLocation where, OpBase& self,
+                           std::span<const ArgRef* const> arguments)
+    : launch_(Launch::make(record, options, where)) {
+  try {
+    launch_->bind(self, arguments);
+  } catch (...) {
+    Launch::destroy(launch_);
+    throw;
+  }
+}
+LaunchHandle::~LaunchHandle() { Launch::destroy(launch_); }
+runtime::Backend* LaunchHandle::device() const noexcept { return launch_->device(); }
+bool LaunchHandle::compile(const CompileRequest& request, jit::CodeReport& report) {
+  return launch_->compile(request, report);
+}
+bool LaunchHandle::promise(int param, std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept {
+  return launch_->promise(param, dims, strides);
+}
+void LaunchHandle::enqueue(const Stream& stream) { launch_->enqueue(stream); }
+void LaunchHandle::hand_back(int param, Place& place) noexcept { launch_->hand_back(param, place); }
+
+std::size_t Launch::tensor_number(int param) const noexcept {
+  const auto before = brief().first(static_cast<std::size_t>(param));
+  return static_cast<std::size_t>(std::ranges::count(before, true, &Param::is_tensor));
+}
+
+bool Launch::promise(int param, std::span<std::int64_t> into, std::span<std::int64_t> strides_into) const noexcept {
+  const Param& p = brief()[static_cast<std::size_t>(param)];
+  std::ranges::copy(dims(p), into.begin());
+  std::ranges::copy(strides(p), strides_into.begin());
+  return room_.operands[tensor_number(param)].known;
+}
+
+void Launch::hand_back(int param, Place& place) noexcept {
+  const Param& p = brief()[static_cast<std::size_t>(param)];
+  const std::size_t tensor = tensor_number(param);
+  place.storage = std::move(room_.accesses[tensor].storage);
+  place.offset = room_.operands[tensor].offset;
+  std::ranges::copy(dims(p), place.dims);
+  std::ranges::copy(strides(p), place.strides);
+}
 
 void Launch::bind(OpBase& self, Arguments args) {
   check_present(args);
@@ -221,7 +305,7 @@ std::uint64_t Launch::pieces(int param) const {
 }
 
 void Launch::choose_grid() {
-  const KernelRecord::Signature& s = signature_;
+  const KernelState::Signature& s = signature_;
   int first = -1;
   for (std::size_t i = 0; i < s.brief.size(); ++i) {
     if (!s.brief[i].has_pieces) continue;

@@ -6,6 +6,8 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/lang/tracer.hpp"
+#include "tessera/runtime/stream_core.hpp"
+#include "tessera/runtime/sync_scope.hpp"
 
 namespace tessera::detail {
 
@@ -65,6 +67,16 @@ void check_can_wait(const Stream& stream, SourceLocation where) {
       "sync() on a stream that is being captured into a graph: the work does not run now, so nothing can wait for it.\n"
       "  Write .on(stream), and wait for the replay.",
       where);
+}
+
+void run_operation(void (*run)(void*), void* state, const Stream& stream, bool wait, SourceLocation where) {
+  try {
+    if (!wait) return run(state);
+    check_can_wait(stream, where);
+    runtime::SyncScope scope;  // this operation's work only: the stream may be shared with other threads
+    run(state);
+    scope.wait();
+  } catch (const std::bad_alloc&) { throw_no_memory_to_run(where); }
 }
 
 Stream stream_for(const OpBase& op, SourceLocation where) {

@@ -17,6 +17,7 @@ namespace {
 constexpr ElementType kElements[] = {
 #define TESSERA_ELEMENT(name, host, ir, bits, cls) ElementType::name,
 #include "tessera/base/element_types.def"
+#include "tessera/runtime/storage.hpp"
 };
 
 runtime::StorageRef poisoned(std::size_t bytes) {

@@ -6,20 +6,67 @@
 //
 // Each mutable parameter can be given or lent, and the result's type depends on which: there is one call operator per
 // combination.
+//
+// The process-wide switch of checked mode.
 #pragma once
 #include <array>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "tessera/host/explain.hpp"
-#include "tessera/host/graph_scalar.hpp"
-#include "tessera/host/launch.hpp"
-#include "tessera/host/unsafe_address.hpp"
-#include "tessera/jit/tuning_use.hpp"
+#include "tessera/host/operand.hpp"
+#include "tessera/jit/tuning.hpp"
 
 namespace tessera {
 
 namespace detail {
+
+/// The options set by `.blocks(n)`, `.on_device(d)`, `.tuned(record)`, `.precise()` and `.approximate()`.
+struct LaunchOptions {
+  std::int64_t blocks = 0;
+  bool blocks_given = false;
+  runtime::Backend* device = nullptr;  ///< null: the device of the arguments
+  bool accuracy_given = false;
+  lang::Accuracy accuracy = lang::Accuracy::Precise;
+  std::uint32_t tuning = 0;  ///< jit::TuningId
+};
+
+class KernelState;
+/// A kernel's signature and its recordings so far, which are made out of line (src/host/launch.hpp).
+class KernelRecord {
+ public:
+  explicit constexpr KernelRecord(const lang::KernelBody& body) noexcept : body_(&body) {}
+  KernelRecord(const KernelRecord&) = delete;
+  KernelRecord& operator=(const KernelRecord&) = delete;
+
+ private:
+  friend KernelState;
+  const lang::KernelBody* body_;
+  KernelState* state_ = nullptr;  ///< made once, by any thread; never destroyed
+};
+
+class Launch;
+/// A launch as the part of an operation, untyped. Parameters are numbered from 0.
+class LaunchHandle {
+ public:
+  /// Checks the arguments and takes the leases. Takes nothing from the caller if it throws. `self` is the operation.
+  LaunchHandle(KernelRecord& record, const LaunchOptions& options, SourceLocation where, OpBase& self,
+               std::span<const ArgRef* const> arguments);
+  ~LaunchHandle();
+  LaunchHandle(const LaunchHandle&) = delete;
+  LaunchHandle& operator=(const LaunchHandle&) = delete;
+  /// As the members of OpBase.
+  runtime::Backend* device() const noexcept;
+  bool compile(const CompileRequest& request, jit::CodeReport& report);
+  bool promise(int param, std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept;
+  void enqueue(const Stream& stream);
+  /// Moves a tensor argument out, after enqueue().
+  void hand_back(int param, Place& place) noexcept;
+
+ private:
+  Launch* launch_;
+};
 
 /// The parameter of the call operator for a kernel parameter of type P.
 template <class P, bool IsLent, lang::ParamKind Kind = lang::ParamTraits<P>::kind>
@@ -53,19 +100,10 @@ constexpr bool is_mutable_param() {
   constexpr lang::ParamKind kind = lang::ParamTraits<lang::param_t<P>>::kind;
   return kind != In && kind != Scalar && kind != UnsafePtr && kind != Constant;
 }
-/// Slots of the entry's arguments. The values of Constants follow after them.
-template <class P>
-constexpr int slots_of() {
-  using enum lang::ParamKind;
-  using Traits = lang::ParamTraits<lang::param_t<P>>;
-  if (Traits::kind == Constant) return 0;
-  return Traits::kind == Scalar || Traits::kind == UnsafePtr ? 1 : 1 + 2 * Traits::rank;
-}
-
-/// A tensor that was given to the launch and is returned: its number among the tensors, and where its extents are.
-template <class T, int R, int Ordinal, int Slot>
+/// A tensor that was given to the launch and is returned: the number of its parameter.
+template <class T, int R, int Param>
 struct Returned {
-  static constexpr int ordinal = Ordinal, slot = Slot, rank = R;
+  static constexpr int param = Param, rank = R;
   using tensor = Tensor<T, R>;
 };
 
@@ -84,37 +122,25 @@ struct ResultOf<> {
 };
 
 template <class R>
-typename R::tensor hand_back(runtime::Access& access, const LaunchOperand& operand, const std::uint64_t* slots) {
+typename R::tensor hand_back(LaunchHandle& launch) {
   Layout<R::rank> l;
-  l.storage = std::move(access.storage);
-  l.offset = operand.offset;
-  for (int i = 0; i < R::rank; ++i) {
-    const auto a = static_cast<std::size_t>(i);
-    l.dims[a] = static_cast<std::int64_t>(slots[R::slot + 1 + i]);
-    l.strides[a] = static_cast<std::int64_t>(slots[R::slot + 1 + R::rank + i]);
-  }
+  Place place{{}, 0, l.dims.data(), l.strides.data()};
+  launch.hand_back(R::param, place);
+  l.storage = std::move(place.storage);
+  l.offset = place.offset;
   return Reach::make<typename R::tensor>(std::move(l));
 }
 
-template <int Tensors, int Slots, class... R>
+template <class... R>
 class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
  public:
   using Result = typename ResultOf<R...>::type;
-  LaunchNode(KernelRecord& record, const LaunchOptions& options, SourceLocation where, Launch::Arguments args)
-      : launch_(record, options, where, {operands_, accesses_, slots_}) {
-    launch_.bind(*this, args);
-  }
+  LaunchNode(KernelRecord& record, const LaunchOptions& options, SourceLocation where,
+             std::span<const ArgRef* const> arguments)
+      : launch_(record, options, where, *this, arguments) {}
   runtime::Backend* device() const noexcept override { return launch_.device(); }
   bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
-    if constexpr (sizeof...(R) == 1) {
-      constexpr int ordinal = (R::ordinal + ...), slot = (R::slot + ...), rank = (R::rank + ...);
-      for (int i = 0; i < rank; ++i) {
-        const auto a = static_cast<std::size_t>(i);
-        dims[a] = static_cast<std::int64_t>(slots_[slot + 1 + i]);
-        strides[a] = static_cast<std::int64_t>(slots_[slot + 1 + rank + i]);
-      }
-      return operands_[ordinal].known;
-    }
+    if constexpr (sizeof...(R) == 1) return launch_.promise((R::param + ...), dims, strides);
     return false;
   }
   bool compile(const CompileRequest& request, jit::CodeReport& report) override {
@@ -122,18 +148,11 @@ class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
   }
   Result run(const Stream& stream) override {
     launch_.enqueue(stream);
-    if constexpr (sizeof...(R) > 0) {
-      return Result{hand_back<R>(accesses_[R::ordinal], operands_[R::ordinal], slots_)...};
-    }
+    if constexpr (sizeof...(R) > 0) return Result{hand_back<R>(launch_)...};
   }
 
  private:
-  static constexpr int kTensors = Tensors > 0 ? Tensors : 1;
-  runtime::Access
-      accesses_[kTensors];  // before the operands: leases must end before the references that keep the storages
-  LaunchOperand operands_[kTensors];
-  std::uint64_t slots_[Slots > 0 ? Slots : 1];
-  Launch launch_;
+  LaunchHandle launch_;
 };
 
 /// The properties of a parameter list that the call operators are generated from.
@@ -141,23 +160,7 @@ template <class... P>
 struct ParameterList {
   static constexpr std::size_t count = sizeof...(P);
   static constexpr std::array<bool, count + 1> is_mutable{is_mutable_param<P>()..., false};
-  static constexpr std::array<int, count + 1> slot_counts{slots_of<P>()..., 0};
   static constexpr std::size_t mutables = (std::size_t{0} + ... + (is_mutable_param<P>() ? 1u : 0u));
-  static constexpr int constants = (0 + ... + (lang::ParamTraits<lang::param_t<P>>::kind == lang::ParamKind::Constant));
-  static constexpr bool counts_blocks = !(false || ... || lang::has_pieces(lang::ParamTraits<lang::param_t<P>>::kind));
-  static constexpr int slots = ((constants + (counts_blocks ? 1 : 0)) + ... + slots_of<P>());
-  static constexpr int tensors = (0 + ... + (slots_of<P>() > 1 ? 1 : 0));
-
-  static constexpr int first_slot(std::size_t param) {
-    int slot = 0;
-    for (std::size_t i = 0; i < param; ++i) slot += slot_counts[i];
-    return slot;
-  }
-  static constexpr int tensor_ordinal(std::size_t param) {
-    int ordinal = 0;
-    for (std::size_t i = 0; i < param; ++i) ordinal += slot_counts[i] > 1 ? 1 : 0;
-    return ordinal;
-  }
   /// Bit k of a mask is set if the k-th mutable parameter is lent.
   static constexpr bool lent(std::size_t mask, std::size_t param) {
     std::size_t ordinal = 0;
@@ -173,14 +176,13 @@ template <class... T>
 struct Concatenated {
   template <class... U>
   Concatenated<T..., U...> operator+(Concatenated<U...>) const;
-  template <int Tensors, int Slots>
-  using node = LaunchNode<Tensors, Slots, T...>;
+  using node = LaunchNode<T...>;
 };
-template <class P, bool Kept, int Ordinal, int Slot>
+template <class P, bool Kept, int Param>
 auto returned_of() {
   if constexpr (Kept) {
     using Traits = lang::ParamTraits<lang::param_t<P>>;
-    return Concatenated<Returned<typename Traits::element, Traits::rank, Ordinal, Slot>>{};
+    return Concatenated<Returned<typename Traits::element, Traits::rank, Param>>{};
   } else {
     return Concatenated<>{};
   }
@@ -194,9 +196,8 @@ class CallOperator<Self, Mask, lang::TypeList<P...>, std::index_sequence<I...>> 
   using List = ParameterList<P...>;
   template <std::size_t Param>
   static constexpr bool given = List::is_mutable[Param] && !List::lent(Mask, Param);
-  using Results =
-      decltype((Concatenated<>{} + ... + returned_of<P, given<I>, List::tensor_ordinal(I), List::first_slot(I)>()));
-  using Node = typename Results::template node<List::tensors, List::slots>;
+  using Results = decltype((Concatenated<>{} + ... + returned_of<P, given<I>, static_cast<int>(I)>()));
+  using Node = typename Results::node;
 
  public:
   Op<typename Node::Result> operator()(HostParam<P, List::lent(Mask, I)>... args,
@@ -256,7 +257,7 @@ constexpr void explain_call(lang::TypeList<P...>, lang::TypeList<A...>, std::ind
 }
 
 template <auto K>
-inline constinit KernelRecord kernel_record{lang::kernel_name<K>, lang::kernel_param_infos<K>, lang::trace<K>};
+inline constinit KernelRecord kernel_record{lang::kernel_body<K>};
 
 /// The result of a call that does not fit, after the static_assert: it accepts everything that is done with an
 /// operation, so that the reason is the first error.
@@ -341,5 +342,12 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
 template <auto K>
   requires(lang::kernel_params_ok<K>())
 inline constexpr detail::Kernel<K> kernel{};
+
+/// True if kernels run checked: out-of-range tile indices, reads of never-written elements, overlaps and overflowing
+/// index arithmetic become DeviceErrors, recordings that change a TraceError. Initially TESSERA_CHECK (default off).
+bool check_mode();
+/// Changes it for operations built from now on. Tensors made while it was off do not know what was written, and count
+/// as written: reads of their elements are never reported. On the CPU a checked launch runs on one thread.
+void set_check_mode(bool on) noexcept;
 
 }  // namespace tessera

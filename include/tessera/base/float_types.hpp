@@ -1,8 +1,8 @@
 // Host types of the narrow floating-point formats. They hold the bits, convert to float exactly (implicitly) and from
 // other numbers with one round-to-nearest-even (explicitly); the fp8 formats saturate (PTX ISA 9.0, cvt.rn.satfinite).
 //
-// Conversion between double and any narrower binary floating-point format, with one rounding. This is the definition
-// that the host types (float_types.hpp), constant folding and the CPU backend's references share.
+// FloatFormat is the conversion between double and any narrower binary floating-point format, with one rounding: the
+// definition that the host types, constant folding and the CPU backend's references share.
 #pragma once
 #include <cstdint>
 #include <type_traits>

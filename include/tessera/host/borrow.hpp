@@ -1,6 +1,6 @@
 // Foreign memory as a tensor: borrow<T, R>(pointer, shape, strides, owner).
 //
-// Tensors and streams of other libraries: Stream::wait_for, record_read and record_write.
+// Work of other libraries on their streams: Stream::wait_for, record_read and record_write.
 //
 //   Stream theirs = Stream::wrap(at::cuda::getCurrentCUDAStream().stream(), Device::cuda(0));
 //   theirs.wait_for(x);                // their work from now on finds x complete

@@ -5,7 +5,7 @@
 //   auto x = zeros<f32>({rows, 1024}).sync();     // extents: any integers, 0 to 2^31 - 1 each, else ShapeError
 //   auto y = full<bf16>(x.dims(), 1.5f).sync();
 //
-// Tensors of random numbers: counter-based (Philox 4x32-10), so the element at row-major offset i depends only on the
+// Random numbers are counter-based (Philox 4x32-10), so the element at row-major offset i depends only on the
 // seed and i and equals random::uniform<T>(seed, offset) or random::normal<T>(seed, offset) in a kernel, on any device.
 #pragma once
 #include <type_traits>

@@ -1,9 +1,9 @@
 // Tensors as users hold them: Tensor owns, Shared is a copyable read-only owner, View is a read-only window that keeps
 // the storage alive, mut(t) lends. All are handles: copying a view or moving a tensor never copies elements.
 //
-// Typestate annotations for clang's consumed analysis (-Wconsumed): use after a tensor was given away becomes a
-// compile-time diagnostic. Other compilers ignore the annotations; there, and where the analysis cannot follow, the
-// run-time BorrowError remains.
+// The macros are typestate annotations for clang's consumed analysis (-Wconsumed): use after a tensor was given away
+// becomes a compile-time diagnostic. Other compilers ignore the annotations; there, and where the analysis cannot
+// follow, the run-time BorrowError remains.
 //
 // The analysis also has a state "unknown": a tensor reached through a reference parameter, or chosen by `?:`. Methods
 // accept it, and so do conversions by a method (a launch's In argument): only a tensor that is known to have been given

@@ -4,7 +4,8 @@
 //   afterwards std::vector<f32> h = host(t).sync(); auto b = cast<bf16>(t).sync();  auto c = clone(t).sync();
 //   copy_into(mut(c), t).sync();
 //
-// The same elements with other extents, for operations and for extents from dims(): for code that works for any rank.
+// reshape() gives the elements other extents, for operations and for extents from dims(): for code that works for any
+// rank.
 //
 //   auto y = reshape(kernel<relu<128>>(empty<f32>({n}), reshape(x, Dims{n})), x.dims()).sync();
 #pragma once

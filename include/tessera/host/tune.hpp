@@ -3,13 +3,13 @@
 //   TuningReport found = tune(products, mut(c), a, b);
 //   products.tuned(found.best)(mut(c), a, b).sync();
 //
-// A tuning space: candidates (kernels that take the same arguments and compute the same result) times hints. A space is
-// a constant next to its kernels (docs/tuning.md).
+// A tuning space is candidates (kernels that take the same arguments and compute the same result) times hints. A space
+// is a constant next to its kernels (docs/tuning.md).
 //
 //   constexpr auto products = space("products", "warps=4,8 latency=2,4,6", candidate<gemm<64, 128>>("64x128"),
 //                                   candidate<gemm<128, 128>>("128x128"));
 //
-// A tuning run, untyped: its options, its results and the tuner (docs/tuning.md).
+// TuneSubject is a tuning run, untyped (docs/tuning.md).
 #pragma once
 #include <cstring>
 #include <memory>

@@ -1,8 +1,8 @@
-// What a tuning run found, and what it was found for; as a line of text. docs/tuning.md.
+// Tuning records: what a tuning run found, and what it was found for; as a line of text. docs/tuning.md.
 //
-// Files of tuning records: a first line that says what it is and how many records follow, then one record a line.
+// Files of them have a first line that says what it is and how many records follow, then one record a line.
 //
-// Tuning records in use: as numbers in specialization keys, or from files that apply to the whole process.
+// They are used as numbers in specialization keys, or from files that apply to the whole process.
 #pragma once
 #include <cstdint>
 #include <string>

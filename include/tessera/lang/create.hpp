@@ -1,9 +1,7 @@
-// Creating tiles: constants and iota.
+// Creating tiles: constants, iota, which block this is and how many there are, random numbers.
 //
-// Which block this is, and how many there are.
-//
-// Random numbers in kernels: Philox 4x32-10 by seed and element offset, so that a result does not depend on the grid or
-// the device. Integers and floats are bit-identical to uniform_at and normal_at of base/philox.hpp on every device.
+// Random numbers are those of Philox 4x32-10 by seed and element offset, so that a result does not depend on the grid
+// or the device. Integers and floats are bit-identical to uniform_at and normal_at of base/philox.hpp on every device.
 #pragma once
 #include <array>
 #include <utility>

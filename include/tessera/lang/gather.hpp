@@ -1,9 +1,10 @@
 // Index arguments of gathers, scatters and accumulations: integer tiles that broadcast to each other, and the resulting
 // shapes.
 //
-// Tile indices and element offsets as arguments: an int, a Scalar<i32> or a Scalar<u32>, with the line of the call.
+// Index is a tile index or an element offset as an argument: an int, a Scalar<i32> or a Scalar<u32>, with the line of
+// the call.
 //
-// The arguments of a scatter into a block's own piece, checked while compiling.
+// The arguments of a scatter into a block's own piece are checked while compiling.
 #pragma once
 #include <type_traits>
 

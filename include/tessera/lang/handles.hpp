@@ -1,7 +1,8 @@
 // References to tensors and pieces of a recording. A kernel's objects (In, Mut, ...) hold them. A reference gives the
 // right to read or write its tensor, so a kernel can neither create one nor take it out of an object.
 //
-// One kernel while it is being recorded: its tensors, its block number, its requirements. Parameter objects (In, Mut,
+// Recording is one kernel while it is being recorded: its tensors, its block number, its requirements. Parameter
+// objects (In, Mut,
 // ...) are thin handles to it; everything that needs no template is in the functions of access.hpp.
 #pragma once
 #include <cstdint>

@@ -1,6 +1,6 @@
 // In<T, extents...>: a kernel parameter, a whole tensor shared by all blocks, read-only. Extents are static or `dyn`.
 //
-// A tensor as a grid of tiles: x.tiles(shape<64, 64>).
+// TileGrid is a tensor as a grid of tiles: x.tiles(shape<64, 64>).
 #pragma once
 #include <utility>
 

@@ -5,7 +5,7 @@
 // exp, exp2, sqrt, tanh and division then use the device's fast instructions and may give zero for a denormal result;
 // docs/semantics.md has their bounds.
 //
-// Conversions between element types. Nothing converts silently: cast<T>(tile).
+// Nothing converts between element types silently: cast<T>(tile).
 //
 //   - float to float: rounds to nearest even unless a direction is given; to fp8 saturates to the largest finite value,
 //     whatever the direction; NaN stays NaN

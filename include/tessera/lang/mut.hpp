@@ -1,10 +1,10 @@
 // Mut<T, extents...>: a kernel parameter, the block's own piece of a tensor that the launch owns or borrows
 // exclusively. There is one block per piece.
 //
-// A block's exclusive piece of a mutable tensor: the common interface of Mut and the handles of MutTiles.
+// Piece is a block's exclusive piece of a mutable tensor: the common interface of Mut and the handles of MutTiles.
 //
-// Pieces with an extent that is no power of two, such as Mut<f16, 128, 160>. A tile has extents that are powers of two,
-// so such a piece is made of sub-tiles: 160 = 128 + 32.
+// JointPiece is one with an extent that is no power of two, such as that of Mut<f16, 128, 160>. A tile has extents that
+// are powers of two, so such a piece is made of sub-tiles: 160 = 128 + 32.
 //
 // With p pieces of n = 128 + 32 along an axis, the sub-tiles of 128 come first in the tensor, then those of 32:
 //   | 128 of piece 0 | 128 of piece 1 | ... | 32 of piece 0 | 32 of piece 1 | ...

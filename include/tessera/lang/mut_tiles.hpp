@@ -3,8 +3,8 @@
 //   for (auto out : c) { ... out.store(tile); }
 // Every tile is assigned to exactly one block; only its handle can store it.
 //
-// The loop over the tiles of a MutTiles as a C++ object: its region is open from begin() to ++, and its destructor
-// detects that the loop is left by break, return or an exception.
+// TileLoop is the loop over the tiles of a MutTiles as a C++ object: its region is open from begin() to ++, and its
+// destructor detects that the loop is left by break, return or an exception.
 #pragma once
 #include "tessera/lang/access.hpp"
 #include "tessera/lang/mut.hpp"

@@ -1,4 +1,4 @@
-// What a kernel tells the host: require() before it runs, check() and print() while it runs.
+// What a kernel reports: require() to the host before a launch, check() and print() while it runs.
 #pragma once
 #include <cstddef>
 #include <span>

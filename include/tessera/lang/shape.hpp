@@ -1,7 +1,7 @@
 // Shapes, axes and orders as values of tag types (`shape<BM, BK>`, `axis<1>`), and the arithmetic of static shapes.
 //
-// Small compile-time arguments of parameters: which axes, in which order, dynamic extents, an axis number checked while
-// compiling.
+// Small arguments that are known while compiling are here, too: which axes, in which order, dynamic extents, an axis
+// number that is checked.
 #pragma once
 #include <type_traits>
 #include <utility>

@@ -1,7 +1,7 @@
 // Tile<T, D...>: a value of a kernel, with its element type and extents in its C++ type. A tile object is a variable:
 // copying makes a new one, assigning changes it, also inside device loops and branches.
 //
-// Element type and shape of an argument that may be a tile or a host number.
+// Its last part names the element type and the shape of an argument that may be a tile or a host number.
 #pragma once
 #include <type_traits>
 

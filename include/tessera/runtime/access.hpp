@@ -1,8 +1,8 @@
 // What work does with storages, and handles to work that was submitted: what the host's operations keep. The classes
 // behind them are in storage.hpp, stream_core.hpp and backend.hpp.
 //
-// Leases: the right of an operation on the host to use a storage. Many readers or one writer; taken when an operation
-// is built, held until it has been enqueued. The error of a conflict names both operations.
+// A lease is the right of an operation on the host to use a storage. Many readers or one writer; taken when an
+// operation is built, held until it has been enqueued. The error of a conflict names both operations.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -5,16 +5,16 @@
 //   dlpack::Ptr<dlpack::ManagedTensorVersioned> p = to_dlpack(std::move(t));   other_library(p.release());
 //   auto q = to_dlpack<dlpack::ManagedTensor>(std::move(t));                   // the form before DLPack 1.0
 //   auto r = to_dlpack(t.view());                          // marked read-only; t cannot be written meanwhile
-//
-// The binary interface of DLPack 1.1, as far as tensors are exchanged through it (dmlc/dlpack,
-// include/dlpack/dlpack.h): plain data that any library may fill. Declared here so that dlpack.h is not needed to
-// build; a program that includes dlpack.h may pass the types of that header instead of these.
 #pragma once
 #include <cstdint>
 #include <memory>
 
 #include "tessera/host/borrow.hpp"
 #include "tessera/host/transfer.hpp"
+
+// The binary interface of DLPack 1.1, as far as tensors are exchanged through it (dmlc/dlpack,
+// include/dlpack/dlpack.h): plain data that any library may fill. Declared here so that dlpack.h is not needed to
+// build; a program that includes dlpack.h may pass the types of that header instead of these.
 
 namespace tessera::dlpack {
 

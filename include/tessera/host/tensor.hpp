@@ -1,6 +1,13 @@
 // Tensors as users hold them: Tensor owns, Shared is a copyable read-only owner, View is a read-only window that keeps
 // the storage alive, mut(t) lends. All are handles: copying a view or moving a tensor never copies elements.
-//
+#pragma once
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "tessera/host/layout.hpp"
+#include "tessera/runtime/device.hpp"
+
 // The macros are typestate annotations for clang's consumed analysis (-Wconsumed): use after a tensor was given away
 // becomes a compile-time diagnostic. Other compilers ignore the annotations; there, and where the analysis cannot
 // follow, the run-time BorrowError remains.
@@ -9,13 +16,6 @@
 // accept it, and so do conversions by a method (a launch's In argument): only a tensor that is known to have been given
 // away is an error. A parameter cannot require "unconsumed or unknown" (clang 16), so a function that takes `const
 // Tensor&` has no annotation, and one that takes `Tensor&&` requires a tensor that is known to be there.
-#pragma once
-#include <memory>
-#include <optional>
-#include <utility>
-
-#include "tessera/host/layout.hpp"
-#include "tessera/runtime/device.hpp"
 
 #if defined(__clang__)
 #define TESSERA_CONSUMABLE [[clang::consumable(unconsumed)]]  ///< a class that can be given away

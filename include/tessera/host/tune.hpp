@@ -8,8 +8,6 @@
 //
 //   constexpr auto products = space("products", "warps=4,8 latency=2,4,6", candidate<gemm<64, 128>>("64x128"),
 //                                   candidate<gemm<128, 128>>("128x128"));
-//
-// TuneSubject is a tuning run, untyped (docs/tuning.md).
 #pragma once
 #include <cstring>
 #include <memory>

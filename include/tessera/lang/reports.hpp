@@ -1,4 +1,13 @@
 // What a kernel reports: require() to the host before a launch, check() and print() while it runs.
+//
+// require(condition, "message"): a condition that a launch must satisfy, over dimensions, strides, scalar parameters
+// and constants. It is evaluated on the host before anything is enqueued (ShapeError) and costs the kernel nothing.
+//
+// check(condition, "message"): an assertion that runs on the device. Where it fails, waiting for the result throws a
+// DeviceError with the message and this line; the context stays usable.
+//
+// print("m = {}", m): prints from the device, one line per call and block. `{}` stands for a tile or scalar, `{{` and
+// `}}` for braces.
 #pragma once
 #include <cstddef>
 #include <span>

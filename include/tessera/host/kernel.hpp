@@ -68,38 +68,53 @@ class LaunchHandle {
   Launch* launch_;
 };
 
-/// The parameter of the call operator for a kernel parameter of type P.
-template <class P, bool IsLent, lang::ParamKind Kind = lang::ParamTraits<P>::kind>
-struct HostParameter {  // Mut, MutTiles, Acc, unsafe_::Mut
-  using Traits = lang::ParamTraits<P>;
-  using type = std::conditional_t<IsLent, Lent<typename Traits::element, Traits::rank>,
-                                  Give<typename Traits::element, Traits::rank>>;
+/// What the host knows of a kernel parameter. Many kernels have the same: Mut<f32, 1, 64> and Mut<f32, 1, 128> are one
+/// here, so what calls them is compiled once.
+template <lang::ParamKind Kind, class T, int R>
+struct HostSpec {
+  static constexpr lang::ParamKind kind = Kind;
+  using element = T;
+  static constexpr int rank = R;
 };
-template <class P, bool IsLent>
-struct HostParameter<P, IsLent, lang::ParamKind::In> {
-  using type = Read<typename lang::ParamTraits<P>::element, lang::ParamTraits<P>::rank>;
+template <class Params>
+struct HostSpecs;
+template <class... P>
+struct HostSpecs<lang::TypeList<P...>> {
+  template <class Traits>
+  using Of = HostSpec<Traits::kind, typename Traits::element, Traits::rank>;
+  using type = lang::TypeList<Of<lang::ParamTraits<lang::param_t<P>>>...>;
 };
-template <class P, bool IsLent>
-struct HostParameter<P, IsLent, lang::ParamKind::Scalar> {
-  using type = ScalarNumber<typename lang::ParamTraits<P>::element>;
-};
-template <class P, bool IsLent>
-struct HostParameter<P, IsLent, lang::ParamKind::Constant> {
-  using type = Number<typename lang::ParamTraits<P>::element>;
-};
-template <class P, bool IsLent>
-struct HostParameter<P, IsLent, lang::ParamKind::UnsafePtr> {
-  using type = unsafe_::Address<typename lang::ParamTraits<P>::element>;
-};
-template <class P, bool IsLent>
-using HostParam = typename HostParameter<lang::param_t<P>, IsLent>::type;
 
-template <class P>
+/// The parameter of the call operator for a kernel parameter.
+template <class S, bool IsLent, lang::ParamKind Kind = S::kind>
+struct HostParameter {  // Mut, MutTiles, Acc, unsafe_::Mut
+  using type = std::conditional_t<IsLent, Lent<typename S::element, S::rank>, Give<typename S::element, S::rank>>;
+};
+template <class S, bool IsLent>
+struct HostParameter<S, IsLent, lang::ParamKind::In> {
+  using type = Read<typename S::element, S::rank>;
+};
+template <class S, bool IsLent>
+struct HostParameter<S, IsLent, lang::ParamKind::Scalar> {
+  using type = ScalarNumber<typename S::element>;
+};
+template <class S, bool IsLent>
+struct HostParameter<S, IsLent, lang::ParamKind::Constant> {
+  using type = Number<typename S::element>;
+};
+template <class S, bool IsLent>
+struct HostParameter<S, IsLent, lang::ParamKind::UnsafePtr> {
+  using type = unsafe_::Address<typename S::element>;
+};
+template <class S, bool IsLent>
+using HostParam = typename HostParameter<S, IsLent>::type;
+
+template <class S>
 constexpr bool is_mutable_param() {
   using enum lang::ParamKind;
-  constexpr lang::ParamKind kind = lang::ParamTraits<lang::param_t<P>>::kind;
-  return kind != In && kind != Scalar && kind != UnsafePtr && kind != Constant;
+  return S::kind != In && S::kind != Scalar && S::kind != UnsafePtr && S::kind != Constant;
 }
+
 /// A tensor that was given to the launch and is returned: the number of its parameter.
 template <class T, int R, int Param>
 struct Returned {
@@ -156,11 +171,11 @@ class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
 };
 
 /// The properties of a parameter list that the call operators are generated from.
-template <class... P>
+template <class... S>
 struct ParameterList {
-  static constexpr std::size_t count = sizeof...(P);
-  static constexpr std::array<bool, count + 1> is_mutable{is_mutable_param<P>()..., false};
-  static constexpr std::size_t mutables = (std::size_t{0} + ... + (is_mutable_param<P>() ? 1u : 0u));
+  static constexpr std::size_t count = sizeof...(S);
+  static constexpr std::array<bool, count + 1> is_mutable{is_mutable_param<S>()..., false};
+  static constexpr std::size_t mutables = (std::size_t{0} + ... + (is_mutable_param<S>() ? 1u : 0u));
   /// Bit k of a mask is set if the k-th mutable parameter is lent.
   static constexpr bool lent(std::size_t mask, std::size_t param) {
     std::size_t ordinal = 0;
@@ -178,70 +193,80 @@ struct Concatenated {
   Concatenated<T..., U...> operator+(Concatenated<U...>) const;
   using node = LaunchNode<T...>;
 };
-template <class P, bool Kept, int Param>
+template <class S, bool Kept, int Param>
 auto returned_of() {
   if constexpr (Kept) {
-    using Traits = lang::ParamTraits<lang::param_t<P>>;
-    return Concatenated<Returned<typename Traits::element, Traits::rank, Param>>{};
+    return Concatenated<Returned<typename S::element, S::rank, Param>>{};
   } else {
     return Concatenated<>{};
   }
 }
 
-/// One call operator. `Self` has record() and options().
-template <class Self, std::size_t Mask, class Params, class Numbers>
+/// One call operator. `Calls` has record() and options().
+template <class Calls, std::size_t Mask, class Specs, class Numbers>
 class CallOperator;
-template <class Self, std::size_t Mask, class... P, std::size_t... I>
-class CallOperator<Self, Mask, lang::TypeList<P...>, std::index_sequence<I...>> {
-  using List = ParameterList<P...>;
+template <class Calls, std::size_t Mask, class... S, std::size_t... I>
+class CallOperator<Calls, Mask, lang::TypeList<S...>, std::index_sequence<I...>> {
+  using List = ParameterList<S...>;
   template <std::size_t Param>
   static constexpr bool given = List::is_mutable[Param] && !List::lent(Mask, Param);
-  using Results = decltype((Concatenated<>{} + ... + returned_of<P, given<I>, static_cast<int>(I)>()));
+  using Results = decltype((Concatenated<>{} + ... + returned_of<S, given<I>, static_cast<int>(I)>()));
   using Node = typename Results::node;
 
  public:
-  Op<typename Node::Result> operator()(HostParam<P, List::lent(Mask, I)>... args,
+  Op<typename Node::Result> operator()(HostParam<S, List::lent(Mask, I)>... args,
                                        SourceLocation where = SourceLocation::current()) const {
     const ArgRef* const refs[] = {&args.arg()...};
-    const Self& self = static_cast<const Self&>(*this);
-    return Op<typename Node::Result>(std::make_unique<Node>(self.record(), self.options(), where, refs));
+    const Calls& calls = static_cast<const Calls&>(*this);
+    return Op<typename Node::Result>(std::make_unique<Node>(*calls.record_, calls.options_, where, refs));
   }
 };
 
-/// All call operators of a kernel.
-template <class Self, class Params, class Numbers>
+/// All call operators of the kernels with these parameters, and what they need of the kernel.
+template <class Specs, class Numbers>
 class CallOperators;
-template <class Self, class... P, std::size_t... N>
-class CallOperators<Self, lang::TypeList<P...>, std::index_sequence<N...>>
-    : public CallOperator<Self, ParameterList<P...>::mask(N), lang::TypeList<P...>, std::index_sequence_for<P...>>... {
+template <class... S, std::size_t... N>
+class CallOperators<lang::TypeList<S...>, std::index_sequence<N...>>
+    : public CallOperator<CallOperators<lang::TypeList<S...>, std::index_sequence<N...>>, ParameterList<S...>::mask(N),
+                          lang::TypeList<S...>, std::index_sequence_for<S...>>... {
+  template <class, std::size_t, class, class>
+  friend class CallOperator;
+
  public:
-  using CallOperator<Self, ParameterList<P...>::mask(N), lang::TypeList<P...>,
-                     std::index_sequence_for<P...>>::operator()...;
+  using CallOperator<CallOperators, ParameterList<S...>::mask(N), lang::TypeList<S...>,
+                     std::index_sequence_for<S...>>::operator()...;
+
+ protected:
+  explicit constexpr CallOperators(KernelRecord& record) noexcept : record_(&record) {}
+  LaunchOptions options_;
+
+ private:
+  KernelRecord* record_;
 };
 
-template <class Self, class Params>
+template <class Specs>
 struct CallOperatorsOf;
-template <class Self, class... P>
-struct CallOperatorsOf<Self, lang::TypeList<P...>> {
-  using type = CallOperators<Self, lang::TypeList<P...>, std::make_index_sequence<ParameterList<P...>::masks>>;
+template <class... S>
+struct CallOperatorsOf<lang::TypeList<S...>> {
+  using type = CallOperators<lang::TypeList<S...>, std::make_index_sequence<ParameterList<S...>::masks>>;
 };
 
 /// True if the arguments convert, one by one, to the parameters (given or lent); a SourceLocation may follow them.
-template <class Params, class Args>
+template <class Specs, class Args>
 inline constexpr bool call_fits = false;
-template <class... P, class... A>
-  requires(sizeof...(P) == sizeof...(A))
-inline constexpr bool call_fits<lang::TypeList<P...>, lang::TypeList<A...>> =
-    ((std::is_convertible_v<A, HostParam<P, false>> || std::is_convertible_v<A, HostParam<P, true>>)&&...);
-template <class... P, class... A>
-  requires(sizeof...(P) + 1 == sizeof...(A))
-inline constexpr bool call_fits<lang::TypeList<P...>, lang::TypeList<A...>> =
+template <class... S, class... A>
+  requires(sizeof...(S) == sizeof...(A))
+inline constexpr bool call_fits<lang::TypeList<S...>, lang::TypeList<A...>> =
+    ((std::is_convertible_v<A, HostParam<S, false>> || std::is_convertible_v<A, HostParam<S, true>>)&&...);
+template <class... S, class... A>
+  requires(sizeof...(S) + 1 == sizeof...(A))
+inline constexpr bool call_fits<lang::TypeList<S...>, lang::TypeList<A...>> =
     []<std::size_t... I>(std::index_sequence<I...>) {
       using Args = std::tuple<A...>;
-      return std::is_same_v<std::remove_cvref_t<std::tuple_element_t<sizeof...(P), Args>>, SourceLocation> &&
-             ((std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<P, false>> ||
-               std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<P, true>>)&&...);
-    }(std::index_sequence_for<P...>{});
+      return std::is_same_v<std::remove_cvref_t<std::tuple_element_t<sizeof...(S), Args>>, SourceLocation> &&
+             ((std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<S, false>> ||
+               std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<S, true>>)&&...);
+    }(std::index_sequence_for<S...>{});
 
 /// True if a SourceLocation follows the arguments.
 template <class... A>
@@ -274,17 +299,18 @@ struct NoOperation {
 
 /// A kernel with its options. A value: setting an option returns a new one.
 template <auto K>
-class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
+class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>::type>::type {
   using Params = lang::kernel_params<K>;
-  using Calls = typename CallOperatorsOf<Kernel<K>, Params>::type;
+  using Specs = typename HostSpecs<Params>::type;
+  using Calls = typename CallOperatorsOf<Specs>::type;
 
  public:
-  constexpr Kernel() = default;
+  constexpr Kernel() : Calls(kernel_record<K>) {}
   using Calls::operator();
 
   /// A call that does not fit: explains why, at compile time.
   template <class... A>
-    requires(!call_fits<Params, lang::TypeList<A...>>)
+    requires(!call_fits<Specs, lang::TypeList<A...>>)
   auto operator()(A&&...) const {  // `auto`: the body is looked at here, before the rest of the user's statement
     constexpr std::size_t count = sizeof...(A) - (ends_with_place<A...> ? 1 : 0);
     static_assert(count == Params::size,
@@ -323,17 +349,12 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
   constexpr Kernel approximate() const { return with(lang::Accuracy::Approximate); }
 
  private:
-  template <class, std::size_t, class, class>
-  friend class CallOperator;
-  static KernelRecord& record() { return kernel_record<K>; }
-  const LaunchOptions& options() const { return options_; }
   constexpr Kernel with(lang::Accuracy accuracy) const {
     Kernel k = *this;
     k.options_.accuracy_given = true;
     k.options_.accuracy = accuracy;
     return k;
   }
-  LaunchOptions options_;
 };
 
 }  // namespace detail

@@ -79,21 +79,6 @@ std::mutex& mutex_of_all() {
 
 }  // namespace
 
-OpWait::OpWait(const OpBase& op, FlowBranch& branch, SourceLocation where)
-    : branch_(branch), where_(where), stream_(branch.stream ? *branch.stream : stream_for(op, where)) {}
-
-bool OpWait::ready(OpBase& op) {
-  if (stream_.core()->capturing()) return true;  // run() rejects what would wait
-  op.before_waiting(stream_, work_);
-  return work_.empty() || has_ended(work_);
-}
-
-void OpWait::await_suspend(std::coroutine_handle<> flow) { branch_.run->resume_after(flow, std::move(work_), where_); }
-
-const Stream* captured_stream(const FlowBranch& branch) noexcept {
-  return branch.stream && branch.stream->core()->capturing() ? &*branch.stream : nullptr;
-}
-
 bool has_ended(const std::vector<runtime::Ticket>& work) noexcept {
   return std::all_of(work.begin(), work.end(), [](const runtime::Ticket& ticket) {
     try {

@@ -145,6 +145,7 @@ Store storer_of(ElementType t) {
   switch (t) {
 #define TESSERA_ELEMENT(name, host, ir, bits, cls) \
   case ElementType::name: return store<host, W>;
+#include "tessera/base/element_types.def"
   }
   return nullptr;
 }

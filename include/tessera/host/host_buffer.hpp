@@ -123,7 +123,7 @@ class [[nodiscard]] HostBuffer {
 
   /// Number of elements.
   std::int64_t size(SourceLocation where = SourceLocation::current()) const {
-    return static_cast<std::int64_t>(detail::BufferReach::storage(*this, where)->bytes() / sizeof(T));
+    return static_cast<std::int64_t>(detail::bytes_of(detail::BufferReach::storage(*this, where)).size() / sizeof(T));
   }
   /// The elements for reading: waits until they are complete, and throws the failure of the work that wrote them. While
   /// the result lives, operations that write the buffer throw BorrowError.

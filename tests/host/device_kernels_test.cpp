@@ -9,6 +9,7 @@
 
 #include "host/convert.hpp"
 #include "tessera/base/philox.hpp"
+#include "tessera/runtime/storage.hpp"
 
 using namespace tessera;
 
@@ -17,7 +18,6 @@ namespace {
 constexpr ElementType kElements[] = {
 #define TESSERA_ELEMENT(name, host, ir, bits, cls) ElementType::name,
 #include "tessera/base/element_types.def"
-#include "tessera/runtime/storage.hpp"
 };
 
 runtime::StorageRef poisoned(std::size_t bytes) {

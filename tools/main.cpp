@@ -8,7 +8,7 @@
 #include "doctor.hpp"
 #include "library_cases.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/jit/tuning_record.hpp"
+#include "tessera/jit/tuning.hpp"
 
 namespace {
 

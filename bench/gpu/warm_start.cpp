@@ -13,6 +13,7 @@
 
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/disk_cache.hpp"
+#include "tessera/lang/trace.hpp"
 #include "tessera/runtime/cuda.hpp"
 #include "tessera/tessera.hpp"
 

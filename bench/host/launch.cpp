@@ -15,9 +15,11 @@
 
 #include "count_allocations.hpp"
 #include "null_gpu.hpp"
+#include "tessera/runtime/access.hpp"
 #include "tessera/runtime/cuda.hpp"
-#include "tessera/runtime/lease.hpp"
+#include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace {
 

@@ -13,8 +13,9 @@
 #include "tessera/analysis/facts.hpp"
 #include "tessera/host/contract.hpp"
 #include "tessera/jit/build.hpp"
-#include "tessera/lang/recording.hpp"
+#include "tessera/lang/handles.hpp"
 #include "tessera/runtime/cuda.hpp"
+#include "tessera/runtime/storage.hpp"
 
 namespace in_flight {
 

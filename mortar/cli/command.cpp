@@ -11,7 +11,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/jit/tuning_record.hpp"
+#include "tessera/jit/tuning.hpp"
 
 namespace mortar::cli {
 namespace {

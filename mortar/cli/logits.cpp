@@ -3,7 +3,7 @@
 
 #include "interrupt.hpp"
 #include "model_session.hpp"
-#include "tessera/host/all.hpp"
+#include "tessera/tessera.hpp"
 
 namespace mortar::cli {
 namespace {

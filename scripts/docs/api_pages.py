@@ -36,9 +36,8 @@ LANGUAGE = Page(
     "[language.md](../language.md) explains it in order, [semantics.md](../semantics.md) says what each operation means in "
     "corner cases. All of it is in `<tessera/tessera.hpp>`, namespace `tessera`.\n\n" + LOCATION,
     ["lang"],
-    first=["tile.hpp", "shape.hpp", "selectors.hpp", "in.hpp", "views.hpp", "mut.hpp", "piece.hpp", "parts.hpp", "mut_tiles.hpp",
-           "acc.hpp", "constant.hpp", "block.hpp", "create.hpp", "ops.hpp", "math.hpp", "reduce.hpp", "mma.hpp", "shape_ops.hpp",
-           "convert.hpp", "random.hpp", "control.hpp", "require.hpp", "check.hpp", "print.hpp"],
+    first=["tile.hpp", "shape.hpp", "in.hpp", "mut.hpp", "mut_tiles.hpp", "acc.hpp", "constant.hpp", "create.hpp", "ops.hpp", "math.hpp",
+           "reduce.hpp", "mma.hpp", "shape_ops.hpp", "gather.hpp", "control.hpp", "reports.hpp"],
     without={"emit.hpp": "the calls behind the language", "trace.hpp": "recording a kernel without the host layer"},
     words={"Padding<T>": "what a load reads outside of its tensor: `pad::zero` and the other names of `pad`, or `pad(value)`",
            "HostNumber": "any arithmetic type of C++ but `bool`",
@@ -53,10 +52,10 @@ HOST = Page(
     "that users meet. [host.md](../host.md) explains them in order, [runtime.md](../runtime.md) the ordering between streams. "
     "All of it is in `<tessera/tessera.hpp>`, namespace `tessera`, unless a header is named.\n\n" + LOCATION,
     ["host"],
-    first=["tensor.hpp", "create.hpp", "random.hpp", "transfer.hpp", "reshape.hpp", "op.hpp", "kernel.hpp", "print.hpp", "npy.hpp",
-           "borrow.hpp", "dlpack.hpp", "checking.hpp", "tune.hpp", "tuning_space.hpp", "tuner.hpp"],
+    first=["tensor.hpp", "create.hpp", "transfer.hpp", "op.hpp", "kernel.hpp", "print.hpp", "npy.hpp", "borrow.hpp", "dlpack.hpp",
+           "tune.hpp"],
     also=["runtime/stream.hpp", "runtime/device.hpp", "base/dims.hpp", "base/error.hpp", "measure/measure.hpp"],
-    without={"dlpack_abi.hpp": "structures that DLPack defines", "collecting.hpp": "for programs that tessera build runs",
+    without={"collecting.hpp": "for programs that tessera build runs",
              "layout.hpp": "the library's own"},
     shown={"kernel.hpp": ["Kernel"]},
     words={"Read<T, R>": "a tensor that is read: a `Tensor`, `View` or `Shared`, or an `Op` that makes one",
@@ -69,8 +68,8 @@ HOST = Page(
 KERNELS = Page(
     "kernels", "Reference: the kernel library",
     "The functions of `include/tessera/kernels`, namespace `tessera::kernels`, from their comments. [kernels.md](../kernels.md) says how "
-    "they are configured, how accurate and how fast they are. Each header is included by its own name: "
-    "`#include <tessera/kernels/softmax.hpp>`. Operands that are read may be a `Tensor`, `View` or `Shared` (`Operand`); a tensor "
+    "they are configured, how accurate and how fast they are. `#include <tessera/kernels.hpp>` has all headers, "
+    "`#include <tessera/kernels/softmax.hpp>` one. Operands that are read may be a `Tensor`, `View` or `Shared` (`Operand`); a tensor "
     "taken as `Tensor<T, R>&&` is given and comes back as the result.\n\n" + LOCATION,
     ["kernels"],
     first=["elementwise.hpp", "reduce.hpp", "argmax.hpp", "top_k.hpp", "softmax.hpp", "rms_norm.hpp", "layer_norm.hpp", "rope.hpp",

@@ -13,7 +13,7 @@ ENV, CLASSES, ERRORS = "include/tessera/base/env.def", "include/tessera/base/err
 OPTIONS, AHEAD, LAYERS = "cmake/TesseraOptions.cmake", "cmake/TesseraKernels.cmake", "cmake/TesseraLayer.cmake"
 
 TARGETS = {
-    "tessera::tessera": "the library: everything behind `<tessera/tessera.hpp>`, and the kernel library",
+    "tessera::tessera": "the library: everything behind `<tessera/tessera.hpp>` and `<tessera/kernels.hpp>`",
     "tessera::ir": "Tile IR alone: building, verifying, printing, bytecode",
     "tessera::kernels": "the kernel library; part of `tessera::tessera`",
     "tessera::measure": "programs that `tessera bench` runs: `<tessera/measure/measure.hpp>`",

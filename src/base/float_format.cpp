@@ -1,10 +1,8 @@
 // Conversions of floating-point formats on integers: no dependence on the rounding mode of the processor, on
 // flush-to-zero, or on the compiler's floating-point options.
-#include "tessera/base/float_format.hpp"
+#include "tessera/base/float_types.hpp"
 
 #include <bit>
-
-#include "tessera/base/float_types.hpp"
 
 namespace tessera {
 

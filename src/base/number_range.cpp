@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tessera/base/float_format.hpp"
+#include "tessera/base/float_types.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::detail {

@@ -6,8 +6,9 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/host/checking.hpp"
+#include "tessera/host/kernel.hpp"
 #include "tessera/runtime/at_line.hpp"
+#include "tessera/runtime/storage.hpp"
 
 namespace tessera::detail {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "tessera/base/float_format.hpp"
+#include "tessera/base/float_types.hpp"
 
 namespace tessera::detail {
 namespace {

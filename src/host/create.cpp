@@ -14,7 +14,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/number_range.hpp"
-#include "tessera/host/checking.hpp"
+#include "tessera/host/kernel.hpp"
 
 namespace tessera {
 

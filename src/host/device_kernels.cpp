@@ -14,8 +14,9 @@
 #include "host/variant.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/host/contract.hpp"
-#include "tessera/host/random.hpp"
+#include "tessera/host/create.hpp"
 #include "tessera/lang/lang.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::detail {
 namespace {

@@ -13,6 +13,8 @@
 #include "tessera/base/stack.hpp"
 #include "tessera/host/borrow.hpp"
 #include "tessera/runtime/at_line.hpp"
+#include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/storage.hpp"
 
 namespace tessera::detail {
 namespace {

@@ -6,6 +6,7 @@
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::detail {
 

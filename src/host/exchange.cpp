@@ -1,5 +1,5 @@
 // Order between tensors and the work of other libraries.
-#include "tessera/host/exchange.hpp"
+#include "tessera/host/borrow.hpp"
 
 #include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/graph.hpp"

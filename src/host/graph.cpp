@@ -10,8 +10,8 @@
 #include "host/whole_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/runtime/access.hpp"
 #include "tessera/runtime/graph.hpp"
-#include "tessera/runtime/lease.hpp"
 
 namespace tessera::detail {
 

@@ -1,6 +1,6 @@
 // Launches: leases, aliasing, shapes, the grid, the specialization, submission. Strings are built only for errors, and
 // the results of an equal launch that the thread remembers are reused.
-#include "tessera/host/launch.hpp"
+#include "host/launch.hpp"
 
 #include <algorithm>
 #include <typeinfo>
@@ -10,12 +10,34 @@
 #include "host/launch_memo.hpp"
 #include "host/variant.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/host/checking.hpp"
+#include "tessera/host/kernel.hpp"
 #include "tessera/jit/build.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::detail {
 
 // -- building ------------------------------------------------------------------------------------------------------
+
+std::size_t Launch::tensor_number(int param) const noexcept {
+  const auto before = brief().first(static_cast<std::size_t>(param));
+  return static_cast<std::size_t>(std::ranges::count(before, true, &Param::is_tensor));
+}
+
+bool Launch::promise(int param, std::span<std::int64_t> into, std::span<std::int64_t> strides_into) const noexcept {
+  const Param& p = brief()[static_cast<std::size_t>(param)];
+  std::ranges::copy(dims(p), into.begin());
+  std::ranges::copy(strides(p), strides_into.begin());
+  return room_.operands[tensor_number(param)].known;
+}
+
+void Launch::hand_back(int param, Place& place) noexcept {
+  const Param& p = brief()[static_cast<std::size_t>(param)];
+  const std::size_t tensor = tensor_number(param);
+  place.storage = std::move(room_.accesses[tensor].storage);
+  place.offset = room_.operands[tensor].offset;
+  std::ranges::copy(dims(p), place.dims);
+  std::ranges::copy(strides(p), place.strides);
+}
 
 void Launch::bind(Arguments args) {
   check_present(args);
@@ -220,7 +242,7 @@ std::uint64_t Launch::pieces(int param) const {
 }
 
 void Launch::choose_grid() {
-  const KernelRecord::Signature& s = signature_;
+  const KernelState::Signature& s = signature_;
   int first = -1;
   for (std::size_t i = 0; i < s.brief.size(); ++i) {
     if (!s.brief[i].has_pieces) continue;

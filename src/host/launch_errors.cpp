@@ -144,7 +144,7 @@ void throw_regions_differ(Context c, const lang::SameExtent& s, const Launch& la
       c.where);
 }
 
-void throw_recorded_differently(const KernelRecord::Signature& kernel, const lang::Difference& at,
+void throw_recorded_differently(const KernelState::Signature& kernel, const lang::Difference& at,
                                 SourceLocation launch) {
   const auto place = [](SourceLocation l) { return l.known() ? concat(l.file, ":", l.line) : "an unknown line"; };
   const bool both = at.before.known() && at.now.known();
@@ -165,7 +165,7 @@ void throw_recorded_differently(const KernelRecord::Signature& kernel, const lan
 void throw_requirement(Context c, const lang::Requirement& r, std::span<const std::uint64_t> slots) {
   std::string extents;
   for (std::size_t i = 0; i < c.signature.params.size(); ++i) {
-    const KernelRecord::Param& p = c.signature.brief[i];
+    const KernelState::Param& p = c.signature.brief[i];
     if (!p.is_tensor) continue;
     const auto* const dims = reinterpret_cast<const std::int64_t*>(slots.data() + p.slot + 1);
     extents += concat(extents.empty() ? "" : ", ", "argument ", i + 1, " has ", extents_text({dims, p.rank}));

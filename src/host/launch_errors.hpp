@@ -1,7 +1,7 @@
 // The errors of launches, composed here so that the launch path itself builds no strings. Arguments are numbered from 0
 // here and from 1 in the messages.
 #pragma once
-#include "tessera/host/launch.hpp"
+#include "host/launch.hpp"
 #include "tessera/lang/difference.hpp"
 
 namespace tessera::detail {
@@ -27,7 +27,7 @@ using Dimensions = std::span<const std::int64_t>;
 [[noreturn]] void throw_blocks_out_of_range(Context, std::int64_t found, std::int64_t most);
 [[noreturn]] void throw_regions_differ(Context, const lang::SameExtent&, const Launch&);
 /// A TraceError at the place where the recordings differ.
-[[noreturn]] void throw_recorded_differently(const KernelRecord::Signature&, const lang::Difference&,
+[[noreturn]] void throw_recorded_differently(const KernelState::Signature&, const lang::Difference&,
                                              SourceLocation launch);
 /// `slots`: the arguments of the launch.
 [[noreturn]] void throw_requirement(Context, const lang::Requirement&, std::span<const std::uint64_t> slots);

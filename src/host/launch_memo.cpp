@@ -6,7 +6,7 @@
 #include <memory>
 #include <new>
 
-#include "tessera/host/checking.hpp"
+#include "tessera/host/kernel.hpp"
 
 namespace tessera::detail {
 namespace {
@@ -54,7 +54,7 @@ bool same(const LaunchOptions& a, const LaunchOptions& b) noexcept {
 
 }  // namespace
 
-RememberedLaunch* recall_launch(const KernelRecord& record, std::uint32_t id, const LaunchOptions& options,
+RememberedLaunch* recall_launch(const KernelState& record, std::uint32_t id, const LaunchOptions& options,
                                 std::span<const std::uint64_t> slots) noexcept {
   Shelf* const shelf = memory.shelves[id % kKernels];
   if (shelf == nullptr || check_mode()) return nullptr;
@@ -64,7 +64,7 @@ RememberedLaunch* recall_launch(const KernelRecord& record, std::uint32_t id, co
   return nullptr;
 }
 
-RememberedLaunch* remember_launch(const KernelRecord& record, std::uint32_t id) noexcept {
+RememberedLaunch* remember_launch(const KernelState& record, std::uint32_t id) noexcept {
   if (owner.ended || check_mode()) return nullptr;
   Shelf*& shelf = memory.shelves[id % kKernels];
   if (shelf == nullptr) shelf = new (std::nothrow) Shelf;

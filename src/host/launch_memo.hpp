@@ -13,7 +13,7 @@ namespace tessera::detail {
 struct RememberedLaunch {
   static constexpr std::size_t kMostSlots = 48;  ///< launches with more are not remembered
   // What they depend on; of `slots` only the bits of Variant::shape_masks and address_masks.
-  const KernelRecord* record = nullptr;         ///< null: empty
+  const KernelState* record = nullptr;          ///< null: empty
   LaunchOptions options;                        ///< without the device
   std::array<std::uint64_t, kMostSlots> slots;  // NOLINT: as many as the kernel has
   // The results: for the extents, and, once it has run, for the addresses and the device.
@@ -27,10 +27,10 @@ struct RememberedLaunch {
 
 /// The launch that agrees with this one in everything that its checks, its recording and its grid depend on; null if
 /// this thread remembers none. In checked mode nothing is remembered: each launch is recorded anew.
-RememberedLaunch* recall_launch(const KernelRecord& record, std::uint32_t id, const LaunchOptions& options,
+RememberedLaunch* recall_launch(const KernelState& record, std::uint32_t id, const LaunchOptions& options,
                                 std::span<const std::uint64_t> slots) noexcept;
 /// An entry for a launch of `record`, which replaces the thread's oldest; `stamp` is new. Null if there is no memory.
-RememberedLaunch* remember_launch(const KernelRecord& record, std::uint32_t id) noexcept;
+RememberedLaunch* remember_launch(const KernelState& record, std::uint32_t id) noexcept;
 /// A number of the calling thread that no other thread ever has: an entry may be used by its own thread only.
 std::uint64_t this_thread() noexcept;
 

@@ -4,6 +4,8 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/lang/tracer.hpp"
+#include "tessera/runtime/stream_core.hpp"
+#include "tessera/runtime/sync_scope.hpp"
 
 namespace tessera::detail {
 
@@ -54,8 +56,18 @@ void check_can_wait(const Stream& stream, SourceLocation where) {
       where);
 }
 
+void run_operation(void (*run)(void*), void* state, const Stream& stream, bool wait, SourceLocation where) {
+  try {
+    if (!wait) return with_stack([&] { run(state); });
+    check_can_wait(stream, where);
+    runtime::SyncScope scope;  // this operation's work only: the stream may be shared with other threads
+    with_stack([&] { run(state); });
+    scope.wait();
+  } catch (const std::bad_alloc&) { throw_no_memory_to_run(where); }
+}
+
 Stream stream_for(const OpBase& op, SourceLocation where) {
-  runtime::Backend* backend = op.device();
+  runtime::Backend* backend = device_of(op);
   return Stream::default_of(backend ? Device(*backend) : default_device(where));
 }
 

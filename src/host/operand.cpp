@@ -5,9 +5,11 @@
 #include <bit>
 
 #include "tessera/base/error.hpp"
-#include "tessera/base/float_format.hpp"
+#include "tessera/base/float_types.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/number_range.hpp"
+#include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/storage.hpp"
 
 namespace tessera::detail {
 
@@ -112,6 +114,13 @@ void ReadOperand::resolve_anywhere(const Stream& stream, const char* what, Sourc
   runtime::Backend* own = device();
   const Stream on = own == nullptr || own == &stream.device().backend() ? stream : Stream::default_of(Device(*own));
   resolve_on(on, what, where);
+}
+
+void ReadOperand::add_writer(std::vector<runtime::Ticket>& work) const { work.push_back(storage->last_write()); }
+
+void expose_address(const runtime::StorageRef& storage, SourceLocation where) {
+  storage->publish_address(where);
+  storage->count_as_written();
 }
 
 LayoutRef ReadOperand::layout() const {

@@ -1,5 +1,5 @@
 // Fills with random numbers, one counter of base/philox per element.
-#include "tessera/host/random.hpp"
+#include "tessera/host/create.hpp"
 
 #include <cstring>
 

@@ -10,7 +10,7 @@
 #include "host/work.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/host/checking.hpp"
+#include "tessera/host/kernel.hpp"
 #include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/graph.hpp"
 

@@ -1,11 +1,12 @@
 // A tuning run. docs/tuning.md describes the steps.
-#include "tessera/host/tuner.hpp"
+#include "tessera/host/tune.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <optional>
 #include <thread>
@@ -14,8 +15,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
-#include "tessera/jit/tuning_file.hpp"
-#include "tessera/jit/tuning_use.hpp"
+#include "tessera/jit/tuning.hpp"
 
 namespace tessera {
 
@@ -38,6 +38,25 @@ namespace detail {
 TuneCopies::~TuneCopies() = default;
 TuneValues::~TuneValues() = default;
 TuneSubject::~TuneSubject() = default;
+
+std::string float_difference(const void* found, const void* wanted, std::size_t count,
+                             double (*value)(const void*, std::size_t), std::size_t argument, double allowed) {
+  double squares = 0;
+  std::size_t finite = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double x = value(wanted, i);
+    if (std::isfinite(x)) squares += x * x, ++finite;
+  }
+  const double size = finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double f = value(found, i), w = value(wanted, i);
+    if (f == w || (std::isnan(f) && std::isnan(w))) continue;
+    // An infinity is near no other number.
+    const bool near = std::isfinite(w) && std::abs(f - w) <= allowed * std::max(std::abs(w), size);
+    if (!near) return difference_text(argument, i, f, w);
+  }
+  return {};
+}
 
 std::string difference_text(std::size_t argument, std::size_t element, double found, double wanted) {
   return concat("argument ", argument, ": element ", element, " is ", found, ", expected ", wanted);

@@ -19,7 +19,7 @@ static_assert(std::uint64_t{jit::kMostTunings} << kTuningShift <= UINT32_MAX);
 constexpr int kAxisBits = 4;  // 0: no unit axis, else the axis plus one; kMaxRank fits
 
 /// Names the arguments, for the errors of checked mode.
-jit::CompileOptions options_of(const KernelRecord::Signature& signature, const VariantKey& key) {
+jit::CompileOptions options_of(const KernelState::Signature& signature, const VariantKey& key) {
   jit::CompileOptions options;
   options.label = signature.name;
   if (!key.constants.empty()) options.label += "(" + lang::constants_text(signature.params, key.constants) + ")";
@@ -52,8 +52,8 @@ void set_masks(Variant& v, std::span<const lang::ParamInfo> params) {
   v.address_masks.resize(v.shape_masks.size(), 0);
 }
 
-KernelRecord::Param brief_of(const lang::ParamInfo& p, int arguments) {
-  KernelRecord::Param b;
+KernelState::Param brief_of(const lang::ParamInfo& p, int arguments) {
+  KernelState::Param b;
   b.is_tensor = p.is_tensor();
   b.writes = p.kind != lang::ParamKind::In;
   b.is_mut_tiles = p.kind == lang::ParamKind::MutTiles;
@@ -115,28 +115,36 @@ lang::Specialization specialization(const VariantKey& key, std::span<const lang:
   return s;
 }
 
-const KernelRecord::Signature& KernelRecord::make_signature() {
-  const std::lock_guard lock(mutex_);
-  if (const Signature* s = signature_.load(std::memory_order_acquire)) return *s;
-  auto s = std::make_unique<Signature>();
-  s->name = name_();
-  s->what = "kernel " + s->name;
-  s->params = infos_();
-  s->slots = s->arguments = lang::lay_out(s->params);
-  s->counts_blocks = lang::counts_blocks(s->params);
-  for (const lang::ParamInfo& p : s->params) {
-    s->has_mut |= lang::has_own_piece(p.kind);
-    s->has_mut_tiles |= p.kind == lang::ParamKind::MutTiles;
-    s->slots += p.is_constant();
-    s->brief.push_back(brief_of(p, s->arguments));
-    if (p.is_tensor()) s->address_slots.push_back(s->brief.back().slot);
+KernelState::KernelState(const lang::KernelBody& body) : body_(body) {
+  Signature& s = signature_;
+  s.name = lang::kernel_label(body.text);
+  s.what = "kernel " + s.name;
+  s.params = lang::param_infos(body);
+  s.slots = s.arguments = lang::lay_out(s.params);
+  s.counts_blocks = lang::counts_blocks(s.params);
+  for (const lang::ParamInfo& p : s.params) {
+    s.has_mut |= lang::has_own_piece(p.kind);
+    s.has_mut_tiles |= p.kind == lang::ParamKind::MutTiles;
+    s.slots += p.is_constant();
+    s.brief.push_back(brief_of(p, s.arguments));
+    if (p.is_tensor()) s.address_slots.push_back(s.brief.back().slot);
   }
-  s->id = kernels.fetch_add(1, std::memory_order_relaxed);
-  signature_.store(s.get(), std::memory_order_release);
-  return *s.release();  // lives as long as the process, like the record
+  s.id = kernels.fetch_add(1, std::memory_order_relaxed);
 }
 
-Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
+KernelState& KernelState::of(KernelRecord& record) {
+  static std::mutex one_at_a_time;
+  const std::atomic_ref<KernelState*> state(record.state_);
+  if (KernelState* s = state.load(std::memory_order_acquire)) [[likely]]
+    return *s;
+  const std::lock_guard lock(one_at_a_time);
+  if (KernelState* s = state.load(std::memory_order_acquire)) return *s;
+  auto made = std::make_unique<KernelState>(*record.body_);
+  state.store(made.get(), std::memory_order_release);
+  return *made.release();
+}
+
+Variant& KernelState::variant(const VariantKey& key, SourceLocation where) {
   const auto find = [&]() -> Variant* {
     Variant* v = variants_.load(std::memory_order_acquire);
     while (v && !(v->key == key)) v = v->next;
@@ -156,7 +164,7 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
   v->key.constants = v->constants;
   v->checked = (key.flags & kChecked) != 0;
   const auto record = [&] {
-    v->trace = record_(specialization(key, s.params), where);
+    v->trace = lang::trace(body_, specialization(key, s.params), where);
     const auto contract = launch_contract(s.params, (key.flags & kWide) != 0, v->trace.same_extents);
     v->kernel = std::make_unique<jit::Kernel>(std::move(v->trace.module), contract, options_of(s, key));
   };
@@ -168,10 +176,10 @@ Variant& KernelRecord::variant(const VariantKey& key, SourceLocation where) {
 }
 
 /// Checked mode records the kernel again: its body is ordinary C++ and may have read host state that has changed.
-void KernelRecord::check_recorded_alike(const Variant& first, SourceLocation where) {
+void KernelState::check_recorded_alike(const Variant& first, SourceLocation where) {
   const Signature& s = signature();
   const std::lock_guard lock(mutex_);
-  const auto record = [&] { return record_(specialization(first.key, s.params), where); };
+  const auto record = [&] { return lang::trace(body_, specialization(first.key, s.params), where); };
   const lang::Trace again = with_stack(record, kStackOfRegions);
   const auto difference = lang::first_difference(first.kernel->module(), first.trace, again);
   if (difference) throw_recorded_differently(s, *difference, where);

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "tessera/host/launch.hpp"
+#include "host/launch.hpp"
 #include "tessera/jit/kernel.hpp"
 
 namespace tessera::detail {

@@ -10,6 +10,7 @@
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/stream_core.hpp"
 #include "tessera/runtime/transfer.hpp"
 
 namespace tessera::detail {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "tessera/base/float_format.hpp"
+#include "tessera/base/float_types.hpp"
 
 namespace tessera::ir::soft {
 namespace {

@@ -4,7 +4,7 @@
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/jit/bundle.hpp"
-#include "tessera/jit/tuning_use.hpp"
+#include "tessera/jit/tuning.hpp"
 #include "tessera/passes/optimize.hpp"
 
 namespace tessera::jit {

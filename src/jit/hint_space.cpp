@@ -6,7 +6,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/jit/tuning_use.hpp"
+#include "tessera/jit/tuning.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "tessera/ir/operation.hpp"
-#include "tessera/jit/tuning_use.hpp"
+#include "tessera/jit/tuning.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
 #include "tessera/runtime/device.hpp"

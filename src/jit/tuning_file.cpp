@@ -1,6 +1,6 @@
 // Files appear complete (written under a temporary name, renamed) and are changed under a lock on a second file, which
 // stays: removing it would let two processes hold locks of the same name.
-#include "tessera/jit/tuning_file.hpp"
+#include "tessera/jit/tuning.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

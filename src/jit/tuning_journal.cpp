@@ -9,7 +9,7 @@
 #include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/jit/tuning_file.hpp"
+#include "tessera/jit/tuning.hpp"
 
 namespace tessera::jit {
 

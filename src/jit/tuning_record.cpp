@@ -1,6 +1,6 @@
 // One table of the fields; writing and reading both follow it, in its order. The text is a subset of JSON (RFC 8259),
 // so that other tools read it.
-#include "tessera/jit/tuning_record.hpp"
+#include "tessera/jit/tuning.hpp"
 
 #include <charconv>
 #include <cmath>

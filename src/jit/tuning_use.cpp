@@ -1,6 +1,6 @@
 // Records in use: a list of those that calls have named, and one of those that the process takes from files. Both only
 // grow, so that what they hold can be referred to without a lock.
-#include "tessera/jit/tuning_use.hpp"
+#include "tessera/jit/tuning.hpp"
 
 #include <atomic>
 #include <deque>
@@ -16,7 +16,6 @@
 #include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/jit/cubin.hpp"
-#include "tessera/jit/tuning_file.hpp"
 #include "tessera/passes/tuning_text.hpp"
 #include "tessera/runtime/cuda.hpp"
 

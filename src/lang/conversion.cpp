@@ -4,7 +4,7 @@
 
 #include "lang/ints.hpp"
 #include "lang/spec.hpp"
-#include "tessera/base/float_format.hpp"
+#include "tessera/base/float_types.hpp"
 #include "tessera/lang/emit.hpp"
 
 namespace tessera::lang {

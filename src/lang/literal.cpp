@@ -6,7 +6,7 @@
 #include "lang/ints.hpp"
 #include "lang/spec.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/base/float_format.hpp"
+#include "tessera/base/float_types.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/number_range.hpp"
 #include "tessera/ir/semantics.hpp"

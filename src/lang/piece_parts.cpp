@@ -1,4 +1,4 @@
-// Sub-tiles of a piece with an extent that is no power of two (tessera/lang/parts.hpp): each is a piece whose index is
+// Sub-tiles of a piece with an extent that is no power of two (tessera/lang/mut.hpp): each is a piece whose index is
 // that of a tile in the grid of tiles of its extents.
 #include <bit>
 

@@ -85,6 +85,24 @@ std::string type_label(const char* pretty_function) {
   return std::string(qualified == std::string_view::npos ? name : name.substr(qualified + 2));
 }
 
+std::vector<ParamInfo> param_infos(const KernelBody& kernel) {
+  std::vector<ParamInfo> infos;
+  for (const ParamSpec& p : std::span(kernel.params, kernel.count)) {
+    ParamInfo& made = infos.emplace_back(ParamInfo{p.kind, p.element, p.rank, {p.extents, p.extents + p.rank}, {}, 0});
+    if (!made.is_constant()) continue;
+    const bool is_enum = *p.enum_text != 0;
+    made.spelling = concat("Constant<", is_enum ? type_label(p.enum_text) : info(p.element).name, ">");
+  }
+  return infos;
+}
+
+Trace trace(const KernelBody& kernel, const Specialization& specialization, SourceLocation where) {
+  Recording recording(kernel_label(kernel.text), param_infos(kernel), specialization, where);
+  recording.begin_body();
+  kernel.run(recording);
+  return recording.finish();
+}
+
 Recording::Recording(std::string name, std::vector<ParamInfo> params, const Specialization& specialization,
                      SourceLocation where)
     : impl_(std::make_unique<Impl>(symbol(name), where)) {

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "lang/ints.hpp"
+#include "tessera/ir/operation.hpp"
 #include "tessera/lang/access.hpp"
-#include "tessera/lang/recording.hpp"
+#include "tessera/lang/handles.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace tessera::lang {
 

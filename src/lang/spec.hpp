@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tessera/ir/operation.hpp"
 #include "tessera/lang/emit.hpp"
 
 namespace tessera::lang {

@@ -1,5 +1,5 @@
 // The loop over the tiles of a MutTiles, and what happens when C++ code leaves it.
-#include "tessera/lang/tile_loop.hpp"
+#include "tessera/lang/mut_tiles.hpp"
 
 #include <exception>
 

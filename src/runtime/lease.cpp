@@ -1,5 +1,5 @@
 // Taking and releasing leases, and the messages that name both sides of a conflict.
-#include "tessera/runtime/lease.hpp"
+#include "tessera/runtime/access.hpp"
 
 #include <mutex>
 #include <string>

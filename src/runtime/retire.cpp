@@ -8,6 +8,7 @@
 #include "tessera/runtime/small_vector.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::runtime {
 

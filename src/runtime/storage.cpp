@@ -12,9 +12,9 @@
 #include "runtime/retire.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/runtime/access.hpp"
 #include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/graph.hpp"
-#include "tessera/runtime/lease.hpp"
 #include "tessera/runtime/stream.hpp"
 
 namespace tessera::runtime {

@@ -1,5 +1,6 @@
 // Time marks, and overwriting a storage.
 #include "tessera/runtime/timing.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::runtime {
 

@@ -1,5 +1,6 @@
 // The thread-local flag of WorkScope.
 #include "runtime/work_scope.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::runtime {
 

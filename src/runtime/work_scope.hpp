@@ -1,5 +1,6 @@
 // Marks the threads that run a queue's work, so that such work cannot wait for itself.
 #pragma once
+#include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/stream.hpp"
 
 namespace tessera::runtime {

@@ -4,6 +4,7 @@
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/ir.hpp"
 #include "tessera/lang/lang.hpp"
+#include "tessera/lang/trace.hpp"
 #include "tessera/passes/apply_claims.hpp"
 
 namespace tessera::analysis {

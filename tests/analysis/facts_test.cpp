@@ -10,6 +10,7 @@
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/ir/dead_code.hpp"
+#include "tessera/lang/trace.hpp"
 #include "tessera/passes/passes.hpp"
 #include "tessera/passes/tuning_text.hpp"
 

@@ -9,6 +9,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/float_types.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/lang/trace.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::test {

@@ -10,6 +10,7 @@
 #include "lang/run_kernel.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/printer.hpp"
+#include "tessera/lang/trace.hpp"
 #include "tessera/passes/apply_claims.hpp"
 
 namespace tessera::test {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/tessera.hpp"
+#include "tessera/kernels.hpp"
 
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wconsumed"  // it does not see what co_await returns

@@ -11,8 +11,6 @@
 #include <random>
 #include <vector>
 
-#include "tessera/base/float_format.hpp"
-
 namespace tessera {
 namespace {
 

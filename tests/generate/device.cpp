@@ -2,6 +2,8 @@
 #include "generate/device.hpp"
 
 #include "host/launch_grid.hpp"
+#include "tessera/runtime/storage.hpp"
+#include "tessera/runtime/stream_core.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera::generate {

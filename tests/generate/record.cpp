@@ -6,9 +6,9 @@
 
 #include "generate/number.hpp"
 #include "tessera/lang/control.hpp"
-#include "tessera/lang/recording.hpp"
+#include "tessera/lang/handles.hpp"
+#include "tessera/lang/mut_tiles.hpp"
 #include "tessera/lang/reports.hpp"
-#include "tessera/lang/tile_loop.hpp"
 
 namespace tessera::generate {
 namespace {

@@ -1,5 +1,7 @@
 // On the GPU, indices that a branch bounds and a loop inside the branch moves out of these bounds: nothing outside the
 // tensor is read, nothing outside the piece or the lent part is written.
+#include <algorithm>
+
 #include "api/branch_kernels.hpp"
 #include "gpu/gpu_test.hpp"
 

@@ -12,6 +12,7 @@
 #include "tessera/runtime/cuda.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/stream_core.hpp"
 #include "tessera/runtime/transfer.hpp"
 
 namespace tessera::runtime::cuda {

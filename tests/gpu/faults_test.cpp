@@ -10,6 +10,7 @@
 #include "tessera/jit/cubin.hpp"
 #include "tessera/runtime/cuda.hpp"
 #include "tessera/runtime/storage.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace gpu_test {
 namespace {

@@ -12,6 +12,7 @@
 #include "gpu/gpu_test.hpp"
 #include "tessera/runtime/cuda.hpp"
 #include "tessera/runtime/memory.hpp"
+#include "tessera/runtime/storage.hpp"
 
 namespace gpu_test {
 namespace {

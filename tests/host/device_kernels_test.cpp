@@ -9,6 +9,7 @@
 
 #include "host/convert.hpp"
 #include "tessera/base/philox.hpp"
+#include "tessera/runtime/storage.hpp"
 
 using namespace tessera;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host/far_device.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera {
 namespace {

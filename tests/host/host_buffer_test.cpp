@@ -8,6 +8,7 @@
 
 #include "host/expect_error.hpp"
 #include "host/far_device.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera {
 namespace {

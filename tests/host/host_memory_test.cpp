@@ -10,6 +10,7 @@
 #include "base/fail_allocations.hpp"
 #include "host/expect_error.hpp"
 #include "host/far_device.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 using namespace tessera;
 

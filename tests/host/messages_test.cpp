@@ -1,7 +1,7 @@
 // Errors name the user's line and the right cause, wherever they arise.
 #include <gtest/gtest.h>
 
-#include <tessera/jit/tuning_file.hpp>
+#include <tessera/jit/tuning.hpp>
 #include <tessera/kernels/elementwise.hpp>
 #include <tessera/tessera.hpp>
 #include <vector>

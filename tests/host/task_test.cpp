@@ -22,7 +22,7 @@
 #include "host/expect_error.hpp"
 #include "runtime/gate.hpp"
 #include "runtime/in_child.hpp"
-#include "tessera/host/all.hpp"
+#include "tessera/tessera.hpp"
 
 namespace tessera {
 namespace {

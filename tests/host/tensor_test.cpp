@@ -1,5 +1,6 @@
 // Tensors, views, sharing and lending: metadata and misuse, without kernels.
 #include <gtest/gtest.h>
+#include <cmath>
 
 #include <tessera/tessera.hpp>
 #include <vector>

@@ -16,6 +16,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/stream_core.hpp"
 #include "tessera/runtime/transfer.hpp"
 
 using namespace tessera;

@@ -13,8 +13,7 @@
 #include "jit/rig.hpp"
 #include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/jit/tuning_file.hpp"
-#include "tessera/jit/tuning_use.hpp"
+#include "tessera/jit/tuning.hpp"
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core_support.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace tessera {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "core_support.hpp"
 #include "tessera/base/float_types.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace tessera {
 namespace {

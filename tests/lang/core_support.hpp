@@ -12,6 +12,7 @@
 #include "tessera/ir/printer.hpp"
 #include "tessera/ir/verifier.hpp"
 #include "tessera/lang/lang.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace tessera::test {
 

@@ -7,6 +7,7 @@
 #include "lang/run_kernel.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/philox.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace tessera {
 namespace {

@@ -8,6 +8,7 @@
 #include "tessera/base/format.hpp"
 
 #include "lang/run_kernel.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace tessera {
 namespace {

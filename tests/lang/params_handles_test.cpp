@@ -6,7 +6,9 @@
 #include <thread>
 
 #include "tessera/base/error.hpp"
+#include "tessera/ir/operation.hpp"
 #include "tessera/lang/lang.hpp"
+#include "tessera/lang/trace.hpp"
 
 #include <gtest/gtest.h>
 

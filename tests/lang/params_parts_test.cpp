@@ -1,5 +1,6 @@
 // Pieces with an extent that is no power of two: their sub-tiles cover the tensor exactly once, for all sizes.
 #include "lang/run_kernel.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace tessera {
 namespace {

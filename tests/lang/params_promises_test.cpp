@@ -1,6 +1,7 @@
 // unsafe_::assume: normally a promise to the compiler, in checked mode an assertion.
 #include "lang/run_kernel.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/lang/trace.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lang/run_kernel.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace tessera {
 namespace {

@@ -1,6 +1,7 @@
 // Assigning tiles to blocks: every tile exactly once, for every order, any number of blocks and ragged grids.
 #include "lang/run_kernel.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace tessera {
 namespace {

@@ -7,6 +7,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/ir/printer.hpp"
 #include "tessera/ir/verifier.hpp"
+#include "tessera/lang/trace.hpp"
 
 #include <gtest/gtest.h>
 

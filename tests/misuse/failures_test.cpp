@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "misuse/misuse.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera {
 namespace {

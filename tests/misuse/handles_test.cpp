@@ -1,6 +1,6 @@
 // Misuse of handles: queries and views of Tensor, View and Shared, changes of owner, lends.
 #include "misuse/misuse.hpp"
-#include "tessera/host/reshape.hpp"
+#include "tessera/host/transfer.hpp"
 
 namespace tessera {
 namespace {

@@ -7,6 +7,7 @@
 #include "tessera/ir/verifier.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/lang/lang.hpp"
+#include "tessera/lang/trace.hpp"
 #include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/passes.hpp"
 

@@ -10,7 +10,7 @@
 #include "runtime/cuda_rig.hpp"
 #include "runtime/fake_device.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/runtime/lease.hpp"
+#include "tessera/runtime/access.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tessera/base/error.hpp"
-#include "tessera/runtime/lease.hpp"
+#include "tessera/runtime/access.hpp"
 #include "tessera/runtime/sync_scope.hpp"
 #include "tessera/runtime/transfer.hpp"
 

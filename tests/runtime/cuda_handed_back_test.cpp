@@ -9,7 +9,7 @@
 #include "runtime/cuda_rig.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/sanitizers.hpp"
-#include "tessera/runtime/lease.hpp"
+#include "tessera/runtime/access.hpp"
 #include "tessera/runtime/transfer.hpp"
 
 namespace tessera::runtime::cuda::fake {

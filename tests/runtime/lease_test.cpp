@@ -1,5 +1,5 @@
 // Leases: many readers or one writer, moves, and messages that name both operations.
-#include "tessera/runtime/lease.hpp"
+#include "tessera/runtime/access.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,6 +11,7 @@
 
 #include "runtime/fake_device.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/runtime/stream_core.hpp"
 #include "tessera/runtime/transfer.hpp"
 
 namespace tessera::runtime {

@@ -10,6 +10,8 @@ HEAVY = {"iostream", "istream", "ostream", "fstream", "sstream", "iomanip", "fun
 ALLOWED = {}
 
 problems = []
+ENTRY = re.compile(r"SourceLocation where = SourceLocation::current\(\)\s*\)\s*\{")
+everything = tree.read("include/tessera/kernels.hpp")
 for path in tree.files(".hpp", ".def"):
     if not path.startswith("include/"):
         continue
@@ -18,6 +20,8 @@ for path in tree.files(".hpp", ".def"):
         match = re.match(r"\s*#\s*include\s*<([^>]+)>", line)
         if match and match.group(1) in HEAVY - ALLOWED.get(path, set()):
             problems.append(f"{path}:{number}: <{match.group(1)}>")
+    if path.startswith("include/tessera/kernels/") and ENTRY.search(text) and f'"{path[len("include/"):]}"' not in everything:
+        problems.append(f"{path}: include/tessera/kernels.hpp does not include it")
     if path.endswith(".hpp") and "#pragma once" not in text:
         problems.append(f"{path}: no #pragma once")
 tree.finish(problems, "Move what needs the header into a source file, or declare it forward.")

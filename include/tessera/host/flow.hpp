@@ -32,35 +32,22 @@ inline constexpr bool is_flow<Flow<T>> = true;
 
 /// An operation that a flow awaits.
 template <class T>
-class OpAwaiter {
+class OpAwaiter : private OpWait {
  public:
-  OpAwaiter(Op<T>&& op, FlowBranch& branch, SourceLocation where)
-      : node_(Reach::take(op, where)),
-        branch_(branch),
-        where_(where),
-        stream_(branch.stream ? *branch.stream : own_.emplace(stream_for(*node_, where))) {}
-  OpAwaiter(const OpAwaiter&) = delete;
-  OpAwaiter& operator=(const OpAwaiter&) = delete;
-  bool await_ready() {
-    if (stream_.core()->capturing()) return true;  // run() rejects what would wait
-    before_waiting_for(*node_, stream_, work_);
-    return work_.empty() || has_ended(work_);
-  }
-  void await_suspend(std::coroutine_handle<> flow) { branch_.run->resume_after(flow, std::move(work_), where_); }
+  OpAwaiter(Op<T>&& op, FlowBranch& branch, SourceLocation where) : OpAwaiter(Reach::take(op, where), branch, where) {}
+  using OpWait::await_suspend;
+  bool await_ready() { return ready(*node_); }
   T await_resume() {
     const auto node = std::move(node_);
     try {
-      return run_node(*node, stream_);
-    } catch (const std::bad_alloc&) { throw_no_memory_to_run(where_); }
+      return run_node(*node, stream());
+    } catch (const std::bad_alloc&) { throw_no_memory_to_run(where()); }
   }
 
  private:
+  OpAwaiter(OwnedOp<OpNode<T>> node, FlowBranch& branch, SourceLocation where)
+      : OpWait(*node, branch, where), node_(std::move(node)) {}
   OwnedOp<OpNode<T>> node_;
-  FlowBranch& branch_;
-  SourceLocation where_;
-  std::optional<Stream> own_;  // if the branch has none
-  const Stream& stream_;
-  std::vector<runtime::Ticket> work_;
 };
 
 /// An operation that the library's own flows await on behalf of the user's line.
@@ -107,9 +94,7 @@ struct CapturedStreamAwaiter {
   const FlowBranch& branch;
   bool await_ready() const noexcept { return true; }
   void await_suspend(std::coroutine_handle<>) const noexcept {}
-  const Stream* await_resume() const noexcept {
-    return branch.stream && branch.stream->core()->capturing() ? &*branch.stream : nullptr;
-  }
+  const Stream* await_resume() const noexcept { return captured_stream(branch); }
 };
 
 template <class X>

@@ -178,6 +178,29 @@ class ResultClaim {
 /// Destroys the frame of a flow, if there is one, with the flows inside it, however deep they are. Without memory for
 /// the stack that this needs it is leaked.
 void end_frame(std::coroutine_handle<> frame) noexcept;
+/// What awaiting an operation needs, whatever its result.
+class OpWait {
+ public:
+  OpWait(const OpBase& op, FlowBranch& branch, SourceLocation where);
+  OpWait(const OpWait&) = delete;
+  OpWait& operator=(const OpWait&) = delete;
+  /// True if running the operation need not wait.
+  bool ready(OpBase& op);
+  void await_suspend(std::coroutine_handle<> flow);
+  const Stream& stream() const noexcept { return stream_; }
+  SourceLocation where() const noexcept { return where_; }
+
+ protected:
+  ~OpWait() = default;
+
+ private:
+  FlowBranch& branch_;
+  SourceLocation where_;
+  Stream stream_;
+  std::vector<runtime::Ticket> work_;
+};
+/// The stream of a flow that is being captured into a graph, else null.
+const Stream* captured_stream(const FlowBranch& branch) noexcept;
 
 /// True if all of the work is known to have ended, or its device can no longer say.
 bool has_ended(const std::vector<runtime::Ticket>& work) noexcept;

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "tessera/host/graph_control.hpp"
-#include "tessera/host/graph_scalar.hpp"
-#include "tessera/runtime/graph.hpp"
+#include "tessera/host/operand.hpp"
+#include "tessera/runtime/memory.hpp"
 
 namespace tessera {
 

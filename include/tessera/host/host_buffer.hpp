@@ -66,7 +66,8 @@ class HostAccess {
 
  protected:
   HostAccess(const runtime::StorageRef& storage, const runtime::Holder& holder) : lease_(storage, holder) {
-    values_ = {reinterpret_cast<T*>(storage->data()), storage->bytes() / sizeof(T)};
+    const std::span<std::byte> bytes = bytes_of(storage);
+    values_ = {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
   LeaseOf lease_;
   std::span<T> values_;
@@ -122,7 +123,7 @@ class [[nodiscard]] HostBuffer {
 
   /// Number of elements.
   std::int64_t size(SourceLocation where = SourceLocation::current()) const {
-    return static_cast<std::int64_t>(detail::BufferReach::storage(*this, where)->bytes() / sizeof(T));
+    return static_cast<std::int64_t>(detail::bytes_of(detail::BufferReach::storage(*this, where)).size() / sizeof(T));
   }
   /// The elements for reading: waits until they are complete, and throws the failure of the work that wrote them. While
   /// the result lives, operations that write the buffer throw BorrowError.
@@ -137,9 +138,7 @@ class [[nodiscard]] HostBuffer {
 
  private:
   friend detail::BufferReach;
-  void change_owner() noexcept {
-    if (storage_) storage_->change_owner();
-  }
+  void change_owner() noexcept { detail::change_owner(storage_); }
   runtime::StorageRef storage_;
 };
 
@@ -186,7 +185,7 @@ class HostIntoNode final : public OpNode<HostBuffer<T>> {
     const LayoutRef from = x_.layout();
     Layout<R> to{lease_.storage(), 0, {}, {}};
     for (std::size_t i = 0; i < R; ++i) to.dims[i] = x_.dims[i];
-    check_buffer_size("host", static_cast<std::int64_t>(to.storage->bytes() / sizeof(T)), to.dims, where_);
+    check_buffer_size("host", static_cast<std::int64_t>(bytes_of(to.storage).size() / sizeof(T)), to.dims, where_);
     set_contiguous(to.dims, to.strides);
     enqueue_move(stream, from, ref(to, element_type<T>), "host", where_);
     return BufferReach::make<T>(std::move(to.storage));

@@ -6,66 +6,119 @@
 //
 // Each mutable parameter can be given or lent, and the result's type depends on which: there is one call operator per
 // combination.
+//
+// The process-wide switch of checked mode.
 #pragma once
 #include <array>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "tessera/host/explain.hpp"
-#include "tessera/host/graph_scalar.hpp"
-#include "tessera/host/launch.hpp"
-#include "tessera/host/unsafe_address.hpp"
-#include "tessera/jit/tuning_use.hpp"
+#include "tessera/host/operand.hpp"
+#include "tessera/jit/tuning.hpp"
 
 namespace tessera {
 
 namespace detail {
 
-/// The parameter of the call operator for a kernel parameter of type P.
-template <class P, bool IsLent, lang::ParamKind Kind = lang::ParamTraits<P>::kind>
-struct HostParameter {  // Mut, MutTiles, Acc, unsafe_::Mut
-  using Traits = lang::ParamTraits<P>;
-  using type = std::conditional_t<IsLent, Lent<typename Traits::element, Traits::rank>,
-                                  Give<typename Traits::element, Traits::rank>>;
+/// The options set by `.blocks(n)`, `.on_device(d)`, `.tuned(record)`, `.precise()` and `.approximate()`.
+struct LaunchOptions {
+  std::int64_t blocks = 0;
+  bool blocks_given = false;
+  runtime::Backend* device = nullptr;  ///< null: the device of the arguments
+  bool accuracy_given = false;
+  lang::Accuracy accuracy = lang::Accuracy::Precise;
+  std::uint32_t tuning = 0;  ///< jit::TuningId
 };
-template <class P, bool IsLent>
-struct HostParameter<P, IsLent, lang::ParamKind::In> {
-  using type = Read<typename lang::ParamTraits<P>::element, lang::ParamTraits<P>::rank>;
-};
-template <class P, bool IsLent>
-struct HostParameter<P, IsLent, lang::ParamKind::Scalar> {
-  using type = ScalarNumber<typename lang::ParamTraits<P>::element>;
-};
-template <class P, bool IsLent>
-struct HostParameter<P, IsLent, lang::ParamKind::Constant> {
-  using type = Number<typename lang::ParamTraits<P>::element>;
-};
-template <class P, bool IsLent>
-struct HostParameter<P, IsLent, lang::ParamKind::UnsafePtr> {
-  using type = unsafe_::Address<typename lang::ParamTraits<P>::element>;
-};
-template <class P, bool IsLent>
-using HostParam = typename HostParameter<lang::param_t<P>, IsLent>::type;
 
-template <class P>
+class KernelState;
+/// A kernel's signature and its recordings so far, which are made out of line (src/host/launch.hpp).
+class KernelRecord {
+ public:
+  explicit constexpr KernelRecord(const lang::KernelBody& body) noexcept : body_(&body) {}
+  KernelRecord(const KernelRecord&) = delete;
+  KernelRecord& operator=(const KernelRecord&) = delete;
+
+ private:
+  friend KernelState;
+  const lang::KernelBody* body_;
+  KernelState* state_ = nullptr;  ///< made once, by any thread; never destroyed
+};
+
+class Launch;
+/// A launch as the part of an operation, untyped. Parameters are numbered from 0.
+class LaunchHandle {
+ public:
+  /// Checks the arguments and takes the leases. Takes nothing from the caller if it throws.
+  LaunchHandle(KernelRecord& record, const LaunchOptions& options, SourceLocation where,
+               std::span<const ArgRef* const> arguments);
+  ~LaunchHandle();
+  LaunchHandle(const LaunchHandle&) = delete;
+  LaunchHandle& operator=(const LaunchHandle&) = delete;
+  /// As the members of OpBase.
+  runtime::Backend* device() const noexcept;
+  bool compile(const CompileRequest& request, jit::CodeReport& report);
+  bool promise(int param, std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept;
+  void enqueue(const Stream& stream);
+  /// Moves a tensor argument out, after enqueue().
+  void hand_back(int param, Place& place) noexcept;
+
+ private:
+  Launch* launch_;
+};
+
+/// What the host knows of a kernel parameter. Many kernels have the same: Mut<f32, 1, 64> and Mut<f32, 1, 128> are one
+/// here, so what calls them is compiled once.
+template <lang::ParamKind Kind, class T, int R>
+struct HostSpec {
+  static constexpr lang::ParamKind kind = Kind;
+  using element = T;
+  static constexpr int rank = R;
+};
+template <class Params>
+struct HostSpecs;
+template <class... P>
+struct HostSpecs<lang::TypeList<P...>> {
+  template <class Traits>
+  using Of = HostSpec<Traits::kind, typename Traits::element, Traits::rank>;
+  using type = lang::TypeList<Of<lang::ParamTraits<lang::param_t<P>>>...>;
+};
+
+/// The parameter of the call operator for a kernel parameter.
+template <class S, bool IsLent, lang::ParamKind Kind = S::kind>
+struct HostParameter {  // Mut, MutTiles, Acc, unsafe_::Mut
+  using type = std::conditional_t<IsLent, Lent<typename S::element, S::rank>, Give<typename S::element, S::rank>>;
+};
+template <class S, bool IsLent>
+struct HostParameter<S, IsLent, lang::ParamKind::In> {
+  using type = Read<typename S::element, S::rank>;
+};
+template <class S, bool IsLent>
+struct HostParameter<S, IsLent, lang::ParamKind::Scalar> {
+  using type = ScalarNumber<typename S::element>;
+};
+template <class S, bool IsLent>
+struct HostParameter<S, IsLent, lang::ParamKind::Constant> {
+  using type = Number<typename S::element>;
+};
+template <class S, bool IsLent>
+struct HostParameter<S, IsLent, lang::ParamKind::UnsafePtr> {
+  using type = unsafe_::Address<typename S::element>;
+};
+template <class S, bool IsLent>
+using HostParam = typename HostParameter<S, IsLent>::type;
+
+template <class S>
 constexpr bool is_mutable_param() {
   using enum lang::ParamKind;
-  constexpr lang::ParamKind kind = lang::ParamTraits<lang::param_t<P>>::kind;
-  return kind != In && kind != Scalar && kind != UnsafePtr && kind != Constant;
-}
-/// Slots of the entry's arguments. The values of Constants follow after them.
-template <class P>
-constexpr int slots_of() {
-  using enum lang::ParamKind;
-  using Traits = lang::ParamTraits<lang::param_t<P>>;
-  if (Traits::kind == Constant) return 0;
-  return Traits::kind == Scalar || Traits::kind == UnsafePtr ? 1 : 1 + 2 * Traits::rank;
+  return S::kind != In && S::kind != Scalar && S::kind != UnsafePtr && S::kind != Constant;
 }
 
-/// A tensor that was given to the launch and is returned: its number among the tensors, and where its extents are.
-template <class T, int R, int Ordinal, int Slot>
+/// A tensor that was given to the launch and is returned: the number of its parameter.
+template <class T, int R, int Param>
 struct Returned {
-  static constexpr int ordinal = Ordinal, slot = Slot, rank = R;
+  static constexpr int param = Param, rank = R;
   using tensor = Tensor<T, R>;
 };
 
@@ -84,37 +137,25 @@ struct ResultOf<> {
 };
 
 template <class R>
-typename R::tensor hand_back(runtime::Access& access, const LaunchOperand& operand, const std::uint64_t* slots) {
+typename R::tensor hand_back(LaunchHandle& launch) {
   Layout<R::rank> l;
-  l.storage = std::move(access.storage);
-  l.offset = operand.offset;
-  for (int i = 0; i < R::rank; ++i) {
-    const auto a = static_cast<std::size_t>(i);
-    l.dims[a] = static_cast<std::int64_t>(slots[R::slot + 1 + i]);
-    l.strides[a] = static_cast<std::int64_t>(slots[R::slot + 1 + R::rank + i]);
-  }
+  Place place{{}, 0, l.dims.data(), l.strides.data()};
+  launch.hand_back(R::param, place);
+  l.storage = std::move(place.storage);
+  l.offset = place.offset;
   return Reach::make<typename R::tensor>(std::move(l));
 }
 
-template <int Tensors, int Slots, class... R>
+template <class... R>
 class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
  public:
   using Result = typename ResultOf<R...>::type;
-  LaunchNode(KernelRecord& record, const LaunchOptions& options, SourceLocation where, Launch::Arguments args)
-      : launch_(record, options, where, {operands_, accesses_, slots_}) {
-    launch_.bind(args);
-  }
+  LaunchNode(KernelRecord& record, const LaunchOptions& options, SourceLocation where,
+             std::span<const ArgRef* const> arguments)
+      : launch_(record, options, where, arguments) {}
   runtime::Backend* device() const noexcept override { return launch_.device(); }
   bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
-    if constexpr (sizeof...(R) == 1) {
-      constexpr int ordinal = (R::ordinal + ...), slot = (R::slot + ...), rank = (R::rank + ...);
-      for (int i = 0; i < rank; ++i) {
-        const auto a = static_cast<std::size_t>(i);
-        dims[a] = static_cast<std::int64_t>(slots_[slot + 1 + i]);
-        strides[a] = static_cast<std::int64_t>(slots_[slot + 1 + rank + i]);
-      }
-      return operands_[ordinal].known;
-    }
+    if constexpr (sizeof...(R) == 1) return launch_.promise((R::param + ...), dims, strides);
     return false;
   }
   bool compile(const CompileRequest& request, jit::CodeReport& report) override {
@@ -122,42 +163,19 @@ class LaunchNode final : public OpNode<typename ResultOf<R...>::type> {
   }
   Result run(const Stream& stream) override {
     launch_.enqueue(stream);
-    if constexpr (sizeof...(R) > 0) {
-      return Result{hand_back<R>(accesses_[R::ordinal], operands_[R::ordinal], slots_)...};
-    }
+    if constexpr (sizeof...(R) > 0) return Result{hand_back<R>(launch_)...};
   }
 
  private:
-  static constexpr int kTensors = Tensors > 0 ? Tensors : 1;
-  runtime::Access
-      accesses_[kTensors];  // before the operands: leases must end before the references that keep the storages
-  LaunchOperand operands_[kTensors];
-  std::uint64_t slots_[Slots > 0 ? Slots : 1];
-  Launch launch_;
+  LaunchHandle launch_;
 };
 
 /// The properties of a parameter list that the call operators are generated from.
-template <class... P>
+template <class... S>
 struct ParameterList {
-  static constexpr std::size_t count = sizeof...(P);
-  static constexpr std::array<bool, count + 1> is_mutable{is_mutable_param<P>()..., false};
-  static constexpr std::array<int, count + 1> slot_counts{slots_of<P>()..., 0};
-  static constexpr std::size_t mutables = (std::size_t{0} + ... + (is_mutable_param<P>() ? 1u : 0u));
-  static constexpr int constants = (0 + ... + (lang::ParamTraits<lang::param_t<P>>::kind == lang::ParamKind::Constant));
-  static constexpr bool counts_blocks = !(false || ... || lang::has_pieces(lang::ParamTraits<lang::param_t<P>>::kind));
-  static constexpr int slots = ((constants + (counts_blocks ? 1 : 0)) + ... + slots_of<P>());
-  static constexpr int tensors = (0 + ... + (slots_of<P>() > 1 ? 1 : 0));
-
-  static constexpr int first_slot(std::size_t param) {
-    int slot = 0;
-    for (std::size_t i = 0; i < param; ++i) slot += slot_counts[i];
-    return slot;
-  }
-  static constexpr int tensor_ordinal(std::size_t param) {
-    int ordinal = 0;
-    for (std::size_t i = 0; i < param; ++i) ordinal += slot_counts[i] > 1 ? 1 : 0;
-    return ordinal;
-  }
+  static constexpr std::size_t count = sizeof...(S);
+  static constexpr std::array<bool, count + 1> is_mutable{is_mutable_param<S>()..., false};
+  static constexpr std::size_t mutables = (std::size_t{0} + ... + (is_mutable_param<S>() ? 1u : 0u));
   /// Bit k of a mask is set if the k-th mutable parameter is lent.
   static constexpr bool lent(std::size_t mask, std::size_t param) {
     std::size_t ordinal = 0;
@@ -173,74 +191,82 @@ template <class... T>
 struct Concatenated {
   template <class... U>
   Concatenated<T..., U...> operator+(Concatenated<U...>) const;
-  template <int Tensors, int Slots>
-  using node = LaunchNode<Tensors, Slots, T...>;
+  using node = LaunchNode<T...>;
 };
-template <class P, bool Kept, int Ordinal, int Slot>
+template <class S, bool Kept, int Param>
 auto returned_of() {
   if constexpr (Kept) {
-    using Traits = lang::ParamTraits<lang::param_t<P>>;
-    return Concatenated<Returned<typename Traits::element, Traits::rank, Ordinal, Slot>>{};
+    return Concatenated<Returned<typename S::element, S::rank, Param>>{};
   } else {
     return Concatenated<>{};
   }
 }
 
-/// One call operator. `Self` has record() and options().
-template <class Self, std::size_t Mask, class Params, class Numbers>
+/// One call operator. `Calls` has record() and options().
+template <class Calls, std::size_t Mask, class Specs, class Numbers>
 class CallOperator;
-template <class Self, std::size_t Mask, class... P, std::size_t... I>
-class CallOperator<Self, Mask, lang::TypeList<P...>, std::index_sequence<I...>> {
-  using List = ParameterList<P...>;
+template <class Calls, std::size_t Mask, class... S, std::size_t... I>
+class CallOperator<Calls, Mask, lang::TypeList<S...>, std::index_sequence<I...>> {
+  using List = ParameterList<S...>;
   template <std::size_t Param>
   static constexpr bool given = List::is_mutable[Param] && !List::lent(Mask, Param);
-  using Results =
-      decltype((Concatenated<>{} + ... + returned_of<P, given<I>, List::tensor_ordinal(I), List::first_slot(I)>()));
-  using Node = typename Results::template node<List::tensors, List::slots>;
+  using Results = decltype((Concatenated<>{} + ... + returned_of<S, given<I>, static_cast<int>(I)>()));
+  using Node = typename Results::node;
 
  public:
-  Op<typename Node::Result> operator()(HostParam<P, List::lent(Mask, I)>... args,
+  Op<typename Node::Result> operator()(HostParam<S, List::lent(Mask, I)>... args,
                                        SourceLocation where = SourceLocation::current()) const {
     const ArgRef* const refs[] = {&args.arg()...};
-    const Self& self = static_cast<const Self&>(*this);
-    return Op<typename Node::Result>(std::make_unique<Node>(self.record(), self.options(), where, refs));
+    const Calls& calls = static_cast<const Calls&>(*this);
+    return Op<typename Node::Result>(std::make_unique<Node>(*calls.record_, calls.options_, where, refs));
   }
 };
 
-/// All call operators of a kernel.
-template <class Self, class Params, class Numbers>
+/// All call operators of the kernels with these parameters, and what they need of the kernel.
+template <class Specs, class Numbers>
 class CallOperators;
-template <class Self, class... P, std::size_t... N>
-class CallOperators<Self, lang::TypeList<P...>, std::index_sequence<N...>>
-    : public CallOperator<Self, ParameterList<P...>::mask(N), lang::TypeList<P...>, std::index_sequence_for<P...>>... {
+template <class... S, std::size_t... N>
+class CallOperators<lang::TypeList<S...>, std::index_sequence<N...>>
+    : public CallOperator<CallOperators<lang::TypeList<S...>, std::index_sequence<N...>>, ParameterList<S...>::mask(N),
+                          lang::TypeList<S...>, std::index_sequence_for<S...>>... {
+  template <class, std::size_t, class, class>
+  friend class CallOperator;
+
  public:
-  using CallOperator<Self, ParameterList<P...>::mask(N), lang::TypeList<P...>,
-                     std::index_sequence_for<P...>>::operator()...;
+  using CallOperator<CallOperators, ParameterList<S...>::mask(N), lang::TypeList<S...>,
+                     std::index_sequence_for<S...>>::operator()...;
+
+ protected:
+  explicit constexpr CallOperators(KernelRecord& record) noexcept : record_(&record) {}
+  LaunchOptions options_;
+
+ private:
+  KernelRecord* record_;
 };
 
-template <class Self, class Params>
+template <class Specs>
 struct CallOperatorsOf;
-template <class Self, class... P>
-struct CallOperatorsOf<Self, lang::TypeList<P...>> {
-  using type = CallOperators<Self, lang::TypeList<P...>, std::make_index_sequence<ParameterList<P...>::masks>>;
+template <class... S>
+struct CallOperatorsOf<lang::TypeList<S...>> {
+  using type = CallOperators<lang::TypeList<S...>, std::make_index_sequence<ParameterList<S...>::masks>>;
 };
 
 /// True if the arguments convert, one by one, to the parameters (given or lent); a SourceLocation may follow them.
-template <class Params, class Args>
+template <class Specs, class Args>
 inline constexpr bool call_fits = false;
-template <class... P, class... A>
-  requires(sizeof...(P) == sizeof...(A))
-inline constexpr bool call_fits<lang::TypeList<P...>, lang::TypeList<A...>> =
-    ((std::is_convertible_v<A, HostParam<P, false>> || std::is_convertible_v<A, HostParam<P, true>>)&&...);
-template <class... P, class... A>
-  requires(sizeof...(P) + 1 == sizeof...(A))
-inline constexpr bool call_fits<lang::TypeList<P...>, lang::TypeList<A...>> =
+template <class... S, class... A>
+  requires(sizeof...(S) == sizeof...(A))
+inline constexpr bool call_fits<lang::TypeList<S...>, lang::TypeList<A...>> =
+    ((std::is_convertible_v<A, HostParam<S, false>> || std::is_convertible_v<A, HostParam<S, true>>)&&...);
+template <class... S, class... A>
+  requires(sizeof...(S) + 1 == sizeof...(A))
+inline constexpr bool call_fits<lang::TypeList<S...>, lang::TypeList<A...>> =
     []<std::size_t... I>(std::index_sequence<I...>) {
       using Args = std::tuple<A...>;
-      return std::is_same_v<std::remove_cvref_t<std::tuple_element_t<sizeof...(P), Args>>, SourceLocation> &&
-             ((std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<P, false>> ||
-               std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<P, true>>)&&...);
-    }(std::index_sequence_for<P...>{});
+      return std::is_same_v<std::remove_cvref_t<std::tuple_element_t<sizeof...(S), Args>>, SourceLocation> &&
+             ((std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<S, false>> ||
+               std::is_convertible_v<std::tuple_element_t<I, Args>, HostParam<S, true>>)&&...);
+    }(std::index_sequence_for<S...>{});
 
 /// True if a SourceLocation follows the arguments.
 template <class... A>
@@ -256,7 +282,7 @@ constexpr void explain_call(lang::TypeList<P...>, lang::TypeList<A...>, std::ind
 }
 
 template <auto K>
-inline constinit KernelRecord kernel_record{lang::kernel_name<K>, lang::kernel_param_infos<K>, lang::trace<K>};
+inline constinit KernelRecord kernel_record{lang::kernel_body<K>};
 
 /// The result of a call that does not fit, after the static_assert: it accepts everything that is done with an
 /// operation, so that the reason is the first error.
@@ -273,17 +299,18 @@ struct NoOperation {
 
 /// A kernel with its options. A value: setting an option returns a new one.
 template <auto K>
-class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
+class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>::type>::type {
   using Params = lang::kernel_params<K>;
-  using Calls = typename CallOperatorsOf<Kernel<K>, Params>::type;
+  using Specs = typename HostSpecs<Params>::type;
+  using Calls = typename CallOperatorsOf<Specs>::type;
 
  public:
-  constexpr Kernel() = default;
+  constexpr Kernel() : Calls(kernel_record<K>) {}
   using Calls::operator();
 
   /// A call that does not fit: explains why, at compile time.
   template <class... A>
-    requires(!call_fits<Params, lang::TypeList<A...>>)
+    requires(!call_fits<Specs, lang::TypeList<A...>>)
   auto operator()(A&&...) const {  // `auto`: the body is looked at here, before the rest of the user's statement
     constexpr std::size_t count = sizeof...(A) - (ends_with_place<A...> ? 1 : 0);
     static_assert(count == Params::size,
@@ -322,17 +349,12 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
   constexpr Kernel approximate() const { return with(lang::Accuracy::Approximate); }
 
  private:
-  template <class, std::size_t, class, class>
-  friend class CallOperator;
-  static KernelRecord& record() { return kernel_record<K>; }
-  const LaunchOptions& options() const { return options_; }
   constexpr Kernel with(lang::Accuracy accuracy) const {
     Kernel k = *this;
     k.options_.accuracy_given = true;
     k.options_.accuracy = accuracy;
     return k;
   }
-  LaunchOptions options_;
 };
 
 }  // namespace detail
@@ -341,5 +363,12 @@ class Kernel : public CallOperatorsOf<Kernel<K>, lang::kernel_params<K>>::type {
 template <auto K>
   requires(lang::kernel_params_ok<K>())
 inline constexpr detail::Kernel<K> kernel{};
+
+/// True if kernels run checked: out-of-range tile indices, reads of never-written elements, overlaps and overflowing
+/// index arithmetic become DeviceErrors, recordings that change a TraceError. Initially TESSERA_CHECK (default off).
+bool check_mode();
+/// Changes it for operations built from now on. Tensors made while it was off do not know what was written, and count
+/// as written: reads of their elements are never reported. On the CPU a checked launch runs on one thread.
+void set_check_mode(bool on) noexcept;
 
 }  // namespace tessera

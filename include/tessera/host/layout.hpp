@@ -3,10 +3,13 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "tessera/base/dims.hpp"
 #include "tessera/base/element.hpp"
-#include "tessera/runtime/storage.hpp"
+#include "tessera/runtime/access.hpp"
+#include "tessera/runtime/device.hpp"
 
 namespace tessera::detail {
 
@@ -41,6 +44,16 @@ template <int R>
 LayoutRef ref(const Layout<R>& l, ElementType element) {
   return {&l.storage, l.offset, l.dims, l.strides, element};
 }
+
+/// What templates ask of a storage, which is not empty.
+Device device_of(const runtime::StorageRef& storage) noexcept;
+std::span<std::byte> bytes_of(const runtime::StorageRef& storage) noexcept;
+std::uint64_t ownership_of(const runtime::StorageRef& storage) noexcept;
+/// Makes a new handle the owner: lends made before become invalid. Nothing for an empty one.
+void change_owner(const runtime::StorageRef& storage) noexcept;
+/// `owners` counts the handles of a tensor that is shared; a replay that would write it asks (src/host/graph.cpp).
+/// Nothing for an empty storage.
+void set_shared(const runtime::StorageRef& storage, const std::shared_ptr<char>& owners) noexcept;
 
 /// Row-major strides.
 void set_contiguous(std::span<const std::int64_t> dims, std::span<std::int64_t> strides) noexcept;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -14,7 +15,6 @@
 #include "tessera/base/stack.hpp"
 #include "tessera/host/tensor.hpp"
 #include "tessera/runtime/stream.hpp"
-#include "tessera/runtime/sync_scope.hpp"
 
 namespace tessera {
 
@@ -117,8 +117,32 @@ inline void check_not_recording(const char* what, SourceLocation where) {
 [[noreturn]] void throw_no_memory_to_run(SourceLocation where);
 /// Throws DeviceError for a stream that is being captured: the work does not run now, so nothing can wait for it.
 void check_can_wait(const Stream& stream, SourceLocation where);
+/// Calls run(state), which enqueues an operation's work on `stream`, where the stack suffices for it. With `wait` it waits for that work and throws its
+/// failure, and what check_can_wait() throws. Host memory that runs out is a DeviceError.
+void run_operation(void (*run)(void*), void* state, const Stream& stream, bool wait, SourceLocation where);
 /// The stream that sync() uses: the default one of the operation's device.
 Stream stream_for(const OpBase& op, SourceLocation where);
+
+/// The state of run_operation().
+template <class T>
+struct Running {
+  OpNode<T>& node;
+  const Stream& stream;
+  std::optional<T> result{};
+  static void call(void* state) {
+    auto& self = *static_cast<Running*>(state);
+    self.result.emplace(self.node.run(self.stream));
+  }
+};
+template <>
+struct Running<void> {
+  OpNode<void>& node;
+  const Stream& stream;
+  static void call(void* state) {
+    auto& self = *static_cast<Running*>(state);
+    self.node.run(self.stream);
+  }
+};
 
 template <class>
 inline constexpr bool is_op = false;
@@ -140,22 +164,19 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
   [[nodiscard("the result owns the tensors that were given")]] T sync(
       SourceLocation where = SourceLocation::current()) && {
     const Stream stream = detail::stream_for(live(where), where);
-    return run_and_wait(stream, where);
+    return run(stream, true, where);
   }
   /// The same on a stream of the caller's.
   [[nodiscard("the result owns the tensors that were given")]] T sync(
       const Stream& stream, SourceLocation where = SourceLocation::current()) && {
-    return run_and_wait(stream, where);
+    return run(stream, true, where);
   }
   /// Enqueues on `stream` and returns at once. A tensor in the result can be used immediately, on any stream: dependent
   /// work is ordered after it. Throws as sync(), except the errors of the work itself, which are thrown where its
   /// result is waited for.
   [[nodiscard("the result owns the tensors that were given")]] T on(
       const Stream& stream, SourceLocation where = SourceLocation::current()) && {
-    const auto node = take_to_run(where);
-    try {
-      return detail::run_node(*node, stream);
-    } catch (const std::bad_alloc&) { detail::throw_no_memory_to_run(where); }
+    return run(stream, false, where);
   }
 
   /// An operation that runs this, then the operation that `f(result)` returns, on the same stream. What `f` gets ends
@@ -187,20 +208,11 @@ class [[nodiscard("an operation does nothing until it is run: write .sync() or .
     detail::check_not_recording(nullptr, where);
     return take(where);
   }
-  T run_and_wait(const Stream& stream, SourceLocation where) {
+  T run(const Stream& stream, bool wait, SourceLocation where) {
     const auto node = take_to_run(where);
-    detail::check_can_wait(stream, where);
-    runtime::SyncScope scope;  // this operation's work only: the stream may be shared with other threads
-    try {
-      if constexpr (std::is_void_v<T>) {
-        detail::run_node(*node, stream);
-        scope.wait();
-      } else {
-        T result = detail::run_node(*node, stream);
-        scope.wait();
-        return result;
-      }
-    } catch (const std::bad_alloc&) { detail::throw_no_memory_to_run(where); }
+    detail::Running<T> running{*node, stream};
+    detail::run_operation(detail::Running<T>::call, &running, stream, wait, where);
+    if constexpr (!std::is_void_v<T>) return std::move(*running.result);
   }
   detail::OwnedOp<detail::OpNode<T>> node_;
 };

@@ -2,9 +2,14 @@
 // number) converts to one of the small typed classes here; the rest of the code is untyped and out of line. The classes
 // refer to the caller's object and take nothing from it: a given tensor changes hands only once the whole operation has
 // been accepted.
+//
+// GraphScalar<T>: a number that a graph reads anew at each replay.
+//
+// Addresses for kernels with unsafe_::Ptr<T> parameters. Nothing is leased, ordered or kept alive through them.
 #pragma once
 #include <bit>
 #include <concepts>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -12,7 +17,7 @@
 
 #include "tessera/host/op.hpp"
 #include "tessera/lang/constant.hpp"
-#include "tessera/runtime/lease.hpp"
+#include "tessera/runtime/access.hpp"
 
 namespace tessera::detail {
 
@@ -203,7 +208,7 @@ class Number {
 
 /// True if the tensor of the lend has another owner now.
 inline bool stale_lend(const ArgRef& a) {
-  return a.how == ArgRef::How::Lend && (*a.layout.storage)->ownership() != a.ownership;
+  return a.how == ArgRef::How::Lend && ownership_of(*a.layout.storage) != a.ownership;
 }
 /// Throws the BorrowError of a stale lend: `argument` is "argument 1 (Mut<f32, 16>) of kernel one", or "copy_into".
 [[noreturn]] void throw_stale_lend(const std::string& argument, SourceLocation where);
@@ -232,11 +237,16 @@ struct ReadOperand {
   /// The same for an operand that may be on another device than `stream`: an operation then runs there.
   void resolve_anywhere(const Stream&, const char* what, SourceLocation where);
   LayoutRef layout() const;
+  /// Appends the work that wrote the tensor last.
+  void add_writer(std::vector<runtime::Ticket>& work) const;
   runtime::Backend* device() const noexcept;
 
  private:
   void resolve_pending(const Stream&, const char* what, SourceLocation where);
 };
+
+/// The address leaves the library: publishes it, and counts the storage as written. Throws BorrowError.
+void expose_address(const runtime::StorageRef& storage, SourceLocation where);
 
 /// Throws DeviceError unless `stream` belongs to the device that `storage` is on.
 void check_stream(const Stream& stream, const runtime::Storage& storage, const char* what, SourceLocation where);
@@ -247,3 +257,95 @@ template <tessera::Element T, int R>
 tessera::Tensor<T, R>::operator tessera::detail::Read<T, R>() const noexcept {
   return detail::Read<T, R>(detail::Reach::layout(*this));
 }
+
+namespace tessera {
+
+namespace detail {
+std::uint64_t next_scalar_id() noexcept;
+/// Throws ShapeError unless the parameter's type can hold the number; its bits.
+std::uint64_t graph_scalar_bits(const ArgRef& number, const char* what, SourceLocation where);
+void check_scalar_readable(SourceLocation where);
+}  // namespace detail
+
+/// A host number for Scalar<T> parameters of kernels. A graph that was captured from launches with it can change it:
+/// Graph::set(). Elsewhere it is an ordinary number. Copies are the same number; it is given its value when it is made.
+template <Element T>
+class GraphScalar {
+ public:
+  using element = T;
+  /// Throws ShapeError if T does not hold the value.
+  explicit GraphScalar(detail::Number<T> value, SourceLocation where = SourceLocation::current())
+      : bits_(detail::graph_scalar_bits(value.arg(), "GraphScalar", where)), id_(detail::next_scalar_id()) {}
+  GraphScalar(const GraphScalar&) = default;
+  GraphScalar& operator=(const GraphScalar&) = delete;  // a graph knows it by its identity
+
+  /// The value. DeviceError in a flow that is being captured: what the host computes from it would not change.
+  T value(SourceLocation where = SourceLocation::current()) const {
+    detail::check_scalar_readable(where);
+    T value;
+    std::memcpy(&value, &bits_, sizeof value);
+    return value;
+  }
+
+ private:
+  friend detail::Reach;
+  std::uint64_t bits_;  // the value in the low bytes
+  std::uint64_t id_;
+};
+
+template <Element T>
+GraphScalar(T) -> GraphScalar<T>;
+
+namespace detail {
+
+template <class>
+inline constexpr bool is_graph_scalar = false;
+template <class T>
+inline constexpr bool is_graph_scalar<GraphScalar<T>> = true;
+
+/// A number for a Scalar<T>.
+template <class T>
+class ScalarNumber : public Number<T> {
+ public:
+  using Number<T>::Number;
+  ScalarNumber(const GraphScalar<T>& scalar) noexcept : Number<T>(T()) {  // NOLINT: a conversion
+    this->arg_.number = Reach::scalar_bits(scalar);
+    this->arg_.scalar = Reach::scalar_id(scalar);
+  }
+};
+
+}  // namespace detail
+}  // namespace tessera
+
+namespace tessera::unsafe_ {
+
+/// A device address, as an argument of a kernel.
+template <Element T>
+class Address {
+ public:
+  explicit Address(const volatile void* address) noexcept {
+    arg_.how = tessera::detail::ArgRef::How::Number;
+    arg_.number = reinterpret_cast<std::uintptr_t>(address);
+  }
+  const tessera::detail::ArgRef& arg() const noexcept { return arg_; }
+
+ private:
+  tessera::detail::ArgRef arg_;
+};
+
+/// Any address. The caller must ensure that it is valid until the kernel has ended, and that accesses are ordered.
+template <Element T>
+Address<T> address(T* pointer) noexcept {
+  return Address<T>(pointer);
+}
+/// The address of the first element of a tensor. Checked mode treats the tensor as written from now on, because stores
+/// through raw pointers are not tracked. Throws BorrowError if it is empty.
+template <Element T, int R>
+Address<T> address(const Tensor<T, R>& tensor, SourceLocation where = SourceLocation::current()) {
+  const auto& layout = tessera::detail::Reach::layout(tensor);
+  if (!layout.storage) tessera::detail::throw_empty("Tensor", element_type<T>, R, where);
+  tessera::detail::expose_address(layout.storage, where);
+  return Address<T>(tessera::detail::ref(layout, element_type<T>).data());
+}
+
+}  // namespace tessera::unsafe_

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "tessera/host/flow.hpp"
-#include "tessera/runtime/graph.hpp"
 
 namespace tessera {
 

@@ -6,8 +6,35 @@
 #include <utility>
 
 #include "tessera/host/layout.hpp"
-#include "tessera/host/typestate.hpp"
 #include "tessera/runtime/device.hpp"
+
+// The macros are typestate annotations for clang's consumed analysis (-Wconsumed): use after a tensor was given away
+// becomes a compile-time diagnostic. Other compilers ignore the annotations; there, and where the analysis cannot
+// follow, the run-time BorrowError remains.
+//
+// The analysis also has a state "unknown": a tensor reached through a reference parameter, or chosen by `?:`. Methods
+// accept it, and so do conversions by a method (a launch's In argument): only a tensor that is known to have been given
+// away is an error. A parameter cannot require "unconsumed or unknown" (clang 16), so a function that takes `const
+// Tensor&` has no annotation, and one that takes `Tensor&&` requires a tensor that is known to be there.
+
+#if defined(__clang__)
+#define TESSERA_CONSUMABLE [[clang::consumable(unconsumed)]]  ///< a class that can be given away
+#define TESSERA_LIVE \
+  [[clang::callable_when("unconsumed", "unknown")]]              ///< a method of a tensor that is not known to be gone
+#define TESSERA_ARG_LIVE [[clang::param_typestate(unconsumed)]]  ///< a `Tensor&&` that must be there
+#define TESSERA_ARG_STAYS [[clang::return_typestate(unconsumed)]]  ///< a `Tensor&` that is there afterwards
+#define TESSERA_RETURNS_LIVE [[clang::return_typestate(unconsumed)]]
+#define TESSERA_RETURNS_EMPTY [[clang::return_typestate(consumed)]]
+#define TESSERA_BECOMES_LIVE [[clang::set_typestate(unconsumed), clang::reinitializes]]
+#else
+#define TESSERA_CONSUMABLE
+#define TESSERA_LIVE
+#define TESSERA_ARG_LIVE
+#define TESSERA_ARG_STAYS
+#define TESSERA_RETURNS_LIVE
+#define TESSERA_RETURNS_EMPTY
+#define TESSERA_BECOMES_LIVE
+#endif
 
 namespace tessera {
 
@@ -71,16 +98,6 @@ struct Reach {
   }
 };
 
-/// Makes the new handle the owner: lends made before become invalid.
-template <int R>
-void change_owner(const Layout<R>& l) noexcept {
-  if (l.storage) l.storage->change_owner();
-}
-/// `owners` counts the handles of a tensor that is shared; a replay that would write it asks (src/host/graph.cpp).
-template <int R>
-void set_shared(const Layout<R>& l, const std::shared_ptr<char>& owners) noexcept {
-  if (l.storage) l.storage->set_shared(owners);
-}
 /// For share(): throws BorrowError if an operation that has not run yet will write it.
 void check_unwritten(const LayoutRef& l, SourceLocation where);
 /// True if there is no other owner, including libraries that a tensor was exported to.
@@ -117,7 +134,7 @@ class Queries {
   bool contiguous(SourceLocation where = SourceLocation::current()) const {
     return ref(live(where), element_type<T>).contiguous();
   }
-  Device device(SourceLocation where = SourceLocation::current()) const { return live(where).storage->device(); }
+  Device device(SourceLocation where = SourceLocation::current()) const { return device_of(live(where).storage); }
 
   // Read-only views of the same storage.
   /// Elements lo to hi - 1 along `Axis`; ShapeError unless 0 <= lo <= hi <= dim(Axis).
@@ -168,13 +185,13 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
 
   TESSERA_RETURNS_EMPTY Tensor() noexcept = default;
   TESSERA_RETURNS_LIVE Tensor(Tensor&& other) noexcept : layout_(std::move(other.layout_)) {
-    detail::change_owner(layout_);
+    detail::change_owner(layout_.storage);
   }
   /// Lends of the tensor that was here, and replays that write it, are invalid from now on.
   TESSERA_BECOMES_LIVE Tensor& operator=(Tensor&& other) noexcept {
-    detail::change_owner(layout_);
+    detail::change_owner(layout_.storage);
     layout_ = std::move(other.layout_);
-    detail::change_owner(layout_);
+    detail::change_owner(layout_.storage);
     return *this;
   }
   Tensor(const Tensor&) = delete;  // a copy is an operation: clone(t)
@@ -221,7 +238,7 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
   friend detail::Reach;
   static constexpr const char* kName = "Tensor";
   TESSERA_RETURNS_LIVE explicit Tensor(detail::Layout<R>&& layout) noexcept : layout_(std::move(layout)) {
-    detail::change_owner(layout_);
+    detail::change_owner(layout_.storage);
   }
   detail::Layout<R> layout_;
 };
@@ -255,8 +272,8 @@ class Shared : public detail::Queries<Shared<T, R>, T, R> {
   static constexpr const char* kName = "Shared";
   explicit Shared(detail::Layout<R>&& layout) : owners_(std::make_shared<char>()) {  // first: it may throw
     layout_ = std::move(layout);
-    detail::change_owner(layout_);
-    detail::set_shared(layout_, owners_);
+    detail::change_owner(layout_.storage);
+    detail::set_shared(layout_.storage, owners_);
   }
   detail::Layout<R> layout_;
   std::shared_ptr<char> owners_;  ///< counts the Shared handles; views and operations in flight are not owners
@@ -322,7 +339,7 @@ template <Element T, int R>
 Lend<T, R> mut(TESSERA_ARG_STAYS Tensor<T, R>& tensor, SourceLocation where = SourceLocation::current()) {
   const detail::Layout<R>& layout = detail::Reach::layout(static_cast<const Tensor<T, R>&>(tensor));
   if (!layout.storage) detail::throw_empty("Tensor", element_type<T>, R, where);
-  return detail::Reach::lend<Lend<T, R>>(detail::Layout<R>(layout), layout.storage->ownership());
+  return detail::Reach::lend<Lend<T, R>>(detail::Layout<R>(layout), detail::ownership_of(layout.storage));
 }
 #if defined(__clang__)
 #pragma clang diagnostic pop

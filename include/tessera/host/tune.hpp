@@ -2,24 +2,239 @@
 //
 //   TuningReport found = tune(products, mut(c), a, b);
 //   products.tuned(found.best)(mut(c), a, b).sync();
+//
+// A tuning space is candidates (kernels that take the same arguments and compute the same result) times hints. A space
+// is a constant next to its kernels (docs/tuning.md).
+//
+//   constexpr auto products = space("products", "warps=4,8 latency=2,4,6", candidate<gemm<64, 128>>("64x128"),
+//                                   candidate<gemm<128, 128>>("128x128"));
 #pragma once
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/host/create.hpp"
+#include "tessera/host/kernel.hpp"
+#include "tessera/host/op.hpp"
 #include "tessera/host/transfer.hpp"
-#include "tessera/host/tuner.hpp"
-#include "tessera/host/tuning_space.hpp"
-#include "tessera/jit/tuning_file.hpp"
+#include "tessera/jit/code_report.hpp"
+#include "tessera/jit/tuning.hpp"
 
 namespace tessera {
+
+/// One candidate. `call`: a kernel<K> with its options, or a function that returns a launch; only the former can take
+/// hints.
+template <class F>
+struct Candidate {
+  static constexpr bool takes_hints = requires(const F& f, const TuningRecord& r) { f.tuned(r); };
+  const char* name;
+  F call;
+
+  /// The call with the hints of a record, if it can take them.
+  auto tuned(const TuningRecord& record, SourceLocation where = SourceLocation::current()) const {
+    if constexpr (takes_hints)
+      return call.tuned(record, where);
+    else
+      return call;
+  }
+};
+
+/// The kernel K under a name, which must be a literal: only the pointer is stored.
+template <auto K>
+constexpr Candidate<detail::Kernel<K>> candidate(const char* name) {
+  return {name, kernel<K>};
+}
+template <class F>
+constexpr Candidate<F> candidate(const char* name, F call) {
+  return {name, call};
+}
+
 namespace detail {
+
+[[noreturn]] inline void throw_no_candidate(const char* space, const std::string& choice, SourceLocation where) {
+  throw CompileError(concat("space ", space, ": a tuning record names the candidate \"", choice,
+                            "\", which is not there.\n  Tune again: candidates were renamed or taken out."),
+                     where);
+}
+
+/// A space with a record: it calls the candidate that the record names.
+template <class... F>
+class TunedSpace {
+ public:
+  TunedSpace(const std::tuple<Candidate<F>...>& candidates, std::size_t chosen, const TuningRecord& record,
+             SourceLocation where)
+      : candidates_(candidates), chosen_(chosen), record_(record), where_(where) {}
+  /// Takes the arguments of the kernels. Errors have the source location of tuned().
+  template <class... A>
+  auto operator()(A&&... args) const {
+    return call<0>(std::forward<A>(args)...);
+  }
+
+ private:
+  template <std::size_t I, class... A>
+  auto call(A&&... args) const {
+    if constexpr (I + 1 < sizeof...(F)) {
+      if (chosen_ != I) return call<I + 1>(std::forward<A>(args)...);
+    }
+    const auto& candidate = std::get<I>(candidates_);
+    constexpr bool has_place = (std::is_same_v<std::remove_cvref_t<A>, SourceLocation> || ...);
+    if constexpr (std::remove_cvref_t<decltype(candidate)>::takes_hints && !has_place)
+      return candidate.tuned(record_, where_)(std::forward<A>(args)..., where_);
+    else
+      return candidate.tuned(record_, where_)(std::forward<A>(args)...);
+  }
+  std::tuple<Candidate<F>...> candidates_;
+  std::size_t chosen_;
+  const TuningRecord& record_;
+  SourceLocation where_;
+};
+
+}  // namespace detail
+
+/// Candidates times hints. The first candidate is the default.
+template <class... F>
+class TuningSpace {
+  static_assert(sizeof...(F) > 0, "a space has at least one candidate");
+
+ public:
+  constexpr TuningSpace(const char* name, const char* hints, Candidate<F>... candidates)
+      : name_(name), hints_(hints), candidates_(candidates...) {}
+  constexpr const char* name() const { return name_; }
+  constexpr const char* hints() const { return hints_; }
+  constexpr const std::tuple<Candidate<F>...>& candidates() const { return candidates_; }
+
+  /// The candidate of a record with its hints, to be called like a kernel while the record lives. CompileError if there
+  /// is no such candidate, and, where the launch compiles, if the record is stale.
+  detail::TunedSpace<F...> tuned(const TuningRecord& record, SourceLocation where = SourceLocation::current()) const {
+    const std::size_t chosen = index_of(record.choice);
+    if (chosen == sizeof...(F)) detail::throw_no_candidate(name_, record.choice, where);
+    return {candidates_, chosen, record, where};
+  }
+  /// The number of the candidate of this name; how many there are, if there is none.
+  std::size_t index_of(std::string_view name) const {
+    return std::apply(
+        [&](const auto&... c) {
+          std::size_t at = 0;
+          (void)((name == c.name || (++at, false)) || ...);
+          return at;
+        },
+        candidates_);
+  }
+
+ private:
+  const char* name_;
+  const char* hints_;
+  std::tuple<Candidate<F>...> candidates_;
+};
+
+/// `hints`: "warps=4,8 latency=2,4,6", the values of each combined; "" leaves them all to the cost model. Names and
+/// hints are literals.
+template <class... F>
+constexpr TuningSpace<F...> space(const char* name, const char* hints, Candidate<F>... candidates) {
+  return TuningSpace<F...>(name, hints, candidates...);
+}
+
+struct TuneOptions {
+  std::string file =
+      {};  ///< where the record is added and the journal is kept, so that an interrupted run continues; empty: none
+  std::string hints = {};  ///< instead of the space's ("-": none)
+  std::string first = {};  ///< the default candidate; empty: the space's first
+  double seconds = 0;      ///< no new measurements after this time; 0: no limit
+  double tolerance = 0;    ///< of results, relative; 0: by element type. Integers are compared exactly
+  bool keep = false;       ///< returns a record of the file that is not stale, without measuring again
+  bool warm = false;       ///< caches are not cleared between launches
+  int jobs = 0;            ///< compilations at a time; 0: one per processor
+  int launches = 10;       ///< launches of each point before the last round
+  int rounds = 15;         ///< rounds of the last comparison
+  int only_compile =
+      0;  ///< compute capability of a GPU that need not be present (90): compiles for it and runs nothing
+};
+
+enum class TrialOutcome : std::uint8_t {
+  Measured,
+  Slow,      ///< given up after two launches
+  Wrong,     ///< its result differs from the default's
+  Pressure,  ///< the assembler warns of registers
+  Failed,    ///< did not compile, or its launch failed
+  Same,      ///< the same code as an earlier point
+  NotTried,  ///< the time limit was reached
+  Compiled,  ///< only_compile
+};
+/// "measured", "slow", ...
+const char* name_of(TrialOutcome outcome);
+
+/// One point of a space.
+struct TuningTrial {
+  std::string choice, hints;
+  TrialOutcome outcome = TrialOutcome::NotTried;
+  double ms = 0;         ///< median; for Slow the minimum
+  std::string note;      ///< why it was dropped
+  bool resumed = false;  ///< from the journal of an interrupted run
+  jit::CodeReport code;  ///< complete as far as it was compiled
+};
+
+struct TuningReport {
+  TuningRecord best;  ///< empty if only compiled
+  std::vector<TuningTrial> trials;
+  bool kept = false;  ///< `best` is from the file, and nothing was measured
+};
+
+namespace detail {
+
+/// The tensors that a candidate writes to, and their contents afterwards.
+class TuneCopies {
+ public:
+  virtual ~TuneCopies();
+};
+class TuneValues {
+ public:
+  virtual ~TuneValues();
+};
+
+/// A space with the arguments of a run.
+class TuneSubject {
+ public:
+  virtual ~TuneSubject();
+  virtual const char* name() const = 0;
+  virtual const char* hints() const = 0;
+  virtual std::size_t candidates() const = 0;
+  virtual const char* candidate(std::size_t i) const = 0;
+  virtual bool takes_hints(std::size_t i) const = 0;
+  virtual Device device() const = 0;
+  virtual std::string arguments() const = 0;
+  /// Copies of the lent tensors, with their contents or uninitialised.
+  virtual std::unique_ptr<TuneCopies> copies(bool contents) const = 0;
+  virtual Op<void> launch(std::size_t candidate, const TuningRecord& hints, TuneCopies& copies) const = 0;
+  virtual std::unique_ptr<TuneValues> values(const TuneCopies& copies) const = 0;
+  /// Describes the first difference; empty if they agree.
+  virtual std::string difference(const TuneValues& found, const TuneValues& wanted, double tolerance) const = 0;
+};
+
+/// Throws CompileError if no point of the space can be used, IoError for the file.
+TuningReport run_tuner(const TuneSubject& subject, const TuneOptions& options);
+
+/// The last record of this subject and its device; null if there is none.
+const TuningRecord* find_record(const std::vector<TuningRecord>& records, const TuneSubject& subject);
+
+/// "argument 2: element 17 is 3.5, expected 4".
+std::string difference_text(std::size_t argument, std::size_t element, double found, double wanted);
+/// "f16[4096, 4096]:4096,1"
+std::string argument_text(const LayoutRef& layout, bool lent);
+
+}  // namespace detail
+namespace detail {
+
+/// The first float that differs by more than `allowed`, relative to its value or to the size of all that are wanted;
+/// NaN equals NaN. `value` reads an element.
+std::string float_difference(const void* found, const void* wanted, std::size_t count,
+                             double (*value)(const void*, std::size_t), std::size_t argument, double allowed);
 
 /// The tuner makes the calls: their errors have no line of the user's, and the tuner's own line would not help.
 inline constexpr SourceLocation kOfTuner{};
@@ -96,21 +311,9 @@ std::string difference_of(const std::vector<T>& found, const std::vector<T>& wan
     }
   } else {
     if (std::memcmp(found.data(), wanted.data(), found.size() * sizeof(T)) == 0) return {};  // the common case
+    const auto value = [](const void* of, std::size_t i) { return static_cast<double>(static_cast<const T*>(of)[i]); };
     const double allowed = tolerance > 0 ? tolerance : default_tolerance<T>();
-    double squares = 0;
-    std::size_t finite = 0;
-    for (const T& w : wanted) {
-      const double x = static_cast<double>(w);
-      if (std::isfinite(x)) squares += x * x, ++finite;
-    }
-    const double size = finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      const double f = static_cast<double>(found[i]), w = static_cast<double>(wanted[i]);
-      if (f == w || (std::isnan(f) && std::isnan(w))) continue;
-      // An infinity is near no other number.
-      const bool near = std::isfinite(w) && std::abs(f - w) <= allowed * std::max(std::abs(w), size);
-      if (!near) return difference_text(argument, i, f, w);
-    }
+    return float_difference(found.data(), wanted.data(), found.size(), value, argument, allowed);
   }
   return {};
 }

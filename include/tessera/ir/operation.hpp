@@ -13,13 +13,11 @@
 #include "tessera/ir/attributes.hpp"
 #include "tessera/ir/op_info.hpp"
 #include "tessera/ir/types.hpp"
+#include "tessera/ir/value.hpp"
 
 namespace tessera::ir {
 
-class Operation;
-class Block;
 class Function;
-struct OpOperand;
 
 struct ValueImpl {
   Type type;
@@ -29,27 +27,13 @@ struct ValueImpl {
   OpOperand* first_use = nullptr;
 };
 
-/// A handle to an SSA value.
-class Value {
- public:
-  constexpr Value() = default;
-  explicit constexpr Value(ValueImpl* impl) : impl_(impl) {}
-  explicit operator bool() const { return impl_ != nullptr; }
-  bool operator==(const Value&) const = default;
-  Type type() const { return impl_->type; }
-  void set_type(Type t) const { impl_->type = t; }
-  Operation* def() const { return impl_->def; }           ///< null for block arguments
-  Block* argument_block() const { return impl_->block; }  ///< null for results
-  std::uint32_t index() const { return impl_->index; }
-  bool has_uses() const { return impl_->first_use != nullptr; }
-  bool has_one_use() const;
-  OpOperand* first_use() const { return impl_->first_use; }
-  void replace_all_uses_with(Value other) const;
-  ValueImpl* impl() const { return impl_; }
-
- private:
-  ValueImpl* impl_ = nullptr;
-};
+inline Type Value::type() const { return impl_->type; }
+inline void Value::set_type(Type t) const { impl_->type = t; }
+inline Operation* Value::def() const { return impl_->def; }
+inline Block* Value::argument_block() const { return impl_->block; }
+inline std::uint32_t Value::index() const { return impl_->index; }
+inline bool Value::has_uses() const { return impl_->first_use != nullptr; }
+inline OpOperand* Value::first_use() const { return impl_->first_use; }
 
 /// One operand of one operation: a link in its value's list of uses.
 struct OpOperand {

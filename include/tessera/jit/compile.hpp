@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/ir/operation.hpp"
-#include "tessera/jit/tuning_use.hpp"
+#include "tessera/jit/tuning.hpp"
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/device.hpp"
 

@@ -5,10 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "tessera/host/all.hpp"
 #include "tessera/host/collecting.hpp"
-#include "tessera/host/reshape.hpp"
 #include "tessera/runtime/cuda.hpp"
+#include "tessera/tessera.hpp"
 
 namespace tessera::kernels {
 

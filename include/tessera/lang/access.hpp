@@ -8,8 +8,8 @@
 #include <span>
 
 #include "tessera/base/source_location.hpp"
-#include "tessera/ir/operation.hpp"
-#include "tessera/lang/recording.hpp"
+#include "tessera/ir/value.hpp"
+#include "tessera/lang/handles.hpp"
 
 namespace tessera::lang {
 

@@ -4,25 +4,50 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <string_view>
-#include <vector>
+#include <utility>
 
 #include "tessera/lang/acc.hpp"
 #include "tessera/lang/constant.hpp"
+#include "tessera/lang/handles.hpp"
 #include "tessera/lang/in.hpp"
 #include "tessera/lang/mut.hpp"
 #include "tessera/lang/mut_tiles.hpp"
-#include "tessera/lang/recording.hpp"
 #include "tessera/lang/unsafe.hpp"
 
 namespace tessera::lang {
+
+enum class ParamKind : std::uint8_t { Mut, MutTiles, In, Scalar, Acc, UnsafeMut, UnsafePtr, Constant };
+
+/// A block owns one piece of such a parameter.
+constexpr bool has_own_piece(ParamKind k) { return k == ParamKind::Mut || k == ParamKind::UnsafeMut; }
+/// Such a parameter determines how many blocks there are, or what they share.
+constexpr bool has_pieces(ParamKind k) { return has_own_piece(k) || k == ParamKind::MutTiles; }
+
+inline constexpr std::int64_t kDyn = -1;
+
+/// One kernel parameter, from its C++ type.
+struct ParamSpec {
+  ParamKind kind;
+  ElementType element;
+  int rank;
+  const int* extents;          ///< as many as the rank
+  const char* enum_text = "";  ///< of a Constant of an enumeration: a text for type_label()
+};
+
+/// A kernel as the untyped code has it: its parameters, and its function, which runs on a recording's objects.
+struct KernelBody {
+  const char* text;  ///< for kernel_label()
+  const ParamSpec* params;
+  std::size_t count;
+  void (*run)(const Recording&);
+};
 
 template <class... P>
 struct TypeList {
   static constexpr int size = sizeof...(P);
 };
 
-/// For each kernel parameter type: kind, element, rank, extents, info(), and make(recording, number), which creates the
+/// For each kernel parameter type: kind, element, rank, spec, and make(recording, number), which creates the
 /// object.
 template <class P>
 struct ParamTraits {
@@ -38,7 +63,7 @@ struct TensorParam {
   using element = T;
   static constexpr int rank = sizeof...(E);
   static constexpr int extents[sizeof...(E) == 0 ? 1 : sizeof...(E)] = {E...};
-  static ParamInfo info() { return {Kind, element_type<T>, rank, {E...}, {}, 0}; }
+  static constexpr ParamSpec spec{Kind, element_type<T>, rank, extents};
   static P make(const Recording& r, int number) {
     if constexpr (Kind == ParamKind::Mut || Kind == ParamKind::UnsafeMut) {
       return HandleAccess::make<P>(r.piece(number));
@@ -53,14 +78,12 @@ struct ValueParam {
   static constexpr ParamKind kind = Kind;
   using element = T;
   static constexpr int rank = 0;
-  static ParamInfo info() { return {Kind, element_type<T>, 0, {}, {}, 0}; }
+  static constexpr ParamSpec spec{Kind, element_type<T>, 0, nullptr};
   static P make(const Recording& r, int number) { return P(r.argument(number)); }
 };
-/// "bool", "i32", or the name of an enumeration.
 template <class T>
-std::string constant_name() {
-  if constexpr (std::is_enum_v<T>) return type_label(__PRETTY_FUNCTION__);
-  return tessera::info(tessera::detail::constant_element<T>()).name;
+constexpr const char* type_text() {
+  return std::is_enum_v<T> ? __PRETTY_FUNCTION__ : "";
 }
 
 }  // namespace detail
@@ -86,9 +109,7 @@ struct ParamTraits<Constant<T>> {
   static constexpr ParamKind kind = ParamKind::Constant;
   using element = T;
   static constexpr int rank = 0;
-  static ParamInfo info() {
-    return {kind, tessera::detail::constant_element<T>(), 0, {}, "Constant<" + detail::constant_name<T>() + ">", 0};
-  }
+  static constexpr ParamSpec spec{kind, tessera::detail::constant_element<T>(), 0, nullptr, detail::type_text<T>()};
   static Constant<T> make(const Recording& r, int number) {
     const std::uint64_t bits = r.constant(number);
     std::array<std::byte, sizeof(T)> low;
@@ -154,35 +175,33 @@ constexpr bool kernel_params_ok() {
   return detail::parameters_ok(kernel_params<K>{}, std::make_index_sequence<kernel_params<K>::size>{});
 }
 
-/// The parameters of kernel K as run-time data (lay_out fills in slots and spelling).
+namespace detail {
+
+template <class Params>
+struct ParamSpecs;
+template <class... P>
+struct ParamSpecs<TypeList<P...>> {
+  static constexpr ParamSpec all[sizeof...(P) + 1] = {ParamTraits<param_t<P>>::spec...};
+};
+
 template <auto K>
-std::vector<ParamInfo> kernel_param_infos() {
-  return []<class... P>(TypeList<P...>) {
-    return std::vector<ParamInfo>{ParamTraits<param_t<P>>::info()...};
-  }(kernel_params<K>{});
+constexpr const char* kernel_text() {
+  return __PRETTY_FUNCTION__;
+}
+template <auto K, class... P, std::size_t... I>
+void run_kernel(const Recording& recording, TypeList<P...>, std::index_sequence<I...>) {
+  K(ParamTraits<param_t<P>>::make(recording, static_cast<int>(I))...);
+}
+template <auto K>
+void run_kernel(const Recording& recording) {
+  run_kernel<K>(recording, kernel_params<K>{}, std::make_index_sequence<kernel_params<K>::size>{});
 }
 
-/// A readable label: the function's name without namespaces and template arguments. Compilers differ; never part of a
-/// key.
-template <auto K>
-std::string kernel_name() {
-  return kernel_label(__PRETTY_FUNCTION__);
-}
+}  // namespace detail
 
-/// Records kernel K: runs it once on this thread and returns its Tile IR. Throws TraceError for code that a recording
-/// cannot express (docs/tracing.md).
+/// Kernel K, untyped. Its parameters are kernel parameters (kernel_params_ok).
 template <auto K>
-Trace trace(const Specialization& specialization = {}, SourceLocation where = SourceLocation::current()) {
-  if constexpr (kernel_params_ok<K>()) {
-    Recording recording(kernel_name<K>(), kernel_param_infos<K>(), specialization, where);
-    recording.begin_body();
-    [&]<class... P, std::size_t... I>(TypeList<P...>, std::index_sequence<I...>) {
-      K(ParamTraits<param_t<P>>::make(recording, static_cast<int>(I))...);
-    }(kernel_params<K>{}, std::make_index_sequence<kernel_params<K>::size>{});
-    return recording.finish();
-  } else {
-    return {};
-  }
-}
+inline constexpr KernelBody kernel_body{detail::kernel_text<K>(), detail::ParamSpecs<kernel_params<K>>::all,
+                                        kernel_params<K>::size, detail::run_kernel<K>};
 
 }  // namespace tessera::lang

@@ -1,11 +1,8 @@
-// The kernel language: everything that a kernel may use, and trace<K>.
+// The kernel language: everything that a kernel may use, and its signature. trace<K> is in trace.hpp.
 #pragma once
 #include "tessera/lang/acc.hpp"
-#include "tessera/lang/block.hpp"
-#include "tessera/lang/check.hpp"
 #include "tessera/lang/constant.hpp"
 #include "tessera/lang/control.hpp"
-#include "tessera/lang/convert.hpp"
 #include "tessera/lang/create.hpp"
 #include "tessera/lang/in.hpp"
 #include "tessera/lang/kernel_signature.hpp"
@@ -13,9 +10,7 @@
 #include "tessera/lang/mma.hpp"
 #include "tessera/lang/mut.hpp"
 #include "tessera/lang/mut_tiles.hpp"
-#include "tessera/lang/print.hpp"
-#include "tessera/lang/random.hpp"
 #include "tessera/lang/reduce.hpp"
-#include "tessera/lang/require.hpp"
+#include "tessera/lang/reports.hpp"
 #include "tessera/lang/shape_ops.hpp"
 #include "tessera/lang/unsafe.hpp"

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "tessera/lang/access.hpp"
-#include "tessera/lang/selectors.hpp"
+#include "tessera/lang/shape.hpp"
 #include "tessera/lang/tile.hpp"
 
 namespace tessera {

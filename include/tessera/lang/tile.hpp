@@ -1,5 +1,7 @@
 // Tile<T, D...>: a value of a kernel, with its element type and extents in its C++ type. A tile object is a variable:
 // copying makes a new one, assigning changes it, also inside device loops and branches.
+//
+// Its last part names the element type and the shape of an argument that may be a tile or a host number.
 #pragma once
 #include <type_traits>
 
@@ -215,3 +217,32 @@ class Tile {
 };
 
 }  // namespace tessera
+
+namespace tessera::detail {
+
+template <class X>
+inline constexpr bool is_tile = false;
+template <class T, int... D>
+inline constexpr bool is_tile<Tile<T, D...>> = true;
+
+/// Element type of a tile; void for anything else.
+template <class X>
+struct ElementOfTile {
+  using type = void;
+};
+template <class T, int... D>
+struct ElementOfTile<Tile<T, D...>> {
+  using type = T;
+};
+
+/// Shape of a tile; rank 0 for a host number.
+template <class X>
+struct ShapeOf {
+  using type = Shape<>;
+};
+template <class T, int... D>
+struct ShapeOf<Tile<T, D...>> {
+  using type = Shape<D...>;
+};
+
+}  // namespace tessera::detail

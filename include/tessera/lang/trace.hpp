@@ -24,18 +24,11 @@
 #include "tessera/base/element.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/ir/scalar_program.hpp"
+#include "tessera/lang/handles.hpp"
+#include "tessera/lang/kernel_signature.hpp"
 #include "tessera/lang/tracer.hpp"
 
 namespace tessera::lang {
-
-enum class ParamKind : std::uint8_t { Mut, MutTiles, In, Scalar, Acc, UnsafeMut, UnsafePtr, Constant };
-
-/// A block owns one piece of such a parameter.
-constexpr bool has_own_piece(ParamKind k) { return k == ParamKind::Mut || k == ParamKind::UnsafeMut; }
-/// Such a parameter determines how many blocks there are, or what they share.
-constexpr bool has_pieces(ParamKind k) { return has_own_piece(k) || k == ParamKind::MutTiles; }
-
-inline constexpr std::int64_t kDyn = -1;
 
 /// One kernel parameter, from its C++ type.
 struct ParamInfo {
@@ -107,5 +100,24 @@ struct Trace {
   std::vector<Requirement> requirements;
   std::vector<SameExtent> same_extents;  ///< evaluated like requirements
 };
+
+/// The parameters of a kernel as run-time data (lay_out fills in slots, and what is missing of the spelling).
+std::vector<ParamInfo> param_infos(const KernelBody& kernel);
+template <auto K>
+std::vector<ParamInfo> kernel_param_infos() {
+  return param_infos(kernel_body<K>);
+}
+
+/// Records a kernel: runs it once on this thread and returns its Tile IR. Throws TraceError for code that a recording
+/// cannot express (docs/tracing.md).
+Trace trace(const KernelBody& kernel, const Specialization& specialization, SourceLocation where);
+template <auto K>
+Trace trace(const Specialization& specialization = {}, SourceLocation where = SourceLocation::current()) {
+  if constexpr (kernel_params_ok<K>()) {
+    return trace(kernel_body<K>, specialization, where);
+  } else {
+    return {};
+  }
+}
 
 }  // namespace tessera::lang

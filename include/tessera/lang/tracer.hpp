@@ -13,7 +13,7 @@
 
 #include "tessera/base/element.hpp"
 #include "tessera/base/source_location.hpp"
-#include "tessera/ir/operation.hpp"
+#include "tessera/ir/value.hpp"
 
 namespace tessera::lang {
 

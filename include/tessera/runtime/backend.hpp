@@ -1,6 +1,7 @@
 // The interface of a device: memory, in-order queues, events. The CPU, CUDA and the tests' fake device implement it;
 // storages, ordering and leases use only this interface.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "tessera/base/source_location.hpp"
+#include "tessera/runtime/access.hpp"
 #include "tessera/runtime/device.hpp"
 #include "tessera/runtime/memory.hpp"
 
@@ -23,36 +25,8 @@ namespace tessera::runtime {
 
 class GraphRecording;
 class GraphWork;
-class Storage;
-using StorageRef = std::shared_ptr<Storage>;
-class StreamCore;
-struct Failure;
-using FailureRef = std::shared_ptr<Failure>;
-class LeaseLink;
-
 /// Alignment of all memory, in bytes: that of the CUDA driver, and four cache lines of the CPU.
 inline constexpr std::size_t kStorageAlignment = 256;
-
-/// Submitted work, for wait(). Copyable; keeps the stream alive, not the storages.
-struct Ticket {
-  std::shared_ptr<StreamCore> stream;
-  std::uint64_t number = 0;
-};
-
-/// How work uses a storage.
-enum class AccessMode : std::uint8_t {
-  Read,       ///< its contents are an input
-  ReadWrite,  ///< input and output (a `Mut` piece may be loaded, or left as it was)
-  Write,      ///< overwritten completely: an earlier failure does not matter
-};
-
-struct Access {
-  StorageRef storage;
-  AccessMode mode = AccessMode::Read;
-  /// The caller's lease of `storage`. submit() releases it in the same step that records the use; nothing else reads
-  /// it.
-  LeaseLink* lease = nullptr;
-};
 
 /// Blocks of a launch.
 struct LaunchGrid {
@@ -231,6 +205,35 @@ class Queue {
 
  protected:
   const StreamCore* stream_ = nullptr;  ///< null if a queue is used without a stream (tests)
+};
+
+/// The count behind MemoryStats.
+class MemoryAccount {
+ public:
+  /// Counts `bytes` as in use; false if that is above the limit.
+  bool take(std::size_t bytes) noexcept;
+  /// They were allocated, after take().
+  void taken() noexcept;
+  /// They were not.
+  void cancel(std::size_t bytes) noexcept { in_use_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void give_back(std::size_t bytes) noexcept;
+
+  std::size_t in_use() const noexcept { return in_use_.load(std::memory_order_relaxed); }
+  std::size_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
+  void set_limit(std::size_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
+  void reset_peak() noexcept { peak_.store(in_use(), std::memory_order_relaxed); }
+  /// in_use, peak, limit and the counts.
+  MemoryStats stats() const noexcept;
+
+  std::shared_ptr<Allocator> allocator() const noexcept;
+  void set_allocator(std::shared_ptr<Allocator> allocator) noexcept;
+
+ private:
+  std::atomic<std::size_t> in_use_{0}, peak_{0}, limit_{kNoMemoryLimit};
+  std::atomic<std::uint64_t> allocations_{0}, frees_{0};
+  std::atomic<bool> has_allocator_{false};
+  mutable std::mutex mutex_;
+  std::shared_ptr<Allocator> allocator_;
 };
 
 /// One device. Its methods may be called from any thread.

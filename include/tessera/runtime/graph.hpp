@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tessera/runtime/storage.hpp"
-#include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::runtime {
 
@@ -62,13 +62,6 @@ struct RecordedGroup {
 
 /// The present calls of all entries with scalars, by RecordedWork::call_number.
 using GraphCalls = std::vector<RecordedCall>;
-
-/// What a recording needs for temporaries: tensors that were made and ended while it was captured.
-struct GraphMemory {
-  std::size_t temporaries = 0;      ///< their number
-  std::size_t temporary_bytes = 0;  ///< their sizes, added up
-  std::size_t planned_bytes = 0;    ///< the memory that they share
-};
 
 /// Records submissions. One thread at a time. finish() ends the recording, which does not change afterwards.
 class GraphRecording final : public CaptureSink {
@@ -191,8 +184,5 @@ class BodyScope {
  private:
   GraphRecording* outer_;
 };
-
-/// Throws DeviceError if this thread captures: `what` cannot be captured. `instead` is what to do.
-void check_not_capturing(const char* what, const char* instead, SourceLocation where = {});
 
 }  // namespace tessera::runtime

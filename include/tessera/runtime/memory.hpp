@@ -1,10 +1,9 @@
-// A device's memory: figures, a limit, an allocator of the user's, and the error when memory runs out.
+// A device's memory: figures, a limit, an allocator of the user's, and the error when memory runs out; the memory of a
+// graph.
 #pragma once
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/device.hpp"
@@ -73,33 +72,11 @@ void set_allocator(Device device, std::shared_ptr<Allocator> allocator) noexcept
 
 namespace runtime {
 
-/// The count behind MemoryStats.
-class MemoryAccount {
- public:
-  /// Counts `bytes` as in use; false if that is above the limit.
-  bool take(std::size_t bytes) noexcept;
-  /// They were allocated, after take().
-  void taken() noexcept;
-  /// They were not.
-  void cancel(std::size_t bytes) noexcept { in_use_.fetch_sub(bytes, std::memory_order_relaxed); }
-  void give_back(std::size_t bytes) noexcept;
-
-  std::size_t in_use() const noexcept { return in_use_.load(std::memory_order_relaxed); }
-  std::size_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
-  void set_limit(std::size_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
-  void reset_peak() noexcept { peak_.store(in_use(), std::memory_order_relaxed); }
-  /// in_use, peak, limit and the counts.
-  MemoryStats stats() const noexcept;
-
-  std::shared_ptr<Allocator> allocator() const noexcept;
-  void set_allocator(std::shared_ptr<Allocator> allocator) noexcept;
-
- private:
-  std::atomic<std::size_t> in_use_{0}, peak_{0}, limit_{kNoMemoryLimit};
-  std::atomic<std::uint64_t> allocations_{0}, frees_{0};
-  std::atomic<bool> has_allocator_{false};
-  mutable std::mutex mutex_;
-  std::shared_ptr<Allocator> allocator_;
+/// What a recording needs for temporaries: tensors that were made and ended while it was captured.
+struct GraphMemory {
+  std::size_t temporaries = 0;      ///< their number
+  std::size_t temporary_bytes = 0;  ///< their sizes, added up
+  std::size_t planned_bytes = 0;    ///< the memory that they share
 };
 
 /// The error of an allocation on `device` that failed. `why` is a sentence's end: "; the driver has no more".

@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "tessera/base/source_location.hpp"
+#include "tessera/runtime/access.hpp"
 #include "tessera/runtime/backend.hpp"
-#include "tessera/runtime/lease.hpp"
 #include "tessera/runtime/small_vector.hpp"
 #include "tessera/runtime/spin_mutex.hpp"
 

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "tessera/runtime/small_vector.hpp"
-#include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::runtime {
 

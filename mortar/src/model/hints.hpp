@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tessera/jit/tuning_record.hpp"
+#include "tessera/jit/tuning.hpp"
 
 namespace mortar {
 

@@ -4,7 +4,7 @@
 
 #include "files/layout.hpp"
 #include "mortar/weights.hpp"
-#include "tessera/host/reshape.hpp"
+#include "tessera/host/transfer.hpp"
 
 namespace mortar::model {
 

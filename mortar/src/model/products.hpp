@@ -3,7 +3,7 @@
 #pragma once
 #include "mortar/config.hpp"
 #include "mortar/weights.hpp"
-#include "tessera/host/all.hpp"
+#include "tessera/tessera.hpp"
 
 namespace mortar {
 

@@ -17,6 +17,7 @@
 #include "tessera/base/fork.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/runtime/small_vector.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::runtime {
 

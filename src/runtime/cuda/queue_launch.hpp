@@ -10,6 +10,7 @@
 #include "runtime/cuda/outcomes.hpp"
 #include "runtime/cuda/successors.hpp"
 #include "tessera/runtime/storage.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::runtime::cuda {
 

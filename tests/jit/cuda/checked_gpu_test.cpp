@@ -9,6 +9,7 @@
 #include "jit/cuda/fake_machine.hpp"
 #include "jit/pipeline.hpp"
 #include "tessera/codegen/cpu/program.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace {
 

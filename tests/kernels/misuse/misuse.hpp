@@ -9,6 +9,7 @@
 // works afterwards. Views with gaps, and numbers at the ends of their ranges, are legal.
 #pragma once
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cmath>
 #include <map>

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "mortar/engine/test_engine.hpp"
-#include "tessera/host/all.hpp"
+#include "tessera/tessera.hpp"
 
 namespace mortar::test {
 namespace {

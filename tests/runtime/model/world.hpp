@@ -10,6 +10,7 @@
 #include "runtime/model/run.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::runtime::model {
 

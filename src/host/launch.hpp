@@ -1,5 +1,5 @@
-// Launching, untyped: the call operators of kernel<K> pass their arguments to it. Everything that does not depend on
-// the kernel's C++ type is here and out of line; a launch that has been made before allocates nothing.
+// Launching, behind KernelRecord and LaunchHandle: everything that does not depend on the kernel's C++ type. A launch
+// that has been made before allocates nothing.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -8,25 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "tessera/host/operand.hpp"
+#include "tessera/host/kernel.hpp"
 #include "tessera/lang/trace.hpp"
 #include "tessera/runtime/small_vector.hpp"
+#include "tessera/runtime/storage.hpp"
 
 namespace tessera::jit {
 struct Code;
 }
 
 namespace tessera::detail {
-
-/// The options set by `.blocks(n)`, `.on_device(d)`, `.tuned(record)`, `.precise()` and `.approximate()`.
-struct LaunchOptions {
-  std::int64_t blocks = 0;
-  bool blocks_given = false;
-  runtime::Backend* device = nullptr;  ///< null: the device of the arguments
-  bool accuracy_given = false;
-  lang::Accuracy accuracy = lang::Accuracy::Precise;
-  std::uint32_t tuning = 0;  ///< jit::TuningId
-};
 
 inline constexpr int kMaxTensorArguments = 24;
 
@@ -43,15 +34,13 @@ struct VariantKey {
 struct Variant;
 
 /// A kernel's signature and its recordings so far. One per kernel and process; never destroyed.
-class KernelRecord {
+class KernelState {
  public:
-  using Name = std::string (*)();
-  using Infos = std::vector<lang::ParamInfo> (*)();
-  using Record = lang::Trace (*)(const lang::Specialization&, SourceLocation);
-  constexpr KernelRecord(Name name, Infos infos, Record record) noexcept
-      : name_(name), infos_(infos), record_(record) {}
-  KernelRecord(const KernelRecord&) = delete;
-  KernelRecord& operator=(const KernelRecord&) = delete;
+  explicit KernelState(const lang::KernelBody& body);
+  KernelState(const KernelState&) = delete;
+  KernelState& operator=(const KernelState&) = delete;
+  /// That of a record, made at the first call.
+  static KernelState& of(KernelRecord& record);
 
   /// The properties of a parameter that a launch reads, in a few bytes.
   struct Param {
@@ -76,28 +65,22 @@ class KernelRecord {
     bool has_mut_tiles = false;
     bool counts_blocks = false;  ///< the last argument is the number of blocks
   };
-  const Signature& signature() {
-    const Signature* s = signature_.load(std::memory_order_acquire);
-    return s ? *s : make_signature();
-  }
+  const Signature& signature() const noexcept { return signature_; }
   /// Records the kernel at the first call for `key`, in checked mode at every call. Throws the errors of recording
   /// (TraceError, CompileError), and in checked mode a TraceError if it is recorded differently than at first.
   Variant& variant(const VariantKey& key, SourceLocation where);
 
  private:
-  const Signature& make_signature();
   void check_recorded_alike(const Variant& first, SourceLocation where);
-  Name name_;
-  Infos infos_;
-  Record record_;
-  std::atomic<const Signature*> signature_{nullptr};
+  const lang::KernelBody& body_;
+  Signature signature_;
   std::atomic<Variant*> variants_{nullptr};  ///< a list that only grows
   std::mutex mutex_;                         ///< one recording at a time
 };
 
 /// For errors: the kernel, and the user's call.
 struct LaunchContextText {
-  const KernelRecord::Signature& signature;
+  const KernelState::Signature& signature;
   SourceLocation where;
 };
 
@@ -112,18 +95,13 @@ struct LaunchOperand {
 
 struct RememberedLaunch;  // launch_memo.hpp
 
-/// A launch between its call and its end. The operation that contains it owns the arrays: one operand and one access
-/// per tensor parameter, one slot per entry argument.
+/// A launch between its call and its end, in one block of memory with its arrays: one operand and one access per tensor
+/// parameter, one slot per entry argument.
 class Launch {
  public:
   using Arguments = std::span<const ArgRef* const>;
-  struct Room {
-    LaunchOperand* operands;
-    runtime::Access* accesses;
-    std::uint64_t* slots;
-  };
-  Launch(KernelRecord& record, const LaunchOptions& options, SourceLocation where, Room room) noexcept(false)
-      : record_(record), signature_(record.signature()), options_(options), where_(where), room_(room) {}
+  static Launch* make(KernelRecord& record, const LaunchOptions& options, SourceLocation where);
+  static void destroy(Launch* launch) noexcept;
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
@@ -137,10 +115,24 @@ class Launch {
   /// The device that it will run on; null if no argument or option determines it.
   runtime::Backend* device() const noexcept;
 
+  /// True if the extents and strides of a tensor argument are known, which are written then.
+  bool promise(int param, std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept;
+  /// Moves a tensor argument out, after enqueue().
+  void hand_back(int param, Place& place) noexcept;
+
   std::span<std::int64_t> dims(int param) const { return dims(brief()[static_cast<std::size_t>(param)]); }
 
  private:
-  using Param = KernelRecord::Param;
+  using Param = KernelState::Param;
+  struct Room {
+    LaunchOperand* operands;
+    runtime::Access* accesses;
+    std::uint64_t* slots;
+  };
+  Launch(KernelState& record, const LaunchOptions& options, SourceLocation where, Room room) noexcept
+      : record_(record), signature_(record.signature()), options_(options), where_(where), room_(room) {}
+  ~Launch() = default;
+  std::size_t tensor_number(int param) const noexcept;
   std::span<const Param> brief() const noexcept { return signature_.brief; }
   std::int64_t* numbers(const Param& p) const noexcept {
     return reinterpret_cast<std::int64_t*>(room_.slots + p.slot + 1);
@@ -181,8 +173,8 @@ class Launch {
   const jit::Code& code_on(Device device);
   const jit::Code& compiled_on(Device device);
 
-  KernelRecord& record_;
-  const KernelRecord::Signature& signature_;
+  KernelState& record_;
+  const KernelState::Signature& signature_;
   LaunchOptions options_;
   SourceLocation where_;
   Room room_;

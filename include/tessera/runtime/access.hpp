@@ -1,11 +1,44 @@
-// Leases: the right of an operation on the host to use a storage. Many readers or one writer; taken when an operation
-// is built, held until it has been enqueued. The error of a conflict names both operations.
+// What work does with storages, and handles to work that was submitted: what the host's operations keep. The classes
+// behind them are in storage.hpp, stream_core.hpp and backend.hpp.
+//
+// A lease is the right of an operation on the host to use a storage. Many readers or one writer; taken when an
+// operation is built, held until it has been enqueued. The error of a conflict names both operations.
 #pragma once
+#include <cstdint>
 #include <memory>
 
 #include "tessera/base/source_location.hpp"
 
 namespace tessera::runtime {
+
+class Backend;
+class Storage;
+using StorageRef = std::shared_ptr<Storage>;
+class StreamCore;
+struct Failure;
+using FailureRef = std::shared_ptr<Failure>;
+class LeaseLink;
+
+/// Submitted work, for wait(). Copyable; keeps the stream alive, not the storages.
+struct Ticket {
+  std::shared_ptr<StreamCore> stream;
+  std::uint64_t number = 0;
+};
+
+/// How work uses a storage.
+enum class AccessMode : std::uint8_t {
+  Read,       ///< its contents are an input
+  ReadWrite,  ///< input and output (a `Mut` piece may be loaded, or left as it was)
+  Write,      ///< overwritten completely: an earlier failure does not matter
+};
+
+struct Access {
+  StorageRef storage;
+  AccessMode mode = AccessMode::Read;
+  /// The caller's lease of `storage`. submit() releases it in the same step that records the use; nothing else reads
+  /// it.
+  LeaseLink* lease = nullptr;
+};
 
 class Storage;
 using StorageRef = std::shared_ptr<Storage>;

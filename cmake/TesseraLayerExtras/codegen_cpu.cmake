@@ -26,10 +26,15 @@ if(sources)
     set(prims_flags_avx512 ${prims_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
     target_compile_definitions(${target} PRIVATE TESSERA_PRIMS_X86=1)
   endif()
+  # Serial chains and calls of the C library gain nothing from vectors.
+  set(prims_of_one_isa library scan)
   file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/codegen/cpu/prims/kernels/*.inl)
   foreach(isa IN LISTS prims_isas)
     foreach(kernel IN LISTS kernels)
       get_filename_component(stem ${kernel} NAME_WE)
+      if(stem IN_LIST prims_of_one_isa AND NOT isa STREQUAL "baseline")
+        continue()
+      endif()
       # At the same place whether or not Tessera is the top-level project: ccache tells files by their path.
       set(unit ${CMAKE_BINARY_DIR}/prims/${stem}_${isa}.cpp)
       file(CONFIGURE OUTPUT ${unit} CONTENT

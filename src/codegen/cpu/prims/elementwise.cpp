@@ -252,7 +252,16 @@ std::optional<ElementOp> on_bytes(const ElementOp& op) {
     case Op::XOrI: return byte;
     case Op::AddI:
     case Op::SubI: byte.op = Op::XOrI; return byte;
-    case Op::MulI: byte.op = Op::AndI; return byte;
+    case Op::MulI:
+    case Op::DivI: byte.op = Op::AndI; return byte;  // x / 0 is 0
+    case Op::ShRI:
+      if (op.is_signed) return std::nullopt;
+      [[fallthrough]];
+    case Op::ShLI:
+    case Op::RemI:  // x % 0 is x, and any x shifted by 0: x and not y
+      byte.op = Op::CmpI;
+      byte.predicate = P::Greater;
+      return byte;
     case Op::MaxI: byte.op = op.is_signed ? Op::AndI : Op::OrI; return byte;  // signed, 1 is -1
     case Op::MinI: byte.op = op.is_signed ? Op::OrI : Op::AndI; return byte;
     case Op::CmpI:
@@ -270,7 +279,10 @@ std::optional<ElementOp> on_bytes(const ElementOp& op) {
 Elementwise elementwise(const ElementOp& op, Isa isa) {
   const Table& t = table(isa);
   for (const auto choose : {integer, floating_point, conversion})
-    if (const Elementwise e = choose(op, t)) return e;
+    if (Elementwise e = choose(op, t)) {
+      e.plain = e.load[0] == nullptr && e.load[1] == nullptr && e.store == nullptr && !e.by_reference;
+      return e;
+    }
   return {};
 }
 

@@ -45,6 +45,7 @@ struct Elementwise {
   LoopFn store = nullptr;        ///< converts the result
   bool any_length = true;        ///< the loop takes any number of elements, otherwise at most kUniformCopies
   bool swapped = false;          ///< the first operand is the loop's second
+  bool plain = false;            ///< the loop alone
   bool by_reference = false;     ///< no loop: ir::evaluate_element for each element (operations that are rare)
   int arity = 0, out_bytes = 0;  ///< of an element
   int bytes[3] = {};             ///< of an element of each operand

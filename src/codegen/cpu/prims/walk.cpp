@@ -66,13 +66,9 @@ void by_conversion(const Elementwise& e, char* out, const char* const* at, std::
   e.store(out, in[0], nullptr, nullptr, n);
 }
 
-bool is_plain(const Elementwise& e) {
-  return e.load[0] == nullptr && e.load[1] == nullptr && e.store == nullptr && !e.by_reference;
-}
-
 /// At most kChunk contiguous elements.
-void chunk(const Elementwise& e, bool plain, char* out, const char* const* at, std::int64_t n) {
-  if (plain) return e.loop(out, at[0], at[1], at[2], n);
+void chunk(const Elementwise& e, char* out, const char* const* at, std::int64_t n) {
+  if (e.plain) return e.loop(out, at[0], at[1], at[2], n);
   return e.by_reference ? by_reference(e, out, at, n) : by_conversion(e, out, at, n);
 }
 
@@ -89,7 +85,6 @@ bool is_stored(const Operand& o, std::int64_t bytes, std::int64_t rows, std::int
 
 template <int arity>
 void walk_rows(const Elementwise& e, char* out, const Operand* srcs, std::int64_t rows, std::int64_t cols) {
-  const bool plain = is_plain(e);
   Cursor cursors[arity];
   const char* at[3] = {};
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -97,7 +92,7 @@ void walk_rows(const Elementwise& e, char* out, const Operand* srcs, std::int64_
     for (std::int64_t c = 0; c < cols; c += kChunk) {
       const std::int64_t n = std::min(cols - c, kChunk);
       for (int i = 0; i < arity; ++i) at[i] = cursors[i].at + c * cursors[i].step;
-      chunk(e, plain, out, at, n);
+      chunk(e, out, at, n);
       out += n * e.out_bytes;
     }
   }
@@ -105,7 +100,6 @@ void walk_rows(const Elementwise& e, char* out, const Operand* srcs, std::int64_
 
 /// One row whose operands are stored, or uniform: nothing needs a buffer.
 void walk_line(const Elementwise& e, char* out, const Operand* srcs, std::int64_t n) {
-  const bool plain = is_plain(e);
   const char* at[3] = {};
   std::int64_t step[3] = {};  // bytes
   for (int i = 0; i < e.arity; ++i) {
@@ -113,7 +107,7 @@ void walk_line(const Elementwise& e, char* out, const Operand* srcs, std::int64_
     step[i] = srcs[i].uniform ? 0 : e.bytes[i] * kChunk;
   }
   for (; n > 0; n -= kChunk) {
-    chunk(e, plain, out, at, std::min(n, kChunk));
+    chunk(e, out, at, std::min(n, kChunk));
     out += kChunk * e.out_bytes;
     for (int i = 0; i < 3; ++i) at[i] += step[i];
   }
@@ -142,7 +136,7 @@ bool run_whole(const Elementwise& e, void* dst, const Operand* s, std::int64_t r
   bool whole = e.any_length;
   for (int i = 0; i < e.arity; ++i) whole = whole && is_stored(s[i], e.bytes[i], rows, cols);
   const std::int64_t n = rows * cols;
-  if (whole || n == 1) {
+  if (whole) {
     e.loop(dst, s[0].data, e.arity > 1 ? s[1].data : nullptr, e.arity > 2 ? s[2].data : nullptr, n);
     return true;
   }
@@ -171,15 +165,19 @@ bool run_rows_with_one(const Elementwise& e, char* dst, const Operand* s, std::i
 }  // namespace
 
 void Elementwise::operator()(void* dst, const Operand* srcs, std::int64_t rows, std::int64_t cols) const {
+  auto* out = static_cast<char*>(dst);
+  if (rows == 1 && cols == 1) {
+    const char* at[3] = {};
+    for (int i = 0; i < arity; ++i) at[swapped ? 1 - i : i] = static_cast<const char*>(srcs[i].data);
+    return chunk(*this, out, at, 1);
+  }
   Operand exchanged[2];
   if (swapped) {
     exchanged[0] = srcs[1];
     exchanged[1] = srcs[0];
     srcs = exchanged;
   }
-  auto* out = static_cast<char*>(dst);
-  if (is_plain(*this) && (run_whole(*this, dst, srcs, rows, cols) || run_rows_with_one(*this, out, srcs, rows, cols)))
-    return;
+  if (plain && (run_whole(*this, dst, srcs, rows, cols) || run_rows_with_one(*this, out, srcs, rows, cols))) return;
   walk(*this, out, srcs, rows, cols);
 }
 

@@ -163,6 +163,8 @@ RowFn integer_row(const ElementOp& op) {
   const bool s = op.is_signed;
   switch (op.op) {
     case Op::AddI: return row<DirectCombine<AddIOp<I>, U>>;
+    case Op::AndI: return row<DirectCombine<AndIOp<I>, U>>;
+    case Op::OrI: return row<DirectCombine<OrIOp<I>, U>>;
     case Op::MaxI: return s ? row<DirectCombine<MaxSOp<I>, U>> : row<DirectCombine<MaxUOp<I>, U>>;
     case Op::MinI: return s ? row<DirectCombine<MinSOp<I>, U>> : row<DirectCombine<MinUOp<I>, U>>;
     default: return nullptr;

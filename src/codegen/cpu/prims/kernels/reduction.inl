@@ -6,6 +6,8 @@ namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
 RowFn reduce_row(const ElementOp& op) {
   if (op.flush_to_zero) return nullptr;
   switch (op.source) {
+    case Elem::I8: return integer_row<Int<Elem::I8>>(op);
+    case Elem::I16: return integer_row<Int<Elem::I16>>(op);
     case Elem::I32: return integer_row<Int<Elem::I32>>(op);
     case Elem::I64: return integer_row<Int<Elem::I64>>(op);
     case Elem::F16: return float_row<Elem::F16>(op);

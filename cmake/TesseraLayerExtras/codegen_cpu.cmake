@@ -1,5 +1,5 @@
-# The tile primitives of the CPU backend are compiled once per instruction set: every
-# src/codegen/cpu/prims/kernels/*.inl in a namespace of its own, with the flags of that set. prims.cpp chooses at run
+# The loops of the CPU backend's tile primitives are compiled once per instruction set: src/codegen/cpu/prims/kernels/*.inl
+# in a namespace of its own, with the flags of that set. prims.cpp chooses at run
 # time, so the library runs on any machine of its architecture. Optimised in every configuration: an unoptimised
 # evaluator is too slow to test with.
 if(sources)
@@ -26,18 +26,40 @@ if(sources)
     set(prims_flags_avx512 ${prims_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
     target_compile_definitions(${target} PRIVATE TESSERA_PRIMS_X86=1)
   endif()
-  file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/codegen/cpu/prims/kernels/*.inl)
+  # What is compiled together, for each instruction set: half of a file's time is reading its headers. Serial chains and
+  # calls of the C library gain nothing from vectors.
+  set(prims_units matmul loops)
+  set(prims_kernels_matmul matmul)
+  set(prims_kernels_loops arithmetic elementary integer conversion reduction)
+  set(prims_kernels_loops_baseline ${prims_kernels_loops} library scan)
   foreach(isa IN LISTS prims_isas)
-    foreach(kernel IN LISTS kernels)
-      get_filename_component(stem ${kernel} NAME_WE)
+    foreach(unit IN LISTS prims_units)
+      set(kernels ${prims_kernels_${unit}})
+      if(DEFINED prims_kernels_${unit}_${isa})
+        set(kernels ${prims_kernels_${unit}_${isa}})
+      endif()
+      list(TRANSFORM kernels REPLACE "(.+)" "#include \"codegen/cpu/prims/kernels/\\1.inl\"\n")
+      list(JOIN kernels "" includes)
       # At the same place whether or not Tessera is the top-level project: ccache tells files by their path.
-      set(unit ${CMAKE_BINARY_DIR}/prims/${stem}_${isa}.cpp)
-      file(CONFIGURE OUTPUT ${unit} CONTENT
-           "#define TESSERA_PRIMS_ISA ${isa}\n#include \"codegen/cpu/prims/kernels/${stem}.inl\"\n")
-      target_sources(${target} PRIVATE ${unit})
-      set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS
-                                  "${prims_flags};${prims_flags_${isa}};${prims_flags_${stem}}"
+      set(file ${CMAKE_BINARY_DIR}/prims/${unit}_${isa}.cpp)
+      file(CONFIGURE OUTPUT ${file} CONTENT "#define TESSERA_PRIMS_ISA ${isa}\n${includes}")
+      target_sources(${target} PRIVATE ${file})
+      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
+                                  "${prims_flags};${prims_flags_${isa}};${prims_flags_${unit}}"
                                   SKIP_PRECOMPILE_HEADERS ON)
     endforeach()
   endforeach()
+  # What calls the loops: a call on one element is index arithmetic.
+  foreach(file IN ITEMS walk reduce)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/codegen/cpu/prims/${file}.cpp PROPERTIES
+                                COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
+  endforeach()
+  # The evaluator's own loops over elements: copies, fills, loads and stores. The build of the demo optimises other files
+  # less. (g++ crashes where a precompiled header was made with another level.)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    foreach(file IN ITEMS copy fill pointer_instr view_instr)
+      set_source_files_properties(${PROJECT_SOURCE_DIR}/src/codegen/cpu/${file}.cpp PROPERTIES
+                                  COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
+    endforeach()
+  endif()
 endif()

@@ -7,7 +7,7 @@ namespace tessera::cpu {
 
 class ReduceInstr final : public Instr {
  public:
-  prims::ReduceFn fn = nullptr;
+  prims::Reduce fn;
   Ref dst, src;
   std::uint64_t identity = 0;  ///< bits
   std::int64_t elem_bytes = 0, outer = 1, n = 1, inner = 1;
@@ -16,7 +16,7 @@ class ReduceInstr final : public Instr {
 
 class ScanInstr final : public Instr {
  public:
-  prims::ScanFn fn = nullptr;
+  prims::Scan fn;
   Ref dst, src;
   std::uint64_t identity = 0;
   std::int64_t outer = 1, n = 1, inner = 1;

@@ -27,7 +27,7 @@ class StripInstr final : public Instr {
     std::int64_t elem_bytes = 0;
   };
   struct Step {
-    prims::ElementwiseFn fn = nullptr;
+    prims::Elementwise fn;
     int sources = 0;
     Source source[ElementwiseInstr::kMaxSources];
     Ref dst;

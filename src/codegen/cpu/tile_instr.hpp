@@ -34,7 +34,7 @@ class ElementwiseInstr final : public Instr {
     bool splat = true;
     std::vector<std::int64_t> outer;  ///< bytes, one per outer axis
   };
-  prims::ElementwiseFn fn = nullptr;
+  prims::Elementwise fn;
   Ref dst;
   int sources = 0;
   Source source[kMaxSources];

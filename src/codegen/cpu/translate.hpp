@@ -89,7 +89,7 @@ class Translator {
 
   // translate_elementwise.cpp
   void translate_elementwise(const ir::Operation&);
-  Tile elementwise(prims::ElementwiseFn, std::span<const Tile> sources, std::int64_t elem_bytes, const Dims& shape,
+  Tile elementwise(const prims::Elementwise&, std::span<const Tile> sources, std::int64_t elem_bytes, const Dims& shape,
                    const ir::Operation* checked = nullptr);
   void translate_mma(const ir::Operation&);
 
@@ -105,8 +105,8 @@ class Translator {
   // translate_reduce.cpp
   void translate_reduce(const ir::Operation&);
   void translate_scan(const ir::Operation&);
-  void reduce_by_primitive(const ir::Operation&, prims::ReduceFn, std::size_t axis);
-  void scan_by_primitive(const ir::Operation&, prims::ScanFn, std::size_t axis, bool reverse);
+  void reduce_by_primitive(const ir::Operation&, const prims::Reduce&, std::size_t axis);
+  void scan_by_primitive(const ir::Operation&, const prims::Scan&, std::size_t axis, bool reverse);
   /// The region of a reduce or scan applied to whole tiles, element by element.
   std::vector<Tile> combine(const ir::Operation& fold, std::span<const Tile> elements,
                             std::span<const Tile> accumulators);

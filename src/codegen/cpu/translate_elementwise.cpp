@@ -47,7 +47,7 @@ bool may_overwrite(std::span<const Tile> sources, std::size_t s, const Tile& dst
 
 }  // namespace
 
-Tile Translator::elementwise(prims::ElementwiseFn fn, std::span<const Tile> given, std::int64_t elem_bytes,
+Tile Translator::elementwise(const prims::Elementwise& fn, std::span<const Tile> given, std::int64_t elem_bytes,
                              const Dims& shape, const ir::Operation* checked) {
   std::vector<Tile> sources(given.begin(), given.end());
   std::array<bool, kMaxRank> live_axes{};
@@ -93,9 +93,8 @@ Tile Translator::elementwise(prims::ElementwiseFn fn, std::span<const Tile> give
 }
 
 void Translator::translate_elementwise(const ir::Operation& op) {
-  const prims::ElementwiseFn fn = op.num_results() == 1 ? prims::elementwise(op) : nullptr;
-  if (fn == nullptr || op.num_operands() > ElementwiseInstr::kMaxSources)
-    unsupported(op, "no primitive for these element types");
+  const prims::Elementwise fn = op.num_results() == 1 ? prims::elementwise(op) : prims::Elementwise{};
+  if (!fn || op.num_operands() > ElementwiseInstr::kMaxSources) unsupported(op, "no primitive for these element types");
   std::vector<Tile> sources;
   for (ir::Value v : op.operand_values()) sources.push_back(tile(v));
   const ir::Type type = op.result().type();

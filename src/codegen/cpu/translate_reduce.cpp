@@ -78,8 +78,8 @@ std::vector<Tile> Translator::combine(const ir::Operation& fold, std::span<const
       case ir::Op::PtrToPtr: define(op.result(), in[0]); continue;
       default: break;
     }
-    const prims::ElementwiseFn fn = op.num_results() == 1 ? prims::elementwise(op) : nullptr;
-    if (fn == nullptr || in.size() > ElementwiseInstr::kMaxSources)
+    const prims::Elementwise fn = op.num_results() == 1 ? prims::elementwise(op) : prims::Elementwise{};
+    if (!fn || in.size() > ElementwiseInstr::kMaxSources)
       unsupported(op, concat("inside `", fold.info().mnemonic, "` only elementwise operations are supported"));
     define(op.result(), elementwise(fn, in, ir::info(op.result().type().elem()).bytes, shape));
   }
@@ -89,7 +89,7 @@ std::vector<Tile> Translator::combine(const ir::Operation& fold, std::span<const
 void Translator::translate_reduce(const ir::Operation& op) {
   const auto axis = static_cast<std::size_t>(op.int_attr(ir::AttrName::dim));
   const ir::Operation* single = op.num_operands() == 1 ? single_operation(op.region(0)) : nullptr;
-  if (const prims::ReduceFn fn = single != nullptr ? prims::reduce(*single) : nullptr)
+  if (const prims::Reduce fn = single != nullptr ? prims::reduce(*single) : prims::Reduce{})
     return reduce_by_primitive(op, fn, axis);
   std::vector<Tile> in;
   for (ir::Value v : op.operand_values()) in.push_back(tile(v));
@@ -108,7 +108,7 @@ void Translator::translate_reduce(const ir::Operation& op) {
   }
 }
 
-void Translator::reduce_by_primitive(const ir::Operation& op, prims::ReduceFn fn, std::size_t axis) {
+void Translator::reduce_by_primitive(const ir::Operation& op, const prims::Reduce& fn, std::size_t axis) {
   const Tile& given = tile(op.operand(0));
   const Tile src = given.stride[axis] == 0 && given.shape[axis] > 1 ? dense(given) : packed(given);
   Scope* to = target({src.ref});
@@ -138,7 +138,7 @@ void Translator::translate_scan(const ir::Operation& op) {
   const bool* flag = op.attr(ir::AttrName::reverse)->as<bool>();
   const bool reverse = flag != nullptr && *flag;
   const ir::Operation* single = op.num_operands() == 1 ? single_operation(op.region(0)) : nullptr;
-  if (const prims::ScanFn fn = single != nullptr ? prims::scan(*single) : nullptr)
+  if (const prims::Scan fn = single != nullptr ? prims::scan(*single) : prims::Scan{})
     return scan_by_primitive(op, fn, axis, reverse);
   std::vector<Tile> in;
   for (ir::Value v : op.operand_values()) in.push_back(dense(tile(v)));
@@ -162,7 +162,7 @@ void Translator::translate_scan(const ir::Operation& op) {
   for (std::size_t i = 0; i < in.size(); ++i) define(op.result(i), in[i]);
 }
 
-void Translator::scan_by_primitive(const ir::Operation& op, prims::ScanFn fn, std::size_t axis, bool reverse) {
+void Translator::scan_by_primitive(const ir::Operation& op, const prims::Scan& fn, std::size_t axis, bool reverse) {
   const Tile src = dense(tile(op.operand(0)));
   Scope* to = target({src.ref});
   const Tile dst = new_tile(op.result().type(), to);

@@ -38,8 +38,8 @@ void check(const ElementOp& op, std::size_t n = 700) {
     want[k] = ir::evaluate_element(op, {bits, op.arity});
   }
   for (const Isa isa : isas()) {
-    const ElementwiseFn f = elementwise(op, isa);
-    ASSERT_NE(nullptr, f) << describe(op);
+    const Elementwise f = elementwise(op, isa);
+    ASSERT_TRUE(f) << describe(op);
     Tile out(op.result, n);
     f(out.data.data(), views.data(), 1, static_cast<std::int64_t>(n));
     for (std::size_t k = 0; k < n; ++k) {
@@ -306,10 +306,9 @@ TEST(Elementwise, ResultsMayOverwriteTheirSource) {
 
 TEST(Elementwise, WhatIsNotElementwiseHasNoPrimitive) {
   for (const Isa isa : isas()) {
-    EXPECT_EQ(nullptr,
-              elementwise(ElementOp{.op = Op::MmaF, .source = Elem::F32, .result = Elem::F32, .arity = 3}, isa));
-    EXPECT_EQ(nullptr,
-              elementwise(ElementOp{.op = Op::AddF, .source = Elem::F8E5M2, .result = Elem::F8E5M2, .arity = 2}, isa));
+    EXPECT_FALSE(elementwise(ElementOp{.op = Op::MmaF, .source = Elem::F32, .result = Elem::F32, .arity = 3}, isa));
+    EXPECT_FALSE(
+        elementwise(ElementOp{.op = Op::AddF, .source = Elem::F8E5M2, .result = Elem::F8E5M2, .arity = 2}, isa));
   }
 }
 

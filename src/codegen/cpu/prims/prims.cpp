@@ -15,30 +15,6 @@
 namespace tessera::cpu::prims {
 namespace {
 
-/// What one instruction set provides.
-struct Table {
-  ElementwiseFn (*integer)(const ir::ElementOp&);
-  ElementwiseFn (*arithmetic)(const ir::ElementOp&);
-  ElementwiseFn (*elementary)(const ir::ElementOp&);
-  ElementwiseFn (*conversion)(const ir::ElementOp&);
-  ReduceFn (*reduction)(const ir::ElementOp&);
-  ScanFn (*scan)(const ir::ElementOp&);
-  MmaFn (*matmul)(const MmaOp&);
-};
-
-#define TESSERA_PRIMS_TABLE(isa) \
-  { isa::integer, isa::arithmetic, isa::elementary, isa::conversion, isa::reduction, isa::inclusive_scan, isa::matmul }
-const Table& table(Isa isa) {
-  static constexpr Table baseline = TESSERA_PRIMS_TABLE(baseline);
-#if defined(TESSERA_PRIMS_X86)
-  static constexpr Table avx2 = TESSERA_PRIMS_TABLE(avx2), avx512 = TESSERA_PRIMS_TABLE(avx512);
-  if (isa == Isa::Avx512) return avx512;
-  if (isa == Isa::Avx2) return avx2;
-#endif
-  (void)isa;
-  return baseline;
-}
-
 Isa detect() {
   const Isa best = isa_available(Isa::Avx512) ? Isa::Avx512 : isa_available(Isa::Avx2) ? Isa::Avx2 : Isa::Baseline;
   const char* wanted = env(Env::CPU_ISA);
@@ -93,31 +69,40 @@ Isa selected_isa() {
   return isa;
 }
 
-ElementwiseFn elementwise(const ir::ElementOp& op, Isa isa) {
-  const Table& t = table(isa);
-  for (const auto choose : {t.integer, t.arithmetic, t.elementary, t.conversion})
-    if (const ElementwiseFn f = choose(op)) return f;
-  return nullptr;
+#define TESSERA_PRIMS_TABLE(isa)                                                                                    \
+  {                                                                                                                 \
+    isa::integer, isa::arithmetic, isa::elementary, isa::narrow_fma, isa::widen, isa::narrow, isa::double_to_float, \
+        isa::float_to_integer, isa::integer_to_float, isa::resize, isa::extend_bits, isa::keep_bits, isa::select,   \
+        isa::copy, isa::offset, isa::reduce_row, isa::matmul                                                        \
+  }
+const Table& table(Isa isa) {
+  static constexpr Table baseline = TESSERA_PRIMS_TABLE(baseline);
+#if defined(TESSERA_PRIMS_X86)
+  static constexpr Table avx2 = TESSERA_PRIMS_TABLE(avx2), avx512 = TESSERA_PRIMS_TABLE(avx512);
+  if (isa == Isa::Avx512) return avx512;
+  if (isa == Isa::Avx2) return avx2;
+#endif
+  (void)isa;
+  return baseline;
 }
-ReduceFn reduce(const ir::ElementOp& op, Isa isa) { return table(isa).reduction(op); }
-ScanFn scan(const ir::ElementOp& op, Isa isa) { return table(isa).scan(op); }
+
 MmaFn mma(const MmaOp& op, Isa isa) { return table(isa).matmul(op); }
 
 std::size_t mma_scratch_bytes(const MmaOp& op, std::int64_t m, std::int64_t n, std::int64_t k) {
   return op.acc == ir::Elem::F64 ? Scratch<double>::bytes(m, n, k) : Scratch<float>::bytes(m, n, k);
 }
 
-ElementwiseFn elementwise(const ir::Operation& op) {
+Elementwise elementwise(const ir::Operation& op) {
   const auto e = ir::element_op(op);
-  return e ? elementwise(*e, selected_isa()) : nullptr;
+  return e ? elementwise(*e, selected_isa()) : Elementwise{};
 }
-ReduceFn reduce(const ir::Operation& body) {
+Reduce reduce(const ir::Operation& body) {
   const auto e = ir::element_op(body);
-  return e ? reduce(*e, selected_isa()) : nullptr;
+  return e ? reduce(*e, selected_isa()) : Reduce{};
 }
-ScanFn scan(const ir::Operation& body) {
+Scan scan(const ir::Operation& body) {
   const auto e = ir::element_op(body);
-  return e ? scan(*e, selected_isa()) : nullptr;
+  return e ? scan(*e, selected_isa()) : Scan{};
 }
 MmaFn mma(const ir::Operation& op) { return is_mma(op.op()) ? mma(mma_op(op), selected_isa()) : nullptr; }
 std::size_t mma_scratch_bytes(const ir::Operation& op) {

@@ -1,5 +1,5 @@
-// The vectorised tile primitives of the CPU backend: plain function pointers, selected by operation. The IR is used
-// only to select a function (once, when a kernel is translated); the functions do not depend on it.
+// The vectorised tile primitives of the CPU backend: small values that hold function pointers, selected by operation.
+// The IR is used only to select them (once, when a kernel is translated).
 //
 // Storage of tile elements ("registers"): contiguous row-major arrays. f16/bf16: 16 bits; tf32: 32 bits (value already
 // rounded); i1: one byte, 0 or 1; fp8 formats: one byte; i4/f4: one byte, the value in the low nibble; pointers: 64
@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "tessera/ir/operation.hpp"
+#include "tessera/ir/semantics.hpp"
 
 namespace tessera::cpu::prims {
 
@@ -28,33 +29,86 @@ struct Operand {
   bool uniform = false;
 };
 
-/// dst[r][c] = op(srcs[0][r][c], ...) for r < rows, c < cols; dst is contiguous (row r starts at r * cols elements).
-/// `srcs` has one entry per operand of the operation, in operand order. dst may be exactly the same array as a full,
-/// contiguous source of the same or a larger element size (in place), never a partly overlapping one.
-/// rows = cols = 1 (scalar index arithmetic) must be fast: about 5 ns.
-using ElementwiseFn = void (*)(void* dst, const Operand* srcs, std::int64_t rows, std::int64_t cols);
+/// A loop over n contiguous elements: out[i] = f(a[i], b[i], c[i]). Absent operands are null. `out` may be exactly the
+/// array of an operand whose elements are not smaller.
+using LoopFn = void (*)(void* out, const void* a, const void* b, const void* c, std::int64_t n);
+
+/// An elementwise primitive: a loop of one instruction set, and what to do around it. False if there is none.
+///
+/// Operands may be converted before the loop and its result after it, 256 elements at a time: f16 is loaded as f32,
+/// computed in f32 and stored as f16. So a loop is compiled once for each computing type, and a conversion once for
+/// each format.
+struct Elementwise {
+  LoopFn loop = nullptr;         ///< null with `store`: the converted operand is the result
+  LoopFn with_one[2] = {};       ///< loops in which a or b points to one value; null: none
+  LoopFn load[3] = {};           ///< converts operand i; null: taken as it is
+  LoopFn store = nullptr;        ///< converts the result
+  bool any_length = true;        ///< the loop takes any number of elements, otherwise at most kUniformCopies
+  bool swapped = false;          ///< the first operand is the loop's second
+  bool plain = false;            ///< the loop alone
+  bool by_reference = false;     ///< no loop: ir::evaluate_element for each element (operations that are rare)
+  int arity = 0, out_bytes = 0;  ///< of an element
+  int bytes[3] = {};             ///< of an element of each operand
+  ir::ElementOp op{};
+
+  explicit operator bool() const { return loop != nullptr || store != nullptr || by_reference; }
+
+  /// dst[r][c] = op(srcs[0][r][c], ...) for r < rows, c < cols; dst is contiguous (row r starts at r * cols elements).
+  /// `srcs` has one entry per operand of the operation, in operand order. dst may be exactly the same array as a full,
+  /// contiguous source of the same or a larger element size (in place), never a partly overlapping one.
+  /// rows = cols = 1 (scalar index arithmetic) must be fast: about 5 ns.
+  void operator()(void* dst, const Operand* srcs, std::int64_t rows, std::int64_t cols) const;
+};
 
 /// The primitive for an elementwise operation with these element types and attributes: everything that
 /// docs/semantics.md gives a meaning per element, including conversions, comparisons, select, offset (pointer + index *
-/// pointee size), ptr_to_int, int_to_ptr, fpowi. Null for other operations. (bitcast, ptr_to_ptr, assume, reshape,
+/// pointee size), ptr_to_int, int_to_ptr, fpowi. None for other operations. (bitcast, ptr_to_ptr, assume, reshape,
 /// broadcast cost nothing and need no function.)
-ElementwiseFn elementwise(const ir::Operation&);
+Elementwise elementwise(const ir::Operation&);
+
+/// Combines one element with n contiguous ones: acc = op(acc, src[0], ..., src[n - 1]), associated as reductions are.
+using RowFn = void (*)(void* acc, const void* src, std::int64_t n);
+/// n results, each the combination of the one before (first: `acc`) with its element; from the last element to the
+/// first if reverse. dst may be src.
+using ScanRowFn = void (*)(void* dst, const void* src, const void* acc, std::int64_t n, bool reverse);
+
+/// What combines elements: reductions and scans along an axis. False if there is no primitive.
+struct Combine {
+  LoopFn loop = nullptr;     ///< on two stretches of the computing type
+  RowFn row = nullptr;       ///< null: by `loop`
+  bool row_of_work = false;  ///< `row` takes the computing type, otherwise elements
+  ScanRowFn scan_row = nullptr;
+  LoopFn load = nullptr;  ///< element to computing type; null: the same
+  LoopFn store = nullptr;
+  bool exact = false;  ///< never rounded: the association does not matter
+  int bytes = 0;       ///< of an element
+
+  explicit operator bool() const { return loop != nullptr; }
+};
 
 /// Reduction of src seen as [outer, n, inner] along n into dst [outer, inner], both contiguous. dst holds initial
 /// values and is combined with them: dst = op(dst, src[.., 0, ..], ..., src[.., n-1, ..]). The association is fixed by
 /// n and inner alone (never by alignment or the CPU's thread count), but need not be left to right.
-using ReduceFn = void (*)(void* dst, const void* src, std::int64_t outer, std::int64_t n, std::int64_t inner);
+struct Reduce {
+  Combine combine;
+  explicit operator bool() const { return static_cast<bool>(combine); }
+  void operator()(void* dst, const void* src, std::int64_t outer, std::int64_t n, std::int64_t inner) const;
+};
 
 /// For the only operation of a region that combines the region's two arguments (either order) and yields the result:
-/// addf, mulf, maxf, minf (with their attributes), addi, muli, maxi, mini, andi, ori, xori. Null: no primitive (the
+/// addf, mulf, maxf, minf (with their attributes), addi, muli, maxi, mini, andi, ori, xori. None: no primitive (the
 /// evaluator then runs the body itself, with elementwise primitives).
-ReduceFn reduce(const ir::Operation& body);
+Reduce reduce(const ir::Operation& body);
 
 /// Inclusive scan of src seen as [outer, n, inner] along n, backwards if reverse. The first result is op(src[first],
 /// identity). dst may be src. Left-to-right association.
-using ScanFn = void (*)(void* dst, const void* src, const void* identity, std::int64_t outer, std::int64_t n,
-                        std::int64_t inner, bool reverse);
-ScanFn scan(const ir::Operation& body);
+struct Scan {
+  Combine combine;
+  explicit operator bool() const { return static_cast<bool>(combine); }
+  void operator()(void* dst, const void* src, const void* identity, std::int64_t outer, std::int64_t n,
+                  std::int64_t inner, bool reverse) const;
+};
+Scan scan(const ir::Operation& body);
 
 /// A matrix operand: element (b, r, c) is at data + (b * batch_stride + r * row_stride + c * col_stride) *
 /// element_size. Strides in elements, any of them 0; the usual case has one of row_stride, col_stride equal to 1

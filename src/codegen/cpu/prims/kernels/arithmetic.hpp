@@ -1,61 +1,10 @@
 // Floating-point operations that are rounded once: + - * / fma sqrt, extrema, rounding to integers, comparisons. f16
-// and bf16 are computed in f32 and rounded again, which is exact for these operations (24 >= 2 * 11 + 2 bits) except
-// fma.
+// and bf16 are computed by the loops of f32 and rounded again, which is exact for these operations (24 >= 2 * 11 + 2
+// bits) except fma, which has a loop of its own.
 #pragma once
 #include "codegen/cpu/prims/kernels/float_formats.hpp"
 
 namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
-
-/// out = F::apply(operands) on the compute type of element E; the result is an element, or the byte of an i1.
-template <Elem E, class F, int arity, bool to_bool = false>
-struct FloatKernel {
-  using Fmt = Float<E>;
-  using T = typename Fmt::Compute;
-  using A = std::conditional_t<Fmt::direct, T, typename Fmt::U>;
-  using B = std::conditional_t<(arity > 1), A, None>;
-  using C = std::conditional_t<(arity > 2), A, None>;
-  using Out = std::conditional_t<to_bool, std::uint8_t, A>;
-  static constexpr bool any_length = Fmt::direct;
-
-  template <class R>
-  static void compute(R* out, const T* a, [[maybe_unused]] const T* b, [[maybe_unused]] const T* c, i64 n) {
-    TESSERA_INDEPENDENT
-    for (i64 i = 0; i < n; ++i) {
-      if constexpr (arity == 1) out[i] = F::apply(a[i]);
-      if constexpr (arity == 2) out[i] = F::apply(a[i], b[i]);
-      if constexpr (arity == 3) out[i] = F::apply(a[i], b[i], c[i]);
-    }
-  }
-
-  /// Whether one operand may be one value, kept in a register.
-  static constexpr bool takes_one = Fmt::direct && arity == 2 && !to_bool;
-  /// Operand `one` is one value, the other has n elements.
-  template <int one>
-  static void chunk_with_one(Out* out, const A* a, const A* b, i64 n) {
-    const T value = one == 0 ? *a : *b;
-    TESSERA_INDEPENDENT
-    for (i64 i = 0; i < n; ++i) out[i] = one == 0 ? F::apply(value, b[i]) : F::apply(a[i], value);
-  }
-
-  static void chunk(Out* out, const A* a, [[maybe_unused]] const B* b, [[maybe_unused]] const C* c, i64 n) {
-    if constexpr (Fmt::direct) {
-      if constexpr (arity == 1) compute(out, a, nullptr, nullptr, n);
-      if constexpr (arity == 2) compute(out, a, b, nullptr, n);
-      if constexpr (arity == 3) compute(out, a, b, c, n);
-    } else {
-      alignas(64) float x[arity][kChunk];
-      Fmt::load(x[0], a, n);
-      if constexpr (arity > 1) Fmt::load(x[arity > 1 ? 1 : 0], b, n);
-      if constexpr (arity > 2) Fmt::load(x[arity > 2 ? 2 : 0], c, n);
-      if constexpr (to_bool) {
-        compute(out, x[0], x[arity > 1 ? 1 : 0], x[arity > 2 ? 2 : 0], n);
-      } else {
-        compute(x[0], x[0], x[arity > 1 ? 1 : 0], x[arity > 2 ? 2 : 0], n);
-        Fmt::store(out, x[0], n);
-      }
-    }
-  }
-};
 
 template <class T>
 struct FloatBits;
@@ -208,22 +157,8 @@ struct DivideByOne {
     }
   }
 };
-
-/// Division of f32, which looks for a divisor that is one value for a row or for all.
-inline void run_division(void* dst, const Operand* s, i64 rows, i64 cols) {
-  constexpr i64 size = sizeof(float);
-  const bool whole = rows == 1 || s[0].row_stride == cols * size;
-  if (s[0].splat || s[0].uniform || !(s[1].splat || s[1].uniform) || (rows == 1 && cols == 1))
-    return run<FloatKernel<Elem::F32, DivFOp<false>, 2>>(dst, s, rows, cols);
-  const i64 step = s[1].uniform ? 0 : s[1].row_stride;
-  if (whole && step == 0) {
-    cols *= rows;
-    rows = 1;
-  }
-  for (i64 r = 0; r < rows; ++r)
-    DivideByOne::apply(static_cast<float*>(dst) + r * cols,
-                       reinterpret_cast<const float*>(static_cast<const char*>(s[0].data) + r * s[0].row_stride),
-                       *reinterpret_cast<const float*>(static_cast<const char*>(s[1].data) + r * step), cols);
+inline void divide_by_one(void* out, const void* a, const void* d, const void*, i64 n) {
+  DivideByOne::apply(static_cast<float*>(out), static_cast<const float*>(a), *static_cast<const float*>(d), n);
 }
 #endif
 
@@ -265,19 +200,15 @@ struct FloorOp {
   static float apply(float a) { return __builtin_floorf(a); }
   static double apply(double a) { return __builtin_floor(a); }
 };
-struct RemFOp {  // fmod is exact, a library call per element
-  static float apply(float a, float b) { return __builtin_fmodf(a, b); }
-  static double apply(double a, double b) { return __builtin_fmod(a, b); }
-};
 
 /// absf and negf work on bits (NaN payloads stay).
-template <Elem e, bool negate>
+template <class U, bool negate>
 struct SignOp {
-  using U = StorageOf<e>;
   static constexpr U sign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
   static U apply(U a) { return static_cast<U>(negate ? a ^ sign : a & static_cast<U>(~sign)); }
 };
 
+/// Equal, NotEqual, Less and LessEqual; the other two exchange their operands.
 template <ir::ComparisonPredicate predicate, bool ordered>
 struct CmpFOp {
   template <class T>
@@ -285,109 +216,105 @@ struct CmpFOp {
     using P = ir::ComparisonPredicate;
     const bool less = a<b, greater = a> b;  // both false where an operand is NaN
     if constexpr (ordered) {
-      return predicate == P::Equal       ? a == b
-             : predicate == P::NotEqual  ? less || greater
-             : predicate == P::Less      ? less
-             : predicate == P::LessEqual ? a <= b
-             : predicate == P::Greater   ? greater
-                                         : a >= b;
+      return predicate == P::Equal      ? a == b
+             : predicate == P::NotEqual ? less || greater
+             : predicate == P::Less     ? less
+                                        : a <= b;
     } else {
-      return predicate == P::Equal       ? !(less || greater)
-             : predicate == P::NotEqual  ? a != b
-             : predicate == P::Less      ? !(a >= b)
-             : predicate == P::LessEqual ? !greater
-             : predicate == P::Greater   ? !(a <= b)
-                                         : !less;
+      return predicate == P::Equal      ? !(less || greater)
+             : predicate == P::NotEqual ? a != b
+             : predicate == P::Less     ? !(a >= b)
+                                        : !greater;
     }
   }
 };
 
-/// Directed rounding is rare: one element at a time through the reference.
-template <Op op, Elem e, ir::Rounding rounding, bool ftz, int arity>
-ElementwiseFn by_reference() {
-  constexpr ElementOp element{
-      .op = op, .source = e, .result = e, .rounding = rounding, .flush_to_zero = ftz, .arity = arity};
-  using U = StorageOf<e>;
-  return run<
-      ByReference<element, U, U, std::conditional_t<(arity > 1), U, None>, std::conditional_t<(arity > 2), U, None>>>;
-}
-template <Op op, Elem e, bool ftz, int arity>
-ElementwiseFn directed(ir::Rounding r) {
-  using R = ir::Rounding;
-  if (r == R::Zero) return by_reference<op, e, R::Zero, ftz, arity>();
-  if (r == R::NegativeInf) return by_reference<op, e, R::NegativeInf, ftz, arity>();
-  return by_reference<op, e, R::PositiveInf, ftz, arity>();
-}
-inline bool is_directed(ir::Rounding r) {
-  return r == ir::Rounding::Zero || r == ir::Rounding::NegativeInf || r == ir::Rounding::PositiveInf;
-}
-
-template <Elem e, bool ftz, template <bool> class F, Op op, int arity>
-ElementwiseFn rounded(const ElementOp& x) {
-  return is_directed(x.rounding) ? directed<op, e, ftz, arity>(x.rounding) : run<FloatKernel<e, F<ftz>, arity>>;
-}
-
-template <Elem e, bool ftz, bool maximum>
-ElementwiseFn extremum(const ElementOp& x) {
-  return x.propagate_nan ? run<FloatKernel<e, ExtremumOp<maximum, true, ftz>, 2>>
-                         : run<FloatKernel<e, ExtremumOp<maximum, false, ftz>, 2>>;
-}
-
-template <Elem e, bool ordered>
-ElementwiseFn compare_floats(ir::ComparisonPredicate p) {
+template <class T, bool ordered>
+Loop compare_floats(ir::ComparisonPredicate p) {
   using P = ir::ComparisonPredicate;
+  using U8 = std::uint8_t;
+  const bool swapped = p == P::Greater || p == P::GreaterEqual;
   switch (p) {
-    case P::Equal: return run<FloatKernel<e, CmpFOp<P::Equal, ordered>, 2, true>>;
-    case P::NotEqual: return run<FloatKernel<e, CmpFOp<P::NotEqual, ordered>, 2, true>>;
-    case P::Less: return run<FloatKernel<e, CmpFOp<P::Less, ordered>, 2, true>>;
-    case P::LessEqual: return run<FloatKernel<e, CmpFOp<P::LessEqual, ordered>, 2, true>>;
-    case P::Greater: return run<FloatKernel<e, CmpFOp<P::Greater, ordered>, 2, true>>;
-    case P::GreaterEqual: return run<FloatKernel<e, CmpFOp<P::GreaterEqual, ordered>, 2, true>>;
+    case P::Equal: return {loop<CmpFOp<P::Equal, ordered>, U8, T, T>};
+    case P::NotEqual: return {loop<CmpFOp<P::NotEqual, ordered>, U8, T, T>};
+    case P::Less:
+    case P::Greater: return {.loop = loop<CmpFOp<P::Less, ordered>, U8, T, T>, .swapped = swapped};
+    case P::LessEqual:
+    case P::GreaterEqual: return {.loop = loop<CmpFOp<P::LessEqual, ordered>, U8, T, T>, .swapped = swapped};
   }
-  return nullptr;
+  return {};
 }
 
-/// Operations that flush_to_zero changes.
-template <Elem e, bool ftz>
-ElementwiseFn arithmetic_with(const ElementOp& x) {
-  switch (x.op) {
-    case Op::AddF: return rounded<e, ftz, AddFOp, Op::AddF, 2>(x);
-    case Op::SubF: return rounded<e, ftz, SubFOp, Op::SubF, 2>(x);
-    case Op::MulF: return rounded<e, ftz, MulFOp, Op::MulF, 2>(x);
-    case Op::DivF:
+/// The loops of a binary operation. Where one operand is one value, it stays in a register; if its place does not
+/// matter, one such loop is enough.
+template <class F, class T, bool commutative>
+Loop binary() {
+  Loop l{.loop = loop<F, T, T, T>, .with_one = {nullptr, loop_with_one<F, T, 1>}};
+  if constexpr (!commutative) l.with_one[0] = loop_with_one<F, T, 0>;
+  return l;
+}
+
+template <class T, bool maximum>
+Loop extremum(const ElementOp& x) {
+  return x.propagate_nan ? binary<ExtremumOp<maximum, true, false>, T, true>()
+                         : binary<ExtremumOp<maximum, false, false>, T, true>();
+}
+
+template <class T>
+Loop division() {
+  Loop l = binary<DivFOp<false>, T, false>();
 #if defined(TESSERA_PRIMS_DIVIDE_BY_ONE)
-      if constexpr (e == Elem::F32 && !ftz)
-        if (!is_directed(x.rounding)) return run_division;
+  if constexpr (__is_same(T, float)) l.with_one[1] = divide_by_one;
 #endif
-      return rounded<e, ftz, DivFOp, Op::DivF, 2>(x);
-    case Op::Sqrt: return rounded<e, ftz, SqrtOp, Op::Sqrt, 1>(x);
-    case Op::Fma:
-      if (is_directed(x.rounding)) return directed<Op::Fma, e, ftz, 3>(x.rounding);
-      if constexpr (Float<e>::direct)
-        return run<FloatKernel<e, FmaOp<ftz>, 3>>;
-      else
-        return run<FloatKernel<e, NarrowFmaOp, 3>>;
-    case Op::MaxF: return extremum<e, ftz, true>(x);
-    case Op::MinF: return extremum<e, ftz, false>(x);
-    default: return nullptr;
+  return l;
+}
+
+/// f32 whose denormals are zeros.
+inline Loop flushed_arithmetic(const ElementOp& x) {
+  using T = float;
+  switch (x.op) {
+    case Op::AddF: return {loop<AddFOp<true>, T, T, T>};
+    case Op::SubF: return {loop<SubFOp<true>, T, T, T>};
+    case Op::MulF: return {loop<MulFOp<true>, T, T, T>};
+    case Op::DivF: return {loop<DivFOp<true>, T, T, T>};
+    case Op::Sqrt: return {loop<SqrtOp<true>, T, T>};
+    case Op::Fma: return {loop<FmaOp<true>, T, T, T, T>};
+    case Op::MaxF:
+      return {x.propagate_nan ? loop<ExtremumOp<true, true, true>, T, T, T>
+                              : loop<ExtremumOp<true, false, true>, T, T, T>};
+    case Op::MinF:
+      return {x.propagate_nan ? loop<ExtremumOp<false, true, true>, T, T, T>
+                              : loop<ExtremumOp<false, false, true>, T, T, T>};
+    default: return {};
   }
 }
 
-template <Elem e>
-ElementwiseFn arithmetic_of(const ElementOp& x) {
-  using U = StorageOf<e>;
+template <class T>
+Loop arithmetic_of(const ElementOp& x) {
   switch (x.op) {
-    case Op::AbsF: return run<Plain<SignOp<e, false>, U, U>>;
-    case Op::NegF: return run<Plain<SignOp<e, true>, U, U>>;
-    case Op::Ceil: return run<FloatKernel<e, CeilOp, 1>>;
-    case Op::Floor: return run<FloatKernel<e, FloorOp, 1>>;
-    case Op::RemF: return run<FloatKernel<e, RemFOp, 2>>;
-    case Op::CmpF: return x.ordered ? compare_floats<e, true>(x.predicate) : compare_floats<e, false>(x.predicate);
-    default: break;
+    case Op::Ceil: return {loop<CeilOp, T, T>};
+    case Op::Floor: return {loop<FloorOp, T, T>};
+    case Op::CmpF: return x.ordered ? compare_floats<T, true>(x.predicate) : compare_floats<T, false>(x.predicate);
+    case Op::AddF: return binary<AddFOp<false>, T, true>();
+    case Op::SubF: return binary<SubFOp<false>, T, false>();
+    case Op::MulF: return binary<MulFOp<false>, T, true>();
+    case Op::DivF: return division<T>();
+    case Op::Sqrt: return {loop<SqrtOp<false>, T, T>};
+    case Op::Fma: return {loop<FmaOp<false>, T, T, T, T>};
+    case Op::MaxF: return extremum<T, true>(x);
+    case Op::MinF: return extremum<T, false>(x);
+    default: return {};
   }
-  if constexpr (e == Elem::F32)
-    if (x.flush_to_zero) return arithmetic_with<e, true>(x);
-  return arithmetic_with<e, false>(x);
+}
+
+template <bool negate>
+LoopFn change_sign(int bytes) {
+  using U16 = std::uint16_t;
+  using U32 = std::uint32_t;
+  using U64 = std::uint64_t;
+  return bytes == 2   ? loop<SignOp<U16, negate>, U16, U16>
+         : bytes == 4 ? loop<SignOp<U32, negate>, U32, U32>
+                      : loop<SignOp<U64, negate>, U64, U64>;
 }
 
 }  // namespace tessera::cpu::prims::TESSERA_PRIMS_ISA

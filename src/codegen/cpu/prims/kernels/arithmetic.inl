@@ -3,14 +3,15 @@
 
 namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
 
-ElementwiseFn arithmetic(const ElementOp& op) {
-  switch (op.source) {
-    case Elem::F16: return arithmetic_of<Elem::F16>(op);
-    case Elem::BF16: return arithmetic_of<Elem::BF16>(op);
-    case Elem::F32: return arithmetic_of<Elem::F32>(op);
-    case Elem::F64: return arithmetic_of<Elem::F64>(op);
-    default: return nullptr;
-  }
+Loop arithmetic(const ElementOp& op) {
+  if (op.op == Op::AbsF) return {change_sign<false>(ir::info(op.source).bytes)};
+  if (op.op == Op::NegF) return {change_sign<true>(ir::info(op.source).bytes)};
+  if (op.source == Elem::F64) return arithmetic_of<double>(op);
+  if (op.flush_to_zero)
+    if (const Loop l = flushed_arithmetic(op); l.loop != nullptr) return l;
+  return arithmetic_of<float>(op);
 }
+
+LoopFn narrow_fma() { return loop<NarrowFmaOp, float, float, float, float>; }
 
 }  // namespace tessera::cpu::prims::TESSERA_PRIMS_ISA

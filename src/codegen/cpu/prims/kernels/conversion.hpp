@@ -7,75 +7,25 @@ namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
 // ---- float to float: by way of f32, which holds every narrow format exactly; from f64 by an odd f32, which rounds
 // again without harm.
 
-template <Elem from, Elem to>
-struct FToFKernel {
-  using Out = typename Float<to>::U;
-  using A = typename Float<from>::U;
-  using B = None;
-  using C = None;
-
-  static constexpr bool any_length = from == Elem::F32 || to == Elem::F32;
-
-  static void widen(float* to_floats, const A* a, i64 n) {
-    if constexpr (from == Elem::F64) {
-      TESSERA_INDEPENDENT
-      for (i64 i = 0; i < n; ++i) {
-        const double x = bits_as<double>(a[i]);
-        to_floats[i] = to == Elem::F32 ? static_cast<float>(x) : to_odd_float(x);
-      }
-    } else {
-      Float<from>::load(to_floats, a, n);
-    }
-  }
-  static const float* widened(float* buffer, const A* a, i64 n) {
-    if constexpr (from == Elem::F32) {
-      return reinterpret_cast<const float*>(a);
-    } else {
-      widen(buffer, a, n);
-      return buffer;
-    }
-  }
-  static void chunk(Out* out, const A* a, const B*, const C*, i64 n) {
-    if constexpr (to == Elem::F32 && from != Elem::F32) {
-      widen(reinterpret_cast<float*>(out), a, n);
-    } else {
-      alignas(64) float buffer[any_length ? 1 : kChunk];
-      const float* x = widened(buffer, a, n);
-      if constexpr (to == Elem::F32 || to == Elem::F64) {
-        TESSERA_INDEPENDENT
-        for (i64 i = 0; i < n; ++i) out[i] = Float<to>::store_one(x[i]);
-      } else {
-        Float<to>::store(out, x, n);
-      }
-    }
+template <Elem e>
+void widen_loop(void* to, const void* from, const void*, const void*, i64 n) {
+  Float<e>::load(static_cast<float*>(to), static_cast<const typename Float<e>::U*>(from), n);
+}
+template <Elem e>
+void narrow_loop(void* to, const void* from, const void*, const void*, i64 n) {
+  Float<e>::store(static_cast<typename Float<e>::U*>(to), static_cast<const float*>(from), n);
+}
+struct OddFloat {
+  static float apply(double x) { return to_odd_float(x); }
+};
+/// Also from integers: rounded to nearest.
+template <class To>
+struct CastOp {
+  template <class From>
+  static To apply(From x) {
+    return static_cast<To>(x);
   }
 };
-
-template <Elem from, ir::Rounding rounding>
-ElementwiseFn to_e8m0() {
-  constexpr ElementOp op{.op = Op::FToF, .source = from, .result = Elem::F8E8M0FNU, .rounding = rounding, .arity = 1};
-  return run<ByReference<op, std::uint8_t, StorageOf<from>>>;
-}
-
-template <Elem from>
-ElementwiseFn float_to_float(const ElementOp& op) {
-  using R = ir::Rounding;
-  switch (op.result) {
-    case Elem::F16: return run<FToFKernel<from, Elem::F16>>;
-    case Elem::BF16: return run<FToFKernel<from, Elem::BF16>>;
-    case Elem::F32: return run<FToFKernel<from, Elem::F32>>;
-    case Elem::TF32: return run<FToFKernel<from, Elem::TF32>>;
-    case Elem::F64: return run<FToFKernel<from, Elem::F64>>;
-    case Elem::F8E4M3FN: return run<FToFKernel<from, Elem::F8E4M3FN>>;
-    case Elem::F8E5M2: return run<FToFKernel<from, Elem::F8E5M2>>;
-    case Elem::F4E2M1FN: return run<FToFKernel<from, Elem::F4E2M1FN>>;
-    case Elem::F8E5M3FNU: return run<FToFKernel<from, Elem::F8E5M3FNU>>;
-    case Elem::F8E8M0FNU:
-      if (op.rounding == R::Zero) return to_e8m0<from, R::Zero>();
-      return op.rounding == R::PositiveInf ? to_e8m0<from, R::PositiveInf>() : to_e8m0<from, R::NearestEven>();
-    default: return nullptr;
-  }
-}
 
 // ---- float to integer: truncated, saturated, NaN gives 0.
 
@@ -120,53 +70,14 @@ struct FToIOp {
   }
 };
 
-template <Elem from, Elem to, bool is_signed>
-struct FToIKernel {
-  using Fmt = Float<from>;
-  using Out = StorageOf<to>;
-  using A = typename Fmt::U;
-  using B = None;
-  using C = None;
-  static void chunk(Out* out, const A* a, const B*, const C*, i64 n) {
-    using F = FToIOp<typename Fmt::Compute, to, is_signed>;
-    if constexpr (Fmt::direct) {
-      TESSERA_INDEPENDENT
-      for (i64 i = 0; i < n; ++i) out[i] = F::apply(Fmt::load_one(a[i]));
-    } else {
-      alignas(64) float x[kChunk];
-      Fmt::load(x, a, n);
-      TESSERA_INDEPENDENT
-      for (i64 i = 0; i < n; ++i) out[i] = F::apply(x[i]);
-    }
-  }
-};
-
-template <Elem from, bool is_signed>
-ElementwiseFn float_to_integer(Elem to) {
+template <class T, bool is_signed>
+LoopFn float_to_integer_of(Elem to) {
   switch (to) {
-    case Elem::I1: return run<FToIKernel<from, Elem::I1, is_signed>>;
-    case Elem::I8: return run<FToIKernel<from, Elem::I8, is_signed>>;
-    case Elem::I16: return run<FToIKernel<from, Elem::I16, is_signed>>;
-    case Elem::I32: return run<FToIKernel<from, Elem::I32, is_signed>>;
-    case Elem::I64: return run<FToIKernel<from, Elem::I64, is_signed>>;
-    default: return nullptr;
-  }
-}
-
-/// Calls f.template operator()<E>() for a floating element.
-template <class F>
-ElementwiseFn for_float(Elem e, F f) {
-  switch (e) {
-    case Elem::F16: return f.template operator()<Elem::F16>();
-    case Elem::BF16: return f.template operator()<Elem::BF16>();
-    case Elem::F32: return f.template operator()<Elem::F32>();
-    case Elem::TF32: return f.template operator()<Elem::TF32>();
-    case Elem::F64: return f.template operator()<Elem::F64>();
-    case Elem::F8E4M3FN: return f.template operator()<Elem::F8E4M3FN>();
-    case Elem::F8E5M2: return f.template operator()<Elem::F8E5M2>();
-    case Elem::F8E8M0FNU: return f.template operator()<Elem::F8E8M0FNU>();
-    case Elem::F4E2M1FN: return f.template operator()<Elem::F4E2M1FN>();
-    case Elem::F8E5M3FNU: return f.template operator()<Elem::F8E5M3FNU>();
+    case Elem::I1: return loop<FToIOp<T, Elem::I1, is_signed>, std::uint8_t, T>;
+    case Elem::I8: return loop<FToIOp<T, Elem::I8, is_signed>, std::uint8_t, T>;
+    case Elem::I16: return loop<FToIOp<T, Elem::I16, is_signed>, std::uint16_t, T>;
+    case Elem::I32: return loop<FToIOp<T, Elem::I32, is_signed>, std::uint32_t, T>;
+    case Elem::I64: return loop<FToIOp<T, Elem::I64, is_signed>, std::uint64_t, T>;
     default: return nullptr;
   }
 }
@@ -187,19 +98,13 @@ struct Reading {
   }
 };
 
-template <Elem from, bool is_signed, Elem to>
-struct IToFKernel {
-  using Out = typename Float<to>::U;
-  using A = StorageOf<from>;
-  using B = None;
-  using C = None;
+/// An f32 that rounds again without harm.
+template <Elem from, bool is_signed>
+struct IntegerToOddFloat {
   using R = Reading<from, is_signed>;
-
-  static float narrow(A a) {  // rounds again without harm
+  static float apply(StorageOf<from> a) {
     const auto v = R::of(a);
-    if constexpr (R::bits <= 16) {
-      return static_cast<float>(v);
-    } else if constexpr (R::bits == 32) {
+    if constexpr (R::bits == 32) {
       return to_odd_float(static_cast<double>(v));
     } else {
       using V = typename R::Value;
@@ -210,78 +115,55 @@ struct IToFKernel {
       return to_odd_float(scaled);
     }
   }
-  static void chunk(Out* out, const A* a, const B*, const C*, i64 n) {
-    if constexpr (Float<to>::direct) {
-      TESSERA_INDEPENDENT
-      for (i64 i = 0; i < n; ++i) out[i] = bits_as<Out>(static_cast<typename Float<to>::Compute>(R::of(a[i])));
-    } else {
-      alignas(64) float x[kChunk];
-      TESSERA_INDEPENDENT
-      for (i64 i = 0; i < n; ++i) x[i] = narrow(a[i]);
-      Float<to>::store(out, x, n);
-    }
-  }
+};
+template <Elem from, bool is_signed, class To>
+struct IntegerToFloat {
+  static To apply(StorageOf<from> a) { return static_cast<To>(Reading<from, is_signed>::of(a)); }
 };
 
-/// Narrow targets overflow to infinity or NaN here (they saturate from floats): the reference.
-template <Elem from, bool is_signed, Elem to>
-ElementwiseFn integer_to_small() {
-  constexpr ElementOp op{.op = Op::IToF, .source = from, .result = to, .is_signed = is_signed, .arity = 1};
-  return run<ByReference<op, StorageOf<to>, StorageOf<from>>>;
-}
-
-template <Elem from, bool is_signed>
-ElementwiseFn integer_to_float(Elem to) {
-  switch (to) {
-    case Elem::F16: return run<IToFKernel<from, is_signed, Elem::F16>>;
-    case Elem::BF16: return run<IToFKernel<from, is_signed, Elem::BF16>>;
-    case Elem::F32: return run<IToFKernel<from, is_signed, Elem::F32>>;
-    case Elem::TF32: return run<IToFKernel<from, is_signed, Elem::TF32>>;
-    case Elem::F64: return run<IToFKernel<from, is_signed, Elem::F64>>;
-    case Elem::F8E4M3FN: return integer_to_small<from, is_signed, Elem::F8E4M3FN>();
-    case Elem::F8E5M2: return integer_to_small<from, is_signed, Elem::F8E5M2>();
-    case Elem::F4E2M1FN: return integer_to_small<from, is_signed, Elem::F4E2M1FN>();
-    case Elem::F8E5M3FNU: return integer_to_small<from, is_signed, Elem::F8E5M3FNU>();
+template <bool is_signed>
+LoopFn integer_to_float_of(Elem from, FromInteger how) {
+  using F = FromInteger;
+  const auto small = []<Elem e>() -> LoopFn { return loop<IntegerToFloat<e, is_signed, float>, float, StorageOf<e>>; };
+  const auto large = [how]<Elem e>() -> LoopFn {
+    using U = StorageOf<e>;
+    return how == F::F32   ? loop<IntegerToFloat<e, is_signed, float>, float, U>
+           : how == F::F64 ? loop<IntegerToFloat<e, is_signed, double>, double, U>
+                           : loop<IntegerToOddFloat<e, is_signed>, float, U>;
+  };
+  switch (from) {
+    case Elem::I1: return small.template operator()<Elem::I1>();
+    case Elem::I4: return small.template operator()<Elem::I4>();
+    case Elem::I8: return small.template operator()<Elem::I8>();
+    case Elem::I16: return small.template operator()<Elem::I16>();
+    case Elem::I32: return large.template operator()<Elem::I32>();
+    case Elem::I64: return large.template operator()<Elem::I64>();
     default: return nullptr;
   }
 }
 
 // ---- integer to integer
 
-template <Elem from, bool is_signed, Elem to>
-struct ResizeOp {
-  using Out = StorageOf<to>;
-  static Out apply(StorageOf<from> a) {
-    const Out v = static_cast<Out>(Reading<from, is_signed>::of(a));
-    return to == Elem::I1 ? v & 1 : to == Elem::I4 ? v & 15 : v;
-  }
-};
-template <Elem from, bool is_signed>
-ElementwiseFn resize_integer(Elem to) {
-  using A = StorageOf<from>;
-  switch (to) {
-    case Elem::I1: return run<Plain<ResizeOp<from, is_signed, Elem::I1>, std::uint8_t, A>>;
-    case Elem::I4: return run<Plain<ResizeOp<from, is_signed, Elem::I4>, std::uint8_t, A>>;
-    case Elem::I8: return run<Plain<ResizeOp<from, is_signed, Elem::I8>, std::uint8_t, A>>;
-    case Elem::I16: return run<Plain<ResizeOp<from, is_signed, Elem::I16>, std::uint16_t, A>>;
-    case Elem::I32: return run<Plain<ResizeOp<from, is_signed, Elem::I32>, std::uint32_t, A>>;
-    case Elem::I64: return run<Plain<ResizeOp<from, is_signed, Elem::I64>, std::uint64_t, A>>;
-    default: return nullptr;
+/// From a narrower type (of the wanted signedness) to a wider one, or cut off.
+template <class To, class U8, class U16, class U32, class U64>
+LoopFn resize_from(int from_bytes) {
+  switch (from_bytes) {
+    case 1: return loop<CastOp<To>, To, U8>;
+    case 2: return loop<CastOp<To>, To, U16>;
+    case 4: return loop<CastOp<To>, To, U32>;
+    default: return loop<CastOp<To>, To, U64>;
   }
 }
 
-template <bool is_signed, class F>
-ElementwiseFn for_integer(Elem e, F f) {
-  switch (e) {
-    case Elem::I1: return f.template operator()<Elem::I1, is_signed>();
-    case Elem::I4: return f.template operator()<Elem::I4, is_signed>();
-    case Elem::I8: return f.template operator()<Elem::I8, is_signed>();
-    case Elem::I16: return f.template operator()<Elem::I16, is_signed>();
-    case Elem::I32: return f.template operator()<Elem::I32, is_signed>();
-    case Elem::I64: return f.template operator()<Elem::I64, is_signed>();
-    default: return nullptr;
-  }
-}
+/// i1 and i4 to a whole byte, and back.
+template <Elem from, bool is_signed>
+struct ExtendBits {
+  static std::uint8_t apply(std::uint8_t a) { return static_cast<std::uint8_t>(Reading<from, is_signed>::of(a)); }
+};
+template <int mask>
+struct KeepBits {
+  static std::uint8_t apply(std::uint8_t a) { return a & mask; }
+};
 
 // ---- select, copies, pointers
 
@@ -290,30 +172,24 @@ struct SelectOp {
   static T apply(std::uint8_t condition, T a, T b) { return condition & 1 ? a : b; }
 };
 template <class T>
-ElementwiseFn select_of() {
-  return run<Plain<SelectOp<T>, T, std::uint8_t, T, T>>;
+LoopFn select_of() {
+  return loop<SelectOp<T>, T, std::uint8_t, T, T>;
 }
 
-template <class T>
-struct CopyOp {
-  static T apply(T a) { return a; }
-};
-
-template <Elem index, int bytes>
+template <class I, int bytes>
 struct OffsetOp {
-  static std::uint64_t apply(std::uint64_t pointer, StorageOf<index> offset) {
-    const auto steps = static_cast<std::int64_t>(Reading<index, true>::of(offset));
-    return pointer + static_cast<std::uint64_t>(steps) * static_cast<std::uint64_t>(bytes);
+  static std::uint64_t apply(std::uint64_t pointer, I steps) {
+    return pointer + static_cast<std::uint64_t>(static_cast<std::int64_t>(steps)) * static_cast<std::uint64_t>(bytes);
   }
 };
-template <Elem index>
-ElementwiseFn offset_by(int bytes) {
-  using I = StorageOf<index>;
+template <class I>
+LoopFn offset_by(int bytes) {
+  using P = std::uint64_t;
   switch (bytes) {
-    case 1: return run<Plain<OffsetOp<index, 1>, std::uint64_t, std::uint64_t, I>>;
-    case 2: return run<Plain<OffsetOp<index, 2>, std::uint64_t, std::uint64_t, I>>;
-    case 4: return run<Plain<OffsetOp<index, 4>, std::uint64_t, std::uint64_t, I>>;
-    default: return run<Plain<OffsetOp<index, 8>, std::uint64_t, std::uint64_t, I>>;
+    case 1: return loop<OffsetOp<I, 1>, P, P, I>;
+    case 2: return loop<OffsetOp<I, 2>, P, P, I>;
+    case 4: return loop<OffsetOp<I, 4>, P, P, I>;
+    default: return loop<OffsetOp<I, 8>, P, P, I>;
   }
 }
 

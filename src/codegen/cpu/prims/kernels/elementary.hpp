@@ -1,6 +1,6 @@
-// Elementary functions. f32 is computed here by polynomials (minimax fits made for this file, or Taylor series in
-// double), with explicit fused multiply-adds, so that every instruction set gives the same bits; f16 and bf16 go by way
-// of f32; f64 calls the C library, one element at a time. The measured errors are in docs/semantics.md.
+// Elementary functions of f32, by polynomials (minimax fits made for this file, or Taylor series in double), with
+// explicit fused multiply-adds, so that every instruction set gives the same bits. f16 and bf16 go by way of f32; f64
+// calls the C library, one element at a time (library.inl). The measured errors are in docs/semantics.md.
 #pragma once
 #include "codegen/cpu/prims/kernels/arithmetic.hpp"
 
@@ -96,26 +96,6 @@ TESSERA_INLINED void exponential(float* out, const float* a, i64 n) {
   for (i64 i = 0; i < n; ++i) out[i] = ExpF::apply(a[i]);
 #endif
 }
-template <Elem e>
-struct ExpKernel {
-  using Fmt = Float<e>;
-  static constexpr bool any_length = Fmt::direct;
-  using A = std::conditional_t<Fmt::direct, float, typename Fmt::U>;
-  using Out = A;
-  using B = None;
-  using C = None;
-  static void chunk(Out* out, const A* a, const B*, const C*, i64 n) {
-    if constexpr (Fmt::direct) {
-      exponential(out, a, n);
-    } else {
-      alignas(64) float x[kChunk];
-      Fmt::load(x, a, n);
-      exponential(x, x, n);
-      Fmt::store(out, x, n);
-    }
-  }
-};
-
 template <bool ftz>
 struct Exp2F {
   static TESSERA_INLINED float apply(float value) {
@@ -343,7 +323,7 @@ struct TrigF {
 template <Trig which>
 void trigonometric(float* out, const float* a, i64 n) {
   using F = TrigF<which>;
-  alignas(64) float x[kChunk];
+  alignas(64) float x[kUniformCopies];
   std::int32_t any = 0;
   for (i64 i = 0; i < n; ++i) {
     x[i] = a[i];
@@ -356,116 +336,38 @@ void trigonometric(float* out, const float* a, i64 n) {
     if (!(__builtin_fabsf(x[i]) <= F::limit)) out[i] = F::apply_large(x[i]);
 }
 
-template <Elem e, Trig which>
-struct TrigKernel {
-  using Fmt = Float<e>;
-  using A = std::conditional_t<Fmt::direct, float, typename Fmt::U>;
-  using Out = A;
-  using B = None;
-  using C = None;
-  static void chunk(Out* out, const A* a, const B*, const C*, i64 n) {
-    if constexpr (Fmt::direct) {
-      trigonometric<which>(out, a, n);
-    } else {
-      alignas(64) float x[kChunk];
-      Fmt::load(x, a, n);
-      trigonometric<which>(x, x, n);
-      Fmt::store(out, x, n);
-    }
-  }
+struct RsqrtD {
+  static double apply(double x) { return 1.0 / __builtin_sqrt(x); }
 };
 
-struct Atan2F {
-  static float apply(float x, float y) { return static_cast<float>(__builtin_atan2(x, y)); }
-};
-
-// ---- f64: the C library.
-#define TESSERA_PRIMS_LIBM1(Name, function)               \
-  struct Name {                                           \
-    static double apply(double x) { return function(x); } \
-  };
-TESSERA_PRIMS_LIBM1(SinD, __builtin_sin)
-TESSERA_PRIMS_LIBM1(CosD, __builtin_cos)
-TESSERA_PRIMS_LIBM1(TanD, __builtin_tan)
-TESSERA_PRIMS_LIBM1(SinhD, __builtin_sinh)
-TESSERA_PRIMS_LIBM1(CoshD, __builtin_cosh)
-TESSERA_PRIMS_LIBM1(TanhD, __builtin_tanh)
-TESSERA_PRIMS_LIBM1(ExpD, __builtin_exp)
-TESSERA_PRIMS_LIBM1(Exp2D, __builtin_exp2)
-TESSERA_PRIMS_LIBM1(LogD, __builtin_log)
-TESSERA_PRIMS_LIBM1(Log2D, __builtin_log2)
-TESSERA_PRIMS_LIBM1(RsqrtD, 1.0 / __builtin_sqrt)
-#undef TESSERA_PRIMS_LIBM1
-struct PowD {
-  static double apply(double x, double y) { return __builtin_pow(x, y); }
-};
-struct Atan2D {
-  static double apply(double x, double y) { return __builtin_atan2(x, y); }
-};
-
-template <Elem e, class F>
-ElementwiseFn unary() {
-  return run<FloatKernel<e, F, 1>>;
+template <class F>
+Loop unary() {
+  return {loop<F, float, float>};
+}
+template <Trig which>
+void trigonometric_loop(void* out, const void* a, const void*, const void*, i64 n) {
+  trigonometric<which>(static_cast<float*>(out), static_cast<const float*>(a), n);
+}
+inline void exponential_loop(void* out, const void* a, const void*, const void*, i64 n) {
+  exponential(static_cast<float*>(out), static_cast<const float*>(a), n);
 }
 
-/// An integer power: by the reference, one element at a time.
-template <Elem e, Elem n>
-ElementwiseFn integer_power() {
-  constexpr ElementOp op{.op = Op::FPowI, .source = e, .result = e, .exponent = n, .arity = 2};
-  return run<ByReference<op, StorageOf<e>, StorageOf<e>, StorageOf<n>>>;
-}
-template <Elem e>
-ElementwiseFn integer_power(Elem n) {
-  switch (n) {
-    case Elem::I8: return integer_power<e, Elem::I8>();
-    case Elem::I16: return integer_power<e, Elem::I16>();
-    case Elem::I32: return integer_power<e, Elem::I32>();
-    case Elem::I64: return integer_power<e, Elem::I64>();
-    default: return nullptr;
-  }
-}
-
-/// f16, bf16 and f32.
-template <Elem e>
-ElementwiseFn elementary_single(const ElementOp& op) {
-  const bool ftz = op.flush_to_zero && e == Elem::F32;
+inline Loop elementary_of(const ElementOp& op) {
+  const bool ftz = op.flush_to_zero;
   switch (op.op) {
-    case Op::Exp: return run<ExpKernel<e>>;
-    case Op::Exp2: return ftz ? unary<e, Exp2F<true>>() : unary<e, Exp2F<false>>();
-    case Op::Log: return unary<e, LogF>();
-    case Op::Log2: return unary<e, Log2F>();
-    case Op::TanH: return unary<e, TanhF>();
-    case Op::CosH: return unary<e, CoshF>();
-    case Op::SinH: return unary<e, SinhF>();
-    case Op::Rsqrt: return ftz ? unary<e, RsqrtF<true>>() : unary<e, RsqrtF<false>>();
-    case Op::Sin: return run<TrigKernel<e, Trig::Sin>>;
-    case Op::Cos: return run<TrigKernel<e, Trig::Cos>>;
-    case Op::Tan: return run<TrigKernel<e, Trig::Tan>>;
-    case Op::Pow: return run<FloatKernel<e, PowF, 2>>;
-    case Op::Atan2: return run<FloatKernel<e, Atan2F, 2>>;
-    case Op::FPowI: return integer_power<e>(op.exponent);
-    default: return nullptr;
-  }
-}
-
-inline ElementwiseFn elementary_double(const ElementOp& op) {
-  constexpr Elem e = Elem::F64;
-  switch (op.op) {
-    case Op::Exp: return unary<e, ExpD>();
-    case Op::Exp2: return unary<e, Exp2D>();
-    case Op::Log: return unary<e, LogD>();
-    case Op::Log2: return unary<e, Log2D>();
-    case Op::TanH: return unary<e, TanhD>();
-    case Op::CosH: return unary<e, CoshD>();
-    case Op::SinH: return unary<e, SinhD>();
-    case Op::Rsqrt: return unary<e, RsqrtD>();
-    case Op::Sin: return unary<e, SinD>();
-    case Op::Cos: return unary<e, CosD>();
-    case Op::Tan: return unary<e, TanD>();
-    case Op::Pow: return run<FloatKernel<e, PowD, 2>>;
-    case Op::Atan2: return run<FloatKernel<e, Atan2D, 2>>;
-    case Op::FPowI: return integer_power<e>(op.exponent);
-    default: return nullptr;
+    case Op::Exp: return {exponential_loop};
+    case Op::Exp2: return ftz ? unary<Exp2F<true>>() : unary<Exp2F<false>>();
+    case Op::Log: return unary<LogF>();
+    case Op::Log2: return unary<Log2F>();
+    case Op::TanH: return unary<TanhF>();
+    case Op::CosH: return unary<CoshF>();
+    case Op::SinH: return unary<SinhF>();
+    case Op::Rsqrt: return ftz ? unary<RsqrtF<true>>() : unary<RsqrtF<false>>();
+    case Op::Sin: return {.loop = trigonometric_loop<Trig::Sin>, .any_length = false};
+    case Op::Cos: return {.loop = trigonometric_loop<Trig::Cos>, .any_length = false};
+    case Op::Tan: return {.loop = trigonometric_loop<Trig::Tan>, .any_length = false};
+    case Op::Pow: return {loop<PowF, float, float, float>};
+    default: return {};
   }
 }
 

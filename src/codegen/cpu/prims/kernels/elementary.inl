@@ -3,14 +3,10 @@
 
 namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
 
-ElementwiseFn elementary(const ElementOp& op) {
-  switch (op.source) {
-    case Elem::F16: return elementary_single<Elem::F16>(op);
-    case Elem::BF16: return elementary_single<Elem::BF16>(op);
-    case Elem::F32: return elementary_single<Elem::F32>(op);
-    case Elem::F64: return elementary_double(op);
-    default: return nullptr;
-  }
+Loop elementary(const ElementOp& op) {
+  if (op.source == Elem::F32) return elementary_of(op);
+  if (op.source == Elem::F64 && op.op == Op::Rsqrt) return {loop<RsqrtD, double, double>};
+  return {};
 }
 
 }  // namespace tessera::cpu::prims::TESSERA_PRIMS_ISA

@@ -1,4 +1,5 @@
-// Integer operations: wrapping arithmetic, division through floating point, shifts, bits, comparisons.
+// Integer operations: wrapping arithmetic, division through floating point, shifts, bits, comparisons. i1 is computed
+// by the loops of i8 (elementwise.cpp says how), and i8 is divided by those of i16.
 #pragma once
 #include "codegen/cpu/prims/kernels/support.hpp"
 
@@ -9,18 +10,17 @@ __extension__ using u128 = unsigned __int128;
 /// An integer element: storage, its signed and unsigned readings, and the way back.
 template <Elem e>
 struct Int;
-#define TESSERA_PRIMS_INT(elem, unsigned_type, signed_type, wide_type, bit_count, float_type)    \
-  template <>                                                                                    \
-  struct Int<Elem::elem> {                                                                       \
-    using U = std::unsigned_type;                                                                \
-    using S = std::signed_type;                                                                  \
-    using Wide = wide_type;   /* holds a product */                                              \
-    using Float = float_type; /* divides exactly enough */                                       \
-    static constexpr int bits = bit_count;                                                       \
-    static U mask(U v) { return bit_count == 1 ? v & 1 : v; }                                    \
-    static S sign(U v) { return bit_count == 1 ? static_cast<S>(-(v & 1)) : static_cast<S>(v); } \
+#define TESSERA_PRIMS_INT(elem, unsigned_type, signed_type, wide_type, bit_count, float_type) \
+  template <>                                                                                 \
+  struct Int<Elem::elem> {                                                                    \
+    using U = std::unsigned_type;                                                             \
+    using S = std::signed_type;                                                               \
+    using Wide = wide_type;   /* holds a product */                                           \
+    using Float = float_type; /* divides exactly enough */                                    \
+    static constexpr int bits = bit_count;                                                    \
+    static U mask(U v) { return v; }                                                          \
+    static S sign(U v) { return static_cast<S>(v); }                                          \
   };
-TESSERA_PRIMS_INT(I1, uint8_t, int8_t, std::uint32_t, 1, float)
 TESSERA_PRIMS_INT(I8, uint8_t, int8_t, std::uint32_t, 8, float)
 TESSERA_PRIMS_INT(I16, uint16_t, int16_t, std::uint32_t, 16, float)
 TESSERA_PRIMS_INT(I32, uint32_t, int32_t, std::uint64_t, 32, double)
@@ -74,9 +74,9 @@ struct DivIOp {
       if (toward == Toward::Negative) q = static_cast<S>(q - (inexact && below_zero ? 1 : 0));
       if (toward == Toward::Positive) q = static_cast<S>(q + (inexact && !below_zero ? 1 : 0));
       const U negated = static_cast<U>(U{0} - static_cast<U>(x));
-      return I::mask(special ? (y == 0 ? U{0} : negated) : static_cast<U>(q));
+      return (special ? (y == 0 ? U{0} : negated) : static_cast<U>(q));
     } else {
-      const U x = I::mask(a), y = I::mask(b);
+      const U x = (a), y = (b);
       const U safe = y == 0 ? U{1} : y;
       U q = Divide<I>::truncated(x, safe);
       if (toward == Toward::Positive) q = static_cast<U>(q + (static_cast<U>(q * safe) != x ? 1 : 0));
@@ -91,18 +91,18 @@ struct RemIOp {
   static U apply(U a, U b) {
     const U q = DivIOp<I, is_signed, Toward::Zero>::apply(a, b);
     const U product = static_cast<U>(static_cast<typename I::Wide>(q) * static_cast<typename I::Wide>(b));
-    return I::mask(static_cast<U>(a - product));
+    return (static_cast<U>(a - product));
   }
 };
 
 // Two-operand operations that treat the element as bits modulo 2^n: name, expression in a and b.
-#define TESSERA_PRIMS_INT2(Name, expression)                                 \
-  template <class I>                                                         \
-  struct Name {                                                              \
-    using U = typename I::U;                                                 \
-    using S = typename I::S;                                                 \
-    using W = typename I::Wide;                                              \
-    static U apply(U a, U b) { return I::mask(static_cast<U>(expression)); } \
+#define TESSERA_PRIMS_INT2(Name, expression)                          \
+  template <class I>                                                  \
+  struct Name {                                                       \
+    using U = typename I::U;                                          \
+    using S = typename I::S;                                          \
+    using W = typename I::Wide;                                       \
+    static U apply(U a, U b) { return (static_cast<U>(expression)); } \
   };
 TESSERA_PRIMS_INT2(AddIOp, a + b)
 TESSERA_PRIMS_INT2(SubIOp, a - b)
@@ -110,7 +110,7 @@ TESSERA_PRIMS_INT2(MulIOp, static_cast<U>(a) * static_cast<W>(b))
 TESSERA_PRIMS_INT2(AndIOp, a& b)
 TESSERA_PRIMS_INT2(OrIOp, a | b)
 TESSERA_PRIMS_INT2(XOrIOp, a ^ b)
-TESSERA_PRIMS_INT2(MulhiIOp, (static_cast<W>(I::mask(a)) * static_cast<W>(I::mask(b))) >> I::bits)
+TESSERA_PRIMS_INT2(MulhiIOp, (static_cast<W>((a)) * static_cast<W>((b))) >> I::bits)
 TESSERA_PRIMS_INT2(MaxSOp, I::sign(a) > I::sign(b) ? a : b)
 TESSERA_PRIMS_INT2(MinSOp, I::sign(a) < I::sign(b) ? a : b)
 TESSERA_PRIMS_INT2(MaxUOp, a > b ? a : b)
@@ -123,62 +123,56 @@ TESSERA_PRIMS_INT2(ShRSOp, I::sign(a) >> (b >= U{I::bits} ? U{I::bits - 1} : b))
 template <class I>
 struct AbsIOp {
   using U = typename I::U;
-  static U apply(U a) { return I::mask(I::sign(a) < 0 ? static_cast<U>(U{0} - a) : a); }
+  static U apply(U a) { return (I::sign(a) < 0 ? static_cast<U>(U{0} - a) : a); }
 };
 template <class I>
 struct NegIOp {
   using U = typename I::U;
-  static U apply(U a) { return I::mask(static_cast<U>(U{0} - a)); }
+  static U apply(U a) { return (static_cast<U>(U{0} - a)); }
 };
 
-template <class I, bool is_signed, ir::ComparisonPredicate predicate>
+/// Equal, NotEqual, Less and LessEqual; the other two exchange their operands.
+template <ir::ComparisonPredicate predicate, class T>
 struct CmpIOp {
-  using U = typename I::U;
-  static std::uint8_t apply(U a, U b) {
+  static std::uint8_t apply(T a, T b) {
     using P = ir::ComparisonPredicate;
-    if constexpr (is_signed) {
-      const auto x = I::sign(a), y = I::sign(b);
-      return predicate == P::Equal       ? x == y
-             : predicate == P::NotEqual  ? x != y
-             : predicate == P::Less      ? x < y
-             : predicate == P::LessEqual ? x <= y
-             : predicate == P::Greater   ? x > y
-                                         : x >= y;
-    } else {
-      return predicate == P::Equal       ? a == b
-             : predicate == P::NotEqual  ? a != b
-             : predicate == P::Less      ? a < b
-             : predicate == P::LessEqual ? a <= b
-             : predicate == P::Greater   ? a > b
-                                         : a >= b;
-    }
+    return predicate == P::Equal ? a == b : predicate == P::NotEqual ? a != b : predicate == P::Less ? a < b : a <= b;
   }
 };
 
 template <class F, class U>
-ElementwiseFn binary_integer() {
-  return run<Plain<F, U, U, U>>;
-}
-
-template <class I, bool is_signed>
-ElementwiseFn compare_integers(ir::ComparisonPredicate p) {
-  using P = ir::ComparisonPredicate;
-  using U = typename I::U;
-  switch (p) {
-    case P::Equal: return run<Plain<CmpIOp<I, is_signed, P::Equal>, std::uint8_t, U, U>>;
-    case P::NotEqual: return run<Plain<CmpIOp<I, is_signed, P::NotEqual>, std::uint8_t, U, U>>;
-    case P::Less: return run<Plain<CmpIOp<I, is_signed, P::Less>, std::uint8_t, U, U>>;
-    case P::LessEqual: return run<Plain<CmpIOp<I, is_signed, P::LessEqual>, std::uint8_t, U, U>>;
-    case P::Greater: return run<Plain<CmpIOp<I, is_signed, P::Greater>, std::uint8_t, U, U>>;
-    case P::GreaterEqual: return run<Plain<CmpIOp<I, is_signed, P::GreaterEqual>, std::uint8_t, U, U>>;
-  }
-  return nullptr;
+Loop binary_integer() {
+  return {loop<F, U, U, U>};
 }
 
 template <class I>
-ElementwiseFn divide_integers(const ElementOp& op) {
+Loop compare_integers(ir::ComparisonPredicate p, bool is_signed) {
+  using P = ir::ComparisonPredicate;
+  using U = typename I::U;
+  using S = typename I::S;
+  using Bool = std::uint8_t;
+  const bool swapped = p == P::Greater || p == P::GreaterEqual;
+  switch (p) {
+    case P::Equal: return {loop<CmpIOp<P::Equal, U>, Bool, U, U>};
+    case P::NotEqual: return {loop<CmpIOp<P::NotEqual, U>, Bool, U, U>};
+    case P::Less:
+    case P::Greater:
+      return {.loop = is_signed ? loop<CmpIOp<P::Less, S>, Bool, S, S> : loop<CmpIOp<P::Less, U>, Bool, U, U>,
+              .swapped = swapped};
+    case P::LessEqual:
+    case P::GreaterEqual:
+      return {.loop = is_signed ? loop<CmpIOp<P::LessEqual, S>, Bool, S, S> : loop<CmpIOp<P::LessEqual, U>, Bool, U, U>,
+              .swapped = swapped};
+  }
+  return {};
+}
+
+template <class I>
+Loop divide_integers(const ElementOp& op) {
   using U = typename I::U;
   const bool up = op.rounding == ir::Rounding::PositiveInf, down = op.rounding == ir::Rounding::NegativeInf;
+  if (op.op == Op::RemI)
+    return op.is_signed ? binary_integer<RemIOp<I, true>, U>() : binary_integer<RemIOp<I, false>, U>();
   if (!op.is_signed)
     return up ? binary_integer<DivIOp<I, false, Toward::Positive>, U>()
               : binary_integer<DivIOp<I, false, Toward::Zero>, U>();
@@ -188,12 +182,12 @@ ElementwiseFn divide_integers(const ElementOp& op) {
 }
 
 template <class I>
-ElementwiseFn integer_of(const ElementOp& op) {
+Loop integer_of(const ElementOp& op) {
   using U = typename I::U;
   const bool s = op.is_signed;
   switch (op.op) {
-    case Op::AbsI: return run<Plain<AbsIOp<I>, U, U>>;
-    case Op::NegI: return run<Plain<NegIOp<I>, U, U>>;
+    case Op::AbsI: return {loop<AbsIOp<I>, U, U>};
+    case Op::NegI: return {loop<NegIOp<I>, U, U>};
     case Op::AddI: return binary_integer<AddIOp<I>, U>();
     case Op::SubI: return binary_integer<SubIOp<I>, U>();
     case Op::MulI: return binary_integer<MulIOp<I>, U>();
@@ -205,10 +199,12 @@ ElementwiseFn integer_of(const ElementOp& op) {
     case Op::MinI: return s ? binary_integer<MinSOp<I>, U>() : binary_integer<MinUOp<I>, U>();
     case Op::ShLI: return binary_integer<ShLIOp<I>, U>();
     case Op::ShRI: return s ? binary_integer<ShRSOp<I>, U>() : binary_integer<ShRUOp<I>, U>();
-    case Op::DivI: return divide_integers<I>(op);
-    case Op::RemI: return s ? binary_integer<RemIOp<I, true>, U>() : binary_integer<RemIOp<I, false>, U>();
-    case Op::CmpI: return s ? compare_integers<I, true>(op.predicate) : compare_integers<I, false>(op.predicate);
-    default: return nullptr;
+    case Op::DivI:
+    case Op::RemI:
+      if constexpr (I::bits > 8) return divide_integers<I>(op);
+      return {};
+    case Op::CmpI: return compare_integers<I>(op.predicate, s);
+    default: return {};
   }
 }
 

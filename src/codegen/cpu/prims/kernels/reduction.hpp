@@ -1,13 +1,11 @@
-// Reductions and scans of [outer, n, inner] along n. Every combination is the operation itself, rounded to the element
-// each time; what is free is the association, which depends on n and inner only: along the last axis, kLanes
-// interleaved partial results are combined by halves; along any other axis, left to right.
+// Reductions of contiguous rows. Every combination is the operation itself, rounded to the element each time; what is
+// free is the association, which depends on n only: kLanes interleaved partial results are combined by halves.
+// reduce.cpp has everything else about reductions, and this for the operations that have no loop of their own here.
 #pragma once
 #include "codegen/cpu/prims/kernels/arithmetic.hpp"
 #include "codegen/cpu/prims/kernels/integer.hpp"
 
 namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
-
-inline constexpr i64 kLanes = 64;
 
 /// A combining operation on integers as stored: no conversion.
 template <class F, class U>
@@ -153,130 +151,45 @@ void reduce_row(typename Op::Element* dst, const typename Op::Element* src, i64 
   Op::store(dst, &result, 1);
 }
 
-/// dst[0..inner) combined with n rows of `inner` elements, a chunk of columns at a time.
 template <class Op>
-void reduce_rows(typename Op::Element* dst, const typename Op::Element* src, i64 n, i64 inner) {
-  using W = typename Op::Work;
-  for (i64 at = 0; at < inner; at += kChunk) {
-    const i64 width = inner - at < kChunk ? inner - at : kChunk;
-    alignas(64) W acc[kChunk], buffer[Op::direct ? 1 : kChunk];
-    const W* initial = Op::load(acc, dst + at, width);
-    if (initial != acc)
-      for (i64 i = 0; i < width; ++i) acc[i] = initial[i];
-    for (i64 r = 0; r < n; ++r) Op::combine(acc, Op::load(buffer, src + r * inner + at, width), width);
-    Op::store(dst + at, acc, width);
-  }
-}
-
-template <class Op>
-void reduce_all(void* dst, const void* src, i64 outer, i64 n, i64 inner) {
+void row(void* acc, const void* src, i64 n) {
   using E = typename Op::Element;
-  auto* to = static_cast<E*>(dst);
-  auto* from = static_cast<const E*>(src);
-  if (n == 0) return;
-  for (i64 o = 0; o < outer; ++o) {
-    if (inner == 1)
-      reduce_row<Op>(to + o, from + o * n, n);
-    else
-      reduce_rows<Op>(to + o * inner, from + o * n * inner, n, inner);
-  }
-}
-
-/// A contiguous row: one serial chain.
-template <class Op>
-void scan_row(typename Op::Element* dst, const typename Op::Element* src, typename Op::Work acc, i64 n, bool reverse) {
-  using W = typename Op::Work;
-  for (i64 done = 0; done < n;) {
-    const i64 width = n - done < kChunk ? n - done : kChunk, at = reverse ? n - done - width : done;
-    alignas(64) W buffer[kChunk];
-    const W* x = Op::load(buffer, src + at, width);
-    for (i64 k = 0; k < width; ++k) {
-      const i64 i = reverse ? width - 1 - k : k;
-      buffer[i] = acc = Op::one(acc, x[i]);
-    }
-    Op::store(dst + at, buffer, width);
-    done += width;
-  }
-}
-
-/// n rows of `inner` elements, a chunk of columns at a time.
-template <class Op>
-void scan_rows(typename Op::Element* dst, const typename Op::Element* src, typename Op::Work start, i64 n, i64 inner,
-               bool reverse) {
-  using W = typename Op::Work;
-  for (i64 at = 0; at < inner; at += kChunk) {
-    const i64 width = inner - at < kChunk ? inner - at : kChunk;
-    alignas(64) W acc[kChunk], buffer[Op::direct ? 1 : kChunk];
-    for (i64 i = 0; i < width; ++i) acc[i] = start;
-    for (i64 k = 0; k < n; ++k) {
-      const i64 row = (reverse ? n - 1 - k : k) * inner + at;
-      Op::combine(acc, Op::load(buffer, src + row, width), width);
-      Op::store(dst + row, acc, width);
-    }
-  }
-}
-
-template <class Op>
-void scan_all(void* dst, const void* src, const void* identity, i64 outer, i64 n, i64 inner, bool reverse) {
-  using E = typename Op::Element;
-  typename Op::Work start;
-  start = *Op::load(&start, static_cast<const E*>(identity), 1);
-  auto* to = static_cast<E*>(dst);
-  auto* from = static_cast<const E*>(src);
-  for (i64 o = 0; o < outer; ++o, to += n * inner, from += n * inner) {
-    if (inner == 1)
-      scan_row<Op>(to, from, start, n, reverse);
-    else
-      scan_rows<Op>(to, from, start, n, inner, reverse);
-  }
-}
-
-/// What an operation is given as: a reduction or a scan.
-struct Primitives {
-  ReduceFn reduce;
-  ScanFn scan;
-};
-template <class Op>
-Primitives both() {
-  return {reduce_all<Op>, scan_all<Op>};
+  reduce_row<Op>(static_cast<E*>(acc), static_cast<const E*>(src), n);
 }
 
 template <class I>
-Primitives combine_integers(const ElementOp& op) {
+RowFn integer_row(const ElementOp& op) {
   using U = typename I::U;
   const bool s = op.is_signed;
   switch (op.op) {
-    case Op::AddI: return both<DirectCombine<AddIOp<I>, U>>();
-    case Op::MulI: return both<DirectCombine<MulIOp<I>, U>>();
-    case Op::AndI: return both<DirectCombine<AndIOp<I>, U>>();
-    case Op::OrI: return both<DirectCombine<OrIOp<I>, U>>();
-    case Op::XOrI: return both<DirectCombine<XOrIOp<I>, U>>();
-    case Op::MaxI: return s ? both<DirectCombine<MaxSOp<I>, U>>() : both<DirectCombine<MaxUOp<I>, U>>();
-    case Op::MinI: return s ? both<DirectCombine<MinSOp<I>, U>>() : both<DirectCombine<MinUOp<I>, U>>();
-    default: return {};
+    case Op::AddI: return row<DirectCombine<AddIOp<I>, U>>;
+    case Op::AndI: return row<DirectCombine<AndIOp<I>, U>>;
+    case Op::OrI: return row<DirectCombine<OrIOp<I>, U>>;
+    case Op::MaxI: return s ? row<DirectCombine<MaxSOp<I>, U>> : row<DirectCombine<MaxUOp<I>, U>>;
+    case Op::MinI: return s ? row<DirectCombine<MinSOp<I>, U>> : row<DirectCombine<MinUOp<I>, U>>;
+    default: return nullptr;
   }
 }
 
-template <Elem e, bool ftz>
-Primitives combine_floats_with(const ElementOp& op) {
+template <Elem e>
+RowFn float_row(const ElementOp& op) {
   switch (op.op) {
-    case Op::AddF: return both<FloatCombine<AddFOp<ftz>, e>>();
-    case Op::MulF: return both<FloatCombine<MulFOp<ftz>, e>>();
-    case Op::MaxF:
-      return op.propagate_nan ? both<FloatCombine<ExtremumOp<true, true, ftz>, e>>()
-                              : both<FloatCombine<ExtremumOp<true, false, ftz>, e>>();
-    case Op::MinF:
-      return op.propagate_nan ? both<FloatCombine<ExtremumOp<false, true, ftz>, e>>()
-                              : both<FloatCombine<ExtremumOp<false, false, ftz>, e>>();
-    default: return {};
+    case Op::AddF: return row<FloatCombine<AddFOp<false>, e>>;
+    case Op::MulF: return row<FloatCombine<MulFOp<false>, e>>;
+    default: return nullptr;
   }
 }
 template <Elem e>
-Primitives combine_floats(const ElementOp& op) {
-  if (is_directed(op.rounding)) return {};
-  if constexpr (e == Elem::F32)
-    if (op.flush_to_zero) return combine_floats_with<e, true>(op);
-  return combine_floats_with<e, false>(op);
+RowFn extremum_row_of(const ElementOp& op) {
+  switch (op.op) {
+    case Op::MaxF:
+      return op.propagate_nan ? row<FloatCombine<ExtremumOp<true, true, false>, e>>
+                              : row<FloatCombine<ExtremumOp<true, false, false>, e>>;
+    case Op::MinF:
+      return op.propagate_nan ? row<FloatCombine<ExtremumOp<false, true, false>, e>>
+                              : row<FloatCombine<ExtremumOp<false, false, false>, e>>;
+    default: return float_row<e>(op);
+  }
 }
 
 }  // namespace tessera::cpu::prims::TESSERA_PRIMS_ISA

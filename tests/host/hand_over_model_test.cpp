@@ -270,6 +270,7 @@ class World {
   }
   void drop() {
     awaiter_.reset();
+    suspended_ = false;
     awaiter_ended_ = true;
   }
   void get() {

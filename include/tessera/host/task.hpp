@@ -63,7 +63,8 @@ class TaskAwaiter {
 }  // namespace detail
 
 /// A flow that has been started. Move-only. Destroying it before the flow has ended cancels the flow: it is not resumed
-/// any more, what it has enqueued runs to its end. Use by one thread at a time.
+/// any more, what it has enqueued runs to its end. The destructor waits while a flow on another thread takes the
+/// result. Use by one thread at a time.
 template <class T>
 class [[nodiscard("dropping a task cancels its flow: keep it, and call get()")]] Task {
  public:

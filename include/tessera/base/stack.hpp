@@ -12,7 +12,7 @@ namespace tessera {
 namespace detail {
 
 struct StackBounds {
-  std::uintptr_t low = 0, high = 0;  ///< both 0: nobody has looked yet
+  std::uintptr_t low = 0, high = 0;  ///< both 0: not looked up yet
 };
 /// Where the calling thread runs: its own stack, or a piece of memory that call_on_more_stack() gave it.
 extern thread_local constinit StackBounds stack_bounds;

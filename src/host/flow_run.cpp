@@ -3,7 +3,6 @@
 #include "tessera/host/flow_run.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -485,25 +484,3 @@ void FlowRun::cancel(std::shared_ptr<void> frame) noexcept {
 }
 
 }  // namespace tessera::detail
-
-namespace tessera {
-
-struct FlowStep::Once {
-  std::shared_ptr<detail::FlowRun> run;
-  std::atomic<bool> called{false};
-  explicit Once(std::shared_ptr<detail::FlowRun> r) noexcept : run(std::move(r)) {}
-  Once(const Once&) = delete;
-  Once& operator=(const Once&) = delete;
-  ~Once() {
-    if (!called.load(std::memory_order_acquire)) run->step_lost();
-  }
-};
-
-FlowStep::FlowStep(std::shared_ptr<detail::FlowRun> run) : once_(std::make_shared<Once>(std::move(run))) {}
-
-void FlowStep::operator()() const {
-  once_->called.store(true, std::memory_order_release);
-  once_->run->step();
-}
-
-}  // namespace tessera

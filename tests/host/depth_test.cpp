@@ -13,7 +13,7 @@
 #include "host/expect_error.hpp"
 #include "runtime/gate.hpp"
 #include "tessera/base/sanitizers.hpp"
-#include "tessera/host/all.hpp"
+#include "tessera/tessera.hpp"
 #include "tessera/host/reshape.hpp"
 
 namespace tessera {

@@ -20,7 +20,7 @@
 #include "runtime/gate.hpp"
 #include "runtime/model/choices.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/host/all.hpp"
+#include "tessera/tessera.hpp"
 
 namespace tessera {
 namespace {

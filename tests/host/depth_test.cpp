@@ -13,8 +13,8 @@
 #include "host/expect_error.hpp"
 #include "runtime/gate.hpp"
 #include "tessera/base/sanitizers.hpp"
-#include "tessera/tessera.hpp"
 #include "tessera/host/reshape.hpp"
+#include "tessera/tessera.hpp"
 
 namespace tessera {
 namespace {

@@ -117,8 +117,9 @@ inline void check_not_recording(const char* what, SourceLocation where) {
 [[noreturn]] void throw_no_memory_to_run(SourceLocation where);
 /// Throws DeviceError for a stream that is being captured: the work does not run now, so nothing can wait for it.
 void check_can_wait(const Stream& stream, SourceLocation where);
-/// Calls run(state), which enqueues an operation's work on `stream`, where the stack suffices for it. With `wait` it waits for that work and throws its
-/// failure, and what check_can_wait() throws. Host memory that runs out is a DeviceError.
+/// Calls run(state), which enqueues an operation's work on `stream`, where the stack suffices for it. With `wait` it
+/// waits for that work and throws its failure, and what check_can_wait() throws. Host memory that runs out is a
+/// DeviceError.
 void run_operation(void (*run)(void*), void* state, const Stream& stream, bool wait, SourceLocation where);
 /// The stream that sync() uses: the default one of the operation's device.
 Stream stream_for(const OpBase& op, SourceLocation where);

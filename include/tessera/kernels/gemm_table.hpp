@@ -120,9 +120,9 @@ inline constexpr GemmTile kGemmTiles[] = {
     {128, 96, 128, false, {290, 1500}, {840, 0}},         // 256 x 6144 x 2560: 128 tiles
     {256, 288, 128, true, {750, 3500}, {1340, 5000}, 1},  // mostly ragged: 4104 x 4088 x 4120 in four waves
     {160, 128, 128, false, {440, 800}, {575, 0}, 2, Operands::Swapped},    // 1536 cubed: 120 tiles
-    {192, 128, 128, false, {460, 2800}, kNotTimed, 2, Operands::Swapped},  // 192 x 12288 x 4096: 96 tiles
-    {208, 128, 128, false, {530, 2800}, kNotTimed, 2, Operands::Swapped},  // 770 x 7936 x 5136: 248 tiles
-    {128, 256, 128, true, {624, 2000}, kNotTimed},                         // 976 x 3520 x 2160: 112 tiles
+    {192, 128, 128, false, {480, 3000}, kNotTimed, 2, Operands::Swapped},  // 192 x 12288 x 4096: 96 tiles
+    {208, 128, 128, false, {555, 3000}, kNotTimed, 2, Operands::Swapped},  // 770 x 7936 x 5136: 248 tiles
+    {128, 256, 128, true, {652, 2100}, kNotTimed},                         // 976 x 3520 x 2160: 112 tiles
 };
 inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
 inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces made of sub-tiles

@@ -49,15 +49,16 @@ if(sources)
                                   SKIP_PRECOMPILE_HEADERS ON)
     endforeach()
   endforeach()
-  # What calls the loops: a call on one element is index arithmetic.
-  foreach(file IN ITEMS walk reduce)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/codegen/cpu/prims/${file}.cpp PROPERTIES
+  # What calls the loops: a call on one element is index arithmetic. What fills operands for them: below -O2, g++ does not
+  # clear the upper halves of vector registers, which makes the code after it slow.
+  foreach(file IN ITEMS prims/walk prims/reduce fill)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/codegen/cpu/${file}.cpp PROPERTIES
                                 COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
   endforeach()
   # The evaluator's own loops over elements: copies, fills, loads and stores. The build of the demo optimises other files
   # less. (g++ crashes where a precompiled header was made with another level.)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    foreach(file IN ITEMS copy fill pointer_instr view_instr)
+    foreach(file IN ITEMS copy pointer_instr view_instr)
       set_source_files_properties(${PROJECT_SOURCE_DIR}/src/codegen/cpu/${file}.cpp PROPERTIES
                                   COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
     endforeach()

@@ -133,8 +133,9 @@ void walk(const Elementwise& e, char* out, const Operand* srcs, std::int64_t row
 
 /// The whole matrix as one call of a loop, if the operands allow it.
 bool run_whole(const Elementwise& e, void* dst, const Operand* s, std::int64_t rows, std::int64_t cols) {
-  bool whole = e.any_length;
-  for (int i = 0; i < e.arity; ++i) whole = whole && is_stored(s[i], e.bytes[i], rows, cols);
+  const bool whole = e.any_length && is_stored(s[0], e.bytes[0], rows, cols) &&
+                     (e.arity < 2 || is_stored(s[1], e.bytes[1], rows, cols)) &&
+                     (e.arity < 3 || is_stored(s[2], e.bytes[2], rows, cols));
   const std::int64_t n = rows * cols;
   if (whole) {
     e.loop(dst, s[0].data, e.arity > 1 ? s[1].data : nullptr, e.arity > 2 ? s[2].data : nullptr, n);
@@ -162,23 +163,30 @@ bool run_rows_with_one(const Elementwise& e, char* dst, const Operand* s, std::i
   return true;
 }
 
-}  // namespace
-
-void Elementwise::operator()(void* dst, const Operand* srcs, std::int64_t rows, std::int64_t cols) const {
-  auto* out = static_cast<char*>(dst);
-  if (rows == 1 && cols == 1) {
-    const char* at[3] = {};
-    for (int i = 0; i < arity; ++i) at[swapped ? 1 - i : i] = static_cast<const char*>(srcs[i].data);
-    return chunk(*this, out, at, 1);
-  }
+/// What is not the loop alone on one element.
+__attribute__((noinline)) void run_any(const Elementwise& e, char* dst, const Operand* srcs, std::int64_t rows,
+                                       std::int64_t cols) {
   Operand exchanged[2];
-  if (swapped) {
+  if (e.swapped) {
     exchanged[0] = srcs[1];
     exchanged[1] = srcs[0];
     srcs = exchanged;
   }
-  if (plain && (run_whole(*this, dst, srcs, rows, cols) || run_rows_with_one(*this, out, srcs, rows, cols))) return;
-  walk(*this, out, srcs, rows, cols);
+  if (rows == 1 && cols == 1) {
+    const char* at[3] = {};
+    for (int i = 0; i < e.arity; ++i) at[i] = static_cast<const char*>(srcs[i].data);
+    return chunk(e, dst, at, 1);
+  }
+  if (e.plain && (run_whole(e, dst, srcs, rows, cols) || run_rows_with_one(e, dst, srcs, rows, cols))) return;
+  walk(e, dst, srcs, rows, cols);
+}
+
+}  // namespace
+
+void Elementwise::operator()(void* dst, const Operand* srcs, std::int64_t rows, std::int64_t cols) const {
+  if (plain && !swapped && rows == 1 && cols == 1)
+    return loop(dst, srcs[0].data, arity > 1 ? srcs[1].data : nullptr, arity > 2 ? srcs[2].data : nullptr, 1);
+  run_any(*this, static_cast<char*>(dst), srcs, rows, cols);
 }
 
 }  // namespace tessera::cpu::prims

@@ -8,8 +8,8 @@ namespace tessera::ir {
 class Type;
 class Operation;
 class Block;
-class Module;
 class Builder;
+struct Module;
 struct OpOperand;
 struct ValueImpl;
 

@@ -13,7 +13,6 @@
 #include "host/expect_error.hpp"
 #include "runtime/gate.hpp"
 #include "tessera/base/sanitizers.hpp"
-#include "tessera/host/reshape.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera {

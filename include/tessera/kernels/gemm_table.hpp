@@ -171,9 +171,12 @@ inline constexpr double kRequest = 1.23;
 inline double requests_of(RowStarts starts) {
   return starts == RowStarts::At64 ? 1 : starts == RowStarts::At32 ? 1.4 : 2;
 }
-/// Bytes per nanosecond at which operands are read from memory, and the share of the shorter time, of computing or of
-/// reading, that the longer one does not hide.
+/// Bytes per nanosecond at which operands are read from memory, and the share of that time that computing does not
+/// hide.
 inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
+/// Where memory is the bound: the share of the time of all requests to L2 that reading does not hide. Every tile reads
+/// its rows of a again (96 x 151936 x 4096).
+inline constexpr double kRequestsSeen = 0.2;
 
 /// Estimated nanoseconds of a product in this tile on a GPU: whole waves of tiles, and the parts that do not overlap.
 /// `parts`: split-K partials per tile; adding them is not included (parts_time()).
@@ -188,7 +191,9 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
   const double memory = static_cast<double>(size.batch * (size.m + size.n) * size.k * size.element_bytes) / kMemory;
   const double computing = static_cast<double>(waves) * (steps * std::max(step, loads) + time.edge);
-  return std::max(computing, memory) + kMemorySeen * std::min(computing, memory) + kLaunch;
+  const double requesting = static_cast<double>(tiles) * static_cast<double>(size.steps()) /
+                            static_cast<double>(parts) * requests * kRequest / target.num_sms;
+  return std::max(computing + kMemorySeen * memory, memory + kRequestsSeen * requesting) + kLaunch;
 }
 
 /// The number of a row of kGemmTiles, one of the first `rows`: on a GPU the one with the least gemm_time(), but for the

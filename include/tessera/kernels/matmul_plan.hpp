@@ -15,13 +15,22 @@ struct SplitPlan {
   std::int64_t parts;
 };
 /// Estimated nanoseconds for adding the partials: 2000 for one more launch, and `parts` f32 values per element of the
-/// result that are written and read, in L2 at about 7 TB/s (one H200; fitted with the constants of gemm_table.hpp).
+/// result that are written and read: in L2 at about 7 TB/s while they take half of it, else in memory (one H200; fitted
+/// with the constants of gemm_table.hpp).
 inline double parts_time(std::int64_t parts, std::int64_t elements) {
-  return 2000 + 2.0 * 4 * static_cast<double>(parts) * static_cast<double>(elements) / 7000;
+  constexpr double kInL2 = 25e6, kL2 = 7000;
+  const double bytes = 4 * static_cast<double>(parts) * static_cast<double>(elements);
+  return 2000 + 2 * bytes / (bytes <= kInL2 ? kL2 : kMemory);
 }
+/// Partials of 128 x 128 have one tile per block. In launches of more than one wave two blocks share an SM, each with
+/// half of the loads in flight (docs/compiler/choose_hints.md): a step takes longer by this factor.
+inline constexpr double kSharedStep = 1.12;
 /// Estimated nanoseconds of a split-K product, adding the partials included.
 inline double split_time(SplitPlan p, const ProductSize& size, const Target& target) {
-  return gemm_time(kGemmTiles[p.row], size, target, p.parts) + parts_time(p.parts, size.m * size.n);
+  GemmTile tile = kGemmTiles[p.row];
+  const std::int64_t tiles = ceil_div(size.m, std::int64_t{tile.m}) * ceil_div(size.n, std::int64_t{tile.n}) * p.parts;
+  if (p.row == kSplitRows[0] && tiles > target.num_sms) tile.plain.step *= kSharedStep;
+  return gemm_time(tile, size, target, p.parts) + parts_time(p.parts, size.m * size.n);
 }
 /// The fastest split, with partials of at least 8 steps along k. On a GPU, parts is 1 if there is none.
 inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) {

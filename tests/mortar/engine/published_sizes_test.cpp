@@ -22,6 +22,7 @@
 #include "mortar/engine/test_engine.hpp"
 #include "mortar/model/routing.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/kernels/common.hpp"
 #include "tessera/runtime/device.hpp"
 
 namespace mortar::test {

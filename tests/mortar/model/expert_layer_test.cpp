@@ -16,6 +16,8 @@
 #include "mortar/files/model_files.hpp"
 #include "mortar/load.hpp"
 #include "mortar/model/routing.hpp"
+#include "tessera/kernels/moe_ranks.hpp"
+#include "tessera/tessera.hpp"
 
 namespace mortar {
 namespace {

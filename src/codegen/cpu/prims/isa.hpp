@@ -27,7 +27,7 @@ struct Loop {
   bool any_length = true, swapped = false;
 };
 
-/// The loops of one instruction set. Null where it has none: elementwise.cpp and reduce.cpp say which are asked for.
+/// The loops of one instruction set. Null where it has none: elementwise.cpp and reduce.cpp say which are requested.
 #define TESSERA_PRIMS_DECLARE(isa)                                                  \
   namespace isa {                                                                   \
   Loop integer(const ir::ElementOp&);    /* i8 (also i1), i16, i32, i64 */          \

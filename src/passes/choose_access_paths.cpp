@@ -31,14 +31,22 @@ struct Others {
   std::vector<const Operation*> operand_loads;  ///< loads whose tiles are operands of products
   std::vector<const Operation*> rows_of_k;      ///< of those: threads read them from shared memory with conflicts
   std::vector<ir::Type> by_pointers;            ///< tiles that the kernel itself loads through pointers
+  std::vector<const Operation*> product_loops;  ///< the innermost loops of products
 };
 
 struct Uses {
   bool product_operand = false, product_result = false, rows_of_k = false;
   bool meets_pointers = false;  ///< tiles of the same shape are loaded through pointers
   bool copied_ahead = false;    ///< reduced in the loop of a launch of few blocks
-  bool beside_copies = false;   ///< the kernel's products load their operands by tensor copies
+  bool beside_copies = false;   ///< in a loop with products, in a kernel whose products load by tensor copies
 };
+
+/// The innermost loop around `op`; null if there is none.
+const Operation* loop_around(const Operation& op) {
+  const Operation* parent = op.parent_op();
+  while (parent != nullptr && parent->op() != Op::For && parent->op() != Op::Loop) parent = parent->parent_op();
+  return parent;
+}
 
 bool same_shape(ir::Type x, ir::Type y) {
   return std::equal(x.shape().begin(), x.shape().end(), y.shape().begin(), y.shape().end());
@@ -96,8 +104,8 @@ AccessPath decide(const Operation& access, const Uses& uses, const Target& targe
     return AccessPath::Tma;
   if (!pointers) return AccessPath::View;
   if (uses.meets_pointers) return AccessPath::Pointer;
-  // A large load through masked pointers makes the assembler give up the warps that issue tensor copies, for the whole
-  // kernel: every product then waits for its operands. A view with bounds checks does not.
+  // A large load through masked pointers in a loop of products makes the assembler give up the warps that issue tensor
+  // copies, for the whole kernel: every product then waits for its operands. A view with bounds checks does not.
   if (uses.beside_copies && access.op() == Op::LoadViewTko &&
       analysis::moved_tile(access).num_elements() >= kSmallestTensorCopy)
     return AccessPath::View;
@@ -129,6 +137,7 @@ void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tu
     if (analysis::is_view_access(op)) accesses.push_back(&op);
     if (op.op() == Op::LoadPtrTko) others.by_pointers.push_back(op.result(0).type());
     if (!analysis::is_product(op)) return;
+    others.product_loops.push_back(loop_around(op));
     for (std::size_t i = 0; i < 2; ++i) {
       const Value operand = op.operand(i);
       const std::size_t axis_of_k = static_cast<std::size_t>(operand.type().rank()) - 1 - i;
@@ -147,7 +156,9 @@ void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tu
     Uses uses = uses_of(*access, others);
     uses.copied_ahead = ahead && analysis::reduces_in_loop(*access) && access->parent_op()->op() == Op::For &&
                         analysis::vector_bytes(*access, *known) == analysis::kVectorBytes;
-    uses.beside_copies = copies;
+    const Operation* loop = loop_around(*access);
+    uses.beside_copies =
+        copies && loop != nullptr && std::ranges::find(others.product_loops, loop) != others.product_loops.end();
     paths.push_back(decide(*access, uses, target, tuning));
   }
   for (std::size_t i = 0; i < accesses.size(); ++i) apply(*accesses[i], paths[i], target);

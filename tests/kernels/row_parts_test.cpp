@@ -23,7 +23,7 @@ TEST(RowParts, AreWholeChunksWithoutEmptyOnes) {
     for (const std::int64_t parts : {1, 2, 3, 7, 64, 65, 512, 5000}) {
       const RowSplit s = row_split(n, parts);
       const std::int64_t length = std::int64_t{s.steps} * kRowChunk;
-      EXPECT_LE(s.parts, std::min<std::int64_t>(parts, kMostRowParts));
+      EXPECT_LE(s.parts, std::min<std::int64_t>(parts, kRowPartsLimit));
       EXPECT_GE(s.parts * length, n) << n << " in " << parts;
       EXPECT_LT((s.parts - 1) * length, n) << n << " in " << parts << ": the last part is empty";
     }

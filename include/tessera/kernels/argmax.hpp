@@ -27,8 +27,8 @@ void argmax_row(Mut<T, 1> value, Mut<i32, 1> index, In<T, dyn, dyn> x) {
   index.store(reshape(at, shape<1>));
 }
 
-/// Of a part of a row: [rows, parts]. The largest is found for each position of the chunks, so that the loop contains
-/// no reduction.
+/// The largest element of each part of a row: [rows, parts]. The largest is found for each position of the chunks, so
+/// that the loop contains no reduction.
 template <class T, int C>
 void argmax_part(Mut<T, 1, 1> value, Mut<i32, 1, 1> index, In<T, dyn, dyn> x, Scalar<i32> steps) {
   using U = compute_t<T>;
@@ -58,7 +58,7 @@ void argmax_part(Mut<T, 1, 1> value, Mut<i32, 1, 1> index, In<T, dyn, dyn> x, Sc
   value.store(narrow<T>(top));
   index.store(found);
 }
-/// Of the parts of a row, which are in the order of their columns.
+/// Merges the parts of a row, which are in the order of their columns.
 template <class T, int P>
 void argmax_merge(Mut<T, 1> value, Mut<i32, 1> index, In<T, dyn, dyn> values, In<i32, dyn, dyn> indices) {
   require(values.dim(1) <= P, "the parts of a row must fit in one tile");
@@ -77,8 +77,8 @@ Op<std::tuple<Tensor<T, 1>, Tensor<i32, 1>>> argmax_in_parts(const RowSplit& spl
   const Dims<2> parts({x.dim(0), split.parts}, where);
   return kernel<argmax_part<T, kRowChunk>>(empty<T>(parts, where), empty<i32>(parts, where), x, split.steps, where)
       .then([rows, where](std::tuple<Tensor<T, 2>, Tensor<i32, 2>> made) {
-        return kernel<argmax_merge<T, kMostRowParts>>(empty<T>(rows, where), empty<i32>(rows, where), std::get<0>(made),
-                                                      std::get<1>(made), where);
+        return kernel<argmax_merge<T, kRowPartsLimit>>(empty<T>(rows, where), empty<i32>(rows, where),
+                                                       std::get<0>(made), std::get<1>(made), where);
       });
 }
 

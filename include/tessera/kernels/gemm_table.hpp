@@ -101,7 +101,7 @@ struct GemmTile {
   int wave = 2;  ///< tiles of a wave per two SMs
   Operands order = Operands::InOrder;
 };
-/// Of tiles that were not timed with such epilogues: never chosen for them.
+/// For tiles that were not timed with such epilogues, so that they are never chosen for them.
 inline constexpr WaveTime kNotTimed{1e9, 0};
 /// How the times were measured: bench/notes/matrix_products.md.
 inline constexpr GemmTile kGemmTiles[] = {
@@ -149,10 +149,10 @@ inline bool suits(int row, const Target& target) {
 
 /// The largest tile, in elements, for operands that no tensor copy can load: they pass through registers, beside the
 /// sums, and larger tiles spill.
-inline constexpr int kMostWithoutCopies = 64 * 128;
+inline constexpr int kLargestTileWithoutCopies = 64 * 128;
 /// True if a block of this tile keeps its sums in registers.
 inline bool fits(const GemmTile& t, const ProductSize& size) {
-  return size.copied() || t.m * t.n <= kMostWithoutCopies;
+  return size.copied() || t.m * t.n <= kLargestTileWithoutCopies;
 }
 
 // The model's constants, of one H200. They were fitted together with kGemmTiles to the products in

@@ -119,8 +119,8 @@ void layer_norm_part(Mut<f32, 1, 2, 1> moments, In<T, dyn, dyn> x, Scalar<i32> s
 struct Moments {
   Tile<f32, 1, 1> mean, variance;
 };
-/// Of a row of n elements in parts of `length`, the last of which may be shorter. Means are added as differences from
-/// the first one: with a large mean nothing is lost to the rounding of the weights.
+/// Combines the statistics of a row of n elements in parts of `length`, the last of which may be shorter. Means are
+/// added as differences from the first one: with a large mean nothing is lost to the rounding of the weights.
 template <int P>
 Moments combined_moments(const In<f32, dyn, dyn, dyn>& moments, const Scalar<i32>& row, const Scalar<i32>& n,
                          const Scalar<i32>& length) {

@@ -57,8 +57,8 @@ Op<Tensor<result_of<F, T>, 1>> reduced_in_parts(const RowSplit& split, const Vie
   using R = result_of<F, T>;
   auto partial = kernel<reduce_part<F, T, kRowChunk>>(empty<U>(Dims<2>({x.dim(0), split.parts}, where), where), x,
                                                       split.steps, where);
-  return kernel<reduce_rows<F, U, R, 1, kMostRowParts>>(empty<R>(Dims<1>(x.dim(0), where), where), std::move(partial),
-                                                        static_cast<U>(x.dim(1)), where);
+  return kernel<reduce_rows<F, U, R, 1, kRowPartsLimit>>(empty<R>(Dims<1>(x.dim(0), where), where), std::move(partial),
+                                                         static_cast<U>(x.dim(1)), where);
 }
 template <class F, Operand X>
 auto rows_reduced(const X& x, RowParts parts, SourceLocation where) {

@@ -13,8 +13,8 @@ struct RowParts {
   std::int64_t parts = 0;
 };
 
-inline constexpr int kMostRowParts = 512;  ///< of a row: their statistics are combined in one tile
-inline constexpr int kFewRowParts = 64;    ///< up to here they are combined in a smaller tile
+inline constexpr int kRowPartsLimit = 512;  ///< of a row: their statistics are combined in one tile
+inline constexpr int kFewRowParts = 64;     ///< up to here they are combined in a smaller tile
 
 /// The parts of a row: `parts` of `steps` chunks, of which the last may have fewer.
 struct RowSplit {
@@ -50,7 +50,7 @@ inline double rows_time(std::int64_t rows, std::int64_t n, std::int64_t parts, c
 /// n elements in at most `parts` parts.
 inline RowSplit row_split(std::int64_t n, std::int64_t parts) {
   const std::int64_t chunks = ceil_div(n, std::int64_t{kRowChunk});
-  const std::int64_t most = std::max<std::int64_t>(std::min({parts, chunks, std::int64_t{kMostRowParts}}), 1);
+  const std::int64_t most = std::max<std::int64_t>(std::min({parts, chunks, std::int64_t{kRowPartsLimit}}), 1);
   const std::int64_t steps = ceil_div(chunks, most);
   return {std::max<std::int64_t>(steps > 0 ? ceil_div(chunks, steps) : 1, 1), static_cast<std::int32_t>(steps)};
 }
@@ -79,7 +79,7 @@ RowSplit chosen_split(const char* name, const View<T, 2>& rows, RowParts asked, 
 template <class F>
 auto with_parts_tile(const RowSplit& split, F&& f) {
   return with_constant<2>(split.parts > kFewRowParts ? 1 : 0, [&](auto many) {
-    return f(std::integral_constant < int, many ? kMostRowParts : kFewRowParts > {});
+    return f(std::integral_constant < int, many ? kRowPartsLimit : kFewRowParts > {});
   });
 }
 

@@ -67,7 +67,7 @@ auto with_stack(F&& f, std::size_t least = kStackOfCalls) -> std::invoke_result_
   }
 }
 
-/// with_stack() for what may not throw, destructors above all. False if there is no memory for a stack: then `f` was
+/// The same for what may not throw, destructors above all. False if there is no memory for a stack: then `f` was
 /// not called.
 template <class F>
 bool try_with_stack(F&& f) noexcept {

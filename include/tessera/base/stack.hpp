@@ -67,8 +67,8 @@ auto with_stack(F&& f, std::size_t least = kStackOfCalls) -> std::invoke_result_
   }
 }
 
-/// The same for what may not throw, destructors above all. False if there is no memory for a stack: then `f` was
-/// not called.
+/// The same for what may not throw, destructors above all. False if there is no memory for a stack: then `f` was not
+/// called.
 template <class F>
 bool try_with_stack(F&& f) noexcept {
   if (stack_left() < kStackOfCalls) [[unlikely]] { return detail::call_on_more_stack(f); }

@@ -49,13 +49,13 @@ ControlCapture::~ControlCapture() = default;
 Flow<> flow_of(Op<void> op, SourceLocation where) { co_await OpAt{std::move(op), where}; }
 
 /// Recording, planning and drawing a graph recur along its bodies.
-constexpr int kMostNested = 64;
+constexpr int kNestedLimit = 64;
 
 int ControlCapture::calls() const noexcept { return state_->outer->is_second_call() ? 1 : 2; }
 
 void ControlCapture::begin_body(bool second_call) {
-  if (state_->outer->depth() >= kMostNested)
-    throw DeviceError(concat(state_->what, ": more than ", kMostNested,
+  if (state_->outer->depth() >= kNestedLimit)
+    throw DeviceError(concat(state_->what, ": more than ", kNestedLimit,
                              " loops and branches of a graph are inside each other: does the flow of a body call "
                              "itself?\n  Use a loop instead."),
                       state_->where);

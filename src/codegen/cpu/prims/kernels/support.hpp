@@ -63,7 +63,7 @@ void loop(void* to, const void* x, [[maybe_unused]] const void* y, [[maybe_unuse
   }
 }
 
-/// The same with one value as operand `one`, kept in a register.
+/// As above, with one value as operand `one`, which is kept in a register.
 template <class F, class T, int one>
 void loop_with_one(void* to, const void* x, const void* y, const void*, i64 n) {
   auto* out = static_cast<T*>(to);

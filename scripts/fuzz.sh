@@ -11,18 +11,20 @@
 #   --seconds N     time of each target (default: 60)
 #   --minimize FILE minimizes a finding of the one named target, for a minute
 #   --jobs N        compiles at a time (default: the processors, as memory allows)
+#   --parallel N    targets that run at a time (default: 1)
 #   --no-build      runs what was built before
 #   --help          this text
 set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-seconds=60 jobs='' build=yes minimize='' targets=()
+seconds=60 jobs='' parallel=1 build=yes minimize='' targets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --seconds) seconds=${2:?--seconds needs a number}; shift ;;
     --minimize) minimize=$(realpath "${2:?--minimize needs a file}"); shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
+    --parallel) parallel=${2:?--parallel needs a number}; shift ;;
     --no-build) build=no ;;
     -h | --help) usage "$0"; exit 0 ;;
     -*) die "unknown option $1; see scripts/fuzz.sh --help" ;;
@@ -56,24 +58,30 @@ export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=0:${ASAN_OPTIONS:-
 # The timeout is wall time, which a busy machine stretches.
 limits=(-timeout=60 -malloc_limit_mb=64 -rss_limit_mb=3000)
 
-failed=()
-for target in "${targets[@]}"; do
-  program=build/clang/tests/fuzz_$target corpus=build/fuzz/$target log=build/fuzz/$target.log
+run_target() {
+  local target=$1 program=build/clang/tests/fuzz_$1 corpus=build/fuzz/$1 log=build/fuzz/$1.log dictionary=()
   mkdir -p "$corpus" build/fuzz/findings
   if [ -n "$minimize" ]; then
     "$program" "${limits[@]}" -minimize_crash=1 -max_total_time=60 "-exact_artifact_path=$minimize.small" "$minimize"
-    continue
+    return
   fi
-  dictionary=()
   [ ! -e "tests/fuzz/dictionaries/$target.dict" ] || dictionary=("-dict=tests/fuzz/dictionaries/$target.dict")
-  if "$program" "${limits[@]}" "${dictionary[@]}" "-max_total_time=$seconds" "-max_len=$(bytes_of "$target")" -print_final_stats=1 \
+  if "$program" "${limits[@]}" ${dictionary[@]+"${dictionary[@]}"} "-max_total_time=$seconds" "-max_len=$(bytes_of "$target")" -print_final_stats=1 \
     "-artifact_prefix=build/fuzz/findings/$target-" "$corpus" "tests/fuzz/seeds/$target" >"$log" 2>&1; then
     printf '%-16s ok      %12s runs  %6s covered\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
       "$(grep -oE 'cov: [0-9]+' "$log" | tail -1 | cut -d' ' -f2)"
   else
-    printf '%-16s FAILED\n' "$target"
-    grep -vE '^#[0-9]+	' "$log" | tail -40
-    failed+=("$target")
+    printf '%-16s FAILED\n%s\n' "$target" "$(grep -vE '^#[0-9]+	' "$log" | tail -40)"
+    echo "$target" >>"$failures"
   fi
+}
+
+mkdir -p build/fuzz
+failures=build/fuzz/failed.txt
+: >"$failures"
+for target in "${targets[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge "$parallel" ]; do wait -n; done
+  run_target "$target" &
 done
-[ ${#failed[@]} = 0 ] || { printf 'failed: %s\n' "${failed[*]}"; exit 1; }
+wait
+[ ! -s "$failures" ] || { printf 'failed: %s\n' "$(tr '\n' ' ' <"$failures")"; exit 1; }

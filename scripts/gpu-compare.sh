@@ -14,6 +14,8 @@
 #   --pack FILE       with --prepare: also as an archive (.tar.xz)
 #   --seed N          the shapes; the default is the date
 #   --count N         how many cases (default: 200)
+#   --cases FILE      these cases, one a line as reports name them, instead of random ones
+#   --plant SHARE     with --run: the new build's times are lengthened by this share (0.05), to see what is found
 #   --target sm_90    the GPU that kernels are compiled for
 #   --jobs N          compilations at a time (default: the processors)
 #   --seconds N       the time for compiling kernels (7200), or for measuring (450)
@@ -24,7 +26,7 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-mode=both out='' pack='' seed=() count=(--count 200) target=sm_90 jobs=$(nproc) seconds=() device=cuda flags=() places=()
+mode=both out='' pack='' seed=() count=(--count 200) target=sm_90 jobs=$(nproc) seconds=() device=cuda flags=() places=() plant=()
 while [ $# -gt 0 ]; do
   case $1 in
     --prepare) mode=prepare ;;
@@ -34,6 +36,8 @@ while [ $# -gt 0 ]; do
     --pack) pack=${2:?--pack needs a file}; shift ;;
     --seed) seed=(--seed "${2:?--seed needs a number}"); shift ;;
     --count) count=(--count "${2:?--count needs a number}"); shift ;;
+    --cases) count=(--cases "$(realpath "${2:?--cases needs a file}")"); shift ;;
+    --plant) plant=(--plant "${2:?--plant needs a share, as 0.05}"); shift ;;
     --target) target=${2:?--target needs a GPU}; shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     --seconds) seconds=(--seconds "${2:?--seconds needs a number}"); shift ;;
@@ -49,7 +53,7 @@ work=$root/build/gpu-compare
 out=${out:-$work/run}
 
 # What measures a prepared folder is in the folder: a machine with a GPU needs nothing else.
-run_folder() { python3 -B "$1/run.py" "$1" --device "$device" ${seconds[@]+"${seconds[@]}"}; }
+run_folder() { python3 -B "$1/run.py" "$1" --device "$device" ${seconds[@]+"${seconds[@]}"} ${plant[@]+"${plant[@]}"}; }
 case $mode in
   run | peers)
     [ ${#places[@]} = 1 ] && [ -f "${places[0]}/plan.json" ] || { echo "--$mode takes one folder, as --prepare makes it" >&2; exit 2; }

@@ -6,13 +6,16 @@
 # Missing Debian or Ubuntu packages are installed first (with sudo unless run as root). Each step builds in build/<step>.
 #
 #   --full          all that CI runs: also clang with its typestate checks and the address and undefined-behaviour
-#                   sanitizers, the thread sanitizer, some seconds of fuzzing each input, clang-tidy and clang-query, the
+#                   sanitizers, the thread sanitizer, a minute of each of the long tests, clang-tidy and clang-query, the
 #                   documentation site, and NVIDIA's assembler over every kernel (both fetched from PyPI)
-#   --only STEPS    only the named steps: dev, clang, tsan, fuzz, lint, docs (comma-separated)
+#   --only STEPS    only the named steps: dev, clang, tsan, long, lint, docs (comma-separated)
 #   --jobs N        compiles and tests at a time (default: the processors, as memory allows)
 #   --filter REGEX  runs only the tests whose names match
 #   --no-install    installs nothing and lists what is missing
 #   --help          this text
+#
+# Each step's processor time is printed beside the limit in docs/testing.md, "How long the tests take"; a step that needs
+# more fails.
 set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -20,7 +23,7 @@ set -uo pipefail
 steps=dev jobs='' filter='.' full=no
 while [ $# -gt 0 ]; do
   case $1 in
-    --full) full=yes steps=dev,clang,tsan,fuzz,lint,docs ;;
+    --full) full=yes steps=dev,clang,tsan,long,lint,docs ;;
     --only) steps=${2:?--only needs a list of steps}; shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     --filter) filter=${2:?--filter needs a regular expression}; shift ;;
@@ -32,7 +35,7 @@ while [ $# -gt 0 ]; do
 done
 wanted() { [[ ,$steps, == *,$1,* ]]; }
 for step in ${steps//,/ }; do
-  [[ $step =~ ^(dev|clang|tsan|fuzz|lint|docs)$ ]] || die "unknown step $step; there are dev, clang, tsan, fuzz, lint and docs"
+  [[ $step =~ ^(dev|clang|tsan|long|lint|docs)$ ]] || die "unknown step $step; there are dev, clang, tsan, long, lint and docs"
 done
 cd "$root" || exit 1
 
@@ -43,7 +46,7 @@ need mold mold
 need libboost-dev boost/asio.hpp
 clang=$(clang_version)
 if wanted clang || wanted lint; then need "clang-$clang" "clang++-$clang"; fi
-if wanted fuzz; then need_to_fuzz "$clang"; fi
+if wanted long; then need_to_fuzz "$clang"; fi
 if wanted lint; then
   need "clang-tidy-$clang" "clang-tidy-$clang"
   need "clang-tools-$clang" "clang-query-$clang"
@@ -53,9 +56,33 @@ if [ $full = yes ] || wanted docs; then need python3-venv py:ensurepip; fi
 install_missing
 jobs=${jobs:-$(default_jobs)}
 
-# One line per step for the end: name, outcome, counts, seconds.
-summary=() failed=no
-record() { summary+=("$(printf '%-8s %-8s %6ss  %s' "$1" "$2" "$3" "$4")"); [ "$2" = ok ] || failed=yes; }
+# Processor time of all commands that have ended, in seconds. The second line of `times` has it, as 1m2.345s; in a pipe or
+# $( ) it would be that of another process.
+measure_cpu() {
+  times >build/times.txt
+  cpu=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += 60 * t[1] + t[2] } printf "%.0f", sum }' build/times.txt)
+}
+# limit_of <step>: the processor minutes that docs/testing.md allows.
+limit_of() { awk -F' *[|] *' -v step="$1" '$2 == step && NF == 7 { print $5; exit }' docs/testing.md; }
+
+# One line per step for the end: name, outcome, seconds, processor minutes, counts.
+mkdir -p build
+summary=() failed=no step_start=0 step_cpu=0 total_cpu=0
+begin() { step_start=$SECONDS && measure_cpu && step_cpu=$cpu; }
+record() {  # <step> <outcome> <text>
+  local outcome=$2 limit tenths
+  measure_cpu
+  total_cpu=$((total_cpu + cpu - step_cpu)) tenths=$(((cpu - step_cpu) / 6)) limit=$(limit_of "$1")
+  if [ -z "$limit" ]; then
+    outcome=FAILED
+    say "docs/testing.md has no row for the step $1 in \"How long the tests take\""
+  elif [ $tenths -gt $((10 * limit)) ]; then
+    outcome=FAILED
+    say "$1 took $((tenths / 10)) minutes of processor time; docs/testing.md allows $limit. Make it cheaper, or measure anew and change the table"
+  fi
+  summary+=("$(printf '%-6s %-7s %5ss  %3d.%d CPU minutes (limit %s)  %s' "$1" "$outcome" $((SECONDS - step_start)) $((tenths / 10)) $((tenths % 10)) "${limit:-none}" "$3")")
+  [ "$outcome" = ok ] || failed=yes
+}
 
 configure_and_build() {  # <step> [cmake options]; $targets limits what is built
   local step=$1
@@ -74,56 +101,55 @@ run_tests() {  # <step> [ctest options]
 
 # do_step <step> <title> <ctest options> [cmake options]
 do_step() {
-  local step=$1 title=$2 test_options=$3 start=$SECONDS
+  local step=$1 title=$2 test_options=$3
   shift 3
   wanted "$step" || return 0
   say "$title (build/$step, $jobs jobs)"
+  begin
   rm -f "build/$step.tests.log"
-  mkdir -p build
   if ! configure_and_build "$step" "$@"; then
-    record "$step" FAILED $((SECONDS - start)) "the build failed; see above"
+    record "$step" FAILED "the build failed; see above"
     return
   fi
   say "$title: tests"
   # shellcheck disable=SC2086
   if run_tests "$step" $test_options; then
-    record "$step" ok $((SECONDS - start)) "$(grep 'tests passed' "build/$step.tests.log")"
+    record "$step" ok "$(grep 'tests passed' "build/$step.tests.log")"
   else
-    record "$step" FAILED $((SECONDS - start)) "$(grep 'tests passed' "build/$step.tests.log" || echo 'no tests ran')"
+    record "$step" FAILED "$(grep 'tests passed' "build/$step.tests.log" || echo 'no tests ran')"
   fi
 }
 
-do_fuzz() {
-  local start=$SECONDS
-  wanted fuzz || return 0
-  say "fuzzing every input (build/clang, $jobs jobs)"
-  mkdir -p build
-  if scripts/fuzz.sh --seconds 2 --jobs "$jobs" | tee build/fuzz.log; then
-    record fuzz ok $((SECONDS - start)) ''
+do_long() {
+  wanted long || return 0
+  say "a minute of each of the long tests (build/dev, build/clang)"
+  begin
+  if scripts/long-tests.sh --minutes 1 --only programs,inputs,flight,products --jobs "$jobs"; then
+    record long ok ''
   else
-    record fuzz FAILED $((SECONDS - start)) "$(tail -1 build/fuzz.log); scripts/fuzz.sh says what to do with a finding"
+    record long FAILED 'see above; scripts/long-tests.sh runs them alone'
   fi
 }
 
 do_docs() {
-  local start=$SECONDS
   wanted docs || return 0
+  begin
   say "the documentation site, strictly"
   if scripts/site.sh; then
-    record docs ok $((SECONDS - start)) ''
+    record docs ok ''
   else
-    record docs FAILED $((SECONDS - start)) 'see above; scripts/site.sh builds it alone'
+    record docs FAILED 'see above; scripts/site.sh builds it alone'
   fi
 }
 
 do_lint() {
-  local start=$SECONDS
   wanted lint || return 0
+  begin
   say "clang-tidy and clang-query $clang"
   if scripts/lint.sh --clang "$clang" --jobs "$jobs"; then
-    record lint ok $((SECONDS - start)) ''
+    record lint ok ''
   else
-    record lint FAILED $((SECONDS - start)) 'see above'
+    record lint FAILED 'see above'
   fi
 }
 
@@ -161,12 +187,17 @@ do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"}
 # Not here: model checks that take minutes with the sanitizers (other exhaustive searches run), and pages of commands.
 do_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures.OnTwo|^pages" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency" -DTESSERA_BUILD_GPU_TESTS=OFF
-do_fuzz
+do_long
 do_lint
 do_docs
 
 say "summary"
 printf '%s\n' "${summary[@]}"
+printf 'all: %s minutes, %s minutes of processor time\n' $(((SECONDS + 30) / 60)) $(((total_cpu + 30) / 60))
+if [ $full = yes ] && [ $total_cpu -gt $((60 * $(limit_of all))) ]; then
+  echo "docs/testing.md allows $(limit_of all) minutes of processor time for all steps together"
+  failed=yes
+fi
 # The first step runs every kind of test; its closing lines stand for the run.
 first=build/${steps%%,*}.tests.log
 [ ! -e "$first" ] || sed -n '/% tests passed/,$p' "$first"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fills a folder for run.py: two builds of compare_bench, the cases, and every kernel of theirs, compiled without a GPU.
 
-    prepare.py FOLDER --old PROGRAM --new PROGRAM --null-driver LIBRARY [--names OLD NEW] [--seed N] [--count N]
-               [--assembler FILE] [--target sm_90] [--jobs N] [--seconds N] [--tiny]
+    prepare.py FOLDER --old PROGRAM --new PROGRAM --null-driver LIBRARY [--names OLD NEW]
+               [--seed N] [--count N | --cases FILE] [--assembler FILE] [--target sm_90] [--jobs N] [--seconds N] [--tiny]
 
 Each program launches each case once with a driver that runs nothing (bench/host/null_driver.cpp), so that kernels are
 recorded and specialized as on the GPU; what Tessera then compiles stays in the folder's cache, which both builds share.
@@ -132,6 +132,7 @@ def parsed_options():
     parser.add_argument("--target", default="sm_90")
     parser.add_argument("--seed", type=int, default=table.today())
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--cases", type=pathlib.Path, help="the cases, one a line, instead of random ones")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=7200)
     parser.add_argument("--tiny", action="store_true")
@@ -148,7 +149,10 @@ def main():
     for name in ("run.py", "side.py", "decision.py", "cases.py", "torch_side.py", "against_torch.py"):
         if (scripts / name).exists():
             shutil.copy(scripts / name, folder)
-    commands = table.generate(options.seed, options.count, options.tiny)
+    if options.cases:
+        commands = [line for line in options.cases.read_text().splitlines() if line and not line.startswith("#")]
+    else:
+        commands = table.generate(options.seed, options.count, options.tiny)
     left = []
     if options.assembler:
         write_substitute(folder, options.assembler)

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Compares the two builds of a prepared folder (prepare.py) on one device, in alternation. decision.py has the rule.
 
-    run.py FOLDER [--device cuda|cpu] [--seconds N] [--cases N] [--out FILE] [--sessions N]
+    run.py FOLDER [--device cuda|cpu] [--seconds N] [--cases N] [--out FILE] [--sessions N] [--same | --swap] [--plant SHARE]
 
 Exit status: 0; 1 if the new build is slower somewhere, or wrong where the old one is right; 3 if time did not suffice to
 decide about some cases. FILE gets a line of JSON for each case.
+
+How well the comparison works is seen with --same (the new build against itself), --swap (the old build as the new one) and
+--plant 0.05 (the new build's times are 5 % longer than measured).
 """
 
 import argparse
@@ -64,11 +67,13 @@ def environment_of(folder):
 class Pair:
     """The two builds; only one of them works at a time while times are taken."""
 
-    def __init__(self, folder, device):
+    def __init__(self, folder, device, builds=("old", "new"), plant=0.0):
+        """`builds`: those that are A and B. `plant`: the share by which B's times are lengthened."""
         environment = environment_of(folder)
+        self.factor = {"A": 1.0, "B": 1.0 + plant}
         self.sides = {
             who: Side([str(folder / build / "compare_bench"), "--device", device], environment)
-            for who, build in (("A", "old"), ("B", "new"))
+            for who, build in zip("AB", builds)
         }
         self.random = random.Random(1)
 
@@ -113,7 +118,7 @@ class Pair:
         answer = self.sides[who].ask(f"time {launches}")
         if "failed" in answer:
             raise RuntimeError(answer["failed"][:200])
-        return max(answer["ms"], 1e-6) / launches
+        return max(answer["ms"], 1e-6) / launches * self.factor[who]
 
     def session(self, case):
         times = [self.time(who, case.launches) for who in decision.ORDER]
@@ -250,13 +255,17 @@ def main():
     parser.add_argument("--sessions", type=int, default=decision.SESSIONS)
     parser.add_argument("--batch-ms", type=float, default=BATCH_MS)
     parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--same", action="store_true", help="compares the new build with itself")
+    parser.add_argument("--swap", action="store_true", help="the old build counts as the new one")
+    parser.add_argument("--plant", type=float, default=0.0, metavar="SHARE", help="lengthens the new build's times")
     options = parser.parse_args()
     folder = options.folder.resolve()
     plan = json.loads((folder / "plan.json").read_text())
     cases = [Case(command) for command in plan["cases"]][: options.cases or None]
     limits = Limits(options.batch_ms, decision.SCREEN_SESSIONS, options.sessions)
     start = time.monotonic()
-    pair = Pair(folder, options.device)
+    builds = ("new", "new") if options.same else ("new", "old") if options.swap else ("old", "new")
+    pair = Pair(folder, options.device, builds, options.plant)
     try:
         suspects = measure(pair, cases, limits, start + options.seconds)
         described = pair.sides["B"].description
@@ -264,7 +273,7 @@ def main():
         pair.close()
     write(options.out or folder / "results.jsonl", cases)
     status = report(cases, suspects, limits)
-    print(f"old {plan['old']}, new {plan['new']}, seed {plan['seed']}, {described}, {time.monotonic() - start:.0f} s")
+    print(f"old {plan[builds[0]]}, new {plan[builds[1]]}, seed {plan['seed']}, {described}, {time.monotonic() - start:.0f} s")
     return status
 
 

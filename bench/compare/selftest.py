@@ -53,6 +53,7 @@ def scripted_run(factor, wrong="", seconds=60):
     pair = run.Pair.__new__(run.Pair)
     pair.sides = {"A": Scripted("A", lambda _: 1.0, order), "B": Scripted("B", factor, order, wrong)}
     pair.random = run.random.Random(1)
+    pair.factor = {"A": 1.0, "B": 1.0}
     cases = [run.Case(f"case n={n}") for n in range(40)]
     limits = run.Limits(batch_ms=1.0, screen=2)
     run.REST_SECONDS = 0

@@ -1,4 +1,4 @@
-"""One side of a comparison as a process: a command is a line, its answer is a line of JSON."""
+"""A benchmark as a process: a command is a line, its answer is a line of JSON. Tensors and kernels are created once."""
 
 import json
 import os
@@ -8,13 +8,18 @@ import sys
 import time
 
 
+# Variables with which a user changes what the compiler chooses, or what it writes.
+CHOICES = ("TESSERA_TUNING", "TESSERA_RECORDS", "TESSERA_BUNDLE", "TESSERA_DUMP")
+
+
 class Side:
     """Starts at the first use, and again after it has ended or did not answer in time."""
 
-    def __init__(self, command, environment=None):
+    def __init__(self, command, environment=None, removed=CHOICES):
+        """`environment`: variables beside those of this process; `removed`: those that it does not get."""
         self.command = command
         self.environment = dict(os.environ, **(environment or {}))
-        for word in ("TESSERA_TUNING", "TESSERA_RECORDS", "TESSERA_BUNDLE", "TESSERA_DUMP"):  # the compiler chooses
+        for word in removed:
             self.environment.pop(word, None)
         self.process = None
         self.rest = b""

@@ -1,26 +1,34 @@
 #!/usr/bin/env python3
 """Assembles every kernel of given programs with NVIDIA's tileiras, for every GPU generation, without a GPU.
 
-    assemble_all.py --dumps FOLDER [--run PROGRAM [--run PROGRAM ...]] [--gpu sm_90 ...] [--jobs N] [--at-least N]
+    assemble_all.py --dumps FOLDER [--programs FILE] [--gpu sm_90 ...] [--in-turn] [--seconds N] [--jobs N] [--at-least N]
 
-The programs are run with TESSERA_DUMP=all, so that each writes bytecode and text of the kernels that it compiles into FOLDER (on the
+FILE has the path of a program in each line. The programs are run with TESSERA_DUMP=all, so that each writes bytecode and text of the kernels that it compiles into FOLDER (on the
 CPU: no GPU is needed). Then every *.tilebc in FOLDER is assembled for every GPU. Accepted kernels are remembered in the user's cache by content and assembler, and not assembled again.
 
 What a GPU lacks follows from the kernel's IR (NEEDS): such a kernel must be rejected there, is reported apart and is no failure. If it is
 accepted after all, the table is wrong, and that is a failure.
+
+With --in-turn each kernel is assembled for one of the GPUs, another one every day, so that each has been tried after as many days as
+there are GPUs. CI does that; scripts/long-tests.sh assembles every kernel for all of them.
 Exit codes: 0 all accepted, 1 a kernel was rejected or there are too few, 77 there is no assembler (1 if TESSERA_REQUIRE_TILEIRAS is
 set).
 """
 
 import argparse
 import concurrent.futures
+import datetime
+import math
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
+import zlib
 
 GPUS = ["sm_80", "sm_90", "sm_100", "sm_120"]
 # What not every GPU has: how it reads in the text of the IR, the first architecture that has it, its name.
@@ -59,14 +67,18 @@ def clean_environment(**more):
     return environment | more
 
 
-def run_program(program, dumps):
+def run_program(program, dumps, deadline):
     """Runs one program so that it dumps its kernels; its results are checked by other tests."""
     environment = clean_environment(GTEST_FILTER="-" + ":".join(LEFT_OUT), TESSERA_DUMP="all", TESSERA_DUMP_DIR=str(dumps), TESSERA_DEVICE="cpu")
+    limit = min(PROGRAM_LIMIT, deadline - time.monotonic())
+    if limit <= 0:
+        print(f"note: no time was left for {program}")
+        return
     with tempfile.TemporaryDirectory() as folder:
         try:
-            done = subprocess.run([program], env=environment, cwd=folder, capture_output=True, timeout=PROGRAM_LIMIT)
+            done = subprocess.run([program], env=environment, cwd=folder, capture_output=True, timeout=limit)
         except subprocess.TimeoutExpired:
-            print(f"note: {program} did not end within {PROGRAM_LIMIT} s; its kernels so far are taken")
+            print(f"note: {program} did not end within {limit:.0f} s; its kernels so far are taken")
             return
     if done.returncode not in (0, 77):
         print(f"note: {program} ended with {done.returncode}; its kernels so far are taken")
@@ -96,11 +108,18 @@ def assemble(assembler, file, gpu, accepted):
         return file, gpu, done.stderr.strip() or f"tileiras ended with {done.returncode} and no message"
 
 
+def in_turn(file, gpus, day):
+    """The GPU that a kernel is assembled for on that day."""
+    return gpus[(zlib.crc32(file.stem.encode()) + day) % len(gpus)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dumps", type=pathlib.Path, required=True)
-    parser.add_argument("--run", action="append", default=[], metavar="PROGRAM")
+    parser.add_argument("--programs", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--gpu", action="append", default=[])
+    parser.add_argument("--in-turn", action="store_true", help="each kernel for one GPU, another one every day")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="kernels that are left after that time are counted")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fewer kernels than this is a failure")
     options = parser.parse_args()
@@ -108,15 +127,21 @@ def main():
     options.dumps.mkdir(parents=True, exist_ok=True)
     for old in [*options.dumps.glob("*.tilebc"), *options.dumps.glob("*.tileir")]:
         old.unlink()
+    programs = options.programs.read_text().split("\n")[:-1] if options.programs else []
+    deadline = time.monotonic() + options.seconds
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda program: run_program(program, options.dumps), options.run))
+        list(pool.map(lambda program: run_program(program, options.dumps, deadline), programs))
     files = sorted(options.dumps.glob("*.tilebc"))
     release = subprocess.run([assembler, "--version"], env=clean_environment(), capture_output=True, text=True)
     accepted = cache_folder() / "accepted" / "".join(c if c.isalnum() else "_" for c in release.stdout.split("V")[-1][:12])
     accepted.mkdir(parents=True, exist_ok=True)
     gpus = options.gpu or GPUS
+    day = datetime.date.today().toordinal()
+    work = [(f, g) for f in files for g in ([in_turn(f, gpus, day)] if options.in_turn else gpus)]
+    random.Random(day).shuffle(work)  # so that another part of them is left over on another day
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        answers = list(pool.map(lambda work: assemble(assembler, *work, accepted), [(f, g) for f in files for g in gpus]))
+        every = pool.map(lambda one: assemble(assembler, *one, accepted) if time.monotonic() < deadline else None, work)
+        answers = [answer for answer in every if answer]
     rejected = lacked = 0
     for file, gpu, problem in answers:
         missing = lacking(file, gpu)
@@ -130,8 +155,9 @@ def main():
             rejected += 1
             print(f"REJECTED: {file.stem} for {gpu}:\n  " + problem.replace("\n", "\n  "))
     taken = sum(1 for a in answers if not a[2])
-    print(f"{len(files)} kernels of {len(options.run)} programs for {', '.join(gpus)}: {taken} of {len(answers)} accepted, "
-          f"{rejected} rejected, {lacked} need what the GPU lacks")
+    print(f"{len(files)} kernels of {len(programs)} programs for {', '.join(gpus)}: {taken} of {len(answers)} accepted, "
+          f"{rejected} rejected, {lacked} need what the GPU lacks"
+          + (f"; no time for {len(work) - len(answers)}" if len(answers) < len(work) else ""))
     if len(files) < options.at_least:
         print(f"expected at least {options.at_least} kernels, found {len(files)}: do the programs write dumps?")
         return 1

@@ -1,4 +1,5 @@
-# Every kernel of tests and examples is accepted by NVIDIA's assembler for every GPU generation. Needs no GPU.
+# Every kernel of tests and examples is accepted by NVIDIA's assembler for the GPU generation of the day; for all of them
+# in scripts/long-tests.sh. Needs no GPU.
 find_package(Python3 3.9 COMPONENTS Interpreter QUIET)
 if(NOT Python3_FOUND)
   return()
@@ -15,16 +16,21 @@ foreach(target test_lang test_host test_api test_jit)
     list(APPEND tessera_assembled ${target})
   endif()
 endforeach()
-set(tessera_assemble_arguments)
+set(tessera_assembled_files)
 foreach(target IN LISTS tessera_assembled)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
-    list(APPEND tessera_assemble_arguments --run $<TARGET_FILE:${target}>)
+    list(APPEND tessera_assembled_files $<TARGET_FILE:${target}>)
+  else()
+    list(REMOVE_ITEM tessera_assembled ${target})
   endif()
 endforeach()
-if(tessera_assemble_arguments)
+if(tessera_assembled_files)
+  add_custom_target(assembled_programs DEPENDS ${tessera_assembled})
+  list(JOIN tessera_assembled_files "\n" tessera_assembled_lines)
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/assembled_programs.txt CONTENT "${tessera_assembled_lines}\n")
   add_test(NAME assemble.every_kernel
-           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/assemble_all.py
-                   --dumps ${PROJECT_BINARY_DIR}/assemble ${tessera_assemble_arguments})
+           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/assemble_all.py --in-turn --dumps ${PROJECT_BINARY_DIR}/assemble
+                   --programs ${PROJECT_BINARY_DIR}/assembled_programs.txt)
   set_tests_properties(assemble.every_kernel PROPERTIES LABELS "assemble+tileiras" SKIP_RETURN_CODE 77 TIMEOUT 1500)
 endif()

@@ -1,9 +1,10 @@
 // No product of the library spills registers, whatever its shape: the forms that the plans choose for random shapes are
 // assembled. Skipped without an assembler. TESSERA_TEST_FORMS=1000 assembles more than a few, TESSERA_TEST_SEED=N
-// others.
+// others, TESSERA_TEST_SECONDS=N as many as there is time for (scripts/long-tests.sh).
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -217,9 +218,11 @@ class Spills : public testing::Test {
 /// Assembles `most` forms at most, each once for rows that tensor copies can load and once for others.
 TEST_F(Spills, NoFormThatAPlanChoosesSpills) {
   const std::uint64_t seed = asked("TESSERA_TEST_SEED", 1), most = asked("TESSERA_TEST_FORMS", 6);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(asked("TESSERA_TEST_SECONDS", 3600));
   std::mt19937_64 random(seed);
   std::set<std::string> seen;
   for (std::uint64_t round = 0; round < 50 * most && seen.size() < most; ++round) {
+    if (std::chrono::steady_clock::now() > end) break;
     const Type& type = types[random() % types.size()];
     const Product p = random_product(random);
     constexpr int kGpus[] = {90, 90, 90, 80, 100, 120};

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Runs what finds more the longer it runs: random programs, fuzzing, operations in flight, random forms of products, every
+# kernel through NVIDIA's assembler for every GPU, and the model checks that take minutes. docs/testing.md keeps the results.
+#
+#   scripts/long-tests.sh [options]
+#
+#   --minutes N     the time of each part (default: 60). What has to be built comes on top
+#   --only PARTS    only these parts, comma-separated: programs, inputs, flight, products, kernels, models
+#   --write         adds the results to the table in docs/testing.md
+#   --jobs N        processes at a time (default: the processors, as memory allows)
+#   --no-build      runs what was built before
+#   --help          this text
+#
+# scripts/test.sh --full gives each part but models a minute. The random numbers start from the day's date: the output has
+# what repeats a failure.
+set -uo pipefail
+# shellcheck source=scripts/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+minutes=60 known=programs,inputs,flight,products,kernels,models parts='' write=no jobs='' build=yes
+while [ $# -gt 0 ]; do
+  case $1 in
+    --minutes) minutes=${2:?--minutes needs a number}; shift ;;
+    --only) parts=${2:?--only needs a list of parts}; shift ;;
+    --write) write=yes ;;
+    --jobs) jobs=${2:?--jobs needs a number}; shift ;;
+    --no-build) build=no ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    *) die "unknown option $1; see scripts/long-tests.sh --help" ;;
+  esac
+  shift
+done
+parts=${parts:-$known}
+for part in ${parts//,/ }; do [[ ,$known, == *,$part,* ]] || die "unknown part $part; there are ${known//,/, }"; done
+[[ $minutes =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--minutes needs a number, not '$minutes'"
+cd "$root" || exit 1
+jobs=${jobs:-$(default_jobs)}
+seconds=$(awk "BEGIN { print int(60 * $minutes) }")
+wanted() { [[ ,$parts, == *,$1,* ]]; }
+logs=build/long-tests
+mkdir -p $logs
+
+# -- building: programs come from build/dev, what the sanitizers watch from build/clang ----------------------------------
+
+declare -A targets=([programs]=test_generate [flight]=soak [products]=test_kernels_programs [kernels]=assembled_programs
+  [inputs]=fuzzers [models]=test_runtime_model)
+# build_in <preset> <parts> [cmake options]: what these parts need, if they are wanted.
+build_in() {
+  local preset=$1 part needed=()
+  for part in $2; do wanted "$part" && needed+=("${targets[$part]}"); done
+  shift 2
+  [ ${#needed[@]} -gt 0 ] || return 0
+  cmake --preset "$preset" "$@" >"$logs/$preset.configure.log" 2>&1 ||
+    { cat "$logs/$preset.configure.log"; die "cmake could not configure build/$preset"; }
+  ninja -C "build/$preset" -j "$jobs" "${needed[@]}" || die "the build failed"
+}
+build_parts() {
+  local clang
+  clang=$(clang_version)
+  need_to_build
+  need libgtest-dev gtest/gtest.h
+  need libgmock-dev gmock/gmock.h
+  need mold mold
+  need libboost-dev boost/asio.hpp
+  if wanted inputs || wanted models; then need_to_fuzz "$clang"; fi
+  install_missing
+  build_in dev "programs flight products kernels"
+  build_in clang "inputs models" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
+}
+[ $build = no ] || build_parts
+
+# -- the parts: each writes its log, and one line about what it did as the last one -----------------------------------------
+
+do_programs() { build/dev/tests/test_generate --seed today --minutes "$minutes" --jobs "$jobs"; }
+# Every target has an equal share of the time.
+do_inputs() {
+  local count
+  count=$(grep -c '^TESSERA_FUZZ(' tests/fuzz/targets.def)
+  scripts/fuzz.sh --no-build --parallel "$jobs" --seconds $((seconds * jobs / count > 1 ? seconds * jobs / count : 1)) || return 1
+  echo "$count targets"
+}
+do_flight() { build/dev/tests/soak --seconds "$seconds" --seed today --device cpu; }
+do_products() {
+  TESSERA_TEST_SEED=$(date +%Y%m%d) TESSERA_TEST_FORMS=1000000 TESSERA_TEST_SECONDS=$seconds \
+    build/dev/tests/test_kernels_programs --gtest_filter='Spills.*' || return 1
+  echo "$(grep -c 'bytes of stack$' $logs/products.txt) forms"
+}
+do_kernels() {
+  python3 tests/assemble/assemble_all.py --dumps build/dev/assemble --programs build/dev/assembled_programs.txt \
+    --jobs "$jobs" --seconds "$seconds"
+}
+do_models() {
+  build/clang/tests/test_runtime_model --gtest_brief=1 --gtest_filter='Model*.*AtRandom*:ModelAtRandom.*:ModelFailures.OnTwoStreams'
+}
+
+failed=() rows=()
+commit=$(git describe --always --dirty=+changes --exclude '*' 2>/dev/null || echo unknown)
+for part in ${known//,/ }; do
+  wanted "$part" || continue
+  say "$part"
+  start=$SECONDS
+  if "do_$part" >"$logs/$part.txt" 2>&1; then
+    outcome=$(tail -n 1 "$logs/$part.txt")
+  else
+    tail -n 60 "$logs/$part.txt"
+    failed+=("$part")
+    outcome="FAILED"
+  fi
+  printf '%s (%s s)\n' "$outcome" $((SECONDS - start))
+  rows+=("| $(date -u +%Y-%m-%d) | $commit | $part | $(((SECONDS - start + 30) / 60)) | ${outcome//|/,} |")
+done
+
+if [ $write = yes ]; then
+  python3 - docs/testing.md "${rows[@]}" <<'PY' || die "docs/testing.md has no table of long tests"
+import sys
+path, rows = sys.argv[1], sys.argv[2:]
+text = open(path, encoding="utf-8").read()
+head = "| date | commit | part | minutes | outcome |\n|---|---|---|---|---|\n"
+if head not in text: sys.exit(1)
+open(path, "w", encoding="utf-8").write(text.replace(head, head + "".join(row + "\n" for row in rows), 1))
+PY
+fi
+[ ${#failed[@]} = 0 ] || die "failed: ${failed[*]}. Their output is in $logs/<part>.txt"

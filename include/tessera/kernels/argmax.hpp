@@ -75,7 +75,7 @@ Op<std::tuple<Tensor<T, 1>, Tensor<i32, 1>>> argmax_in_parts(const RowSplit& spl
                                                              SourceLocation where) {
   const Dims<1> rows(x.dim(0), where);
   const Dims<2> parts({x.dim(0), split.parts}, where);
-  return kernel<argmax_part<T, kRowChunk>>(empty<T>(parts, where), empty<i32>(parts, where), x, split.steps, where)
+  return kernel<argmax_part<T, kPartChunk<T>>>(empty<T>(parts, where), empty<i32>(parts, where), x, split.steps, where)
       .then([rows, where](std::tuple<Tensor<T, 2>, Tensor<i32, 2>> made) {
         return kernel<argmax_merge<T, kRowPartsLimit>>(empty<T>(rows, where), empty<i32>(rows, where),
                                                        std::get<0>(made), std::get<1>(made), where);

@@ -101,9 +101,9 @@ template <Element T, Element W>
 Op<Tensor<T, 2>> rms_norm_in_parts(const RowSplit& split, const View<T, 2>& x, const View<W, 1>& weight, float eps,
                                    SourceLocation where) {
   return with_parts_tile(split, [&](auto tile) {
-    auto sums = kernel<rms_norm_part<T, kRowChunk>>(empty<f32>(Dims<2>({x.dim(0), split.parts}, where), where), x,
+    auto sums = kernel<rms_norm_part<T, kPartChunk<T>>>(empty<f32>(Dims<2>({x.dim(0), split.parts}, where), where), x,
                                                     split.steps, where);
-    return kernel<rms_norm_apply<T, W, kRowChunk, tile>>(empty<T>(x.dims(where), where), std::move(sums), x, weight,
+    return kernel<rms_norm_apply<T, W, kPartChunk<T>, tile>>(empty<T>(x.dims(where), where), std::move(sums), x, weight,
                                                          eps, where);
   });
 }

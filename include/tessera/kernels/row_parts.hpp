@@ -7,8 +7,15 @@
 
 namespace tessera::kernels {
 
+/// Elements per chunk of a part: 16 KB of 16-bit and of 32-bit elements. A block has two chunks in flight, and an SM two
+/// blocks: the 64 KB that the memory of a GPU needs to be busy. More elements would need too many registers for sums.
+constexpr int part_chunk(std::size_t element_bytes) { return element_bytes < 4 ? 8192 : kRowChunk; }
+template <class T>
+inline constexpr int kPartChunk = part_chunk(sizeof(T));
+
 /// How many parts each row is split into. 0: chosen by shape and device; 1: rows are not split. A part is a whole
-/// number of chunks of 4096 elements, so that there may be fewer parts than requested.
+/// number of chunks (4096 elements, 8192 if they have less than 32 bits), so that there may be fewer parts than
+/// requested.
 struct RowParts {
   std::int64_t parts = 0;
 };
@@ -25,6 +32,7 @@ struct RowSplit {
 struct RowTraffic {
   std::int64_t element_bytes;
   int accesses;  ///< loads and stores of each element
+  std::int64_t chunk() const { return part_chunk(static_cast<std::size_t>(element_bytes)); }
 };
 inline constexpr RowTraffic normalizing(std::size_t element_bytes) {
   return {static_cast<std::int64_t>(element_bytes), 3};  // statistics, results, and the store
@@ -39,7 +47,7 @@ inline constexpr RowTraffic reducing(std::size_t element_bytes) {
 inline double rows_time(std::int64_t rows, std::int64_t n, std::int64_t parts, const RowTraffic& traffic,
                         const Target& target) {
   constexpr double kShare = 32e3, kAlone = 2.5 * kShare, kLatency = 0.8, kInFlight = 2;
-  const auto chunk_bytes = static_cast<double>(kRowChunk * traffic.element_bytes);
+  const auto chunk_bytes = static_cast<double>(traffic.chunk() * traffic.element_bytes);
   const double row_bytes = static_cast<double>(n * traffic.element_bytes) * traffic.accesses;
   const auto blocks = static_cast<double>(ceil_div(rows * parts, std::int64_t{target.num_sms}));  // of the busiest SM
   const double rate = std::min(kAlone, blocks * kInFlight * chunk_bytes / kLatency);
@@ -47,9 +55,9 @@ inline double rows_time(std::int64_t rows, std::int64_t n, std::int64_t parts, c
   return std::max(memory, blocks * row_bytes / static_cast<double>(parts) / rate);
 }
 
-/// n elements in at most `parts` parts.
-inline RowSplit row_split(std::int64_t n, std::int64_t parts) {
-  const std::int64_t chunks = ceil_div(n, std::int64_t{kRowChunk});
+/// n elements in at most `parts` parts of whole chunks.
+inline RowSplit row_split(std::int64_t n, std::int64_t parts, std::int64_t chunk) {
+  const std::int64_t chunks = ceil_div(n, chunk);
   const std::int64_t most = std::max<std::int64_t>(std::min({parts, chunks, std::int64_t{kRowPartsLimit}}), 1);
   const std::int64_t steps = ceil_div(chunks, most);
   return {std::max<std::int64_t>(steps > 0 ? ceil_div(chunks, steps) : 1, 1), static_cast<std::int32_t>(steps)};
@@ -63,7 +71,7 @@ inline RowSplit row_split_heuristic(std::int64_t rows, std::int64_t n, const Row
   constexpr std::int64_t kBlocks = 1024;
   constexpr double kSecondKernel = 3, kGain = 0.9;
   if (!target.gpu || rows == 0) return {};
-  const RowSplit split = row_split(n, kBlocks / rows);
+  const RowSplit split = row_split(n, kBlocks / rows, traffic.chunk());
   const double whole = rows_time(rows, n, 1, traffic, target);
   return rows_time(rows, n, split.parts, traffic, target) + kSecondKernel < kGain * whole ? split : RowSplit{};
 }
@@ -72,7 +80,7 @@ template <Element T>
 RowSplit chosen_split(const char* name, const View<T, 2>& rows, RowParts asked, const RowTraffic& traffic,
                       SourceLocation where) {
   expect_shape(asked.parts >= 0, name, "x", rows, "the number of parts may not be negative", where);
-  if (asked.parts > 0) return row_split(rows.dim(1), asked.parts);
+  if (asked.parts > 0) return row_split(rows.dim(1), asked.parts, traffic.chunk());
   return row_split_heuristic(rows.dim(0), rows.dim(1), traffic, target_of(rows.device(where)));
 }
 /// f(integral_constant) with the extent of the tile that holds the statistics of a row.

@@ -5,9 +5,10 @@
 #
 # Missing Debian or Ubuntu packages are installed first (with sudo unless run as root). Each step builds in build/<step>.
 #
-#   --full          all that CI runs: also clang with its typestate checks and the address and undefined-behaviour
-#                   sanitizers, the thread sanitizer, a minute of each of the long tests, clang-tidy and clang-query, the
-#                   documentation site, and NVIDIA's assembler over every kernel (both fetched from PyPI)
+#   --full          all that CI runs: also the kernels of the benchmarks, clang with its typestate checks and the address
+#                   and undefined-behaviour sanitizers, the thread sanitizer, a minute of each of the long tests, clang-tidy
+#                   and clang-query, the documentation site, and NVIDIA's assembler over every kernel (both fetched from
+#                   PyPI)
 #   --only STEPS    only the named steps: dev, clang, tsan, long, lint, docs (comma-separated)
 #   --jobs N        compiles and tests at a time (default: the processors, as memory allows)
 #   --filter REGEX  runs only the tests whose names match
@@ -182,7 +183,8 @@ get_text_packages() {
 }
 [ $full = no ] || { get_nvidia_packages && get_text_packages; }
 
-do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"}
+# The kernels of the benchmarks, 500 of them, are compiled and tested by --full alone.
+do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} "-DTESSERA_BUILD_GENERALITY=$([ $full = yes ] && echo ON || echo OFF)"
 # One build for both: clang's diagnostics do not depend on the sanitizers, and the fuzzers and clang-tidy use it too.
 # Not here: model checks that take minutes with the sanitizers (other exhaustive searches run), and pages of commands.
 do_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures.OnTwo|^pages" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF

@@ -3,7 +3,10 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "model/products.hpp"
@@ -40,19 +43,42 @@ struct Decisions {
                      [&](int a, int b) { return own[static_cast<std::size_t>(a)] > own[static_cast<std::size_t>(b)]; });
     return order;
   }
-  /// The last of the experts that are chosen by their scores, the first of the others, and how far apart they are.
-  struct Edge {
-    int last, next;
-    double margin;
-    /// True if another way to compute may choose `next` instead of `last`.
-    bool near_tie() const { return margin <= 2 * kScoreError; }
-  };
-  Edge edge(std::int64_t token) const {
+  /// How far the last of the experts that are chosen by their scores is from the first of the others.
+  double margin(std::int64_t token) const {
     const std::vector<int> order = ranked(token);
-    const std::vector<float> own = scores_of(token);
     const auto at = static_cast<std::size_t>(per_token);
-    const auto score = [&](int expert) { return double{own[static_cast<std::size_t>(expert)]}; };
-    return {order[at - 1], order[at], score(order[at - 1]) - score(order[at])};
+    return score(token, order[at - 1]) - score(token, order[at]);
+  }
+  /// The other choices that another way to compute may make: those in which no expert has a score that is more than
+  /// twice kScoreError below that of an expert left out. At most `limit`, which have the smallest differences first.
+  std::vector<std::vector<int>> near_ties(std::int64_t token, std::size_t limit = 24) const {
+    const std::vector<int> order = ranked(token);
+    const auto k = static_cast<std::size_t>(per_token);
+    const auto at = [&](std::size_t rank) { return score(token, order[rank]); };
+    std::size_t first = k, end = k;  // the ranks that are near the edge
+    while (first > 0 && at(first - 1) - at(k) <= 2 * kScoreError) --first;
+    while (end < order.size() && at(k - 1) - at(end) <= 2 * kScoreError) ++end;
+    std::vector<std::pair<double, std::vector<int>>> found;
+    std::vector<bool> taken(end - first, false);
+    std::fill_n(taken.begin(), k - first, true);
+    while (std::prev_permutation(taken.begin(), taken.end())) {  // all ways to take as many of them
+      std::vector<int> choice(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(first));
+      double least = std::numeric_limits<double>::infinity(), most = -least, lost = 0;
+      for (std::size_t i = 0; i < taken.size(); ++i) {
+        const double own = at(first + i);
+        if (taken[i]) choice.push_back(order[first + i]), least = std::min(least, own), lost -= own;
+        if (!taken[i]) most = std::max(most, own);
+      }
+      if (most - least <= 2 * kScoreError) found.emplace_back(lost, std::move(choice));
+    }
+    std::ranges::sort(found);
+    std::vector<std::vector<int>> choices;
+    for (auto& [lost, choice] : found)
+      if (choices.size() < limit) choices.push_back(std::move(choice));
+    return choices;
+  }
+  double score(std::int64_t token, int expert) const {
+    return double{scores[static_cast<std::size_t>(token * experts + expert)]};
   }
   /// The weights of `choice` for a token: softmax of the scores over the choice, or over all experts.
   std::vector<float> weights_of(std::int64_t token, const std::vector<int>& choice, bool normalize) const {

@@ -32,7 +32,39 @@ void batched_gemm_tile_swapped(Mut<U, 1, BM, BN> c, In<T, dyn, dyn, dyn> a, In<T
   batched_piece<E, M, BK, Operands::Swapped>(c, a, b, operands...);
 }
 
-/// a[i] b[i], then the epilogue (whose operands follow the axes of c). `row`: one of the first gemm_rows rows of
+/// The products of one row of the table.
+template <class C, class X, int Number, Element T, class E, class... P>
+Op<Tensor<C, 3>> batched_of_row(const View<T, 3>& a, const View<T, 3>& b, const Fused<E, P...>& epilogue,
+                                std::int64_t batch, SourceLocation where) {
+  constexpr GemmTile t = kGemmTiles[Number];
+  constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
+  return std::apply(
+      [&](const auto&... p) {
+        auto c = empty<C>(Dims<3>({batch, a.dim(1), b.dim(2)}, where), where);
+        if constexpr (t.persistent)
+          return kernel<batched_gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b, p...,
+                                                                                            where);
+        else if constexpr (t.order == Operands::Swapped)
+          return kernel<batched_gemm_tile_swapped<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b,
+                                                                                                   p..., where);
+        else
+          return kernel<batched_gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b, p...,
+                                                                                           where);
+      },
+      epilogue.operands);
+}
+/// In the row that is asked for (-1: chosen), of operands as they are.
+template <class C, class X, Element T, class E, class... P>
+Op<Tensor<C, 3>> batched_of_views(const View<T, 3>& a, const View<T, 3>& b, const Fused<E, P...>& epilogue, int asked,
+                                  std::int64_t batch, SourceLocation where) {
+  const ProductSize size = product_size(a, b, batch, loads_tile<3>(epilogue));
+  const int row = asked >= 0 ? asked : gemm_heuristic(size, target_of(a.device(where)));
+  return with_constant<gemm_rows(sizeof(T))>(
+      row, [&](auto number) { return batched_of_row<C, X, number>(a, b, epilogue, batch, where); });
+}
+
+/// a[i] b[i], then the epilogue (whose operands follow the axes of c). On a GPU, operands whose rows do not start at
+/// multiples of 16 bytes are copied first where that pays. `row`: one of the first gemm_rows rows of
 /// kGemmTiles. Throws ShapeError for other rows, and for extents that do not fit.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
@@ -51,28 +83,14 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
   expect_shape(b.dim(0, where) == batch || b.dim(0, where) == 1, "batched_gemm", "b", b, "its batch must be a's, or 1",
                where);
   check_epilogue(epilogue, "batched_gemm", Dims<3>({batch, m, n}, where), where);
-  constexpr int rows = gemm_rows(sizeof(T));
-  const int asked = row_of_table(row, rows, "batched_gemm", where);
+  const int asked = row_of_table(row, gemm_rows(sizeof(T)), "batched_gemm", where);
+  const auto products = [=](const View<T, 3>& x, const View<T, 3>& y) {
+    return batched_of_views<C, X>(x, y, epilogue, asked, batch, where);
+  };
   const ProductSize size = product_size(a, b, batch, loads_tile<3>(epilogue));
-  const int chosen = asked >= 0 ? asked : gemm_heuristic(size, target_of(a.device(where)));
-  return with_constant<rows>(chosen, [&](auto number) {
-    constexpr GemmTile t = kGemmTiles[number];
-    constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
-    return std::apply(
-        [&](const auto&... p) {
-          auto c = empty<C>(Dims<3>({batch, m, n}, where), where);
-          if constexpr (t.persistent)
-            return kernel<batched_gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
-                std::move(c), a.view(where), b.view(where), p..., where);
-          else if constexpr (t.order == Operands::Swapped)
-            return kernel<batched_gemm_tile_swapped<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
-                std::move(c), a.view(where), b.view(where), p..., where);
-          else
-            return kernel<batched_gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
-                std::move(c), a.view(where), b.view(where), p..., where);
-        },
-        epilogue.operands);
-  });
+  if (copies_rows(asked, size, target_of(a.device(where))))
+    return with_aligned_rows(a.view(where), b.view(where), where, products);
+  return products(a.view(where), b.view(where));
 }
 
 }  // namespace tessera::kernels

@@ -7,6 +7,7 @@
 //
 // f64 f32 f16 bf16 give their own type, fp8 (with fast accumulation) bf16, i8 and u8 i32; sums are in acc_t.
 #pragma once
+#include "tessera/kernels/aligned_rows.hpp"
 #include "tessera/kernels/epilogue.hpp"
 #include "tessera/kernels/product_tiles.hpp"
 
@@ -30,8 +31,38 @@ void gemm_tile_swapped(Mut<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P
   product_piece<E, M, BK, Operands::Swapped>(c, a, b, operands...);
 }
 
+/// The product of one row of the table.
+template <class C, class X, int Number, Element T, class E, class... P>
+Op<Tensor<C, 2>> gemm_of_row(const View<T, 2>& a, const View<T, 2>& b, const Fused<E, P...>& epilogue,
+                             SourceLocation where) {
+  constexpr GemmTile t = kGemmTiles[Number];
+  constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
+  return std::apply(
+      [&](const auto&... p) {
+        auto c = empty<C>(Dims<2>({a.dim(0), b.dim(1)}, where), where);
+        if constexpr (t.persistent)
+          return kernel<gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b, p..., where);
+        else if constexpr (t.order == Operands::Swapped)
+          return kernel<gemm_tile_swapped<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b, p...,
+                                                                                           where);
+        else
+          return kernel<gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b, p..., where);
+      },
+      epilogue.operands);
+}
+/// In the row that is asked for (-1: chosen), of operands as they are.
+template <class C, class X, Element T, class E, class... P>
+Op<Tensor<C, 2>> gemm_of_views(const View<T, 2>& a, const View<T, 2>& b, const Fused<E, P...>& epilogue, int asked,
+                               SourceLocation where) {
+  const int row =
+      asked >= 0 ? asked : gemm_heuristic(product_size(a, b, 1, loads_tile<2>(epilogue)), target_of(a.device(where)));
+  return with_constant<gemm_rows(sizeof(T))>(
+      row, [&](auto number) { return gemm_of_row<C, X, number>(a, b, epilogue, where); });
+}
+
 /// a b, then the epilogue: [m, n]. U: the element type of the result (void: product_t); M: the element type that is
-/// multiplied (void: a's). `row`: one of the first gemm_rows rows of kGemmTiles. Throws ShapeError for other rows, and
+/// multiplied (void: a's). On a GPU, operands whose rows do not start at multiples of 16 bytes are copied first where
+/// that pays. `row`: one of the first gemm_rows rows of kGemmTiles. Throws ShapeError for other rows, and
 /// for extents that do not fit.
 template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
 Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
@@ -45,28 +76,14 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
   expect_dim("gemm", "b", b, 0, a.dim(1, where), where);
   const std::int64_t m = a.dim(0, where), n = b.dim(1, where);
   check_epilogue(epilogue, "gemm", Dims<2>({m, n}, where), where);
-  constexpr int rows = gemm_rows(sizeof(T));
-  const int asked = row_of_table(row, rows, "gemm", where);
+  const int asked = row_of_table(row, gemm_rows(sizeof(T)), "gemm", where);
+  const auto product = [=](const View<T, 2>& x, const View<T, 2>& y) {
+    return gemm_of_views<C, X>(x, y, epilogue, asked, where);
+  };
   const ProductSize size = product_size(a, b, 1, loads_tile<2>(epilogue));
-  const int chosen = asked >= 0 ? asked : gemm_heuristic(size, target_of(a.device(where)));
-  return with_constant<rows>(chosen, [&](auto number) {
-    constexpr GemmTile t = kGemmTiles[number];
-    constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
-    return std::apply(
-        [&](const auto&... p) {
-          auto c = empty<C>(Dims<2>({m, n}, where), where);
-          if constexpr (t.persistent)
-            return kernel<gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a.view(where),
-                                                                                      b.view(where), p..., where);
-          else if constexpr (t.order == Operands::Swapped)
-            return kernel<gemm_tile_swapped<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
-                std::move(c), a.view(where), b.view(where), p..., where);
-          else
-            return kernel<gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a.view(where),
-                                                                                     b.view(where), p..., where);
-        },
-        epilogue.operands);
-  });
+  if (copies_rows(asked, size, target_of(a.device(where))))
+    return with_aligned_rows(a.view(where), b.view(where), where, product);
+  return product(a.view(where), b.view(where));
 }
 
 }  // namespace tessera::kernels

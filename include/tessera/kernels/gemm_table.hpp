@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "tessera/kernels/common.hpp"
 
@@ -52,6 +53,14 @@ struct ProductSize {
 
   /// Both operands can be loaded by tensor copies.
   bool copied() const { return a != RowStarts::Anywhere && b != RowStarts::Anywhere; }
+
+  /// The product of copies of the operands whose rows start anywhere (aligned_rows.hpp).
+  ProductSize of_copies() const {
+    ProductSize size = *this;
+    for (RowStarts* starts : {&size.a, &size.b})
+      if (*starts == RowStarts::Anywhere) *starts = RowStarts::At64;
+    return size;
+  }
 
   /// Steps along k, of 128 bytes each.
   std::int64_t steps() const { return ceil_div(k * element_bytes, std::int64_t{128}); }
@@ -171,6 +180,11 @@ inline constexpr double kRequest = 1.23;
 inline double requests_of(RowStarts starts) {
   return starts == RowStarts::At64 ? 1 : starts == RowStarts::At32 ? 1.4 : 2;
 }
+/// Nanoseconds of an SM for each element of an operand that no tensor copy can load. Between 0.3 (rows along k) and 1.3
+/// (rows along n) were measured.
+inline constexpr double kElementLoad = 0.6;
+/// Nanoseconds for one more launch that copies an operand, and the bytes that it reads and writes in a nanosecond.
+inline constexpr double kCopyLaunch = 2500, kCopyRate = 1500;
 /// Bytes per nanosecond at which operands are read from memory, and the share of that time that computing does not
 /// hide.
 inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
@@ -187,7 +201,10 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   const WaveTime& time = size.loads_tile && parts == 1 ? t.with_tile : t.plain;  // partials have no epilogue
   const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * time.step : time.step;
   const double requests = t.m * requests_of(size.a) + t.n * requests_of(size.b);
-  const double loads = requests * kRequest * t.wave / 2;
+  const double elements =
+      static_cast<double>((size.a == RowStarts::Anywhere ? t.m : 0) + (size.b == RowStarts::Anywhere ? t.n : 0)) * 128 /
+      size.element_bytes;
+  const double loads = (requests * kRequest + elements * kElementLoad) * t.wave / 2;
   const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
   const double memory = static_cast<double>(size.batch * (size.m + size.n) * size.k * size.element_bytes) / kMemory;
   const double computing = static_cast<double>(waves) * (steps * std::max(step, loads) + time.edge);
@@ -229,6 +246,25 @@ inline int gemm_heuristic(const ProductSize& size, const Target& target, int row
 }
 inline int gemm_heuristic(const ProductSize& size, const Target& target) {
   return gemm_heuristic(size, target, gemm_rows(size.element_bytes));
+}
+
+/// Estimated nanoseconds of copying the operands whose rows start anywhere.
+inline double copy_time(const ProductSize& size) {
+  double time = 0;
+  for (const auto& [starts, rows] : {std::pair(size.a, size.m), std::pair(size.b, size.n)})
+    if (starts == RowStarts::Anywhere)
+      time += kCopyLaunch + 2 * static_cast<double>(size.batch * rows * size.k * size.element_bytes) / kCopyRate;
+  return time;
+}
+/// True if the product is faster with copies of the operands whose rows start anywhere.
+inline bool copies_pay(const ProductSize& size, const Target& target) {
+  if (!target.gpu || size.copied()) return false;
+  const auto time = [&](const ProductSize& s) { return gemm_time(kGemmTiles[gemm_heuristic(s, target)], s, target); };
+  return time(size.of_copies()) + copy_time(size) < time(size);
+}
+/// True if a product needs such copies in this row of the table, because its tile would spill, or if they pay.
+inline bool copies_rows(int row, const ProductSize& size, const Target& target) {
+  return target.gpu && !size.copied() && (row >= 0 ? !fits(kGemmTiles[row], size) : copies_pay(size, target));
 }
 
 }  // namespace tessera::kernels

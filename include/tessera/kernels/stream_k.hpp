@@ -6,6 +6,7 @@
 //
 //   auto c = kernels::gemm_stream_k(a, b).sync();
 #pragma once
+#include "tessera/kernels/aligned_rows.hpp"
 #include "tessera/kernels/matmul_plan.hpp"
 #include "tessera/kernels/product_tiles.hpp"
 #include "tessera/kernels/stream_k_sums.hpp"
@@ -21,39 +22,26 @@ void whole_tiles(MutTiles<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, Sc
     tile_if (i * c.count(1) + j < whole) { product_piece<E, M, BK>(out, a, b, operands...); }
   }
 }
-/// a b, then the epilogue: [m, n]. `slots`: tiles per wave (0: the device's number). Throws ShapeError for extents that
-/// do not fit.
-template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
-Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
-                                                         const Fused<E, P...>& epilogue = Fused<E, P...>{},
-                                                         int slots = 0,
-                                                         SourceLocation where = SourceLocation::current()) {
-  using T = element_of<A>;
-  using C = product_t<U, T>;
-  using X = std::conditional_t<std::is_void_v<M>, T, M>;
+/// As gemm_stream_k, of operands as they are.
+template <class C, class X, Element T, class E, class... P>
+Op<Tensor<C, 2>> stream_k_of_views(const View<T, 2>& a, const View<T, 2>& b, const Fused<E, P...>& epilogue, int slots,
+                                   SourceLocation where) {
   using S = acc_t<X>;
-  static_assert(std::is_same_v<T, element_of<B>>,
-                "gemm_stream_k: a and b must have one element type: cast one of them");
-  expect_dim("gemm_stream_k", "b", b, 0, a.dim(1, where), where);
-  const std::int64_t m = a.dim(0, where), n = b.dim(1, where);
-  check_epilogue(epilogue, "gemm_stream_k", Dims<2>({m, n}, where), where);
+  const std::int64_t m = a.dim(0), n = b.dim(1);
   const Target target = target_of(a.device(where));
   return with_constant<2>(target.gpu ? 1 : 0, [&](auto gpu) {
     static constexpr GemmTile t = kGemmTiles[gpu ? kStreamRow : 0];
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
-    const StreamShare s =
-        stream_share(ceil_div(m, std::int64_t{t.m}) * ceil_div(n, std::int64_t{t.n}), slots > 0    ? slots
-                                                                                      : target.gpu ? target.num_sms
-                                                                                                   : 4);
+    const int wave = slots > 0 ? slots : target.gpu ? target.num_sms : 4;
+    const StreamShare s = stream_share(ceil_div(m, std::int64_t{t.m}) * ceil_div(n, std::int64_t{t.n}), wave);
     auto first = std::apply(
         [&](const auto&... p) {
           return kernel<whole_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(
-              empty<C>(Dims<2>({m, n}, where), where), a.view(where), b.view(where), s.whole, p..., where);
+              empty<C>(Dims<2>({m, n}, where), where), a, b, s.whole, p..., where);
         },
         epilogue.operands);
-    auto second =
-        kernel<shared_tiles<X, BK, S, T, t.m, t.n>>(empty<S>(Dims<3>({s.rest * s.share, t.m, t.n}, where), where),
-                                                    a.view(where), b.view(where), s.whole, s.share, where);
+    auto second = kernel<shared_tiles<X, BK, S, T, t.m, t.n>>(
+        empty<S>(Dims<3>({s.rest * s.share, t.m, t.n}, where), where), a, b, s.whole, s.share, where);
     return all(std::move(first), std::move(second))
         .then([s, epilogue, where](std::tuple<Tensor<C, 2>, Tensor<S, 3>> made) {
           return std::apply(
@@ -64,6 +52,28 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
               epilogue.operands);
         });
   });
+}
+
+/// a b, then the epilogue: [m, n]. `slots`: tiles per wave (0: the device's number). On a GPU, operands whose rows do
+/// not start at multiples of 16 bytes are copied first. Throws ShapeError for extents that do not fit.
+template <class U = void, class M = void, Operand A, Operand B, class E = epilogues::Plain, class... P>
+Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
+                                                         const Fused<E, P...>& epilogue = Fused<E, P...>{},
+                                                         int slots = 0,
+                                                         SourceLocation where = SourceLocation::current()) {
+  using T = element_of<A>;
+  using C = product_t<U, T>;
+  using X = std::conditional_t<std::is_void_v<M>, T, M>;
+  static_assert(std::is_same_v<T, element_of<B>>,
+                "gemm_stream_k: a and b must have one element type: cast one of them");
+  expect_dim("gemm_stream_k", "b", b, 0, a.dim(1, where), where);
+  check_epilogue(epilogue, "gemm_stream_k", Dims<2>({a.dim(0, where), b.dim(1, where)}, where), where);
+  const auto product = [=](const View<T, 2>& x, const View<T, 2>& y) {
+    return stream_k_of_views<C, X>(x, y, epilogue, slots, where);
+  };
+  if (copies_rows(kStreamRow, product_size(a, b), target_of(a.device(where))))
+    return with_aligned_rows(a.view(where), b.view(where), where, product);
+  return product(a.view(where), b.view(where));
 }
 
 }  // namespace tessera::kernels

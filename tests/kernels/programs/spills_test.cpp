@@ -26,10 +26,12 @@ namespace {
 using namespace kernels;
 using epilogues::Plain;
 
-/// A tensor of a launch. Transposed: the last but one axis is contiguous.
+/// A tensor of a launch. Transposed: the last but one axis is contiguous. `unit`: rows are apart by a multiple of so
+/// many elements.
 struct Matrix {
   std::vector<std::int64_t> dims;
   bool transposed = false;
+  std::int64_t unit = 1;
 
   std::vector<std::int64_t> strides() const {
     std::vector<std::int64_t> all(dims.size(), 1);
@@ -37,6 +39,8 @@ struct Matrix {
     for (std::size_t a = 0; a < order.size(); ++a) order[a] = a;
     if (transposed) std::swap(order[order.size() - 1], order[order.size() - 2]);
     for (std::size_t a = order.size() - 1; a-- > 0;) all[order[a]] = all[order[a + 1]] * dims[order[a + 1]];
+    const std::int64_t row = dims[order.back()], apart = ceil_div(row, unit) * unit;
+    for (std::size_t a = order.size() - 1; a-- > 0;) all[order[a]] = all[order[a]] / row * apart;
     return all;
   }
 };
@@ -75,12 +79,13 @@ jit::CodeReport report_of(int sm, const std::vector<Matrix>& tensors) {
 struct Product {
   std::int64_t batch, m, n, k;
   bool a_transposed, b_transposed;
+  std::int64_t unit = 1;  ///< of the operands' rows: of copies more than 1
 
   template <class T>
   ProductSize size() const {
     constexpr int bytes = static_cast<int>(sizeof(T));
     ProductSize s{m, n, k, bytes};
-    const std::int64_t a = a_transposed ? m : k, b = b_transposed ? k : n;
+    const std::int64_t a = ceil_div(a_transposed ? m : k, unit) * unit, b = ceil_div(b_transposed ? k : n, unit) * unit;
     const auto starts = [](std::int64_t row) {
       return row % 64 == 0   ? RowStarts::At64
              : row % 32 == 0 ? RowStarts::At32
@@ -91,12 +96,15 @@ struct Product {
     s.batch = batch;
     return s;
   }
-  std::vector<Matrix> matrices() const { return {{{m, n}}, {{m, k}, a_transposed}, {{k, n}, b_transposed}}; }
+  std::vector<Matrix> matrices() const {
+    return {{{m, n}}, {{m, k}, a_transposed, unit}, {{k, n}, b_transposed, unit}};
+  }
   std::vector<Matrix> batches() const {
-    return {{{batch, m, n}}, {{batch, m, k}, a_transposed}, {{batch, k, n}, b_transposed}};
+    return {{{batch, m, n}}, {{batch, m, k}, a_transposed, unit}, {{batch, k, n}, b_transposed, unit}};
   }
   std::string text() const {
-    return concat(batch, "x", m, "x", n, "x", k, a_transposed ? " T" : " N", b_transposed ? "T" : "N");
+    return concat(batch, "x", m, "x", n, "x", k, a_transposed ? " T" : " N", b_transposed ? "T" : "N",
+                  unit > 1 ? " of copies" : "");
   }
 };
 
@@ -224,11 +232,13 @@ TEST_F(Spills, NoFormThatAPlanChoosesSpills) {
   for (std::uint64_t round = 0; round < 50 * most && seen.size() < most; ++round) {
     if (std::chrono::steady_clock::now() > end) break;
     const Type& type = types[random() % types.size()];
-    const Product p = random_product(random);
+    Product p = random_product(random);
     constexpr int kGpus[] = {90, 90, 90, 80, 100, 120};
     const int sm = kGpus[random() % std::size(kGpus)];
-    const auto [form, number] = planned(type, p, {true, 132, sm == 90 || sm == 100, sm >= 90});
-    const ProductSize size = type.size(p);
+    const Target target{true, 132, sm == 90 || sm == 100, sm >= 90};
+    ProductSize size = type.size(p);
+    if (copies_rows(-1, size, target)) p.unit = 64 / size.element_bytes, size = type.size(p);
+    const auto [form, number] = planned(type, p, target);
     if (sm < type.first_sm) continue;
     if (!seen.insert(concat(sm, type.name, number, size.copied())).second) continue;
     const std::string what =
@@ -242,17 +252,31 @@ TEST_F(Spills, NoFormThatAPlanChoosesSpills) {
   }
 }
 
-/// The shape of which every type had tiles of 256x256.
-TEST(ProductPlans, RowsOfOddLengthHaveSmallTiles) {
+/// The shape of which every type had tiles of 256x256, which spilled.
+TEST(ProductPlans, RowsOfOddLengthAreCopiedOrHaveSmallTiles) {
+  const Target h200{true, 132, true, true};
   for (const int bytes : {1, 2, 4, 8}) {
     ProductSize size{8205, 5921, 2949, bytes};
-    const Target h200{true, 132, true, true};
-    const GemmTile& copied = kGemmTiles[gemm_heuristic(size, h200)];
-    EXPECT_GT(copied.m * copied.n, kLargestTileWithoutCopies) << bytes;
     size.a = RowStarts::Anywhere;
-    const GemmTile& t = kGemmTiles[matmul_heuristic(size, h200).row];
-    EXPECT_LE(t.m * t.n, kLargestTileWithoutCopies) << bytes;
+    const GemmTile& in_place = kGemmTiles[matmul_heuristic(size, h200).row];
+    EXPECT_LE(in_place.m * in_place.n, kLargestTileWithoutCopies) << bytes;
+    EXPECT_TRUE(copies_rows(-1, size, h200)) << bytes;
+    const GemmTile& copied = kGemmTiles[gemm_heuristic(size.of_copies(), h200)];
+    EXPECT_GT(copied.m * copied.n, kLargestTileWithoutCopies) << bytes;
   }
+}
+TEST(ProductPlans, OperandsAreCopiedWhereThatPays) {
+  const Target h200{true, 132, true, true}, cpu{};
+  const auto copies = [](std::int64_t m, std::int64_t n, std::int64_t k, const Target& target, int row = -1) {
+    ProductSize size{m, n, k};
+    size.b = RowStarts::Anywhere;
+    return copies_rows(row, size, target);
+  };
+  EXPECT_TRUE(copies(640, 925, 9648, h200));
+  EXPECT_FALSE(copies(640, 925, 9648, cpu));
+  EXPECT_FALSE(copies(16, 33, 64, h200)) << "the launch of the copy takes longer than the product";
+  EXPECT_TRUE(copies(16, 33, 64, h200, 5)) << "the tile of 256x256 that is asked for would spill";
+  EXPECT_FALSE(copies_rows(5, ProductSize{16, 33, 64}, h200)) << "rows start at multiples of 16 bytes";
 }
 
 }  // namespace

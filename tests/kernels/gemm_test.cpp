@@ -102,7 +102,7 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
       << "rows between lines: large tiles load less";
   EXPECT_EQ(chosen({4096, 4096, 4096, 1}).first, 256) << "8-bit floats are slower in small tiles";
   const auto with_residual = [&](ProductSize size) {
-    size.loads_tile = true;
+    size.epilogue = EpilogueWork::LoadsTile;
     return chosen(size);
   };
   for (const int k : {4096, 12288}) {
@@ -113,18 +113,18 @@ TEST(Gemm, HeuristicsTakeTheTilesOfLeastEstimatedTime) {
   EXPECT_EQ(with_residual({256, 2560, 9728}), Tile(128, 80)) << "64 tiles";
   const Target without_clusters{true, 108, false};
   for (const int n : {1536, 4096})
-    for (const bool loads_tile : {false, true})
-      EXPECT_LT(gemm_heuristic({n, n, n, 2, RowStarts::At64, RowStarts::At64, loads_tile}, without_clusters), 5)
+    for (const EpilogueWork work : {EpilogueWork::None, EpilogueWork::Computes, EpilogueWork::LoadsTile})
+      EXPECT_LT(gemm_heuristic({n, n, n, 2, RowStarts::At64, RowStarts::At64, work}, without_clusters), 5)
           << "timed with clusters";
 }
 
 TEST(Gemm, EpiloguesThatLoadTilesAreSeen) {
   const auto v = random_tensor<bf16>({8}, 1);
   const auto r = random_tensor<bf16>({8, 8}, 2);
-  EXPECT_TRUE(loads_tile<2>(residual(r)));
-  EXPECT_FALSE(loads_tile<2>(bias(v)));
-  EXPECT_FALSE(loads_tile<2>(fuse(epilogues::Plain{})));
-  EXPECT_FALSE(loads_tile<3>(residual(r))) << "one for the whole batch, of other extents";
+  EXPECT_EQ(epilogue_work<2>(residual(r)), EpilogueWork::LoadsTile);
+  EXPECT_EQ(epilogue_work<2>(bias(v)), EpilogueWork::Computes);
+  EXPECT_EQ(epilogue_work<2>(fuse(epilogues::Plain{})), EpilogueWork::None);
+  EXPECT_EQ(epilogue_work<3>(residual(r)), EpilogueWork::Computes) << "one for the whole batch, of other extents";
 }
 
 TEST(Gemm, WhereRowsStartIsSeen) {

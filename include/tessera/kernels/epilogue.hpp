@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "tessera/kernels/functions.hpp"
+#include "tessera/kernels/gemm_table.hpp"
 #include "tessera/kernels/map_plan.hpp"
 
 namespace tessera::kernels {
@@ -130,10 +131,11 @@ consteval bool has_rank() {
   else
     return false;
 }
-/// True if the epilogue loads a tile of the result's extents for each tile: an operand has as many axes as the result.
+/// What the epilogue of a result of this rank does. It loads a tile if an operand has as many axes as the result.
 template <int Rank, class E, class... P>
-constexpr bool loads_tile(const Fused<E, P...>&) {
-  return (has_rank<Rank, P>() || ...);
+constexpr EpilogueWork epilogue_work(const Fused<E, P...>&) {
+  if ((has_rank<Rank, P>() || ...)) return EpilogueWork::LoadsTile;
+  return std::is_same_v<E, epilogues::Plain> ? EpilogueWork::None : EpilogueWork::Computes;
 }
 
 /// Throws ShapeError if an operand of the epilogue does not fit an output of these extents. Operands of a caller's own

@@ -154,7 +154,7 @@ TEST(MatmulPlan, ChoosesWhatIsFastWithAResidual) {
   const Target h200{true, 132};
   for (const WithResidual& x : kWithResidual) {
     ProductSize size{x.m, x.n, x.k};
-    size.loads_tile = true;
+    size.epilogue = EpilogueWork::LoadsTile;
     const int row = gemm_heuristic(size, h200);
     const double chosen = x.us[row - kFirstGpuGemm];
     EXPECT_GT(chosen, 0) << "not timed";

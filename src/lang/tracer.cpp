@@ -5,6 +5,7 @@
 #include <atomic>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "lang/accuracy.hpp"
@@ -446,6 +447,27 @@ void Tracer::fail(std::string message, SourceLocation where) noexcept {
   if (!impl_->failure) impl_->failure.emplace(message, where);
 }
 
+namespace {
+
+/// A kernel is at its first line, not where it was launched first: code for it is then found again in the cache when it
+/// is launched from another line. What the kernel records before its first line, such as its parameters, is there too.
+void locate_at_first_line(ir::Function& f, SourceLocation launch) {
+  const auto is_launch = [&](SourceLocation loc) {
+    return loc.line == launch.line && std::string_view(loc.file) == launch.file;
+  };
+  SourceLocation first;
+  ir::walk(f.body(), [&](Operation& op) {
+    if (!first.known() && op.loc.known() && !is_launch(op.loc)) first = op.loc;
+  });
+  if (!first.known()) return;
+  f.loc = first;
+  ir::walk(f.body(), [&](Operation& op) {
+    if (is_launch(op.loc)) op.loc = first;
+  });
+}
+
+}  // namespace
+
 std::unique_ptr<ir::Module> Tracer::finish() {
   Impl& s = *impl_;
   if (s.failure) throw *s.failure;
@@ -456,6 +478,7 @@ std::unique_ptr<ir::Module> Tracer::finish() {
   s.anchor->erase();
   decide_accuracy(s.function, s.undecided);
   ir::remove_dead_code(s.function);
+  if (s.where.known()) locate_at_first_line(s.function, s.where);
   return std::move(s.module);
 }
 

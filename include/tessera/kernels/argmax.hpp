@@ -76,9 +76,11 @@ Op<std::tuple<Tensor<T, 1>, Tensor<i32, 1>>> argmax_in_parts(const RowSplit& spl
   const Dims<1> rows(x.dim(0), where);
   const Dims<2> parts({x.dim(0), split.parts}, where);
   return kernel<argmax_part<T, kPartChunk<T>>>(empty<T>(parts, where), empty<i32>(parts, where), x, split.steps, where)
-      .then([rows, where](std::tuple<Tensor<T, 2>, Tensor<i32, 2>> made) {
-        return kernel<argmax_merge<T, kRowPartsLimit>>(empty<T>(rows, where), empty<i32>(rows, where),
-                                                       std::get<0>(made), std::get<1>(made), where);
+      .then([rows, split, where](std::tuple<Tensor<T, 2>, Tensor<i32, 2>> made) {
+        return with_parts_tile(split, [&](auto tile) {
+          return kernel<argmax_merge<T, tile>>(empty<T>(rows, where), empty<i32>(rows, where), std::get<0>(made),
+                                               std::get<1>(made), where);
+        });
       });
 }
 
@@ -89,7 +91,8 @@ Op<std::tuple<Tensor<element_of<X>, 1>, Tensor<i32, 1>>> argmax(const X& x, RowP
   static_assert(X::rank == 2, "argmax takes a matrix of rows: use reshape({1, n}) for a tensor of rank 1");
   using T = element_of<X>;
   expect_shape(x.dim(1, where) > 0, "argmax", "x", x, "a row needs an element", where);
-  const RowSplit split = chosen_split("argmax", x.view(where), parts, reducing(sizeof(T)), where);
+  constexpr RowTraffic traffic{sizeof(T), 1, 2 * kSecondKernel};  // what it merges depends on what it has found
+  const RowSplit split = chosen_split("argmax", x.view(where), parts, traffic, where);
   if (split.parts > 1) return argmax_in_parts(split, x.view(where), where);
   const Dims<1> rows(x.dim(0, where), where);
   return with_extent<kShortestTile, kRowChunk>(x.dim(1, where), [&](auto c) {

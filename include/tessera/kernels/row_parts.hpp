@@ -7,8 +7,9 @@
 
 namespace tessera::kernels {
 
-/// Elements per chunk of a part: 16 KB of 16-bit and of 32-bit elements. A block has two chunks in flight, and an SM two
-/// blocks: the 64 KB that the memory of a GPU needs to be busy. More elements would need too many registers for sums.
+/// Elements per chunk of a part: 16 KB of 16-bit and of 32-bit elements. A block has two chunks in flight, and an SM
+/// two blocks: the 64 KB that the memory of a GPU needs to be busy. More elements would need too many registers for
+/// sums.
 constexpr int part_chunk(std::size_t element_bytes) { return element_bytes < 4 ? 8192 : kRowChunk; }
 template <class T>
 inline constexpr int kPartChunk = part_chunk(sizeof(T));
@@ -28,10 +29,13 @@ struct RowSplit {
   std::int64_t parts = 1;
   std::int32_t steps = 0;
 };
+inline constexpr double kSecondKernel = 3;  ///< microseconds of a kernel that combines parts
+
 /// What a kernel that does not split its rows moves through an SM.
 struct RowTraffic {
   std::int64_t element_bytes;
-  int accesses;  ///< loads and stores of each element
+  int accesses;                   ///< loads and stores of each element
+  double second = kSecondKernel;  ///< microseconds of the kernel that combines the parts
   std::int64_t chunk() const { return part_chunk(static_cast<std::size_t>(element_bytes)); }
 };
 inline constexpr RowTraffic normalizing(std::size_t element_bytes) {
@@ -64,16 +68,15 @@ inline RowSplit row_split(std::int64_t n, std::int64_t parts, std::int64_t chunk
 }
 /// The parts of `rows` rows of n elements on a device. Whether rows are split depends on the device, into how many
 /// parts depends on the shape alone, so that devices that split them add in the same order. 1024 blocks are several for
-/// each SM of today's GPUs, which balances them. The second kernel costs about 3 microseconds; the estimate must
-/// promise a gain of a tenth.
+/// each SM of today's GPUs, which balances them. The estimate must promise a gain of a tenth.
 inline RowSplit row_split_heuristic(std::int64_t rows, std::int64_t n, const RowTraffic& traffic,
                                     const Target& target) {
   constexpr std::int64_t kBlocks = 1024;
-  constexpr double kSecondKernel = 3, kGain = 0.9;
+  constexpr double kGain = 0.9;
   if (!target.gpu || rows == 0) return {};
   const RowSplit split = row_split(n, kBlocks / rows, traffic.chunk());
   const double whole = rows_time(rows, n, 1, traffic, target);
-  return rows_time(rows, n, split.parts, traffic, target) + kSecondKernel < kGain * whole ? split : RowSplit{};
+  return rows_time(rows, n, split.parts, traffic, target) + traffic.second < kGain * whole ? split : RowSplit{};
 }
 /// The requested parts, or those of the heuristics. Throws ShapeError for a negative number.
 template <Element T>

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tessera/base/error.hpp"
+#include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/lang/lang.hpp"
 #include "tessera/lang/trace.hpp"
@@ -145,6 +146,14 @@ TEST(Handles, OperatorsAfterIndexHaveALineOfTheKernel) {
     EXPECT_EQ(op.loc.line, kIndexLine);
   });
   EXPECT_EQ(seen, 1);
+}
+
+/// The cache then has the code for all launches of a kernel, wherever they are.
+TEST(Handles, TheLineOfTheLaunchIsNotRecorded) {
+  const lang::Trace here = lang::trace<multiplies>();
+  const lang::Trace there = lang::trace<multiplies>({}, SourceLocation{"other.cpp", "elsewhere", 7, 0});
+  EXPECT_EQ(ir::write_bytecode(*here.module), ir::write_bytecode(*there.module));
+  EXPECT_EQ(here.module->functions[0]->loc.line, kIndexLine - 1);
 }
 
 }  // namespace

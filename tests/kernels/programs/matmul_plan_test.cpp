@@ -334,5 +334,16 @@ TEST(MatmulPlan, ChoosesWhatIsFastAtRandomShapes) {
   EXPECT_LE(std::exp(regret / timed), 1.03) << "the mean loss";
 }
 
+/// Its sums would be transposed, and with them what the epilogue loads.
+TEST(MatmulPlan, HasNoTransposedTilesForEpiloguesThatCompute) {
+  ProductSize size{7840, 1568, 7008};
+  const Target h200{true, 132, true, true};
+  EXPECT_EQ(kGemmTiles[gemm_heuristic(size, h200)].order, Operands::Swapped);
+  for (const EpilogueWork work : {EpilogueWork::Computes, EpilogueWork::LoadsTile}) {
+    size.epilogue = work;
+    EXPECT_EQ(kGemmTiles[gemm_heuristic(size, h200)].order, Operands::InOrder);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::kernels

@@ -71,8 +71,9 @@ bool relax_math(ir::Function&);
 /// Sums of exact products of f32 become fma in kernels that are bound by instructions. True if anything changed.
 bool contract_products(ir::Function&, const Target& target);
 
-/// Scans along any axis but the last become loops over slices. True if anything changed.
-bool scans_to_loops(ir::Function&);
+/// Scans beside products, along any axis but the last or in a layout by columns become elementwise operations on parts
+/// of the tile. True if anything changed.
+bool expand_scans(ir::Function&);
 
 /// Gives operations the results that docs/semantics.md defines where the assembler leaves them open. True if anything
 /// changed.

@@ -24,7 +24,7 @@ std::size_t scans_left(Kernel& k, ir::Value x, std::int64_t axis) {
   const std::vector<ir::Type> one{x.type().with_shape(std::vector<std::int64_t>(x.type().shape().size(), 1))};
   k.keep(k.b.create(ir::Op::Extract, first_element, one)->result());
   ir::Function& f = k.function();
-  passes::scans_to_loops(f);
+  passes::expand_scans(f);
   EXPECT_EQ(problems_of(k.module), "");
   return count(f, ir::Op::Scan);
 }
@@ -49,7 +49,7 @@ std::size_t scans_of(std::vector<std::int64_t> strides, std::vector<std::int32_t
   return scans_left(k, tile_of(k, std::move(strides), std::move(tile)), axis);
 }
 
-TEST(ScansToLoops, OnlyAlongAnAxisThatNeighboursLieAlong) {
+TEST(ExpandScans, OnlyAlongAnAxisThatNeighboursLieAlong) {
   constexpr std::int64_t dyn = ir::kDynamic;
   EXPECT_EQ(scans_of({dyn, 1}, {8, 16}, 1), 1u);
   EXPECT_EQ(scans_of({dyn, dyn}, {8, 16}, 1), 1u);
@@ -62,7 +62,7 @@ TEST(ScansToLoops, OnlyAlongAnAxisThatNeighboursLieAlong) {
   EXPECT_EQ(scans_of({1}, {64}, 0), 1u);
 }
 
-TEST(ScansToLoops, WhatMayLayTilesOutOtherwise) {
+TEST(ExpandScans, WhatMayLayTilesOutOtherwise) {
   Kernel transposed;
   const ir::Value x = tile_of(transposed, {ir::kDynamic, 1}, {16, 8});
   const ir::Value t = transposed.op(ir::Op::Permute, {x}, x.type().with_shape(std::vector<std::int64_t>{8, 16}),
@@ -97,7 +97,7 @@ TEST(ScansToLoops, WhatMayLayTilesOutOtherwise) {
 }
 
 /// A line that is scanned beside a sum of rows, and sums of rows that are scanned.
-TEST(ScansToLoops, ALineIsJudgedByWhatItIsMadeOf) {
+TEST(ExpandScans, ALineIsJudgedByWhatItIsMadeOf) {
   for (const bool of_sums : {false, true}) {
     Kernel k;
     const ir::Value t = tile_of(k, {ir::kDynamic, 1}, {8, 16}), line = tile_of(k, {1}, {8});

@@ -1,7 +1,13 @@
-// Which scans the assembler may compute: along an axis that neighbouring lanes lie along.
+// Which scans the assembler may compute: along an axis that neighbouring lanes lie along, in kernels without products.
+// The others have the same results when they are expanded, for all types and special values.
+#include <cstring>
+#include <limits>
+#include <random>
 #include <vector>
 
+#include "kernels/programs/scan_kernels.hpp"
 #include "passes/pass_support.hpp"
+#include "tessera/codegen/cpu/program.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -94,6 +100,20 @@ TEST(ExpandScans, WhatMayLayTilesOutOtherwise) {
       ir::Op::MmaI, {narrow, narrow, z}, z.type(),
       {{ir::AttrName::signedness_lhs, ir::Signedness::Signed}, {ir::AttrName::signedness_rhs, ir::Signedness::Signed}});
   EXPECT_EQ(scans_left(product, sums, 1), 0u);
+
+  Kernel beside;
+  const ir::Value a = tile_of(beside, {ir::kDynamic, 1}, {16, 16}), line = tile_of(beside, {1}, {64});
+  const ir::Value small = beside.op(ir::Op::TruncI, {a}, a.type().with_element(ir::Elem::I8));
+  beside.keep(beside.op(
+      ir::Op::MmaI, {small, small, a}, a.type(),
+      {{ir::AttrName::signedness_lhs, ir::Signedness::Signed}, {ir::AttrName::signedness_rhs, ir::Signedness::Signed}}));
+  EXPECT_EQ(scans_left(beside, line, 0), 0u) << "a line that does not depend on the product";
+}
+
+TEST(ExpandScans, AlongOneElementThereIsNothingToScan) {
+  EXPECT_EQ(scans_of({ir::kDynamic, 1}, {1, 16}, 0), 0u);
+  EXPECT_EQ(scans_of({ir::kDynamic, 1}, {1, 1}, 1), 0u);
+  EXPECT_EQ(scans_of({ir::kDynamic, 1}, {1, 2}, 1), 1u);
 }
 
 /// A line that is scanned beside a sum of rows, and sums of rows that are scanned.
@@ -113,6 +133,137 @@ TEST(ExpandScans, ALineIsJudgedByWhatItIsMadeOf) {
     const ir::Value x = k.binary(ir::Op::AddI, line, of_sums ? sum->result() : line);
     EXPECT_EQ(scans_left(k, x, 0), of_sums ? 0u : 1u);
   }
+}
+
+// ---- results --------------------------------------------------------------------------------------------------------
+
+std::size_t elements_of(const std::vector<int>& shape) {
+  std::size_t n = 1;
+  for (const int extent : shape) n *= static_cast<std::size_t>(extent);
+  return n;
+}
+
+/// The bits of `v` in an element of type `e`; a floating type holds it exactly.
+std::uint64_t bits_of(ElementType e, double v) {
+  std::uint64_t bits = 0;
+  const auto store = [&](auto number) { std::memcpy(&bits, &number, sizeof number); };
+  switch (e) {
+    case ElementType::f64: store(v); break;
+    case ElementType::f32: store(static_cast<float>(v)); break;
+    case ElementType::f16: store(f16(static_cast<float>(v))); break;
+    case ElementType::bf16: store(bf16(static_cast<float>(v))); break;
+    default: break;
+  }
+  return bits;
+}
+double value_of(ElementType e, std::uint64_t bits) {
+  const auto load = [&](auto number) {
+    std::memcpy(&number, &bits, sizeof number);
+    return static_cast<double>(number);
+  };
+  switch (e) {
+    case ElementType::f64: return load(double{});
+    case ElementType::f32: return load(float{});
+    case ElementType::f16: return static_cast<double>(static_cast<float>(f16::from_bits(static_cast<std::uint16_t>(bits))));
+    case ElementType::bf16: return static_cast<double>(static_cast<float>(bf16::from_bits(static_cast<std::uint16_t>(bits))));
+    default: return 0;
+  }
+}
+
+/// Any bits for integers, so that sums wrap. For floats numbers of which sums and products are exact in any order, and,
+/// where `special` says so, infinities, NaN and zeros of either sign among them.
+std::vector<std::byte> numbers(const ScanKernel& k, bool special, std::mt19937_64& random) {
+  std::vector<std::byte> bytes;
+  const bool floating = info(k.element).cls == ElementClass::Float;
+  const auto size = static_cast<std::size_t>(size_of(k.element));
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t i = 0; i < elements_of(k.shape); ++i) {
+    std::uint64_t bits = random();
+    if (floating) {
+      const std::uint64_t choice = random() % 64;
+      double v = choice % 2 == 0 ? 1 : -1;
+      if (k.function == ScanFunction::Sum && choice >= 48) v = 0;
+      if (k.function == ScanFunction::LastNonzero && choice >= 32) v = choice % 2 == 0 ? 0. : -0.;
+      if (special && choice >= 40) v = choice % 2 == 0 ? 0. : -0.;
+      if (special && choice < 6) v = choice < 2 ? kInfinity : choice < 4 ? -kInfinity : kNan;
+      bits = bits_of(k.element, v);
+    } else if (k.function == ScanFunction::LastNonzero && random() % 2 == 0) {
+      bits = 0;
+    }
+    for (std::size_t b = 0; b < size; ++b) bytes.push_back(static_cast<std::byte>(bits >> (8 * b)));
+  }
+  return bytes;
+}
+
+/// The result of the kernel on the CPU. The tile is loaded by columns, so that no scan of it is left to the assembler.
+std::vector<std::byte> run(const ir::Module& module, const ScanKernel& k, std::vector<std::byte>& x) {
+  std::vector<std::byte> y(x.size());
+  std::vector<std::uint64_t> slots;
+  for (const bool by_columns : {false, true}) {
+    slots.push_back(reinterpret_cast<std::uintptr_t>((by_columns ? x : y).data()));
+    for (const int n : k.shape) slots.push_back(static_cast<std::uint64_t>(n));
+    std::vector<std::uint64_t> strides(k.shape.size(), 1);
+    for (std::size_t a = strides.size() - 1; a-- > 0;)
+      strides[a] = strides[a + 1] * static_cast<std::uint64_t>(k.shape[a + 1]);
+    if (by_columns && strides.size() > 1) {
+      strides.front() = 1;
+      for (std::size_t a = 1; a < strides.size(); ++a)
+        strides[a] = strides[a - 1] * static_cast<std::uint64_t>(k.shape[a - 1]);
+    }
+    slots.insert(slots.end(), strides.begin(), strides.end());
+  }
+  cpu::RunOptions options;
+  options.threads = 1;
+  cpu::Program::compile(module)->run({1, 1, 1}, slots, options);
+  return y;
+}
+
+/// Expects that the expanded kernel has the bits of the recorded one; one NaN is as good as another.
+void expect_same(const ScanKernel& k, std::mt19937_64& random) {
+  ScanRecorder recorder(k);
+  lang::Specialization facts;
+  const int rank = static_cast<int>(k.shape.size());
+  facts.tensors = {{rank - 1, 0, 0}, {0, 0, 0}};
+  const lang::Trace trace = recorder.trace(facts);
+  const auto expanded = ir::clone(*trace.module);
+  ir::Function& f = *expanded->functions.front();
+  ASSERT_TRUE(passes::expand_scans(f)) << k.text();
+  ASSERT_EQ(problems_of(*expanded), "") << k.text();
+  ASSERT_EQ(count(f, ir::Op::Scan), 0u) << k.text();
+  for (const bool special : {false, true}) {
+    std::vector<std::byte> x = numbers(k, special, random);
+    const std::vector<std::byte> expected = run(*trace.module, k, x), found = run(*expanded, k, x);
+    const auto size = static_cast<std::size_t>(size_of(k.element));
+    for (std::size_t i = 0; i < expected.size(); i += size) {
+      std::uint64_t e = 0, n = 0;
+      std::memcpy(&e, &expected[i], size), std::memcpy(&n, &found[i], size);
+      const double a = value_of(k.element, e), b = value_of(k.element, n);
+      ASSERT_TRUE(e == n || (a != a && b != b))
+          << k.text() << ", element " << i / size << ": expected " << a << " (" << e << "), found " << b << " (" << n << ")";
+    }
+  }
+}
+
+constexpr ElementType kElements[] = {ElementType::f16, ElementType::bf16, ElementType::f32, ElementType::f64,
+                                     ElementType::i8,  ElementType::i16,  ElementType::i32, ElementType::i64,
+                                     ElementType::u8,  ElementType::u16,  ElementType::u32, ElementType::u64};
+constexpr ScanFunction kFunctions[] = {ScanFunction::Sum, ScanFunction::Product, ScanFunction::Largest,
+                                       ScanFunction::LastNonzero};
+
+TEST(ExpandScans, ResultsAreThoseOfTheScan) {
+  struct Along {
+    std::vector<int> shape;
+    int axis;
+  };
+  const Along all[] = {{{2, 4}, 0},    {{4, 2}, 1},      {{4, 16}, 1},     {{32, 2}, 0},   {{2, 64}, 1},
+                       {{128, 2}, 0},  {{2, 256}, 1},  {{2, 8, 4}, 1},   {{16, 2, 2}, 0},  {{2, 4, 32}, 2}, {{4, 64, 2}, 1}};
+  std::mt19937_64 random(39);
+  for (const ElementType element : kElements)
+    for (const ScanFunction function : kFunctions)
+      for (const Along& a : all)
+        for (const bool backward : {false, true})
+          expect_same({element, a.shape, a.axis, backward, function, ScanPlace::Alone}, random);
 }
 
 }  // namespace

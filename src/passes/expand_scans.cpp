@@ -7,7 +7,6 @@
 //                                               b1..b7 = f(last of b0, b1), f(f(last of b0, last of b1), b2), ...
 //                                               y = reshape cat(b0, ..., b7)
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -237,28 +236,35 @@ bool is_by_rows(Value v, std::unordered_set<const Operation*>& seen) {
   return std::ranges::all_of(op->operand_values(), [&](Value operand) { return is_by_rows(operand, seen); });
 }
 
+/// True if the scan is left to the assembler in a kernel without products; `by_rows`: all layouts of the kernel have the
+/// last axis contiguous.
+bool may_stay(const Operation& scan, bool by_rows) {
+  const auto axes = long_axes(scan.operand(0).type().shape());
+  if (axes.empty() || axes.back() != static_cast<std::size_t>(scan.int_attr(AttrName::dim))) return false;
+  if (axes.size() > 1) return by_rows;
+  // A one-dimensional tile has its own layout, unless it is made from a tile with more axes.
+  std::unordered_set<const Operation*> seen;
+  return std::ranges::all_of(scan.operand_values(), [&](Value v) { return is_by_rows(v, seen); });
+}
+
 }  // namespace
 
 bool expand_scans(ir::Function& f) {
-  std::vector<Operation*> all, scans;
-  bool by_rows = true;  // all layouts have the last axis contiguous
-  bool multiplies = false;
+  std::vector<Operation*> all, of_one;
+  bool by_rows = true, stay = true;
   ir::walk(f.body(), [&](Operation& op) {
-    if (op.op() == Op::Scan) all.push_back(&op);
+    if (op.op() == Op::Scan) {
+      const auto axis = static_cast<std::size_t>(op.int_attr(AttrName::dim));
+      (op.operand(0).type().shape()[axis] == 1 ? of_one : all).push_back(&op);
+    }
     by_rows = by_rows && !may_lay_out_otherwise(op);
-    multiplies = multiplies || analysis::is_product(op);
+    stay = stay && !analysis::is_product(op);
   });
-  std::ranges::copy_if(all, std::back_inserter(scans), [&](const Operation* scan) {
-    const auto axes = long_axes(scan->operand(0).type().shape());
-    if (multiplies || axes.empty() || axes.back() != static_cast<std::size_t>(scan->int_attr(AttrName::dim)))
-      return true;
-    if (axes.size() > 1) return !by_rows;
-    // A one-dimensional tile has its own layout, unless it is made from a tile with more axes.
-    std::unordered_set<const Operation*> seen;
-    return !std::ranges::all_of(scan->operand_values(), [&](Value v) { return is_by_rows(v, seen); });
-  });
-  for (Operation* scan : scans) Expansion(*scan).replace();
-  return !scans.empty();
+  stay = stay && std::ranges::all_of(all, [&](const Operation* scan) { return may_stay(*scan, by_rows); });
+  if (stay) all.clear();  // the layouts that one expansion causes may propagate to the other scans
+  all.insert(all.end(), of_one.begin(), of_one.end());
+  for (Operation* scan : all) Expansion(*scan).replace();
+  return !all.empty();
 }
 
 }  // namespace tessera::passes

@@ -53,6 +53,9 @@ constexpr int kRegisterBytes = 4;
 constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4, kThreadsAWarp = 32;
 constexpr int kBytesAWarp = 32 * analysis::kVectorBytes;
 constexpr int kElementsAWarp = 512;  // 16 elements a thread
+// Of a kernel with expanded scans: registers of a thread beside twice the tile, those of the tile for which there are
+// more warps, and the most warps of an SM. Beside a product fewer than the last change nothing.
+constexpr int kScanRegisters = 32, kMostScannedAThread = 32, kMostScanWarps = 32, kFewRegisters = 8;
 // Where tiles are only moved, a thread has one vector. Where a kernel takes more instructions for each byte than the
 // GPU issues while memory moves it, a thread has several: they share its address arithmetic and the rows that are
 // repeated. The same in stencils, which read each byte several times through L1.
@@ -161,6 +164,30 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
     if (2 * threads * registers <= kRegisters) c.occupancy = 2;
   }
   return c;
+}
+
+/// Warps and blocks of an SM for a kernel with expanded scans. A thread holds two or three times its part of the tile.
+/// There are as many blocks as have registers, so that some load while others wait at the barriers of their scans. Of
+/// the shared memory through which a scan moves its tile the assembler gives a block all that the occupancy leaves it,
+/// for buffers that it could as well use again.
+void choose_for_scans(const ir::Function& f, const analysis::KernelFacts& facts, Choices& c) {
+  std::int64_t joined = 0;  // registers of the largest tile that is put together from parts
+  ir::walk(f.body(), [&](const Operation& op) {
+    if (op.op() != Op::Cat) return;
+    const ir::Type tile = op.result().type();
+    joined = std::max(joined, tile.num_elements() * (ir::info(tile.elem()).bits > 32 ? 2 : 1));
+  });
+  if (!facts.products.empty()) {  // its registers come on top of those that the products leave a thread
+    const std::int64_t own = kRegisters / std::max(c.occupancy, 1), added = 2 * joined;
+    if (added >= kFewRegisters * c.warps * kThreadsAWarp)
+      c.occupancy = static_cast<int>(std::max<std::int64_t>(kRegisters / (own + added), 1));
+    return;
+  }
+  const int fewest = power_of_two_below(joined / (kThreadsAWarp * kMostScannedAThread));
+  c.warps = std::max(c.warps, std::min(fewest, kMostRowWarps));
+  const std::int64_t registers = 2 * joined / (c.warps * kThreadsAWarp) + kScanRegisters;
+  const std::int64_t blocks = kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * registers);
+  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, std::max(1, kMostScanWarps / c.warps)));
 }
 
 /// Bytes loaded by tensor copies that are not operands of products: tiles combined with a result in the epilogue.
@@ -337,12 +364,12 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {
 }  // namespace
 
 Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before,
-                     bool few_pieces) {
+                     bool few_pieces, bool expanded) {
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
   const int wanted = tuning.choose_hints ? vectors_of_a_thread(f, facts, m) : 1;
   const int vectors = std::min(wanted, most_vectors(tuning));
-  const bool limited = wanted > 1 && tuning.limit_registers && !tuning.occupancy;
+  const bool limited = wanted > 1 && tuning.limit_registers && !tuning.occupancy && !expanded;
   Choices c;
   if (tuning.choose_hints)
     c = facts.products.empty()
@@ -350,6 +377,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
             : choose_for_products(facts, m, few_pieces && target.num_sms >= analysis::kOneWaveOfPieces);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
+  if (tuning.choose_hints && expanded) choose_for_scans(f, facts, c);
   override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMostWarps);
   if (limited) c.occupancy = blocks_within_limit(tuning, c.warps);
   c.limits_registers = limited;

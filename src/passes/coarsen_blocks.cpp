@@ -388,7 +388,7 @@ struct Piece {
 };
 
 /// Zero where several pieces per block do not pay: blocks that load in a loop run long enough by themselves, and a scan
-/// next to a reduction of several rows would become a loop (scans_to_loops).
+/// next to a reduction of several rows would be expanded (expand_scans).
 Piece piece_of(const ir::Function& f, const Varying& varying) {
   const analysis::Divisibility known(f);
   Piece piece;

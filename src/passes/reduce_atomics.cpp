@@ -202,7 +202,7 @@ bool reduce_atomics(ir::Function& f) {
     if (op.op() == Op::AtomicRMWTko) all.push_back(&op);
     scans = scans || op.op() == Op::Scan;
   });
-  if (scans) return false;  // beside a reduction of several rows they would become loops (scans_to_loops)
+  if (scans) return false;  // beside a reduction of several rows they would be expanded (expand_scans)
   bool changed = false;
   for (Operation* op : all) changed = reduce(op) || changed;
   return changed;

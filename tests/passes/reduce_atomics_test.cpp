@@ -167,7 +167,7 @@ TEST(ReduceAtomics, PiecesOfABlockAddOnce) {
     }
 }
 
-/// A scan beside a reduction of several rows would become a loop (scans_to_loops).
+/// A scan beside a reduction of several rows would be expanded (expand_scans).
 void beside_a_scan(Mut<i32, 8, 64> y, Acc<i32, dyn> totals, In<i32, dyn, dyn> x) {
   auto t = x.load_like(y);
   totals.add(iota<i32, 1, 64>(axis<1>), t);

@@ -144,8 +144,8 @@ bool slice_products(ir::Function&, const Choices&);
 bool prevent_peeling(ir::Function&, const Target&);
 
 /// Sets the hints of the entry and of accesses from a cost model. `before`: choices of earlier passes, which are kept.
-/// `few_pieces`: the launch has few pieces (ClaimKind::FewPieces).
+/// `few_pieces`: the launch has few pieces (ClaimKind::FewPieces). `expanded`: expand_scans expanded scans.
 Choices choose_hints(ir::Function&, const Target&, const Tuning& = {}, const Choices& before = {},
-                     bool few_pieces = false);
+                     bool few_pieces = false, bool expanded = false);
 
 }  // namespace tessera::passes

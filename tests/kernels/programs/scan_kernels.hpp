@@ -12,8 +12,9 @@
 namespace tessera::test {
 
 /// The function of a scan. `LastNonzero` takes the later of two elements unless that is zero: it does not commute.
-enum class ScanFunction { Sum, Product, Largest, LastNonzero };
-inline constexpr const char* kScanFunctions[] = {"sum", "product", "largest", "last nonzero"};
+/// `None`: the tile is not scanned.
+enum class ScanFunction { Sum, Product, Largest, LastNonzero, None };
+inline constexpr const char* kScanFunctions[] = {"sum", "product", "largest", "last nonzero", "no scan"};
 
 /// What stands beside the scan. `Alone`: nothing. `Reductions`: sums of the tile along its first and last axis.
 /// `Scales`, `Masks`: a product of matrices that it is multiplied with, or whose elements it selects. `Operand`: it is
@@ -112,8 +113,9 @@ class ScanRecorder {
         break;
       }
       case ScanPlace::Masks: {
+        const lang::TileSpec tile = spec(k_.element, k_.shape);
         const ir::Value below =
-            lang::compare(lang::CompareOp::Less, scanned(x, k_.element), x, spec(k_.element, k_.shape));
+            lang::compare(lang::CompareOp::Less, scanned(x, k_.element), lang::splat(tile, 1), tile);
         const ir::Value mask = k_.shape.size() == 1
                                    ? lang::reshape(below, spec(ElementType::boolean, shape_), {})
                                    : below;
@@ -164,6 +166,7 @@ class ScanRecorder {
       case ScanFunction::Sum: return lang::scan(lang::ReduceOp::Add, x, s, k_.axis, k_.backward, {});
       case ScanFunction::Product: return lang::scan(lang::ReduceOp::Mul, x, s, k_.axis, k_.backward, {});
       case ScanFunction::Largest: return lang::scan(lang::ReduceOp::Max, x, s, k_.axis, k_.backward, {});
+      case ScanFunction::None: return x;
       case ScanFunction::LastNonzero: break;
     }
     const lang::TileSpec one = spec(e, {});

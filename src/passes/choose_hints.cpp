@@ -171,21 +171,21 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
 /// the shared memory through which a scan moves its tile the assembler gives a block all that the occupancy leaves it,
 /// for buffers that it could as well use again.
 void choose_for_scans(const ir::Function& f, const analysis::KernelFacts& facts, Choices& c) {
-  std::int64_t joined = 0;  // registers of the largest tile that is put together from parts
+  std::int64_t scanned = 0;  // registers of the largest tile that is put together from parts, or reduced
   ir::walk(f.body(), [&](const Operation& op) {
-    if (op.op() != Op::Cat) return;
-    const ir::Type tile = op.result().type();
-    joined = std::max(joined, tile.num_elements() * (ir::info(tile.elem()).bits > 32 ? 2 : 1));
+    if (op.op() != Op::Cat && op.op() != Op::Reduce) return;
+    const ir::Type tile = op.op() == Op::Cat ? op.result().type() : op.operand(0).type();
+    scanned = std::max(scanned, tile.num_elements() * (ir::info(tile.elem()).bits > 32 ? 2 : 1));
   });
   if (!facts.products.empty()) {  // its registers come on top of those that the products leave a thread
-    const std::int64_t own = kRegisters / std::max(c.occupancy, 1), added = 2 * joined;
-    if (added >= kFewRegisters * c.warps * kThreadsAWarp)
-      c.occupancy = static_cast<int>(std::max<std::int64_t>(kRegisters / (own + added), 1));
+    const std::int64_t own = kRegisters / std::max(c.occupancy, 1);
+    if (scanned >= kFewRegisters * c.warps * kThreadsAWarp)
+      c.occupancy = static_cast<int>(std::max<std::int64_t>(kRegisters / (own + scanned), 1));
     return;
   }
-  const int fewest = power_of_two_below(joined / (kThreadsAWarp * kMostScannedAThread));
+  const int fewest = power_of_two_below(scanned / (kThreadsAWarp * kMostScannedAThread));
   c.warps = std::max(c.warps, std::min(fewest, kMostRowWarps));
-  const std::int64_t registers = 2 * joined / (c.warps * kThreadsAWarp) + kScanRegisters;
+  const std::int64_t registers = 2 * scanned / (c.warps * kThreadsAWarp) + kScanRegisters;
   const std::int64_t blocks = kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * registers);
   c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, std::max(1, kMostScanWarps / c.warps)));
 }

@@ -33,97 +33,154 @@ namespace {
 /// More parts mean fewer levels, each of which moves the tile through shared memory, and longer chains of operations.
 constexpr std::int64_t kParts = 8;
 
-class Expansion {
+using Shape = std::vector<std::int64_t>;
+using Tiles = std::vector<Value>;  ///< one for each operand of a scan
+
+/// One scan; its function, applied to tiles.
+class Scan {
  public:
-  explicit Expansion(Operation& scan)
-      : scan_(scan),
-        axis_(static_cast<std::size_t>(scan.int_attr(AttrName::dim))),
-        backward_(*scan.attr(AttrName::reverse)->as<bool>()),
-        b_(Builder::before(&scan)) {
-    b_.loc = scan.loc;
-    const auto shape = scan.operand(0).type().shape();
-    shape_.assign(shape.begin(), shape.end());
+  explicit Scan(Operation& scan)
+      : b(Builder::before(&scan)),
+        axis(static_cast<std::size_t>(scan.int_attr(AttrName::dim))),
+        backward(*scan.attr(AttrName::reverse)->as<bool>()),
+        op_(scan) {
+    b.loc = scan.loc;
+    const auto extents = scan.operand(0).type().shape();
+    shape.assign(extents.begin(), extents.end());
   }
 
-  void replace() {
-    Tiles tiles = scan_.operand_values();
-    const std::int64_t extent = shape_[axis_];
-    std::int64_t scanned = 1;  // elements of a part
-    do {
-      const std::int64_t parts = std::min(kParts, extent / scanned);
-      tiles = level(tiles, parts, scanned);
-      scanned *= parts;
-    } while (scanned < extent);
-    passes::replace(scan_, tiles);
+  /// The scan's shape with other axes in place of its axis.
+  Shape with_axes(std::initializer_list<std::int64_t> axes) const {
+    const auto at = static_cast<std::ptrdiff_t>(axis);
+    Shape all(shape.begin(), shape.begin() + at);
+    all.insert(all.end(), axes);
+    all.insert(all.end(), shape.begin() + at + 1, shape.end());
+    return all;
   }
-
- private:
-  using Shape = std::vector<std::int64_t>;
-  using Tiles = std::vector<Value>;  ///< one for each operand of the scan
-
-  /// Scans groups of `parts` parts of `length` elements, each of which is scanned.
-  Tiles level(const Tiles& tiles, std::int64_t parts, std::int64_t length) {
-    Shape groups(shape_.begin(), shape_.begin() + static_cast<std::ptrdiff_t>(axis_));
-    groups.insert(groups.end(), {shape_[axis_] / (parts * length), parts, length});
-    groups.insert(groups.end(), shape_.begin() + static_cast<std::ptrdiff_t>(axis_) + 1, shape_.end());
-    Shape part = groups, line = groups;
-    part[axis_ + 1] = line[axis_ + 1] = line[axis_ + 2] = 1;
-    Tiles whole;
-    for (const Value t : tiles) whole.push_back(reshape(t, groups));
-
-    std::vector<Tiles> done(static_cast<std::size_t>(parts));
-    Tiles carry = length == 1 ? identities(part) : Tiles();
-    for (std::int64_t k = 0; k < parts; ++k) {
-      const std::int64_t at = backward_ ? parts - 1 - k : k;
-      Tiles& now = done[static_cast<std::size_t>(at)];
-      now = extract(whole, part, at, 0);
-      if (!carry.empty()) now = combined(carry, now, part);
-      if (k + 1 == parts) break;
-      const Tiles last = length == 1 ? now : extract(whole, line, at, backward_ ? 0 : length - 1);
-      carry = length == 1 || carry.empty() ? last : combined(carry, last, line);
-    }
-    Tiles results;
-    for (std::size_t i = 0; i < tiles.size(); ++i) {
-      Tiles of_one;
-      for (const Tiles& t : done) of_one.push_back(t[i]);
-      results.push_back(reshape(joined(of_one), shape_));
-    }
-    return results;
-  }
-
-  Tiles identities(const Shape& shape) {
+  Tiles identities(const Shape& of) {
     Tiles all;
-    const auto& items = scan_.attr(AttrName::identities)->as<ir::ArrayAttr>()->items;
+    const auto& items = op_.attr(AttrName::identities)->as<ir::ArrayAttr>()->items;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      const Type type = scan_.operand(i).type().with_shape(shape);
+      const Type type = op_.operand(i).type().with_shape(of);
       std::uint64_t bits = 0;
       if (const auto* f = items[i].as<ir::FloatAttr>()) bits = f->bits;
       if (const auto* n = items[i].as<ir::IntAttr>()) bits = static_cast<std::uint64_t>(n->value);
       ir::DenseAttr dense{type, {}, true};
       for (int byte = 0; byte < ir::info(type.elem()).bytes; ++byte)
         dense.bytes.push_back(static_cast<std::byte>(bits >> (8 * byte)));
-      all.push_back(b_.constant(type, dense));
+      all.push_back(b.constant(type, dense));
     }
     return all;
   }
-  /// f(before, then), element by element; `before` is stretched along the parts.
-  Tiles combined(const Tiles& before, const Tiles& then, const Shape& shape) {
+  /// f(before, then), element by element; `before` is stretched.
+  Tiles combined(const Tiles& before, const Tiles& then, const Shape& of) {
     Tiles arguments;  // element, accumulator of each pair
     for (std::size_t i = 0; i < then.size(); ++i) {
       arguments.push_back(then[i]);
-      arguments.push_back(broadcast_to(b_, before[i], shape));
+      arguments.push_back(broadcast_to(b, before[i], of));
     }
-    return combined_elementwise(b_, scan_, arguments, shape);
+    return combined_elementwise(b, op_, arguments, of);
   }
+  /// Reductions by f along the scan's axis, which stays as 1.
+  Tiles reduced(const Tiles& tiles) {
+    std::vector<Type> types;
+    Shape left(tiles[0].type().shape().begin(), tiles[0].type().shape().end());
+    const std::int64_t at = static_cast<std::int64_t>(axis) + 1;
+    left.erase(left.begin() + at);
+    for (const Value t : tiles) types.push_back(t.type().with_shape(left));
+    Operation* reduce = b.create(Op::Reduce, tiles, types);
+    reduce->set_attr(AttrName::dim, ir::IntAttr{ir::Elem::I64, at});
+    reduce->set_attr(AttrName::identities, *op_.attr(AttrName::identities));
+    Block& body = reduce->add_region();
+    Copier copier;
+    const Block& f = op_.region(0);
+    for (std::size_t i = 0; i < f.num_args(); ++i) copier.map(f.arg(i), body.add_arg(f.arg(i).type()));
+    Builder in(body);
+    for (const Operation& op : f) copier.copy(op, in);
+    left.insert(left.begin() + at, 1);
+    Tiles results;
+    for (std::size_t i = 0; i < tiles.size(); ++i) results.push_back(reshape(reduce->result(i), left));
+    return results;
+  }
+  Tiles reshape(const Tiles& tiles, const Shape& to) {
+    Tiles all;
+    for (const Value t : tiles) all.push_back(reshape(t, to));
+    return all;
+  }
+  Value reshape(Value v, const Shape& to) {
+    return v.type() == v.type().with_shape(to) ? v : b.create(Op::Reshape, {v}, {v.type().with_shape(to)})->result();
+  }
+  Tiles select(Value mask, const Tiles& yes, const Tiles& no) {
+    Tiles all;
+    for (std::size_t i = 0; i < yes.size(); ++i)
+      all.push_back(b.create(Op::Select, {mask, yes[i], no[i]}, {yes[i].type()})->result());
+    return all;
+  }
+  Tiles operands() const { return op_.operand_values(); }
+  void replace(const Tiles& results) { passes::replace(op_, results); }
+
+  Builder b;
+  std::size_t axis;
+  bool backward;
+  Shape shape;
+
+ private:
+  Operation& op_;
+};
+
+/// In parts that are taken out of the tile and put together again.
+class ByParts {
+ public:
+  explicit ByParts(Scan scan) : s_(std::move(scan)) {}
+
+  void replace() {
+    Tiles tiles = s_.operands();
+    const std::int64_t extent = s_.shape[s_.axis];
+    std::int64_t scanned = 1;  // elements of a part
+    do {
+      const std::int64_t parts = std::min(kParts, extent / scanned);
+      tiles = level(tiles, parts, scanned);
+      scanned *= parts;
+    } while (scanned < extent);
+    s_.replace(tiles);
+  }
+
+ private:
+  /// Scans groups of `parts` parts of `length` elements, each of which is scanned.
+  Tiles level(const Tiles& tiles, std::int64_t parts, std::int64_t length) {
+    const std::int64_t groups = s_.shape[s_.axis] / (parts * length);
+    const Tiles whole = s_.reshape(tiles, s_.with_axes({groups, parts, length}));
+    const Shape part = s_.with_axes({groups, 1, length}), line = s_.with_axes({groups, 1, 1});
+    std::vector<Tiles> done(static_cast<std::size_t>(parts));
+    Tiles carry = length == 1 ? s_.identities(part) : Tiles();
+    for (std::int64_t k = 0; k < parts; ++k) {
+      const std::int64_t at = s_.backward ? parts - 1 - k : k;
+      Tiles& now = done[static_cast<std::size_t>(at)];
+      now = extract(whole, part, at, 0);
+      if (!carry.empty()) now = s_.combined(carry, now, part);
+      if (k + 1 == parts) break;
+      const Tiles last = length == 1 ? now : extract(whole, line, at, s_.backward ? 0 : length - 1);
+      carry = length == 1 || carry.empty() ? last : s_.combined(carry, last, line);
+    }
+    Tiles results;
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      Tiles of_one;
+      for (const Tiles& t : done) of_one.push_back(t[i]);
+      results.push_back(joined(of_one));
+    }
+    return s_.reshape(results, s_.shape);
+  }
+
   /// Part `part`, or element `element` of it, of each group.
   Tiles extract(const Tiles& tiles, const Shape& shape, std::int64_t part, std::int64_t element) {
     Tiles parts;
     for (const Value t : tiles) {
       Tiles operands{t};
       for (std::size_t a = 0; a < shape.size(); ++a)
-        operands.push_back(b_.constant_int(ir::Elem::I32, a == axis_ + 1 ? part : a == axis_ + 2 ? element : 0));
+        operands.push_back(
+            s_.b.constant_int(ir::Elem::I32, a == s_.axis + 1 ? part : a == s_.axis + 2 ? element : 0));
       const std::vector<Type> type{t.type().with_shape(shape)};
-      parts.push_back(b_.create(Op::Extract, operands, type)->result());
+      parts.push_back(s_.b.create(Op::Extract, operands, type)->result());
     }
     return parts;
   }
@@ -131,24 +188,50 @@ class Expansion {
   Value joined(Tiles parts) {
     for (; parts.size() > 1; parts.resize(parts.size() / 2)) {
       Shape shape(parts[0].type().shape().begin(), parts[0].type().shape().end());
-      shape[axis_ + 1] *= 2;
-      const ir::IntAttr axis{ir::Elem::I64, static_cast<std::int64_t>(axis_ + 1)};
+      shape[s_.axis + 1] *= 2;
+      const ir::IntAttr axis{ir::Elem::I64, static_cast<std::int64_t>(s_.axis + 1)};
       for (std::size_t i = 0; i < parts.size() / 2; ++i)
-        parts[i] = b_.create(Op::Cat, {parts[2 * i], parts[2 * i + 1]}, {parts[2 * i].type().with_shape(shape)},
-                             {{AttrName::dim, axis}})
+        parts[i] = s_.b.create(Op::Cat, {parts[2 * i], parts[2 * i + 1]}, {parts[2 * i].type().with_shape(shape)},
+                               {{AttrName::dim, axis}})
                        ->result();
     }
     return parts[0];
   }
-  Value reshape(Value v, const Shape& shape) {
-    return b_.create(Op::Reshape, {v}, {v.type().with_shape(shape)})->result();
+
+  Scan s_;
+};
+
+/// In halves that stay in the tile; a reduction finds the last element of the first half.
+class ByHalves {
+ public:
+  explicit ByHalves(Scan scan) : s_(std::move(scan)) {}
+
+  void replace() {
+    Tiles tiles = s_.combined(s_.identities(s_.shape), s_.operands(), s_.shape);
+    for (std::int64_t half = 1; half < s_.shape[s_.axis]; half *= 2) tiles = level(tiles, half);
+    s_.replace(tiles);
   }
 
-  Operation& scan_;
-  std::size_t axis_;
-  bool backward_;
-  Builder b_;
-  Shape shape_;
+ private:
+  /// Scans groups of two halves of `half` elements, each of which is scanned.
+  Tiles level(const Tiles& tiles, std::int64_t half) {
+    using enum ir::ComparisonPredicate;
+    const Shape groups = s_.with_axes({s_.shape[s_.axis] / (2 * half), 2 * half});
+    const Tiles now = s_.reshape(tiles, groups);
+    const Value is_last = places(s_.backward ? half : half - 1, Equal, 2 * half, groups);
+    const Tiles carry = s_.reduced(s_.select(is_last, now, s_.identities(groups)));
+    const Value is_second = s_.backward ? places(half, Less, 2 * half, groups)
+                                        : places(half, GreaterEqual, 2 * half, groups);
+    return s_.reshape(s_.select(is_second, s_.combined(carry, now, groups), now), s_.shape);
+  }
+  /// How places along the axis, of `extent`, compare with `place`.
+  Value places(std::int64_t place, ir::ComparisonPredicate how, std::int64_t extent, const Shape& shape) {
+    const Value all = iota_along(s_.b, extent, s_.axis + 1, shape.size());
+    const Value at = splat(s_.b, s_.b.constant_int(ir::Elem::I32, place), all.type().shape());
+    return broadcast_to(s_.b, compared(s_.b, how, all, at), shape);
+  }
+
+  Scan s_;
 };
 
 /// The axes of extents other than 1.
@@ -251,19 +334,25 @@ bool may_stay(const Operation& scan, bool by_rows) {
 
 bool expand_scans(ir::Function& f) {
   std::vector<Operation*> all, of_one;
-  bool by_rows = true, stay = true;
+  bool by_rows = true, multiplies = false;
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::Scan) {
       const auto axis = static_cast<std::size_t>(op.int_attr(AttrName::dim));
       (op.operand(0).type().shape()[axis] == 1 ? of_one : all).push_back(&op);
     }
     by_rows = by_rows && !may_lay_out_otherwise(op);
-    stay = stay && !analysis::is_product(op);
+    multiplies = multiplies || analysis::is_product(op);
   });
-  stay = stay && std::ranges::all_of(all, [&](const Operation* scan) { return may_stay(*scan, by_rows); });
-  if (stay) all.clear();  // the layouts that one expansion causes may propagate to the other scans
+  const bool stay =
+      !multiplies && std::ranges::all_of(all, [&](const Operation* scan) { return may_stay(*scan, by_rows); });
+  if (stay) all.clear();  // else none stays: the layouts that one expansion causes may propagate to the other scans
   all.insert(all.end(), of_one.begin(), of_one.end());
-  for (Operation* scan : all) Expansion(*scan).replace();
+  for (Operation* scan : all) {
+    if (multiplies)
+      ByHalves(Scan(*scan)).replace();
+    else
+      ByParts(Scan(*scan)).replace();
+  }
   return !all.empty();
 }
 

@@ -147,6 +147,34 @@ TEST(ExpandScans, BesideAnExpansionNoScanIsLeft) {
   EXPECT_EQ(scans_left(k, x, 0), 0u);
 }
 
+/// A tile that a reduction gives two warps, and one of eight warps: with twice the tile and 32 other registers of each
+/// thread, three and two blocks fit.
+TEST(ExpandScans, WarpsAndBlocksHaveTheRegistersOfTheScan) {
+  struct Case {
+    std::vector<std::int32_t> tile;
+    int warps, occupancy;
+  };
+  for (const auto& [tile, warps, occupancy] : {Case{{64, 64}, 4, 5}, Case{{32, 256}, 8, 2}, Case{{128, 128}, 8, 1}}) {
+    Kernel k;
+    const ir::Value x = tile_of(k, {ir::kDynamic, 1}, tile), y = scan_of(k, x, 0);
+    const ir::Type i32 = x.type().with_shape({});
+    ir::Operation* sum = k.b.create(ir::Op::Reduce, {x}, {x.type().with_shape(std::vector<std::int64_t>{tile[0]})},
+                                    {{ir::AttrName::dim, ir::IntAttr{ir::Elem::I64, 1}},
+                                     {ir::AttrName::identities, ir::ArrayAttr{{ir::IntAttr{ir::Elem::I32, 0}}}}});
+    ir::Block& body = sum->add_region();
+    const ir::Value a = body.add_arg(i32), b = body.add_arg(i32);
+    ir::Builder in(body);
+    in.create(ir::Op::Yield, {in.create(ir::Op::AddI, {a, b}, {i32})->result()}, {});
+    k.keep(sum->result());
+    k.keep(y);
+    ir::Function& f = k.function();
+    ASSERT_TRUE(passes::expand_scans(f));
+    const passes::Choices choices = passes::choose_hints(f, {90, 132}, {}, {}, false, true);
+    EXPECT_EQ(choices.warps, warps) << tile[0] << " x " << tile[1];
+    EXPECT_EQ(choices.occupancy, occupancy) << tile[0] << " x " << tile[1];
+  }
+}
+
 // ---- results --------------------------------------------------------------------------------------------------------
 
 std::size_t elements_of(const std::vector<int>& shape) {
@@ -231,8 +259,21 @@ std::vector<std::byte> run(const ir::Module& module, const ScanKernel& k, std::v
   return y;
 }
 
+/// A product of constants at the start of the kernel, which nothing uses.
+void add_product(ir::Function& f) {
+  ir::Builder b = ir::Builder::before(f.body().front());
+  const auto zeros = [&](ir::Elem e) {
+    const ir::Type type = ir::Type::tile(e, {16, 16});
+    return b.constant(type, ir::DenseAttr{type, std::vector<std::byte>(ir::info(e).bytes), true});
+  };
+  const ir::Value factor = zeros(ir::Elem::I8), sum = zeros(ir::Elem::I32);
+  b.create(
+      ir::Op::MmaI, {factor, factor, sum}, {sum.type()},
+      {{ir::AttrName::signedness_lhs, ir::Signedness::Signed}, {ir::AttrName::signedness_rhs, ir::Signedness::Signed}});
+}
+
 /// Expects that the expanded kernel has the bits of the recorded one; one NaN is as good as another.
-void expect_same(const ScanKernel& k, std::mt19937_64& random) {
+void expect_same(const ScanKernel& k, bool beside_product, std::mt19937_64& random) {
   ScanRecorder recorder(k);
   lang::Specialization facts;
   const int rank = static_cast<int>(k.shape.size());
@@ -240,9 +281,11 @@ void expect_same(const ScanKernel& k, std::mt19937_64& random) {
   const lang::Trace trace = recorder.trace(facts);
   const auto expanded = ir::clone(*trace.module);
   ir::Function& f = *expanded->functions.front();
+  if (beside_product) add_product(f);
   ASSERT_TRUE(passes::expand_scans(f)) << k.text();
   ASSERT_EQ(problems_of(*expanded), "") << k.text();
   ASSERT_EQ(count(f, ir::Op::Scan), 0u) << k.text();
+  ASSERT_EQ(count(f, beside_product ? ir::Op::Cat : ir::Op::Reduce), 0u) << k.text();
   for (const bool special : {false, true}) {
     std::vector<std::byte> x = numbers(k, special, random);
     const std::vector<std::byte> expected = run(*trace.module, k, x), found = run(*expanded, k, x);
@@ -263,7 +306,7 @@ constexpr ElementType kElements[] = {ElementType::f16, ElementType::bf16, Elemen
 constexpr ScanFunction kFunctions[] = {ScanFunction::Sum, ScanFunction::Product, ScanFunction::Largest,
                                        ScanFunction::LastNonzero};
 
-TEST(ExpandScans, ResultsAreThoseOfTheScan) {
+void expect_same_for_all(bool beside_product) {
   struct Along {
     std::vector<int> shape;
     int axis;
@@ -275,7 +318,9 @@ TEST(ExpandScans, ResultsAreThoseOfTheScan) {
     for (const ScanFunction function : kFunctions)
       for (const Along& a : all)
         for (const bool backward : {false, true})
-          expect_same({element, a.shape, a.axis, backward, function, ScanPlace::Alone}, random);
+          expect_same({element, a.shape, a.axis, backward, function, ScanPlace::Alone}, beside_product, random);
 }
+TEST(ExpandScans, InPartsResultsAreThoseOfTheScan) { expect_same_for_all(false); }
+TEST(ExpandScans, InHalvesBesideAProductResultsAreThoseOfTheScan) { expect_same_for_all(true); }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Expands scans that the assembler rejects or compiles wrongly into elementwise operations on parts of the tile. A level
-// divides the axis into groups of kParts parts, of which each has been scanned by itself, and combines each part with
-// what the parts before it in its group have come to. docs/compiler/expand_scans.md says which scans and why.
+// Expands scans that the assembler rejects or compiles wrongly into elementwise operations on parts of the tile. A
+// level divides the axis into groups of kParts parts, of which each has been scanned by itself, and combines each part
+// with what the parts before it in its group have come to. In kernels with a product the groups are two halves, which
+// stay in the tile. docs/compiler/expand_scans.md says which scans and why.
 //
 //   y = scan f (x) along 64 elements     =>     a = reshape x : [8, 8, 1]; a1..a7 = f(a0, a1), f(f(a0, a1), a2), ...
 //                                               b = reshape cat(a0, ..., a7) : [1, 8, 8]
@@ -177,8 +178,7 @@ class ByParts {
     for (const Value t : tiles) {
       Tiles operands{t};
       for (std::size_t a = 0; a < shape.size(); ++a)
-        operands.push_back(
-            s_.b.constant_int(ir::Elem::I32, a == s_.axis + 1 ? part : a == s_.axis + 2 ? element : 0));
+        operands.push_back(s_.b.constant_int(ir::Elem::I32, a == s_.axis + 1 ? part : a == s_.axis + 2 ? element : 0));
       const std::vector<Type> type{t.type().with_shape(shape)};
       parts.push_back(s_.b.create(Op::Extract, operands, type)->result());
     }
@@ -220,8 +220,8 @@ class ByHalves {
     const Tiles now = s_.reshape(tiles, groups);
     const Value is_last = places(s_.backward ? half : half - 1, Equal, 2 * half, groups);
     const Tiles carry = s_.reduced(s_.select(is_last, now, s_.identities(groups)));
-    const Value is_second = s_.backward ? places(half, Less, 2 * half, groups)
-                                        : places(half, GreaterEqual, 2 * half, groups);
+    const Value is_second =
+        s_.backward ? places(half, Less, 2 * half, groups) : places(half, GreaterEqual, 2 * half, groups);
     return s_.reshape(s_.select(is_second, s_.combined(carry, now, groups), now), s_.shape);
   }
   /// How places along the axis, of `extent`, compare with `place`.
@@ -319,8 +319,8 @@ bool is_by_rows(Value v, std::unordered_set<const Operation*>& seen) {
   return std::ranges::all_of(op->operand_values(), [&](Value operand) { return is_by_rows(operand, seen); });
 }
 
-/// True if the scan is left to the assembler in a kernel without products; `by_rows`: all layouts of the kernel have the
-/// last axis contiguous.
+/// True if the scan is left to the assembler in a kernel without products; `by_rows`: all layouts of the kernel have
+/// the last axis contiguous.
 bool may_stay(const Operation& scan, bool by_rows) {
   const auto axes = long_axes(scan.operand(0).type().shape());
   if (axes.empty() || axes.back() != static_cast<std::size_t>(scan.int_attr(AttrName::dim))) return false;

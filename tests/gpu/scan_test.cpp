@@ -133,6 +133,24 @@ void of_a_line(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
   const auto line = cumsum(reshape(x.tiles(shape<H, 1>).load(i, j), shape<1, H, 1>), axis<1>);
   y.store(broadcast(reshape(line, shape<H, 1>), shape<H, W>));
 }
+/// Columns, rows and tiles that meet a product, as the decays of a chunk of a linear attention do.
+template <int H, int W>
+void beside_product(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto [i, j] = y.index();
+  const auto t = x.load_like(y);
+  const auto one = cast<i8>(iota<i32, H, H>(axis<0>) == iota<i32, H, H>(axis<1>));
+  const auto product = mma(one, cast<i8>(t % 5), zeros<i32, H, W>());
+  const auto column = cumsum(x.tiles(shape<H, 1>).load(i, j), axis<0>);
+  const auto row = cumsum(x.tiles(shape<1, W>).load(i, j), axis<1>, backward);
+  y.store(where(cumsum(t, axis<0>) > 0, product * column, product + row) + cumsum(product, axis<0>, backward));
+}
+/// A function that does not commute: the last element so far that is not zero.
+template <int H, int W>
+void of_latest(Mut<i32, H, W> y, In<i32, dyn, dyn> x) {
+  const auto t = x.load_like(y) % 3;
+  const auto latest = [](auto a, auto b) { return where(b == 0, a, b); };
+  y.store(scan(t, axis<0>, 0, latest) * 9 + scan(t, axis<1>, 0, latest, backward));
+}
 
 /// y is 2H x 2W; by columns, if the device sees it so.
 template <auto K, int H, int W>
@@ -170,11 +188,20 @@ void check_layouts() {
   check_layout<of_rows_alone<H, W>, H, W>("a row and a column");
   check_layout<of_plane_sums<H, W>, H, W>("sums over a third axis", false, false, true);
   check_layout<of_a_line<H, W>, H, W>("a line that is not the last axis");
+  check_layout<beside_product<H, W>, H, W>("scans beside a product");
+  check_layout<of_latest<H, W>, H, W>("the latest that is not zero");
 }
 TEST_F(Scan, OtherLayouts) {
   check_layouts<16, 16>();
   check_layouts<16, 64>();
   check_layouts<64, 32>();
+}
+TEST_F(Scan, BesideProducts) {
+  check_layout<beside_product<16, 16>, 16, 16>("scans beside a product");
+  check_layout<beside_product<32, 64>, 32, 64>("scans beside a product");
+  check_layout<beside_product<64, 64>, 64, 64>("scans beside a product");
+  check_layout<beside_product<128, 32>, 128, 32>("scans beside a product");
+  check_layout<beside_product<32, 128>, 32, 128>("scans beside a product");
 }
 
 }  // namespace

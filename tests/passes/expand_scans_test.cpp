@@ -107,9 +107,9 @@ TEST(ExpandScans, WhatMayLayTilesOutOtherwise) {
   Kernel beside;
   const ir::Value a = tile_of(beside, {ir::kDynamic, 1}, {16, 16}), line = tile_of(beside, {1}, {64});
   const ir::Value small = beside.op(ir::Op::TruncI, {a}, a.type().with_element(ir::Elem::I8));
-  beside.keep(beside.op(
-      ir::Op::MmaI, {small, small, a}, a.type(),
-      {{ir::AttrName::signedness_lhs, ir::Signedness::Signed}, {ir::AttrName::signedness_rhs, ir::Signedness::Signed}}));
+  beside.keep(beside.op(ir::Op::MmaI, {small, small, a}, a.type(),
+                        {{ir::AttrName::signedness_lhs, ir::Signedness::Signed},
+                         {ir::AttrName::signedness_rhs, ir::Signedness::Signed}}));
   EXPECT_EQ(scans_left(beside, line, 0), 0u) << "a line that does not depend on the product";
 }
 
@@ -204,8 +204,10 @@ double value_of(ElementType e, std::uint64_t bits) {
   switch (e) {
     case ElementType::f64: return load(double{});
     case ElementType::f32: return load(float{});
-    case ElementType::f16: return static_cast<double>(static_cast<float>(f16::from_bits(static_cast<std::uint16_t>(bits))));
-    case ElementType::bf16: return static_cast<double>(static_cast<float>(bf16::from_bits(static_cast<std::uint16_t>(bits))));
+    case ElementType::f16:
+      return static_cast<double>(static_cast<float>(f16::from_bits(static_cast<std::uint16_t>(bits))));
+    case ElementType::bf16:
+      return static_cast<double>(static_cast<float>(bf16::from_bits(static_cast<std::uint16_t>(bits))));
     default: return 0;
   }
 }
@@ -294,8 +296,8 @@ void expect_same(const ScanKernel& k, bool beside_product, std::mt19937_64& rand
       std::uint64_t e = 0, n = 0;
       std::memcpy(&e, &expected[i], size), std::memcpy(&n, &found[i], size);
       const double a = value_of(k.element, e), b = value_of(k.element, n);
-      ASSERT_TRUE(e == n || (a != a && b != b))
-          << k.text() << ", element " << i / size << ": expected " << a << " (" << e << "), found " << b << " (" << n << ")";
+      ASSERT_TRUE(e == n || (a != a && b != b)) << k.text() << ", element " << i / size << ": expected " << a << " ("
+                                                << e << "), found " << b << " (" << n << ")";
     }
   }
 }
@@ -311,8 +313,8 @@ void expect_same_for_all(bool beside_product) {
     std::vector<int> shape;
     int axis;
   };
-  const Along all[] = {{{2, 4}, 0},    {{4, 2}, 1},      {{4, 16}, 1},     {{32, 2}, 0},   {{2, 64}, 1},
-                       {{128, 2}, 0},  {{2, 256}, 1},  {{2, 8, 4}, 1},   {{16, 2, 2}, 0},  {{2, 4, 32}, 2}, {{4, 64, 2}, 1}};
+  const Along all[] = {{{2, 4}, 0},   {{4, 2}, 1},    {{4, 16}, 1},    {{32, 2}, 0},    {{2, 64}, 1},   {{128, 2}, 0},
+                       {{2, 256}, 1}, {{2, 8, 4}, 1}, {{16, 2, 2}, 0}, {{2, 4, 32}, 2}, {{4, 64, 2}, 1}};
   std::mt19937_64 random(39);
   for (const ElementType element : kElements)
     for (const ScanFunction function : kFunctions)

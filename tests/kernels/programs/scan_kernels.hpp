@@ -20,7 +20,7 @@ inline constexpr const char* kScanFunctions[] = {"sum", "product", "largest", "l
 /// `Scales`, `Masks`: a product of matrices that it is multiplied with, or whose elements it selects. `Operand`: it is
 /// an operand of a product. `Result`: it is over the result of one.
 enum class ScanPlace { Alone, Reductions, Scales, Masks, Operand, Result };
-inline constexpr const char* kScanPlaces[] = {"alone",         "beside reductions", "scales a product",
+inline constexpr const char* kScanPlaces[] = {"alone",           "beside reductions",    "scales a product",
                                               "masks a product", "operand of a product", "of a product"};
 
 struct ScanKernel {
@@ -116,9 +116,8 @@ class ScanRecorder {
         const lang::TileSpec tile = spec(k_.element, k_.shape);
         const ir::Value below =
             lang::compare(lang::CompareOp::Less, scanned(x, k_.element), lang::splat(tile, 1), tile);
-        const ir::Value mask = k_.shape.size() == 1
-                                   ? lang::reshape(below, spec(ElementType::boolean, shape_), {})
-                                   : below;
+        const ir::Value mask =
+            k_.shape.size() == 1 ? lang::reshape(below, spec(ElementType::boolean, shape_), {}) : below;
         y = lang::select(mask, product(r), lang::splat(spec(sum_, result_), 0), spec(sum_, result_), {});
         break;
       }

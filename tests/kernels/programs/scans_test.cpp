@@ -77,8 +77,10 @@ ScanKernel random_kernel(int rank, int axis, int extent, ScanPlace place, std::m
       k.shape.push_back(extent);
       continue;
     }
-    const int least = is_factor && a >= rank - 2 ? 16 : 1;
-    int other = least == 1 ? one_of(kOthers, random) : one_of(kFactors, random);
+    const bool of_matrix = multiplies && a >= rank - 2;
+    const int least = of_matrix ? 16 : 1;
+    int other = of_matrix ? one_of(kFactors, random) : one_of(kOthers, random);
+    if (of_matrix && !is_factor && random() % 3 == 0) other = 1;
     if (multiplies && a < rank - 2) other = std::min(other, kBatches);
     while (bytes * stretched(other, a) > kMostBytes && other > least) other /= 2;
     bytes *= stretched(other, a);
@@ -130,12 +132,16 @@ class Scans : public testing::Test {
   static void expect_good_code(const ScanKernel& k, int sm) {
     const std::string what = concat(k.text(), ", sm_", sm);
     const double before = assembler_seconds();
+    const auto start = std::chrono::steady_clock::now();
     std::printf("%s: ", what.c_str());
     std::fflush(stdout);
     try {
       const jit::CodeReport r = report_of(k, sm);
-      const double seconds = assembler_seconds() - before;
-      std::printf("%.1f seconds, %u registers, %u bytes of stack, form %s\n", seconds, r.notes.resources.registers, r.notes.resources.stack, jit::name_of(r.form));
+      // Several forms are assembled at once; a busy machine stretches the time.
+      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+      const double seconds = std::min(assembler_seconds() - before, passed.count());
+      std::printf("%.1f seconds, %u registers, %u bytes of stack, form %s\n", seconds, r.notes.resources.registers,
+                  r.notes.resources.stack, jit::name_of(r.form));
       EXPECT_LE(seconds, 20) << what;
       if (r.notes.resources.stack > kFewBytes) {
         ScanKernel plain = k;

@@ -8,6 +8,7 @@
 
 #include "passes/hints.hpp"
 #include "passes/pointer_tiles.hpp"
+#include "passes/tile_axis.hpp"
 #include "passes/values.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/passes/passes.hpp"
@@ -37,34 +38,33 @@ struct Region {
   std::vector<std::optional<Steps>> axes;
 };
 
-bool is_iota(const Operation* op) {
-  return op && op->op() == Op::Iota && ir::info(op->result().type().elem()).bits >= 32;  // else it may wrap
+bool is_iota(const Operation& op) {
+  const Type t = op.num_results() == 1 ? op.result().type() : Type();
+  return op.op() == Op::Iota && t.num_elements() > 1 && ir::info(t.elem()).bits >= 32;  // of fewer bits it may wrap
 }
 
-/// The axis along which `v`, a tile of i32 or i64, counts 0, 1, ...
+/// The axis along which `v`, a tile of i32 or i64, counts 0, 1, ...; nothing if it does not.
 std::optional<std::size_t> counting_axis(Value v) {
-  while (const Operation* op = v.def()) {
-    if (op->op() != Op::Broadcast && op->op() != Op::ExtI) break;
-    v = op->operand(0);
-  }
   const Operation* op = v.def();
-  if (is_iota(op)) return 0;
-  if (!op || op->op() != Op::Reshape) return std::nullopt;
-  Value flat = op->operand(0);
-  if (flat.def() && flat.def()->op() == Op::ExtI) flat = flat.def()->operand(0);
-  if (!is_iota(flat.def())) return std::nullopt;
-  const auto shape = op->result().type().shape();
-  for (std::size_t a = 0; a < shape.size(); ++a)
-    if (shape[a] != 1) return a;
-  return std::nullopt;
+  if (!op) return std::nullopt;
+  if (is_iota(*op)) return 0;
+  if (op->op() == Op::ExtI) return counting_axis(op->operand(0));
+  if (op->op() != Op::Broadcast && op->op() != Op::Reshape) return std::nullopt;
+  const auto axis = counting_axis(op->operand(0));
+  return axis ? axis_in_result(*op, *axis) : std::nullopt;
 }
 
 /// Of offsets that count along one axis, times a scalar.
 std::optional<Steps> steps_of(Value offsets) {
-  while (offsets.def() && offsets.def()->op() == Op::Broadcast) offsets = offsets.def()->operand(0);
   if (const auto axis = counting_axis(offsets)) return Steps{*axis, {}};
   const Operation* op = offsets.def();
-  if (!op || op->op() != Op::MulI || offsets.type().elem() != ir::Elem::I64) return std::nullopt;
+  if (!op) return std::nullopt;
+  if (op->op() == Op::Broadcast) {
+    auto steps = steps_of(op->operand(0));
+    const auto axis = steps ? axis_in_result(*op, steps->axis) : std::nullopt;
+    return axis ? steps : std::nullopt;
+  }
+  if (op->op() != Op::MulI || offsets.type().elem() != ir::Elem::I64) return std::nullopt;
   for (std::size_t side = 0; side < 2; ++side) {
     const auto axis = counting_axis(op->operand(side));
     const Value stride = behind_shapes(op->operand(1 - side));

@@ -34,12 +34,14 @@ std::optional<std::size_t> axis_counted(Value v) {
   if (op->op() == Op::Iota) return 0;
   if (op->op() != Op::Broadcast && op->op() != Op::Reshape) return std::nullopt;
   const auto axis = axis_counted(op->operand(0));
-  if (!axis) return axis;
-  if (op->op() == Op::Broadcast) {  // of a single 0: does not count
-    const bool kept = op->operand(0).type().shape()[*axis] == op->result().type().shape()[*axis];
-    return kept ? axis : std::nullopt;
-  }
-  return reshaped_axis(op->operand(0).type(), *axis, op->result().type());
+  return axis ? axis_in_result(*op, *axis) : std::nullopt;
+}
+
+std::optional<std::size_t> axis_in_result(const Operation& change, std::size_t axis) {
+  const Type from = change.operand(0).type(), to = change.result().type();
+  if (change.op() == Op::Reshape) return reshaped_axis(from, axis, to);
+  // A single 0 that is stretched does not count.
+  return from.shape()[axis] == to.shape()[axis] ? std::optional(axis) : std::nullopt;
 }
 
 TileAxis::TileAxis(Value tile, std::size_t axis) : extent_(tile.type().shape()[axis]) {

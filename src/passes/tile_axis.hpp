@@ -14,6 +14,10 @@ namespace tessera::passes {
 /// The axis of `v` along which it counts 0, 1, ...; nothing if it does not.
 std::optional<std::size_t> axis_counted(ir::Value v);
 
+/// The axis of the result of `change`, a broadcast or reshape, that has the elements of `axis` of its operand in their
+/// order; nothing if a broadcast stretches the axis or a reshape splits or merges it.
+std::optional<std::size_t> axis_in_result(const ir::Operation& change, std::size_t axis);
+
 /// All tiles that are connected with one tile along one of its axes, through elementwise operations, accesses, changes
 /// of shape and reductions along other axes. A broadcast starts the axis and a reduction along it ends it.
 class TileAxis {

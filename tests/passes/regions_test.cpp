@@ -1,5 +1,6 @@
 // Loads of regions at element offsets: blocks that lie inside run code without masks, and what has no mask is loaded
 // through a view. Every element stays what it was, at borders and far outside too.
+#include "passes/pass_support.hpp"
 #include "passes/passed.hpp"
 #include "tessera/base/error.hpp"
 
@@ -161,6 +162,56 @@ TEST(RegionsToViews, NotWhereViewsAreMisread) {
 
 /// Elements picked one by one are no region.
 void gathered(Mut<f32, 8> y, In<f32, 8> x) { y.store(x.gather(axis<0>, (iota<i32, 8>() * 3) & 7)); }
+/// Loads 4 x 8 elements at `offsets` of one address; how many of the loads become loads through views.
+std::size_t views_at(auto&& offsets) {
+  using ir::Type;
+  Kernel k;
+  const ir::Value one = k.pointer(ir::Elem::F32);
+  const ir::Value corner = k.op(ir::Op::Reshape, {one}, one.type().with_shape(std::vector<std::int64_t>{1, 1}));
+  const ir::Value base = k.op(ir::Op::Broadcast, {corner}, one.type().with_shape(std::vector<std::int64_t>{4, 8}));
+  ir::Value at = base;
+  for (const ir::Value by : offsets(k)) at = k.op(ir::Op::Offset, {at, by}, base.type());
+  const std::vector<Type> types{Type::tile(ir::Elem::F32, {4, 8}), Type::token()};
+  const std::vector<std::uint32_t> groups{1, 0, 0, 0};
+  k.keep(k.b.create_grouped(ir::Op::LoadPtrTko, std::vector{at}, groups, types, {Kernel::weak()})->result());
+  ir::Function& f = k.function();
+  passes::regions_to_views(f, {90, 132, 4}, {});
+  EXPECT_EQ(problems_of(k.module), "");
+  return count(f, ir::Op::LoadViewTko);
+}
+ir::Value counted(Kernel& k, std::int64_t extent, std::vector<std::int64_t> shape) {
+  const ir::Value flat = k.op(ir::Op::Iota, {}, ir::Type::tile(ir::Elem::I64, {extent}));
+  return k.op(ir::Op::Reshape, {flat}, flat.type().with_shape(shape));
+}
+ir::Value stretched(Kernel& k, ir::Value v) {
+  return k.op(ir::Op::Broadcast, {v}, v.type().with_shape(std::vector<std::int64_t>{4, 8}));
+}
+ir::Value strides(Kernel& k, ir::Value by) {
+  const ir::Value corner = k.op(ir::Op::Reshape, {by}, by.type().with_shape(std::vector<std::int64_t>{1, 1}));
+  return stretched(k, corner);
+}
+
+TEST(RegionsToViews, OffsetsCountAlongOneAxis) {
+  using Offsets = std::vector<ir::Value>;
+  const auto rows = [](Kernel& k, ir::Value numbers) {
+    return k.binary(ir::Op::MulI, numbers, strides(k, k.arg(ir::Elem::I64)));
+  };
+  EXPECT_EQ(views_at([&](Kernel& k) {
+              return Offsets{stretched(k, counted(k, 8, {1, 8})), rows(k, stretched(k, counted(k, 4, {4, 1})))};
+            }),
+            1u);
+  EXPECT_EQ(views_at([&](Kernel& k) {
+              return Offsets{stretched(k, counted(k, 8, {1, 8})), rows(k, counted(k, 32, {4, 8}))};
+            }),
+            0u)
+      << "elements of all rows are counted, not the rows";
+  EXPECT_EQ(views_at([&](Kernel& k) {
+              return Offsets{stretched(k, counted(k, 8, {1, 8})), rows(k, stretched(k, counted(k, 1, {1, 1})))};
+            }),
+            0u)
+      << "a single 0, stretched";
+}
+
 TEST(RegionsToViews, OtherPointersStay) {
   const Passed p = expect_same<&gathered>(guards(1), 1, Array<float>({8}, 5), Array<float>({8}).each(number));
   EXPECT_EQ(count(*p.module, ir::Op::LoadViewTko), 0) << ir::print(*p.module);

@@ -1,6 +1,6 @@
 // Claims about accesses through views and about entry arguments, and the walk that collects all claims.
 #include <algorithm>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "analysis/collector.hpp"
 #include "tessera/analysis/divisibility.hpp"
@@ -107,14 +107,16 @@ std::vector<int> extent_args(const ir::Operation& make_view) {
   return of_tile;
 }
 
-/// Computed from arguments and constants alone. `seen`: values that are, or are being looked at.
-bool is_same_in_all_blocks(ir::Value v, std::unordered_set<const ir::ValueImpl*>& seen) {
+/// Computed from arguments and constants alone. `known`: what is known of values that were looked at.
+bool is_same_in_all_blocks(ir::Value v, std::unordered_map<const ir::ValueImpl*, bool>& known) {
   const ir::Operation* op = v.def();
   if (op == nullptr) return v.argument_block()->parent() == nullptr;
-  if (!seen.insert(v.impl()).second) return true;
-  if (op->op() == Op::GetTileBlockId || op->num_regions() != 0 || !op->info().has(ir::traits::Pure)) return false;
-  return std::ranges::all_of(op->operands(),
-                             [&](const ir::OpOperand& o) { return is_same_in_all_blocks(o.value, seen); });
+  if (const auto it = known.find(v.impl()); it != known.end()) return it->second;
+  const bool pure = op->op() != Op::GetTileBlockId && op->num_regions() == 0 && op->info().has(ir::traits::Pure);
+  const bool same = pure && std::ranges::all_of(op->operands(), [&](const ir::OpOperand& o) {
+                      return is_same_in_all_blocks(o.value, known);
+                    });
+  return known[v.impl()] = same;
 }
 
 }  // namespace
@@ -235,13 +237,13 @@ void Collector::claim_many_pieces(const ir::Function& function) {
   if (!pieces || has_products_) return;
   std::int64_t most = 0;
   bool shares_places = false;
+  std::unordered_map<const ir::ValueImpl*, bool> known;
   ir::walk(function.body(), [&](const ir::Operation& op) {
     if (op.op() == Op::AtomicRMWTko) {
-      std::unordered_set<const ir::ValueImpl*> seen;
       // Sums of f16 and bf16 are added one by one (passes::reduce_atomics).
       const ir::Elem elem = op.operand(1).type().elem();
       const bool one_by_one = ir::info(elem).is_float && ir::info(elem).bits < 32;
-      shares_places = shares_places || (!one_by_one && is_same_in_all_blocks(op.operand(0), seen));
+      shares_places = shares_places || (!one_by_one && is_same_in_all_blocks(op.operand(0), known));
     } else if (const auto access = access_of(op)) {
       most = std::max(most, bytes_of(access->tile));
     }
@@ -261,9 +263,10 @@ void Collector::claim_many_pieces(const ir::Function& function) {
 void Collector::claim_few_pieces(const ir::Function& function) {
   const std::optional<Expr> pieces = launch().pieces();
   bool reduces = false, large = false;
+  LargestReductions reductions;
   int products = 0;
   ir::walk(function.body(), [&](const ir::Operation& op) {
-    reduces = reduces || reduces_in_loop(op);
+    reduces = reduces || reduces_in_loop(op, reductions);
     if (!is_product(op)) return;
     ++products;
     large = uses_tensor_cores(op) && loops_around(op) > 0 && op.result().type().num_elements() >= kLargeProduct;
@@ -338,15 +341,16 @@ bool Collector::is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector)
 
 /// True if some load or store moves so many elements or more along this dimension, the contiguous one; through
 /// pointers, along any. Gathers, scatters and atomic operations do not: theirs are single elements.
-bool Collector::is_moved_in_rows(int dim_arg, ir::Value base, std::uint64_t elements) const {
+bool Collector::is_moved_in_rows(int dim_arg, ir::Value base, std::uint64_t elements) {
   for (const auto& [dim, tile] : divisors_) {
     if (dim == dim_arg && tile >= elements) return true;
   }
+  if (!from_memory_) from_memory_ = computed_from_memory(*base.argument_block()->function());
   bool found = false;
   each_pointer_tile(base, [&](ir::Value p) {
     for (const ir::OpOperand* use = p.first_use(); use != nullptr && !found; use = use->next) {
       const auto access = access_of(*use->owner);
-      found = access && access->kind != AccessKind::Atomic && access->pointers == p && !depends_on_memory(p) &&
+      found = access && access->kind != AccessKind::Atomic && access->pointers == p && !from_memory_->contains(p) &&
               static_cast<std::uint64_t>(p.type().num_elements()) >= elements;
     }
   });

@@ -20,7 +20,7 @@ Samples::Samples(const LaunchContract& contract) {
       }
       slots.push_back(static_cast<std::uint64_t>(value));
     }
-    return slots;
+    return Sample{std::move(slots), {}};
   };
   // Multiples of every usual tile extent, also of 3, 5 and 7 tiles (pieces made of sub-tiles); rows of a head's size;
   // all that fits into one tile, and one block, which makes the blocks of tensors of different ranks equally many.
@@ -30,19 +30,24 @@ Samples::Samples(const LaunchContract& contract) {
   small_ = {sample(64, 64, 64), sample(1, 1, 64)};
 }
 
-int Samples::score(ConditionPool& pool, Conditions when) const {
+bool Samples::Sample::holds(ConditionPool& pool, Conditions when) {
+  const ExprPool& exprs = pool.exprs();
+  for (auto id = static_cast<std::uint32_t>(values.size()); id < exprs.size(); ++id)
+    values.push_back(exprs.evaluate_node({id}, slots, values));
+  const auto terms = pool.terms(when);
+  return std::all_of(terms.begin(), terms.end(), [&](std::uint32_t t) {
+    const Condition& c = pool.term(t);
+    const auto a = values[c.a.id];
+    if (c.kind == ConditionKind::Divides) return a && *a % static_cast<std::int64_t>(c.divisor) == 0;
+    const auto b = values[c.b.id];
+    return a && b && *a <= *b;
+  });
+}
+
+int Samples::score(ConditionPool& pool, Conditions when) {
   if (when.always()) return 3;
   if (when.never()) return 0;
-  const auto holds = [&](const std::vector<std::uint64_t>& slots) {
-    const auto terms = pool.terms(when);
-    return std::all_of(terms.begin(), terms.end(), [&](std::uint32_t t) {
-      const Condition& c = pool.term(t);
-      const auto a = pool.exprs().evaluate(c.a, slots);
-      if (c.kind == ConditionKind::Divides) return a && *a % static_cast<std::int64_t>(c.divisor) == 0;
-      const auto b = pool.exprs().evaluate(c.b, slots);
-      return a && b && *a <= *b;
-    });
-  };
+  const auto holds = [&](Sample& s) { return s.holds(pool, when); };
   if (std::any_of(large_.begin(), large_.end(), holds)) return 2;
   return std::any_of(small_.begin(), small_.end(), holds) ? 1 : 0;
 }

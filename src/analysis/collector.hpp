@@ -1,5 +1,6 @@
 // Finds claims while the dataflow runs. Private to the layer. docs/compiler/facts.md.
 #pragma once
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "analysis/ranges.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/certificate.hpp"
+#include "tessera/analysis/dependents.hpp"
 #include "tessera/analysis/facts.hpp"
 
 namespace tessera::analysis {
@@ -25,10 +27,16 @@ class Samples {
  public:
   explicit Samples(const LaunchContract& contract);
   /// 3: always; 2: holds for large tensors; 1: for small ones; 0: for none of the samples.
-  int score(ConditionPool& pool, Conditions when) const;
+  int score(ConditionPool& pool, Conditions when);
 
  private:
-  std::vector<std::vector<std::uint64_t>> large_, small_;
+  /// A launch, and the values of all expressions so far: operands have lower numbers than what is made of them.
+  struct Sample {
+    std::vector<std::uint64_t> slots;
+    std::vector<std::optional<std::int64_t>> values;
+    bool holds(ConditionPool& pool, Conditions when);
+  };
+  std::vector<Sample> large_, small_;
 };
 
 class Collector final : public RangeAnalysis {
@@ -64,7 +72,7 @@ class Collector final : public RangeAnalysis {
   void claim_arguments(const ir::Function& function);
   int claim_strides(const TensorContract& t, const ir::Block& entry, std::uint64_t bytes);
   bool is_vectorised(int dim_arg, ir::Value base, std::uint64_t vector) const;
-  bool is_moved_in_rows(int dim_arg, ir::Value base, std::uint64_t elements) const;
+  bool is_moved_in_rows(int dim_arg, ir::Value base, std::uint64_t elements);
   void claim_divisible(int arg, std::uint64_t divisor, Conditions when,
                        ObligationUse use = ObligationUse::Divisibility);
   void claim_parts_of_vectors(const TensorContract& t, const ir::Block& entry, int unit_axis);
@@ -85,6 +93,7 @@ class Collector final : public RangeAnalysis {
   using CutAxis = std::pair<int, std::uint64_t>;
   std::vector<CutAxis> divisors_, taken_once_, walked_;  ///< all; where a block takes one tile; where a loop walks
   std::unordered_map<const ir::ValueImpl*, bool> is_the_blocks_;
+  std::optional<ComputedFrom> from_memory_;  ///< what depends on loaded values
   std::vector<FoundClaim> found_;
   bool has_products_ = false;                ///< matrix products
   bool has_row_lengths_ = false;             ///< obligations say how long rows are

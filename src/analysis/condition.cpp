@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analysis/interval.hpp"
+#include "analysis/launch_program.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::analysis {
@@ -118,9 +119,13 @@ Conditions ConditionPool::both(Conditions a, Conditions b) {
   if (a == b || b.always()) return a;
   if (a.always()) return b;
   if (a.never() || b.never()) return kNever;
+  // No obligation can have more tests than a launch evaluates. Without the limit a chain of n operations, each of
+  // which may wrap, would need n tests for its last one, and n * n in all.
   std::vector<std::uint32_t> all;
+  all.reserve(sets_[a.id].size() + sets_[b.id].size());
   std::set_union(sets_[a.id].begin(), sets_[a.id].end(), sets_[b.id].begin(), sets_[b.id].end(),
                  std::back_inserter(all));
+  if (all.size() > LaunchProgram::kMaxTests) return kNever;
   return intern(std::move(all));
 }
 

@@ -35,6 +35,8 @@ class Dataflow {
     const auto it = facts_.find(v.impl());
     return it != facts_.end() ? &it->second : nullptr;
   }
+  /// Values that were looked up because a branch refines what they may be made of.
+  std::size_t stale_visits() const { return stale_visits_; }
   /// All of them.
   std::unordered_map<const ir::ValueImpl*, Fact> facts() && { return std::move(facts_); }
 
@@ -51,8 +53,12 @@ class Dataflow {
    private:
     friend class Dataflow;
     Scope* outer_ = nullptr;
+    const ir::Operation* branch_ = nullptr;
     std::unordered_map<const ir::ValueImpl*, Fact> known_;
-    std::unordered_set<const ir::ValueImpl*> stale_;  ///< to be recomputed from the refined facts
+    std::unordered_set<const ir::ValueImpl*> refined_;  ///< by the branch's condition
+    /// Whether a value is to be recomputed from the refined facts, of those that were looked up.
+    std::unordered_map<const ir::ValueImpl*, bool> stale_;
+    int visits_ = 0;  ///< of values that were looked up
   };
 
   /// `visits`: call visit().
@@ -91,7 +97,7 @@ class Dataflow {
   Fact fact(ir::Value v) {
     for (Scope* s = scope_; s != nullptr; s = s->outer_) {
       if (const Fact* known = s->find(v)) return *known;
-      if (!s->stale_.contains(v.impl())) continue;
+      if (!is_stale(*s, v)) continue;
       auto again = transfer(*v.def(), v.index());
       Fact found = again ? std::move(*again) : unknown(v.type());
       scope_->known_.emplace(v.impl(), found);
@@ -217,8 +223,9 @@ class Dataflow {
     for (std::size_t i = 0; i < op.num_regions(); ++i) {
       Scope scope;
       scope.outer_ = scope_;
+      scope.branch_ = &op;
       refine(op.operand(0), i == 0, scope);
-      mark_stale(op, scope);
+      for (const auto& [v, known] : scope.known_) scope.refined_.insert(v);
       scope_ = &scope;
       yielded_.reset();
       run_block(op.region(i), final);
@@ -233,35 +240,39 @@ class Dataflow {
     }
   }
 
-  /// All values computed before `branch` from values that its arm refines. Values of the arm itself are excluded,
-  /// although an earlier round of a surrounding loop has left facts for them: they are computed as the arm runs, and a
-  /// cached fact would be that of another round.
-  void mark_stale(const ir::Operation& branch, Scope& scope) const {
-    const auto inside_branch = [&](const ir::Operation* op) {
-      while (op != nullptr && op != &branch) op = op->parent_op();
-      return op != nullptr;
-    };
-    std::vector<const ir::ValueImpl*> work;
-    for (const auto& [v, known] : scope.known_) work.push_back(v);
-    while (!work.empty()) {
-      const ir::ValueImpl* v = work.back();
-      work.pop_back();
-      for (const ir::OpOperand* use = v->first_use; use != nullptr; use = use->next) {
-        const ir::Operation& user = *use->owner;
-        if (!is_pure(user) || user.num_regions() != 0 || inside_branch(&user)) continue;
-        for (std::size_t i = 0; i < user.num_results(); ++i) {
-          const ir::ValueImpl* r = user.result(i).impl();
-          if (!facts_.contains(r) || scope.known_.contains(r)) continue;
-          if (scope.stale_.insert(r).second) work.push_back(r);
-        }
-      }
+  /// True for values computed before the branch of `scope` from values that its arm refines. Values of the arm itself
+  /// are excluded, although an earlier round of a surrounding loop has left facts for them: they are computed as the arm
+  /// runs, and a cached fact would be that of another round. Looked up from what the arm uses, so an arm that uses
+  /// little costs little, however often what it refines is used elsewhere.
+  bool is_stale(Scope& scope, ir::Value v, int depth = 0) {
+    if (scope.refined_.empty()) return false;
+    if (const auto it = scope.stale_.find(v.impl()); it != scope.stale_.end()) return it->second;
+    bool stale = false;
+    const ir::Operation* def = v.def();
+    const bool follow = depth < kDeepestStale && scope.visits_ < kMostStale && def != nullptr;
+    if (follow && is_pure(*def) && def->num_regions() == 0 && facts_.contains(v.impl()) &&
+        !stands_in(*def, *scope.branch_)) {
+      ++scope.visits_;
+      ++stale_visits_;
+      for (const ir::OpOperand& use : def->operands())
+        stale = stale || scope.refined_.contains(use.value.impl()) || is_stale(scope, use.value, depth + 1);
     }
+    scope.stale_.emplace(v.impl(), stale);
+    return stale;
+  }
+  static bool stands_in(const ir::Operation& op, const ir::Operation& branch) {
+    const ir::Operation* at = &op;
+    while (at != nullptr && at != &branch) at = at->parent_op();
+    return at != nullptr;
   }
 
   const bool visits_;
   std::unordered_map<const ir::ValueImpl*, Fact> facts_;
   Scope* scope_ = nullptr;
   static constexpr int kDeepestFixpoint = 6;
+  // Of the values behind one that an arm uses; beyond, what the condition says is not carried on.
+  static constexpr int kDeepestStale = 200, kMostStale = 1000;
+  std::size_t stale_visits_ = 0;
   int depth_ = 0;  // loops around what runs
   Exits* loop_ = nullptr;
   std::optional<Facts> yielded_;  ///< by the block that was run last

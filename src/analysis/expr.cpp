@@ -144,6 +144,13 @@ Expr ExprPool::mul(Expr a, Expr b) {
 }
 
 std::optional<Expr> ExprPool::quotient(Expr product, Expr factor) {
+  int steps = kMostFactors;
+  return quotient(product, factor, steps);
+}
+
+/// Products share factors, so a walk over the tree can be exponentially longer than the number of nodes.
+std::optional<Expr> ExprPool::quotient(Expr product, Expr factor, int& steps) {
+  if (--steps < 0) return std::nullopt;
   if (product == factor) return constant(1);
   const ExprNode n = nodes_[product.id];
   if (n.kind != ExprKind::Mul) return std::nullopt;
@@ -151,8 +158,8 @@ std::optional<Expr> ExprPool::quotient(Expr product, Expr factor) {
   if (n.lhs == factor) return n.rhs;
   const auto k = constant_value(n.rhs), c = constant_value(factor);
   if (k && c && *c > 0 && *k % *c == 0) return mul(n.lhs, constant(*k / *c));
-  if (const auto rest = quotient(n.lhs, factor)) return mul(*rest, n.rhs);
-  if (const auto rest = quotient(n.rhs, factor)) return mul(n.lhs, *rest);
+  if (const auto rest = quotient(n.lhs, factor, steps)) return mul(*rest, n.rhs);
+  if (const auto rest = quotient(n.rhs, factor, steps)) return mul(n.lhs, *rest);
   return std::nullopt;
 }
 
@@ -235,6 +242,12 @@ std::optional<std::int64_t> step(ExprKind kind, std::optional<std::int64_t> a, s
 bool is_leaf(const ExprNode& n) { return n.kind == ExprKind::Const || n.kind == ExprKind::Arg; }
 
 }  // namespace
+
+std::optional<std::int64_t> ExprPool::evaluate_node(Expr e, std::span<const std::uint64_t> slots,
+                                                    std::span<const std::optional<std::int64_t>> lower) const {
+  const ExprNode& n = nodes_[e.id];
+  return is_leaf(n) ? leaf(n, slots) : step(n.kind, lower[n.lhs.id], lower[n.rhs.id]);
+}
 
 /// Takes one of `steps` for each node; below 0 the value means nothing.
 std::optional<std::int64_t> ExprPool::evaluate_short(Expr e, std::span<const std::uint64_t> slots, int& steps) const {

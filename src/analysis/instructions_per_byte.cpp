@@ -3,6 +3,7 @@
 // accesses.
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -81,23 +82,41 @@ Part part_of(const Access& access) {
   return part;
 }
 
-/// Iterations, estimated, of the loops around an access that move it to another place of its tensor.
-std::int64_t moving_iterations(const Access& access) {
-  std::unordered_set<const ir::ValueImpl*> reached;
-  std::vector<Value> work{access.reached_through()};
-  work.insert(work.end(), access.index.begin(), access.index.end());
-  while (!work.empty()) {
-    const Value v = work.back();
-    work.pop_back();
-    if (!v || !reached.insert(v.impl()).second || v.def() == nullptr || !is_pure(*v.def())) continue;
-    for (const Value operand : v.def()->operand_values()) work.push_back(operand);
+/// Which loops move an access to another place of its tensor.
+class MovingLoops {
+ public:
+  /// Iterations, estimated, of those of the loops around an access.
+  std::int64_t iterations(const Access& access) {
+    std::int64_t times = 1;
+    for (const Operation* loop = access.op->parent_op(); loop != nullptr; loop = loop->parent_op()) {
+      if (loop->op() != Op::For) continue;
+      const Values& values = moved_by(*loop);
+      const auto moves = [&](Value v) { return v && values.contains(v.impl()); };
+      if (moves(access.reached_through()) || std::ranges::any_of(access.index, moves))
+        times *= static_cast<std::int64_t>(kAssumedTrips);
+    }
+    return times;
   }
-  std::int64_t times = 1;
-  for (const Operation* loop = access.op->parent_op(); loop != nullptr; loop = loop->parent_op())
-    if (loop->op() == Op::For && reached.contains(loop->region(0).arg(0).impl()))
-      times *= static_cast<std::int64_t>(kAssumedTrips);
-  return times;
-}
+
+ private:
+  using Values = std::unordered_set<const ir::ValueImpl*>;
+  /// The induction variable, and what is computed from it without reading memory.
+  const Values& moved_by(const Operation& loop) {
+    const auto [it, fresh] = moved_.try_emplace(&loop);
+    if (!fresh) return it->second;
+    std::vector<Value> work{loop.region(0).arg(0)};
+    while (!work.empty()) {
+      const Value v = work.back();
+      work.pop_back();
+      if (!it->second.insert(v.impl()).second) continue;
+      for (const ir::OpOperand* use = v.first_use(); use != nullptr; use = use->next)
+        for (std::size_t i = 0; is_pure(*use->owner) && i < use->owner->num_results(); ++i)
+          work.push_back(use->owner->result(i));
+    }
+    return it->second;
+  }
+  std::unordered_map<const Operation*, Values> moved_;
+};
 
 /// True for a load in the prologue of a software-pipelined loop (prefetch_loads): only loops use its tile, as an
 /// initial value.
@@ -158,13 +177,14 @@ class Estimate {
   double of(const Access& access) {
     const std::int64_t elements = access.tile.num_elements(), bytes = ir::info(access.tile.elem()).bytes;
     std::int64_t& most = moved_[part_of(access)];
-    most = std::max(most, elements * bytes * moving_iterations(access));
+    most = std::max(most, elements * bytes * loops_.iterations(access));
     const std::int64_t at_a_time =
         std::max(vector_bytes(*access.op, known_) / std::max<std::int64_t>(bytes, 1), std::int64_t{1});
     return kAccess * static_cast<double>(elements) / static_cast<double>(at_a_time);
   }
 
   Divisibility known_;
+  MovingLoops loops_;
   std::unordered_set<const Operation*> addresses_;
   std::map<Part, std::int64_t> moved_;  // of each part of a tensor, the bytes of its largest tile in all iterations
   double instructions_ = 0;
@@ -183,9 +203,10 @@ Neighbours neighbours_of(const ir::Function& f) {
   };
   const Divisibility known(f);
   std::map<Part, Loads> of_part;
+  MovingLoops loops;
   ir::walk(f.body(), [&](const Operation& op) {
     const auto access = access_of(op);
-    if (!access || !access->loads() || moving_iterations(*access) > 1 || is_prologue_load(op)) return;
+    if (!access || !access->loads() || loops.iterations(*access) > 1 || is_prologue_load(op)) return;
     const std::int64_t bytes = vector_bytes(op, known);
     Loads& loads = of_part[part_of(*access)];
     const bool single = bytes == ir::info(access->tile.elem()).bytes, whole = bytes == kVectorBytes;

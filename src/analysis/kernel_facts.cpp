@@ -2,9 +2,13 @@
 #include "tessera/analysis/kernel_facts.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "tessera/analysis/access.hpp"
+#include "tessera/analysis/dependents.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/values.hpp"
 
@@ -25,7 +29,19 @@ ir::Type moved_tile(const Operation& op) {
   return access && access->kind != AccessKind::Atomic ? access->tile : ir::Type();
 }
 
-bool reduces_in_loop(const Operation& load) {
+namespace {
+
+std::int64_t largest_reduction(const ir::Block& body) {
+  std::int64_t largest = 0;
+  ir::walk(body, [&](const Operation& op) {
+    if (op.op() == Op::Reduce) largest = std::max(largest, op.operand(0).type().num_elements());
+  });
+  return largest;
+}
+
+}  // namespace
+
+bool reduces_in_loop(const Operation& load, LargestReductions& known) {
   const Operation* loop = load.parent_op();
   while (loop != nullptr && loop->op() == Op::If) loop = loop->parent_op();  // a guard
   if (load.op() != Op::LoadViewTko || loop == nullptr || loop->op() != Op::For) return false;
@@ -35,11 +51,9 @@ bool reduces_in_loop(const Operation& load) {
     const ir::Type carried = loop->result(i).type();
     if (carried.is_tile() && carried.num_elements() * kLeastReduction > tile.num_elements()) return false;
   }
-  bool reduced = false;
-  ir::walk(loop->region(0), [&](const Operation& op) {
-    reduced = reduced || (op.op() == Op::Reduce && op.operand(0).type().num_elements() >= tile.num_elements());
-  });
-  return reduced;
+  const auto [it, fresh] = known.try_emplace(loop, 0);
+  if (fresh) it->second = largest_reduction(loop->region(0));
+  return it->second >= tile.num_elements();
 }
 
 int loops_around(const Operation& op) {
@@ -55,6 +69,10 @@ bool is_narrow(const Operation& access, const Divisibility& known) {
 }
 
 namespace {
+
+constexpr std::int64_t kAcrossThreads = 256;  // elements
+// Values that are looked at behind a row: a loop may repeat many rows, each computed from the one before.
+constexpr std::size_t kMostBehindRow = 500;
 
 /// True for operations that only move or convert elements: the result is still "the loaded tile".
 bool passes_elements_on(Op op) {
@@ -75,7 +93,8 @@ bool passes_elements_on(Op op) {
 template <class Visit>
 class Backwards {
  public:
-  explicit Backwards(Visit visit) : visit_(visit) {}
+  /// `most`: values that are looked at.
+  explicit Backwards(Visit visit, std::size_t most = SIZE_MAX) : visit_(visit), most_(most) {}
   void run(Value v) {
     push(v);
     while (!work_.empty()) {
@@ -91,7 +110,7 @@ class Backwards {
 
  private:
   void push(Value v) {
-    if (v && seen_.insert(v.impl()).second) work_.push_back(v);
+    if (v && seen_.size() < most_ && seen_.insert(v.impl()).second) work_.push_back(v);
   }
   void step(Operation& def, std::size_t result) {
     if (def.op() == Op::If) {
@@ -114,6 +133,7 @@ class Backwards {
   }
 
   Visit visit_;
+  std::size_t most_;
   std::unordered_set<const ir::ValueImpl*> seen_;
   std::vector<Value> work_;
 };
@@ -124,34 +144,67 @@ bool is_inside(const Operation* op, const Operation* loop) {
   return false;
 }
 
-/// 32-bit elements in tiles that are live across `reduction` in its block. Constants, indices and masks are recomputed
-/// and do not count.
-std::int64_t kept_across(const Operation& reduction) {
-  const auto is_after = [&](const Operation* user) {
-    while (user && user->block() != reduction.block()) user = user->parent_op();
-    for (const Operation* op = reduction.next(); op; op = op->next())
-      if (op == user) return true;
-    return false;
-  };
-  std::int64_t bits = 0;
-  const std::int64_t large = reduction.operand(0).type().num_elements();
-  for (const Operation& op : *reduction.block()) {
-    if (&op == &reduction) break;
-    if (op.num_operands() == 0 || op.op() == Op::Broadcast) continue;
-    for (std::size_t r = 0; r < op.num_results(); ++r) {
-      const Value v = op.result(r);
-      if (!v.type().is_tile() || v.type().is_pointer() || v.type().num_elements() < large) continue;
-      const int width = ir::info(v.type().elem()).bits;
-      bool later = false;
-      for (const ir::OpOperand* use = v.first_use(); use && width > 1; use = use->next)
-        later = later || is_after(use->owner);
-      if (later && (v.type().is_float() || depends_on_memory(v))) bits += v.type().num_elements() * width;
+/// 32-bit elements in tiles that are live across large reductions. Constants, indices and masks are recomputed and do
+/// not count.
+class KeptElements {
+ public:
+  explicit KeptElements(const ir::Function& f) : f_(f) {}
+  /// The most across one of `reductions`, which stand in `block`.
+  std::int64_t most(const ir::Block& block, const std::vector<const Operation*>& reductions) {
+    place_.clear();
+    for (const Operation& op : block) place_.emplace(&op, place_.size());
+    std::vector<Ended> ends(place_.size());
+    std::map<std::int64_t, std::int64_t> kept;  // bits, by the elements of a tile
+    const std::unordered_set<const Operation*> asked(reductions.begin(), reductions.end());
+    std::int64_t most = 0;
+    std::size_t at = 0;
+    for (const Operation& op : block) {
+      for (const auto& [elements, bits] : ends[at]) kept[elements] -= bits;
+      if (asked.contains(&op)) {
+        std::int64_t bits = 0;
+        const std::int64_t large = op.operand(0).type().num_elements();
+        for (auto of = kept.lower_bound(large); of != kept.end(); ++of) bits += of->second;
+        most = std::max(most, bits / 32);
+      }
+      for (std::size_t r = 0; r < op.num_results() && op.num_operands() != 0 && op.op() != Op::Broadcast; ++r)
+        if (const std::size_t last = last_use(op.result(r), block); last > at && counts(op.result(r))) {
+          const std::int64_t elements = op.result(r).type().num_elements();
+          const std::int64_t bits = elements * ir::info(op.result(r).type().elem()).bits;
+          kept[elements] += bits;
+          ends[last].emplace_back(elements, bits);
+        }
+      ++at;
     }
+    return most;
   }
-  return bits / 32;
-}
 
-Product product_of(const Operation& op) {
+ private:
+  using Ended = std::vector<std::pair<std::int64_t, std::int64_t>>;  ///< elements and bits of values used last there
+
+  /// The place of the last operation of the block that uses `v`, or has a region that does; 0 if there is none.
+  std::size_t last_use(Value v, const ir::Block& block) const {
+    std::size_t last = 0;
+    for (const ir::OpOperand* use = v.first_use(); use; use = use->next) {
+      const Operation* user = use->owner;
+      while (user && user->block() != &block) user = user->parent_op();
+      if (user) last = std::max(last, place_.at(user));
+    }
+    return last;
+  }
+  bool counts(Value v) {
+    const ir::Type t = v.type();
+    if (!t.is_tile() || t.is_pointer() || t.num_elements() < kAcrossThreads || ir::info(t.elem()).bits <= 1) return false;
+    if (t.is_float()) return true;
+    if (!loaded_) loaded_ = computed_from_memory(f_);
+    return loaded_->contains(v);
+  }
+
+  const ir::Function& f_;
+  std::unordered_map<const Operation*, std::size_t> place_;
+  std::optional<ComputedFrom> loaded_;  ///< what depends on memory
+};
+
+Product product_of(const Operation& op, const ComputedFrom& products) {
   Product p;
   p.op = &op;
   p.accumulators = op.result().type().num_elements();
@@ -163,7 +216,7 @@ Product product_of(const Operation& op) {
   }
   for (std::size_t i = 0; i < 2; ++i) {
     const Value operand = op.operand(i);
-    p.fed_by_product = p.fed_by_product || comes_from_product(operand);
+    p.fed_by_product = p.fed_by_product || products.contains(operand);
     for (Operation* load : loads_of(operand)) {
       if (!loop || !is_inside(load, loop)) continue;
       p.step_loads.push_back(load);
@@ -185,35 +238,29 @@ std::vector<Operation*> loads_of(Value v) {
   return found;
 }
 
-bool depends_on_memory(Value v) {
-  bool loaded = false;
-  const auto visit = [&](const Operation& op) {
-    loaded = loaded || !op.info().has(ir::traits::Pure);
-    return !loaded;
-  };
-  Backwards(visit).run(v);
-  return loaded;
+ComputedFrom computed_from_memory(const ir::Function& f) {
+  const auto is_pure = [](const Operation& op) { return op.info().has(ir::traits::Pure); };
+  const auto reads = [&](const Operation& op) { return op.op() != Op::If && op.op() != Op::For && !is_pure(op); };
+  return ComputedFrom(f, reads, is_pure);
 }
 
-bool comes_from_product(Value v) {
-  bool found = false;
-  const auto visit = [&](const Operation& op) {
-    found = found || is_product(op);
-    return !found && op.info().has(ir::traits::Pure);
-  };
-  Backwards(visit).run(v);
-  return found;
+ComputedFrom computed_from_products(const ir::Function& f) {
+  return ComputedFrom(f, is_product, [](const Operation& op) { return op.info().has(ir::traits::Pure); });
 }
 
-bool corrects_products(const Operation& op) {
-  bool found = false;
-  const auto visit = [&](const Operation& o) {
-    found = found || is_product(o);
-    return !found;
-  };
-  for (const Operation* up = op.parent_op(); up && !found; up = up->parent_op())
-    if (up->op() == Op::If) Backwards(visit).run(up->operand(0));
-  return found;
+std::unordered_set<const Operation*> corrections_of_products(const ir::Function& f) {
+  std::unordered_set<const Operation*> branches;
+  const ComputedFrom products(f, is_product, [](const Operation&) { return true; });
+  ir::walk(f.body(), [&](const Operation& op) {
+    if (op.op() == Op::If && products.contains(op.operand(0))) branches.insert(&op);
+  });
+  return branches;
+}
+
+bool corrects_products(const Operation& op, const std::unordered_set<const Operation*>& branches) {
+  for (const Operation* up = op.parent_op(); up; up = up->parent_op())
+    if (branches.contains(up)) return true;
+  return false;
 }
 
 bool depends_on(Value v, Value from) {
@@ -237,8 +284,6 @@ bool depends_on(Value v, Value from) {
 
 namespace {
 
-constexpr std::int64_t kAcrossThreads = 256;  // elements
-
 /// The loads that a row comes from, through shape operations, conversions and arithmetic of rows as long as it.
 std::vector<const Operation*> loads_of_row(Value row) {
   std::vector<const Operation*> found;
@@ -248,7 +293,7 @@ std::vector<const Operation*> loads_of_row(Value row) {
     if (is_load(op)) found.push_back(&op);
     return op.num_regions() == 0 && op.info().has(ir::traits::Pure);
   };
-  Backwards(visit).run(row);
+  Backwards(visit, kMostBehindRow).run(row);
   return found;
 }
 
@@ -305,6 +350,24 @@ std::int64_t reduced_elements(Value v, int depth = 4) {
   return small > 0 && small < large && large <= 4 * small ? left + right : 0;
 }
 
+/// What is known of all large reductions together.
+void note_reductions(const ir::Function& f, const std::vector<const Operation*>& reductions, KernelFacts& facts) {
+  std::vector<Value> results;
+  for (const Operation* op : reductions) results.push_back(op->result(0));
+  const Dependents dependents(f.body(), results);
+  std::vector<const ir::Block*> blocks;
+  std::unordered_map<const ir::Block*, std::vector<const Operation*>> of_block;
+  for (const Operation* op : reductions) {
+    facts.chained_reductions = facts.chained_reductions || dependents.contains(op->operand(0));
+    std::vector<const Operation*>& others = of_block[op->block()];
+    if (others.empty()) blocks.push_back(op->block());
+    others.push_back(op);
+  }
+  KeptElements kept(f);
+  for (const ir::Block* block : blocks)
+    facts.kept_for_later = std::max(facts.kept_for_later, kept.most(*block, of_block.at(block)));
+}
+
 }  // namespace
 
 KernelFacts kernel_facts(const ir::Function& f) {
@@ -313,21 +376,19 @@ KernelFacts kernel_facts(const ir::Function& f) {
   int reduction_depth = kNone, load_depth = 0;
   bool scans = false;
   std::vector<const Operation*> reductions;
+  const ComputedFrom products = computed_from_products(f);
   ir::walk(f.body(), [&](const Operation& op) {
-    if (is_product(op)) facts.products.push_back(product_of(op));
+    if (is_product(op)) facts.products.push_back(product_of(op, products));
     if (op.op() == Op::GetNumTileBlocks) facts.is_persistent = true;
     if (op.op() == Op::Broadcast) {
       if (const std::int64_t bytes = bytes_repeated_by(op); bytes > 0)
         facts.repeated_bytes = facts.repeated_bytes == 0 ? bytes : std::min(facts.repeated_bytes, bytes);
     }
     if (op.op() == Op::Reduce && op.operand(0).type().num_elements() >= kAcrossThreads) {
-      for (const Operation* earlier : reductions)
-        facts.chained_reductions = facts.chained_reductions || depends_on(op.operand(0), earlier->result());
       reductions.push_back(&op);
       const auto axis = static_cast<std::size_t>(op.int_attr(ir::AttrName::dim));
       facts.reduces_across_rows = facts.reduces_across_rows || is_across_rows(op.operand(0).type(), axis);
       facts.longest_row = std::max(facts.longest_row, op.operand(0).type().shape()[axis]);
-      facts.kept_for_later = std::max(facts.kept_for_later, kept_across(op));
       reduction_depth = std::min(reduction_depth, loops_around(op));
     }
     if (computes_numbers(op) && op.num_operands() == 2)
@@ -344,6 +405,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
       facts.largest_tile = tile.num_elements();
     }
   });
+  note_reductions(f, reductions, facts);
   facts.largest_bytes = facts.moved_bytes;
   if (!reductions.empty() || scans || load_depth > 0) facts.moved_bytes = 0;
   facts.reduces_in_loop = !reductions.empty() && load_depth > 0 && reduction_depth >= load_depth;

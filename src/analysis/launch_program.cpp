@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_set>
 
 #include "analysis/interval.hpp"
 
@@ -78,15 +79,38 @@ std::uint16_t LaunchProgram::test_of(const ConditionPool& pool, const ExprPool& 
   return test_.emplace(term, static_cast<std::uint16_t>(tests_.size() - 1)).first->second;
 }
 
+/// The steps of the conditions that are new fit into the registers. An expression of n operations that does not fit is
+/// looked at as far as there are registers.
+bool LaunchProgram::has_room(const ConditionPool& pool, const ExprPool& exprs, Conditions conditions) const {
+  std::unordered_set<std::uint32_t> fresh;
+  std::vector<Expr> work;
+  for (const std::uint32_t term : pool.terms(conditions)) {
+    const Condition& c = pool.term(term);
+    work.push_back(c.a);
+    if (c.kind != ConditionKind::Divides) work.push_back(c.b);
+  }
+  while (!work.empty()) {
+    const Expr e = work.back();
+    work.pop_back();
+    if (register_.contains(e.id) || !fresh.insert(e.id).second) continue;
+    if (steps_.size() + fresh.size() > kMaxRegisters) return false;
+    const ExprNode& n = exprs[e];
+    if (n.kind == ExprKind::Const || n.kind == ExprKind::Arg) continue;
+    work.push_back(n.lhs);
+    if (Step step; !with_constant(exprs, n, step)) work.push_back(n.rhs);
+  }
+  return true;
+}
+
 bool LaunchProgram::add(const ConditionPool& pool, const ExprPool& exprs, Conditions conditions) {
-  if (wanted_.size() == kMaxObligations) return false;
+  if (wanted_.size() == kMaxObligations || !has_room(pool, exprs, conditions)) return false;
   const std::size_t steps = steps_.size(), tests = tests_.size();
   TestBits bits{};
   for (const std::uint32_t term : pool.terms(conditions)) {
     const std::uint16_t t = test_of(pool, exprs, term);
     if (t < kMaxTests) bits[t / 64] |= std::uint64_t{1} << (t % 64);
   }
-  if (steps_.size() > kMaxRegisters || tests_.size() > kMaxTests) {
+  if (tests_.size() > kMaxTests) {
     steps_.resize(steps);
     tests_.resize(tests);
     std::erase_if(register_, [&](const auto& r) { return r.second >= steps; });

@@ -57,6 +57,7 @@ class LaunchProgram {
   };
   using TestBits = std::array<std::uint64_t, kMaxTests / 64>;
   std::uint16_t register_of(const ExprPool& exprs, Expr e);
+  bool has_room(const ConditionPool& pool, const ExprPool& exprs, Conditions conditions) const;
   static bool with_constant(const ExprPool& exprs, const ExprNode& n, Step& step);
   std::uint16_t test_of(const ConditionPool& pool, const ExprPool& exprs, std::uint32_t term);
   std::vector<std::uint16_t> sort_steps();

@@ -48,6 +48,7 @@ class Judge {
   }
   const std::vector<bool>& certified() const { return certified_; }
   const std::vector<bool>& refuted() const { return refuted_; }
+  bool exhausted() { return values_.prover().exhausted(); }
 
  private:
   /// A loop or branch whose region is being walked.
@@ -419,7 +420,7 @@ namespace {
 /// A bound that is not inductive is not a fact: the walk is repeated without it.
 Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
               const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t held,
-              Prover::Effort effort) {
+              Prover::Effort effort, bool& exhausted) {
   constexpr int kRounds = 8;
   Verdict verdict;
   verdict.certified.assign(claims.size(), false);
@@ -428,6 +429,7 @@ Verdict check(const ir::Function& entry, const analysis::LaunchContract& contrac
   for (int round = 0; round < kRounds && !sound; ++round) {
     Judge judge(entry, contract, certificate, claims, held, dropped, effort);
     judge.run();
+    exhausted = exhausted || judge.exhausted();
     sound = std::none_of(judge.refuted().begin(), judge.refuted().end(), [](bool b) { return b; });
     if (sound) verdict.certified = judge.certified();
     for (std::size_t i = 0; i < dropped.size(); ++i) dropped[i] = dropped[i] || judge.refuted()[i];
@@ -442,9 +444,10 @@ Verdict check(const ir::Function& entry, const analysis::LaunchContract& contrac
 
 Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
               const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t held) {
-  const Verdict quick = check(entry, contract, certificate, claims, held, Prover::Effort::Little);
-  if (quick.unproven == 0 && quick.bad_invariants == 0) return quick;
-  return check(entry, contract, certificate, claims, held, Prover::Effort::Full);
+  bool exhausted = false;
+  const Verdict quick = check(entry, contract, certificate, claims, held, Prover::Effort::Little, exhausted);
+  if (exhausted || (quick.unproven == 0 && quick.bad_invariants == 0)) return quick;
+  return check(entry, contract, certificate, claims, held, Prover::Effort::Full, exhausted);
 }
 
 }  // namespace tessera::certify

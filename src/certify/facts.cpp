@@ -34,7 +34,8 @@ void Prover::FactList::shrink(std::size_t size) {
 
 bool Prover::FactList::holds(const PolyView& p) const {
   const Product last = p.terms().back().product;
-  for (const Fact* f = newest(last); f != nullptr; f = f->older[f->place(last)])
+  std::size_t looked_at = 0;
+  for (const Fact* f = newest(last); f != nullptr && looked_at < kNewest; f = f->older[f->place(last)], ++looked_at)
     if (f->poly == p) return true;
   return false;
 }
@@ -105,7 +106,8 @@ void Prover::know_multiple(const PolyView& p, Int divisor) {
 }
 
 bool Prover::news_since(std::size_t mark, const PolyView& p) const {
-  for (auto at = news_.rbegin(); at != news_.rend() && *at >= mark; ++at)
+  const auto end = news_.rbegin() + static_cast<std::ptrdiff_t>(std::min(news_.size(), kNewest));
+  for (auto at = news_.rbegin(); at != end && *at >= mark; ++at)
     for (const PolyTerm& t : p.terms())
       for (Product f = t.product; f != 0; f >>= 16)
         if (facts_[*at].mentions(factor(f, 0))) return true;

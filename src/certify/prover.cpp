@@ -52,6 +52,8 @@ Prover::Prover(Effort effort, std::pmr::memory_resource* memory)
       always_(memory),
       now_(memory),
       index_(memory),
+      quotients_by_(memory),
+      minima_(memory),
       axioms_(memory),
       facts_(memory),
       news_(memory),
@@ -96,7 +98,13 @@ Atom Prover::intern(const Info& info, Range range, bool& is_new) {
   is_new = true;
   const Atom a = add(info, range);
   index_.emplace(h, a);
+  if (info.kind == Kind::Quotient) quotients_by_[hash(info.b)].push_back(a);
+  if (info.kind == Kind::Choice && info.larger == false) minima_.push_back(a);
   return a;
+}
+
+std::span<const Atom> Prover::newest(const Atoms& all) {
+  return std::span<const Atom>(all).last(std::min(all.size(), kNewestAtoms));
 }
 
 bool Prover::varies(const PolyView& p) const {
@@ -206,8 +214,7 @@ Poly Prover::remainder(const PolyView& a, const PolyView& b) {
   define(b - Poly(1) - r);
   if (never_negative(a, effort_)) define(a - r);
   // What is below both of two numbers is below the smaller one.
-  for (Atom c = 1; c < atoms_.size(); ++c) {
-    if (atoms_[c].kind != Kind::Choice || atoms_[c].larger != false) continue;
+  for (const Atom c : newest(minima_)) {
     const PolyView x = atoms_[c].a, y = atoms_[c].b;
     for (const int gap : {1, 0}) {
       const Poly low = r + Poly(gap);
@@ -249,15 +256,17 @@ void Prover::bound_quotient(Atom q, const PolyView& a, const PolyView& b) {
   if (never_negative(a, effort_)) define(Poly::of(q));
   std::vector<Poly> bounds;
   const Product last = a.terms().empty() ? 0 : a.terms().back().product;
-  for (const Fact* f = last == 0 ? nullptr : facts_.newest(last); f != nullptr; f = f->older[f->place(last)]) {
+  std::size_t facts = 0;
+  for (const Fact* f = last == 0 ? nullptr : facts_.newest(last); f != nullptr && facts < kNewest;
+       f = f->older[f->place(last)], ++facts) {
     const auto whole = divide(f->poly + a + Poly(1), b);  // the fact is u - a >= 0
     if (whole && whole->second == 0 && !whole->first.mentions(q))
       bounds.push_back(whole->first - Poly(1) - Poly::of(q));
   }
   for (const PolyView& p : bounds) define(p);
   // Of two numbers divided by the same, the larger one has the larger quotient.
-  for (Atom other = 1; other < q; ++other) {
-    if (atoms_[other].kind != Kind::Quotient || !atoms_[other].divides || !(atoms_[other].b == b)) continue;
+  for (const Atom other : newest(quotients_by_[hash(b)])) {
+    if (other == q || !atoms_[other].divides || !(atoms_[other].b == b)) continue;
     const PolyView x = atoms_[other].a;
     if (never_negative(x - a, effort_))
       define(Poly::of(other) - Poly::of(q));
@@ -307,19 +316,23 @@ Poly Prover::extreme(const PolyView& a, const PolyView& b, bool larger) {
 bool Prover::never_negative(const PolyView& p, Effort effort) {
   if (p.bad() || exhausted_) return false;
   if (least(p) >= 0) return true;
+  bool found = false;
+  if (pool_ <= 0) effort = Effort::Little;
   for (const Order order : {Order::NewestOnly, Order::Any}) {
     order_ = order;
-    budget_ = effort == Effort::Full ? kBudget : kLittle;
+    const int budget = effort == Effort::Full ? kBudget : kLittle;
+    budget_ = budget;
     ++proof_;
     const int deepest = order == Order::NewestOnly ? 2 * kDepth : kDepth;
     cut_ = true;
-    for (int depth = 1; depth <= deepest && budget_ > 0 && cut_; ++depth) {
+    for (int depth = 1; depth <= deepest && budget_ > 0 && cut_ && !found; ++depth) {
       cut_ = false;
-      if (search(p, depth)) return true;
+      found = search(p, depth);
     }
-    if (effort == Effort::Little) break;
+    if (effort == Effort::Full) pool_ -= budget - budget_;
+    if (found || effort == Effort::Little) break;
   }
-  return false;
+  return found;
 }
 
 bool Prover::search(const PolyView& given, int depth) {
@@ -406,7 +419,8 @@ bool Prover::eliminate_product(const PolyView& goal, const PolyTerm& term, int d
 bool Prover::use_all(const PolyView& goal, const PolyTerm& term, Product of, Product scale, int depth) {
   for (const FactList* list : {&facts_, &axioms_}) {
     const Fact* older = nullptr;
-    for (const Fact* fact = list->newest(of); fact != nullptr; fact = older) {
+    std::size_t looked_at = 0;
+    for (const Fact* fact = list->newest(of); fact != nullptr && looked_at < kNewest; fact = older, ++looked_at) {
       if (budget_ <= 0) return false;
       const std::size_t place = fact->place(of);
       older = fact->older[place];

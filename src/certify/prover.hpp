@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory_resource>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -61,6 +62,8 @@ class Prover {
   bool is_before(const PolyView& p, std::size_t first) const;
   /// Atoms that are made from now on have this number or a higher one.
   std::size_t next_atom() const { return atoms_.size(); }
+  /// There were more atoms than can be numbered.
+  bool exhausted() const { return exhausted_; }
 
  private:
   struct Fact {
@@ -131,6 +134,13 @@ class Prover {
   std::pmr::deque<Info> atoms_;
   Ranges always_, now_;                                      ///< in every scope, and in the present one
   std::pmr::unordered_multimap<std::uint64_t, Atom> index_;  ///< quotients and choices by their hash
+  /// How many facts or news of an atom, and atoms of one kind, are looked at: otherwise each new one would cost as much
+  /// as there are older ones. Beyond it a proof may be missed.
+  static constexpr std::size_t kNewest = 64, kNewestAtoms = 8;
+  using Atoms = std::pmr::vector<Atom>;
+  static std::span<const Atom> newest(const Atoms& all);
+  std::pmr::unordered_map<std::uint64_t, Atoms> quotients_by_;  ///< by the hash of their divisor
+  Atoms minima_;
   FactList axioms_;                                          ///< of atoms: true in every scope
   FactList facts_;
   std::pmr::vector<std::size_t> news_;  ///< the numbers of the facts that are news
@@ -150,6 +160,8 @@ class Prover {
   enum class Order : std::uint8_t { NewestOnly, Any };
   Order order_ = Order::Any;
   int budget_ = 0;
+  static constexpr std::int64_t kPool = 1'000'000;
+  std::int64_t pool_ = kPool;  ///< polynomials that proofs with full effort may still take, all together
   bool cut_ = false;  ///< of an attempt: something was left alone because the depth was used up
   /// Of a proof: polynomials by their hash, and the depth they had left. One forgets another of the same place.
   struct Tried {

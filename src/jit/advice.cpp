@@ -44,9 +44,10 @@ std::string what_widens(WidthLimit limit, std::int64_t element_bytes) {
 
 class Advice {
  public:
-  explicit Advice(const ir::Function& f) : known_(f) {
+  explicit Advice(const ir::Function& f) : known_(f), from_memory_(analysis::computed_from_memory(f)) {
+    const analysis::ComputedFrom products = analysis::computed_from_products(f);
     ir::walk(f.body(), [&](const Operation& op) {
-      counts_ = counts_ || (op.op() == Op::AtomicRMWTko && analysis::comes_from_product(op.single("arg")));
+      counts_ = counts_ || (op.op() == Op::AtomicRMWTko && products.contains(op.single("arg")));
     });
     ir::walk(f.body(), [&](const Operation& op) {
       if (const auto access = analysis::access_of(op)) {
@@ -73,7 +74,7 @@ class Advice {
 
   void colliding(const Operation& op) {
     if (op.op() != Op::AtomicRMWTko || counts_ || op.operand(0).type().num_elements() < kWorthCombining ||
-        !analysis::depends_on_memory(op.operand(0)))
+        !from_memory_.contains(op.operand(0)))
       return;
     add(concat(place(op.loc),
                ": each element is an atomic operation, and equal indices wait for each other; where one integer is "
@@ -82,6 +83,7 @@ class Advice {
   }
 
   analysis::Divisibility known_;
+  analysis::ComputedFrom from_memory_;
   bool counts_ = false;  // combine_atomics has counted
 };
 

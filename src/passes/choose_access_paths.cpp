@@ -2,6 +2,9 @@
 // that move data this decides the speed on a GPU. docs/compiler/choose_access_paths.md.
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <unordered_set>
+#include <vector>
 
 #include "passes/hints.hpp"
 #include "passes/pointer_tiles.hpp"
@@ -28,10 +31,10 @@ constexpr std::int64_t kWorthOneLayout = 1024;  // elements that would go throug
 
 /// What else the kernel loads.
 struct Others {
-  std::vector<const Operation*> operand_loads;  ///< loads whose tiles are operands of products
-  std::vector<const Operation*> rows_of_k;      ///< of those: threads read them from shared memory with conflicts
-  std::vector<ir::Type> by_pointers;            ///< tiles that the kernel itself loads through pointers
-  std::vector<const Operation*> product_loops;  ///< the innermost loops of products
+  std::unordered_set<const Operation*> operand_loads;  ///< loads whose tiles are operands of products
+  std::unordered_set<const Operation*> rows_of_k;      ///< of those: threads read them from shared memory with conflicts
+  std::set<std::vector<std::int64_t>> by_pointers;     ///< shapes of tiles that the kernel itself loads through pointers
+  std::unordered_set<const Operation*> product_loops;  ///< the innermost loops of products
 };
 
 struct Uses {
@@ -48,24 +51,18 @@ const Operation* loop_around(const Operation& op) {
   return parent;
 }
 
-bool same_shape(ir::Type x, ir::Type y) {
-  return std::equal(x.shape().begin(), x.shape().end(), y.shape().begin(), y.shape().end());
-}
+std::vector<std::int64_t> shape_of(ir::Type tile) { return {tile.shape().begin(), tile.shape().end()}; }
 
-Uses uses_of(const Operation& access, const Others& others) {
+Uses uses_of(const Operation& access, const Others& others, const analysis::ComputedFrom& products) {
   Uses u;
   // Views and pointer tiles have different layouts. Where such tiles are combined, one of them is converted through
   // shared memory.
   const ir::Type tile = analysis::moved_tile(access);
   u.meets_pointers = others.operand_loads.empty() && tile.num_elements() >= kWorthOneLayout &&
-                     std::any_of(others.by_pointers.begin(), others.by_pointers.end(),
-                                 [&](ir::Type t) { return same_shape(t, tile); });
-  const auto is_one_of = [&](const auto& loads) {
-    return std::find(loads.begin(), loads.end(), &access) != loads.end();
-  };
-  u.product_operand = is_one_of(others.operand_loads);
-  u.rows_of_k = is_one_of(others.rows_of_k);
-  u.product_result = access.op() == Op::StoreViewTko && analysis::comes_from_product(access.single("tile"));
+                     others.by_pointers.contains(shape_of(tile));
+  u.product_operand = others.operand_loads.contains(&access);
+  u.rows_of_k = others.rows_of_k.contains(&access);
+  u.product_result = access.op() == Op::StoreViewTko && products.contains(access.single("tile"));
   return u;
 }
 
@@ -135,30 +132,31 @@ void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tu
   Others others;
   ir::walk(f.body(), [&](Operation& op) {
     if (analysis::is_view_access(op)) accesses.push_back(&op);
-    if (op.op() == Op::LoadPtrTko) others.by_pointers.push_back(op.result(0).type());
+    if (op.op() == Op::LoadPtrTko) others.by_pointers.insert(shape_of(op.result(0).type()));
     if (!analysis::is_product(op)) return;
-    others.product_loops.push_back(loop_around(op));
+    others.product_loops.insert(loop_around(op));
     for (std::size_t i = 0; i < 2; ++i) {
       const Value operand = op.operand(i);
       const std::size_t axis_of_k = static_cast<std::size_t>(operand.type().rank()) - 1 - i;
       const bool conflicts = !analysis::uses_tensor_cores(op) && may_be_contiguous_along(operand, axis_of_k);
       for (const Operation* load : analysis::loads_of(operand)) {
-        others.operand_loads.push_back(load);
-        if (conflicts) others.rows_of_k.push_back(load);
+        others.operand_loads.insert(load);
+        if (conflicts) others.rows_of_k.insert(load);
       }
     }
   });
   const bool ahead = few_pieces && target.sm >= kTensorCopies && tuning.choose_hints && others.operand_loads.empty();
   const bool copies = target.sm >= kTensorCopies && tuning.choose_hints && !others.operand_loads.empty();
   const auto known = ahead ? std::optional<analysis::Divisibility>(f) : std::nullopt;
+  const analysis::ComputedFrom products = analysis::computed_from_products(f);
+  analysis::LargestReductions reductions;
   std::vector<AccessPath> paths;
   for (const Operation* access : accesses) {
-    Uses uses = uses_of(*access, others);
-    uses.copied_ahead = ahead && analysis::reduces_in_loop(*access) && access->parent_op()->op() == Op::For &&
+    Uses uses = uses_of(*access, others, products);
+    uses.copied_ahead = ahead && analysis::reduces_in_loop(*access, reductions) && access->parent_op()->op() == Op::For &&
                         analysis::vector_bytes(*access, *known) == analysis::kVectorBytes;
     const Operation* loop = loop_around(*access);
-    uses.beside_copies =
-        copies && loop != nullptr && std::ranges::find(others.product_loops, loop) != others.product_loops.end();
+    uses.beside_copies = copies && loop != nullptr && others.product_loops.contains(loop);
     paths.push_back(decide(*access, uses, target, tuning));
   }
   for (std::size_t i = 0; i < accesses.size(); ++i) apply(*accesses[i], paths[i], target);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <unordered_set>
 
 #include "passes/cost_model.hpp"
 #include "passes/hints.hpp"
@@ -192,15 +193,14 @@ void choose_for_scans(const ir::Function& f, const analysis::KernelFacts& facts,
 
 /// Bytes loaded by tensor copies that are not operands of products: tiles combined with a result in the epilogue.
 std::int64_t copied_beside(const ir::Function& f, const analysis::KernelFacts& facts) {
-  std::vector<const Operation*> operands;
+  std::unordered_set<const Operation*> operands;
   for (const analysis::Product& p : facts.products)
     for (std::size_t i = 0; i < 2; ++i)
-      for (const Operation* load : analysis::loads_of(p.op->operand(i))) operands.push_back(load);
+      for (const Operation* load : analysis::loads_of(p.op->operand(i))) operands.insert(load);
   std::int64_t bytes = 0;
   ir::walk(f.body(), [&](const Operation& op) {
     const bool copied = op.op() == Op::LoadViewTko && hint(op, "allow_tma") == nullptr && op.result(0).has_uses();
-    if (copied && std::find(operands.begin(), operands.end(), &op) == operands.end())
-      bytes += analysis::bytes_of(op.result(0).type());
+    if (copied && !operands.contains(&op)) bytes += analysis::bytes_of(op.result(0).type());
   });
   return bytes;
 }
@@ -382,11 +382,13 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   if (limited) c.occupancy = blocks_within_limit(tuning, c.warps);
   c.limits_registers = limited;
   set_entry_hints(f, c);
+  const auto corrections = analysis::corrections_of_products(f);
   if (c.latency > 0)
     for (const analysis::Product& p : facts.products)
       for (Operation* load : p.step_loads)
         // Loads in a branch that corrects results get one step: more would take shared memory from the main loop.
-        set_hint(*load, "latency", ir::IntAttr{ir::Elem::I32, analysis::corrects_products(*load) ? 1 : c.latency});
+        set_hint(*load, "latency",
+                 ir::IntAttr{ir::Elem::I32, analysis::corrects_products(*load, corrections) ? 1 : c.latency});
   c.pieces = before.pieces;
   c.grid = before.grid;
   c.persistent_blocks = std::max(1, target.num_sms * persistent_blocks_of_sm(facts, c) / c.ctas);

@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "passes/values.hpp"
 
@@ -27,12 +28,13 @@ constexpr std::array<Machine, 10> kMachines{{
     {120, 100, 128, false, 29},
 }};
 
+using LoopOfProduct = std::unordered_map<const ir::Operation*, const ir::Operation*>;
+
 /// True if `p` accumulates into the result of another product of its loop that has no other use: they share registers.
-bool goes_on_with_another(const analysis::Product& p, const analysis::KernelFacts& facts) {
+bool goes_on_with_another(const analysis::Product& p, const LoopOfProduct& loops) {
   const ir::Value sum = p.op->operand(2);
-  return sum.has_one_use() && std::any_of(facts.products.begin(), facts.products.end(), [&](const auto& other) {
-           return other.op == sum.def() && other.loop == p.loop;
-         });
+  const auto other = sum.has_one_use() ? loops.find(sum.def()) : loops.end();
+  return other != loops.end() && other->second == p.loop;
 }
 
 /// Accumulators that are live at once of the products among these operations: those of the arms of a branch are not
@@ -64,15 +66,19 @@ StepLoad step_load(const analysis::KernelFacts& facts) {
   int deepest = 0;
   for (const analysis::Product& p : facts.products) deepest = std::max(deepest, p.loops);
   StepLoad most;
+  LoopOfProduct loops;
+  for (const analysis::Product& p : facts.products) loops.emplace(p.op, p.loop);
+  std::unordered_map<const ir::Operation*, std::vector<const analysis::Product*>> of_loop;
+  for (const analysis::Product& p : facts.products) of_loop[p.loop].push_back(&p);
   for (const analysis::Product& first : facts.products) {
-    if (first.loops != deepest) continue;
+    if (first.loops != deepest || of_loop.at(first.loop).front() != &first) continue;
     StepLoad l;
     std::unordered_set<const ir::Operation*> counted;
     std::unordered_map<const ir::Operation*, std::int64_t> own;
-    for (const analysis::Product& p : facts.products) {
-      if (p.loop != first.loop) continue;
+    for (const analysis::Product* const other : of_loop.at(first.loop)) {
+      const analysis::Product& p = *other;
       ++l.products;
-      if (!goes_on_with_another(p, facts)) own.emplace(p.op, p.accumulators);
+      if (!goes_on_with_another(p, loops)) own.emplace(p.op, p.accumulators);
       l.largest = std::max(l.largest, p.accumulators);
       const std::span<const std::int64_t> left = p.op->operand(0).type().shape();
       l.rows = std::max(l.rows, left[left.size() - 2]);

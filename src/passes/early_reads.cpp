@@ -20,6 +20,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "passes/early_tiles.hpp"
@@ -136,17 +138,16 @@ const Operation* standing_in(const Block& block, const Operation* op) {
 /// and chains that began earlier. `earlier`: a token that `wait` already depends on.
 void hang_behind(Value wait, Operation& first, Value earlier) {
   Block& entry = *first.block();
-  std::vector<const Operation*> before;
-  for (const Operation* op = first.prev(); op != nullptr; op = op->prev()) before.push_back(op);
-  std::vector<std::pair<Value, Value>> joined;
+  std::unordered_set<const Operation*> before;
+  for (const Operation* op = first.prev(); op != nullptr; op = op->prev()) before.insert(op);
+  std::unordered_map<const ir::ValueImpl*, Value> joined;
   const auto behind = [&](Value token) {
     if (token == earlier || token.def()->op() == Op::MakeToken) return wait;
-    for (const auto& [known, join] : joined)
-      if (known == token) return join;
+    Value& join = joined[token.impl()];
+    if (join) return join;
     Builder b = Builder::before(&first);
     b.loc = first.loc;
-    joined.emplace_back(token, b.create(Op::JoinTokens, {wait, token}, {Type::token()})->result());
-    return joined.back().second;
+    return join = b.create(Op::JoinTokens, {wait, token}, {Type::token()})->result();
   };
   std::vector<Operation*> chains;
   for (Operation* op = &first; op != nullptr; op = op->next()) {
@@ -156,7 +157,7 @@ void hang_behind(Value wait, Operation& first, Value earlier) {
       for (ir::OpOperand& use : inner.operands()) {
         if (!use.value.type().is_token() || use.value == wait) continue;
         const Operation* maker = standing_in(entry, use.value.def());
-        if (std::find(before.begin(), before.end(), maker) != before.end()) use.set(behind(use.value));
+        if (before.contains(maker)) use.set(behind(use.value));
       }
     });
   }
@@ -172,16 +173,17 @@ std::vector<Operation*> chained_loads(const Head& head, const Block& entry, std:
   std::vector<Operation*> loads;
   std::vector<int> seen;
   bool chained = false;
+  std::vector<Value> loaded;
+  for (Operation* op = head.first_read; op != head.end; op = op->next())
+    if (analysis::is_unordered_load(*op)) loaded.push_back(op->result(0));
+  const analysis::Dependents dependents(entry, loaded);
   for (Operation* op = head.first_read; op != head.end; op = op->next()) {
     bool reads = false;
     walk_whole(*op, [&](const Operation& inner) { reads = reads || orders_memory(inner); });
     if (!reads) continue;
     if (!analysis::is_unordered_load(*op)) return {};
-    const auto follows = [&](const Operation* earlier) {
-      return std::any_of(op->operands().begin(), op->operands().end(),
-                         [&](const ir::OpOperand& use) { return analysis::depends_on(use.value, earlier->result(0)); });
-    };
-    if (!chained && std::any_of(loads.begin(), loads.end(), follows)) chained = true, index_tensors = seen.size();
+    const auto follows = [&](const ir::OpOperand& use) { return dependents.contains(use.value); };
+    if (!chained && std::ranges::any_of(op->operands(), follows)) chained = true, index_tensors = seen.size();
     const int address = *address_argument(op->operand(0), entry);
     if (std::find(seen.begin(), seen.end(), address) == seen.end()) seen.push_back(address);
     loads.push_back(op);

@@ -9,8 +9,11 @@
 // In C++ the compiler chooses the evaluation order of a call's arguments, and with it the order of such loads.
 // docs/compiler/order_loads.md.
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "passes/values.hpp"
@@ -29,13 +32,31 @@ namespace {
 
 /// A load without token operand and with an unused token.
 
-/// The first product of the load's block that needs it, or null.
-const Operation* needed_by(const Operation& load, const std::vector<const Operation*>& products) {
-  const auto needs = [&](const Operation* p) {
-    return analysis::depends_on(p->operand(0), load.result()) || analysis::depends_on(p->operand(1), load.result());
+using Places = std::unordered_map<const Operation*, std::size_t>;
+
+/// The first product of the load's block that needs it for a factor, or null. `place`: of the block's operations. What
+/// depends on the load is visited in the order of the block, so nothing behind that product is.
+const Operation* needed_by(const Operation& load, const Places& place) {
+  using Next = std::pair<std::size_t, const Operation*>;
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
+  std::unordered_set<const Operation*> factors, seen;  // products that have such a factor; what is or was in `next`
+  const auto push_users = [&](Value v) {
+    for (const ir::OpOperand* use = v.first_use(); use != nullptr; use = use->next) {
+      const Operation* user = use->owner;
+      while (user != nullptr && user->block() != load.block()) user = user->parent_op();
+      if (user == nullptr) continue;
+      if (user == use->owner && analysis::is_product(*user) && use->number() < 2) factors.insert(user);
+      if (seen.insert(user).second) next.emplace(place.at(user), user);
+    }
   };
-  const auto found = std::find_if(products.begin(), products.end(), needs);
-  return found == products.end() ? nullptr : *found;
+  push_users(load.result());
+  while (!next.empty()) {
+    const Operation* op = next.top().second;
+    next.pop();
+    if (factors.contains(op)) return op;
+    for (std::size_t i = 0; i < op->num_results(); ++i) push_users(op->result(i));
+  }
+  return nullptr;
 }
 
 /// `load` and the operations it depends on that come after `from`, in program order. Empty if one of them may not be
@@ -57,18 +78,19 @@ std::vector<Operation*> needed_behind(Operation& from, Operation& load) {
 }
 
 bool order(Block& body) {
-  std::vector<const Operation*> products;
+  std::size_t products = 0;
   std::vector<Operation*> loads;
-  std::unordered_map<const Operation*, std::size_t> place;  // of products
+  Places place;
   for (Operation& op : body) {
-    if (analysis::is_product(op)) place.emplace(&op, products.size()), products.push_back(&op);
+    place.emplace(&op, place.size());
+    products += analysis::is_product(op) ? 1 : 0;
     if (analysis::is_unordered_load(op)) loads.push_back(&op);
   }
-  if (products.size() < 2) return false;
+  if (products < 2) return false;
   bool changed = false;
   std::vector<std::pair<Operation*, std::size_t>> before;  // loads that products need, in their order now
   for (Operation* load : loads) {
-    const Operation* product = needed_by(*load, products);
+    const Operation* product = needed_by(*load, place);
     if (!product) continue;
     const std::size_t at = place[product];
     const auto later = std::find_if(before.begin(), before.end(), [&](const auto& l) { return l.second > at; });

@@ -74,21 +74,21 @@ struct Moved {
 
 /// Bytes that the accesses of `block` move, if the address depends on the block's number: data that all blocks read
 /// comes from the caches.
-Moved moved_by_a_block(const ir::Block& block, const std::vector<Value>& ids, bool in_loop = false) {
+Moved moved_by_a_block(const ir::Block& block, const analysis::Dependents& of_ids, bool in_loop = false) {
   Moved sum;
   for (const Operation& op : block) {
     if (accesses_memory(op)) {
       sum.in_loop = sum.in_loop || in_loop;
       bool own = false;
       for (const ir::OpOperand& use : op.operands())
-        own = own || std::ranges::any_of(ids, [&](Value id) { return analysis::depends_on(use.value, id); });
+        own = own || of_ids.contains(use.value);
       const Type tile = analysis::moved_tile(op);
       if (own && tile) sum.bytes += analysis::bytes_of(tile);
     }
     const bool loops = op.op() == Op::For || op.op() == Op::Loop;
     Moved most;
     for (std::size_t r = 0; r < op.num_regions(); ++r) {
-      const Moved inside = moved_by_a_block(op.region(r), ids, in_loop || loops);
+      const Moved inside = moved_by_a_block(op.region(r), of_ids, in_loop || loops);
       most = {std::max(most.bytes, inside.bytes), most.in_loop || inside.in_loop};
     }
     sum = {sum.bytes + most.bytes, sum.in_loop || most.in_loop};
@@ -98,7 +98,7 @@ Moved moved_by_a_block(const ir::Block& block, const std::vector<Value>& ids, bo
 
 /// True for blocks without loops that run at least twice as long as it takes to start a block that triggers.
 bool gains_by_trigger(const ir::Function& f) {
-  const Moved moved = moved_by_a_block(f.body(), block_numbers(f));
+  const Moved moved = moved_by_a_block(f.body(), analysis::Dependents(f.body(), block_numbers(f)));
   return !moved.in_loop && static_cast<double>(moved.bytes) >= 2 * kTriggerBlockTime * kBytesANanosecond;
 }
 

@@ -111,13 +111,17 @@ Operation* feeding_product(Operation& loop) {
   std::vector<Operation*> products;
   for (Operation& op : body)
     if (analysis::is_product(op)) products.push_back(&op);
+  std::vector<Value> large;
+  for (const Operation* p : products)
+    if (p->result().type().num_elements() >= kWorthIt) large.push_back(p->result());
+  const analysis::Dependents dependents(body, large);
   for (Operation* consumer : products) {
-    if (!is_carried_accumulator(*consumer, body)) continue;
-    for (Operation* p : products)
-      if (p != consumer && p->result().type().num_elements() >= kWorthIt &&
-          (analysis::depends_on(consumer->operand(0), p->result()) ||
-           analysis::depends_on(consumer->operand(1), p->result())))
-        return p;
+    const std::vector<Value> factors{consumer->operand(0), consumer->operand(1)};
+    const auto depends = [&](Value v) { return dependents.contains(v); };
+    if (std::ranges::none_of(factors, depends) || !is_carried_accumulator(*consumer, body)) continue;
+    const auto behind = analysis::values_behind(factors, body);
+    for (const Value p : large)
+      if (behind.contains(p.impl())) return p.def();
   }
   return nullptr;
 }
@@ -219,8 +223,9 @@ bool reads_more_than_it_multiplies(const analysis::KernelFacts& facts, const Ope
 
 bool pipeline_mma(ir::Function& f, const Target& target) {
   std::vector<Operation*> loops;
+  const auto corrections = analysis::corrections_of_products(f);
   ir::walk(f.body(), [&](Operation& op) {
-    if (is_simple(op) && !analysis::corrects_products(op)) loops.push_back(&op);
+    if (is_simple(op) && !analysis::corrects_products(op, corrections)) loops.push_back(&op);
   });
   bool changed = false;
   for (Operation* loop : loops) {

@@ -339,9 +339,11 @@ bool has_room_ahead(const Operation& loop, const std::vector<analysis::Product>&
 
 bool split_loops(ir::Function& f, const Target& target, const Certifier* certifier) {
   const std::vector<analysis::Product> products = analysis::kernel_facts(f).products;
+  const auto corrections = analysis::corrections_of_products(f);
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
-    if (can_split(op) && !analysis::corrects_products(op) && has_room_ahead(op, products, target)) loops.push_back(&op);
+    if (can_split(op) && !analysis::corrects_products(op, corrections) && has_room_ahead(op, products, target))
+      loops.push_back(&op);
   });
   bool changed = false;
   for (std::size_t n = loops.size();

@@ -88,9 +88,9 @@ class Versions {
     // From the first access on: tiles loaded before the branch would need the layouts of both versions.
     Operation* first = block_.front();
     while (first && !analysis::is_access(*first) && first->num_regions() == 0) first = first->next();
-    if (!first) return false;
+    if (!first || size_behind(*first) > kMostOperations) return false;
     find_masks(*first);
-    if (masked_.size() < fewest || size_behind(*first) > kMostOperations) return false;
+    if (masked_.size() < fewest) return false;
     Builder b = Builder::before(first);
     b.loc = first->loc;
     Value inside;

@@ -81,11 +81,15 @@ class ExprPool {
 
   /// The value over the launch's argument slots; nullopt where an operation leaves 64 bits or divides by less than 1.
   std::optional<std::int64_t> evaluate(Expr e, std::span<const std::uint64_t> slots) const;
+  /// The same from the values of all expressions with lower numbers, among them its operands.
+  std::optional<std::int64_t> evaluate_node(Expr e, std::span<const std::uint64_t> slots,
+                                            std::span<const std::optional<std::int64_t>> lower) const;
   /// Text with the arguments called `names[i]` ("arg3" beyond its end); "..." for what is beyond kMostNodesOfText.
   std::string text(Expr e, std::span<const std::string> names = {}) const;
 
  private:
   static constexpr int kShortExpression = 256, kMostNodesOfText = 64;  ///< nodes, as often as they are written
+  static constexpr int kMostFactors = 256;                             ///< likewise, that quotient() looks at
   std::optional<std::int64_t> leaf(const ExprNode& n, std::span<const std::uint64_t> slots) const;
   std::optional<std::int64_t> evaluate_short(Expr e, std::span<const std::uint64_t> slots, int& steps) const;
   std::optional<std::int64_t> evaluate_shared(Expr e, std::span<const std::uint64_t> slots) const;
@@ -96,6 +100,7 @@ class ExprPool {
   Expr with_offset(Expr base, std::int64_t offset);
   Expr with_offset_of(Expr e, std::int64_t offset) { return add(e, constant(offset)); }
   std::optional<Expr> quotient(Expr product, Expr factor);        ///< r with product = r * factor, if it shows
+  std::optional<Expr> quotient(Expr product, Expr factor, int& steps);
   bool le(Expr a, Expr b, std::int64_t offset, int depth) const;  ///< a <= b + offset
   bool le_by_upper(Expr a, Expr b, std::int64_t offset, int depth) const;
   bool le_by_lower(Expr a, Expr b, std::int64_t offset, int depth) const;

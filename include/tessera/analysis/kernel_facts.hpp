@@ -1,8 +1,11 @@
 // A summary of a kernel in numbers, from which its hints are chosen. It recognises no kernels by name or pattern.
 #pragma once
 #include <cstdint>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
+#include "tessera/analysis/dependents.hpp"
 #include "tessera/ir/operation.hpp"
 
 namespace tessera::analysis {
@@ -96,15 +99,19 @@ bool is_narrow(const ir::Operation& access, const Divisibility&);
 std::vector<ir::Operation*> loads_of(ir::Value v);
 /// True for a load of a tile of several rows, at least kBoxBytes, in a loop that reduces a tile of that size, and whose
 /// variables are all smaller by a factor of kLeastReduction: what is loaded is reduced in the same iteration.
-bool reduces_in_loop(const ir::Operation& load);
+/// `known`: what has been found of loops, which a caller keeps while it asks for many loads.
+using LargestReductions = std::unordered_map<const ir::Operation*, std::int64_t>;
+bool reduces_in_loop(const ir::Operation& load, LargestReductions& known);
 inline constexpr std::int64_t kBoxBytes = 4096, kLeastReduction = 16;
-/// True if `v` depends on a loaded value.
-bool depends_on_memory(ir::Value v);
-/// True if `v` is computed, element by element or through loops and branches, from the result of a product.
-bool comes_from_product(ir::Value v);
-/// True if `op` is in an arm of a branch whose condition depends on a product's result. Such a branch corrects rare
-/// results. The loading warps wait for the decision, so nothing can be issued before it.
-bool corrects_products(const ir::Operation& op);
+/// What depends on a loaded value.
+ComputedFrom computed_from_memory(const ir::Function& f);
+/// What is computed, element by element or through loops and branches, from the result of a product.
+ComputedFrom computed_from_products(const ir::Function& f);
+/// The branches whose condition depends on a product's result. Such a branch corrects rare results. The loading warps
+/// wait for the decision, so nothing can be issued before it.
+std::unordered_set<const ir::Operation*> corrections_of_products(const ir::Function& f);
+/// True if `op` is in an arm of one of these branches.
+bool corrects_products(const ir::Operation& op, const std::unordered_set<const ir::Operation*>& branches);
 /// True if `v` is computed from `from`, within one iteration of the loops around it.
 bool depends_on(ir::Value v, ir::Value from);
 

@@ -1,5 +1,6 @@
-// The certificate of an analysis: its launch expressions and conditions as plain data, and the bounds of what loops
-// carry and branches yield. These are the analysis's assertions; tessera::certify verifies them.
+// The certificate of an analysis: its launch expressions and conditions as plain data, and the bounds of integers: of
+// what loops carry and branches yield, and of other results. These are the analysis's assertions; tessera::certify
+// verifies them.
 #include <algorithm>
 #include <unordered_map>
 
@@ -24,16 +25,25 @@ class Export {
   }
 
  private:
+  /// Without recursion: an expression may be as deep as a kernel is long.
   std::uint32_t term(Expr e) {
-    if (const auto it = terms_.find(e.id); it != terms_.end()) return it->second;
-    const ExprNode& n = pool_.exprs()[e];
-    Term t{n.kind, n.bits, n.is_signed, n.value, 0, 0};
-    if (n.kind != ExprKind::Const && n.kind != ExprKind::Arg) {
-      t.lhs = term(n.lhs);
-      t.rhs = term(n.rhs);
+    std::vector<Expr> open{e};
+    while (!open.empty()) {
+      const Expr next = open.back();
+      const ExprNode& n = pool_.exprs()[next];
+      const bool leaf = n.kind == ExprKind::Const || n.kind == ExprKind::Arg;
+      const std::size_t before = open.size();
+      if (!leaf && !terms_.contains(n.rhs.id)) open.push_back(n.rhs);
+      if (!leaf && !terms_.contains(n.lhs.id)) open.push_back(n.lhs);
+      if (open.size() > before) continue;
+      open.pop_back();
+      if (terms_.contains(next.id)) continue;
+      Term t{n.kind, n.bits, n.is_signed, n.value, 0, 0};
+      if (!leaf) t.lhs = terms_.at(n.lhs.id), t.rhs = terms_.at(n.rhs.id);
+      terms_.emplace(next.id, static_cast<std::uint32_t>(out_.terms.size()));
+      out_.terms.push_back(t);
     }
-    out_.terms.push_back(t);
-    return terms_[e.id] = static_cast<std::uint32_t>(out_.terms.size() - 1);
+    return terms_.at(e.id);
   }
 
   std::uint32_t condition(std::uint32_t number) {
@@ -46,7 +56,7 @@ class Export {
 
   void bounds_of(const ir::Operation& op, std::uint32_t number) {
     const bool loop = op.op() == ir::Op::For || op.op() == ir::Op::Loop;
-    if (!loop && op.op() != ir::Op::If) return;
+    if (op.op() == ir::Op::Constant) return;  // says what it is itself
     if (loop) {
       const ir::Block& body = op.region(0);
       // The induction variable is bounded by the loop's own operands.

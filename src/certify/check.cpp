@@ -27,11 +27,13 @@ bool names_an_obligation(const Claim& c) {
 class Judge {
  public:
   Judge(const ir::Function& entry, const analysis::LaunchContract& contract, const analysis::Certificate& certificate,
-        std::span<const Claim> claims, std::uint64_t held, const std::vector<bool>& dropped, Prover::Effort effort)
+        std::span<const Claim> claims, std::uint64_t held, const std::vector<bool>& dropped, Prover::Effort effort,
+        bool by_steps)
       : entry_(entry),
         certificate_(certificate),
         claims_(claims),
         conditions_(conditions_held(certificate, held)),
+        by_steps_(by_steps),
         values_(entry, contract, certificate, conditions_, effort),
         refuted_(certificate.invariants.size(), false),
         certified_(claims.size(), false) {
@@ -75,6 +77,7 @@ class Judge {
     return is;
   }
 
+  static bool is_step(const Operation& op) { return op.num_regions() == 0; }
   static bool has_value(const Operation& op, const Invariant& inv) {
     if (!inv.of_region) return inv.index < op.num_results();
     return (op.op() == Op::For || op.op() == Op::Loop) && inv.index < op.region(0).num_args();
@@ -94,10 +97,10 @@ class Judge {
     auto next = numbers.begin();
     ir::walk(entry_.body(), [&](const Operation& op) {
       for (; next != numbers.end() && next->first == number; ++next) {
-        if (has_value(op, certificate_.invariants[next->second]))
-          invariants_.emplace_back(&op, next->second);
-        else
+        if (!has_value(op, certificate_.invariants[next->second]))
           refuted_[next->second] = true;
+        else if (by_steps_ || !is_step(op))
+          invariants_.emplace_back(&op, next->second);
       }
       ++number;
     });
@@ -111,6 +114,7 @@ class Judge {
       // In this scope already, so that inner scopes need not derive it again.
       for (std::size_t i = 0; i < op.num_results() && op.num_regions() == 0; ++i)
         if (is_integer(op.result(i).type())) values_.of(op.result(i));
+      if (by_steps_ && is_step(op)) take_steps(op);
       judge(&op);
       if (is_of_tiles(op)) walked_.insert(&op);
       switch (op.op()) {
@@ -140,10 +144,20 @@ class Judge {
     return inv.is_upper ? bound - value : value - bound;
   }
   void verify(std::size_t i, ir::Value v) {
-    if (!refuted_[i] && !values_.prover().never_negative(slack(i, v))) refuted_[i] = true;
+    Prover& p = values_.prover();
+    if (!refuted_[i] && !p.is_impossible() && !p.never_negative(slack(i, v))) refuted_[i] = true;
   }
   void take(const std::vector<std::size_t>& invariants, const auto& value_of) {
     for (const std::size_t i : invariants) values_.prover().know(slack(i, value_of(certificate_.invariants[i].index)));
+  }
+
+  /// The bounds of the results of an operation that follow from the facts, so those of its operands. One that does not
+  /// is no fact, and no other rests on it.
+  void take_steps(const Operation& op) {
+    for (const auto& [_, i] : about(invariants_, &op)) {
+      const Poly p = slack(i, op.result(certificate_.invariants[i].index));
+      if (values_.prover().never_negative(p)) values_.prover().know(p);
+    }
   }
 
   void run_for(const Operation& op) {
@@ -229,14 +243,14 @@ class Judge {
   /// lower <= i <= upper - 1.
   void take_induction(const Operation& op, ir::Value i) {
     if (!step_fits(op)) return;
-    values_.prover().know(values_.of(i) - values_.of(op.operand(0)));
-    values_.prover().know(values_.of(op.operand(1)) - Poly(1) - values_.of(i));
+    values_.suppose(values_.of(i) - values_.of(op.operand(0)));
+    values_.suppose(values_.of(op.operand(1)) - Poly(1) - values_.of(i));
   }
 
   // ---- claims -------------------------------------------------------------------------------------------------------
 
   void judge(const Operation* op) {
-    for (const auto& [_, i] : about(asked_, op)) certified_[i] = proves(claims_[i]);
+    for (const auto& [_, i] : about(asked_, op)) certified_[i] = values_.prover().is_impossible() || proves(claims_[i]);
   }
 
   /// An entry argument that is a whole slot of the launch: of a narrower one the slot's other bits are anything.
@@ -406,6 +420,7 @@ class Judge {
   const analysis::Certificate& certificate_;
   std::span<const Claim> claims_;
   std::vector<bool> conditions_;
+  bool by_steps_;  ///< bounds of single operations are used
   Values values_;
   std::vector<About> invariants_, asked_;  ///< in the order of `before`
   std::vector<Frame> frames_;
@@ -420,14 +435,14 @@ namespace {
 /// A bound that is not inductive is not a fact: the walk is repeated without it.
 Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
               const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t held,
-              Prover::Effort effort, bool& exhausted) {
+              Prover::Effort effort, bool by_steps, bool& exhausted) {
   constexpr int kRounds = 8;
   Verdict verdict;
   verdict.certified.assign(claims.size(), false);
   std::vector<bool> dropped(certificate.invariants.size(), false);
   bool sound = false;
   for (int round = 0; round < kRounds && !sound; ++round) {
-    Judge judge(entry, contract, certificate, claims, held, dropped, effort);
+    Judge judge(entry, contract, certificate, claims, held, dropped, effort, by_steps);
     judge.run();
     exhausted = exhausted || judge.exhausted();
     sound = std::none_of(judge.refuted().begin(), judge.refuted().end(), [](bool b) { return b; });
@@ -445,9 +460,17 @@ Verdict check(const ir::Function& entry, const analysis::LaunchContract& contrac
 Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
               const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t held) {
   bool exhausted = false;
-  const Verdict quick = check(entry, contract, certificate, claims, held, Prover::Effort::Little, exhausted);
+  const Verdict quick = check(entry, contract, certificate, claims, held, Prover::Effort::Little, false, exhausted);
   if (exhausted || (quick.unproven == 0 && quick.bad_invariants == 0)) return quick;
-  return check(entry, contract, certificate, claims, held, Prover::Effort::Full, exhausted);
+  const Verdict full = check(entry, contract, certificate, claims, held, Prover::Effort::Full, false, exhausted);
+  if (exhausted || full.unproven == 0) return full;
+  Verdict stepwise = check(entry, contract, certificate, claims, held, Prover::Effort::Full, true, exhausted);
+  stepwise.bad_invariants = full.bad_invariants;
+  for (std::size_t i = 0; i < claims.size(); ++i) {  // each of the two has shown what it certifies
+    if (full.certified[i] && !stepwise.certified[i]) --stepwise.unproven;
+    stepwise.certified[i] = stepwise.certified[i] || full.certified[i];
+  }
+  return stepwise;
 }
 
 }  // namespace tessera::certify

@@ -55,13 +55,43 @@ const Prover::Fact* Prover::FactList::newest(Product p) const {
 }
 
 void Prover::take(const PolyView& p, bool is_news) {
-  if (p.bad() || p.is_constant()) return;
+  if (p.bad()) return;
+  if (!impossible_ && least(Poly(-1) - p) >= 0) {
+    impossible_ = facts_.size();
+    facts_.add(p);  // also a number: scopes that are opened from now on have more facts
+  }
+  if (p.is_constant()) return;
   const Int g = p.content();
   Poly fact = g > 1 ? p.divided(g) : p;
   if (facts_.holds(fact)) return;
   if (is_news) news_.push_back(facts_.size());
   facts_.add(fact);
   take_parts(fact, is_news);
+}
+
+void Prover::copy_facts(const std::vector<std::pair<Atom, Atom>>& renamed) {
+  const auto belongs = [&](const PolyView& fact) {  // no atom in it stays that of the other element
+    for (const PolyTerm& t : fact.terms())
+      for (Product f = t.product; f != 0; f >>= 16) {
+        const Atom a = factor(f, 0);
+        if (atoms_[a].varying && std::ranges::find(renamed, a, &std::pair<Atom, Atom>::first) == renamed.end())
+          return false;
+      }
+    return true;
+  };
+  std::vector<Poly> found;
+  for (const auto& [from, to] : renamed)
+    for (const FactList* list : {&facts_, &axioms_}) {
+      std::size_t looked_at = 0;
+      for (const Fact* f = list->newest(from); f != nullptr && looked_at < kNewest; ++looked_at) {
+        if (belongs(f->poly)) found.emplace_back(f->poly);
+        f = f->older[f->place(from)];
+      }
+    }
+  for (Poly& p : found) {
+    for (const auto& [from, to] : renamed) p = p.substituted(from, Poly::of(to));
+    define(p);
+  }
 }
 
 /// What a constant bound of a minimum, maximum or quotient implies for its operands.
@@ -116,12 +146,18 @@ bool Prover::news_since(std::size_t mark, const PolyView& p) const {
 
 void Prover::release(std::size_t mark) {
   ++releases_;
+  if (impossible_ && *impossible_ >= mark) impossible_.reset();
   facts_.shrink(mark);
   while (!news_.empty() && news_.back() >= mark) news_.pop_back();
   for (; !tightened_.empty() && tightened_.back().facts > mark; tightened_.pop_back())
     now_[tightened_.back().atom] = tightened_.back().before;
   for (; !divides_.empty() && divides_.back().facts > mark; divides_.pop_back())
     atoms_[divides_.back().quotient].divides = false;
+}
+
+std::optional<Int> Prover::number(const PolyView& p) const {
+  const Int low = least(p), high = p.bad() ? 0 : -least(Poly(0) - p);
+  return !p.bad() && !exhausted_ && low == high && low > -kHuge ? std::optional(low) : std::nullopt;
 }
 
 bool Prover::multiple(const PolyView& p, Int divisor) const {

@@ -20,9 +20,10 @@ bool is_signed(const ir::Operation& op) {
 }
 
 /// A constant amount of a shift that moves a number and keeps its sign's place.
-std::optional<int> shift_amount(const Poly& by, int bits) {
-  if (!by.is_constant() || by.constant() < 0 || by.constant() >= bits - 1) return std::nullopt;
-  return static_cast<int>(by.constant());
+std::optional<int> shift_amount(const Prover& prover, const PolyView& by, int bits) {
+  const std::optional<Int> amount = prover.number(by);
+  if (!amount || *amount < 0 || *amount >= bits - 1) return std::nullopt;
+  return static_cast<int>(*amount);
 }
 
 }  // namespace
@@ -202,7 +203,7 @@ Values::Derived Values::extreme(const ir::Operation& op, const Known& a, const K
 }
 
 Values::Derived Values::shifted(const ir::Operation& op, const Known& a, const Known& b) {
-  const auto by = shift_amount(b.poly, bits_of(op.result().type()));
+  const auto by = shift_amount(prover_, b.poly, bits_of(op.result().type()));
   if (!by) return {unknown(op.result()), true};
   const Poly factor(Int{1} << *by);
   if (op.op() == Op::ShLI) return wrapped(op, a.poly * factor, a.weak);

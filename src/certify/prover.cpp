@@ -299,8 +299,9 @@ Poly Prover::extreme(const PolyView& a, const PolyView& b, bool larger) {
   if (a == b) return a;
   Info info = choice_of(a, b, false);
   info.larger = larger;
-  if (hash(b) < hash(a)) std::swap(info.a, info.b);
   const Range x = range_of(a), y = range_of(b);
+  if (x.hi <= y.lo || y.hi <= x.lo) return (x.hi <= y.lo) == larger ? b : a;
+  if (hash(b) < hash(a)) std::swap(info.a, info.b);
   const Range range =
       larger ? Range{std::max(x.lo, y.lo), std::max(x.hi, y.hi)} : Range{std::min(x.lo, y.lo), std::min(x.hi, y.hi)};
   bool is_new = false;

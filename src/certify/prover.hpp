@@ -46,6 +46,12 @@ class Prover {
   void define(const PolyView& p) { take(p, false); }
   /// Takes "divisor divides p" as true everywhere.
   void know_multiple(const PolyView& p, Int divisor);
+  /// Takes as true what facts say of atoms, of others in their place that belong to another element: facts about
+  /// elements hold for all of them.
+  void copy_facts(const std::vector<std::pair<Atom, Atom>>& renamed);
+  /// The facts contradict each other: the present scope is never entered, and any claim is true in it. (Proofs do not
+  /// ask: a divisor that is 0 must not seem to be at least 1.)
+  bool is_impossible() const { return impossible_.has_value(); }
   std::size_t mark() const { return facts_.size(); }
   void release(std::size_t mark);
 
@@ -56,6 +62,8 @@ class Prover {
   bool never_negative(const PolyView& p, Effort effort = Effort::Full);
   bool at_most(const PolyView& a, const PolyView& b) { return never_negative(b - a); }
   bool multiple(const PolyView& p, Int divisor) const;
+  /// The number that p is in the present scope, where the bounds of its atoms leave one.
+  std::optional<Int> number(const PolyView& p) const;
   /// True only if p is never 0.
   bool never_zero(const PolyView& p);
   /// True if p is made of atoms with lower numbers only.
@@ -171,6 +179,7 @@ class Prover {
   std::pmr::vector<Tried> tried_;
   std::uint64_t proof_ = 0;
   std::size_t releases_ = 0;
+  std::optional<std::size_t> impossible_;  ///< how many facts there were when they contradicted each other
   bool exhausted_ = false;  ///< more atoms than can be numbered: nothing is proven any more
 };
 

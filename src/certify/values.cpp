@@ -191,10 +191,12 @@ Poly Values::unknown(ir::Value v) {
   return Poly::of(it->second);
 }
 
-/// `p` of another element than the one it was of: of what differs between elements only the constant bounds are kept.
+/// `p` of another element than the one it was of. What differs between elements gets another name, and the facts about
+/// it.
 Poly Values::renamed(const PolyView& p) {
   Poly out = p;
   std::vector<Atom> varying;
+  std::vector<std::pair<Atom, Atom>> others;
   for (const PolyTerm& t : p.terms())
     for (Product f = t.product; f != 0; f >>= 16)
       if (prover_.varies(Poly::of(factor(f, 0)))) varying.push_back(factor(f, 0));
@@ -202,7 +204,9 @@ Poly Values::renamed(const PolyView& p) {
     if (!out.mentions(a)) continue;
     const Atom other = prover_.make(prover_.range_of(a), true);
     out = out.substituted(a, Poly::of(other));
+    others.emplace_back(a, other);
   }
+  prover_.copy_facts(others);
   return out;
 }
 
@@ -353,6 +357,10 @@ bool Values::proves(ir::Value condition, bool truth, Answers& known, int depth) 
   }
 }
 
+void Values::suppose(const PolyView& p) {
+  prover_.know(prover_.never_negative(Poly(-1) - p, effort_) ? Poly(-1) : Poly(p));
+}
+
 void Values::assume_compare(const ir::Operation& compare, bool truth) {
   if (!is_integer(compare.operand(0).type()) || compare.operand(0).type().rank() != 0) return;
   PolyView small = of(compare.operand(0)), large = of(compare.operand(1));
@@ -360,17 +368,17 @@ void Values::assume_compare(const ir::Operation& compare, bool truth) {
   using enum ir::ComparisonPredicate;
   if (p == NotEqual) return;
   if (p == Equal) {
-    prover_.know(small - large);
-    prover_.know(large - small);
+    suppose(small - large);
+    suppose(large - small);
     return;
   }
   if (p == Greater || p == GreaterEqual) std::swap(small, large);
   if (is_unsigned(compare)) {
     // Below a number that is not negative there are no negative ones.
     if (!prover_.never_negative(large)) return;
-    prover_.know(small);
+    suppose(small);
   }
-  prover_.know(large - small - Poly(p == Less || p == Greater ? 1 : 0));
+  suppose(large - small - Poly(p == Less || p == Greater ? 1 : 0));
 }
 
 void Values::assume(ir::Value condition, bool truth) {

@@ -45,6 +45,8 @@ class Values {
   /// Takes as true what the branch condition says in the arm of `truth`.
   void assume(ir::Value condition, bool truth);
   bool proves(ir::Value condition, bool truth);
+  /// Takes p >= 0 as true, and notes if the opposite follows: a branch or loop whose body never runs.
+  void suppose(const PolyView& p);
 
  private:
   static constexpr std::size_t kMemory = 64 << 10;  ///< bytes that a kernel of ordinary size needs

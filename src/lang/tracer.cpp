@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "lang/accuracy.hpp"
@@ -212,21 +214,44 @@ std::vector<Final> Tracer::Impl::take_bindings(Scope& scope) {
   return values;
 }
 
-void Tracer::Impl::close_loop(Scope scope) {
-  std::vector<Final> finals = take_bindings(scope);
-  // Arguments of variables that were only read are replaced by the outer value.
+namespace {
+
+/// Where each variable stands in a list of them.
+template <class List>
+std::unordered_map<std::uint32_t, std::size_t> places(const List& list) {
+  std::unordered_map<std::uint32_t, std::size_t> found;
+  for (std::size_t i = 0; i < list.size(); ++i) found.emplace(list[i].var, i);
+  return found;
+}
+
+/// Replaces a loop's arguments of variables that were only read by the outer value.
+void drop_unchanged(Scope& scope, std::vector<Final>& finals) {
+  const std::unordered_map<std::uint32_t, std::size_t> final_of = places(finals);
+  std::unordered_map<const ir::ValueImpl*, Value> outer;
+  std::vector<Value> dropped;
   for (Incoming& in : scope.incoming) {
-    const auto own = std::find_if(finals.begin(), finals.end(), [&](const Final& f) { return f.var == in.var; });
-    if (own == finals.end() || own->value != in.arg) continue;
+    const auto own = final_of.find(in.var);
+    if (own == final_of.end() || finals[own->second].value != in.arg) continue;
     in.arg.replace_all_uses_with(in.outer);
-    for (Final& f : finals)
-      if (f.value == in.arg) f.value = in.outer;
-    for (Final& f : scope.at_break)
-      if (f.value == in.arg) f.value = in.outer;
-    scope.block->erase_arg(in.arg.index());
-    own->var = Variables::kNowhere;
+    outer.emplace(in.arg.impl(), in.outer);
+    dropped.push_back(in.arg);
+    finals[own->second].var = Variables::kNowhere;
     in.var = Variables::kNowhere;
   }
+  for (std::vector<Final>* list : {&finals, &scope.at_break})
+    for (Final& f : *list)
+      if (const auto it = outer.find(f.value.impl()); it != outer.end()) f.value = it->second;
+  // The last first: those behind one that is erased are renumbered.
+  for (std::size_t i = dropped.size(); i-- > 0;) scope.block->erase_arg(dropped[i].index());
+}
+
+}  // namespace
+
+void Tracer::Impl::close_loop(Scope scope) {
+  std::vector<Final> finals = take_bindings(scope);
+  drop_unchanged(scope, finals);
+  const std::unordered_map<std::uint32_t, std::size_t> incoming = places(scope.incoming),
+                                                       at_break = places(scope.at_break);
   // The others are carried: arguments, initial values, yields and results in one order.
   const std::uint32_t first = scope.kind == RegionKind::For ? 1 : 0;
   std::vector<std::uint32_t> arg_order;
@@ -235,17 +260,14 @@ void Tracer::Impl::close_loop(Scope scope) {
   std::vector<Final> results;
   for (const Final& f : finals) {
     if (f.var == Variables::kNowhere) continue;
-    const auto in =
-        std::find_if(scope.incoming.begin(), scope.incoming.end(), [&](const Incoming& i) { return i.var == f.var; });
-    const bool had_arg = in != scope.incoming.end();
-    const Value init = had_arg ? in->outer : read(f.var);
-    const Value arg = had_arg ? in->arg : scope.block->add_arg(init.type());
-    const auto tested =
-        std::find_if(scope.at_break.begin(), scope.at_break.end(), [&](const Final& b) { return b.var == f.var; });
+    const auto in = incoming.find(f.var), tested = at_break.find(f.var);
+    const bool had_arg = in != incoming.end();
+    const Value init = had_arg ? scope.incoming[in->second].outer : read(f.var);
+    const Value arg = had_arg ? scope.incoming[in->second].arg : scope.block->add_arg(init.type());
     arg_order.push_back(arg.index());
     inits.push_back(init);
     yields.push_back(f.value);
-    breaks.push_back(tested != scope.at_break.end() ? tested->value : arg);
+    breaks.push_back(tested != at_break.end() ? scope.at_break[tested->second].value : arg);
     results.push_back({f.var, scope.op->add_result(init.type())});
   }
   scope.block->reorder_args(arg_order);
@@ -268,21 +290,22 @@ void Tracer::Impl::close_if(Scope scope) {
   const std::vector<Final> otherwise = take_bindings(scope);
   std::vector<Value> yields[2];
   std::vector<Final> results;
-  auto value_in = [&](const std::vector<Final>& arm, std::uint32_t v) {
-    for (const Final& f : arm)
-      if (f.var == v) return f.value;
-    return read(v);
+  const auto in_then = places(scope.then_values), in_else = places(otherwise);
+  auto value_in = [&](const std::vector<Final>& arm, const auto& place, std::uint32_t v) {
+    const auto it = place.find(v);
+    return it != place.end() ? arm[it->second].value : read(v);
   };
+  std::unordered_set<std::uint32_t> merged;
   auto merge = [&](std::uint32_t v) {
-    for (const Final& r : results)
-      if (r.var == v) return;
-    const Value a = value_in(scope.then_values, v), b = value_in(otherwise, v);
+    if (merged.contains(v)) return;
+    const Value a = value_in(scope.then_values, in_then, v), b = value_in(otherwise, in_else, v);
     if (a == b) {
       bind(v, a);
       return;
     }
     yields[0].push_back(a);
     yields[1].push_back(b);
+    merged.insert(v);
     results.push_back({v, scope.op->add_result(a.type())});
   };
   for (const Final& f : scope.then_values) merge(f.var);

@@ -1,7 +1,10 @@
 // Constant folding and algebraic simplification, by the rules of fold_rules, and control flow with known conditions.
 // Every operation is visited once, and again when one of its operands has changed.
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "passes/fold_rules.hpp"
 #include "passes/rewriter.hpp"
@@ -56,8 +59,10 @@ class Folder {
   /// Replaces the results by `values`, erases the operation and revisits its users.
   void substitute(Operation& op, const std::vector<Value>& values) {
     changed_ = true;
-    for (const Value v : values)
+    for (const Value v : values) {
       if (v.def()) push(*v.def());
+      known_conditions_.erase(v.impl());  // has more uses
+    }
     for (std::size_t i = 0; i < values.size(); ++i) push_users(op.result(i));
     forget(op);
     replace(op, values);
@@ -82,13 +87,14 @@ class Folder {
       if (op.result(i).has_uses() && a->operand(i) == b->operand(i)) reroute(op.result(i), a->operand(i));
   }
 
-  /// Inside an arm the condition is true, or false.
+  /// Inside an arm the condition is true, or false. One walk over the condition's uses is for all its branches, of
+  /// which there may be as many as uses.
   void know_condition(Operation& op) {
     const Value condition = op.operand(0);
+    if (!known_conditions_.insert(condition.impl()).second) return;
     std::vector<std::pair<ir::OpOperand*, std::size_t>> known;
     for (ir::OpOperand* use = condition.first_use(); use; use = use->next)
-      for (std::size_t r = 0; r < op.num_regions(); ++r)
-        if (stands_in(*use->owner, op.region(r))) known.emplace_back(use, r);
+      if (const auto arm = arm_around(*use->owner, condition)) known.emplace_back(use, *arm);
     for (const auto& [use, region] : known) {
       ir::Builder b = ir::Builder::before(use->owner);
       Operation& user = *use->owner;
@@ -97,10 +103,15 @@ class Folder {
       changed_ = true;
     }
   }
-  static bool stands_in(const Operation& op, const ir::Block& block) {
-    for (const Operation* at = &op; at; at = at->parent_op())
-      if (at->block() == &block) return true;
-    return false;
+  /// The arm that `op` stands in of the outermost branch with this condition.
+  static std::optional<std::size_t> arm_around(const Operation& op, Value condition) {
+    std::optional<std::size_t> arm;
+    for (const Operation* at = &op; at; at = at->parent_op()) {
+      const Operation* branch = at->parent_op();
+      if (branch && branch->op() == Op::If && branch->operand(0) == condition)
+        arm = at->block() == &branch->region(0) ? 0 : 1;
+    }
+    return arm;
   }
 
   void take_branch(Operation& op, std::size_t region) {
@@ -135,6 +146,7 @@ class Folder {
     ir::Block& body = op.region(0);
     for (std::size_t i = 0; i < body.num_args(); ++i) {
       push_users(body.arg(i));
+      known_conditions_.erase(op.operand(i == 0 ? 0 : 2 + i).impl());
       body.arg(i).replace_all_uses_with(op.operand(i == 0 ? 0 : 2 + i));
     }
     const std::vector<Value> values = body.terminator()->operand_values();
@@ -146,11 +158,13 @@ class Folder {
     if (!from.has_uses()) return;
     changed_ = true;
     push_users(from);
+    known_conditions_.erase(to.impl());
     from.replace_all_uses_with(to);
   }
 
   std::vector<Operation*> work_;
   std::unordered_set<Operation*> queued_;
+  std::unordered_set<const ir::ValueImpl*> known_conditions_;  ///< whose uses in arms have been replaced
   bool changed_ = false;
 };
 

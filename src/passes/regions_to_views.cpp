@@ -38,25 +38,9 @@ struct Region {
   std::vector<std::optional<Steps>> axes;
 };
 
-bool is_iota(const Operation& op) {
-  const Type t = op.num_results() == 1 ? op.result().type() : Type();
-  return op.op() == Op::Iota && t.num_elements() > 1 && ir::info(t.elem()).bits >= 32;  // of fewer bits it may wrap
-}
-
-/// The axis along which `v`, a tile of i32 or i64, counts 0, 1, ...; nothing if it does not.
-std::optional<std::size_t> counting_axis(Value v) {
-  const Operation* op = v.def();
-  if (!op) return std::nullopt;
-  if (is_iota(*op)) return 0;
-  if (op->op() == Op::ExtI) return counting_axis(op->operand(0));
-  if (op->op() != Op::Broadcast && op->op() != Op::Reshape) return std::nullopt;
-  const auto axis = counting_axis(op->operand(0));
-  return axis ? axis_in_result(*op, *axis) : std::nullopt;
-}
-
 /// Of offsets that count along one axis, times a scalar.
 std::optional<Steps> steps_of(Value offsets) {
-  if (const auto axis = counting_axis(offsets)) return Steps{*axis, {}};
+  if (const auto axis = axis_of_offsets(offsets)) return Steps{*axis, {}};
   const Operation* op = offsets.def();
   if (!op) return std::nullopt;
   if (op->op() == Op::Broadcast) {
@@ -66,7 +50,7 @@ std::optional<Steps> steps_of(Value offsets) {
   }
   if (op->op() != Op::MulI || offsets.type().elem() != ir::Elem::I64) return std::nullopt;
   for (std::size_t side = 0; side < 2; ++side) {
-    const auto axis = counting_axis(op->operand(side));
+    const auto axis = axis_of_offsets(op->operand(side));
     const Value stride = behind_shapes(op->operand(1 - side));
     if (axis && stride.type().rank() == 0) return Steps{*axis, stride};
   }

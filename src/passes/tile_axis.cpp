@@ -37,6 +37,19 @@ std::optional<std::size_t> axis_counted(Value v) {
   return axis ? axis_in_result(*op, *axis) : std::nullopt;
 }
 
+std::optional<std::size_t> axis_of_offsets(Value v) {
+  const Operation* op = v.def();
+  if (op == nullptr) return std::nullopt;
+  if (op->op() == Op::ExtI) return axis_of_offsets(op->operand(0));
+  if (op->op() == Op::Iota) {  // of fewer bits it may wrap
+    const bool counts = v.type().num_elements() > 1 && ir::info(v.type().elem()).bits >= 32;
+    return counts ? std::optional<std::size_t>(0) : std::nullopt;
+  }
+  if (op->op() != Op::Broadcast && op->op() != Op::Reshape) return std::nullopt;
+  const auto axis = axis_of_offsets(op->operand(0));
+  return axis ? axis_in_result(*op, *axis) : std::nullopt;
+}
+
 std::optional<std::size_t> axis_in_result(const Operation& change, std::size_t axis) {
   const Type from = change.operand(0).type(), to = change.result().type();
   if (change.op() == Op::Reshape) return reshaped_axis(from, axis, to);

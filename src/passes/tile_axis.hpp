@@ -13,6 +13,9 @@ namespace tessera::passes {
 
 /// The axis of `v` along which it counts 0, 1, ...; nothing if it does not.
 std::optional<std::size_t> axis_counted(ir::Value v);
+/// The same of offsets, i32 or i64: through extensions, and not of a tile of one element, which may be stretched along
+/// any axis.
+std::optional<std::size_t> axis_of_offsets(ir::Value v);
 
 /// The axis of the result of `change`, a broadcast or reshape, that has the elements of `axis` of its operand in their
 /// order; nothing if a broadcast stretches the axis or a reshape splits or merges it.

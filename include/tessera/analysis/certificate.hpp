@@ -26,7 +26,8 @@ struct CertificateCondition {
 };
 
 /// A bound of one integer of the entry: argument `index` of the region of operation `op` (a loop), or result `index` of
-/// `op` (a loop or branch). It is claimed for launches in which all conditions of `when` hold.
+/// `op`. It is claimed for launches in which all conditions of `when` hold. The bound of a result of an operation
+/// without regions follows from those of its operands: a step of a proof that the checker may not find by itself.
 struct Invariant {
   std::uint32_t op = 0;  ///< number of the operation in a walk of the entry, outer before inner
   std::uint32_t index = 0;

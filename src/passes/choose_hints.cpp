@@ -167,30 +167,6 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
   return c;
 }
 
-/// Warps and blocks of an SM for a kernel with expanded scans. A thread holds two or three times its part of the tile.
-/// There are as many blocks as have registers, so that some load while others wait at the barriers of their scans. Of
-/// the shared memory through which a scan moves its tile the assembler gives a block all that the occupancy leaves it,
-/// for buffers that it could as well use again.
-void choose_for_scans(const ir::Function& f, const analysis::KernelFacts& facts, Choices& c) {
-  std::int64_t scanned = 0;  // registers of the largest tile that is put together from parts, or reduced
-  ir::walk(f.body(), [&](const Operation& op) {
-    if (op.op() != Op::Cat && op.op() != Op::Reduce) return;
-    const ir::Type tile = op.op() == Op::Cat ? op.result().type() : op.operand(0).type();
-    scanned = std::max(scanned, tile.num_elements() * (ir::info(tile.elem()).bits > 32 ? 2 : 1));
-  });
-  if (!facts.products.empty()) {  // its registers come on top of those that the products leave a thread
-    const std::int64_t own = kRegisters / std::max(c.occupancy, 1);
-    if (scanned >= kFewRegisters * c.warps * kThreadsAWarp)
-      c.occupancy = static_cast<int>(std::max<std::int64_t>(kRegisters / (own + scanned), 1));
-    return;
-  }
-  const int fewest = power_of_two_below(scanned / (kThreadsAWarp * kMostScannedAThread));
-  c.warps = std::max(c.warps, std::min(fewest, kMostRowWarps));
-  const std::int64_t registers = 2 * scanned / (c.warps * kThreadsAWarp) + kScanRegisters;
-  const std::int64_t blocks = kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * registers);
-  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, std::max(1, kMostScanWarps / c.warps)));
-}
-
 /// Bytes loaded by tensor copies that are not operands of products: tiles combined with a result in the epilogue.
 std::int64_t copied_beside(const ir::Function& f, const analysis::KernelFacts& facts) {
   std::unordered_set<const Operation*> operands;
@@ -350,6 +326,24 @@ int most_warps(const analysis::KernelFacts& facts) {
   return static_cast<int>(std::min<std::int64_t>(most, kMostWarps));
 }
 
+/// Warps and blocks of an SM for a kernel with expanded scans, of at most `scanned` registers. A thread holds two or
+/// three times its part of the tile. There are as many blocks as have registers, so that some load while others wait at
+/// the barriers of their scans. Of the shared memory through which a scan moves its tile the assembler gives a block
+/// all that the occupancy leaves it, for buffers that it could as well use again.
+void choose_for_scans(std::int64_t scanned, const analysis::KernelFacts& facts, Choices& c) {
+  const int fewest = power_of_two_below(scanned / (kThreadsAWarp * kMostScannedAThread));
+  c.warps = std::max(c.warps, std::min({fewest, kMostRowWarps, most_warps(facts)}));
+  if (!facts.products.empty()) {  // its registers come on top of those that the products leave a thread
+    const std::int64_t own = kRegisters / std::max(c.occupancy, 1);
+    if (scanned >= kFewRegisters * c.warps * kThreadsAWarp)
+      c.occupancy = static_cast<int>(std::max<std::int64_t>(kRegisters / (own + scanned), 1));
+    return;
+  }
+  const std::int64_t registers = 2 * scanned / (c.warps * kThreadsAWarp) + kScanRegisters;
+  const std::int64_t blocks = kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * registers);
+  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, std::max(1, kMostScanWarps / c.warps)));
+}
+
 void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {
   require_power_of_two("spread", t.spread, 4);
   if (c.warps > 0) c.warps = std::max(c.warps, std::min(c.warps * t.spread, most));
@@ -364,12 +358,12 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {
 }  // namespace
 
 Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before,
-                     bool few_pieces, bool expanded) {
+                     bool few_pieces, std::int64_t scanned) {
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
   const int wanted = tuning.choose_hints ? vectors_of_a_thread(f, facts, m) : 1;
   const int vectors = std::min(wanted, most_vectors(tuning));
-  const bool limited = wanted > 1 && tuning.limit_registers && !tuning.occupancy && !expanded;
+  const bool limited = wanted > 1 && tuning.limit_registers && !tuning.occupancy && scanned == 0;
   Choices c;
   if (tuning.choose_hints)
     c = facts.products.empty()
@@ -377,7 +371,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
             : choose_for_products(facts, m, few_pieces && target.num_sms >= analysis::kOneWaveOfPieces);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
-  if (tuning.choose_hints && expanded) choose_for_scans(f, facts, c);
+  if (tuning.choose_hints && scanned > 0) choose_for_scans(scanned, facts, c);
   override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMostWarps);
   if (limited) c.occupancy = blocks_within_limit(tuning, c.warps);
   c.limits_registers = limited;

@@ -332,7 +332,7 @@ bool may_stay(const Operation& scan, bool by_rows) {
 
 }  // namespace
 
-bool expand_scans(ir::Function& f) {
+std::int64_t expand_scans(ir::Function& f) {
   std::vector<Operation*> all, of_one;
   bool by_rows = true, multiplies = false;
   ir::walk(f.body(), [&](Operation& op) {
@@ -347,13 +347,16 @@ bool expand_scans(ir::Function& f) {
       !multiplies && std::ranges::all_of(all, [&](const Operation* scan) { return may_stay(*scan, by_rows); });
   if (stay) all.clear();  // else none stays: the layouts that one expansion causes may propagate to the other scans
   all.insert(all.end(), of_one.begin(), of_one.end());
+  std::int64_t registers = 0;
   for (Operation* scan : all) {
+    const Type tile = scan->operand(0).type();
+    registers = std::max(registers, tile.num_elements() * (ir::info(tile.elem()).bits > 32 ? 2 : 1));
     if (multiplies)
       ByHalves(Scan(*scan)).replace();
     else
       ByParts(Scan(*scan)).replace();
   }
-  return !all.empty();
+  return registers;
 }
 
 }  // namespace tessera::passes

@@ -15,8 +15,8 @@ struct Run {
   /// Claims and their certifier are about the first entry.
   const Certifier* certifier() const { return first ? work.certifier : nullptr; }
   const analysis::LaunchContract* contract() const { return first ? work.contract : nullptr; }
-  bool relaxed = false;   ///< token order was relaxed: the passes for tokens and clean-up run again
-  bool expanded = false;  ///< scans were expanded
+  bool relaxed = false;      ///< token order was relaxed: the passes for tokens and clean-up run again
+  std::int64_t scanned = 0;  ///< registers of the largest tile whose scan was expanded
 };
 
 struct Row {

@@ -71,9 +71,9 @@ bool relax_math(ir::Function&);
 /// Sums of exact products of f32 become fma in kernels that are bound by instructions. True if anything changed.
 bool contract_products(ir::Function&, const Target& target);
 
-/// Scans beside products, along any axis but the last or in a layout by columns become elementwise operations on parts
-/// of the tile. True if anything changed.
-bool expand_scans(ir::Function&);
+/// Scans beside products, along any axis but the last or in a layout by columns become operations on parts
+/// of the tile. Returns the 32-bit registers that hold the largest of these tiles; 0 if nothing changed.
+std::int64_t expand_scans(ir::Function&);
 
 /// Gives operations the results that docs/semantics.md defines where the assembler leaves them open. True if anything
 /// changed.
@@ -144,8 +144,9 @@ bool slice_products(ir::Function&, const Choices&);
 bool prevent_peeling(ir::Function&, const Target&);
 
 /// Sets the hints of the entry and of accesses from a cost model. `before`: choices of earlier passes, which are kept.
-/// `few_pieces`: the launch has few pieces (ClaimKind::FewPieces). `expanded`: expand_scans expanded scans.
+/// `few_pieces`: the launch has few pieces (ClaimKind::FewPieces). `scanned`: what
+/// expand_scans returned.
 Choices choose_hints(ir::Function&, const Target&, const Tuning& = {}, const Choices& before = {},
-                     bool few_pieces = false, bool expanded = false);
+                     bool few_pieces = false, std::int64_t scanned = 0);
 
 }  // namespace tessera::passes

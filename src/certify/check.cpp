@@ -250,7 +250,22 @@ class Judge {
   // ---- claims -------------------------------------------------------------------------------------------------------
 
   void judge(const Operation* op) {
-    for (const auto& [_, i] : about(asked_, op)) certified_[i] = values_.prover().is_impossible() || proves(claims_[i]);
+    for (const auto& [_, i] : about(asked_, op))
+      certified_[i] = (values_.prover().is_impossible() && is_of_one_run(claims_[i].kind)) || proves(claims_[i]);
+  }
+
+  /// Claims about what an operation does each time it runs: anything is true of one that never does. Others also say
+  /// what the operation is.
+  static bool is_of_one_run(ClaimKind kind) {
+    switch (kind) {
+      case ClaimKind::Condition:
+      case ClaimKind::Inbounds:
+      case ClaimKind::DivisorIsOne:
+      case ClaimKind::StepFits:
+      case ClaimKind::AtLeast:
+      case ClaimKind::AtMost: return true;
+      default: return false;
+    }
   }
 
   /// An entry argument that is a whole slot of the launch: of a narrower one the slot's other bits are anything.

@@ -172,7 +172,21 @@ struct Runner::Impl {
     } catch (const std::exception& e) { return Failure{way, e.what()}; }
   }
 
+  /// What the analysis claims about this launch, and the checker does not prove.
+  std::optional<Failure> judge(const Recorded& r) {
+    const std::uint64_t held = r.facts->evaluate(slots);
+    const auto claims = r.facts->claims_of(*r.trace.module);
+    const auto asked = std::ranges::count_if(claims, [&](const analysis::Claim& c) { return c.holds(held); });
+    const auto certified = static_cast<std::ptrdiff_t>(jit::certified_claims(*r.trace.module, *r.facts, held).size());
+    counts->judged += asked;
+    counts->uncertified += asked - certified;
+    ++counts->runs;
+    if (certified == asked) return {};
+    return Failure{"uncertified", std::to_string(asked - certified) + " of " + std::to_string(asked) + " claims"};
+  }
+
   std::optional<Failure> run_ways(Recorded& r, std::string& way) {
+    if (options.judge) return judge(r);
     way = "recorded";
     Made as_is;
     as_is.way = way;

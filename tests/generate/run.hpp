@@ -21,6 +21,7 @@ struct Options {
   int checked_percent = 25;  ///< ... are run in checked mode
   int claims_percent = 25;   ///< ... with every claimed condition as an assertion
   bool device = false;       ///< only as recorded, and on the default device
+  bool judge = false;        ///< runs nothing: the checker is asked about all claims of the analysis
 };
 
 /// What a run has seen; a test that ran nothing must not pass.

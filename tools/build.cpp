@@ -68,12 +68,14 @@ using Entry = std::pair<jit::CacheKey, jit::CachedCubin>;
 Entry compiled(const jit::Collected& kernel, std::string& note) {
   auto best = jit::best_form(
       kernel.forms, stored_form,
-      [&](const StoredForm& s) { return jit::make_cubin(s.bytecode, kernel.gpu, kernel.label).code; }, jit::notes_of);
+      [&](const StoredForm& s) {
+        return jit::make_cubin(s.bytecode, kernel.gpu, kernel.label, jit::effort_of(s.form, s.patient)).code;
+      },
+      jit::notes_of);
   const jit::Form form = best.prepared.form;
-  if (!best.rejection.empty())
-    note = concat("  fallback form (", jit::text_of(form), "): the assembler rejects the chosen one");
-  else if (form != jit::Form::Chosen)
-    note = concat("  form chosen by the report (", jit::text_of(form), ")");
+  if (form != jit::Form::Chosen)
+    note = concat("  form ", jit::name_of(form), " (", jit::text_of(form),
+                  "): ", best.reason.substr(0, best.reason.find('\n')));
   return {jit::form_key(kernel.key, form), std::move(best.made)};
 }
 

@@ -86,7 +86,7 @@ std::string read_text(const std::string& path) {
 StoredForm stored_form(const jit::CollectedForm& form) {
   const std::string text = read_text(form.file);
   const auto* first = reinterpret_cast<const std::byte*>(text.data());
-  return {form.form, form.report, {first, first + text.size()}, form.limited};
+  return {form.form, form.report, {first, first + text.size()}, form.asked};
 }
 
 }  // namespace tessera

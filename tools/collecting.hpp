@@ -32,7 +32,8 @@ struct StoredForm {
   jit::Form form;
   std::string report;  ///< path
   std::vector<std::byte> bytecode;
-  bool limited = false;  ///< jit::CollectedForm::limited
+  jit::Asked asked;
+  bool patient = false;  ///< jit::best_form
 };
 /// Throws IoError.
 StoredForm stored_form(const jit::CollectedForm& form);

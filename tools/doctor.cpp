@@ -100,6 +100,18 @@ void gpu_report() {
 
 void default_report() { std::printf("  %s\n", default_device().name().c_str()); }
 
+/// The kernels that took the assembler longest, of those that took it more than a second.
+void slowest_report(const std::vector<jit::CacheEntry>& entries) {
+  constexpr std::size_t kShown = 3;
+  std::vector<const jit::CacheEntry*> slow;
+  for (const jit::CacheEntry& e : entries)
+    if (e.valid && e.code.seconds >= 1) slow.push_back(&e);
+  std::sort(slow.begin(), slow.end(), [](auto* a, auto* b) { return a->code.seconds > b->code.seconds; });
+  if (slow.size() > kShown) slow.resize(kShown);
+  for (const jit::CacheEntry* e : slow)
+    std::printf("  %s for %s took the assembler %.1f s\n", e->code.label.c_str(), e->code.gpu.c_str(), e->code.seconds);
+}
+
 void cache_report() {
   const auto cache = jit::DiskCache::of_user();
   if (!cache) {
@@ -112,6 +124,7 @@ void cache_report() {
   std::printf("  %zu kernels, %.1f of at most %.0f MiB, in %s\n", entries.size(),
               static_cast<double>(bytes) / (1 << 20), static_cast<double>(cache->limit()) / (1 << 20),
               cache->folder().c_str());
+  slowest_report(entries);
   // The folder is created at the first use: tests the nearest parent folder that exists.
   std::filesystem::path place = cache->folder();
   std::error_code ignored;

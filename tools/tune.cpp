@@ -207,8 +207,7 @@ void print_trial(const TuningTrial& t) {
     std::printf(" %3u registers, %5.1f KiB shared", r.registers, static_cast<double>(r.shared) / 1024);
   if (r.stack > 0) std::printf(", %u bytes spilled", r.stack);
   if (t.code.form != jit::Form::Chosen)
-    std::printf("  %s (%s)", jit::is_for_spills(t.code.form) ? "form chosen by the report" : "fallback form",
-                jit::text_of(t.code.form).c_str());
+    std::printf("  form %s (%s)", jit::name_of(t.code.form), jit::text_of(t.code.form).c_str());
   if (!t.note.empty()) std::printf("  %s", t.note.substr(0, 160).c_str());
   std::puts("");
 }

@@ -33,6 +33,7 @@ bool read(BytesIn& in, std::array<std::byte, 32>& digest) {
 /// A checksum says that a note is as it was written, not that it was written by us: a launch must survive what it says.
 bool can_be(const CodeShape& shape) {
   constexpr std::uint64_t kMostBlocks = 0x7FFFFFFF;  // of a grid along x
+  constexpr int kMostOccupancy = 32, kMostCtas = 16;
   const auto is_argument = [&](int n) { return n >= 0 && n < shape.num_args; };
   if (shape.early_reads.size() > runtime::cuda::kMostEarlyReads ||
       (!shape.launch_flags && !shape.early_reads.empty()) || shape.early_alone < 0 ||
@@ -43,7 +44,8 @@ bool can_be(const CodeShape& shape) {
     return a.argument < shape.num_args && a.argument >= -1 && a.extent >= 1;
   };
   return !shape.entry.empty() && shape.num_args >= 0 && shape.num_args <= runtime::cuda::kMaxArguments &&
-         shape.persistent_blocks >= 1 && shape.persistent_blocks <= kMostBlocks && shape.pieces >= 1 &&
+         shape.persistent_blocks >= 1 && shape.persistent_blocks <= kMostBlocks && shape.occupancy >= 0 &&
+         shape.occupancy <= kMostOccupancy && shape.ctas >= 1 && shape.ctas <= kMostCtas && shape.pieces >= 1 &&
          shape.pieces <= kMostBlocks && is_axis(shape.grid.x) && is_axis(shape.grid.y);
 }
 
@@ -62,6 +64,8 @@ std::vector<std::byte> write_code_note(const CodeShape& shape, const CacheKey& c
   for (const int argument : shape.early_reads) out.number(static_cast<std::uint32_t>(argument));
   out.number(static_cast<std::uint32_t>(shape.early_alone));
   out.number(shape.persistent_blocks);
+  out.number(static_cast<std::uint32_t>(shape.occupancy));
+  out.number(static_cast<std::uint32_t>(shape.ctas));
   out.number(shape.pieces);
   out.number(static_cast<std::uint32_t>(shape.grid.used));
   for (const passes::GridAxis& axis : {shape.grid.x, shape.grid.y}) {
@@ -93,6 +97,8 @@ bool read_code_note(std::span<const std::byte> note, CodeShape& shape, CacheKey&
     shape.early_reads.push_back(static_cast<int>(in.number<std::uint32_t>()));
   shape.early_alone = static_cast<int>(in.number<std::uint32_t>());
   shape.persistent_blocks = in.number<std::uint64_t>();
+  shape.occupancy = static_cast<int>(in.number<std::uint32_t>());
+  shape.ctas = static_cast<int>(in.number<std::uint32_t>());
   shape.pieces = in.number<std::uint64_t>();
   shape.grid.used = in.number<std::uint32_t>() != 0;
   for (passes::GridAxis* axis : {&shape.grid.x, &shape.grid.y}) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -28,7 +29,9 @@ namespace {
 
 constexpr std::string_view kSuffix = ".tilebc";
 constexpr const char *kAsked = ".asked",
-                     *kLimited = ".limited";  // empty files: Collected::asked, CollectedForm::limited
+                     *kLimited = ".limited";  // empty files: Collected::asked, Asked::limited
+constexpr const char* kOccupancy = ".occupancy-";  // begins the end of the name of an empty file: Asked::occupancy
+constexpr int kHighestOccupancy = 32;
 
 /// Changes when bundles of older builds of Tessera must not be used: when the ABI between kernels and the launcher or
 /// the meaning of obligations changes in a way that their texts do not show.
@@ -142,17 +145,16 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
     const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
     if (asked) write(stem + kAsked, {});
-    if (chosen.limited) write(stem + kLimited, {});
-    std::vector<Digest> written;  // forms may be the same code
+    if (chosen.asked.limited) write(stem + kLimited, {});
     for (const Form form : forms_for(hints)) {
       std::optional<Prepared> other;
       if (form != Form::Chosen) other = prepare(recording, facts, held, target, hints, form, label);
       const Prepared& prepared = other ? *other : chosen;
-      const Digest code = sha256(prepared.bytecode);
-      if (std::find(written.begin(), written.end(), code) != written.end()) continue;
-      written.push_back(code);
+      // Forms of equal code may be for different causes; those that are the chosen one are for none.
+      if (other && other->bytecode == chosen.bytecode && opt_level_of(form) == opt_level_of(Form::Chosen)) continue;
       const std::string text = report(facts, held, prepared, label), name = stem + suffix_of(form);
       write(name + ".txt", std::as_bytes(std::span(text)));
+      if (prepared.asked.occupancy > 0) write(concat(name, kOccupancy, prepared.asked.occupancy), {});
       write(concat(name, kSuffix), bytecode_for(*prepared.module, newest));
     }
   }
@@ -178,8 +180,11 @@ std::vector<Collected> collected(const std::string& folder) {
     const std::string path = concat(folder, "/", name), stem = path.substr(0, path.size() - kSuffix.size());
     for (const Form form : all_forms()) {
       const std::string of_form = stem + suffix_of(form);
-      if (path_exists(concat(of_form, kSuffix)))
-        c.forms.push_back({form, concat(of_form, kSuffix), of_form + ".txt", path_exists(stem + kLimited)});
+      if (!path_exists(concat(of_form, kSuffix))) continue;
+      Asked of{path_exists(stem + kLimited), 0, std::atoi(c.gpu.c_str() + std::string_view("sm_").size())};
+      while (of.occupancy < kHighestOccupancy && !path_exists(concat(of_form, kOccupancy, of.occupancy))) ++of.occupancy;
+      if (!path_exists(concat(of_form, kOccupancy, of.occupancy))) of.occupancy = 0;
+      c.forms.push_back({form, concat(of_form, kSuffix), of_form + ".txt", of});
     }
     c.asked = path_exists(stem + kAsked);
     found.push_back(std::move(c));

@@ -1,9 +1,10 @@
 // The table of forms. Those for spills first raise the limit of registers, where there is one, or give a thread fewer
 // vectors; the others leave out the limit and need fewer registers: stores from registers avoid the copy of the tile
 // that a store through shared memory needs, a load by tensor copy keeps its tile in shared memory until it is used,
-// twice the warps hold half of a tile each, and one piece per block is less than several. The fallback forms first
-// leave out software pipelining, which increases the state that a loop keeps, and narrowed masks; then the hints as
-// well.
+// twice the warps hold half of a tile each, and one piece per block is less than several. What the assembler rejects is
+// compiled for fewer blocks, with fewer steps in flight, with plain stores or in more warps before it loses its
+// software pipelining, and that before it loses its hints. What takes the assembler too long has, in this order, fewer
+// steps that it unrolls, plainer accesses and loops; no software pipelining; no effort.
 #include "tessera/jit/forms.hpp"
 
 #include <algorithm>
@@ -14,12 +15,15 @@
 
 #include "tessera/base/env.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/passes/target.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
 namespace {
 
 using passes::Tuning;
+
+constexpr int kFullEffort = 3;  // --opt-level
 
 constexpr Tuning no_limit() {
   Tuning t;
@@ -58,6 +62,29 @@ constexpr Tuning one_piece() {
   return t;
 }
 
+constexpr Tuning fewer_blocks_of(int most) {
+  Tuning t;
+  t.max_occupancy = most;
+  return t;
+}
+
+constexpr Tuning fewer_steps() {
+  Tuning t = no_limit();
+  t.max_latency = 2;
+  return t;
+}
+
+constexpr Tuning pointers() {
+  Tuning t = no_limit();
+  t.access = passes::AccessPath::Pointer;
+  return t;
+}
+
+constexpr Tuning rolled(Tuning t) {
+  t.roll = 1;
+  return t;
+}
+
 constexpr Tuning plain(bool with_hints) {
   Tuning t = one_piece();
   t.ahead = 0;
@@ -69,26 +96,40 @@ constexpr Tuning plain(bool with_hints) {
   return t;
 }
 
+/// The steps of the ladders in which a form is compiled; 0: in none.
+struct Steps {
+  int spills = 0, rejected = 0, slow = 0;
+};
 struct Row {
   Form form;
   const char* name;
-  bool for_spills;
+  Steps steps;
   Tuning tuning;
+  int opt_level = kFullEffort;
 };
+constexpr Steps kSpills{1, 0, 0}, kRejected{0, 1, 0};
 constexpr Row kRows[] = {
-    {Form::Chosen, "", false, {}},
-    {Form::Registers96, "registers_96", true, more_registers(96)},
-    {Form::Registers128, "registers_128", true, more_registers(128)},
-    {Form::TwoVectors, "two_vectors", true, fewer_vectors(2)},
-    {Form::OneVector, "one_vector", true, fewer_vectors(1)},
-    {Form::Unlimited, "unlimited", true, no_limit()},
-    {Form::PlainStores, "stores", true, spread(1, true)},
-    {Form::TensorCopies, "copies", true, tensor_copies()},
-    {Form::MoreWarps, "warps", true, spread(2, false)},
-    {Form::MoreWarpsPlainStores, "warps_stores", true, spread(2, true)},
-    {Form::OnePiece, "piece", true, one_piece()},
-    {Form::Fallback, "fallback", false, plain(true)},
-    {Form::Bare, "bare", false, plain(false)},
+    {Form::Chosen, "", {}, {}},
+    {Form::Registers96, "registers_96", kSpills, more_registers(96)},
+    {Form::Registers128, "registers_128", kSpills, more_registers(128)},
+    {Form::TwoVectors, "two_vectors", kSpills, fewer_vectors(2)},
+    {Form::OneVector, "one_vector", kSpills, fewer_vectors(1)},
+    {Form::Unlimited, "unlimited", kSpills, no_limit()},
+    {Form::ThreeBlocks, "three_blocks", kRejected, fewer_blocks_of(3)},
+    {Form::TwoBlocks, "two_blocks", kRejected, fewer_blocks_of(2)},
+    {Form::OneBlock, "one_block", kRejected, fewer_blocks_of(1)},
+    {Form::FewerSteps, "steps", {0, 1, 1}, fewer_steps()},
+    {Form::PlainStores, "stores", {1, 1, 0}, spread(1, true)},
+    {Form::TensorCopies, "copies", kSpills, tensor_copies()},
+    {Form::MoreWarps, "warps", {1, 1, 0}, spread(2, false)},
+    {Form::MoreWarpsPlainStores, "warps_stores", {1, 1, 0}, spread(2, true)},
+    {Form::OnePiece, "piece", kSpills, one_piece()},
+    {Form::Pointers, "pointers", {0, 0, 1}, pointers()},
+    {Form::RolledMoreWarps, "rolled_warps", {0, 0, 1}, rolled(spread(2, false))},
+    {Form::Fallback, "fallback", {0, 2, 0}, plain(true)},
+    {Form::RolledFallback, "rolled_fallback", {0, 0, 2}, rolled(plain(true))},
+    {Form::Bare, "bare", {0, 3, 0}, plain(false)},
+    {Form::Quick, "quick", {0, 0, 3}, rolled(plain(false)), 0},
 };
 constexpr auto kForms = [] {
   std::array<Form, std::size(kRows)> forms{};
@@ -106,9 +147,30 @@ static_assert([] {
 }  // namespace
 
 const Tuning* tuning_of(Form form) noexcept { return form == Form::Chosen ? nullptr : &row_of(form).tuning; }
-std::string text_of(Form form) { return passes::text_of(row_of(form).tuning); }
+std::string text_of(Form form) {
+  const std::string words = passes::text_of(row_of(form).tuning);
+  return opt_level_of(form) == kFullEffort ? words : concat(words, " opt-level=", opt_level_of(form));
+}
 const char* name_of(Form form) noexcept { return row_of(form).name; }
-bool is_for_spills(Form form) noexcept { return row_of(form).for_spills; }
+int opt_level_of(Form form) noexcept { return row_of(form).opt_level; }
+
+int step_of(Form form, Cause cause) noexcept {
+  const Steps& steps = row_of(form).steps;
+  switch (cause) {
+    case Cause::Spills: return steps.spills;
+    case Cause::Rejected: return steps.rejected;
+    case Cause::Slow: return steps.slow;
+    case Cause::Occupancy:
+    case Cause::None: break;
+  }
+  return 0;
+}
+
+std::optional<Form> form_of_blocks(int blocks) noexcept {
+  constexpr Form kForms[] = {Form::OneBlock, Form::TwoBlocks, Form::ThreeBlocks};
+  if (blocks < 1 || blocks > static_cast<int>(std::size(kForms))) return std::nullopt;
+  return kForms[blocks - 1];
+}
 std::span<const Form> all_forms() noexcept { return kForms; }
 
 std::span<const Form> forms_for(const Tuning* tuning) {
@@ -173,6 +235,24 @@ bool is_better(const CodeNotes& a, const CodeNotes& b, bool limited) noexcept {
                           b.resources.instructions != 0 && !waits_for_registers(a.resources) &&
                           !waits_for_registers(b.resources);
   return limited && comparable ? issue_time(a.resources) < issue_time(b.resources) : spill_cost(a) < spill_cost(b);
+}
+
+int fewer_blocks(const Asked& asked, const CodeNotes& notes) noexcept {
+  const CubinResources& r = notes.resources;
+  if (asked.limited || asked.occupancy <= 1) return 0;
+  const int fit = passes::resident_blocks(asked.sm, r.registers, r.threads, r.shared);
+  return fit < asked.occupancy ? std::max(fit, 1) : 0;
+}
+
+std::string reason_of_spills(const CodeNotes& notes) {
+  if (spill_cost(notes) == kNeverEnds) return "the chosen form would wait for registers forever";
+  if (notes.resources.stack == 0) return "the assembler warns of register pressure in the chosen form";
+  return concat("the chosen form spills ", notes.resources.stack, " bytes of a thread");
+}
+
+std::string reason_of_blocks(const Asked& asked, int blocks) {
+  return concat(blocks, blocks == 1 ? " block" : " blocks", " of the chosen form ", blocks == 1 ? "fits" : "fit",
+                " on an SM, not ", asked.occupancy);
 }
 
 void check_ends(const CodeNotes& notes) {

@@ -45,25 +45,42 @@ Generated work_for(const Prepared& prepared, const CodeShape& shape, Device devi
     case DeviceKind::Cuda: {
       if (ready) return loaded(shape, *ready, device, options);
       const std::string gpu = gpu_name(prepared.target.sm);
-      return loaded(shape, make_cubin(*prepared.module, gpu, options.label, prepared.bytecode).code, device, options);
+      return loaded(shape,
+                    make_cubin(*prepared.module, gpu, options.label, prepared.bytecode,
+                               effort_of(prepared.form, prepared.patient))
+                        .code,
+                    device, options);
     }
   }
   throw InternalError("a device of an unknown kind");
 }
 
-/// Generates code; concurrent requests for the same key share one attempt.
-Code in_memory(const CodeShape& shape, Device device, const CompileOptions& options,
+/// Generates code; concurrent requests for the same key share one attempt. Who has more time for the assembler does not
+/// wait for who has less.
+Code in_memory(const CodeShape& shape, Device device, const CompileOptions& options, bool patient,
                const std::function<Generated()>& make) {
   // Never destroyed: streams may still run work while the process ends.
   static auto* const code = new SingleFlight<Generated>(Keep::Yes);
-  const auto made =
-      code->get(key_of(shape, device, options), [&] { return std::make_shared<const Generated>(make()); });
-  return {made->work, shape.persistent_blocks, shape.pieces, shape.grid, made->notes, shape.form};
+  Sha256 hash;
+  hash.add(key_of(shape, device, options)).add_number(patient);
+  const auto made = code->get(hash.finish(), [&] { return std::make_shared<const Generated>(make()); });
+  const std::uint64_t blocks =
+      made->notes ? filling_blocks(shape, made->notes->resources, target_of(device)) : shape.persistent_blocks;
+  return {made->work, blocks, shape.pieces, shape.grid, made->notes, shape.form};
 }
 
 }  // namespace
 
 CodeNotes notes_of_code(const Code& code) { return code.notes ? *code.notes : CodeNotes{}; }
+
+/// With an occupancy, the grid of a persistent kernel is counted by it (Choices::persistent_blocks); without one, blocks
+/// that do not fit wait.
+std::uint64_t filling_blocks(const CodeShape& shape, const CubinResources& r, const passes::Target& target) {
+  const int fit = passes::resident_blocks(target.sm, r.registers, r.threads, r.shared);
+  if (shape.occupancy == 0 || fit >= shape.occupancy) return shape.persistent_blocks;
+  const int blocks = target.num_sms * std::max(fit, 1) / std::max(shape.ctas, 1);
+  return std::min(shape.persistent_blocks, static_cast<std::uint64_t>(std::max(blocks, 1)));
+}
 
 passes::Target target_of(Device device) {
   passes::Target target;
@@ -83,14 +100,14 @@ passes::Target target_of(Device device) {
 
 Code generate(const Prepared& prepared, Device device, const CompileOptions& options, const CachedCubin* ready) {
   const CodeShape shape = shape_of(prepared);
-  return in_memory(shape, device, options, [&] {
+  return in_memory(shape, device, options, prepared.patient, [&] {
     dump(*prepared.module, options.label);
     return work_for(prepared, shape, device, options, ready);
   });
 }
 
 Code generate(const CodeShape& shape, const CachedCubin& code, Device device, const CompileOptions& options) {
-  return in_memory(shape, device, options, [&] { return loaded(shape, code, device, options); });
+  return in_memory(shape, device, options, false, [&] { return loaded(shape, code, device, options); });
 }
 
 }  // namespace tessera::jit

@@ -10,6 +10,9 @@ namespace tessera::jit {
 /// What the passes may know about a device. Throws CompileError if Tessera generates no code for it.
 passes::Target target_of(Device device);
 
+/// The grid of a persistent kernel: no more blocks than fit on the GPU at once, as the compiled code says.
+std::uint64_t filling_blocks(const CodeShape& shape, const CubinResources& resources, const passes::Target& target);
+
 /// What the assembler reported; empty on the CPU.
 CodeNotes notes_of_code(const Code& code);
 

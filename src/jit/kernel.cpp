@@ -161,7 +161,7 @@ Code Kernel::make_code(Device device, std::uint64_t& held) const {
   }
   // Stored under the chosen form, so that a later start does not retry a form that is rejected or spills.
   auto made = best();
-  if (const auto cubin = cubin_key(made.prepared.bytecode, gpu_name(target.sm))) {
+  if (const auto cubin = cubin_key(made.prepared.bytecode, gpu_name(target.sm), opt_level_of(made.prepared.form))) {
     if (!a.kept) a.notes->keep(a.conditions);
     a.notes->keep(held, target, asked, shape_of(made.prepared), *cubin);
   }
@@ -204,7 +204,8 @@ CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64
   const auto best = best_form(
       forms_for(hints), [&](Form form) { return prepared(held, gpu, hints, form); },
       [&](const Prepared& p) {
-        return notes_of(make_cubin(*p.module, gpu_name(gpu.sm), options_.label, p.bytecode).code);
+        return notes_of(
+            make_cubin(*p.module, gpu_name(gpu.sm), options_.label, p.bytecode, effort_of(p.form, p.patient)).code);
       },
       [](const CodeNotes& notes) { return notes; });
   CodeReport r = describe(best.prepared, held, nullptr);

@@ -9,7 +9,6 @@
 #include "tessera/base/error.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/verifier.hpp"
-#include "tessera/jit/forms.hpp"
 #include "tessera/passes/pipeline.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
@@ -39,7 +38,7 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
     work.observer = dump.get();
     passes::Passed made = passes::run_passes(*p.module, target, &asked, work);
     p.choices = std::move(made.choices);
-    p.limited = p.choices.limits_registers;
+    p.asked = {p.choices.limits_registers, p.choices.occupancy, target.sm};
     p.checks = std::move(made.checks);
     for (std::size_t i = 0; i < made.watched_bytes.size(); ++i)
       p.watched.push_back({work.watched[i].arg, made.watched_bytes[i]});
@@ -94,6 +93,8 @@ CodeShape shape_of(const Prepared& prepared) {
   s.early_reads = prepared.choices.early_reads;
   s.early_alone = prepared.choices.early_alone;
   s.persistent_blocks = prepared.persistent_blocks;
+  s.occupancy = prepared.choices.occupancy;
+  s.ctas = prepared.choices.ctas;
   s.pieces = static_cast<std::uint64_t>(prepared.choices.pieces);
   s.grid = prepared.choices.grid;
   s.checks = prepared.checks;

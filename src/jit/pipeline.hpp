@@ -10,6 +10,7 @@
 #include "tessera/ir/operation.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/compile.hpp"
+#include "tessera/jit/forms.hpp"
 #include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
@@ -30,7 +31,8 @@ struct Prepared {
   passes::Choices choices;
   std::string tuning;  ///< hints that a record gave, as text
   Form form = Form::Chosen;
-  bool limited = false;                      ///< registers are limited for the sake of more warps (passes::Choices)
+  Asked asked;                               ///< of the choices, what the report is compared with
+  bool patient = false;                      ///< best_form(): the assembler gets all the time that there is
   std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
   std::vector<WatchedTensor> watched;        ///< GPUs: one argument each, after those that a launch passes
   /// Blocks that fill the device once: the grid of persistent kernels.
@@ -49,6 +51,8 @@ struct CodeShape {
   std::vector<int> early_reads;      ///< arguments: addresses of tensors that it may read before it waits
   int early_alone = 0;               ///< the first so many of those, whatever the others are (passes::Choices)
   std::uint64_t persistent_blocks = 1;
+  int occupancy = 0;  ///< blocks of an SM that it was compiled for; 0: left to the assembler
+  int ctas = 1;       ///< per cluster
   std::vector<passes::LoweredCheck> checks;
   std::vector<WatchedTensor> watched;  ///< in the order of the launch's accesses
   Form form = Form::Chosen;

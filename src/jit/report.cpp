@@ -118,8 +118,7 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   if (c.grid.used) text += "  the grid has an axis for each axis of the pieces\n";
   if (!prepared.tuning.empty()) text += concat("  tuning record: ", prepared.tuning, "\n");
   if (prepared.form != Form::Chosen)
-    text += concat("  ", is_for_spills(prepared.form) ? "form chosen by the report: " : "fallback form: ",
-                   text_of(prepared.form), "\n");
+    text += concat("  form ", name_of(prepared.form), ": ", text_of(prepared.form), "\n");
   const bool one_by_one = c.early_alone > 0 && c.early_tiles == 0;
   if (!c.early_reads.empty())
     text += concat("  reads before it waits for the kernel before it: ", c.early_reads.size(),

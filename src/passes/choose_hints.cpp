@@ -238,6 +238,8 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
     // A few rows times weights: three steps of each CTA in flight, and as many CTAs as shared memory then allows.
     const std::int64_t shared = std::int64_t{m.shared_kib} * 1024;
     c.occupancy = static_cast<int>(std::clamp<std::int64_t>(shared / (kThinSteps * load.bytes), 1, kMostThinBlocks));
+    // Shared memory has to hold two steps of each CTA beside the tiles that it stores.
+    while (c.occupancy > 1 && steps_that_fit(load, facts, c, m) < 2) --c.occupancy;
     c.latency = static_cast<int>(std::clamp<std::int64_t>(shared / c.occupancy / load.bytes, 2, kMostLatency));
     return c;
   }
@@ -350,6 +352,8 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {
   if (t.warps) require_power_of_two("warps", c.warps = *t.warps, kMostWarps);
   if (t.ctas) require_power_of_two("CTAs per cluster", c.ctas = *t.ctas, m.clusters ? 16 : 1);
   if (t.occupancy) require_range("occupancy", c.occupancy = *t.occupancy, 32);
+  if (t.max_occupancy) require_range("max_occupancy", *t.max_occupancy, 32);
+  if (t.max_latency) require_range("max_latency", *t.max_latency, 10);
   if (t.latency) require_range("latency", c.latency = *t.latency, 10);
   if (t.ahead && (*t.ahead < 0 || *t.ahead > 2))
     throw CompileError(concat("tuning: expected ahead from 0 to 2, found ", *t.ahead));
@@ -374,6 +378,8 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   if (tuning.choose_hints && scanned > 0) choose_for_scans(scanned, facts, c);
   override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMostWarps);
   if (limited) c.occupancy = blocks_within_limit(tuning, c.warps);
+  c.occupancy = std::min(c.occupancy, tuning.max_occupancy.value_or(c.occupancy));
+  c.latency = std::min(c.latency, tuning.max_latency.value_or(c.latency));
   c.limits_registers = limited;
   set_entry_hints(f, c);
   const auto corrections = analysis::corrections_of_products(f);

@@ -16,16 +16,16 @@ namespace {
 
 constexpr std::int64_t kAccumulatorsOfMma = 16 * 8;  // of mma.sync.m16n8 (PTX ISA), the least that a warp multiplies
 constexpr std::array<Machine, 10> kMachines{{
-    {80, 164, 128, false, 9.6},
-    {86, 100, 128, false, 19},
-    {87, 164, 128, false, 13},
-    {88, 100, 128, false, 13},
-    {89, 100, 128, false, 53},
-    {90, 228, 128, true, 6.2},
-    {100, 228, 256, true, 4.7},  // accumulators are in tensor memory: the limit is what a thread moves
-    {103, 228, 256, true, 4.7},
-    {110, 228, 256, true, 15},
-    {120, 100, 128, false, 29},
+    {80, 164, 128, false, 9.6, 64},
+    {86, 100, 128, false, 19, 48},
+    {87, 164, 128, false, 13, 48},
+    {88, 100, 128, false, 13, 48},
+    {89, 100, 128, false, 53, 48},
+    {90, 228, 128, true, 6.2, 64},
+    {100, 228, 256, true, 4.7, 64},  // accumulators are in tensor memory: the limit is what a thread moves
+    {103, 228, 256, true, 4.7, 64},
+    {110, 228, 256, true, 15, 48},
+    {120, 100, 128, false, 29, 48},
 }};
 
 using LoopOfProduct = std::unordered_map<const ir::Operation*, const ir::Operation*>;
@@ -60,6 +60,20 @@ const Machine& machine_of(int sm) {
   for (const Machine& m : kMachines)
     if (m.sm <= sm) best = &m;
   return *best;
+}
+
+int resident_blocks(int sm, unsigned registers, unsigned threads, std::uint64_t shared) noexcept {
+  constexpr std::uint64_t kReserved = 1024, kGranule = 8, kPartitions = 4, kWarp = 32;
+  const Machine& m = machine_of(sm);
+  const std::uint64_t warps = std::max<std::uint64_t>((threads + kWarp - 1) / kWarp, 1);
+  std::uint64_t blocks = static_cast<std::uint64_t>(m.warps) / warps;
+  if (registers > 0 && threads > 0) {
+    // An SM has four partitions, each with a quarter of the registers; registers are allocated eight at a time.
+    const std::uint64_t of_a_warp = (registers + kGranule - 1) / kGranule * kGranule * kWarp;
+    blocks = std::min(blocks, kRegisters / kPartitions / of_a_warp * kPartitions / warps);
+  }
+  if (shared > 0) blocks = std::min(blocks, static_cast<std::uint64_t>(m.shared_kib) * 1024 / (shared + kReserved));
+  return static_cast<int>(blocks);
 }
 
 StepLoad step_load(const analysis::KernelFacts& facts) {

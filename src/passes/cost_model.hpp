@@ -16,6 +16,7 @@ struct Machine {
   int accumulators_a_thread;  ///< elements a thread holds
   bool clusters;
   double instructions_a_byte;  ///< of a thread, that are issued while memory moves a byte
+  int warps;                   ///< that an SM holds
 };
 const Machine& machine_of(int sm);
 

@@ -19,7 +19,10 @@ constexpr NumberKey kNumbers[] = {{"warps", &Tuning::warps},         {"ctas", &T
                                   {"occupancy", &Tuning::occupancy}, {"latency", &Tuning::latency},
                                   {"ahead", &Tuning::ahead},         {"pieces", &Tuning::pieces},
                                   {"guards", &Tuning::guards},       {"vectors", &Tuning::vectors},
-                                  {"registers", &Tuning::registers}, {"early_tiles", &Tuning::early_tiles}};
+                                  {"registers", &Tuning::registers}, {"early_tiles", &Tuning::early_tiles},
+                                  {"max_occupancy", &Tuning::max_occupancy},
+                                  {"max_latency", &Tuning::max_latency},
+                                  {"roll", &Tuning::roll}};
 struct SwitchKey {
   const char* name;
   bool Tuning::*member;

@@ -135,6 +135,46 @@ TEST_F(CubinTest, FailuresAreErrorsAndTheNextCallWorks) {
   }
 }
 
+/// For the body of an assembler: about a second of processor time.
+constexpr const char* kComputes = "i=0; while [ $i -lt 1500000 ]; do i=$((i + 1)); done; ";
+
+TEST_F(CubinTest, WhatIsTooSlowIsRememberedForAsMuchTime) {
+  become(std::string(kComputes) + kGood);
+  const auto made = [&](double seconds) {
+    try {
+      return jit::make_cubin(*module_of(1), "sm_90", "wanted", {}, {3, seconds}).origin == jit::CubinOrigin::Assembled
+                 ? "assembled"
+                 : "cached";
+    } catch (const tileiras::TooSlow& error) {
+      EXPECT_TRUE(error.by_processor());
+      EXPECT_THAT(error.message(), HasSubstr("kernel wanted: the assembler did not finish within"));
+      return "too slow";
+    }
+  };
+  EXPECT_STREQ(made(0.2), "too slow");
+  EXPECT_EQ(runs(), 1);
+  EXPECT_STREQ(made(0.1), "too slow");
+  EXPECT_STREQ(made(0.2), "too slow");
+  EXPECT_EQ(runs(), 1) << "it is known";
+  EXPECT_STREQ(made(0.3), "too slow");
+  EXPECT_EQ(runs(), 2) << "more time might have been enough";
+  become(kGood);
+  const Variable elsewhere("TESSERA_TILEIRAS", folder_ + "/./tileiras");  // another assembler
+  EXPECT_STREQ(made(0.2), "assembled");
+  EXPECT_STREQ(made(0.1), "cached");
+}
+
+TEST_F(CubinTest, APatientCallIsNotStopped) {
+  become(std::string(kComputes) + kGood);
+  EXPECT_THROW(jit::make_cubin(*module_of(1), "sm_90", "wanted", {}, {3, 0.2}), tileiras::TooSlow);
+  EXPECT_EQ(jit::make_cubin(*module_of(1), "sm_90", "wanted").origin, jit::CubinOrigin::Assembled);
+  const jit::Cubin kept = jit::make_cubin(*module_of(1), "sm_90", "wanted", {}, {3, 0.2});
+  EXPECT_EQ(kept.origin, jit::CubinOrigin::DiskCache) << "a cubin that is there is taken";
+  EXPECT_GT(kept.code.seconds, 0.2) << "processor time";
+  EXPECT_EQ(jit::make_cubin(*module_of(1), "sm_90", "wanted", {}, {0, 0}).origin, jit::CubinOrigin::Assembled)
+      << "another effort is other code";
+}
+
 TEST_F(CubinTest, NoAssemblerAndAnOldOneSayHowToFixIt) {
   EXPECT_THAT(error(*module_of(1)), AllOf(HasSubstr("kernel wanted cannot be compiled for sm_90"),
                                           HasSubstr("scripts/get-tileiras.sh"), HasSubstr("not there")));

@@ -9,6 +9,7 @@
 
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/disk_cache.hpp"
+#include "tessera/jit/forms.hpp"
 #include "tessera/passes/target.hpp"
 
 namespace tessera::jit {
@@ -57,7 +58,7 @@ struct CollectedForm {
   Form form;
   std::string file;      ///< path of the bytecode
   std::string report;    ///< path of what the compiler says about it (`tessera explain`)
-  bool limited = false;  ///< registers of the chosen form are limited (is_better)
+  Asked asked;           ///< of it; `limited` of the chosen form
 };
 /// What a program that ran with TESSERA_COLLECT left in `folder`: per kernel, specialization and GPU.
 struct Collected {

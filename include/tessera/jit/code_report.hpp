@@ -7,8 +7,8 @@
 
 namespace tessera::jit {
 
-/// What a kernel is compiled as (forms.hpp). Those from Unlimited on are for kernels whose registers spill, those
-/// from Fallback on for kernels that the assembler rejects. The numbers are kept on disk.
+/// What a kernel is compiled as; forms.cpp has the table, which says what each is for. Where several serve equally, the
+/// first is taken.
 enum class Form : std::uint8_t {
   Chosen,                ///< as the passes choose
   Registers96,           ///< where registers are limited for the sake of more warps: at most 96 of a thread
@@ -16,13 +16,21 @@ enum class Form : std::uint8_t {
   TwoVectors,            ///< where a thread is to have several vectors: at most two, in more warps
   OneVector,             ///< one
   Unlimited,             ///< registers are not limited for the sake of more warps
+  ThreeBlocks,           ///< compiled for at most three blocks of an SM
+  TwoBlocks,             ///< two
+  OneBlock,              ///< one
+  FewerSteps,            ///< loads of at most two steps of a loop are in flight
   PlainStores,           ///< tiles are stored from registers, not through shared memory
   TensorCopies,          ///< every load and store is a tensor copy through shared memory
   MoreWarps,             ///< twice as many warps
   MoreWarpsPlainStores,  ///< both
   OnePiece,              ///< a block takes one piece
+  Pointers,              ///< loads and stores by pointers and masks, without views
+  RolledMoreWarps,       ///< products without tensor cores are loops over k; twice as many warps
   Fallback,              ///< no software pipelining of products or loads; a block takes one piece
-  Bare,                  ///< and warps, CTAs, occupancy and latency are left to the assembler
+  RolledFallback,        ///< and products without tensor cores are loops over k
+  Bare,                  ///< as Fallback; warps, CTAs, occupancy and latency are left to the assembler
+  Quick,                 ///< and products are loops; the assembler's lowest effort
 };
 
 /// What a cubin declares.

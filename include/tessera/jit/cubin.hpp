@@ -23,20 +23,33 @@ struct Cubin {
   CubinOrigin origin = CubinOrigin::Assembled;
 };
 
+/// Seconds of processor time after which another form of a kernel is tried (forms.hpp).
+inline constexpr double kFormSeconds = 20;
+
+/// How hard the assembler tries, and how long.
+struct Effort {
+  int opt_level = 3;
+  double processor_seconds = 0;  ///< limit of processor time; 0: TESSERA_TILEIRAS_SECONDS alone is one
+};
+/// That of a kernel in one of its forms. `patient`: without the limit of kFormSeconds.
+Effort effort_of(Form form, bool patient);
+
 /// The cubin of `module` (no `assert` left: passes::lower_checks) for `gpu` ("sm_90"). `label` names the kernel in
 /// errors and in the cache. Throws CompileError, with the user's source line where the assembler names one: no
-/// assembler, rejected or crashed (tileiras::Rejection), too slow (TESSERA_TILEIRAS_SECONDS), no cubin; IoError where
-/// there is no space for temporary files. A failed call leaves nothing behind. `bytecode`: what write_bytecode gives,
-/// if it is at hand.
+/// assembler, rejected or crashed (tileiras::Rejection), too slow (tileiras::TooSlow: TESSERA_TILEIRAS_SECONDS, or
+/// `effort`), no cubin; IoError where there is no space for temporary files. A failed call leaves no file behind but the
+/// note that the assembler was too slow, which it is not started for again. `bytecode`: what write_bytecode gives, if it
+/// is at hand.
 Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label,
-                 std::span<const std::byte> bytecode = {});
+                 std::span<const std::byte> bytecode = {}, const Effort& effort = {});
 
 /// The same from bytecode in its final form (TESSERA_COLLECT writes such).
-Cubin make_cubin(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label);
+Cubin make_cubin(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label,
+                 const Effort& effort = {});
 
 /// The disk cache's name for the cubin of this bytecode (as make_cubin is given it) from the assembler that make_cubin
 /// would use; empty if there is none.
-std::optional<CacheKey> cubin_key(std::span<const std::byte> bytecode, const std::string& gpu);
+std::optional<CacheKey> cubin_key(std::span<const std::byte> bytecode, const std::string& gpu, int opt_level = 3);
 
 /// The assembler for `gpu`, looked for once per process and environment while there is none. `why` as in
 /// tileiras::locate_assembler.

@@ -21,7 +21,7 @@ struct CachedCubin {
   std::string assembler;  ///< release and origin of the assembler
   std::string warnings;   ///< what it said, one per line
   bool register_pressure = false;
-  double seconds = 0;  ///< that compiling took
+  double seconds = 0;  ///< of processor time that the assembler took
 };
 
 /// One file of the cache, for `tessera cache`.

@@ -1,13 +1,16 @@
-// The forms in which a kernel can be compiled: the one that the passes choose; alternatives where that spills
-// registers; fallbacks where the assembler rejects it. docs/jit.md, "Forms".
+// The forms in which a kernel can be compiled: the one that the passes choose; others where that spills registers, where
+// fewer of its blocks fit on an SM than it was compiled for, where the assembler rejects it, and where the assembler
+// takes too long. docs/jit.md, "Forms".
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <iterator>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,19 +20,38 @@
 
 namespace tessera::jit {
 
+/// Why another form than the chosen one is compiled.
+enum class Cause : std::uint8_t {
+  None,       ///< the chosen form is taken
+  Spills,     ///< it spills registers, or its code would never end
+  Occupancy,  ///< fewer blocks of it fit on an SM than it asks for
+  Rejected,   ///< the assembler rejects it
+  Slow,       ///< the assembler did not finish within its limit (kFormSeconds, TESSERA_TILEIRAS_SECONDS)
+};
+
 /// The tuning that the passes get; null for Form::Chosen.
 const passes::Tuning* tuning_of(Form form) noexcept;
-/// The same as text, "stores=view"; empty for Form::Chosen.
+/// The same as text, "stores=view", and "opt-level=0" where that is not 3; empty for Form::Chosen.
 std::string text_of(Form form);
 /// For names of files: "fallback"; empty for Form::Chosen.
 const char* name_of(Form form) noexcept;
-/// True for the forms that are tried where the chosen one spills; the others are for rejections of the assembler.
-bool is_for_spills(Form form) noexcept;
+/// The assembler's --opt-level.
+int opt_level_of(Form form) noexcept;
+/// The step of the ladder for `cause` in which the form is compiled, from 1 on; 0: it is not for that.
+int step_of(Form form, Cause cause) noexcept;
+inline constexpr int kLastStep = 3;  ///< of any ladder
 
 std::span<const Form> all_forms() noexcept;
 /// The forms that a kernel may be compiled as, in the order in which they are tried: all of them, or the chosen one
 /// alone if hints are given, by TESSERA_TUNING or by a record (`tuning`; null: none) that has any.
 std::span<const Form> forms_for(const passes::Tuning* tuning);
+
+/// What a form asks for.
+struct Asked {
+  bool limited = false;  ///< registers are limited for the sake of more warps (passes::Choices)
+  int occupancy = 0;     ///< blocks of an SM; 0: left to the assembler
+  int sm = 0;            ///< the GPU's compute capability
+};
 
 /// How much a kernel spills: the bytes that a thread spills, and 1 more where the assembler warned of high
 /// register usage. 0: nothing. kNeverEnds: such code waits for registers forever.
@@ -44,6 +66,13 @@ double issue_time(const CubinResources& resources) noexcept;
 /// True if form `a` of a kernel is better than form `b`: by issue_time() for code without loops whose registers are
 /// `limited`, because that is bound by instructions or loads neighbours; else by what it spills.
 bool is_better(const CodeNotes& a, const CodeNotes& b, bool limited) noexcept;
+/// Blocks that fit on an SM, if these are fewer than the form asks for; else 0.
+int fewer_blocks(const Asked& asked, const CodeNotes& notes) noexcept;
+/// The form for code of which no more than `blocks` fit on an SM; empty: there is none.
+std::optional<Form> form_of_blocks(int blocks) noexcept;
+/// One sentence about a chosen form that is not taken because it spills, or because too few blocks fit.
+std::string reason_of_spills(const CodeNotes& notes);
+std::string reason_of_blocks(const Asked& asked, int blocks);
 inline constexpr unsigned kNeverEnds = static_cast<unsigned>(-1);
 /// Throws tileiras::Rejection for code that never ends.
 void check_ends(const CodeNotes& notes);
@@ -53,8 +82,8 @@ template <class P, class M>
 struct BestForm {
   P prepared;
   M made;
-  /// The assembler's message if it rejected the chosen form; empty if it did not.
-  std::string rejection = {};
+  Cause cause = Cause::None;
+  std::string reason = {};  ///< why the chosen form is not taken: the assembler's message, or what the report says
 };
 
 namespace detail {
@@ -68,85 +97,173 @@ Form form_of(const F& f) {
 /// work(data, 0), ..., work(data, count - 1), each in a thread of its own as far as there are any. They throw nothing.
 void run_at_once(std::size_t count, void (*work)(void* data, std::size_t number), void* data);
 
-using Bytecode = std::vector<std::byte>;
-inline bool has(const std::vector<Bytecode>& seen, const Bytecode& bytecode) {
-  return std::find(seen.begin(), seen.end(), bytecode) != seen.end();
-}
+/// The forms of one kernel, each prepared and made at most once.
+template <class Forms, class Prepare, class Make, class Notes>
+class Ladder {
+ public:
+  using P = std::decay_t<std::invoke_result_t<Prepare&, decltype(*std::begin(std::declval<const Forms&>()))>>;
+  using M = std::decay_t<std::invoke_result_t<Make&, const P&>>;
+  using Best = BestForm<P, M>;
+  Ladder(const Forms& forms, Prepare& prepare, Make& make, Notes& notes_of)
+      : forms_(forms), prepare_(prepare), make_(make), notes_of_(notes_of) {}
 
-/// The first fallback form that the assembler accepts. Nothing if it accepts none.
-template <class P, class M, class Forms, class Prepare, class Make, class Notes>
-std::optional<BestForm<P, M>> first_accepted(const Forms& forms, Prepare& prepare, Make& make, Notes& notes_of,
-                                             const Bytecode& chosen, const std::string& rejection) {
-  std::vector<Bytecode> rejected{chosen};
-  for (auto form = std::next(std::begin(forms)); form != std::end(forms); ++form) {
-    if (is_for_spills(form_of(*form))) continue;
-    P fallback = prepare(*form);
-    if (has(rejected, fallback.bytecode)) continue;
+  Best climb() {
+    P chosen = prepare_(*std::begin(forms_));
+    is_new(chosen);
+    chosen.patient = std::next(std::begin(forms_)) == std::end(forms_);  // there is no other form
     try {
-      M made = make(std::as_const(fallback));
-      check_ends(notes_of(std::as_const(made)));
-      return BestForm<P, M>{std::move(fallback), std::move(made), rejection};
-    } catch (const tileiras::Rejection&) { rejected.push_back(std::move(fallback.bytecode)); }
+      M made = make_(std::as_const(chosen));
+      Best best{std::move(chosen), std::move(made)};
+      fit_occupancy(best);
+      improve(best);
+      check_ends(notes(best.made));
+      return best;
+    } catch (const tileiras::Rejection& error) {
+      if (auto other = plainer(Cause::Rejected, error.message())) return std::move(*other);
+      throw;
+    } catch (const tileiras::TooSlow& error) {
+      slow_ = std::begin(forms_);
+      if (auto other = plainer(Cause::Slow, error.message())) return std::move(*other);
+      throw;
+    }
   }
-  return std::nullopt;
-}
 
-/// Makes the forms for spills, all at the same time; the best of them replaces `best` if it is better.
-template <class P, class M, class Forms, class Prepare, class Make, class Notes>
-void take_best_of_forms(BestForm<P, M>& best, const Forms& forms, Prepare& prepare, Make& make, Notes& notes_of) {
-  std::vector<Bytecode> seen{best.prepared.bytecode};
-  std::vector<P> others;
-  for (auto form = std::next(std::begin(forms)); form != std::end(forms); ++form) {
-    if (!is_for_spills(form_of(*form))) continue;
-    P other = prepare(*form);
-    if (has(seen, other.bytecode)) continue;
-    seen.push_back(other.bytecode);
-    others.push_back(std::move(other));
+ private:
+  using Place = decltype(std::begin(std::declval<const Forms&>()));
+  decltype(auto) notes(const M& made) { return notes_of_(made); }
+
+  /// True the first time that code is to be made with an effort of the assembler.
+  bool is_new(const P& form) {
+    std::pair code(opt_level_of(form.form), form.bytecode);
+    if (std::find(seen_.begin(), seen_.end(), code) != seen_.end()) return false;
+    seen_.push_back(std::move(code));
+    return true;
   }
-  std::vector<std::optional<M>> made(others.size());
-  auto run = [&](std::size_t i) {
+
+  /// The forms of a step whose code has not been made yet.
+  std::vector<std::pair<Place, P>> step(Cause cause, int number) {
+    std::vector<std::pair<Place, P>> found;
+    for (auto form = std::next(std::begin(forms_)); form != std::end(forms_); ++form) {
+      if (step_of(form_of(*form), cause) != number) continue;
+      P other = prepare_(*form);
+      if (is_new(other)) found.emplace_back(form, std::move(other));
+    }
+    return found;
+  }
+
+  /// Makes them at the same time. The best one that ends replaces `best` if it is better; errors other than rejections
+  /// and slowness are thrown if there is no code at all.
+  void take_best(std::optional<Best>& best, std::vector<std::pair<Place, P>> others, bool limited) {
+    std::vector<std::optional<M>> made(others.size());
+    std::vector<std::exception_ptr> errors(others.size());
+    auto run = [&](std::size_t i) {
+      try {
+        made[i].emplace(make_(std::as_const(others[i].second)));
+      } catch (...) { errors[i] = std::current_exception(); }
+    };
+    run_at_once(
+        others.size(), [](void* f, std::size_t i) { (*static_cast<decltype(run)*>(f))(i); }, &run);
+    std::exception_ptr failure;
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      if (!made[i]) {
+        if (!says_nothing(errors[i], others[i].first) && !failure) failure = errors[i];
+        continue;
+      }
+      if (spill_cost(notes(*made[i])) == kNeverEnds && !best) continue;
+      if (!best || is_better(notes(*made[i]), notes(best->made), limited))
+        best = Best{std::move(others[i].second), std::move(*made[i])};
+    }
+    if (!best && failure) std::rethrow_exception(failure);
+  }
+
+  /// True for errors about the program, which do not end the search.
+  bool says_nothing(const std::exception_ptr& error, Place form) {
     try {
-      made[i].emplace(make(std::as_const(others[i])));
+      std::rethrow_exception(error);
+    } catch (const tileiras::Rejection&) { return true;
+    } catch (const tileiras::TooSlow&) {
+      slow_ = form;
+      return true;
+    } catch (...) { return false; }
+  }
+
+  /// Code of which fewer blocks fit on an SM than it was compiled for is made for as many as fit.
+  void fit_occupancy(Best& best) {
+    const int blocks = fewer_blocks(best.prepared.asked, notes(best.made));
+    const std::optional<Form> wanted = blocks > 0 ? form_of_blocks(blocks) : std::nullopt;
+    if (!wanted) return;
+    const auto place = std::find_if(std::begin(forms_), std::end(forms_),
+                                    [&](const auto& form) { return form_of(form) == *wanted; });
+    if (place == std::end(forms_)) return;
+    P other = prepare_(*place);
+    if (!is_new(other)) return;
+    try {
+      M made = make_(std::as_const(other));
+      if (fewer_blocks(other.asked, notes(made)) > 0 || is_better(notes(best.made), notes(made), false)) return;
+      best = Best{std::move(other), std::move(made), Cause::Occupancy, reason_of_blocks(best.prepared.asked, blocks)};
     } catch (const std::exception&) {}  // there is code already
-  };
-  run_at_once(
-      others.size(), [](void* f, std::size_t i) { (*static_cast<decltype(run)*>(f))(i); }, &run);
-  const bool limited = best.prepared.limited;
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    if (made[i] && is_better(notes_of(std::as_const(*made[i])), notes_of(std::as_const(best.made)), limited))
-      best = {std::move(others[i]), std::move(*made[i])};
   }
-}
+
+  /// The best of the forms for spills, if the code spills.
+  void improve(Best& best) {
+    if (!spills_too_much(notes(best.made), best.prepared.asked.limited)) return;
+    std::string reason = reason_of_spills(notes(best.made));
+    const bool limited = best.prepared.asked.limited;
+    const Form before = best.prepared.form;
+    std::optional<Best> found(std::move(best));
+    take_best(found, step(Cause::Spills, 1), limited);
+    best = std::move(*found);
+    if (best.prepared.form != before) best.cause = Cause::Spills, best.reason = std::move(reason);
+  }
+
+  /// The best form of the first steps until one does not spill; those of the last step only if the assembler accepts
+  /// none before. If it accepts none at all but was stopped, the plainest of those that it was stopped at gets as much
+  /// time as TESSERA_TILEIRAS_SECONDS says. Nothing if it rejects all.
+  std::optional<Best> plainer(Cause cause, const std::string& reason) {
+    std::optional<Best> best;
+    const auto enough = [&](int number) {
+      return best && (number == kLastStep || !spills_too_much(notes(best->made), false));
+    };
+    for (int number = 1; number <= kLastStep && !enough(number); ++number) take_best(best, step(cause, number), false);
+    if (!best && slow_) {
+      P last = prepare_(**slow_);
+      last.patient = true;
+      M made = make_(std::as_const(last));
+      check_ends(notes(made));
+      best = Best{std::move(last), std::move(made)};
+    }
+    if (best) best->cause = cause, best->reason = reason;
+    return best;
+  }
+
+  const Forms& forms_;
+  Prepare& prepare_;
+  Make& make_;
+  Notes& notes_of_;
+  std::vector<std::pair<int, std::vector<std::byte>>> seen_;  ///< --opt-level and bytecode that have been prepared
+  std::optional<Place> slow_;                                 ///< the last form that the assembler was stopped at
+};
 
 }  // namespace detail
 
-/// Makes a kernel in the first of `forms` (things of which form_of() gives a Form), and looks at the report: where that
-/// says that it spills, or that its code would never end, the forms for spills are made as well, at the same time, and
-/// the best one is taken. Where the assembler rejects the first form, or no form so far ends, the fallback
-/// ones are tried one after the other; if none serves, the first rejection is thrown. Other errors of the first form
-/// end it at once.
+/// Makes a kernel in the first of `forms` (things of which form_of() gives a Form), and looks at the report:
+/// - if fewer blocks fit on an SM than the form asks for, it is made for as many as fit;
+/// - if it spills, or its code would never end, the forms for spills are made, at the same time, and the best one is
+///   taken;
+/// - if the assembler rejects it, no form so far ends, or the assembler was stopped, the steps of the ladder for that
+///   are climbed: the forms of a step are made at the same time, and the best accepted one is taken, as soon as there
+///   is one that does not spill. The last step is tried only if nothing has been accepted. If nothing is, the first
+///   rejection is thrown.
+/// Other errors of the first form end it at once.
 ///
-/// `prepare(form)` gives something with the members `bytecode` (equal bytecode is not made twice) and `limited` (as
-/// is_better has it). `make(prepared)` makes
-/// code, from several threads. `notes_of(made)` gives its CodeNotes.
+/// `prepare(form)` gives something with the members `form`, `bytecode` (equal bytecode is not made twice), `asked` (an
+/// Asked) and `patient`: make() is to give the assembler all the time that TESSERA_TILEIRAS_SECONDS says. `make(prepared)`
+/// makes code, from several threads. `notes_of(made)` gives its CodeNotes.
 template <class Forms, class Prepare, class Make, class Notes>
 auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes_of) {
-  using P = std::decay_t<decltype(prepare(*std::begin(forms)))>;
-  using M = std::decay_t<decltype(make(std::declval<const P&>()))>;
-  P chosen = prepare(*std::begin(forms));
-  const detail::Bytecode bytecode = chosen.bytecode;  // a form that never ends is rejected after it has been moved
-  try {
-    M made = make(std::as_const(chosen));
-    BestForm<P, M> best{std::move(chosen), std::move(made)};
-    if (spills_too_much(notes_of(std::as_const(best.made)), best.prepared.limited))
-      detail::take_best_of_forms(best, forms, prepare, make, notes_of);
-    check_ends(notes_of(std::as_const(best.made)));
-    return best;
-  } catch (const tileiras::Rejection& rejection) {
-    auto other = detail::first_accepted<P, M>(forms, prepare, make, notes_of, bytecode, rejection.message());
-    if (other) return std::move(*other);
-    throw;
-  }
+  return detail::Ladder<Forms, std::remove_reference_t<Prepare>, std::remove_reference_t<Make>,
+                        std::remove_reference_t<Notes>>(forms, prepare, make, notes_of)
+      .climb();
 }
 
 }  // namespace tessera::jit

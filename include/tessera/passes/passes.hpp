@@ -137,7 +137,7 @@ bool order_blocks(ir::Function&);
 bool separate_results(ir::Function&);
 /// Products that are computed by fused multiply-add become chains of products over slices of k. Runs after
 /// choose_hints, which counts on the products as they were. True if anything changed.
-bool slice_products(ir::Function&, const Choices&);
+bool slice_products(ir::Function&, const Choices&, const Tuning& = {});
 
 /// Prevents the assembler from peeling loops with several sums: they start from zeros that it cannot recognise. Runs
 /// last, because it uses the number of blocks. True if anything changed.

@@ -1,17 +1,26 @@
-// The child has a process group of its own, so that a time limit ends it and everything it started. The system ends it
-// with the thread that waits for it, so a killed program leaves no assembler behind.
+// The child has a process group of its own, so that a limit counts and ends it and everything it started. The system ends
+// it with the thread that waits for it, so a killed program leaves no assembler behind.
 #include "codegen/tileiras/process.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <sstream>
 #include <string_view>
 
 extern char** environ;
@@ -137,11 +146,73 @@ bool drain(int fd, std::string& into) {
   return true;
 }
 
-/// Collects output until both streams end; false if the deadline came first.
-bool collect(Pipe& out, Pipe& err, ProcessResult& result, Clock::time_point deadline) {
+/// Seconds of processor time that a process has used, together with its children that have ended, if it belongs to
+/// `group` (proc(5), /proc/<pid>/stat: fields 5 and 14 to 17, counted behind the name in parentheses). 0 otherwise.
+double processor_time(const std::string& pid, pid_t group) {
+  std::ifstream in("/proc/" + pid + "/stat");
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::size_t name = text.rfind(')');
+  if (name == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name + 1));
+  std::string word;
+  double ticks = 0;
+  for (int field = 3; field <= 17 && fields >> word; ++field) {
+    if (field == 5 && std::atoll(word.c_str()) != group) return 0;
+    if (field >= 14) ticks += std::atof(word.c_str());
+  }
+  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+/// The same of all processes of a group; negative where /proc cannot be read.
+double processor_time_of(pid_t group) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(opendir("/proc"), closedir);
+  if (!all) return -1;
+  double seconds = 0;
+  while (const dirent* entry = readdir(all.get()))
+    if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9') seconds += processor_time(entry->d_name, group);
+  return seconds;
+}
+
+/// When a child has to be stopped.
+class Limits {
+ public:
+  Limits(pid_t group, Clock::time_point start, double time_s, double processor_s)
+      : group_(group), start_(start), deadline_(start + seconds(time_s)), processor_s_(processor_s) {}
+  bool reached() {
+    const auto now = Clock::now();
+    if (now >= deadline_) return true;
+    return by_processor_ = processor_s_ > 0 && now >= next_look() && used(now) >= processor_s_;
+  }
+  bool by_processor() const noexcept { return by_processor_; }
+  /// Until the next call of reached() that can find something.
+  std::int64_t milliseconds_left() const {
+    const auto next = processor_s_ > 0 ? std::min(deadline_, std::max(next_look(), Clock::now() + kPause)) : deadline_;
+    return std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()).count() + 1;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kPause{200};
+  static Clock::duration seconds(double s) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
+  }
+  /// The assembler works in one thread at a time, so it cannot have used more time than has passed.
+  Clock::time_point next_look() const { return start_ + seconds(processor_s_); }
+  double used(Clock::time_point now) const {
+    const double known = processor_time_of(group_);
+    return known >= 0 ? known : std::chrono::duration<double>(now - start_).count();
+  }
+
+  pid_t group_;
+  Clock::time_point start_, deadline_;
+  double processor_s_;
+  bool by_processor_ = false;
+};
+
+/// Collects output until both streams end; false if a limit came first.
+bool collect(Pipe& out, Pipe& err, ProcessResult& result, Limits& limits) {
   while (out.read_end >= 0 || err.read_end >= 0) {
-    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
+    if (limits.reached()) return false;
+    const std::int64_t left = limits.milliseconds_left();
     std::array<pollfd, 2> fds = {pollfd{out.read_end, POLLIN, 0}, pollfd{err.read_end, POLLIN, 0}};
     int ready = poll(fds.data(), fds.size(), static_cast<int>(left < 60'000 ? left : 60'000));
     if (ready < 0 && errno != EINTR) return true;
@@ -152,24 +223,30 @@ bool collect(Pipe& out, Pipe& err, ProcessResult& result, Clock::time_point dead
   return true;
 }
 
-/// Waits for the child until the deadline; false if it still runs then (streams may be closed early by a daemon).
-bool reap(pid_t pid, int& status, Clock::time_point deadline) {
+/// What became of a child.
+struct Ended {
+  int status = 0;
+  rusage used{};
+};
+
+/// Waits for the child until a limit is reached; false if it still runs then (streams may be closed early by a daemon).
+bool reap(pid_t pid, Ended& ended, Limits& limits) {
   for (useconds_t pause = 200;; pause = pause < 20'000 ? pause * 2 : pause) {
-    pid_t done = waitpid(pid, &status, WNOHANG);
+    pid_t done = wait4(pid, &ended.status, WNOHANG, &ended.used);
     if (done == pid || (done < 0 && errno != EINTR)) return true;
-    if (Clock::now() >= deadline) return false;
+    if (limits.reached()) return false;
     usleep(pause);
   }
 }
 
+double seconds_of(const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); }
+
 }  // namespace
 
 ProcessResult run_process(const std::vector<std::string>& arguments, const std::vector<std::string>& set,
-                          double time_limit_s) {
+                          double time_limit_s, double processor_limit_s) {
   ProcessResult result;
   const auto start = Clock::now();
-  const auto deadline =
-      start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(time_limit_s));
   Pipe out, err;
   if (out.read_end < 0 || err.read_end < 0) {
     result.start_error = errno;
@@ -180,16 +257,19 @@ ProcessResult run_process(const std::vector<std::string>& arguments, const std::
   if (result.start_error != 0) return result;
   Pipe::close_end(out.write_end);
   Pipe::close_end(err.write_end);
-  int status = 0;
-  if (!collect(out, err, result, deadline) || !reap(pid, status, deadline)) {
+  Limits limits(pid, start, time_limit_s, processor_limit_s);
+  Ended ended;
+  if (!collect(out, err, result, limits) || !reap(pid, ended, limits)) {
     result.timed_out = true;
+    result.by_processor = limits.by_processor();
     kill(-pid, SIGKILL);  // its process group: what it started as well
     kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    while (wait4(pid, &ended.status, 0, &ended.used) < 0 && errno == EINTR) {}
   }
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  result.processor_seconds = seconds_of(ended.used.ru_utime) + seconds_of(ended.used.ru_stime);
+  if (WIFEXITED(ended.status)) result.exit_code = WEXITSTATUS(ended.status);
+  if (WIFSIGNALED(ended.status)) result.signal = WTERMSIG(ended.status);
   return result;
 }
 

@@ -19,8 +19,8 @@ namespace {
 
 constexpr double kLimit = 60;
 
-ProcessResult shell(const std::string& script, double limit = kLimit) {
-  return run_process({"/bin/sh", "-c", script}, {"TESSERA_TEST=set"}, limit);
+ProcessResult shell(const std::string& script, double limit = kLimit, double processor_limit = 0) {
+  return run_process({"/bin/sh", "-c", script}, {"TESSERA_TEST=set"}, limit, processor_limit);
 }
 
 TEST(Process, GivesOutputExitCodeAndSignal) {
@@ -74,6 +74,24 @@ pid_t wait_for_number(const std::string& file) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return 0;
+}
+
+TEST(Process, IsStoppedAtItsLimitOfProcessorTimeAndNotForWaiting) {
+  constexpr double kProcessor = 0.3;
+  for (const char* busy : {"while :; do :; done", "echo begun; (while :; do :; done); echo ended",
+                           "exec 1>&- 2>&-; while :; do :; done"}) {
+    const ProcessResult run = shell(busy, kLimit, kProcessor);
+    EXPECT_TRUE(run.timed_out && run.by_processor) << busy;
+    EXPECT_LT(run.processor_seconds, kLimit / 2) << busy;
+  }
+  EXPECT_GE(shell("while :; do :; done", kLimit, kProcessor).processor_seconds, kProcessor / 2);
+  const ProcessResult waits = shell("sleep 1; echo ended", kLimit, kProcessor);
+  EXPECT_FALSE(waits.timed_out);
+  EXPECT_EQ(waits.out, "ended\n");
+  EXPECT_LT(waits.processor_seconds, kProcessor);
+  const ProcessResult out_of_time = shell("sleep 60", 0.5, kProcessor);
+  EXPECT_TRUE(out_of_time.timed_out);
+  EXPECT_FALSE(out_of_time.by_processor);
 }
 
 TEST(Process, EndsWithTheProgramThatIsKilled) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/error.hpp"
@@ -42,7 +43,10 @@ struct AssembleOptions {
   int opt_level = 3;          ///< 0 to 3
   bool line_info = true;      ///< keep the user's source lines in the cubin
   bool remarks = false;       ///< collect the optimizer's remarks (YAML)
-  double time_limit_s = 300;  ///< then the child is killed and a CompileError thrown
+  double time_limit_s = 300;  ///< then the child is killed and TooSlow thrown
+  /// Processor time of the child and what it starts, after which it is killed and TooSlow thrown; 0: no such limit. It
+  /// does not depend on what else the machine does.
+  double processor_limit_s = 0;
   std::string assembler;      ///< path of the executable; empty: find_assembler(gpu)
 };
 
@@ -51,19 +55,31 @@ struct AssembleResult {
   std::vector<std::string> warnings;  ///< what it said on stderr although it succeeded, one message each
   bool register_pressure = false;     ///< "High register usage": several times slower than it should be
   std::string remarks;                ///< YAML, if requested
-  double seconds = 0;                 ///< wall time of the child
+  double seconds = 0;                 ///< processor time of the child and what it started
 };
 
 /// The assembler does not compile the program: it says so, or crashes over it. Another program for the same kernel may
-/// fare better. (What is killed from outside, is too slow or cannot be started is a plain CompileError.)
+/// fare better. (What is killed from outside or cannot be started is a plain CompileError.)
 class Rejection : public CompileError {
  public:
   using CompileError::CompileError;
 };
 
+/// The assembler was stopped at a limit of AssembleOptions. Another program for the same kernel may take less time.
+class TooSlow : public CompileError {
+ public:
+  /// `by_processor`: at the limit of processor time, which it would reach again.
+  TooSlow(std::string message, bool by_processor)
+      : CompileError(std::move(message)), by_processor_(by_processor) {}
+  bool by_processor() const noexcept { return by_processor_; }
+
+ private:
+  bool by_processor_;
+};
+
 /// Runs the assembler on bytecode. Any number of calls may run at once. Throws CompileError, with the user's source
-/// line where the assembler names one: it is missing, rejects the program or crashes (Rejection), runs past the time
-/// limit, or gives no valid cubin.
+/// line where the assembler names one: it is missing, rejects the program or crashes (Rejection), runs past a limit
+/// (TooSlow), or gives no valid cubin.
 AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptions& options = {});
 
 }  // namespace tessera::tileiras

@@ -38,7 +38,9 @@ Build build(const ir::Module& module, const LaunchContract& contract, std::uint6
   const analysis::Facts facts = analysis::Facts::analyze(module, contract);
   auto best = best_form(
       forms_for(nullptr), [&](Form form) { return prepare(module, facts, held, target, nullptr, form, label); },
-      [&](const Prepared& p) { return make_cubin(*p.module, concat("sm_", target.sm), label, p.bytecode, effort_of(p.form, p.patient)); },
+      [&](const Prepared& p) {
+        return make_cubin(*p.module, concat("sm_", target.sm), label, p.bytecode, effort_of(p.form, p.patient));
+      },
       [](const Cubin& cubin) { return notes_of(cubin.code); });
   Build made;
   made.cubin = std::move(best.made);

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::string_view kSuffix = ".tilebc";
 constexpr const char *kAsked = ".asked",
-                     *kLimited = ".limited";  // empty files: Collected::asked, Asked::limited
+                     *kLimited = ".limited";       // empty files: Collected::asked, Asked::limited
 constexpr const char* kOccupancy = ".occupancy-";  // begins the end of the name of an empty file: Asked::occupancy
 constexpr int kHighestOccupancy = 32;
 
@@ -182,7 +182,8 @@ std::vector<Collected> collected(const std::string& folder) {
       const std::string of_form = stem + suffix_of(form);
       if (!path_exists(concat(of_form, kSuffix))) continue;
       Asked of{path_exists(stem + kLimited), 0, std::atoi(c.gpu.c_str() + std::string_view("sm_").size())};
-      while (of.occupancy < kHighestOccupancy && !path_exists(concat(of_form, kOccupancy, of.occupancy))) ++of.occupancy;
+      while (of.occupancy < kHighestOccupancy && !path_exists(concat(of_form, kOccupancy, of.occupancy)))
+        ++of.occupancy;
       if (!path_exists(concat(of_form, kOccupancy, of.occupancy))) of.occupancy = 0;
       c.forms.push_back({form, concat(of_form, kSuffix), of_form + ".txt", of});
     }

@@ -159,9 +159,8 @@ Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::st
   if (bytecode.empty()) bytecode = written = ir::write_bytecode(module);
   return cached(key_of(bytecode, gpu, assembler, effort.opt_level), effort, label, [&] {
     const ir::BytecodeVersion newest = assembler.newest_bytecode;
-    return newest == ir::BytecodeVersion{}
-               ? assemble(bytecode, gpu, label, assembler, effort)
-               : assemble(bytecode_for(module, newest), gpu, label, assembler, effort);
+    return newest == ir::BytecodeVersion{} ? assemble(bytecode, gpu, label, assembler, effort)
+                                           : assemble(bytecode_for(module, newest), gpu, label, assembler, effort);
   });
 }
 

@@ -73,8 +73,8 @@ Code in_memory(const CodeShape& shape, Device device, const CompileOptions& opti
 
 CodeNotes notes_of_code(const Code& code) { return code.notes ? *code.notes : CodeNotes{}; }
 
-/// With an occupancy, the grid of a persistent kernel is counted by it (Choices::persistent_blocks); without one, blocks
-/// that do not fit wait.
+/// With an occupancy, the grid of a persistent kernel is counted by it (Choices::persistent_blocks); without one,
+/// blocks that do not fit wait.
 std::uint64_t filling_blocks(const CodeShape& shape, const CubinResources& r, const passes::Target& target) {
   const int fit = passes::resident_blocks(target.sm, r.registers, r.threads, r.shared);
   if (shape.occupancy == 0 || fit >= shape.occupancy) return shape.persistent_blocks;

@@ -31,8 +31,9 @@ constexpr int kMostLatency = 6;
 // With more the assembler splits the loop of the loads and gains no further step.
 constexpr int kClusterLatency = 4;
 constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37 gives 4 steps for latency 6, 5 for 7
-constexpr std::int64_t kFewestSteps = 3;  // where fewer would fit, the assembler stores tiles in several parts instead
-constexpr int kReservedShared = 1024;     // bytes of each CTA, by CUDA
+constexpr std::int64_t kFewestSteps = 3;   // where fewer would fit, the assembler stores tiles in several parts instead
+constexpr int kReservedShared = 1024;      // bytes of each CTA, by CUDA
+constexpr int kStepsThroughRegisters = 2;  // the one that is multiplied and the next
 constexpr int kMostBlocksWithoutLoop = 4;
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;
 // Of a kernel with products by fused multiply-add: blocks of an SM, and sums of a thread.
@@ -213,6 +214,40 @@ Choices choose_for_fma(const StepLoad& load, const analysis::KernelFacts& facts,
   return c;
 }
 
+/// Elements of operands that a step loads in pieces of less than 4 bytes, the least that is copied to shared memory
+/// without a register (cp.async, PTX ISA). Until it is stored there, each is in a register of its own.
+std::int64_t elements_through_registers(const ir::Function& f, const analysis::KernelFacts& facts) {
+  constexpr std::int64_t kCopiedBytes = 4;
+  const analysis::Divisibility known(f);
+  std::vector<const Operation*> counted;
+  std::int64_t elements = 0;
+  for (const analysis::Product& p : facts.products) {
+    for (const Operation* load : p.step_loads) {
+      if (std::find(counted.begin(), counted.end(), load) != counted.end()) continue;
+      counted.push_back(load);
+      const std::int64_t bytes = analysis::vector_bytes(*load, known);
+      if (bytes > 0 && bytes < kCopiedBytes) elements += load->result(0).type().num_elements();
+    }
+  }
+  return elements;
+}
+
+/// Where operands pass through registers, those of more than one step would not fit beside the sums, and neither would
+/// those of one step in few warps.
+void leave_room_for_elements(Choices& c, std::int64_t elements, const analysis::KernelFacts& facts) {
+  if (elements == 0 || c.latency == 0) return;
+  const StepLoad load = step_load(facts);
+  const auto needed = [&](int warps) {
+    return (load.accumulators / c.ctas + elements) / (std::int64_t{warps} * kThreadsAWarp) + kOtherRegisters;
+  };
+  if (needed(c.warps) > kRegistersAThread && c.warps < 2 * kWarpsOfProduct && 2 * c.warps <= tiles_of_mma(load))
+    c.warps *= 2;
+  const std::int64_t registers = std::min<std::int64_t>(needed(c.warps), kRegistersAThread);
+  const std::int64_t blocks = kRegisters / (registers * c.warps * kThreadsAWarp);
+  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, std::max(c.occupancy, 1)));
+  c.latency = std::min(c.latency, kStepsThroughRegisters);
+}
+
 /// Kernels with products.
 Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m, bool one_wave) {
   const StepLoad load = step_load(facts);
@@ -376,6 +411,8 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
   if (tuning.choose_hints && scanned > 0) choose_for_scans(scanned, facts, c);
+  if (tuning.choose_hints && !facts.products.empty())
+    leave_room_for_elements(c, elements_through_registers(f, facts), facts);
   override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMostWarps);
   if (limited) c.occupancy = blocks_within_limit(tuning, c.warps);
   c.occupancy = std::min(c.occupancy, tuning.max_occupancy.value_or(c.occupancy));

@@ -44,8 +44,7 @@ void loop_over_slices(Operation& product, std::int64_t length, Opaque& opaque) {
   const auto rank = static_cast<std::size_t>(left.type().rank());
   const Value count = b.constant_int(ir::Elem::I32, left.type().shape()[rank - 1] / length);
   const Value most = b.create(Op::AddI, {count, opaque.zero(ir::Elem::I32)}, {count.type()})->result();
-  const Value bounds[] = {b.constant_int(ir::Elem::I32, 0), most,
-                          b.constant_int(ir::Elem::I32, 1), sum};
+  const Value bounds[] = {b.constant_int(ir::Elem::I32, 0), most, b.constant_int(ir::Elem::I32, 1), sum};
   const std::uint32_t groups[] = {1, 1, 1, 1};
   const ir::Type type = sum.type();
   Operation* loop = b.create_grouped(Op::For, bounds, groups, {&type, 1});

@@ -15,11 +15,16 @@ struct NumberKey {
   const char* name;
   std::optional<int> Tuning::*member;
 };
-constexpr NumberKey kNumbers[] = {{"warps", &Tuning::warps},         {"ctas", &Tuning::ctas},
-                                  {"occupancy", &Tuning::occupancy}, {"latency", &Tuning::latency},
-                                  {"ahead", &Tuning::ahead},         {"pieces", &Tuning::pieces},
-                                  {"guards", &Tuning::guards},       {"vectors", &Tuning::vectors},
-                                  {"registers", &Tuning::registers}, {"early_tiles", &Tuning::early_tiles},
+constexpr NumberKey kNumbers[] = {{"warps", &Tuning::warps},
+                                  {"ctas", &Tuning::ctas},
+                                  {"occupancy", &Tuning::occupancy},
+                                  {"latency", &Tuning::latency},
+                                  {"ahead", &Tuning::ahead},
+                                  {"pieces", &Tuning::pieces},
+                                  {"guards", &Tuning::guards},
+                                  {"vectors", &Tuning::vectors},
+                                  {"registers", &Tuning::registers},
+                                  {"early_tiles", &Tuning::early_tiles},
                                   {"max_occupancy", &Tuning::max_occupancy},
                                   {"max_latency", &Tuning::max_latency},
                                   {"roll", &Tuning::roll}};

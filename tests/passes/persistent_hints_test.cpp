@@ -27,6 +27,22 @@ void product(MutTiles<f32, 128, 128> c, In<bf16, dyn, dyn> a, In<bf16, dyn, dyn>
   }
 }
 
+/// Few operations for each byte: 24 KB a step, and tiles of 32 KB to store.
+void thin(MutTiles<f32, 64, 128> c, In<f32, dyn, dyn> a, In<f32, dyn, dyn> b) {
+  auto A = a.tiles(shape<64, 32>);
+  auto B = b.tiles(shape<32, 128>);
+  for (auto out : c) {
+    auto [i, j] = out.index();
+    auto acc = zeros<f32, 64, 128>();
+    for (auto k : range(A.count(1))) {
+      auto x = A.load(i, k);
+      auto y = B.load(k, j);
+      acc = mma(cast<tf32>(x), cast<tf32>(y), acc);
+    }
+    out.store(acc);
+  }
+}
+
 template <auto K>
 passes::Choices chosen(const std::vector<std::vector<std::int64_t>>& dims, const char* tuning = "") {
   return passed<K>(dims, passes::parse_tuning(tuning), "choose_hints", 132).choices;
@@ -47,6 +63,42 @@ TEST(PersistentHints, OccupancyAndProductsDecideByThemselves) {
   EXPECT_EQ(chosen<&add<1024>>(vectors, "hints=0").persistent_blocks, 132) << "left to the assembler";
   const passes::Choices c = chosen<&product>(matrices);
   EXPECT_EQ(c.persistent_blocks, 132 * c.occupancy / c.ctas);
+}
+
+/// Three blocks of two steps and a stored tile each would need 240 KiB.
+TEST(PersistentHints, SharedMemoryHoldsTheBlocksOfThinProducts) {
+  const std::vector<std::vector<std::int64_t>> matrices(3, {512, 512});
+  const passes::Choices c = chosen<&thin>(matrices);
+  EXPECT_EQ(c.occupancy, 2);
+  EXPECT_EQ(c.persistent_blocks, 264);
+}
+
+/// Elements of 2 bytes at odd addresses pass through registers.
+TEST(PersistentHints, OperandsLoadedByElementsHaveTwoStepsAndMoreWarps) {
+  const passes::Choices odd = chosen<&product>({{205, 161}, {205, 149}, {149, 161}});
+  EXPECT_EQ(odd.warps, 8);
+  EXPECT_EQ(odd.latency, 2);
+  EXPECT_EQ(odd.occupancy, 1);
+  const passes::Choices even = chosen<&product>({{256, 160}, {256, 160}, {160, 160}});
+  EXPECT_EQ(even.warps, 4);
+  EXPECT_EQ(even.latency, 6);
+  // Of 4 bytes they are copied without registers.
+  const passes::Choices wide = chosen<&thin>({{205, 161}, {205, 149}, {149, 161}});
+  EXPECT_EQ(wide.warps, 4);
+  EXPECT_GT(wide.latency, 2);
+}
+
+TEST(PersistentHints, OccupancyAndLatencyCanBeBounded) {
+  const std::vector<std::vector<std::int64_t>> matrices(3, {512, 512});
+  const passes::Choices one = chosen<&thin>(matrices, "max_occupancy=1 max_latency=2");
+  EXPECT_EQ(one.occupancy, 1);
+  EXPECT_EQ(one.latency, 2);
+  EXPECT_EQ(one.persistent_blocks, 132);
+  const passes::Choices beyond = chosen<&thin>(matrices, "max_occupancy=32 max_latency=10"),
+                        free = chosen<&thin>(matrices);
+  EXPECT_EQ(beyond, free) << "a bound is no request";
+  EXPECT_THROW(chosen<&thin>(matrices, "max_occupancy=0"), CompileError);
+  EXPECT_THROW(chosen<&thin>(matrices, "max_latency=11"), CompileError);
 }
 
 }  // namespace

@@ -85,6 +85,31 @@ TEST(SliceProducts, EightOfKOrFourWhereAThreadHasManySums) {
   EXPECT_EQ(depths(passed<&product<f32, 64, 64, 8>>(kSquare, {}, "slice_products")), (std::vector<std::int64_t>{8}));
 }
 
+/// 128 x 128 x K in 8 warps are 64 K multiplications of a thread.
+TEST(SliceProducts, LongChainsAreLoops) {
+  const auto unrolled = [](const Passed& p) { return depths(p).size(); };
+  EXPECT_EQ(unrolled(passed<&product<f32, 128, 128, 128>>(kSquare, {}, "slice_products")), 32u) << "8192";
+  EXPECT_EQ(unrolled(passed<&product<f32, 128, 128, 256>>(kSquare, {}, "slice_products")), 64u) << "16384";
+  EXPECT_EQ(depths(passed<&product<f32, 128, 128, 512>>(kSquare, {}, "slice_products")),
+            (std::vector<std::int64_t>{4}));
+  passes::Tuning loops, chains;
+  loops.roll = 1;
+  chains.roll = 0;
+  EXPECT_EQ(depths(passed<&product<f32, 64, 64, 32>>(kSquare, loops, "slice_products")),
+            (std::vector<std::int64_t>{8}));
+  EXPECT_EQ(unrolled(passed<&product<f32, 128, 128, 512>>(kSquare, chains, "slice_products")), 128u);
+}
+
+TEST(SliceProducts, TheSumsOfLoopsAreTheSame) {
+  passes::Tuning loops;
+  loops.roll = 1;
+  for (const std::int64_t k : {16, 40, 50})
+    expect_same<&product<f32, 16, 16, 16>>(loops, 3, Array<float>({37, 24}, 5), Array<float>({37, k}).each(number),
+                                           Array<float>({k, 24}).each(number));
+  expect_same<&batched>(loops, 4, Array<float>({4, 8, 8}, 5), Array<float>({4, 8, 48}).each(number),
+                        Array<float>({4, 48, 8}).each(number));
+}
+
 TEST(SliceProducts, NotWhatTensorCoresMultiply) {
   EXPECT_EQ(depths(passed<&product<bf16, 64, 64, 32>>(kSquare, {}, "slice_products")), (std::vector<std::int64_t>{32}));
   EXPECT_EQ(depths(passed<&product<tf32, 64, 64, 32>>(kSquare, {}, "slice_products")), (std::vector<std::int64_t>{32}));

@@ -56,9 +56,9 @@ CacheKey form_key(const CacheKey& key, Form form);
 /// A kernel in one of its forms, as bytecode.
 struct CollectedForm {
   Form form;
-  std::string file;      ///< path of the bytecode
-  std::string report;    ///< path of what the compiler says about it (`tessera explain`)
-  Asked asked;           ///< of it; `limited` of the chosen form
+  std::string file;    ///< path of the bytecode
+  std::string report;  ///< path of what the compiler says about it (`tessera explain`)
+  Asked asked;         ///< of it; `limited` of the chosen form
 };
 /// What a program that ran with TESSERA_COLLECT left in `folder`: per kernel, specialization and GPU.
 struct Collected {

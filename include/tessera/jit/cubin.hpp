@@ -37,9 +37,9 @@ Effort effort_of(Form form, bool patient);
 /// The cubin of `module` (no `assert` left: passes::lower_checks) for `gpu` ("sm_90"). `label` names the kernel in
 /// errors and in the cache. Throws CompileError, with the user's source line where the assembler names one: no
 /// assembler, rejected or crashed (tileiras::Rejection), too slow (tileiras::TooSlow: TESSERA_TILEIRAS_SECONDS, or
-/// `effort`), no cubin; IoError where there is no space for temporary files. A failed call leaves no file behind but the
-/// note that the assembler was too slow, which it is not started for again. `bytecode`: what write_bytecode gives, if it
-/// is at hand.
+/// `effort`), no cubin; IoError where there is no space for temporary files. A failed call leaves no file behind but
+/// the note that the assembler was too slow, which it is not started for again. `bytecode`: what write_bytecode gives,
+/// if it is at hand.
 Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label,
                  std::span<const std::byte> bytecode = {}, const Effort& effort = {});
 

@@ -1,6 +1,6 @@
-// The forms in which a kernel can be compiled: the one that the passes choose; others where that spills registers, where
-// fewer of its blocks fit on an SM than it was compiled for, where the assembler rejects it, and where the assembler
-// takes too long. docs/jit.md, "Forms".
+// The forms in which a kernel can be compiled: the one that the passes choose; others where that spills registers,
+// where fewer of its blocks fit on an SM than it was compiled for, where the assembler rejects it, and where the
+// assembler takes too long. docs/jit.md, "Forms".
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -180,8 +180,7 @@ class Ladder {
   bool says_nothing(const std::exception_ptr& error, Place form) {
     try {
       std::rethrow_exception(error);
-    } catch (const tileiras::Rejection&) { return true;
-    } catch (const tileiras::TooSlow&) {
+    } catch (const tileiras::Rejection&) { return true; } catch (const tileiras::TooSlow&) {
       slow_ = form;
       return true;
     } catch (...) { return false; }
@@ -192,8 +191,8 @@ class Ladder {
     const int blocks = fewer_blocks(best.prepared.asked, notes(best.made));
     const std::optional<Form> wanted = blocks > 0 ? form_of_blocks(blocks) : std::nullopt;
     if (!wanted) return;
-    const auto place = std::find_if(std::begin(forms_), std::end(forms_),
-                                    [&](const auto& form) { return form_of(form) == *wanted; });
+    const auto place =
+        std::find_if(std::begin(forms_), std::end(forms_), [&](const auto& form) { return form_of(form) == *wanted; });
     if (place == std::end(forms_)) return;
     P other = prepare_(*place);
     if (!is_new(other)) return;
@@ -257,8 +256,8 @@ class Ladder {
 /// Other errors of the first form end it at once.
 ///
 /// `prepare(form)` gives something with the members `form`, `bytecode` (equal bytecode is not made twice), `asked` (an
-/// Asked) and `patient`: make() is to give the assembler all the time that TESSERA_TILEIRAS_SECONDS says. `make(prepared)`
-/// makes code, from several threads. `notes_of(made)` gives its CodeNotes.
+/// Asked) and `patient`: make() is to give the assembler all the time that TESSERA_TILEIRAS_SECONDS says.
+/// `make(prepared)` makes code, from several threads. `notes_of(made)` gives its CodeNotes.
 template <class Forms, class Prepare, class Make, class Notes>
 auto best_form(const Forms& forms, Prepare&& prepare, Make&& make, Notes&& notes_of) {
   return detail::Ladder<Forms, std::remove_reference_t<Prepare>, std::remove_reference_t<Make>,

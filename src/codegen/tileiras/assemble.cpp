@@ -71,10 +71,11 @@ bool ran_out(const std::string& err) {
     throw CompileError(concat("cannot start the assembler ", assembler, ": ", std::strerror(run.start_error),
                               "; run scripts/get-tileiras.sh to fetch a working one"));
   if (run.timed_out)
-    throw TooSlow(concat("the assembler did not finish within ", run.by_processor ? o.processor_limit_s : o.time_limit_s,
-                         run.by_processor ? " s of processor time for " : " s for ", o.gpu,
-                         " and was stopped: use smaller tiles, or a longer time limit"),
-                  run.by_processor);
+    throw TooSlow(
+        concat("the assembler did not finish within ", run.by_processor ? o.processor_limit_s : o.time_limit_s,
+               run.by_processor ? " s of processor time for " : " s for ", o.gpu,
+               " and was stopped: use smaller tiles, or a longer time limit"),
+        run.by_processor);
   for (const int from_outside : {SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM, SIGXCPU, SIGXFSZ}) {
     if (run.signal == from_outside)
       throw CompileError(
@@ -101,9 +102,8 @@ AssembleResult assemble(std::span<const std::byte> bytecode, const AssembleOptio
   TempFolder folder;
   write_file(folder.file("kernel.tilebc"), bytecode);
   // Its own temporary files land in our folder and go with it.
-  ProcessResult run =
-      run_process(command(assembler, options, folder), {"TMPDIR=" + folder.path()}, options.time_limit_s,
-                  options.processor_limit_s);
+  ProcessResult run = run_process(command(assembler, options, folder), {"TMPDIR=" + folder.path()},
+                                  options.time_limit_s, options.processor_limit_s);
   if (run.start_error != 0 || run.timed_out || run.signal != 0 || run.exit_code != 0) fail(assembler, options, run);
   AssembleResult result;
   auto cubin = read_file(folder.file("kernel.cubin"));

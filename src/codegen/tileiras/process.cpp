@@ -1,5 +1,5 @@
-// The child has a process group of its own, so that a limit counts and ends it and everything it started. The system ends
-// it with the thread that waits for it, so a killed program leaves no assembler behind.
+// The child has a process group of its own, so that a limit counts and ends it and everything it started. The system
+// ends it with the thread that waits for it, so a killed program leaves no assembler behind.
 #include "codegen/tileiras/process.hpp"
 
 #include <dirent.h>

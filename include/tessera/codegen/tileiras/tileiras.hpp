@@ -47,7 +47,7 @@ struct AssembleOptions {
   /// Processor time of the child and what it starts, after which it is killed and TooSlow thrown; 0: no such limit. It
   /// does not depend on what else the machine does.
   double processor_limit_s = 0;
-  std::string assembler;      ///< path of the executable; empty: find_assembler(gpu)
+  std::string assembler;  ///< path of the executable; empty: find_assembler(gpu)
 };
 
 struct AssembleResult {
@@ -69,8 +69,7 @@ class Rejection : public CompileError {
 class TooSlow : public CompileError {
  public:
   /// `by_processor`: at the limit of processor time, which it would reach again.
-  TooSlow(std::string message, bool by_processor)
-      : CompileError(std::move(message)), by_processor_(by_processor) {}
+  TooSlow(std::string message, bool by_processor) : CompileError(std::move(message)), by_processor_(by_processor) {}
   bool by_processor() const noexcept { return by_processor_; }
 
  private:

@@ -4,7 +4,7 @@
 // twice the warps hold half of a tile each, and one piece per block is less than several. What the assembler rejects is
 // compiled for fewer blocks, with fewer steps in flight, with plain stores or in more warps before it loses its
 // software pipelining, and that before it loses its hints. What takes the assembler too long has, in this order, fewer
-// steps that it unrolls, plainer accesses and loops; no software pipelining; no effort.
+// steps that it unrolls, accesses by pointers, and loops; no software pipelining; no effort.
 #include "tessera/jit/forms.hpp"
 
 #include <algorithm>

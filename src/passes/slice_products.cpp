@@ -29,7 +29,7 @@ Value slice(ir::Builder& b, Value tile, std::size_t axis, Value s, std::int64_t 
   return b.create(Op::Extract, operands, type)->result();
 }
 
-/// One slice's part of a product, added to `sum`.
+/// The product of one slice of each operand, added to `sum`.
 Value step_of(ir::Builder& b, Value left, Value right, Value sum, Value s, std::int64_t length) {
   const auto rank = static_cast<std::size_t>(left.type().rank());
   const Value a = slice(b, left, rank - 1, s, length), c = slice(b, right, rank - 2, s, length);

@@ -28,7 +28,7 @@ constexpr CubinResources kStarved{
     .registers = 80, .threads = 384, .asked_registers = 224, .kept_registers = 32, .releases = 2};
 /// A form, the number that its bytecode is, and what becomes of it: bytes that are spilled, or -1: rejected, -2:
 /// another error, kStarves: code that never ends, kSlow: as many spilled bytes as are added if there is time enough.
-/// `occupancy` is asked for; the code is for blocks of 128 threads with `shared` KiB.
+/// `occupancy` is requested; the code is for blocks of 128 threads with `shared` KiB.
 constexpr int kStarves = 1000, kSlow = 2000;
 struct Try {
   Form form;
@@ -215,7 +215,7 @@ TEST(BestForm, AsksForNoMoreBlocksThanFit) {
   EXPECT_EQ(tried({{Chosen, 1, 8, 3, 105}, {TwoBlocks, 2, 0, 2, 105}, {PlainStores, 3, 0, 3, 80}}),
             ";two_blocks; gives two_blocks, 2 blocks of the chosen form fit on an SM, not 3");
   EXPECT_EQ(tried({{Chosen, 1, 0, 1, 220}, {OneBlock, 1, 0, 1, 220}}), "; gives ");
-  EXPECT_EQ(tried({{Chosen, 1, 0, 0, 200}, {OneBlock, 2, 0, 1, 200}}), "; gives ") << "nothing is asked for";
+  EXPECT_EQ(tried({{Chosen, 1, 0, 0, 200}, {OneBlock, 2, 0, 1, 200}}), "; gives ") << "none is requested";
 }
 
 TEST(BestForm, OtherErrorsEndIt) {
@@ -281,7 +281,7 @@ TEST(FillingBlocks, AreNoMoreThanFit) {
     return filling_blocks(s, {.registers = 64, .shared = kib << 10, .threads = 128}, gpu);
   };
   EXPECT_EQ(blocks(2, 105), 264u);
-  EXPECT_EQ(blocks(3, 105), 264u) << "three were asked for";
+  EXPECT_EQ(blocks(3, 105), 264u) << "three were requested";
   EXPECT_EQ(blocks(3, 70), 396u);
   EXPECT_EQ(blocks(2, 120), 132u);
   EXPECT_EQ(blocks(2, 120, 2), 66u) << "two CTAs on a tile";

@@ -223,7 +223,7 @@ bool collect(Pipe& out, Pipe& err, ProcessResult& result, Limits& limits) {
   return true;
 }
 
-/// What became of a child.
+/// How a child ended.
 struct Ended {
   int status = 0;
   rusage used{};

@@ -1,4 +1,4 @@
-// Kernels whose first form asked for too much, with NVIDIA's assembler: blocks that shared memory cannot hold, hints
+// Kernels whose first form requested too much, with NVIDIA's assembler: blocks that shared memory cannot hold, hints
 // that it rejects, steps that it unrolls. Skipped without an assembler.
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ class Ladder : public testing::Test {
     std::string why;
     if (!jit::assembler_for("sm_90", &why) || !jit::assembler_for("sm_100", &why)) GTEST_SKIP() << why;
   }
-  /// Nothing spills, as many blocks fit as were asked for, and a persistent grid has no more.
+  /// Nothing spills, as many blocks fit as were requested, and a persistent grid has no more.
   static void expect_sound(const jit::Build& made, int sm) {
     const jit::CubinResources r = jit::resources_of(made.cubin.code.cubin);
     const int fit = passes::resident_blocks(sm, r.registers, r.threads, r.shared);

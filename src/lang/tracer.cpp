@@ -5,12 +5,12 @@
 #include <atomic>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "lang/accuracy.hpp"
+#include "lang/first_line.hpp"
 #include "lang/variables.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -469,27 +469,6 @@ Tracer& Tracer::current(SourceLocation where) {
 void Tracer::fail(std::string message, SourceLocation where) noexcept {
   if (!impl_->failure) impl_->failure.emplace(message, where);
 }
-
-namespace {
-
-/// A kernel is at its first line, not where it was launched first: code for it is then found again in the cache when it
-/// is launched from another line. What the kernel records before its first line, such as its parameters, is there too.
-void locate_at_first_line(ir::Function& f, SourceLocation launch) {
-  const auto is_launch = [&](SourceLocation loc) {
-    return loc.line == launch.line && std::string_view(loc.file) == launch.file;
-  };
-  SourceLocation first;
-  ir::walk(f.body(), [&](Operation& op) {
-    if (!first.known() && op.loc.known() && !is_launch(op.loc)) first = op.loc;
-  });
-  if (!first.known()) return;
-  f.loc = first;
-  ir::walk(f.body(), [&](Operation& op) {
-    if (is_launch(op.loc)) op.loc = first;
-  });
-}
-
-}  // namespace
 
 std::unique_ptr<ir::Module> Tracer::finish() {
   Impl& s = *impl_;

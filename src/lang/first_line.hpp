@@ -1,0 +1,12 @@
+// Where a kernel is, in its source.
+#pragma once
+#include "tessera/base/source_location.hpp"
+#include "tessera/ir/operation.hpp"
+
+namespace tessera::lang {
+
+/// A kernel is at its first line, not where it was launched first: code for it is then found again in the cache when it
+/// is launched from another line. What the kernel records before its first line, such as its parameters, is there too.
+void locate_at_first_line(ir::Function& f, SourceLocation launch);
+
+}  // namespace tessera::lang

@@ -1,3 +1,4 @@
+// Moves the recorded locations of a kernel from its launch to its first line.
 #include "lang/first_line.hpp"
 
 #include <string_view>
